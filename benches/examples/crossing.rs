@@ -1,0 +1,8 @@
+//! Prints the medians; `sfi bench crossing` does the same with options.
+
+fn main() -> anyhow::Result<()> {
+    for r in sfi_benches::crossing::measure(21)? {
+        println!("{:<18} {:>10.2} ns", r.name, r.nanoseconds);
+    }
+    Ok(())
+}

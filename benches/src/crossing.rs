@@ -1,0 +1,243 @@
+//! Null calls there and back: what a crossing costs beside what the machine offers otherwise.
+
+use crate::{Measured, objects};
+use anyhow::Context;
+use rustix::fd::OwnedFd;
+use sfi_loader::{DomainSpec, Import, TypedFn, World};
+use std::hint::black_box;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::Instant;
+
+/// Calls per round of what takes nanoseconds.
+const FAST: u32 = 50_000;
+/// Calls per round of what takes microseconds.
+const SLOW: u32 = 500;
+
+/// Measures everything once per round, interleaved, and gives the medians.
+///
+/// # Errors
+/// If a world cannot be built or the system refuses threads, pipes or sockets.
+pub fn measure(rounds: u32) -> anyhow::Result<Vec<Measured>> {
+    let mut crossings = Crossings::new()?;
+    let mut partners = Partners::start()?;
+    let names = [
+        "indirect_call",
+        "getppid",
+        "futex",
+        "pipe",
+        "unix_socket",
+        "domain_to_domain",
+        "host_to_domain",
+        "domain_to_host",
+    ];
+    let mut samples = names.map(|_| Vec::new());
+    // The first round warms up and is not counted.
+    for round in 0..=rounds {
+        let results = [
+            time(FAST, || indirect_call(FAST)),
+            time(FAST, || getppid(FAST)),
+            time(SLOW, || partners.futex(SLOW)),
+            time(SLOW, || partners.pipe(SLOW)),
+            time(SLOW, || partners.socket(SLOW)),
+            time(FAST, || crossings.domain_to_domain(FAST)),
+            time(FAST, || crossings.host_to_domain(FAST)),
+            time(FAST, || crossings.domain_to_host(FAST)),
+        ];
+        for (result, samples) in results.into_iter().zip(&mut samples) {
+            let result = result?;
+            if round > 0 {
+                samples.push(result);
+            }
+        }
+    }
+    Ok(names
+        .into_iter()
+        .zip(&mut samples)
+        .map(|(name, samples)| Measured { name, nanoseconds: median(samples) })
+        .collect())
+}
+
+fn time(calls: u32, run: impl FnOnce() -> anyhow::Result<()>) -> anyhow::Result<f64> {
+    let start = Instant::now();
+    run()?;
+    Ok(start.elapsed().as_nanos() as f64 / f64::from(calls))
+}
+
+fn median(samples: &mut [f64]) -> f64 {
+    samples.sort_by(f64::total_cmp);
+    samples.get(samples.len() / 2).copied().unwrap_or(f64::NAN)
+}
+
+#[inline(never)]
+extern "C" fn nothing() {
+    black_box(());
+}
+
+fn indirect_call(calls: u32) -> anyhow::Result<()> {
+    let function: extern "C" fn() = nothing;
+    for _ in 0..calls {
+        black_box(function)();
+    }
+    Ok(())
+}
+
+fn getppid(calls: u32) -> anyhow::Result<()> {
+    for _ in 0..calls {
+        black_box(rustix::process::getppid());
+    }
+    Ok(())
+}
+
+/// Worlds for the three kinds of crossing.
+struct Crossings {
+    to_domain: World,
+    to_host: World,
+    repeat_domain: TypedFn<fn(u32)>,
+    repeat_host: TypedFn<fn(u32)>,
+    null: TypedFn<fn()>,
+}
+
+impl Crossings {
+    fn new() -> anyhow::Result<Self> {
+        let signature = "() -> void";
+        let to_domain = World::builder()
+            .domain(
+                DomainSpec::new("caller")
+                    .object("caller", objects::repeat("null")?)
+                    .import("null", Import::domain("callee", "null").signature(signature)),
+            )
+            .domain(DomainSpec::new("callee").object("callee", objects::null()?))
+            .build()?;
+        let to_host = World::builder()
+            .domain(
+                DomainSpec::new("caller")
+                    .object("caller", objects::repeat("null")?)
+                    .import("null", Import::host("null").signature(signature)),
+            )
+            .host_fn("null", |_| Ok(0))
+            .build()?;
+        let repeat_domain = to_domain.domain("caller")?.export("repeat")?;
+        let null = to_domain.domain("callee")?.export("null")?;
+        let repeat_host = to_host.domain("caller")?.export("repeat")?;
+        Ok(Self { to_domain, to_host, repeat_domain, repeat_host, null })
+    }
+
+    fn domain_to_domain(&mut self, calls: u32) -> anyhow::Result<()> {
+        Ok(self.repeat_domain.call(&mut self.to_domain, (calls,))?)
+    }
+
+    fn domain_to_host(&mut self, calls: u32) -> anyhow::Result<()> {
+        Ok(self.repeat_host.call(&mut self.to_host, (calls,))?)
+    }
+
+    fn host_to_domain(&mut self, calls: u32) -> anyhow::Result<()> {
+        for _ in 0..calls {
+            self.null.call(&mut self.to_domain, ())?;
+        }
+        Ok(())
+    }
+}
+
+/// Threads that answer. They end when their channel closes, the futex thread when it is told to.
+struct Partners {
+    turn: Arc<AtomicU32>,
+    pipe: (OwnedFd, OwnedFd),
+    socket: OwnedFd,
+}
+
+/// States of the futex word: whose turn it is.
+const OURS: u32 = 0;
+const THEIRS: u32 = 1;
+const END: u32 = 2;
+
+impl Partners {
+    fn start() -> anyhow::Result<Self> {
+        let turn = Arc::new(AtomicU32::new(OURS));
+        let word = turn.clone();
+        std::thread::spawn(move || {
+            loop {
+                wait_while(&word, OURS);
+                if word.load(Ordering::Acquire) == END {
+                    return;
+                }
+                hand_over(&word, OURS);
+            }
+        });
+        let (their_read, our_write) = rustix::pipe::pipe()?;
+        let (our_read, their_write) = rustix::pipe::pipe()?;
+        std::thread::spawn(move || echo(&their_read, &their_write));
+        let (ours, theirs) = rustix::net::socketpair(
+            rustix::net::AddressFamily::UNIX,
+            rustix::net::SocketType::STREAM,
+            rustix::net::SocketFlags::CLOEXEC,
+            None,
+        )?;
+        std::thread::spawn(move || echo(&theirs, &theirs));
+        Ok(Self { turn, pipe: (our_read, our_write), socket: ours })
+    }
+
+    fn futex(&mut self, calls: u32) -> anyhow::Result<()> {
+        for _ in 0..calls {
+            hand_over(&self.turn, THEIRS);
+            wait_while(&self.turn, THEIRS);
+        }
+        Ok(())
+    }
+
+    fn pipe(&mut self, calls: u32) -> anyhow::Result<()> {
+        ping(&self.pipe.0, &self.pipe.1, calls)
+    }
+
+    fn socket(&mut self, calls: u32) -> anyhow::Result<()> {
+        ping(&self.socket, &self.socket, calls)
+    }
+}
+
+impl Drop for Partners {
+    fn drop(&mut self) {
+        hand_over(&self.turn, END);
+    }
+}
+
+fn wait_while(word: &AtomicU32, value: u32) {
+    use rustix::thread::futex;
+    while word.load(Ordering::Acquire) == value {
+        // An error means that the word changed or a signal came: look again.
+        let _ = futex::wait(word, futex::Flags::PRIVATE, value, None);
+    }
+}
+
+fn hand_over(word: &AtomicU32, value: u32) {
+    use rustix::thread::futex;
+    word.store(value, Ordering::Release);
+    let _ = futex::wake(word, futex::Flags::PRIVATE, 1);
+}
+
+fn ping(read: &OwnedFd, write: &OwnedFd, calls: u32) -> anyhow::Result<()> {
+    let mut byte = [7];
+    for _ in 0..calls {
+        rustix::io::write(write, &byte).context("the partner is gone")?;
+        rustix::io::read(read, &mut byte).context("the partner is gone")?;
+    }
+    Ok(())
+}
+
+fn echo(read: &OwnedFd, write: &OwnedFd) {
+    let mut byte = [0];
+    while matches!(rustix::io::read(read, &mut byte), Ok(1)) {
+        if rustix::io::write(write, &byte).is_err() {
+            return;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #[test]
+    fn everything_is_measured() {
+        let results = super::measure(1).unwrap();
+        assert_eq!(results.len(), 8);
+        assert!(results.iter().all(|r| r.nanoseconds > 0.0), "{results:?}");
+    }
+}

@@ -1,0 +1,177 @@
+//! A domain's memory calls: `brk` from the bottom of its heap, `mmap` from the top. Nothing else of the window can be touched: not text,
+//! dispatch table, header or TCB page, not another domain's regions.
+
+use crate::descriptors::Descriptors;
+use crate::errno::Errno;
+use sfi_contract::layout::{HEADER_HEAP_END, HEADER_HEAP_START, PAGE_SIZE, WINDOW_SIZE};
+use sfi_loader::{HostCall, HostError};
+use std::collections::BTreeMap;
+
+static ZEROS: [u8; 64 << 10] = [0; 64 << 10];
+
+/// The heap's bookkeeping. Window offsets, whole pages.
+#[derive(Debug)]
+pub struct Heap {
+    /// Bits of an address above the window offset.
+    base: u64,
+    low: u64,
+    high: u64,
+    brk: u64,
+    /// Highest the break ever was: above it memory is fresh.
+    brk_used: u64,
+    /// Mappings: offset and length.
+    maps: BTreeMap<u64, u64>,
+    /// Lowest offset that was ever mapped: below it memory is fresh.
+    map_used: u64,
+}
+
+impl Heap {
+    /// Reads the heap's bounds from the caller's header page.
+    pub fn of(cx: &HostCall<'_>) -> Result<Heap, HostError> {
+        let word = |offset| -> Result<u64, HostError> {
+            let bytes = cx.read(offset, 8)?;
+            bytes.try_into().map(u64::from_le_bytes).map_err(|_| HostError::new("short header"))
+        };
+        let (low, high) = (word(HEADER_HEAP_START)?, word(HEADER_HEAP_END)?);
+        let offset = |address: u64| address & (WINDOW_SIZE - 1);
+        let (start, end) = (offset(low), offset(low) + (high - low));
+        // The last pages hold the program's arguments.
+        let end = end.saturating_sub(crate::start::ARGUMENT_BYTES).max(start);
+        Ok(Heap {
+            base: low - start,
+            low: start,
+            high: end,
+            brk: start,
+            brk_used: start,
+            maps: BTreeMap::new(),
+            map_used: end,
+        })
+    }
+
+    fn zero(cx: &mut HostCall<'_>, from: u64, to: u64) -> Result<(), Errno> {
+        let mut at = from;
+        while at < to {
+            let length = (to - at).min(ZEROS.len() as u64);
+            cx.write(at, &ZEROS[..length as usize])?;
+            at += length;
+        }
+        Ok(())
+    }
+
+    /// Lowest mapped offset.
+    fn maps_low(&self) -> u64 {
+        self.maps.keys().next().copied().unwrap_or(self.high)
+    }
+
+    /// `brk`: the new break, or the old one if it cannot move there.
+    pub fn brk(&mut self, cx: &mut HostCall<'_>, address: u64) -> Result<u64, Errno> {
+        let wanted = address.wrapping_sub(self.base);
+        if wanted >= self.low && wanted <= self.maps_low() {
+            if wanted > self.brk {
+                let reused = self.brk_used.min(wanted);
+                Self::zero(cx, self.brk, reused)?;
+                // Memory that mappings used before is not fresh either.
+                Self::zero(cx, self.map_used.max(self.brk), wanted)?;
+            }
+            self.brk = wanted;
+            self.brk_used = self.brk_used.max(wanted);
+        }
+        Ok(self.base + self.brk)
+    }
+
+    /// `mmap`: private memory only, never executable; a file's contents are copied.
+    pub fn map(&mut self, cx: &mut HostCall<'_>, files: &Descriptors, args: &[u64; 6]) -> Result<u64, Errno> {
+        let [_, length, protection, flags, fd, offset] = *args;
+        let flags = flags as i32;
+        if protection as i32 & libc::PROT_EXEC != 0 {
+            return Err(Errno::ACCES);
+        }
+        if flags & libc::MAP_FIXED != 0
+            || flags & libc::MAP_TYPE == libc::MAP_SHARED && flags & libc::MAP_ANONYMOUS == 0
+        {
+            return Err(Errno::INVAL);
+        }
+        if length == 0 || length > WINDOW_SIZE {
+            return Err(if length == 0 { Errno::INVAL } else { Errno::NOMEM });
+        }
+        let length = length.next_multiple_of(PAGE_SIZE);
+        let at = self.find_gap(length).ok_or(Errno::NOMEM)?;
+        Self::zero(cx, at.max(self.map_used), at + length)?;
+        Self::zero(cx, at, self.brk_used.min(at + length).max(at))?;
+        self.map_used = self.map_used.min(at);
+        self.maps.insert(at, length);
+        if flags & libc::MAP_ANONYMOUS == 0
+            && let Err(error) = Self::fill(cx, files, (at, length), fd, offset)
+        {
+            self.maps.remove(&at);
+            return Err(error);
+        }
+        Ok(self.base + at)
+    }
+
+    fn fill(cx: &mut HostCall<'_>, files: &Descriptors, to: (u64, u64), fd: u64, offset: u64) -> Result<(), Errno> {
+        let fd = files.get(fd)?;
+        let mut bytes = vec![0; 1 << 20];
+        let mut done = 0;
+        while done < to.1 {
+            let want = (to.1 - done).min(bytes.len() as u64) as usize;
+            let count = rustix::io::pread(fd, &mut bytes[..want], offset.wrapping_add(done))?;
+            if count == 0 {
+                break;
+            }
+            cx.write(to.0 + done, &bytes[..count])?;
+            done += count as u64;
+        }
+        Ok(())
+    }
+
+    /// The highest gap above the break that is long enough.
+    fn find_gap(&self, length: u64) -> Option<u64> {
+        let mut end = self.high;
+        for (&start, &mapped) in self.maps.iter().rev() {
+            if end - (start + mapped) >= length {
+                return Some(end - length);
+            }
+            end = start;
+        }
+        let floor = self.brk.next_multiple_of(PAGE_SIZE);
+        (end.checked_sub(floor)? >= length).then(|| end - length)
+    }
+
+    /// `munmap` of whole mappings, their heads, tails and middles.
+    pub fn unmap(&mut self, address: u64, length: u64) -> Result<u64, Errno> {
+        self.check(address, length)?;
+        let start = address.wrapping_sub(self.base);
+        let end = start + length.next_multiple_of(PAGE_SIZE);
+        let touched: Vec<(u64, u64)> =
+            self.maps.range(..end).filter(|(at, mapped)| **at + **mapped > start).map(|(a, l)| (*a, *l)).collect();
+        for (at, mapped) in touched {
+            self.maps.remove(&at);
+            if at < start {
+                self.maps.insert(at, start - at);
+            }
+            if at + mapped > end {
+                self.maps.insert(end, at + mapped - end);
+            }
+        }
+        Ok(0)
+    }
+
+    /// `mprotect`: memory stays readable and writable; executable it cannot become.
+    pub fn protect(&self, address: u64, length: u64, protection: u64) -> Result<u64, Errno> {
+        if protection as i32 & libc::PROT_EXEC != 0 {
+            return Err(Errno::ACCES);
+        }
+        self.check(address, length).map(|()| 0)
+    }
+
+    /// Whether a range of whole pages lies in the heap.
+    pub fn check(&self, address: u64, length: u64) -> Result<(), Errno> {
+        let start = address.wrapping_sub(self.base);
+        let end = length.checked_next_multiple_of(PAGE_SIZE).and_then(|l| start.checked_add(l)).ok_or(Errno::INVAL)?;
+        if !start.is_multiple_of(PAGE_SIZE) || start < self.low || end > self.high {
+            return Err(Errno::INVAL);
+        }
+        Ok(())
+    }
+}

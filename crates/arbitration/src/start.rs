@@ -1,0 +1,85 @@
+//! Starting a program: its arguments and environment in the domain's memory, laid out as the kernel lays out a new process's stack
+//! (psABI 3.4.1).
+
+use crate::errno::Errno;
+use sfi_contract::layout::TP_OFFSET;
+
+/// The heap's last bytes, which hold the arguments.
+pub const ARGUMENT_BYTES: u64 = 256 << 10;
+
+/// Keys of the auxiliary vector.
+const AT_NULL: u64 = 0;
+const AT_PAGESZ: u64 = 6;
+const AT_SECURE: u64 = 23;
+const AT_RANDOM: u64 = 25;
+
+/// A program's arguments and environment.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Program {
+    /// argv, the program's name first.
+    pub arguments: Vec<String>,
+    /// `NAME=value`.
+    pub environment: Vec<String>,
+}
+
+/// The bytes that hold a program's arguments at an address of a domain: argc's vector argv, a null, the environment, a null, the auxiliary vector,
+/// then the strings. `random` is the program's AT_RANDOM. `None` if they do not fit.
+pub fn arguments(program: &Program, address: u64, random: [u8; 16]) -> Option<Vec<u8>> {
+    let vectors = 8 * (program.arguments.len() + program.environment.len() + 2) + 16 * 4;
+    let mut words = Vec::with_capacity(vectors);
+    let mut strings = random.to_vec();
+    let first = address + vectors as u64;
+    for list in [&program.arguments, &program.environment] {
+        for text in list {
+            words.extend((first + strings.len() as u64).to_le_bytes());
+            strings.extend(text.bytes().filter(|b| *b != 0));
+            strings.push(0);
+        }
+        words.extend([0; 8]);
+    }
+    for (key, value) in [(AT_PAGESZ, 4096), (AT_SECURE, 0), (AT_RANDOM, first), (AT_NULL, 0)] {
+        words.extend(u64::to_le_bytes(key));
+        words.extend(u64::to_le_bytes(value));
+    }
+    words.extend(strings);
+    (words.len() as u64 <= ARGUMENT_BYTES).then_some(words)
+}
+
+/// Bytes for a program's AT_RANDOM.
+///
+/// # Errors
+/// The kernel gives none.
+pub fn random_bytes() -> std::io::Result<[u8; 16]> {
+    let mut bytes = [0; 16];
+    rustix::rand::getrandom(&mut bytes, rustix::rand::GetRandomFlags::empty())?;
+    Ok(bytes)
+}
+
+/// `arch_prctl(ARCH_SET_FS)`: a domain's thread pointer never moves; setting it to where it is succeeds.
+pub fn set_thread_pointer(code: u64, address: u64) -> Result<u64, Errno> {
+    const ARCH_SET_FS: u64 = 0x1002;
+    if code == ARCH_SET_FS && address & 0xffff_ffff == TP_OFFSET { Ok(0) } else { Err(Errno::PERM) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn arguments_look_like_a_new_process_stack() {
+        let program = Program { arguments: vec!["prog".into(), "x".into()], environment: vec!["A=b".into()] };
+        let bytes = arguments(&program, 0x1000, [7; 16]).expect("fits");
+        let word = |i: usize| u64::from_le_bytes(bytes[8 * i..8 * i + 8].try_into().expect("8 bytes"));
+        let text = |i: usize| {
+            let start = (word(i) - 0x1000) as usize;
+            let end = start + bytes[start..].iter().position(|b| *b == 0).expect("zero");
+            std::str::from_utf8(&bytes[start..end]).expect("text")
+        };
+        assert_eq!((text(0), text(1), word(2)), ("prog", "x", 0));
+        assert_eq!((text(3), word(4)), ("A=b", 0));
+        assert_eq!((word(5), word(6)), (AT_PAGESZ, 4096));
+        assert_eq!(word(11), AT_NULL);
+        let huge = Program { arguments: vec!["a".repeat(300 << 10)], environment: Vec::new() };
+        assert_eq!(arguments(&huge, 0, [0; 16]), None);
+    }
+}

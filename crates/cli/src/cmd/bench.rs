@@ -1,0 +1,46 @@
+//! `sfi bench`
+
+use sfi_benches::crossing;
+use std::process::ExitCode;
+
+/// Measures on this machine what crossings cost.
+#[derive(clap::Args)]
+pub struct Args {
+    #[command(subcommand)]
+    what: What,
+}
+
+#[derive(clap::Subcommand)]
+enum What {
+    /// Null calls, there and back, in nanoseconds: medians over interleaved rounds of one run.
+    Crossing {
+        /// Print one JSON object.
+        #[arg(long)]
+        json: bool,
+        /// Rounds; every round measures everything once.
+        #[arg(long, default_value_t = 21, value_parser = clap::value_parser!(u32).range(1..=10_000))]
+        rounds: u32,
+    },
+}
+
+/// Runs the subcommand.
+pub fn run(args: Args) -> anyhow::Result<ExitCode> {
+    let What::Crossing { json, rounds } = args.what;
+    let results = crossing::measure(rounds)?;
+    if json {
+        let object: serde_json::Map<String, serde_json::Value> =
+            results.iter().map(|r| (r.name.to_owned(), serde_json::json!(round(r.nanoseconds)))).collect();
+        println!("{}", serde_json::to_string_pretty(&object)?);
+        return Ok(ExitCode::SUCCESS);
+    }
+    let unit = results.iter().find(|r| r.name == "indirect_call").map_or(1.0, |r| r.nanoseconds);
+    println!("{:<18} {:>12} {:>16}", "null call", "ns", "indirect calls");
+    for r in &results {
+        println!("{:<18} {:>12.2} {:>16.1}", r.name, r.nanoseconds, r.nanoseconds / unit);
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+fn round(value: f64) -> f64 {
+    (value * 100.0).round() / 100.0
+}

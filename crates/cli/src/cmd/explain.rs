@@ -1,0 +1,118 @@
+//! `sfi explain`
+
+use crate::gate::Code;
+use crate::render;
+use sfi_contract::Rule;
+use std::io::Write;
+use std::process::ExitCode;
+
+/// Explain the rules of the sandbox contract and of policies.
+///
+/// Prints a rule: what it says, why it exists, an example that breaks it, and what to do. Without a code, lists all rules.
+#[derive(clap::Args)]
+#[command(after_help = "\
+Examples:
+  sfi explain            lists all rules
+  sfi explain SFI-S01
+  sfi explain s01        the prefix and the case may be left out
+
+Exit codes:
+  0  explained
+  2  there is no such rule")]
+pub struct Args {
+    /// Codes, as `sfi verify` prints them.
+    #[arg(value_name = "CODE")]
+    codes: Vec<String>,
+}
+
+/// Runs the subcommand.
+pub fn run(args: Args) -> anyhow::Result<ExitCode> {
+    let rules = args.codes.iter().map(|code| parse(code)).collect::<anyhow::Result<Vec<Code>>>()?;
+    let mut out = anstream::stdout().lock();
+    if rules.is_empty() {
+        for rule in Code::all() {
+            writeln!(out, "{}  {}", rule.id(), rule.title())?;
+        }
+    }
+    for (i, rule) in rules.iter().enumerate() {
+        if i > 0 {
+            writeln!(out)?;
+        }
+        render::rule(&mut out, *rule, example(*rule))?;
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+fn parse(code: &str) -> anyhow::Result<Code> {
+    let upper = code.to_ascii_uppercase();
+    let full = if upper.starts_with("SFI-") { upper } else { format!("SFI-{upper}") };
+    let found = Code::all().find(|c| c.id() == full);
+    found.ok_or_else(|| anyhow::anyhow!("there is no rule `{code}`; `sfi explain` lists all"))
+}
+
+fn example(code: Code) -> &'static str {
+    match code {
+        Code::Contract(rule) => contract_example(rule),
+        Code::Policy(rule) => rule.example(),
+    }
+}
+
+/// Something that breaks the rule.
+const fn contract_example(rule: Rule) -> &'static str {
+    match rule {
+        Rule::SectionBounds => "a section header whose sh_offset + sh_size lies behind the end of the file",
+        Rule::ExecutableData => ".section .code,\"awx\",@progbits    # writable and executable",
+        Rule::SymbolTarget => {
+            "f:      mov $0x050f,%eax\n.set g, f + 1                    # inside the mov, at a hidden syscall"
+        }
+        Rule::SymbolKind => ".type f,@gnu_indirect_function",
+        Rule::RelocationTable => "two SHT_RELA sections whose sh_info names the same section",
+        Rule::GroupTable => "a SHT_GROUP section that lists a section twice",
+        Rule::SectionKind => "an allocated section of type SHT_DYNAMIC, or with an alignment of 3",
+        Rule::Undecodable => ".byte 0x06                        # no instruction in 64-bit mode",
+        Rule::NotAllowed => "ud1 %eax,%eax                     # not on the positive list",
+        Rule::Prefix => "data16 call f                     # Intel ignores the 66, AMD does not",
+        Rule::System => "syscall",
+        Rule::StoreSegment => "mov %rax,(%rdi)                   # safe: mov %rax,%gs:(%edi)",
+        Rule::StoreAddressSize => "mov %rax,%gs:(%rdi)               # safe: mov %rax,%gs:(%edi)",
+        Rule::StoreMoving => "bts %ecx,%gs:(%edi)               # writes at edi + ecx / 8",
+        Rule::StringMask => {
+            "rep stosq                         # safe:\n                                  #   mov %edi,%edi\n                                  #   add %gs:0xff000,%rdi\n                                  #   rep stosq"
+        }
+        Rule::LoadUnconfined => "mov (%rdi),%rax                   # in mode full: mov %gs:(%edi),%rax",
+        Rule::StackPointer => "sub $8,%rsp                       # the data stack is r15: lea -8(%r15),%r15",
+        Rule::StackImplicit => "push %rax",
+        Rule::BranchTarget => "jmp .+3                           # into the middle of the next instruction",
+        Rule::BranchIntoRegion => {
+            "        mov %edi,%edi\n        add %gs:0xff000,%rdi\n1:      stosb\n        jmp 1b                    # skips the mask"
+        }
+        Rule::BranchRelocation => "call f + 1                        # R_X86_64_PLT32 f - 3",
+        Rule::IndirectBranch => {
+            "call *%rax                        # safe:\n                                  #   and $0xffff8,%eax\n                                  #   call *%gs:0x100000(%eax)"
+        }
+        Rule::FsNamed => "mov %fs:0x28,%rax                 # safe: mov %gs:0x300028,%rax",
+        Rule::SegmentState => "wrgsbase %rax",
+        Rule::RelocationField => "a relocation whose offset lies on an opcode",
+        Rule::RelocationType => ".reloc ., R_X86_64_8, f           # one byte, no field of an instruction",
+        Rule::RelocationGuard => "and $mask,%eax                    # a relocated mask of an indirect branch",
+        Rule::FinalTarget => "call f                            # where the loader has put f between two boundaries",
+        Rule::FinalSlot => "a dispatch slot with the address of an instruction's second byte",
+        Rule::FinalLoad => "mov x(%rip),%rax                  # where x lies outside the window",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn codes_may_be_short() {
+        for rule in Code::all() {
+            assert_eq!(parse(rule.id()).unwrap(), rule);
+            assert_eq!(parse(&rule.id().to_lowercase()[4..]).unwrap(), rule);
+            assert!(!example(rule).is_empty());
+        }
+        assert!(parse("SFI-Z01").is_err());
+        assert!(parse("").is_err());
+    }
+}

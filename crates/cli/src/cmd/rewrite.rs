@@ -1,0 +1,135 @@
+//! `sfi rewrite`
+
+use crate::input::{self, Input};
+use crate::members::{archive, report, rewrite_members, write_atomically};
+use anyhow::Context;
+use sfi_rewriter::{Mode, Options, Output, Reason, Stats};
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+/// Rewrite objects and archives so that they obey the sandbox contract.
+///
+/// An object gives an object, an archive gives an archive with the same members in the same order. The same input
+/// always gives the same output. What cannot be rewritten is refused with object, function, offset, instruction and reason; then no
+/// output file is written.
+#[derive(clap::Args)]
+#[command(after_help = "\
+Examples:
+  sfi rewrite plugin.o                      writes plugin.sfi.o
+  sfi rewrite -o codec.a /usr/lib/x86_64-linux-gnu/libz.a
+  sfi rewrite --mode full -o out/ a.o b.o   writes out/a.o and out/b.o
+
+Exit codes:
+  0  everything was rewritten
+  1  something was refused
+  2  an input could not be read or is no relocatable object, or the output could not be written")]
+pub struct Args {
+    /// Relocatable objects (.o) and archives (.a).
+    #[arg(required = true, value_name = "INPUT")]
+    inputs: Vec<PathBuf>,
+    /// Confine stores and jumps (write), loads too (full), or trap at the offending store (match).
+    #[arg(long, default_value = "write", value_name = "write|full|match")]
+    mode: Mode,
+    /// Output file; a directory if there are several inputs. Default: INPUT with `.sfi` before its extension.
+    #[arg(short, long, value_name = "OUT")]
+    output: Option<PathBuf>,
+    /// Leave refused members out of an archive instead of refusing the archive.
+    #[arg(long)]
+    skip_refused: bool,
+    /// Print counts of what was done.
+    #[arg(long)]
+    stats: bool,
+}
+
+/// Runs the subcommand.
+pub fn run(args: Args) -> anyhow::Result<ExitCode> {
+    let directory = args.output.as_deref().is_some_and(|out| args.inputs.len() > 1 || out.is_dir());
+    if directory && let Some(out) = &args.output {
+        std::fs::create_dir_all(out).with_context(|| format!("cannot create the directory `{}`", out.display()))?;
+    }
+    let mut worst = Outcome::Clean;
+    for path in &args.inputs {
+        let out = match &args.output {
+            Some(out) if directory => out.join(path.file_name().context("input has no file name")?),
+            Some(out) => out.clone(),
+            None => default_output(path),
+        };
+        worst = worst.max(one(path, &out, &args)?);
+    }
+    Ok(ExitCode::from(worst as u8))
+}
+
+/// How rewriting went; the discriminant is the exit code.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+enum Outcome {
+    Clean = 0,
+    Refused = 1,
+    Unreadable = 2,
+}
+
+/// `plugin.o` gives `plugin.sfi.o`.
+fn default_output(path: &Path) -> PathBuf {
+    match path.extension() {
+        Some(extension) => path.with_extension(format!("sfi.{}", extension.to_string_lossy())),
+        None => path.with_extension("sfi"),
+    }
+}
+
+/// Rewrites one input.
+fn one(path: &Path, out: &Path, args: &Args) -> anyhow::Result<Outcome> {
+    let options = Options { mode: args.mode };
+    let (bytes, stats, outcome) = match input::read(path)? {
+        Input::Object(bytes) => match sfi_rewriter::rewrite(&bytes, &options) {
+            Ok(Output { bytes, stats }) => (bytes, stats, Outcome::Clean),
+            Err(refusals) => {
+                report(&path.display().to_string(), &refusals);
+                let unreadable = refusals.iter().any(|r| r.reason == Reason::NotRelocatable);
+                return Ok(if unreadable { Outcome::Unreadable } else { Outcome::Refused });
+            }
+        },
+        Input::Archive(bytes) => {
+            let members = input::members(path, &bytes)?;
+            let results = rewrite_members(&members, &options);
+            let mut kept = Vec::new();
+            let mut stats = Stats::default();
+            let mut outcome = Outcome::Clean;
+            for ((name, _), result) in members.iter().zip(results) {
+                match result {
+                    Ok(output) => {
+                        stats += output.stats;
+                        kept.push((name.clone(), output.bytes));
+                    }
+                    Err(refusals) => {
+                        report(&input::member_name(path, name), &refusals);
+                        outcome = Outcome::Refused;
+                    }
+                }
+            }
+            if outcome != Outcome::Clean && !args.skip_refused {
+                return Ok(outcome);
+            }
+            (archive(&kept)?, stats, outcome)
+        }
+    };
+    write_atomically(out, &bytes, 0o644)?;
+    if args.stats {
+        print_stats(path, &stats);
+    }
+    Ok(outcome)
+}
+
+fn print_stats(path: &Path, stats: &Stats) {
+    println!("{}:", path.display());
+    println!("  instructions read           {}", stats.instructions);
+    println!("  stores made safe            {}", stats.stores);
+    println!("  indirect branches           {}", stats.indirect);
+    println!("  functions with r15 renamed  {}", stats.renamed);
+    println!("  functions with r15 homed    {}", stats.homed);
+    println!("  scratch registers spilled   {}", stats.spills);
+    println!(
+        "  text bytes                  {} -> {} ({:.3})",
+        stats.text_in,
+        stats.text_out,
+        stats.text_out as f64 / stats.text_in.max(1) as f64
+    );
+}

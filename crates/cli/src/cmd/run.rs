@@ -1,0 +1,268 @@
+//! `sfi run`
+
+use crate::program;
+use anyhow::{Context, bail};
+use sfi_loader::manifest::Manifest;
+use sfi_loader::{Builder, CallError, HostCall, HostError, Protection, TypedFn, World};
+use std::io::{Read, Seek, SeekFrom, Write};
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+use std::time::{Duration, Instant};
+
+/// Loads the domains of a manifest and calls its entry point.
+///
+/// The objects must be rewritten already (`sfi rewrite`); what the verifier refuses does not run. Exit code: the
+/// entry point's result modulo 256, 3 if its domain faulted, 2 for errors.
+///
+/// Host functions that a manifest can grant: `host_write(pointer, length)` writes to standard output, `host_error` to standard
+/// error, `host_read(pointer, length)` reads standard input, `host_read_file(name, offset, pointer, length)` and
+/// `host_file_size(name)` read the manifest's files (`name` is a C string), `host_clock()` gives monotonic nanoseconds,
+/// `host_args(pointer, length)` gives the arguments, each with a zero byte behind it, and returns the length of all,
+/// `host_exit(code)` ends the run. Failures return -1.
+#[derive(clap::Args)]
+pub struct Args {
+    /// The manifest, or a program: an archive or object that holds `main` and its libc, rewritten.
+    #[arg(value_name = "MANIFEST|PROGRAM")]
+    manifest: PathBuf,
+    /// Program: mode that its objects must satisfy.
+    #[arg(long, default_value = "write", value_name = "write|full|match")]
+    mode: sfi_loader::Mode,
+    /// Program: size of its heap, MiB.
+    #[arg(long, default_value_t = 1024, value_name = "MiB")]
+    memory: u64,
+    /// Program: size of its data stack, MiB.
+    #[arg(long, default_value_t = 8, value_name = "MiB")]
+    stack: u64,
+    /// Program: a directory that its paths may name, as they name it. `.` is for relative paths.
+    #[arg(long = "dir", value_name = "HOST[::GUEST]")]
+    directories: Vec<String>,
+    /// Program: it may not change the directories.
+    #[arg(long)]
+    read_only: bool,
+    /// Program: a variable of its environment, which is empty otherwise.
+    #[arg(long = "env", value_name = "NAME=VALUE")]
+    environment: Vec<String>,
+    /// End calls that take longer: a program's whole run, a manifest's entry point. Default: the manifest's limit, or none.
+    #[arg(long, value_name = "SECONDS", value_parser = parse_seconds)]
+    time_limit: Option<Duration>,
+    /// Print what is mapped for each domain, on standard error.
+    #[arg(long)]
+    explain_layout: bool,
+    /// With --explain-layout: print addresses too. They are secrets that keep domains apart.
+    #[arg(long, requires = "explain_layout")]
+    show_addresses: bool,
+    /// Draw all places from this seed, up to 64 hexadecimal digits. For tests: a known seed is no secret.
+    #[arg(long, value_parser = parse_seed)]
+    seed: Option<[u8; 32]>,
+    /// Arguments for the domains.
+    #[arg(last = true)]
+    args: Vec<String>,
+}
+
+/// The exit code when the entry point's domain faults.
+const FAULT: u8 = 3;
+/// Longest file name that a domain may pass.
+const NAME_LIMIT: usize = 4096;
+
+/// Entry points take up to six integers.
+type EntryPoint = fn(u64, u64, u64, u64, u64, u64) -> u64;
+
+/// A domain asked to end the run. Carried as a panic through the domains, without a message.
+struct Exit(u64);
+
+/// Runs the subcommand.
+pub fn run(args: Args) -> anyhow::Result<ExitCode> {
+    if let Some(bytes) = std::fs::read(&args.manifest).ok().filter(|bytes| program::is_program(bytes)) {
+        return run_program(&args, bytes);
+    }
+    let manifest = Manifest::load(&args.manifest)?;
+    let directory = args.manifest.parent().unwrap_or(Path::new(""));
+    let mut builder = World::builder();
+    if let Some(seed) = args.seed {
+        builder = builder.seed(seed);
+    }
+    let mut builder = manifest.build(builder, directory)?;
+    if let Some(limit) = args.time_limit {
+        builder = builder.time_limit(limit);
+    }
+    let builder = offer(builder, &manifest, directory, &args.args)?;
+    let world = catch_unwind(AssertUnwindSafe(|| builder.build()));
+    let mut world = match world {
+        Ok(world) => world?,
+        Err(payload) => return exit(payload),
+    };
+    if args.explain_layout {
+        explain(&world, args.show_addresses)?;
+    }
+    let entry = &manifest.entry;
+    let function: TypedFn<EntryPoint> = world.domain(&entry.domain)?.export(&entry.function)?;
+    let arg = |i: usize| entry.args.get(i).copied().unwrap_or(0) as u64;
+    let result = catch_unwind(AssertUnwindSafe(|| {
+        let result = function.call(&mut world, (arg(0), arg(1), arg(2), arg(3), arg(4), arg(5)));
+        report_faults(&world, &entry.domain);
+        let end = world.shutdown();
+        (result, end)
+    }));
+    std::io::stdout().flush()?;
+    match result {
+        Err(payload) => exit(payload),
+        Ok((Ok(value), end)) => {
+            end.context("a finaliser failed")?;
+            Ok(ExitCode::from(value as u8))
+        }
+        Ok((Err(CallError::Fault(fault)), _)) => {
+            eprintln!("fault: {fault}");
+            Ok(ExitCode::from(FAULT))
+        }
+        Ok((Err(error), _)) => bail!(error),
+    }
+}
+
+/// Runs an archive or object as a whole program.
+fn run_program(args: &Args, bytes: Vec<u8>) -> anyhow::Result<ExitCode> {
+    let setup = program::Setup {
+        path: &args.manifest,
+        mode: args.mode,
+        memory: args.memory << 20,
+        stack: args.stack << 20,
+        directories: &args.directories,
+        read_only: args.read_only,
+        arguments: &args.args,
+        environment: args.environment.clone(),
+        seed: args.seed,
+        time_limit: args.time_limit,
+    };
+    program::run(setup, bytes, FAULT)
+}
+
+/// Says which domains behind the entry's faulted: their callers only saw an error.
+fn report_faults(world: &World, entry: &str) {
+    for name in world.domains().filter(|name| *name != entry) {
+        if let Some(fault) = world.domain(name).ok().and_then(|d| d.last_fault()) {
+            eprintln!("fault: {fault}");
+        }
+    }
+}
+
+/// The exit code behind a panic that was an [`Exit`]; others go on.
+fn exit(payload: Box<dyn std::any::Any + Send>) -> anyhow::Result<ExitCode> {
+    std::io::stdout().flush()?;
+    match payload.downcast::<Exit>() {
+        Ok(code) => Ok(ExitCode::from(code.0 as u8)),
+        Err(other) => resume_unwind(other),
+    }
+}
+
+/// Adds the host functions.
+fn offer(builder: Builder, manifest: &Manifest, directory: &Path, args: &[String]) -> anyhow::Result<Builder> {
+    let mut files = Vec::new();
+    for (name, path) in &manifest.files {
+        let path = directory.join(path);
+        let file = std::fs::File::open(&path).with_context(|| format!("cannot open `{}`", path.display()))?;
+        files.push((name.clone(), file));
+    }
+    let sizes: Vec<(String, u64)> =
+        files.iter().map(|(n, f)| Ok((n.clone(), f.metadata()?.len()))).collect::<std::io::Result<_>>()?;
+    let args: Vec<u8> = args.iter().flat_map(|a| a.bytes().chain([0])).collect();
+    let start = Instant::now();
+    Ok(builder
+        .host_fn("host_write", |cx| write(cx, &mut std::io::stdout().lock()))
+        .host_fn("host_error", |cx| write(cx, &mut std::io::stderr().lock()))
+        .host_fn("host_read", |cx| {
+            let (pointer, length) = (cx.arg(0), cx.arg(1));
+            read(cx, &mut std::io::stdin().lock(), pointer, length)
+        })
+        .host_fn("host_read_file", move |cx| {
+            let name = cx.memory().read_c_string(cx.arg(0), NAME_LIMIT)?;
+            let found = files.iter_mut().find(|(n, _)| n.as_bytes() == name);
+            let (_, file) = found.ok_or_else(|| HostError::new("no such file in the manifest"))?;
+            file.seek(SeekFrom::Start(cx.arg(1))).map_err(host)?;
+            let (pointer, length) = (cx.arg(2), cx.arg(3));
+            read(cx, file, pointer, length)
+        })
+        .host_fn("host_file_size", move |cx| {
+            let name = cx.memory().read_c_string(cx.arg(0), NAME_LIMIT)?;
+            let found = sizes.iter().find(|(n, _)| n.as_bytes() == name);
+            found.map(|(_, size)| *size).ok_or_else(|| HostError::new("no such file in the manifest"))
+        })
+        .host_fn("host_clock", move |_| Ok(start.elapsed().as_nanos() as u64))
+        .host_fn("host_args", move |cx| {
+            let length = args.len().min(usize::try_from(cx.arg(1)).unwrap_or(usize::MAX));
+            if length > 0 {
+                cx.write(cx.arg(0), &args[..length])?;
+            }
+            Ok(args.len() as u64)
+        })
+        .host_fn("host_exit", |cx| resume_unwind(Box::new(Exit(cx.arg(0))))))
+}
+
+fn host(error: std::io::Error) -> HostError {
+    HostError::new(error.to_string())
+}
+
+fn write(cx: &HostCall<'_>, to: &mut impl Write) -> Result<u64, HostError> {
+    let bytes = cx.read(cx.arg(0), usize::try_from(cx.arg(1)).unwrap_or(usize::MAX))?;
+    to.write_all(&bytes).map_err(host)?;
+    Ok(bytes.len() as u64)
+}
+
+/// Reads once, at most a megabyte, into the domain's memory.
+fn read(cx: &mut HostCall<'_>, from: &mut impl Read, pointer: u64, length: u64) -> Result<u64, HostError> {
+    let mut bytes = vec![0; length.min(1 << 20) as usize];
+    let count = from.read(&mut bytes).map_err(host)?;
+    cx.write(pointer, &bytes[..count])?;
+    Ok(count as u64)
+}
+
+/// Prints the map of the domains.
+fn explain(world: &World, addresses: bool) -> anyhow::Result<()> {
+    for name in world.domains() {
+        let domain = world.domain(name)?;
+        let usage = domain.usage();
+        eprint!("domain {name}: vector registers {:?}", usage.vectors);
+        eprint!("{}", if usage.x87 { ", x87 or MMX" } else { "" });
+        eprintln!("{}", if usage.mxcsr { ", MXCSR" } else { "" });
+        let base = domain.secret_base();
+        if addresses {
+            eprintln!("  window at {base:#x}");
+        }
+        let mut segments: Vec<_> = domain.segments().iter().collect();
+        if !addresses {
+            // Their order in memory is part of the secret.
+            segments.sort_by(|a, b| a.name.cmp(&b.name));
+        }
+        for segment in segments {
+            let protection = match segment.protection {
+                Protection::Read => "r--",
+                Protection::ReadWrite => "rw-",
+                Protection::ReadExecute => "r-x",
+            };
+            let shared = if segment.shared { "s" } else { "p" };
+            eprint!("  {protection}{shared} {:>10} KiB", segment.length / 1024);
+            if addresses {
+                eprint!("  {:#x}", base + segment.offset);
+            }
+            eprintln!("  {}", segment.name);
+        }
+    }
+    Ok(())
+}
+
+fn parse_seconds(text: &str) -> Result<Duration, String> {
+    let seconds = text.parse().map_err(|_| "expected seconds, such as 2 or 0.5".to_owned())?;
+    Duration::try_from_secs_f64(seconds).map_err(|e| e.to_string())
+}
+
+fn parse_seed(text: &str) -> Result<[u8; 32], String> {
+    if text.is_empty() || text.len() > 64 || !text.bytes().all(|b| b.is_ascii_hexdigit()) {
+        return Err("a seed is 1 to 64 hexadecimal digits".into());
+    }
+    let digits = format!("{text:0<64}");
+    let mut seed = [0; 32];
+    for (byte, pair) in seed.iter_mut().zip(digits.as_bytes().chunks_exact(2)) {
+        let pair = std::str::from_utf8(pair).map_err(|e| e.to_string())?;
+        *byte = u8::from_str_radix(pair, 16).map_err(|e| e.to_string())?;
+    }
+    Ok(seed)
+}

@@ -1,0 +1,204 @@
+//! `sfi verify`
+
+use crate::gate::check::{Job, check};
+use crate::gate::policy::Policy;
+use crate::gate::source::Source;
+use crate::gate::{Outcome, attest, human, json, sarif};
+use anyhow::Context;
+use sfi_contract::Mode;
+use sfi_verifier::Options;
+use std::io::Write;
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+use std::time::Instant;
+
+/// Check that objects obey the sandbox contract.
+///
+/// Every object, and every member of an archive, is checked on its own, and every violation is listed with its code,
+/// place, function and instruction. Nothing that the object says about itself is believed. `sfi explain CODE` says more
+/// about a code.
+#[derive(clap::Args)]
+#[command(after_help = "\
+Examples:
+  sfi verify plugin.sfi.o
+  sfi verify --mode full codec.a plugin.o
+  sfi verify --format json plugin.o | jq '.objects[].violations[].rule'
+  sfi verify --format sarif plugin.o > plugin.sarif
+  sfi verify --policy policy.toml --attest plugin.intoto.json plugin.o
+  sfi verify --stats --json codec.a | jq .stats.mb_per_s
+
+A policy file, all of it optional:
+  modes = [\"full\", \"write\"]           # accepted; the first is the default
+  instructions = { rdtsc = false, cpuid = false }
+  imports = { allow = [\"host_*\"] }      # what no given object defines
+  limits = { text = 1048576, data = 1048576, object = 4194304 }   # bytes
+
+Exit codes:
+  0  everything is safe, and as the policy wants it
+  1  something is refused
+  2  an input could not be read")]
+pub struct Args {
+    /// Relocatable objects (.o) and archives (.a).
+    #[arg(required = true, value_name = "INPUT")]
+    inputs: Vec<PathBuf>,
+    /// What is confined: stores and jumps (write), loads too (full). The default is the policy's first mode, else write.
+    #[arg(long, value_name = "write|full|match")]
+    mode: Option<Mode>,
+    /// Refuse `rdtsc`.
+    #[arg(long)]
+    no_clock: bool,
+    /// Refuse `cpuid` and `xgetbv`.
+    #[arg(long)]
+    no_identity: bool,
+    /// Hold the objects against a policy besides.
+    #[arg(long, value_name = "FILE")]
+    policy: Option<PathBuf>,
+    /// How the verdict is printed. JSON and SARIF go to the standard output, as one document.
+    #[arg(long, value_name = "FORMAT", default_value = "human")]
+    format: Format,
+    /// The same as --format json.
+    #[arg(long, conflicts_with = "format")]
+    json: bool,
+    /// Write an in-toto statement (not signed) about the inputs and the verdict.
+    #[arg(long, value_name = "FILE")]
+    attest: Option<PathBuf>,
+    /// Print text bytes, instructions, seconds, and megabytes of text per second.
+    #[arg(long)]
+    stats: bool,
+}
+
+/// Shapes of the verdict.
+#[derive(Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+enum Format {
+    /// For people.
+    Human,
+    /// One document of our own shape.
+    Json,
+    /// SARIF 2.1.0, for code scanning.
+    Sarif,
+}
+
+/// Runs the subcommand.
+pub fn run(args: Args) -> anyhow::Result<ExitCode> {
+    let policy = args.policy.as_deref().map(Policy::read).transpose()?;
+    let epoch = if args.attest.is_some() { attest::epoch()? } else { None };
+    let preferred = policy.as_ref().and_then(Policy::preferred_mode);
+    let mode = args.mode.or(preferred).unwrap_or_default();
+    let options = Options { mode, clock: !args.no_clock, identity: !args.no_identity };
+
+    let mut outcomes = Vec::new();
+    let mut sources = Vec::new();
+    for path in &args.inputs {
+        match Source::open(path) {
+            Ok(source) => sources.push(source),
+            Err(error) => outcomes.push(Outcome {
+                path: path.display().to_string(),
+                member: None,
+                sha256: None,
+                result: Err(format!("{error:#}")),
+            }),
+        }
+    }
+    let archives = if args.attest.is_some() { attest::archives(&sources)? } else { Vec::new() };
+    let start = Instant::now();
+    outcomes.extend(check(&sources, &Job { options, policy: policy.as_ref(), hash: args.attest.is_some() }));
+    let seconds = start.elapsed().as_secs_f64();
+
+    let stats = args.stats.then(|| Totals::new(&outcomes, seconds));
+    match if args.json { Format::Json } else { args.format } {
+        Format::Human => {
+            human::print(&outcomes)?;
+            if let Some(totals) = stats {
+                totals.print(&mut anstream::stdout().lock())?;
+            }
+        }
+        Format::Json => {
+            let mut document = json::document(mode, &outcomes);
+            if let Some(totals) = stats {
+                document["stats"] = totals.json();
+            }
+            write_document(&document)?;
+        }
+        Format::Sarif => {
+            write_document(&sarif::document(&outcomes)?)?;
+            if let Some(totals) = stats {
+                totals.print(&mut anstream::stderr().lock())?;
+            }
+        }
+    }
+    if let Some(path) = &args.attest {
+        anyhow::ensure!(attest::archives(&sources)? == archives, "an archive changed while it was read");
+        let circumstances = attest::Circumstances {
+            options: &options,
+            policy: policy.as_ref().map(|p| p.sha256.as_str()),
+            archives: &archives,
+            epoch,
+        };
+        write_statement(path, &attest::statement(&outcomes, &circumstances)?)?;
+    }
+    Ok(exit_code(&outcomes))
+}
+
+fn write_document(document: &serde_json::Value) -> anyhow::Result<()> {
+    let mut out = std::io::BufWriter::new(std::io::stdout().lock());
+    serde_json::to_writer_pretty(&mut out, document)?;
+    writeln!(out)?;
+    Ok(out.flush()?)
+}
+
+fn write_statement(path: &Path, statement: &serde_json::Value) -> anyhow::Result<()> {
+    let text = serde_json::to_string_pretty(statement)? + "\n";
+    std::fs::write(path, text).with_context(|| format!("cannot write `{}`", path.display()))
+}
+
+fn exit_code(outcomes: &[Outcome]) -> ExitCode {
+    if outcomes.iter().any(|o| o.result.is_err()) {
+        ExitCode::from(2)
+    } else if outcomes.iter().all(Outcome::is_safe) {
+        ExitCode::SUCCESS
+    } else {
+        ExitCode::from(1)
+    }
+}
+
+/// Totals over all objects that could be read.
+struct Totals {
+    objects: usize,
+    text_bytes: u64,
+    instructions: u64,
+    seconds: f64,
+}
+
+impl Totals {
+    fn new(outcomes: &[Outcome], seconds: f64) -> Totals {
+        let verdicts = || outcomes.iter().filter_map(|o| o.result.as_ref().ok());
+        Totals {
+            objects: outcomes.len(),
+            text_bytes: verdicts().map(|v| v.text_bytes).sum(),
+            instructions: verdicts().map(|v| v.instructions).sum(),
+            seconds,
+        }
+    }
+
+    /// Millions of bytes of text per second.
+    fn mb_per_s(&self) -> f64 {
+        if self.seconds > 0.0 { self.text_bytes as f64 / 1e6 / self.seconds } else { 0.0 }
+    }
+
+    fn print(&self, out: &mut impl Write) -> std::io::Result<()> {
+        let (text, instructions, seconds) = (self.text_bytes, self.instructions, self.seconds);
+        let speed = self.mb_per_s();
+        writeln!(out, "{text} bytes of text, {instructions} instructions, {seconds:.3} s, {speed:.0} MB/s")
+    }
+
+    fn json(&self) -> serde_json::Value {
+        serde_json::json!({
+            "objects": self.objects,
+            "text_bytes": self.text_bytes,
+            "instructions": self.instructions,
+            "seconds": self.seconds,
+            "mb_per_s": self.mb_per_s(),
+            "threads": rayon::current_num_threads(),
+        })
+    }
+}

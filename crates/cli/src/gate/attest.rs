@@ -1,0 +1,169 @@
+//! A statement about what was verified, in the form of in-toto (Statement v1), unsigned.
+//!
+//! Subjects are the input files and the members of archives, with their SHA-256. The same inputs give the same bytes:
+//! there is no time in it unless `SOURCE_DATE_EPOCH` gives one.
+
+use super::Outcome;
+use super::source::Source;
+use anyhow::Context;
+use serde_json::{Value, json};
+use sfi_contract::CONTRACT_VERSION;
+use sfi_verifier::Options;
+use sha2::{Digest, Sha256};
+use std::collections::{BTreeMap, HashMap};
+
+/// Type of the predicate. Its shape changes only with this name.
+pub const PREDICATE_TYPE: &str = "urn:sfi:predicate:verification:v1";
+
+/// SHA-256, piece by piece.
+#[derive(Default)]
+pub struct Hash(Sha256);
+
+impl Hash {
+    /// More bytes.
+    pub fn update(&mut self, bytes: &[u8]) {
+        self.0.update(bytes);
+    }
+
+    /// Lower-case hexadecimal.
+    pub fn finish(self) -> String {
+        self.0.finalize().iter().map(|byte| format!("{byte:02x}")).collect()
+    }
+}
+
+/// SHA-256 in lower-case hexadecimal.
+pub fn sha256(bytes: &[u8]) -> String {
+    let mut hash = Hash::default();
+    hash.update(bytes);
+    hash.finish()
+}
+
+/// What the statement says besides the outcomes.
+pub struct Circumstances<'a> {
+    /// What was checked for.
+    pub options: &'a Options,
+    /// SHA-256 of the policy file.
+    pub policy: Option<&'a str>,
+    /// Archives and their SHA-256, before the members were read.
+    pub archives: &'a [(String, String)],
+    /// Value of `SOURCE_DATE_EPOCH`, seconds.
+    pub epoch: Option<u64>,
+}
+
+/// SHA-256 of each archive.
+pub fn archives(sources: &[Source]) -> anyhow::Result<Vec<(String, String)>> {
+    sources.iter().filter(|s| s.is_archive).map(|s| Ok((s.path.clone(), s.sha256()?))).collect()
+}
+
+/// The statement.
+///
+/// # Errors
+/// Nothing could be read, so that there is nothing to speak about.
+pub fn statement(outcomes: &[Outcome], context: &Circumstances<'_>) -> anyhow::Result<Value> {
+    let mut names = Names::default();
+    let mut subjects: Vec<Value> =
+        context.archives.iter().map(|(path, sha256)| subject(&names.unique(path), sha256)).collect();
+    let mut objects = Vec::new();
+    for outcome in outcomes {
+        let name = names.unique(&outcome.name());
+        if let Some(sha256) = &outcome.sha256 {
+            subjects.push(subject(&name, sha256));
+        }
+        objects.push(object(&name, outcome));
+    }
+    anyhow::ensure!(!subjects.is_empty(), "no input could be read: there is nothing to attest");
+    let passed = outcomes.iter().all(Outcome::is_safe);
+    let mut predicate = json!({
+        "verifier": { "name": "sfi", "version": env!("CARGO_PKG_VERSION") },
+        "ruleSet": { "name": "sfi-contract", "version": CONTRACT_VERSION },
+        "mode": context.options.mode.name(),
+        "allowed": { "rdtsc": context.options.clock, "cpuid": context.options.identity },
+        "policy": context.policy.map(|sha256| json!({ "digest": { "sha256": sha256 } })),
+        "result": result(passed),
+        "objects": objects,
+    });
+    if let Some(epoch) = context.epoch {
+        predicate["sourceDateEpoch"] = json!(epoch);
+    }
+    Ok(json!({
+        "_type": "https://in-toto.io/Statement/v1",
+        "subject": subjects,
+        "predicateType": PREDICATE_TYPE,
+        "predicate": predicate,
+    }))
+}
+
+/// `SOURCE_DATE_EPOCH`, if it is set.
+///
+/// # Errors
+/// It is not a number of seconds.
+pub fn epoch() -> anyhow::Result<Option<u64>> {
+    let Some(value) = std::env::var_os("SOURCE_DATE_EPOCH") else { return Ok(None) };
+    let seconds = value.to_str().and_then(|text| text.parse().ok());
+    seconds.map(Some).context("SOURCE_DATE_EPOCH is not a number of seconds")
+}
+
+fn subject(name: &str, sha256: &str) -> Value {
+    json!({ "name": name, "digest": { "sha256": sha256 } })
+}
+
+const fn result(passed: bool) -> &'static str {
+    if passed { "PASSED" } else { "FAILED" }
+}
+
+fn object(name: &str, outcome: &Outcome) -> Value {
+    match &outcome.result {
+        Err(why) => json!({ "name": name, "result": result(false), "error": why }),
+        Ok(verdict) => {
+            let mut rules: BTreeMap<&str, u64> = BTreeMap::new();
+            for finding in &verdict.findings {
+                *rules.entry(finding.code.id()).or_default() += 1;
+            }
+            json!({
+                "name": name,
+                "result": result(verdict.is_safe()),
+                "violations": rules,
+                "omitted": verdict.omitted,
+                "textBytes": verdict.text_bytes,
+                "instructions": verdict.instructions,
+            })
+        }
+    }
+}
+
+/// Members of an archive may share a name; subjects may not.
+#[derive(Default)]
+struct Names(HashMap<String, u64>);
+
+impl Names {
+    fn unique(&mut self, name: &str) -> String {
+        let mut candidate = name.to_owned();
+        loop {
+            let count = self.0.entry(candidate.clone()).or_default();
+            *count += 1;
+            if *count == 1 {
+                return candidate;
+            }
+            candidate = format!("{name}#{count}");
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sha256_is_the_standards() {
+        // FIPS 180-4, example of one block.
+        assert_eq!(sha256(b"abc"), "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad");
+    }
+
+    #[test]
+    fn names_stay_apart() {
+        let mut names = Names::default();
+        let all: Vec<String> = ["a", "a", "a#2", "a"].iter().map(|n| names.unique(n)).collect();
+        assert_eq!(all.iter().collect::<std::collections::HashSet<_>>().len(), 4);
+        assert_eq!(all[..2], ["a", "a#2"]);
+    }
+}

@@ -1,0 +1,118 @@
+//! Has objects verified: in parallel, one object at a time for each worker.
+
+use super::policy::Policy;
+use super::source::{Place, Source};
+use super::{Code, Finding, Outcome, Verdict};
+use indicatif::{ProgressBar, ProgressStyle};
+use rayon::prelude::*;
+use sfi_verifier::elf::Place as SymbolPlace;
+use sfi_verifier::{Options, Report};
+
+/// What to do with each object.
+pub struct Job<'a> {
+    /// What the verifier checks for.
+    pub options: Options,
+    /// What is asked beyond that.
+    pub policy: Option<&'a Policy>,
+    /// Hash the objects.
+    pub hash: bool,
+}
+
+/// Checks all objects of all sources; outcomes are in their order. Shows progress on a terminal if there is an archive.
+pub fn check(sources: &[Source], job: &Job<'_>) -> Vec<Outcome> {
+    let all: Vec<(&Source, &Place)> = sources.iter().flat_map(|s| s.objects.iter().map(move |p| (s, p))).collect();
+    let bar = if sources.iter().any(|s| s.is_archive) { progress(&all) } else { ProgressBar::hidden() };
+    let one = |&(source, place): &(&Source, &Place)| {
+        let outcome = check_object(source, place, job);
+        bar.inc(place.size);
+        outcome
+    };
+    let mut outcomes: Vec<Outcome> = all.par_iter().with_max_len(1).map(one).collect();
+    bar.finish_and_clear();
+    if let Some(policy) = job.policy {
+        policy.check_imports(&mut outcomes);
+    }
+    outcomes
+}
+
+/// A bar on the standard error output; indicatif draws none where that is no terminal.
+fn progress(all: &[(&Source, &Place)]) -> ProgressBar {
+    let bar = ProgressBar::new(all.iter().map(|(_, place)| place.size).sum());
+    let template = "verifying [{bar:40}] {bytes}/{total_bytes}, {bytes_per_sec}, {eta} left";
+    match ProgressStyle::with_template(template) {
+        Ok(style) => bar.with_style(style.progress_chars("=> ")),
+        Err(_) => bar,
+    }
+}
+
+fn check_object(source: &Source, place: &Place, job: &Job<'_>) -> Outcome {
+    let mut outcome =
+        Outcome { path: source.path.clone(), member: place.member.clone(), sha256: None, result: Err(String::new()) };
+    let bytes = match source.read(place) {
+        Ok(bytes) => bytes,
+        Err(error) => {
+            outcome.result = Err(format!("{error:#}"));
+            return outcome;
+        }
+    };
+    if job.hash {
+        outcome.sha256 = Some(super::attest::sha256(&bytes));
+    }
+    outcome.result = match sfi_verifier::verify(&bytes, &job.options) {
+        Ok(report) => Ok(verdict(&bytes, &report, job)),
+        Err(error) => Err(error.to_string()),
+    };
+    if let Ok(verdict) = &mut outcome.result {
+        verdict.findings.iter_mut().for_each(|f| f.file_offset = f.file_offset.map(|o| o + place.offset));
+    }
+    outcome
+}
+
+fn verdict(bytes: &[u8], report: &Report<'_>, job: &Job<'_>) -> Verdict {
+    let mut verdict = Verdict {
+        findings: findings(report),
+        omitted: report.omitted,
+        usage: report.usage,
+        text_bytes: report.text_bytes,
+        instructions: report.instructions,
+        ..Verdict::default()
+    };
+    let Some(policy) = job.policy else { return verdict };
+    policy.check(bytes, &report.object, &job.options, &mut verdict);
+    if policy.wants_symbols() {
+        for symbol in report.object.symbols.iter().filter(|s| !s.name.is_empty()) {
+            match symbol.place {
+                SymbolPlace::Undefined => verdict.undefined.push(symbol.name.to_owned()),
+                // STB_LOCAL: visible to nobody else.
+                _ if symbol.binding == 0 => {}
+                SymbolPlace::Section(_) | SymbolPlace::Common => verdict.defined.push(symbol.name.to_owned()),
+                SymbolPlace::Absolute | SymbolPlace::Reserved(_) => {}
+            }
+        }
+    }
+    verdict
+}
+
+/// What the verifier says about an object that has been read before.
+pub fn contract_findings(bytes: &[u8], options: &Options) -> Vec<Finding> {
+    sfi_verifier::verify(bytes, options).map(|report| findings(&report)).unwrap_or_default()
+}
+
+fn findings(report: &Report<'_>) -> Vec<Finding> {
+    let finding = |v: &sfi_verifier::Violation| {
+        let section = v.section.and_then(|index| report.object.sections.get(index));
+        Finding {
+            code: Code::Contract(v.rule),
+            section: v.section,
+            section_name: v.section_name.clone(),
+            offset: v.offset,
+            file_offset: section
+                .filter(|s| v.offset <= s.data.len() as u64 && !s.data.is_empty())
+                .map(|s| s.offset + v.offset),
+            function: v.function.clone(),
+            instruction: v.instruction.clone(),
+            detail: v.detail.clone(),
+        }
+    };
+    report.violations.iter().map(finding).collect()
+}

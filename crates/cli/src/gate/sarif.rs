@@ -1,0 +1,169 @@
+//! The verdict as SARIF 2.1.0 (OASIS standard *Static Analysis Results Interchange Format*), for code scanning.
+//!
+//! One run. The driver lists every rule, in the order of [`Code::all`]; a result points to the input file and the byte in
+//! it, and names the archive's member and the function as logical locations. An input without a verdict is a notification
+//! of the invocation, which is then not successful.
+
+use super::{Code, Finding, Outcome};
+use serde::Serialize;
+use serde_json::{Map, Value, json};
+
+const SCHEMA: &str = "https://json.schemastore.org/sarif-2.1.0.json";
+
+/// `sarifLog`
+#[derive(Serialize)]
+struct Log {
+    #[serde(rename = "$schema")]
+    schema: &'static str,
+    version: &'static str,
+    runs: [Run; 1],
+}
+
+/// `run`
+#[derive(Serialize)]
+struct Run {
+    tool: Value,
+    invocations: Value,
+    results: Vec<ResultObject>,
+}
+
+/// `result`
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct ResultObject {
+    rule_id: &'static str,
+    rule_index: usize,
+    level: &'static str,
+    message: Value,
+    locations: [Value; 1],
+    partial_fingerprints: Value,
+}
+
+/// The document.
+pub fn document(outcomes: &[Outcome]) -> serde_json::Result<Value> {
+    let mut results = Vec::new();
+    let mut notifications = Vec::new();
+    for outcome in outcomes {
+        match &outcome.result {
+            Ok(verdict) => {
+                results.extend(verdict.findings.iter().map(|finding| result(outcome, finding)));
+                if verdict.omitted > 0 {
+                    let text = format!("{}: {} more violations are not listed", outcome.name(), verdict.omitted);
+                    notifications.push(notification(outcome, "warning", &text));
+                }
+            }
+            Err(why) => notifications.push(notification(outcome, "error", &format!("{}: {why}", outcome.name()))),
+        }
+    }
+    let successful = outcomes.iter().all(|o| o.result.is_ok());
+    serde_json::to_value(Log {
+        schema: SCHEMA,
+        version: "2.1.0",
+        runs: [Run {
+            tool: json!({ "driver": {
+                "name": "sfi",
+                "semanticVersion": env!("CARGO_PKG_VERSION"),
+                "rules": Code::all().map(rule).collect::<Vec<_>>(),
+            }}),
+            invocations: json!([{
+                "executionSuccessful": successful,
+                "toolExecutionNotifications": notifications,
+            }]),
+            results,
+        }],
+    })
+}
+
+/// `reportingDescriptor`
+fn rule(code: Code) -> Value {
+    json!({
+        "id": code.id(),
+        "shortDescription": { "text": code.title() },
+        "fullDescription": { "text": code.why() },
+        "help": { "text": format!("What to do: {}. `sfi explain {}` says more.", code.help(), code.id()) },
+        "defaultConfiguration": { "level": "error" },
+        "properties": { "tags": ["security"], "security-severity": severity(code) },
+    })
+}
+
+/// As code scanning reads it, 0 to 10: an unsafe object is an escape, an unwanted one is not.
+const fn severity(code: Code) -> &'static str {
+    match code {
+        Code::Contract(_) => "9.0",
+        Code::Policy(_) => "5.0",
+    }
+}
+
+fn result(outcome: &Outcome, finding: &Finding) -> ResultObject {
+    let code = finding.code;
+    let mut text = code.title().to_owned();
+    if let Some(instruction) = &finding.instruction {
+        text += &format!(": `{instruction}`");
+    }
+    if !finding.detail.is_empty() {
+        text += &format!(" ({})", finding.detail);
+    }
+    if let Some(section) = &finding.section_name {
+        text += &format!(", at {}: {section}+{:#x}", outcome.name(), finding.offset);
+    }
+    let place = format!(
+        "{}:{}:{}+{:#x}",
+        code.id(),
+        outcome.name(),
+        finding.section_name.as_deref().unwrap_or_default(),
+        finding.offset
+    );
+    ResultObject {
+        rule_id: code.id(),
+        rule_index: Code::all().position(|c| c == code).unwrap_or_default(),
+        level: "error",
+        message: json!({ "text": text }),
+        locations: [location(outcome, Some(finding))],
+        partial_fingerprints: json!({ "sfiPlace/v1": super::attest::sha256(place.as_bytes()) }),
+    }
+}
+
+fn notification(outcome: &Outcome, level: &str, text: &str) -> Value {
+    json!({ "level": level, "message": { "text": text }, "locations": [location(outcome, None)] })
+}
+
+/// `location`: the file and the byte in it, and member and function by name.
+fn location(outcome: &Outcome, finding: Option<&Finding>) -> Value {
+    let mut physical = Map::new();
+    physical.insert("artifactLocation".to_owned(), json!({ "uri": uri(&outcome.path) }));
+    if let Some(offset) = finding.and_then(|f| f.file_offset) {
+        physical.insert("region".to_owned(), json!({ "byteOffset": offset }));
+    }
+    let mut logical = vec![json!({ "fullyQualifiedName": outcome.name(), "kind": "object" })];
+    if let Some(function) = finding.and_then(|f| f.function.as_deref()) {
+        let name = function.rsplit_once("+0x").map_or(function, |(name, _)| name);
+        logical.push(json!({
+            "name": name,
+            "fullyQualifiedName": format!("{}:{function}", outcome.name()),
+            "kind": "function",
+        }));
+    }
+    json!({ "physicalLocation": physical, "logicalLocations": logical })
+}
+
+/// A path as a URI reference (RFC 3986): everything but unreserved characters and slashes is escaped, so a first segment
+/// with a colon is no scheme.
+fn uri(path: &str) -> String {
+    let scheme = if path.starts_with('/') { "file://" } else { "" };
+    let escaped = path.bytes().map(|byte| match byte {
+        b'a'..=b'z' | b'A'..=b'Z' | b'0'..=b'9' | b'-' | b'.' | b'_' | b'~' | b'/' => char::from(byte).to_string(),
+        _ => format!("%{byte:02X}"),
+    });
+    scheme.to_owned() + &escaped.collect::<String>()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::uri;
+
+    #[test]
+    fn paths_become_uri_references() {
+        assert_eq!(uri("a b/c:d%.o"), "a%20b/c%3Ad%25.o");
+        assert_eq!(uri("/x/ä.o"), "file:///x/%C3%A4.o");
+    }
+}

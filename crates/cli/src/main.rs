@@ -1,0 +1,32 @@
+//! `sfi`: run untrusted native code inside your own process.
+
+#![forbid(unsafe_code)]
+
+mod cmd;
+mod gate;
+mod input;
+mod members;
+mod program;
+mod render;
+
+use clap::Parser;
+use std::process::ExitCode;
+
+/// Runs untrusted native code inside your own process: rewrites stock ELF objects so that they cannot store or jump
+/// outside their domain, verifies them object by object, and runs them in domains whose calls cost nanoseconds.
+#[derive(Parser)]
+#[command(name = "sfi", version, propagate_version = true)]
+struct Cli {
+    #[command(subcommand)]
+    command: cmd::Command,
+}
+
+fn main() -> ExitCode {
+    match Cli::parse().command.run() {
+        Ok(code) => code,
+        Err(error) => {
+            eprintln!("error: {error:#}");
+            ExitCode::from(2)
+        }
+    }
+}

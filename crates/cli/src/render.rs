@@ -1,0 +1,152 @@
+//! Diagnostics for people, in the shape that rustc users know.
+
+use crate::gate::{Code, Finding};
+use anstyle::{AnsiColor, Style};
+use std::io::{self, Write};
+
+const ERROR: Style = AnsiColor::BrightRed.on_default().bold();
+const BOLD: Style = Style::new().bold();
+const MARGIN: Style = AnsiColor::BrightBlue.on_default().bold();
+const GOOD: Style = AnsiColor::BrightGreen.on_default().bold();
+
+/// One finding about one place of an object.
+pub struct Diagnostic<'a> {
+    /// Stable code.
+    pub code: &'a str,
+    /// What was found, in one line.
+    pub title: &'a str,
+    /// The object: a path, or `archive(member)`.
+    pub object: &'a str,
+    /// Section name and offset in it.
+    pub place: Option<(&'a str, u64)>,
+    /// Function and distance from its start.
+    pub function: Option<&'a str>,
+    /// The instruction.
+    pub instruction: Option<&'a str>,
+    /// What is wrong with it.
+    pub detail: &'a str,
+    /// What to do.
+    pub help: &'a str,
+}
+
+impl<'a> Diagnostic<'a> {
+    /// A broken rule.
+    pub fn finding(object: &'a str, finding: &'a Finding) -> Self {
+        Diagnostic {
+            code: finding.code.id(),
+            title: finding.code.title(),
+            object,
+            place: finding.section_name.as_deref().map(|name| (name, finding.offset)),
+            function: finding.function.as_deref(),
+            instruction: finding.instruction.as_deref(),
+            detail: &finding.detail,
+            help: finding.code.help(),
+        }
+    }
+
+    /// Prints it. `out` takes the escape sequences out where it is no terminal.
+    pub fn print(&self, out: &mut impl Write) -> io::Result<()> {
+        writeln!(out, "{ERROR}error[{}]{ERROR:#}{BOLD}: {}{BOLD:#}", self.code, self.title)?;
+        write!(out, "  {MARGIN}-->{MARGIN:#} {}", visible(self.object))?;
+        if let Some((section, offset)) = self.place {
+            write!(out, ": {}+{offset:#x}", visible(section))?;
+        }
+        if let Some(function) = self.function {
+            write!(out, ", in `{}`", visible(function))?;
+        }
+        writeln!(out)?;
+        match self.instruction {
+            Some(instruction) => {
+                let carets = "^".repeat(instruction.chars().count());
+                writeln!(out, "   {MARGIN}|{MARGIN:#}")?;
+                writeln!(out, "   {MARGIN}|{MARGIN:#} {instruction}")?;
+                writeln!(out, "   {MARGIN}|{MARGIN:#} {ERROR}{carets} {}{ERROR:#}", visible(self.detail))?;
+            }
+            None if !self.detail.is_empty() => {
+                writeln!(out, "   {MARGIN}={MARGIN:#} {BOLD}note{BOLD:#}: {}", visible(self.detail))?;
+            }
+            None => {}
+        }
+        writeln!(out, "   {MARGIN}={MARGIN:#} {BOLD}help{BOLD:#}: {}\n", self.help)
+    }
+}
+
+/// An error without a place: `error: libz.a: why`.
+pub fn error(out: &mut impl Write, object: &str, why: &str) -> io::Result<()> {
+    writeln!(out, "{ERROR}error{ERROR:#}{BOLD}: {}: {}{BOLD:#}\n", visible(object), visible(why))
+}
+
+/// A line that says that an input is fine.
+pub fn good(out: &mut impl Write, object: &str, what: &str) -> io::Result<()> {
+    writeln!(out, "{GOOD}safe{GOOD:#}: {}: {what}", visible(object))
+}
+
+/// A line that says that an input is not.
+pub fn bad(out: &mut impl Write, object: &str, what: &str) -> io::Result<()> {
+    writeln!(out, "{ERROR}refused{ERROR:#}: {}: {what}", visible(object))
+}
+
+/// A rule, explained.
+pub fn rule(out: &mut impl Write, rule: Code, example: &str) -> io::Result<()> {
+    writeln!(out, "{BOLD}{}{BOLD:#}: {}\n", rule.id(), rule.title())?;
+    writeln!(out, "{MARGIN}Why{MARGIN:#}\n  {}\n", rule.why())?;
+    writeln!(out, "{MARGIN}Example{MARGIN:#}")?;
+    for line in example.lines() {
+        writeln!(out, "  {line}")?;
+    }
+    writeln!(out, "\n{MARGIN}What to do{MARGIN:#}\n  {}", rule.help())
+}
+
+/// Names come from hostile objects: control characters in them must not reach the terminal.
+fn visible(text: &str) -> String {
+    text.chars()
+        .map(|c| {
+            if c.is_control()
+                || matches!(c, '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
+            {
+                '\u{fffd}'
+            } else {
+                c
+            }
+        })
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn plain(diagnostic: &Diagnostic<'_>) -> String {
+        let mut out = anstream::StripStream::new(Vec::new());
+        diagnostic.print(&mut out).unwrap();
+        String::from_utf8(out.into_inner()).unwrap()
+    }
+
+    #[test]
+    fn a_diagnostic_names_code_place_instruction_and_help() {
+        let finding = Finding {
+            code: Code::Contract(sfi_contract::Rule::StoreSegment),
+            section: Some(1),
+            section_name: Some(".text".into()),
+            offset: 0x12,
+            file_offset: None,
+            function: Some("f+0x2".into()),
+            instruction: Some("mov %rax, (%rdi)".into()),
+            detail: "no prefix 65".into(),
+        };
+        assert_eq!(
+            plain(&Diagnostic::finding("a.o", &finding)),
+            "error[SFI-S01]: store without the GS override\n  \
+               --> a.o: .text+0x12, in `f+0x2`\n   \
+                |\n   \
+                | mov %rax, (%rdi)\n   \
+                | ^^^^^^^^^^^^^^^^ no prefix 65\n   \
+                = help: rewrite the object with `sfi rewrite`\n\n"
+        );
+    }
+
+    #[test]
+    fn control_characters_are_not_printed() {
+        assert_eq!(visible("a\u{1b}[31m\n\u{202e}b"), "a\u{fffd}[31m\u{fffd}\u{fffd}b");
+    }
+}

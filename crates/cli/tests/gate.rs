@@ -1,0 +1,178 @@
+//! The gate as users run it: formats, policies, statements.
+
+mod support;
+
+use serde_json::Value;
+use support::{Bench, sfi};
+
+const UNSAFE: &str = ".text\n.globl f\n.type f,@function\nf:\n\tmov %rax,(%rdi)\n\tret\n";
+const SAFE: &str = ".text\n.globl g\n.type g,@function\ng:\n\tmov %rax,%gs:(%edi)\n\tret\n";
+const CURIOUS: &str =
+    ".text\n.globl h\nh:\n\tcpuid\n\trdtsc\n\tcall system@PLT\n\tcall g@PLT\n\tret\n.bss\n.zero 5000\n";
+
+fn json(text: &[u8]) -> Value {
+    serde_json::from_slice(text).unwrap_or_else(|e| panic!("{e}: {}", String::from_utf8_lossy(text)))
+}
+
+/// Codes in the answer of `--format json`, in order.
+fn codes(document: &Value) -> Vec<String> {
+    let objects = document["objects"].as_array().unwrap();
+    let all = objects.iter().flat_map(|o| o["violations"].as_array().unwrap());
+    all.map(|v| v["rule"].as_str().unwrap().to_owned()).collect()
+}
+
+#[test]
+fn sarif_follows_the_standards_schema() {
+    let bench = Bench::new();
+    bench.assemble("bad.o", UNSAFE);
+    bench.assemble("a good:one.o", SAFE);
+    bench.archive("both.a", &["bad.o", "a good:one.o"]);
+    bench.write("junk.o", b"junk");
+    let mut schema = json(&std::fs::read(support::root().join("fixtures/gate/sarif-schema-2.1.0.json")).unwrap());
+    // The published pattern of a language tag has a bracket too many for strict regular expressions; we write no language.
+    for definition in ["run", "toolComponent"] {
+        let language = schema["definitions"][definition]["properties"]["language"].as_object_mut().unwrap();
+        assert!(language.remove("pattern").is_some());
+    }
+    let validator = jsonschema::validator_for(&schema).unwrap();
+    let run = |inputs: &[&str], code| {
+        let out = bench.run(&[&["verify", "--format", "sarif"], inputs].concat(), code);
+        let document = json(&out.stdout);
+        let errors: Vec<String> =
+            validator.iter_errors(&document).map(|e| format!("{e} at {}", e.instance_path())).collect();
+        assert_eq!(errors, Vec::<String>::new());
+        document
+    };
+    // The validator can say no.
+    assert!(!validator.is_valid(&serde_json::json!({ "version": "2.1.0", "runs": [{}] })));
+
+    let document = run(&["bad.o", "a good:one.o", "both.a"], 1);
+    assert_eq!(document["version"], "2.1.0");
+    assert!(document["$schema"].as_str().unwrap().contains("sarif-2.1.0"));
+    let driver = &document["runs"][0]["tool"]["driver"];
+    assert_eq!(driver["name"], "sfi");
+    let rules = driver["rules"].as_array().unwrap();
+    assert_eq!(rules.len(), bench.run(&["explain"], 0).stdout.iter().filter(|b| **b == b'\n').count());
+    for rule in rules {
+        for key in ["shortDescription", "fullDescription", "help"] {
+            assert!(!rule[key]["text"].as_str().unwrap().is_empty(), "{key} of {rule}");
+        }
+    }
+    let results = document["runs"][0]["results"].as_array().unwrap();
+    assert_eq!(results.len(), 2);
+    let file = std::fs::read(bench.path("both.a")).unwrap();
+    for (result, uri) in results.iter().zip(["bad.o", "both.a"]) {
+        assert_eq!(result["ruleId"], "SFI-S01");
+        assert_eq!(result["level"], "error");
+        assert_eq!(rules[result["ruleIndex"].as_u64().unwrap() as usize]["id"], "SFI-S01");
+        assert!(result["message"]["text"].as_str().unwrap().contains("(%rdi)"));
+        let location = &result["locations"][0];
+        assert_eq!(location["physicalLocation"]["artifactLocation"]["uri"], uri);
+        assert!(location["logicalLocations"].as_array().unwrap().iter().any(|l| l["name"] == "f"));
+        // The byte in the file is the store itself: 48 89 07.
+        let offset = location["physicalLocation"]["region"]["byteOffset"].as_u64().unwrap() as usize;
+        let bytes = if uri == "both.a" { file.clone() } else { std::fs::read(bench.path(uri)).unwrap() };
+        assert_eq!(bytes[offset..offset + 3], [0x48, 0x89, 0x07]);
+    }
+    assert_eq!(document["runs"][0]["invocations"][0]["executionSuccessful"], true);
+
+    let document = run(&["junk.o", "a good:one.o", "missing.o"], 2);
+    let invocation = &document["runs"][0]["invocations"][0];
+    assert_eq!(invocation["executionSuccessful"], false);
+    assert_eq!(invocation["toolExecutionNotifications"].as_array().unwrap().len(), 2);
+    assert_eq!(document["runs"][0]["results"], serde_json::json!([]));
+}
+
+#[test]
+fn json_is_an_alias_of_a_format() {
+    let bench = Bench::new();
+    bench.assemble("bad.o", UNSAFE);
+    let long = bench.run(&["verify", "--format", "json", "bad.o"], 1).stdout;
+    assert_eq!(long, bench.run(&["verify", "--json", "bad.o"], 1).stdout);
+    assert_eq!(codes(&json(&long)), ["SFI-S01"]);
+    bench.run(&["verify", "--format", "xml", "bad.o"], 2);
+}
+
+#[test]
+fn a_policy_refuses_what_is_safe_and_not_wanted() {
+    let bench = Bench::new();
+    bench.assemble("h.o", CURIOUS);
+    bench.assemble("g.o", SAFE);
+    let verdict = |policy: &str, arguments: &[&str], code| {
+        bench.write("p.toml", policy.as_bytes());
+        let head: &[&str] = &["verify", "--json", "--policy", "p.toml"];
+        codes(&json(&bench.run(&[head, arguments].concat(), code).stdout))
+    };
+    let none: [&str; 0] = [];
+    assert_eq!(verdict("", &["h.o"], 0), none);
+    assert_eq!(verdict("modes = ['full']", &["--mode", "write", "g.o"], 1), ["SFI-P01"]);
+    assert_eq!(verdict("modes = ['full']", &["g.o"], 0), none);
+    assert_eq!(verdict("instructions = { rdtsc = false }", &["h.o"], 1), ["SFI-P02"]);
+    assert_eq!(verdict("instructions = { cpuid = false }", &["h.o"], 1), ["SFI-P03"]);
+    assert_eq!(verdict("imports = { allow = [] }", &["h.o"], 1), ["SFI-P04", "SFI-P04"]);
+    assert_eq!(verdict("imports = { allow = ['sys*', 'g'] }", &["h.o"], 0), none);
+    assert_eq!(verdict("imports = { allow = ['system'] }", &["h.o", "g.o"], 0), none);
+    assert_eq!(verdict("limits = { text = 5 }", &["h.o"], 1), ["SFI-P05"]);
+    assert_eq!(verdict("limits = { data = 4999 }", &["h.o"], 1), ["SFI-P06"]);
+    assert_eq!(verdict("limits = { data = 5000 }", &["h.o"], 0), none);
+    assert_eq!(verdict("limits = { object = 64 }", &["g.o"], 1), ["SFI-P07"]);
+
+    // Place and instruction are those of the offender; all formats know the codes, and so does `explain`.
+    bench.write("p.toml", b"instructions = { rdtsc = false }");
+    let human = bench.run(&["verify", "--policy", "p.toml", "h.o"], 1);
+    let text = String::from_utf8(human.stderr).unwrap();
+    assert!(text.contains("error[SFI-P02]") && text.contains("| rdtsc\n") && text.contains("| ^^^^^"), "{text}");
+    assert!(!text.contains('\u{1b}'), "no colours in a pipe");
+    let sarif = json(&bench.run(&["verify", "--format", "sarif", "--policy", "p.toml", "h.o"], 1).stdout);
+    assert_eq!(sarif["runs"][0]["results"][0]["ruleId"], "SFI-P02");
+    let explained = bench.run(&["explain", "SFI-P02", "p07"], 0).stdout;
+    assert!(String::from_utf8(explained).unwrap().contains("SFI-P07"));
+
+    bench.write("p.toml", b"[limits]\nsize = 1\n");
+    let refused = bench.run(&["verify", "--policy", "p.toml", "g.o"], 2);
+    assert!(String::from_utf8_lossy(&refused.stderr).contains("size"));
+}
+
+#[test]
+fn a_statement_names_what_was_verified() {
+    let bench = Bench::new();
+    bench.assemble("bad.o", UNSAFE);
+    bench.assemble("good.o", SAFE);
+    bench.archive("two.a", &["good.o", "good.o"]);
+    bench.write("p.toml", b"modes = ['write']");
+    let statement = |arguments: &[&str], code| {
+        bench.run(&[&["verify", "--attest", "s.json"], arguments].concat(), code);
+        json(&std::fs::read(bench.path("s.json")).unwrap())
+    };
+    let first = statement(&["--policy", "p.toml", "good.o", "two.a"], 0);
+    assert_eq!(first, statement(&["--policy", "p.toml", "good.o", "two.a"], 0));
+    assert_eq!(first["_type"], "https://in-toto.io/Statement/v1");
+    assert!(first["predicateType"].as_str().unwrap().starts_with("urn:"));
+    let subjects = first["subject"].as_array().unwrap();
+    for (subject, file) in subjects.iter().filter_map(|s| Some((s, s["name"].as_str()?))) {
+        let member = file.contains('(');
+        let path = bench.path(if member { "good.o" } else { file });
+        assert_eq!(subject["digest"]["sha256"], support::sha256sum(&path), "{file}");
+    }
+    let names: std::collections::BTreeSet<&str> = subjects.iter().map(|s| s["name"].as_str().unwrap()).collect();
+    assert_eq!(names.len(), 4, "{names:?}");
+    let predicate = &first["predicate"];
+    assert_eq!(predicate["result"], "PASSED");
+    assert_eq!(predicate["mode"], "write");
+    assert_eq!(predicate["policy"]["digest"]["sha256"], support::sha256sum(&bench.path("p.toml")));
+    assert_eq!(predicate["ruleSet"]["version"], sfi_contract::CONTRACT_VERSION);
+    assert!(predicate.get("sourceDateEpoch").is_none());
+
+    let failed = statement(&["bad.o", "good.o"], 1);
+    assert_eq!(failed["predicate"]["result"], "FAILED");
+    assert_eq!(failed["predicate"]["objects"][0]["violations"]["SFI-S01"], 1);
+    assert_eq!(failed["predicate"]["objects"][1]["result"], "PASSED");
+    assert_eq!(statement(&["good.o", "missing.o"], 2)["predicate"]["result"], "FAILED");
+
+    let mut command = sfi(&bench, &["verify", "--attest", "s.json", "good.o"]);
+    assert!(command.env("SOURCE_DATE_EPOCH", "1700000000").status().unwrap().success());
+    let dated = json(&std::fs::read(bench.path("s.json")).unwrap());
+    assert_eq!(dated["predicate"]["sourceDateEpoch"], 1_700_000_000);
+    let mut command = sfi(&bench, &["verify", "--attest", "s.json", "good.o"]);
+    assert_eq!(command.env("SOURCE_DATE_EPOCH", "soon").status().unwrap().code(), Some(2));
+}

@@ -1,0 +1,70 @@
+//! A directory of objects to run the built `sfi` on.
+
+#![allow(dead_code, reason = "each test binary uses its own part")]
+
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+
+/// A temporary directory.
+pub struct Bench(tempfile::TempDir);
+
+impl Bench {
+    pub fn new() -> Bench {
+        Bench(tempfile::tempdir().expect("a temporary directory"))
+    }
+
+    pub fn directory(&self) -> &Path {
+        self.0.path()
+    }
+
+    pub fn path(&self, name: &str) -> PathBuf {
+        self.0.path().join(name)
+    }
+
+    pub fn write(&self, name: &str, bytes: &[u8]) {
+        std::fs::write(self.path(name), bytes).expect("written");
+    }
+
+    pub fn assemble(&self, name: &str, source: &str) {
+        self.write("source.s", source.as_bytes());
+        succeed(Command::new("as").args(["-o", name, "source.s"]).current_dir(self.directory()));
+    }
+
+    pub fn archive(&self, name: &str, members: &[&str]) {
+        succeed(Command::new("ar").arg("qc").arg(name).args(members).current_dir(self.directory()));
+    }
+
+    /// Runs `sfi` and holds its exit code against the expected one.
+    pub fn run(&self, arguments: &[&str], code: i32) -> Output {
+        let output = sfi(self, arguments).output().expect("sfi runs");
+        let text = || String::from_utf8_lossy(&output.stdout).into_owned() + &String::from_utf8_lossy(&output.stderr);
+        assert_eq!(output.status.code(), Some(code), "sfi {arguments:?}: {}", text());
+        output
+    }
+}
+
+/// The built binary, in a directory and without settings of the caller.
+pub fn sfi(bench: &Bench, arguments: &[&str]) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_sfi"));
+    command.args(arguments).current_dir(bench.directory()).env_remove("SOURCE_DATE_EPOCH");
+    command
+}
+
+/// Runs a command that must succeed; its standard output.
+pub fn succeed(command: &mut Command) -> String {
+    let output = command.output().unwrap_or_else(|e| panic!("{command:?}: {e}: run `cargo xtask setup`"));
+    let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+    assert!(output.status.success(), "{command:?}: {}{}", text(&output.stdout), text(&output.stderr));
+    text(&output.stdout)
+}
+
+/// What coreutils say.
+pub fn sha256sum(path: &Path) -> String {
+    let line = succeed(Command::new("sha256sum").arg("--").arg(path));
+    line.split_whitespace().next().expect("a digest").to_owned()
+}
+
+/// The repository.
+pub fn root() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
+}

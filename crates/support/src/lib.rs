@@ -1,0 +1,246 @@
+//! Support code that runs inside a domain, beside a stock libc: an object made here, verified like any other, trusted by nobody.
+//!
+//! - `__sfi_syscall`: what `syscall` became. Saves what a system call preserves, stores number and arguments in memory, and calls the
+//!   arbitration gateway `__sfi_arbitrate` with a pointer to them.
+//! - `__sfi_start(argc, argv)`: calls the libc's `__libc_start_main`.
+//! - `memmove`: in place of musl's, which sets the direction flag.
+//! - `__init_tls`, `_init`, `_fini`: in place of musl's, because the loader lays out thread locals, at a place that never moves.
+
+#![forbid(unsafe_code)]
+
+use iced_x86::code_asm::*;
+use iced_x86::{BlockEncoderOptions, IcedError};
+use object::write::{Object, Relocation, StandardSection, Symbol, SymbolId, SymbolSection};
+use object::{Architecture, BinaryFormat, Endianness, RelocationFlags, SymbolFlags, SymbolKind, SymbolScope, elf};
+
+use sfi_contract::layout::{HEADER_BASE, HEADER_TCB};
+use sfi_contract::names;
+
+/// The entry point of a program.
+pub const START: &str = "__sfi_start";
+
+/// Bytes below r15 that the caller of `__sfi_syscall` may be using: its red zone.
+const RED_ZONE: i32 = 128;
+/// Number and arguments, then sixteen vector registers.
+const FRAME: i32 = 64 + 16 * 16;
+
+/// Code of one function, with the external functions that it calls: (offset of the rel32, name).
+struct Function {
+    name: &'static str,
+    bytes: Vec<u8>,
+    calls: Vec<(u64, &'static str)>,
+}
+
+/// Assembles. The placeholders among the instructions are the calls of `externals`, in order.
+fn function(
+    name: &'static str,
+    externals: &[&'static str],
+    emit: impl FnOnce(&mut CodeAssembler) -> Result<(), IcedError>,
+) -> Result<Function, IcedError> {
+    let mut a = CodeAssembler::new(64)?;
+    emit(&mut a)?;
+    let result = a.assemble_options(0, BlockEncoderOptions::RETURN_NEW_INSTRUCTION_OFFSETS)?;
+    let mut bytes = result.inner.code_buffer;
+    let mut calls = Vec::new();
+    let mut names = externals.iter();
+    for &offset in &result.inner.new_instruction_offsets {
+        let at = offset as usize;
+        if bytes.get(at..at + 5) == Some(&PLACEHOLDER_CALL) || bytes.get(at..at + 5) == Some(&PLACEHOLDER_JUMP) {
+            bytes[at + 1..at + 5].fill(0);
+            calls.extend(names.next().map(|name| (u64::from(offset) + 1, *name)));
+        }
+    }
+    Ok(Function { name, bytes, calls })
+}
+
+/// `call` and `jmp` whose target a relocation gives.
+const PLACEHOLDER_CALL: [u8; 5] = [0xe8, 0x11, 0x11, 0x11, 0x11];
+const PLACEHOLDER_JUMP: [u8; 5] = [0xe9, 0x11, 0x11, 0x11, 0x11];
+
+fn call_external(a: &mut CodeAssembler) -> Result<(), IcedError> {
+    a.db(&PLACEHOLDER_CALL)
+}
+
+fn jump_external(a: &mut CodeAssembler) -> Result<(), IcedError> {
+    a.db(&PLACEHOLDER_JUMP)
+}
+
+/// `mov %reg, %gs:disp(%r15d)`
+fn save(a: &mut CodeAssembler, disp: i32, register: AsmRegister64) -> Result<(), IcedError> {
+    a.mov(qword_ptr(r15d + disp).gs(), register)
+}
+
+/// `mov %gs:disp(%r15d), %reg`
+fn restore(a: &mut CodeAssembler, register: AsmRegister64, disp: i32) -> Result<(), IcedError> {
+    a.mov(register, qword_ptr(r15d + disp).gs())
+}
+
+const VECTORS: [AsmRegisterXmm; 16] =
+    [xmm0, xmm1, xmm2, xmm3, xmm4, xmm5, xmm6, xmm7, xmm8, xmm9, xmm10, xmm11, xmm12, xmm13, xmm14, xmm15];
+
+fn syscall(a: &mut CodeAssembler) -> Result<(), IcedError> {
+    // A system call preserves everything but rax, rcx and r11 (psABI A.2.1).
+    let below = RED_ZONE + FRAME;
+    a.lea(r15, qword_ptr(r15 - below))?;
+    for (i, register) in [rax, rdi, rsi, rdx, r10, r8, r9].into_iter().enumerate() {
+        save(a, 8 * i as i32, register)?;
+    }
+    for (i, register) in VECTORS.into_iter().enumerate() {
+        a.movups(xmmword_ptr(r15d + (64 + 16 * i as i32)).gs(), register)?;
+    }
+    a.mov(rdi, r15)?;
+    call_external(a)?;
+    for (i, register) in VECTORS.into_iter().enumerate() {
+        a.movups(register, xmmword_ptr(r15d + (64 + 16 * i as i32)).gs())?;
+    }
+    for (i, register) in [rdi, rsi, rdx, r10, r8, r9].into_iter().enumerate() {
+        restore(a, register, 8 * (i as i32 + 1))?;
+    }
+    a.lea(r15, qword_ptr(r15 + below))?;
+    a.ret()
+}
+
+fn start(a: &mut CodeAssembler) -> Result<(), IcedError> {
+    // __libc_start_main(main, argc, argv, 0, 0, 0)
+    a.mov(rdx, rsi)?;
+    a.mov(esi, edi)?;
+    // lea main(%rip),%rdi: the displacement is filled in by a relocation.
+    a.db(&LEA_MAIN)?;
+    a.xor(ecx, ecx)?;
+    a.xor(r8d, r8d)?;
+    a.xor(r9d, r9d)?;
+    jump_external(a)
+}
+
+/// `lea 0(%rip),%rdi`
+const LEA_MAIN: [u8; 7] = [0x48, 0x8d, 0x3d, 0, 0, 0, 0];
+
+fn init_tls(a: &mut CodeAssembler) -> Result<(), IcedError> {
+    // __init_tp(TCB)
+    a.xor(eax, eax)?;
+    a.mov(rdi, qword_ptr(eax + HEADER_TCB as i32).gs())?;
+    jump_external(a)
+}
+
+/// musl's own runs backwards with the direction flag set, which no domain may do.
+fn memmove(a: &mut CodeAssembler) -> Result<(), IcedError> {
+    let mut backward = a.create_label();
+    let mut words = a.create_label();
+    let mut tail = a.create_label();
+    let mut bytes = a.create_label();
+    let mut done = a.create_label();
+    a.mov(rax, rdi)?;
+    a.mov(rcx, rdi)?;
+    a.sub(rcx, rsi)?;
+    a.cmp(rcx, rdx)?;
+    a.jb(backward)?;
+    a.mov(rcx, rdx)?;
+    for (low, whole) in [(esi, rsi), (edi, rdi)] {
+        a.mov(low, low)?;
+        a.db(&mask_base(whole))?;
+    }
+    a.rep().movsb()?;
+    a.ret()?;
+    a.set_label(&mut backward)?;
+    a.cmp(rdx, 8)?;
+    a.jb(tail)?;
+    a.set_label(&mut words)?;
+    a.mov(r8, qword_ptr(esi + edx - 8).gs())?;
+    a.mov(qword_ptr(edi + edx - 8).gs(), r8)?;
+    a.sub(rdx, 8)?;
+    a.cmp(rdx, 8)?;
+    a.jae(words)?;
+    a.set_label(&mut tail)?;
+    a.test(rdx, rdx)?;
+    a.je(done)?;
+    a.set_label(&mut bytes)?;
+    a.mov(r8b, byte_ptr(esi + edx - 1).gs())?;
+    a.mov(byte_ptr(edi + edx - 1).gs(), r8b)?;
+    a.sub(rdx, 1)?;
+    a.jne(bytes)?;
+    a.set_label(&mut done)?;
+    a.ret()
+}
+
+/// `add %gs:HEADER_BASE,%rsi` or `%rdi`, as the string region wants it: 65 67 48 03 /r with a 32-bit displacement and no registers.
+fn mask_base(register: AsmRegister64) -> [u8; 10] {
+    let modrm = if register == rsi { 0x34 } else { 0x3c };
+    let [a, b, c, d] = (HEADER_BASE as u32).to_le_bytes();
+    [0x65, 0x67, 0x48, 0x03, modrm, 0x25, a, b, c, d]
+}
+
+/// The object's bytes.
+///
+/// # Panics
+/// Never: the code is fixed and a test assembles it.
+pub fn object() -> Vec<u8> {
+    build().expect("the support code assembles")
+}
+
+fn build() -> Result<Vec<u8>, Box<dyn std::error::Error>> {
+    let functions = [
+        function(names::SYSCALL, &[names::ARBITRATE], syscall)?,
+        function(START, &["__libc_start_main"], start)?,
+        function("__init_tls", &["__init_tp"], init_tls)?,
+        function("memmove", &[], memmove)?,
+        function("_init", &[], |a| a.ret())?,
+        function("_fini", &[], |a| a.ret())?,
+    ];
+    let mut object = Object::new(BinaryFormat::Elf, Architecture::X86_64, Endianness::Little);
+    let text = object.section_id(StandardSection::Text);
+    let undefined = |object: &mut Object<'_>, name: &str| -> SymbolId {
+        object
+            .symbol_id(name.as_bytes())
+            .unwrap_or_else(|| object.add_symbol(symbol(name, 0, 0, SymbolSection::Undefined, SymbolKind::Unknown)))
+    };
+    for f in &functions {
+        // int3 up to the next function: text has no byte that is not an instruction.
+        let mut bytes = f.bytes.clone();
+        bytes.resize(bytes.len().next_multiple_of(16), 0xcc);
+        let offset = object.append_section_data(text, &bytes, 16);
+        let place = SymbolSection::Section(text);
+        object.add_symbol(symbol(f.name, offset, f.bytes.len() as u64, place, SymbolKind::Text));
+        for (at, name) in &f.calls {
+            let target = undefined(&mut object, name);
+            object.add_relocation(text, relocation(offset + at, target, elf::R_X86_64_PLT32))?;
+        }
+        if let Some(at) = f.bytes.windows(LEA_MAIN.len()).position(|w| w == LEA_MAIN) {
+            let main = undefined(&mut object, "main");
+            object.add_relocation(text, relocation(offset + at as u64 + 3, main, elf::R_X86_64_PC32))?;
+        }
+    }
+    Ok(object.write()?)
+}
+
+fn symbol(name: &str, value: u64, size: u64, section: SymbolSection, kind: SymbolKind) -> Symbol {
+    Symbol {
+        name: name.as_bytes().to_vec(),
+        value,
+        size,
+        kind,
+        scope: SymbolScope::Dynamic,
+        weak: false,
+        section,
+        flags: SymbolFlags::None,
+    }
+}
+
+fn relocation(offset: u64, symbol: SymbolId, r_type: elf::RelocationType) -> Relocation {
+    Relocation { offset, symbol, addend: -4, flags: RelocationFlags::Elf { r_type } }
+}
+
+#[cfg(test)]
+mod tests {
+    use sfi_contract::Mode;
+
+    #[test]
+    fn is_accepted_in_both_modes() {
+        let bytes = super::object();
+        for mode in [Mode::Write, Mode::Full] {
+            let options = sfi_verifier::Options { mode, ..Default::default() };
+            let report = sfi_verifier::verify(&bytes, &options).expect("readable");
+            assert_eq!(report.violations, []);
+            assert!(report.instructions > 60);
+        }
+    }
+}

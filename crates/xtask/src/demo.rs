@@ -1,0 +1,243 @@
+//! `cargo xtask demo`
+
+use crate::setup::{self, cargo};
+use anyhow::{Context, bail, ensure};
+use std::fs::File;
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+use std::process::{Command, ExitCode, Output};
+use std::time::Instant;
+
+/// Debian's stock libz.a, not recompiled, as a sandboxed codec: an app in another domain compresses and decompresses a
+/// real file through cross-domain calls. Then the codec is sabotaged, and the app lives on.
+#[derive(clap::Args)]
+pub struct Args {
+    /// The file to compress [default: a big file of the system]
+    #[arg(long, value_name = "FILE")]
+    input: Option<PathBuf>,
+    /// Runs of each side for the times
+    #[arg(long, default_value_t = 5)]
+    rounds: usize,
+    /// What is confined
+    #[arg(long, default_value = "write", value_name = "write|full|match")]
+    mode: String,
+}
+
+/// The sabotaged codecs: a macro of fixtures/demo/sabotage.h, and what it does.
+const SABOTAGE: [(&str, &str); 3] = [
+    ("WILD_STORE", "the codec writes through a wild pointer"),
+    ("WILD_JUMP", "the codec calls data and numbers as functions"),
+    ("ENDLESS_RECURSION", "the codec recurses without end"),
+];
+
+/// Where the distributions keep zlib's archive.
+const LIBZ: [&str; 2] = ["/usr/lib/x86_64-linux-gnu/libz.a", "/usr/lib64/libz.a"];
+/// The input is the biggest file up to this size, bytes.
+const INPUT_LIMIT: u64 = 6 << 20;
+
+/// Paths of a run.
+struct Demo {
+    root: PathBuf,
+    out: PathBuf,
+    sfi: PathBuf,
+    mode: String,
+    input: PathBuf,
+}
+
+/// Runs the task.
+pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
+    setup::ensure(setup::BASE)?;
+    ensure!(args.rounds > 0, "--rounds must not be 0");
+    let demo = prepare(args)?;
+    build(&demo)?;
+    measure(&demo, args.rounds)?;
+    for (what, story) in SABOTAGE {
+        sabotage(&demo, what, story)?;
+    }
+    println!(
+        "\nAll as promised. The manifest is fixtures/demo/domains.toml, the objects are in {}.",
+        demo.out.display()
+    );
+    Ok(ExitCode::SUCCESS)
+}
+
+fn prepare(args: &Args) -> anyhow::Result<Demo> {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).ancestors().nth(2).context("no root")?.to_owned();
+    println!("building sfi ...");
+    let status = Command::new(cargo())
+        .args(["build", "--quiet", "--release", "-p", "sfi-cli"])
+        .current_dir(&root)
+        .status()
+        .context("cannot run cargo")?;
+    ensure!(status.success(), "sfi does not build");
+    let target = std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| root.join("target"), |t| root.join(t));
+    let input = match &args.input {
+        Some(path) => path.clone(),
+        None => big_file()?,
+    };
+    let out = target.join("demo");
+    std::fs::create_dir_all(&out)?;
+    Ok(Demo { sfi: target.join("release/sfi"), root, out, mode: args.mode.clone(), input })
+}
+
+/// The biggest regular file up to [`INPUT_LIMIT`] among the system's libraries and programs.
+fn big_file() -> anyhow::Result<PathBuf> {
+    let mut best: Option<(u64, PathBuf)> = None;
+    for directory in ["/usr/lib/x86_64-linux-gnu", "/usr/lib64", "/usr/bin"] {
+        for entry in std::fs::read_dir(directory).into_iter().flatten().flatten() {
+            let path = entry.path();
+            let Ok(metadata) = path.symlink_metadata() else { continue };
+            let candidate = (metadata.size(), path);
+            if metadata.is_file() && metadata.size() <= INPUT_LIMIT && best.as_ref().is_none_or(|b| candidate > *b) {
+                best = Some(candidate);
+            }
+        }
+    }
+    best.map(|(_, path)| path).context("no file to compress; give one with --input")
+}
+
+impl Demo {
+    fn source(&self, name: &str) -> PathBuf {
+        self.root.join("fixtures/demo").join(name)
+    }
+
+    /// Compiles one source as Debian compiles its packages: position-independent, optimised, nothing special.
+    fn compile(&self, source: &Path, object: &str, more: &[&str]) -> anyhow::Result<()> {
+        let mut command = Command::new("gcc");
+        command.args(["-O2", "-fPIE", "-c", "-I"]).arg(self.root.join("fixtures/rt")).args(more);
+        must(command.arg(source).arg("-o").arg(self.out.join(object)))?;
+        Ok(())
+    }
+
+    fn rewrite(&self, input: &Path, output: &str) -> anyhow::Result<()> {
+        let output = self.out.join(output);
+        must(Command::new(&self.sfi).args(["rewrite", "--mode", &self.mode, "-o"]).arg(&output).arg(input))?;
+        must(Command::new(&self.sfi).args(["verify", "--mode", &self.mode]).arg(&output))?;
+        Ok(())
+    }
+}
+
+/// Compiles the app, the codec and the runtime, rewrites and verifies everything, links the native program.
+fn build(demo: &Demo) -> anyhow::Result<()> {
+    let libz = LIBZ.iter().map(Path::new).find(|p| p.exists()).context("libz.a is missing")?;
+    demo.compile(&demo.source("app.c"), "app.o", &[])?;
+    demo.compile(&demo.source("codec.c"), "codec.o", &[])?;
+    let mut runtime = Vec::new();
+    for name in ["string", "malloc", "printf", "stdlib", "abort"] {
+        let object = format!("rt-{name}.o");
+        let source = demo.root.join(format!("fixtures/rt/{name}.c"));
+        demo.compile(&source, &object, &["-ffreestanding", "-fno-builtin"])?;
+        runtime.push(demo.out.join(object));
+    }
+    let archive = demo.out.join("rt.a");
+    let _ = std::fs::remove_file(&archive);
+    must(Command::new("ar").arg("rcsD").arg(&archive).args(&runtime))?;
+
+    let start = Instant::now();
+    demo.rewrite(libz, "libz.sfi.a")?;
+    println!("{}: {} bytes, rewritten and verified in {:.0} ms", libz.display(), libz.metadata()?.len(), ms(start));
+    demo.rewrite(&archive, "rt.sfi.a")?;
+    demo.rewrite(&demo.out.join("app.o"), "app.sfi.o")?;
+    demo.rewrite(&demo.out.join("codec.o"), "codec.sfi.o")?;
+    manifest(demo, None)?;
+
+    let mut link = Command::new("gcc");
+    link.args(["-O2", "-I"]).arg(demo.source("")).arg(demo.source("native.c"));
+    link.args(["app.o", "codec.o"].map(|o| demo.out.join(o))).arg(libz).arg("-o").arg(demo.out.join("native"));
+    must(&mut link)?;
+    Ok(())
+}
+
+/// Copies the manifest beside the objects; with another codec if one is named.
+fn manifest(demo: &Demo, codec: Option<&str>) -> anyhow::Result<PathBuf> {
+    let text = std::fs::read_to_string(demo.source("domains.toml"))?;
+    let mut text = text.replace("[domains.app]", &format!("[domains.app]\nmode = \"{}\"", demo.mode));
+    text = text.replace("[domains.codec]", &format!("[domains.codec]\nmode = \"{}\"", demo.mode));
+    let name = match codec {
+        None => "domains.toml".to_owned(),
+        Some(codec) => {
+            text = text.replace("codec.sfi.o", codec);
+            format!("{codec}.toml")
+        }
+    };
+    let path = demo.out.join(name);
+    std::fs::write(&path, text)?;
+    Ok(path)
+}
+
+/// Runs both sides in turn and compares the medians.
+fn measure(demo: &Demo, rounds: usize) -> anyhow::Result<()> {
+    println!("\n== {} in mode {}", demo.input.display(), demo.mode);
+    let (mut native, mut domains) = (Vec::new(), Vec::new());
+    let mut said = String::new();
+    for _ in 0..rounds {
+        native.push(times(&must(Command::new(demo.out.join("native")).stdin(File::open(&demo.input)?))?)?);
+        let output = must(
+            Command::new(&demo.sfi).arg("run").arg(demo.out.join("domains.toml")).stdin(File::open(&demo.input)?),
+        )?;
+        domains.push(times(&output)?);
+        said = String::from_utf8(output.stdout)?;
+    }
+    for line in said.lines().filter(|l| !l.contains(" us,")) {
+        println!("{line}");
+    }
+    ensure!(said.contains("the same again"), "the file did not come back");
+    println!("medians of {rounds} runs each, in turn:");
+    for (index, what) in ["deflate", "inflate"].into_iter().enumerate() {
+        let (a, b) = (median(&native, index), median(&domains, index));
+        println!("  {what}: native {:.1} ms, in domains {:.1} ms, ratio {:.3}", a / 1e3, b / 1e3, b / a);
+    }
+    Ok(())
+}
+
+/// The two times in the line `app: deflate N us, inflate N us`.
+fn times(output: &Output) -> anyhow::Result<[f64; 2]> {
+    let text = String::from_utf8_lossy(&output.stdout);
+    let line = text.lines().find(|l| l.contains(" us,")).context("no times in the output")?;
+    let numbers: Vec<f64> = line.split_whitespace().filter_map(|w| w.parse().ok()).collect();
+    numbers.try_into().map_err(|_| anyhow::anyhow!("not two times: {line}"))
+}
+
+fn median(runs: &[[f64; 2]], index: usize) -> f64 {
+    let mut values: Vec<f64> = runs.iter().map(|r| r[index]).collect();
+    values.sort_by(f64::total_cmp);
+    values[values.len() / 2]
+}
+
+/// Runs with a codec that goes wrong in its fifth step. The app must get an error and say so, the host must end in order.
+fn sabotage(demo: &Demo, what: &str, story: &str) -> anyhow::Result<()> {
+    println!("\n== sabotage: {story}");
+    let stem = what.to_lowercase().replace('_', "-");
+    demo.compile(&demo.source("codec.c"), &format!("{stem}.o"), &["-D", what])?;
+    let object = format!("{stem}.sfi.o");
+    demo.rewrite(&demo.out.join(format!("{stem}.o")), &object)?;
+    println!("rewritten, and verified: nothing in it is unsafe");
+    let manifest = manifest(demo, Some(&object))?;
+    let output = Command::new(&demo.sfi).arg("run").arg(manifest).stdin(File::open(&demo.input)?).output()?;
+    print!("{}{}", String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
+    let said = String::from_utf8_lossy(&output.stdout);
+    ensure!(said.contains("I am still here"), "the app did not get an error");
+    match output.status.code() {
+        Some(4) => println!("host: still here too; the app's exit code is 4"),
+        _ => bail!("the host ended with {}", output.status),
+    }
+    Ok(())
+}
+
+/// Runs a command that must succeed.
+fn must(command: &mut Command) -> anyhow::Result<Output> {
+    let output = command.output().with_context(|| format!("cannot run {:?}", command.get_program()))?;
+    if !output.status.success() {
+        bail!(
+            "{command:?}: {}\n{}{}",
+            output.status,
+            String::from_utf8_lossy(&output.stdout),
+            String::from_utf8_lossy(&output.stderr)
+        );
+    }
+    Ok(output)
+}
+
+fn ms(start: Instant) -> f64 {
+    start.elapsed().as_secs_f64() * 1e3
+}

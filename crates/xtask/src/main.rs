@@ -1,0 +1,39 @@
+//! Chores of the repository: `cargo xtask demo`, `cargo xtask test`, `cargo xtask soak`, `cargo xtask setup`.
+
+#![forbid(unsafe_code)]
+
+mod demo;
+mod setup;
+mod soak;
+mod steps;
+mod test;
+
+use clap::Parser;
+use std::process::ExitCode;
+
+/// Chores of the repository. Each sets up what it needs: on Debian, as root, missing packages are installed.
+#[derive(Parser)]
+#[command(name = "cargo xtask", bin_name = "cargo xtask")]
+enum Task {
+    /// Runs the demo: stock zlib in one domain, a program in another, and what happens when zlib is sabotaged.
+    Demo(demo::Args),
+    /// Everything that must hold before a change is accepted: format, lints, documentation, all tests.
+    Test(test::Args),
+    /// The long suites: minutes to hours.
+    Soak(soak::Args),
+    /// Only installs, or names, what the other tasks need.
+    Setup,
+}
+
+fn main() -> ExitCode {
+    let result = match Task::parse() {
+        Task::Demo(args) => demo::run(&args),
+        Task::Test(args) => test::run(&args),
+        Task::Soak(args) => soak::run(&args),
+        Task::Setup => setup::ensure(setup::BASE).and_then(|()| setup::components()).map(|()| ExitCode::SUCCESS),
+    };
+    result.unwrap_or_else(|error| {
+        eprintln!("error: {error:#}");
+        ExitCode::from(2)
+    })
+}

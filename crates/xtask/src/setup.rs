@@ -1,0 +1,121 @@
+//! What a machine must have. Missing things are installed where that is possible, else named; nothing is skipped.
+
+use anyhow::{Context, bail, ensure};
+use std::path::Path;
+use std::process::{Command, Stdio};
+
+/// A Debian package and how to tell that it is there.
+pub struct Need {
+    package: &'static str,
+    proof: Proof,
+}
+
+/// The proof that a package is installed.
+enum Proof {
+    /// A program of this name can be run.
+    Program(&'static str),
+    /// One of these files exists.
+    File(&'static [&'static str]),
+}
+
+/// For the demo and the tests.
+pub const BASE: &[Need] = &[
+    Need { package: "gcc", proof: Proof::Program("gcc") },
+    Need { package: "g++", proof: Proof::Program("g++") },
+    Need { package: "clang", proof: Proof::Program("clang") },
+    Need { package: "binutils", proof: Proof::Program("readelf") },
+    Need { package: "cmake", proof: Proof::Program("cmake") },
+    Need { package: "ninja-build", proof: Proof::Program("ninja") },
+    Need { package: "libc6-dev", proof: Proof::File(&["/usr/lib/x86_64-linux-gnu/crt1.o", "/usr/lib64/crt1.o"]) },
+    Need { package: "zlib1g-dev", proof: Proof::File(&["/usr/lib/x86_64-linux-gnu/libz.a", "/usr/lib64/libz.a"]) },
+    Need {
+        package: "musl-dev",
+        proof: Proof::File(&["/usr/lib/x86_64-linux-musl/libc.a", "/usr/lib/musl/lib/libc.a"]),
+    },
+    Need { package: "musl-tools", proof: Proof::Program("musl-gcc") },
+];
+
+/// For the long suites, besides [`BASE`].
+pub const SOAK: &[Need] = &[
+    Need { package: "csmith", proof: Proof::Program("csmith") },
+    Need { package: "libcsmith-dev", proof: Proof::File(&["/usr/include/csmith/csmith.h"]) },
+];
+
+impl Need {
+    fn met(&self) -> bool {
+        match self.proof {
+            Proof::Program(name) => runs(Command::new(name).arg("--version")),
+            Proof::File(paths) => paths.iter().any(|p| Path::new(p).exists()),
+        }
+    }
+}
+
+/// Whether a command can be run and succeeds.
+fn runs(command: &mut Command) -> bool {
+    command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null()).status().is_ok_and(|s| s.success())
+}
+
+fn is_root() -> bool {
+    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let uid = status.lines().find_map(|l| l.strip_prefix("Uid:"));
+    uid.and_then(|ids| ids.split_whitespace().nth(1)) == Some("0")
+}
+
+/// Makes sure that all needs are met.
+///
+/// # Errors
+/// Something is missing and cannot be installed; the message says what to do.
+pub fn ensure(needs: &[Need]) -> anyhow::Result<()> {
+    ensure!(cfg!(all(target_arch = "x86_64", target_os = "linux")), "this product runs on x86-64 Linux");
+    let missing: Vec<&str> = needs.iter().filter(|n| !n.met()).map(|n| n.package).collect();
+    if missing.is_empty() {
+        return Ok(());
+    }
+    let list = missing.join(" ");
+    let debian = Path::new("/etc/debian_version").exists() && runs(Command::new("apt-get").arg("--version"));
+    if !debian {
+        bail!("missing: {list} (Debian's names); install their counterparts on this system and run this again");
+    }
+    if !is_root() {
+        bail!("missing: {list}\n  run: sudo apt-get update && sudo apt-get install --yes {list}");
+    }
+    eprintln!("installing {list}");
+    apt(&["update", "-qq"])?;
+    apt(&[&["install", "-qq", "--yes", "--no-install-recommends"], missing.as_slice()].concat())?;
+    let still: Vec<&str> = needs.iter().filter(|n| !n.met()).map(|n| n.package).collect();
+    ensure!(still.is_empty(), "apt-get succeeded, but still missing: {}", still.join(" "));
+    Ok(())
+}
+
+fn apt(arguments: &[&str]) -> anyhow::Result<()> {
+    let mut command = Command::new("apt-get");
+    command.args(arguments).env("DEBIAN_FRONTEND", "noninteractive").stdin(Stdio::null()).stdout(Stdio::null());
+    let status = command.status().context("cannot run apt-get")?;
+    ensure!(status.success(), "`apt-get {}` failed: {status}", arguments.join(" "));
+    Ok(())
+}
+
+/// Makes sure that cargo has rustfmt and clippy.
+///
+/// # Errors
+/// They are missing and rustup cannot add them; the message says what to do.
+pub fn components() -> anyhow::Result<()> {
+    for (subcommand, component, package) in [("fmt", "rustfmt", "rustfmt"), ("clippy", "clippy", "rust-clippy")] {
+        let there = || runs(Command::new(cargo()).args([subcommand, "--version"]));
+        if there() {
+            continue;
+        }
+        let added = runs(Command::new("rustup").args(["component", "add", component]));
+        if !added || !there() {
+            bail!(
+                "cargo {subcommand} is missing: run `rustup component add {component}` or install Debian's {package}"
+            );
+        }
+    }
+    Ok(())
+}
+
+/// The cargo that runs this task.
+pub fn cargo() -> std::ffi::OsString {
+    std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into())
+}

@@ -1,0 +1,28 @@
+//! `cargo xtask soak`
+
+use crate::setup::{self, cargo};
+use crate::steps::Steps;
+use std::process::{Command, ExitCode};
+
+/// The long suites: random programs, compared natively and in domains, and every static archive on the machine.
+#[derive(clap::Args)]
+pub struct Args {
+    /// Number of random programs
+    #[arg(long, default_value_t = 300)]
+    programs: u64,
+    /// Seed of the first one
+    #[arg(long, default_value_t = 1)]
+    seed: u64,
+}
+
+/// Runs the task.
+pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
+    setup::ensure(setup::BASE)?;
+    setup::ensure(setup::SOAK)?;
+    let mut steps = Steps::default();
+    let mut command = Command::new(cargo());
+    command.args(["test", "--release", "-p", "sfi-tests", "--test", "soak", "--"]);
+    command.env("SFI_SOAK_PROGRAMS", args.programs.to_string()).env("SFI_SOAK_SEED", args.seed.to_string());
+    steps.tests("random programs and archives", &mut command)?;
+    Ok(steps.finish())
+}

@@ -1,0 +1,99 @@
+//! Running steps one after the other, all of them, and counting.
+
+use anyhow::Context;
+use std::io::{BufRead, BufReader, Write};
+use std::process::{Command, ExitCode, Stdio};
+use std::time::Instant;
+
+/// Numbers of the whole run.
+#[derive(Default)]
+pub struct Steps {
+    passed: u64,
+    failed: u64,
+    broken: Vec<String>,
+}
+
+impl Steps {
+    /// Runs a step that passes or fails as a whole.
+    pub fn whole(&mut self, name: &str, command: &mut Command) -> anyhow::Result<()> {
+        let start = begin(name);
+        let status = command.status().with_context(|| format!("cannot run {:?}", command.get_program()))?;
+        if status.success() {
+            self.passed += 1;
+        } else {
+            self.failed += 1;
+            self.broken.push(name.to_owned());
+        }
+        end(name, start);
+        Ok(())
+    }
+
+    /// Runs a step that prints summaries of tests (`test result: ok. 3 passed; 0 failed; ...`): they are added up.
+    pub fn tests(&mut self, name: &str, command: &mut Command) -> anyhow::Result<()> {
+        let start = begin(name);
+        let mut child = command
+            .stdout(Stdio::piped())
+            .spawn()
+            .with_context(|| format!("cannot run {:?}", command.get_program()))?;
+        let output = BufReader::new(child.stdout.take().context("no output")?);
+        let (mut passed, mut failed) = (0, 0);
+        for line in output.split(b'\n') {
+            let line = line?;
+            let text = String::from_utf8_lossy(&line);
+            if let Some(summary) = text.strip_prefix("test result: ") {
+                let count = |what| number_before(summary, what);
+                passed += count(" passed");
+                failed += count(" failed");
+            }
+            println!("{text}");
+        }
+        std::io::stdout().flush()?;
+        let status = child.wait()?;
+        if !status.success() {
+            self.broken.push(name.to_owned());
+            // A test binary that died, or a crate that does not compile, printed no summary.
+            failed = failed.max(1);
+        }
+        self.passed += passed;
+        self.failed += failed;
+        end(name, start);
+        Ok(())
+    }
+
+    /// Prints the last line; the exit code says whether everything passed.
+    pub fn finish(self) -> ExitCode {
+        if !self.broken.is_empty() {
+            println!("failed steps: {}", self.broken.join(", "));
+        }
+        println!("{} passed, {} failed", self.passed, self.failed);
+        if self.failed == 0 && self.broken.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+    }
+}
+
+fn begin(name: &str) -> Instant {
+    println!("== {name}");
+    Instant::now()
+}
+
+fn end(name: &str, start: Instant) {
+    println!("== {name}: {:.1} s", start.elapsed().as_secs_f64());
+}
+
+/// The number directly before `what`, 0 if there is none.
+fn number_before(text: &str, what: &str) -> u64 {
+    let before = text.split_once(what).map_or("", |(before, _)| before);
+    before.rsplit(|c: char| !c.is_ascii_digit()).next().and_then(|n| n.parse().ok()).unwrap_or(0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::number_before;
+
+    #[test]
+    fn summaries_are_read() {
+        let line = "FAILED. 12 passed; 3 failed; 1 ignored; 0 measured; 0 filtered out; finished in 0.00s";
+        assert_eq!(number_before(line, " passed"), 12);
+        assert_eq!(number_before(line, " failed"), 3);
+        assert_eq!(number_before(line, " lost"), 0);
+    }
+}

@@ -1,0 +1,37 @@
+//! `cargo xtask test`
+
+use crate::setup::{self, cargo};
+use crate::steps::Steps;
+use std::process::{Command, ExitCode};
+
+/// Everything that must hold before a change is accepted: format, lints, documentation, all tests. All steps run; the
+/// last line is `N passed, N failed`.
+#[derive(clap::Args)]
+pub struct Args {
+    /// Run the tests of one package only, without the other steps
+    #[arg(long, short)]
+    package: Option<String>,
+}
+
+/// Runs the task.
+pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
+    setup::ensure(setup::BASE)?;
+    setup::components()?;
+    let cargo = |arguments: &[&str]| {
+        let mut command = Command::new(cargo());
+        command.args(arguments);
+        command
+    };
+    let mut steps = Steps::default();
+    if let Some(package) = &args.package {
+        steps.tests("cargo test", cargo(&["test", "--no-fail-fast", "-p"]).arg(package))?;
+        return Ok(steps.finish());
+    }
+    steps.whole("cargo fmt", &mut cargo(&["fmt", "--all", "--check"]))?;
+    let clippy = ["clippy", "--workspace", "--all-targets", "--quiet", "--", "-D", "warnings"];
+    steps.whole("cargo clippy", &mut cargo(&clippy))?;
+    let mut doc = cargo(&["doc", "--workspace", "--no-deps", "--quiet"]);
+    steps.whole("cargo doc", doc.env("RUSTDOCFLAGS", "-D warnings"))?;
+    steps.tests("cargo test", &mut cargo(&["test", "--workspace", "--no-fail-fast"]))?;
+    Ok(steps.finish())
+}

@@ -1,0 +1,68 @@
+//! Embeds a domain: loads an object, offers it a host function, calls a function of it, and survives its faults.
+//!
+//! The object must be rewritten first:
+//!
+//! ```text
+//! cat > plugin.c <<'EOF'
+//! void say(const char *text, unsigned long length);
+//! unsigned long shout(char *text) {
+//!     unsigned long n = 0;
+//!     for (; text[n]; n++)
+//!         if (text[n] >= 'a' && text[n] <= 'z') text[n] -= 32;
+//!     say(text, n);
+//!     return n;
+//! }
+//! int crash(int *where) { return *where = 1; }
+//! EOF
+//! gcc -O2 -fPIE -c plugin.c && sfi rewrite plugin.o -o plugin.sfi.o
+//! cargo run -p sfi-loader --example embed -- plugin.sfi.o
+//! ```
+
+use sfi_loader::{CallError, DomainSpec, Import, Pointer, TypedFn, World};
+use std::error::Error;
+
+fn main() -> Result<(), Box<dyn Error>> {
+    let path = std::env::args().nth(1).ok_or("usage: embed OBJECT")?;
+
+    // Describe the world: one domain, which may call `say` and nothing else. The signature says which registers cross; all
+    // others are cleared. Building verifies the object, places it at a random address and seals it.
+    let mut world = World::builder()
+        .domain(
+            DomainSpec::new("plugin")
+                .memory(1 << 20)
+                .object(path.clone(), std::fs::read(path)?)
+                .import("say", Import::host("say").signature("(int, int) -> void")),
+        )
+        .host_fn("say", |cx| {
+            // Arguments come from the domain: they are checked, and its memory is copied, before anything is believed.
+            let text = cx.read(cx.arg(0), cx.arg(1) as usize)?;
+            println!("the plugin says: {}", String::from_utf8_lossy(&text));
+            Ok(0)
+        })
+        .build()?;
+
+    // Functions have the type that the host says they have. A wrong type gives wrong values, never an escape.
+    let plugin = world.domain("plugin")?;
+    let shout: TypedFn<fn(Pointer) -> u64> = plugin.export("shout")?;
+    let crash: TypedFn<fn(Pointer) -> i32> = plugin.export("crash")?;
+
+    // Some memory of the domain to pass a string in: here, the start of its heap.
+    let heap = plugin.segments().iter().find(|s| s.name == "heap").ok_or("no heap")?;
+    let text = Pointer(plugin.secret_base() + heap.offset);
+    world.memory("plugin")?.write(text.0, b"hello from the host\0")?;
+    println!("shout returned {}", shout.call(&mut world, (text,))?);
+
+    // A fault ends the call, not the process. The domain is dead until it is restarted.
+    match crash.call(&mut world, (Pointer(0),)) {
+        Err(CallError::Fault(fault)) => println!("crash failed: {fault}"),
+        other => return Err(format!("expected a fault, got {other:?}").into()),
+    }
+    println!("again: {}", shout.call(&mut world, (text,)).unwrap_err());
+    world.restart("plugin")?;
+    world.memory("plugin")?.write(text.0, b"back again\0")?;
+    println!("after the restart shout returned {}", shout.call(&mut world, (text,))?);
+
+    // Everything is unmapped here.
+    drop(world);
+    Ok(())
+}

@@ -1,0 +1,70 @@
+//! The dispatch table: one slot per code address whose address is taken (`docs/CONTRACT.md`, *What relocations mean*).
+
+use crate::error::BuildError;
+use crate::layout::{Layout, Part};
+use crate::place::Places;
+use crate::reloc::{code_offset, relocations, takes_address};
+use crate::select::Input;
+use crate::spec::DomainSpec;
+use crate::stubs;
+use crate::symbols::Symbols;
+use sfi_contract::layout::{DISPATCH_OFFSET, DISPATCH_SLOTS, PAGE_SIZE};
+use std::collections::HashMap;
+
+/// Slots and what they hold.
+#[derive(Debug)]
+pub struct Dispatch {
+    /// Code offset by slot; slot 0 is the trap, so that a null pointer means it.
+    pub slots: Vec<u64>,
+    index: HashMap<u64, usize>,
+}
+
+impl Dispatch {
+    /// Window offset of the slot of a code offset.
+    pub fn slot(&self, code: u64) -> Option<u64> {
+        self.index.get(&code).map(|i| DISPATCH_OFFSET + 8 * *i as u64)
+    }
+
+    /// Code offset of the slot at a window offset.
+    pub fn code(&self, slot: u64) -> Option<u64> {
+        let index = slot.checked_sub(DISPATCH_OFFSET)?;
+        if !index.is_multiple_of(8) {
+            return None;
+        }
+        self.slots.get((index / 8) as usize).copied()
+    }
+
+    /// The table's bytes: whole pages, unused slots hold the trap.
+    pub fn bytes(&self, base: u64) -> Vec<u8> {
+        let slots = self.slots.len().next_multiple_of(PAGE_SIZE as usize / 8);
+        let all = self.slots.iter().copied().chain(std::iter::repeat(self.slots[0])).take(slots);
+        all.flat_map(|code| (base + code).to_le_bytes()).collect()
+    }
+}
+
+/// Gives a slot to every code address that a relocation takes.
+pub fn collect(
+    spec: &DomainSpec,
+    inputs: &[Input<'_>],
+    symbols: &Symbols<'_>,
+    layout: &Layout,
+    places: &Places,
+) -> Result<Dispatch, BuildError> {
+    let trap = places.parts[Part::Text as usize] + stubs::TRAP;
+    let mut dispatch = Dispatch { slots: vec![trap], index: HashMap::new() };
+    for (_, _, r, target) in relocations(inputs, symbols) {
+        if !takes_address(r.kind) {
+            continue;
+        }
+        let Some(code) = code_offset(target, layout, places) else { continue };
+        let next = dispatch.slots.len();
+        if *dispatch.index.entry(code).or_insert(next) == next {
+            dispatch.slots.push(code);
+        }
+    }
+    if dispatch.slots.len() > DISPATCH_SLOTS {
+        let why = format!("{} address-taken code places; a domain has {DISPATCH_SLOTS} slots", dispatch.slots.len());
+        return Err(BuildError::Link { domain: spec.name.clone(), place: "dispatch table".into(), why });
+    }
+    Ok(dispatch)
+}

@@ -1,0 +1,182 @@
+//! Errors of building a world and of calling into it.
+
+use crate::fault::Fault;
+use crate::memory::MemoryError;
+use crate::signature::BadSignature;
+use std::fmt;
+
+/// A world cannot be built.
+#[derive(Debug, thiserror::Error)]
+pub enum BuildError {
+    /// An object is not readable.
+    #[error("{file}: {why}")]
+    Unreadable {
+        /// Object or `archive(member)`.
+        file: String,
+        /// What is wrong.
+        why: String,
+    },
+    /// The verifier refused objects; every violation is listed.
+    #[error("domain `{domain}` was refused:\n{}", lines(.violations))]
+    Refused {
+        /// Domain.
+        domain: String,
+        /// One line per violation.
+        violations: Vec<String>,
+    },
+    /// The verifier refused the linked text. This is a defect of the loader.
+    #[error("domain `{domain}`: the final text was refused:\n{}", lines(.violations))]
+    FinalText {
+        /// Domain.
+        domain: String,
+        /// One line per violation.
+        violations: Vec<String>,
+    },
+    /// Symbols without a definition.
+    #[error("domain `{domain}` has undefined symbols:\n{}", lines(.symbols))]
+    Undefined {
+        /// Domain.
+        domain: String,
+        /// `symbol (used in file)`, one per symbol.
+        symbols: Vec<String>,
+    },
+    /// Symbols with more than one strong definition.
+    #[error("domain `{domain}` defines symbols twice:\n{}", lines(.symbols))]
+    Duplicate {
+        /// Domain.
+        domain: String,
+        /// `symbol (file, file)`, one per symbol.
+        symbols: Vec<String>,
+    },
+    /// Something that linking cannot do, with its place.
+    #[error("domain `{domain}`: {place}: {why}")]
+    Link {
+        /// Domain.
+        domain: String,
+        /// File, section and offset.
+        place: String,
+        /// What is wrong.
+        why: String,
+    },
+    /// The specification does not fit together.
+    #[error("{0}")]
+    Spec(String),
+    /// A signature cannot be read.
+    #[error("import `{symbol}` of domain `{domain}`: {error}")]
+    Signature {
+        /// Domain.
+        domain: String,
+        /// The import.
+        symbol: String,
+        /// What is wrong.
+        error: BadSignature,
+    },
+    /// The operating system gave no memory.
+    #[error("cannot map memory for {what}: {error}")]
+    Memory {
+        /// What it was for.
+        what: String,
+        /// The system's error.
+        error: rustix::io::Errno,
+    },
+    /// An initialiser failed.
+    #[error("an initialiser of domain `{domain}` failed: {error}")]
+    Initialiser {
+        /// Domain.
+        domain: String,
+        /// How.
+        error: CallError,
+    },
+}
+
+fn lines(items: &[String]) -> String {
+    items.iter().map(|i| format!("  {i}")).collect::<Vec<_>>().join("\n")
+}
+
+/// A call did not return.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum CallError {
+    /// The callee faulted. It is dead until [`crate::World::restart`].
+    #[error("{0}")]
+    Fault(Fault),
+    /// The callee had faulted before, or was left by a panic of a host function.
+    #[error("domain `{domain}` is dead since an earlier fault; restart it")]
+    Dead {
+        /// Domain.
+        domain: String,
+    },
+    /// The domain is active and its data stack pointer cannot be used for a nested call.
+    #[error("domain `{domain}` is active with an unusable data stack")]
+    Busy {
+        /// Domain.
+        domain: String,
+    },
+    /// Calls between host and domains are nested too deeply.
+    #[error("calls between host and domains are nested too deeply")]
+    TooDeep,
+    /// Stack arguments do not fit the callee's data stack.
+    #[error("stack arguments do not fit the data stack of domain `{domain}`")]
+    Arguments {
+        /// Domain.
+        domain: String,
+    },
+    /// The function belongs to another world.
+    #[error("the function belongs to another world")]
+    WrongWorld,
+    /// A pointer that is no function of the domain.
+    #[error("the pointer is no function of domain `{domain}`")]
+    NotAFunction {
+        /// Domain.
+        domain: String,
+    },
+}
+
+/// A name that does not exist in a world.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum LookupError {
+    /// No such domain.
+    #[error("there is no domain `{0}`")]
+    Domain(String),
+    /// No such function.
+    #[error("domain `{domain}` has no global function `{function}`")]
+    Function {
+        /// Domain.
+        domain: String,
+        /// Function.
+        function: String,
+    },
+    /// No such region.
+    #[error("there is no shared region `{0}`")]
+    Region(String),
+}
+
+/// A host function's refusal. The domain that called finds its import's `on_fault` value and `__sfi_error` set.
+#[derive(Debug)]
+pub struct HostError(Box<str>);
+
+impl HostError {
+    /// An error with a message for the host's own use.
+    pub fn new(message: impl Into<Box<str>>) -> Self {
+        Self(message.into())
+    }
+}
+
+impl fmt::Display for HostError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl std::error::Error for HostError {}
+
+impl From<MemoryError> for HostError {
+    fn from(error: MemoryError) -> Self {
+        Self::new(error.to_string())
+    }
+}
+
+impl From<CallError> for HostError {
+    fn from(error: CallError) -> Self {
+        Self::new(error.to_string())
+    }
+}

@@ -1,0 +1,153 @@
+//! The intermediaries' assembly (`gate/*.s`) and the table of their addresses.
+
+use crate::context::{Binding, CallFrame, Context, DomainState, HostFrame, ThreadState, flag, status};
+use core::mem::{offset_of, size_of};
+
+core::arch::global_asm!(
+    include_str!("gate/common.s"),
+    include_str!("gate/domain.s"),
+    include_str!("gate/enter.s"),
+    include_str!("gate/host.s"),
+    include_str!("gate/variants.s"),
+    CONTROL_SIZE = const crate::context::CONTROL_SIZE,
+    MXCSR = const MXCSR_DEFAULT,
+    TCB_ERROR = const sfi_contract::layout::TCB_ERROR,
+    C_LIMIT = const offset_of!(Context, limit),
+    C_CURRENT = const offset_of!(Context, current),
+    C_TOP = const offset_of!(Context, top),
+    C_CONTROL_SP = const offset_of!(Context, control_sp),
+    C_HOST_RSP = const offset_of!(Context, host_rsp),
+    C_THREAD = const offset_of!(Context, thread),
+    C_HOST_DISPATCH = const offset_of!(Context, host_dispatch),
+    C_HOST_MXCSR = const offset_of!(Context, host_mxcsr),
+    C_HOST_CW = const offset_of!(Context, host_mxcsr) + 4,
+    C_SCRATCH = const offset_of!(Context, scratch),
+    D_BASE = const offset_of!(DomainState, base),
+    D_SP = const offset_of!(DomainState, sp),
+    D_STACK_LOW = const offset_of!(DomainState, stack_low),
+    D_STACK_HIGH = const offset_of!(DomainState, stack_high),
+    D_DEAD = const offset_of!(DomainState, dead),
+    B_CALLEE = const offset_of!(Binding, callee),
+    B_ENTRY = const offset_of!(Binding, entry),
+    B_ARGUMENTS = const offset_of!(Binding, arguments),
+    B_RESULTS = const offset_of!(Binding, results),
+    B_FAILED = const offset_of!(Binding, failed),
+    B_ON_FAULT = const offset_of!(Binding, on_fault),
+    B_FLAGS = const offset_of!(Binding, flags),
+    B_STACK_WORDS = const offset_of!(Binding, stack_words),
+    B_POINTERS = const offset_of!(Binding, pointers),
+    K_SP = const offset_of!(CallFrame, sp),
+    K_FLOATS = const offset_of!(CallFrame, floats),
+    K_RAX = const offset_of!(CallFrame, rax),
+    K_XMM0 = const offset_of!(CallFrame, xmm0),
+    H_FLOATS = const offset_of!(HostFrame, floats),
+    H_R15 = const offset_of!(HostFrame, r15),
+    H_RAX = const offset_of!(HostFrame, rax),
+    H_XMM0 = const offset_of!(HostFrame, xmm0),
+    HOST_FRAME = const size_of::<HostFrame>(),
+    T_GS = const offset_of!(ThreadState, gs),
+    F_IN = const flag::IN,
+    F_OUT = const flag::OUT,
+    F_EXIT = const flag::X87 | flag::MXCSR,
+    F_ENTER = const flag::X87 | flag::ZMM_IN | flag::FLOATS,
+    F_STACK = const flag::STACK,
+    F_POINTERS = const flag::POINTERS,
+    F_X87 = const flag::X87,
+    F_ZMM_IN = const flag::ZMM_IN,
+    F_ZMM_OUT = const flag::ZMM_OUT,
+    F_FLOATS = const flag::FLOATS,
+    F_MXCSR = const flag::MXCSR,
+    B_BASE = const offset_of!(Binding, base),
+    B_MXCSR = const offset_of!(Binding, mxcsr),
+    MXCSR_CONTROL = const MXCSR_CONTROL,
+    F_POINTER_RESULT = const flag::POINTER_RESULT,
+    E_DEAD = const status::DEAD,
+    E_REFUSED = const status::REFUSED,
+    E_ARGUMENTS = const status::ARGUMENTS,
+    E_PANIC = const status::PANIC,
+    options(att_syntax)
+);
+
+/// MXCSR at a function's entry (psABI 3.2.1): all exceptions masked, round to nearest, no flags.
+pub const MXCSR_DEFAULT: u32 = 0x1f80;
+/// The control bits of MXCSR; the others are status flags.
+pub const MXCSR_CONTROL: u32 = 0xffc0;
+/// All bits of MXCSR.
+pub const MXCSR_ALL: u32 = 0xffff;
+
+/// The host calls a gate with 16-byte aligned frames.
+const _: () = assert!(size_of::<HostFrame>().is_multiple_of(16));
+
+/// Addresses of one variant of the gates.
+#[repr(C)]
+#[derive(Debug)]
+pub struct Table {
+    /// Intermediary between domains.
+    pub gate_domain: usize,
+    /// Intermediary to host functions.
+    pub gate_host: usize,
+    /// Entry from the host.
+    pub enter: unsafe extern "C" fn(*mut Context, *const Binding, *mut CallFrame) -> u32,
+    /// Continuation of a failed call between domains.
+    pub failed: usize,
+    /// Continuation of a failed entry from the host.
+    pub enter_failed: usize,
+    /// Result policy: rax, rdx, xmm0, xmm1 pass.
+    pub results_any: usize,
+    /// Result policy: nothing passes.
+    pub results_void: usize,
+    /// Result policy: rax passes.
+    pub results_int: usize,
+    /// Result policy: the low half of xmm0 passes.
+    pub results_float: usize,
+    /// Argument policy for a count of integers and of floats (9: all of xmm0-xmm7 pass unchanged).
+    pub arguments: [[usize; 10]; 7],
+}
+
+unsafe extern "C" {
+    static sfi_table_avx_fsgs: Table;
+    static sfi_table_sse_fsgs: Table;
+    static sfi_table_avx_prctl: Table;
+    static sfi_table_sse_prctl: Table;
+    static sfi_trap_control: u8;
+}
+
+/// Where a gate stops when the control stack is used up.
+pub fn control_trap() -> u64 {
+    (&raw const sfi_trap_control) as u64
+}
+
+/// What the machine and its kernel offer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Machine {
+    /// VEX instructions exist: clearing must reach the upper halves.
+    pub avx: bool,
+    /// `wrgsbase` works in user mode.
+    pub fsgsbase: bool,
+}
+
+impl Machine {
+    /// What this machine offers.
+    pub fn detect() -> Self {
+        Self { avx: std::arch::is_x86_feature_detected!("avx"), fsgsbase: kernel_allows_fsgsbase() }
+    }
+
+    /// The gates for this machine.
+    pub fn table(self) -> &'static Table {
+        // SAFETY: the four tables are constants of gate/variants.s with the layout of `Table`.
+        unsafe {
+            match (self.avx, self.fsgsbase) {
+                (true, true) => &sfi_table_avx_fsgs,
+                (false, true) => &sfi_table_sse_fsgs,
+                (true, false) => &sfi_table_avx_prctl,
+                (false, false) => &sfi_table_sse_prctl,
+            }
+        }
+    }
+}
+
+/// `HWCAP2_FSGSBASE` (Linux 5.9, Documentation/arch/x86/x86_64/fsgs.rst).
+fn kernel_allows_fsgsbase() -> bool {
+    const HWCAP2_FSGSBASE: usize = 1 << 1;
+    rustix::param::linux_hwcap().1 & HWCAP2_FSGSBASE != 0
+}

@@ -1,0 +1,158 @@
+# domain to host function
+
+.macro GATE_HOST v, avx, fsgs
+    .p2align 6
+sfi_gate_host_\v:
+    cmp     {C_LIMIT}(%r11), %rsp
+    jb      sfi_trap_control
+    push    %rbx
+    push    %r12
+    push    %r14
+    push    %r15
+    mov     {C_CURRENT}(%r11), %rbx
+    push    {D_SP}(%rbx)
+    CALLER_STACK
+    mov     %r14, {D_SP}(%rbx)
+    push    $0
+    lea     -8(%rsp), %r12
+    mov     %r12, {C_CONTROL_SP}(%r11)
+    mov     {C_HOST_MXCSR}(%r11), %eax
+    mov     {C_HOST_RSP}(%r11), %rsp
+    sub     ${HOST_FRAME}, %rsp
+    xor     ${MXCSR}, %eax
+    test    ${MXCSR_CONTROL}, %eax
+    jnz     50f
+51:
+    mov     %rdi, 0(%rsp)
+    mov     %rsi, 8(%rsp)
+    mov     %rdx, 16(%rsp)
+    mov     %rcx, 24(%rsp)
+    mov     %r8, 32(%rsp)
+    mov     %r9, 40(%rsp)
+    LOW_ALL \avx
+    testl   ${F_FLOATS}, {B_FLAGS}(%r10)
+    jnz     66f
+67:
+    mov     %r15, {H_R15}(%rsp)
+    mov     {D_BASE}(%rbx), %rax
+    mov     {C_THREAD}(%r11), %rcx
+    mov     %rax, {T_GS}(%rcx)
+    testl   ${F_EXIT}, {B_FLAGS}(%r10)
+    jnz     52f
+53:
+    mov     %r10, %r14
+    mov     %r11, %rdi
+    mov     %r10, %rsi
+    mov     %rsp, %rdx
+    call    *{C_HOST_DISPATCH}(%r11)
+    mov     %r12, %r11
+    and     $-{CONTROL_SIZE}, %r11
+    test    %eax, %eax
+    jnz     54f
+    mov     {C_THREAD}(%r11), %rcx
+    mov     {D_BASE}(%rbx), %rax
+    cmp     {T_GS}(%rcx), %rax
+    jne     55f
+56:
+    LOW_ALL \avx
+    mov     {H_RAX}(%rsp), %rax
+    movq    {H_XMM0}(%rsp), %xmm0
+    mov     %r12, %rsp
+    testl   ${F_OUT}, {B_FLAGS}(%r14)
+    jnz     57f
+58:
+    cmpl    $0, 8(%rsp)
+    jne     59f
+60:
+    mov     16(%rsp), %rcx
+    mov     %rcx, {D_SP}(%rbx)
+    mov     24(%rsp), %r15
+    mov     32(%rsp), %r14
+    mov     40(%rsp), %r12
+    mov     48(%rsp), %rbx
+    lea     56(%rsp), %rsp
+    .irp n,1,2,3,4,5,6,7,8,9,10,11,12,13,14,15
+    CLEAR_X \avx, \n
+    .endr
+    xor     %ecx, %ecx
+    xor     %edx, %edx
+    xor     %esi, %esi
+    xor     %edi, %edi
+    xor     %r8d, %r8d
+    xor     %r9d, %r9d
+    xor     %r10d, %r10d
+    xor     %r11d, %r11d
+    ret
+66:
+    .irp n,0,1,2,3,4,5,6,7
+    movq    %xmm\n, {H_FLOATS}+8*\n(%rsp)
+    .endr
+    jmp     67b
+# The word at 8(%r12) says that the one at 0 holds the caller's MXCSR.
+50:
+    stmxcsr (%r12)
+    movl    $1, 8(%r12)
+    ldmxcsr {C_HOST_MXCSR}(%r11)
+    jmp     51b
+52:
+    testl   ${F_MXCSR}, {B_FLAGS}(%r10)
+    jz      64f
+    cmpl    $0, 8(%r12)
+    jne     64f
+    stmxcsr (%r12)
+    movl    $1, 8(%r12)
+    mov     (%r12), %eax
+    xor     {C_HOST_MXCSR}(%r11), %eax
+    test    ${MXCSR_CONTROL}, %eax
+    jz      64f
+    ldmxcsr {C_HOST_MXCSR}(%r11)
+64:
+    testl   ${F_X87}, {B_FLAGS}(%r10)
+    jz      53b
+    fnstcw  4(%r12)
+    RESET_X87
+    fldcw   {C_HOST_CW}(%r11)
+    jmp     53b
+# The host function panicked, or the caller died in a nested call.
+54:
+    cmp     ${E_PANIC}, %eax
+    je      61f
+    cmpl    $0, 8(%r12)
+    je      65f
+    ldmxcsr (%r12)
+65:
+    mov     {C_TOP}(%r11), %rsp
+    mov     (%rsp), %r10
+    mov     {C_THREAD}(%r11), %rcx
+    mov     {D_BASE}(%rbx), %rdx
+    xchg    %rdx, %rax
+    cmp     {T_GS}(%rcx), %rax
+    je      62f
+    SET_GS  \fsgs
+62:
+    mov     %edx, %eax
+    jmp     *{B_FAILED}(%r10)
+61:
+    mov     {C_HOST_RSP}(%r11), %rsp
+    jmp     37b
+55:
+    SET_GS  \fsgs
+    jmp     56b
+57:
+    testl   ${F_X87}, {B_FLAGS}(%r14)
+    jz      63f
+    RESET_X87
+    fldcw   4(%rsp)
+63:
+    testl   ${F_ZMM_OUT}, {B_FLAGS}(%r14)
+    jz      58b
+    CLEAR_ZMM
+    jmp     58b
+59:
+    stmxcsr 8(%rsp)
+    mov     8(%rsp), %ecx
+    cmp     (%rsp), %ecx
+    je      60b
+    ldmxcsr (%rsp)
+    jmp     60b
+.endm

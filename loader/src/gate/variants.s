@@ -1,0 +1,78 @@
+# The variants of the gates, and the table of their addresses.
+
+.macro GATES v, avx, fsgs
+    GATE_DOMAIN \v, \avx, \fsgs
+    GATE_ENTER \v, \avx, \fsgs
+    GATE_HOST \v, \avx, \fsgs
+
+    .irp m,0,1,2,3,4,5,6,7,8,9
+    ARGUMENTS \v, \avx, 0, \m
+    ARGUMENTS \v, \avx, 1, \m
+    ARGUMENTS \v, \avx, 2, \m
+    ARGUMENTS \v, \avx, 3, \m
+    ARGUMENTS \v, \avx, 4, \m
+    ARGUMENTS \v, \avx, 5, \m
+    ARGUMENTS \v, \avx, 6, \m
+    .endr
+
+# The addresses above, in the order of gate::Table.
+    .section .data.rel.ro.sfi_gates,"aw",@progbits
+    .p2align 3
+    .globl  sfi_table_\v
+    .hidden sfi_table_\v
+sfi_table_\v:
+    .quad   sfi_gate_domain_\v
+    .quad   sfi_gate_host_\v
+    .quad   sfi_enter_\v
+    .quad   sfi_failed_\v
+    .quad   sfi_enter_failed_\v
+    .quad   sfi_results_any_\v
+    .quad   sfi_results_void_\v
+    .quad   sfi_results_int_\v
+    .quad   sfi_results_float_\v
+    .irp n,0,1,2,3,4,5,6
+    .irp m,0,1,2,3,4,5,6,7,8,9
+    .quad   sfi_args_\v\()_\n\m
+    .endr
+    .endr
+    .text
+.endm
+
+    GATES   avx_fsgs, 1, 1
+    GATES   sse_fsgs, 0, 1
+    GATES   avx_prctl, 1, 0
+    GATES   sse_prctl, 0, 0
+
+# GS base = rax through the kernel: arch_prctl(ARCH_SET_GS, rax). Keeps every register but the flags.
+sfi_set_gs:
+    push    %rdi
+    push    %rsi
+    push    %rcx
+    push    %r11
+    push    %rax
+    mov     %rax, %rsi
+    mov     $0x1001, %edi
+    mov     $158, %eax
+    syscall
+    test    %eax, %eax
+    jnz     1f
+    pop     %rax
+    pop     %r11
+    pop     %rcx
+    pop     %rsi
+    pop     %rdi
+    ret
+1:
+    hlt
+
+# The control stack is used up. The signal handler knows this place.
+    .globl  sfi_trap_control
+    .hidden sfi_trap_control
+sfi_trap_control:
+    ud2
+
+    .section .rodata.sfi_gates,"a",@progbits
+    .p2align 2
+sfi_default_mxcsr:
+    .long   {MXCSR}
+    .text

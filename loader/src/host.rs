@@ -1,0 +1,223 @@
+//! Host functions: what the host offers to domains.
+
+use crate::call::{Function, TypedFn, sealed};
+use crate::context::{Binding, Context, DomainState, HostFrame, flag, status};
+use crate::error::{CallError, HostError};
+use crate::fault::RawFault;
+use crate::memory::{Memory, MemoryError};
+use crate::watchdog;
+use crate::world::{Host, Inner};
+use std::any::Any;
+use std::marker::PhantomData;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+
+/// A host function as the world keeps it.
+pub type HostFn = Box<dyn FnMut(&mut HostCall<'_>) -> Result<u64, HostError> + Send>;
+
+/// One call of a host function: its arguments, and its caller's memory. Everything in it is hostile.
+#[derive(Debug)]
+pub struct HostCall<'c> {
+    inner: *mut Inner,
+    frame: *mut HostFrame,
+    binding: *const Binding,
+    caller: usize,
+    life: PhantomData<&'c mut ()>,
+}
+
+impl HostCall<'_> {
+    /// Integer argument `index`. From the seventh on they come from the caller's data stack; 0 if that is unusable.
+    pub fn arg(&self, index: usize) -> u64 {
+        // SAFETY: the frame lives on the gate's part of the host stack during the call.
+        let frame = unsafe { &*self.frame };
+        match frame.ints.get(index) {
+            Some(word) => *word,
+            None => {
+                let mut word = [0; 8];
+                let at = frame.r15.wrapping_add(8 * (index - frame.ints.len()) as u64);
+                match self.memory().read_into(at, &mut word) {
+                    Ok(()) => u64::from_le_bytes(word),
+                    Err(_) => 0,
+                }
+            }
+        }
+    }
+
+    /// Floating-point argument `index` as a `double`. 0 if `index` is above 7 or the import's signature has no `float`.
+    pub fn arg_f64(&self, index: usize) -> f64 {
+        f64::from_bits(self.float(index))
+    }
+
+    /// Floating-point argument `index` as a `float`, see [`HostCall::arg_f64`].
+    pub fn arg_f32(&self, index: usize) -> f32 {
+        f32::from_bits(self.float(index) as u32)
+    }
+
+    fn float(&self, index: usize) -> u64 {
+        // SAFETY: as in `arg`; with the flag the gate stored all eight.
+        unsafe {
+            let frame = &*self.frame;
+            match frame.floats.get(index) {
+                Some(word) if (*self.binding).flags & flag::FLOATS != 0 => word.assume_init(),
+                _ => 0,
+            }
+        }
+    }
+
+    /// The floating-point result, besides the integer that the function returns.
+    pub fn set_result_f64(&mut self, value: f64) {
+        // SAFETY: as in `arg`; `&mut self` makes the access exclusive.
+        unsafe { (*self.frame).xmm0 = value.to_bits() };
+    }
+
+    /// The floating-point result as a `float`.
+    pub fn set_result_f32(&mut self, value: f32) {
+        // SAFETY: as in `set_result_f64`.
+        unsafe { (*self.frame).xmm0 = u64::from(value.to_bits()) };
+    }
+
+    /// The caller's name.
+    pub fn caller(&self) -> &str {
+        // SAFETY: the world is borrowed by the call.
+        unsafe { &(&(*self.inner).domains)[self.caller].name }
+    }
+
+    /// The caller's memory.
+    pub fn memory(&self) -> Memory<'_> {
+        // SAFETY: the world is borrowed by the call; the domains are not moved or freed during it.
+        unsafe { (&(*self.inner).domains)[self.caller].memory() }
+    }
+
+    /// Copies `length` bytes out of the caller's memory.
+    ///
+    /// # Errors
+    /// [`MemoryError::OutOfBounds`].
+    pub fn read(&self, pointer: u64, length: usize) -> Result<Vec<u8>, MemoryError> {
+        self.memory().read(pointer, length)
+    }
+
+    /// Copies bytes into the caller's memory.
+    ///
+    /// # Errors
+    /// See [`Memory::write`].
+    pub fn write(&mut self, pointer: u64, bytes: &[u8]) -> Result<(), MemoryError> {
+        self.memory().write(pointer, bytes)
+    }
+
+    /// The caller's function that a function pointer means, to call it back: `cx.function::<fn(u64) -> u64>(p)?.call(cx, (1,))`.
+    ///
+    /// # Errors
+    /// [`CallError::NotAFunction`].
+    pub fn function<F: Function>(&self, pointer: u64) -> Result<TypedFn<F>, CallError> {
+        // SAFETY: the world is borrowed by the call.
+        unsafe { (*self.inner).function_at(self.caller, pointer) }
+    }
+}
+
+impl sealed::Sealed for HostCall<'_> {
+    fn inner(&mut self) -> *mut Inner {
+        self.inner
+    }
+}
+impl crate::call::Enter for HostCall<'_> {}
+
+/// Runs a host function for the gate. Returns [`status::OK`], or why the caller cannot be returned to. A panic is caught here,
+/// kept in the world and resumed by the host code that entered the domain: it never unwinds through the gate.
+pub(crate) unsafe extern "C" fn dispatch(context: *mut Context, binding: *const Binding, frame: *mut HostFrame) -> u32 {
+    // SAFETY: the gate passes the context of the world that this thread runs, one of its bindings, and a frame on the host
+    // stack. The host code that entered the domain is suspended and holds the world mutably.
+    unsafe {
+        let inner = (*context).world;
+        let caller = (*context).current;
+        let index = (*caller).index as usize;
+        let (host, on_fault) = ((*binding).host as usize, (*binding).on_fault);
+        (*frame).xmm0 = 0;
+        let host: *mut Host = &raw mut (&mut (*inner).hosts)[host];
+        if (*host).busy {
+            (*frame).rax = on_fault;
+            Inner::set_error(caller, status::REFUSED);
+            return status::OK;
+        }
+        let depth = (*inner).depth;
+        (*host).busy = true;
+        (*inner).depth = depth + 1;
+        let result = catch_unwind(AssertUnwindSafe(|| {
+            let mut call = HostCall { inner, frame, binding, caller: index, life: PhantomData };
+            ((*host).function)(&mut call)
+        }));
+        (*inner).depth = depth;
+        (*host).busy = false;
+        match result {
+            Ok(Ok(value)) => (*frame).rax = value,
+            Ok(Err(error)) => refused(frame, caller, on_fault, error),
+            Err(payload) => return panicked(context, payload),
+        }
+        if (*caller).dead != 0 { status::DEAD } else { status::OK }
+    }
+}
+
+/// [`dispatch`] of worlds with a time limit: a caller whose call overstayed is not returned to.
+pub(crate) unsafe extern "C" fn dispatch_limited(
+    context: *mut Context,
+    binding: *const Binding,
+    frame: *mut HostFrame,
+) -> u32 {
+    // SAFETY: as in `dispatch`; the watch lives as long as the world.
+    unsafe {
+        let watch = &*(*context).watch;
+        watch.set_in_host(true);
+        let code = dispatch(context, binding, frame);
+        watch.set_in_host(false);
+        if code == status::OK && watch.overdue() {
+            return overstayed(context, (*context).current);
+        }
+        code
+    }
+}
+
+/// The call overstayed its time in the host function: its caller ends here.
+///
+/// # Safety
+/// As for [`dispatch`].
+#[cold]
+unsafe fn overstayed(context: *mut Context, caller: *mut DomainState) -> u32 {
+    /// Where gate/host.s finds the caller's return address, from `control_sp`.
+    const RETURN_ADDRESS: u64 = 56;
+    // SAFETY: see the function's contract. The words above `control_sp` are the frame of the gate that called `dispatch`.
+    unsafe {
+        let return_address = *(((*context).control_sp + RETURN_ADDRESS) as *const u64);
+        (*caller).fault = RawFault { signal: watchdog::SIGNAL, caller: return_address, ..RawFault::default() };
+        (*caller).dead = 1;
+        (*caller).sp = 0;
+        watchdog::again(context);
+    }
+    status::FAULT
+}
+
+/// The host function returned an error.
+///
+/// # Safety
+/// As for [`dispatch`].
+#[cold]
+unsafe fn refused(frame: *mut HostFrame, caller: *const DomainState, on_fault: u64, error: HostError) {
+    drop(error);
+    // SAFETY: see the function's contract.
+    unsafe {
+        (*frame).rax = on_fault;
+        (*frame).xmm0 = 0;
+        Inner::set_error(caller, status::HOST);
+    }
+}
+
+/// The host function panicked: keeps the payload for the host code that entered the domain.
+///
+/// # Safety
+/// As for [`dispatch`].
+#[cold]
+unsafe fn panicked(context: *mut Context, payload: Box<dyn Any + Send>) -> u32 {
+    // SAFETY: see the function's contract. An earlier payload cannot be there: it is taken when its entry ends.
+    unsafe {
+        (*(*context).world).panic = Some(payload);
+        Inner::abandon(context);
+    }
+    status::PANIC
+}

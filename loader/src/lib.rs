@@ -1,0 +1,88 @@
+//! Loads verified objects into fault domains of this process and calls between them.
+//!
+//! A [`World`] holds domains. Each domain lives in a 4 GiB window at a secret random place; its code was rewritten so that it
+//! cannot store or jump outside, and every object is verified before it is linked and again where it will run. Calls cross
+//! through gateways that the description grants, at the cost of a few function calls. A fault in a domain is an error of the
+//! call, not the end of the process.
+//!
+//! ```no_run
+//! use sfi_loader::{DomainSpec, Import, TypedFn, World};
+//!
+//! # fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! let mut world = World::builder()
+//!     .domain(
+//!         DomainSpec::new("app")
+//!             .object("app.o", std::fs::read("app.o")?)
+//!             .import("host_write", Import::host("write").signature("(int, int) -> int")),
+//!     )
+//!     .host_fn("write", |cx| {
+//!         let bytes = cx.read(cx.arg(0), cx.arg(1) as usize)?;
+//!         print!("{}", String::from_utf8_lossy(&bytes));
+//!         Ok(bytes.len() as u64)
+//!     })
+//!     .build()?;
+//! let add: TypedFn<fn(u64, u64) -> u64> = world.domain("app")?.export("add")?;
+//! println!("{}", add.call(&mut world, (1, 2))?);
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! # What a host must know
+//!
+//! - Only verified text runs in a domain, but what it computes is its author's: treat every argument and all of its memory as
+//!   hostile. [`HostCall`] and [`Memory`] check bounds; meaning is the host's to check.
+//! - Linux leaves the GS base to user code; this library owns it on threads that enter domains.
+//! - `SIGSEGV`, `SIGBUS`, `SIGFPE`, `SIGILL` and `SIGTRAP` are handled from the first [`World`] on; what is no domain's fault goes to
+//!   the handlers that were there before. Other handlers of the host should run on an alternate stack (`SA_ONSTACK`): an
+//!   interrupted domain's stack is small. They must not call into a world.
+//! - A call takes as long as it likes unless the world has a limit ([`Builder::time_limit`]). From the first limit on, a thread of this
+//!   library sends `SIGURG` to threads whose call overstays: they must not block it, and a handler that the host installs
+//!   later must pass it on. Host functions are not aborted: the domain is ended when they return to it.
+//!   A child of `fork` has no such thread, and no limits.
+//! - Timing and speculative execution are not defended against.
+//!
+//! The data flow of loading: `spec` → `select` (verify) → `symbols` → `layout` → `place` → `dispatch` → `reloc` → `seal` (verify
+//! again) → `builder` (bindings) → `world`. Running: `call`, `gate`, `host`, `thread`, `fault`, `watchdog`.
+
+mod builder;
+mod call;
+mod context;
+mod dispatch;
+mod error;
+mod fault;
+mod gate;
+mod host;
+mod image;
+mod layout;
+mod link;
+pub mod manifest;
+mod memory;
+mod place;
+mod region;
+mod reloc;
+mod seal;
+mod select;
+mod signature;
+mod spec;
+mod stubs;
+mod symbols;
+mod thread;
+mod watchdog;
+mod window;
+mod world;
+
+pub use builder::Builder;
+pub use call::{Enter, Function, MAX_ARGUMENTS, Outcome, Pointer, TypedFn, Value};
+pub use context::{MAX_DEPTH, status};
+pub use error::{BuildError, CallError, HostError, LookupError};
+pub use fault::{AddressClass, Fault, FaultKind};
+#[doc(hidden)]
+pub use gate::Machine;
+pub use host::HostCall;
+pub use memory::{Memory, MemoryError, Segment};
+pub use region::View;
+pub use sfi_contract::Mode;
+pub use signature::{Argument, BadSignature, Signature};
+pub use spec::{Access, DEFAULT_MEMORY, DEFAULT_STACK, DomainSpec, Import};
+pub use window::Protection;
+pub use world::{DomainRef, World};

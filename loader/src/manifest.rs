@@ -1,0 +1,450 @@
+//! Domain manifests: a world described in TOML.
+//!
+//! ```toml
+//! [entry]
+//! domain = "app"
+//! function = "sfi_main"
+//! args = [1, 2]                         # optional integers, at most six
+//!
+//! [regions]
+//! exchange = "1 MiB"                    # shared memory; sizes are bytes or "KiB", "MiB", "GiB"
+//!
+//! [files]
+//! input = "data.bin"                    # what host functions may open, relative to the manifest
+//!
+//! [domains.app]
+//! objects = ["app.o"]                   # relative to the manifest
+//! archives = ["rt.a"]                   # members are linked as needed
+//! mode = "write"                        # write (default), full or match
+//! memory = "64 MiB"                     # heap
+//! stack = "1 MiB"                       # data stack
+//!
+//! [domains.app.imports]
+//! host_write = { host = "host_write", signature = "(int, int) -> int" }
+//! compress = { domain = "codec", function = "compress", signature = "(ptr, int) -> int", on_fault = -1 }
+//!
+//! [domains.app.shared]
+//! buffer = { region = "exchange", access = "read-write" }
+//!
+//! [domains.codec]
+//! objects = ["codec.o"]
+//! exports = ["compress"]                # what other domains may import
+//! shared = { buffer = { region = "exchange" } }
+//!
+//! [limits]
+//! call = "2 s"                          # wall clock for each call of the host: seconds or "ms", "s", "min"; default: none
+//! ```
+
+use crate::builder::Builder;
+use crate::signature::Signature;
+use crate::spec::{Access, DEFAULT_MEMORY, DEFAULT_STACK, DomainSpec, Import};
+use sfi_contract::Mode;
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use serde::de::{Deserializer, Error as _, Visitor};
+
+/// A manifest as it was written.
+#[derive(Clone, Debug, serde::Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Manifest {
+    /// What to run.
+    pub entry: Entry,
+    /// Shared regions by name, and their sizes in bytes.
+    #[serde(default)]
+    pub regions: BTreeMap<String, Size>,
+    /// Files that host functions may read, by name.
+    #[serde(default)]
+    pub files: BTreeMap<String, PathBuf>,
+    /// Domains by name.
+    pub domains: BTreeMap<String, Domain>,
+    /// Limits.
+    #[serde(default)]
+    pub limits: Limits,
+}
+
+/// What a run may use.
+#[derive(Clone, Debug, Default, serde::Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Limits {
+    /// Wall clock for each call of the host, see [`Builder::time_limit`].
+    pub call: Option<Time>,
+}
+
+/// The function that a run calls.
+#[derive(Clone, Debug, serde::Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Entry {
+    /// Domain.
+    pub domain: String,
+    /// Global function of that domain.
+    pub function: String,
+    /// Integer arguments, at most six.
+    #[serde(default)]
+    pub args: Vec<i64>,
+}
+
+/// One domain.
+#[derive(Clone, Debug, serde::Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Domain {
+    /// Relocatable objects.
+    #[serde(default)]
+    pub objects: Vec<PathBuf>,
+    /// Archives.
+    #[serde(default)]
+    pub archives: Vec<PathBuf>,
+    /// Mode.
+    #[serde(default, deserialize_with = "mode")]
+    pub mode: Mode,
+    /// Size of the heap.
+    #[serde(default = "default_memory")]
+    pub memory: Size,
+    /// Size of the data stack.
+    #[serde(default = "default_stack")]
+    pub stack: Size,
+    /// Functions that other domains may import.
+    #[serde(default)]
+    pub exports: Vec<String>,
+    /// Granted crossings by symbol.
+    #[serde(default)]
+    pub imports: BTreeMap<String, Grant>,
+    /// Shared regions by symbol.
+    #[serde(default)]
+    pub shared: BTreeMap<String, Share>,
+}
+
+/// A granted crossing: to a function of the host or of a domain.
+#[derive(Clone, Debug, serde::Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Grant {
+    /// Host function.
+    pub host: Option<String>,
+    /// Domain; with `function`.
+    pub domain: Option<String>,
+    /// Function of the domain; default: the symbol's name.
+    pub function: Option<String>,
+    /// What crosses.
+    #[serde(default, deserialize_with = "signature")]
+    pub signature: Option<Signature>,
+    /// Result when the call fails.
+    #[serde(default = "minus_one")]
+    pub on_fault: i64,
+}
+
+/// A region seen by a domain.
+#[derive(Clone, Debug, serde::Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Share {
+    /// Region.
+    pub region: String,
+    /// `read` or `read-write` (default).
+    #[serde(default = "read_write", deserialize_with = "access")]
+    pub access: Access,
+}
+
+/// A time: a number of seconds, or text such as `50 ms`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Time(pub Duration);
+
+impl<'de> serde::Deserialize<'de> for Time {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct Any;
+        impl Visitor<'_> for Any {
+            type Value = Time;
+            fn expecting(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+                f.write_str("a time: seconds, or text such as \"2 s\"")
+            }
+            fn visit_i64<E: serde::de::Error>(self, seconds: i64) -> Result<Time, E> {
+                self.visit_f64(seconds as f64)
+            }
+            fn visit_f64<E: serde::de::Error>(self, seconds: f64) -> Result<Time, E> {
+                Duration::try_from_secs_f64(seconds).map(Time).map_err(E::custom)
+            }
+            fn visit_str<E: serde::de::Error>(self, text: &str) -> Result<Time, E> {
+                parse_time(text).map(Time).ok_or_else(|| E::custom(format!("`{text}` is not a time; write \"2 s\"")))
+            }
+        }
+        deserializer.deserialize_any(Any)
+    }
+}
+
+fn parse_time(text: &str) -> Option<Duration> {
+    let digits = text.trim_end_matches(|c: char| !c.is_ascii_digit());
+    let unit = match text[digits.len()..].trim() {
+        "ms" => 1e-3,
+        "" | "s" => 1.0,
+        "min" => 60.0,
+        _ => return None,
+    };
+    Duration::try_from_secs_f64(digits.parse::<f64>().ok()? * unit).ok()
+}
+
+/// A size in bytes: an integer, or text such as `64 MiB`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Size(pub u64);
+
+impl<'de> serde::Deserialize<'de> for Size {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct Any;
+        impl Visitor<'_> for Any {
+            type Value = Size;
+            fn expecting(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+                f.write_str("a size: bytes, or text such as \"64 MiB\"")
+            }
+            fn visit_i64<E: serde::de::Error>(self, bytes: i64) -> Result<Size, E> {
+                u64::try_from(bytes).map(Size).map_err(|_| E::custom("a size is not negative"))
+            }
+            fn visit_str<E: serde::de::Error>(self, text: &str) -> Result<Size, E> {
+                parse_size(text).map(Size).ok_or_else(|| E::custom(format!("`{text}` is not a size; write \"64 MiB\"")))
+            }
+        }
+        deserializer.deserialize_any(Any)
+    }
+}
+
+fn parse_size(text: &str) -> Option<u64> {
+    let digits = text.trim_end_matches(|c: char| !c.is_ascii_digit());
+    let unit = match text[digits.len()..].trim() {
+        "" | "B" => 1,
+        "KiB" => 1 << 10,
+        "MiB" => 1 << 20,
+        "GiB" => 1 << 30,
+        _ => return None,
+    };
+    digits.parse::<u64>().ok()?.checked_mul(unit)
+}
+
+fn default_memory() -> Size {
+    Size(DEFAULT_MEMORY)
+}
+
+fn default_stack() -> Size {
+    Size(DEFAULT_STACK)
+}
+
+fn minus_one() -> i64 {
+    -1
+}
+
+fn read_write() -> Access {
+    Access::ReadWrite
+}
+
+fn mode<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Mode, D::Error> {
+    let text: String = serde::Deserialize::deserialize(deserializer)?;
+    text.parse().map_err(D::Error::custom)
+}
+
+fn signature<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Signature>, D::Error> {
+    let text: String = serde::Deserialize::deserialize(deserializer)?;
+    text.parse().map(Some).map_err(D::Error::custom)
+}
+
+fn access<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Access, D::Error> {
+    let text: String = serde::Deserialize::deserialize(deserializer)?;
+    match text.as_str() {
+        "read" => Ok(Access::Read),
+        "read-write" => Ok(Access::ReadWrite),
+        _ => Err(D::Error::custom(format!("unknown access `{text}`: expected `read` or `read-write`"))),
+    }
+}
+
+/// A manifest cannot be used.
+#[derive(Debug, thiserror::Error)]
+pub enum ManifestError {
+    /// A file cannot be read.
+    #[error("cannot read `{}`: {error}", path.display())]
+    File {
+        /// The file.
+        path: PathBuf,
+        /// The system's error.
+        error: std::io::Error,
+    },
+    /// The text is not a manifest; the message names line and column.
+    #[error("{}: {error}", path.display())]
+    Text {
+        /// The manifest.
+        path: PathBuf,
+        /// What is wrong where.
+        error: Box<toml::de::Error>,
+    },
+    /// Something contradicts itself.
+    #[error("{}: {why}", path.display())]
+    Meaning {
+        /// The manifest.
+        path: PathBuf,
+        /// What is wrong.
+        why: String,
+    },
+}
+
+impl Manifest {
+    /// Reads a manifest.
+    ///
+    /// # Errors
+    /// [`ManifestError`].
+    pub fn load(path: &Path) -> Result<Self, ManifestError> {
+        let file = |error| ManifestError::File { path: path.to_owned(), error };
+        let text = std::fs::read_to_string(path).map_err(file)?;
+        let manifest: Self = toml::from_str(&text)
+            .map_err(|error| ManifestError::Text { path: path.to_owned(), error: Box::new(error) })?;
+        let wrong = |why: String| Err(ManifestError::Meaning { path: path.to_owned(), why });
+        if !manifest.domains.contains_key(&manifest.entry.domain) {
+            return wrong(format!("entry: there is no domain `{}`", manifest.entry.domain));
+        }
+        if manifest.entry.args.len() > 6 {
+            return wrong("entry: more than six arguments".into());
+        }
+        for (name, domain) in &manifest.domains {
+            for (symbol, grant) in &domain.imports {
+                let host = grant.host.is_some();
+                if host == grant.domain.is_some() || host && grant.function.is_some() {
+                    return wrong(format!(
+                        "domain `{name}`: import `{symbol}`: give either `host` or `domain` and `function`"
+                    ));
+                }
+                if !host && grant.signature.is_none() {
+                    return wrong(format!(
+                        "domain `{name}`, import `{symbol}`: a call to another domain needs a signature such as \
+                         \"(int, ptr) -> int\": without it registers carry leftovers across, addresses among them"
+                    ));
+                }
+            }
+        }
+        Ok(manifest)
+    }
+
+    /// Adds everything but the host functions to a description of a world. Paths are relative to `directory`.
+    ///
+    /// # Errors
+    /// [`ManifestError::File`].
+    pub fn build(&self, mut builder: Builder, directory: &Path) -> Result<Builder, ManifestError> {
+        for (name, size) in &self.regions {
+            builder = builder.region(name, size.0);
+        }
+        if let Some(limit) = self.limits.call {
+            builder = builder.time_limit(limit.0);
+        }
+        for (name, domain) in &self.domains {
+            builder = builder.domain(domain.spec(name, directory)?);
+        }
+        Ok(builder)
+    }
+}
+
+impl Domain {
+    fn spec(&self, name: &str, directory: &Path) -> Result<DomainSpec, ManifestError> {
+        let read = |path: &Path| {
+            let path = directory.join(path);
+            std::fs::read(&path).map_err(|error| ManifestError::File { path, error })
+        };
+        let mut spec = DomainSpec::new(name)
+            .mode(self.mode)
+            .memory(self.memory.0)
+            .stack(self.stack.0)
+            .exports(self.exports.iter().cloned());
+        for path in &self.objects {
+            spec = spec.object(path.display().to_string(), read(path)?);
+        }
+        for path in &self.archives {
+            spec = spec.archive(path.display().to_string(), read(path)?);
+        }
+        for (symbol, grant) in &self.imports {
+            let mut import = match (&grant.host, &grant.domain) {
+                (Some(function), _) => Import::host(function),
+                (None, domain) => {
+                    Import::domain(domain.as_deref().unwrap_or_default(), grant.function.as_deref().unwrap_or(symbol))
+                }
+            };
+            if let Some(signature) = &grant.signature {
+                import = import.signature(signature.to_string());
+            }
+            spec = spec.import(symbol, import.on_fault(grant.on_fault));
+        }
+        for (symbol, share) in &self.shared {
+            spec = spec.shared(symbol, &share.region, share.access);
+        }
+        Ok(spec)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn load(text: &str) -> Result<Manifest, String> {
+        let file = tempfile::NamedTempFile::new().unwrap();
+        std::fs::write(file.path(), text).unwrap();
+        Manifest::load(file.path()).map_err(|e| e.to_string())
+    }
+
+    #[test]
+    fn calls_between_domains_need_a_signature() {
+        let text = example().replace(", signature = \"(ptr, int) -> int\"", "");
+        let error = load(&text).unwrap_err();
+        assert!(error.contains("import `compress`") && error.contains("needs a signature"), "{error}");
+    }
+
+    /// The manifest in this module's documentation.
+    fn example() -> String {
+        let source = include_str!("manifest.rs");
+        let block = source.split("```").nth(1).unwrap();
+        block.lines().skip(1).map(|l| l.trim_start_matches("//!").to_owned() + "\n").collect()
+    }
+
+    #[test]
+    fn the_documented_manifest_is_read() {
+        let manifest = load(&example()).unwrap();
+        let app = &manifest.domains["app"];
+        assert_eq!((manifest.entry.args.as_slice(), manifest.regions["exchange"]), (&[1, 2][..], Size(1 << 20)));
+        assert_eq!((app.mode, app.memory, app.stack), (Mode::Write, Size(64 << 20), Size(1 << 20)));
+        assert_eq!(app.imports["compress"].signature.as_ref().unwrap().to_string(), "(ptr, int) -> int");
+        assert_eq!(manifest.domains["codec"].exports, ["compress"]);
+        assert_eq!(manifest.limits.call, Some(Time(Duration::from_secs(2))));
+        assert_eq!(manifest.domains["codec"].shared["buffer"].access, Access::ReadWrite);
+    }
+
+    #[test]
+    fn errors_name_the_line() {
+        let base = example();
+        for (from, to, line, what) in [
+            ("mode = \"write\"", "mode = \"fast\"", 15, "unknown mode"),
+            ("memory = ", "memroy = ", 16, "unknown field `memroy`"),
+            ("\"64 MiB\"", "\"64 MB\"", 16, "not a size"),
+            ("(int, int) -> int", "(int, int)", 20, "is not a signature"),
+            ("\"read-write\"", "\"rw\"", 24, "unknown access"),
+        ] {
+            assert!(base.contains(from));
+            let error = load(&base.replacen(from, to, 1)).unwrap_err();
+            assert!(error.contains(&format!("line {line}")) && error.contains(what), "{error}");
+        }
+        assert!(load(&base.replace("domain = \"app\"", "domain = \"nope\"")).unwrap_err().contains("no domain `nope`"));
+        let both = base.replace("{ host =", "{ domain = \"codec\", host =");
+        assert!(load(&both).unwrap_err().contains("give either"));
+    }
+
+    #[test]
+    fn times() {
+        assert_eq!(parse_time("50 ms"), Some(Duration::from_millis(50)));
+        assert_eq!(parse_time("1.5s"), Some(Duration::from_millis(1500)));
+        assert_eq!(parse_time("2 min"), Some(Duration::from_secs(120)));
+        assert_eq!([parse_time("2 h"), parse_time("-1 s"), parse_time("s"), parse_time("1e999 s")], [None; 4]);
+        for (text, time) in [("2", 2000), ("0.25", 250), ("\"3 s\"", 3000)] {
+            let limits: Limits = toml::from_str(&format!("call = {text}")).unwrap();
+            assert_eq!(limits.call, Some(Time(Duration::from_millis(time))));
+        }
+        assert!(toml::from_str::<Limits>("call = -1").is_err());
+        assert!(toml::from_str::<Limits>("call = \"fast\"").is_err());
+    }
+
+    #[test]
+    fn sizes() {
+        assert_eq!(parse_size("4096"), Some(4096));
+        assert_eq!(parse_size("3 KiB"), Some(3072));
+        assert_eq!(parse_size("2GiB"), Some(2 << 30));
+        assert_eq!(parse_size("x"), None);
+        assert_eq!(parse_size("99999999999 GiB"), None);
+    }
+}

@@ -1,0 +1,181 @@
+//! What the host asks for: domains, their parts, and what they may call. Plain descriptions, checked when a world is built.
+
+use crate::signature::Signature;
+use sfi_contract::Mode;
+use std::borrow::Cow;
+
+/// Default size of a heap, bytes.
+pub const DEFAULT_MEMORY: u64 = 64 << 20;
+/// Default size of a data stack, bytes.
+pub const DEFAULT_STACK: u64 = 1 << 20;
+
+/// What a domain may do with a shared region.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Access {
+    /// Loads only.
+    Read,
+    /// Loads and stores.
+    ReadWrite,
+}
+
+/// One domain to be loaded.
+#[derive(Clone, Debug)]
+pub struct DomainSpec {
+    pub(crate) name: String,
+    pub(crate) mode: Mode,
+    pub(crate) memory: u64,
+    pub(crate) stack: u64,
+    pub(crate) files: Vec<File>,
+    pub(crate) imports: Vec<(String, Import)>,
+    pub(crate) shared: Vec<Share>,
+    pub(crate) exports: Option<Vec<String>>,
+    pub(crate) own_start: bool,
+}
+
+/// An object or an archive.
+#[derive(Clone, Debug)]
+pub(crate) struct File {
+    pub name: String,
+    pub bytes: Cow<'static, [u8]>,
+    pub archive: bool,
+}
+
+/// A shared region seen by a domain.
+#[derive(Clone, Debug)]
+pub(crate) struct Share {
+    pub symbol: String,
+    pub region: String,
+    pub access: Access,
+}
+
+impl DomainSpec {
+    /// A domain without code, in mode write, with a heap of [`DEFAULT_MEMORY`] and a data stack of [`DEFAULT_STACK`].
+    pub fn new(name: impl Into<String>) -> Self {
+        Self {
+            name: name.into(),
+            mode: Mode::Write,
+            memory: DEFAULT_MEMORY,
+            stack: DEFAULT_STACK,
+            files: Vec::new(),
+            imports: Vec::new(),
+            shared: Vec::new(),
+            exports: None,
+            own_start: false,
+        }
+    }
+
+    /// The mode that its objects must satisfy.
+    #[must_use]
+    pub fn mode(mut self, mode: Mode) -> Self {
+        self.mode = mode;
+        self
+    }
+
+    /// Size of the heap in bytes, rounded up to pages. May be 0.
+    #[must_use]
+    pub fn memory(mut self, bytes: u64) -> Self {
+        self.memory = bytes;
+        self
+    }
+
+    /// Size of the data stack in bytes, rounded up to pages.
+    #[must_use]
+    pub fn stack(mut self, bytes: u64) -> Self {
+        self.stack = bytes;
+        self
+    }
+
+    /// Adds a relocatable object; `name` is for messages.
+    #[must_use]
+    pub fn object(mut self, name: impl Into<String>, bytes: impl Into<Cow<'static, [u8]>>) -> Self {
+        self.files.push(File { name: name.into(), bytes: bytes.into(), archive: false });
+        self
+    }
+
+    /// Adds an `ar` archive; members are linked when they define a symbol that is still undefined.
+    #[must_use]
+    pub fn archive(mut self, name: impl Into<String>, bytes: impl Into<Cow<'static, [u8]>>) -> Self {
+        self.files.push(File { name: name.into(), bytes: bytes.into(), archive: true });
+        self
+    }
+
+    /// Grants a crossing: the domain's undefined function `symbol` becomes a gateway.
+    #[must_use]
+    pub fn import(mut self, symbol: impl Into<String>, import: Import) -> Self {
+        self.imports.push((symbol.into(), import));
+        self
+    }
+
+    /// Maps a region of the world into the domain. `symbol` becomes its first byte, `symbol` with `_end` appended the
+    /// byte behind it.
+    #[must_use]
+    pub fn shared(mut self, symbol: impl Into<String>, region: impl Into<String>, access: Access) -> Self {
+        self.shared.push(Share { symbol: symbol.into(), region: region.into(), access });
+        self
+    }
+
+    /// The domain's libc runs its initialisers and finalisers itself, when its start function is called; the loader does not.
+    #[must_use]
+    pub fn own_start(mut self) -> Self {
+        self.own_start = true;
+        self
+    }
+
+    /// The functions that other domains may import. Without this, all global functions.
+    #[must_use]
+    pub fn exports<I: IntoIterator<Item = S>, S: Into<String>>(mut self, names: I) -> Self {
+        self.exports = Some(names.into_iter().map(Into::into).collect());
+        self
+    }
+}
+
+/// Where an import leads.
+#[derive(Clone, Debug)]
+pub(crate) enum Callee {
+    Domain { domain: String, function: String },
+    Host { function: String },
+}
+
+/// A granted crossing.
+///
+/// Without a [`signature`](Import::signature) all argument registers reach the callee and `rax`, `rdx`, `xmm0`, `xmm1` come
+/// back, so values that the compiler left in them do too: anonymity needs the signature.
+#[derive(Clone, Debug)]
+pub struct Import {
+    pub(crate) callee: Callee,
+    pub(crate) signature: Option<String>,
+    pub(crate) on_fault: u64,
+}
+
+impl Import {
+    /// A function of another domain.
+    pub fn domain(domain: impl Into<String>, function: impl Into<String>) -> Self {
+        let callee = Callee::Domain { domain: domain.into(), function: function.into() };
+        Self { callee, signature: None, on_fault: u64::MAX }
+    }
+
+    /// A function of the host.
+    pub fn host(function: impl Into<String>) -> Self {
+        Self { callee: Callee::Host { function: function.into() }, signature: None, on_fault: u64::MAX }
+    }
+
+    /// Declares what crosses, see [`Signature`]: `(ptr, int, float) -> int`. All other registers are cleared, and arguments
+    /// beyond the registers are copied from stack to stack.
+    #[must_use]
+    pub fn signature(mut self, text: impl Into<String>) -> Self {
+        self.signature = Some(text.into());
+        self
+    }
+
+    /// What the caller finds in `rax` when the callee faults or cannot be called. Default -1.
+    #[must_use]
+    pub fn on_fault(mut self, value: i64) -> Self {
+        self.on_fault = value as u64;
+        self
+    }
+
+    /// The parsed signature.
+    pub(crate) fn parsed(&self) -> Result<Option<Signature>, crate::signature::BadSignature> {
+        self.signature.as_deref().map(str::parse).transpose()
+    }
+}

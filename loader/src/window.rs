@@ -1,0 +1,250 @@
+//! Address space: windows and control stacks at random places, and the mappings inside them.
+
+use crate::context::{BINDINGS_OFFSET, Binding, CONTROL_AREA, CONTROL_GUARD, CONTROL_SIZE, Context};
+use rand_chacha::ChaCha20Rng;
+use rand_chacha::rand_core::Rng;
+use rustix::fd::BorrowedFd;
+use rustix::io::Errno;
+use rustix::mm::{MapFlags, MprotectFlags, ProtFlags, mmap, mmap_anonymous, mprotect, munmap};
+use sfi_contract::layout::{GUARD_SIZE, PAGE_SIZE, WINDOW_SIZE};
+use std::ffi::c_void;
+
+/// End of the user half of a 48-bit address space.
+const USER_END: u64 = 1 << 47;
+/// Draws before giving up; with any sane address space the first one or two succeed.
+const DRAWS: u32 = 10_000;
+
+/// Protection of a mapping. There is no writable and executable one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum Protection {
+    /// r--
+    Read,
+    /// rw-
+    ReadWrite,
+    /// r-x
+    ReadExecute,
+}
+
+impl Protection {
+    fn flags(self) -> ProtFlags {
+        match self {
+            Protection::Read => ProtFlags::READ,
+            Protection::ReadWrite => ProtFlags::READ | ProtFlags::WRITE,
+            Protection::ReadExecute => ProtFlags::READ | ProtFlags::EXEC,
+        }
+    }
+}
+
+/// Uniform in `0..bound`, by rejection.
+pub fn draw(rng: &mut ChaCha20Rng, bound: u64) -> u64 {
+    assert!(bound > 0, "empty range");
+    let limit = u64::MAX - u64::MAX % bound;
+    loop {
+        let value = rng.next_u64();
+        if value < limit {
+            return value % bound;
+        }
+    }
+}
+
+/// Rounds up to whole pages.
+pub const fn pages(bytes: u64) -> u64 {
+    bytes.next_multiple_of(PAGE_SIZE)
+}
+
+/// Reserves `length` bytes at a random multiple of `align`.
+fn reserve(rng: &mut ChaCha20Rng, length: u64, align: u64) -> Result<u64, Errno> {
+    let choices = (USER_END - length) / align;
+    for _ in 0..DRAWS {
+        let base = draw(rng, choices - 1) * align + align;
+        // SAFETY: MAP_FIXED_NOREPLACE never touches an existing mapping; the new one has no access at all.
+        let result = unsafe {
+            mmap_anonymous(
+                base as *mut c_void,
+                length as usize,
+                ProtFlags::empty(),
+                MapFlags::PRIVATE | MapFlags::NORESERVE | MapFlags::FIXED_NOREPLACE,
+            )
+        };
+        match result {
+            Ok(at) if at as u64 == base => return Ok(base),
+            // A kernel older than 4.17 takes the address as a hint.
+            // SAFETY: this is the mapping that was just made.
+            Ok(at) => unsafe { munmap(at, length as usize)? },
+            Err(Errno::EXIST) => {}
+            Err(error) => return Err(error),
+        }
+    }
+    Err(Errno::NOMEM)
+}
+
+/// A reserved window. Dropping it unmaps everything inside.
+#[derive(Debug)]
+pub struct Window {
+    base: u64,
+}
+
+impl Window {
+    /// Draws a window. The guard behind it is part of the reservation; the guard before it is the first MiB of what lies
+    /// there, or the guard of the window there.
+    pub fn reserve(rng: &mut ChaCha20Rng) -> Result<Self, Errno> {
+        reserve(rng, WINDOW_SIZE + GUARD_SIZE, WINDOW_SIZE).map(|base| Self { base })
+    }
+
+    /// The window's base.
+    pub fn base(&self) -> u64 {
+        self.base
+    }
+
+    fn check(offset: u64, length: u64) {
+        assert!(
+            offset.is_multiple_of(PAGE_SIZE)
+                && length > 0
+                && length.is_multiple_of(PAGE_SIZE)
+                && offset.checked_add(length).is_some_and(|end| end <= WINDOW_SIZE),
+            "mapping leaves the window"
+        );
+    }
+
+    /// Maps zeroed private memory at `offset`.
+    pub fn map(&self, offset: u64, length: u64, protection: Protection) -> Result<(), Errno> {
+        Self::check(offset, length);
+        // SAFETY: the range lies inside this reservation (checked above), which nobody else uses.
+        unsafe {
+            mmap_anonymous(
+                (self.base + offset) as *mut c_void,
+                length as usize,
+                protection.flags(),
+                MapFlags::PRIVATE | MapFlags::FIXED | MapFlags::NORESERVE,
+            )?;
+        }
+        Ok(())
+    }
+
+    /// Maps a memory file at `offset`.
+    pub fn map_shared(
+        &self,
+        offset: u64,
+        length: u64,
+        protection: Protection,
+        file: BorrowedFd<'_>,
+    ) -> Result<(), Errno> {
+        Self::check(offset, length);
+        // SAFETY: as in `map`.
+        unsafe {
+            mmap(
+                (self.base + offset) as *mut c_void,
+                length as usize,
+                protection.flags(),
+                MapFlags::SHARED | MapFlags::FIXED,
+                file,
+                0,
+            )?;
+        }
+        Ok(())
+    }
+
+    /// Changes the protection of mapped memory.
+    pub fn protect(&self, offset: u64, length: u64, protection: Protection) -> Result<(), Errno> {
+        Self::check(offset, length);
+        let flags = match protection {
+            Protection::Read => MprotectFlags::READ,
+            Protection::ReadWrite => MprotectFlags::READ | MprotectFlags::WRITE,
+            Protection::ReadExecute => MprotectFlags::READ | MprotectFlags::EXEC,
+        };
+        // SAFETY: the range lies inside this reservation.
+        unsafe { mprotect((self.base + offset) as *mut c_void, length as usize, flags) }
+    }
+
+    /// Writes to memory that is mapped writable.
+    pub fn write(&self, offset: u64, bytes: &[u8]) {
+        assert!(
+            offset.checked_add(bytes.len() as u64).is_some_and(|end| end <= WINDOW_SIZE),
+            "write leaves the window"
+        );
+        // SAFETY: inside the reservation; callers write to segments that they mapped read-write, and no reference to
+        // window memory is ever made.
+        unsafe { std::ptr::copy_nonoverlapping(bytes.as_ptr(), (self.base + offset) as *mut u8, bytes.len()) };
+    }
+
+    /// Reads memory that is mapped readable.
+    pub fn read(&self, offset: u64, out: &mut [u8]) {
+        assert!(offset.checked_add(out.len() as u64).is_some_and(|end| end <= WINDOW_SIZE), "read leaves the window");
+        // SAFETY: inside the reservation; callers read segments that they mapped.
+        unsafe { std::ptr::copy_nonoverlapping((self.base + offset) as *const u8, out.as_mut_ptr(), out.len()) };
+    }
+}
+
+impl Drop for Window {
+    fn drop(&mut self) {
+        // SAFETY: the reservation belongs to this value alone and no domain runs when it is dropped.
+        let result = unsafe { munmap(self.base as *mut c_void, (WINDOW_SIZE + GUARD_SIZE) as usize) };
+        debug_assert!(result.is_ok(), "munmap of a window");
+    }
+}
+
+/// A control stack: header page, bindings, guard, stack area.
+#[derive(Debug)]
+pub struct ControlStack {
+    base: u64,
+}
+
+impl ControlStack {
+    /// Maps one at a random place, with the bindings that its world's stubs use; they are read-only.
+    pub fn map(rng: &mut ChaCha20Rng, bindings: &[Binding]) -> Result<Self, Errno> {
+        let length = pages(size_of_val(bindings) as u64);
+        if BINDINGS_OFFSET + length + CONTROL_GUARD + CONTROL_AREA > CONTROL_SIZE {
+            return Err(Errno::TOOBIG);
+        }
+        let base = reserve(rng, CONTROL_SIZE, CONTROL_SIZE)?;
+        let stack = Self { base };
+        let flags = MapFlags::PRIVATE | MapFlags::FIXED | MapFlags::NORESERVE;
+        let rw = ProtFlags::READ | ProtFlags::WRITE;
+        // SAFETY: both ranges lie inside the reservation made above.
+        unsafe {
+            mmap_anonymous(base as *mut c_void, PAGE_SIZE as usize, rw, flags)?;
+            mmap_anonymous(stack.low() as *mut c_void, CONTROL_AREA as usize, rw, flags)?;
+            if length > 0 {
+                let at = (base + BINDINGS_OFFSET) as *mut c_void;
+                mmap_anonymous(at, length as usize, rw, flags)?;
+                std::ptr::copy_nonoverlapping(bindings.as_ptr(), at.cast(), bindings.len());
+                mprotect(at, length as usize, MprotectFlags::READ)?;
+            }
+        }
+        Ok(stack)
+    }
+
+    /// The header.
+    pub fn context(&self) -> *mut Context {
+        self.base as *mut Context
+    }
+
+    /// Lowest address of the stack area.
+    pub fn low(&self) -> u64 {
+        self.high() - CONTROL_AREA
+    }
+
+    /// First address behind the stack area.
+    pub fn high(&self) -> u64 {
+        self.base + CONTROL_SIZE
+    }
+
+    /// Where the outermost entry begins.
+    pub fn top(&self) -> u64 {
+        self.high() - 64
+    }
+
+    /// The part of the guard next to the stack area, `[start, end)`.
+    pub fn guard(context: *const Context) -> (u64, u64) {
+        let low = context as u64 + CONTROL_SIZE - CONTROL_AREA;
+        (low - CONTROL_GUARD, low)
+    }
+}
+
+impl Drop for ControlStack {
+    fn drop(&mut self) {
+        // SAFETY: the reservation belongs to this value alone and no domain runs when it is dropped.
+        let result = unsafe { munmap(self.base as *mut c_void, CONTROL_SIZE as usize) };
+        debug_assert!(result.is_ok(), "munmap of a control stack");
+    }
+}

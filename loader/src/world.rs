@@ -1,0 +1,538 @@
+//! A world: domains that call each other, entered by one thread at a time.
+
+use crate::call::{Arguments, Function, TOO_DEEP, TypedFn, WRONG_WORLD};
+use crate::context::{Binding, CONTROL_RESERVE, CallFrame, Context, DomainState, MAX_DEPTH, flag, status};
+use crate::error::{BuildError, CallError, LookupError};
+use crate::fault::{self, Fault};
+use crate::gate::Table;
+use crate::host::HostFn;
+use crate::image::Image;
+use crate::memory::{Memory, Segment};
+use crate::thread;
+use crate::watchdog::{self, Watched};
+use crate::window::{ControlStack, Window};
+use rustix::fd::OwnedFd;
+use sfi_contract::Mode;
+use sfi_contract::layout::{DISPATCH_MASK, TCB_ERROR, WINDOW_SIZE};
+use sfi_verifier::{Usage, Vectors};
+use std::any::Any;
+use std::marker::PhantomData;
+
+/// Domains that are loaded, sealed and ready to be called. Built by [`World::builder`]; dropping it unmaps everything.
+///
+/// A world is entered by one thread at a time (calls take `&mut`), but it may move between threads. More parallelism comes
+/// from more worlds.
+#[derive(Debug)]
+pub struct World {
+    pub(crate) inner: *mut Inner,
+}
+
+// SAFETY: the record belongs to the world alone. Nothing in it is tied to a thread: the signal stack and GS are looked
+// up per thread at every entry, and the control stack is used by the thread that holds the world mutably.
+unsafe impl Send for World {}
+
+/// One loaded domain.
+pub struct Domain {
+    pub name: String,
+    pub mode: Mode,
+    pub window: Window,
+    pub state: *mut DomainState,
+    pub image: Image,
+    pub initial_sp: u64,
+}
+
+impl Domain {
+    pub fn memory(&self) -> Memory<'_> {
+        Memory { window: &self.window, segments: &self.image.segments }
+    }
+}
+
+/// A host function. It is not called again while it runs.
+pub struct Host {
+    pub function: HostFn,
+    pub busy: bool,
+}
+
+/// A shared region.
+pub struct Region {
+    pub name: String,
+    pub length: u64,
+    /// Keeps the memory; domains map it.
+    pub file: OwnedFd,
+    /// The host's own view.
+    pub view: crate::region::View,
+}
+
+/// The world's record. Gates and host functions reach it through a raw pointer while host code is suspended inside a call.
+pub struct Inner {
+    pub id: u64,
+    pub control: ControlStack,
+    pub table: &'static Table,
+    /// Host functions in progress.
+    pub depth: u32,
+    pub any_x87: bool,
+    pub domains: Vec<Domain>,
+    pub hosts: Vec<Host>,
+    pub regions: Vec<Region>,
+    pub panic: Option<Box<dyn Any + Send>>,
+    /// The time limit.
+    pub watched: Option<Watched>,
+}
+
+impl Inner {
+    /// The host's crossing into a domain.
+    ///
+    /// # Safety
+    /// `inner` belongs to a world that this thread holds mutably, the binding is one of its own, `frame.sp` is a data stack
+    /// pointer of the callee.
+    #[inline]
+    pub unsafe fn cross(inner: *mut Inner, binding: &Binding, frame: &mut CallFrame) -> u32 {
+        // SAFETY: see the function's contract.
+        unsafe {
+            if (*inner).depth != 0 {
+                return Self::cross_nested(inner, binding, frame);
+            }
+            let context = (*inner).control.context();
+            (*context).control_sp = (*inner).control.top();
+            if !(*context).watch.is_null() {
+                return Self::cross_limited(inner, binding, frame);
+            }
+            Self::cross_here(inner, binding, frame)
+        }
+    }
+
+    /// A crossing with a time limit.
+    ///
+    /// # Safety
+    /// As for [`Inner::cross`].
+    #[inline(never)]
+    unsafe fn cross_limited(inner: *mut Inner, binding: &Binding, frame: &mut CallFrame) -> u32 {
+        // SAFETY: see the function's contract.
+        unsafe {
+            let context = (*inner).control.context();
+            let state = thread::state();
+            if !(*state).ready {
+                thread::prepare(state);
+            }
+            watchdog::begin(context, state);
+            let code = Self::cross_here(inner, binding, frame);
+            watchdog::end(context);
+            code
+        }
+    }
+
+    /// A crossing by a host function: puts back what the entry changes for good.
+    ///
+    /// # Safety
+    /// As for [`Inner::cross`].
+    #[cold]
+    unsafe fn cross_nested(inner: *mut Inner, binding: &Binding, frame: &mut CallFrame) -> u32 {
+        // SAFETY: see the function's contract.
+        unsafe {
+            let context = (*inner).control.context();
+            if (*inner).depth >= MAX_DEPTH || (*context).control_sp < watchdog::gate_limit(context) + CONTROL_RESERVE {
+                return TOO_DEEP;
+            }
+            let (current, top) = ((*context).current, (*context).top);
+            let (host_rsp, control_sp) = ((*context).host_rsp, (*context).control_sp);
+            let host_mxcsr = (*context).host_mxcsr;
+            let watch = (*context).watch.as_ref();
+            watch.inspect(|w| w.set_in_host(false));
+            let code = Self::cross_here(inner, binding, frame);
+            watch.inspect(|w| w.set_in_host(true));
+            (*context).current = current;
+            (*context).top = top;
+            (*context).host_rsp = host_rsp;
+            (*context).control_sp = control_sp;
+            (*context).host_mxcsr = host_mxcsr;
+            code
+        }
+    }
+
+    /// The crossing itself.
+    ///
+    /// # Safety
+    /// As for [`Inner::cross`].
+    #[inline]
+    unsafe fn cross_here(inner: *mut Inner, binding: &Binding, frame: &mut CallFrame) -> u32 {
+        // SAFETY: see the function's contract. Only raw pointers to the records are kept across the call, because host
+        // functions use the records too.
+        unsafe {
+            let context = (*inner).control.context();
+            let state = thread::state();
+            if !(*state).ready {
+                thread::prepare(state);
+            }
+            let outer = (*state).current;
+            (*state).current = context;
+            (*context).thread = state;
+            let code = ((*inner).table.enter)(context, binding, frame);
+            (*state).current = outer;
+            code
+        }
+    }
+
+    /// Copies stack arguments to the callee's data stack and lowers `frame.sp`. `false` if they do not fit.
+    ///
+    /// # Safety
+    /// As for [`Inner::cross`].
+    #[cold]
+    pub unsafe fn push_arguments(inner: *mut Inner, callee: *const DomainState, arguments: &mut Arguments) -> bool {
+        // SAFETY: see the function's contract.
+        unsafe {
+            let domain = &(&(*inner).domains)[(*callee).index as usize];
+            let words = arguments.stack();
+            let sp = arguments.frame.sp - (words.len() as u64 * 8).next_multiple_of(16);
+            if sp < (*callee).stack_low {
+                return false;
+            }
+            for (i, word) in words.iter().enumerate() {
+                domain.window.write(sp - domain.window.base() + 8 * i as u64, &word.to_le_bytes());
+            }
+            arguments.frame.sp = sp;
+            true
+        }
+    }
+
+    /// The error behind a status; resumes a host function's panic.
+    ///
+    /// # Safety
+    /// `inner` belongs to a world that this thread holds mutably; `callee` is one of its domains unless the code is
+    /// [`WRONG_WORLD`].
+    #[cold]
+    pub unsafe fn failure(inner: *mut Inner, callee: *const DomainState, code: u32) -> CallError {
+        if code == WRONG_WORLD {
+            return CallError::WrongWorld;
+        }
+        // SAFETY: see the function's contract.
+        let (domain, raw) = unsafe {
+            if code == status::PANIC
+                && let Some(payload) = (*inner).panic.take()
+            {
+                std::panic::resume_unwind(payload);
+            }
+            (&(&(*inner).domains)[(*callee).index as usize], (*callee).fault)
+        };
+        let name = domain.name.clone();
+        match code {
+            status::FAULT => CallError::Fault(domain.describe(&raw)),
+            status::REFUSED => CallError::Busy { domain: name },
+            status::ARGUMENTS => CallError::Arguments { domain: name },
+            TOO_DEEP => CallError::TooDeep,
+            _ => CallError::Dead { domain: name },
+        }
+    }
+
+    /// Sets `__sfi_error` of a domain.
+    ///
+    /// # Safety
+    /// `domain` is the state of a living domain.
+    pub unsafe fn set_error(domain: *const DomainState, code: u32) {
+        // SAFETY: the TCB page is mapped read-write at this place for as long as the domain lives.
+        unsafe { (((*domain).base + TCB_ERROR) as *mut u32).write(code) };
+    }
+
+    /// A host function panicked: the domains with frames above the innermost entry from the host were interrupted and are dead.
+    ///
+    /// # Safety
+    /// The host runs and `context` is its world's.
+    pub unsafe fn abandon(context: *mut Context) {
+        // SAFETY: the frames from `top` on are linked as gate/common.s describes; the last one is the entry from the host, whose
+        // binding continues at another place than those between domains.
+        unsafe {
+            let enter_failed = (*(*context).world).table.enter_failed;
+            let mut top = (*context).top;
+            let mut domain = (*context).current;
+            loop {
+                (*domain).dead = 1;
+                (*domain).sp = 0;
+                let frame = top as *const u64;
+                if (*(*frame as *const Binding)).failed == enter_failed {
+                    break;
+                }
+                domain = *frame.add(2) as *mut DomainState;
+                top = *frame.add(3);
+            }
+        }
+    }
+
+    /// A binding for entries of the host.
+    pub fn host_binding(&self, domain: usize, offset: u64) -> Binding {
+        let callee = &self.domains[domain];
+        let zmm = if callee.image.usage.vectors >= Vectors::Zmm { flag::ZMM_IN } else { 0 };
+        let x87 = if self.any_x87 { flag::X87 } else { 0 };
+        let mxcsr = if callee.image.usage.mxcsr { flag::MXCSR } else { 0 };
+        Binding {
+            callee: callee.state,
+            entry: callee.window.base() + offset,
+            arguments: 0,
+            results: 0,
+            failed: self.table.enter_failed,
+            on_fault: 0,
+            flags: zmm | x87 | mxcsr,
+            stack_words: 0,
+            pointers: 0,
+            host: 0,
+            mxcsr: crate::builder::mxcsr_mask(callee.image.usage),
+            base: callee.window.base(),
+        }
+    }
+
+    fn typed<F: Function>(&self, domain: usize, offset: u64) -> TypedFn<F> {
+        let mut binding = self.host_binding(domain, offset);
+        binding.flags |= if F::FLOATS { flag::FLOATS } else { 0 };
+        TypedFn { world: self.id, binding, function: PhantomData }
+    }
+
+    /// The function that a pointer of a domain means: the same arithmetic as an indirect call of the domain.
+    pub fn function_at<F: Function>(&self, domain: usize, pointer: u64) -> Result<TypedFn<F>, CallError> {
+        let this = &self.domains[domain];
+        let slot = (pointer as u32 & DISPATCH_MASK) as usize / 8;
+        match this.image.slots.get(slot).copied() {
+            Some(offset) if slot != 0 => Ok(self.typed(domain, offset)),
+            _ => Err(CallError::NotAFunction { domain: this.name.clone() }),
+        }
+    }
+
+    pub fn find(&self, name: &str) -> Result<usize, LookupError> {
+        self.domains.iter().position(|d| d.name == name).ok_or_else(|| LookupError::Domain(name.to_owned()))
+    }
+
+    /// Runs functions without arguments, in order.
+    ///
+    /// # Safety
+    /// `inner` belongs to a world that this thread holds mutably.
+    pub unsafe fn run_all(inner: *mut Inner, domain: usize, offsets: &[u64]) -> Result<(), CallError> {
+        for offset in offsets {
+            // SAFETY: see the function's contract.
+            unsafe {
+                let binding = (*inner).host_binding(domain, *offset);
+                let callee = binding.callee;
+                if (*callee).sp == 0 {
+                    return Err(Self::failure(inner, callee, status::DEAD));
+                }
+                let mut frame = CallFrame { sp: (*callee).sp, ..CallFrame::new(false) };
+                let code = Self::cross(inner, &binding, &mut frame);
+                if code != status::OK {
+                    return Err(Self::failure(inner, callee, code));
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
+impl Domain {
+    /// Puts a fault into words.
+    pub fn describe(&self, raw: &fault::RawFault) -> Fault {
+        fault::describe(
+            raw,
+            &fault::Scene {
+                name: &self.name,
+                base: self.window.base(),
+                stack_guard: self.image.stack_guard,
+                mapped: &|offset| self.image.segments.iter().any(|s| (s.offset..s.end()).contains(&offset)),
+                stores: &|offset| self.stores(offset),
+                trap: self.image.trap,
+                function: &|offset| self.image.function(offset),
+                matching: self.mode == Mode::Match,
+            },
+        )
+    }
+
+    /// Whether the instruction at a window offset stores.
+    fn stores(&self, offset: u64) -> bool {
+        let mut bytes = [0; 15];
+        if self.memory().read_into(offset, &mut bytes).is_err() || offset >= WINDOW_SIZE {
+            return false;
+        }
+        let mut decoder = iced_x86::Decoder::new(64, &bytes, iced_x86::DecoderOptions::NONE);
+        let instruction = decoder.decode();
+        let mut factory = iced_x86::InstructionInfoFactory::new();
+        factory.info(&instruction).used_memory().iter().any(|m| {
+            use iced_x86::OpAccess::{CondWrite, ReadCondWrite, ReadWrite, Write};
+            matches!(m.access(), Write | CondWrite | ReadWrite | ReadCondWrite)
+        })
+    }
+}
+
+impl World {
+    /// Starts a description of a world.
+    pub fn builder() -> crate::builder::Builder {
+        crate::builder::Builder::new()
+    }
+
+    fn get(&self) -> &Inner {
+        // SAFETY: the record lives as long as the world; `&self` means that no call is in progress.
+        unsafe { &*self.inner }
+    }
+
+    /// A domain by name.
+    ///
+    /// # Errors
+    /// [`LookupError::Domain`].
+    pub fn domain(&self, name: &str) -> Result<DomainRef<'_>, LookupError> {
+        let index = self.get().find(name)?;
+        Ok(DomainRef { inner: self.get(), index })
+    }
+
+    /// The names of all domains, in the order in which they were added.
+    pub fn domains(&self) -> impl Iterator<Item = &str> {
+        self.get().domains.iter().map(|d| d.name.as_str())
+    }
+
+    /// A domain's memory.
+    ///
+    /// # Errors
+    /// [`LookupError::Domain`].
+    pub fn memory(&mut self, name: &str) -> Result<Memory<'_>, LookupError> {
+        let index = self.get().find(name)?;
+        Ok(self.get().domains[index].memory())
+    }
+
+    /// A shared region's memory.
+    ///
+    /// # Errors
+    /// [`LookupError::Region`].
+    pub fn region(&mut self, name: &str) -> Result<&mut crate::region::View, LookupError> {
+        // SAFETY: the record lives as long as the world; `&mut self` makes the access exclusive.
+        let inner = unsafe { &mut *self.inner };
+        let region = inner.regions.iter_mut().find(|r| r.name == name);
+        region.map(|r| &mut r.view).ok_or_else(|| LookupError::Region(name.to_owned()))
+    }
+
+    /// Brings a domain back to the state in which it was built: data, heap, stack and thread locals are reloaded and the
+    /// initialisers run again. Shared regions stay as they are, placement too.
+    ///
+    /// # Errors
+    /// [`BuildError::Spec`] for an unknown name, [`BuildError::Initialiser`], [`BuildError::Memory`].
+    pub fn restart(&mut self, name: &str) -> Result<(), BuildError> {
+        let index = self.get().find(name).map_err(|e| BuildError::Spec(e.to_string()))?;
+        // SAFETY: `&mut self`: no call is in progress, so no frame of the domain is outstanding.
+        unsafe {
+            let domain = &(&(*self.inner).domains)[index];
+            crate::seal::reload(&domain.window, &domain.image)
+                .map_err(|error| BuildError::Memory { what: format!("domain `{name}`"), error })?;
+            (*domain.state).dead = 0;
+            (*domain.state).fault = fault::RawFault::default();
+            (*domain.state).sp = domain.initial_sp;
+            let offsets = domain.image.initialisers.clone();
+            Inner::run_all(self.inner, index, &offsets)
+                .map_err(|error| BuildError::Initialiser { domain: name.to_owned(), error })
+        }
+    }
+
+    /// Runs the finalisers (`.fini_array`) of all living domains, the last added first. All run, the first error is given.
+    ///
+    /// # Errors
+    /// [`CallError`] of a finaliser.
+    pub fn shutdown(self) -> Result<(), CallError> {
+        let mut result = Ok(());
+        for index in (0..self.get().domains.len()).rev() {
+            let domain = &self.get().domains[index];
+            // SAFETY: the state lives as long as the world, which this thread owns.
+            if unsafe { (*domain.state).dead } != 0 {
+                continue;
+            }
+            let offsets = domain.image.finalisers.clone();
+            // SAFETY: as above.
+            let done = unsafe { Inner::run_all(self.inner, index, &offsets) };
+            result = result.and(done);
+        }
+        result
+    }
+}
+
+impl Drop for World {
+    fn drop(&mut self) {
+        // SAFETY: both were made by the builder with `Box::into_raw`; no call is in progress, so nobody uses them.
+        unsafe {
+            let inner = Box::from_raw(self.inner);
+            for domain in &inner.domains {
+                drop(Box::from_raw(domain.state));
+            }
+        }
+    }
+}
+
+/// A domain of a world.
+#[derive(Clone, Copy)]
+pub struct DomainRef<'w> {
+    inner: &'w Inner,
+    index: usize,
+}
+
+impl std::fmt::Debug for Inner {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Inner").field("id", &self.id).finish_non_exhaustive()
+    }
+}
+
+impl std::fmt::Debug for DomainRef<'_> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_tuple("DomainRef").field(&self.domain().name).finish()
+    }
+}
+
+impl<'w> DomainRef<'w> {
+    fn domain(&self) -> &'w Domain {
+        &self.inner.domains[self.index]
+    }
+
+    /// A global function, with the type that the caller says it has.
+    ///
+    /// # Errors
+    /// [`LookupError::Function`].
+    pub fn export<F: Function>(&self, function: &str) -> Result<TypedFn<F>, LookupError> {
+        let domain = self.domain();
+        let offset = domain
+            .image
+            .functions_by_name
+            .get(function)
+            .copied()
+            .ok_or_else(|| LookupError::Function { domain: domain.name.clone(), function: function.to_owned() })?;
+        Ok(self.inner.typed(self.index, offset))
+    }
+
+    /// The function that a function pointer of the domain means.
+    ///
+    /// # Errors
+    /// [`CallError::NotAFunction`].
+    pub fn function_at<F: Function>(&self, pointer: u64) -> Result<TypedFn<F>, CallError> {
+        self.inner.function_at(self.index, pointer)
+    }
+
+    /// The address of a global variable, in the domain's terms.
+    pub fn symbol(&self, name: &str) -> Option<crate::Pointer> {
+        let domain = self.domain();
+        domain.image.variables.get(name).map(|offset| crate::Pointer(domain.window.base() + offset))
+    }
+
+    /// What is mapped where, as window offsets.
+    pub fn segments(&self) -> &'w [Segment] {
+        &self.domain().image.segments
+    }
+
+    /// The window's base. A secret: with it other domains find this one's memory.
+    pub fn secret_base(&self) -> u64 {
+        self.domain().window.base()
+    }
+
+    /// What the domain's text uses, from the verifier.
+    pub fn usage(&self) -> Usage {
+        self.domain().image.usage
+    }
+
+    /// The domain faulted and was not restarted.
+    pub fn is_dead(&self) -> bool {
+        // SAFETY: the state lives as long as the world.
+        unsafe { (*self.domain().state).dead != 0 }
+    }
+
+    /// The last fault, also if another domain's call met it.
+    pub fn last_fault(&self) -> Option<Fault> {
+        // SAFETY: the state lives as long as the world.
+        let raw = unsafe { (*self.domain().state).fault };
+        (raw.signal != 0).then(|| self.domain().describe(&raw))
+    }
+}

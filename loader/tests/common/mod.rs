@@ -1,0 +1,36 @@
+//! What the loader's tests share: domains written in assembly, in the form that the contract wants.
+#![allow(dead_code)]
+
+use std::io::Write;
+use std::process::{Command, Stdio};
+
+/// Assembles AT&T text with gcc. A missing compiler is a failure, never a skipped test.
+pub fn assemble(text: &str) -> Vec<u8> {
+    let directory = tempfile::tempdir().expect("a temporary directory");
+    let object = directory.path().join("out.o");
+    let mut gcc = Command::new("gcc")
+        .args(["-c", "-x", "assembler", "-o"])
+        .arg(&object)
+        .arg("-")
+        .stdin(Stdio::piped())
+        .spawn()
+        .expect("gcc is needed for these tests");
+    let source = format!("{text}\n.section .note.GNU-stack,\"\",@progbits\n");
+    gcc.stdin.take().unwrap().write_all(source.as_bytes()).unwrap();
+    assert!(gcc.wait().unwrap().success(), "gcc refused:\n{text}");
+    std::fs::read(object).unwrap()
+}
+
+/// A function definition.
+pub fn function(name: &str, body: &str) -> String {
+    format!(".text\n.globl {name}\n.type {name},@function\n{name}:\n{body}\n.size {name},.-{name}\n")
+}
+
+/// An indirect call through the pointer in rax.
+pub const CALL_RAX: &str = "and $0xffff8,%eax\ncall *%gs:0x100000(%eax)\n";
+
+/// This process' mappings, without those of the heap and of libraries' lazily grown memory.
+pub fn maps() -> Vec<String> {
+    let text = std::fs::read_to_string("/proc/self/maps").unwrap();
+    text.lines().map(str::to_owned).collect()
+}

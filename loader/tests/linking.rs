@@ -1,0 +1,261 @@
+//! What the linker in the loader does: archives, COMDAT, weak, common, thread locals, initialisers, errors.
+
+mod common;
+use common::{CALL_RAX, assemble, function};
+use sfi_loader::{BuildError, DomainSpec, Import, TypedFn, World};
+
+/// An archive made by `ar`.
+fn archive(members: &[(&str, Vec<u8>)]) -> Vec<u8> {
+    let directory = tempfile::tempdir().unwrap();
+    let mut ar = std::process::Command::new("ar");
+    ar.current_dir(directory.path()).arg("rcs").arg("out.a");
+    for (name, bytes) in members {
+        std::fs::write(directory.path().join(name), bytes).unwrap();
+        ar.arg(name);
+    }
+    assert!(ar.status().expect("ar is needed for these tests").success());
+    std::fs::read(directory.path().join("out.a")).unwrap()
+}
+
+fn build(spec: DomainSpec) -> Result<World, BuildError> {
+    World::builder().domain(spec).build()
+}
+
+fn run(spec: DomainSpec) -> u64 {
+    let mut world = build(spec).unwrap();
+    let run: TypedFn<fn() -> u64> = world.domain("a").unwrap().export("run").unwrap();
+    run.call(&mut world, ()).unwrap()
+}
+
+fn spec(text: &str) -> DomainSpec {
+    DomainSpec::new("a").object("a.o", assemble(text))
+}
+
+fn fail(spec: DomainSpec) -> String {
+    match build(spec) {
+        Ok(_) => panic!("it was built"),
+        Err(error) => error.to_string(),
+    }
+}
+
+#[test]
+fn archives_give_what_is_needed_and_nothing_else() {
+    let members = archive(&[
+        ("one.o", assemble(&function("one", "call two\ninc %rax\nret"))),
+        ("bad.o", assemble(&(function("unwanted", "call nobody_has_this\nret")))),
+        ("two.o", assemble(&function("two", "mov $40,%eax\nret"))),
+        ("second_one.o", assemble(&(function("one", "ud2") + &function("other", "ret")))),
+    ]);
+    let app = function("run", "call one\ninc %rax\nret");
+    assert_eq!(run(spec(&app).archive("lib.a", members.clone())), 42);
+    let needs_bad = function("run", "call unwanted\nret");
+    let error = fail(spec(&needs_bad).archive("lib.a", members.clone()));
+    assert!(error.contains("nobody_has_this (used in lib.a(bad.o))"), "{error}");
+    // An import comes before archives; a weak reference pulls nothing.
+    let app =
+        ".weak other\n".to_owned() + &function("run", "call one\nlea other@GOTPCREL(%rip),%rcx\nadd (%rcx),%rax\nret");
+    let mut world = World::builder()
+        .domain(spec(&app).archive("lib.a", members).import("one", Import::host("one")))
+        .host_fn("one", |_| Ok(7))
+        .build()
+        .unwrap();
+    let f: TypedFn<fn() -> u64> = world.domain("a").unwrap().export("run").unwrap();
+    assert_eq!(f.call(&mut world, ()), Ok(7));
+}
+
+#[test]
+fn all_undefined_symbols_are_listed_at_once() {
+    let text =
+        function("run", "call f1\ncall f2\nmov v1@GOTPCREL(%rip),%rax\nret") + ".data\n.quad v2\n.weak w\n.quad w\n";
+    let error = fail(spec(&text));
+    for name in ["f1", "f2", "v1", "v2"] {
+        assert!(error.contains(&format!("{name} (used in a.o)")), "{error}");
+    }
+    assert!(!error.contains("w (used"), "{error}");
+}
+
+#[test]
+fn strong_weak_and_common() {
+    let a = function("run", "call f\nadd c(%rip),%eax\nadd big+4092(%rip),%eax\nret")
+        + ".weak f\n.type f,@function\nf: mov $1,%eax\nret\n.comm c,4,4\n.comm big,16,4\n";
+    let b = function("f", "mov $10,%eax\nret") + ".data\n.globl c\nc: .long 100\n.comm big,4096,64\n";
+    assert_eq!(run(spec(&a).object("b.o", assemble(&b))), 110);
+    assert_eq!(run(spec(&a.replace("big+4092", "big+12"))), 1);
+    let error = fail(spec(&a).object("b.o", assemble(&b)).object("c.o", assemble(&b)));
+    assert!(error.contains("f (b.o, c.o)") && error.contains("c (b.o, c.o)"), "{error}");
+    let granted = World::builder()
+        .domain(spec(&function("f", "ret")).import("f", Import::host("f")))
+        .host_fn("f", |_| Ok(0))
+        .build();
+    assert!(granted.unwrap_err().to_string().contains("f (granted by the specification, a.o)"));
+}
+
+#[test]
+fn one_comdat_group_is_kept() {
+    let group = |value: u32| {
+        format!(
+            ".section .text.shared,\"axG\",@progbits,shared,comdat\n.weak shared\n.type shared,@function\nshared: mov ${value},%eax\nret\n\
+             .section .data.count,\"awG\",@progbits,shared,comdat\n.weak count\ncount: .long {value}\n.text\n"
+        )
+    };
+    let a = group(1)
+        + &function(
+            "run",
+            "call shared\nmov %eax,%ebx\ncall from_b\nshl $8,%eax\nadd %ebx,%eax\nadd count(%rip),%eax\nret",
+        );
+    let b = group(2) + &function("from_b", "call shared\nret");
+    assert_eq!(run(spec(&a).object("b.o", assemble(&b))), 0x102);
+}
+
+#[test]
+fn thread_locals_lie_below_the_tcb() {
+    let a = ".section .tdata,\"awT\",@progbits\n.globl x\n.balign 64\nx: .quad 5\ny: .quad 6\n.section .tbss,\"awT\",@nobits\n.globl z\nz: .skip 8\n".to_owned()
+        + &function(
+            "run",
+            // gs:0x300000+x@tpoff, and through the thread pointer.
+            "mov %gs:0x300000+x@tpoff,%rax\nmov %gs:0x300000,%rcx\nadd y@tpoff(%rcx),%rax\nadd z@tpoff(%rcx),%rax\nlea z@tpoff(%rcx),%rsi\nmovq $100,%gs:(%esi)\nadd z@tpoff(%rcx),%rax\nlea x@tpoff(%rcx),%rdx\nand $63,%edx\nadd %rdx,%rax\nret",
+        );
+    assert_eq!(run(spec(&a)), 111);
+}
+
+#[test]
+fn initialisers_run_in_order_and_finalisers_at_the_end() {
+    let step = |name: &str, digit: u32| {
+        function(name, &format!("mov log(%rip),%rax\nimul $10,%rax\nadd ${digit},%rax\nmov %rax,%gs:log(%eip)\nret"))
+    };
+    let a = step("s1", 1)
+        + &step("s2", 2)
+        + &step("s3", 3)
+        + ".data\n.globl log\nlog: .quad 0\n.section .init_array,\"aw\",@init_array\n.quad s3\n.section .init_array.00200,\"aw\",@init_array\n.quad s2\n"
+        + &function("run", "mov log(%rip),%rax\nret");
+    let b = step("s4", 4)
+        + &step("s5", 5)
+        + &step("s0", 9)
+        + ".section .init_array,\"aw\",@init_array\n.quad s4\n.section .init_array.00100,\"aw\",@init_array\n.quad s5\n.section .preinit_array,\"aw\",@preinit_array\n.quad s0\n.section .fini_array,\"aw\",@fini_array\n.quad finish\n"
+        + &function("finish", "mov log(%rip),%rdi\ncall told\nret");
+    let told = std::sync::Arc::new(std::sync::atomic::AtomicU64::new(0));
+    let tell = told.clone();
+    let mut world = World::builder()
+        .domain(spec(&a).object("b.o", assemble(&b)).import("told", Import::host("told")))
+        .host_fn("told", move |cx| {
+            tell.store(cx.arg(0), std::sync::atomic::Ordering::SeqCst);
+            Ok(0)
+        })
+        .build()
+        .unwrap();
+    let run: TypedFn<fn() -> u64> = world.domain("a").unwrap().export("run").unwrap();
+    assert_eq!(run.call(&mut world, ()), Ok(95234));
+    world.shutdown().unwrap();
+    assert_eq!(told.load(std::sync::atomic::Ordering::SeqCst), 95234);
+}
+
+#[test]
+fn a_failing_initialiser_is_an_error() {
+    let text = function("start", "ud2") + ".section .init_array,\"aw\",@init_array\n.quad start\n";
+    let error = fail(spec(&text));
+    assert!(error.contains("initialiser") && error.contains("`start`"), "{error}");
+}
+
+#[test]
+fn function_pointers_compare_equal_between_objects() {
+    let a = function(
+        "run",
+        "lea f(%rip),%rax\nsub table(%rip),%rax\nmov f@GOTPCREL(%rip),%rcx\nsub table(%rip),%rcx\nor %rcx,%rax\nret",
+    ) + &function("by_table", &format!("mov table(%rip),%rax\n{CALL_RAX}ret"))
+        + &function("by_alias", &format!("lea alias(%rip),%rax\n{CALL_RAX}ret"));
+    let b = function("f", "mov $5,%eax\nret") + ".globl alias\n.set alias,f\n.data\n.globl table\ntable: .quad f\n";
+    let spec = spec(&a).object("b.o", assemble(&b));
+    let mut world = build(spec).unwrap();
+    for (name, result) in [("run", 0), ("by_table", 5), ("by_alias", 5)] {
+        let f: TypedFn<fn() -> u64> = world.domain("a").unwrap().export(name).unwrap();
+        assert_eq!(f.call(&mut world, ()), Ok(result), "{name}");
+    }
+    // A function pointer is a slot, never a code address.
+    let table = world.domain("a").unwrap().symbol("table").unwrap();
+    let bytes = world.memory("a").unwrap().read(table.0, 8).unwrap();
+    let slot = u64::from_le_bytes(bytes.try_into().unwrap()) & 0xffff_ffff;
+    assert!((0x10_0008..0x20_0000).contains(&slot), "{slot:#x}");
+}
+
+#[test]
+fn switch_tables_hold_slots() {
+    let text = function(
+        "run",
+        &format!(
+            "lea table(%rip),%rcx\nmov $1,%edx\nmovslq (%rcx,%rdx,4),%rax\nadd %rcx,%rax\n{}.Lzero: mov $1,%eax\nret\n.Lone: mov $2,%eax\nret",
+            CALL_RAX.replace("call", "jmp")
+        ),
+    ) + ".section .rodata\ntable: .long .Lzero-table,.Lone-table\n";
+    // Against local labels the assembler would emit their section and an offset, which is not what the contract wants.
+    let text = text.replace(".Lzero", "zero").replace(".Lone", "one") + ".globl zero,one\n";
+    assert_eq!(run(spec(&text)), 2);
+}
+
+#[test]
+fn section_bounds_are_defined() {
+    let part = |value: u32| format!(".section things,\"aw\",@progbits\n.quad {value}\n.text\n");
+    let a = part(3)
+        + &part(4)
+        + &function(
+            "run",
+            "lea __start_things(%rip),%rcx\nlea __stop_things(%rip),%rdx\nxor %eax,%eax\n1: add (%rcx),%rax\nadd $8,%rcx\ncmp %rdx,%rcx\njne 1b\nret",
+        );
+    assert_eq!(run(spec(&a).object("b.o", assemble(&part(20)))), 27);
+}
+
+#[test]
+fn weak_functions_that_nobody_defines() {
+    let text = ".weak absent\n".to_owned()
+        + &function("run", "mov absent@GOTPCREL(%rip),%rax\nret")
+        + &function("call_it", "call absent\nret");
+    let mut world = build(spec(&text)).unwrap();
+    let run: TypedFn<fn() -> u64> = world.domain("a").unwrap().export("run").unwrap();
+    let call_it: TypedFn<fn() -> u64> = world.domain("a").unwrap().export("call_it").unwrap();
+    assert_eq!(run.call(&mut world, ()), Ok(0));
+    assert!(call_it.call(&mut world, ()).is_err());
+}
+
+#[test]
+fn addresses_that_do_not_fit_are_errors_with_their_place() {
+    let error = fail(spec(&(function("run", "mov $value,%eax\nret") + ".data\n.globl value\nvalue: .quad 0\n")));
+    assert!(error.contains("a.o: .text+0x1") && error.contains("`value`") && error.contains("32 bits"), "{error}");
+    // A weak symbol that nobody defines is 0, which no rip-relative operand reaches.
+    let error = fail(spec(&(".weak far\n".to_owned() + &function("run", "lea far(%rip),%rax\nret"))));
+    assert!(error.contains("`far`") && error.contains("32 bits"), "{error}");
+}
+
+#[test]
+fn what_is_not_memory_of_the_domain_is_not_mapped() {
+    let text = function("run", "mov $1,%eax\nret")
+        + ".section .note.test,\"a\",@note\n.long 0\n.section .eh_frame,\"a\",@progbits\n.long 0\n.section .debug_x,\"\",@progbits\n.quad run\n";
+    let world = build(spec(&text)).unwrap();
+    let names: Vec<_> = world.domain("a").unwrap().segments().iter().map(|s| s.name.clone()).collect();
+    assert_eq!(names.iter().filter(|n| *n == "constants").count(), 0, "{names:?}");
+}
+
+#[test]
+fn unsafe_objects_are_refused_with_every_violation() {
+    let text = function("run", "mov %eax,(%rdi)\nsyscall\nret");
+    let error = fail(spec(&text));
+    assert!(error.contains("SFI-S01") && error.contains("SFI-D04") && error.contains("a.o"), "{error}");
+    assert!(fail(DomainSpec::new("a").object("x.o", &b"nothing"[..])).contains("x.o"));
+    // Mode full confines loads too.
+    let load = function("run", "mov (%rdi),%rax\nret");
+    assert!(build(spec(&load)).is_ok());
+    assert!(fail(spec(&load).mode(sfi_loader::Mode::Full)).contains("SFI-L01"));
+}
+
+#[test]
+fn specifications_that_do_not_fit_are_errors() {
+    let app = || spec(&function("run", "call f\nret"));
+    let error = |spec: DomainSpec| fail(spec);
+    assert!(error(app().import("f", Import::host("g"))).contains("the host offers no function `g`"));
+    assert!(error(app().import("f", Import::domain("b", "g"))).contains("there is no domain `b`"));
+    assert!(error(app().import("f", Import::domain("a", "nope"))).contains("no global function `nope`"));
+    assert!(error(app().shared("buf", "r", sfi_loader::Access::Read)).contains("there is no region `r`"));
+    assert!(
+        error(app().import("f", Import::domain("a", "run").signature("(what) -> int"))).contains("is not a signature")
+    );
+    assert!(error(app().exports(["other"]).import("f", Import::domain("a", "run"))).contains("does not export `run`"));
+    assert!(error(app().import("f", Import::domain("a", "run")).memory(5 << 30)).contains("heap"));
+}

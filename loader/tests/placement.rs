@@ -1,0 +1,198 @@
+//! Secret random places, and memory that is given back.
+
+mod common;
+use common::{assemble, function, maps};
+use sfi_loader::{Access, DomainSpec, MemoryError, Protection, World};
+use std::collections::HashSet;
+
+fn spec(name: &str) -> DomainSpec {
+    let text = function("run", "ret")
+        + ".data\n.globl value\nvalue: .quad 7\n.section .rodata\n.globl fixed\nfixed: .quad 8\n";
+    DomainSpec::new(name).object("a.o", assemble(&text)).memory(1 << 20).shared("buf", "region", Access::ReadWrite)
+}
+
+fn world(seed: Option<u8>) -> World {
+    let mut builder = World::builder();
+    if let Some(seed) = seed {
+        builder = builder.seed([seed; 32]);
+    }
+    builder.region("region", 4096).domain(spec("a")).domain(spec("b")).build().unwrap()
+}
+
+/// Absolute addresses of the segments that move.
+fn places(world: &World) -> Vec<(String, u64)> {
+    let mut all = Vec::new();
+    for name in ["a", "b"] {
+        let domain = world.domain(name).unwrap();
+        for s in domain.segments().iter().filter(|s| !s.shared) {
+            all.push((s.name.clone(), domain.secret_base() + s.offset));
+        }
+    }
+    all
+}
+
+#[test]
+fn two_loads_share_no_address_and_no_offset() {
+    let (first, second) = (world(None), world(None));
+    let addresses = |w: &World| places(w).into_iter().map(|(_, at)| at).collect::<HashSet<_>>();
+    assert_eq!(addresses(&first).len(), places(&first).len());
+    assert!(addresses(&first).is_disjoint(&addresses(&second)));
+    // Offsets inside the windows differ too, except for the two fixed places.
+    let offsets = |w: &World| {
+        let moving = places(w).into_iter().filter(|(n, _)| n != "header and dispatch table" && n != "thread locals");
+        moving.map(|(_, at)| at & 0xffff_ffff).collect::<HashSet<_>>()
+    };
+    let common = offsets(&first).intersection(&offsets(&second)).count();
+    assert_eq!(offsets(&first).len(), 10);
+    assert!(common <= 1, "{common} of 10 random pages agree");
+}
+
+#[test]
+fn a_seed_reproduces_the_layout() {
+    let first = places(&world(Some(1)));
+    assert_eq!(first, places(&world(Some(1))));
+    assert_ne!(first, places(&world(Some(2))));
+}
+
+#[test]
+fn windows_are_aligned_reserved_and_guarded() {
+    let world = world(None);
+    for name in ["a", "b"] {
+        let domain = world.domain(name).unwrap();
+        let base = domain.secret_base();
+        assert_eq!(base % (1 << 32), 0);
+        // Everything in the window and the guard behind it is ours: mapped, accessible only where segments are.
+        let mut accessible = Vec::new();
+        let mut covered = base;
+        for line in maps() {
+            let (range, rest) = line.split_once(' ').unwrap();
+            let (start, end) = range.split_once('-').unwrap();
+            let [start, end] = [start, end].map(|x| u64::from_str_radix(x, 16).unwrap());
+            if end <= base || start >= base + (1 << 32) + (64 << 10) {
+                continue;
+            }
+            assert!(start <= covered, "a hole in the window");
+            covered = end;
+            assert!(!rest.starts_with("rwx") && !rest[..3].contains("wx"), "{line}");
+            if !rest.starts_with("---") {
+                accessible.push((start - base, end - base, rest[..3].to_owned()));
+            }
+        }
+        assert!(covered >= base + (1 << 32) + (64 << 10));
+        let expected: Vec<_> = domain
+            .segments()
+            .iter()
+            .map(|s| {
+                let protection = match s.protection {
+                    Protection::Read => "r--",
+                    Protection::ReadWrite => "rw-",
+                    Protection::ReadExecute => "r-x",
+                };
+                (s.offset, s.end(), protection.to_owned())
+            })
+            .collect();
+        assert_eq!(accessible, expected);
+        assert!(expected.len() <= 8, "too many mappings: {expected:?}");
+        assert!(expected.iter().all(|s| s.0 >= 0xf_f000));
+    }
+    // A shared region lies at the same offset everywhere.
+    let offset = |name: &str| world.domain(name).unwrap().symbol("buf").unwrap().0 & 0xffff_ffff;
+    assert_eq!(offset("a"), offset("b"));
+}
+
+/// In a process of its own: other tests map memory at the same time.
+#[test]
+fn dropping_a_world_gives_everything_back() {
+    if std::env::var_os("SFI_TEST_CHILD").is_none() {
+        let status = std::process::Command::new(std::env::current_exe().unwrap())
+            .args(["dropping_a_world", "--nocapture", "--test-threads=1"])
+            .env("SFI_TEST_CHILD", "1")
+            .status()
+            .unwrap();
+        assert!(status.success());
+        return;
+    }
+    let object = assemble(&function("run", "ret"));
+    let bad = assemble(&(function("run", "call nobody\nret")));
+    let make = |object: &Vec<u8>| {
+        World::builder()
+            .region("region", 1 << 20)
+            .domain(DomainSpec::new("a").object("a.o", object.clone()).shared("buf", "region", Access::Read))
+            .domain(DomainSpec::new("b").object("a.o", object.clone()))
+            .build()
+    };
+    let windows = || maps().iter().filter(|l| !l.contains("[heap]") && !l.contains("[stack]")).count();
+    let files = || std::fs::read_dir("/proc/self/fd").unwrap().count();
+    let call = |w: &mut World| {
+        let run: sfi_loader::TypedFn<fn()> = w.domain("a").unwrap().export("run").unwrap();
+        run.call(w, ()).unwrap();
+    };
+    call(&mut make(&object).unwrap());
+    let before = (windows(), files());
+    for _ in 0..50 {
+        let mut world = make(&object).unwrap();
+        call(&mut world);
+        assert!(windows() > before.0);
+        drop(world);
+        assert!(make(&bad).is_err());
+    }
+    assert_eq!((windows(), files()), before);
+}
+
+#[test]
+fn memory_access_is_bounds_checked() {
+    let mut world = world(None);
+    let (base, value, fixed, run) = {
+        let a = world.domain("a").unwrap();
+        let text = a.segments().iter().find(|s| s.name == "text").unwrap().offset;
+        (a.secret_base(), a.symbol("value").unwrap().0, a.symbol("fixed").unwrap().0, a.secret_base() + text)
+    };
+    let mut memory = world.memory("a").unwrap();
+    assert_eq!(memory.read(value, 8).unwrap(), 7u64.to_le_bytes());
+    // A pointer counts by its lower half, as for the domain's own stores.
+    assert_eq!(memory.read(value & 0xffff_ffff, 8).unwrap(), 7u64.to_le_bytes());
+    memory.write(value, &[9]).unwrap();
+    assert_eq!(memory.read(value, 1).unwrap(), [9]);
+    for read_only in [fixed, run, base + 0xf_f000, base + 0x10_0000] {
+        assert!(memory.read(read_only, 1).is_ok());
+        assert!(matches!(memory.write(read_only, &[0]), Err(MemoryError::ReadOnly { .. })));
+    }
+    for (pointer, length) in [
+        (0, 1),
+        (base, 8),
+        (base + 0xffff_ffff, 1),
+        (base + 0xffff_ffff, 2),
+        (value, usize::MAX),
+        (value, 1 << 33),
+        (value & !0xfff, 4097),
+        (base + 0x30_1000, 1),
+    ] {
+        assert!(matches!(memory.read(pointer, length), Err(MemoryError::OutOfBounds { .. })), "{pointer:#x} {length}");
+        if length < 1 << 20 {
+            assert!(memory.write(pointer, &vec![0; length]).is_err());
+        }
+    }
+    let page_end = (value & !0xfff) + 4095;
+    memory.write(page_end, b"x").unwrap();
+    assert!(matches!(memory.read_c_string(page_end, 100), Err(MemoryError::Unterminated { .. })));
+    memory.write(value, b"text\0").unwrap();
+    assert_eq!(memory.read_c_string(value, 5).unwrap(), b"text");
+    assert!(matches!(memory.read_c_string(value, 4), Err(MemoryError::Unterminated { .. })));
+}
+
+#[test]
+fn regions_may_be_read_only() {
+    let text = function("run", "movl $1,%gs:buf(%eip)\nret") + &function("get", "mov buf(%rip),%eax\nret");
+    let mut world = World::builder()
+        .region("region", 100)
+        .domain(DomainSpec::new("a").object("a.o", assemble(&text)).shared("buf", "region", Access::Read))
+        .build()
+        .unwrap();
+    let run: sfi_loader::TypedFn<fn()> = world.domain("a").unwrap().export("run").unwrap();
+    let get: sfi_loader::TypedFn<fn() -> u32> = world.domain("a").unwrap().export("get").unwrap();
+    world.region("region").unwrap().write(0, &[5, 0, 0, 0]).unwrap();
+    assert_eq!(get.call(&mut world, ()), Ok(5));
+    assert!(run.call(&mut world, ()).is_err());
+    let buf = world.domain("a").unwrap().symbol("buf").unwrap();
+    assert!(matches!(world.memory("a").unwrap().write(buf.0, &[1]), Err(MemoryError::ReadOnly { .. })));
+}

@@ -1,0 +1,408 @@
+//! Nothing of one side is visible on the other, in either direction, whatever the registers held.
+#![allow(clippy::type_complexity)]
+
+mod common;
+use common::{assemble, function};
+use sfi_loader::{DomainSpec, Import, TypedFn, World};
+use std::arch::asm;
+
+/// What is planted. No result, argument or address looks like it.
+const SECRET: u64 = 0xa55a_5ec2_e75e_5aa5;
+/// General registers in the order in which `dump` stores them.
+const GPRS: [&str; 15] =
+    ["rax", "rbx", "rcx", "rdx", "rsi", "rdi", "rbp", "r8", "r9", "r10", "r11", "r12", "r13", "r14", "r15"];
+/// Registers that calls preserve.
+const PRESERVED: [&str; 6] = ["rbx", "rbp", "r12", "r13", "r14", "r15"];
+/// Offsets in the dump: vector registers, mask registers, x87 image, MXCSR.
+const VECTORS: usize = 128;
+const MASKS: usize = VECTORS + 32 * 64;
+const X87: usize = MASKS + 64;
+const MXCSR: usize = X87 + 112;
+const SIZE: usize = MXCSR + 8;
+
+/// Widest state that a domain's text names.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Width {
+    Ymm,
+    Zmm,
+}
+
+fn widths() -> Vec<Width> {
+    if std::arch::is_x86_feature_detected!("avx512bw") { vec![Width::Ymm, Width::Zmm] } else { vec![Width::Ymm] }
+}
+
+/// `dump`: stores every register that it can name; changes none but x87 state.
+fn dump(width: Width) -> String {
+    let mut body = String::new();
+    for (i, r) in GPRS.iter().enumerate() {
+        body += &format!("mov %{r},%gs:area+{}(%eip)\n", 8 * i);
+    }
+    match width {
+        Width::Ymm => {
+            for i in 0..16 {
+                body += &format!("vmovdqu %ymm{i},%gs:area+{}(%eip)\n", VECTORS + 64 * i);
+            }
+        }
+        Width::Zmm => {
+            for i in 0..32 {
+                body += &format!("vmovdqu64 %zmm{i},%gs:area+{}(%eip)\n", VECTORS + 64 * i);
+            }
+            for i in 0..8 {
+                body += &format!("kmovq %k{i},%gs:area+{}(%eip)\n", MASKS + 8 * i);
+            }
+        }
+    }
+    body += &format!("stmxcsr %gs:area+{MXCSR}(%eip)\nfnsave %gs:area+{X87}(%eip)\n");
+    body
+}
+
+/// Puts the secret into every register but r15, and wild values into MXCSR and the x87 state.
+fn plant(width: Width) -> String {
+    let mut body = "ldmxcsr wild_mxcsr(%rip)\nfldcw wild_cw(%rip)\n".to_owned();
+    body += &"fldl secret(%rip)\n".repeat(8);
+    match width {
+        Width::Ymm => {
+            for i in 0..16 {
+                body += &format!("vbroadcastsd secret(%rip),%ymm{i}\n");
+            }
+        }
+        Width::Zmm => {
+            for i in 0..32 {
+                body += &format!("vbroadcastsd secret(%rip),%zmm{i}\n");
+            }
+            for i in 0..8 {
+                body += &format!("kmovq secret(%rip),%k{i}\n");
+            }
+        }
+    }
+    for r in GPRS.iter().filter(|r| **r != "r15") {
+        body += &format!("mov secret(%rip),%{r}\n");
+    }
+    body
+}
+
+fn data() -> String {
+    format!(
+        ".data\n.globl area\n.balign 64\narea: .skip {SIZE},0x11\nsecret: .quad {SECRET:#x}\nwild_mxcsr: .long 0x7fbf\nwild_cw: .word 0x0f7f\n.text\n"
+    )
+}
+
+struct Dump(Vec<u8>);
+
+impl Dump {
+    fn word(&self, offset: usize) -> u64 {
+        u64::from_le_bytes(self.0[offset..offset + 8].try_into().unwrap())
+    }
+
+    fn gpr(&self, name: &str) -> u64 {
+        self.word(8 * GPRS.iter().position(|r| *r == name).unwrap())
+    }
+
+    /// Every vector and mask register is zero, except the low `allowed` words of the given registers.
+    fn check_vectors(&self, width: Width, allowed: &[(usize, u64)]) {
+        let (registers, words) = if width == Width::Zmm { (32, 8) } else { (16, 4) };
+        for register in 0..registers {
+            for word in 0..words {
+                let value = self.word(VECTORS + 64 * register + 8 * word);
+                let expected = allowed.iter().find(|(r, _)| (*r, word) == (register, 0)).map_or(0, |(_, v)| *v);
+                assert_eq!(value, expected, "vector register {register}, word {word}");
+            }
+        }
+        if width == Width::Zmm {
+            (0..8).for_each(|k| assert_eq!(self.word(MASKS + 8 * k), 0, "k{k}"));
+        }
+    }
+
+    /// x87 as after `fninit`, registers all zero (fnsave: SDM volume 1, figure 8-9 and 8-10).
+    fn check_x87(&self, control: u16) {
+        let image = &self.0[X87..X87 + 108];
+        assert_eq!(u16::from_le_bytes([image[0], image[1]]), control, "control word");
+        assert_eq!(&image[4..6], [0, 0], "status word");
+        assert_eq!(&image[8..10], [0xff, 0xff], "tag word");
+        assert!(image[12..26].iter().all(|b| *b == 0), "instruction and data pointers: {:x?}", &image[12..28]);
+        assert!(image[28..].iter().all(|b| *b == 0), "registers: {:x?}", &image[28..]);
+    }
+
+    fn mxcsr(&self) -> u32 {
+        self.word(MXCSR) as u32
+    }
+}
+
+fn take(world: &mut World, domain: &str) -> Dump {
+    let area = world.domain(domain).unwrap().symbol("area").unwrap();
+    Dump(world.memory(domain).unwrap().read(area.0, SIZE).unwrap())
+}
+
+/// Every general register is zero, a declared value, or (r15) the domain's own data stack.
+fn check_gprs(dump: &Dump, world: &World, domain: &str, allowed: &[(&str, u64)]) {
+    let base = world.domain(domain).unwrap().secret_base();
+    for r in GPRS {
+        let expected = allowed.iter().find(|(name, _)| *name == r).map(|(_, v)| *v);
+        match (r, expected) {
+            (_, Some(value)) => assert_eq!(dump.gpr(r), value, "{r}"),
+            ("r15", None) => assert_eq!(dump.gpr(r) >> 32, base >> 32, "r15 is not in the domain's window"),
+            (_, None) => assert_eq!(dump.gpr(r), 0, "{r}"),
+        }
+    }
+}
+
+fn pair(width: Width, other: Width, signature: &str) -> World {
+    let a = data()
+        + &function("plant_and_call", &(plant(width) + "mov $7,%edi\nmovsd seven(%rip),%xmm0\ncall work\nret"))
+        + "seven: .double 7.0\n".replace("seven:", ".section .rodata\nseven:").as_str()
+        + &function("call_and_dump", &(plant(width) + "call give\n" + &dump(width) + "ret"));
+    let b = data()
+        + &function("work", &(dump(other) + "ret"))
+        + &function("give", &(plant(other) + "mov secret(%rip),%r15\nmov $9,%eax\nret"));
+    World::builder()
+        .domain(
+            DomainSpec::new("a")
+                .object("a.o", assemble(&a))
+                .import("work", Import::domain("b", "work").signature(signature))
+                .import("give", Import::domain("b", "give").signature("() -> int")),
+        )
+        .domain(DomainSpec::new("b").object("b.o", assemble(&b)))
+        .build()
+        .unwrap()
+}
+
+#[test]
+fn a_callee_sees_its_arguments_only() {
+    for width in widths() {
+        for other in widths() {
+            for (signature, ints, floats) in [
+                ("() -> void", false, false),
+                ("(int) -> int", true, false),
+                ("(float) -> float", false, true),
+                ("(int, float) -> int", true, true),
+            ] {
+                let seven = [(0, 7f64.to_bits())];
+                let mut world = pair(width, other, signature);
+                let f: TypedFn<fn()> = world.domain("a").unwrap().export("plant_and_call").unwrap();
+                f.call(&mut world, ()).unwrap();
+                let dump = take(&mut world, "b");
+                check_gprs(&dump, &world, "b", if ints { &[("rdi", 7)] } else { &[] });
+                dump.check_vectors(other, if floats { &seven } else { &[] });
+                assert_eq!(dump.mxcsr(), 0x1f80);
+                dump.check_x87(0x37f);
+            }
+        }
+    }
+}
+
+#[test]
+fn a_caller_sees_the_result_only() {
+    for width in widths() {
+        for other in widths() {
+            let mut world = pair(width, other, "() -> void");
+            let f: TypedFn<fn()> = world.domain("a").unwrap().export("call_and_dump").unwrap();
+            f.call(&mut world, ()).unwrap();
+            let dump = take(&mut world, "a");
+            let mut allowed: Vec<(&str, u64)> = PRESERVED.iter().map(|r| (*r, SECRET)).collect();
+            allowed.retain(|(r, _)| *r != "r15");
+            allowed.push(("rax", 9));
+            check_gprs(&dump, &world, "a", &allowed);
+            dump.check_vectors(width, &[]);
+            // The caller's own control state is back.
+            assert_eq!(dump.mxcsr(), 0x7fbf);
+            dump.check_x87(0x0f7f);
+        }
+    }
+}
+
+/// Without a signature the argument and result registers pass, all others are cleared all the same.
+#[test]
+fn without_a_signature_only_argument_and_result_registers_pass() {
+    let a = data() + &function("run", &(plant(Width::Ymm) + "call work\n" + &dump(Width::Ymm) + "ret"));
+    let b = data() + &function("work", &(dump(Width::Ymm) + &plant(Width::Ymm) + "ret"));
+    let mut world = World::builder()
+        .domain(DomainSpec::new("a").object("a.o", assemble(&a)).import("work", Import::domain("b", "work")))
+        .domain(DomainSpec::new("b").object("b.o", assemble(&b)))
+        .build()
+        .unwrap();
+    let run: TypedFn<fn()> = world.domain("a").unwrap().export("run").unwrap();
+    run.call(&mut world, ()).unwrap();
+    let check = |dump: &Dump, gprs: &[&str], vectors: usize| {
+        for r in GPRS.iter().filter(|r| **r != "r15" && !gprs.contains(r)) {
+            assert_eq!(dump.gpr(r), 0, "{r}");
+        }
+        for register in 0..16 {
+            for word in 0..4 {
+                let expected = if register < vectors && word < 2 { SECRET } else { 0 };
+                assert_eq!(dump.word(VECTORS + 64 * register + 8 * word), expected, "{register} {word}");
+            }
+        }
+    };
+    let seen = take(&mut world, "b");
+    check(&seen, &["rdi", "rsi", "rdx", "rcx", "r8", "r9"], 8);
+    assert_eq!(seen.gpr("rdi"), SECRET);
+    let seen = take(&mut world, "a");
+    check(&seen, &["rax", "rdx", "rbx", "rbp", "r12", "r13", "r14"], 2);
+}
+
+/// What the host's registers hold, beyond the general ones, which Rust code uses.
+fn plant_in_host(width: Width) {
+    let mxcsr: u32 = 0x1fbf;
+    // SAFETY: the registers are declared as changed, MXCSR keeps its masks and rounding; x87 is left as the ABI wants it.
+    unsafe {
+        asm!("ldmxcsr [{}]", in(reg) &mxcsr);
+        asm!("fld qword ptr [{0}]", "fstp qword ptr [{0}]", in(reg) &mut SECRET.to_le_bytes(),
+            out("st(0)") _, out("st(1)") _, out("st(2)") _, out("st(3)") _, out("st(4)") _, out("st(5)") _, out("st(6)") _, out("st(7)") _);
+    }
+    // SAFETY: as above.
+    unsafe {
+        if width == Width::Zmm {
+            plant_zmm();
+        } else {
+            plant_ymm();
+        }
+    }
+}
+
+#[target_feature(enable = "avx512f,avx512bw")]
+unsafe fn plant_zmm() {
+    macro_rules! vectors { ($($r:tt)*) => { $(
+        // SAFETY: the register is declared as changed.
+        unsafe { asm!(concat!("vpbroadcastq ", $r, ", {0}"), in(reg) SECRET, out($r) _) };
+    )* } }
+    vectors!("zmm0" "zmm1" "zmm2" "zmm3" "zmm4" "zmm5" "zmm6" "zmm7" "zmm8" "zmm9" "zmm10" "zmm11" "zmm12" "zmm13" "zmm14" "zmm15"
+        "zmm16" "zmm17" "zmm18" "zmm19" "zmm20" "zmm21" "zmm22" "zmm23" "zmm24" "zmm25" "zmm26" "zmm27" "zmm28" "zmm29" "zmm30" "zmm31");
+    macro_rules! masks { ($($r:tt)*) => { $(
+        // SAFETY: the register is declared as changed.
+        unsafe { asm!(concat!("kmovq ", $r, ", {0}"), in(reg) SECRET, out($r) _) };
+    )* } }
+    masks!("k1" "k2" "k3" "k4" "k5" "k6" "k7");
+}
+
+#[target_feature(enable = "avx")]
+unsafe fn plant_ymm() {
+    macro_rules! vectors { ($($r:tt)*) => { $(
+        // SAFETY: the register is declared as changed.
+        unsafe { asm!(concat!("vbroadcastsd ", $r, ", qword ptr [{0}]"), in(reg) &SECRET, out($r) _) };
+    )* } }
+    vectors!("ymm0" "ymm1" "ymm2" "ymm3" "ymm4" "ymm5" "ymm6" "ymm7" "ymm8" "ymm9" "ymm10" "ymm11" "ymm12" "ymm13" "ymm14" "ymm15");
+}
+
+#[test]
+fn the_host_shows_nothing_to_domains() {
+    for width in widths() {
+        let a = data()
+            + &function("entered", &(dump(width) + "ret"))
+            + &function("returned_to", &("call give\n".to_owned() + &dump(width) + "ret"));
+        let mut world = World::builder()
+            .domain(
+                DomainSpec::new("a")
+                    .object("a.o", assemble(&a))
+                    .import("give", Import::host("give").signature("() -> int")),
+            )
+            .host_fn("give", move |_| {
+                plant_in_host(width);
+                Ok(9)
+            })
+            .build()
+            .unwrap();
+        let entered: TypedFn<fn(u64)> = world.domain("a").unwrap().export("entered").unwrap();
+        let returned_to: TypedFn<fn()> = world.domain("a").unwrap().export("returned_to").unwrap();
+        plant_in_host(width);
+        entered.call(&mut world, (7,)).unwrap();
+        let dump = take(&mut world, "a");
+        check_gprs(&dump, &world, "a", &[("rdi", 7)]);
+        dump.check_vectors(width, &[]);
+        dump.check_x87(0x37f);
+        assert_eq!(dump.mxcsr(), 0x1f80);
+        returned_to.call(&mut world, ()).unwrap();
+        let dump = take(&mut world, "a");
+        check_gprs(&dump, &world, "a", &[("rax", 9)]);
+        dump.check_vectors(width, &[]);
+        dump.check_x87(0x37f);
+        assert_eq!(dump.mxcsr(), 0x1f80);
+    }
+}
+
+/// A failed call shows as little as one that returns.
+#[test]
+fn a_faulting_callee_shows_nothing() {
+    for width in widths() {
+        let a = data() + &function("run", &(plant(width) + "call work\n" + &dump(width) + "ret"));
+        let b = data() + &function("work", &(plant(width) + "mov secret(%rip),%r15\nud2"));
+        let mut world = World::builder()
+            .domain(
+                DomainSpec::new("a")
+                    .object("a.o", assemble(&a))
+                    .import("work", Import::domain("b", "work").on_fault(3)),
+            )
+            .domain(DomainSpec::new("b").object("b.o", assemble(&b)))
+            .build()
+            .unwrap();
+        let run: TypedFn<fn()> = world.domain("a").unwrap().export("run").unwrap();
+        run.call(&mut world, ()).unwrap();
+        let dump = take(&mut world, "a");
+        let mut allowed = vec![("rax", 3)];
+        allowed.extend(["rbx", "rbp", "r12", "r13", "r14"].map(|r| (r, SECRET)));
+        check_gprs(&dump, &world, "a", &allowed);
+        dump.check_vectors(width, &[]);
+        dump.check_x87(0x0f7f);
+        assert_eq!(dump.mxcsr(), 0x7fbf);
+    }
+}
+
+thread_local! {
+    static WORLD: std::cell::RefCell<Option<(World, TypedFn<fn()>)>> = const { std::cell::RefCell::new(None) };
+}
+
+extern "C" fn trampoline() {
+    WORLD.with_borrow_mut(|w| {
+        let (world, wreck) = w.as_mut().unwrap();
+        let _ = wreck.call(world, ());
+    });
+}
+
+/// A domain that destroys every register leaves the host's preserved registers and control state alone, also by a fault.
+#[test]
+fn the_hosts_preserved_state_survives() {
+    for end in ["ret", "ud2"] {
+        for width in widths() {
+            let a = data() + &function("wreck", &(plant(width) + "mov secret(%rip),%r15\n" + end));
+            let world = World::builder().domain(DomainSpec::new("a").object("a.o", assemble(&a))).build().unwrap();
+            let wreck = world.domain("a").unwrap().export("wreck").unwrap();
+            WORLD.set(Some((world, wreck)));
+            let host_mxcsr: u32 = 0x9fc0; // flush and denormals to zero
+            let host_cw: u16 = 0x027f; // double precision
+            let (mut mxcsr, mut wrong): (u32, u64) = (0, 0);
+            let mut environment = [0u8; 28];
+            // SAFETY: a call of an `extern "C"` function with an aligned stack; all registers that it may change are declared, the
+            // preserved ones are put back, and so is the control state.
+            unsafe {
+                asm!(
+                    "push rbx", "push rbp", "mov rbp, rsp", "and rsp, -16",
+                    "ldmxcsr [r13]", "fldcw [r14]",
+                    "push r12", "push r15", "push r13", "push r14",
+                    "mov rax, 0x123456789a", "mov rbx, rax", "lea r12, [rax + 1]", "lea r13, [rax + 2]", "lea r14, [rax + 3]", "lea r15, [rax + 4]",
+                    "call {f}",
+                    "mov rax, 0x123456789a", "xor ecx, ecx",
+                    "cmp rbx, rax", "setne cl", "mov rdx, rcx", "inc rax",
+                    "cmp r12, rax", "setne cl", "add rdx, rcx", "inc rax",
+                    "cmp r13, rax", "setne cl", "add rdx, rcx", "inc rax",
+                    "cmp r14, rax", "setne cl", "add rdx, rcx", "inc rax",
+                    "cmp r15, rax", "setne cl", "add rdx, rcx",
+                    "pop r14", "pop r13", "pop r15", "pop r12",
+                    "stmxcsr [r12]", "fnstenv [r15]",
+                    "mov rsp, rbp", "pop rbp", "pop rbx",
+                    f = sym trampoline,
+                    inout("r13") &raw const host_mxcsr => _,
+                    inout("r14") &raw const host_cw => _,
+                    inout("r12") &raw mut mxcsr => _,
+                    inout("r15") &raw mut environment => _,
+                    out("rdx") wrong,
+                    clobber_abi("C"),
+                );
+                let default: u32 = 0x1f80;
+                asm!("ldmxcsr [{}]", "fninit", in(reg) &default);
+            }
+            assert_eq!(wrong, 0, "preserved registers");
+            assert_eq!(mxcsr & 0xffc0, host_mxcsr & 0xffc0);
+            assert_eq!(u16::from_le_bytes([environment[0], environment[1]]), host_cw);
+            assert_eq!(&environment[8..10], [0xff, 0xff], "the x87 stack is not empty");
+        }
+    }
+}

@@ -1,0 +1,336 @@
+//! Calls that overstay their world's time limit end in an error, at the right time, and nothing else is lost.
+
+mod common;
+use common::{assemble, function};
+use sfi_loader::{CallError, DomainSpec, FaultKind, Import, TypedFn, World, status};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+
+const LIMIT: Duration = Duration::from_millis(30);
+/// What a busy machine may add. A call that is never ended does not end within it either.
+const PATIENCE: Duration = Duration::from_secs(20);
+
+/// `spin` loops for ever, `count(n)` n times and gives n, `answer` gives 42.
+fn loops() -> String {
+    function("spin", "1:\njmp 1b\nret")
+        + &function("count", "mov %rdi,%rax\n1:\ndec %rdi\njnz 1b\nret")
+        + &function("answer", "mov $42,%eax\nret")
+}
+
+fn looping(limit: Duration) -> World {
+    let spec = DomainSpec::new("app").object("app.o", assemble(&loops()));
+    World::builder().domain(spec).time_limit(limit).build().unwrap()
+}
+
+fn nullary(world: &World, domain: &str, name: &str) -> TypedFn<fn() -> u64> {
+    world.domain(domain).unwrap().export(name).unwrap()
+}
+
+/// The call was ended in this domain and function.
+fn ended(result: Result<u64, CallError>, domain: &str, name: &str) {
+    let Err(CallError::Fault(fault)) = result else { panic!("not ended: {result:?}") };
+    assert_eq!((fault.kind, fault.domain.as_str()), (FaultKind::TimeLimit, domain), "{fault}");
+    assert_eq!(fault.function.as_deref(), Some(name), "{fault}");
+}
+
+#[test]
+fn an_endless_loop_ends() {
+    let mut world = looping(LIMIT);
+    let (spin, answer) = (nullary(&world, "app", "spin"), nullary(&world, "app", "answer"));
+    for _ in 0..3 {
+        assert_eq!(answer.call(&mut world, ()), Ok(42));
+        let start = Instant::now();
+        ended(spin.call(&mut world, ()), "app", "spin");
+        assert!((LIMIT..PATIENCE).contains(&start.elapsed()), "{:?}", start.elapsed());
+        assert_eq!(answer.call(&mut world, ()), Err(CallError::Dead { domain: "app".into() }));
+        assert_eq!(world.domain("app").unwrap().last_fault().unwrap().kind, FaultKind::TimeLimit);
+        world.restart("app").unwrap();
+    }
+}
+
+/// The caller gets `on_fault` and its registers, and may go on.
+#[test]
+fn a_callee_ends_and_its_caller_goes_on() {
+    let body = "mov $11,%ebx\nmov $12,%r14d\ncall spin\nadd %rbx,%rax\nadd %r14,%rax\nmov %gs:__sfi_error(%eip),%ecx\n\
+                imul $1000,%rcx\nadd %rcx,%rax\n";
+    let app = function("run", &format!("{body}ret")) + &function("run_on", &format!("{body}1:\njmp 1b\nret"));
+    let app = DomainSpec::new("app")
+        .object("app.o", assemble(&app))
+        .import("spin", Import::domain("codec", "spin").signature("() -> int").on_fault(5));
+    let codec = DomainSpec::new("codec").object("codec.o", assemble(&loops()));
+    let mut world = World::builder().domain(app).domain(codec).time_limit(LIMIT).build().unwrap();
+    let (run, run_on) = (nullary(&world, "app", "run"), nullary(&world, "app", "run_on"));
+    let expected = |code: u32| Ok(5 + 11 + 12 + 1000 * u64::from(code));
+    assert_eq!(run.call(&mut world, ()), expected(status::FAULT));
+    assert_eq!(world.domain("codec").unwrap().last_fault().unwrap().kind, FaultKind::TimeLimit);
+    assert!(!world.domain("app").unwrap().is_dead());
+    assert_eq!(run.call(&mut world, ()), expected(status::DEAD));
+    world.restart("codec").unwrap();
+    // A caller that does not stop is ended after its callee, not earlier than one more limit.
+    let start = Instant::now();
+    ended(run_on.call(&mut world, ()), "app", "run_on");
+    assert!((2 * LIMIT..PATIENCE).contains(&start.elapsed()), "{:?}", start.elapsed());
+    assert!(world.domain("codec").unwrap().is_dead());
+}
+
+/// Most of the time is spent in gates.
+#[test]
+fn domains_that_call_each_other_for_ever_end() {
+    let app = function("run", "1:\ncall answer\njmp 1b\nret");
+    let app = DomainSpec::new("app")
+        .object("app.o", assemble(&app))
+        .import("answer", Import::domain("codec", "answer").signature("() -> int"));
+    let codec = DomainSpec::new("codec").object("codec.o", assemble(&loops()));
+    let mut world = World::builder().domain(app).domain(codec).time_limit(LIMIT).build().unwrap();
+    let run = nullary(&world, "app", "run");
+    for _ in 0..3 {
+        ended(run.call(&mut world, ()), "app", "run");
+        for name in ["app", "codec"] {
+            world.restart(name).unwrap();
+        }
+    }
+}
+
+#[test]
+fn endless_mutual_recursion_is_a_stack_overflow() {
+    let a = function("ping", "call pong\nret");
+    let b = function("pong", "call ping\nret");
+    let mut world = World::builder()
+        .domain(DomainSpec::new("a").object("a.o", assemble(&a)).import("pong", Import::domain("b", "pong")))
+        .domain(DomainSpec::new("b").object("b.o", assemble(&b)).import("ping", Import::domain("a", "ping")))
+        .time_limit(Duration::from_secs(20))
+        .build()
+        .unwrap();
+    let ping = nullary(&world, "a", "ping");
+    let result = ping.call(&mut world, ());
+    let found = ["a", "b"].map(|name| world.domain(name).unwrap().last_fault().map(|f| f.kind));
+    assert!(found.contains(&Some(FaultKind::ControlStackOverflow)), "{result:?} {found:?}");
+    assert!(!found.contains(&Some(FaultKind::TimeLimit)), "{found:?}");
+}
+
+/// A world whose domain calls the host function `host` with 3: once, or for ever.
+fn with_host(limit: Duration, mut host: impl FnMut() + Send + 'static) -> World {
+    let text = function("once", "mov $3,%edi\ncall host\nret")
+        + &function("always", "1:\nmov $3,%edi\ncall host\njmp 1b\nret")
+        + &loops();
+    let spec = DomainSpec::new("app").object("app.o", assemble(&text)).import("host", Import::host("host"));
+    let function = move |cx: &mut sfi_loader::HostCall<'_>| {
+        host();
+        Ok(cx.arg(0))
+    };
+    World::builder().domain(spec).host_fn("host", function).time_limit(limit).build().unwrap()
+}
+
+/// The domain itself runs for nanoseconds between calls of a quick or a slow host function.
+#[test]
+fn a_loop_of_host_calls_ends_between_them() {
+    for pause in [Duration::ZERO, Duration::from_millis(3)] {
+        let inside = Arc::new(AtomicU64::new(0));
+        let counter = inside.clone();
+        let mut world = with_host(LIMIT, move || {
+            counter.fetch_add(1, Ordering::Relaxed);
+            if !pause.is_zero() {
+                std::thread::sleep(pause);
+            }
+            counter.fetch_add(1, Ordering::Relaxed);
+        });
+        let (always, once) = (nullary(&world, "app", "always"), nullary(&world, "app", "once"));
+        for _ in 0..3 {
+            ended(always.call(&mut world, ()), "app", "always");
+            assert!(inside.load(Ordering::Relaxed).is_multiple_of(2), "a host function was aborted");
+            world.restart("app").unwrap();
+            assert_eq!(once.call(&mut world, ()), Ok(3));
+        }
+    }
+}
+
+#[test]
+fn a_long_host_function_is_not_aborted_but_its_caller_ends() {
+    let done = Arc::new(AtomicBool::new(false));
+    let end = done.clone();
+    let mut world = with_host(LIMIT, move || {
+        // Neither a sleep nor work on the processor.
+        let start = Instant::now();
+        std::thread::sleep(2 * LIMIT);
+        while start.elapsed() < 6 * LIMIT {
+            std::hint::spin_loop();
+        }
+        end.store(true, Ordering::Relaxed);
+    });
+    let once = nullary(&world, "app", "once");
+    let start = Instant::now();
+    ended(once.call(&mut world, ()), "app", "once");
+    assert!(done.load(Ordering::Relaxed) && start.elapsed() >= 6 * LIMIT);
+}
+
+/// A host function that calls back: the inner call is ended, the host function sees it and goes on, and so does its caller.
+#[test]
+fn a_call_back_ends_for_the_host_function() {
+    let app = function("run", "call work\nadd $1,%rax\nret");
+    let work = function("work", "lea spin(%rip),%rdi\ncall back\nret") + &loops();
+    let mut world = World::builder()
+        .domain(
+            DomainSpec::new("app")
+                .object("app.o", assemble(&app))
+                .import("work", Import::domain("codec", "work").on_fault(7)),
+        )
+        .domain(DomainSpec::new("codec").object("codec.o", assemble(&work)).import("back", Import::host("back")))
+        .host_fn("back", |cx| {
+            let spin = cx.function::<fn() -> u64>(cx.arg(0))?;
+            ended(spin.call(cx, ()), "codec", "spin");
+            Ok(1)
+        })
+        .time_limit(LIMIT)
+        .build()
+        .unwrap();
+    assert_eq!(nullary(&world, "app", "run").call(&mut world, ()), Ok(8));
+    assert!(world.domain("codec").unwrap().is_dead() && !world.domain("app").unwrap().is_dead());
+}
+
+/// Calls whose length hovers about the limit, so that many end while the order to end them is on its way. Every one gives its
+/// result or ends, never early, and the next one is not met by the order for the one before.
+#[test]
+fn calls_at_the_edge_of_the_limit() {
+    let limit = Duration::from_millis(3);
+    let mut world = looping(limit);
+    let count: TypedFn<fn(u64) -> u64> = world.domain("app").unwrap().export("count").unwrap();
+    let answer = nullary(&world, "app", "answer");
+    let (mut n, mut results, mut ends) = (2_000_000_u64, 0, 0);
+    for _ in 0..200 {
+        let start = Instant::now();
+        match count.call(&mut world, (n,)) {
+            Ok(value) => {
+                assert_eq!(value, n);
+                results += 1;
+                n += n / 32;
+            }
+            result => {
+                ended(result, "app", "count");
+                assert!(start.elapsed() >= limit, "{:?}", start.elapsed());
+                ends += 1;
+                world.restart("app").unwrap();
+                n -= n / 32;
+            }
+        }
+        assert_eq!(answer.call(&mut world, ()), Ok(42));
+    }
+    assert!(results > 0 && ends > 0, "{results} results, {ends} ends");
+}
+
+/// Worlds on other threads, with and without a limit, go on while one is ended again and again.
+#[test]
+fn other_threads_are_not_disturbed() {
+    let stop = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        for limit in [None, Some(PATIENCE)] {
+            let stop = &stop;
+            scope.spawn(move || {
+                let spec = DomainSpec::new("app").object("app.o", assemble(&loops()));
+                let mut world = World::builder().domain(spec).time_limit(limit).build().unwrap();
+                let count: TypedFn<fn(u64) -> u64> = world.domain("app").unwrap().export("count").unwrap();
+                while !stop.load(Ordering::Relaxed) {
+                    assert_eq!(count.call(&mut world, (100_000,)), Ok(100_000));
+                }
+            });
+        }
+        let mut world = looping(LIMIT);
+        for _ in 0..6 {
+            // A new thread each: the world moves, and threads that made calls end.
+            world = std::thread::scope(|inner| {
+                let body = move || {
+                    let spin = nullary(&world, "app", "spin");
+                    ended(spin.call(&mut world, ()), "app", "spin");
+                    world.restart("app").unwrap();
+                    world
+                };
+                inner.spawn(body).join().unwrap()
+            });
+        }
+        stop.store(true, Ordering::Relaxed);
+    });
+}
+
+#[test]
+fn many_worlds() {
+    let object = assemble(&loops());
+    let mut worlds: Vec<World> = (0..40)
+        .map(|i| {
+            let spec = DomainSpec::new("app").memory(1 << 16).stack(1 << 16).object("app.o", object.clone());
+            World::builder().domain(spec).time_limit(Duration::from_millis(10 + i % 7)).build().unwrap()
+        })
+        .collect();
+    for _ in 0..2 {
+        for (i, world) in worlds.iter_mut().enumerate() {
+            if i % 4 == 0 {
+                ended(nullary(world, "app", "spin").call(world, ()), "app", "spin");
+                world.restart("app").unwrap();
+            }
+            assert_eq!(nullary(world, "app", "answer").call(world, ()), Ok(42));
+        }
+        worlds.truncate(20);
+    }
+}
+
+/// A world entered by another one's host function: each has its own limit.
+#[test]
+fn worlds_within_worlds() {
+    let mut inner = looping(LIMIT);
+    let mut outer = with_host(Duration::from_secs(20), move || {
+        ended(nullary(&inner, "app", "spin").call(&mut inner, ()), "app", "spin");
+        inner.restart("app").unwrap();
+    });
+    assert_eq!(nullary(&outer, "app", "once").call(&mut outer, ()), Ok(3));
+    // The inner one has no limit and outstays the outer one's.
+    let spec = DomainSpec::new("app").object("app.o", assemble(&loops()));
+    let mut inner = World::builder().domain(spec).build().unwrap();
+    let mut outer = with_host(LIMIT, move || {
+        let start = Instant::now();
+        while start.elapsed() < 3 * LIMIT {
+            assert_eq!(nullary(&inner, "app", "answer").call(&mut inner, ()), Ok(42));
+        }
+    });
+    ended(nullary(&outer, "app", "once").call(&mut outer, ()), "app", "once");
+}
+
+/// After calls that end in time: longer idle times, sleeps and other signals' handlers are as without a limit.
+#[test]
+fn a_call_in_time_leaves_nothing_behind() {
+    let mut world = looping(LIMIT);
+    let answer = nullary(&world, "app", "answer");
+    for _ in 0..3 {
+        for _ in 0..1000 {
+            assert_eq!(answer.call(&mut world, ()), Ok(42));
+        }
+        // nanosleep is not restarted after a handler ran: a signal would show here.
+        let time = libc::timespec { tv_sec: 0, tv_nsec: 2 * LIMIT.as_nanos() as i64 };
+        // SAFETY: a valid time; the rest of an interrupted sleep is not asked for.
+        assert_eq!(unsafe { libc::nanosleep(&time, std::ptr::null_mut()) }, 0);
+    }
+}
+
+#[test]
+fn without_a_limit_calls_take_their_time() {
+    let spec = DomainSpec::new("app").object("app.o", assemble(&loops()));
+    let mut world = World::builder().domain(spec).build().unwrap();
+    let _other = looping(Duration::from_millis(5));
+    let count: TypedFn<fn(u64) -> u64> = world.domain("app").unwrap().export("count").unwrap();
+    let mut n = 1_000_000;
+    loop {
+        let start = Instant::now();
+        assert_eq!(count.call(&mut world, (n,)), Ok(n));
+        if start.elapsed() > Duration::from_millis(60) {
+            break;
+        }
+        n *= 2;
+    }
+}
+
+/// Initialisers are calls too.
+#[test]
+fn an_initialiser_ends() {
+    let text = format!("{}.section .init_array,\"aw\"\n.quad spin\n", loops());
+    let spec = DomainSpec::new("app").object("app.o", assemble(&text));
+    let error = World::builder().domain(spec).time_limit(LIMIT).build().unwrap_err().to_string();
+    assert!(error.contains("time limit"), "{error}");
+}

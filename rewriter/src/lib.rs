@@ -1,0 +1,169 @@
+//! The rewriter: turns a compiled object into one that obeys the sandbox contract.
+//!
+//! Untrusted: a mistake here can make a plugin crash, never let it escape; the verifier decides. Data flows one way, one module a phase:
+//! `read` → `decode` → `address` → `flow` → `regs`, `r15`, `switch` → `height` → `live` → `pads` → `transform` → `layout` → `assemble` → `write`.
+
+#![forbid(unsafe_code)]
+
+mod address;
+mod assemble;
+mod decode;
+mod emit;
+mod flow;
+mod height;
+mod layout;
+mod live;
+mod pads;
+mod r15;
+mod read;
+mod refusal;
+mod regs;
+mod switch;
+mod transform;
+mod write;
+
+pub use refusal::{Reason, Refusal};
+pub use sfi_contract::Mode;
+pub use transform::Stats;
+
+use crate::read::{Object, Place};
+use object::elf;
+
+/// What to produce.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Options {
+    /// The sandbox's mode.
+    pub mode: Mode,
+}
+
+/// A rewritten object.
+#[derive(Clone, Debug)]
+pub struct Output {
+    /// The ELF relocatable's bytes.
+    pub bytes: Vec<u8>,
+    /// What was done.
+    pub stats: Stats,
+}
+
+/// Rewrites one object. The same input and options give the same bytes.
+///
+/// # Errors
+/// Everything that is in the way, with place and reason. Nothing is guessed: what is not recognised is refused.
+pub fn rewrite(object: &[u8], options: &Options) -> Result<Output, Vec<Refusal>> {
+    let object = read::read(object).map_err(|refusal| vec![refusal])?;
+    check_object(&object)?;
+    let mut code = decode::decode(&object)?;
+    let addresses = address::find(&code)?;
+    check_symbols(&code)?;
+    let mut graph = flow::build(&code, &addresses);
+    let mut effects = regs::effects(&code.insns);
+    let r15 = r15::decide(&code, &graph, &effects);
+    r15::rename(&mut code, &graph, &r15);
+    if !r15.is_empty() {
+        effects = regs::effects(&code.insns);
+    }
+    graph.tables = switch::targets(&code, &graph, &effects, &addresses);
+    while graph.settle(&code, &height::heights(&code, &graph, &effects, false)) {}
+    let states = height::heights(&code, &graph, &effects, true);
+    graph.find_mixed(&states);
+    let mut refusals = height::check_return_addresses(&code, &states);
+    for at in switch::computed(&code, &graph, &effects, &addresses) {
+        refusals.push(code.refuse(at, Reason::CodeAddress, "the target is a sum, and no switch table is named"));
+    }
+    let live = live::liveness(&code, &graph, &effects);
+    let pads = pads::Pads::find(&code, &graph, &live);
+    let facts = transform::Facts {
+        code: &code,
+        addresses: &addresses,
+        graph: &graph,
+        effects: &effects,
+        states: &states,
+        live: &live,
+        pads: &pads,
+        r15: &r15,
+        mode: options.mode,
+    };
+    let mut stats = Stats {
+        renamed: r15.values().filter(|r| matches!(r, r15::R15::Renamed(_))).count() as u64,
+        homed: r15.values().filter(|r| matches!(r, r15::R15::Home | r15::R15::Exchanged(_))).count() as u64,
+        ..Stats::default()
+    };
+    let mut texts = Vec::with_capacity(code.sections.len());
+    let mut next_label = 0;
+    for (index, section) in code.sections.iter().enumerate() {
+        let mut emitter = emit::Emitter::new(next_label);
+        if let Err(more) = transform::Transform::section(&facts, index, &mut emitter, &mut stats) {
+            refusals.extend(more);
+        }
+        next_label = emitter.next_label();
+        let text = layout::lay_out(&emitter);
+        stats.text_in += object.sections[section.section].data.len() as u64;
+        stats.text_out += text.bytes.len() as u64;
+        texts.push(text);
+    }
+    if !refusals.is_empty() {
+        return Err(refusals);
+    }
+    let new = assemble::assemble(&code, &addresses, &pads, texts, options.mode)?;
+    let bytes = write::write(&new)
+        .map_err(|error| vec![Refusal { detail: error.to_string(), ..Refusal::of_object(Reason::NotRelocatable) }])?;
+    Ok(Output { bytes, stats })
+}
+
+/// Refuses what no later phase could express.
+fn check_object(object: &Object<'_>) -> Result<(), Vec<Refusal>> {
+    let mut refusals = Vec::new();
+    let mut refuse = |reason, section: &read::Section<'_>, detail: &str| {
+        refusals.push(Refusal {
+            section: section.display_name(),
+            detail: detail.to_owned(),
+            ..Refusal::of_object(reason)
+        });
+    };
+    for section in &object.sections {
+        let executable = section.flags & elf::SHF_EXECINSTR.0 != 0;
+        if section.name.starts_with(b".gcc_except_table") && section.size != 0 {
+            refuse(Reason::ExceptionTables, section, "the object handles exceptions");
+        }
+        if executable && !section.is_code() && section.size != 0 {
+            refuse(Reason::DataInText, section, "an executable section is not ordinary program text");
+        }
+        if executable && section.flags & elf::SHF_WRITE.0 != 0 {
+            refuse(Reason::DataInText, section, "an executable section is writable");
+        }
+        if section.name.starts_with(b".gnu.lto_") {
+            refuse(
+                Reason::NotRelocatable,
+                section,
+                "the object holds LTO bytecode; compile with -fno-lto or -ffat-lto-objects",
+            );
+        }
+    }
+    if refusals.is_empty() { Ok(()) } else { Err(refusals) }
+}
+
+/// Every symbol in text names an instruction or the section's end.
+fn check_symbols(code: &decode::Code<'_, '_>) -> Result<(), Vec<Refusal>> {
+    let mut refusals = Vec::new();
+    for symbol in &code.object.symbols {
+        if symbol.place == Place::Absolute && !symbol.is_local() {
+            refusals.push(Refusal { detail: name(symbol), ..Refusal::of_object(Reason::AbsoluteSymbol) });
+        }
+        let Place::Section(section) = symbol.place else { continue };
+        if code.section(section).is_none() {
+            continue;
+        }
+        let at_end = symbol.value == code.object.sections[section].data.len() as u64;
+        if symbol.kind == elf::STT_GNU_IFUNC.0 {
+            refusals.push(code.refuse_offset(section, symbol.value, Reason::IndirectFunction, name(symbol)));
+        } else if code.at(section, symbol.value).is_none() && !at_end {
+            let detail = format!("symbol `{}` is not at an instruction", name(symbol));
+            refusals.push(code.refuse_offset(section, symbol.value, Reason::BranchTarget, detail));
+        }
+    }
+    if refusals.is_empty() { Ok(()) } else { Err(refusals) }
+}
+
+fn name(symbol: &read::Symbol<'_>) -> String {
+    String::from_utf8_lossy(symbol.name).into_owned()
+}

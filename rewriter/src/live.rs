@@ -1,0 +1,93 @@
+//! Phase 7: which registers and flags are live before each instruction of the original code.
+//!
+//! gcc's IPA-RA lets a caller keep a value in a call-clobbered register across a call to a function of the same object that does not
+//! clobber it. So such calls kill nothing here, and at a function's end every register that its unit does not clobber itself is live.
+
+use crate::address::insn_of;
+use crate::decode::{Code, Dest, Flow};
+use crate::flow::{FlowGraph, JumpKind};
+use crate::regs::{Effects, FLAGS, GPRS, Set, arguments, bits, callee_saved, results};
+use iced_x86::{Mnemonic, Register};
+use std::collections::HashMap;
+
+/// Live sets around each instruction.
+pub struct Liveness {
+    /// Live before each instruction.
+    pub before: Vec<Set>,
+    /// Live behind each instruction.
+    pub after: Vec<Set>,
+}
+
+/// Whether a callee is known to the compiler that built this object.
+fn is_local_call(code: &Code<'_, '_>, dest: Dest) -> bool {
+    insn_of(code, dest).is_some()
+}
+
+/// Computes liveness.
+pub fn liveness(code: &Code<'_, '_>, graph: &FlowGraph, effects: &[Effects]) -> Liveness {
+    let call_clobbered = GPRS & !callee_saved();
+    // Registers that each unit of code writes itself or lets unknown callees write.
+    let mut clobbered = HashMap::<u32, Set>::new();
+    for (at, insn) in code.insns.iter().enumerate() {
+        let unknown = match insn.flow {
+            Flow::Call(dest) | Flow::Jump(dest) | Flow::Branch(dest) => !is_local_call(code, dest),
+            Flow::CallIndirect => true,
+            Flow::JumpIndirect => graph.jump_kind(at) != JumpKind::Inside,
+            _ => false,
+        };
+        let set = clobbered.entry(graph.unit[at]).or_default();
+        *set |= effects[at].writes & GPRS;
+        if unknown {
+            *set |= call_clobbered;
+        }
+    }
+    let count = code.insns.len();
+    let mut before = vec![0; count];
+    let mut after = vec![0; count];
+    let mut changed = true;
+    while changed {
+        changed = false;
+        for at in (0..count).rev() {
+            let insn = &code.insns[at];
+            // Live wherever the function ends: what the caller may rely on.
+            let passed = callee_saved() | (GPRS & !clobbered[&graph.unit[at]]);
+            let mut out = 0;
+            graph.successors(code, at, |next| out |= before[next]);
+            let (uses, kills) = match insn.flow {
+                Flow::Return => {
+                    out |= passed | results();
+                    (effects[at].uses, 0)
+                }
+                Flow::Call(dest) if is_local_call(code, dest) => (arguments() | callee_saved(), FLAGS),
+                Flow::Call(_) => (arguments() | callee_saved(), call_clobbered | FLAGS),
+                Flow::CallIndirect => (effects[at].uses | arguments() | callee_saved(), call_clobbered | FLAGS),
+                Flow::Jump(dest) | Flow::Branch(dest) => {
+                    if insn_of(code, dest).is_none_or(|target| graph.entry[target]) {
+                        out |= passed | arguments() | results();
+                    }
+                    (effects[at].uses, effects[at].kills)
+                }
+                Flow::JumpIndirect => {
+                    if graph.jump_kind(at) != JumpKind::Inside {
+                        out |= passed | (arguments() & !bits(&[Register::R10]));
+                    }
+                    (effects[at].uses, 0)
+                }
+                Flow::Stop => (0, 0),
+                Flow::Next if insn.ins.mnemonic() == Mnemonic::Syscall => {
+                    (arguments() | bits(&[Register::RAX]) | callee_saved(), 0)
+                }
+                // Falling off the section's end.
+                Flow::Next if graph.next(code, at).is_none() => (GPRS | FLAGS, 0),
+                Flow::Next => (effects[at].uses, effects[at].kills),
+            };
+            let live = (out & !kills) | uses;
+            after[at] = out;
+            if live != before[at] {
+                before[at] = live;
+                changed = true;
+            }
+        }
+    }
+    Liveness { before, after }
+}

@@ -1,0 +1,176 @@
+//! Phase 1: the object file as plain tables.
+//!
+//! Source: System V ABI chapter 4 (Object Files), x86-64 psABI section 4.
+
+use crate::refusal::{Reason, Refusal};
+use object::elf;
+use object::endian::LittleEndian as LE;
+use object::read::elf::{FileHeader, SectionHeader, Sym as _};
+
+/// Index into [`Object::sections`]; equal to the index in the file.
+pub type SectionIndex = usize;
+/// Index into [`Object::symbols`]; equal to the index in the file.
+pub type SymbolIndex = usize;
+
+/// A relocatable object.
+pub struct Object<'a> {
+    /// `e_flags`.
+    pub flags: u32,
+    /// Sections by index; 0 is the null section.
+    pub sections: Vec<Section<'a>>,
+    /// Symbols by index; 0 is the null symbol.
+    pub symbols: Vec<Symbol<'a>>,
+}
+
+/// A section and the relocations that apply to it.
+pub struct Section<'a> {
+    pub name: &'a [u8],
+    pub kind: u32,
+    pub flags: u64,
+    pub align: u64,
+    pub entsize: u64,
+    pub link: u32,
+    pub info: u32,
+    /// Size in memory; differs from `data.len()` for NOBITS.
+    pub size: u64,
+    pub data: &'a [u8],
+    /// Sorted by offset.
+    pub relocs: Vec<Reloc>,
+}
+
+impl Section<'_> {
+    /// Whether the section holds instructions that will run.
+    pub fn is_code(&self) -> bool {
+        self.kind == elf::SHT_PROGBITS.0 && self.flags & elf::SHF_EXECINSTR.0 != 0 && self.flags & elf::SHF_ALLOC.0 != 0
+    }
+
+    /// Whether the section is loaded.
+    pub fn is_alloc(&self) -> bool {
+        self.flags & elf::SHF_ALLOC.0 != 0
+    }
+
+    /// The name for people.
+    pub fn display_name(&self) -> String {
+        String::from_utf8_lossy(self.name).into_owned()
+    }
+}
+
+/// Where a symbol is defined.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Place {
+    Undefined,
+    Absolute,
+    Common,
+    Section(SectionIndex),
+}
+
+/// A symbol table entry.
+pub struct Symbol<'a> {
+    pub name: &'a [u8],
+    pub value: u64,
+    pub size: u64,
+    pub bind: u8,
+    pub kind: u8,
+    pub other: u8,
+    pub place: Place,
+}
+
+impl Symbol<'_> {
+    /// Whether other objects see the symbol (it may be preempted by name resolution).
+    pub fn is_local(&self) -> bool {
+        self.bind == elf::STB_LOCAL.0
+    }
+}
+
+/// A relocation with addend.
+#[derive(Clone, Copy, Debug)]
+pub struct Reloc {
+    pub offset: u64,
+    pub kind: u32,
+    pub symbol: SymbolIndex,
+    pub addend: i64,
+}
+
+fn broken(detail: impl std::fmt::Display) -> Refusal {
+    Refusal { detail: detail.to_string(), ..Refusal::of_object(Reason::NotRelocatable) }
+}
+
+/// Reads an object.
+///
+/// # Errors
+/// [`Reason::NotRelocatable`] if the file is anything but a well-formed ELF64 x86-64 relocatable.
+pub fn read(bytes: &[u8]) -> Result<Object<'_>, Refusal> {
+    let header = elf::FileHeader64::<LE>::parse(bytes).map_err(broken)?;
+    let endian = header.endian().map_err(broken)?;
+    if header.e_type(endian) != elf::ET_REL {
+        return Err(broken("the file is not ET_REL"));
+    }
+    if header.e_machine(endian) != elf::EM_X86_64 {
+        return Err(broken("the file is not for x86-64"));
+    }
+    let table = header.sections(endian, bytes).map_err(broken)?;
+    let mut sections = Vec::with_capacity(table.len());
+    for (index, section) in table.enumerate() {
+        let name = if index.0 == 0 { &[][..] } else { table.section_name(endian, section).map_err(broken)? };
+        sections.push(Section {
+            name,
+            kind: section.sh_type(endian).0,
+            flags: section.sh_flags(endian).0,
+            align: section.sh_addralign(endian),
+            entsize: section.sh_entsize(endian),
+            link: section.sh_link(endian),
+            info: section.sh_info(endian),
+            size: section.sh_size(endian),
+            data: section.data(endian, bytes).map_err(broken)?,
+            relocs: Vec::new(),
+        });
+    }
+
+    let symtab = table.symbols(endian, bytes, elf::SHT_SYMTAB).map_err(broken)?;
+    let mut symbols = Vec::with_capacity(symtab.len());
+    for (index, symbol) in symtab.enumerate() {
+        let place = match symbol.st_shndx(endian) {
+            elf::SHN_UNDEF => Place::Undefined,
+            elf::SHN_ABS => Place::Absolute,
+            elf::SHN_COMMON => Place::Common,
+            _ => match symtab.symbol_section(endian, symbol, index).map_err(broken)? {
+                Some(section) if section.0 < sections.len() => Place::Section(section.0),
+                _ => return Err(broken(format!("symbol {} has a bad section index", index.0))),
+            },
+        };
+        symbols.push(Symbol {
+            name: symtab.symbol_name(endian, symbol).map_err(broken)?,
+            value: symbol.st_value(endian),
+            size: symbol.st_size(endian),
+            bind: symbol.st_bind().0,
+            kind: symbol.st_type().0,
+            other: symbol.st_other().0,
+            place,
+        });
+    }
+
+    for section in table.iter() {
+        if section.sh_type(endian) == elf::SHT_REL {
+            return Err(broken("SHT_REL relocations do not occur on x86-64"));
+        }
+        let Some((relas, _)) = section.rela(endian, bytes).map_err(broken)? else { continue };
+        let target = section.sh_info(endian) as usize;
+        if target == 0 || target >= sections.len() {
+            return Err(broken("relocation section without a target"));
+        }
+        for rela in relas {
+            let reloc = Reloc {
+                offset: rela.r_offset.get(endian),
+                kind: rela.r_type(endian, false).0,
+                symbol: rela.r_sym(endian, false) as usize,
+                addend: rela.r_addend.get(endian),
+            };
+            if reloc.symbol >= symbols.len() {
+                return Err(broken("relocation with a bad symbol index"));
+            }
+            sections[target].relocs.push(reloc);
+        }
+        sections[target].relocs.sort_by_key(|r| r.offset);
+    }
+    Ok(Object { flags: header.e_flags(endian).0, sections, symbols })
+}

@@ -1,0 +1,166 @@
+//! Calls, jumps and returns. Indirect ones are an unsafe region: `and $0xffff8,%r32 ; call|jmp *%gs:0x100000(%r32)`.
+
+use super::{SP, Transform, canonical};
+use crate::decode::{Dest, InsnIndex};
+use crate::emit::{Branch, Label, ShortBranch, condition, old};
+use crate::flow::JumpKind;
+use crate::pads::{PAD_REGISTER, jump_register};
+use crate::r15::like;
+use crate::refusal::{Reason, Refusal};
+use crate::regs::{bit, bits};
+use iced_x86::{Code as Opcode, Instruction, MemoryOperand, Mnemonic, OpKind, Register};
+use sfi_contract::layout::{DISPATCH_MASK, DISPATCH_OFFSET, TCB_R15, TCB_SCRATCH};
+
+/// Spill places of a jump's register and flags, until its landing pad.
+const PAD_SLOT: u64 = 12;
+const PAD_FLAGS_SLOT: u64 = 13;
+
+impl Transform<'_, '_, '_> {
+    pub(super) fn call(&mut self, dest: Dest) -> Result<(), Refusal> {
+        self.adjust_to(0)?;
+        self.out.branch(Branch::Call, dest);
+        Ok(())
+    }
+
+    pub(super) fn jump(&mut self, dest: Dest) -> Result<(), Refusal> {
+        let wanted = self.delta_of(dest);
+        self.adjust_to(wanted)?;
+        self.out.branch(Branch::Jump, dest);
+        self.delta = None;
+        Ok(())
+    }
+
+    pub(super) fn branch(&mut self, ins: Instruction, dest: Dest) -> Result<(), Refusal> {
+        let wanted = self.delta_of(dest);
+        self.adjust_to(wanted)?;
+        let kind = match ins.mnemonic() {
+            Mnemonic::Jrcxz => Branch::Short(ShortBranch::Jrcxz),
+            Mnemonic::Loop if ins.code() == Opcode::Loop_rel8_64_RCX => Branch::Short(ShortBranch::Loop),
+            Mnemonic::Loope if ins.code() == Opcode::Loope_rel8_64_RCX => Branch::Short(ShortBranch::Loope),
+            Mnemonic::Loopne if ins.code() == Opcode::Loopne_rel8_64_RCX => Branch::Short(ShortBranch::Loopne),
+            _ => match condition(ins.condition_code()) {
+                Some(code) if ins.is_jcc_short_or_near() => Branch::Condition(code),
+                _ => return Err(self.refuse(Reason::NoSafeForm, "branch of this kind")),
+            },
+        };
+        self.out.branch(kind, dest);
+        Ok(())
+    }
+
+    pub(super) fn ret(&mut self, ins: Instruction) -> Result<(), Refusal> {
+        let popped = match ins.code() {
+            Opcode::Retnq => 0,
+            Opcode::Retnq_imm16 => i64::from(ins.immediate16()),
+            _ => return Err(self.refuse(Reason::NoSafeForm, "return of this kind")),
+        };
+        self.adjust_to(8 + popped)?;
+        self.delta = None;
+        self.put(&Instruction::with(Opcode::Retnq), &[])
+    }
+
+    pub(super) fn call_indirect(&mut self, ins: Instruction) -> Result<(), Refusal> {
+        if !ins.is_call_near_indirect() {
+            return Err(self.refuse(Reason::NoSafeForm, "far call"));
+        }
+        self.adjust_to(0)?;
+        // Call-clobbered registers that carry no argument die in the call.
+        let register = match self.operand_register(&ins) {
+            Some(register) if bit(register) & bits(&[Register::RAX, Register::R10, Register::R11]) != 0 => register,
+            _ => {
+                self.target_into(ins, Register::R11)?;
+                Register::R11
+            }
+        };
+        self.region(register, Opcode::Call_rm64)
+    }
+
+    pub(super) fn jump_indirect(&mut self, ins: Instruction) -> Result<(), Refusal> {
+        if !ins.is_jmp_near_indirect() {
+            return Err(self.refuse(Reason::NoSafeForm, "far jump"));
+        }
+        let graph = self.facts.graph;
+        let kind = graph.jump_kind(self.at);
+        let inside = graph.jump_targets(self.at).first().map_or(8, |label| canonical(self.facts, *label));
+        if !graph.jump_targets(self.at).iter().all(|label| canonical(self.facts, *label) == inside) {
+            return Err(self.refuse(Reason::IndirectJump, "the jump leads to functions and to labels inside one"));
+        }
+        let wanted = match kind {
+            JumpKind::Tail => 8,
+            JumpKind::Inside => inside,
+            JumpKind::Either if inside == 8 => 8,
+            JumpKind::Either => {
+                return Err(self.refuse(Reason::IndirectJump, "the jump may be a tail call or lead into the function"));
+            }
+        };
+        self.adjust_to(wanted)?;
+        let pads = self.facts.pads.unit(graph, self.at).filter(|_| kind != JumpKind::Tail);
+        let register = if let Some(flags) = pads {
+            self.store_fixed(TCB_SCRATCH + 8 * PAD_SLOT, PAD_REGISTER)?;
+            if flags {
+                self.save_flags(PAD_FLAGS_SLOT)?;
+            }
+            self.target_into(ins, PAD_REGISTER)?;
+            PAD_REGISTER
+        } else {
+            let Some(register) = jump_register(&ins, self.facts.live, self.at) else {
+                return Err(self.refuse(Reason::IndirectJump, "every register is live at the jump"));
+            };
+            if self.operand_register(&ins) != Some(register) {
+                self.target_into(ins, register)?;
+            }
+            register
+        };
+        self.delta = None;
+        self.region(register, Opcode::Jmp_rm64)
+    }
+
+    /// The landing pads of a section's labels (see `pads`).
+    pub(super) fn landing_pads(&mut self, first: InsnIndex, end: InsnIndex) -> Result<(), Refusal> {
+        for label in (first..end).filter(|&at| self.facts.pads.has(at)) {
+            self.at = label;
+            self.out.label(Label::Pad(label as u32));
+            if self.facts.pads.unit(self.facts.graph, label) == Some(true) {
+                self.restore_flags(PAD_FLAGS_SLOT)?;
+            }
+            self.load_fixed(PAD_REGISTER, TCB_SCRATCH + 8 * PAD_SLOT)?;
+            self.out.branch(Branch::Jump, old(label));
+        }
+        Ok(())
+    }
+
+    /// The register operand of an indirect branch; `None` for a memory operand and for a homed r15.
+    fn operand_register(&self, ins: &Instruction) -> Option<Register> {
+        (ins.op0_kind() == OpKind::Register && ins.op0_register() != SP && ins.op0_register() != Register::RSP)
+            .then(|| ins.op0_register())
+    }
+
+    /// Loads the low half of an indirect branch's target into a register.
+    fn target_into(&mut self, ins: Instruction, register: Register) -> Result<(), Refusal> {
+        let low = like(Register::EAX, register);
+        if ins.op0_kind() == OpKind::Register {
+            return match ins.op0_register() {
+                SP if self.is_homed() => self.load_fixed_low(register, TCB_R15),
+                SP | Register::RSP => Err(self.refuse(Reason::StackPointerUse, "branch to the stack pointer")),
+                // mov %target32,%register32
+                target => self.put_new(Instruction::with2(Opcode::Mov_r32_rm32, low, like(Register::EAX, target))),
+            };
+        }
+        let mut load = ins;
+        if self.is_homed() && self.names_r15(&ins) {
+            self.load_fixed(register, TCB_R15)?;
+            crate::r15::replace(&mut load, SP, register);
+        }
+        self.load_operand(load, register, 4)
+    }
+
+    /// The unsafe region of an indirect branch (rule SFI-I01).
+    fn region(&mut self, register: Register, code: Opcode) -> Result<(), Refusal> {
+        self.stats.indirect += 1;
+        let low = like(Register::EAX, register);
+        // and $0xffff8,%r32
+        self.put_new(Instruction::with2(Opcode::And_rm32_imm32, low, DISPATCH_MASK))?;
+        // call|jmp *%gs:0x100000(%r32)
+        let slot = MemoryOperand::new(low, Register::None, 1, DISPATCH_OFFSET as i64, 4, false, Register::GS);
+        self.put_new(Instruction::with1(code, slot))
+    }
+}

@@ -1,0 +1,294 @@
+//! Memory operands: the data stack instead of rsp, GS instead of FS, and the sandbox itself: `%gs:` with 32-bit registers.
+
+use super::scratch::fixed;
+use super::{SP, Transform, address_of};
+use crate::address::is_got;
+use crate::decode::Dest;
+use crate::emit::{Branch, Patch, Target};
+use crate::r15::like;
+use crate::refusal::{Reason, Refusal};
+use crate::regs::bit;
+use iced_x86::{Code as Opcode, Instruction, Mnemonic, OpKind, Register};
+use object::elf;
+use sfi_contract::Mode;
+use sfi_contract::layout::{HEADER_BASE, TP_OFFSET};
+
+/// Where the spill places of each purpose start (see [`Transform::scratch`]).
+const MATCH_SLOT: u64 = 4;
+const MATCH_FLAGS_SLOT: u64 = 5;
+const HIGH_BYTE_SLOT: u64 = 7;
+
+impl Transform<'_, '_, '_> {
+    /// Emits an instruction, its explicit memory operand (if any) translated; `load` and `store` say what it does there.
+    pub(super) fn put_operand(&mut self, ins: Instruction, load: bool, store: bool) -> Result<(), Refusal> {
+        let mut patches = self.immediate_patch(&ins)?;
+        let has_memory = (0..ins.op_count()).any(|op| ins.op_kind(op) == OpKind::Memory);
+        if !has_memory {
+            return self.put(&ins, &patches);
+        }
+        patches.extend(self.displacement_patch(&ins)?);
+        self.put_memory(ins, patches, load, store)
+    }
+
+    /// Emits an instruction with a memory operand that the original code did not have: no relocation applies.
+    pub(super) fn put_plain(&mut self, ins: Instruction, load: bool, store: bool) -> Result<(), Refusal> {
+        self.put_memory(ins, Vec::new(), load, store)
+    }
+
+    fn put_memory(
+        &mut self,
+        mut ins: Instruction,
+        patches: Vec<Patch>,
+        load: bool,
+        store: bool,
+    ) -> Result<(), Refusal> {
+        let accesses = !matches!(ins.mnemonic(), Mnemonic::Lea) && !is_hint(ins.mnemonic());
+        let (load, store) = (load && accesses, store && accesses);
+        if ins.segment_prefix() == Register::GS {
+            return Err(self.refuse(Reason::NoSafeForm, "the GS segment is the sandbox's own"));
+        }
+        let thread = ins.segment_prefix() == Register::FS;
+        if !accesses {
+            ins.set_segment_prefix(Register::None);
+        }
+        if ins.memory_base() == Register::ESP {
+            return Err(self.refuse(Reason::StackPointerUse, "32-bit address of the stack"));
+        }
+        if ins.memory_base() == Register::RSP {
+            ins.set_memory_base(SP);
+            let displ = (ins.memory_displacement64() as i64).wrapping_sub(self.delta());
+            ins.set_memory_displacement64(displ as u64);
+        }
+        if store {
+            self.stats.stores += 1;
+        }
+        if store && self.facts.mode == Mode::Match && !thread {
+            self.check_segment(&ins, &patches)?;
+        }
+        let confined_load = load && self.full() && ins.memory_base() != Register::RIP;
+        if accesses && (store || confined_load || thread) {
+            confine(&mut ins, thread);
+        }
+        size_displacement(&mut ins, patches.iter().any(|p| !p.immediate));
+        if is_high_byte(&ins) && needs_rex(&ins) {
+            return self.put_high_byte(ins, &patches);
+        }
+        self.put(&ins, &patches)
+    }
+
+    /// `%ah`-`%dh` cannot be combined with a base that needs REX: go through the address in a low register.
+    fn put_high_byte(&mut self, mut ins: Instruction, patches: &[Patch]) -> Result<(), Refusal> {
+        use Register::*;
+        let low = [RAX, RCX, RDX, RBX, RSI, RDI, RBP].into_iter().map(bit).fold(0, |a, b| a | b);
+        let scratch = self.scratch(!low, HIGH_BYTE_SLOT)?;
+        if bit(scratch.register) & low == 0 {
+            return Err(self.refuse(Reason::NoSafeForm, "no low register for a high byte's address"));
+        }
+        let mut lea = ins;
+        lea.set_code(Opcode::Lea_r32_m);
+        lea.set_segment_prefix(Register::None);
+        lea.set_op0_kind(OpKind::Register);
+        lea.set_op0_register(like(Register::EAX, scratch.register));
+        lea.set_op1_kind(OpKind::Memory);
+        let (displacement, immediate): (Vec<Patch>, Vec<Patch>) = patches.iter().partition(|p| !p.immediate);
+        self.put(&lea, &displacement)?;
+        ins.set_memory_base(like(Register::EAX, scratch.register));
+        ins.set_memory_index(Register::None);
+        ins.set_memory_displacement64(0);
+        ins.set_memory_displ_size(0);
+        ins.set_segment_prefix(Register::GS);
+        self.put(&ins, &immediate)?;
+        self.release(scratch)
+    }
+
+    /// Segment matching (Wahbe et al. section 3.1): a trap at the store whose address lies outside the segment.
+    ///
+    /// ```text
+    /// lea EA,%s ; shr $32,%s ; cmp %gs:HEADER_BASE+4,%s32 ; je 1f ; int3 ; 1:
+    /// ```
+    fn check_segment(&mut self, ins: &Instruction, patches: &[Patch]) -> Result<(), Refusal> {
+        if ins.memory_base() == Register::RIP {
+            return Ok(());
+        }
+        let scratch = self.scratch(bit(Register::RAX), MATCH_SLOT)?;
+        let mut lea = *ins;
+        lea.set_code(Opcode::Lea_r64_m);
+        lea.set_op0_kind(OpKind::Register);
+        lea.set_op0_register(scratch.register);
+        lea.set_op1_kind(OpKind::Memory);
+        lea.set_segment_prefix(Register::None);
+        lea.set_has_lock_prefix(false);
+        size_displacement(&mut lea, patches.iter().any(|p| !p.immediate));
+        let displacement: Vec<Patch> = patches.iter().filter(|p| !p.immediate).copied().collect();
+        self.put(&lea, &displacement)?;
+        let flags = self.flags_live();
+        if flags {
+            self.save_flags(MATCH_FLAGS_SLOT)?;
+        }
+        self.put_new(Instruction::with2(Opcode::Shr_rm64_imm8, scratch.register, 32))?;
+        let low = like(Register::EAX, scratch.register);
+        self.put_new(Instruction::with2(Opcode::Cmp_r32_rm32, low, fixed(HEADER_BASE + 4)))?;
+        let inside = self.out.new_label();
+        self.out.branch(Branch::Condition(4), inside);
+        self.put(&Instruction::with(Opcode::Int3), &[])?;
+        self.out.label(inside);
+        if flags {
+            self.restore_flags(MATCH_FLAGS_SLOT)?;
+        }
+        self.release(scratch)
+    }
+
+    /// What the relocation of the current instruction's immediate becomes.
+    fn immediate_patch(&self, ins: &Instruction) -> Result<Vec<Patch>, Refusal> {
+        let insn = &self.facts.code.insns[self.at];
+        let Some(reloc) = self.facts.code.imm_reloc(insn) else { return Ok(Vec::new()) };
+        // A transformed instruction (push turned mov) may have lost its immediate.
+        if !(0..ins.op_count()).any(|op| is_immediate(ins.op_kind(op))) {
+            return Ok(Vec::new());
+        }
+        let (kind, addend) = match reloc.kind {
+            k if k == elf::R_X86_64_64.0 => {
+                let addend = if self.facts.addresses.operands.contains_key(&self.at) { 0 } else { reloc.addend };
+                (k, addend)
+            }
+            k if [elf::R_X86_64_TPOFF32.0, elf::R_X86_64_SIZE32.0, elf::R_X86_64_SIZE64.0].contains(&k) => {
+                (k, reloc.addend)
+            }
+            k if k == elf::R_X86_64_DTPOFF32.0 => (elf::R_X86_64_TPOFF32.0, reloc.addend),
+            k if k == elf::R_X86_64_DTPOFF64.0 => (elf::R_X86_64_TPOFF64.0, reloc.addend),
+            k => return Err(self.refuse(Reason::Relocation, format!("relocation type {k} on an immediate"))),
+        };
+        let target = self.target(reloc.symbol);
+        Ok(vec![Patch { immediate: true, kind, target, addend }])
+    }
+
+    /// What the relocation of the current instruction's displacement becomes.
+    fn displacement_patch(&self, ins: &Instruction) -> Result<Option<Patch>, Refusal> {
+        let insn = &self.facts.code.insns[self.at];
+        let Some(reloc) = self.facts.code.disp_reloc(insn) else {
+            // `lea f(%rip)` that the assembler resolved.
+            return Ok(self.facts.addresses.operands.get(&self.at).filter(|_| ins.is_ip_rel_memory_operand()).map(
+                |dest| Patch {
+                    immediate: false,
+                    kind: elf::R_X86_64_PC32.0,
+                    target: address_of(self.facts.pads, *dest),
+                    addend: 0,
+                },
+            ));
+        };
+        let relative = ins.is_ip_rel_memory_operand();
+        let behind_field = insn.end() as i64 - (i64::from(insn.offset) + i64::from(insn.disp_at));
+        let target = self.target(reloc.symbol);
+        let thread = if ins.segment_prefix() == Register::FS { TP_OFFSET as i64 } else { 0 };
+        let (kind, addend) = match reloc.kind {
+            k if relative && [elf::R_X86_64_PC32.0, elf::R_X86_64_PLT32.0].contains(&k) => {
+                let code = self.facts.addresses.operands.contains_key(&self.at);
+                (elf::R_X86_64_PC32.0, if code { 0 } else { reloc.addend + behind_field })
+            }
+            k if relative && is_got(k) => {
+                let kind = if ins.mnemonic() == Mnemonic::Mov { k } else { elf::R_X86_64_GOTPCREL.0 };
+                (kind, reloc.addend + behind_field)
+            }
+            k if !relative && k == elf::R_X86_64_TPOFF32.0 => (k, reloc.addend + thread),
+            k if !relative && k == elf::R_X86_64_DTPOFF32.0 => (elf::R_X86_64_TPOFF32.0, reloc.addend + thread),
+            k => return Err(self.refuse(Reason::Relocation, format!("relocation type {k} on a displacement"))),
+        };
+        Ok(Some(Patch { immediate: false, kind, target, addend }))
+    }
+
+    /// What a relocation against a symbol refers to in the new object.
+    fn target(&self, symbol: crate::read::SymbolIndex) -> Target {
+        match self.facts.addresses.operands.get(&self.at) {
+            Some(dest @ Dest::Insn(_)) => address_of(self.facts.pads, *dest),
+            _ => Target::Symbol(symbol),
+        }
+    }
+}
+
+/// `d(base,index,s)` becomes `%gs:d(base32,index32,s)`: GS.base + zext32(..) (rules SFI-S01, SFI-S02).
+/// Thread locals (`%fs:d`) lie at a fixed place of the window.
+fn confine(ins: &mut Instruction, thread: bool) {
+    ins.set_segment_prefix(Register::GS);
+    if ins.memory_base() == Register::RIP {
+        ins.set_memory_base(Register::EIP);
+        ins.set_memory_displacement64(ins.memory_displacement64() & 0xffff_ffff);
+    } else if ins.memory_base() != Register::None {
+        ins.set_memory_base(like(Register::EAX, ins.memory_base()));
+    }
+    if ins.memory_index().is_gpr() {
+        ins.set_memory_index(like(Register::EAX, ins.memory_index()));
+    }
+    if thread {
+        ins.set_memory_displacement64(ins.memory_displacement64().wrapping_add(TP_OFFSET));
+    }
+    if ins.memory_base() != Register::EIP {
+        ins.set_memory_displacement64(i64::from(ins.memory_displacement64() as i32) as u64);
+    }
+    if ins.memory_base() == Register::None && !ins.memory_index().is_gpr() {
+        ins.set_memory_displ_size(4);
+    }
+}
+
+/// Lets the encoder choose the shortest displacement, or a 32-bit one where a relocation goes.
+fn size_displacement(ins: &mut Instruction, relocated: bool) {
+    if ins.is_ip_rel_memory_operand() {
+        // The encoder computes the field from a target; a relocation overwrites it.
+        ins.set_memory_displacement64(0);
+        return;
+    }
+    let narrow = |r: Register| r.is_gpr32();
+    let wide = if narrow(ins.memory_base()) || narrow(ins.memory_index()) { 4 } else { 8 };
+    if ins.memory_base() == Register::None && ins.memory_index() == Register::None {
+        // The size says which address size is meant.
+        return;
+    }
+    let vsib = ins.memory_index().is_xmm() || ins.memory_index().is_ymm() || ins.memory_index().is_zmm();
+    let size = if relocated || (vsib && ins.memory_base() == Register::None) {
+        wide
+    } else if ins.memory_displacement64() == 0 {
+        0
+    } else {
+        1
+    };
+    ins.set_memory_displ_size(size);
+}
+
+fn is_immediate(kind: OpKind) -> bool {
+    matches!(
+        kind,
+        OpKind::Immediate8
+            | OpKind::Immediate16
+            | OpKind::Immediate32
+            | OpKind::Immediate64
+            | OpKind::Immediate8to16
+            | OpKind::Immediate8to32
+            | OpKind::Immediate8to64
+            | OpKind::Immediate32to64
+    )
+}
+
+/// Instructions whose operand is an address that is not accessed.
+fn is_hint(mnemonic: Mnemonic) -> bool {
+    matches!(
+        mnemonic,
+        Mnemonic::Prefetcht0
+            | Mnemonic::Prefetcht1
+            | Mnemonic::Prefetcht2
+            | Mnemonic::Prefetchnta
+            | Mnemonic::Prefetchw
+            | Mnemonic::Prefetch
+    )
+}
+
+fn is_high_byte(ins: &Instruction) -> bool {
+    (0..ins.op_count()).any(|op| {
+        ins.op_kind(op) == OpKind::Register
+            && matches!(ins.op_register(op), Register::AH | Register::BH | Register::CH | Register::DH)
+    })
+}
+
+fn needs_rex(ins: &Instruction) -> bool {
+    [ins.memory_base(), ins.memory_index()]
+        .into_iter()
+        .any(|r| r.is_gpr() && r.full_register() as u32 >= Register::R8 as u32)
+}

@@ -1,0 +1,291 @@
+//! Phase 8: the new instructions.
+//!
+//! r15 holds the data stack. While a section is walked, `delta` is known at every point: `r15 = rsp' + delta`, where rsp' is what the
+//! stack pointer would be in the original program. Pushes, pops and adjustments only change `delta`; one `lea` makes it what the next
+//! call (0), return (8) or label (its canonical value) wants. The 8 bytes that `call` would have pushed need no instruction: at a
+//! function's entry and at its `ret`, delta is 8.
+
+mod bits;
+mod branch;
+mod home;
+mod memory;
+mod scratch;
+mod stack;
+mod string;
+mod tls;
+
+use crate::address::{Addresses, insn_of};
+use crate::decode::{Code, Dest, Flow, InsnIndex};
+use crate::emit::{Emitter, Label, NoEncoding, Patch, Target, old};
+use crate::flow::FlowGraph;
+use crate::height::{Height, State};
+use crate::live::Liveness;
+use crate::pads::Pads;
+use crate::r15::R15;
+use crate::refusal::{Reason, Refusal};
+use crate::regs::{Effects, Set, bit};
+use iced_x86::{Code as Opcode, Instruction, Mnemonic, OpKind, Register};
+use sfi_contract::Mode;
+use std::collections::{HashMap, HashSet};
+
+/// The data stack's register.
+const SP: Register = Register::R15;
+
+/// Everything the analyses found.
+pub struct Facts<'x, 'o, 'a> {
+    pub code: &'x Code<'o, 'a>,
+    pub addresses: &'x Addresses,
+    pub graph: &'x FlowGraph,
+    pub effects: &'x [Effects],
+    pub states: &'x [State],
+    pub live: &'x Liveness,
+    pub pads: &'x Pads,
+    pub r15: &'x HashMap<u32, R15>,
+    pub mode: Mode,
+}
+
+/// Counts for people.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Stats {
+    /// Instructions read.
+    pub instructions: u64,
+    /// Explicit and implicit stores made safe.
+    pub stores: u64,
+    /// Indirect branches made safe.
+    pub indirect: u64,
+    /// Units of code whose r15 was renamed.
+    pub renamed: u64,
+    /// Units of code whose r15 lives in memory.
+    pub homed: u64,
+    /// Registers spilled because none was free.
+    pub spills: u64,
+    /// Bytes of code read and written.
+    pub text_in: u64,
+    /// Bytes of code written.
+    pub text_out: u64,
+}
+
+impl std::ops::AddAssign for Stats {
+    fn add_assign(&mut self, more: Stats) {
+        self.instructions += more.instructions;
+        self.stores += more.stores;
+        self.indirect += more.indirect;
+        self.renamed += more.renamed;
+        self.homed += more.homed;
+        self.spills += more.spills;
+        self.text_in += more.text_in;
+        self.text_out += more.text_out;
+    }
+}
+
+/// Writes the new code of one section.
+pub struct Transform<'x, 'o, 'a> {
+    facts: &'x Facts<'x, 'o, 'a>,
+    out: &'x mut Emitter,
+    stats: &'x mut Stats,
+    /// `r15 - rsp'`; unknown behind an instruction that control does not pass.
+    delta: Option<i64>,
+    /// The instruction being rewritten.
+    at: InsnIndex,
+    /// Nops were dropped: the next label wants its old alignment.
+    realign: bool,
+    /// Scratch registers in use.
+    busy: Set,
+    /// Instructions that an earlier one absorbed.
+    absorbed: HashSet<InsnIndex>,
+}
+
+impl<'x, 'o, 'a> Transform<'x, 'o, 'a> {
+    /// Rewrites the code section with an index into [`Code::sections`].
+    pub fn section(
+        facts: &'x Facts<'x, 'o, 'a>,
+        index: usize,
+        out: &'x mut Emitter,
+        stats: &'x mut Stats,
+    ) -> Result<(), Vec<Refusal>> {
+        let section = &facts.code.sections[index];
+        let mut this =
+            Transform { facts, out, stats, delta: None, at: 0, realign: false, busy: 0, absorbed: HashSet::new() };
+        let mut refusals = Vec::new();
+        for at in section.first..section.end {
+            this.at = at;
+            this.busy = 0;
+            if let Err(refusal) = this.arrive().and_then(|()| this.instruction()) {
+                refusals.push(refusal);
+            }
+        }
+        if refusals.is_empty()
+            && let Err(refusal) = this.landing_pads(section.first, section.end)
+        {
+            refusals.push(refusal);
+        }
+        if refusals.is_empty() { Ok(()) } else { Err(refusals) }
+    }
+
+    /// Places the label of the current instruction and makes `delta` what it wants.
+    fn arrive(&mut self) -> Result<(), Refusal> {
+        let at = self.at;
+        let canonical = canonical(self.facts, at);
+        if self.facts.graph.end[at] {
+            self.out.label(Label::End(at as u32));
+        }
+        if self.facts.code.insns[at].is_nop() && !self.facts.graph.label[at] {
+            return Ok(());
+        }
+        if !self.facts.graph.label[at] {
+            self.realign = false;
+            self.delta.get_or_insert(canonical);
+            return Ok(());
+        }
+        if self.delta.is_some() {
+            self.adjust_to(canonical)?;
+        }
+        self.delta = Some(canonical);
+        let insn = &self.facts.code.insns[at];
+        let section = &self.facts.code.object.sections[insn.section as usize];
+        let limit = section.align.clamp(1, 64);
+        let aligned = 1u64.checked_shl(insn.offset.trailing_zeros()).unwrap_or(limit).min(limit).min(32);
+        if aligned >= 8 && (self.realign || self.facts.graph.entry[at]) {
+            self.out.align(aligned as u32, aligned as u32 - 1);
+        }
+        self.realign = false;
+        self.out.label(old(at));
+        Ok(())
+    }
+
+    fn instruction(&mut self) -> Result<(), Refusal> {
+        let at = self.at;
+        let insn = &self.facts.code.insns[at];
+        self.stats.instructions += 1;
+        if insn.is_nop() {
+            self.realign = true;
+            return Ok(());
+        }
+        if self.absorbed.contains(&at) {
+            return Ok(());
+        }
+        if self.is_homed() && self.names_r15(&insn.ins) {
+            return self.homed();
+        }
+        self.lower(insn.ins)
+    }
+
+    /// Rewrites an instruction that names no r15 of the original code.
+    fn lower(&mut self, mut ins: Instruction) -> Result<(), Refusal> {
+        let at = self.at;
+        if matches!(ins.segment_prefix(), Register::CS | Register::DS | Register::ES | Register::SS) {
+            ins.set_segment_prefix(Register::None);
+        }
+        match self.facts.code.insns[at].flow {
+            Flow::Call(dest) => return self.call(dest),
+            Flow::CallIndirect => return self.call_indirect(ins),
+            Flow::Jump(dest) => return self.jump(dest),
+            Flow::Branch(dest) => return self.branch(ins, dest),
+            Flow::JumpIndirect => return self.jump_indirect(ins),
+            Flow::Return => return self.ret(ins),
+            Flow::Stop => {
+                // hlt, which some libraries crash with, is privileged.
+                self.delta = None;
+                return self.put(&Instruction::with(Opcode::Ud2), &[]);
+            }
+            Flow::Next => {}
+        }
+        if ins.is_string_instruction() {
+            return self.string(ins);
+        }
+        // Prefixes without meaning (hints, elision).
+        ins.set_has_rep_prefix(false);
+        ins.set_has_repne_prefix(false);
+        match ins.mnemonic() {
+            Mnemonic::Push => self.push(ins),
+            Mnemonic::Pop => self.pop(ins),
+            Mnemonic::Leave => self.leave(),
+            Mnemonic::Syscall => {
+                // The gateway's support code saves registers below r15, behind the red zone.
+                self.adjust_to(0)?;
+                self.out.branch(crate::emit::Branch::Call, Target::Syscall);
+                Ok(())
+            }
+            _ if self.thread_local(ins)? => Ok(()),
+            _ if self.moving_operand(ins)? => Ok(()),
+            _ if self.stack_arithmetic(ins)? => Ok(()),
+            _ => self.ordinary(ins),
+        }
+    }
+
+    /// An instruction whose only concerns are its operands.
+    fn ordinary(&mut self, mut ins: Instruction) -> Result<(), Refusal> {
+        let effects = &self.facts.effects[self.at];
+        if sfi_contract::policy::lookup(ins.code()).is_none() {
+            return Err(self.refuse(Reason::NoSafeForm, "the instruction is not on the positive list"));
+        }
+        let names_sp = (0..ins.op_count())
+            .any(|op| ins.op_kind(op) == OpKind::Register && ins.op_register(op).full_register() == Register::RSP);
+        let base_sp = ins.memory_base().full_register() == Register::RSP;
+        if names_sp {
+            self.adjust_to(0)?;
+            crate::r15::replace(&mut ins, Register::RSP, SP);
+        } else if !base_sp && (effects.uses | effects.writes) & bit(Register::RSP) != 0 {
+            return Err(self.refuse(Reason::StackPointerUse, "implicit use of the stack pointer"));
+        }
+        let (load, store) = (effects.memory_read, effects.memory_write);
+        self.put_operand(ins, load, store)
+    }
+
+    /// Emits an instruction, turning an encoder's complaint into a refusal.
+    fn put(&mut self, ins: &Instruction, patches: &[Patch]) -> Result<(), Refusal> {
+        self.out.insn(ins, patches).map_err(|NoEncoding(why)| {
+            self.refuse(Reason::NoSafeForm, format!("no encoding for the new instruction: {why}"))
+        })
+    }
+
+    /// Emits an instruction that the encoder cannot refuse for its shape.
+    fn put_new(&mut self, ins: Result<Instruction, iced_x86::IcedError>) -> Result<(), Refusal> {
+        let ins = ins.map_err(|error| self.refuse(Reason::NoSafeForm, error.to_string()))?;
+        self.put(&ins, &[])
+    }
+
+    fn refuse(&self, reason: Reason, detail: impl Into<String>) -> Refusal {
+        self.facts.code.refuse(self.at, reason, detail)
+    }
+
+    /// The current `delta`.
+    fn delta(&self) -> i64 {
+        self.delta.unwrap_or(0)
+    }
+
+    fn full(&self) -> bool {
+        self.facts.mode == Mode::Full
+    }
+
+    fn is_homed(&self) -> bool {
+        matches!(self.facts.r15.get(&self.facts.graph.unit[self.at]), Some(R15::Home | R15::Exchanged(_)))
+    }
+
+    fn names_r15(&self, ins: &Instruction) -> bool {
+        let operand = (0..ins.op_count())
+            .any(|op| ins.op_kind(op) == OpKind::Register && ins.op_register(op).full_register() == SP);
+        operand || ins.memory_base().full_register() == SP || ins.memory_index().full_register() == SP
+    }
+
+    /// `delta` where a branch arrives.
+    fn delta_of(&self, dest: Dest) -> i64 {
+        insn_of(self.facts.code, dest).map_or(8, |target| canonical(self.facts, target))
+    }
+}
+
+/// `delta` at a label: 8 where nothing is on the stack, else 0.
+pub fn canonical(facts: &Facts<'_, '_, '_>, at: InsnIndex) -> i64 {
+    if facts.graph.is_mixed(at) {
+        return 0;
+    }
+    if facts.graph.entry[at] || facts.states[at].rsp == Height::Known(0) { 8 } else { 0 }
+}
+
+/// What a relocation refers to where a program takes the address of a place.
+pub fn address_of(pads: &Pads, dest: Dest) -> Target {
+    match dest {
+        Dest::Insn(insn) if pads.has(insn) => Target::Label(Label::Pad(insn as u32)),
+        _ => Target::from(dest),
+    }
+}

@@ -1,0 +1,104 @@
+//! Registers to work with: a dead one, or one spilled to the TCB page. Flags kept across inserted arithmetic.
+
+use super::Transform;
+use crate::refusal::Refusal;
+use crate::regs::{FLAGS, GPRS, Set, VECTOR_COUNT, bit};
+use iced_x86::{Code as Opcode, Instruction, MemoryOperand, Register};
+use sfi_contract::layout::{TCB_SCRATCH, TCB_SCRATCH_SLOTS};
+
+/// A register that may be overwritten until it is released.
+#[derive(Clone, Copy, Debug)]
+pub struct Scratch {
+    pub register: Register,
+    spilled: Option<u64>,
+}
+
+/// Order of preference: registers that need no REX prefix first, then call-clobbered ones.
+const ORDER: [Register; 14] = {
+    use Register::*;
+    [RAX, RCX, RDX, RSI, RDI, R11, R10, R9, R8, RBX, RBP, R12, R13, R14]
+};
+
+/// `%gs:offset`, with the 32-bit address size.
+pub fn fixed(offset: u64) -> MemoryOperand {
+    MemoryOperand::new(Register::None, Register::None, 1, offset as i64, 4, false, Register::GS)
+}
+
+impl Transform<'_, '_, '_> {
+    /// General registers that the current instruction neither needs nor leaves for later.
+    pub(super) fn dead(&self) -> Set {
+        let (live, effects) = (self.facts.live, &self.facts.effects[self.at]);
+        let mut busy = live.before[self.at] | live.after[self.at] | effects.uses | effects.writes;
+        if busy & VECTOR_COUNT != 0 {
+            busy |= bit(Register::RAX);
+        }
+        GPRS & !busy & !bit(Register::RSP) & !bit(Register::R15)
+    }
+
+    /// A register other than those of `avoid`; `slot` names the spill place to use if none is dead.
+    pub(super) fn scratch(&mut self, avoid: Set, slot: u64) -> Result<Scratch, Refusal> {
+        debug_assert!(slot < TCB_SCRATCH_SLOTS);
+        let avoid = avoid | self.busy;
+        let dead = self.dead() & !avoid;
+        if let Some(register) = ORDER.into_iter().find(|r| dead & bit(*r) != 0) {
+            self.busy |= bit(register);
+            return Ok(Scratch { register, spilled: None });
+        }
+        let effects = &self.facts.effects[self.at];
+        let busy = effects.uses | effects.writes | avoid;
+        let Some(register) = ORDER.into_iter().find(|r| busy & bit(*r) == 0) else {
+            return Err(self.refuse(crate::Reason::NoSafeForm, "the instruction names every register"));
+        };
+        self.busy |= bit(register);
+        self.stats.spills += 1;
+        let place = TCB_SCRATCH + 8 * slot;
+        self.store_fixed(place, register)?;
+        Ok(Scratch { register, spilled: Some(place) })
+    }
+
+    /// Gives a scratch register its old value back.
+    pub(super) fn release(&mut self, scratch: Scratch) -> Result<(), Refusal> {
+        self.busy &= !bit(scratch.register);
+        match scratch.spilled {
+            Some(place) => self.load_fixed(scratch.register, place),
+            None => Ok(()),
+        }
+    }
+
+    /// `mov %register, %gs:place`
+    pub(super) fn store_fixed(&mut self, place: u64, register: Register) -> Result<(), Refusal> {
+        self.put_new(Instruction::with2(Opcode::Mov_rm64_r64, fixed(place), register))
+    }
+
+    /// `mov %gs:place, %register`
+    pub(super) fn load_fixed(&mut self, register: Register, place: u64) -> Result<(), Refusal> {
+        self.put_new(Instruction::with2(Opcode::Mov_r64_rm64, register, fixed(place)))
+    }
+
+    /// Whether flags hold a value that is needed after the current instruction's expansion begins.
+    pub(super) fn flags_live(&self) -> bool {
+        self.facts.live.before[self.at] & FLAGS != 0
+    }
+
+    /// Saves the flags in two spill places from `slot` on; all registers keep their values.
+    pub(super) fn save_flags(&mut self, slot: u64) -> Result<(), Refusal> {
+        let place = TCB_SCRATCH + 8 * slot;
+        self.store_fixed(place, Register::RAX)?;
+        // lahf; seto %al
+        self.put(&Instruction::with(Opcode::Lahf), &[])?;
+        self.put_new(Instruction::with1(Opcode::Seto_rm8, Register::AL))?;
+        self.store_fixed(place + 8, Register::RAX)?;
+        self.load_fixed(Register::RAX, place)
+    }
+
+    /// Restores what [`Transform::save_flags`] saved; all registers keep their values.
+    pub(super) fn restore_flags(&mut self, slot: u64) -> Result<(), Refusal> {
+        let place = TCB_SCRATCH + 8 * slot;
+        self.store_fixed(place, Register::RAX)?;
+        self.load_fixed(Register::RAX, place + 8)?;
+        // add $0x7f,%al sets OF if al was 1; sahf leaves OF alone.
+        self.put_new(Instruction::with2(Opcode::Add_AL_imm8, Register::AL, 0x7f))?;
+        self.put(&Instruction::with(Opcode::Sahf), &[])?;
+        self.load_fixed(Register::RAX, place)
+    }
+}

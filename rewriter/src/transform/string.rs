@@ -1,0 +1,61 @@
+//! String instructions: `mov %edi,%edi ; add %gs:HEADER_BASE,%rdi ; rep stos` (rule SFI-S04).
+
+use super::Transform;
+use super::scratch::fixed;
+use crate::emit::{Branch, ShortBranch};
+use crate::refusal::{Reason, Refusal};
+use iced_x86::{Code as Opcode, Instruction, OpKind, Register};
+use sfi_contract::layout::HEADER_BASE;
+
+const FLAGS_SLOT: u64 = 9;
+
+impl Transform<'_, '_, '_> {
+    pub(super) fn string(&mut self, ins: Instruction) -> Result<(), Refusal> {
+        if sfi_contract::policy::lookup(ins.code()).is_none() {
+            return Err(self.refuse(Reason::NoSafeForm, "the instruction is not on the positive list"));
+        }
+        let kinds: Vec<OpKind> = (0..ins.op_count()).map(|op| ins.op_kind(op)).collect();
+        let known = |k: &OpKind| matches!(k, OpKind::MemoryESRDI | OpKind::MemorySegRSI | OpKind::Register);
+        if !kinds.iter().all(known) || ins.segment_prefix() != Register::None {
+            return Err(self.refuse(Reason::NoSafeForm, "string instruction with a segment or 32-bit addresses"));
+        }
+        let effects = &self.facts.effects[self.at];
+        let store = effects.memory_write;
+        let mask_rdi = kinds.contains(&OpKind::MemoryESRDI) && (store || self.full());
+        let mask_rsi = kinds.contains(&OpKind::MemorySegRSI) && self.full();
+        if store {
+            self.stats.stores += 1;
+        }
+        if !mask_rdi && !mask_rsi {
+            return self.put(&ins, &[]);
+        }
+        let flags = self.flags_live();
+        let writes_flags = effects.writes & crate::regs::FLAGS != 0;
+        // Compares and scans keep the flags when they run zero times: skip them then, else they overwrite the flags.
+        let skip = (flags && writes_flags).then(|| self.out.new_label());
+        if let Some(skip) = skip {
+            self.out.branch(Branch::Short(ShortBranch::Jrcxz), skip);
+        } else if flags {
+            self.save_flags(FLAGS_SLOT)?;
+        }
+        if mask_rsi {
+            self.mask(Register::ESI, Register::RSI)?;
+        }
+        if mask_rdi {
+            self.mask(Register::EDI, Register::RDI)?;
+        }
+        self.put(&ins, &[])?;
+        match skip {
+            Some(skip) => self.out.label(skip),
+            None if flags => self.restore_flags(FLAGS_SLOT)?,
+            None => {}
+        }
+        Ok(())
+    }
+
+    /// `mov %e,%e ; add %gs:HEADER_BASE,%r`
+    fn mask(&mut self, low: Register, whole: Register) -> Result<(), Refusal> {
+        self.put_new(Instruction::with2(Opcode::Mov_r32_rm32, low, low))?;
+        self.put_new(Instruction::with2(Opcode::Add_r64_rm64, whole, fixed(HEADER_BASE)))
+    }
+}

@@ -1,0 +1,15 @@
+# Prologue pushes and the adjustment merge into one lea; the hole of the return address is absorbed.
+.globl f
+.type f,@function
+f:
+    push %rbp
+    push %rbx
+    sub $24,%rsp
+    mov %rdi,8(%rsp)
+    call g
+    mov 8(%rsp),%rax
+    add $24,%rsp
+    pop %rbx
+    pop %rbp
+    ret
+.size f,.-f

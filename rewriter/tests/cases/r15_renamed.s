@@ -1,0 +1,12 @@
+# Stock code that uses r15 and leaves rbx alone.
+.globl f
+.type f,@function
+f:
+    push %r15
+    mov %rdi,%r15
+    call g
+    mov %r15b,(%rax)
+    lea (%rax,%r15,4),%eax
+    pop %r15
+    ret
+.size f,.-f

@@ -1,0 +1,7 @@
+# mode: full
+.globl f
+.type f,@function
+f:
+    xlat
+    ret
+.size f,.-f

@@ -1,0 +1,8 @@
+        .globl  f
+        .type   f, @function
+f:      mov     $name, %edi
+        jmp     g
+        .size   f, . - f
+        .section .rodata
+name:   .string "name"
+        .section .note.GNU-stack,"",@progbits

@@ -1,0 +1,5 @@
+        .globl  f
+        .type   f, @function
+f:      lretq
+        .size   f, . - f
+        .section .note.GNU-stack,"",@progbits

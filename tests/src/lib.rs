@@ -1,0 +1,11 @@
+//! The harness of the end-to-end tests: compiles the corpus, runs it natively and in domains, and compares.
+//!
+//! Data flows one way: [`program`] finds the sources and reads their headers, [`build`] compiles them for a configuration,
+//! [`native`] runs the result without a sandbox, [`sandbox`] rewrites, verifies and runs it in a domain.
+
+pub mod build;
+pub mod native;
+pub mod paths;
+pub mod program;
+pub mod run;
+pub mod sandbox;

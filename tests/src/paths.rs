@@ -1,0 +1,43 @@
+//! Where things are: the repository and the `sfi` binary.
+
+use anyhow::{Context, ensure};
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::sync::OnceLock;
+
+/// The repository's root directory.
+pub fn root() -> &'static Path {
+    Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap_or(Path::new("."))
+}
+
+/// A path below `fixtures/`.
+pub fn fixture(name: &str) -> PathBuf {
+    root().join("fixtures").join(name)
+}
+
+/// The `sfi` command line tool, built in the profile of the running test.
+///
+/// # Errors
+/// Cargo cannot be run or the build fails; its messages went to standard error.
+pub fn sfi() -> anyhow::Result<&'static Path> {
+    static PATH: OnceLock<PathBuf> = OnceLock::new();
+    if let Some(path) = PATH.get() {
+        return Ok(path);
+    }
+    // target/<profile>/deps/<test>
+    let exe = std::env::current_exe().context("cannot find the running test")?;
+    let directory = exe.parent().and_then(Path::parent).context("the test does not run from a target directory")?;
+    let profile = match directory.file_name().and_then(|n| n.to_str()) {
+        Some("release") => "release",
+        _ => "dev",
+    };
+    let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
+    let status = Command::new(cargo)
+        .args(["build", "--quiet", "-p", "sfi-cli", "--bin", "sfi", "--profile", profile, "--target-dir"])
+        .arg(directory.parent().context("no target directory")?)
+        .current_dir(root())
+        .status()
+        .context("cannot run cargo")?;
+    ensure!(status.success(), "cargo could not build sfi-cli");
+    Ok(PATH.get_or_init(|| directory.join("sfi")))
+}

@@ -1,0 +1,413 @@
+//! What the contract assumes of the processor, executed on this one: the 32-bit truncation of GS addressing, the bytes behind
+//! a window's end, the unsafe regions, and every instruction form that the verifier accepts.
+//!
+//! The tests run one after another: they share the process's signal handlers.
+
+mod machine;
+mod sifter;
+
+use iced_x86::code_asm::{
+    CodeAssembler, ax, dword_ptr, eax, ecx, edi, esi, k1, ptr, qword_ptr, r8d, rax, tword_ptr, xmm0, xmmword_ptr, ymm0,
+    ymm1, ymmword_ptr, zmm0, zmmword_ptr,
+};
+use libtest_mimic::{Arguments, Failed, Trial};
+use machine::{Exit, Machine, PAGE, RAX, RCX, RDI, RSI, RSP, Registers, WINDOW, Window};
+use std::process::ExitCode;
+
+/// Where the code under test lies in its window.
+const TEXT: u64 = 0x40_0000;
+
+fn main() -> ExitCode {
+    // SAFETY: a timer that ends the process; nothing here takes that long.
+    unsafe { libc::alarm(300) };
+    let mut arguments = Arguments::from_args();
+    arguments.test_threads = Some(1);
+    let tests: &[(&str, fn())] = &[
+        ("register_is_truncated", register_is_truncated),
+        ("sum_is_truncated", sum_is_truncated),
+        ("scaled_index_is_truncated", scaled_index_is_truncated),
+        ("eip_relative_store", eip_relative_store),
+        ("absolute_store", absolute_store),
+        ("compressed_displacement", compressed_displacement),
+        ("stores_run_past_the_end_into_the_guard", stores_run_past_the_end_into_the_guard),
+        ("masked_stores_at_the_end", masked_stores_at_the_end),
+        ("string_store_hits_the_guard", string_store_hits_the_guard),
+        ("string_copy_hits_the_guard", string_copy_hits_the_guard),
+        ("rebased_pointer_is_in_the_window", rebased_pointer_is_in_the_window),
+        ("dispatch_ignores_the_upper_half", dispatch_ignores_the_upper_half),
+        ("dispatch_stays_in_its_table", dispatch_stays_in_its_table),
+        ("x87_environment_names_the_last_instruction", x87_environment_names_the_last_instruction),
+        ("every_accepted_store_is_confined", sifter::stores),
+        ("every_accepted_form_does_what_the_list_says", sifter::effects),
+        ("every_accepted_load_of_mode_full_is_confined", sifter::loads),
+    ];
+    let trials = tests.iter().map(|(name, test)| {
+        let test = *test;
+        Trial::test(*name, move || {
+            test();
+            Ok::<(), Failed>(())
+        })
+    });
+    libtest_mimic::run(&arguments, trials.collect()).exit_code()
+}
+
+fn assemble(build: impl FnOnce(&mut CodeAssembler) -> Result<(), iced_x86::IcedError>) -> Vec<u8> {
+    let mut a = CodeAssembler::new(64).expect("64-bit code");
+    build(&mut a).expect("operands that exist");
+    let code = a.assemble(0).expect("code that encodes");
+    assert!(!code.is_empty());
+    code
+}
+
+/// Registers with a control stack outside of the window.
+fn registers() -> Registers {
+    static STACK: std::sync::LazyLock<Window> = std::sync::LazyLock::new(|| {
+        let stack = Window::new();
+        stack.open(0, 16 * PAGE);
+        stack
+    });
+    let mut registers = Registers::default();
+    registers.gpr[RSP] = STACK.base + 8 * PAGE;
+    registers
+}
+
+/// Runs code that is to fault by a write at a window offset, and changes nothing.
+fn assert_store_at(window: &Window, exit: &Exit, offset: u64, what: &str) {
+    let expected = window.base + offset;
+    assert!(exit.is_write(), "{what}: no write fault but {exit:x?}");
+    assert_eq!(exit.address, expected, "{what}: window {:#x}", window.base);
+}
+
+/// `mov %rax,%gs:disp32(%edi)` for registers and displacements that a 64-bit address would carry far away.
+fn register_is_truncated() {
+    let (mut machine, window) = (Machine::new(), Window::new());
+    let mut code = vec![0x65, 0x67, 0x48, 0x89, 0x87, 0, 0, 0, 0];
+    for base in
+        [0u64, u64::MAX, 1 << 31, 1 << 32, 0x8000_0000_0000_0000, 0x7fff_ffff_f000, 0xffff_8000_0000_0000, 0xffff_fff8]
+    {
+        for displacement in [0i32, 1, -1, 8, -8, 0x7fff_ffff, i32::MIN] {
+            code[5..9].copy_from_slice(&displacement.to_le_bytes());
+            let mut start = registers();
+            start.gpr[RDI] = base;
+            let exit = machine.run_code(&window, TEXT, &code, start);
+            let offset = base.wrapping_add(displacement as i64 as u64) & 0xffff_ffff;
+            assert_store_at(&window, &exit, offset, &format!("base {base:#x} + {displacement:#x}"));
+        }
+    }
+}
+
+/// Base, index and displacement together.
+fn sum_is_truncated() {
+    let (mut machine, window) = (Machine::new(), Window::new());
+    let code = assemble(|a| a.mov(qword_ptr(edi + ecx + 0x7fff_fff0).gs(), rax));
+    for base in [0u64, u64::MAX, 0xffff_ffff, 0x1_0000_0000, 0xdead_beef_8000_0000] {
+        for index in [0u64, u64::MAX, 0xffff_fff0, 0x8000_0000, 0x1234_5678_9abc_def0] {
+            let mut start = registers();
+            (start.gpr[RDI], start.gpr[RCX]) = (base, index);
+            let exit = machine.run_code(&window, TEXT, &code, start);
+            let offset = base.wrapping_add(index).wrapping_add(0x7fff_fff0) & 0xffff_ffff;
+            assert_store_at(&window, &exit, offset, &format!("{base:#x} + {index:#x}"));
+        }
+    }
+}
+
+/// A negative index, scaled.
+fn scaled_index_is_truncated() {
+    let (mut machine, window) = (Machine::new(), Window::new());
+    for (scale, code) in [
+        (2, assemble(|a| a.mov(dword_ptr(edi + ecx * 2).gs(), eax))),
+        (4, assemble(|a| a.mov(dword_ptr(edi + ecx * 4).gs(), eax))),
+        (8, assemble(|a| a.mov(dword_ptr(edi + ecx * 8).gs(), eax))),
+    ] {
+        for (base, index) in [(64u64, -1i64), (0x10_0000, -3), (0, -1), (0, 0x4000_0001), (0, i64::MIN), (5, i64::MAX)]
+        {
+            let mut start = registers();
+            (start.gpr[RDI], start.gpr[RCX]) = (base, index as u64);
+            let exit = machine.run_code(&window, TEXT, &code, start);
+            let offset = base.wrapping_add((index as u64).wrapping_mul(scale)) & 0xffff_ffff;
+            assert_store_at(&window, &exit, offset, &format!("{base:#x} + {index:#x} * {scale}"));
+        }
+    }
+}
+
+/// `mov %eax,%gs:disp32(%eip)`: the sum of the truncated rip and the displacement, truncated.
+fn eip_relative_store() {
+    let (mut machine, window) = (Machine::new(), Window::new());
+    for displacement in [0x1000i32, -0x1000, 0x7fff_ffff, i32::MIN, -0x40_0008, -0x40_0009, -1] {
+        let mut code = vec![0x65, 0x67, 0x89, 0x05];
+        code.extend_from_slice(&displacement.to_le_bytes());
+        let exit = machine.run_code(&window, TEXT, &code, registers());
+        let offset = (TEXT + 8).wrapping_add(displacement as i64 as u64) & 0xffff_ffff;
+        assert_store_at(&window, &exit, offset, &format!("eip {displacement:+#x}"));
+    }
+}
+
+/// `mov %rax,%gs:disp32` with 32-bit address size: the displacement is not sign-extended beyond 32 bits.
+fn absolute_store() {
+    let (mut machine, window) = (Machine::new(), Window::new());
+    for displacement in [0x40u32, 0x8000_0000, 0xffff_fff0] {
+        let mut code = vec![0x65, 0x67, 0x48, 0x89, 0x04, 0x25];
+        code.extend_from_slice(&displacement.to_le_bytes());
+        let exit = machine.run_code(&window, TEXT, &code, registers());
+        assert_store_at(&window, &exit, u64::from(displacement), &format!("{displacement:#x}"));
+    }
+}
+
+/// EVEX multiplies a one-byte displacement by the operand's size, before the truncation.
+fn compressed_displacement() {
+    let (mut machine, window) = (Machine::new(), Window::new());
+    // vmovups %zmm0, %gs:disp8*64(%edi)
+    for displacement in [1i8, -1, 127, -128] {
+        let code = [0x65, 0x67, 0x62, 0xf1, 0x7c, 0x48, 0x11, 0x47, displacement as u8];
+        for base in [0u64, 64, 0x1_0000_0040, u64::MAX - 63] {
+            let mut start = registers();
+            start.gpr[RDI] = base;
+            let exit = machine.run_code(&window, TEXT, &code, start);
+            let offset = base.wrapping_add((i64::from(displacement) * 64) as u64) & 0xffff_ffff;
+            assert_store_at(&window, &exit, offset, &format!("{base:#x} + {displacement} * 64"));
+        }
+    }
+}
+
+/// A store that begins in the window's last bytes does not wrap: it runs on and hits the guard, and no byte is written.
+fn stores_run_past_the_end_into_the_guard() {
+    let (mut machine, window) = (Machine::new(), Window::new());
+    window.open(0, PAGE);
+    window.open(WINDOW - PAGE, PAGE);
+    let cases: [(&str, u64, Vec<u8>); 10] = [
+        ("8 bytes", 8, assemble(|a| a.mov(qword_ptr(edi).gs(), rax))),
+        ("2 bytes", 2, assemble(|a| a.mov(ptr(edi).gs(), ax))),
+        ("add", 8, assemble(|a| a.add(qword_ptr(edi).gs(), rax))),
+        ("lock xadd", 8, assemble(|a| a.lock().xadd(qword_ptr(edi).gs(), rax))),
+        (
+            "fstp",
+            10,
+            assemble(|a| {
+                a.fldz()?;
+                a.fstp(tword_ptr(edi).gs())
+            }),
+        ),
+        ("fnsave", 108, vec![0x65, 0x67, 0xdd, 0x37]),
+        ("movups", 16, assemble(|a| a.movups(xmmword_ptr(edi).gs(), xmm0))),
+        ("vmovups ymm", 32, assemble(|a| a.vmovups(ymmword_ptr(edi).gs(), ymm0))),
+        ("vmovups zmm", 64, assemble(|a| a.vmovups(zmmword_ptr(edi).gs(), zmm0))),
+        (
+            "vpcompressd",
+            64,
+            assemble(|a| {
+                a.kxnorw(k1, k1, k1)?;
+                a.vpcompressd(zmmword_ptr(edi).gs().k1(), zmm0)
+            }),
+        ),
+    ];
+    for (what, width, code) in cases {
+        for inside in [1, width / 2, width - 1] {
+            window.write(WINDOW - 128, &[0xaa; 128]);
+            window.write(0, &[0xbb; 128]);
+            let mut start = registers();
+            (start.gpr[RDI], start.gpr[RAX]) = (WINDOW - inside, 0x1111_1111_1111_1111);
+            let exit = machine.run_code(&window, TEXT, &code, start);
+            if what == "vpcompressd" {
+                // It stores element by element and names the first one that is not inside.
+                let behind = exit.address.wrapping_sub(window.base + WINDOW);
+                assert!(exit.is_write() && behind < 64, "{what}, {inside} bytes inside: {exit:x?}");
+            } else {
+                assert_store_at(&window, &exit, WINDOW, &format!("{what}, {inside} bytes inside"));
+            }
+            assert_eq!(window.read(0, 128), [0xbb; 128], "{what}: the window's start is untouched");
+        }
+        // One byte further down it fits.
+        let mut start = registers();
+        start.gpr[RDI] = WINDOW - width.next_multiple_of(16);
+        let exit = machine.run_code(&window, TEXT, &code, start);
+        assert_eq!(exit.vector, 3, "{what}: it ends at int3, {exit:x?}");
+    }
+}
+
+/// Masked stores touch their selected elements only: those inside the window are written, any outside faults.
+fn masked_stores_at_the_end() {
+    let (mut machine, window) = (Machine::new(), Window::new());
+    window.open(WINDOW - PAGE, PAGE);
+    // vmovdqu8 %zmm0, %gs:(%edi){%k1}; k1 = rax
+    let evex = assemble(|a| {
+        a.kmovq(k1, rax)?;
+        a.vmovdqu8(zmmword_ptr(edi).gs().k1(), zmm0)
+    });
+    for (mask, faults) in [(0xffffu64, false), (0x1_0000, true), (1 << 63, true), (0, false), (u64::MAX, true)] {
+        window.write(WINDOW - 64, &[0xaa; 64]);
+        let mut start = registers();
+        (start.gpr[RDI], start.gpr[RAX]) = (WINDOW - 16, mask);
+        let exit = machine.run_code(&window, TEXT, &evex, start);
+        if faults {
+            assert!(exit.is_write(), "mask {mask:#x}: {exit:x?}");
+            assert!((WINDOW..WINDOW + 64).contains(&(exit.address - window.base)), "mask {mask:#x}: {exit:x?}");
+        } else {
+            assert_eq!(exit.vector, 3, "mask {mask:#x}: {exit:x?}");
+        }
+        assert_eq!(window.read(WINDOW - 64, 48), [0xaa; 48]);
+    }
+    // vmaskmovps %ymm0, %ymm1, %gs:(%edi), every element selected
+    let vex = assemble(|a| {
+        a.vpcmpeqd(ymm1, ymm1, ymm1)?;
+        a.vmaskmovps(ymmword_ptr(edi).gs(), ymm1, ymm0)
+    });
+    let mut start = registers();
+    start.gpr[RDI] = WINDOW - 16;
+    let exit = machine.run_code(&window, TEXT, &vex, start);
+    assert!(exit.is_write() && (WINDOW..WINDOW + 32).contains(&(exit.address - window.base)), "{exit:x?}");
+}
+
+/// The string region: `mov %edi,%edi; add %gs:0xff000,%rdi`, then the instruction.
+fn string_region(both: bool, instruction: &[u8]) -> Vec<u8> {
+    let mut code = Vec::new();
+    if both {
+        code.extend([0x89, 0xf6, 0x65, 0x48, 0x03, 0x34, 0x25, 0x00, 0xf0, 0x0f, 0x00]);
+    }
+    code.extend([0x89, 0xff, 0x65, 0x48, 0x03, 0x3c, 0x25, 0x00, 0xf0, 0x0f, 0x00]);
+    code.extend(instruction);
+    code
+}
+
+fn header(window: &Window) {
+    window.open(0xf_f000, PAGE);
+    window.write(0xf_f000, &window.base.to_le_bytes());
+    window.protect(0xf_f000, PAGE, libc::PROT_READ);
+}
+
+/// `rep stosq` with a count of 2^61 - 1 fills up to the window's last byte and stops at the guard.
+fn string_store_hits_the_guard() {
+    let (mut machine, window) = (Machine::new(), Window::new());
+    header(&window);
+    window.open(WINDOW - 4 * PAGE, 4 * PAGE);
+    for (what, instruction) in [
+        ("stosb", &[0xf3, 0xaa][..]),
+        ("stosw", &[0x66, 0xf3, 0xab]),
+        ("stosd", &[0xf3, 0xab]),
+        ("stosq", &[0xf3, 0x48, 0xab]),
+    ] {
+        for start_at in [WINDOW - 4 * PAGE, WINDOW - 3, 0xdead_beef_ffff_ff00] {
+            window.write(WINDOW - 4 * PAGE, &[0xaa; 4 * PAGE as usize]);
+            let mut start = registers();
+            (start.gpr[RDI], start.gpr[RCX], start.gpr[RAX]) = (start_at, u64::MAX >> 3, 0x5555_5555_5555_5555);
+            let exit = machine.run_code(&window, TEXT, &string_region(false, instruction), start);
+            assert_store_at(&window, &exit, WINDOW, &format!("{what} from {start_at:#x}"));
+            assert!(exit.registers.gpr[RDI] - window.base <= WINDOW, "{what}: rdi {:#x}", exit.registers.gpr[RDI]);
+            let written = window.read(WINDOW - 4 * PAGE, 4 * PAGE as usize);
+            let untouched = (start_at & 0xffff_ffff) - (WINDOW - 4 * PAGE);
+            assert!(written[..untouched as usize].iter().all(|b| *b == 0xaa), "{what}: bytes below are untouched");
+        }
+    }
+}
+
+/// `rep movs` whose destination, then whose source, runs off the window.
+fn string_copy_hits_the_guard() {
+    let (mut machine, window) = (Machine::new(), Window::new());
+    header(&window);
+    window.open(WINDOW - 4 * PAGE, 4 * PAGE);
+    window.open(0x100_0000, 16 * PAGE);
+    for instruction in [&[0xf3, 0xa4][..], &[0xf3, 0x48, 0xa5]] {
+        let mut start = registers();
+        (start.gpr[RSI], start.gpr[RDI], start.gpr[RCX]) = (0x100_0000, 0xffff_ffff_ffff_f000, u64::MAX >> 3);
+        let exit = machine.run_code(&window, TEXT, &string_region(true, instruction), start);
+        assert_store_at(&window, &exit, WINDOW, "destination");
+        let mut start = registers();
+        (start.gpr[RSI], start.gpr[RDI], start.gpr[RCX]) = (0xffff_ffff_ffff_f000, 0x100_0000, u64::MAX >> 3);
+        let exit = machine.run_code(&window, TEXT, &string_region(true, instruction), start);
+        assert!(exit.is_page_fault() && !exit.is_write(), "source: {exit:x?}");
+        assert_eq!(exit.address, window.base + WINDOW, "source");
+    }
+}
+
+/// The two instructions of the region alone.
+fn rebased_pointer_is_in_the_window() {
+    let (mut machine, window) = (Machine::new(), Window::new());
+    header(&window);
+    for value in [0u64, u64::MAX, 1 << 31, 1 << 63, 0x1234_5678_9abc_def0] {
+        let mut start = registers();
+        (start.gpr[RDI], start.gpr[RSI]) = (value, !value);
+        let exit = machine.run_code(&window, TEXT, &string_region(true, &[]), start);
+        assert_eq!(exit.vector, 3, "{exit:x?}");
+        assert_eq!(exit.registers.gpr[RDI], window.base + (value & 0xffff_ffff));
+        assert_eq!(exit.registers.gpr[RSI], window.base + (!value & 0xffff_ffff));
+    }
+}
+
+/// `and $0xffff8,%R; call|jmp *%gs:0x100000(%R)` with garbage in the upper half and the low bits.
+fn dispatch_ignores_the_upper_half() {
+    let (mut machine, window) = (Machine::new(), Window::new());
+    window.open(0x10_0000, 256 * PAGE);
+    let landing = window.base + TEXT + 0x800;
+    for (call, code) in [
+        (
+            true,
+            assemble(|a| {
+                a.and(ecx, 0xf_fff8)?;
+                a.call(qword_ptr(ecx + 0x10_0000).gs())
+            }),
+        ),
+        (
+            false,
+            assemble(|a| {
+                a.and(ecx, 0xf_fff8)?;
+                a.jmp(qword_ptr(ecx + 0x10_0000).gs())
+            }),
+        ),
+    ] {
+        for slot in [0u64, 8, 0x7_fff8, 0xf_fff8] {
+            for garbage in [0u64, 7, 0xffff_ffff_fff0_0000, 0x8000_0000_0000_0005, 0x1_0000_0000] {
+                window.discard(0x10_0000, 256 * PAGE);
+                window.write(0x10_0000 + slot, &landing.to_le_bytes());
+                let mut start = registers();
+                start.gpr[RCX] = slot | garbage;
+                // The landing place is `int3`: the code's page is filled by the kernel with zeros, so write it first.
+                window.protect(TEXT, 2 * PAGE, libc::PROT_READ | libc::PROT_WRITE);
+                window.write(TEXT + 0x800, &[0xcc]);
+                let exit = machine.run_code(&window, TEXT, &code, start);
+                assert_eq!(
+                    (exit.vector, exit.registers.rip),
+                    (3, landing + 1),
+                    "slot {slot:#x}, {garbage:#x}: {exit:x?}"
+                );
+                assert_eq!(exit.registers.gpr[RSP], start.gpr[RSP] - if call { 8 } else { 0 });
+            }
+        }
+    }
+}
+
+/// Whatever the register holds, the load lies in the 1 MiB of the table: an unmapped table faults there and nowhere else.
+fn dispatch_stays_in_its_table() {
+    let (mut machine, window) = (Machine::new(), Window::new());
+    let code = assemble(|a| {
+        a.and(r8d, 0xf_fff8)?;
+        a.jmp(qword_ptr(r8d + 0x10_0000).gs())
+    });
+    let mut value = 0x9e37_79b9_7f4a_7c15u64;
+    for _ in 0..1000 {
+        value = value.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
+        let mut start = registers();
+        start.gpr[8] = value;
+        let exit = machine.run_code(&window, TEXT, &code, start);
+        let offset = exit.address.wrapping_sub(window.base);
+        assert!(exit.is_page_fault() && !exit.is_write(), "{value:#x}: {exit:x?}");
+        assert_eq!(offset, 0x10_0000 + (value & 0xf_fff8), "{value:#x}");
+    }
+}
+
+/// Why the loader resets the x87 state at crossings: `fnstenv` stores the address of the last x87 instruction, whoever ran it.
+fn x87_environment_names_the_last_instruction() {
+    let (mut machine, window) = (Machine::new(), Window::new());
+    window.open(0x100_0000, PAGE);
+    let code = assemble(|a| {
+        a.fldz()?;
+        a.fnstenv(ptr(edi).gs())?;
+        a.fninit()?;
+        a.fnstenv(ptr(esi).gs())
+    });
+    let mut start = registers();
+    (start.gpr[RDI], start.gpr[RSI]) = (0x100_0000, 0x100_0100);
+    let exit = machine.run_code(&window, TEXT, &code, start);
+    assert_eq!(exit.vector, 3, "{exit:x?}");
+    let pointer = |offset: u64| u32::from_le_bytes(window.read(offset + 12, 4).try_into().expect("four bytes"));
+    assert_eq!(pointer(0x100_0000), (window.base + TEXT) as u32, "the address of fldz");
+    assert_eq!(pointer(0x100_0100), 0, "fninit forgets it");
+}

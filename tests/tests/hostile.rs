@@ -1,0 +1,107 @@
+//! Every object in `fixtures/hostile` tries one way out and is refused for exactly the rules that its header names; every
+//! object in `fixtures/accepted` is accepted. One test for each file:
+//! `cargo test -p sfi-tests --test hostile -- store-mov64`.
+
+mod forge;
+
+use anyhow::{Context, Result, bail, ensure};
+use forge::{Elf, Fixture};
+use libtest_mimic::{Arguments, Failed, Trial};
+use sfi_contract::Rule;
+use sfi_verifier::{FinalText, Options, Violation, verify, verify_text};
+use std::collections::BTreeSet;
+use std::process::ExitCode;
+
+/// Hostile objects that must exist.
+const HOSTILE: usize = 80;
+/// Accepted objects that must exist.
+const ACCEPTED: usize = 30;
+
+fn main() -> ExitCode {
+    let arguments = Arguments::from_args();
+    let trials = trials().expect("the fixtures can be read");
+    libtest_mimic::run(&arguments, trials).exit_code()
+}
+
+fn trials() -> Result<Vec<Trial>> {
+    let hostile = forge::fixtures("hostile")?;
+    let accepted = forge::fixtures("accepted")?;
+    let named: BTreeSet<String> = hostile.iter().flat_map(|f| f.expect.iter().cloned()).collect();
+    let counts = (hostile.len(), accepted.len());
+    let mut trials = vec![Trial::test("coverage", move || Ok(coverage(counts, &named)?))];
+    for fixture in hostile {
+        trials.push(Trial::test(format!("hostile::{}", fixture.name), move || refused(&fixture).map_err(failed)));
+    }
+    for fixture in accepted {
+        trials.push(Trial::test(format!("accepted::{}", fixture.name), move || fine(&fixture).map_err(failed)));
+    }
+    Ok(trials)
+}
+
+fn failed(error: anyhow::Error) -> Failed {
+    format!("{error:#}").into()
+}
+
+/// Enough fixtures, and every rule has a hostile one.
+fn coverage((hostile, accepted): (usize, usize), named: &BTreeSet<String>) -> Result<(), String> {
+    if hostile < HOSTILE || accepted < ACCEPTED {
+        return Err(format!("{hostile} hostile objects of {HOSTILE}, {accepted} accepted ones of {ACCEPTED}"));
+    }
+    let missing: Vec<_> = Rule::ALL.iter().filter(|rule| !named.contains(rule.id())).map(|r| r.id()).collect();
+    let unknown: Vec<_> = named.iter().filter(|n| *n != "unreadable" && n.parse::<Rule>().is_err()).collect();
+    if !missing.is_empty() || !unknown.is_empty() {
+        return Err(format!("rules without a hostile object: {missing:?}; unknown rules: {unknown:?}"));
+    }
+    Ok(())
+}
+
+/// What the verifier says about a fixture; `None` if it is unreadable.
+fn violations(fixture: &Fixture, object: &[u8]) -> Result<Option<Vec<Violation>>> {
+    let options = Options { mode: fixture.mode, ..Options::default() };
+    let Some(place) = &fixture.text else {
+        return Ok(verify(object, &options).ok().map(|report| {
+            assert_eq!(report.is_safe(), report.violations.is_empty(), "is_safe() says what the list says");
+            report.violations
+        }));
+    };
+    let elf = Elf(object);
+    let text = FinalText {
+        bytes: &object[elf.bytes(elf.section(".text")?)],
+        offset: place.offset,
+        gateways: &place.gateways,
+        slots: &place.slots,
+        mode: fixture.mode,
+    };
+    Ok(Some(verify_text(&text, &options).err().unwrap_or_default()))
+}
+
+fn refused(fixture: &Fixture) -> Result<()> {
+    ensure!(!fixture.expect.is_empty(), "the header does not say which rule is broken");
+    let object = fixture.build("hostile")?;
+    let Some(violations) = violations(fixture, &object)? else {
+        ensure!(fixture.expect.contains("unreadable"), "unreadable, expected {:?}", fixture.expect);
+        return Ok(());
+    };
+    ensure!(!violations.is_empty(), "ACCEPTED: expected {:?}", fixture.expect);
+    let found: BTreeSet<String> = violations.iter().map(|v| v.rule.id().to_owned()).collect();
+    if found != fixture.expect {
+        bail!("expected {:?}, found {}", fixture.expect, list(&violations));
+    }
+    Ok(())
+}
+
+fn fine(fixture: &Fixture) -> Result<()> {
+    ensure!(fixture.expect.is_empty(), "an accepted object breaks no rule");
+    let object = fixture.build("accepted")?;
+    let violations = violations(fixture, &object)?.context("unreadable")?;
+    ensure!(violations.is_empty(), "refused: {}", list(&violations));
+    Ok(())
+}
+
+fn list(violations: &[Violation]) -> String {
+    let lines = violations.iter().map(|v| {
+        let instruction = v.instruction.as_deref().unwrap_or("");
+        format!("\n  {} at {:#x} `{instruction}`: {}", v.rule, v.offset, v.detail)
+    });
+    lines.collect()
+}

@@ -1,0 +1,37 @@
+//! One bit for each byte of a text.
+
+/// A set of offsets below a fixed length.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Bitmap {
+    words: Vec<u64>,
+}
+
+impl Bitmap {
+    /// Empty, for the offsets below `length`.
+    pub fn new(length: usize) -> Bitmap {
+        Bitmap { words: vec![0; length.div_ceil(64)] }
+    }
+
+    #[inline]
+    pub fn insert(&mut self, offset: usize) {
+        if let Some(word) = self.words.get_mut(offset / 64) {
+            *word |= 1 << (offset % 64);
+        }
+    }
+
+    /// Takes all offsets from `first` to `last` out, both included.
+    pub fn remove(&mut self, first: usize, last: usize) {
+        for offset in first..=last {
+            if let Some(word) = self.words.get_mut(offset / 64) {
+                *word &= !(1 << (offset % 64));
+            }
+        }
+    }
+
+    /// False for all offsets from the length on.
+    #[inline]
+    pub fn contains(&self, offset: u64) -> bool {
+        let word = usize::try_from(offset / 64).ok().and_then(|i| self.words.get(i));
+        word.is_some_and(|word| word & (1 << (offset % 64)) != 0)
+    }
+}

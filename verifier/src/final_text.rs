@@ -1,0 +1,68 @@
+//! The second check: over the relocated bytes that will really run.
+
+use crate::Options;
+use crate::place;
+use crate::report::{Findings, Usage, Violation};
+use crate::sweep::{Map, Text, sweep};
+use sfi_contract::{Mode, Rule};
+
+/// A domain's text as it will be mapped.
+#[derive(Clone, Copy, Debug)]
+pub struct FinalText<'a> {
+    /// The relocated bytes, in one piece: sections, and `int3` between and behind them.
+    pub bytes: &'a [u8],
+    /// Window offset of the first byte.
+    pub offset: u64,
+    /// Window offsets of the gateway stubs' entries.
+    pub gateways: &'a [u64],
+    /// Window offsets that the dispatch table's slots hold.
+    pub slots: &'a [u64],
+    /// The mode to check for; overrides [`Options::mode`].
+    pub mode: Mode,
+}
+
+/// Checks the final text: all rules about instructions again, and `SFI-T01` to `SFI-T03`. Here a branch that had a relocation
+/// is a branch like any other.
+///
+/// # Errors
+/// All violations, in the order of their offsets in the window; at most [`crate::MAX_VIOLATIONS`].
+pub fn verify_text(text: &FinalText<'_>, options: &Options) -> Result<Usage, Vec<Violation>> {
+    let options = Options { mode: text.mode, ..*options };
+    let mut findings = Findings::default();
+    let swept = Text { bytes: text.bytes, base: text.offset, relocations: None, landmarks: &[] };
+    let map = sweep(&swept, &options, &mut findings);
+    let mut gateways = text.gateways.to_vec();
+    gateways.sort_unstable();
+    check_branches(text, &map, &gateways, &mut findings);
+    check_slots(text, &map, &gateways, &mut findings);
+    if findings.list.is_empty() {
+        return Ok(map.usage());
+    }
+    findings.list.sort_by_key(|violation| (violation.offset, violation.rule));
+    Err(findings.list)
+}
+
+/// A place that control may reach: a legal target in the text, or exactly a gateway's entry.
+fn is_target(text: &FinalText<'_>, map: &Map, gateways: &[u64], offset: u64) -> bool {
+    let inside = offset.checked_sub(text.offset).is_some_and(|offset| map.targets.contains(offset));
+    inside || gateways.binary_search(&offset).is_ok()
+}
+
+/// Rule `SFI-T01`.
+fn check_branches(text: &FinalText<'_>, map: &Map, gateways: &[u64], findings: &mut Findings) {
+    for branch in &map.branches {
+        if !is_target(text, map, gateways, branch.target) {
+            let detail = format!("the target is window offset {:#x}", branch.target as i64);
+            place::report(Rule::FinalTarget, text.bytes, text.offset, branch, findings, &detail);
+        }
+    }
+}
+
+/// Rule `SFI-T02`.
+fn check_slots(text: &FinalText<'_>, map: &Map, gateways: &[u64], findings: &mut Findings) {
+    for (index, slot) in text.slots.iter().enumerate() {
+        if !is_target(text, map, gateways, *slot) {
+            findings.add(Rule::FinalSlot, *slot, format!("slot {index} holds window offset {slot:#x}"));
+        }
+    }
+}

@@ -1,0 +1,144 @@
+//! The verifier: the root of trust.
+//!
+//! It accepts an object, or the final text of a domain, only if every rule of the contract (`docs/CONTRACT.md`) holds.
+//! It trusts nobody's word, least of all the rewriter's: every fact is taken from the bytes, and the rewriter's note
+//! is not read at all.
+//!
+//! How it goes, for one object: [`elf::parse`] gives a model (the loader loads that same model); `structure` checks the
+//! container; `sweep` decodes every executable section linearly, checks each instruction, its prefixes on the raw bytes
+//! and its relocations, and leaves a bitmap of legal targets; `place` checks branches and symbols against it.
+//!
+//! The rules are the decode-and-check half of Wahbe et al., *Efficient Software-Based Fault Isolation* (1993), section 3
+//! (fault domains, unsafe regions), with the addresses confined by the hardware's 32-bit address size instead of by dedicated registers.
+//!
+//! ```
+//! let error = sfi_verifier::verify(b"not an object", &sfi_verifier::Options::default()).unwrap_err();
+//! assert_eq!(error.to_string(), "not an ELF file");
+//! ```
+
+#![forbid(unsafe_code)]
+
+mod bitmap;
+pub mod elf;
+mod final_text;
+mod place;
+mod prefix;
+mod refuse;
+mod region;
+mod relocation;
+mod report;
+mod structure;
+mod sweep;
+
+pub use elf::Unreadable;
+pub use final_text::{FinalText, verify_text};
+pub use report::{MAX_VIOLATIONS, Report, Usage, Vectors, Violation};
+
+use elf::{Object, Place};
+use report::Findings;
+use sfi_contract::Mode;
+use sweep::{Map, Relocations, Text, sweep};
+
+/// What to check for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Options {
+    /// Which loads are confined. [`Mode::Match`] is checked as [`Mode::Write`].
+    pub mode: Mode,
+    /// `rdtsc` is allowed.
+    pub clock: bool,
+    /// `cpuid` and `xgetbv` are allowed.
+    pub identity: bool,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Options { mode: Mode::Write, clock: true, identity: true }
+    }
+}
+
+/// Checks one object. Every violation is listed, not only the first.
+///
+/// # Errors
+/// [`Unreadable`] if the bytes are not an ELF64 x86-64 relocatable object. An object that can be read and breaks rules is a
+/// [`Report`] with violations.
+pub fn verify<'a>(bytes: &'a [u8], options: &Options) -> Result<Report<'a>, Unreadable> {
+    let object = elf::parse(bytes)?;
+    let mut findings = Findings::default();
+    structure::check(&object, bytes.len() as u64, &mut findings);
+    let landmarks = landmarks(&object);
+    let mut maps: Vec<Option<Map>> = Vec::with_capacity(object.sections.len());
+    let (mut usage, mut text_bytes, mut instructions) = (Usage::default(), 0u64, 0);
+    for (index, section) in object.sections.iter().enumerate() {
+        // Sections that overlap are refused already; they must not cost more than one pass over the file either.
+        let within = text_bytes + section.data.len() as u64 <= bytes.len() as u64;
+        if !section.is_executable() || !within {
+            maps.push(None);
+            continue;
+        }
+        findings.section = Some(index);
+        let mut sorted: Vec<_> = section.relocations.iter().collect();
+        if !sorted.is_sorted_by_key(|r| r.offset) {
+            sorted.sort_by_key(|r| r.offset);
+        }
+        let text = Text {
+            bytes: section.data,
+            base: 0,
+            relocations: Some(Relocations { object: &object, sorted }),
+            landmarks: &landmarks[index],
+        };
+        let map = sweep(&text, options, &mut findings);
+        place::check_branches(section.data, &map, &mut findings);
+        usage = usage.union(map.usage());
+        text_bytes += section.data.len() as u64;
+        instructions += map.instructions;
+        maps.push(Some(map));
+    }
+    place::check_symbols(&object, &maps, &mut findings);
+    let Findings { list: mut violations, omitted, .. } = findings;
+    name_places(&object, &landmarks, &mut violations);
+    Ok(Report { object, violations, omitted, usage, text_bytes, instructions })
+}
+
+/// The sorted values of the symbols in each executable section.
+fn landmarks(object: &Object<'_>) -> Vec<Vec<u64>> {
+    let mut landmarks = vec![Vec::new(); object.sections.len()];
+    for symbol in &object.symbols {
+        if let Place::Section(index) = symbol.place
+            && object.sections[index].is_executable()
+        {
+            landmarks[index].push(symbol.value);
+        }
+    }
+    landmarks.iter_mut().for_each(|values| values.sort_unstable());
+    landmarks
+}
+
+/// Fills in section and function names and puts the violations into the order of their places.
+fn name_places(object: &Object<'_>, landmarks: &[Vec<u64>], violations: &mut [Violation]) {
+    if violations.is_empty() {
+        return;
+    }
+    let mut names: std::collections::HashMap<(usize, u64), &str> = std::collections::HashMap::new();
+    for symbol in &object.symbols {
+        if let Place::Section(index) = symbol.place
+            && !symbol.name.is_empty()
+        {
+            names.entry((index, symbol.value)).or_insert(symbol.name);
+        }
+    }
+    for violation in violations.iter_mut() {
+        let Some(index) = violation.section else { continue };
+        violation.section_name = object.sections.get(index).map(|s| s.name.to_owned());
+        if violation.instruction.is_none() && !object.sections.get(index).is_some_and(|s| s.is_executable()) {
+            continue;
+        }
+        let Some(marks) = landmarks.get(index) else { continue };
+        let before = &marks[..marks.partition_point(|mark| *mark <= violation.offset)];
+        let nearest = before.iter().rev().take(16).find_map(|mark| Some((names.get(&(index, *mark))?, mark)));
+        violation.function = nearest.map(|(name, mark)| match violation.offset - mark {
+            0 => (*name).to_owned(),
+            distance => format!("{name}+{distance:#x}"),
+        });
+    }
+    violations.sort_by_key(|v| (v.section, v.offset, v.rule));
+}

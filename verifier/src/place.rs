@@ -1,0 +1,49 @@
+//! The rules about places: where branches and symbols may point. They need the whole map of a text.
+
+use crate::elf::{Object, Place};
+use crate::report::Findings;
+use crate::sweep::{Branch, Map};
+use iced_x86::{Decoder, DecoderOptions};
+use sfi_contract::Rule;
+
+/// Rules `SFI-B01` and `SFI-B02`: a direct branch without a relocation reaches a legal target of its own section.
+pub(crate) fn check_branches(bytes: &[u8], map: &Map, findings: &mut Findings) {
+    for branch in &map.branches {
+        if !map.targets.contains(branch.target) {
+            let (rule, why) = if map.inside_region(branch.target) {
+                (Rule::BranchIntoRegion, "behind the first instruction of an unsafe region")
+            } else if branch.target >= bytes.len() as u64 {
+                (Rule::BranchTarget, "outside the section")
+            } else {
+                (Rule::BranchTarget, "not at an instruction boundary")
+            };
+            report(rule, bytes, 0, branch, findings, &format!("the target {:#x} is {why}", branch.target));
+        }
+    }
+}
+
+/// Rule `SFI-E03`: every symbol that is defined in text is at a legal target, or at the section's end.
+pub(crate) fn check_symbols(object: &Object<'_>, maps: &[Option<Map>], findings: &mut Findings) {
+    for (index, symbol) in object.symbols.iter().enumerate() {
+        let Place::Section(section) = symbol.place else { continue };
+        if !object.sections[section].is_executable() {
+            continue;
+        }
+        let map = maps.get(section).and_then(Option::as_ref);
+        let legal =
+            map.is_some_and(|map| map.targets.contains(symbol.value)) || symbol.value == object.sections[section].size;
+        if !legal {
+            findings.section = Some(section);
+            let inside = map.is_some_and(|map| map.inside_region(symbol.value));
+            let why = if inside { "inside an unsafe region" } else { "not at an instruction boundary" };
+            findings.add(Rule::SymbolTarget, symbol.value, format!("symbol {index} `{}` is {why}", symbol.name));
+        }
+    }
+}
+
+/// Reports a branch. It is decoded again: this happens for wrong ones only.
+pub(crate) fn report(rule: Rule, bytes: &[u8], base: u64, branch: &Branch, findings: &mut Findings, detail: &str) {
+    let offset = branch.at.wrapping_sub(base) as usize;
+    let mut decoder = Decoder::with_ip(64, bytes.get(offset..).unwrap_or_default(), branch.at, DecoderOptions::NONE);
+    findings.add_instruction(rule, branch.at, &decoder.decode(), detail);
+}

@@ -1,0 +1,139 @@
+//! Legacy and REX prefixes on raw bytes (Intel SDM volume 2, section 2.1 and 2.2.1).
+//!
+//! The decoder is not asked: what a prefix does to an instruction is decided here from the bytes alone, so that a store
+//! counts as confined only if the bytes 65 and 67 are really there.
+
+use sfi_contract::policy::prefix::{P65, P66, P67, PF0, PF2, PF3, REX};
+
+/// The prefixes of one instruction.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Prefixes {
+    /// Bits of [`sfi_contract::policy::prefix`].
+    pub seen: u8,
+    /// The REX byte, 0 if there is none.
+    pub rex: u8,
+}
+
+/// What is wrong with the prefixes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Defect {
+    /// 64: the FS segment.
+    Fs,
+    /// Anything else, in words.
+    Other(&'static str),
+}
+
+const FS: u8 = 1 << 7;
+const IGNORED_SEGMENT: u8 = FS | REX;
+
+/// Prefix bit of each byte; 0 for all that are no prefixes, [`FS`] for 64, [`IGNORED_SEGMENT`] for 26, 2E, 36, 3E.
+static KIND: [u8; 256] = {
+    let mut table = [0; 256];
+    table[0x66] = P66;
+    table[0xf3] = PF3;
+    table[0xf2] = PF2;
+    table[0xf0] = PF0;
+    table[0x65] = P65;
+    table[0x67] = P67;
+    table[0x64] = FS;
+    table[0x26] = IGNORED_SEGMENT;
+    table[0x2e] = IGNORED_SEGMENT;
+    table[0x36] = IGNORED_SEGMENT;
+    table[0x3e] = IGNORED_SEGMENT;
+    let mut byte = 0x40;
+    while byte < 0x50 {
+        table[byte] = REX;
+        byte += 1;
+    }
+    table
+};
+
+/// Reads the prefixes of one instruction: at most one of each group in any order, then at most one REX, then none.
+#[inline]
+pub(crate) fn scan(instruction: &[u8]) -> Result<Prefixes, Defect> {
+    // The two common cases first: no prefix, and REX before an opcode that is neither a prefix nor VEX nor EVEX.
+    let first = instruction.first().copied().unwrap_or(0);
+    match KIND[usize::from(first)] {
+        0 => return Ok(Prefixes { seen: 0, rex: 0 }),
+        REX => {
+            let opcode = instruction.get(1).copied().unwrap_or(0);
+            if KIND[usize::from(opcode)] == 0 && !matches!(opcode, 0xc4 | 0xc5 | 0x62) {
+                return Ok(Prefixes { seen: REX, rex: first });
+            }
+        }
+        _ => {}
+    }
+    scan_all(instruction)
+}
+
+#[inline(never)]
+fn scan_all(instruction: &[u8]) -> Result<Prefixes, Defect> {
+    const GROUP_1: u8 = PF0 | PF2 | PF3;
+    let mut prefixes = Prefixes { seen: 0, rex: 0 };
+    let mut opcode = 0;
+    for &byte in instruction {
+        let kind = KIND[usize::from(byte)];
+        match kind {
+            0 => {
+                opcode = byte;
+                break;
+            }
+            FS => return Err(Defect::Fs),
+            IGNORED_SEGMENT => return Err(Defect::Other("a segment prefix that 64-bit mode ignores (26, 2e, 36, 3e)")),
+            _ if prefixes.seen & REX != 0 => return Err(Defect::Other("REX is not the last prefix")),
+            _ if prefixes.seen & kind != 0 => return Err(Defect::Other("the same prefix twice")),
+            _ if kind & GROUP_1 != 0 && prefixes.seen & GROUP_1 != 0 => {
+                return Err(Defect::Other("two of the prefixes f0, f2, f3"));
+            }
+            REX => prefixes.rex = byte,
+            _ => {}
+        }
+        prefixes.seen |= kind;
+    }
+    // VEX (C4, C5) and EVEX (62) carry REX, 66, F2 and F3 themselves and do not stand behind them (#UD; SDM 2.3.2).
+    if matches!(opcode, 0xc4 | 0xc5 | 0x62) && prefixes.seen & !(P65 | P67) != 0 {
+        return Err(Defect::Other("66, f0, f2, f3 or REX in front of VEX or EVEX"));
+    }
+    Ok(prefixes)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn canonical_prefixes_are_read() {
+        let seen = |bytes: &[u8]| scan(bytes).map(|p| (p.seen, p.rex));
+        assert_eq!(seen(&[0x90]), Ok((0, 0)));
+        assert_eq!(seen(&[0x48, 0x89, 0x07]), Ok((REX, 0x48)));
+        assert_eq!(seen(&[0x65, 0x67, 0x48, 0x89, 0x07]), Ok((P65 | P67 | REX, 0x48)));
+        assert_eq!(seen(&[0x67, 0x66, 0xf0, 0x65, 0x41, 0x01]), Ok((P65 | P66 | P67 | PF0 | REX, 0x41)));
+        assert_eq!(seen(&[0x65, 0x67, 0xc5, 0xf8, 0x11, 0x07]), Ok((P65 | P67, 0)));
+        assert_eq!(seen(&[]), Ok((0, 0)));
+    }
+
+    #[test]
+    fn odd_prefixes_are_defects() {
+        let odd: [&[u8]; 14] = [
+            &[0x66, 0x66, 0x90],
+            &[0x65, 0x65, 0x8b, 0x07],
+            &[0x67, 0x67, 0x8b, 0x07],
+            &[0xf2, 0xf3, 0xa4],
+            &[0xf0, 0xf3, 0x01, 0x07],
+            &[0x48, 0x66, 0x89, 0x07],
+            &[0x48, 0x48, 0x89, 0x07],
+            &[0x48, 0x65, 0x89, 0x07],
+            &[0x2e, 0x90],
+            &[0x65, 0x3e, 0x8b, 0x07],
+            &[0x40, 0xc5, 0xf8, 0x77],
+            &[0x66, 0xc5, 0xf8, 0x77],
+            &[0xf3, 0x62, 0xf1],
+            &[0xf0, 0xc4, 0xe2],
+        ];
+        for bytes in odd {
+            assert!(matches!(scan(bytes), Err(Defect::Other(_))), "{bytes:x?}");
+        }
+        assert_eq!(scan(&[0x64, 0x8b, 0x07]), Err(Defect::Fs));
+        assert_eq!(scan(&[0x65, 0x64, 0x8b, 0x07]), Err(Defect::Fs));
+    }
+}

@@ -1,0 +1,101 @@
+//! Relocations over text (System V psABI x86-64, section 4.4).
+
+use crate::elf::{Object, Place, Relocation};
+use goblin::elf::reloc as r;
+use iced_x86::ConstantOffsets;
+use sfi_contract::Rule;
+
+/// Bytes that a relocation type writes, for the types that may patch text.
+pub(crate) fn text_width(kind: u32) -> Option<u64> {
+    match kind {
+        r::R_X86_64_64 | r::R_X86_64_PC64 | r::R_X86_64_DTPOFF64 => Some(8),
+        r::R_X86_64_PC32
+        | r::R_X86_64_PLT32
+        | r::R_X86_64_32
+        | r::R_X86_64_32S
+        | r::R_X86_64_GOTPCREL
+        | r::R_X86_64_GOTPCRELX
+        | r::R_X86_64_REX_GOTPCRELX
+        | r::R_X86_64_TPOFF32
+        | r::R_X86_64_DTPOFF32 => Some(4),
+        _ => None,
+    }
+}
+
+/// Bytes that a relocation type writes, for the types that may patch allocated data.
+pub(crate) fn data_width(kind: u32) -> Option<u64> {
+    match kind {
+        r::R_X86_64_TPOFF64 => Some(8),
+        r::R_X86_64_GOTPCRELX | r::R_X86_64_REX_GOTPCRELX => None,
+        kind => text_width(kind),
+    }
+}
+
+/// The type's name as readelf prints it.
+pub(crate) fn kind_name(kind: u32) -> &'static str {
+    r::r_to_str(kind, goblin::elf::header::EM_X86_64)
+}
+
+/// The field of an instruction that a relocation covers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Field {
+    Displacement,
+    Immediate,
+}
+
+/// What is wrong with a relocation.
+pub(crate) type Fault = (Rule, String);
+
+/// Rule `SFI-R02`: a type that may patch text. Gives its width in bytes.
+pub(crate) fn check_type(relocation: &Relocation) -> Result<u64, Fault> {
+    text_width(relocation.kind).ok_or_else(|| {
+        (Rule::RelocationType, format!("type {} ({}) may not patch text", relocation.kind, kind_name(relocation.kind)))
+    })
+}
+
+/// Rule `SFI-R01`: the relocation covers exactly the displacement or the immediate of the instruction at `at`.
+pub(crate) fn check_field(
+    relocation: &Relocation,
+    width: u64,
+    at: u64,
+    fields: &ConstantOffsets,
+) -> Result<Field, Fault> {
+    let is = |offset: usize, size: usize| {
+        size != 0 && size as u64 == width && relocation.offset == at.wrapping_add(offset as u64)
+    };
+    if is(fields.displacement_offset(), fields.displacement_size()) {
+        Ok(Field::Displacement)
+    } else if is(fields.immediate_offset(), fields.immediate_size()) {
+        Ok(Field::Immediate)
+    } else {
+        let detail = format!("{} covers no whole displacement or immediate", kind_name(relocation.kind));
+        Err((Rule::RelocationField, detail))
+    }
+}
+
+/// Rule `SFI-B03`: a branch's relocation is PLT32 with addend -4 against a symbol that is, or may become, a place in text.
+pub(crate) fn check_branch(relocation: &Relocation, object: &Object<'_>) -> Result<(), Fault> {
+    let fault = |detail: String| Err((Rule::BranchRelocation, detail));
+    if relocation.kind != r::R_X86_64_PLT32 {
+        return fault(format!("the type is {}", kind_name(relocation.kind)));
+    }
+    if relocation.addend != -4 {
+        return fault(format!("the addend is {}, not -4", relocation.addend));
+    }
+    match object.symbols.get(relocation.symbol) {
+        Some(symbol) if relocation.symbol != 0 => match symbol.place {
+            Place::Undefined => Ok(()),
+            Place::Section(index) if object.sections[index].is_executable() => Ok(()),
+            _ => fault(format!("`{}` is not in text", symbol.name)),
+        },
+        _ => fault("there is no symbol".into()),
+    }
+}
+
+/// Rule `SFI-R02`: PLT32 means a branch.
+pub(crate) fn check_not_branch(relocation: &Relocation) -> Result<(), Fault> {
+    if relocation.kind == r::R_X86_64_PLT32 {
+        return Err((Rule::RelocationType, "R_X86_64_PLT32 on an instruction that is no branch".into()));
+    }
+    Ok(())
+}

@@ -1,0 +1,321 @@
+//! The rules about the object as a container: sections, symbols, relocation tables, groups (`SFI-E01` to `SFI-E07`).
+
+use crate::elf::{Object, Place, Section, words};
+use crate::relocation::{data_width, kind_name, text_width};
+use crate::report::Findings;
+use goblin::elf::{section_header as sh, sym};
+use sfi_contract::Rule;
+use sfi_contract::layout::WINDOW_SIZE;
+
+/// Largest alignment that a section or common symbol may ask for: a huge page. Bytes.
+const MAX_ALIGN: u64 = 2 << 20;
+/// Largest alignment of text, whose padding is filled and decoded like text: a page. A small object must not cost gigabytes. Bytes.
+const MAX_TEXT_ALIGN: u64 = 4096;
+
+/// Relocation tables without addends or in packed form.
+const SHT_RELR: u32 = 19;
+const SHT_CREL: u32 = 0x4000_0014;
+
+const SHF_GNU_RETAIN: u64 = 1 << 21;
+const SHF_X86_64_LARGE: u64 = 1 << 28;
+
+/// Flags that an executable section may have.
+const TEXT_FLAGS: u64 = sh::SHF_ALLOC as u64 | sh::SHF_EXECINSTR as u64 | sh::SHF_GROUP as u64 | SHF_GNU_RETAIN;
+/// Flags that an allocated section of data may have.
+const DATA_FLAGS: u64 = sh::SHF_ALLOC as u64
+    | sh::SHF_WRITE as u64
+    | sh::SHF_MERGE as u64
+    | sh::SHF_STRINGS as u64
+    | sh::SHF_INFO_LINK as u64
+    | sh::SHF_LINK_ORDER as u64
+    | sh::SHF_GROUP as u64
+    | sh::SHF_TLS as u64
+    | SHF_GNU_RETAIN
+    | SHF_X86_64_LARGE;
+
+/// Applies every rule of this module.
+pub(crate) fn check(object: &Object<'_>, file_size: u64, findings: &mut Findings) {
+    for (index, section) in object.sections.iter().enumerate() {
+        findings.section = Some(index);
+        check_bounds(section, file_size, findings);
+        check_executable(section, findings);
+        check_kind(index, section, findings);
+    }
+    check_overlap(object, findings);
+    findings.section = None;
+    check_symbols(object, findings);
+    check_relocation_tables(object, findings);
+    check_relocations(object, findings);
+    check_groups(object, findings);
+    findings.section = None;
+}
+
+/// Rule `SFI-E01`: the section lies in the file and fits into a window.
+fn check_bounds(section: &Section<'_>, file_size: u64, findings: &mut Findings) {
+    let inside = section.offset.checked_add(section.size).is_some_and(|end| end <= file_size);
+    if section.has_file_bytes() && !inside {
+        findings.add(Rule::SectionBounds, 0, format!("{:#x} bytes at {:#x} of the file", section.size, section.offset));
+    } else if section.is_allocated() && section.size >= WINDOW_SIZE {
+        findings.add(Rule::SectionBounds, 0, format!("{:#x} bytes do not fit into a window", section.size));
+    }
+}
+
+/// Rule `SFI-E01`: no byte of the file belongs to two sections, or to a section and the ELF header.
+fn check_overlap(object: &Object<'_>, findings: &mut Findings) {
+    let mut ranges: Vec<(u64, u64, usize)> = object
+        .sections
+        .iter()
+        .enumerate()
+        .filter(|(_, s)| s.has_file_bytes() && s.size != 0)
+        .map(|(i, s)| (s.offset, s.offset.saturating_add(s.size), i))
+        .collect();
+    ranges.push((0, goblin::elf64::header::SIZEOF_EHDR as u64, 0));
+    ranges.sort_unstable();
+    let mut end = 0;
+    let mut before = 0;
+    for (start, stop, index) in ranges {
+        if start < end {
+            findings.section = Some(index);
+            let other = object.sections.get(before).map_or("", |s| s.name);
+            let other = if before == 0 { "the ELF header".to_owned() } else { format!("`{other}`") };
+            findings.add(Rule::SectionBounds, 0, format!("shares bytes of the file with {other}"));
+        }
+        if stop > end {
+            (end, before) = (stop, index);
+        }
+    }
+}
+
+/// Rule `SFI-E02`.
+fn check_executable(section: &Section<'_>, findings: &mut Findings) {
+    if !section.is_executable() {
+        return;
+    }
+    let why = if section.kind != sh::SHT_PROGBITS {
+        format!("executable, but of type {}", sh::sht_to_str(section.kind))
+    } else if !section.is_allocated() {
+        "executable, but not allocated".to_owned()
+    } else if section.flags & u64::from(sh::SHF_WRITE) != 0 {
+        "executable and writable".to_owned()
+    } else if section.flags & !TEXT_FLAGS != 0 {
+        format!("executable, with the flags {:#x} beside", section.flags & !TEXT_FLAGS)
+    } else {
+        return;
+    };
+    findings.add(Rule::ExecutableData, 0, why);
+}
+
+/// Rule `SFI-E07`.
+fn check_kind(index: usize, section: &Section<'_>, findings: &mut Findings) {
+    let mut add = |detail: String| findings.add(Rule::SectionKind, 0, detail);
+    if index == 0 && section.kind != sh::SHT_NULL {
+        add("section 0 is not the null section".into());
+    }
+    if section.kind == sh::SHT_NULL || !section.is_allocated() {
+        return;
+    }
+    let known = matches!(
+        section.kind,
+        sh::SHT_PROGBITS
+            | sh::SHT_NOBITS
+            | sh::SHT_NOTE
+            | sh::SHT_INIT_ARRAY
+            | sh::SHT_FINI_ARRAY
+            | sh::SHT_PREINIT_ARRAY
+            | sh::SHT_X86_64_UNWIND
+    );
+    if !known {
+        add(format!("an allocated section of type {:#x}", section.kind));
+    }
+    if !section.is_executable() && section.flags & !DATA_FLAGS != 0 {
+        add(format!("an allocated section with the flags {:#x}", section.flags & !DATA_FLAGS));
+    }
+    let largest = if section.is_executable() { MAX_TEXT_ALIGN } else { MAX_ALIGN };
+    if section.align > largest || section.align > 1 && !section.align.is_power_of_two() {
+        add(format!("an alignment of {:#x}", section.align));
+    }
+    if section.address != 0 {
+        add(format!("an address, {:#x}, in a relocatable object", section.address));
+    }
+}
+
+/// Rule `SFI-E04`.
+fn check_symbols(object: &Object<'_>, findings: &mut Findings) {
+    for (index, symbol) in object.symbols.iter().enumerate() {
+        let mut refuse = |why: String| {
+            findings.section = None;
+            findings.add(Rule::SymbolKind, 0, format!("symbol {index} `{}` {why}", symbol.name));
+        };
+        if index == 0 {
+            let words = symbol.value | symbol.size;
+            let bytes = symbol.kind | symbol.binding | symbol.visibility | symbol.other;
+            if symbol.place != Place::Undefined || !symbol.name.is_empty() || words != 0 || bytes != 0 {
+                refuse("is not the null symbol".into());
+            }
+            continue;
+        }
+        let plain = matches!(symbol.kind, sym::STT_NOTYPE | sym::STT_OBJECT | sym::STT_FUNC);
+        match symbol.kind {
+            sym::STT_SECTION | sym::STT_FILE | sym::STT_COMMON | sym::STT_TLS => {}
+            _ if plain => {}
+            sym::STT_GNU_IFUNC => refuse("is an IFUNC: its resolver would run before the domain is sealed".into()),
+            kind => refuse(format!("has the type {kind}")),
+        }
+        if !matches!(symbol.binding, sym::STB_LOCAL | sym::STB_GLOBAL | sym::STB_WEAK | sym::STB_GNU_UNIQUE) {
+            refuse(format!("has the binding {}", symbol.binding));
+        }
+        if symbol.other != 0 {
+            refuse(format!("has st_other bits {:#x}", symbol.other));
+        }
+        match symbol.place {
+            Place::Undefined => {}
+            Place::Absolute if symbol.kind == sym::STT_FILE || symbol.binding == sym::STB_LOCAL => {}
+            Place::Absolute => refuse("is absolute and visible to other objects".into()),
+            Place::Common => {
+                let align = symbol.value;
+                if align > MAX_ALIGN || align > 1 && !align.is_power_of_two() || symbol.size >= WINDOW_SIZE {
+                    refuse(format!("is common with size {:#x} and alignment {align:#x}", symbol.size));
+                }
+            }
+            Place::Section(section) => {
+                let section = &object.sections[section];
+                if symbol.value > section.size {
+                    // In text this is the rule about targets.
+                    if !section.is_executable() {
+                        refuse(format!("lies at {:#x}, behind the end of `{}`", symbol.value, section.name));
+                    }
+                }
+                let in_tls = section.flags & u64::from(sh::SHF_TLS) != 0;
+                if symbol.kind == sym::STT_TLS && !in_tls {
+                    refuse(format!("is thread-local, but `{}` is not", section.name));
+                }
+                if symbol.kind == sym::STT_FILE {
+                    refuse("is a file name with a place".into());
+                }
+            }
+            Place::Reserved(index) => refuse(format!("has the section index {index:#x}")),
+        }
+    }
+}
+
+/// Rule `SFI-E05` for the tables: known form, known target, one table for each target.
+fn check_relocation_tables(object: &Object<'_>, findings: &mut Findings) {
+    let mut seen = vec![false; object.sections.len()];
+    for (index, table) in object.sections.iter().enumerate() {
+        findings.section = Some(index);
+        let mut add = |detail: &str| findings.add(Rule::RelocationTable, 0, detail);
+        match table.kind {
+            sh::SHT_REL | SHT_RELR | SHT_CREL => add("relocations without addends, or packed ones"),
+            sh::SHT_RELA => {
+                if table.entry_size != 24 || table.size % 24 != 0 {
+                    add("the table does not consist of whole entries");
+                }
+                if table.is_allocated() {
+                    add("the table is allocated");
+                }
+                if object.sections.get(table.link as usize).is_none_or(|s| s.kind != sh::SHT_SYMTAB) {
+                    add("the table names no symbol table");
+                }
+                match object.sections.get(table.info as usize).filter(|_| table.info != 0) {
+                    None => add("the table applies to no section"),
+                    Some(target) if !target.has_file_bytes() => add("the table applies to a section without bytes"),
+                    Some(target)
+                        if matches!(target.kind, sh::SHT_RELA | sh::SHT_SYMTAB | sh::SHT_STRTAB | sh::SHT_GROUP) =>
+                    {
+                        add("the table applies to a table");
+                    }
+                    Some(_) if std::mem::replace(&mut seen[table.info as usize], true) => {
+                        add("another table applies to the same section");
+                    }
+                    Some(_) => {}
+                }
+            }
+            _ => {}
+        }
+    }
+}
+
+/// Rule `SFI-E05` for the entries. Types in text are rule `SFI-R02`.
+fn check_relocations(object: &Object<'_>, findings: &mut Findings) {
+    for (index, section) in object.sections.iter().enumerate() {
+        findings.section = Some(index);
+        let mut add = |offset: u64, detail: String| findings.add(Rule::RelocationTable, offset, detail);
+        let mut spans = Vec::with_capacity(section.relocations.len());
+        for relocation in &section.relocations {
+            if relocation.symbol >= object.symbols.len().max(1) {
+                add(
+                    relocation.offset,
+                    format!("the relocation names symbol {}, which is not there", relocation.symbol),
+                );
+            }
+            if !section.is_allocated() {
+                continue;
+            }
+            let width = if section.is_executable() { text_width(relocation.kind) } else { data_width(relocation.kind) };
+            let Some(width) = width else {
+                if !section.is_executable() {
+                    let name = kind_name(relocation.kind);
+                    add(relocation.offset, format!("type {} ({name}) may not patch data", relocation.kind));
+                }
+                continue;
+            };
+            match relocation.offset.checked_add(width) {
+                Some(end) if end <= section.size => spans.push((relocation.offset, end)),
+                _ => add(relocation.offset, "the relocation lies outside its section".into()),
+            }
+        }
+        if !spans.is_sorted() {
+            spans.sort_unstable();
+        }
+        for pair in spans.windows(2) {
+            if pair[1].0 < pair[0].1 {
+                add(pair[1].0, format!("the relocation overlaps the one at {:#x}", pair[0].0));
+            }
+        }
+    }
+}
+
+/// Rule `SFI-E06`.
+fn check_groups(object: &Object<'_>, findings: &mut Findings) {
+    let mut owner = vec![0usize; object.sections.len()];
+    for (index, group) in object.sections.iter().enumerate().filter(|(_, s)| s.kind == sh::SHT_GROUP) {
+        findings.section = Some(index);
+        let mut add = |offset: usize, detail: String| findings.add(Rule::GroupTable, offset as u64, detail);
+        if group.is_allocated() {
+            add(0, "the group is allocated".into());
+        }
+        if group.data.is_empty() || group.data.len() % 4 != 0 {
+            add(0, "the table does not consist of whole entries".into());
+        }
+        if object.sections.get(group.link as usize).is_none_or(|s| s.kind != sh::SHT_SYMTAB) {
+            add(0, "the group names no symbol table".into());
+        }
+        if group.info == 0 || group.info as usize >= object.symbols.len() {
+            add(0, format!("the signature is symbol {}, which is not there", group.info));
+        }
+        for (position, word) in words(group.data).enumerate() {
+            let member = word as usize;
+            let offset = position * 4;
+            if position == 0 {
+                if word > 1 {
+                    add(offset, format!("the flags are {word:#x}"));
+                }
+                continue;
+            }
+            match object.sections.get(member).filter(|_| member != 0) {
+                None => add(offset, format!("member {member} is not there")),
+                Some(section) if matches!(section.kind, sh::SHT_GROUP | sh::SHT_SYMTAB | sh::SHT_STRTAB) => {
+                    add(offset, format!("member {member} `{}` is a table", section.name));
+                }
+                Some(section) if owner[member] != 0 => {
+                    let first = owner[member];
+                    add(
+                        offset,
+                        format!("member {member} `{}` is already in the group of section {first}", section.name),
+                    );
+                }
+                Some(_) => owner[member] = index,
+            }
+        }
+    }
+}

@@ -1,0 +1,570 @@
+//! The rules about single instructions: both outcomes of each.
+
+mod support;
+
+use sfi_contract::Mode::{Full, Match, Write};
+use sfi_contract::Rule;
+use support::*;
+
+#[test]
+fn ordinary_code_is_accepted() {
+    for code in [
+        "",
+        "c3",                                           // ret
+        "f3 c3",                                        // repz ret
+        "f3 0f 1e fa",                                  // endbr64
+        "90 | 66 90 | 0f 1f 40 00 | 66 0f 1f 44 00 00", // nops
+        "48 8d 04 3e",                                  // lea (%rsi,%rdi),%rax
+        "67 8d 07",                                     // lea (%edi),%eax
+        "67 48 8d 04 37",                               // lea (%edi,%esi),%rax
+        "0f a2 | 0f 31 | 0f 01 d0",                     // cpuid, rdtsc, xgetbv
+        "cc | 0f 0b",                                   // int3, ud2
+        "0f a3 c8",                                     // bt %ecx,%eax
+        "f3 0f b8 c7 | 66 f3 0f b8 c7",                 // popcnt
+        "66 0f 38 f6 c7 | f3 0f 38 f6 c7",              // adcx, adox
+        "c5 f8 77",                                     // vzeroupper
+        "9b | d9 ee",                                   // fwait, fldz
+        "0f ae e8 | 0f ae f0 | 0f ae f8 | f3 90",       // fences, pause
+        "40 88 c7",                                     // mov %al,%dil
+        "e3 fe",                                        // jrcxz self
+    ] {
+        for mode in [Write, Full, Match] {
+            accept(code, mode);
+        }
+    }
+}
+
+#[test]
+fn d01_undecodable_bytes() {
+    for code in [
+        "06",                // push %es, not in 64-bit mode
+        "ff ff",             // no such group member
+        "c5",                // cut short
+        "90 48 b8 00 00",    // cut short
+        "d5 00 00",          // REX2, unknown here
+        "62 f1 78 48 28 c0", // EVEX with its fixed bit clear
+        "62 fc 7c 48 28 c0", // EVEX with the APX bit set
+    ] {
+        refuse(code, Write, Rule::Undecodable);
+    }
+    // What follows the next symbol is checked too.
+    let elf = Elf::text(&hex("06 06 48 89 07")).symbol(symbol("g", 1, 2));
+    assert_eq!(rules(&elf, Write), [Rule::Undecodable, Rule::StoreSegment]);
+}
+
+#[test]
+fn d02_instructions_nobody_reviewed() {
+    for code in [
+        "0f b9 c0",                  // ud1
+        "66 0f c8",                  // bswap %ax
+        "66 63 c7",                  // movsxd %di,%ax
+        "d1 f0",                     // sal, the alias
+        "f6 c8 01",                  // test, the alias
+        "f3 0f c7 f8",               // rdpid
+        "0f 18 20",                  // reserved prefetch
+        "c4 e2 48 f2 c0 | 0f ff c0", // andn is fine, ud0 is not
+    ] {
+        let rules = text(code, Write);
+        assert!(rules == [Rule::NotAllowed] || rules == [Rule::System], "{code} {rules:?}");
+    }
+    refuse("0f b9 c0", Write, Rule::NotAllowed);
+}
+
+#[test]
+fn d02_clock_and_identity_are_policies() {
+    for (code, options) in [
+        ("0f 31", sfi_verifier::Options { clock: false, ..Default::default() }),
+        ("0f a2", sfi_verifier::Options { identity: false, ..Default::default() }),
+        ("0f 01 d0", sfi_verifier::Options { identity: false, ..Default::default() }),
+    ] {
+        let bytes = Elf::text(&hex(code)).build();
+        let report = sfi_verifier::verify(&bytes, &options).unwrap();
+        assert_eq!(rules_of(&report), [Rule::NotAllowed]);
+        accept(code, Write);
+    }
+}
+
+#[test]
+fn d03_prefixes() {
+    for code in [
+        "66 c3",             // ret with 66
+        "f2 c3",             // bnd ret
+        "f3 48 c3",          // REX on ret
+        "66 e8 00 00 00 00", // call with 66
+        "f2 e9 00 00 00 00", // bnd jmp
+        "2e 74 00",          // branch hint
+        "67 e3 fd",          // jecxz
+        "48 e9 00 00 00 00", // REX on jmp
+        "66 66 90",          // twice
+        "66 48 89 c7",       // 66 has no effect under REX.W
+        "66 88 c7",          // nor on bytes
+        "f3 89 c7",          // rep on mov
+        "f2 89 c7",
+        "f3 66 0f 1f 00",                // rep nop
+        "48 66 89 c7",                   // REX before a legacy prefix
+        "48 48 89 c7",                   // two REX
+        "f0 89 c7",                      // lock on mov
+        "65 89 c7",                      // gs without memory
+        "67 89 c7",                      // address size without memory
+        "65 48 8d 07",                   // gs on lea
+        "65 0f 1f 00",                   // gs on nop
+        "3e ff e0",                      // notrack (and an indirect branch)
+        "66 c5 f8 77",                   // 66 before VEX
+        "48 c5 f8 77",                   // REX before VEX
+        "f3 f2 0f 10 c1",                // two of group 1
+        "66 2e 0f 1f 84 00 00 00 00 00", // the assembler's long nop
+        "66 9b",                         // 66 on fwait
+        "f2 a4",                         // repne movs
+    ] {
+        let rules = text(code, Write);
+        assert!(
+            rules.contains(&Rule::Prefix) || rules == [Rule::Undecodable] || rules == [Rule::NotAllowed],
+            "{code}: {rules:?}"
+        );
+    }
+    for code in ["66 c3", "2e 74 00", "66 48 89 c7", "65 89 c7", "67 89 c7", "65 48 8d 07", "48 e9 fa ff ff ff"] {
+        refuse(code, Write, Rule::Prefix);
+    }
+    // lock where it may be
+    accept("65 67 f0 48 01 07", Write);
+    // ... and on a register, where the decoder itself refuses
+    refuse("f0 48 01 c7", Write, Rule::Undecodable);
+    // 67 with string instructions
+    assert!(text("67 ab", Write).contains(&Rule::Prefix));
+}
+
+#[test]
+fn d04_system_instructions() {
+    for code in [
+        "0f 05",             // syscall
+        "0f 34",             // sysenter
+        "cd 80",             // int $0x80
+        "f1",                // int1
+        "f4",                // hlt
+        "fa",                // cli
+        "fd",                // std
+        "e4 00",             // in
+        "ee",                // out
+        "6c",                // ins
+        "0f 01 f9",          // rdtscp
+        "0f 33",             // rdpmc
+        "0f 01 ee",          // rdpkru
+        "0f 01 ef",          // wrpkru
+        "0f 01 c8",          // monitor
+        "c7 f8 00 00 00 00", // xbegin
+        "0f 01 d5",          // xend
+        "0f 01 d6",          // xtest
+        "0f ae 27",          // xsave
+        "0f ae 2f",          // xrstor
+        "0f ae 07",          // fxsave
+        "0f c7 27",          // xsavec
+        "0f ae 3f",          // clflush
+        "0f 01 07",          // sgdt
+        "0f 01 0f",          // sidt
+        "0f 00 c0",          // sldt
+        "0f 00 c8",          // str
+        "0f 01 e0",          // smsw
+        "0f 02 c0",          // lar
+        "0f 03 c0",          // lsl
+        "f3 48 0f ae e8",    // incssp
+        "ff 28",             // ljmp
+        "48 ff 18",          // lcall
+        "cb",                // lret
+        "48 cf",             // iretq
+        "0f 20 c0",          // mov %cr0,%rax
+        "f3 0f c7 f0",       // senduipi
+        "66 0f ae f0",       // tpause
+    ] {
+        refuse(code, Write, Rule::System);
+    }
+}
+
+/// Every store form without its two prefixes, with one, and with both.
+#[test]
+fn s01_s02_stores() {
+    for code in [
+        "48 89 07", // mov %rax,(%rdi)
+        "88 07",
+        "66 89 07",
+        "c6 07 00", // mov $0,(%rdi)
+        "48 01 07", // add
+        "48 87 07", // xchg
+        "86 07",
+        "48 0f b1 0f",       // cmpxchg
+        "f0 48 0f c1 0f",    // lock xadd
+        "48 0f c7 0f",       // cmpxchg16b
+        "0f 94 07",          // sete
+        "ff 07",             // inc
+        "f7 17",             // not
+        "d1 27",             // shl
+        "48 0f a4 07 03",    // shld
+        "0f ba 2f 03",       // bts $3,(%rdi)
+        "0f c3 07",          // movnti
+        "0f 38 f1 07",       // movbe
+        "0f 11 07",          // movups
+        "66 0f 7f 07",       // movdqa
+        "66 0f d6 07",       // movq
+        "66 0f 3a 14 07 00", // pextrb
+        "66 0f 3a 17 07 00", // extractps
+        "0f e7 07",          // movntq
+        "0f 7e 07",          // movd %mm0
+        "c5 fc 11 07",       // vmovups
+        "c4 e2 7d 2e 07",    // vmaskmovps
+        "c4 e3 7d 1d 07 00", // vcvtps2ph
+        "62 f1 7c 48 11 07", // vmovups zmm
+        "62 f1 7c 49 11 07", // masked
+        "62 f2 7d 48 8a 07", // vcompressps
+        "62 f2 7e 48 31 07", // vpmovdb
+        "c5 f8 91 07",       // kmovw
+        "d9 1f",             // fstps
+        "db 3f",             // fstpt
+        "dd 37",             // fnsave
+        "d9 37",             // fnstenv
+        "d9 3f",             // fnstcw
+        "dd 3f",             // fnstsw
+        "df 37",             // fbstp
+        "0f ae 1f",          // stmxcsr
+        "c5 f8 ae 1f",       // vstmxcsr
+    ] {
+        let with = |prefixes: &str| format!("{prefixes} {code}");
+        for mode in [Write, Full, Match] {
+            assert_eq!(text(code, mode), [Rule::StoreSegment], "{code}");
+            assert_eq!(text(&with("67"), mode), [Rule::StoreSegment], "67 {code}");
+            assert_eq!(text(&with("65"), mode), [Rule::StoreAddressSize], "65 {code}");
+            accept(&with("65 67"), mode);
+            accept(&with("67 65"), mode);
+            assert_eq!(text(&with("64 67"), mode), [Rule::FsNamed], "fs {code}");
+        }
+    }
+    // rip-relative and absolute
+    refuse("48 89 05 00 00 00 00", Write, Rule::StoreSegment);
+    refuse("65 48 89 05 00 00 00 00", Write, Rule::StoreAddressSize);
+    accept("65 67 48 89 05 00 00 00 00", Write);
+    refuse("65 48 89 04 25 00 00 30 00", Write, Rule::StoreAddressSize);
+    accept("65 67 48 89 04 25 00 00 30 00", Write);
+}
+
+#[test]
+fn s03_moving_operands() {
+    for code in [
+        "65 67 0f ab 0f",             // bts %ecx,%gs:(%edi)
+        "65 67 0f a3 0f",             // bt
+        "48 0f b3 0f",                // btr
+        "65 67 0f f7 c1",             // maskmovq
+        "66 0f f7 c1",                // maskmovdqu
+        "c5 f9 f7 c1",                // vmaskmovdqu
+        "62 f2 7d 49 a0 04 37",       // vpscatterdd
+        "65 67 62 f2 fd 49 a3 04 37", // vscatterqpd
+        "66 0f 38 f8 07",             // movdir64b
+        "f2 0f 38 f8 07",             // enqcmd
+        "c4 e2 7a 4b 04 37",          // tilestored
+    ] {
+        refuse(code, Write, Rule::StoreMoving);
+    }
+    accept("0f ab c8", Write); // on a register
+}
+
+#[test]
+fn s03_moffs_are_not_listed() {
+    refuse("48 a3 00 00 00 00 00 00 00 00", Write, Rule::NotAllowed);
+    refuse("65 67 a3 00 00 00 00", Write, Rule::NotAllowed);
+}
+
+const RDI: &str = "89 ff 65 48 03 3c 25 00 f0 0f 00";
+const RSI: &str = "89 f6 65 48 03 34 25 00 f0 0f 00";
+
+#[test]
+fn s04_string_stores() {
+    for code in ["aa", "66 ab", "ab", "48 ab", "f3 aa", "f3 48 ab", "a4", "48 a5", "f3 a4", "f3 66 a5"] {
+        refuse(code, Write, Rule::StringMask);
+        accept(&format!("{RDI} {code}"), Write);
+        // something between, the wrong register, the wrong order, one part only
+        refuse(&format!("{RDI} 90 {code}"), Write, Rule::StringMask);
+        refuse(&format!("89 ff 90 65 48 03 3c 25 00 f0 0f 00 {code}"), Write, Rule::StringMask);
+        refuse(&format!("{RSI} {code}"), Write, Rule::StringMask);
+        refuse(&format!("65 48 03 3c 25 00 f0 0f 00 {code}"), Write, Rule::StringMask);
+        refuse(&format!("89 ff {code}"), Write, Rule::StringMask);
+        // the second of two
+        refuse(&format!("{RDI} {code} {code}"), Write, Rule::StringMask);
+        // another header word, no gs, a register beside, 32 bits
+        refuse(&format!("89 ff 65 48 03 3c 25 08 f0 0f 00 {code}"), Write, Rule::StringMask);
+        refuse(&format!("89 ff 48 03 3c 25 00 f0 0f 00 {code}"), Write, Rule::StringMask);
+        refuse(&format!("89 ff 65 48 03 3c 05 00 f0 0f 00 {code}"), Write, Rule::StringMask);
+        refuse(&format!("89 ff 65 48 03 bf 00 f0 0f 00 {code}"), Write, Rule::StringMask);
+        refuse(&format!("89 ff 65 03 3c 25 00 f0 0f 00 {code}"), Write, Rule::StringMask);
+        // not truncated: mov %rdi,%rdi; mov %esi,%edi
+        refuse(&format!("48 89 ff 65 48 03 3c 25 00 f0 0f 00 {code}"), Write, Rule::StringMask);
+        refuse(&format!("89 f7 65 48 03 3c 25 00 f0 0f 00 {code}"), Write, Rule::StringMask);
+    }
+    // either encoding of mov, and 67 on the add
+    accept("8b ff 65 48 03 3c 25 00 f0 0f 00 aa", Write);
+    accept("89 ff 65 67 48 03 3c 25 00 f0 0f 00 aa", Write);
+}
+
+#[test]
+fn s04_string_loads() {
+    for code in ["ac", "f3 48 ad"] {
+        accept(code, Write);
+        refuse(code, Full, Rule::StringMask);
+        accept(&format!("{RSI} {code}"), Full);
+        refuse(&format!("{RDI} {code}"), Full, Rule::StringMask);
+    }
+    for code in ["ae", "f2 ae", "f3 ae"] {
+        accept(code, Write);
+        refuse(code, Full, Rule::StringMask);
+        accept(&format!("{RDI} {code}"), Full);
+    }
+    for code in ["a4", "f3 a4", "a6", "f3 a6", "f2 a6"] {
+        refuse(&format!("{RDI} {code}"), Full, Rule::StringMask);
+        refuse(&format!("{RSI} {code}"), Full, Rule::StringMask);
+        refuse(&format!("{RDI} {RSI} {code}"), Full, Rule::StringMask);
+        accept(&format!("{RSI} {RDI} {code}"), Full);
+        accept(&format!("{RSI} {RDI} {code}"), Write);
+    }
+}
+
+#[test]
+fn l01_loads() {
+    for code in [
+        "48 8b 07", // mov (%rdi),%rax
+        "0f b6 07",
+        "3b 07",       // cmp
+        "85 07",       // test
+        "0f af 07",    // imul
+        "f7 37",       // div
+        "48 0f 44 07", // cmove
+        "0f 10 07",    // movups
+        "c5 fc 28 07",
+        "62 f1 7c 48 28 07",
+        "62 f1 7c 58 58 07",       // vaddps broadcast
+        "d9 07",                   // flds
+        "dd 27",                   // frstor
+        "0f ae 17",                // ldmxcsr
+        "0f ba 27 03",             // bt $3,(%rdi)
+        "48 8b 05 00 00 00 00",    // rip-relative without a relocation
+        "48 8b 04 25 00 00 00 00", // absolute
+    ] {
+        accept(code, Write);
+        refuse(code, Full, Rule::LoadUnconfined);
+        accept(&format!("65 67 {code}"), Full);
+        refuse(&format!("65 {code}"), Full, Rule::LoadUnconfined);
+        refuse(&format!("67 {code}"), Full, Rule::LoadUnconfined);
+    }
+    for code in ["d7", "c4 e2 6d 90 04 37", "65 67 c4 e2 6d 90 04 37", "62 f2 7d 49 90 04 37"] {
+        accept(code, Write); // xlat, gathers
+        refuse(code, Full, Rule::LoadUnconfined);
+    }
+    accept("0f 18 08 | 0f 0d 08", Full); // prefetches
+    // rip-relative with a relocation, plain only
+    let at = |code: &str, offset: u64| {
+        let elf = Elf::text(&hex(code)).symbol(symbol("data", 0, 0)).relocations(1, &[(offset, R_PC32, 2, -4)]);
+        rules(&elf, Full)
+    };
+    assert_eq!(at("48 8b 05 00 00 00 00", 3), []);
+    assert_eq!(at("65 48 8b 05 00 00 00 00", 4), [Rule::LoadUnconfined]);
+    assert_eq!(at("67 48 8b 05 00 00 00 00", 4), [Rule::LoadUnconfined]);
+    // the relocation is on the immediate: cmpl $0,0(%rip)
+    assert_eq!(at("81 3d 00 00 00 00 00 00 00 00", 6), [Rule::LoadUnconfined]);
+    assert_eq!(at("81 3d 00 00 00 00 00 00 00 00", 2), []);
+    // the header word, unless it is relocated
+    accept("65 48 03 3c 25 00 f0 0f 00", Full);
+    assert_eq!(at("65 48 03 3c 25 00 f0 0f 00", 5), [Rule::LoadUnconfined]);
+}
+
+#[test]
+fn c01_stack_pointer() {
+    for code in [
+        "48 89 e0", // mov %rsp,%rax
+        "48 89 c4", // mov %rax,%rsp
+        "89 e0",
+        "66 89 e0",
+        "40 88 e0",            // mov %spl,%al
+        "48 83 ec 08",         // sub $8,%rsp
+        "48 8d 64 24 08",      // lea 8(%rsp),%rsp
+        "48 8b 04 24",         // mov (%rsp),%rax
+        "67 8b 04 24",         // mov (%esp),%eax
+        "48 8b 04 04",         // mov (%rsp,%rax),%rax
+        "48 0f c8 | 48 0f cc", // bswap %rsp
+        "48 94",               // xchg %rax,%rsp
+        "49 0f 44 e0",         // cmove %r8,%rsp
+        "c4 e2 fb f6 e0",      // mulx %rax,%rax,%rsp
+        "c4 e2 db f6 c0",      // mulx %rax,%rsp,%rax
+        "f3 48 0f b8 e0",      // popcnt %rax,%rsp
+        "0f c7 f4",            // rdrand %esp
+        "66 48 0f 7e c4",      // movq %xmm0,%rsp
+        "48 c7 c4 00 00 00 00",
+        "48 bc 00 00 00 00 00 00 00 00",
+        "0f a3 e0",          // bt %esp,%eax
+        "62 f2 7d 48 7c c4", // vpbroadcastd %esp,%zmm0
+        "8d 44 24 08",       // lea 8(%rsp),%eax
+        "c5 fb 93 e0",       // kmovd %k0,%esp
+    ] {
+        refuse(code, Write, Rule::StackPointer);
+    }
+    refuse("65 67 48 89 04 24", Write, Rule::StackPointer); // mov %rax,%gs:(%esp)
+    assert_eq!(text("48 89 04 24", Write), [Rule::StoreSegment, Rule::StackPointer]);
+    accept("4c 89 e0 | 44 88 e0 | 88 e0", Write); // r12, r12b, ah
+}
+
+#[test]
+fn c02_implicit_stack() {
+    for code in [
+        "50",
+        "58",
+        "41 54",
+        "41 5c",
+        "68 00 00 00 00",
+        "6a 00",
+        "ff 37",
+        "8f 07",
+        "9c",
+        "9d",
+        "c9",
+        "c8 00 00 00",
+        "c2 08 00",
+        "48 c2 08 00",
+        "66 50",
+    ] {
+        let rules = text(code, Write);
+        assert!(rules.contains(&Rule::StackImplicit), "{code}: {rules:?}");
+    }
+}
+
+const MASK: &str = "81 e0 f8 ff 0f 00";
+
+#[test]
+fn i01_indirect_branches() {
+    for mode in [Write, Full] {
+        accept(&format!("{MASK} 65 67 ff 90 00 00 10 00"), mode); // call
+        accept(&format!("{MASK} 65 67 ff a0 00 00 10 00"), mode); // jmp
+        accept("25 f8 ff 0f 00 65 67 ff 90 00 00 10 00", mode); // the short and
+        accept("41 81 e3 f8 ff 0f 00 65 67 41 ff 93 00 00 10 00", mode); // r11d
+        accept("41 81 e4 f8 ff 0f 00 65 67 41 ff 94 24 00 00 10 00", mode); // r12d
+        accept("41 81 e5 f8 ff 0f 00 65 67 41 ff a5 00 00 10 00", mode); // r13d
+    }
+    for code in [
+        "ff e0", // jmp *%rax
+        "ff d0", // call *%rax
+        "41 ff e3",
+        "ff 20",                                        // jmp *(%rax)
+        "65 67 ff a0 00 00 10 00",                      // without the mask
+        "81 e0 f8 ff 0f 00 90 65 67 ff a0 00 00 10 00", // not adjacent
+        "81 e1 f8 ff 0f 00 65 67 ff a0 00 00 10 00",    // another register
+        "81 e0 f9 ff 0f 00 65 67 ff a0 00 00 10 00",    // another mask
+        "81 e0 f8 ff 1f 00 65 67 ff a0 00 00 10 00",
+        "48 81 e0 f8 ff 0f 00 65 67 ff a0 00 00 10 00", // 64 bits
+        "81 c8 f8 ff 0f 00 65 67 ff a0 00 00 10 00",    // or
+        "81 e0 f8 ff 0f 00 65 67 ff a0 08 00 10 00",    // another table
+        "81 e0 f8 ff 0f 00 65 67 ff a4 00 00 00 10 00", // with an index
+        "81 e0 f8 ff 0f 00 65 67 ff a4 20 00 00 10 00 | 65 67 ff e0", // a second branch
+        "81 e0 f8 ff 0f 00 ff e0",                      // masked, but straight
+        "81 e0 f8 ff 0f 00 65 ff a0 00 00 10 00",       // 64-bit address
+        "81 e0 f8 ff 0f 00 67 ff a0 00 00 10 00",       // no gs
+        "81 e0 f8 ff 0f 00 65 67 48 ff a0 00 00 10 00", // REX.W
+        "81 e0 f8 ff 0f 00 65 67 ff 60 00",             // no displacement
+    ] {
+        let rules = text(code, Write);
+        assert!(rules.contains(&Rule::IndirectBranch), "{code}: {rules:?}");
+    }
+    // a 16-bit target
+    assert!(!text("81 e0 f8 ff 0f 00 65 67 66 ff a0 00 00 10 00", Write).is_empty());
+}
+
+#[test]
+fn f01_fs() {
+    for code in ["64 48 8b 04 25 28 00 00 00", "64 89 07", "64 90", "65 64 8b 07", "64 e9 00 00 00 00"] {
+        refuse(code, Write, Rule::FsNamed);
+    }
+}
+
+#[test]
+fn f02_segments() {
+    for code in [
+        "8e d8", // mov %eax,%ds
+        "8c d8",
+        "65 67 8c 1f", // to memory
+        "8e 2f",
+        "0f a0",          // push %fs
+        "0f a9",          // pop %gs
+        "f3 48 0f ae d8", // wrgsbase
+        "f3 48 0f ae d0", // wrfsbase
+        "f3 48 0f ae c0", // rdfsbase
+        "f3 48 0f ae c8", // rdgsbase
+        "0f 01 f8",       // swapgs
+        "0f b2 07",       // lss
+        "48 0f b4 07",    // lfs
+    ] {
+        refuse(code, Write, Rule::SegmentState);
+    }
+}
+
+#[test]
+fn usage_comes_from_the_instructions() {
+    use sfi_verifier::Vectors;
+    let usage = |code: &str| {
+        let bytes = Elf::text(&hex(code)).build();
+        let report = sfi_verifier::verify(&bytes, &options(Write)).unwrap();
+        assert!(report.is_safe(), "{code}: {:?}", report.violations);
+        report.usage
+    };
+    let bits = |code: &str| usage(code).gprs_written;
+    assert_eq!(bits("c3"), 0);
+    assert_eq!(bits("48 89 c3"), 1 << 3); // mov %rax,%rbx
+    assert_eq!(bits("48 39 c3"), 0); // cmp
+    assert_eq!(bits("88 c7"), 1 << 3); // mov %al,%bh
+    assert_eq!(bits("49 87 c7"), 1 << 15 | 1); // xchg %rax,%r15
+    assert_eq!(bits("48 f7 e3"), 1 | 1 << 2); // mul
+    assert_eq!(bits("48 99"), 1 << 2); // cqo
+    assert_eq!(bits("0f a2"), 0b1111); // cpuid
+    assert_eq!(bits(&format!("{RDI} f3 48 ab")), 1 << 1 | 1 << 7);
+    assert_eq!(bits("65 67 48 0f b1 0b"), 1); // cmpxchg to memory
+    assert_eq!(bits("65 67 48 89 18"), 0); // a store
+    assert_eq!(bits("c4 e2 9b f6 db"), 1 << 3 | 1 << 12); // mulx %rbx,%r12,%rbx
+    assert_eq!(bits("e2 fe"), 1 << 1); // loop
+    let of = |code: &str| usage(code).vectors;
+    assert_eq!(of("89 c0"), Vectors::None);
+    assert_eq!(of("0f 28 c1"), Vectors::Xmm);
+    assert_eq!(of("c5 f8 28 c1"), Vectors::Ymm);
+    assert_eq!(of("62 f1 7c 48 28 c1"), Vectors::Zmm);
+    assert_eq!(of("c5 f8 90 c1"), Vectors::Zmm); // kmovw %k1,%k0
+    assert_eq!(of("c4 e2 78 f2 c0"), Vectors::None); // andn is no vector instruction
+    assert!(usage("d9 ee").x87 && usage("65 67 d9 37").x87 && usage("0f 77").x87 && usage("0f 6e c0").x87);
+    assert!(usage("0f ae 10").mxcsr && usage("c5 f8 ae 10").mxcsr && usage("65 67 0f ae 18").mxcsr);
+    assert!(usage("65 67 c5 f8 ae 18").mxcsr && !usage("0f 58 c1").mxcsr);
+    assert!(usage("0f 31").clock && usage("0f a2").identity && !usage("90").clock);
+}
+
+/// Encodings that decoders of different makers or ages read differently.
+#[test]
+fn ambiguous_encodings_are_refused() {
+    for code in [
+        "f3 41 90",       // pause or xchg %r8,%rax
+        "66 f3 0f 10 c1", // movss with a useless 66
+        "66 f2 0f 10 c1",
+        "0f 1f c8",       // 0f 1f /1, a reserved nop
+        "0f 1a 07",       // MPX or nop
+        "0f 1e c0",       // CET or nop
+        "f3 0f 1e fb",    // endbr32
+        "f3 48 0f 1e c8", // rdssp or nop
+        "0f 0d 10",       // prefetchwt1 or nop
+        "0f 18 38",       // prefetchit0 or nop
+        "0f ae e9",       // alias of lfence
+        "0f b8 c0",       // popcnt without F3
+        "66 e9 00 00",    // 16-bit jump on AMD
+        "66 0f 84 00 00",
+        "66 e8 00 00",
+        "db e8 | dc d0",     // fucomi is fine, the alias of fcom is not
+        "0f 0f 07 9e",       // 3DNow!
+        "8f e8 78 c0 c1 00", // XOP
+        "c4 e3 79 69 c2 30", // FMA4
+        "d5 48 89 07",       // REX2
+        "c6 f8 00",          // xabort
+        "0f c7 37",          // vmptrld
+        "0f 01 cb",          // stac
+        "d6",                // salc
+        "0f 04",
+        "f2 0f 38 f8 07", // enqcmd
+    ] {
+        assert!(!text(code, Write).is_empty(), "{code}");
+    }
+}

@@ -1,0 +1,125 @@
+//! What is accepted, judged by somebody else: iced's instruction information, which the verifier does not use.
+//! `SFI_ORACLE_CASES=10000000 cargo test --release -p sfi-verifier --test oracle` looks longer.
+
+use iced_x86::{
+    Code, CodeSize, Decoder, DecoderOptions, FlowControl, Instruction, InstructionInfoFactory, OpAccess, Register,
+};
+use proptest::test_runner::TestRng;
+use rand::RngExt;
+use sfi_contract::Mode;
+use sfi_verifier::{FinalText, Options, verify_text};
+
+/// Random bytes that often are an instruction: some prefixes, an opcode map, an opcode, a ModRM with what follows.
+fn random(rng: &mut TestRng) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    // Mostly what confined operands need.
+    if rng.random_ratio(2, 3) {
+        bytes.extend_from_slice(&[0x65, 0x67]);
+    }
+    for _ in 0..rng.random_range(0..3) {
+        const PREFIXES: [u8; 10] = [0x65, 0x67, 0x66, 0xf3, 0xf2, 0xf0, 0x48, 0x41, 0x4c, 0x2e];
+        bytes.push(PREFIXES[rng.random_range(0..PREFIXES.len())]);
+    }
+    match rng.random_range(0..8) {
+        0 | 1 => {}
+        2 => bytes.push(0x0f),
+        3 => bytes.extend_from_slice(&[0x0f, 0x38]),
+        4 => bytes.extend_from_slice(&[0x0f, 0x3a]),
+        5 => bytes.extend_from_slice(&[0xc5, rng.random()]),
+        6 => bytes.extend_from_slice(&[0xc4, rng.random::<u8>() & 0xe0 | rng.random_range(1..4), rng.random()]),
+        _ => bytes.extend_from_slice(&[
+            0x62,
+            rng.random::<u8>() & 0xf0 | rng.random_range(1..4),
+            rng.random::<u8>() | 4,
+            rng.random(),
+        ]),
+    }
+    bytes.extend((0..12).map(|_| rng.random::<u8>()));
+    bytes
+}
+
+fn is_write(access: OpAccess) -> bool {
+    matches!(access, OpAccess::Write | OpAccess::CondWrite | OpAccess::ReadWrite | OpAccess::ReadCondWrite)
+}
+
+fn is_read(access: OpAccess) -> bool {
+    matches!(access, OpAccess::Read | OpAccess::CondRead | OpAccess::ReadWrite | OpAccess::ReadCondWrite)
+}
+
+/// Panics if an accepted instruction could do harm.
+fn judge(
+    instruction: &Instruction,
+    bytes: &[u8],
+    mode: Mode,
+    usage: &sfi_verifier::Usage,
+    factory: &mut InstructionInfoFactory,
+) {
+    let context = || format!("{instruction} {bytes:02x?} in mode {mode}");
+    let info = factory.info(instruction);
+    let control_stack = matches!(instruction.code(), Code::Retnq | Code::Call_rel32_64);
+    for memory in info.used_memory() {
+        let confined = memory.segment() == Register::GS && memory.address_size() == CodeSize::Code32;
+        let stack = control_stack && memory.base() == Register::RSP;
+        if is_write(memory.access()) {
+            assert!(confined || stack, "writes: {}", context());
+        }
+        if is_read(memory.access()) && mode == Mode::Full {
+            // rip-relative: its target was checked.
+            let relative = instruction.is_ip_rel_memory_operand() && memory.segment() == Register::DS;
+            let header =
+                memory.segment() == Register::GS && memory.base() == Register::None && memory.displacement() == 0xff000;
+            assert!(confined || stack || relative || header, "reads: {}", context());
+        }
+    }
+    for used in info.used_registers() {
+        let register = used.register();
+        assert!(control_stack || register.full_register() != Register::RSP, "rsp: {}", context());
+        assert!(
+            !register.is_segment_register() || register == Register::GS || !is_write(used.access()),
+            "{}",
+            context()
+        );
+        assert!(register != Register::FS, "fs: {}", context());
+        assert!(!register.is_cr() && !register.is_dr() && !register.is_tr() && !register.is_bnd(), "{}", context());
+        if is_write(used.access()) && register.is_gpr() && register.full_register() != Register::RSP {
+            let bit = 1 << register.full_register().number();
+            assert!(usage.gprs_written & bit != 0, "usage misses {register:?}: {}", context());
+        }
+        if register.is_vector_register() {
+            assert!(usage.vectors >= sfi_verifier::Vectors::Xmm, "{}", context());
+            // A VEX instruction clears the upper part of its zmm register; naming one is another matter.
+            let named = (0..instruction.op_count()).any(|i| instruction.op_register(i).is_zmm());
+            let high = named || register.number() >= 16;
+            assert!(!high || usage.vectors == sfi_verifier::Vectors::Zmm, "{}", context());
+        }
+        assert!(!(register.is_mm() || register.is_st()) || usage.x87, "{}", context());
+    }
+    assert!(!instruction.is_privileged() && !instruction.is_save_restore_instruction(), "{}", context());
+    let flow = instruction.flow_control();
+    assert!(!matches!(flow, FlowControl::IndirectBranch | FlowControl::IndirectCall), "{}", context());
+}
+
+#[test]
+fn accepted_instructions_are_harmless() {
+    let cases: u64 = std::env::var("SFI_ORACLE_CASES").ok().map_or(300_000, |n| n.parse().expect("a number"));
+    let mut rng = TestRng::deterministic_rng(proptest::test_runner::RngAlgorithm::ChaCha);
+    let mut factory = InstructionInfoFactory::new();
+    let mut accepted = [0u64; 2];
+    for _ in 0..cases {
+        let random = random(&mut rng);
+        let instruction = Decoder::with_ip(64, &random, 0x40_0000, DecoderOptions::NONE).decode();
+        if instruction.is_invalid() {
+            continue;
+        }
+        let bytes = &random[..instruction.len()];
+        for (i, mode) in [Mode::Write, Mode::Full].into_iter().enumerate() {
+            let text = FinalText { bytes, offset: 0x40_0000, gateways: &[], slots: &[], mode };
+            if let Ok(usage) = verify_text(&text, &Options::default()) {
+                accepted[i] += 1;
+                judge(&instruction, bytes, mode, &usage, &mut factory);
+            }
+        }
+    }
+    // The test means nothing if little is accepted.
+    assert!(accepted[0] > cases / 50 && accepted[1] > cases / 50, "{accepted:?} of {cases}");
+}

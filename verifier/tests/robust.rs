@@ -1,0 +1,105 @@
+//! Whatever the bytes are: no panic, and what is accepted is the same the second time.
+
+mod support;
+
+use proptest::prelude::*;
+use sfi_contract::Mode;
+use sfi_verifier::{FinalText, Options, verify, verify_text};
+use support::*;
+
+/// An object that has something of everything.
+fn rich() -> Vec<u8> {
+    let code = "f3 0f 1e fa 65 67 48 89 07 e8 00 00 00 00 48 8b 05 00 00 00 00 89 ff 65 48 03 3c 25 00 f0 0f 00 f3 48 ab \
+                81 e0 f8 ff 0f 00 65 67 ff 90 00 00 10 00 74 02 eb fe c3 48 b8 00 00 00 00 00 00 00 00 c3";
+    let mut elf = Elf::text(&hex(code)).symbol(symbol("g", 0, 0)).symbol(symbol("h", 1, 4));
+    elf.add(section(".data", PROGBITS, A | W, vec![0; 32]));
+    let mut bss = section(".bss", NOBITS, A | W, Vec::new());
+    bss.size = Some(64);
+    elf.add(bss);
+    elf.relocations(1, &[(10, R_PLT32, 2, -4), (17, R_PC32, 2, -4), (56, R_64, 1, 0)])
+        .relocations(2, &[(0, R_64, 1, 0), (8, R_64, 2, 3)])
+        .group(&[1, 2], 1)
+        .build()
+}
+
+fn any_mode() -> impl Strategy<Value = Mode> {
+    prop::sample::select(Mode::ALL.to_vec())
+}
+
+#[test]
+fn the_rich_object_is_accepted() {
+    let bytes = rich();
+    let report = verify(&bytes, &Options::default()).unwrap();
+    assert!(report.is_safe(), "{:#?}", report.violations);
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 2000, ..ProptestConfig::default() })]
+
+    #[test]
+    fn mutated_objects_never_panic(
+        edits in prop::collection::vec((any::<prop::sample::Index>(), any::<u8>()), 1..12),
+        cut in prop::option::of(any::<prop::sample::Index>()),
+        mode in any_mode(),
+    ) {
+        let mut bytes = rich();
+        for (index, value) in edits {
+            let i = index.index(bytes.len());
+            bytes[i] = value;
+        }
+        if let Some(cut) = cut {
+            bytes.truncate(cut.index(bytes.len()));
+        }
+        let _ = verify(&bytes, &options(mode));
+    }
+
+    #[test]
+    fn wild_words_in_headers_never_panic(
+        edits in prop::collection::vec((any::<prop::sample::Index>(), prop::sample::select(vec![
+            0u64, 1, 0xff, 0xffff, 0x7fff_ffff, 0x8000_0000, 0xffff_ffff, 1 << 32, i64::MAX as u64, 1 << 63, u64::MAX - 3, u64::MAX,
+        ])), 1..6),
+        mode in any_mode(),
+    ) {
+        let mut bytes = rich();
+        for (index, value) in edits {
+            let i = index.index(bytes.len() / 4 - 1) * 4;
+            bytes[i..i + 8].copy_from_slice(&value.to_le_bytes());
+        }
+        let _ = verify(&bytes, &options(mode));
+    }
+
+    #[test]
+    fn random_text_never_panics(bytes in prop::collection::vec(any::<u8>(), 0..300), mode in any_mode()) {
+        let elf = Elf::text(&bytes).relocations(1, &[(3, R_32, 1, 0), (90, R_PLT32, 1, -4)]).build();
+        let _ = verify(&elf, &options(mode));
+        let text = FinalText { bytes: &bytes, offset: 0x40_0000, gateways: &[0x50_0000], slots: &[0x40_0000], mode };
+        let _ = verify_text(&text, &Options::default());
+    }
+
+    #[test]
+    fn random_files_never_panic(bytes in prop::collection::vec(any::<u8>(), 0..400)) {
+        let mut file = rich()[..64].to_vec();
+        file.extend_from_slice(&bytes);
+        let _ = verify(&file, &Options::default());
+        let _ = verify(&bytes, &Options::default());
+    }
+
+    /// A text that is accepted as an object is accepted as final text, and the other way round for what needs no relocation.
+    #[test]
+    fn both_checks_agree(
+        pieces in prop::collection::vec(prop::sample::select(vec![
+            "90", "c3", "65 67 48 89 07", "48 8b 07", "48 89 07", "89 ff", "65 48 03 3c 25 00 f0 0f 00", "aa", "f3 48 ab", "eb 00",
+            "eb 02", "eb f8", "81 e0 f8 ff 0f 00", "65 67 ff 90 00 00 10 00", "ff d0", "50", "b8 0f 05 00 00", "74 f0", "48 8d 07",
+            "65 67 8b 07", "ac", "89 f6", "65 48 03 34 25 00 f0 0f 00", "a4", "0f a2", "66 90",
+        ]), 0..14),
+        mode in any_mode(),
+    ) {
+        let bytes = hex(&pieces.join(" "));
+        let mut elf = Elf::text(&bytes);
+        elf.symbols.clear();
+        let object = elf.build();
+        let accepted = verify(&object, &options(mode)).unwrap().is_safe();
+        let text = FinalText { bytes: &bytes, offset: 0x40_0000, gateways: &[], slots: &[], mode };
+        prop_assert_eq!(accepted, verify_text(&text, &Options::default()).is_ok());
+    }
+}
