@@ -23,7 +23,7 @@ const DOMAIN: &str = "program";
 
 /// What a program gets.
 pub struct Setup<'a> {
-    /// The file's name: argv[0], and for messages.
+    /// The file's name: `argv[0]`, and for messages.
     pub path: &'a Path,
     /// Mode its objects must satisfy.
     pub mode: Mode,
