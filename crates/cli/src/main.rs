@@ -9,7 +9,7 @@ mod members;
 mod program;
 mod render;
 
-use clap::Parser;
+use clap::{CommandFactory, Parser};
 use std::process::ExitCode;
 
 /// Runs untrusted native code inside your own process: rewrites stock ELF objects so that they cannot store or jump
@@ -22,7 +22,7 @@ struct Cli {
 }
 
 fn main() -> ExitCode {
-    match Cli::parse().command.run() {
+    match Cli::parse().command.run(Cli::command) {
         Ok(code) => code,
         Err(error) => {
             eprintln!("error: {error:#}");

@@ -5,6 +5,14 @@ use std::process::ExitCode;
 
 /// Measures on this machine what crossings cost.
 #[derive(clap::Args)]
+#[command(after_help = "\
+Examples:
+  taskset -c 1 sfi bench crossing
+  sfi bench crossing --json --rounds 101
+
+Exit codes:
+  0  measured
+  2  a measurement could not be made")]
 pub struct Args {
     #[command(subcommand)]
     what: What,

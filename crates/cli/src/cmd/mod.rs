@@ -2,7 +2,9 @@
 
 mod bench;
 mod cc;
+mod completion;
 mod explain;
+mod man;
 mod rewrite;
 mod run;
 mod verify;
@@ -18,11 +20,13 @@ pub enum Command {
     Run(run::Args),
     Bench(bench::Args),
     Explain(explain::Args),
+    Completion(completion::Args),
+    Man(man::Args),
 }
 
 impl Command {
-    /// Runs the subcommand; its exit code is documented in its `--help`.
-    pub fn run(self) -> anyhow::Result<ExitCode> {
+    /// Runs the subcommand; its exit code is documented in its `--help`. `whole` describes the whole command line.
+    pub fn run(self, whole: impl FnOnce() -> clap::Command) -> anyhow::Result<ExitCode> {
         match self {
             Command::Rewrite(args) => rewrite::run(args),
             Command::Cc(args) => cc::run(args),
@@ -30,6 +34,8 @@ impl Command {
             Command::Run(args) => run::run(args),
             Command::Bench(args) => bench::run(args),
             Command::Explain(args) => explain::run(args),
+            Command::Completion(args) => Ok(completion::run(&args, whole())),
+            Command::Man(args) => man::run(&args, whole()),
         }
     }
 }

@@ -12,8 +12,7 @@ use std::time::{Duration, Instant};
 
 /// Loads the domains of a manifest and calls its entry point.
 ///
-/// The objects must be rewritten already (`sfi rewrite`); what the verifier refuses does not run. Exit code: the
-/// entry point's result modulo 256, 3 if its domain faulted, 2 for errors.
+/// The objects must be rewritten already (`sfi rewrite`); what the verifier refuses does not run.
 ///
 /// Host functions that a manifest can grant: `host_write(pointer, length)` writes to standard output, `host_error` to standard
 /// error, `host_read(pointer, length)` reads standard input, `host_read_file(name, offset, pointer, length)` and
@@ -21,6 +20,16 @@ use std::time::{Duration, Instant};
 /// `host_args(pointer, length)` gives the arguments, each with a zero byte behind it, and returns the length of all,
 /// `host_exit(code)` ends the run. Failures return -1.
 #[derive(clap::Args)]
+#[command(after_help = "\
+Examples:
+  sfi run domains.toml -- input.gz
+  sfi run prog.sfi.a --dir data::. --time-limit 2.5 -- --verbose
+  sfi run domains.toml --explain-layout
+
+Exit codes:
+  2  an error: the manifest, an object that the verifier refuses, a missing symbol
+  3  the entry point's domain faulted or used up its time
+  others: the program's status, or the entry point's result modulo 256")]
 pub struct Args {
     /// The manifest, or a program: an archive or object that holds `main` and its libc, rewritten.
     #[arg(value_name = "MANIFEST|PROGRAM")]

@@ -1,0 +1,26 @@
+//! `sfi completion`
+
+use std::process::ExitCode;
+
+/// Print a completion script for a shell.
+#[derive(clap::Args)]
+#[command(after_help = "\
+Examples:
+  sfi completion bash > ~/.local/share/bash-completion/completions/sfi
+  sfi completion fish > ~/.config/fish/completions/sfi.fish
+  sfi completion zsh > /usr/local/share/zsh/site-functions/_sfi
+
+Exit codes:
+  0  printed
+  2  there is no such shell")]
+pub struct Args {
+    /// The shell.
+    #[arg(value_name = "SHELL")]
+    shell: clap_complete::Shell,
+}
+
+/// Runs the subcommand.
+pub fn run(args: &Args, mut command: clap::Command) -> ExitCode {
+    clap_complete::generate(args.shell, &mut command, "sfi", &mut std::io::stdout());
+    ExitCode::SUCCESS
+}
