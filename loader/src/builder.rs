@@ -13,7 +13,7 @@ use crate::stubs::Stub;
 use crate::watchdog::Watched;
 use crate::window::{ControlStack, Window, pages};
 use crate::world::{Domain, Host, Inner, Region, World};
-use crate::{fault, region, seal};
+use crate::{fault, instance, region, seal};
 use rand_chacha::ChaCha20Rng;
 use rand_chacha::rand_core::SeedableRng;
 use rustix::fd::AsFd;
@@ -21,6 +21,7 @@ use sfi_contract::layout::PAGE_SIZE;
 use sfi_verifier::{Usage, Vectors};
 use std::collections::HashSet;
 use std::ptr;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
@@ -142,6 +143,7 @@ impl Builder {
             panic: None,
             watched,
             control,
+            rng,
         };
         let world = World { inner: Box::into_raw(Box::new(inner)) };
         fault::install();
@@ -272,9 +274,9 @@ impl Builder {
             .enumerate()
             .map(|(i, (_, import))| Stub { binding: before + i, host: host(import) })
             .collect();
-        let site = Site { base: window.base(), places, regions: &shared, stubs: &stubs };
-        let mut image = link::link(spec, plan, &site, rng)?;
-        seal::seal(&window, &image, |segment| {
+        let site = Site { places, regions: &shared, stubs: &stubs };
+        let mut image = link::link(spec, plan, &site)?;
+        instance::raise(&window, &image, rng, |segment| {
             let at = shared.iter().position(|(offset, _)| segment.shared && *offset == segment.offset)?;
             Some(regions[find(&spec.shared[at].region)].file.as_fd())
         })
@@ -295,6 +297,7 @@ impl Builder {
             fault: RawFault::default(),
         });
         let state = Box::into_raw(state);
+        let image = Arc::new(image);
         Ok(Domain { name: spec.name.clone(), mode: spec.mode, window, state, image, initial_sp })
     }
 

@@ -34,11 +34,11 @@ impl Dispatch {
         self.slots.get((index / 8) as usize).copied()
     }
 
-    /// The table's bytes: whole pages, unused slots hold the trap.
-    pub fn bytes(&self, base: u64) -> Vec<u8> {
+    /// The table's bytes for a window at 0: whole pages, unused slots hold the trap.
+    pub fn bytes(&self) -> Vec<u8> {
         let slots = self.slots.len().next_multiple_of(PAGE_SIZE as usize / 8);
         let all = self.slots.iter().copied().chain(std::iter::repeat(self.slots[0])).take(slots);
-        all.flat_map(|code| (base + code).to_le_bytes()).collect()
+        all.flat_map(u64::to_le_bytes).collect()
     }
 }
 

@@ -53,6 +53,7 @@ mod fault;
 mod gate;
 mod host;
 mod image;
+mod instance;
 mod layout;
 mod link;
 pub mod manifest;

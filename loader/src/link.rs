@@ -2,7 +2,7 @@
 
 use crate::dispatch::{self, Dispatch};
 use crate::error::BuildError;
-use crate::image::{Content, Image};
+use crate::image::{Content, Image, Word};
 use crate::layout::{self, Layout, Part};
 use crate::memory::Segment;
 use crate::place::{Places, STACK_GUARD};
@@ -12,11 +12,9 @@ use crate::spec::{Access, DomainSpec};
 use crate::stubs::{self, Stub};
 use crate::symbols::{Symbols, Target};
 use crate::window::{Protection, pages};
-use rand_chacha::ChaCha20Rng;
-use rand_chacha::rand_core::Rng;
 use sfi_contract::layout::{
     DISPATCH_OFFSET, HEADER_BASE, HEADER_HEAP_END, HEADER_HEAP_START, HEADER_OFFSET, HEADER_STACK_HIGH,
-    HEADER_STACK_LOW, HEADER_TCB, PAGE_SIZE, TCB_CANARY, TCB_SIZE, TP_OFFSET,
+    HEADER_STACK_LOW, HEADER_TCB, PAGE_SIZE, TCB_SIZE, TP_OFFSET,
 };
 use sfi_verifier::Usage;
 use std::collections::HashMap;
@@ -42,8 +40,6 @@ pub fn plan<'a>(spec: &'a DomainSpec, roots: &[String]) -> Result<Plan<'a>, Buil
 
 /// Where a planned domain goes.
 pub struct Site<'l> {
-    /// The window's base.
-    pub base: u64,
     /// The parts.
     pub places: &'l Places,
     /// Window offset and length of each of the domain's shared regions.
@@ -52,28 +48,33 @@ pub struct Site<'l> {
     pub stubs: &'l [Stub],
 }
 
-/// Relocates and builds the tables.
-pub fn link(spec: &DomainSpec, plan: &Plan<'_>, site: &Site<'_>, rng: &mut ChaCha20Rng) -> Result<Image, BuildError> {
+/// Relocates, for a window at 0, and builds the tables.
+pub fn link(spec: &DomainSpec, plan: &Plan<'_>, site: &Site<'_>) -> Result<Image, BuildError> {
     let Plan { inputs, symbols, layout } = plan;
     let places = site.places;
     let dispatch = dispatch::collect(spec, inputs, symbols, layout, places)?;
     let mut parts = fill(inputs, layout, site);
-    let addresses = Addresses { base: site.base, layout, places, dispatch: &dispatch, regions: site.regions };
-    reloc::apply(spec, inputs, symbols, &addresses, &mut parts)?;
+    let addresses = Addresses { layout, places, dispatch: &dispatch, regions: site.regions };
+    let words = reloc::apply(spec, inputs, symbols, &addresses, &mut parts)?;
     let at = |part: Part| places.parts[part as usize];
     let text = (at(Part::Text) + layout.text_start, pages(layout.sizes[Part::Text as usize]) - layout.text_start);
     let gateways = gateways(at(Part::Text), site.stubs.len());
     let usage = inputs.iter().fold(Usage::default(), |all, input| all.union(input.usage));
     let run = |base: &str| match spec.own_start {
         true => Ok(Vec::new()),
-        false => functions_of(spec, inputs, layout, &parts, site.base, &dispatch, base),
+        false => functions_of(spec, inputs, layout, &parts, &words, &dispatch, base),
     };
     let mut initialisers = run(".preinit_array")?;
     initialisers.extend(run(".init_array")?);
     let finalisers = run(".fini_array")?.into_iter().rev().collect();
     let (functions_by_name, variables) = names(spec, symbols, layout, places, site.regions);
-    Ok(Image {
+    let mut image = Image {
         segments: segments(spec, layout, places, site.regions, &dispatch),
+        mappings: Vec::new(),
+        discarded: Vec::new(),
+        zeroed: Vec::new(),
+        text_file: None,
+        data_file: None,
         text,
         trap: at(Part::Text) + stubs::TRAP,
         gateways,
@@ -83,10 +84,15 @@ pub fn link(spec: &DomainSpec, plan: &Plan<'_>, site: &Site<'_>, rng: &mut ChaCh
         initialisers,
         finalisers,
         stack_guard: [places.stack.0 - STACK_GUARD, places.stack.0],
+        stack: [places.stack.0, places.stack.0 + places.stack.1],
         usage,
-        contents: contents(parts, site, &dispatch, layout, rng),
+        contents: contents(parts, words, site, &dispatch, layout),
         slots: dispatch.slots,
-    })
+    };
+    image
+        .store()
+        .map_err(|error| BuildError::Memory { what: format!("the image of domain `{}`", spec.name), error })?;
+    Ok(image)
 }
 
 /// The parts' bytes before relocation. Text is int3 wherever no section is.
@@ -120,7 +126,7 @@ fn functions_of(
     inputs: &[Input<'_>],
     layout: &Layout,
     parts: &[Vec<u8>; 4],
-    base: u64,
+    words: &[Vec<Word>; 4],
     dispatch: &Dispatch,
     array: &str,
 ) -> Result<Vec<u64>, BuildError> {
@@ -131,11 +137,13 @@ fn functions_of(
         return Err(fail("the array does not hold whole pointers"));
     }
     let mut functions = Vec::new();
-    for word in bytes.chunks_exact(8) {
+    for (index, word) in bytes.chunks_exact(8).enumerate() {
         let pointer = u64::from_le_bytes(word.try_into().unwrap_or_default());
+        let at = (first.offset + 8 * index as u64) as u32;
+        let in_window = words[first.part as usize].binary_search(&Word { at, minus: false }).is_ok();
         // gABI: 0 and -1 are ignored.
-        if pointer != 0 && pointer != u64::MAX {
-            let code = pointer.checked_sub(base).and_then(|slot| dispatch.code(slot));
+        if in_window || (pointer != 0 && pointer != u64::MAX) {
+            let code = dispatch.code(pointer).filter(|_| in_window);
             functions.push(code.ok_or_else(|| fail("an entry is not a function pointer"))?);
         }
     }
@@ -185,31 +193,38 @@ fn segments(
 /// Everything that is written before sealing.
 fn contents(
     parts: [Vec<u8>; 4],
+    words: [Vec<Word>; 4],
     site: &Site<'_>,
     dispatch: &Dispatch,
     layout: &Layout,
-    rng: &mut ChaCha20Rng,
 ) -> Vec<Content> {
-    let mut contents = vec![Content { offset: HEADER_OFFSET, bytes: header(site), writable: false }];
-    contents.push(Content { offset: DISPATCH_OFFSET, bytes: dispatch.bytes(site.base), writable: false });
-    contents.push(Content { offset: TP_OFFSET, bytes: tcb(site, rng), writable: true });
-    for (part, mut bytes) in Part::ALL.into_iter().zip(parts) {
+    let stored = false;
+    let table = dispatch.bytes();
+    let all = (0..table.len() as u32).step_by(8).map(|at| Word { at, minus: false }).collect();
+    let mut contents = vec![
+        header(site),
+        Content { offset: DISPATCH_OFFSET, bytes: table, words: all, writable: false, stored },
+        tcb(),
+    ];
+    for ((part, mut bytes), words) in Part::ALL.into_iter().zip(parts).zip(words) {
         if part == Part::Locals || part == Part::Data {
             // What is zero needs no page before it is touched.
-            let used = bytes.iter().rposition(|b| *b != 0).map_or(0, |last| last + 1);
+            let last = words.last().map_or(0, |w| w.at as usize + 8);
+            let used = bytes.iter().rposition(|b| *b != 0).map_or(0, |last| last + 1).max(last);
             bytes.truncate(used);
         }
         if layout.sizes[part as usize] > 0 && !bytes.is_empty() {
             let writable = matches!(part, Part::Data | Part::Locals);
-            contents.push(Content { offset: site.places.parts[part as usize], bytes, writable });
+            contents.push(Content { offset: site.places.parts[part as usize], bytes, words, writable, stored });
         }
     }
     contents
 }
 
 /// The header page.
-fn header(site: &Site<'_>) -> Vec<u8> {
-    let mut page = vec![0; PAGE_SIZE as usize];
+fn header(site: &Site<'_>) -> Content {
+    let mut bytes = vec![0; PAGE_SIZE as usize];
+    let mut words = Vec::new();
     let places = site.places;
     for (field, offset) in [
         (HEADER_BASE, 0),
@@ -220,19 +235,16 @@ fn header(site: &Site<'_>) -> Vec<u8> {
         (HEADER_STACK_HIGH, places.stack.0 + places.stack.1),
     ] {
         let at = (field - HEADER_OFFSET) as usize;
-        page[at..at + 8].copy_from_slice(&(site.base + offset).to_le_bytes());
+        bytes[at..at + 8].copy_from_slice(&offset.to_le_bytes());
+        words.push(Word { at: at as u32, minus: false });
     }
-    page
+    Content { offset: HEADER_OFFSET, bytes, words, writable: false, stored: false }
 }
 
-/// The TCB: a pointer to itself (psABI 3.4.6), a stack canary whose first byte is zero, a pointer guard.
-fn tcb(site: &Site<'_>, rng: &mut ChaCha20Rng) -> Vec<u8> {
-    let canary = (TCB_CANARY - TP_OFFSET) as usize;
-    let mut bytes = vec![0; canary + 16];
-    bytes[..8].copy_from_slice(&(site.base + TP_OFFSET).to_le_bytes());
-    bytes[canary..canary + 8].copy_from_slice(&(rng.next_u64() & !0xff).to_le_bytes());
-    bytes[canary + 8..].copy_from_slice(&rng.next_u64().to_le_bytes());
-    bytes
+/// The TCB: a pointer to itself (psABI 3.4.6). The canary is an instance's own.
+fn tcb() -> Content {
+    let words = vec![Word { at: 0, minus: false }];
+    Content { offset: TP_OFFSET, bytes: TP_OFFSET.to_le_bytes().to_vec(), words, writable: true, stored: false }
 }
 
 /// Names of functions by offset, for faults.

@@ -2,6 +2,7 @@
 
 use crate::dispatch::Dispatch;
 use crate::error::BuildError;
+use crate::image::Word;
 use crate::layout::{Layout, Part, Spot};
 use crate::place::Places;
 use crate::select::Input;
@@ -96,10 +97,8 @@ pub fn takes_address(kind: u32) -> bool {
     kind != R_PLT32
 }
 
-/// Everything an address depends on.
+/// Everything an address depends on, but the window's base.
 pub struct Addresses<'l> {
-    /// The window's base.
-    pub base: u64,
     /// Spots.
     pub layout: &'l Layout,
     /// Places of the parts.
@@ -110,44 +109,51 @@ pub struct Addresses<'l> {
     pub regions: &'l [(u64, u64)],
 }
 
+/// An address as far as it is known before there is a window.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Address {
+    /// Offset from the window's base.
+    InWindow(u64),
+    /// A number.
+    Absolute(u64),
+}
+
 impl Addresses<'_> {
     /// The address that a pointer to the target holds: of the dispatch slot for code.
-    fn pointer(&self, target: Target) -> Result<u64, &'static str> {
+    fn pointer(&self, target: Target) -> Result<Address, &'static str> {
         if let Some(code) = code_offset(target, self.layout, self.places) {
-            return self.dispatch.slot(code).map(|slot| self.base + slot).ok_or("the function has no dispatch slot");
+            return self.dispatch.slot(code).map(Address::InWindow).ok_or("the function has no dispatch slot");
         }
-        Ok(match target {
+        Ok(Address::InWindow(match target {
             Target::Section { input, section, offset } => {
                 let spot = self.layout.sections[input][section].ok_or("the section is not loaded")?;
-                (self.base + self.places.of(spot)).wrapping_add(offset)
+                self.places.of(spot).wrapping_add(offset)
             }
-            Target::Absolute(value) => value,
-            Target::Common(index) => self.base + self.places.of(self.layout.commons[index]),
-            Target::Fixed(offset) => self.base + offset,
-            Target::Got => self.base + self.places.of(self.layout.got_spot),
+            Target::Common(index) => self.places.of(self.layout.commons[index]),
+            Target::Fixed(offset) => offset,
+            Target::Got => self.places.of(self.layout.got_spot),
             Target::Bound { name, end } => {
                 let (first, last) = self.layout.bounds[name];
-                self.base + self.places.of(if end { last } else { first })
+                self.places.of(if end { last } else { first })
             }
             Target::Region { share, end } => {
                 let (offset, length) = self.regions[share];
-                self.base + offset + if end { length } else { 0 }
+                offset + if end { length } else { 0 }
             }
-            Target::Nothing => 0,
+            Target::Absolute(value) => return Ok(Address::Absolute(value)),
+            Target::Nothing => return Ok(Address::Absolute(0)),
             Target::Unloaded => return Err("the symbol's section is not part of the domain's memory"),
             Target::Undefined => return Err("the symbol is undefined"),
             Target::Import(_) | Target::Syscall => return Err("the gateway has no place"),
-        })
+        }))
     }
 
-    /// The address that a branch goes to.
+    /// The window offset that a branch goes to.
     fn branch(&self, target: Target) -> Result<u64, &'static str> {
         match target {
             // Calling a weak function that nobody defines is a fault of the domain.
-            Target::Nothing => Ok(self.base + self.places.parts[Part::Text as usize] + stubs::TRAP),
-            _ => code_offset(target, self.layout, self.places)
-                .map(|offset| self.base + offset)
-                .ok_or("the branch goes to something that is not code"),
+            Target::Nothing => Ok(self.places.parts[Part::Text as usize] + stubs::TRAP),
+            _ => code_offset(target, self.layout, self.places).ok_or("the branch goes to something that is not code"),
         }
     }
 
@@ -164,15 +170,16 @@ impl Addresses<'_> {
     }
 }
 
-/// Applies all relocations to the parts' bytes.
+/// Applies all relocations to the parts' bytes, for a window at 0. Gives the words that depend on the window's base, by part.
 pub fn apply(
     spec: &DomainSpec,
     inputs: &[Input<'_>],
     symbols: &Symbols<'_>,
     addresses: &Addresses<'_>,
     parts: &mut [Vec<u8>; 4],
-) -> Result<(), BuildError> {
+) -> Result<[Vec<Word>; 4], BuildError> {
     let layout = addresses.layout;
+    let mut words: [Vec<Word>; 4] = Default::default();
     let mut got = HashMap::new();
     for (i, target) in layout.got.iter().enumerate() {
         let spot = Spot { offset: layout.got_spot.offset + 8 * i as u64, ..layout.got_spot };
@@ -182,8 +189,15 @@ pub fn apply(
             why: why.into(),
         })?;
         let at = spot.offset as usize;
+        let value = match value {
+            Address::Absolute(value) => value,
+            Address::InWindow(offset) => {
+                words[spot.part as usize].push(Word { at: spot.offset as u32, minus: false });
+                offset
+            }
+        };
         parts[spot.part as usize][at..at + 8].copy_from_slice(&value.to_le_bytes());
-        got.insert(*target, addresses.base + addresses.places.of(spot));
+        got.insert(*target, addresses.places.of(spot));
     }
     for (input, section, r, target) in relocations(inputs, symbols) {
         let from = &inputs[input];
@@ -200,7 +214,7 @@ pub fn apply(
         let at = (spot.offset as usize)
             .checked_add(usize::try_from(r.offset).unwrap_or(usize::MAX))
             .ok_or_else(|| fail("offset out of range".into()))?;
-        let place = addresses.base + addresses.places.of(spot) + r.offset;
+        let place = addresses.places.of(spot).wrapping_add(r.offset);
         let size = from.object.symbols.get(r.symbol).map_or(0, |s| s.size);
         let field = value(addresses, &got, r, target, place, size).map_err(|why| fail(why.into()))?;
         let width = field.width();
@@ -208,22 +222,36 @@ pub fn apply(
         let slot =
             bytes.get_mut(at..at + width).filter(|_| inside).ok_or_else(|| fail("outside its section".into()))?;
         match field {
-            Field::Eight(v) => slot.copy_from_slice(&v.to_le_bytes()),
+            Field::Eight(v, base) => {
+                slot.copy_from_slice(&v.to_le_bytes());
+                if let Some(minus) = base {
+                    // Parts are smaller than `IMAGE_HIGH`.
+                    words[spot.part as usize].push(Word { at: at as u32, minus });
+                }
+            }
             Field::Four(v) => slot.copy_from_slice(
                 &i32::try_from(v).map_err(|_| fail(format!("{v:#x} does not fit 32 bits")))?.to_le_bytes(),
             ),
-            Field::FourUnsigned(v) => slot.copy_from_slice(
-                &u32::try_from(v).map_err(|_| fail("the address does not fit 32 bits".into()))?.to_le_bytes(),
-            ),
+            Field::FourUnsigned(v) => {
+                slot.copy_from_slice(&u32::try_from(v).map_err(|_| fail(NARROW.into()))?.to_le_bytes())
+            }
         }
     }
-    Ok(())
+    for list in &mut words {
+        list.sort_unstable();
+        // Two relocations of one section do not overlap (SFI-E05), and neither do sections.
+        debug_assert!(list.windows(2).all(|w| w[0].at + 8 <= w[1].at));
+    }
+    Ok(words)
 }
+
+/// Why an address of a window, or the distance between a window and a fixed address, has no 32-bit form.
+const NARROW: &str = "the address does not fit 32 bits";
 
 /// What a relocation writes.
 enum Field {
-    /// 64 bits.
-    Eight(u64),
+    /// 64 bits. `Some`: the window's base is added to it, or subtracted if `true`.
+    Eight(u64, Option<bool>),
     /// 32 bits, sign-extended by the processor.
     Four(i64),
     /// 32 bits, zero-extended by the processor.
@@ -233,13 +261,13 @@ enum Field {
 impl Field {
     fn width(&self) -> usize {
         match self {
-            Field::Eight(_) => 8,
+            Field::Eight(..) => 8,
             Field::Four(_) | Field::FourUnsigned(_) => 4,
         }
     }
 }
 
-/// The value of one relocation at `place`.
+/// The value of one relocation at the window offset `place`.
 fn value(
     addresses: &Addresses<'_>,
     got: &HashMap<Target, u64>,
@@ -250,23 +278,39 @@ fn value(
 ) -> Result<Field, &'static str> {
     let add = |s: u64| s.wrapping_add_signed(r.addend);
     let relative = |s: u64| add(s).wrapping_sub(place) as i64;
+    let pointer = || addresses.pointer(target);
+    // Windows begin at 4 GiB and above.
+    let absolute = || match pointer()? {
+        Address::Absolute(value) => Ok(value),
+        Address::InWindow(_) => Err(NARROW),
+    };
+    let distance = || match pointer()? {
+        Address::InWindow(offset) => Ok(offset),
+        Address::Absolute(_) => Err(NARROW),
+    };
     Ok(match r.kind {
-        R_64 => Field::Eight(add(addresses.pointer(target)?)),
-        R_32 => Field::FourUnsigned(add(addresses.pointer(target)?)),
-        R_32S => Field::Four(add(addresses.pointer(target)?) as i64),
-        R_PC32 => Field::Four(relative(addresses.pointer(target)?)),
-        R_PC64 => Field::Eight(relative(addresses.pointer(target)?) as u64),
+        R_64 => match pointer()? {
+            Address::InWindow(offset) => Field::Eight(add(offset), Some(false)),
+            Address::Absolute(value) => Field::Eight(add(value), None),
+        },
+        R_PC64 => match pointer()? {
+            Address::InWindow(offset) => Field::Eight(relative(offset) as u64, None),
+            Address::Absolute(value) => Field::Eight(relative(value) as u64, Some(true)),
+        },
+        R_32 => Field::FourUnsigned(add(absolute()?)),
+        R_32S => Field::Four(add(absolute()?) as i64),
+        R_PC32 => Field::Four(relative(distance()?)),
         R_PLT32 => Field::Four(relative(addresses.branch(target)?)),
         kind if needs_got(kind) => Field::Four(relative(got.get(&target).copied().ok_or("no GOT entry")?)),
         R_TPOFF32 => Field::Four(addresses.local(target)?.wrapping_add(r.addend)),
-        R_TPOFF64 => Field::Eight(addresses.local(target)?.wrapping_add(r.addend) as u64),
+        R_TPOFF64 => Field::Eight(addresses.local(target)?.wrapping_add(r.addend) as u64, None),
         R_DTPOFF32 | R_DTPOFF64 => {
             let block = addresses.layout.sizes[Part::Locals as usize] as i64;
             let offset = addresses.local(target)?.wrapping_add(block).wrapping_add(r.addend);
-            if r.kind == R_DTPOFF32 { Field::Four(offset) } else { Field::Eight(offset as u64) }
+            if r.kind == R_DTPOFF32 { Field::Four(offset) } else { Field::Eight(offset as u64, None) }
         }
         R_SIZE32 => Field::FourUnsigned(add(size)),
-        R_SIZE64 => Field::Eight(add(size)),
+        R_SIZE64 => Field::Eight(add(size), None),
         _ => return Err("the loader does not know this type"),
     })
 }

@@ -1,11 +1,12 @@
 //! Address space: windows and control stacks at random places, and the mappings inside them.
 
 use crate::context::{BINDINGS_OFFSET, Binding, CONTROL_AREA, CONTROL_GUARD, CONTROL_SIZE, Context};
+use crate::image::Word;
 use rand_chacha::ChaCha20Rng;
 use rand_chacha::rand_core::Rng;
 use rustix::fd::BorrowedFd;
 use rustix::io::Errno;
-use rustix::mm::{MapFlags, MprotectFlags, ProtFlags, mmap, mmap_anonymous, mprotect, munmap};
+use rustix::mm::{Advice, MapFlags, MprotectFlags, ProtFlags, madvise, mmap, mmap_anonymous, mprotect, munmap};
 use sfi_contract::layout::{GUARD_SIZE, PAGE_SIZE, WINDOW_SIZE};
 use std::ffi::c_void;
 
@@ -121,27 +122,56 @@ impl Window {
         Ok(())
     }
 
-    /// Maps a memory file at `offset`.
-    pub fn map_shared(
+    /// Maps a memory file from `from` on at `offset`: shared, or copy-on-write.
+    pub fn map_file(
         &self,
         offset: u64,
         length: u64,
         protection: Protection,
         file: BorrowedFd<'_>,
+        from: u64,
+        shared: bool,
     ) -> Result<(), Errno> {
         Self::check(offset, length);
+        let kind = if shared { MapFlags::SHARED } else { MapFlags::PRIVATE | MapFlags::NORESERVE };
         // SAFETY: as in `map`.
         unsafe {
             mmap(
                 (self.base + offset) as *mut c_void,
                 length as usize,
                 protection.flags(),
-                MapFlags::SHARED | MapFlags::FIXED,
+                kind | MapFlags::FIXED,
                 file,
-                0,
+                from,
             )?;
         }
         Ok(())
+    }
+
+    /// Gives pages back to the kernel: the next access finds zeroes, or the file's bytes.
+    pub fn discard(&self, offset: u64, length: u64) -> Result<(), Errno> {
+        Self::check(offset, length);
+        // SAFETY: the range lies inside this reservation, and no reference to window memory is ever made.
+        unsafe { madvise((self.base + offset) as *mut c_void, length as usize, Advice::LinuxDontNeed) }
+    }
+
+    /// Zeroes memory that is mapped writable.
+    pub fn zero(&self, offset: u64, length: u64) {
+        assert!(offset.checked_add(length).is_some_and(|end| end <= WINDOW_SIZE), "write leaves the window");
+        // SAFETY: as in `write`.
+        unsafe { std::ptr::write_bytes((self.base + offset) as *mut u8, 0, length as usize) };
+    }
+
+    /// Adds the base to words of memory that is mapped writable; they count from `offset`.
+    pub fn rebase(&self, offset: u64, words: &[Word]) {
+        let Some(last) = words.last() else { return };
+        assert!(words.is_sorted() && offset + u64::from(last.at) + 8 <= WINDOW_SIZE, "write leaves the window");
+        for word in words {
+            let at = (self.base + offset + u64::from(word.at)) as *mut u64;
+            let base = if word.minus { self.base.wrapping_neg() } else { self.base };
+            // SAFETY: as in `write`; all words lie at or before the last one.
+            unsafe { at.write_unaligned(at.read_unaligned().wrapping_add(base)) };
+        }
     }
 
     /// Changes the protection of mapped memory.

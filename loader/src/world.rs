@@ -11,12 +11,14 @@ use crate::memory::{Memory, Segment};
 use crate::thread;
 use crate::watchdog::{self, Watched};
 use crate::window::{ControlStack, Window};
+use rand_chacha::ChaCha20Rng;
 use rustix::fd::OwnedFd;
 use sfi_contract::Mode;
 use sfi_contract::layout::{DISPATCH_MASK, TCB_ERROR, WINDOW_SIZE};
 use sfi_verifier::{Usage, Vectors};
 use std::any::Any;
 use std::marker::PhantomData;
+use std::sync::Arc;
 
 /// Domains that are loaded, sealed and ready to be called. Built by [`World::builder`]; dropping it unmaps everything.
 ///
@@ -37,7 +39,7 @@ pub struct Domain {
     pub mode: Mode,
     pub window: Window,
     pub state: *mut DomainState,
-    pub image: Image,
+    pub image: Arc<Image>,
     pub initial_sp: u64,
 }
 
@@ -77,6 +79,8 @@ pub struct Inner {
     pub panic: Option<Box<dyn Any + Send>>,
     /// The time limit.
     pub watched: Option<Watched>,
+    /// Places and canaries of what is made later.
+    pub rng: ChaCha20Rng,
 }
 
 impl Inner {
@@ -411,7 +415,7 @@ impl World {
         // SAFETY: `&mut self`: no call is in progress, so no frame of the domain is outstanding.
         unsafe {
             let domain = &(&(*self.inner).domains)[index];
-            crate::seal::reload(&domain.window, &domain.image)
+            crate::instance::reset(&domain.window, &domain.image, &mut (*self.inner).rng)
                 .map_err(|error| BuildError::Memory { what: format!("domain `{name}`"), error })?;
             (*domain.state).dead = 0;
             (*domain.state).fault = fault::RawFault::default();
