@@ -258,7 +258,6 @@ impl Builder {
     ) -> Result<Domain, BuildError> {
         let spec = &self.domains[index];
         let what = format!("domain `{}`", spec.name);
-        let window = Window::reserve(rng).map_err(memory(&what))?;
         let find = |name: &str| regions.iter().position(|r| r.name == name).unwrap_or_default();
         let shared: Vec<(u64, u64)> = spec
             .shared
@@ -276,6 +275,7 @@ impl Builder {
             .collect();
         let site = Site { places, regions: &shared, stubs: &stubs };
         let mut image = link::link(spec, plan, &site)?;
+        let window = Window::reserve(rng, image.mapping_count()).map_err(memory(&what))?;
         instance::raise(&window, &image, rng, |segment| {
             let at = shared.iter().position(|(offset, _)| segment.shared && *offset == segment.offset)?;
             Some(regions[find(&spec.shared[at].region)].file.as_fd())
@@ -416,7 +416,7 @@ fn start(world: &World) {
 
 fn memory(what: &str) -> impl FnOnce(rustix::io::Errno) -> BuildError {
     let what = what.to_owned();
-    |error| BuildError::Memory { what, error }
+    move |error| BuildError::memory(&what, error)
 }
 
 /// What this machine offers; says once when calls will be slow.

@@ -79,6 +79,21 @@ pub enum BuildError {
         /// The system's error.
         error: rustix::io::Errno,
     },
+    /// The kernel allows no more mappings. Everything that exists keeps working.
+    #[error(
+        "SFI-M01: no more mappings for {what}: vm.max_map_count is {limit}, this process has {mappings}, with {domains} domains; \
+         drop domains, place them densely, or raise the limit (sysctl vm.max_map_count)"
+    )]
+    Mappings {
+        /// What they were for.
+        what: String,
+        /// `vm.max_map_count`.
+        limit: u64,
+        /// Mappings of the process.
+        mappings: u64,
+        /// Domains of the process.
+        domains: u64,
+    },
     /// An initialiser failed.
     #[error("an initialiser of domain `{domain}` failed: {error}")]
     Initialiser {
@@ -87,6 +102,20 @@ pub enum BuildError {
         /// How.
         error: CallError,
     },
+}
+
+impl BuildError {
+    /// The system refused memory for `what`; says so if that is because of the number of mappings.
+    pub(crate) fn memory(what: &str, error: rustix::io::Errno) -> Self {
+        if error == rustix::io::Errno::NOMEM {
+            let p = crate::addresses::pressure();
+            if p.exhausted {
+                let (limit, mappings, domains) = (p.limit, p.mappings, p.domains);
+                return BuildError::Mappings { what: what.to_owned(), limit, mappings, domains };
+            }
+        }
+        BuildError::Memory { what: what.to_owned(), error }
+    }
 }
 
 fn lines(items: &[String]) -> String {

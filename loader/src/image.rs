@@ -49,6 +49,8 @@ pub struct Image {
     pub stack_guard: [u64; 2],
     /// The data stack, `[start, end)`.
     pub stack: [u64; 2],
+    /// What was placed: its name, length in bytes, and the number of places that it could have had in the window.
+    pub choices: Vec<(&'static str, u64, u64)>,
     /// What the text uses.
     pub usage: Usage,
 }
@@ -206,6 +208,16 @@ impl Image {
         self.discarded = without(mappings, &warm);
         let bytes: Vec<(u64, u64)> = self.contents.iter().filter(copied).map(Content::range).collect();
         self.zeroed = without(union(warm), &bytes);
+    }
+
+    /// The kernel's mappings of a window with this image, reserved space included, if no neighbour shares one.
+    pub fn mapping_count(&self) -> u64 {
+        let regions = self.segments.iter().filter(|s| s.shared).map(|s| (s.offset, s.end()));
+        let mut ranges: Vec<(u64, u64)> = self.mappings.iter().map(|m| (m.offset, m.offset + m.length)).collect();
+        ranges.extend(regions);
+        ranges.sort_unstable();
+        let holes = ranges.windows(2).filter(|pair| pair[0].1 < pair[1].0).count();
+        (ranges.len() + holes + 2) as u64
     }
 
     /// All instances run the same pages of text.

@@ -44,6 +44,7 @@
 //! The data flow of loading: `spec` → `select` (verify) → `symbols` → `layout` → `place` → `dispatch` → `reloc` → `seal` (verify
 //! again) → `builder` (bindings) → `world`. Running: `call`, `gate`, `host`, `thread`, `fault`, `watchdog`.
 
+mod addresses;
 mod builder;
 mod call;
 mod context;
@@ -84,6 +85,6 @@ pub use memory::{Memory, MemoryError, Segment};
 pub use region::View;
 pub use sfi_contract::Mode;
 pub use signature::{Argument, BadSignature, Signature};
-pub use spec::{Access, DEFAULT_MEMORY, DEFAULT_STACK, DomainSpec, Import};
+pub use spec::{Access, DEFAULT_MEMORY, DEFAULT_STACK, DomainSpec, Import, Placement};
 pub use window::Protection;
-pub use world::{DomainRef, World};
+pub use world::{DomainRef, PartPlaces, PlacementReport, World};

@@ -5,7 +5,7 @@ use crate::error::BuildError;
 use crate::image::{Content, Image, Word};
 use crate::layout::{self, Layout, Part};
 use crate::memory::Segment;
-use crate::place::{Places, STACK_GUARD};
+use crate::place::Places;
 use crate::reloc::{self, Addresses, code_offset};
 use crate::select::{self, Input};
 use crate::spec::{Access, DomainSpec};
@@ -83,15 +83,14 @@ pub fn link(spec: &DomainSpec, plan: &Plan<'_>, site: &Site<'_>) -> Result<Image
         variables,
         initialisers,
         finalisers,
-        stack_guard: [places.stack.0 - STACK_GUARD, places.stack.0],
+        stack_guard: [places.stack_guard, places.stack.0],
+        choices: places.choices.clone(),
         stack: [places.stack.0, places.stack.0 + places.stack.1],
         usage,
         contents: contents(parts, words, site, &dispatch, layout),
         slots: dispatch.slots,
     };
-    image
-        .store()
-        .map_err(|error| BuildError::Memory { what: format!("the image of domain `{}`", spec.name), error })?;
+    image.store().map_err(|error| BuildError::memory(&format!("the image of domain `{}`", spec.name), error))?;
     Ok(image)
 }
 

@@ -18,6 +18,17 @@ pub enum Access {
     ReadWrite,
 }
 
+/// How a domain lies in its window. The window itself always lies at a random place.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum Placement {
+    /// Every part at a random page. Some eleven mappings of the kernel's.
+    #[default]
+    Scattered,
+    /// Side by side around the places that the contract fixes: five or six mappings, so that ten thousand domains fit a process, and
+    /// few page tables. What is secret then is the window's place alone.
+    Dense,
+}
+
 /// One domain to be loaded.
 #[derive(Clone, Debug)]
 pub struct DomainSpec {
@@ -30,6 +41,7 @@ pub struct DomainSpec {
     pub(crate) shared: Vec<Share>,
     pub(crate) exports: Option<Vec<String>>,
     pub(crate) own_start: bool,
+    pub(crate) placement: Placement,
 }
 
 /// An object or an archive.
@@ -61,6 +73,7 @@ impl DomainSpec {
             shared: Vec::new(),
             exports: None,
             own_start: false,
+            placement: Placement::default(),
         }
     }
 
@@ -68,6 +81,13 @@ impl DomainSpec {
     #[must_use]
     pub fn mode(mut self, mode: Mode) -> Self {
         self.mode = mode;
+        self
+    }
+
+    /// How it lies in its window.
+    #[must_use]
+    pub fn placement(mut self, placement: Placement) -> Self {
+        self.placement = placement;
         self
     }
 

@@ -1,5 +1,6 @@
 //! Address space: windows and control stacks at random places, and the mappings inside them.
 
+use crate::addresses;
 use crate::context::{BINDINGS_OFFSET, Binding, CONTROL_AREA, CONTROL_GUARD, CONTROL_SIZE, Context};
 use crate::image::Word;
 use rand_chacha::ChaCha20Rng;
@@ -7,13 +8,13 @@ use rand_chacha::rand_core::Rng;
 use rustix::fd::BorrowedFd;
 use rustix::io::Errno;
 use rustix::mm::{Advice, MapFlags, MprotectFlags, ProtFlags, madvise, mmap, mmap_anonymous, mprotect, munmap};
-use sfi_contract::layout::{GUARD_SIZE, PAGE_SIZE, WINDOW_SIZE};
+use sfi_contract::layout::{PAGE_SIZE, WINDOW_SIZE};
 use std::ffi::c_void;
 
-/// End of the user half of a 48-bit address space.
-const USER_END: u64 = 1 << 47;
 /// Draws before giving up; with any sane address space the first one or two succeed.
 const DRAWS: u32 = 10_000;
+/// Mappings of a control stack: header, bindings, guard, stack area.
+const CONTROL_MAPPINGS: u64 = 4;
 
 /// Protection of a mapping. There is no writable and executable one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -53,43 +54,31 @@ pub const fn pages(bytes: u64) -> u64 {
     bytes.next_multiple_of(PAGE_SIZE)
 }
 
-/// Reserves `length` bytes at a random multiple of `align`.
-fn reserve(rng: &mut ChaCha20Rng, length: u64, align: u64) -> Result<u64, Errno> {
-    let choices = (USER_END - length) / align;
-    for _ in 0..DRAWS {
-        let base = draw(rng, choices - 1) * align + align;
-        // SAFETY: MAP_FIXED_NOREPLACE never touches an existing mapping; the new one has no access at all.
-        let result = unsafe {
-            mmap_anonymous(
-                base as *mut c_void,
-                length as usize,
-                ProtFlags::empty(),
-                MapFlags::PRIVATE | MapFlags::NORESERVE | MapFlags::FIXED_NOREPLACE,
-            )
-        };
-        match result {
-            Ok(at) if at as u64 == base => return Ok(base),
-            // A kernel older than 4.17 takes the address as a hint.
-            // SAFETY: this is the mapping that was just made.
-            Ok(at) => unsafe { munmap(at, length as usize)? },
-            Err(Errno::EXIST) => {}
-            Err(error) => return Err(error),
-        }
-    }
-    Err(Errno::NOMEM)
-}
-
 /// A reserved window. Dropping it unmaps everything inside.
 #[derive(Debug)]
 pub struct Window {
     base: u64,
+    /// Mappings on the process' account.
+    mappings: u64,
 }
 
 impl Window {
-    /// Draws a window. The guard behind it is part of the reservation; the guard before it is the first MiB of what lies
-    /// there, or the guard of the window there.
-    pub fn reserve(rng: &mut ChaCha20Rng) -> Result<Self, Errno> {
-        reserve(rng, WINDOW_SIZE + GUARD_SIZE, WINDOW_SIZE).map(|base| Self { base })
+    /// Draws a window, uniformly among all that are free, that will take so many mappings at most.
+    pub fn reserve(rng: &mut ChaCha20Rng, mappings: u64) -> Result<Self, Errno> {
+        addresses::account(mappings)?;
+        for _ in 0..DRAWS {
+            let window = draw(rng, addresses::WINDOWS) + 1;
+            match addresses::reserve(window) {
+                Ok(true) => return Ok(Self { base: window * WINDOW_SIZE, mappings }),
+                Ok(false) => {}
+                Err(error) => {
+                    addresses::forget(mappings);
+                    return Err(error);
+                }
+            }
+        }
+        addresses::forget(mappings);
+        Err(Errno::NOMEM)
     }
 
     /// The window's base.
@@ -207,9 +196,8 @@ impl Window {
 
 impl Drop for Window {
     fn drop(&mut self) {
-        // SAFETY: the reservation belongs to this value alone and no domain runs when it is dropped.
-        let result = unsafe { munmap(self.base as *mut c_void, (WINDOW_SIZE + GUARD_SIZE) as usize) };
-        debug_assert!(result.is_ok(), "munmap of a window");
+        // No domain runs in it, and nobody keeps references to window memory.
+        addresses::release(self.base / WINDOW_SIZE, self.mappings);
     }
 }
 
@@ -226,7 +214,15 @@ impl ControlStack {
         if BINDINGS_OFFSET + length + CONTROL_GUARD + CONTROL_AREA > CONTROL_SIZE {
             return Err(Errno::TOOBIG);
         }
-        let base = reserve(rng, CONTROL_SIZE, CONTROL_SIZE)?;
+        addresses::account(CONTROL_MAPPINGS)?;
+        let reserved = (0..DRAWS).find_map(|_| {
+            let base = (draw(rng, addresses::USER_END / CONTROL_SIZE - 2) + 1) * CONTROL_SIZE;
+            addresses::reserve_at(base, CONTROL_SIZE).map(|free| free.then_some(base)).transpose()
+        });
+        let Some(Ok(base)) = reserved else {
+            addresses::forget(CONTROL_MAPPINGS);
+            return Err(reserved.and_then(Result::err).unwrap_or(Errno::NOMEM));
+        };
         let stack = Self { base };
         let flags = MapFlags::PRIVATE | MapFlags::FIXED | MapFlags::NORESERVE;
         let rw = ProtFlags::READ | ProtFlags::WRITE;
@@ -273,8 +269,9 @@ impl ControlStack {
 
 impl Drop for ControlStack {
     fn drop(&mut self) {
-        // SAFETY: the reservation belongs to this value alone and no domain runs when it is dropped.
-        let result = unsafe { munmap(self.base as *mut c_void, CONTROL_SIZE as usize) };
-        debug_assert!(result.is_ok(), "munmap of a control stack");
+        // SAFETY: the reservation belongs to this value alone and no domain runs when it is dropped. It fails only at the kernel's
+        // limit on mappings, when nothing but the reservation was mapped; that is lost then.
+        let _ = unsafe { munmap(self.base as *mut c_void, CONTROL_SIZE as usize) };
+        addresses::forget(CONTROL_MAPPINGS);
     }
 }

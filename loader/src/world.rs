@@ -416,7 +416,7 @@ impl World {
         unsafe {
             let domain = &(&(*self.inner).domains)[index];
             crate::instance::reset(&domain.window, &domain.image, &mut (*self.inner).rng)
-                .map_err(|error| BuildError::Memory { what: format!("domain `{name}`"), error })?;
+                .map_err(|error| BuildError::memory(&format!("domain `{name}`"), error))?;
             (*domain.state).dead = 0;
             (*domain.state).fault = fault::RawFault::default();
             (*domain.state).sp = domain.initial_sp;
@@ -457,6 +457,32 @@ impl Drop for World {
             }
         }
     }
+}
+
+/// What placement was drawn from, see [`DomainRef::placement`]. The header page, the dispatch table and the TCB page lie at fixed
+/// offsets of every window: whoever finds one window's base finds the rest without a fault, so what counts against an informed attacker
+/// is `windows / live`, whatever the parts have.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PlacementReport {
+    /// Equally likely places of a window.
+    pub windows: u64,
+    /// Windows of this process now.
+    pub live: u64,
+    /// The parts that may move inside the window.
+    pub parts: Vec<PartPlaces>,
+    /// Bytes of the window that are mapped, shared regions included.
+    pub mapped: u64,
+}
+
+/// A part of a window that was placed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PartPlaces {
+    /// What it holds.
+    pub name: &'static str,
+    /// Length in bytes.
+    pub bytes: u64,
+    /// Equally likely places for it in the window when it was drawn; 1: fixed.
+    pub places: u64,
 }
 
 /// A domain of a world.
@@ -515,6 +541,23 @@ impl<'w> DomainRef<'w> {
     /// What is mapped where, as window offsets.
     pub fn segments(&self) -> &'w [Segment] {
         &self.domain().image.segments
+    }
+
+    /// Where the domain might have been placed, and how large it is: what somebody has to guess who looks for it.
+    pub fn placement(&self) -> PlacementReport {
+        let parts = self.domain().image.choices.iter();
+        PlacementReport {
+            windows: crate::addresses::WINDOWS,
+            live: crate::addresses::live(),
+            parts: parts.map(|(name, bytes, places)| PartPlaces { name, bytes: *bytes, places: *places }).collect(),
+            mapped: self.domain().image.segments.iter().map(|s| s.length).sum(),
+        }
+    }
+
+    /// The domain's text is a sealed file that every instance of its image maps. Not so if the text holds an address of its window,
+    /// as `movabs` does; then each has a copy.
+    pub fn shares_text(&self) -> bool {
+        self.domain().image.shares_text()
     }
 
     /// The window's base. A secret: with it other domains find this one's memory.

@@ -55,6 +55,8 @@ pub const TCB_SCRATCH_SLOTS: u64 = 16;
 
 /// Lowest offset of the randomly placed segments.
 pub const SEGMENTS_LOW: u64 = 0x0040_0000;
+/// The first bytes of a window are never mapped: null pointers trap, and they are a guard of the window below.
+pub const LOW_UNMAPPED: u64 = 0x0008_0000;
 /// Text, read-only data and data are placed below this offset, so that rip-relative operands reach each other,
 /// the dispatch table and the header page.
 pub const IMAGE_HIGH: u64 = 0x7000_0000;
@@ -67,4 +69,5 @@ const _: () = {
     assert!(TCB_SCRATCH + TCB_SCRATCH_SLOTS * 8 <= TP_OFFSET + TCB_SIZE);
     assert!(TP_OFFSET + TCB_SIZE <= SEGMENTS_LOW);
     assert!(IMAGE_HIGH < 1 << 31);
+    assert!(LOW_UNMAPPED >= GUARD_SIZE && LOW_UNMAPPED < HEADER_OFFSET);
 };

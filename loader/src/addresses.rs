@@ -1,0 +1,222 @@
+//! Which parts of the address space belong to windows, for the whole process.
+//!
+//! A window at `i * 4 GiB` is reserved without access together with the guard behind it, the first 64 KiB of the next 4 GiB; the first
+//! 512 KiB of a window are never mapped, so a window that follows directly is a guard as good. The registry lets windows be neighbours:
+//! their reservations meet and the kernel keeps one mapping where they do.
+
+use rustix::io::Errno;
+use rustix::mm::{MapFlags, ProtFlags, mmap_anonymous, munmap};
+use sfi_contract::layout::{GUARD_SIZE, WINDOW_SIZE};
+use std::collections::HashSet;
+use std::ffi::c_void;
+use std::sync::{LazyLock, Mutex, MutexGuard};
+
+/// End of the user half of a 48-bit address space.
+pub const USER_END: u64 = 1 << 47;
+/// The number of places that a window may have: 4 GiB-aligned, not the first one, with a guard behind the last one.
+pub const WINDOWS: u64 = USER_END / WINDOW_SIZE - 2;
+/// Mappings that are left to the host: a process that uses up the kernel's limit cannot even start a thread or grow its heap.
+const HOST_MAPPINGS: u64 = 512;
+
+/// The process' windows, by number.
+struct Registry {
+    /// In use.
+    live: HashSet<u64>,
+    /// Not in use and still reserved: the kernel could not unmap them at its limit.
+    spare: HashSet<u64>,
+    /// Mappings of windows and control stacks, at most.
+    mappings: u64,
+    /// `vm.max_map_count`.
+    limit: u64,
+}
+
+static REGISTRY: LazyLock<Mutex<Registry>> = LazyLock::new(|| {
+    Mutex::new(Registry { live: HashSet::new(), spare: HashSet::new(), mappings: 0, limit: map_limit() })
+});
+
+fn registry() -> MutexGuard<'static, Registry> {
+    // Nothing panics while the lock is held but in the middle of nothing.
+    REGISTRY.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
+}
+
+fn map_limit() -> u64 {
+    let text = std::fs::read_to_string("/proc/sys/vm/max_map_count").unwrap_or_default();
+    text.trim().parse().unwrap_or(65_530)
+}
+
+impl Registry {
+    fn held(&self, window: u64) -> bool {
+        self.live.contains(&window) || self.spare.contains(&window)
+    }
+
+    /// The part of a window's reservation that no neighbour holds.
+    fn extent(&self, window: u64) -> (u64, u64) {
+        let guard = |held: bool| if held { GUARD_SIZE } else { 0 };
+        let start = window * WINDOW_SIZE + guard(window > 0 && self.held(window - 1));
+        let end = (window + 1) * WINDOW_SIZE + guard(!self.held(window + 1));
+        (start, end)
+    }
+}
+
+/// Reserves a window, if nothing is there. `false`: somebody else's memory is.
+pub fn reserve(window: u64) -> Result<bool, Errno> {
+    let mut registry = registry();
+    if registry.live.contains(&window) {
+        return Ok(false);
+    }
+    if !registry.spare.remove(&window) {
+        let (start, end) = registry.extent(window);
+        if !reserve_at(start, end - start)? {
+            return Ok(false);
+        }
+    }
+    registry.live.insert(window);
+    Ok(true)
+}
+
+/// Unmaps a window and all that is in it.
+pub fn release(window: u64, mappings: u64) {
+    let mut registry = registry();
+    registry.mappings -= mappings;
+    registry.live.remove(&window);
+    let (start, end) = registry.extent(window);
+    // SAFETY: the range belongs to the window alone, and whoever releases it is done with it.
+    if unsafe { munmap(start as *mut c_void, (end - start) as usize) }.is_err() {
+        // One mapping holds this reservation and the neighbours', and the kernel's limit leaves no room to cut it. What was mapped in
+        // the window goes; the reservation waits for its next use.
+        // SAFETY: as above.
+        let emptied = unsafe {
+            let flags = MapFlags::PRIVATE | MapFlags::NORESERVE | MapFlags::FIXED;
+            mmap_anonymous(start as *mut c_void, (end - start) as usize, ProtFlags::empty(), flags)
+        };
+        if emptied.is_ok() {
+            registry.spare.insert(window);
+        } else {
+            // Neither: it stays what it is and is never used again.
+            registry.live.insert(window);
+        }
+    }
+}
+
+/// Reserves a range without access, if nothing is there.
+pub fn reserve_at(start: u64, length: u64) -> Result<bool, Errno> {
+    // SAFETY: MAP_FIXED_NOREPLACE never touches an existing mapping; the new one has no access at all.
+    let result = unsafe {
+        let flags = MapFlags::PRIVATE | MapFlags::NORESERVE | MapFlags::FIXED_NOREPLACE;
+        mmap_anonymous(start as *mut c_void, length as usize, ProtFlags::empty(), flags)
+    };
+    match result {
+        Ok(at) if at as u64 == start => Ok(true),
+        // A kernel older than 4.17 takes the address as a hint.
+        // SAFETY: this is the mapping that was just made.
+        Ok(at) => unsafe { munmap(at, length as usize).map(|()| false) },
+        Err(Errno::EXIST) => Ok(false),
+        Err(error) => Err(error),
+    }
+}
+
+/// Counts mappings that are about to be made.
+///
+/// # Errors
+/// They would not leave the host enough of what the kernel allows.
+pub fn account(mappings: u64) -> Result<(), Errno> {
+    let mut registry = registry();
+    if registry.mappings + mappings + HOST_MAPPINGS.min(registry.limit / 2) > registry.limit {
+        return Err(Errno::NOMEM);
+    }
+    registry.mappings += mappings;
+    Ok(())
+}
+
+/// Takes mappings off the account.
+pub fn forget(mappings: u64) {
+    registry().mappings -= mappings;
+}
+
+/// How far the process is from the kernel's limit on mappings.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Pressure {
+    /// `vm.max_map_count`.
+    pub limit: u64,
+    /// Mappings of the process, all of them.
+    pub mappings: u64,
+    /// Windows in use.
+    pub domains: u64,
+    /// The limit is why no more can be mapped.
+    pub exhausted: bool,
+}
+
+/// Counts. Slow with many mappings; allocates nothing large.
+pub fn pressure() -> Pressure {
+    use std::io::Read;
+    let mut mappings = 0;
+    if let Ok(mut maps) = std::fs::File::open("/proc/self/maps") {
+        let mut buffer = [0; 4096];
+        while let Ok(count @ 1..) = maps.read(&mut buffer) {
+            mappings += buffer[..count].iter().filter(|b| **b == b'\n').count() as u64;
+        }
+    }
+    let registry = registry();
+    // A window takes a handful of mappings; the count may be off by some that are no lines of the file.
+    let near = |count: u64| count + 64 >= registry.limit;
+    let exhausted = near(mappings) || near(registry.mappings + HOST_MAPPINGS.min(registry.limit / 2));
+    Pressure { limit: registry.limit, mappings, domains: registry.live.len() as u64, exhausted }
+}
+
+/// Windows in use by this process.
+pub fn live() -> u64 {
+    registry().live.len() as u64
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Far from where the other tests' windows are likely to be is nowhere; so retries until three neighbours are free.
+    fn three() -> u64 {
+        (1000..20_000)
+            .find(|first| {
+                let taken: Vec<u64> = (*first..first + 3).take_while(|w| reserve(*w).unwrap()).collect();
+                if taken.len() < 3 {
+                    taken.iter().for_each(|w| release(*w, 0));
+                }
+                taken.len() == 3
+            })
+            .expect("three free neighbours")
+    }
+
+    fn mapped(start: u64, end: u64) -> bool {
+        let maps = std::fs::read_to_string("/proc/self/maps").unwrap();
+        let mut covered = start;
+        for line in maps.lines() {
+            let (from, to) = line.split(' ').next().unwrap().split_once('-').unwrap();
+            let [from, to] = [from, to].map(|x| u64::from_str_radix(x, 16).unwrap());
+            if from <= covered && covered < to {
+                covered = to;
+            }
+        }
+        covered >= end
+    }
+
+    #[test]
+    fn neighbours_share_guards_whatever_goes_first() {
+        let at = |window: u64| window * WINDOW_SIZE;
+        for order in [[0, 1, 2], [0, 2, 1], [1, 0, 2], [1, 2, 0], [2, 0, 1], [2, 1, 0]] {
+            let first = three();
+            assert!(!reserve(first).unwrap(), "reserved twice");
+            let mut alive = vec![0, 1, 2];
+            for gone in order {
+                for w in &alive {
+                    assert!(
+                        mapped(at(first + w), at(first + w + 1) + GUARD_SIZE),
+                        "{order:?}: window {w} of {alive:?}"
+                    );
+                }
+                release(first + gone, 0);
+                alive.retain(|w| *w != gone);
+                assert!(!mapped(at(first + gone) + GUARD_SIZE, at(first + gone) + 2 * GUARD_SIZE));
+            }
+            assert!(!mapped(at(first), at(first) + 1) && !mapped(at(first + 3), at(first + 3) + 1));
+        }
+    }
+}

@@ -1,0 +1,125 @@
+//! Domains that lie side by side in their windows.
+
+mod common;
+use common::{CALL_RAX, assemble, function, maps};
+use sfi_loader::{DomainSpec, FaultKind, Import, Mode, Placement, Protection, TypedFn, World};
+
+/// Text, constants, data, bss, thread locals, and a pointer of every kind between them.
+fn object() -> Vec<u8> {
+    assemble(
+        &(function("get", "mov value(%rip),%rax\nadd fixed(%rip),%rax\nmov zeroes+8(%rip),%rcx\nadd %rcx,%rax\nret")
+            + &function("set", "mov %rdi,%gs:value(%eip)\nmov %rdi,%gs:zeroes+8(%eip)\nret")
+            + &function("through", &format!("mov pointer(%rip),%rax\n{CALL_RAX}ret"))
+            + &function("same", "lea get(%rip),%rax\ncmp pointer(%rip),%rax\nsete %al\nmovzbl %al,%eax\nret")
+            + &function("wide", "movabs $value,%rax\nmov (%rax),%rax\nret")
+            + &function("deep", "lea -8(%r15),%r15\nmov %rdi,%gs:(%r15d)\ncall deep\nret")
+            + ".data\n.globl value\nvalue: .quad 7\npointer: .quad get\n.section .rodata\n.globl fixed\nfixed: .quad 100\n.bss\nzeroes: .zero 16384\n"),
+    )
+}
+
+fn spec(name: &str, object: &[u8]) -> DomainSpec {
+    DomainSpec::new(name).object("a.o", object.to_vec()).placement(Placement::Dense)
+}
+
+/// The process' mappings in a window, as offsets and permissions.
+fn window(base: u64) -> Vec<(u64, u64, String)> {
+    let mut all = Vec::new();
+    for line in maps() {
+        let (range, rest) = line.split_once(' ').unwrap();
+        let (start, end) = range.split_once('-').unwrap();
+        let [start, end] = [start, end].map(|x| u64::from_str_radix(x, 16).unwrap());
+        if start < base + (1 << 32) + (64 << 10) && base < end {
+            all.push((start.saturating_sub(base), end - base, rest[..4].to_owned()));
+        }
+    }
+    all
+}
+
+#[test]
+fn a_dense_domain_takes_six_mappings_and_is_sealed() {
+    let object = object();
+    let world = World::builder().domain(spec("a", &object)).domain(spec("b", &object)).build().unwrap();
+    let domain = world.domain("a").unwrap();
+    let mappings = window(domain.secret_base());
+    let kinds: Vec<&str> = mappings.iter().map(|m| m.2.as_str()).collect();
+    // The text needs a copy of its own because of `wide`; see below for a shared one.
+    assert_eq!(kinds, ["---p", "r-xp", "r--p", "---p", "rw-p", "---p"], "{mappings:x?}");
+    assert!(mappings[0].1 >= 0x8_0000 && mappings.last().unwrap().1 >= (1 << 32) + (64 << 10));
+    assert!(mappings.windows(2).all(|pair| pair[0].1 == pair[1].0), "{mappings:x?}");
+    // The table of indirect branch targets, all that the mask can reach, is not writable.
+    assert!(mappings.iter().all(|m| !m.2.contains('w') || m.0 >= 0x20_0000), "{mappings:x?}");
+    assert!(domain.placement().parts.iter().all(|p| p.places == 1));
+    assert_eq!(domain.placement().windows, (1 << 15) - 2);
+    assert!(!domain.shares_text());
+}
+
+#[test]
+fn a_dense_domain_computes_what_a_scattered_one_does() {
+    let object = object();
+    for placement in [Placement::Dense, Placement::Scattered] {
+        let spec = DomainSpec::new("a").object("a.o", object.clone()).placement(placement);
+        let mut world = World::builder().domain(spec).build().unwrap();
+        let get = |name: &str| -> TypedFn<fn(u64) -> u64> { world.domain("a").unwrap().export(name).unwrap() };
+        let [get, set, through, same, wide, deep] = ["get", "set", "through", "same", "wide", "deep"].map(get);
+        assert_eq!(get.call(&mut world, (0,)), Ok(107));
+        set.call(&mut world, (8,)).unwrap();
+        assert_eq!(get.call(&mut world, (0,)), Ok(116));
+        assert_eq!(through.call(&mut world, (0,)), Ok(116));
+        assert_eq!(same.call(&mut world, (0,)), Ok(1));
+        assert_eq!(wide.call(&mut world, (0,)), Ok(8));
+        let sfi_loader::CallError::Fault(fault) = deep.call(&mut world, (0,)).unwrap_err() else { panic!() };
+        assert!(matches!(fault.kind, FaultKind::DataStackOverflow | FaultKind::ControlStackOverflow), "{fault}");
+    }
+}
+
+#[test]
+fn what_does_not_fit_goes_to_random_places() {
+    // Constants of a megabyte, thread locals beside a stack of a megabyte, data larger than what is copied.
+    let big = function("sum", "mov table+1048568(%rip),%rax\nadd array+99992(%rip),%rax\nadd back(%rip),%rax\nret")
+        + ".section .rodata\ntable: .zero 1048568\n.quad 5\n.data\narray: .zero 99992\n.quad 6\nback: .quad array\n.section .tbss,\"awT\",@nobits\nlocal: .zero 64\n";
+    let world = || World::builder().domain(spec("a", &assemble(&big)).memory(1 << 20)).build().unwrap();
+    let (mut one, mut two) = (world(), world());
+    for world in [&mut one, &mut two] {
+        let sum: TypedFn<fn() -> u64> = world.domain("a").unwrap().export("sum").unwrap();
+        let array = sum.call(world, ()).unwrap() - 11;
+        let base = world.domain("a").unwrap().secret_base();
+        assert_eq!(array & !0xffff_ffff, base);
+        let domain = world.domain("a").unwrap();
+        let places: Vec<_> = domain.placement().parts;
+        let many = |name: &str| places.iter().find(|p| p.name == name).unwrap().places;
+        assert!(many("constants") > 1 << 18 && many("data stack") > 1 << 18, "{places:?}");
+        assert_eq!(many("heap"), 1);
+        let rights: Vec<_> = domain.segments().iter().map(|s| (s.name.as_str(), s.protection)).collect();
+        assert!(rights.contains(&("constants", Protection::Read)));
+        assert!(window(base).iter().any(|m| m.2 == "rw-p" && m.1 - m.0 == 100_000u64.next_multiple_of(4096)));
+    }
+    let offsets = |w: &World| w.domain("a").unwrap().segments().iter().map(|s| s.offset).collect::<Vec<_>>();
+    assert_ne!(offsets(&one), offsets(&two));
+}
+
+/// Text without a word that depends on the window is one sealed file.
+#[test]
+fn text_is_shared_sealed_and_never_writable() {
+    let text = function("get", "mov value(%rip),%rax\nret") + ".data\nvalue: .quad 9\n";
+    let world = World::builder().domain(spec("a", &assemble(&text)).mode(Mode::Full)).build().unwrap();
+    assert!(world.domain("a").unwrap().shares_text());
+    let mappings = window(world.domain("a").unwrap().secret_base());
+    let (start, end, _) = mappings.iter().find(|m| m.2 == "r-xs").expect("a shared mapping").clone();
+    let at = (world.domain("a").unwrap().secret_base() + start) as *mut libc::c_void;
+    // SAFETY: nothing changes: the file is sealed against it.
+    let refused = unsafe { libc::mprotect(at, (end - start) as usize, libc::PROT_READ | libc::PROT_WRITE) };
+    assert_eq!((refused, std::io::Error::last_os_error().raw_os_error()), (-1, Some(libc::EACCES)));
+}
+
+/// A stack below the thread locals never reaches down to the dispatch table, whatever the sizes are.
+#[test]
+fn nothing_writable_lies_where_indirect_branches_look() {
+    for (stack, locals) in [(1 << 20, 0), (1 << 20, 8), ((1 << 20) - 4096, 8), (1 << 14, 1 << 19), (4 << 20, 0)] {
+        let text = function("run", "ret") + &format!(".section .tbss,\"awT\",@nobits\nlocal: .zero {locals}\n");
+        let spec = spec("a", &assemble(&text)).stack(stack).import("host", Import::host("host"));
+        let world = World::builder().host_fn("host", |_| Ok(0)).domain(spec).build().unwrap();
+        for (start, end, rights) in window(world.domain("a").unwrap().secret_base()) {
+            assert!(!rights.contains('w') || start >= 0x20_0000, "{stack:#x} {locals}: {start:#x} {end:#x} {rights}");
+        }
+    }
+}
