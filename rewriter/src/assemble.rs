@@ -1,6 +1,7 @@
 //! Phase 10: the new object's tables: sections kept, text replaced, symbols and relocations moved.
 
 use crate::address::{Addresses, is_dropped};
+use crate::debug::{DebugReloc, DebugSection, DebugTarget};
 use crate::decode::{Code, InsnIndex};
 use crate::emit::{Label, Target, old};
 use crate::layout::{Text, TextReloc};
@@ -12,8 +13,8 @@ use object::elf;
 use sfi_contract::names::{LABEL_PREFIX, NOTE_SECTION, SYSCALL};
 use sfi_contract::{Mode, note::Note};
 use std::borrow::Cow;
-use std::collections::HashMap;
 use std::collections::hash_map::Entry;
+use std::collections::{BTreeSet, HashMap};
 
 /// A relocatable object to be written. Indices are those of these tables, counted from 1; 0 means none.
 pub struct NewObject<'a> {
@@ -80,6 +81,7 @@ pub fn assemble<'a>(
     addresses: &Addresses,
     pads: &Pads,
     texts: Vec<Text>,
+    debug: Vec<DebugSection>,
     mode: Mode,
 ) -> Result<NewObject<'a>, Vec<Refusal>> {
     let object = code.object;
@@ -98,6 +100,12 @@ pub fn assemble<'a>(
     }
     for data in addresses.data.values() {
         symbols.need(address_of(pads, data.dest));
+    }
+    // The debug sections come behind those that are kept and the note.
+    let debug_index: Vec<(gimli::SectionId, usize)> =
+        debug.iter().enumerate().map(|(number, section)| (section.id, count + 2 + number)).collect();
+    for section in &debug {
+        symbols.need_sections(section, &debug_index);
     }
     let (table, numbers) = symbols.finish();
 
@@ -165,6 +173,7 @@ pub fn assemble<'a>(
         contents: Contents::Data(Cow::Owned(Note::new(mode).encode())),
         relocs: Vec::new(),
     });
+    sections.extend(debug.into_iter().map(|section| debug_section(section, &numbers, &section_map, &debug_index)));
     if refusals.is_empty() { Ok(NewObject { flags: object.flags, sections, symbols: table }) } else { Err(refusals) }
 }
 
@@ -191,6 +200,40 @@ fn is_kept(code: &Code<'_, '_>, index: SectionIndex) -> bool {
     section.is_alloc() || section.relocs.is_empty()
 }
 
+/// The new section that a relocation of debug information means.
+fn new_section(target: DebugTarget, section_map: &[usize], debug: &[(gimli::SectionId, usize)]) -> usize {
+    match target {
+        DebugTarget::Code(section) => section_map[section],
+        DebugTarget::Debug(id) => debug.iter().find(|(other, _)| *other == id).map_or(0, |(_, index)| *index),
+    }
+}
+
+fn debug_section<'a>(
+    section: DebugSection,
+    numbers: &Numbers,
+    section_map: &[usize],
+    debug: &[(gimli::SectionId, usize)],
+) -> NewSection<'a> {
+    let reloc = |r: &DebugReloc| NewReloc {
+        offset: r.offset,
+        kind: if r.size == 8 { elf::R_X86_64_64.0 } else { elf::R_X86_64_32.0 },
+        symbol: numbers.sections.get(&new_section(r.target, section_map, debug)).copied().unwrap_or(0),
+        addend: r.addend,
+    };
+    let strings = matches!(section.id, gimli::SectionId::DebugStr | gimli::SectionId::DebugLineStr);
+    NewSection {
+        name: Cow::Borrowed(section.id.name().as_bytes()),
+        kind: elf::SHT_PROGBITS.0,
+        flags: if strings { elf::SHF_MERGE.0 | elf::SHF_STRINGS.0 } else { 0 },
+        align: 1,
+        entsize: u64::from(strings),
+        link: 0,
+        size: section.bytes.len() as u64,
+        relocs: section.relocs.iter().map(reloc).collect(),
+        contents: Contents::Data(Cow::Owned(section.bytes)),
+    }
+}
+
 /// The new symbol table while it is made.
 struct Symbols<'c, 'o, 'a> {
     code: &'c Code<'o, 'a>,
@@ -202,6 +245,8 @@ struct Symbols<'c, 'o, 'a> {
     needed: Vec<Label>,
     number: HashMap<Label, usize>,
     syscall: bool,
+    /// New sections whose own symbol debug information needs.
+    sections: BTreeSet<usize>,
 }
 
 /// Numbers of symbols in the new table.
@@ -209,6 +254,8 @@ struct Numbers {
     symbols: Vec<usize>,
     labels: HashMap<Label, usize>,
     syscall: usize,
+    /// Symbols of new sections.
+    sections: HashMap<usize, usize>,
 }
 
 impl Numbers {
@@ -235,7 +282,16 @@ impl<'c, 'o, 'a> Symbols<'c, 'o, 'a> {
                 labels.insert(*label, (section_map[section.section], u64::from(*offset)));
             }
         }
-        Symbols { code, section_map, labels, sizes, needed: Vec::new(), number: HashMap::new(), syscall: false }
+        Symbols {
+            code,
+            section_map,
+            labels,
+            sizes,
+            needed: Vec::new(),
+            number: HashMap::new(),
+            syscall: false,
+            sections: BTreeSet::new(),
+        }
     }
 
     /// A relocation will refer to this target.
@@ -266,6 +322,7 @@ impl<'c, 'o, 'a> Symbols<'c, 'o, 'a> {
         let mut symbols = vec![0; self.code.object.symbols.len()];
         self.copy(&mut table, &mut symbols, true);
         self.add_labels(&mut table, &symbols);
+        let sections = self.add_sections(&mut table, &symbols);
         self.copy(&mut table, &mut symbols, false);
         let existing = self.code.object.symbols.iter().position(|s| s.name == SYSCALL.as_bytes());
         let mut syscall = existing.map_or(0, |symbol| symbols[symbol]);
@@ -281,7 +338,7 @@ impl<'c, 'o, 'a> Symbols<'c, 'o, 'a> {
             });
             syscall = table.len();
         }
-        (table, Numbers { symbols, labels: self.number, syscall })
+        (table, Numbers { symbols, labels: self.number, syscall, sections })
     }
 
     /// Copies the local or the other symbols.
@@ -315,6 +372,40 @@ impl<'c, 'o, 'a> Symbols<'c, 'o, 'a> {
             });
             symbols[index] = table.len();
         }
+    }
+
+    /// The relocations of a debug section will refer to sections.
+    fn need_sections(&mut self, section: &DebugSection, debug: &[(gimli::SectionId, usize)]) {
+        self.sections.extend(section.relocs.iter().map(|r| new_section(r.target, self.section_map, debug)));
+    }
+
+    /// Gives every needed section its symbol: the one it has, or a new one.
+    fn add_sections(&self, table: &mut Vec<NewSymbol<'a>>, symbols: &[usize]) -> HashMap<usize, usize> {
+        let mut own = HashMap::new();
+        for (index, symbol) in self.code.object.symbols.iter().enumerate() {
+            if let Place::Section(section) = symbol.place
+                && symbol.kind == elf::STT_SECTION.0
+                && symbol.value == 0
+                && symbols[index] != 0
+            {
+                own.insert(self.section_map[section], symbols[index]);
+            }
+        }
+        for &section in &self.sections {
+            own.entry(section).or_insert_with(|| {
+                table.push(NewSymbol {
+                    name: Cow::Borrowed(b""),
+                    value: 0,
+                    size: 0,
+                    bind: elf::STB_LOCAL.0,
+                    kind: elf::STT_SECTION.0,
+                    other: 0,
+                    place: NewPlace::Section(section),
+                });
+                table.len()
+            });
+        }
+        own
     }
 
     /// Gives every needed label a symbol: a local function symbol at the same place, or a new one.

@@ -114,9 +114,21 @@ pub enum Item {
     },
 }
 
+/// Says which original instruction the code from an item on serves.
+#[derive(Clone, Copy, Debug)]
+pub struct Mark {
+    /// Index into [`Emitter::items`].
+    pub item: u32,
+    pub insn: u32,
+    /// The code is a landing pad, which lies apart.
+    pub pad: bool,
+}
+
 /// Collects the new code of one section.
 pub struct Emitter {
     pub items: Vec<Item>,
+    /// In the order of the items; one for each instruction of the section, then the landing pads.
+    pub marks: Vec<Mark>,
     pub bytes: Vec<u8>,
     pub fixups: Vec<Fixup>,
     encoder: Encoder,
@@ -136,7 +148,14 @@ impl From<IcedError> for NoEncoding {
 impl Emitter {
     /// An emitter whose new labels start at a number, so that those of several sections differ.
     pub fn new(next_label: u32) -> Self {
-        Emitter { items: Vec::new(), bytes: Vec::new(), fixups: Vec::new(), encoder: Encoder::new(64), next_label }
+        Emitter {
+            items: Vec::new(),
+            marks: Vec::new(),
+            bytes: Vec::new(),
+            fixups: Vec::new(),
+            encoder: Encoder::new(64),
+            next_label,
+        }
     }
 
     /// Where the next section's labels start.
@@ -153,6 +172,11 @@ impl Emitter {
     /// Places a label here.
     pub fn label(&mut self, label: Label) {
         self.items.push(Item::Label(label));
+    }
+
+    /// From here on the code serves an original instruction.
+    pub fn mark(&mut self, insn: InsnIndex, pad: bool) {
+        self.marks.push(Mark { item: self.items.len() as u32, insn: insn as u32, pad });
     }
 
     /// Encodes an instruction here; `patches` name its relocated fields.

@@ -10,6 +10,16 @@ pub struct Text {
     pub relocs: Vec<TextReloc>,
     /// Offset of every label placed in the section.
     pub labels: HashMap<Label, u32>,
+    /// Where the code of each original instruction went.
+    pub marks: Vec<PlacedMark>,
+}
+
+/// A [`crate::emit::Mark`] that has a place.
+#[derive(Clone, Copy, Debug)]
+pub struct PlacedMark {
+    pub offset: u32,
+    pub insn: u32,
+    pub pad: bool,
 }
 
 /// A relocation of the new text.
@@ -99,7 +109,8 @@ fn padding(offset: u32, to: u32, max: u32) -> u32 {
 }
 
 fn write(emitter: &Emitter, local: &HashMap<Label, usize>, long: &[bool], offsets: &[u32]) -> Text {
-    let mut text = Text { bytes: Vec::new(), relocs: Vec::new(), labels: HashMap::new() };
+    let marks = emitter.marks.iter().map(|m| PlacedMark { offset: offsets[m.item as usize], insn: m.insn, pad: m.pad });
+    let mut text = Text { bytes: Vec::new(), relocs: Vec::new(), labels: HashMap::new(), marks: marks.collect() };
     for (index, item) in emitter.items.iter().enumerate() {
         debug_assert_eq!(text.bytes.len(), offsets[index] as usize);
         match item {

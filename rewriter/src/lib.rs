@@ -1,12 +1,13 @@
 //! The rewriter: turns a compiled object into one that obeys the sandbox contract.
 //!
 //! Untrusted: a mistake here can make a plugin crash, never let it escape; the verifier decides. Data flows one way, one module a phase:
-//! `read` → `decode` → `address` → `flow` → `regs`, `r15`, `switch` → `height` → `live` → `pads` → `transform` → `layout` → `assemble` → `write`.
+//! `read` → `decode` → `address` → `flow` → `regs`, `r15`, `switch` → `height` → `live` → `pads` → `transform` → `layout` → `debug` → `assemble` → `write`.
 
 #![forbid(unsafe_code)]
 
 mod address;
 mod assemble;
+mod debug;
 mod decode;
 mod emit;
 mod flow;
@@ -43,6 +44,8 @@ pub struct Output {
     pub bytes: Vec<u8>,
     /// What was done.
     pub stats: Stats,
+    /// What the user should know: parts that were left out.
+    pub notes: Vec<String>,
 }
 
 /// Rewrites one object. The same input and options give the same bytes.
@@ -104,10 +107,15 @@ pub fn rewrite(object: &[u8], options: &Options) -> Result<Output, Vec<Refusal>>
     if !refusals.is_empty() {
         return Err(refusals);
     }
-    let new = assemble::assemble(&code, &addresses, &pads, texts, options.mode)?;
+    let mut notes = Vec::new();
+    let debug = debug::carry(&code, &texts).unwrap_or_else(|why| {
+        notes.push(format!("debug information was dropped: {why}"));
+        Vec::new()
+    });
+    let new = assemble::assemble(&code, &addresses, &pads, texts, debug, options.mode)?;
     let bytes = write::write(&new)
         .map_err(|error| vec![Refusal { detail: error.to_string(), ..Refusal::of_object(Reason::NotRelocatable) }])?;
-    Ok(Output { bytes, stats })
+    Ok(Output { bytes, stats, notes })
 }
 
 /// Refuses what no later phase could express.

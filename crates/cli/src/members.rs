@@ -55,6 +55,13 @@ pub fn write_atomically(out: &Path, bytes: &[u8], mode: u32) -> anyhow::Result<(
     Ok(())
 }
 
+/// Prints what was left out.
+pub fn note(object: &str, notes: &[String]) {
+    for note in notes {
+        eprintln!("note: {object}: {note}");
+    }
+}
+
 /// Prints refusals as compilers do.
 pub fn report(object: &str, refusals: &[Refusal]) {
     for refusal in refusals {

@@ -110,7 +110,9 @@ impl<'x, 'o, 'a> Transform<'x, 'o, 'a> {
         for at in section.first..section.end {
             this.at = at;
             this.busy = 0;
-            if let Err(refusal) = this.arrive().and_then(|()| this.instruction()) {
+            let arrived = this.arrive();
+            this.out.mark(at, false);
+            if let Err(refusal) = arrived.and_then(|()| this.instruction()) {
                 refusals.push(refusal);
             }
         }

@@ -1,7 +1,7 @@
 //! `sfi rewrite`
 
 use crate::input::{self, Input};
-use crate::members::{archive, report, rewrite_members, write_atomically};
+use crate::members::{archive, note, report, rewrite_members, write_atomically};
 use anyhow::Context;
 use sfi_rewriter::{Mode, Options, Output, Reason, Stats};
 use std::path::{Path, PathBuf};
@@ -80,7 +80,10 @@ fn one(path: &Path, out: &Path, args: &Args) -> anyhow::Result<Outcome> {
     let options = Options { mode: args.mode };
     let (bytes, stats, outcome) = match input::read(path)? {
         Input::Object(bytes) => match sfi_rewriter::rewrite(&bytes, &options) {
-            Ok(Output { bytes, stats }) => (bytes, stats, Outcome::Clean),
+            Ok(Output { bytes, stats, notes }) => {
+                note(&path.display().to_string(), &notes);
+                (bytes, stats, Outcome::Clean)
+            }
             Err(refusals) => {
                 report(&path.display().to_string(), &refusals);
                 let unreadable = refusals.iter().any(|r| r.reason == Reason::NotRelocatable);
@@ -96,6 +99,7 @@ fn one(path: &Path, out: &Path, args: &Args) -> anyhow::Result<Outcome> {
             for ((name, _), result) in members.iter().zip(results) {
                 match result {
                     Ok(output) => {
+                        note(&input::member_name(path, name), &output.notes);
                         stats += output.stats;
                         kept.push((name.clone(), output.bytes));
                     }

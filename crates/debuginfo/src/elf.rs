@@ -1,0 +1,45 @@
+//! Debug information of an object as the verifier's reader sees it.
+
+use crate::{Fuel, Malformed, Meaning, Raw, Reloc, Sections, lookup::Frame};
+use sfi_verifier::elf::{Object, Place};
+
+/// `SHF_GROUP`.
+const SHF_GROUP: u64 = 0x200;
+/// `SHF_COMPRESSED`.
+const SHF_COMPRESSED: u64 = 0x800;
+
+/// The debug sections of an object.
+///
+/// # Errors
+/// [`Malformed`] as for [`Sections::gather`].
+pub fn sections_of<'a>(object: &Object<'a>) -> Result<Sections<'a>, Malformed> {
+    let raw = object.sections.iter().filter(|s| !s.is_allocated() && s.name.starts_with(".debug_")).map(|s| Raw {
+        name: s.name.as_bytes(),
+        data: s.data,
+        compressed: s.flags & SHF_COMPRESSED != 0,
+        grouped: s.flags & SHF_GROUP != 0,
+        relocations: s
+            .relocations
+            .iter()
+            .map(|r| Reloc { offset: r.offset, kind: r.kind, symbol: r.symbol, addend: r.addend })
+            .collect(),
+    });
+    Sections::gather(raw, |symbol| {
+        let symbol = object.symbols.get(symbol)?;
+        Some(match symbol.place {
+            Place::Section(section) if object.sections.get(section)?.is_executable() => {
+                Meaning::Code { section, offset: symbol.value }
+            }
+            _ => Meaning::Other(symbol.value),
+        })
+    })
+}
+
+/// Where places of an object, as section and offset, come from: for each the frames, innermost first; none if nothing is known.
+pub fn lookup_in(object: &Object<'_>, places: &[(usize, u64)]) -> Vec<Vec<Frame>> {
+    let addresses: Vec<u64> = places.iter().map(|(section, offset)| crate::address(*section, *offset)).collect();
+    match sections_of(object) {
+        Ok(sections) if !sections.is_empty() => crate::lookup(&sections, &addresses, &mut Fuel::default()),
+        _ => vec![Vec::new(); places.len()],
+    }
+}

@@ -1,0 +1,40 @@
+//! A bound for the work that an object can cause.
+
+/// What is left of a budget. One unit is one attribute, row, range or header, tens of nanoseconds.
+#[derive(Clone, Copy, Debug)]
+pub struct Fuel(u64);
+
+/// The budget is used up.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Exhausted;
+
+impl Fuel {
+    /// Enough for debug information of some 100 MB; used up in a second or so.
+    pub const DEFAULT: Fuel = Fuel(20_000_000);
+
+    /// A budget of `units`.
+    pub const fn new(units: u64) -> Fuel {
+        Fuel(units)
+    }
+
+    /// Pays.
+    ///
+    /// # Errors
+    /// [`Exhausted`] if less is left; then nothing is.
+    pub fn spend(&mut self, units: u64) -> Result<(), Exhausted> {
+        match self.0.checked_sub(units) {
+            Some(rest) => self.0 = rest,
+            None => {
+                self.0 = 0;
+                return Err(Exhausted);
+            }
+        }
+        Ok(())
+    }
+}
+
+impl Default for Fuel {
+    fn default() -> Self {
+        Fuel::DEFAULT
+    }
+}

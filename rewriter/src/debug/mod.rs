@@ -1,0 +1,157 @@
+//! Phase 9b: debug information for the new layout.
+//!
+//! Made anew from what was read: for each compilation unit its name, directory and producer, its functions and what was inlined into
+//! them, and its line table, in which every inserted instruction belongs to the line of the one it serves. Variables, types, call sites and
+//! frames are left out: their descriptions name the old stack, old registers and old addresses. Debug information that cannot be read is
+//! dropped, and the object is not refused for it.
+
+mod info;
+mod line;
+mod places;
+
+use crate::decode::Code;
+use crate::layout::Text;
+use crate::read::{Object, Place, SectionIndex};
+use gimli::SectionId;
+use gimli::write::{Address, EndianVec, RelocateWriter, Relocation, RelocationTarget, Sections};
+use object::elf;
+use places::Places;
+use sfi_debuginfo::{Fuel, Meaning, Raw, Reader, Reloc};
+
+/// A section of the new debug information.
+pub struct DebugSection {
+    pub id: SectionId,
+    pub bytes: Vec<u8>,
+    pub relocs: Vec<DebugReloc>,
+}
+
+/// A relocation against the start of a section.
+pub struct DebugReloc {
+    pub offset: u64,
+    /// 4 or 8 bytes.
+    pub size: u8,
+    pub target: DebugTarget,
+    pub addend: i64,
+}
+
+/// The section that a relocation of debug information means.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum DebugTarget {
+    /// A section of the original object, which holds code.
+    Code(SectionIndex),
+    Debug(SectionId),
+}
+
+/// Rows, ranges and entries that one object may have; far beyond what compilers make.
+const BUDGET: u64 = 200_000_000;
+
+/// Why there is no debug information in the output.
+type Dropped = String;
+
+fn dropped(why: impl std::fmt::Display) -> Dropped {
+    why.to_string()
+}
+
+/// Makes the new debug sections; none if the object has no debug information. `texts` are in the order of [`Code::sections`].
+///
+/// # Errors
+/// Why the debug information could not be carried over.
+pub fn carry(code: &Code<'_, '_>, texts: &[Text]) -> Result<Vec<DebugSection>, Dropped> {
+    let sections = gather(code.object).map_err(dropped)?;
+    if sections.is_empty() {
+        return Ok(Vec::new());
+    }
+    let dwarf = sections.dwarf();
+    let places = Places::new(code, texts);
+    let mut fuel = Fuel::new(BUDGET);
+    let new = info::convert(&dwarf, &places, &mut fuel)?;
+    write(new).map_err(dropped)
+}
+
+fn gather<'a>(object: &Object<'a>) -> Result<sfi_debuginfo::Sections<'a>, sfi_debuginfo::Malformed> {
+    let raw = object.sections.iter().filter(|s| !s.is_alloc() && s.name.starts_with(b".debug_")).map(|s| Raw {
+        name: s.name,
+        data: s.data,
+        compressed: s.flags & elf::SHF_COMPRESSED.0 != 0,
+        grouped: s.flags & elf::SHF_GROUP.0 != 0,
+        relocations: s
+            .relocs
+            .iter()
+            .map(|r| Reloc { offset: r.offset, kind: r.kind, symbol: r.symbol, addend: r.addend })
+            .collect(),
+    });
+    sfi_debuginfo::Sections::gather(raw, |symbol| {
+        let symbol = object.symbols.get(symbol)?;
+        Some(match symbol.place {
+            Place::Section(section) if object.sections[section].is_code() => {
+                Meaning::Code { section, offset: symbol.value }
+            }
+            _ => Meaning::Other(symbol.value),
+        })
+    })
+}
+
+/// Bytes of a section and the relocations that apply to them.
+#[derive(Clone)]
+struct Recorder {
+    bytes: EndianVec<gimli::LittleEndian>,
+    relocations: Vec<Relocation>,
+}
+
+impl RelocateWriter for Recorder {
+    type Writer = EndianVec<gimli::LittleEndian>;
+
+    fn writer(&self) -> &Self::Writer {
+        &self.bytes
+    }
+
+    fn writer_mut(&mut self) -> &mut Self::Writer {
+        &mut self.bytes
+    }
+
+    fn relocate(&mut self, relocation: Relocation) {
+        self.relocations.push(relocation);
+    }
+}
+
+fn write(mut dwarf: gimli::write::Dwarf) -> gimli::write::Result<Vec<DebugSection>> {
+    if dwarf.units.count() == 0 {
+        return Ok(Vec::new());
+    }
+    let mut sections = Sections::new(Recorder { bytes: EndianVec::new(gimli::LittleEndian), relocations: Vec::new() });
+    dwarf.write(&mut sections)?;
+    let mut all = Vec::new();
+    sections.for_each_mut(|id, section| {
+        if section.bytes.slice().is_empty() {
+            return Ok(());
+        }
+        let relocs = section.relocations.iter().map(|r| DebugReloc {
+            offset: r.offset as u64,
+            size: r.size,
+            target: match r.target {
+                RelocationTarget::Symbol(section) => DebugTarget::Code(section),
+                RelocationTarget::Section(id) => DebugTarget::Debug(id),
+            },
+            addend: r.addend,
+        });
+        all.push(DebugSection { id, relocs: relocs.collect(), bytes: section.bytes.take() });
+        gimli::write::Result::Ok(())
+    })?;
+    Ok(all)
+}
+
+/// The address of an offset in a section of the new code.
+fn address(section: SectionIndex, offset: u64) -> Address {
+    Address::Symbol { symbol: section, addend: offset as i64 }
+}
+
+/// The bytes of a string attribute, without what cannot be in a string.
+fn string(
+    dwarf: &gimli::Dwarf<Reader<'_>>,
+    unit: &gimli::Unit<Reader<'_>>,
+    value: gimli::AttributeValue<Reader<'_>>,
+) -> Option<Vec<u8>> {
+    let bytes = dwarf.attr_string(unit, value).ok()?;
+    let string: Vec<u8> = bytes.slice().iter().copied().take_while(|byte| *byte != 0).collect();
+    (!string.is_empty()).then_some(string)
+}

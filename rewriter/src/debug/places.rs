@@ -1,0 +1,103 @@
+//! From addresses of the original code, as `sfi-debuginfo` packs them, to offsets of the new code.
+
+use crate::decode::Code;
+use crate::emit::Label;
+use crate::layout::Text;
+use crate::read::SectionIndex;
+
+/// A stretch of the new code.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Stretch {
+    pub section: SectionIndex,
+    pub begin: u64,
+    pub end: u64,
+}
+
+/// A landing pad: code at the section's end that serves an instruction elsewhere.
+#[derive(Clone, Copy, Debug)]
+pub struct Pad {
+    /// Address of the instruction it serves.
+    pub serves: u64,
+    /// Where it is.
+    pub place: Stretch,
+}
+
+pub struct Places<'x, 'o, 'a> {
+    code: &'x Code<'o, 'a>,
+    texts: &'x [Text],
+    /// By text: the new offset of each instruction, and where the code ends and landing pads begin.
+    starts: Vec<(Vec<u32>, u64)>,
+}
+
+impl<'x, 'o, 'a> Places<'x, 'o, 'a> {
+    pub fn new(code: &'x Code<'o, 'a>, texts: &'x [Text]) -> Self {
+        let starts = texts
+            .iter()
+            .map(|text| {
+                let pads = text.marks.partition_point(|mark| !mark.pad);
+                let code = text.marks[..pads].iter().map(|mark| mark.offset).collect();
+                (code, text.marks.get(pads).map_or(text.bytes.len() as u64, |pad| u64::from(pad.offset)))
+            })
+            .collect();
+        Places { code, texts, starts }
+    }
+
+    fn text(&self, section: SectionIndex) -> Option<usize> {
+        self.code.sections.iter().position(|s| s.section == section)
+    }
+
+    /// The place of the instruction at an address, or of the next one.
+    pub fn start(&self, address: u64) -> Option<(SectionIndex, u64)> {
+        let (section, text, index) = self.find(address)?;
+        let (starts, end) = &self.starts[text];
+        Some((section, starts.get(index).map_or(*end, |start| u64::from(*start))))
+    }
+
+    /// Section, text, and the number in it of the instruction at an address, or of the next one.
+    fn find(&self, address: u64) -> Option<(SectionIndex, usize, usize)> {
+        let (section, offset) = sfi_debuginfo::split(address)?;
+        let text = self.text(section)?;
+        let of = &self.code.sections[text];
+        if offset > self.code.object.sections[section].data.len() as u64 {
+            return None;
+        }
+        let insns = &self.code.insns[of.first..of.end];
+        let index = match self.code.at(section, offset) {
+            Some(insn) => insn - of.first,
+            None => insns.partition_point(|insn| u64::from(insn.offset) < offset),
+        };
+        Some((section, text, index))
+    }
+
+    /// Where the code before an address ends: before the padding, if a symbol ends there.
+    pub fn end(&self, address: u64) -> Option<(SectionIndex, u64)> {
+        let (section, text, index) = self.find(address)?;
+        let insn = self.code.sections[text].first + index;
+        match self.texts[text].labels.get(&Label::End(insn as u32)) {
+            Some(end) => Some((section, u64::from(*end))),
+            None => self.start(address),
+        }
+    }
+
+    /// What became of a range of code; `None` if it is empty or no code.
+    pub fn stretch(&self, range: gimli::Range) -> Option<Stretch> {
+        let (section, begin) = self.start(range.begin)?;
+        let (other, end) = self.end(range.end)?;
+        (section == other && begin < end).then_some(Stretch { section, begin, end })
+    }
+
+    /// The landing pads of a section, by what they serve.
+    pub fn pads(&self, section: SectionIndex) -> impl Iterator<Item = Pad> + '_ {
+        let text = self.text(section).map(|text| &self.texts[text]);
+        let marks = text.map_or(&[][..], |text| &text.marks[text.marks.partition_point(|mark| !mark.pad)..]);
+        marks.iter().enumerate().map(move |(index, mark)| {
+            let end = marks.get(index + 1).map(|next| u64::from(next.offset));
+            let size = text.map_or(0, |text| text.bytes.len() as u64);
+            let insn = &self.code.insns[mark.insn as usize];
+            Pad {
+                serves: sfi_debuginfo::address(section, u64::from(insn.offset)),
+                place: Stretch { section, begin: u64::from(mark.offset), end: end.unwrap_or(size) },
+            }
+        })
+    }
+}
