@@ -70,6 +70,8 @@ pub enum FaultKind {
     Breakpoint,
     /// An indirect call or jump whose pointer is no function of the domain.
     WildBranch,
+    /// A jump out of functions that are not active any more, or of another crossing's: a stale or forged `jmp_buf`.
+    DeadFrame,
     /// Mode match: the check before a store found an address outside the segment.
     SegmentMatch,
     /// The memory behind a mapping is gone (`SIGBUS`).
@@ -91,6 +93,7 @@ impl fmt::Display for FaultKind {
             FaultKind::Division => "integer division error",
             FaultKind::FloatingPoint => "floating-point exception",
             FaultKind::IllegalInstruction => "illegal instruction",
+            FaultKind::DeadFrame => "jump to a frame that is not active in this call (longjmp)",
             FaultKind::Breakpoint => "breakpoint trap",
             FaultKind::WildBranch => "indirect branch to something that is not a function",
             FaultKind::SegmentMatch => "store outside the segment",
@@ -360,6 +363,8 @@ pub struct Scene<'a> {
     pub stores: &'a dyn Fn(u64) -> bool,
     /// Window offset of the trap that unused dispatch slots lead to.
     pub trap: u64,
+    /// Window offsets of the traps of the control stack's stubs.
+    pub cut_traps: [u64; 2],
     /// The function around a window offset: its name and the distance to its start.
     pub function: &'a dyn Fn(u64) -> Option<(String, u64)>,
     /// Whether the domain runs in mode match.
@@ -369,7 +374,8 @@ pub struct Scene<'a> {
 /// Describes a fault.
 pub fn describe(raw: &RawFault, scene: &Scene<'_>) -> Fault {
     let kind = classify(raw, scene);
-    let behind_call = matches!(kind, FaultKind::WildBranch) || raw.rip.wrapping_sub(scene.base) >= WINDOW_SIZE;
+    let behind_call =
+        matches!(kind, FaultKind::WildBranch | FaultKind::DeadFrame) || raw.rip.wrapping_sub(scene.base) >= WINDOW_SIZE;
     let place = if behind_call { raw.caller.wrapping_sub(1) } else { raw.rip };
     // The processor reports the address behind an int3.
     let place = if raw.signal == libc::SIGTRAP { place.wrapping_sub(1) } else { place };
@@ -391,6 +397,7 @@ fn classify(raw: &RawFault, scene: &Scene<'_>) -> FaultKind {
     match raw.signal {
         watchdog::SIGNAL => FaultKind::TimeLimit,
         libc::SIGILL if rip == scene.trap => FaultKind::WildBranch,
+        libc::SIGILL if scene.cut_traps.contains(&rip) => FaultKind::DeadFrame,
         libc::SIGILL => FaultKind::IllegalInstruction,
         libc::SIGTRAP if scene.matching && (scene.stores)(rip) => FaultKind::SegmentMatch,
         libc::SIGTRAP => FaultKind::Breakpoint,

@@ -116,7 +116,7 @@ fn fill(inputs: &[Input<'_>], layout: &Layout, site: &Site<'_>) -> [Vec<u8>; 4] 
 }
 
 fn gateways(text: u64, imports: usize) -> Vec<u64> {
-    [stubs::TRAP, stubs::SYSCALL].into_iter().chain((0..imports).map(stubs::import)).map(|o| text + o).collect()
+    stubs::FIXED.into_iter().chain((0..imports).map(stubs::import)).map(|o| text + o).collect()
 }
 
 /// The code offsets in an array of initialisers or finalisers.

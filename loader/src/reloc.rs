@@ -87,7 +87,7 @@ pub fn code_offset(target: Target, layout: &Layout, places: &Places) -> Option<u
             Some(places.of(spot) + offset)
         }
         Target::Import(index) => Some(text + stubs::import(index)),
-        Target::Syscall => Some(text + stubs::SYSCALL),
+        Target::Stub(offset) => Some(text + offset),
         _ => None,
     }
 }
@@ -144,7 +144,7 @@ impl Addresses<'_> {
             Target::Nothing => return Ok(Address::Absolute(0)),
             Target::Unloaded => return Err("the symbol's section is not part of the domain's memory"),
             Target::Undefined => return Err("the symbol is undefined"),
-            Target::Import(_) | Target::Syscall => return Err("the gateway has no place"),
+            Target::Import(_) | Target::Stub(_) => return Err("the gateway has no place"),
         }))
     }
 

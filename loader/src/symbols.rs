@@ -3,6 +3,7 @@
 use crate::error::BuildError;
 use crate::select::{Input, STB_WEAK, is_global};
 use crate::spec::DomainSpec;
+use crate::stubs;
 use sfi_contract::{layout, names};
 use sfi_verifier::elf::{Place, Section, Symbol};
 use std::collections::HashMap;
@@ -36,8 +37,8 @@ pub enum Target {
     Common(usize),
     /// A gateway stub, by index of the import.
     Import(usize),
-    /// The arbitration gateway.
-    Syscall,
+    /// A fixed stub, by its offset: the arbitration gateway, the control stack's.
+    Stub(u64),
     /// A fixed window offset.
     Fixed(u64),
     /// The GOT.
@@ -285,7 +286,10 @@ fn loader_symbol(name: &str, inputs: &[Input<'_>], live: &[Vec<bool>], bounds: &
     match name {
         names::HEADER | "__dso_handle" => Some(Target::Fixed(layout::HEADER_OFFSET)),
         names::ERROR => Some(Target::Fixed(layout::TCB_ERROR)),
-        names::SYSCALL => Some(Target::Syscall),
+        names::SYSCALL => Some(Target::Stub(stubs::SYSCALL)),
+        names::DEPTH => Some(Target::Stub(stubs::DEPTH)),
+        names::RETURN => Some(Target::Stub(stubs::RETURN)),
+        names::CUT => Some(Target::Stub(stubs::CUT)),
         "_GLOBAL_OFFSET_TABLE_" => Some(Target::Got),
         "__preinit_array_start" => bound(".preinit_array", false),
         "__preinit_array_end" => bound(".preinit_array", true),

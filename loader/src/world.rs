@@ -8,6 +8,7 @@ use crate::gate::Table;
 use crate::host::HostFn;
 use crate::image::Image;
 use crate::memory::{Memory, Segment};
+use crate::stubs;
 use crate::thread;
 use crate::watchdog::{self, Watched};
 use crate::window::{ControlStack, Window};
@@ -338,6 +339,7 @@ impl Domain {
                 mapped: &|offset| self.image.segments.iter().any(|s| (s.offset..s.end()).contains(&offset)),
                 stores: &|offset| self.stores(offset),
                 trap: self.image.trap,
+                cut_traps: [stubs::RETURN_TRAP, stubs::CUT_TRAP].map(|offset| self.image.trap - stubs::TRAP + offset),
                 function: &|offset| self.image.function(offset),
                 matching: self.mode == Mode::Match,
             },

@@ -55,6 +55,7 @@ pub fn run(setup: Setup<'_>, mut bytes: Vec<u8>, fault: u8) -> anyhow::Result<Ex
         .stack(setup.stack)
         .own_start()
         .object("support", sfi_support::object())
+        .object("jumps", sfi_support::jumps_object())
         .import(GATEWAY, Import::host(GATEWAY).signature("(int) -> int"));
     let spec = if bytes.starts_with(ARCHIVE) { spec.archive(name, bytes) } else { spec.object(name, bytes) };
     let mut arbiter = Arbiter::new(policy(&setup)?, Stdio::inherit()?);

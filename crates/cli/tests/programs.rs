@@ -58,6 +58,23 @@ fn standard_library_behaves_as_natively() {
 }
 
 #[test]
+fn setjmp_on_a_stock_libc() {
+    let directory = tempfile::tempdir().expect("directory");
+    let native = directory.path().join("native");
+    let mut gcc = Command::new("musl-gcc");
+    gcc.args(["-O2", "-static"]).arg(source("setjmp.c")).arg("-o").arg(&native);
+    assert!(run(&mut gcc, "").status.success());
+    let expected = run(&mut Command::new(&native), "");
+    assert_eq!(expected.status.code(), Some(7));
+    for (mode, level) in [("write", "-O0"), ("write", "-O2"), ("full", "-O2"), ("match", "-O1")] {
+        let program = compile(directory.path(), mode, &[level], "setjmp.c");
+        let actual = run(Command::new(SFI).args(["run", "--mode", mode]).arg(&program), "");
+        assert_eq!(text(&actual.stdout), text(&expected.stdout), "{mode} {level}: {}", text(&actual.stderr));
+        assert_eq!(actual.status.code(), Some(7));
+    }
+}
+
+#[test]
 fn a_program_runs_itself() {
     let directory = tempfile::tempdir().expect("directory");
     let program = compile(directory.path(), "write", &["-O2"], "stdio.c");

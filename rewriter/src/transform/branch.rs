@@ -2,13 +2,14 @@
 
 use super::{SP, Transform, canonical};
 use crate::decode::{Dest, InsnIndex};
-use crate::emit::{Branch, Label, ShortBranch, condition, old};
+use crate::emit::{Branch, Label, Patch, ShortBranch, condition, old};
 use crate::flow::JumpKind;
 use crate::pads::{PAD_REGISTER, jump_register};
 use crate::r15::like;
 use crate::refusal::{Reason, Refusal};
 use crate::regs::{bit, bits};
 use iced_x86::{Code as Opcode, Instruction, MemoryOperand, Mnemonic, OpKind, Register};
+use object::elf;
 use sfi_contract::layout::{DISPATCH_MASK, DISPATCH_OFFSET, TCB_R15, TCB_SCRATCH};
 
 /// Spill places of a jump's register and flags, until its landing pad.
@@ -18,11 +19,35 @@ const PAD_FLAGS_SLOT: u64 = 13;
 impl Transform<'_, '_, '_> {
     pub(super) fn call(&mut self, dest: Dest) -> Result<(), Refusal> {
         self.adjust_to(0)?;
+        if !self.returns_twice(dest) {
+            self.out.branch(Branch::Call, dest);
+            return Ok(());
+        }
+        // lea 1f(%rip),%r11 ; call setjmp ; 1:
+        // r11 carries nothing into a call of another object, and a place that control comes to from elsewhere wants a slot.
+        let label = self.out.new_label();
+        let operand = MemoryOperand::with_base_displ_size(Register::RIP, 0, 4);
+        let lea = Instruction::with2(Opcode::Lea_r64_m, Register::R11, operand)
+            .map_err(|error| self.refuse(Reason::NoSafeForm, error.to_string()))?;
+        let patch = Patch { immediate: false, kind: elf::R_X86_64_PC32.0, target: label.into(), addend: 0 };
+        self.put(&lea, &[patch])?;
         self.out.branch(Branch::Call, dest);
+        self.out.label(label);
         Ok(())
     }
 
+    /// Whether a call may return a second time: the support code's `setjmp` and its like.
+    fn returns_twice(&self, dest: Dest) -> bool {
+        matches!(dest, Dest::Symbol(symbol) if sfi_contract::names::RETURNS_TWICE.iter()
+            .any(|name| name.as_bytes() == self.facts.code.object.symbols[symbol].name))
+    }
+
     pub(super) fn jump(&mut self, dest: Dest) -> Result<(), Refusal> {
+        if self.returns_twice(dest) {
+            return Err(
+                self.refuse(Reason::ReturnAddress, "a tail call of setjmp: its caller is gone when it returns again")
+            );
+        }
         let wanted = self.delta_of(dest);
         self.adjust_to(wanted)?;
         self.out.branch(Branch::Jump, dest);
