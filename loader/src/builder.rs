@@ -1,23 +1,21 @@
 //! Building a world: verify, link, place, relocate, seal, verify again, bind, initialise.
 
-use crate::context::{Binding, CONTROL_RESERVE, Context, DomainState, flag};
+use crate::context::{Binding, CONTROL_RESERVE, Context, flag};
 use crate::error::{BuildError, HostError};
-use crate::fault::RawFault;
 use crate::gate::{MXCSR_ALL, MXCSR_CONTROL, Machine, Table};
 use crate::host::{HostCall, HostFn, dispatch, dispatch_limited};
+use crate::image::Image;
 use crate::link::{self, Plan, Site};
 use crate::place::{Places, place, place_regions};
 use crate::signature::{Outcome, Signature};
 use crate::spec::{Callee, DomainSpec, Import};
 use crate::stubs::Stub;
 use crate::watchdog::Watched;
-use crate::window::{ControlStack, Window, pages};
+use crate::window::{ControlStack, pages};
 use crate::world::{Domain, Host, Inner, Region, World};
-use crate::{fault, instance, region, seal};
+use crate::{fault, instances, region};
 use rand_chacha::ChaCha20Rng;
 use rand_chacha::rand_core::SeedableRng;
-use rustix::fd::AsFd;
-use sfi_contract::layout::PAGE_SIZE;
 use sfi_verifier::{Usage, Vectors};
 use std::collections::HashSet;
 use std::ptr;
@@ -34,6 +32,7 @@ pub struct Builder {
     hosts: Vec<(String, HostFn)>,
     regions: Vec<(String, u64)>,
     time_limit: Option<Duration>,
+    prepared: Option<Arc<Image>>,
 }
 
 impl std::fmt::Debug for Builder {
@@ -44,9 +43,6 @@ impl std::fmt::Debug for Builder {
             .finish_non_exhaustive()
     }
 }
-
-/// Bytes above the first data stack pointer, so that code may look at stack arguments that nobody passed.
-const STACK_SLACK: u64 = 1024;
 
 impl Builder {
     pub(crate) fn new() -> Self {
@@ -107,6 +103,13 @@ impl Builder {
         self
     }
 
+    /// The image of the one domain, linked before by a world with the same description.
+    #[must_use]
+    pub(crate) fn prepared(mut self, image: Arc<Image>) -> Self {
+        self.prepared = Some(image);
+        self
+    }
+
     /// Builds the world. Every object is verified before anything of it is mapped, and the linked text again where it will run.
     ///
     /// # Errors
@@ -119,6 +122,10 @@ impl Builder {
         let lengths: Vec<u64> = regions.iter().map(|r| r.length).collect();
         let (map, offsets) = place_regions(&mut rng, &lengths)?;
         let mut domains = Vec::new();
+        if let (Some(image), [spec]) = (&self.prepared, self.domains.as_slice()) {
+            let raised = instances::again(&mut rng, &spec.name, Arc::clone(image), spec.mode, &regions)?;
+            domains.push(Domain::new(0, spec.name.clone(), spec.mode, raised));
+        }
         for (index, (spec, plan)) in self.domains.iter().zip(&plans).enumerate() {
             let places = place(&mut rng, spec, &plan.layout, &map)?;
             domains.push(self.load(&mut rng, index, plan, &places, &regions, &offsets)?);
@@ -144,11 +151,16 @@ impl Builder {
             watched,
             control,
             rng,
+            lives: 0,
+            vacant: Vec::new(),
+            gone: Vec::new(),
         };
         let world = World { inner: Box::into_raw(Box::new(inner)) };
         fault::install();
         start(&world);
-        for index in 0..self.domains.len() {
+        // Those of a prepared world run when it is used.
+        let count = if self.prepared.is_some() { 0 } else { self.domains.len() };
+        for index in 0..count {
             // SAFETY: the world is new and owned here.
             unsafe {
                 let offsets = (&(*world.inner).domains)[index].image.initialisers.clone();
@@ -223,6 +235,9 @@ impl Builder {
     /// Plans every domain. What other domains import, and what is exported, pulls archive members.
     fn plan(&self) -> Result<Vec<Plan<'_>>, BuildError> {
         let mut plans = Vec::new();
+        if self.prepared.is_some() {
+            return Ok(plans);
+        }
         for spec in &self.domains {
             let mut roots = spec.exports.clone().unwrap_or_default();
             for (_, import) in self.domains.iter().flat_map(|d| &d.imports) {
@@ -257,7 +272,6 @@ impl Builder {
         offsets: &[u64],
     ) -> Result<Domain, BuildError> {
         let spec = &self.domains[index];
-        let what = format!("domain `{}`", spec.name);
         let find = |name: &str| regions.iter().position(|r| r.name == name).unwrap_or_default();
         let shared: Vec<(u64, u64)> = spec
             .shared
@@ -274,31 +288,9 @@ impl Builder {
             .map(|(i, (_, import))| Stub { binding: before + i, host: host(import) })
             .collect();
         let site = Site { places, regions: &shared, stubs: &stubs };
-        let mut image = link::link(spec, plan, &site)?;
-        let window = Window::reserve(rng, image.mapping_count()).map_err(memory(&what))?;
-        instance::raise(&window, &image, rng, |segment| {
-            let at = shared.iter().position(|(offset, _)| segment.shared && *offset == segment.offset)?;
-            Some(regions[find(&spec.shared[at].region)].file.as_fd())
-        })
-        .map_err(memory(&what))?;
-        let usage: Usage = seal::verify(&window, &image, spec.mode)
-            .map_err(|violations| BuildError::FinalText { domain: spec.name.clone(), violations })?;
-        image.usage = image.usage.union(usage);
-        let base = window.base();
-        let (stack, length) = places.stack;
-        let initial_sp = base + stack + length - STACK_SLACK;
-        let state = Box::new(DomainState {
-            base,
-            sp: initial_sp,
-            stack_low: base + stack,
-            stack_high: base + stack + length,
-            dead: 0,
-            index: index as u32,
-            fault: RawFault::default(),
-        });
-        let state = Box::into_raw(state);
-        let image = Arc::new(image);
-        Ok(Domain { name: spec.name.clone(), mode: spec.mode, window, state, image, initial_sp })
+        let image = link::link(spec, plan, &site)?;
+        let raised = instances::first(rng, &spec.name, image, spec.mode, regions)?;
+        Ok(Domain::new(index, spec.name.clone(), spec.mode, raised))
     }
 
     /// One binding per import, in the order of the domains and their imports.
@@ -441,6 +433,3 @@ fn os_seed() -> Result<[u8; 32], BuildError> {
     }
     Ok(seed)
 }
-
-/// Stacks begin and end on pages.
-const _: () = assert!(STACK_SLACK < PAGE_SIZE && STACK_SLACK.is_multiple_of(16));

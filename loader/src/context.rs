@@ -88,6 +88,14 @@ pub struct DomainState {
     pub fault: RawFault,
 }
 
+impl DomainState {
+    /// Nobody can enter it.
+    pub fn nobody(index: usize) -> Self {
+        let (base, sp, stack_low, stack_high) = (0, 0, 0, 0);
+        Self { base, sp, stack_low, stack_high, dead: 1, index: index as u32, fault: RawFault::default() }
+    }
+}
+
 /// Flags of a [`Binding`]: work that its crossings need besides the common path.
 pub mod flag {
     /// Stack arguments are copied.

@@ -174,6 +174,9 @@ pub enum LookupError {
         /// Function.
         function: String,
     },
+    /// The instance was discarded, or belongs to another world.
+    #[error("the instance does not exist in this world")]
+    Instance,
     /// No such region.
     #[error("there is no shared region `{0}`")]
     Region(String),

@@ -12,6 +12,7 @@ use sfi_verifier::Usage;
 use std::collections::HashMap;
 
 /// A domain's memory as it is at its start, and the tables that the host keeps about it. Offsets count from the window's base.
+#[derive(Default)]
 pub struct Image {
     /// What is mapped, in the terms of the domain.
     pub segments: Vec<Segment>,

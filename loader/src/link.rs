@@ -19,6 +19,9 @@ use sfi_contract::layout::{
 use sfi_verifier::Usage;
 use std::collections::HashMap;
 
+/// Segments of shared regions are named by this and the region's name.
+pub const REGION: &str = "region ";
+
 /// What is known about a domain before its addresses matter.
 pub struct Plan<'a> {
     /// Verified objects.
@@ -183,7 +186,7 @@ fn segments(
             Access::Read => Protection::Read,
             Access::ReadWrite => Protection::ReadWrite,
         };
-        add(&format!("region {}", share.region), *offset, *length, protection, true);
+        add(&format!("{REGION}{}", share.region), *offset, *length, protection, true);
     }
     segments.sort_by_key(|s| s.offset);
     segments

@@ -81,14 +81,20 @@ impl Window {
         Err(Errno::NOMEM)
     }
 
+    /// No window: nothing is or can be mapped in it.
+    pub fn none() -> Self {
+        Self { base: 0, mappings: 0 }
+    }
+
     /// The window's base.
     pub fn base(&self) -> u64 {
         self.base
     }
 
-    fn check(offset: u64, length: u64) {
+    fn check(&self, offset: u64, length: u64) {
         assert!(
-            offset.is_multiple_of(PAGE_SIZE)
+            self.base != 0
+                && offset.is_multiple_of(PAGE_SIZE)
                 && length > 0
                 && length.is_multiple_of(PAGE_SIZE)
                 && offset.checked_add(length).is_some_and(|end| end <= WINDOW_SIZE),
@@ -96,9 +102,14 @@ impl Window {
         );
     }
 
+    fn touch(&self, offset: u64, length: usize) {
+        let end = offset.checked_add(length as u64);
+        assert!(self.base != 0 && end.is_some_and(|end| end <= WINDOW_SIZE), "access leaves the window");
+    }
+
     /// Maps zeroed private memory at `offset`.
     pub fn map(&self, offset: u64, length: u64, protection: Protection) -> Result<(), Errno> {
-        Self::check(offset, length);
+        self.check(offset, length);
         // SAFETY: the range lies inside this reservation (checked above), which nobody else uses.
         unsafe {
             mmap_anonymous(
@@ -121,7 +132,7 @@ impl Window {
         from: u64,
         shared: bool,
     ) -> Result<(), Errno> {
-        Self::check(offset, length);
+        self.check(offset, length);
         let kind = if shared { MapFlags::SHARED } else { MapFlags::PRIVATE | MapFlags::NORESERVE };
         // SAFETY: as in `map`.
         unsafe {
@@ -139,14 +150,14 @@ impl Window {
 
     /// Gives pages back to the kernel: the next access finds zeroes, or the file's bytes.
     pub fn discard(&self, offset: u64, length: u64) -> Result<(), Errno> {
-        Self::check(offset, length);
+        self.check(offset, length);
         // SAFETY: the range lies inside this reservation, and no reference to window memory is ever made.
         unsafe { madvise((self.base + offset) as *mut c_void, length as usize, Advice::LinuxDontNeed) }
     }
 
     /// Zeroes memory that is mapped writable.
     pub fn zero(&self, offset: u64, length: u64) {
-        assert!(offset.checked_add(length).is_some_and(|end| end <= WINDOW_SIZE), "write leaves the window");
+        self.touch(offset, length as usize);
         // SAFETY: as in `write`.
         unsafe { std::ptr::write_bytes((self.base + offset) as *mut u8, 0, length as usize) };
     }
@@ -154,7 +165,8 @@ impl Window {
     /// Adds the base to words of memory that is mapped writable; they count from `offset`.
     pub fn rebase(&self, offset: u64, words: &[Word]) {
         let Some(last) = words.last() else { return };
-        assert!(words.is_sorted() && offset + u64::from(last.at) + 8 <= WINDOW_SIZE, "write leaves the window");
+        assert!(words.is_sorted(), "words out of order");
+        self.touch(offset, last.at as usize + 8);
         for word in words {
             let at = (self.base + offset + u64::from(word.at)) as *mut u64;
             let base = if word.minus { self.base.wrapping_neg() } else { self.base };
@@ -165,7 +177,7 @@ impl Window {
 
     /// Changes the protection of mapped memory.
     pub fn protect(&self, offset: u64, length: u64, protection: Protection) -> Result<(), Errno> {
-        Self::check(offset, length);
+        self.check(offset, length);
         let flags = match protection {
             Protection::Read => MprotectFlags::READ,
             Protection::ReadWrite => MprotectFlags::READ | MprotectFlags::WRITE,
@@ -177,10 +189,7 @@ impl Window {
 
     /// Writes to memory that is mapped writable.
     pub fn write(&self, offset: u64, bytes: &[u8]) {
-        assert!(
-            offset.checked_add(bytes.len() as u64).is_some_and(|end| end <= WINDOW_SIZE),
-            "write leaves the window"
-        );
+        self.touch(offset, bytes.len());
         // SAFETY: inside the reservation; callers write to segments that they mapped read-write, and no reference to
         // window memory is ever made.
         unsafe { std::ptr::copy_nonoverlapping(bytes.as_ptr(), (self.base + offset) as *mut u8, bytes.len()) };
@@ -188,7 +197,7 @@ impl Window {
 
     /// Reads memory that is mapped readable.
     pub fn read(&self, offset: u64, out: &mut [u8]) {
-        assert!(offset.checked_add(out.len() as u64).is_some_and(|end| end <= WINDOW_SIZE), "read leaves the window");
+        self.touch(offset, out.len());
         // SAFETY: inside the reservation; callers read segments that they mapped.
         unsafe { std::ptr::copy_nonoverlapping((self.base + offset) as *const u8, out.as_mut_ptr(), out.len()) };
     }
@@ -196,6 +205,9 @@ impl Window {
 
 impl Drop for Window {
     fn drop(&mut self) {
+        if self.base == 0 {
+            return;
+        }
         // No domain runs in it, and nobody keeps references to window memory.
         addresses::release(self.base / WINDOW_SIZE, self.mappings);
     }

@@ -7,6 +7,7 @@ use crate::fault::{self, Fault};
 use crate::gate::Table;
 use crate::host::HostFn;
 use crate::image::Image;
+use crate::instances::Raised;
 use crate::memory::{Memory, Segment};
 use crate::stubs;
 use crate::thread;
@@ -42,9 +43,16 @@ pub struct Domain {
     pub state: *mut DomainState,
     pub image: Arc<Image>,
     pub initial_sp: u64,
+    /// Number of an instance; 0 for the domains that were described, and where there is none.
+    pub life: u64,
 }
 
 impl Domain {
+    pub fn new(index: usize, name: String, mode: Mode, raised: Raised) -> Self {
+        let state = Box::into_raw(Box::new(raised.state(index)));
+        Self { name, mode, window: raised.window, state, image: raised.image, initial_sp: raised.initial_sp, life: 0 }
+    }
+
     pub fn memory(&self) -> Memory<'_> {
         Memory { window: &self.window, segments: &self.image.segments }
     }
@@ -82,6 +90,12 @@ pub struct Inner {
     pub watched: Option<Watched>,
     /// Places and canaries of what is made later.
     pub rng: ChaCha20Rng,
+    /// Instances that were ever made.
+    pub lives: u64,
+    /// Places in `domains` of instances that were discarded.
+    pub vacant: Vec<usize>,
+    /// Their states, which functions that were looked up in them may know.
+    pub gone: Vec<*mut DomainState>,
 }
 
 impl Inner {
@@ -300,7 +314,8 @@ impl Inner {
     }
 
     pub fn find(&self, name: &str) -> Result<usize, LookupError> {
-        self.domains.iter().position(|d| d.name == name).ok_or_else(|| LookupError::Domain(name.to_owned()))
+        let found = self.domains.iter().position(|d| d.name == name && !name.is_empty());
+        found.ok_or_else(|| LookupError::Domain(name.to_owned()))
     }
 
     /// Runs functions without arguments, in order.
@@ -368,7 +383,24 @@ impl World {
         crate::builder::Builder::new()
     }
 
-    fn get(&self) -> &Inner {
+    /// An image, for further instances.
+    pub(crate) fn image(&self, index: usize) -> Arc<Image> {
+        Arc::clone(&self.get().domains[index].image)
+    }
+
+    /// Makes all domains what they were at their start, but for their initialisers, and what the host holds of a call. Not if one of
+    /// them died.
+    pub(crate) fn wipe(&mut self) -> bool {
+        // SAFETY: `&mut self`: no call is in progress.
+        unsafe {
+            let inner = &mut *self.inner;
+            inner.panic = None;
+            let all = 0..inner.domains.len();
+            inner.domains.iter().all(|d| (*d.state).dead == 0) && all.clone().all(|index| inner.clear(index).is_ok())
+        }
+    }
+
+    pub(crate) fn get(&self) -> &Inner {
         // SAFETY: the record lives as long as the world; `&self` means that no call is in progress.
         unsafe { &*self.inner }
     }
@@ -415,17 +447,8 @@ impl World {
     pub fn restart(&mut self, name: &str) -> Result<(), BuildError> {
         let index = self.get().find(name).map_err(|e| BuildError::Spec(e.to_string()))?;
         // SAFETY: `&mut self`: no call is in progress, so no frame of the domain is outstanding.
-        unsafe {
-            let domain = &(&(*self.inner).domains)[index];
-            crate::instance::reset(&domain.window, &domain.image, &mut (*self.inner).rng)
-                .map_err(|error| BuildError::memory(&format!("domain `{name}`"), error))?;
-            (*domain.state).dead = 0;
-            (*domain.state).fault = fault::RawFault::default();
-            (*domain.state).sp = domain.initial_sp;
-            let offsets = domain.image.initialisers.clone();
-            Inner::run_all(self.inner, index, &offsets)
-                .map_err(|error| BuildError::Initialiser { domain: name.to_owned(), error })
-        }
+        unsafe { (*self.inner).clear(index)? };
+        self.initialise(index)
     }
 
     /// Runs the finalisers (`.fini_array`) of all living domains, the last added first. All run, the first error is given.
@@ -454,8 +477,8 @@ impl Drop for World {
         // SAFETY: both were made by the builder with `Box::into_raw`; no call is in progress, so nobody uses them.
         unsafe {
             let inner = Box::from_raw(self.inner);
-            for domain in &inner.domains {
-                drop(Box::from_raw(domain.state));
+            for state in inner.domains.iter().map(|d| d.state).chain(inner.gone.iter().copied()) {
+                drop(Box::from_raw(state));
             }
         }
     }
@@ -490,8 +513,8 @@ pub struct PartPlaces {
 /// A domain of a world.
 #[derive(Clone, Copy)]
 pub struct DomainRef<'w> {
-    inner: &'w Inner,
-    index: usize,
+    pub(crate) inner: &'w Inner,
+    pub(crate) index: usize,
 }
 
 impl std::fmt::Debug for Inner {

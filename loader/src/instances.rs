@@ -1,0 +1,243 @@
+//! Further instances of a world's domains, made and given up at run time.
+
+use crate::context::DomainState;
+use crate::error::{BuildError, LookupError};
+use crate::image::Image;
+use crate::link::REGION;
+use crate::memory::Segment;
+use crate::window::Window;
+use crate::world::{Domain, DomainRef, Inner, Region, World};
+use crate::{fault, instance, seal};
+use rand_chacha::ChaCha20Rng;
+use rustix::fd::AsFd;
+use sfi_contract::Mode;
+use sfi_contract::layout::PAGE_SIZE;
+use sfi_verifier::Usage;
+use std::sync::Arc;
+
+/// Bytes above the first data stack pointer, so that code may look at stack arguments that nobody passed.
+const STACK_SLACK: u64 = 1024;
+
+/// Stacks begin and end on pages.
+const _: () = assert!(STACK_SLACK < PAGE_SIZE && STACK_SLACK.is_multiple_of(16));
+
+/// An image in a window of its own, ready to run.
+pub struct Raised {
+    pub window: Window,
+    pub image: Arc<Image>,
+    /// Data stack pointer of an entry.
+    pub initial_sp: u64,
+}
+
+/// The first window of an image: what is in it is verified as it will run.
+pub fn first(
+    rng: &mut ChaCha20Rng,
+    name: &str,
+    mut image: Image,
+    mode: Mode,
+    regions: &[Region],
+) -> Result<Raised, BuildError> {
+    let window = fill(rng, name, &image, regions)?;
+    image.usage = image.usage.union(verify(&window, name, &image, mode)?);
+    Ok(Raised::new(window, Arc::new(image)))
+}
+
+/// Another window of an image. Shared text was verified in the first one, and nobody could write it since; text that is a copy is
+/// verified again.
+pub fn again(
+    rng: &mut ChaCha20Rng,
+    name: &str,
+    image: Arc<Image>,
+    mode: Mode,
+    regions: &[Region],
+) -> Result<Raised, BuildError> {
+    let window = fill(rng, name, &image, regions)?;
+    if !image.shares_text() {
+        verify(&window, name, &image, mode)?;
+    }
+    Ok(Raised::new(window, image))
+}
+
+/// Reserves a window at a random place, maps the image in it and seals it.
+fn fill(rng: &mut ChaCha20Rng, name: &str, image: &Image, regions: &[Region]) -> Result<Window, BuildError> {
+    let memory = |error| BuildError::memory(&format!("domain `{name}`"), error);
+    let window = Window::reserve(rng, image.mapping_count()).map_err(memory)?;
+    let region = |segment: &Segment| {
+        let region = regions.iter().find(|r| Some(r.name.as_str()) == segment.name.strip_prefix(REGION))?;
+        Some(region.file.as_fd())
+    };
+    instance::raise(&window, image, rng, region).map_err(memory)?;
+    Ok(window)
+}
+
+fn verify(window: &Window, name: &str, image: &Image, mode: Mode) -> Result<Usage, BuildError> {
+    seal::verify(window, image, mode)
+        .map_err(|violations| BuildError::FinalText { domain: name.to_owned(), violations })
+}
+
+impl Raised {
+    fn new(window: Window, image: Arc<Image>) -> Self {
+        let initial_sp = window.base() + image.stack[1] - STACK_SLACK;
+        Self { window, image, initial_sp }
+    }
+
+    /// What the gates know of it.
+    pub fn state(&self, index: usize) -> DomainState {
+        let base = self.window.base();
+        DomainState {
+            base,
+            sp: self.initial_sp,
+            stack_low: base + self.image.stack[0],
+            stack_high: base + self.image.stack[1],
+            dead: 0,
+            index: index as u32,
+            fault: fault::RawFault::default(),
+        }
+    }
+}
+
+/// An instance that [`World::instantiate`] made.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct Instance {
+    world: u64,
+    index: usize,
+    life: u64,
+}
+
+impl World {
+    /// Makes another instance of a domain, at a fresh random place, as the domain was when it was loaded: its own memory, the same
+    /// verified and sealed text, the same imports, the same shared regions. The initialisers run.
+    ///
+    /// Text is not verified again unless it had to be copied ([`DomainRef::shares_text`]). Instances have no name that others can ask
+    /// for; they are reached by what this returns. A bond that the domain makes while it runs is its instances' too.
+    ///
+    /// # Errors
+    /// [`BuildError::Spec`] for an unknown name; [`BuildError::Mappings`] when the kernel allows no more;
+    /// [`BuildError::Memory`], [`BuildError::Initialiser`]. All that exists keeps working.
+    pub fn instantiate(&mut self, domain: &str) -> Result<Instance, BuildError> {
+        let original = self.get().find(domain).map_err(|e| BuildError::Spec(e.to_string()))?;
+        // SAFETY: `&mut self`: no call is in progress, so nobody else uses the record.
+        let index = unsafe { (*self.inner).raise(original)? };
+        // SAFETY: as above.
+        let handle = unsafe { (*self.inner).handle(index) };
+        self.initialise(index).inspect_err(|_| {
+            // SAFETY: as above.
+            unsafe { (*self.inner).vacate(index) };
+        })?;
+        Ok(handle)
+    }
+
+    /// An instance.
+    ///
+    /// # Errors
+    /// [`LookupError::Instance`] if it was discarded or belongs to another world.
+    pub fn instance(&self, instance: Instance) -> Result<DomainRef<'_>, LookupError> {
+        let inner = self.get();
+        let index = inner.living(instance)?;
+        Ok(DomainRef { inner, index })
+    }
+
+    /// Makes an instance what it was at its start, at the same place: data, heap, stack and thread locals, whatever was done to it.
+    /// The initialisers run. After a fault prefer a fresh one: this one's place may be known to others.
+    ///
+    /// # Errors
+    /// [`BuildError::Spec`] for an instance that was discarded, [`BuildError::Memory`], [`BuildError::Initialiser`].
+    pub fn reset(&mut self, instance: Instance) -> Result<(), BuildError> {
+        let index = self.get().living(instance).map_err(|e| BuildError::Spec(e.to_string()))?;
+        // SAFETY: `&mut self`: no call is in progress, so no frame of the domain is outstanding.
+        unsafe { (*self.inner).clear(index)? };
+        self.initialise(index)
+    }
+
+    /// Gives up an instance: its memory and its mappings go back. Functions that were looked up in it get errors from then on.
+    ///
+    /// # Errors
+    /// [`LookupError::Instance`].
+    pub fn discard(&mut self, instance: Instance) -> Result<(), LookupError> {
+        let index = self.get().living(instance)?;
+        // SAFETY: as in `reset`.
+        unsafe { (*self.inner).vacate(index) };
+        Ok(())
+    }
+
+    /// Runs the initialisers of a domain.
+    pub(crate) fn initialise(&mut self, index: usize) -> Result<(), BuildError> {
+        let domain = &self.get().domains[index];
+        if domain.image.initialisers.is_empty() {
+            return Ok(());
+        }
+        let (offsets, name) = (domain.image.initialisers.clone(), domain.name.clone());
+        // SAFETY: `&mut self`: this thread holds the world.
+        unsafe { Inner::run_all(self.inner, index, &offsets) }
+            .map_err(|error| BuildError::Initialiser { domain: name, error })
+    }
+}
+
+impl Inner {
+    fn handle(&self, index: usize) -> Instance {
+        Instance { world: self.id, index, life: self.domains[index].life }
+    }
+
+    /// The index of an instance that was not discarded.
+    fn living(&self, instance: Instance) -> Result<usize, LookupError> {
+        match self.domains.get(instance.index) {
+            Some(domain) if instance.world == self.id && instance.life == domain.life => Ok(instance.index),
+            _ => Err(LookupError::Instance),
+        }
+    }
+
+    /// A window with the image of a domain. Its index.
+    fn raise(&mut self, original: usize) -> Result<usize, BuildError> {
+        let domain = &self.domains[original];
+        let (image, mode, name) = (Arc::clone(&domain.image), domain.mode, domain.name.as_str());
+        let raised = again(&mut self.rng, name, image, mode, &self.regions)?;
+        self.lives += 1;
+        let name = format!("{name}#{}", self.lives);
+        let index = self.vacant.pop().unwrap_or(self.domains.len());
+        let domain = Domain { life: self.lives, ..Domain::new(index, name, mode, raised) };
+        if index < self.domains.len() {
+            self.domains[index] = domain;
+        } else {
+            self.domains.push(domain);
+        }
+        Ok(index)
+    }
+
+    /// Puts a domain back to its start where it is.
+    ///
+    /// # Safety
+    /// No call of the domain is in progress.
+    pub(crate) unsafe fn clear(&mut self, index: usize) -> Result<(), BuildError> {
+        let domain = &self.domains[index];
+        instance::reset(&domain.window, &domain.image, &mut self.rng)
+            .map_err(|error| BuildError::memory(&format!("domain `{}`", domain.name), error))?;
+        // SAFETY: the state lives as long as the world; see the function's contract.
+        unsafe {
+            (*domain.state).dead = 0;
+            (*domain.state).fault = fault::RawFault::default();
+            (*domain.state).sp = domain.initial_sp;
+        }
+        Ok(())
+    }
+
+    /// Empties a domain's place in the world.
+    ///
+    /// # Safety
+    /// No call of the domain is in progress.
+    unsafe fn vacate(&mut self, index: usize) {
+        let domain = &mut self.domains[index];
+        domain.life = 0;
+        domain.name = String::new();
+        domain.window = Window::none();
+        domain.image = Arc::new(Image::default());
+        // SAFETY: see the function's contract.
+        unsafe {
+            (*domain.state).dead = 1;
+            (*domain.state).sp = 0;
+        }
+        // Functions that were looked up know the state and find it dead.
+        self.gone.push(domain.state);
+        domain.state = Box::into_raw(Box::new(DomainState::nobody(index)));
+        self.vacant.push(index);
+    }
+}
