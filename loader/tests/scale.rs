@@ -51,11 +51,14 @@ fn spec() -> DomainSpec {
         .stack(512 << 10)
 }
 
+/// The type of all functions here.
+type Two = TypedFn<fn(u64, u64) -> u64>;
+
 fn world() -> World {
     World::builder().domain(spec()).host_fn("host", |call| Ok(call.arg(0) + 1)).build().unwrap()
 }
 
-fn function_of(world: &World, instance: Instance, name: &str) -> TypedFn<fn(u64, u64) -> u64> {
+fn function_of(world: &World, instance: Instance, name: &str) -> Two {
     world.instance(instance).unwrap().export(name).unwrap()
 }
 
@@ -63,7 +66,7 @@ fn function_of(world: &World, instance: Instance, name: &str) -> TypedFn<fn(u64,
 fn instances_are_domains_of_their_own() {
     let mut world = world();
     let (one, two) = (world.instantiate("app").unwrap(), world.instantiate("app").unwrap());
-    let first: TypedFn<fn(u64, u64) -> u64> = world.domain("app").unwrap().export("mix").unwrap();
+    let first: Two = world.domain("app").unwrap().export("mix").unwrap();
     let call = |world: &mut World, instance, name: &str, x| function_of(world, instance, name).call(world, (x, 0));
     assert_eq!(first.call(&mut world, (1, 0)), Ok(7 * 31 + 1));
     assert_eq!(call(&mut world, one, "mix", 2), Ok(7 * 31 + 2));
@@ -128,7 +131,7 @@ fn instances_see_shared_regions() {
 const SECRET: u64 = 0x5ec2_e75e_c2e7_5ec2;
 
 /// Plants the secret wherever a domain can write: data, bss, heap (near and far), stack (near and deep), thread locals, TCB.
-fn plant(world: &mut World, function: &dyn Fn(&World, &str) -> TypedFn<fn(u64, u64) -> u64>, symbols: [u64; 2]) {
+fn plant(world: &mut World, function: &dyn Fn(&World, &str) -> Two, symbols: [u64; 2]) {
     let call = |world: &mut World, name: &str, a, b| function(world, name).call(world, (a, b)).unwrap();
     let heap = call(world, "heap", 0, 0);
     for at in [symbols[0], symbols[1], symbols[1] + 8184, heap, heap + 4096, heap + 70_000, heap + (1 << 20) - 8] {
@@ -209,7 +212,7 @@ fn template() -> Template {
     Template::builder(spec()).host_fn("host", |call| Ok(call.arg(0) + 1)).build().unwrap()
 }
 
-fn export(world: &World, name: &str) -> TypedFn<fn(u64, u64) -> u64> {
+fn export(world: &World, name: &str) -> Two {
     world.domain("app").unwrap().export(name).unwrap()
 }
 
