@@ -287,8 +287,15 @@ impl Manifest {
     /// [`ManifestError`].
     pub fn load(path: &Path) -> Result<Self, ManifestError> {
         let file = |error| ManifestError::File { path: path.to_owned(), error };
-        let text = std::fs::read_to_string(path).map_err(file)?;
-        let manifest: Self = toml::from_str(&text)
+        Self::parse(&std::fs::read_to_string(path).map_err(file)?, path)
+    }
+
+    /// Reads a manifest's text; `path` is for messages.
+    ///
+    /// # Errors
+    /// [`ManifestError::Text`] and [`ManifestError::Meaning`].
+    pub fn parse(text: &str, path: &Path) -> Result<Self, ManifestError> {
+        let manifest: Self = toml::from_str(text)
             .map_err(|error| ManifestError::Text { path: path.to_owned(), error: Box::new(error) })?;
         let wrong = |why: String| Err(ManifestError::Meaning { path: path.to_owned(), why });
         if !manifest.domains.contains_key(&manifest.entry.domain) {

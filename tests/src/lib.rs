@@ -2,6 +2,7 @@
 //!
 //! Data flows one way: [`program`] finds the sources and reads their headers, [`build`] compiles them for a configuration,
 //! [`native`] runs the result without a sandbox, [`sandbox`] rewrites, verifies and runs it in a domain.
+//! Beside it, [`target`] holds what fuzzers call.
 
 pub mod build;
 pub mod native;
@@ -9,3 +10,4 @@ pub mod paths;
 pub mod program;
 pub mod run;
 pub mod sandbox;
+pub mod target;

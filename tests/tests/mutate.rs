@@ -2,6 +2,8 @@
 //! headers, anything. The verifier must not panic, and whatever it still accepts is judged by a second opinion
 //! ([`naive`]) that was written without it. Accepted mutants are then loaded and run.
 //!
+//! `SFI_MUTANTS` sets the number of copies of each object; `cargo xtask soak` tries millions.
+//!
 //! The damage is drawn from a fixed seed: a failure names the object, its number and what was done, and comes back.
 
 mod forge;
@@ -18,15 +20,21 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode};
 use std::time::{Duration, Instant};
 
-/// Mutants of each object.
+/// Mutants of each object, unless `SFI_MUTANTS` says otherwise.
 const MUTANTS: u64 = 2000;
-/// What all objects together may take, on a busy machine.
+/// What all objects together may take for each [`MUTANTS`] of them, on a busy machine.
 const PATIENCE: Duration = Duration::from_secs(60);
 /// Programs of the corpus that are rewritten and damaged.
 const PROGRAMS: [&str; 6] = ["string_ops", "callbacks", "avx512", "computed_goto", "atomics", "cold"];
 
-/// Accepted mutants of each object that are run.
+/// Accepted mutants of each object that are run, for each [`MUTANTS`].
 const RUN: usize = 40;
+
+/// Mutants of each object.
+fn mutants() -> u64 {
+    let text = std::env::var("SFI_MUTANTS").ok();
+    text.map_or(MUTANTS, |n| n.parse().expect("SFI_MUTANTS is a number")).max(MUTANTS)
+}
 
 fn main() -> ExitCode {
     if let Some(folder) = std::env::var_os(inmate::FOLDER) {
@@ -289,10 +297,11 @@ fn the_second_opinion_is_one() {
 fn mutants_are_refused_or_harmless() {
     let start = Instant::now();
     let (mut tried, mut kept, mut differences) = (0, 0, Vec::new());
+    let (each, patience) = (mutants(), PATIENCE * (mutants() / MUTANTS) as u32);
     for original in &originals("mutate") {
-        kept += accepted(original, seed(&original.name), MUTANTS, &mut differences).len() as u64;
-        tried += MUTANTS;
-        assert!(start.elapsed() < PATIENCE, "{tried} mutants took {:?}: the verifier is slow on some", start.elapsed());
+        kept += accepted(original, seed(&original.name), each, &mut differences).len() as u64;
+        tried += each;
+        assert!(start.elapsed() < patience, "{tried} mutants took {:?}: the verifier is slow on some", start.elapsed());
     }
     assert!(
         differences.is_empty(),
@@ -330,10 +339,11 @@ fn company(folder: &str) -> BTreeMap<inmate::ModeName, Vec<PathBuf>> {
 fn accepted_mutants_stay_inside() {
     let company = company("company");
     let mut jobs = Vec::new();
+    let run = RUN * (mutants() / MUTANTS) as usize;
     for original in &originals("inmates") {
-        let mut mutants = accepted(original, !seed(&original.name), MUTANTS / 4, &mut Vec::new());
+        let mut mutants = accepted(original, !seed(&original.name), mutants() / 4, &mut Vec::new());
         mutants.sort_by_key(|mutant| (!mutant.what.contains("text"), mutant.number));
-        for mutant in mutants.into_iter().take(RUN) {
+        for mutant in mutants.into_iter().take(run) {
             let what = format!("{} mutant {}: {}", original.name, mutant.number, mutant.what);
             jobs.push(inmate::Job { mode: original.mode, object: mutant.bytes, what });
         }

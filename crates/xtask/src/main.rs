@@ -3,6 +3,8 @@
 #![forbid(unsafe_code)]
 
 mod demo;
+mod fuzz;
+mod mutants;
 mod setup;
 mod soak;
 mod steps;
@@ -21,6 +23,10 @@ enum Task {
     Test(test::Args),
     /// The long suites: minutes to hours.
     Soak(soak::Args),
+    /// Coverage-guided fuzzing of what reads hostile bytes.
+    Fuzz(fuzz::Args),
+    /// Leaves out each rule of the verifier in turn and says which tests notice.
+    Mutants(mutants::Args),
     /// Only installs, or names, what the other tasks need.
     Setup,
 }
@@ -30,6 +36,8 @@ fn main() -> ExitCode {
         Task::Demo(args) => demo::run(&args),
         Task::Test(args) => test::run(&args),
         Task::Soak(args) => soak::run(&args),
+        Task::Fuzz(args) => fuzz::run(&args),
+        Task::Mutants(args) => mutants::run(&args),
         Task::Setup => setup::ensure(setup::BASE).and_then(|()| setup::components()).map(|()| ExitCode::SUCCESS),
     };
     result.unwrap_or_else(|error| {

@@ -10,6 +10,9 @@ pub struct Args {
     /// Number of random programs
     #[arg(long, default_value_t = 300)]
     programs: u64,
+    /// Damaged copies of each of about fifty accepted objects; a tenth of those that are still accepted is run
+    #[arg(long, default_value_t = 50_000)]
+    mutants: u64,
     /// Seed of the first one
     #[arg(long, default_value_t = 1)]
     seed: u64,
@@ -24,5 +27,9 @@ pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
     command.args(["test", "--release", "-p", "sfi-tests", "--test", "soak", "--"]);
     command.env("SFI_SOAK_PROGRAMS", args.programs.to_string()).env("SFI_SOAK_SEED", args.seed.to_string());
     steps.tests("random programs and archives", &mut command)?;
+    let mut command = Command::new(cargo());
+    command.args(["test", "--release", "-p", "sfi-tests", "--test", "mutate"]);
+    command.env("SFI_MUTANTS", args.mutants.to_string());
+    steps.tests("damaged objects", &mut command)?;
     Ok(steps.finish())
 }

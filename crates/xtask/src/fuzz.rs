@@ -1,0 +1,73 @@
+//! `cargo xtask fuzz`
+
+use crate::setup::{self, cargo};
+use crate::steps::Steps;
+use anyhow::{Context, ensure};
+use std::path::Path;
+use std::process::{Command, ExitCode};
+
+/// Coverage-guided fuzzing of the verifier, the rewriter, the manifest parser and the loader with libFuzzer.
+///
+/// Installs cargo-fuzz if it is missing. What is found lies in `fuzz/artifacts`; move it to `fixtures/fuzz/TARGET` when it is mended, so
+/// that it is tried again for ever.
+#[derive(clap::Args)]
+pub struct Args {
+    /// The targets. Default: all, one after the other
+    #[arg(value_name = "TARGET")]
+    targets: Vec<String>,
+    /// Seconds for each
+    #[arg(long, default_value_t = 600)]
+    seconds: u64,
+}
+
+/// Their programs are in `fuzz/fuzz_targets`.
+const TARGETS: [&str; 4] = ["verifier", "rewriter", "manifest", "loader"];
+
+/// Runs the task.
+pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
+    setup::ensure(setup::BASE)?;
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").canonicalize()?;
+    if !Command::new(cargo()).args(["fuzz", "--version"]).output().is_ok_and(|o| o.status.success()) {
+        let status = Command::new(cargo()).args(["install", "cargo-fuzz"]).status()?;
+        ensure!(status.success(), "cargo-fuzz cannot be installed");
+    }
+    let all: Vec<String> = TARGETS.iter().map(|t| (*t).to_owned()).collect();
+    let targets = if args.targets.is_empty() { &all } else { &args.targets };
+    let mut steps = Steps::default();
+    for target in targets {
+        ensure!(all.contains(target), "there is no target `{target}`; there are {all:?}");
+        let corpus = root.join("fuzz/corpus").join(target);
+        std::fs::create_dir_all(&corpus).with_context(|| format!("{}", corpus.display()))?;
+        seed(&root, target, &corpus)?;
+        let mut command = Command::new(cargo());
+        // Without a sanitizer: the targets are safe Rust, and the loader handles SIGSEGV and moves GS itself.
+        command.args(["fuzz", "run", "--sanitizer", "none", target]).arg(&corpus);
+        command.arg(root.join("fixtures/fuzz").join(target)).arg("--");
+        command.arg(format!("-max_total_time={}", args.seconds)).args(["-max_len=65536", "-timeout=20"]);
+        command.args(["-handle_segv=0", "-handle_bus=0", "-handle_ill=0", "-handle_fpe=0", "-print_final_stats=1"]);
+        // Coverage counters need compiler flags that only unstable toolchains admit otherwise.
+        command.env("RUSTC_BOOTSTRAP", "1").current_dir(root.join("fuzz"));
+        steps.whole(target, &mut command)?;
+    }
+    Ok(steps.finish())
+}
+
+/// Objects for the targets that take them.
+fn seed(root: &Path, target: &str, corpus: &Path) -> anyhow::Result<()> {
+    if target == "manifest" {
+        return Ok(());
+    }
+    for program in ["string_ops", "callbacks", "computed_goto", "avx512", "atomics"] {
+        let object = corpus.join(format!("seed-{program}.o"));
+        let mut gcc = Command::new("gcc");
+        gcc.args(["-O2", "-fPIE", "-march=x86-64-v4", "-c", "-I"]).arg(root.join("fixtures/rt"));
+        gcc.arg(root.join(format!("fixtures/corpus/{program}.c"))).arg("-o").arg(&object);
+        ensure!(gcc.status()?.success(), "{program}.c does not compile");
+        if target != "rewriter" {
+            let mut rewrite = Command::new(cargo());
+            rewrite.args(["run", "--quiet", "-p", "sfi-cli", "--", "rewrite", "-o"]).arg(&object).arg(&object);
+            ensure!(rewrite.current_dir(root).status()?.success(), "{program}.o is not rewritten");
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,121 @@
+//! `cargo xtask mutants`
+
+use crate::setup::{self, cargo};
+use anyhow::{Context, ensure};
+use sfi_contract::Rule;
+use std::collections::BTreeSet;
+use std::path::{Path, PathBuf};
+use std::process::{Command, ExitCode};
+
+/// A mutation run on the verifier: leaves out each rule in turn and says which tests notice.
+///
+/// Works on a copy of the tree under `target/mutants`. There the one place where violations are recorded drops those of the rule
+/// that an environment variable names. Writes `docs/MUTANTS.md`; fails if no test notices that a rule is missing.
+#[derive(clap::Args)]
+pub struct Args {
+    /// Only these rules; the table is not written then
+    #[arg(value_name = "RULE")]
+    rules: Vec<String>,
+}
+
+/// The place where every violation passes.
+const FILE: &str = "verifier/src/report.rs";
+/// The line before which it is dropped.
+const ANCHOR: &str = "        if self.list.len() >= MAX_VIOLATIONS {";
+/// What drops it.
+const DROP: &str =
+    "        if std::env::var(\"SFI_RULE_OFF\").is_ok_and(|off| off == rule.id()) {\n            return;\n        }\n";
+/// Suites that are about the verifier alone, and about the verifier on real files.
+const SUITES: [&[&str]; 3] =
+    [&["-p", "sfi-verifier"], &["-p", "sfi-tests", "--test", "hostile"], &["-p", "sfi-cli", "--test", "gate"]];
+
+/// Runs the task.
+pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
+    setup::ensure(setup::BASE)?;
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").canonicalize()?;
+    let tree = root.join("target/mutants/tree");
+    copy(&root, &tree)?;
+    let file = tree.join(FILE);
+    let source = std::fs::read_to_string(&file)?;
+    ensure!(
+        source.matches(ANCHOR).count() == 1,
+        "{FILE} has changed: look for the place where violations are recorded"
+    );
+    std::fs::write(&file, source.replace(ANCHOR, &format!("{DROP}{ANCHOR}")))?;
+
+    let whole = failing(&root, &tree, None)?;
+    ensure!(whole.is_empty(), "without a mutation these tests fail already: {whole:?}");
+    let wanted = |rule: &&Rule| args.rules.is_empty() || args.rules.iter().any(|r| r == rule.id());
+    let mut table = String::from(HEAD);
+    let mut survivors = Vec::new();
+    for rule in Rule::ALL.iter().filter(wanted) {
+        let killers = failing(&root, &tree, Some(*rule))?;
+        let first: Vec<String> = killers.iter().take(3).map(|k| format!("`{k}`")).collect();
+        let row = format!("| {} | {} | {} | {} |\n", rule.id(), rule.title(), killers.len(), first.join(", "));
+        print!("{row}");
+        table += &row;
+        if killers.is_empty() {
+            survivors.push(rule.id());
+        }
+    }
+    ensure!(survivors.is_empty(), "no test notices that these rules are missing: {survivors:?}");
+    if args.rules.is_empty() {
+        std::fs::write(root.join("docs/MUTANTS.md"), table)?;
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+const HEAD: &str = "\
+# Rules and the tests that hold them
+
+Written by `cargo xtask mutants`: each rule of the verifier is left out in turn, and the suites of the verifier, the hostile objects and
+the gate run against what is left. Every rule's absence is noticed by the number of tests in the third column; the first of them
+are named.
+
+| rule | what was found | tests that fail without it | among them |
+| --- | --- | --- | --- |
+";
+
+/// The tracked files.
+fn copy(root: &Path, tree: &Path) -> anyhow::Result<()> {
+    let list = Command::new("git").args(["ls-files", "-z"]).current_dir(root).output().context("git is needed")?;
+    ensure!(list.status.success(), "git ls-files: {}", list.status);
+    for name in list.stdout.split(|b| *b == 0).filter(|n| !n.is_empty()) {
+        let name: PathBuf = std::str::from_utf8(name)?.into();
+        let to = tree.join(&name);
+        std::fs::create_dir_all(to.parent().context("a folder")?)?;
+        let bytes = std::fs::read(root.join(&name))?;
+        // What did not change keeps its time, so that a second run builds little.
+        if std::fs::read(&to).ok().as_deref() != Some(&bytes) {
+            std::fs::write(to, bytes)?;
+        }
+    }
+    Ok(())
+}
+
+/// The tests that fail, by name, when a rule is left out.
+fn failing(root: &Path, tree: &Path, off: Option<Rule>) -> anyhow::Result<BTreeSet<String>> {
+    let mut failed = BTreeSet::new();
+    for suite in SUITES {
+        let mut command = Command::new(cargo());
+        command.args(["test", "--quiet", "--no-fail-fast"]).args(suite).args(["--", "--format", "pretty"]);
+        command.current_dir(tree).env("CARGO_TARGET_DIR", root.join("target/mutants/target"));
+        if let Some(rule) = off {
+            command.env("SFI_RULE_OFF", rule.id());
+        }
+        let output = command.output()?;
+        let text = String::from_utf8_lossy(&output.stdout);
+        let before = failed.len();
+        for line in text.lines().filter_map(|l| l.strip_prefix("test ")) {
+            if let Some((name, _)) = line.split_once(" ... FAILED").or_else(|| line.split_once(" FAILED")) {
+                failed.insert(name.trim().trim_end_matches(" ...").to_owned());
+            }
+        }
+        ensure!(
+            output.status.success() || failed.len() > before,
+            "{suite:?} does not run: {}",
+            String::from_utf8_lossy(&output.stderr)
+        );
+    }
+    Ok(failed)
+}

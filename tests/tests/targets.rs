@@ -1,0 +1,81 @@
+//! The fuzzers' targets over their seeds, over what fuzzers found (`fixtures/fuzz/NAME`), and over damaged copies of both.
+
+use libtest_mimic::{Arguments, Failed, Trial};
+use sfi_contract::Mode;
+use sfi_tests::paths::fixture;
+use sfi_tests::target::{TARGETS, Target};
+use std::path::Path;
+use std::process::{Command, ExitCode};
+use std::time::{Duration, Instant};
+
+/// Damaged copies of each input, at most.
+const COPIES: u64 = 200;
+/// What a target may spend on damaged copies.
+const PATIENCE: Duration = Duration::from_secs(8);
+
+fn main() -> ExitCode {
+    let trials = TARGETS.iter().map(|target| Trial::test(target.name, move || run(target)));
+    libtest_mimic::run(&Arguments::from_args(), trials.collect()).exit_code()
+}
+
+fn run(target: &Target) -> Result<(), Failed> {
+    let inputs = inputs(target.name)?;
+    if inputs.len() < 3 {
+        return Err(format!("{} inputs for {}", inputs.len(), target.name).into());
+    }
+    for input in &inputs {
+        (target.run)(input);
+    }
+    let (start, mut random, mut tried) = (Instant::now(), 0x9e37_79b9_7f4a_7c15u64, 0);
+    for copy in 0..COPIES {
+        for input in inputs.iter().filter(|i| !i.is_empty()) {
+            if start.elapsed() > PATIENCE {
+                break;
+            }
+            let mut damaged = input.clone();
+            for _ in 0..=copy % 4 {
+                // xorshift64
+                random ^= random << 13;
+                random ^= random >> 7;
+                random ^= random << 17;
+                let at = (random >> 8) as usize % damaged.len();
+                damaged[at] = random as u8;
+            }
+            (target.run)(&damaged);
+            tried += 1;
+        }
+    }
+    println!("{}: {} inputs, {tried} damaged copies", target.name, inputs.len());
+    if tried >= 50 { Ok(()) } else { Err(format!("only {tried} copies in {PATIENCE:?}").into()) }
+}
+
+/// Files of the folder; for the targets that take objects, programs compiled now: as they are, or rewritten.
+fn inputs(name: &str) -> anyhow::Result<Vec<Vec<u8>>> {
+    let mut inputs = Vec::new();
+    for entry in std::fs::read_dir(fixture(&format!("fuzz/{name}")))? {
+        inputs.push(std::fs::read(entry?.path())?);
+    }
+    if name != "manifest" {
+        for (index, program) in ["string_ops", "callbacks", "computed_goto"].iter().enumerate() {
+            let object = compile(name, program)?;
+            let mode = Mode::ALL[index % 2];
+            inputs.push(match name {
+                "rewriter" => object,
+                _ => {
+                    sfi_rewriter::rewrite(&object, &sfi_rewriter::Options { mode })
+                        .map_err(|r| anyhow::anyhow!("{}", r[0]))?
+                        .bytes
+                }
+            });
+        }
+    }
+    Ok(inputs)
+}
+
+fn compile(folder: &str, program: &str) -> anyhow::Result<Vec<u8>> {
+    let out = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("target-{folder}-{program}.o"));
+    let mut gcc = Command::new("gcc");
+    gcc.args(["-O2", "-fPIE", "-c", "-I"]).arg(fixture("rt")).arg(fixture(&format!("corpus/{program}.c")));
+    anyhow::ensure!(gcc.arg("-o").arg(&out).status()?.success(), "gcc is needed for this test");
+    Ok(std::fs::read(out)?)
+}
