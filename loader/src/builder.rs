@@ -1,22 +1,21 @@
 //! Building a world: verify, link, place, relocate, seal, verify again, bind, initialise.
 
-use crate::context::{Binding, CONTROL_RESERVE, Context, flag};
-use crate::error::{BuildError, HostError};
-use crate::gate::{MXCSR_ALL, MXCSR_CONTROL, Machine, Table};
+use crate::context::{CONTROL_RESERVE, Context};
+use crate::error::{BuildError, HostError, memory};
+use crate::gate::Machine;
 use crate::host::{HostCall, HostFn, dispatch, dispatch_limited};
 use crate::image::Image;
-use crate::link::{self, Plan, Site};
-use crate::place::{Places, place, place_regions};
-use crate::signature::{Outcome, Signature};
-use crate::spec::{Callee, DomainSpec, Import};
-use crate::stubs::Stub;
+use crate::link::{self, Plan};
+use crate::load::{Surroundings, load};
+use crate::manager::{self, Hook, Manager, Permit, Request};
+use crate::place::place_regions;
+use crate::spec::{Callee, DomainSpec, Import, MAX_SPARE};
 use crate::watchdog::Watched;
 use crate::window::{ControlStack, pages};
 use crate::world::{Domain, Host, Inner, Region, World};
-use crate::{fault, instances, region};
+use crate::{builtin, fault, instances, region};
 use rand_chacha::ChaCha20Rng;
 use rand_chacha::rand_core::SeedableRng;
-use sfi_verifier::{Usage, Vectors};
 use std::collections::HashSet;
 use std::ptr;
 use std::sync::Arc;
@@ -33,6 +32,8 @@ pub struct Builder {
     regions: Vec<(String, u64)>,
     time_limit: Option<Duration>,
     prepared: Option<Arc<Image>>,
+    permits: Vec<Permit>,
+    hook: Option<Hook>,
 }
 
 impl std::fmt::Debug for Builder {
@@ -110,45 +111,85 @@ impl Builder {
         self
     }
 
+    /// Allows clients to connect to entry points: names of domains and of entry points (`domain.name`), each of which may end in `*`.
+    /// What no rule allows is refused, unless [`Builder::permission`] decides otherwise.
+    #[must_use]
+    pub fn permit(mut self, client: impl Into<String>, entry: impl Into<String>) -> Self {
+        self.permits.push(Permit { client: client.into(), entry: entry.into() });
+        self
+    }
+
+    /// Decides about connections: sees what the rules say and has the last word.
+    #[must_use]
+    pub fn permission(mut self, hook: impl FnMut(&Request<'_>) -> bool + Send + 'static) -> Self {
+        self.hook = Some(Box::new(hook));
+        self
+    }
+
     /// Builds the world. Every object is verified before anything of it is mapped, and the linked text again where it will run.
     ///
     /// # Errors
     /// [`BuildError`]; nothing stays mapped then.
     pub fn build(self) -> Result<World, BuildError> {
+        let mut this = self;
+        for (name, function) in builtin::all() {
+            this.hosts.push((name.to_owned(), function));
+        }
+        this.construct()
+    }
+
+    fn construct(self) -> Result<World, BuildError> {
         self.check()?;
         let mut rng = ChaCha20Rng::from_seed(self.seed.map_or_else(os_seed, Ok)?);
-        let plans = self.plan()?;
-        let regions = self.make_regions()?;
-        let lengths: Vec<u64> = regions.iter().map(|r| r.length).collect();
-        let (map, offsets) = place_regions(&mut rng, &lengths)?;
-        let mut domains = Vec::new();
-        if let (Some(image), [spec]) = (&self.prepared, self.domains.as_slice()) {
-            let raised = instances::again(&mut rng, &spec.name, Arc::clone(image), spec.mode, &regions)?;
-            domains.push(Domain::new(0, spec.name.clone(), spec.mode, raised));
-        }
-        for (index, (spec, plan)) in self.domains.iter().zip(&plans).enumerate() {
-            let places = place(&mut rng, spec, &plan.layout, &map)?;
-            domains.push(self.load(&mut rng, index, plan, &places, &regions, &offsets)?);
+        let roots: Vec<Vec<String>> = self.domains.iter().map(|spec| self.roots(spec)).collect();
+        let prepared = self.prepared.as_ref();
+        let planned = if prepared.is_some() { &[] } else { self.domains.as_slice() };
+        let plans = planned.iter().zip(&roots).map(|(spec, roots)| link::plan(spec, &spec.roots(roots)));
+        let plans: Vec<Plan<'_>> = plans.collect::<Result<_, _>>()?;
+        let mut regions = self.make_regions()?;
+        let map = place_regions(&mut rng, &mut regions)?;
+        let mut manager = Manager::new(map, self.permits.clone());
+        let hosts: Vec<String> = self.hosts.iter().map(|(name, _)| name.clone()).collect();
+        let find = |name: &str| self.domains.iter().position(|d| d.name == name);
+        let mut loaded = Vec::new();
+        for (index, spec) in self.domains.iter().enumerate() {
+            let records = manager::records(index, spec, &find, &hosts)?;
+            let start = manager.take_range(index, records.len());
+            for (n, record) in records.into_iter().enumerate() {
+                manager.records[start + n] = Some(record);
+            }
+            let around = Surroundings { regions: &regions, map: &manager.map };
+            loaded.push(match prepared {
+                Some(image) => instances::again(&mut rng, &spec.name, Arc::clone(image), spec.mode, &regions)?,
+                None => load(&mut rng, spec, &plans[index], &around, &manager::stubs(spec, start))?,
+            });
         }
         drop(plans);
-        let table = self.machine.unwrap_or_else(machine).table();
-        let bindings = self.bind(&domains, table)?;
-        let control = ControlStack::map(&mut rng, &bindings).map_err(memory("the control stack and its bindings"))?;
+        let described = self.domains.len();
+        let mut domains: Vec<Domain> = Vec::new();
+        for ((raised, spec), roots) in loaded.into_iter().zip(self.domains).zip(roots) {
+            domains.push(Domain { roots, ..Domain::new(domains.len(), raised, Arc::new(spec)) });
+        }
+        let control = ControlStack::map(&mut rng).map_err(memory("the control stack"))?;
+        manager.hook = self.hook;
         let any_x87 = domains.iter().any(|d| d.image.usage.x87);
         let watched = self.time_limit.map(Watched::new).transpose();
         let watched = watched.map_err(|e| BuildError::Spec(format!("the watchdog thread does not start: {e}")))?;
         static NEXT: AtomicU64 = AtomicU64::new(1);
-        let hosts = self.hosts.into_iter().map(|(_, function)| Host { function, busy: false }).collect();
+        let hosts = self.hosts.into_iter().map(|(name, function)| Host { name, function, busy: false }).collect();
         let inner = Inner {
             id: NEXT.fetch_add(1, Ordering::Relaxed),
-            table,
+            table: self.machine.unwrap_or_else(machine).table(),
             depth: 0,
+            calling: ptr::null(),
+            outer: ptr::null(),
             any_x87,
             domains,
             hosts,
             regions,
             panic: None,
             watched,
+            manager,
             control,
             rng,
             lives: 0,
@@ -158,14 +199,17 @@ impl Builder {
         let world = World { inner: Box::into_raw(Box::new(inner)) };
         fault::install();
         start(&world);
+        // SAFETY: the world is new and owned here.
+        unsafe { (*world.inner).set_up()? };
         // Those of a prepared world run when it is used.
-        let count = if self.prepared.is_some() { 0 } else { self.domains.len() };
+        let count = if self.prepared.is_some() { 0 } else { described };
         for index in 0..count {
             // SAFETY: the world is new and owned here.
             unsafe {
                 let offsets = (&(*world.inner).domains)[index].image.initialisers.clone();
+                let domain = (&(*world.inner).domains)[index].name.clone();
                 Inner::run_all(world.inner, index, &offsets)
-                    .map_err(|error| BuildError::Initialiser { domain: self.domains[index].name.clone(), error })?;
+                    .map_err(|error| BuildError::Initialiser { domain, error })?;
             }
         }
         Ok(world)
@@ -175,47 +219,14 @@ impl Builder {
     fn check(&self) -> Result<(), BuildError> {
         let spec = |text: String| Err(BuildError::Spec(text));
         let mut names = HashSet::new();
+        let domains = |name: &str| self.domains.iter().find(|d| d.name == name);
+        let regions: Vec<&str> = self.regions.iter().map(|(name, _)| name.as_str()).collect();
+        let hosts: Vec<&str> = self.hosts.iter().map(|(name, _)| name.as_str()).collect();
         for domain in &self.domains {
             if !names.insert(domain.name.as_str()) {
                 return spec(format!("two domains are named `{}`", domain.name));
             }
-            let mut symbols = HashSet::new();
-            let shared = domain.shared.iter().map(|s| &s.symbol);
-            for symbol in domain.imports.iter().map(|(s, _)| s).chain(shared) {
-                if !symbols.insert(symbol) {
-                    return spec(format!("domain `{}`: `{symbol}` is granted twice", domain.name));
-                }
-            }
-            for share in &domain.shared {
-                if !self.regions.iter().any(|(name, _)| *name == share.region) {
-                    return spec(format!("domain `{}`: there is no region `{}`", domain.name, share.region));
-                }
-            }
-            for (symbol, import) in &domain.imports {
-                match &import.callee {
-                    Callee::Host { function } if !self.hosts.iter().any(|(name, _)| name == function) => {
-                        return spec(format!(
-                            "domain `{}`: import `{symbol}`: the host offers no function `{function}`",
-                            domain.name
-                        ));
-                    }
-                    Callee::Domain { domain: callee, function } => {
-                        let Some(callee) = self.domains.iter().find(|d| d.name == *callee) else {
-                            return spec(format!(
-                                "domain `{}`: import `{symbol}`: there is no domain `{callee}`",
-                                domain.name
-                            ));
-                        };
-                        if callee.exports.as_ref().is_some_and(|all| !all.contains(function)) {
-                            return spec(format!(
-                                "domain `{}`: import `{symbol}`: domain `{}` does not export `{function}`",
-                                domain.name, callee.name
-                            ));
-                        }
-                    }
-                    Callee::Host { .. } => {}
-                }
-            }
+            check_domain(domain, &regions, &hosts, &domains)?;
         }
         let mut names = HashSet::new();
         for (region, bytes) in &self.regions {
@@ -232,152 +243,71 @@ impl Builder {
         Ok(())
     }
 
-    /// Plans every domain. What other domains import, and what is exported, pulls archive members.
-    fn plan(&self) -> Result<Vec<Plan<'_>>, BuildError> {
-        let mut plans = Vec::new();
-        if self.prepared.is_some() {
-            return Ok(plans);
-        }
-        for spec in &self.domains {
-            let mut roots = spec.exports.clone().unwrap_or_default();
-            for (_, import) in self.domains.iter().flat_map(|d| &d.imports) {
-                if let Callee::Domain { domain, function } = &import.callee
-                    && *domain == spec.name
-                {
-                    roots.push(function.clone());
-                }
-            }
-            plans.push(link::plan(spec, &roots)?);
-        }
-        Ok(plans)
+    /// What other domains import of a domain.
+    fn roots(&self, spec: &DomainSpec) -> Vec<String> {
+        let imports = self.domains.iter().flat_map(|d| &d.imports);
+        let of = |(_, import): &(String, Import)| match &import.callee {
+            Callee::Domain { domain, function } if *domain == spec.name => Some(function.clone()),
+            _ => None,
+        };
+        imports.filter_map(of).collect()
     }
 
     fn make_regions(&self) -> Result<Vec<Region>, BuildError> {
         let make = |(name, bytes): &(String, u64)| {
             let length = pages(*bytes);
             let (file, view) = region::create(length).map_err(memory(&format!("region `{name}`")))?;
-            Ok(Region { name: name.clone(), length, file, view })
+            Ok(Region { name: name.clone(), length, offset: 0, file, view })
         };
         self.regions.iter().map(make).collect()
     }
+}
 
-    /// Reserves a window, links for it, seals it and verifies what is in it.
-    fn load(
-        &self,
-        rng: &mut ChaCha20Rng,
-        index: usize,
-        plan: &Plan<'_>,
-        places: &Places,
-        regions: &[Region],
-        offsets: &[u64],
-    ) -> Result<Domain, BuildError> {
-        let spec = &self.domains[index];
-        let find = |name: &str| regions.iter().position(|r| r.name == name).unwrap_or_default();
-        let shared: Vec<(u64, u64)> = spec
-            .shared
-            .iter()
-            .map(|s| find(&s.region))
-            .map(|region| (offsets[region], regions[region].length))
-            .collect();
-        let before: usize = self.domains[..index].iter().map(|d| d.imports.len()).sum();
-        let host = |import: &Import| matches!(import.callee, Callee::Host { .. });
-        let stubs: Vec<Stub> = spec
-            .imports
-            .iter()
-            .enumerate()
-            .map(|(i, (_, import))| Stub { binding: before + i, host: host(import) })
-            .collect();
-        let site = Site { places, regions: &shared, stubs: &stubs };
-        let image = link::link(spec, plan, &site)?;
-        let raised = instances::first(rng, &spec.name, image, spec.mode, regions)?;
-        Ok(Domain::new(index, spec.name.clone(), spec.mode, raised))
-    }
-
-    /// One binding per import, in the order of the domains and their imports.
-    fn bind(&self, domains: &[Domain], table: &Table) -> Result<Vec<Binding>, BuildError> {
-        let any_x87 = domains.iter().any(|d| d.image.usage.x87);
-        let mut bindings = Vec::new();
-        for (spec, caller) in self.domains.iter().zip(domains) {
-            for (symbol, import) in &spec.imports {
-                let signature = import.parsed().map_err(|error| BuildError::Signature {
-                    domain: spec.name.clone(),
-                    symbol: symbol.clone(),
-                    error,
-                })?;
-                let mut binding = policy(signature.as_ref(), table);
-                binding.on_fault = import.on_fault;
-                let zmm = |usage: Usage| usage.vectors >= Vectors::Zmm;
-                binding.flags |= if zmm(caller.image.usage) { flag::ZMM_OUT } else { 0 };
-                match &import.callee {
-                    Callee::Host { function } => {
-                        let host = self.hosts.iter().position(|(name, _)| name == function);
-                        binding.host = host.unwrap_or_default() as u32;
-                        binding.flags &= !(flag::STACK | flag::POINTERS | flag::POINTER_RESULT);
-                        let floats = signature.as_ref().is_none_or(|s| s.registers().floats > 0);
-                        binding.flags |= if floats { flag::FLOATS } else { 0 };
-                        binding.flags |= if any_x87 { flag::X87 } else { 0 };
-                        binding.flags |= if caller.image.usage.mxcsr { flag::MXCSR } else { 0 };
-                    }
-                    Callee::Domain { domain, function } => {
-                        let missing = || {
-                            BuildError::Spec(format!(
-                                "domain `{}`: import `{symbol}`: domain `{domain}` has no global function `{function}`",
-                                spec.name
-                            ))
-                        };
-                        let callee = domains.iter().find(|d| d.name == *domain).ok_or_else(missing)?;
-                        let offset = callee.image.functions_by_name.get(function).ok_or_else(missing)?;
-                        binding.callee = callee.state;
-                        binding.base = callee.window.base();
-                        binding.entry = callee.window.base() + offset;
-                        let (from, to) = (caller.image.usage, callee.image.usage);
-                        binding.flags |= if zmm(to) { flag::ZMM_IN } else { 0 };
-                        binding.flags |= if from.x87 || to.x87 { flag::X87 } else { 0 };
-                        binding.flags |= if from.mxcsr || to.mxcsr { flag::MXCSR } else { 0 };
-                    }
-                }
-                bindings.push(binding);
-            }
+/// Whether the names in a specification are unique and exist.
+pub fn check_domain<'d>(
+    domain: &DomainSpec,
+    regions: &[&str],
+    hosts: &[&str],
+    domains: &dyn Fn(&str) -> Option<&'d DomainSpec>,
+) -> Result<(), BuildError> {
+    let name = &domain.name;
+    let spec = |text: String| Err(BuildError::Spec(format!("domain `{name}`: {text}")));
+    let mut symbols = HashSet::new();
+    let shared = domain.shared.iter().map(|s| &s.symbol);
+    for symbol in domain.imports.iter().map(|(s, _)| s).chain(shared) {
+        if !symbols.insert(symbol) {
+            return spec(format!("`{symbol}` is granted twice"));
         }
-        Ok(bindings)
     }
-}
-
-/// The bits of MXCSR that matter to a domain: without an instruction that names it, the status flags are invisible.
-pub fn mxcsr_mask(usage: Usage) -> u32 {
-    if usage.mxcsr { MXCSR_ALL } else { MXCSR_CONTROL }
-}
-
-/// What a signature lets through.
-fn policy(signature: Option<&Signature>, table: &Table) -> Binding {
-    let mut binding = Binding {
-        callee: ptr::null_mut(),
-        entry: 0,
-        arguments: table.arguments[6][9],
-        results: table.results_any,
-        failed: table.failed,
-        on_fault: 0,
-        flags: 0,
-        stack_words: 0,
-        pointers: 0,
-        host: 0,
-        mxcsr: MXCSR_CONTROL,
-        base: 0,
-    };
-    let Some(signature) = signature else { return binding };
-    let registers = signature.registers();
-    binding.arguments = table.arguments[registers.ints][registers.floats];
-    binding.stack_words = registers.stack_words;
-    binding.pointers = registers.pointers;
-    binding.flags |= if registers.stack_words > 0 { flag::STACK } else { 0 };
-    binding.flags |= if registers.pointers != 0 { flag::POINTERS } else { 0 };
-    binding.results = match signature.outcome {
-        Outcome::Void => table.results_void,
-        Outcome::Int | Outcome::Pointer => table.results_int,
-        Outcome::Float => table.results_float,
-    };
-    binding.flags |= if signature.outcome == Outcome::Pointer { flag::POINTER_RESULT } else { 0 };
-    binding
+    for share in &domain.shared {
+        if !regions.contains(&share.region.as_str()) {
+            return spec(format!("there is no region `{}`", share.region));
+        }
+    }
+    for (symbol, import) in &domain.imports {
+        match &import.callee {
+            Callee::Host { function } if !hosts.contains(&function.as_str()) => {
+                return spec(format!("import `{symbol}`: the host offers no function `{function}`"));
+            }
+            Callee::Domain { domain: callee, function } => {
+                let Some(callee) = domains(callee) else {
+                    return spec(format!("import `{symbol}`: there is no domain `{callee}`"));
+                };
+                if callee.exports.as_ref().is_some_and(|all| !all.contains(function)) {
+                    return spec(format!("import `{symbol}`: domain `{}` does not export `{function}`", callee.name));
+                }
+            }
+            Callee::Host { .. } | Callee::Entry { .. } => {}
+        }
+    }
+    let mut names = HashSet::new();
+    if let Some((name, _)) = domain.registers.iter().find(|(name, _)| name.is_empty() || !names.insert(name)) {
+        return spec(format!("the entry point `{name}` is registered twice or has no name"));
+    }
+    if domain.spare > MAX_SPARE {
+        return spec(format!("more than {MAX_SPARE} gateways for connections at run time"));
+    }
+    Ok(())
 }
 
 /// Fills the header of the control stack.
@@ -402,13 +332,9 @@ fn start(world: &World) {
             scratch: 0,
             world: inner,
             watch,
+            revive: ptr::null(),
         });
     }
-}
-
-fn memory(what: &str) -> impl FnOnce(rustix::io::Errno) -> BuildError {
-    let what = what.to_owned();
-    move |error| BuildError::memory(&what, error)
 }
 
 /// What this machine offers; says once when calls will be slow.

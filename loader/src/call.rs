@@ -5,6 +5,7 @@ use crate::error::CallError;
 use crate::world::{Inner, World};
 use std::marker::PhantomData;
 use std::mem::MaybeUninit;
+use std::sync::Arc;
 
 /// A value that crosses in one register: integers, `bool`, `f32`, `f64`, [`Pointer`].
 pub trait Value: Copy {
@@ -204,7 +205,11 @@ impl Enter for World {}
 /// A function of a domain with its type. Looked up once, called often.
 pub struct TypedFn<F> {
     pub(crate) world: u64,
+    /// Of the callee, when the binding was made.
+    pub(crate) generation: u64,
     pub(crate) binding: Binding,
+    /// By which it is found again when the callee was loaded again.
+    pub(crate) name: Option<Arc<str>>,
     pub(crate) function: PhantomData<F>,
 }
 
@@ -222,7 +227,8 @@ impl<F> std::fmt::Debug for TypedFn<F> {
 
 impl<F> Clone for TypedFn<F> {
     fn clone(&self) -> Self {
-        Self { world: self.world, binding: self.binding, function: PhantomData }
+        let Self { world, generation, binding, .. } = *self;
+        Self { world, generation, binding, name: self.name.clone(), function: PhantomData }
     }
 }
 
@@ -264,9 +270,10 @@ impl<F: Function> TypedFn<F> {
             if (*inner).id != self.world {
                 return WRONG_WORLD;
             }
-            let sp = (*self.binding.callee).sp;
-            if sp == 0 {
-                return if (*self.binding.callee).dead != 0 { status::DEAD } else { status::REFUSED };
+            let callee = self.binding.callee;
+            let sp = (*callee).sp;
+            if sp == 0 || (*callee).generation != self.generation {
+                return self.enter_again(inner, arguments);
             }
             arguments.frame.sp = sp;
             if arguments.stack_words != 0 && !Inner::push_arguments(inner, self.binding.callee, arguments) {
@@ -279,6 +286,42 @@ impl<F: Function> TypedFn<F> {
     }
 }
 
+impl<F: Function> TypedFn<F> {
+    /// The callee is dead, active, or was loaded again since the function was looked up.
+    ///
+    /// # Safety
+    /// As for [`TypedFn::enter`].
+    #[cold]
+    unsafe fn enter_again(&self, inner: *mut Inner, arguments: &mut Arguments) -> u32 {
+        // SAFETY: see the function's contract; the state lives as long as the world.
+        unsafe {
+            let callee = self.binding.callee;
+            let index = (*callee).index as usize;
+            // An instance that was discarded.
+            if !std::ptr::eq((&(*inner).domains)[index].state, callee) {
+                return status::DEAD;
+            }
+            if (*callee).dead != 0 && !Inner::revive(inner, index) {
+                return status::DEAD;
+            }
+            if (*callee).sp == 0 {
+                return status::REFUSED;
+            }
+            if (*callee).generation == self.generation {
+                return self.enter(inner, arguments);
+            }
+            let Some(name) = &self.name else { return GONE };
+            let functions = &(&(*inner).domains)[index].image.functions_by_name;
+            match functions.get(&**name) {
+                Some(offset) => (*inner).typed::<F>(index, *offset, None).enter(inner, arguments),
+                None => GONE,
+            }
+        }
+    }
+}
+
+/// See [`CallError::Gone`].
+pub(crate) const GONE: u32 = 102;
 /// Codes besides [`status`] that [`Inner::failure`] knows.
 pub(crate) const WRONG_WORLD: u32 = 100;
 /// See [`CallError::TooDeep`].

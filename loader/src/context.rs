@@ -36,6 +36,8 @@ pub mod status {
     pub const HOST: u32 = 5;
     /// A host function panicked; only the host sees this.
     pub const PANIC: u32 = 6;
+    /// The binding leads nowhere: it was never made, was undone, or its server is gone.
+    pub const UNBOUND: u32 = 7;
 }
 
 /// Header of a control stack. The gates' view of a world.
@@ -67,6 +69,8 @@ pub struct Context {
     pub world: *mut crate::world::Inner,
     /// The world's time limit; null without one.
     pub watch: *const crate::watchdog::Watch,
+    /// Binding of the host function that is asked to restart a dead callee; null if no domain is restarted.
+    pub revive: *const Binding,
 }
 
 /// What the gates know of a domain.
@@ -80,10 +84,12 @@ pub struct DomainState {
     pub stack_low: u64,
     /// Highest data stack pointer that counts as inside the data stack.
     pub stack_high: u64,
-    /// Nonzero after a fault.
+    /// Nonzero after a fault: the [`status`] that callers get.
     pub dead: u32,
     /// Index in the world.
     pub index: u32,
+    /// Changes when the domain moves: whoever kept an address of it compares.
+    pub generation: u64,
     /// The last fault.
     pub fault: RawFault,
 }
@@ -92,7 +98,8 @@ impl DomainState {
     /// Nobody can enter it.
     pub fn nobody(index: usize) -> Self {
         let (base, sp, stack_low, stack_high) = (0, 0, 0, 0);
-        Self { base, sp, stack_low, stack_high, dead: 1, index: index as u32, fault: RawFault::default() }
+        let (dead, fault) = (status::DEAD, RawFault::default());
+        Self { base, sp, stack_low, stack_high, dead, index: index as u32, generation: 0, fault }
     }
 }
 
@@ -148,6 +155,8 @@ pub struct Binding {
     pub mxcsr: u32,
     /// Base of the callee's window.
     pub base: u64,
+    /// The intermediary, for stubs whose bindings are made at run time.
+    pub gate: usize,
 }
 
 /// Registers of a call from the host, and its results.

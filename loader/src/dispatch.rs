@@ -62,6 +62,12 @@ pub fn collect(
             dispatch.slots.push(code);
         }
     }
+    // What is connected at run time is called through a pointer.
+    for spare in spec.imports.len()..spec.imports.len() + spec.spare {
+        let code = places.parts[Part::Text as usize] + stubs::import(spare);
+        dispatch.index.insert(code, dispatch.slots.len());
+        dispatch.slots.push(code);
+    }
     if dispatch.slots.len() > DISPATCH_SLOTS {
         let why = format!("{} address-taken code places; a domain has {DISPATCH_SLOTS} slots", dispatch.slots.len());
         return Err(BuildError::Link { domain: spec.name.clone(), place: "dispatch table".into(), why });

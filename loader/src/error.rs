@@ -94,6 +94,9 @@ pub enum BuildError {
         /// Domains of the process.
         domains: u64,
     },
+    /// A connection that a specification asks for cannot be made.
+    #[error("{0}")]
+    Bind(#[from] BindError),
     /// An initialiser failed.
     #[error("an initialiser of domain `{domain}` failed: {error}")]
     Initialiser {
@@ -118,8 +121,93 @@ impl BuildError {
     }
 }
 
+/// Makes a [`BuildError::Memory`].
+pub(crate) fn memory(what: &str) -> impl FnOnce(rustix::io::Errno) -> BuildError {
+    let what = what.to_owned();
+    move |error| BuildError::memory(&what, error)
+}
+
 fn lines(items: &[String]) -> String {
     items.iter().map(|i| format!("  {i}")).collect::<Vec<_>>().join("\n")
+}
+
+/// A connection cannot be made or undone.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum BindError {
+    /// Nobody registered the entry point.
+    #[error("nobody registered the entry point `{0}`")]
+    Entry(String),
+    /// Neither a rule nor the host allows it.
+    #[error("domain `{client}` may not connect to `{entry}`")]
+    Refused {
+        /// Who asked.
+        client: String,
+        /// For what.
+        entry: String,
+    },
+    /// The client expects something else.
+    #[error("the import of domain `{client}` and the entry point `{entry}` do not have the same signature or kind")]
+    Signature {
+        /// Who asked.
+        client: String,
+        /// For what.
+        entry: String,
+    },
+    /// The client's specification has no such import.
+    #[error("domain `{domain}` has no import `{symbol}`")]
+    Import {
+        /// The client.
+        domain: String,
+        /// The symbol.
+        symbol: String,
+    },
+    /// All gateways that the client has for connections at run time are in use.
+    #[error("domain `{domain}` has no free gateway; see `DomainSpec::spare_bindings`")]
+    NoSpare {
+        /// The client.
+        domain: String,
+    },
+    /// A call in progress needs what would change.
+    #[error("domain `{domain}` is in the middle of a call")]
+    Active {
+        /// The domain.
+        domain: String,
+    },
+    /// During a call a domain can only be loaded again if it uses no registers that it did not use before.
+    #[error("domain `{domain}` uses more registers than before; load it when no call is in progress")]
+    Busy {
+        /// The domain.
+        domain: String,
+    },
+    /// Instances of the domain run the same text.
+    #[error("domain `{domain}` is or has an instance; discard instances before it is loaded again")]
+    Instances {
+        /// The domain.
+        domain: String,
+    },
+    /// The name is taken.
+    #[error("the entry point `{0}` is registered already")]
+    Taken(String),
+    /// A domain registered too many entry points while it ran.
+    #[error("domain `{domain}` registers too many entry points")]
+    TooMany {
+        /// The domain.
+        domain: String,
+    },
+    /// No such function.
+    #[error("domain `{domain}` has no global function `{function}`")]
+    Function {
+        /// The server.
+        domain: String,
+        /// The function.
+        function: String,
+    },
+    /// No such domain or region.
+    #[error("{0}")]
+    Unknown(#[from] LookupError),
+    /// The operating system gave no memory.
+    #[error("cannot change the bindings: {0}")]
+    Memory(rustix::io::Errno),
 }
 
 /// A call did not return.
@@ -146,6 +234,12 @@ pub enum CallError {
     /// Stack arguments do not fit the callee's data stack.
     #[error("stack arguments do not fit the data stack of domain `{domain}`")]
     Arguments {
+        /// Domain.
+        domain: String,
+    },
+    /// The domain was loaded again, and the function has no name by which it could be found again or is gone.
+    #[error("domain `{domain}` was loaded again and the function is gone")]
+    Gone {
         /// Domain.
         domain: String,
     },

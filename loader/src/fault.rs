@@ -296,7 +296,7 @@ unsafe fn fail(context: &mut Context, machine: &mut ucontext_t, fault: RawFault)
     unsafe {
         let domain = &mut *context.current;
         domain.fault = fault;
-        domain.dead = 1;
+        domain.dead = status::DEAD;
         domain.sp = 0;
         let binding = *(context.top as *const *const crate::context::Binding);
         registers[libc::REG_RIP as usize] = (*binding).failed as i64;

@@ -22,6 +22,7 @@ core::arch::global_asm!(
     C_HOST_MXCSR = const offset_of!(Context, host_mxcsr),
     C_HOST_CW = const offset_of!(Context, host_mxcsr) + 4,
     C_SCRATCH = const offset_of!(Context, scratch),
+    C_REVIVE = const offset_of!(Context, revive),
     D_BASE = const offset_of!(DomainState, base),
     D_SP = const offset_of!(DomainState, sp),
     D_STACK_LOW = const offset_of!(DomainState, stack_low),

@@ -25,6 +25,16 @@ pub struct HostCall<'c> {
 }
 
 impl HostCall<'_> {
+    /// The world's record, for the loader's own host functions.
+    pub(crate) fn world(&self) -> *mut Inner {
+        self.inner
+    }
+
+    /// The caller's index in the world.
+    pub(crate) fn caller_index(&self) -> usize {
+        self.caller
+    }
+
     /// Integer argument `index`. From the seventh on they come from the caller's data stack; 0 if that is unusable.
     pub fn arg(&self, index: usize) -> u64 {
         // SAFETY: the frame lives on the gate's part of the host stack during the call.
@@ -131,12 +141,19 @@ pub(crate) unsafe extern "C" fn dispatch(context: *mut Context, binding: *const 
         let index = (*caller).index as usize;
         let (host, on_fault) = ((*binding).host as usize, (*binding).on_fault);
         (*frame).xmm0 = 0;
-        let host: *mut Host = &raw mut (&mut (*inner).hosts)[host];
+        let hosts = &mut (*inner).hosts;
+        let Some(host) = hosts.get_mut(host) else {
+            (*frame).rax = on_fault;
+            Inner::set_error(caller, status::UNBOUND);
+            return status::OK;
+        };
+        let host: *mut Host = host;
         if (*host).busy {
             (*frame).rax = on_fault;
             Inner::set_error(caller, status::REFUSED);
             return status::OK;
         }
+        (*inner).calling = binding;
         let depth = (*inner).depth;
         (*host).busy = true;
         (*inner).depth = depth + 1;
@@ -186,7 +203,7 @@ unsafe fn overstayed(context: *mut Context, caller: *mut DomainState) -> u32 {
     unsafe {
         let return_address = *(((*context).control_sp + RETURN_ADDRESS) as *const u64);
         (*caller).fault = RawFault { signal: watchdog::SIGNAL, caller: return_address, ..RawFault::default() };
-        (*caller).dead = 1;
+        (*caller).dead = status::DEAD;
         (*caller).sp = 0;
         watchdog::again(context);
     }

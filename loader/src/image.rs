@@ -36,6 +36,8 @@ pub struct Image {
     pub gateways: Vec<u64>,
     /// Dispatch table: the code offset of every used slot. Slot 0 is the trap.
     pub slots: Vec<u64>,
+    /// Slots of the gateways that are bound at run time: window offsets.
+    pub spares: Vec<u64>,
     /// Functions by offset: offset, size (0 if unknown), name.
     pub functions: Vec<(u64, u64, String)>,
     /// Global functions by name.

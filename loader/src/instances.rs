@@ -1,6 +1,6 @@
 //! Further instances of a world's domains, made and given up at run time.
 
-use crate::context::DomainState;
+use crate::context::{DomainState, status};
 use crate::error::{BuildError, LookupError};
 use crate::image::Image;
 use crate::link::REGION;
@@ -82,7 +82,7 @@ impl Raised {
     }
 
     /// What the gates know of it.
-    pub fn state(&self, index: usize) -> DomainState {
+    pub fn state(&self, index: usize, generation: u64) -> DomainState {
         let base = self.window.base();
         DomainState {
             base,
@@ -91,6 +91,7 @@ impl Raised {
             stack_high: base + self.image.stack[1],
             dead: 0,
             index: index as u32,
+            generation,
             fault: fault::RawFault::default(),
         }
     }
@@ -189,12 +190,13 @@ impl Inner {
     /// A window with the image of a domain. Its index.
     fn raise(&mut self, original: usize) -> Result<usize, BuildError> {
         let domain = &self.domains[original];
+        let (origin, spec) = (domain.origin, Arc::clone(&domain.spec));
         let (image, mode, name) = (Arc::clone(&domain.image), domain.mode, domain.name.as_str());
         let raised = again(&mut self.rng, name, image, mode, &self.regions)?;
         self.lives += 1;
         let name = format!("{name}#{}", self.lives);
         let index = self.vacant.pop().unwrap_or(self.domains.len());
-        let domain = Domain { life: self.lives, ..Domain::new(index, name, mode, raised) };
+        let domain = Domain { life: self.lives, origin, name, ..Domain::new(index, raised, spec) };
         if index < self.domains.len() {
             self.domains[index] = domain;
         } else {
@@ -232,7 +234,7 @@ impl Inner {
         domain.image = Arc::new(Image::default());
         // SAFETY: see the function's contract.
         unsafe {
-            (*domain.state).dead = 1;
+            (*domain.state).dead = status::DEAD;
             (*domain.state).sp = 0;
         }
         // Functions that were looked up know the state and find it dead.

@@ -116,7 +116,7 @@ pub fn lay_out(spec: &DomainSpec, inputs: &[Input<'_>], symbols: &Symbols<'_>) -
         }
     }
     keys.sort();
-    let text_start = stubs::size(spec.imports.len());
+    let text_start = stubs::size(spec.imports.len() + spec.spare);
     let mut cursor = Cursor { domain: &spec.name, sizes: [text_start, 0, 0, 0], aligns: [64, 16, 16, 16] };
     let mut sections: Vec<Vec<Option<Spot>>> = inputs.iter().map(|i| vec![None; i.object.sections.len()]).collect();
     for key in &keys {

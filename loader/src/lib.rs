@@ -45,12 +45,16 @@
 //! again) → `builder` (bindings) → `world`. Running: `call`, `gate`, `host`, `thread`, `fault`, `watchdog`.
 
 mod addresses;
+mod bind;
 mod builder;
+mod builtin;
 mod call;
+mod connect;
 mod context;
 mod dispatch;
 mod error;
 mod fault;
+mod frames;
 mod gate;
 mod host;
 mod image;
@@ -58,6 +62,8 @@ mod instance;
 mod instances;
 mod layout;
 mod link;
+mod load;
+mod manager;
 pub mod manifest;
 mod memory;
 mod place;
@@ -79,18 +85,19 @@ mod world;
 pub use builder::Builder;
 pub use call::{Enter, Function, MAX_ARGUMENTS, Outcome, Pointer, TypedFn, Value};
 pub use context::{MAX_DEPTH, status};
-pub use error::{BuildError, CallError, HostError, LookupError};
+pub use error::{BindError, BuildError, CallError, HostError, LookupError};
 pub use fault::{AddressClass, Fault, FaultKind};
 #[doc(hidden)]
 pub use gate::Machine;
 pub use host::HostCall;
 pub use instances::Instance;
+pub use manager::Request;
 pub use memory::{Memory, MemoryError, Segment};
 pub use pool::{Pool, PoolError, Pooled};
 pub use region::View;
 pub use sfi_contract::Mode;
 pub use signature::{Argument, BadSignature, Signature};
-pub use spec::{Access, DEFAULT_MEMORY, DEFAULT_STACK, DomainSpec, Import, Placement};
+pub use spec::{Access, DEFAULT_MEMORY, DEFAULT_STACK, DomainSpec, Entry, Import, MAX_SPARE, Placement, Restart};
 pub use template::{Template, TemplateBuilder};
 pub use window::Protection;
 pub use world::{DomainRef, PartPlaces, PlacementReport, World};

@@ -81,6 +81,9 @@ pub fn link(spec: &DomainSpec, plan: &Plan<'_>, site: &Site<'_>) -> Result<Image
         text,
         trap: at(Part::Text) + stubs::TRAP,
         gateways,
+        spares: (spec.imports.len()..site.stubs.len())
+            .filter_map(|spare| dispatch.slot(at(Part::Text) + stubs::import(spare)))
+            .collect(),
         functions: functions(inputs, layout, places),
         functions_by_name,
         variables,

@@ -4,6 +4,7 @@ use crate::error::BuildError;
 use crate::layout::{Layout, Part};
 use crate::spec::{DomainSpec, Placement};
 use crate::window::{draw, pages};
+use crate::world::Region;
 use rand_chacha::ChaCha20Rng;
 use sfi_contract::layout::{
     HEADER_OFFSET, IMAGE_HIGH, LOW_UNMAPPED, PAGE_SIZE, SEGMENTS_LOW, TCB_SIZE, TLS_LOW, TP_OFFSET, WINDOW_SIZE,
@@ -75,16 +76,15 @@ struct Place {
     choices: u64,
 }
 
-/// Places the shared regions, which lie at the same offset of every window. `lengths` in whole pages.
-pub fn place_regions(rng: &mut ChaCha20Rng, lengths: &[u64]) -> Result<(Map, Vec<u64>), BuildError> {
+/// Places the shared regions, which lie at the same offset of every window.
+pub fn place_regions(rng: &mut ChaCha20Rng, regions: &mut [Region]) -> Result<Map, BuildError> {
     let mut map = Map::default();
-    let mut offsets = Vec::new();
-    for length in lengths {
-        let at = map.place(rng, *length, PAGE_SIZE, GUARD, REGIONS_HIGH);
-        offsets
-            .push(at.map(|p| p.at).ok_or_else(|| BuildError::Spec("the shared regions do not fit a window".into()))?);
+    for region in regions {
+        let at = map.place(rng, region.length, PAGE_SIZE, GUARD, REGIONS_HIGH);
+        region.offset =
+            at.map(|p| p.at).ok_or_else(|| BuildError::Spec("the shared regions do not fit a window".into()))?;
     }
-    Ok((map, offsets))
+    Ok(map)
 }
 
 /// Window offsets of a domain's parts.

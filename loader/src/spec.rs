@@ -3,6 +3,7 @@
 use crate::signature::Signature;
 use sfi_contract::Mode;
 use std::borrow::Cow;
+use std::sync::Arc;
 
 /// Default size of a heap, bytes.
 pub const DEFAULT_MEMORY: u64 = 64 << 20;
@@ -42,13 +43,59 @@ pub struct DomainSpec {
     pub(crate) exports: Option<Vec<String>>,
     pub(crate) own_start: bool,
     pub(crate) placement: Placement,
+    pub(crate) spare: usize,
+    pub(crate) registers: Vec<(String, Entry)>,
+    pub(crate) restart: Restart,
+}
+
+/// Whether a domain that died is loaded again, at a fresh place, when it is called the next time.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum Restart {
+    /// No: it is dead until [`crate::World::restart`].
+    #[default]
+    Never,
+    /// Yes.
+    Always,
+    /// Yes, so many times.
+    Limited(u32),
+}
+
+/// Most gateways of a domain that are bound at run time.
+pub const MAX_SPARE: usize = 1024;
+
+/// A function that a domain registers under a name, for others to connect to.
+#[derive(Clone, Debug)]
+pub struct Entry {
+    pub(crate) function: String,
+    pub(crate) signature: Option<String>,
+}
+
+impl Entry {
+    /// A global function of the domain.
+    pub fn function(function: impl Into<String>) -> Self {
+        Self { function: function.into(), signature: None }
+    }
+
+    /// Declares what crosses, as for [`Import::signature`].
+    #[must_use]
+    pub fn signature(mut self, text: impl Into<String>) -> Self {
+        self.signature = Some(text.into());
+        self
+    }
+
+    /// The parsed signature.
+    pub(crate) fn parsed(&self, domain: &str, name: &str) -> Result<Option<Signature>, crate::BuildError> {
+        let parsed = self.signature.as_deref().map(str::parse).transpose();
+        parsed.map_err(|error| crate::BuildError::Signature { domain: domain.into(), symbol: name.into(), error })
+    }
 }
 
 /// An object or an archive.
 #[derive(Clone, Debug)]
 pub(crate) struct File {
     pub name: String,
-    pub bytes: Cow<'static, [u8]>,
+    /// Shared, because the world keeps its specifications.
+    pub bytes: Arc<Cow<'static, [u8]>>,
     pub archive: bool,
 }
 
@@ -74,6 +121,9 @@ impl DomainSpec {
             exports: None,
             own_start: false,
             placement: Placement::default(),
+            spare: 0,
+            registers: Vec::new(),
+            restart: Restart::Never,
         }
     }
 
@@ -108,14 +158,14 @@ impl DomainSpec {
     /// Adds a relocatable object; `name` is for messages.
     #[must_use]
     pub fn object(mut self, name: impl Into<String>, bytes: impl Into<Cow<'static, [u8]>>) -> Self {
-        self.files.push(File { name: name.into(), bytes: bytes.into(), archive: false });
+        self.files.push(File { name: name.into(), bytes: Arc::new(bytes.into()), archive: false });
         self
     }
 
     /// Adds an `ar` archive; members are linked when they define a symbol that is still undefined.
     #[must_use]
     pub fn archive(mut self, name: impl Into<String>, bytes: impl Into<Cow<'static, [u8]>>) -> Self {
-        self.files.push(File { name: name.into(), bytes: bytes.into(), archive: true });
+        self.files.push(File { name: name.into(), bytes: Arc::new(bytes.into()), archive: true });
         self
     }
 
@@ -141,6 +191,33 @@ impl DomainSpec {
         self
     }
 
+    /// Gateways without a binding, for connections at run time, at most [`MAX_SPARE`]. Default: none.
+    #[must_use]
+    pub fn spare_bindings(mut self, count: usize) -> Self {
+        self.spare = count;
+        self
+    }
+
+    /// Registers an entry point: others connect to it as `domain.name`.
+    #[must_use]
+    pub fn registers(mut self, name: impl Into<String>, entry: Entry) -> Self {
+        self.registers.push((name.into(), entry));
+        self
+    }
+
+    /// What happens after the domain died.
+    #[must_use]
+    pub fn restart(mut self, restart: Restart) -> Self {
+        self.restart = restart;
+        self
+    }
+
+    /// The functions that must be linked: those that are exported and registered, and those that others import.
+    pub(crate) fn roots(&self, imported: &[String]) -> Vec<String> {
+        let registered = self.registers.iter().map(|(_, entry)| &entry.function);
+        self.exports.iter().flatten().chain(registered).chain(imported).cloned().collect()
+    }
+
     /// The functions that other domains may import. Without this, all global functions.
     #[must_use]
     pub fn exports<I: IntoIterator<Item = S>, S: Into<String>>(mut self, names: I) -> Self {
@@ -154,6 +231,7 @@ impl DomainSpec {
 pub(crate) enum Callee {
     Domain { domain: String, function: String },
     Host { function: String },
+    Entry { name: String },
 }
 
 /// A granted crossing.
@@ -177,6 +255,13 @@ impl Import {
     /// A function of the host.
     pub fn host(function: impl Into<String>) -> Self {
         Self { callee: Callee::Host { function: function.into() }, signature: None, on_fault: u64::MAX }
+    }
+
+    /// An entry point that a domain registers, `domain.name`. It is bound at once if it exists; otherwise calls fail with
+    /// [`crate::status::UNBOUND`] until somebody registers it and [`crate::World::connect`] binds it. The registered signature counts;
+    /// one that is given here must be the same.
+    pub fn entry(name: impl Into<String>) -> Self {
+        Self { callee: Callee::Entry { name: name.into() }, signature: None, on_fault: u64::MAX }
     }
 
     /// Declares what crosses, see [`Signature`]: `(ptr, int, float) -> int`. All other registers are cleared, and arguments

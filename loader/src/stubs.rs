@@ -61,8 +61,19 @@ pub fn size(imports: usize) -> u64 {
 pub struct Stub {
     /// Index of its binding in the world.
     pub binding: usize,
-    /// A host function; otherwise a domain's.
-    pub host: bool,
+    /// Where.
+    pub way: Way,
+}
+
+/// How a stub finds its gate.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Way {
+    /// A function of another domain, for ever.
+    Domain,
+    /// A function of the host, for ever.
+    Host,
+    /// Whatever the binding says, which is made and undone at run time.
+    Binding,
 }
 
 /// The stub area.
@@ -177,9 +188,14 @@ fn gateway(stub: &Stub) -> Vec<u8> {
     code.extend_from_slice(&[0x4d, 0x8d, 0x93]);
     let offset = BINDINGS_OFFSET + (stub.binding * size_of::<Binding>()) as u64;
     code.extend_from_slice(&(offset as u32).to_le_bytes());
-    // jmp *GATE(%r11)
-    let gate = if stub.host { offset_of!(Context, gate_host) } else { offset_of!(Context, gate_domain) };
-    code.extend_from_slice(&[0x41, 0xff, 0x63, gate as u8]);
+    // jmp *GATE(%r11) or jmp *GATE(%r10)
+    let (base, gate) = match stub.way {
+        Way::Domain => (0x63, offset_of!(Context, gate_domain)),
+        Way::Host => (0x63, offset_of!(Context, gate_host)),
+        Way::Binding => (0x62, offset_of!(Binding, gate)),
+    };
+    const { assert!(offset_of!(Binding, gate) < 128, "a displacement of one byte") };
+    code.extend_from_slice(&[0x41, 0xff, base, gate as u8]);
     code
 }
 
@@ -190,7 +206,8 @@ mod tests {
 
     #[test]
     fn stubs_say_what_the_comments_say() {
-        let bytes = emit(&[Stub { binding: 3, host: false }, Stub { binding: 30_000, host: true }]);
+        let stubs = [(3, Way::Domain), (30_000, Way::Host), (5, Way::Binding)];
+        let bytes = emit(&stubs.map(|(binding, way)| Stub { binding, way }));
         let text = |offset: u64, count: usize| {
             let mut decoder = Decoder::with_ip(64, &bytes[offset as usize..], offset, DecoderOptions::NONE);
             let mut formatter = GasFormatter::new();
@@ -205,6 +222,7 @@ mod tests {
         let lea = format!("lea 0x{:X}(%r11),%r10", 4096 + 3 * size_of::<Binding>());
         assert_eq!(text(import(0), 4), ["mov %rsp,%r11", "and $0xFFFFFFFFFFC00000,%r11", &lea, "jmpq *(%r11)"]);
         assert_eq!(text(import(1), 4)[3], "jmpq *8(%r11)");
+        assert_eq!(text(import(2), 4)[3], format!("jmpq *0x{:X}(%r10)", offset_of!(Binding, gate)));
         assert_eq!(text(TRAP, 1), ["ud2"]);
         assert_eq!(text(SYSCALL, 2), ["mov $0xFFFFFFFFFFFFFFDA,%rax", "ret"]);
         let head = ["mov %rsp,%r11", "and $0xFFFFFFFFFFC00000,%r11"];
@@ -229,6 +247,6 @@ mod tests {
             depth().len() <= (RETURN - DEPTH) as usize && return_address().len() <= (RETURN_TRAP - RETURN) as usize
         );
         assert!(cut().len() <= (CUT_TRAP - CUT) as usize);
-        assert!(gateway(&Stub { binding: 1, host: true }).len() <= STUB as usize);
+        assert!(gateway(&Stub { binding: 1, way: Way::Host }).len() <= STUB as usize);
     }
 }

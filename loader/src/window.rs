@@ -217,15 +217,13 @@ impl Drop for Window {
 #[derive(Debug)]
 pub struct ControlStack {
     base: u64,
+    /// Bytes of mapped bindings, whole pages.
+    bindings: u64,
 }
 
 impl ControlStack {
-    /// Maps one at a random place, with the bindings that its world's stubs use; they are read-only.
-    pub fn map(rng: &mut ChaCha20Rng, bindings: &[Binding]) -> Result<Self, Errno> {
-        let length = pages(size_of_val(bindings) as u64);
-        if BINDINGS_OFFSET + length + CONTROL_GUARD + CONTROL_AREA > CONTROL_SIZE {
-            return Err(Errno::TOOBIG);
-        }
+    /// Maps one at a random place, without bindings.
+    pub fn map(rng: &mut ChaCha20Rng) -> Result<Self, Errno> {
         addresses::account(CONTROL_MAPPINGS)?;
         let reserved = (0..DRAWS).find_map(|_| {
             let base = (draw(rng, addresses::USER_END / CONTROL_SIZE - 2) + 1) * CONTROL_SIZE;
@@ -235,21 +233,54 @@ impl ControlStack {
             addresses::forget(CONTROL_MAPPINGS);
             return Err(reserved.and_then(Result::err).unwrap_or(Errno::NOMEM));
         };
-        let stack = Self { base };
+        let stack = Self { base, bindings: 0 };
         let flags = MapFlags::PRIVATE | MapFlags::FIXED | MapFlags::NORESERVE;
         let rw = ProtFlags::READ | ProtFlags::WRITE;
         // SAFETY: both ranges lie inside the reservation made above.
         unsafe {
             mmap_anonymous(base as *mut c_void, PAGE_SIZE as usize, rw, flags)?;
             mmap_anonymous(stack.low() as *mut c_void, CONTROL_AREA as usize, rw, flags)?;
-            if length > 0 {
-                let at = (base + BINDINGS_OFFSET) as *mut c_void;
-                mmap_anonymous(at, length as usize, rw, flags)?;
-                std::ptr::copy_nonoverlapping(bindings.as_ptr(), at.cast(), bindings.len());
-                mprotect(at, length as usize, MprotectFlags::READ)?;
-            }
         }
         Ok(stack)
+    }
+
+    /// Maps space for `count` bindings in all, read-only zeroes.
+    pub fn reserve_bindings(&mut self, count: usize) -> Result<(), Errno> {
+        let length = pages((count * size_of::<Binding>()) as u64);
+        if BINDINGS_OFFSET + length + CONTROL_GUARD + CONTROL_AREA > CONTROL_SIZE {
+            return Err(Errno::TOOBIG);
+        }
+        if length > self.bindings {
+            let flags = MapFlags::PRIVATE | MapFlags::FIXED | MapFlags::NORESERVE;
+            let at = (self.base + BINDINGS_OFFSET + self.bindings) as *mut c_void;
+            // SAFETY: the range lies inside this reservation, behind the bindings and before the guard, where nothing is mapped.
+            unsafe { mmap_anonymous(at, (length - self.bindings) as usize, ProtFlags::READ, flags)? };
+            self.bindings = length;
+        }
+        Ok(())
+    }
+
+    /// Address of a binding.
+    pub fn binding(&self, index: usize) -> *const Binding {
+        let offset = (index * size_of::<Binding>()) as u64;
+        assert!(offset + size_of::<Binding>() as u64 <= self.bindings, "no such binding");
+        (self.base + BINDINGS_OFFSET + offset) as *const Binding
+    }
+
+    /// Writes bindings, which are writable only meanwhile. No gate runs: the world's thread is here.
+    pub fn write_bindings(&mut self, records: &[(usize, Binding)]) -> Result<(), Errno> {
+        let (at, length) = ((self.base + BINDINGS_OFFSET) as *mut c_void, self.bindings as usize);
+        if records.is_empty() {
+            return Ok(());
+        }
+        // SAFETY: the mapped bindings of this reservation; `binding` checks the index. Gates hold no reference to them.
+        unsafe {
+            mprotect(at, length, MprotectFlags::READ | MprotectFlags::WRITE)?;
+            for (index, record) in records {
+                self.binding(*index).cast_mut().write(*record);
+            }
+            mprotect(at, length, MprotectFlags::READ)
+        }
     }
 
     /// The header.

@@ -1,14 +1,17 @@
 //! A world: domains that call each other, entered by one thread at a time.
 
-use crate::call::{Arguments, Function, TOO_DEEP, TypedFn, WRONG_WORLD};
+use crate::call::{Arguments, Function, GONE, TOO_DEEP, TypedFn, WRONG_WORLD};
 use crate::context::{Binding, CONTROL_RESERVE, CallFrame, Context, DomainState, MAX_DEPTH, flag, status};
 use crate::error::{BuildError, CallError, LookupError};
 use crate::fault::{self, Fault};
+use crate::frames::Segment;
 use crate::gate::Table;
 use crate::host::HostFn;
 use crate::image::Image;
 use crate::instances::Raised;
-use crate::memory::{Memory, Segment};
+use crate::manager::Manager;
+use crate::memory::{self, Memory};
+use crate::spec::DomainSpec;
 use crate::stubs;
 use crate::thread;
 use crate::watchdog::{self, Watched};
@@ -45,12 +48,35 @@ pub struct Domain {
     pub initial_sp: u64,
     /// Number of an instance; 0 for the domains that were described, and where there is none.
     pub life: u64,
+    /// The domain whose instance it is: itself for the domains that were described. They share their bindings.
+    pub origin: usize,
+    /// What it was made from.
+    pub spec: Arc<DomainSpec>,
+    /// Functions that other domains import, beside those that the specification exports.
+    pub roots: Vec<String>,
+    /// How often it was restarted because its specification says so.
+    pub restarts: u32,
+    /// Why, the last time.
+    pub crash: Option<Fault>,
 }
 
 impl Domain {
-    pub fn new(index: usize, name: String, mode: Mode, raised: Raised) -> Self {
-        let state = Box::into_raw(Box::new(raised.state(index)));
-        Self { name, mode, window: raised.window, state, image: raised.image, initial_sp: raised.initial_sp, life: 0 }
+    /// A domain that was described, in its window.
+    pub fn new(index: usize, raised: Raised, spec: Arc<DomainSpec>) -> Self {
+        Self {
+            name: spec.name.clone(),
+            mode: spec.mode,
+            state: Box::into_raw(Box::new(raised.state(index, 0))),
+            window: raised.window,
+            image: raised.image,
+            initial_sp: raised.initial_sp,
+            life: 0,
+            origin: index,
+            spec,
+            roots: Vec::new(),
+            restarts: 0,
+            crash: None,
+        }
     }
 
     pub fn memory(&self) -> Memory<'_> {
@@ -60,6 +86,7 @@ impl Domain {
 
 /// A host function. It is not called again while it runs.
 pub struct Host {
+    pub name: String,
     pub function: HostFn,
     pub busy: bool,
 }
@@ -68,6 +95,8 @@ pub struct Host {
 pub struct Region {
     pub name: String,
     pub length: u64,
+    /// Where it lies in every window.
+    pub offset: u64,
     /// Keeps the memory; domains map it.
     pub file: OwnedFd,
     /// The host's own view.
@@ -81,6 +110,10 @@ pub struct Inner {
     pub table: &'static Table,
     /// Host functions in progress.
     pub depth: u32,
+    /// The binding of the innermost one.
+    pub calling: *const Binding,
+    /// What entries by host functions put aside.
+    pub outer: *const Segment,
     pub any_x87: bool,
     pub domains: Vec<Domain>,
     pub hosts: Vec<Host>,
@@ -96,6 +129,8 @@ pub struct Inner {
     pub vacant: Vec<usize>,
     /// Their states, which functions that were looked up in them may know.
     pub gone: Vec<*mut DomainState>,
+    /// Bindings, registered entry points, placement.
+    pub manager: Manager,
 }
 
 impl Inner {
@@ -157,7 +192,11 @@ impl Inner {
             let host_mxcsr = (*context).host_mxcsr;
             let watch = (*context).watch.as_ref();
             watch.inspect(|w| w.set_in_host(false));
+            let segment = Segment { current, top, calling: (*inner).calling, outer: (*inner).outer };
+            (*inner).outer = &raw const segment;
             let code = Self::cross_here(inner, binding, frame);
+            (*inner).outer = segment.outer;
+            (*inner).calling = segment.calling;
             watch.inspect(|w| w.set_in_host(true));
             (*context).current = current;
             (*context).top = top;
@@ -238,6 +277,7 @@ impl Inner {
             status::REFUSED => CallError::Busy { domain: name },
             status::ARGUMENTS => CallError::Arguments { domain: name },
             TOO_DEEP => CallError::TooDeep,
+            GONE => CallError::Gone { domain: name },
             _ => CallError::Dead { domain: name },
         }
     }
@@ -263,7 +303,7 @@ impl Inner {
             let mut top = (*context).top;
             let mut domain = (*context).current;
             loop {
-                (*domain).dead = 1;
+                (*domain).dead = status::DEAD;
                 (*domain).sp = 0;
                 let frame = top as *const u64;
                 if (*(*frame as *const Binding)).failed == enter_failed {
@@ -292,25 +332,32 @@ impl Inner {
             stack_words: 0,
             pointers: 0,
             host: 0,
-            mxcsr: crate::builder::mxcsr_mask(callee.image.usage),
+            mxcsr: crate::bind::mxcsr_mask(callee.image.usage),
             base: callee.window.base(),
+            gate: 0,
         }
     }
 
-    fn typed<F: Function>(&self, domain: usize, offset: u64) -> TypedFn<F> {
+    pub fn typed<F: Function>(&self, domain: usize, offset: u64, name: Option<Arc<str>>) -> TypedFn<F> {
         let mut binding = self.host_binding(domain, offset);
         binding.flags |= if F::FLOATS { flag::FLOATS } else { 0 };
-        TypedFn { world: self.id, binding, function: PhantomData }
+        // SAFETY: the state lives as long as the world.
+        let generation = unsafe { (*binding.callee).generation };
+        TypedFn { world: self.id, generation, binding, name, function: PhantomData }
     }
 
     /// The function that a pointer of a domain means: the same arithmetic as an indirect call of the domain.
     pub fn function_at<F: Function>(&self, domain: usize, pointer: u64) -> Result<TypedFn<F>, CallError> {
-        let this = &self.domains[domain];
-        let slot = (pointer as u32 & DISPATCH_MASK) as usize / 8;
-        match this.image.slots.get(slot).copied() {
-            Some(offset) if slot != 0 => Ok(self.typed(domain, offset)),
-            _ => Err(CallError::NotAFunction { domain: this.name.clone() }),
+        match self.code_at(domain, pointer) {
+            Some(offset) => Ok(self.typed(domain, offset, None)),
+            None => Err(CallError::NotAFunction { domain: self.domains[domain].name.clone() }),
         }
+    }
+
+    /// The window offset of the code that a pointer of a domain means.
+    pub fn code_at(&self, domain: usize, pointer: u64) -> Option<u64> {
+        let slot = (pointer as u32 & DISPATCH_MASK) as usize / 8;
+        self.domains[domain].image.slots.get(slot).copied().filter(|_| slot != 0)
     }
 
     pub fn find(&self, name: &str) -> Result<usize, LookupError> {
@@ -447,7 +494,10 @@ impl World {
     pub fn restart(&mut self, name: &str) -> Result<(), BuildError> {
         let index = self.get().find(name).map_err(|e| BuildError::Spec(e.to_string()))?;
         // SAFETY: `&mut self`: no call is in progress, so no frame of the domain is outstanding.
-        unsafe { (*self.inner).clear(index)? };
+        unsafe {
+            (&mut (*self.inner).domains)[index].crash = None;
+            (*self.inner).clear(index)?;
+        }
         self.initialise(index)
     }
 
@@ -476,7 +526,9 @@ impl Drop for World {
     fn drop(&mut self) {
         // SAFETY: both were made by the builder with `Box::into_raw`; no call is in progress, so nobody uses them.
         unsafe {
-            let inner = Box::from_raw(self.inner);
+            let mut inner = Box::from_raw(self.inner);
+            // First: the watchdog looks at the others.
+            inner.watched = None;
             for state in inner.domains.iter().map(|d| d.state).chain(inner.gone.iter().copied()) {
                 drop(Box::from_raw(state));
             }
@@ -546,7 +598,7 @@ impl<'w> DomainRef<'w> {
             .get(function)
             .copied()
             .ok_or_else(|| LookupError::Function { domain: domain.name.clone(), function: function.to_owned() })?;
-        Ok(self.inner.typed(self.index, offset))
+        Ok(self.inner.typed(self.index, offset, Some(function.into())))
     }
 
     /// The function that a function pointer of the domain means.
@@ -564,7 +616,7 @@ impl<'w> DomainRef<'w> {
     }
 
     /// What is mapped where, as window offsets.
-    pub fn segments(&self) -> &'w [Segment] {
+    pub fn segments(&self) -> &'w [memory::Segment] {
         &self.domain().image.segments
     }
 
@@ -601,10 +653,16 @@ impl<'w> DomainRef<'w> {
         unsafe { (*self.domain().state).dead != 0 }
     }
 
-    /// The last fault, also if another domain's call met it.
+    /// The last fault, also if another domain's call met it, or the one after which the domain was restarted automatically.
     pub fn last_fault(&self) -> Option<Fault> {
         // SAFETY: the state lives as long as the world.
         let raw = unsafe { (*self.domain().state).fault };
-        (raw.signal != 0).then(|| self.domain().describe(&raw))
+        let last = (raw.signal != 0).then(|| self.domain().describe(&raw));
+        last.or_else(|| self.domain().crash.clone())
+    }
+
+    /// How often the domain was restarted because its specification says so ([`crate::Restart`]).
+    pub fn restarts(&self) -> u32 {
+        self.domain().restarts
     }
 }

@@ -187,10 +187,14 @@ sfi_results_float_\v:
 
 # The callee's stack pointer is 0: it is dead, or active and not usable. Nothing of the callee ran.
 sfi_refuse_\v:
-    mov     ${E_DEAD}, %eax
     mov     ${E_REFUSED}, %r12d
-    cmpl    $0, {D_DEAD}(%rbp)
-    cmove   %r12d, %eax
+    mov     {D_DEAD}(%rbp), %eax
+    test    %eax, %eax
+    cmovz   %r12d, %eax
+    cmp     ${E_DEAD}, %eax
+    jne     26f
+    cmpq    $0, {C_REVIVE}(%r11)
+    jne     sfi_revive_\v
     jmp     26f
 sfi_bad_arguments_\v:
     mov     ${E_ARGUMENTS}, %eax
@@ -238,6 +242,57 @@ sfi_failed_\v:
     CLEAR_X \avx, 0
     CLEAR_X \avx, 1
     jmp     sfi_return_\v
+
+# The callee is dead and the world restarts domains: everything becomes as at the gate's entry, the arguments are kept, and a host
+# function is called, which gets the binding. If it restarted the callee the call begins again, else it fails.
+sfi_revive_\v:
+    mov     32(%rsp), %rax
+    mov     %rax, {D_SP}(%rbx)
+    mov     96(%rsp), %rbx
+    mov     88(%rsp), %rbp
+    mov     80(%rsp), %r12
+    mov     72(%rsp), %r13
+    mov     64(%rsp), %r14
+    mov     56(%rsp), %r15
+    lea     -80(%rsp), %rsp
+    mov     %rdi, 0(%rsp)
+    mov     %rsi, 8(%rsp)
+    mov     %rdx, 16(%rsp)
+    mov     %rcx, 24(%rsp)
+    mov     %r8, 32(%rsp)
+    mov     %r9, 40(%rsp)
+    .irp n,0,1,2,3,4,5,6,7
+    movups  %xmm\n, 48+16*\n(%rsp)
+    .endr
+    mov     %r10, 176(%rsp)
+    mov     %r10, %rdi
+    mov     {C_REVIVE}(%r11), %r10
+    call    sfi_gate_host_\v
+    mov     %rsp, %r11
+    and     $-{CONTROL_SIZE}, %r11
+    mov     176(%rsp), %r10
+    test    %rax, %rax
+    jz      19f
+    mov     0(%rsp), %rdi
+    mov     8(%rsp), %rsi
+    mov     16(%rsp), %rdx
+    mov     24(%rsp), %rcx
+    mov     32(%rsp), %r8
+    mov     40(%rsp), %r9
+    .irp n,0,1,2,3,4,5,6,7
+    movups  48+16*\n(%rsp), %xmm\n
+    .endr
+    lea     184(%rsp), %rsp
+    jmp     sfi_gate_domain_\v
+# The host function's gate has cleared everything but rax, and xmm0 is its result: 0.
+19:
+    movl    ${E_DEAD}, %gs:{TCB_ERROR}
+    mov     {B_ON_FAULT}(%r10), %rax
+    CLEAR_X \avx, 0
+    xor     %r10d, %r10d
+    xor     %r11d, %r11d
+    lea     184(%rsp), %rsp
+    ret
 
 # The caller (rbx) of the frame at rsp (binding in r10) died while its callee ran: its own frame fails. context.top is the
 # frame that entered the caller. MXCSR becomes the caller's, as a return would have done. GS is not the caller's here, and the frame that fails sets its own or leaves to the host.

@@ -1,0 +1,34 @@
+//! Loads one planned domain: places it, links it, seals it and verifies what will run. The same at the start and later.
+
+use crate::error::BuildError;
+use crate::instances::{self, Raised};
+use crate::link::{self, Plan, Site};
+use crate::place::{Map, place};
+use crate::spec::DomainSpec;
+use crate::stubs::Stub;
+use crate::world::Region;
+use rand_chacha::ChaCha20Rng;
+
+/// The world around a domain.
+pub struct Surroundings<'w> {
+    /// The shared regions and their window offsets.
+    pub regions: &'w [Region],
+    /// Which offsets they take.
+    pub map: &'w Map,
+}
+
+/// Draws places, links for them, seals and verifies again.
+pub fn load(
+    rng: &mut ChaCha20Rng,
+    spec: &DomainSpec,
+    plan: &Plan<'_>,
+    around: &Surroundings<'_>,
+    stubs: &[Stub],
+) -> Result<Raised, BuildError> {
+    let places = place(rng, spec, &plan.layout, around.map)?;
+    let find = |name: &str| around.regions.iter().position(|r| r.name == name).unwrap_or_default();
+    let shared: Vec<(u64, u64)> =
+        spec.shared.iter().map(|s| &around.regions[find(&s.region)]).map(|r| (r.offset, r.length)).collect();
+    let image = link::link(spec, plan, &Site { places: &places, regions: &shared, stubs })?;
+    instances::first(rng, &spec.name, image, spec.mode, around.regions)
+}

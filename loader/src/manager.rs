@@ -1,0 +1,575 @@
+//! The manager (Yarvin et al. section 3.2.1): entry points that servers register, connections of clients by name, and what becomes
+//! of both when a domain is loaded again.
+//!
+//! A binding is a record outside every window; a stub finds it by its number. So connecting and disconnecting never touch sealed
+//! text: they write the record. A record without a server leads to a domain that nobody can enter.
+
+use crate::bind::{Common, Record, To};
+use crate::context::{Binding, DomainState, status};
+use crate::error::{self, BindError, BuildError};
+use crate::frames::Activity;
+use crate::instances::Raised;
+use crate::load::{self, Surroundings};
+use crate::place::Map;
+use crate::signature::Signature;
+use crate::spec::{Callee, DomainSpec, Import, Restart};
+use crate::stubs::{Stub, Way};
+use crate::world::{Domain, Inner};
+use crate::{builtin, link};
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+/// Most entry points that one domain registers at run time.
+const MAX_REGISTERED: usize = 64;
+
+/// A registered entry point.
+#[derive(Clone, Debug)]
+pub struct Registered {
+    /// Where it leads.
+    pub to: To,
+    /// Index of the domain that registered it.
+    pub owner: Option<usize>,
+    /// What crosses.
+    pub signature: Option<Signature>,
+    /// Registered by the domain while it ran.
+    pub dynamic: bool,
+}
+
+/// Somebody asks for a connection.
+#[derive(Debug)]
+pub struct Request<'r> {
+    /// The domain that would call.
+    pub client: &'r str,
+    /// The entry point's name, `domain.name`.
+    pub entry: &'r str,
+    /// What the rules say ([`crate::Builder::permit`]).
+    pub permitted: bool,
+}
+
+/// The host's own decision about connections.
+pub type Hook = Box<dyn FnMut(&Request<'_>) -> bool + Send>;
+
+/// Client and entry point of a rule; each may end in `*`.
+#[derive(Clone, Debug)]
+pub struct Permit {
+    pub client: String,
+    pub entry: String,
+}
+
+/// What the manager keeps.
+pub struct Manager {
+    /// What shared regions take of every window.
+    pub map: Map,
+    /// By number of the binding.
+    pub records: Vec<Option<Record>>,
+    /// First record of each domain, and how many it may use.
+    pub ranges: Vec<(usize, usize)>,
+    /// A domain that nobody can enter.
+    pub nobody: *mut DomainState,
+    pub entries: BTreeMap<String, Registered>,
+    pub permits: Vec<Permit>,
+    pub hook: Option<Hook>,
+}
+
+impl Drop for Manager {
+    fn drop(&mut self) {
+        // SAFETY: made with `Box::into_raw` by `Manager::new`; the world that used it is being dropped.
+        unsafe { drop(Box::from_raw(self.nobody)) };
+    }
+}
+
+impl Manager {
+    pub fn new(map: Map, permits: Vec<Permit>) -> Self {
+        let nobody = DomainState { dead: status::UNBOUND, ..DomainState::nobody(u32::MAX as usize) };
+        Self {
+            map,
+            // The first is the reviver's.
+            records: vec![None],
+            ranges: Vec::new(),
+            nobody: Box::into_raw(Box::new(nobody)),
+            entries: BTreeMap::new(),
+            permits,
+            hook: None,
+        }
+    }
+
+    /// Whether the client may connect.
+    fn permitted(&mut self, client: &str, entry: &str) -> bool {
+        let permitted = self.permits.iter().any(|p| matches(&p.client, client) && matches(&p.entry, entry));
+        match &mut self.hook {
+            Some(hook) => hook(&Request { client, entry, permitted }),
+            None => permitted,
+        }
+    }
+
+    /// Numbers for `count` records of a domain. What it had before is given up.
+    pub fn take_range(&mut self, domain: usize, count: usize) -> usize {
+        self.ranges.resize(self.ranges.len().max(domain + 1), (0, 0));
+        let (start, capacity) = self.ranges[domain];
+        self.records[start..start + capacity].fill(None);
+        if count <= capacity {
+            return start;
+        }
+        let start = self.free_range(count);
+        self.records.resize(self.records.len().max(start + count), None);
+        self.ranges[domain] = (start, count);
+        start
+    }
+
+    /// The first gap between the domains' ranges that is large enough.
+    fn free_range(&self, count: usize) -> usize {
+        let mut taken = self.ranges.clone();
+        taken.sort_unstable();
+        let mut start = 1;
+        for (low, length) in taken.into_iter().filter(|(_, length)| *length > 0) {
+            if low >= start + count {
+                return start;
+            }
+            start = start.max(low + length);
+        }
+        start
+    }
+}
+
+/// A pattern matches itself; with `*` at its end, everything that begins with the rest.
+fn matches(pattern: &str, text: &str) -> bool {
+    match pattern.strip_suffix('*') {
+        Some(start) => text.starts_with(start),
+        None => pattern == text,
+    }
+}
+
+/// The stubs of a domain whose first record has this number.
+pub fn stubs(spec: &DomainSpec, start: usize) -> Vec<Stub> {
+    let way = |import: &Import| match import.callee {
+        Callee::Host { .. } => Way::Host,
+        Callee::Domain { .. } => Way::Domain,
+        Callee::Entry { .. } => Way::Binding,
+    };
+    let imports = spec.imports.iter().map(|(_, import)| way(import));
+    let spares = std::iter::repeat_n(Way::Binding, spec.spare);
+    imports.chain(spares).enumerate().map(|(i, way)| Stub { binding: start + i, way }).collect()
+}
+
+/// The records of a domain's stubs. `find` gives the index of another domain by name.
+pub fn records(
+    client: usize,
+    spec: &DomainSpec,
+    domains: &dyn Fn(&str) -> Option<usize>,
+    hosts: &[String],
+) -> Result<Vec<Record>, BuildError> {
+    let mut all = Vec::new();
+    for ((symbol, import), stub) in spec.imports.iter().zip(stubs(spec, 0)) {
+        let signature = import.parsed().map_err(|error| BuildError::Signature {
+            domain: spec.name.clone(),
+            symbol: symbol.clone(),
+            error,
+        })?;
+        let (to, entry) = match &import.callee {
+            Callee::Host { function } => (hosts.iter().position(|h| h == function).map_or(To::Nobody, To::Host), None),
+            Callee::Domain { domain, function } => {
+                let to = |domain| To::Function { domain, function: function.clone() };
+                (domains(domain).map_or(To::Nobody, to), None)
+            }
+            Callee::Entry { name } => (To::Nobody, Some(name.clone())),
+        };
+        let symbol = Some(symbol.clone());
+        let expected = signature.clone();
+        all.push(Record { client, symbol, way: stub.way, to, entry, signature, expected, on_fault: import.on_fault });
+    }
+    let spare = Record {
+        client,
+        symbol: None,
+        way: Way::Binding,
+        to: To::Nobody,
+        entry: None,
+        signature: None,
+        expected: None,
+        on_fault: u64::MAX,
+    };
+    all.extend(std::iter::repeat_n(spare, spec.spare));
+    Ok(all)
+}
+
+impl Inner {
+    fn common(&self) -> Common<'_> {
+        Common { table: self.table, domains: &self.domains, nobody: self.manager.nobody }
+    }
+
+    /// Writes the bindings of some records.
+    pub fn write(&mut self, numbers: impl IntoIterator<Item = usize>) -> Result<(), BindError> {
+        let common = Common { table: self.table, domains: &self.domains, nobody: self.manager.nobody };
+        let records = &self.manager.records;
+        let bindings: Vec<(usize, Binding)> =
+            numbers.into_iter().filter_map(|n| records[n].as_ref().map(|r| (n, common.binding(r)))).collect();
+        self.control.write_bindings(&bindings).map_err(BindError::Memory)
+    }
+
+    /// Makes room for all records and writes them.
+    pub fn write_all(&mut self) -> Result<(), BindError> {
+        let count = self.manager.records.len();
+        if count == 1 && self.domains.iter().all(|d| d.spec.restart == Restart::Never) {
+            return Ok(());
+        }
+        self.control.reserve_bindings(count).map_err(BindError::Memory)?;
+        self.write(1..count)?;
+        if self.domains.iter().any(|d| d.spec.restart != Restart::Never) { self.write_reviver() } else { Ok(()) }
+    }
+
+    fn write_reviver(&mut self) -> Result<(), BindError> {
+        let Some(host) = self.hosts.iter().position(|h| h.name == builtin::REVIVE) else { return Ok(()) };
+        let reviver = self.common().reviver(host);
+        self.control.write_bindings(&[(0, reviver)]).map_err(BindError::Memory)?;
+        let restarts = self.domains.iter().any(|d| d.spec.restart != Restart::Never);
+        let at = if restarts { self.control.binding(0) } else { std::ptr::null() };
+        // SAFETY: the header of the world's control stack, which lives as long as the world.
+        unsafe { (*self.control.context()).revive = at };
+        Ok(())
+    }
+
+    /// The rest of building: bindings, entry points, connections by name.
+    pub fn set_up(&mut self) -> Result<(), BuildError> {
+        for record in self.manager.records.iter().flatten() {
+            if let To::Function { domain, function } = &record.to
+                && !self.domains[*domain].image.functions_by_name.contains_key(function)
+            {
+                return Err(BuildError::Spec(format!(
+                    "domain `{}`: import `{}`: domain `{}` has no global function `{function}`",
+                    self.domains[record.client].name,
+                    record.symbol.as_deref().unwrap_or_default(),
+                    self.domains[*domain].name
+                )));
+            }
+        }
+        self.write_all()?;
+        for index in 0..self.domains.len() {
+            for (name, entry) in registered(index, &self.domains[index].spec)? {
+                self.register(index, &name, entry)?;
+            }
+        }
+        Ok(self.connect_waiting(true)?)
+    }
+
+    /// Registers an entry point. The name is the domain's followed by a dot and `name`.
+    pub fn register(&mut self, domain: usize, name: &str, entry: Registered) -> Result<(), BindError> {
+        let full = format!("{}.{name}", self.domains[domain].name);
+        if self.manager.entries.contains_key(&full) {
+            return Err(BindError::Taken(full));
+        }
+        let dynamic = self.manager.entries.values().filter(|e| e.dynamic && e.owner == Some(domain)).count();
+        if entry.dynamic && dynamic >= MAX_REGISTERED {
+            return Err(BindError::TooMany { domain: self.domains[domain].name.clone() });
+        }
+        if let To::Function { function, .. } = &entry.to
+            && !self.domains[domain].image.functions_by_name.contains_key(function)
+        {
+            return Err(BindError::Function { domain: self.domains[domain].name.clone(), function: function.clone() });
+        }
+        self.manager.entries.insert(full, entry);
+        Ok(())
+    }
+
+    /// The calls in progress.
+    fn activity(&self) -> Activity {
+        // SAFETY: a reference to the record exists only while the host runs, on the thread that holds the world.
+        unsafe { Activity::of(self) }
+    }
+
+    /// Takes an entry point back: what was connected to it leads nowhere.
+    pub fn unregister(&mut self, entry: &str) -> Result<(), BindError> {
+        self.manager.entries.remove(entry).ok_or_else(|| BindError::Entry(entry.to_owned()))?;
+        let connected = |r: &Option<Record>| r.as_ref().is_some_and(|r| r.entry.as_deref() == Some(entry));
+        let records = &self.manager.records;
+        let all: Vec<usize> = (0..records.len()).filter(|n| connected(&records[*n])).collect();
+        all.into_iter().try_for_each(|number| self.undo(number, true))
+    }
+
+    /// Connects a client by name: its import `symbol`, or a free gateway. Returns the record's number. Instances of a domain share their
+    /// bindings.
+    pub fn connect(&mut self, client: usize, symbol: Option<&str>, entry: &str) -> Result<usize, BindError> {
+        let registered = self.manager.entries.get(entry).cloned().ok_or_else(|| BindError::Entry(entry.to_owned()))?;
+        let client = self.domains[client].origin;
+        let name = self.domains[client].name.clone();
+        if !self.manager.permitted(&name, entry) {
+            return Err(BindError::Refused { client: name, entry: entry.to_owned() });
+        }
+        let active = self.activity();
+        let number = match symbol {
+            Some(symbol) => self.find_import(client, symbol)?,
+            None => match self.spare(client, entry, &active)? {
+                Spare::Connected(number) => return Ok(number),
+                Spare::Free(number) => number,
+            },
+        };
+        if active.bindings.contains(&self.control.binding(number)) {
+            return Err(BindError::Active { domain: name });
+        }
+        let record = self.manager.records[number].as_mut().ok_or_else(|| BindError::Entry(entry.to_owned()))?;
+        let fits = match record.way {
+            Way::Binding => true,
+            Way::Host => matches!(registered.to, To::Host(_)),
+            Way::Domain => registered.to.domain().is_some(),
+        };
+        let same = record.expected.is_none() || record.expected == registered.signature;
+        if !fits || !same {
+            return Err(BindError::Signature { client: name, entry: entry.to_owned() });
+        }
+        record.to = registered.to;
+        record.signature = registered.signature;
+        record.entry = Some(entry.to_owned());
+        self.write([number])?;
+        Ok(number)
+    }
+
+    fn find_import(&self, client: usize, symbol: &str) -> Result<usize, BindError> {
+        let (start, count) = self.manager.ranges[self.domains[client].origin];
+        let found = |n: &usize| self.manager.records[*n].as_ref().is_some_and(|r| r.symbol.as_deref() == Some(symbol));
+        (start..start + count)
+            .find(found)
+            .ok_or_else(|| BindError::Import { domain: self.domains[client].name.clone(), symbol: symbol.to_owned() })
+    }
+
+    /// A gateway of the client that is connected already, or a free one that no call in progress uses.
+    fn spare(&self, client: usize, entry: &str, active: &Activity) -> Result<Spare, BindError> {
+        let (start, count) = self.manager.ranges[client];
+        let spares = || {
+            let all = (start..start + count).map(|n| (n, &self.manager.records[n]));
+            all.filter_map(|(n, r)| r.as_ref().filter(|r| r.symbol.is_none()).map(|r| (n, r)))
+        };
+        if let Some((n, _)) = spares().find(|(_, r)| r.to != To::Nobody && r.entry.as_deref() == Some(entry)) {
+            return Ok(Spare::Connected(n));
+        }
+        let free = |n: usize| !active.bindings.contains(&self.control.binding(n));
+        let found = spares().find(|(n, r)| r.to == To::Nobody && free(*n)).map(|(n, _)| Spare::Free(n));
+        found.ok_or_else(|| BindError::NoSpare { domain: self.domains[client].name.clone() })
+    }
+
+    /// Makes a record lead nowhere. With `keep` an import remembers the entry point's name.
+    pub fn undo(&mut self, number: usize, keep: bool) -> Result<(), BindError> {
+        let Some(record) = self.manager.records[number].as_mut() else { return Ok(()) };
+        record.to = To::Nobody;
+        if record.symbol.is_none() || !keep {
+            record.entry = None;
+        }
+        let at = self.control.binding(number);
+        if !self.activity().bindings.contains(&at) {
+            return self.write([number]);
+        }
+        // A call in progress returns by this record: only what later calls read is changed.
+        // SAFETY: a mapped record.
+        let mut binding = unsafe { *at };
+        binding.callee = self.manager.nobody;
+        binding.host = crate::bind::NO_HOST;
+        self.control.write_bindings(&[(number, binding)]).map_err(BindError::Memory)
+    }
+
+    /// Disconnects an import of a client.
+    pub fn disconnect(&mut self, client: usize, symbol: &str) -> Result<(), BindError> {
+        let number = self.find_import(client, symbol)?;
+        self.undo(number, false)
+    }
+
+    /// The function pointer of a client's gateway that is bound at run time.
+    pub fn pointer(&self, client: usize, number: usize) -> u64 {
+        let domain = &self.domains[client];
+        let spare = number - self.manager.ranges[domain.origin].0 - domain.spec.imports.len();
+        domain.window.base() + domain.image.spares[spare]
+    }
+
+    /// The record behind such a pointer.
+    pub fn number(&self, client: usize, pointer: u64) -> Option<usize> {
+        let domain = &self.domains[client];
+        let offset = pointer & (sfi_contract::layout::WINDOW_SIZE - 1);
+        let spare = domain.image.spares.iter().position(|slot| *slot == offset)?;
+        Some(self.manager.ranges[domain.origin].0 + domain.spec.imports.len() + spare)
+    }
+
+    /// Connects what asks for its entry point by name and leads nowhere, where the entry point exists. `strict`: a refusal is an
+    /// error; otherwise what is refused goes on leading nowhere.
+    pub fn connect_waiting(&mut self, strict: bool) -> Result<(), BindError> {
+        let waiting: Vec<(usize, String, String)> = self
+            .manager
+            .records
+            .iter()
+            .flatten()
+            .filter(|r| r.to == To::Nobody)
+            .filter_map(|r| Some((r.client, r.symbol.clone()?, r.entry.clone()?)))
+            .filter(|(_, _, entry)| self.manager.entries.contains_key(entry))
+            .collect();
+        for (client, symbol, entry) in waiting {
+            let connected = self.connect(client, Some(&symbol), &entry);
+            if strict {
+                connected?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Loads a domain again, at a fresh place: with other objects, or the same ones. All that led to it leads to the functions of the
+    /// same names; where there is none any more, nowhere. If it fails before the initialisers run, the old one stays.
+    ///
+    /// # Safety
+    /// `inner` belongs to a world that this thread holds mutably, and the host runs.
+    pub unsafe fn load_again(inner: *mut Self, index: usize, spec: Arc<DomainSpec>) -> Result<(), BuildError> {
+        // SAFETY: see the function's contract.
+        let this = unsafe { &mut *inner };
+        let name = this.domains[index].name.clone();
+        if spec.name != name {
+            return Err(BuildError::Spec(format!("domain `{name}` cannot become `{}`", spec.name)));
+        }
+        let active = this.activity();
+        if active.domains.contains(&index) {
+            return Err(BindError::Active { domain: name }.into());
+        }
+        // Their stubs lead through the same records.
+        if this.domains.iter().enumerate().any(|(i, d)| (d.life != 0) && (d.origin == index || i == index)) {
+            return Err(BindError::Instances { domain: name }.into());
+        }
+        let find = |n: &str| this.domains.iter().position(|d| d.name == n);
+        let exports = |domain: &str| Some(&*this.domains[find(domain)?].spec);
+        let regions: Vec<&str> = this.regions.iter().map(|r| r.name.as_str()).collect();
+        let hosts: Vec<&str> = this.hosts.iter().map(|h| h.name.as_str()).collect();
+        crate::builder::check_domain(&spec, &regions, &hosts, &exports)?;
+        let plan = link::plan(&spec, &spec.roots(&this.domains[index].roots))?;
+        let hosts: Vec<String> = this.hosts.iter().map(|h| h.name.clone()).collect();
+        let new = records(index, &spec, &find, &hosts)?;
+        let old = this.manager.ranges[index];
+        let start = if new.len() > old.1 { this.manager.free_range(new.len()) } else { old.0 };
+        this.control.reserve_bindings(start + new.len()).map_err(error::memory("bindings"))?;
+        let around = Surroundings { regions: &this.regions, map: &this.manager.map };
+        let loaded = load::load(&mut this.rng, &spec, &plan, &around, &stubs(&spec, start))?;
+        drop(plan);
+        let registered = registered(index, &spec)?;
+        for (_, entry) in &registered {
+            if let To::Function { function, .. } = &entry.to
+                && !loaded.image.functions_by_name.contains_key(function)
+            {
+                return Err(BindError::Function { domain: name, function: function.clone() }.into());
+            }
+        }
+        // Calls in progress return by flags that depend on what domains use.
+        let (was, is) = (this.domains[index].image.usage, loaded.image.usage);
+        if this.depth > 0 && was.union(is) != was {
+            return Err(BindError::Busy { domain: name }.into());
+        }
+        this.manager.take_range(index, new.len());
+        for (n, record) in new.into_iter().enumerate() {
+            this.manager.records[start + n] = Some(record);
+        }
+        this.replace(index, loaded, spec);
+        this.rewrite(index, &active)?;
+        this.register_again(index, registered)?;
+        this.connect_waiting(false)?;
+        let offsets = this.domains[index].image.initialisers.clone();
+        // SAFETY: see the function's contract.
+        unsafe { Self::run_all(inner, index, &offsets) }
+            .map_err(|error| BuildError::Initialiser { domain: name, error })
+    }
+
+    /// Restarts a dead domain if its specification says so and no call returns to it: loads it again, at a fresh place. Whether it
+    /// lives now.
+    ///
+    /// # Safety
+    /// As for [`Inner::load_again`].
+    #[cold]
+    pub unsafe fn revive(inner: *mut Self, index: usize) -> bool {
+        // SAFETY: see the function's contract.
+        unsafe {
+            let this = &mut *inner;
+            let active = this.activity();
+            let Some(domain) = this.domains.get_mut(index) else { return false };
+            let allowed = match domain.spec.restart {
+                Restart::Never => false,
+                _ if domain.life != 0 => false,
+                Restart::Always => true,
+                Restart::Limited(most) => domain.restarts < most,
+            };
+            if !allowed || active.domains.contains(&index) {
+                return false;
+            }
+            domain.restarts += 1;
+            let fault = (*domain.state).fault;
+            if fault.signal != 0 {
+                domain.crash = Some(domain.describe(&fault));
+            }
+            let spec = Arc::clone(&domain.spec);
+            Self::load_again(inner, index, spec).is_ok()
+        }
+    }
+
+    /// Puts a loaded domain in the place of one that no call returns to.
+    fn replace(&mut self, index: usize, loaded: Raised, spec: Arc<DomainSpec>) {
+        let domain: &mut Domain = &mut self.domains[index];
+        // SAFETY: the state lives as long as the world, and nobody else uses it now.
+        unsafe {
+            let state = &mut *domain.state;
+            *state = loaded.state(index, state.generation + 1);
+        }
+        domain.mode = spec.mode;
+        domain.window = loaded.window;
+        domain.image = loaded.image;
+        domain.initial_sp = loaded.initial_sp;
+        domain.spec = spec;
+        let any_x87 = self.common().any_x87();
+        if any_x87 && !self.any_x87 {
+            // Entries of the host that were looked up before do not reset what this domain leaves behind.
+            for domain in &self.domains {
+                // SAFETY: as above.
+                unsafe { (*domain.state).generation += 1 };
+            }
+        }
+        self.any_x87 |= any_x87;
+    }
+
+    /// Writes every record again after a domain was replaced. Records that calls in progress return by do not lead into it.
+    fn rewrite(&mut self, index: usize, active: &Activity) -> Result<(), BindError> {
+        for record in self.manager.records.iter_mut().flatten() {
+            if matches!(record.to, To::Code { domain, .. } if domain == index) {
+                record.to = To::Nobody;
+            }
+        }
+        self.control.reserve_bindings(self.manager.records.len()).map_err(BindError::Memory)?;
+        let idle = |n: &usize| !active.bindings.contains(&self.control.binding(*n));
+        let numbers: Vec<usize> = (1..self.manager.records.len()).filter(idle).collect();
+        self.write(numbers)?;
+        self.write_reviver()
+    }
+
+    /// After a domain was replaced: entry points that it does not register any more, or otherwise, go.
+    fn register_again(&mut self, index: usize, new: Vec<(String, Registered)>) -> Result<(), BindError> {
+        let full = |name: &str| format!("{}.{name}", self.domains[index].name);
+        let new: Vec<(String, Registered)> = new.into_iter().map(|(name, entry)| (full(&name), entry)).collect();
+        let kept = |name: &String, old: &Registered| {
+            new.iter().any(|(n, e)| n == name && e.to == old.to && e.signature == old.signature)
+        };
+        let gone: Vec<String> = self
+            .manager
+            .entries
+            .iter()
+            .filter(|(name, e)| e.owner == Some(index) && (e.dynamic || !kept(name, e)))
+            .map(|(name, _)| name.clone())
+            .collect();
+        for name in gone {
+            self.unregister(&name)?;
+        }
+        self.manager.entries.extend(new);
+        Ok(())
+    }
+}
+
+/// What a specification registers, by name.
+pub fn registered(index: usize, spec: &DomainSpec) -> Result<Vec<(String, Registered)>, BuildError> {
+    let mut all = Vec::new();
+    for (name, what) in &spec.registers {
+        let signature = what.parsed(&spec.name, name)?;
+        let to = To::Function { domain: index, function: what.function.clone() };
+        all.push((name.clone(), Registered { to, owner: Some(index), signature, dynamic: false }));
+    }
+    Ok(all)
+}
+
+/// See [`Inner::spare`].
+enum Spare {
+    Connected(usize),
+    Free(usize),
+}
