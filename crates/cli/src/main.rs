@@ -2,6 +2,7 @@
 
 #![forbid(unsafe_code)]
 
+mod anonymity;
 mod cmd;
 mod gate;
 mod input;

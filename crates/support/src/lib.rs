@@ -200,6 +200,19 @@ pub fn jumps_object() -> Vec<u8> {
     jumps::functions().map_err(Into::into).and_then(|all| make(&all)).expect("the support code assembles")
 }
 
+/// A searcher's object: `load(address)` loads the byte there and returns it. For whoever wants to know what a load finds or costs.
+///
+/// # Panics
+/// Never: the code is fixed and a test assembles it.
+pub fn load_object() -> Vec<u8> {
+    let load = |a: &mut CodeAssembler| {
+        a.movzx(eax, byte_ptr(rdi))?;
+        a.ret()
+    };
+    let load = function("load", &[], load).map_err(Into::into);
+    load.and_then(|load| make(&[load])).expect("the support code assembles")
+}
+
 fn make(functions: &[Function]) -> Result<Vec<u8>, Box<dyn std::error::Error>> {
     let mut object = Object::new(BinaryFormat::Elf, Architecture::X86_64, Endianness::Little);
     let text = object.section_id(StandardSection::Text);

@@ -1,5 +1,6 @@
 //! One file per subcommand.
 
+mod anonymity;
 mod bench;
 mod cc;
 mod completion;
@@ -19,6 +20,7 @@ pub enum Command {
     Verify(verify::Args),
     Run(run::Args),
     Bench(bench::Args),
+    Anonymity(anonymity::Args),
     Explain(explain::Args),
     Completion(completion::Args),
     Man(man::Args),
@@ -33,6 +35,7 @@ impl Command {
             Command::Verify(args) => verify::run(args),
             Command::Run(args) => run::run(args),
             Command::Bench(args) => bench::run(args),
+            Command::Anonymity(args) => anonymity::run(&args),
             Command::Explain(args) => explain::run(args),
             Command::Completion(args) => Ok(completion::run(&args, whole())),
             Command::Man(args) => man::run(&args, whole()),

@@ -258,7 +258,8 @@ fn explain(world: &World, addresses: bool) -> anyhow::Result<()> {
     Ok(())
 }
 
-fn parse_seconds(text: &str) -> Result<Duration, String> {
+/// Seconds as people write them.
+pub fn parse_seconds(text: &str) -> Result<Duration, String> {
     let seconds = text.parse().map_err(|_| "expected seconds, such as 2 or 0.5".to_owned())?;
     Duration::try_from_secs_f64(seconds).map_err(|e| e.to_string())
 }

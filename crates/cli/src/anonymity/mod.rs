@@ -1,0 +1,5 @@
+//! What `sfi anonymity` computes and tries.
+
+pub mod host;
+pub mod odds;
+pub mod search;

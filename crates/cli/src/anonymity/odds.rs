@@ -1,0 +1,111 @@
+//! How long a brute-force search takes (Yarvin et al. section 2).
+//!
+//! `V` places, `M` of them hold what is looked for, and a wrong guess costs the delay `D`. `P(n)`, the probability that `n` guesses at
+//! different places all miss, is `C(V-n, M) / C(V, M)`. The paper's time to breach is `n D` where `P(n)` is one half; the mean
+//! number of guesses is `(V + 1) / (M + 1)`.
+
+/// A search.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Search {
+    /// Equally likely places.
+    pub places: u64,
+    /// Places that hold something; fewer than the places.
+    pub targets: u64,
+}
+
+impl Search {
+    /// The probability that `guesses` at different places all miss.
+    pub fn all_miss(self, guesses: u64) -> f64 {
+        if guesses > self.places - self.targets {
+            return 0.0;
+        }
+        // The product over the shorter of both: each target escapes all guesses, or each guess escapes all targets.
+        let (few, many) = if self.targets < guesses { (self.targets, guesses) } else { (guesses, self.targets) };
+        let all = self.places as f64;
+        (0..few).map(|i| (-(many as f64) / (all - i as f64)).ln_1p()).sum::<f64>().exp()
+    }
+
+    /// Guesses after which the search has succeeded with a probability of one half.
+    pub fn median(self) -> u64 {
+        let (mut low, mut high) = (0, self.places);
+        while low < high {
+            let middle = low + (high - low) / 2;
+            if self.all_miss(middle) > 0.5 { low = middle + 1 } else { high = middle }
+        }
+        low
+    }
+
+    /// Mean number of guesses, the successful one included.
+    pub fn mean(self) -> f64 {
+        (self.places as f64 + 1.0) / (self.targets as f64 + 1.0)
+    }
+
+    /// Standard deviation of the number of guesses: of the least of a random subset (negative hypergeometric distribution).
+    pub fn deviation(self) -> f64 {
+        let (v, m) = (self.places as f64, self.targets as f64);
+        (m * (v + 1.0) * (v - m) / ((m + 1.0) * (m + 1.0) * (m + 2.0))).sqrt()
+    }
+}
+
+/// A time for people: two digits and a unit.
+pub fn duration(seconds: f64) -> String {
+    const UNITS: [(f64, &str); 8] = [
+        (31_556_952.0, "years"),
+        (604_800.0, "weeks"),
+        (86_400.0, "days"),
+        (3600.0, "hours"),
+        (60.0, "minutes"),
+        (1.0, "s"),
+        (1e-3, "ms"),
+        (1e-6, "µs"),
+    ];
+    let (unit, name) = UNITS.into_iter().find(|(unit, _)| seconds >= *unit).unwrap_or((1e-9, "ns"));
+    let value = seconds / unit;
+    let digits = if value < 10.0 { 1 } else { 0 };
+    format!("{value:.digits$} {name}")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Table 1 of the paper: 64-bit addresses, segments of 8 KiB.
+    #[test]
+    fn the_papers_table_comes_out() {
+        let places = 1 << 51;
+        let years = |megabytes: u64, delay: f64| {
+            let search = Search { places, targets: megabytes << 7 };
+            search.median() as f64 * delay / 31_556_952.0
+        };
+        let near = |value: f64, expected: f64| assert!((value / expected - 1.0).abs() < 0.02, "{value} for {expected}");
+        near(years(16, 1.0), 24_162.0);
+        near(years(256, 1.0), 1510.0);
+        near(years(2048, 1.0), 188.0);
+        near(years(16, 1e-3), 24.0);
+        near(years(16, 1e-6) * 31_556_952.0, 1.25 * 604_800.0);
+        near(years(2048, 1e-6) * 31_556_952.0, 1.7 * 3600.0);
+    }
+
+    /// Against counting: every way to place two targets among seven.
+    #[test]
+    fn small_cases_are_counted() {
+        let search = Search { places: 7, targets: 2 };
+        let firsts: Vec<u64> = (1..=7).flat_map(|a| (a + 1..=7).map(move |_| a)).collect();
+        let count = firsts.len() as f64;
+        for n in 0..=7 {
+            let missed = firsts.iter().filter(|first| **first > n).count() as f64;
+            assert!((search.all_miss(n) - missed / count).abs() < 1e-12, "{n}");
+        }
+        let mean = firsts.iter().sum::<u64>() as f64 / count;
+        let variance = firsts.iter().map(|f| (*f as f64 - mean).powi(2)).sum::<f64>() / count;
+        assert!((search.mean() - mean).abs() < 1e-12);
+        assert!((search.deviation() - variance.sqrt()).abs() < 1e-12);
+        assert_eq!(search.median(), 2);
+    }
+
+    #[test]
+    fn times_are_readable() {
+        let texts = [0.5e-6, 41e-6, 0.0042, 7.0, 3600.0 * 30.0, 1e9].map(duration);
+        assert_eq!(texts, ["500 ns", "41 µs", "4.2 ms", "7.0 s", "1.2 days", "32 years"]);
+    }
+}

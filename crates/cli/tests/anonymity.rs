@@ -1,0 +1,56 @@
+//! `sfi anonymity` on a manifest: the numbers fit together, and a real search agrees with the formula.
+
+mod support;
+
+use serde_json::Value;
+use support::Bench;
+
+const OBJECT: &str = ".text\n.globl sfi_main\n.type sfi_main,@function\nsfi_main:\n\txor %eax,%eax\n\tret\n";
+
+fn bench(domains: usize) -> Bench {
+    let bench = Bench::new();
+    bench.assemble("idle.o", OBJECT);
+    let mut manifest = "[entry]\ndomain = \"d0\"\nfunction = \"sfi_main\"\n".to_owned();
+    for i in 0..domains {
+        let mode = if i == 0 { "full" } else { "write" };
+        manifest += &format!("[domains.d{i}]\nobjects = [\"idle.o\"]\nmemory = \"0\"\nmode = \"{mode}\"\n");
+    }
+    bench.write("domains.toml", manifest.as_bytes());
+    bench
+}
+
+#[test]
+fn a_real_search_agrees_with_the_formula() {
+    // Forty domains and the one that searches: some 800 guesses each time.
+    let bench = bench(40);
+    let output = bench.run(&["anonymity", "domains.toml", "--penalty", "0.5", "--searches", "40", "--json"], 0);
+    let report: Value = serde_json::from_slice(&output.stdout).unwrap();
+    let number = |pointer: &str| {
+        report.pointer(pointer).and_then(Value::as_f64).unwrap_or_else(|| panic!("{pointer}: {report}"))
+    };
+    assert_eq!(number("/v"), 32_765.0);
+    assert_eq!(number("/simulation/m"), 40.0);
+    assert_eq!(number("/manifest/m"), 39.0);
+    assert!((number("/simulation/expected") - 32_766.0 / 41.0).abs() < 1e-6);
+    assert!(number("/simulation/standard_errors").abs() < 3.29);
+    assert!(number("/simulation/guesses") > 40.0 * 100.0, "forty finds within a few guesses: nothing was searched");
+    let delay = number("/d/measured") + 0.5;
+    assert!((number("/manifest/seconds") / (number("/manifest/median_guesses") * delay) - 1.0).abs() < 1e-9);
+    assert_eq!(report["can_search"].as_array().unwrap().len(), 39);
+}
+
+#[test]
+fn the_report_for_people() {
+    let bench = bench(2);
+    let text = String::from_utf8(bench.run(&["anonymity", "domains.toml", "--searches", "2"], 0).stdout).unwrap();
+    for line in [
+        "V  places of a window            32765",
+        "M  other domains of the manifest 1",
+        "domains that can search       d1",
+        "agrees",
+    ] {
+        assert!(text.contains(line), "{line}\n{text}");
+    }
+    bench.write("bad.toml", b"[entry]\ndomain = \"searcher\"\nfunction = \"f\"\n[domains.searcher]\n");
+    bench.run(&["anonymity", "bad.toml"], 2);
+}
