@@ -47,7 +47,7 @@ mod tests {
     fn runs_are_joined_and_windows_left_out() {
         let maps = "1000-3000 r--p 0 0 0 a\n3000-4000 r-xp 0 0 0 a\n5000-6000 rw-p 0 0 0\n6000-9000 ---p 0 0 0\n100000000-100100000 rw-p 0 0 0\n";
         assert_eq!(longest_run(maps, &[]), 0x10_0000);
-        assert_eq!(longest_run(maps, &[0x1_0000_0000..0x2_0000_0000]), 0x3000);
+        assert_eq!(longest_run(maps, std::slice::from_ref(&(0x1_0000_0000..0x2_0000_0000))), 0x3000);
         assert!(search(&[]).is_some_and(|s| s.places >= 2));
     }
 }
