@@ -54,7 +54,7 @@ pub fn measure(rounds: u32) -> anyhow::Result<Vec<Measured>> {
     Ok(names
         .into_iter()
         .zip(&mut samples)
-        .map(|(name, samples)| Measured { name, nanoseconds: median(samples) })
+        .map(|(name, samples)| Measured { name, nanoseconds: crate::median(samples) })
         .collect())
 }
 
@@ -62,11 +62,6 @@ fn time(calls: u32, run: impl FnOnce() -> anyhow::Result<()>) -> anyhow::Result<
     let start = Instant::now();
     run()?;
     Ok(start.elapsed().as_nanos() as f64 / f64::from(calls))
-}
-
-fn median(samples: &mut [f64]) -> f64 {
-    samples.sort_by(f64::total_cmp);
-    samples.get(samples.len() / 2).copied().unwrap_or(f64::NAN)
 }
 
 #[inline(never)]

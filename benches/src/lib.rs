@@ -1,8 +1,10 @@
 //! Measurements that `sfi bench` runs on the user's machine. They need no compiler: the objects they load are made here.
 
-#![forbid(unsafe_code)]
+#![deny(unsafe_code)]
 
 pub mod crossing;
+mod fork;
+pub mod instance;
 mod objects;
 
 /// A measured operation.
@@ -12,4 +14,9 @@ pub struct Measured {
     pub name: &'static str,
     /// Median, nanoseconds.
     pub nanoseconds: f64,
+}
+
+fn median(samples: &mut [f64]) -> f64 {
+    samples.sort_by(f64::total_cmp);
+    samples.get(samples.len() / 2).copied().unwrap_or(f64::NAN)
 }

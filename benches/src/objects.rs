@@ -49,3 +49,46 @@ pub fn repeat(import: &str) -> anyhow::Result<Vec<u8>> {
     object.add_relocation(text, Relocation { offset: at + 3, symbol: callee, addend: -4, flags })?;
     Ok(object.write()?)
 }
+
+/// `u64 state, *pointer = &state; u64 count(void) { return ++state; }` with a page of data, and `void touch(unsigned pages)`, which writes a
+/// word to each of the heap's first pages.
+pub fn counter() -> anyhow::Result<Vec<u8>> {
+    let mut object = new();
+    let text = object.section_id(StandardSection::Text);
+    let data = object.section_id(StandardSection::Data);
+    let constants = object.section_id(StandardSection::ReadOnlyData);
+    let state = object.add_symbol(symbol("state", SymbolSection::Undefined, SymbolKind::Data));
+    let mut page = vec![0; 4096];
+    page[16..].fill(1);
+    let at = object.add_symbol_data(state, data, &page, 64);
+    let flags = |r_type| RelocationFlags::Elf { r_type };
+    let pointer = Relocation { offset: at + 8, symbol: state, addend: 0, flags: flags(object::elf::R_X86_64_64) };
+    object.add_relocation(data, pointer)?;
+    object.append_section_data(constants, b"constants", 16);
+    let count = object.add_symbol(symbol("count", SymbolSection::Undefined, SymbolKind::Text));
+    #[rustfmt::skip]
+    let code = [
+        0x65, 0x67, 0x48, 0x8b, 0x05, 0, 0, 0, 0,   // mov %gs:state(%eip),%rax
+        0x48, 0xff, 0xc0,                           // inc %rax
+        0x65, 0x67, 0x48, 0x89, 0x05, 0, 0, 0, 0,   // mov %rax,%gs:state(%eip)
+        0xc3,                                       // ret
+    ];
+    let at = object.add_symbol_data(count, text, &code, 16);
+    for offset in [at + 5, at + 17] {
+        let flags = flags(object::elf::R_X86_64_PC32);
+        object.add_relocation(text, Relocation { offset, symbol: state, addend: -4, flags })?;
+    }
+    let touch = object.add_symbol(symbol("touch", SymbolSection::Undefined, SymbolKind::Text));
+    #[rustfmt::skip]
+    let code = [
+        0x65, 0x48, 0x8b, 0x04, 0x25, 0x10, 0xf0, 0x0f, 0,  //    mov %gs:0xff010,%rax   (the heap's start, in the header page)
+        0x65, 0x67, 0x48, 0x89, 0x38,                       // 1: mov %rdi,%gs:(%eax)
+        0x48, 0x05, 0, 0x10, 0, 0,                          //    add $4096,%rax
+        0xff, 0xcf,                                         //    dec %edi
+        0x75, 0xf1,                                         //    jne 1b
+        0xc3,                                               //    ret
+    ];
+    // Right behind: padding would have to be instructions.
+    object.add_symbol_data(touch, text, &code, 1);
+    Ok(object.write()?)
+}

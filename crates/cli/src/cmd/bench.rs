@@ -1,14 +1,17 @@
 //! `sfi bench`
 
+mod instance;
+
 use sfi_benches::crossing;
 use std::process::ExitCode;
 
-/// Measures on this machine what crossings cost.
+/// Measures on this machine what crossings and domains cost.
 #[derive(clap::Args)]
 #[command(after_help = "\
 Examples:
   taskset -c 1 sfi bench crossing
   sfi bench crossing --json --rounds 101
+  sfi bench instance --domains 1000
 
 Exit codes:
   0  measured
@@ -29,11 +32,16 @@ enum What {
         #[arg(long, default_value_t = 21, value_parser = clap::value_parser!(u32).range(1..=10_000))]
         rounds: u32,
     },
+    /// Instances of a loaded image in microseconds: fresh ones, pooled ones, a process to compare with; then many at once.
+    Instance(instance::Args),
 }
 
 /// Runs the subcommand.
 pub fn run(args: Args) -> anyhow::Result<ExitCode> {
-    let What::Crossing { json, rounds } = args.what;
+    let (json, rounds) = match args.what {
+        What::Crossing { json, rounds } => (json, rounds),
+        What::Instance(args) => return instance::run(&args),
+    };
     let results = crossing::measure(rounds)?;
     if json {
         let object: serde_json::Map<String, serde_json::Value> =
