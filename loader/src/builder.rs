@@ -194,7 +194,6 @@ impl Builder {
             rng,
             lives: 0,
             vacant: Vec::new(),
-            gone: Vec::new(),
         };
         let world = World { inner: Box::into_raw(Box::new(inner)) };
         fault::install();

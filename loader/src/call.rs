@@ -207,6 +207,8 @@ pub struct TypedFn<F> {
     pub(crate) world: u64,
     /// Of the callee, when the binding was made.
     pub(crate) generation: u64,
+    /// Number of the callee, if it is an instance.
+    pub(crate) life: u64,
     pub(crate) binding: Binding,
     /// By which it is found again when the callee was loaded again.
     pub(crate) name: Option<Arc<str>>,
@@ -227,8 +229,8 @@ impl<F> std::fmt::Debug for TypedFn<F> {
 
 impl<F> Clone for TypedFn<F> {
     fn clone(&self) -> Self {
-        let Self { world, generation, binding, .. } = *self;
-        Self { world, generation, binding, name: self.name.clone(), function: PhantomData }
+        let Self { world, generation, life, binding, .. } = *self;
+        Self { world, generation, life, binding, name: self.name.clone(), function: PhantomData }
     }
 }
 
@@ -297,9 +299,8 @@ impl<F: Function> TypedFn<F> {
         unsafe {
             let callee = self.binding.callee;
             let index = (*callee).index as usize;
-            // An instance that was discarded.
-            if !std::ptr::eq((&(*inner).domains)[index].state, callee) {
-                return status::DEAD;
+            if (*callee).life != self.life {
+                return DISCARDED;
             }
             if (*callee).dead != 0 && !Inner::revive(inner, index) {
                 return status::DEAD;
@@ -320,6 +321,8 @@ impl<F: Function> TypedFn<F> {
     }
 }
 
+/// See [`CallError::Discarded`].
+pub(crate) const DISCARDED: u32 = 103;
 /// See [`CallError::Gone`].
 pub(crate) const GONE: u32 = 102;
 /// Codes besides [`status`] that [`Inner::failure`] knows.

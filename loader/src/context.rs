@@ -90,6 +90,8 @@ pub struct DomainState {
     pub index: u32,
     /// Changes when the domain moves: whoever kept an address of it compares.
     pub generation: u64,
+    /// Number of an instance; 0 for domains that were described, and after an instance was discarded.
+    pub life: u64,
     /// The last fault.
     pub fault: RawFault,
 }
@@ -99,7 +101,7 @@ impl DomainState {
     pub fn nobody(index: usize) -> Self {
         let (base, sp, stack_low, stack_high) = (0, 0, 0, 0);
         let (dead, fault) = (status::DEAD, RawFault::default());
-        Self { base, sp, stack_low, stack_high, dead, index: index as u32, generation: 0, fault }
+        Self { base, sp, stack_low, stack_high, dead, index: index as u32, generation: 0, life: 0, fault }
     }
 }
 

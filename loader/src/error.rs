@@ -246,6 +246,9 @@ pub enum CallError {
     /// The function belongs to another world.
     #[error("the function belongs to another world")]
     WrongWorld,
+    /// The function belongs to an instance that was discarded.
+    #[error("the instance was discarded")]
+    Discarded,
     /// A pointer that is no function of the domain.
     #[error("the pointer is no function of domain `{domain}`")]
     NotAFunction {

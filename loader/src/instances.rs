@@ -1,9 +1,11 @@
 //! Further instances of a world's domains, made and given up at run time.
 
+use crate::bind::Record;
 use crate::context::{DomainState, status};
-use crate::error::{BuildError, LookupError};
+use crate::error::{BindError, BuildError, LookupError};
 use crate::image::Image;
 use crate::link::REGION;
+use crate::manager::Registered;
 use crate::memory::Segment;
 use crate::window::Window;
 use crate::world::{Domain, DomainRef, Inner, Region, World};
@@ -92,6 +94,7 @@ impl Raised {
             dead: 0,
             index: index as u32,
             generation,
+            life: 0,
             fault: fault::RawFault::default(),
         }
     }
@@ -196,7 +199,18 @@ impl Inner {
         self.lives += 1;
         let name = format!("{name}#{}", self.lives);
         let index = self.vacant.pop().unwrap_or(self.domains.len());
-        let domain = Domain { life: self.lives, origin, name, ..Domain::new(index, raised, spec) };
+        let state = match self.domains.get(index) {
+            Some(vacant) => {
+                // SAFETY: the state of a vacant place belongs to the world alone. Functions that were looked up in who was here know
+                // another generation.
+                unsafe { *vacant.state = raised.state(index, (*vacant.state).generation + 1) };
+                vacant.state
+            }
+            None => Box::into_raw(Box::new(raised.state(index, 0))),
+        };
+        // SAFETY: as above.
+        unsafe { (*state).life = self.lives };
+        let domain = Domain { life: self.lives, origin, name, ..Domain::with(state, index, raised, spec) };
         if index < self.domains.len() {
             self.domains[index] = domain;
         } else {
@@ -210,6 +224,8 @@ impl Inner {
     /// # Safety
     /// No call of the domain is in progress.
     pub(crate) unsafe fn clear(&mut self, index: usize) -> Result<(), BuildError> {
+        let name = self.domains[index].name.clone();
+        self.forget(index, false).map_err(|error| BuildError::Spec(format!("domain `{name}`: {error}")))?;
         let domain = &self.domains[index];
         instance::reset(&domain.window, &domain.image, &mut self.rng)
             .map_err(|error| BuildError::memory(&format!("domain `{}`", domain.name), error))?;
@@ -222,13 +238,34 @@ impl Inner {
         Ok(())
     }
 
-    /// Empties a domain's place in the world.
+    /// Takes back what a domain registered while it ran, and lets what leads to it lead nowhere.
+    fn forget(&mut self, index: usize, all: bool) -> Result<(), BindError> {
+        let of = |e: &Registered| e.owner == Some(index) && (all || e.dynamic);
+        let entries = self.manager.entries.iter().filter(|(_, e)| of(e));
+        let names: Vec<String> = entries.map(|(name, _)| name.clone()).collect();
+        for name in names {
+            self.unregister(&name)?;
+        }
+        if all {
+            let leads = |r: &Option<Record>| r.as_ref().is_some_and(|r| r.to.domain() == Some(index));
+            let records = self.manager.records.iter().enumerate().filter(|(_, r)| leads(r));
+            let numbers: Vec<usize> = records.map(|(number, _)| number).collect();
+            for number in numbers {
+                self.undo(number, false)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Empties a domain's place in the world. Its state stays, so that whoever knows it finds that the domain is gone.
     ///
     /// # Safety
     /// No call of the domain is in progress.
     unsafe fn vacate(&mut self, index: usize) {
+        let forgotten = self.forget(index, true);
         let domain = &mut self.domains[index];
         domain.life = 0;
+        domain.origin = index;
         domain.name = String::new();
         domain.window = Window::none();
         domain.image = Arc::new(Image::default());
@@ -236,10 +273,12 @@ impl Inner {
         unsafe {
             (*domain.state).dead = status::DEAD;
             (*domain.state).sp = 0;
+            (*domain.state).generation += 1;
+            (*domain.state).life = 0;
         }
-        // Functions that were looked up know the state and find it dead.
-        self.gone.push(domain.state);
-        domain.state = Box::into_raw(Box::new(DomainState::nobody(index)));
-        self.vacant.push(index);
+        // A binding that could not be undone leads to a state that stays dead.
+        if forgotten.is_ok() {
+            self.vacant.push(index);
+        }
     }
 }

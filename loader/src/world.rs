@@ -1,6 +1,6 @@
 //! A world: domains that call each other, entered by one thread at a time.
 
-use crate::call::{Arguments, Function, GONE, TOO_DEEP, TypedFn, WRONG_WORLD};
+use crate::call::{Arguments, DISCARDED, Function, GONE, TOO_DEEP, TypedFn, WRONG_WORLD};
 use crate::context::{Binding, CONTROL_RESERVE, CallFrame, Context, DomainState, MAX_DEPTH, flag, status};
 use crate::error::{BuildError, CallError, LookupError};
 use crate::fault::{self, Fault};
@@ -63,10 +63,15 @@ pub struct Domain {
 impl Domain {
     /// A domain that was described, in its window.
     pub fn new(index: usize, raised: Raised, spec: Arc<DomainSpec>) -> Self {
+        Self::with(Box::into_raw(Box::new(raised.state(index, 0))), index, raised, spec)
+    }
+
+    /// The same with a state that is there already.
+    pub fn with(state: *mut DomainState, index: usize, raised: Raised, spec: Arc<DomainSpec>) -> Self {
         Self {
             name: spec.name.clone(),
             mode: spec.mode,
-            state: Box::into_raw(Box::new(raised.state(index, 0))),
+            state,
             window: raised.window,
             image: raised.image,
             initial_sp: raised.initial_sp,
@@ -127,8 +132,6 @@ pub struct Inner {
     pub lives: u64,
     /// Places in `domains` of instances that were discarded.
     pub vacant: Vec<usize>,
-    /// Their states, which functions that were looked up in them may know.
-    pub gone: Vec<*mut DomainState>,
     /// Bindings, registered entry points, placement.
     pub manager: Manager,
 }
@@ -259,8 +262,10 @@ impl Inner {
     /// [`WRONG_WORLD`].
     #[cold]
     pub unsafe fn failure(inner: *mut Inner, callee: *const DomainState, code: u32) -> CallError {
-        if code == WRONG_WORLD {
-            return CallError::WrongWorld;
+        match code {
+            WRONG_WORLD => return CallError::WrongWorld,
+            DISCARDED => return CallError::Discarded,
+            _ => {}
         }
         // SAFETY: see the function's contract.
         let (domain, raw) = unsafe {
@@ -342,8 +347,8 @@ impl Inner {
         let mut binding = self.host_binding(domain, offset);
         binding.flags |= if F::FLOATS { flag::FLOATS } else { 0 };
         // SAFETY: the state lives as long as the world.
-        let generation = unsafe { (*binding.callee).generation };
-        TypedFn { world: self.id, generation, binding, name, function: PhantomData }
+        let (generation, life) = unsafe { ((*binding.callee).generation, (*binding.callee).life) };
+        TypedFn { world: self.id, generation, life, binding, name, function: PhantomData }
     }
 
     /// The function that a pointer of a domain means: the same arithmetic as an indirect call of the domain.
@@ -461,9 +466,14 @@ impl World {
         Ok(DomainRef { inner: self.get(), index })
     }
 
-    /// The names of all domains, in the order in which they were added.
+    /// The names of all domains that were described, in the order in which they were added.
     pub fn domains(&self) -> impl Iterator<Item = &str> {
-        self.get().domains.iter().map(|d| d.name.as_str())
+        self.get()
+            .domains
+            .iter()
+            .enumerate()
+            .filter(|(index, d)| d.origin == *index && !d.name.is_empty())
+            .map(|(_, d)| d.name.as_str())
     }
 
     /// A domain's memory.
@@ -529,7 +539,7 @@ impl Drop for World {
             let mut inner = Box::from_raw(self.inner);
             // First: the watchdog looks at the others.
             inner.watched = None;
-            for state in inner.domains.iter().map(|d| d.state).chain(inner.gone.iter().copied()) {
+            for state in inner.domains.iter().map(|d| d.state) {
                 drop(Box::from_raw(state));
             }
         }

@@ -2,7 +2,7 @@
 //! of its own.
 
 mod common;
-use common::{assemble, function, maps};
+use common::{CALL_RAX, assemble, function, maps};
 use sfi_loader::{
     Access, BuildError, CallError, DomainSpec, Import, Instance, LookupError, Placement, Pool, PoolError, Template,
     TypedFn, World,
@@ -104,11 +104,11 @@ fn instances_that_were_discarded_are_gone_for_everybody() {
     world.discard(old).unwrap();
     assert!(matches!(world.instance(old), Err(LookupError::Instance)));
     assert_eq!(world.discard(old), Err(LookupError::Instance));
-    assert!(mix.call(&mut world, (0, 0)).is_err());
+    assert_eq!(mix.call(&mut world, (0, 0)), Err(CallError::Discarded));
     // The next one takes its place in the world, and old handles do not become its.
     let new = world.instantiate("app").unwrap();
     let fresh = function_of(&world, new, "mix");
-    assert!(mix.call(&mut world, (0, 0)).is_err());
+    assert_eq!(mix.call(&mut world, (0, 0)), Err(CallError::Discarded));
     assert!(world.instance(old).is_err());
     assert_eq!(fresh.call(&mut world, (1, 0)), Ok(218));
     let other =
@@ -469,4 +469,48 @@ fn a_thousand_instances_leave_nothing_behind() {
     assert!(after.1 <= before.1 + (1 << 20), "resident: {} then {}", before.1, after.1);
     assert_eq!(after.2, before.2, "descriptors");
     assert!(after.3 <= before.3 + (256 << 10), "page tables: {} then {}", before.3, after.3);
+}
+
+/// What a domain registered while it ran ends with its tenant, and what led to it leads nowhere, whoever comes to its place.
+#[test]
+fn entry_points_of_instances_end_with_them() {
+    let server = ".data\nname: .asciz \"late\"\ntype: .asciz \"(int) -> int\"\n.text\n".to_owned()
+        + &function("late", "lea 5(%rdi),%rax\nret")
+        + &function("start", "lea name(%rip),%rdi\nlea late(%rip),%rsi\nlea type(%rip),%rdx\ncall __sfi_register\nret");
+    let client = ".data\n.globl name\nname: .asciz \"server#1.late\"\n.text\n".to_owned()
+        + &function("connect", "lea name(%rip),%rdi\ncall __sfi_connect\nret")
+        + &function("through", &format!("mov %rdi,%rax\nmov %rsi,%rdi\n{CALL_RAX}ret"))
+        + &function("error", "mov __sfi_error(%rip),%eax\nmovl $0,%gs:__sfi_error(%eip)\nret");
+    let server = DomainSpec::new("server")
+        .object("s.o", assemble(&server))
+        .placement(Placement::Dense)
+        .import("__sfi_register", Import::host("__sfi_register"));
+    let client = DomainSpec::new("client")
+        .object("c.o", assemble(&client))
+        .import("__sfi_connect", Import::host("__sfi_connect"))
+        .spare_bindings(2);
+    let mut world = World::builder().domain(server).domain(client).permit("client", "server*").build().unwrap();
+    let of = |world: &World, name: &str| -> Two { world.domain("client").unwrap().export(name).unwrap() };
+    let [connect, through, error] = ["connect", "through", "error"].map(|name| of(&world, name));
+    let mut instance = world.instantiate("server").unwrap();
+    for end in ["reset", "discard"] {
+        assert_eq!(function_of(&world, instance, "start").call(&mut world, (0, 0)), Ok(0));
+        let pointer = connect.call(&mut world, (0, 0)).unwrap();
+        assert_ne!(pointer, 0);
+        assert_eq!(through.call(&mut world, (pointer, 37)), Ok(42));
+        if end == "reset" {
+            world.reset(instance).unwrap();
+        } else {
+            world.discard(instance).unwrap();
+        }
+        assert!(world.entries().is_empty());
+        for _ in 0..2 {
+            assert_eq!(through.call(&mut world, (pointer, 37)), Ok(u64::MAX), "{end}");
+            assert_eq!(error.call(&mut world, (0, 0)), Ok(u64::from(sfi_loader::status::UNBOUND)));
+            assert_eq!(connect.call(&mut world, (0, 0)), Ok(0));
+            if end == "discard" {
+                instance = world.instantiate("server").unwrap();
+            }
+        }
+    }
 }

@@ -53,3 +53,20 @@ fn every_subcommand_has_a_manual_page() {
     // A place that cannot be a folder.
     assert_eq!(sfi(&["man", "/dev/null/man1"]).status.code(), Some(2));
 }
+
+#[test]
+fn bench_instance_says_what_instances_cost() {
+    let output = Command::new(env!("CARGO_BIN_EXE_sfi"))
+        .args(["bench", "instance", "--json", "--rounds", "1", "--domains", "60"])
+        .output()
+        .unwrap();
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let object: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+    for key in ["fork_exit_us", "fresh_instance_us", "fresh_world_us", "pooled_reset_and_take_us"] {
+        assert!(object[key].as_f64().is_some_and(|us| us > 0.0), "{key}: {object}");
+    }
+    let live = &object["live"];
+    assert_eq!(live["domains"], 60);
+    assert!(live["mappings_each"].as_f64().is_some_and(|n| (5.0..=6.3).contains(&n)), "{live}");
+    assert!(live["resident_bytes_each"].as_f64().is_some_and(|n| n > 4096.0), "{live}");
+}
