@@ -3,17 +3,19 @@
 use crate::context::{CONTROL_RESERVE, Context};
 use crate::error::{BuildError, HostError, memory};
 use crate::gate::Machine;
+use crate::header::Supervisor;
 use crate::host::{HostCall, HostFn, dispatch, dispatch_limited};
 use crate::image::Image;
 use crate::link::{self, Plan};
 use crate::load::{Surroundings, load};
 use crate::manager::{self, Hook, Manager, Permit, Request};
 use crate::place::place_regions;
+use crate::signature::Signature;
 use crate::spec::{Callee, DomainSpec, Import, MAX_SPARE};
 use crate::watchdog::Watched;
 use crate::window::{ControlStack, pages};
-use crate::world::{Domain, Host, Inner, Region, World};
-use crate::{builtin, fault, instances, region};
+use crate::world::{Domain, Host, Inner, Region, RegionPlace, World};
+use crate::{builtin, fault, header, instances, region};
 use rand_chacha::ChaCha20Rng;
 use rand_chacha::rand_core::SeedableRng;
 use std::collections::HashSet;
@@ -33,6 +35,8 @@ pub struct Builder {
     time_limit: Option<Duration>,
     prepared: Option<Arc<Image>>,
     permits: Vec<Permit>,
+    supervisors: Vec<(String, Option<Signature>)>,
+    bad_signature: Option<BuildError>,
     hook: Option<Hook>,
 }
 
@@ -119,6 +123,23 @@ impl Builder {
         self
     }
 
+    /// Adds a supervisor domain: trusted code of the host, behind the same gateways.
+    #[must_use]
+    pub fn supervisor(mut self, supervisor: Supervisor) -> Self {
+        for (entry, service) in supervisor.services {
+            let name = format!("{}.{entry}", supervisor.name);
+            match service.signature.as_deref().map(str::parse).transpose() {
+                Ok(signature) => self.supervisors.push((name.clone(), signature)),
+                Err(error) => {
+                    let (domain, symbol) = (supervisor.name.clone(), entry);
+                    self.bad_signature = Some(BuildError::Signature { domain, symbol, error });
+                }
+            }
+            self.hosts.push((name, service.into_function()));
+        }
+        self
+    }
+
     /// Decides about connections: sees what the rules say and has the last word.
     #[must_use]
     pub fn permission(mut self, hook: impl FnMut(&Request<'_>) -> bool + Send + 'static) -> Self {
@@ -132,8 +153,17 @@ impl Builder {
     /// [`BuildError`]; nothing stays mapped then.
     pub fn build(self) -> Result<World, BuildError> {
         let mut this = self;
+        if let Some(error) = this.bad_signature {
+            return Err(error);
+        }
         for (name, function) in builtin::all() {
             this.hosts.push((name.to_owned(), function));
+        }
+        for domain in &this.domains {
+            for (name, entry) in &domain.registers {
+                let function = header::forward(domain.name.clone(), entry);
+                this.hosts.extend(function.map(|f| (header::host_name(&domain.name, name), f)));
+            }
         }
         this.construct()
     }
@@ -166,12 +196,15 @@ impl Builder {
         }
         drop(plans);
         let described = self.domains.len();
+        let places: Arc<[RegionPlace]> = regions.iter().map(|r| (r.name.clone(), r.offset, r.length)).collect();
         let mut domains: Vec<Domain> = Vec::new();
         for ((raised, spec), roots) in loaded.into_iter().zip(self.domains).zip(roots) {
-            domains.push(Domain { roots, ..Domain::new(domains.len(), raised, Arc::new(spec)) });
+            let region_places = Arc::clone(&places);
+            domains.push(Domain { roots, region_places, ..Domain::new(domains.len(), raised, Arc::new(spec)) });
         }
         let control = ControlStack::map(&mut rng).map_err(memory("the control stack"))?;
         manager.hook = self.hook;
+        manager.supervisors = self.supervisors;
         let any_x87 = domains.iter().any(|d| d.image.usage.x87);
         let watched = self.time_limit.map(Watched::new).transpose();
         let watched = watched.map_err(|e| BuildError::Spec(format!("the watchdog thread does not start: {e}")))?;

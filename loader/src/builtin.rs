@@ -6,6 +6,9 @@
 //! | `__sfi_disconnect` | `int (void *function)` | gives the gateway behind such a pointer back |
 //! | `__sfi_register` | `int (const char *name, void *function, const char *signature)` | registers a function of the caller as `domain.name` |
 //! | `__sfi_unregister` | `int (const char *name)` | takes it back |
+//! | `__sfi_region` | `void *(const char *region, uint64_t *length)` | where the caller sees a shared region, or NULL |
+//! | `__sfi_make_visible` | `int (const char *domain, const char *region, int write)` | root domains: shows a region to a domain |
+//! | `__sfi_make_invisible` | `int (const char *domain, const char *region)` | root domains: takes it away |
 //!
 //! Those that return `int` return 0 or -1. Nothing tells a client apart that an entry point does not exist and that it may not connect.
 
@@ -14,6 +17,7 @@ use crate::context::{Binding, status};
 use crate::error::HostError;
 use crate::host::{HostCall, HostFn};
 use crate::manager::Registered;
+use crate::spec::Access;
 use crate::world::Inner;
 
 /// Name of the host function that restarts domains; no symbol has it.
@@ -30,6 +34,9 @@ pub fn all() -> Vec<(&'static str, HostFn)> {
         ("__sfi_disconnect", Box::new(disconnect)),
         ("__sfi_register", Box::new(register)),
         ("__sfi_unregister", Box::new(unregister)),
+        ("__sfi_region", Box::new(region)),
+        ("__sfi_make_visible", Box::new(make_visible)),
+        ("__sfi_make_invisible", Box::new(make_invisible)),
         (REVIVE, Box::new(revive)),
     ]
 }
@@ -92,6 +99,33 @@ fn unregister(cx: &mut HostCall<'_>) -> Result<u64, HostError> {
     let full = format!("{}.{name}", inner.domains[domain].name);
     let own = inner.manager.entries.get(&full).is_some_and(|e| e.owner == Some(domain));
     if own && inner.unregister(&full).is_ok() { Ok(0) } else { refused(cx, u64::MAX) }
+}
+
+fn region(cx: &mut HostCall<'_>) -> Result<u64, HostError> {
+    let (caller, length) = (cx.caller_index(), cx.arg(1));
+    let Ok(region) = name(cx, 0) else { return refused(cx, 0) };
+    let Some((at, bytes)) = inner(cx).region_at(caller, &region) else { return refused(cx, 0) };
+    if length != 0 {
+        cx.write(length, &bytes.to_le_bytes())?;
+    }
+    Ok(at)
+}
+
+fn make_visible(cx: &mut HostCall<'_>) -> Result<u64, HostError> {
+    let access = if cx.arg(2) as u32 != 0 { Access::ReadWrite } else { Access::Read };
+    show(cx, Some(access))
+}
+
+fn make_invisible(cx: &mut HostCall<'_>) -> Result<u64, HostError> {
+    show(cx, None)
+}
+
+fn show(cx: &mut HostCall<'_>, access: Option<Access>) -> Result<u64, HostError> {
+    let caller = cx.caller_index();
+    let (Ok(domain), Ok(region)) = (name(cx, 0), name(cx, 1)) else { return refused(cx, u64::MAX) };
+    let inner = inner(cx);
+    let done = inner.domains[caller].spec.root && inner.make_visible(&domain, &region, access).is_ok();
+    if done { Ok(0) } else { refused(cx, u64::MAX) }
 }
 
 /// Called by the gate between domains (gate/domain.s) with the binding of a call whose callee is dead. 1: call again.

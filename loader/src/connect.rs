@@ -1,11 +1,12 @@
 //! What a host does with bindings while its world exists: connect, disconnect, register, load again.
 
-use crate::bind::To;
-use crate::error::{BindError, BuildError};
+use crate::call::{Function, TypedFn};
+use crate::error::{BindError, BuildError, LookupError};
 use crate::host::HostCall;
-use crate::manager::{Permit, Registered};
+use crate::manager::Permit;
 use crate::spec::{DomainSpec, Entry};
 use crate::world::{Inner, World};
+use sfi_contract::layout::WINDOW_SIZE;
 
 /// A function pointer of a client that leads to an entry point; valid until it is disconnected.
 pub type Connected = crate::Pointer;
@@ -53,9 +54,8 @@ macro_rules! operations {
         pub fn register(&mut self, domain: &str, name: &str, entry: Entry) -> Result<(), BuildError> {
             let inner = self.record();
             let index = inner.find(domain).map_err(BindError::from)?;
-            let signature = entry.parsed(domain, name)?;
-            let to = To::Function { domain: index, function: entry.function };
-            inner.register(index, name, Registered { to, owner: Some(index), signature, dynamic: false })?;
+            let (name, entry) = crate::manager::registered(index, domain, (name, &entry), &inner.hosts)?;
+            inner.register(index, &name, entry)?;
             Ok(inner.connect_waiting(false)?)
         }
 
@@ -90,7 +90,7 @@ macro_rules! operations {
 }
 
 impl World {
-    fn record(&mut self) -> &mut Inner {
+    pub(crate) fn record(&mut self) -> &mut Inner {
         // SAFETY: the record lives as long as the world, which is borrowed mutably.
         unsafe { &mut *self.inner }
     }
@@ -105,10 +105,36 @@ impl World {
 
 /// The same from within a host function.
 impl HostCall<'_> {
-    fn record(&mut self) -> &mut Inner {
+    pub(crate) fn record(&mut self) -> &mut Inner {
         // SAFETY: the host runs, on the thread that holds the world mutably, and the code that entered the domain is suspended.
         unsafe { &mut *self.world() }
     }
 
     operations!();
+
+    /// A global function of any domain, to call it: `cx.export::<fn(u64) -> u64>("codec", "size")?.call(cx, (1,))`.
+    ///
+    /// # Errors
+    /// [`LookupError`].
+    pub fn export<F: Function>(&mut self, domain: &str, function: &str) -> Result<TypedFn<F>, LookupError> {
+        let inner = self.record();
+        let index = inner.find(domain)?;
+        let offset = inner.domains[index]
+            .image
+            .functions_by_name
+            .get(function)
+            .copied()
+            .ok_or_else(|| LookupError::Function { domain: domain.to_owned(), function: function.to_owned() })?;
+        Ok(inner.typed(index, offset, Some(function.into())))
+    }
+
+    /// A pointer into a shared region, in the terms of another domain. Null stays null.
+    ///
+    /// # Errors
+    /// [`LookupError::Domain`].
+    pub fn rebase(&mut self, domain: &str, pointer: u64) -> Result<u64, LookupError> {
+        let inner = self.record();
+        let base = inner.domains[inner.find(domain)?].window.base();
+        Ok(if pointer == 0 { 0 } else { base | pointer & (WINDOW_SIZE - 1) })
+    }
 }

@@ -304,6 +304,12 @@ impl From<MemoryError> for HostError {
     }
 }
 
+impl From<LookupError> for HostError {
+    fn from(error: LookupError) -> Self {
+        Self::new(error.to_string())
+    }
+}
+
 impl From<CallError> for HostError {
     fn from(error: CallError) -> Self {
         Self::new(error.to_string())

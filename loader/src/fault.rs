@@ -18,6 +18,11 @@ const FPE_INTDIV: i32 = 1;
 /// `si_code` of `SIGFPE`: integer overflow.
 const FPE_INTOVF: i32 = 2;
 
+/// Number of the processor's exception for a page fault.
+const PAGE_FAULT: i64 = 14;
+/// Bit of its error code: the access was a store.
+const PAGE_FAULT_WRITE: i64 = 2;
+
 /// What the signal handler notes down. Raw: addresses are secrets.
 #[derive(Clone, Copy, Debug, Default)]
 #[repr(C)]
@@ -34,6 +39,8 @@ pub struct RawFault {
     pub caller: u64,
     /// The control stack was used up.
     pub control: bool,
+    /// The access was a store.
+    pub store: bool,
 }
 
 /// Where a faulting access went.
@@ -114,6 +121,8 @@ pub struct Fault {
     pub function: Option<String>,
     /// Offset from the function's start, bytes.
     pub offset: u64,
+    /// The shared region that was accessed, and whether it was a store. Boxed: errors stay small.
+    pub(crate) region: Option<Box<(String, bool)>>,
     pub(crate) address: u64,
     pub(crate) instruction: u64,
 }
@@ -122,6 +131,11 @@ impl Fault {
     /// The address that was accessed. A secret.
     pub fn secret_address(&self) -> u64 {
         self.address
+    }
+
+    /// The shared region that was accessed, if the address lies in one, visible or not, and whether it was a store.
+    pub fn region(&self) -> Option<(&str, bool)> {
+        self.region.as_ref().map(|r| (r.0.as_str(), r.1))
     }
 
     /// The instruction's address. A secret.
@@ -140,6 +154,9 @@ impl fmt::Debug for Fault {
 impl fmt::Display for Fault {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "domain `{}`: {}", self.domain, self.kind)?;
+        if let Some((region, store)) = self.region() {
+            write!(f, ", {} region `{region}`,", if store { "a store to" } else { "a load from" })?;
+        }
         match &self.function {
             Some(name) => write!(f, " in `{name}`+{:#x}", self.offset),
             None => Ok(()),
@@ -268,6 +285,8 @@ unsafe fn unwind(context: &mut Context, signal: c_int, info: &siginfo_t, machine
             rip,
             caller: topmost(context, machine),
             control: in_gate || (signal == libc::SIGSEGV && (guard_low..guard_high).contains(&address)),
+            store: machine.uc_mcontext.gregs[libc::REG_TRAPNO as usize] == PAGE_FAULT
+                && machine.uc_mcontext.gregs[libc::REG_ERR as usize] & PAGE_FAULT_WRITE != 0,
         };
         fail(context, machine, fault);
     }
@@ -359,6 +378,8 @@ pub struct Scene<'a> {
     pub stack_guard: [u64; 2],
     /// Whether a window offset is mapped.
     pub mapped: &'a dyn Fn(u64) -> bool,
+    /// The shared region at a window offset, visible or not.
+    pub region: &'a dyn Fn(u64) -> Option<String>,
     /// Whether the bytes from a window offset on are an instruction that stores.
     pub stores: &'a dyn Fn(u64) -> bool,
     /// Window offset of the trap that unused dispatch slots lead to.
@@ -384,7 +405,10 @@ pub fn describe(raw: &RawFault, scene: &Scene<'_>) -> Fault {
     let stub = kind == FaultKind::TimeLimit;
     let found = find(place).or_else(|| stub.then(|| find(raw.caller.wrapping_sub(1))).flatten());
     let (function, offset) = found.map_or((None, 0), |(name, offset)| (Some(name), offset));
-    Fault { domain: scene.name.to_owned(), kind, function, offset, address: raw.address, instruction: place }
+    let accessed = matches!(kind, FaultKind::Memory(AddressClass::Protected | AddressClass::Unmapped));
+    let region = Some(raw.address.wrapping_sub(scene.base)).filter(|_| accessed).and_then(scene.region);
+    let region = region.map(|name| Box::new((name, raw.store)));
+    Fault { domain: scene.name.to_owned(), kind, function, offset, region, address: raw.address, instruction: place }
 }
 
 fn classify(raw: &RawFault, scene: &Scene<'_>) -> FaultKind {

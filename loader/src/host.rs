@@ -21,6 +21,7 @@ pub struct HostCall<'c> {
     frame: *mut HostFrame,
     binding: *const Binding,
     caller: usize,
+    skip: usize,
     life: PhantomData<&'c mut ()>,
 }
 
@@ -35,8 +36,19 @@ impl HostCall<'_> {
         self.caller
     }
 
+    /// The next so many arguments were a header's: those of the procedure begin behind them.
+    pub(crate) fn skip(&mut self, arguments: usize) {
+        self.skip += arguments;
+    }
+
+    /// How many were.
+    pub(crate) fn skipped(&self) -> usize {
+        self.skip
+    }
+
     /// Integer argument `index`. From the seventh on they come from the caller's data stack; 0 if that is unusable.
     pub fn arg(&self, index: usize) -> u64 {
+        let index = index + self.skip;
         // SAFETY: the frame lives on the gate's part of the host stack during the call.
         let frame = unsafe { &*self.frame };
         match frame.ints.get(index) {
@@ -158,7 +170,7 @@ pub(crate) unsafe extern "C" fn dispatch(context: *mut Context, binding: *const 
         (*host).busy = true;
         (*inner).depth = depth + 1;
         let result = catch_unwind(AssertUnwindSafe(|| {
-            let mut call = HostCall { inner, frame, binding, caller: index, life: PhantomData };
+            let mut call = HostCall { inner, frame, binding, caller: index, skip: 0, life: PhantomData };
             ((*host).function)(&mut call)
         }));
         (*inner).depth = depth;

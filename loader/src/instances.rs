@@ -193,7 +193,8 @@ impl Inner {
     /// A window with the image of a domain. Its index.
     fn raise(&mut self, original: usize) -> Result<usize, BuildError> {
         let domain = &self.domains[original];
-        let (origin, spec) = (domain.origin, Arc::clone(&domain.spec));
+        let (origin, spec, region_places) =
+            (domain.origin, Arc::clone(&domain.spec), Arc::clone(&domain.region_places));
         let (image, mode, name) = (Arc::clone(&domain.image), domain.mode, domain.name.as_str());
         let raised = again(&mut self.rng, name, image, mode, &self.regions)?;
         self.lives += 1;
@@ -210,7 +211,8 @@ impl Inner {
         };
         // SAFETY: as above.
         unsafe { (*state).life = self.lives };
-        let domain = Domain { life: self.lives, origin, name, ..Domain::with(state, index, raised, spec) };
+        let domain =
+            Domain { life: self.lives, origin, name, region_places, ..Domain::with(state, index, raised, spec) };
         if index < self.domains.len() {
             self.domains[index] = domain;
         } else {

@@ -12,10 +12,10 @@ use crate::instances::Raised;
 use crate::load::{self, Surroundings};
 use crate::place::Map;
 use crate::signature::Signature;
-use crate::spec::{Callee, DomainSpec, Import, Restart};
+use crate::spec::{Callee, DomainSpec, Entry, Import, Restart};
 use crate::stubs::{Stub, Way};
-use crate::world::{Domain, Inner};
-use crate::{builtin, link};
+use crate::world::{Domain, Host, Inner};
+use crate::{builtin, header, link};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -69,6 +69,8 @@ pub struct Manager {
     pub entries: BTreeMap<String, Registered>,
     pub permits: Vec<Permit>,
     pub hook: Option<Hook>,
+    /// Entry points of supervisors, until they are registered.
+    pub supervisors: Vec<(String, Option<Signature>)>,
 }
 
 impl Drop for Manager {
@@ -90,6 +92,7 @@ impl Manager {
             entries: BTreeMap::new(),
             permits,
             hook: None,
+            supervisors: Vec::new(),
         }
     }
 
@@ -243,8 +246,22 @@ impl Inner {
         }
         self.write_all()?;
         for index in 0..self.domains.len() {
-            for (name, entry) in registered(index, &self.domains[index].spec)? {
+            self.show_all(index)?;
+            for (name, entry) in all_registered(index, &self.domains[index].spec, &self.hosts)? {
                 self.register(index, &name, entry)?;
+            }
+            let spec = Arc::clone(&self.domains[index].spec);
+            for function in spec.registers.iter().flat_map(|(_, entry)| &entry.functions) {
+                if !self.domains[index].image.functions_by_name.contains_key(function) {
+                    return Err(BindError::Function { domain: spec.name.clone(), function: function.clone() }.into());
+                }
+            }
+        }
+        for (name, signature) in std::mem::take(&mut self.manager.supervisors) {
+            let host = self.hosts.iter().position(|h| h.name == name).map_or(To::Nobody, To::Host);
+            let entry = Registered { to: host, owner: None, signature, dynamic: false };
+            if self.manager.entries.insert(name.clone(), entry).is_some() {
+                return Err(BindError::Taken(name).into());
             }
         }
         Ok(self.connect_waiting(true)?)
@@ -439,13 +456,19 @@ impl Inner {
         let around = Surroundings { regions: &this.regions, map: &this.manager.map };
         let loaded = load::load(&mut this.rng, &spec, &plan, &around, &stubs(&spec, start))?;
         drop(plan);
-        let registered = registered(index, &spec)?;
-        for (_, entry) in &registered {
-            if let To::Function { function, .. } = &entry.to
-                && !loaded.image.functions_by_name.contains_key(function)
-            {
-                return Err(BindError::Function { domain: name, function: function.clone() }.into());
-            }
+        let registered = all_registered(index, &spec, &this.hosts)?;
+        let functions = spec.registers.iter().flat_map(|(_, entry)| &entry.functions);
+        if let Some(missing) = functions.into_iter().find(|f| !loaded.image.functions_by_name.contains_key(*f)) {
+            return Err(BindError::Function { domain: name, function: missing.clone() }.into());
+        }
+        // The header of an entry point is the host's and was made once.
+        let header = |spec: &DomainSpec, name: &str| {
+            let found = spec.registers.iter().find(|(n, _)| n == name);
+            found.and_then(|(_, e)| e.header.as_ref().map(Arc::as_ptr))
+        };
+        let old_spec = &this.domains[index].spec;
+        if let Some((entry, _)) = spec.registers.iter().find(|(n, _)| header(&spec, n) != header(old_spec, n)) {
+            return Err(BuildError::Spec(format!("the header of `{name}.{entry}` cannot change")));
         }
         // Calls in progress return by flags that depend on what domains use.
         let (was, is) = (this.domains[index].image.usage, loaded.image.usage);
@@ -457,6 +480,7 @@ impl Inner {
             this.manager.records[start + n] = Some(record);
         }
         this.replace(index, loaded, spec);
+        this.show_all(index)?;
         this.rewrite(index, &active)?;
         this.register_again(index, registered)?;
         this.connect_waiting(false)?;
@@ -510,6 +534,7 @@ impl Inner {
         domain.image = loaded.image;
         domain.initial_sp = loaded.initial_sp;
         domain.spec = spec;
+        domain.own_segments = None;
         let any_x87 = self.common().any_x87();
         if any_x87 && !self.any_x87 {
             // Entries of the host that were looked up before do not reset what this domain leaves behind.
@@ -558,14 +583,34 @@ impl Inner {
 }
 
 /// What a specification registers, by name.
-pub fn registered(index: usize, spec: &DomainSpec) -> Result<Vec<(String, Registered)>, BuildError> {
-    let mut all = Vec::new();
-    for (name, what) in &spec.registers {
-        let signature = what.parsed(&spec.name, name)?;
-        let to = To::Function { domain: index, function: what.function.clone() };
-        all.push((name.clone(), Registered { to, owner: Some(index), signature, dynamic: false }));
-    }
-    Ok(all)
+pub fn all_registered(
+    index: usize,
+    spec: &DomainSpec,
+    hosts: &[Host],
+) -> Result<Vec<(String, Registered)>, BuildError> {
+    spec.registers.iter().map(|(name, entry)| registered(index, &spec.name, (name, entry), hosts)).collect()
+}
+
+/// An entry point of a domain. What has a header leads to the header.
+pub fn registered(
+    index: usize,
+    domain: &str,
+    (name, entry): (&str, &Entry),
+    hosts: &[Host],
+) -> Result<(String, Registered), BuildError> {
+    let signature = entry.parsed(domain, name)?;
+    let to = if entry.header.is_some() {
+        let header = header::host_name(domain, name);
+        let host = hosts.iter().position(|h| h.name == header).ok_or_else(|| {
+            BuildError::Spec(format!(
+                "`{domain}.{name}`: an entry point with a header exists from the start or not at all"
+            ))
+        })?;
+        To::Host(host)
+    } else {
+        To::Function { domain: index, function: entry.functions.first().cloned().unwrap_or_default() }
+    };
+    Ok((name.to_owned(), Registered { to, owner: Some(index), signature, dynamic: false }))
 }
 
 /// See [`Inner::spare`].

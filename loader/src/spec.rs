@@ -1,5 +1,7 @@
 //! What the host asks for: domains, their parts, and what they may call. Plain descriptions, checked when a world is built.
 
+use crate::capability::Capability;
+use crate::header::Header;
 use crate::signature::Signature;
 use sfi_contract::Mode;
 use std::borrow::Cow;
@@ -46,6 +48,7 @@ pub struct DomainSpec {
     pub(crate) spare: usize,
     pub(crate) registers: Vec<(String, Entry)>,
     pub(crate) restart: Restart,
+    pub(crate) root: bool,
 }
 
 /// Whether a domain that died is loaded again, at a fresh place, when it is called the next time.
@@ -66,14 +69,32 @@ pub const MAX_SPARE: usize = 1024;
 /// A function that a domain registers under a name, for others to connect to.
 #[derive(Clone, Debug)]
 pub struct Entry {
-    pub(crate) function: String,
+    pub(crate) functions: Vec<String>,
     pub(crate) signature: Option<String>,
+    pub(crate) header: Option<Arc<Header>>,
 }
 
 impl Entry {
     /// A global function of the domain.
     pub fn function(function: impl Into<String>) -> Self {
-        Self { function: function.into(), signature: None }
+        Self { functions: vec![function.into()], signature: None, header: None }
+    }
+
+    /// Several global functions behind one entry point: callers pass the number of one, from 0 on, as the first argument. The header that
+    /// looks at it is host code between two crossings. It passes integers and pointers, up to the sixth argument, its own included,
+    /// and is not entered again while it runs.
+    pub fn procedures<I: IntoIterator<Item = S>, S: Into<String>>(functions: I) -> Self {
+        let functions: Vec<String> = functions.into_iter().map(Into::into).collect();
+        let header = Some(Arc::new(Header { procedures: Some(functions.len()), capability: None }));
+        Self { functions, signature: None, header }
+    }
+
+    /// Callers pass a pointer to the 64 bytes of this capability, behind the number if there is one. The same kind of header compares them.
+    #[must_use]
+    pub fn capability(mut self, capability: Capability) -> Self {
+        let procedures = self.header.as_ref().and_then(|h| h.procedures);
+        self.header = Some(Arc::new(Header { procedures, capability: Some(capability) }));
+        self
     }
 
     /// Declares what crosses, as for [`Import::signature`].
@@ -124,6 +145,7 @@ impl DomainSpec {
             spare: 0,
             registers: Vec::new(),
             restart: Restart::Never,
+            root: false,
         }
     }
 
@@ -205,6 +227,13 @@ impl DomainSpec {
         self
     }
 
+    /// A root domain sees all regions of its world, read-write, and may be granted `__sfi_make_visible` and `__sfi_make_invisible`.
+    #[must_use]
+    pub fn root(mut self) -> Self {
+        self.root = true;
+        self
+    }
+
     /// What happens after the domain died.
     #[must_use]
     pub fn restart(mut self, restart: Restart) -> Self {
@@ -214,7 +243,7 @@ impl DomainSpec {
 
     /// The functions that must be linked: those that are exported and registered, and those that others import.
     pub(crate) fn roots(&self, imported: &[String]) -> Vec<String> {
-        let registered = self.registers.iter().map(|(_, entry)| &entry.function);
+        let registered = self.registers.iter().flat_map(|(_, entry)| &entry.functions);
         self.exports.iter().flatten().chain(registered).chain(imported).cloned().collect()
     }
 

@@ -148,6 +148,21 @@ impl Window {
         Ok(())
     }
 
+    /// Takes a mapping out again; its place stays reserved.
+    pub fn unmap(&self, offset: u64, length: u64) -> Result<(), Errno> {
+        self.check(offset, length);
+        // SAFETY: as in `map`.
+        unsafe {
+            mmap_anonymous(
+                (self.base + offset) as *mut c_void,
+                length as usize,
+                ProtFlags::empty(),
+                MapFlags::PRIVATE | MapFlags::FIXED | MapFlags::NORESERVE,
+            )?;
+        }
+        Ok(())
+    }
+
     /// Gives pages back to the kernel: the next access finds zeroes, or the file's bytes.
     pub fn discard(&self, offset: u64, length: u64) -> Result<(), Errno> {
         self.check(offset, length);

@@ -11,7 +11,7 @@ use crate::image::Image;
 use crate::instances::Raised;
 use crate::manager::Manager;
 use crate::memory::{self, Memory};
-use crate::spec::DomainSpec;
+use crate::spec::{Access, DomainSpec};
 use crate::stubs;
 use crate::thread;
 use crate::watchdog::{self, Watched};
@@ -58,7 +58,16 @@ pub struct Domain {
     pub restarts: u32,
     /// Why, the last time.
     pub crash: Option<Fault>,
+    /// What is mapped, if regions became visible or invisible since it was loaded.
+    pub own_segments: Option<Vec<memory::Segment>>,
+    /// Which, by index of the region.
+    pub shown: Vec<(usize, Option<Access>)>,
+    /// All regions of the world, visible or not.
+    pub region_places: Arc<[RegionPlace]>,
 }
+
+/// Name, window offset and length of a shared region.
+pub type RegionPlace = (String, u64, u64);
 
 impl Domain {
     /// A domain that was described, in its window.
@@ -81,11 +90,19 @@ impl Domain {
             roots: Vec::new(),
             restarts: 0,
             crash: None,
+            own_segments: None,
+            shown: Vec::new(),
+            region_places: Arc::new([]),
         }
     }
 
     pub fn memory(&self) -> Memory<'_> {
-        Memory { window: &self.window, segments: &self.image.segments }
+        Memory { window: &self.window, segments: self.segments() }
+    }
+
+    /// What is mapped.
+    pub fn segments(&self) -> &[memory::Segment] {
+        self.own_segments.as_deref().unwrap_or(&self.image.segments)
     }
 }
 
@@ -403,7 +420,11 @@ impl Domain {
                 name: &self.name,
                 base: self.window.base(),
                 stack_guard: self.image.stack_guard,
-                mapped: &|offset| self.image.segments.iter().any(|s| (s.offset..s.end()).contains(&offset)),
+                mapped: &|offset| self.segments().iter().any(|s| (s.offset..s.end()).contains(&offset)),
+                region: &|offset| {
+                    let found = self.region_places.iter().find(|(_, at, length)| (*at..at + length).contains(&offset));
+                    found.map(|(name, _, _)| name.clone())
+                },
                 stores: &|offset| self.stores(offset),
                 trap: self.image.trap,
                 cut_traps: [stubs::RETURN_TRAP, stubs::CUT_TRAP].map(|offset| self.image.trap - stubs::TRAP + offset),
@@ -627,7 +648,7 @@ impl<'w> DomainRef<'w> {
 
     /// What is mapped where, as window offsets.
     pub fn segments(&self) -> &'w [memory::Segment] {
-        &self.domain().image.segments
+        self.domain().segments()
     }
 
     /// Where the domain might have been placed, and how large it is: what somebody has to guess who looks for it.

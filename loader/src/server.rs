@@ -1,0 +1,186 @@
+//! Servers that several threads enter: a bounded number of instances (Bryce & Muller's E-stacks), each entered by one thread at a time.
+
+use crate::world::World;
+use std::collections::VecDeque;
+use std::ops::{Deref, DerefMut};
+use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+/// All instances are in use, or the queue for them is full.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("all {instances} instances of the server are in use, and {waiting} callers wait")]
+pub struct Exhausted {
+    /// The degree of parallelism.
+    pub instances: usize,
+    /// Callers in the queue.
+    pub waiting: usize,
+}
+
+/// Instances of a server. Their number is the degree of parallelism: who finds none is refused or waits, first come, first served.
+///
+/// ```no_run
+/// # use sfi_loader::{Server, TypedFn, World};
+/// # fn build() -> World { unimplemented!() }
+/// let server = Server::new((0..4).map(|_| build()).collect());
+/// std::thread::scope(|scope| {
+///     for _ in 0..16 {
+///         scope.spawn(|| {
+///             let mut instance = server.enter().unwrap();
+///             let add: TypedFn<fn(u64, u64) -> u64> = instance.domain("adder")?.export("add")?;
+///             Ok::<u64, Box<dyn std::error::Error>>(add.call(&mut *instance, (1, 2))?)
+///         });
+///     }
+/// });
+/// ```
+#[derive(Debug)]
+pub struct Server {
+    state: Mutex<State>,
+    changed: Condvar,
+    instances: usize,
+    most_waiting: usize,
+}
+
+#[derive(Debug)]
+struct State {
+    idle: Vec<World>,
+    /// The callers that wait, in order.
+    queue: VecDeque<u64>,
+    next: u64,
+}
+
+impl Server {
+    /// A server of these instances, which are alike.
+    pub fn new(instances: Vec<World>) -> Self {
+        let count = instances.len();
+        let state = State { idle: instances, queue: VecDeque::new(), next: 0 };
+        Self { state: Mutex::new(state), changed: Condvar::new(), instances: count, most_waiting: usize::MAX }
+    }
+
+    /// Bounds the queue: who comes when so many wait is refused. Default: no bound.
+    #[must_use]
+    pub fn most_waiting(mut self, callers: usize) -> Self {
+        self.most_waiting = callers;
+        self
+    }
+
+    /// The degree of parallelism.
+    pub fn instances(&self) -> usize {
+        self.instances
+    }
+
+    /// Instances that nobody uses now.
+    pub fn idle(&self) -> usize {
+        self.lock().idle.len()
+    }
+
+    /// Callers in the queue.
+    pub fn waiting(&self) -> usize {
+        self.lock().queue.len()
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn exhausted(&self, state: &State) -> Exhausted {
+        Exhausted { instances: self.instances, waiting: state.queue.len() }
+    }
+
+    /// An instance, if one is idle and nobody waits for it.
+    ///
+    /// # Errors
+    /// [`Exhausted`].
+    pub fn try_enter(&self) -> Result<Lease<'_>, Exhausted> {
+        let mut state = self.lock();
+        if state.queue.is_empty()
+            && let Some(world) = state.idle.pop()
+        {
+            return Ok(Lease { server: self, world: Some(world) });
+        }
+        Err(self.exhausted(&state))
+    }
+
+    /// An instance, after those who came before. A thread that holds one and waits for another may wait for ever.
+    ///
+    /// # Errors
+    /// [`Exhausted`] if the queue is full.
+    pub fn enter(&self) -> Result<Lease<'_>, Exhausted> {
+        self.wait(None)
+    }
+
+    /// The same, for at most so long.
+    ///
+    /// # Errors
+    /// [`Exhausted`] if the queue is full or the time is over.
+    pub fn enter_within(&self, time: Duration) -> Result<Lease<'_>, Exhausted> {
+        self.wait(Instant::now().checked_add(time))
+    }
+
+    fn wait(&self, until: Option<Instant>) -> Result<Lease<'_>, Exhausted> {
+        let mut state = self.lock();
+        if state.queue.is_empty()
+            && let Some(world) = state.idle.pop()
+        {
+            return Ok(Lease { server: self, world: Some(world) });
+        }
+        if state.queue.len() >= self.most_waiting || self.instances == 0 {
+            return Err(self.exhausted(&state));
+        }
+        let ticket = state.next;
+        state.next += 1;
+        state.queue.push_back(ticket);
+        loop {
+            if state.queue.front() == Some(&ticket)
+                && let Some(world) = state.idle.pop()
+            {
+                state.queue.pop_front();
+                // The next in the queue may find another one.
+                self.changed.notify_all();
+                return Ok(Lease { server: self, world: Some(world) });
+            }
+            let left = until.map(|until| until.saturating_duration_since(Instant::now()));
+            if left == Some(Duration::ZERO) {
+                state.queue.retain(|t| *t != ticket);
+                self.changed.notify_all();
+                return Err(self.exhausted(&state));
+            }
+            state = match left {
+                None => self.changed.wait(state).unwrap_or_else(PoisonError::into_inner),
+                Some(left) => self.changed.wait_timeout(state, left).unwrap_or_else(PoisonError::into_inner).0,
+            };
+        }
+    }
+
+    /// The instances that nobody uses, to look after them. While somebody does the others are refused or wait.
+    pub fn each_idle(&self, mut visit: impl FnMut(&mut World)) {
+        self.lock().idle.iter_mut().for_each(&mut visit);
+    }
+}
+
+/// An instance that one thread uses; dropping it gives it back.
+#[derive(Debug)]
+pub struct Lease<'s> {
+    server: &'s Server,
+    world: Option<World>,
+}
+
+impl Deref for Lease<'_> {
+    type Target = World;
+
+    fn deref(&self) -> &World {
+        self.world.as_ref().expect("taken only when dropped")
+    }
+}
+
+impl DerefMut for Lease<'_> {
+    fn deref_mut(&mut self) -> &mut World {
+        self.world.as_mut().expect("taken only when dropped")
+    }
+}
+
+impl Drop for Lease<'_> {
+    fn drop(&mut self) {
+        self.server.lock().idle.extend(self.world.take());
+        self.server.changed.notify_all();
+    }
+}
