@@ -1,5 +1,6 @@
 //! Building a world: verify, link, place, relocate, seal, verify again, bind, initialise.
 
+use crate::budget::{Budget, Limits};
 use crate::context::{CONTROL_RESERVE, Context};
 use crate::error::{BuildError, HostError, memory};
 use crate::gate::Machine;
@@ -33,6 +34,8 @@ pub struct Builder {
     hosts: Vec<(String, HostFn)>,
     regions: Vec<(String, u64)>,
     time_limit: Option<Duration>,
+    cpu_limit: Option<Duration>,
+    timed: bool,
     prepared: Option<Arc<Image>>,
     permits: Vec<Permit>,
     supervisors: Vec<(String, Option<Signature>)>,
@@ -112,6 +115,22 @@ impl Builder {
     #[must_use]
     pub(crate) fn prepared(mut self, image: Arc<Image>) -> Self {
         self.prepared = Some(image);
+        self
+    }
+
+    /// Ends every call of the host that uses more processor time, as [`Builder::time_limit`] does for the wall clock; what the host
+    /// functions use counts.
+    #[must_use]
+    pub fn cpu_limit(mut self, limit: impl Into<Option<Duration>>) -> Self {
+        self.cpu_limit = limit.into();
+        self
+    }
+
+    /// Lets single calls have limits of their own ([`TypedFn::call_within`](crate::TypedFn::call_within)). A world with any limit or
+    /// budget can do that without.
+    #[must_use]
+    pub fn timed(mut self) -> Self {
+        self.timed = true;
         self
     }
 
@@ -206,7 +225,10 @@ impl Builder {
         manager.hook = self.hook;
         manager.supervisors = self.supervisors;
         let any_x87 = domains.iter().any(|d| d.image.usage.x87);
-        let watched = self.time_limit.map(Watched::new).transpose();
+        let limits = Limits { wall: self.time_limit, cpu: self.cpu_limit };
+        let budgets: Vec<Budget> = domains.iter().map(|d| d.spec.budget).collect();
+        let watch = self.timed || limits.is_set() || budgets.iter().any(Budget::is_set);
+        let watched = watch.then(|| Watched::new(limits, budgets)).transpose();
         let watched = watched.map_err(|e| BuildError::Spec(format!("the watchdog thread does not start: {e}")))?;
         static NEXT: AtomicU64 = AtomicU64::new(1);
         let hosts = self.hosts.into_iter().map(|(name, function)| Host { name, function, busy: false }).collect();
@@ -366,6 +388,7 @@ fn start(world: &World) {
             watch,
             revive: ptr::null(),
         });
+        watch.as_ref().inspect(|w| w.attach(control.context()));
     }
 }
 

@@ -1,7 +1,9 @@
 //! Typed calls from the host into domains.
 
+use crate::budget::Limits;
 use crate::context::{Binding, CallFrame, status};
 use crate::error::CallError;
+use crate::watchdog::Watched;
 use crate::world::{Inner, World};
 use std::marker::PhantomData;
 use std::mem::MaybeUninit;
@@ -259,6 +261,29 @@ impl<F: Function> TypedFn<F> {
         }
         // SAFETY: as above.
         Err(unsafe { Inner::failure(inner, self.binding.callee, code) })
+    }
+
+    /// Calls the function with limits for this call instead of the world's, which has some already or is [`crate::Builder::timed`].
+    ///
+    /// # Errors
+    /// As for [`TypedFn::call`]; [`CallError::Untimed`].
+    ///
+    /// # Panics
+    /// As [`TypedFn::call`].
+    pub fn call_within(&self, world: &mut World, limits: Limits, args: F::Args) -> Result<F::Output, CallError> {
+        /// Puts the world's limits back, also when a panic goes on.
+        struct Restore(*const Watched);
+        impl Drop for Restore {
+            fn drop(&mut self) {
+                // SAFETY: the world outlives the call, and keeps its watch.
+                unsafe { (*self.0).limit_call(None) };
+            }
+        }
+        // SAFETY: the record lives as long as the world, which is borrowed mutably.
+        let Some(watched) = (unsafe { (*world.inner).watched.as_ref() }) else { return Err(CallError::Untimed) };
+        watched.limit_call(Some(limits));
+        let _restore = Restore(watched);
+        self.call(world, args)
     }
 
     /// Crosses.

@@ -11,6 +11,15 @@ use sfi_contract::layout::WINDOW_SIZE;
 /// A function pointer of a client that leads to an entry point; valid until it is disconnected.
 pub type Connected = crate::Pointer;
 
+/// See [`World::used`].
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Used {
+    /// Wall clock.
+    pub wall: std::time::Duration,
+    /// Processor time.
+    pub cpu: std::time::Duration,
+}
+
 macro_rules! operations {
     () => {
         /// Connects an import of a client to a registered entry point, `domain.name`, whatever it led to before. The rules
@@ -96,6 +105,28 @@ impl World {
     }
 
     operations!();
+
+    /// Gives a domain its whole budget again.
+    ///
+    /// # Errors
+    /// [`LookupError::Domain`].
+    pub fn refill(&mut self, domain: &str) -> Result<(), LookupError> {
+        let inner = self.record();
+        let index = inner.find(domain)?;
+        inner.watched.as_ref().inspect(|w| w.refill(index));
+        Ok(())
+    }
+
+    /// What a domain used of its budget. Only domains of worlds in which some domain has a budget are charged.
+    ///
+    /// # Errors
+    /// [`LookupError::Domain`].
+    pub fn used(&mut self, domain: &str) -> Result<Used, LookupError> {
+        let inner = self.record();
+        let index = inner.find(domain)?;
+        let (wall, cpu) = inner.watched.as_ref().map(|w| w.used(index)).unwrap_or_default();
+        Ok(Used { wall, cpu })
+    }
 
     /// The names of all entry points.
     pub fn entries(&mut self) -> Vec<String> {

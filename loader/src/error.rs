@@ -243,6 +243,9 @@ pub enum CallError {
         /// Domain.
         domain: String,
     },
+    /// A call with limits of its own in a world without any.
+    #[error("the world was built without limits; see `Builder::timed`")]
+    Untimed,
     /// The function belongs to another world.
     #[error("the function belongs to another world")]
     WrongWorld,

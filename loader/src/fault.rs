@@ -1,6 +1,7 @@
 //! Faults: the signal handler that turns a fault inside a domain into an error of the crossing, and the description of
 //! a fault that people read.
 
+use crate::budget::reason;
 use crate::context::{CONTROL_SIZE, Context, status};
 use crate::window::ControlStack;
 use crate::{gate, thread, watchdog};
@@ -83,8 +84,14 @@ pub enum FaultKind {
     SegmentMatch,
     /// The memory behind a mapping is gone (`SIGBUS`).
     Bus,
-    /// The call took longer than [`crate::Builder::time_limit`] allows.
+    /// The call took longer than [`crate::Builder::time_limit`], or its own limit, allows.
     TimeLimit,
+    /// The call used more processor time than its limit allows.
+    CpuLimit,
+    /// The domain ran longer than its own budget allows ([`crate::DomainSpec::budget`]).
+    TimeBudget,
+    /// The domain used more processor time than its own budget allows.
+    CpuBudget,
 }
 
 impl fmt::Display for FaultKind {
@@ -106,6 +113,9 @@ impl fmt::Display for FaultKind {
             FaultKind::SegmentMatch => "store outside the segment",
             FaultKind::Bus => "memory behind a mapping is gone",
             FaultKind::TimeLimit => "time limit exceeded",
+            FaultKind::CpuLimit => "limit on processor time exceeded",
+            FaultKind::TimeBudget => "the domain's time budget is used up",
+            FaultKind::CpuBudget => "the domain's budget of processor time is used up",
         })
     }
 }
@@ -222,15 +232,17 @@ extern "C" fn on_time(signal: c_int, info: *mut siginfo_t, context: *mut c_void)
     // SAFETY: the kernel passes valid pointers; the thread's state is its own; a world's watch lives as long as the world.
     unsafe {
         let current = (*thread::state()).current;
-        if !current.is_null() && (*current).watch.as_ref().is_some_and(watchdog::Watch::overdue) {
+        let due = overdue(current);
+        if due != 0 {
             let machine = &mut *context.cast::<ucontext_t>();
             let rip = machine.uc_mcontext.gregs[libc::REG_RIP as usize] as u64;
             let domain = (*current).current.as_ref();
             if (*current).top != 0 && domain.is_some_and(|d| rip.wrapping_sub(d.base) < WINDOW_SIZE) {
                 let caller = topmost(&*current, machine);
-                fail(&mut *current, machine, RawFault { signal, rip, caller, ..RawFault::default() });
+                let code = due as i32;
+                fail(&mut *current, machine, RawFault { signal, code, rip, caller, ..RawFault::default() });
                 watchdog::again(current);
-            } else {
+            } else if due == reason::CALL_WALL || due == reason::CALL_CPU {
                 watchdog::close_gates(current);
             }
             return;
@@ -241,6 +253,19 @@ extern "C" fn on_time(signal: c_int, info: *mut siginfo_t, context: *mut c_void)
             }
             _ => {}
         }
+    }
+}
+
+/// Why the domain that runs must end: a [`reason`], 0 if it need not.
+///
+/// # Safety
+/// The context is null or that of the world that this thread runs.
+unsafe fn overdue(context: *const Context) -> u32 {
+    // SAFETY: see the function's contract; the records live as long as the world.
+    unsafe {
+        let Some(context) = context.as_ref() else { return 0 };
+        let (Some(watch), Some(domain)) = (context.watch.as_ref(), context.current.as_ref()) else { return 0 };
+        watch.overdue(domain.index)
     }
 }
 
@@ -270,9 +295,10 @@ unsafe fn unwind(context: &mut Context, signal: c_int, info: &siginfo_t, machine
             return false;
         }
         // A gate that was closed because the call overstays.
-        if in_gate && context.watch.as_ref().is_some_and(watchdog::Watch::overdue) {
-            let caller = topmost(context, machine);
-            fail(context, machine, RawFault { signal: watchdog::SIGNAL, caller, ..RawFault::default() });
+        let due = if in_gate { overdue(context) } else { 0 };
+        if due != 0 {
+            let (caller, code) = (topmost(context, machine), due as i32);
+            fail(context, machine, RawFault { signal: watchdog::SIGNAL, code, caller, ..RawFault::default() });
             watchdog::again(context);
             return true;
         }
@@ -402,7 +428,7 @@ pub fn describe(raw: &RawFault, scene: &Scene<'_>) -> Fault {
     let place = if raw.signal == libc::SIGTRAP { place.wrapping_sub(1) } else { place };
     let find = |place: u64| Some(place.wrapping_sub(scene.base)).filter(|o| *o < WINDOW_SIZE).and_then(scene.function);
     // A call can be ended within a stub.
-    let stub = kind == FaultKind::TimeLimit;
+    let stub = raw.signal == watchdog::SIGNAL;
     let found = find(place).or_else(|| stub.then(|| find(raw.caller.wrapping_sub(1))).flatten());
     let (function, offset) = found.map_or((None, 0), |(name, offset)| (Some(name), offset));
     let accessed = matches!(kind, FaultKind::Memory(AddressClass::Protected | AddressClass::Unmapped));
@@ -419,7 +445,12 @@ fn classify(raw: &RawFault, scene: &Scene<'_>) -> FaultKind {
     }
     let rip = raw.rip.wrapping_sub(scene.base);
     match raw.signal {
-        watchdog::SIGNAL => FaultKind::TimeLimit,
+        watchdog::SIGNAL => match raw.code as u32 {
+            reason::CALL_CPU => FaultKind::CpuLimit,
+            reason::DOMAIN_WALL => FaultKind::TimeBudget,
+            reason::DOMAIN_CPU => FaultKind::CpuBudget,
+            _ => FaultKind::TimeLimit,
+        },
         libc::SIGILL if rip == scene.trap => FaultKind::WildBranch,
         libc::SIGILL if scene.cut_traps.contains(&rip) => FaultKind::DeadFrame,
         libc::SIGILL => FaultKind::IllegalInstruction,

@@ -196,8 +196,9 @@ pub(crate) unsafe extern "C" fn dispatch_limited(
         watch.set_in_host(true);
         let code = dispatch(context, binding, frame);
         watch.set_in_host(false);
-        if code == status::OK && watch.overdue() {
-            return overstayed(context, (*context).current);
+        let due = watch.overdue((*(*context).current).index);
+        if code == status::OK && due != 0 {
+            return overstayed(context, (*context).current, due);
         }
         code
     }
@@ -208,13 +209,14 @@ pub(crate) unsafe extern "C" fn dispatch_limited(
 /// # Safety
 /// As for [`dispatch`].
 #[cold]
-unsafe fn overstayed(context: *mut Context, caller: *mut DomainState) -> u32 {
+unsafe fn overstayed(context: *mut Context, caller: *mut DomainState, due: u32) -> u32 {
     /// Where gate/host.s finds the caller's return address, from `control_sp`.
     const RETURN_ADDRESS: u64 = 56;
     // SAFETY: see the function's contract. The words above `control_sp` are the frame of the gate that called `dispatch`.
     unsafe {
         let return_address = *(((*context).control_sp + RETURN_ADDRESS) as *const u64);
-        (*caller).fault = RawFault { signal: watchdog::SIGNAL, caller: return_address, ..RawFault::default() };
+        (*caller).fault =
+            RawFault { signal: watchdog::SIGNAL, code: due as i32, caller: return_address, ..RawFault::default() };
         (*caller).dead = status::DEAD;
         (*caller).sp = 0;
         watchdog::again(context);

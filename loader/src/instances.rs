@@ -231,6 +231,7 @@ impl Inner {
         let domain = &self.domains[index];
         instance::reset(&domain.window, &domain.image, &mut self.rng)
             .map_err(|error| BuildError::memory(&format!("domain `{}`", domain.name), error))?;
+        self.watched.as_ref().inspect(|w| w.refill(index));
         // SAFETY: the state lives as long as the world; see the function's contract.
         unsafe {
             (*domain.state).dead = 0;

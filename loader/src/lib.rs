@@ -46,6 +46,7 @@
 
 mod addresses;
 mod bind;
+mod budget;
 mod builder;
 mod builtin;
 mod call;
@@ -86,9 +87,11 @@ mod watchdog;
 mod window;
 mod world;
 
+pub use budget::{Budget, Limits};
 pub use builder::Builder;
 pub use call::{Enter, Function, MAX_ARGUMENTS, Outcome, Pointer, TypedFn, Value};
 pub use capability::{CAPABILITY_SIZE, Capability};
+pub use connect::{Connected, Used};
 pub use context::{MAX_DEPTH, status};
 pub use error::{BindError, BuildError, CallError, HostError, LookupError};
 pub use fault::{AddressClass, Fault, FaultKind};

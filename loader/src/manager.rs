@@ -535,6 +535,7 @@ impl Inner {
         domain.initial_sp = loaded.initial_sp;
         domain.spec = spec;
         domain.own_segments = None;
+        self.watched.as_ref().inspect(|w| w.refill(index));
         let any_x87 = self.common().any_x87();
         if any_x87 && !self.any_x87 {
             // Entries of the host that were looked up before do not reset what this domain leaves behind.

@@ -1,5 +1,6 @@
 //! What the host asks for: domains, their parts, and what they may call. Plain descriptions, checked when a world is built.
 
+use crate::budget::Budget;
 use crate::capability::Capability;
 use crate::header::Header;
 use crate::signature::Signature;
@@ -49,6 +50,7 @@ pub struct DomainSpec {
     pub(crate) registers: Vec<(String, Entry)>,
     pub(crate) restart: Restart,
     pub(crate) root: bool,
+    pub(crate) budget: Budget,
 }
 
 /// Whether a domain that died is loaded again, at a fresh place, when it is called the next time.
@@ -146,6 +148,7 @@ impl DomainSpec {
             registers: Vec::new(),
             restart: Restart::Never,
             root: false,
+            budget: Budget::NONE,
         }
     }
 
@@ -224,6 +227,13 @@ impl DomainSpec {
     #[must_use]
     pub fn registers(mut self, name: impl Into<String>, entry: Entry) -> Self {
         self.registers.push((name.into(), entry));
+        self
+    }
+
+    /// What the domain may use in its life, see [`Budget`].
+    #[must_use]
+    pub fn budget(mut self, budget: Budget) -> Self {
+        self.budget = budget;
         self
     }
 

@@ -1,15 +1,21 @@
-//! Time limits: one thread per process that looks after the calls of worlds with a limit.
+//! Time limits and budgets: one thread per process that looks after the calls of worlds that have some.
 //!
 //! A call costs two stores: its number when it begins, zero when it ends. The watchdog looks at the numbers a few times within the
 //! shortest limit; a number that stays for the limit belongs to a call that overstays. It then writes that number to
 //! [`Watch::ordered`] and, unless a host function runs, sends [`SIGNAL`] to the thread, again and again until the number is another.
 //! What the thread does about it is in `fault` and `host`: a domain is ended where it runs, where it enters a gate, or where
 //! a host function returns to it. An order for a call that is over is void, because no number is used twice.
+//!
+//! Limits of a call count wall clock or the processor time of its thread, whose clock the watchdog reads. Budgets of domains are accounts: at
+//! each look the time since the last one is charged to the domain that runs then. That costs the crossings nothing, and over many looks it
+//! is what the domains used. An order because of a budget is for that domain alone: it ends where it runs or is returned to by a host
+//! function, and others go on.
 
+use crate::budget::{Budget, Limits, reason};
 use crate::context::{CONTROL_RESERVE, Context, ThreadState};
 use crate::window::ControlStack;
 use std::ptr;
-use std::sync::atomic::{AtomicBool, AtomicI32, AtomicU64, Ordering, compiler_fence};
+use std::sync::atomic::{AtomicBool, AtomicI32, AtomicPtr, AtomicU64, Ordering, compiler_fence};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -19,23 +25,59 @@ pub const SIGNAL: libc::c_int = libc::SIGURG;
 const RETRY: Duration = Duration::from_millis(1);
 /// Looks within one limit.
 const LOOKS: u32 = 8;
+/// Longest time between two looks where budgets are charged.
+const BUDGET_PERIOD: Duration = Duration::from_millis(4);
 /// Bounds of the time between two looks.
 const PERIOD: [Duration; 2] = [Duration::from_millis(1), Duration::from_millis(250)];
 
 /// What a world with a limit and the watchdog share.
 #[derive(Debug)]
 pub struct Watch {
-    limit: Duration,
+    /// Limits of every call.
+    limits: Limits,
+    /// Nanoseconds for the call in progress, wall clock and processor; 0: none.
+    wall: AtomicU64,
+    cpu: AtomicU64,
+    /// Accounts of the domains, by index. No longer than the world's domains were when it was built.
+    accounts: Vec<Account>,
+    /// Where to see which domain runs.
+    context: AtomicPtr<Context>,
     /// The number of the call in progress, 0 if there is none.
     running: AtomicU64,
     /// The last number that was used; only the thread that runs the world touches it.
     last: AtomicU64,
-    /// The kernel's id of the thread that runs the call.
+    /// The kernel's id of the thread that runs the call; its processor clock follows from it.
     thread: AtomicI32,
     /// A host function runs, not a domain: no signal is sent.
     in_host: AtomicBool,
     /// The number of the call that must end.
     ordered: AtomicU64,
+    /// Why: a [`reason`] and, for budgets, the index of the domain plus 1 in the upper half.
+    why: AtomicU64,
+}
+
+/// A domain's budget and what is used of it, nanoseconds.
+#[derive(Debug, Default)]
+pub struct Account {
+    budget: Budget,
+    wall: AtomicU64,
+    cpu: AtomicU64,
+}
+
+impl Account {
+    /// The reason for which the domain must end, or 0.
+    fn exhausted(&self) -> u32 {
+        let over = |limit: Option<Duration>, used: &AtomicU64| {
+            limit.is_some_and(|limit| u128::from(used.load(Ordering::Relaxed)) > limit.as_nanos())
+        };
+        if over(self.budget.cpu, &self.cpu) {
+            reason::DOMAIN_CPU
+        } else if over(self.budget.wall, &self.wall) {
+            reason::DOMAIN_WALL
+        } else {
+            0
+        }
+    }
 }
 
 impl Watch {
@@ -46,11 +88,48 @@ impl Watch {
         self.running.store(number, Ordering::Release);
     }
 
-    /// Whether the call in progress must end. Async-signal-safe.
+    /// Whether the call in progress must end, in this domain: the [`reason`], 0 if not. Async-signal-safe.
     #[inline]
-    pub fn overdue(&self) -> bool {
+    pub fn overdue(&self, domain: u32) -> u32 {
         let running = self.running.load(Ordering::Relaxed);
-        running != 0 && self.ordered.load(Ordering::Acquire) == running
+        if running == 0 || self.ordered.load(Ordering::Acquire) != running {
+            return 0;
+        }
+        let why = self.why.load(Ordering::Relaxed);
+        let culprit = (why >> 32) as u32;
+        if culprit == 0 || culprit == domain.wrapping_add(1) { why as u32 } else { 0 }
+    }
+
+    /// What a domain used of its budget: wall clock and processor time.
+    pub fn used(&self, domain: usize) -> (Duration, Duration) {
+        let time = |used: &AtomicU64| Duration::from_nanos(used.load(Ordering::Relaxed));
+        self.accounts.get(domain).map_or_else(Default::default, |a| (time(&a.wall), time(&a.cpu)))
+    }
+
+    /// Gives a domain its whole budget again.
+    pub fn refill(&self, domain: usize) {
+        if let Some(account) = self.accounts.get(domain) {
+            account.wall.store(0, Ordering::Relaxed);
+            account.cpu.store(0, Ordering::Relaxed);
+        }
+    }
+
+    /// Where to see which domain runs. Set once, before the first call.
+    pub fn attach(&self, context: *mut Context) {
+        self.context.store(context, Ordering::Release);
+    }
+
+    /// Limits for the next call, instead of the world's.
+    pub fn limit_call(&self, limits: Limits) {
+        let nanos =
+            |limit: Option<Duration>| limit.map_or(0, |l| u64::try_from(l.as_nanos()).unwrap_or(u64::MAX).max(1));
+        self.wall.store(nanos(limits.wall), Ordering::Relaxed);
+        self.cpu.store(nanos(limits.cpu), Ordering::Relaxed);
+    }
+
+    /// The world's limits again.
+    pub fn limit_calls(&self) {
+        self.limit_call(self.limits);
     }
 
     /// Notes that a host function begins or ends.
@@ -153,35 +232,118 @@ struct Entry {
     watch: Arc<Watch>,
     seen: u64,
     since: Instant,
+    /// The processor clock of the thread when the call was first seen.
+    cpu_since: Duration,
+    /// The last look, the thread that ran a call then, and its processor clock.
+    last: (Instant, i32, Duration),
+}
+
+/// The processor time of a thread of this process. `None` if it is gone. The kernel's encoding of a thread's clock:
+/// `(~tid << 3) | CPUCLOCK_PERTHREAD_MASK | CPUCLOCK_SCHED` (linux/posix-timers_types.h), as `pthread_getcpuclockid` makes it.
+fn cpu_clock(thread: i32) -> Option<Duration> {
+    let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
+    // SAFETY: a valid pointer; a clock that does not exist is an error.
+    let result = unsafe { libc::clock_gettime((!thread << 3) | 6, &mut time) };
+    (result == 0).then(|| Duration::new(time.tv_sec as u64, time.tv_nsec as u32))
 }
 
 impl Entry {
     fn period(&self) -> Duration {
-        (self.watch.limit / LOOKS).clamp(PERIOD[0], PERIOD[1])
+        let watch = &*self.watch;
+        let limits = [&watch.wall, &watch.cpu].map(|l| l.load(Ordering::Relaxed)).into_iter().filter(|l| *l > 0);
+        let shortest = limits.min().map_or(PERIOD[1], Duration::from_nanos);
+        let budgets = watch.accounts.iter().flat_map(|a| [a.budget.wall, a.budget.cpu]).flatten();
+        // Charges are as fine as the looks.
+        let shortest = budgets.min().map_or(shortest, |b| shortest.min(b).min(BUDGET_PERIOD * LOOKS));
+        (shortest / LOOKS).clamp(PERIOD[0], PERIOD[1])
+    }
+
+    /// The domain that runs now: its index. `None` in a host function, and where that cannot be said.
+    fn domain(&self) -> Option<u32> {
+        let context = self.watch.context.load(Ordering::Acquire);
+        if context.is_null() || self.watch.in_host.load(Ordering::Acquire) {
+            return None;
+        }
+        // SAFETY: the world drops its watch before its records, and the watch is only looked at with the registry locked. The gates
+        // write the word while this thread reads it: whole words, of which any is good enough.
+        unsafe {
+            let current = ptr::read_volatile(&raw const (*context).current);
+            (!current.is_null()).then(|| (*current).index)
+        }
+    }
+
+    /// Charges the time since the last look to the domain that runs. Returns it, and why it must end if it must.
+    fn charge(&mut self, now: Instant, running: u64) -> Option<(u32, u32)> {
+        let watch = &*self.watch;
+        if watch.accounts.is_empty() {
+            return None;
+        }
+        let thread = watch.thread.load(Ordering::Relaxed);
+        let cpu = cpu_clock(thread).unwrap_or_default();
+        let (last, last_thread, last_cpu) = std::mem::replace(&mut self.last, (now, thread, cpu));
+        let domain = self.domain().filter(|_| running != 0)?;
+        let account = watch.accounts.get(domain as usize)?;
+        let wall = now.saturating_duration_since(last);
+        let used = if thread == last_thread { cpu.saturating_sub(last_cpu).min(wall) } else { wall };
+        account.wall.fetch_add(wall.as_nanos() as u64, Ordering::Relaxed);
+        account.cpu.fetch_add(used.as_nanos() as u64, Ordering::Relaxed);
+        Some((domain, account.exhausted()))
+    }
+
+    /// Why the call in progress must end, and when to look again if it need not.
+    fn call(&self, now: Instant) -> (u32, Duration) {
+        let watch = &*self.watch;
+        let limit = |l: &AtomicU64| Some(l.load(Ordering::Relaxed)).filter(|l| *l > 0).map(Duration::from_nanos);
+        let mut wait = self.period();
+        if let Some(limit) = limit(&watch.wall) {
+            let elapsed = now.saturating_duration_since(self.since);
+            if elapsed >= limit {
+                return (reason::CALL_WALL, RETRY);
+            }
+            wait = wait.min(limit - elapsed);
+        }
+        if let Some(limit) = limit(&watch.cpu) {
+            let now = cpu_clock(watch.thread.load(Ordering::Relaxed)).unwrap_or_default();
+            let used = now.saturating_sub(self.cpu_since);
+            if used >= limit {
+                return (reason::CALL_CPU, RETRY);
+            }
+            wait = wait.min(limit - used).max(PERIOD[0]);
+        }
+        (0, wait)
     }
 
     /// Looks at the call in progress. Returns when to look again.
     fn look(&mut self, now: Instant) -> Duration {
-        let watch = &*self.watch;
-        let running = watch.running.load(Ordering::Acquire);
+        let running = self.watch.running.load(Ordering::Acquire);
         if running != self.seen {
             self.seen = running;
             self.since = now;
+            if self.watch.cpu.load(Ordering::Relaxed) > 0 {
+                self.cpu_since = cpu_clock(self.watch.thread.load(Ordering::Relaxed)).unwrap_or_default();
+            }
         }
+        let charged = self.charge(now, running);
         if running == 0 {
             return self.period();
         }
-        let elapsed = now.saturating_duration_since(self.since);
-        if elapsed < watch.limit {
-            return self.period().min(watch.limit - elapsed);
+        let (mut why, mut wait) = self.call(now);
+        let mut culprit = 0;
+        if let Some((domain, over)) = charged.filter(|(_, over)| why == 0 && *over != 0) {
+            (why, culprit, wait) = (over, domain + 1, RETRY);
         }
+        if why == 0 {
+            return wait;
+        }
+        let watch = &*self.watch;
+        watch.why.store(u64::from(culprit) << 32 | u64::from(why), Ordering::Relaxed);
         watch.ordered.store(running, Ordering::Release);
         let thread = watch.thread.load(Ordering::Relaxed);
         if !watch.in_host.load(Ordering::Acquire) && watch.running.load(Ordering::Acquire) == running {
             // SAFETY: a system call without pointers. The thread lives: it was in a call after the registry was locked.
             unsafe { libc::syscall(libc::SYS_tgkill, libc::getpid(), thread, SIGNAL) };
         }
-        RETRY
+        wait
     }
 }
 
@@ -197,24 +359,33 @@ fn registry() -> MutexGuard<'static, Vec<Entry>> {
 pub struct Watched(Arc<Watch>);
 
 impl Watched {
-    /// Registers a limit; starts the watchdog when it is the first.
-    pub fn new(limit: Duration) -> std::io::Result<Self> {
+    /// Registers limits and the domains' budgets; starts the watchdog when they are the first.
+    pub fn new(limits: Limits, budgets: Vec<Budget>) -> std::io::Result<Self> {
         static STARTED: OnceLock<()> = OnceLock::new();
+        let budgets = if budgets.iter().any(Budget::is_set) { budgets } else { Vec::new() };
         let watch = Arc::new(Watch {
-            limit,
+            limits,
+            wall: AtomicU64::new(0),
+            cpu: AtomicU64::new(0),
+            accounts: budgets.into_iter().map(|budget| Account { budget, ..Account::default() }).collect(),
+            context: AtomicPtr::new(ptr::null_mut()),
             running: AtomicU64::new(0),
             last: AtomicU64::new(0),
             thread: AtomicI32::new(0),
             in_host: AtomicBool::new(false),
             ordered: AtomicU64::new(0),
+            why: AtomicU64::new(0),
         });
+        watch.limit_calls();
         let mut all = registry();
         if STARTED.get().is_none() {
             crate::fault::install_time();
             std::thread::Builder::new().name("sfi-watchdog".into()).spawn(run)?;
             STARTED.get_or_init(|| ());
         }
-        all.push(Entry { watch: watch.clone(), seen: 0, since: Instant::now() });
+        let now = Instant::now();
+        let last = (now, 0, Duration::ZERO);
+        all.push(Entry { watch: watch.clone(), seen: 0, since: now, cpu_since: Duration::ZERO, last });
         CHANGED.notify_one();
         Ok(Self(watch))
     }
@@ -222,6 +393,27 @@ impl Watched {
     /// The watch, valid as long as this value.
     pub fn watch(&self) -> *const Watch {
         Arc::as_ptr(&self.0)
+    }
+
+    /// See [`Watch::refill`].
+    pub fn refill(&self, domain: usize) {
+        self.0.refill(domain);
+    }
+
+    /// See [`Watch::used`].
+    pub fn used(&self, domain: usize) -> (Duration, Duration) {
+        self.0.used(domain)
+    }
+
+    /// Limits for the calls that begin from now on; `None`: those of the world. The watchdog learns of them at once.
+    pub fn limit_call(&self, limits: Option<Limits>) {
+        match limits {
+            Some(limits) => {
+                self.0.limit_call(limits);
+                CHANGED.notify_one();
+            }
+            None => self.0.limit_calls(),
+        }
     }
 }
 

@@ -1,0 +1,165 @@
+//! Limits of single calls and budgets of domains: what they count, whom they end, and what they say.
+
+mod common;
+use common::{assemble, function};
+use sfi_loader::{Budget, CallError, DomainSpec, FaultKind, Import, Limits, Restart, TypedFn, World, status};
+use std::time::{Duration, Instant};
+
+const LIMIT: Duration = Duration::from_millis(30);
+/// What a busy machine may add. A call that is never ended does not end within it either.
+const PATIENCE: Duration = Duration::from_secs(20);
+
+fn loops() -> String {
+    function("spin", "1:\njmp 1b\nret")
+        + &function("count", "mov %rdi,%rax\n1:\ndec %rdi\njnz 1b\nret")
+        + &function("answer", "mov $42,%eax\nret")
+        + &function("rest", "call host\nret")
+}
+
+fn spec(name: &str) -> DomainSpec {
+    DomainSpec::new(name).object("loops.o", assemble(&loops())).import("host", Import::host("host"))
+}
+
+/// Processor time of this thread.
+fn used() -> Duration {
+    let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
+    // SAFETY: a valid pointer.
+    assert_eq!(unsafe { libc::clock_gettime(libc::CLOCK_THREAD_CPUTIME_ID, &mut time) }, 0);
+    Duration::new(time.tv_sec as u64, time.tv_nsec as u32)
+}
+
+/// `host` sleeps and works for three limits each.
+fn busy(_: &mut sfi_loader::HostCall<'_>) -> Result<u64, sfi_loader::HostError> {
+    std::thread::sleep(3 * LIMIT);
+    let start = used();
+    while used() - start < 3 * LIMIT {
+        std::hint::spin_loop();
+    }
+    Ok(7)
+}
+
+fn nullary(world: &World, domain: &str, name: &str) -> TypedFn<fn() -> u64> {
+    world.domain(domain).unwrap().export(name).unwrap()
+}
+
+fn ended(result: Result<u64, CallError>, kind: FaultKind, domain: &str) {
+    let Err(CallError::Fault(fault)) = result else { panic!("not ended: {result:?}") };
+    assert_eq!((fault.kind, fault.domain.as_str()), (kind, domain), "{fault}");
+}
+
+#[test]
+fn processor_time_is_not_the_wall_clock() {
+    let sleepy = |_: &mut sfi_loader::HostCall<'_>| {
+        std::thread::sleep(4 * LIMIT);
+        Ok(7)
+    };
+    let mut world = World::builder().domain(spec("app")).host_fn("host", sleepy).cpu_limit(LIMIT).build().unwrap();
+    let (spin, rest) = (nullary(&world, "app", "spin"), nullary(&world, "app", "rest"));
+    assert_eq!(rest.call(&mut world, ()), Ok(7), "who sleeps uses no processor time");
+    let start = Instant::now();
+    ended(spin.call(&mut world, ()), FaultKind::CpuLimit, "app");
+    assert!((LIMIT..PATIENCE).contains(&start.elapsed()), "{:?}", start.elapsed());
+    let error = world.domain("app").unwrap().last_fault().unwrap().to_string();
+    assert!(error.contains("processor time"), "{error}");
+    // A host function is not aborted, but what it uses counts, and its caller ends when it returns.
+    let mut world = World::builder().domain(spec("app")).host_fn("host", busy).cpu_limit(LIMIT).build().unwrap();
+    ended(nullary(&world, "app", "rest").call(&mut world, ()), FaultKind::CpuLimit, "app");
+}
+
+#[test]
+fn a_call_has_limits_of_its_own() {
+    let mut world = World::builder().domain(spec("app")).host_fn("host", busy).timed().build().unwrap();
+    let (spin, answer) = (nullary(&world, "app", "spin"), nullary(&world, "app", "answer"));
+    let count: TypedFn<fn(u64) -> u64> = world.domain("app").unwrap().export("count").unwrap();
+    for (limits, kind) in [(Limits::wall(LIMIT), FaultKind::TimeLimit), (Limits::cpu(LIMIT), FaultKind::CpuLimit)] {
+        assert_eq!(answer.call_within(&mut world, limits, ()), Ok(42));
+        let start = Instant::now();
+        ended(spin.call_within(&mut world, limits, ()), kind, "app");
+        assert!((LIMIT..PATIENCE).contains(&start.elapsed()), "{:?}", start.elapsed());
+        world.restart("app").unwrap();
+    }
+    // The next call has no limit again.
+    let (start, mut n) = (Instant::now(), 1_000_000);
+    while start.elapsed() < 4 * LIMIT {
+        assert_eq!(count.call(&mut world, (n,)), Ok(n));
+        n *= 2;
+    }
+    // A limit beside the world's, for once.
+    let world = World::builder().domain(spec("app")).host_fn("host", busy).time_limit(LIMIT);
+    let mut world = world.build().unwrap();
+    let rest = nullary(&world, "app", "rest");
+    assert_eq!(rest.call_within(&mut world, Limits::wall(PATIENCE), ()), Ok(7));
+    ended(rest.call(&mut world, ()), FaultKind::TimeLimit, "app");
+    let mut world = World::builder().domain(spec("app")).host_fn("host", busy).build().unwrap();
+    let answer = nullary(&world, "app", "answer");
+    assert_eq!(answer.call_within(&mut world, Limits::wall(LIMIT), ()), Err(CallError::Untimed));
+}
+
+fn pair(budget: Budget, restart: Restart) -> World {
+    let text = function("run", "mov $11,%ebx\ncall spin\nadd %rbx,%rax\nret")
+        + &function("delegate", "call count\nret")
+        + &function("error", "mov __sfi_error(%rip),%eax\nret");
+    let app = DomainSpec::new("app")
+        .object("app.o", assemble(&text))
+        .import("spin", Import::domain("codec", "spin").signature("() -> int").on_fault(5))
+        .import("count", Import::domain("codec", "count").signature("(int) -> int").on_fault(5))
+        .budget(Budget { wall: Some(LIMIT), cpu: None });
+    let codec = spec("codec").budget(budget).restart(restart);
+    World::builder().domain(app).domain(codec).host_fn("host", busy).build().unwrap()
+}
+
+/// The one that used up its budget ends, nobody else.
+#[test]
+fn a_domain_ends_when_its_budget_is_used_up() {
+    for (budget, kind) in [(Limits::cpu(LIMIT), FaultKind::CpuBudget), (Limits::wall(LIMIT), FaultKind::TimeBudget)] {
+        let mut world = pair(budget, Restart::Never);
+        let run = nullary(&world, "app", "run");
+        let start = Instant::now();
+        assert_eq!(run.call(&mut world, ()), Ok(16), "the caller goes on");
+        assert!((LIMIT / 2..PATIENCE).contains(&start.elapsed()), "{:?}", start.elapsed());
+        let fault = world.domain("codec").unwrap().last_fault().unwrap();
+        assert_eq!((fault.kind, fault.function.as_deref()), (kind, Some("spin")));
+        assert!(fault.to_string().contains("budget"), "{fault}");
+        assert!(!world.domain("app").unwrap().is_dead());
+        assert_eq!(nullary(&world, "app", "error").call(&mut world, ()), Ok(status::FAULT.into()));
+        // Nobody enters it until it is restarted, with a new budget.
+        assert_eq!(run.call(&mut world, ()), Ok(16));
+        assert_eq!(nullary(&world, "app", "error").call(&mut world, ()), Ok(status::DEAD.into()));
+        world.restart("codec").unwrap();
+        assert_eq!(world.used("codec").unwrap(), sfi_loader::Used::default());
+        assert_eq!(nullary(&world, "codec", "answer").call(&mut world, ()), Ok(42));
+    }
+}
+
+/// Calls that are much shorter than the time between two looks add up; a caller is not charged for its callee.
+#[test]
+fn short_calls_are_charged_and_callers_are_not() {
+    let mut world = pair(Limits::wall(2 * LIMIT), Restart::Always);
+    let delegate: TypedFn<fn(u64) -> u64> = world.domain("app").unwrap().export("delegate").unwrap();
+    let start = Instant::now();
+    while world.domain("codec").unwrap().last_fault().is_none() {
+        delegate.call(&mut world, (300_000,)).unwrap();
+        assert!(start.elapsed() < PATIENCE, "never charged: {:?}", world.used("codec"));
+    }
+    assert!(start.elapsed() > LIMIT / 2, "{:?}", start.elapsed());
+    assert_eq!(world.domain("codec").unwrap().last_fault().unwrap().kind, FaultKind::TimeBudget);
+    // With its budget filled up again and again it goes on; the client, whose budget is smaller, lives all the time.
+    let start = Instant::now();
+    assert_eq!(delegate.call(&mut world, (1,)), Ok(1), "restarted");
+    while start.elapsed() < 5 * LIMIT {
+        world.refill("codec").unwrap();
+        assert_eq!(delegate.call(&mut world, (300_000,)), Ok(300_000));
+    }
+    assert!(!world.domain("app").unwrap().is_dead());
+}
+
+/// Time in host functions is nobody's but the call's.
+#[test]
+fn host_functions_are_neither_charged_nor_aborted() {
+    let mut world = pair(Limits::wall(LIMIT), Restart::Never);
+    let rest = nullary(&world, "codec", "rest");
+    for _ in 0..2 {
+        assert_eq!(rest.call(&mut world, ()), Ok(7));
+    }
+    assert!(world.used("codec").unwrap().wall < LIMIT);
+}
