@@ -48,7 +48,9 @@ pub fn select<'a>(spec: &'a DomainSpec, roots: &[String]) -> Result<Vec<Input<'a
     }
     let mut defined: HashSet<String> = spec.imports.iter().map(|(n, _)| n.clone()).collect();
     defined.extend(spec.shared.iter().map(|s| s.symbol.clone()));
-    defined.extend([names::HEADER, names::ERROR, names::SYSCALL].map(str::to_owned));
+    defined.extend(
+        [names::HEADER, names::ERROR, names::SYSCALL, names::DEPTH, names::RETURN, names::CUT].map(str::to_owned),
+    );
     let mut wanted: VecDeque<String> = roots.iter().cloned().collect();
     let note = |object: &Object<'a>, defined: &mut HashSet<String>, wanted: &mut VecDeque<String>| {
         for symbol in object.symbols.iter().filter(|s| is_global(s)) {

@@ -36,7 +36,11 @@ pub struct Addresses {
 
 /// Sections that are not carried over: their contents describe the old code.
 pub fn is_dropped(name: &[u8]) -> bool {
-    name == b".eh_frame" || name.starts_with(b".debug_") || name.starts_with(b".llvm") || name == b".stack_sizes"
+    name == b".eh_frame"
+        || crate::unwind::is_exception_table(name)
+        || name.starts_with(b".debug_")
+        || name.starts_with(b".llvm")
+        || name == b".stack_sizes"
 }
 
 /// Finds every code address.

@@ -4,11 +4,14 @@ use crate::address::{Addresses, is_dropped};
 use crate::debug::{DebugReloc, DebugSection, DebugTarget};
 use crate::decode::{Code, InsnIndex};
 use crate::emit::{Label, Target, old};
+use crate::flow::FlowGraph;
 use crate::layout::{Text, TextReloc};
 use crate::pads::Pads;
+use crate::r15::R15;
 use crate::read::{Place, SectionIndex, SymbolIndex};
 use crate::refusal::{Reason, Refusal};
 use crate::transform::address_of;
+use crate::unwind::{self, Unwind};
 use object::elf;
 use sfi_contract::names::{LABEL_PREFIX, NOTE_SECTION, SYSCALL};
 use sfi_contract::{Mode, note::Note};
@@ -72,6 +75,13 @@ pub struct NewReloc {
     pub addend: i64,
 }
 
+/// What the unwind tables are made from.
+pub struct Exceptions<'x> {
+    pub unwind: &'x Unwind,
+    pub graph: &'x FlowGraph,
+    pub r15: &'x HashMap<u32, R15>,
+}
+
 /// Puts the tables together. `texts` are in the order of [`Code::sections`].
 ///
 /// # Errors
@@ -82,6 +92,7 @@ pub fn assemble<'a>(
     pads: &Pads,
     texts: Vec<Text>,
     debug: Vec<DebugSection>,
+    exceptions: &Exceptions<'_>,
     mode: Mode,
 ) -> Result<NewObject<'a>, Vec<Refusal>> {
     let object = code.object;
@@ -107,9 +118,26 @@ pub fn assemble<'a>(
     for section in &debug {
         symbols.need_sections(section, &debug_index);
     }
+    for label in unwind::needs(exceptions.unwind, code) {
+        symbols.need(Target::Label(label));
+    }
     let (table, numbers) = symbols.finish();
 
     let mut refusals = Vec::new();
+    // The unwind tables come last, each in the group of its code.
+    let mut unwind_tables = Vec::new();
+    let mut beside = HashMap::new();
+    for (index, text) in texts.iter().enumerate() {
+        let r15 = |at: InsnIndex| exceptions.r15.get(&exceptions.graph.unit[at]).copied();
+        match unwind::emit(exceptions.unwind, code, r15, index, text, |target| numbers.of_target(target)) {
+            Ok(Some(table)) => {
+                beside.insert(code.sections[index].section, count + 2 + debug.len() + unwind_tables.len());
+                unwind_tables.push(table);
+            }
+            Ok(None) => {}
+            Err(refusal) => refusals.push(refusal),
+        }
+    }
     let mut texts: HashMap<SectionIndex, Text> = code.sections.iter().map(|s| s.section).zip(texts).collect();
     let mut sections = Vec::with_capacity(count + 1);
     for (index, section) in object.sections.iter().enumerate().filter(|(index, _)| keep[*index]) {
@@ -131,8 +159,9 @@ pub fn assemble<'a>(
         } else if section.kind == elf::SHT_GROUP.0 {
             let words: Vec<u32> =
                 section.data.chunks_exact(4).map(|w| u32::from_le_bytes([w[0], w[1], w[2], w[3]])).collect();
-            let members =
-                words.iter().skip(1).filter_map(|&m| section_map.get(m as usize).copied()).filter(|m| *m != 0);
+            let old = || words.iter().skip(1).map(|&m| m as usize);
+            let members = old().filter_map(|m| section_map.get(m).copied()).filter(|m| *m != 0);
+            let members = members.chain(old().filter_map(|m| beside.get(&m).copied()));
             new.contents = Contents::Group {
                 flags: words.first().copied().unwrap_or(0),
                 signature: numbers.of_symbol(section.info as usize),
@@ -174,6 +203,7 @@ pub fn assemble<'a>(
         relocs: Vec::new(),
     });
     sections.extend(debug.into_iter().map(|section| debug_section(section, &numbers, &section_map, &debug_index)));
+    sections.extend(unwind_tables);
     if refusals.is_empty() { Ok(NewObject { flags: object.flags, sections, symbols: table }) } else { Err(refusals) }
 }
 

@@ -246,7 +246,32 @@ fn decode_section(code: &mut Code<'_, '_>, index: SectionIndex, refusals: &mut V
         code.sections[last].at[offset] = code.insns.len() as u32;
         code.insns.push(insn);
     }
+    if code.insns[first..].iter().any(|insn| is_branch_to(insn, section.data.len() as u64)) {
+        trap_behind(code, last);
+    }
     code.sections[last].end = code.insns.len();
+}
+
+/// Whether an instruction branches to an offset of its own section.
+fn is_branch_to(insn: &Insn, offset: u64) -> bool {
+    insn.ins.op_count() == 1
+        && insn.ins.op0_kind() == OpKind::NearBranch64
+        && insn.imm_reloc.or(insn.disp_reloc).is_none()
+        && insn.ins.near_branch_target() == offset
+}
+
+/// An instruction behind the section's last one: compilers end functions that do not end with branches to their own end.
+fn trap_behind(code: &mut Code<'_, '_>, section: usize) {
+    let CodeSection { section, at, .. } = &mut code.sections[section];
+    let Some(place) = at.last_mut() else { return };
+    *place = code.insns.len() as u32;
+    let offset = at.len() - 1;
+    // ud2
+    let mut ins = Instruction::with(Opcode::Ud2);
+    ins.set_len(2);
+    ins.set_ip(offset as u64);
+    let (section, offset) = (*section as u32, offset as u32);
+    code.insns.push(Insn { ins, section, offset, disp_reloc: None, imm_reloc: None, disp_at: 0, flow: Flow::Stop });
 }
 
 /// Fills in [`Insn::flow`].

@@ -13,6 +13,10 @@ pub enum Label {
     End(u32),
     /// The landing pad of an original instruction.
     Pad(u32),
+    /// Where the call that an original instruction is returns to.
+    After(u32),
+    /// Where a code section begins; index into [`crate::decode::Code::sections`].
+    Start(u32),
     /// A place that only the new code has.
     New(u32),
 }

@@ -7,6 +7,7 @@ use crate::address::{Addresses, insn_of};
 use crate::decode::{Code, Dest, Flow, Insn, InsnIndex};
 use crate::height::{Height, State};
 use crate::read::Place;
+use crate::unwind::{Landing, Unwind};
 use iced_x86::OpKind;
 use object::elf;
 use std::collections::{HashMap, HashSet};
@@ -38,6 +39,8 @@ pub struct FlowGraph {
     jumps: HashMap<InsnIndex, JumpKind>,
     /// Targets of the indirect jumps whose switch tables are known.
     pub tables: HashMap<InsnIndex, Vec<InsnIndex>>,
+    /// Where exceptions out of calls go.
+    landings: HashMap<InsnIndex, Landing>,
     /// Units whose interior labels do not agree about the stack's height.
     mixed: HashSet<u32>,
 }
@@ -47,8 +50,12 @@ impl FlowGraph {
     pub fn successors(&self, code: &Code<'_, '_>, at: InsnIndex, mut visit: impl FnMut(InsnIndex)) {
         match code.insns[at].flow {
             Flow::Next | Flow::Call(_) | Flow::CallIndirect => {
-                if let Some(next) = self.next(code, at) {
+                let next = self.next(code, at);
+                if let Some(next) = next {
                     visit(next);
+                }
+                if let Some(landing) = self.landing(at).filter(|landing| Some(landing.pad) != next) {
+                    visit(landing.pad);
                 }
             }
             Flow::Branch(dest) => {
@@ -71,6 +78,11 @@ impl FlowGraph {
             }
             Flow::JumpIndirect | Flow::Return | Flow::Stop => {}
         }
+    }
+
+    /// Where an exception out of a call goes.
+    pub fn landing(&self, at: InsnIndex) -> Option<Landing> {
+        self.landings.get(&at).copied()
     }
 
     /// The instruction behind, if it is in the same section.
@@ -150,7 +162,7 @@ fn is_entry_jump(entry: &[bool], code: &Code<'_, '_>, dest: Dest) -> bool {
 }
 
 /// Builds the graph.
-pub fn build(code: &Code<'_, '_>, addresses: &Addresses) -> FlowGraph {
+pub fn build(code: &Code<'_, '_>, addresses: &Addresses, unwind: &Unwind) -> FlowGraph {
     let count = code.insns.len();
     let mut label = vec![false; count];
     let mut entry = vec![false; count];
@@ -176,6 +188,10 @@ pub fn build(code: &Code<'_, '_>, addresses: &Addresses) -> FlowGraph {
     for (target, taken) in addresses.taken.iter().enumerate() {
         label[target] |= taken;
     }
+    for (_, landing) in unwind.landings() {
+        label[landing.pad] = true;
+        jumped[landing.pad] = true;
+    }
     for symbol in &code.object.symbols {
         let Place::Section(section) = symbol.place else { continue };
         if let Some(behind) = code.at(section, symbol.value + symbol.size) {
@@ -196,7 +212,7 @@ pub fn build(code: &Code<'_, '_>, addresses: &Addresses) -> FlowGraph {
             entry[at] = true;
         }
     }
-    let unit = units(code, addresses, &entry);
+    let unit = units(code, addresses, unwind, &entry);
     // And so is one in a unit that has no indirect jump that could reach it: it is called.
     let jumping: HashSet<u32> =
         (0..count).filter(|&at| code.insns[at].flow == Flow::JumpIndirect).map(|at| unit[at]).collect();
@@ -217,6 +233,7 @@ pub fn build(code: &Code<'_, '_>, addresses: &Addresses) -> FlowGraph {
         interior,
         jumps: HashMap::new(),
         tables: HashMap::new(),
+        landings: unwind.landings().collect(),
         mixed: HashSet::new(),
     }
 }
@@ -228,7 +245,7 @@ fn function_around(code: &Code<'_, '_>, insn: &Insn) -> Option<InsnIndex> {
     inside.then(|| code.at(insn.section as usize, symbol.value)).flatten()
 }
 
-fn units(code: &Code<'_, '_>, addresses: &Addresses, entry: &[bool]) -> Vec<u32> {
+fn units(code: &Code<'_, '_>, addresses: &Addresses, unwind: &Unwind, entry: &[bool]) -> Vec<u32> {
     let mut parent: Vec<u32> = (0..code.insns.len() as u32).collect();
     for at in 0..code.insns.len() {
         let insn = &code.insns[at];
@@ -255,6 +272,9 @@ fn units(code: &Code<'_, '_>, addresses: &Addresses, entry: &[bool]) -> Vec<u32>
                 join(&mut parent, *by, target);
             }
         }
+    }
+    for (call, landing) in unwind.landings() {
+        join(&mut parent, call, landing.pad);
     }
     // Code that nothing but a taken label reaches (computed goto) belongs to the function that a symbol says contains it.
     for (at, insn) in code.insns.iter().enumerate().filter(|(at, _)| addresses.taken[*at] && !entry[*at]) {

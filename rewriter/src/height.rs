@@ -58,10 +58,14 @@ pub fn heights(code: &Code<'_, '_>, graph: &FlowGraph, effects: &[Effects], last
         while let Some(at) = work.pop() {
             let after = transfer(code, effects, at, states[at]);
             let presumed_end = is_presumed_noreturn(code, graph, at);
+            let landing = graph.landing(at);
             graph.successors(code, at, |next| {
-                if graph.entry[next] || (presumed_end && next == at + 1) {
+                let landing = landing.filter(|landing| landing.pad == next);
+                if graph.entry[next] || (presumed_end && next == at + 1 && landing.is_none()) {
                     return;
                 }
+                let arguments = landing.map_or(0, |landing| i64::from(landing.arguments));
+                let after = State { rsp: after.rsp.add(-arguments), ..after };
                 let joined = State { rsp: states[next].rsp.join(after.rsp), rbp: states[next].rbp.join(after.rbp) };
                 if joined != states[next] {
                     states[next] = joined;

@@ -21,6 +21,7 @@ mod refusal;
 mod regs;
 mod switch;
 mod transform;
+mod unwind;
 mod write;
 
 pub use refusal::{Reason, Refusal};
@@ -58,7 +59,8 @@ pub fn rewrite(object: &[u8], options: &Options) -> Result<Output, Vec<Refusal>>
     let mut code = decode::decode(&object)?;
     let addresses = address::find(&code)?;
     check_symbols(&code)?;
-    let mut graph = flow::build(&code, &addresses);
+    let unwind = unwind::collect(&code)?;
+    let mut graph = flow::build(&code, &addresses, &unwind);
     let mut effects = regs::effects(&code.insns);
     let r15 = r15::decide(&code, &graph, &effects);
     r15::rename(&mut code, &graph, &r15);
@@ -73,6 +75,12 @@ pub fn rewrite(object: &[u8], options: &Options) -> Result<Output, Vec<Refusal>>
     for at in switch::computed(&code, &graph, &effects, &addresses) {
         refusals.push(code.refuse(at, Reason::CodeAddress, "the target is a sum, and no switch table is named"));
     }
+    for (call, landing) in unwind.landings() {
+        if transform::canonical(&graph, &states, landing.pad) != 0 {
+            let detail = "the stack is empty at the landing pad";
+            refusals.push(code.refuse(call, Reason::ExceptionTables, detail));
+        }
+    }
     let live = live::liveness(&code, &graph, &effects);
     let pads = pads::Pads::find(&code, &graph, &live);
     let facts = transform::Facts {
@@ -84,6 +92,7 @@ pub fn rewrite(object: &[u8], options: &Options) -> Result<Output, Vec<Refusal>>
         live: &live,
         pads: &pads,
         r15: &r15,
+        unwind: &unwind,
         mode: options.mode,
     };
     let mut stats = Stats {
@@ -112,7 +121,8 @@ pub fn rewrite(object: &[u8], options: &Options) -> Result<Output, Vec<Refusal>>
         notes.push(format!("debug information was dropped: {why}"));
         Vec::new()
     });
-    let new = assemble::assemble(&code, &addresses, &pads, texts, debug, options.mode)?;
+    let exceptions = assemble::Exceptions { unwind: &unwind, graph: &graph, r15: &r15 };
+    let new = assemble::assemble(&code, &addresses, &pads, texts, debug, &exceptions, options.mode)?;
     let bytes = write::write(&new)
         .map_err(|error| vec![Refusal { detail: error.to_string(), ..Refusal::of_object(Reason::NotRelocatable) }])?;
     Ok(Output { bytes, stats, notes })
@@ -130,9 +140,6 @@ fn check_object(object: &Object<'_>) -> Result<(), Vec<Refusal>> {
     };
     for section in &object.sections {
         let executable = section.flags & elf::SHF_EXECINSTR.0 != 0;
-        if section.name.starts_with(b".gcc_except_table") && section.size != 0 {
-            refuse(Reason::ExceptionTables, section, "the object handles exceptions");
-        }
         if executable && !section.is_code() && section.size != 0 {
             refuse(Reason::DataInText, section, "an executable section is not ordinary program text");
         }

@@ -34,15 +34,15 @@ reasons! {
     StackPointerUse = "SFI-W04", "stack pointer is used in a way that the data stack cannot imitate",
         "use the portable C version of the function";
     ReturnAddress = "SFI-W05", "function reads or replaces its return address",
-        "the return address lies on the control stack, out of reach; setjmp and the like come from the loader";
+        "the return address lies on the control stack, out of reach; setjmp and the like come from the support code";
     IndirectJump = "SFI-W06", "indirect jump leaves no register or flags to sandbox it with",
         "compile with -fno-jump-tables, or report the object";
     Relocation = "SFI-W07", "relocation cannot be kept",
         "compile with -fPIC or -fPIE";
     CodeAddress = "SFI-W08", "code address is computed in a way that is not recognised",
         "compile with -fno-jump-tables, or avoid differences of code labels";
-    ExceptionTables = "SFI-W09", "exception tables",
-        "compile with -fno-exceptions";
+    ExceptionTables = "SFI-W09", "exception tables are not understood",
+        "compile with gcc or clang and their usual tables, or with -fno-exceptions";
     IndirectFunction = "SFI-W10", "symbol is an IFUNC",
         "configure the library without run-time dispatch of this kind";
     ThreadLocal = "SFI-W11", "thread-local access sequence is not recognised",

@@ -3,6 +3,7 @@
 #![forbid(unsafe_code)]
 
 mod anonymity;
+mod bundle;
 mod cmd;
 mod gate;
 mod input;

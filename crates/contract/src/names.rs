@@ -19,6 +19,8 @@ pub const RETURN: &str = "__sfi_return";
 pub const CUT: &str = "__sfi_cut";
 /// Host function that the support code behind [`SYSCALL`] calls with a pointer to number and arguments.
 pub const ARBITRATE: &str = "__sfi_arbitrate";
+/// Section of unwind tables: data for the unwinder in the domain, which finds them between `__start_` and `__stop_` this name.
+pub const UNWIND_SECTION: &str = "sfi_unwind";
 /// Functions that return a second time. The rewriter passes the dispatch slot of the place behind their call in r11, where the second return goes.
 pub const RETURNS_TWICE: [&str; 5] = ["setjmp", "_setjmp", "__setjmp", "sigsetjmp", "__sigsetjmp"];
 /// Prefix of local symbols that the rewriter adds for code labels.

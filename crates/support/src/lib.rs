@@ -19,6 +19,10 @@ use object::{Architecture, BinaryFormat, Endianness, RelocationFlags, SymbolFlag
 use sfi_contract::layout::{HEADER_BASE, HEADER_TCB};
 use sfi_contract::names;
 
+/// C sources of the objects that a C++ program needs besides its libraries: the unwinder in place of libgcc_eh, and what libstdc++ expects of
+/// a libc and musl does not have. By name; compiled with unwind tables and rewritten when a program is linked.
+pub const CXX_SOURCES: [(&str, &str); 2] = [("unwind", include_str!("unwind.c")), ("cxx", include_str!("cxx.c"))];
+
 /// The entry point of a program.
 pub const START: &str = "__sfi_start";
 

@@ -21,6 +21,7 @@ impl Transform<'_, '_, '_> {
         self.adjust_to(0)?;
         if !self.returns_twice(dest) {
             self.out.branch(Branch::Call, dest);
+            self.returns_here();
             return Ok(());
         }
         // lea 1f(%rip),%r11 ; call setjmp ; 1:
@@ -32,8 +33,16 @@ impl Transform<'_, '_, '_> {
         let patch = Patch { immediate: false, kind: elf::R_X86_64_PC32.0, target: label.into(), addend: 0 };
         self.put(&lea, &[patch])?;
         self.out.branch(Branch::Call, dest);
+        self.returns_here();
         self.out.label(label);
         Ok(())
+    }
+
+    /// Marks where a call returns to, for the unwind tables.
+    fn returns_here(&mut self) {
+        if self.facts.unwind.knows(self.at) {
+            self.out.label(Label::After(self.at as u32));
+        }
     }
 
     /// Whether a call may return a second time: the support code's `setjmp` and its like.
@@ -96,7 +105,9 @@ impl Transform<'_, '_, '_> {
                 Register::R11
             }
         };
-        self.region(register, Opcode::Call_rm64)
+        self.region(register, Opcode::Call_rm64)?;
+        self.returns_here();
+        Ok(())
     }
 
     pub(super) fn jump_indirect(&mut self, ins: Instruction) -> Result<(), Refusal> {
@@ -105,8 +116,15 @@ impl Transform<'_, '_, '_> {
         }
         let graph = self.facts.graph;
         let kind = graph.jump_kind(self.at);
-        let inside = graph.jump_targets(self.at).first().map_or(8, |label| canonical(self.facts, *label));
-        if !graph.jump_targets(self.at).iter().all(|label| canonical(self.facts, *label) == inside) {
+        let inside = graph
+            .jump_targets(self.at)
+            .first()
+            .map_or(8, |label| canonical(self.facts.graph, self.facts.states, *label));
+        if !graph
+            .jump_targets(self.at)
+            .iter()
+            .all(|label| canonical(self.facts.graph, self.facts.states, *label) == inside)
+        {
             return Err(self.refuse(Reason::IndirectJump, "the jump leads to functions and to labels inside one"));
         }
         let wanted = match kind {

@@ -24,6 +24,7 @@ use crate::pads::Pads;
 use crate::r15::R15;
 use crate::refusal::{Reason, Refusal};
 use crate::regs::{Effects, Set, bit};
+use crate::unwind::Unwind;
 use iced_x86::{Code as Opcode, Instruction, Mnemonic, OpKind, Register};
 use sfi_contract::Mode;
 use std::collections::{HashMap, HashSet};
@@ -41,6 +42,7 @@ pub struct Facts<'x, 'o, 'a> {
     pub live: &'x Liveness,
     pub pads: &'x Pads,
     pub r15: &'x HashMap<u32, R15>,
+    pub unwind: &'x Unwind,
     pub mode: Mode,
 }
 
@@ -107,6 +109,7 @@ impl<'x, 'o, 'a> Transform<'x, 'o, 'a> {
         let mut this =
             Transform { facts, out, stats, delta: None, at: 0, realign: false, busy: 0, absorbed: HashSet::new() };
         let mut refusals = Vec::new();
+        this.out.label(Label::Start(index as u32));
         for at in section.first..section.end {
             this.at = at;
             this.busy = 0;
@@ -127,7 +130,7 @@ impl<'x, 'o, 'a> Transform<'x, 'o, 'a> {
     /// Places the label of the current instruction and makes `delta` what it wants.
     fn arrive(&mut self) -> Result<(), Refusal> {
         let at = self.at;
-        let canonical = canonical(self.facts, at);
+        let canonical = canonical(self.facts.graph, self.facts.states, at);
         if self.facts.graph.end[at] {
             self.out.label(Label::End(at as u32));
         }
@@ -272,16 +275,16 @@ impl<'x, 'o, 'a> Transform<'x, 'o, 'a> {
 
     /// `delta` where a branch arrives.
     fn delta_of(&self, dest: Dest) -> i64 {
-        insn_of(self.facts.code, dest).map_or(8, |target| canonical(self.facts, target))
+        insn_of(self.facts.code, dest).map_or(8, |target| canonical(self.facts.graph, self.facts.states, target))
     }
 }
 
 /// `delta` at a label: 8 where nothing is on the stack, else 0.
-pub fn canonical(facts: &Facts<'_, '_, '_>, at: InsnIndex) -> i64 {
-    if facts.graph.is_mixed(at) {
+pub fn canonical(graph: &FlowGraph, states: &[State], at: InsnIndex) -> i64 {
+    if graph.is_mixed(at) {
         return 0;
     }
-    if facts.graph.entry[at] || facts.states[at].rsp == Height::Known(0) { 8 } else { 0 }
+    if graph.entry[at] || states[at].rsp == Height::Known(0) { 8 } else { 0 }
 }
 
 /// What a relocation refers to where a program takes the address of a place.

@@ -1,11 +1,11 @@
 //! `sfi cc`
 
-use crate::input::{self, Input};
-use crate::members::{archive, report, rewrite_members, write_atomically};
+use crate::bundle::Bundle;
+use crate::members::write_atomically;
 use anyhow::{Context, bail};
-use sfi_rewriter::{Mode, Options};
+use sfi_rewriter::Mode;
 use std::ffi::{OsStr, OsString};
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::{Command, ExitCode};
 
 /// Compile and link a C program that runs in a domain, on a rewritten musl.
@@ -59,13 +59,26 @@ enum Item {
 /// Runs the subcommand.
 pub fn run(args: Args) -> anyhow::Result<ExitCode> {
     let compiler = std::env::var_os("SFI_CC").unwrap_or_else(|| "musl-gcc".into());
-    let line = parse(&args.arguments)?;
-    let hardening = flags(&compiler)?;
+    drive(&Driver { compiler, cxx: false }, &args.arguments)
+}
+
+/// A compiler and the language that its programs are linked for.
+pub struct Driver {
+    /// The compiler's name.
+    pub compiler: OsString,
+    /// C++: exceptions, libstdc++ and what it needs.
+    pub cxx: bool,
+}
+
+/// Compiles or links.
+pub fn drive(driver: &Driver, arguments: &[OsString]) -> anyhow::Result<ExitCode> {
+    let line = parse(arguments)?;
+    let hardening = flags(driver)?;
     if line.compile_only || line.inputs.is_empty() {
-        let status = start(&compiler, Command::new(&compiler).args(&hardening).args(&args.arguments))?;
+        let status = start(driver, Command::new(&driver.compiler).args(&hardening).args(arguments))?;
         return Ok(code(status));
     }
-    link(&compiler, &hardening, &line)
+    link(driver, &hardening, &line)
 }
 
 fn parse(arguments: &[OsString]) -> anyhow::Result<Line> {
@@ -109,24 +122,30 @@ fn parse(arguments: &[OsString]) -> anyhow::Result<Line> {
 }
 
 /// What every compilation gets: position-independent code, r15 left alone where the compiler can.
-fn flags(compiler: &OsStr) -> anyhow::Result<Vec<&'static str>> {
-    let mut flags = vec!["-fPIE", "-fno-exceptions", "-fno-asynchronous-unwind-tables"];
-    let mut probe = Command::new(compiler);
+fn flags(driver: &Driver) -> anyhow::Result<Vec<&'static str>> {
+    let mut flags = vec!["-fPIE"];
+    if !driver.cxx {
+        flags.extend(["-fno-exceptions", "-fno-asynchronous-unwind-tables"]);
+    }
+    let mut probe = Command::new(&driver.compiler);
     probe.args(["-ffixed-r15", "-Werror", "-fsyntax-only", "-x", "c", "/dev/null"]);
     probe.stdout(std::process::Stdio::null()).stderr(std::process::Stdio::null());
-    if start(compiler, &mut probe)?.success() {
+    if start(driver, &mut probe)?.success() {
         flags.push("-ffixed-r15");
     }
     Ok(flags)
 }
 
-fn start(compiler: &OsStr, command: &mut Command) -> anyhow::Result<std::process::ExitStatus> {
-    command.status().with_context(|| {
-        format!(
-            "cannot run `{}`: install it (Debian: apt-get install musl-tools musl-dev) or name another compiler in SFI_CC",
-            compiler.display()
-        )
-    })
+fn start(driver: &Driver, command: &mut Command) -> anyhow::Result<std::process::ExitStatus> {
+    command.status().with_context(|| advice(driver))
+}
+
+fn advice(driver: &Driver) -> String {
+    let (packages, variable) = if driver.cxx { ("g++ musl-dev", "SFI_CXX") } else { ("musl-tools musl-dev", "SFI_CC") };
+    format!(
+        "cannot run `{}`: install it (Debian: apt-get install {packages}) or name another compiler in {variable}",
+        driver.compiler.display()
+    )
 }
 
 fn code(status: std::process::ExitStatus) -> ExitCode {
@@ -134,73 +153,60 @@ fn code(status: std::process::ExitStatus) -> ExitCode {
 }
 
 /// Compiles the sources, rewrites everything, packs it into one file.
-fn link(compiler: &OsStr, hardening: &[&str], line: &Line) -> anyhow::Result<ExitCode> {
+fn link(driver: &Driver, hardening: &[&str], line: &Line) -> anyhow::Result<ExitCode> {
     let mode: Mode = std::env::var("SFI_MODE").map_or(Ok(Mode::Write), |mode| mode.parse())?;
     let temporary = tempfile::tempdir()?;
     let libc_dir = std::env::var_os("SFI_LIBC_DIR").map_or_else(|| PathBuf::from(LIBC_DIR), PathBuf::from);
-    let mut packed = Vec::new();
+    let mut bundle = Bundle::default();
     for (number, item) in line.inputs.iter().enumerate() {
         match item {
             Item::Source(path) => {
                 let object = temporary.path().join(format!("{number}.o"));
-                let mut command = Command::new(compiler);
+                let mut command = Command::new(&driver.compiler);
                 command.args(hardening).args(&line.flags).arg("-c").arg(path).arg("-o").arg(&object);
-                let status = start(compiler, &mut command)?;
+                let status = start(driver, &mut command)?;
                 if !status.success() {
                     return Ok(code(status));
                 }
-                if !add(&object, path, mode, &mut packed)? {
-                    return Ok(ExitCode::FAILURE);
-                }
+                bundle.add(&object, path)?;
             }
-            Item::Object(path) => {
-                if !add(path, path, mode, &mut packed)? {
-                    return Ok(ExitCode::FAILURE);
-                }
-            }
+            Item::Object(path) => bundle.add(path, path)?,
             Item::Library(name) => {
+                // In the end, whatever the line says.
+                if matches!(&**name, "stdc++" | "gcc" | "gcc_s" | "gcc_eh" | "c") {
+                    continue;
+                }
                 let file = format!("lib{name}.a");
                 let found = line.directories.iter().chain([&libc_dir]).map(|d| d.join(&file)).find(|p| p.exists());
                 let path = found.with_context(|| format!("cannot find `{file}`: give its directory with -L"))?;
-                add(&path, &path, mode, &mut packed)?;
+                bundle.add(&path, &path)?;
             }
         }
     }
+    if driver.cxx {
+        crate::cmd::cxx::add_runtime(driver, temporary.path(), &mut bundle)?;
+    }
+    if let Some(libgcc) = library(driver, "libgcc.a")? {
+        bundle.add(&libgcc, &libgcc)?;
+    }
     let libc = libc_dir.join("libc.a");
-    add(&libc, &libc, mode, &mut packed)
+    bundle
+        .add(&libc, &libc)
         .with_context(|| "a libc is needed: install musl-dev, or name its directory in SFI_LIBC_DIR")?;
     let output = line.output.clone().unwrap_or_else(|| PathBuf::from("a.out"));
-    let bytes = [crate::program::HEADER, &archive(&packed)?].concat();
+    let roots = [sfi_support::object(), sfi_support::jumps_object()];
+    let Some(archive) = bundle.pack(mode, &roots.each_ref().map(Vec::as_slice))? else { return Ok(ExitCode::FAILURE) };
+    let bytes = [crate::program::HEADER, &archive].concat();
     write_atomically(&output, &bytes, 0o755)?;
     Ok(ExitCode::SUCCESS)
 }
 
-/// Rewrites a file's objects and adds them. A refused object says false; refused members of an archive are left out, and the
-/// loader says so if something needs them.
-fn add(path: &Path, shown: &Path, mode: Mode, packed: &mut Vec<(String, Vec<u8>)>) -> anyhow::Result<bool> {
-    let options = Options { mode };
-    match input::read(path)? {
-        Input::Object(bytes) => {
-            let name = shown.file_name().unwrap_or(shown.as_os_str()).to_string_lossy().into_owned();
-            match sfi_rewriter::rewrite(&bytes, &options) {
-                Ok(output) => packed.push((name, output.bytes)),
-                Err(refusals) => {
-                    report(&shown.display().to_string(), &refusals);
-                    return Ok(false);
-                }
-            }
-        }
-        Input::Archive(bytes) => {
-            let members = input::members(path, &bytes)?;
-            let results = rewrite_members(&members, &options);
-            for ((name, _), result) in members.into_iter().zip(results) {
-                if let Ok(output) = result {
-                    packed.push((name, output.bytes));
-                }
-            }
-        }
-    }
-    Ok(true)
+/// A library that the compiler brings along, if it does.
+pub fn library(driver: &Driver, file: &str) -> anyhow::Result<Option<PathBuf>> {
+    let mut command = Command::new(&driver.compiler);
+    let output = command.arg(format!("-print-file-name={file}")).output().with_context(|| advice(driver))?;
+    let path = PathBuf::from(String::from_utf8_lossy(&output.stdout).trim());
+    Ok(path.is_absolute().then_some(path).filter(|path| path.exists()))
 }
 
 #[cfg(test)]

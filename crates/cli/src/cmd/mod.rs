@@ -4,6 +4,7 @@ mod anonymity;
 mod bench;
 mod cc;
 mod completion;
+mod cxx;
 mod explain;
 mod man;
 mod rewrite;
@@ -17,6 +18,8 @@ use std::process::ExitCode;
 pub enum Command {
     Rewrite(rewrite::Args),
     Cc(cc::Args),
+    #[command(name = "c++")]
+    Cxx(cxx::Args),
     Verify(verify::Args),
     Run(run::Args),
     Bench(bench::Args),
@@ -32,6 +35,7 @@ impl Command {
         match self {
             Command::Rewrite(args) => rewrite::run(args),
             Command::Cc(args) => cc::run(args),
+            Command::Cxx(args) => cxx::run(args),
             Command::Verify(args) => verify::run(args),
             Command::Run(args) => run::run(args),
             Command::Bench(args) => bench::run(args),

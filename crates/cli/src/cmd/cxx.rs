@@ -1,0 +1,54 @@
+//! `sfi c++`
+
+use super::cc::{Driver, drive, library};
+use crate::bundle::Bundle;
+use anyhow::{Context, ensure};
+use std::ffi::OsString;
+use std::path::Path;
+use std::process::{Command, ExitCode};
+
+/// Compile and link a C++ program that runs in a domain, on a rewritten libstdc++ and musl.
+///
+/// As `sfi cc`, with exceptions: the unwinder is code of the domain. libstdc++.a is the compiler's own, rewritten as it is.
+#[derive(clap::Args)]
+#[command(after_help = "\
+Environment:
+  SFI_CXX       the compiler (default g++)
+  SFI_LIBC_DIR  where musl's libc.a is (default /usr/lib/x86_64-linux-musl)
+  SFI_MODE      write, full or match (default write)
+
+Examples:
+  sfi c++ -O2 a.cc b.cc -o prog && ./prog argument
+
+Exit codes:
+  the compiler's; 1 if an object was refused, 2 for other errors")]
+pub struct Args {
+    /// Arguments of the compiler.
+    #[arg(trailing_var_arg = true, allow_hyphen_values = true, value_name = "ARGUMENT")]
+    arguments: Vec<OsString>,
+}
+
+/// Runs the subcommand.
+pub fn run(args: Args) -> anyhow::Result<ExitCode> {
+    let compiler = std::env::var_os("SFI_CXX").unwrap_or_else(|| "g++".into());
+    drive(&Driver { compiler, cxx: true }, &args.arguments)
+}
+
+/// Adds libstdc++, the unwinder and what libstdc++ expects of a libc.
+pub fn add_runtime(driver: &Driver, temporary: &Path, bundle: &mut Bundle) -> anyhow::Result<()> {
+    let library = library(driver, "libstdc++.a")?;
+    let library = library
+        .with_context(|| "cannot find libstdc++.a: install libstdc++-12-dev, or name another compiler in SFI_CXX")?;
+    bundle.add(&library, &library)?;
+    for (name, source) in sfi_support::CXX_SOURCES {
+        let file = temporary.join(format!("sfi-{name}.c"));
+        let object = file.with_extension("o");
+        std::fs::write(&file, source)?;
+        let mut command = Command::new(&driver.compiler);
+        command.args(["-x", "c", "-O2", "-fPIE", "-funwind-tables", "-fexceptions", "-ffreestanding", "-w", "-c"]);
+        let status = command.arg(&file).arg("-o").arg(&object).status()?;
+        ensure!(status.success(), "`{}` does not compile the runtime's `{name}.c`", driver.compiler.display());
+        bundle.add(&object, &object)?;
+    }
+    Ok(())
+}

@@ -1,0 +1,92 @@
+/* What Debian's libstdc++ expects of its libc and musl does not have. */
+#include <stddef.h>
+#include <stdint.h>
+
+/* One thread enters a domain at a time. */
+char __libc_single_threaded = 1;
+
+struct destructor {
+    struct destructor *next;
+    void (*run)(void *);
+    void *object;
+};
+
+static _Thread_local struct destructor *destructors;
+
+void *malloc(size_t);
+void free(void *);
+long getrandom(void *, size_t, unsigned);
+_Noreturn void abort(void);
+_Noreturn void _Exit(int);
+void __funcs_on_exit(void) __attribute__((weak));
+void __stdio_exit(void) __attribute__((weak));
+extern void (*const __fini_array_start[])(void), (*const __fini_array_end[])(void);
+
+int __cxa_thread_atexit_impl(void (*run)(void *), void *object, void *library) {
+    (void)library;
+    struct destructor *new = malloc(sizeof *new);
+    if (!new) abort();
+    *new = (struct destructor){destructors, run, object};
+    destructors = new;
+    return 0;
+}
+
+/* musl's, with the thread locals' destructors in front of everything else. */
+_Noreturn void exit(int code) {
+    while (destructors) {
+        struct destructor *first = destructors;
+        destructors = first->next;
+        first->run(first->object);
+        free(first);
+    }
+    if (__funcs_on_exit) __funcs_on_exit();
+    for (size_t i = (size_t)(__fini_array_end - __fini_array_start); i-- > 0;) __fini_array_start[i]();
+    if (__stdio_exit) __stdio_exit();
+    _Exit(code);
+}
+
+/* libstdc++ reads a locale_t of glibc's layout: tables of character classes behind thirteen pointers. musl's functions read six
+ * pointers at the front, null for the C locale. What is named here is never changed or freed. */
+struct locale {
+    const void *category[13];
+    const unsigned short *class;
+    const int *lower, *upper;
+    const char *name[13];
+};
+
+extern const char __c_dot_utf8[];
+const unsigned short **__ctype_b_loc(void);
+const int **__ctype_tolower_loc(void);
+const int **__ctype_toupper_loc(void);
+int *__errno_location(void);
+int strcmp(const char *, const char *);
+
+struct locale *__newlocale(int mask, const char *name, struct locale *base) {
+    static struct locale c, utf8;
+    enum { ENOENT = 2, CTYPE = 0 };
+    (void)mask, (void)base;
+    int is_utf8 = !strcmp(name, "C.UTF-8") || !strcmp(name, "C.utf8");
+    if (!is_utf8 && strcmp(name, "C") && strcmp(name, "POSIX") && *name) {
+        *__errno_location() = ENOENT;
+        return 0;
+    }
+    struct locale *it = is_utf8 ? &utf8 : &c;
+    it->class = *__ctype_b_loc();
+    it->lower = *__ctype_tolower_loc();
+    it->upper = *__ctype_toupper_loc();
+    for (int i = 0; i < 13; i++) it->name[i] = is_utf8 ? "C.UTF-8" : "C";
+    it->category[CTYPE] = is_utf8 ? __c_dot_utf8 : 0;
+    return it;
+}
+
+struct locale *__duplocale(struct locale *locale) { return locale; }
+void __freelocale(struct locale *locale) { (void)locale; }
+struct locale *newlocale(int, const char *, struct locale *) __attribute__((alias("__newlocale")));
+struct locale *duplocale(struct locale *) __attribute__((alias("__duplocale")));
+void freelocale(struct locale *) __attribute__((alias("__freelocale")));
+
+uint32_t arc4random(void) {
+    uint32_t value;
+    if (getrandom(&value, sizeof value, 0) != sizeof value) abort();
+    return value;
+}

@@ -1,0 +1,264 @@
+//! `.eh_frame`, read: for every function its exception table, its personality, and where each call finds what its frame saved.
+//!
+//! Source: Linux Standard Base Core 5.0, section 10.6; DWARF 5, section 6.4.
+
+use crate::read::{Object, Place, SectionIndex, SymbolIndex};
+use gimli::{
+    BaseAddresses, CfaRule, CieOrFde, EhFrame, EndianSlice, LittleEndian, Operation, Pointer, Register, RegisterRule,
+    UnwindContext, UnwindExpression, UnwindSection,
+};
+use object::elf;
+
+/// A place as the unwind tables name it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Spot {
+    Section(SectionIndex, u64),
+    Symbol(SymbolIndex, u64),
+}
+
+/// A personality routine, or a pointer to one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Personality {
+    pub spot: Spot,
+    pub indirect: bool,
+}
+
+/// Column of rsp; the others are those of [`SAVED`].
+pub const SP: u8 = 7;
+/// DWARF columns of the registers that a callee preserves: rbx, rbp, r12 to r15.
+pub const SAVED: [u8; 6] = [3, 6, 12, 13, 14, 15];
+
+/// Where the canonical frame address is found.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Cfa {
+    /// DWARF column.
+    pub register: u8,
+    pub offset: i32,
+    /// It is not the sum but what lies there.
+    pub load: bool,
+}
+
+/// Where a register's old value lies.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Saved {
+    /// It is still in the register.
+    Same,
+    /// At this distance from the canonical frame address.
+    AtCfa(i32),
+    /// At this distance from the frame's rbp.
+    AtRbp(i32),
+}
+
+/// What holds in a range of a function.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Row {
+    /// Offsets in the section.
+    pub start: u64,
+    pub end: u64,
+    pub cfa: Cfa,
+    /// In the order of [`SAVED`].
+    pub saved: [Saved; 6],
+    /// Bytes of stack arguments that a landing pad does not see.
+    pub arguments: u32,
+}
+
+/// One function, or a part of one.
+#[derive(Clone, Debug)]
+pub struct Frame {
+    pub section: SectionIndex,
+    pub start: u64,
+    pub end: u64,
+    /// Rows that could be understood.
+    pub rows: Vec<Row>,
+    pub lsda: Option<Spot>,
+    pub personality: Option<Personality>,
+}
+
+type Slice<'a> = EndianSlice<'a, LittleEndian>;
+
+/// Addresses that stand for places while pointers are decoded: sections one behind the other, symbols that other objects may define apart.
+struct Addresses {
+    sections: Vec<u64>,
+    sizes: Vec<u64>,
+}
+
+const FIRST_SECTION: u64 = 0x1000_0000;
+const FIRST_SYMBOL: u64 = 0x5000_0000;
+/// Room around each, so that no place has two names.
+const ROOM: u64 = 0x100;
+
+impl Addresses {
+    fn new(object: &Object<'_>) -> Self {
+        let mut next = FIRST_SECTION;
+        let mut sections = Vec::with_capacity(object.sections.len());
+        for section in &object.sections {
+            sections.push(next);
+            next = next.saturating_add(section.size.saturating_add(ROOM) / ROOM * ROOM + ROOM);
+        }
+        Addresses { sections, sizes: object.sections.iter().map(|s| s.size).collect() }
+    }
+
+    fn of(&self, object: &Object<'_>, symbol: SymbolIndex) -> u64 {
+        let s = &object.symbols[symbol];
+        match s.place {
+            Place::Section(section) if s.is_local() => self.sections[section].wrapping_add(s.value),
+            _ => FIRST_SYMBOL + ROOM * symbol as u64,
+        }
+    }
+
+    fn spot(&self, address: u64) -> Option<Spot> {
+        if address >= FIRST_SYMBOL {
+            let symbol = (address - FIRST_SYMBOL) / ROOM;
+            return Some(Spot::Symbol(symbol as usize, (address - FIRST_SYMBOL) % ROOM));
+        }
+        let section = self.sections.partition_point(|start| *start <= address).checked_sub(1)?;
+        let offset = address - self.sections[section];
+        (offset <= self.sizes[section]).then_some(Spot::Section(section, offset))
+    }
+}
+
+/// Reads all frames. `None`: a table is malformed; what it would have said is not known then.
+pub fn read(object: &Object<'_>) -> Option<Vec<Frame>> {
+    let addresses = Addresses::new(object);
+    if addresses.sections.last().is_some_and(|last| *last >= FIRST_SYMBOL) {
+        return None;
+    }
+    let mut frames = Vec::new();
+    for (index, section) in object.sections.iter().enumerate() {
+        if section.name != b".eh_frame" || !section.is_alloc() || section.data.is_empty() {
+            continue;
+        }
+        let bytes = relocated(object, &addresses, index)?;
+        read_section(object, &addresses, index, &bytes, &mut frames)?;
+    }
+    Some(frames)
+}
+
+fn relocated(object: &Object<'_>, addresses: &Addresses, index: SectionIndex) -> Option<Vec<u8>> {
+    let section = &object.sections[index];
+    let mut bytes = section.data.to_vec();
+    for reloc in &section.relocs {
+        let target = addresses.of(object, reloc.symbol).wrapping_add_signed(reloc.addend);
+        let place = addresses.sections[index].wrapping_add(reloc.offset);
+        let at = usize::try_from(reloc.offset).ok()?;
+        let kind = reloc.kind;
+        if kind == elf::R_X86_64_64.0 {
+            field(&mut bytes, at, 8)?.copy_from_slice(&target.to_le_bytes());
+        } else if kind == elf::R_X86_64_PC64.0 {
+            field(&mut bytes, at, 8)?.copy_from_slice(&target.wrapping_sub(place).to_le_bytes());
+        } else if [elf::R_X86_64_PC32.0, elf::R_X86_64_PLT32.0].contains(&kind) {
+            field(&mut bytes, at, 4)?.copy_from_slice(&(target.wrapping_sub(place) as u32).to_le_bytes());
+        } else if [elf::R_X86_64_32.0, elf::R_X86_64_32S.0].contains(&kind) {
+            field(&mut bytes, at, 4)?.copy_from_slice(&(target as u32).to_le_bytes());
+        } else if kind != elf::R_X86_64_NONE.0 {
+            return None;
+        }
+    }
+    Some(bytes)
+}
+
+fn field(bytes: &mut [u8], at: usize, size: usize) -> Option<&mut [u8]> {
+    bytes.get_mut(at..)?.get_mut(..size)
+}
+
+fn read_section(
+    object: &Object<'_>,
+    addresses: &Addresses,
+    index: SectionIndex,
+    bytes: &[u8],
+    frames: &mut Vec<Frame>,
+) -> Option<()> {
+    let mut table = EhFrame::new(bytes, LittleEndian);
+    table.set_address_size(8);
+    let bases = BaseAddresses::default().set_eh_frame(addresses.sections[index]);
+    let mut entries = table.entries(&bases);
+    let mut context = UnwindContext::new();
+    while let Some(entry) = entries.next().ok()? {
+        let CieOrFde::Fde(partial) = entry else { continue };
+        let fde = partial.parse(EhFrame::cie_from_offset).ok()?;
+        let (section, start) = match addresses.spot(fde.initial_address())? {
+            Spot::Section(section, offset) => (section, offset),
+            Spot::Symbol(symbol, more) => match object.symbols.get(symbol)?.place {
+                Place::Section(section) => (section, object.symbols[symbol].value.wrapping_add(more)),
+                _ => return None,
+            },
+        };
+        let spot = |pointer| match pointer {
+            Pointer::Direct(address) | Pointer::Indirect(address) => addresses.spot(address),
+        };
+        // A null pointer, relative to its own place.
+        let real = |spot: &Spot| !matches!(spot, Spot::Section(section, _) if *section == index);
+        let personality = fde.personality().and_then(|pointer| {
+            let indirect = matches!(pointer, Pointer::Indirect(_));
+            spot(pointer).filter(real).map(|spot| Personality { spot, indirect })
+        });
+        let lsda = fde.lsda().and_then(spot).filter(real);
+        let mut frame =
+            Frame { section, start, end: start.saturating_add(fde.len()), rows: Vec::new(), lsda, personality };
+        let base = fde.initial_address();
+        let mut rows = fde.rows(&table, &bases, &mut context).ok()?;
+        while let Some(row) = rows.next_row().ok()? {
+            let (from, to) = (row.start_address().wrapping_sub(base), row.end_address().wrapping_sub(base));
+            let Some(cfa) = cfa(&table, row.cfa()) else { continue };
+            let mut saved = [Saved::Same; 6];
+            let mut known = true;
+            for (register, rule) in row.registers() {
+                let Some(at) = SAVED.iter().position(|r| u16::from(*r) == register.0) else { continue };
+                match saved_at(&table, rule) {
+                    Some(place) => saved[at] = place,
+                    None => known = false,
+                }
+            }
+            if known {
+                let arguments = row.saved_args_size() as u32;
+                let (from, to) = (start.saturating_add(from), start.saturating_add(to));
+                frame.rows.push(Row { start: from, end: to, cfa, saved, arguments });
+            }
+        }
+        frames.push(frame);
+    }
+    Some(())
+}
+
+fn column(register: Register) -> Option<u8> {
+    let column = u8::try_from(register.0).ok()?;
+    (column == SP || SAVED.contains(&column)).then_some(column)
+}
+
+fn cfa(table: &EhFrame<Slice<'_>>, rule: &CfaRule<usize>) -> Option<Cfa> {
+    match rule {
+        CfaRule::RegisterAndOffset { register, offset } => {
+            Some(Cfa { register: column(*register)?, offset: i32::try_from(*offset).ok()?, load: false })
+        }
+        CfaRule::Expression(expression) => {
+            let (register, offset, load) = expression_of(table, expression)?;
+            load.then_some(Cfa { register: column(register)?, offset, load })
+        }
+    }
+}
+
+fn saved_at(table: &EhFrame<Slice<'_>>, rule: &RegisterRule<usize>) -> Option<Saved> {
+    match rule {
+        RegisterRule::Undefined | RegisterRule::SameValue => Some(Saved::Same),
+        RegisterRule::Offset(offset) => Some(Saved::AtCfa(i32::try_from(*offset).ok()?)),
+        RegisterRule::Expression(expression) => match expression_of(table, expression)? {
+            (Register(6), offset, false) => Some(Saved::AtRbp(offset)),
+            _ => None,
+        },
+        _ => None,
+    }
+}
+
+/// `DW_OP_bregN offset`, with or without `DW_OP_deref` behind it.
+fn expression_of(table: &EhFrame<Slice<'_>>, expression: &UnwindExpression<usize>) -> Option<(Register, i32, bool)> {
+    let expression = expression.get(table).ok()?;
+    let encoding = gimli::Encoding { address_size: 8, format: gimli::Format::Dwarf32, version: 4 };
+    let mut operations = expression.operations(encoding);
+    let Operation::RegisterOffset { register, offset, .. } = operations.next().ok()?? else { return None };
+    let load = match operations.next().ok()? {
+        None => false,
+        Some(Operation::Deref { size: 8, space: false, .. }) if operations.next().ok()?.is_none() => true,
+        Some(_) => return None,
+    };
+    Some((register, i32::try_from(offset).ok()?, load))
+}

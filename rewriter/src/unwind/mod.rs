@@ -1,0 +1,165 @@
+//! Exceptions: what the compiler's unwind tables say about calls, kept for the new code.
+//!
+//! Unwinding happens at calls only, and there `delta` is 0: r15 is what rsp would be, and everything on the data stack lies where it lay.
+//! So the rules for the frame's address and the saved registers hold at the call's new return address; return addresses themselves are
+//! on the control stack, one word a frame. Where the rewriter gave r15 another register or its home, the rules of both columns follow.
+//! [`table`] describes what is written for the unwinder in the domain (`crates/support/src/unwind.c`).
+
+mod frames;
+mod lsda;
+mod table;
+
+pub use table::{emit, needs};
+
+use crate::decode::{Code, Flow, InsnIndex};
+use crate::refusal::{Reason, Refusal};
+use frames::{Frame, Row, Spot};
+use lsda::Lsda;
+use std::collections::HashMap;
+
+/// What is known about the unwinding of an object.
+#[derive(Default)]
+pub struct Unwind {
+    functions: Vec<Function>,
+    /// Calls and the function that each is in.
+    calls: HashMap<InsnIndex, usize>,
+    landings: std::collections::BTreeMap<InsnIndex, Landing>,
+}
+
+/// Where an exception out of a call goes.
+#[derive(Clone, Copy, Debug)]
+pub struct Landing {
+    pub pad: InsnIndex,
+    /// How many bytes lower the stack pointer is at the call than at the pad.
+    pub arguments: u32,
+}
+
+struct Function {
+    frame: Frame,
+    table: Option<Table>,
+}
+
+/// An exception table, and where the next one begins.
+struct Table {
+    section: usize,
+    lsda: Lsda,
+    end: u64,
+}
+
+impl Unwind {
+    /// The landing pad of a call.
+    pub fn landing(&self, call: InsnIndex) -> Option<Landing> {
+        self.landings.get(&call).copied()
+    }
+
+    /// All landing pads with their calls.
+    pub fn landings(&self) -> impl Iterator<Item = (InsnIndex, Landing)> {
+        self.landings.iter().map(|(call, landing)| (*call, *landing))
+    }
+
+    /// Whether the tables say something about a call.
+    pub fn knows(&self, call: InsnIndex) -> bool {
+        self.calls.contains_key(&call)
+    }
+
+    /// The row for a call.
+    fn row(&self, code: &Code<'_, '_>, call: InsnIndex) -> Option<&Row> {
+        let inside = code.insns[call].end() - 1;
+        let frame = &self.functions[*self.calls.get(&call)?].frame;
+        // Rows ascend.
+        let row = frame.rows.partition_point(|row| row.start <= inside).checked_sub(1)?;
+        Some(&frame.rows[row]).filter(|row| inside < row.end)
+    }
+}
+
+/// Reads the unwind tables.
+///
+/// # Errors
+/// [`Reason::ExceptionTables`] where an exception table, or the frame of a call that it speaks of, is not understood. Tables without
+/// exceptions that are not understood are left out: unwinding ends there.
+pub fn collect(code: &Code<'_, '_>) -> Result<Unwind, Vec<Refusal>> {
+    let object = code.object;
+    let tables = object.sections.iter().enumerate().find(|(_, s)| is_exception_table(s.name) && s.size != 0);
+    let Some(frames) = frames::read(object) else {
+        return match tables {
+            Some((section, _)) => Err(vec![code.refuse_offset(
+                section,
+                0,
+                Reason::ExceptionTables,
+                "the frames of .eh_frame are malformed",
+            )]),
+            None => Ok(Unwind::default()),
+        };
+    };
+    let mut starts: Vec<(usize, u64)> =
+        frames.iter().filter_map(|f| f.lsda).filter_map(|spot| table_at(code, spot)).collect();
+    starts.sort_unstable();
+    let mut unwind = Unwind::default();
+    let mut refusals = Vec::new();
+    for frame in frames {
+        let Some(section) = code.section(frame.section) else { continue };
+        let index = unwind.functions.len();
+        let insns = &code.insns[section.first..section.end];
+        let place = |offset: u64| section.first + insns.partition_point(|insn| u64::from(insn.offset) < offset);
+        for at in place(frame.start)..place(frame.end) {
+            if matches!(code.insns[at].flow, Flow::Call(_) | Flow::CallIndirect) {
+                unwind.calls.insert(at, index);
+            }
+        }
+        let mut table = None;
+        if let Some(spot) = frame.lsda {
+            let found = table_at(code, spot).and_then(|(section, at)| {
+                let data = object.sections[section].data;
+                let next = starts.iter().find(|(s, start)| *s == section && *start > at).map(|(_, start)| *start);
+                let end = next.unwrap_or(data.len() as u64);
+                let lsda = lsda::read(data.get(..usize::try_from(end).ok()?)?, at, frame.start)?;
+                Some(Table { section, lsda, end })
+            });
+            if found.is_none() {
+                let detail = "the table of this function is not understood";
+                refusals.push(code.refuse_offset(frame.section, frame.start, Reason::ExceptionTables, detail));
+            }
+            table = found;
+        }
+        unwind.functions.push(Function { frame, table });
+    }
+    let mut calls: Vec<_> = unwind.calls.iter().map(|(at, function)| (*at, *function)).collect();
+    calls.sort_unstable();
+    for (at, function) in calls {
+        let Function { frame, table: Some(table) } = &unwind.functions[function] else { continue };
+        let offset = u64::from(code.insns[at].offset);
+        let Some(site) = table.lsda.sites.iter().find(|site| site.start <= offset && offset < site.end) else {
+            continue;
+        };
+        let Some(pad) = site.pad else { continue };
+        let landing = unwind.row(code, at).zip(code.at(frame.section, pad));
+        match landing {
+            Some((row, pad)) => {
+                let landing = Landing { pad, arguments: row.arguments };
+                unwind.landings.insert(at, landing);
+            }
+            None => {
+                let detail = "the call's frame or landing pad is not understood";
+                refusals.push(code.refuse(at, Reason::ExceptionTables, detail));
+            }
+        }
+    }
+    if refusals.is_empty() { Ok(unwind) } else { Err(refusals) }
+}
+
+/// Whether a section holds exception tables. They are written anew, beside the frames.
+pub fn is_exception_table(name: &[u8]) -> bool {
+    name.starts_with(b".gcc_except_table")
+}
+
+fn table_at(code: &Code<'_, '_>, spot: Spot) -> Option<(usize, u64)> {
+    match spot {
+        Spot::Section(section, offset) => Some((section, offset)),
+        Spot::Symbol(symbol, more) => match code.object.symbols.get(symbol)?.place {
+            crate::read::Place::Section(section) => {
+                Some((section, code.object.symbols[symbol].value.wrapping_add(more)))
+            }
+            _ => None,
+        },
+    }
+}

@@ -1,0 +1,105 @@
+//! Unwind tables: what is written for calls and landing pads, and that damaged tables end in a refusal or an object, never in a panic.
+
+use object::{Object, ObjectSection, ObjectSymbol, RelocationTarget};
+use sfi_rewriter::{Mode, Options, Reason, rewrite};
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::process::Command;
+
+const SOURCE: &str = "
+struct Guard { ~Guard(); };
+int work(int);
+int f(int n) {
+    Guard a;
+    try { n = work(n); Guard b; n += work(n + 1); } catch (int x) { n = work(x); } catch (const char *) { throw; }
+    return work(n);
+}
+template <class T> T g(T n) { Guard a; return work(n); }
+template int g(int);
+";
+
+fn compile(compiler: &str, level: &str) -> Vec<u8> {
+    let directory = tempfile::tempdir().expect("temporary directory");
+    let (source, object) = (directory.path().join("a.cc"), directory.path().join("a.o"));
+    std::fs::write(&source, SOURCE).expect("source");
+    let status = Command::new(compiler).args(["-fPIC", level, "-c"]).arg(&source).arg("-o").arg(&object).status();
+    assert!(status.expect("g++ and clang are needed").success());
+    std::fs::read(object).expect("object")
+}
+
+fn word(bytes: &[u8], at: usize) -> usize {
+    u32::from_le_bytes(bytes[at..at + 4].try_into().expect("four bytes")) as usize
+}
+
+/// Every record describes calls of its section: where they return to is behind a call instruction.
+#[test]
+fn records_name_the_places_behind_calls() {
+    for compiler in ["g++", "clang++"] {
+        for level in ["-O0", "-O2"] {
+            let output = rewrite(&compile(compiler, level), &Options { mode: Mode::Write }).expect("it is rewritten");
+            let file = object::File::parse(&*output.bytes).expect("an object");
+            assert!(file.sections().all(|s| !s.name().is_ok_and(|n| n == ".eh_frame" || n.starts_with(".gcc_except"))));
+            let (mut calls, mut pads, mut personalities) = (0, 0, 0);
+            for section in file.sections().filter(|s| s.name() == Ok("sfi_unwind")) {
+                let data = section.data().expect("data");
+                assert_eq!((data.len() % 8, word(data, 8)), (0, data.len()));
+                let base = section.relocations().find(|(offset, _)| *offset == 0).expect("a base").1;
+                let RelocationTarget::Symbol(symbol) = base.target() else { panic!("the base is no symbol") };
+                let symbol = file.symbol_by_index(symbol).expect("a symbol");
+                let text = file.section_by_index(symbol.section_index().expect("a section")).expect("a section");
+                assert_eq!(symbol.address(), 0);
+                let text = text.data().expect("text");
+                let (functions, count) = (word(data, 12), word(data, 16));
+                let first = 24 + 16 * functions;
+                let mut last = 0;
+                for call in (0..count).map(|i| first + 12 * i) {
+                    let behind = word(data, call);
+                    assert!(behind > last && word(data, call + 8) < functions);
+                    last = behind;
+                    // call rel32, or call *%gs:0x100000(%r32) with or without REX
+                    let indirect = text[..behind].ends_with(&[0, 0, 0x10, 0]);
+                    assert!(text[behind - 5] == 0xe8 || indirect, "{compiler} {level}: {behind:#x}");
+                    calls += 1;
+                }
+                for (offset, reloc) in section.relocations() {
+                    let kind = offset as usize;
+                    personalities += usize::from((24..first).contains(&kind));
+                    pads += usize::from(kind > first && reloc.size() == 64);
+                }
+            }
+            assert!(
+                calls >= 10 && pads >= 3 && personalities >= 2,
+                "{compiler} {level}: {calls} {pads} {personalities}"
+            );
+        }
+    }
+}
+
+#[test]
+fn damaged_tables_are_refused_or_left_out() {
+    let whole = compile("g++", "-O2");
+    let file = object::File::parse(&*whole).expect("an object");
+    let mut places = Vec::new();
+    for section in file.sections() {
+        let name = section.name().expect("a name");
+        if name == ".eh_frame" || name.starts_with(".gcc_except_table") || name == ".rela.eh_frame" {
+            let (start, size) = section.file_range().expect("bytes");
+            places.extend(start..start + size);
+        }
+    }
+    assert!(places.len() > 200);
+    let (mut refused, mut accepted) = (0, 0);
+    for &place in &places {
+        for change in [0x01u8, 0x80, 0xff] {
+            let mut bytes = whole.clone();
+            bytes[place as usize] ^= change;
+            let result = catch_unwind(AssertUnwindSafe(|| rewrite(&bytes, &Options { mode: Mode::Write })));
+            match result.unwrap_or_else(|_| panic!("a panic at {place:#x} ^ {change:#x}")) {
+                Ok(_) => accepted += 1,
+                Err(refusals) => {
+                    refused += usize::from(refusals.iter().any(|r| r.reason == Reason::ExceptionTables));
+                }
+            }
+        }
+    }
+    assert!(refused > 50 && accepted > 50, "{refused} refused, {accepted} accepted");
+}
