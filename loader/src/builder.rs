@@ -200,6 +200,9 @@ impl Builder {
         let mut manager = Manager::new(map, self.permits.clone());
         let hosts: Vec<String> = self.hosts.iter().map(|(name, _)| name.clone()).collect();
         let find = |name: &str| self.domains.iter().position(|d| d.name == name);
+        for spec in &self.domains {
+            crate::owner::admit(spec.owner.as_ref())?;
+        }
         let mut loaded = Vec::new();
         for (index, spec) in self.domains.iter().enumerate() {
             let records = manager::records(index, spec, &find, &hosts)?;

@@ -97,6 +97,14 @@ pub enum BuildError {
     /// A connection that a specification asks for cannot be made.
     #[error("{0}")]
     Bind(#[from] BindError),
+    /// The domains of an owner faulted too often ([`crate::Owner::most_faults`]).
+    #[error("the domains of `{owner}` faulted {faults} times: that is the owner's whole budget")]
+    Owner {
+        /// The owner.
+        owner: String,
+        /// Faults so far.
+        faults: u64,
+    },
     /// An initialiser failed.
     #[error("an initialiser of domain `{domain}` failed: {error}")]
     Initialiser {

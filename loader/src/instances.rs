@@ -192,6 +192,7 @@ impl Inner {
 
     /// A window with the image of a domain. Its index.
     fn raise(&mut self, original: usize) -> Result<usize, BuildError> {
+        crate::owner::admit(self.domains[original].spec.owner.as_ref())?;
         let domain = &self.domains[original];
         let (origin, spec, region_places) =
             (domain.origin, Arc::clone(&domain.spec), Arc::clone(&domain.region_places));
@@ -218,6 +219,7 @@ impl Inner {
         } else {
             self.domains.push(domain);
         }
+        self.hand_out(index)?;
         Ok(index)
     }
 
@@ -226,6 +228,7 @@ impl Inner {
     /// # Safety
     /// No call of the domain is in progress.
     pub(crate) unsafe fn clear(&mut self, index: usize) -> Result<(), BuildError> {
+        self.admit(index)?;
         let name = self.domains[index].name.clone();
         self.forget(index, false).map_err(|error| BuildError::Spec(format!("domain `{name}`: {error}")))?;
         let domain = &self.domains[index];
@@ -238,7 +241,7 @@ impl Inner {
             (*domain.state).fault = fault::RawFault::default();
             (*domain.state).sp = domain.initial_sp;
         }
-        Ok(())
+        self.hand_out(index)
     }
 
     /// Takes back what a domain registered while it ran, and lets what leads to it lead nowhere.
@@ -265,6 +268,7 @@ impl Inner {
     /// # Safety
     /// No call of the domain is in progress.
     unsafe fn vacate(&mut self, index: usize) {
+        self.settle(index);
         let forgotten = self.forget(index, true);
         let domain = &mut self.domains[index];
         domain.life = 0;

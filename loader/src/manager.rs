@@ -247,6 +247,7 @@ impl Inner {
         self.write_all()?;
         for index in 0..self.domains.len() {
             self.show_all(index)?;
+            self.hand_out(index)?;
             for (name, entry) in all_registered(index, &self.domains[index].spec, &self.hosts)? {
                 self.register(index, &name, entry)?;
             }
@@ -442,6 +443,8 @@ impl Inner {
         if this.domains.iter().enumerate().any(|(i, d)| (d.life != 0) && (d.origin == index || i == index)) {
             return Err(BindError::Instances { domain: name }.into());
         }
+        this.settle(index);
+        crate::owner::admit(spec.owner.as_ref())?;
         let find = |n: &str| this.domains.iter().position(|d| d.name == n);
         let exports = |domain: &str| Some(&*this.domains[find(domain)?].spec);
         let regions: Vec<&str> = this.regions.iter().map(|r| r.name.as_str()).collect();
@@ -481,6 +484,7 @@ impl Inner {
         }
         this.replace(index, loaded, spec);
         this.show_all(index)?;
+        this.hand_out(index)?;
         this.rewrite(index, &active)?;
         this.register_again(index, registered)?;
         this.connect_waiting(false)?;
@@ -511,14 +515,28 @@ impl Inner {
             if !allowed || active.domains.contains(&index) {
                 return false;
             }
-            domain.restarts += 1;
             let fault = (*domain.state).fault;
             if fault.signal != 0 {
                 domain.crash = Some(domain.describe(&fault));
             }
             let spec = Arc::clone(&domain.spec);
-            Self::load_again(inner, index, spec).is_ok()
+            let loaded = Self::load_again(inner, index, spec);
+            let tried = !matches!(loaded, Err(BuildError::Owner { .. }));
+            (&mut (*inner).domains)[index].restarts += u32::from(tried);
+            loaded.is_ok()
         }
+    }
+
+    /// Writes the capabilities that a domain holds into its variables.
+    pub fn hand_out(&mut self, index: usize) -> Result<(), BuildError> {
+        let domain = &self.domains[index];
+        for (symbol, capability) in &domain.spec.holds {
+            let wrong = |why: &str| BuildError::Spec(format!("domain `{}`: capability `{symbol}`: {why}", domain.name));
+            let at = domain.image.variables.get(symbol).ok_or_else(|| wrong("there is no such variable"))?;
+            let written = domain.memory().write(*at, capability.secret_bytes());
+            written.map_err(|_| wrong("the variable is not 64 bytes of writable memory"))?;
+        }
+        Ok(())
     }
 
     /// Puts a loaded domain in the place of one that no call returns to.
@@ -535,6 +553,7 @@ impl Inner {
         domain.initial_sp = loaded.initial_sp;
         domain.spec = spec;
         domain.own_segments = None;
+        domain.settled = false;
         self.watched.as_ref().inspect(|w| w.refill(index));
         let any_x87 = self.common().any_x87();
         if any_x87 && !self.any_x87 {

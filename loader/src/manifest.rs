@@ -30,14 +30,39 @@
 //! objects = ["codec.o"]
 //! exports = ["compress"]                # what other domains may import
 //! shared = { buffer = { region = "exchange" } }
+//! restart = 3                           # "never" (default), "always" or how often: loaded again, elsewhere, after a fault
+//! budget = { cpu = "1 s", wall = "5 s" }  # what the domain itself may use in its life; default: no bound
+//! owner = "alice"                       # who answers for its faults
+//!
+//! [domains.codec.registers]             # entry points, for others to connect to as `codec.NAME`
+//! size = { function = "size", signature = "(int) -> int" }
+//! ops = { procedures = ["open", "close"], capability = true, signature = "(int, int, int) -> int" }
+//!
+//! [domains.tool]
+//! objects = ["tool.o"]
+//! root = false                          # a root domain sees all regions
+//! spare_bindings = 4                    # gateways for `__sfi_connect`
+//! imports.size = { entry = "codec.size" }  # an entry point by name
+//! imports.__sfi_connect = { host = "__sfi_connect" }
+//! capabilities.key = "codec.ops"        # the variable `key` (64 bytes) gets the bits
+//!
+//! [[permit]]                            # who may connect to which entry points; names may end in `*`
+//! client = "tool"
+//! entry = "codec.*"
+//!
+//! [owners.alice]
+//! faults = 100                          # then nothing of hers is restarted any more; default: no bound
+//! penalty = { first = "10 ms", most = "10 s", window = "1 min" }  # or one time for every fault, such as "1 s"
 //!
 //! [limits]
 //! call = "2 s"                          # wall clock for each call of the host: seconds or "ms", "s", "min"; default: none
+//! cpu = "1 s"                           # processor time for each call of the host
 //! ```
 
 use crate::builder::Builder;
+use crate::capability::Capability;
 use crate::signature::Signature;
-use crate::spec::{Access, DEFAULT_MEMORY, DEFAULT_STACK, DomainSpec, Import};
+use crate::spec::{self, Access, DEFAULT_MEMORY, DEFAULT_STACK, DomainSpec, Import, Restart};
 use sfi_contract::Mode;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -62,6 +87,75 @@ pub struct Manifest {
     /// Limits.
     #[serde(default)]
     pub limits: Limits,
+    /// Who may connect to what.
+    #[serde(default)]
+    pub permit: Vec<Permit>,
+    /// Owners by name.
+    #[serde(default)]
+    pub owners: BTreeMap<String, Owner>,
+}
+
+/// A rule, see [`Builder::permit`].
+#[derive(Clone, Debug, serde::Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Permit {
+    /// Domain, perhaps with `*` at its end.
+    pub client: String,
+    /// Entry point, perhaps with `*` at its end.
+    pub entry: String,
+}
+
+/// An owner of domains.
+#[derive(Clone, Debug, serde::Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Owner {
+    /// See [`crate::Owner::most_faults`].
+    pub faults: Option<u64>,
+    /// See [`crate::Owner::penalty`].
+    #[serde(default)]
+    pub penalty: Penalty,
+}
+
+/// What a fault costs, see [`crate::Penalty`].
+#[derive(Clone, Copy, Debug, Default, serde::Deserialize)]
+#[serde(untagged)]
+pub enum Penalty {
+    /// Nothing.
+    #[default]
+    None,
+    /// The same for every fault.
+    Constant(Time),
+    /// Twice as much for every earlier one.
+    Adaptive(Adaptive),
+}
+
+/// See [`crate::Penalty::Adaptive`].
+#[derive(Clone, Copy, Debug, serde::Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Adaptive {
+    /// For the first fault.
+    pub first: Time,
+    /// At most.
+    pub most: Time,
+    /// How long faults count.
+    pub window: Time,
+}
+
+/// A registered entry point.
+#[derive(Clone, Debug, serde::Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Registered {
+    /// The function behind it, or
+    pub function: Option<String>,
+    /// several, by number.
+    #[serde(default)]
+    pub procedures: Vec<String>,
+    /// What crosses.
+    #[serde(deserialize_with = "signature")]
+    pub signature: Option<Signature>,
+    /// Callers must show a capability, which the domains get whose `capabilities` name the entry point.
+    #[serde(default)]
+    pub capability: bool,
 }
 
 /// What a run may use.
@@ -70,6 +164,18 @@ pub struct Manifest {
 pub struct Limits {
     /// Wall clock for each call of the host, see [`Builder::time_limit`].
     pub call: Option<Time>,
+    /// Processor time for each call of the host, see [`Builder::cpu_limit`].
+    pub cpu: Option<Time>,
+}
+
+/// What a domain may use in its life, see [`crate::Budget`].
+#[derive(Clone, Copy, Debug, Default, serde::Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Budget {
+    /// Wall clock.
+    pub wall: Option<Time>,
+    /// Processor time.
+    pub cpu: Option<Time>,
 }
 
 /// The function that a run calls.
@@ -113,6 +219,26 @@ pub struct Domain {
     /// Shared regions by symbol.
     #[serde(default)]
     pub shared: BTreeMap<String, Share>,
+    /// Entry points by name.
+    #[serde(default)]
+    pub registers: BTreeMap<String, Registered>,
+    /// Gateways for connections at run time.
+    #[serde(default)]
+    pub spare_bindings: usize,
+    /// Sees all regions.
+    #[serde(default)]
+    pub root: bool,
+    /// What happens after a fault.
+    #[serde(default, deserialize_with = "restart")]
+    pub restart: Restart,
+    /// What it may use in its life.
+    #[serde(default)]
+    pub budget: Budget,
+    /// Who answers for it.
+    pub owner: Option<String>,
+    /// Capabilities by the variable that gets the bits: names of entry points.
+    #[serde(default)]
+    pub capabilities: BTreeMap<String, String>,
 }
 
 /// A granted crossing: to a function of the host or of a domain.
@@ -121,6 +247,8 @@ pub struct Domain {
 pub struct Grant {
     /// Host function.
     pub host: Option<String>,
+    /// Registered entry point.
+    pub entry: Option<String>,
     /// Domain; with `function`.
     pub domain: Option<String>,
     /// Function of the domain; default: the symbol's name.
@@ -242,6 +370,27 @@ fn signature<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Signat
     text.parse().map(Some).map_err(D::Error::custom)
 }
 
+fn restart<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Restart, D::Error> {
+    struct Any;
+    impl Visitor<'_> for Any {
+        type Value = Restart;
+        fn expecting(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+            f.write_str("`never`, `always` or a number")
+        }
+        fn visit_i64<E: serde::de::Error>(self, times: i64) -> Result<Restart, E> {
+            u32::try_from(times).map(Restart::Limited).map_err(E::custom)
+        }
+        fn visit_str<E: serde::de::Error>(self, text: &str) -> Result<Restart, E> {
+            match text {
+                "never" => Ok(Restart::Never),
+                "always" => Ok(Restart::Always),
+                _ => Err(E::custom(format!("unknown restart `{text}`: expected `never`, `always` or a number"))),
+            }
+        }
+    }
+    deserializer.deserialize_any(Any)
+}
+
 fn access<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Access, D::Error> {
     let text: String = serde::Deserialize::deserialize(deserializer)?;
     match text.as_str() {
@@ -301,18 +450,26 @@ impl Manifest {
         if !manifest.domains.contains_key(&manifest.entry.domain) {
             return wrong(format!("entry: there is no domain `{}`", manifest.entry.domain));
         }
+        for (name, domain) in &manifest.domains {
+            let both = |r: &Registered| r.function.is_some() != r.procedures.is_empty();
+            if let Some((entry, _)) = domain.registers.iter().find(|(_, r)| both(r)) {
+                return wrong(format!(
+                    "domain `{name}`: entry point `{entry}`: give either `function` or `procedures`"
+                ));
+            }
+        }
         if manifest.entry.args.len() > 6 {
             return wrong("entry: more than six arguments".into());
         }
         for (name, domain) in &manifest.domains {
             for (symbol, grant) in &domain.imports {
-                let host = grant.host.is_some();
-                if host == grant.domain.is_some() || host && grant.function.is_some() {
+                let ways = [&grant.host, &grant.domain, &grant.entry].into_iter().flatten().count();
+                if ways != 1 || grant.domain.is_none() && grant.function.is_some() {
                     return wrong(format!(
-                        "domain `{name}`: import `{symbol}`: give either `host` or `domain` and `function`"
+                        "domain `{name}`: import `{symbol}`: give either `host`, `entry`, or `domain` and `function`"
                     ));
                 }
-                if !host && grant.signature.is_none() {
+                if grant.domain.is_some() && grant.signature.is_none() {
                     return wrong(format!(
                         "domain `{name}`, import `{symbol}`: a call to another domain needs a signature such as \
                          \"(int, ptr) -> int\": without it registers carry leftovers across, addresses among them"
@@ -334,10 +491,74 @@ impl Manifest {
         if let Some(limit) = self.limits.call {
             builder = builder.time_limit(limit.0);
         }
+        builder = builder.cpu_limit(self.limits.cpu.map(|l| l.0));
+        for rule in &self.permit {
+            builder = builder.permit(&rule.client, &rule.entry);
+        }
+        let owners: BTreeMap<&str, crate::Owner> = self.owners.iter().map(|(n, o)| (n.as_str(), o.owner(n))).collect();
+        let mut capabilities = BTreeMap::new();
         for (name, domain) in &self.domains {
-            builder = builder.domain(domain.spec(name, directory)?);
+            for (entry, _) in domain.registers.iter().filter(|(_, r)| r.capability) {
+                let capability = Capability::generate().map_err(|error| wrong(directory, error.to_string()))?;
+                capabilities.insert(format!("{name}.{entry}"), capability);
+            }
+        }
+        for (name, domain) in &self.domains {
+            let mut spec = domain.spec(name, directory)?;
+            for (entry, registered) in &domain.registers {
+                spec = spec.registers(entry, registered.entry(capabilities.get(&format!("{name}.{entry}"))));
+            }
+            for (symbol, entry) in &domain.capabilities {
+                let capability = capabilities.get(entry).ok_or_else(|| {
+                    wrong(directory, format!("domain `{name}`: no entry point `{entry}` has a capability"))
+                })?;
+                spec = spec.holds(symbol, capability);
+            }
+            if let Some(owner) = &domain.owner {
+                let found = owners.get(owner.as_str());
+                let found =
+                    found.ok_or_else(|| wrong(directory, format!("domain `{name}`: there is no owner `{owner}`")))?;
+                spec = spec.owner(found);
+            }
+            builder = builder.domain(spec);
         }
         Ok(builder)
+    }
+}
+
+fn wrong(directory: &Path, why: String) -> ManifestError {
+    ManifestError::Meaning { path: directory.to_owned(), why }
+}
+
+impl Registered {
+    fn entry(&self, capability: Option<&Capability>) -> spec::Entry {
+        let mut entry = match &self.function {
+            Some(function) => spec::Entry::function(function),
+            None => spec::Entry::procedures(self.procedures.iter().cloned()),
+        };
+        if let Some(signature) = &self.signature {
+            entry = entry.signature(signature.to_string());
+        }
+        if let Some(capability) = capability {
+            entry = entry.capability(capability.clone());
+        }
+        entry
+    }
+}
+
+impl Owner {
+    fn owner(&self, name: &str) -> crate::Owner {
+        let owner = crate::Owner::new(name).penalty(match self.penalty {
+            Penalty::None => crate::Penalty::None,
+            Penalty::Constant(time) => crate::Penalty::Constant(time.0),
+            Penalty::Adaptive(Adaptive { first, most, window }) => {
+                crate::Penalty::Adaptive { first: first.0, most: most.0, window: window.0 }
+            }
+        });
+        match self.faults {
+            Some(faults) => owner.most_faults(faults),
+            None => owner,
+        }
     }
 }
 
@@ -351,7 +572,13 @@ impl Domain {
             .mode(self.mode)
             .memory(self.memory.0)
             .stack(self.stack.0)
-            .exports(self.exports.iter().cloned());
+            .exports(self.exports.iter().cloned())
+            .spare_bindings(self.spare_bindings)
+            .restart(self.restart)
+            .budget(crate::Budget { wall: self.budget.wall.map(|t| t.0), cpu: self.budget.cpu.map(|t| t.0) });
+        if self.root {
+            spec = spec.root();
+        }
         for path in &self.objects {
             spec = spec.object(path.display().to_string(), read(path)?);
         }
@@ -359,9 +586,10 @@ impl Domain {
             spec = spec.archive(path.display().to_string(), read(path)?);
         }
         for (symbol, grant) in &self.imports {
-            let mut import = match (&grant.host, &grant.domain) {
-                (Some(function), _) => Import::host(function),
-                (None, domain) => {
+            let mut import = match (&grant.host, &grant.entry, &grant.domain) {
+                (Some(function), ..) => Import::host(function),
+                (None, Some(entry), _) => Import::entry(entry),
+                (None, None, domain) => {
                     Import::domain(domain.as_deref().unwrap_or_default(), grant.function.as_deref().unwrap_or(symbol))
                 }
             };
@@ -410,6 +638,13 @@ mod tests {
         assert_eq!(app.imports["compress"].signature.as_ref().unwrap().to_string(), "(ptr, int) -> int");
         assert_eq!(manifest.domains["codec"].exports, ["compress"]);
         assert_eq!(manifest.limits.call, Some(Time(Duration::from_secs(2))));
+        let codec = &manifest.domains["codec"];
+        assert_eq!((codec.restart, codec.owner.as_deref()), (Restart::Limited(3), Some("alice")));
+        assert_eq!(codec.budget.cpu, Some(Time(Duration::from_secs(1))));
+        assert_eq!(codec.registers["ops"].procedures, ["open", "close"]);
+        assert_eq!(manifest.domains["tool"].imports["size"].entry.as_deref(), Some("codec.size"));
+        assert!(matches!(manifest.owners["alice"].penalty, Penalty::Adaptive(_)));
+        assert_eq!((manifest.permit[0].client.as_str(), manifest.permit[0].entry.as_str()), ("tool", "codec.*"));
         assert_eq!(manifest.domains["codec"].shared["buffer"].access, Access::ReadWrite);
     }
 
@@ -427,6 +662,10 @@ mod tests {
             let error = load(&base.replacen(from, to, 1)).unwrap_err();
             assert!(error.contains(&format!("line {line}")) && error.contains(what), "{error}");
         }
+        let restart = load(&base.replace("restart = 3", "restart = \"often\"")).unwrap_err();
+        assert!(restart.contains("unknown restart `often`"), "{restart}");
+        let entry = load(&base.replace("function = \"size\", ", "")).unwrap_err();
+        assert!(entry.contains("give either `function` or `procedures`"), "{entry}");
         assert!(load(&base.replace("domain = \"app\"", "domain = \"nope\"")).unwrap_err().contains("no domain `nope`"));
         let both = base.replace("{ host =", "{ domain = \"codec\", host =");
         assert!(load(&both).unwrap_err().contains("give either"));

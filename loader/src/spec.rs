@@ -3,6 +3,7 @@
 use crate::budget::Budget;
 use crate::capability::Capability;
 use crate::header::Header;
+use crate::owner::Owner;
 use crate::signature::Signature;
 use sfi_contract::Mode;
 use std::borrow::Cow;
@@ -51,6 +52,8 @@ pub struct DomainSpec {
     pub(crate) restart: Restart,
     pub(crate) root: bool,
     pub(crate) budget: Budget,
+    pub(crate) owner: Option<Owner>,
+    pub(crate) holds: Vec<(String, Capability)>,
 }
 
 /// Whether a domain that died is loaded again, at a fresh place, when it is called the next time.
@@ -149,6 +152,8 @@ impl DomainSpec {
             restart: Restart::Never,
             root: false,
             budget: Budget::NONE,
+            owner: None,
+            holds: Vec::new(),
         }
     }
 
@@ -227,6 +232,20 @@ impl DomainSpec {
     #[must_use]
     pub fn registers(mut self, name: impl Into<String>, entry: Entry) -> Self {
         self.registers.push((name.into(), entry));
+        self
+    }
+
+    /// Who answers for its faults.
+    #[must_use]
+    pub fn owner(mut self, owner: &Owner) -> Self {
+        self.owner = Some(owner.clone());
+        self
+    }
+
+    /// Gives the domain a capability: its bits are written to the global variable `symbol` (64 bytes) whenever the domain begins anew.
+    #[must_use]
+    pub fn holds(mut self, symbol: impl Into<String>, capability: &Capability) -> Self {
+        self.holds.push((symbol.into(), capability.clone()));
         self
     }
 

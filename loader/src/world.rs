@@ -58,6 +58,8 @@ pub struct Domain {
     pub restarts: u32,
     /// Why, the last time.
     pub crash: Option<Fault>,
+    /// Its owner knows of the fault in its state.
+    pub settled: bool,
     /// What is mapped, if regions became visible or invisible since it was loaded.
     pub own_segments: Option<Vec<memory::Segment>>,
     /// Which, by index of the region.
@@ -90,6 +92,7 @@ impl Domain {
             roots: Vec::new(),
             restarts: 0,
             crash: None,
+            settled: false,
             own_segments: None,
             shown: Vec::new(),
             region_places: Arc::new([]),
@@ -291,6 +294,7 @@ impl Inner {
             {
                 std::panic::resume_unwind(payload);
             }
+            (*inner).settle((*callee).index as usize);
             (&(&(*inner).domains)[(*callee).index as usize], (*callee).fault)
         };
         let name = domain.name.clone();
@@ -560,6 +564,7 @@ impl Drop for World {
             let mut inner = Box::from_raw(self.inner);
             // First: the watchdog looks at the others.
             inner.watched = None;
+            (0..inner.domains.len()).for_each(|index| inner.settle(index));
             for state in inner.domains.iter().map(|d| d.state) {
                 drop(Box::from_raw(state));
             }
