@@ -365,12 +365,16 @@ impl Inner {
     /// Makes a record lead nowhere. With `keep` an import remembers the entry point's name.
     pub fn undo(&mut self, number: usize, keep: bool) -> Result<(), BindError> {
         let Some(record) = self.manager.records[number].as_mut() else { return Ok(()) };
-        record.to = To::Nobody;
+        let server = std::mem::replace(&mut record.to, To::Nobody).domain();
         if record.symbol.is_none() || !keep {
             record.entry = None;
         }
         let at = self.control.binding(number);
-        if !self.activity().bindings.contains(&at) {
+        let active = self.activity();
+        if let Some(server) = server.filter(|server| !active.domains.contains(server)) {
+            self.release_stack(server).map_err(BindError::Memory)?;
+        }
+        if !active.bindings.contains(&at) {
             return self.write([number]);
         }
         // A call in progress returns by this record: only what later calls read is changed.
@@ -379,6 +383,18 @@ impl Inner {
         binding.callee = self.manager.nobody;
         binding.host = crate::bind::NO_HOST;
         self.control.write_bindings(&[(number, binding)]).map_err(BindError::Memory)
+    }
+
+    /// Gives the pages of an idle server's data stack back to the kernel when nothing is bound to it any more.
+    fn release_stack(&self, server: usize) -> Result<(), rustix::io::Errno> {
+        if self.manager.records.iter().flatten().any(|r| r.to.domain() == Some(server)) {
+            return Ok(());
+        }
+        let domain = &self.domains[server];
+        match domain.image.stack {
+            [start, end] if end > start => domain.window.discard(start, end - start),
+            _ => Ok(()),
+        }
     }
 
     /// Disconnects an import of a client.

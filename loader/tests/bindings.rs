@@ -207,6 +207,28 @@ fn a_reloaded_server_is_bound_again_by_name() {
     assert_eq!(bench.run(1, 2), 503);
 }
 
+/// A server to which nothing is bound keeps no pages of its data stack.
+#[test]
+fn an_unbound_server_gives_its_stack_back() {
+    let text = function("work", "movq $7,%gs:-8(%r15d)\nmovq $8,%gs:-0x40008(%r15d)\nlea (%rdi,%rsi),%rax\nret");
+    let server = DomainSpec::new("server")
+        .object("server.o", assemble(&text))
+        .registers("work", Entry::function("work").signature(PAIR));
+    let mut bench = Bench::new(World::builder().domain(client()).domain(server).permit("*", "*").build().unwrap());
+    let segment = bench.world.domain("server").unwrap().segments().iter().find(|s| s.name == "data stack").unwrap();
+    let (at, length) = (segment.offset, segment.length as usize);
+    let used =
+        |bench: &mut Bench| bench.world.memory("server").unwrap().read(at, length).unwrap().iter().any(|b| *b != 0);
+    assert_eq!(bench.run(1, 2), 3);
+    let pointer = bench.ask("server.work");
+    bench.world.disconnect("client", "work").unwrap();
+    assert!(used(&mut bench), "another binding is left");
+    assert_eq!(bench.disconnect.call(&mut bench.world, (pointer,)), Ok(0));
+    assert!(!used(&mut bench));
+    bench.world.connect("client", "work", "server.work").unwrap();
+    assert_eq!(bench.run(1, 2), 3);
+}
+
 /// A client with other, and more, imports than before.
 #[test]
 fn a_reloaded_client_has_its_own_bindings() {
