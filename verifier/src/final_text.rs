@@ -1,6 +1,7 @@
 //! The second check: over the relocated bytes that will really run.
 
 use crate::Options;
+use crate::memo::Memo;
 use crate::place;
 use crate::report::{Findings, Usage, Violation};
 use crate::sweep::{Map, Text, sweep};
@@ -30,7 +31,9 @@ pub fn verify_text(text: &FinalText<'_>, options: &Options) -> Result<Usage, Vec
     let options = Options { mode: text.mode, ..*options };
     let mut findings = Findings::default();
     let swept = Text { bytes: text.bytes, base: text.offset, relocations: None, landmarks: &[] };
-    let map = sweep(&swept, &options, &mut findings);
+    let mut memo = Memo::default();
+    memo.reserve(text.bytes.len());
+    let map = sweep(&swept, &options, &mut memo, &mut findings);
     let mut gateways = text.gateways.to_vec();
     gateways.sort_unstable();
     check_branches(text, &map, &gateways, &mut findings);

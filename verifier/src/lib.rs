@@ -21,12 +21,15 @@
 mod bitmap;
 pub mod elf;
 mod final_text;
+mod instruction;
+mod memo;
 mod place;
 mod prefix;
 mod refuse;
 mod region;
 mod relocation;
 mod report;
+mod second;
 mod structure;
 mod sweep;
 
@@ -35,6 +38,7 @@ pub use final_text::{FinalText, verify_text};
 pub use report::{MAX_VIOLATIONS, Report, Usage, Vectors, Violation};
 
 use elf::{Object, Place};
+use memo::Memo;
 use report::Findings;
 use sfi_contract::Mode;
 use sweep::{Map, Relocations, Text, sweep};
@@ -48,11 +52,13 @@ pub struct Options {
     pub clock: bool,
     /// `cpuid` and `xgetbv` are allowed.
     pub identity: bool,
+    /// A second decoder must read every instruction as the first one does (rule `SFI-D05`).
+    pub second: bool,
 }
 
 impl Default for Options {
     fn default() -> Self {
-        Options { mode: Mode::Write, clock: true, identity: true }
+        Options { mode: Mode::Write, clock: true, identity: true, second: true }
     }
 }
 
@@ -62,41 +68,68 @@ impl Default for Options {
 /// [`Unreadable`] if the bytes are not an ELF64 x86-64 relocatable object. An object that can be read and breaks rules is a
 /// [`Report`] with violations.
 pub fn verify<'a>(bytes: &'a [u8], options: &Options) -> Result<Report<'a>, Unreadable> {
-    let object = elf::parse(bytes)?;
-    let mut findings = Findings::default();
-    structure::check(&object, bytes.len() as u64, &mut findings);
-    let landmarks = landmarks(&object);
-    let mut maps: Vec<Option<Map>> = Vec::with_capacity(object.sections.len());
-    let (mut usage, mut text_bytes, mut instructions) = (Usage::default(), 0u64, 0);
-    for (index, section) in object.sections.iter().enumerate() {
-        // Sections that overlap are refused already; they must not cost more than one pass over the file either.
-        let within = text_bytes + section.data.len() as u64 <= bytes.len() as u64;
-        if !section.is_executable() || !within {
-            maps.push(None);
-            continue;
-        }
-        findings.section = Some(index);
-        let mut sorted: Vec<_> = section.relocations.iter().collect();
-        if !sorted.is_sorted_by_key(|r| r.offset) {
-            sorted.sort_by_key(|r| r.offset);
-        }
-        let text = Text {
-            bytes: section.data,
-            base: 0,
-            relocations: Some(Relocations { object: &object, sorted }),
-            landmarks: &landmarks[index],
-        };
-        let map = sweep(&text, options, &mut findings);
-        place::check_branches(section.data, &map, &mut findings);
-        usage = usage.union(map.usage());
-        text_bytes += section.data.len() as u64;
-        instructions += map.instructions;
-        maps.push(Some(map));
+    Verifier::new(options).verify(bytes)
+}
+
+/// Checks many objects. It remembers instructions that it found harmless, for the one set of options that it was made with;
+/// what it says about an object does not depend on the objects before.
+#[derive(Debug)]
+pub struct Verifier {
+    options: Options,
+    memo: Memo,
+    /// Bytes of text seen.
+    seen: usize,
+}
+
+impl Verifier {
+    /// A verifier that has seen nothing.
+    pub fn new(options: &Options) -> Verifier {
+        Verifier { options: *options, memo: Memo::default(), seen: 0 }
     }
-    place::check_symbols(&object, &maps, &mut findings);
-    let Findings { list: mut violations, omitted, .. } = findings;
-    name_places(&object, &landmarks, &mut violations);
-    Ok(Report { object, violations, omitted, usage, text_bytes, instructions })
+
+    /// Checks one object, like [`verify`].
+    ///
+    /// # Errors
+    /// As [`verify`].
+    pub fn verify<'a>(&mut self, bytes: &'a [u8]) -> Result<Report<'a>, Unreadable> {
+        let object = elf::parse(bytes)?;
+        let mut findings = Findings::default();
+        structure::check(&object, bytes.len() as u64, &mut findings);
+        let landmarks = landmarks(&object);
+        let mut maps: Vec<Option<Map>> = Vec::with_capacity(object.sections.len());
+        let (mut usage, mut text_bytes, mut instructions) = (Usage::default(), 0u64, 0);
+        for (index, section) in object.sections.iter().enumerate() {
+            // Sections that overlap are refused already; they must not cost more than one pass over the file either.
+            let within = text_bytes + section.data.len() as u64 <= bytes.len() as u64;
+            if !section.is_executable() || !within {
+                maps.push(None);
+                continue;
+            }
+            findings.section = Some(index);
+            self.seen = self.seen.saturating_add(section.data.len());
+            self.memo.reserve(self.seen);
+            let mut sorted: Vec<_> = section.relocations.iter().collect();
+            if !sorted.is_sorted_by_key(|r| r.offset) {
+                sorted.sort_by_key(|r| r.offset);
+            }
+            let text = Text {
+                bytes: section.data,
+                base: 0,
+                relocations: Some(Relocations { object: &object, sorted }),
+                landmarks: &landmarks[index],
+            };
+            let map = sweep(&text, &self.options, &mut self.memo, &mut findings);
+            place::check_branches(section.data, &map, &mut findings);
+            usage = usage.union(map.usage());
+            text_bytes += section.data.len() as u64;
+            instructions += map.instructions;
+            maps.push(Some(map));
+        }
+        place::check_symbols(&object, &maps, &mut findings);
+        let Findings { list: mut violations, omitted, .. } = findings;
+        name_places(&object, &landmarks, &mut violations);
+        Ok(Report { object, violations, omitted, usage, text_bytes, instructions })
+    }
 }
 
 /// The sorted values of the symbols in each executable section.

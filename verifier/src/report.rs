@@ -131,6 +131,11 @@ pub(crate) struct Findings {
 }
 
 impl Findings {
+    /// How much was found, kept or not.
+    pub fn count(&self) -> u64 {
+        self.list.len() as u64 + self.omitted
+    }
+
     /// A violation at an offset of the current section.
     #[cold]
     pub fn add(&mut self, rule: Rule, offset: u64, detail: impl Into<String>) {

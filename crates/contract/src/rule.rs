@@ -62,6 +62,9 @@ rules! {
     System = "SFI-D04", "system call, privileged or machine-state instruction",
         "The kernel and the machine's state are the host's alone; a domain asks the arbitration code.",
         "rewrite the object: `syscall` becomes a call to the arbitration gateway";
+    SecondReading = "SFI-D05", "a second decoder reads the instruction differently, or does not know it",
+        "All rules stand on what a decoder says; one mistake in its tables must not be an escape, so two by different authors must agree.",
+        "rewrite the object with `sfi rewrite`; if it stays, report it: one of the two decoders is wrong";
     StoreSegment = "SFI-S01", "store without the GS override",
         "The effective address of a store is GS.base + zext32(..): inside the window whatever the registers hold.",
         "rewrite the object with `sfi rewrite`";

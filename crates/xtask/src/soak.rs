@@ -4,7 +4,8 @@ use crate::setup::{self, cargo};
 use crate::steps::Steps;
 use std::process::{Command, ExitCode};
 
-/// The long suites: random programs, compared natively and in domains, and every static archive on the machine.
+/// The long suites: random programs, compared natively and in domains, every static archive on the machine, and
+/// random instructions that both decoders must read alike.
 #[derive(clap::Args)]
 pub struct Args {
     /// Number of random programs
@@ -16,6 +17,9 @@ pub struct Args {
     /// Seed of the first one
     #[arg(long, default_value_t = 1)]
     seed: u64,
+    /// Minutes for the two decoders to read random instructions
+    #[arg(long, default_value_t = 60)]
+    decoders: u64,
 }
 
 /// Runs the task.
@@ -31,5 +35,9 @@ pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
     command.args(["test", "--release", "-p", "sfi-tests", "--test", "mutate"]);
     command.env("SFI_MUTANTS", args.mutants.to_string());
     steps.tests("damaged objects", &mut command)?;
+    let mut command = Command::new(cargo());
+    command.args(["test", "--release", "-p", "sfi-verifier", "--test", "second", "--", "--nocapture"]);
+    command.env("SFI_SECOND_SECONDS", (args.decoders * 60).to_string());
+    steps.tests("two decoders, random bytes", &mut command)?;
     Ok(steps.finish())
 }

@@ -73,6 +73,7 @@ const fn contract_example(rule: Rule) -> &'static str {
         Rule::NotAllowed => "ud1 %eax,%eax                     # not on the positive list",
         Rule::Prefix => "data16 call f                     # Intel ignores the 66, AMD does not",
         Rule::System => "syscall",
+        Rule::SecondReading => ".byte 0x41,0xdf,0xe0              # fnstsw %ax, or %r8w?",
         Rule::StoreSegment => "mov %rax,(%rdi)                   # safe: mov %rax,%gs:(%edi)",
         Rule::StoreAddressSize => "mov %rax,%gs:(%rdi)               # safe: mov %rax,%gs:(%edi)",
         Rule::StoreMoving => "bts %ecx,%gs:(%edi)               # writes at edi + ecx / 8",

@@ -84,7 +84,7 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
     let epoch = if args.attest.is_some() { attest::epoch()? } else { None };
     let preferred = policy.as_ref().and_then(Policy::preferred_mode);
     let mode = args.mode.or(preferred).unwrap_or_default();
-    let options = Options { mode, clock: !args.no_clock, identity: !args.no_identity };
+    let options = Options { mode, clock: !args.no_clock, identity: !args.no_identity, ..Options::default() };
 
     let mut outcomes = Vec::new();
     let mut sources = Vec::new();

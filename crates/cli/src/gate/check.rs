@@ -6,7 +6,8 @@ use super::{Code, Finding, Outcome, Verdict};
 use indicatif::{ProgressBar, ProgressStyle};
 use rayon::prelude::*;
 use sfi_verifier::elf::Place as SymbolPlace;
-use sfi_verifier::{Options, Report};
+use sfi_verifier::{Options, Report, Verifier};
+use std::sync::Mutex;
 
 /// What to do with each object.
 pub struct Job<'a> {
@@ -22,8 +23,15 @@ pub struct Job<'a> {
 pub fn check(sources: &[Source], job: &Job<'_>) -> Vec<Outcome> {
     let all: Vec<(&Source, &Place)> = sources.iter().flat_map(|s| s.objects.iter().map(move |p| (s, p))).collect();
     let bar = if sources.iter().any(|s| s.is_archive) { progress(&all) } else { ProgressBar::hidden() };
+    // One verifier for each worker: it is faster the more it has seen.
+    let idle = Mutex::new(Vec::new());
     let one = |&(source, place): &(&Source, &Place)| {
-        let outcome = check_object(source, place, job);
+        let mut verifier =
+            idle.lock().ok().and_then(|mut idle| idle.pop()).unwrap_or_else(|| Verifier::new(&job.options));
+        let outcome = check_object(&mut verifier, source, place, job);
+        if let Ok(mut idle) = idle.lock() {
+            idle.push(verifier);
+        }
         bar.inc(place.size);
         outcome
     };
@@ -45,7 +53,7 @@ fn progress(all: &[(&Source, &Place)]) -> ProgressBar {
     }
 }
 
-fn check_object(source: &Source, place: &Place, job: &Job<'_>) -> Outcome {
+fn check_object(verifier: &mut Verifier, source: &Source, place: &Place, job: &Job<'_>) -> Outcome {
     let mut outcome =
         Outcome { path: source.path.clone(), member: place.member.clone(), sha256: None, result: Err(String::new()) };
     let bytes = match source.read(place) {
@@ -58,7 +66,7 @@ fn check_object(source: &Source, place: &Place, job: &Job<'_>) -> Outcome {
     if job.hash {
         outcome.sha256 = Some(super::attest::sha256(&bytes));
     }
-    outcome.result = match sfi_verifier::verify(&bytes, &job.options) {
+    outcome.result = match verifier.verify(&bytes) {
         Ok(report) => Ok(verdict(&bytes, &report, job)),
         Err(error) => Err(error.to_string()),
     };
