@@ -262,12 +262,7 @@ impl Builder {
         let count = if self.prepared.is_some() { 0 } else { described };
         for index in 0..count {
             // SAFETY: the world is new and owned here.
-            unsafe {
-                let offsets = (&(*world.inner).domains)[index].image.initialisers.clone();
-                let domain = (&(*world.inner).domains)[index].name.clone();
-                Inner::run_all(world.inner, index, &offsets)
-                    .map_err(|error| BuildError::Initialiser { domain, error })?;
-            }
+            unsafe { Inner::initialise(world.inner, index)? };
         }
         Ok(world)
     }

@@ -42,7 +42,12 @@ impl Dispatch {
     }
 }
 
-/// Gives a slot to every code address that a relocation takes.
+/// Window offset of the slot that an IFUNC's stub jumps through.
+pub fn choice(index: usize) -> u64 {
+    DISPATCH_OFFSET + 8 * (1 + index as u64)
+}
+
+/// Gives a slot to every IFUNC, and to every code address that a relocation takes.
 pub fn collect(
     spec: &DomainSpec,
     inputs: &[Input<'_>],
@@ -51,7 +56,7 @@ pub fn collect(
     places: &Places,
 ) -> Result<Dispatch, BuildError> {
     let trap = places.parts[Part::Text as usize] + stubs::TRAP;
-    let mut dispatch = Dispatch { slots: vec![trap], index: HashMap::new() };
+    let mut dispatch = Dispatch { slots: vec![trap; 1 + symbols.indirects.len()], index: HashMap::new() };
     for (_, _, r, target) in relocations(inputs, symbols) {
         if !takes_address(r.kind) {
             continue;

@@ -54,6 +54,8 @@ pub struct Image {
     pub stack: [u64; 2],
     /// What was placed: its name, length in bytes, and the number of places that it could have had in the window.
     pub choices: Vec<(&'static str, u64, u64)>,
+    /// IFUNCs: the dispatch slot (window offset) that its stub jumps through, and its resolver (code offset).
+    pub indirects: Vec<(u64, u64)>,
     /// What the text uses.
     pub usage: Usage,
 }

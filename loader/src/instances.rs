@@ -164,16 +164,10 @@ impl World {
         Ok(())
     }
 
-    /// Runs the initialisers of a domain.
+    /// Runs the resolvers and the initialisers of a domain.
     pub(crate) fn initialise(&mut self, index: usize) -> Result<(), BuildError> {
-        let domain = &self.get().domains[index];
-        if domain.image.initialisers.is_empty() {
-            return Ok(());
-        }
-        let (offsets, name) = (domain.image.initialisers.clone(), domain.name.clone());
         // SAFETY: `&mut self`: this thread holds the world.
-        unsafe { Inner::run_all(self.inner, index, &offsets) }
-            .map_err(|error| BuildError::Initialiser { domain: name, error })
+        unsafe { Inner::initialise(self.inner, index) }
     }
 }
 

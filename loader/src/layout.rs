@@ -58,6 +58,8 @@ pub struct Layout {
     pub bounds: Vec<(Spot, Spot)>,
     /// Where text begins, behind the stubs. Offset in [`Part::Text`].
     pub text_start: u64,
+    /// Offset of the first stub of an IFUNC in the text.
+    pub indirects: u64,
     /// Sizes in bytes, by part; [`Part::Locals`] is a multiple of its alignment.
     pub sizes: [u64; 4],
     /// Alignments in bytes, by part.
@@ -116,7 +118,8 @@ pub fn lay_out(spec: &DomainSpec, inputs: &[Input<'_>], symbols: &Symbols<'_>) -
         }
     }
     keys.sort();
-    let text_start = stubs::size(spec.imports.len() + spec.spare);
+    let indirects = stubs::size(spec.imports.len() + spec.spare);
+    let text_start = indirects + stubs::choices_size(symbols.indirects.len());
     let mut cursor = Cursor { domain: &spec.name, sizes: [text_start, 0, 0, 0], aligns: [64, 16, 16, 16] };
     let mut sections: Vec<Vec<Option<Spot>>> = inputs.iter().map(|i| vec![None; i.object.sections.len()]).collect();
     for key in &keys {
@@ -139,7 +142,7 @@ pub fn lay_out(spec: &DomainSpec, inputs: &[Input<'_>], symbols: &Symbols<'_>) -
     }
     let bounds = bounds(inputs, symbols, &sections, got_spot);
     let Cursor { sizes, aligns, .. } = cursor;
-    Ok(Layout { sections, commons, got, got_spot, bounds, text_start, sizes, aligns })
+    Ok(Layout { sections, commons, got, got_spot, bounds, text_start, indirects, sizes, aligns })
 }
 
 /// Sections whose name is a C identifier, and arrays of initialisers, lie together, so that their bounds mean something.

@@ -51,6 +51,7 @@ mod builder;
 mod builtin;
 mod call;
 mod capability;
+mod choose;
 mod connect;
 mod context;
 mod dispatch;

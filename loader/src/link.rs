@@ -10,7 +10,7 @@ use crate::reloc::{self, Addresses, code_offset};
 use crate::select::{self, Input};
 use crate::spec::{Access, DomainSpec};
 use crate::stubs::{self, Stub};
-use crate::symbols::{Symbols, Target};
+use crate::symbols::{Resolver, Symbols, Target};
 use crate::window::{Protection, pages};
 use sfi_contract::layout::{
     DISPATCH_OFFSET, HEADER_BASE, HEADER_HEAP_END, HEADER_HEAP_START, HEADER_OFFSET, HEADER_STACK_HIGH,
@@ -57,11 +57,14 @@ pub fn link(spec: &DomainSpec, plan: &Plan<'_>, site: &Site<'_>) -> Result<Image
     let places = site.places;
     let dispatch = dispatch::collect(spec, inputs, symbols, layout, places)?;
     let mut parts = fill(inputs, layout, site);
+    let indirects = indirects(symbols, layout, places, &mut parts[Part::Text as usize]);
     let addresses = Addresses { layout, places, dispatch: &dispatch, regions: site.regions };
     let words = reloc::apply(spec, inputs, symbols, &addresses, &mut parts)?;
     let at = |part: Part| places.parts[part as usize];
     let text = (at(Part::Text) + layout.text_start, pages(layout.sizes[Part::Text as usize]) - layout.text_start);
-    let gateways = gateways(at(Part::Text), site.stubs.len());
+    let mut gateways = gateways(at(Part::Text), site.stubs.len());
+    let stub = |i: usize| code_offset(Target::Choice(i), layout, places);
+    gateways.extend((0..indirects.len()).filter_map(stub));
     let usage = inputs.iter().fold(Usage::default(), |all, input| all.union(input.usage));
     let run = |base: &str| match spec.own_start {
         true => Ok(Vec::new()),
@@ -90,6 +93,7 @@ pub fn link(spec: &DomainSpec, plan: &Plan<'_>, site: &Site<'_>) -> Result<Image
         initialisers,
         finalisers,
         stack_guard: [places.stack_guard, places.stack.0],
+        indirects,
         choices: places.choices.clone(),
         stack: [places.stack.0, places.stack.0 + places.stack.1],
         usage,
@@ -119,6 +123,20 @@ fn fill(inputs: &[Input<'_>], layout: &Layout, site: &Site<'_>) -> [Vec<u8>; 4] 
         }
     }
     parts
+}
+
+/// Writes the stubs of IFUNCs. What their slots hold is chosen when the domain runs (see `choose`).
+fn indirects(symbols: &Symbols<'_>, layout: &Layout, places: &Places, text: &mut [u8]) -> Vec<(u64, u64)> {
+    let mut indirects = Vec::new();
+    for (index, resolver) in symbols.indirects.iter().enumerate() {
+        let Resolver { input, section, offset } = *resolver;
+        let at = (layout.indirects + stubs::CHOICE * index as u64) as usize;
+        text[at..at + stubs::CHOICE as usize].copy_from_slice(&stubs::choice(dispatch::choice(index)));
+        if let Some(code) = code_offset(Target::Section { input, section, offset }, layout, places) {
+            indirects.push((dispatch::choice(index), code));
+        }
+    }
+    indirects
 }
 
 fn gateways(text: u64, imports: usize) -> Vec<u64> {
@@ -287,6 +305,10 @@ fn names(
     for (name, (target, _)) in &symbols.globals {
         let offset = match *target {
             Target::Import(_) => continue,
+            Target::Choice(_) => {
+                functions.extend(code_offset(*target, layout, places).map(|offset| ((*name).to_owned(), offset)));
+                continue;
+            }
             Target::Common(index) => Some(places.of(layout.commons[index])),
             Target::Section { input, section, offset } => {
                 let Some(spot) = layout.sections[input][section] else { continue };

@@ -504,10 +504,8 @@ impl Inner {
         this.rewrite(index, &active)?;
         this.register_again(index, registered)?;
         this.connect_waiting(false)?;
-        let offsets = this.domains[index].image.initialisers.clone();
         // SAFETY: see the function's contract.
-        unsafe { Self::run_all(inner, index, &offsets) }
-            .map_err(|error| BuildError::Initialiser { domain: name, error })
+        unsafe { Self::initialise(inner, index) }
     }
 
     /// Restarts a dead domain if its specification says so and no call returns to it: loads it again, at a fresh place. Whether it

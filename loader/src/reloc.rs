@@ -88,6 +88,7 @@ pub fn code_offset(target: Target, layout: &Layout, places: &Places) -> Option<u
         }
         Target::Import(index) => Some(text + stubs::import(index)),
         Target::Stub(offset) => Some(text + offset),
+        Target::Choice(index) => Some(text + layout.indirects + stubs::CHOICE * index as u64),
         _ => None,
     }
 }
@@ -144,7 +145,7 @@ impl Addresses<'_> {
             Target::Nothing => return Ok(Address::Absolute(0)),
             Target::Unloaded => return Err("the symbol's section is not part of the domain's memory"),
             Target::Undefined => return Err("the symbol is undefined"),
-            Target::Import(_) | Target::Stub(_) => return Err("the gateway has no place"),
+            Target::Import(_) | Target::Choice(_) | Target::Stub(_) => return Err("the gateway has no place"),
         }))
     }
 

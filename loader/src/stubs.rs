@@ -56,6 +56,23 @@ pub fn size(imports: usize) -> u64 {
     import(imports).next_multiple_of(64)
 }
 
+/// Bytes of an IFUNC's stub.
+pub const CHOICE: u64 = 16;
+
+/// Bytes of the stubs of IFUNCs, which come behind the area.
+pub fn choices_size(choices: usize) -> u64 {
+    (CHOICE * choices as u64).next_multiple_of(64)
+}
+
+/// The stub of an IFUNC: it jumps to what a dispatch slot of its own holds, the trap until its resolver has chosen.
+pub fn choice(slot: u64) -> [u8; CHOICE as usize] {
+    let mut code = [0xcc; CHOICE as usize];
+    // jmp *%gs:slot
+    code[..4].copy_from_slice(&[0x65, 0xff, 0x24, 0x25]);
+    code[4..8].copy_from_slice(&(slot as u32).to_le_bytes());
+    code
+}
+
 /// What a stub leads to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Stub {
@@ -223,6 +240,10 @@ mod tests {
         assert_eq!(text(import(0), 4), ["mov %rsp,%r11", "and $0xFFFFFFFFFFC00000,%r11", &lea, "jmpq *(%r11)"]);
         assert_eq!(text(import(1), 4)[3], "jmpq *8(%r11)");
         assert_eq!(text(import(2), 4)[3], format!("jmpq *0x{:X}(%r10)", offset_of!(Binding, gate)));
+        let stub = choice(0x10_0008);
+        let mut line = String::new();
+        GasFormatter::new().format(&Decoder::new(64, &stub, DecoderOptions::NONE).decode(), &mut line);
+        assert_eq!(line, "jmpq *%gs:0x100008");
         assert_eq!(text(TRAP, 1), ["ud2"]);
         assert_eq!(text(SYSCALL, 2), ["mov $0xFFFFFFFFFFFFFFDA,%rax", "ret"]);
         let head = ["mov %rsp,%r11", "and $0xFFFFFFFFFFC00000,%r11"];

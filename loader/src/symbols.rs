@@ -16,6 +16,8 @@ const SHT_GROUP: u32 = 17;
 const SHT_UNWIND: u32 = 0x7000_0001;
 /// `STT_FUNC`.
 pub const STT_FUNC: u8 = 2;
+/// `STT_GNU_IFUNC`.
+const STT_GNU_IFUNC: u8 = 10;
 
 /// What a symbol means.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -39,6 +41,8 @@ pub enum Target {
     Import(usize),
     /// A fixed stub, by its offset: the arbitration gateway, the control stack's.
     Stub(u64),
+    /// The function that an IFUNC's resolver chooses, by index in [`Symbols::indirects`].
+    Choice(usize),
     /// A fixed window offset.
     Fixed(u64),
     /// The GOT.
@@ -84,6 +88,19 @@ pub struct Symbols<'a> {
     pub globals: HashMap<&'a str, (Target, bool)>,
     /// Names of sections whose bounds are asked for.
     pub bounds: Vec<String>,
+    /// Resolvers of IFUNCs.
+    pub indirects: Vec<Resolver>,
+}
+
+/// Where a resolver is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Resolver {
+    /// Index of the object.
+    pub input: usize,
+    /// Index of the section.
+    pub section: usize,
+    /// Offset in the section.
+    pub offset: u64,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -104,11 +121,14 @@ struct Definition {
 pub fn resolve<'a>(spec: &DomainSpec, inputs: &[Input<'a>]) -> Result<Symbols<'a>, BuildError> {
     let live = live_sections(inputs);
     let mut commons = Vec::new();
+    let mut indirects = Vec::new();
     let mut definitions: HashMap<&'a str, Definition> = HashMap::new();
     let mut duplicates = Vec::new();
     for (input, from) in inputs.iter().enumerate() {
         for symbol in from.object.symbols.iter().filter(|s| is_global(s)) {
-            let Some(new) = define(symbol, input, &from.object.sections, &live, &mut commons) else { continue };
+            let Some(new) = define(symbol, input, &from.object.sections, &live, &mut commons, &mut indirects) else {
+                continue;
+            };
             match definitions.get_mut(symbol.name) {
                 None => {
                     definitions.insert(symbol.name, new);
@@ -138,11 +158,10 @@ pub fn resolve<'a>(spec: &DomainSpec, inputs: &[Input<'a>]) -> Result<Symbols<'a
         .iter()
         .enumerate()
         .map(|(input, from)| {
-            let local = |s: &Symbol<'a>| place(s, input, &from.object.sections, &live[input]);
             let all = from.object.symbols.iter();
             all.map(|s| {
                 if !is_global(s) {
-                    return local(s);
+                    return place(s, input, &live[input], &mut indirects);
                 }
                 if let Some(definition) = definitions.get(s.name) {
                     return definition.target;
@@ -157,7 +176,7 @@ pub fn resolve<'a>(spec: &DomainSpec, inputs: &[Input<'a>]) -> Result<Symbols<'a
         })
         .collect();
     let globals = definitions.into_iter().map(|(name, d)| (name, (d.target, d.function))).collect();
-    Ok(Symbols { targets, live, commons, globals, bounds })
+    Ok(Symbols { targets, live, commons, globals, bounds, indirects })
 }
 
 /// Which sections become memory. Of the COMDAT groups with one signature the first is kept.
@@ -195,8 +214,16 @@ fn live_sections(inputs: &[Input<'_>]) -> Vec<Vec<bool>> {
 }
 
 /// Where a defined symbol lies.
-fn place(symbol: &Symbol<'_>, input: usize, _sections: &[Section<'_>], live: &[bool]) -> Target {
+fn place(symbol: &Symbol<'_>, input: usize, live: &[bool], indirects: &mut Vec<Resolver>) -> Target {
     match symbol.place {
+        // The verifier has seen that the section is executable. Names of one resolver are one function.
+        Place::Section(section) if live[section] && symbol.kind == STT_GNU_IFUNC => {
+            let resolver = Resolver { input, section, offset: symbol.value };
+            Target::Choice(indirects.iter().position(|c| *c == resolver).unwrap_or_else(|| {
+                indirects.push(resolver);
+                indirects.len() - 1
+            }))
+        }
         Place::Section(section) if live[section] => Target::Section { input, section, offset: symbol.value },
         Place::Section(_) => Target::Unloaded,
         Place::Absolute => Target::Absolute(symbol.value),
@@ -211,6 +238,7 @@ fn define<'a>(
     sections: &[Section<'a>],
     live: &[Vec<bool>],
     commons: &mut Vec<Common>,
+    indirects: &mut Vec<Resolver>,
 ) -> Option<Definition> {
     let function = symbol.kind == STT_FUNC;
     let strength = if symbol.binding == STB_WEAK { Strength::Weak } else { Strength::Strong };
@@ -227,8 +255,9 @@ fn define<'a>(
         }
         Place::Section(section) if !live[input][section] && sections[section].is_allocated() => None,
         _ => {
-            let target = place(symbol, input, sections, &live[input]);
-            let code = matches!(target, Target::Section { section, .. } if sections[section].is_executable());
+            let target = place(symbol, input, &live[input], indirects);
+            let code = matches!(target, Target::Choice(_))
+                || matches!(target, Target::Section { section, .. } if sections[section].is_executable());
             Some(Definition { target, strength, input, function: function || code })
         }
     }

@@ -391,6 +391,23 @@ impl Inner {
         found.ok_or_else(|| LookupError::Domain(name.to_owned()))
     }
 
+    /// Chooses what IFUNCs mean, then runs the initialisers.
+    ///
+    /// # Safety
+    /// `inner` belongs to a world that this thread holds mutably.
+    pub unsafe fn initialise(inner: *mut Inner, domain: usize) -> Result<(), BuildError> {
+        // SAFETY: see the function's contract.
+        unsafe {
+            crate::choose::choose(inner, domain)?;
+            if (&(*inner).domains)[domain].image.initialisers.is_empty() {
+                return Ok(());
+            }
+            let offsets = (&(*inner).domains)[domain].image.initialisers.clone();
+            let name = || (&(*inner).domains)[domain].name.clone();
+            Inner::run_all(inner, domain, &offsets).map_err(|error| BuildError::Initialiser { domain: name(), error })
+        }
+    }
+
     /// Runs functions without arguments, in order.
     ///
     /// # Safety

@@ -63,6 +63,82 @@ fn archives_give_what_is_needed_and_nothing_else() {
     assert_eq!(f.call(&mut world, ()), Ok(7));
 }
 
+/// An IFUNC that is `pick`, and the functions that it may choose.
+fn ifunc(resolver: &str) -> String {
+    format!(".text\n.globl pick\n.type pick,@gnu_indirect_function\npick:\n{resolver}\nret\n")
+        + &function("one", "mov $1,%eax\nret")
+        + &function("two", "mov $2,%eax\nret")
+}
+
+#[test]
+fn a_resolver_chooses_what_a_name_means() {
+    // Calls, pointers in data and pointers out of the GOT, in the object that defines it and in another, are one function.
+    let equal = "lea pick(%rip),%rcx\nmov pick@GOTPCREL(%rip),%rdx\ncmp %rcx,%rdx\njne 1f\nmov p(%rip),%rdx\ncmp %rcx,%rdx\njne 1f\n";
+    let use_all = format!("call pick\n{equal}mov %rcx,%rax\n{CALL_RAX}lea 40(%rax),%rax\nret\n1: ud2");
+    let pointer = ".data\np: .quad pick\n";
+    let inside = ifunc("lea two(%rip),%rax") + &function("run", &use_all) + pointer;
+    assert_eq!(run(spec(&inside)), 42);
+    let outside = function("run", &use_all) + pointer;
+    assert_eq!(run(spec(&outside).object("b.o", assemble(&ifunc("lea two(%rip),%rax")))), 42);
+    // A resolver may call functions, and IFUNCs that were chosen before it; a restart chooses again.
+    let first = ".globl first\n.type first,@gnu_indirect_function\nfirst: lea one(%rip),%rax\nret\n";
+    let text = format!(".text\n{first}") + &ifunc("call first\nlea two(%rip),%rax") + &function("run", "jmp pick");
+    let mut world = build(spec(&text)).unwrap();
+    let run: TypedFn<fn() -> u64> = world.domain("a").unwrap().export("run").unwrap();
+    assert_eq!(run.call(&mut world, ()), Ok(2));
+    world.restart("a").unwrap();
+    let run: TypedFn<fn() -> u64> = world.domain("a").unwrap().export("run").unwrap();
+    assert_eq!(run.call(&mut world, ()), Ok(2));
+    // The host may call it by its name.
+    let pick: TypedFn<fn() -> u64> = world.domain("a").unwrap().export("pick").unwrap();
+    assert_eq!(pick.call(&mut world, ()), Ok(2));
+}
+
+#[test]
+fn a_resolver_cannot_choose_a_place_that_is_no_function() {
+    let app = function("run", "call pick\nret");
+    for resolver in [
+        "xor %eax,%eax",
+        "mov $-8,%rax",
+        // The trap's slot, an IFUNC's own slot, a slot that is not used, the middle of one, one of another 4 GiB.
+        "mov %gs:0xff000,%rax\nadd $0x100000,%rax",
+        "mov %gs:0xff000,%rax\nadd $0x100008,%rax",
+        "mov %gs:0xff000,%rax\nadd $0x1ffff8,%rax",
+        "lea two(%rip),%rax\nadd $4,%rax",
+        "lea two(%rip),%rax\nmov %eax,%eax",
+        // The code behind the slot, itself, a gateway.
+        "lea two(%rip),%rax\nmov (%rax),%rax",
+        "lea pick(%rip),%rax",
+        "lea granted(%rip),%rax",
+    ] {
+        let text = ifunc(resolver) + &app;
+        let spec = spec(&text).import("granted", Import::host("granted"));
+        let error = match World::builder().domain(spec).host_fn("granted", |_| Ok(0)).build() {
+            Ok(_) => panic!("it was built: {resolver}"),
+            Err(error) => error.to_string(),
+        };
+        assert!(error.contains("no function of domain"), "{resolver}: {error}");
+    }
+    // Neither is one chosen before its resolver has run, and a fault of a resolver is an error.
+    for (resolver, what) in [
+        ("call pick", "something that is not a function in `pick`"),
+        ("ud2", "in `pick`"),
+        ("mov $0x100008,%ecx\nmov %rax,%gs:(%ecx)", "in `pick`"),
+    ] {
+        let error = fail(spec(&(ifunc(resolver) + &app)));
+        assert!(error.contains("an initialiser of domain `a` failed") && error.contains(what), "{resolver}: {error}");
+    }
+}
+
+#[test]
+fn absolute_symbols_are_numbers() {
+    let app = function("run", "mov number@GOTPCREL(%rip),%rax\nadd n(%rip),%rax\nret") + ".data\nn: .quad number\n";
+    let number = ".globl number\nnumber = 21\n";
+    assert_eq!(run(spec(&app).object("b.o", assemble(number))), 42);
+    let error = fail(spec(&function("run", "call number\nret")).object("b.o", assemble(number)));
+    assert!(error.contains("not code"), "{error}");
+}
+
 #[test]
 fn all_undefined_symbols_are_listed_at_once() {
     let text =

@@ -85,7 +85,9 @@ pub fn insn_of(code: &Code<'_, '_>, dest: Dest) -> Option<InsnIndex> {
     match dest {
         Dest::Insn(insn) => Some(insn),
         Dest::Symbol(symbol) => match code.object.symbols[symbol].place {
-            Place::Section(section) => code.at(section, code.object.symbols[symbol].value),
+            Place::Section(section) if !code.object.symbols[symbol].is_indirect() => {
+                code.at(section, code.object.symbols[symbol].value)
+            }
             _ => None,
         },
     }
@@ -95,8 +97,11 @@ pub fn insn_of(code: &Code<'_, '_>, dest: Dest) -> Option<InsnIndex> {
 fn code_dest(code: &Code<'_, '_>, reloc: &Reloc, bias: i64) -> Option<Dest> {
     let symbol = &code.object.symbols[reloc.symbol];
     let Place::Section(section) = symbol.place else { return None };
-    if bias == 0 && !symbol.is_local() {
+    if bias == 0 && symbol.is_open() {
         return Some(Dest::Symbol(reloc.symbol));
+    }
+    if symbol.is_indirect() {
+        return None;
     }
     code.at(section, symbol.value.wrapping_add_signed(bias)).map(Dest::Insn)
 }

@@ -192,7 +192,7 @@ fn decode_section(code: &mut Code<'_, '_>, index: SectionIndex, refusals: &mut V
         .symbols
         .iter()
         .enumerate()
-        .filter(|(_, s)| s.place == Place::Section(index) && s.kind == elf::STT_FUNC.0)
+        .filter(|(_, s)| s.place == Place::Section(index) && s.is_function())
         .map(|(i, s)| (s.value, i))
         .collect();
     functions.sort_unstable();
@@ -209,8 +209,16 @@ fn decode_section(code: &mut Code<'_, '_>, index: SectionIndex, refusals: &mut V
 
     let mut decoder = Decoder::with_ip(64, section.data, 0, DecoderOptions::NONE);
     let mut next_reloc = 0;
+    let mut gaps = section.gaps.iter().peekable();
     while decoder.can_decode() {
         let offset = decoder.position();
+        if let Some((_, end)) = gaps.next_if(|(start, _)| *start <= offset as u64) {
+            if decoder.set_position(*end as usize).is_err() {
+                return;
+            }
+            decoder.set_ip(*end);
+            continue;
+        }
         let ins = decoder.decode();
         if ins.is_invalid() {
             refusals.push(code.refuse_offset(index, offset as u64, Reason::DataInText, "the bytes do not decode"));
@@ -282,6 +290,10 @@ fn resolve_branches(code: &mut Code<'_, '_>, refusals: &mut Vec<Refusal>) {
             FlowControl::Call if insn.ins.is_call_near() => direct(code, index).map(Flow::Call),
             FlowControl::UnconditionalBranch => direct(code, index).map(Flow::Jump),
             FlowControl::ConditionalBranch => direct(code, index).map(Flow::Branch),
+            // A transaction that aborts at once.
+            FlowControl::XbeginXabortXend if insn.ins.mnemonic() == Mnemonic::Xbegin => {
+                direct(code, index).map(Flow::Jump)
+            }
             // call *f@GOTPCREL(%rip) is a direct call in a static domain.
             FlowControl::IndirectCall => Ok(match got_branch(code, &insn) {
                 Some(symbol) => Flow::Call(Dest::Symbol(symbol)),
@@ -308,6 +320,14 @@ fn got_branch(code: &Code<'_, '_>, insn: &Insn) -> Option<SymbolIndex> {
     (got.contains(&reloc.kind) && insn.ins.memory_base() == Register::RIP && reloc.addend == -4).then_some(reloc.symbol)
 }
 
+/// A branch that skips the `lock` prefix of an instruction: `je 1f ; .byte 0xf0 ; 1: cmpxchg ..`. With the prefix the instruction does the
+/// same and is atomic besides.
+fn behind_lock(code: &Code<'_, '_>, insn: &Insn, target: u64) -> Option<InsnIndex> {
+    let locked = code.at(insn.section as usize, target.checked_sub(1)?)?;
+    let first = code.object.sections[insn.section as usize].data.get(code.insns[locked].offset as usize);
+    (first == Some(&0xf0)).then_some(locked)
+}
+
 fn direct(code: &Code<'_, '_>, index: InsnIndex) -> Result<Dest, Refusal> {
     let insn = &code.insns[index];
     if !matches!(insn.ins.op0_kind(), OpKind::NearBranch64) {
@@ -316,7 +336,7 @@ fn direct(code: &Code<'_, '_>, index: InsnIndex) -> Result<Dest, Refusal> {
     // A branch's rel32 counts as an immediate for the decoder.
     let Some(reloc) = code.imm_reloc(insn).or(code.disp_reloc(insn)) else {
         let target = insn.ins.near_branch_target();
-        return match code.at(insn.section as usize, target) {
+        return match code.at(insn.section as usize, target).or_else(|| behind_lock(code, insn, target)) {
             Some(dest) => Ok(Dest::Insn(dest)),
             None => Err(code.refuse(index, Reason::BranchTarget, "the target is not an instruction")),
         };
@@ -328,8 +348,11 @@ fn direct(code: &Code<'_, '_>, index: InsnIndex) -> Result<Dest, Refusal> {
     let bias = reloc.addend + 4;
     match symbol.place {
         Place::Section(section) if code.section(section).is_some() => {
-            if bias == 0 && !symbol.is_local() {
+            if bias == 0 && symbol.is_open() {
                 return Ok(Dest::Symbol(reloc.symbol));
+            }
+            if symbol.is_indirect() {
+                return Err(code.refuse(index, Reason::IndirectFunction, "a branch behind an IFUNC's entry"));
             }
             let offset = symbol.value.wrapping_add_signed(bias);
             code.at(section, offset)

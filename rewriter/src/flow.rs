@@ -9,7 +9,6 @@ use crate::height::{Height, State};
 use crate::read::Place;
 use crate::unwind::{Landing, Unwind};
 use iced_x86::OpKind;
-use object::elf;
 use std::collections::{HashMap, HashSet};
 
 /// Where an indirect jump may lead.
@@ -199,10 +198,10 @@ pub fn build(code: &Code<'_, '_>, addresses: &Addresses, unwind: &Unwind) -> Flo
         }
         let Some(target) = code.at(section, symbol.value) else { continue };
         label[target] = true;
-        let function = symbol.kind == elf::STT_FUNC.0;
+        let function = symbol.is_function();
         // A local function symbol that only jumps and switches reach is a .cold part, not a function.
         let inner = jumped[target] || addresses.taken[target];
-        if !symbol.is_local() || (function && (addresses.pointed[target] || !inner)) {
+        if symbol.is_open() || (function && (addresses.pointed[target] || !inner)) {
             entry[target] = true;
         }
     }

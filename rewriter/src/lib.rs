@@ -1,12 +1,13 @@
 //! The rewriter: turns a compiled object into one that obeys the sandbox contract.
 //!
 //! Untrusted: a mistake here can make a plugin crash, never let it escape; the verifier decides. Data flows one way, one module a phase:
-//! `read` → `decode` → `address` → `flow` → `regs`, `r15`, `switch` → `height` → `live` → `pads` → `transform` → `layout` → `debug` → `assemble` → `write`.
+//! `read` → (`carve`) → `decode` → `address` → `flow` → `regs`, `r15`, `switch` → `height` → `live` → `pads` → `transform` → `layout` → `debug` → `assemble` → `write`.
 
 #![forbid(unsafe_code)]
 
 mod address;
 mod assemble;
+mod carve;
 mod debug;
 mod decode;
 mod emit;
@@ -56,7 +57,20 @@ pub struct Output {
 pub fn rewrite(object: &[u8], options: &Options) -> Result<Output, Vec<Refusal>> {
     let object = read::read(object).map_err(|refusal| vec![refusal])?;
     check_object(&object)?;
-    let mut code = decode::decode(&object)?;
+    let mixed = |refusal: &Refusal| matches!(refusal.reason, Reason::DataInText | Reason::BranchTarget);
+    match rewrite_object(&object, options) {
+        // Data in text shows as text that makes no sense.
+        Err(refusals) if refusals.iter().any(mixed) => match carve::carve(&object) {
+            Some(carved) => rewrite_object(&carved, options),
+            None => Err(refusals),
+        },
+        result => result,
+    }
+}
+
+/// All phases behind `read`.
+fn rewrite_object(object: &Object<'_>, options: &Options) -> Result<Output, Vec<Refusal>> {
+    let mut code = decode::decode(object)?;
     let addresses = address::find(&code)?;
     check_symbols(&code)?;
     let unwind = unwind::collect(&code)?;
@@ -161,17 +175,18 @@ fn check_object(object: &Object<'_>) -> Result<(), Vec<Refusal>> {
 fn check_symbols(code: &decode::Code<'_, '_>) -> Result<(), Vec<Refusal>> {
     let mut refusals = Vec::new();
     for symbol in &code.object.symbols {
-        if symbol.place == Place::Absolute && !symbol.is_local() {
-            refusals.push(Refusal { detail: name(symbol), ..Refusal::of_object(Reason::AbsoluteSymbol) });
-        }
         let Place::Section(section) = symbol.place else { continue };
+        if symbol.is_indirect() && code.at(section, symbol.value).is_none() {
+            refusals.push(code.refuse_offset(section, symbol.value, Reason::IndirectFunction, name(symbol)));
+            continue;
+        }
         if code.section(section).is_none() {
             continue;
         }
         let at_end = symbol.value == code.object.sections[section].data.len() as u64;
-        if symbol.kind == elf::STT_GNU_IFUNC.0 {
-            refusals.push(code.refuse_offset(section, symbol.value, Reason::IndirectFunction, name(symbol)));
-        } else if code.at(section, symbol.value).is_none() && !at_end {
+        // Data that was moved away stood at the section's start.
+        let gone = symbol.kind == elf::STT_SECTION.0 && !code.object.sections[section].gaps.is_empty();
+        if code.at(section, symbol.value).is_none() && !at_end && !gone {
             let detail = format!("symbol `{}` is not at an instruction", name(symbol));
             refusals.push(code.refuse_offset(section, symbol.value, Reason::BranchTarget, detail));
         }

@@ -13,6 +13,7 @@ pub type SectionIndex = usize;
 pub type SymbolIndex = usize;
 
 /// A relocatable object.
+#[derive(Clone)]
 pub struct Object<'a> {
     /// `e_flags`.
     pub flags: u32,
@@ -23,6 +24,7 @@ pub struct Object<'a> {
 }
 
 /// A section and the relocations that apply to it.
+#[derive(Clone)]
 pub struct Section<'a> {
     pub name: &'a [u8],
     pub kind: u32,
@@ -36,6 +38,8 @@ pub struct Section<'a> {
     pub data: &'a [u8],
     /// Sorted by offset.
     pub relocs: Vec<Reloc>,
+    /// Runs of text that are data and were copied elsewhere (see `carve`), ascending.
+    pub gaps: Vec<(u64, u64)>,
 }
 
 impl Section<'_> {
@@ -65,6 +69,7 @@ pub enum Place {
 }
 
 /// A symbol table entry.
+#[derive(Clone)]
 pub struct Symbol<'a> {
     pub name: &'a [u8],
     pub value: u64,
@@ -79,6 +84,21 @@ impl Symbol<'_> {
     /// Whether other objects see the symbol (it may be preempted by name resolution).
     pub fn is_local(&self) -> bool {
         self.bind == elf::STB_LOCAL.0
+    }
+
+    /// Whether the place is a resolver's and the name means the function that the resolver chooses.
+    pub fn is_indirect(&self) -> bool {
+        self.kind == elf::STT_GNU_IFUNC.0
+    }
+
+    /// Whether a linker decides what the name means: it may be preempted, or chosen by a resolver.
+    pub fn is_open(&self) -> bool {
+        !self.is_local() || self.is_indirect()
+    }
+
+    /// Whether a function begins at the symbol's place.
+    pub fn is_function(&self) -> bool {
+        self.kind == elf::STT_FUNC.0 || self.is_indirect()
     }
 }
 
@@ -123,6 +143,7 @@ pub fn read(bytes: &[u8]) -> Result<Object<'_>, Refusal> {
             size: section.sh_size(endian),
             data: section.data(endian, bytes).map_err(broken)?,
             relocs: Vec::new(),
+            gaps: Vec::new(),
         });
     }
 

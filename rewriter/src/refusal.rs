@@ -3,7 +3,7 @@
 use std::fmt;
 
 macro_rules! reasons {
-    ($( $name:ident = $id:literal, $title:literal, $help:literal; )*) => {
+    ($( $name:ident = $id:literal, $title:literal, $why:literal, $example:literal, $help:literal; )*) => {
         /// The reason of a refusal.
         #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
         pub enum Reason { $( #[doc = $title] $name, )* }
@@ -18,6 +18,12 @@ macro_rules! reasons {
             /// What is in the way.
             pub const fn title(self) -> &'static str { match self { $( Reason::$name => $title, )* } }
 
+            /// Why it is in the way.
+            pub const fn why(self) -> &'static str { match self { $( Reason::$name => $why, )* } }
+
+            /// Something that is refused for this reason.
+            pub const fn example(self) -> &'static str { match self { $( Reason::$name => $example, )* } }
+
             /// What to do about it.
             pub const fn help(self) -> &'static str { match self { $( Reason::$name => $help, )* } }
         }
@@ -26,31 +32,53 @@ macro_rules! reasons {
 
 reasons! {
     NotRelocatable = "SFI-W01", "not a well-formed ELF64 x86-64 relocatable object",
+        "Only relocatable objects still say which numbers are addresses.",
+        "gcc -flto -c f.c                  # bytecode, no code",
         "give objects as a compiler or assembler writes them (ET_REL), not executables, shared objects or LTO bytecode";
     DataInText = "SFI-W02", "data lies between instructions",
+        "All text is decoded and written anew; bytes that may be data and may be code cannot be both.",
+        "        lea 1f(%rip),%rax\n        ret\n1:      .byte 6                           # in .text, and nothing in sight reads it",
         "move tables of hand-written assembly into .rodata";
     NoSafeForm = "SFI-W03", "instruction has no safe form",
+        "It reaches memory past its operands, changes the machine's state, or its operands cannot be expressed in a domain.",
+        "wrpkru                            # protection keys\nfxsave (%rdi)                     # not on the positive list",
         "build the object without it: usually a hand-written assembly variant that can be configured out";
     StackPointerUse = "SFI-W04", "stack pointer is used in a way that the data stack cannot imitate",
+        "The data stack is another register; instructions that use rsp implicitly or at 32 bits have no counterpart.",
+        "push %fs",
         "use the portable C version of the function";
     ReturnAddress = "SFI-W05", "function reads or replaces its return address",
+        "Return addresses lie on the control stack, which no instruction of a domain can name.",
+        "f:      mov (%rsp),%rax                   # __builtin_return_address(0)\n        ret",
         "the return address lies on the control stack, out of reach; setjmp and the like come from the support code";
     IndirectJump = "SFI-W06", "indirect jump leaves no register or flags to sandbox it with",
+        "The jump may leave the function or stay in it, and the two want different stack pointers.",
+        "jmp *%rax                         # the targets: a function, and a label with something on the stack",
         "compile with -fno-jump-tables, or report the object";
     Relocation = "SFI-W07", "relocation cannot be kept",
+        "The field means something that new places of code do not keep, or that a domain cannot have.",
+        "movzbl table-.(%r8,%r9),%eax      # relative to the instruction's own place",
         "compile with -fPIC or -fPIE";
     CodeAddress = "SFI-W08", "code address is computed in a way that is not recognised",
+        "Code addresses become dispatch slots; a sum that the rewriter cannot see through would lead nowhere.",
+        "lea 1f(%rip),%rcx\nlea (%rcx,%rax,8),%rax\nadd %rcx,%rax\njmp *%rax                         # into the middle of a run of instructions",
         "compile with -fno-jump-tables, or avoid differences of code labels";
     ExceptionTables = "SFI-W09", "exception tables are not understood",
+        "They are distances between places of the old code and are made anew; what cannot be read cannot be.",
+        ".gcc_except_table with an encoding that no compiler writes",
         "compile with gcc or clang and their usual tables, or with -fno-exceptions";
-    IndirectFunction = "SFI-W10", "symbol is an IFUNC",
+    IndirectFunction = "SFI-W10", "IFUNC whose resolver is no function, or a branch behind its entry",
+        "What an IFUNC means is known when its resolver has run, and then as a whole function only.",
+        "call memcpy + 4                   # memcpy is an IFUNC",
         "configure the library without run-time dispatch of this kind";
     ThreadLocal = "SFI-W11", "thread-local access sequence is not recognised",
+        "Every model becomes local-exec, which needs the whole sequence as the psABI writes it.",
+        "lea x@tlsgd(%rip),%rdi\nnop\ncall __tls_get_addr@PLT            # something between them",
         "compile with -ftls-model=initial-exec or local-exec";
     BranchTarget = "SFI-W12", "branch or symbol leads into the middle of an instruction",
+        "Two readings of the same bytes cannot both be sandboxed.",
+        "jmp .+3",
         "use the portable C version of the function";
-    AbsoluteSymbol = "SFI-W13", "symbol is absolute and visible to other objects",
-        "an absolute symbol names no place of a domain; leave the member out";
 }
 
 impl fmt::Display for Reason {
@@ -113,5 +141,8 @@ mod tests {
     fn codes_are_unique() {
         let ids: HashSet<_> = Reason::ALL.iter().map(|r| r.id()).collect();
         assert_eq!(ids.len(), Reason::ALL.len());
+        for reason in Reason::ALL {
+            assert!(![reason.title(), reason.why(), reason.example(), reason.help()].contains(&""), "{reason}");
+        }
     }
 }

@@ -11,7 +11,7 @@ const FLAG_SHIFT: u32 = 16;
 pub const FLAGS: Set =
     (RflagsBits::OF | RflagsBits::SF | RflagsBits::ZF | RflagsBits::AF | RflagsBits::CF | RflagsBits::PF) << FLAG_SHIFT;
 /// CF alone.
-pub const CARRY: Set = RflagsBits::CF << FLAG_SHIFT;
+pub const CARRY: Set = flag(RflagsBits::CF);
 /// The number of vector registers that a variadic call finds in %al. Apart from rax, because masking a slot's address in rax keeps it.
 pub const VECTOR_COUNT: Set = 1 << 30;
 /// All general registers.
@@ -20,6 +20,11 @@ pub const GPRS: Set = 0xffff;
 /// The set that holds a general register of any width; empty for others.
 pub fn bit(register: Register) -> Set {
     if register.is_gpr() { 1 << (register.full_register() as u32 - Register::RAX as u32) } else { 0 }
+}
+
+/// The set of flags that iced gives as bits.
+pub const fn flag(bits: u32) -> Set {
+    bits << FLAG_SHIFT
 }
 
 /// A set of several registers.

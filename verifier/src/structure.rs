@@ -1,6 +1,6 @@
 //! The rules about the object as a container: sections, symbols, relocation tables, groups (`SFI-E01` to `SFI-E07`).
 
-use crate::elf::{Object, Place, Section, words};
+use crate::elf::{Object, Place, Section, Symbol, words};
 use crate::relocation::{data_width, kind_name, text_width};
 use crate::report::Findings;
 use goblin::elf::{section_header as sh, sym};
@@ -141,6 +141,10 @@ fn check_kind(index: usize, section: &Section<'_>, findings: &mut Findings) {
 
 /// Rule `SFI-E04`.
 fn check_symbols(object: &Object<'_>, findings: &mut Findings) {
+    let in_text = |symbol: &Symbol<'_>| match symbol.place {
+        Place::Section(section) => object.sections[section].is_executable(),
+        _ => false,
+    };
     for (index, symbol) in object.symbols.iter().enumerate() {
         let mut refuse = |why: String| {
             findings.section = None;
@@ -158,7 +162,9 @@ fn check_symbols(object: &Object<'_>, findings: &mut Findings) {
         match symbol.kind {
             sym::STT_SECTION | sym::STT_FILE | sym::STT_COMMON | sym::STT_TLS => {}
             _ if plain => {}
-            sym::STT_GNU_IFUNC => refuse("is an IFUNC: its resolver would run before the domain is sealed".into()),
+            // The name of what a function chooses that is like any other: the loader calls it in the sealed domain.
+            sym::STT_GNU_IFUNC if in_text(symbol) => {}
+            sym::STT_GNU_IFUNC => refuse("is an IFUNC without a resolver in text".into()),
             kind => refuse(format!("has the type {kind}")),
         }
         if !matches!(symbol.binding, sym::STB_LOCAL | sym::STB_GLOBAL | sym::STB_WEAK | sym::STB_GNU_UNIQUE) {
@@ -168,9 +174,7 @@ fn check_symbols(object: &Object<'_>, findings: &mut Findings) {
             refuse(format!("has st_other bits {:#x}", symbol.other));
         }
         match symbol.place {
-            Place::Undefined => {}
-            Place::Absolute if symbol.kind == sym::STT_FILE || symbol.binding == sym::STB_LOCAL => {}
-            Place::Absolute => refuse("is absolute and visible to other objects".into()),
+            Place::Undefined | Place::Absolute => {}
             Place::Common => {
                 let align = symbol.value;
                 if align > MAX_ALIGN || align > 1 && !align.is_power_of_two() || symbol.size >= WINDOW_SIZE {

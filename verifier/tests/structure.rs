@@ -191,8 +191,15 @@ fn e04_symbols() {
         rules(&plain().symbol(s), Write)
     };
     assert_eq!(with(&|_| {}), []);
-    for kind in [7, 10, 13, 15] {
+    for kind in [7, 13, 15] {
         assert_eq!(with(&|s| s.kind = kind), [Rule::SymbolKind]);
+    }
+    // An IFUNC's resolver is a place in text like any other.
+    const IFUNC: u8 = 10;
+    assert_eq!(with(&|s| s.kind = IFUNC), []);
+    assert_eq!(with(&|s| (s.kind, s.value) = (IFUNC, 2)), [Rule::SymbolTarget]);
+    for section in [0, 0xfff1, 0xfff2] {
+        assert_eq!(with(&|s| (s.kind, s.section) = (IFUNC, section)), [Rule::SymbolKind], "{section:#x}");
     }
     for binding in [3, 11, 15] {
         assert_eq!(with(&|s| s.binding = binding), [Rule::SymbolKind]);
@@ -202,7 +209,8 @@ fn e04_symbols() {
     for section in [200, 0xff00, 0xff02, 0xfff3, 0xffff] {
         assert_eq!(with(&|s| s.section = section), [Rule::SymbolKind], "{section:#x}");
     }
-    assert_eq!(with(&|s| s.section = 0xfff1), [Rule::SymbolKind]);
+    // A number is no place, whoever sees it.
+    assert_eq!(with(&|s| s.section = 0xfff1), []);
     assert_eq!(with(&|s| (s.section, s.binding) = (0xfff1, LOCAL)), []);
     assert_eq!(with(&|s| s.kind = 6), [Rule::SymbolKind]); // thread-local in text
     assert_eq!(with(&|s| (s.section, s.value) = (0xfff2, 16)), []);
@@ -212,7 +220,9 @@ fn e04_symbols() {
     let mut elf = plain();
     elf.add(section(".data", PROGBITS, A | W, vec![0; 8]));
     assert_eq!(rules(&elf.clone().symbol(symbol("d", 2, 8)), Write), []);
-    assert_eq!(rules(&elf.symbol(symbol("d", 2, 9)), Write), [Rule::SymbolKind]);
+    assert_eq!(rules(&elf.clone().symbol(symbol("d", 2, 9)), Write), [Rule::SymbolKind]);
+    let resolver = Symbol { kind: IFUNC, ..symbol("d", 2, 0) };
+    assert_eq!(rules(&elf.symbol(resolver), Write), [Rule::SymbolKind]);
 }
 
 #[test]

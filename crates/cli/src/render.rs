@@ -1,6 +1,6 @@
 //! Diagnostics for people, in the shape that rustc users know.
 
-use crate::gate::{Code, Finding};
+use crate::gate::Finding;
 use anstyle::{AnsiColor, Style};
 use std::io::{self, Write};
 
@@ -86,15 +86,25 @@ pub fn bad(out: &mut impl Write, object: &str, what: &str) -> io::Result<()> {
     writeln!(out, "{ERROR}refused{ERROR:#}: {}: {what}", visible(object))
 }
 
-/// A rule, explained.
-pub fn rule(out: &mut impl Write, rule: Code, example: &str) -> io::Result<()> {
-    writeln!(out, "{BOLD}{}{BOLD:#}: {}\n", rule.id(), rule.title())?;
-    writeln!(out, "{MARGIN}Why{MARGIN:#}\n  {}\n", rule.why())?;
+/// What there is to say about a code.
+pub struct Explanation {
+    pub id: &'static str,
+    pub title: &'static str,
+    pub why: &'static str,
+    /// Some lines that break the rule.
+    pub example: &'static str,
+    pub help: &'static str,
+}
+
+/// A code, explained.
+pub fn explanation(out: &mut impl Write, topic: &Explanation) -> io::Result<()> {
+    writeln!(out, "{BOLD}{}{BOLD:#}: {}\n", topic.id, topic.title)?;
+    writeln!(out, "{MARGIN}Why{MARGIN:#}\n  {}\n", topic.why)?;
     writeln!(out, "{MARGIN}Example{MARGIN:#}")?;
-    for line in example.lines() {
+    for line in topic.example.lines() {
         writeln!(out, "  {line}")?;
     }
-    writeln!(out, "\n{MARGIN}What to do{MARGIN:#}\n  {}", rule.help())
+    writeln!(out, "\n{MARGIN}What to do{MARGIN:#}\n  {}", topic.help)
 }
 
 /// Names come from hostile objects: control characters in them must not reach the terminal.
@@ -115,6 +125,7 @@ fn visible(text: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::gate::Code;
 
     fn plain(diagnostic: &Diagnostic<'_>) -> String {
         let mut out = anstream::StripStream::new(Vec::new());

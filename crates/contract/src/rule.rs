@@ -39,7 +39,7 @@ rules! {
         "Every symbol in text is a possible target of calls and dispatch slots of this and other objects.",
         "rewrite the object with `sfi rewrite`";
     SymbolKind = "SFI-E04", "symbol has a type, section index or value that the loader does not accept",
-        "IFUNC resolvers run before the domain is sealed, absolute symbols name places outside the object.",
+        "The loader gives a meaning to these kinds of symbols only; an IFUNC needs a resolver in text.",
         "rewrite the object with `sfi rewrite`";
     RelocationTable = "SFI-E05", "relocation section is malformed, duplicated or overlaps",
         "Two relocations over one field make the final bytes depend on their order.",

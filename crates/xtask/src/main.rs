@@ -1,7 +1,8 @@
-//! Chores of the repository: `cargo xtask demo`, `cargo xtask test`, `cargo xtask soak`, `cargo xtask setup`.
+//! Chores of the repository: `cargo xtask demo`, `cargo xtask test`, `cargo xtask soak`, `cargo xtask coverage`, `cargo xtask setup`.
 
 #![forbid(unsafe_code)]
 
+mod coverage;
 mod demo;
 mod fuzz;
 mod mutants;
@@ -27,6 +28,8 @@ enum Task {
     Fuzz(fuzz::Args),
     /// Leaves out each rule of the verifier in turn and says which tests notice.
     Mutants(mutants::Args),
+    /// How much of Debian's static archives can be rewritten.
+    Coverage(coverage::Args),
     /// Only installs, or names, what the other tasks need.
     Setup,
 }
@@ -38,6 +41,7 @@ fn main() -> ExitCode {
         Task::Soak(args) => soak::run(&args),
         Task::Fuzz(args) => fuzz::run(&args),
         Task::Mutants(args) => mutants::run(&args),
+        Task::Coverage(args) => coverage::run(&args),
         Task::Setup => setup::ensure(setup::BASE).and_then(|()| setup::components()).map(|()| ExitCode::SUCCESS),
     };
     result.unwrap_or_else(|error| {

@@ -5,6 +5,7 @@
 //! call (0), return (8) or label (its canonical value) wants. The 8 bytes that `call` would have pushed need no instruction: at a
 //! function's entry and at its `ret`, delta is 8.
 
+mod absent;
 mod bits;
 mod branch;
 mod home;
@@ -184,6 +185,7 @@ impl<'x, 'o, 'a> Transform<'x, 'o, 'a> {
         match self.facts.code.insns[at].flow {
             Flow::Call(dest) => return self.call(dest),
             Flow::CallIndirect => return self.call_indirect(ins),
+            Flow::Jump(dest) if ins.mnemonic() == Mnemonic::Xbegin => return self.abort_transaction(dest),
             Flow::Jump(dest) => return self.jump(dest),
             Flow::Branch(dest) => return self.branch(ins, dest),
             Flow::JumpIndirect => return self.jump_indirect(ins),
@@ -211,6 +213,7 @@ impl<'x, 'o, 'a> Transform<'x, 'o, 'a> {
                 self.out.branch(crate::emit::Branch::Call, Target::Syscall);
                 Ok(())
             }
+            _ if self.absent_feature(ins)? => Ok(()),
             _ if self.thread_local(ins)? => Ok(()),
             _ if self.moving_operand(ins)? => Ok(()),
             _ if self.stack_arithmetic(ins)? => Ok(()),

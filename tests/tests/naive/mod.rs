@@ -113,9 +113,6 @@ pub fn judge(bytes: &[u8], mode: Mode) -> Result<(), String> {
     }
     // Nothing can name symbol 0.
     for symbol in symbols.iter().skip(1) {
-        if symbol.st_type().0 == elf::STT_GNU_IFUNC.0 {
-            return Err("an indirect function".into());
-        }
         let index = usize::from(symbol.st_shndx(endian).0);
         if let Some(text) = texts.get_mut(&index) {
             text.roots.push(symbol.st_value(endian));

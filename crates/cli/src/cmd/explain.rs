@@ -1,18 +1,19 @@
 //! `sfi explain`
 
 use crate::gate::Code;
-use crate::render;
+use crate::render::{self, Explanation};
 use sfi_contract::Rule;
+use sfi_rewriter::Reason;
 use std::io::Write;
 use std::process::ExitCode;
 
-/// Explain the rules of the sandbox contract and of policies.
+/// Explain the rules of the sandbox contract and of policies, and why objects are refused.
 ///
-/// Prints a rule: what it says, why it exists, an example that breaks it, and what to do. Without a code, lists all rules.
+/// Prints a rule or a reason of `sfi rewrite`: what it says, why it exists, an example that breaks it, and what to do. Without a code, lists all.
 #[derive(clap::Args)]
 #[command(after_help = "\
 Examples:
-  sfi explain            lists all rules
+  sfi explain            lists all rules and reasons
   sfi explain SFI-S01
   sfi explain s01        the prefix and the case may be left out
 
@@ -20,33 +21,74 @@ Exit codes:
   0  explained
   2  there is no such rule")]
 pub struct Args {
-    /// Codes, as `sfi verify` prints them.
+    /// Codes, as `sfi verify` and `sfi rewrite` print them.
     #[arg(value_name = "CODE")]
     codes: Vec<String>,
 }
 
-/// Runs the subcommand.
-pub fn run(args: Args) -> anyhow::Result<ExitCode> {
-    let rules = args.codes.iter().map(|code| parse(code)).collect::<anyhow::Result<Vec<Code>>>()?;
-    let mut out = anstream::stdout().lock();
-    if rules.is_empty() {
-        for rule in Code::all() {
-            writeln!(out, "{}  {}", rule.id(), rule.title())?;
+/// Something with a code.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Topic {
+    /// What the verifier or a policy finds.
+    Rule(Code),
+    /// Why the rewriter refuses.
+    Refusal(Reason),
+}
+
+impl Topic {
+    fn all() -> impl Iterator<Item = Topic> {
+        Code::all().map(Topic::Rule).chain(Reason::ALL.iter().map(|reason| Topic::Refusal(*reason)))
+    }
+
+    fn id(self) -> &'static str {
+        match self {
+            Topic::Rule(code) => code.id(),
+            Topic::Refusal(reason) => reason.id(),
         }
     }
-    for (i, rule) in rules.iter().enumerate() {
+
+    fn explanation(self) -> Explanation {
+        match self {
+            Topic::Rule(code) => Explanation {
+                id: code.id(),
+                title: code.title(),
+                why: code.why(),
+                example: example(code),
+                help: code.help(),
+            },
+            Topic::Refusal(reason) => Explanation {
+                id: reason.id(),
+                title: reason.title(),
+                why: reason.why(),
+                example: reason.example(),
+                help: reason.help(),
+            },
+        }
+    }
+}
+
+/// Runs the subcommand.
+pub fn run(args: Args) -> anyhow::Result<ExitCode> {
+    let topics = args.codes.iter().map(|code| parse(code)).collect::<anyhow::Result<Vec<Topic>>>()?;
+    let mut out = anstream::stdout().lock();
+    if topics.is_empty() {
+        for topic in Topic::all() {
+            writeln!(out, "{}  {}", topic.id(), topic.explanation().title)?;
+        }
+    }
+    for (i, topic) in topics.iter().enumerate() {
         if i > 0 {
             writeln!(out)?;
         }
-        render::rule(&mut out, *rule, example(*rule))?;
+        render::explanation(&mut out, &topic.explanation())?;
     }
     Ok(ExitCode::SUCCESS)
 }
 
-fn parse(code: &str) -> anyhow::Result<Code> {
+fn parse(code: &str) -> anyhow::Result<Topic> {
     let upper = code.to_ascii_uppercase();
     let full = if upper.starts_with("SFI-") { upper } else { format!("SFI-{upper}") };
-    let found = Code::all().find(|c| c.id() == full);
+    let found = Topic::all().find(|topic| topic.id() == full);
     found.ok_or_else(|| anyhow::anyhow!("there is no rule `{code}`; `sfi explain` lists all"))
 }
 
@@ -65,7 +107,7 @@ const fn contract_example(rule: Rule) -> &'static str {
         Rule::SymbolTarget => {
             "f:      mov $0x050f,%eax\n.set g, f + 1                    # inside the mov, at a hidden syscall"
         }
-        Rule::SymbolKind => ".type f,@gnu_indirect_function",
+        Rule::SymbolKind => ".data\n.type f,@gnu_indirect_function     # no code can be there\nf:      .quad 0",
         Rule::RelocationTable => "two SHT_RELA sections whose sh_info names the same section",
         Rule::GroupTable => "a SHT_GROUP section that lists a section twice",
         Rule::SectionKind => "an allocated section of type SHT_DYNAMIC, or with an alignment of 3",
@@ -108,10 +150,10 @@ mod tests {
 
     #[test]
     fn codes_may_be_short() {
-        for rule in Code::all() {
-            assert_eq!(parse(rule.id()).unwrap(), rule);
-            assert_eq!(parse(&rule.id().to_lowercase()[4..]).unwrap(), rule);
-            assert!(!example(rule).is_empty());
+        for topic in Topic::all() {
+            assert_eq!(parse(topic.id()).unwrap(), topic);
+            assert_eq!(parse(&topic.id().to_lowercase()[4..]).unwrap(), topic);
+            assert!(!topic.explanation().example.is_empty());
         }
         assert!(parse("SFI-Z01").is_err());
         assert!(parse("").is_err());

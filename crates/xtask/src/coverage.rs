@@ -1,0 +1,182 @@
+//! `cargo xtask coverage`
+
+use crate::setup::cargo;
+use anyhow::{Context, bail, ensure};
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::process::{Command, ExitCode, Stdio};
+
+/// Debian packages whose static archives are measured.
+const PACKAGES: &[&str] = &[
+    "libaom-dev",
+    "libarchive-dev",
+    "libblas-dev",
+    "libbrotli-dev",
+    "libbz2-dev",
+    "libc6-dev",
+    "libcrypto++-dev",
+    "libcurl4-openssl-dev",
+    "libevent-dev",
+    "libexpat1-dev",
+    "libffi-dev",
+    "libfftw3-dev",
+    "libflac-dev",
+    "libfreetype-dev",
+    "libgcc-12-dev",
+    "libgcrypt20-dev",
+    "libgfortran-12-dev",
+    "libglib2.0-dev",
+    "libgmp-dev",
+    "libgsl-dev",
+    "libhwloc-dev",
+    "libjansson-dev",
+    "libjpeg62-turbo-dev",
+    "liblapack-dev",
+    "liblua5.4-dev",
+    "liblz4-dev",
+    "liblzma-dev",
+    "liblzo2-dev",
+    "libmp3lame-dev",
+    "libmpc-dev",
+    "libmpfr-dev",
+    "libncurses-dev",
+    "libogg-dev",
+    "libopenblas-pthread-dev",
+    "libopus-dev",
+    "libpcre2-dev",
+    "libpng-dev",
+    "libprotobuf-dev",
+    "libreadline-dev",
+    "libsnappy-dev",
+    "libsodium-dev",
+    "libspeex-dev",
+    "libsqlite3-dev",
+    "libssl-dev",
+    "libstdc++-12-dev",
+    "libtheora-dev",
+    "libtiff-dev",
+    "libuv1-dev",
+    "libvorbis-dev",
+    "libvpx-dev",
+    "libwebp-dev",
+    "libx264-dev",
+    "libxml2-dev",
+    "libxxhash-dev",
+    "libyaml-dev",
+    "libzstd-dev",
+    "musl-dev",
+    "zlib1g-dev",
+];
+
+/// Rewrites and verifies every member of the static archives of Debian's -dev packages: downloads them (nothing is installed), prints a line
+/// for each archive and the totals, and fails if a bar is missed.
+#[derive(clap::Args)]
+pub struct Args {
+    /// Sandbox mode
+    #[arg(long, default_value = "write", value_name = "write|full|match")]
+    mode: String,
+    /// Write the report to docs/COVERAGE.md
+    #[arg(long)]
+    write: bool,
+    /// Measure these packages only, and hold no bar against the totals
+    #[arg(value_name = "PACKAGE")]
+    packages: Vec<String>,
+}
+
+/// Runs the task.
+pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").canonicalize()?;
+    let target = std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| root.join("target"), PathBuf::from);
+    let cache = target.join("coverage");
+    let wanted: Vec<&str> = match args.packages.is_empty() {
+        true => PACKAGES.to_vec(),
+        false => args.packages.iter().map(String::as_str).collect(),
+    };
+    let trees = fetch(&cache, &wanted)?;
+    let mut command = Command::new(cargo());
+    command.args(["run", "--release", "--quiet", "--package", "sfi-tests", "--bin", "coverage", "--"]);
+    command.args(["--mode", &args.mode, "--refused"]).arg(cache.join(format!("refused-{}.txt", args.mode)));
+    if args.write {
+        command.arg("--report").arg(root.join("docs/COVERAGE.md"));
+    }
+    if !args.packages.is_empty() {
+        command.arg("--part");
+    }
+    let status = command.args(trees).status().context("cannot run cargo")?;
+    Ok(if status.success() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+}
+
+/// Downloads and unpacks what is not there yet. Directories are named `package=version` and appear whole or not at all.
+fn fetch(cache: &Path, packages: &[&str]) -> anyhow::Result<Vec<PathBuf>> {
+    let (debs, trees) = (cache.join("debs"), cache.join("trees"));
+    std::fs::create_dir_all(&debs)?;
+    std::fs::create_dir_all(&trees)?;
+    let mut have = unpacked(&trees)?;
+    let missing: Vec<&str> = packages.iter().copied().filter(|p| !have.contains_key(*p)).collect();
+    if !missing.is_empty() {
+        eprintln!("downloading {}", missing.join(" "));
+        if !download(&debs, &missing)? {
+            quiet("apt-get", &["update", "-qq"], &debs)?;
+            ensure!(download(&debs, &missing)?, "`apt-get download` failed; it must know these Debian packages");
+        }
+        for entry in std::fs::read_dir(&debs)? {
+            unpack(&entry?.path(), &trees)?;
+        }
+        have = unpacked(&trees)?;
+    }
+    let mut list = Vec::new();
+    for package in packages {
+        match have.remove(*package) {
+            Some(path) => list.push(path),
+            None => bail!("`{package}` was downloaded, but there is no such directory in {}", trees.display()),
+        }
+    }
+    Ok(list)
+}
+
+fn unpacked(trees: &Path) -> anyhow::Result<BTreeMap<String, PathBuf>> {
+    let mut found = BTreeMap::new();
+    for entry in std::fs::read_dir(trees)? {
+        let path = entry?.path();
+        let name = path.file_name().map(|n| n.to_string_lossy().into_owned()).unwrap_or_default();
+        if let Some((package, _)) = name.split_once('=').filter(|(_, version)| !version.ends_with(".part")) {
+            found.insert(package.to_owned(), path);
+        }
+    }
+    Ok(found)
+}
+
+fn download(debs: &Path, packages: &[&str]) -> anyhow::Result<bool> {
+    let status = Command::new("apt-get")
+        .args(["download", "-qq"])
+        .args(packages)
+        .current_dir(debs)
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .status();
+    Ok(status.context("cannot run apt-get: this task needs Debian's archive")?.success())
+}
+
+/// `name_version_arch.deb` becomes the directory `name=version`.
+fn unpack(deb: &Path, trees: &Path) -> anyhow::Result<()> {
+    let file = deb.file_name().map(|n| n.to_string_lossy().into_owned()).unwrap_or_default();
+    let mut parts = file.strip_suffix(".deb").unwrap_or_default().split('_');
+    let (Some(package), Some(version)) = (parts.next(), parts.next()) else { return Ok(()) };
+    let tree = trees.join(format!("{package}={}", version.replace("%3a", ":")));
+    if !tree.exists() {
+        let part = tree.with_file_name(format!("{package}={version}.part"));
+        let _ = std::fs::remove_dir_all(&part);
+        let (deb, into) = (deb.display().to_string(), part.display().to_string());
+        quiet("dpkg-deb", &["-x", &deb, &into], trees)?;
+        std::fs::rename(&part, &tree)?;
+    }
+    Ok(())
+}
+
+fn quiet(program: &str, arguments: &[&str], directory: &Path) -> anyhow::Result<()> {
+    let mut command = Command::new(program);
+    let status = command.args(arguments).current_dir(directory).stdin(Stdio::null()).stdout(Stdio::null()).status();
+    let status = status.with_context(|| format!("cannot run {program}"))?;
+    ensure!(status.success(), "`{program} {}` failed: {status}", arguments.join(" "));
+    Ok(())
+}

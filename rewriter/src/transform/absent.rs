@@ -1,0 +1,90 @@
+//! Instructions of features that a domain does not have, replaced by what the processor does without them.
+//!
+//! Transactions: `xbegin` may abort at once and for no reason (SDM volume 1, 16.3.5), so here it always does; then nothing runs inside one, `xtest`
+//! says so, `xabort` does nothing and `xend` faults. Shadow stacks: `rdssp` does nothing where they are off. `femms` is
+//! AMD's `emms` that may leave the registers' contents undefined. `std` only stands before `rep movs` and `cld`: a copy from the end.
+
+use super::Transform;
+use crate::decode::{Dest, Flow};
+use crate::emit::{Branch, ShortBranch};
+use crate::r15::like;
+use crate::refusal::{Reason, Refusal};
+use crate::regs::bit;
+use iced_x86::{Code as Opcode, Instruction, MemoryOperand, Mnemonic, Register, RflagsBits};
+
+impl Transform<'_, '_, '_> {
+    /// `mov $0,%eax ; jmp fallback`: the transaction aborted, with no reason and no hint to try again. Flags survive.
+    pub(super) fn abort_transaction(&mut self, dest: Dest) -> Result<(), Refusal> {
+        self.put_new(Instruction::with2(Opcode::Mov_r32_imm32, Register::EAX, 0u32))?;
+        self.jump(dest)
+    }
+
+    /// Says whether the instruction was one.
+    pub(super) fn absent_feature(&mut self, ins: Instruction) -> Result<bool, Refusal> {
+        match ins.mnemonic() {
+            Mnemonic::Xtest => {
+                // cmp %eax,%eax gives the flags of a test outside, but for the parity flag.
+                if self.facts.live.after[self.at] & crate::regs::flag(RflagsBits::PF) != 0 {
+                    return Err(self.refuse(Reason::NoSafeForm, "the parity of xtest is needed"));
+                }
+                self.put_new(Instruction::with2(Opcode::Cmp_rm32_r32, Register::EAX, Register::EAX))?;
+            }
+            Mnemonic::Xabort | Mnemonic::Rdsspd | Mnemonic::Rdsspq => {}
+            Mnemonic::Xend => self.put(&Instruction::with(Opcode::Ud2), &[])?,
+            Mnemonic::Femms => self.put(&Instruction::with(Opcode::Emms), &[])?,
+            Mnemonic::Std => self.copy_backwards()?,
+            _ => return Ok(false),
+        }
+        Ok(true)
+    }
+
+    /// `std ; rep movs ; cld`:
+    ///
+    /// ```text
+    ///    jrcxz 2f
+    /// 1: mov (%rsi),%s ; mov %s,%gs:(%edi) ; lea -n(%rsi),%rsi ; lea -n(%rdi),%rdi ; lea -1(%rcx),%rcx ; jrcxz 2f ; jmp 1b
+    /// 2:
+    /// ```
+    fn copy_backwards(&mut self) -> Result<(), Refusal> {
+        let (code, graph) = (self.facts.code, self.facts.graph);
+        let next = |at| graph.next(code, at).filter(|&n| !graph.label[n] && code.insns[n].flow == Flow::Next);
+        let refusal = || self.refuse(Reason::NoSafeForm, "the direction flag is set for something other than one copy");
+        let copy = next(self.at).ok_or_else(refusal)?;
+        let cld = next(copy).filter(|&n| code.insns[n].ins.mnemonic() == Mnemonic::Cld).ok_or_else(refusal)?;
+        let movs = &code.insns[copy].ins;
+        let (size, shape, load, store) = match movs.code() {
+            Opcode::Movsb_m8_m8 => (1, Register::AL, Opcode::Mov_r8_rm8, Opcode::Mov_rm8_r8),
+            Opcode::Movsw_m16_m16 => (2, Register::AX, Opcode::Mov_r16_rm16, Opcode::Mov_rm16_r16),
+            Opcode::Movsd_m32_m32 => (4, Register::EAX, Opcode::Mov_r32_rm32, Opcode::Mov_rm32_r32),
+            Opcode::Movsq_m64_m64 => (8, Register::RAX, Opcode::Mov_r64_rm64, Opcode::Mov_rm64_r64),
+            _ => return Err(refusal()),
+        };
+        let plain = movs.has_rep_prefix()
+            && movs.op1_kind() == iced_x86::OpKind::MemorySegRSI
+            && movs.segment_prefix() == Register::None;
+        if !plain {
+            return Err(refusal());
+        }
+        self.absorbed.extend([copy, cld]);
+        let scratch = self.scratch(bit(Register::RSI) | bit(Register::RDI) | bit(Register::RCX), 0)?;
+        let value = like(shape, scratch.register);
+        let (top, end) = (self.out.new_label(), self.out.new_label());
+        let step = |register, by: i64| {
+            Instruction::with2(Opcode::Lea_r64_m, register, MemoryOperand::with_base_displ(register, -by))
+        };
+        let error = |e: iced_x86::IcedError| self.facts.code.refuse(self.at, Reason::NoSafeForm, e.to_string());
+        let load = Instruction::with2(load, value, MemoryOperand::with_base(Register::RSI)).map_err(error)?;
+        let store = Instruction::with2(store, MemoryOperand::with_base(Register::RDI), value).map_err(error)?;
+        self.out.branch(Branch::Short(ShortBranch::Jrcxz), end);
+        self.out.label(top);
+        self.put_plain(load, true, false)?;
+        self.put_plain(store, false, true)?;
+        self.put_new(step(Register::RSI, size))?;
+        self.put_new(step(Register::RDI, size))?;
+        self.put_new(step(Register::RCX, 1))?;
+        self.out.branch(Branch::Short(ShortBranch::Jrcxz), end);
+        self.out.branch(Branch::Jump, top);
+        self.out.label(end);
+        self.release(scratch)
+    }
+}

@@ -1,0 +1,9 @@
+# A table at the section's start, named through the section's symbol from elsewhere.
+table: .long 0x06060606, 7
+.globl f
+.type f,@function
+f:  mov table(%rip),%eax
+    ret
+.size f,.-f
+.data
+.quad table + 4

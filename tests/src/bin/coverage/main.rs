@@ -1,0 +1,113 @@
+//! Rewrites and verifies every member of the static archives below some directories (`package=version`), and says how it went. Run by
+//! `cargo xtask coverage`, which brings the directories.
+//!
+//! One archive is in memory at a time. Data flows one way: [`measure`] → [`report`].
+
+mod measure;
+mod report;
+
+use anyhow::Context;
+use clap::Parser;
+use measure::Archive;
+use report::Report;
+use sfi_contract::Mode;
+use std::collections::HashSet;
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+/// How much of a set of static archives can be rewritten.
+#[derive(Parser)]
+struct Args {
+    /// Sandbox mode
+    #[arg(long, default_value = "write")]
+    mode: Mode,
+    /// Where to write the report, as Markdown
+    #[arg(long)]
+    report: Option<PathBuf>,
+    /// Where to list every refused object
+    #[arg(long)]
+    refused: Option<PathBuf>,
+    /// The directories are a part of the set: hold no bar against the totals
+    #[arg(long)]
+    part: bool,
+    /// Directories named `package=version`
+    trees: Vec<PathBuf>,
+}
+
+fn main() -> anyhow::Result<ExitCode> {
+    let args = Args::parse();
+    let mut report = Report::new(args.mode);
+    let mut seen = HashSet::new();
+    println!("{}", report::HEADER);
+    for tree in &args.trees {
+        let name = tree.file_name().map(|n| n.to_string_lossy().into_owned()).unwrap_or_default();
+        let (package, version) = name.split_once('=').context("directories are named `package=version`")?;
+        report.package(package, version);
+        let mut paths = Vec::new();
+        archives(tree, &mut paths)?;
+        paths.sort();
+        for path in paths {
+            let bytes = std::fs::read(&path).with_context(|| path.display().to_string())?;
+            // The same archive under two names counts once; linker scripts are none.
+            if bytes.starts_with(b"!<arch>\n") && seen.insert(measure::digest(&bytes)) {
+                let archive = measure::archive(&path, &bytes, args.mode)?;
+                if archive.objects > 0 {
+                    println!("{}", report.line(package, &archive));
+                    report.add(package, archive);
+                }
+            }
+        }
+    }
+    let passed = report.finish(!args.part);
+    if let Some(path) = &args.refused {
+        std::fs::write(path, report.refused()).with_context(|| path.display().to_string())?;
+        println!("every refused object: {}", path.display());
+    }
+    if let Some(path) = &args.report {
+        std::fs::write(path, report.markdown()).with_context(|| path.display().to_string())?;
+    }
+    Ok(if passed { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+}
+
+/// Regular files whose name ends in `.a`.
+fn archives(directory: &Path, found: &mut Vec<PathBuf>) -> anyhow::Result<()> {
+    for entry in std::fs::read_dir(directory).with_context(|| directory.display().to_string())? {
+        let entry = entry?;
+        let kind = entry.file_type()?;
+        if kind.is_dir() {
+            archives(&entry.path(), found)?;
+        } else if kind.is_file() && entry.path().extension().is_some_and(|e| e == "a") {
+            found.push(entry.path());
+        }
+    }
+    Ok(())
+}
+
+/// What is added up over archives.
+#[derive(Default)]
+struct Sum {
+    objects: usize,
+    rewritten: usize,
+    verified: usize,
+    repeated: usize,
+    seconds: f64,
+    text_in: u64,
+    text_out: u64,
+}
+
+impl Sum {
+    fn add(&mut self, archive: &Archive) {
+        self.objects += archive.objects;
+        self.rewritten += archive.rewritten;
+        self.verified += archive.verified;
+        self.repeated += archive.repeated;
+        self.seconds += archive.seconds;
+        self.text_in += archive.text_in;
+        self.text_out += archive.text_out;
+    }
+
+    /// Percent of the objects that were rewritten.
+    fn share(&self) -> f64 {
+        100.0 * self.rewritten as f64 / self.objects.max(1) as f64
+    }
+}

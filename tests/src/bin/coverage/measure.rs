@@ -1,0 +1,111 @@
+//! One archive: every member rewritten, verified, and a sample rewritten twice.
+
+use anyhow::Context;
+use object::read::archive::ArchiveFile;
+use rayon::prelude::*;
+use sfi_contract::Mode;
+use sfi_rewriter::{Options, Output, Reason};
+use sfi_tests::sandbox;
+use sha2::{Digest, Sha256};
+use std::collections::BTreeMap;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::path::Path;
+use std::time::Instant;
+
+/// Of the rewritten objects of an archive the first and every one at a multiple of this are rewritten a second time.
+const SAMPLE: usize = 16;
+
+/// What became of an archive's members.
+#[derive(Default)]
+pub struct Archive {
+    /// File name.
+    pub name: String,
+    pub objects: usize,
+    pub rewritten: usize,
+    /// Of those rewritten, how many the verifier accepts.
+    pub verified: usize,
+    /// Rewritten twice, with the same bytes.
+    pub repeated: usize,
+    /// Objects by the reason of their first refusal.
+    pub reasons: BTreeMap<Reason, usize>,
+    /// Member and first refusal in words.
+    pub refused: Vec<(String, String)>,
+    /// What must not happen: panics, violations, differences.
+    pub defects: Vec<String>,
+    /// Wall clock, rewriting and verifying.
+    pub seconds: f64,
+    pub text_in: u64,
+    pub text_out: u64,
+}
+
+enum Outcome {
+    Rewritten { text_in: u64, text_out: u64, repeated: bool },
+    Refused(Reason, String),
+    Defect(String),
+}
+
+/// Tells archives apart.
+pub fn digest(bytes: &[u8]) -> [u8; 32] {
+    Sha256::digest(bytes).into()
+}
+
+/// Measures an archive.
+pub fn archive(path: &Path, bytes: &[u8], mode: Mode) -> anyhow::Result<Archive> {
+    let context = || path.display().to_string();
+    let file = ArchiveFile::parse(bytes).with_context(context)?;
+    let mut members = Vec::new();
+    for member in file.members() {
+        let member = member.with_context(context)?;
+        let name = String::from_utf8_lossy(member.name()).into_owned();
+        members.push((name, member.data(bytes).with_context(context)?));
+    }
+    let start = Instant::now();
+    let outcomes: Vec<Outcome> =
+        members.par_iter().enumerate().map(|(i, (_, data))| member(data, mode, i % SAMPLE == 0)).collect();
+    let mut archive = Archive {
+        name: path.file_name().map(|n| n.to_string_lossy().into_owned()).unwrap_or_default(),
+        objects: members.len(),
+        seconds: start.elapsed().as_secs_f64(),
+        ..Archive::default()
+    };
+    for ((name, _), outcome) in members.into_iter().zip(outcomes) {
+        match outcome {
+            Outcome::Rewritten { text_in, text_out, repeated } => {
+                archive.rewritten += 1;
+                archive.verified += 1;
+                archive.repeated += usize::from(repeated);
+                archive.text_in += text_in;
+                archive.text_out += text_out;
+            }
+            Outcome::Refused(reason, text) => {
+                *archive.reasons.entry(reason).or_default() += 1;
+                archive.refused.push((name, text));
+            }
+            Outcome::Defect(text) => {
+                archive.rewritten += 1;
+                archive.defects.push(format!("{}({name}): {text}", archive.name));
+            }
+        }
+    }
+    Ok(archive)
+}
+
+fn member(object: &[u8], mode: Mode, repeat: bool) -> Outcome {
+    let once = || catch_unwind(AssertUnwindSafe(|| sfi_rewriter::rewrite(object, &Options { mode })));
+    match once() {
+        Err(_) => Outcome::Defect("the rewriter panicked".into()),
+        Ok(Err(refusals)) => match refusals.first() {
+            Some(first) => Outcome::Refused(first.reason, first.to_string()),
+            None => Outcome::Defect("refused without a reason".into()),
+        },
+        Ok(Ok(Output { bytes, stats, .. })) => {
+            if let Err(error) = sandbox::verify(&bytes, mode) {
+                return Outcome::Defect(format!("{error:#}"));
+            }
+            if repeat && !matches!(once(), Ok(Ok(again)) if again.bytes == bytes) {
+                return Outcome::Defect("rewriting twice gives different objects".into());
+            }
+            Outcome::Rewritten { text_in: stats.text_in, text_out: stats.text_out, repeated: repeat }
+        }
+    }
+}

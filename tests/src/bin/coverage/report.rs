@@ -1,0 +1,190 @@
+//! The table, the totals and the bars.
+
+use crate::Sum;
+use crate::measure::Archive;
+use sfi_contract::Mode;
+use sfi_rewriter::Reason;
+use std::collections::BTreeMap;
+use std::fmt::Write;
+
+/// Least share of all objects that must be rewritten, in percent.
+const ALL: f64 = 99.0;
+/// The same without the packages of [`NUMERIC`].
+const REST: f64 = 98.0;
+/// Thousands of objects that a Fortran compiler made: they would hide the others.
+const NUMERIC: [&str; 5] = ["libblas-dev", "liblapack-dev", "libopenblas-pthread-dev", "libfftw3-dev", "libgsl-dev"];
+/// Packages of which every object must be rewritten.
+const WHOLE: [&str; 9] = [
+    "zlib1g-dev",
+    "libbz2-dev",
+    "liblua5.4-dev",
+    "libsqlite3-dev",
+    "libyaml-dev",
+    "libjansson-dev",
+    "libogg-dev",
+    "libvorbis-dev",
+    "libpng-dev",
+];
+/// Least number of packages, and of objects rewritten twice, in a whole run.
+const PACKAGES: usize = 40;
+const REPEATED: usize = 3;
+
+pub const HEADER: &str = "\
+| package | archive | objects | rewritten | % | refused | verified | s | text |
+| --- | --- | --- | --- | --- | --- | --- | --- | --- |";
+
+pub struct Report {
+    mode: Mode,
+    packages: Vec<(String, String)>,
+    lines: Vec<String>,
+    all: Sum,
+    rest: Sum,
+    whole: BTreeMap<&'static str, Sum>,
+    reasons: BTreeMap<Reason, usize>,
+    refused: Vec<String>,
+    defects: Vec<String>,
+    /// Name, value, bar, whether it is met.
+    bars: Vec<(String, String, bool)>,
+}
+
+impl Report {
+    pub fn new(mode: Mode) -> Report {
+        Report {
+            mode,
+            packages: Vec::new(),
+            lines: Vec::new(),
+            all: Sum::default(),
+            rest: Sum::default(),
+            whole: BTreeMap::new(),
+            reasons: BTreeMap::new(),
+            refused: Vec::new(),
+            defects: Vec::new(),
+            bars: Vec::new(),
+        }
+    }
+
+    pub fn package(&mut self, name: &str, version: &str) {
+        self.packages.push((name.to_owned(), version.to_owned()));
+    }
+
+    /// One archive's line of the table.
+    pub fn line(&self, package: &str, archive: &Archive) -> String {
+        let reasons: Vec<String> = archive.reasons.iter().map(|(r, n)| format!("{n} {}", short(*r))).collect();
+        format!(
+            "| {package} | {} | {} | {} | {:.1} | {} | {} | {:.2} | {} |",
+            archive.name,
+            archive.objects,
+            archive.rewritten,
+            100.0 * archive.rewritten as f64 / archive.objects.max(1) as f64,
+            reasons.join(", "),
+            archive.verified,
+            archive.seconds,
+            ratio(archive.text_in, archive.text_out),
+        )
+    }
+
+    pub fn add(&mut self, package: &str, archive: Archive) {
+        self.lines.push(self.line(package, &archive));
+        self.all.add(&archive);
+        if !NUMERIC.contains(&package) {
+            self.rest.add(&archive);
+        }
+        if let Some(name) = WHOLE.into_iter().find(|name| *name == package) {
+            self.whole.entry(name).or_default().add(&archive);
+        }
+        for (reason, count) in &archive.reasons {
+            *self.reasons.entry(*reason).or_default() += count;
+        }
+        for (member, text) in &archive.refused {
+            self.refused.push(format!("{package} {}({member}): {text}", archive.name));
+        }
+        self.defects.extend(archive.defects);
+    }
+
+    /// Holds the bars against the sums, prints them, and says whether all are met.
+    pub fn finish(&mut self, whole_run: bool) -> bool {
+        let mut bars = Vec::new();
+        let mut bar = |what: String, value: String, met: bool| bars.push((what, value, met));
+        let counts = |sum: &Sum| format!("{} of {} ({:.2}%)", sum.rewritten, sum.objects, sum.share());
+        if whole_run {
+            bar(format!("all objects: {ALL}%"), counts(&self.all), self.all.share() >= ALL);
+            let what = format!("without BLAS, LAPACK, FFTW, GSL: {REST}%");
+            bar(what, counts(&self.rest), self.rest.share() >= REST);
+            let packages = self.packages.len();
+            bar(format!("packages: {PACKAGES}"), packages.to_string(), packages >= PACKAGES);
+            let repeated = self.all.repeated;
+            let what = format!("objects rewritten twice, the same bytes: {REPEATED}");
+            bar(what, repeated.to_string(), repeated >= REPEATED);
+            for name in WHOLE {
+                let sum = self.whole.get(name);
+                let met = sum.is_some_and(|s| s.objects > 0 && s.rewritten == s.objects);
+                bar(format!("{name}: 100%"), sum.map_or("absent".into(), counts), met);
+            }
+        }
+        let all = format!("{} of {}", self.all.verified, self.all.rewritten);
+        bar("every rewritten object verifies".into(), all, self.defects.is_empty());
+        for defect in &self.defects {
+            println!("defect: {defect}");
+        }
+        for (what, value, met) in &bars {
+            println!("{}: {what}: {value}", if *met { "met" } else { "MISSED" });
+        }
+        println!(
+            "text {}, {:.1} s, {:.2} s for 1,000 objects",
+            ratio(self.all.text_in, self.all.text_out),
+            self.all.seconds,
+            1000.0 * self.all.seconds / self.all.objects.max(1) as f64
+        );
+        let passed = bars.iter().all(|(_, _, met)| *met);
+        self.bars = bars;
+        passed
+    }
+
+    /// Every refused object, one a line.
+    pub fn refused(&self) -> String {
+        self.refused.iter().map(|line| format!("{line}\n")).collect()
+    }
+
+    /// The report of a finished run.
+    pub fn markdown(&self) -> String {
+        let mut out = String::from(
+            "# Coverage\n\nHow many objects of Debian's static archives `sfi rewrite` rewrites as they are. Written by `cargo xtask coverage --write`.\n\
+             The reasons are those of [REFUSALS.md](REFUSALS.md); an object counts under the first that was found. *s*: rewriting and verifying all members, wall \
+             clock. *text*: bytes of code behind by before.\n",
+        );
+        let _ = write!(out, "\nMode {}.\n\n| bar | measured | |\n| --- | --- | --- |\n", self.mode);
+        for (what, value, met) in &self.bars {
+            let _ = writeln!(out, "| {what} | {value} | {} |", if *met { "met" } else { "**missed**" });
+        }
+        let threads = rayon::current_num_threads();
+        let _ = writeln!(
+            out,
+            "\n{} objects in {:.1} s on {threads} threads; text {}.",
+            self.all.objects,
+            self.all.seconds,
+            ratio(self.all.text_in, self.all.text_out)
+        );
+        let _ = write!(out, "\n## Refused, by reason\n\n| code | objects | reason |\n| --- | --- | --- |\n");
+        for (reason, count) in &self.reasons {
+            let _ = writeln!(out, "| {} | {count} | {} |", reason.id(), reason.title());
+        }
+        let _ = write!(out, "\n## By archive\n\n{HEADER}\n");
+        for line in &self.lines {
+            let _ = writeln!(out, "{line}");
+        }
+        let _ = write!(out, "\n## Packages\n\n");
+        for (name, version) in &self.packages {
+            let _ = writeln!(out, "- {name} {version}");
+        }
+        out
+    }
+}
+
+/// `W03`
+fn short(reason: Reason) -> &'static str {
+    reason.id().strip_prefix("SFI-").unwrap_or(reason.id())
+}
+
+fn ratio(before: u64, after: u64) -> String {
+    if before == 0 { "-".to_owned() } else { format!("{:.3}", after as f64 / before as f64) }
+}
