@@ -4,6 +4,7 @@
 //! a gateway stub reaches it by rounding `rsp` down to [`CONTROL_SIZE`], so that no stub holds a secret.
 
 use crate::fault::RawFault;
+use crate::trace::Trace;
 use std::mem::MaybeUninit;
 
 /// Size and alignment of a control stack, its header and guard included.
@@ -73,6 +74,15 @@ pub struct Context {
     pub revive: *const Binding,
 }
 
+/// Frame of a call between domains, from its top (`gate/common.s`): the calling domain's state.
+pub const FRAME_CALLER: u64 = 16;
+/// The calling domain's frame.
+pub const FRAME_TOP: u64 = 24;
+/// The return address of the call that entered the gate.
+pub const FRAME_RETURN: u64 = 104;
+/// The same in the frame of a call to a host function, from [`Context::control_sp`] (`gate/host.s`).
+pub const HOST_RETURN: u64 = 56;
+
 /// What the gates know of a domain.
 #[repr(C)]
 pub struct DomainState {
@@ -94,6 +104,8 @@ pub struct DomainState {
     pub life: u64,
     /// The last fault.
     pub fault: RawFault,
+    /// The calls in progress at the last fault.
+    pub trace: Trace,
 }
 
 impl DomainState {
@@ -101,7 +113,18 @@ impl DomainState {
     pub fn nobody(index: usize) -> Self {
         let (base, sp, stack_low, stack_high) = (0, 0, 0, 0);
         let (dead, fault) = (status::DEAD, RawFault::default());
-        Self { base, sp, stack_low, stack_high, dead, index: index as u32, generation: 0, life: 0, fault }
+        Self {
+            base,
+            sp,
+            stack_low,
+            stack_high,
+            dead,
+            index: index as u32,
+            generation: 0,
+            life: 0,
+            fault,
+            trace: Trace::EMPTY,
+        }
     }
 }
 

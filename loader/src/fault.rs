@@ -3,12 +3,15 @@
 
 use crate::budget::reason;
 use crate::context::{CONTROL_SIZE, Context, status};
+use crate::debug::Names;
+use crate::trace::{self, Backtrace, Place, Trace};
 use crate::window::ControlStack;
 use crate::{gate, thread, watchdog};
 use libc::{c_int, c_void, siginfo_t, ucontext_t};
 use sfi_contract::layout::WINDOW_SIZE;
+use sfi_debuginfo::clean;
 use std::fmt;
-use std::sync::OnceLock;
+use std::sync::{Arc, OnceLock};
 
 /// The signals that a domain can cause.
 const SIGNALS: [c_int; 5] = [libc::SIGSEGV, libc::SIGBUS, libc::SIGFPE, libc::SIGILL, libc::SIGTRAP];
@@ -121,7 +124,7 @@ impl fmt::Display for FaultKind {
 }
 
 /// A fault of a domain. `Display` reveals no address: in a world of anonymous domains addresses are secrets.
-#[derive(Clone, PartialEq, Eq)]
+#[derive(Clone)]
 pub struct Fault {
     /// The domain's name.
     pub domain: String,
@@ -135,9 +138,41 @@ pub struct Fault {
     pub(crate) region: Option<Box<(String, bool)>>,
     pub(crate) address: u64,
     pub(crate) instruction: u64,
+    pub(crate) trace: Arc<Calls>,
 }
 
+/// Where the fault happened and the calls around it, to be named when somebody asks.
+pub(crate) struct Calls {
+    /// The first is the fault's own place.
+    places: Vec<Place>,
+    /// Calls beyond those.
+    more: u32,
+}
+
+impl PartialEq for Fault {
+    fn eq(&self, other: &Self) -> bool {
+        let all = |f: &Self| (f.kind, f.offset, f.address, f.instruction);
+        let named = self.domain == other.domain && self.function == other.function && self.region == other.region;
+        named && all(self) == all(other)
+    }
+}
+
+impl Eq for Fault {}
+
 impl Fault {
+    /// Where the fault happened, as file and line; innermost first if functions were inlined there. Empty if the object has no debug
+    /// information. Reads the object's debug information, within bounds: what it says is the object's author's word.
+    pub fn source(&self) -> Vec<sfi_debuginfo::Frame> {
+        let mut trace = trace::name(&self.trace.places[..self.trace.places.len().min(1)], 0);
+        trace.frames.pop().map_or(Vec::new(), |frame| frame.source)
+    }
+
+    /// The calls that were in progress, out of the control stack: this domain's, those of the domains that called it, and the host's
+    /// between them. Names and lines are looked up here, not when the fault happens.
+    pub fn backtrace(&self) -> Backtrace {
+        trace::name(&self.trace.places, self.trace.more)
+    }
+
     /// The address that was accessed. A secret.
     pub fn secret_address(&self) -> u64 {
         self.address
@@ -167,9 +202,12 @@ impl fmt::Display for Fault {
         if let Some((region, store)) = self.region() {
             write!(f, ", {} region `{region}`,", if store { "a store to" } else { "a load from" })?;
         }
-        match &self.function {
-            Some(name) => write!(f, " in `{name}`+{:#x}", self.offset),
-            None => Ok(()),
+        if let Some(name) = &self.function {
+            write!(f, " in `{}`+{:#x}", clean(name.as_bytes()), self.offset)?;
+        }
+        match self.source().first() {
+            Some(source) if source.line.is_some() => write!(f, " at {source}"),
+            _ => Ok(()),
         }
     }
 }
@@ -339,8 +377,10 @@ unsafe fn fail(context: &mut Context, machine: &mut ucontext_t, fault: RawFault)
     let registers = &mut machine.uc_mcontext.gregs;
     // SAFETY: see the function's contract.
     unsafe {
+        let trace = trace::walk(context, registers[libc::REG_RSP as usize] as u64);
         let domain = &mut *context.current;
         domain.fault = fault;
+        domain.trace = trace;
         domain.dead = status::DEAD;
         domain.sp = 0;
         let binding = *(context.top as *const *const crate::context::Binding);
@@ -416,10 +456,14 @@ pub struct Scene<'a> {
     pub function: &'a dyn Fn(u64) -> Option<(String, u64)>,
     /// Whether the domain runs in mode match.
     pub matching: bool,
+    /// The domain's index in its world.
+    pub index: usize,
+    /// A domain's name and those of its places, by index.
+    pub names: &'a dyn Fn(usize) -> Option<(String, Arc<Names>)>,
 }
 
 /// Describes a fault.
-pub fn describe(raw: &RawFault, scene: &Scene<'_>) -> Fault {
+pub fn describe(raw: &RawFault, trace: &Trace, scene: &Scene<'_>) -> Fault {
     let kind = classify(raw, scene);
     let behind_call =
         matches!(kind, FaultKind::WildBranch | FaultKind::DeadFrame) || raw.rip.wrapping_sub(scene.base) >= WINDOW_SIZE;
@@ -429,12 +473,26 @@ pub fn describe(raw: &RawFault, scene: &Scene<'_>) -> Fault {
     let find = |place: u64| Some(place.wrapping_sub(scene.base)).filter(|o| *o < WINDOW_SIZE).and_then(scene.function);
     // A call can be ended within a stub.
     let stub = raw.signal == watchdog::SIGNAL;
-    let found = find(place).or_else(|| stub.then(|| find(raw.caller.wrapping_sub(1))).flatten());
+    let direct = find(place);
+    let by_caller = behind_call || (direct.is_none() && stub);
+    let found = direct.or_else(|| stub.then(|| find(raw.caller.wrapping_sub(1))).flatten());
     let (function, offset) = found.map_or((None, 0), |(name, offset)| (Some(name), offset));
+    // The innermost call of the trace is the fault's place where that was found through it.
+    let at = if by_caller { raw.caller.wrapping_sub(1) } else { place }.wrapping_sub(scene.base);
+    let mut places = Vec::new();
+    if at < WINDOW_SIZE
+        && let Some((domain, names)) = (scene.names)(scene.index)
+    {
+        places.push(Place::Code { domain, names, offset: at });
+    }
+    let skip = usize::from(by_caller && !places.is_empty());
+    places.extend(trace::places(trace, skip, scene.names));
     let accessed = matches!(kind, FaultKind::Memory(AddressClass::Protected | AddressClass::Unmapped));
     let region = Some(raw.address.wrapping_sub(scene.base)).filter(|_| accessed).and_then(scene.region);
     let region = region.map(|name| Box::new((name, raw.store)));
-    Fault { domain: scene.name.to_owned(), kind, function, offset, region, address: raw.address, instruction: place }
+    let calls = Arc::new(Calls { places, more: trace.more() });
+    let domain = scene.name.to_owned();
+    Fault { domain, kind, function, offset, region, address: raw.address, instruction: place, trace: calls }
 }
 
 fn classify(raw: &RawFault, scene: &Scene<'_>) -> FaultKind {

@@ -1,12 +1,12 @@
 //! Host functions: what the host offers to domains.
 
 use crate::call::{Function, TypedFn, sealed};
-use crate::context::{Binding, Context, DomainState, HostFrame, flag, status};
+use crate::context::{Binding, Context, DomainState, HOST_RETURN, HostFrame, flag, status};
 use crate::error::{CallError, HostError};
 use crate::fault::RawFault;
 use crate::memory::{Memory, MemoryError};
-use crate::watchdog;
 use crate::world::{Host, Inner};
+use crate::{trace, watchdog};
 use std::any::Any;
 use std::marker::PhantomData;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -210,11 +210,11 @@ pub(crate) unsafe extern "C" fn dispatch_limited(
 /// As for [`dispatch`].
 #[cold]
 unsafe fn overstayed(context: *mut Context, caller: *mut DomainState, due: u32) -> u32 {
-    /// Where gate/host.s finds the caller's return address, from `control_sp`.
-    const RETURN_ADDRESS: u64 = 56;
     // SAFETY: see the function's contract. The words above `control_sp` are the frame of the gate that called `dispatch`.
     unsafe {
-        let return_address = *(((*context).control_sp + RETURN_ADDRESS) as *const u64);
+        let place = (*context).control_sp + HOST_RETURN;
+        let return_address = *(place as *const u64);
+        (*caller).trace = trace::walk(&*context, place);
         (*caller).fault =
             RawFault { signal: watchdog::SIGNAL, code: due as i32, caller: return_address, ..RawFault::default() };
         (*caller).dead = status::DEAD;

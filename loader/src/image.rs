@@ -4,12 +4,14 @@
 //! rarely an immediate in text. The image lists them; everything else is the same in every instance. So text without such words lies
 //! in a sealed memory file that all instances map, and large data in another one that they map copy-on-write.
 
+use crate::debug::Names;
 use crate::memory::Segment;
 use crate::window::{Protection, pages};
 use rustix::fd::OwnedFd;
 use sfi_contract::layout::PAGE_SIZE;
 use sfi_verifier::Usage;
 use std::collections::HashMap;
+use std::sync::Arc;
 
 /// A domain's memory as it is at its start, and the tables that the host keeps about it. Offsets count from the window's base.
 #[derive(Default)]
@@ -38,8 +40,8 @@ pub struct Image {
     pub slots: Vec<u64>,
     /// Slots of the gateways that are bound at run time: window offsets.
     pub spares: Vec<u64>,
-    /// Functions by offset: offset, size (0 if unknown), name.
-    pub functions: Vec<(u64, u64, String)>,
+    /// Names of places, which faults keep when the image is gone.
+    pub names: Arc<Names>,
     /// Global functions by name.
     pub functions_by_name: HashMap<String, u64>,
     /// Global variables by name.
@@ -232,11 +234,6 @@ impl Image {
 
     /// The function around an offset: its name and the distance to its start.
     pub fn function(&self, offset: u64) -> Option<(String, u64)> {
-        if !(self.text.0..self.text.0 + self.text.1).contains(&offset) {
-            return None;
-        }
-        let index = self.functions.partition_point(|(start, _, _)| *start <= offset).checked_sub(1)?;
-        let (start, _, name) = &self.functions[index];
-        Some((name.clone(), offset - start))
+        self.names.function(offset)
     }
 }

@@ -7,6 +7,7 @@ use crate::image::Image;
 use crate::link::REGION;
 use crate::manager::Registered;
 use crate::memory::Segment;
+use crate::trace::Trace;
 use crate::window::Window;
 use crate::world::{Domain, DomainRef, Inner, Region, World};
 use crate::{fault, instance, seal};
@@ -96,6 +97,7 @@ impl Raised {
             generation,
             life: 0,
             fault: fault::RawFault::default(),
+            trace: Trace::EMPTY,
         }
     }
 }

@@ -1,5 +1,6 @@
 //! Links one domain: from verified objects and places to an image.
 
+use crate::debug::Names;
 use crate::dispatch::{self, Dispatch};
 use crate::error::BuildError;
 use crate::image::{Content, Image, Word};
@@ -18,6 +19,7 @@ use sfi_contract::layout::{
 };
 use sfi_verifier::Usage;
 use std::collections::HashMap;
+use std::sync::Arc;
 
 /// Segments of shared regions are named by this and the region's name.
 pub const REGION: &str = "region ";
@@ -74,6 +76,8 @@ pub fn link(spec: &DomainSpec, plan: &Plan<'_>, site: &Site<'_>) -> Result<Image
     initialisers.extend(run(".init_array")?);
     let finalisers = run(".fini_array")?.into_iter().rev().collect();
     let (functions_by_name, variables) = names(spec, symbols, layout, places, site.regions);
+    let debug = crate::debug::collect(inputs, layout, places);
+    let names = Arc::new(Names { text, functions: functions(inputs, layout, places), debug });
     let mut image = Image {
         segments: segments(spec, layout, places, site.regions, &dispatch),
         mappings: Vec::new(),
@@ -87,7 +91,7 @@ pub fn link(spec: &DomainSpec, plan: &Plan<'_>, site: &Site<'_>) -> Result<Image
         spares: (spec.imports.len()..site.stubs.len())
             .filter_map(|spare| dispatch.slot(at(Part::Text) + stubs::import(spare)))
             .collect(),
-        functions: functions(inputs, layout, places),
+        names,
         functions_by_name,
         variables,
         initialisers,

@@ -529,11 +529,11 @@ impl Inner {
             if !allowed || active.domains.contains(&index) {
                 return false;
             }
-            let fault = (*domain.state).fault;
-            if fault.signal != 0 {
-                domain.crash = Some(domain.describe(&fault));
-            }
             let spec = Arc::clone(&domain.spec);
+            if (*domain.state).fault.signal != 0 {
+                let crash = Domain::describe(&this.domains, index);
+                this.domains[index].crash = Some(crash);
+            }
             let loaded = Self::load_again(inner, index, spec);
             let tried = !matches!(loaded, Err(BuildError::Owner { .. }));
             (&mut (*inner).domains)[index].restarts += u32::from(tried);

@@ -3,7 +3,7 @@
 
 use crate::error::BuildError;
 use crate::fault::{AddressClass, Fault, FaultKind};
-use crate::world::Inner;
+use crate::world::{Domain, Inner};
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
@@ -175,13 +175,14 @@ impl Inner {
     pub fn settle(&mut self, index: usize) {
         let domain = &mut self.domains[index];
         // SAFETY: the state lives as long as the world.
-        let raw = unsafe { (*domain.state).fault };
-        if raw.signal == 0 || domain.settled {
+        let signal = unsafe { (*domain.state).fault.signal };
+        if signal == 0 || domain.settled {
             return;
         }
         domain.settled = true;
-        if let Some(owner) = &domain.spec.owner {
-            owner.faulted(domain.describe(&raw));
+        if let Some(owner) = self.domains[index].spec.owner.as_ref() {
+            // SAFETY: the call that met the fault is over.
+            owner.faulted(unsafe { Domain::describe(&self.domains, index) });
         }
     }
 

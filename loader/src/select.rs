@@ -17,6 +17,8 @@ pub const STB_WEAK: u8 = 2;
 pub struct Input<'a> {
     /// `file` or `archive(member)`.
     pub name: String,
+    /// The file's bytes.
+    pub bytes: &'a [u8],
     /// What was verified.
     pub object: Object<'a>,
     /// What its text uses.
@@ -129,7 +131,7 @@ fn verify<'a>(
         if report.omitted > 0 {
             violations.push(format!("{name}: and {} more", report.omitted));
         }
-        inputs.push(Input { name, object: report.object, usage: report.usage });
+        inputs.push(Input { name, bytes, object: report.object, usage: report.usage });
     }
     if violations.is_empty() { Ok(inputs) } else { Err(BuildError::Refused { domain: spec.name.clone(), violations }) }
 }

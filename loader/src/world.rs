@@ -2,6 +2,7 @@
 
 use crate::call::{Arguments, DISCARDED, Function, GONE, TOO_DEEP, TypedFn, WRONG_WORLD};
 use crate::context::{Binding, CONTROL_RESERVE, CallFrame, Context, DomainState, MAX_DEPTH, flag, status};
+use crate::debug::Names;
 use crate::error::{BuildError, CallError, LookupError};
 use crate::fault::{self, Fault};
 use crate::frames::Segment;
@@ -14,6 +15,7 @@ use crate::memory::{self, Memory};
 use crate::spec::{Access, DomainSpec};
 use crate::stubs;
 use crate::thread;
+use crate::trace::Trace;
 use crate::watchdog::{self, Watched};
 use crate::window::{ControlStack, Window};
 use rand_chacha::ChaCha20Rng;
@@ -288,18 +290,19 @@ impl Inner {
             _ => {}
         }
         // SAFETY: see the function's contract.
-        let (domain, raw) = unsafe {
+        let (domains, index) = unsafe {
             if code == status::PANIC
                 && let Some(payload) = (*inner).panic.take()
             {
                 std::panic::resume_unwind(payload);
             }
             (*inner).settle((*callee).index as usize);
-            (&(&(*inner).domains)[(*callee).index as usize], (*callee).fault)
+            (&(*inner).domains, (*callee).index as usize)
         };
-        let name = domain.name.clone();
+        let name = domains[index].name.clone();
         match code {
-            status::FAULT => CallError::Fault(domain.describe(&raw)),
+            // SAFETY: the call is over.
+            status::FAULT => CallError::Fault(unsafe { Domain::describe(domains, index) }),
             status::REFUSED => CallError::Busy { domain: name },
             status::ARGUMENTS => CallError::Arguments { domain: name },
             TOO_DEEP => CallError::TooDeep,
@@ -433,11 +436,32 @@ impl Inner {
 }
 
 impl Domain {
-    /// Puts a fault into words.
-    pub fn describe(&self, raw: &fault::RawFault) -> Fault {
+    /// Puts a fault of one of the domains into words.
+    ///
+    /// # Safety
+    /// No call is in progress that could write the domain's record.
+    pub unsafe fn describe(domains: &[Domain], index: usize) -> Fault {
+        let this = &domains[index];
+        // SAFETY: the state lives as long as the domain; see the function's contract.
+        let (raw, trace) = unsafe { ((*this.state).fault, (*this.state).trace) };
+        this.describe_here(&raw, &trace, index, &|index| {
+            domains.get(index).map(|domain| (domain.name.clone(), Arc::clone(&domain.image.names)))
+        })
+    }
+
+    fn describe_here(
+        &self,
+        raw: &fault::RawFault,
+        trace: &Trace,
+        index: usize,
+        names: &dyn Fn(usize) -> Option<(String, Arc<Names>)>,
+    ) -> Fault {
         fault::describe(
             raw,
+            trace,
             &fault::Scene {
+                index,
+                names,
                 name: &self.name,
                 base: self.window.base(),
                 stack_guard: self.image.stack_guard,
@@ -709,8 +733,9 @@ impl<'w> DomainRef<'w> {
     /// The last fault, also if another domain's call met it, or the one after which the domain was restarted automatically.
     pub fn last_fault(&self) -> Option<Fault> {
         // SAFETY: the state lives as long as the world.
-        let raw = unsafe { (*self.domain().state).fault };
-        let last = (raw.signal != 0).then(|| self.domain().describe(&raw));
+        let signal = unsafe { (*self.domain().state).fault.signal };
+        // SAFETY: as above; no call is in progress.
+        let last = (signal != 0).then(|| unsafe { Domain::describe(&self.inner.domains, self.index) });
         last.or_else(|| self.domain().crash.clone())
     }
 

@@ -116,8 +116,8 @@ pub fn assemble<'a>(
         symbols.need(address_of(pads, data.dest));
     }
     // The debug sections come behind those that are kept and the note.
-    let debug_index: Vec<(gimli::SectionId, usize)> =
-        debug.iter().enumerate().map(|(number, section)| (section.id, count + 2 + number)).collect();
+    let debug_index: Vec<(&'static str, usize)> =
+        debug.iter().enumerate().map(|(number, section)| (section.name, count + 2 + number)).collect();
     for section in &debug {
         symbols.need_sections(section, &debug_index);
     }
@@ -235,10 +235,10 @@ fn is_kept(code: &Code<'_, '_>, index: SectionIndex) -> bool {
 }
 
 /// The new section that a relocation of debug information means.
-fn new_section(target: DebugTarget, section_map: &[usize], debug: &[(gimli::SectionId, usize)]) -> usize {
+fn new_section(target: DebugTarget, section_map: &[usize], debug: &[(&'static str, usize)]) -> usize {
     match target {
         DebugTarget::Code(section) => section_map[section],
-        DebugTarget::Debug(id) => debug.iter().find(|(other, _)| *other == id).map_or(0, |(_, index)| *index),
+        DebugTarget::Debug(name) => debug.iter().find(|(other, _)| *other == name).map_or(0, |(_, index)| *index),
     }
 }
 
@@ -246,7 +246,7 @@ fn debug_section<'a>(
     section: DebugSection,
     numbers: &Numbers,
     section_map: &[usize],
-    debug: &[(gimli::SectionId, usize)],
+    debug: &[(&'static str, usize)],
 ) -> NewSection<'a> {
     let reloc = |r: &DebugReloc| NewReloc {
         offset: r.offset,
@@ -254,9 +254,9 @@ fn debug_section<'a>(
         symbol: numbers.sections.get(&new_section(r.target, section_map, debug)).copied().unwrap_or(0),
         addend: r.addend,
     };
-    let strings = matches!(section.id, gimli::SectionId::DebugStr | gimli::SectionId::DebugLineStr);
+    let strings = matches!(section.name, ".debug_str" | ".debug_line_str");
     NewSection {
-        name: Cow::Borrowed(section.id.name().as_bytes()),
+        name: Cow::Borrowed(section.name.as_bytes()),
         kind: elf::SHT_PROGBITS.0,
         flags: if strings { elf::SHF_MERGE.0 | elf::SHF_STRINGS.0 } else { 0 },
         align: 1,
@@ -409,7 +409,7 @@ impl<'c, 'o, 'a> Symbols<'c, 'o, 'a> {
     }
 
     /// The relocations of a debug section will refer to sections.
-    fn need_sections(&mut self, section: &DebugSection, debug: &[(gimli::SectionId, usize)]) {
+    fn need_sections(&mut self, section: &DebugSection, debug: &[(&'static str, usize)]) {
         self.sections.extend(section.relocs.iter().map(|r| new_section(r.target, self.section_map, debug)));
     }
 

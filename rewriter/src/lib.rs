@@ -109,11 +109,7 @@ fn rewrite_object(object: &Object<'_>, options: &Options) -> Result<Output, Vec<
         unwind: &unwind,
         mode: options.mode,
     };
-    let mut stats = Stats {
-        renamed: r15.values().filter(|r| matches!(r, r15::R15::Renamed(_))).count() as u64,
-        homed: r15.values().filter(|r| matches!(r, r15::R15::Home | r15::R15::Exchanged(_))).count() as u64,
-        ..Stats::default()
-    };
+    let mut stats = r15::count(&code, &graph, &r15);
     let mut texts = Vec::with_capacity(code.sections.len());
     let mut next_label = 0;
     for (index, section) in code.sections.iter().enumerate() {

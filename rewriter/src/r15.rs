@@ -7,6 +7,7 @@
 use crate::decode::{Code, Dest, Flow};
 use crate::flow::FlowGraph;
 use crate::regs::{Effects, Set, bit};
+use crate::transform::Stats;
 use iced_x86::{Instruction, OpKind, Register};
 use std::collections::{HashMap, HashSet};
 
@@ -145,6 +146,23 @@ fn loop_depths(code: &Code<'_, '_>) -> Vec<u32> {
             depth.max(0) as u32
         })
         .collect()
+}
+
+/// How many units took which way.
+pub fn count(code: &Code<'_, '_>, graph: &FlowGraph, decisions: &HashMap<u32, R15>) -> Stats {
+    let used = code.insns.iter().zip(&graph.unit).filter(|(insn, _)| !insn.is_nop());
+    let units: HashSet<u32> = used.map(|(_, unit)| *unit).collect();
+    let mut stats = Stats { units: units.len() as u64, ..Stats::default() };
+    for unit in units {
+        *match decisions.get(&unit) {
+            None => &mut stats.untouched,
+            Some(R15::Renamed(register)) if SCRATCH.contains(register) => &mut stats.leaves,
+            Some(R15::Renamed(_)) => &mut stats.renamed,
+            Some(R15::Exchanged(_)) => &mut stats.exchanged,
+            Some(R15::Home) => &mut stats.homed,
+        } += 1;
+    }
+    stats
 }
 
 /// Renames r15 in the instructions of units that leave a register free, and exchanges it where that is cheaper.

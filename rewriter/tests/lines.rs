@@ -217,6 +217,13 @@ fn malformed_debug_information_is_dropped_with_a_note() {
         }
         let output = rewrite(&mutated, &Options { mode: Mode::Write }).expect("the code is as it was");
         dropped += usize::from(!output.notes.is_empty());
+        // Whoever reads it finds something or nothing.
+        for bytes in [&mutated, &output.bytes] {
+            let parsed = sfi_verifier::elf::parse(bytes).expect("readable");
+            let code = parsed.sections.iter().position(|s| s.name == ".text").expect("text");
+            let places: Vec<(usize, u64)> = (0..64).map(|n| (code, 7 * n)).collect();
+            assert_eq!(sfi_debuginfo::lookup_in(&parsed, &places).len(), places.len());
+        }
     }
     assert!(dropped > 20, "{dropped}");
 }

@@ -7,9 +7,12 @@ mod bundle;
 mod cmd;
 mod gate;
 mod input;
+mod listing;
 mod members;
+mod objects;
 mod program;
 mod render;
+mod stats;
 
 use clap::{CommandFactory, Parser};
 use std::process::ExitCode;

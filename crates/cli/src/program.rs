@@ -75,7 +75,7 @@ pub fn run(setup: Setup<'_>, mut bytes: Vec<u8>, fault: u8) -> anyhow::Result<Ex
         },
         Ok(Ok(_)) => bail!("the program returned from its start without an exit"),
         Ok(Err(CallError::Fault(what))) => {
-            eprintln!("fault: {what}");
+            crate::cmd::print_fault(&what);
             Ok(ExitCode::from(fault))
         }
         Ok(Err(error)) => bail!(error),

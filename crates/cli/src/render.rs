@@ -21,6 +21,8 @@ pub struct Diagnostic<'a> {
     pub place: Option<(&'a str, u64)>,
     /// Function and distance from its start.
     pub function: Option<&'a str>,
+    /// File and line of the source.
+    pub source: Option<String>,
     /// The instruction.
     pub instruction: Option<&'a str>,
     /// What is wrong with it.
@@ -38,6 +40,7 @@ impl<'a> Diagnostic<'a> {
             object,
             place: finding.section_name.as_deref().map(|name| (name, finding.offset)),
             function: finding.function.as_deref(),
+            source: finding.source.as_ref().map(ToString::to_string),
             instruction: finding.instruction.as_deref(),
             detail: &finding.detail,
             help: finding.code.help(),
@@ -53,6 +56,9 @@ impl<'a> Diagnostic<'a> {
         }
         if let Some(function) = self.function {
             write!(out, ", in `{}`", visible(function))?;
+        }
+        if let Some(source) = &self.source {
+            write!(out, ", at {}", visible(source))?;
         }
         writeln!(out)?;
         match self.instruction {
@@ -108,18 +114,8 @@ pub fn explanation(out: &mut impl Write, topic: &Explanation) -> io::Result<()> 
 }
 
 /// Names come from hostile objects: control characters in them must not reach the terminal.
-fn visible(text: &str) -> String {
-    text.chars()
-        .map(|c| {
-            if c.is_control()
-                || matches!(c, '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
-            {
-                '\u{fffd}'
-            } else {
-                c
-            }
-        })
-        .collect()
+pub fn visible(text: &str) -> String {
+    text.chars().map(|c| if sfi_debuginfo::is_unprintable(c) { '\u{fffd}' } else { c }).collect()
 }
 
 #[cfg(test)]
@@ -142,6 +138,7 @@ mod tests {
             offset: 0x12,
             file_offset: None,
             function: Some("f+0x2".into()),
+            source: None,
             instruction: Some("mov %rax, (%rdi)".into()),
             detail: "no prefix 65".into(),
         };

@@ -14,6 +14,7 @@ mod clean;
 mod elf;
 mod fuel;
 mod lookup;
+pub mod map;
 mod sections;
 
 pub use clean::{clean, is_unprintable};

@@ -7,12 +7,12 @@
 
 mod info;
 mod line;
+mod map;
 mod places;
 
 use crate::decode::Code;
 use crate::layout::Text;
 use crate::read::{Object, Place, SectionIndex};
-use gimli::SectionId;
 use gimli::write::{Address, EndianVec, RelocateWriter, Relocation, RelocationTarget, Sections};
 use object::elf;
 use places::Places;
@@ -20,7 +20,7 @@ use sfi_debuginfo::{Fuel, Meaning, Raw, Reader, Reloc};
 
 /// A section of the new debug information.
 pub struct DebugSection {
-    pub id: SectionId,
+    pub name: &'static str,
     pub bytes: Vec<u8>,
     pub relocs: Vec<DebugReloc>,
 }
@@ -39,7 +39,8 @@ pub struct DebugReloc {
 pub enum DebugTarget {
     /// A section of the original object, which holds code.
     Code(SectionIndex),
-    Debug(SectionId),
+    /// One of the new debug sections.
+    Debug(&'static str),
 }
 
 /// Rows, ranges and entries that one object may have; far beyond what compilers make.
@@ -52,7 +53,7 @@ fn dropped(why: impl std::fmt::Display) -> Dropped {
     why.to_string()
 }
 
-/// Makes the new debug sections; none if the object has no debug information. `texts` are in the order of [`Code::sections`].
+/// Makes the new debug sections, and the map from new to original instructions that goes with them; none if the object has no debug information. `texts` are in the order of [`Code::sections`].
 ///
 /// # Errors
 /// Why the debug information could not be carried over.
@@ -65,7 +66,11 @@ pub fn carry(code: &Code<'_, '_>, texts: &[Text]) -> Result<Vec<DebugSection>, D
     let places = Places::new(code, texts);
     let mut fuel = Fuel::new(BUDGET);
     let new = info::convert(&dwarf, &places, &mut fuel)?;
-    write(new).map_err(dropped)
+    let mut new = write(new).map_err(dropped)?;
+    if !new.is_empty() {
+        new.push(map::section(code, texts));
+    }
+    Ok(new)
 }
 
 fn gather<'a>(object: &Object<'a>) -> Result<sfi_debuginfo::Sections<'a>, sfi_debuginfo::Malformed> {
@@ -130,11 +135,11 @@ fn write(mut dwarf: gimli::write::Dwarf) -> gimli::write::Result<Vec<DebugSectio
             size: r.size,
             target: match r.target {
                 RelocationTarget::Symbol(section) => DebugTarget::Code(section),
-                RelocationTarget::Section(id) => DebugTarget::Debug(id),
+                RelocationTarget::Section(id) => DebugTarget::Debug(id.name()),
             },
             addend: r.addend,
         });
-        all.push(DebugSection { id, relocs: relocs.collect(), bytes: section.bytes.take() });
+        all.push(DebugSection { name: id.name(), relocs: relocs.collect(), bytes: section.bytes.take() });
         gimli::write::Result::Ok(())
     })?;
     Ok(all)

@@ -161,6 +161,7 @@ impl Transform<'_, '_, '_> {
     pub(super) fn landing_pads(&mut self, first: InsnIndex, end: InsnIndex) -> Result<(), Refusal> {
         for label in (first..end).filter(|&at| self.facts.pads.has(at)) {
             self.at = label;
+            self.stats.pads += 1;
             self.out.mark(label, true);
             self.out.label(Label::Pad(label as u32));
             if self.facts.pads.unit(self.facts.graph, label) == Some(true) {

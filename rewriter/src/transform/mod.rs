@@ -56,12 +56,26 @@ pub struct Stats {
     pub stores: u64,
     /// Indirect branches made safe.
     pub indirect: u64,
-    /// Units of code whose r15 was renamed.
+    /// String instructions made safe.
+    pub strings: u64,
+    /// Units of code: functions with all that jumps connect to them.
+    pub units: u64,
+    /// Units that do not use r15.
+    pub untouched: u64,
+    /// Units whose r15 became a preserved register that was free.
     pub renamed: u64,
-    /// Units of code whose r15 lives in memory.
+    /// Leaf units whose r15 became a call-clobbered register.
+    pub leaves: u64,
+    /// Units in which another register lives in memory, with which r15 changed places.
+    pub exchanged: u64,
+    /// Units whose r15 lives in memory.
     pub homed: u64,
     /// Registers spilled because none was free.
     pub spills: u64,
+    /// Times that flags are saved and restored.
+    pub flag_saves: u64,
+    /// Labels that have a landing pad.
+    pub pads: u64,
     /// Bytes of code read and written.
     pub text_in: u64,
     /// Bytes of code written.
@@ -73,9 +87,16 @@ impl std::ops::AddAssign for Stats {
         self.instructions += more.instructions;
         self.stores += more.stores;
         self.indirect += more.indirect;
+        self.strings += more.strings;
+        self.units += more.units;
+        self.untouched += more.untouched;
         self.renamed += more.renamed;
+        self.leaves += more.leaves;
+        self.exchanged += more.exchanged;
         self.homed += more.homed;
         self.spills += more.spills;
+        self.flag_saves += more.flag_saves;
+        self.pads += more.pads;
         self.text_in += more.text_in;
         self.text_out += more.text_out;
     }

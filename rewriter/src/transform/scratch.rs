@@ -82,6 +82,7 @@ impl Transform<'_, '_, '_> {
 
     /// Saves the flags in two spill places from `slot` on; all registers keep their values.
     pub(super) fn save_flags(&mut self, slot: u64) -> Result<(), Refusal> {
+        self.stats.flag_saves += 1;
         let place = TCB_SCRATCH + 8 * slot;
         self.store_fixed(place, Register::RAX)?;
         // lahf; seto %al

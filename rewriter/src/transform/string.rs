@@ -29,6 +29,7 @@ impl Transform<'_, '_, '_> {
         if !mask_rdi && !mask_rsi {
             return self.put(&ins, &[]);
         }
+        self.stats.strings += 1;
         let flags = self.flags_live();
         let writes_flags = effects.writes & crate::regs::FLAGS != 0;
         // Compares and scans keep the flags when they run zero times: skip them then, else they overwrite the flags.

@@ -1,5 +1,6 @@
 //! One file per subcommand.
 
+mod addr2line;
 mod anonymity;
 mod bench;
 mod cc;
@@ -7,10 +8,12 @@ mod completion;
 mod cxx;
 mod explain;
 mod man;
+mod objdump;
 mod rewrite;
 mod run;
 mod verify;
 
+pub use run::print_fault;
 use std::process::ExitCode;
 
 /// The subcommands.
@@ -25,6 +28,8 @@ pub enum Command {
     Bench(bench::Args),
     Anonymity(anonymity::Args),
     Explain(explain::Args),
+    Addr2line(addr2line::Args),
+    Objdump(objdump::Args),
     Completion(completion::Args),
     Man(man::Args),
 }
@@ -41,6 +46,8 @@ impl Command {
             Command::Bench(args) => bench::run(args),
             Command::Anonymity(args) => anonymity::run(&args),
             Command::Explain(args) => explain::run(args),
+            Command::Addr2line(args) => addr2line::run(&args),
+            Command::Objdump(args) => objdump::run(&args),
             Command::Completion(args) => Ok(completion::run(&args, whole())),
             Command::Man(args) => man::run(&args, whole()),
         }

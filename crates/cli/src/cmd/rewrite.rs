@@ -2,8 +2,9 @@
 
 use crate::input::{self, Input};
 use crate::members::{archive, note, report, rewrite_members, write_atomically};
+use crate::stats::{self, Counted};
 use anyhow::Context;
-use sfi_rewriter::{Mode, Options, Output, Reason, Stats};
+use sfi_rewriter::{Mode, Options, Output, Reason};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
@@ -18,6 +19,7 @@ Examples:
   sfi rewrite plugin.o                      writes plugin.sfi.o
   sfi rewrite -o codec.a /usr/lib/x86_64-linux-gnu/libz.a
   sfi rewrite --mode full -o out/ a.o b.o   writes out/a.o and out/b.o
+  sfi rewrite --stats --json -o codec.a libz.a | jq .total.r15
 
 Exit codes:
   0  everything was rewritten
@@ -36,9 +38,12 @@ pub struct Args {
     /// Leave refused members out of an archive instead of refusing the archive.
     #[arg(long)]
     skip_refused: bool,
-    /// Print counts of what was done.
+    /// Print counts of what was done: for each object, and for all.
     #[arg(long)]
     stats: bool,
+    /// With --stats: print them as one JSON document.
+    #[arg(long, requires = "stats")]
+    json: bool,
 }
 
 /// Runs the subcommand.
@@ -48,13 +53,19 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
         std::fs::create_dir_all(out).with_context(|| format!("cannot create the directory `{}`", out.display()))?;
     }
     let mut worst = Outcome::Clean;
+    let mut counted = Vec::new();
     for path in &args.inputs {
         let out = match &args.output {
             Some(out) if directory => out.join(path.file_name().context("input has no file name")?),
             Some(out) => out.clone(),
             None => default_output(path),
         };
-        worst = worst.max(one(path, &out, &args)?);
+        worst = worst.max(one(path, &out, &args, &mut counted)?);
+    }
+    if args.json {
+        println!("{}", serde_json::to_string_pretty(&stats::document(&counted))?);
+    } else if args.stats {
+        stats::print(&mut std::io::stdout().lock(), &counted)?;
     }
     Ok(ExitCode::from(worst as u8))
 }
@@ -76,13 +87,13 @@ fn default_output(path: &Path) -> PathBuf {
 }
 
 /// Rewrites one input.
-fn one(path: &Path, out: &Path, args: &Args) -> anyhow::Result<Outcome> {
+fn one(path: &Path, out: &Path, args: &Args, counted: &mut Vec<Counted>) -> anyhow::Result<Outcome> {
     let options = Options { mode: args.mode };
-    let (bytes, stats, outcome) = match input::read(path)? {
+    let (bytes, objects, outcome) = match input::read(path)? {
         Input::Object(bytes) => match sfi_rewriter::rewrite(&bytes, &options) {
             Ok(Output { bytes, stats, notes }) => {
                 note(&path.display().to_string(), &notes);
-                (bytes, stats, Outcome::Clean)
+                (bytes, vec![(path.display().to_string(), stats)], Outcome::Clean)
             }
             Err(refusals) => {
                 report(&path.display().to_string(), &refusals);
@@ -94,13 +105,13 @@ fn one(path: &Path, out: &Path, args: &Args) -> anyhow::Result<Outcome> {
             let members = input::members(path, &bytes)?;
             let results = rewrite_members(&members, &options);
             let mut kept = Vec::new();
-            let mut stats = Stats::default();
+            let mut stats = Vec::new();
             let mut outcome = Outcome::Clean;
             for ((name, _), result) in members.iter().zip(results) {
                 match result {
                     Ok(output) => {
                         note(&input::member_name(path, name), &output.notes);
-                        stats += output.stats;
+                        stats.push((input::member_name(path, name), output.stats));
                         kept.push((name.clone(), output.bytes));
                     }
                     Err(refusals) => {
@@ -116,24 +127,6 @@ fn one(path: &Path, out: &Path, args: &Args) -> anyhow::Result<Outcome> {
         }
     };
     write_atomically(out, &bytes, 0o644)?;
-    if args.stats {
-        print_stats(path, &stats);
-    }
+    counted.push(Counted { path: path.display().to_string(), objects });
     Ok(outcome)
-}
-
-fn print_stats(path: &Path, stats: &Stats) {
-    println!("{}:", path.display());
-    println!("  instructions read           {}", stats.instructions);
-    println!("  stores made safe            {}", stats.stores);
-    println!("  indirect branches           {}", stats.indirect);
-    println!("  functions with r15 renamed  {}", stats.renamed);
-    println!("  functions with r15 homed    {}", stats.homed);
-    println!("  scratch registers spilled   {}", stats.spills);
-    println!(
-        "  text bytes                  {} -> {} ({:.3})",
-        stats.text_in,
-        stats.text_out,
-        stats.text_out as f64 / stats.text_in.max(1) as f64
-    );
 }

@@ -118,9 +118,32 @@ fn findings(report: &Report<'_>) -> Vec<Finding> {
                 .filter(|s| v.offset <= s.data.len() as u64 && !s.data.is_empty())
                 .map(|s| s.offset + v.offset),
             function: v.function.clone(),
+            source: None,
             instruction: v.instruction.clone(),
             detail: v.detail.clone(),
         }
     };
-    report.violations.iter().map(finding).collect()
+    let mut findings: Vec<Finding> = report.violations.iter().map(finding).collect();
+    name_sources(report, &mut findings);
+    findings
+}
+
+/// Most findings of an object that get a file and line.
+const SOURCES: usize = 1000;
+
+/// Adds files and lines from the object's debug information.
+fn name_sources(report: &Report<'_>, findings: &mut [Finding]) {
+    let text = |section: &usize| report.object.sections.get(*section).is_some_and(|s| s.is_executable());
+    let (numbers, places): (Vec<usize>, Vec<(usize, u64)>) = findings
+        .iter()
+        .enumerate()
+        .filter_map(|(number, f)| Some((number, (f.section.filter(text)?, f.offset))))
+        .take(SOURCES)
+        .unzip();
+    if places.is_empty() {
+        return;
+    }
+    for (number, frames) in numbers.into_iter().zip(sfi_debuginfo::lookup_in(&report.object, &places)) {
+        findings[number].source = frames.into_iter().next().filter(|f| f.file.is_some() && f.line.is_some());
+    }
 }

@@ -80,6 +80,8 @@ pub struct Finding {
     pub file_offset: Option<u64>,
     /// Symbol at or before the place, with the distance: `inflate+0x12`.
     pub function: Option<String>,
+    /// File and line of the source, where debug information names them: the object's author's word.
+    pub source: Option<sfi_debuginfo::Frame>,
     /// The instruction in AT&T syntax.
     pub instruction: Option<String>,
     /// What is wrong here, beyond the title.

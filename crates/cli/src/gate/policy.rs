@@ -165,6 +165,7 @@ fn about_object(rule: PolicyRule, detail: String) -> Finding {
         offset: 0,
         file_offset: None,
         function: None,
+        source: None,
         instruction: None,
         detail,
     }

@@ -36,6 +36,8 @@ struct ResultObject {
     level: &'static str,
     message: Value,
     locations: [Value; 1],
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    related_locations: Vec<Value>,
     partial_fingerprints: Value,
 }
 
@@ -118,13 +120,36 @@ fn result(outcome: &Outcome, finding: &Finding) -> ResultObject {
         rule_index: Code::all().position(|c| c == code).unwrap_or_default(),
         level: "error",
         message: json!({ "text": text }),
-        locations: [location(outcome, Some(finding))],
+        locations: [source(outcome, finding).unwrap_or_else(|| location(outcome, Some(finding)))],
+        related_locations: finding.source.iter().map(|_| object_of(outcome, finding)).collect(),
         partial_fingerprints: json!({ "sfiPlace/v1": super::attest::sha256(place.as_bytes()) }),
     }
 }
 
 fn notification(outcome: &Outcome, level: &str, text: &str) -> Value {
     json!({ "level": level, "message": { "text": text }, "locations": [location(outcome, None)] })
+}
+
+/// `location`: the line of the source, which is what code scanning shows. Function and object by name, as in [`location`].
+fn source(outcome: &Outcome, finding: &Finding) -> Option<Value> {
+    let source = finding.source.as_ref()?;
+    let mut region = json!({ "startLine": source.line? });
+    if let Some(column) = source.column {
+        region["startColumn"] = json!(column);
+    }
+    let mut place = location(outcome, Some(finding));
+    place["physicalLocation"] = json!({
+        "artifactLocation": { "uri": uri(source.file.as_ref()?) },
+        "region": region,
+    });
+    Some(place)
+}
+
+/// `location`: the object behind a source line, and the byte in it.
+fn object_of(outcome: &Outcome, finding: &Finding) -> Value {
+    let mut place = location(outcome, Some(finding));
+    place["message"] = json!({ "text": "the instruction in the object" });
+    place
 }
 
 /// `location`: the file and the byte in it, and member and function by name.

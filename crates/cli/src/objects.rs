@@ -1,0 +1,51 @@
+//! The objects in a file that somebody looks at: an object, an archive, or what `sfi cc` wrote.
+
+use crate::{input, program};
+use anyhow::Context;
+use sfi_verifier::elf::{self, Object, Place};
+use std::path::Path;
+
+/// Bytes of a file's objects, with the names that people see.
+pub struct Objects {
+    bytes: Vec<u8>,
+    path: std::path::PathBuf,
+}
+
+impl Objects {
+    /// Reads a file.
+    pub fn read(path: &Path) -> anyhow::Result<Objects> {
+        let mut bytes = std::fs::read(path).with_context(|| format!("cannot read `{}`", path.display()))?;
+        if bytes.starts_with(program::HEADER) {
+            bytes.drain(..program::HEADER.len());
+        }
+        Ok(Objects { bytes, path: path.to_owned() })
+    }
+
+    /// Each object with its name: the path, or `archive(member)`. Members that are no objects are left out.
+    pub fn all(&self) -> anyhow::Result<Vec<(String, Object<'_>)>> {
+        if !self.bytes.starts_with(b"!<arch>\n") {
+            let object = elf::parse(&self.bytes).with_context(|| format!("cannot read `{}`", self.path.display()))?;
+            return Ok(vec![(self.path.display().to_string(), object)]);
+        }
+        let members = input::members(&self.path, &self.bytes)?;
+        Ok(members
+            .into_iter()
+            .filter_map(|(name, bytes)| Some((input::member_name(&self.path, &name), elf::parse(bytes).ok()?)))
+            .collect())
+    }
+}
+
+/// The functions of a section of code by offset: offset and name, functions before other labels, one for each offset.
+pub fn functions<'a>(object: &Object<'a>, section: usize) -> Vec<(u64, &'a str)> {
+    /// `STT_FUNC`.
+    const FUNCTION: u8 = 2;
+    let mut all: Vec<(u64, bool, &str)> = object
+        .symbols
+        .iter()
+        .filter(|s| s.place == Place::Section(section) && !s.name.is_empty() && !s.name.starts_with(".L"))
+        .map(|s| (s.value, s.kind != FUNCTION, s.name))
+        .collect();
+    all.sort_unstable();
+    all.dedup_by_key(|(offset, _, _)| *offset);
+    all.into_iter().map(|(offset, _, name)| (offset, name)).collect()
+}

@@ -1,0 +1,95 @@
+//! The section `.sfi.map`: which instructions of a rewritten object serve which of the original one. For people (`sfi objdump`): nothing
+//! that decides anything reads it.
+//!
+//! For each section of text one record: a version byte, the section's address (8 bytes, relocated), the number of entries and the
+//! entries, whose offsets are differences to the entry before; numbers are LEB128. The first instruction of an entry is at its new
+//! offset; it ends where the next begins.
+
+use gimli::write::{EndianVec, Writer};
+use gimli::{EndianSlice, LittleEndian, Reader as _};
+
+/// The section's name.
+pub const SECTION: &str = ".sfi.map";
+/// The only version.
+const VERSION: u8 = 1;
+
+/// New code that serves one original instruction.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Entry {
+    /// Where it begins.
+    pub new: u64,
+    /// The original instruction's offset.
+    pub old: u64,
+    /// Distance from `new` of the instruction that does what the original one did; the others were inserted. `None`: all were.
+    pub main: Option<u64>,
+}
+
+/// Appends a record. Gives the offset of the field for the section's address.
+pub fn encode(out: &mut Vec<u8>, entries: &[Entry]) -> usize {
+    let mut bytes = EndianVec::new(LittleEndian);
+    // Writing to memory does not fail.
+    let mut write = || -> gimli::write::Result<()> {
+        bytes.write_u8(VERSION)?;
+        bytes.write_u64(0)?;
+        bytes.write_uleb128(entries.len() as u64)?;
+        let (mut new, mut old) = (0, 0);
+        for entry in entries {
+            bytes.write_uleb128(entry.new.saturating_sub(new))?;
+            bytes.write_sleb128((entry.old as i64).wrapping_sub(old as i64))?;
+            bytes.write_uleb128(entry.main.map_or(0, |main| main + 1))?;
+            (new, old) = (entry.new, entry.old);
+        }
+        Ok(())
+    };
+    let _ = write();
+    let field = out.len() + 1;
+    out.extend_from_slice(bytes.slice());
+    field
+}
+
+/// Reads all records: the offset of the field for the section's address, and the entries. What is malformed ends the list.
+pub fn decode(bytes: &[u8]) -> Vec<(u64, Vec<Entry>)> {
+    let whole = EndianSlice::new(bytes, LittleEndian);
+    let mut rest = whole;
+    let mut records = Vec::new();
+    let mut record = || -> gimli::Result<Option<(u64, Vec<Entry>)>> {
+        if rest.is_empty() || rest.read_u8()? != VERSION {
+            return Ok(None);
+        }
+        let field = rest.offset_from(whole);
+        rest.read_u64()?;
+        let count = rest.read_uleb128()?;
+        let mut entries = Vec::new();
+        let (mut new, mut old) = (0u64, 0u64);
+        for _ in 0..count {
+            new = new.wrapping_add(rest.read_uleb128()?);
+            old = old.wrapping_add_signed(rest.read_sleb128()?);
+            let main = rest.read_uleb128()?.checked_sub(1);
+            entries.push(Entry { new, old, main });
+        }
+        Ok(Some((field as u64, entries)))
+    };
+    while let Ok(Some(one)) = record() {
+        records.push(one);
+    }
+    records
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn records_are_read_as_they_were_written() {
+        let one = [Entry { new: 0, old: 0, main: Some(3) }, Entry { new: 12, old: 5, main: None }];
+        let two = [Entry { new: 4, old: 900, main: Some(0) }, Entry { new: 5, old: 7, main: Some(0) }];
+        let mut bytes = Vec::new();
+        let fields = [encode(&mut bytes, &one), encode(&mut bytes, &two)];
+        let read = decode(&bytes);
+        assert_eq!(read, [(fields[0] as u64, one.to_vec()), (fields[1] as u64, two.to_vec())]);
+        for end in 0..bytes.len() {
+            assert!(decode(&bytes[..end]).len() < 2);
+        }
+        assert_eq!(decode(&[VERSION, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff, 0xff, 0xff, 0xff, 0x0f]), []);
+    }
+}

@@ -1,0 +1,67 @@
+//! Debug information made to be expensive: the budget ends it.
+
+use sfi_debuginfo::{Fuel, Meaning, Raw, Sections, address, lookup};
+use std::time::{Duration, Instant};
+
+/// One unit of version 4 with `count` subprograms that share a range list of `count` entries: the square of `count` steps.
+fn shared_ranges(count: u32) -> Vec<(&'static str, Vec<u8>)> {
+    let inside = address(1, 0x10);
+    let mut abbreviations = vec![1, 0x11, 1, 0x11, 0x01, 0x55, 0x17, 0, 0];
+    abbreviations.extend([2, 0x2e, 0, 0x03, 0x08, 0x55, 0x17, 0, 0, 0]);
+    let mut body = vec![4, 0, 0, 0, 0, 0, 8, 1];
+    body.extend([0; 8]);
+    body.extend([0; 4]);
+    for _ in 0..count {
+        body.extend([2, b'f', 0, 0, 0, 0, 0]);
+    }
+    body.push(0);
+    let mut info = (body.len() as u32).to_le_bytes().to_vec();
+    info.extend(body);
+    let mut ranges = Vec::new();
+    for _ in 0..count {
+        ranges.extend(inside.to_le_bytes());
+        ranges.extend((inside + 4).to_le_bytes());
+    }
+    ranges.extend([0; 16]);
+    vec![(".debug_abbrev", abbreviations), (".debug_info", info), (".debug_ranges", ranges)]
+}
+
+fn gather<'a>(sections: &'a [(&'static str, Vec<u8>)]) -> Sections<'a> {
+    let raw = sections.iter().map(|(name, data)| Raw {
+        name: name.as_bytes(),
+        data,
+        compressed: false,
+        grouped: false,
+        relocations: Vec::new(),
+    });
+    Sections::gather(raw, |_| Some(Meaning::Other(0))).expect("nothing is compressed")
+}
+
+#[test]
+fn few_entries_are_read_and_too_many_are_not() {
+    let places = [address(1, 0x10), address(1, 0x20)];
+    let few = shared_ranges(20);
+    let frames = lookup(&gather(&few), &places, &mut Fuel::default());
+    assert_eq!(frames[0][0].function.as_deref(), Some("f"));
+    assert!(frames[1].is_empty());
+
+    let many = shared_ranges(200_000);
+    let start = Instant::now();
+    let frames = lookup(&gather(&many), &places, &mut Fuel::default());
+    assert!(start.elapsed() < Duration::from_secs(60), "4e10 steps were to be cut");
+    assert!(frames[1].is_empty());
+    // The budget is what ends it: with next to none nothing is found at all.
+    assert!(lookup(&gather(&few), &places, &mut Fuel::new(100))[0].is_empty());
+}
+
+#[test]
+fn sections_that_lie_about_their_size_are_refused() {
+    let mut stream = vec![1, 0, 0, 0, 0, 0, 0, 0];
+    stream.extend(u64::MAX.to_le_bytes());
+    stream.extend([1, 0, 0, 0, 0, 0, 0, 0]);
+    stream.extend([0x78, 0x9c, 0x03, 0, 0, 0, 0, 1]);
+    for data in [stream.clone(), stream[..20].to_vec(), vec![9; 40]] {
+        let raw = Raw { name: b".debug_info", data: &data, compressed: true, grouped: false, relocations: Vec::new() };
+        assert!(Sections::gather([raw], |_| None).is_err());
+    }
+}

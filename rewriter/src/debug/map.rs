@@ -1,0 +1,46 @@
+//! The map from new to original instructions (`sfi_debuginfo::map`).
+
+use super::{DebugReloc, DebugSection, DebugTarget};
+use crate::decode::Code;
+use crate::layout::Text;
+use iced_x86::{Decoder, DecoderOptions, Instruction, Mnemonic};
+use sfi_debuginfo::map::{Entry, SECTION, encode};
+
+/// The section; `texts` are in the order of [`Code::sections`].
+pub fn section(code: &Code<'_, '_>, texts: &[Text]) -> DebugSection {
+    let mut section = DebugSection { name: SECTION, bytes: Vec::new(), relocs: Vec::new() };
+    for (of, text) in code.sections.iter().zip(texts) {
+        let field = encode(&mut section.bytes, &entries(code, text));
+        let target = DebugTarget::Code(of.section);
+        section.relocs.push(DebugReloc { offset: field as u64, size: 8, target, addend: 0 });
+    }
+    section
+}
+
+fn entries(code: &Code<'_, '_>, text: &Text) -> Vec<Entry> {
+    let mut entries = Vec::new();
+    for (index, mark) in text.marks.iter().enumerate() {
+        let end = text.marks.get(index + 1).map_or(text.bytes.len(), |next| next.offset as usize);
+        let bytes = &text.bytes[mark.offset as usize..end];
+        if bytes.is_empty() {
+            continue;
+        }
+        let insn = &code.insns[mark.insn as usize];
+        let main = if mark.pad || insn.is_nop() { None } else { main_of(&insn.ins, bytes) };
+        entries.push(Entry { new: u64::from(mark.offset), old: u64::from(insn.offset), main });
+    }
+    entries
+}
+
+/// Which of the new instructions does what the original did: the last of its kind; for those that have no like, the store or load
+/// that a push or pop became, else the last one that is neither padding nor moves the data stack.
+fn main_of(original: &Instruction, bytes: &[u8]) -> Option<u64> {
+    let new: Vec<Instruction> = Decoder::with_ip(64, bytes, 0, DecoderOptions::NONE).into_iter().collect();
+    let like = new.iter().rfind(|ins| ins.mnemonic() == original.mnemonic());
+    let stack = || match original.mnemonic() {
+        Mnemonic::Push | Mnemonic::Pop => new.iter().find(|ins| ins.mnemonic() == Mnemonic::Mov),
+        _ => None,
+    };
+    let last = || new.iter().rfind(|ins| !matches!(ins.mnemonic(), Mnemonic::Nop | Mnemonic::Lea));
+    like.or_else(stack).or_else(last).map(Instruction::ip)
+}
