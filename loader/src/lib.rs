@@ -41,7 +41,28 @@
 //!   A child of `fork` has no such thread, and no limits.
 //! - Timing and speculative execution are not defended against.
 //!
-//! The data flow of loading: `spec` → `select` (verify) → `symbols` → `layout` → `place` → `dispatch` → `reloc` → `seal` (verify
+//! # Many domains
+//!
+//! A domain that is loaded once can be instantiated often: [`World::instantiate`] adds an instance to the world, and a [`Template`] gives
+//! instances that are worlds of their own, fresh ones or from a [`Pool`], to any thread. Text is verified and linked once and shared; data is
+//! each one's own.
+//!
+//! ```no_run
+//! use sfi_loader::{DomainSpec, Placement, Pool, Template, TypedFn};
+//!
+//! # fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! let spec = DomainSpec::new("filter").object("filter.o", std::fs::read("filter.o")?).placement(Placement::Dense);
+//! let pool = Pool::new(&Template::builder(spec).build()?, 64)?;
+//! // In any thread:
+//! let mut instance = pool.take()?;
+//! let run: TypedFn<fn(u64) -> u64> = instance.domain("filter")?.export("run")?;
+//! println!("{}", run.call(&mut *instance, (1,))?);
+//! // Dropped, it is reset and goes back.
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! The data flow of loading: `spec` → `select` (verify) → `symbols` → `layout` → `place` → `dispatch` → `reloc` → `image` → `instance` and `seal` (verify
 //! again) → `builder` (bindings) → `world`. Running: `call`, `gate`, `host`, `thread`, `fault`, `watchdog`.
 
 mod addresses;

@@ -18,6 +18,7 @@
 //! mode = "write"                        # write (default), full or match
 //! memory = "64 MiB"                     # heap
 //! stack = "1 MiB"                       # data stack
+//! placement = "scattered"               # scattered (default) or dense
 //!
 //! [domains.app.imports]
 //! host_write = { host = "host_write", signature = "(int, int) -> int" }
@@ -62,7 +63,7 @@
 use crate::builder::Builder;
 use crate::capability::Capability;
 use crate::signature::Signature;
-use crate::spec::{self, Access, DEFAULT_MEMORY, DEFAULT_STACK, DomainSpec, Import, Restart};
+use crate::spec::{self, Access, DEFAULT_MEMORY, DEFAULT_STACK, DomainSpec, Import, Placement, Restart};
 use sfi_contract::Mode;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -210,6 +211,9 @@ pub struct Domain {
     /// Size of the data stack.
     #[serde(default = "default_stack")]
     pub stack: Size,
+    /// How it lies in its window.
+    #[serde(default)]
+    pub placement: Placement,
     /// Functions that other domains may import.
     #[serde(default)]
     pub exports: Vec<String>,
@@ -572,6 +576,7 @@ impl Domain {
             .mode(self.mode)
             .memory(self.memory.0)
             .stack(self.stack.0)
+            .placement(self.placement)
             .exports(self.exports.iter().cloned())
             .spare_bindings(self.spare_bindings)
             .restart(self.restart)
@@ -635,6 +640,10 @@ mod tests {
         let app = &manifest.domains["app"];
         assert_eq!((manifest.entry.args.as_slice(), manifest.regions["exchange"]), (&[1, 2][..], Size(1 << 20)));
         assert_eq!((app.mode, app.memory, app.stack), (Mode::Write, Size(64 << 20), Size(1 << 20)));
+        assert_eq!(app.placement, Placement::Scattered);
+        let dense = load(&example().replace("\"scattered\"", "\"dense\"")).unwrap();
+        assert_eq!(dense.domains["app"].placement, Placement::Dense);
+        assert!(load(&example().replace("\"scattered\"", "\"sparse\"")).unwrap_err().contains("placement"));
         assert_eq!(app.imports["compress"].signature.as_ref().unwrap().to_string(), "(ptr, int) -> int");
         assert_eq!(manifest.domains["codec"].exports, ["compress"]);
         assert_eq!(manifest.limits.call, Some(Time(Duration::from_secs(2))));
@@ -655,8 +664,8 @@ mod tests {
             ("mode = \"write\"", "mode = \"fast\"", 15, "unknown mode"),
             ("memory = ", "memroy = ", 16, "unknown field `memroy`"),
             ("\"64 MiB\"", "\"64 MB\"", 16, "not a size"),
-            ("(int, int) -> int", "(int, int)", 20, "is not a signature"),
-            ("\"read-write\"", "\"rw\"", 24, "unknown access"),
+            ("(int, int) -> int", "(int, int)", 21, "is not a signature"),
+            ("\"read-write\"", "\"rw\"", 25, "unknown access"),
         ] {
             assert!(base.contains(from));
             let error = load(&base.replacen(from, to, 1)).unwrap_err();

@@ -67,6 +67,7 @@ pub fn verify(window: &Window, image: &Image, mode: Mode) -> Result<Usage, Vec<S
 #[cfg(test)]
 mod tests {
     use super::*;
+    use rustix::fs::{FallocateFlags, fallocate};
     use rustix::mm::{MapFlags, MprotectFlags, ProtFlags, mmap, mprotect};
 
     #[test]
@@ -78,6 +79,13 @@ mod tests {
             assert_eq!(pwrite(file, b"x", 0), Err(Errno::PERM));
             assert_eq!(rustix::fs::ftruncate(file, 0), Err(Errno::PERM));
             assert_eq!(rustix::fs::ftruncate(file, 1 << 20), Err(Errno::PERM));
+            let punch = FallocateFlags::PUNCH_HOLE | FallocateFlags::KEEP_SIZE;
+            assert_eq!(fallocate(file, punch, 0, 4096), Err(Errno::PERM));
+            // Nor by another description of the same file, as somebody with /proc would get.
+            use rustix::fd::AsRawFd;
+            let path = format!("/proc/self/fd/{}", file.as_raw_fd());
+            let again = std::fs::OpenOptions::new().write(true).open(path).unwrap();
+            assert_eq!(pwrite(&again, b"x", 0), Err(Errno::PERM));
             assert_eq!(fcntl_add_seals(file, SealFlags::FUTURE_WRITE), Err(Errno::PERM));
             // SAFETY: fresh mappings that nobody uses.
             unsafe {

@@ -24,7 +24,8 @@ pub enum Access {
 }
 
 /// How a domain lies in its window. The window itself always lies at a random place.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, serde::Deserialize)]
+#[serde(rename_all = "lowercase")]
 pub enum Placement {
     /// Every part at a random page. Some eleven mappings of the kernel's.
     #[default]

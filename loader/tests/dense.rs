@@ -123,3 +123,46 @@ fn nothing_writable_lies_where_indirect_branches_look() {
         }
     }
 }
+
+/// Text with a word that depends on the window is every instance's own, verified in each; so is every other such word, whatever its form.
+#[test]
+fn words_that_depend_on_the_window_are_right_in_every_instance() {
+    let text = function("wide", "movabs $value,%rax\nmov (%rax),%rax\nret")
+        + &function("set", "mov %rdi,%gs:value(%eip)\nret")
+        + &function("minus", "mov distance(%rip),%rax\nlea distance(%rip),%rcx\nadd %rcx,%rax\nret")
+        + ".weak missing\n.data\nvalue: .quad 7\ndistance: .quad missing - .\n";
+    for placement in [Placement::Dense, Placement::Scattered] {
+        let spec = DomainSpec::new("a").object("a.o", assemble(&text)).placement(placement);
+        let mut world = World::builder().domain(spec).build().unwrap();
+        assert!(!world.domain("a").unwrap().shares_text());
+        let instances: Vec<_> = (0..3).map(|_| world.instantiate("a").unwrap()).collect();
+        let get = |world: &World, n: usize, name: &str| -> TypedFn<fn(u64) -> u64> {
+            world.instance(instances[n]).unwrap().export(name).unwrap()
+        };
+        for n in 0..3 {
+            get(&world, n, "set").call(&mut world, (n as u64 + 10,)).unwrap();
+        }
+        for n in 0..3 {
+            assert_eq!(get(&world, n, "wide").call(&mut world, (0,)), Ok(n as u64 + 10));
+            assert_eq!(get(&world, n, "minus").call(&mut world, (0,)), Ok(0), "the distance to address 0");
+        }
+        world.reset(instances[0]).unwrap();
+        assert_eq!(get(&world, 0, "wide").call(&mut world, (0,)), Ok(7));
+        assert_eq!(get(&world, 0, "minus").call(&mut world, (0,)), Ok(0));
+    }
+}
+
+/// An address of a window never fits 32 bits, although its offset does.
+#[test]
+fn window_addresses_of_32_bits_are_refused() {
+    for (text, why) in [
+        (function("f", "mov $value,%eax\nret"), "does not fit 32 bits"),
+        (function("f", "mov value,%eax\nret"), "does not fit 32 bits"),
+        (".data\n.long value\n".to_owned() + &function("f", "ret"), "does not fit 32 bits"),
+        (".weak none\n".to_owned() + &function("f", "mov none(%rip),%eax\nret"), "does not fit 32 bits"),
+    ] {
+        let object = assemble(&(text + ".data\nvalue: .quad 7\n"));
+        let error = World::builder().domain(spec("a", &object)).build().unwrap_err().to_string();
+        assert!(error.contains(why), "{error}");
+    }
+}

@@ -14,6 +14,9 @@ pub struct Args {
     /// Damaged copies of each of about fifty accepted objects; a tenth of those that are still accepted is run
     #[arg(long, default_value_t = 50_000)]
     mutants: u64,
+    /// Domains that live in one process at the same time, each called 200 times
+    #[arg(long, default_value_t = 10_700)]
+    domains: u64,
     /// Seed of the first one
     #[arg(long, default_value_t = 1)]
     seed: u64,
@@ -39,5 +42,9 @@ pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
     command.args(["test", "--release", "-p", "sfi-verifier", "--test", "second", "--", "--nocapture"]);
     command.env("SFI_SECOND_SECONDS", (args.decoders * 60).to_string());
     steps.tests("two decoders, random bytes", &mut command)?;
+    let mut command = Command::new(cargo());
+    command.args(["test", "--release", "-p", "sfi-loader", "--test", "scale", "--", "--nocapture"]);
+    command.env("SFI_DOMAINS", args.domains.to_string()).env("SFI_ROUNDS", "200");
+    steps.tests("live domains", &mut command)?;
     Ok(steps.finish())
 }
