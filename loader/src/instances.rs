@@ -125,8 +125,9 @@ impl World {
         // SAFETY: `&mut self`: no call is in progress, so nobody else uses the record.
         let index = unsafe { (*self.inner).raise(original)? };
         // SAFETY: as above.
-        let handle = unsafe { (*self.inner).handle(index) };
-        self.initialise(index).inspect_err(|_| {
+        let (handle, shown) = unsafe { ((*self.inner).handle(index), (*self.inner).show_all(index)) };
+        let shown = shown.map_err(|e| BuildError::Spec(e.to_string()));
+        shown.and_then(|()| self.initialise(index)).inspect_err(|_| {
             // SAFETY: as above.
             unsafe { (*self.inner).vacate(index) };
         })?;
@@ -143,15 +144,18 @@ impl World {
         Ok(DomainRef { inner, index })
     }
 
-    /// Makes an instance what it was at its start, at the same place: data, heap, stack and thread locals, whatever was done to it.
-    /// The initialisers run. After a fault prefer a fresh one: this one's place may be known to others.
+    /// Makes an instance what it was at its start, at the same place: data, heap, stack and thread locals, whatever was done to
+    /// it, what it registered and what regions it sees. The initialisers run. After a fault prefer a fresh one: this one's place may be known to others.
     ///
     /// # Errors
     /// [`BuildError::Spec`] for an instance that was discarded, [`BuildError::Memory`], [`BuildError::Initialiser`].
     pub fn reset(&mut self, instance: Instance) -> Result<(), BuildError> {
         let index = self.get().living(instance).map_err(|e| BuildError::Spec(e.to_string()))?;
         // SAFETY: `&mut self`: no call is in progress, so no frame of the domain is outstanding.
-        unsafe { (*self.inner).clear(index)? };
+        unsafe {
+            (*self.inner).clear(index)?;
+            (*self.inner).hide(index).map_err(|e| BuildError::Spec(e.to_string()))?;
+        }
         self.initialise(index)
     }
 
@@ -259,6 +263,17 @@ impl Inner {
         Ok(())
     }
 
+    /// Lets a domain see the regions that it saw at its start.
+    fn hide(&mut self, index: usize) -> Result<(), BindError> {
+        let (shown, spec) = (std::mem::take(&mut self.domains[index].shown), Arc::clone(&self.domains[index].spec));
+        for (region, _) in &shown {
+            let name = &self.regions[*region].name;
+            let access = spec.shared.iter().find(|s| s.region == *name).map(|s| s.access);
+            self.show(index, *region, access)?;
+        }
+        if shown.is_empty() { Ok(()) } else { self.show_all(index) }
+    }
+
     /// Empties a domain's place in the world. Its state stays, so that whoever knows it finds that the domain is gone.
     ///
     /// # Safety
@@ -271,6 +286,8 @@ impl Inner {
         domain.origin = index;
         domain.name = String::new();
         domain.window = Window::none();
+        domain.own_segments = None;
+        domain.shown = Vec::new();
         domain.image = Arc::new(Image::default());
         // SAFETY: see the function's contract.
         unsafe {

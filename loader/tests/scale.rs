@@ -128,6 +128,31 @@ fn instances_see_shared_regions() {
     assert_eq!(function_of(&world, two, "get").call(&mut world, (0, 0)), Ok(99));
 }
 
+#[test]
+fn a_reset_hides_what_was_shown_to_the_last_tenant() {
+    let text = function("get", "mov %gs:(%edi),%rax\nret");
+    let seer = |name: &str| DomainSpec::new(name).object("a.o", assemble(&text)).placement(Placement::Dense);
+    let spec = seer("a").shared("buf", "always", Access::Read);
+    let builder =
+        World::builder().region("always", 4096).region("secret", 4096).domain(spec).domain(seer("root").root());
+    let mut world = builder.build().unwrap();
+    let instance = world.instantiate("a").unwrap();
+    let get = function_of(&world, instance, "get");
+    world.make_visible("a#1", "secret", Access::Read).unwrap();
+    world.make_invisible("a#1", "always").unwrap();
+    let secret = world.region_in("a#1", "secret").unwrap().0;
+    assert_eq!(get.call(&mut world, (secret, 0)), Ok(0));
+    let always = world.region_in("a", "always").unwrap().0;
+    for (address, seen) in [(secret, false), (always, true)] {
+        world.reset(instance).unwrap();
+        assert_eq!(get.call(&mut world, (address, 0)).is_ok(), seen);
+    }
+    // A root domain's instance sees everything, too.
+    let root = world.instantiate("root").unwrap();
+    let get = function_of(&world, root, "get");
+    assert_eq!((get.call(&mut world, (secret, 0)), get.call(&mut world, (always, 0))), (Ok(0), Ok(0)));
+}
+
 const SECRET: u64 = 0x5ec2_e75e_c2e7_5ec2;
 
 /// Plants the secret wherever a domain can write: data, bss, heap (near and far), stack (near and deep), thread locals, TCB.
