@@ -1,6 +1,7 @@
-//! C++ programs on the distribution's libstdc++ and musl, both rewritten as they are: the same output as natively, which is on glibc.
+//! Programs on the distribution's run-time libraries (libstdc++, libgfortran, Rust's std) and musl, all rewritten as they are: the same
+//! output as natively, which is on glibc.
 //!
-//! Needs g++, clang and musl-dev (Debian packages); a missing one fails the tests.
+//! Needs g++, clang, gfortran and musl-dev (Debian packages); a missing one fails the tests.
 
 use std::io::Write;
 use std::path::{Path, PathBuf};
@@ -107,3 +108,95 @@ fn an_exception_that_nobody_catches_ends_the_program() {
         assert_eq!((text(&output.stdout), output.status.code()), ("before\nunwound\n".to_owned(), Some(0)));
     }
 }
+
+#[test]
+fn fortran_on_its_stock_library() {
+    let directory = tempfile::tempdir().expect("directory");
+    let (native, object) = (directory.path().join("native"), directory.path().join("numbers.o"));
+    let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fixtures/programs/numbers.f90");
+    build(
+        Command::new("gfortran")
+            .args(["-O2", "-fPIE", "-c", "-J"])
+            .arg(directory.path())
+            .arg(&source)
+            .arg("-o")
+            .arg(&object),
+    );
+    build(Command::new("gfortran").arg(&object).arg("-o").arg(&native));
+    let input = "1 2\n-30 400\nx\n";
+    let expected = run(&mut Command::new(&native), input);
+    assert_eq!(expected.status.code(), Some(4), "{}", text(&expected.stderr));
+    for mode in ["write", "full"] {
+        let program = directory.path().join(mode);
+        let mut command = Command::new(SFI);
+        command.env("SFI_MODE", mode).arg("c++").arg(&object).args(["-lgfortran", "-lquadmath", "-lm", "-o"]);
+        build(command.arg(&program));
+        let actual = run(Command::new(SFI).args(["run", "--mode", mode]).arg(&program), input);
+        assert_eq!(text(&actual.stdout), text(&expected.stdout), "{mode}: {}", text(&actual.stderr));
+        assert_eq!((text(&actual.stderr), actual.status.code()), (text(&expected.stderr), Some(4)), "{mode}");
+    }
+}
+
+#[test]
+fn a_rust_library_with_std() {
+    let directory = tempfile::tempdir().expect("directory");
+    let at = |name: &str| directory.path().join(name);
+    std::fs::write(at("lib.rs"), RUST).expect("source");
+    std::fs::write(
+        at("main.c"),
+        "unsigned rust_work(unsigned);\nint main(void) { return (int)rust_work(100) & 127; }\n",
+    )
+    .expect("source");
+    let mut rustc = Command::new("rustc");
+    rustc.args(["--edition=2024", "--crate-type=staticlib", "-O"]).arg(at("lib.rs")).arg("-o").arg(at("librust.a"));
+    build(&mut rustc);
+    build(Command::new("gcc").args(["-O2", "-fPIE", "-c"]).arg(at("main.c")).arg("-o").arg(at("main.o")));
+    let mut link = Command::new("gcc");
+    build(link.arg(at("main.o")).arg(at("librust.a")).args(["-lm", "-o"]).arg(at("native")));
+    let expected = run(&mut Command::new(at("native")), "");
+    assert!(expected.stdout.len() > 60 && expected.status.code().is_some_and(|code| code > 9));
+    for mode in ["write", "full"] {
+        let mut command = Command::new(SFI);
+        command.env("SFI_MODE", mode).arg("c++").arg(at("main.o")).arg(at("librust.a")).arg("-o").arg(at(mode));
+        build(&mut command);
+        let actual = run(Command::new(SFI).args(["run", "--mode", mode]).arg(at(mode)), "");
+        assert_eq!(text(&actual.stdout), text(&expected.stdout), "{mode}: {}", text(&actual.stderr));
+        assert_eq!(actual.status.code(), expected.status.code(), "{mode}: {}", text(&actual.stderr));
+    }
+}
+
+/// Collections, formatting, a panic that is caught and drops what it passes.
+const RUST: &str = r#"
+use std::collections::{BTreeMap, HashMap};
+use std::fmt::Write;
+
+struct Loud(&'static str);
+impl Drop for Loud {
+    fn drop(&mut self) {
+        println!("drop {} {}", self.0, std::thread::panicking());
+    }
+}
+
+#[unsafe(no_mangle)]
+pub extern "C" fn rust_work(n: u32) -> u32 {
+    let mut map = HashMap::new();
+    for i in 0..n {
+        *map.entry(i % 7).or_insert(0u32) += i;
+    }
+    let sorted: BTreeMap<_, _> = map.into_iter().collect();
+    let mut text = String::new();
+    for (k, v) in &sorted {
+        write!(text, "{k}={v:#x} ").unwrap();
+    }
+    println!("rust says {text}{:.3}", (n as f64).sqrt());
+    std::panic::set_hook(Box::new(|info| println!("hook: {info}")));
+    let caught = std::panic::catch_unwind(|| {
+        let _outer = Loud("outer");
+        let v: Vec<u32> = (0..5).map(|i| i * n).collect();
+        let _inner = Loud("inner");
+        v[n as usize]
+    });
+    println!("caught {}", caught.is_err());
+    text.len() as u32
+}
+"#;

@@ -1,4 +1,4 @@
-/* What Debian's libstdc++ expects of its libc and musl does not have. */
+/* What libraries that were built for glibc expect of it and musl does not have: libstdc++, Rust's std, libgfortran. */
 #include <stddef.h>
 #include <stdint.h>
 
@@ -84,6 +84,17 @@ void __freelocale(struct locale *locale) { (void)locale; }
 struct locale *newlocale(int, const char *, struct locale *) __attribute__((alias("__newlocale")));
 struct locale *duplocale(struct locale *) __attribute__((alias("__duplocale")));
 void freelocale(struct locale *) __attribute__((alias("__freelocale")));
+
+/* Rust's std. Name resolution is read anew by newer versions without being asked. */
+const char *gnu_get_libc_version(void) { return "2.36"; }
+int __res_init(void) { return 0; }
+
+/* libquadmath: printf learns no new conversions. */
+int register_printf_modifier(const void *text) { return text ? -1 : -1; }
+int register_printf_type(void (*type)(void)) { return type ? -1 : -1; }
+int register_printf_specifier(int letter, void (*print)(void), void (*size)(void)) {
+    return letter && print && size ? -1 : -1;
+}
 
 uint32_t arc4random(void) {
     uint32_t value;

@@ -5,6 +5,7 @@
 //! - `setjmp`, `longjmp` and their like ([`jumps_object`]), because the return address is out of reach.
 //! - `__sfi_start(argc, argv)`: calls the libc's `__libc_start_main`.
 //! - `memmove`: in place of musl's, which sets the direction flag.
+//! - `__clone`, `dlsym`: in place of musl's, which read their return address; they say that there are no threads and no symbols.
 //! - `__init_tls`, `_init`, `_fini`: in place of musl's, because the loader lays out thread locals, at a place that never moves.
 
 #![forbid(unsafe_code)]
@@ -193,6 +194,9 @@ fn build() -> Result<Vec<u8>, Box<dyn std::error::Error>> {
         function("memmove", &[], memmove)?,
         function("_init", &[], |a| a.ret())?,
         function("_fini", &[], |a| a.ret())?,
+        // -ENOSYS: threads are not in a domain's power.
+        function("__clone", &[], |a| a.mov(eax, -38).and_then(|()| a.ret()))?,
+        function("dlsym", &[], |a| a.xor(eax, eax).and_then(|()| a.ret()))?,
     ])
 }
 

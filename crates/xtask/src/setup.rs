@@ -22,6 +22,7 @@ enum Proof {
 pub const BASE: &[Need] = &[
     Need { package: "gcc", proof: Proof::Program("gcc") },
     Need { package: "g++", proof: Proof::Program("g++") },
+    Need { package: "gfortran", proof: Proof::Program("gfortran") },
     Need { package: "clang", proof: Proof::Program("clang") },
     Need { package: "binutils", proof: Proof::Program("readelf") },
     Need { package: "cmake", proof: Proof::Program("cmake") },

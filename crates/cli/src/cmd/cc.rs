@@ -178,6 +178,10 @@ fn link(driver: &Driver, hardening: &[&str], line: &Line) -> anyhow::Result<Exit
                 }
                 let file = format!("lib{name}.a");
                 let found = line.directories.iter().chain([&libc_dir]).map(|d| d.join(&file)).find(|p| p.exists());
+                let found = match found {
+                    Some(path) => Some(path),
+                    None => library(driver, &file)?,
+                };
                 let path = found.with_context(|| format!("cannot find `{file}`: give its directory with -L"))?;
                 bundle.add(&path, &path)?;
             }
