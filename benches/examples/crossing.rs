@@ -2,7 +2,7 @@
 
 fn main() -> anyhow::Result<()> {
     for r in sfi_benches::crossing::measure(21)? {
-        println!("{:<18} {:>10.2} ns", r.name, r.nanoseconds);
+        println!("{:<30} {:>10.2} ns", r.name, r.nanoseconds);
     }
     Ok(())
 }

@@ -1,9 +1,10 @@
 //! Null calls there and back: what a crossing costs beside what the machine offers otherwise.
 
+use crate::objects::Names;
 use crate::{Measured, objects};
 use anyhow::Context;
 use rustix::fd::OwnedFd;
-use sfi_loader::{DomainSpec, Import, TypedFn, World};
+use sfi_loader::{DomainSpec, Import, Trust, TypedFn, World};
 use std::hint::black_box;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -14,6 +15,16 @@ const FAST: u32 = 50_000;
 /// Calls per round of what takes microseconds.
 const SLOW: u32 = 500;
 
+/// Names of the crossings between domains, by trust level and by what both sides' text names, which decides what the gate saves.
+const LEVELS: [[&str; 4]; 3] = [
+    ["mutual_distrust", "mutual_distrust_integer", "mutual_distrust_integer_float", "mutual_distrust_x87"],
+    ["trusted_server", "trusted_server_integer", "trusted_server_integer_float", "trusted_server_x87"],
+    ["trusted_both", "trusted_both_integer", "trusted_both_integer_float", "trusted_both_x87"],
+];
+/// Names of everything else.
+const OTHERS: [&str; 8] =
+    ["call", "indirect_call", "getppid", "futex", "pipe", "unix_socket", "host_to_domain", "domain_to_host"];
+
 /// Measures everything once per round, interleaved, and gives the medians.
 ///
 /// # Errors
@@ -21,31 +32,24 @@ const SLOW: u32 = 500;
 pub fn measure(rounds: u32) -> anyhow::Result<Vec<Measured>> {
     let mut crossings = Crossings::new()?;
     let mut partners = Partners::start()?;
-    let names = [
-        "indirect_call",
-        "getppid",
-        "futex",
-        "pipe",
-        "unix_socket",
-        "domain_to_domain",
-        "host_to_domain",
-        "domain_to_host",
-    ];
-    let mut samples = names.map(|_| Vec::new());
+    let names: Vec<&str> = OTHERS.into_iter().chain(LEVELS.into_iter().flatten()).collect();
+    let mut samples: Vec<Vec<f64>> = names.iter().map(|_| Vec::new()).collect();
     // The first round warms up and is not counted.
     for round in 0..=rounds {
-        let results = [
-            time(FAST, || indirect_call(FAST)),
-            time(FAST, || getppid(FAST)),
-            time(SLOW, || partners.futex(SLOW)),
-            time(SLOW, || partners.pipe(SLOW)),
-            time(SLOW, || partners.socket(SLOW)),
-            time(FAST, || crossings.domain_to_domain(FAST)),
-            time(FAST, || crossings.host_to_domain(FAST)),
-            time(FAST, || crossings.domain_to_host(FAST)),
+        let mut results = vec![
+            time(FAST, || call(FAST))?,
+            time(FAST, || indirect_call(FAST))?,
+            time(FAST, || getppid(FAST))?,
+            time(SLOW, || partners.futex(SLOW))?,
+            time(SLOW, || partners.pipe(SLOW))?,
+            time(SLOW, || partners.socket(SLOW))?,
+            time(FAST, || crossings.host_to_domain(FAST))?,
+            time(FAST, || crossings.domain_to_host(FAST))?,
         ];
+        for pair in &mut crossings.pairs {
+            results.push(time(FAST, || pair.run(FAST))?);
+        }
         for (result, samples) in results.into_iter().zip(&mut samples) {
-            let result = result?;
             if round > 0 {
                 samples.push(result);
             }
@@ -77,6 +81,13 @@ fn indirect_call(calls: u32) -> anyhow::Result<()> {
     Ok(())
 }
 
+fn call(calls: u32) -> anyhow::Result<()> {
+    for _ in 0..calls {
+        nothing();
+    }
+    Ok(())
+}
+
 fn getppid(calls: u32) -> anyhow::Result<()> {
     for _ in 0..calls {
         black_box(rustix::process::getppid());
@@ -84,46 +95,59 @@ fn getppid(calls: u32) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Worlds for the three kinds of crossing.
+/// A client that calls a null function of a server.
+struct Pair {
+    world: World,
+    repeat: TypedFn<fn(u32)>,
+}
+
+impl Pair {
+    fn new(trust: Trust, names: Names) -> anyhow::Result<Self> {
+        let import = Import::domain("server", "null").signature("() -> void").trust(trust);
+        let world = World::builder()
+            .domain(DomainSpec::new("client").object("client", objects::repeat("null", names)?).import("null", import))
+            .domain(DomainSpec::new("server").object("server", objects::null(names)?))
+            .build()?;
+        let repeat = world.domain("client")?.export("repeat")?;
+        Ok(Self { world, repeat })
+    }
+
+    fn run(&mut self, calls: u32) -> anyhow::Result<()> {
+        Ok(self.repeat.call(&mut self.world, (calls,))?)
+    }
+}
+
+/// Worlds for all kinds of crossing.
 struct Crossings {
+    /// In the order of [`LEVELS`].
+    pairs: Vec<Pair>,
+    to_host: Pair,
     to_domain: World,
-    to_host: World,
-    repeat_domain: TypedFn<fn(u32)>,
-    repeat_host: TypedFn<fn(u32)>,
     null: TypedFn<fn()>,
 }
 
 impl Crossings {
     fn new() -> anyhow::Result<Self> {
-        let signature = "() -> void";
-        let to_domain = World::builder()
-            .domain(
-                DomainSpec::new("caller")
-                    .object("caller", objects::repeat("null")?)
-                    .import("null", Import::domain("callee", "null").signature(signature)),
-            )
-            .domain(DomainSpec::new("callee").object("callee", objects::null()?))
-            .build()?;
-        let to_host = World::builder()
-            .domain(
-                DomainSpec::new("caller")
-                    .object("caller", objects::repeat("null")?)
-                    .import("null", Import::host("null").signature(signature)),
-            )
+        let mut pairs = Vec::new();
+        for trust in Trust::ALL {
+            for names in Names::ALL {
+                pairs.push(Pair::new(trust, names)?);
+            }
+        }
+        let client = DomainSpec::new("client").object("client", objects::repeat("null", Names::Nothing)?);
+        let world = World::builder()
+            .domain(client.import("null", Import::host("null").signature("() -> void")))
             .host_fn("null", |_| Ok(0))
             .build()?;
-        let repeat_domain = to_domain.domain("caller")?.export("repeat")?;
-        let null = to_domain.domain("callee")?.export("null")?;
-        let repeat_host = to_host.domain("caller")?.export("repeat")?;
-        Ok(Self { to_domain, to_host, repeat_domain, repeat_host, null })
-    }
-
-    fn domain_to_domain(&mut self, calls: u32) -> anyhow::Result<()> {
-        Ok(self.repeat_domain.call(&mut self.to_domain, (calls,))?)
+        let repeat = world.domain("client")?.export("repeat")?;
+        let server = DomainSpec::new("server").object("server", objects::null(Names::Nothing)?);
+        let to_domain = World::builder().domain(server).build()?;
+        let null = to_domain.domain("server")?.export("null")?;
+        Ok(Self { pairs, to_host: Pair { world, repeat }, to_domain, null })
     }
 
     fn domain_to_host(&mut self, calls: u32) -> anyhow::Result<()> {
-        Ok(self.repeat_host.call(&mut self.to_host, (calls,))?)
+        self.to_host.run(calls)
     }
 
     fn host_to_domain(&mut self, calls: u32) -> anyhow::Result<()> {
@@ -232,7 +256,7 @@ mod tests {
     #[test]
     fn everything_is_measured() {
         let results = super::measure(1).unwrap();
-        assert_eq!(results.len(), 8);
+        assert_eq!(results.len(), super::OTHERS.len() + 12);
         assert!(results.iter().all(|r| r.nanoseconds > 0.0), "{results:?}");
     }
 }

@@ -20,18 +20,63 @@ fn symbol(name: &str, section: SymbolSection, kind: SymbolKind) -> Symbol {
     }
 }
 
+/// What an object's text names beside what its function needs: what the gates save, clear and restore depends on it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Names {
+    /// Nothing.
+    Nothing,
+    /// The preserved integer registers.
+    Integer,
+    /// Vector registers and MXCSR too.
+    Float,
+    /// x87 too.
+    X87,
+}
+
+impl Names {
+    pub const ALL: [Self; 4] = [Self::Nothing, Self::Integer, Self::Float, Self::X87];
+
+    /// A function that nobody calls.
+    fn code(self) -> Vec<u8> {
+        #[rustfmt::skip]
+        let parts: [&[u8]; 3] = [
+            &[
+                0x89, 0xc3,                     // mov %eax,%ebx
+                0x89, 0xc5,                     // mov %eax,%ebp
+                0x41, 0x89, 0xc4,               // mov %eax,%r12d
+                0x41, 0x89, 0xc5,               // mov %eax,%r13d
+                0x41, 0x89, 0xc6,               // mov %eax,%r14d
+            ],
+            &[
+                0x66, 0x45, 0x0f, 0xef, 0xc0,   // pxor %xmm8,%xmm8
+                0x65, 0x67, 0x0f, 0xae, 0x18,   // stmxcsr %gs:(%eax)
+            ],
+            &[0xd9, 0xee],                      // fldz
+        ];
+        // ret
+        parts[..self as usize].iter().flat_map(|part| part.iter().copied()).chain([0xc3]).collect()
+    }
+}
+
+fn add_names(object: &mut Object<'_>, names: Names) {
+    let text = object.section_id(StandardSection::Text);
+    let id = object.add_symbol(symbol("names", SymbolSection::Undefined, SymbolKind::Text));
+    object.add_symbol_data(id, text, &names.code(), 16);
+}
+
 /// `void null(void) {}`
-pub fn null() -> anyhow::Result<Vec<u8>> {
+pub fn null(names: Names) -> anyhow::Result<Vec<u8>> {
     let mut object = new();
     let text = object.section_id(StandardSection::Text);
     let id = object.add_symbol(symbol("null", SymbolSection::Undefined, SymbolKind::Text));
     // ret
     object.add_symbol_data(id, text, &[0xc3], 16);
+    add_names(&mut object, names);
     Ok(object.write()?)
 }
 
 /// `void repeat(unsigned n) { do import(); while (--n); }`
-pub fn repeat(import: &str) -> anyhow::Result<Vec<u8>> {
+pub fn repeat(import: &str, names: Names) -> anyhow::Result<Vec<u8>> {
     let mut object = new();
     let text = object.section_id(StandardSection::Text);
     let callee = object.add_symbol(symbol(import, SymbolSection::Undefined, SymbolKind::Unknown));
@@ -47,6 +92,7 @@ pub fn repeat(import: &str) -> anyhow::Result<Vec<u8>> {
     let at = object.add_symbol_data(id, text, &code, 16);
     let flags = RelocationFlags::Elf { r_type: object::elf::R_X86_64_PLT32 };
     object.add_relocation(text, Relocation { offset: at + 3, symbol: callee, addend: -4, flags })?;
+    add_names(&mut object, names);
     Ok(object.write()?)
 }
 

@@ -1,10 +1,14 @@
 //! Bindings: which crossing each stub leads to, and what the record of it says.
 
 use crate::context::{Binding, DomainState, flag};
-use crate::gate::{MXCSR_ALL, MXCSR_CONTROL, Table};
+use crate::crossing::{BindingReport, Crossing, Side, explain_host};
+use crate::gate::{MXCSR_ALL, MXCSR_CONTROL, Table, vectors};
+use crate::host::Host;
 use crate::signature::{Outcome, Signature};
+use crate::spec::Trust;
 use crate::stubs::Way;
 use crate::world::Domain;
+use sfi_contract::Mode;
 use sfi_verifier::{Usage, Vectors};
 
 /// Where a crossing leads.
@@ -40,9 +44,6 @@ impl To {
     }
 }
 
-/// Index of a host function that does not exist.
-pub const NO_HOST: u32 = u32::MAX;
-
 /// One stub's crossing, as the manager knows it. Its index is that of the stub's [`Binding`].
 #[derive(Clone, Debug)]
 pub struct Record {
@@ -62,6 +63,15 @@ pub struct Record {
     pub expected: Option<Signature>,
     /// rax for the caller when the call fails.
     pub on_fault: u64,
+    /// What both sides believe of each other.
+    pub trust: Trust,
+}
+
+impl Record {
+    /// Floats may pass: the signature has some, or there is none.
+    pub fn passes_floats(&self) -> bool {
+        self.signature.as_ref().is_none_or(|s| s.registers().floats > 0 || s.outcome == Outcome::Float)
+    }
 }
 
 /// What all bindings of a world have in common.
@@ -70,6 +80,8 @@ pub struct Common<'w> {
     pub table: &'w Table,
     /// The domains.
     pub domains: &'w [Domain],
+    /// The host functions.
+    pub hosts: &'w [Host],
     /// A domain that nobody can enter.
     pub nobody: *mut DomainState,
 }
@@ -82,24 +94,11 @@ impl Common<'_> {
 
     /// The record's binding. A function that its domain does not have is nobody.
     pub fn binding(&self, record: &Record) -> Binding {
-        let mut binding = policy(record.signature.as_ref(), self.table);
-        binding.callee = self.nobody;
-        binding.gate = self.table.gate_domain;
-        binding.on_fault = record.on_fault;
-        let from = self.domains[record.client].image.usage;
-        binding.flags |= if zmm(from) { flag::ZMM_OUT } else { 0 };
+        let mut binding = Binding { on_fault: record.on_fault, ..self.nowhere() };
+        let from = &self.domains[record.client];
         match &record.to {
-            To::Nobody if record.way != Way::Host => {}
-            To::Nobody | To::Host(_) => {
-                let host = if let To::Host(host) = record.to { host as u32 } else { NO_HOST };
-                binding.gate = self.table.gate_host;
-                binding.host = host;
-                binding.flags &= !(flag::STACK | flag::POINTERS | flag::POINTER_RESULT);
-                let floats = record.signature.as_ref().is_none_or(|s| s.registers().floats > 0);
-                binding.flags |= if floats { flag::FLOATS } else { 0 };
-                binding.flags |= if self.any_x87() { flag::X87 } else { 0 };
-                binding.flags |= if from.mxcsr { flag::MXCSR } else { 0 };
-            }
+            To::Nobody => {}
+            To::Host(host) => self.to_host(&mut binding, *host, &from.side(), record.signature.as_ref()),
             To::Function { domain, .. } | To::Code { domain, .. } => {
                 let callee = &self.domains[*domain];
                 let offset = match &record.to {
@@ -111,66 +110,93 @@ impl Common<'_> {
                 binding.callee = callee.state;
                 binding.base = callee.window.base();
                 binding.entry = callee.window.base() + offset;
-                let to = callee.image.usage;
-                binding.flags |= if zmm(to) { flag::ZMM_IN } else { 0 };
-                binding.flags |= if from.x87 || to.x87 { flag::X87 } else { 0 };
-                binding.flags |= if from.mxcsr || to.mxcsr { flag::MXCSR } else { 0 };
+                self.crossing(record, callee).apply(&mut binding, self.table);
             }
         }
         binding
     }
 
+    /// What calls of the record save, clear and restore.
+    fn crossing(&self, record: &Record, callee: &Domain) -> Crossing {
+        let from = self.domains[record.client].side();
+        Crossing::new(record.trust, &from, &callee.side(), record.signature.as_ref())
+    }
+
+    /// The record for people.
+    pub fn report(&self, record: &Record) -> BindingReport {
+        let (server, entry, work) = match &record.to {
+            To::Nobody => (None, record.entry.clone().unwrap_or_default(), None),
+            To::Host(host) => (None, self.hosts[*host].name.clone(), Some(explain_host(self.binding(record).flags))),
+            To::Function { domain, .. } | To::Code { domain, .. } => {
+                let entry = match &record.to {
+                    To::Function { function, .. } => function.clone(),
+                    _ => record.entry.clone().unwrap_or_default(),
+                };
+                let callee = &self.domains[*domain];
+                (Some(callee.name.clone()), entry, Some(self.crossing(record, callee).to_string()))
+            }
+        };
+        BindingReport {
+            client: self.domains[record.client].name.clone(),
+            symbol: record.symbol.clone(),
+            trust: server.is_some().then_some(record.trust),
+            server,
+            entry,
+            signature: record.signature.clone(),
+            work,
+        }
+    }
+
     /// The binding of the host function that restarts domains, which any domain's call may meet.
     pub fn reviver(&self, host: usize) -> Binding {
-        let mut binding = policy(None, self.table);
-        binding.gate = self.table.gate_host;
-        binding.host = host as u32;
-        let usages = || self.domains.iter().map(|d| d.image.usage);
-        binding.flags |= if usages().any(zmm) { flag::ZMM_OUT } else { 0 };
-        binding.flags |= if usages().any(|u| u.x87) { flag::X87 } else { 0 };
-        binding.flags |= if usages().any(|u| u.mxcsr) { flag::MXCSR } else { 0 };
+        let mut binding = self.nowhere();
+        let usage = self.domains.iter().fold(Usage::default(), |all, d| all.union(d.image.usage));
+        let any = Side { usage, mode: Mode::Write, reads_client_stack: false, passes_floats: true };
+        self.to_host(&mut binding, host, &any, None);
         binding
     }
-}
 
-fn zmm(usage: Usage) -> bool {
-    usage.vectors >= Vectors::Zmm
+    /// A call to a host function. The host is trusted and preserves what the ABI says. rax and xmm0 pass whatever the signature says.
+    fn to_host(&self, binding: &mut Binding, host: usize, caller: &Side, signature: Option<&Signature>) {
+        let named = caller.has_vectors();
+        binding.host = host as u32;
+        (binding.shim, binding.data) = self.hosts[host].entry();
+        binding.gate = self.table.gate_host;
+        binding.results = self.table.results_host[if named { vectors::KEEP } else { vectors::LEAVE }];
+        let flags = [
+            // What a domain has in registers that it does not name is not its own.
+            (flag::FLOATS, named && signature.is_none_or(|s| s.registers().floats > 0)),
+            (flag::X87, self.any_x87()),
+            (flag::MXCSR, caller.usage.mxcsr),
+            (flag::VECTORS, named),
+            (flag::ZMM_OUT, caller.usage.vectors >= Vectors::Zmm),
+        ];
+        binding.flags = flags.iter().filter(|(_, on)| *on).fold(0, |all, (bit, _)| all | bit);
+    }
+
+    /// A binding to a domain that nobody can enter.
+    fn nowhere(&self) -> Binding {
+        Binding {
+            callee: self.nobody,
+            entry: 0,
+            arguments: 0,
+            results: 0,
+            failed: self.table.failed,
+            on_fault: 0,
+            flags: 0,
+            stack_words: 0,
+            pointers: 0,
+            host: 0,
+            mxcsr: MXCSR_CONTROL,
+            base: 0,
+            shim: 0,
+            data: std::ptr::null_mut(),
+            gate: self.table.gates[0],
+        }
+    }
 }
 
 /// The bits of MXCSR that matter to a domain: without an instruction that names it, the status flags are invisible.
 pub fn mxcsr_mask(usage: Usage) -> u32 {
     if usage.mxcsr { MXCSR_ALL } else { MXCSR_CONTROL }
-}
-
-/// What a signature lets through.
-fn policy(signature: Option<&Signature>, table: &Table) -> Binding {
-    let mut binding = Binding {
-        callee: std::ptr::null_mut(),
-        entry: 0,
-        arguments: table.arguments[6][9],
-        results: table.results_any,
-        failed: table.failed,
-        on_fault: 0,
-        flags: 0,
-        stack_words: 0,
-        pointers: 0,
-        host: 0,
-        mxcsr: MXCSR_CONTROL,
-        base: 0,
-        gate: table.gate_domain,
-    };
-    let Some(signature) = signature else { return binding };
-    let registers = signature.registers();
-    binding.arguments = table.arguments[registers.ints][registers.floats];
-    binding.stack_words = registers.stack_words;
-    binding.pointers = registers.pointers;
-    binding.flags |= if registers.stack_words > 0 { flag::STACK } else { 0 };
-    binding.flags |= if registers.pointers != 0 { flag::POINTERS } else { 0 };
-    binding.results = match signature.outcome {
-        Outcome::Void => table.results_void,
-        Outcome::Int | Outcome::Pointer => table.results_int,
-        Outcome::Float => table.results_float,
-    };
-    binding.flags |= if signature.outcome == Outcome::Pointer { flag::POINTER_RESULT } else { 0 };
-    binding
 }

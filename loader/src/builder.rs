@@ -5,7 +5,7 @@ use crate::context::{CONTROL_RESERVE, Context};
 use crate::error::{BuildError, HostError, memory};
 use crate::gate::Machine;
 use crate::header::Supervisor;
-use crate::host::{HostCall, HostFn, dispatch, dispatch_limited};
+use crate::host::{Host, HostCall};
 use crate::image::Image;
 use crate::link::{self, Plan};
 use crate::load::{Surroundings, load};
@@ -15,7 +15,7 @@ use crate::signature::Signature;
 use crate::spec::{Callee, DomainSpec, Import, MAX_SPARE};
 use crate::watchdog::Watched;
 use crate::window::{ControlStack, pages};
-use crate::world::{Domain, Host, Inner, Region, RegionPlace, World};
+use crate::world::{Domain, Inner, Region, RegionPlace, World};
 use crate::{builtin, fault, header, instances, region};
 use rand_chacha::ChaCha20Rng;
 use rand_chacha::rand_core::SeedableRng;
@@ -31,7 +31,7 @@ pub struct Builder {
     seed: Option<[u8; 32]>,
     machine: Option<Machine>,
     domains: Vec<DomainSpec>,
-    hosts: Vec<(String, HostFn)>,
+    hosts: Vec<Host>,
     regions: Vec<(String, u64)>,
     time_limit: Option<Duration>,
     cpu_limit: Option<Duration>,
@@ -88,7 +88,7 @@ impl Builder {
         name: impl Into<String>,
         function: impl FnMut(&mut HostCall<'_>) -> Result<u64, HostError> + Send + 'static,
     ) -> Self {
-        self.hosts.push((name.into(), Box::new(function)));
+        self.hosts.push(Host::new(name.into(), function));
         self
     }
 
@@ -154,7 +154,7 @@ impl Builder {
                     self.bad_signature = Some(BuildError::Signature { domain, symbol, error });
                 }
             }
-            self.hosts.push((name, service.into_function()));
+            self.hosts.push(Host::new(name, service.into_function()));
         }
         self
     }
@@ -176,12 +176,12 @@ impl Builder {
             return Err(error);
         }
         for (name, function) in builtin::all() {
-            this.hosts.push((name.to_owned(), function));
+            this.hosts.push(Host::new(name.to_owned(), function));
         }
         for domain in &this.domains {
             for (name, entry) in &domain.registers {
                 let function = header::forward(domain.name.clone(), entry);
-                this.hosts.extend(function.map(|f| (header::host_name(&domain.name, name), f)));
+                this.hosts.extend(function.map(|f| Host::new(header::host_name(&domain.name, name), f)));
             }
         }
         this.construct()
@@ -198,7 +198,7 @@ impl Builder {
         let mut regions = self.make_regions()?;
         let map = place_regions(&mut rng, &mut regions)?;
         let mut manager = Manager::new(map, self.permits.clone());
-        let hosts: Vec<String> = self.hosts.iter().map(|(name, _)| name.clone()).collect();
+        let hosts: Vec<String> = self.hosts.iter().map(|host| host.name.clone()).collect();
         let find = |name: &str| self.domains.iter().position(|d| d.name == name);
         for spec in &self.domains {
             crate::owner::admit(spec.owner.as_ref())?;
@@ -234,16 +234,13 @@ impl Builder {
         let watched = watch.then(|| Watched::new(limits, budgets)).transpose();
         let watched = watched.map_err(|e| BuildError::Spec(format!("the watchdog thread does not start: {e}")))?;
         static NEXT: AtomicU64 = AtomicU64::new(1);
-        let hosts = self.hosts.into_iter().map(|(name, function)| Host { name, function, busy: false }).collect();
         let inner = Inner {
             id: NEXT.fetch_add(1, Ordering::Relaxed),
             table: self.machine.unwrap_or_else(machine).table(),
-            depth: 0,
-            calling: ptr::null(),
             outer: ptr::null(),
             any_x87,
             domains,
-            hosts,
+            hosts: self.hosts,
             regions,
             panic: None,
             watched,
@@ -273,7 +270,7 @@ impl Builder {
         let mut names = HashSet::new();
         let domains = |name: &str| self.domains.iter().find(|d| d.name == name);
         let regions: Vec<&str> = self.regions.iter().map(|(name, _)| name.as_str()).collect();
-        let hosts: Vec<&str> = self.hosts.iter().map(|(name, _)| name.as_str()).collect();
+        let hosts: Vec<&str> = self.hosts.iter().map(|host| host.name.as_str()).collect();
         for domain in &self.domains {
             if !names.insert(domain.name.as_str()) {
                 return spec(format!("two domains are named `{}`", domain.name));
@@ -287,7 +284,7 @@ impl Builder {
             }
         }
         let mut names = HashSet::new();
-        for (host, _) in &self.hosts {
+        for Host { name: host, .. } in &self.hosts {
             if !names.insert(host) {
                 return spec(format!("two host functions are named `{host}`"));
             }
@@ -369,19 +366,17 @@ fn start(world: &World) {
         let inner = world.inner;
         let control = &(*inner).control;
         let watch = (*inner).watched.as_ref().map_or(ptr::null(), Watched::watch);
-        let host_dispatch = if watch.is_null() { dispatch } else { dispatch_limited } as *const () as usize;
         control.context().write(Context {
-            gate_domain: (*inner).table.gate_domain,
-            gate_host: (*inner).table.gate_host,
             limit: control.low() + CONTROL_RESERVE,
             current: ptr::null_mut(),
             top: 0,
-            control_sp: control.top(),
+            control_sp: 0,
             host_rsp: 0,
             thread: ptr::null_mut(),
-            host_dispatch,
             host_mxcsr: 0,
             scratch: 0,
+            depth: 0,
+            calling: ptr::null(),
             world: inner,
             watch,
             revive: ptr::null(),

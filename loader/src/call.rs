@@ -115,18 +115,17 @@ pub struct Arguments {
 pub const MAX_ARGUMENTS: usize = 12;
 
 impl Arguments {
-    /// `floats`: whether a floating-point argument will be pushed.
     #[inline]
-    fn new(floats: bool) -> Self {
+    fn new() -> Self {
         let stack = [MaybeUninit::uninit(); MAX_ARGUMENTS];
-        Self { frame: CallFrame::new(floats), ints: 0, floats: 0, stack, stack_words: 0 }
+        Self { frame: CallFrame::new(), ints: 0, floats: 0, stack, stack_words: 0 }
     }
 
     #[inline]
     fn push<T: Value>(&mut self, value: T) {
         let word = value.to_word();
         if T::FLOAT && self.floats < 8 {
-            self.frame.floats[self.floats] = MaybeUninit::new(word);
+            self.frame.floats[self.floats] = word;
             self.floats += 1;
         } else if !T::FLOAT && self.ints < 6 {
             self.frame.ints[self.ints] = word;
@@ -165,7 +164,7 @@ macro_rules! functions {
             #[inline]
             #[allow(non_snake_case, unused_mut)]
             fn arguments(($($name,)*): Self::Args) -> Arguments {
-                let mut arguments = Arguments::new(Self::FLOATS);
+                let mut arguments = Arguments::new();
                 $(arguments.push($name);)*
                 arguments
             }
@@ -306,7 +305,7 @@ impl<F: Function> TypedFn<F> {
             if arguments.stack_words != 0 && !Inner::push_arguments(inner, self.binding.callee, arguments) {
                 return status::ARGUMENTS;
             }
-            let code = Inner::cross(inner, &self.binding, &mut arguments.frame);
+            let code = Inner::cross(inner, &self.binding, &mut arguments.frame, F::FLOATS);
             // The callee died below one of its own active calls: this is the call in which it happened.
             if code == status::DEAD && (*self.binding.callee).fault.signal != 0 { status::FAULT } else { code }
         }

@@ -59,8 +59,8 @@ unsafe fn ask(inner: *mut Inner, domain: usize, resolver: u64) -> Result<u64, Ca
         if (*callee).sp == 0 {
             return Err(Inner::failure(inner, callee, status::DEAD));
         }
-        let mut frame = CallFrame { sp: (*callee).sp, ..CallFrame::new(false) };
-        match Inner::cross(inner, &binding, &mut frame) {
+        let mut frame = CallFrame { sp: (*callee).sp, ..CallFrame::new() };
+        match Inner::cross(inner, &binding, &mut frame, false) {
             status::OK => Ok(frame.rax),
             code => Err(Inner::failure(inner, callee, code)),
         }

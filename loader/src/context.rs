@@ -44,10 +44,6 @@ pub mod status {
 /// Header of a control stack. The gates' view of a world.
 #[repr(C)]
 pub struct Context {
-    /// Intermediary for calls between domains: the stubs jump through this word.
-    pub gate_domain: usize,
-    /// Intermediary for calls to host functions: the stubs jump through this word.
-    pub gate_host: usize,
     /// Lowest rsp at which a gate may be entered; above all addresses while the call overstays its time.
     pub limit: u64,
     /// The domain that runs, or that ran last when the host runs; GS base is its window while it runs.
@@ -60,12 +56,14 @@ pub struct Context {
     pub host_rsp: u64,
     /// The thread that runs this world now.
     pub thread: *mut ThreadState,
-    /// `extern "C" fn(*mut Context, *const Binding, *mut HostFrame) -> u32`: runs a host function.
-    pub host_dispatch: usize,
     /// MXCSR of the host at the innermost entry; the upper half holds the x87 control word.
     pub host_mxcsr: u64,
     /// A word for the gates.
     pub scratch: u64,
+    /// Host functions in progress.
+    pub depth: u32,
+    /// The binding of the innermost one.
+    pub calling: *const Binding,
     /// The world's record, for the host's use.
     pub world: *mut crate::world::Inner,
     /// The world's time limit; null without one.
@@ -146,6 +144,12 @@ pub mod flag {
     pub const FLOATS: u32 = 64;
     /// MXCSR is named by a domain on one side: it is saved, set and restored.
     pub const MXCSR: u32 = 128;
+    /// The frame holds rbx, rbp and r12-r14 of the caller.
+    pub const SAVED: u32 = 256;
+    /// Stack arguments are not copied; the callee gets their address.
+    pub const CLIENT_STACK: u32 = 512;
+    /// Between host and domain: the domain's text names vector registers.
+    pub const VECTORS: u32 = 1024;
     /// What makes a gate leave the common path on the way in.
     pub const IN: u32 = STACK | POINTERS | X87 | ZMM_IN | MXCSR;
     /// What makes a gate leave the common path on the way out.
@@ -160,9 +164,9 @@ pub struct Binding {
     pub callee: *mut DomainState,
     /// Absolute address of the callee's function.
     pub entry: u64,
-    /// Code that clears the argument registers that the signature does not name.
+    /// Code that clears what the callee must not see and jumps to its function, see `ARGUMENTS` in gate/common.s.
     pub arguments: usize,
-    /// Code that clears the result registers that the signature does not name.
+    /// Code that clears what the caller must not see and returns to it, see `RESULTS` there.
     pub results: usize,
     /// Code that continues after a fault of the callee; rsp is the frame, eax a [`status`].
     pub failed: usize,
@@ -180,18 +184,21 @@ pub struct Binding {
     pub mxcsr: u32,
     /// Base of the callee's window.
     pub base: u64,
-    /// The intermediary, for stubs whose bindings are made at run time.
+    /// Host functions: `extern "C" fn(*mut Context, *const Binding, *mut HostFrame) -> u32` that runs it.
+    pub shim: usize,
+    /// Host functions: what the shim needs.
+    pub data: *mut (),
+    /// The intermediary: the stubs jump through this word.
     pub gate: usize,
 }
 
 /// Registers of a call from the host, and its results.
-#[repr(C)]
 #[derive(Clone, Copy)]
 pub struct CallFrame {
     /// rdi, rsi, rdx, rcx, r8, r9.
     pub ints: [u64; 6],
-    /// Low halves of xmm0-xmm7; read, all of them, only with [`flag::FLOATS`].
-    pub floats: [MaybeUninit<u64>; 8],
+    /// Low halves of xmm0-xmm7; used only with [`flag::FLOATS`].
+    pub floats: [u64; 8],
     /// The callee's data stack pointer at entry.
     pub sp: u64,
     /// rax of the result.
@@ -201,14 +208,10 @@ pub struct CallFrame {
 }
 
 impl CallFrame {
-    /// No arguments. With `floats` the floating-point registers are initialised too.
+    /// No arguments.
     #[inline]
-    pub fn new(floats: bool) -> Self {
-        let mut frame = Self { ints: [0; 6], floats: [MaybeUninit::uninit(); 8], sp: 0, rax: 0, xmm0: 0 };
-        if floats {
-            frame.floats = [MaybeUninit::new(0); 8];
-        }
-        frame
+    pub fn new() -> Self {
+        Self { ints: [0; 6], floats: [0; 8], sp: 0, rax: 0, xmm0: 0 }
     }
 }
 

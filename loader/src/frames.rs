@@ -34,13 +34,13 @@ impl Activity {
         // SAFETY: see the function's contract. Frames are linked as gate/common.s describes; the outermost of a segment is an entry
         // from the host, whose binding continues at another place than those between domains.
         unsafe {
-            if (*inner).depth == 0 {
+            let context = (*inner).control.context();
+            if (*context).depth == 0 {
                 return all;
             }
-            let context = (*inner).control.context();
             let enter_failed = (*inner).table.enter_failed;
             let (mut current, mut top) = ((*context).current, (*context).top);
-            let (mut calling, mut outer) = ((*inner).calling, (*inner).outer);
+            let (mut calling, mut outer) = ((*context).calling, (*inner).outer);
             loop {
                 all.bindings.push(calling);
                 loop {

@@ -1,6 +1,7 @@
 //! The intermediaries' assembly (`gate/*.s`) and the table of their addresses.
 
 use crate::context::{Binding, CallFrame, Context, DomainState, HostFrame, ThreadState, flag, status};
+use core::arch::asm;
 use core::mem::{offset_of, size_of};
 
 core::arch::global_asm!(
@@ -12,13 +13,13 @@ core::arch::global_asm!(
     CONTROL_SIZE = const crate::context::CONTROL_SIZE,
     MXCSR = const MXCSR_DEFAULT,
     TCB_ERROR = const sfi_contract::layout::TCB_ERROR,
+    TCB_CLIENT_STACK = const sfi_contract::layout::TCB_CLIENT_STACK,
     C_LIMIT = const offset_of!(Context, limit),
     C_CURRENT = const offset_of!(Context, current),
     C_TOP = const offset_of!(Context, top),
     C_CONTROL_SP = const offset_of!(Context, control_sp),
     C_HOST_RSP = const offset_of!(Context, host_rsp),
     C_THREAD = const offset_of!(Context, thread),
-    C_HOST_DISPATCH = const offset_of!(Context, host_dispatch),
     C_HOST_MXCSR = const offset_of!(Context, host_mxcsr),
     C_HOST_CW = const offset_of!(Context, host_mxcsr) + 4,
     C_SCRATCH = const offset_of!(Context, scratch),
@@ -37,10 +38,8 @@ core::arch::global_asm!(
     B_FLAGS = const offset_of!(Binding, flags),
     B_STACK_WORDS = const offset_of!(Binding, stack_words),
     B_POINTERS = const offset_of!(Binding, pointers),
-    K_SP = const offset_of!(CallFrame, sp),
-    K_FLOATS = const offset_of!(CallFrame, floats),
-    K_RAX = const offset_of!(CallFrame, rax),
-    K_XMM0 = const offset_of!(CallFrame, xmm0),
+    B_GATE = const offset_of!(Binding, gate),
+    B_SHIM = const offset_of!(Binding, shim),
     H_FLOATS = const offset_of!(HostFrame, floats),
     H_R15 = const offset_of!(HostFrame, r15),
     H_RAX = const offset_of!(HostFrame, rax),
@@ -50,7 +49,12 @@ core::arch::global_asm!(
     F_IN = const flag::IN,
     F_OUT = const flag::OUT,
     F_EXIT = const flag::X87 | flag::MXCSR,
-    F_ENTER = const flag::X87 | flag::ZMM_IN | flag::FLOATS,
+    F_ENTER = const flag::X87 | flag::ZMM_IN | flag::VECTORS,
+    F_ENTER_STATE = const flag::X87 | flag::ZMM_IN,
+    F_LEAVE = const flag::X87 | flag::MXCSR | flag::FLOATS,
+    F_VECTORS = const flag::VECTORS,
+    F_SAVED = const flag::SAVED,
+    F_CLIENT_STACK = const flag::CLIENT_STACK,
     F_STACK = const flag::STACK,
     F_POINTERS = const flag::POINTERS,
     F_X87 = const flag::X87,
@@ -79,30 +83,100 @@ pub const MXCSR_ALL: u32 = 0xffff;
 /// The host calls a gate with 16-byte aligned frames.
 const _: () = assert!(size_of::<HostFrame>().is_multiple_of(16));
 
+/// Results of one kind that pass to a caller, by what becomes of the vector registers: [`vectors`].
+pub type Results = [usize; 3];
+
+/// Indices of [`Results`].
+pub mod vectors {
+    /// None is cleared: the caller's text names none.
+    pub const LEAVE: usize = 0;
+    /// All are cleared but the result.
+    pub const KEEP: usize = 1;
+    /// All are cleared.
+    pub const ALL: usize = 2;
+}
+
+/// Last index of [`Table::arguments`] that depends on the count of floats is 8.
+pub mod floats {
+    /// All of xmm0-xmm7 pass, the rest is cleared.
+    pub const ANY: usize = 9;
+    /// No vector register is cleared.
+    pub const LEAVE: usize = 10;
+}
+
 /// Addresses of one variant of the gates.
 #[repr(C)]
 #[derive(Debug)]
 pub struct Table {
-    /// Intermediary between domains.
-    pub gate_domain: usize,
+    /// Intermediaries between domains, by `crossing::Preserved`.
+    pub gates: [usize; 3],
     /// Intermediary to host functions.
     pub gate_host: usize,
-    /// Entry from the host.
-    pub enter: unsafe extern "C" fn(*mut Context, *const Binding, *mut CallFrame) -> u32,
+    /// Entry from the host. It has a calling convention of its own, see [`enter`].
+    pub enter: usize,
     /// Continuation of a failed call between domains.
     pub failed: usize,
     /// Continuation of a failed entry from the host.
     pub enter_failed: usize,
-    /// Result policy: rax, rdx, xmm0, xmm1 pass.
-    pub results_any: usize,
-    /// Result policy: nothing passes.
-    pub results_void: usize,
-    /// Result policy: rax passes.
-    pub results_int: usize,
-    /// Result policy: the low half of xmm0 passes.
-    pub results_float: usize,
-    /// Argument policy for a count of integers and of floats (9: all of xmm0-xmm7 pass unchanged).
-    pub arguments: [[usize; 10]; 7],
+    /// rax, rdx, xmm0, xmm1 pass.
+    pub results_any: Results,
+    /// Nothing passes.
+    pub results_void: Results,
+    /// rax passes.
+    pub results_int: Results,
+    /// The low half of xmm0 passes.
+    pub results_float: Results,
+    /// rax and the low half of xmm0 pass.
+    pub results_host: Results,
+    /// By the count of integer arguments and of floats, see [`floats`].
+    pub arguments: [[usize; 11]; 7],
+}
+
+/// Calls [`Table::enter`]. With `floats` the vector registers of `frame` are arguments; the binding has the flag then.
+///
+/// # Safety
+/// `gate` is `enter` of the table, the context that of the world which `thread` (the caller's) runs, the binding one of its own, `control_sp` a place on the
+/// control stack above which all frames lie, `frame.sp` a data stack pointer of the callee.
+#[inline(always)]
+pub unsafe fn enter(
+    gate: usize,
+    context: *mut Context,
+    binding: *const Binding,
+    thread: *mut ThreadState,
+    control_sp: u64,
+    frame: &mut CallFrame,
+    floats: bool,
+) -> u32 {
+    let status: u64;
+    // The registers that functions preserve are named, so that the compiler saves what it needs and nothing twice. rbx and rbp are the
+    // gate's to preserve: they cannot be named here.
+    macro_rules! cross {
+        ($($float:tt)*) => { asm!(
+            "call rax",
+            inlateout("rax") gate => frame.rax,
+            inlateout("rdi") frame.ints[0] => _, inlateout("rsi") frame.ints[1] => _, inlateout("rdx") frame.ints[2] => status,
+            inlateout("rcx") frame.ints[3] => _, inlateout("r8") frame.ints[4] => _, inlateout("r9") frame.ints[5] => _,
+            inlateout("r10") binding => _, inlateout("r11") context => _, inlateout("r12") control_sp => _, out("r13") _,
+            inlateout("r14") thread => _, inlateout("r15") frame.sp => _,
+            $($float)*
+            clobber_abi("sysv64"),
+        ) };
+    }
+    let xmm0: f64;
+    // SAFETY: see the function's contract; the gate changes what is named here, and memory.
+    unsafe {
+        if floats {
+            let f = frame.floats.map(f64::from_bits);
+            cross!(
+                inlateout("xmm0") f[0] => xmm0, in("xmm1") f[1], in("xmm2") f[2], in("xmm3") f[3], in("xmm4") f[4],
+                in("xmm5") f[5], in("xmm6") f[6], in("xmm7") f[7],
+            );
+        } else {
+            cross!(lateout("xmm0") xmm0,);
+        }
+    }
+    frame.xmm0 = xmm0.to_bits();
+    status as u32
 }
 
 unsafe extern "C" {

@@ -5,14 +5,64 @@ use crate::context::{Binding, Context, DomainState, HOST_RETURN, HostFrame, flag
 use crate::error::{CallError, HostError};
 use crate::fault::RawFault;
 use crate::memory::{Memory, MemoryError};
-use crate::world::{Host, Inner};
+use crate::world::Inner;
 use crate::{trace, watchdog};
 use std::any::Any;
 use std::marker::PhantomData;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
-/// A host function as the world keeps it.
+/// Runs a host function for the gate.
+pub type Shim = unsafe extern "C" fn(*mut Context, *const Binding, *mut HostFrame) -> u32;
+
+/// A host function of the loader's own.
 pub type HostFn = Box<dyn FnMut(&mut HostCall<'_>) -> Result<u64, HostError> + Send>;
+
+/// A host function of any type. It is not called again while it runs.
+pub struct Host {
+    /// Its name.
+    pub name: String,
+    record: *mut (),
+    shim: Shim,
+    drop: unsafe fn(*mut ()),
+}
+
+/// What is behind [`Host::record`].
+struct Record<F> {
+    busy: bool,
+    function: F,
+}
+
+// SAFETY: the record owns a value that is `Send`; nobody else has the pointer but bindings of the same world.
+unsafe impl Send for Host {}
+
+impl Host {
+    /// Takes the function; its shim is compiled for it, so that gates call it without a detour.
+    pub fn new<F>(name: String, function: F) -> Self
+    where
+        F: FnMut(&mut HostCall<'_>) -> Result<u64, HostError> + Send + 'static,
+    {
+        /// # Safety
+        /// `record` comes from `Host::new` of this type and is not used again.
+        unsafe fn drop_record<F>(record: *mut ()) {
+            // SAFETY: see the function's contract.
+            drop(unsafe { Box::from_raw(record.cast::<Record<F>>()) });
+        }
+        let record = Box::into_raw(Box::new(Record { busy: false, function })).cast();
+        Self { name, record, shim: shim::<F>, drop: drop_record::<F> }
+    }
+
+    /// `shim` and `data` of bindings to it. They are good while it lives.
+    pub fn entry(&self) -> (usize, *mut ()) {
+        (self.shim as usize, self.record)
+    }
+}
+
+impl Drop for Host {
+    fn drop(&mut self) {
+        // SAFETY: the pointer is from `new`, of the type of `drop`, and the world whose bindings hold it is being dropped.
+        unsafe { (self.drop)(self.record) };
+    }
+}
 
 /// One call of a host function: its arguments, and its caller's memory. Everything in it is hostile.
 #[derive(Debug)]
@@ -142,75 +192,74 @@ impl sealed::Sealed for HostCall<'_> {
 }
 impl crate::call::Enter for HostCall<'_> {}
 
-/// Runs a host function for the gate. Returns [`status::OK`], or why the caller cannot be returned to. A panic is caught here,
-/// kept in the world and resumed by the host code that entered the domain: it never unwinds through the gate.
-pub(crate) unsafe extern "C" fn dispatch(context: *mut Context, binding: *const Binding, frame: *mut HostFrame) -> u32 {
-    // SAFETY: the gate passes the context of the world that this thread runs, one of its bindings, and a frame on the host
-    // stack. The host code that entered the domain is suspended and holds the world mutably.
-    unsafe {
-        let inner = (*context).world;
-        let caller = (*context).current;
-        let index = (*caller).index as usize;
-        let (host, on_fault) = ((*binding).host as usize, (*binding).on_fault);
-        (*frame).xmm0 = 0;
-        let hosts = &mut (*inner).hosts;
-        let Some(host) = hosts.get_mut(host) else {
-            (*frame).rax = on_fault;
-            Inner::set_error(caller, status::UNBOUND);
-            return status::OK;
-        };
-        let host: *mut Host = host;
-        if (*host).busy {
-            (*frame).rax = on_fault;
-            Inner::set_error(caller, status::REFUSED);
-            return status::OK;
-        }
-        (*inner).calling = binding;
-        let depth = (*inner).depth;
-        (*host).busy = true;
-        (*inner).depth = depth + 1;
-        let result = catch_unwind(AssertUnwindSafe(|| {
-            let mut call = HostCall { inner, frame, binding, caller: index, skip: 0, life: PhantomData };
-            ((*host).function)(&mut call)
-        }));
-        (*inner).depth = depth;
-        (*host).busy = false;
-        match result {
-            Ok(Ok(value)) => (*frame).rax = value,
-            Ok(Err(error)) => refused(frame, caller, on_fault, error),
-            Err(payload) => return panicked(context, payload),
-        }
-        if (*caller).dead != 0 { status::DEAD } else { status::OK }
+/// `shim` of bindings that led to a host function and lead nowhere now.
+pub fn unbound() -> usize {
+    unsafe extern "C" fn shim(context: *mut Context, binding: *const Binding, frame: *mut HostFrame) -> u32 {
+        // SAFETY: as in the other shim.
+        unsafe { refused(binding, frame, (*context).current, status::UNBOUND) }
     }
+    shim as *const () as usize
 }
 
-/// [`dispatch`] of worlds with a time limit: a caller whose call overstayed is not returned to.
-pub(crate) unsafe extern "C" fn dispatch_limited(
-    context: *mut Context,
-    binding: *const Binding,
-    frame: *mut HostFrame,
-) -> u32 {
-    // SAFETY: as in `dispatch`; the watch lives as long as the world.
+/// Runs a host function for the gate. Returns [`status::OK`], or why the caller cannot be returned to. A panic is caught here,
+/// kept in the world and resumed by the host code that entered the domain: it never unwinds through the gate. In worlds with a time limit a caller
+/// whose call overstayed is not returned to.
+///
+/// # Safety
+/// The gate passes the context of the world that this thread runs, one of its bindings, whose `data` is a [`Record`] of `F`, and a frame on the host
+/// stack. The host code that entered the domain is suspended and holds the world mutably.
+unsafe extern "C" fn shim<F>(context: *mut Context, binding: *const Binding, frame: *mut HostFrame) -> u32
+where
+    F: FnMut(&mut HostCall<'_>) -> Result<u64, HostError> + Send + 'static,
+{
+    // SAFETY: see the function's contract.
     unsafe {
-        let watch = &*(*context).watch;
-        watch.set_in_host(true);
-        let code = dispatch(context, binding, frame);
-        watch.set_in_host(false);
-        let due = watch.overdue((*(*context).current).index);
-        if code == status::OK && due != 0 {
-            return overstayed(context, (*context).current, due);
+        let host = (*binding).data.cast::<Record<F>>();
+        let (caller, depth) = ((*context).current, (*context).depth);
+        let watch = (*context).watch.as_ref();
+        (*frame).xmm0 = 0;
+        if (*host).busy {
+            return refused(binding, frame, caller, status::REFUSED);
         }
-        code
+        (*context).calling = binding;
+        (*host).busy = true;
+        (*context).depth = depth + 1;
+        if let Some(watch) = watch {
+            watch.set_in_host(true);
+        }
+        let result = catch_unwind(AssertUnwindSafe(|| {
+            let index = (*caller).index as usize;
+            let mut call =
+                HostCall { inner: (*context).world, frame, binding, caller: index, skip: 0, life: PhantomData };
+            ((*host).function)(&mut call)
+        }));
+        (*context).depth = depth;
+        (*host).busy = false;
+        if let Some(watch) = watch {
+            watch.set_in_host(false);
+        }
+        match result {
+            Ok(Ok(value)) => (*frame).rax = value,
+            Ok(Err(error)) => _ = failed(binding, frame, caller, error),
+            Err(payload) => return panicked(context, payload),
+        }
+        if (*caller).dead != 0 {
+            return status::DEAD;
+        }
+        match watch.map_or(0, |watch| watch.overdue((*caller).index)) {
+            0 => status::OK,
+            due => overstayed(context, caller, due),
+        }
     }
 }
 
 /// The call overstayed its time in the host function: its caller ends here.
 ///
 /// # Safety
-/// As for [`dispatch`].
+/// As for [`shim`].
 #[cold]
 unsafe fn overstayed(context: *mut Context, caller: *mut DomainState, due: u32) -> u32 {
-    // SAFETY: see the function's contract. The words above `control_sp` are the frame of the gate that called `dispatch`.
+    // SAFETY: see the function's contract. The words above `control_sp` are the frame of the gate that called the shim.
     unsafe {
         let place = (*context).control_sp + HOST_RETURN;
         let return_address = *(place as *const u64);
@@ -224,25 +273,36 @@ unsafe fn overstayed(context: *mut Context, caller: *mut DomainState, due: u32) 
     status::FAULT
 }
 
+/// The host function was not run, or returned an error: the caller gets its import's value and `code`.
+///
+/// # Safety
+/// As for [`shim`].
+#[cold]
+unsafe fn refused(binding: *const Binding, frame: *mut HostFrame, caller: *const DomainState, code: u32) -> u32 {
+    // SAFETY: see the function's contract.
+    unsafe {
+        (*frame).rax = (*binding).on_fault;
+        (*frame).xmm0 = 0;
+        Inner::set_error(caller, code);
+    }
+    status::OK
+}
+
 /// The host function returned an error.
 ///
 /// # Safety
-/// As for [`dispatch`].
+/// As for [`shim`].
 #[cold]
-unsafe fn refused(frame: *mut HostFrame, caller: *const DomainState, on_fault: u64, error: HostError) {
+unsafe fn failed(binding: *const Binding, frame: *mut HostFrame, caller: *const DomainState, error: HostError) -> u32 {
     drop(error);
     // SAFETY: see the function's contract.
-    unsafe {
-        (*frame).rax = on_fault;
-        (*frame).xmm0 = 0;
-        Inner::set_error(caller, status::HOST);
-    }
+    unsafe { refused(binding, frame, caller, status::HOST) }
 }
 
 /// The host function panicked: keeps the payload for the host code that entered the domain.
 ///
 /// # Safety
-/// As for [`dispatch`].
+/// As for [`shim`].
 #[cold]
 unsafe fn panicked(context: *mut Context, payload: Box<dyn Any + Send>) -> u32 {
     // SAFETY: see the function's contract. An earlier payload cannot be there: it is taken when its entry ends.

@@ -60,6 +60,8 @@ pub struct Image {
     pub indirects: Vec<(u64, u64)>,
     /// What the text uses.
     pub usage: Usage,
+    /// Some object names [`sfi_contract::names::CLIENT_STACK`].
+    pub reads_client_stack: bool,
 }
 
 /// A word of 64 bits that depends on the window's base.

@@ -194,8 +194,8 @@ impl Inner {
     fn raise(&mut self, original: usize) -> Result<usize, BuildError> {
         crate::owner::admit(self.domains[original].spec.owner.as_ref())?;
         let domain = &self.domains[original];
-        let (origin, spec, region_places) =
-            (domain.origin, Arc::clone(&domain.spec), Arc::clone(&domain.region_places));
+        let (origin, passes_floats, spec, region_places) =
+            (domain.origin, domain.passes_floats, Arc::clone(&domain.spec), Arc::clone(&domain.region_places));
         let (image, mode, name) = (Arc::clone(&domain.image), domain.mode, domain.name.as_str());
         let raised = again(&mut self.rng, name, image, mode, &self.regions)?;
         self.lives += 1;
@@ -212,8 +212,14 @@ impl Inner {
         };
         // SAFETY: as above.
         unsafe { (*state).life = self.lives };
-        let domain =
-            Domain { life: self.lives, origin, name, region_places, ..Domain::with(state, index, raised, spec) };
+        let domain = Domain {
+            life: self.lives,
+            origin,
+            name,
+            region_places,
+            passes_floats,
+            ..Domain::with(state, index, raised, spec)
+        };
         if index < self.domains.len() {
             self.domains[index] = domain;
         } else {

@@ -75,6 +75,7 @@ mod capability;
 mod choose;
 mod connect;
 mod context;
+mod crossing;
 mod debug;
 mod dispatch;
 mod error;
@@ -118,6 +119,7 @@ pub use call::{Enter, Function, MAX_ARGUMENTS, Outcome, Pointer, TypedFn, Value}
 pub use capability::{CAPABILITY_SIZE, Capability};
 pub use connect::{Connected, Used};
 pub use context::{MAX_DEPTH, status};
+pub use crossing::BindingReport;
 pub use error::{BindError, BuildError, CallError, HostError, LookupError};
 pub use fault::{AddressClass, Fault, FaultKind};
 #[doc(hidden)]
@@ -134,7 +136,9 @@ pub use server::{Exhausted, Lease, Server};
 pub use sfi_contract::Mode;
 pub use sfi_debuginfo::Frame as Source;
 pub use signature::{Argument, BadSignature, Signature};
-pub use spec::{Access, DEFAULT_MEMORY, DEFAULT_STACK, DomainSpec, Entry, Import, MAX_SPARE, Placement, Restart};
+pub use spec::{
+    Access, DEFAULT_MEMORY, DEFAULT_STACK, DomainSpec, Entry, Import, MAX_SPARE, Placement, Restart, Trust,
+};
 pub use template::{Template, TemplateBuilder};
 pub use trace::{Backtrace, Frame};
 pub use window::Protection;

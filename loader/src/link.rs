@@ -101,6 +101,7 @@ pub fn link(spec: &DomainSpec, plan: &Plan<'_>, site: &Site<'_>) -> Result<Image
         choices: places.choices.clone(),
         stack: [places.stack.0, places.stack.0 + places.stack.1],
         usage,
+        reads_client_stack: names_client_stack(inputs),
         contents: contents(parts, words, site, &dispatch, layout),
         slots: dispatch.slots,
     };
@@ -141,6 +142,11 @@ fn indirects(symbols: &Symbols<'_>, layout: &Layout, places: &Places, text: &mut
         }
     }
     indirects
+}
+
+/// Whether some object reads its stack arguments on its clients' stacks.
+fn names_client_stack(inputs: &[Input<'_>]) -> bool {
+    inputs.iter().flat_map(|i| &i.object.symbols).any(|s| s.name == sfi_contract::names::CLIENT_STACK)
 }
 
 fn gateways(text: u64, imports: usize) -> Vec<u64> {

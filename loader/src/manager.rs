@@ -6,15 +6,17 @@
 
 use crate::bind::{Common, Record, To};
 use crate::context::{Binding, DomainState, status};
+use crate::crossing::BindingReport;
 use crate::error::{self, BindError, BuildError};
 use crate::frames::Activity;
+use crate::host::Host;
 use crate::instances::Raised;
 use crate::load::{self, Surroundings};
 use crate::place::Map;
 use crate::signature::Signature;
-use crate::spec::{Callee, DomainSpec, Entry, Import, Restart};
+use crate::spec::{Callee, DomainSpec, Entry, Import, Restart, Trust};
 use crate::stubs::{Stub, Way};
-use crate::world::{Domain, Host, Inner};
+use crate::world::{Domain, Inner};
 use crate::{builtin, header, link};
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -178,7 +180,8 @@ pub fn records(
         };
         let symbol = Some(symbol.clone());
         let expected = signature.clone();
-        all.push(Record { client, symbol, way: stub.way, to, entry, signature, expected, on_fault: import.on_fault });
+        let (on_fault, trust) = (import.on_fault, import.trust);
+        all.push(Record { client, symbol, way: stub.way, to, entry, signature, expected, on_fault, trust });
     }
     let spare = Record {
         client,
@@ -189,6 +192,7 @@ pub fn records(
         signature: None,
         expected: None,
         on_fault: u64::MAX,
+        trust: Trust::MutualDistrust,
     };
     all.extend(std::iter::repeat_n(spare, spec.spare));
     Ok(all)
@@ -196,12 +200,27 @@ pub fn records(
 
 impl Inner {
     fn common(&self) -> Common<'_> {
-        Common { table: self.table, domains: &self.domains, nobody: self.manager.nobody }
+        Common { table: self.table, domains: &self.domains, hosts: &self.hosts, nobody: self.manager.nobody }
+    }
+
+    /// See [`Domain::passes_floats`].
+    fn passes_floats(&self, index: usize) -> bool {
+        let spec = &self.domains[index].spec;
+        let dynamic = spec.spare > 0 || !spec.registers.is_empty();
+        let of = |r: &&Record| r.client == index || r.to.domain() == Some(index);
+        dynamic || self.manager.records.iter().flatten().filter(of).any(|r| r.to == To::Nobody || r.passes_floats())
+    }
+
+    /// All bindings, for people.
+    pub fn reports(&self) -> Vec<BindingReport> {
+        let common = self.common();
+        self.manager.records.iter().flatten().map(|record| common.report(record)).collect()
     }
 
     /// Writes the bindings of some records.
     pub fn write(&mut self, numbers: impl IntoIterator<Item = usize>) -> Result<(), BindError> {
-        let common = Common { table: self.table, domains: &self.domains, nobody: self.manager.nobody };
+        let common =
+            Common { table: self.table, domains: &self.domains, hosts: &self.hosts, nobody: self.manager.nobody };
         let records = &self.manager.records;
         let bindings: Vec<(usize, Binding)> =
             numbers.into_iter().filter_map(|n| records[n].as_ref().map(|r| (n, common.binding(r)))).collect();
@@ -243,6 +262,9 @@ impl Inner {
                     self.domains[*domain].name
                 )));
             }
+        }
+        for index in 0..self.domains.len() {
+            self.domains[index].passes_floats = self.passes_floats(index);
         }
         self.write_all()?;
         for index in 0..self.domains.len() {
@@ -381,7 +403,7 @@ impl Inner {
         // SAFETY: a mapped record.
         let mut binding = unsafe { *at };
         binding.callee = self.manager.nobody;
-        binding.host = crate::bind::NO_HOST;
+        binding.shim = crate::host::unbound();
         self.control.write_bindings(&[(number, binding)]).map_err(BindError::Memory)
     }
 
@@ -491,7 +513,9 @@ impl Inner {
         }
         // Calls in progress return by flags that depend on what domains use.
         let (was, is) = (this.domains[index].image.usage, loaded.image.usage);
-        if this.depth > 0 && was.union(is) != was {
+        // SAFETY: the header of the world's control stack, which lives as long as the world.
+        let depth = unsafe { (*this.control.context()).depth };
+        if depth > 0 && was.union(is) != was {
             return Err(BindError::Busy { domain: name }.into());
         }
         this.manager.take_range(index, new.len());

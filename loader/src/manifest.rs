@@ -22,7 +22,7 @@
 //!
 //! [domains.app.imports]
 //! host_write = { host = "host_write", signature = "(int, int) -> int" }
-//! compress = { domain = "codec", function = "compress", signature = "(ptr, int) -> int", on_fault = -1 }
+//! compress = { domain = "codec", function = "compress", signature = "(ptr, int) -> int", on_fault = -1, trust = "mutual-distrust" }
 //!
 //! [domains.app.shared]
 //! buffer = { region = "exchange", access = "read-write" }
@@ -63,7 +63,7 @@
 use crate::builder::Builder;
 use crate::capability::Capability;
 use crate::signature::Signature;
-use crate::spec::{self, Access, DEFAULT_MEMORY, DEFAULT_STACK, DomainSpec, Import, Placement, Restart};
+use crate::spec::{self, Access, DEFAULT_MEMORY, DEFAULT_STACK, DomainSpec, Import, Placement, Restart, Trust};
 use sfi_contract::Mode;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -263,6 +263,9 @@ pub struct Grant {
     /// Result when the call fails.
     #[serde(default = "minus_one")]
     pub on_fault: i64,
+    /// Calls to other domains: `mutual-distrust` (default), `trusted-server` or `trusted-both`, see [`Trust`].
+    #[serde(default, deserialize_with = "trust")]
+    pub trust: Option<Trust>,
 }
 
 /// A region seen by a domain.
@@ -395,6 +398,11 @@ fn restart<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Restart, D::Err
     deserializer.deserialize_any(Any)
 }
 
+fn trust<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Trust>, D::Error> {
+    let text: String = serde::Deserialize::deserialize(deserializer)?;
+    text.parse().map(Some).map_err(D::Error::custom)
+}
+
 fn access<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Access, D::Error> {
     let text: String = serde::Deserialize::deserialize(deserializer)?;
     match text.as_str() {
@@ -471,6 +479,11 @@ impl Manifest {
                 if ways != 1 || grant.domain.is_none() && grant.function.is_some() {
                     return wrong(format!(
                         "domain `{name}`: import `{symbol}`: give either `host`, `entry`, or `domain` and `function`"
+                    ));
+                }
+                if grant.host.is_some() && grant.trust.is_some() {
+                    return wrong(format!(
+                        "domain `{name}`: import `{symbol}`: a host function is trusted and does not trust: no `trust`"
                     ));
                 }
                 if grant.domain.is_some() && grant.signature.is_none() {
@@ -601,6 +614,9 @@ impl Domain {
             if let Some(signature) = &grant.signature {
                 import = import.signature(signature.to_string());
             }
+            if let Some(trust) = grant.trust {
+                import = import.trust(trust);
+            }
             spec = spec.import(symbol, import.on_fault(grant.on_fault));
         }
         for (symbol, share) in &self.shared {
@@ -645,6 +661,8 @@ mod tests {
         assert_eq!(dense.domains["app"].placement, Placement::Dense);
         assert!(load(&example().replace("\"scattered\"", "\"sparse\"")).unwrap_err().contains("placement"));
         assert_eq!(app.imports["compress"].signature.as_ref().unwrap().to_string(), "(ptr, int) -> int");
+        assert_eq!(app.imports["compress"].trust, Some(Trust::MutualDistrust));
+        assert_eq!(app.imports["host_write"].trust, None);
         assert_eq!(manifest.domains["codec"].exports, ["compress"]);
         assert_eq!(manifest.limits.call, Some(Time(Duration::from_secs(2))));
         let codec = &manifest.domains["codec"];
@@ -666,6 +684,7 @@ mod tests {
             ("\"64 MiB\"", "\"64 MB\"", 16, "not a size"),
             ("(int, int) -> int", "(int, int)", 21, "is not a signature"),
             ("\"read-write\"", "\"rw\"", 25, "unknown access"),
+            ("\"mutual-distrust\"", "\"mutual\"", 22, "unknown trust level"),
         ] {
             assert!(base.contains(from));
             let error = load(&base.replacen(from, to, 1)).unwrap_err();
@@ -678,6 +697,8 @@ mod tests {
         assert!(load(&base.replace("domain = \"app\"", "domain = \"nope\"")).unwrap_err().contains("no domain `nope`"));
         let both = base.replace("{ host =", "{ domain = \"codec\", host =");
         assert!(load(&both).unwrap_err().contains("give either"));
+        let host = base.replace("{ host = \"host_write\"", "{ trust = \"trusted-both\", host = \"host_write\"");
+        assert!(load(&host).unwrap_err().contains("no `trust`"));
     }
 
     #[test]

@@ -293,6 +293,50 @@ pub(crate) enum Callee {
     Entry { name: String },
 }
 
+/// What the two sides of an import believe of each other (Yarvin et al. section 3.2): how much of the registers the intermediary saves,
+/// clears and restores. Whatever the level, stores stay in the window and the host is not reached: who is trusted wrongly can
+/// harm the values of those who trust it, and of nobody else. Trust passes on: a domain shows those whom it trusts what was shown to it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum Trust {
+    /// Neither is trusted: everything that is not an argument or a result is cleared, the preserved registers are restored.
+    #[default]
+    MutualDistrust,
+    /// The client trusts the server to preserve what functions preserve and to keep what it sees to itself. The server does not trust the client.
+    TrustedServer,
+    /// Each trusts the other: the data stack is switched, and the rest is what the ABI asks of functions.
+    TrustedBoth,
+}
+
+impl Trust {
+    /// All levels, the least trusting first.
+    pub const ALL: [Self; 3] = [Self::MutualDistrust, Self::TrustedServer, Self::TrustedBoth];
+
+    /// As in manifests.
+    pub fn name(self) -> &'static str {
+        match self {
+            Trust::MutualDistrust => "mutual-distrust",
+            Trust::TrustedServer => "trusted-server",
+            Trust::TrustedBoth => "trusted-both",
+        }
+    }
+}
+
+impl std::fmt::Display for Trust {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
+impl std::str::FromStr for Trust {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        Self::ALL.into_iter().find(|t| t.name() == text).ok_or_else(|| {
+            format!("unknown trust level `{text}`: expected `mutual-distrust`, `trusted-server` or `trusted-both`")
+        })
+    }
+}
+
 /// A granted crossing.
 ///
 /// Without a [`signature`](Import::signature) all argument registers reach the callee and `rax`, `rdx`, `xmm0`, `xmm1` come
@@ -302,25 +346,28 @@ pub struct Import {
     pub(crate) callee: Callee,
     pub(crate) signature: Option<String>,
     pub(crate) on_fault: u64,
+    pub(crate) trust: Trust,
 }
 
 impl Import {
     /// A function of another domain.
     pub fn domain(domain: impl Into<String>, function: impl Into<String>) -> Self {
         let callee = Callee::Domain { domain: domain.into(), function: function.into() };
-        Self { callee, signature: None, on_fault: u64::MAX }
+        Self { callee, signature: None, on_fault: u64::MAX, trust: Trust::default() }
     }
 
     /// A function of the host.
     pub fn host(function: impl Into<String>) -> Self {
-        Self { callee: Callee::Host { function: function.into() }, signature: None, on_fault: u64::MAX }
+        let callee = Callee::Host { function: function.into() };
+        Self { callee, signature: None, on_fault: u64::MAX, trust: Trust::default() }
     }
 
     /// An entry point that a domain registers, `domain.name`. It is bound at once if it exists; otherwise calls fail with
     /// [`crate::status::UNBOUND`] until somebody registers it and [`crate::World::connect`] binds it. The registered signature counts;
     /// one that is given here must be the same.
     pub fn entry(name: impl Into<String>) -> Self {
-        Self { callee: Callee::Entry { name: name.into() }, signature: None, on_fault: u64::MAX }
+        let callee = Callee::Entry { name: name.into() };
+        Self { callee, signature: None, on_fault: u64::MAX, trust: Trust::default() }
     }
 
     /// Declares what crosses, see [`Signature`]: `(ptr, int, float) -> int`. All other registers are cleared, and arguments
@@ -335,6 +382,13 @@ impl Import {
     #[must_use]
     pub fn on_fault(mut self, value: i64) -> Self {
         self.on_fault = value as u64;
+        self
+    }
+
+    /// What client and server believe of each other. Default: nothing. Host functions are trusted anyway, and never trust.
+    #[must_use]
+    pub fn trust(mut self, trust: Trust) -> Self {
+        self.trust = trust;
         self
     }
 

@@ -78,11 +78,11 @@ pub fn choice(slot: u64) -> [u8; CHOICE as usize] {
 pub struct Stub {
     /// Index of its binding in the world.
     pub binding: usize,
-    /// Where.
+    /// What it may lead to.
     pub way: Way,
 }
 
-/// How a stub finds its gate.
+/// What a stub may lead to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Way {
     /// A function of another domain, for ever.
@@ -205,14 +205,10 @@ fn gateway(stub: &Stub) -> Vec<u8> {
     code.extend_from_slice(&[0x4d, 0x8d, 0x93]);
     let offset = BINDINGS_OFFSET + (stub.binding * size_of::<Binding>()) as u64;
     code.extend_from_slice(&(offset as u32).to_le_bytes());
-    // jmp *GATE(%r11) or jmp *GATE(%r10)
-    let (base, gate) = match stub.way {
-        Way::Domain => (0x63, offset_of!(Context, gate_domain)),
-        Way::Host => (0x63, offset_of!(Context, gate_host)),
-        Way::Binding => (0x62, offset_of!(Binding, gate)),
-    };
-    const { assert!(offset_of!(Binding, gate) < 128, "a displacement of one byte") };
-    code.extend_from_slice(&[0x41, 0xff, base, gate as u8]);
+    // jmp *GATE(%r10)
+    const GATE: usize = offset_of!(Binding, gate);
+    const { assert!(GATE < 128, "a displacement of one byte") };
+    code.extend_from_slice(&[0x41, 0xff, 0x62, GATE as u8]);
     code
 }
 
@@ -237,9 +233,9 @@ mod tests {
                 .collect::<Vec<_>>()
         };
         let lea = format!("lea 0x{:X}(%r11),%r10", 4096 + 3 * size_of::<Binding>());
-        assert_eq!(text(import(0), 4), ["mov %rsp,%r11", "and $0xFFFFFFFFFFC00000,%r11", &lea, "jmpq *(%r11)"]);
-        assert_eq!(text(import(1), 4)[3], "jmpq *8(%r11)");
-        assert_eq!(text(import(2), 4)[3], format!("jmpq *0x{:X}(%r10)", offset_of!(Binding, gate)));
+        let jump = format!("jmpq *0x{:X}(%r10)", offset_of!(Binding, gate));
+        assert_eq!(text(import(0), 4), ["mov %rsp,%r11", "and $0xFFFFFFFFFFC00000,%r11", &lea, &jump]);
+        assert_eq!([text(import(1), 4)[3].as_str(), &text(import(2), 4)[3]], [&jump[..]; 2]);
         let stub = choice(0x10_0008);
         let mut line = String::new();
         GasFormatter::new().format(&Decoder::new(64, &stub, DecoderOptions::NONE).decode(), &mut line);

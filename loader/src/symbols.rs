@@ -315,6 +315,7 @@ fn loader_symbol(name: &str, inputs: &[Input<'_>], live: &[Vec<bool>], bounds: &
     match name {
         names::HEADER | "__dso_handle" => Some(Target::Fixed(layout::HEADER_OFFSET)),
         names::ERROR => Some(Target::Fixed(layout::TCB_ERROR)),
+        names::CLIENT_STACK => Some(Target::Fixed(layout::TCB_CLIENT_STACK)),
         names::SYSCALL => Some(Target::Stub(stubs::SYSCALL)),
         names::DEPTH => Some(Target::Stub(stubs::DEPTH)),
         names::RETURN => Some(Target::Stub(stubs::RETURN)),

@@ -314,8 +314,9 @@ impl ControlStack {
     }
 
     /// Where the outermost entry begins.
-    pub fn top(&self) -> u64 {
-        self.high() - 64
+    #[inline]
+    pub fn top_of(context: *const Context) -> u64 {
+        context as u64 + CONTROL_SIZE - 64
     }
 
     /// The part of the guard next to the stack area, `[start, end)`.

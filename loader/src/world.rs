@@ -2,12 +2,13 @@
 
 use crate::call::{Arguments, DISCARDED, Function, GONE, TOO_DEEP, TypedFn, WRONG_WORLD};
 use crate::context::{Binding, CONTROL_RESERVE, CallFrame, Context, DomainState, MAX_DEPTH, flag, status};
+use crate::crossing::{BindingReport, Side};
 use crate::debug::Names;
 use crate::error::{BuildError, CallError, LookupError};
 use crate::fault::{self, Fault};
 use crate::frames::Segment;
-use crate::gate::Table;
-use crate::host::HostFn;
+use crate::gate::{self, Table};
+use crate::host::Host;
 use crate::image::Image;
 use crate::instances::Raised;
 use crate::manager::Manager;
@@ -68,6 +69,10 @@ pub struct Domain {
     pub shown: Vec<(usize, Option<Access>)>,
     /// All regions of the world, visible or not.
     pub region_places: Arc<[RegionPlace]>,
+    /// It may hand floats on without naming a vector register: some binding from it or to it has floats in its signature or no signature, or
+    /// it connects or registers entry points. What the host binds at run time passes floats only to and from domains of which this is true or which
+    /// name vector registers.
+    pub passes_floats: bool,
 }
 
 /// Name, window offset and length of a shared region.
@@ -90,6 +95,7 @@ impl Domain {
             initial_sp: raised.initial_sp,
             life: 0,
             origin: index,
+            passes_floats: true,
             spec,
             roots: Vec::new(),
             restarts: 0,
@@ -109,13 +115,17 @@ impl Domain {
     pub fn segments(&self) -> &[memory::Segment] {
         self.own_segments.as_deref().unwrap_or(&self.image.segments)
     }
-}
 
-/// A host function. It is not called again while it runs.
-pub struct Host {
-    pub name: String,
-    pub function: HostFn,
-    pub busy: bool,
+    /// What crossings depend on.
+    pub fn side(&self) -> Side {
+        let image = &self.image;
+        Side {
+            usage: image.usage,
+            mode: self.mode,
+            reads_client_stack: image.reads_client_stack,
+            passes_floats: self.passes_floats,
+        }
+    }
 }
 
 /// A shared region.
@@ -135,10 +145,6 @@ pub struct Inner {
     pub id: u64,
     pub control: ControlStack,
     pub table: &'static Table,
-    /// Host functions in progress.
-    pub depth: u32,
-    /// The binding of the innermost one.
-    pub calling: *const Binding,
     /// What entries by host functions put aside.
     pub outer: *const Segment,
     pub any_x87: bool,
@@ -163,21 +169,39 @@ impl Inner {
     ///
     /// # Safety
     /// `inner` belongs to a world that this thread holds mutably, the binding is one of its own, `frame.sp` is a data stack
-    /// pointer of the callee.
+    /// pointer of the callee. `floats`: the binding's flag.
     #[inline]
-    pub unsafe fn cross(inner: *mut Inner, binding: &Binding, frame: &mut CallFrame) -> u32 {
+    pub unsafe fn cross(inner: *mut Inner, binding: &Binding, frame: &mut CallFrame, floats: bool) -> u32 {
         // SAFETY: see the function's contract.
         unsafe {
-            if (*inner).depth != 0 {
-                return Self::cross_nested(inner, binding, frame);
-            }
             let context = (*inner).control.context();
-            (*context).control_sp = (*inner).control.top();
-            if !(*context).watch.is_null() {
-                return Self::cross_limited(inner, binding, frame);
+            if (*context).depth != 0 {
+                return Self::aside(Self::cross_nested, inner, binding, frame, floats);
             }
-            Self::cross_here(inner, binding, frame)
+            if !(*context).watch.is_null() {
+                return Self::aside(Self::cross_limited, inner, binding, frame, floats);
+            }
+            Self::cross_here(inner, binding, frame, floats, ControlStack::top_of(context))
         }
+    }
+
+    /// Crosses in another way, with a copy of the frame: the caller's own has no address then, and stays in registers.
+    ///
+    /// # Safety
+    /// As for [`Inner::cross`].
+    #[inline]
+    unsafe fn aside(
+        way: unsafe fn(*mut Inner, &Binding, &mut CallFrame, bool) -> u32,
+        inner: *mut Inner,
+        binding: &Binding,
+        frame: &mut CallFrame,
+        floats: bool,
+    ) -> u32 {
+        let mut copy = *frame;
+        // SAFETY: see the function's contract.
+        let code = unsafe { way(inner, binding, &mut copy, floats) };
+        *frame = copy;
+        code
     }
 
     /// A crossing with a time limit.
@@ -185,7 +209,7 @@ impl Inner {
     /// # Safety
     /// As for [`Inner::cross`].
     #[inline(never)]
-    unsafe fn cross_limited(inner: *mut Inner, binding: &Binding, frame: &mut CallFrame) -> u32 {
+    unsafe fn cross_limited(inner: *mut Inner, binding: &Binding, frame: &mut CallFrame, floats: bool) -> u32 {
         // SAFETY: see the function's contract.
         unsafe {
             let context = (*inner).control.context();
@@ -194,7 +218,7 @@ impl Inner {
                 thread::prepare(state);
             }
             watchdog::begin(context, state);
-            let code = Self::cross_here(inner, binding, frame);
+            let code = Self::cross_here(inner, binding, frame, floats, ControlStack::top_of(context));
             watchdog::end(context);
             code
         }
@@ -205,11 +229,12 @@ impl Inner {
     /// # Safety
     /// As for [`Inner::cross`].
     #[cold]
-    unsafe fn cross_nested(inner: *mut Inner, binding: &Binding, frame: &mut CallFrame) -> u32 {
+    unsafe fn cross_nested(inner: *mut Inner, binding: &Binding, frame: &mut CallFrame, floats: bool) -> u32 {
         // SAFETY: see the function's contract.
         unsafe {
             let context = (*inner).control.context();
-            if (*inner).depth >= MAX_DEPTH || (*context).control_sp < watchdog::gate_limit(context) + CONTROL_RESERVE {
+            if (*context).depth >= MAX_DEPTH || (*context).control_sp < watchdog::gate_limit(context) + CONTROL_RESERVE
+            {
                 return TOO_DEEP;
             }
             let (current, top) = ((*context).current, (*context).top);
@@ -217,11 +242,11 @@ impl Inner {
             let host_mxcsr = (*context).host_mxcsr;
             let watch = (*context).watch.as_ref();
             watch.inspect(|w| w.set_in_host(false));
-            let segment = Segment { current, top, calling: (*inner).calling, outer: (*inner).outer };
+            let segment = Segment { current, top, calling: (*context).calling, outer: (*inner).outer };
             (*inner).outer = &raw const segment;
-            let code = Self::cross_here(inner, binding, frame);
+            let code = Self::cross_here(inner, binding, frame, floats, control_sp);
             (*inner).outer = segment.outer;
-            (*inner).calling = segment.calling;
+            (*context).calling = segment.calling;
             watch.inspect(|w| w.set_in_host(true));
             (*context).current = current;
             (*context).top = top;
@@ -237,7 +262,13 @@ impl Inner {
     /// # Safety
     /// As for [`Inner::cross`].
     #[inline]
-    unsafe fn cross_here(inner: *mut Inner, binding: &Binding, frame: &mut CallFrame) -> u32 {
+    unsafe fn cross_here(
+        inner: *mut Inner,
+        binding: &Binding,
+        frame: &mut CallFrame,
+        floats: bool,
+        control_sp: u64,
+    ) -> u32 {
         // SAFETY: see the function's contract. Only raw pointers to the records are kept across the call, because host
         // functions use the records too.
         unsafe {
@@ -249,7 +280,7 @@ impl Inner {
             let outer = (*state).current;
             (*state).current = context;
             (*context).thread = state;
-            let code = ((*inner).table.enter)(context, binding, frame);
+            let code = gate::enter((*inner).table.enter, context, binding, state, control_sp, frame, floats);
             (*state).current = outer;
             code
         }
@@ -348,6 +379,7 @@ impl Inner {
     pub fn host_binding(&self, domain: usize, offset: u64) -> Binding {
         let callee = &self.domains[domain];
         let zmm = if callee.image.usage.vectors >= Vectors::Zmm { flag::ZMM_IN } else { 0 };
+        let vectors = if callee.side().has_vectors() { flag::VECTORS } else { 0 };
         let x87 = if self.any_x87 { flag::X87 } else { 0 };
         let mxcsr = if callee.image.usage.mxcsr { flag::MXCSR } else { 0 };
         Binding {
@@ -357,12 +389,14 @@ impl Inner {
             results: 0,
             failed: self.table.enter_failed,
             on_fault: 0,
-            flags: zmm | x87 | mxcsr,
+            flags: zmm | vectors | x87 | mxcsr,
             stack_words: 0,
             pointers: 0,
             host: 0,
             mxcsr: crate::bind::mxcsr_mask(callee.image.usage),
             base: callee.window.base(),
+            shim: 0,
+            data: std::ptr::null_mut(),
             gate: 0,
         }
     }
@@ -424,8 +458,8 @@ impl Inner {
                 if (*callee).sp == 0 {
                     return Err(Self::failure(inner, callee, status::DEAD));
                 }
-                let mut frame = CallFrame { sp: (*callee).sp, ..CallFrame::new(false) };
-                let code = Self::cross(inner, &binding, &mut frame);
+                let mut frame = CallFrame { sp: (*callee).sp, ..CallFrame::new() };
+                let code = Self::cross(inner, &binding, &mut frame, false);
                 if code != status::OK {
                     return Err(Self::failure(inner, callee, code));
                 }
@@ -521,6 +555,11 @@ impl World {
     pub(crate) fn get(&self) -> &Inner {
         // SAFETY: the record lives as long as the world; `&self` means that no call is in progress.
         unsafe { &*self.inner }
+    }
+
+    /// All bindings, in the order of the domains and their imports.
+    pub fn bindings(&self) -> Vec<BindingReport> {
+        self.get().reports()
     }
 
     /// A domain by name.

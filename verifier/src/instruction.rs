@@ -30,6 +30,7 @@ static GPR: [u16; 256] = {
     table
 };
 
+const RBX: u16 = 1 << 3;
 const RSP: u16 = 1 << 4;
 
 #[inline]
@@ -177,7 +178,7 @@ impl Sweep<'_, '_> {
         self.refuse(Rule::Prefix, place.at, place.instruction, why);
     }
 
-    /// Rule `SFI-C01`: no operand names the control stack pointer. Gives the general registers written.
+    /// Rule `SFI-C01`: no operand names the control stack pointer. Notes the general registers named and gives those written.
     #[inline]
     fn check_registers(&mut self, place: &Place<'_>) -> u16 {
         let i = place.instruction;
@@ -195,6 +196,7 @@ impl Sweep<'_, '_> {
             }
             bit += 1;
         }
+        self.map.named |= named | if reads_rbx(i.code()) { RBX } else { 0 };
         written
     }
 
@@ -326,6 +328,12 @@ impl Sweep<'_, '_> {
 /// A string instruction that stores through rdi.
 fn writes_string(instruction: &Instruction) -> bool {
     instruction.op0_kind() == OpKind::MemoryESRDI && !is_compare(instruction.code())
+}
+
+/// The forms that read a preserved register without naming it: always rbx.
+#[inline]
+fn reads_rbx(code: Code) -> bool {
+    matches!(code, Code::Xlat_m8 | Code::Cmpxchg8b_m64 | Code::Cmpxchg16b_m128)
 }
 
 /// `cmps` and `scas` write nothing and know both `repe` and `repne`.

@@ -34,6 +34,8 @@ pub struct Usage {
     /// Bit n: the general register with number n (rax 0, rcx 1, rdx 2, rbx 3, rsp 4, ... r15 15) is written, in whole or in
     /// part. A callee outside the text is not counted.
     pub gprs_written: u16,
+    /// Bit n: the preserved register n (see [`Usage::PRESERVED`]) is read or written, in whole or in part, by an operand or implicitly.
+    pub preserved_named: u16,
     /// Widest vector registers named.
     pub vectors: Vectors,
     /// x87 or MMX state is touched (`fnstenv`, `fldenv` and the control word included). A return to the host resets it
@@ -62,8 +64,11 @@ pub enum Vectors {
 }
 
 impl Usage {
-    /// From the set of classes (bit = discriminant) and the registers written.
-    pub(crate) fn new(classes: u32, gprs_written: u16) -> Usage {
+    /// The registers that functions preserve (psABI 3.2.1), rsp aside: rbx, rbp, r12 to r15.
+    pub const PRESERVED: u16 = 1 << 3 | 1 << 5 | 0xf << 12;
+
+    /// From the set of classes (bit = discriminant), the registers written, and those named.
+    pub(crate) fn new(classes: u32, gprs_written: u16, gprs_named: u16) -> Usage {
         let has = |class: Class| classes & (1 << class as u32) != 0;
         let vectors = if has(Class::Avx512) {
             Vectors::Zmm
@@ -76,6 +81,7 @@ impl Usage {
         };
         Usage {
             gprs_written,
+            preserved_named: (gprs_named | gprs_written) & Self::PRESERVED,
             vectors,
             x87: has(Class::X87) || has(Class::Mmx),
             mxcsr: has(Class::Mxcsr),
@@ -88,6 +94,7 @@ impl Usage {
     pub fn union(self, other: Usage) -> Usage {
         Usage {
             gprs_written: self.gprs_written | other.gprs_written,
+            preserved_named: self.preserved_named | other.preserved_named,
             vectors: self.vectors.max(other.vectors),
             x87: self.x87 | other.x87,
             mxcsr: self.mxcsr | other.mxcsr,

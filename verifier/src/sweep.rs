@@ -49,11 +49,12 @@ pub(crate) struct Map {
     pub instructions: u64,
     pub classes: u32,
     pub gprs: u16,
+    pub named: u16,
 }
 
 impl Map {
     pub fn usage(&self) -> Usage {
-        Usage::new(self.classes, self.gprs)
+        Usage::new(self.classes, self.gprs, self.named)
     }
 
     /// The offset lies behind the first instruction of an unsafe region.

@@ -521,6 +521,19 @@ fn usage_comes_from_the_instructions() {
     assert_eq!(bits("65 67 48 89 18"), 0); // a store
     assert_eq!(bits("c4 e2 9b f6 db"), 1 << 3 | 1 << 12); // mulx %rbx,%r12,%rbx
     assert_eq!(bits("e2 fe"), 1 << 1); // loop
+    let named = |code: &str| usage(code).preserved_named;
+    assert_eq!(named("c3"), 0);
+    assert_eq!(named("48 89 c3"), 1 << 3); // mov %rax,%rbx
+    assert_eq!(named("48 39 c3"), 1 << 3); // cmp %rax,%rbx
+    assert_eq!(named("00 f8"), 1 << 3); // add %bh,%al
+    assert_eq!(named("48 8b 45 00"), 1 << 5); // mov (%rbp),%rax
+    assert_eq!(named("4a 8b 04 20"), 1 << 12); // mov (%rax,%r12),%rax
+    assert_eq!(named("65 67 48 0f c7 08"), 1 << 3); // cmpxchg16b
+    assert_eq!(named("65 67 0f c7 08"), 1 << 3); // cmpxchg8b
+    assert_eq!(named("d7"), 1 << 3); // xlat
+    assert_eq!(named("0f a2"), 1 << 3); // cpuid
+    assert_eq!(named("c4 c2 fb f6 c5"), 1 << 13); // mulx %r13,%rax,%rax
+    assert_eq!(named("48 89 c8"), 0);
     let of = |code: &str| usage(code).vectors;
     assert_eq!(of("89 c0"), Vectors::None);
     assert_eq!(of("0f 28 c1"), Vectors::Xmm);

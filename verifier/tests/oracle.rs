@@ -59,6 +59,10 @@ fn judge(
             let bit = 1 << register.full_register().number();
             assert!(usage.gprs_written & bit != 0, "usage misses {register:?}: {}", context());
         }
+        if register.is_gpr() {
+            let bit = 1 << register.full_register().number() & sfi_verifier::Usage::PRESERVED;
+            assert!(usage.preserved_named & bit == bit, "usage misses that {register:?} is named: {}", context());
+        }
         if register.is_vector_register() {
             assert!(usage.vectors >= sfi_verifier::Vectors::Xmm, "{}", context());
             // A VEX instruction clears the upper part of its zmm register; naming one is another matter.

@@ -46,6 +46,9 @@ pub const TCB_CANARY: u64 = TP_OFFSET + 0x28;
 /// `i32` in the TCB: the error of this domain's last outgoing crossing, 0 when it returned normally. See
 /// [`crate::names::ERROR`].
 pub const TCB_ERROR: u64 = TP_OFFSET + 0xe00;
+/// `u64` in the TCB: address of the stack arguments on the caller's data stack, for servers that read them there. See
+/// [`crate::names::CLIENT_STACK`].
+pub const TCB_CLIENT_STACK: u64 = TP_OFFSET + 0xe08;
 /// `u64` in the TCB: home of the register r15 of the original code (the rewriter's convention).
 pub const TCB_R15: u64 = TP_OFFSET + 0xf00;
 /// [`TCB_SCRATCH_SLOTS`] words of 8 bytes in the TCB that the rewriter spills scratch registers to.

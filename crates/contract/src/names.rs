@@ -5,6 +5,9 @@ pub const HEADER: &str = "__sfi_header";
 /// Symbol: `int` in the TCB ([`crate::layout::TCB_ERROR`]) that a failed crossing sets to a
 /// nonzero error code, like `errno`. The domain clears it itself.
 pub const ERROR: &str = "__sfi_error";
+/// Symbol: `const long *` in the TCB ([`crate::layout::TCB_CLIENT_STACK`]). An image that names it finds its stack arguments through it, on
+/// the client's data stack, when it is called by an import that trusts it; nothing is copied. Good until the next crossing.
+pub const CLIENT_STACK: &str = "__sfi_client_stack";
 /// Function: the arbitration gateway that replaces `syscall`. It takes its arguments in the registers of the Linux
 /// system call convention (rax = number; rdi, rsi, rdx, r10, r8, r9) and changes rax, rcx and r11 only.
 pub const SYSCALL: &str = "__sfi_syscall";

@@ -9,6 +9,12 @@
 # - r15 is the one register of a domain that a gate uses as an address: truncated to 32 bits, rebased to the domain's window and
 #   compared with the bounds of its data stack, which stays mapped read-write while the domain lives.
 # - ldmxcsr and fldcw load values that stmxcsr and fnstcw stored; x87 state is reset by the no-wait forms first.
+# None of that depends on a trust level: those only choose which registers are cleared, saved and restored.
+#
+# Which registers a crossing clears is decided by `crossing.rs`: those that the text about to run names, whoever left something in
+# them. What a text does not name it neither sees nor changes, so it passes through it untouched: the registers rbx, rbp, r12-r14 of a
+# frame whose binding has not the flag SAVED are still the caller's, whatever happened above. So on every way out of a frame, the
+# irregular ones too, the registers that it saved are put back before a frame below goes on.
 #
 # MXCSR: a domain whose verified text does not name it runs with the default control bits and cannot see the status flags, so between
 # two such domains there is nothing to do. Where a side names it, it is saved, set to the default and restored. Host functions
@@ -76,21 +82,6 @@
     fninit
 .endm
 
-# r14 = 16-byte aligned data stack pointer of the caller (state in rbx) or 0 when r15 is outside its data stack.
-# r15 itself: truncated and rebased. Both bounds are addresses of the window.
-.macro CALLER_STACK
-    mov     %r15d, %r15d
-    or      {D_BASE}(%rbx), %r15
-    xor     %r14d, %r14d
-    cmp     {D_STACK_LOW}(%rbx), %r15
-    jb      9f
-    cmp     {D_STACK_HIGH}(%rbx), %r15
-    ja      9f
-    mov     %r15, %r14
-    and     $-16, %r14
-9:
-.endm
-
 # Makes register \r a pointer into the window whose base is in \base; null stays null.
 .macro REBASE r, r32, base
     test    \r, \r
@@ -104,13 +95,34 @@
 .macro REBASE_ARGUMENT i, r, r32
     testb   $(1 << \i), {B_POINTERS}(%r10)
     jz      7f
-    REBASE  \r, \r32, {D_BASE}(%rbp)
+    REBASE  \r, \r32, {B_BASE}(%r10)
 7:
 .endm
 
-# Argument clearing: for every count of declared integers (0-6) and floats (0-8; 9: undeclared, all stay).
+# The preserved registers but r15 to and from the frame at rsp.
+.macro SAVE
+    mov     %rbx, 96(%rsp)
+    mov     %rbp, 88(%rsp)
+    mov     %r12, 80(%rsp)
+    mov     %r13, 72(%rsp)
+    mov     %r14, 64(%rsp)
+.endm
+.macro RESTORE
+    mov     96(%rsp), %rbx
+    mov     88(%rsp), %rbp
+    mov     80(%rsp), %r12
+    mov     72(%rsp), %r13
+    mov     64(%rsp), %r14
+.endm
+
+# The way into a function of a domain, called by the gates with the entry behind the return address. Clears the argument registers
+# behind the first \n integers (0-6) and all but the low halves of the first \m vector registers (0-8), or all but xmm0-xmm7 (9), or no
+# vector register (10).
 .macro ARGUMENTS v, avx, n, m
+    .p2align 4
 sfi_args_\v\()_\n\m:
+    .if \m < 10
+    LOW_ALL \avx
     .if \m < 9
     .irp k,0,1,2,3,4,5,6,7
     .if \k < \m
@@ -118,6 +130,10 @@ sfi_args_\v\()_\n\m:
     .else
     CLEAR_X \avx, \k
     .endif
+    .endr
+    .endif
+    .irp k,8,9,10,11,12,13,14,15
+    CLEAR_X \avx, \k
     .endr
     .endif
     .if \n < 1
@@ -138,5 +154,43 @@ sfi_args_\v\()_\n\m:
     .if \n < 6
     xor     %r9d, %r9d
     .endif
-    jmp     sfi_call_\v
+    xor     %eax, %eax
+    xor     %r10d, %r10d
+    xor     %r11d, %r11d
+    jmp     *16(%rsp)
+.endm
+
+# The way back into a domain; rsp is at its return address. Passes rax if \rax, rdx if \rdx. Vector registers, if any is cleared (\clear):
+# xmm0 and xmm1 pass in \whole, the low half of xmm0 if \low.
+.macro RESULTS v, avx, name, rax, rdx, clear, whole, low
+    .p2align 4
+sfi_results_\name\()_\v:
+    .if \clear
+    LOW_ALL \avx
+    .if !\whole
+    .if \low
+    LOW_X   \avx, 0
+    .else
+    CLEAR_X \avx, 0
+    .endif
+    CLEAR_X \avx, 1
+    .endif
+    .irp n,2,3,4,5,6,7,8,9,10,11,12,13,14,15
+    CLEAR_X \avx, \n
+    .endr
+    .endif
+    .if !\rax
+    xor     %eax, %eax
+    .endif
+    .if !\rdx
+    xor     %edx, %edx
+    .endif
+    xor     %ecx, %ecx
+    xor     %esi, %esi
+    xor     %edi, %edi
+    xor     %r8d, %r8d
+    xor     %r9d, %r9d
+    xor     %r10d, %r10d
+    xor     %r11d, %r11d
+    ret
 .endm

@@ -1,24 +1,40 @@
-# domain to host function
+# domain to host function. On the control stack, from control_sp (r12) on: 0 the caller's MXCSR   4 its x87 control word
+# 8 whether the word at 0 holds anything   16 its sp   24 r15   32 r14   40 r12   48 rbx   56 return address
 
 .macro GATE_HOST v, avx, fsgs
     .p2align 6
 sfi_gate_host_\v:
     cmp     {C_LIMIT}(%r11), %rsp
     jb      sfi_trap_control
-    push    %rbx
-    push    %r12
-    push    %r14
-    push    %r15
+    lea     -56(%rsp), %rsp
+    mov     %rbx, 48(%rsp)
+    mov     %r12, 40(%rsp)
+    mov     %r14, 32(%rsp)
+    mov     %r15, 24(%rsp)
     mov     {C_CURRENT}(%r11), %rbx
-    push    {D_SP}(%rbx)
-    CALLER_STACK
+    mov     {D_BASE}(%rbx), %rax
+    mov     {D_SP}(%rbx), %r12
+    mov     %r12, 16(%rsp)
+    movl    $0, 8(%rsp)
+# The caller's data stack pointer for calls back: its r15 truncated, rebased, aligned, or 0 outside its data stack. Both
+# bounds are addresses of the window.
+    mov     %r15d, %r15d
+    or      %rax, %r15
+    cmp     {D_STACK_LOW}(%rbx), %r15
+    jb      48f
+    cmp     {D_STACK_HIGH}(%rbx), %r15
+    ja      48f
+    mov     %r15, %r14
+    and     $-16, %r14
+49:
     mov     %r14, {D_SP}(%rbx)
-    push    $0
-    lea     -8(%rsp), %r12
-    mov     %r12, {C_CONTROL_SP}(%r11)
+    mov     %rsp, %r12
+    mov     %rsp, {C_CONTROL_SP}(%r11)
+    mov     {C_THREAD}(%r11), %r14
+    mov     %rax, {T_GS}(%r14)
     mov     {C_HOST_MXCSR}(%r11), %eax
     mov     {C_HOST_RSP}(%r11), %rsp
-    sub     ${HOST_FRAME}, %rsp
+    lea     -{HOST_FRAME}(%rsp), %rsp
     xor     ${MXCSR}, %eax
     test    ${MXCSR_CONTROL}, %eax
     jnz     50f
@@ -29,22 +45,16 @@ sfi_gate_host_\v:
     mov     %rcx, 24(%rsp)
     mov     %r8, 32(%rsp)
     mov     %r9, 40(%rsp)
-    LOW_ALL \avx
-    testl   ${F_FLOATS}, {B_FLAGS}(%r10)
-    jnz     66f
-67:
     mov     %r15, {H_R15}(%rsp)
-    mov     {D_BASE}(%rbx), %rax
-    mov     {C_THREAD}(%r11), %rcx
-    mov     %rax, {T_GS}(%rcx)
-    testl   ${F_EXIT}, {B_FLAGS}(%r10)
+    LOW_ALL \avx
+    testl   ${F_LEAVE}, {B_FLAGS}(%r10)
     jnz     52f
 53:
     mov     %r10, %r14
     mov     %r11, %rdi
     mov     %r10, %rsi
     mov     %rsp, %rdx
-    call    *{C_HOST_DISPATCH}(%r11)
+    call    *{B_SHIM}(%r10)
     mov     %r12, %r11
     and     $-{CONTROL_SIZE}, %r11
     test    %eax, %eax
@@ -54,7 +64,6 @@ sfi_gate_host_\v:
     cmp     {T_GS}(%rcx), %rax
     jne     55f
 56:
-    LOW_ALL \avx
     mov     {H_RAX}(%rsp), %rax
     movq    {H_XMM0}(%rsp), %xmm0
     mov     %r12, %rsp
@@ -66,28 +75,16 @@ sfi_gate_host_\v:
 60:
     mov     16(%rsp), %rcx
     mov     %rcx, {D_SP}(%rbx)
+    mov     %r14, %r10
     mov     24(%rsp), %r15
     mov     32(%rsp), %r14
     mov     40(%rsp), %r12
     mov     48(%rsp), %rbx
     lea     56(%rsp), %rsp
-    .irp n,1,2,3,4,5,6,7,8,9,10,11,12,13,14,15
-    CLEAR_X \avx, \n
-    .endr
-    xor     %ecx, %ecx
-    xor     %edx, %edx
-    xor     %esi, %esi
-    xor     %edi, %edi
-    xor     %r8d, %r8d
-    xor     %r9d, %r9d
-    xor     %r10d, %r10d
-    xor     %r11d, %r11d
-    ret
-66:
-    .irp n,0,1,2,3,4,5,6,7
-    movq    %xmm\n, {H_FLOATS}+8*\n(%rsp)
-    .endr
-    jmp     67b
+    jmp     *{B_RESULTS}(%r10)
+48:
+    xor     %r14d, %r14d
+    jmp     49b
 # The word at 8(%r12) says that the one at 0 holds the caller's MXCSR.
 50:
     stmxcsr (%r12)
@@ -95,6 +92,12 @@ sfi_gate_host_\v:
     ldmxcsr {C_HOST_MXCSR}(%r11)
     jmp     51b
 52:
+    testl   ${F_FLOATS}, {B_FLAGS}(%r10)
+    jz      67f
+    .irp n,0,1,2,3,4,5,6,7
+    movq    %xmm\n, {H_FLOATS}+8*\n(%rsp)
+    .endr
+67:
     testl   ${F_MXCSR}, {B_FLAGS}(%r10)
     jz      64f
     cmpl    $0, 8(%r12)
@@ -113,7 +116,8 @@ sfi_gate_host_\v:
     RESET_X87
     fldcw   {C_HOST_CW}(%r11)
     jmp     53b
-# The host function panicked, or the caller died in a nested call.
+# The host function panicked, or the caller died in a nested call. Then the registers that this gate used become the caller's again: the
+# frame that fails may not have saved them.
 54:
     cmp     ${E_PANIC}, %eax
     je      61f
@@ -121,11 +125,14 @@ sfi_gate_host_\v:
     je      65f
     ldmxcsr (%r12)
 65:
+    mov     %eax, %edx
+    mov     {D_BASE}(%rbx), %rax
     mov     {C_TOP}(%r11), %rsp
     mov     (%rsp), %r10
     mov     {C_THREAD}(%r11), %rcx
-    mov     {D_BASE}(%rbx), %rdx
-    xchg    %rdx, %rax
+    mov     48(%r12), %rbx
+    mov     32(%r12), %r14
+    mov     40(%r12), %r12
     cmp     {T_GS}(%rcx), %rax
     je      62f
     SET_GS  \fsgs
@@ -133,6 +140,7 @@ sfi_gate_host_\v:
     mov     %edx, %eax
     jmp     *{B_FAILED}(%r10)
 61:
+    mov     %eax, %edx
     mov     {C_HOST_RSP}(%r11), %rsp
     jmp     37b
 55:

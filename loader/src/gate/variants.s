@@ -1,11 +1,14 @@
 # The variants of the gates, and the table of their addresses.
 
 .macro GATES v, avx, fsgs
-    GATE_DOMAIN \v, \avx, \fsgs
+    GATE_DOMAIN \v, \fsgs, 0
+    GATE_DOMAIN \v, \fsgs, 1
+    GATE_DOMAIN \v, \fsgs, 2
+    DOMAIN_ASIDE \v, \avx, \fsgs
     GATE_ENTER \v, \avx, \fsgs
     GATE_HOST \v, \avx, \fsgs
 
-    .irp m,0,1,2,3,4,5,6,7,8,9
+    .irp m,0,1,2,3,4,5,6,7,8,9,10
     ARGUMENTS \v, \avx, 0, \m
     ARGUMENTS \v, \avx, 1, \m
     ARGUMENTS \v, \avx, 2, \m
@@ -15,23 +18,39 @@
     ARGUMENTS \v, \avx, 6, \m
     .endr
 
+#           name        rax rdx clear whole low
+    RESULTS \v, \avx, any_leave,   1, 1, 0, 0, 0
+    RESULTS \v, \avx, any_keep,    1, 1, 1, 1, 0
+    RESULTS \v, \avx, any_all,     1, 1, 1, 0, 0
+    RESULTS \v, \avx, void_leave,  0, 0, 0, 0, 0
+    RESULTS \v, \avx, void_all,    0, 0, 1, 0, 0
+    RESULTS \v, \avx, int_leave,   1, 0, 0, 0, 0
+    RESULTS \v, \avx, int_all,     1, 0, 1, 0, 0
+    RESULTS \v, \avx, float_leave, 0, 0, 0, 0, 0
+    RESULTS \v, \avx, float_keep,  0, 0, 1, 0, 1
+    RESULTS \v, \avx, host_keep,   1, 0, 1, 0, 1
+
 # The addresses above, in the order of gate::Table.
     .section .data.rel.ro.sfi_gates,"aw",@progbits
     .p2align 3
     .globl  sfi_table_\v
     .hidden sfi_table_\v
 sfi_table_\v:
-    .quad   sfi_gate_domain_\v
+    .quad   sfi_gate_0_\v
+    .quad   sfi_gate_1_\v
+    .quad   sfi_gate_2_\v
     .quad   sfi_gate_host_\v
     .quad   sfi_enter_\v
     .quad   sfi_failed_\v
     .quad   sfi_enter_failed_\v
-    .quad   sfi_results_any_\v
-    .quad   sfi_results_void_\v
-    .quad   sfi_results_int_\v
-    .quad   sfi_results_float_\v
+# by outcome: nothing of the vector registers is cleared, all but the result, all
+    .quad   sfi_results_any_leave_\v, sfi_results_any_keep_\v, sfi_results_any_all_\v
+    .quad   sfi_results_void_leave_\v, sfi_results_void_all_\v, sfi_results_void_all_\v
+    .quad   sfi_results_int_leave_\v, sfi_results_int_all_\v, sfi_results_int_all_\v
+    .quad   sfi_results_float_leave_\v, sfi_results_float_keep_\v, sfi_results_void_all_\v
+    .quad   sfi_results_int_leave_\v, sfi_results_host_keep_\v, sfi_results_int_all_\v
     .irp n,0,1,2,3,4,5,6
-    .irp m,0,1,2,3,4,5,6,7,8,9
+    .irp m,0,1,2,3,4,5,6,7,8,9,10
     .quad   sfi_args_\v\()_\n\m
     .endr
     .endr

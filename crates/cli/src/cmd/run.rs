@@ -58,6 +58,10 @@ pub struct Args {
     /// Print what is mapped for each domain, on standard error.
     #[arg(long)]
     explain_layout: bool,
+    /// Print every binding, on standard error: client and symbol, server and entry, trust level, signature, and what the crossing saves, clears
+    /// and copies.
+    #[arg(long)]
+    explain_bindings: bool,
     /// With --explain-layout: print addresses too. They are secrets that keep domains apart.
     #[arg(long, requires = "explain_layout")]
     show_addresses: bool,
@@ -103,6 +107,9 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
     };
     if args.explain_layout {
         explain(&world, args.show_addresses)?;
+    }
+    if args.explain_bindings {
+        world.bindings().iter().for_each(|binding| eprintln!("binding {binding}"));
     }
     let entry = &manifest.entry;
     let function: TypedFn<EntryPoint> = world.domain(&entry.domain)?.export(&entry.function)?;

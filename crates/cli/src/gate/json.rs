@@ -55,6 +55,7 @@ fn usage(usage: &Usage) -> Value {
     };
     json!({
         "gprs_written": registers(usage.gprs_written),
+        "preserved_named": registers(usage.preserved_named),
         "vectors": vectors,
         "x87": usage.x87,
         "mxcsr": usage.mxcsr,
