@@ -103,3 +103,74 @@ proptest! {
         prop_assert_eq!(accepted, verify_text(&text, &Options::default()).is_ok());
     }
 }
+
+/// Refused, or unreadable, in a time that a file of a few megabytes may take on a busy machine. What grows with the square of
+/// the file takes hours.
+#[track_caller]
+fn refused_soon(what: &str, bytes: &[u8]) {
+    let start = std::time::Instant::now();
+    let safe = verify(bytes, &Options::default()).is_ok_and(|report| report.is_safe());
+    let seconds = start.elapsed().as_secs_f64();
+    assert!(!safe, "{what} is accepted");
+    assert!(seconds < 20.0, "{what}: {seconds} s for {} bytes", bytes.len());
+}
+
+#[test]
+fn tables_that_claim_more_than_the_file_are_refused_soon() {
+    for claim in [24u64 << 32, u64::MAX - 23, 1 << 62, 24 * (u64::from(u32::MAX) + 1)] {
+        let mut elf = Elf::text(&hex("c3")).relocations(1, &[(0, R_64, 1, 0)]);
+        elf.sections.last_mut().unwrap().size = Some(claim);
+        refused_soon("a relocation table", &elf.build());
+        let mut elf = Elf::text(&hex("c3")).group(&[1, 1], 1);
+        elf.sections.last_mut().unwrap().size = Some(claim);
+        refused_soon("a group", &elf.build());
+        let mut elf = Elf::text(&hex("c3"));
+        elf.sections[TEXT].size = Some(claim);
+        refused_soon("a text", &elf.build());
+    }
+}
+
+#[test]
+fn many_sections_over_the_same_bytes_are_refused_soon() {
+    let mut elf = Elf::text(&vec![0x90; 1 << 20]);
+    for _ in 0..20_000 {
+        let mut same = section(".text", PROGBITS, A | X, Vec::new());
+        (same.offset, same.size) = (Some(64), Some(1 << 20));
+        elf.add(same);
+    }
+    refused_soon("20,000 texts over one megabyte", &elf.build());
+}
+
+#[test]
+fn cyclic_groups_are_refused_soon() {
+    let mut elf = Elf::text(&hex("c3"));
+    let count = 10_000;
+    for i in 0..count {
+        // Each names the next one and the text; the last names the first.
+        elf = elf.group(&[1, 2 + (i + 1) % count, 1], 1);
+    }
+    refused_soon("10,000 groups in a circle", &elf.build());
+}
+
+#[test]
+fn long_texts_of_violations_are_refused_soon() {
+    for (what, code) in
+        [("syscalls", "0f 05"), ("invalid bytes", "06"), ("wild branches", "eb 7f"), ("half regions", "89 ff")]
+    {
+        let code = hex(code);
+        let mut elf = Elf::text(&code.repeat((4 << 20) / code.len()));
+        elf.sections[TEXT].data.push(0x06);
+        // Places where decoding goes on.
+        for value in 0..50_000 {
+            elf.symbols.push(symbol("f", 1, value * 80));
+        }
+        refused_soon(what, &elf.build());
+    }
+}
+
+#[test]
+fn relocations_in_reverse_are_refused_soon() {
+    let entries: Vec<_> = (0..200_000u64).rev().map(|i| (i * 2, R_64, 1, 0)).collect();
+    let elf = Elf::text(&vec![0x90; 1 << 20]).relocations(1, &entries);
+    refused_soon("200,000 overlapping relocations", &elf.build());
+}
