@@ -1,7 +1,7 @@
 //! Reading inputs: an object, or an archive and its members.
 
+use crate::gate::source;
 use anyhow::{Context, bail};
-use goblin::archive::Archive;
 use std::path::Path;
 
 /// What a path held.
@@ -26,17 +26,13 @@ pub fn read(path: &Path) -> anyhow::Result<Input> {
 
 /// The members of an archive in order: name and bytes. Names may repeat.
 pub fn members<'a>(path: &Path, bytes: &'a [u8]) -> anyhow::Result<Vec<(String, &'a [u8])>> {
-    let archive = Archive::parse(bytes).with_context(|| format!("cannot read the archive `{}`", path.display()))?;
-    let mut members = Vec::with_capacity(archive.len());
-    for index in 0..archive.len() {
-        let member = archive.get_at(index).context("archive member vanished")?;
-        let start = usize::try_from(member.offset)?;
-        let data = bytes.get(start..start.saturating_add(member.size())).with_context(|| {
-            format!("member `{}` of `{}` lies outside the file", member.extended_name(), path.display())
-        })?;
-        members.push((member.extended_name().to_owned(), data));
-    }
-    Ok(members)
+    let piece = |offset: u64, length: u64| -> anyhow::Result<&'a [u8]> {
+        let (offset, length) = (usize::try_from(offset)?, usize::try_from(length)?);
+        bytes.get(offset..).and_then(|rest| rest.get(..length)).context("a member lies outside the file")
+    };
+    let places = source::members(bytes.len() as u64, |offset, length| Ok(piece(offset, length)?.to_vec()))
+        .with_context(|| format!("cannot read the archive `{}`", path.display()))?;
+    places.into_iter().map(|place| Ok((place.member.unwrap_or_default(), piece(place.offset, place.size)?))).collect()
 }
 
 /// `libz.a(deflate.o)`, as linkers write it.

@@ -1,4 +1,4 @@
-//! Where objects come from: files, and archives of which only the headers are read ahead.
+//! Where objects come from: files, and archives of which only the headers are read ahead. The one reader of archives of all commands.
 //!
 //! An archive (`ar(5)`, in its GNU and BSD forms) is walked header by header; members are read one at a time by whoever
 //! checks them, so memory is bounded by the largest member and not by the archive. Every size is held against the file.
@@ -53,7 +53,8 @@ impl Source {
         }
         let is_archive = &magic == MAGIC;
         let objects = if is_archive {
-            members(&file, size).with_context(|| format!("cannot read the archive `{name}`"))?
+            members(size, |offset, length| read(&file, offset, length))
+                .with_context(|| format!("cannot read the archive `{name}`"))?
         } else {
             vec![Place { member: None, offset: 0, size }]
         };
@@ -84,13 +85,14 @@ fn read(file: &File, offset: u64, size: u64) -> anyhow::Result<Vec<u8>> {
     Ok(bytes)
 }
 
-fn members(file: &File, size: u64) -> anyhow::Result<Vec<Place>> {
+/// The members of an archive of a size, which is read piece by piece: offset and length, both inside.
+pub fn members(size: u64, read: impl Fn(u64, u64) -> anyhow::Result<Vec<u8>>) -> anyhow::Result<Vec<Place>> {
     let mut members = Vec::new();
     let mut long_names: Vec<u8> = Vec::new();
     let mut at = MAGIC.len() as u64;
     while at < size {
         ensure!(size - at >= HEADER, "the header at {at:#x} is cut off");
-        let header = read(file, at, HEADER)?;
+        let header = read(at, HEADER)?;
         ensure!(&header[58..60] == b"`\n", "no header at {at:#x}");
         let length = number(&header[48..58]).with_context(|| format!("the header at {at:#x} has no size"))?;
         let start = at + HEADER;
@@ -100,14 +102,14 @@ fn members(file: &File, size: u64) -> anyhow::Result<Vec<Place>> {
         let (name, skip) = match field {
             b"/" | b"/SYM64/" => continue,
             b"//" => {
-                long_names = read(file, start, length)?;
+                long_names = read(start, length)?;
                 continue;
             }
             [b'/', digits @ ..] => (long_name(&long_names, digits)?, 0),
             [b'#', b'1', b'/', digits @ ..] => {
                 let skip =
                     number(digits).filter(|n| *n <= length.min(4096)).context("a name is longer than its member")?;
-                let name = read(file, start, skip)?;
+                let name = read(start, skip)?;
                 (text(name.split(|b| *b == 0).next().unwrap_or_default()), skip)
             }
             [name @ .., b'/'] | name => (text(name), 0),
