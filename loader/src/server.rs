@@ -27,7 +27,7 @@ pub struct Exhausted {
 ///         scope.spawn(|| {
 ///             let mut instance = server.enter().unwrap();
 ///             let add: TypedFn<fn(u64, u64) -> u64> = instance.domain("adder")?.export("add")?;
-///             Ok::<u64, Box<dyn std::error::Error>>(add.call(&mut *instance, (1, 2))?)
+///             Ok::<u64, Box<dyn std::error::Error + Send + Sync>>(add.call(&mut *instance, (1, 2))?)
 ///         });
 ///     }
 /// });
