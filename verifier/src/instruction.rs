@@ -56,7 +56,10 @@ pub(crate) fn required(mode: Mode) -> [u8; 7] {
 /// A ModRM memory operand; none has another index (a test of the list says so).
 #[inline]
 fn has_memory_operand(i: &Instruction) -> bool {
-    (i.op0_kind() == OpKind::Memory) | (i.op1_kind() == OpKind::Memory) | (i.op2_kind() == OpKind::Memory)
+    (i.op0_kind() == OpKind::Memory)
+        | (i.op1_kind() == OpKind::Memory)
+        | (i.op2_kind() == OpKind::Memory)
+        | (i.op3_kind() == OpKind::Memory)
 }
 
 /// One decoded instruction in its place.

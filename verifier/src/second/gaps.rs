@@ -34,6 +34,9 @@ const KNOWN: &[(bool, u8, u8, u8, u8)] = &[
     (false, 3, 0x30, 0x33, IMMEDIATE),                    // kshiftr, kshiftl
     (false, 3, 0x44, 0x44, IMMEDIATE),                    // vpclmulqdq ymm
     (false, 3, 0xce, 0xcf, IMMEDIATE),                    // vgf2p8affineqb, vgf2p8affineinvqb
+    (false, 3, 0x5c, 0x5f, IMMEDIATE),                    // FMA4 (AMD APM volume 6): vfmaddsub, vfmsubadd
+    (false, 3, 0x68, 0x6f, IMMEDIATE),                    // vfmadd, vfmsub
+    (false, 3, 0x78, 0x7f, IMMEDIATE),                    // vfnmadd, vfnmsub
     (true, 1, 0x71, 0x73, IMMEDIATE),                     // vpsrlw, vpsraw, vpsllw, vpslld, vpsrlq, vpsrldq, vpsllq, vpslldq
     (true, 1, 0x7b, 0x7b, GENERAL),                       // vcvtusi2sd
     (true, 2, 0x90, 0x93, GATHER),                        // vpgather, vgather

@@ -19,7 +19,7 @@
 //! - `maskmovq`, `maskmovdqu`, scatters, `movdir64b`, `enqcmd`, AMX, `xsave`, `fxsave`, moffs: memory operands that move on their
 //!   own, are implicit, or are not ModRM operands;
 //! - `clflush*`, `clwb`, `cldemote`: cache control over memory of others;
-//! - AMD-only (3DNow!, XOP, FMA4, TBM, SSE4A, LWP), VIA, Knights-only AVX-512 (ER, PF, 4FMAPS, 4VNNIW), MPX: not emitted for
+//! - AMD-only but for FMA4 (3DNow!, XOP, TBM, SSE4A, LWP), VIA, Knights-only AVX-512 (ER, PF, 4FMAPS, 4VNNIW), MPX: not emitted for
 //!   x86-64-v4, some write implicit memory;
 //! - undocumented aliases of documented encodings (`sal /6`, `test /1`, x87 `DC D0` and the like).
 
@@ -52,7 +52,7 @@ pub enum Class {
     Mmx,
     /// SSE to SSE4.2, AES, PCLMULQDQ, SHA, GFNI with legacy encoding: xmm0 to xmm15.
     Sse,
-    /// VEX-encoded vector instructions (AVX, AVX2, FMA, F16C, AVX-VNNI, VAES): xmm and ymm 0 to 15.
+    /// VEX-encoded vector instructions (AVX, AVX2, FMA, FMA4, F16C, AVX-VNNI, VAES): xmm and ymm 0 to 15.
     Avx,
     /// EVEX-encoded vector instructions and mask registers (AVX-512 F, BW, CD, DQ, VL, VNNI, IFMA, VBMI, VBMI2, BITALG,
     /// VPOPCNTDQ, BF16).

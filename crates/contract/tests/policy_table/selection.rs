@@ -67,6 +67,8 @@ pub fn feature_allowed(feature: CpuidFeature) -> bool {
             | F::AVX512_BITALG
             | F::AVX512_VPOPCNTDQ
             | F::AVX512_BF16
+            // AMD only, and undefined elsewhere: vector registers and loads. Numeric libraries bring kernels for it.
+            | F::FMA4
     )
 }
 
@@ -129,7 +131,7 @@ pub fn selected(code: Code) -> bool {
     if code == Code::INVALID
         || !op.is_instruction()
         || !op.mode64()
-        || !op.intel_decoder64()
+        || !(op.intel_decoder64() || features.contains(&CpuidFeature::FMA4))
         || !matches!(op.encoding(), EncodingKind::Legacy | EncodingKind::VEX | EncodingKind::EVEX)
         || !features.iter().all(|f| feature_allowed(*f))
         || op.is_privileged()
