@@ -192,11 +192,34 @@ super::forms! {
         VEX_Vpclmulqdq_xmm_xmm_xmmm128_imm8 VEX_Vpclmulqdq_ymm_ymm_ymmm256_imm8 VEX_Vperm2i128_ymm_ymm_ymmm256_imm8
         VEX_Vblendvps_xmm_xmm_xmmm128_xmm VEX_Vblendvps_ymm_ymm_ymmm256_ymm VEX_Vblendvpd_xmm_xmm_xmmm128_xmm
         VEX_Vblendvpd_ymm_ymm_ymmm256_ymm VEX_Vpblendvb_xmm_xmm_xmmm128_xmm VEX_Vpblendvb_ymm_ymm_ymmm256_ymm
-        VEX_Vgf2p8affineqb_xmm_xmm_xmmm128_imm8 VEX_Vgf2p8affineqb_ymm_ymm_ymmm256_imm8
-        VEX_Vgf2p8affineinvqb_xmm_xmm_xmmm128_imm8 VEX_Vgf2p8affineinvqb_ymm_ymm_ymmm256_imm8
-        VEX_Vpdpbusd_xmm_xmm_xmmm128 VEX_Vpdpbusd_ymm_ymm_ymmm256 VEX_Vpdpbusds_xmm_xmm_xmmm128
-        VEX_Vpdpbusds_ymm_ymm_ymmm256 VEX_Vpdpwssd_xmm_xmm_xmmm128 VEX_Vpdpwssd_ymm_ymm_ymmm256
-        VEX_Vpdpwssds_xmm_xmm_xmmm128 VEX_Vpdpwssds_ymm_ymm_ymmm256
+        VEX_Vfmaddsubps_xmm_xmm_xmmm128_xmm VEX_Vfmaddsubps_ymm_ymm_ymmm256_ymm VEX_Vfmaddsubpd_xmm_xmm_xmmm128_xmm
+        VEX_Vfmaddsubpd_ymm_ymm_ymmm256_ymm VEX_Vfmsubaddps_xmm_xmm_xmmm128_xmm VEX_Vfmsubaddps_ymm_ymm_ymmm256_ymm
+        VEX_Vfmsubaddpd_xmm_xmm_xmmm128_xmm VEX_Vfmsubaddpd_ymm_ymm_ymmm256_ymm VEX_Vfmaddps_xmm_xmm_xmmm128_xmm
+        VEX_Vfmaddps_ymm_ymm_ymmm256_ymm VEX_Vfmaddpd_xmm_xmm_xmmm128_xmm VEX_Vfmaddpd_ymm_ymm_ymmm256_ymm
+        VEX_Vfmaddss_xmm_xmm_xmmm32_xmm VEX_Vfmaddsd_xmm_xmm_xmmm64_xmm VEX_Vfmsubps_xmm_xmm_xmmm128_xmm
+        VEX_Vfmsubps_ymm_ymm_ymmm256_ymm VEX_Vfmsubpd_xmm_xmm_xmmm128_xmm VEX_Vfmsubpd_ymm_ymm_ymmm256_ymm
+        VEX_Vfmsubss_xmm_xmm_xmmm32_xmm VEX_Vfmsubsd_xmm_xmm_xmmm64_xmm VEX_Vfnmaddps_xmm_xmm_xmmm128_xmm
+        VEX_Vfnmaddps_ymm_ymm_ymmm256_ymm VEX_Vfnmaddpd_xmm_xmm_xmmm128_xmm VEX_Vfnmaddpd_ymm_ymm_ymmm256_ymm
+        VEX_Vfnmaddss_xmm_xmm_xmmm32_xmm VEX_Vfnmaddsd_xmm_xmm_xmmm64_xmm VEX_Vfnmsubps_xmm_xmm_xmmm128_xmm
+        VEX_Vfnmsubps_ymm_ymm_ymmm256_ymm VEX_Vfnmsubpd_xmm_xmm_xmmm128_xmm VEX_Vfnmsubpd_ymm_ymm_ymmm256_ymm
+        VEX_Vfnmsubss_xmm_xmm_xmmm32_xmm VEX_Vfnmsubsd_xmm_xmm_xmmm64_xmm VEX_Vgf2p8affineqb_xmm_xmm_xmmm128_imm8
+        VEX_Vgf2p8affineqb_ymm_ymm_ymmm256_imm8 VEX_Vgf2p8affineinvqb_xmm_xmm_xmmm128_imm8
+        VEX_Vgf2p8affineinvqb_ymm_ymm_ymmm256_imm8 VEX_Vpdpbusd_xmm_xmm_xmmm128 VEX_Vpdpbusd_ymm_ymm_ymmm256
+        VEX_Vpdpbusds_xmm_xmm_xmmm128 VEX_Vpdpbusds_ymm_ymm_ymmm256 VEX_Vpdpwssd_xmm_xmm_xmmm128
+        VEX_Vpdpwssd_ymm_ymm_ymmm256 VEX_Vpdpwssds_xmm_xmm_xmmm128 VEX_Vpdpwssds_ymm_ymm_ymmm256
+    }
+    Avx Load(3) [] writes(0) clobbers() {
+        VEX_Vfmaddsubps_xmm_xmm_xmm_xmmm128 VEX_Vfmaddsubps_ymm_ymm_ymm_ymmm256 VEX_Vfmaddsubpd_xmm_xmm_xmm_xmmm128
+        VEX_Vfmaddsubpd_ymm_ymm_ymm_ymmm256 VEX_Vfmsubaddps_xmm_xmm_xmm_xmmm128 VEX_Vfmsubaddps_ymm_ymm_ymm_ymmm256
+        VEX_Vfmsubaddpd_xmm_xmm_xmm_xmmm128 VEX_Vfmsubaddpd_ymm_ymm_ymm_ymmm256 VEX_Vfmaddps_xmm_xmm_xmm_xmmm128
+        VEX_Vfmaddps_ymm_ymm_ymm_ymmm256 VEX_Vfmaddpd_xmm_xmm_xmm_xmmm128 VEX_Vfmaddpd_ymm_ymm_ymm_ymmm256
+        VEX_Vfmaddss_xmm_xmm_xmm_xmmm32 VEX_Vfmaddsd_xmm_xmm_xmm_xmmm64 VEX_Vfmsubps_xmm_xmm_xmm_xmmm128
+        VEX_Vfmsubps_ymm_ymm_ymm_ymmm256 VEX_Vfmsubpd_xmm_xmm_xmm_xmmm128 VEX_Vfmsubpd_ymm_ymm_ymm_ymmm256
+        VEX_Vfmsubss_xmm_xmm_xmm_xmmm32 VEX_Vfmsubsd_xmm_xmm_xmm_xmmm64 VEX_Vfnmaddps_xmm_xmm_xmm_xmmm128
+        VEX_Vfnmaddps_ymm_ymm_ymm_ymmm256 VEX_Vfnmaddpd_xmm_xmm_xmm_xmmm128 VEX_Vfnmaddpd_ymm_ymm_ymm_ymmm256
+        VEX_Vfnmaddss_xmm_xmm_xmm_xmmm32 VEX_Vfnmaddsd_xmm_xmm_xmm_xmmm64 VEX_Vfnmsubps_xmm_xmm_xmm_xmmm128
+        VEX_Vfnmsubps_ymm_ymm_ymm_ymmm256 VEX_Vfnmsubpd_xmm_xmm_xmm_xmmm128 VEX_Vfnmsubpd_ymm_ymm_ymm_ymmm256
+        VEX_Vfnmsubss_xmm_xmm_xmm_xmmm32 VEX_Vfnmsubsd_xmm_xmm_xmm_xmmm64
     }
     Avx Store(0) [] writes() clobbers() {
         VEX_Vmovss_m32_xmm VEX_Vmovsd_m64_xmm VEX_Vmovlps_m64_xmm VEX_Vmovlpd_m64_xmm VEX_Vmovhps_m64_xmm

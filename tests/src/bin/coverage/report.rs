@@ -159,9 +159,10 @@ impl Report {
         let threads = rayon::current_num_threads();
         let _ = writeln!(
             out,
-            "\n{} objects in {:.1} s on {threads} threads; text {}.",
+            "\n{} objects in {:.1} s on {threads} threads{}; text {}.",
             self.all.objects,
             self.all.seconds,
+            if cfg!(debug_assertions) { " (development build)" } else { "" },
             ratio(self.all.text_in, self.all.text_out)
         );
         let _ = write!(out, "\n## Refused, by reason\n\n| code | objects | reason |\n| --- | --- | --- |\n");
