@@ -60,6 +60,10 @@
 //! cpu = "1 s"                           # processor time for each call of the host
 //! ```
 
+mod syscalls;
+
+pub use syscalls::{Denied, Descriptor, Directory, Log, Quotas, Syscalls};
+
 use crate::builder::Builder;
 use crate::capability::Capability;
 use crate::signature::Signature;
@@ -243,6 +247,25 @@ pub struct Domain {
     /// Capabilities by the variable that gets the bits: names of entry points.
     #[serde(default)]
     pub capabilities: BTreeMap<String, String>,
+    /// System calls; without this table there are none.
+    pub syscalls: Option<Syscalls>,
+    /// What the embedding adds to a domain with system calls: not part of the text.
+    #[serde(skip)]
+    pub support: Option<Support>,
+}
+
+/// Code that the embedding links beside a stock libc.
+#[derive(Clone, Debug)]
+pub struct Support {
+    /// Relocatable objects.
+    pub objects: Vec<Vec<u8>>,
+    /// The libc runs its initialisers itself, see [`DomainSpec::own_start`].
+    pub own_start: bool,
+}
+
+/// The host function that answers a domain's system calls.
+pub fn arbiter_of(domain: &str) -> String {
+    format!("{}:{domain}", sfi_contract::names::ARBITRATE)
 }
 
 /// A granted crossing: to a function of the host or of a domain.
@@ -618,6 +641,16 @@ impl Domain {
                 import = import.trust(trust);
             }
             spec = spec.import(symbol, import.on_fault(grant.on_fault));
+        }
+        if self.syscalls.is_some() {
+            let import = Import::host(arbiter_of(name)).signature("(int) -> int");
+            spec = spec.import(sfi_contract::names::ARBITRATE, import);
+        }
+        if let Some(support) = &self.support {
+            for object in &support.objects {
+                spec = spec.object("support", object.clone());
+            }
+            spec = if support.own_start { spec.own_start() } else { spec };
         }
         for (symbol, share) in &self.shared {
             spec = spec.shared(symbol, &share.region, share.access);

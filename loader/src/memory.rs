@@ -115,15 +115,21 @@ impl Memory<'_> {
         Err(MemoryError::Unterminated { offset, limit })
     }
 
-    /// Copies bytes in. Only where the domain itself may write.
+    /// Whether bytes may be copied in: only where the domain itself may write. Gives the window offset.
     ///
     /// # Errors
     /// [`MemoryError::OutOfBounds`], [`MemoryError::ReadOnly`].
+    pub fn writable(&self, pointer: u64, length: usize) -> Result<u64, MemoryError> {
+        let (segment, offset) = self.find(pointer, length)?;
+        if segment.protection == Protection::ReadWrite { Ok(offset) } else { Err(MemoryError::ReadOnly { offset }) }
+    }
+
+    /// Copies bytes in.
+    ///
+    /// # Errors
+    /// As [`Memory::writable`].
     pub fn write(&mut self, pointer: u64, bytes: &[u8]) -> Result<(), MemoryError> {
-        let (segment, offset) = self.find(pointer, bytes.len())?;
-        if segment.protection != Protection::ReadWrite {
-            return Err(MemoryError::ReadOnly { offset });
-        }
+        let offset = self.writable(pointer, bytes.len())?;
         self.window.write(offset, bytes);
         Ok(())
     }

@@ -5,9 +5,11 @@
 //! Beside it, [`target`] holds what fuzzers call.
 
 pub mod build;
+pub mod csmith;
 pub mod native;
 pub mod paths;
 pub mod program;
 pub mod run;
 pub mod sandbox;
+pub mod sources;
 pub mod target;

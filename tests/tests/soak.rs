@@ -5,12 +5,10 @@
 
 use libtest_mimic::{Arguments, Failed, Trial};
 use sfi_contract::Mode;
-use sfi_tests::build::{Compiler, Configuration, Level, Objects, runtime};
-use sfi_tests::paths::fixture;
-use sfi_tests::run::{must, run};
-use sfi_tests::{native, sandbox};
+use sfi_tests::run::run;
+use sfi_tests::{csmith, sandbox};
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::Command;
 use std::time::Duration;
 
@@ -22,7 +20,11 @@ fn main() {
     };
     let (count, first) = (number("SFI_SOAK_PROGRAMS", 20), number("SFI_SOAK_SEED", 1));
     let mut trials: Vec<Trial> = (first..first + count)
-        .map(|seed| Trial::test(format!("csmith::{seed}"), move || random_program(seed)))
+        .map(|seed| {
+            Trial::test(format!("csmith::{seed}"), move || {
+                csmith::random_program(seed).map_err(|e| format!("{e:#}").into())
+            })
+        })
         .collect();
     for directory in ["/usr/lib/x86_64-linux-gnu", "/usr/lib64", "/usr/lib/x86_64-linux-musl"] {
         let entries = std::fs::read_dir(directory).into_iter().flatten().flatten();
@@ -30,58 +32,6 @@ fn main() {
         trials.extend(archives.map(|path| Trial::test(path.display().to_string(), move || archive(&path))));
     }
     libtest_mimic::run(&arguments, trials).exit()
-}
-
-/// One random program in two configurations that its seed chooses, and in all modes.
-fn random_program(seed: u64) -> Result<(), Failed> {
-    let directory = tempfile::tempdir()?;
-    let source = directory.path().join("random.c");
-    let mut generate = Command::new("csmith");
-    generate.args(["--no-argc", "--float", "--seed", &seed.to_string(), "--output"]).arg(&source);
-    let done = must(generate.current_dir(directory.path()), directory.path());
-    done.map_err(|e| format!("{e:#}"))?;
-    for (index, compiler) in [Compiler::Gcc, Compiler::Clang].into_iter().enumerate() {
-        let level = Level::ALL[(seed as usize + index) % Level::ALL.len()];
-        let configuration = Configuration { compiler, level, flags: vec!["-fPIE".to_owned()] };
-        compare(&source, &configuration).map_err(|e| format!("seed {seed}, {configuration}: {e:#}"))?;
-    }
-    Ok(())
-}
-
-fn compare(source: &Path, configuration: &Configuration) -> anyhow::Result<()> {
-    let directory = tempfile::tempdir()?;
-    let object = directory.path().join("random.o");
-    let mut compile = Command::new(configuration.compiler.to_string());
-    compile.args(["-w", "-Dmain=sfi_main", "-I"]).arg("/usr/include/csmith");
-    compile
-        .arg(format!("-{}", configuration.level))
-        .args(&configuration.flags)
-        .arg("-c")
-        .arg(source)
-        .arg("-o")
-        .arg(&object);
-    must(&mut compile, directory.path())?;
-    let runtime = runtime(configuration)?;
-    let program = Objects { paths: vec![object], directory };
-    let scratch = program.directory.path();
-    // A random program may run for ever: then there is nothing to compare.
-    let Ok(expected) = native::execute(&program, &runtime) else { return Ok(()) };
-    anyhow::ensure!(expected.status.code().is_some(), "the native program ends with {}", expected.status);
-    for mode in Mode::ALL {
-        let files = program.paths.iter().map(PathBuf::as_path).chain(runtime.domain());
-        let rewritten = sandbox::rewrite_files(files, mode, &scratch.join(mode.name()))?;
-        let outcome = sandbox::execute(&rewritten, mode, scratch)?;
-        anyhow::ensure!(
-            outcome.stdout == expected.stdout && outcome.status == expected.status,
-            "mode {mode}: natively {} {:?}, in a domain {} {:?} {}",
-            expected.status,
-            String::from_utf8_lossy(&expected.stdout),
-            outcome.status,
-            String::from_utf8_lossy(&outcome.stdout),
-            outcome.stderr
-        );
-    }
-    Ok(())
 }
 
 /// Every member is refused with a reason, or its rewritten form is safe.

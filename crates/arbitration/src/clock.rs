@@ -6,9 +6,6 @@ use rustix::time::{ClockId, clock_gettime};
 use sfi_loader::HostCall;
 use std::time::Duration;
 
-/// Longest sleep of one call.
-const SLEEP: Duration = Duration::from_secs(3600);
-
 fn clock(number: u64) -> Result<ClockId, Errno> {
     Ok(match number as i32 {
         libc::CLOCK_REALTIME | libc::CLOCK_REALTIME_COARSE => ClockId::Realtime,
@@ -50,11 +47,56 @@ pub fn seconds(cx: &mut HostCall<'_>, pointer: u64) -> Result<u64, Errno> {
     Ok(now as u64)
 }
 
-pub fn sleep(cx: &HostCall<'_>, pointer: u64) -> Result<u64, Errno> {
+/// A time of the domain, relative.
+fn duration(cx: &HostCall<'_>, pointer: u64) -> Result<Duration, Errno> {
     let (seconds, nanoseconds) = (word(cx, pointer)?, word(cx, pointer.wrapping_add(8))?);
     if nanoseconds >= 1_000_000_000 || seconds > i64::MAX as u64 {
         return Err(Errno::INVAL);
     }
-    std::thread::sleep(Duration::new(seconds, nanoseconds as u32).min(SLEEP));
+    Ok(Duration::new(seconds, nanoseconds as u32))
+}
+
+pub fn sleep(cx: &HostCall<'_>, pointer: u64, longest: Duration) -> Result<u64, Errno> {
+    std::thread::sleep(duration(cx, pointer)?.min(longest));
+    Ok(0)
+}
+
+/// `clock_nanosleep`, also until a time.
+pub fn sleep_on(cx: &HostCall<'_>, which: u64, flags: u64, pointer: u64, longest: Duration) -> Result<u64, Errno> {
+    let mut time = duration(cx, pointer)?;
+    if flags as i32 & libc::TIMER_ABSTIME != 0 {
+        let now = clock_gettime(clock(which)?);
+        time = time.saturating_sub(Duration::new(now.tv_sec as u64, now.tv_nsec as u32));
+    }
+    std::thread::sleep(time.min(longest));
+    Ok(0)
+}
+
+/// Processor time of this thread, which runs the domain.
+fn used() -> Duration {
+    let used = clock_gettime(ClockId::ThreadCPUTime);
+    Duration::new(used.tv_sec as u64, used.tv_nsec as u32)
+}
+
+/// `times`: all of it is the program's own.
+pub fn times(cx: &mut HostCall<'_>, pointer: u64) -> Result<u64, Errno> {
+    /// What `sysconf(_SC_CLK_TCK)` says.
+    const TICKS: u128 = 100;
+    let ticks = |time: Duration| (time.as_millis() * TICKS / 1000) as u64;
+    if pointer != 0 {
+        let words = [ticks(used()), 0, 0, 0];
+        cx.write(pointer, &words.map(u64::to_le_bytes).concat())?;
+    }
+    let now = clock_gettime(ClockId::Monotonic);
+    Ok(ticks(Duration::new(now.tv_sec as u64, now.tv_nsec as u32)))
+}
+
+/// `getrusage`: the time; all else is 0.
+pub fn usage(cx: &mut HostCall<'_>, pointer: u64) -> Result<u64, Errno> {
+    let used = used();
+    let mut bytes = [0; 144];
+    bytes[..8].copy_from_slice(&used.as_secs().to_le_bytes());
+    bytes[8..16].copy_from_slice(&u64::from(used.subsec_micros()).to_le_bytes());
+    cx.write(pointer, &bytes)?;
     Ok(0)
 }

@@ -3,24 +3,21 @@
 use crate::errno::Errno;
 use std::os::fd::OwnedFd;
 
-/// Most descriptors that a domain may hold.
-const LIMIT: usize = 256;
-
-/// What descriptors 0 to 2 are.
-#[derive(Debug)]
+/// What a domain's descriptors are when it starts, by number; `None` is closed.
+#[derive(Debug, Default)]
 pub struct Stdio {
-    /// Standard input, output, error; `None` is closed.
-    pub fds: [Option<OwnedFd>; 3],
+    /// Usually standard input, output and error.
+    pub fds: Vec<Option<OwnedFd>>,
 }
 
 impl Stdio {
-    /// Duplicates of the process's own.
+    /// Duplicates of the process's own three.
     ///
     /// # Errors
     /// One cannot be duplicated.
     pub fn inherit() -> std::io::Result<Stdio> {
         Ok(Stdio {
-            fds: [
+            fds: vec![
                 Some(rustix::io::fcntl_dupfd_cloexec(rustix::stdio::stdin(), 3)?),
                 Some(rustix::io::fcntl_dupfd_cloexec(rustix::stdio::stdout(), 3)?),
                 Some(rustix::io::fcntl_dupfd_cloexec(rustix::stdio::stderr(), 3)?),
@@ -29,51 +26,100 @@ impl Stdio {
     }
 }
 
+/// An open descriptor.
+#[derive(Debug)]
+pub struct Open {
+    pub fd: OwnedFd,
+    /// The directory's name in the domain, to resolve paths relative to it. `None`: not a directory.
+    pub directory: Option<String>,
+    /// Whether the preopened directory that it came from may be changed.
+    pub writable: bool,
+}
+
 /// A domain's descriptor table.
 #[derive(Debug)]
 pub struct Descriptors {
-    table: Vec<Option<OwnedFd>>,
+    table: Vec<Option<Open>>,
+    limit: usize,
 }
 
 impl Descriptors {
-    pub fn new(stdio: Stdio) -> Self {
-        Descriptors { table: stdio.fds.into_iter().collect() }
+    pub fn new(stdio: Stdio, limit: usize) -> Self {
+        let granted = |fd| Open { fd, directory: None, writable: false };
+        Descriptors { table: stdio.fds.into_iter().map(|fd| fd.map(granted)).collect(), limit }
+    }
+
+    /// How many a domain may hold.
+    pub fn limit(&self) -> usize {
+        self.limit
+    }
+
+    pub fn entry(&self, number: u64) -> Result<&Open, Errno> {
+        // The kernel takes an `unsigned int`: the upper half of the register is nothing.
+        self.table.get(number as u32 as usize).and_then(Option::as_ref).ok_or(Errno::BADF)
     }
 
     /// The host's descriptor behind a domain's number.
     pub fn get(&self, number: u64) -> Result<&OwnedFd, Errno> {
-        let number = usize::try_from(number & 0xffff_ffff).map_err(|_| Errno::BADF)?;
-        self.table.get(number).and_then(Option::as_ref).ok_or(Errno::BADF)
+        self.entry(number).map(|open| &open.fd)
     }
 
-    /// Takes a descriptor in; gives its number.
-    pub fn insert(&mut self, fd: OwnedFd) -> Result<u64, Errno> {
-        let free = self.table.iter().position(Option::is_none).unwrap_or(self.table.len());
-        if free >= LIMIT {
-            return Err(Errno::MFILE);
-        }
-        if free == self.table.len() {
-            self.table.push(None);
-        }
-        self.table[free] = Some(fd);
+    /// Takes a descriptor in; gives the lowest free number.
+    pub fn insert(&mut self, open: Open) -> Result<u64, Errno> {
+        self.insert_from(open, 0)
+    }
+
+    fn insert_from(&mut self, open: Open, lowest: usize) -> Result<u64, Errno> {
+        let free = (lowest..self.limit).find(|i| self.table.get(*i).is_none_or(Option::is_none));
+        let free = free.ok_or(Errno::MFILE)?;
+        self.put(free, open);
         Ok(free as u64)
+    }
+
+    fn put(&mut self, number: usize, open: Open) {
+        if number >= self.table.len() {
+            self.table.resize_with(number + 1, || None);
+        }
+        self.table[number] = Some(open);
     }
 
     pub fn close(&mut self, number: u64) -> Result<u64, Errno> {
         self.get(number)?;
-        self.table[number as usize] = None;
+        self.table[number as u32 as usize] = None;
         Ok(0)
     }
 
-    pub fn duplicate(&mut self, number: u64) -> Result<u64, Errno> {
-        let copy = rustix::io::fcntl_dupfd_cloexec(self.get(number)?, 3)?;
-        self.insert(copy)
+    fn copy(&self, number: u64) -> Result<Open, Errno> {
+        let open = self.entry(number)?;
+        let fd = rustix::io::fcntl_dupfd_cloexec(&open.fd, 3)?;
+        Ok(Open { fd, directory: open.directory.clone(), writable: open.writable })
+    }
+
+    pub fn duplicate(&mut self, number: u64, lowest: u64) -> Result<u64, Errno> {
+        let lowest = usize::try_from(lowest as u32).ok().filter(|l| *l < self.limit).ok_or(Errno::INVAL)?;
+        let copy = self.copy(number)?;
+        self.insert_from(copy, lowest)
+    }
+
+    /// `dup2` and `dup3`; `same` is whether both numbers may be equal.
+    pub fn duplicate_to(&mut self, number: u64, to: u64, same: bool) -> Result<u64, Errno> {
+        let target = to as u32 as usize;
+        if number as u32 == to as u32 {
+            self.get(number)?;
+            return if same { Ok(target as u64) } else { Err(Errno::INVAL) };
+        }
+        if target >= self.limit {
+            return Err(Errno::BADF);
+        }
+        let copy = self.copy(number)?;
+        self.put(target, copy);
+        Ok(target as u64)
     }
 
     /// `fcntl`: duplication and the flags that do nothing here.
-    pub fn control(&mut self, number: u64, command: u64, _argument: u64) -> Result<u64, Errno> {
+    pub fn control(&mut self, number: u64, command: u64, argument: u64) -> Result<u64, Errno> {
         match command as i32 {
-            libc::F_DUPFD | libc::F_DUPFD_CLOEXEC => self.duplicate(number),
+            libc::F_DUPFD | libc::F_DUPFD_CLOEXEC => self.duplicate(number, argument),
             libc::F_GETFD | libc::F_SETFD | libc::F_SETFL => self.get(number).map(|_| 0),
             libc::F_GETFL => Ok(rustix::fs::fcntl_getfl(self.get(number)?)?.bits().into()),
             // Advisory locks: the domain is alone with its files as far as it can tell.

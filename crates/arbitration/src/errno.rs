@@ -16,7 +16,13 @@ impl Errno {
     pub const INVAL: Errno = Errno(libc::EINVAL);
     pub const MFILE: Errno = Errno(libc::EMFILE);
     pub const NOTTY: Errno = Errno(libc::ENOTTY);
-    pub const SPIPE: Errno = Errno(libc::ESPIPE);
+    pub const NOTDIR: Errno = Errno(libc::ENOTDIR);
+    pub const ROFS: Errno = Errno(libc::EROFS);
+    pub const AGAIN: Errno = Errno(libc::EAGAIN);
+    pub const SRCH: Errno = Errno(libc::ESRCH);
+    pub const EXIST: Errno = Errno(libc::EEXIST);
+    pub const DQUOT: Errno = Errno(libc::EDQUOT);
+    pub const TIMEDOUT: Errno = Errno(libc::ETIMEDOUT);
     pub const RANGE: Errno = Errno(libc::ERANGE);
     pub const NAMETOOLONG: Errno = Errno(libc::ENAMETOOLONG);
     pub const NOSYS: Errno = Errno(libc::ENOSYS);

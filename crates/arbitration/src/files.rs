@@ -1,16 +1,17 @@
-//! Files by path and by descriptor.
+//! Files by path and by descriptor: opening, looking, moving within.
 
-use crate::descriptors::Descriptors;
+use crate::descriptors::{Descriptors, Open};
 use crate::errno::Errno;
-use crate::paths::{copy_in, locate};
-use crate::policy::Policy;
-use rustix::fs::{AtFlags, Mode, OFlags, SeekFrom, Stat};
+use crate::paths::Tree;
+use rustix::fs::{AtFlags, FileType, Mode, OFlags, SeekFrom, Stat};
 use sfi_loader::HostCall;
+use std::os::fd::OwnedFd;
 
-/// `AT_FDCWD` in the lower half of a register.
-const CWD: u32 = libc::AT_FDCWD as u32;
-/// Size of `struct stat` on x86-64.
+/// `AT_FDCWD` as an argument.
+pub const CWD: u64 = libc::AT_FDCWD as u64;
+/// Sizes of `struct stat` on x86-64, and of `struct statx`.
 const STAT_SIZE: usize = 144;
+const STATX_SIZE: usize = 256;
 /// Flags of `open` that mean what they say; others are refused (O_PATH and O_TMPFILE among them).
 const OPEN_FLAGS: i32 = libc::O_ACCMODE
     | libc::O_CREAT
@@ -22,67 +23,61 @@ const OPEN_FLAGS: i32 = libc::O_ACCMODE
     | libc::O_DIRECTORY
     | libc::O_NONBLOCK
     | libc::O_NOCTTY
+    | libc::O_SYNC
+    | libc::O_DSYNC
     | libc::O_LARGEFILE;
 /// The kernel's own O_LARGEFILE, which libc hides on 64-bit.
 const LARGE_FILE: i32 = 0o100_000;
 
 pub fn open(
     cx: &HostCall<'_>,
-    policy: &Policy,
+    tree: &Tree,
     files: &mut Descriptors,
-    path: u64,
+    (at, path): (u64, u64),
     flags: u64,
     mode: u64,
 ) -> Result<u64, Errno> {
-    let path = copy_in(cx, path)?;
+    let located = tree.at(cx, files, at, path)?;
     let flags = flags as i32;
     if flags & !(OPEN_FLAGS | LARGE_FILE) != 0 {
         return Err(Errno::INVAL);
     }
     let creates = flags & libc::O_CREAT != 0;
     let flags = OFlags::from_bits_retain((flags & OPEN_FLAGS) as u32) | OFlags::NOCTTY;
-    let mode = if creates { Mode::from_raw_mode(mode as u32 & 0o777) } else { Mode::empty() };
-    files.insert(locate(policy, &path)?.open(flags, mode)?)
+    let mode = if creates { Mode::from_raw_mode(mode as u32 & 0o777 & !tree.umask) } else { Mode::empty() };
+    let fd = located.open(flags, mode)?;
+    let is_directory = FileType::from_raw_mode(rustix::fs::fstat(&fd)?.st_mode) == FileType::Directory;
+    let directory = is_directory.then(|| crate::paths::absolute("", &located.name));
+    files.insert(Open { fd, directory, writable: located.writable() })
 }
 
-pub fn open_at(
+/// A path, or with `AT_EMPTY_PATH` the descriptor itself.
+fn find(
     cx: &HostCall<'_>,
-    policy: &Policy,
-    files: &mut Descriptors,
-    directory: u64,
-    path: u64,
-    (flags, mode): (u64, u64),
-) -> Result<u64, Errno> {
-    at_cwd(directory)?;
-    open(cx, policy, files, path, flags, mode)
-}
-
-/// Calls relative to a directory's descriptor are not granted.
-fn at_cwd(directory: u64) -> Result<(), Errno> {
-    if directory as u32 == CWD { Ok(()) } else { Err(Errno::BADF) }
-}
-
-pub fn stat(cx: &mut HostCall<'_>, policy: &Policy, path: u64, out: u64, follow: bool) -> Result<u64, Errno> {
-    let path = copy_in(cx, path)?;
-    let flags = if follow { OFlags::PATH } else { OFlags::PATH | OFlags::NOFOLLOW };
-    let fd = locate(policy, &path)?.open(flags, Mode::empty())?;
-    put_stat(cx, out, &rustix::fs::fstat(&fd)?)
-}
-
-pub fn stat_at(
-    cx: &mut HostCall<'_>,
-    policy: &Policy,
+    tree: &Tree,
     files: &Descriptors,
-    directory: u64,
-    path: u64,
-    (out, flags): (u64, u64),
-) -> Result<u64, Errno> {
-    let flags = AtFlags::from_bits_retain(flags as u32);
-    if flags.contains(AtFlags::EMPTY_PATH) && cx.memory().read_c_string(path, 1).is_ok_and(|p| p.is_empty()) {
-        return fstat(cx, files, directory, out);
+    (at, path): (u64, u64),
+    flags: AtFlags,
+) -> Result<Stat, Errno> {
+    let empty = cx.memory().read_c_string(path, 1).is_ok_and(|p| p.is_empty());
+    if empty && flags.contains(AtFlags::EMPTY_PATH) && at as u32 as i32 != libc::AT_FDCWD {
+        return Ok(rustix::fs::fstat(files.get(at)?)?);
     }
-    at_cwd(directory)?;
-    stat(cx, policy, path, out, !flags.contains(AtFlags::SYMLINK_NOFOLLOW))
+    let follow = if flags.contains(AtFlags::SYMLINK_NOFOLLOW) { OFlags::NOFOLLOW } else { OFlags::empty() };
+    let fd = tree.at(cx, files, at, path)?.open(OFlags::PATH | follow, Mode::empty())?;
+    Ok(rustix::fs::fstat(&fd)?)
+}
+
+pub fn stat(
+    cx: &mut HostCall<'_>,
+    tree: &Tree,
+    files: &Descriptors,
+    path: (u64, u64),
+    out: u64,
+    flags: u64,
+) -> Result<u64, Errno> {
+    let stat = find(cx, tree, files, path, AtFlags::from_bits_retain(flags as u32))?;
+    put_stat(cx, out, &stat)
 }
 
 pub fn fstat(cx: &mut HostCall<'_>, files: &Descriptors, fd: u64, out: u64) -> Result<u64, Errno> {
@@ -115,22 +110,56 @@ fn put_stat(cx: &mut HostCall<'_>, out: u64, stat: &Stat) -> Result<u64, Errno> 
     Ok(0)
 }
 
+/// `statx`, answered from `fstat`: the basic fields.
+pub fn statx(
+    cx: &mut HostCall<'_>,
+    tree: &Tree,
+    files: &Descriptors,
+    path: (u64, u64),
+    flags: u64,
+    out: u64,
+) -> Result<u64, Errno> {
+    /// STATX_BASIC_STATS
+    const BASIC: u32 = 0x7ff;
+    let stat = find(cx, tree, files, path, AtFlags::from_bits_retain(flags as u32))?;
+    let mut bytes = Vec::with_capacity(STATX_SIZE);
+    bytes.extend(BASIC.to_le_bytes());
+    bytes.extend((stat.st_blksize as u32).to_le_bytes());
+    bytes.extend([0; 8]);
+    bytes.extend((stat.st_nlink as u32).to_le_bytes());
+    bytes.extend(stat.st_uid.to_le_bytes());
+    bytes.extend(stat.st_gid.to_le_bytes());
+    bytes.extend((stat.st_mode as u16).to_le_bytes());
+    bytes.extend([0; 2]);
+    bytes.extend(stat.st_ino.to_le_bytes());
+    bytes.extend(stat.st_size.to_le_bytes());
+    bytes.extend(stat.st_blocks.to_le_bytes());
+    bytes.extend([0; 8]);
+    // Access, birth (none), change, modification.
+    let times = [(stat.st_atime, stat.st_atime_nsec), (0, 0), (stat.st_ctime, stat.st_ctime_nsec)];
+    for (seconds, nanoseconds) in times.into_iter().chain([(stat.st_mtime, stat.st_mtime_nsec)]) {
+        bytes.extend(seconds.to_le_bytes());
+        bytes.extend((nanoseconds as u32).to_le_bytes());
+        bytes.extend([0; 4]);
+    }
+    for device in [stat.st_rdev, stat.st_dev] {
+        bytes.extend(rustix::fs::major(device).to_le_bytes());
+        bytes.extend(rustix::fs::minor(device).to_le_bytes());
+    }
+    bytes.resize(STATX_SIZE, 0);
+    cx.write(out, &bytes)?;
+    Ok(0)
+}
+
 pub fn seek(files: &Descriptors, fd: u64, offset: u64, whence: u64) -> Result<u64, Errno> {
     let from = match whence as i32 {
+        libc::SEEK_SET if offset > i64::MAX as u64 => return Err(Errno::INVAL),
         libc::SEEK_SET => SeekFrom::Start(offset),
         libc::SEEK_CUR => SeekFrom::Current(offset as i64),
         libc::SEEK_END => SeekFrom::End(offset as i64),
         _ => return Err(Errno::INVAL),
     };
-    rustix::fs::seek(files.get(fd)?, from).map_err(|error| match error {
-        rustix::io::Errno::SPIPE => Errno::SPIPE,
-        other => other.into(),
-    })
-}
-
-pub fn truncate(files: &Descriptors, fd: u64, length: u64) -> Result<u64, Errno> {
-    rustix::fs::ftruncate(files.get(fd)?, length)?;
-    Ok(0)
+    Ok(rustix::fs::seek(files.get(fd)?, from)?)
 }
 
 pub fn sync(files: &Descriptors, fd: u64) -> Result<u64, Errno> {
@@ -138,49 +167,53 @@ pub fn sync(files: &Descriptors, fd: u64) -> Result<u64, Errno> {
     Ok(0)
 }
 
-pub fn access(cx: &HostCall<'_>, policy: &Policy, path: u64, mode: u64) -> Result<u64, Errno> {
-    let path = copy_in(cx, path)?;
-    let located = locate(policy, &path)?;
-    located.open(OFlags::PATH, Mode::empty())?;
+/// `access`: what is there may be read and searched; written only beneath directories that may be changed.
+pub fn access(
+    cx: &HostCall<'_>,
+    tree: &Tree,
+    files: &Descriptors,
+    (at, path): (u64, u64),
+    mode: u64,
+) -> Result<u64, Errno> {
+    let located = tree.at(cx, files, at, path)?;
+    let fd = located.open(OFlags::PATH, Mode::empty())?;
     if mode as i32 & libc::W_OK != 0 && !located.writable() {
+        return Err(Errno::ROFS);
+    }
+    let bits = rustix::fs::fstat(&fd)?.st_mode;
+    if mode as i32 & libc::X_OK != 0 && bits & 0o111 == 0 {
         return Err(Errno::ACCES);
     }
     Ok(0)
 }
 
-pub fn access_at(cx: &HostCall<'_>, policy: &Policy, directory: u64, path: u64, mode: u64) -> Result<u64, Errno> {
-    at_cwd(directory)?;
-    access(cx, policy, path, mode)
-}
-
-pub fn unlink(cx: &HostCall<'_>, policy: &Policy, path: u64, directory: bool) -> Result<u64, Errno> {
-    let path = copy_in(cx, path)?;
-    let (parent, name) = locate(policy, &path)?.parent()?;
-    let flags = if directory { AtFlags::REMOVEDIR } else { AtFlags::empty() };
-    rustix::fs::unlinkat(&parent, name, flags)?;
-    Ok(0)
-}
-
-pub fn mkdir(cx: &HostCall<'_>, policy: &Policy, path: u64, mode: u64) -> Result<u64, Errno> {
-    let path = copy_in(cx, path)?;
-    let (parent, name) = locate(policy, &path)?.parent()?;
-    rustix::fs::mkdirat(&parent, name, Mode::from_raw_mode(mode as u32 & 0o777))?;
-    Ok(0)
-}
-
-pub fn rename(cx: &HostCall<'_>, policy: &Policy, from: u64, to: u64) -> Result<u64, Errno> {
-    let (from, to) = (copy_in(cx, from)?, copy_in(cx, to)?);
-    let (from_parent, from_name) = locate(policy, &from)?.parent()?;
-    let (to_parent, to_name) = locate(policy, &to)?.parent()?;
-    rustix::fs::renameat(&from_parent, from_name, &to_parent, to_name)?;
-    Ok(0)
-}
-
-/// The domain's working directory has no name but this one.
-pub fn getcwd(cx: &mut HostCall<'_>, pointer: u64, length: u64) -> Result<u64, Errno> {
-    if length < 2 {
-        return Err(Errno::RANGE);
+/// `readlink`: the text of a link, which may name anything; following it is another matter.
+pub fn read_link(
+    cx: &mut HostCall<'_>,
+    tree: &Tree,
+    files: &Descriptors,
+    (at, path): (u64, u64),
+    (out, length): (u64, u64),
+) -> Result<u64, Errno> {
+    let link: OwnedFd = tree.at(cx, files, at, path)?.open(OFlags::PATH | OFlags::NOFOLLOW, Mode::empty())?;
+    if FileType::from_raw_mode(rustix::fs::fstat(&link)?.st_mode) != FileType::Symlink {
+        return Err(Errno::INVAL);
     }
-    cx.write(pointer, b"/\0")?;
-    Ok(2)
+    let text = rustix::fs::readlinkat(&link, "", Vec::new())?;
+    let text = text.as_bytes();
+    let text = &text[..text.len().min(usize::try_from(length).unwrap_or(usize::MAX))];
+    cx.write(out, text)?;
+    Ok(text.len() as u64)
+}
+
+/// `ioctl`: the size of a terminal's window, by which `isatty` asks whether it is one.
+pub fn ioctl(cx: &mut HostCall<'_>, files: &Descriptors, fd: u64, request: u64, out: u64) -> Result<u64, Errno> {
+    let fd = files.get(fd)?;
+    if request != libc::TIOCGWINSZ {
+        return Err(Errno::NOTTY);
+    }
+    let size = rustix::termios::tcgetwinsize(fd)?;
+    let bytes: Vec<u8> = [size.ws_row, size.ws_col, 0, 0].iter().flat_map(|w| w.to_le_bytes()).collect();
+    cx.write(out, &bytes)?;
+    Ok(0)
 }

@@ -23,11 +23,13 @@ pub struct Heap {
     maps: BTreeMap<u64, u64>,
     /// Lowest offset that was ever mapped: below it memory is fresh.
     map_used: u64,
+    /// Most bytes that may be given out at a time.
+    quota: u64,
 }
 
 impl Heap {
     /// Reads the heap's bounds from the caller's header page.
-    pub fn of(cx: &HostCall<'_>) -> Result<Heap, HostError> {
+    pub fn of(cx: &HostCall<'_>, quota: u64) -> Result<Heap, HostError> {
         let word = |offset| -> Result<u64, HostError> {
             let bytes = cx.read(offset, 8)?;
             bytes.try_into().map(u64::from_le_bytes).map_err(|_| HostError::new("short header"))
@@ -45,7 +47,28 @@ impl Heap {
             brk_used: start,
             maps: BTreeMap::new(),
             map_used: end,
+            quota,
         })
+    }
+
+    /// Bits of an address above the window offset.
+    pub fn base(&self) -> u64 {
+        self.base
+    }
+
+    /// How much there is, and how much of it is free.
+    pub fn size(&self) -> (u64, u64) {
+        let total = (self.high - self.low).min(self.quota);
+        (total, total.saturating_sub(self.given()))
+    }
+
+    /// Bytes given out.
+    fn given(&self) -> u64 {
+        self.brk - self.low + self.maps.values().sum::<u64>()
+    }
+
+    fn within_quota(&self, more: u64) -> bool {
+        self.given().saturating_add(more) <= self.quota
     }
 
     fn zero(cx: &mut HostCall<'_>, from: u64, to: u64) -> Result<(), Errno> {
@@ -66,7 +89,8 @@ impl Heap {
     /// `brk`: the new break, or the old one if it cannot move there.
     pub fn brk(&mut self, cx: &mut HostCall<'_>, address: u64) -> Result<u64, Errno> {
         let wanted = address.wrapping_sub(self.base);
-        if wanted >= self.low && wanted <= self.maps_low() {
+        let more = wanted.saturating_sub(self.brk);
+        if wanted >= self.low && wanted <= self.maps_low() && self.within_quota(more) {
             if wanted > self.brk {
                 let reused = self.brk_used.min(wanted);
                 Self::zero(cx, self.brk, reused)?;
@@ -81,25 +105,28 @@ impl Heap {
 
     /// `mmap`: private memory only, never executable; a file's contents are copied.
     pub fn map(&mut self, cx: &mut HostCall<'_>, files: &Descriptors, args: &[u64; 6]) -> Result<u64, Errno> {
-        let [_, length, protection, flags, fd, offset] = *args;
+        let [hint, length, protection, flags, fd, offset] = *args;
         let flags = flags as i32;
         if protection as i32 & libc::PROT_EXEC != 0 {
             return Err(Errno::ACCES);
         }
-        if flags & libc::MAP_FIXED != 0
-            || flags & libc::MAP_TYPE == libc::MAP_SHARED && flags & libc::MAP_ANONYMOUS == 0
-        {
+        if flags & libc::MAP_TYPE != libc::MAP_PRIVATE && flags & libc::MAP_ANONYMOUS == 0 {
             return Err(Errno::INVAL);
         }
         if length == 0 || length > WINDOW_SIZE {
             return Err(if length == 0 { Errno::INVAL } else { Errno::NOMEM });
         }
         let length = length.next_multiple_of(PAGE_SIZE);
-        let at = self.find_gap(length).ok_or(Errno::NOMEM)?;
-        Self::zero(cx, at.max(self.map_used), at + length)?;
-        Self::zero(cx, at, self.brk_used.min(at + length).max(at))?;
-        self.map_used = self.map_used.min(at);
-        self.maps.insert(at, length);
+        let at = if flags & (libc::MAP_FIXED | libc::MAP_FIXED_NOREPLACE) != 0 {
+            let replace = flags & libc::MAP_FIXED_NOREPLACE == 0;
+            self.fixed(hint, length, replace)?
+        } else {
+            self.find_gap(length).ok_or(Errno::NOMEM)?
+        };
+        if !self.within_quota(length) {
+            return Err(Errno::NOMEM);
+        }
+        self.give(cx, at, length)?;
         if flags & libc::MAP_ANONYMOUS == 0
             && let Err(error) = Self::fill(cx, files, (at, length), fd, offset)
         {
@@ -107,6 +134,82 @@ impl Heap {
             return Err(error);
         }
         Ok(self.base + at)
+    }
+
+    /// Enters a free range, as zeros.
+    fn give(&mut self, cx: &mut HostCall<'_>, at: u64, length: u64) -> Result<(), Errno> {
+        Self::zero(cx, at.max(self.map_used), at + length)?;
+        Self::zero(cx, at, self.brk_used.min(at + length).max(at))?;
+        self.map_used = self.map_used.min(at);
+        self.maps.insert(at, length);
+        Ok(())
+    }
+
+    /// A place that the domain chose: in its heap above the break, and nowhere else.
+    fn fixed(&mut self, address: u64, length: u64, replace: bool) -> Result<u64, Errno> {
+        let at = address.wrapping_sub(self.base);
+        let floor = self.brk.next_multiple_of(PAGE_SIZE);
+        let end = at.checked_add(length).ok_or(Errno::PERM)?;
+        if !at.is_multiple_of(PAGE_SIZE) {
+            return Err(Errno::INVAL);
+        }
+        if at < floor || end > self.high {
+            return Err(Errno::PERM);
+        }
+        let taken = self.maps.range(..end).any(|(start, mapped)| start + mapped > at);
+        if taken && !replace {
+            return Err(Errno::EXIST);
+        }
+        self.unmap(address, length)?;
+        Ok(at)
+    }
+
+    /// `mremap` of one whole mapping or its tail, in place or moved.
+    pub fn remap(&mut self, cx: &mut HostCall<'_>, args: &[u64; 6]) -> Result<u64, Errno> {
+        let [address, old, new, flags, ..] = *args;
+        if flags & !(libc::MREMAP_MAYMOVE as u64) != 0 || old == 0 || new == 0 {
+            return Err(Errno::INVAL);
+        }
+        if new > WINDOW_SIZE {
+            return Err(Errno::NOMEM);
+        }
+        self.check(address, old)?;
+        let at = address.wrapping_sub(self.base);
+        let (old, new) = (old.next_multiple_of(PAGE_SIZE), new.next_multiple_of(PAGE_SIZE));
+        let (&start, &mapped) = self.maps.range(..=at).next_back().ok_or(Errno::FAULT)?;
+        if at + old > start + mapped {
+            return Err(Errno::FAULT);
+        }
+        if new <= old {
+            if new < old {
+                self.unmap(address + new, old - new)?;
+            }
+            return Ok(address);
+        }
+        if !self.within_quota(new - old) {
+            return Err(Errno::NOMEM);
+        }
+        let next = self.maps.range(start + 1..).next().map_or(self.high, |(next, _)| *next);
+        if start + mapped == at + old && next - at >= new {
+            self.give(cx, at + old, new - old)?;
+            self.maps.remove(&(at + old));
+            self.maps.insert(start, at + new - start);
+            return Ok(address);
+        }
+        if flags == 0 {
+            return Err(Errno::NOMEM);
+        }
+        let to = self.find_gap(new).ok_or(Errno::NOMEM)?;
+        self.give(cx, to, new)?;
+        let mut done = 0;
+        while done < old {
+            let part = (old - done).min(1 << 20);
+            let bytes = cx.read(at + done, part as usize)?;
+            cx.write(to + done, &bytes)?;
+            done += part;
+        }
+        self.unmap(address, old)?;
+        Ok(self.base + to)
     }
 
     fn fill(cx: &mut HostCall<'_>, files: &Descriptors, to: (u64, u64), fd: u64, offset: u64) -> Result<(), Errno> {

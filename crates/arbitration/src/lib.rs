@@ -9,26 +9,37 @@
 
 #![forbid(unsafe_code)]
 
+mod answer;
+mod calls;
+mod changes;
 mod clock;
 mod descriptors;
+mod directories;
 mod errno;
 mod files;
 mod heap;
+mod log;
+pub mod manifest;
 mod paths;
 mod policy;
+mod process;
 mod start;
 mod transfer;
 
+pub use calls::{BadCall, Calls};
 pub use descriptors::Stdio;
+pub use log::{Counts, Logger, Record};
 pub use paths::Preopen;
-pub use policy::{Denial, Policy};
+pub use policy::{Denial, Policy, Quota};
 pub use start::{ARGUMENT_BYTES, Program, arguments, random_bytes};
 
 use descriptors::Descriptors;
 use errno::Errno;
 use heap::Heap;
+use paths::Tree;
+use process::Signals;
+use sfi_contract::layout::WINDOW_SIZE;
 use sfi_loader::{HostCall, HostError};
-use std::collections::BTreeMap;
 
 /// Name of the host function that the support code calls with a pointer to a [`Request`].
 pub const GATEWAY: &str = sfi_contract::names::ARBITRATE;
@@ -62,24 +73,54 @@ impl Request {
 }
 
 /// The arbitration code of one domain.
-#[derive(Debug)]
 pub struct Arbiter {
-    policy: Policy,
-    descriptors: Descriptors,
+    calls: Calls,
+    denial: Denial,
+    quota: Quota,
+    /// Bytes that may still be written.
+    left: u64,
+    tree: Tree,
+    files: Descriptors,
+    signals: Signals,
     /// Made at the first call: the domain's header says where its heap is.
     heap: Option<Heap>,
-    refused: BTreeMap<i64, u64>,
+    counts: Counts,
+    logger: Option<Logger>,
+}
+
+impl std::fmt::Debug for Arbiter {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Arbiter").field("calls", &self.calls).field("tree", &self.tree).finish_non_exhaustive()
+    }
 }
 
 impl Arbiter {
-    /// An arbiter that grants what a policy says; descriptors 0 to 2 are `stdio`.
+    /// An arbiter that grants what a policy says; the domain's first descriptors are `stdio`.
     pub fn new(policy: Policy, stdio: Stdio) -> Self {
-        Arbiter { policy, descriptors: Descriptors::new(stdio), heap: None, refused: BTreeMap::new() }
+        Arbiter {
+            calls: policy.calls,
+            denial: policy.denial,
+            left: policy.quota.written,
+            tree: Tree::new(policy.preopens),
+            files: Descriptors::new(stdio, policy.quota.descriptors),
+            quota: policy.quota,
+            signals: Signals::default(),
+            heap: None,
+            counts: Counts::default(),
+            logger: None,
+        }
     }
 
-    /// How often each system call was refused, by number.
-    pub fn refused(&self) -> &BTreeMap<i64, u64> {
-        &self.refused
+    /// Tells `logger` of every call.
+    #[must_use]
+    pub fn logger(mut self, logger: Logger) -> Self {
+        self.logger = Some(logger);
+        self
+    }
+
+    /// How often each call was made and refused: a handle that outlives the arbiter.
+    pub fn counts(&self) -> Counts {
+        self.counts.clone()
     }
 
     /// Answers one call: the host function behind [`GATEWAY`].
@@ -89,77 +130,35 @@ impl Arbiter {
     pub fn host_call(&mut self, cx: &mut HostCall<'_>) -> Result<u64, HostError> {
         let bytes = cx.read(cx.arg(0), Request::SIZE)?;
         let Some(request) = Request::parse(&bytes) else { return Err(HostError::new("short request")) };
-        if self.heap.is_none() {
-            self.heap = Some(Heap::of(cx)?);
+        let mut heap = match self.heap.take() {
+            Some(heap) => heap,
+            None => Heap::of(cx, self.quota.memory)?,
+        };
+        let granted = self.calls.contains(request.number);
+        self.counts.add(request.number, granted);
+        if request.number == libc::SYS_exit || request.number == libc::SYS_exit_group {
+            self.record(&request, heap.base(), granted, Ok(0));
         }
-        let answer = self.answer(cx, &request);
-        tracing::trace!(number = request.number, ?answer, "system call");
+        let answer = if granted { self.answer(cx, &mut heap, &request) } else { Err(self.denial.errno()) };
+        self.record(&request, heap.base(), granted, answer);
+        self.heap = Some(heap);
         Ok(match answer {
             Ok(value) => value,
             Err(Errno(code)) => -i64::from(code) as u64,
         })
     }
 
-    fn answer(&mut self, cx: &mut HostCall<'_>, request: &Request) -> Result<u64, Errno> {
-        let [a, b, c, d, ..] = request.args;
-        let Some(heap) = self.heap.as_mut() else { return Err(Errno::NOSYS) };
-        let files = &mut self.descriptors;
-        match request.number {
-            libc::SYS_read => transfer::read(cx, files, a, &[(b, c)]),
-            libc::SYS_readv => transfer::read(cx, files, a, &transfer::vector(cx, b, c)?),
-            libc::SYS_pread64 => transfer::pread(cx, files, a, (b, c), d),
-            libc::SYS_write => transfer::write(cx, files, a, &[(b, c)]),
-            libc::SYS_writev => transfer::write(cx, files, a, &transfer::vector(cx, b, c)?),
-            libc::SYS_pwrite64 => transfer::pwrite(cx, files, a, (b, c), d),
-            libc::SYS_lseek => files::seek(files, a, b, c),
-            libc::SYS_close => files.close(a),
-            libc::SYS_dup => files.duplicate(a),
-            libc::SYS_fcntl => files.control(a, b, c),
-            libc::SYS_ioctl => files.get(a).and(Err(Errno::NOTTY)),
-            libc::SYS_open => files::open(cx, &self.policy, files, a, b, c),
-            libc::SYS_openat => files::open_at(cx, &self.policy, files, a, b, (c, d)),
-            libc::SYS_stat | libc::SYS_lstat => files::stat(cx, &self.policy, a, b, request.number == libc::SYS_stat),
-            libc::SYS_newfstatat => files::stat_at(cx, &self.policy, files, a, b, (c, d)),
-            libc::SYS_fstat => files::fstat(cx, files, a, b),
-            libc::SYS_ftruncate => files::truncate(files, a, b),
-            libc::SYS_fsync | libc::SYS_fdatasync => files::sync(files, a),
-            libc::SYS_access => files::access(cx, &self.policy, a, b),
-            libc::SYS_faccessat => files::access_at(cx, &self.policy, a, b, c),
-            libc::SYS_unlink => files::unlink(cx, &self.policy, a, false),
-            libc::SYS_rmdir => files::unlink(cx, &self.policy, a, true),
-            libc::SYS_mkdir => files::mkdir(cx, &self.policy, a, b),
-            libc::SYS_rename => files::rename(cx, &self.policy, a, b),
-            libc::SYS_readlink => Err(Errno::INVAL),
-            libc::SYS_getcwd => files::getcwd(cx, a, b),
-            libc::SYS_brk => heap.brk(cx, a),
-            libc::SYS_mmap => heap.map(cx, files, &request.args),
-            libc::SYS_munmap => heap.unmap(a, b),
-            libc::SYS_mprotect => heap.protect(a, b, c),
-            libc::SYS_madvise => heap.check(a, b).map(|()| 0),
-            libc::SYS_mremap => Err(Errno::NOMEM),
-            libc::SYS_clock_gettime => clock::get(cx, a, b),
-            libc::SYS_clock_getres => clock::resolution(cx, b),
-            libc::SYS_gettimeofday => clock::time_of_day(cx, a),
-            libc::SYS_time => clock::seconds(cx, a),
-            libc::SYS_nanosleep => clock::sleep(cx, a),
-            libc::SYS_clock_nanosleep => clock::sleep(cx, c),
-            libc::SYS_getrandom => transfer::random(cx, a, b),
-            libc::SYS_exit | libc::SYS_exit_group => std::panic::resume_unwind(Box::new(Exit(a as i32))),
-            // One thread, alone in its world.
-            libc::SYS_getpid | libc::SYS_gettid | libc::SYS_set_tid_address => Ok(1),
-            libc::SYS_getppid | libc::SYS_getuid | libc::SYS_geteuid | libc::SYS_getgid | libc::SYS_getegid => Ok(0),
-            libc::SYS_sched_yield | libc::SYS_rt_sigprocmask | libc::SYS_rt_sigaction | libc::SYS_sigaltstack => Ok(0),
-            libc::SYS_tkill | libc::SYS_kill | libc::SYS_tgkill => {
-                let signal = if request.number == libc::SYS_tgkill { c } else { b };
-                std::panic::resume_unwind(Box::new(Exit(128 + (signal & 0x7f) as i32)))
-            }
-            libc::SYS_arch_prctl => start::set_thread_pointer(a, b),
-            number => {
-                *self.refused.entry(number).or_default() += 1;
-                tracing::debug!(number, "system call refused");
-                Err(self.policy.denial.errno())
-            }
-        }
+    /// Tells the log and `tracing`.
+    fn record(&mut self, request: &Request, base: u64, granted: bool, answer: Result<u64, Errno>) {
+        tracing::trace!(number = request.number, granted, ?answer, "system call");
+        let Some(logger) = &mut self.logger else { return };
+        let reduce = |word: u64| if word & !(WINDOW_SIZE - 1) == base { word & (WINDOW_SIZE - 1) } else { word };
+        logger(&Record {
+            number: request.number,
+            args: request.args.map(reduce),
+            answer: answer.map(reduce).map_err(|Errno(code)| code),
+            granted,
+        });
     }
 }
 

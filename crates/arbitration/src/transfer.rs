@@ -1,6 +1,6 @@
 //! Bytes between descriptors and a domain's memory. Buffers are copied; the kernel never sees a domain's pointer.
 
-use crate::descriptors::Descriptors;
+use crate::descriptors::{Descriptors, Open};
 use crate::errno::Errno;
 use crate::word;
 use sfi_loader::HostCall;
@@ -15,9 +15,11 @@ pub fn vector(cx: &HostCall<'_>, pointer: u64, count: u64) -> Result<Vec<(u64, u
     if count > PARTS {
         return Err(Errno::INVAL);
     }
-    (0..count)
+    let parts: Vec<(u64, u64)> = (0..count)
         .map(|i| Ok((word(cx, pointer.wrapping_add(16 * i))?, word(cx, pointer.wrapping_add(16 * i + 8))?)))
-        .collect()
+        .collect::<Result<_, Errno>>()?;
+    let total = parts.iter().try_fold(0u64, |sum, (_, length)| sum.checked_add(*length));
+    if total.is_none_or(|total| total > i64::MAX as u64) { Err(Errno::INVAL) } else { Ok(parts) }
 }
 
 fn bytes_in(cx: &HostCall<'_>, parts: &[(u64, u64)]) -> Result<Vec<u8>, Errno> {
@@ -45,14 +47,37 @@ fn total(parts: &[(u64, u64)]) -> usize {
     parts.iter().map(|(_, length)| *length).fold(0, u64::saturating_add).min(CHUNK) as usize
 }
 
-pub fn write(cx: &HostCall<'_>, files: &Descriptors, fd: u64, parts: &[(u64, u64)]) -> Result<u64, Errno> {
-    let fd = files.get(fd)?;
-    Ok(rustix::io::write(fd, &bytes_in(cx, parts)?)? as u64)
+/// Takes from what a domain may still write.
+fn charge(left: &mut u64, bytes: &[u8]) -> Result<(), Errno> {
+    *left = left.checked_sub(bytes.len() as u64).ok_or(Errno::DQUOT)?;
+    Ok(())
 }
 
-pub fn pwrite(cx: &HostCall<'_>, files: &Descriptors, fd: u64, part: (u64, u64), at: u64) -> Result<u64, Errno> {
+pub fn write(
+    cx: &HostCall<'_>,
+    files: &Descriptors,
+    fd: u64,
+    parts: &[(u64, u64)],
+    left: &mut u64,
+) -> Result<u64, Errno> {
     let fd = files.get(fd)?;
-    Ok(rustix::io::pwrite(fd, &bytes_in(cx, &[part])?, at)? as u64)
+    let bytes = bytes_in(cx, parts)?;
+    charge(left, &bytes)?;
+    Ok(rustix::io::write(fd, &bytes)? as u64)
+}
+
+pub fn pwrite(
+    cx: &HostCall<'_>,
+    files: &Descriptors,
+    fd: u64,
+    parts: &[(u64, u64)],
+    at: u64,
+    left: &mut u64,
+) -> Result<u64, Errno> {
+    let fd = files.get(fd)?;
+    let bytes = bytes_in(cx, parts)?;
+    charge(left, &bytes)?;
+    Ok(rustix::io::pwrite(fd, &bytes, at)? as u64)
 }
 
 pub fn read(cx: &mut HostCall<'_>, files: &Descriptors, fd: u64, parts: &[(u64, u64)]) -> Result<u64, Errno> {
@@ -64,22 +89,65 @@ pub fn read(cx: &mut HostCall<'_>, files: &Descriptors, fd: u64, parts: &[(u64, 
     Ok(count as u64)
 }
 
-pub fn pread(cx: &mut HostCall<'_>, files: &Descriptors, fd: u64, part: (u64, u64), at: u64) -> Result<u64, Errno> {
+pub fn pread(cx: &mut HostCall<'_>, files: &Descriptors, fd: u64, parts: &[(u64, u64)], at: u64) -> Result<u64, Errno> {
     let fd = files.get(fd)?;
-    check_out(cx, &[part])?;
-    let mut bytes = vec![0; total(&[part])];
+    check_out(cx, parts)?;
+    let mut bytes = vec![0; total(parts)];
     let count = rustix::io::pread(fd, &mut bytes, at)?;
-    bytes_out(cx, &[part], &bytes[..count])?;
+    bytes_out(cx, parts, &bytes[..count])?;
     Ok(count as u64)
 }
 
 /// Refuses buffers outside the domain before any byte is taken from a descriptor.
 fn check_out(cx: &HostCall<'_>, parts: &[(u64, u64)]) -> Result<(), Errno> {
+    let mut room = CHUNK;
     for &(pointer, length) in parts.iter().filter(|(_, length)| *length != 0) {
-        cx.read(pointer, 1)?;
-        cx.read(pointer.wrapping_add(length.min(CHUNK) - 1), 1)?;
+        let length = length.min(room);
+        cx.memory().writable(pointer, length as usize)?;
+        room -= length;
     }
     Ok(())
+}
+
+/// `pipe2`: a pipe of the domain's own. It has one thread, so nothing ever blocks on it.
+pub fn pipe(cx: &mut HostCall<'_>, files: &mut Descriptors, out: u64) -> Result<u64, Errno> {
+    use rustix::pipe::PipeFlags;
+    cx.memory().writable(out, 8)?;
+    let (read, write) = rustix::pipe::pipe_with(PipeFlags::CLOEXEC | PipeFlags::NONBLOCK)?;
+    let open = |fd| Open { fd, directory: None, writable: false };
+    let read = files.insert(open(read))?;
+    let write = match files.insert(open(write)) {
+        Ok(write) => write,
+        Err(error) => {
+            files.close(read)?;
+            return Err(error);
+        }
+    };
+    let bytes = [(read as u32).to_le_bytes(), (write as u32).to_le_bytes()].concat();
+    cx.write(out, &bytes)?;
+    Ok(0)
+}
+
+/// `poll` says that everything is ready, as it is for files; reading and writing wait where they must.
+pub fn poll(cx: &mut HostCall<'_>, files: &Descriptors, list: u64, count: u64) -> Result<u64, Errno> {
+    if count > files.limit() as u64 {
+        return Err(Errno::INVAL);
+    }
+    let mut bytes = cx.read(list, 8 * count as usize)?;
+    let mut ready = 0;
+    for entry in bytes.chunks_exact_mut(8) {
+        let fd = i32::from_le_bytes([entry[0], entry[1], entry[2], entry[3]]);
+        let asked = i16::from_le_bytes([entry[4], entry[5]]) & (libc::POLLIN | libc::POLLOUT);
+        let found = match u64::try_from(fd) {
+            Err(_) => 0,
+            Ok(fd) if files.get(fd).is_ok() => asked,
+            Ok(_) => libc::POLLNVAL,
+        };
+        entry[6..8].copy_from_slice(&found.to_le_bytes());
+        ready += u64::from(found != 0);
+    }
+    cx.write(list, &bytes)?;
+    Ok(ready)
 }
 
 /// `getrandom`: at most 256 bytes at a time, as the kernel guarantees.

@@ -59,9 +59,11 @@ impl Bundle {
     pub fn pack(self, mode: Mode, roots: &[&[u8]]) -> anyhow::Result<Option<Vec<u8>>> {
         let needed = self.needed(roots)?;
         let parts: Vec<Part> = self.parts.into_iter().zip(needed).filter(|(_, n)| *n).map(|(part, _)| part).collect();
+        let mut packed = Vec::with_capacity(parts.len());
+        // What is rewritten already stays as it is.
+        let (done, parts): (Vec<Part>, Vec<Part>) = parts.into_iter().partition(|part| rewritten(&part.bytes));
         let inputs: Vec<(String, &[u8])> = parts.iter().map(|p| (p.shown.clone(), &p.bytes[..])).collect();
         let results = rewrite_members(&inputs, &Options { mode });
-        let mut packed = Vec::with_capacity(parts.len());
         let mut refused = false;
         for (part, result) in parts.iter().zip(results) {
             match result {
@@ -79,6 +81,7 @@ impl Bundle {
                 }
             }
         }
+        packed.extend(done.into_iter().map(|part| (part.name, part.bytes)));
         if refused { Ok(None) } else { archive(&packed).map(Some) }
     }
 
@@ -118,6 +121,12 @@ impl Bundle {
         }
         Ok(needed)
     }
+}
+
+/// Whether an object says of itself that it was rewritten. The loader believes nothing of it.
+fn rewritten(bytes: &[u8]) -> bool {
+    let Ok(elf) = Elf::parse(bytes) else { return false };
+    elf.section_headers.iter().any(|s| elf.shdr_strtab.get_at(s.sh_name) == Some(sfi_contract::names::NOTE_SECTION))
 }
 
 fn names(bytes: &[u8]) -> anyhow::Result<Names> {

@@ -3,9 +3,11 @@
 #![forbid(unsafe_code)]
 
 mod anonymity;
+mod arbiters;
 mod bundle;
 mod cmd;
 mod gate;
+mod grants;
 mod input;
 mod listing;
 mod members;

@@ -15,9 +15,7 @@ impl Objects {
     /// Reads a file.
     pub fn read(path: &Path) -> anyhow::Result<Objects> {
         let mut bytes = std::fs::read(path).with_context(|| format!("cannot read `{}`", path.display()))?;
-        if bytes.starts_with(program::HEADER) {
-            bytes.drain(..program::HEADER.len());
-        }
+        bytes.drain(..program::script(&bytes));
         Ok(Objects { bytes, path: path.to_owned() })
     }
 

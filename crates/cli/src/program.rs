@@ -1,7 +1,8 @@
 //! Running a whole program: one domain with its own libc, whose system calls are arbitrated.
 
-use anyhow::{Context, bail};
-use sfi_arbitration::{Arbiter, Exit, GATEWAY, Policy, Preopen, Program, Stdio};
+use crate::grants::Grants;
+use anyhow::bail;
+use sfi_arbitration::{Counts, Exit, GATEWAY, Program};
 use sfi_loader::{CallError, DomainSpec, Import, Mode, TypedFn, World};
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::path::Path;
@@ -9,9 +10,22 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 /// What a program's file starts with: a shell script that runs the archive behind it.
-pub const HEADER: &[u8] = b"#!/bin/sh\nexec sfi run \"$0\" -- \"$@\"\nexit 127\n";
+const HEADER: &[u8] = b"#!/bin/sh\nexec sfi run ";
+/// How the script ends.
+const HEADER_END: &[u8] = b"\nexit 127\n";
 /// How archives start.
 const ARCHIVE: &[u8] = b"!<arch>\n";
+
+/// The script in front of a program whose objects satisfy `mode`.
+pub fn header(mode: Mode) -> String {
+    format!("#!/bin/sh\nexec sfi run --mode {mode} $SFI_RUN_FLAGS \"$0\" -- \"$@\"\nexit 127\n")
+}
+
+/// How long the script in front of a program is: 0 without one.
+pub fn script(bytes: &[u8]) -> usize {
+    let end = bytes.starts_with(HEADER).then(|| bytes.windows(HEADER_END.len()).position(|w| w == HEADER_END));
+    end.flatten().map_or(0, |end| end + HEADER_END.len())
+}
 
 /// Whether a file is a program by its first bytes: an archive, an object, or what `sfi cc` wrote.
 pub fn is_program(bytes: &[u8]) -> bool {
@@ -30,10 +44,8 @@ pub struct Setup<'a> {
     /// Heap and data stack, bytes.
     pub memory: u64,
     pub stack: u64,
-    /// `HOST` or `HOST::GUEST`: directories that its paths may name.
-    pub directories: &'a [String],
-    /// Whether it may change them.
-    pub read_only: bool,
+    /// What its system calls may do.
+    pub grants: &'a Grants,
     /// Arguments behind the program's name.
     pub arguments: &'a [String],
     /// Environment, `NAME=value`.
@@ -45,9 +57,7 @@ pub struct Setup<'a> {
 
 /// Runs a program out of its file's bytes; the exit code is its own, or `fault` if it faulted.
 pub fn run(setup: Setup<'_>, mut bytes: Vec<u8>, fault: u8) -> anyhow::Result<ExitCode> {
-    if bytes.starts_with(HEADER) {
-        bytes.drain(..HEADER.len());
-    }
+    bytes.drain(..script(&bytes));
     let name = setup.path.display().to_string();
     let spec = DomainSpec::new(DOMAIN)
         .mode(setup.mode)
@@ -58,17 +68,36 @@ pub fn run(setup: Setup<'_>, mut bytes: Vec<u8>, fault: u8) -> anyhow::Result<Ex
         .object("jumps", sfi_support::jumps_object())
         .import(GATEWAY, Import::host(GATEWAY).signature("(int) -> int"));
     let spec = if bytes.starts_with(ARCHIVE) { spec.archive(name, bytes) } else { spec.object(name, bytes) };
-    let mut arbiter = Arbiter::new(policy(&setup)?, Stdio::inherit()?);
+    let mut arbiter = setup.grants.arbiter(setup.time_limit)?;
+    let counts = setup.grants.count_syscalls.then(|| arbiter.counts());
     let builder = World::builder().domain(spec).time_limit(setup.time_limit);
     let mut builder = builder.host_fn(GATEWAY, move |cx| arbiter.host_call(cx));
     if let Some(seed) = setup.seed {
         builder = builder.seed(seed);
     }
     let mut world = builder.build()?;
-    let pointer = place_arguments(&mut world, &setup)?;
-    let start: TypedFn<fn(u64, u64) -> u64> = world.domain(DOMAIN)?.export(sfi_support::START)?;
-    let count = 1 + setup.arguments.len() as u64;
-    match catch_unwind(AssertUnwindSafe(|| start.call(&mut world, (count, pointer)))) {
+    let mut arguments = vec![setup.path.display().to_string()];
+    arguments.extend_from_slice(setup.arguments);
+    let program = Program { arguments, environment: setup.environment };
+    start(&mut world, DOMAIN, &program, counts, fault)
+}
+
+/// Runs the program in a domain of a world to its end.
+pub fn start(
+    world: &mut World,
+    domain: &str,
+    program: &Program,
+    counts: Option<Counts>,
+    fault: u8,
+) -> anyhow::Result<ExitCode> {
+    let pointer = place_arguments(world, domain, program)?;
+    let start: TypedFn<fn(u64, u64) -> u64> = world.domain(domain)?.export(sfi_support::START)?;
+    let count = program.arguments.len() as u64;
+    let result = catch_unwind(AssertUnwindSafe(|| start.call(world, (count, pointer))));
+    if let Some(counts) = counts {
+        eprint!("{counts}");
+    }
+    match result {
         Err(payload) => match payload.downcast::<Exit>() {
             Ok(exit) => Ok(ExitCode::from(exit.0 as u8)),
             Err(other) => resume_unwind(other),
@@ -82,29 +111,15 @@ pub fn run(setup: Setup<'_>, mut bytes: Vec<u8>, fault: u8) -> anyhow::Result<Ex
     }
 }
 
-fn policy(setup: &Setup<'_>) -> anyhow::Result<Policy> {
-    let mut policy = Policy::default();
-    for directory in setup.directories {
-        let (host, guest) = directory.split_once("::").unwrap_or((directory, directory));
-        let preopen = Preopen::open(Path::new(host), guest, !setup.read_only)
-            .with_context(|| format!("cannot open the directory `{host}`"))?;
-        policy.preopens.push(preopen);
-    }
-    Ok(policy)
-}
-
 /// Puts arguments and environment into the end of the heap; gives the address of argv.
-fn place_arguments(world: &mut World, setup: &Setup<'_>) -> anyhow::Result<u64> {
+fn place_arguments(world: &mut World, domain: &str, program: &Program) -> anyhow::Result<u64> {
     use sfi_contract::layout::HEADER_HEAP_END;
-    let mut memory = world.memory(DOMAIN)?;
+    let mut memory = world.memory(domain)?;
     let mut word = [0; 8];
     memory.read_into(HEADER_HEAP_END, &mut word)?;
     let address = u64::from_le_bytes(word) - sfi_arbitration::ARGUMENT_BYTES;
-    let mut arguments = vec![setup.path.display().to_string()];
-    arguments.extend_from_slice(setup.arguments);
-    let program = Program { arguments, environment: setup.environment.clone() };
     let random = sfi_arbitration::random_bytes()?;
-    let Some(bytes) = sfi_arbitration::arguments(&program, address, random) else {
+    let Some(bytes) = sfi_arbitration::arguments(program, address, random) else {
         bail!("the arguments and the environment are longer than {} bytes", sfi_arbitration::ARGUMENT_BYTES)
     };
     memory.write(address, &bytes)?;

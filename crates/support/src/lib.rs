@@ -3,9 +3,10 @@
 //! - `__sfi_syscall`: what `syscall` became. Saves what a system call preserves, stores number and arguments in memory, and calls the
 //!   arbitration gateway `__sfi_arbitrate` with a pointer to them.
 //! - `setjmp`, `longjmp` and their like ([`jumps_object`]), because the return address is out of reach.
-//! - `__sfi_start(argc, argv)`: calls the libc's `__libc_start_main`.
+//! - `__sfi_start(argc, argv)`: calls the libc's `__libc_start_main`. Only programs have it.
+//! - The first initialiser and the last finaliser of a domain that is no program: the libc's `__init_libc` and `fflush(NULL)`.
 //! - `memmove`: in place of musl's, which sets the direction flag.
-//! - `__clone`, `dlsym`: in place of musl's, which read their return address; they say that there are no threads and no symbols.
+//! - `__clone`, `vfork`, `dlsym`: in place of musl's, which read their return address; they say that there are no threads, processes and symbols.
 //! - `__init_tls`, `_init`, `_fini`: in place of musl's, because the loader lays out thread locals, at a place that never moves.
 
 #![forbid(unsafe_code)]
@@ -15,7 +16,10 @@ mod jumps;
 use iced_x86::code_asm::*;
 use iced_x86::{BlockEncoderOptions, IcedError};
 use object::write::{Object, Relocation, StandardSection, Symbol, SymbolId, SymbolSection};
-use object::{Architecture, BinaryFormat, Endianness, RelocationFlags, SymbolFlags, SymbolKind, SymbolScope, elf};
+use object::{
+    Architecture, BinaryFormat, Endianness, RelocationFlags, SectionFlags, SectionKind, SymbolFlags, SymbolKind,
+    SymbolScope, elf,
+};
 
 use sfi_contract::layout::{HEADER_BASE, HEADER_TCB};
 use sfi_contract::names;
@@ -178,26 +182,77 @@ fn mask_base(register: AsmRegister64) -> [u8; 10] {
     [0x65, 0x67, 0x48, 0x03, modrm, 0x25, a, b, c, d]
 }
 
-/// The object's bytes.
+/// Sets musl up where no `__libc_start_main` does: no environment, no name.
+fn init_libc(a: &mut CodeAssembler) -> Result<(), IcedError> {
+    // __init_libc(&environment, NULL)
+    a.db(&LEA_MAIN)?;
+    a.xor(esi, esi)?;
+    jump_external(a)
+}
+
+fn flush(a: &mut CodeAssembler) -> Result<(), IcedError> {
+    // fflush(NULL)
+    a.xor(edi, edi)?;
+    jump_external(a)
+}
+
+/// There are no other processes and threads: -ENOSYS, as the system call says. musl's own code takes its return address.
+fn no_process(a: &mut CodeAssembler) -> Result<(), IcedError> {
+    a.mov(eax, -38)?;
+    a.ret()
+}
+
+/// What the code is for.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Kind {
+    /// A program, started at `main`.
+    Program,
+    /// Functions that others call.
+    Library,
+}
+
+/// The object for a program.
 ///
 /// # Panics
 /// Never: the code is fixed and a test assembles it.
 pub fn object() -> Vec<u8> {
-    build().expect("the support code assembles")
+    build(Kind::Program).expect("the support code assembles")
 }
 
-fn build() -> Result<Vec<u8>, Box<dyn std::error::Error>> {
-    make(&[
+/// The object for a domain that is no program: its libc is set up when the domain is initialised.
+///
+/// # Panics
+/// Never: the code is fixed and a test assembles it.
+pub fn library() -> Vec<u8> {
+    build(Kind::Library).expect("the support code assembles")
+}
+
+/// An empty environment and the auxiliary vector behind it: AT_PAGESZ 4096.
+const ENVIRONMENT: [u64; 5] = [0, 6, 4096, 0, 0];
+
+fn build(kind: Kind) -> Result<Vec<u8>, Box<dyn std::error::Error>> {
+    let mut functions = vec![
         function(names::SYSCALL, &[names::ARBITRATE], syscall)?,
-        function(START, &["__libc_start_main"], start)?,
         function("__init_tls", &["__init_tp"], init_tls)?,
         function("memmove", &[], memmove)?,
         function("_init", &[], |a| a.ret())?,
         function("_fini", &[], |a| a.ret())?,
-        // -ENOSYS: threads are not in a domain's power.
-        function("__clone", &[], |a| a.mov(eax, -38).and_then(|()| a.ret()))?,
+        function("__clone", &[], no_process)?,
+        function("vfork", &[], no_process)?,
         function("dlsym", &[], |a| a.xor(eax, eax).and_then(|()| a.ret()))?,
-    ])
+    ];
+    let first = match kind {
+        Kind::Program => {
+            functions.push(function(START, &["__libc_start_main"], start)?);
+            "main"
+        }
+        Kind::Library => {
+            functions.push(function("__sfi_init_libc", &["__init_libc"], init_libc)?);
+            functions.push(function("__sfi_flush", &["fflush"], flush)?);
+            "__sfi_environment"
+        }
+    };
+    make(&functions, first, kind == Kind::Library)
 }
 
 /// The object that holds `setjmp`, `longjmp` and their like, for domains of any libc.
@@ -205,7 +260,7 @@ fn build() -> Result<Vec<u8>, Box<dyn std::error::Error>> {
 /// # Panics
 /// Never: the code is fixed and a test assembles it.
 pub fn jumps_object() -> Vec<u8> {
-    jumps::functions().map_err(Into::into).and_then(|all| make(&all)).expect("the support code assembles")
+    jumps::functions().map_err(Into::into).and_then(|all| make(&all, "", false)).expect("the support code assembles")
 }
 
 /// A searcher's object: `load(address)` loads the byte there and returns it. For whoever wants to know what a load finds or costs.
@@ -218,10 +273,11 @@ pub fn load_object() -> Vec<u8> {
         a.ret()
     };
     let load = function("load", &[], load).map_err(Into::into);
-    load.and_then(|load| make(&[load])).expect("the support code assembles")
+    load.and_then(|load| make(&[load], "", false)).expect("the support code assembles")
 }
 
-fn make(functions: &[Function]) -> Result<Vec<u8>, Box<dyn std::error::Error>> {
+/// `first` is what the first `lea` names; a library gets its environment and its initialiser.
+fn make(functions: &[Function], first: &str, library: bool) -> Result<Vec<u8>, Box<dyn std::error::Error>> {
     let mut object = Object::new(BinaryFormat::Elf, Architecture::X86_64, Endianness::Little);
     let text = object.section_id(StandardSection::Text);
     let mut offsets = Vec::new();
@@ -247,8 +303,27 @@ fn make(functions: &[Function]) -> Result<Vec<u8>, Box<dyn std::error::Error>> {
             object.add_relocation(text, relocation(offset + at, target, elf::R_X86_64_PLT32))?;
         }
         if let Some(at) = f.bytes.windows(LEA_MAIN.len()).position(|w| w == LEA_MAIN) {
-            let main = undefined(&mut object, "main");
-            object.add_relocation(text, relocation(offset + at as u64 + 3, main, elf::R_X86_64_PC32))?;
+            let symbol = undefined(&mut object, first);
+            object.add_relocation(text, relocation(offset + at as u64 + 3, symbol, elf::R_X86_64_PC32))?;
+        }
+    }
+    if library {
+        let bytes = ENVIRONMENT.map(u64::to_le_bytes).concat();
+        let data = object.section_id(StandardSection::Data);
+        let offset = object.append_section_data(data, &bytes, 8);
+        let id = undefined(&mut object, first);
+        *object.symbol_mut(id) =
+            symbol(first, offset, bytes.len() as u64, SymbolSection::Section(data), SymbolKind::Data);
+        for (section, name) in [(".preinit_array", "__sfi_init_libc"), (".fini_array", "__sfi_flush")] {
+            let array = object.add_section(Vec::new(), section.into(), SectionKind::Data);
+            object.section_mut(array).flags = SectionFlags::Elf {
+                sh_flags: elf::SHF_ALLOC | elf::SHF_WRITE,
+                sh_type: if section == ".fini_array" { elf::SHT_FINI_ARRAY } else { elf::SHT_PREINIT_ARRAY },
+            };
+            let offset = object.append_section_data(array, &[0; 8], 8);
+            let target = undefined(&mut object, name);
+            let flags = RelocationFlags::Elf { r_type: elf::R_X86_64_64 };
+            object.add_relocation(array, Relocation { offset, symbol: target, addend: 0, flags })?;
         }
     }
     Ok(object.write()?)
@@ -277,7 +352,7 @@ mod tests {
 
     #[test]
     fn is_accepted_in_both_modes() {
-        for (bytes, least) in [(super::object(), 60), (super::jumps_object(), 30)] {
+        for (bytes, least) in [(super::object(), 60), (super::library(), 60), (super::jumps_object(), 30)] {
             for mode in [Mode::Write, Mode::Full] {
                 let options = sfi_verifier::Options { mode, ..Default::default() };
                 let report = sfi_verifier::verify(&bytes, &options).expect("readable");

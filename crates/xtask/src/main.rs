@@ -2,12 +2,15 @@
 
 #![forbid(unsafe_code)]
 
+mod bench;
 mod coverage;
 mod demo;
 mod fuzz;
 mod mutants;
+mod programs;
 mod setup;
 mod soak;
+mod sources;
 mod steps;
 mod test;
 
@@ -30,6 +33,12 @@ enum Task {
     Mutants(mutants::Args),
     /// How much of Debian's static archives can be rewritten.
     Coverage(coverage::Args),
+    /// Speed and size of whole programs in domains.
+    Bench(bench::Args),
+    /// Whole programs, natively and in domains.
+    Programs(programs::Args),
+    /// Only fetches the sources of whole programs.
+    Sources,
     /// Only installs, or names, what the other tasks need.
     Setup,
 }
@@ -42,6 +51,9 @@ fn main() -> ExitCode {
         Task::Fuzz(args) => fuzz::run(&args),
         Task::Mutants(args) => mutants::run(&args),
         Task::Coverage(args) => coverage::run(&args),
+        Task::Bench(args) => bench::run(&args),
+        Task::Programs(args) => programs::run(&args),
+        Task::Sources => setup::ensure(setup::BASE).and_then(|()| sources::ensure()).map(|()| ExitCode::SUCCESS),
         Task::Setup => setup::ensure(setup::BASE).and_then(|()| setup::components()).map(|()| ExitCode::SUCCESS),
     };
     result.unwrap_or_else(|error| {

@@ -34,12 +34,13 @@ pub const BASE: &[Need] = &[
         proof: Proof::File(&["/usr/lib/x86_64-linux-musl/libc.a", "/usr/lib/musl/lib/libc.a"]),
     },
     Need { package: "musl-tools", proof: Proof::Program("musl-gcc") },
-];
-
-/// For the long suites, besides [`BASE`].
-pub const SOAK: &[Need] = &[
+    // Random programs, and the sources of whole programs.
     Need { package: "csmith", proof: Proof::Program("csmith") },
     Need { package: "libcsmith-dev", proof: Proof::File(&["/usr/include/csmith/csmith.h"]) },
+    Need { package: "make", proof: Proof::Program("make") },
+    Need { package: "tcl", proof: Proof::File(&["/usr/bin/tclsh"]) },
+    Need { package: "xz-utils", proof: Proof::Program("xz") },
+    Need { package: "bzip2", proof: Proof::File(&["/usr/bin/bzip2", "/bin/bzip2"]) },
 ];
 
 impl Need {

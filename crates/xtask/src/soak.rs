@@ -2,6 +2,7 @@
 
 use crate::setup::{self, cargo};
 use crate::steps::Steps;
+use crate::{programs, sources};
 use std::process::{Command, ExitCode};
 
 /// The long suites: random programs, compared natively and in domains, every static archive on the machine, and
@@ -9,7 +10,7 @@ use std::process::{Command, ExitCode};
 #[derive(clap::Args)]
 pub struct Args {
     /// Number of random programs
-    #[arg(long, default_value_t = 300)]
+    #[arg(long, default_value_t = 2000)]
     programs: u64,
     /// Damaged copies of each of about fifty accepted objects; a tenth of those that are still accepted is run
     #[arg(long, default_value_t = 50_000)]
@@ -28,7 +29,7 @@ pub struct Args {
 /// Runs the task.
 pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
     setup::ensure(setup::BASE)?;
-    setup::ensure(setup::SOAK)?;
+    sources::ensure()?;
     let mut steps = Steps::default();
     let mut command = Command::new(cargo());
     command.args(["test", "--release", "-p", "sfi-tests", "--test", "soak", "--"]);
@@ -46,5 +47,6 @@ pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
     command.args(["test", "--release", "-p", "sfi-loader", "--test", "scale", "--", "--nocapture"]);
     command.env("SFI_DOMAINS", args.domains.to_string()).env("SFI_ROUNDS", "200");
     steps.tests("live domains", &mut command)?;
+    programs::step(&mut steps)?;
     Ok(steps.finish())
 }

@@ -1,6 +1,7 @@
 //! `cargo xtask test`
 
 use crate::setup::{self, cargo};
+use crate::sources;
 use crate::steps::Steps;
 use std::process::{Command, ExitCode};
 
@@ -16,6 +17,7 @@ pub struct Args {
 /// Runs the task.
 pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
     setup::ensure(setup::BASE)?;
+    sources::ensure()?;
     setup::components()?;
     let cargo = |arguments: &[&str]| {
         let mut command = Command::new(cargo());

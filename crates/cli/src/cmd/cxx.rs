@@ -5,7 +5,7 @@ use crate::bundle::Bundle;
 use anyhow::{Context, ensure};
 use std::ffi::OsString;
 use std::path::Path;
-use std::process::{Command, ExitCode};
+use std::process::ExitCode;
 
 /// Compile and link a C++ program that runs in a domain, on a rewritten libstdc++ and musl.
 ///
@@ -44,7 +44,7 @@ pub fn add_runtime(driver: &Driver, temporary: &Path, bundle: &mut Bundle) -> an
         let file = temporary.join(format!("sfi-{name}.c"));
         let object = file.with_extension("o");
         std::fs::write(&file, source)?;
-        let mut command = Command::new(&driver.compiler);
+        let mut command = driver.command();
         command.args(["-x", "c", "-O2", "-fPIE", "-funwind-tables", "-fexceptions", "-ffreestanding", "-w", "-c"]);
         let status = command.arg(&file).arg("-o").arg(&object).status()?;
         ensure!(status.success(), "`{}` does not compile the runtime's `{name}.c`", driver.compiler.display());

@@ -1,6 +1,7 @@
 //! `sfi run`
 
-use crate::program;
+use crate::grants::Grants;
+use crate::{arbiters, program};
 use anyhow::{Context, bail};
 use sfi_loader::manifest::Manifest;
 use sfi_loader::{Builder, CallError, HostCall, HostError, Protection, TypedFn, World};
@@ -13,6 +14,9 @@ use std::time::{Duration, Instant};
 /// Loads the domains of a manifest and calls its entry point.
 ///
 /// The objects must be rewritten already (`sfi rewrite`); what the verifier refuses does not run.
+///
+/// A domain with a `syscalls` table may hold a stock libc, rewritten; what its system calls do, the table says. If the entry point is `main` of
+/// such a domain it is run as a whole program.
 ///
 /// Host functions that a manifest can grant: `host_write(pointer, length)` writes to standard output, `host_error` to standard
 /// error, `host_read(pointer, length)` reads standard input, `host_read_file(name, offset, pointer, length)` and
@@ -43,12 +47,8 @@ pub struct Args {
     /// Program: size of its data stack, MiB.
     #[arg(long, default_value_t = 8, value_name = "MiB")]
     stack: u64,
-    /// Program: a directory that its paths may name, as they name it. `.` is for relative paths.
-    #[arg(long = "dir", value_name = "HOST[::GUEST]")]
-    directories: Vec<String>,
-    /// Program: it may not change the directories.
-    #[arg(long)]
-    read_only: bool,
+    #[command(flatten)]
+    grants: Grants,
     /// Program: a variable of its environment, which is empty otherwise.
     #[arg(long = "env", value_name = "NAME=VALUE")]
     environment: Vec<String>,
@@ -89,7 +89,8 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
     if let Some(bytes) = std::fs::read(&args.manifest).ok().filter(|bytes| program::is_program(bytes)) {
         return run_program(&args, bytes);
     }
-    let manifest = Manifest::load(&args.manifest)?;
+    let mut manifest = Manifest::load(&args.manifest)?;
+    arbiters::prepare(&mut manifest);
     let directory = args.manifest.parent().unwrap_or(Path::new(""));
     let mut builder = World::builder();
     if let Some(seed) = args.seed {
@@ -100,6 +101,7 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
         builder = builder.time_limit(limit);
     }
     let builder = offer(builder, &manifest, directory, &args.args)?;
+    let (builder, counts) = arbiters::add(builder, &manifest, directory, args.grants.log_syscalls)?;
     let world = catch_unwind(AssertUnwindSafe(|| builder.build()));
     let mut world = match world {
         Ok(world) => world?,
@@ -112,6 +114,11 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
         world.bindings().iter().for_each(|binding| eprintln!("binding {binding}"));
     }
     let entry = &manifest.entry;
+    let tell = Told(if args.grants.count_syscalls { counts } else { Vec::new() });
+    if arbiters::is_program(&manifest) {
+        let program = arbiters::program(&manifest, &args.manifest, &args.args);
+        return program::start(&mut world, &entry.domain, &program, None, FAULT);
+    }
     let function: TypedFn<EntryPoint> = world.domain(&entry.domain)?.export(&entry.function)?;
     let arg = |i: usize| entry.args.get(i).copied().unwrap_or(0) as u64;
     let result = catch_unwind(AssertUnwindSafe(|| {
@@ -121,6 +128,7 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
         (result, end)
     }));
     std::io::stdout().flush()?;
+    drop(tell);
     match result {
         Err(payload) => exit(payload),
         Ok((Ok(value), end)) => {
@@ -142,8 +150,7 @@ fn run_program(args: &Args, bytes: Vec<u8>) -> anyhow::Result<ExitCode> {
         mode: args.mode,
         memory: args.memory << 20,
         stack: args.stack << 20,
-        directories: &args.directories,
-        read_only: args.read_only,
+        grants: &args.grants,
         arguments: &args.args,
         environment: args.environment.clone(),
         seed: args.seed,
@@ -169,9 +176,24 @@ pub fn print_fault(fault: &sfi_loader::Fault) {
 /// The exit code behind a panic that was an [`Exit`]; others go on.
 fn exit(payload: Box<dyn std::any::Any + Send>) -> anyhow::Result<ExitCode> {
     std::io::stdout().flush()?;
-    match payload.downcast::<Exit>() {
+    let other = match payload.downcast::<Exit>() {
+        Ok(code) => return Ok(ExitCode::from(code.0 as u8)),
+        Err(other) => other,
+    };
+    match other.downcast::<sfi_arbitration::Exit>() {
         Ok(code) => Ok(ExitCode::from(code.0 as u8)),
         Err(other) => resume_unwind(other),
+    }
+}
+
+/// Tells the counts of system calls when the run ends, however it ends.
+struct Told(Vec<(String, sfi_arbitration::Counts)>);
+
+impl Drop for Told {
+    fn drop(&mut self) {
+        for (name, counts) in &self.0 {
+            eprint!("system calls of `{name}`:\n{counts}");
+        }
     }
 }
 

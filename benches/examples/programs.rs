@@ -1,0 +1,187 @@
+//! `cargo xtask bench`: whole programs in domains against the same programs natively.
+//!
+//! One compiler, one libc (static musl), the same flags; each program measures its own rounds. `stock` objects are compiled as for the
+//! native program, `fixed` ones with `-ffixed-r15` besides. Processes of all variants take turns, so that each is placed anew each time; ratios
+//! are of medians.
+//!
+//! Arguments: the directory of the sources, the `sfi` binary, then names of programs (default: all).
+
+use anyhow::{Context, bail, ensure};
+use object::{Object, ObjectSection, SectionKind};
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+/// A program: its name, its library's package and sources, and flags.
+type Program = (&'static str, &'static str, &'static [&'static str], &'static [&'static str]);
+
+const PROGRAMS: &[Program] = &[
+    (
+        "zlib",
+        "zlib",
+        &[
+            "adler32.c",
+            "compress.c",
+            "crc32.c",
+            "deflate.c",
+            "inffast.c",
+            "inflate.c",
+            "inftrees.c",
+            "trees.c",
+            "uncompr.c",
+            "zutil.c",
+        ],
+        &[],
+    ),
+    (
+        "bzip2",
+        "bzip2",
+        &["blocksort.c", "bzlib.c", "compress.c", "crctable.c", "decompress.c", "huffman.c", "randtable.c"],
+        &["-DBZ_NO_STDIO"],
+    ),
+    ("lz4", "lz4", &["lib/lz4.c"], &["-I{src}/lib"]),
+    (
+        "zstd",
+        "libzstd",
+        &["lib/common", "lib/compress", "lib/decompress"],
+        &["-I{src}/lib", "-DXXH_NAMESPACE=ZSTD_", "-DZSTD_LEGACY_SUPPORT=0"],
+    ),
+    ("lua", "lua5.4", &["src"], &["-I{src}/src"]),
+    ("sqlite", "sqlite3", &["sqlite3.c"], &["-DSQLITE_THREADSAFE=0", "-DSQLITE_OMIT_LOAD_EXTENSION"]),
+    ("sha256", "", &[], &[]),
+    ("matmul", "", &[], &[]),
+    ("qsort", "", &[], &[]),
+    ("fib", "", &[], &[]),
+];
+/// Programs of their own, not parts of a library.
+const MAINS: [&str; 2] = ["lua.c", "luac.c"];
+const COMPILER: &str = "musl-gcc";
+/// Processes of each variant, and measured rounds of each.
+const TURNS: usize = 7;
+const ROUNDS: &str = "5";
+const VARIANTS: [(&str, &str); 4] = [("stock", "write"), ("stock", "full"), ("fixed", "write"), ("fixed", "full")];
+
+fn main() -> anyhow::Result<()> {
+    let mut arguments = std::env::args().skip(1);
+    let (sources, sfi) = (arguments.next().context("no sources")?, arguments.next().context("no sfi")?);
+    let only: Vec<String> = arguments.collect();
+    let here = Path::new(env!("CARGO_MANIFEST_DIR")).join("programs");
+    let work = Path::new(&sources).join("bench");
+    let mut rows = Vec::new();
+    println!(
+        "| program | native ms | write | full | write, -ffixed-r15 | full, -ffixed-r15 | text, write | text, full | text, write, -ffixed-r15 | text, full, -ffixed-r15 |"
+    );
+    println!("| --- | --- | --- | --- | --- | --- | --- | --- | --- | --- |");
+    for program in PROGRAMS.iter().filter(|p| only.is_empty() || only.iter().any(|o| o == p.0)) {
+        let work = work.join(program.0);
+        std::fs::create_dir_all(&work)?;
+        let row = measure(program, Path::new(&sources), &here, Path::new(&sfi), &work).context(program.0)?;
+        let cells: Vec<String> = row.iter().skip(1).map(|r| format!("{r:.3}")).collect();
+        println!("| {} | {:.1} | {} |", program.0, row[0], cells.join(" | "));
+        rows.push(row);
+    }
+    let mean = |i: usize| (rows.iter().map(|r: &Vec<f64>| r[i].ln()).sum::<f64>() / rows.len() as f64).exp();
+    let cells: Vec<String> = (1..=2 * VARIANTS.len()).map(|i| format!("{:.3}", mean(i))).collect();
+    println!("| geometric mean | | {} |", cells.join(" | "));
+    Ok(())
+}
+
+fn run(command: &mut Command) -> anyhow::Result<String> {
+    let output = command.output().with_context(|| format!("cannot run {command:?}"))?;
+    ensure!(output.status.success(), "{command:?}: {}", String::from_utf8_lossy(&output.stderr));
+    Ok(String::from_utf8(output.stdout)?)
+}
+
+/// Native milliseconds, four ratios of time, four of text.
+fn measure(program: &Program, sources: &Path, here: &Path, sfi: &Path, work: &Path) -> anyhow::Result<Vec<f64>> {
+    let (name, package, files, flags) = *program;
+    let source = sources.join(package);
+    let mut all = vec![here.join("main.c"), here.join(format!("{name}.c"))];
+    for file in files {
+        let path = source.join(file);
+        if path.is_dir() {
+            let mut found: Vec<PathBuf> =
+                std::fs::read_dir(path)?.map(|e| e.map(|e| e.path())).collect::<Result<_, _>>()?;
+            found.retain(|p| {
+                p.extension().is_some_and(|e| e == "c" || e == "S") && !MAINS.iter().any(|m| p.ends_with(m))
+            });
+            found.sort();
+            all.extend(found);
+        } else {
+            all.push(path);
+        }
+    }
+    let mut objects: BTreeMap<&str, Vec<PathBuf>> = BTreeMap::new();
+    for (kind, extra) in [("stock", ""), ("fixed", "-ffixed-r15")] {
+        for (number, file) in all.iter().enumerate() {
+            let object = work.join(format!("{kind}-{number}.o"));
+            let mut command = Command::new(COMPILER);
+            command
+                .args(["-O2", "-w", "-fPIE", "-fno-asynchronous-unwind-tables", "-I"])
+                .arg(here)
+                .arg("-I")
+                .arg(&source);
+            command.args(flags.iter().map(|f| f.replace("{src}", &source.display().to_string())));
+            command.args(Some(extra).filter(|e| !e.is_empty())).arg("-c").arg(file).arg("-o").arg(&object);
+            run(&mut command)?;
+            objects.entry(kind).or_default().push(object);
+        }
+    }
+    let native = work.join("native");
+    run(Command::new(COMPILER).arg("-static").args(&objects["stock"]).arg("-o").arg(&native))?;
+    let mut programs = Vec::new();
+    let mut text_ratios = Vec::new();
+    for (kind, mode) in VARIANTS {
+        let to = work.join(format!("{kind}-{mode}"));
+        run(Command::new(sfi).env("SFI_MODE", mode).arg("cc").args(&objects[kind]).arg("-o").arg(&to))?;
+        programs.push(to);
+        let (mut before, mut after) = (0, 0);
+        for (stock, object) in objects["stock"].iter().zip(&objects[kind]) {
+            let rewritten = work.join("rewritten.o");
+            run(Command::new(sfi).args(["rewrite", "--mode", mode]).arg(object).arg("-o").arg(&rewritten))?;
+            before += text(stock)?;
+            after += text(&rewritten)?;
+        }
+        text_ratios.push(after as f64 / before as f64);
+    }
+    let mut times: Vec<Vec<f64>> = vec![Vec::new(); 1 + VARIANTS.len()];
+    let mut sums = Vec::new();
+    for _ in 0..TURNS {
+        for index in 0..=VARIANTS.len() {
+            let output = if index == 0 {
+                run(Command::new(&native).arg(ROUNDS))?
+            } else {
+                let mode = VARIANTS[index - 1].1;
+                run(Command::new(sfi).args(["run", "--mode", mode]).arg(&programs[index - 1]).args(["--", ROUNDS]))?
+            };
+            let mut best = f64::MAX;
+            for line in output.lines() {
+                match line.split_once(' ') {
+                    Some(("ns", ns)) => best = best.min(ns.parse()?),
+                    Some(("sum", sum)) => sums.push(sum.to_owned()),
+                    _ => bail!("unexpected output: {line}"),
+                }
+            }
+            times[index].push(best);
+        }
+    }
+    sums.dedup();
+    ensure!(sums.len() == 1, "the variants compute different sums: {sums:?}");
+    let medians: Vec<f64> = times.iter_mut().map(|t| median(t)).collect();
+    let mut row = vec![medians[0] / 1e6];
+    row.extend(medians[1..].iter().map(|m| m / medians[0]));
+    row.extend(text_ratios);
+    Ok(row)
+}
+
+fn median(values: &mut [f64]) -> f64 {
+    values.sort_by(f64::total_cmp);
+    values[values.len() / 2]
+}
+
+/// Bytes of code.
+fn text(path: &Path) -> anyhow::Result<u64> {
+    let bytes = std::fs::read(path)?;
+    let file = object::File::parse(&*bytes)?;
+    Ok(file.sections().filter(|s| s.kind() == SectionKind::Text).map(|s| s.size()).sum())
+}

@@ -1,0 +1,111 @@
+//! The table of answers: which code answers which call.
+
+use crate::errno::Errno;
+use crate::files::CWD;
+use crate::heap::Heap;
+use crate::{Arbiter, Exit, Request, changes, clock, directories, files, process, start, transfer};
+use sfi_loader::HostCall;
+
+impl Arbiter {
+    /// Answers a granted call. Where arguments are flags or numbers of 32 bits, the answers look at no more, as the kernel does.
+    pub(crate) fn answer(&mut self, cx: &mut HostCall<'_>, heap: &mut Heap, request: &Request) -> Result<u64, Errno> {
+        let [a, b, c, d, e, _] = request.args;
+        let (files, tree, left) = (&mut self.files, &mut self.tree, &mut self.left);
+        let longest = self.quota.sleep;
+        match request.number {
+            libc::SYS_read => transfer::read(cx, files, a, &[(b, c)]),
+            libc::SYS_readv => transfer::read(cx, files, a, &transfer::vector(cx, b, c)?),
+            libc::SYS_pread64 => transfer::pread(cx, files, a, &[(b, c)], d),
+            libc::SYS_preadv => transfer::pread(cx, files, a, &transfer::vector(cx, b, c)?, d),
+            libc::SYS_write => transfer::write(cx, files, a, &[(b, c)], left),
+            libc::SYS_writev => transfer::write(cx, files, a, &transfer::vector(cx, b, c)?, left),
+            libc::SYS_pwrite64 => transfer::pwrite(cx, files, a, &[(b, c)], d, left),
+            libc::SYS_pwritev => transfer::pwrite(cx, files, a, &transfer::vector(cx, b, c)?, d, left),
+            libc::SYS_lseek => files::seek(files, a, b, c),
+            libc::SYS_close => files.close(a),
+            libc::SYS_dup => files.duplicate(a, 0),
+            libc::SYS_dup2 => files.duplicate_to(a, b, true),
+            libc::SYS_dup3 => files.duplicate_to(a, b, false),
+            libc::SYS_pipe | libc::SYS_pipe2 => transfer::pipe(cx, files, a),
+            libc::SYS_poll => transfer::poll(cx, files, a, b),
+            libc::SYS_fcntl => files.control(a, b, c),
+            libc::SYS_ioctl => files::ioctl(cx, files, a, b, c),
+            libc::SYS_fstat => files::fstat(cx, files, a, b),
+            libc::SYS_fsync | libc::SYS_fdatasync => files::sync(files, a),
+            libc::SYS_ftruncate => changes::truncate(files, a, b),
+            libc::SYS_fadvise64 => files.get(a).map(|_| 0),
+
+            libc::SYS_open => files::open(cx, tree, files, (CWD, a), b, c),
+            libc::SYS_openat => files::open(cx, tree, files, (a, b), c, d),
+            libc::SYS_creat => {
+                let flags = libc::O_CREAT | libc::O_WRONLY | libc::O_TRUNC;
+                files::open(cx, tree, files, (CWD, a), flags as u64, b)
+            }
+            libc::SYS_stat => files::stat(cx, tree, files, (CWD, a), b, 0),
+            libc::SYS_lstat => files::stat(cx, tree, files, (CWD, a), b, libc::AT_SYMLINK_NOFOLLOW as u64),
+            libc::SYS_newfstatat => files::stat(cx, tree, files, (a, b), c, d),
+            libc::SYS_statx => files::statx(cx, tree, files, (a, b), c, e),
+            libc::SYS_access => files::access(cx, tree, files, (CWD, a), b),
+            libc::SYS_faccessat | libc::SYS_faccessat2 => files::access(cx, tree, files, (a, b), c),
+            libc::SYS_readlink => files::read_link(cx, tree, files, (CWD, a), (b, c)),
+            libc::SYS_readlinkat => files::read_link(cx, tree, files, (a, b), (c, d)),
+            libc::SYS_getdents64 => directories::entries(cx, files, a, (b, c)),
+            libc::SYS_getcwd => directories::working(cx, tree, a, b),
+            libc::SYS_chdir => directories::change(cx, tree, files, a),
+            libc::SYS_fchdir => directories::change_to(tree, files, a),
+
+            libc::SYS_unlink => changes::unlink(cx, tree, files, (CWD, a), 0),
+            libc::SYS_rmdir => changes::unlink(cx, tree, files, (CWD, a), libc::AT_REMOVEDIR as u64),
+            libc::SYS_unlinkat => changes::unlink(cx, tree, files, (a, b), c),
+            libc::SYS_rename => changes::rename(cx, tree, files, (CWD, a), (CWD, b), 0),
+            libc::SYS_renameat => changes::rename(cx, tree, files, (a, b), (c, d), 0),
+            libc::SYS_renameat2 => changes::rename(cx, tree, files, (a, b), (c, d), e),
+            libc::SYS_mkdir => changes::mkdir(cx, tree, files, (CWD, a), b),
+            libc::SYS_mkdirat => changes::mkdir(cx, tree, files, (a, b), c),
+            libc::SYS_truncate => changes::truncate_path(cx, tree, files, (CWD, a), b),
+            libc::SYS_chmod => changes::chmod(cx, tree, files, (CWD, a), b),
+            libc::SYS_fchmodat => changes::chmod(cx, tree, files, (a, b), c),
+            libc::SYS_fchmod => changes::fchmod(files, a, b),
+            // Owners are the host's: nothing changes.
+            libc::SYS_chown | libc::SYS_lchown | libc::SYS_fchown | libc::SYS_fchownat => Err(Errno::PERM),
+            libc::SYS_utimensat => changes::set_times(cx, tree, files, (a, b), c),
+
+            libc::SYS_brk => heap.brk(cx, a),
+            libc::SYS_mmap => heap.map(cx, files, &request.args),
+            libc::SYS_munmap => heap.unmap(a, b),
+            libc::SYS_mprotect => heap.protect(a, b, c),
+            libc::SYS_mremap => heap.remap(cx, &request.args),
+            libc::SYS_madvise => heap.check(a, b).map(|()| 0),
+
+            libc::SYS_clock_gettime => clock::get(cx, a, b),
+            libc::SYS_clock_getres => clock::resolution(cx, b),
+            libc::SYS_gettimeofday => clock::time_of_day(cx, a),
+            libc::SYS_time => clock::seconds(cx, a),
+            libc::SYS_times => clock::times(cx, a),
+            libc::SYS_getrusage => clock::usage(cx, b),
+            libc::SYS_nanosleep => clock::sleep(cx, a, longest),
+            libc::SYS_clock_nanosleep => clock::sleep_on(cx, a, b, c, longest),
+            libc::SYS_getrandom => transfer::random(cx, a, b),
+
+            libc::SYS_exit | libc::SYS_exit_group => std::panic::resume_unwind(Box::new(Exit(a as i32))),
+            libc::SYS_getpid | libc::SYS_gettid | libc::SYS_set_tid_address | libc::SYS_getpgrp => Ok(process::SELF),
+            libc::SYS_getppid | libc::SYS_getuid | libc::SYS_geteuid | libc::SYS_getgid | libc::SYS_getegid => Ok(0),
+            libc::SYS_uname => process::uname(cx, a),
+            libc::SYS_sysinfo => process::sysinfo(cx, a, heap.size()),
+            libc::SYS_getrlimit => process::limit(cx, a, b, files.limit(), heap.size().0),
+            libc::SYS_prlimit64 if c != 0 || a > process::SELF => Err(Errno::PERM),
+            libc::SYS_prlimit64 => process::limit(cx, b, d, files.limit(), heap.size().0),
+            libc::SYS_umask => Ok(std::mem::replace(&mut tree.umask, a as u32 & 0o777).into()),
+            libc::SYS_futex => process::futex(cx, &request.args, longest),
+            libc::SYS_sched_yield => Ok(0),
+            libc::SYS_sched_getaffinity => process::affinity(cx, b, c),
+            libc::SYS_rt_sigaction => self.signals.action(cx, &request.args),
+            libc::SYS_rt_sigprocmask => self.signals.mask(cx, &request.args),
+            libc::SYS_sigaltstack => Ok(0),
+            libc::SYS_kill | libc::SYS_tkill => self.signals.send(&[a], b),
+            libc::SYS_tgkill => self.signals.send(&[a, b], c),
+            libc::SYS_arch_prctl => start::set_thread_pointer(a, b),
+            _ => Err(self.denial.errno()),
+        }
+    }
+}

@@ -1,0 +1,74 @@
+//! What was called, how often, and with which answer.
+
+use crate::calls::name;
+use std::collections::BTreeMap;
+use std::fmt;
+use std::sync::{Arc, Mutex, PoisonError};
+
+/// One answered call.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Record {
+    /// Number of the call.
+    pub number: i64,
+    /// Arguments. Addresses of the domain are reduced to offsets in its window: where the window lies is a secret.
+    pub args: [u64; 6],
+    /// The answer, or a positive error number. Addresses are reduced, too.
+    pub answer: Result<u64, i32>,
+    /// Whether the policy grants the call; the answer may be an error all the same.
+    pub granted: bool,
+}
+
+impl fmt::Display for Record {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}(", name(self.number))?;
+        for (i, arg) in self.args.iter().enumerate() {
+            write!(f, "{}{arg:#x}", if i == 0 { "" } else { ", " })?;
+        }
+        match self.answer {
+            Ok(value) => write!(f, ") = {value:#x}")?,
+            Err(code) => write!(f, ") = -1 {}", std::io::Error::from_raw_os_error(code))?,
+        }
+        f.write_str(if self.granted { "" } else { " [refused]" })
+    }
+}
+
+/// Receives [`Record`]s.
+pub type Logger = Box<dyn FnMut(&Record) + Send>;
+
+/// How often each call was made: a handle that stays valid when the arbiter is gone.
+#[derive(Clone, Debug, Default)]
+pub struct Counts(Arc<Mutex<BTreeMap<(i64, bool), u64>>>);
+
+impl Counts {
+    pub(crate) fn add(&self, number: i64, granted: bool) {
+        *self.0.lock().unwrap_or_else(PoisonError::into_inner).entry((number, granted)).or_default() += 1;
+    }
+
+    fn select(&self, granted: bool) -> BTreeMap<i64, u64> {
+        let counts = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        counts.iter().filter(|((_, g), _)| *g == granted).map(|((n, _), count)| (*n, *count)).collect()
+    }
+
+    /// How often each system call was refused by the policy, by number.
+    pub fn refused(&self) -> BTreeMap<i64, u64> {
+        self.select(false)
+    }
+
+    /// How often each granted system call was made, by number.
+    pub fn granted(&self) -> BTreeMap<i64, u64> {
+        self.select(true)
+    }
+}
+
+impl fmt::Display for Counts {
+    /// A line for each call: count, name, `refused` where it was.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (number, count) in self.granted() {
+            writeln!(f, "{count:>8} {}", name(number))?;
+        }
+        for (number, count) in self.refused() {
+            writeln!(f, "{count:>8} {} refused", name(number))?;
+        }
+        Ok(())
+    }
+}

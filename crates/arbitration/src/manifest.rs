@@ -1,0 +1,91 @@
+//! From a manifest's `syscalls` table to a policy.
+
+use crate::{BadCall, Calls, Denial, Policy, Preopen, Quota, Stdio};
+use rustix::fs::{Mode, OFlags};
+use sfi_loader::Access;
+use sfi_loader::manifest::{Denied, Descriptor, Syscalls};
+use std::path::Path;
+
+/// What a table asks for cannot be given.
+#[derive(Debug, thiserror::Error)]
+pub enum TableError {
+    /// A name in `allow` or `deny`.
+    #[error(transparent)]
+    Call(#[from] BadCall),
+    /// A directory or file cannot be opened.
+    #[error("cannot open `{path}`: {error}")]
+    File {
+        /// As the manifest names it.
+        path: String,
+        /// The system's error.
+        error: std::io::Error,
+    },
+}
+
+/// The calls of `allow` less those of `deny`.
+///
+/// # Errors
+/// A name is no call or group that can be granted.
+pub fn calls(allow: &[String], deny: &[String]) -> Result<Calls, BadCall> {
+    let allowed = allow.iter().try_fold(Calls::none(), |calls, name| calls.allow(name))?;
+    deny.iter().try_fold(allowed, |calls, name| calls.deny(name))
+}
+
+/// The policy that a table describes; paths are relative to `directory`, the manifest's.
+///
+/// # Errors
+/// [`TableError`].
+pub fn policy(table: &Syscalls, directory: &Path) -> Result<Policy, TableError> {
+    let mut preopens = Vec::new();
+    for (guest, grant) in &table.directories {
+        let host = directory.join(&grant.host);
+        let writable = grant.access == Access::ReadWrite;
+        preopens.push(Preopen::open(&host, guest, writable).map_err(|e| file(&host, e))?);
+    }
+    let standard = Quota::default();
+    Ok(Policy {
+        calls: calls(&table.allow, &table.deny)?,
+        preopens,
+        denial: match table.denied {
+            Denied::Enosys => Denial::NoSys,
+            Denied::Eperm => Denial::NotPermitted,
+        },
+        quota: Quota {
+            memory: table.quota.memory.map_or(standard.memory, |size| size.0),
+            descriptors: table.quota.descriptors.unwrap_or(standard.descriptors),
+            written: table.quota.written.map_or(standard.written, |size| size.0),
+            sleep: table.quota.sleep.map_or(standard.sleep, |time| time.0),
+        },
+    })
+}
+
+/// The descriptors that a table names, from 0 on.
+///
+/// # Errors
+/// One cannot be opened or duplicated.
+pub fn descriptors(table: &Syscalls, directory: &Path) -> Result<Stdio, TableError> {
+    let mut fds = Vec::new();
+    for descriptor in &table.descriptors {
+        let process = |fd| rustix::io::fcntl_dupfd_cloexec(fd, 3).map_err(|e| file(Path::new("descriptor"), e.into()));
+        fds.push(match descriptor {
+            Descriptor::None => None,
+            Descriptor::Stdin => Some(process(rustix::stdio::stdin())?),
+            Descriptor::Stdout => Some(process(rustix::stdio::stdout())?),
+            Descriptor::Stderr => Some(process(rustix::stdio::stderr())?),
+            Descriptor::Read(path) => Some(open(&directory.join(path), OFlags::RDONLY)?),
+            Descriptor::Write(path) => {
+                Some(open(&directory.join(path), OFlags::WRONLY | OFlags::CREATE | OFlags::TRUNC)?)
+            }
+        });
+    }
+    Ok(Stdio { fds })
+}
+
+fn open(path: &Path, flags: OFlags) -> Result<std::os::fd::OwnedFd, TableError> {
+    let mode = Mode::from_raw_mode(0o666);
+    rustix::fs::open(path, flags | OFlags::CLOEXEC | OFlags::NOCTTY, mode).map_err(|e| file(path, e.into()))
+}
+
+fn file(path: &Path, error: std::io::Error) -> TableError {
+    TableError::File { path: path.display().to_string(), error }
+}

@@ -1,0 +1,52 @@
+//! Arbitration for the domains of a manifest that have a `syscalls` table.
+
+use crate::grants::logging;
+use sfi_arbitration::{Arbiter, Counts, Program, manifest as table};
+use sfi_loader::Builder;
+use sfi_loader::manifest::{Log, Manifest, Support, arbiter_of};
+use std::path::Path;
+
+/// Whether the entry point is a whole program: `main` of a domain with system calls.
+pub fn is_program(manifest: &Manifest) -> bool {
+    let domain = manifest.domains.get(&manifest.entry.domain);
+    manifest.entry.function == "main" && domain.is_some_and(|d| d.syscalls.is_some())
+}
+
+/// Gives the domains with system calls the code that stands between them and their libc.
+pub fn prepare(manifest: &mut Manifest) {
+    let program = is_program(manifest).then(|| manifest.entry.domain.clone());
+    for (name, domain) in manifest.domains.iter_mut().filter(|(_, domain)| domain.syscalls.is_some()) {
+        let own_start = program.as_ref() == Some(name);
+        let object = if own_start { sfi_support::object() } else { sfi_support::library() };
+        domain.support = Some(Support { objects: vec![object, sfi_support::jumps_object()], own_start });
+    }
+}
+
+/// Adds the host functions that answer; gives the counts by domain.
+pub fn add(
+    mut builder: Builder,
+    manifest: &Manifest,
+    directory: &Path,
+    log: Option<Log>,
+) -> anyhow::Result<(Builder, Vec<(String, Counts)>)> {
+    let mut all = Vec::new();
+    for (name, domain) in &manifest.domains {
+        let Some(syscalls) = &domain.syscalls else { continue };
+        let policy = table::policy(syscalls, directory)?;
+        let arbiter = Arbiter::new(policy, table::descriptors(syscalls, directory)?);
+        let mut arbiter = logging(arbiter, log.unwrap_or(syscalls.log), &format!("{name}: "));
+        all.push((name.clone(), arbiter.counts()));
+        builder = builder.host_fn(arbiter_of(name), move |cx| arbiter.host_call(cx));
+    }
+    Ok((builder, all))
+}
+
+/// What the program of the entry point gets.
+pub fn program(manifest: &Manifest, name: &Path, arguments: &[String]) -> Program {
+    let table = manifest.domains.get(&manifest.entry.domain).and_then(|d| d.syscalls.as_ref());
+    let own = table.map(|t| t.arguments.as_slice()).unwrap_or_default();
+    Program {
+        arguments: [name.display().to_string()].iter().chain(own).chain(arguments).cloned().collect(),
+        environment: table.map(|t| t.environment.clone()).unwrap_or_default(),
+    }
+}

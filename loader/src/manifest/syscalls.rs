@@ -1,0 +1,166 @@
+//! The `syscalls` table of a domain: what its system calls may do. The arbitration code turns it into a policy.
+//!
+//! ```toml
+//! [domains.app.syscalls]
+//! allow = ["io", "files", "memory", "getrandom"]     # groups and names; nothing but exit otherwise
+//! deny = ["ftruncate"]                                # taken away again
+//! denied = "EPERM"                                    # what all others return: ENOSYS (default) or EPERM
+//! log = "refused"                                     # off (default), refused or all: on standard error
+//! descriptors = ["stdin", "stdout", "stderr", { read = "input.bin" }, "none", { write = "out.bin" }]
+//! arguments = ["-v"]                                  # behind the program's name, before those of the command line
+//! environment = ["LANG=C"]
+//!
+//! [domains.app.syscalls.directories]
+//! "/data" = { host = "data" }                         # read-only, relative to the manifest
+//! "/out" = { host = "out", access = "read-write" }
+//!
+//! [domains.app.syscalls.quota]
+//! memory = "16 MiB"                                   # of its heap
+//! descriptors = 64
+//! written = "1 GiB"                                   # to all descriptors, in all
+//! sleep = "1 s"                                       # of one call
+//! ```
+
+use super::{Size, Time, access};
+use crate::spec::Access;
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+
+/// What a domain's system calls may do.
+#[derive(Clone, Debug, serde::Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Syscalls {
+    /// Names of calls and groups.
+    pub allow: Vec<String>,
+    /// Taken away from `allow`.
+    #[serde(default)]
+    pub deny: Vec<String>,
+    /// What calls return that are not allowed.
+    #[serde(default)]
+    pub denied: Denied,
+    /// What is logged.
+    #[serde(default)]
+    pub log: Log,
+    /// What descriptors 0, 1, ... are.
+    #[serde(default = "standard")]
+    pub descriptors: Vec<Descriptor>,
+    /// Directories by the names that the domain's paths use.
+    #[serde(default)]
+    pub directories: BTreeMap<String, Directory>,
+    /// How much it may use.
+    #[serde(default)]
+    pub quota: Quotas,
+    /// A program's arguments.
+    #[serde(default)]
+    pub arguments: Vec<String>,
+    /// A program's environment.
+    #[serde(default)]
+    pub environment: Vec<String>,
+}
+
+/// What a refused call returns.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Deserialize)]
+pub enum Denied {
+    /// As if there were no such call.
+    #[default]
+    #[serde(rename = "ENOSYS")]
+    Enosys,
+    /// As if it were forbidden.
+    #[serde(rename = "EPERM")]
+    Eperm,
+}
+
+/// Which calls are logged.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Log {
+    /// None.
+    #[default]
+    Off,
+    /// Those that are not allowed.
+    Refused,
+    /// All.
+    All,
+}
+
+/// What a descriptor is when the domain starts.
+#[derive(Clone, Debug, PartialEq, Eq, serde::Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Descriptor {
+    /// Closed.
+    None,
+    /// The process's standard input.
+    Stdin,
+    /// The process's standard output.
+    Stdout,
+    /// The process's standard error.
+    Stderr,
+    /// A file, to be read.
+    Read(PathBuf),
+    /// A file, made or emptied, to be written.
+    Write(PathBuf),
+}
+
+/// A directory that a domain sees.
+#[derive(Clone, Debug, serde::Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Directory {
+    /// The host's name for it.
+    pub host: PathBuf,
+    /// `read` (default) or `read-write`.
+    #[serde(default = "read", deserialize_with = "access")]
+    pub access: Access,
+}
+
+/// How much a domain may use; unset is unlimited, or as much as the arbitration code allows anybody.
+#[derive(Clone, Copy, Debug, Default, serde::Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Quotas {
+    /// Bytes of its heap at a time.
+    pub memory: Option<Size>,
+    /// Descriptors at a time.
+    pub descriptors: Option<usize>,
+    /// Bytes written in all.
+    pub written: Option<Size>,
+    /// Longest sleep.
+    pub sleep: Option<Time>,
+}
+
+fn read() -> Access {
+    Access::Read
+}
+
+fn standard() -> Vec<Descriptor> {
+    vec![Descriptor::Stdin, Descriptor::Stdout, Descriptor::Stderr]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::manifest::Manifest;
+
+    #[test]
+    fn the_documented_table_is_read() {
+        let source = include_str!("syscalls.rs");
+        let block = source.split("```").nth(1).unwrap();
+        let table: String = block.lines().skip(1).map(|l| l.trim_start_matches("//!").to_owned() + "\n").collect();
+        let text = format!("[entry]\ndomain = \"app\"\nfunction = \"main\"\n[domains.app]\nobjects = []\n{table}");
+        let manifest: Manifest = toml::from_str(&text).unwrap();
+        let table = manifest.domains["app"].syscalls.as_ref().unwrap();
+        assert_eq!((table.denied, table.log, table.allow.len()), (Denied::Eperm, Log::Refused, 4));
+        assert_eq!(table.descriptors[3], Descriptor::Read("input.bin".into()));
+        assert_eq!((&table.descriptors[4], table.descriptors.len()), (&Descriptor::None, 6));
+        assert_eq!(table.directories["/data"].access, Access::Read);
+        assert_eq!(table.directories["/out"].access, Access::ReadWrite);
+        assert_eq!(table.quota.memory, Some(Size(16 << 20)));
+        for (from, to, what) in [
+            ("\"EPERM\"", "\"EACCES\"", "unknown variant `EACCES`"),
+            ("\"refused\"", "\"some\"", "unknown variant `some`"),
+            ("allow = ", "alow = ", "unknown field `alow`"),
+            ("\"read-write\"", "\"write\"", "unknown access"),
+        ] {
+            let error = toml::from_str::<Manifest>(&text.replacen(from, to, 1)).unwrap_err().to_string();
+            assert!(error.contains(what), "{error}");
+        }
+    }
+}
