@@ -320,3 +320,29 @@ fn the_time_limit_ends_a_program() {
     let output = run(Command::new(SFI).args(["run", "--time-limit", "100"]).arg(&quick), "");
     assert_eq!(output.status.code(), Some(42), "{}", text(&output.stderr));
 }
+
+#[test]
+fn forged_jump_buffers_hurt_nobody_else() {
+    let directory = tempfile::tempdir().expect("directory");
+    for mode in ["write", "full"] {
+        let program = compile(directory.path(), mode, &["-O1"], "hostile_jumps.c");
+        let run_case = |case: usize| {
+            run(Command::new(SFI).args(["run", "--mode", mode]).arg(&program).arg("--").arg(case.to_string()), "")
+        };
+        let fine = run_case(0);
+        assert_eq!(
+            (text(&fine.stdout), fine.status.code()),
+            ("case 0\nback 1\n".into(), Some(0)),
+            "{}",
+            text(&fine.stderr)
+        );
+        for case in 1..=15 {
+            let output = run_case(case);
+            let errors = text(&output.stderr);
+            assert_eq!((text(&output.stdout), output.status.code()), (format!("case {case}\n"), Some(3)), "{errors}");
+            assert!(errors.contains("fault: domain"), "{case}: {errors}");
+            let dead = [1, 2, 3, 4, 5, 10, 11, 14, 15].contains(&case);
+            assert_eq!(errors.contains("jump to a frame that is not active"), dead, "{case}: {errors}");
+        }
+    }
+}
