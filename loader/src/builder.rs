@@ -16,7 +16,7 @@ use crate::spec::{Callee, DomainSpec, Import, MAX_SPARE};
 use crate::watchdog::Watched;
 use crate::window::{ControlStack, pages};
 use crate::world::{Domain, Inner, Region, RegionPlace, World};
-use crate::{builtin, fault, header, instances, region};
+use crate::{builtin, fault, header, instances, marshal, region};
 use rand_chacha::ChaCha20Rng;
 use rand_chacha::rand_core::SeedableRng;
 use std::collections::HashSet;
@@ -179,6 +179,14 @@ impl Builder {
             this.hosts.push(Host::new(name.to_owned(), function));
         }
         for domain in &this.domains {
+            for (symbol, import) in &domain.imports {
+                if let (Callee::Domain { domain: callee, function }, Some(declaration)) =
+                    (&import.callee, &import.interface)
+                {
+                    let copier = marshal::forward(callee.clone(), function.clone(), declaration.clone());
+                    this.hosts.push(Host::new(marshal::host_name(&domain.name, symbol), copier));
+                }
+            }
             for (name, entry) in &domain.registers {
                 let function = header::forward(domain.name.clone(), entry);
                 this.hosts.extend(function.map(|f| Host::new(header::host_name(&domain.name, name), f)));

@@ -116,18 +116,23 @@ pub const MAX_ARGUMENTS: usize = 12;
 
 impl Arguments {
     #[inline]
-    fn new() -> Self {
+    pub(crate) fn new() -> Self {
         let stack = [MaybeUninit::uninit(); MAX_ARGUMENTS];
         Self { frame: CallFrame::new(), ints: 0, floats: 0, stack, stack_words: 0 }
     }
 
     #[inline]
     fn push<T: Value>(&mut self, value: T) {
-        let word = value.to_word();
-        if T::FLOAT && self.floats < 8 {
+        self.push_word(value.to_word(), T::FLOAT);
+    }
+
+    /// A word, for a vector register if `float`.
+    #[inline]
+    pub(crate) fn push_word(&mut self, word: u64, float: bool) {
+        if float && self.floats < 8 {
             self.frame.floats[self.floats] = word;
             self.floats += 1;
-        } else if !T::FLOAT && self.ints < 6 {
+        } else if !float && self.ints < 6 {
             self.frame.ints[self.ints] = word;
             self.ints += 1;
         } else {
@@ -290,7 +295,7 @@ impl<F: Function> TypedFn<F> {
     /// # Safety
     /// `inner` is the record of a world that this thread holds mutably.
     #[inline]
-    unsafe fn enter(&self, inner: *mut Inner, arguments: &mut Arguments) -> u32 {
+    pub(crate) unsafe fn enter(&self, inner: *mut Inner, arguments: &mut Arguments) -> u32 {
         // SAFETY: see the function's contract; the binding belongs to this world, so its callee lives.
         unsafe {
             if (*inner).id != self.world {

@@ -1,5 +1,6 @@
 //! Errors of building a world and of calling into it.
 
+use crate::context::status;
 use crate::fault::Fault;
 use crate::memory::MemoryError;
 use crate::signature::BadSignature;
@@ -292,18 +293,26 @@ pub enum LookupError {
 
 /// A host function's refusal. The domain that called finds its import's `on_fault` value and `__sfi_error` set.
 #[derive(Debug)]
-pub struct HostError(Box<str>);
+pub struct HostError {
+    message: Box<str>,
+    status: u32,
+}
 
 impl HostError {
     /// An error with a message for the host's own use.
     pub fn new(message: impl Into<Box<str>>) -> Self {
-        Self(message.into())
+        Self { message: message.into(), status: status::HOST }
+    }
+
+    /// What the caller finds in `__sfi_error`.
+    pub(crate) fn status(&self) -> u32 {
+        self.status
     }
 }
 
 impl fmt::Display for HostError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.0)
+        f.write_str(&self.message)
     }
 }
 
@@ -321,8 +330,16 @@ impl From<LookupError> for HostError {
     }
 }
 
+/// A domain that was called failed: the caller of the host function finds the status that a call of its own would have given.
 impl From<CallError> for HostError {
     fn from(error: CallError) -> Self {
-        Self::new(error.to_string())
+        let status = match &error {
+            CallError::Fault(_) => status::FAULT,
+            CallError::Dead { .. } => status::DEAD,
+            CallError::Busy { .. } | CallError::TooDeep => status::REFUSED,
+            CallError::Arguments { .. } => status::ARGUMENTS,
+            _ => status::HOST,
+        };
+        Self { status, ..Self::new(error.to_string()) }
     }
 }

@@ -294,9 +294,8 @@ unsafe fn refused(binding: *const Binding, frame: *mut HostFrame, caller: *const
 /// As for [`shim`].
 #[cold]
 unsafe fn failed(binding: *const Binding, frame: *mut HostFrame, caller: *const DomainState, error: HostError) -> u32 {
-    drop(error);
     // SAFETY: see the function's contract.
-    unsafe { refused(binding, frame, caller, status::HOST) }
+    unsafe { refused(binding, frame, caller, error.status()) }
 }
 
 /// The host function panicked: keeps the payload for the host code that entered the domain.

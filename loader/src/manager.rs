@@ -17,7 +17,7 @@ use crate::signature::Signature;
 use crate::spec::{Callee, DomainSpec, Entry, Import, Restart, Trust};
 use crate::stubs::{Stub, Way};
 use crate::world::{Domain, Inner};
-use crate::{builtin, header, link};
+use crate::{builtin, header, link, marshal};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -148,6 +148,7 @@ fn matches(pattern: &str, text: &str) -> bool {
 pub fn stubs(spec: &DomainSpec, start: usize) -> Vec<Stub> {
     let way = |import: &Import| match import.callee {
         Callee::Host { .. } => Way::Host,
+        Callee::Domain { .. } if import.interface.is_some() => Way::Host,
         Callee::Domain { .. } => Way::Domain,
         Callee::Entry { .. } => Way::Binding,
     };
@@ -172,6 +173,10 @@ pub fn records(
         })?;
         let (to, entry) = match &import.callee {
             Callee::Host { function } => (hosts.iter().position(|h| h == function).map_or(To::Nobody, To::Host), None),
+            Callee::Domain { .. } if import.interface.is_some() => {
+                let copier = marshal::host_name(&spec.name, symbol);
+                (hosts.iter().position(|h| *h == copier).map_or(To::Nobody, To::Host), None)
+            }
             Callee::Domain { domain, function } => {
                 let to = |domain| To::Function { domain, function: function.clone() };
                 (domains(domain).map_or(To::Nobody, to), None)

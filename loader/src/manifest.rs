@@ -66,6 +66,7 @@ pub use syscalls::{Denied, Descriptor, Directory, Log, Quotas, Syscalls};
 
 use crate::builder::Builder;
 use crate::capability::Capability;
+use crate::interface::{Declaration, Source};
 use crate::signature::Signature;
 use crate::spec::{self, Access, DEFAULT_MEMORY, DEFAULT_STACK, DomainSpec, Import, Placement, Restart, Trust};
 use sfi_contract::Mode;
@@ -87,6 +88,9 @@ pub struct Manifest {
     /// Files that host functions may read, by name.
     #[serde(default)]
     pub files: BTreeMap<String, PathBuf>,
+    /// Interfaces by name, see [`crate::interface`].
+    #[serde(default)]
+    pub interfaces: BTreeMap<String, Source>,
     /// Domains by name.
     pub domains: BTreeMap<String, Domain>,
     /// Limits.
@@ -280,6 +284,8 @@ pub struct Grant {
     pub domain: Option<String>,
     /// Function of the domain; default: the symbol's name.
     pub function: Option<String>,
+    /// The interface that declares the function: its buffers are copied. Instead of `signature`.
+    pub interface: Option<String>,
     /// What crosses.
     #[serde(default, deserialize_with = "signature")]
     pub signature: Option<Signature>,
@@ -509,7 +515,17 @@ impl Manifest {
                         "domain `{name}`: import `{symbol}`: a host function is trusted and does not trust: no `trust`"
                     ));
                 }
-                if grant.domain.is_some() && grant.signature.is_none() {
+                if let Some(interface) = &grant.interface {
+                    if grant.domain.is_none()
+                        || grant.signature.is_some()
+                        || grant.trust.is_some()
+                        || !manifest.interfaces.contains_key(interface)
+                    {
+                        return wrong(format!(
+                            "domain `{name}`: import `{symbol}`: `interface` names one of `[interfaces]`, for a function of a domain, instead of `signature` and `trust`"
+                        ));
+                    }
+                } else if grant.domain.is_some() && grant.signature.is_none() {
                     return wrong(format!(
                         "domain `{name}`, import `{symbol}`: a call to another domain needs a signature such as \
                          \"(int, ptr) -> int\": without it registers carry leftovers across, addresses among them"
@@ -544,7 +560,8 @@ impl Manifest {
             }
         }
         for (name, domain) in &self.domains {
-            let mut spec = domain.spec(name, directory)?;
+            let mut spec = domain
+                .spec(name, directory, &|interface, function| self.declaration(interface, function, directory))?;
             for (entry, registered) in &domain.registers {
                 spec = spec.registers(entry, registered.entry(capabilities.get(&format!("{name}.{entry}"))));
             }
@@ -563,6 +580,23 @@ impl Manifest {
             builder = builder.domain(spec);
         }
         Ok(builder)
+    }
+}
+
+impl Manifest {
+    /// The declarations of an interface. Paths are relative to `directory`.
+    ///
+    /// # Errors
+    /// [`ManifestError`]: the file cannot be read, or there is no such interface.
+    pub fn interface(&self, name: &str, directory: &Path) -> Result<Vec<Declaration>, ManifestError> {
+        let source = self.interfaces.get(name);
+        source.ok_or_else(|| wrong(directory, format!("there is no interface `{name}`")))?.read(directory)
+    }
+
+    fn declaration(&self, interface: &str, function: &str, directory: &Path) -> Result<Declaration, ManifestError> {
+        let found = self.interface(interface, directory)?.into_iter().find(|d| d.name == function);
+        let why = || format!("the interface `{interface}` declares no function `{function}`");
+        found.ok_or_else(|| wrong(directory, why()))
     }
 }
 
@@ -603,7 +637,12 @@ impl Owner {
 }
 
 impl Domain {
-    fn spec(&self, name: &str, directory: &Path) -> Result<DomainSpec, ManifestError> {
+    fn spec(
+        &self,
+        name: &str,
+        directory: &Path,
+        declaration: &dyn Fn(&str, &str) -> Result<Declaration, ManifestError>,
+    ) -> Result<DomainSpec, ManifestError> {
         let read = |path: &Path| {
             let path = directory.join(path);
             std::fs::read(&path).map_err(|error| ManifestError::File { path, error })
@@ -634,6 +673,9 @@ impl Domain {
                     Import::domain(domain.as_deref().unwrap_or_default(), grant.function.as_deref().unwrap_or(symbol))
                 }
             };
+            if let Some(interface) = &grant.interface {
+                import = import.interface(declaration(interface, grant.function.as_deref().unwrap_or(symbol))?);
+            }
             if let Some(signature) = &grant.signature {
                 import = import.signature(signature.to_string());
             }

@@ -61,7 +61,8 @@ pub struct Memory<'w> {
 }
 
 impl Memory<'_> {
-    fn find(&self, pointer: u64, length: usize) -> Result<(&Segment, u64), MemoryError> {
+    /// The segment that holds the range, and the range's window offset.
+    pub(crate) fn find(&self, pointer: u64, length: usize) -> Result<(&Segment, u64), MemoryError> {
         let offset = pointer & (WINDOW_SIZE - 1);
         let error = MemoryError::OutOfBounds { offset, length };
         let end = offset.checked_add(length as u64).ok_or(error)?;

@@ -3,6 +3,7 @@
 use crate::budget::Budget;
 use crate::capability::Capability;
 use crate::header::Header;
+use crate::interface::Declaration;
 use crate::owner::Owner;
 use crate::signature::Signature;
 use sfi_contract::Mode;
@@ -345,6 +346,7 @@ impl std::str::FromStr for Trust {
 pub struct Import {
     pub(crate) callee: Callee,
     pub(crate) signature: Option<String>,
+    pub(crate) interface: Option<Declaration>,
     pub(crate) on_fault: u64,
     pub(crate) trust: Trust,
 }
@@ -353,13 +355,13 @@ impl Import {
     /// A function of another domain.
     pub fn domain(domain: impl Into<String>, function: impl Into<String>) -> Self {
         let callee = Callee::Domain { domain: domain.into(), function: function.into() };
-        Self { callee, signature: None, on_fault: u64::MAX, trust: Trust::default() }
+        Self { callee, signature: None, interface: None, on_fault: u64::MAX, trust: Trust::default() }
     }
 
     /// A function of the host.
     pub fn host(function: impl Into<String>) -> Self {
         let callee = Callee::Host { function: function.into() };
-        Self { callee, signature: None, on_fault: u64::MAX, trust: Trust::default() }
+        Self { callee, signature: None, interface: None, on_fault: u64::MAX, trust: Trust::default() }
     }
 
     /// An entry point that a domain registers, `domain.name`. It is bound at once if it exists; otherwise calls fail with
@@ -367,7 +369,7 @@ impl Import {
     /// one that is given here must be the same.
     pub fn entry(name: impl Into<String>) -> Self {
         let callee = Callee::Entry { name: name.into() };
-        Self { callee, signature: None, on_fault: u64::MAX, trust: Trust::default() }
+        Self { callee, signature: None, interface: None, on_fault: u64::MAX, trust: Trust::default() }
     }
 
     /// Declares what crosses, see [`Signature`]: `(ptr, int, float) -> int`. All other registers are cleared, and arguments
@@ -375,6 +377,14 @@ impl Import {
     #[must_use]
     pub fn signature(mut self, text: impl Into<String>) -> Self {
         self.signature = Some(text.into());
+        self
+    }
+
+    /// Declares what the function's pointers point to, see [`crate::interface`]: buffers are copied from caller to callee and back.
+    #[must_use]
+    pub fn interface(mut self, declaration: Declaration) -> Self {
+        self.signature = Some(declaration.signature());
+        self.interface = Some(declaration);
         self
     }
 

@@ -210,6 +210,14 @@ impl Window {
         unsafe { std::ptr::copy_nonoverlapping(bytes.as_ptr(), (self.base + offset) as *mut u8, bytes.len()) };
     }
 
+    /// Copies memory that is mapped readable to another window, where it is mapped writable.
+    pub fn copy(&self, offset: u64, length: u64, to: &Window, at: u64) {
+        self.touch(offset, length as usize);
+        to.touch(at, length as usize);
+        // SAFETY: inside both reservations; as in `read` and `write`.
+        unsafe { std::ptr::copy((self.base + offset) as *const u8, (to.base + at) as *mut u8, length as usize) };
+    }
+
     /// Reads memory that is mapped readable.
     pub fn read(&self, offset: u64, out: &mut [u8]) {
         self.touch(offset, out.len());

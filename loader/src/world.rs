@@ -698,7 +698,7 @@ impl std::fmt::Debug for DomainRef<'_> {
 }
 
 impl<'w> DomainRef<'w> {
-    fn domain(&self) -> &'w Domain {
+    pub(crate) fn domain(&self) -> &'w Domain {
         &self.inner.domains[self.index]
     }
 
