@@ -215,8 +215,10 @@ fn typed(text: &str) -> Option<(Option<Scalar>, String)> {
     Some((scalar, identifier(name)?.to_owned()))
 }
 
-/// A parameter, its length still by name.
-fn parameter(text: &str) -> Option<(String, Scalar, Option<(Direction, String)>)> {
+/// A parameter as it is written: name, type, and for a buffer who reads it and how long it is.
+type Written = (String, Scalar, Option<(Direction, String)>);
+
+fn parameter(text: &str) -> Option<Written> {
     let text = text.trim();
     let Some((head, length)) = text.strip_suffix(']').and_then(|t| t.split_once('[')) else {
         let (scalar, name) = typed(text)?;

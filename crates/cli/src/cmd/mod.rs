@@ -3,6 +3,7 @@
 mod addr2line;
 mod anonymity;
 mod bench;
+mod bind;
 mod cc;
 mod completion;
 mod cxx;
@@ -26,6 +27,7 @@ pub enum Command {
     Verify(verify::Args),
     Run(run::Args),
     Bench(bench::Args),
+    Bind(bind::Args),
     Anonymity(anonymity::Args),
     Explain(explain::Args),
     Addr2line(addr2line::Args),
@@ -43,6 +45,7 @@ impl Command {
             Command::Cxx(args) => cxx::run(args),
             Command::Verify(args) => verify::run(args),
             Command::Run(args) => run::run(args),
+            Command::Bind(args) => bind::run(&args),
             Command::Bench(args) => bench::run(args),
             Command::Anonymity(args) => anonymity::run(&args),
             Command::Explain(args) => explain::run(args),
