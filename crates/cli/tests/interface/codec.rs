@@ -33,7 +33,7 @@ impl Codec {
     /// # Errors
     /// [`CallError`]; [`CallError::Arguments`] for a slice that is shorter than declared.
     pub fn r#pack(&self, sfi_world: &mut impl Enter, r#packed: &mut [u8], r#size: &mut [u64], r#plain: &[u8], r#count: u64) -> Result<i32, CallError> {
-        self.r#pack.call(sfi_world, &mut [Passed::Out(bytes_mut(r#packed)), Passed::InOut(bytes_mut(r#size)), Passed::In(bytes(r#plain)), Passed::Word(r#count as u64)]).map(|word| word as i32)
+        self.r#pack.call(sfi_world, &mut [Passed::Out(bytes_mut(r#packed)), Passed::InOut(bytes_mut(r#size)), Passed::In(bytes(r#plain)), Passed::Word(r#count)]).map(|word| word as i32)
     }
 
     /// `f64 mean(in f32 values[count], u32 count)`
