@@ -1,5 +1,6 @@
 //! `sfi bind`: what it writes compiles, and both sides understand each other. `BLESS=1` rewrites the generated files.
 
+#[rustfmt::skip]
 #[path = "interface/codec.rs"]
 mod codec;
 mod support;
@@ -26,7 +27,9 @@ fn rewritten(name: &str) -> Vec<u8> {
     gcc.args(["-O2", "-fPIE", "-fno-stack-protector", "-Wall", "-Werror", "-c", "-o"]).arg(&object).arg(file(name));
     assert!(gcc.status().expect("gcc is needed").success());
     let bytes = std::fs::read(object).unwrap();
-    sfi_rewriter::rewrite(&bytes, &sfi_rewriter::Options { mode: Mode::Write }).unwrap_or_else(|r| panic!("{}", r[0])).bytes
+    sfi_rewriter::rewrite(&bytes, &sfi_rewriter::Options { mode: Mode::Write })
+        .unwrap_or_else(|r| panic!("{}", r[0]))
+        .bytes
 }
 
 fn world() -> World {
@@ -35,7 +38,11 @@ fn world() -> World {
     for d in declarations {
         client = client.import(d.name.clone(), Import::domain("server", d.name.clone()).interface(d).on_fault(-7));
     }
-    World::builder().domain(client).domain(DomainSpec::new("server").object("server.o", rewritten("server.c"))).build().unwrap()
+    World::builder()
+        .domain(client)
+        .domain(DomainSpec::new("server").object("server.o", rewritten("server.c")))
+        .build()
+        .unwrap()
 }
 
 #[test]
@@ -92,7 +99,9 @@ fn manifests_and_mistakes() {
     assert!(text(bench.run(&["bind", "two.toml", "--interface", "two"], 0)).contains("uint8_t g(void);"));
     let error = |output: Output| String::from_utf8(output.stderr).unwrap();
     assert!(error(bench.run(&["bind", "two.toml"], 2)).contains("choose one with --interface"));
-    assert!(error(bench.run(&["bind", "two.toml", "--interface", "three"], 2)).contains("there is no interface `three`"));
+    assert!(
+        error(bench.run(&["bind", "two.toml", "--interface", "three"], 2)).contains("there is no interface `three`")
+    );
     assert!(error(bench.run(&["bind", "bad.toml"], 2)).contains("is no parameter"));
     assert!(error(bench.run(&["bind", "none.toml"], 2)).contains("none.toml"));
 }
