@@ -38,6 +38,7 @@ fn main() -> ExitCode {
         ("dispatch_stays_in_its_table", dispatch_stays_in_its_table),
         ("x87_environment_names_the_last_instruction", x87_environment_names_the_last_instruction),
         ("every_accepted_store_is_confined", sifter::stores),
+        ("every_listed_store_is_executed", sifter::every_store::run),
         ("every_accepted_form_does_what_the_list_says", sifter::effects),
         ("every_accepted_load_of_mode_full_is_confined", sifter::loads),
     ];

@@ -332,6 +332,25 @@ impl Window {
         Window { base: (start + GUARD).next_multiple_of(WINDOW) }
     }
 
+    /// One at a random place of the lower half of the address space.
+    pub fn random(mut random: impl FnMut() -> u64) -> Window {
+        let length = (WINDOW + 2 * GUARD) as usize;
+        loop {
+            let base = (1 + random() % ((1 << 15) - 2)) * WINDOW;
+            // SAFETY: a new anonymous mapping that replaces nothing.
+            let at = unsafe {
+                let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE | libc::MAP_FIXED_NOREPLACE;
+                libc::mmap((base - GUARD) as *mut _, length, libc::PROT_NONE, flags, -1, 0)
+            };
+            if at as u64 == base - GUARD {
+                return Window { base };
+            }
+            // Occupied. Anything else is an error that would not go away.
+            let error = std::io::Error::last_os_error();
+            assert_eq!(error.raw_os_error(), Some(libc::EEXIST), "{error}");
+        }
+    }
+
     /// Makes this the window that GS names.
     fn select(&self) {
         const ARCH_SET_GS: libc::c_long = 0x1001;
