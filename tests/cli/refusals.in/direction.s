@@ -1,7 +1,7 @@
         .globl  f
         .type   f, @function
 f:      std
-        rep movsb
+        lodsb
         cld
         ret
         .size   f, . - f
