@@ -34,7 +34,8 @@
 //! - Linux leaves the GS base to user code; this library owns it on threads that enter domains.
 //! - `SIGSEGV`, `SIGBUS`, `SIGFPE`, `SIGILL` and `SIGTRAP` are handled from the first [`World`] on; what is no domain's fault goes to
 //!   the handlers that were there before. Other handlers of the host should run on an alternate stack (`SA_ONSTACK`): an
-//!   interrupted domain's stack is small. They must not call into a world.
+//!   interrupted domain's stack is small, and a hostile domain leaves no room on it for the handler's frames, which ends the domain
+//!   with a wrong reason or, if the handler itself runs into the guard page, the process. They must not call into a world.
 //! - A call takes as long as it likes unless the world has a limit ([`Builder::time_limit`]). From the first limit on, a thread of this
 //!   library sends `SIGURG` to threads whose call overstays: they must not block it, and a handler that the host installs
 //!   later must pass it on. Host functions are not aborted: the domain is ended when they return to it.

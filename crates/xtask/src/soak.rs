@@ -5,8 +5,8 @@ use crate::steps::Steps;
 use crate::{programs, sources};
 use std::process::{Command, ExitCode};
 
-/// The long suites: random programs, compared natively and in domains, every static archive on the machine, and
-/// random instructions that both decoders must read alike.
+/// The long suites: random programs, compared natively and in domains, every static archive on the machine,
+/// random instructions that both decoders must read alike, live domains, crossings under stress.
 #[derive(clap::Args)]
 pub struct Args {
     /// Number of random programs
@@ -18,6 +18,9 @@ pub struct Args {
     /// Domains that live in one process at the same time, each called 200 times
     #[arg(long, default_value_t = 10_700)]
     domains: u64,
+    /// Calls per thread and domain under stress, of eight threads and a hundred domains
+    #[arg(long, default_value_t = 1_000_000)]
+    calls: u64,
     /// Seed of the first one
     #[arg(long, default_value_t = 1)]
     seed: u64,
@@ -47,6 +50,10 @@ pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
     command.args(["test", "--release", "-p", "sfi-loader", "--test", "scale", "--", "--nocapture"]);
     command.env("SFI_DOMAINS", args.domains.to_string()).env("SFI_ROUNDS", "200");
     steps.tests("live domains", &mut command)?;
+    let mut command = Command::new(cargo());
+    command.args(["test", "--release", "-p", "sfi-loader", "--test", "stress", "--", "--nocapture"]);
+    command.env("SFI_STRESS_CALLS", args.calls.to_string()).env("SFI_STRESS_SEED", args.seed.to_string());
+    steps.tests("crossings under stress", &mut command)?;
     programs::step(&mut steps)?;
     Ok(steps.finish())
 }
