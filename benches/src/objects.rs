@@ -61,7 +61,8 @@ impl Names {
 fn add_names(object: &mut Object<'_>, names: Names) {
     let text = object.section_id(StandardSection::Text);
     let id = object.add_symbol(symbol("names", SymbolSection::Undefined, SymbolKind::Text));
-    object.add_symbol_data(id, text, &names.code(), 16);
+    // Without alignment: padding would be zeroes, which are no instructions of the contract.
+    object.add_symbol_data(id, text, &names.code(), 1);
 }
 
 /// `void null(void) {}`
