@@ -39,6 +39,7 @@ fn main() -> ExitCode {
         ("x87_environment_names_the_last_instruction", x87_environment_names_the_last_instruction),
         ("every_accepted_store_is_confined", sifter::stores),
         ("every_listed_store_is_executed", sifter::every_store::run),
+        ("an_unconfined_store_is_seen", sifter::every_store::unconfined),
         ("every_accepted_form_does_what_the_list_says", sifter::effects),
         ("every_accepted_load_of_mode_full_is_confined", sifter::loads),
     ];

@@ -417,3 +417,28 @@ fn report(record: &Record, encodings: usize) {
     assert!(missing.is_empty(), "{} listed forms that write memory were not executed: {missing:?}", missing.len());
     assert!(met.iter().all(|code| listed.contains(code)), "a form wrote memory that is not listed to");
 }
+
+/// The arrangement sees an escape: without GS, or with GS and a 64-bit address, the same store leaves the window.
+pub fn unconfined() {
+    let mut machine = Machine::new();
+    let arena = Arena::new(libc::PROT_READ, libc::PROT_READ);
+    // mov %rax,(%rdi); mov %rax,(%edi); mov %rax,%gs:(%rdi)
+    for bytes in [&[0x48, 0x89, 0x07][..], &[0x67, 0x48, 0x89, 0x07], &[0x65, 0x48, 0x89, 0x07]] {
+        arena.place(bytes);
+        let start = |rdi| {
+            let mut start = arena.registers(&mut Random(6));
+            start.gpr[RDI] = rdi;
+            start
+        };
+        let outside = arena.outside.base + (1 << 31);
+        let escapes = |rdi| {
+            let exit = machine.run(&arena.window, start(rdi), true, true);
+            exit.is_write() && !arena.window.contains(exit.address)
+        };
+        let seen = [outside, outside.wrapping_sub(arena.window.base), 0].map(escapes);
+        assert!(seen.contains(&true), "{bytes:02x?} never left the window");
+        let text =
+            FinalText { bytes, offset: super::TEXT + super::INSET, gateways: &[], slots: &[], mode: Mode::Write };
+        assert!(verify_text(&text, &Options::default()).is_err(), "{bytes:02x?} is accepted");
+    }
+}
