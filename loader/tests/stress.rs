@@ -360,10 +360,10 @@ fn eight_threads_and_a_hundred_domains() {
     println!("{DOMAINS} domains, {THREADS} threads, {calls} calls, {signals} signals, {}, {time:?}", counts.join(", "));
     println!("mappings, files, bytes: {before:?} before, {after:?} after");
     assert!(signals > 100 && COUNTS.iter().all(|count| count.load(Relaxed) > 0), "something did not happen");
-    // Mappings: what differs are stacks of ended threads that libc keeps and arenas of the allocator that grow, split and merge, not the
+    // Mappings: what differs are stacks of ended threads that libc keeps and arenas of the allocator, two lines for each of ten threads at most, not the
     // five and more mappings of each of the domains that were made meanwhile. Memory: free lists of those arenas; a single page lost per
     // restart would be several times as much at full size.
-    assert!(after.0 <= before.0 + 24, "mappings grow: {} to {}", before.0, after.0);
+    assert!(after.0 <= before.0 + 40, "mappings grow: {} to {}", before.0, after.0);
     assert!(after.1 <= before.1, "files grow: {} to {}", before.1, after.1);
     assert!(after.2 <= before.2 + (16 << 20), "memory grows: {} to {}", before.2, after.2);
 }
