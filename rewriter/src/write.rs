@@ -194,5 +194,6 @@ pub fn write(object: &NewObject<'_>) -> Result<Vec<u8>, object::write::Error> {
 fn os_abi(object: &NewObject<'_>) -> elf::OsAbi {
     let unique = object.symbols.iter().any(|s| s.bind == elf::STB_GNU_UNIQUE.0);
     let retain = object.sections.iter().any(|s| s.flags & elf::SHF_GNU_RETAIN.0 != 0);
-    if unique || retain { elf::ELFOSABI_GNU } else { elf::OsAbi(0) }
+    let indirect = object.symbols.iter().any(|s| s.kind == elf::STT_GNU_IFUNC.0);
+    if unique || retain || indirect { elf::ELFOSABI_GNU } else { elf::OsAbi(0) }
 }
