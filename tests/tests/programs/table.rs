@@ -124,6 +124,7 @@ pub const CASES: &[Case] = &[
                 &[
                     "-q",
                     "--train",
+                    "-B1024",
                     "-o",
                     "dictionary",
                     "fileio.c",
