@@ -61,20 +61,21 @@
 //! ```
 
 mod syscalls;
+mod values;
 
 pub use syscalls::{Denied, Descriptor, Directory, Log, Quotas, Syscalls};
+pub use values::{Size, Time};
 
 use crate::builder::Builder;
 use crate::capability::Capability;
 use crate::interface::{Declaration, Source};
 use crate::signature::Signature;
-use crate::spec::{self, Access, DEFAULT_MEMORY, DEFAULT_STACK, DomainSpec, Import, Placement, Restart, Trust};
+use crate::spec::{self, Access, DomainSpec, Import, Placement, Restart, Trust};
 use sfi_contract::Mode;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
-use std::time::Duration;
 
-use serde::de::{Deserializer, Error as _, Visitor};
+use values::{access, default_memory, default_stack, minus_one, mode, read_write, restart, signature, trust};
 
 /// A manifest as it was written.
 #[derive(Clone, Debug, serde::Deserialize)]
@@ -306,139 +307,6 @@ pub struct Share {
     /// `read` or `read-write` (default).
     #[serde(default = "read_write", deserialize_with = "access")]
     pub access: Access,
-}
-
-/// A time: a number of seconds, or text such as `50 ms`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Time(pub Duration);
-
-impl<'de> serde::Deserialize<'de> for Time {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        struct Any;
-        impl Visitor<'_> for Any {
-            type Value = Time;
-            fn expecting(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-                f.write_str("a time: seconds, or text such as \"2 s\"")
-            }
-            fn visit_i64<E: serde::de::Error>(self, seconds: i64) -> Result<Time, E> {
-                self.visit_f64(seconds as f64)
-            }
-            fn visit_f64<E: serde::de::Error>(self, seconds: f64) -> Result<Time, E> {
-                Duration::try_from_secs_f64(seconds).map(Time).map_err(E::custom)
-            }
-            fn visit_str<E: serde::de::Error>(self, text: &str) -> Result<Time, E> {
-                parse_time(text).map(Time).ok_or_else(|| E::custom(format!("`{text}` is not a time; write \"2 s\"")))
-            }
-        }
-        deserializer.deserialize_any(Any)
-    }
-}
-
-fn parse_time(text: &str) -> Option<Duration> {
-    let digits = text.trim_end_matches(|c: char| !c.is_ascii_digit());
-    let unit = match text[digits.len()..].trim() {
-        "ms" => 1e-3,
-        "" | "s" => 1.0,
-        "min" => 60.0,
-        _ => return None,
-    };
-    Duration::try_from_secs_f64(digits.parse::<f64>().ok()? * unit).ok()
-}
-
-/// A size in bytes: an integer, or text such as `64 MiB`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Size(pub u64);
-
-impl<'de> serde::Deserialize<'de> for Size {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        struct Any;
-        impl Visitor<'_> for Any {
-            type Value = Size;
-            fn expecting(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-                f.write_str("a size: bytes, or text such as \"64 MiB\"")
-            }
-            fn visit_i64<E: serde::de::Error>(self, bytes: i64) -> Result<Size, E> {
-                u64::try_from(bytes).map(Size).map_err(|_| E::custom("a size is not negative"))
-            }
-            fn visit_str<E: serde::de::Error>(self, text: &str) -> Result<Size, E> {
-                parse_size(text).map(Size).ok_or_else(|| E::custom(format!("`{text}` is not a size; write \"64 MiB\"")))
-            }
-        }
-        deserializer.deserialize_any(Any)
-    }
-}
-
-fn parse_size(text: &str) -> Option<u64> {
-    let digits = text.trim_end_matches(|c: char| !c.is_ascii_digit());
-    let unit = match text[digits.len()..].trim() {
-        "" | "B" => 1,
-        "KiB" => 1 << 10,
-        "MiB" => 1 << 20,
-        "GiB" => 1 << 30,
-        _ => return None,
-    };
-    digits.parse::<u64>().ok()?.checked_mul(unit)
-}
-
-fn default_memory() -> Size {
-    Size(DEFAULT_MEMORY)
-}
-
-fn default_stack() -> Size {
-    Size(DEFAULT_STACK)
-}
-
-fn minus_one() -> i64 {
-    -1
-}
-
-fn read_write() -> Access {
-    Access::ReadWrite
-}
-
-fn mode<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Mode, D::Error> {
-    let text: String = serde::Deserialize::deserialize(deserializer)?;
-    text.parse().map_err(D::Error::custom)
-}
-
-fn signature<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Signature>, D::Error> {
-    let text: String = serde::Deserialize::deserialize(deserializer)?;
-    text.parse().map(Some).map_err(D::Error::custom)
-}
-
-fn restart<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Restart, D::Error> {
-    struct Any;
-    impl Visitor<'_> for Any {
-        type Value = Restart;
-        fn expecting(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-            f.write_str("`never`, `always` or a number")
-        }
-        fn visit_i64<E: serde::de::Error>(self, times: i64) -> Result<Restart, E> {
-            u32::try_from(times).map(Restart::Limited).map_err(E::custom)
-        }
-        fn visit_str<E: serde::de::Error>(self, text: &str) -> Result<Restart, E> {
-            match text {
-                "never" => Ok(Restart::Never),
-                "always" => Ok(Restart::Always),
-                _ => Err(E::custom(format!("unknown restart `{text}`: expected `never`, `always` or a number"))),
-            }
-        }
-    }
-    deserializer.deserialize_any(Any)
-}
-
-fn trust<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Trust>, D::Error> {
-    let text: String = serde::Deserialize::deserialize(deserializer)?;
-    text.parse().map(Some).map_err(D::Error::custom)
-}
-
-fn access<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Access, D::Error> {
-    let text: String = serde::Deserialize::deserialize(deserializer)?;
-    match text.as_str() {
-        "read" => Ok(Access::Read),
-        "read-write" => Ok(Access::ReadWrite),
-        _ => Err(D::Error::custom(format!("unknown access `{text}`: expected `read` or `read-write`"))),
-    }
 }
 
 /// A manifest cannot be used.
@@ -704,6 +572,7 @@ impl Domain {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::time::Duration;
 
     fn load(text: &str) -> Result<Manifest, String> {
         let file = tempfile::NamedTempFile::new().unwrap();
@@ -774,28 +643,5 @@ mod tests {
         assert!(load(&both).unwrap_err().contains("give either"));
         let host = base.replace("{ host = \"host_write\"", "{ trust = \"trusted-both\", host = \"host_write\"");
         assert!(load(&host).unwrap_err().contains("no `trust`"));
-    }
-
-    #[test]
-    fn times() {
-        assert_eq!(parse_time("50 ms"), Some(Duration::from_millis(50)));
-        assert_eq!(parse_time("1.5s"), Some(Duration::from_millis(1500)));
-        assert_eq!(parse_time("2 min"), Some(Duration::from_secs(120)));
-        assert_eq!([parse_time("2 h"), parse_time("-1 s"), parse_time("s"), parse_time("1e999 s")], [None; 4]);
-        for (text, time) in [("2", 2000), ("0.25", 250), ("\"3 s\"", 3000)] {
-            let limits: Limits = toml::from_str(&format!("call = {text}")).unwrap();
-            assert_eq!(limits.call, Some(Time(Duration::from_millis(time))));
-        }
-        assert!(toml::from_str::<Limits>("call = -1").is_err());
-        assert!(toml::from_str::<Limits>("call = \"fast\"").is_err());
-    }
-
-    #[test]
-    fn sizes() {
-        assert_eq!(parse_size("4096"), Some(4096));
-        assert_eq!(parse_size("3 KiB"), Some(3072));
-        assert_eq!(parse_size("2GiB"), Some(2 << 30));
-        assert_eq!(parse_size("x"), None);
-        assert_eq!(parse_size("99999999999 GiB"), None);
     }
 }
