@@ -22,6 +22,7 @@ fn ordinary_code_is_accepted() {
         "0f a3 c8",                                     // bt %ecx,%eax
         "f3 0f b8 c7 | 66 f3 0f b8 c7",                 // popcnt
         "66 0f 38 f6 c7 | f3 0f 38 f6 c7",              // adcx, adox
+        "c4 e3 79 69 c2 30",                            // vfmaddpd: FMA4, #UD where absent
         "c5 f8 77",                                     // vzeroupper
         "9b | d9 ee",                                   // fwait, fldz
         "0f ae e8 | 0f ae f0 | 0f ae f8 | f3 90",       // fences, pause
@@ -569,7 +570,6 @@ fn ambiguous_encodings_are_refused() {
         "db e8 | dc d0",     // fucomi is fine, the alias of fcom is not
         "0f 0f 07 9e",       // 3DNow!
         "8f e8 78 c0 c1 00", // XOP
-        "c4 e3 79 69 c2 30", // FMA4
         "d5 48 89 07",       // REX2
         "c6 f8 00",          // xabort
         "0f c7 37",          // vmptrld
