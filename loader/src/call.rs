@@ -103,6 +103,7 @@ impl<T: Value> Outcome for T {
 }
 
 /// Arguments sorted into registers and stack words (psABI 3.2.3).
+#[derive(Clone, Copy)]
 pub struct Arguments {
     pub(crate) frame: CallFrame,
     ints: usize,
@@ -304,7 +305,11 @@ impl<F: Function> TypedFn<F> {
             let callee = self.binding.callee;
             let sp = (*callee).sp;
             if sp == 0 || (*callee).generation != self.generation {
-                return self.enter_again(inner, arguments);
+                // A copy: the caller's own has no address then, and stays in registers.
+                let mut copy = *arguments;
+                let code = self.enter_again(inner, &mut copy);
+                *arguments = copy;
+                return code;
             }
             arguments.frame.sp = sp;
             if arguments.stack_words != 0 && !Inner::push_arguments(inner, self.binding.callee, arguments) {

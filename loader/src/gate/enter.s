@@ -51,7 +51,6 @@ sfi_enter_\v:
     mov     {C_THREAD}(%r11), %rsi
     mov     %rcx, {T_GS}(%rsi)
 37:
-    LOW_ALL \avx
     testl   ${F_EXIT}, (%rsp)
     jnz     38f
 41:
@@ -99,6 +98,9 @@ sfi_enter_\v:
     ldmxcsr sfi_default_mxcsr(%rip)
     jmp     35b
 38:
+    LOW_ALL \avx
+    testl   ${F_EXIT_STATE}, (%rsp)
+    jz      41b
     testl   ${F_X87}, (%rsp)
     jz      39f
     RESET_X87

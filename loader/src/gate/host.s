@@ -46,7 +46,6 @@ sfi_gate_host_\v:
     mov     %r8, 32(%rsp)
     mov     %r9, 40(%rsp)
     mov     %r15, {H_R15}(%rsp)
-    LOW_ALL \avx
     testl   ${F_LEAVE}, {B_FLAGS}(%r10)
     jnz     52f
 53:
@@ -92,6 +91,7 @@ sfi_gate_host_\v:
     ldmxcsr {C_HOST_MXCSR}(%r11)
     jmp     51b
 52:
+    LOW_ALL \avx
     testl   ${F_FLOATS}, {B_FLAGS}(%r10)
     jz      67f
     .irp n,0,1,2,3,4,5,6,7
