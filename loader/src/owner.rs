@@ -3,7 +3,7 @@
 
 use crate::error::BuildError;
 use crate::fault::{AddressClass, Fault, FaultKind};
-use crate::world::{Domain, Inner};
+use crate::world::{Domain, DomainRef, Inner};
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
@@ -163,6 +163,13 @@ impl Owner {
             }
             std::thread::sleep(left);
         }
+    }
+}
+
+impl<'w> DomainRef<'w> {
+    /// Who answers for the domain.
+    pub fn owner(&self) -> Option<&'w Owner> {
+        self.domain().spec.owner.as_ref()
     }
 }
 

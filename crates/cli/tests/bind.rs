@@ -3,6 +3,14 @@
 #[rustfmt::skip]
 #[path = "interface/codec.rs"]
 mod codec;
+#[deny(warnings)]
+#[rustfmt::skip]
+#[path = "interface/inward.rs"]
+mod inward;
+#[deny(warnings)]
+#[rustfmt::skip]
+#[path = "interface/nullary.rs"]
+mod nullary;
 mod support;
 
 use codec::Codec;
@@ -47,8 +55,10 @@ fn world() -> World {
 
 #[test]
 fn the_generated_files_are_what_it_writes() {
-    for (emit, name) in [("header", "codec.h"), ("rust", "codec.rs")] {
-        let output = bind(&[file("codec.toml").to_str().unwrap(), "--emit", emit]);
+    let rust = ["codec.rs", "inward.rs", "nullary.rs"].map(|name| ("rust", name));
+    for (emit, name) in [("header", "codec.h")].into_iter().chain(rust) {
+        let from = file(name).with_extension("toml");
+        let output = bind(&[from.to_str().unwrap(), "--emit", emit]);
         assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
         if std::env::var_os("BLESS").is_some() {
             std::fs::write(file(name), &output.stdout).unwrap();
@@ -85,6 +95,22 @@ fn a_host_with_slices() {
     assert_eq!(codec.nothing(&mut world), Ok(0x1234_5678_9abc_def0));
     assert!(matches!(codec.mean(&mut world, &[1.0], 2), Err(CallError::Arguments { .. })));
     assert!(Codec::connect(&world, "client").is_err());
+}
+
+/// What an interface does not need is not imported: these modules are compiled without a warning.
+#[test]
+fn interfaces_without_buffers_or_parameters() {
+    let text = ".globl first, second, sum, negate\n.type first,@function\n.type second,@function\n.type sum,@function\n\
+                .type negate,@function\n.text\nfirst: mov $7,%eax\nret\nsecond: ret\nsum: mov %gs:4(%edi),%eax\nadd %gs:(%edi),%eax\n\
+                ret\nnegate: mov %edi,%eax\nneg %eax\nret\n";
+    let bench = Bench::new();
+    bench.assemble("plain.o", text);
+    let spec = DomainSpec::new("plain").object("plain.o", std::fs::read(bench.path("plain.o")).unwrap());
+    let mut world = World::builder().domain(spec).build().unwrap();
+    let nullary = nullary::Nullary::connect(&world, "plain").unwrap();
+    assert_eq!((nullary.first(&mut world), nullary.second(&mut world)), (Ok(7), Ok(())));
+    let inward = inward::Inward::connect(&world, "plain").unwrap();
+    assert_eq!((inward.sum(&mut world, &[3, 4], 2), inward.negate(&mut world, 5)), (Ok(7), Ok(-5)));
 }
 
 #[test]

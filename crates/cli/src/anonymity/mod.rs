@@ -2,4 +2,5 @@
 
 pub mod host;
 pub mod odds;
+pub mod penalty;
 pub mod search;

@@ -1,8 +1,8 @@
 //! `sfi anonymity`
 
-use crate::anonymity::host;
 use crate::anonymity::odds::{Search, duration};
 use crate::anonymity::search::{self, Outcome, SEARCHER};
+use crate::anonymity::{host, penalty};
 use anyhow::ensure;
 use sfi_contract::layout::WINDOW_SIZE;
 use sfi_loader::manifest::Manifest;
@@ -32,9 +32,10 @@ pub struct Args {
     /// The manifest.
     #[arg(value_name = "MANIFEST")]
     manifest: PathBuf,
-    /// Delay that the embedder adds to every fault, in seconds.
-    #[arg(long, default_value = "0", value_parser = super::run::parse_seconds)]
-    penalty: Duration,
+    /// Delay that the embedder adds to every fault, in seconds. Default: what the manifest's owners pay for each of many faults, the domain that
+    /// pays least among those that can search; nothing if it has no owner.
+    #[arg(long, value_name = "SECONDS", value_parser = super::run::parse_seconds)]
+    penalty: Option<Duration>,
     /// Searches of the simulation. Default: as many as take about three seconds, at least eight.
     #[arg(long, value_parser = clap::value_parser!(u64).range(2..=1_000_000))]
     searches: Option<u64>,
@@ -78,7 +79,8 @@ pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
     let base = |name: &String| world.domain(name).map(|d| d.secret_base());
     let windows = names.iter().map(|n| Ok(base(n)?..base(n)? + WINDOW_SIZE)).collect::<anyhow::Result<Vec<_>>>()?;
     let host = host::search(&windows);
-    let report = Report { search, host, outcome, penalty: args.penalty.as_secs_f64(), manifest: &manifest };
+    let penalty = args.penalty.unwrap_or_else(|| penalty::of(&manifest)).as_secs_f64();
+    let report = Report { search, host, outcome, penalty, manifest: &manifest };
     if args.json {
         println!("{}", serde_json::to_string_pretty(&report.json())?);
     } else {

@@ -125,12 +125,7 @@ fn camel(name: &str) -> String {
 
 fn rust(name: &str, functions: &[Declaration]) -> String {
     let kind = camel(name);
-    let mut text = format!(
-        "//! The interface `{name}`, written by `sfi bind`: calls of a host into a domain that implements it.\n\n\
-         use sfi_loader::interface::BadDeclaration;\n\
-         use sfi_loader::{{Bound, CallError, Enter, LookupError, Passed, World, bytes, bytes_mut}};\n\n\
-         /// The functions of a domain.\n#[derive(Clone, Debug)]\npub struct {kind} {{\n"
-    );
+    let mut text = format!("/// The functions of a domain.\n#[derive(Clone, Debug)]\npub struct {kind} {{\n");
     for declaration in functions {
         let _ = writeln!(text, "    r#{}: Bound,", declaration.name);
     }
@@ -181,13 +176,15 @@ fn rust(name: &str, functions: &[Declaration]) -> String {
         let _ = write!(text, ") -> Result<{result}, CallError> {{\n        {body}\n    }}\n");
     }
     text += "}\n";
-    let unused: &[(&str, &str)] = &[("bytes(", ", bytes,"), ("bytes_mut(", ", bytes_mut")];
-    for (used, import) in unused {
-        if !text.contains(used) {
-            text = text.replacen(import, if import.ends_with(',') { "," } else { "" }, 1);
-        }
-    }
-    text
+    // Only what the functions use: hosts compile with warnings.
+    let wanted = [("Passed", "Passed::"), ("World", "&World"), ("bytes", "(bytes("), ("bytes_mut", "(bytes_mut(")];
+    let used = wanted.iter().filter(|(_, use_of_it)| text.contains(use_of_it)).map(|(import, _)| *import);
+    let imports: Vec<&str> = ["Bound", "CallError", "Enter", "LookupError"].into_iter().chain(used).collect();
+    format!(
+        "//! The interface `{name}`, written by `sfi bind`: calls of a host into a domain that implements it.\n\n\
+         use sfi_loader::interface::BadDeclaration;\nuse sfi_loader::{{{}}};\n\n{text}",
+        imports.join(", ")
+    )
 }
 
 /// A number as the bits of a register.

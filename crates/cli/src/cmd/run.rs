@@ -1,10 +1,11 @@
 //! `sfi run`
 
+use crate::anonymity::odds::duration;
 use crate::grants::Grants;
 use crate::{arbiters, program};
 use anyhow::{Context, bail};
 use sfi_loader::manifest::Manifest;
-use sfi_loader::{Builder, CallError, HostCall, HostError, Protection, TypedFn, World};
+use sfi_loader::{Builder, CallError, HostCall, HostError, Owner, Protection, TypedFn, World};
 use std::io::{Read, Seek, SeekFrom, Write};
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::path::{Path, PathBuf};
@@ -102,11 +103,14 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
     }
     let builder = offer(builder, &manifest, directory, &args.args)?;
     let (builder, counts) = arbiters::add(builder, &manifest, directory, args.grants.log_syscalls)?;
+    // Dropped after the world, which tells the owners of the last faults.
+    let mut owners = Owners::default();
     let world = catch_unwind(AssertUnwindSafe(|| builder.build()));
     let mut world = match world {
         Ok(world) => world?,
         Err(payload) => return exit(payload),
     };
+    owners.take(&world)?;
     if args.explain_layout {
         explain(&world, args.show_addresses)?;
     }
@@ -183,6 +187,35 @@ fn exit(payload: Box<dyn std::any::Any + Send>) -> anyhow::Result<ExitCode> {
     match other.downcast::<sfi_arbitration::Exit>() {
         Ok(code) => Ok(ExitCode::from(code.0 as u8)),
         Err(other) => resume_unwind(other),
+    }
+}
+
+/// Tells what the owners' domains did when the run ends, however it ends.
+#[derive(Default)]
+struct Owners(Vec<Owner>);
+
+impl Owners {
+    /// Those of a world's domains, each once.
+    fn take(&mut self, world: &World) -> anyhow::Result<()> {
+        for name in world.domains() {
+            let owner = world.domain(name)?.owner().cloned();
+            self.0.extend(owner.filter(|owner| self.0.iter().all(|known| known.name() != owner.name())));
+        }
+        Ok(())
+    }
+}
+
+impl Drop for Owners {
+    fn drop(&mut self) {
+        for owner in &self.0 {
+            let record = owner.record();
+            let (name, delay) = (owner.name(), duration(record.delayed.as_secs_f64()));
+            let faults = if record.faults == 1 { "fault" } else { "faults" };
+            eprint!("owner `{name}`: {} {faults}, {} outside their domain's window", record.faults, record.outside);
+            eprint!("{}", if record.delayed.is_zero() { String::new() } else { format!(", {delay} of penalties") });
+            let pattern = "; a suspicious pattern: the last faults look like a search for other domains' memory";
+            eprintln!("{}", if record.suspicious { pattern } else { "" });
+        }
     }
 }
 
