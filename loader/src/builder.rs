@@ -1,7 +1,7 @@
 //! Building a world: verify, link, place, relocate, seal, verify again, bind, initialise.
 
 use crate::budget::{Budget, Limits};
-use crate::context::{CONTROL_RESERVE, Context};
+use crate::context::Context;
 use crate::error::{BuildError, HostError, memory};
 use crate::gate::Machine;
 use crate::header::Supervisor;
@@ -16,7 +16,7 @@ use crate::spec::{Callee, DomainSpec, Import, MAX_SPARE};
 use crate::watchdog::Watched;
 use crate::window::{ControlStack, pages};
 use crate::world::{Domain, Inner, Region, RegionPlace, World};
-use crate::{builtin, fault, header, instances, marshal, region};
+use crate::{builtin, fault, header, instances, marshal, region, room};
 use rand_chacha::ChaCha20Rng;
 use rand_chacha::rand_core::SeedableRng;
 use std::collections::HashSet;
@@ -374,8 +374,9 @@ fn start(world: &World) {
         let inner = world.inner;
         let control = &(*inner).control;
         let watch = (*inner).watched.as_ref().map_or(ptr::null(), Watched::watch);
+        let floor = control.low() + room::reserve();
         control.context().write(Context {
-            limit: control.low() + CONTROL_RESERVE,
+            limit: floor,
             current: ptr::null_mut(),
             top: 0,
             control_sp: 0,
@@ -388,6 +389,8 @@ fn start(world: &World) {
             world: inner,
             watch,
             revive: ptr::null(),
+            floor,
+            room: false,
         });
         watch.as_ref().inspect(|w| w.attach(control.context()));
     }

@@ -13,11 +13,12 @@ pub const CONTROL_SIZE: u64 = 4 << 20;
 pub const CONTROL_AREA: u64 = 1 << 20;
 /// Where the bindings of the stubs begin, behind the header. A stub adds the offset of its own to the control stack's base.
 pub const BINDINGS_OFFSET: u64 = 4096;
-/// Least guard between the bindings and the stack area. Larger than a signal frame, so that a handler that the host installed
-/// without `SA_ONSTACK` cannot be made to write over the header.
+/// Bytes below the stack area that are for signal handlers of the host, see [`crate::room`].
+pub const CONTROL_ROOM: u64 = 256 << 10;
+/// Least guard between the bindings and that room. Larger than a signal frame, so that no handler can be made to write over the bindings.
 pub const CONTROL_GUARD: u64 = 64 << 10;
-/// Bytes of the stack area that only gates may use: a gate is refused when less is left.
-pub const CONTROL_RESERVE: u64 = 4096;
+/// Bytes of the stack area that gates use, at most; they get a signal's frame besides ([`Context::floor`]).
+pub const GATE_FRAMES: u64 = 4096;
 /// Deepest nesting of host functions that call back into domains.
 pub const MAX_DEPTH: u32 = 64;
 
@@ -70,6 +71,10 @@ pub struct Context {
     pub watch: *const crate::watchdog::Watch,
     /// Binding of the host function that is asked to restart a dead callee; null if no domain is restarted.
     pub revive: *const Binding,
+    /// What `limit` is unless the call overstays: a gate's own frames and a signal's fit below.
+    pub floor: u64,
+    /// The handlers' room is open. Only signal handlers of the thread that runs the world touch it.
+    pub room: bool,
 }
 
 /// Frame of a call between domains, from its top (`gate/common.s`): the calling domain's state.

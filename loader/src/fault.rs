@@ -2,11 +2,11 @@
 //! a fault that people read.
 
 use crate::budget::reason;
-use crate::context::{CONTROL_SIZE, Context, status};
+use crate::context::{Context, status};
 use crate::debug::Names;
 use crate::trace::{self, Backtrace, Place, Trace};
 use crate::window::ControlStack;
-use crate::{gate, thread, watchdog};
+use crate::{gate, room, thread, watchdog};
 use libc::{c_int, c_void, siginfo_t, ucontext_t};
 use sfi_contract::layout::WINDOW_SIZE;
 use sfi_debuginfo::clean;
@@ -217,6 +217,7 @@ static PREVIOUS: OnceLock<[libc::sigaction; SIGNALS.len()]> = OnceLock::new();
 
 /// Installs the handlers, once per process. Handlers that the host installs later must pass on what is not theirs.
 pub fn install() {
+    install_time();
     PREVIOUS.get_or_init(|| {
         SIGNALS.map(|signal| {
             // SAFETY: sigaction with valid pointers only reads the present handler.
@@ -236,6 +237,8 @@ pub fn install() {
                 action.sa_sigaction = on_signal as *const () as usize;
                 action.sa_flags = libc::SA_SIGINFO | libc::SA_ONSTACK | libc::SA_RESTART;
                 libc::sigemptyset(&mut action.sa_mask);
+                // `room` sends it for later.
+                libc::sigaddset(&mut action.sa_mask, watchdog::SIGNAL);
                 assert_eq!(libc::sigaction(signal, &action, std::ptr::null_mut()), 0, "sigaction");
             }
         }
@@ -246,7 +249,7 @@ pub fn install() {
 static PREVIOUS_TIME: OnceLock<libc::sigaction> = OnceLock::new();
 
 /// Installs the handler of the watchdog's signal.
-pub fn install_time() {
+fn install_time() {
     PREVIOUS_TIME.get_or_init(|| {
         // SAFETY: the handler is async-signal-safe (see `on_time`). A signal that comes before the previous handler is noted is
         // ignored, which is the default.
@@ -264,15 +267,16 @@ pub fn install_time() {
 
 /// The watchdog's signal. If the call in progress overstays and a domain runs, which is so exactly if rip is in the window of
 /// `context.current`: ends it. That covers the stubs: they change r10 and r11 only, and the gate behind them has not run. Elsewhere, in
-/// a gate or in the host, it leaves everything as it is but closes the gates; the signal comes again. Touches what
-/// `on_signal` touches, and the world's watch.
+/// a gate or in the host, it leaves everything as it is but closes the gates; the signal comes again. It also closes the room that a
+/// handler of the host had opened. Touches what `on_signal` touches, and the world's watch.
 extern "C" fn on_time(signal: c_int, info: *mut siginfo_t, context: *mut c_void) {
     // SAFETY: the kernel passes valid pointers; the thread's state is its own; a world's watch lives as long as the world.
     unsafe {
         let current = (*thread::state()).current;
+        let machine = &mut *context.cast::<ucontext_t>();
+        let own = !current.is_null() && room::close(&mut *current, machine);
         let due = overdue(current);
         if due != 0 {
-            let machine = &mut *context.cast::<ucontext_t>();
             let rip = machine.uc_mcontext.gregs[libc::REG_RIP as usize] as u64;
             let domain = (*current).current.as_ref();
             if (*current).top != 0 && domain.is_some_and(|d| rip.wrapping_sub(d.base) < WINDOW_SIZE) {
@@ -283,6 +287,9 @@ extern "C" fn on_time(signal: c_int, info: *mut siginfo_t, context: *mut c_void)
             } else if due == reason::CALL_WALL || due == reason::CALL_CPU {
                 watchdog::close_gates(current);
             }
+            return;
+        }
+        if own && (*info).si_code == libc::SI_TKILL {
             return;
         }
         match PREVIOUS_TIME.get() {
@@ -312,7 +319,9 @@ extern "C" fn on_signal(signal: c_int, info: *mut siginfo_t, context: *mut c_voi
     // SAFETY: the kernel passes valid pointers; the thread's state is its own.
     let handled = unsafe {
         let current = (*thread::state()).current;
-        !current.is_null() && unwind(&mut *current, signal, &*info, &mut *context.cast::<ucontext_t>())
+        let machine = &mut *context.cast::<ucontext_t>();
+        !current.is_null()
+            && (unwind(&mut *current, signal, &*info, machine) || room::open(&mut *current, signal, &*info, machine))
     };
     if !handled {
         pass_on(signal, info, context);
@@ -328,7 +337,9 @@ unsafe fn unwind(context: &mut Context, signal: c_int, info: &siginfo_t, machine
     // SAFETY: `current` and `top` are set together by the gates while a domain runs; all records live as long as the world.
     unsafe {
         let Some(domain) = context.current.as_ref() else { return false };
-        let in_gate = rip == gate::control_trap();
+        // A gate stopped, or was about to look whether it must.
+        let in_gate =
+            rip == gate::control_trap() || (gate::text().contains(&rip) && room::cramped(context, info, machine));
         if context.top == 0 || info.si_code <= 0 || !(in_gate || rip.wrapping_sub(domain.base) < WINDOW_SIZE) {
             return false;
         }
@@ -340,7 +351,7 @@ unsafe fn unwind(context: &mut Context, signal: c_int, info: &siginfo_t, machine
             watchdog::again(context);
             return true;
         }
-        let (guard_low, guard_high) = ControlStack::guard(context);
+        let no_room = room::cramped(context, info, machine);
         let address = if signal == libc::SIGSEGV || signal == libc::SIGBUS { info.si_addr() as u64 } else { 0 };
         let fault = RawFault {
             signal,
@@ -348,7 +359,7 @@ unsafe fn unwind(context: &mut Context, signal: c_int, info: &siginfo_t, machine
             address,
             rip,
             caller: topmost(context, machine),
-            control: in_gate || (signal == libc::SIGSEGV && (guard_low..guard_high).contains(&address)),
+            control: in_gate || no_room || (signal == libc::SIGSEGV && ControlStack::room(context).contains(&address)),
             store: machine.uc_mcontext.gregs[libc::REG_TRAPNO as usize] == PAGE_FAULT
                 && machine.uc_mcontext.gregs[libc::REG_ERR as usize] & PAGE_FAULT_WRITE != 0,
         };
@@ -363,10 +374,8 @@ unsafe fn unwind(context: &mut Context, signal: c_int, info: &siginfo_t, machine
 /// As for [`unwind`].
 unsafe fn topmost(context: &Context, machine: &ucontext_t) -> u64 {
     let rsp = machine.uc_mcontext.gregs[libc::REG_RSP as usize] as u64;
-    let low = ControlStack::guard(context).1;
-    let on_stack = rsp >= low && rsp < std::ptr::from_ref(context) as u64 + CONTROL_SIZE;
     // SAFETY: the stack area is mapped; rsp is a multiple of 8 while a domain runs.
-    if on_stack { unsafe { *(rsp as *const u64) } } else { 0 }
+    if ControlStack::area(context).contains(&rsp) { unsafe { *(rsp as *const u64) } } else { 0 }
 }
 
 /// Marks the running domain dead; the thread goes on at the error path of the crossing that entered it.

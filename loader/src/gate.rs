@@ -3,6 +3,7 @@
 use crate::context::{Binding, CallFrame, Context, DomainState, HostFrame, ThreadState, flag, status};
 use core::arch::asm;
 use core::mem::{offset_of, size_of};
+use core::ops::Range;
 
 core::arch::global_asm!(
     include_str!("gate/common.s"),
@@ -186,6 +187,13 @@ unsafe extern "C" {
     static sfi_table_avx_prctl: Table;
     static sfi_table_sse_prctl: Table;
     static sfi_trap_control: u8;
+    static sfi_gates_begin: u8;
+    static sfi_gates_end: u8;
+}
+
+/// Where the gates' code lies.
+pub fn text() -> Range<u64> {
+    (&raw const sfi_gates_begin) as u64..(&raw const sfi_gates_end) as u64
 }
 
 /// Where a gate stops when the control stack is used up.

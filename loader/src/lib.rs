@@ -33,12 +33,12 @@
 //!   hostile. [`HostCall`] and [`Memory`] check bounds; meaning is the host's to check.
 //! - Linux leaves the GS base to user code; this library owns it on threads that enter domains.
 //! - `SIGSEGV`, `SIGBUS`, `SIGFPE`, `SIGILL` and `SIGTRAP` are handled from the first [`World`] on; what is no domain's fault goes to
-//!   the handlers that were there before. Other handlers of the host should run on an alternate stack (`SA_ONSTACK`): an
-//!   interrupted domain's stack is small, and a hostile domain leaves no room on it for the handler's frames, which ends the domain
-//!   with a wrong reason or, if the handler itself runs into the guard page, the process. They must not call into a world.
+//!   the handlers that were there before. Threads that enter domains get an alternate signal stack. Other handlers of the host should use it
+//!   (`SA_ONSTACK`). One without that flag has 256 KiB behind an interrupted domain's control stack; but where a domain has used up all but the last pages of
+//!   that the kernel forgets the signal, and the domain ends as if it had used up the rest. Handlers must not call into a world.
 //! - A call takes as long as it likes unless the world has a limit ([`Builder::time_limit`]). From the first limit on, a thread of this
-//!   library sends `SIGURG` to threads whose call overstays: they must not block it, and a handler that the host installs
-//!   later must pass it on. Host functions are not aborted: the domain is ended when they return to it.
+//!   library sends `SIGURG` to threads whose call overstays, and threads send it to themselves when a handler without `SA_ONSTACK` needed room: they must not
+//!   block it, and a handler that the host installs after the first [`World`] must pass it on. Host functions are not aborted: the domain is ended when they return to it.
 //!   A child of `fork` has no such thread, and no limits.
 //! - Timing and speculative execution are not defended against.
 //!
@@ -101,6 +101,7 @@ mod place;
 mod pool;
 mod region;
 mod reloc;
+mod room;
 mod seal;
 mod select;
 mod server;

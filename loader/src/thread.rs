@@ -1,11 +1,10 @@
 //! Per-thread state: which world the thread runs, what its GS holds, its alternate signal stack.
 
 use crate::context::ThreadState;
+use crate::room;
 use std::cell::UnsafeCell;
 use std::ptr;
 
-/// Size of the alternate signal stack. Frames with AVX-512 and AMX state take about 11 KiB; the handler needs little.
-const SIGNAL_STACK: usize = 64 << 10;
 /// Guard below it.
 const SIGNAL_GUARD: usize = 4096;
 
@@ -33,17 +32,19 @@ pub fn prepare(state: *mut ThreadState) {
 /// An alternate signal stack that lives as long as its thread.
 struct SignalStack {
     mapping: *mut libc::c_void,
+    size: usize,
     previous: libc::stack_t,
 }
 
 impl SignalStack {
     /// Maps and installs one.
     fn install() -> Self {
+        let size = room::alternate() as usize;
         // SAFETY: a fresh anonymous mapping with a guard page; sigaltstack is given memory that stays mapped until `drop`.
         unsafe {
             let mapping = libc::mmap(
                 ptr::null_mut(),
-                SIGNAL_STACK + SIGNAL_GUARD,
+                size + SIGNAL_GUARD,
                 libc::PROT_READ | libc::PROT_WRITE,
                 libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE,
                 -1,
@@ -51,10 +52,10 @@ impl SignalStack {
             );
             assert!(mapping != libc::MAP_FAILED, "no memory for a signal stack");
             libc::mprotect(mapping, SIGNAL_GUARD, libc::PROT_NONE);
-            let stack = libc::stack_t { ss_sp: mapping.byte_add(SIGNAL_GUARD), ss_flags: 0, ss_size: SIGNAL_STACK };
+            let stack = libc::stack_t { ss_sp: mapping.byte_add(SIGNAL_GUARD), ss_flags: 0, ss_size: size };
             let mut previous: libc::stack_t = std::mem::zeroed();
             assert_eq!(libc::sigaltstack(&stack, &mut previous), 0, "the signal stack was not accepted");
-            Self { mapping, previous }
+            Self { mapping, size, previous }
         }
     }
 }
@@ -70,7 +71,7 @@ impl Drop for SignalStack {
             if now.ss_sp == self.mapping.byte_add(SIGNAL_GUARD) {
                 libc::sigaltstack(&self.previous, ptr::null_mut());
             }
-            libc::munmap(self.mapping, SIGNAL_STACK + SIGNAL_GUARD);
+            libc::munmap(self.mapping, self.size + SIGNAL_GUARD);
         }
     }
 }

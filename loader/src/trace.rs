@@ -3,13 +3,14 @@
 //!
 //! The signal handler notes addresses only ([`walk`]: no allocation, bounded length); names and lines are looked up when somebody asks.
 
-use crate::context::{Binding, CONTROL_SIZE, Context, DomainState, FRAME_CALLER, FRAME_RETURN, FRAME_TOP, HOST_RETURN};
+use crate::context::{Binding, Context, DomainState, FRAME_CALLER, FRAME_RETURN, FRAME_TOP, HOST_RETURN};
 use crate::debug::Names;
 use crate::frames::Segment;
 use crate::window::ControlStack;
 use sfi_contract::layout::WINDOW_SIZE;
 use sfi_debuginfo::{Frame as Source, clean};
 use std::fmt;
+use std::ops::Range;
 use std::sync::Arc;
 
 /// Most places that are noted.
@@ -53,8 +54,7 @@ impl Trace {
 /// a place in the stack area whose word is a return address of the running domain's code, or `context.top` if there is none.
 pub unsafe fn walk(context: &Context, at: u64) -> Trace {
     let mut trace = Trace::EMPTY;
-    let low = ControlStack::guard(context).1;
-    let high = std::ptr::from_ref(context) as u64 + CONTROL_SIZE;
+    let Range { start: low, end: high } = ControlStack::area(context);
     let (mut at, mut domain, mut top) = (at, context.current, context.top);
     // SAFETY: tops, frames and their links are the gates' own, as gate/common.s describes them; every address that is read lies in the
     // stack area, which is mapped; domain states and records of outer entries live as long as their frames.

@@ -12,8 +12,7 @@
 //! function, and others go on.
 
 use crate::budget::{Budget, Limits, reason};
-use crate::context::{CONTROL_RESERVE, Context, ThreadState};
-use crate::window::ControlStack;
+use crate::context::{Context, ThreadState};
 use std::ptr;
 use std::sync::atomic::{AtomicBool, AtomicI32, AtomicPtr, AtomicU64, Ordering, compiler_fence};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError};
@@ -194,12 +193,7 @@ pub unsafe fn close_gates(context: *mut Context) {
 
 unsafe fn open_gates(context: *mut Context) {
     // SAFETY: as in `close_gates`.
-    unsafe { ptr::write_volatile(&raw mut (*context).limit, gate_limit(context)) };
-}
-
-/// Lowest rsp at which a gate may be entered.
-pub fn gate_limit(context: *const Context) -> u64 {
-    ControlStack::guard(context).1 + CONTROL_RESERVE
+    unsafe { ptr::write_volatile(&raw mut (*context).limit, (*context).floor) };
 }
 
 /// The thread's first call with a limit.
@@ -379,7 +373,6 @@ impl Watched {
         watch.limit_calls();
         let mut all = registry();
         if STARTED.get().is_none() {
-            crate::fault::install_time();
             std::thread::Builder::new().name("sfi-watchdog".into()).spawn(run)?;
             STARTED.get_or_init(|| ());
         }

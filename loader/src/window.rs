@@ -1,7 +1,7 @@
 //! Address space: windows and control stacks at random places, and the mappings inside them.
 
 use crate::addresses;
-use crate::context::{BINDINGS_OFFSET, Binding, CONTROL_AREA, CONTROL_GUARD, CONTROL_SIZE, Context};
+use crate::context::{BINDINGS_OFFSET, Binding, CONTROL_AREA, CONTROL_GUARD, CONTROL_ROOM, CONTROL_SIZE, Context};
 use crate::image::Word;
 use rand_chacha::ChaCha20Rng;
 use rand_chacha::rand_core::Rng;
@@ -10,6 +10,7 @@ use rustix::io::Errno;
 use rustix::mm::{Advice, MapFlags, MprotectFlags, ProtFlags, madvise, mmap, mmap_anonymous, mprotect, munmap};
 use sfi_contract::layout::{PAGE_SIZE, WINDOW_SIZE};
 use std::ffi::c_void;
+use std::ops::Range;
 
 /// Draws before giving up; with any sane address space the first one or two succeed.
 const DRAWS: u32 = 10_000;
@@ -236,7 +237,7 @@ impl Drop for Window {
     }
 }
 
-/// A control stack: header page, bindings, guard, stack area.
+/// A control stack: header page, bindings, guard, closed room for signal handlers, stack area.
 #[derive(Debug)]
 pub struct ControlStack {
     base: u64,
@@ -270,7 +271,7 @@ impl ControlStack {
     /// Maps space for `count` bindings in all, read-only zeroes.
     pub fn reserve_bindings(&mut self, count: usize) -> Result<(), Errno> {
         let length = pages((count * size_of::<Binding>()) as u64);
-        if BINDINGS_OFFSET + length + CONTROL_GUARD + CONTROL_AREA > CONTROL_SIZE {
+        if BINDINGS_OFFSET + length + CONTROL_GUARD + CONTROL_ROOM + CONTROL_AREA > CONTROL_SIZE {
             return Err(Errno::TOOBIG);
         }
         if length > self.bindings {
@@ -327,10 +328,16 @@ impl ControlStack {
         context as u64 + CONTROL_SIZE - 64
     }
 
-    /// The part of the guard next to the stack area, `[start, end)`.
-    pub fn guard(context: *const Context) -> (u64, u64) {
-        let low = context as u64 + CONTROL_SIZE - CONTROL_AREA;
-        (low - CONTROL_GUARD, low)
+    /// The stack area.
+    pub fn area(context: *const Context) -> Range<u64> {
+        let high = context as u64 + CONTROL_SIZE;
+        high - CONTROL_AREA..high
+    }
+
+    /// The handlers' room, which ends where the stack area begins.
+    pub fn room(context: *const Context) -> Range<u64> {
+        let end = Self::area(context).start;
+        end - CONTROL_ROOM..end
     }
 }
 

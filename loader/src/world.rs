@@ -1,7 +1,7 @@
 //! A world: domains that call each other, entered by one thread at a time.
 
 use crate::call::{Arguments, DISCARDED, Function, GONE, TOO_DEEP, TypedFn, WRONG_WORLD};
-use crate::context::{Binding, CONTROL_RESERVE, CallFrame, Context, DomainState, MAX_DEPTH, flag, status};
+use crate::context::{Binding, CallFrame, Context, DomainState, MAX_DEPTH, flag, status};
 use crate::crossing::{BindingReport, Side};
 use crate::debug::Names;
 use crate::error::{BuildError, CallError, LookupError};
@@ -14,11 +14,10 @@ use crate::instances::Raised;
 use crate::manager::Manager;
 use crate::memory::{self, Memory};
 use crate::spec::{Access, DomainSpec};
-use crate::stubs;
-use crate::thread;
 use crate::trace::Trace;
 use crate::watchdog::{self, Watched};
 use crate::window::{ControlStack, Window};
+use crate::{room, stubs, thread};
 use rand_chacha::ChaCha20Rng;
 use rustix::fd::OwnedFd;
 use sfi_contract::Mode;
@@ -233,8 +232,7 @@ impl Inner {
         // SAFETY: see the function's contract.
         unsafe {
             let context = (*inner).control.context();
-            if (*context).depth >= MAX_DEPTH || (*context).control_sp < watchdog::gate_limit(context) + CONTROL_RESERVE
-            {
+            if (*context).depth >= MAX_DEPTH || (*context).control_sp < (*context).floor + room::reserve() {
                 return TOO_DEEP;
             }
             let (current, top) = ((*context).current, (*context).top);

@@ -21,13 +21,13 @@ extern "C" fn tick(_: libc::c_int, _: *mut libc::siginfo_t, _: *mut libc::c_void
 }
 
 /// Sends `SIGPROF` to this thread every 150 µs, which no interval timer of the kernel's ticks could.
-fn profile(flags: libc::c_int) {
-    // SAFETY: valid pointers; the handler is async-signal-safe.
+fn profile(
+    flags: libc::c_int,
+    handler: extern "C" fn(libc::c_int, *mut libc::siginfo_t, *mut libc::c_void),
+) -> libc::timer_t {
+    handle(libc::SIGPROF, handler as *const () as usize, flags | libc::SA_SIGINFO | libc::SA_RESTART);
+    // SAFETY: valid pointers.
     unsafe {
-        let mut action: libc::sigaction = std::mem::zeroed();
-        action.sa_sigaction = tick as *const () as usize;
-        action.sa_flags = flags | libc::SA_SIGINFO | libc::SA_RESTART;
-        assert_eq!(libc::sigaction(libc::SIGPROF, &action, std::ptr::null_mut()), 0);
         let mut event: libc::sigevent = std::mem::zeroed();
         event.sigev_notify = libc::SIGEV_THREAD_ID;
         event.sigev_signo = libc::SIGPROF;
@@ -37,6 +37,7 @@ fn profile(flags: libc::c_int) {
         let interval = libc::timespec { tv_sec: 0, tv_nsec: 150_000 };
         let time = libc::itimerspec { it_interval: interval, it_value: interval };
         assert_eq!(libc::timer_settime(timer, 0, &time, std::ptr::null_mut()), 0);
+        timer
     }
 }
 
@@ -96,7 +97,7 @@ fn crossings() {
 #[test]
 fn a_profiler_on_the_alternate_stack() {
     alone("a_profiler_on_the_alternate_stack", || {
-        profile(libc::SA_ONSTACK);
+        profile(libc::SA_ONSTACK, tick);
         crossings();
     });
 }
@@ -105,7 +106,169 @@ fn a_profiler_on_the_alternate_stack() {
 #[test]
 fn a_profiler_without_an_alternate_stack() {
     alone("a_profiler_without_an_alternate_stack", || {
-        profile(0);
+        profile(0, tick);
         crossings();
+    });
+}
+
+static NESTED: AtomicU64 = AtomicU64::new(0);
+
+/// A handler that takes more of its stack than a domain leaves, and is interrupted by another one meanwhile.
+extern "C" fn hungry(signal: libc::c_int, info: *mut libc::siginfo_t, context: *mut libc::c_void) {
+    let mut much = [0_u8; 24 << 10];
+    much.iter_mut().step_by(512).for_each(|byte| *byte = 0xee);
+    std::hint::black_box(&mut much);
+    if TICKS.load(Ordering::Relaxed).is_multiple_of(4) {
+        // SAFETY: the signal has a handler, which is async-signal-safe.
+        unsafe { libc::raise(libc::SIGUSR2) };
+    }
+    std::hint::black_box(&mut much);
+    tick(signal, info, context);
+}
+
+extern "C" fn nested(_: libc::c_int) {
+    let mut some = [0_u8; 8 << 10];
+    some.iter_mut().step_by(512).for_each(|byte| *byte = 0xee);
+    std::hint::black_box(&mut some);
+    NESTED.fetch_add(1, Ordering::Relaxed);
+}
+
+fn handle(signal: libc::c_int, handler: usize, flags: libc::c_int) {
+    // SAFETY: valid pointers; the handlers of this file are async-signal-safe.
+    unsafe {
+        let mut action: libc::sigaction = std::mem::zeroed();
+        action.sa_sigaction = handler;
+        action.sa_flags = flags;
+        assert_eq!(libc::sigaction(signal, &action, std::ptr::null_mut()), 0);
+    }
+}
+
+/// `deep(n, spins)` calls itself n times and then takes its time; `cross` makes calls instead, to a domain and the host.
+fn deep() -> World {
+    let down = |name: &str, work: &str| {
+        let again = format!("test %rdi,%rdi\njz 1f\ndec %rdi\ncall {name}\ninc %rax\nret\n1:\n");
+        function(name, &(again + work))
+    };
+    let app = down("deep", "dec %rsi\njnz 1b\nxor %eax,%eax\nret")
+        + &down("cross", "mov %rsi,%rbx\n2:\ncall null\ncall host\ndec %rbx\njnz 2b\nxor %eax,%eax\nret");
+    let app = DomainSpec::new("app")
+        .object("app.o", assemble(&app))
+        .import("null", Import::domain("server", "null").signature("() -> int"))
+        .import("host", Import::host("host").signature("() -> int"));
+    let server = DomainSpec::new("server").object("s.o", assemble(&function("null", "xor %eax,%eax\nret")));
+    World::builder().domain(app).domain(server).host_fn("host", |_| Ok(0)).build().unwrap()
+}
+
+type Deep = TypedFn<fn(u64, u64) -> u64>;
+
+/// `true`: it came back. Nothing but the end of the control stack may have ended it.
+fn down(world: &mut World, function: &Deep, n: u64, work: u64) -> bool {
+    match function.call(world, (n, work)) {
+        Ok(value) => {
+            assert_eq!(value, n);
+            true
+        }
+        Err(CallError::Fault(fault)) => {
+            assert_eq!(fault.kind, FaultKind::ControlStackOverflow, "{fault} at {n}");
+            world.restart("app").unwrap();
+            false
+        }
+        Err(error) => panic!("{error}"),
+    }
+}
+
+/// The deepest call that comes back.
+fn deepest(world: &mut World, function: &Deep) -> u64 {
+    let (mut low, mut high) = (0, 1 << 20);
+    while high - low > 1 {
+        let middle = (low + high) / 2;
+        if down(world, function, middle, 1) { low = middle } else { high = middle }
+    }
+    low
+}
+
+/// A domain that has nearly used up its control stack when signals come whose handlers need that stack.
+#[test]
+fn handlers_find_room_wherever_a_domain_is() {
+    alone("handlers_find_room_wherever_a_domain_is", || {
+        let mut world = deep();
+        let [spin, cross] =
+            ["deep", "cross"].map(|f| world.domain("app").unwrap().export::<fn(u64, u64) -> u64>(f).unwrap());
+        let (end, gates) = (deepest(&mut world, &spin), deepest(&mut world, &cross));
+        assert!(gates < end, "{gates} {end}");
+        handle(libc::SIGUSR2, nested as *const () as usize, 0);
+        let timer = profile(0, hungry);
+        // Words from the end. Where the kernel finds no room for a frame the domain ends; it may be anything from 1 to 12 KiB.
+        let mut ended = 0;
+        for left in [0, 1, 5, 20, 60, 110, 180, 300, 420, 470, 520, 700, 1000, 1300, 1600, 2000, 3000, 5000, 8000] {
+            for _ in 0..4 {
+                let before = TICKS.load(Ordering::Relaxed);
+                let back = down(&mut world, &spin, end - left, 2_000_000);
+                ended += u32::from(!back);
+                assert!(back || left < 1600, "no room for a frame {left} words from the end");
+                assert!(!back || TICKS.load(Ordering::Relaxed) > before, "no signal came");
+                // The room is the handlers' alone.
+                assert!(!down(&mut world, &spin, end + 1, 1));
+            }
+        }
+        assert!(ended > 4, "the kernel found room {ended}");
+        for left in [0, 1, 2, 5, 50, 500, 2000] {
+            let before = TICKS.load(Ordering::Relaxed);
+            for _ in 0..4 {
+                assert!(down(&mut world, &cross, gates - left, 50_000));
+                assert!(!down(&mut world, &cross, gates + 1, 1));
+            }
+            assert!(TICKS.load(Ordering::Relaxed) > before + 10, "no signal came");
+        }
+        assert!(NESTED.load(Ordering::Relaxed) > 10);
+        // SAFETY: `profile` made it.
+        assert_eq!(unsafe { libc::timer_delete(timer) }, 0);
+        assert_eq!((end, gates), (deepest(&mut world, &spin), deepest(&mut world, &cross)));
+    });
+}
+
+static PASSED: [AtomicU64; 2] = [const { AtomicU64::new(0) }; 2];
+static PAGE: AtomicU64 = AtomicU64::new(0);
+
+/// Makes the page accessible and returns.
+extern "C" fn mend(_: libc::c_int) {
+    PASSED[0].fetch_add(1, Ordering::Relaxed);
+    // SAFETY: the test's own mapping.
+    unsafe { libc::mprotect(PAGE.load(Ordering::Relaxed) as *mut libc::c_void, 4096, libc::PROT_READ) };
+}
+
+extern "C" fn urgent(_: libc::c_int) {
+    PASSED[1].fetch_add(1, Ordering::Relaxed);
+}
+
+/// Handlers that the host had before get what is theirs, while domains end for what is theirs.
+#[test]
+fn earlier_handlers_are_called() {
+    alone("earlier_handlers_are_called", || {
+        handle(libc::SIGSEGV, mend as *const () as usize, 0);
+        handle(libc::SIGURG, urgent as *const () as usize, 0);
+        // SAFETY: a fresh mapping.
+        let page = unsafe {
+            let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS;
+            libc::mmap(std::ptr::null_mut(), 4096, libc::PROT_NONE, flags, -1, 0)
+        };
+        assert_ne!(page, libc::MAP_FAILED);
+        PAGE.store(page as u64, Ordering::Relaxed);
+        let mut world = deep();
+        let spin: Deep = world.domain("app").unwrap().export("deep").unwrap();
+        let end = deepest(&mut world, &spin);
+        handle(libc::SIGUSR2, nested as *const () as usize, 0);
+        profile(0, hungry);
+        for round in 1..=20 {
+            // SAFETY: the page is the test's; the handler makes it readable.
+            unsafe {
+                libc::mprotect(page, 4096, libc::PROT_NONE);
+                assert_eq!(page.cast::<u8>().read_volatile(), 0);
+                libc::raise(libc::SIGURG);
+            }
+            assert!(down(&mut world, &spin, end - 2000, 1_000_000));
+            assert!(!down(&mut world, &spin, end + 1, 1));
+            assert_eq!([0, 1].map(|i| PASSED[i].load(Ordering::Relaxed)), [round; 2]);
+        }
     });
 }

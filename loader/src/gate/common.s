@@ -3,7 +3,7 @@
 # Why nothing in here can fault or be confused by a hostile domain:
 # - rsp is the control stack. Only call and ret of verified text move it, so at a gate's entry it points to a return address
 #   that a call of the domain pushed, and at a callee's return it is the value from before the gate's own call. The first thing
-#   a gate does is compare it with the limit, below which CONTROL_RESERVE bytes are mapped.
+#   a gate does is compare it with the limit, below which its frames and that of a signal of the host fit.
 # - r10 and r11 come from a stub, which is entered at its first instruction only; everything else that is read or written is found
 #   through r11: the context, domain states, bindings, frames. They lie outside every window.
 # - r15 is the one register of a domain that a gate uses as an address: truncated to 32 bits, rebased to the domain's window and
@@ -27,6 +27,9 @@
 # An entry from the host has the first two words only; the rest is on the host's stack.
 
     .text
+    .globl  sfi_gates_begin
+    .hidden sfi_gates_begin
+sfi_gates_begin:
 
 # vpxor of an xmm register zeroes all of its zmm register.
 .macro CLEAR_X avx, n

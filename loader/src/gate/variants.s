@@ -89,6 +89,9 @@ sfi_set_gs:
     .hidden sfi_trap_control
 sfi_trap_control:
     ud2
+    .globl  sfi_gates_end
+    .hidden sfi_gates_end
+sfi_gates_end:
 
     .section .rodata.sfi_gates,"a",@progbits
     .p2align 2
