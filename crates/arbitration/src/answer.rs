@@ -1,5 +1,6 @@
 //! The table of answers: which code answers which call.
 
+use crate::descriptors::Descriptors;
 use crate::errno::Errno;
 use crate::files::CWD;
 use crate::heap::Heap;
@@ -12,6 +13,7 @@ impl Arbiter {
         let [a, b, c, d, e, _] = request.args;
         let (files, tree, left) = (&mut self.files, &mut self.tree, &mut self.left);
         let longest = self.quota.sleep;
+        let at = |files: &Descriptors, at: u64, path: u64| tree.at(cx, files, at, path);
         match request.number {
             libc::SYS_read => transfer::read(cx, files, a, &[(b, c)]),
             libc::SYS_readv => transfer::read(cx, files, a, &transfer::vector(cx, b, c)?),
@@ -35,36 +37,36 @@ impl Arbiter {
             libc::SYS_ftruncate => changes::truncate(files, a, b),
             libc::SYS_fadvise64 => files.get(a).map(|_| 0),
 
-            libc::SYS_open => files::open(cx, tree, files, (CWD, a), b, c),
-            libc::SYS_openat => files::open(cx, tree, files, (a, b), c, d),
+            libc::SYS_open => files::open(&at(files, CWD, a)?, tree.umask, files, b, c),
+            libc::SYS_openat => files::open(&at(files, a, b)?, tree.umask, files, c, d),
             libc::SYS_creat => {
                 let flags = libc::O_CREAT | libc::O_WRONLY | libc::O_TRUNC;
-                files::open(cx, tree, files, (CWD, a), flags as u64, b)
+                files::open(&at(files, CWD, a)?, tree.umask, files, flags as u64, b)
             }
             libc::SYS_stat => files::stat(cx, tree, files, (CWD, a), b, 0),
             libc::SYS_lstat => files::stat(cx, tree, files, (CWD, a), b, libc::AT_SYMLINK_NOFOLLOW as u64),
             libc::SYS_newfstatat => files::stat(cx, tree, files, (a, b), c, d),
             libc::SYS_statx => files::statx(cx, tree, files, (a, b), c, e),
-            libc::SYS_access => files::access(cx, tree, files, (CWD, a), b),
-            libc::SYS_faccessat | libc::SYS_faccessat2 => files::access(cx, tree, files, (a, b), c),
-            libc::SYS_readlink => files::read_link(cx, tree, files, (CWD, a), (b, c)),
-            libc::SYS_readlinkat => files::read_link(cx, tree, files, (a, b), (c, d)),
+            libc::SYS_access => files::access(&at(files, CWD, a)?, b),
+            libc::SYS_faccessat | libc::SYS_faccessat2 => files::access(&at(files, a, b)?, c),
+            libc::SYS_readlink => files::read_link(&at(files, CWD, a)?, cx, b, c),
+            libc::SYS_readlinkat => files::read_link(&at(files, a, b)?, cx, c, d),
             libc::SYS_getdents64 => directories::entries(cx, files, a, (b, c)),
             libc::SYS_getcwd => directories::working(cx, tree, a, b),
             libc::SYS_chdir => directories::change(cx, tree, files, a),
             libc::SYS_fchdir => directories::change_to(tree, files, a),
 
-            libc::SYS_unlink => changes::unlink(cx, tree, files, (CWD, a), 0),
-            libc::SYS_rmdir => changes::unlink(cx, tree, files, (CWD, a), libc::AT_REMOVEDIR as u64),
-            libc::SYS_unlinkat => changes::unlink(cx, tree, files, (a, b), c),
-            libc::SYS_rename => changes::rename(cx, tree, files, (CWD, a), (CWD, b), 0),
-            libc::SYS_renameat => changes::rename(cx, tree, files, (a, b), (c, d), 0),
-            libc::SYS_renameat2 => changes::rename(cx, tree, files, (a, b), (c, d), e),
-            libc::SYS_mkdir => changes::mkdir(cx, tree, files, (CWD, a), b),
-            libc::SYS_mkdirat => changes::mkdir(cx, tree, files, (a, b), c),
-            libc::SYS_truncate => changes::truncate_path(cx, tree, files, (CWD, a), b),
-            libc::SYS_chmod => changes::chmod(cx, tree, files, (CWD, a), b),
-            libc::SYS_fchmodat => changes::chmod(cx, tree, files, (a, b), c),
+            libc::SYS_unlink => changes::unlink(&at(files, CWD, a)?, 0),
+            libc::SYS_rmdir => changes::unlink(&at(files, CWD, a)?, libc::AT_REMOVEDIR as u64),
+            libc::SYS_unlinkat => changes::unlink(&at(files, a, b)?, c),
+            libc::SYS_rename => changes::rename(&at(files, CWD, a)?, &at(files, CWD, b)?, 0),
+            libc::SYS_renameat => changes::rename(&at(files, a, b)?, &at(files, c, d)?, 0),
+            libc::SYS_renameat2 => changes::rename(&at(files, a, b)?, &at(files, c, d)?, e),
+            libc::SYS_mkdir => changes::mkdir(&at(files, CWD, a)?, tree.umask, b),
+            libc::SYS_mkdirat => changes::mkdir(&at(files, a, b)?, tree.umask, c),
+            libc::SYS_truncate => changes::truncate_path(&at(files, CWD, a)?, b),
+            libc::SYS_chmod => changes::chmod(&at(files, CWD, a)?, b),
+            libc::SYS_fchmodat => changes::chmod(&at(files, a, b)?, c),
             libc::SYS_fchmod => changes::fchmod(files, a, b),
             // Owners are the host's: nothing changes.
             libc::SYS_chown | libc::SYS_lchown | libc::SYS_fchown | libc::SYS_fchownat => Err(Errno::PERM),

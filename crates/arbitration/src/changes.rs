@@ -8,53 +8,33 @@ use rustix::fs::{AtFlags, Mode, OFlags, RenameFlags, Timespec, Timestamps};
 use sfi_loader::HostCall;
 use std::os::fd::OwnedFd;
 
-pub fn unlink(
-    cx: &HostCall<'_>,
-    tree: &Tree,
-    files: &Descriptors,
-    (at, path): (u64, u64),
-    flags: u64,
-) -> Result<u64, Errno> {
+pub fn unlink(path: &Located<'_>, flags: u64) -> Result<u64, Errno> {
     let flags = AtFlags::from_bits_retain(flags as u32);
     if flags.intersects(AtFlags::REMOVEDIR.complement()) {
         return Err(Errno::INVAL);
     }
-    let (parent, name) = tree.at(cx, files, at, path)?.parent()?;
+    let (parent, name) = path.parent()?;
     rustix::fs::unlinkat(&parent, name, flags)?;
     Ok(0)
 }
 
-pub fn mkdir(
-    cx: &HostCall<'_>,
-    tree: &Tree,
-    files: &Descriptors,
-    (at, path): (u64, u64),
-    mode: u64,
-) -> Result<u64, Errno> {
-    let located = tree.at(cx, files, at, path)?;
+pub fn mkdir(path: &Located<'_>, umask: u32, mode: u64) -> Result<u64, Errno> {
     // What is there already says so, also where nothing may be made: programs create paths from their roots.
-    if located.open(OFlags::PATH | OFlags::NOFOLLOW, Mode::empty()).is_ok() {
+    if path.open(OFlags::PATH | OFlags::NOFOLLOW, Mode::empty()).is_ok() {
         return Err(Errno::EXIST);
     }
-    let (parent, name) = located.parent()?;
-    rustix::fs::mkdirat(&parent, name, Mode::from_raw_mode(mode as u32 & 0o777 & !tree.umask))?;
+    let (parent, name) = path.parent()?;
+    rustix::fs::mkdirat(&parent, name, Mode::from_raw_mode(mode as u32 & 0o777 & !umask))?;
     Ok(0)
 }
 
-pub fn rename(
-    cx: &HostCall<'_>,
-    tree: &Tree,
-    files: &Descriptors,
-    from: (u64, u64),
-    to: (u64, u64),
-    flags: u64,
-) -> Result<u64, Errno> {
+pub fn rename(from: &Located<'_>, to: &Located<'_>, flags: u64) -> Result<u64, Errno> {
     let flags = RenameFlags::from_bits_retain(flags as u32);
     if flags.intersects((RenameFlags::NOREPLACE | RenameFlags::EXCHANGE).complement()) {
         return Err(Errno::INVAL);
     }
-    let (from_parent, from_name) = tree.at(cx, files, from.0, from.1)?.parent()?;
-    let (to_parent, to_name) = tree.at(cx, files, to.0, to.1)?.parent()?;
+    let (from_parent, from_name) = from.parent()?;
+    let (to_parent, to_name) = to.parent()?;
     rustix::fs::renameat_with(&from_parent, from_name, &to_parent, to_name, flags)?;
     Ok(0)
 }
@@ -64,14 +44,8 @@ pub fn truncate(files: &Descriptors, fd: u64, length: u64) -> Result<u64, Errno>
     Ok(0)
 }
 
-pub fn truncate_path(
-    cx: &HostCall<'_>,
-    tree: &Tree,
-    files: &Descriptors,
-    (at, path): (u64, u64),
-    length: u64,
-) -> Result<u64, Errno> {
-    let fd = tree.at(cx, files, at, path)?.open(OFlags::WRONLY | OFlags::NONBLOCK, Mode::empty())?;
+pub fn truncate_path(path: &Located<'_>, length: u64) -> Result<u64, Errno> {
+    let fd = path.open(OFlags::WRONLY | OFlags::NONBLOCK, Mode::empty())?;
     rustix::fs::ftruncate(&fd, length)?;
     Ok(0)
 }
@@ -89,14 +63,8 @@ fn permissions(mode: u64) -> Mode {
     Mode::from_raw_mode(mode as u32 & 0o777)
 }
 
-pub fn chmod(
-    cx: &HostCall<'_>,
-    tree: &Tree,
-    files: &Descriptors,
-    (at, path): (u64, u64),
-    mode: u64,
-) -> Result<u64, Errno> {
-    rustix::fs::fchmod(changeable(&tree.at(cx, files, at, path)?)?, permissions(mode))?;
+pub fn chmod(path: &Located<'_>, mode: u64) -> Result<u64, Errno> {
+    rustix::fs::fchmod(changeable(path)?, permissions(mode))?;
     Ok(0)
 }
 

@@ -2,7 +2,7 @@
 
 use crate::descriptors::{Descriptors, Open};
 use crate::errno::Errno;
-use crate::paths::Tree;
+use crate::paths::{Located, Tree};
 use rustix::fs::{AtFlags, FileType, Mode, OFlags, SeekFrom, Stat};
 use sfi_loader::HostCall;
 use std::os::fd::OwnedFd;
@@ -29,26 +29,18 @@ const OPEN_FLAGS: i32 = libc::O_ACCMODE
 /// The kernel's own O_LARGEFILE, which libc hides on 64-bit.
 const LARGE_FILE: i32 = 0o100_000;
 
-pub fn open(
-    cx: &HostCall<'_>,
-    tree: &Tree,
-    files: &mut Descriptors,
-    (at, path): (u64, u64),
-    flags: u64,
-    mode: u64,
-) -> Result<u64, Errno> {
-    let located = tree.at(cx, files, at, path)?;
+pub fn open(path: &Located<'_>, umask: u32, files: &mut Descriptors, flags: u64, mode: u64) -> Result<u64, Errno> {
     let flags = flags as i32;
     if flags & !(OPEN_FLAGS | LARGE_FILE) != 0 {
         return Err(Errno::INVAL);
     }
     let creates = flags & libc::O_CREAT != 0;
     let flags = OFlags::from_bits_retain((flags & OPEN_FLAGS) as u32) | OFlags::NOCTTY;
-    let mode = if creates { Mode::from_raw_mode(mode as u32 & 0o777 & !tree.umask) } else { Mode::empty() };
-    let fd = located.open(flags, mode)?;
+    let mode = if creates { Mode::from_raw_mode(mode as u32 & 0o777 & !umask) } else { Mode::empty() };
+    let fd = path.open(flags, mode)?;
     let is_directory = FileType::from_raw_mode(rustix::fs::fstat(&fd)?.st_mode) == FileType::Directory;
-    let directory = is_directory.then(|| crate::paths::absolute("", &located.name));
-    files.insert(Open { fd, directory, writable: located.writable() })
+    let directory = is_directory.then(|| crate::paths::absolute("", &path.name));
+    files.insert(Open { fd, directory, writable: path.writable() })
 }
 
 /// A path, or with `AT_EMPTY_PATH` the descriptor itself.
@@ -168,16 +160,9 @@ pub fn sync(files: &Descriptors, fd: u64) -> Result<u64, Errno> {
 }
 
 /// `access`: what is there may be read and searched; written only beneath directories that may be changed.
-pub fn access(
-    cx: &HostCall<'_>,
-    tree: &Tree,
-    files: &Descriptors,
-    (at, path): (u64, u64),
-    mode: u64,
-) -> Result<u64, Errno> {
-    let located = tree.at(cx, files, at, path)?;
-    let fd = located.open(OFlags::PATH, Mode::empty())?;
-    if mode as i32 & libc::W_OK != 0 && !located.writable() {
+pub fn access(path: &Located<'_>, mode: u64) -> Result<u64, Errno> {
+    let fd = path.open(OFlags::PATH, Mode::empty())?;
+    if mode as i32 & libc::W_OK != 0 && !path.writable() {
         return Err(Errno::ROFS);
     }
     let bits = rustix::fs::fstat(&fd)?.st_mode;
@@ -188,14 +173,8 @@ pub fn access(
 }
 
 /// `readlink`: the text of a link, which may name anything; following it is another matter.
-pub fn read_link(
-    cx: &mut HostCall<'_>,
-    tree: &Tree,
-    files: &Descriptors,
-    (at, path): (u64, u64),
-    (out, length): (u64, u64),
-) -> Result<u64, Errno> {
-    let link: OwnedFd = tree.at(cx, files, at, path)?.open(OFlags::PATH | OFlags::NOFOLLOW, Mode::empty())?;
+pub fn read_link(path: &Located<'_>, cx: &mut HostCall<'_>, out: u64, length: u64) -> Result<u64, Errno> {
+    let link: OwnedFd = path.open(OFlags::PATH | OFlags::NOFOLLOW, Mode::empty())?;
     if FileType::from_raw_mode(rustix::fs::fstat(&link)?.st_mode) != FileType::Symlink {
         return Err(Errno::INVAL);
     }

@@ -20,8 +20,17 @@ pub struct Args {
     seconds: u64,
 }
 
-/// Their programs are in `fuzz/fuzz_targets`.
-const TARGETS: [&str; 4] = ["verifier", "rewriter", "manifest", "loader"];
+/// The targets: what has a program in `fuzz/fuzz_targets`.
+fn targets(root: &Path) -> anyhow::Result<Vec<String>> {
+    let programs = root.join("fuzz/fuzz_targets");
+    let mut targets = Vec::new();
+    for entry in programs.read_dir().with_context(|| format!("{}", programs.display()))? {
+        let path = entry?.path();
+        targets.extend(path.file_stem().map(|stem| stem.to_string_lossy().into_owned()));
+    }
+    targets.sort();
+    Ok(targets)
+}
 
 /// Runs the task.
 pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
@@ -31,7 +40,7 @@ pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
         let status = Command::new(cargo()).args(["install", "cargo-fuzz"]).status()?;
         ensure!(status.success(), "cargo-fuzz cannot be installed");
     }
-    let all: Vec<String> = TARGETS.iter().map(|t| (*t).to_owned()).collect();
+    let all = targets(&root)?;
     let targets = if args.targets.is_empty() { &all } else { &args.targets };
     let mut steps = Steps::default();
     for target in targets {
