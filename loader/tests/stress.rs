@@ -1,13 +1,17 @@
 //! Crossings under stress: eight threads, a hundred domains, and everything that can happen to them at random, with every result computed
-//! beforehand. Twelve worlds of eight domains wander between the threads, a pool of four instances serves all; domains call in a ring and
-//! in pairs, at every trust level, die in all ways, overstay, are restarted, loaded again, unbound and bound, while signals hit every thread.
+//! beforehand. Twelve worlds of eight domains wander between the threads, a pool of four instances and a server of two serve all; domains call in a ring
+//! and in pairs, with buffers, in modes write and full, at every trust level, die in all ways, overstay, are restarted, loaded again, instantiated, unbound and
+//! bound, while signals hit every thread.
 //! Worlds, not threads, own the random numbers, so that a failure comes again whatever the schedule was: it prints `SFI_STRESS_SEED`.
 //! `SFI_STRESS_CALLS`: calls per thread and domain. Alone in its process, whose mappings and memory it counts.
 #![allow(clippy::type_complexity)]
 
 mod common;
 mod stress_model;
-use sfi_loader::{AddressClass, CallError, Entry, FaultKind, Limits, Pool, TypedFn, World, status};
+use sfi_loader::{
+    AddressClass, Bound, CallError, Entry, FaultKind, Limits, Passed, Pool, Server, TypedFn, World, bytes, bytes_mut,
+    status,
+};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::Ordering::Relaxed;
 use std::sync::{Mutex, TryLockError};
@@ -26,17 +30,19 @@ struct Slot<'s> {
     model: Model,
     random: u64,
     left: u64,
-    shared: &'s (Objects, Pool),
+    shared: &'s (Objects, Pool, Server),
     passes: [[Pass; 4]; RING],
     through: [TypedFn<fn(u64, u64, u64, u64) -> u64>; RING],
     float: [TypedFn<fn(f64, f64) -> f64>; RING],
     put: [TypedFn<fn(u64, u64) -> u64>; RING],
     get: [TypedFn<fn(u64) -> u64>; RING],
     errors: [TypedFn<fn() -> u32>; RING],
+    gather: [TypedFn<fn(u64) -> u64>; RING],
+    sum: [Bound; RING],
 }
 
 impl<'s> Slot<'s> {
-    fn new(shared: &'s (Objects, Pool), random: u64, left: u64) -> Self {
+    fn new(shared: &'s (Objects, Pool, Server), random: u64, left: u64) -> Self {
         let world = build(&shared.0);
         let of = |place: usize| world.domain(&name(place)).unwrap();
         let all: [usize; RING] = std::array::from_fn(|i| i);
@@ -47,6 +53,8 @@ impl<'s> Slot<'s> {
             put: all.map(|i| of(i).export("put").unwrap()),
             get: all.map(|i| of(i).export("get").unwrap()),
             errors: all.map(|i| of(i).export("error").unwrap()),
+            gather: all.map(|i| of(i).export("gather").unwrap()),
+            sum: all.map(|i| of(i).bind(&SUM.parse().unwrap()).unwrap()),
             model: Model {
                 state: [7; RING],
                 version: [0; RING],
@@ -90,6 +98,10 @@ impl<'s> Slot<'s> {
             }
             500..503 => self.pass(place, OVERSTAY),
             503..800 => self.pool(),
+            20_000..26_000 => self.gather(place),
+            26_000..28_000 => self.sum(place),
+            28_000..28_150 => self.instantiate(place),
+            28_150..28_600 => self.serve(),
             800..5_000 => self.region(place, other),
             5_000..10_000 => self.float(place),
             10_000..20_000 => self.error(place),
@@ -232,7 +244,7 @@ impl<'s> Slot<'s> {
 
     fn pool(&mut self) {
         let mut instance = self.shared.1.wait().unwrap();
-        let chain: Pass = instance.domain("pooled").unwrap().export("work").unwrap();
+        let chain: Pass = instance.domain("worker").unwrap().export("work").unwrap();
         let mut state = 7_u64;
         for _ in 0..3 {
             let x = self.draw(1 << 40);
@@ -243,6 +255,93 @@ impl<'s> Slot<'s> {
             assert!(matches!(chain.call(&mut *instance, (0, 1, 0)), Err(CallError::Fault(_))));
             count(Event::Fault);
         }
+    }
+
+    /// An instance of the server, in whatever state.
+    fn serve(&mut self) {
+        let Ok(mut lease) = self.shared.2.enter() else { return };
+        let work: Pass = lease.domain("worker").unwrap().export("work").unwrap();
+        let [x, y] = [0; 2].map(|_| self.draw(1 << 40));
+        let state = work.call(&mut *lease, (x, 0, 0)).unwrap();
+        assert_eq!(work.call(&mut *lease, (y, 0, 0)), Ok(state.wrapping_mul(31).wrapping_add(y ^ 0x55)));
+        if self.draw(8) == 0 {
+            assert!(matches!(work.call(&mut *lease, (0, 1, 0)), Err(CallError::Fault(_))));
+            lease.restart("worker").unwrap();
+            assert_eq!(work.call(&mut *lease, (x, 0, 0)), Ok((7 * 31_u64).wrapping_add(x ^ 0x55)));
+            count(Event::Fault);
+        }
+        count(Event::Lease);
+    }
+
+    /// Another instance of a domain, dead or not: it begins at the beginning.
+    fn instantiate(&mut self, place: usize) {
+        let instance = self.world.instantiate(&name(place)).unwrap();
+        let chain: Pass = self.world.instance(instance).unwrap().export("chain").unwrap();
+        let (mut state, key) = (7_u64, key(place, self.model.version[place]));
+        for _ in 0..1 + self.draw(3) {
+            let x = self.draw(1 << 40);
+            state = state.wrapping_mul(31).wrapping_add(x ^ 0x55);
+            assert_eq!(chain.call(&mut self.world, (0, x, 0)), Ok(state.wrapping_add(key)));
+        }
+        if self.draw(4) == 0 {
+            let way = 1 + self.draw(WAYS);
+            assert!(matches!(chain.call(&mut self.world, (0, 0, way)), Err(CallError::Fault(_))));
+            assert!(matches!(chain.call(&mut self.world, (0, 0, 0)), Err(CallError::Dead { .. })));
+            count(Event::Fault);
+        }
+        self.world.discard(instance).unwrap();
+        assert!(chain.call(&mut self.world, (0, 0, 0)).is_err());
+        count(Event::Instance);
+    }
+
+    fn values(&mut self) -> (Vec<u64>, u64) {
+        let count = self.draw(VALUES + 1);
+        ((0..count).map(|_| self.draw(u64::MAX)).collect(), self.draw(u64::MAX))
+    }
+
+    /// A buffer from domain to domain and back.
+    fn gather(&mut self, place: usize) {
+        let (values, total) = self.values();
+        // It would come back at another place, without the values.
+        self.revive();
+        if self.model.dead[place] {
+            return;
+        }
+        let of = self.world.domain(&name(place)).unwrap();
+        let [at, sum] = ["values", "total"].map(|symbol| of.symbol(symbol).unwrap().0);
+        let mut memory = self.world.memory(&name(place)).unwrap();
+        memory.write(at, bytes(&values)).unwrap();
+        memory.write(sum, bytes(&[total])).unwrap();
+        let (server, count) = ((place + 1) % RING, values.len() as u64);
+        self.model.active[place] += 1;
+        let expected = self.model.sum(server, &values, total);
+        self.model.active[place] -= 1;
+        let (result, total, error) = match expected {
+            Ok(new) => (count, new, self.model.error[place]),
+            Err(error) => (FAIL, total, error),
+        };
+        self.model.error[place] = error;
+        assert_eq!(self.gather[place].call(&mut self.world, (count,)), Ok(result));
+        let now = self.world.memory(&name(place)).unwrap().read(sum, 8).unwrap();
+        assert_eq!(now, total.to_le_bytes());
+        stress_model::count(Event::Buffers);
+    }
+
+    /// A buffer from the host to a domain and back.
+    fn sum(&mut self, place: usize) {
+        let (values, old) = self.values();
+        let mut total = [old];
+        let mut arguments =
+            [Passed::In(bytes(&values)), Passed::Word(values.len() as u64), Passed::InOut(bytes_mut(&mut total))];
+        let found = self.sum[place].call(&mut self.world, &mut arguments);
+        match (self.model.sum(place, &values, old), found) {
+            (Ok(new), Ok(result)) => assert_eq!((result, total[0]), (values.len() as u64, new)),
+            (Err(status::DEAD), Err(CallError::Dead { .. })) | (Err(status::FAULT), Err(CallError::Fault(_))) => {
+                assert_eq!(total[0], old);
+            }
+            (expected, found) => panic!("{expected:?} expected, {found:?} found"),
+        }
+        count(Event::Buffers);
     }
 
     fn region(&mut self, writer: usize, reader: usize) {
@@ -295,7 +394,7 @@ fn more(slot: &Mutex<Slot<'_>>, goal: u64) -> bool {
 
 /// So many calls in all. Everything that it makes is gone afterwards.
 fn run(objects: Objects, seed: u64, calls: u64) -> Objects {
-    let shared = (objects, pool());
+    let shared = (objects, pool(), server());
     let slots: Vec<Mutex<Slot<'_>>> =
         (0..WORLDS).map(|i| Mutex::new(Slot::new(&shared, seed ^ (i << 56), calls / WORLDS))).collect();
     // Threads end and others begin: what belongs to them must go, too.
@@ -329,6 +428,7 @@ fn run(objects: Objects, seed: u64, calls: u64) -> Objects {
     }
     assert!(slots.iter().all(|slot| slot.lock().unwrap().left == 0));
     assert!(shared.1.idle() <= POOLED);
+    assert_eq!((shared.2.idle(), shared.2.waiting()), (SERVERS, 0));
     drop(slots);
     shared.0
 }

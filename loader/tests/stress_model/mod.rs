@@ -4,7 +4,8 @@ pub mod signals;
 
 use crate::common::{CALL_RAX, assemble, function};
 use sfi_loader::{
-    Access, CallError, DomainSpec, Entry, HostError, Import, Pool, Restart, Template, Trust, World, status,
+    Access, CallError, DomainSpec, Entry, HostError, Import, Mode, Pool, Restart, Server, Template, Trust, World,
+    status,
 };
 use std::panic::resume_unwind;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
@@ -13,6 +14,8 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 pub const RING: usize = 8;
 /// Instances of the pool.
 pub const POOLED: usize = 4;
+/// Instances of the server.
+pub const SERVERS: usize = 2;
 pub const SIGNATURE: &str = "(int, int, int) -> int";
 /// What a caller finds when its callee failed.
 pub const FAIL: u64 = -5_i64 as u64;
@@ -23,7 +26,7 @@ pub const WAYS: u64 = 4;
 pub const OVERSTAY: u64 = 5;
 pub const MAKE_PANIC: u64 = 6;
 
-pub static COUNTS: [AtomicU64; 6] = [const { AtomicU64::new(0) }; 6];
+pub static COUNTS: [AtomicU64; 9] = [const { AtomicU64::new(0) }; 9];
 
 /// What happened, for the report.
 #[derive(Clone, Copy, Debug)]
@@ -34,11 +37,23 @@ pub enum Event {
     Restart,
     Reload,
     Unbind,
+    Buffers,
+    Instance,
+    Lease,
 }
 
 /// All of them.
-pub const EVENTS: [Event; 6] =
-    [Event::Fault, Event::Timeout, Event::Panic, Event::Restart, Event::Reload, Event::Unbind];
+pub const EVENTS: [Event; 9] = [
+    Event::Fault,
+    Event::Timeout,
+    Event::Panic,
+    Event::Restart,
+    Event::Reload,
+    Event::Unbind,
+    Event::Buffers,
+    Event::Instance,
+    Event::Lease,
+];
 
 pub fn count(event: Event) {
     COUNTS[event as usize].fetch_add(1, Relaxed);
@@ -47,6 +62,17 @@ pub fn count(event: Event) {
 /// What the domain at a place of the ring adds to results, so that they tell who computed them.
 pub fn key(place: usize, version: usize) -> u64 {
     1000 * (place as u64 + 1) + version as u64
+}
+
+/// Most values of a buffer, and how many kill who sums them up.
+pub const VALUES: u64 = 64;
+pub const DEADLY: u64 = 13;
+/// `3 * total` and the values and a key make the new total; the result is the number of values.
+pub const SUM: &str = "u64 sum(in u64 values[count], u64 count, inout u64 total[1])";
+
+/// What `sum` makes of a total.
+pub fn summed(place: usize, version: usize, values: &[u64], total: u64) -> u64 {
+    values.iter().fold(total.wrapping_mul(3).wrapping_add(key(place, version)), |sum, value| sum.wrapping_add(*value))
 }
 
 /// `chain`, `ping` and `pong(n, x, way)` pass the call on n times, the last one works on its state or dies; `ask` does so by way of the host.
@@ -58,7 +84,7 @@ pub fn object(place: usize, version: usize) -> Vec<u8> {
             &format!(
                 "lea -16(%r15),%r15\nmov %r12,%gs:(%r15d)\nmov %rsi,%r12\ntest %rdi,%rdi\njz 1f\ndec %rdi\nlea 1(%rsi,%rsi,2),%rsi\n\
                  call {next}\nadd %r12,%rax\njmp 2f\n1:\ntest %rdx,%rdx\njnz 3f\nmov %rsi,%rdi\ncall tell\nimul $31,state(%rip),%rcx\n\
-                 add %rcx,%rax\nmov %rax,%gs:state(%eip)\n2:\nadd ${key},%rax\nmov (%r15),%r12\nlea 16(%r15),%r15\nret\n\
+                 add %rcx,%rax\nmov %rax,%gs:state(%eip)\n2:\nadd ${key},%rax\nmov %gs:(%r15d),%r12\nlea 16(%r15),%r15\nret\n\
                  3:\nmov %rdx,%rdi\ncall die\nud2"
             ),
         )
@@ -80,9 +106,19 @@ pub fn object(place: usize, version: usize) -> Vec<u8> {
         + &function("scale", "mulsd %xmm1,%xmm0\nret")
         + &function("float", "addsd %xmm1,%xmm0\ncall to_scale\nret")
         + &function("put", "lea buf(%rip),%rax\nlea (%rax,%rdi,8),%rax\nmov %rsi,%gs:(%eax)\nxor %eax,%eax\nret")
-        + &function("get", "lea buf(%rip),%rax\nmov (%rax,%rdi,8),%rax\nret")
+        + &function("get", "lea buf(%rip),%rax\nmov %gs:(%eax,%edi,8),%rax\nret")
         + &function("error", "mov __sfi_error(%rip),%eax\nmovl $0,%gs:__sfi_error(%eip)\nret")
-        + ".data\nstate: .quad 7\n";
+        + &function(
+            "sum",
+            &format!(
+                "cmp ${DEADLY},%rsi\nje 3f\nimul $3,%gs:(%edx),%rax\nadd ${key},%rax\nmov %rsi,%rcx\n1:\ntest %rcx,%rcx\njz 2f\n\
+                 dec %rcx\nadd %gs:(%edi,%ecx,8),%rax\njmp 1b\n2:\nmov %rax,%gs:(%edx)\nmov %rsi,%rax\nret\n3:\nud2"
+            ),
+        )
+        + &function("gather", "mov %rdi,%rsi\nlea values(%rip),%rdi\nlea total(%rip),%rdx\njmp to_sum")
+        + &format!(
+            ".data\nstate: .quad 7\n.balign 16\n.globl values,total\nvalues: .skip 8*{VALUES}\ntotal: .quad 0\n"
+        );
     assemble(&text)
 }
 
@@ -99,12 +135,14 @@ pub fn spec(objects: &Objects, place: usize, version: usize) -> DomainSpec {
     DomainSpec::new(name(place))
         .memory(1 << 16)
         .stack(1 << 16)
+        .mode(if (place + version).is_multiple_of(2) { Mode::Write } else { Mode::Full })
         .object("d.o", objects[place][version].clone())
         .registers("chain", Entry::function("chain").signature(SIGNATURE))
         .import("up", import(Import::entry(format!("{}.chain", name(place + 1)))))
         .import("to_pong", to(place + 1, "pong").signature(SIGNATURE))
         .import("to_ping", to(place + RING - 1, "ping").signature(SIGNATURE))
         .import("to_scale", to(place + 1, "scale").signature("(float, float) -> float"))
+        .import("to_sum", to(place + 1, "sum").interface(SUM.parse().unwrap()))
         .import("tell", Import::host("tell").signature("(int) -> int"))
         .import("back", Import::host("back").signature("(int, int, int, int) -> int"))
         .shared("buf", "region", Access::ReadWrite)
@@ -134,14 +172,25 @@ pub fn build(objects: &Objects) -> World {
     builder.host_fn("tell", |cx| tell(cx.arg(0))).host_fn("back", back).build().unwrap()
 }
 
-/// Instances for everybody: `work(x, die)`.
-pub fn pool() -> Pool {
+/// Serves everybody: `work(x, die)`.
+fn worker() -> DomainSpec {
     let text = "test %rsi,%rsi\njnz 1f\ncall tell\nimul $31,state(%rip),%rcx\nadd %rcx,%rax\nmov %rax,%gs:state(%eip)\nret\n1:\nud2";
     let text = function("work", text) + ".data\nstate: .quad 7\n";
-    let spec = DomainSpec::new("pooled").memory(1 << 16).stack(1 << 16).object("p.o", assemble(&text));
-    let spec = spec.import("tell", Import::host("tell").signature("(int) -> int"));
-    let template = Template::builder(spec).host_fn("tell", |cx| tell(cx.arg(0))).build().unwrap();
+    let spec = DomainSpec::new("worker").memory(1 << 16).stack(1 << 16).object("p.o", assemble(&text)).mode(Mode::Full);
+    spec.import("tell", Import::host("tell").signature("(int) -> int"))
+}
+
+/// Instances that are as new for whoever takes one.
+pub fn pool() -> Pool {
+    let template = Template::builder(worker()).host_fn("tell", |cx| tell(cx.arg(0))).build().unwrap();
     Pool::new(&template, POOLED).unwrap()
+}
+
+/// Instances that stay what their last user made of them.
+pub fn server() -> Server {
+    let spec = worker();
+    let world = || World::builder().domain(spec.clone()).host_fn("tell", |cx| tell(cx.arg(0))).build().unwrap();
+    Server::new((0..SERVERS).map(|_| world()).collect()).most_waiting(3)
 }
 
 /// How a call does not return.
@@ -223,6 +272,18 @@ impl Model {
         let led = !matches!(path, Path::Ring) || self.bound[place];
         let result = self.cross(place, led, next % RING, path, n - 1, x.wrapping_mul(3).wrapping_add(1), way)?;
         if self.dead[place] { Err(Stop::Below) } else { Ok(result.wrapping_add(x).wrapping_add(key)) }
+    }
+
+    /// The new total, or the status of the failure.
+    pub fn sum(&mut self, place: usize, values: &[u64], total: u64) -> Result<u64, u32> {
+        if !self.enter(place) {
+            return Err(status::DEAD);
+        }
+        if values.len() as u64 == DEADLY {
+            self.dead[place] = true;
+            return Err(status::FAULT);
+        }
+        Ok(summed(place, self.version[place], values, total))
     }
 
     /// A call of a domain by a domain.
