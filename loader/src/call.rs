@@ -246,6 +246,29 @@ unsafe impl<F> Send for TypedFn<F> {}
 // SAFETY: as above.
 unsafe impl<F> Sync for TypedFn<F> {}
 
+impl World {
+    /// Makes calls with limits of their own instead of the world's, which has some already or is [`crate::Builder::timed`]. Every call of `body` has the
+    /// whole limit.
+    ///
+    /// # Errors
+    /// [`CallError::Untimed`].
+    pub fn within<R>(&mut self, limits: Limits, body: impl FnOnce(&mut Self) -> R) -> Result<R, CallError> {
+        /// Puts the world's limits back, also when a panic goes on.
+        struct Restore(*const Watched);
+        impl Drop for Restore {
+            fn drop(&mut self) {
+                // SAFETY: the world outlives the call, and keeps its watch.
+                unsafe { (*self.0).limit_call(None) };
+            }
+        }
+        // SAFETY: the record lives as long as the world, which is borrowed mutably.
+        let Some(watched) = (unsafe { (*self.inner).watched.as_ref() }) else { return Err(CallError::Untimed) };
+        watched.limit_call(Some(limits));
+        let _restore = Restore(watched);
+        Ok(body(self))
+    }
+}
+
 impl<F: Function> TypedFn<F> {
     /// Calls the function in its domain. What the type says is between the caller and the domain's author: a wrong type gives
     /// wrong values, never more than the domain could do anyway.
@@ -276,19 +299,7 @@ impl<F: Function> TypedFn<F> {
     /// # Panics
     /// As [`TypedFn::call`].
     pub fn call_within(&self, world: &mut World, limits: Limits, args: F::Args) -> Result<F::Output, CallError> {
-        /// Puts the world's limits back, also when a panic goes on.
-        struct Restore(*const Watched);
-        impl Drop for Restore {
-            fn drop(&mut self) {
-                // SAFETY: the world outlives the call, and keeps its watch.
-                unsafe { (*self.0).limit_call(None) };
-            }
-        }
-        // SAFETY: the record lives as long as the world, which is borrowed mutably.
-        let Some(watched) = (unsafe { (*world.inner).watched.as_ref() }) else { return Err(CallError::Untimed) };
-        watched.limit_call(Some(limits));
-        let _restore = Restore(watched);
-        self.call(world, args)
+        world.within(limits, |world| self.call(world, args))?
     }
 
     /// Crosses.

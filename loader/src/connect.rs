@@ -5,7 +5,7 @@ use crate::error::{BindError, BuildError, LookupError};
 use crate::host::HostCall;
 use crate::manager::Permit;
 use crate::spec::{DomainSpec, Entry};
-use crate::world::{Inner, World};
+use crate::world::{DomainRef, Inner, World};
 use sfi_contract::layout::WINDOW_SIZE;
 
 /// A function pointer of a client that leads to an entry point; valid until it is disconnected.
@@ -96,6 +96,13 @@ macro_rules! operations {
             }
         }
     };
+}
+
+impl DomainRef<'_> {
+    /// What the domain was made from, to load it again with changes.
+    pub fn spec(&self) -> DomainSpec {
+        DomainSpec::clone(&self.domain().spec)
+    }
 }
 
 impl World {

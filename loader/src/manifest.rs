@@ -1,7 +1,7 @@
 //! Domain manifests: a world described in TOML.
 //!
 //! ```toml
-//! [entry]
+//! [entry]                               # what `sfi run` calls; hosts that embed the loader need none
 //! domain = "app"
 //! function = "sfi_main"
 //! args = [1, 2]                         # optional integers, at most six
@@ -81,8 +81,9 @@ use values::{access, default_memory, default_stack, minus_one, mode, read_write,
 #[derive(Clone, Debug, serde::Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Manifest {
-    /// What to run.
-    pub entry: Entry,
+    /// What to run. A host that embeds the loader needs none.
+    #[serde(default)]
+    pub entry: Option<Entry>,
     /// Shared regions by name, and their sizes in bytes.
     #[serde(default)]
     pub regions: BTreeMap<String, Size>,
@@ -356,8 +357,13 @@ impl Manifest {
         let manifest: Self = toml::from_str(text)
             .map_err(|error| ManifestError::Text { path: path.to_owned(), error: Box::new(error) })?;
         let wrong = |why: String| Err(ManifestError::Meaning { path: path.to_owned(), why });
-        if !manifest.domains.contains_key(&manifest.entry.domain) {
-            return wrong(format!("entry: there is no domain `{}`", manifest.entry.domain));
+        if let Some(entry) = &manifest.entry {
+            if !manifest.domains.contains_key(&entry.domain) {
+                return wrong(format!("entry: there is no domain `{}`", entry.domain));
+            }
+            if entry.args.len() > 6 {
+                return wrong("entry: more than six arguments".into());
+            }
         }
         for (name, domain) in &manifest.domains {
             let both = |r: &Registered| r.function.is_some() != r.procedures.is_empty();
@@ -366,9 +372,6 @@ impl Manifest {
                     "domain `{name}`: entry point `{entry}`: give either `function` or `procedures`"
                 ));
             }
-        }
-        if manifest.entry.args.len() > 6 {
-            return wrong("entry: more than six arguments".into());
         }
         for (name, domain) in &manifest.domains {
             for (symbol, grant) in &domain.imports {
@@ -598,7 +601,10 @@ mod tests {
     fn the_documented_manifest_is_read() {
         let manifest = load(&example()).unwrap();
         let app = &manifest.domains["app"];
-        assert_eq!((manifest.entry.args.as_slice(), manifest.regions["exchange"]), (&[1, 2][..], Size(1 << 20)));
+        assert_eq!(
+            (manifest.entry.as_ref().unwrap().args.as_slice(), manifest.regions["exchange"]),
+            (&[1, 2][..], Size(1 << 20))
+        );
         assert_eq!((app.mode, app.memory, app.stack), (Mode::Write, Size(64 << 20), Size(1 << 20)));
         assert_eq!(app.placement, Placement::Scattered);
         let dense = load(&example().replace("\"scattered\"", "\"dense\"")).unwrap();

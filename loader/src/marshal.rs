@@ -1,14 +1,14 @@
 //! Crossings with buffers ([`crate::interface`]): elements are copied straight from the caller's memory to the callee's data stack, and back.
 //!
 //! Whatever the caller says about lengths and pointers is checked against its own memory, and against the room on the callee's data stack, before the
-//! callee runs. A length behind a pointer is read from the copy, so that the callee sees the number that was used although the
-//! caller's memory may change meanwhile (a shared region does).
+//! callee runs. Nothing of the caller's is read twice: a length behind a pointer is read from the copy, so that the callee sees the number that was used,
+//! and what is copied back has the lengths that were checked, although the caller's memory may change meanwhile (a shared region does).
 
 use crate::call::{Arguments, Enter, Function, TypedFn};
 use crate::context::status;
 use crate::error::{CallError, HostError, LookupError};
-use crate::host::HostFn;
-use crate::interface::{Declaration, Direction, Kind, Length, Scalar};
+use crate::host::{HostCall, HostFn};
+use crate::interface::{Declaration, Direction, Kind, Length, Parameter, Scalar};
 use crate::window::{Protection, Window};
 use crate::world::{DomainRef, Inner};
 use sfi_contract::layout::WINDOW_SIZE;
@@ -52,6 +52,15 @@ pub fn bytes_mut<T: Element>(elements: &mut [T]) -> &mut [u8] {
     unsafe { std::slice::from_raw_parts_mut(elements.as_mut_ptr().cast(), size_of_val(elements)) }
 }
 
+/// The same for hosts in other languages, whose buffers others may hold, and write to, at the same time: no reference to them is made.
+#[derive(Clone, Copy, Debug)]
+pub enum Raw {
+    /// A number, as in [`Passed::Word`].
+    Word(u64),
+    /// A buffer: where it begins, and how many bytes it has.
+    Buffer(*mut u8, usize),
+}
+
 /// A function of a domain with its declaration, for calls by the host.
 #[derive(Clone, Debug)]
 pub struct Bound {
@@ -70,33 +79,83 @@ impl DomainRef<'_> {
     }
 }
 
+impl HostCall<'_> {
+    /// A function of any domain whose buffers cross by copy.
+    ///
+    /// # Errors
+    /// [`LookupError`].
+    pub fn bind(&mut self, domain: &str, declaration: &Declaration) -> Result<Bound, LookupError> {
+        self.export::<fn()>(domain, &declaration.name)?;
+        Ok(Bound { domain: domain.to_owned(), declaration: declaration.clone() })
+    }
+}
+
 impl Bound {
+    /// What it is a binding of.
+    pub fn declaration(&self) -> &Declaration {
+        &self.declaration
+    }
+
     /// Calls the function with one argument for each parameter. Gives rax, or the bits of the floating-point result.
     ///
     /// # Errors
     /// [`CallError::Arguments`] if the arguments are not what the declaration says, a slice is shorter than its length, or the data stack has no room; otherwise as
     /// [`TypedFn::call`].
     pub fn call(&self, enter: &mut impl Enter, arguments: &mut [Passed<'_>]) -> Result<u64, CallError> {
+        let fits = |(passed, kind): (&Passed<'_>, Kind)| match (passed, kind) {
+            (Passed::Word(_), Kind::Number(_)) => true,
+            (Passed::In(_), Kind::Buffer { direction, .. }) => direction == Direction::In,
+            (Passed::Out(_), Kind::Buffer { direction, .. }) => direction == Direction::Out,
+            (Passed::InOut(_), Kind::Buffer { direction, .. }) => direction == Direction::InOut,
+            _ => false,
+        };
+        let word = |passed: &Passed<'_>| if let Passed::Word(word) = passed { *word } else { 0 };
+        let as_declared = arguments.len() == self.kinds().len() && arguments.iter().zip(self.kinds()).all(fits);
+        let words: Vec<u64> = arguments.iter().map(word).collect();
+        self.cross(enter, as_declared, &words, &mut Slices(arguments))
+    }
+
+    /// Calls the function with buffers that are only known by their addresses. They may overlap. If somebody else writes to them meanwhile, the
+    /// callee sees old or new elements; lengths are those that were checked.
+    ///
+    /// # Errors
+    /// As [`Bound::call`].
+    ///
+    /// # Panics
+    /// As [`TypedFn::call`].
+    ///
+    /// # Safety
+    /// The bytes of every buffer can be read, or written if the declaration says `out`, or both if `inout`.
+    pub unsafe fn call_raw(&self, enter: &mut impl Enter, arguments: &[Raw]) -> Result<u64, CallError> {
+        let fits = |(raw, kind): (&Raw, Kind)| match raw {
+            Raw::Word(_) => matches!(kind, Kind::Number(_)),
+            Raw::Buffer(..) => matches!(kind, Kind::Buffer { .. }),
+        };
+        let word = |raw: &Raw| if let Raw::Word(word) = raw { *word } else { 0 };
+        let as_declared = arguments.len() == self.kinds().len() && arguments.iter().zip(self.kinds()).all(fits);
+        let words: Vec<u64> = arguments.iter().map(word).collect();
+        self.cross(enter, as_declared, &words, &mut Raws(arguments))
+    }
+
+    fn kinds(&self) -> impl ExactSizeIterator<Item = Kind> {
+        self.declaration.parameters.iter().map(|p| p.kind)
+    }
+
+    fn cross(
+        &self,
+        enter: &mut impl Enter,
+        as_declared: bool,
+        words: &[u64],
+        caller: &mut dyn Caller,
+    ) -> Result<u64, CallError> {
+        if !as_declared {
+            return Err(CallError::Arguments { domain: self.domain.clone() });
+        }
         let inner = enter.inner();
-        let wrong = || CallError::Arguments { domain: self.domain.clone() };
         // SAFETY: `inner` is valid and unaliased while `enter` is borrowed.
         unsafe {
             let index = (*inner).find(&self.domain).map_err(|_| CallError::Gone { domain: self.domain.clone() })?;
-            let parameters = &self.declaration.parameters;
-            let fits = |(passed, kind): (&Passed<'_>, Kind)| match (passed, kind) {
-                (Passed::Word(_), Kind::Number(_)) => true,
-                (Passed::In(_), Kind::Buffer { direction, .. }) => direction == Direction::In,
-                (Passed::Out(_), Kind::Buffer { direction, .. }) => direction == Direction::Out,
-                (Passed::InOut(_), Kind::Buffer { direction, .. }) => direction == Direction::InOut,
-                _ => false,
-            };
-            if arguments.len() != parameters.len() || !arguments.iter().zip(parameters.iter().map(|p| p.kind)).all(fits)
-            {
-                return Err(wrong());
-            }
-            let word = |passed: &Passed<'_>| if let Passed::Word(word) = passed { *word } else { 0 };
-            let words: Vec<u64> = arguments.iter().map(word).collect();
-            call(inner, index, &self.declaration, &self.declaration.name, &words, &mut Slices(arguments))
+            call(inner, index, &self.declaration, &self.declaration.name, words, caller)
         }
     }
 }
@@ -106,23 +165,26 @@ pub fn host_name(client: &str, symbol: &str) -> String {
     format!("(interface) {client}.{symbol}")
 }
 
+/// The registers of a call by a domain, one for each parameter.
+pub fn words(cx: &HostCall<'_>, declaration: &Declaration) -> Vec<u64> {
+    let (mut ints, mut floats) = (0, 0);
+    let word = |parameter: &Parameter| match parameter.kind {
+        Kind::Number(scalar) if scalar.is_float() => {
+            floats += 1;
+            cx.arg_f64(floats - 1).to_bits()
+        }
+        _ => {
+            ints += 1;
+            cx.arg(ints - 1)
+        }
+    };
+    declaration.parameters.iter().map(word).collect()
+}
+
 /// What an import with a declaration leads to: copies, calls the domain, copies back.
 pub fn forward(domain: String, function: String, declaration: Declaration) -> HostFn {
     Box::new(move |cx| {
-        let (mut ints, mut floats) = (0, 0);
-        let mut words = Vec::with_capacity(declaration.parameters.len());
-        for parameter in &declaration.parameters {
-            words.push(match parameter.kind {
-                Kind::Number(scalar) if scalar.is_float() => {
-                    floats += 1;
-                    cx.arg_f64(floats - 1).to_bits()
-                }
-                _ => {
-                    ints += 1;
-                    cx.arg(ints - 1)
-                }
-            });
-        }
+        let words = words(cx, &declaration);
         let caller = cx.caller_index();
         let inner = cx.world();
         // SAFETY: the record of the world that this host function runs in, which it holds.
@@ -176,6 +238,37 @@ impl Caller for Slices<'_, '_> {
 
     fn writable(&self, parameter: usize, length: u64) -> bool {
         matches!(&self.0[parameter], Passed::Out(to) | Passed::InOut(to) if to.len() as u64 >= length)
+    }
+}
+
+/// Buffers of a host by address; [`Bound::call_raw`] vouches for them.
+struct Raws<'r>(&'r [Raw]);
+
+impl Raws<'_> {
+    /// Where a buffer is, if it has so many bytes.
+    fn place(&self, parameter: usize, length: u64) -> Option<*mut u8> {
+        match self.0[parameter] {
+            Raw::Buffer(at, bytes) if bytes as u64 >= length => Some(at),
+            _ => None,
+        }
+    }
+}
+
+impl Caller for Raws<'_> {
+    fn load(&self, parameter: usize, length: u64, to: &Window, at: u64) -> bool {
+        let from = self.place(parameter, length);
+        // SAFETY: so many bytes of the buffer can be read.
+        from.map(|from| unsafe { to.write_from(at, from, length as usize) }).is_some()
+    }
+
+    fn store(&mut self, parameter: usize, length: u64, from: &Window, at: u64) -> bool {
+        let to = self.place(parameter, length);
+        // SAFETY: so many bytes of the buffer can be written.
+        to.map(|to| unsafe { from.read_to(at, to, length as usize) }).is_some()
+    }
+
+    fn writable(&self, parameter: usize, length: u64) -> bool {
+        self.place(parameter, length).is_some()
     }
 }
 
@@ -344,7 +437,7 @@ fn copy_in(
 }
 
 /// A length out of a register: as wide as its type, not negative.
-fn number(word: u64, kind: Kind) -> Option<u64> {
+pub fn number(word: u64, kind: Kind) -> Option<u64> {
     let Kind::Number(scalar) = kind else { return None };
     let shift = 64 - 8 * scalar.size();
     match scalar {

@@ -201,6 +201,13 @@ impl DomainSpec {
         self
     }
 
+    /// Takes all objects and archives out: to load a domain again from others.
+    #[must_use]
+    pub fn without_files(mut self) -> Self {
+        self.files.clear();
+        self
+    }
+
     /// Grants a crossing: the domain's undefined function `symbol` becomes a gateway.
     #[must_use]
     pub fn import(mut self, symbol: impl Into<String>, import: Import) -> Self {

@@ -211,6 +211,26 @@ impl Window {
         unsafe { std::ptr::copy_nonoverlapping(bytes.as_ptr(), (self.base + offset) as *mut u8, bytes.len()) };
     }
 
+    /// The same out of host memory that others may write to: no reference to it is made.
+    ///
+    /// # Safety
+    /// `length` bytes can be read at `from`.
+    pub unsafe fn write_from(&self, offset: u64, from: *const u8, length: usize) {
+        self.touch(offset, length);
+        // SAFETY: as in `write`; see the function's contract.
+        unsafe { std::ptr::copy_nonoverlapping(from, (self.base + offset) as *mut u8, length) };
+    }
+
+    /// Reads memory that is mapped readable into host memory that others may use: no reference to it is made.
+    ///
+    /// # Safety
+    /// `length` bytes can be written at `to`.
+    pub unsafe fn read_to(&self, offset: u64, to: *mut u8, length: usize) {
+        self.touch(offset, length);
+        // SAFETY: as in `read`; see the function's contract.
+        unsafe { std::ptr::copy_nonoverlapping((self.base + offset) as *const u8, to, length) };
+    }
+
     /// Copies memory that is mapped readable to another window, where it is mapped writable.
     pub fn copy(&self, offset: u64, length: u64, to: &Window, at: u64) {
         self.touch(offset, length as usize);

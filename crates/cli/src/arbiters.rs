@@ -3,18 +3,18 @@
 use crate::grants::logging;
 use sfi_arbitration::{Arbiter, Counts, Program, manifest as table};
 use sfi_loader::Builder;
-use sfi_loader::manifest::{Log, Manifest, Support, arbiter_of};
+use sfi_loader::manifest::{Entry, Log, Manifest, Support, arbiter_of};
 use std::path::Path;
 
 /// Whether the entry point is a whole program: `main` of a domain with system calls.
 pub fn is_program(manifest: &Manifest) -> bool {
-    let domain = manifest.domains.get(&manifest.entry.domain);
-    manifest.entry.function == "main" && domain.is_some_and(|d| d.syscalls.is_some())
+    let domain = |entry: &Entry| manifest.domains.get(&entry.domain).is_some_and(|d| d.syscalls.is_some());
+    manifest.entry.as_ref().is_some_and(|entry| entry.function == "main" && domain(entry))
 }
 
 /// Gives the domains with system calls the code that stands between them and their libc.
 pub fn prepare(manifest: &mut Manifest) {
-    let program = is_program(manifest).then(|| manifest.entry.domain.clone());
+    let program = manifest.entry.as_ref().filter(|_| is_program(manifest)).map(|entry| entry.domain.clone());
     for (name, domain) in manifest.domains.iter_mut().filter(|(_, domain)| domain.syscalls.is_some()) {
         let own_start = program.as_ref() == Some(name);
         let object = if own_start { sfi_support::object() } else { sfi_support::library() };
@@ -41,9 +41,9 @@ pub fn add(
     Ok((builder, all))
 }
 
-/// What the program of the entry point gets.
-pub fn program(manifest: &Manifest, name: &Path, arguments: &[String]) -> Program {
-    let table = manifest.domains.get(&manifest.entry.domain).and_then(|d| d.syscalls.as_ref());
+/// What the program that is a domain gets.
+pub fn program(manifest: &Manifest, domain: &str, name: &Path, arguments: &[String]) -> Program {
+    let table = manifest.domains.get(domain).and_then(|d| d.syscalls.as_ref());
     let own = table.map(|t| t.arguments.as_slice()).unwrap_or_default();
     Program {
         arguments: [name.display().to_string()].iter().chain(own).chain(arguments).cloned().collect(),

@@ -91,6 +91,7 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
         return run_program(&args, bytes);
     }
     let mut manifest = Manifest::load(&args.manifest)?;
+    let entry = manifest.entry.clone().context("the manifest has no [entry]: nothing to run")?;
     arbiters::prepare(&mut manifest);
     let directory = args.manifest.parent().unwrap_or(Path::new(""));
     let mut builder = World::builder();
@@ -117,10 +118,9 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
     if args.explain_bindings {
         world.bindings().iter().for_each(|binding| eprintln!("binding {binding}"));
     }
-    let entry = &manifest.entry;
     let tell = Told(if args.grants.count_syscalls { counts } else { Vec::new() });
     if arbiters::is_program(&manifest) {
-        let program = arbiters::program(&manifest, &args.manifest, &args.args);
+        let program = arbiters::program(&manifest, &entry.domain, &args.manifest, &args.args);
         return program::start(&mut world, &entry.domain, &program, None, FAULT);
     }
     let function: TypedFn<EntryPoint> = world.domain(&entry.domain)?.export(&entry.function)?;
