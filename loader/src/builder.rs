@@ -257,6 +257,7 @@ impl Builder {
             rng,
             lives: 0,
             vacant: Vec::new(),
+            trimmed: 0,
         };
         let world = World { inner: Box::into_raw(Box::new(inner)) };
         fault::install();

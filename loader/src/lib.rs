@@ -86,6 +86,7 @@ mod frames;
 mod gate;
 mod header;
 mod host;
+mod idle;
 mod image;
 mod instance;
 mod instances;

@@ -399,7 +399,8 @@ impl Inner {
         let at = self.control.binding(number);
         let active = self.activity();
         if let Some(server) = server.filter(|server| !active.domains.contains(server)) {
-            self.release_stack(server).map_err(BindError::Memory)?;
+            // SAFETY: no call returns to it.
+            unsafe { self.release_unbound(server) };
         }
         if !active.bindings.contains(&at) {
             return self.write([number]);
@@ -410,18 +411,6 @@ impl Inner {
         binding.callee = self.manager.nobody;
         binding.shim = crate::host::unbound();
         self.control.write_bindings(&[(number, binding)]).map_err(BindError::Memory)
-    }
-
-    /// Gives the pages of an idle server's data stack back to the kernel when nothing is bound to it any more.
-    fn release_stack(&self, server: usize) -> Result<(), rustix::io::Errno> {
-        if self.manager.records.iter().flatten().any(|r| r.to.domain() == Some(server)) {
-            return Ok(());
-        }
-        let domain = &self.domains[server];
-        match domain.image.stack {
-            [start, end] if end > start => domain.window.discard(start, end - start),
-            _ => Ok(()),
-        }
     }
 
     /// Disconnects an import of a client.

@@ -151,7 +151,7 @@ impl Server {
         }
     }
 
-    /// The instances that nobody uses, to look after them. While somebody does the others are refused or wait.
+    /// The instances that nobody uses, to look after them, as with [`World::trim`]. While somebody does the others are refused or wait.
     pub fn each_idle(&self, mut visit: impl FnMut(&mut World)) {
         self.lock().idle.iter_mut().for_each(&mut visit);
     }

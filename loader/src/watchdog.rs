@@ -49,6 +49,8 @@ pub struct Watch {
     thread: AtomicI32,
     /// A host function runs, not a domain: no signal is sent.
     in_host: AtomicBool,
+    /// The call in progress was seen more than once.
+    long: AtomicBool,
     /// The number of the call that must end.
     ordered: AtomicU64,
     /// Why: a [`reason`] and, for budgets, the index of the domain plus 1 in the upper half.
@@ -155,16 +157,23 @@ pub unsafe fn begin(context: *mut Context, state: *mut ThreadState) {
     }
 }
 
-/// Ends it. Orders that come later are void.
+/// Ends it. Orders that come later are void. Whether it was a long one.
 ///
 /// # Safety
 /// As for [`begin`].
-pub unsafe fn end(context: *mut Context) {
+pub unsafe fn end(context: *mut Context) -> bool {
     // SAFETY: see the function's contract. The signal handler closes the gates only while the number stands.
     unsafe {
-        (*(*context).watch).running.store(0, Ordering::Release);
+        let watch = &*(*context).watch;
+        watch.running.store(0, Ordering::Release);
         compiler_fence(Ordering::SeqCst);
         open_gates(context);
+        // A look at this call may come too late for it; then the next one counts as long.
+        let long = watch.long.load(Ordering::Relaxed);
+        if long {
+            watch.long.store(false, Ordering::Relaxed);
+        }
+        long
     }
 }
 
@@ -316,6 +325,8 @@ impl Entry {
             if self.watch.cpu.load(Ordering::Relaxed) > 0 {
                 self.cpu_since = cpu_clock(self.watch.thread.load(Ordering::Relaxed)).unwrap_or_default();
             }
+        } else if running != 0 {
+            self.watch.long.store(true, Ordering::Relaxed);
         }
         let charged = self.charge(now, running);
         if running == 0 {
@@ -367,6 +378,7 @@ impl Watched {
             last: AtomicU64::new(0),
             thread: AtomicI32::new(0),
             in_host: AtomicBool::new(false),
+            long: AtomicBool::new(false),
             ordered: AtomicU64::new(0),
             why: AtomicU64::new(0),
         });

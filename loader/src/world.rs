@@ -159,6 +159,8 @@ pub struct Inner {
     pub lives: u64,
     /// Places in `domains` of instances that were discarded.
     pub vacant: Vec<usize>,
+    /// The domain at which looking after idle stacks goes on.
+    pub trimmed: usize,
     /// Bindings, registered entry points, placement.
     pub manager: Manager,
 }
@@ -218,7 +220,9 @@ impl Inner {
             }
             watchdog::begin(context, state);
             let code = Self::cross_here(inner, binding, frame, floats, ControlStack::top_of(context));
-            watchdog::end(context);
+            if watchdog::end(context) {
+                (*inner).trim_some();
+            }
             code
         }
     }
