@@ -63,7 +63,7 @@ pub struct Context {
     pub scratch: u64,
     /// Host functions in progress.
     pub depth: u32,
-    /// The binding of the innermost one.
+    /// The binding of the innermost one; the gate to host functions writes it.
     pub calling: *const Binding,
     /// The world's record, for the host's use.
     pub world: *mut crate::world::Inner,
@@ -84,7 +84,7 @@ pub const FRAME_TOP: u64 = 24;
 /// The return address of the call that entered the gate.
 pub const FRAME_RETURN: u64 = 104;
 /// The same in the frame of a call to a host function, from [`Context::control_sp`] (`gate/host.s`).
-pub const HOST_RETURN: u64 = 56;
+pub const HOST_RETURN: u64 = 32;
 
 /// What the gates know of a domain.
 #[repr(C)]
@@ -233,8 +233,8 @@ pub struct HostFrame {
     pub rax: u64,
     /// Low half of xmm0 of the result.
     pub xmm0: u64,
-    /// Keeps the size a multiple of 16.
-    pub unused: u64,
+    /// The world's: for the gate, behind the call.
+    pub context: *mut Context,
 }
 
 /// What a thread knows about itself; reached through a thread local.

@@ -221,7 +221,6 @@ where
         if (*host).busy {
             return refused(binding, frame, caller, status::REFUSED);
         }
-        (*context).calling = binding;
         (*host).busy = true;
         (*context).depth = depth + 1;
         if let Some(watch) = watch {

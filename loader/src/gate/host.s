@@ -1,93 +1,93 @@
-# domain to host function. On the control stack, from control_sp (r12) on: 0 the caller's MXCSR   4 its x87 control word
-# 8 whether the word at 0 holds anything   16 its sp   24 r15   32 r14   40 r12   48 rbx   56 return address
+# domain to host function. On the control stack, from control_sp on: 0 the caller's MXCSR   4 its x87 control word
+# 8 whether the word at 0 holds anything   16 its sp   24 r15   32 return address
+# Of the registers that functions preserve it uses r15 only; behind the call it finds everything through the frame on the host's stack.
 
 .macro GATE_HOST v, avx, fsgs
     .p2align 6
 sfi_gate_host_\v:
     cmp     {C_LIMIT}(%r11), %rsp
     jb      sfi_trap_control
-    lea     -56(%rsp), %rsp
-    mov     %rbx, 48(%rsp)
-    mov     %r12, 40(%rsp)
-    mov     %r14, 32(%rsp)
+    lea     -32(%rsp), %rsp
+    mov     {C_HOST_RSP}(%r11), %rax
+    lea     -{HOST_FRAME}(%rax), %rax
+    mov     %rdi, 0(%rax)
+    mov     %rsi, 8(%rax)
+    mov     %rdx, 16(%rax)
+    mov     %rcx, 24(%rax)
+    mov     %r8, 32(%rax)
+    mov     %r9, 40(%rax)
+    mov     %r11, {H_CONTEXT}(%rax)
     mov     %r15, 24(%rsp)
-    mov     {C_CURRENT}(%r11), %rbx
-    mov     {D_BASE}(%rbx), %rax
-    mov     {D_SP}(%rbx), %r12
-    mov     %r12, 16(%rsp)
+    mov     {C_CURRENT}(%r11), %rsi
+    mov     {D_BASE}(%rsi), %rdi
+    mov     {D_SP}(%rsi), %rcx
+    mov     %rcx, 16(%rsp)
     movl    $0, 8(%rsp)
 # The caller's data stack pointer for calls back: its r15 truncated, rebased, aligned, or 0 outside its data stack. Both
 # bounds are addresses of the window.
     mov     %r15d, %r15d
-    or      %rax, %r15
-    cmp     {D_STACK_LOW}(%rbx), %r15
+    or      %rdi, %r15
+    mov     %r15, {H_R15}(%rax)
+    cmp     {D_STACK_LOW}(%rsi), %r15
     jb      48f
-    cmp     {D_STACK_HIGH}(%rbx), %r15
+    cmp     {D_STACK_HIGH}(%rsi), %r15
     ja      48f
-    mov     %r15, %r14
-    and     $-16, %r14
+    and     $-16, %r15
 49:
-    mov     %r14, {D_SP}(%rbx)
-    mov     %rsp, %r12
+    mov     %r15, {D_SP}(%rsi)
     mov     %rsp, {C_CONTROL_SP}(%r11)
-    mov     {C_THREAD}(%r11), %r14
-    mov     %rax, {T_GS}(%r14)
-    mov     {C_HOST_MXCSR}(%r11), %eax
-    mov     {C_HOST_RSP}(%r11), %rsp
-    lea     -{HOST_FRAME}(%rsp), %rsp
-    xor     ${MXCSR}, %eax
-    test    ${MXCSR_CONTROL}, %eax
+    mov     %r10, {C_CALLING}(%r11)
+    mov     {C_THREAD}(%r11), %rdx
+    cmp     {T_GS}(%rdx), %rdi
+    jne     47f
+46:
+    mov     {C_HOST_MXCSR}(%r11), %ecx
+    xor     ${MXCSR}, %ecx
+    test    ${MXCSR_CONTROL}, %ecx
     jnz     50f
 51:
-    mov     %rdi, 0(%rsp)
-    mov     %rsi, 8(%rsp)
-    mov     %rdx, 16(%rsp)
-    mov     %rcx, 24(%rsp)
-    mov     %r8, 32(%rsp)
-    mov     %r9, 40(%rsp)
-    mov     %r15, {H_R15}(%rsp)
     testl   ${F_LEAVE}, {B_FLAGS}(%r10)
     jnz     52f
 53:
-    mov     %r10, %r14
+    mov     %rax, %rsp
     mov     %r11, %rdi
     mov     %r10, %rsi
-    mov     %rsp, %rdx
+    mov     %rax, %rdx
     call    *{B_SHIM}(%r10)
-    mov     %r12, %r11
-    and     $-{CONTROL_SIZE}, %r11
+    mov     {H_CONTEXT}(%rsp), %r11
     test    %eax, %eax
     jnz     54f
+    mov     {C_CURRENT}(%r11), %rsi
     mov     {C_THREAD}(%r11), %rcx
-    mov     {D_BASE}(%rbx), %rax
+    mov     {C_CALLING}(%r11), %r10
+    mov     {D_BASE}(%rsi), %rax
     cmp     {T_GS}(%rcx), %rax
     jne     55f
 56:
     mov     {H_RAX}(%rsp), %rax
     movq    {H_XMM0}(%rsp), %xmm0
-    mov     %r12, %rsp
-    testl   ${F_OUT}, {B_FLAGS}(%r14)
+    mov     {C_CONTROL_SP}(%r11), %rsp
+    testl   ${F_OUT}, {B_FLAGS}(%r10)
     jnz     57f
 58:
     cmpl    $0, 8(%rsp)
     jne     59f
 60:
     mov     16(%rsp), %rcx
-    mov     %rcx, {D_SP}(%rbx)
-    mov     %r14, %r10
+    mov     %rcx, {D_SP}(%rsi)
     mov     24(%rsp), %r15
-    mov     32(%rsp), %r14
-    mov     40(%rsp), %r12
-    mov     48(%rsp), %rbx
-    lea     56(%rsp), %rsp
+    lea     32(%rsp), %rsp
     jmp     *{B_RESULTS}(%r10)
+47:
+    mov     %rdi, {T_GS}(%rdx)
+    jmp     46b
 48:
-    xor     %r14d, %r14d
+    xor     %r15d, %r15d
     jmp     49b
-# The word at 8(%r12) says that the one at 0 holds the caller's MXCSR.
+# The word at 8(%rsp) says that the one at 0 holds the caller's MXCSR.
 50:
-    stmxcsr (%r12)
-    movl    $1, 8(%r12)
+    stmxcsr (%rsp)
+    movl    $1, 8(%rsp)
     ldmxcsr {C_HOST_MXCSR}(%r11)
     jmp     51b
 52:
@@ -95,44 +95,42 @@ sfi_gate_host_\v:
     testl   ${F_FLOATS}, {B_FLAGS}(%r10)
     jz      67f
     .irp n,0,1,2,3,4,5,6,7
-    movq    %xmm\n, {H_FLOATS}+8*\n(%rsp)
+    movq    %xmm\n, {H_FLOATS}+8*\n(%rax)
     .endr
 67:
     testl   ${F_MXCSR}, {B_FLAGS}(%r10)
     jz      64f
-    cmpl    $0, 8(%r12)
+    cmpl    $0, 8(%rsp)
     jne     64f
-    stmxcsr (%r12)
-    movl    $1, 8(%r12)
-    mov     (%r12), %eax
-    xor     {C_HOST_MXCSR}(%r11), %eax
-    test    ${MXCSR_CONTROL}, %eax
+    stmxcsr (%rsp)
+    movl    $1, 8(%rsp)
+    mov     (%rsp), %ecx
+    xor     {C_HOST_MXCSR}(%r11), %ecx
+    test    ${MXCSR_CONTROL}, %ecx
     jz      64f
     ldmxcsr {C_HOST_MXCSR}(%r11)
 64:
     testl   ${F_X87}, {B_FLAGS}(%r10)
     jz      53b
-    fnstcw  4(%r12)
+    fnstcw  4(%rsp)
     RESET_X87
     fldcw   {C_HOST_CW}(%r11)
     jmp     53b
-# The host function panicked, or the caller died in a nested call. Then the registers that this gate used become the caller's again: the
-# frame that fails may not have saved them.
+# The host function panicked, or the caller died in a nested call. The frame that fails is the innermost one.
 54:
     cmp     ${E_PANIC}, %eax
     je      61f
-    cmpl    $0, 8(%r12)
+    mov     {C_CONTROL_SP}(%r11), %rcx
+    cmpl    $0, 8(%rcx)
     je      65f
-    ldmxcsr (%r12)
+    ldmxcsr (%rcx)
 65:
     mov     %eax, %edx
-    mov     {D_BASE}(%rbx), %rax
+    mov     {C_CURRENT}(%r11), %rax
+    mov     {D_BASE}(%rax), %rax
     mov     {C_TOP}(%r11), %rsp
     mov     (%rsp), %r10
     mov     {C_THREAD}(%r11), %rcx
-    mov     48(%r12), %rbx
-    mov     32(%r12), %r14
-    mov     40(%r12), %r12
     cmp     {T_GS}(%rcx), %rax
     je      62f
     SET_GS  \fsgs
@@ -147,12 +145,12 @@ sfi_gate_host_\v:
     SET_GS  \fsgs
     jmp     56b
 57:
-    testl   ${F_X87}, {B_FLAGS}(%r14)
+    testl   ${F_X87}, {B_FLAGS}(%r10)
     jz      63f
     RESET_X87
     fldcw   4(%rsp)
 63:
-    testl   ${F_ZMM_OUT}, {B_FLAGS}(%r14)
+    testl   ${F_ZMM_OUT}, {B_FLAGS}(%r10)
     jz      58b
     CLEAR_ZMM
     jmp     58b
