@@ -1,0 +1,105 @@
+//! The border: what every function does with its pointers, its errors and its panics.
+
+use crate::error::{Failure, INVALID, OK, sfi_error};
+use std::ffi::{CStr, c_char, c_int};
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::ptr;
+
+/// `sfi_status`.
+pub type Status = c_int;
+/// What functions do inside.
+pub type Result<T = ()> = std::result::Result<T, Failure>;
+
+/// Runs the body of a function. Neither panics nor errors go further.
+///
+/// # Safety
+/// `error` is null or can be written.
+pub unsafe fn border(error: *mut *mut sfi_error, body: impl FnOnce() -> Result) -> Status {
+    let result = catch_unwind(AssertUnwindSafe(body)).unwrap_or_else(|payload| Err(Failure::panic(payload)));
+    let (status, described) = match result {
+        Ok(()) => (OK, ptr::null_mut()),
+        Err(failure) => (failure.status(), if error.is_null() { ptr::null_mut() } else { failure.boxed() }),
+    };
+    if !error.is_null() {
+        // SAFETY: see the function's contract.
+        unsafe { error.write(described) };
+    }
+    status
+}
+
+/// The same for functions that give something else than a status.
+pub fn quietly<T>(otherwise: T, body: impl FnOnce() -> Option<T>) -> T {
+    match catch_unwind(AssertUnwindSafe(body)) {
+        Ok(Some(value)) => value,
+        Ok(None) => otherwise,
+        Err(payload) => {
+            // Whatever it is, its destructor is not run here.
+            std::mem::forget(payload);
+            otherwise
+        }
+    }
+}
+
+/// Text of the host.
+///
+/// # Safety
+/// Null, or a C string that stays for `'t`.
+pub unsafe fn text<'t>(text: *const c_char, what: &str) -> Result<&'t str> {
+    if text.is_null() {
+        return Err(Failure::new(INVALID, format!("{what} is NULL")));
+    }
+    // SAFETY: see the function's contract.
+    let text = unsafe { CStr::from_ptr(text) };
+    text.to_str().map_err(|_| Failure::new(INVALID, format!("{what} is not UTF-8")))
+}
+
+/// A handle of the host.
+///
+/// # Safety
+/// Null, or a value that stays for `'h` and that nobody changes meanwhile.
+pub unsafe fn handle<'h, T>(handle: *const T, what: &str) -> Result<&'h T> {
+    // SAFETY: see the function's contract.
+    unsafe { handle.as_ref() }.ok_or_else(|| Failure::new(INVALID, format!("{what} is NULL")))
+}
+
+/// A place for a result that the host must want.
+pub fn place<T>(place: *mut T, what: &str) -> Result<*mut T> {
+    if place.is_null() { Err(Failure::new(INVALID, format!("{what} is NULL"))) } else { Ok(place) }
+}
+
+/// Writes a result that the host may not want.
+///
+/// # Safety
+/// Null, or can be written.
+pub unsafe fn give<T>(place: *mut T, value: T) {
+    if !place.is_null() {
+        // SAFETY: see the function's contract.
+        unsafe { place.write(value) };
+    }
+}
+
+/// So many values at an address.
+///
+/// # Safety
+/// Null, or `count` values that nobody changes during `'v`.
+pub unsafe fn values<'v, T>(at: *const T, count: usize, what: &str) -> Result<&'v [T]> {
+    match (at.is_null(), count) {
+        (_, 0) => Ok(&[]),
+        (true, _) => Err(Failure::new(INVALID, format!("{what} is NULL"))),
+        // SAFETY: see the function's contract.
+        (false, _) => Ok(unsafe { std::slice::from_raw_parts(at, count) }),
+    }
+}
+
+/// A function of the interface: the parameters, `error` behind them, and a body that may fail.
+macro_rules! api {
+    ($($(#[$meta:meta])* fn $name:ident($($argument:ident: $kind:ty),* $(,)?) $body:block)*) => {$(
+        $(#[$meta])*
+        #[unsafe(no_mangle)]
+        pub unsafe extern "C" fn $name($($argument: $kind,)* error: *mut *mut $crate::sfi_error) -> $crate::Status {
+            // SAFETY: what the crate's documentation asks of the host.
+            unsafe { $crate::border::border(error, || $body) }
+        }
+    )*};
+}
+pub(crate) use api;

@@ -1,0 +1,207 @@
+//! What a host offers to the worlds that it opens.
+
+use crate::border::{Result, Status, api, border, handle, place, text};
+use crate::error::{Failure, INVALID, c_text};
+use crate::function::{sfi_argument, sfi_limits, sfi_value};
+use crate::host::{run, sfi_host_call};
+use crate::world::Shared;
+use sfi_loader::interface::Declaration;
+use sfi_loader::{Builder, Received};
+use std::ffi::{c_char, c_int, c_void};
+use std::sync::Arc;
+
+/// `sfi_host_fn`
+pub type sfi_host_fn =
+    Option<unsafe extern "C" fn(user: *mut c_void, call: *mut sfi_host_call, result: *mut sfi_value) -> Status>;
+/// `sfi_serve_fn`
+pub type sfi_serve_fn = Option<
+    unsafe extern "C" fn(
+        user: *mut c_void,
+        call: *mut sfi_host_call,
+        arguments: *const sfi_argument,
+        result: *mut sfi_value,
+    ) -> Status,
+>;
+/// `sfi_permission_fn`
+pub type sfi_permission_fn = Option<
+    unsafe extern "C" fn(user: *mut c_void, client: *const c_char, entry: *const c_char, permitted: c_int) -> c_int,
+>;
+
+/// A pointer of the host that only its own functions use.
+#[derive(Clone, Copy, Debug)]
+struct User(*mut c_void);
+// SAFETY: never dereferenced here. The host's functions get it on the thread that uses the world, as sfi.h says.
+unsafe impl Send for User {}
+
+impl User {
+    /// Taken as a whole by closures, so that they are `Send`.
+    fn get(self) -> *mut c_void {
+        self.0
+    }
+}
+
+#[derive(Clone, Debug)]
+enum Offer {
+    Function(sfi_host_fn),
+    Serve(Declaration, sfi_serve_fn),
+}
+
+/// `sfi_config`.
+#[derive(Debug, Default)]
+pub struct sfi_config {
+    functions: Vec<(String, Offer, User)>,
+    permits: Vec<(String, String)>,
+    permission: Option<(sfi_permission_fn, User)>,
+    limits: Option<sfi_limits>,
+}
+
+impl sfi_config {
+    /// Adds all of it to the description of a world.
+    pub fn apply(&self, mut builder: Builder, shared: &Arc<Shared>) -> Builder {
+        for (name, offer, user) in &self.functions {
+            let (shared, user) = (Arc::clone(shared), *user);
+            builder = match offer.clone() {
+                Offer::Function(function) => builder.host_fn(name, move |cx| {
+                    run(&shared, cx, |call, result| {
+                        // SAFETY: a function of the host with its own pointer; call and result live until it returns.
+                        function.map_or(INVALID, |function| unsafe { function(user.get(), call, result) })
+                    })
+                    .inspect(|bits| cx.set_result_f64(f64::from_bits(*bits)))
+                }),
+                Offer::Serve(declaration, function) => {
+                    builder.serve(name, declaration, move |cx, received| {
+                        let arguments: Vec<sfi_argument> = received.iter_mut().map(argument).collect();
+                        run(&shared, cx, |call, result| {
+                            let arguments = arguments.as_ptr();
+                            // SAFETY: as above; the buffers live until the call ends and nobody else uses them.
+                            function
+                                .map_or(INVALID, |function| unsafe { function(user.get(), call, arguments, result) })
+                        })
+                    })
+                }
+            };
+        }
+        for (client, entry) in &self.permits {
+            builder = builder.permit(client, entry);
+        }
+        if let Some((Some(permission), user)) = self.permission {
+            let shared = Arc::clone(shared);
+            builder = builder.permission(move |request| {
+                // It may not use the world, whose bindings are being changed.
+                let _closed = shared.closed();
+                let (client, entry) = (c_text(request.client), c_text(request.entry));
+                let permitted = c_int::from(request.permitted);
+                // SAFETY: as above.
+                unsafe { permission(user.get(), client.as_ptr(), entry.as_ptr(), permitted) != 0 }
+            });
+        }
+        if let Some(limits) = self.limits.map(sfi_limits::limits) {
+            builder = builder.timed();
+            builder = if limits.wall.is_some() { builder.time_limit(limits.wall) } else { builder };
+            builder = if limits.cpu.is_some() { builder.cpu_limit(limits.cpu) } else { builder };
+        }
+        builder
+    }
+}
+
+fn argument(received: &mut Received) -> sfi_argument {
+    match received {
+        Received::Word(word) => sfi_argument { value: sfi_value { u: *word }, data: std::ptr::null_mut(), size: 0 },
+        Received::Elements(elements) => {
+            let (data, size) = (elements.as_mut_ptr().cast(), elements.len());
+            sfi_argument { value: sfi_value { u: 0 }, data, size }
+        }
+    }
+}
+
+/// The config, to be changed.
+///
+/// # Safety
+/// Null, or a config that nobody else uses now.
+unsafe fn change<'c>(config: *mut sfi_config) -> Result<&'c mut sfi_config> {
+    let config = place(config, "config")?;
+    // SAFETY: see the function's contract.
+    Ok(unsafe { &mut *config })
+}
+
+/// The name of a host function, and that there is one.
+///
+/// # Safety
+/// As for [`text`].
+unsafe fn named(name: *const c_char, there: bool) -> Result<String> {
+    if !there {
+        return Err(Failure::new(INVALID, "function is NULL"));
+    }
+    // SAFETY: see the function's contract.
+    Ok(unsafe { text(name, "name") }?.to_owned())
+}
+
+/// A config that offers nothing.
+#[unsafe(no_mangle)]
+pub extern "C" fn sfi_config_new() -> *mut sfi_config {
+    Box::into_raw(Box::default())
+}
+
+/// Frees a config.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn sfi_config_free(config: *mut sfi_config) {
+    if !config.is_null() {
+        // SAFETY: from `sfi_config_new`; what the crate's documentation asks of the host.
+        drop(unsafe { Box::from_raw(config) });
+    }
+}
+
+/// Limits of every call.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn sfi_config_limits(
+    config: *mut sfi_config,
+    limits: sfi_limits,
+    error: *mut *mut crate::sfi_error,
+) -> Status {
+    // SAFETY: what the crate's documentation asks of the host.
+    unsafe {
+        border(error, || {
+            change(config)?.limits = Some(limits);
+            Ok(())
+        })
+    }
+}
+
+api! {
+    /// Offers a function.
+    fn sfi_config_function(config: *mut sfi_config, name: *const c_char, function: sfi_host_fn, user: *mut c_void) {
+        let name = named(name, function.is_some())?;
+        change(config)?.functions.push((name, Offer::Function(function), User(user)));
+        Ok(())
+    }
+
+    /// Offers a function with a declaration.
+    fn sfi_config_serve(config: *mut sfi_config, name: *const c_char, declaration: *const c_char, function: sfi_serve_fn, user: *mut c_void) {
+        let name = named(name, function.is_some())?;
+        let declaration = text(declaration, "declaration")?.parse()?;
+        change(config)?.functions.push((name, Offer::Serve(declaration, function), User(user)));
+        Ok(())
+    }
+
+    /// Adds a rule about connections.
+    fn sfi_config_permit(config: *mut sfi_config, client: *const c_char, entry: *const c_char) {
+        let rule = (text(client, "client")?.to_owned(), text(entry, "entry")?.to_owned());
+        change(config)?.permits.push(rule);
+        Ok(())
+    }
+
+    /// Decides about connections.
+    fn sfi_config_permission(config: *mut sfi_config, function: sfi_permission_fn, user: *mut c_void) {
+        change(config)?.permission = function.is_some().then_some((function, User(user)));
+        Ok(())
+    }
+}
+
+/// The config, or an empty one.
+///
+/// # Safety
+/// Null, or a config that nobody changes meanwhile.
+pub unsafe fn config_or_none<'c>(config: *const sfi_config) -> Result<Option<&'c sfi_config>> {
+    // SAFETY: see the function's contract.
+    if config.is_null() { Ok(None) } else { unsafe { handle(config, "config") }.map(Some) }
+}

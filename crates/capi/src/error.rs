@@ -1,0 +1,268 @@
+//! Errors: a status, a message, and what a fault was.
+
+use crate::border::Status;
+use sfi_loader::interface::BadDeclaration;
+use sfi_loader::manifest::ManifestError;
+use sfi_loader::{
+    AddressClass, BadSignature, BindError, BuildError, CallError, Fault, FaultKind, LookupError, MemoryError,
+};
+use std::any::Any;
+use std::ffi::{CString, c_char, c_int};
+use std::ptr;
+
+// As in sfi.h.
+pub(crate) const OK: Status = 0;
+pub(crate) const FAULT: Status = 1;
+pub(crate) const TIME: Status = 2;
+pub(crate) const DEAD: Status = 3;
+pub(crate) const REFUSED: Status = 4;
+pub(crate) const ARGUMENTS: Status = 5;
+pub(crate) const GONE: Status = 6;
+pub(crate) const UNTIMED: Status = 7;
+pub(crate) const NOT_FOUND: Status = 8;
+pub(crate) const BIND: Status = 9;
+pub(crate) const LOAD: Status = 10;
+pub(crate) const BOUNDS: Status = 11;
+pub(crate) const INVALID: Status = 12;
+pub(crate) const IN_USE: Status = 13;
+pub(crate) const PANIC: Status = 14;
+#[expect(dead_code, reason = "for host functions to return")]
+pub(crate) const HOST: Status = 15;
+pub(crate) const EXIT: Status = 16;
+
+/// What went wrong, before the host gets it.
+#[derive(Debug)]
+pub struct Failure(Box<sfi_error>);
+
+/// `sfi_error`.
+#[derive(Debug, Default)]
+pub struct sfi_error {
+    code: Status,
+    message: CString,
+    fault: Option<Told>,
+}
+
+/// A fault in words.
+#[derive(Debug)]
+struct Told {
+    domain: CString,
+    function: Option<CString>,
+    offset: u64,
+    file: Option<CString>,
+    line: u64,
+    class: c_int,
+    region: Option<CString>,
+    backtrace: CString,
+}
+
+/// Text for C: what is behind a zero byte is not lost.
+pub fn c_text(text: impl Into<String>) -> CString {
+    CString::new(text.into().replace('\0', "\u{fffd}")).unwrap_or_default()
+}
+
+impl Failure {
+    /// With a message.
+    pub fn new(code: Status, message: impl Into<String>) -> Self {
+        Self(Box::new(sfi_error { code, message: c_text(message), fault: None }))
+    }
+
+    /// A panic that came as far as the border: a domain's exit, or a defect.
+    pub fn panic(payload: Box<dyn Any + Send>) -> Self {
+        if let Some(exit) = payload.downcast_ref::<sfi_arbitration::Exit>() {
+            return Self::new(EXIT, format!("the domain's libc exits with {}", exit.0));
+        }
+        let text = payload.downcast_ref::<&str>().map(|text| (*text).to_owned());
+        let text = text.or_else(|| payload.downcast_ref::<String>().cloned()).unwrap_or_default();
+        // Whatever it is, its destructor is not run here.
+        std::mem::forget(payload);
+        Self::new(PANIC, format!("a defect of libsfi: {text}"))
+    }
+
+    /// What the host gets in any case.
+    pub fn status(&self) -> Status {
+        self.0.code
+    }
+
+    /// For the host, which frees it.
+    pub fn boxed(self) -> *mut sfi_error {
+        Box::into_raw(self.0)
+    }
+}
+
+impl From<Fault> for Failure {
+    fn from(fault: Fault) -> Self {
+        let code = match fault.kind {
+            FaultKind::TimeLimit | FaultKind::CpuLimit | FaultKind::TimeBudget | FaultKind::CpuBudget => TIME,
+            _ => FAULT,
+        };
+        let class = match fault.kind {
+            FaultKind::Memory(AddressClass::Null) => 1,
+            FaultKind::Memory(AddressClass::Protected) => 2,
+            FaultKind::Memory(AddressClass::Unmapped) => 3,
+            FaultKind::Memory(AddressClass::Outside) => 4,
+            FaultKind::Memory(AddressClass::Unknown) => 5,
+            _ => 0,
+        };
+        let backtrace = fault.backtrace();
+        let source = backtrace.frames.first().and_then(|frame| frame.source.first());
+        let told = Told {
+            domain: c_text(fault.domain.clone()),
+            function: backtrace.frames.first().and_then(|frame| frame.function.clone()).map(c_text),
+            offset: fault.offset,
+            file: source.and_then(|source| source.file.clone()).map(c_text),
+            line: source.and_then(|source| source.line).unwrap_or(0),
+            class,
+            region: fault.region().map(|(region, _)| c_text(region)),
+            backtrace: c_text(backtrace.to_string()),
+        };
+        let mut failure = Self::new(code, fault.to_string());
+        failure.0.fault = Some(told);
+        failure
+    }
+}
+
+impl From<CallError> for Failure {
+    fn from(error: CallError) -> Self {
+        let code = match error {
+            CallError::Fault(fault) => return fault.into(),
+            CallError::Dead { .. } => DEAD,
+            CallError::Busy { .. } | CallError::TooDeep => REFUSED,
+            CallError::Arguments { .. } => ARGUMENTS,
+            CallError::Untimed => UNTIMED,
+            CallError::Gone { .. } | CallError::WrongWorld | CallError::Discarded | CallError::NotAFunction { .. } => {
+                GONE
+            }
+        };
+        Self::new(code, error.to_string())
+    }
+}
+
+impl From<LookupError> for Failure {
+    fn from(error: LookupError) -> Self {
+        Self::new(NOT_FOUND, error.to_string())
+    }
+}
+
+impl From<BindError> for Failure {
+    fn from(error: BindError) -> Self {
+        match error {
+            BindError::Unknown(error) => error.into(),
+            error => Self::new(BIND, error.to_string()),
+        }
+    }
+}
+
+impl From<BuildError> for Failure {
+    fn from(error: BuildError) -> Self {
+        match error {
+            BuildError::Bind(error) => error.into(),
+            BuildError::Initialiser { error: CallError::Fault(fault), .. } => fault.into(),
+            error => Self::new(LOAD, error.to_string()),
+        }
+    }
+}
+
+macro_rules! with_code {
+    ($($kind:ty: $code:expr),*) => {$(
+        impl From<$kind> for Failure {
+            fn from(error: $kind) -> Self {
+                Self::new($code, error.to_string())
+            }
+        }
+    )*};
+}
+with_code!(
+    ManifestError: LOAD,
+    sfi_arbitration::manifest::TableError: LOAD,
+    MemoryError: BOUNDS,
+    BadSignature: INVALID,
+    BadDeclaration: INVALID
+);
+
+/// A text of the error; null if there is none.
+///
+/// # Safety
+/// Null, or an error that was not freed.
+unsafe fn told(error: *const sfi_error, of: impl FnOnce(&Told) -> Option<&CString>) -> *const c_char {
+    // SAFETY: see the function's contract.
+    let fault = unsafe { error.as_ref() }.and_then(|error| error.fault.as_ref());
+    fault.and_then(of).map_or(ptr::null(), |text| text.as_ptr())
+}
+
+macro_rules! accessors {
+    ($($(#[$meta:meta])* fn $name:ident() -> $kind:ty { |$fault:ident| $body:expr, otherwise $otherwise:expr })*) => {$(
+        $(#[$meta])*
+        #[unsafe(no_mangle)]
+        pub unsafe extern "C" fn $name(error: *const sfi_error) -> $kind {
+            // SAFETY: what the crate's documentation asks of the host.
+            unsafe { error.as_ref() }.and_then(|error| error.fault.as_ref()).map_or($otherwise, |$fault| $body)
+        }
+    )*};
+}
+
+accessors! {
+    /// Bytes from the function's start.
+    fn sfi_error_offset() -> u64 { |fault| fault.offset, otherwise 0 }
+    /// The line, 0 if it is not known.
+    fn sfi_error_line() -> u64 { |fault| fault.line, otherwise 0 }
+    /// Where a faulting access went.
+    fn sfi_error_address_class() -> c_int { |fault| fault.class, otherwise 0 }
+}
+
+/// The status.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn sfi_error_code(error: *const sfi_error) -> Status {
+    // SAFETY: what the crate's documentation asks of the host.
+    unsafe { error.as_ref() }.map_or(INVALID, |error| error.code)
+}
+
+/// What happened.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn sfi_error_message(error: *const sfi_error) -> *const c_char {
+    // SAFETY: what the crate's documentation asks of the host.
+    unsafe { error.as_ref() }.map_or(ptr::null(), |error| error.message.as_ptr())
+}
+
+/// The domain that faulted.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn sfi_error_domain(error: *const sfi_error) -> *const c_char {
+    // SAFETY: what the crate's documentation asks of the host.
+    unsafe { told(error, |fault| Some(&fault.domain)) }
+}
+
+/// The function that was running.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn sfi_error_function(error: *const sfi_error) -> *const c_char {
+    // SAFETY: what the crate's documentation asks of the host.
+    unsafe { told(error, |fault| fault.function.as_ref()) }
+}
+
+/// The source file.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn sfi_error_file(error: *const sfi_error) -> *const c_char {
+    // SAFETY: what the crate's documentation asks of the host.
+    unsafe { told(error, |fault| fault.file.as_ref()) }
+}
+
+/// The shared region that was accessed.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn sfi_error_region(error: *const sfi_error) -> *const c_char {
+    // SAFETY: what the crate's documentation asks of the host.
+    unsafe { told(error, |fault| fault.region.as_ref()) }
+}
+
+/// The calls in progress.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn sfi_error_backtrace(error: *const sfi_error) -> *const c_char {
+    // SAFETY: what the crate's documentation asks of the host.
+    unsafe { told(error, |fault| Some(&fault.backtrace)) }
+}
+
+/// Frees an error.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn sfi_error_free(error: *mut sfi_error) {
+    if !error.is_null() {
+        // SAFETY: from `Failure::boxed`; what the crate's documentation asks of the host.
+        drop(unsafe { Box::from_raw(error) });
+    }
+}

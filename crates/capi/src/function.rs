@@ -1,0 +1,196 @@
+//! Functions of domains: found once, called often.
+
+use crate::border::{Result, api, give, handle, place, text, values};
+use crate::error::{ARGUMENTS, Failure, INVALID, UNTIMED};
+use crate::world::{Inside, both, enter, sfi_world};
+use sfi_loader::interface::{Declaration, Kind};
+use sfi_loader::{Bound, DynFn, Enter, Limits, Raw, Signature};
+use std::ffi::{c_char, c_void};
+use std::ptr;
+use std::time::Duration;
+
+/// `sfi_value`.
+#[derive(Clone, Copy)]
+#[repr(C)]
+pub union sfi_value {
+    /// Bits.
+    pub u: u64,
+    /// An integer.
+    pub i: i64,
+    /// A floating-point number.
+    pub f: f64,
+}
+
+impl sfi_value {
+    /// The bits of the register.
+    pub fn bits(self) -> u64 {
+        // SAFETY: all fields have 64 bits, of which all are valid integers.
+        unsafe { self.u }
+    }
+}
+
+/// `sfi_argument`.
+#[derive(Clone, Copy)]
+#[repr(C)]
+pub struct sfi_argument {
+    pub(crate) value: sfi_value,
+    pub(crate) data: *mut c_void,
+    pub(crate) size: usize,
+}
+
+/// `sfi_limits`.
+#[derive(Clone, Copy, Debug, Default)]
+#[repr(C)]
+pub struct sfi_limits {
+    wall_ns: u64,
+    cpu_ns: u64,
+}
+
+impl sfi_limits {
+    pub(crate) fn limits(self) -> Limits {
+        let time = |ns: u64| (ns > 0).then(|| Duration::from_nanos(ns));
+        Limits { wall: time(self.wall_ns), cpu: time(self.cpu_ns) }
+    }
+}
+
+/// `sfi_function`.
+#[derive(Debug)]
+pub struct sfi_function(DynFn);
+
+/// `sfi_bound`.
+#[derive(Debug)]
+pub struct sfi_bound(Bound);
+
+/// What is called, whichever way leads in.
+trait Callee {
+    fn call(&self, way: &mut impl Enter) -> Result<u64>;
+}
+
+/// A function with the words for its arguments.
+struct Words<'c>(&'c DynFn, Vec<u64>);
+
+impl Callee for Words<'_> {
+    fn call(&self, way: &mut impl Enter) -> Result<u64> {
+        Ok(self.0.call(way, &self.1)?)
+    }
+}
+
+/// A function with its buffers, for which `sfi_bound_call`'s caller vouches.
+struct Buffers<'c>(&'c Bound, Vec<Raw>);
+
+impl Callee for Buffers<'_> {
+    fn call(&self, way: &mut impl Enter) -> Result<u64> {
+        // SAFETY: the host says that its buffers have so many bytes.
+        Ok(unsafe { self.0.call_raw(way, &self.1) }?)
+    }
+}
+
+/// Calls, within limits if there are some.
+///
+/// # Safety
+/// As for [`enter`]; `limits` is null or can be read.
+unsafe fn cross(world: *mut sfi_world, limits: *const sfi_limits, callee: &impl Callee) -> Result<u64> {
+    // SAFETY: see the function's contract.
+    unsafe {
+        let limits = limits.as_ref().map(|limits| limits.limits()).filter(|l| l.wall.is_some() || l.cpu.is_some());
+        enter(world, |inside| match (inside, limits) {
+            (inside, None) => both!(inside, |way| callee.call(way)),
+            (Inside::World(world), Some(limits)) => world.within(limits, |world| callee.call(world))?,
+            (Inside::Host(_), Some(_)) => {
+                let why = "a call within a host function is part of the call in progress and has its limits";
+                Err(Failure::new(UNTIMED, why))
+            }
+        })
+    }
+}
+
+/// The words of arguments.
+///
+/// # Safety
+/// As for [`values`].
+pub unsafe fn words(arguments: *const sfi_value, count: usize) -> Result<Vec<u64>> {
+    // SAFETY: see the function's contract.
+    let arguments = unsafe { values(arguments, count, "arguments") }?;
+    Ok(arguments.iter().map(|value| value.bits()).collect())
+}
+
+fn raws(declaration: &Declaration, arguments: &[sfi_argument]) -> Result<Vec<Raw>> {
+    let expected = declaration.parameters.len();
+    if arguments.len() != expected {
+        return Err(Failure::new(ARGUMENTS, format!("{} arguments for `{declaration}`", arguments.len())));
+    }
+    // Each argument is read once: what is checked is what is used.
+    let raw = |(parameter, argument): (&sfi_loader::interface::Parameter, sfi_argument)| match parameter.kind {
+        Kind::Number(_) => Ok(Raw::Word(argument.value.bits())),
+        Kind::Buffer { .. } if argument.data.is_null() && argument.size > 0 => {
+            Err(Failure::new(INVALID, format!("the buffer `{}` is NULL", parameter.name)))
+        }
+        Kind::Buffer { .. } => Ok(Raw::Buffer(argument.data.cast(), argument.size)),
+    };
+    declaration.parameters.iter().zip(arguments.iter().copied()).map(raw).collect()
+}
+
+api! {
+    /// A function of a domain with its signature.
+    fn sfi_function_find(world: *mut sfi_world, domain: *const c_char, name: *const c_char, signature: *const c_char, function: *mut *mut sfi_function) {
+        let to = place(function, "function")?;
+        to.write(ptr::null_mut());
+        let (domain, name) = (text(domain, "domain")?, text(name, "name")?);
+        let signature: Signature = text(signature, "signature")?.parse()?;
+        let found = enter(world, |inside| match inside {
+            Inside::World(world) => Ok(world.domain(domain)?.export_dynamic(name, signature)?),
+            Inside::Host(call) => Ok(call.export_dynamic(domain, name, signature)?),
+        })?;
+        to.write(Box::into_raw(Box::new(sfi_function(found))));
+        Ok(())
+    }
+
+    /// Calls a function.
+    fn sfi_call(world: *mut sfi_world, function: *const sfi_function, arguments: *const sfi_value, count: usize, limits: *const sfi_limits, result: *mut sfi_value) {
+        let function = &handle(function, "function")?.0;
+        let bits = cross(world, limits, &Words(function, words(arguments, count)?))?;
+        give(result, sfi_value { u: bits });
+        Ok(())
+    }
+
+    /// A function of a domain with its declaration.
+    fn sfi_bound_find(world: *mut sfi_world, domain: *const c_char, declaration: *const c_char, bound: *mut *mut sfi_bound) {
+        let to = place(bound, "bound")?;
+        to.write(ptr::null_mut());
+        let domain = text(domain, "domain")?;
+        let declaration: Declaration = text(declaration, "declaration")?.parse()?;
+        let found = enter(world, |inside| match inside {
+            Inside::World(world) => Ok(world.domain(domain)?.bind(&declaration)?),
+            Inside::Host(call) => Ok(call.bind(domain, &declaration)?),
+        })?;
+        to.write(Box::into_raw(Box::new(sfi_bound(found))));
+        Ok(())
+    }
+
+    /// Calls a function with buffers.
+    fn sfi_bound_call(world: *mut sfi_world, bound: *const sfi_bound, arguments: *const sfi_argument, count: usize, limits: *const sfi_limits, result: *mut sfi_value) {
+        let bound = &handle(bound, "bound")?.0;
+        let raws = raws(bound.declaration(), values(arguments, count, "arguments")?)?;
+        let bits = cross(world, limits, &Buffers(bound, raws))?;
+        give(result, sfi_value { u: bits });
+        Ok(())
+    }
+}
+
+/// Frees a function.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn sfi_function_free(function: *mut sfi_function) {
+    if !function.is_null() {
+        // SAFETY: from `sfi_function_find`; what the crate's documentation asks of the host.
+        drop(unsafe { Box::from_raw(function) });
+    }
+}
+
+/// Frees a bound function.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn sfi_bound_free(bound: *mut sfi_bound) {
+    if !bound.is_null() {
+        // SAFETY: from `sfi_bound_find`; what the crate's documentation asks of the host.
+        drop(unsafe { Box::from_raw(bound) });
+    }
+}

@@ -1,0 +1,119 @@
+//! What a host function sees: its caller, its arguments, its caller's memory.
+
+use crate::border::{Result, Status, api, give, handle, quietly, text};
+use crate::error::{BOUNDS, Failure, INVALID, OK, c_text};
+use crate::function::{sfi_value, words};
+use crate::memory::{source, target};
+use crate::world::Shared;
+use sfi_loader::{HostCall, HostError};
+use std::cell::OnceCell;
+use std::ffi::{CString, c_char, c_void};
+use std::ptr;
+
+/// `sfi_host_call`.
+pub struct sfi_host_call {
+    call: *mut HostCall<'static>,
+    shared: *const Shared,
+    caller: OnceCell<CString>,
+}
+
+/// Runs a host function of the host's. Gives the bits of its result.
+pub fn run(
+    shared: &Shared,
+    cx: &mut HostCall<'_>,
+    body: impl FnOnce(*mut sfi_host_call, *mut sfi_value) -> Status,
+) -> std::result::Result<u64, HostError> {
+    let call = ptr::from_mut(cx).cast::<HostCall<'static>>();
+    let mut result = sfi_value { u: 0 };
+    let mut handle = sfi_host_call { call, shared, caller: OnceCell::new() };
+    let runs = shared.runs(call);
+    let status = body(&mut handle, &mut result);
+    drop(runs);
+    match status {
+        OK => Ok(result.bits()),
+        status => Err(HostError::new(format!("the host function returned {status}"))),
+    }
+}
+
+/// The loader's call behind the host's handle.
+///
+/// # Safety
+/// Null, or the handle of a host function that runs.
+unsafe fn running<'c>(call: *mut sfi_host_call) -> Result<&'c mut HostCall<'static>> {
+    // SAFETY: see the function's contract. The host's functions use the call one after the other.
+    unsafe { Ok(&mut *handle(call, "call")?.call) }
+}
+
+/// The caller's name.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn sfi_host_caller(call: *mut sfi_host_call) -> *const c_char {
+    quietly(ptr::null(), || {
+        // SAFETY: what the crate's documentation asks of the host.
+        let (this, cx) = unsafe { (handle(call, "call").ok()?, running(call).ok()?) };
+        Some(this.caller.get_or_init(|| c_text(cx.caller())).as_ptr())
+    })
+}
+
+/// An integer argument.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn sfi_host_argument(call: *mut sfi_host_call, index: usize) -> u64 {
+    // SAFETY: what the crate's documentation asks of the host.
+    quietly(0, || unsafe { Some(running(call).ok()?.arg(index.min(LAST))) })
+}
+
+/// A floating-point argument.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn sfi_host_f64(call: *mut sfi_host_call, index: usize) -> f64 {
+    // SAFETY: what the crate's documentation asks of the host.
+    quietly(0.0, || unsafe { Some(running(call).ok()?.arg_f64(index)) })
+}
+
+/// A floating-point argument that is a `float`.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn sfi_host_f32(call: *mut sfi_host_call, index: usize) -> f32 {
+    // SAFETY: what the crate's documentation asks of the host.
+    quietly(0.0, || unsafe { Some(running(call).ok()?.arg_f32(index)) })
+}
+
+/// An index that no argument has; its place is computed without overflow.
+const LAST: usize = 1 << 16;
+
+api! {
+    /// Copies out of the caller's memory.
+    fn sfi_host_read(call: *mut sfi_host_call, pointer: u64, to: *mut c_void, size: usize) {
+        let to = target(to, size)?;
+        Ok(running(call)?.memory().read_into(pointer, to)?)
+    }
+
+    /// Copies into the caller's memory.
+    fn sfi_host_write(call: *mut sfi_host_call, pointer: u64, from: *const c_void, size: usize) {
+        let from = source(from, size)?;
+        Ok(running(call)?.write(pointer, from)?)
+    }
+
+    /// Copies a C string out of the caller's memory.
+    fn sfi_host_read_string(call: *mut sfi_host_call, pointer: u64, to: *mut c_char, size: usize) {
+        if to.is_null() || size == 0 {
+            return Err(Failure::new(INVALID, "the buffer is NULL or has no room"));
+        }
+        let string = running(call)?.memory().read_c_string(pointer, size)?;
+        if string.len() >= size {
+            return Err(Failure::new(BOUNDS, format!("the string is longer than {} bytes", size - 1)));
+        }
+        to.cast::<u8>().copy_from_nonoverlapping(string.as_ptr(), string.len());
+        to.add(string.len()).write(0);
+        Ok(())
+    }
+
+    /// Calls a function of the caller's.
+    fn sfi_host_callback(call: *mut sfi_host_call, pointer: u64, signature: *const c_char, arguments: *const sfi_value, count: usize, result: *mut sfi_value) {
+        let (signature, words) = (text(signature, "signature")?.parse()?, words(arguments, count)?);
+        let shared = &*handle(call, "call")?.shared;
+        let cx = running(call)?;
+        let function = cx.function_dynamic(pointer, signature)?;
+        // Domains run now: this host function's way into the world is closed.
+        let _closed = shared.closed();
+        give(result, sfi_value { u: function.call(cx, &words)? });
+        Ok(())
+    }
+}
