@@ -17,7 +17,7 @@ use wait_timeout::ChildExt;
 /// How long one run may take.
 const LIMIT: Duration = Duration::from_secs(600);
 /// The program's name on both sides.
-const PROGRAM: &str = "program";
+pub const PROGRAM: &str = "program";
 
 /// What a run left.
 #[derive(Debug, PartialEq, Eq)]

@@ -21,10 +21,7 @@ fn main() {
             compare::case(case, &[Mode::Write, Mode::Full]).map_err(|e| format!("{e:#}").into())
         }));
     }
-    // Not every program of the suite is C that gcc compiles; which ones are is not settled yet, so it is no condition for a change.
-    if all {
-        trials.push(Trial::test("tcc-tests2", || languages::tcc(true).map_err(|e| format!("{e:#}").into())));
-    }
+    trials.extend(languages::tcc(all));
     type Test = fn() -> anyhow::Result<()>;
     let builds: [(&str, Test, bool); 3] = [
         ("zlib-configure", makefiles::zlib, false),
