@@ -31,7 +31,12 @@ fn main() {
         let archives = entries.map(|e| e.path()).filter(|p| p.extension().is_some_and(|e| e == "a"));
         trials.extend(archives.map(|path| Trial::test(path.display().to_string(), move || archive(&path))));
     }
-    libtest_mimic::run(&arguments, trials).exit()
+    let conclusion = libtest_mimic::run(&arguments, trials);
+    if let Err(error) = csmith::summary() {
+        println!("{error}");
+        std::process::exit(1);
+    }
+    conclusion.exit()
 }
 
 /// Every member is refused with a reason, or its rewritten form is safe.

@@ -124,3 +124,42 @@ fn a_listing_tells_original_from_inserted() {
     let store = lines.iter().find(|l| l["source"].as_str().is_some_and(|s| s.ends_with("f.c:5"))).unwrap();
     assert!(lines.iter().any(|l| l["notes"][0] == "store"), "{store}");
 }
+
+/// binutils read what is left of an object's debug information without a complaint, and it says what it said before.
+#[test]
+fn readelf_and_objdump_read_surviving_debug_information() {
+    let bench = Bench::new();
+    let code = "static int twice(int n)\n{\n\treturn n * 2;\n}\nint g(int);\nint *p;\nint f(int n)\n{\n\tint a = g(twice(n));\n\tfor (int i = 0; i < n; i++)\n\t\tp[i] = a;\n\treturn a;\n}\n";
+    bench.write("f.c", code.as_bytes());
+    let tool = |name: &str, arguments: &[&str]| {
+        let output = Command::new(name).args(arguments).current_dir(bench.directory()).output().expect("binutils");
+        let errors = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert!(output.status.success() && errors.is_empty(), "{name} {arguments:?}: {errors}");
+        String::from_utf8_lossy(&output.stdout).into_owned()
+    };
+    // Rows of the line table: line and address.
+    let rows = |object: &str| -> Vec<(u32, u64)> {
+        let table = tool("readelf", &["--debug-dump=decodedline", object]);
+        let words = table.lines().map(|l| l.split_whitespace().collect::<Vec<_>>());
+        let rows = words.filter(|w| w.len() > 2 && w[0] == "f.c");
+        rows.filter_map(|w| Some((w[1].parse().ok()?, u64::from_str_radix(w[2].trim_start_matches("0x"), 16).ok()?)))
+            .collect()
+    };
+    let lines = |rows: &[(u32, u64)]| rows.iter().map(|row| row.0).collect::<std::collections::BTreeSet<_>>();
+    for flags in [["-g", "-O0"], ["-g", "-O2"], ["-gdwarf-4", "-O1"]] {
+        compile(&bench, &[&flags[..], &["-c", "f.c", "-o", "f.o"]].concat());
+        bench.run(&["rewrite", "f.o"], 0);
+        let (before, after) = (rows("f.o"), rows("f.sfi.o"));
+        assert_eq!(lines(&after), lines(&before), "{flags:?}");
+        assert!(before.len() > 5 && after.windows(2).all(|pair| pair[0].1 <= pair[1].1), "{flags:?}: {after:?}");
+        let entries = tool("readelf", &["--debug-dump=info", "f.sfi.o"]);
+        assert!(entries.contains("DW_TAG_subprogram") && entries.contains("GNU C"), "{entries}");
+        let listing = tool("objdump", &["-dl", "f.sfi.o"]);
+        let store = listing.lines().skip_while(|l| !l.contains("/f.c:11")).find(|l| l.contains("%gs:"));
+        assert!(store.is_some_and(|l| l.contains("mov")), "{listing}");
+    }
+    // Without debug information there is none.
+    compile(&bench, &["-O2", "-c", "f.c", "-o", "f.o"]);
+    bench.run(&["rewrite", "f.o"], 0);
+    assert_eq!(rows("f.sfi.o"), []);
+}

@@ -2,7 +2,7 @@
 //!
 //! Transactions: `xbegin` may abort at once and for no reason (SDM volume 1, 16.3.5), so here it always does; then nothing runs inside one, `xtest`
 //! says so, `xabort` does nothing and `xend` faults. Shadow stacks: `rdssp` does nothing where they are off. `femms` is
-//! AMD's `emms` that may leave the registers' contents undefined. `std` only stands before `rep movs` and `cld`: a copy from the end.
+//! AMD's `emms` that may leave the registers' contents undefined. Between `std` and `cld` are only `rep movs`, among other things: copies from the end.
 
 use super::Transform;
 use crate::decode::{Dest, Flow};
@@ -32,40 +32,46 @@ impl Transform<'_, '_, '_> {
             Mnemonic::Xabort | Mnemonic::Rdsspd | Mnemonic::Rdsspq => {}
             Mnemonic::Xend => self.put(&Instruction::with(Opcode::Ud2), &[])?,
             Mnemonic::Femms => self.put(&Instruction::with(Opcode::Emms), &[])?,
-            Mnemonic::Std => self.copy_backwards()?,
+            Mnemonic::Std => self.backwards()?,
             _ => return Ok(false),
         }
         Ok(true)
     }
 
-    /// `std ; rep movs ; cld`:
+    /// From `std` to the next `cld`, with no other way in or out: the string instructions between are copies, and run from the end.
+    fn backwards(&mut self) -> Result<(), Refusal> {
+        let (code, graph) = (self.facts.code, self.facts.graph);
+        let mut at = self.at;
+        loop {
+            let next = graph.next(code, at).filter(|&n| !graph.label[n] && code.insns[n].flow == Flow::Next);
+            let known = next.filter(|&n| {
+                let ins = &code.insns[n].ins;
+                !ins.is_string_instruction() || backward_copy(ins).is_some()
+            });
+            at = known.ok_or_else(|| {
+                self.refuse(Reason::NoSafeForm, "the direction flag is set for something other than copies")
+            })?;
+            if code.insns[at].ins.mnemonic() == Mnemonic::Cld {
+                self.absorbed.insert(at);
+                return Ok(());
+            }
+            if code.insns[at].ins.is_string_instruction() {
+                self.backward.insert(at);
+            }
+        }
+    }
+
+    /// `rep movs` between `std` and `cld`:
     ///
     /// ```text
     ///    jrcxz 2f
     /// 1: mov (%rsi),%s ; mov %s,%gs:(%edi) ; lea -n(%rsi),%rsi ; lea -n(%rdi),%rdi ; lea -1(%rcx),%rcx ; jrcxz 2f ; jmp 1b
     /// 2:
     /// ```
-    fn copy_backwards(&mut self) -> Result<(), Refusal> {
-        let (code, graph) = (self.facts.code, self.facts.graph);
-        let next = |at| graph.next(code, at).filter(|&n| !graph.label[n] && code.insns[n].flow == Flow::Next);
-        let refusal = || self.refuse(Reason::NoSafeForm, "the direction flag is set for something other than one copy");
-        let copy = next(self.at).ok_or_else(refusal)?;
-        let cld = next(copy).filter(|&n| code.insns[n].ins.mnemonic() == Mnemonic::Cld).ok_or_else(refusal)?;
-        let movs = &code.insns[copy].ins;
-        let (size, shape, load, store) = match movs.code() {
-            Opcode::Movsb_m8_m8 => (1, Register::AL, Opcode::Mov_r8_rm8, Opcode::Mov_rm8_r8),
-            Opcode::Movsw_m16_m16 => (2, Register::AX, Opcode::Mov_r16_rm16, Opcode::Mov_rm16_r16),
-            Opcode::Movsd_m32_m32 => (4, Register::EAX, Opcode::Mov_r32_rm32, Opcode::Mov_rm32_r32),
-            Opcode::Movsq_m64_m64 => (8, Register::RAX, Opcode::Mov_r64_rm64, Opcode::Mov_rm64_r64),
-            _ => return Err(refusal()),
+    pub(super) fn copy_backwards(&mut self, movs: &Instruction) -> Result<(), Refusal> {
+        let Some((size, shape, load, store)) = backward_copy(movs) else {
+            return Err(self.refuse(Reason::NoSafeForm, "the direction flag is set for something other than copies"));
         };
-        let plain = movs.has_rep_prefix()
-            && movs.op1_kind() == iced_x86::OpKind::MemorySegRSI
-            && movs.segment_prefix() == Register::None;
-        if !plain {
-            return Err(refusal());
-        }
-        self.absorbed.extend([copy, cld]);
         let scratch = self.scratch(bit(Register::RSI) | bit(Register::RDI) | bit(Register::RCX), 0)?;
         let value = like(shape, scratch.register);
         let (top, end) = (self.out.new_label(), self.out.new_label());
@@ -86,5 +92,20 @@ impl Transform<'_, '_, '_> {
         self.out.branch(Branch::Jump, top);
         self.out.label(end);
         self.release(scratch)
+    }
+}
+
+/// What a `rep movs` without prefixes copies at a time: bytes, a register of that size, load and store.
+fn backward_copy(movs: &Instruction) -> Option<(i64, Register, Opcode, Opcode)> {
+    let plain = movs.has_rep_prefix()
+        && movs.op1_kind() == iced_x86::OpKind::MemorySegRSI
+        && movs.segment_prefix() == Register::None;
+    match movs.code() {
+        _ if !plain => None,
+        Opcode::Movsb_m8_m8 => Some((1, Register::AL, Opcode::Mov_r8_rm8, Opcode::Mov_rm8_r8)),
+        Opcode::Movsw_m16_m16 => Some((2, Register::AX, Opcode::Mov_r16_rm16, Opcode::Mov_rm16_r16)),
+        Opcode::Movsd_m32_m32 => Some((4, Register::EAX, Opcode::Mov_r32_rm32, Opcode::Mov_rm32_r32)),
+        Opcode::Movsq_m64_m64 => Some((8, Register::RAX, Opcode::Mov_r64_rm64, Opcode::Mov_rm64_r64)),
+        _ => None,
     }
 }

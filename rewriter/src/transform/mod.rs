@@ -117,6 +117,8 @@ pub struct Transform<'x, 'o, 'a> {
     busy: Set,
     /// Instructions that an earlier one absorbed.
     absorbed: HashSet<InsnIndex>,
+    /// Copies that run from the end.
+    backward: HashSet<InsnIndex>,
 }
 
 impl<'x, 'o, 'a> Transform<'x, 'o, 'a> {
@@ -128,8 +130,8 @@ impl<'x, 'o, 'a> Transform<'x, 'o, 'a> {
         stats: &'x mut Stats,
     ) -> Result<(), Vec<Refusal>> {
         let section = &facts.code.sections[index];
-        let mut this =
-            Transform { facts, out, stats, delta: None, at: 0, realign: false, busy: 0, absorbed: HashSet::new() };
+        let (absorbed, backward) = (HashSet::new(), HashSet::new());
+        let mut this = Transform { facts, out, stats, delta: None, at: 0, realign: false, busy: 0, absorbed, backward };
         let mut refusals = Vec::new();
         this.out.label(Label::Start(index as u32));
         for at in section.first..section.end {
@@ -217,6 +219,9 @@ impl<'x, 'o, 'a> Transform<'x, 'o, 'a> {
                 return self.put(&Instruction::with(Opcode::Ud2), &[]);
             }
             Flow::Next => {}
+        }
+        if self.backward.contains(&at) {
+            return self.copy_backwards(&ins);
         }
         if ins.is_string_instruction() {
             return self.string(ins);

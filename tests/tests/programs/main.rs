@@ -35,5 +35,10 @@ fn main() {
         let test = move || sfi_tests::csmith::random_program(seed).map_err(|e| format!("seed {seed}: {e:#}").into());
         trials.push(Trial::test(format!("csmith-{seed}"), test));
     }
-    libtest_mimic::run(&arguments, trials).exit()
+    let conclusion = libtest_mimic::run(&arguments, trials);
+    if let Err(error) = sfi_tests::csmith::summary() {
+        println!("{error}");
+        std::process::exit(1);
+    }
+    conclusion.exit()
 }

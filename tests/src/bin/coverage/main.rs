@@ -18,13 +18,13 @@ use std::process::ExitCode;
 /// How much of a set of static archives can be rewritten.
 #[derive(Parser)]
 struct Args {
-    /// Sandbox mode
-    #[arg(long, default_value = "write")]
-    mode: Mode,
+    /// Sandbox modes; the report is about the first and sums up the others
+    #[arg(long, default_value = "write", value_delimiter = ',')]
+    mode: Vec<Mode>,
     /// Where to write the report, as Markdown
     #[arg(long)]
     report: Option<PathBuf>,
-    /// Where to list every refused object
+    /// Directory in which to list every refused object, a file for each mode
     #[arg(long)]
     refused: Option<PathBuf>,
     /// The directories are a part of the set: hold no bar against the totals
@@ -36,10 +36,31 @@ struct Args {
 
 fn main() -> anyhow::Result<ExitCode> {
     let args = Args::parse();
-    let mut report = Report::new(args.mode);
+    let mut reports = Vec::new();
+    let mut passed = true;
+    for &mode in &args.mode {
+        println!("mode {mode}");
+        let mut report = measure_all(&args.trees, mode)?;
+        passed &= report.finish(!args.part);
+        if let Some(directory) = &args.refused {
+            let path = directory.join(format!("refused-{mode}.txt"));
+            std::fs::write(&path, report.refused()).with_context(|| path.display().to_string())?;
+            println!("every refused object: {}", path.display());
+        }
+        reports.push(report);
+    }
+    if let (Some(path), Some((first, others))) = (&args.report, reports.split_first()) {
+        std::fs::write(path, first.markdown(others)).with_context(|| path.display().to_string())?;
+    }
+    Ok(if passed { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+}
+
+/// All archives below directories in one mode.
+fn measure_all(trees: &[PathBuf], mode: Mode) -> anyhow::Result<Report> {
+    let mut report = Report::new(mode);
     let mut seen = HashSet::new();
     println!("{}", report::HEADER);
-    for tree in &args.trees {
+    for tree in trees {
         let name = tree.file_name().map(|n| n.to_string_lossy().into_owned()).unwrap_or_default();
         let (package, version) = name.split_once('=').context("directories are named `package=version`")?;
         report.package(package, version);
@@ -50,7 +71,7 @@ fn main() -> anyhow::Result<ExitCode> {
             let bytes = std::fs::read(&path).with_context(|| path.display().to_string())?;
             // The same archive under two names counts once; linker scripts are none.
             if bytes.starts_with(b"!<arch>\n") && seen.insert(measure::digest(&bytes)) {
-                let archive = measure::archive(&path, &bytes, args.mode)?;
+                let archive = measure::archive(&path, &bytes, mode)?;
                 if archive.objects > 0 {
                     println!("{}", report.line(package, &archive));
                     report.add(package, archive);
@@ -58,15 +79,7 @@ fn main() -> anyhow::Result<ExitCode> {
             }
         }
     }
-    let passed = report.finish(!args.part);
-    if let Some(path) = &args.refused {
-        std::fs::write(path, report.refused()).with_context(|| path.display().to_string())?;
-        println!("every refused object: {}", path.display());
-    }
-    if let Some(path) = &args.report {
-        std::fs::write(path, report.markdown()).with_context(|| path.display().to_string())?;
-    }
-    Ok(if passed { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+    Ok(report)
 }
 
 /// Regular files whose name ends in `.a`.

@@ -145,8 +145,40 @@ impl Report {
         self.refused.iter().map(|line| format!("{line}\n")).collect()
     }
 
-    /// The report of a finished run.
-    pub fn markdown(&self) -> String {
+    /// The sums of finished runs in other modes.
+    fn sums(others: &[Report], out: &mut String) {
+        if others.is_empty() {
+            return;
+        }
+        let _ = write!(
+            out,
+            "\n## Other modes\n\nThe same archives and bars.\n\n| mode | all | without BLAS, LAPACK, FFTW, GSL | verified | missed bars | refused | s | text |\n\
+             | --- | --- | --- | --- | --- | --- | --- | --- |\n"
+        );
+        for report in others {
+            let (all, rest) = (&report.all, &report.rest);
+            let reasons: Vec<String> = report.reasons.iter().map(|(r, n)| format!("{n} {}", short(*r))).collect();
+            let _ = writeln!(
+                out,
+                "| {} | {} of {} ({:.2}%) | {} of {} ({:.2}%) | {} | {} | {} | {:.1} | {} |",
+                report.mode,
+                all.rewritten,
+                all.objects,
+                all.share(),
+                rest.rewritten,
+                rest.objects,
+                rest.share(),
+                all.verified,
+                report.bars.iter().filter(|(_, _, met)| !met).count(),
+                reasons.join(", "),
+                all.seconds,
+                ratio(all.text_in, all.text_out)
+            );
+        }
+    }
+
+    /// The report of a finished run, and the sums of runs in other modes.
+    pub fn markdown(&self, others: &[Report]) -> String {
         let mut out = String::from(
             "# Coverage\n\nHow many objects of Debian's static archives `sfi rewrite` rewrites as they are. Written by `cargo xtask coverage --write`.\n\
              The reasons are those of [REFUSALS.md](REFUSALS.md); an object counts under the first that was found. *s*: rewriting and verifying all members, wall \
@@ -169,6 +201,7 @@ impl Report {
         for (reason, count) in &self.reasons {
             let _ = writeln!(out, "| {} | {count} | {} |", reason.id(), reason.title());
         }
+        Report::sums(others, &mut out);
         let _ = write!(out, "\n## By archive\n\n{HEADER}\n");
         for line in &self.lines {
             let _ = writeln!(out, "{line}");
