@@ -23,9 +23,10 @@ fn main() {
     }
     trials.extend(languages::tcc(all));
     type Test = fn() -> anyhow::Result<()>;
-    let builds: [(&str, Test, bool); 3] = [
+    let builds: [(&str, Test, bool); 4] = [
         ("zlib-configure", makefiles::zlib, false),
         ("bzip2-make", makefiles::bzip2, false),
+        ("libpng-autotools", makefiles::libpng, false),
         ("xz-autotools", makefiles::xz, true),
     ];
     for (name, test, _) in builds.into_iter().filter(|(.., long)| all || !long) {

@@ -50,6 +50,14 @@ pub fn bzip2() -> anyhow::Result<()> {
     build("bzip2", Mode::Write, &[make, &compare.join(" && ")], "")
 }
 
+/// libpng's configure, Makefiles and libtool (autotools), against the distribution's libz.a, and its test.
+pub fn libpng() -> anyhow::Result<()> {
+    let flags = "--host=x86_64-linux-musl --disable-shared --disable-hardware-optimizations";
+    let headers = package("zlib")?;
+    let configure = format!("./configure CC='sfi cc' CFLAGS='-O1 -w' CPPFLAGS=-I{} {flags}", headers.display());
+    build("libpng1.6", Mode::Write, &[&configure, "make pngtest", "./pngtest pngtest.png"], "libpng passes test")
+}
+
 /// xz's configure (autotools: some two hundred small programs), its libraries and programs, and one round trip.
 pub fn xz() -> anyhow::Result<()> {
     let configure = "./configure CC='sfi cc' CFLAGS='-O1 -w' --host=x86_64-linux-musl --disable-shared --disable-threads --disable-nls --disable-assembler";
