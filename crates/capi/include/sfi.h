@@ -108,6 +108,12 @@ typedef struct sfi_argument {
     size_t size;
 } sfi_argument;
 
+/* Bytes of so many elements; 0 if no buffer has so many. */
+static inline size_t sfi_bytes(uint64_t count, size_t each)
+{
+    return count > PTRDIFF_MAX / each ? 0 : (size_t)count * each;
+}
+
 /* Limits of a call: wall clock and processor time, nanoseconds; 0 is none. */
 typedef struct sfi_limits {
     uint64_t wall_ns;

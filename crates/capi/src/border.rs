@@ -8,13 +8,13 @@ use std::ptr;
 /// `sfi_status`.
 pub type Status = c_int;
 /// What functions do inside.
-pub type Result<T = ()> = std::result::Result<T, Failure>;
+pub(crate) type Result<T = ()> = std::result::Result<T, Failure>;
 
 /// Runs the body of a function. Neither panics nor errors go further.
 ///
 /// # Safety
 /// `error` is null or can be written.
-pub unsafe fn border(error: *mut *mut sfi_error, body: impl FnOnce() -> Result) -> Status {
+pub(crate) unsafe fn border(error: *mut *mut sfi_error, body: impl FnOnce() -> Result) -> Status {
     let result = catch_unwind(AssertUnwindSafe(body)).unwrap_or_else(|payload| Err(Failure::panic(payload)));
     let (status, described) = match result {
         Ok(()) => (OK, ptr::null_mut()),
@@ -28,7 +28,7 @@ pub unsafe fn border(error: *mut *mut sfi_error, body: impl FnOnce() -> Result) 
 }
 
 /// The same for functions that give something else than a status.
-pub fn quietly<T>(otherwise: T, body: impl FnOnce() -> Option<T>) -> T {
+pub(crate) fn quietly<T>(otherwise: T, body: impl FnOnce() -> Option<T>) -> T {
     match catch_unwind(AssertUnwindSafe(body)) {
         Ok(Some(value)) => value,
         Ok(None) => otherwise,
@@ -44,7 +44,7 @@ pub fn quietly<T>(otherwise: T, body: impl FnOnce() -> Option<T>) -> T {
 ///
 /// # Safety
 /// Null, or a C string that stays for `'t`.
-pub unsafe fn text<'t>(text: *const c_char, what: &str) -> Result<&'t str> {
+pub(crate) unsafe fn text<'t>(text: *const c_char, what: &str) -> Result<&'t str> {
     if text.is_null() {
         return Err(Failure::new(INVALID, format!("{what} is NULL")));
     }
@@ -57,13 +57,13 @@ pub unsafe fn text<'t>(text: *const c_char, what: &str) -> Result<&'t str> {
 ///
 /// # Safety
 /// Null, or a value that stays for `'h` and that nobody changes meanwhile.
-pub unsafe fn handle<'h, T>(handle: *const T, what: &str) -> Result<&'h T> {
+pub(crate) unsafe fn handle<'h, T>(handle: *const T, what: &str) -> Result<&'h T> {
     // SAFETY: see the function's contract.
     unsafe { handle.as_ref() }.ok_or_else(|| Failure::new(INVALID, format!("{what} is NULL")))
 }
 
 /// A place for a result that the host must want.
-pub fn place<T>(place: *mut T, what: &str) -> Result<*mut T> {
+pub(crate) fn place<T>(place: *mut T, what: &str) -> Result<*mut T> {
     if place.is_null() { Err(Failure::new(INVALID, format!("{what} is NULL"))) } else { Ok(place) }
 }
 
@@ -71,7 +71,7 @@ pub fn place<T>(place: *mut T, what: &str) -> Result<*mut T> {
 ///
 /// # Safety
 /// Null, or can be written.
-pub unsafe fn give<T>(place: *mut T, value: T) {
+pub(crate) unsafe fn give<T>(place: *mut T, value: T) {
     if !place.is_null() {
         // SAFETY: see the function's contract.
         unsafe { place.write(value) };
@@ -82,7 +82,7 @@ pub unsafe fn give<T>(place: *mut T, value: T) {
 ///
 /// # Safety
 /// Null, or `count` values that nobody changes during `'v`.
-pub unsafe fn values<'v, T>(at: *const T, count: usize, what: &str) -> Result<&'v [T]> {
+pub(crate) unsafe fn values<'v, T>(at: *const T, count: usize, what: &str) -> Result<&'v [T]> {
     match (at.is_null(), count) {
         (_, 0) => Ok(&[]),
         (true, _) => Err(Failure::new(INVALID, format!("{what} is NULL"))),

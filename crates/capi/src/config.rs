@@ -57,7 +57,7 @@ pub struct sfi_config {
 
 impl sfi_config {
     /// Adds all of it to the description of a world.
-    pub fn apply(&self, mut builder: Builder, shared: &Arc<Shared>) -> Builder {
+    pub(crate) fn apply(&self, mut builder: Builder, shared: &Arc<Shared>) -> Builder {
         for (name, offer, user) in &self.functions {
             let (shared, user) = (Arc::clone(shared), *user);
             builder = match offer.clone() {
@@ -201,7 +201,7 @@ api! {
 ///
 /// # Safety
 /// Null, or a config that nobody changes meanwhile.
-pub unsafe fn config_or_none<'c>(config: *const sfi_config) -> Result<Option<&'c sfi_config>> {
+pub(crate) unsafe fn config_or_none<'c>(config: *const sfi_config) -> Result<Option<&'c sfi_config>> {
     // SAFETY: see the function's contract.
     if config.is_null() { Ok(None) } else { unsafe { handle(config, "config") }.map(Some) }
 }

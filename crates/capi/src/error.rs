@@ -32,7 +32,7 @@ pub(crate) const EXIT: Status = 16;
 
 /// What went wrong, before the host gets it.
 #[derive(Debug)]
-pub struct Failure(Box<sfi_error>);
+pub(crate) struct Failure(Box<sfi_error>);
 
 /// `sfi_error`.
 #[derive(Debug, Default)]
@@ -56,7 +56,7 @@ struct Told {
 }
 
 /// Text for C: what is behind a zero byte is not lost.
-pub fn c_text(text: impl Into<String>) -> CString {
+pub(crate) fn c_text(text: impl Into<String>) -> CString {
     CString::new(text.into().replace('\0', "\u{fffd}")).unwrap_or_default()
 }
 

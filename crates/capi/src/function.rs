@@ -108,7 +108,7 @@ unsafe fn cross(world: *mut sfi_world, limits: *const sfi_limits, callee: &impl 
 ///
 /// # Safety
 /// As for [`values`].
-pub unsafe fn words(arguments: *const sfi_value, count: usize) -> Result<Vec<u64>> {
+pub(crate) unsafe fn words(arguments: *const sfi_value, count: usize) -> Result<Vec<u64>> {
     // SAFETY: see the function's contract.
     let arguments = unsafe { values(arguments, count, "arguments") }?;
     Ok(arguments.iter().map(|value| value.bits()).collect())

@@ -18,7 +18,7 @@ pub struct sfi_host_call {
 }
 
 /// Runs a host function of the host's. Gives the bits of its result.
-pub fn run(
+pub(crate) fn run(
     shared: &Shared,
     cx: &mut HostCall<'_>,
     body: impl FnOnce(*mut sfi_host_call, *mut sfi_value) -> Status,

@@ -10,7 +10,7 @@ use std::ffi::{c_char, c_int, c_void};
 ///
 /// # Safety
 /// Null, or `size` bytes that can be read and that nobody writes to meanwhile.
-pub unsafe fn source<'b>(from: *const c_void, size: usize) -> Result<&'b [u8]> {
+pub(crate) unsafe fn source<'b>(from: *const c_void, size: usize) -> Result<&'b [u8]> {
     check(from, size)?;
     // SAFETY: see the function's contract.
     Ok(if size == 0 { &[] } else { unsafe { std::slice::from_raw_parts(from.cast(), size) } })
@@ -20,7 +20,7 @@ pub unsafe fn source<'b>(from: *const c_void, size: usize) -> Result<&'b [u8]> {
 ///
 /// # Safety
 /// Null, or `size` bytes that can be written and that nobody uses meanwhile.
-pub unsafe fn target<'b>(to: *mut c_void, size: usize) -> Result<&'b mut [u8]> {
+pub(crate) unsafe fn target<'b>(to: *mut c_void, size: usize) -> Result<&'b mut [u8]> {
     check(to, size)?;
     if size == 0 {
         return Ok(&mut []);

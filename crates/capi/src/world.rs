@@ -25,7 +25,7 @@ pub struct sfi_world {
 
 /// Who uses a world. Its host functions know it, too.
 #[derive(Debug, Default)]
-pub struct Shared {
+pub(crate) struct Shared {
     /// The thread, 0 for none.
     thread: AtomicU64,
     /// The call of the innermost host function that runs, null while domains run.
@@ -33,7 +33,7 @@ pub struct Shared {
 }
 
 /// Puts back which host function runs.
-pub struct Reset<'s>(&'s Shared, *mut HostCall<'static>);
+pub(crate) struct Reset<'s>(&'s Shared, *mut HostCall<'static>);
 
 impl Drop for Reset<'_> {
     fn drop(&mut self) {
@@ -54,7 +54,7 @@ impl Shared {
 }
 
 /// A way into a world.
-pub enum Inside<'w> {
+pub(crate) enum Inside<'w> {
     /// From outside.
     World(&'w mut World),
     /// From a host function.
@@ -91,7 +91,7 @@ impl Drop for Leave<'_> {
 ///
 /// # Safety
 /// Null, or a world that was not closed.
-pub unsafe fn enter<R>(world: *const sfi_world, body: impl FnOnce(Inside<'_>) -> Result<R>) -> Result<R> {
+pub(crate) unsafe fn enter<R>(world: *const sfi_world, body: impl FnOnce(Inside<'_>) -> Result<R>) -> Result<R> {
     // SAFETY: see the function's contract.
     let this = unsafe { handle(world, "world") }?;
     let shared = &*this.shared;
@@ -120,7 +120,7 @@ pub unsafe fn enter<R>(world: *const sfi_world, body: impl FnOnce(Inside<'_>) ->
 ///
 /// # Safety
 /// As for [`enter`].
-pub unsafe fn alone<R>(world: *const sfi_world, body: impl FnOnce(&mut World) -> Result<R>) -> Result<R> {
+pub(crate) unsafe fn alone<R>(world: *const sfi_world, body: impl FnOnce(&mut World) -> Result<R>) -> Result<R> {
     // SAFETY: see the function's contract.
     unsafe {
         enter(world, |inside| match inside {

@@ -65,6 +65,17 @@ fn the_generated_files_are_what_it_writes() {
         }
         assert_eq!(String::from_utf8(output.stdout).unwrap(), std::fs::read_to_string(file(name)).unwrap(), "{name}");
     }
+    let fixtures = support::root().join("fixtures/c-host");
+    for interface in ["thumb", "service"] {
+        for (emit, name) in [("header", format!("{interface}.h")), ("c-host", format!("{interface}_host.h"))] {
+            let output = bind(&[fixtures.join(interface).with_extension("toml").to_str().unwrap(), "--emit", emit]);
+            if std::env::var_os("BLESS").is_some() {
+                std::fs::write(fixtures.join(&name), &output.stdout).unwrap();
+            }
+            let written = std::fs::read_to_string(fixtures.join(&name)).unwrap();
+            assert_eq!(String::from_utf8(output.stdout).unwrap(), written, "{name}");
+        }
+    }
     // As C++ too.
     let mut check = Command::new("g++");
     let status = check.args(["-fsyntax-only", "-Wall", "-Werror", "-x", "c++"]).arg(file("codec.h")).status();
@@ -95,6 +106,42 @@ fn a_host_with_slices() {
     assert_eq!(codec.nothing(&mut world), Ok(0x1234_5678_9abc_def0));
     assert!(matches!(codec.mean(&mut world, &[1.0], 2), Err(CallError::Arguments { .. })));
     assert!(Codec::connect(&world, "client").is_err());
+}
+
+/// Every interface compiles as the C side of a host, in C and C++, without a warning.
+#[test]
+fn hosts_in_c_and_cxx() {
+    let bench = Bench::new();
+    let include = support::root().join("crates/capi/include");
+    let fixtures = support::root().join("fixtures/c-host");
+    for toml in
+        ["codec", "inward", "nullary"].map(file).into_iter().chain(["thumb", "service"].map(|n| fixtures.join(n)))
+    {
+        let toml = toml.with_extension("toml");
+        bench.run(&["bind", toml.to_str().unwrap(), "--emit", "c-host", "-o", "host.h"], 0);
+        for (compiler, language) in [("gcc", "c"), ("g++", "c++")] {
+            let mut check = Command::new(compiler);
+            check
+                .args(["-fsyntax-only", "-Wall", "-Wextra", "-Wpedantic", "-Werror", "-x", language, "-I"])
+                .arg(&include);
+            support::succeed(check.arg(bench.path("host.h")).current_dir(bench.directory()));
+        }
+    }
+    for (name, function, what) in [
+        ("a", "void f(u8 class)", "`class` is no name in C"),
+        ("a", "void while()", "`while` is no name in C"),
+        ("a", "void f(u8 sfi_client)", "are taken"),
+        ("a", "void connect()", "a meaning of its own"),
+        ("a", "u8 user()", "a meaning of its own"),
+        ("sfi", "void f()", "cannot be the name of a type"),
+        ("9", "void f()", "cannot be the name of a type"),
+        ("double", "void f()", "cannot be the name of a type"),
+    ] {
+        let toml = format!("{name}.toml");
+        bench.write(&toml, format!("functions = [\"{function}\"]").as_bytes());
+        let output = bench.run(&["bind", &toml, "--emit", "c-host"], 2);
+        assert!(String::from_utf8(output.stderr).unwrap().contains(what), "{name}: {function}");
+    }
 }
 
 /// What an interface does not need is not imported: these modules are compiled without a warning.

@@ -1,5 +1,7 @@
 //! `sfi bind`
 
+mod c_host;
+
 use anyhow::{Context, bail};
 use sfi_loader::interface::{Declaration, Direction, File, Kind, Scalar};
 use sfi_loader::manifest::Manifest;
@@ -7,16 +9,17 @@ use std::fmt::Write;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-/// Generate the two sides of an interface: a C header for plugins, a Rust module for hosts.
+/// Generate the sides of an interface: a C header for plugins, a Rust module or a C header for hosts.
 ///
 /// An interface declares functions and what their pointers point to: `functions = ["i32 sum(in i32 values[count], u64 count)"]` in a file of its
 /// own, or `[interfaces] NAME = ["..."]` in a manifest. A plugin includes the header and calls, or defines, plain functions: buffers are copied at the crossing. A host uses the
-/// module: slices in, slices out.
+/// module, slices in, slices out, or the C header for hosts over `sfi.h`, which offers functions to domains, too.
 #[derive(clap::Args)]
 #[command(after_help = "\
 Examples:
   sfi bind codec.toml > codec.h
   sfi bind codec.toml --emit rust -o src/codec.rs
+  sfi bind codec.toml --emit c-host -o codec_host.h
   sfi bind domains.toml --interface codec
 
 Exit codes:
@@ -44,6 +47,8 @@ enum Emit {
     Header,
     /// Rust: a type with a method for each function, for hosts.
     Rust,
+    /// C: inline functions over sfi.h, for hosts, which call domains or are called by them.
+    CHost,
 }
 
 /// Runs the subcommand.
@@ -52,6 +57,7 @@ pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
     let text = match args.emit {
         Emit::Header => header(&name, &functions),
         Emit::Rust => rust(&name, &functions),
+        Emit::CHost => c_host::emit(&name, &functions)?,
     };
     match &args.output {
         Some(path) => std::fs::write(path, text).with_context(|| format!("cannot write `{}`", path.display()))?,

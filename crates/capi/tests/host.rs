@@ -1,0 +1,77 @@
+//! `fixtures/c-host`: a host in C, compiled by stock compilers against `sfi.h`, the generated headers and both libraries, with plugins that were
+//! rewritten. What it does is checked by itself and by its output.
+
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+
+fn root(path: &str) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").join(path)
+}
+
+/// The libraries lie where the tests do: Cargo makes all forms of a package's library at once.
+fn libraries() -> PathBuf {
+    std::env::current_exe().unwrap().parent().unwrap().to_owned()
+}
+
+fn succeed(command: &mut Command) -> Output {
+    let output = command.output().unwrap_or_else(|e| panic!("{command:?}: {e}: run `cargo xtask setup`"));
+    let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+    assert!(output.status.success(), "{command:?}: {}{}", text(&output.stdout), text(&output.stderr));
+    output
+}
+
+/// A line of the pkg-config file.
+fn pkg_config(key: &str) -> Vec<String> {
+    let text = std::fs::read_to_string(root("crates/capi/sfi.pc")).unwrap();
+    let line = text.lines().find_map(|line| line.strip_prefix(key)).unwrap_or_else(|| panic!("no {key}"));
+    line.split_whitespace().map(str::to_owned).collect()
+}
+
+/// The plugins, compiled and rewritten, beside the manifest.
+fn plugins(directory: &Path) {
+    for name in ["plugin", "shop"] {
+        let object = directory.join(format!("{name}.o"));
+        let mut gcc = Command::new("gcc");
+        gcc.args(["-O2", "-g", "-fPIE", "-fno-stack-protector", "-Wall", "-Wextra", "-Werror", "-c", "-o"]);
+        succeed(gcc.arg(&object).arg(root("fixtures/c-host").join(format!("{name}.c"))));
+        let options = sfi_rewriter::Options { mode: sfi_loader::Mode::Write };
+        let rewritten = sfi_rewriter::rewrite(&std::fs::read(&object).unwrap(), &options);
+        let rewritten = rewritten.unwrap_or_else(|reasons| panic!("{}", reasons[0]));
+        std::fs::write(directory.join(format!("{name}.sfi.o")), rewritten.bytes).unwrap();
+    }
+    std::fs::rename(directory.join("plugin.o"), directory.join("stock.o")).unwrap();
+    std::fs::copy(root("fixtures/c-host/domains.toml"), directory.join("domains.toml")).unwrap();
+}
+
+const EXPECTED: &str = "\
+scaled 100 to 10
+refused: stack arguments do not fit the data stack of domain `thumb`
+the plugin said 33 bytes
+not found: domain `thumb` has no global function `none`
+null: status 1, domain thumb, function crash+0, plugin.c, line known, address class 1, called by the host
+outside: status 1, domain thumb, function crash+0, plugin.c, line known, address class 4, called by the host
+endless: status 2, domain thumb, function spin+..., plugin.c, line known, address class 0, called by the host
+142 checks hold
+";
+
+#[test]
+fn a_host_in_c() {
+    let directory = tempfile::tempdir().unwrap();
+    plugins(directory.path());
+    let archive = libraries().join("libsfi.a");
+    let shared: Vec<String> = ["-L", "-Wl,-rpath,"].map(|o| format!("{o}{}", libraries().display())).into();
+    let by_hand = [vec![archive.display().to_string()], pkg_config("Libs.private:")].concat();
+    let checked = [vec!["-fsanitize=undefined".into(), "-fno-sanitize-recover=all".into()], by_hand.clone()].concat();
+    for (compiler, link) in [("gcc", by_hand), ("gcc", checked), ("clang", [shared, vec!["-lsfi".into()]].concat())] {
+        let mut command = Command::new(compiler);
+        command
+            .args(["-std=c11", "-O2", "-Wall", "-Wextra", "-Wpedantic", "-Werror", "-I"])
+            .arg(root("crates/capi/include"));
+        succeed(
+            command.current_dir(directory.path()).arg(root("fixtures/c-host/host.c")).args(["-o", "host"]).args(link),
+        );
+        let output = succeed(Command::new("./host").arg("domains.toml").current_dir(directory.path()));
+        assert_eq!(String::from_utf8(output.stdout).unwrap(), EXPECTED, "{compiler}");
+    }
+    assert_eq!(pkg_config("Version:"), [env!("CARGO_PKG_VERSION")]);
+}
