@@ -115,10 +115,10 @@ impl<'s> Slot<'s> {
         count(Event::Restart);
     }
 
-    /// The domain that is restarted by itself, by the next call: then it would register and connect anew, at another place. The model
-    /// is ahead where that call was not made.
+    /// The domain that is restarted by itself would register and connect anew.
     fn revive(&mut self) {
-        if self.world.domain(&name(RING - 1)).unwrap().is_dead() {
+        assert_eq!(self.world.domain(&name(RING - 1)).unwrap().is_dead(), self.model.dead[RING - 1]);
+        if self.model.dead[RING - 1] {
             self.restart(RING - 1);
         }
     }
@@ -358,7 +358,10 @@ impl<'s> Slot<'s> {
 
     fn float(&mut self, place: usize) {
         let (x, y) = (self.draw(1 << 20) as f64, self.draw(1 << 20) as f64);
-        if self.model.enter(place) && self.model.enter((place + 1) % RING) {
+        let next = (place + 1) % RING;
+        // Nothing comes to life in the model that is not called.
+        if [place, next].iter().all(|i| !self.model.dead[*i] || *i == RING - 1) {
+            assert!(self.model.enter(place) && self.model.enter(next));
             assert_eq!(self.float[place].call(&mut self.world, (x, y)), Ok((x + y) * y));
         }
     }
