@@ -11,10 +11,6 @@ use std::collections::HashSet;
 use std::ffi::c_void;
 use std::sync::{LazyLock, Mutex, MutexGuard};
 
-/// End of the user half of a 48-bit address space.
-pub const USER_END: u64 = 1 << 47;
-/// The number of places that a window may have: 4 GiB-aligned, not the first one, with a guard behind the last one.
-pub const WINDOWS: u64 = USER_END / WINDOW_SIZE - 2;
 /// Mappings that are left to the host: a process that uses up the kernel's limit cannot even start a thread or grow its heap.
 const HOST_MAPPINGS: u64 = 512;
 

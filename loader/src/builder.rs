@@ -12,6 +12,7 @@ use crate::load::{Surroundings, load};
 use crate::manager::{self, Hook, Manager, Permit, Request};
 use crate::place::place_regions;
 use crate::signature::Signature;
+use crate::space::{Draw, La57};
 use crate::spec::{Callee, DomainSpec, Import, MAX_SPARE};
 use crate::watchdog::Watched;
 use crate::window::{ControlStack, pages};
@@ -36,6 +37,7 @@ pub struct Builder {
     time_limit: Option<Duration>,
     cpu_limit: Option<Duration>,
     timed: bool,
+    la57: La57,
     prepared: Option<Arc<Image>>,
     permits: Vec<Permit>,
     supervisors: Vec<(String, Option<Signature>)>,
@@ -70,6 +72,14 @@ impl Builder {
     #[must_use]
     pub fn machine(mut self, machine: Machine) -> Self {
         self.machine = Some(machine);
+        self
+    }
+
+    /// Whether windows are drawn from the 56 bits of five-level paging; default: from 47. A wrong guess is then a wrong guess among
+    /// 512 times as many, for a level more of page tables.
+    #[must_use]
+    pub fn la57(mut self, la57: La57) -> Self {
+        self.la57 = la57;
         self
     }
 
@@ -197,6 +207,7 @@ impl Builder {
 
     fn construct(self) -> Result<World, BuildError> {
         self.check()?;
+        let space = self.la57.space()?;
         let mut rng = ChaCha20Rng::from_seed(self.seed.map_or_else(os_seed, Ok)?);
         let roots: Vec<Vec<String>> = self.domains.iter().map(|spec| self.roots(spec)).collect();
         let prepared = self.prepared.as_ref();
@@ -212,6 +223,7 @@ impl Builder {
             crate::owner::admit(spec.owner.as_ref())?;
         }
         let mut loaded = Vec::new();
+        let mut draw = Draw { rng: &mut rng, space };
         for (index, spec) in self.domains.iter().enumerate() {
             let records = manager::records(index, spec, &find, &hosts)?;
             let start = manager.take_range(index, records.len());
@@ -220,8 +232,8 @@ impl Builder {
             }
             let around = Surroundings { regions: &regions, map: &manager.map };
             loaded.push(match prepared {
-                Some(image) => instances::again(&mut rng, &spec.name, Arc::clone(image), spec.mode, &regions)?,
-                None => load(&mut rng, spec, &plans[index], &around, &manager::stubs(spec, start))?,
+                Some(image) => instances::again(&mut draw, &spec.name, Arc::clone(image), spec.mode, &regions)?,
+                None => load(&mut draw, spec, &plans[index], &around, &manager::stubs(spec, start))?,
             });
         }
         drop(plans);
@@ -232,7 +244,7 @@ impl Builder {
             let region_places = Arc::clone(&places);
             domains.push(Domain { roots, region_places, ..Domain::new(domains.len(), raised, Arc::new(spec)) });
         }
-        let control = ControlStack::map(&mut rng).map_err(memory("the control stack"))?;
+        let control = ControlStack::map(&mut rng, space).map_err(memory("the control stack"))?;
         manager.hook = self.hook;
         manager.supervisors = self.supervisors;
         let any_x87 = domains.iter().any(|d| d.image.usage.x87);
@@ -255,6 +267,7 @@ impl Builder {
             manager,
             control,
             rng,
+            space,
             lives: 0,
             vacant: Vec::new(),
             trimmed: 0,

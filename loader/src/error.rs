@@ -95,6 +95,12 @@ pub enum BuildError {
         /// Domains of the process.
         domains: u64,
     },
+    /// [`crate::La57::Always`] on a machine without five-level paging.
+    #[error(
+        "SFI-M02: windows were to be placed in 56 bits of address, and this processor or its kernel has no five-level paging (la57); \
+         leave `la57` out, or let it be \"if-available\""
+    )]
+    FiveLevels,
     /// A connection that a specification asks for cannot be made.
     #[error("{0}")]
     Bind(#[from] BindError),

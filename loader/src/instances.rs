@@ -7,11 +7,11 @@ use crate::image::Image;
 use crate::link::REGION;
 use crate::manager::Registered;
 use crate::memory::Segment;
+use crate::space::Draw;
 use crate::trace::Trace;
 use crate::window::Window;
 use crate::world::{Domain, DomainRef, Inner, Region, World};
 use crate::{fault, instance, seal};
-use rand_chacha::ChaCha20Rng;
 use rustix::fd::AsFd;
 use sfi_contract::Mode;
 use sfi_contract::layout::PAGE_SIZE;
@@ -34,13 +34,13 @@ pub struct Raised {
 
 /// The first window of an image: what is in it is verified as it will run.
 pub fn first(
-    rng: &mut ChaCha20Rng,
+    draw: &mut Draw<'_>,
     name: &str,
     mut image: Image,
     mode: Mode,
     regions: &[Region],
 ) -> Result<Raised, BuildError> {
-    let window = fill(rng, name, &image, regions)?;
+    let window = fill(draw, name, &image, regions)?;
     image.usage = image.usage.union(verify(&window, name, &image, mode)?);
     Ok(Raised::new(window, Arc::new(image)))
 }
@@ -48,13 +48,13 @@ pub fn first(
 /// Another window of an image. Shared text was verified in the first one, and nobody could write it since; text that is a copy is
 /// verified again.
 pub fn again(
-    rng: &mut ChaCha20Rng,
+    draw: &mut Draw<'_>,
     name: &str,
     image: Arc<Image>,
     mode: Mode,
     regions: &[Region],
 ) -> Result<Raised, BuildError> {
-    let window = fill(rng, name, &image, regions)?;
+    let window = fill(draw, name, &image, regions)?;
     if !image.shares_text() {
         verify(&window, name, &image, mode)?;
     }
@@ -62,14 +62,14 @@ pub fn again(
 }
 
 /// Reserves a window at a random place, maps the image in it and seals it.
-fn fill(rng: &mut ChaCha20Rng, name: &str, image: &Image, regions: &[Region]) -> Result<Window, BuildError> {
+fn fill(draw: &mut Draw<'_>, name: &str, image: &Image, regions: &[Region]) -> Result<Window, BuildError> {
     let memory = |error| BuildError::memory(&format!("domain `{name}`"), error);
-    let window = Window::reserve(rng, image.mapping_count()).map_err(memory)?;
+    let window = Window::reserve(draw.rng, draw.space, image.mapping_count()).map_err(memory)?;
     let region = |segment: &Segment| {
         let region = regions.iter().find(|r| Some(r.name.as_str()) == segment.name.strip_prefix(REGION))?;
         Some(region.file.as_fd())
     };
-    instance::raise(&window, image, rng, region).map_err(memory)?;
+    instance::raise(&window, image, draw.rng, region).map_err(memory)?;
     Ok(window)
 }
 
@@ -197,7 +197,7 @@ impl Inner {
         let (origin, passes_floats, spec, region_places) =
             (domain.origin, domain.passes_floats, Arc::clone(&domain.spec), Arc::clone(&domain.region_places));
         let (image, mode, name) = (Arc::clone(&domain.image), domain.mode, domain.name.as_str());
-        let raised = again(&mut self.rng, name, image, mode, &self.regions)?;
+        let raised = again(&mut Draw { rng: &mut self.rng, space: self.space }, name, image, mode, &self.regions)?;
         self.lives += 1;
         let name = format!("{name}#{}", self.lives);
         let index = self.vacant.pop().unwrap_or(self.domains.len());

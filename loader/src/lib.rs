@@ -109,6 +109,7 @@ mod select;
 mod serve;
 mod server;
 mod signature;
+mod space;
 mod spec;
 mod stubs;
 mod symbols;
@@ -146,6 +147,7 @@ pub use server::{Exhausted, Lease, Server};
 pub use sfi_contract::Mode;
 pub use sfi_debuginfo::Frame as Source;
 pub use signature::{Argument, BadSignature, Signature};
+pub use space::{AddressSpace, La57};
 pub use spec::{
     Access, DEFAULT_MEMORY, DEFAULT_STACK, DomainSpec, Entry, Import, MAX_SPARE, Placement, Restart, Trust,
 };

@@ -4,10 +4,10 @@ use crate::error::BuildError;
 use crate::instances::{self, Raised};
 use crate::link::{self, Plan, Site};
 use crate::place::{Map, place};
+use crate::space::Draw;
 use crate::spec::DomainSpec;
 use crate::stubs::Stub;
 use crate::world::Region;
-use rand_chacha::ChaCha20Rng;
 
 /// The world around a domain.
 pub struct Surroundings<'w> {
@@ -19,16 +19,16 @@ pub struct Surroundings<'w> {
 
 /// Draws places, links for them, seals and verifies again.
 pub fn load(
-    rng: &mut ChaCha20Rng,
+    draw: &mut Draw<'_>,
     spec: &DomainSpec,
     plan: &Plan<'_>,
     around: &Surroundings<'_>,
     stubs: &[Stub],
 ) -> Result<Raised, BuildError> {
-    let places = place(rng, spec, &plan.layout, around.map)?;
+    let places = place(draw.rng, spec, &plan.layout, around.map)?;
     let find = |name: &str| around.regions.iter().position(|r| r.name == name).unwrap_or_default();
     let shared: Vec<(u64, u64)> =
         spec.shared.iter().map(|s| &around.regions[find(&s.region)]).map(|r| (r.offset, r.length)).collect();
     let image = link::link(spec, plan, &Site { places: &places, regions: &shared, stubs })?;
-    instances::first(rng, &spec.name, image, spec.mode, around.regions)
+    instances::first(draw, &spec.name, image, spec.mode, around.regions)
 }

@@ -14,6 +14,7 @@ use crate::instances::Raised;
 use crate::load::{self, Surroundings};
 use crate::place::Map;
 use crate::signature::Signature;
+use crate::space::Draw;
 use crate::spec::{Callee, DomainSpec, Entry, Import, Restart, Trust};
 use crate::stubs::{Stub, Way};
 use crate::world::{Domain, Inner};
@@ -489,7 +490,13 @@ impl Inner {
         let start = if new.len() > old.1 { this.manager.free_range(new.len()) } else { old.0 };
         this.control.reserve_bindings(start + new.len()).map_err(error::memory("bindings"))?;
         let around = Surroundings { regions: &this.regions, map: &this.manager.map };
-        let loaded = load::load(&mut this.rng, &spec, &plan, &around, &stubs(&spec, start))?;
+        let loaded = load::load(
+            &mut Draw { rng: &mut this.rng, space: this.space },
+            &spec,
+            &plan,
+            &around,
+            &stubs(&spec, start),
+        )?;
         drop(plan);
         let registered = all_registered(index, &spec, &this.hosts)?;
         let functions = spec.registers.iter().flat_map(|(_, entry)| &entry.functions);

@@ -58,6 +58,9 @@
 //! [limits]
 //! call = "2 s"                          # wall clock for each call of the host: seconds or "ms", "s", "min"; default: none
 //! cpu = "1 s"                           # processor time for each call of the host
+//!
+//! [placement]
+//! la57 = "if-available"                 # windows in 56 bits of address: true (an error where that is not possible) or false (default)
 //! ```
 
 mod syscalls;
@@ -70,12 +73,13 @@ use crate::builder::Builder;
 use crate::capability::Capability;
 use crate::interface::{Declaration, Source};
 use crate::signature::Signature;
+use crate::space::La57;
 use crate::spec::{self, Access, DomainSpec, Import, Placement, Restart, Trust};
 use sfi_contract::Mode;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-use values::{access, default_memory, default_stack, minus_one, mode, read_write, restart, signature, trust};
+use values::{access, default_memory, default_stack, la57, minus_one, mode, read_write, restart, signature, trust};
 
 /// A manifest as it was written.
 #[derive(Clone, Debug, serde::Deserialize)]
@@ -98,6 +102,9 @@ pub struct Manifest {
     /// Limits.
     #[serde(default)]
     pub limits: Limits,
+    /// Where windows lie.
+    #[serde(default)]
+    pub placement: Space,
     /// Who may connect to what.
     #[serde(default)]
     pub permit: Vec<Permit>,
@@ -177,6 +184,15 @@ pub struct Limits {
     pub call: Option<Time>,
     /// Processor time for each call of the host, see [`Builder::cpu_limit`].
     pub cpu: Option<Time>,
+}
+
+/// Where windows lie.
+#[derive(Clone, Copy, Debug, Default, serde::Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Space {
+    /// See [`Builder::la57`].
+    #[serde(default, deserialize_with = "la57")]
+    pub la57: La57,
 }
 
 /// What a domain may use in its life, see [`crate::Budget`].
@@ -415,6 +431,7 @@ impl Manifest {
         for (name, size) in &self.regions {
             builder = builder.region(name, size.0);
         }
+        builder = builder.la57(self.placement.la57);
         if let Some(limit) = self.limits.call {
             builder = builder.time_limit(limit.0);
         }
@@ -615,6 +632,10 @@ mod tests {
         assert_eq!(app.imports["host_write"].trust, None);
         assert_eq!(manifest.domains["codec"].exports, ["compress"]);
         assert_eq!(manifest.limits.call, Some(Time(Duration::from_secs(2))));
+        let la57 = |with: &str| load(&example().replace("\"if-available\"", with)).map(|m| m.placement.la57);
+        assert_eq!(manifest.placement.la57, La57::IfAvailable);
+        assert_eq!((la57("true"), la57("false")), (Ok(La57::Always), Ok(La57::Never)));
+        assert!(["\"always\"", "1"].iter().all(|with| la57(with).unwrap_err().contains("la57")));
         let codec = &manifest.domains["codec"];
         assert_eq!((codec.restart, codec.owner.as_deref()), (Restart::Limited(3), Some("alice")));
         assert_eq!(codec.budget.cpu, Some(Time(Duration::from_secs(1))));

@@ -4,6 +4,7 @@ use crate::builder::Builder;
 use crate::error::{BuildError, HostError};
 use crate::host::HostCall;
 use crate::image::Image;
+use crate::space::La57;
 use crate::spec::DomainSpec;
 use crate::world::World;
 use std::sync::Arc;
@@ -22,6 +23,7 @@ struct Parts {
     spec: DomainSpec,
     hosts: Vec<(String, SharedFn)>,
     time_limit: Option<Duration>,
+    la57: La57,
     image: Arc<Image>,
 }
 
@@ -36,6 +38,7 @@ pub struct TemplateBuilder {
     spec: DomainSpec,
     hosts: Vec<(String, SharedFn)>,
     time_limit: Option<Duration>,
+    la57: La57,
 }
 
 impl std::fmt::Debug for TemplateBuilder {
@@ -63,20 +66,27 @@ impl TemplateBuilder {
         self
     }
 
+    /// See [`Builder::la57`].
+    #[must_use]
+    pub fn la57(mut self, la57: La57) -> Self {
+        self.la57 = la57;
+        self
+    }
+
     /// Verifies, links and seals.
     ///
     /// # Errors
     /// As for [`Builder::build`].
     pub fn build(self) -> Result<Template, BuildError> {
-        let Self { spec, hosts, time_limit } = self;
-        let first = describe(&spec, &hosts, time_limit).build()?;
+        let Self { spec, hosts, time_limit, la57 } = self;
+        let first = describe(&spec, &hosts, time_limit, la57).build()?;
         let image = first.image(0);
-        Ok(Template { parts: Arc::new(Parts { spec, hosts, time_limit, image }) })
+        Ok(Template { parts: Arc::new(Parts { spec, hosts, time_limit, la57, image }) })
     }
 }
 
-fn describe(spec: &DomainSpec, hosts: &[(String, SharedFn)], time_limit: Option<Duration>) -> Builder {
-    let builder = World::builder().domain(spec.clone()).time_limit(time_limit);
+fn describe(spec: &DomainSpec, hosts: &[(String, SharedFn)], time_limit: Option<Duration>, la57: La57) -> Builder {
+    let builder = World::builder().domain(spec.clone()).time_limit(time_limit).la57(la57);
     hosts.iter().fold(builder, |builder, (name, function)| {
         let function = Arc::clone(function);
         builder.host_fn(name.clone(), move |call| function(call))
@@ -86,7 +96,7 @@ fn describe(spec: &DomainSpec, hosts: &[(String, SharedFn)], time_limit: Option<
 impl Template {
     /// A template of this domain, whose imports must be host functions.
     pub fn builder(spec: DomainSpec) -> TemplateBuilder {
-        TemplateBuilder { spec, hosts: Vec::new(), time_limit: None }
+        TemplateBuilder { spec, hosts: Vec::new(), time_limit: None, la57: La57::Never }
     }
 
     /// The domain's name, in every instance.
@@ -112,7 +122,7 @@ impl Template {
 
     /// A fresh instance whose initialisers did not run yet.
     pub(crate) fn raw(&self) -> Result<World, BuildError> {
-        let Parts { spec, hosts, time_limit, image } = &*self.parts;
-        describe(spec, hosts, *time_limit).prepared(Arc::clone(image)).build()
+        let Parts { spec, hosts, time_limit, la57, image } = &*self.parts;
+        describe(spec, hosts, *time_limit, *la57).prepared(Arc::clone(image)).build()
     }
 }

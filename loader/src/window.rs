@@ -3,6 +3,7 @@
 use crate::addresses;
 use crate::context::{BINDINGS_OFFSET, Binding, CONTROL_AREA, CONTROL_GUARD, CONTROL_ROOM, CONTROL_SIZE, Context};
 use crate::image::Word;
+use crate::space::AddressSpace;
 use rand_chacha::ChaCha20Rng;
 use rand_chacha::rand_core::Rng;
 use rustix::fd::BorrowedFd;
@@ -65,10 +66,10 @@ pub struct Window {
 
 impl Window {
     /// Draws a window, uniformly among all that are free, that will take so many mappings at most.
-    pub fn reserve(rng: &mut ChaCha20Rng, mappings: u64) -> Result<Self, Errno> {
+    pub fn reserve(rng: &mut ChaCha20Rng, space: AddressSpace, mappings: u64) -> Result<Self, Errno> {
         addresses::account(mappings)?;
         for _ in 0..DRAWS {
-            let window = draw(rng, addresses::WINDOWS) + 1;
+            let window = space.draw_window(rng);
             match addresses::reserve(window) {
                 Ok(true) => return Ok(Self { base: window * WINDOW_SIZE, mappings }),
                 Ok(false) => {}
@@ -267,10 +268,10 @@ pub struct ControlStack {
 
 impl ControlStack {
     /// Maps one at a random place, without bindings.
-    pub fn map(rng: &mut ChaCha20Rng) -> Result<Self, Errno> {
+    pub fn map(rng: &mut ChaCha20Rng, space: AddressSpace) -> Result<Self, Errno> {
         addresses::account(CONTROL_MAPPINGS)?;
         let reserved = (0..DRAWS).find_map(|_| {
-            let base = (draw(rng, addresses::USER_END / CONTROL_SIZE - 2) + 1) * CONTROL_SIZE;
+            let base = space.draw(rng, CONTROL_SIZE) * CONTROL_SIZE;
             addresses::reserve_at(base, CONTROL_SIZE).map(|free| free.then_some(base)).transpose()
         });
         let Some(Ok(base)) = reserved else {

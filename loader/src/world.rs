@@ -13,6 +13,7 @@ use crate::image::Image;
 use crate::instances::Raised;
 use crate::manager::Manager;
 use crate::memory::{self, Memory};
+use crate::space::AddressSpace;
 use crate::spec::{Access, DomainSpec};
 use crate::trace::Trace;
 use crate::watchdog::{self, Watched};
@@ -155,6 +156,8 @@ pub struct Inner {
     pub watched: Option<Watched>,
     /// Places and canaries of what is made later.
     pub rng: ChaCha20Rng,
+    /// Where those places are.
+    pub space: AddressSpace,
     /// Instances that were ever made.
     pub lives: u64,
     /// Places in `domains` of instances that were discarded.
@@ -742,7 +745,7 @@ impl<'w> DomainRef<'w> {
     pub fn placement(&self) -> PlacementReport {
         let parts = self.domain().image.choices.iter();
         PlacementReport {
-            windows: crate::addresses::WINDOWS,
+            windows: self.inner.space.windows(),
             live: crate::addresses::live(),
             parts: parts.map(|(name, bytes, places)| PartPlaces { name, bytes: *bytes, places: *places }).collect(),
             mapped: self.domain().image.segments.iter().map(|s| s.length).sum(),

@@ -2,7 +2,7 @@
 
 mod common;
 use common::{assemble, function, maps};
-use sfi_loader::{Access, DomainSpec, MemoryError, Protection, World};
+use sfi_loader::{Access, AddressSpace, DomainSpec, La57, MemoryError, Protection, Template, TypedFn, World};
 use std::collections::HashSet;
 
 fn spec(name: &str) -> DomainSpec {
@@ -195,4 +195,38 @@ fn regions_may_be_read_only() {
     assert!(run.call(&mut world, ()).is_err());
     let buf = world.domain("a").unwrap().symbol("buf").unwrap();
     assert!(matches!(world.memory("a").unwrap().write(buf.0, &[1]), Err(MemoryError::ReadOnly { .. })));
+}
+
+/// What this machine does not offer is an error, a fallback, or nothing at all.
+#[test]
+fn five_levels_of_page_tables_on_request() {
+    let five = std::fs::read_to_string("/proc/cpuinfo").unwrap().split_whitespace().any(|flag| flag == "la57");
+    assert_eq!(AddressSpace::Five.available(), five);
+    let build = |la57| {
+        let object = assemble(&function(
+            "run",
+            "lea here(%rip),%rax\nmov %rax,%gs:here(%eip)\nmov here(%rip),%rax\nret\n.data\nhere: .quad 0\n.text",
+        ));
+        let spec = DomainSpec::new("a").object("a.o", object);
+        (World::builder().la57(la57).domain(spec.clone()).build(), Template::builder(spec).la57(la57).build())
+    };
+    for (la57, space) in [
+        (La57::Never, Some(AddressSpace::Four)),
+        (La57::IfAvailable, Some(if five { AddressSpace::Five } else { AddressSpace::Four })),
+        (La57::Always, five.then_some(AddressSpace::Five)),
+    ] {
+        let (world, template) = build(la57);
+        let Some(space) = space else {
+            assert!(world.unwrap_err().to_string().starts_with("SFI-M02: "));
+            assert!(template.unwrap_err().to_string().starts_with("SFI-M02: "));
+            continue;
+        };
+        // A window in the upper half of 57 bits, once in 512 a low one; its code computes and stores addresses.
+        for mut world in [world.unwrap(), template.unwrap().instance().unwrap()] {
+            let domain = world.domain("a").unwrap();
+            assert_eq!(domain.placement().windows, space.windows());
+            let (run, base): (TypedFn<fn() -> u64>, u64) = (domain.export("run").unwrap(), domain.secret_base());
+            assert_eq!(run.call(&mut world, ()).unwrap() >> 32, base >> 32);
+        }
+    }
 }

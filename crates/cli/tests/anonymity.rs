@@ -34,6 +34,9 @@ fn a_real_search_agrees_with_the_formula() {
     assert!((number("/simulation/expected") - 32_766.0 / 41.0).abs() < 1e-6);
     assert!(number("/simulation/standard_errors").abs() < 3.29);
     assert!(number("/simulation/guesses") > 40.0 * 100.0, "forty finds within a few guesses: nothing was searched");
+    let five = |pointer: &str| number(&format!("/spaces/1/{pointer}"));
+    assert_eq!((number("/spaces/0/v"), five("bits"), five("v")), (32_765.0, 56.0, 16_777_213.0));
+    assert!((five("manifest/mean_guesses") / number("/manifest/mean_guesses") - 512.0).abs() < 0.1);
     let delay = number("/d/measured") + 0.5;
     assert!((number("/manifest/seconds") / (number("/manifest/median_guesses") * delay) - 1.0).abs() < 1e-9);
     assert_eq!(report["can_search"].as_array().unwrap().len(), 39);
@@ -46,11 +49,18 @@ fn the_report_for_people() {
     for line in [
         "V  places of a window            32765",
         "M  other domains of the manifest 1",
+        "   V with 47 bits of address     32765, time to breach ",
+        "   V with 56 bits of address     16777213, time to breach ",
         "domains that can search       d1",
         "agrees",
     ] {
         assert!(text.contains(line), "{line}\n{text}");
     }
+    // Asked for, the larger space is the manifest's, whether this machine has it or not; the search stays in the smaller one.
+    let manifest = std::fs::read_to_string(bench.path("domains.toml")).unwrap() + "[placement]\nla57 = true\n";
+    bench.write("five.toml", manifest.as_bytes());
+    let text = String::from_utf8(bench.run(&["anonymity", "five.toml", "--searches", "2"], 0).stdout).unwrap();
+    assert!(text.contains("V  places of a window            16777213\n") && text.contains("agrees"), "{text}");
     bench.write("bad.toml", b"[entry]\ndomain = \"searcher\"\nfunction = \"f\"\n[domains.searcher]\n");
     bench.run(&["anonymity", "bad.toml"], 2);
 }

@@ -1,6 +1,7 @@
 //! Values as manifests write them: times, sizes, and words for choices.
 
 use crate::signature::Signature;
+use crate::space::La57;
 use crate::spec::{Access, DEFAULT_MEMORY, DEFAULT_STACK, Restart, Trust};
 use serde::de::{Deserializer, Error as _, Visitor};
 use sfi_contract::Mode;
@@ -120,6 +121,25 @@ pub fn restart<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Restart, D:
                 "always" => Ok(Restart::Always),
                 _ => Err(E::custom(format!("unknown restart `{text}`: expected `never`, `always` or a number"))),
             }
+        }
+    }
+    deserializer.deserialize_any(Any)
+}
+
+/// `true`, `false` or `"if-available"`.
+pub fn la57<'de, D: Deserializer<'de>>(deserializer: D) -> Result<La57, D::Error> {
+    struct Any;
+    impl Visitor<'_> for Any {
+        type Value = La57;
+        fn expecting(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+            f.write_str("`la57`: true, false or `if-available`")
+        }
+        fn visit_bool<E: serde::de::Error>(self, on: bool) -> Result<La57, E> {
+            Ok(if on { La57::Always } else { La57::Never })
+        }
+        fn visit_str<E: serde::de::Error>(self, text: &str) -> Result<La57, E> {
+            let unknown = || E::custom(format!("unknown la57 `{text}`: expected true, false or `if-available`"));
+            (text == "if-available").then_some(La57::IfAvailable).ok_or_else(unknown)
         }
     }
     deserializer.deserialize_any(Any)

@@ -6,7 +6,7 @@ use crate::anonymity::{host, penalty};
 use anyhow::ensure;
 use sfi_contract::layout::WINDOW_SIZE;
 use sfi_loader::manifest::Manifest;
-use sfi_loader::{DomainSpec, Mode, World};
+use sfi_loader::{AddressSpace, DomainSpec, La57, Mode, World};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::Duration;
@@ -17,7 +17,8 @@ use std::time::Duration;
 /// (Yarvin et al. section 2). V is the number of places that a window may have, M the number of windows that are not the
 /// searcher's, D the delay that a wrong guess costs: the fault, its report, the restart, and the penalty that the
 /// embedder imposes. The time to breach is the time after which a search has succeeded with a probability of one half. The simulation loads
-/// the manifest's domains and beside them one that searches, by loads that fault. In mode full there is nothing to search: loads cannot leave the window.
+/// the manifest's domains and beside them one that searches, by loads that fault; it does so in 47 bits of address also where the manifest asks for 56
+/// (`la57`), which would take 512 times as long. In mode full there is nothing to search: loads cannot leave the window.
 #[derive(clap::Args)]
 #[command(after_help = "\
 Examples:
@@ -66,6 +67,12 @@ pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
     let placement = world.domain(SEARCHER)?.placement();
     // Its own window is no news to the searcher.
     let search = Search { places: placement.windows - 1, targets: manifest.domains.len() as u64 };
+    let five = match manifest.placement.la57 {
+        La57::Never => false,
+        La57::IfAvailable => AddressSpace::Five.available(),
+        La57::Always => true,
+    };
+    let places = if five { AddressSpace::Five.windows() - 1 } else { search.places };
     let mut random = rand::rng();
     let searches = match args.searches {
         Some(searches) => searches,
@@ -80,7 +87,7 @@ pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
     let windows = names.iter().map(|n| Ok(base(n)?..base(n)? + WINDOW_SIZE)).collect::<anyhow::Result<Vec<_>>>()?;
     let host = host::search(&windows);
     let penalty = args.penalty.unwrap_or_else(|| penalty::of(&manifest)).as_secs_f64();
-    let report = Report { search, host, outcome, penalty, manifest: &manifest };
+    let report = Report { places, search, host, outcome, penalty, manifest: &manifest };
     if args.json {
         println!("{}", serde_json::to_string_pretty(&report.json())?);
     } else {
@@ -91,7 +98,7 @@ pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
 
 /// The manifest's domains, and the one that searches. Host functions do nothing: nothing of the manifest is called but initialisers.
 fn world(manifest: &Manifest, directory: &Path) -> anyhow::Result<World> {
-    let mut builder = manifest.build(World::builder(), directory)?;
+    let mut builder = manifest.build(World::builder(), directory)?.la57(La57::Never);
     let mut names: Vec<&String> =
         manifest.domains.values().flat_map(|d| d.imports.values()).filter_map(|g| g.host.as_ref()).collect();
     names.sort();
@@ -104,6 +111,9 @@ fn world(manifest: &Manifest, directory: &Path) -> anyhow::Result<World> {
 }
 
 struct Report<'a> {
+    /// Of a window, as the manifest has it.
+    places: u64,
+    /// That of the simulation.
     search: Search,
     host: Option<Search>,
     outcome: Outcome,
@@ -121,9 +131,9 @@ impl Report<'_> {
     }
 
     /// The search that a domain of the manifest has before it: for all others.
-    fn inside(&self) -> Option<Search> {
+    fn inside(&self, places: u64) -> Option<Search> {
         let others = self.search.targets.checked_sub(1).filter(|others| *others > 0)?;
-        Some(Search { places: self.search.places, targets: others })
+        Some(Search { places, targets: others })
     }
 
     fn free_loads(&self) -> Vec<&str> {
@@ -133,13 +143,13 @@ impl Report<'_> {
 
     fn print(&self) {
         let delay = self.delay();
-        println!("V  places of a window            {}", self.search.places);
+        println!("V  places of a window            {}", self.places);
         println!(
             "D  delay of a wrong guess        {} measured + {} penalty",
             duration(self.outcome.delay()),
             if self.penalty > 0.0 { duration(self.penalty) } else { "no".to_owned() }
         );
-        match self.inside() {
+        match self.inside(self.places) {
             Some(inside) => {
                 println!("M  other domains of the manifest {}", inside.targets);
                 println!("   guesses until a breach        {:.0} (mean), {} (median)", inside.mean(), inside.median());
@@ -148,6 +158,13 @@ impl Report<'_> {
                 println!("   time to breach                {}", duration(inside.median() as f64 * delay));
             }
             None => println!("M  other domains of the manifest 0: nothing to find but the host"),
+        }
+        let here = if AddressSpace::Five.available() { "" } else { ", not on this machine" };
+        for (bits, space, here) in [(47, AddressSpace::Four, ""), (56, AddressSpace::Five, here)] {
+            let places = space.windows() - 1;
+            let breach = self.inside(places).map(|s| s.median() as f64 * delay);
+            let breach = breach.map_or_else(String::new, |time| format!(", time to breach {}", duration(time)));
+            println!("   V with {bits} bits of address     {places}{breach}{here}");
         }
         if let Some(host) = self.host {
             println!(
@@ -163,7 +180,7 @@ impl Report<'_> {
         println!("\ntime to breach by number of other domains and delay");
         println!("{:>8} {:>12} {:>12} {:>12} {:>12}", "M", "1 s", "1 ms", "1 µs", "here");
         for targets in TABLE {
-            let guesses = Search { places: self.search.places, targets }.median() as f64;
+            let guesses = Search { places: self.places, targets }.median() as f64;
             let cells = DELAYS.iter().chain([&delay]).map(|d| format!("{:>12}", duration(guesses * d)));
             println!("{targets:>8} {}", cells.collect::<Vec<_>>().join(" "));
         }
@@ -185,20 +202,28 @@ impl Report<'_> {
 
     fn json(&self) -> serde_json::Value {
         let table = TABLE.map(|targets| {
-            let search = Search { places: self.search.places, targets };
+            let search = Search { places: self.places, targets };
             serde_json::json!({ "m": targets, "median_guesses": search.median(), "mean_guesses": search.mean(), "seconds": search.median() as f64 * self.delay() })
         });
-        let inside = self.inside().map(|s| {
-            serde_json::json!({ "m": s.targets, "first_guess": 1.0 - s.all_miss(1), "median_guesses": s.median(), "mean_guesses": s.mean(), "seconds": s.median() as f64 * self.delay() })
+        let inside = |places: u64| {
+            self.inside(places).map(|s| {
+                serde_json::json!({ "m": s.targets, "first_guess": 1.0 - s.all_miss(1), "median_guesses": s.median(), "mean_guesses": s.mean(), "seconds": s.median() as f64 * self.delay() })
+            })
+        };
+        let spaces = [(47, AddressSpace::Four), (56, AddressSpace::Five)].map(|(bits, space)| {
+            let places = space.windows() - 1;
+            serde_json::json!({ "bits": bits, "available": space.available(), "v": places, "manifest": inside(places) })
         });
         serde_json::json!({
-            "v": self.search.places,
+            "v": self.places,
+            "spaces": spaces,
             "d": { "measured": self.outcome.delay(), "penalty": self.penalty },
-            "manifest": inside,
+            "manifest": inside(self.places),
             "host": self.host.map(|s| serde_json::json!({ "v": s.places, "median_guesses": s.median(), "seconds": s.median() as f64 * self.delay() })),
             "can_search": self.free_loads(),
             "table": table,
             "simulation": {
+                "v": self.search.places,
                 "m": self.search.targets,
                 "searches": self.outcome.searches,
                 "guesses": self.outcome.guesses,
