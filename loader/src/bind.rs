@@ -4,7 +4,7 @@ use crate::context::{Binding, DomainState, flag};
 use crate::crossing::{BindingReport, Crossing, Side, explain_host};
 use crate::gate::{MXCSR_ALL, MXCSR_CONTROL, Table, vectors};
 use crate::host::Host;
-use crate::signature::{Outcome, Signature};
+use crate::signature::Signature;
 use crate::spec::Trust;
 use crate::stubs::Way;
 use crate::world::Domain;
@@ -70,7 +70,7 @@ pub struct Record {
 impl Record {
     /// Floats may pass: the signature has some, or there is none.
     pub fn passes_floats(&self) -> bool {
-        self.signature.as_ref().is_none_or(|s| s.registers().floats > 0 || s.outcome == Outcome::Float)
+        self.signature.as_ref().is_none_or(Signature::has_floats)
     }
 }
 

@@ -22,6 +22,8 @@ use crate::world::Inner;
 
 /// Name of the host function that restarts domains; no symbol has it.
 pub const REVIVE: &str = "(revive)";
+/// The one by which domains register entry points.
+pub const REGISTER: &str = "__sfi_register";
 /// Longest name that a domain may pass.
 const NAME_LIMIT: usize = 256;
 /// Longest signature.
@@ -32,7 +34,7 @@ pub fn all() -> Vec<(&'static str, HostFn)> {
     vec![
         ("__sfi_connect", Box::new(connect)),
         ("__sfi_disconnect", Box::new(disconnect)),
-        ("__sfi_register", Box::new(register)),
+        (REGISTER, Box::new(register)),
         ("__sfi_unregister", Box::new(unregister)),
         ("__sfi_region", Box::new(region)),
         ("__sfi_make_visible", Box::new(make_visible)),

@@ -195,7 +195,9 @@ pub enum BindError {
         domain: String,
     },
     /// Instances of the domain run the same text.
-    #[error("domain `{domain}` is or has an instance; discard instances before it is loaded again")]
+    #[error(
+        "SFI-M03: domain `{domain}` is or has an instance, which runs the image that would be replaced; discard instances before it is loaded again"
+    )]
     Instances {
         /// The domain.
         domain: String,

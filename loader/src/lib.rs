@@ -102,6 +102,7 @@ mod owner;
 mod place;
 mod pool;
 mod region;
+mod reload;
 mod reloc;
 mod room;
 mod seal;

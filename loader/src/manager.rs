@@ -1,5 +1,4 @@
-//! The manager (Yarvin et al. section 3.2.1): entry points that servers register, connections of clients by name, and what becomes
-//! of both when a domain is loaded again.
+//! The manager (Yarvin et al. section 3.2.1): entry points that servers register, and connections of clients by name.
 //!
 //! A binding is a record outside every window; a stub finds it by its number. So connecting and disconnecting never touch sealed
 //! text: they write the record. A record without a server leads to a domain that nobody can enter.
@@ -7,18 +6,15 @@
 use crate::bind::{Common, Record, To};
 use crate::context::{Binding, DomainState, status};
 use crate::crossing::BindingReport;
-use crate::error::{self, BindError, BuildError};
+use crate::error::{BindError, BuildError};
 use crate::frames::Activity;
 use crate::host::Host;
-use crate::instances::Raised;
-use crate::load::{self, Surroundings};
 use crate::place::Map;
 use crate::signature::Signature;
-use crate::space::Draw;
 use crate::spec::{Callee, DomainSpec, Entry, Import, Restart, Trust};
 use crate::stubs::{Stub, Way};
 use crate::world::{Domain, Inner};
-use crate::{builtin, header, link, marshal};
+use crate::{builtin, header, marshal};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -123,7 +119,7 @@ impl Manager {
     }
 
     /// The first gap between the domains' ranges that is large enough.
-    fn free_range(&self, count: usize) -> usize {
+    pub fn free_range(&self, count: usize) -> usize {
         let mut taken = self.ranges.clone();
         taken.sort_unstable();
         let mut start = 1;
@@ -205,16 +201,44 @@ pub fn records(
 }
 
 impl Inner {
-    fn common(&self) -> Common<'_> {
+    pub fn common(&self) -> Common<'_> {
         Common { table: self.table, domains: &self.domains, hosts: &self.hosts, nobody: self.manager.nobody }
     }
 
     /// See [`Domain::passes_floats`].
-    fn passes_floats(&self, index: usize) -> bool {
+    pub fn passes_floats(&self, index: usize) -> bool {
         let spec = &self.domains[index].spec;
-        let dynamic = spec.spare > 0 || !spec.registers.is_empty();
+        let asks = |(_, import): &(String, Import)| matches!(&import.callee, Callee::Host { function } if function == builtin::REGISTER);
+        let dynamic = spec.spare > 0 || !spec.registers.is_empty() || spec.imports.iter().any(asks);
         let of = |r: &&Record| r.client == index || r.to.domain() == Some(index);
         dynamic || self.manager.records.iter().flatten().filter(of).any(|r| r.to == To::Nobody || r.passes_floats())
+    }
+
+    /// Floats will cross to or from these domains: those that name no register for them are treated as if they did, from now on. Not while
+    /// calls are in progress, whose frames were made for domains in which such registers are somebody else's.
+    pub fn pass_floats(&mut self, sides: &[Option<usize>]) -> Result<(), BindError> {
+        let named = |index: usize| sides.contains(&Some(index));
+        let new = |d: &Domain| named(d.origin) && !d.side().has_vectors();
+        let Some(first) = self.domains.iter().find(|d| new(d)) else { return Ok(()) };
+        // SAFETY: the header of the world's control stack, which lives as long as the world.
+        if unsafe { (*self.control.context()).depth } > 0 {
+            return Err(BindError::Busy { domain: first.name.clone() });
+        }
+        for domain in self.domains.iter_mut().filter(|d| named(d.origin)) {
+            if domain.side().has_vectors() {
+                domain.passes_floats = true;
+                continue;
+            }
+            domain.passes_floats = true;
+            // What the host looked up before does not clear what this domain may hand on now.
+            // SAFETY: the state lives as long as the world.
+            unsafe { (*domain.state).generation += 1 };
+        }
+        let records = self.manager.records.iter().enumerate();
+        let touched = |r: &Record| named(r.client) || r.to.domain().is_some_and(named);
+        let numbers: Vec<usize> =
+            records.filter(|(_, r)| r.as_ref().is_some_and(touched)).map(|(number, _)| number).collect();
+        self.write(numbers)
     }
 
     /// All bindings, for people.
@@ -244,7 +268,7 @@ impl Inner {
         if self.domains.iter().any(|d| d.spec.restart != Restart::Never) { self.write_reviver() } else { Ok(()) }
     }
 
-    fn write_reviver(&mut self) -> Result<(), BindError> {
+    pub fn write_reviver(&mut self) -> Result<(), BindError> {
         let Some(host) = self.hosts.iter().position(|h| h.name == builtin::REVIVE) else { return Ok(()) };
         let reviver = self.common().reviver(host);
         self.control.write_bindings(&[(0, reviver)]).map_err(BindError::Memory)?;
@@ -316,7 +340,7 @@ impl Inner {
     }
 
     /// The calls in progress.
-    fn activity(&self) -> Activity {
+    pub fn activity(&self) -> Activity {
         // SAFETY: a reference to the record exists only while the host runs, on the thread that holds the world.
         unsafe { Activity::of(self) }
     }
@@ -347,6 +371,9 @@ impl Inner {
                 Spare::Free(number) => number,
             },
         };
+        if registered.signature.as_ref().is_none_or(Signature::has_floats) {
+            self.pass_floats(&[Some(client), registered.to.domain()])?;
+        }
         if active.bindings.contains(&self.control.binding(number)) {
             return Err(BindError::Active { domain: name });
         }
@@ -456,116 +483,6 @@ impl Inner {
         Ok(())
     }
 
-    /// Loads a domain again, at a fresh place: with other objects, or the same ones. All that led to it leads to the functions of the
-    /// same names; where there is none any more, nowhere. If it fails before the initialisers run, the old one stays.
-    ///
-    /// # Safety
-    /// `inner` belongs to a world that this thread holds mutably, and the host runs.
-    pub unsafe fn load_again(inner: *mut Self, index: usize, spec: Arc<DomainSpec>) -> Result<(), BuildError> {
-        // SAFETY: see the function's contract.
-        let this = unsafe { &mut *inner };
-        let name = this.domains[index].name.clone();
-        if spec.name != name {
-            return Err(BuildError::Spec(format!("domain `{name}` cannot become `{}`", spec.name)));
-        }
-        let active = this.activity();
-        if active.domains.contains(&index) {
-            return Err(BindError::Active { domain: name }.into());
-        }
-        // Their stubs lead through the same records.
-        if this.domains.iter().enumerate().any(|(i, d)| (d.life != 0) && (d.origin == index || i == index)) {
-            return Err(BindError::Instances { domain: name }.into());
-        }
-        this.settle(index);
-        crate::owner::admit(spec.owner.as_ref())?;
-        let find = |n: &str| this.domains.iter().position(|d| d.name == n);
-        let exports = |domain: &str| Some(&*this.domains[find(domain)?].spec);
-        let regions: Vec<&str> = this.regions.iter().map(|r| r.name.as_str()).collect();
-        let hosts: Vec<&str> = this.hosts.iter().map(|h| h.name.as_str()).collect();
-        crate::builder::check_domain(&spec, &regions, &hosts, &exports)?;
-        let plan = link::plan(&spec, &spec.roots(&this.domains[index].roots))?;
-        let hosts: Vec<String> = this.hosts.iter().map(|h| h.name.clone()).collect();
-        let new = records(index, &spec, &find, &hosts)?;
-        let old = this.manager.ranges[index];
-        let start = if new.len() > old.1 { this.manager.free_range(new.len()) } else { old.0 };
-        this.control.reserve_bindings(start + new.len()).map_err(error::memory("bindings"))?;
-        let around = Surroundings { regions: &this.regions, map: &this.manager.map };
-        let loaded = load::load(
-            &mut Draw { rng: &mut this.rng, space: this.space },
-            &spec,
-            &plan,
-            &around,
-            &stubs(&spec, start),
-        )?;
-        drop(plan);
-        let registered = all_registered(index, &spec, &this.hosts)?;
-        let functions = spec.registers.iter().flat_map(|(_, entry)| &entry.functions);
-        if let Some(missing) = functions.into_iter().find(|f| !loaded.image.functions_by_name.contains_key(*f)) {
-            return Err(BindError::Function { domain: name, function: missing.clone() }.into());
-        }
-        // The header of an entry point is the host's and was made once.
-        let header = |spec: &DomainSpec, name: &str| {
-            let found = spec.registers.iter().find(|(n, _)| n == name);
-            found.and_then(|(_, e)| e.header.as_ref().map(Arc::as_ptr))
-        };
-        let old_spec = &this.domains[index].spec;
-        if let Some((entry, _)) = spec.registers.iter().find(|(n, _)| header(&spec, n) != header(old_spec, n)) {
-            return Err(BuildError::Spec(format!("the header of `{name}.{entry}` cannot change")));
-        }
-        // Calls in progress return by flags that depend on what domains use.
-        let (was, is) = (this.domains[index].image.usage, loaded.image.usage);
-        // SAFETY: the header of the world's control stack, which lives as long as the world.
-        let depth = unsafe { (*this.control.context()).depth };
-        if depth > 0 && was.union(is) != was {
-            return Err(BindError::Busy { domain: name }.into());
-        }
-        this.manager.take_range(index, new.len());
-        for (n, record) in new.into_iter().enumerate() {
-            this.manager.records[start + n] = Some(record);
-        }
-        this.replace(index, loaded, spec);
-        this.show_all(index)?;
-        this.hand_out(index)?;
-        this.rewrite(index, &active)?;
-        this.register_again(index, registered)?;
-        this.connect_waiting(false)?;
-        // SAFETY: see the function's contract.
-        unsafe { Self::initialise(inner, index) }
-    }
-
-    /// Restarts a dead domain if its specification says so and no call returns to it: loads it again, at a fresh place. Whether it
-    /// lives now.
-    ///
-    /// # Safety
-    /// As for [`Inner::load_again`].
-    #[cold]
-    pub unsafe fn revive(inner: *mut Self, index: usize) -> bool {
-        // SAFETY: see the function's contract.
-        unsafe {
-            let this = &mut *inner;
-            let active = this.activity();
-            let Some(domain) = this.domains.get_mut(index) else { return false };
-            let allowed = match domain.spec.restart {
-                Restart::Never => false,
-                _ if domain.life != 0 => false,
-                Restart::Always => true,
-                Restart::Limited(most) => domain.restarts < most,
-            };
-            if !allowed || active.domains.contains(&index) {
-                return false;
-            }
-            let spec = Arc::clone(&domain.spec);
-            if (*domain.state).fault.signal != 0 {
-                let crash = Domain::describe(&this.domains, index);
-                this.domains[index].crash = Some(crash);
-            }
-            let loaded = Self::load_again(inner, index, spec);
-            let tried = !matches!(loaded, Err(BuildError::Owner { .. }));
-            (&mut (*inner).domains)[index].restarts += u32::from(tried);
-            loaded.is_ok()
-        }
-    }
-
     /// Writes the capabilities that a domain holds into its variables.
     pub fn hand_out(&mut self, index: usize) -> Result<(), BuildError> {
         let domain = &self.domains[index];
@@ -575,68 +492,6 @@ impl Inner {
             let written = domain.memory().write(*at, capability.secret_bytes());
             written.map_err(|_| wrong("the variable is not 64 bytes of writable memory"))?;
         }
-        Ok(())
-    }
-
-    /// Puts a loaded domain in the place of one that no call returns to.
-    fn replace(&mut self, index: usize, loaded: Raised, spec: Arc<DomainSpec>) {
-        let domain: &mut Domain = &mut self.domains[index];
-        // SAFETY: the state lives as long as the world, and nobody else uses it now.
-        unsafe {
-            let state = &mut *domain.state;
-            *state = loaded.state(index, state.generation + 1);
-        }
-        domain.mode = spec.mode;
-        domain.window = loaded.window;
-        domain.image = loaded.image;
-        domain.initial_sp = loaded.initial_sp;
-        domain.spec = spec;
-        domain.own_segments = None;
-        domain.settled = false;
-        self.watched.as_ref().inspect(|w| w.refill(index));
-        let any_x87 = self.common().any_x87();
-        if any_x87 && !self.any_x87 {
-            // Entries of the host that were looked up before do not reset what this domain leaves behind.
-            for domain in &self.domains {
-                // SAFETY: as above.
-                unsafe { (*domain.state).generation += 1 };
-            }
-        }
-        self.any_x87 |= any_x87;
-    }
-
-    /// Writes every record again after a domain was replaced. Records that calls in progress return by do not lead into it.
-    fn rewrite(&mut self, index: usize, active: &Activity) -> Result<(), BindError> {
-        for record in self.manager.records.iter_mut().flatten() {
-            if matches!(record.to, To::Code { domain, .. } if domain == index) {
-                record.to = To::Nobody;
-            }
-        }
-        self.control.reserve_bindings(self.manager.records.len()).map_err(BindError::Memory)?;
-        let idle = |n: &usize| !active.bindings.contains(&self.control.binding(*n));
-        let numbers: Vec<usize> = (1..self.manager.records.len()).filter(idle).collect();
-        self.write(numbers)?;
-        self.write_reviver()
-    }
-
-    /// After a domain was replaced: entry points that it does not register any more, or otherwise, go.
-    fn register_again(&mut self, index: usize, new: Vec<(String, Registered)>) -> Result<(), BindError> {
-        let full = |name: &str| format!("{}.{name}", self.domains[index].name);
-        let new: Vec<(String, Registered)> = new.into_iter().map(|(name, entry)| (full(&name), entry)).collect();
-        let kept = |name: &String, old: &Registered| {
-            new.iter().any(|(n, e)| n == name && e.to == old.to && e.signature == old.signature)
-        };
-        let gone: Vec<String> = self
-            .manager
-            .entries
-            .iter()
-            .filter(|(name, e)| e.owner == Some(index) && (e.dynamic || !kept(name, e)))
-            .map(|(name, _)| name.clone())
-            .collect();
-        for name in gone {
-            self.unregister(&name)?;
-        }
-        self.manager.entries.extend(new);
         Ok(())
     }
 }

@@ -66,6 +66,11 @@ pub struct BadSignature {
 }
 
 impl Signature {
+    /// Floats cross.
+    pub fn has_floats(&self) -> bool {
+        self.registers().floats > 0 || self.outcome == Outcome::Float
+    }
+
     /// Assigns registers and stack words.
     pub fn registers(&self) -> Registers {
         let mut registers = Registers { ints: 0, floats: 0, stack_words: 0, pointers: 0 };

@@ -70,8 +70,7 @@ pub struct Domain {
     /// All regions of the world, visible or not.
     pub region_places: Arc<[RegionPlace]>,
     /// It may hand floats on without naming a vector register: some binding from it or to it has floats in its signature or no signature, or
-    /// it connects or registers entry points. What the host binds at run time passes floats only to and from domains of which this is true or which
-    /// name vector registers.
+    /// it connects or registers entry points while calls are in progress. See [`Inner::pass_floats`].
     pub passes_floats: bool,
 }
 

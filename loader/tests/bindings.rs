@@ -400,3 +400,99 @@ fn a_domain_with_outstanding_calls_is_not_restarted() {
         assert_eq!(world.memory("b").unwrap().read(seen.0, 4).unwrap(), expected);
     }
 }
+
+/// A server without any code for floats hands them on, and returns them, also through bindings of which nothing was known when it was loaded.
+#[test]
+fn floats_cross_bindings_of_run_time() {
+    let echo = function("echo", "ret") + &function("number", "lea 1(%rdi),%rax\nret");
+    let server = DomainSpec::new("server").object("s.o", assemble(&echo));
+    let text =
+        function("add", "sub $16,%r15\nmovsd %xmm0,%gs:(%r15d)\ncall echo\naddsd (%r15),%xmm0\nadd $16,%r15\nret")
+            + ".section .rodata\n.globl name\nname: .asciz \"server.echo\"\n.text\n"
+            + &function("connect", "lea name(%rip),%rdi\ncall __sfi_connect\nret");
+    let client = DomainSpec::new("client")
+        .object("c.o", assemble(&text))
+        .import("echo", Import::entry("server.echo").signature("(float) -> float"))
+        .import("__sfi_connect", Import::host("__sfi_connect"))
+        .spare_bindings(1);
+    let mut world = World::builder().domain(client).domain(server).permit("*", "*").build().unwrap();
+    let instance = world.instantiate("server").unwrap();
+    let add: TypedFn<fn(f64) -> f64> = world.domain("client").unwrap().export("add").unwrap();
+    let connect: TypedFn<fn() -> u64> = world.domain("client").unwrap().export("connect").unwrap();
+    let echo: TypedFn<fn(f64) -> f64> = world.domain("server").unwrap().export("echo").unwrap();
+    let number: TypedFn<fn(u64) -> u64> = world.domain("server").unwrap().export("number").unwrap();
+    assert_eq!((echo.call(&mut world, (3.0,)), number.call(&mut world, (3,))), (Ok(3.0), Ok(4)));
+    let signature = "(float) -> float";
+    world.register("server", "echo", Entry::function("echo").signature(signature)).unwrap();
+    // By name it was waiting for that.
+    assert_eq!(add.call(&mut world, (2.5,)), Ok(5.0));
+    assert_eq!((echo.call(&mut world, (4.0,)), number.call(&mut world, (4,))), (Ok(4.0), Ok(5)));
+    let other: TypedFn<fn(f64) -> f64> = world.instance(instance).unwrap().export("echo").unwrap();
+    assert_eq!(other.call(&mut world, (1.5,)), Ok(1.5));
+    world.discard(instance).unwrap();
+    world.reload(DomainSpec::new("server").object("s.o", assemble(&function("echo", "ret")))).unwrap();
+    world.register("server", "echo", Entry::function("echo").signature(signature)).unwrap();
+    assert_eq!(add.call(&mut world, (7.0,)), Ok(14.0));
+    assert_ne!(connect.call(&mut world, ()), Ok(0));
+}
+
+/// In the middle of a call such a binding is refused: what its frames left in registers belongs to others.
+#[test]
+fn the_first_float_does_not_come_in_the_middle_of_a_call() {
+    let text = ".section .rodata\n.globl name\nname: .asciz \"server.echo\"\n.text\n".to_owned()
+        + &function("connect", "lea name(%rip),%rdi\ncall __sfi_connect\nret")
+        + &function("through", &format!("mov %rdi,%rax\n{CALL_RAX}ret"));
+    let client = DomainSpec::new("client")
+        .object("c.o", assemble(&text))
+        .import("__sfi_connect", Import::host("__sfi_connect"))
+        .spare_bindings(1);
+    let server = DomainSpec::new("server").object("s.o", assemble(&function("echo", "ret")));
+    let mut world = World::builder().domain(client).domain(server).permit("*", "*").build().unwrap();
+    let connect: TypedFn<fn() -> u64> = world.domain("client").unwrap().export("connect").unwrap();
+    world.register("server", "echo", Entry::function("echo").signature("(float) -> float")).unwrap();
+    assert_eq!(connect.call(&mut world, ()), Ok(0));
+    let pointer = world.connect_spare("client", "server.echo").unwrap();
+    let through: TypedFn<fn(u64, f64) -> f64> = world.domain("client").unwrap().export("through").unwrap();
+    assert_eq!(through.call(&mut world, (pointer.0, 0.5)), Ok(0.5));
+    // Once it hands floats on it may be bound and unbound in the middle of calls.
+    world.unregister("server.echo").unwrap();
+    world.register("server", "echo", Entry::function("echo").signature("(float) -> float")).unwrap();
+    assert_ne!(connect.call(&mut world, ()), Ok(0));
+}
+
+/// The domain whose image instances run is not replaced by another; it comes back from a crash, elsewhere, and they go on.
+#[test]
+fn domains_with_instances() {
+    let mut bench = Bench::new(
+        World::builder()
+            .domain(client())
+            .domain(server(100).restart(Restart::Always))
+            .permit("client", "server.*")
+            .build()
+            .unwrap(),
+    );
+    let instance = bench.world.instantiate("server").unwrap();
+    let clients = bench.world.instantiate("client").unwrap();
+    for name in ["server", "client"] {
+        let spec = if name == "server" { server(200) } else { client() };
+        let error = bench.world.reload(spec).unwrap_err();
+        assert!(matches!(&error, BuildError::Bind(BindError::Instances { domain }) if domain == name), "{error}");
+        assert!(error.to_string().starts_with("SFI-M03: "), "{error}");
+    }
+    assert_eq!(bench.run(1, 2), 103);
+    let die: TypedFn<fn() -> i64> = bench.world.domain("server").unwrap().export("die").unwrap();
+    let mut bases = vec![bench.world.domain("server").unwrap().secret_base()];
+    for round in 1..4 {
+        assert!(matches!(die.call(&mut bench.world, ()), Err(CallError::Fault(_))));
+        assert_eq!(bench.run(1, round), 101 + round as i64);
+        assert_eq!(bench.world.domain("server").unwrap().restarts(), round as u32);
+        bases.push(bench.world.domain("server").unwrap().secret_base());
+        let work: TypedFn<fn(u64, u64) -> i64> = bench.world.instance(instance).unwrap().export("work").unwrap();
+        let run: TypedFn<fn(u64, u64) -> i64> = bench.world.instance(clients).unwrap().export("run").unwrap();
+        assert_eq!((work.call(&mut bench.world, (5, 6)), run.call(&mut bench.world, (7, 8))), (Ok(111), Ok(115)));
+    }
+    assert!(bases.windows(2).all(|pair| pair[0] != pair[1]), "restarted in place");
+    bench.world.discard(instance).unwrap();
+    bench.world.reload(server(200)).unwrap();
+    assert_eq!(bench.run(1, 2), 203);
+}
