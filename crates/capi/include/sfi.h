@@ -157,7 +157,8 @@ SFI_API sfi_config *sfi_config_new(void);
 SFI_API void sfi_config_free(sfi_config *config);
 /* Offers a function to domains: in a manifest, imports.SYMBOL = { host = "NAME", signature = "(int, int) -> int" }. While it runs it is not entered again. */
 SFI_API sfi_status sfi_config_function(sfi_config *config, const char *name, sfi_host_fn function, void *user, sfi_error **error);
-/* The same with a declaration such as "i32 put(in u8 data[count], u64 count)": buffers are copied once before the host sees them, and back. */
+/* The same with a declaration such as "i32 put(in u8 data[count], u64 count)": buffers are copied once before the host sees them, and back. A domain can make
+   the host hold as much memory as it has itself, once for each buffer. Imports of it need a signature: numbers and buffers are `int`, or `float`. */
 SFI_API sfi_status sfi_config_serve(sfi_config *config, const char *name, const char *declaration, sfi_serve_fn function, void *user, sfi_error **error);
 /* A rule as [[permit]] in a manifest: who may connect to what. Names may end in `*`. */
 SFI_API sfi_status sfi_config_permit(sfi_config *config, const char *client, const char *entry, sfi_error **error);
