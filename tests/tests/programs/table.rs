@@ -39,6 +39,13 @@ const fn run(args: &'static [&'static str], stdin: &'static str, files: &'static
     Run { args, stdin, files, status: Some(0) }
 }
 
+/// Files of Lua's own test suite, its portable part: each must pass, too. A directory for temporary files besides.
+macro_rules! lua_tests {
+    ($($name:literal)*) => {
+        &[$(run(&["portable.lua", $name], "", &["fixture:lua-tests/*.lua", "tmp=fixture:lua-tests/portable.lua"])),*]
+    };
+}
+
 const fn any(args: &'static [&'static str], stdin: &'static str, files: &'static [&'static str]) -> Run {
     Run { args, stdin, files, status: None }
 }
@@ -83,6 +90,22 @@ pub const CASES: &[Case] = &[
             run(&["-e", "print(pcall(error, {1}) == false, select('#', load('return ...')(1, nil)))"], "", &[]),
             Run { args: &["-e", "error('seen by the host')"], stdin: "", files: &[], status: Some(1) },
         ],
+        long: false,
+    },
+    Case {
+        name: "lua-tests",
+        package: "lua5.4",
+        prepare: nothing,
+        common: &["src/l*.c"],
+        programs: &["src/lua.c"],
+        except: &["src/lua.c", "src/luac.c"],
+        flags: &["-O2", "-DLUA_USE_POSIX"],
+        runs: lua_tests!(
+            "api.lua" "attrib.lua" "big.lua" "bitwise.lua" "bwcoercion.lua" "calls.lua" "closure.lua" "code.lua"
+            "constructs.lua" "coroutine.lua" "cstack.lua" "db.lua" "errors.lua" "events.lua" "files.lua" "gc.lua"
+            "gengc.lua" "goto.lua" "literals.lua" "locals.lua" "math.lua" "nextvar.lua" "pm.lua" "sort.lua"
+            "strings.lua" "tpack.lua" "utf8.lua" "vararg.lua" "verybig.lua"
+        ),
         long: false,
     },
     Case {
