@@ -110,7 +110,8 @@ fn transfer(code: &Code<'_, '_>, effects: &[Effects], at: InsnIndex, state: Stat
     };
     let disp = ins.memory_displacement64() as i64;
     match ins.mnemonic() {
-        Mnemonic::Push => State { rsp: rsp.add(8), rbp },
+        Mnemonic::Push | Mnemonic::Pushfq => State { rsp: rsp.add(8), rbp },
+        Mnemonic::Popfq => State { rsp: rsp.add(-8), rbp },
         Mnemonic::Pop if ins.op0_register() != Register::RSP => State { rsp: rsp.add(-8), rbp: keep_rbp(rbp) },
         Mnemonic::Leave => State { rsp: rbp.add(-8), rbp: Height::Unknown },
         Mnemonic::Call | Mnemonic::Syscall => state,
@@ -154,7 +155,7 @@ pub fn check_return_addresses(code: &Code<'_, '_>, states: &[State]) -> Vec<Refu
         let touches = |from: i64, size: i64| from < 8 && from + size > 0;
         let mut found = None;
         match ins.mnemonic() {
-            Mnemonic::Pop => {
+            Mnemonic::Pop | Mnemonic::Popfq => {
                 if let Height::Known(h) = states[at].rsp
                     && touches(-h, 8)
                 {

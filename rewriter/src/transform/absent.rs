@@ -1,7 +1,8 @@
 //! Instructions of features that a domain does not have, replaced by what the processor does without them.
 //!
 //! Transactions: `xbegin` may abort at once and for no reason (SDM volume 1, 16.3.5), so here it always does; then nothing runs inside one, `xtest`
-//! says so, `xabort` does nothing and `xend` faults. Shadow stacks: `rdssp` does nothing where they are off. `femms` is
+//! says so, `xabort` does nothing and `xend` faults. Shadow stacks: `rdssp` does nothing where they are off, `incssp` is undefined. Flushes of caches change
+//! nothing but times. `femms` is
 //! AMD's `emms` that may leave the registers' contents undefined. Between `std` and `cld` are only `rep movs`, among other things: copies from the end.
 
 use super::Transform;
@@ -30,6 +31,10 @@ impl Transform<'_, '_, '_> {
                 self.put_new(Instruction::with2(Opcode::Cmp_rm32_r32, Register::EAX, Register::EAX))?;
             }
             Mnemonic::Xabort | Mnemonic::Rdsspd | Mnemonic::Rdsspq => {}
+            // Shadow stacks are off: programs ask rdssp first.
+            Mnemonic::Incsspd | Mnemonic::Incsspq => self.put(&Instruction::with(Opcode::Ud2), &[])?,
+            // Caches are coherent: what is flushed is read again.
+            Mnemonic::Clflush | Mnemonic::Clflushopt | Mnemonic::Clwb => {}
             Mnemonic::Xend => self.put(&Instruction::with(Opcode::Ud2), &[])?,
             Mnemonic::Femms => self.put(&Instruction::with(Opcode::Emms), &[])?,
             Mnemonic::Std => self.backwards()?,

@@ -8,6 +8,7 @@
 mod absent;
 mod bits;
 mod branch;
+mod flags;
 mod home;
 mod memory;
 mod scratch;
@@ -232,6 +233,8 @@ impl<'x, 'o, 'a> Transform<'x, 'o, 'a> {
         match ins.mnemonic() {
             Mnemonic::Push => self.push(ins),
             Mnemonic::Pop => self.pop(ins),
+            Mnemonic::Pushfq => self.push_flags(),
+            Mnemonic::Popfq => self.pop_flags(),
             Mnemonic::Leave => self.leave(),
             Mnemonic::Syscall => {
                 // The gateway's support code saves registers below r15, behind the red zone.

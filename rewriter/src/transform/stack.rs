@@ -33,7 +33,7 @@ impl Transform<'_, '_, '_> {
         }
     }
 
-    fn move_sp(&mut self, by: i64) {
+    pub(super) fn move_sp(&mut self, by: i64) {
         self.delta = Some(self.delta() - by);
     }
 
