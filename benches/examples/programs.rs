@@ -1,8 +1,9 @@
 //! `cargo xtask bench`: whole programs in domains against the same programs natively.
 //!
-//! One compiler, one libc (static musl), the same flags; each program measures its own rounds. `stock` objects are compiled as for the
-//! native program, `fixed` ones with `-ffixed-r15` besides. Processes of all variants take turns, so that each is placed anew each time; ratios
-//! are of medians.
+//! One compiler, one libc (static musl), the same flags, the same `malloc` on memory that is not given back, so that rounds measure code and not page
+//! faults. `stock` objects are compiled as for the native program, `fixed` ones with `-ffixed-r15` besides. Rounds are as long as [`ROUND`]. Each of five
+//! layouts shifts the program's code by some bytes; in each, processes of all variants run in turn, and a process counts with its fastest round. Ratios
+//! are of medians over the layouts. Text is that of the program's own objects, relative to the native one compiled without `-ffixed-r15`.
 //!
 //! Arguments: the directory of the sources, the `sfi` binary, then names of programs (default: all).
 
@@ -56,9 +57,12 @@ const PROGRAMS: &[Program] = &[
 /// Programs of their own, not parts of a library.
 const MAINS: [&str; 2] = ["lua.c", "luac.c"];
 const COMPILER: &str = "musl-gcc";
-/// Processes of each variant, and measured rounds of each.
-const TURNS: usize = 7;
-const ROUNDS: &str = "5";
+/// Layouts: bytes by which the program's code is shifted.
+const SHIFTS: [u32; 5] = [16, 32, 64, 208, 1072];
+/// Nanoseconds of a round, natively.
+const ROUND: f64 = 1e8;
+/// Rounds of a process.
+const ROUNDS: &str = "3";
 const VARIANTS: [(&str, &str); 4] = [("stock", "write"), ("stock", "full"), ("fixed", "write"), ("fixed", "full")];
 
 fn main() -> anyhow::Result<()> {
@@ -71,7 +75,7 @@ fn main() -> anyhow::Result<()> {
     println!(
         "| program | native ms | write | full | write, -ffixed-r15 | full, -ffixed-r15 | text, write | text, full | text, write, -ffixed-r15 | text, full, -ffixed-r15 |"
     );
-    println!("| --- | --- | --- | --- | --- | --- | --- | --- | --- | --- |");
+    println!("|{}", " --- |".repeat(2 + 2 * VARIANTS.len()));
     for program in PROGRAMS.iter().filter(|p| only.is_empty() || only.iter().any(|o| o == p.0)) {
         let work = work.join(program.0);
         std::fs::create_dir_all(&work)?;
@@ -92,12 +96,30 @@ fn run(command: &mut Command) -> anyhow::Result<String> {
     Ok(String::from_utf8(output.stdout)?)
 }
 
-/// Native milliseconds, four ratios of time, four of text.
-fn measure(program: &Program, sources: &Path, here: &Path, sfi: &Path, work: &Path) -> anyhow::Result<Vec<f64>> {
-    let (name, package, files, flags) = *program;
-    let source = sources.join(package);
-    let mut all = vec![here.join("main.c"), here.join(format!("{name}.c"))];
-    for file in files {
+/// A variant's rounds: the fastest, and what was computed.
+struct Run {
+    nanoseconds: f64,
+    sum: String,
+}
+
+/// Runs a program: `sfi` and its arguments, or a native one.
+fn rounds(command: &mut Command, times: u64) -> anyhow::Result<Run> {
+    let output = run(command.arg(ROUNDS).arg(times.to_string()))?;
+    let (mut nanoseconds, mut sum) = (f64::MAX, String::new());
+    for line in output.lines() {
+        match line.split_once(' ') {
+            Some(("ns", ns)) => nanoseconds = nanoseconds.min(ns.parse()?),
+            Some(("sum", computed)) => sum = computed.to_owned(),
+            _ => bail!("unexpected output: {line}"),
+        }
+    }
+    Ok(Run { nanoseconds: nanoseconds / times as f64, sum })
+}
+
+/// All C files, or those in directories; assembly too.
+fn sources_of(program: &Program, source: &Path, here: &Path) -> anyhow::Result<Vec<PathBuf>> {
+    let mut all = vec![here.join(format!("{}.c", program.0))];
+    for file in program.2 {
         let path = source.join(file);
         if path.is_dir() {
             let mut found: Vec<PathBuf> =
@@ -111,30 +133,35 @@ fn measure(program: &Program, sources: &Path, here: &Path, sfi: &Path, work: &Pa
             all.push(path);
         }
     }
+    Ok(all)
+}
+
+/// Native milliseconds of one time, four ratios of time, four of text.
+fn measure(program: &Program, sources: &Path, here: &Path, sfi: &Path, work: &Path) -> anyhow::Result<Vec<f64>> {
+    let (_, package, _, flags) = *program;
+    let source = sources.join(package);
+    let compile = |file: &Path, object: &Path, extra: &[String]| {
+        let mut command = Command::new(COMPILER);
+        command.args(["-O2", "-w", "-fPIE", "-fno-asynchronous-unwind-tables", "-I"]).arg(here).arg("-I").arg(&source);
+        command.args(flags.iter().map(|f| f.replace("{src}", &source.display().to_string())));
+        run(command.args(extra).arg("-c").arg(file).arg("-o").arg(object)).map(drop)
+    };
     let mut objects: BTreeMap<&str, Vec<PathBuf>> = BTreeMap::new();
-    for (kind, extra) in [("stock", ""), ("fixed", "-ffixed-r15")] {
-        for (number, file) in all.iter().enumerate() {
+    let mut harness: BTreeMap<&str, Vec<PathBuf>> = BTreeMap::new();
+    for (kind, extra) in [("stock", None), ("fixed", Some("-ffixed-r15".to_owned()))] {
+        for (number, file) in sources_of(program, &source, here)?.iter().enumerate() {
             let object = work.join(format!("{kind}-{number}.o"));
-            let mut command = Command::new(COMPILER);
-            command
-                .args(["-O2", "-w", "-fPIE", "-fno-asynchronous-unwind-tables", "-I"])
-                .arg(here)
-                .arg("-I")
-                .arg(&source);
-            command.args(flags.iter().map(|f| f.replace("{src}", &source.display().to_string())));
-            command.args(Some(extra).filter(|e| !e.is_empty())).arg("-c").arg(file).arg("-o").arg(&object);
-            run(&mut command)?;
+            compile(file, &object, extra.as_slice())?;
             objects.entry(kind).or_default().push(object);
         }
+        for name in ["main", "heap"] {
+            let object = work.join(format!("{kind}-{name}.o"));
+            compile(&here.join(name).with_extension("c"), &object, extra.as_slice())?;
+            harness.entry(kind).or_default().push(object);
+        }
     }
-    let native = work.join("native");
-    run(Command::new(COMPILER).arg("-static").args(&objects["stock"]).arg("-o").arg(&native))?;
-    let mut programs = Vec::new();
     let mut text_ratios = Vec::new();
     for (kind, mode) in VARIANTS {
-        let to = work.join(format!("{kind}-{mode}"));
-        run(Command::new(sfi).env("SFI_MODE", mode).arg("cc").args(&objects[kind]).arg("-o").arg(&to))?;
-        programs.push(to);
         let (mut before, mut after) = (0, 0);
         for (stock, object) in objects["stock"].iter().zip(&objects[kind]) {
             let rewritten = work.join("rewritten.o");
@@ -146,23 +173,39 @@ fn measure(program: &Program, sources: &Path, here: &Path, sfi: &Path, work: &Pa
     }
     let mut times: Vec<Vec<f64>> = vec![Vec::new(); 1 + VARIANTS.len()];
     let mut sums = Vec::new();
-    for _ in 0..TURNS {
+    let mut repeat = None;
+    for shift in SHIFTS {
+        let shifted = work.join("shift.o");
+        compile(&here.join("shift.S"), &shifted, &[format!("-DSHIFT={shift}")])?;
+        let native = work.join("native");
+        run(Command::new(COMPILER)
+            .arg("-static")
+            .arg(&shifted)
+            .args(&objects["stock"])
+            .args(&harness["stock"])
+            .arg("-o")
+            .arg(&native))?;
+        let mut built = Vec::new();
+        for (kind, mode) in VARIANTS {
+            let to = work.join(format!("{kind}-{mode}"));
+            let mut command = Command::new(sfi);
+            command.env("SFI_MODE", mode).arg("cc").arg(&shifted).args(&objects[kind]).args(&harness[kind]);
+            run(command.arg("-o").arg(&to))?;
+            built.push(to);
+        }
+        let repeat = match repeat {
+            Some(repeat) => repeat,
+            None => *repeat.insert((ROUND / rounds(&mut Command::new(&native), 1)?.nanoseconds).ceil() as u64),
+        };
         for index in 0..=VARIANTS.len() {
-            let output = if index == 0 {
-                run(Command::new(&native).arg(ROUNDS))?
+            let result = if index == 0 {
+                rounds(&mut Command::new(&native), repeat)?
             } else {
                 let mode = VARIANTS[index - 1].1;
-                run(Command::new(sfi).args(["run", "--mode", mode]).arg(&programs[index - 1]).args(["--", ROUNDS]))?
+                rounds(Command::new(sfi).args(["run", "--mode", mode]).arg(&built[index - 1]).arg("--"), repeat)?
             };
-            let mut best = f64::MAX;
-            for line in output.lines() {
-                match line.split_once(' ') {
-                    Some(("ns", ns)) => best = best.min(ns.parse()?),
-                    Some(("sum", sum)) => sums.push(sum.to_owned()),
-                    _ => bail!("unexpected output: {line}"),
-                }
-            }
-            times[index].push(best);
+            times[index].push(result.nanoseconds);
+            sums.push(result.sum);
         }
     }
     sums.dedup();

@@ -2,7 +2,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* One round of about 50 ms; the result depends on all of it. */
+/* A few milliseconds of work; the result depends on all of it. */
 unsigned long work(void);
 
 /* Text of words, some of them often: compressible as prose is. */

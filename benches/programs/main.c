@@ -1,4 +1,4 @@
-/* Runs `work` once to warm up and then as often as asked; prints what it computed and the nanoseconds of each round. */
+/* Runs `work` to warm up and then rounds of it, as many and as long as asked; prints what it computed and the nanoseconds of each round. */
 #include "bench.h"
 #include <time.h>
 
@@ -10,10 +10,12 @@ static unsigned long long now(void) {
 
 int main(int argc, char **argv) {
     int rounds = argc > 1 ? atoi(argv[1]) : 1;
-    unsigned long sum = work();
+    int times = argc > 2 ? atoi(argv[2]) : 1;
+    unsigned long sum = 0;
+    for (int i = 0; i < (times + 1) / 2; i++) work();
     for (int i = 0; i < rounds; i++) {
         unsigned long long begin = now();
-        sum = sum * 31 + work();
+        for (int j = 0; j < times; j++) sum = sum * 31 + work();
         printf("ns %llu\n", now() - begin);
     }
     printf("sum %lu\n", sum);

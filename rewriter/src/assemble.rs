@@ -10,6 +10,7 @@ use crate::pads::Pads;
 use crate::r15::R15;
 use crate::read::{Place, SectionIndex, SymbolIndex};
 use crate::refusal::{Reason, Refusal};
+use crate::slot::Slots;
 use crate::transform::address_of;
 use crate::unwind::{self, Unwind};
 use object::elf;
@@ -83,6 +84,7 @@ pub struct Exceptions<'x> {
     pub unwind: &'x Unwind,
     pub graph: &'x FlowGraph,
     pub r15: &'x HashMap<u32, R15>,
+    pub slots: &'x Slots,
 }
 
 /// Puts the tables together. `texts` are in the order of [`Code::sections`].
@@ -131,7 +133,10 @@ pub fn assemble<'a>(
     let mut unwind_tables = Vec::new();
     let mut beside = HashMap::new();
     for (index, text) in texts.iter().enumerate() {
-        let r15 = |at: InsnIndex| exceptions.r15.get(&exceptions.graph.unit[at]).copied();
+        let r15 = |at: InsnIndex| {
+            let unit = exceptions.graph.unit[at];
+            (exceptions.r15.get(&unit).copied(), exceptions.slots.depth(unit).is_some())
+        };
         match unwind::emit(exceptions.unwind, code, r15, index, text, |target| numbers.of_target(target)) {
             Ok(Some(table)) => {
                 beside.insert(code.sections[index].section, count + 2 + debug.len() + unwind_tables.len());

@@ -135,6 +135,8 @@ pub struct Emitter {
     pub marks: Vec<Mark>,
     pub bytes: Vec<u8>,
     pub fixups: Vec<Fixup>,
+    /// Labels at the beginning of an item, beside those that are items.
+    pub placed: Vec<(Label, usize)>,
     encoder: Encoder,
     next_label: u32,
 }
@@ -157,6 +159,7 @@ impl Emitter {
             marks: Vec::new(),
             bytes: Vec::new(),
             fixups: Vec::new(),
+            placed: Vec::new(),
             encoder: Encoder::new(64),
             next_label,
         }
@@ -176,6 +179,13 @@ impl Emitter {
     /// Places a label here.
     pub fn label(&mut self, label: Label) {
         self.items.push(Item::Label(label));
+    }
+
+    /// A fresh label at the beginning of an item that is there already.
+    pub fn label_at(&mut self, item: usize) -> Label {
+        let label = self.new_label();
+        self.placed.push((label, item));
+        label
     }
 
     /// From here on the code serves an original instruction.

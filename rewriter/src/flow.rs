@@ -26,6 +26,8 @@ pub enum JumpKind {
 pub struct FlowGraph {
     /// Instructions that something names: branch targets, symbols, taken addresses.
     pub label: Vec<bool>,
+    /// Instructions that something behind them jumps to.
+    pub looped: Vec<bool>,
     /// Instructions where a symbol's extent ends.
     pub end: Vec<bool>,
     /// Instructions where functions begin: called, exported or taken as an address and named by a function symbol.
@@ -167,7 +169,8 @@ pub fn build(code: &Code<'_, '_>, addresses: &Addresses, unwind: &Unwind) -> Flo
     let mut entry = vec![false; count];
     let mut end = vec![false; count];
     let mut jumped = vec![false; count];
-    for insn in &code.insns {
+    let mut looped = vec![false; count];
+    for (at, insn) in code.insns.iter().enumerate() {
         match insn.flow {
             Flow::Call(dest) => {
                 if let Some(target) = insn_of(code, dest) {
@@ -179,6 +182,7 @@ pub fn build(code: &Code<'_, '_>, addresses: &Addresses, unwind: &Unwind) -> Flo
                 if let Some(target) = insn_of(code, dest) {
                     label[target] = true;
                     jumped[target] = true;
+                    looped[target] |= target <= at;
                 }
             }
             _ => {}
@@ -226,6 +230,7 @@ pub fn build(code: &Code<'_, '_>, addresses: &Addresses, unwind: &Unwind) -> Flo
     }
     FlowGraph {
         label,
+        looped,
         end,
         entry,
         unit,

@@ -41,6 +41,7 @@ pub fn lay_out(emitter: &Emitter) -> Text {
             Item::Label(label) => Some((*label, index)),
             _ => None,
         })
+        .chain(emitter.placed.iter().copied())
         .collect();
     let mut long: Vec<bool> = emitter
         .items

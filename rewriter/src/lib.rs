@@ -1,17 +1,19 @@
 //! The rewriter: turns a compiled object into one that obeys the sandbox contract.
 //!
 //! Untrusted: a mistake here can make a plugin crash, never let it escape; the verifier decides. Data flows one way, one module a phase:
-//! `read` → (`carve`) → `decode` → `address` → `flow` → `regs`, `r15`, `switch` → `height` → `live` → `pads` → `transform` → `layout` → `debug` → `assemble` → `write`.
+//! `read` → (`carve`) → `decode` → `address` → `flow` → `regs`, `r15`, `switch` → `height`, `slot` → `live` → `count` → `pads` → `transform` → `share` → `layout` → `debug` → `assemble` → `write`.
 
 #![forbid(unsafe_code)]
 
 mod address;
 mod assemble;
 mod carve;
+mod count;
 mod debug;
 mod decode;
 mod emit;
 mod flow;
+mod growth;
 mod height;
 mod layout;
 mod live;
@@ -20,11 +22,14 @@ mod r15;
 mod read;
 mod refusal;
 mod regs;
+mod share;
+mod slot;
 mod switch;
 mod transform;
 mod unwind;
 mod write;
 
+pub use growth::Growth;
 pub use refusal::{Reason, Refusal};
 pub use sfi_contract::Mode;
 pub use transform::Stats;
@@ -84,6 +89,7 @@ fn rewrite_object(object: &Object<'_>, options: &Options) -> Result<Output, Vec<
     graph.tables = switch::targets(&code, &graph, &effects, &addresses);
     while graph.settle(&code, &height::heights(&code, &graph, &effects, false)) {}
     let states = height::heights(&code, &graph, &effects, true);
+    let slots = slot::Slots::find(&code, &graph, &effects, &states, &r15);
     graph.find_mixed(&states);
     let mut refusals = height::check_return_addresses(&code, &states);
     for at in switch::computed(&code, &graph, &effects, &addresses) {
@@ -96,7 +102,8 @@ fn rewrite_object(object: &Object<'_>, options: &Options) -> Result<Output, Vec<
         }
     }
     let live = live::liveness(&code, &graph, &effects);
-    let pads = pads::Pads::find(&code, &graph, &live);
+    let counts = count::counts(&code, &addresses, &graph, &effects);
+    let pads = pads::Pads::find(&code, &graph, &live, &counts);
     let facts = transform::Facts {
         code: &code,
         addresses: &addresses,
@@ -104,12 +111,14 @@ fn rewrite_object(object: &Object<'_>, options: &Options) -> Result<Output, Vec<
         effects: &effects,
         states: &states,
         live: &live,
+        counts: &counts,
         pads: &pads,
         r15: &r15,
+        slots: &slots,
         unwind: &unwind,
         mode: options.mode,
     };
-    let mut stats = r15::count(&code, &graph, &r15);
+    let mut stats = r15::count(&code, &graph, &r15, &slots);
     let mut texts = Vec::with_capacity(code.sections.len());
     let mut next_label = 0;
     for (index, section) in code.sections.iter().enumerate() {
@@ -117,10 +126,12 @@ fn rewrite_object(object: &Object<'_>, options: &Options) -> Result<Output, Vec<
         if let Err(more) = transform::Transform::section(&facts, index, &mut emitter, &mut stats) {
             refusals.extend(more);
         }
+        share::ends(&mut emitter, &graph.unit);
         next_label = emitter.next_label();
         let text = layout::lay_out(&emitter);
         stats.text_in += object.sections[section.section].data.len() as u64;
         stats.text_out += text.bytes.len() as u64;
+        stats.growth.add(&code, section, &text);
         texts.push(text);
     }
     if !refusals.is_empty() {
@@ -131,7 +142,7 @@ fn rewrite_object(object: &Object<'_>, options: &Options) -> Result<Output, Vec<
         notes.push(format!("debug information was dropped: {why}"));
         Vec::new()
     });
-    let exceptions = assemble::Exceptions { unwind: &unwind, graph: &graph, r15: &r15 };
+    let exceptions = assemble::Exceptions { unwind: &unwind, graph: &graph, r15: &r15, slots: &slots };
     let new = assemble::assemble(&code, &addresses, &pads, texts, debug, &exceptions, options.mode)?;
     let bytes = write::write(&new)
         .map_err(|error| vec![Refusal { detail: error.to_string(), ..Refusal::of_object(Reason::NotRelocatable) }])?;

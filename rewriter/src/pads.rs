@@ -23,14 +23,14 @@ pub struct Pads {
 
 impl Pads {
     /// Finds the units that need pads.
-    pub fn find(code: &Code<'_, '_>, graph: &FlowGraph, live: &Liveness) -> Pads {
+    pub fn find(code: &Code<'_, '_>, graph: &FlowGraph, live: &Liveness, counts: &[bool]) -> Pads {
         let mut pads = Pads::default();
         for (at, insn) in code.insns.iter().enumerate() {
             if insn.flow != Flow::JumpIndirect || graph.jump_kind(at) == JumpKind::Tail {
                 continue;
             }
             let flags = live.after[at] & FLAGS != 0;
-            if flags || jump_register(&insn.ins, live, at).is_none() {
+            if flags || jump_register(&insn.ins, live, counts, at).is_none() {
                 *pads.units.entry(graph.unit[at]).or_default() |= flags;
             }
         }
@@ -52,16 +52,16 @@ impl Pads {
 }
 
 /// A register that an indirect jump may use for its target: its own operand, or one that is dead.
-pub fn jump_register(ins: &Instruction, live: &Liveness, at: InsnIndex) -> Option<Register> {
+pub fn jump_register(ins: &Instruction, live: &Liveness, counts: &[bool], at: InsnIndex) -> Option<Register> {
     let after = live.after[at];
     let own = ins.op0_kind() == OpKind::Register && ![Register::RSP, Register::R15].contains(&ins.op0_register());
     if own && bit(ins.op0_register()) & after == 0 {
         return Some(ins.op0_register());
     }
     let mut dead = GPRS & !after & !bit(Register::RSP) & !bit(Register::R15);
-    if after & VECTOR_COUNT != 0 {
+    if after & VECTOR_COUNT != 0 && counts[at] {
         dead &= !bit(Register::RAX);
     }
     use Register::*;
-    [R11, R10, RAX, RCX, RDX, RSI, RDI, R8, R9, RBX, RBP, R12, R13, R14].into_iter().find(|r| dead & bit(*r) != 0)
+    [RAX, RCX, RDX, RSI, RDI, R11, R10, R9, R8, RBX, RBP, R12, R13, R14].into_iter().find(|r| dead & bit(*r) != 0)
 }

@@ -7,6 +7,7 @@
 use crate::decode::{Code, Dest, Flow};
 use crate::flow::FlowGraph;
 use crate::regs::{Effects, Set, bit};
+use crate::slot::Slots;
 use crate::transform::Stats;
 use iced_x86::{Instruction, OpKind, Register};
 use std::collections::{HashMap, HashSet};
@@ -17,7 +18,7 @@ pub enum R15 {
     Renamed(Register),
     /// First exchanged with this register, then in memory.
     Exchanged(Register),
-    /// In memory at [`sfi_contract::layout::TCB_R15`].
+    /// In memory: in the frame ([`crate::slot`]) or at [`sfi_contract::layout::TCB_R15`].
     Home,
 }
 
@@ -149,13 +150,14 @@ fn loop_depths(code: &Code<'_, '_>) -> Vec<u32> {
 }
 
 /// How many units took which way.
-pub fn count(code: &Code<'_, '_>, graph: &FlowGraph, decisions: &HashMap<u32, R15>) -> Stats {
+pub fn count(code: &Code<'_, '_>, graph: &FlowGraph, decisions: &HashMap<u32, R15>, slots: &Slots) -> Stats {
     let used = code.insns.iter().zip(&graph.unit).filter(|(insn, _)| !insn.is_nop());
     let units: HashSet<u32> = used.map(|(_, unit)| *unit).collect();
     let mut stats = Stats { units: units.len() as u64, ..Stats::default() };
     for unit in units {
         *match decisions.get(&unit) {
             None => &mut stats.untouched,
+            _ if slots.depth(unit).is_some() => &mut stats.slots,
             Some(R15::Renamed(register)) if SCRATCH.contains(register) => &mut stats.leaves,
             Some(R15::Renamed(_)) => &mut stats.renamed,
             Some(R15::Exchanged(_)) => &mut stats.exchanged,

@@ -63,6 +63,7 @@ fn table(out: &mut impl Write, name: &str, s: &Stats) -> io::Result<()> {
         ("  that do not use r15", s.untouched),
         ("  r15 became a free register", s.renamed),
         ("  r15 became a scratch register", s.leaves),
+        ("  r15 in a slot of the frame", s.slots),
         ("  r15 changed places, in memory", s.exchanged),
         ("  r15 in memory", s.homed),
         ("scratch registers spilled", s.spills),
@@ -73,7 +74,12 @@ fn table(out: &mut impl Write, name: &str, s: &Stats) -> io::Result<()> {
     for (what, count) in rows {
         writeln!(out, "  {what:<32}{count}")?;
     }
-    writeln!(out, "  {:<32}{} -> {} ({:.3})", "text bytes", s.text_in, s.text_out, growth(s))
+    writeln!(out, "  {:<32}{} -> {} ({:.3})", "text bytes", s.text_in, s.text_out, growth(s))?;
+    for (part, before, after) in s.growth.parts() {
+        let share = (after as f64 - before as f64) / s.text_in.max(1) as f64;
+        writeln!(out, "    {part:<30}{before} -> {after} ({share:+.3})")?;
+    }
+    Ok(())
 }
 
 /// One document.
@@ -98,6 +104,7 @@ fn counts(s: &Stats) -> Value {
             "untouched": s.untouched,
             "renamed": s.renamed,
             "scratch": s.leaves,
+            "slots": s.slots,
             "exchanged": s.exchanged,
             "homed": s.homed,
         },
@@ -107,5 +114,6 @@ fn counts(s: &Stats) -> Value {
         "text_in": s.text_in,
         "text_out": s.text_out,
         "growth": growth(s),
+        "parts": s.growth.parts().map(|(part, before, after)| json!({ "part": part, "in": before, "out": after })).collect::<Vec<_>>(),
     })
 }

@@ -10,7 +10,7 @@ use crate::refusal::{Reason, Refusal};
 use crate::regs::{bit, bits};
 use iced_x86::{Code as Opcode, Instruction, MemoryOperand, Mnemonic, OpKind, Register};
 use object::elf;
-use sfi_contract::layout::{DISPATCH_MASK, DISPATCH_OFFSET, TCB_R15, TCB_SCRATCH};
+use sfi_contract::layout::{DISPATCH_MASK, DISPATCH_OFFSET, TCB_SCRATCH};
 
 /// Spill places of a jump's register and flags, until its landing pad.
 const PAD_SLOT: u64 = 12;
@@ -101,8 +101,12 @@ impl Transform<'_, '_, '_> {
         let register = match self.operand_register(&ins) {
             Some(register) if bit(register) & bits(&[Register::RAX, Register::R10, Register::R11]) != 0 => register,
             _ => {
-                self.target_into(ins, Register::R11)?;
-                Register::R11
+                // rax has the shortest encodings; where r15 is loaded for an address, the address may name it.
+                let named =
+                    self.is_homed() && (bit(ins.memory_base()) | bit(ins.memory_index())) & bit(Register::RAX) != 0;
+                let register = if self.facts.counts[self.at] || named { Register::R11 } else { Register::RAX };
+                self.target_into(ins, register)?;
+                register
             }
         };
         self.region(register, Opcode::Call_rm64)?;
@@ -145,7 +149,7 @@ impl Transform<'_, '_, '_> {
             self.target_into(ins, PAD_REGISTER)?;
             PAD_REGISTER
         } else {
-            let Some(register) = jump_register(&ins, self.facts.live, self.at) else {
+            let Some(register) = jump_register(&ins, self.facts.live, self.facts.counts, self.at) else {
                 return Err(self.refuse(Reason::IndirectJump, "every register is live at the jump"));
             };
             if self.operand_register(&ins) != Some(register) {
@@ -184,7 +188,7 @@ impl Transform<'_, '_, '_> {
         let low = like(Register::EAX, register);
         if ins.op0_kind() == OpKind::Register {
             return match ins.op0_register() {
-                SP if self.is_homed() => self.load_fixed_low(register, TCB_R15),
+                SP if self.is_homed() => self.load_home(low),
                 SP | Register::RSP => Err(self.refuse(Reason::StackPointerUse, "branch to the stack pointer")),
                 // mov %target32,%register32
                 target => self.put_new(Instruction::with2(Opcode::Mov_r32_rm32, low, like(Register::EAX, target))),
@@ -192,7 +196,7 @@ impl Transform<'_, '_, '_> {
         }
         let mut load = ins;
         if self.is_homed() && self.names_r15(&ins) {
-            self.load_fixed(register, TCB_R15)?;
+            self.load_home(register)?;
             crate::r15::replace(&mut load, SP, register);
         }
         self.load_operand(load, register, 4)
@@ -203,7 +207,8 @@ impl Transform<'_, '_, '_> {
         self.stats.indirect += 1;
         let low = like(Register::EAX, register);
         // and $0xffff8,%r32
-        self.put_new(Instruction::with2(Opcode::And_rm32_imm32, low, DISPATCH_MASK))?;
+        let and = if low == Register::EAX { Opcode::And_EAX_imm32 } else { Opcode::And_rm32_imm32 };
+        self.put_new(Instruction::with2(and, low, DISPATCH_MASK))?;
         // call|jmp *%gs:0x100000(%r32)
         let slot = MemoryOperand::new(low, Register::None, 1, DISPATCH_OFFSET as i64, 4, false, Register::GS);
         self.put_new(Instruction::with1(code, slot))

@@ -1,4 +1,4 @@
-//! r15 of the original code in memory, at a fixed place of the TCB page.
+//! r15 of the original code in memory: in a slot of the frame, or at a fixed place of the TCB page.
 
 use super::scratch::fixed;
 use super::{SP, Transform};
@@ -6,17 +6,48 @@ use crate::decode::Flow;
 use crate::r15::{like, replace};
 use crate::refusal::Refusal;
 use crate::regs::bit;
-use iced_x86::{Code as Opcode, Instruction, MemorySize, Mnemonic, OpKind, Register};
+use iced_x86::{Code as Opcode, Instruction, MemoryOperand, MemorySize, Mnemonic, OpKind, Register};
 use sfi_contract::layout::TCB_R15;
 
 const HOME_SLOT: u64 = 11;
 
 impl Transform<'_, '_, '_> {
+    /// The memory operand that is r15 at the current instruction: its slot in the frame, or its place in the TCB page.
+    fn home(&self, store: bool) -> MemoryOperand {
+        let facts = self.facts;
+        let slot = facts.slots.depth(facts.graph.unit[self.at]);
+        match slot.and_then(|depth| crate::slot::operand(&facts.states[self.at], depth)) {
+            Some((Register::RSP, distance)) if store => self.slot_for_store(distance),
+            Some((Register::RSP, distance)) => self.slot_for_load(distance),
+            Some((_, displacement)) if store || self.full() => {
+                MemoryOperand::new(Register::EBP, Register::None, 1, displacement, 1, false, Register::GS)
+            }
+            Some((base, displacement)) => MemoryOperand::with_base_displ(base, displacement),
+            None if store => fixed(TCB_R15),
+            None => self.fixed_for_load(TCB_R15),
+        }
+    }
+
+    /// Loads r15, or its low half, from its home.
+    pub(super) fn load_home(&mut self, register: Register) -> Result<(), Refusal> {
+        let code = if register.is_gpr32() { Opcode::Mov_r32_rm32 } else { Opcode::Mov_r64_rm64 };
+        self.put_new(Instruction::with2(code, register, self.home(false)))
+    }
+
     /// Rewrites an instruction that names r15 where r15 lives in memory.
     pub(super) fn homed(&mut self) -> Result<(), Refusal> {
         let ins = self.facts.code.insns[self.at].ins;
         if matches!(self.facts.code.insns[self.at].flow, Flow::CallIndirect | Flow::JumpIndirect) {
             return self.lower(ins);
+        }
+        if self.facts.slots.is_move(self.at) {
+            // Saved and restored is what others left in the TCB page, and that stays.
+            match ins.mnemonic() {
+                Mnemonic::Push => self.move_sp(-8),
+                Mnemonic::Pop => self.move_sp(8),
+                _ => {}
+            }
+            return Ok(());
         }
         if let Some(direct) = self.with_memory_home(&ins) {
             return self.put(&direct, &[]);
@@ -27,52 +58,69 @@ impl Transform<'_, '_, '_> {
         // A plain load into r15 may use its own base as the scratch register; others want a free one.
         let scratch = self.scratch(high_byte_avoid(&ins), HOME_SLOT)?;
         if reads || !is_whole_write(&ins) {
-            self.load_fixed(scratch.register, TCB_R15)?;
+            self.load_home(scratch.register)?;
         }
         let mut replaced = ins;
         replace(&mut replaced, SP, scratch.register);
         self.lower(replaced)?;
         if writes {
-            self.store_fixed(TCB_R15, scratch.register)?;
+            self.put_new(Instruction::with2(Opcode::Mov_rm64_r64, self.home(true), scratch.register))?;
         }
         self.release(scratch)
     }
 
-    /// The instruction with r15's memory place as its memory operand, where one instruction can do it.
+    /// The instruction with r15's home as its memory operand, where one instruction can do it.
     fn with_memory_home(&self, ins: &Instruction) -> Option<Instruction> {
-        if (0..ins.op_count()).any(|op| ins.op_kind(op) == OpKind::Memory) || ins.op_count() != 2 {
+        if (0..ins.op_count()).any(|op| ins.op_kind(op) == OpKind::Memory) {
+            return None;
+        }
+        if matches!(ins.code(), Opcode::Inc_rm64 | Opcode::Dec_rm64 | Opcode::Neg_rm64 | Opcode::Not_rm64) {
+            return Instruction::with1(ins.code(), self.home(true)).ok();
+        }
+        if ins.op_count() != 2 {
             return None;
         }
         let is_sp = |op| ins.op_kind(op) == OpKind::Register && ins.op_register(op).full_register() == SP;
         let names_rsp = (0..2)
             .any(|op| ins.op_kind(op) == OpKind::Register && ins.op_register(op).full_register() == Register::RSP);
-        if names_rsp || is_sp(0) == is_sp(1) || self.facts.code.insns[self.at].imm_reloc.is_some() {
+        if names_rsp || self.facts.code.insns[self.at].imm_reloc.is_some() {
             return None;
+        }
+        // test %r15,%r15 has the flags of cmp $0,%r15.
+        match ins.code() {
+            Opcode::Test_rm64_r64 if is_sp(0) && is_sp(1) => {
+                return Instruction::with2(Opcode::Cmp_rm64_imm8, self.home(false), 0).ok();
+            }
+            Opcode::Test_rm32_r32 if is_sp(0) && is_sp(1) => {
+                return Instruction::with2(Opcode::Cmp_rm32_imm8, self.home(false), 0).ok();
+            }
+            _ => {}
+        }
+        if is_sp(0) == is_sp(1) {
+            return None;
+        }
+        if is_sp(1) {
+            let code = loading_form(ins.code())?;
+            return Instruction::with2(code, ins.op0_register(), self.home(false)).ok();
         }
         if ins.mnemonic() == Mnemonic::Mov {
             return match ins.code() {
-                // mov %r15,%reg loads; the low half is at the same address.
-                Opcode::Mov_rm64_r64 | Opcode::Mov_r64_rm64 if is_sp(1) => {
-                    Instruction::with2(Opcode::Mov_r64_rm64, ins.op0_register(), fixed(TCB_R15)).ok()
-                }
-                Opcode::Mov_rm32_r32 | Opcode::Mov_r32_rm32 if is_sp(1) => {
-                    Instruction::with2(Opcode::Mov_r32_rm32, ins.op0_register(), fixed(TCB_R15)).ok()
-                }
                 Opcode::Mov_rm64_r64 | Opcode::Mov_r64_rm64 => {
-                    Instruction::with2(Opcode::Mov_rm64_r64, fixed(TCB_R15), ins.op1_register()).ok()
+                    Instruction::with2(Opcode::Mov_rm64_r64, self.home(true), ins.op1_register()).ok()
+                }
+                Opcode::Mov_rm64_imm32 => {
+                    Instruction::with2(Opcode::Mov_rm64_imm32, self.home(true), ins.immediate32to64() as i32).ok()
                 }
                 // mov $imm,%r15d clears the upper half: the same as the sign-extended 64-bit store of a positive value.
                 Opcode::Mov_r32_imm32 if (ins.immediate32() as i32) >= 0 => {
-                    Instruction::with2(Opcode::Mov_rm64_imm32, fixed(TCB_R15), ins.immediate32() as i32).ok()
+                    Instruction::with2(Opcode::Mov_rm64_imm32, self.home(true), ins.immediate32() as i32).ok()
                 }
                 _ => None,
             };
         }
         // op %reg,%r15 and op $imm,%r15 whose ModRM operand is r15: 64-bit ones may write, narrower ones may only read.
-        let (slot, other_is_plain) = (0, !is_sp(1));
-        let code = ins.op_code();
         let modrm = matches!(
-            code.op_kind(slot),
+            ins.op_code().op_kind(0),
             iced_x86::OpCodeOperandKind::r64_or_mem | iced_x86::OpCodeOperandKind::r32_or_mem
         );
         let reads_only = matches!(ins.mnemonic(), Mnemonic::Cmp | Mnemonic::Test);
@@ -86,20 +134,43 @@ impl Transform<'_, '_, '_> {
                 | Mnemonic::Cmp
                 | Mnemonic::Test
         );
-        if !is_sp(0) || !other_is_plain || !modrm || !arithmetic || (!reads_only && !ins.op0_register().is_gpr64()) {
+        if !modrm || !arithmetic || (!reads_only && !ins.op0_register().is_gpr64()) {
             return None;
         }
+        let home = self.home(!reads_only);
         let mut direct = *ins;
         direct.set_op0_kind(OpKind::Memory);
-        direct.set_memory_base(Register::None);
+        direct.set_memory_base(home.base);
         direct.set_memory_index(Register::None);
         direct.set_memory_index_scale(1);
-        direct.set_memory_displacement64(TCB_R15);
-        direct.set_memory_displ_size(4);
-        direct.set_segment_prefix(Register::GS);
+        direct.set_memory_displacement64(home.displacement as u64);
+        direct.set_memory_displ_size(home.displ_size);
+        direct.set_segment_prefix(home.segment_prefix);
         debug_assert!(direct.memory_size() != MemorySize::Unknown);
         Some(direct)
     }
+}
+
+/// The form of `op %r15,%reg` that takes its source from memory; the low half of r15 is at the same address.
+fn loading_form(code: Opcode) -> Option<Opcode> {
+    use Opcode::*;
+    Some(match code {
+        Mov_rm64_r64 | Mov_r64_rm64 => Mov_r64_rm64,
+        Mov_rm32_r32 | Mov_r32_rm32 => Mov_r32_rm32,
+        Add_rm64_r64 | Add_r64_rm64 => Add_r64_rm64,
+        Add_rm32_r32 | Add_r32_rm32 => Add_r32_rm32,
+        Sub_rm64_r64 | Sub_r64_rm64 => Sub_r64_rm64,
+        Sub_rm32_r32 | Sub_r32_rm32 => Sub_r32_rm32,
+        And_rm64_r64 | And_r64_rm64 => And_r64_rm64,
+        And_rm32_r32 | And_r32_rm32 => And_r32_rm32,
+        Or_rm64_r64 | Or_r64_rm64 => Or_r64_rm64,
+        Or_rm32_r32 | Or_r32_rm32 => Or_r32_rm32,
+        Xor_rm64_r64 | Xor_r64_rm64 => Xor_r64_rm64,
+        Xor_rm32_r32 | Xor_r32_rm32 => Xor_r32_rm32,
+        Cmp_rm64_r64 | Cmp_r64_rm64 => Cmp_r64_rm64,
+        Cmp_rm32_r32 | Cmp_r32_rm32 => Cmp_r32_rm32,
+        _ => return None,
+    })
 }
 
 /// Whether the write to r15 covers all of it (32-bit writes clear the upper half).

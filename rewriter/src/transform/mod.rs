@@ -20,12 +20,14 @@ use crate::address::{Addresses, insn_of};
 use crate::decode::{Code, Dest, Flow, InsnIndex};
 use crate::emit::{Emitter, Label, NoEncoding, Patch, Target, old};
 use crate::flow::FlowGraph;
+use crate::growth::Growth;
 use crate::height::{Height, State};
 use crate::live::Liveness;
 use crate::pads::Pads;
 use crate::r15::R15;
 use crate::refusal::{Reason, Refusal};
 use crate::regs::{Effects, Set, bit};
+use crate::slot::Slots;
 use crate::unwind::Unwind;
 use iced_x86::{Code as Opcode, Instruction, Mnemonic, OpKind, Register};
 use sfi_contract::Mode;
@@ -42,8 +44,11 @@ pub struct Facts<'x, 'o, 'a> {
     pub effects: &'x [Effects],
     pub states: &'x [State],
     pub live: &'x Liveness,
+    /// See `count`.
+    pub counts: &'x [bool],
     pub pads: &'x Pads,
     pub r15: &'x HashMap<u32, R15>,
+    pub slots: &'x Slots,
     pub unwind: &'x Unwind,
     pub mode: Mode,
 }
@@ -67,9 +72,11 @@ pub struct Stats {
     pub renamed: u64,
     /// Leaf units whose r15 became a call-clobbered register.
     pub leaves: u64,
-    /// Units in which another register lives in memory, with which r15 changed places.
+    /// Units whose r15, or the register with which it changed places, lives in the frame slot where it was saved.
+    pub slots: u64,
+    /// Other units in which another register lives in memory, with which r15 changed places.
     pub exchanged: u64,
-    /// Units whose r15 lives in memory.
+    /// Other units whose r15 lives in memory.
     pub homed: u64,
     /// Registers spilled because none was free.
     pub spills: u64,
@@ -81,6 +88,8 @@ pub struct Stats {
     pub text_in: u64,
     /// Bytes of code written.
     pub text_out: u64,
+    /// What these bytes are for.
+    pub growth: Growth,
 }
 
 impl std::ops::AddAssign for Stats {
@@ -93,6 +102,7 @@ impl std::ops::AddAssign for Stats {
         self.untouched += more.untouched;
         self.renamed += more.renamed;
         self.leaves += more.leaves;
+        self.slots += more.slots;
         self.exchanged += more.exchanged;
         self.homed += more.homed;
         self.spills += more.spills;
@@ -100,6 +110,7 @@ impl std::ops::AddAssign for Stats {
         self.pads += more.pads;
         self.text_in += more.text_in;
         self.text_out += more.text_out;
+        self.growth += more.growth;
     }
 }
 
@@ -112,8 +123,8 @@ pub struct Transform<'x, 'o, 'a> {
     delta: Option<i64>,
     /// The instruction being rewritten.
     at: InsnIndex,
-    /// Nops were dropped: the next label wants its old alignment.
-    realign: bool,
+    /// Bytes of nops that were dropped: the next label may want its old alignment.
+    dropped: u64,
     /// Scratch registers in use.
     busy: Set,
     /// Instructions that an earlier one absorbed.
@@ -132,7 +143,7 @@ impl<'x, 'o, 'a> Transform<'x, 'o, 'a> {
     ) -> Result<(), Vec<Refusal>> {
         let section = &facts.code.sections[index];
         let (absorbed, backward) = (HashSet::new(), HashSet::new());
-        let mut this = Transform { facts, out, stats, delta: None, at: 0, realign: false, busy: 0, absorbed, backward };
+        let mut this = Transform { facts, out, stats, delta: None, at: 0, dropped: 0, busy: 0, absorbed, backward };
         let mut refusals = Vec::new();
         this.out.label(Label::Start(index as u32));
         for at in section.first..section.end {
@@ -163,7 +174,7 @@ impl<'x, 'o, 'a> Transform<'x, 'o, 'a> {
             return Ok(());
         }
         if !self.facts.graph.label[at] {
-            self.realign = false;
+            self.dropped = 0;
             self.delta.get_or_insert(canonical);
             return Ok(());
         }
@@ -171,16 +182,28 @@ impl<'x, 'o, 'a> Transform<'x, 'o, 'a> {
             self.adjust_to(canonical)?;
         }
         self.delta = Some(canonical);
-        let insn = &self.facts.code.insns[at];
-        let section = &self.facts.code.object.sections[insn.section as usize];
-        let limit = section.align.clamp(1, 64);
-        let aligned = 1u64.checked_shl(insn.offset.trailing_zeros()).unwrap_or(limit).min(limit).min(32);
-        if aligned >= 8 && (self.realign || self.facts.graph.entry[at]) {
-            self.out.align(aligned as u32, aligned as u32 - 1);
-        }
-        self.realign = false;
+        self.align();
         self.out.label(old(at));
         Ok(())
+    }
+
+    /// Aligns functions, and loops that were aligned, as compilers do: where only forward jumps arrive it gains nothing.
+    fn align(&mut self) {
+        let (at, dropped) = (self.at, std::mem::take(&mut self.dropped));
+        let insn = &self.facts.code.insns[at];
+        let limit = self.facts.code.object.sections[insn.section as usize].align.clamp(1, 32);
+        let aligned = 1u64.checked_shl(insn.offset.trailing_zeros()).unwrap_or(limit).min(limit) as u32;
+        // So much padding is for an alignment beyond 16.
+        let most = if dropped >= 16 { 32 } else { 16 };
+        if self.facts.graph.entry[at] && aligned >= 16 {
+            self.out.align(aligned.min(most), most);
+        } else if self.facts.graph.looped[at] && dropped != 0 && aligned >= 8 {
+            // .p2align 4,,10 ; .p2align 3
+            if aligned >= 16 {
+                self.out.align(aligned.min(most), most - 6);
+            }
+            self.out.align(8, 7);
+        }
     }
 
     fn instruction(&mut self) -> Result<(), Refusal> {
@@ -188,7 +211,7 @@ impl<'x, 'o, 'a> Transform<'x, 'o, 'a> {
         let insn = &self.facts.code.insns[at];
         self.stats.instructions += 1;
         if insn.is_nop() {
-            self.realign = true;
+            self.dropped += self.facts.code.insns[at].ins.len() as u64;
             return Ok(());
         }
         if self.absorbed.contains(&at) {

@@ -72,7 +72,13 @@ impl Transform<'_, '_, '_> {
 
     /// `mov %gs:place, %register`
     pub(super) fn load_fixed(&mut self, register: Register, place: u64) -> Result<(), Refusal> {
-        self.put_new(Instruction::with2(Opcode::Mov_r64_rm64, register, fixed(place)))
+        self.put_new(Instruction::with2(Opcode::Mov_r64_rm64, register, self.fixed_for_load(place)))
+    }
+
+    /// A fixed place as the operand of a load, which only mode full confines.
+    pub(super) fn fixed_for_load(&self, place: u64) -> MemoryOperand {
+        let size = if self.full() { 4 } else { 8 };
+        MemoryOperand::new(Register::None, Register::None, 1, place as i64, size, false, Register::GS)
     }
 
     /// Whether flags hold a value that is needed after the current instruction's expansion begins.

@@ -1,10 +1,9 @@
 //! The data stack: push, pop, leave, adjustments.
 
-use super::scratch::fixed;
 use super::{SP, Transform};
 use crate::decode::Flow;
 use crate::refusal::{Reason, Refusal};
-use crate::regs::{FLAGS, bit};
+use crate::regs::FLAGS;
 use iced_x86::{Code as Opcode, Instruction, MemoryOperand, Mnemonic, OpKind, Register};
 
 impl Transform<'_, '_, '_> {
@@ -192,11 +191,5 @@ impl Transform<'_, '_, '_> {
         load.set_op0_register(register);
         load.set_op1_kind(OpKind::Memory);
         self.put_operand(load, true, false)
-    }
-
-    /// `mov %gs:place,%r32`: the low half of a fixed place.
-    pub(super) fn load_fixed_low(&mut self, to: Register, place: u64) -> Result<(), Refusal> {
-        debug_assert!(bit(to) != 0);
-        self.put_new(Instruction::with2(Opcode::Mov_r32_rm32, crate::r15::like(Register::EAX, to), fixed(place)))
     }
 }

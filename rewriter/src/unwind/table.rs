@@ -51,8 +51,8 @@ fn number(register: Register) -> Option<usize> {
     [RBX, RBP, R12, R13, R14, R15].into_iter().position(|r| r == register)
 }
 
-/// The row of the new code, given what became of r15 in the unit.
-fn translate(row: &Row, r15: Option<R15>) -> Option<NewRow> {
+/// The row of the new code, given what became of r15 in the unit, and whether its home is a slot of the frame.
+fn translate(row: &Row, (r15, slot): (Option<R15>, bool)) -> Option<NewRow> {
     const R15_COLUMN: usize = 5;
     // The number that each column has now.
     let mut map = [0, 1, 2, 3, 4, R15_COLUMN];
@@ -75,7 +75,12 @@ fn translate(row: &Row, r15: Option<R15>) -> Option<NewRow> {
             saved[map[column]] = rule;
         }
     }
+    if slot {
+        // What the function saved in its slot is its own.
+        saved[R15_COLUMN] = Saved::Same;
+    }
     let register = match row.cfa.register {
+        column if slot && column == SAVED[R15_COLUMN] => return None,
         SP => DATA_STACK,
         column => map[SAVED.iter().position(|c| *c == column)?] as u8,
     };
@@ -117,11 +122,11 @@ pub fn needs(unwind: &Unwind, code: &Code<'_, '_>) -> Vec<Label> {
     labels
 }
 
-/// The record of a code section, if it has one. `r15`: what became of r15 at an instruction; `symbol`: numbers in the new symbol table.
+/// The record of a code section, if it has one. `r15`: what became of r15 at an instruction, and whether it lives in a slot; `symbol`: numbers in the new symbol table.
 pub fn emit<'a>(
     unwind: &Unwind,
     code: &Code<'_, 'a>,
-    r15: impl Fn(InsnIndex) -> Option<R15>,
+    r15: impl Fn(InsnIndex) -> (Option<R15>, bool),
     index: usize,
     text: &Text,
     symbol: impl Fn(Target) -> usize,
@@ -221,7 +226,7 @@ fn rows(
     unwind: &Unwind,
     code: &Code<'_, '_>,
     calls: &[(InsnIndex, u32)],
-    r15: impl Fn(InsnIndex) -> Option<R15>,
+    r15: impl Fn(InsnIndex) -> (Option<R15>, bool),
 ) -> Result<(Vec<NewRow>, Vec<Entry>), Refusal> {
     let mut rows: Vec<NewRow> = Vec::new();
     let mut known: HashMap<NewRow, usize> = HashMap::new();
