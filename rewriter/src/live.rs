@@ -4,11 +4,11 @@
 //! clobber it. So such calls kill nothing here, and at a function's end every register that its unit does not clobber itself is live.
 
 use crate::address::insn_of;
-use crate::decode::{Code, Dest, Flow};
+use crate::decode::{Code, Dest, Flow, Insn};
 use crate::flow::{FlowGraph, JumpKind};
 use crate::regs::{Effects, FLAGS, GPRS, Set, arguments, bits, callee_saved, results};
 use iced_x86::{Mnemonic, Register};
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
 /// Live sets around each instruction.
 pub struct Liveness {
@@ -41,6 +41,22 @@ pub fn liveness(code: &Code<'_, '_>, graph: &FlowGraph, effects: &[Effects]) -> 
             *set |= call_clobbered;
         }
     }
+    let named = |insn: &Insn, is: Mnemonic| insn.ins.mnemonic() == is && insn.ins.op0_register() == Register::RAX;
+    let saving: HashSet<u32> = code
+        .insns
+        .iter()
+        .zip(&graph.unit)
+        .filter(|(insn, _)| named(insn, Mnemonic::Pop))
+        .map(|(_, unit)| *unit)
+        .collect();
+    let results_in: HashSet<u32> = code
+        .insns
+        .iter()
+        .enumerate()
+        .filter(|(at, insn)| effects[*at].writes & bits(&[Register::RAX]) != 0 && !named(insn, Mnemonic::Pop))
+        .map(|(at, _)| graph.unit[at])
+        .filter(|unit| !saving.contains(unit))
+        .collect();
     let count = code.insns.len();
     let mut before = vec![0; count];
     let mut after = vec![0; count];
@@ -58,7 +74,13 @@ pub fn liveness(code: &Code<'_, '_>, graph: &FlowGraph, effects: &[Effects]) -> 
                     out |= passed | results();
                     (effects[at].uses, 0)
                 }
-                Flow::Call(dest) if is_local_call(code, dest) => (arguments() | callee_saved(), FLAGS),
+                Flow::Call(dest) if is_local_call(code, dest) => {
+                    // Nobody keeps a value in rax across a callee that itself writes it, and does not save it.
+                    let callee = insn_of(code, dest).map(|to| graph.unit[to]);
+                    let rax =
+                        if callee.is_some_and(|unit| results_in.contains(&unit)) { bits(&[Register::RAX]) } else { 0 };
+                    (arguments() | callee_saved(), FLAGS | rax)
+                }
                 Flow::Call(_) => (arguments() | callee_saved(), call_clobbered | FLAGS),
                 Flow::CallIndirect => (effects[at].uses | arguments() | callee_saved(), call_clobbered | FLAGS),
                 Flow::Jump(dest) | Flow::Branch(dest) => {

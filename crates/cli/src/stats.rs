@@ -114,6 +114,6 @@ fn counts(s: &Stats) -> Value {
         "text_in": s.text_in,
         "text_out": s.text_out,
         "growth": growth(s),
-        "parts": s.growth.parts().map(|(part, before, after)| json!({ "part": part, "in": before, "out": after })).collect::<Vec<_>>(),
+        "added": s.growth.parts().map(|(part, before, after)| (part.replace(' ', "_"), json!(after as i64 - before as i64))).collect::<serde_json::Map<_, _>>(),
     })
 }

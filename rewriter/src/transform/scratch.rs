@@ -29,7 +29,7 @@ impl Transform<'_, '_, '_> {
     pub(super) fn dead(&self) -> Set {
         let (live, effects) = (self.facts.live, &self.facts.effects[self.at]);
         let mut busy = live.before[self.at] | live.after[self.at] | effects.uses | effects.writes;
-        if busy & VECTOR_COUNT != 0 {
+        if busy & VECTOR_COUNT != 0 && self.facts.counts[self.at] {
             busy |= bit(Register::RAX);
         }
         GPRS & !busy & !bit(Register::RSP) & !bit(Register::R15)
