@@ -7,10 +7,8 @@
 //! Nothing here panics. Time and memory are linear in the file's size: every table is bounded by the bytes that hold
 //! it, tables together by the file, and the names handed out by `NAME_BUDGET` times the file.
 
-use goblin::elf::{header, reloc, section_header as sh, sym};
-use goblin::elf64::{header::Header, reloc::Rela, section_header::SectionHeader as RawSection, sym::Sym as RawSymbol};
-use scroll::ctx::{SizeWith, TryFromCtx};
-use scroll::{Endian, LE, Pread};
+use goblin::elf::{header, section_header as sh, sym};
+use std::ffi::CStr;
 
 /// Bytes of symbol and section names handed out, in units of the file's size. Names may share the bytes of a string
 /// table, so their sum may exceed it; without a bound it could grow with the square of the file.
@@ -151,10 +149,9 @@ impl Section<'_> {
 /// [`Unreadable`] if the bytes are not an ELF64 x86-64 relocatable, or if a table that the model needs (headers, string
 /// tables, the symbol table) cannot be read.
 pub fn parse(bytes: &[u8]) -> Result<Object<'_>, Unreadable> {
-    let header = read_header(bytes)?;
-    let raw = read_section_headers(bytes, &header)?;
+    let (table, strings) = read_header(bytes)?;
     let mut names = Names { budget: bytes.len().saturating_mul(NAME_BUDGET) };
-    let mut sections = read_sections(bytes, &header, &raw, &mut names)?;
+    let mut sections = read_sections(bytes, table, strings, &mut names)?;
     let mut budget = bytes.len();
     let symbols = read_symbols(&sections, &mut names, &mut budget)?;
     read_relocations(&mut sections, &mut budget)?;
@@ -162,99 +159,115 @@ pub fn parse(bytes: &[u8]) -> Result<Object<'_>, Unreadable> {
     Ok(Object { sections, symbols, groups })
 }
 
-fn read_header(bytes: &[u8]) -> Result<Header, Unreadable> {
+/// The entry of a table, or what there is of it.
+#[derive(Clone, Copy)]
+struct Entry<'a>(&'a [u8]);
+
+impl Entry<'_> {
+    /// `N` bytes at an offset; 0 behind the end.
+    fn bytes<const N: usize>(self, at: usize) -> [u8; N] {
+        self.0.get(at..).and_then(|rest| rest.first_chunk()).copied().unwrap_or([0; N])
+    }
+
+    fn u8(self, at: usize) -> u8 {
+        u8::from_le_bytes(self.bytes(at))
+    }
+
+    fn u16(self, at: usize) -> u16 {
+        u16::from_le_bytes(self.bytes(at))
+    }
+
+    fn u32(self, at: usize) -> u32 {
+        u32::from_le_bytes(self.bytes(at))
+    }
+
+    fn u64(self, at: usize) -> u64 {
+        u64::from_le_bytes(self.bytes(at))
+    }
+}
+
+/// The entries of a table. A rest shorter than an entry is left out.
+fn entries<const SIZE: usize>(table: &[u8]) -> impl ExactSizeIterator<Item = Entry<'_>> {
+    table.as_chunks::<SIZE>().0.iter().map(|entry| Entry(entry))
+}
+
+/// Bytes of the header, of a section header, a symbol and a relocation with addend.
+const HEADER: usize = 64;
+const SECTION: usize = 64;
+const SYMBOL: usize = 24;
+const RELA: usize = 24;
+
+/// The section headers, and the index of the one with their names.
+fn read_header(bytes: &[u8]) -> Result<(&[u8], u32), Unreadable> {
     if !bytes.starts_with(header::ELFMAG) {
         return unreadable("not an ELF file");
     }
-    let header: Header = bytes.pread_with(0, LE).map_err(|_| Unreadable("the ELF header is cut short".into()))?;
-    let ident = &header.e_ident;
-    if ident[header::EI_CLASS] != header::ELFCLASS64 || ident[header::EI_DATA] != header::ELFDATA2LSB {
+    let Some(header) = bytes.get(..HEADER).map(Entry) else { return unreadable("the ELF header is cut short") };
+    if header.u8(header::EI_CLASS) != header::ELFCLASS64 || header.u8(header::EI_DATA) != header::ELFDATA2LSB {
         return unreadable("not a 64-bit little-endian ELF file");
     }
-    if header.e_machine != MACHINE {
-        return unreadable(format!("machine {} is not x86-64", header.e_machine));
+    let (kind, machine) = (header.u16(16), header.u16(18));
+    if machine != MACHINE {
+        return unreadable(format!("machine {machine} is not x86-64"));
     }
-    if header.e_type != header::ET_REL {
-        return unreadable(format!("ELF type {} is not a relocatable object (`.o`)", header.e_type));
+    if kind != header::ET_REL {
+        return unreadable(format!("ELF type {kind} is not a relocatable object (`.o`)"));
     }
-    if ident[header::EI_VERSION] != header::EV_CURRENT || header.e_version != u32::from(header::EV_CURRENT) {
+    if header.u8(header::EI_VERSION) != header::EV_CURRENT || header.u32(20) != u32::from(header::EV_CURRENT) {
         return unreadable("unknown ELF version");
     }
-    Ok(header)
-}
-
-fn read_section_headers(bytes: &[u8], header: &Header) -> Result<Vec<RawSection>, Unreadable> {
-    let entry = RawSection::size_with(&LE);
-    if usize::from(header.e_shentsize) != entry {
+    let (start, size, count, names) = (header.u64(40), header.u16(58), header.u16(60), header.u16(62));
+    if usize::from(size) != SECTION {
         return unreadable("section headers have an unknown size");
     }
-    let Some(table) = usize::try_from(header.e_shoff).ok().filter(|o| *o != 0).and_then(|o| bytes.get(o..)) else {
+    let Some(table) = usize::try_from(start).ok().filter(|o| *o != 0).and_then(|o| bytes.get(o..)) else {
         return unreadable("no section header table");
     };
-    let count = match header.e_shnum {
-        // The count does not fit: section 0 holds it (gABI, chapter Sections, Extended numbering).
-        0 => table.pread_with::<RawSection>(0, LE).map_or(0, |first| first.sh_size),
-        count => u64::from(count),
-    };
-    match usize::try_from(count).ok().and_then(|count| count.checked_mul(entry)).and_then(|size| table.get(..size)) {
-        Some(table) if !table.is_empty() => entries(table),
+    // What does not fit into 16 bits is in section 0 (gABI, chapter Sections, Extended numbering).
+    let first = Entry(table.get(..SECTION).unwrap_or_default());
+    let count = if count == 0 { first.u64(32) } else { count.into() };
+    let names = if u32::from(names) == sh::SHN_XINDEX { first.u32(40) } else { names.into() };
+    match usize::try_from(count).ok().and_then(|n| n.checked_mul(SECTION)).and_then(|size| table.get(..size)) {
+        Some(table) if !table.is_empty() => Ok((table, names)),
         _ => unreadable("the section header table lies outside the file"),
     }
 }
 
-/// A table of fixed-size entries. A rest shorter than an entry is left out.
-fn entries<'a, T>(table: &'a [u8]) -> Result<Vec<T>, Unreadable>
-where
-    T: TryFromCtx<'a, Endian, Error = scroll::Error> + SizeWith<Endian>,
-{
-    let size = T::size_with(&LE);
-    table
-        .chunks_exact(size)
-        .map(|entry| T::try_from_ctx(entry, LE).map(|(value, _)| value))
-        .collect::<Result<_, _>>()
-        .map_err(|error| Unreadable(format!("a table entry cannot be read: {error}")))
-}
-
 fn read_sections<'a>(
     bytes: &'a [u8],
-    header: &Header,
-    raw: &[RawSection],
+    table: &[u8],
+    strings: u32,
     names: &mut Names,
 ) -> Result<Vec<Section<'a>>, Unreadable> {
-    let data = |s: &RawSection| -> &'a [u8] {
-        if s.sh_type == sh::SHT_NOBITS || s.sh_type == sh::SHT_NULL {
+    let data = |s: Entry<'_>| -> &'a [u8] {
+        if matches!(s.u32(4), sh::SHT_NOBITS | sh::SHT_NULL) {
             return &[];
         }
-        let range = usize::try_from(s.sh_offset).ok().zip(usize::try_from(s.sh_size).ok());
+        let range = usize::try_from(s.u64(24)).ok().zip(usize::try_from(s.u64(32)).ok());
         range.and_then(|(start, size)| bytes.get(start..start.checked_add(size)?)).unwrap_or(&[])
     };
-    let strings_index = match u32::from(header.e_shstrndx) {
-        sh::SHN_XINDEX => raw.first().map_or(0, |first| first.sh_link),
-        index => index,
-    };
-    let strings = match raw.get(strings_index as usize) {
-        Some(s) if s.sh_type == sh::SHT_STRTAB => data(s),
+    let strings = match entries::<SECTION>(table).nth(strings as usize) {
+        Some(s) if s.u32(4) == sh::SHT_STRTAB => Strings::new(data(s)),
         _ => return unreadable("no section header string table"),
     };
-    raw.iter()
-        .enumerate()
-        .map(|(index, s)| {
-            Ok(Section {
-                name: if index == 0 { "" } else { names.get(strings, s.sh_name)? },
-                kind: s.sh_type,
-                flags: s.sh_flags,
-                address: s.sh_addr,
-                offset: s.sh_offset,
-                align: s.sh_addralign,
-                size: s.sh_size,
-                link: s.sh_link,
-                info: s.sh_info,
-                entry_size: s.sh_entsize,
-                data: data(s),
-                relocations: Vec::new(),
-            })
-        })
-        .collect()
+    let mut sections = Vec::with_capacity(table.len() / SECTION);
+    for s in entries::<SECTION>(table) {
+        sections.push(Section {
+            name: if sections.is_empty() { "" } else { names.get(strings, s.u32(0))? },
+            kind: s.u32(4),
+            flags: s.u64(8),
+            address: s.u64(16),
+            offset: s.u64(24),
+            align: s.u64(48),
+            size: s.u64(32),
+            link: s.u32(40),
+            info: s.u32(44),
+            entry_size: s.u64(56),
+            data: data(s),
+            relocations: Vec::new(),
+        });
+    }
+    Ok(sections)
 }
 
 fn read_symbols<'a>(
@@ -269,7 +282,7 @@ fn read_symbols<'a>(
     if tables.next().is_some() {
         return unreadable("more than one symbol table");
     }
-    if table.entry_size != RawSymbol::size_with(&LE) as u64 {
+    if table.entry_size != SYMBOL as u64 {
         return unreadable("symbols have an unknown size");
     }
     if table.size % table.entry_size != 0 {
@@ -277,46 +290,43 @@ fn read_symbols<'a>(
     }
     spend(budget, table.data)?;
     let strings = match sections.get(table.link as usize) {
-        Some(s) if s.kind == sh::SHT_STRTAB => s.data,
+        Some(s) if s.kind == sh::SHT_STRTAB => Strings::new(s.data),
         _ => return unreadable("the symbol table has no string table"),
     };
     // Section indices that do not fit into 16 bits (gABI, chapter Symbol Table, SHN_XINDEX).
-    let wide: Vec<u32> = match sections.iter().find(|s| s.kind == sh::SHT_SYMTAB_SHNDX && s.link as usize == index) {
+    let wide = match sections.iter().find(|s| s.kind == sh::SHT_SYMTAB_SHNDX && s.link as usize == index) {
         Some(s) => {
             spend(budget, s.data)?;
-            words(s.data).collect()
+            s.data.as_chunks::<4>().0
         }
-        None => Vec::new(),
+        None => &[],
     };
-    let raw: Vec<RawSymbol> = entries(table.data)?;
-    raw.iter()
-        .enumerate()
-        .map(|(i, s)| {
-            let place = match u32::from(s.st_shndx) {
-                sh::SHN_UNDEF => Place::Undefined,
-                sh::SHN_ABS => Place::Absolute,
-                sh::SHN_COMMON => Place::Common,
-                sh::SHN_XINDEX => match wide.get(i) {
-                    Some(&index) if index != 0 && (index as usize) < sections.len() => Place::Section(index as usize),
-                    other => Place::Reserved(other.copied().unwrap_or(sh::SHN_XINDEX)),
-                },
-                index if index < sh::SHN_LORESERVE && (index as usize) < sections.len() => {
-                    Place::Section(index as usize)
-                }
-                index => Place::Reserved(index),
-            };
-            Ok(Symbol {
-                name: names.get(strings, s.st_name)?,
-                value: s.st_value,
-                size: s.st_size,
-                binding: sym::st_bind(s.st_info),
-                kind: sym::st_type(s.st_info),
-                visibility: sym::st_visibility(s.st_other),
-                other: s.st_other & !3,
-                place,
-            })
-        })
-        .collect()
+    let mut symbols = Vec::with_capacity(table.data.len() / SYMBOL);
+    for s in entries::<SYMBOL>(table.data) {
+        let place = match s.u16(6).into() {
+            sh::SHN_UNDEF => Place::Undefined,
+            sh::SHN_ABS => Place::Absolute,
+            sh::SHN_COMMON => Place::Common,
+            sh::SHN_XINDEX => match wide.get(symbols.len()).map(|word| u32::from_le_bytes(*word)) {
+                Some(index) if index != 0 && (index as usize) < sections.len() => Place::Section(index as usize),
+                other => Place::Reserved(other.unwrap_or(sh::SHN_XINDEX)),
+            },
+            index if index < sh::SHN_LORESERVE && (index as usize) < sections.len() => Place::Section(index as usize),
+            index => Place::Reserved(index),
+        };
+        let (info, other) = (s.u8(4), s.u8(5));
+        symbols.push(Symbol {
+            name: names.get(strings, s.u32(0))?,
+            value: s.u64(8),
+            size: s.u64(16),
+            binding: sym::st_bind(info),
+            kind: sym::st_type(info),
+            visibility: sym::st_visibility(other),
+            other: other & !3,
+            place,
+        });
+    }
+    Ok(symbols)
 }
 
 /// Hands every `SHT_RELA` table to the section it applies to. Tables that name no section are left for the rule
@@ -324,17 +334,17 @@ fn read_symbols<'a>(
 fn read_relocations(sections: &mut [Section<'_>], budget: &mut usize) -> Result<(), Unreadable> {
     for index in 0..sections.len() {
         let table = &sections[index];
+        let data = table.data;
         let target = table.info as usize;
         if table.kind != sh::SHT_RELA || target >= sections.len() {
             continue;
         }
-        spend(budget, table.data)?;
-        let raw: Vec<Rela> = entries(table.data)?;
-        sections[target].relocations.extend(raw.iter().map(|r| Relocation {
-            offset: r.r_offset,
-            kind: reloc::reloc64::r_type(r.r_info),
-            symbol: reloc::reloc64::r_sym(r.r_info) as usize,
-            addend: r.r_addend,
+        spend(budget, data)?;
+        sections[target].relocations.extend(entries::<RELA>(data).map(|r| Relocation {
+            offset: r.u64(0),
+            kind: r.u32(8),
+            symbol: r.u32(12) as usize,
+            addend: r.u64(16) as i64,
         }));
     }
     Ok(())
@@ -375,18 +385,38 @@ struct Names {
     budget: usize,
 }
 
+/// A table of names.
+#[derive(Clone, Copy)]
+struct Strings<'a> {
+    bytes: &'a [u8],
+    /// The same, if all of it is UTF-8: the common case, which is found out faster for all names at once.
+    text: Option<&'a str>,
+}
+
+impl<'a> Strings<'a> {
+    fn new(bytes: &'a [u8]) -> Strings<'a> {
+        Strings { bytes, text: std::str::from_utf8(bytes).ok() }
+    }
+}
+
 impl Names {
-    fn get<'a>(&mut self, strings: &'a [u8], offset: u32) -> Result<&'a str, Unreadable> {
+    fn get<'a>(&mut self, strings: Strings<'a>, offset: u32) -> Result<&'a str, Unreadable> {
         if offset == 0 {
             return Ok("");
         }
-        let Some(tail) = strings.get(offset as usize..) else {
+        let start = offset as usize;
+        let Some(tail) = strings.bytes.get(start..) else {
             return unreadable("a name lies outside its string table");
         };
-        let Some(length) = tail.iter().take(self.budget).position(|b| *b == 0) else {
+        let length = CStr::from_bytes_until_nul(tail).ok().map(CStr::count_bytes);
+        let Some((length, rest)) = length.and_then(|length| Some((length, self.budget.checked_sub(length)?))) else {
             return unreadable("a name has no end, or names overlap too much");
         };
-        self.budget -= length;
-        std::str::from_utf8(&tail[..length]).map_err(|_| Unreadable("a name is not UTF-8".into()))
+        self.budget = rest;
+        let name = match strings.text {
+            Some(text) => text.get(start..start + length),
+            None => std::str::from_utf8(&tail[..length]).ok(),
+        };
+        name.ok_or_else(|| Unreadable("a name is not UTF-8".into()))
     }
 }

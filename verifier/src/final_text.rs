@@ -2,7 +2,6 @@
 
 use crate::Options;
 use crate::memo::Memo;
-use crate::place;
 use crate::report::{Findings, Usage, Violation};
 use crate::sweep::{Map, Text, sweep};
 use sfi_contract::{Mode, Rule};
@@ -56,7 +55,7 @@ fn check_branches(text: &FinalText<'_>, map: &Map, gateways: &[u64], findings: &
     for branch in &map.branches {
         if !is_target(text, map, gateways, branch.target) {
             let detail = format!("the target is window offset {:#x}", branch.target as i64);
-            place::report(Rule::FinalTarget, text.bytes, text.offset, branch, findings, &detail);
+            findings.add_instruction(Rule::FinalTarget, text.bytes, text.offset, branch.at, &detail);
         }
     }
 }

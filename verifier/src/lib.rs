@@ -20,8 +20,10 @@
 
 mod bitmap;
 pub mod elf;
+mod facts;
 mod final_text;
 mod instruction;
+mod length;
 mod memo;
 mod place;
 mod prefix;

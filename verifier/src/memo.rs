@@ -1,30 +1,73 @@
-//! Second opinions that were heard before.
+//! Facts that were found before, by the bytes they were found for.
 //!
-//! How a decoder reads an instruction follows from the instruction's bytes alone: operands, what is written, and how far a
-//! branch's target is from its end. So where both decoders agreed on some bytes, they agree whenever the same bytes come again, and
-//! the second one need not be asked. Two thirds of compiled code are such repetitions.
+//! Why a remembered instruction need not be decoded again: what an instruction is, and how long it is, follows from its own bytes and
+//! from nothing else, and no instruction is the beginning of another one. So where a text goes on with exactly the bytes of an
+//! instruction that was decoded, held against all rules, and read alike by both decoders, that instruction stands there, whatever follows.
+//!
+//! Two numbers are left out of the comparison, because nothing but an address follows from their value (SDM volume 2, sections 2.1.5 and
+//! 3.1.1.3): the distance of a direct branch, which the sweep reads from the text each time, and the displacement of a memory operand.
+//! Where a rule asks for a certain displacement, and where EVEX scales it, it is not left out
+//! ([`Facts::new`](crate::facts::Facts::new)).
+//!
+//! Which entry to look at is found by a guess of the instruction's shape ([`crate::length`]). A wrong guess finds nothing, or an entry
+//! that has to match in all its bytes just the same.
 
-/// Longest instruction that is remembered; its length has the eighth byte. Most are shorter.
-const LONGEST: usize = 7;
+use crate::facts::{Facts, Shape};
+use crate::length::guess;
 
-/// Most entries.
-const LIMIT: usize = 1 << 13;
+/// Most entries. They fit into a core's own cache; more make it slower.
+const LIMIT: usize = 1 << 14;
 
-/// Instructions that both decoders read alike, one for each hash.
+/// Instructions that broke no rule, one for each hash.
 #[derive(Debug, Default)]
 pub(crate) struct Memo {
-    /// [`key`]s, 0 where there is none. As many as a power of two.
-    entries: Vec<u64>,
+    /// As many as a power of two.
+    entries: Vec<Entry>,
 }
 
-/// All bytes and the length. Never 0.
-#[inline]
-fn key(instruction: &[u8]) -> Option<u64> {
-    if instruction.is_empty() || instruction.len() > LONGEST {
-        return None;
+#[derive(Clone, Copy, Debug, Default)]
+struct Entry {
+    /// The bytes, 0 for those that are left out and for those behind the end.
+    key: u128,
+    /// Their shape has the length 0 if there is no entry.
+    facts: Facts,
+}
+
+/// The lowest bytes, by their number.
+static FIRST: [u128; 16] = {
+    let mut mask = [0; 16];
+    let mut n = 1;
+    while n < 16 {
+        mask[n] = mask[n - 1] << 8 | 0xff;
+        n += 1;
     }
-    let bytes = instruction.iter().rev().fold(0, |key, byte| key << 8 | u64::from(*byte));
-    Some(bytes | (instruction.len() as u64) << 56)
+    mask
+};
+
+/// All bytes but those of a field.
+static BUT: [u128; 256] = {
+    let mut mask = [u128::MAX; 256];
+    let mut field = 0;
+    while field < 256 {
+        mask[field] = !(FIRST[field >> 4] << ((field & 15) << 3));
+        field += 1;
+    }
+    mask
+};
+
+/// What has to be the same.
+#[inline]
+fn key(window: u128, shape: Shape) -> u128 {
+    window & FIRST[shape.length()] & BUT[usize::from(shape.0 >> 8)]
+}
+
+/// The next 16 bytes; 0 behind the text.
+#[inline]
+fn window(text: &[u8]) -> u128 {
+    match text.first_chunk::<16>() {
+        Some(bytes) => u128::from_le_bytes(*bytes),
+        None => text.iter().rev().fold(0, |window, byte| window << 8 | u128::from(*byte)),
+    }
 }
 
 impl Memo {
@@ -32,66 +75,36 @@ impl Memo {
     pub fn reserve(&mut self, text: usize) {
         let wanted = (text / 8).clamp(64, LIMIT).next_power_of_two();
         if wanted > self.entries.len() {
-            self.entries = vec![0; wanted];
+            self.entries = vec![Entry::default(); wanted];
         }
     }
 
     #[inline]
-    fn slot(&self, key: u64) -> usize {
-        (key.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 32) as usize & self.entries.len().wrapping_sub(1)
+    fn slot(&self, key: u128) -> usize {
+        const ODD: u64 = 0x9e37_79b9_7f4a_7c15;
+        let mixed = (key as u64 ^ ((key >> 64) as u64).wrapping_mul(ODD)).wrapping_mul(ODD);
+        (mixed >> 32) as usize & self.entries.len().wrapping_sub(1)
     }
 
-    /// Both decoders agreed on these bytes.
+    /// The facts of the instruction that the text begins with, if they are known, and its length.
     #[inline]
-    pub fn knows(&self, instruction: &[u8]) -> bool {
-        key(instruction).is_some_and(|key| self.entries.get(self.slot(key)) == Some(&key))
+    pub fn recall(&self, text: &[u8]) -> Option<(usize, &Facts)> {
+        let window = window(text);
+        let (length, shape) = guess(window as u64);
+        let key = key(window, shape);
+        let entry = self.entries.get(self.slot(key))?;
+        (entry.key == key && entry.facts.shape == shape && length <= text.len()).then_some((length, &entry.facts))
     }
 
-    /// Both decoders agree on these bytes.
-    #[inline]
-    pub fn learn(&mut self, instruction: &[u8]) {
-        let Some(key) = key(instruction) else { return };
+    /// These bytes are one instruction that breaks no rule, and these are its facts.
+    pub fn learn(&mut self, instruction: &[u8], facts: Facts) {
+        let key = key(window(instruction), facts.shape);
         let slot = self.slot(key);
         if let Some(entry) = self.entries.get_mut(slot) {
-            *entry = key;
+            *entry = Entry { key, facts };
         }
     }
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn only_the_same_bytes_are_known() {
-        let mut memo = Memo::default();
-        memo.reserve(1 << 12);
-        // mov %rax,%gs:8(%edi)
-        let mut bytes = [0x65, 0x67, 0x48, 0x89, 0x47, 0x08];
-        assert!(!memo.knows(&bytes));
-        memo.learn(&bytes);
-        assert!(memo.knows(&bytes));
-        for byte in 0..6 {
-            for bit in 0..8 {
-                bytes[byte] ^= 1 << bit;
-                assert!(!memo.knows(&bytes), "{bytes:x?}");
-                bytes[byte] ^= 1 << bit;
-            }
-        }
-        assert!(!memo.knows(&bytes[..5]));
-        assert!(!memo.knows(&[bytes.as_slice(), &[0]].concat()));
-    }
-
-    #[test]
-    fn what_does_not_fit_is_not_known() {
-        let mut memo = Memo::default();
-        memo.learn(&[0; 3]);
-        assert!(!memo.knows(&[0; 3]), "no room was reserved");
-        memo.reserve(0);
-        assert!(!memo.knows(&[0; 3]));
-        for length in [0, 8, 15] {
-            memo.learn(&[0x90; 15][..length]);
-            assert!(!memo.knows(&[0x90; 15][..length]), "{length}");
-        }
-    }
-}
+mod tests;

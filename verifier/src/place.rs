@@ -2,8 +2,7 @@
 
 use crate::elf::{Object, Place};
 use crate::report::Findings;
-use crate::sweep::{Branch, Map};
-use iced_x86::{Decoder, DecoderOptions};
+use crate::sweep::Map;
 use sfi_contract::Rule;
 
 /// Rules `SFI-B01` and `SFI-B02`: a direct branch without a relocation reaches a legal target of its own section.
@@ -17,7 +16,7 @@ pub(crate) fn check_branches(bytes: &[u8], map: &Map, findings: &mut Findings) {
             } else {
                 (Rule::BranchTarget, "not at an instruction boundary")
             };
-            report(rule, bytes, 0, branch, findings, &format!("the target {:#x} is {why}", branch.target));
+            findings.add_instruction(rule, bytes, 0, branch.at, &format!("the target {:#x} is {why}", branch.target));
         }
     }
 }
@@ -39,11 +38,4 @@ pub(crate) fn check_symbols(object: &Object<'_>, maps: &[Option<Map>], findings:
             findings.add(Rule::SymbolTarget, symbol.value, format!("symbol {index} `{}` is {why}", symbol.name));
         }
     }
-}
-
-/// Reports a branch. It is decoded again: this happens for wrong ones only.
-pub(crate) fn report(rule: Rule, bytes: &[u8], base: u64, branch: &Branch, findings: &mut Findings, detail: &str) {
-    let offset = branch.at.wrapping_sub(base) as usize;
-    let mut decoder = Decoder::with_ip(64, bytes.get(offset..).unwrap_or_default(), branch.at, DecoderOptions::NONE);
-    findings.add_instruction(rule, branch.at, &decoder.decode(), detail);
 }

@@ -3,6 +3,8 @@
 //! The decoder is not asked: what a prefix does to an instruction is decided here from the bytes alone, so that a store
 //! counts as confined only if the bytes 65 and 67 are really there.
 
+use crate::instruction::Fault;
+use sfi_contract::Rule;
 use sfi_contract::policy::prefix::{P65, P66, P67, PF0, PF2, PF3, REX};
 
 /// The prefixes of one instruction.
@@ -12,15 +14,8 @@ pub(crate) struct Prefixes {
     pub seen: u8,
     /// The REX byte, 0 if there is none.
     pub rex: u8,
-}
-
-/// What is wrong with the prefixes.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Defect {
-    /// 64: the FS segment.
-    Fs,
-    /// Anything else, in words.
-    Other(&'static str),
+    /// The byte behind them.
+    pub opcode: u8,
 }
 
 const FS: u8 = 1 << 7;
@@ -48,42 +43,25 @@ static KIND: [u8; 256] = {
     table
 };
 
-/// Reads the prefixes of one instruction: at most one of each group in any order, then at most one REX, then none.
-#[inline]
-pub(crate) fn scan(instruction: &[u8]) -> Result<Prefixes, Defect> {
-    // The two common cases first: no prefix, and REX before an opcode that is neither a prefix nor VEX nor EVEX.
-    let first = instruction.first().copied().unwrap_or(0);
-    match KIND[usize::from(first)] {
-        0 => return Ok(Prefixes { seen: 0, rex: 0 }),
-        REX => {
-            let opcode = instruction.get(1).copied().unwrap_or(0);
-            if KIND[usize::from(opcode)] == 0 && !matches!(opcode, 0xc4 | 0xc5 | 0x62) {
-                return Ok(Prefixes { seen: REX, rex: first });
-            }
-        }
-        _ => {}
-    }
-    scan_all(instruction)
-}
-
-#[inline(never)]
-fn scan_all(instruction: &[u8]) -> Result<Prefixes, Defect> {
+/// Rules `SFI-D03` and `SFI-F01` on the prefix bytes alone: at most one of each group in any order, then at most one REX, then none.
+pub(crate) fn scan(instruction: &[u8]) -> Result<Prefixes, Fault> {
     const GROUP_1: u8 = PF0 | PF2 | PF3;
-    let mut prefixes = Prefixes { seen: 0, rex: 0 };
-    let mut opcode = 0;
+    let mut prefixes = Prefixes { seen: 0, rex: 0, opcode: 0 };
     for &byte in instruction {
         let kind = KIND[usize::from(byte)];
         match kind {
             0 => {
-                opcode = byte;
+                prefixes.opcode = byte;
                 break;
             }
-            FS => return Err(Defect::Fs),
-            IGNORED_SEGMENT => return Err(Defect::Other("a segment prefix that 64-bit mode ignores (26, 2e, 36, 3e)")),
-            _ if prefixes.seen & REX != 0 => return Err(Defect::Other("REX is not the last prefix")),
-            _ if prefixes.seen & kind != 0 => return Err(Defect::Other("the same prefix twice")),
+            FS => return Err((Rule::FsNamed, "prefix 64")),
+            IGNORED_SEGMENT => {
+                return Err((Rule::Prefix, "a segment prefix that 64-bit mode ignores (26, 2e, 36, 3e)"));
+            }
+            _ if prefixes.seen & REX != 0 => return Err((Rule::Prefix, "REX is not the last prefix")),
+            _ if prefixes.seen & kind != 0 => return Err((Rule::Prefix, "the same prefix twice")),
             _ if kind & GROUP_1 != 0 && prefixes.seen & GROUP_1 != 0 => {
-                return Err(Defect::Other("two of the prefixes f0, f2, f3"));
+                return Err((Rule::Prefix, "two of the prefixes f0, f2, f3"));
             }
             REX => prefixes.rex = byte,
             _ => {}
@@ -91,8 +69,8 @@ fn scan_all(instruction: &[u8]) -> Result<Prefixes, Defect> {
         prefixes.seen |= kind;
     }
     // VEX (C4, C5) and EVEX (62) carry REX, 66, F2 and F3 themselves and do not stand behind them (#UD; SDM 2.3.2).
-    if matches!(opcode, 0xc4 | 0xc5 | 0x62) && prefixes.seen & !(P65 | P67) != 0 {
-        return Err(Defect::Other("66, f0, f2, f3 or REX in front of VEX or EVEX"));
+    if matches!(prefixes.opcode, 0xc4 | 0xc5 | 0x62) && prefixes.seen & !(P65 | P67) != 0 {
+        return Err((Rule::Prefix, "66, f0, f2, f3 or REX in front of VEX or EVEX"));
     }
     Ok(prefixes)
 }
@@ -131,9 +109,9 @@ mod tests {
             &[0xf0, 0xc4, 0xe2],
         ];
         for bytes in odd {
-            assert!(matches!(scan(bytes), Err(Defect::Other(_))), "{bytes:x?}");
+            assert!(matches!(scan(bytes), Err((Rule::Prefix, _))), "{bytes:x?}");
         }
-        assert_eq!(scan(&[0x64, 0x8b, 0x07]), Err(Defect::Fs));
-        assert_eq!(scan(&[0x65, 0x64, 0x8b, 0x07]), Err(Defect::Fs));
+        assert!(matches!(scan(&[0x64, 0x8b, 0x07]), Err((Rule::FsNamed, _))));
+        assert!(matches!(scan(&[0x65, 0x64, 0x8b, 0x07]), Err((Rule::FsNamed, _))));
     }
 }

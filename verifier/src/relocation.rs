@@ -1,8 +1,8 @@
 //! Relocations over text (System V psABI x86-64, section 4.4).
 
 use crate::elf::{Object, Place, Relocation};
+use crate::facts::{Facts, Field};
 use goblin::elf::reloc as r;
-use iced_x86::ConstantOffsets;
 use sfi_contract::Rule;
 
 /// Bytes that a relocation type writes, for the types that may patch text.
@@ -36,45 +36,39 @@ pub(crate) fn kind_name(kind: u32) -> &'static str {
     r::r_to_str(kind, goblin::elf::header::EM_X86_64)
 }
 
-/// The field of an instruction that a relocation covers.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Field {
-    Displacement,
-    Immediate,
+/// What is wrong with a relocation.
+type Fault = (Rule, String);
+
+/// All rules about a relocation that begins in the instruction at `at`. Gives the field that it covers.
+pub(crate) fn check(relocation: &Relocation, at: u64, facts: &Facts, object: &Object<'_>) -> Result<Field, Fault> {
+    let width = check_type(relocation)?;
+    let field = check_field(relocation, width, at, facts)?;
+    match facts.branch {
+        true => check_branch(relocation, object)?,
+        false => check_not_branch(relocation)?,
+    }
+    Ok(field)
 }
 
-/// What is wrong with a relocation.
-pub(crate) type Fault = (Rule, String);
-
 /// Rule `SFI-R02`: a type that may patch text. Gives its width in bytes.
-pub(crate) fn check_type(relocation: &Relocation) -> Result<u64, Fault> {
+fn check_type(relocation: &Relocation) -> Result<u64, Fault> {
     text_width(relocation.kind).ok_or_else(|| {
         (Rule::RelocationType, format!("type {} ({}) may not patch text", relocation.kind, kind_name(relocation.kind)))
     })
 }
 
 /// Rule `SFI-R01`: the relocation covers exactly the displacement or the immediate of the instruction at `at`.
-pub(crate) fn check_field(
-    relocation: &Relocation,
-    width: u64,
-    at: u64,
-    fields: &ConstantOffsets,
-) -> Result<Field, Fault> {
-    let is = |offset: usize, size: usize| {
-        size != 0 && size as u64 == width && relocation.offset == at.wrapping_add(offset as u64)
-    };
-    if is(fields.displacement_offset(), fields.displacement_size()) {
-        Ok(Field::Displacement)
-    } else if is(fields.immediate_offset(), fields.immediate_size()) {
-        Ok(Field::Immediate)
-    } else {
+fn check_field(relocation: &Relocation, width: u64, at: u64, facts: &Facts) -> Result<Field, Fault> {
+    let covers =
+        |field: &Field| field.size() as u64 == width && relocation.offset == at.wrapping_add(field.offset() as u64);
+    [facts.displacement, facts.immediate].into_iter().find(covers).ok_or_else(|| {
         let detail = format!("{} covers no whole displacement or immediate", kind_name(relocation.kind));
-        Err((Rule::RelocationField, detail))
-    }
+        (Rule::RelocationField, detail)
+    })
 }
 
 /// Rule `SFI-B03`: a branch's relocation is PLT32 with addend -4 against a symbol that is, or may become, a place in text.
-pub(crate) fn check_branch(relocation: &Relocation, object: &Object<'_>) -> Result<(), Fault> {
+fn check_branch(relocation: &Relocation, object: &Object<'_>) -> Result<(), Fault> {
     let fault = |detail: String| Err((Rule::BranchRelocation, detail));
     if relocation.kind != r::R_X86_64_PLT32 {
         return fault(format!("the type is {}", kind_name(relocation.kind)));
@@ -93,7 +87,7 @@ pub(crate) fn check_branch(relocation: &Relocation, object: &Object<'_>) -> Resu
 }
 
 /// Rule `SFI-R02`: PLT32 means a branch.
-pub(crate) fn check_not_branch(relocation: &Relocation) -> Result<(), Fault> {
+fn check_not_branch(relocation: &Relocation) -> Result<(), Fault> {
     if relocation.kind == r::R_X86_64_PLT32 {
         return Err((Rule::RelocationType, "R_X86_64_PLT32 on an instruction that is no branch".into()));
     }

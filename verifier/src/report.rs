@@ -1,7 +1,7 @@
 //! What the verifier found.
 
 use crate::elf::Object;
-use iced_x86::{Formatter, GasFormatter, Instruction};
+use iced_x86::{Decoder, DecoderOptions, Formatter, GasFormatter};
 use sfi_contract::Rule;
 use sfi_contract::policy::Class;
 
@@ -68,8 +68,8 @@ impl Usage {
     pub const PRESERVED: u16 = 1 << 3 | 1 << 5 | 0xf << 12;
 
     /// From the set of classes (bit = discriminant), the registers written, and those named.
-    pub(crate) fn new(classes: u32, gprs_written: u16, gprs_named: u16) -> Usage {
-        let has = |class: Class| classes & (1 << class as u32) != 0;
+    pub(crate) fn new(classes: u16, gprs_written: u16, gprs_named: u16) -> Usage {
+        let has = |class: Class| classes & (1 << class as u16) != 0;
         let vectors = if has(Class::Avx512) {
             Vectors::Zmm
         } else if has(Class::Avx) {
@@ -138,36 +138,33 @@ pub(crate) struct Findings {
 }
 
 impl Findings {
-    /// How much was found, kept or not.
-    pub fn count(&self) -> u64 {
-        self.list.len() as u64 + self.omitted
-    }
-
     /// A violation at an offset of the current section.
     #[cold]
     pub fn add(&mut self, rule: Rule, offset: u64, detail: impl Into<String>) {
         self.push(rule, offset, None, detail.into());
     }
 
-    /// A violation by an instruction.
+    /// A violation by the instruction at an offset of a text whose first byte has the address `base`.
     #[cold]
-    pub fn add_instruction(&mut self, rule: Rule, offset: u64, instruction: &Instruction, detail: impl Into<String>) {
-        self.push(rule, offset, Some(instruction), detail.into());
+    pub fn add_instruction(&mut self, rule: Rule, text: &[u8], base: u64, at: u64, detail: &str) {
+        let rest = usize::try_from(at).ok().and_then(|at| text.get(at..));
+        self.push(rule, base.wrapping_add(at), rest, detail.into());
     }
 
-    fn push(&mut self, rule: Rule, offset: u64, instruction: Option<&Instruction>, detail: String) {
+    fn push(&mut self, rule: Rule, offset: u64, instruction: Option<&[u8]>, detail: String) {
         if self.list.len() >= MAX_VIOLATIONS {
             self.omitted += 1;
             return;
         }
-        let instruction = instruction.map(text);
+        let instruction = instruction.map(|bytes| text(bytes, offset));
         let section = self.section;
         self.list.push(Violation { rule, section, section_name: None, offset, function: None, instruction, detail });
     }
 }
 
-/// AT&T syntax, as gcc and objdump write it.
-fn text(instruction: &Instruction) -> String {
+/// The instruction that the bytes begin with, in AT&T syntax as gcc and objdump write it.
+fn text(bytes: &[u8], address: u64) -> String {
+    let instruction = Decoder::with_ip(64, bytes, address, DecoderOptions::NONE).decode();
     let mut formatter = GasFormatter::new();
     let options = formatter.options_mut();
     options.set_gas_space_after_memory_operand_comma(false);
@@ -177,6 +174,6 @@ fn text(instruction: &Instruction) -> String {
     options.set_rip_relative_addresses(true);
     options.set_branch_leading_zeros(false);
     let mut text = String::new();
-    formatter.format(instruction, &mut text);
+    formatter.format(&instruction, &mut text);
     text
 }

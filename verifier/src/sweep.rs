@@ -1,17 +1,21 @@
-//! The linear sweep: decodes a text from its start, has the rules about single instructions applied ([`crate::instruction`]),
-//! and leaves the map that the rules about places (branches, symbols, slots) need.
+//! The linear sweep: goes over a text from its start, instruction by instruction, applies the rules about places, and leaves the map that
+//! the rules about targets (branches, symbols, slots) need.
+//!
+//! What an instruction is ([`crate::facts`]) does not depend on its place; what is allowed of it may: relocations over it ([`crate::relocation`]),
+//! what stands right before it ([`crate::region`]).
 
 use crate::Options;
 use crate::bitmap::Bitmap;
 use crate::elf::{Object, Relocation};
-use crate::instruction::required;
+use crate::facts::{Facts, Load};
+use crate::instruction::Rules;
 use crate::memo::Memo;
 use crate::region::Tracker;
-use crate::relocation::{self, Field};
+use crate::relocation;
 use crate::report::{Findings, Usage};
 use iced_x86::{Decoder, DecoderOptions, Instruction};
-use sfi_contract::policy::{self, Class};
-use sfi_contract::{Mode, Rule};
+use sfi_contract::Rule;
+use sfi_contract::layout::WINDOW_SIZE;
 
 /// A text and what is known about it.
 pub(crate) struct Text<'a> {
@@ -33,7 +37,9 @@ pub(crate) struct Relocations<'a> {
 /// A direct branch whose target is known.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Branch {
+    /// Offset from the text's first byte.
     pub at: u64,
+    /// Address, as in [`Text::base`].
     pub target: u64,
 }
 
@@ -44,17 +50,26 @@ pub(crate) struct Map {
     pub targets: Bitmap,
     /// First and last byte of each unsafe region, ascending.
     pub regions: Vec<(u64, u64)>,
-    /// Direct branches without a relocation; addresses as in [`Text::base`].
+    /// Direct branches without a relocation.
     pub branches: Vec<Branch>,
     pub instructions: u64,
-    pub classes: u32,
-    pub gprs: u16,
-    pub named: u16,
+    classes: u16,
+    written: u16,
+    named: u16,
 }
 
 impl Map {
     pub fn usage(&self) -> Usage {
-        Usage::new(self.classes, self.gprs, self.named)
+        Usage::new(self.classes, self.written, self.named)
+    }
+
+    #[inline]
+    fn add(&mut self, at: usize, facts: &Facts) {
+        self.instructions += 1;
+        self.targets.insert(at);
+        self.classes |= facts.class;
+        self.written |= facts.written;
+        self.named |= facts.named;
     }
 
     /// The offset lies behind the first instruction of an unsafe region.
@@ -66,16 +81,13 @@ impl Map {
 
 /// Sweeps a text.
 pub(crate) fn sweep(text: &Text<'_>, options: &Options, memo: &mut Memo, findings: &mut Findings) -> Map {
-    let map = Map { targets: Bitmap::new(text.bytes.len()), ..Map::default() };
     let mut sweep = Sweep {
         text,
-        options,
-        full: options.mode == Mode::Full,
-        required: required(options.mode),
+        rules: Rules::new(options),
         decoder: Decoder::with_ip(64, text.bytes, text.base, DecoderOptions::NONE),
         memo,
         findings,
-        map,
+        map: Map { targets: Bitmap::new(text.bytes.len()), ..Map::default() },
         tracker: Tracker::default(),
         next_relocation: 0,
         next_relocation_at: 0,
@@ -86,51 +98,152 @@ pub(crate) fn sweep(text: &Text<'_>, options: &Options, memo: &mut Memo, finding
 }
 
 /// A sweep under way.
-pub(crate) struct Sweep<'a, 'f> {
-    pub text: &'a Text<'a>,
-    pub options: &'a Options,
-    pub full: bool,
-    /// By [`policy::Memory`]: the prefixes that an operand must have to be confined.
-    pub required: [u8; 7],
+struct Sweep<'a, 'f> {
+    text: &'a Text<'a>,
+    rules: Rules,
     decoder: Decoder<'a>,
-    pub memo: &'f mut Memo,
-    pub findings: &'f mut Findings,
-    pub map: Map,
-    pub tracker: Tracker,
+    memo: &'f mut Memo,
+    findings: &'f mut Findings,
+    map: Map,
+    tracker: Tracker,
     next_relocation: usize,
     /// Offset of that relocation, `u64::MAX` if there is none.
-    pub next_relocation_at: u64,
+    next_relocation_at: u64,
     /// Offset of the last relocation that was passed.
-    pub relocated_at: Option<u64>,
+    relocated_at: Option<u64>,
 }
 
 impl Sweep<'_, '_> {
     fn run(&mut self) {
         self.load_relocation();
-        let mut instruction = Instruction::default();
-        while self.decoder.can_decode() {
-            let at = self.decoder.position();
-            self.decoder.decode_out(&mut instruction);
-            let next = self.decoder.position();
-            if instruction.is_invalid() || next <= at {
-                self.tracker = Tracker::default();
-                let Some(resume) = self.undecodable(at as u64) else { break };
-                if self.decoder.set_position(resume).is_err() {
-                    break;
+        let mut at = 0;
+        while let Some(rest) = self.text.bytes.get(at..).filter(|rest| !rest.is_empty()) {
+            let known = self.memo.recall(rest);
+            if let Some((length, facts)) = known
+                && facts.plain
+                && self.next_relocation_at >= (at + length) as u64
+            {
+                self.map.add(at, facts);
+                self.tracker.reset();
+                if facts.branch {
+                    let end = self.text.base.wrapping_add((at + length) as u64);
+                    let target = end.wrapping_add(facts.immediate.number(rest));
+                    self.map.branches.push(Branch { at: at as u64, target });
                 }
-                self.decoder.set_ip(self.text.base.wrapping_add(resume as u64));
+                at += length;
                 continue;
             }
-            self.map.instructions += 1;
-            self.map.targets.insert(at);
-            self.check(at as u64, &instruction, self.text.bytes.get(at..next).unwrap_or_default());
+            let facts = match known {
+                Some((_, facts)) => *facts,
+                None => match self.decode(at) {
+                    Some(facts) => facts,
+                    None => match self.undecodable(at as u64) {
+                        Some(resume) => {
+                            at = resume;
+                            continue;
+                        }
+                        None => break,
+                    },
+                },
+            };
+            self.map.add(at, &facts);
+            self.check(at as u64, &facts);
+            at += facts.shape.length();
         }
         self.relocations_behind(self.text.bytes.len() as u64);
+    }
+
+    /// Finds out what the instruction at an offset is, reports what is wrong with it by itself, and remembers it if nothing is.
+    /// `None` if the bytes do not decode.
+    #[inline(never)]
+    fn decode(&mut self, at: usize) -> Option<Facts> {
+        self.decoder.set_position(at).ok()?;
+        self.decoder.set_ip(self.text.base.wrapping_add(at as u64));
+        let mut instruction = Instruction::default();
+        self.decoder.decode_out(&mut instruction);
+        let raw = self.text.bytes.get(at..self.decoder.position()).filter(|raw| !raw.is_empty())?;
+        if instruction.is_invalid() {
+            return None;
+        }
+        let (facts, faults) = Facts::new(raw, &instruction, &self.decoder, &self.rules);
+        if faults.is_empty() {
+            self.memo.learn(raw, facts);
+        }
+        for (rule, why) in faults {
+            self.refuse(rule, at as u64, why);
+        }
+        Some(facts)
+    }
+
+    /// All rules about an instruction in its place.
+    #[inline]
+    fn check(&mut self, at: u64, facts: &Facts) {
+        let end = at + facts.shape.length() as u64;
+        let relocated = self.next_relocation_at < end;
+        let displacement_relocated = relocated && self.check_relocations(at, facts);
+        match facts.load {
+            Load::Free => {}
+            Load::Relative => self.check_relative_load(at, facts, displacement_relocated),
+            Load::Header if displacement_relocated => {
+                self.refuse(Rule::LoadUnconfined, at, "the header page is named by a constant, not by a relocation");
+            }
+            Load::Header => {}
+        }
+        if facts.branch && !relocated {
+            self.note_branch(at, facts);
+        }
+        match self.tracker.step(at, facts.step) {
+            Ok(None) => {}
+            Ok(Some(start)) => self.region(start, at, end),
+            Err(missing) => self.refuse(missing.rule(), at, missing.text()),
+        }
+    }
+
+    /// The text from an offset on.
+    fn rest(&self, at: u64) -> &[u8] {
+        self.text.bytes.get(at as usize..).unwrap_or_default()
+    }
+
+    /// Notes a direct branch; its target is checked when all boundaries are known.
+    #[inline]
+    fn note_branch(&mut self, at: u64, facts: &Facts) {
+        let end = self.text.base.wrapping_add(at + facts.shape.length() as u64);
+        let target = end.wrapping_add(facts.immediate.number(self.rest(at)));
+        self.map.branches.push(Branch { at, target });
+    }
+
+    /// Rules `SFI-L01` and, in the final text, `SFI-T03`: where a rip-relative load of mode full reads.
+    #[inline(never)]
+    fn check_relative_load(&mut self, at: u64, facts: &Facts, relocated: bool) {
+        if self.text.relocations.is_some() {
+            if !relocated {
+                self.refuse(Rule::LoadUnconfined, at, "rip-relative without a relocation");
+            }
+            return;
+        }
+        let end = self.text.base.wrapping_add(at + facts.shape.length() as u64);
+        let target = end.wrapping_add(facts.displacement.number(self.rest(at)));
+        // No operand on the list is wider than 128 bytes.
+        if facts.displacement.size() != 4 || target > WINDOW_SIZE - 128 {
+            self.refuse(Rule::FinalLoad, at, &format!("it reads at window offset {:#x}", target as i64));
+        }
+    }
+
+    /// Marks an unsafe region. Rule `SFI-R03`: nothing in it is relocated.
+    #[inline(never)]
+    fn region(&mut self, start: u64, at: u64, end: u64) {
+        self.map.targets.remove(start as usize + 1, at as usize);
+        self.map.regions.push((start, end - 1));
+        if let Some(offset) = self.relocated_at.filter(|offset| *offset >= start) {
+            let detail = format!("the relocation at {offset:#x} lies in the unsafe region from {start:#x} on");
+            self.refuse(Rule::RelocationGuard, at, &detail);
+        }
     }
 
     /// Rule `SFI-D01`. Where to go on, so that the rest of the text is reported too.
     #[cold]
     fn undecodable(&mut self, at: u64) -> Option<usize> {
+        self.tracker = Tracker::default();
         // The object is refused already; a symbol or branch that points here need not be reported as well.
         self.map.targets.insert(at as usize);
         let i = self.text.landmarks.partition_point(|mark| *mark <= at);
@@ -152,8 +265,8 @@ impl Sweep<'_, '_> {
 
     #[cold]
     #[inline(never)]
-    pub fn refuse(&mut self, rule: Rule, at: u64, instruction: &Instruction, detail: &str) {
-        self.findings.add_instruction(rule, self.text.base.wrapping_add(at), instruction, detail);
+    fn refuse(&mut self, rule: Rule, at: u64, detail: &str) {
+        self.findings.add_instruction(rule, self.text.bytes, self.text.base, at, detail);
     }
 
     fn load_relocation(&mut self) {
@@ -164,28 +277,17 @@ impl Sweep<'_, '_> {
     /// Rules `SFI-R01`, `SFI-R02`, `SFI-B03` for the relocations that begin in this instruction. Gives whether one covers
     /// its displacement.
     #[inline(never)]
-    pub fn check_relocations(&mut self, at: u64, instruction: &Instruction, length: usize) -> bool {
+    fn check_relocations(&mut self, at: u64, facts: &Facts) -> bool {
         let mut displacement = false;
-        while self.next_relocation_at < at + length as u64 {
+        while self.next_relocation_at < at + facts.shape.length() as u64 {
             let Some(relocations) = &self.text.relocations else { break };
             let (object, relocation) = (relocations.object, relocations.sorted[self.next_relocation]);
             self.relocated_at = Some(relocation.offset);
             self.next_relocation += 1;
             self.load_relocation();
-            let checked = relocation::check_type(relocation).and_then(|width| {
-                let field =
-                    relocation::check_field(relocation, width, at, &self.decoder.get_constant_offsets(instruction))?;
-                let branch = policy::lookup(instruction.code()).is_some_and(|form| form.class == Class::Branch);
-                if branch {
-                    relocation::check_branch(relocation, object)?;
-                } else {
-                    relocation::check_not_branch(relocation)?;
-                }
-                Ok(field)
-            });
-            match checked {
-                Ok(field) => displacement |= field == Field::Displacement,
-                Err((rule, detail)) => self.refuse(rule, at, instruction, &detail),
+            match relocation::check(relocation, at, facts, object) {
+                Ok(field) => displacement |= field == facts.displacement,
+                Err((rule, detail)) => self.refuse(rule, at, &detail),
             }
         }
         displacement

@@ -104,6 +104,62 @@ proptest! {
     }
 }
 
+/// A verifier that has seen other objects says the same as one that has not.
+#[test]
+fn what_was_seen_before_changes_nothing() {
+    let pieces = [
+        "90",
+        "c3",
+        "65 67 48 89 47 08",
+        "65 67 48 89 47 10",
+        "48 89 47 08",
+        "89 ff",
+        "65 48 03 3c 25 00 f0 0f 00",
+        "65 48 03 3c 25 00 10 00 00",
+        "aa",
+        "f3 48 ab",
+        "eb 00",
+        "eb 02",
+        "eb f8",
+        "e9 00 00 00 00",
+        "e9 f0 ff ff ff",
+        "81 e0 f8 ff 0f 00",
+        "81 e0 f8 ff 1f 00",
+        "65 67 ff 90 00 00 10 00",
+        "65 67 ff 90 08 00 10 00",
+        "50",
+        "b8 0f 05 00 00",
+        "b8 00 00",
+        "48 8b 05 00 00 00 00",
+        "48 8b 05 10 00 00 00",
+        "62 f1 7c 48 10 47 01",
+        "0f a2",
+    ];
+    let pieces: Vec<Vec<u8>> = pieces.iter().map(|piece| hex(piece)).collect();
+    let mut random = 0x9e37_79b9_7f4a_7c15_u64;
+    let mut accepted = 0;
+    for mode in Mode::ALL {
+        let mut verifier = sfi_verifier::Verifier::new(&options(mode));
+        for _ in 0..3000 {
+            let mut text = Vec::new();
+            for _ in 0..6 {
+                random = random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+                text.extend(&pieces[(random >> 33) as usize % pieces.len()]);
+            }
+            let mut elf = Elf::text(&text);
+            if random >> 63 == 0 {
+                elf = elf.relocations(1, &[(random >> 60, R_PC32, 1, -4)]);
+            }
+            let object = elf.build();
+            let (again, fresh) = (verifier.verify(&object).unwrap(), verify(&object, &options(mode)).unwrap());
+            assert_eq!(again.violations, fresh.violations, "{text:02x?}");
+            assert_eq!((again.usage, again.instructions), (fresh.usage, fresh.instructions), "{text:02x?}");
+            accepted += u32::from(fresh.is_safe());
+        }
+    }
+    assert!(accepted > 0);
+}
+
 /// Refused, or unreadable, in a time that a file of a few megabytes may take on a busy machine. What grows with the square of
 /// the file takes hours.
 #[track_caller]
