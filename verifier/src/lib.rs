@@ -5,8 +5,9 @@
 //! is not read at all.
 //!
 //! How it goes, for one object: [`elf::parse`] gives a model (the loader loads that same model); `structure` checks the
-//! container; `sweep` decodes every executable section linearly, checks each instruction, its prefixes on the raw bytes
-//! and its relocations, and leaves a bitmap of legal targets; `place` checks branches and symbols against it.
+//! container; `sweep` goes over every executable section from its start, asks what each instruction is (`facts`: decoded by two decoders and held
+//! against the rules that its bytes decide, or remembered by `memo`), checks what depends on its place, and leaves a bitmap of legal targets;
+//! `place` checks branches and symbols against it.
 //!
 //! The rules are the decode-and-check half of Wahbe et al., *Efficient Software-Based Fault Isolation* (1993), section 3
 //! (fault domains, unsafe regions), with the addresses confined by the hardware's 32-bit address size instead of by dedicated registers.
