@@ -49,13 +49,18 @@ pub fn liveness(code: &Code<'_, '_>, graph: &FlowGraph, effects: &[Effects]) -> 
         .filter(|(insn, _)| named(insn, Mnemonic::Pop))
         .map(|(_, unit)| *unit)
         .collect();
+    // Of a unit with several entries it is not known which of them writes it.
+    let mut entries = HashMap::<u32, usize>::new();
+    for (at, unit) in graph.unit.iter().enumerate() {
+        *entries.entry(*unit).or_default() += usize::from(graph.entry[at]);
+    }
     let results_in: HashSet<u32> = code
         .insns
         .iter()
         .enumerate()
         .filter(|(at, insn)| effects[*at].writes & bits(&[Register::RAX]) != 0 && !named(insn, Mnemonic::Pop))
         .map(|(at, _)| graph.unit[at])
-        .filter(|unit| !saving.contains(unit))
+        .filter(|unit| !saving.contains(unit) && entries[unit] == 1)
         .collect();
     let count = code.insns.len();
     let mut before = vec![0; count];
