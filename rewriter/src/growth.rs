@@ -32,7 +32,7 @@ pub enum Part {
 /// Number of parts.
 const PARTS: usize = Part::Rest as usize + 1;
 
-/// Bytes before and after of every [`Part`].
+/// Bytes before and after of every part.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Growth([(u64, u64); PARTS]);
 
