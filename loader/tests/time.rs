@@ -2,7 +2,7 @@
 
 mod common;
 use common::{assemble, function};
-use sfi_loader::{CallError, DomainSpec, FaultKind, Import, TypedFn, World, status};
+use sfi_loader::{CallError, DomainSpec, FaultKind, Import, Limits, TypedFn, World, status};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
@@ -140,7 +140,7 @@ fn a_loop_of_host_calls_ends_between_them() {
             ended(always.call(&mut world, ()), "app", "always");
             assert!(inside.load(Ordering::Relaxed).is_multiple_of(2), "a host function was aborted");
             world.restart("app").unwrap();
-            assert_eq!(once.call(&mut world, ()), Ok(3));
+            assert_eq!(once.call_within(&mut world, Limits::wall(PATIENCE), ()), Ok(3));
         }
     }
 }

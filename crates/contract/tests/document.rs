@@ -34,3 +34,21 @@ fn no_rule_is_named_that_does_not_exist() {
     let found: Vec<String> = named("E01..E03, SFI-Z99, F3 C3, 32S, R_X86_64").into_iter().collect();
     assert_eq!(found, ["SFI-E01", "SFI-E03", "SFI-Z99"]);
 }
+
+/// `docs/MUTANTS.md` is what `cargo xtask mutants` found when each rule was left out in turn.
+#[test]
+fn every_rule_is_held_by_a_test() {
+    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/MUTANTS.md");
+    let document = std::fs::read_to_string(path).expect("docs/MUTANTS.md, from `cargo xtask mutants`");
+    let rows: Vec<Vec<&str>> = document
+        .lines()
+        .filter(|line| line.starts_with("| SFI-"))
+        .map(|line| line.trim_matches('|').split('|').map(str::trim).collect())
+        .collect();
+    let ids: Vec<&str> = rows.iter().map(|row| row[0]).collect();
+    let expected: Vec<&str> = Rule::ALL.iter().map(|rule| rule.id()).collect();
+    assert_eq!(ids, expected, "run `cargo xtask mutants`");
+    for row in rows {
+        assert!(row[2].parse::<u32>().is_ok_and(|tests| tests > 0) && row[3].starts_with('`'), "{row:?}");
+    }
+}

@@ -108,7 +108,7 @@ fn failing(root: &Path, tree: &Path, off: Option<Rule>) -> anyhow::Result<BTreeS
         let output = command.output()?;
         let text = String::from_utf8_lossy(&output.stdout);
         let before = failed.len();
-        for line in text.lines().filter_map(|l| l.strip_prefix("test ")) {
+        for line in text.lines().filter_map(|l| l.strip_prefix("test ")).filter(|l| !l.starts_with("result: ")) {
             if let Some((name, _)) = line.split_once(" ... FAILED").or_else(|| line.split_once(" FAILED")) {
                 failed.insert(name.trim().trim_end_matches(" ...").to_owned());
             }
