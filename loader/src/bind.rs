@@ -2,12 +2,12 @@
 
 use crate::context::{Binding, DomainState, flag};
 use crate::crossing::{BindingReport, Crossing, Side, explain_host};
+use crate::domain::Domain;
 use crate::gate::{MXCSR_ALL, MXCSR_CONTROL, Table, vectors};
 use crate::host::Host;
 use crate::signature::Signature;
 use crate::spec::Trust;
 use crate::stubs::Way;
-use crate::world::Domain;
 use sfi_contract::Mode;
 use sfi_verifier::{Usage, Vectors};
 

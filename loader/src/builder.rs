@@ -2,6 +2,7 @@
 
 use crate::budget::{Budget, Limits};
 use crate::context::Context;
+use crate::domain::{Domain, RegionPlace};
 use crate::error::{BuildError, HostError, memory};
 use crate::gate::Machine;
 use crate::header::Supervisor;
@@ -16,7 +17,7 @@ use crate::space::{Draw, La57};
 use crate::spec::{Callee, DomainSpec, Import, MAX_SPARE};
 use crate::watchdog::Watched;
 use crate::window::{ControlStack, pages};
-use crate::world::{Domain, Inner, Region, RegionPlace, World};
+use crate::world::{Inner, Region, World};
 use crate::{builtin, fault, header, instances, marshal, region, room};
 use rand_chacha::ChaCha20Rng;
 use rand_chacha::rand_core::SeedableRng;

@@ -1,11 +1,12 @@
 //! What a host does with bindings while its world exists: connect, disconnect, register, load again.
 
 use crate::call::{Function, TypedFn};
+use crate::domain_ref::DomainRef;
 use crate::error::{BindError, BuildError, LookupError};
 use crate::host::HostCall;
 use crate::manager::Permit;
 use crate::spec::{DomainSpec, Entry};
-use crate::world::{DomainRef, Inner, World};
+use crate::world::{Inner, World};
 use sfi_contract::layout::WINDOW_SIZE;
 
 /// A function pointer of a client that leads to an entry point; valid until it is disconnected.

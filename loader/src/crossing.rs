@@ -56,7 +56,7 @@ pub struct Side {
     pub mode: Mode,
     /// Its image names [`sfi_contract::names::CLIENT_STACK`].
     pub reads_client_stack: bool,
-    /// See [`crate::world::Domain::passes_floats`].
+    /// See [`crate::domain::Domain::passes_floats`].
     pub passes_floats: bool,
 }
 

@@ -2,10 +2,11 @@
 
 use crate::call::{Arguments, Enter, Function, MAX_ARGUMENTS, TypedFn};
 use crate::context::status;
+use crate::domain_ref::DomainRef;
 use crate::error::{CallError, LookupError};
 use crate::host::HostCall;
 use crate::signature::{Argument, Outcome, Signature};
-use crate::world::{DomainRef, Inner};
+use crate::world::Inner;
 use std::sync::Arc;
 
 /// A function of a domain with its signature. Looked up once, called often; like [`TypedFn`], it finds its function again when the domain was

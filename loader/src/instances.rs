@@ -2,6 +2,8 @@
 
 use crate::bind::Record;
 use crate::context::{DomainState, status};
+use crate::domain::Domain;
+use crate::domain_ref::DomainRef;
 use crate::error::{BindError, BuildError, LookupError};
 use crate::image::Image;
 use crate::link::REGION;
@@ -10,7 +12,7 @@ use crate::memory::Segment;
 use crate::space::Draw;
 use crate::trace::Trace;
 use crate::window::Window;
-use crate::world::{Domain, DomainRef, Inner, Region, World};
+use crate::world::{Inner, Region, World};
 use crate::{fault, instance, seal};
 use rustix::fd::AsFd;
 use sfi_contract::Mode;

@@ -6,6 +6,7 @@
 use crate::bind::{Common, Record, To};
 use crate::context::{Binding, DomainState, status};
 use crate::crossing::BindingReport;
+use crate::domain::Domain;
 use crate::error::{BindError, BuildError};
 use crate::frames::Activity;
 use crate::host::Host;
@@ -13,7 +14,7 @@ use crate::place::Map;
 use crate::signature::Signature;
 use crate::spec::{Callee, DomainSpec, Entry, Import, Restart, Trust};
 use crate::stubs::{Stub, Way};
-use crate::world::{Domain, Inner};
+use crate::world::Inner;
 use crate::{builtin, header, marshal};
 use std::collections::BTreeMap;
 use std::sync::Arc;

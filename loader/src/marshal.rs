@@ -6,11 +6,12 @@
 
 use crate::call::{Arguments, Enter, Function, TypedFn};
 use crate::context::status;
+use crate::domain_ref::DomainRef;
 use crate::error::{CallError, HostError, LookupError};
 use crate::host::{HostCall, HostFn};
 use crate::interface::{Declaration, Direction, Kind, Length, Parameter, Scalar};
 use crate::window::{Protection, Window};
-use crate::world::{DomainRef, Inner};
+use crate::world::Inner;
 use sfi_contract::layout::WINDOW_SIZE;
 
 /// Bytes of the callee's data stack that stay free for the callee itself.

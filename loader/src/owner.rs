@@ -1,9 +1,11 @@
 //! Owners of domains, and what faults cost them (Yarvin et al. section 2.2): who searches the address space by brute force pays for every
 //! wrong guess with a delay, over all domains of the same owner, in all worlds.
 
+use crate::domain::Domain;
+use crate::domain_ref::DomainRef;
 use crate::error::BuildError;
 use crate::fault::{AddressClass, Fault, FaultKind};
-use crate::world::{Domain, DomainRef, Inner};
+use crate::world::Inner;
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};

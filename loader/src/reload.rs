@@ -1,6 +1,7 @@
 //! Domains that are loaded again, and dead ones that live again, while their world goes on. What led to them leads to what took their place.
 
 use crate::bind::{Record, To};
+use crate::domain::Domain;
 use crate::error::{self, BindError, BuildError};
 use crate::frames::Activity;
 use crate::instances::{self, Raised};
@@ -9,7 +10,7 @@ use crate::load::{self, Surroundings};
 use crate::manager::{Registered, all_registered, records, stubs};
 use crate::space::Draw;
 use crate::spec::{DomainSpec, Restart};
-use crate::world::{Domain, Inner};
+use crate::world::Inner;
 use std::sync::Arc;
 
 impl Inner {

@@ -2,28 +2,24 @@
 
 use crate::call::{Arguments, DISCARDED, Function, GONE, TOO_DEEP, TypedFn, WRONG_WORLD};
 use crate::context::{Binding, CallFrame, Context, DomainState, MAX_DEPTH, flag, status};
-use crate::crossing::{BindingReport, Side};
-use crate::debug::Names;
+use crate::crossing::BindingReport;
+use crate::domain::Domain;
+use crate::domain_ref::DomainRef;
 use crate::error::{BuildError, CallError, LookupError};
-use crate::fault::{self, Fault};
 use crate::frames::Segment;
 use crate::gate::{self, Table};
 use crate::host::Host;
 use crate::image::Image;
-use crate::instances::Raised;
 use crate::manager::Manager;
-use crate::memory::{self, Memory};
+use crate::memory::Memory;
 use crate::space::AddressSpace;
-use crate::spec::{Access, DomainSpec};
-use crate::trace::Trace;
 use crate::watchdog::{self, Watched};
-use crate::window::{ControlStack, Window};
-use crate::{room, stubs, thread};
+use crate::window::ControlStack;
+use crate::{room, thread};
 use rand_chacha::ChaCha20Rng;
 use rustix::fd::OwnedFd;
-use sfi_contract::Mode;
-use sfi_contract::layout::{DISPATCH_MASK, TCB_ERROR, WINDOW_SIZE};
-use sfi_verifier::{Usage, Vectors};
+use sfi_contract::layout::{DISPATCH_MASK, TCB_ERROR};
+use sfi_verifier::Vectors;
 use std::any::Any;
 use std::marker::PhantomData;
 use std::sync::Arc;
@@ -40,92 +36,6 @@ pub struct World {
 // SAFETY: the record belongs to the world alone. Nothing in it is tied to a thread: the signal stack and GS are looked
 // up per thread at every entry, and the control stack is used by the thread that holds the world mutably.
 unsafe impl Send for World {}
-
-/// One loaded domain.
-pub struct Domain {
-    pub name: String,
-    pub mode: Mode,
-    pub window: Window,
-    pub state: *mut DomainState,
-    pub image: Arc<Image>,
-    pub initial_sp: u64,
-    /// Number of an instance; 0 for the domains that were described, and where there is none.
-    pub life: u64,
-    /// The domain whose instance it is: itself for the domains that were described. They share their bindings.
-    pub origin: usize,
-    /// What it was made from.
-    pub spec: Arc<DomainSpec>,
-    /// Functions that other domains import, beside those that the specification exports.
-    pub roots: Vec<String>,
-    /// How often it was restarted because its specification says so.
-    pub restarts: u32,
-    /// Why, the last time.
-    pub crash: Option<Fault>,
-    /// Its owner knows of the fault in its state.
-    pub settled: bool,
-    /// What is mapped, if regions became visible or invisible since it was loaded.
-    pub own_segments: Option<Vec<memory::Segment>>,
-    /// Which, by index of the region.
-    pub shown: Vec<(usize, Option<Access>)>,
-    /// All regions of the world, visible or not.
-    pub region_places: Arc<[RegionPlace]>,
-    /// It may hand floats on without naming a vector register: some binding from it or to it has floats in its signature or no signature, or
-    /// it connects or registers entry points while calls are in progress. See [`Inner::pass_floats`].
-    pub passes_floats: bool,
-}
-
-/// Name, window offset and length of a shared region.
-pub type RegionPlace = (String, u64, u64);
-
-impl Domain {
-    /// A domain that was described, in its window.
-    pub fn new(index: usize, raised: Raised, spec: Arc<DomainSpec>) -> Self {
-        Self::with(Box::into_raw(Box::new(raised.state(index, 0))), index, raised, spec)
-    }
-
-    /// The same with a state that is there already.
-    pub fn with(state: *mut DomainState, index: usize, raised: Raised, spec: Arc<DomainSpec>) -> Self {
-        Self {
-            name: spec.name.clone(),
-            mode: spec.mode,
-            state,
-            window: raised.window,
-            image: raised.image,
-            initial_sp: raised.initial_sp,
-            life: 0,
-            origin: index,
-            passes_floats: true,
-            spec,
-            roots: Vec::new(),
-            restarts: 0,
-            crash: None,
-            settled: false,
-            own_segments: None,
-            shown: Vec::new(),
-            region_places: Arc::new([]),
-        }
-    }
-
-    pub fn memory(&self) -> Memory<'_> {
-        Memory { window: &self.window, segments: self.segments() }
-    }
-
-    /// What is mapped.
-    pub fn segments(&self) -> &[memory::Segment] {
-        self.own_segments.as_deref().unwrap_or(&self.image.segments)
-    }
-
-    /// What crossings depend on.
-    pub fn side(&self) -> Side {
-        let image = &self.image;
-        Side {
-            usage: image.usage,
-            mode: self.mode,
-            reads_client_stack: image.reads_client_stack,
-            passes_floats: self.passes_floats,
-        }
-    }
-}
 
 /// A shared region.
 pub struct Region {
@@ -473,66 +383,6 @@ impl Inner {
     }
 }
 
-impl Domain {
-    /// Puts a fault of one of the domains into words.
-    ///
-    /// # Safety
-    /// No call is in progress that could write the domain's record.
-    pub unsafe fn describe(domains: &[Domain], index: usize) -> Fault {
-        let this = &domains[index];
-        // SAFETY: the state lives as long as the domain; see the function's contract.
-        let (raw, trace) = unsafe { ((*this.state).fault, (*this.state).trace) };
-        this.describe_here(&raw, &trace, index, &|index| {
-            domains.get(index).map(|domain| (domain.name.clone(), Arc::clone(&domain.image.names)))
-        })
-    }
-
-    fn describe_here(
-        &self,
-        raw: &fault::RawFault,
-        trace: &Trace,
-        index: usize,
-        names: &dyn Fn(usize) -> Option<(String, Arc<Names>)>,
-    ) -> Fault {
-        fault::describe(
-            raw,
-            trace,
-            &fault::Scene {
-                index,
-                names,
-                name: &self.name,
-                base: self.window.base(),
-                stack_guard: self.image.stack_guard,
-                mapped: &|offset| self.segments().iter().any(|s| (s.offset..s.end()).contains(&offset)),
-                region: &|offset| {
-                    let found = self.region_places.iter().find(|(_, at, length)| (*at..at + length).contains(&offset));
-                    found.map(|(name, _, _)| name.clone())
-                },
-                stores: &|offset| self.stores(offset),
-                trap: self.image.trap,
-                cut_traps: [stubs::RETURN_TRAP, stubs::CUT_TRAP].map(|offset| self.image.trap - stubs::TRAP + offset),
-                function: &|offset| self.image.function(offset),
-                matching: self.mode == Mode::Match,
-            },
-        )
-    }
-
-    /// Whether the instruction at a window offset stores.
-    fn stores(&self, offset: u64) -> bool {
-        let mut bytes = [0; 15];
-        if self.memory().read_into(offset, &mut bytes).is_err() || offset >= WINDOW_SIZE {
-            return false;
-        }
-        let mut decoder = iced_x86::Decoder::new(64, &bytes, iced_x86::DecoderOptions::NONE);
-        let instruction = decoder.decode();
-        let mut factory = iced_x86::InstructionInfoFactory::new();
-        factory.info(&instruction).used_memory().iter().any(|m| {
-            use iced_x86::OpAccess::{CondWrite, ReadCondWrite, ReadWrite, Write};
-            matches!(m.access(), Write | CondWrite | ReadWrite | ReadCondWrite)
-        })
-    }
-}
-
 impl World {
     /// Starts a description of a world.
     pub fn builder() -> crate::builder::Builder {
@@ -656,134 +506,8 @@ impl Drop for World {
     }
 }
 
-/// What placement was drawn from, see [`DomainRef::placement`]. The header page, the dispatch table and the TCB page lie at fixed
-/// offsets of every window: whoever finds one window's base finds the rest without a fault, so what counts against an informed attacker
-/// is `windows / live`, whatever the parts have.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct PlacementReport {
-    /// Equally likely places of a window.
-    pub windows: u64,
-    /// Windows of this process now.
-    pub live: u64,
-    /// The parts that may move inside the window.
-    pub parts: Vec<PartPlaces>,
-    /// Bytes of the window that are mapped, shared regions included.
-    pub mapped: u64,
-}
-
-/// A part of a window that was placed.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct PartPlaces {
-    /// What it holds.
-    pub name: &'static str,
-    /// Length in bytes.
-    pub bytes: u64,
-    /// Equally likely places for it in the window when it was drawn; 1: fixed.
-    pub places: u64,
-}
-
-/// A domain of a world.
-#[derive(Clone, Copy)]
-pub struct DomainRef<'w> {
-    pub(crate) inner: &'w Inner,
-    pub(crate) index: usize,
-}
-
 impl std::fmt::Debug for Inner {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Inner").field("id", &self.id).finish_non_exhaustive()
-    }
-}
-
-impl std::fmt::Debug for DomainRef<'_> {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_tuple("DomainRef").field(&self.domain().name).finish()
-    }
-}
-
-impl<'w> DomainRef<'w> {
-    pub(crate) fn domain(&self) -> &'w Domain {
-        &self.inner.domains[self.index]
-    }
-
-    /// A global function, with the type that the caller says it has.
-    ///
-    /// # Errors
-    /// [`LookupError::Function`].
-    pub fn export<F: Function>(&self, function: &str) -> Result<TypedFn<F>, LookupError> {
-        let domain = self.domain();
-        let offset = domain
-            .image
-            .functions_by_name
-            .get(function)
-            .copied()
-            .ok_or_else(|| LookupError::Function { domain: domain.name.clone(), function: function.to_owned() })?;
-        Ok(self.inner.typed(self.index, offset, Some(function.into())))
-    }
-
-    /// The function that a function pointer of the domain means.
-    ///
-    /// # Errors
-    /// [`CallError::NotAFunction`].
-    pub fn function_at<F: Function>(&self, pointer: u64) -> Result<TypedFn<F>, CallError> {
-        self.inner.function_at(self.index, pointer)
-    }
-
-    /// The address of a global variable, in the domain's terms.
-    pub fn symbol(&self, name: &str) -> Option<crate::Pointer> {
-        let domain = self.domain();
-        domain.image.variables.get(name).map(|offset| crate::Pointer(domain.window.base() + offset))
-    }
-
-    /// What is mapped where, as window offsets.
-    pub fn segments(&self) -> &'w [memory::Segment] {
-        self.domain().segments()
-    }
-
-    /// Where the domain might have been placed, and how large it is: what somebody has to guess who looks for it.
-    pub fn placement(&self) -> PlacementReport {
-        let parts = self.domain().image.choices.iter();
-        PlacementReport {
-            windows: self.inner.space.windows(),
-            live: crate::addresses::live(),
-            parts: parts.map(|(name, bytes, places)| PartPlaces { name, bytes: *bytes, places: *places }).collect(),
-            mapped: self.domain().image.segments.iter().map(|s| s.length).sum(),
-        }
-    }
-
-    /// The domain's text is a sealed file that every instance of its image maps. Not so if the text holds an address of its window,
-    /// as `movabs` does; then each has a copy.
-    pub fn shares_text(&self) -> bool {
-        self.domain().image.shares_text()
-    }
-
-    /// The window's base. A secret: with it other domains find this one's memory.
-    pub fn secret_base(&self) -> u64 {
-        self.domain().window.base()
-    }
-
-    /// What the domain's text uses, from the verifier.
-    pub fn usage(&self) -> Usage {
-        self.domain().image.usage
-    }
-
-    /// The domain faulted and was not restarted.
-    pub fn is_dead(&self) -> bool {
-        // SAFETY: the state lives as long as the world.
-        unsafe { (*self.domain().state).dead != 0 }
-    }
-
-    /// The last fault, also if another domain's call met it, or the one after which the domain was restarted automatically.
-    pub fn last_fault(&self) -> Option<Fault> {
-        // SAFETY: the state lives as long as the world.
-        let signal = unsafe { (*self.domain().state).fault.signal };
-        // SAFETY: as above; no call is in progress.
-        let last = (signal != 0).then(|| unsafe { Domain::describe(&self.inner.domains, self.index) });
-        last.or_else(|| self.domain().crash.clone())
-    }
-
-    /// How often the domain was restarted because its specification says so ([`crate::Restart`]).
-    pub fn restarts(&self) -> u32 {
-        self.domain().restarts
     }
 }

@@ -1,14 +1,15 @@
-//! Nothing of one side is visible on the other, in either direction, whatever the registers held.
+//! Nothing of one side is visible on the other, in either direction, whatever the registers held, in all variants of the gates: with and without
+//! VEX instructions, with and without `wrgsbase`.
 #![allow(clippy::type_complexity)]
 
 mod common;
 mod registers;
 use common::{assemble, function};
 use registers::*;
-use sfi_loader::{DomainSpec, Import, TypedFn, World};
+use sfi_loader::{DomainSpec, Import, Machine, TypedFn, World};
 use std::arch::asm;
 
-fn pair(width: Width, other: Width, signature: &str) -> World {
+fn pair((machine, width, other): (Machine, Width, Width), signature: &str) -> World {
     let a = data()
         + &function("plant_and_call", &(plant(width) + "mov $7,%edi\nmovsd seven(%rip),%xmm0\ncall work\nret"))
         + "seven: .double 7.0\n".replace("seven:", ".section .rodata\nseven:").as_str()
@@ -17,6 +18,7 @@ fn pair(width: Width, other: Width, signature: &str) -> World {
         + &function("work", &(dump(other) + "ret"))
         + &function("give", &(plant(other) + "mov secret(%rip),%r15\nmov $9,%eax\nret"));
     World::builder()
+        .machine(machine)
         .domain(
             DomainSpec::new("a")
                 .object("a.o", assemble(&a))
@@ -30,45 +32,43 @@ fn pair(width: Width, other: Width, signature: &str) -> World {
 
 #[test]
 fn a_callee_sees_its_arguments_only() {
-    for width in widths() {
-        for other in widths() {
-            for (signature, ints, floats) in [
-                ("() -> void", false, false),
-                ("(int) -> int", true, false),
-                ("(float) -> float", false, true),
-                ("(int, float) -> int", true, true),
-            ] {
-                let seven = [(0, 7f64.to_bits())];
-                let mut world = pair(width, other, signature);
-                let f: TypedFn<fn()> = world.domain("a").unwrap().export("plant_and_call").unwrap();
-                f.call(&mut world, ()).unwrap();
-                let dump = take(&mut world, "b");
-                check_gprs(&dump, &world, "b", if ints { &[("rdi", 7)] } else { &[] });
-                dump.check_vectors(other, if floats { &seven } else { &[] });
-                assert_eq!(dump.mxcsr(), 0x1f80);
-                dump.check_x87(0x37f);
-            }
+    for variant in pairs() {
+        let other = variant.2;
+        for (signature, ints, floats) in [
+            ("() -> void", false, false),
+            ("(int) -> int", true, false),
+            ("(float) -> float", false, true),
+            ("(int, float) -> int", true, true),
+        ] {
+            let seven = [(0, 7f64.to_bits())];
+            let mut world = pair(variant, signature);
+            let f: TypedFn<fn()> = world.domain("a").unwrap().export("plant_and_call").unwrap();
+            f.call(&mut world, ()).unwrap();
+            let dump = take(&mut world, "b");
+            check_gprs(&dump, &world, "b", if ints { &[("rdi", 7)] } else { &[] });
+            dump.check_vectors(other, if floats { &seven } else { &[] });
+            assert_eq!(dump.mxcsr(), 0x1f80);
+            dump.check_x87(0x37f);
         }
     }
 }
 
 #[test]
 fn a_caller_sees_the_result_only() {
-    for width in widths() {
-        for other in widths() {
-            let mut world = pair(width, other, "() -> void");
-            let f: TypedFn<fn()> = world.domain("a").unwrap().export("call_and_dump").unwrap();
-            f.call(&mut world, ()).unwrap();
-            let dump = take(&mut world, "a");
-            let mut allowed: Vec<(&str, u64)> = PRESERVED.iter().map(|r| (*r, SECRET)).collect();
-            allowed.retain(|(r, _)| *r != "r15");
-            allowed.push(("rax", 9));
-            check_gprs(&dump, &world, "a", &allowed);
-            dump.check_vectors(width, &[]);
-            // The caller's own control state is back.
-            assert_eq!(dump.mxcsr(), 0x7fbf);
-            dump.check_x87(0x0f7f);
-        }
+    for variant in pairs() {
+        let width = variant.1;
+        let mut world = pair(variant, "() -> void");
+        let f: TypedFn<fn()> = world.domain("a").unwrap().export("call_and_dump").unwrap();
+        f.call(&mut world, ()).unwrap();
+        let dump = take(&mut world, "a");
+        let mut allowed: Vec<(&str, u64)> = PRESERVED.iter().map(|r| (*r, SECRET)).collect();
+        allowed.retain(|(r, _)| *r != "r15");
+        allowed.push(("rax", 9));
+        check_gprs(&dump, &world, "a", &allowed);
+        dump.check_vectors(width, &[]);
+        // The caller's own control state is back.
+        assert_eq!(dump.mxcsr(), 0x7fbf);
+        dump.check_x87(0x0f7f);
     }
 }
 
@@ -147,11 +147,12 @@ unsafe fn plant_ymm() {
 
 #[test]
 fn the_host_shows_nothing_to_domains() {
-    for width in widths() {
+    for (machine, width) in variants() {
         let a = data()
             + &function("entered", &(dump(width) + "ret"))
             + &function("returned_to", &("call give\n".to_owned() + &dump(width) + "ret"));
         let mut world = World::builder()
+            .machine(machine)
             .domain(
                 DomainSpec::new("a")
                     .object("a.o", assemble(&a))
@@ -184,10 +185,11 @@ fn the_host_shows_nothing_to_domains() {
 /// A failed call shows as little as one that returns.
 #[test]
 fn a_faulting_callee_shows_nothing() {
-    for width in widths() {
+    for (machine, width) in variants() {
         let a = data() + &function("run", &(plant(width) + "call work\n" + &dump(width) + "ret"));
         let b = data() + &function("work", &(plant(width) + "mov secret(%rip),%r15\nud2"));
         let mut world = World::builder()
+            .machine(machine)
             .domain(
                 DomainSpec::new("a")
                     .object("a.o", assemble(&a))
@@ -223,9 +225,13 @@ extern "C" fn trampoline() {
 #[test]
 fn the_hosts_preserved_state_survives() {
     for end in ["ret", "ud2"] {
-        for width in widths() {
+        for (machine, width) in variants() {
             let a = data() + &function("wreck", &(plant(width) + "mov secret(%rip),%r15\n" + end));
-            let world = World::builder().domain(DomainSpec::new("a").object("a.o", assemble(&a))).build().unwrap();
+            let world = World::builder()
+                .machine(machine)
+                .domain(DomainSpec::new("a").object("a.o", assemble(&a)))
+                .build()
+                .unwrap();
             let wreck = world.domain("a").unwrap().export("wreck").unwrap();
             WORLD.set(Some((world, wreck)));
             let host_mxcsr: u32 = 0x9fc0; // flush and denormals to zero
