@@ -1,49 +1,44 @@
-//! What an instruction is, wherever it stands: all that the rules about places ([`crate::sweep`]) need to know of it.
+//! What an instruction is, apart from where it stands: all that the sweep needs to know of it. Found once for each head by decoding
+//! ([`Facts::new`]) and remembered by [`crate::memo`]: the rules about single instructions ([`crate::instruction`]) and the second
+//! decoder run for what was not seen before.
 //!
-//! Facts follow from the instruction's bytes and the [`Options`] alone. So they are found once for the same bytes and remembered
-//! ([`crate::memo`]): decoding, the rules about single instructions ([`crate::instruction`]) and the second decoder run for
-//! what was not seen before. The distance of a branch and the displacement of a memory operand are left out of them.
+//! The head of an instruction is what stands in front of its displacement and immediate: prefixes, opcode, ModRM, SIB. All facts follow
+//! from it. Where a rule asks for a certain displacement or immediate ([`Facts::step_of`]), the sweep looks at it in its place.
 
-use crate::instruction::{Decoded, Fault, Rules, gpr, reads_rbx};
+use crate::instruction::{Decoded, Fault, Rules, reads_rbx};
 use crate::prefix;
-use crate::refuse;
 use crate::region::Step;
 use iced_x86::{Decoder, Instruction};
-use sfi_contract::policy::{self, Class};
+use sfi_contract::layout::{DISPATCH_MASK, DISPATCH_OFFSET, HEADER_BASE};
+use sfi_contract::policy::{self, Class, general, refusal};
 
 /// What an instruction is.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Facts {
+    pub uses: Uses,
     pub shape: Shape,
-    /// No rule about its place, but those about relocations and targets.
-    pub plain: bool,
-    /// It is a direct branch: the field that is left open is its distance.
-    pub branch: bool,
-    /// What it is to an unsafe region.
-    pub step: Step,
-    /// What its place has to show about its load.
-    pub load: Load,
     pub displacement: Field,
     pub immediate: Field,
-    /// Bit of its [`Class`].
-    pub class: u16,
-    /// General registers written; bit = number.
-    pub written: u16,
-    /// General registers named.
-    pub named: u16,
+    /// It is a direct branch: its immediate is the distance.
+    pub branch: bool,
+    /// No rule about its place, but those about relocations and targets.
+    pub plain: bool,
+    /// What it is to an unsafe region, if it has the right number.
+    step: Step,
+    /// What its place has to show about its load.
+    pub load: Load,
 }
 
-/// Which bytes the facts are about: their number, and in the upper half the [`Field`] that is open: no fact depends on its bytes. It is
-/// the distance of a branch, or a displacement.
+/// Bytes of the head in the upper half, of the whole in the lower. The head is 0 if the facts are not to be remembered.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Shape(pub u16);
+pub(crate) struct Shape(pub u8);
 
 impl Shape {
-    pub fn new(length: usize, open: Field) -> Shape {
-        Shape(length as u16 & 15 | u16::from(open.0) << 8)
+    #[inline]
+    pub fn head(self) -> usize {
+        usize::from(self.0 >> 4)
     }
 
-    /// Bytes, all together.
     #[inline]
     pub fn length(self) -> usize {
         usize::from(self.0 & 15)
@@ -55,7 +50,7 @@ impl Shape {
 pub(crate) struct Field(u8);
 
 impl Field {
-    pub fn new(offset: usize, size: usize) -> Field {
+    fn new(offset: usize, size: usize) -> Field {
         Field(if size == 0 { 0 } else { (size << 4 | offset & 15) as u8 })
     }
 
@@ -68,12 +63,36 @@ impl Field {
     }
 
     /// The signed number in this field of the instruction that the bytes begin with.
+    #[inline]
     pub fn number(self, instruction: &[u8]) -> u64 {
         match (self.size(), instruction.get(self.offset()..).unwrap_or_default()) {
             (1, [byte, ..]) => *byte as i8 as u64,
             (4, [a, b, c, d, ..]) => i32::from_le_bytes([*a, *b, *c, *d]) as u64,
             _ => 0,
         }
+    }
+}
+
+/// What instructions use: the set of their [`Class`]es, and from bit 16 and 32 on the general registers written and named.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Uses(u64);
+
+impl Uses {
+    #[inline]
+    pub fn add(&mut self, other: Uses) {
+        self.0 |= other.0;
+    }
+
+    pub fn has(self, class: Class) -> bool {
+        self.0 & 1 << class as u8 != 0
+    }
+
+    pub fn written(self) -> u16 {
+        (self.0 >> 16) as u16
+    }
+
+    pub fn named(self) -> u16 {
+        (self.0 >> 32) as u16
     }
 }
 
@@ -85,7 +104,7 @@ pub(crate) enum Load {
     Free,
     /// Rip-relative without GS: needs a relocation, whose target the loader chooses.
     Relative,
-    /// `add %gs:0xff000,%r`, the header page's first word: must not be relocated.
+    /// `add %gs:...,%r`: only the header page's first word, and not relocated.
     Header,
 }
 
@@ -93,41 +112,57 @@ impl Facts {
     /// The facts of the instruction that the decoder read last, from exactly these bytes, and the rules that it breaks wherever it
     /// stands. To be remembered only if there are none.
     pub fn new(raw: &[u8], instruction: &Instruction, decoder: &Decoder<'_>, rules: &Rules) -> (Facts, Vec<Fault>) {
-        let mut facts = Facts::default();
         let constants = decoder.get_constant_offsets(instruction);
-        facts.displacement = Field::new(constants.displacement_offset(), constants.displacement_size());
-        facts.immediate = Field::new(constants.immediate_offset(), constants.immediate_size());
-        facts.shape = Shape::new(raw.len(), Field::default());
+        let mut facts = Facts {
+            displacement: Field::new(constants.displacement_offset(), constants.displacement_size()),
+            immediate: Field::new(constants.immediate_offset(), constants.immediate_size()),
+            shape: Shape(raw.len() as u8 & 15),
+            ..Facts::default()
+        };
         let prefixes = match prefix::scan(raw) {
             Ok(prefixes) => prefixes,
             Err(fault) => return (facts, vec![fault]),
         };
-        let Some(form) = policy::lookup(instruction.code()) else { return (facts, vec![refuse::reason(instruction)]) };
+        let Some(form) = policy::lookup(instruction.code()) else { return (facts, vec![refusal::reason(instruction)]) };
         let decoded = Decoded::new(raw, instruction, prefixes, form);
         facts.branch = form.class == Class::Branch;
-        if facts.branch {
-            facts.shape = Shape::new(raw.len(), facts.immediate);
-        } else if !decoded.displacement_decides() {
-            facts.shape = Shape::new(raw.len(), facts.displacement);
-        }
-        facts.class = 1 << form.class as u16;
-        (facts.named, facts.written) = registers(&decoded);
+        facts.uses = uses(&decoded);
         facts.step = rules.step(&decoded);
         facts.load = rules.load(&decoded);
         facts.plain = facts.step == Step::Other && facts.load == Load::Free;
         let faults = rules.check(&decoded, &facts);
+        if !decoded.hides_scale() {
+            let tail = facts.displacement.size() + facts.immediate.size();
+            facts.shape.0 |= (raw.len().saturating_sub(tail) as u8) << 4;
+        }
         (facts, faults)
+    }
+
+    /// What the instruction that the bytes begin with is to an unsafe region.
+    pub fn step_of(&self, instruction: &[u8]) -> Step {
+        let (field, wanted) = match self.step {
+            Step::Mask(_) => (self.immediate, DISPATCH_MASK.into()),
+            Step::Through(_) => (self.displacement, DISPATCH_OFFSET),
+            Step::Rebase(_) => (self.displacement, HEADER_BASE),
+            step => return step,
+        };
+        match self.step {
+            step if field.number(instruction) == wanted => step,
+            Step::Through(_) => Step::Astray,
+            _ => Step::Other,
+        }
     }
 }
 
-/// The general registers that an instruction names, and those that it writes.
-fn registers(decoded: &Decoded<'_>) -> (u16, u16) {
+/// What one instruction uses.
+fn uses(decoded: &Decoded<'_>) -> Uses {
     let (i, form) = (decoded.instruction, decoded.form);
-    let operands = [i.op0_register(), i.op1_register(), i.op2_register(), i.op3_register()].map(gpr);
-    let named = operands.iter().fold(gpr(i.memory_base()) | gpr(i.memory_index()), |all, bit| all | bit);
+    let operands = [i.op0_register(), i.op1_register(), i.op2_register(), i.op3_register()].map(general);
+    let address = general(i.memory_base()) | general(i.memory_index());
+    let named = operands.iter().fold(address | reads_rbx(i.code()), |all, bit| all | bit);
     let mut written = form.clobbers;
     for (n, bit) in operands.iter().enumerate() {
         written |= if form.writes & (1 << n) != 0 { *bit } else { 0 };
     }
-    (named | reads_rbx(i.code()), written)
+    Uses(1 << form.class as u8 | u64::from(written) << 16 | u64::from(named) << 32)
 }

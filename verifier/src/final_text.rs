@@ -38,7 +38,7 @@ pub fn verify_text(text: &FinalText<'_>, options: &Options) -> Result<Usage, Vec
     check_branches(text, &map, &gateways, &mut findings);
     check_slots(text, &map, &gateways, &mut findings);
     if findings.list.is_empty() {
-        return Ok(map.usage());
+        return Ok(Usage::new(map.uses));
     }
     findings.list.sort_by_key(|violation| (violation.offset, violation.rule));
     Err(findings.list)

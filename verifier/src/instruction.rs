@@ -5,41 +5,15 @@
 use crate::Options;
 use crate::facts::{Facts, Load};
 use crate::prefix::Prefixes;
-use crate::region::{Missing, Step};
-use crate::second;
+use crate::region::Step;
 use iced_x86::{Code, Instruction, OpKind, Register};
-use sfi_contract::layout::{DISPATCH_MASK, DISPATCH_OFFSET, HEADER_BASE};
 use sfi_contract::policy::prefix::{P65, P66, P67, PF0, PF2, PF3, REX};
 use sfi_contract::policy::{Class, Form, Memory};
 use sfi_contract::{Mode, Rule};
-
-/// Bit of the general register that a register is part of; 0 for all others.
-static GPR: [u16; 256] = {
-    let mut table = [0; 256];
-    let mut n = 0;
-    while n < 16 {
-        let bit = 1 << n;
-        table[Register::AX as usize + n] = bit;
-        table[Register::EAX as usize + n] = bit;
-        table[Register::RAX as usize + n] = bit;
-        if n < 4 {
-            table[Register::AL as usize + n] = bit;
-            table[Register::AH as usize + n] = bit;
-        } else {
-            table[Register::SPL as usize + n - 4] = bit;
-        }
-        n += 1;
-    }
-    table
-};
+use sfi_second as second;
 
 const RBX: u16 = 1 << 3;
 const RSP: u16 = 1 << 4;
-
-#[inline]
-pub(crate) fn gpr(register: Register) -> u16 {
-    GPR.get(register as usize).copied().unwrap_or(0)
-}
 
 /// A broken rule, and how.
 pub(crate) type Fault = (Rule, &'static str);
@@ -67,12 +41,10 @@ impl<'i> Decoded<'i> {
         self.prefixes.seen & (P65 | P67)
     }
 
-    /// A rule asks for a certain displacement: an address made of nothing else, a dispatch slot's. Or the displacement is
-    /// scaled (EVEX), which the two decoders may do differently.
-    pub fn displacement_decides(&self) -> bool {
-        let constant =
-            self.instruction.code() == Code::Add_r64_rm64 && self.instruction.memory_base() == Register::None;
-        constant || self.form.class == Class::IndirectBranch || self.prefixes.opcode == 0x62
+    /// The displacement is scaled (EVEX) and 0, so that nothing shows that both decoders scale it alike.
+    pub fn hides_scale(&self) -> bool {
+        let i = self.instruction;
+        self.prefixes.opcode == 0x62 && i.memory_displ_size() != 0 && i.memory_displacement64() == 0
     }
 
     /// It stores through rdi.
@@ -102,7 +74,6 @@ impl Rules {
         note(check_prefixes(decoded));
         note(check_stack_pointer(facts));
         note(self.check_memory(decoded, facts));
-        note(check_indirect_branch(decoded, facts));
         note(self.check_table(decoded));
         note(self.check_policy(decoded));
         if faults.is_empty() {
@@ -180,20 +151,19 @@ impl Rules {
             return Ok(());
         }
         let string_store = decoded.stores_string();
-        let first = second::First { instruction: i, form: decoded.form, written: facts.written, string_store };
+        let first = second::First { instruction: i, form: decoded.form, written: facts.uses.written(), string_store };
         second::check(decoded.raw, &first).map_err(|difference| (Rule::SecondReading, difference))
     }
 
-    /// What an instruction is to an unsafe region.
+    /// What an instruction is to an unsafe region, if it has the right number: see [`Facts::step_of`].
     pub fn step(&self, decoded: &Decoded<'_>) -> Step {
         let i = decoded.instruction;
         match (decoded.form.class, i.code()) {
             (Class::IndirectBranch, _) if is_dispatch(decoded) => Step::Through(i.memory_base()),
+            (Class::IndirectBranch, _) => Step::Astray,
             (Class::String, _) => self.string(decoded),
-            // `and $0xffff8,%R` with any 32-bit register but esp
-            (_, Code::And_rm32_imm32 | Code::And_EAX_imm32)
-                if !decoded.memory && i.op0_register() != Register::ESP && i.immediate32() == DISPATCH_MASK =>
-            {
+            // `and $...,%R` with any 32-bit register but esp
+            (_, Code::And_rm32_imm32 | Code::And_EAX_imm32) if !decoded.memory && i.op0_register() != Register::ESP => {
                 Step::Mask(i.op0_register())
             }
             (_, Code::Mov_r32_rm32 | Code::Mov_rm32_r32) if !decoded.memory => {
@@ -203,11 +173,7 @@ impl Rules {
                     _ => Step::Other,
                 }
             }
-            (_, Code::Add_r64_rm64) if is_rebase(decoded) => match i.op0_register() {
-                Register::RDI => Step::RebaseDi,
-                Register::RSI => Step::RebaseSi,
-                _ => Step::Other,
-            },
+            (_, Code::Add_r64_rm64) if is_rebase(decoded) => Step::Rebase(i.op0_register()),
             _ => Step::Other,
         }
     }
@@ -255,7 +221,7 @@ fn check_prefixes(decoded: &Decoded<'_>) -> Result<(), Fault> {
 
 /// Rule `SFI-C01`: no operand names the control stack pointer.
 fn check_stack_pointer(facts: &Facts) -> Result<(), Fault> {
-    match facts.named & RSP {
+    match facts.uses.named() & RSP {
         0 => Ok(()),
         _ => Err((Rule::StackPointer, "rsp holds return addresses and nothing else")),
     }
@@ -270,26 +236,16 @@ fn check_store(decoded: &Decoded<'_>) -> Result<(), Fault> {
     }
 }
 
-/// Rule `SFI-I01` for the branch itself. Its region is the sweep's matter.
-fn check_indirect_branch(decoded: &Decoded<'_>, facts: &Facts) -> Result<(), Fault> {
-    match (decoded.form.class, facts.step) {
-        (Class::IndirectBranch, Step::Through(_)) => Ok(()),
-        (Class::IndirectBranch, _) => Err((Rule::IndirectBranch, Missing::Mask.text())),
-        _ => Ok(()),
-    }
-}
-
-/// `call|jmp *%gs:0x100000(%R)`: 65 67 [41] FF /2|/4, no index, no other prefix.
+/// `call|jmp *%gs:...(%R)`: 65 67 [41] FF /2|/4, no index, no other prefix.
 fn is_dispatch(decoded: &Decoded<'_>) -> bool {
     let i = decoded.instruction;
     decoded.memory
         && decoded.confining() == P65 | P67
         && decoded.prefixes.rex & 0xfe & !0x40 == 0
         && i.memory_index() == Register::None
-        && i.memory_displacement64() == DISPATCH_OFFSET
 }
 
-/// `add %gs:0xff000,%r`: no base, no index, the header page's first word.
+/// `add %gs:...,%r`: no base, no index.
 fn is_rebase(decoded: &Decoded<'_>) -> bool {
     let i = decoded.instruction;
     i.code() == Code::Add_r64_rm64
@@ -297,7 +253,6 @@ fn is_rebase(decoded: &Decoded<'_>) -> bool {
         && decoded.prefixes.seen & P65 != 0
         && i.memory_base() == Register::None
         && i.memory_index() == Register::None
-        && i.memory_displacement64() == HEADER_BASE
 }
 
 /// Bit of rbx for the forms that read it without naming it.
@@ -318,18 +273,4 @@ fn is_compare(code: Code) -> bool {
             | Code::Scasd_EAX_m32
             | Code::Scasq_RAX_m64
     )
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    /// The table agrees with iced for every register.
-    #[test]
-    fn general_registers_have_their_numbers() {
-        for register in Register::values() {
-            let expected = if register.is_gpr() { 1 << register.full_register().number() } else { 0 };
-            assert_eq!(gpr(register), expected, "{register:?}");
-        }
-    }
 }

@@ -20,7 +20,6 @@
 #![forbid(unsafe_code)]
 
 mod bitmap;
-pub mod elf;
 mod facts;
 mod final_text;
 mod instruction;
@@ -28,19 +27,19 @@ mod length;
 mod memo;
 mod place;
 mod prefix;
-mod refuse;
 mod region;
 mod relocation;
 mod report;
-mod second;
 mod structure;
 mod sweep;
 
 pub use elf::Unreadable;
 pub use final_text::{FinalText, verify_text};
 pub use report::{MAX_VIOLATIONS, Report, Usage, Vectors, Violation};
+pub use sfi_elf as elf;
 
 use elf::{Object, Place};
+use facts::Uses;
 use memo::Memo;
 use report::Findings;
 use sfi_contract::Mode;
@@ -100,7 +99,7 @@ impl Verifier {
         structure::check(&object, bytes.len() as u64, &mut findings);
         let landmarks = landmarks(&object);
         let mut maps: Vec<Option<Map>> = Vec::with_capacity(object.sections.len());
-        let (mut usage, mut text_bytes, mut instructions) = (Usage::default(), 0u64, 0);
+        let (mut uses, mut text_bytes, mut instructions) = (Uses::default(), 0u64, 0);
         for (index, section) in object.sections.iter().enumerate() {
             // Sections that overlap are refused already; they must not cost more than one pass over the file either.
             let within = text_bytes + section.data.len() as u64 <= bytes.len() as u64;
@@ -111,19 +110,16 @@ impl Verifier {
             findings.section = Some(index);
             self.seen = self.seen.saturating_add(section.data.len());
             self.memo.reserve(self.seen);
-            let mut sorted: Vec<_> = section.relocations.iter().collect();
-            if !sorted.is_sorted_by_key(|r| r.offset) {
-                sorted.sort_by_key(|r| r.offset);
-            }
+            let sorted = relocation::sorted(section);
             let text = Text {
                 bytes: section.data,
                 base: 0,
-                relocations: Some(Relocations { object: &object, sorted }),
+                relocations: Some(Relocations { object: &object, sorted: &sorted }),
                 landmarks: &landmarks[index],
             };
             let map = sweep(&text, &self.options, &mut self.memo, &mut findings);
             place::check_branches(section.data, &map, &mut findings);
-            usage = usage.union(map.usage());
+            uses.add(map.uses);
             text_bytes += section.data.len() as u64;
             instructions += map.instructions;
             maps.push(Some(map));
@@ -131,7 +127,7 @@ impl Verifier {
         place::check_symbols(&object, &maps, &mut findings);
         let Findings { list: mut violations, omitted, .. } = findings;
         name_places(&object, &landmarks, &mut violations);
-        Ok(Report { object, violations, omitted, usage, text_bytes, instructions })
+        Ok(Report { object, violations, omitted, usage: Usage::new(uses), text_bytes, instructions })
     }
 }
 

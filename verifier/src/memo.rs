@@ -1,16 +1,14 @@
-//! Facts that were found before, by the bytes they were found for.
+//! Facts that were found before, by the heads of the instructions that they were found for.
 //!
-//! Why a remembered instruction need not be decoded again: what an instruction is, and how long it is, follows from its own bytes and
-//! from nothing else, and no instruction is the beginning of another one. So where a text goes on with exactly the bytes of an
-//! instruction that was decoded, held against all rules, and read alike by both decoders, that instruction stands there, whatever follows.
-//!
-//! Two numbers are left out of the comparison, because nothing but an address follows from their value (SDM volume 2, sections 2.1.5 and
-//! 3.1.1.3): the distance of a direct branch, which the sweep reads from the text each time, and the displacement of a memory operand.
-//! Where a rule asks for a certain displacement, and where EVEX scales it, it is not left out
-//! ([`Facts::new`](crate::facts::Facts::new)).
+//! Why a remembered instruction need not be decoded again: which bytes are prefixes, opcode, ModRM and SIB follows from these bytes
+//! themselves, one after the other, and so do the sizes of displacement and immediate behind them (SDM volume 2, chapter 2); no head is the
+//! beginning of another one. So where a text goes on with exactly the head of an instruction that was decoded, held against all
+//! rules, and read alike by both decoders, that instruction stands there, but for two numbers. Of these nothing follows but an address
+//! or a value; where a rule asks for one, and for the distance of a branch, the sweep reads it from the text each time. The displacement of
+//! EVEX is scaled: both decoders have to scale it alike, so one that is 0 teaches nothing.
 //!
 //! Which entry to look at is found by a guess of the instruction's shape ([`crate::length`]). A wrong guess finds nothing, or an entry
-//! that has to match in all its bytes just the same.
+//! that has to match in its whole head just the same.
 
 use crate::facts::{Facts, Shape};
 use crate::length::guess;
@@ -27,47 +25,23 @@ pub(crate) struct Memo {
 
 #[derive(Clone, Copy, Debug, Default)]
 struct Entry {
-    /// The bytes, 0 for those that are left out and for those behind the end.
-    key: u128,
-    /// Their shape has the length 0 if there is no entry.
+    /// The bytes of the head, 0 behind them.
+    head: u64,
+    /// Their shape is 0 if there is no entry.
     facts: Facts,
 }
 
-/// The lowest bytes, by their number.
-static FIRST: [u128; 16] = {
-    let mut mask = [0; 16];
-    let mut n = 1;
-    while n < 16 {
-        mask[n] = mask[n - 1] << 8 | 0xff;
-        n += 1;
+impl Entry {
+    #[inline]
+    fn is(&self, head: u64, shape: Shape) -> bool {
+        self.head == head && self.facts.shape == shape
     }
-    mask
-};
-
-/// All bytes but those of a field.
-static BUT: [u128; 256] = {
-    let mut mask = [u128::MAX; 256];
-    let mut field = 0;
-    while field < 256 {
-        mask[field] = !(FIRST[field >> 4] << ((field & 15) << 3));
-        field += 1;
-    }
-    mask
-};
-
-/// What has to be the same.
-#[inline]
-fn key(window: u128, shape: Shape) -> u128 {
-    window & FIRST[shape.length()] & BUT[usize::from(shape.0 >> 8)]
 }
 
-/// The next 16 bytes; 0 behind the text.
+/// The first bytes of the eight that follow, as many as a head has: 1 to 8.
 #[inline]
-fn window(text: &[u8]) -> u128 {
-    match text.first_chunk::<16>() {
-        Some(bytes) => u128::from_le_bytes(*bytes),
-        None => text.iter().rev().fold(0, |window, byte| window << 8 | u128::from(*byte)),
-    }
+fn head(window: u64, shape: Shape) -> u64 {
+    window & u64::MAX >> (64 - 8 * shape.head() as u32 & 63)
 }
 
 impl Memo {
@@ -80,29 +54,27 @@ impl Memo {
     }
 
     #[inline]
-    fn slot(&self, key: u128) -> usize {
-        const ODD: u64 = 0x9e37_79b9_7f4a_7c15;
-        let mixed = (key as u64 ^ ((key >> 64) as u64).wrapping_mul(ODD)).wrapping_mul(ODD);
-        (mixed >> 32) as usize & self.entries.len().wrapping_sub(1)
+    fn slot(&self, head: u64) -> usize {
+        (head.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 40) as usize & self.entries.len().wrapping_sub(1)
     }
 
-    /// The facts of the instruction that the text begins with, if they are known, and its length.
+    /// The facts of the instruction that begins with these 8 bytes, if they are known.
     #[inline]
-    pub fn recall(&self, text: &[u8]) -> Option<(usize, &Facts)> {
-        let window = window(text);
-        let (length, shape) = guess(window as u64);
-        let key = key(window, shape);
-        let entry = self.entries.get(self.slot(key))?;
-        (entry.key == key && entry.facts.shape == shape && length <= text.len()).then_some((length, &entry.facts))
+    pub fn recall(&self, window: u64) -> Option<&Facts> {
+        let shape = guess(window);
+        let head = head(window, shape);
+        let slot = self.slot(head);
+        self.entries.get(slot).filter(|entry| entry.is(head, shape)).map(|entry| &entry.facts)
     }
 
-    /// These bytes are one instruction that breaks no rule, and these are its facts.
-    pub fn learn(&mut self, instruction: &[u8], facts: Facts) {
-        let key = key(window(instruction), facts.shape);
-        let slot = self.slot(key);
-        if let Some(entry) = self.entries.get_mut(slot) {
-            *entry = Entry { key, facts };
+    /// The instruction that begins with these 8 bytes breaks no rule, and these are its facts.
+    pub fn learn(&mut self, window: u64, facts: &Facts) {
+        if self.entries.is_empty() || !(1..=8).contains(&facts.shape.head()) {
+            return;
         }
+        let head = head(window, facts.shape);
+        let slot = self.slot(head);
+        self.entries[slot] = Entry { head, facts: *facts };
     }
 }
 

@@ -22,14 +22,14 @@ pub(crate) enum Step {
     Mask(Register),
     /// `call|jmp *%gs:0x100000(%R)`
     Through(Register),
+    /// Any other indirect branch.
+    Astray,
     /// `mov %edi,%edi`
     TruncateDi,
     /// `mov %esi,%esi`
     TruncateSi,
-    /// `add %gs:0xff000,%rdi`
-    RebaseDi,
-    /// `add %gs:0xff000,%rsi`
-    RebaseSi,
+    /// `add %gs:0xff000,%R`
+    Rebase(Register),
     /// A string instruction that needs rdi,
     StringDi,
     /// rsi,
@@ -102,15 +102,15 @@ impl Tracker {
             (Step::TruncateDi, State::Si) => State::SiDiTruncated,
             (Step::TruncateDi, _) => State::DiTruncated,
             (Step::TruncateSi, _) => State::SiTruncated,
-            (Step::RebaseDi, State::DiTruncated) => State::Di,
-            (Step::RebaseDi, State::SiDiTruncated) => State::SiDi,
-            (Step::RebaseSi, State::SiTruncated) => State::Si,
-            (Step::RebaseDi | Step::RebaseSi | Step::Other, _) => State::None,
+            (Step::Rebase(Register::RDI), State::DiTruncated) => State::Di,
+            (Step::Rebase(Register::RDI), State::SiDiTruncated) => State::SiDi,
+            (Step::Rebase(Register::RSI), State::SiTruncated) => State::Si,
+            (Step::Rebase(_) | Step::Other, _) => State::None,
             (Step::Through(register), State::Masked(masked)) if register == masked => return Ok(Some(self.start)),
             (Step::StringDi, State::Di | State::SiDi) => return Ok(Some(self.start)),
             (Step::StringSi, State::Si) => return Ok(Some(self.start)),
             (Step::StringDiSi, State::SiDi) => return Ok(Some(self.start)),
-            (Step::Through(_), _) => return Err(Missing::Mask),
+            (Step::Through(_) | Step::Astray, _) => return Err(Missing::Mask),
             (Step::StringDi | Step::StringSi | Step::StringDiSi, _) => return Err(Missing::Pointers),
         };
         if matches!(self.state, State::Masked(_) | State::DiTruncated | State::SiTruncated) {

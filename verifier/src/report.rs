@@ -1,6 +1,7 @@
 //! What the verifier found.
 
 use crate::elf::Object;
+use crate::facts::Uses;
 use iced_x86::{Decoder, DecoderOptions, Formatter, GasFormatter};
 use sfi_contract::Rule;
 use sfi_contract::policy::Class;
@@ -67,9 +68,8 @@ impl Usage {
     /// The registers that functions preserve (psABI 3.2.1), rsp aside: rbx, rbp, r12 to r15.
     pub const PRESERVED: u16 = 1 << 3 | 1 << 5 | 0xf << 12;
 
-    /// From the set of classes (bit = discriminant), the registers written, and those named.
-    pub(crate) fn new(classes: u16, gprs_written: u16, gprs_named: u16) -> Usage {
-        let has = |class: Class| classes & (1 << class as u16) != 0;
+    pub(crate) fn new(uses: Uses) -> Usage {
+        let has = |class: Class| uses.has(class);
         let vectors = if has(Class::Avx512) {
             Vectors::Zmm
         } else if has(Class::Avx) {
@@ -80,8 +80,8 @@ impl Usage {
             Vectors::None
         };
         Usage {
-            gprs_written,
-            preserved_named: (gprs_named | gprs_written) & Self::PRESERVED,
+            gprs_written: uses.written(),
+            preserved_named: (uses.named() | uses.written()) & Self::PRESERVED,
             vectors,
             x87: has(Class::X87) || has(Class::Mmx),
             mxcsr: has(Class::Mxcsr),

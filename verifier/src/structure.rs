@@ -1,7 +1,7 @@
 //! The rules about the object as a container: sections, symbols, relocation tables, groups (`SFI-E01` to `SFI-E07`).
 
 use crate::elf::{Object, Place, Section, Symbol, words};
-use crate::relocation::{data_width, kind_name, text_width};
+use crate::relocation::{data_width, kind_name, sorted, text_width};
 use crate::report::Findings;
 use goblin::elf::{section_header as sh, sym};
 use sfi_contract::Rule;
@@ -244,8 +244,8 @@ fn check_relocations(object: &Object<'_>, findings: &mut Findings) {
     for (index, section) in object.sections.iter().enumerate() {
         findings.section = Some(index);
         let mut add = |offset: u64, detail: String| findings.add(Rule::RelocationTable, offset, detail);
-        let mut spans = Vec::with_capacity(section.relocations.len());
-        for relocation in &section.relocations {
+        let mut before = (0, 0);
+        for relocation in sorted(section).iter() {
             if relocation.symbol >= object.symbols.len().max(1) {
                 add(
                     relocation.offset,
@@ -264,16 +264,13 @@ fn check_relocations(object: &Object<'_>, findings: &mut Findings) {
                 continue;
             };
             match relocation.offset.checked_add(width) {
-                Some(end) if end <= section.size => spans.push((relocation.offset, end)),
+                Some(end) if end <= section.size => {
+                    if relocation.offset < before.1 {
+                        add(relocation.offset, format!("the relocation overlaps the one at {:#x}", before.0));
+                    }
+                    before = (relocation.offset, end);
+                }
                 _ => add(relocation.offset, "the relocation lies outside its section".into()),
-            }
-        }
-        if !spans.is_sorted() {
-            spans.sort_unstable();
-        }
-        for pair in spans.windows(2) {
-            if pair[1].0 < pair[0].1 {
-                add(pair[1].0, format!("the relocation overlaps the one at {:#x}", pair[0].0));
             }
         }
     }

@@ -7,12 +7,12 @@
 use crate::Options;
 use crate::bitmap::Bitmap;
 use crate::elf::{Object, Relocation};
-use crate::facts::{Facts, Load};
+use crate::facts::{Facts, Load, Uses};
 use crate::instruction::Rules;
 use crate::memo::Memo;
-use crate::region::Tracker;
+use crate::region::{Step, Tracker};
 use crate::relocation;
-use crate::report::{Findings, Usage};
+use crate::report::Findings;
 use iced_x86::{Decoder, DecoderOptions, Instruction};
 use sfi_contract::Rule;
 use sfi_contract::layout::WINDOW_SIZE;
@@ -31,7 +31,7 @@ pub(crate) struct Text<'a> {
 /// The relocations of one section, sorted by offset, and the object they refer to.
 pub(crate) struct Relocations<'a> {
     pub object: &'a Object<'a>,
-    pub sorted: Vec<&'a Relocation>,
+    pub sorted: &'a [Relocation],
 }
 
 /// A direct branch whose target is known.
@@ -53,23 +53,26 @@ pub(crate) struct Map {
     /// Direct branches without a relocation.
     pub branches: Vec<Branch>,
     pub instructions: u64,
-    classes: u16,
-    written: u16,
-    named: u16,
+    pub uses: Uses,
 }
 
 impl Map {
-    pub fn usage(&self) -> Usage {
-        Usage::new(self.classes, self.written, self.named)
+    fn new(length: usize) -> Map {
+        // As many branches as compilers make.
+        Map { targets: Bitmap::new(length), branches: Vec::with_capacity(length / 16), ..Map::default() }
     }
 
+    /// Notes an instruction. The target of a direct branch without a relocation is checked when all boundaries are known.
     #[inline]
-    fn add(&mut self, at: usize, facts: &Facts) {
+    fn add(&mut self, text: &[u8], base: u64, at: usize, facts: &Facts, relocated: bool) {
         self.instructions += 1;
         self.targets.insert(at);
-        self.classes |= facts.class;
-        self.written |= facts.written;
-        self.named |= facts.named;
+        self.uses.add(facts.uses);
+        if facts.branch && !relocated {
+            let distance = facts.immediate.number(text.get(at..).unwrap_or_default());
+            let end = base.wrapping_add((at + facts.shape.length()) as u64);
+            self.branches.push(Branch { at: at as u64, target: end.wrapping_add(distance) });
+        }
     }
 
     /// The offset lies behind the first instruction of an unsafe region.
@@ -87,7 +90,7 @@ pub(crate) fn sweep(text: &Text<'_>, options: &Options, memo: &mut Memo, finding
         decoder: Decoder::with_ip(64, text.bytes, text.base, DecoderOptions::NONE),
         memo,
         findings,
-        map: Map { targets: Bitmap::new(text.bytes.len()), ..Map::default() },
+        map: Map::new(text.bytes.len()),
         tracker: Tracker::default(),
         next_relocation: 0,
         next_relocation_at: 0,
@@ -95,6 +98,18 @@ pub(crate) fn sweep(text: &Text<'_>, options: &Options, memo: &mut Memo, finding
     };
     sweep.run();
     sweep.map
+}
+
+/// The next 8 bytes. Where a longest instruction may not fit there is nothing to look up.
+#[inline]
+fn window(text: &[u8], at: usize) -> Option<u64> {
+    let bytes: &[u8; 16] = text.get(at..)?.first_chunk()?;
+    bytes.first_chunk().map(|bytes| u64::from_le_bytes(*bytes))
+}
+
+/// The first 8 bytes; 0 behind the end.
+pub(crate) fn first_bytes(bytes: &[u8]) -> u64 {
+    bytes.iter().take(8).rev().fold(0, |window, byte| window << 8 | u64::from(*byte))
 }
 
 /// A sweep under way.
@@ -115,42 +130,40 @@ struct Sweep<'a, 'f> {
 
 impl Sweep<'_, '_> {
     fn run(&mut self) {
+        let text = self.text.bytes;
         self.load_relocation();
         let mut at = 0;
-        while let Some(rest) = self.text.bytes.get(at..).filter(|rest| !rest.is_empty()) {
-            let known = self.memo.recall(rest);
-            if let Some((length, facts)) = known
+        while at < text.len() {
+            let known = window(text, at).and_then(|window| self.memo.recall(window));
+            if let Some(facts) = known
                 && facts.plain
-                && self.next_relocation_at >= (at + length) as u64
+                && self.next_relocation_at >= (at + facts.shape.length()) as u64
             {
-                self.map.add(at, facts);
+                self.map.add(text, self.text.base, at, facts, false);
                 self.tracker.reset();
-                if facts.branch {
-                    let end = self.text.base.wrapping_add((at + length) as u64);
-                    let target = end.wrapping_add(facts.immediate.number(rest));
-                    self.map.branches.push(Branch { at: at as u64, target });
-                }
-                at += length;
+                at += facts.shape.length();
                 continue;
             }
-            let facts = match known {
-                Some((_, facts)) => *facts,
-                None => match self.decode(at) {
-                    Some(facts) => facts,
-                    None => match self.undecodable(at as u64) {
-                        Some(resume) => {
-                            at = resume;
-                            continue;
-                        }
-                        None => break,
-                    },
-                },
+            let Some(facts) = known.copied().or_else(|| self.recall_at_end(at)).or_else(|| self.decode(at)) else {
+                match self.undecodable(at as u64) {
+                    Some(resume) => at = resume,
+                    None => break,
+                }
+                continue;
             };
-            self.map.add(at, &facts);
-            self.check(at as u64, &facts);
+            let relocated = self.next_relocation_at < (at + facts.shape.length()) as u64;
+            self.map.add(text, self.text.base, at, &facts, relocated);
+            self.check(at as u64, &facts, relocated);
             at += facts.shape.length();
         }
-        self.relocations_behind(self.text.bytes.len() as u64);
+        self.relocations_behind(text.len() as u64);
+    }
+
+    /// The facts of an instruction that is so near to the text's end that not every instruction would fit.
+    #[cold]
+    fn recall_at_end(&self, at: usize) -> Option<Facts> {
+        let rest = self.text.bytes.get(at..).filter(|rest| rest.len() < 16)?;
+        self.memo.recall(first_bytes(rest)).filter(|facts| facts.shape.length() <= rest.len()).copied()
     }
 
     /// Finds out what the instruction at an offset is, reports what is wrong with it by itself, and remembers it if nothing is.
@@ -167,7 +180,7 @@ impl Sweep<'_, '_> {
         }
         let (facts, faults) = Facts::new(raw, &instruction, &self.decoder, &self.rules);
         if faults.is_empty() {
-            self.memo.learn(raw, facts);
+            self.memo.learn(first_bytes(raw), &facts);
         }
         for (rule, why) in faults {
             self.refuse(rule, at as u64, why);
@@ -177,22 +190,19 @@ impl Sweep<'_, '_> {
 
     /// All rules about an instruction in its place.
     #[inline]
-    fn check(&mut self, at: u64, facts: &Facts) {
+    fn check(&mut self, at: u64, facts: &Facts, relocated: bool) {
         let end = at + facts.shape.length() as u64;
-        let relocated = self.next_relocation_at < end;
         let displacement_relocated = relocated && self.check_relocations(at, facts);
+        let step = facts.step_of(self.rest(at));
         match facts.load {
             Load::Free => {}
             Load::Relative => self.check_relative_load(at, facts, displacement_relocated),
-            Load::Header if displacement_relocated => {
-                self.refuse(Rule::LoadUnconfined, at, "the header page is named by a constant, not by a relocation");
+            Load::Header if displacement_relocated || !matches!(step, Step::Rebase(_)) => {
+                self.refuse(Rule::LoadUnconfined, at, "a constant address, and not the header page's first word");
             }
             Load::Header => {}
         }
-        if facts.branch && !relocated {
-            self.note_branch(at, facts);
-        }
-        match self.tracker.step(at, facts.step) {
+        match self.tracker.step(at, step) {
             Ok(None) => {}
             Ok(Some(start)) => self.region(start, at, end),
             Err(missing) => self.refuse(missing.rule(), at, missing.text()),
@@ -202,14 +212,6 @@ impl Sweep<'_, '_> {
     /// The text from an offset on.
     fn rest(&self, at: u64) -> &[u8] {
         self.text.bytes.get(at as usize..).unwrap_or_default()
-    }
-
-    /// Notes a direct branch; its target is checked when all boundaries are known.
-    #[inline]
-    fn note_branch(&mut self, at: u64, facts: &Facts) {
-        let end = self.text.base.wrapping_add(at + facts.shape.length() as u64);
-        let target = end.wrapping_add(facts.immediate.number(self.rest(at)));
-        self.map.branches.push(Branch { at, target });
     }
 
     /// Rules `SFI-L01` and, in the final text, `SFI-T03`: where a rip-relative load of mode full reads.
@@ -270,7 +272,7 @@ impl Sweep<'_, '_> {
     }
 
     fn load_relocation(&mut self) {
-        let sorted = self.text.relocations.as_ref().map(|r| r.sorted.as_slice()).unwrap_or_default();
+        let sorted = self.text.relocations.as_ref().map(|r| r.sorted).unwrap_or_default();
         self.next_relocation_at = sorted.get(self.next_relocation).map_or(u64::MAX, |r| r.offset);
     }
 
@@ -281,7 +283,7 @@ impl Sweep<'_, '_> {
         let mut displacement = false;
         while self.next_relocation_at < at + facts.shape.length() as u64 {
             let Some(relocations) = &self.text.relocations else { break };
-            let (object, relocation) = (relocations.object, relocations.sorted[self.next_relocation]);
+            let (object, relocation) = (relocations.object, &relocations.sorted[self.next_relocation]);
             self.relocated_at = Some(relocation.offset);
             self.next_relocation += 1;
             self.load_relocation();

@@ -5,8 +5,10 @@ mod random;
 
 use super::Memo;
 use crate::Options;
-use crate::facts::Facts;
+use crate::facts::{Facts, Shape};
 use crate::instruction::Rules;
+use crate::region::Step;
+use crate::sweep::first_bytes;
 use iced_x86::{Decoder, DecoderOptions, Instruction};
 use proptest::test_runner::{RngAlgorithm, TestRng};
 use rand::RngExt;
@@ -31,9 +33,19 @@ fn learned(instructions: &[&[u8]]) -> Memo {
     for bytes in instructions {
         let (raw, facts) = fresh(bytes, &Options::default()).expect("accepted");
         assert_eq!(raw, *bytes);
-        memo.learn(raw, facts);
+        memo.learn(first_bytes(raw), &facts);
     }
     memo
+}
+
+fn recall(memo: &Memo, text: &[u8]) -> Option<Facts> {
+    memo.recall(first_bytes(text)).copied()
+}
+
+/// What a lookup is for: all facts, whether this very instruction is to be remembered or not.
+fn remembered(mut facts: Facts) -> Facts {
+    facts.shape = Shape(facts.shape.length() as u8);
+    facts
 }
 
 /// Random instructions are learned; whatever is recalled for them, for what follows them and for changed ones is what a decoder finds there.
@@ -49,22 +61,15 @@ fn a_hit_is_what_a_decoder_finds() {
             let mut text = random::random(&mut rng);
             let Some((raw, facts)) = fresh(&text, &options) else { continue };
             accepted += 1;
-            memo.learn(raw, facts);
-            let length = raw.len();
-            found += u32::from(memo.recall(&text).is_some());
+            memo.learn(first_bytes(raw), &facts);
+            found += u32::from(recall(&memo, &text).is_some());
             for _ in 0..8 {
                 let at = rng.random_range(0..text.len());
                 text[at] = if rng.random() { rng.random() } else { text[at] ^ 1 << rng.random_range(0..8) };
-                if let Some((length, facts)) = memo.recall(&text) {
-                    let expected = fresh(&text, &options).map(|(raw, facts)| (raw.len(), facts));
-                    assert_eq!(Some((length, *facts)), expected, "{text:02x?} in mode {mode}");
+                if let Some(facts) = recall(&memo, &text) {
+                    let expected = fresh(&text, &options).map(|(_, facts)| remembered(facts));
+                    assert_eq!(Some(remembered(facts)), expected, "{text:02x?} in mode {mode}");
                     others += 1;
-                }
-            }
-            // Nothing is recalled for a part of it.
-            for cut in 0..length {
-                if let Some((part, _)) = memo.recall(&text[..cut]) {
-                    assert!(part <= cut, "{text:02x?}");
                 }
             }
         }
@@ -76,58 +81,103 @@ fn a_hit_is_what_a_decoder_finds() {
 }
 
 #[test]
-fn a_changed_byte_is_another_instruction() {
-    // mov %rax,%gs:8(%edi): all bytes but the displacement count
+fn a_changed_byte_of_the_head_is_another_instruction() {
+    // mov %rax,%gs:8(%edi)
     let bytes = [0x65, 0x67, 0x48, 0x89, 0x47, 0x08];
     let memo = learned(&[&bytes]);
-    assert!(memo.recall(&bytes).is_some());
+    assert!(recall(&memo, &bytes).is_some());
     for byte in 0..5 {
         for bit in 0..8 {
             let mut other = bytes;
             other[byte] ^= 1 << bit;
-            assert!(memo.recall(&other).is_none(), "{other:02x?}");
+            assert!(recall(&memo, &other).is_none(), "{other:02x?}");
         }
     }
-    let (length, facts) = memo.recall(&[0x65, 0x67, 0x48, 0x89, 0x47, 0x80]).expect("another displacement");
-    assert_eq!((length, facts.shape.length()), (6, 6));
+    let facts = recall(&memo, &[0x65, 0x67, 0x48, 0x89, 0x47, 0x80]).expect("another displacement");
+    assert_eq!(facts.shape.length(), 6);
+}
+
+/// For every form with an immediate, and every immediate of one byte: the same facts, and both decoders agree.
+#[test]
+fn nothing_follows_from_an_immediate() {
+    let mut rng = TestRng::deterministic_rng(RngAlgorithm::ChaCha);
+    let options = Options::default();
+    let (mut forms, mut compared) = (std::collections::BTreeSet::new(), 0);
+    for _ in 0..200_000 {
+        let text = random::random(&mut rng);
+        let Some((raw, facts)) = fresh(&text, &options) else { continue };
+        let (at, size) = (facts.immediate.offset(), facts.immediate.size());
+        if size == 0 || facts.branch || !forms.insert(raw[..at].to_vec()) {
+            continue;
+        }
+        for value in 0..=255 {
+            let mut other = raw.to_vec();
+            other[at..].fill_with(|| rng.random());
+            other[at] = value;
+            assert_eq!(fresh(&other, &options).map(|(_, facts)| facts), Some(facts), "{other:02x?}");
+            compared += 1;
+        }
+    }
+    println!("{} heads, {compared} instructions", forms.len());
+    assert!(forms.len() > 500, "{}", forms.len());
+}
+
+/// Likewise for displacements, EVEX's of 0 aside.
+#[test]
+fn nothing_follows_from_a_displacement() {
+    let mut rng = TestRng::deterministic_rng(RngAlgorithm::ChaCha);
+    let options = Options::default();
+    let mut compared = 0;
+    for _ in 0..100_000 {
+        let text = random::random(&mut rng);
+        let Some((raw, facts)) = fresh(&text, &options) else { continue };
+        let (at, size) = (facts.displacement.offset(), facts.displacement.size());
+        for _ in 0..if size == 0 { 0 } else { 16 } {
+            let mut other = raw.to_vec();
+            other[at..at + size].fill_with(|| rng.random());
+            let others = fresh(&other, &options).map(|(_, facts)| remembered(facts));
+            assert_eq!(others, Some(remembered(facts)), "{other:02x?}");
+            compared += 1;
+        }
+    }
+    assert!(compared > 10_000, "{compared}");
 }
 
 #[test]
-fn what_is_cut_short_by_the_end_is_not_known() {
-    // Zeros, for the window is filled up with them: mov $0,%eax; lea 0(%rax),%rax; jmp
-    for bytes in [&[0xb8, 0, 0, 0, 0][..], &[0x48, 0x8d, 0x80, 0, 0, 0, 0], &[0xe9, 0, 0, 0, 0]] {
-        let memo = learned(&[bytes]);
-        assert!(memo.recall(bytes).is_some());
-        assert!(memo.recall(&[bytes, &[0xc3]].concat()).is_some());
-        for cut in 0..bytes.len() {
-            assert!(memo.recall(&bytes[..cut]).is_none(), "{bytes:02x?} cut to {cut}");
+fn what_is_to_be_a_region_has_its_number() {
+    // and $0xffff8,%eax and $0xffff0,%eax; add %gs:0xff000,%rdi and %gs:0x1000; jmp *%gs:0x100000(%eax) and *%gs:0x100008(%eax)
+    let pairs: [(&[u8], &[u8]); 3] = [
+        (&[0x25, 0xf8, 0xff, 0x0f, 0], &[0x25, 0xf0, 0xff, 0x0f, 0]),
+        (&[0x65, 0x48, 0x03, 0x3c, 0x25, 0, 0xf0, 0x0f, 0], &[0x65, 0x48, 0x03, 0x3c, 0x25, 0, 0x10, 0, 0]),
+        (&[0x65, 0x67, 0xff, 0xa0, 0, 0, 0x10, 0], &[0x65, 0x67, 0xff, 0xa0, 8, 0, 0x10, 0]),
+    ];
+    for (right, wrong) in pairs {
+        for learned_from in [right, wrong] {
+            let memo = learned(&[learned_from]);
+            let facts = recall(&memo, wrong).expect("the same head");
+            assert!(!matches!(facts.step_of(right), Step::Other | Step::Astray), "{right:02x?}");
+            assert!(matches!(facts.step_of(wrong), Step::Other | Step::Astray), "{wrong:02x?}");
         }
     }
 }
 
 #[test]
-fn a_displacement_that_decides_is_compared() {
-    // add %gs:0x1000,%rdi and add %gs:0xff000,%rdi
-    let other = [0x65, 0x48, 0x03, 0x3c, 0x25, 0, 0x10, 0, 0];
-    let rebase = [0x65, 0x48, 0x03, 0x3c, 0x25, 0, 0xf0, 0x0f, 0];
-    assert!(learned(&[&other]).recall(&rebase).is_none());
-    assert!(learned(&[&rebase]).recall(&other).is_none());
-    // jmp *%gs:0x100000(%eax) and *%gs:0x100008(%eax)
-    let jump = [0x65, 0x67, 0xff, 0xa0, 0, 0, 0x10, 0];
-    assert!(learned(&[&jump]).recall(&[0x65, 0x67, 0xff, 0xa0, 8, 0, 0x10, 0]).is_none());
-    // vmovups 64(%rdi),%zmm0 and 128(%rdi): EVEX scales
-    let load = [0x62, 0xf1, 0x7c, 0x48, 0x10, 0x47, 0x01];
-    assert!(learned(&[&load]).recall(&[0x62, 0xf1, 0x7c, 0x48, 0x10, 0x47, 0x02]).is_none());
+fn a_scaled_displacement_of_zero_teaches_nothing() {
+    // vmovups 0(%rdi),%zmm0 with a displacement, and 64(%rdi): EVEX scales
+    let zero = [0x62, 0xf1, 0x7c, 0x48, 0x10, 0x47, 0x00];
+    let one = [0x62, 0xf1, 0x7c, 0x48, 0x10, 0x47, 0x01];
+    assert!(recall(&learned(&[&zero]), &one).is_none());
+    assert!(recall(&learned(&[&one]), &zero).is_some());
 }
 
 #[test]
 fn without_room_nothing_is_known() {
     let mut memo = Memo::default();
     let (raw, facts) = fresh(&[0x90], &Options::default()).expect("nop");
-    memo.learn(raw, facts);
-    assert!(memo.recall(&[0x90]).is_none());
+    memo.learn(first_bytes(raw), &facts);
+    assert!(recall(&memo, &[0x90]).is_none());
     memo.reserve(0);
-    assert!(memo.recall(&[0x90]).is_none());
-    memo.learn(raw, facts);
-    assert!(memo.recall(&[0x90]).is_some());
+    assert!(recall(&memo, &[0x90]).is_none());
+    memo.learn(first_bytes(raw), &facts);
+    assert!(recall(&memo, &[0x90]).is_some());
 }

@@ -28,9 +28,12 @@ mod avx512;
 mod branch;
 mod float;
 mod integer;
+pub mod refusal;
+mod register;
 mod sse;
 
 use iced_x86::Code;
+pub use register::general;
 
 /// What kind of instruction a form is: why it is allowed, and which rule applies to it beyond its operands.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]

@@ -4,16 +4,18 @@
 //! is an escape. Two decoders by different authors, with tables of their own, would have to make the same mistake. The
 //! second one is asked what the rules depend on: length, name, memory operands with segment and address size, what is
 //! written, general registers, target of a branch. It knows nothing of the positive list, and its answers are only compared
-//! ([`crate::second::check`], rule `SFI-D05`), never used instead of the first one's.
+//! ([`check`], rule `SFI-D05`), never used instead of the first one's.
 //!
 //! Where yaxpeax-x86 has no reading at all, [`gaps`] has a closed list of encodings that it reads itself. What neither reads is refused.
+
+#![forbid(unsafe_code)]
 
 mod first;
 mod gaps;
 mod names;
 mod yaxpeax;
 
-pub(crate) use first::First;
+pub use first::First;
 
 /// What an instruction does, as far as a rule depends on it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -73,8 +75,10 @@ enum Register {
 }
 
 /// Rule `SFI-D05`. The bytes are exactly those of the instruction. Gives the difference in words.
-#[inline(never)]
-pub(crate) fn check(bytes: &[u8], first: &First<'_>) -> Result<(), &'static str> {
+///
+/// # Errors
+/// What the second decoder reads differently.
+pub fn check(bytes: &[u8], first: &First<'_>) -> Result<(), &'static str> {
     let one = first.reading();
     let second = match yaxpeax::Second::decode(bytes) {
         Ok(second) if !second.is_gather() => second,

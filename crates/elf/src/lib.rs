@@ -1,14 +1,14 @@
 //! The one trusted ELF reader. The loader uses this model too, so that what is checked is what is loaded.
 //!
 //! Reads 64-bit little-endian x86-64 relocatable objects (System V gABI, chapters *Object Files* and *Sections*).
-//! It reads what it can and judges nothing: structural oddities are rules (`SFI-E01` to `SFI-E07`), reported by
-//! [`crate::verify`]. Only what has no reading at all is [`Unreadable`].
+//! It reads what it can and judges nothing: structural oddities are rules (`SFI-E01` to `SFI-E07`), the verifier's matter. Only what has no reading at all is [`Unreadable`].
 //!
 //! Nothing here panics. Time and memory are linear in the file's size: every table is bounded by the bytes that hold
 //! it, tables together by the file, and the names handed out by `NAME_BUDGET` times the file.
 
+#![forbid(unsafe_code)]
+
 use goblin::elf::{header, section_header as sh, sym};
-use std::ffi::CStr;
 
 /// Bytes of symbol and section names handed out, in units of the file's size. Names may share the bytes of a string
 /// table, so their sum may exceed it; without a bound it could grow with the square of the file.
@@ -89,7 +89,7 @@ pub enum Place {
     Common,
     /// In the section of this index, which exists.
     Section(usize),
-    /// Any other section index, reserved or out of range. Refused by [`crate::verify`] (`SFI-E04`).
+    /// Any other section index, reserved or out of range. The verifier refuses it (`SFI-E04`).
     Reserved(u32),
 }
 
@@ -100,7 +100,7 @@ pub struct Relocation {
     pub offset: u64,
     /// `R_X86_64_*`.
     pub kind: u32,
-    /// Index of the symbol. It may be out of range until [`crate::verify`] accepts the object (`SFI-E05`).
+    /// Index of the symbol. It may be out of range until the verifier accepts the object (`SFI-E05`).
     pub symbol: usize,
     /// Addend.
     pub addend: i64,
@@ -109,7 +109,7 @@ pub struct Relocation {
 /// One section group.
 #[derive(Clone, Debug)]
 pub struct Group {
-    /// Index of the signature symbol. It may be out of range until [`crate::verify`] accepts the object (`SFI-E06`).
+    /// Index of the signature symbol. It may be out of range until the verifier accepts the object (`SFI-E06`).
     pub signature: usize,
     /// `GRP_COMDAT`: of the groups with one signature only one is kept.
     pub comdat: bool,
@@ -367,7 +367,7 @@ fn read_groups(sections: &[Section<'_>], budget: &mut usize) -> Result<Vec<Group
 }
 
 /// The little-endian 32-bit words of a table.
-pub(crate) fn words(data: &[u8]) -> impl Iterator<Item = u32> + '_ {
+pub fn words(data: &[u8]) -> impl Iterator<Item = u32> + '_ {
     data.chunks_exact(4).map(|w| u32::from_le_bytes([w[0], w[1], w[2], w[3]]))
 }
 
@@ -408,7 +408,7 @@ impl Names {
         let Some(tail) = strings.bytes.get(start..) else {
             return unreadable("a name lies outside its string table");
         };
-        let length = CStr::from_bytes_until_nul(tail).ok().map(CStr::count_bytes);
+        let length = memchr::memchr(0, tail);
         let Some((length, rest)) = length.and_then(|length| Some((length, self.budget.checked_sub(length)?))) else {
             return unreadable("a name has no end, or names overlap too much");
         };

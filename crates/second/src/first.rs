@@ -1,13 +1,14 @@
 //! The first decoder's reading: iced-x86's operands, and what the positive list says that the instruction writes.
 
 use super::{Address, Reading, Register};
-use crate::instruction::gpr;
 use iced_x86::{Instruction, Mnemonic, OpKind, Register as R};
-use sfi_contract::policy::{Class, Form, Memory};
+use sfi_contract::policy::{Class, Form, Memory, general as gpr};
 
 /// An instruction as the rules saw it.
-pub(crate) struct First<'a> {
+pub struct First<'a> {
+    /// As the first decoder read it.
     pub instruction: &'a Instruction,
+    /// Its form on the positive list.
     pub form: &'static Form,
     /// General registers that it was taken to write.
     pub written: u16,
@@ -16,7 +17,7 @@ pub(crate) struct First<'a> {
 }
 
 impl First<'_> {
-    pub fn mnemonic(&self) -> Mnemonic {
+    pub(super) fn mnemonic(&self) -> Mnemonic {
         self.instruction.mnemonic()
     }
 

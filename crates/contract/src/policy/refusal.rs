@@ -1,11 +1,11 @@
 //! Which rule an instruction breaks that is not on the positive list. The refusal is certain before this is asked;
 //! this only finds the best words for it.
 
+use crate::Rule;
 use iced_x86::{Code, CpuidFeature as F, FlowControl, Instruction, Mnemonic as M, OpCodeOperandKind as K};
-use sfi_contract::Rule;
 
 /// The rule that names the reason, and the reason.
-pub(crate) fn reason(instruction: &Instruction) -> (Rule, &'static str) {
+pub fn reason(instruction: &Instruction) -> (Rule, &'static str) {
     let code = instruction.code();
     if touches_segments(code) {
         return (Rule::SegmentState, "segment registers and their bases belong to the host");
