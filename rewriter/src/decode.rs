@@ -3,10 +3,7 @@
 
 use crate::read::{Object, Place, Reloc, SectionIndex, SymbolIndex};
 use crate::refusal::{Reason, Refusal};
-use iced_x86::{
-    Code as Opcode, Decoder, DecoderOptions, FlowControl, Formatter, GasFormatter, Instruction, Mnemonic, OpKind,
-    Register,
-};
+use iced_x86::{Code as Opcode, Decoder, DecoderOptions, FlowControl, Instruction, Mnemonic, OpKind, Register};
 use object::elf;
 
 /// Index into [`Code::insns`].
@@ -150,14 +147,7 @@ fn refuse_at(
     reason: Reason,
     detail: String,
 ) -> Refusal {
-    let instruction = ins.map(|ins| {
-        let mut formatter = GasFormatter::new();
-        formatter.options_mut().set_space_after_operand_separator(true);
-        formatter.options_mut().set_uppercase_hex(false);
-        let mut text = String::new();
-        formatter.format(ins, &mut text);
-        text
-    });
+    let instruction = ins.map(sfi_contract::syntax::text);
     let function = code
         .function_at(section, offset)
         .map(|symbol| String::from_utf8_lossy(code.object.symbols[symbol].name).into_owned());

@@ -9,6 +9,7 @@ use crate::instruction::{Decoded, Fault, Rules, reads_rbx};
 use crate::prefix;
 use crate::region::Step;
 use iced_x86::{Decoder, Instruction};
+use sfi_contract::Usage;
 use sfi_contract::layout::{DISPATCH_MASK, DISPATCH_OFFSET, HEADER_BASE};
 use sfi_contract::policy::{self, Class, general, refusal};
 
@@ -83,8 +84,8 @@ impl Uses {
         self.0 |= other.0;
     }
 
-    pub fn has(self, class: Class) -> bool {
-        self.0 & 1 << class as u8 != 0
+    pub fn usage(self) -> Usage {
+        Usage::new(self.0 as u16, self.written(), self.named())
     }
 
     pub fn written(self) -> u16 {

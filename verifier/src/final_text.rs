@@ -2,9 +2,9 @@
 
 use crate::Options;
 use crate::memo::Memo;
-use crate::report::{Findings, Usage, Violation};
+use crate::report::{Findings, Violation};
 use crate::sweep::{Map, Text, sweep};
-use sfi_contract::{Mode, Rule};
+use sfi_contract::{Mode, Rule, Usage};
 
 /// A domain's text as it will be mapped.
 #[derive(Clone, Copy, Debug)]
@@ -38,7 +38,7 @@ pub fn verify_text(text: &FinalText<'_>, options: &Options) -> Result<Usage, Vec
     check_branches(text, &map, &gateways, &mut findings);
     check_slots(text, &map, &gateways, &mut findings);
     if findings.list.is_empty() {
-        return Ok(Usage::new(map.uses));
+        return Ok(map.uses.usage());
     }
     findings.list.sort_by_key(|violation| (violation.offset, violation.rule));
     Err(findings.list)

@@ -49,9 +49,12 @@ impl<'i> Decoded<'i> {
 
     /// It stores through rdi.
     fn stores_string(&self) -> bool {
-        self.form.class == Class::String
-            && self.instruction.op0_kind() == OpKind::MemoryESRDI
-            && !is_compare(self.instruction.code())
+        self.form.class == Class::String && self.instruction.op0_kind() == OpKind::MemoryESRDI && !self.compares()
+    }
+
+    /// Among string instructions: `cmps` or `scas`, which write nothing and know both `repe` and `repne`.
+    fn compares(&self) -> bool {
+        matches!(self.prefixes.opcode, 0xa6 | 0xa7 | 0xae | 0xaf)
     }
 }
 
@@ -197,7 +200,7 @@ fn check_prefixes(decoded: &Decoded<'_>) -> Result<(), Fault> {
     let (seen, form) = (decoded.prefixes.seen, decoded.form);
     let stray = (seen & (P66 | PF2 | PF3)) ^ form.prefixes;
     let stray_allowed = match form.class {
-        Class::String => stray == 0 || stray == PF3 || stray == PF2 && is_compare(decoded.instruction.code()),
+        Class::String => stray == 0 || stray == PF3 || stray == PF2 && decoded.compares(),
         // c3 or f3 c3
         Class::Return => stray == 0 || stray == PF3,
         _ => stray == 0,
@@ -258,19 +261,4 @@ fn is_rebase(decoded: &Decoded<'_>) -> bool {
 /// Bit of rbx for the forms that read it without naming it.
 pub(crate) fn reads_rbx(code: Code) -> u16 {
     if matches!(code, Code::Xlat_m8 | Code::Cmpxchg8b_m64 | Code::Cmpxchg16b_m128) { RBX } else { 0 }
-}
-
-/// `cmps` and `scas` write nothing and know both `repe` and `repne`.
-fn is_compare(code: Code) -> bool {
-    matches!(
-        code,
-        Code::Cmpsb_m8_m8
-            | Code::Cmpsw_m16_m16
-            | Code::Cmpsd_m32_m32
-            | Code::Cmpsq_m64_m64
-            | Code::Scasb_AL_m8
-            | Code::Scasw_AX_m16
-            | Code::Scasd_EAX_m32
-            | Code::Scasq_RAX_m64
-    )
 }

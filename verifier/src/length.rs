@@ -102,7 +102,7 @@ static ADDRESS: [u8; 256] = {
 pub(crate) fn guess(window: u64) -> Shape {
     let (mut rest, mut shape) = (window, 0);
     let mut pair = PAIR[usize::from(rest as u16)];
-    while pair & (MORE | 2 * MORE) != 0 {
+    while pair & (3 * MORE) != 0 {
         let prefixes = pair / MORE;
         shape += prefixes * HEAD;
         rest >>= prefixes * 8;

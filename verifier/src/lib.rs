@@ -35,7 +35,8 @@ mod sweep;
 
 pub use elf::Unreadable;
 pub use final_text::{FinalText, verify_text};
-pub use report::{MAX_VIOLATIONS, Report, Usage, Vectors, Violation};
+pub use report::{MAX_VIOLATIONS, Report, Violation};
+pub use sfi_contract::{Usage, Vectors};
 pub use sfi_elf as elf;
 
 use elf::{Object, Place};
@@ -127,7 +128,7 @@ impl Verifier {
         place::check_symbols(&object, &maps, &mut findings);
         let Findings { list: mut violations, omitted, .. } = findings;
         name_places(&object, &landmarks, &mut violations);
-        Ok(Report { object, violations, omitted, usage: Usage::new(uses), text_bytes, instructions })
+        Ok(Report { object, violations, omitted, usage: uses.usage(), text_bytes, instructions })
     }
 }
 

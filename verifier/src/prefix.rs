@@ -21,34 +21,28 @@ pub(crate) struct Prefixes {
 const FS: u8 = 1 << 7;
 const IGNORED_SEGMENT: u8 = FS | REX;
 
-/// Prefix bit of each byte; 0 for all that are no prefixes, [`FS`] for 64, [`IGNORED_SEGMENT`] for 26, 2E, 36, 3E.
-static KIND: [u8; 256] = {
-    let mut table = [0; 256];
-    table[0x66] = P66;
-    table[0xf3] = PF3;
-    table[0xf2] = PF2;
-    table[0xf0] = PF0;
-    table[0x65] = P65;
-    table[0x67] = P67;
-    table[0x64] = FS;
-    table[0x26] = IGNORED_SEGMENT;
-    table[0x2e] = IGNORED_SEGMENT;
-    table[0x36] = IGNORED_SEGMENT;
-    table[0x3e] = IGNORED_SEGMENT;
-    let mut byte = 0x40;
-    while byte < 0x50 {
-        table[byte] = REX;
-        byte += 1;
+/// Prefix bit of a byte; 0 for all that are no prefixes, [`FS`] for 64, [`IGNORED_SEGMENT`] for 26, 2E, 36, 3E.
+fn kind_of(byte: u8) -> u8 {
+    match byte {
+        0x66 => P66,
+        0xf3 => PF3,
+        0xf2 => PF2,
+        0xf0 => PF0,
+        0x65 => P65,
+        0x67 => P67,
+        0x64 => FS,
+        0x26 | 0x2e | 0x36 | 0x3e => IGNORED_SEGMENT,
+        0x40..=0x4f => REX,
+        _ => 0,
     }
-    table
-};
+}
 
 /// Rules `SFI-D03` and `SFI-F01` on the prefix bytes alone: at most one of each group in any order, then at most one REX, then none.
 pub(crate) fn scan(instruction: &[u8]) -> Result<Prefixes, Fault> {
     const GROUP_1: u8 = PF0 | PF2 | PF3;
     let mut prefixes = Prefixes { seen: 0, rex: 0, opcode: 0 };
     for &byte in instruction {
-        let kind = KIND[usize::from(byte)];
+        let kind = kind_of(byte);
         match kind {
             0 => {
                 prefixes.opcode = byte;

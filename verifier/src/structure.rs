@@ -1,6 +1,6 @@
 //! The rules about the object as a container: sections, symbols, relocation tables, groups (`SFI-E01` to `SFI-E07`).
 
-use crate::elf::{Object, Place, Section, Symbol, words};
+use crate::elf::{Object, Place, Relocation, Section, Symbol, words};
 use crate::relocation::{data_width, kind_name, sorted, text_width};
 use crate::report::Findings;
 use goblin::elf::{section_header as sh, sym};
@@ -158,10 +158,9 @@ fn check_symbols(object: &Object<'_>, findings: &mut Findings) {
             }
             continue;
         }
-        let plain = matches!(symbol.kind, sym::STT_NOTYPE | sym::STT_OBJECT | sym::STT_FUNC);
         match symbol.kind {
+            sym::STT_NOTYPE | sym::STT_OBJECT | sym::STT_FUNC => {}
             sym::STT_SECTION | sym::STT_FILE | sym::STT_COMMON | sym::STT_TLS => {}
-            _ if plain => {}
             // The name of what a function chooses that is like any other: the loader calls it in the sealed domain.
             sym::STT_GNU_IFUNC if in_text(symbol) => {}
             sym::STT_GNU_IFUNC => refuse("is an IFUNC without a resolver in text".into()),
@@ -183,14 +182,11 @@ fn check_symbols(object: &Object<'_>, findings: &mut Findings) {
             }
             Place::Section(section) => {
                 let section = &object.sections[section];
-                if symbol.value > section.size {
-                    // In text this is the rule about targets.
-                    if !section.is_executable() {
-                        refuse(format!("lies at {:#x}, behind the end of `{}`", symbol.value, section.name));
-                    }
+                // In text this is the rule about targets.
+                if symbol.value > section.size && !section.is_executable() {
+                    refuse(format!("lies at {:#x}, behind the end of `{}`", symbol.value, section.name));
                 }
-                let in_tls = section.flags & u64::from(sh::SHF_TLS) != 0;
-                if symbol.kind == sym::STT_TLS && !in_tls {
+                if symbol.kind == sym::STT_TLS && section.flags & u64::from(sh::SHF_TLS) == 0 {
                     refuse(format!("is thread-local, but `{}` is not", section.name));
                 }
                 if symbol.kind == sym::STT_FILE {
@@ -217,7 +213,7 @@ fn check_relocation_tables(object: &Object<'_>, findings: &mut Findings) {
                 if table.is_allocated() {
                     add("the table is allocated");
                 }
-                if object.sections.get(table.link as usize).is_none_or(|s| s.kind != sh::SHT_SYMTAB) {
+                if !names_symbols(object, table) {
                     add("the table names no symbol table");
                 }
                 match object.sections.get(table.info as usize).filter(|_| table.info != 0) {
@@ -239,6 +235,11 @@ fn check_relocation_tables(object: &Object<'_>, findings: &mut Findings) {
     }
 }
 
+/// The table's link is to a symbol table.
+fn names_symbols(object: &Object<'_>, table: &Section<'_>) -> bool {
+    object.sections.get(table.link as usize).is_some_and(|s| s.kind == sh::SHT_SYMTAB)
+}
+
 /// Rule `SFI-E05` for the entries. Types in text are rule `SFI-R02`.
 fn check_relocations(object: &Object<'_>, findings: &mut Findings) {
     for (index, section) in object.sections.iter().enumerate() {
@@ -246,31 +247,25 @@ fn check_relocations(object: &Object<'_>, findings: &mut Findings) {
         let mut add = |offset: u64, detail: String| findings.add(Rule::RelocationTable, offset, detail);
         let mut before = (0, 0);
         for relocation in sorted(section).iter() {
-            if relocation.symbol >= object.symbols.len().max(1) {
-                add(
-                    relocation.offset,
-                    format!("the relocation names symbol {}, which is not there", relocation.symbol),
-                );
+            let Relocation { offset, kind, symbol, .. } = *relocation;
+            if symbol >= object.symbols.len().max(1) {
+                add(offset, format!("the relocation names symbol {symbol}, which is not there"));
             }
-            if !section.is_allocated() {
-                continue;
-            }
-            let width = if section.is_executable() { text_width(relocation.kind) } else { data_width(relocation.kind) };
-            let Some(width) = width else {
-                if !section.is_executable() {
-                    let name = kind_name(relocation.kind);
-                    add(relocation.offset, format!("type {} ({name}) may not patch data", relocation.kind));
-                }
-                continue;
+            let width = match section.is_executable() {
+                _ if !section.is_allocated() => continue,
+                true => text_width(kind),
+                false => data_width(kind),
             };
-            match relocation.offset.checked_add(width) {
-                Some(end) if end <= section.size => {
-                    if relocation.offset < before.1 {
-                        add(relocation.offset, format!("the relocation overlaps the one at {:#x}", before.0));
+            match width.map(|width| offset.checked_add(width)) {
+                Some(Some(end)) if end <= section.size => {
+                    if offset < before.1 {
+                        add(offset, format!("the relocation overlaps the one at {:#x}", before.0));
                     }
-                    before = (relocation.offset, end);
+                    before = (offset, end);
                 }
-                _ => add(relocation.offset, "the relocation lies outside its section".into()),
+                Some(_) => add(offset, "the relocation lies outside its section".into()),
+                None if section.is_executable() => {}
+                None => add(offset, format!("type {kind} ({}) may not patch data", kind_name(kind))),
             }
         }
     }
@@ -288,7 +283,7 @@ fn check_groups(object: &Object<'_>, findings: &mut Findings) {
         if group.data.is_empty() || group.data.len() % 4 != 0 {
             add(0, "the table does not consist of whole entries".into());
         }
-        if object.sections.get(group.link as usize).is_none_or(|s| s.kind != sh::SHT_SYMTAB) {
+        if !names_symbols(object, group) {
             add(0, "the group names no symbol table".into());
         }
         if group.info == 0 || group.info as usize >= object.symbols.len() {
@@ -309,11 +304,8 @@ fn check_groups(object: &Object<'_>, findings: &mut Findings) {
                     add(offset, format!("member {member} `{}` is a table", section.name));
                 }
                 Some(section) if owner[member] != 0 => {
-                    let first = owner[member];
-                    add(
-                        offset,
-                        format!("member {member} `{}` is already in the group of section {first}", section.name),
-                    );
+                    let (name, first) = (section.name, owner[member]);
+                    add(offset, format!("member {member} `{name}` is already in the group of section {first}"));
                 }
                 Some(_) => owner[member] = index,
             }

@@ -12,9 +12,12 @@ pub mod names;
 pub mod note;
 pub mod policy;
 pub mod rule;
+pub mod syntax;
+pub mod usage;
 
 pub use mode::Mode;
 pub use rule::Rule;
+pub use usage::{Usage, Vectors};
 
 /// Version of the contract that this crate describes; written into every note, checked by nobody who matters.
 pub const CONTRACT_VERSION: u16 = 1;
