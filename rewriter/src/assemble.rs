@@ -20,9 +20,6 @@ use std::borrow::Cow;
 use std::collections::hash_map::Entry;
 use std::collections::{BTreeSet, HashMap};
 
-/// More is not accepted for text (SFI-E07), and no code depends on it.
-const MAX_TEXT_ALIGN: u64 = 4096;
-
 /// A relocatable object to be written. Indices are those of these tables, counted from 1; 0 means none.
 pub struct NewObject<'a> {
     pub flags: u32,
@@ -161,7 +158,6 @@ pub fn assemble<'a>(
             relocs: Vec::new(),
         };
         if let Some(text) = texts.remove(&index) {
-            new.align = new.align.min(MAX_TEXT_ALIGN);
             new.size = text.bytes.len() as u64;
             new.relocs = text.relocs.iter().map(|r| text_reloc(&numbers, r)).collect();
             new.contents = Contents::Data(Cow::Owned(text.bytes));

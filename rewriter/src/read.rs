@@ -12,6 +12,9 @@ pub type SectionIndex = usize;
 /// Index into [`Object::symbols`]; equal to the index in the file.
 pub type SymbolIndex = usize;
 
+/// More is not accepted for text (SFI-E07), and no code depends on it.
+const MAX_TEXT_ALIGN: u64 = 4096;
+
 /// A relocatable object.
 #[derive(Clone)]
 pub struct Object<'a> {
@@ -29,6 +32,7 @@ pub struct Section<'a> {
     pub name: &'a [u8],
     pub kind: u32,
     pub flags: u64,
+    /// 0 or a power of two, of text at most [`MAX_TEXT_ALIGN`].
     pub align: u64,
     pub entsize: u64,
     pub link: u32,
@@ -130,18 +134,33 @@ pub fn read(bytes: &[u8]) -> Result<Object<'_>, Refusal> {
     }
     let table = header.sections(endian, bytes).map_err(broken)?;
     let mut sections = Vec::with_capacity(table.len());
+    let mut left = bytes.len();
     for (index, section) in table.enumerate() {
         let name = if index.0 == 0 { &[][..] } else { table.section_name(endian, section).map_err(broken)? };
+        let mut data = section.data(endian, bytes).map_err(broken)?;
+        if section.sh_type(endian) == elf::SHT_NULL {
+            data = &[];
+        }
+        let mut align = section.sh_addralign(endian);
+        if align & align.wrapping_sub(1) != 0 {
+            return Err(broken(format!("section {} has the alignment {align:#x}", index.0)));
+        }
+        let text = elf::SHF_EXECINSTR.0 | elf::SHF_ALLOC.0;
+        if section.sh_flags(endian).0 & text == text {
+            align = align.min(MAX_TEXT_ALIGN);
+        }
+        // Everything is copied: a small file must not become a large one.
+        left = left.checked_sub(data.len()).ok_or_else(|| broken("sections overlap in the file"))?;
         sections.push(Section {
             name,
             kind: section.sh_type(endian).0,
             flags: section.sh_flags(endian).0,
-            align: section.sh_addralign(endian),
+            align,
             entsize: section.sh_entsize(endian),
             link: section.sh_link(endian),
             info: section.sh_info(endian),
             size: section.sh_size(endian),
-            data: section.data(endian, bytes).map_err(broken)?,
+            data,
             relocs: Vec::new(),
             gaps: Vec::new(),
         });

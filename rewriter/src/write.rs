@@ -5,6 +5,10 @@ use object::Endianness;
 use object::elf;
 use object::write::elf::{FileHeader, Rel, SectionHeader, Sym, Writer};
 
+/// Largest alignment of a section's place in the file. What a section asks for is about memory; here it would only cost padding, as much as
+/// a hostile object likes.
+const MAX_FILE_ALIGN: u64 = 64;
+
 /// Where a section's parts went.
 #[derive(Clone, Copy, Default)]
 struct Placed {
@@ -73,7 +77,7 @@ pub fn write(object: &NewObject<'_>) -> Result<Vec<u8>, object::write::Error> {
             Contents::NoBits => 0,
             Contents::Group { members, .. } => 4 + 4 * group_words(members).len() as u64,
         };
-        place.offset = writer.reserve(size, section.align.max(1));
+        place.offset = writer.reserve(size, section.align.clamp(1, MAX_FILE_ALIGN));
     }
     writer.reserve_symtab();
     writer.reserve_symtab_shndx();

@@ -8,7 +8,6 @@
 
 #![forbid(unsafe_code)]
 
-mod abbreviations;
 mod clean;
 #[cfg(feature = "elf")]
 mod elf;
@@ -16,6 +15,7 @@ mod fuel;
 mod lookup;
 pub mod map;
 mod sections;
+mod units;
 
 pub use clean::{clean, is_unprintable};
 #[cfg(feature = "elf")]
@@ -23,6 +23,7 @@ pub use elf::{lookup_in, sections_of};
 pub use fuel::{Exhausted, Fuel};
 pub use lookup::{Frame, lookup};
 pub use sections::{Malformed, Meaning, Raw, Reader, Reloc, Sections};
+pub use units::Cache;
 
 /// The address of an offset in a section of code.
 pub const fn address(section: usize, offset: u64) -> u64 {

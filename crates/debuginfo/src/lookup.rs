@@ -1,13 +1,10 @@
 //! From addresses to frames, all addresses in one pass over the units.
 
-use crate::abbreviations::Cache;
 use crate::clean::clean;
 use crate::fuel::{Exhausted, Fuel};
 use crate::sections::{Reader, Sections};
-use gimli::{
-    Attribute, AttributeValue, DebugInfoOffset, Dwarf, EntriesRaw, Reader as _, Section as _, SectionId, Unit,
-    UnitHeader, UnitOffset,
-};
+use crate::units::{Cache, UNIT};
+use gimli::{Attribute, AttributeValue, DebugInfoOffset, Dwarf, EntriesRaw, SectionId, Unit, UnitOffset};
 
 /// A function that was running at a place, with the line where it was.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -39,8 +36,6 @@ const DEEPEST: usize = 32;
 const LONGEST: usize = 8;
 /// Longest string of the string sections that is a name; longer ones would be searched for their end again and again.
 const LONGEST_STRING: usize = 64 << 10;
-/// What a unit costs beside its tables: strings of that length are read for each.
-const UNIT: u64 = 2000;
 
 /// What is known of an address while the units are read.
 #[derive(Default)]
@@ -153,40 +148,11 @@ impl<'s> Search<'_, 's> {
         let mut headers = self.dwarf.units();
         // Behind a malformed header nothing can be found.
         while let Ok(Some(header)) = headers.next() {
-            if let Some(unit) = self.unit(header)? {
+            if let Some(unit) = self.cache.unit(self.dwarf, header, self.fuel)? {
                 self.one(&unit)?;
             }
         }
         Ok(())
-    }
-
-    /// Reads a unit's root; `None` if it describes no code or cannot be read.
-    fn unit(&mut self, header: UnitHeader<Reader<'s>>) -> Result<Option<Unit<Reader<'s>>>, Exhausted> {
-        self.fuel.spend(UNIT)?;
-        if matches!(header.type_(), gimli::UnitType::Type { .. } | gimli::UnitType::SplitType { .. }) {
-            return Ok(None);
-        }
-        let Some(abbreviations) = self.cache.get(self.dwarf, header.debug_abbrev_offset(), self.fuel)? else {
-            return Ok(None);
-        };
-        if let Ok(mut entries) = header.entries_raw(&abbreviations, None)
-            && let Ok(Some(root)) = entries.read_abbreviation()
-        {
-            // Read here, by `Unit` and for its ranges.
-            self.fuel.spend(3 * root.attributes().len() as u64)?;
-            for specification in root.attributes() {
-                let Ok(attribute) = entries.read_attribute(*specification) else { return Ok(None) };
-                if let AttributeValue::DebugLineRef(offset) = attribute.value()
-                    && attribute.name() == gimli::DW_AT_stmt_list
-                {
-                    let mut program = *self.dwarf.debug_line.reader();
-                    let length = program.skip(offset.0).and_then(|()| program.read_initial_length());
-                    let length = length.map_or(0, |(length, _)| length.min(program.len()));
-                    self.fuel.spend(1 + length as u64 / 8)?;
-                }
-            }
-        }
-        Ok(Unit::new_with_abbreviations(self.dwarf, header, abbreviations).ok())
     }
 
     fn one(&mut self, unit: &Unit<Reader<'s>>) -> Result<(), Exhausted> {
@@ -340,7 +306,7 @@ impl<'s> Search<'_, 's> {
         while let Ok(Some(header)) = headers.next() {
             self.fuel.spend(1)?;
             if let Some(at) = at.to_unit_offset(&header) {
-                return match self.unit(header)? {
+                return match self.cache.unit(self.dwarf, header, self.fuel)? {
                     Some(other) => self.name_at(&other, at, left),
                     None => Ok(None),
                 };

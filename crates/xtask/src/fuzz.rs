@@ -66,9 +66,13 @@ fn seed(root: &Path, target: &str, corpus: &Path) -> anyhow::Result<()> {
     if target == "manifest" {
         return Ok(());
     }
-    for program in ["string_ops", "callbacks", "computed_goto", "avx512", "atomics"] {
-        let object = corpus.join(format!("seed-{program}.o"));
+    let programs = ["string_ops", "callbacks", "computed_goto", "avx512", "atomics"].map(|program| (program, "-g0"));
+    // Only the rewriter reads debug information.
+    let described = (target == "rewriter").then_some(("callbacks", "-g"));
+    for (program, debug) in programs.into_iter().chain(described) {
+        let object = corpus.join(format!("seed-{program}{}.o", debug.trim_start_matches("-g0")));
         let mut gcc = Command::new("gcc");
+        gcc.arg(debug);
         gcc.args(["-O2", "-fPIE", "-march=x86-64-v4", "-c", "-I"]).arg(root.join("fixtures/rt"));
         gcc.arg(root.join(format!("fixtures/corpus/{program}.c"))).arg("-o").arg(&object);
         ensure!(gcc.status()?.success(), "{program}.c does not compile");

@@ -7,7 +7,7 @@ use gimli::write::{
     AttributeValue as New, Dwarf as NewDwarf, LineProgram, Range, RangeList, StringTable, Unit as NewUnit, UnitEntryId,
 };
 use gimli::{AttributeValue, DebugInfoOffset, DebuggingInformationEntry, Dwarf, Encoding, Unit, UnitOffset};
-use sfi_debuginfo::{Fuel, Reader};
+use sfi_debuginfo::{Cache, Fuel, Reader};
 use std::collections::HashMap;
 
 type Entry<'s> = DebuggingInformationEntry<Reader<'s>>;
@@ -15,14 +15,26 @@ type Entry<'s> = DebuggingInformationEntry<Reader<'s>>;
 /// Longest chain of entries that name each other.
 const LONGEST: usize = 8;
 
+/// What each name in the header of a unit's line table costs: all units are in memory at once.
+const NAME: u64 = 50;
+
 /// Converts all units; those without code are left out.
 pub fn convert(dwarf: &Dwarf<Reader<'_>>, places: &Places<'_, '_, '_>, fuel: &mut Fuel) -> Result<NewDwarf, Dropped> {
+    let exhausted = |_| dropped("too many units");
     let mut units = Vec::new();
+    let mut cache = Cache::default();
     let mut headers = dwarf.units();
     while let Some(header) = headers.next().map_err(dropped)? {
         if !matches!(header.type_(), gimli::UnitType::Type { .. } | gimli::UnitType::SplitType { .. }) {
-            fuel.spend(100).map_err(|_| dropped("too many units"))?;
-            units.push(dwarf.unit(header).map_err(dropped)?);
+            let unit = cache.unit(dwarf, header, fuel).map_err(exhausted)?;
+            let unit = unit.ok_or_else(|| dropped("a unit cannot be read"))?;
+            let names = unit.line_program.as_ref().map_or(0, |program| {
+                program.header().file_names().len() + program.header().include_directories().len()
+            });
+            // Its own name and directory become strings of the new line table.
+            let own = unit.name.map_or(0, |name| name.len()) + unit.comp_dir.map_or(0, |name| name.len());
+            fuel.spend(NAME * names as u64 + own as u64).map_err(exhausted)?;
+            units.push(unit);
         }
     }
     let mut new = NewDwarf::new();
@@ -45,6 +57,7 @@ pub fn convert(dwarf: &Dwarf<Reader<'_>>, places: &Places<'_, '_, '_>, fuel: &mu
         };
         let any = one.functions()?;
         let covered = one.root()?;
+        one.fuel.spend(1).map_err(exhausted)?;
         let Lines { program, .. } = one.lines;
         if any || covered {
             out.line_program = program;
@@ -85,7 +98,9 @@ impl<'x, 's> One<'x, 's, '_, '_, '_> {
         }
         let root = self.out.root();
         for name in [gimli::DW_AT_producer, gimli::DW_AT_name, gimli::DW_AT_comp_dir] {
-            if let Some(string) = entry.attr_value(name).and_then(|value| string(self.dwarf, self.unit, value)) {
+            if let Some(string) =
+                entry.attr_value(name).and_then(|value| string(self.dwarf, self.unit, value, self.fuel))
+            {
                 self.out.get_mut(root).set(name, New::String(string));
             }
         }
@@ -236,8 +251,8 @@ impl<'x, 's> One<'x, 's, '_, '_, '_> {
     }
 
     /// The names of a function, some of which its declaration may have.
-    fn names(&self, unit: &'x Unit<Reader<'s>>, entry: &Entry<'s>, left: usize) -> Names {
-        let get = |name| entry.attr_value(name).and_then(|value| string(self.dwarf, unit, value));
+    fn names(&mut self, unit: &'x Unit<Reader<'s>>, entry: &Entry<'s>, left: usize) -> Names {
+        let mut get = |name| entry.attr_value(name).and_then(|value| string(self.dwarf, unit, value, self.fuel));
         let mut names = Names {
             name: get(gimli::DW_AT_name),
             linkage_name: get(gimli::DW_AT_linkage_name).or_else(|| get(gimli::DW_AT_MIPS_linkage_name)),
@@ -295,7 +310,7 @@ impl<'x, 's> One<'x, 's, '_, '_, '_> {
             let Some(value) = entry.attr_value(name) else { continue };
             let value = match (value, value.udata_value()) {
                 (AttributeValue::FileIndex(index), _) => {
-                    let Some(file) = self.lines.file(index) else { continue };
+                    let Some(file) = self.lines.file(index, self.fuel) else { continue };
                     New::FileIndex(Some(file))
                 }
                 (_, Some(number)) => New::Udata(number),

@@ -50,20 +50,20 @@ impl<'x, 's> Lines<'x, 's> {
     }
 
     /// The new number of a file.
-    pub fn file(&mut self, index: u64) -> Option<FileId> {
+    pub fn file(&mut self, index: u64, fuel: &mut Fuel) -> Option<FileId> {
         if let Some(known) = self.files.get(&index) {
             return *known;
         }
-        let file = self.new_file(index);
+        let file = self.new_file(index, fuel);
         self.files.insert(index, file);
         file
     }
 
-    fn new_file(&mut self, index: u64) -> Option<FileId> {
+    fn new_file(&mut self, index: u64, fuel: &mut Fuel) -> Option<FileId> {
         let header = self.unit.line_program.as_ref()?.header();
         let file = header.file(index)?;
-        let path = string(self.dwarf, self.unit, file.path_name())?;
-        let directory = file.directory(header).and_then(|value| string(self.dwarf, self.unit, value));
+        let path = string(self.dwarf, self.unit, file.path_name(), fuel)?;
+        let directory = file.directory(header).and_then(|value| string(self.dwarf, self.unit, value, fuel));
         let own = self.unit.comp_dir.map(|own| own.slice());
         let directory: DirectoryId = match directory {
             Some(directory) if file.directory_index() != 0 && Some(directory.as_slice()) != own => {
@@ -85,7 +85,7 @@ impl<'x, 's> Lines<'x, 's> {
         while let Some((_, row)) = rows.next_row().map_err(dropped)? {
             fuel.spend(1).map_err(|_| dropped("the line tables are too large"))?;
             if row.end_sequence() {
-                self.sequence(places, &sequence, row.address());
+                self.sequence(places, &sequence, row.address(), fuel)?;
                 sequence.clear();
                 continue;
             }
@@ -106,9 +106,15 @@ impl<'x, 's> Lines<'x, 's> {
         Ok(())
     }
 
-    fn sequence(&mut self, places: &Places<'_, '_, '_>, rows: &[Row], end: u64) {
-        let Some(first) = rows.first() else { return };
-        let Some(stretch) = places.stretch(gimli::Range { begin: first.address, end }) else { return };
+    fn sequence(
+        &mut self,
+        places: &Places<'_, '_, '_>,
+        rows: &[Row],
+        end: u64,
+        fuel: &mut Fuel,
+    ) -> Result<(), Dropped> {
+        let Some(first) = rows.first() else { return Ok(()) };
+        let Some(stretch) = places.stretch(gimli::Range { begin: first.address, end }) else { return Ok(()) };
         let moved: Vec<(u64, &Row)> = rows
             .iter()
             .filter_map(|row| {
@@ -125,15 +131,15 @@ impl<'x, 's> Lines<'x, 's> {
                 continue;
             }
             last = *offset;
-            self.row(offset - stretch.begin, row);
+            self.row(offset - stretch.begin, row, fuel);
         }
         self.program.end_sequence(stretch.end - stretch.begin);
         self.covered.push(stretch);
-        self.pads(places, stretch.section, rows, end);
+        self.pads(places, stretch.section, rows, end, fuel)
     }
 
-    fn row(&mut self, offset: u64, row: &Row) {
-        let Some(file) = self.file(row.file) else { return };
+    fn row(&mut self, offset: u64, row: &Row, fuel: &mut Fuel) {
+        let Some(file) = self.file(row.file, fuel) else { return };
         let new = self.program.row();
         new.address_offset = offset;
         new.file = file;
@@ -147,14 +153,23 @@ impl<'x, 's> Lines<'x, 's> {
     }
 
     /// Landing pads have the line of the label they lead to.
-    fn pads(&mut self, places: &Places<'_, '_, '_>, section: SectionIndex, rows: &[Row], end: u64) {
+    fn pads(
+        &mut self,
+        places: &Places<'_, '_, '_>,
+        section: SectionIndex,
+        rows: &[Row],
+        end: u64,
+        fuel: &mut Fuel,
+    ) -> Result<(), Dropped> {
         for pad in places.pads(section).filter(|pad| pad.serves < end) {
+            fuel.spend(1).map_err(|_| dropped("the line tables are too large"))?;
             let behind = rows.partition_point(|row| row.address <= pad.serves);
             let Some(row) = behind.checked_sub(1).map(|index| rows[index]) else { continue };
             self.program.begin_sequence(Some(address(section, pad.place.begin)));
-            self.row(0, &row);
+            self.row(0, &row, fuel);
             self.program.end_sequence(pad.place.end - pad.place.begin);
             self.covered.push(pad.place);
         }
+        Ok(())
     }
 }

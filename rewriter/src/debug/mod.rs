@@ -43,7 +43,7 @@ pub enum DebugTarget {
     Debug(&'static str),
 }
 
-/// Rows, ranges and entries that one object may have; far beyond what compilers make.
+/// Rows, ranges, entries and bytes of strings that one object may have; far beyond what compilers make.
 const BUDGET: u64 = 200_000_000;
 
 /// Why there is no debug information in the output.
@@ -150,13 +150,16 @@ fn address(section: SectionIndex, offset: u64) -> Address {
     Address::Symbol { symbol: section, addend: offset as i64 }
 }
 
-/// The bytes of a string attribute, without what cannot be in a string.
+/// The bytes of a string attribute, without what cannot be in a string. They are paid for, as many attributes may name one long string; whoever
+/// spends next notices that the fuel is used up.
 fn string(
     dwarf: &gimli::Dwarf<Reader<'_>>,
     unit: &gimli::Unit<Reader<'_>>,
     value: gimli::AttributeValue<Reader<'_>>,
+    fuel: &mut Fuel,
 ) -> Option<Vec<u8>> {
     let bytes = dwarf.attr_string(unit, value).ok()?;
+    fuel.spend(bytes.len() as u64).ok()?;
     let string: Vec<u8> = bytes.slice().iter().copied().take_while(|byte| *byte != 0).collect();
     (!string.is_empty()).then_some(string)
 }

@@ -117,6 +117,9 @@ impl Addresses {
     }
 }
 
+/// Bytes of common instructions that all frames together may repeat; far beyond what compilers make.
+const REPEATED: usize = 200_000_000;
+
 /// Reads all frames. `None`: a table is malformed; what it would have said is not known then.
 pub fn read(object: &Object<'_>) -> Option<Vec<Frame>> {
     let addresses = Addresses::new(object);
@@ -131,7 +134,11 @@ pub fn read(object: &Object<'_>) -> Option<Vec<Frame>> {
         let bytes = relocated(object, &addresses, index)?;
         read_section(object, &addresses, index, &bytes, &mut frames)?;
     }
-    Some(frames)
+    // What is known of an instruction is known once.
+    let mut ranges: Vec<_> = frames.iter().map(|f| (f.section, f.start, f.end)).collect();
+    ranges.sort_unstable();
+    let apart = ranges.windows(2).all(|pair| pair[0].0 != pair[1].0 || pair[0].2 <= pair[1].1);
+    apart.then_some(frames)
 }
 
 fn relocated(object: &Object<'_>, addresses: &Addresses, index: SectionIndex) -> Option<Vec<u8>> {
@@ -173,9 +180,11 @@ fn read_section(
     let bases = BaseAddresses::default().set_eh_frame(addresses.sections[index]);
     let mut entries = table.entries(&bases);
     let mut context = UnwindContext::new();
+    let mut left = REPEATED;
     while let Some(entry) = entries.next().ok()? {
         let CieOrFde::Fde(partial) = entry else { continue };
         let fde = partial.parse(EhFrame::cie_from_offset).ok()?;
+        left = left.checked_sub(fde.cie().entry_len())?;
         let (section, start) = match addresses.spot(fde.initial_address())? {
             Spot::Section(section, offset) => (section, offset),
             Spot::Symbol(symbol, more) => match object.symbols.get(symbol)?.place {

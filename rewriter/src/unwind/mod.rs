@@ -109,6 +109,11 @@ pub fn collect(code: &Code<'_, '_>) -> Result<Unwind, Vec<Refusal>> {
         let mut table = None;
         if let Some(spot) = frame.lsda {
             let found = table_at(code, spot).and_then(|(section, at)| {
+                // Each is written for its function: a table that many share would be written as often.
+                let first = starts.partition_point(|spot| *spot < (section, at));
+                if starts.get(first + 1) == Some(&(section, at)) {
+                    return None;
+                }
                 let data = object.sections[section].data;
                 let next = starts.iter().find(|(s, start)| *s == section && *start > at).map(|(_, start)| *start);
                 let end = next.unwrap_or(data.len() as u64);
