@@ -133,10 +133,16 @@ impl Facts {
         facts.plain = facts.step == Step::Other && facts.load == Load::Free;
         let faults = rules.check(&decoded, &facts);
         if !decoded.hides_scale() {
-            let tail = facts.displacement.size() + facts.immediate.size();
-            facts.shape.0 |= (raw.len().saturating_sub(tail) as u8) << 4;
+            facts.shape.0 |= facts.head(raw.len()) << 4;
         }
         (facts, faults)
+    }
+
+    /// Bytes in front of displacement and immediate, 0 if anything else stands there or behind (the register of `vblendvps`).
+    fn head(&self, length: usize) -> u8 {
+        let fields = [self.displacement, self.immediate];
+        let head = fields.iter().filter(|field| field.size() != 0).map(|field| field.offset()).min().unwrap_or(length);
+        if head + fields[0].size() + fields[1].size() == length { head as u8 } else { 0 }
     }
 
     /// What the instruction that the bytes begin with is to an unsafe region.

@@ -171,6 +171,15 @@ fn a_scaled_displacement_of_zero_teaches_nothing() {
 }
 
 #[test]
+fn a_register_behind_the_displacement_is_compared() {
+    // vblendvps %xmm3,%xmm2,%xmm1,%xmm0 and with memory: the last byte has a register
+    let register = [0xc4, 0xe3, 0x71, 0x4a, 0xc2, 0x30];
+    let memory = [0xc4, 0xe3, 0x71, 0x4a, 0x47, 0x08, 0x30];
+    assert_eq!(fresh(&register, &Options::default()).map(|(_, facts)| facts.shape.head()), Some(6));
+    assert_eq!(fresh(&memory, &Options::default()).map(|(_, facts)| facts.shape.head()), Some(0));
+}
+
+#[test]
 fn without_room_nothing_is_known() {
     let mut memo = Memo::default();
     let (raw, facts) = fresh(&[0x90], &Options::default()).expect("nop");
