@@ -41,7 +41,7 @@ impl Entry {
 /// The first bytes of the eight that follow, as many as a head has: 1 to 8.
 #[inline]
 fn head(window: u64, shape: Shape) -> u64 {
-    window & u64::MAX >> ((64 - 8 * shape.head() as u32) & 63)
+    window & u64::MAX >> (64u32.wrapping_sub(8 * shape.head() as u32) & 63)
 }
 
 impl Memo {
