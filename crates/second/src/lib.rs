@@ -6,7 +6,7 @@
 //! written, general registers, target of a branch. It knows nothing of the positive list, and its answers are only compared
 //! ([`check`], rule `SFI-D05`), never used instead of the first one's.
 //!
-//! Where yaxpeax-x86 has no reading at all, [`gaps`] has a closed list of encodings that it reads itself. What neither reads is refused.
+//! Where yaxpeax-x86 has no reading at all, `gaps` has a closed list of encodings that it reads itself. What neither reads is refused.
 
 #![forbid(unsafe_code)]
 

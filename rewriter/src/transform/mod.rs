@@ -30,7 +30,7 @@ use crate::regs::{Effects, Set, bit};
 use crate::slot::Slots;
 use crate::unwind::Unwind;
 use iced_x86::{Code as Opcode, Instruction, Mnemonic, OpKind, Register};
-use sfi_contract::Mode;
+use sfi_contract::{Mode, policy};
 use std::collections::{HashMap, HashSet};
 
 /// The data stack's register.
@@ -226,7 +226,8 @@ impl<'x, 'o, 'a> Transform<'x, 'o, 'a> {
     /// Rewrites an instruction that names no r15 of the original code.
     fn lower(&mut self, mut ins: Instruction) -> Result<(), Refusal> {
         let at = self.at;
-        if matches!(ins.segment_prefix(), Register::CS | Register::DS | Register::ES | Register::SS) {
+        let flat = matches!(ins.segment_prefix(), Register::CS | Register::DS | Register::ES | Register::SS);
+        if flat || !accesses_memory(&ins) {
             ins.set_segment_prefix(Register::None);
         }
         match self.facts.code.insns[at].flow {
@@ -276,7 +277,7 @@ impl<'x, 'o, 'a> Transform<'x, 'o, 'a> {
     /// An instruction whose only concerns are its operands.
     fn ordinary(&mut self, mut ins: Instruction) -> Result<(), Refusal> {
         let effects = &self.facts.effects[self.at];
-        if sfi_contract::policy::lookup(ins.code()).is_none() {
+        if policy::lookup(ins.code()).is_none() {
             return Err(self.refuse(Reason::NoSafeForm, "the instruction is not on the positive list"));
         }
         let names_sp = (0..ins.op_count())
@@ -348,4 +349,10 @@ pub fn address_of(pads: &Pads, dest: Dest) -> Target {
         Dest::Insn(insn) if pads.has(insn) => Target::Label(Label::Pad(insn as u32)),
         _ => Target::from(dest),
     }
+}
+
+/// A segment prefix has something to say. On registers it says nothing, on addresses that are only computed neither.
+fn accesses_memory(ins: &Instruction) -> bool {
+    let memory = (0..ins.op_count()).any(|op| ins.op_kind(op) == OpKind::Memory) || ins.is_string_instruction();
+    memory && policy::lookup(ins.code()).is_none_or(|form| form.memory != policy::Memory::Address)
 }

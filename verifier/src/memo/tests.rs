@@ -180,6 +180,14 @@ fn a_register_behind_the_displacement_is_compared() {
 }
 
 #[test]
+fn a_head_of_more_than_eight_bytes_is_not_remembered() {
+    // vmovups %zmm0,%gs:64(%edi,%eiz,1)
+    let long = [0x65, 0x67, 0x62, 0xf1, 0x7c, 0x48, 0x11, 0x44, 0x27, 0x01];
+    assert_eq!(fresh(&long, &Options::default()).map(|(_, facts)| facts.shape.head()), Some(9));
+    assert!(recall(&learned(&[&long]), &long).is_none());
+}
+
+#[test]
 fn without_room_nothing_is_known() {
     let mut memo = Memo::default();
     let (raw, facts) = fresh(&[0x90], &Options::default()).expect("nop");
