@@ -6,6 +6,7 @@
 //! from it. Where a rule asks for a certain displacement or immediate ([`Facts::step_of`]), the sweep looks at it in its place.
 
 use crate::instruction::{Decoded, Fault, Rules, reads_rbx};
+use crate::length::window;
 use crate::prefix;
 use crate::region::Step;
 use iced_x86::{Decoder, Instruction};
@@ -63,14 +64,12 @@ impl Field {
         usize::from(self.0 >> 4)
     }
 
-    /// The signed number in this field of the instruction that the bytes begin with.
+    /// The signed number in this field of the instruction that the bytes begin with, 0 if there is none.
     #[inline]
     pub fn number(self, instruction: &[u8]) -> u64 {
-        match (self.size(), instruction.get(self.offset()..).unwrap_or_default()) {
-            (1, [byte, ..]) => *byte as i8 as u64,
-            (4, [a, b, c, d, ..]) => i32::from_le_bytes([*a, *b, *c, *d]) as u64,
-            _ => 0,
-        }
+        let above = 64u32.saturating_sub(8 * self.size() as u32);
+        let bytes = window(instruction.get(self.offset()..).unwrap_or_default());
+        (bytes.checked_shl(above).unwrap_or(0) as i64 >> above.min(63)) as u64
     }
 }
 

@@ -29,7 +29,7 @@ pub struct FinalText<'a> {
 pub fn verify_text(text: &FinalText<'_>, options: &Options) -> Result<Usage, Vec<Violation>> {
     let options = Options { mode: text.mode, ..*options };
     let mut findings = Findings::default();
-    let swept = Text { bytes: text.bytes, base: text.offset, relocations: None, landmarks: &[] };
+    let swept = Text { bytes: text.bytes, base: text.offset, origin: None };
     let mut memo = Memo::default();
     memo.reserve(text.bytes.len());
     let map = sweep(&swept, &options, &mut memo, &mut findings);

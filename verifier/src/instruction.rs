@@ -73,7 +73,11 @@ impl Rules {
     /// All rules about one instruction.
     pub fn check(&self, decoded: &Decoded<'_>, facts: &Facts) -> Vec<Fault> {
         let mut faults = Vec::new();
-        let mut note = |result: Result<(), Fault>| faults.extend(result.err());
+        let mut note = |result: Result<(), Fault>| {
+            if let Err(fault) = result {
+                faults.push(fault);
+            }
+        };
         note(check_prefixes(decoded));
         note(check_stack_pointer(facts));
         note(self.check_memory(decoded, facts));

@@ -2,67 +2,75 @@
 
 use crate::facts::Shape;
 
-/// Parts of a [`Shape`] that can be added up: a byte of the head,
+/// The first 8 bytes; 0 behind the end.
+#[inline]
+pub(crate) fn window(bytes: &[u8]) -> u64 {
+    match bytes.first_chunk() {
+        Some(bytes) => u64::from_le_bytes(*bytes),
+        None => bytes.iter().rev().fold(0, |window, byte| window << 8 | u64::from(*byte)),
+    }
+}
+
+/// Parts of what two bytes say, that can be added up. Below is a [`Shape`], all of it but the address: a byte of the head,
 const HEAD: u16 = 0x11;
 /// and one behind it.
 const TAIL: u16 = 0x01;
-/// There is a ModRM byte, and this number of bytes in front of it;
-const MODRM: u16 = 0x100;
-const MODRM_AT: u16 = 0x800;
-/// or these are prefixes, of which one or two bytes are to be left out to look again;
-const MORE: u16 = 0x2000;
+/// Above is how far [`addresses`] are to be shifted: there is a ModRM byte, for each byte in front of it;
+const MODRM: u16 = 0x0800;
+/// or these are prefixes, of which one or two are to be left out to look again;
+const PREFIX: u16 = 0x2000 + HEAD;
 /// or it is VEX or EVEX, see [`vex`].
 const VEX: u16 = 0x8000;
 
-/// What two bytes say that may stand at an instruction's beginning.
-static PAIR: [u16; 65536] = {
-    let mut table = [0; 65536];
+/// What two bytes say that may stand at an instruction's beginning. What begins alike lies together.
+static FORMS: [[u8; 2]; 65536] = {
+    let mut table = [[0; 2]; 65536];
     let mut pair = 0;
     while pair < 65536 {
-        table[pair] = shape_of(pair as u8, (pair >> 8) as u8);
+        table[pair] = form((pair >> 8) as u8, pair as u8).to_le_bytes();
         pair += 1;
     }
     table
 };
 
-const fn shape_of(first: u8, second: u8) -> u16 {
+const fn form(first: u8, second: u8) -> u16 {
     match (first, second) {
         (0x62 | 0xc4 | 0xc5, _) => VEX,
-        (0x0f, 0x38) => 3 * HEAD + MODRM + 3 * MODRM_AT,
-        (0x0f, 0x3a) => 3 * HEAD + TAIL + MODRM + 3 * MODRM_AT,
-        (0x0f, op) => 2 * HEAD + behind_0f(op) + 2 * MODRM_AT,
+        (0x0f, 0x38) => 3 * HEAD + 3 * MODRM,
+        (0x0f, 0x3a) => 3 * HEAD + TAIL + 3 * MODRM,
+        (0x0f, op) => 2 * HEAD + behind_0f(op, 2 * MODRM),
         // Two prefixes, or what the third byte decides on.
-        (0x65, 0x67) | (0x67, 0x65) => 2 * MORE,
+        (0x65, 0x67) | (0x67, 0x65) => 2 * PREFIX,
         (
             0x40..=0x4f | 0x65..=0x67 | 0xf0 | 0xf2 | 0xf3,
             0x40..=0x4f | 0x65..=0x67 | 0x0f | 0x62 | 0xc4 | 0xc5 | 0xf6 | 0xf7,
-        ) => MORE,
+        ) => PREFIX,
         (0x48..=0x4f, 0xb8..=0xbf) => 2 * HEAD + 8 * TAIL,
-        (0x66, op) => match behind(op) {
-            form if form & 0xf == 4 => 2 * HEAD + form - 2 * TAIL + 2 * MODRM_AT,
-            form => 2 * HEAD + form + 2 * MODRM_AT,
+        (0x66, op) => match 2 * HEAD + behind(op, 2 * MODRM) {
+            form if form & 0xf == 6 => form - 2 * TAIL,
+            form => form,
         },
-        (0x40..=0x4f | 0x65 | 0x67 | 0xf0 | 0xf2 | 0xf3, op) => 2 * HEAD + behind(op) + 2 * MODRM_AT,
+        (0x40..=0x4f | 0x65 | 0x67 | 0xf0 | 0xf2 | 0xf3, op) => 2 * HEAD + behind(op, 2 * MODRM),
         // `test` has an immediate, `not` and its kin have none.
-        (0xf6, modrm) if modrm & 0x30 == 0 => HEAD + TAIL + MODRM + MODRM_AT,
-        (0xf7, modrm) if modrm & 0x30 == 0 => HEAD + 4 * TAIL + MODRM + MODRM_AT,
-        (0xf6 | 0xf7, _) => HEAD + MODRM + MODRM_AT,
-        (op, _) => HEAD + behind(op) + MODRM_AT,
+        (0xf6, modrm) if modrm & 0x30 == 0 => HEAD + TAIL + MODRM,
+        (0xf7, modrm) if modrm & 0x30 == 0 => HEAD + 4 * TAIL + MODRM,
+        (0xf6 | 0xf7, _) => HEAD + MODRM,
+        (op, _) => HEAD + behind(op, MODRM),
     }
 }
 
 /// What follows an opcode of one byte (SDM volume 2, appendix A, table A-2), if there is no operand size prefix.
-const fn behind(op: u8) -> u16 {
+const fn behind(op: u8, modrm: u16) -> u16 {
     match op {
         0x00..0x40 => match op & 7 {
-            0..4 => MODRM,
+            0..4 => modrm,
             4 => TAIL,
             5 => 4 * TAIL,
             _ => 0,
         },
-        0x63 | 0x84..=0x8f | 0xd0..=0xd3 | 0xd8..=0xdf | 0xfe | 0xff => MODRM,
-        0x6b | 0x80 | 0x83 | 0xc0 | 0xc1 | 0xc6 => MODRM + TAIL,
-        0x69 | 0x81 | 0xc7 => MODRM + 4 * TAIL,
+        0x63 | 0x84..=0x8f | 0xd0..=0xd3 | 0xd8..=0xdf | 0xfe | 0xff => modrm,
+        0x6b | 0x80 | 0x83 | 0xc0 | 0xc1 | 0xc6 => modrm + TAIL,
+        0x69 | 0x81 | 0xc7 => modrm + 4 * TAIL,
         0x70..=0x7f | 0xa8 | 0xb0..=0xb7 | 0xe0..=0xe3 | 0xeb => TAIL,
         0xa9 | 0xb8..=0xbf | 0xe8 | 0xe9 => 4 * TAIL,
         _ => 0,
@@ -70,12 +78,12 @@ const fn behind(op: u8) -> u16 {
 }
 
 /// What follows an opcode behind 0f (table A-3).
-const fn behind_0f(op: u8) -> u16 {
+const fn behind_0f(op: u8, modrm: u16) -> u16 {
     match op {
         0x05..=0x0b | 0x30..=0x37 | 0x77 | 0xa0..=0xa2 | 0xa8..=0xaa | 0xc8..=0xcf => 0,
         0x80..=0x8f => 4 * TAIL,
-        0x70..=0x73 | 0xa4 | 0xac | 0xba | 0xc2 | 0xc4..=0xc6 => MODRM + TAIL,
-        _ => MODRM,
+        0x70..=0x73 | 0xa4 | 0xac | 0xba | 0xc2 | 0xc4..=0xc6 => modrm + TAIL,
+        _ => modrm,
     }
 }
 
@@ -97,35 +105,50 @@ static ADDRESS: [u8; 256] = {
     table
 };
 
-/// The shape by the first 8 bytes. The next guess waits for this one, so as little as possible waits for anything on the way there.
+/// The shape by the first 8 bytes. The next guess waits for this one, so as little as possible waits for anything on the way there: what
+/// ModRM would say is looked up in all places where it may stand before it is known which of them it is.
 #[inline]
 pub(crate) fn guess(window: u64) -> Shape {
-    let (mut rest, mut shape) = (window, 0);
-    let mut pair = PAIR[usize::from(rest as u16)];
-    while pair & (3 * MORE) != 0 {
-        let prefixes = pair / MORE;
-        shape += prefixes * HEAD;
-        rest >>= prefixes * 8;
-        pair = PAIR[usize::from(rest as u16)];
+    let look = |rest: u64| FORMS[usize::from((rest as u16).swap_bytes())];
+    let (mut rest, mut prefixes, [mut shape, mut shift]) = (window, 0u8, look(window));
+    while shift & 0x60 != 0 {
+        prefixes = prefixes.wrapping_add(shape);
+        rest >>= shift >> 2;
+        [shape, shift] = look(rest);
     }
-    shape += if pair == VEX { vex(rest) } else { pair };
-    if pair & MODRM != 0 {
-        shape += address(rest >> (pair >> 8 & 0x18));
+    if shift == 0x80 {
+        return Shape(prefixes.wrapping_add(vex(rest)));
     }
-    Shape(shape as u8)
+    let mut address = addresses(rest).wrapping_shr(shift.into()) as u8;
+    if is_constant(rest.wrapping_shr(shift.into())) && shift != 0 {
+        address = constant(address);
+    }
+    Shape(prefixes.wrapping_add(shape).wrapping_add(address))
 }
 
-/// The shape of ModRM, SIB and displacement.
+/// The shapes of ModRM, SIB and displacement if ModRM is the second, the third, the fourth byte.
 #[inline]
-fn address(modrm: u64) -> u16 {
-    // No base, but a displacement.
-    let constant = if modrm & 0x07c7 == 0x0504 { 4 * TAIL } else { 0 };
-    u16::from(ADDRESS[usize::from(modrm as u8)]) + constant
+fn addresses(bytes: u64) -> u32 {
+    let address = |n: u32| u32::from(ADDRESS[usize::from((bytes >> (8 * n)) as u8)]) << (8 * n);
+    address(1) | address(2) | address(3)
+}
+
+/// ModRM and SIB name no base, so there is a displacement.
+#[inline]
+fn is_constant(bytes: u64) -> bool {
+    bytes & 0x07c7 == 0x0504
+}
+
+/// The shape of ModRM, SIB and that displacement. It is rare; a branch waits for nothing.
+#[cold]
+#[inline(never)]
+fn constant(address: u8) -> u8 {
+    address + 4 * TAIL as u8
 }
 
 /// The whole shape of an instruction with VEX or EVEX.
 #[inline(never)]
-fn vex(rest: u64) -> u16 {
+fn vex(rest: u64) -> u8 {
     let byte = |n: u32| (rest >> (n * 8)) as u8;
     let (map, at) = match byte(0) {
         0xc5 => (1, 2),
@@ -133,9 +156,13 @@ fn vex(rest: u64) -> u16 {
         _ => (byte(1), 4),
     };
     let form = match map & 3 {
-        1 => behind_0f(byte(at)),
+        1 => behind_0f(byte(at), MODRM),
         map => MODRM + u16::from(map == 3),
     };
-    let address = if form & MODRM != 0 { address(rest >> (8 * at + 8)) } else { 0 };
-    (at as u16 + 1) * HEAD + address + (form & 0xff)
+    let address = match rest >> (8 * at + 8) {
+        _ if form < MODRM => 0,
+        modrm if is_constant(modrm) => constant(ADDRESS[usize::from(modrm as u8)]),
+        modrm => ADDRESS[usize::from(modrm as u8)],
+    };
+    ((at as u16 + 1) * HEAD + u16::from(address) + (form & 0xff)) as u8
 }

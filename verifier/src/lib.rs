@@ -23,6 +23,7 @@ mod bitmap;
 mod facts;
 mod final_text;
 mod instruction;
+mod landmarks;
 mod length;
 mod memo;
 mod place;
@@ -39,12 +40,12 @@ pub use report::{MAX_VIOLATIONS, Report, Violation};
 pub use sfi_contract::{Usage, Vectors};
 pub use sfi_elf as elf;
 
-use elf::{Object, Place};
 use facts::Uses;
+use landmarks::Landmarks;
 use memo::Memo;
 use report::Findings;
 use sfi_contract::Mode;
-use sweep::{Map, Relocations, Text, sweep};
+use sweep::{Map, Origin, Text, sweep};
 
 /// What to check for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -98,7 +99,7 @@ impl Verifier {
         let object = elf::parse(bytes)?;
         let mut findings = Findings::default();
         structure::check(&object, bytes.len() as u64, &mut findings);
-        let landmarks = landmarks(&object);
+        let landmarks = Landmarks::new(&object);
         let mut maps: Vec<Option<Map>> = Vec::with_capacity(object.sections.len());
         let (mut uses, mut text_bytes, mut instructions) = (Uses::default(), 0u64, 0);
         for (index, section) in object.sections.iter().enumerate() {
@@ -111,12 +112,15 @@ impl Verifier {
             findings.section = Some(index);
             self.seen = self.seen.saturating_add(section.data.len());
             self.memo.reserve(self.seen);
-            let sorted = relocation::sorted(section);
             let text = Text {
                 bytes: section.data,
                 base: 0,
-                relocations: Some(Relocations { object: &object, sorted: &sorted }),
-                landmarks: &landmarks[index],
+                origin: Some(Origin {
+                    object: &object,
+                    relocations: &section.relocations,
+                    landmarks: &landmarks,
+                    section: index,
+                }),
             };
             let map = sweep(&text, &self.options, &mut self.memo, &mut findings);
             place::check_branches(section.data, &map, &mut findings);
@@ -127,51 +131,7 @@ impl Verifier {
         }
         place::check_symbols(&object, &maps, &mut findings);
         let Findings { list: mut violations, omitted, .. } = findings;
-        name_places(&object, &landmarks, &mut violations);
+        landmarks.name_places(&mut violations);
         Ok(Report { object, violations, omitted, usage: uses.usage(), text_bytes, instructions })
     }
-}
-
-/// The sorted values of the symbols in each executable section.
-fn landmarks(object: &Object<'_>) -> Vec<Vec<u64>> {
-    let mut landmarks = vec![Vec::new(); object.sections.len()];
-    for symbol in &object.symbols {
-        if let Place::Section(index) = symbol.place
-            && object.sections[index].is_executable()
-        {
-            landmarks[index].push(symbol.value);
-        }
-    }
-    landmarks.iter_mut().for_each(|values| values.sort_unstable());
-    landmarks
-}
-
-/// Fills in section and function names and puts the violations into the order of their places.
-fn name_places(object: &Object<'_>, landmarks: &[Vec<u64>], violations: &mut [Violation]) {
-    if violations.is_empty() {
-        return;
-    }
-    let mut names: std::collections::HashMap<(usize, u64), &str> = std::collections::HashMap::new();
-    for symbol in &object.symbols {
-        if let Place::Section(index) = symbol.place
-            && !symbol.name.is_empty()
-        {
-            names.entry((index, symbol.value)).or_insert(symbol.name);
-        }
-    }
-    for violation in violations.iter_mut() {
-        let Some(index) = violation.section else { continue };
-        violation.section_name = object.sections.get(index).map(|s| s.name.to_owned());
-        if violation.instruction.is_none() && !object.sections.get(index).is_some_and(|s| s.is_executable()) {
-            continue;
-        }
-        let Some(marks) = landmarks.get(index) else { continue };
-        let before = &marks[..marks.partition_point(|mark| *mark <= violation.offset)];
-        let nearest = before.iter().rev().take(16).find_map(|mark| Some((names.get(&(index, *mark))?, mark)));
-        violation.function = nearest.map(|(name, mark)| match violation.offset - mark {
-            0 => (*name).to_owned(),
-            distance => format!("{name}+{distance:#x}"),
-        });
-    }
-    violations.sort_by_key(|v| (v.section, v.offset, v.rule));
 }

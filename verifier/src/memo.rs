@@ -31,13 +31,6 @@ struct Entry {
     facts: Facts,
 }
 
-impl Entry {
-    #[inline]
-    fn is(&self, head: u64, shape: Shape) -> bool {
-        self.head == head && self.facts.shape == shape
-    }
-}
-
 /// The first bytes of the eight that follow, as many as a head has: 1 to 8.
 #[inline]
 fn head(window: u64, shape: Shape) -> u64 {
@@ -63,8 +56,8 @@ impl Memo {
     pub fn recall(&self, window: u64) -> Option<&Facts> {
         let shape = guess(window);
         let head = head(window, shape);
-        let slot = self.slot(head);
-        self.entries.get(slot).filter(|entry| entry.is(head, shape)).map(|entry| &entry.facts)
+        let entry = self.entries.get(self.slot(head))?;
+        (entry.head == head && entry.facts.shape == shape).then_some(&entry.facts)
     }
 
     /// The instruction that begins with these 8 bytes breaks no rule, and these are its facts.

@@ -1,10 +1,9 @@
 //! Relocations over text (System V psABI x86-64, section 4.4).
 
-use crate::elf::{Object, Place, Relocation, Section};
+use crate::elf::{Object, Place, Relocation};
 use crate::facts::{Facts, Field};
 use goblin::elf::reloc as r;
 use sfi_contract::Rule;
-use std::borrow::Cow;
 
 /// Bytes that a relocation type writes, for the types that may patch text.
 pub(crate) fn text_width(kind: u32) -> Option<u64> {
@@ -35,15 +34,6 @@ pub(crate) fn data_width(kind: u32) -> Option<u64> {
 /// The type's name as readelf prints it.
 pub(crate) fn kind_name(kind: u32) -> &'static str {
     r::r_to_str(kind, goblin::elf::header::EM_X86_64)
-}
-
-/// The relocations of a section by their offsets; mostly they are in that order.
-pub(crate) fn sorted<'a>(section: &'a Section<'_>) -> Cow<'a, [Relocation]> {
-    let mut sorted = Cow::Borrowed(&section.relocations[..]);
-    if !sorted.is_sorted_by_key(|r| r.offset) {
-        sorted.to_mut().sort_by_key(|r| r.offset);
-    }
-    sorted
 }
 
 /// What is wrong with a relocation.

@@ -1,7 +1,7 @@
 //! The rules about the object as a container: sections, symbols, relocation tables, groups (`SFI-E01` to `SFI-E07`).
 
 use crate::elf::{Object, Place, Relocation, Section, Symbol, words};
-use crate::relocation::{data_width, kind_name, sorted, text_width};
+use crate::relocation::{data_width, kind_name, text_width};
 use crate::report::Findings;
 use goblin::elf::{section_header as sh, sym};
 use sfi_contract::Rule;
@@ -246,7 +246,7 @@ fn check_relocations(object: &Object<'_>, findings: &mut Findings) {
         findings.section = Some(index);
         let mut add = |offset: u64, detail: String| findings.add(Rule::RelocationTable, offset, detail);
         let mut before = (0, 0);
-        for relocation in sorted(section).iter() {
+        for relocation in &section.relocations {
             let Relocation { offset, kind, symbol, .. } = *relocation;
             if symbol >= object.symbols.len().max(1) {
                 add(offset, format!("the relocation names symbol {symbol}, which is not there"));

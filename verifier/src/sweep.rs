@@ -9,6 +9,8 @@ use crate::bitmap::Bitmap;
 use crate::elf::{Object, Relocation};
 use crate::facts::{Facts, Load, Uses};
 use crate::instruction::Rules;
+use crate::landmarks::Landmarks;
+use crate::length::window;
 use crate::memo::Memo;
 use crate::region::{Step, Tracker};
 use crate::relocation;
@@ -22,16 +24,19 @@ pub(crate) struct Text<'a> {
     pub bytes: &'a [u8],
     /// Address of the first byte: 0 for a section, the window offset for the final text.
     pub base: u64,
-    /// What may still change; `None` for the final text.
-    pub relocations: Option<Relocations<'a>>,
-    /// Sorted offsets where decoding goes on behind bytes that do not decode.
-    pub landmarks: &'a [u64],
+    /// What is relocated later; `None` for the final text.
+    pub origin: Option<Origin<'a>>,
 }
 
-/// The relocations of one section, sorted by offset, and the object they refer to.
-pub(crate) struct Relocations<'a> {
+/// The section that a text is.
+pub(crate) struct Origin<'a> {
     pub object: &'a Object<'a>,
-    pub sorted: &'a [Relocation],
+    /// Its relocations, by offset.
+    pub relocations: &'a [Relocation],
+    /// Where decoding goes on behind bytes that do not decode.
+    pub landmarks: &'a Landmarks<'a>,
+    /// Its index.
+    pub section: usize,
 }
 
 /// A direct branch whose target is known.
@@ -57,19 +62,14 @@ pub(crate) struct Map {
 }
 
 impl Map {
-    fn new(length: usize) -> Map {
-        // As many branches as compilers make.
-        Map { targets: Bitmap::new(length), branches: Vec::with_capacity(length / 16), ..Map::default() }
-    }
-
     /// Notes an instruction. The target of a direct branch without a relocation is checked when all boundaries are known.
     #[inline]
-    fn add(&mut self, text: &[u8], base: u64, at: usize, facts: &Facts, relocated: bool) {
+    fn add(&mut self, rest: &[u8], base: u64, at: usize, facts: &Facts, relocated: bool) {
         self.instructions += 1;
         self.targets.insert(at);
         self.uses.add(facts.uses);
         if facts.branch && !relocated {
-            let distance = facts.immediate.number(text.get(at..).unwrap_or_default());
+            let distance = facts.immediate.number(rest);
             let end = base.wrapping_add((at + facts.shape.length()) as u64);
             self.branches.push(Branch { at: at as u64, target: end.wrapping_add(distance) });
         }
@@ -84,32 +84,21 @@ impl Map {
 
 /// Sweeps a text.
 pub(crate) fn sweep(text: &Text<'_>, options: &Options, memo: &mut Memo, findings: &mut Findings) -> Map {
+    // Room for as many branches as compilers make.
+    let length = text.bytes.len();
     let mut sweep = Sweep {
         text,
         rules: Rules::new(options),
         decoder: Decoder::with_ip(64, text.bytes, text.base, DecoderOptions::NONE),
-        memo,
         findings,
-        map: Map::new(text.bytes.len()),
+        map: Map { targets: Bitmap::new(length), branches: Vec::with_capacity(length / 16), ..Map::default() },
         tracker: Tracker::default(),
-        next_relocation: 0,
+        relocations: text.origin.as_ref().map_or(&[], |origin| origin.relocations),
         next_relocation_at: 0,
         relocated_at: None,
     };
-    sweep.run();
+    sweep.run(memo);
     sweep.map
-}
-
-/// The next 8 bytes. Where a longest instruction may not fit there is nothing to look up.
-#[inline]
-fn window(text: &[u8], at: usize) -> Option<u64> {
-    let bytes: &[u8; 16] = text.get(at..)?.first_chunk()?;
-    bytes.first_chunk().map(|bytes| u64::from_le_bytes(*bytes))
-}
-
-/// The first 8 bytes; 0 behind the end.
-pub(crate) fn first_bytes(bytes: &[u8]) -> u64 {
-    bytes.iter().take(8).rev().fold(0, |window, byte| window << 8 | u64::from(*byte))
 }
 
 /// A sweep under way.
@@ -117,59 +106,61 @@ struct Sweep<'a, 'f> {
     text: &'a Text<'a>,
     rules: Rules,
     decoder: Decoder<'a>,
-    memo: &'f mut Memo,
     findings: &'f mut Findings,
     map: Map,
     tracker: Tracker,
-    next_relocation: usize,
-    /// Offset of that relocation, `u64::MAX` if there is none.
+    /// Those that were not passed.
+    relocations: &'a [Relocation],
+    /// Offset of the first of them, `u64::MAX` if there is none.
     next_relocation_at: u64,
     /// Offset of the last relocation that was passed.
     relocated_at: Option<u64>,
 }
 
-impl Sweep<'_, '_> {
-    fn run(&mut self) {
+impl<'a> Sweep<'a, '_> {
+    fn run(&mut self, memo: &mut Memo) {
         let text = self.text.bytes;
-        self.load_relocation();
+        self.look_at(self.relocations);
         let mut at = 0;
-        while at < text.len() {
-            let known = window(text, at).and_then(|window| self.memo.recall(window));
+        while let Some(rest) = text.get(at..).filter(|rest| !rest.is_empty()) {
+            let known = memo.recall(window(rest)).filter(|facts| facts.shape.length() <= rest.len());
             if let Some(facts) = known
                 && facts.plain
                 && self.next_relocation_at >= (at + facts.shape.length()) as u64
             {
-                self.map.add(text, self.text.base, at, facts, false);
+                self.map.add(rest, self.text.base, at, facts, false);
                 self.tracker.reset();
                 at += facts.shape.length();
                 continue;
             }
-            let Some(facts) = known.copied().or_else(|| self.recall_at_end(at)).or_else(|| self.decode(at)) else {
-                match self.undecodable(at as u64) {
-                    Some(resume) => at = resume,
-                    None => break,
+            let new;
+            let facts = match known {
+                Some(facts) => facts,
+                None => {
+                    let Some(facts) = self.decode(at, memo) else {
+                        match self.undecodable(at as u64) {
+                            Some(resume) => at = resume,
+                            None => break,
+                        }
+                        continue;
+                    };
+                    new = facts;
+                    &new
                 }
-                continue;
             };
-            let relocated = self.next_relocation_at < (at + facts.shape.length()) as u64;
-            self.map.add(text, self.text.base, at, &facts, relocated);
-            self.check(at as u64, &facts, relocated);
-            at += facts.shape.length();
+            let end = at + facts.shape.length();
+            let relocated = self.next_relocation_at < end as u64;
+            self.map.add(rest, self.text.base, at, facts, relocated);
+            self.check(at as u64, facts, relocated);
+            at = end;
         }
         self.relocations_behind(text.len() as u64);
-    }
-
-    /// The facts of an instruction that is so near to the text's end that not every instruction would fit.
-    #[cold]
-    fn recall_at_end(&self, at: usize) -> Option<Facts> {
-        let rest = self.text.bytes.get(at..).filter(|rest| rest.len() < 16)?;
-        self.memo.recall(first_bytes(rest)).filter(|facts| facts.shape.length() <= rest.len()).copied()
     }
 
     /// Finds out what the instruction at an offset is, reports what is wrong with it by itself, and remembers it if nothing is.
     /// `None` if the bytes do not decode.
     #[inline(never)]
-    fn decode(&mut self, at: usize) -> Option<Facts> {
+    fn decode(&mut self, at: usize, memo: &mut Memo) -> Option<Facts> {
         self.decoder.set_position(at).ok()?;
         self.decoder.set_ip(self.text.base.wrapping_add(at as u64));
         let mut instruction = Instruction::default();
@@ -180,7 +171,7 @@ impl Sweep<'_, '_> {
         }
         let (facts, faults) = Facts::new(raw, &instruction, &self.decoder, &self.rules);
         if faults.is_empty() {
-            self.memo.learn(first_bytes(raw), &facts);
+            memo.learn(window(self.rest(at as u64)), &facts);
         }
         for (rule, why) in faults {
             self.refuse(rule, at as u64, why);
@@ -193,6 +184,9 @@ impl Sweep<'_, '_> {
     fn check(&mut self, at: u64, facts: &Facts, relocated: bool) {
         let end = at + facts.shape.length() as u64;
         let displacement_relocated = relocated && self.check_relocations(at, facts);
+        if facts.plain {
+            return self.tracker.reset();
+        }
         let step = facts.step_of(self.rest(at));
         match facts.load {
             Load::Free => {}
@@ -217,7 +211,7 @@ impl Sweep<'_, '_> {
     /// Rules `SFI-L01` and, in the final text, `SFI-T03`: where a rip-relative load of mode full reads.
     #[inline(never)]
     fn check_relative_load(&mut self, at: u64, facts: &Facts, relocated: bool) {
-        if self.text.relocations.is_some() {
+        if self.text.origin.is_some() {
             if !relocated {
                 self.refuse(Rule::LoadUnconfined, at, "rip-relative without a relocation");
             }
@@ -248,8 +242,8 @@ impl Sweep<'_, '_> {
         self.tracker = Tracker::default();
         // The object is refused already; a symbol or branch that points here need not be reported as well.
         self.map.targets.insert(at as usize);
-        let i = self.text.landmarks.partition_point(|mark| *mark <= at);
-        let resume = self.text.landmarks.get(i).copied().filter(|mark| *mark < self.text.bytes.len() as u64);
+        let resume = self.text.origin.as_ref().and_then(|origin| origin.landmarks.behind(origin.section, at));
+        let resume = resume.filter(|mark| *mark < self.text.bytes.len() as u64);
         let bytes: Vec<String> = self.text.bytes.iter().skip(at as usize).take(8).map(|b| format!("{b:02x}")).collect();
         let rest = if resume.is_some() { "the next symbol" } else { "the section's end" };
         self.findings.add(
@@ -258,10 +252,7 @@ impl Sweep<'_, '_> {
             format!("bytes {}; nothing up to {rest} was checked", bytes.join(" ")),
         );
         let resume = resume?;
-        while self.next_relocation_at < resume {
-            self.next_relocation += 1;
-            self.load_relocation();
-        }
+        self.look_at(&self.relocations[self.relocations.partition_point(|r| r.offset < resume)..]);
         usize::try_from(resume).ok()
     }
 
@@ -271,9 +262,10 @@ impl Sweep<'_, '_> {
         self.findings.add_instruction(rule, self.text.bytes, self.text.base, at, detail);
     }
 
-    fn load_relocation(&mut self) {
-        let sorted = self.text.relocations.as_ref().map(|r| r.sorted).unwrap_or_default();
-        self.next_relocation_at = sorted.get(self.next_relocation).map_or(u64::MAX, |r| r.offset);
+    /// These relocations were not passed.
+    fn look_at(&mut self, relocations: &'a [Relocation]) {
+        self.relocations = relocations;
+        self.next_relocation_at = relocations.first().map_or(u64::MAX, |relocation| relocation.offset);
     }
 
     /// Rules `SFI-R01`, `SFI-R02`, `SFI-B03` for the relocations that begin in this instruction. Gives whether one covers
@@ -282,12 +274,10 @@ impl Sweep<'_, '_> {
     fn check_relocations(&mut self, at: u64, facts: &Facts) -> bool {
         let mut displacement = false;
         while self.next_relocation_at < at + facts.shape.length() as u64 {
-            let Some(relocations) = &self.text.relocations else { break };
-            let (object, relocation) = (relocations.object, &relocations.sorted[self.next_relocation]);
+            let (Some(origin), [relocation, rest @ ..]) = (&self.text.origin, self.relocations) else { break };
             self.relocated_at = Some(relocation.offset);
-            self.next_relocation += 1;
-            self.load_relocation();
-            match relocation::check(relocation, at, facts, object) {
+            self.look_at(rest);
+            match relocation::check(relocation, at, facts, origin.object) {
                 Ok(field) => displacement |= field == facts.displacement,
                 Err((rule, detail)) => self.refuse(rule, at, &detail),
             }
@@ -297,8 +287,7 @@ impl Sweep<'_, '_> {
 
     /// Rule `SFI-R01`: relocations that no instruction was found for.
     fn relocations_behind(&mut self, end: u64) {
-        let Some(relocations) = &self.text.relocations else { return };
-        for relocation in relocations.sorted.iter().skip(self.next_relocation) {
+        for relocation in self.relocations {
             let detail = format!("the relocation lies behind the section's end at {end:#x}");
             if relocation.offset >= end {
                 self.findings.add(Rule::RelocationField, relocation.offset, detail);

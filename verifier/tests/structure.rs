@@ -226,6 +226,14 @@ fn e04_symbols() {
 }
 
 #[test]
+fn the_model_has_relocations_by_offset() {
+    let bytes = plain().relocations(1, &[(9, 1, 1, 0), (3, 2, 1, 0), (9, 3, 1, 0), (3, 4, 1, 0)]).build();
+    let object = elf::parse(&bytes).unwrap();
+    let order: Vec<_> = object.sections[1].relocations.iter().map(|r| (r.offset, r.kind)).collect();
+    assert_eq!(order, [(3, 2), (3, 4), (9, 1), (9, 3)]);
+}
+
+#[test]
 fn e05_relocation_tables() {
     let data = || {
         let mut elf = plain().symbol(symbol("u", 0, 0));

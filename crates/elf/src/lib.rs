@@ -1,7 +1,8 @@
 //! The one trusted ELF reader. The loader uses this model too, so that what is checked is what is loaded.
 //!
 //! Reads 64-bit little-endian x86-64 relocatable objects (System V gABI, chapters *Object Files* and *Sections*).
-//! It reads what it can and judges nothing: structural oddities are rules (`SFI-E01` to `SFI-E07`), the verifier's matter. Only what has no reading at all is [`Unreadable`].
+//! It reads what it can and judges nothing: structural oddities are rules (`SFI-E01` to `SFI-E07`), the verifier's
+//! matter. Only what has no reading at all is [`Unreadable`].
 //!
 //! Nothing here panics. Time and memory are linear in the file's size: every table is bounded by the bytes that hold
 //! it, tables together by the file, and the names handed out by `NAME_BUDGET` times the file.
@@ -53,7 +54,7 @@ pub struct Section<'a> {
     pub entry_size: u64,
     /// The section's bytes. Empty for `SHT_NOBITS`, `SHT_NULL` and for a section that lies outside the file.
     pub data: &'a [u8],
-    /// The entries of all `SHT_RELA` sections that apply to this section, in file order.
+    /// The entries of all `SHT_RELA` sections that apply to this section, by offset; of one offset in file order.
     pub relocations: Vec<Relocation>,
 }
 
@@ -346,6 +347,11 @@ fn read_relocations(sections: &mut [Section<'_>], budget: &mut usize) -> Result<
             symbol: r.u32(12) as usize,
             addend: r.u64(16) as i64,
         }));
+    }
+    for Section { relocations, .. } in sections {
+        if !relocations.is_sorted_by_key(|r| r.offset) {
+            relocations.sort_by_key(|r| r.offset);
+        }
     }
     Ok(())
 }

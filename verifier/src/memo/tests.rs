@@ -7,8 +7,8 @@ use super::Memo;
 use crate::Options;
 use crate::facts::{Facts, Shape};
 use crate::instruction::Rules;
+use crate::length::window;
 use crate::region::Step;
-use crate::sweep::first_bytes;
 use iced_x86::{Decoder, DecoderOptions, Instruction};
 use proptest::test_runner::{RngAlgorithm, TestRng};
 use rand::RngExt;
@@ -33,13 +33,13 @@ fn learned(instructions: &[&[u8]]) -> Memo {
     for bytes in instructions {
         let (raw, facts) = fresh(bytes, &Options::default()).expect("accepted");
         assert_eq!(raw, *bytes);
-        memo.learn(first_bytes(raw), &facts);
+        memo.learn(window(raw), &facts);
     }
     memo
 }
 
 fn recall(memo: &Memo, text: &[u8]) -> Option<Facts> {
-    memo.recall(first_bytes(text)).copied()
+    memo.recall(window(text)).copied()
 }
 
 /// What a lookup is for: all facts, whether this very instruction is to be remembered or not.
@@ -61,7 +61,7 @@ fn a_hit_is_what_a_decoder_finds() {
             let mut text = random::random(&mut rng);
             let Some((raw, facts)) = fresh(&text, &options) else { continue };
             accepted += 1;
-            memo.learn(first_bytes(raw), &facts);
+            memo.learn(window(raw), &facts);
             found += u32::from(recall(&memo, &text).is_some());
             for _ in 0..8 {
                 let at = rng.random_range(0..text.len());
@@ -191,10 +191,10 @@ fn a_head_of_more_than_eight_bytes_is_not_remembered() {
 fn without_room_nothing_is_known() {
     let mut memo = Memo::default();
     let (raw, facts) = fresh(&[0x90], &Options::default()).expect("nop");
-    memo.learn(first_bytes(raw), &facts);
+    memo.learn(window(raw), &facts);
     assert!(recall(&memo, &[0x90]).is_none());
     memo.reserve(0);
     assert!(recall(&memo, &[0x90]).is_none());
-    memo.learn(first_bytes(raw), &facts);
+    memo.learn(window(raw), &facts);
     assert!(recall(&memo, &[0x90]).is_some());
 }
