@@ -10,29 +10,25 @@ use crate::length::window;
 use crate::prefix;
 use crate::region::Step;
 use iced_x86::{Decoder, Instruction};
-use sfi_contract::Usage;
 use sfi_contract::layout::{DISPATCH_MASK, DISPATCH_OFFSET, HEADER_BASE};
 use sfi_contract::policy::{self, Class, general, refusal};
+use sfi_contract::{Rule, Usage};
 
 /// What an instruction is.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Facts {
-    pub uses: Uses,
+    /// The general registers that it writes, and from bit 16 on those that it names.
+    registers: u32,
+    pub class: Class,
     pub shape: Shape,
-    pub displacement: Field,
-    pub immediate: Field,
-    /// It is a direct branch: its immediate is the distance.
-    pub branch: bool,
-    /// No rule about its place, but those about relocations and targets.
-    pub plain: bool,
-    /// What it is to an unsafe region, if it has the right number.
-    step: Step,
-    /// What its place has to show about its load.
-    pub load: Load,
+    /// Bytes of the displacement in the upper half, of the immediate in the lower.
+    sizes: u8,
+    /// What it is to its neighbours, if it has the right number: see [`Facts::step_of`].
+    pub step: Step,
 }
 
-/// Bytes of the head in the upper half, of the whole in the lower. The head is 0 if the facts are not to be remembered.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+/// Bytes of the head in the upper half, of the whole in the lower.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Shape(pub u8);
 
 impl Shape {
@@ -47,28 +43,19 @@ impl Shape {
     }
 }
 
-/// A constant in an instruction: offset in the lower half, number of bytes in the upper. 0 if there is none.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Field(u8);
+/// A constant in an instruction, bytes. The size is 0 if there is none.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Field {
+    pub offset: usize,
+    pub size: usize,
+}
 
 impl Field {
-    fn new(offset: usize, size: usize) -> Field {
-        Field(if size == 0 { 0 } else { (size << 4 | offset & 15) as u8 })
-    }
-
-    pub fn offset(self) -> usize {
-        usize::from(self.0 & 15)
-    }
-
-    pub fn size(self) -> usize {
-        usize::from(self.0 >> 4)
-    }
-
     /// The signed number in this field of the instruction that the bytes begin with, 0 if there is none.
     #[inline]
     pub fn number(self, instruction: &[u8]) -> u64 {
-        let above = 64u32.saturating_sub(8 * self.size() as u32);
-        let bytes = window(instruction.get(self.offset()..).unwrap_or_default());
+        let above = 64u32.saturating_sub(8 * self.size as u32);
+        let bytes = window(instruction.get(self.offset..).unwrap_or_default());
         (bytes.checked_shl(above).unwrap_or(0) as i64 >> above.min(63)) as u64
     }
 }
@@ -79,89 +66,108 @@ pub(crate) struct Uses(u64);
 
 impl Uses {
     #[inline]
-    pub fn add(&mut self, other: Uses) {
+    pub fn add(&mut self, facts: &Facts) {
+        self.0 |= u64::from(facts.registers) << 16 | 1 << facts.class as u8;
+    }
+
+    pub fn join(&mut self, other: Uses) {
         self.0 |= other.0;
     }
 
     pub fn usage(self) -> Usage {
-        Usage::new(self.0 as u16, self.written(), self.named())
+        Usage::new(self.0 as u16, (self.0 >> 16) as u16, (self.0 >> 32) as u16)
     }
-
-    pub fn written(self) -> u16 {
-        (self.0 >> 16) as u16
-    }
-
-    pub fn named(self) -> u16 {
-        (self.0 >> 32) as u16
-    }
-}
-
-/// Loads of mode full that are confined in the right place only.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) enum Load {
-    /// No load, or one that is allowed anywhere.
-    #[default]
-    Free,
-    /// Rip-relative without GS: needs a relocation, whose target the loader chooses.
-    Relative,
-    /// `add %gs:...,%r`: only the header page's first word, and not relocated.
-    Header,
 }
 
 impl Facts {
-    /// The facts of the instruction that the decoder read last, from exactly these bytes, and the rules that it breaks wherever it
-    /// stands. To be remembered only if there are none.
-    pub fn new(raw: &[u8], instruction: &Instruction, decoder: &Decoder<'_>, rules: &Rules) -> (Facts, Vec<Fault>) {
+    /// Those of no instruction.
+    pub const NONE: Facts = Facts { registers: 0, class: Class::Hint, shape: Shape(0), sizes: 0, step: Step::Other };
+
+    /// The facts of the instruction that the decoder read last, from exactly these bytes; the rules that it breaks wherever it
+    /// stands; and whether they hold for all that has this head. To be remembered only if they do and none is broken.
+    pub fn new(
+        raw: &[u8],
+        instruction: &Instruction,
+        decoder: &Decoder<'_>,
+        rules: &Rules,
+    ) -> (Facts, Vec<Fault>, bool) {
         let constants = decoder.get_constant_offsets(instruction);
+        let displacement = Field { offset: constants.displacement_offset(), size: constants.displacement_size() };
+        let immediate = Field { offset: constants.immediate_offset(), size: constants.immediate_size() };
+        let offset = |field: Field| if field.size == 0 { raw.len() } else { field.offset };
+        let head = offset(displacement).min(offset(immediate));
         let mut facts = Facts {
-            displacement: Field::new(constants.displacement_offset(), constants.displacement_size()),
-            immediate: Field::new(constants.immediate_offset(), constants.immediate_size()),
-            shape: Shape(raw.len() as u8 & 15),
-            ..Facts::default()
+            shape: Shape((head << 4 | raw.len()) as u8),
+            sizes: (displacement.size << 4 | immediate.size) as u8,
+            ..Facts::NONE
         };
         let prefixes = match prefix::scan(raw) {
             Ok(prefixes) => prefixes,
-            Err(fault) => return (facts, vec![fault]),
+            Err(fault) => return (facts, vec![fault], false),
         };
-        let Some(form) = policy::lookup(instruction.code()) else { return (facts, vec![refusal::reason(instruction)]) };
+        let Some(form) = policy::lookup(instruction.code()) else {
+            return (facts, vec![refusal::reason(instruction)], false);
+        };
         let decoded = Decoded::new(raw, instruction, prefixes, form);
-        facts.branch = form.class == Class::Branch;
-        facts.uses = uses(&decoded);
+        facts.class = form.class;
+        facts.registers = registers(&decoded);
         facts.step = rules.step(&decoded);
-        facts.load = rules.load(&decoded);
-        facts.plain = facts.step == Step::Other && facts.load == Load::Free;
-        let faults = rules.check(&decoded, &facts);
-        if !decoded.hides_scale() {
-            facts.shape.0 |= facts.head(raw.len()) << 4;
+        let mut faults = rules.check(&decoded, &facts);
+        if offset(displacement) != offset(facts.displacement()) || offset(immediate) != offset(facts.immediate()) {
+            faults.push((Rule::SecondReading, "its constants are not behind its head in their order"));
         }
-        (facts, faults)
+        // Else something stands behind the constants: the register of `vblendvps`.
+        let whole = head + displacement.size + immediate.size == raw.len();
+        (facts, faults, whole && !decoded.hides_scale())
     }
 
-    /// Bytes in front of displacement and immediate, 0 if anything else stands there or behind (the register of `vblendvps`).
-    fn head(&self, length: usize) -> u8 {
-        let fields = [self.displacement, self.immediate];
-        let head = fields.iter().filter(|field| field.size() != 0).map(|field| field.offset()).min().unwrap_or(length);
-        if head + fields[0].size() + fields[1].size() == length { head as u8 } else { 0 }
+    /// A displacement begins where the head ends,
+    #[inline]
+    pub fn displacement(&self) -> Field {
+        Field { offset: self.shape.head(), size: usize::from(self.sizes >> 4) }
     }
 
-    /// What the instruction that the bytes begin with is to an unsafe region.
+    /// and an immediate ends where the instruction ends.
+    #[inline]
+    pub fn immediate(&self) -> Field {
+        let size = usize::from(self.sizes & 15);
+        Field { offset: self.shape.length().saturating_sub(size), size }
+    }
+
+    /// The general registers that it writes.
+    pub fn written(&self) -> u16 {
+        self.registers as u16
+    }
+
+    /// The general registers that it names.
+    pub fn named(&self) -> u16 {
+        (self.registers >> 16) as u16
+    }
+
+    /// It is a direct branch: its immediate is the distance.
+    #[inline]
+    pub fn is_branch(&self) -> bool {
+        self.class == Class::Branch
+    }
+
+    /// What the instruction that the bytes begin with is to its neighbours.
     pub fn step_of(&self, instruction: &[u8]) -> Step {
-        let (field, wanted) = match self.step {
-            Step::Mask(_) => (self.immediate, DISPATCH_MASK.into()),
-            Step::Through(_) => (self.displacement, DISPATCH_OFFSET),
-            Step::Rebase(_) => (self.displacement, HEADER_BASE),
+        let (field, wanted, otherwise) = match self.step {
+            Step::Mask => (self.immediate(), DISPATCH_MASK.into(), Step::Other),
+            Step::Through => (self.displacement(), DISPATCH_OFFSET, Step::Astray),
+            Step::Rebase | Step::RebaseOnly => (self.displacement(), HEADER_BASE, Step::Other),
             step => return step,
         };
         match self.step {
-            step if field.number(instruction) == wanted => step,
-            Step::Through(_) => Step::Astray,
-            _ => Step::Other,
+            _ if field.number(instruction) != wanted => otherwise,
+            Step::RebaseOnly => Step::Rebase,
+            step => step,
         }
     }
 }
 
-/// What one instruction uses.
-fn uses(decoded: &Decoded<'_>) -> Uses {
+/// The registers of one instruction as in [`Facts`].
+fn registers(decoded: &Decoded<'_>) -> u32 {
     let (i, form) = (decoded.instruction, decoded.form);
     let operands = [i.op0_register(), i.op1_register(), i.op2_register(), i.op3_register()].map(general);
     let address = general(i.memory_base()) | general(i.memory_index());
@@ -170,5 +176,5 @@ fn uses(decoded: &Decoded<'_>) -> Uses {
     for (n, bit) in operands.iter().enumerate() {
         written |= if form.writes & (1 << n) != 0 { *bit } else { 0 };
     }
-    Uses(1 << form.class as u8 | u64::from(written) << 16 | u64::from(named) << 32)
+    u32::from(written) | u32::from(named) << 16
 }

@@ -3,7 +3,7 @@
 //! What needs the instruction's place (relocations, targets, what stands before it) is in [`crate::sweep`].
 
 use crate::Options;
-use crate::facts::{Facts, Load};
+use crate::facts::Facts;
 use crate::prefix::Prefixes;
 use crate::region::Step;
 use iced_x86::{Code, Instruction, OpKind, Register};
@@ -45,6 +45,12 @@ impl<'i> Decoded<'i> {
     pub fn hides_scale(&self) -> bool {
         let i = self.instruction;
         self.prefixes.opcode == 0x62 && i.memory_displ_size() != 0 && i.memory_displacement64() == 0
+    }
+
+    /// It loads relative to rip, without prefixes that confine.
+    fn is_relative_load(&self) -> bool {
+        let load = self.memory && self.form.memory == Memory::Load;
+        load && self.confining() == 0 && self.instruction.memory_base() == Register::RIP
     }
 
     /// It stores through rdi.
@@ -102,27 +108,12 @@ impl Rules {
         }
     }
 
-    /// Rule `SFI-L01`; where the instruction stands decides about some, see [`Load`].
+    /// Rule `SFI-L01`; where the instruction stands decides about some, see [`Step`].
     fn check_load(&self, decoded: &Decoded<'_>, facts: &Facts) -> Result<(), Fault> {
-        match facts.load {
-            Load::Free if self.full && decoded.confining() != P65 | P67 => {
-                Err((Rule::LoadUnconfined, "neither 65 67 (gs, 32-bit address size) nor rip-relative"))
-            }
-            _ => Ok(()),
-        }
-    }
-
-    /// What a load is, if its place decides.
-    pub fn load(&self, decoded: &Decoded<'_>) -> Load {
-        let free = !self.full || !decoded.memory || decoded.form.memory != Memory::Load;
-        if free || decoded.confining() == P65 | P67 {
-            Load::Free
-        } else if is_rebase(decoded) {
-            Load::Header
-        } else if decoded.confining() == 0 && decoded.instruction.memory_base() == Register::RIP {
-            Load::Relative
-        } else {
-            Load::Free
+        match facts.step {
+            Step::RebaseOnly | Step::Relative => Ok(()),
+            _ if !self.full || decoded.confining() == P65 | P67 => Ok(()),
+            _ => Err((Rule::LoadUnconfined, "neither 65 67 (gs, 32-bit address size) nor rip-relative")),
         }
     }
 
@@ -150,28 +141,28 @@ impl Rules {
     /// Rule `SFI-D05`: the second decoder reads the same. The distance of a branch is what the sweep will read.
     fn check_second(&self, decoded: &Decoded<'_>, facts: &Facts) -> Result<(), Fault> {
         let i = decoded.instruction;
-        let distance = facts.immediate.number(decoded.raw);
-        if facts.branch && i.near_branch64() != i.next_ip().wrapping_add(distance) {
+        let distance = facts.immediate().number(decoded.raw);
+        if facts.is_branch() && i.near_branch64() != i.next_ip().wrapping_add(distance) {
             return Err((Rule::SecondReading, "the distance to the target is not its immediate"));
         }
         if !self.options.second {
             return Ok(());
         }
         let string_store = decoded.stores_string();
-        let first = second::First { instruction: i, form: decoded.form, written: facts.uses.written(), string_store };
+        let first = second::First { instruction: i, form: decoded.form, written: facts.written(), string_store };
         second::check(decoded.raw, &first).map_err(|difference| (Rule::SecondReading, difference))
     }
 
-    /// What an instruction is to an unsafe region, if it has the right number: see [`Facts::step_of`].
+    /// What an instruction is to its neighbours, if it has the right number: see [`Facts::step_of`].
     pub fn step(&self, decoded: &Decoded<'_>) -> Step {
         let i = decoded.instruction;
         match (decoded.form.class, i.code()) {
-            (Class::IndirectBranch, _) if is_dispatch(decoded) => Step::Through(i.memory_base()),
+            (Class::IndirectBranch, _) if is_dispatch(decoded) => Step::Through,
             (Class::IndirectBranch, _) => Step::Astray,
             (Class::String, _) => self.string(decoded),
             // `and $...,%R` with any 32-bit register but esp
             (_, Code::And_rm32_imm32 | Code::And_EAX_imm32) if !decoded.memory && i.op0_register() != Register::ESP => {
-                Step::Mask(i.op0_register())
+                Step::Mask
             }
             (_, Code::Mov_r32_rm32 | Code::Mov_rm32_r32) if !decoded.memory => {
                 match (i.op0_register(), i.op1_register()) {
@@ -180,7 +171,9 @@ impl Rules {
                     _ => Step::Other,
                 }
             }
-            (_, Code::Add_r64_rm64) if is_rebase(decoded) => Step::Rebase(i.op0_register()),
+            _ if is_rebase(decoded) && (!self.full || decoded.confining() == P65 | P67) => Step::Rebase,
+            _ if is_rebase(decoded) => Step::RebaseOnly,
+            _ if self.full && decoded.is_relative_load() => Step::Relative,
             _ => Step::Other,
         }
     }
@@ -228,7 +221,7 @@ fn check_prefixes(decoded: &Decoded<'_>) -> Result<(), Fault> {
 
 /// Rule `SFI-C01`: no operand names the control stack pointer.
 fn check_stack_pointer(facts: &Facts) -> Result<(), Fault> {
-    match facts.uses.named() & RSP {
+    match facts.named() & RSP {
         0 => Ok(()),
         _ => Err((Rule::StackPointer, "rsp holds return addresses and nothing else")),
     }

@@ -124,7 +124,7 @@ impl Verifier {
             };
             let map = sweep(&text, &self.options, &mut self.memo, &mut findings);
             place::check_branches(section.data, &map, &mut findings);
-            uses.add(map.uses);
+            uses.join(map.uses);
             text_bytes += section.data.len() as u64;
             instructions += map.instructions;
             maps.push(Some(map));

@@ -23,7 +23,7 @@ pub(crate) struct Memo {
     entries: Vec<Entry>,
 }
 
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Copy, Debug)]
 struct Entry {
     /// The bytes of the head, 0 behind them.
     head: u64,
@@ -42,7 +42,7 @@ impl Memo {
     pub fn reserve(&mut self, text: usize) {
         let wanted = (text / 8).clamp(64, LIMIT).next_power_of_two();
         if wanted > self.entries.len() {
-            self.entries = vec![Entry::default(); wanted];
+            self.entries = vec![Entry { head: 0, facts: Facts::NONE }; wanted];
         }
     }
 

@@ -9,19 +9,17 @@
 //!
 //! The tracker follows a sweep and knows how much of such a sequence lies directly behind.
 
-use iced_x86::Register;
 use sfi_contract::Rule;
 
-/// What an instruction is to a region.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+/// What an instruction is to its neighbours. `%R` is the one general register that it names.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Step {
-    /// No part of any.
-    #[default]
+    /// No part of any region.
     Other,
     /// `and $0xffff8,%R`
-    Mask(Register),
+    Mask,
     /// `call|jmp *%gs:0x100000(%R)`
-    Through(Register),
+    Through,
     /// Any other indirect branch.
     Astray,
     /// `mov %edi,%edi`
@@ -29,7 +27,11 @@ pub(crate) enum Step {
     /// `mov %esi,%esi`
     TruncateSi,
     /// `add %gs:0xff000,%R`
-    Rebase(Register),
+    Rebase,
+    /// The same, and nothing else may be read so: a load of mode full.
+    RebaseOnly,
+    /// Another load of mode full: rip-relative, so it needs a relocation, whose target the loader chooses.
+    Relative,
     /// A string instruction that needs rdi,
     StringDi,
     /// rsi,
@@ -38,12 +40,16 @@ pub(crate) enum Step {
     StringDiSi,
 }
 
+const RSI: u16 = 1 << 6;
+const RDI: u16 = 1 << 7;
+
 /// The instructions directly behind the sweep are this beginning of a region.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 enum State {
     #[default]
     None,
-    Masked(Register),
+    /// With the bit of the register.
+    Masked(u16),
     DiTruncated,
     Di,
     SiTruncated,
@@ -94,23 +100,23 @@ impl Tracker {
         self.state = State::None;
     }
 
-    /// Moves behind one instruction at `at`. Gives the start of the region that it completes.
-    pub fn step(&mut self, at: u64, step: Step) -> Result<Option<u64>, Missing> {
+    /// Moves behind one instruction at `at`, which names these general registers. Gives the start of the region that it completes.
+    pub fn step(&mut self, at: u64, step: Step, named: u16) -> Result<Option<u64>, Missing> {
         let before = std::mem::take(&mut self.state);
         self.state = match (step, before) {
-            (Step::Mask(register), _) => State::Masked(register),
+            (Step::Mask, _) => State::Masked(named),
             (Step::TruncateDi, State::Si) => State::SiDiTruncated,
             (Step::TruncateDi, _) => State::DiTruncated,
             (Step::TruncateSi, _) => State::SiTruncated,
-            (Step::Rebase(Register::RDI), State::DiTruncated) => State::Di,
-            (Step::Rebase(Register::RDI), State::SiDiTruncated) => State::SiDi,
-            (Step::Rebase(Register::RSI), State::SiTruncated) => State::Si,
-            (Step::Rebase(_) | Step::Other, _) => State::None,
-            (Step::Through(register), State::Masked(masked)) if register == masked => return Ok(Some(self.start)),
+            (Step::Rebase, State::DiTruncated) if named == RDI => State::Di,
+            (Step::Rebase, State::SiDiTruncated) if named == RDI => State::SiDi,
+            (Step::Rebase, State::SiTruncated) if named == RSI => State::Si,
+            (Step::Rebase | Step::RebaseOnly | Step::Relative | Step::Other, _) => State::None,
+            (Step::Through, State::Masked(masked)) if named == masked => return Ok(Some(self.start)),
             (Step::StringDi, State::Di | State::SiDi) => return Ok(Some(self.start)),
             (Step::StringSi, State::Si) => return Ok(Some(self.start)),
             (Step::StringDiSi, State::SiDi) => return Ok(Some(self.start)),
-            (Step::Through(_) | Step::Astray, _) => return Err(Missing::Mask),
+            (Step::Through | Step::Astray, _) => return Err(Missing::Mask),
             (Step::StringDi | Step::StringSi | Step::StringDiSi, _) => return Err(Missing::Pointers),
         };
         if matches!(self.state, State::Masked(_) | State::DiTruncated | State::SiTruncated) {

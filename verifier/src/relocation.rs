@@ -43,7 +43,7 @@ type Fault = (Rule, String);
 pub(crate) fn check(relocation: &Relocation, at: u64, facts: &Facts, object: &Object<'_>) -> Result<Field, Fault> {
     let width = check_type(relocation)?;
     let field = check_field(relocation, width, at, facts)?;
-    match facts.branch {
+    match facts.is_branch() {
         true => check_branch(relocation, object)?,
         false => check_not_branch(relocation)?,
     }
@@ -60,8 +60,8 @@ fn check_type(relocation: &Relocation) -> Result<u64, Fault> {
 /// Rule `SFI-R01`: the relocation covers exactly the displacement or the immediate of the instruction at `at`.
 fn check_field(relocation: &Relocation, width: u64, at: u64, facts: &Facts) -> Result<Field, Fault> {
     let covers =
-        |field: &Field| field.size() as u64 == width && relocation.offset == at.wrapping_add(field.offset() as u64);
-    [facts.displacement, facts.immediate].into_iter().find(covers).ok_or_else(|| {
+        |field: &Field| field.size as u64 == width && relocation.offset == at.wrapping_add(field.offset as u64);
+    [facts.displacement(), facts.immediate()].into_iter().find(covers).ok_or_else(|| {
         let detail = format!("{} covers no whole displacement or immediate", kind_name(relocation.kind));
         (Rule::RelocationField, detail)
     })

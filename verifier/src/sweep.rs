@@ -7,7 +7,7 @@
 use crate::Options;
 use crate::bitmap::Bitmap;
 use crate::elf::{Object, Relocation};
-use crate::facts::{Facts, Load, Uses};
+use crate::facts::{Facts, Uses};
 use crate::instruction::Rules;
 use crate::landmarks::Landmarks;
 use crate::length::window;
@@ -67,9 +67,9 @@ impl Map {
     fn add(&mut self, rest: &[u8], base: u64, at: usize, facts: &Facts, relocated: bool) {
         self.instructions += 1;
         self.targets.insert(at);
-        self.uses.add(facts.uses);
-        if facts.branch && !relocated {
-            let distance = facts.immediate.number(rest);
+        self.uses.add(facts);
+        if facts.is_branch() && !relocated {
+            let distance = facts.immediate().number(rest);
             let end = base.wrapping_add((at + facts.shape.length()) as u64);
             self.branches.push(Branch { at: at as u64, target: end.wrapping_add(distance) });
         }
@@ -125,7 +125,7 @@ impl<'a> Sweep<'a, '_> {
         while let Some(rest) = text.get(at..).filter(|rest| !rest.is_empty()) {
             let known = memo.recall(window(rest)).filter(|facts| facts.shape.length() <= rest.len());
             if let Some(facts) = known
-                && facts.plain
+                && facts.step == Step::Other
                 && self.next_relocation_at >= (at + facts.shape.length()) as u64
             {
                 self.map.add(rest, self.text.base, at, facts, false);
@@ -169,8 +169,8 @@ impl<'a> Sweep<'a, '_> {
         if instruction.is_invalid() {
             return None;
         }
-        let (facts, faults) = Facts::new(raw, &instruction, &self.decoder, &self.rules);
-        if faults.is_empty() {
+        let (facts, faults, lasting) = Facts::new(raw, &instruction, &self.decoder, &self.rules);
+        if faults.is_empty() && lasting {
             memo.learn(window(self.rest(at as u64)), &facts);
         }
         for (rule, why) in faults {
@@ -184,19 +184,16 @@ impl<'a> Sweep<'a, '_> {
     fn check(&mut self, at: u64, facts: &Facts, relocated: bool) {
         let end = at + facts.shape.length() as u64;
         let displacement_relocated = relocated && self.check_relocations(at, facts);
-        if facts.plain {
+        if facts.step == Step::Other {
             return self.tracker.reset();
         }
         let step = facts.step_of(self.rest(at));
-        match facts.load {
-            Load::Free => {}
-            Load::Relative => self.check_relative_load(at, facts, displacement_relocated),
-            Load::Header if displacement_relocated || !matches!(step, Step::Rebase(_)) => {
-                self.refuse(Rule::LoadUnconfined, at, "a constant address, and not the header page's first word");
-            }
-            Load::Header => {}
+        if facts.step == Step::RebaseOnly && (displacement_relocated || step != Step::Rebase) {
+            self.refuse(Rule::LoadUnconfined, at, "a constant address, and not the header page's first word");
+        } else if facts.step == Step::Relative {
+            self.check_relative_load(at, facts, displacement_relocated);
         }
-        match self.tracker.step(at, step) {
+        match self.tracker.step(at, step, facts.named()) {
             Ok(None) => {}
             Ok(Some(start)) => self.region(start, at, end),
             Err(missing) => self.refuse(missing.rule(), at, missing.text()),
@@ -218,9 +215,9 @@ impl<'a> Sweep<'a, '_> {
             return;
         }
         let end = self.text.base.wrapping_add(at + facts.shape.length() as u64);
-        let target = end.wrapping_add(facts.displacement.number(self.rest(at)));
+        let target = end.wrapping_add(facts.displacement().number(self.rest(at)));
         // No operand on the list is wider than 128 bytes.
-        if facts.displacement.size() != 4 || target > WINDOW_SIZE - 128 {
+        if facts.displacement().size != 4 || target > WINDOW_SIZE - 128 {
             self.refuse(Rule::FinalLoad, at, &format!("it reads at window offset {:#x}", target as i64));
         }
     }
@@ -278,7 +275,7 @@ impl<'a> Sweep<'a, '_> {
             self.relocated_at = Some(relocation.offset);
             self.look_at(rest);
             match relocation::check(relocation, at, facts, origin.object) {
-                Ok(field) => displacement |= field == facts.displacement,
+                Ok(field) => displacement |= field == facts.displacement(),
                 Err((rule, detail)) => self.refuse(rule, at, &detail),
             }
         }
