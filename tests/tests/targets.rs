@@ -13,6 +13,10 @@ const COPIES: u64 = 200;
 /// What a target may spend on damaged copies.
 const PATIENCE: Duration = Duration::from_secs(8);
 
+/// Programs of the corpus, and what they are compiled for: also the longest heads of instructions.
+const PROGRAMS: [(&str, &str); 4] =
+    [("string_ops", "x86-64"), ("callbacks", "x86-64"), ("computed_goto", "x86-64-v3"), ("matmul", "x86-64-v4")];
+
 fn main() -> ExitCode {
     let trials = TARGETS.iter().map(|target| Trial::test(target.name, move || run(target)));
     libtest_mimic::run(&Arguments::from_args(), trials.collect()).exit_code()
@@ -56,8 +60,8 @@ fn inputs(name: &str) -> anyhow::Result<Vec<Vec<u8>>> {
         inputs.push(std::fs::read(entry?.path())?);
     }
     if name != "manifest" {
-        for (index, program) in ["string_ops", "callbacks", "computed_goto"].iter().enumerate() {
-            let object = compile(name, program)?;
+        for (index, (program, cpu)) in PROGRAMS.into_iter().enumerate() {
+            let object = compile(name, program, cpu)?;
             let mode = Mode::ALL[index % 2];
             inputs.push(match name {
                 "rewriter" => object,
@@ -72,10 +76,12 @@ fn inputs(name: &str) -> anyhow::Result<Vec<Vec<u8>>> {
     Ok(inputs)
 }
 
-fn compile(folder: &str, program: &str) -> anyhow::Result<Vec<u8>> {
+fn compile(folder: &str, program: &str, cpu: &str) -> anyhow::Result<Vec<u8>> {
     let out = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("target-{folder}-{program}.o"));
     let mut gcc = Command::new("gcc");
-    gcc.args(["-O2", "-fPIE", "-c", "-I"]).arg(fixture("rt")).arg(fixture(&format!("corpus/{program}.c")));
+    gcc.args(["-O3", "-fPIE", "-c", &format!("-march={cpu}"), "-I"])
+        .arg(fixture("rt"))
+        .arg(fixture(&format!("corpus/{program}.c")));
     anyhow::ensure!(gcc.arg("-o").arg(&out).status()?.success(), "gcc is needed for this test");
     Ok(std::fs::read(out)?)
 }
