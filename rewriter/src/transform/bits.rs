@@ -1,6 +1,6 @@
 //! Instructions whose memory operand moves on its own: bit tests with a register offset, table look-up.
 
-use super::{Transform, has_memory_operand};
+use super::Transform;
 use crate::r15::like;
 use crate::refusal::{Reason, Refusal};
 use crate::regs::{CARRY, FLAGS, bit};
@@ -13,7 +13,6 @@ impl Transform<'_, '_, '_> {
     /// Rewrites `bt`, `bts`, `btr`, `btc` with a memory operand and a register offset, `xlat` where loads are confined, and refuses
     /// gathers there. Says whether the instruction was one.
     pub(super) fn moving_operand(&mut self, ins: Instruction) -> Result<bool, Refusal> {
-        let memory = has_memory_operand(&ins);
         match ins.mnemonic() {
             Mnemonic::Bt | Mnemonic::Bts | Mnemonic::Btr | Mnemonic::Btc
                 if ins.op0_kind() == OpKind::Memory && ins.op1_kind() == OpKind::Register =>
@@ -21,7 +20,7 @@ impl Transform<'_, '_, '_> {
                 self.bit_test(ins).map(|()| true)
             }
             Mnemonic::Xlatb if self.full() => self.table_lookup(ins).map(|()| true),
-            _ if memory && ins.is_vsib() && self.full() => {
+            _ if ins.is_vsib() && self.full() => {
                 Err(self.refuse(Reason::NoSafeForm, "gathers are not confined in mode full"))
             }
             _ => Ok(false),

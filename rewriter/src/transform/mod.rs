@@ -353,11 +353,6 @@ pub fn address_of(pads: &Pads, dest: Dest) -> Target {
 
 /// A segment prefix has something to say. On registers it says nothing, on addresses that are only computed neither.
 fn accesses_memory(ins: &Instruction) -> bool {
-    let memory = has_memory_operand(ins) || ins.is_string_instruction();
+    let memory = (0..ins.op_count()).any(|op| ins.op_kind(op) == OpKind::Memory) || ins.is_string_instruction();
     memory && policy::lookup(ins.code()).is_none_or(|form| form.memory != policy::Memory::Address)
-}
-
-/// An operand is memory, named by ModRM or a constant.
-fn has_memory_operand(ins: &Instruction) -> bool {
-    (0..ins.op_count()).any(|op| ins.op_kind(op) == OpKind::Memory)
 }
