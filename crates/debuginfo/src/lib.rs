@@ -14,6 +14,7 @@ mod elf;
 mod fuel;
 mod lookup;
 pub mod map;
+mod ranges;
 mod sections;
 mod units;
 
@@ -22,6 +23,7 @@ pub use clean::{clean, is_unprintable};
 pub use elf::{lookup_in, sections_of};
 pub use fuel::{Exhausted, Fuel};
 pub use lookup::{Frame, lookup};
+pub use ranges::ranges;
 pub use sections::{Malformed, Meaning, Raw, Reader, Reloc, Sections};
 pub use units::Cache;
 

@@ -2,6 +2,7 @@
 
 use crate::clean::clean;
 use crate::fuel::{Exhausted, Fuel};
+use crate::ranges;
 use crate::sections::{Reader, Sections};
 use crate::units::{Cache, UNIT};
 use gimli::{Attribute, AttributeValue, DebugInfoOffset, Dwarf, EntriesRaw, SectionId, Unit, UnitOffset};
@@ -158,7 +159,7 @@ impl<'s> Search<'_, 's> {
     fn one(&mut self, unit: &Unit<Reader<'s>>) -> Result<(), Exhausted> {
         let mut any = false;
         let mut inside = false;
-        if let Ok(mut ranges) = self.dwarf.unit_ranges(unit) {
+        if let Ok(mut ranges) = ranges::unit_ranges(self.dwarf, unit) {
             while let Ok(Some(range)) = ranges.next() {
                 self.fuel.spend(1)?;
                 any = true;
@@ -238,7 +239,7 @@ impl<'s> Search<'_, 's> {
     /// The wanted addresses in a function's ranges.
     fn containing(&mut self, unit: &Unit<Reader<'s>>, entry: &Entry<'s>) -> Result<Vec<usize>, Exhausted> {
         if let Some(ranges) = entry.ranges
-            && let Ok(Some(mut ranges)) = self.dwarf.attr_ranges(unit, ranges)
+            && let Ok(Some(mut ranges)) = ranges::listed(self.dwarf, unit, ranges)
         {
             let mut all = Vec::new();
             while let Ok(Some(range)) = ranges.next() {

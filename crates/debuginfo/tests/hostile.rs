@@ -26,6 +26,40 @@ fn shared_ranges(count: u32) -> Vec<(&'static str, Vec<u8>)> {
     vec![(".debug_abbrev", abbreviations), (".debug_info", info), (".debug_ranges", ranges)]
 }
 
+/// A unit whose root says where its code is, by attributes (name, form) and their values.
+fn root(header: &[u8], attributes: &[(u8, u8)], values: &[u8]) -> Vec<(&'static str, Vec<u8>)> {
+    let mut abbreviations = vec![1, 0x11, 0];
+    abbreviations.extend(attributes.iter().flat_map(|(name, form)| [*name, *form]));
+    abbreviations.extend([0, 0, 0]);
+    vec![(".debug_abbrev", abbreviations), (".debug_info", [header, &[1], values].concat())]
+}
+
+#[test]
+fn addresses_that_overflow_are_none() {
+    // DW_AT_low_pc and DW_AT_high_pc, an address and a size
+    let header = [24, 0, 0, 0, 4, 0, 0, 0, 0, 0, 8];
+    let sized = |low: u64, size: u64| {
+        let values = [low.to_le_bytes(), size.to_le_bytes()].concat();
+        root(&header, &[(0x11, 0x01), (0x12, 0x07)], &values)
+    };
+    // DW_AT_rnglists_base and an index, of a unit of version 5 in the 64-bit format
+    let mut header = vec![0xff, 0xff, 0xff, 0xff];
+    header.extend(22u64.to_le_bytes());
+    header.extend([5, 0, 1, 8, 0, 0, 0, 0, 0, 0, 0, 0]);
+    let indexed = |offset: u64| {
+        let values = [&8u64.to_le_bytes()[..], &[0]].concat();
+        let mut sections = root(&header, &[(0x74, 0x17), (0x55, 0x23)], &values);
+        sections.push((".debug_rnglists", [[0; 8], offset.to_le_bytes()].concat()));
+        sections
+    };
+    for sections in
+        [sized(u64::MAX, 1), sized(1, u64::MAX), sized(16, 4), indexed(u64::MAX), indexed(u64::MAX - 7), indexed(8)]
+    {
+        let frames = lookup(&gather(&sections), &[0, 16, u64::MAX], &mut Fuel::default());
+        assert!(frames.iter().all(Vec::is_empty), "{frames:?}");
+    }
+}
+
 fn gather<'a>(sections: &'a [(&'static str, Vec<u8>)]) -> Sections<'a> {
     let raw = sections.iter().map(|(name, data)| Raw {
         name: name.as_bytes(),

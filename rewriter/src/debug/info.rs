@@ -179,7 +179,7 @@ impl<'x, 's> One<'x, 's, '_, '_, '_> {
     /// What became of an entry's code.
     fn ranges(&mut self, unit: &Unit<Reader<'s>>, entry: &Entry<'s>) -> Result<Vec<Stretch>, Dropped> {
         let mut all = Vec::new();
-        let mut ranges = self.dwarf.die_ranges(unit, entry).map_err(dropped)?;
+        let mut ranges = sfi_debuginfo::ranges(self.dwarf, unit, entry).map_err(dropped)?;
         while let Some(range) = ranges.next().map_err(dropped)? {
             self.fuel.spend(1).map_err(|_| dropped("too many ranges"))?;
             all.extend(self.places.stretch(range));
