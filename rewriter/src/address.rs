@@ -120,7 +120,7 @@ fn operand(
             return Ok(());
         }
         let behind_field = insn.end() as i64 - (i64::from(insn.offset) + i64::from(insn.disp_at));
-        let bias = if rip { reloc.addend + behind_field } else { reloc.addend };
+        let bias = if rip { reloc.addend.wrapping_add(behind_field) } else { reloc.addend };
         let symbol = &code.object.symbols[reloc.symbol];
         if code.is_code_symbol(reloc.symbol) {
             let kind = reloc.kind;
@@ -197,14 +197,14 @@ fn data_section(
                 Some((start, end)) if end == reloc.offset => start,
                 _ => reloc.offset,
             };
-            run = Some((start, reloc.offset + 4));
+            run = Some((start, reloc.offset.wrapping_add(4)));
             let names = named.range((start, 0)..=(reloc.offset, InsnIndex::MAX));
             let Some(&(base, by)) = names.last() else {
                 refusals.push(refuse("no instruction names the base of this switch table"));
                 continue;
             };
             let distance = (reloc.offset - base) as i64;
-            match code_dest(code, reloc, reloc.addend - distance) {
+            match code_dest(code, reloc, reloc.addend.wrapping_sub(distance)) {
                 Some(dest) => {
                     found.data.insert((section, index), DataRef { dest, addend: distance, pointer: false });
                     if let Some(target) = insn_of(code, dest) {

@@ -389,7 +389,7 @@ impl<'c, 'o, 'a> Symbols<'c, 'o, 'a> {
                     let value = self.moved(section, symbol.value, false);
                     let size = match symbol.size {
                         0 => 0,
-                        size => self.moved(section, symbol.value + size, true).saturating_sub(value),
+                        _ => self.moved(section, symbol.end(), true).saturating_sub(value),
                     };
                     let size = if self.sizes.contains_key(&section) { size } else { symbol.size };
                     (NewPlace::Section(self.section_map[section]), value, size)

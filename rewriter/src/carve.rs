@@ -141,7 +141,7 @@ impl Moves {
                     continue;
                 }
                 let Some(bias) = reached.bias(object, index, &reloc) else { continue };
-                let target = symbol.value.wrapping_add_signed(reloc.addend + bias);
+                let target = symbol.value.wrapping_add_signed(reloc.addend.wrapping_add(bias));
                 if let Some((_, symbol, place)) = self.place(object, (section, target)) {
                     if bias == 0 && reloc.kind != elf::R_X86_64_64.0 {
                         return None;
@@ -268,7 +268,7 @@ fn successors(
                 let symbol = &object.symbols[reloc.symbol];
                 let Place::Section(section) = symbol.place else { return None };
                 let code = object.sections[section].is_code() && !symbol.is_indirect();
-                code.then(|| (section, symbol.value.wrapping_add_signed(reloc.addend + 4)))
+                code.then(|| (section, symbol.value.wrapping_add_signed(reloc.addend.wrapping_add(4))))
             }
             None => Some((section, ins.near_branch_target())),
         }
@@ -339,7 +339,7 @@ impl Named {
                     continue;
                 }
                 let Some(bias) = reached.bias(object, index, reloc) else { continue };
-                let at = (text, symbol.value.wrapping_add_signed(reloc.addend + bias));
+                let at = (text, symbol.value.wrapping_add_signed(reloc.addend.wrapping_add(bias)));
                 if !reached.insns.contains_key(&at) && !named.read.contains(&at) {
                     named.other.insert(at);
                 }

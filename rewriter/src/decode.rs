@@ -335,7 +335,7 @@ fn direct(code: &Code<'_, '_>, index: InsnIndex) -> Result<Dest, Refusal> {
         return Err(code.refuse(index, Reason::Relocation, format!("branch with relocation type {}", reloc.kind)));
     }
     let symbol = &code.object.symbols[reloc.symbol];
-    let bias = reloc.addend + 4;
+    let bias = reloc.addend.wrapping_add(4);
     match symbol.place {
         Place::Section(section) if code.section(section).is_some() => {
             if bias == 0 && symbol.is_open() {

@@ -215,7 +215,7 @@ impl Emitter {
             }
             bytes[field..field + size].fill(0);
             let relative = !patch.immediate && ins.is_ip_rel_memory_operand();
-            let addend = if relative { patch.addend - (len - field) as i64 } else { patch.addend };
+            let addend = if relative { patch.addend.wrapping_sub((len - field) as i64) } else { patch.addend };
             *slot = Some(self.fixups.len() as u32);
             self.fixups.push(Fixup { field: field as u8, kind: patch.kind, target: patch.target, addend });
         }

@@ -197,7 +197,7 @@ pub fn build(code: &Code<'_, '_>, addresses: &Addresses, unwind: &Unwind) -> Flo
     }
     for symbol in &code.object.symbols {
         let Place::Section(section) = symbol.place else { continue };
-        if let Some(behind) = code.at(section, symbol.value + symbol.size) {
+        if let Some(behind) = code.at(section, symbol.end()) {
             end[behind] = true;
         }
         let Some(target) = code.at(section, symbol.value) else { continue };
@@ -245,7 +245,7 @@ pub fn build(code: &Code<'_, '_>, addresses: &Addresses, unwind: &Unwind) -> Flo
 /// The first instruction of the function whose symbol's extent contains an instruction.
 fn function_around(code: &Code<'_, '_>, insn: &Insn) -> Option<InsnIndex> {
     let symbol = &code.object.symbols[code.function_at(insn.section as usize, insn.offset.into())?];
-    let inside = symbol.size == 0 || u64::from(insn.offset) < symbol.value + symbol.size;
+    let inside = symbol.size == 0 || u64::from(insn.offset) < symbol.end();
     inside.then(|| code.at(insn.section as usize, symbol.value)).flatten()
 }
 

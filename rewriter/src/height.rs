@@ -96,7 +96,7 @@ pub fn is_presumed_noreturn(code: &Code<'_, '_>, graph: &FlowGraph, at: InsnInde
     let section = insn.section as usize;
     let Some(function) = code.function_at(section, insn.offset.into()) else { return false };
     let symbol = &code.object.symbols[function];
-    symbol.size != 0 && symbol.value + symbol.size <= insn.end() && graph.next(code, at).is_some()
+    symbol.size != 0 && symbol.end() <= insn.end() && graph.next(code, at).is_some()
 }
 
 fn transfer(code: &Code<'_, '_>, effects: &[Effects], at: InsnIndex, state: State) -> State {

@@ -85,6 +85,11 @@ pub struct Symbol<'a> {
 }
 
 impl Symbol<'_> {
+    /// The offset behind what the symbol names; the last one if its size says more.
+    pub fn end(&self) -> u64 {
+        self.value.saturating_add(self.size)
+    }
+
     /// Whether other objects see the symbol (it may be preempted by name resolution).
     pub fn is_local(&self) -> bool {
         self.bind == elf::STB_LOCAL.0

@@ -183,14 +183,16 @@ impl Transform<'_, '_, '_> {
         let (kind, addend) = match reloc.kind {
             k if relative && [elf::R_X86_64_PC32.0, elf::R_X86_64_PLT32.0].contains(&k) => {
                 let code = self.facts.addresses.operands.contains_key(&self.at);
-                (elf::R_X86_64_PC32.0, if code { 0 } else { reloc.addend + behind_field })
+                (elf::R_X86_64_PC32.0, if code { 0 } else { reloc.addend.wrapping_add(behind_field) })
             }
             k if relative && is_got(k) => {
                 let kind = if ins.mnemonic() == Mnemonic::Mov { k } else { elf::R_X86_64_GOTPCREL.0 };
-                (kind, reloc.addend + behind_field)
+                (kind, reloc.addend.wrapping_add(behind_field))
             }
-            k if !relative && k == elf::R_X86_64_TPOFF32.0 => (k, reloc.addend + thread),
-            k if !relative && k == elf::R_X86_64_DTPOFF32.0 => (elf::R_X86_64_TPOFF32.0, reloc.addend + thread),
+            k if !relative && k == elf::R_X86_64_TPOFF32.0 => (k, reloc.addend.wrapping_add(thread)),
+            k if !relative && k == elf::R_X86_64_DTPOFF32.0 => {
+                (elf::R_X86_64_TPOFF32.0, reloc.addend.wrapping_add(thread))
+            }
             k => return Err(self.refuse(Reason::Relocation, format!("relocation type {k} on a displacement"))),
         };
         Ok(Some(Patch { immediate: false, kind, target, addend }))

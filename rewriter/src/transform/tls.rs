@@ -20,7 +20,7 @@ impl Transform<'_, '_, '_> {
             immediate,
             kind: elf::R_X86_64_TPOFF32.0,
             target: Target::Symbol(reloc.symbol),
-            addend: reloc.addend + behind_field,
+            addend: reloc.addend.wrapping_add(behind_field),
         };
         match reloc.kind {
             k if k == elf::R_X86_64_TLSGD.0 => {

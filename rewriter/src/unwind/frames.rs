@@ -93,7 +93,7 @@ impl Addresses {
         let mut sections = Vec::with_capacity(object.sections.len());
         for section in &object.sections {
             sections.push(next);
-            next = next.saturating_add(section.size.saturating_add(ROOM) / ROOM * ROOM + ROOM);
+            next = next.saturating_add((section.size.saturating_add(ROOM) / ROOM * ROOM).saturating_add(ROOM));
         }
         Addresses { sections, sizes: object.sections.iter().map(|s| s.size).collect() }
     }
