@@ -1,18 +1,18 @@
-//! Every number in the tables of relocations, symbols and sections at its ends: the rewriter refuses or rewrites, and does not panic where
-//! sums are checked for overflow, as in this build.
+//! Every number in the tables of relocations, symbols and sections at its ends: the rewriter rewrites or refuses, the verifier and the loader
+//! accept or refuse, and nothing panics where sums are checked for overflow, as in this build.
 
 use sfi_rewriter::{Mode, Options, rewrite};
-use std::path::Path;
+use sfi_tests::paths::fixture;
+use sfi_tests::target;
 use std::process::Command;
 
 const EXTREMES: [u64; 5] = [0, 1 << 63, i64::MAX as u64, u64::MAX, 0xffff_fffc];
 
 fn compile(source: &str, options: &[&str]) -> Vec<u8> {
-    let fixtures = Path::new(env!("CARGO_MANIFEST_DIR")).join("../fixtures");
     let folder = tempfile::tempdir().expect("temporary directory");
     let out = folder.path().join("a.o");
     let mut gcc = Command::new("gcc");
-    gcc.args(["-c", "-w", "-I"]).arg(fixtures.join("rt")).args(options).arg(fixtures.join(source)).arg("-o").arg(&out);
+    gcc.args(["-c", "-w", "-I"]).arg(fixture("rt")).args(options).arg(fixture(source)).arg("-o").arg(&out);
     assert!(gcc.status().expect("gcc is needed: install the package `gcc`").success(), "{source} does not compile");
     std::fs::read(out).expect("object")
 }
@@ -39,22 +39,33 @@ fn numbers(object: &[u8]) -> Vec<usize> {
     numbers
 }
 
+/// The object with each of its numbers at each end.
+fn changed(object: &[u8]) -> impl Iterator<Item = Vec<u8>> + '_ {
+    let places = numbers(object).into_iter().flat_map(|at| EXTREMES.map(|value| (at, value)));
+    places.map(|(at, value)| {
+        let mut changed = object.to_vec();
+        changed[at..at + 8].copy_from_slice(&value.to_le_bytes());
+        changed
+    })
+}
+
 fn try_all(object: &[u8]) {
     let (mut rewritten, mut refused) = (0, 0);
-    for at in numbers(object) {
-        for value in EXTREMES {
-            let mut changed = object.to_vec();
-            changed[at..at + 8].copy_from_slice(&value.to_le_bytes());
-            for mode in Mode::ALL {
-                match rewrite(&changed, &Options { mode }) {
-                    Ok(_) => rewritten += 1,
-                    Err(_) => refused += 1,
-                }
+    for changed in changed(object) {
+        for mode in Mode::ALL {
+            match rewrite(&changed, &Options { mode }) {
+                Ok(_) => rewritten += 1,
+                Err(_) => refused += 1,
             }
         }
     }
     println!("{rewritten} rewritten, {refused} refused");
     assert!(rewritten > 50 && refused > 50, "{rewritten} rewritten, {refused} refused");
+    let output = rewrite(object, &Options { mode: Mode::Write }).expect("it is rewritten as it is");
+    for changed in changed(&output.bytes) {
+        target::verifier(&changed);
+        target::loader(&changed);
+    }
 }
 
 #[test]
