@@ -307,7 +307,8 @@ fn resolve_branches(code: &mut Code<'_, '_>, refusals: &mut Vec<Refusal>) {
 fn got_branch(code: &Code<'_, '_>, insn: &Insn) -> Option<SymbolIndex> {
     let reloc = code.disp_reloc(insn)?;
     let got = [elf::R_X86_64_GOTPCREL.0, elf::R_X86_64_GOTPCRELX.0, elf::R_X86_64_REX_GOTPCRELX.0];
-    (got.contains(&reloc.kind) && insn.ins.memory_base() == Register::RIP && reloc.addend == -4).then_some(reloc.symbol)
+    let direct = insn.ins.memory_base() == Register::RIP && reloc.addend == -4 && reloc.symbol != 0;
+    (got.contains(&reloc.kind) && direct).then_some(reloc.symbol)
 }
 
 /// A branch that skips the `lock` prefix of an instruction: `je 1f ; .byte 0xf0 ; 1: cmpxchg ..`. With the prefix the instruction does the
@@ -349,7 +350,7 @@ fn direct(code: &Code<'_, '_>, index: InsnIndex) -> Result<Dest, Refusal> {
                 .map(Dest::Insn)
                 .ok_or_else(|| code.refuse(index, Reason::BranchTarget, "the target is not an instruction"))
         }
-        Place::Undefined if bias == 0 => Ok(Dest::Symbol(reloc.symbol)),
+        Place::Undefined if bias == 0 && reloc.symbol != 0 => Ok(Dest::Symbol(reloc.symbol)),
         _ => Err(code.refuse(index, Reason::BranchTarget, "the target lies outside the code")),
     }
 }
