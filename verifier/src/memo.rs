@@ -38,11 +38,11 @@ fn head(window: u64, shape: Shape) -> u64 {
 }
 
 impl Memo {
-    /// Makes room for a text of this many bytes. Forgets if it grows.
+    /// Makes room for a text of this many bytes, or eight times it. Forgets if it grows, which is seldom.
     pub fn reserve(&mut self, text: usize) {
         let wanted = (text / 8).clamp(64, LIMIT).next_power_of_two();
         if wanted > self.entries.len() {
-            self.entries = vec![Entry { head: 0, facts: Facts::NONE }; wanted];
+            self.entries = vec![Entry { head: 0, facts: Facts::NONE }; (8 * wanted).min(LIMIT)];
         }
     }
 
