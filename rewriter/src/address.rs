@@ -119,7 +119,7 @@ fn operand(
         if insn.ins.is_call_near() || insn.ins.is_jmp_short_or_near() || insn.ins.is_jcc_short_or_near() {
             return Ok(());
         }
-        let behind_field = insn.end() as i64 - (i64::from(insn.offset) + i64::from(insn.disp_at));
+        let behind_field = insn.behind_displacement();
         let bias = if rip { reloc.addend.wrapping_add(behind_field) } else { reloc.addend };
         let symbol = &code.object.symbols[reloc.symbol];
         if code.is_code_symbol(reloc.symbol) {

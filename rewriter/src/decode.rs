@@ -59,6 +59,11 @@ impl Insn {
     pub fn end(&self) -> u64 {
         u64::from(self.offset) + self.ins.len() as u64
     }
+
+    /// Bytes from the displacement to behind the instruction: what rip-relative addends leave out.
+    pub fn behind_displacement(&self) -> i64 {
+        self.ins.len() as i64 - i64::from(self.disp_at)
+    }
 }
 
 /// A code section's instructions.

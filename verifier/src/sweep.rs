@@ -124,6 +124,7 @@ impl<'a> Sweep<'a, '_> {
         let mut at = 0;
         while let Some(rest) = text.get(at..).filter(|rest| !rest.is_empty()) {
             let known = memo.recall(window(rest)).filter(|facts| facts.shape.length() <= rest.len());
+            // Nearly all go this way, and it is kept apart: the length is the one guessed, so that the next guess does not wait for the memo.
             if let Some(facts) = known
                 && facts.step == Step::Other
                 && self.next_relocation_at >= (at + facts.shape.length()) as u64

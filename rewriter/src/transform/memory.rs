@@ -177,7 +177,7 @@ impl Transform<'_, '_, '_> {
             ));
         };
         let relative = ins.is_ip_rel_memory_operand();
-        let behind_field = insn.end() as i64 - (i64::from(insn.offset) + i64::from(insn.disp_at));
+        let behind_field = insn.behind_displacement();
         let target = self.target(reloc.symbol);
         let thread = if ins.segment_prefix() == Register::FS { TP_OFFSET as i64 } else { 0 };
         let (kind, addend) = match reloc.kind {

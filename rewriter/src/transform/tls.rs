@@ -15,7 +15,7 @@ impl Transform<'_, '_, '_> {
     pub(super) fn thread_local(&mut self, ins: Instruction) -> Result<bool, Refusal> {
         let insn = &self.facts.code.insns[self.at];
         let Some(reloc) = self.facts.code.disp_reloc(insn) else { return Ok(false) };
-        let behind_field = insn.end() as i64 - (i64::from(insn.offset) + i64::from(insn.disp_at));
+        let behind_field = insn.behind_displacement();
         let patch = |immediate| Patch {
             immediate,
             kind: elf::R_X86_64_TPOFF32.0,
