@@ -19,9 +19,10 @@ pub struct Exhausted {
 /// Instances of a server. Their number is the degree of parallelism: who finds none is refused or waits, first come, first served.
 ///
 /// ```no_run
-/// # use sfi_loader::{Server, TypedFn, World};
-/// # fn build() -> World { unimplemented!() }
-/// let server = Server::new((0..4).map(|_| build()).collect());
+/// # use sfi_loader::{DomainSpec, Server, TypedFn, World};
+/// let adder = std::fs::read("adder.o").unwrap();
+/// let build = |_| World::builder().domain(DomainSpec::new("adder").object("adder.o", adder.clone())).build().unwrap();
+/// let server = Server::new((0..4).map(build).collect());
 /// std::thread::scope(|scope| {
 ///     for _ in 0..16 {
 ///         scope.spawn(|| {
