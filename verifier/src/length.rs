@@ -11,23 +11,26 @@ pub(crate) fn window(bytes: &[u8]) -> u64 {
     }
 }
 
-/// Parts of what two bytes say, that can be added up. Below is a [`Shape`], all of it but the address: a byte of the head,
-const HEAD: u16 = 0x11;
+/// Parts of what two bytes say, that can be added up. Above is a [`Shape`], all of it but the address: a byte of the head,
+const HEAD: u16 = 0x1100;
 /// and one behind it.
-const TAIL: u16 = 0x01;
-/// Above is how far [`addresses`] are to be shifted: there is a ModRM byte, for each byte in front of it;
-const MODRM: u16 = 0x0800;
+const TAIL: u16 = 0x0100;
+/// Below is how far [`addresses`] are to be shifted: there is a ModRM byte, for each byte in front of it;
+const MODRM: u16 = 0x08;
 /// or these are prefixes, of which one or two are to be left out to look again;
-const PREFIX: u16 = 0x2000 + HEAD;
-/// or it is VEX or EVEX, see [`vex`].
-const VEX: u16 = 0x8000;
+const PREFIX: u16 = HEAD + 0x20;
+/// or see [`rare`].
+const RARE: u16 = 0x80;
+/// Bits that say where ModRM is, and that it is not so simple.
+const PLACE: u32 = 0x1f;
+const AGAIN: u32 = 0xe0;
 
 /// What two bytes say that may stand at an instruction's beginning. What begins alike lies together.
-static FORMS: [[u8; 2]; 65536] = {
-    let mut table = [[0; 2]; 65536];
+static FORMS: [u16; 65536] = {
+    let mut table = [0; 65536];
     let mut pair = 0;
     while pair < 65536 {
-        table[pair] = form((pair >> 8) as u8, pair as u8).to_le_bytes();
+        table[pair] = form((pair >> 8) as u8, pair as u8);
         pair += 1;
     }
     table
@@ -35,9 +38,7 @@ static FORMS: [[u8; 2]; 65536] = {
 
 const fn form(first: u8, second: u8) -> u16 {
     match (first, second) {
-        (0x62 | 0xc4 | 0xc5, _) => VEX,
-        (0x0f, 0x38) => 3 * HEAD + 3 * MODRM,
-        (0x0f, 0x3a) => 3 * HEAD + TAIL + 3 * MODRM,
+        (0x62 | 0xc4 | 0xc5, _) | (0x0f, 0x38 | 0x3a) => RARE,
         (0x0f, op) => 2 * HEAD + behind_0f(op, 2 * MODRM),
         // Two prefixes, or what the third byte decides on.
         (0x65, 0x67) | (0x67, 0x65) => 2 * PREFIX,
@@ -47,7 +48,7 @@ const fn form(first: u8, second: u8) -> u16 {
         ) => PREFIX,
         (0x48..=0x4f, 0xb8..=0xbf) => 2 * HEAD + 8 * TAIL,
         (0x66, op) => match 2 * HEAD + behind(op, 2 * MODRM) {
-            form if form & 0xf == 6 => form - 2 * TAIL,
+            form if form >> 8 & 0xf == 6 => form - 2 * TAIL,
             form => form,
         },
         (0x40..=0x4f | 0x65 | 0x67 | 0xf0 | 0xf2 | 0xf3, op) => 2 * HEAD + behind(op, 2 * MODRM),
@@ -87,82 +88,70 @@ const fn behind_0f(op: u8, modrm: u16) -> u16 {
     }
 }
 
-/// By ModRM: the shape of ModRM, SIB and displacement.
-static ADDRESS: [u8; 256] = {
-    let mut table = [0; 256];
-    let mut modrm = 0;
-    while modrm < 256 {
-        let sib = if modrm & 7 == 4 && modrm < 0xc0 { HEAD } else { 0 };
+/// By ModRM, and above it the lower three bits of the byte behind it, which is SIB if there is one: the shape of ModRM, SIB and displacement.
+static ADDRESS: [u8; 2048] = {
+    let mut table = [0; 2048];
+    let mut bytes = 0;
+    while bytes < 2048 {
+        let (modrm, base) = (bytes & 0xff, bytes >> 8);
+        let sib = modrm & 7 == 4 && modrm < 0xc0;
         let displacement = match modrm >> 6 {
-            0 if modrm & 7 == 5 => 4 * TAIL,
+            0 if modrm & 7 == 5 || sib && base == 5 => 4 * TAIL,
             1 => TAIL,
             2 => 4 * TAIL,
             _ => 0,
         };
-        table[modrm] = (HEAD + sib + displacement) as u8;
-        modrm += 1;
+        table[bytes] = ((if sib { 2 * HEAD } else { HEAD } + displacement) >> 8) as u8;
+        bytes += 1;
     }
     table
 };
+
+/// What [`ADDRESS`] says of the two bytes at the bottom.
+#[inline]
+fn address(bytes: u64) -> u8 {
+    ADDRESS[(bytes & 0x7ff) as usize]
+}
 
 /// The shape by the first 8 bytes. The next guess waits for this one, so as little as possible waits for anything on the way there: what
 /// ModRM would say is looked up in all places where it may stand before it is known which of them it is.
 #[inline]
 pub(crate) fn guess(window: u64) -> Shape {
-    let look = |rest: u64| FORMS[usize::from((rest as u16).swap_bytes())];
-    let (mut rest, mut prefixes, [mut shape, mut shift]) = (window, 0u8, look(window));
-    while shift & 0x60 != 0 {
-        prefixes = prefixes.wrapping_add(shape);
-        rest >>= shift >> 2;
-        [shape, shift] = look(rest);
+    let look = |rest: u64| u32::from(FORMS[usize::from((rest as u16).swap_bytes())]);
+    let (mut rest, mut prefixes, mut form) = (window, 0, look(window));
+    while form & AGAIN != 0 {
+        if form & u32::from(RARE) != 0 {
+            return Shape(((prefixes >> 8) as u8).wrapping_add(rare(rest)));
+        }
+        prefixes += form;
+        rest >>= (form & AGAIN) >> 2;
+        form = look(rest);
     }
-    if shift == 0x80 {
-        return Shape(prefixes.wrapping_add(vex(rest)));
-    }
-    let mut address = addresses(rest).wrapping_shr(shift.into()) as u8;
-    if is_constant(rest.wrapping_shr(shift.into())) && shift != 0 {
-        address = constant(address);
-    }
-    Shape(prefixes.wrapping_add(shape).wrapping_add(address))
+    let address = addresses(rest) >> (form & PLACE);
+    Shape((((prefixes + form) >> 8) + address) as u8)
 }
 
-/// The shapes of ModRM, SIB and displacement if ModRM is the second, the third, the fourth byte.
+/// The shapes of ModRM, SIB and displacement if ModRM is the second, the third byte.
 #[inline]
 fn addresses(bytes: u64) -> u32 {
-    let address = |n: u32| u32::from(ADDRESS[usize::from((bytes >> (8 * n)) as u8)]) << (8 * n);
-    address(1) | address(2) | address(3)
+    u32::from(address(bytes >> 8)) << 8 | u32::from(address(bytes >> 16)) << 16
 }
 
-/// ModRM and SIB name no base, so there is a displacement.
-#[inline]
-fn is_constant(bytes: u64) -> bool {
-    bytes & 0x07c7 == 0x0504
-}
-
-/// The shape of ModRM, SIB and that displacement. It is rare; a branch waits for nothing.
-#[cold]
+/// The whole shape of an instruction with VEX, EVEX or an opcode of three bytes.
 #[inline(never)]
-fn constant(address: u8) -> u8 {
-    address + 4 * TAIL as u8
-}
-
-/// The whole shape of an instruction with VEX or EVEX.
-#[inline(never)]
-fn vex(rest: u64) -> u8 {
+fn rare(rest: u64) -> u8 {
     let byte = |n: u32| (rest >> (n * 8)) as u8;
     let (map, at) = match byte(0) {
+        0x0f => (byte(1) >> 1 & 1 | 2, 2),
         0xc5 => (1, 2),
         0xc4 => (byte(1), 3),
         _ => (byte(1), 4),
     };
     let form = match map & 3 {
         1 => behind_0f(byte(at), MODRM),
-        map => MODRM + u16::from(map == 3),
+        3 => MODRM + TAIL,
+        _ => MODRM,
     };
-    let address = match rest >> (8 * at + 8) {
-        _ if form < MODRM => 0,
-        modrm if is_constant(modrm) => constant(ADDRESS[usize::from(modrm as u8)]),
-        modrm => ADDRESS[usize::from(modrm as u8)],
-    };
-    ((at as u16 + 1) * HEAD + u16::from(address) + (form & 0xff)) as u8
+    let address = if form & MODRM == 0 { 0 } else { address(rest >> (8 * at + 8)) };
+    (((at as u16 + 1) * HEAD + form) >> 8) as u8 + address
 }
