@@ -25,15 +25,20 @@ pub(crate) struct Decoded<'i> {
     pub instruction: &'i Instruction,
     pub prefixes: Prefixes,
     pub form: &'static Form,
-    /// The operand that may be memory is memory.
-    pub memory: bool,
+    /// What it does with its ModRM memory operand, if it has one.
+    pub memory: Memory,
 }
 
 impl<'i> Decoded<'i> {
     pub fn new(raw: &'i [u8], i: &'i Instruction, prefixes: Prefixes, form: &'static Form) -> Decoded<'i> {
         // A ModRM memory operand; none has an index above 3 (a test of the list says so).
         let operand = [i.op0_kind(), i.op1_kind(), i.op2_kind(), i.op3_kind()].contains(&OpKind::Memory);
-        Decoded { raw, instruction: i, prefixes, form, memory: form.memory != Memory::None && operand }
+        Decoded { raw, instruction: i, prefixes, form, memory: if operand { form.memory } else { Memory::None } }
+    }
+
+    /// The operand that may be memory is memory.
+    fn has_memory(&self) -> bool {
+        self.memory != Memory::None
     }
 
     /// The prefixes 65 and 67, of those that are there.
@@ -49,8 +54,7 @@ impl<'i> Decoded<'i> {
 
     /// It loads relative to rip, without prefixes that confine.
     fn is_relative_load(&self) -> bool {
-        let load = self.memory && self.form.memory == Memory::Load;
-        load && self.confining() == 0 && self.instruction.memory_base() == Register::RIP
+        self.memory == Memory::Load && self.confining() == 0 && self.instruction.memory_base() == Register::RIP
     }
 
     /// It stores through rdi.
@@ -86,8 +90,9 @@ impl Rules {
         };
         note(check_prefixes(decoded));
         note(check_stack_pointer(facts));
-        note(self.check_memory(decoded, facts));
-        note(self.check_table(decoded));
+        note(check_store(decoded));
+        note(check_moving(decoded));
+        note(self.check_load(decoded, facts));
         note(self.check_policy(decoded));
         if faults.is_empty() {
             faults.extend(self.check_second(decoded, facts).err());
@@ -95,34 +100,22 @@ impl Rules {
         faults
     }
 
-    /// Rules about a ModRM memory operand.
-    fn check_memory(&self, decoded: &Decoded<'_>, facts: &Facts) -> Result<(), Fault> {
-        match decoded.form.memory {
-            _ if !decoded.memory => Ok(()),
-            Memory::None | Memory::Address => Ok(()),
-            Memory::Store | Memory::Lockable => check_store(decoded),
-            Memory::Moving => Err((Rule::StoreMoving, "the register operand moves the address")),
-            Memory::Load => self.check_load(decoded, facts),
-            Memory::Gather if self.full => Err((Rule::LoadUnconfined, "gathers are not confined")),
-            Memory::Gather => Ok(()),
-        }
-    }
-
     /// Rule `SFI-L01`; where the instruction stands decides about some, see [`Step`].
     fn check_load(&self, decoded: &Decoded<'_>, facts: &Facts) -> Result<(), Fault> {
-        match facts.step {
-            Step::RebaseOnly | Step::Relative => Ok(()),
-            _ if !self.full || decoded.confining() == P65 | P67 => Ok(()),
-            _ => Err((Rule::LoadUnconfined, "neither 65 67 (gs, 32-bit address size) nor rip-relative")),
+        if !self.full {
+            return Ok(());
         }
-    }
-
-    /// `xlat` reads at rbx + al. Rule `SFI-L01`.
-    fn check_table(&self, decoded: &Decoded<'_>) -> Result<(), Fault> {
-        match decoded.form.class {
-            Class::Table if self.full => Err((Rule::LoadUnconfined, "xlat cannot be confined")),
-            _ => Ok(()),
-        }
+        let why = match decoded.memory {
+            // It reads at rbx + al.
+            _ if decoded.form.class == Class::Table => "xlat cannot be confined",
+            Memory::Gather => "gathers are not confined",
+            Memory::Load if decoded.confining() == P65 | P67 => return Ok(()),
+            Memory::Load if !matches!(facts.step, Step::RebaseOnly | Step::Relative) => {
+                "neither 65 67 (gs, 32-bit address size) nor rip-relative"
+            }
+            _ => return Ok(()),
+        };
+        Err((Rule::LoadUnconfined, why))
     }
 
     /// Rule `SFI-D02` for forms that the host may switch off.
@@ -156,23 +149,26 @@ impl Rules {
     /// What an instruction is to its neighbours, if it has the right number: see [`Facts::step_of`].
     pub fn step(&self, decoded: &Decoded<'_>) -> Step {
         let i = decoded.instruction;
-        match (decoded.form.class, i.code()) {
-            (Class::IndirectBranch, _) if is_dispatch(decoded) => Step::Through,
-            (Class::IndirectBranch, _) => Step::Astray,
-            (Class::String, _) => self.string(decoded),
+        match decoded.form.class {
+            Class::IndirectBranch if is_dispatch(decoded) => return Step::Through,
+            Class::IndirectBranch => return Step::Astray,
+            Class::String => return self.string(decoded),
+            _ => {}
+        }
+        match (i.code(), i.op0_register()) {
             // `and $...,%R` with any 32-bit register but esp
-            (_, Code::And_rm32_imm32 | Code::And_EAX_imm32) if !decoded.memory && i.op0_register() != Register::ESP => {
+            (Code::And_rm32_imm32 | Code::And_EAX_imm32, to) if !decoded.has_memory() && to != Register::ESP => {
                 Step::Mask
             }
-            (_, Code::Mov_r32_rm32 | Code::Mov_rm32_r32) if !decoded.memory => {
-                match (i.op0_register(), i.op1_register()) {
-                    (Register::EDI, Register::EDI) => Step::TruncateDi,
-                    (Register::ESI, Register::ESI) => Step::TruncateSi,
+            (Code::Mov_r32_rm32 | Code::Mov_rm32_r32, to) if !decoded.has_memory() && to == i.op1_register() => {
+                match to {
+                    Register::EDI => Step::TruncateDi,
+                    Register::ESI => Step::TruncateSi,
                     _ => Step::Other,
                 }
             }
-            _ if is_rebase(decoded) && (!self.full || decoded.confining() == P65 | P67) => Step::Rebase,
-            _ if is_rebase(decoded) => Step::RebaseOnly,
+            _ if is_rebase(decoded) && self.full && decoded.confining() != P65 | P67 => Step::RebaseOnly,
+            _ if is_rebase(decoded) => Step::Rebase,
             _ if self.full && decoded.is_relative_load() => Step::Relative,
             _ => Step::Other,
         }
@@ -204,13 +200,16 @@ fn check_prefixes(decoded: &Decoded<'_>) -> Result<(), Fault> {
     };
     let why = if !stray_allowed {
         "66, f2 or f3 that selects neither the instruction nor the operand size"
-    } else if seen & PF0 != 0 && !(form.memory == Memory::Lockable && decoded.memory) {
+    } else if seen & PF0 != 0 && decoded.memory != Memory::Lockable {
         "lock without a memory destination that can be locked"
-    } else if seen & (P65 | P67) != 0 && !decoded.memory {
+    } else if seen & (P65 | P67) != 0 && !decoded.has_memory() {
         "a segment or address size prefix without a memory operand"
-    } else if seen & P65 != 0 && form.memory == Memory::Address {
+    } else if seen & P65 != 0 && decoded.memory == Memory::Address {
         "a segment prefix on an address that is not accessed"
-    } else if seen & REX != 0 && matches!(form.class, Class::Hint | Class::Branch | Class::Return) && !decoded.memory {
+    } else if matches!(form.class, Class::Hint | Class::Branch | Class::Return)
+        && seen & REX != 0
+        && !decoded.has_memory()
+    {
         // f3 41 90 is `pause` to one decoder and `xchg %r8,%rax` to another.
         "REX on an instruction without operands"
     } else {
@@ -227,11 +226,20 @@ fn check_stack_pointer(facts: &Facts) -> Result<(), Fault> {
     }
 }
 
-/// Rules `SFI-S01` and `SFI-S02`: GS and 32-bit address size, on the raw bytes.
+/// Rules `SFI-S01` and `SFI-S02`: a store has GS and 32-bit address size, on the raw bytes.
 fn check_store(decoded: &Decoded<'_>) -> Result<(), Fault> {
-    match decoded.confining() {
-        seen if seen & P65 == 0 => Err((Rule::StoreSegment, "the bytes have no prefix 65 (gs)")),
-        seen if seen & P67 == 0 => Err((Rule::StoreAddressSize, "the bytes have no prefix 67 (32-bit address size)")),
+    let stores = matches!(decoded.memory, Memory::Store | Memory::Lockable);
+    match if stores { P65 | P67 } else { 0 } & !decoded.confining() {
+        0 => Ok(()),
+        missing if missing & P65 != 0 => Err((Rule::StoreSegment, "the bytes have no prefix 65 (gs)")),
+        _ => Err((Rule::StoreAddressSize, "the bytes have no prefix 67 (32-bit address size)")),
+    }
+}
+
+/// Rule `SFI-S03`: no address that a register operand moves.
+fn check_moving(decoded: &Decoded<'_>) -> Result<(), Fault> {
+    match decoded.memory {
+        Memory::Moving => Err((Rule::StoreMoving, "the register operand moves the address")),
         _ => Ok(()),
     }
 }
@@ -239,7 +247,7 @@ fn check_store(decoded: &Decoded<'_>) -> Result<(), Fault> {
 /// `call|jmp *%gs:...(%R)`: 65 67 [41] FF /2|/4, no index, no other prefix.
 fn is_dispatch(decoded: &Decoded<'_>) -> bool {
     let i = decoded.instruction;
-    decoded.memory
+    decoded.has_memory()
         && decoded.confining() == P65 | P67
         && decoded.prefixes.rex & 0xfe & !0x40 == 0
         && i.memory_index() == Register::None
@@ -249,7 +257,7 @@ fn is_dispatch(decoded: &Decoded<'_>) -> bool {
 fn is_rebase(decoded: &Decoded<'_>) -> bool {
     let i = decoded.instruction;
     i.code() == Code::Add_r64_rm64
-        && decoded.memory
+        && decoded.has_memory()
         && decoded.prefixes.seen & P65 != 0
         && i.memory_base() == Register::None
         && i.memory_index() == Register::None
