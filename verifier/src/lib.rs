@@ -45,7 +45,7 @@ use landmarks::Landmarks;
 use memo::Memo;
 use report::Findings;
 use sfi_contract::Mode;
-use sweep::{Map, Origin, Text, sweep};
+use sweep::{Branch, Origin, Text, sweep};
 
 /// What to check for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -83,12 +83,14 @@ pub struct Verifier {
     memo: Memo,
     /// Bytes of text seen.
     seen: usize,
+    /// Room for those of the next text.
+    branches: Vec<Branch>,
 }
 
 impl Verifier {
     /// A verifier that has seen nothing.
     pub fn new(options: &Options) -> Verifier {
-        Verifier { options: *options, memo: Memo::default(), seen: 0 }
+        Verifier { options: *options, memo: Memo::default(), seen: 0, branches: Vec::new() }
     }
 
     /// Checks one object, like [`verify`].
@@ -100,13 +102,12 @@ impl Verifier {
         let mut findings = Findings::default();
         structure::check(&object, bytes.len() as u64, &mut findings);
         let landmarks = Landmarks::new(&object);
-        let mut maps: Vec<Option<Map>> = Vec::with_capacity(object.sections.len());
+        let mut maps = Vec::new();
         let (mut uses, mut text_bytes, mut instructions) = (Uses::default(), 0u64, 0);
         for (index, section) in object.sections.iter().enumerate() {
             // Sections that overlap are refused already; they must not cost more than one pass over the file either.
             let within = text_bytes + section.data.len() as u64 <= bytes.len() as u64;
             if !section.is_executable() || !within {
-                maps.push(None);
                 continue;
             }
             findings.section = Some(index);
@@ -122,12 +123,14 @@ impl Verifier {
                     section: index,
                 }),
             };
-            let map = sweep(&text, &self.options, &mut self.memo, &mut findings);
+            let branches = std::mem::take(&mut self.branches);
+            let mut map = sweep(&text, &self.options, &mut self.memo, branches, &mut findings);
             place::check_branches(section.data, &map, &mut findings);
+            self.branches = std::mem::take(&mut map.branches);
             uses.join(map.uses);
             text_bytes += section.data.len() as u64;
             instructions += map.instructions;
-            maps.push(Some(map));
+            maps.push((index, map));
         }
         place::check_symbols(&object, &maps, &mut findings);
         let Findings { list: mut violations, omitted, .. } = findings;

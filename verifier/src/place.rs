@@ -21,14 +21,14 @@ pub(crate) fn check_branches(bytes: &[u8], map: &Map, findings: &mut Findings) {
     }
 }
 
-/// Rule `SFI-E03`: every symbol that is defined in text is at a legal target, or at the section's end.
-pub(crate) fn check_symbols(object: &Object<'_>, maps: &[Option<Map>], findings: &mut Findings) {
+/// Rule `SFI-E03`: every symbol that is defined in text is at a legal target, or at the section's end. The maps are by section.
+pub(crate) fn check_symbols(object: &Object<'_>, maps: &[(usize, Map)], findings: &mut Findings) {
     for (index, symbol) in object.symbols.iter().enumerate() {
         let Place::Section(section) = symbol.place else { continue };
         if !object.sections[section].is_executable() {
             continue;
         }
-        let map = maps.get(section).and_then(Option::as_ref);
+        let map = maps.binary_search_by_key(&section, |(section, _)| *section).ok().map(|i| &maps[i].1);
         let legal =
             map.is_some_and(|map| map.targets.contains(symbol.value)) || symbol.value == object.sections[section].size;
         if !legal {

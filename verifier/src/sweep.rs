@@ -82,16 +82,21 @@ impl Map {
     }
 }
 
-/// Sweeps a text.
-pub(crate) fn sweep(text: &Text<'_>, options: &Options, memo: &mut Memo, findings: &mut Findings) -> Map {
-    // Room for as many branches as compilers make.
-    let length = text.bytes.len();
+/// Sweeps a text. The branches before are forgotten; what they took up is used again.
+pub(crate) fn sweep(
+    text: &Text<'_>,
+    options: &Options,
+    memo: &mut Memo,
+    mut branches: Vec<Branch>,
+    findings: &mut Findings,
+) -> Map {
+    branches.clear();
     let mut sweep = Sweep {
         text,
         rules: Rules::new(options),
         decoder: Decoder::with_ip(64, text.bytes, text.base, DecoderOptions::NONE),
         findings,
-        map: Map { targets: Bitmap::new(length), branches: Vec::with_capacity(length / 16), ..Map::default() },
+        map: Map { targets: Bitmap::new(text.bytes.len()), branches, ..Map::default() },
         tracker: Tracker::default(),
         relocations: text.origin.as_ref().map_or(&[], |origin| origin.relocations),
         next_relocation_at: 0,
