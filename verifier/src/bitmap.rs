@@ -7,9 +7,10 @@ pub(crate) struct Bitmap {
 }
 
 impl Bitmap {
-    /// Empty, for the offsets below `length`.
-    pub fn new(length: usize) -> Bitmap {
-        Bitmap { words: vec![0; length.div_ceil(64)] }
+    /// Takes all out, and is for the offsets below `length` from now on.
+    pub fn reset(&mut self, length: usize) {
+        self.words.clear();
+        self.words.resize(length.div_ceil(64), 0);
     }
 
     #[inline]

@@ -32,7 +32,8 @@ pub fn verify_text(text: &FinalText<'_>, options: &Options) -> Result<Usage, Vec
     let swept = Text { bytes: text.bytes, base: text.offset, origin: None };
     let mut memo = Memo::default();
     memo.reserve(text.bytes.len());
-    let map = sweep(&swept, &options, &mut memo, Vec::new(), &mut findings);
+    let mut map = Map::default();
+    sweep(&swept, &options, &mut memo, &mut map, &mut findings);
     let mut gateways = text.gateways.to_vec();
     gateways.sort_unstable();
     check_branches(text, &map, &gateways, &mut findings);

@@ -102,20 +102,16 @@ impl Rules {
 
     /// Rule `SFI-L01`; where the instruction stands decides about some, see [`Step`].
     fn check_load(&self, decoded: &Decoded<'_>, facts: &Facts) -> Result<(), Fault> {
-        if !self.full {
-            return Ok(());
+        let refuse = |why| Err((Rule::LoadUnconfined, why));
+        match decoded.memory {
+            _ if !self.full => Ok(()),
+            _ if decoded.form.class == Class::Table => refuse("xlat cannot be confined"),
+            Memory::Gather => refuse("gathers are not confined"),
+            _ if matches!(facts.step, Step::RebaseOnly | Step::Relative) => Ok(()),
+            Memory::Load if decoded.confining() == P65 | P67 => Ok(()),
+            Memory::Load => refuse("neither 65 67 (gs, 32-bit address size) nor rip-relative"),
+            _ => Ok(()),
         }
-        let why = match decoded.memory {
-            // It reads at rbx + al.
-            _ if decoded.form.class == Class::Table => "xlat cannot be confined",
-            Memory::Gather => "gathers are not confined",
-            Memory::Load if decoded.confining() == P65 | P67 => return Ok(()),
-            Memory::Load if !matches!(facts.step, Step::RebaseOnly | Step::Relative) => {
-                "neither 65 67 (gs, 32-bit address size) nor rip-relative"
-            }
-            _ => return Ok(()),
-        };
-        Err((Rule::LoadUnconfined, why))
     }
 
     /// Rule `SFI-D02` for forms that the host may switch off.

@@ -45,7 +45,7 @@ use landmarks::Landmarks;
 use memo::Memo;
 use report::Findings;
 use sfi_contract::Mode;
-use sweep::{Branch, Origin, Text, sweep};
+use sweep::{Map, Origin, Text, sweep};
 
 /// What to check for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -83,14 +83,14 @@ pub struct Verifier {
     memo: Memo,
     /// Bytes of text seen.
     seen: usize,
-    /// Room for those of the next text.
-    branches: Vec<Branch>,
+    /// Those of the last object and, from before, room for more.
+    maps: Vec<Map>,
 }
 
 impl Verifier {
     /// A verifier that has seen nothing.
     pub fn new(options: &Options) -> Verifier {
-        Verifier { options: *options, memo: Memo::default(), seen: 0, branches: Vec::new() }
+        Verifier { options: *options, memo: Memo::default(), seen: 0, maps: Vec::new() }
     }
 
     /// Checks one object, like [`verify`].
@@ -102,8 +102,7 @@ impl Verifier {
         let mut findings = Findings::default();
         structure::check(&object, bytes.len() as u64, &mut findings);
         let landmarks = Landmarks::new(&object);
-        let mut maps = Vec::new();
-        let (mut uses, mut text_bytes, mut instructions) = (Uses::default(), 0u64, 0);
+        let (mut uses, mut texts, mut text_bytes, mut instructions) = (Uses::default(), 0, 0u64, 0);
         for (index, section) in object.sections.iter().enumerate() {
             // Sections that overlap are refused already; they must not cost more than one pass over the file either.
             let within = text_bytes + section.data.len() as u64 <= bytes.len() as u64;
@@ -123,16 +122,16 @@ impl Verifier {
                     section: index,
                 }),
             };
-            let branches = std::mem::take(&mut self.branches);
-            let mut map = sweep(&text, &self.options, &mut self.memo, branches, &mut findings);
-            place::check_branches(section.data, &map, &mut findings);
-            self.branches = std::mem::take(&mut map.branches);
+            self.maps.resize_with(self.maps.len().max(texts + 1), Map::default);
+            let map = &mut self.maps[texts];
+            sweep(&text, &self.options, &mut self.memo, map, &mut findings);
+            place::check_branches(section.data, map, &mut findings);
             uses.join(map.uses);
             text_bytes += section.data.len() as u64;
             instructions += map.instructions;
-            maps.push((index, map));
+            texts += 1;
         }
-        place::check_symbols(&object, &maps, &mut findings);
+        place::check_symbols(&object, &self.maps[..texts], &mut findings);
         let Findings { list: mut violations, omitted, .. } = findings;
         landmarks.name_places(&mut violations);
         Ok(Report { object, violations, omitted, usage: uses.usage(), text_bytes, instructions })

@@ -22,13 +22,13 @@ pub(crate) fn check_branches(bytes: &[u8], map: &Map, findings: &mut Findings) {
 }
 
 /// Rule `SFI-E03`: every symbol that is defined in text is at a legal target, or at the section's end. The maps are by section.
-pub(crate) fn check_symbols(object: &Object<'_>, maps: &[(usize, Map)], findings: &mut Findings) {
+pub(crate) fn check_symbols(object: &Object<'_>, maps: &[Map], findings: &mut Findings) {
     for (index, symbol) in object.symbols.iter().enumerate() {
         let Place::Section(section) = symbol.place else { continue };
         if !object.sections[section].is_executable() {
             continue;
         }
-        let map = maps.binary_search_by_key(&section, |(section, _)| *section).ok().map(|i| &maps[i].1);
+        let map = maps.binary_search_by_key(&section, |map| map.section).ok().map(|i| &maps[i]);
         let legal =
             map.is_some_and(|map| map.targets.contains(symbol.value)) || symbol.value == object.sections[section].size;
         if !legal {

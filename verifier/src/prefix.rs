@@ -22,44 +22,27 @@ const FS: u8 = 1 << 7;
 const IGNORED_SEGMENT: u8 = FS | REX;
 const GROUP_1: u8 = PF0 | PF2 | PF3;
 
-/// Prefix bit of a byte; 0 for all that are no prefixes, [`FS`] for 64, [`IGNORED_SEGMENT`] for 26, 2E, 36, 3E.
-const fn kind_of(byte: u8) -> u8 {
-    match byte {
-        0x66 => P66,
-        0xf3 => PF3,
-        0xf2 => PF2,
-        0xf0 => PF0,
-        0x65 => P65,
-        0x67 => P67,
-        0x64 => FS,
-        0x26 | 0x2e | 0x36 | 0x3e => IGNORED_SEGMENT,
-        0x40..=0x4f => REX,
-        _ => 0,
-    }
-}
-
-/// [`kind_of`] each byte.
+/// Prefix bit of each byte; 0 for all that are no prefixes, [`FS`] for 64, [`IGNORED_SEGMENT`] for 26, 2E, 36, 3E.
 static KINDS: [u8; 256] = {
     let mut kinds = [0; 256];
     let mut byte = 0;
     while byte < 256 {
-        kinds[byte] = kind_of(byte as u8);
+        kinds[byte] = match byte {
+            0x66 => P66,
+            0xf3 => PF3,
+            0xf2 => PF2,
+            0xf0 => PF0,
+            0x65 => P65,
+            0x67 => P67,
+            0x64 => FS,
+            0x26 | 0x2e | 0x36 | 0x3e => IGNORED_SEGMENT,
+            0x40..=0x4f => REX,
+            _ => 0,
+        };
         byte += 1;
     }
     kinds
 };
-
-/// What is wrong with a prefix behind those seen.
-#[cold]
-fn misplaced(kind: u8, seen: u8) -> Fault {
-    match kind {
-        FS => (Rule::FsNamed, "prefix 64"),
-        IGNORED_SEGMENT => (Rule::Prefix, "a segment prefix that 64-bit mode ignores (26, 2e, 36, 3e)"),
-        _ if seen & REX != 0 => (Rule::Prefix, "REX is not the last prefix"),
-        _ if seen & kind != 0 => (Rule::Prefix, "the same prefix twice"),
-        _ => (Rule::Prefix, "two of the prefixes f0, f2, f3"),
-    }
-}
 
 /// Rules `SFI-D03` and `SFI-F01` on the prefix bytes alone: at most one of each group in any order, then at most one REX, then none.
 pub(crate) fn scan(instruction: &[u8]) -> Result<Prefixes, Fault> {
@@ -72,7 +55,13 @@ pub(crate) fn scan(instruction: &[u8]) -> Result<Prefixes, Fault> {
         }
         let group = if kind & GROUP_1 != 0 { GROUP_1 } else { kind };
         if kind & FS | prefixes.seen & (group | REX) != 0 {
-            return Err(misplaced(kind, prefixes.seen));
+            return Err(match kind {
+                FS => (Rule::FsNamed, "prefix 64"),
+                IGNORED_SEGMENT => (Rule::Prefix, "a segment prefix that 64-bit mode ignores (26, 2e, 36, 3e)"),
+                _ if prefixes.seen & REX != 0 => (Rule::Prefix, "REX is not the last prefix"),
+                _ if prefixes.seen & kind != 0 => (Rule::Prefix, "the same prefix twice"),
+                _ => (Rule::Prefix, "two of the prefixes f0, f2, f3"),
+            });
         }
         prefixes.rex = if kind == REX { byte } else { 0 };
         prefixes.seen |= kind;

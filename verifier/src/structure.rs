@@ -200,13 +200,14 @@ fn check_symbols(object: &Object<'_>, findings: &mut Findings) {
 
 /// Rule `SFI-E05` for the tables: known form, known target, one table for each target.
 fn check_relocation_tables(object: &Object<'_>, findings: &mut Findings) {
-    let mut seen = vec![false; object.sections.len()];
+    let mut seen = Vec::new();
     for (index, table) in object.sections.iter().enumerate() {
         findings.section = Some(index);
         let mut add = |detail: &str| findings.add(Rule::RelocationTable, 0, detail);
         match table.kind {
             sh::SHT_REL | SHT_RELR | SHT_CREL => add("relocations without addends, or packed ones"),
             sh::SHT_RELA => {
+                seen.resize(object.sections.len(), false);
                 if table.entry_size != 24 || table.size % 24 != 0 {
                     add("the table does not consist of whole entries");
                 }
@@ -273,9 +274,10 @@ fn check_relocations(object: &Object<'_>, findings: &mut Findings) {
 
 /// Rule `SFI-E06`.
 fn check_groups(object: &Object<'_>, findings: &mut Findings) {
-    let mut owner = vec![0usize; object.sections.len()];
+    let mut owner = Vec::new();
     for (index, group) in object.sections.iter().enumerate().filter(|(_, s)| s.kind == sh::SHT_GROUP) {
         findings.section = Some(index);
+        owner.resize(object.sections.len(), 0);
         let mut add = |offset: usize, detail: String| findings.add(Rule::GroupTable, offset as u64, detail);
         if group.is_allocated() {
             add(0, "the group is allocated".into());

@@ -49,8 +49,10 @@ pub(crate) struct Branch {
 }
 
 /// The map of a text. Offsets count from its first byte.
-#[derive(Default)]
+#[derive(Debug, Default)]
 pub(crate) struct Map {
+    /// The section that it is, 0 for the final text.
+    pub section: usize,
     /// The legal targets: instruction boundaries that are not inside an unsafe region.
     pub targets: Bitmap,
     /// First and last byte of each unsafe region, ascending.
@@ -62,6 +64,14 @@ pub(crate) struct Map {
 }
 
 impl Map {
+    /// Forgets what it was the map of. What it takes up is used again.
+    fn reset(&mut self, section: usize, length: usize) {
+        (self.section, self.instructions, self.uses) = (section, 0, Uses::default());
+        self.targets.reset(length);
+        self.regions.clear();
+        self.branches.clear();
+    }
+
     /// Notes an instruction. The target of a direct branch without a relocation is checked when all boundaries are known.
     #[inline]
     fn add(&mut self, rest: &[u8], base: u64, at: usize, facts: &Facts, relocated: bool) {
@@ -82,28 +92,21 @@ impl Map {
     }
 }
 
-/// Sweeps a text. The branches before are forgotten; what they took up is used again.
-pub(crate) fn sweep(
-    text: &Text<'_>,
-    options: &Options,
-    memo: &mut Memo,
-    mut branches: Vec<Branch>,
-    findings: &mut Findings,
-) -> Map {
-    branches.clear();
+/// Sweeps a text and makes its map.
+pub(crate) fn sweep(text: &Text<'_>, options: &Options, memo: &mut Memo, map: &mut Map, findings: &mut Findings) {
+    map.reset(text.origin.as_ref().map_or(0, |origin| origin.section), text.bytes.len());
     let mut sweep = Sweep {
         text,
         rules: Rules::new(options),
         decoder: Decoder::with_ip(64, text.bytes, text.base, DecoderOptions::NONE),
         findings,
-        map: Map { targets: Bitmap::new(text.bytes.len()), branches, ..Map::default() },
+        map,
         tracker: Tracker::default(),
         relocations: text.origin.as_ref().map_or(&[], |origin| origin.relocations),
         next_relocation_at: 0,
         relocated_at: None,
     };
     sweep.run(memo);
-    sweep.map
 }
 
 /// A sweep under way.
@@ -112,7 +115,7 @@ struct Sweep<'a, 'f> {
     rules: Rules,
     decoder: Decoder<'a>,
     findings: &'f mut Findings,
-    map: Map,
+    map: &'f mut Map,
     tracker: Tracker,
     /// Those that were not passed.
     relocations: &'a [Relocation],
@@ -140,19 +143,16 @@ impl<'a> Sweep<'a, '_> {
                 continue;
             }
             let new;
-            let facts = match known {
-                Some(facts) => facts,
-                None => {
-                    let Some(facts) = self.decode(at, memo) else {
-                        match self.undecodable(at as u64) {
-                            Some(resume) => at = resume,
-                            None => break,
-                        }
-                        continue;
-                    };
-                    new = facts;
-                    &new
-                }
+            let facts = if let Some(facts) = known {
+                facts
+            } else if let Some(facts) = self.decode(at, memo) {
+                new = facts;
+                &new
+            } else if let Some(resume) = self.undecodable(at as u64) {
+                at = resume;
+                continue;
+            } else {
+                break;
             };
             let end = at + facts.shape.length();
             let relocated = self.next_relocation_at < end as u64;
@@ -249,11 +249,8 @@ impl<'a> Sweep<'a, '_> {
         let resume = resume.filter(|mark| *mark < self.text.bytes.len() as u64);
         let bytes: Vec<String> = self.text.bytes.iter().skip(at as usize).take(8).map(|b| format!("{b:02x}")).collect();
         let rest = if resume.is_some() { "the next symbol" } else { "the section's end" };
-        self.findings.add(
-            Rule::Undecodable,
-            self.text.base.wrapping_add(at),
-            format!("bytes {}; nothing up to {rest} was checked", bytes.join(" ")),
-        );
+        let detail = format!("bytes {}; nothing up to {rest} was checked", bytes.join(" "));
+        self.findings.add(Rule::Undecodable, self.text.base.wrapping_add(at), detail);
         let resume = resume?;
         self.look_at(&self.relocations[self.relocations.partition_point(|r| r.offset < resume)..]);
         usize::try_from(resume).ok()
