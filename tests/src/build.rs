@@ -144,6 +144,19 @@ pub fn compile(program: &Program, configuration: &Configuration) -> anyhow::Resu
     Ok(Objects { paths, directory })
 }
 
+/// The object that gcc makes of one source below `fixtures/corpus`.
+///
+/// # Errors
+/// gcc's messages.
+pub fn object(source: &str, options: &[&str]) -> anyhow::Result<Vec<u8>> {
+    let directory = tempfile::tempdir()?;
+    let object = directory.path().join("a.o");
+    let mut gcc = Command::new("gcc");
+    gcc.args(["-c", "-w", "-I"]).arg(fixture("rt")).args(options).arg(fixture("corpus").join(source));
+    must(gcc.arg("-o").arg(&object), directory.path())?;
+    Ok(std::fs::read(object)?)
+}
+
 /// Compiler, language and level.
 fn c_command(unit: &Path, configuration: &Configuration) -> Command {
     let mut command = Command::new(configuration.compiler.c());

@@ -2,20 +2,10 @@
 //! accept or refuse, and nothing panics where sums are checked for overflow, as in this build.
 
 use sfi_rewriter::{Mode, Options, rewrite};
-use sfi_tests::paths::fixture;
+use sfi_tests::build;
 use sfi_tests::target;
-use std::process::Command;
 
 const EXTREMES: [u64; 5] = [0, 1 << 63, i64::MAX as u64, u64::MAX, 0xffff_fffc];
-
-fn compile(source: &str, options: &[&str]) -> Vec<u8> {
-    let folder = tempfile::tempdir().expect("temporary directory");
-    let out = folder.path().join("a.o");
-    let mut gcc = Command::new("gcc");
-    gcc.args(["-c", "-w", "-I"]).arg(fixture("rt")).args(options).arg(fixture(source)).arg("-o").arg(&out);
-    assert!(gcc.status().expect("gcc is needed: install the package `gcc`").success(), "{source} does not compile");
-    std::fs::read(out).expect("object")
-}
 
 fn word(object: &[u8], at: usize) -> usize {
     u64::from_le_bytes(object[at..at + 8].try_into().expect("8 bytes")) as usize
@@ -49,7 +39,8 @@ fn changed(object: &[u8]) -> impl Iterator<Item = Vec<u8>> + '_ {
     })
 }
 
-fn try_all(object: &[u8]) {
+fn try_all(source: &str, options: &[&str]) {
+    let object = &build::object(source, options).expect("it compiles");
     let (mut rewritten, mut refused) = (0, 0);
     for changed in changed(object) {
         for mode in Mode::ALL {
@@ -70,25 +61,25 @@ fn try_all(object: &[u8]) {
 
 #[test]
 fn of_switch_tables_with_debug_information() {
-    try_all(&compile("corpus/switch_tables.c", &["-O2", "-g", "-fPIC"]));
+    try_all("switch_tables.c", &["-O2", "-g", "-fPIC"]);
 }
 
 #[test]
 fn of_computed_jumps() {
-    try_all(&compile("corpus/computed_goto.c", &["-O2", "-fno-pic", "-mcmodel=large"]));
+    try_all("computed_goto.c", &["-O2", "-fno-pic", "-mcmodel=large"]);
 }
 
 #[test]
 fn of_exception_tables() {
-    try_all(&compile("corpus/shapes.cpp", &["-O1", "-g", "-fPIC"]));
+    try_all("shapes.cpp", &["-O1", "-g", "-fPIC"]);
 }
 
 #[test]
 fn of_functions_chosen_at_load_time() {
-    try_all(&compile("corpus/ifunc.c", &["-O2", "-fPIE"]));
+    try_all("ifunc.c", &["-O2", "-fPIE"]);
 }
 
 #[test]
 fn of_thread_locals() {
-    try_all(&compile("corpus/tls/main.c", &["-O2", "-fPIC", "-ftls-model=global-dynamic"]));
+    try_all("tls/main.c", &["-O2", "-fPIC", "-ftls-model=global-dynamic"]);
 }

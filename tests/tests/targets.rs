@@ -2,10 +2,10 @@
 
 use libtest_mimic::{Arguments, Failed, Trial};
 use sfi_contract::Mode;
+use sfi_tests::build;
 use sfi_tests::paths::fixture;
 use sfi_tests::target::{TARGETS, Target};
-use std::path::Path;
-use std::process::{Command, ExitCode};
+use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
 /// Damaged copies of each input, at most.
@@ -61,7 +61,7 @@ fn inputs(name: &str) -> anyhow::Result<Vec<Vec<u8>>> {
     }
     if name != "manifest" {
         for (index, (program, cpu)) in PROGRAMS.into_iter().enumerate() {
-            let object = compile(name, program, cpu)?;
+            let object = build::object(&format!("{program}.c"), &["-O3", "-fPIE", &format!("-march={cpu}")])?;
             let mode = Mode::ALL[index % 2];
             inputs.push(match name {
                 "rewriter" => object,
@@ -74,14 +74,4 @@ fn inputs(name: &str) -> anyhow::Result<Vec<Vec<u8>>> {
         }
     }
     Ok(inputs)
-}
-
-fn compile(folder: &str, program: &str, cpu: &str) -> anyhow::Result<Vec<u8>> {
-    let out = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("target-{folder}-{program}.o"));
-    let mut gcc = Command::new("gcc");
-    gcc.args(["-O3", "-fPIE", "-c", &format!("-march={cpu}"), "-I"])
-        .arg(fixture("rt"))
-        .arg(fixture(&format!("corpus/{program}.c")));
-    anyhow::ensure!(gcc.arg("-o").arg(&out).status()?.success(), "gcc is needed for this test");
-    Ok(std::fs::read(out)?)
 }

@@ -208,7 +208,7 @@ fn accepted_bytes_are_read_alike() {
         println!("{code}: {detail}: {count} {example}");
     }
     assert!(differences.is_empty(), "{} forms are read differently", differences.len());
-    assert!(accepted > 1000 * seconds, "only {accepted} of {tried} were accepted");
+    assert!(accepted > tried / 20, "only {accepted} of {tried} were accepted");
 }
 
 /// A long run is another one each time.
