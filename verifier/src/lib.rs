@@ -112,16 +112,8 @@ impl Verifier {
             findings.section = Some(index);
             self.seen = self.seen.saturating_add(section.data.len());
             self.memo.reserve(self.seen);
-            let text = Text {
-                bytes: section.data,
-                base: 0,
-                origin: Some(Origin {
-                    object: &object,
-                    relocations: &section.relocations,
-                    landmarks: &landmarks,
-                    section: index,
-                }),
-            };
+            let origin = Origin { object: &object, section: index, landmarks: &landmarks };
+            let text = Text { bytes: section.data, base: 0, origin: Some(origin) };
             self.maps.resize_with(self.maps.len().max(texts + 1), Map::default);
             let map = &mut self.maps[texts];
             sweep(&text, &self.options, &mut self.memo, map, &mut findings);

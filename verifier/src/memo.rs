@@ -11,12 +11,12 @@
 //! that has to match in its whole head just the same.
 
 use crate::facts::{Facts, Shape};
-use crate::length::guess;
+use crate::length::{guess, window};
 
 /// Most entries. They fit into a core's own cache; more make it slower.
 const LIMIT: usize = 1 << 14;
 
-/// Instructions that broke no rule, one for each hash.
+/// Instructions that broke no rule: for each hash the last two.
 #[derive(Debug, Default)]
 pub(crate) struct Memo {
     /// As many as a power of two.
@@ -46,28 +46,46 @@ impl Memo {
         }
     }
 
+    /// The first of the two places for a head.
     #[inline]
     fn slot(&self, head: u64) -> usize {
-        (head.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 40) as usize & self.entries.len().wrapping_sub(1)
+        (head.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 40) as usize & self.entries.len().wrapping_sub(2)
     }
 
-    /// The facts of the instruction that begins with these 8 bytes, if they are known.
+    /// The slot of the instruction that the text goes on with, and whether an entry is the one of it.
     #[inline]
-    pub fn recall(&self, window: u64) -> Option<&Facts> {
+    fn look(&self, text: &[u8]) -> (usize, impl Fn(&&Entry) -> bool) {
+        let window = window(text);
         let shape = guess(window);
         let head = head(window, shape);
-        let entry = self.entries.get(self.slot(head))?;
-        (entry.head == head && entry.facts.shape == shape).then_some(&entry.facts)
+        let fits = shape.length() <= text.len();
+        (self.slot(head), move |entry| entry.head == head && entry.facts.shape == shape && fits)
     }
 
-    /// The instruction that begins with these 8 bytes breaks no rule, and these are its facts.
-    pub fn learn(&mut self, window: u64, facts: &Facts) {
+    /// The facts of the instruction that the text goes on with, if they are the last for their hash.
+    #[inline]
+    pub fn recall(&self, text: &[u8]) -> Option<&Facts> {
+        let (slot, is_it) = self.look(text);
+        self.entries.get(slot).filter(is_it).map(|entry| &entry.facts)
+    }
+
+    /// The same if they are the last but one. They are the last from now on.
+    #[inline]
+    pub fn recall_older(&mut self, text: &[u8]) -> Option<Facts> {
+        let (slot, is_it) = self.look(text);
+        let facts = self.entries.get(slot + 1).filter(is_it)?.facts;
+        self.entries.swap(slot, slot + 1);
+        Some(facts)
+    }
+
+    /// The instruction that the text goes on with breaks no rule, and these are its facts.
+    pub fn learn(&mut self, text: &[u8], facts: &Facts) {
         if self.entries.is_empty() || !(1..=8).contains(&facts.shape.head()) {
             return;
         }
-        let head = head(window, facts.shape);
+        let head = head(window(text), facts.shape);
         let slot = self.slot(head);
-        self.entries[slot] = Entry { head, facts: *facts };
+        self.entries[slot + 1] = std::mem::replace(&mut self.entries[slot], Entry { head, facts: *facts });
     }
 }
 

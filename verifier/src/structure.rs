@@ -241,7 +241,7 @@ fn names_symbols(object: &Object<'_>, table: &Section<'_>) -> bool {
     object.sections.get(table.link as usize).is_some_and(|s| s.kind == sh::SHT_SYMTAB)
 }
 
-/// Rule `SFI-E05` for the entries. Types in text are rule `SFI-R02`.
+/// Rule `SFI-E05` for the entries.
 fn check_relocations(object: &Object<'_>, findings: &mut Findings) {
     for (index, section) in object.sections.iter().enumerate() {
         findings.section = Some(index);
@@ -254,7 +254,8 @@ fn check_relocations(object: &Object<'_>, findings: &mut Findings) {
             }
             let width = match section.is_executable() {
                 _ if !section.is_allocated() => continue,
-                true => text_width(kind),
+                // Which types may patch text is rule `SFI-R02`.
+                true => text_width(kind).or(Some(1)),
                 false => data_width(kind),
             };
             match width.map(|width| offset.checked_add(width)) {
@@ -265,7 +266,6 @@ fn check_relocations(object: &Object<'_>, findings: &mut Findings) {
                     before = (offset, end);
                 }
                 Some(_) => add(offset, "the relocation lies outside its section".into()),
-                None if section.is_executable() => {}
                 None => add(offset, format!("type {kind} ({}) may not patch data", kind_name(kind))),
             }
         }

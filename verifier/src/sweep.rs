@@ -10,7 +10,6 @@ use crate::elf::{Object, Relocation};
 use crate::facts::{Facts, Uses};
 use crate::instruction::Rules;
 use crate::landmarks::Landmarks;
-use crate::length::window;
 use crate::memo::Memo;
 use crate::region::{Step, Tracker};
 use crate::relocation;
@@ -31,12 +30,10 @@ pub(crate) struct Text<'a> {
 /// The section that a text is.
 pub(crate) struct Origin<'a> {
     pub object: &'a Object<'a>,
-    /// Its relocations, by offset.
-    pub relocations: &'a [Relocation],
-    /// Where decoding goes on behind bytes that do not decode.
-    pub landmarks: &'a Landmarks<'a>,
     /// Its index.
     pub section: usize,
+    /// Where decoding goes on behind bytes that do not decode.
+    pub landmarks: &'a Landmarks<'a>,
 }
 
 /// A direct branch whose target is known.
@@ -94,7 +91,11 @@ impl Map {
 
 /// Sweeps a text and makes its map.
 pub(crate) fn sweep(text: &Text<'_>, options: &Options, memo: &mut Memo, map: &mut Map, findings: &mut Findings) {
-    map.reset(text.origin.as_ref().map_or(0, |origin| origin.section), text.bytes.len());
+    let (section, relocations) = match &text.origin {
+        Some(origin) => (origin.section, &origin.object.sections[origin.section].relocations[..]),
+        None => (0, &[][..]),
+    };
+    map.reset(section, text.bytes.len());
     let mut sweep = Sweep {
         text,
         rules: Rules::new(options),
@@ -102,7 +103,7 @@ pub(crate) fn sweep(text: &Text<'_>, options: &Options, memo: &mut Memo, map: &m
         findings,
         map,
         tracker: Tracker::default(),
-        relocations: text.origin.as_ref().map_or(&[], |origin| origin.relocations),
+        relocations,
         next_relocation_at: 0,
         relocated_at: None,
     };
@@ -131,7 +132,7 @@ impl<'a> Sweep<'a, '_> {
         self.look_at(self.relocations);
         let mut at = 0;
         while let Some(rest) = text.get(at..).filter(|rest| !rest.is_empty()) {
-            let known = memo.recall(window(rest)).filter(|facts| facts.shape.length() <= rest.len());
+            let known = memo.recall(rest);
             // Nearly all go this way, and it is kept apart: the length is the one guessed, so that the next guess does not wait for the memo.
             if let Some(facts) = known
                 && facts.step == Step::Other
@@ -145,7 +146,7 @@ impl<'a> Sweep<'a, '_> {
             let new;
             let facts = if let Some(facts) = known {
                 facts
-            } else if let Some(facts) = self.decode(at, memo) {
+            } else if let Some(facts) = memo.recall_older(rest).or_else(|| self.decode(at, memo)) {
                 new = facts;
                 &new
             } else if let Some(resume) = self.undecodable(at as u64) {
@@ -160,7 +161,6 @@ impl<'a> Sweep<'a, '_> {
             self.check(at as u64, facts, relocated);
             at = end;
         }
-        self.relocations_behind(text.len() as u64);
     }
 
     /// Finds out what the instruction at an offset is, reports what is wrong with it by itself, and remembers it if nothing is.
@@ -177,7 +177,7 @@ impl<'a> Sweep<'a, '_> {
         }
         let (facts, faults, lasting) = Facts::new(raw, &instruction, &self.decoder, &self.rules);
         if faults.is_empty() && lasting {
-            memo.learn(window(self.rest(at as u64)), &facts);
+            memo.learn(self.rest(at as u64), &facts);
         }
         for (rule, why) in faults {
             self.refuse(rule, at as u64, why);
@@ -283,15 +283,5 @@ impl<'a> Sweep<'a, '_> {
             }
         }
         displacement
-    }
-
-    /// Rule `SFI-R01`: relocations that no instruction was found for.
-    fn relocations_behind(&mut self, end: u64) {
-        for relocation in self.relocations {
-            let detail = format!("the relocation lies behind the section's end at {end:#x}");
-            if relocation.offset >= end {
-                self.findings.add(Rule::RelocationField, relocation.offset, detail);
-            }
-        }
     }
 }

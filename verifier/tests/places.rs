@@ -163,9 +163,10 @@ fn r01_fields() {
     assert_eq!(relocated("b8 00 00 00 00 b8 00 00 00 00", 4, R_32, 0), [Rule::RelocationField]);
     // at and behind the end
     assert_eq!(relocated("b8 00 00 00 00", 2, R_32, 0), [Rule::RelocationTable, Rule::RelocationField]);
-    assert_eq!(relocated("b8 00 00 00 00", 5, R_32, 0), [Rule::RelocationTable, Rule::RelocationField]);
-    assert_eq!(relocated("b8 00 00 00 00", u64::MAX, R_32, 0), [Rule::RelocationTable, Rule::RelocationField]);
-    assert_eq!(relocated("b8 00 00 00 00", u64::MAX - 3, R_32, 0), [Rule::RelocationTable, Rule::RelocationField]);
+    assert_eq!(relocated("b8 00 00 00 00", 5, R_32, 0), [Rule::RelocationTable]);
+    assert_eq!(relocated("b8 00 00 00 00", 5, 99, 0), [Rule::RelocationTable]); // of no known type
+    assert_eq!(relocated("b8 00 00 00 00", u64::MAX, R_32, 0), [Rule::RelocationTable]);
+    assert_eq!(relocated("b8 00 00 00 00", u64::MAX - 3, R_32, 0), [Rule::RelocationTable]);
 }
 
 #[test]

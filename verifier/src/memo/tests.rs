@@ -7,7 +7,6 @@ use super::{Entry, Memo};
 use crate::Options;
 use crate::facts::{Facts, Field};
 use crate::instruction::Rules;
-use crate::length::window;
 use crate::region::Step;
 use iced_x86::{Decoder, DecoderOptions, Instruction};
 use proptest::test_runner::{RngAlgorithm, TestRng};
@@ -39,14 +38,14 @@ fn learned(instructions: &[&[u8]]) -> Memo {
         let (raw, facts, lasting) = read(bytes, &Options::default()).expect("accepted");
         assert_eq!(raw, *bytes);
         if lasting {
-            memo.learn(window(raw), &facts);
+            memo.learn(raw, &facts);
         }
     }
     memo
 }
 
-fn recall(memo: &Memo, text: &[u8]) -> Option<Facts> {
-    memo.recall(window(text)).copied()
+fn recall(memo: &mut Memo, text: &[u8]) -> Option<Facts> {
+    memo.recall(text).copied().or_else(|| memo.recall_older(text))
 }
 
 /// Random instructions are learned; whatever is recalled for them, for what follows them and for changed ones is what a decoder finds there.
@@ -63,13 +62,13 @@ fn a_hit_is_what_a_decoder_finds() {
             let Some((raw, facts, lasting)) = read(&text, &options) else { continue };
             accepted += 1;
             if lasting {
-                memo.learn(window(raw), &facts);
+                memo.learn(raw, &facts);
             }
-            found += u32::from(recall(&memo, &text).is_some());
+            found += u32::from(recall(&mut memo, &text).is_some());
             for _ in 0..8 {
                 let at = rng.random_range(0..text.len());
                 text[at] = if rng.random() { rng.random() } else { text[at] ^ 1 << rng.random_range(0..8) };
-                if let Some(facts) = recall(&memo, &text) {
+                if let Some(facts) = recall(&mut memo, &text) {
                     assert_eq!(Some(facts), fresh(&text, &options), "{text:02x?} in mode {mode}");
                     others += 1;
                 }
@@ -86,16 +85,17 @@ fn a_hit_is_what_a_decoder_finds() {
 fn a_changed_byte_of_the_head_is_another_instruction() {
     // mov %rax,%gs:8(%edi)
     let bytes = [0x65, 0x67, 0x48, 0x89, 0x47, 0x08];
-    let memo = learned(&[&bytes]);
-    assert!(recall(&memo, &bytes).is_some());
+    let mut memo = learned(&[&bytes]);
+    assert!(recall(&mut memo, &bytes).is_some());
     for byte in 0..5 {
         for bit in 0..8 {
             let mut other = bytes;
             other[byte] ^= 1 << bit;
-            assert!(recall(&memo, &other).is_none(), "{other:02x?}");
+            assert!(recall(&mut memo, &other).is_none(), "{other:02x?}");
         }
     }
-    let facts = recall(&memo, &[0x65, 0x67, 0x48, 0x89, 0x47, 0x80]).expect("another displacement");
+    assert!(recall(&mut memo, &bytes[..5]).is_none(), "it reaches behind the text's end");
+    let facts = recall(&mut memo, &[0x65, 0x67, 0x48, 0x89, 0x47, 0x80]).expect("another displacement");
     assert_eq!(facts.shape.length(), 6);
 }
 
@@ -154,8 +154,8 @@ fn what_is_to_be_a_region_has_its_number() {
     ];
     for (right, wrong) in pairs {
         for learned_from in [right, wrong] {
-            let memo = learned(&[learned_from]);
-            let facts = recall(&memo, wrong).expect("the same head");
+            let mut memo = learned(&[learned_from]);
+            let facts = recall(&mut memo, wrong).expect("the same head");
             assert!(!matches!(facts.step_of(right), Step::Other | Step::Astray), "{right:02x?}");
             assert!(matches!(facts.step_of(wrong), Step::Other | Step::Astray), "{wrong:02x?}");
         }
@@ -167,8 +167,8 @@ fn a_scaled_displacement_of_zero_teaches_nothing() {
     // vmovups 0(%rdi),%zmm0 with a displacement, and 64(%rdi): EVEX scales
     let zero = [0x62, 0xf1, 0x7c, 0x48, 0x10, 0x47, 0x00];
     let one = [0x62, 0xf1, 0x7c, 0x48, 0x10, 0x47, 0x01];
-    assert!(recall(&learned(&[&zero]), &one).is_none());
-    assert!(recall(&learned(&[&one]), &zero).is_some());
+    assert!(recall(&mut learned(&[&zero]), &one).is_none());
+    assert!(recall(&mut learned(&[&one]), &zero).is_some());
 }
 
 #[test]
@@ -186,7 +186,7 @@ fn a_head_of_more_than_eight_bytes_is_not_remembered() {
     // vmovups %zmm0,%gs:64(%edi,%eiz,1)
     let long = [0x65, 0x67, 0x62, 0xf1, 0x7c, 0x48, 0x11, 0x44, 0x27, 0x01];
     assert_eq!(fresh(&long, &Options::default()).map(|facts| facts.shape.head()), Some(9));
-    assert!(recall(&learned(&[&long]), &long).is_none());
+    assert!(recall(&mut learned(&[&long]), &long).is_none());
 }
 
 /// Four entries share a line of the cache, and none lies in two.
@@ -195,14 +195,33 @@ fn an_entry_is_small() {
     assert_eq!(size_of::<Entry>(), 16);
 }
 
+/// Two of one hash are known, and which of them comes first changes with each use; a third takes the place of the one used before.
+#[test]
+fn the_last_two_of_a_hash_are_known() {
+    let add = |modrm| [0x48, 0x01, modrm];
+    let slot = |memo: &Memo, bytes: &[u8]| memo.look(bytes).0;
+    let mut memo = learned(&[]);
+    memo.entries.truncate(64);
+    let mut of_one_hash = (0xc0..=0xffu8).map(add).filter(|bytes| slot(&memo, bytes) == slot(&memo, &add(0xc0)));
+    let [Some(a), Some(b), Some(c)] = [(); 3].map(|()| of_one_hash.next()) else { panic!("three of 64 in 32 places") };
+    let facts = |bytes| fresh(bytes, &Options::default()).expect("accepted");
+    memo.learn(&a, &facts(&a));
+    memo.learn(&b, &facts(&b));
+    assert_eq!((memo.recall(&a), memo.recall(&b)), (None, Some(&facts(&b))));
+    assert_eq!((memo.recall_older(&b), memo.recall_older(&a)), (None, Some(facts(&a))));
+    assert_eq!((memo.recall(&a), memo.recall(&b)), (Some(&facts(&a)), None));
+    memo.learn(&c, &facts(&c));
+    assert_eq!([&c, &a, &b].map(|bytes| recall(&mut memo, bytes).is_some()), [true, true, false]);
+}
+
 #[test]
 fn without_room_nothing_is_known() {
     let mut memo = Memo::default();
     let (raw, facts, _) = read(&[0x90], &Options::default()).expect("nop");
-    memo.learn(window(raw), &facts);
-    assert!(recall(&memo, &[0x90]).is_none());
+    memo.learn(raw, &facts);
+    assert!(recall(&mut memo, &[0x90]).is_none());
     memo.reserve(0);
-    assert!(recall(&memo, &[0x90]).is_none());
-    memo.learn(window(raw), &facts);
-    assert!(recall(&memo, &[0x90]).is_some());
+    assert!(recall(&mut memo, &[0x90]).is_none());
+    memo.learn(raw, &facts);
+    assert!(recall(&mut memo, &[0x90]).is_some());
 }
