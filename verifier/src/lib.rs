@@ -83,7 +83,7 @@ pub struct Verifier {
     memo: Memo,
     /// Bytes of text seen.
     seen: usize,
-    /// Those of the last object and, from before, room for more.
+    /// Room for those of the next object.
     maps: Vec<Map>,
 }
 
@@ -124,6 +124,8 @@ impl Verifier {
             texts += 1;
         }
         place::check_symbols(&object, &self.maps[..texts], &mut findings);
+        // What is kept must not grow with the number of objects.
+        self.maps.truncate(4);
         let Findings { list: mut violations, omitted, .. } = findings;
         landmarks.name_places(&mut violations);
         Ok(Report { object, violations, omitted, usage: uses.usage(), text_bytes, instructions })

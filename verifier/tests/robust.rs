@@ -4,7 +4,7 @@ mod support;
 
 use proptest::prelude::*;
 use sfi_contract::Mode;
-use sfi_verifier::{FinalText, Options, verify, verify_text};
+use sfi_verifier::{FinalText, Options, Verifier, verify, verify_text};
 use support::*;
 
 /// An object that has something of everything.
@@ -139,7 +139,7 @@ fn what_was_seen_before_changes_nothing() {
     let mut random = 0x9e37_79b9_7f4a_7c15_u64;
     let mut accepted = 0;
     for mode in Mode::ALL {
-        let mut verifier = sfi_verifier::Verifier::new(&options(mode));
+        let mut verifier = Verifier::new(&options(mode));
         for _ in 0..3000 {
             let mut text = Vec::new();
             for _ in 0..6 {
