@@ -158,7 +158,7 @@ impl<'a> Sweep<'a, '_> {
             let end = at + facts.shape.length();
             let relocated = self.next_relocation_at < end as u64;
             self.map.add(rest, self.text.base, at, facts, relocated);
-            self.check(at as u64, facts, relocated);
+            self.check(at as u64, facts);
             at = end;
         }
     }
@@ -187,9 +187,12 @@ impl<'a> Sweep<'a, '_> {
 
     /// All rules about an instruction in its place.
     #[inline]
-    fn check(&mut self, at: u64, facts: &Facts, relocated: bool) {
+    fn check(&mut self, at: u64, facts: &Facts) {
         let end = at + facts.shape.length() as u64;
-        let displacement_relocated = relocated && self.check_relocations(at, facts);
+        let mut displacement_relocated = false;
+        while self.next_relocation_at < end {
+            displacement_relocated |= self.check_relocation(at, facts);
+        }
         if facts.step == Step::Other {
             return self.tracker.reset();
         }
@@ -268,20 +271,19 @@ impl<'a> Sweep<'a, '_> {
         self.next_relocation_at = relocations.first().map_or(u64::MAX, |relocation| relocation.offset);
     }
 
-    /// Rules `SFI-R01`, `SFI-R02`, `SFI-B03` for the relocations that begin in this instruction. Gives whether one covers
-    /// its displacement.
+    /// Rules `SFI-R01`, `SFI-R02`, `SFI-B03` for the next relocation, which begins in this instruction. Gives whether it
+    /// covers its displacement.
     #[inline(never)]
-    fn check_relocations(&mut self, at: u64, facts: &Facts) -> bool {
-        let mut displacement = false;
-        while self.next_relocation_at < at + facts.shape.length() as u64 {
-            let (Some(origin), [relocation, rest @ ..]) = (&self.text.origin, self.relocations) else { break };
-            self.relocated_at = Some(relocation.offset);
-            self.look_at(rest);
-            match relocation::check(relocation, at, facts, origin.object) {
-                Ok(field) => displacement |= field == facts.displacement(),
-                Err((rule, detail)) => self.refuse(rule, at, &detail),
+    fn check_relocation(&mut self, at: u64, facts: &Facts) -> bool {
+        let (Some(origin), [relocation, rest @ ..]) = (&self.text.origin, self.relocations) else { return false };
+        self.relocated_at = Some(relocation.offset);
+        self.look_at(rest);
+        match relocation::check(relocation, at, facts, origin.object) {
+            Ok(field) => field == facts.displacement(),
+            Err((rule, detail)) => {
+                self.refuse(rule, at, &detail);
+                false
             }
         }
-        displacement
     }
 }
