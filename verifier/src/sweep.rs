@@ -278,12 +278,10 @@ impl<'a> Sweep<'a, '_> {
         let (Some(origin), [relocation, rest @ ..]) = (&self.text.origin, self.relocations) else { return false };
         self.relocated_at = Some(relocation.offset);
         self.look_at(rest);
-        match relocation::check(relocation, at, facts, origin.object) {
-            Ok(field) => field == facts.displacement(),
-            Err((rule, detail)) => {
-                self.refuse(rule, at, &detail);
-                false
-            }
+        let field = relocation::check(relocation, at, facts, origin.object);
+        if let Err((rule, detail)) = &field {
+            self.refuse(*rule, at, detail);
         }
+        field.is_ok_and(|field| field == facts.displacement())
     }
 }
