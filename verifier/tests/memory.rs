@@ -27,6 +27,5 @@ fn what_is_kept_does_not_grow_with_the_objects() {
         }
     }
     let grown = resident().saturating_sub(first) * 4096;
-    println!("{grown} bytes more for objects of {bytes} bytes");
     assert!(grown < 64 * bytes, "{grown} bytes more for objects of {bytes} bytes");
 }
