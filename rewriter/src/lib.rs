@@ -1,41 +1,32 @@
 //! The rewriter: turns a compiled object into one that obeys the sandbox contract.
 //!
 //! Untrusted: a mistake here can make a plugin crash, never let it escape; the verifier decides. Data flows one way, one module a phase:
-//! `read` → (`carve`) → `decode` → `address` → `flow` → `regs`, `r15`, `switch` → `height`, `slot` → `live` → `count` → `pads` → `transform` → `share` → `layout` → `debug` → `assemble` → `write`.
+//! `object` (read, check, carve, decode, address) → `unwind` → `analysis` (flow, regs, r15, switch, height, slot, live, count, pads) → `transform`
+//! → `text` (share, layout) → `debug` → `output` (sections, unwind_table, write).
 
 #![forbid(unsafe_code)]
 
-mod address;
-mod assemble;
-mod carve;
-mod count;
+mod analysis;
 mod debug;
-mod decode;
-mod emit;
-mod flow;
-mod growth;
-mod height;
-mod layout;
-mod live;
-mod pads;
-mod r15;
-mod read;
+mod object;
+mod output;
 mod refusal;
-mod regs;
-mod share;
-mod slot;
-mod switch;
+mod stats;
+mod text;
 mod transform;
 mod unwind;
-mod write;
 
-pub use growth::Growth;
 pub use refusal::{Reason, Refusal};
 pub use sfi_contract::Mode;
-pub use transform::Stats;
+pub use stats::Stats;
+pub use text::growth::Growth;
 
-use crate::read::{Object, Place};
-use object::elf;
+use crate::analysis::{count, flow, height, live, pads, r15, switch};
+use crate::analysis::{r15::slot, regs};
+use crate::object::read::Object;
+use crate::object::{address, carve, check, decode, read};
+use crate::output::{sections, write};
+use crate::text::{emit, layout, share};
 
 /// What to produce.
 #[derive(Clone, Copy, Debug, Default)]
@@ -61,7 +52,7 @@ pub struct Output {
 /// Everything that is in the way, with place and reason. Nothing is guessed: what is not recognised is refused.
 pub fn rewrite(object: &[u8], options: &Options) -> Result<Output, Vec<Refusal>> {
     let object = read::read(object).map_err(|refusal| vec![refusal])?;
-    check_object(&object)?;
+    check::sections(&object)?;
     let mixed = |refusal: &Refusal| matches!(refusal.reason, Reason::DataInText | Reason::BranchTarget);
     match rewrite_object(&object, options) {
         // Data in text shows as text that makes no sense.
@@ -77,7 +68,7 @@ pub fn rewrite(object: &[u8], options: &Options) -> Result<Output, Vec<Refusal>>
 fn rewrite_object(object: &Object<'_>, options: &Options) -> Result<Output, Vec<Refusal>> {
     let mut code = decode::decode(object)?;
     let addresses = address::find(&code)?;
-    check_symbols(&code)?;
+    check::symbols(&code)?;
     let unwind = unwind::collect(&code)?;
     let mut graph = flow::build(&code, &addresses, &unwind);
     let mut effects = regs::effects(&code.insns);
@@ -142,65 +133,9 @@ fn rewrite_object(object: &Object<'_>, options: &Options) -> Result<Output, Vec<
         notes.push(format!("debug information was dropped: {why}"));
         Vec::new()
     });
-    let exceptions = assemble::Exceptions { unwind: &unwind, graph: &graph, r15: &r15, slots: &slots };
-    let new = assemble::assemble(&code, &addresses, &pads, texts, debug, &exceptions, options.mode)?;
+    let exceptions = sections::Exceptions { unwind: &unwind, graph: &graph, r15: &r15, slots: &slots };
+    let new = sections::assemble(&code, &addresses, &pads, texts, debug, &exceptions, options.mode)?;
     let bytes = write::write(&new)
         .map_err(|error| vec![Refusal { detail: error.to_string(), ..Refusal::of_object(Reason::NotRelocatable) }])?;
     Ok(Output { bytes, stats, notes })
-}
-
-/// Refuses what no later phase could express.
-fn check_object(object: &Object<'_>) -> Result<(), Vec<Refusal>> {
-    let mut refusals = Vec::new();
-    let mut refuse = |reason, section: &read::Section<'_>, detail: &str| {
-        refusals.push(Refusal {
-            section: section.display_name(),
-            detail: detail.to_owned(),
-            ..Refusal::of_object(reason)
-        });
-    };
-    for section in &object.sections {
-        let executable = section.flags & elf::SHF_EXECINSTR.0 != 0;
-        if executable && !section.is_code() && section.size != 0 {
-            refuse(Reason::DataInText, section, "an executable section is not ordinary program text");
-        }
-        if executable && section.flags & elf::SHF_WRITE.0 != 0 {
-            refuse(Reason::DataInText, section, "an executable section is writable");
-        }
-        if section.name.starts_with(b".gnu.lto_") {
-            refuse(
-                Reason::NotRelocatable,
-                section,
-                "the object holds LTO bytecode; compile with -fno-lto or -ffat-lto-objects",
-            );
-        }
-    }
-    if refusals.is_empty() { Ok(()) } else { Err(refusals) }
-}
-
-/// Every symbol in text names an instruction or the section's end.
-fn check_symbols(code: &decode::Code<'_, '_>) -> Result<(), Vec<Refusal>> {
-    let mut refusals = Vec::new();
-    for symbol in &code.object.symbols {
-        let Place::Section(section) = symbol.place else { continue };
-        if symbol.is_indirect() && code.at(section, symbol.value).is_none() {
-            refusals.push(code.refuse_offset(section, symbol.value, Reason::IndirectFunction, name(symbol)));
-            continue;
-        }
-        if code.section(section).is_none() {
-            continue;
-        }
-        let at_end = symbol.value == code.object.sections[section].data.len() as u64;
-        // Data that was moved away stood at the section's start.
-        let gone = symbol.kind == elf::STT_SECTION.0 && !code.object.sections[section].gaps.is_empty();
-        if code.at(section, symbol.value).is_none() && !at_end && !gone {
-            let detail = format!("symbol `{}` is not at an instruction", name(symbol));
-            refusals.push(code.refuse_offset(section, symbol.value, Reason::BranchTarget, detail));
-        }
-    }
-    if refusals.is_empty() { Ok(()) } else { Err(refusals) }
-}
-
-fn name(symbol: &read::Symbol<'_>) -> String {
-    String::from_utf8_lossy(symbol.name).into_owned()
 }

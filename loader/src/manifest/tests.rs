@@ -18,7 +18,7 @@ fn calls_between_domains_need_a_signature() {
 
 /// The manifest in this module's documentation.
 fn example() -> String {
-    let source = include_str!("../manifest.rs");
+    let source = include_str!("mod.rs");
     let block = source.split("```").nth(1).unwrap();
     block.lines().skip(1).map(|l| l.trim_start_matches("//!").to_owned() + "\n").collect()
 }

@@ -1,8 +1,8 @@
 //! Values as manifests write them: times, sizes, and words for choices.
 
-use crate::signature::Signature;
-use crate::space::La57;
+use crate::spec::signature::Signature;
 use crate::spec::{Access, DEFAULT_MEMORY, DEFAULT_STACK, Restart, Trust};
+use crate::vm::space::La57;
 use serde::de::{Deserializer, Error as _, Visitor};
 use sfi_contract::Mode;
 use std::time::Duration;

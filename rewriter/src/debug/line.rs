@@ -2,7 +2,7 @@
 
 use super::places::{Places, Stretch};
 use super::{Dropped, address, dropped, string};
-use crate::read::SectionIndex;
+use crate::object::read::SectionIndex;
 use gimli::write::{DirectoryId, FileId, FileInfo, LineProgram, LineString, LineStringTable};
 use gimli::{Dwarf, Encoding, LineEncoding, Unit};
 use sfi_debuginfo::{Fuel, Reader};

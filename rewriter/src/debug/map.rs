@@ -1,8 +1,8 @@
 //! The map from new to original instructions (`sfi_debuginfo::map`).
 
 use super::{DebugReloc, DebugSection, DebugTarget};
-use crate::decode::Code;
-use crate::layout::Text;
+use crate::object::decode::Code;
+use crate::text::layout::Text;
 use iced_x86::{Decoder, DecoderOptions, Instruction, Mnemonic};
 use sfi_debuginfo::map::{Entry, SECTION, encode};
 

@@ -10,9 +10,9 @@ mod line;
 mod map;
 mod places;
 
-use crate::decode::Code;
-use crate::layout::Text;
-use crate::read::{Object, Place, SectionIndex};
+use crate::object::decode::Code;
+use crate::object::read::{Object, Place, SectionIndex};
+use crate::text::layout::Text;
 use gimli::write::{Address, EndianVec, RelocateWriter, Relocation, RelocationTarget, Sections};
 use object::elf;
 use places::Places;

@@ -1,9 +1,9 @@
 //! From addresses of the original code, as `sfi-debuginfo` packs them, to offsets of the new code.
 
-use crate::decode::Code;
-use crate::emit::Label;
-use crate::layout::Text;
-use crate::read::SectionIndex;
+use crate::object::decode::Code;
+use crate::object::read::SectionIndex;
+use crate::text::emit::Label;
+use crate::text::layout::Text;
 
 /// A stretch of the new code.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]

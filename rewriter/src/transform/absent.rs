@@ -6,11 +6,11 @@
 //! AMD's `emms` that may leave the registers' contents undefined. Between `std` and `cld` are only `rep movs`, among other things: copies from the end.
 
 use super::Transform;
-use crate::decode::{Dest, Flow};
-use crate::emit::{Branch, ShortBranch};
-use crate::r15::like;
+use crate::analysis::r15::like;
+use crate::analysis::regs::bit;
+use crate::object::decode::{Dest, Flow};
 use crate::refusal::{Reason, Refusal};
-use crate::regs::bit;
+use crate::text::emit::{Branch, ShortBranch};
 use iced_x86::{Code as Opcode, Instruction, MemoryOperand, Mnemonic, Register, RflagsBits};
 
 impl Transform<'_, '_, '_> {
@@ -25,7 +25,7 @@ impl Transform<'_, '_, '_> {
         match ins.mnemonic() {
             Mnemonic::Xtest => {
                 // cmp %eax,%eax gives the flags of a test outside, but for the parity flag.
-                if self.facts.live.after[self.at] & crate::regs::flag(RflagsBits::PF) != 0 {
+                if self.facts.live.after[self.at] & crate::analysis::regs::flag(RflagsBits::PF) != 0 {
                     return Err(self.refuse(Reason::NoSafeForm, "the parity of xtest is needed"));
                 }
                 self.put_new(Instruction::with2(Opcode::Cmp_rm32_r32, Register::EAX, Register::EAX))?;

@@ -1,9 +1,9 @@
 //! Instructions whose memory operand moves on its own: bit tests with a register offset, table look-up.
 
 use super::Transform;
-use crate::r15::like;
+use crate::analysis::r15::like;
+use crate::analysis::regs::{CARRY, FLAGS, bit};
 use crate::refusal::{Reason, Refusal};
-use crate::regs::{CARRY, FLAGS, bit};
 use iced_x86::{Code as Opcode, Instruction, MemoryOperand, Mnemonic, OpKind, Register};
 
 /// Spill places of the two registers that a bit test needs.

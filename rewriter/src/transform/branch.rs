@@ -1,13 +1,13 @@
 //! Calls, jumps and returns. Indirect ones are an unsafe region: `and $0xffff8,%r32 ; call|jmp *%gs:0x100000(%r32)`.
 
 use super::{SP, Transform, canonical};
-use crate::decode::{Dest, InsnIndex};
-use crate::emit::{Branch, Label, Patch, ShortBranch, condition, old};
-use crate::flow::JumpKind;
-use crate::pads::{PAD_REGISTER, jump_register};
-use crate::r15::like;
+use crate::analysis::flow::JumpKind;
+use crate::analysis::pads::{PAD_REGISTER, jump_register};
+use crate::analysis::r15::like;
+use crate::analysis::regs::{bit, bits};
+use crate::object::decode::{Dest, InsnIndex};
 use crate::refusal::{Reason, Refusal};
-use crate::regs::{bit, bits};
+use crate::text::emit::{Branch, Label, Patch, ShortBranch, condition, old};
 use iced_x86::{Code as Opcode, Instruction, MemoryOperand, Mnemonic, OpKind, Register};
 use object::elf;
 use sfi_contract::layout::{DISPATCH_MASK, DISPATCH_OFFSET, TCB_SCRATCH};
@@ -197,7 +197,7 @@ impl Transform<'_, '_, '_> {
         let mut load = ins;
         if self.is_homed() && self.names_r15(&ins) {
             self.load_home(register)?;
-            crate::r15::replace(&mut load, SP, register);
+            crate::analysis::r15::replace(&mut load, SP, register);
         }
         self.load_operand(load, register, 4)
     }

@@ -2,10 +2,10 @@
 
 use super::scratch::fixed;
 use super::{SP, Transform};
-use crate::decode::Flow;
-use crate::r15::{like, replace};
+use crate::analysis::r15::{like, replace};
+use crate::analysis::regs::bit;
+use crate::object::decode::Flow;
 use crate::refusal::Refusal;
-use crate::regs::bit;
 use iced_x86::{Code as Opcode, Instruction, MemoryOperand, MemorySize, Mnemonic, OpKind, Register};
 use sfi_contract::layout::TCB_R15;
 
@@ -16,7 +16,7 @@ impl Transform<'_, '_, '_> {
     fn home(&self, store: bool) -> MemoryOperand {
         let facts = self.facts;
         let slot = facts.slots.depth(facts.graph.unit[self.at]);
-        match slot.and_then(|depth| crate::slot::operand(&facts.states[self.at], depth)) {
+        match slot.and_then(|depth| crate::analysis::r15::slot::operand(&facts.states[self.at], depth)) {
             Some((Register::RSP, distance)) if store => self.slot_for_store(distance),
             Some((Register::RSP, distance)) => self.slot_for_load(distance),
             Some((_, displacement)) if store || self.full() => {

@@ -1,13 +1,13 @@
 //! Memory operands: the data stack instead of rsp, GS instead of FS, and the sandbox itself: `%gs:` with 32-bit registers.
 
 use super::scratch::fixed;
-use super::{SP, Transform, address_of};
-use crate::address::is_got;
-use crate::decode::Dest;
-use crate::emit::{Branch, Patch, Target};
-use crate::r15::like;
+use super::{SP, Transform};
+use crate::analysis::r15::like;
+use crate::analysis::regs::bit;
+use crate::object::address::is_got;
+use crate::object::decode::Dest;
 use crate::refusal::{Reason, Refusal};
-use crate::regs::bit;
+use crate::text::emit::{Branch, Patch, Target, address_of};
 use iced_x86::{Code as Opcode, Instruction, Mnemonic, OpKind, Register};
 use object::elf;
 use sfi_contract::Mode;
@@ -199,7 +199,7 @@ impl Transform<'_, '_, '_> {
     }
 
     /// What a relocation against a symbol refers to in the new object.
-    fn target(&self, symbol: crate::read::SymbolIndex) -> Target {
+    fn target(&self, symbol: crate::object::read::SymbolIndex) -> Target {
         match self.facts.addresses.operands.get(&self.at) {
             Some(dest @ Dest::Insn(_)) => address_of(self.facts.pads, *dest),
             _ => Target::Symbol(symbol),

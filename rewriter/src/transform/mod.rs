@@ -16,18 +16,18 @@ mod stack;
 mod string;
 mod tls;
 
-use crate::address::{Addresses, insn_of};
-use crate::decode::{Code, Dest, Flow, InsnIndex};
-use crate::emit::{Emitter, Label, NoEncoding, Patch, Target, old};
-use crate::flow::FlowGraph;
-use crate::growth::Growth;
-use crate::height::{Height, State};
-use crate::live::Liveness;
-use crate::pads::Pads;
-use crate::r15::R15;
+use crate::analysis::flow::FlowGraph;
+use crate::analysis::height::{Height, State};
+use crate::analysis::live::Liveness;
+use crate::analysis::pads::Pads;
+use crate::analysis::r15::R15;
+use crate::analysis::r15::slot::Slots;
+use crate::analysis::regs::{Effects, Set, bit};
+use crate::object::address::{Addresses, insn_of};
+use crate::object::decode::{Code, Dest, Flow, InsnIndex};
 use crate::refusal::{Reason, Refusal};
-use crate::regs::{Effects, Set, bit};
-use crate::slot::Slots;
+use crate::stats::Stats;
+use crate::text::emit::{Emitter, Label, NoEncoding, Patch, Target, old};
 use crate::unwind::Unwind;
 use iced_x86::{Code as Opcode, Instruction, Mnemonic, OpKind, Register};
 use sfi_contract::{Mode, policy};
@@ -51,67 +51,6 @@ pub struct Facts<'x, 'o, 'a> {
     pub slots: &'x Slots,
     pub unwind: &'x Unwind,
     pub mode: Mode,
-}
-
-/// Counts for people.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Stats {
-    /// Instructions read.
-    pub instructions: u64,
-    /// Explicit and implicit stores made safe.
-    pub stores: u64,
-    /// Indirect branches made safe.
-    pub indirect: u64,
-    /// String instructions made safe.
-    pub strings: u64,
-    /// Units of code: functions with all that jumps connect to them.
-    pub units: u64,
-    /// Units that do not use r15.
-    pub untouched: u64,
-    /// Units whose r15 became a preserved register that was free.
-    pub renamed: u64,
-    /// Leaf units whose r15 became a call-clobbered register.
-    pub leaves: u64,
-    /// Units whose r15, or the register with which it changed places, lives in the frame slot where it was saved.
-    pub slots: u64,
-    /// Other units in which another register lives in memory, with which r15 changed places.
-    pub exchanged: u64,
-    /// Other units whose r15 lives in memory.
-    pub homed: u64,
-    /// Registers spilled because none was free.
-    pub spills: u64,
-    /// Times that flags are saved and restored.
-    pub flag_saves: u64,
-    /// Labels that have a landing pad.
-    pub pads: u64,
-    /// Bytes of code read and written.
-    pub text_in: u64,
-    /// Bytes of code written.
-    pub text_out: u64,
-    /// What these bytes are for.
-    pub growth: Growth,
-}
-
-impl std::ops::AddAssign for Stats {
-    fn add_assign(&mut self, more: Stats) {
-        self.instructions += more.instructions;
-        self.stores += more.stores;
-        self.indirect += more.indirect;
-        self.strings += more.strings;
-        self.units += more.units;
-        self.untouched += more.untouched;
-        self.renamed += more.renamed;
-        self.leaves += more.leaves;
-        self.slots += more.slots;
-        self.exchanged += more.exchanged;
-        self.homed += more.homed;
-        self.spills += more.spills;
-        self.flag_saves += more.flag_saves;
-        self.pads += more.pads;
-        self.text_in += more.text_in;
-        self.text_out += more.text_out;
-        self.growth += more.growth;
-    }
 }
 
 /// Writes the new code of one section.
@@ -263,7 +202,7 @@ impl<'x, 'o, 'a> Transform<'x, 'o, 'a> {
             Mnemonic::Syscall => {
                 // The gateway's support code saves registers below r15, behind the red zone.
                 self.adjust_to(0)?;
-                self.out.branch(crate::emit::Branch::Call, Target::Syscall);
+                self.out.branch(crate::text::emit::Branch::Call, Target::Syscall);
                 Ok(())
             }
             _ if self.absent_feature(ins)? => Ok(()),
@@ -285,7 +224,7 @@ impl<'x, 'o, 'a> Transform<'x, 'o, 'a> {
         let base_sp = ins.memory_base().full_register() == Register::RSP;
         if names_sp {
             self.adjust_to(0)?;
-            crate::r15::replace(&mut ins, Register::RSP, SP);
+            crate::analysis::r15::replace(&mut ins, Register::RSP, SP);
         } else if !base_sp && (effects.uses | effects.writes) & bit(Register::RSP) != 0 {
             return Err(self.refuse(Reason::StackPointerUse, "implicit use of the stack pointer"));
         }
@@ -341,14 +280,6 @@ pub fn canonical(graph: &FlowGraph, states: &[State], at: InsnIndex) -> i64 {
         return 0;
     }
     if graph.entry[at] || states[at].rsp == Height::Known(0) { 8 } else { 0 }
-}
-
-/// What a relocation refers to where a program takes the address of a place.
-pub fn address_of(pads: &Pads, dest: Dest) -> Target {
-    match dest {
-        Dest::Insn(insn) if pads.has(insn) => Target::Label(Label::Pad(insn as u32)),
-        _ => Target::from(dest),
-    }
 }
 
 /// A segment prefix has something to say. On registers it says nothing, on addresses that are only computed neither.

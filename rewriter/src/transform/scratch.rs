@@ -1,8 +1,8 @@
 //! Registers to work with: a dead one, or one spilled to the TCB page. Flags kept across inserted arithmetic.
 
 use super::Transform;
+use crate::analysis::regs::{FLAGS, GPRS, Set, VECTOR_COUNT, bit};
 use crate::refusal::Refusal;
-use crate::regs::{FLAGS, GPRS, Set, VECTOR_COUNT, bit};
 use iced_x86::{Code as Opcode, Instruction, MemoryOperand, Register};
 use sfi_contract::layout::{TCB_SCRATCH, TCB_SCRATCH_SLOTS};
 

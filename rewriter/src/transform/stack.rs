@@ -1,9 +1,9 @@
 //! The data stack: push, pop, leave, adjustments.
 
 use super::{SP, Transform};
-use crate::decode::Flow;
+use crate::analysis::regs::FLAGS;
+use crate::object::decode::Flow;
 use crate::refusal::{Reason, Refusal};
-use crate::regs::FLAGS;
 use iced_x86::{Code as Opcode, Instruction, MemoryOperand, Mnemonic, OpKind, Register};
 
 impl Transform<'_, '_, '_> {
@@ -184,7 +184,7 @@ impl Transform<'_, '_, '_> {
         let (code, register) = if size == 8 {
             (Opcode::Mov_r64_rm64, to)
         } else {
-            (Opcode::Mov_r32_rm32, crate::r15::like(Register::EAX, to))
+            (Opcode::Mov_r32_rm32, crate::analysis::r15::like(Register::EAX, to))
         };
         load.set_code(code);
         load.set_op0_kind(OpKind::Register);

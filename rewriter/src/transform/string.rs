@@ -2,8 +2,8 @@
 
 use super::Transform;
 use super::scratch::fixed;
-use crate::emit::{Branch, ShortBranch};
 use crate::refusal::{Reason, Refusal};
+use crate::text::emit::{Branch, ShortBranch};
 use iced_x86::{Code as Opcode, Instruction, OpKind, Register};
 use sfi_contract::layout::HEADER_BASE;
 
@@ -31,7 +31,7 @@ impl Transform<'_, '_, '_> {
         }
         self.stats.strings += 1;
         let flags = self.flags_live();
-        let writes_flags = effects.writes & crate::regs::FLAGS != 0;
+        let writes_flags = effects.writes & crate::analysis::regs::FLAGS != 0;
         // Compares and scans keep the flags when they run zero times: skip them then, else they overwrite the flags.
         let skip = (flags && writes_flags).then(|| self.out.new_label());
         if let Some(skip) = skip {

@@ -3,9 +3,9 @@
 
 use super::Transform;
 use super::scratch::fixed;
-use crate::decode::{Dest, Flow};
-use crate::emit::{Patch, Target};
+use crate::object::decode::{Dest, Flow};
 use crate::refusal::{Reason, Refusal};
+use crate::text::emit::{Patch, Target};
 use iced_x86::{Code as Opcode, Instruction, MemoryOperand, Mnemonic, Register};
 use object::elf;
 use sfi_contract::layout::TP_OFFSET;

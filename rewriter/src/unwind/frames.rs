@@ -2,7 +2,7 @@
 //!
 //! Source: Linux Standard Base Core 5.0, section 10.6; DWARF 5, section 6.4.
 
-use crate::read::{Object, Place, SectionIndex, SymbolIndex};
+use crate::object::read::{Object, Place, SectionIndex, SymbolIndex};
 use gimli::{
     BaseAddresses, CfaRule, CieOrFde, EhFrame, EndianSlice, LittleEndian, Operation, Pointer, Register, RegisterRule,
     UnwindContext, UnwindExpression, UnwindSection,

@@ -3,15 +3,12 @@
 //! Unwinding happens at calls only, and there `delta` is 0: r15 is what rsp would be, and everything on the data stack lies where it lay.
 //! So the rules for the frame's address and the saved registers hold at the call's new return address; return addresses themselves are
 //! on the control stack, one word a frame. Where the rewriter gave r15 another register or its home, the rules of both columns follow.
-//! [`table`] describes what is written for the unwinder in the domain (`crates/support/src/unwind.c`).
+//! [`crate::output::unwind_table`] describes what is written for the unwinder in the domain (`crates/support/src/unwind.c`).
 
-mod frames;
-mod lsda;
-mod table;
+pub(crate) mod frames;
+pub(crate) mod lsda;
 
-pub use table::{emit, needs};
-
-use crate::decode::{Code, Flow, InsnIndex};
+use crate::object::decode::{Code, Flow, InsnIndex};
 use crate::refusal::{Reason, Refusal};
 use frames::{Frame, Row, Spot};
 use lsda::Lsda;
@@ -20,9 +17,9 @@ use std::collections::HashMap;
 /// What is known about the unwinding of an object.
 #[derive(Default)]
 pub struct Unwind {
-    functions: Vec<Function>,
+    pub functions: Vec<Function>,
     /// Calls and the function that each is in.
-    calls: HashMap<InsnIndex, usize>,
+    pub calls: HashMap<InsnIndex, usize>,
     landings: std::collections::BTreeMap<InsnIndex, Landing>,
 }
 
@@ -34,16 +31,16 @@ pub struct Landing {
     pub arguments: u32,
 }
 
-struct Function {
-    frame: Frame,
-    table: Option<Table>,
+pub struct Function {
+    pub frame: Frame,
+    pub table: Option<Table>,
 }
 
 /// An exception table, and where the next one begins.
-struct Table {
-    section: usize,
-    lsda: Lsda,
-    end: u64,
+pub struct Table {
+    pub section: usize,
+    pub lsda: Lsda,
+    pub end: u64,
 }
 
 impl Unwind {
@@ -63,7 +60,7 @@ impl Unwind {
     }
 
     /// The row for a call.
-    fn row(&self, code: &Code<'_, '_>, call: InsnIndex) -> Option<&Row> {
+    pub fn row(&self, code: &Code<'_, '_>, call: InsnIndex) -> Option<&Row> {
         let inside = code.insns[call].end() - 1;
         let frame = &self.functions[*self.calls.get(&call)?].frame;
         // Rows ascend.
@@ -161,7 +158,7 @@ fn table_at(code: &Code<'_, '_>, spot: Spot) -> Option<(usize, u64)> {
     match spot {
         Spot::Section(section, offset) => Some((section, offset)),
         Spot::Symbol(symbol, more) => match code.object.symbols.get(symbol)?.place {
-            crate::read::Place::Section(section) => {
+            crate::object::read::Place::Section(section) => {
                 Some((section, code.object.symbols[symbol].value.wrapping_add(more)))
             }
             _ => None,

@@ -1,0 +1,553 @@
+//! Faults: the signal handler that turns a fault inside a domain into an error of the crossing, and the description of
+//! a fault that people read.
+
+pub(crate) mod limits;
+pub(crate) mod signal_room;
+pub(crate) mod thread;
+pub(crate) mod trace;
+pub(crate) mod watchdog;
+
+use crate::fault::limits::reason;
+use crate::fault::trace::{Backtrace, Place, Trace};
+use crate::gate;
+use crate::gate::records::{Context, status};
+use crate::link::debug::Names;
+use crate::vm::window::ControlStack;
+use libc::{c_int, c_void, siginfo_t, ucontext_t};
+use sfi_contract::layout::WINDOW_SIZE;
+use sfi_debuginfo::clean;
+use std::fmt;
+use std::sync::{Arc, OnceLock};
+
+/// The signals that a domain can cause.
+const SIGNALS: [c_int; 5] = [libc::SIGSEGV, libc::SIGBUS, libc::SIGFPE, libc::SIGILL, libc::SIGTRAP];
+/// `si_code` of a general protection fault, as for a non-canonical address.
+const SI_KERNEL: i32 = 0x80;
+/// `si_code` of `SIGFPE`: integer division by zero.
+const FPE_INTDIV: i32 = 1;
+/// `si_code` of `SIGFPE`: integer overflow.
+const FPE_INTOVF: i32 = 2;
+
+/// Number of the processor's exception for a page fault.
+const PAGE_FAULT: i64 = 14;
+/// Bit of its error code: the access was a store.
+const PAGE_FAULT_WRITE: i64 = 2;
+
+/// What the signal handler notes down. Raw: addresses are secrets.
+#[derive(Clone, Copy, Debug, Default)]
+#[repr(C)]
+pub struct RawFault {
+    /// Signal number, 0 if there was no fault.
+    pub signal: i32,
+    /// `si_code`.
+    pub code: i32,
+    /// `si_addr`.
+    pub address: u64,
+    /// Instruction pointer.
+    pub rip: u64,
+    /// The topmost return address, where there is one.
+    pub caller: u64,
+    /// The control stack was used up.
+    pub control: bool,
+    /// The access was a store.
+    pub store: bool,
+}
+
+/// Where a faulting access went.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum AddressClass {
+    /// The first 64 KiB of the address space or of the domain's window.
+    Null,
+    /// A mapped part of the domain's window that does not allow the access.
+    Protected,
+    /// An unmapped part of the domain's window, or the guard behind it.
+    Unmapped,
+    /// Elsewhere.
+    Outside,
+    /// No address at all: not canonical, or not reported by the processor.
+    Unknown,
+}
+
+/// What kind of fault ended a call.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum FaultKind {
+    /// A load or store that the memory does not allow.
+    Memory(AddressClass),
+    /// Calls nested too deeply.
+    ControlStackOverflow,
+    /// The data stack is used up.
+    DataStackOverflow,
+    /// Integer division by zero or overflow.
+    Division,
+    /// A floating-point exception that the domain unmasked.
+    FloatingPoint,
+    /// `ud2` or an instruction that this processor does not have.
+    IllegalInstruction,
+    /// `int3`: a trap of the code itself, or control fell off a function's end.
+    Breakpoint,
+    /// An indirect call or jump whose pointer is no function of the domain.
+    WildBranch,
+    /// A jump out of functions that are not active any more, or of another crossing's: a stale or forged `jmp_buf`.
+    DeadFrame,
+    /// Mode match: the check before a store found an address outside the segment.
+    SegmentMatch,
+    /// The memory behind a mapping is gone (`SIGBUS`).
+    Bus,
+    /// The call took longer than [`crate::Builder::time_limit`], or its own limit, allows.
+    TimeLimit,
+    /// The call used more processor time than its limit allows.
+    CpuLimit,
+    /// The domain ran longer than its own budget allows ([`crate::DomainSpec::budget`]).
+    TimeBudget,
+    /// The domain used more processor time than its own budget allows.
+    CpuBudget,
+}
+
+impl fmt::Display for FaultKind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            FaultKind::Memory(AddressClass::Null) => "null pointer access",
+            FaultKind::Memory(AddressClass::Protected) => "access that the domain's memory does not allow",
+            FaultKind::Memory(AddressClass::Unmapped) => "access to an unmapped part of the domain's window",
+            FaultKind::Memory(AddressClass::Outside) => "access outside the domain's window",
+            FaultKind::Memory(AddressClass::Unknown) => "access to a non-canonical address",
+            FaultKind::ControlStackOverflow => "control stack overflow",
+            FaultKind::DataStackOverflow => "data stack overflow",
+            FaultKind::Division => "integer division error",
+            FaultKind::FloatingPoint => "floating-point exception",
+            FaultKind::IllegalInstruction => "illegal instruction",
+            FaultKind::DeadFrame => "jump to a frame that is not active in this call (longjmp)",
+            FaultKind::Breakpoint => "breakpoint trap",
+            FaultKind::WildBranch => "indirect branch to something that is not a function",
+            FaultKind::SegmentMatch => "store outside the segment",
+            FaultKind::Bus => "memory behind a mapping is gone",
+            FaultKind::TimeLimit => "time limit exceeded",
+            FaultKind::CpuLimit => "limit on processor time exceeded",
+            FaultKind::TimeBudget => "the domain's time budget is used up",
+            FaultKind::CpuBudget => "the domain's budget of processor time is used up",
+        })
+    }
+}
+
+/// A fault of a domain. `Display` reveals no address: in a world of anonymous domains addresses are secrets.
+#[derive(Clone)]
+pub struct Fault {
+    /// The domain's name.
+    pub domain: String,
+    /// What happened.
+    pub kind: FaultKind,
+    /// The function that was running; for [`FaultKind::WildBranch`] the one that branched.
+    pub function: Option<String>,
+    /// Offset from the function's start, bytes.
+    pub offset: u64,
+    /// The shared region that was accessed, and whether it was a store. Boxed: errors stay small.
+    pub(crate) region: Option<Box<(String, bool)>>,
+    pub(crate) address: u64,
+    pub(crate) instruction: u64,
+    pub(crate) trace: Arc<Calls>,
+}
+
+/// Where the fault happened and the calls around it, to be named when somebody asks.
+pub(crate) struct Calls {
+    /// The first is the fault's own place.
+    places: Vec<Place>,
+    /// Calls beyond those.
+    more: u32,
+}
+
+impl PartialEq for Fault {
+    fn eq(&self, other: &Self) -> bool {
+        let all = |f: &Self| (f.kind, f.offset, f.address, f.instruction);
+        let named = self.domain == other.domain && self.function == other.function && self.region == other.region;
+        named && all(self) == all(other)
+    }
+}
+
+impl Eq for Fault {}
+
+impl Fault {
+    /// Where the fault happened, as file and line; innermost first if functions were inlined there. Empty if the object has no debug
+    /// information. Reads the object's debug information, within bounds: what it says is the object's author's word.
+    pub fn source(&self) -> Vec<sfi_debuginfo::Frame> {
+        let mut trace = trace::name(&self.trace.places[..self.trace.places.len().min(1)], 0);
+        trace.frames.pop().map_or(Vec::new(), |frame| frame.source)
+    }
+
+    /// The calls that were in progress, out of the control stack: this domain's, those of the domains that called it, and the host's
+    /// between them. Names and lines are looked up here, not when the fault happens.
+    pub fn backtrace(&self) -> Backtrace {
+        trace::name(&self.trace.places, self.trace.more)
+    }
+
+    /// The address that was accessed. A secret.
+    pub fn secret_address(&self) -> u64 {
+        self.address
+    }
+
+    /// The shared region that was accessed, if the address lies in one, visible or not, and whether it was a store.
+    pub fn region(&self) -> Option<(&str, bool)> {
+        self.region.as_ref().map(|r| (r.0.as_str(), r.1))
+    }
+
+    /// The instruction's address. A secret.
+    pub fn secret_instruction(&self) -> u64 {
+        self.instruction
+    }
+}
+
+/// As `Display`: tests and logs print `Debug`, and addresses are secrets there too.
+impl fmt::Debug for Fault {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Fault({self})")
+    }
+}
+
+impl fmt::Display for Fault {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "domain `{}`: {}", self.domain, self.kind)?;
+        if let Some((region, store)) = self.region() {
+            write!(f, ", {} region `{region}`,", if store { "a store to" } else { "a load from" })?;
+        }
+        if let Some(name) = &self.function {
+            write!(f, " in `{}`+{:#x}", clean(name.as_bytes()), self.offset)?;
+        }
+        match self.source().first() {
+            Some(source) if source.line.is_some() => write!(f, " at {source}"),
+            _ => Ok(()),
+        }
+    }
+}
+
+/// The handlers that were installed before ours.
+static PREVIOUS: OnceLock<[libc::sigaction; SIGNALS.len()]> = OnceLock::new();
+
+/// Installs the handlers, once per process. Handlers that the host installs later must pass on what is not theirs.
+pub fn install() {
+    install_time();
+    PREVIOUS.get_or_init(|| {
+        SIGNALS.map(|signal| {
+            // SAFETY: sigaction with valid pointers only reads the present handler.
+            unsafe {
+                let mut old: libc::sigaction = std::mem::zeroed();
+                assert_eq!(libc::sigaction(signal, std::ptr::null(), &mut old), 0, "sigaction");
+                old
+            }
+        })
+    });
+    static INSTALLED: OnceLock<()> = OnceLock::new();
+    INSTALLED.get_or_init(|| {
+        for signal in SIGNALS {
+            // SAFETY: the handler is async-signal-safe (see `on_signal`) and PREVIOUS is set before it can run.
+            unsafe {
+                let mut action: libc::sigaction = std::mem::zeroed();
+                action.sa_sigaction = on_signal as *const () as usize;
+                action.sa_flags = libc::SA_SIGINFO | libc::SA_ONSTACK | libc::SA_RESTART;
+                libc::sigemptyset(&mut action.sa_mask);
+                // `room` sends it for later.
+                libc::sigaddset(&mut action.sa_mask, watchdog::SIGNAL);
+                assert_eq!(libc::sigaction(signal, &action, std::ptr::null_mut()), 0, "sigaction");
+            }
+        }
+    });
+}
+
+/// The handler of the watchdog's signal that was installed before ours.
+static PREVIOUS_TIME: OnceLock<libc::sigaction> = OnceLock::new();
+
+/// Installs the handler of the watchdog's signal.
+fn install_time() {
+    PREVIOUS_TIME.get_or_init(|| {
+        // SAFETY: the handler is async-signal-safe (see `on_time`). A signal that comes before the previous handler is noted is
+        // ignored, which is the default.
+        unsafe {
+            let mut action: libc::sigaction = std::mem::zeroed();
+            let mut old: libc::sigaction = std::mem::zeroed();
+            action.sa_sigaction = on_time as *const () as usize;
+            action.sa_flags = libc::SA_SIGINFO | libc::SA_ONSTACK | libc::SA_RESTART;
+            libc::sigemptyset(&mut action.sa_mask);
+            assert_eq!(libc::sigaction(watchdog::SIGNAL, &action, &mut old), 0, "sigaction");
+            old
+        }
+    });
+}
+
+/// The watchdog's signal. If the call in progress overstays and a domain runs, which is so exactly if rip is in the window of
+/// `context.current`: ends it. That covers the stubs: they change r10 and r11 only, and the gate behind them has not run. Elsewhere, in
+/// a gate or in the host, it leaves everything as it is but closes the gates; the signal comes again. It also closes the room that a
+/// handler of the host had opened. Touches what `on_signal` touches, and the world's watch.
+extern "C" fn on_time(signal: c_int, info: *mut siginfo_t, context: *mut c_void) {
+    // SAFETY: the kernel passes valid pointers; the thread's state is its own; a world's watch lives as long as the world.
+    unsafe {
+        let current = (*thread::state()).current;
+        let machine = &mut *context.cast::<ucontext_t>();
+        let own = !current.is_null() && signal_room::close(&mut *current, machine);
+        let due = overdue(current);
+        if due != 0 {
+            let rip = machine.uc_mcontext.gregs[libc::REG_RIP as usize] as u64;
+            let domain = (*current).current.as_ref();
+            if (*current).top != 0 && domain.is_some_and(|d| rip.wrapping_sub(d.base) < WINDOW_SIZE) {
+                let caller = topmost(&*current, machine);
+                let code = due as i32;
+                fail(&mut *current, machine, RawFault { signal, code, rip, caller, ..RawFault::default() });
+                watchdog::again(current);
+            } else if due == reason::CALL_WALL || due == reason::CALL_CPU {
+                watchdog::close_gates(current);
+            }
+            return;
+        }
+        if own && (*info).si_code == libc::SI_TKILL {
+            return;
+        }
+        match PREVIOUS_TIME.get() {
+            Some(old) if old.sa_sigaction != libc::SIG_DFL && old.sa_sigaction != libc::SIG_IGN => {
+                call_previous(old, signal, info, context);
+            }
+            _ => {}
+        }
+    }
+}
+
+/// Why the domain that runs must end: a [`reason`], 0 if it need not.
+///
+/// # Safety
+/// The context is null or that of the world that this thread runs.
+unsafe fn overdue(context: *const Context) -> u32 {
+    // SAFETY: see the function's contract; the records live as long as the world.
+    unsafe {
+        let Some(context) = context.as_ref() else { return 0 };
+        let (Some(watch), Some(domain)) = (context.watch.as_ref(), context.current.as_ref()) else { return 0 };
+        watch.overdue(domain.index)
+    }
+}
+
+/// Touches nothing but the interrupted thread's records, the signal context and `PREVIOUS`: no allocation, no lock.
+extern "C" fn on_signal(signal: c_int, info: *mut siginfo_t, context: *mut c_void) {
+    // SAFETY: the kernel passes valid pointers; the thread's state is its own.
+    let handled = unsafe {
+        let current = (*thread::state()).current;
+        let machine = &mut *context.cast::<ucontext_t>();
+        !current.is_null()
+            && (unwind(&mut *current, signal, &*info, machine)
+                || signal_room::open(&mut *current, signal, &*info, machine))
+    };
+    if !handled {
+        pass_on(signal, info, context);
+    }
+}
+
+/// If the running domain faulted: marks it dead and continues at its crossing's error path.
+///
+/// # Safety
+/// `context` is the context of the world that this thread runs.
+unsafe fn unwind(context: &mut Context, signal: c_int, info: &siginfo_t, machine: &mut ucontext_t) -> bool {
+    let rip = machine.uc_mcontext.gregs[libc::REG_RIP as usize] as u64;
+    // SAFETY: `current` and `top` are set together by the gates while a domain runs; all records live as long as the world.
+    unsafe {
+        let Some(domain) = context.current.as_ref() else { return false };
+        // A gate stopped, or was about to look whether it must.
+        let in_gate = rip == gate::control_trap()
+            || (gate::text().contains(&rip) && signal_room::cramped(context, info, machine));
+        if context.top == 0 || info.si_code <= 0 || !(in_gate || rip.wrapping_sub(domain.base) < WINDOW_SIZE) {
+            return false;
+        }
+        // A gate that was closed because the call overstays.
+        let due = if in_gate { overdue(context) } else { 0 };
+        if due != 0 {
+            let (caller, code) = (topmost(context, machine), due as i32);
+            fail(context, machine, RawFault { signal: watchdog::SIGNAL, code, caller, ..RawFault::default() });
+            watchdog::again(context);
+            return true;
+        }
+        let no_room = signal_room::cramped(context, info, machine);
+        let address = if signal == libc::SIGSEGV || signal == libc::SIGBUS { info.si_addr() as u64 } else { 0 };
+        let fault = RawFault {
+            signal,
+            code: info.si_code,
+            address,
+            rip,
+            caller: topmost(context, machine),
+            control: in_gate || no_room || (signal == libc::SIGSEGV && ControlStack::room(context).contains(&address)),
+            store: machine.uc_mcontext.gregs[libc::REG_TRAPNO as usize] == PAGE_FAULT
+                && machine.uc_mcontext.gregs[libc::REG_ERR as usize] & PAGE_FAULT_WRITE != 0,
+        };
+        fail(context, machine, fault);
+    }
+    true
+}
+
+/// The word at rsp: the topmost return address. 0 if rsp is not on the control stack.
+///
+/// # Safety
+/// As for [`unwind`].
+unsafe fn topmost(context: &Context, machine: &ucontext_t) -> u64 {
+    let rsp = machine.uc_mcontext.gregs[libc::REG_RSP as usize] as u64;
+    // SAFETY: the stack area is mapped; rsp is a multiple of 8 while a domain runs.
+    if ControlStack::area(context).contains(&rsp) { unsafe { *(rsp as *const u64) } } else { 0 }
+}
+
+/// Marks the running domain dead; the thread goes on at the error path of the crossing that entered it.
+///
+/// # Safety
+/// As for [`unwind`]; a domain runs.
+unsafe fn fail(context: &mut Context, machine: &mut ucontext_t, fault: RawFault) {
+    let registers = &mut machine.uc_mcontext.gregs;
+    // SAFETY: see the function's contract.
+    unsafe {
+        let trace = trace::walk(context, registers[libc::REG_RSP as usize] as u64);
+        let domain = &mut *context.current;
+        domain.fault = fault;
+        domain.trace = trace;
+        domain.dead = status::DEAD;
+        domain.sp = 0;
+        let binding = *(context.top as *const *const crate::gate::records::Binding);
+        registers[libc::REG_RIP as usize] = (*binding).failed as i64;
+        registers[libc::REG_RSP as usize] = context.top as i64;
+        registers[libc::REG_RAX as usize] = i64::from(status::FAULT);
+    }
+}
+
+/// Not ours: does what would have happened without us.
+fn pass_on(signal: c_int, info: *mut siginfo_t, context: *mut c_void) {
+    let previous = PREVIOUS.get().and_then(|all| {
+        let index = SIGNALS.iter().position(|s| *s == signal)?;
+        all.get(index)
+    });
+    // SAFETY: the previous handler is called as the kernel would have called it. Restoring the default action and
+    // returning repeats a synchronous fault, which then ends the process; other signals are raised again.
+    unsafe {
+        let sent = (*info).si_code <= 0;
+        match previous {
+            Some(action) if action.sa_sigaction != libc::SIG_DFL && action.sa_sigaction != libc::SIG_IGN => {
+                call_previous(action, signal, info, context);
+            }
+            Some(action) if action.sa_sigaction == libc::SIG_IGN && sent => {}
+            _ => {
+                let mut default: libc::sigaction = std::mem::zeroed();
+                default.sa_sigaction = libc::SIG_DFL;
+                libc::sigaction(signal, &default, std::ptr::null_mut());
+                if sent || signal == libc::SIGTRAP {
+                    libc::raise(signal);
+                }
+            }
+        }
+    }
+}
+
+/// Calls a handler as the kernel would have called it.
+///
+/// # Safety
+/// `action` is neither the default nor to ignore; the rest is what the kernel passed.
+unsafe fn call_previous(action: &libc::sigaction, signal: c_int, info: *mut siginfo_t, context: *mut c_void) {
+    // SAFETY: the flag says which of the two types the handler has.
+    unsafe {
+        if action.sa_flags & libc::SA_SIGINFO != 0 {
+            let handler: extern "C" fn(c_int, *mut siginfo_t, *mut c_void) = std::mem::transmute(action.sa_sigaction);
+            handler(signal, info, context);
+        } else {
+            let handler: extern "C" fn(c_int) = std::mem::transmute(action.sa_sigaction);
+            handler(signal);
+        }
+    }
+}
+
+/// The parts of a domain that a fault's description needs.
+pub struct Scene<'a> {
+    /// The domain's name.
+    pub name: &'a str,
+    /// The window's base.
+    pub base: u64,
+    /// Unmapped bytes below the data stack, `[start, end)` as window offsets.
+    pub stack_guard: [u64; 2],
+    /// Whether a window offset is mapped.
+    pub mapped: &'a dyn Fn(u64) -> bool,
+    /// The shared region at a window offset, visible or not.
+    pub region: &'a dyn Fn(u64) -> Option<String>,
+    /// Whether the bytes from a window offset on are an instruction that stores.
+    pub stores: &'a dyn Fn(u64) -> bool,
+    /// Window offset of the trap that unused dispatch slots lead to.
+    pub trap: u64,
+    /// Window offsets of the traps of the control stack's stubs.
+    pub cut_traps: [u64; 2],
+    /// The function around a window offset: its name and the distance to its start.
+    pub function: &'a dyn Fn(u64) -> Option<(String, u64)>,
+    /// Whether the domain runs in mode match.
+    pub matching: bool,
+    /// The domain's index in its world.
+    pub index: usize,
+    /// A domain's name and those of its places, by index.
+    pub names: &'a dyn Fn(usize) -> Option<(String, Arc<Names>)>,
+}
+
+/// Describes a fault.
+pub fn describe(raw: &RawFault, trace: &Trace, scene: &Scene<'_>) -> Fault {
+    let kind = classify(raw, scene);
+    let behind_call =
+        matches!(kind, FaultKind::WildBranch | FaultKind::DeadFrame) || raw.rip.wrapping_sub(scene.base) >= WINDOW_SIZE;
+    let place = if behind_call { raw.caller.wrapping_sub(1) } else { raw.rip };
+    // The processor reports the address behind an int3.
+    let place = if raw.signal == libc::SIGTRAP { place.wrapping_sub(1) } else { place };
+    let find = |place: u64| Some(place.wrapping_sub(scene.base)).filter(|o| *o < WINDOW_SIZE).and_then(scene.function);
+    // A call can be ended within a stub.
+    let stub = raw.signal == watchdog::SIGNAL;
+    let direct = find(place);
+    let by_caller = behind_call || (direct.is_none() && stub);
+    let found = direct.or_else(|| stub.then(|| find(raw.caller.wrapping_sub(1))).flatten());
+    let (function, offset) = found.map_or((None, 0), |(name, offset)| (Some(name), offset));
+    // The innermost call of the trace is the fault's place where that was found through it.
+    let at = if by_caller { raw.caller.wrapping_sub(1) } else { place }.wrapping_sub(scene.base);
+    let mut places = Vec::new();
+    if at < WINDOW_SIZE
+        && let Some((domain, names)) = (scene.names)(scene.index)
+    {
+        places.push(Place::Code { domain, names, offset: at });
+    }
+    let skip = usize::from(by_caller && !places.is_empty());
+    places.extend(trace::places(trace, skip, scene.names));
+    let accessed = matches!(kind, FaultKind::Memory(AddressClass::Protected | AddressClass::Unmapped));
+    let region = Some(raw.address.wrapping_sub(scene.base)).filter(|_| accessed).and_then(scene.region);
+    let region = region.map(|name| Box::new((name, raw.store)));
+    let calls = Arc::new(Calls { places, more: trace.more() });
+    let domain = scene.name.to_owned();
+    Fault { domain, kind, function, offset, region, address: raw.address, instruction: place, trace: calls }
+}
+
+fn classify(raw: &RawFault, scene: &Scene<'_>) -> FaultKind {
+    /// Accesses this close to a null pointer count as one.
+    const NULL: u64 = 64 << 10;
+    if raw.control {
+        return FaultKind::ControlStackOverflow;
+    }
+    let rip = raw.rip.wrapping_sub(scene.base);
+    match raw.signal {
+        watchdog::SIGNAL => match raw.code as u32 {
+            reason::CALL_CPU => FaultKind::CpuLimit,
+            reason::DOMAIN_WALL => FaultKind::TimeBudget,
+            reason::DOMAIN_CPU => FaultKind::CpuBudget,
+            _ => FaultKind::TimeLimit,
+        },
+        libc::SIGILL if rip == scene.trap => FaultKind::WildBranch,
+        libc::SIGILL if scene.cut_traps.contains(&rip) => FaultKind::DeadFrame,
+        libc::SIGILL => FaultKind::IllegalInstruction,
+        libc::SIGTRAP if scene.matching && (scene.stores)(rip) => FaultKind::SegmentMatch,
+        libc::SIGTRAP => FaultKind::Breakpoint,
+        libc::SIGFPE if raw.code == FPE_INTDIV || raw.code == FPE_INTOVF => FaultKind::Division,
+        libc::SIGFPE => FaultKind::FloatingPoint,
+        libc::SIGBUS if raw.code != SI_KERNEL => FaultKind::Bus,
+        _ if raw.code == SI_KERNEL => FaultKind::Memory(AddressClass::Unknown),
+        _ => {
+            let offset = raw.address.wrapping_sub(scene.base);
+            let class = if raw.address < NULL || offset < NULL {
+                AddressClass::Null
+            } else if (scene.stack_guard[0]..scene.stack_guard[1]).contains(&offset) {
+                return FaultKind::DataStackOverflow;
+            } else if offset >= WINDOW_SIZE + sfi_contract::layout::GUARD_SIZE {
+                AddressClass::Outside
+            } else if offset < WINDOW_SIZE && (scene.mapped)(offset) {
+                AddressClass::Protected
+            } else {
+                AddressClass::Unmapped
+            };
+            FaultKind::Memory(class)
+        }
+    }
+}

@@ -1,0 +1,77 @@
+//! Per-thread state: which world the thread runs, what its GS holds, its alternate signal stack.
+
+use crate::fault::signal_room;
+use crate::gate::records::ThreadState;
+use std::cell::UnsafeCell;
+use std::ptr;
+
+/// Guard below it.
+const SIGNAL_GUARD: usize = 4096;
+
+thread_local! {
+    static STATE: UnsafeCell<ThreadState> =
+        const { UnsafeCell::new(ThreadState { gs: 0, current: ptr::null_mut(), ready: false, id: 0 }) };
+    static SIGNALS: SignalStack = SignalStack::install();
+}
+
+/// This thread's state. Async-signal-safe once the thread has entered a domain: the thread local is constant-initialised and
+/// has no destructor.
+#[inline]
+pub fn state() -> *mut ThreadState {
+    STATE.with(UnsafeCell::get)
+}
+
+/// Prepares the thread for faults in domains.
+#[cold]
+pub fn prepare(state: *mut ThreadState) {
+    SIGNALS.with(|_| ());
+    // SAFETY: `state` is this thread's own record and nobody holds a reference to it.
+    unsafe { (*state).ready = true };
+}
+
+/// An alternate signal stack that lives as long as its thread.
+struct SignalStack {
+    mapping: *mut libc::c_void,
+    size: usize,
+    previous: libc::stack_t,
+}
+
+impl SignalStack {
+    /// Maps and installs one.
+    fn install() -> Self {
+        let size = signal_room::alternate() as usize;
+        // SAFETY: a fresh anonymous mapping with a guard page; sigaltstack is given memory that stays mapped until `drop`.
+        unsafe {
+            let mapping = libc::mmap(
+                ptr::null_mut(),
+                size + SIGNAL_GUARD,
+                libc::PROT_READ | libc::PROT_WRITE,
+                libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE,
+                -1,
+                0,
+            );
+            assert!(mapping != libc::MAP_FAILED, "no memory for a signal stack");
+            libc::mprotect(mapping, SIGNAL_GUARD, libc::PROT_NONE);
+            let stack = libc::stack_t { ss_sp: mapping.byte_add(SIGNAL_GUARD), ss_flags: 0, ss_size: size };
+            let mut previous: libc::stack_t = std::mem::zeroed();
+            assert_eq!(libc::sigaltstack(&stack, &mut previous), 0, "the signal stack was not accepted");
+            Self { mapping, size, previous }
+        }
+    }
+}
+
+impl Drop for SignalStack {
+    fn drop(&mut self) {
+        crate::fault::watchdog::leave(state());
+        // SAFETY: the previous stack is put back only if ours is still installed; then nothing refers to the mapping.
+        unsafe {
+            (*state()).ready = false;
+            let mut now: libc::stack_t = std::mem::zeroed();
+            libc::sigaltstack(ptr::null(), &mut now);
+            if now.ss_sp == self.mapping.byte_add(SIGNAL_GUARD) {
+                libc::sigaltstack(&self.previous, ptr::null_mut());
+            }
+            libc::munmap(self.mapping, self.size + SIGNAL_GUARD);
+        }
+    }
+}

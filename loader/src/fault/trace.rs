@@ -1,0 +1,206 @@
+//! The calls in progress at a fault, read off the control stack. It holds return addresses and the gates' frames, and no
+//! code of a domain can write there, so this needs no unwind tables and cannot be confused.
+//!
+//! The signal handler notes addresses only ([`walk`]: no allocation, bounded length); names and lines are looked up when somebody asks.
+
+use crate::gate::records::{Binding, Context, DomainState, FRAME_CALLER, FRAME_RETURN, FRAME_TOP, HOST_RETURN};
+use crate::link::debug::Names;
+use crate::vm::window::ControlStack;
+use crate::world::frames::Segment;
+use sfi_contract::layout::WINDOW_SIZE;
+use sfi_debuginfo::{Frame as Source, clean};
+use std::fmt;
+use std::ops::Range;
+use std::sync::Arc;
+
+/// Most places that are noted.
+const DEPTH: usize = 48;
+/// A place in the host.
+const HOST: u64 = u64::MAX;
+
+/// Places, innermost first: the domain's index and the offset in its window of a return address, or [`HOST`].
+#[derive(Clone, Copy)]
+pub struct Trace {
+    places: [u64; DEPTH],
+    count: u32,
+    /// Places beyond those.
+    more: u32,
+}
+
+impl Trace {
+    /// No places.
+    pub const EMPTY: Trace = Trace { places: [0; DEPTH], count: 0, more: 0 };
+
+    /// Places that were not noted.
+    pub fn more(&self) -> u32 {
+        self.more
+    }
+
+    fn push(&mut self, place: u64) {
+        match self.places.get_mut(self.count as usize) {
+            Some(free) => {
+                *free = place;
+                self.count += 1;
+            }
+            None => self.more = self.more.saturating_add(1),
+        }
+    }
+}
+
+/// Notes the calls in progress, from the return address at `at` on. Safe in a signal handler.
+///
+/// # Safety
+/// `context` is the context of the world that this thread runs, a domain runs or is being called from by the host, and `at` is
+/// a place in the stack area whose word is a return address of the running domain's code, or `context.top` if there is none.
+pub unsafe fn walk(context: &Context, at: u64) -> Trace {
+    let mut trace = Trace::EMPTY;
+    let Range { start: low, end: high } = ControlStack::area(context);
+    let (mut at, mut domain, mut top) = (at, context.current, context.top);
+    // SAFETY: tops, frames and their links are the gates' own, as gate/common.s describes them; every address that is read lies in the
+    // stack area, which is mapped; domain states and records of outer entries live as long as their frames.
+    unsafe {
+        let enter_failed = (*context.world).table.enter_failed;
+        let mut outer = (*context.world).outer;
+        let word = |at: u64| *(at as *const u64);
+        while at >= low && at <= top && top + 16 <= high && !domain.is_null() {
+            // The last word below the frame is the gate's own return address.
+            while at + 8 < top {
+                trace.push(place(&*domain, word(at)));
+                at += 8;
+            }
+            let binding = word(top) as *const Binding;
+            if (*binding).failed != enter_failed {
+                at = top + FRAME_RETURN;
+                domain = word(top + FRAME_CALLER) as *mut DomainState;
+                top = word(top + FRAME_TOP);
+                continue;
+            }
+            trace.push(HOST);
+            let Some(Segment { current, top: next, outer: more, .. }) = outer.as_ref() else { break };
+            at = top + 16 + HOST_RETURN;
+            (domain, top, outer) = (*current, *next, *more);
+        }
+    }
+    trace
+}
+
+/// A return address as it is noted. Outside the window there is none but in a gate, which cannot be.
+fn place(domain: &DomainState, address: u64) -> u64 {
+    u64::from(domain.index) << 32 | (address.wrapping_sub(domain.base) % WINDOW_SIZE)
+}
+
+/// A place that can be named later, when its world is gone.
+#[derive(Clone)]
+pub enum Place {
+    /// The host: a call of a function of a domain, or a host function that made one.
+    Host,
+    /// Code of a domain.
+    Code {
+        /// The domain's name.
+        domain: String,
+        /// What names its places.
+        names: Arc<Names>,
+        /// An offset in the window, of a byte of the instruction in question.
+        offset: u64,
+    },
+}
+
+/// The places of a trace; `domain` gives name and image by index. `skip` leaves out the innermost ones.
+pub fn places(trace: &Trace, skip: usize, domain: impl Fn(usize) -> Option<(String, Arc<Names>)>) -> Vec<Place> {
+    let noted = &trace.places[..(trace.count as usize).min(DEPTH)];
+    let name = |place: &u64| match *place {
+        HOST => Some(Place::Host),
+        place => {
+            let (domain, names) = domain((place >> 32) as usize)?;
+            // A byte of the call, not the instruction behind it.
+            Some(Place::Code { domain, names, offset: (place & 0xffff_ffff).saturating_sub(1) })
+        }
+    };
+    noted.iter().skip(skip).filter_map(name).collect()
+}
+
+/// The calls that were in progress at a fault, innermost first. The first frame is where it happened.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Backtrace {
+    /// The frames; at most 49.
+    pub frames: Vec<Frame>,
+    /// Frames further out that were not noted.
+    pub more: u32,
+}
+
+/// A call in progress.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Frame {
+    /// The domain; `None` is the host.
+    pub domain: Option<String>,
+    /// The function, by the symbol at or before the place.
+    pub function: Option<String>,
+    /// Offset of the place from the function's start, bytes. For calls: of the last byte of the call.
+    pub offset: u64,
+    /// File and line, innermost first where functions were inlined; empty without debug information.
+    pub source: Vec<Source>,
+}
+
+/// Names all places, reading each object's debug information once.
+pub fn name(places: &[Place], more: u32) -> Backtrace {
+    let mut frames: Vec<Frame> = vec![Frame::default(); places.len()];
+    let mut done: Vec<*const Names> = Vec::new();
+    for first in places {
+        let Place::Code { names, .. } = first else { continue };
+        if done.contains(&Arc::as_ptr(names)) {
+            continue;
+        }
+        done.push(Arc::as_ptr(names));
+        let mine = |place: &Place| match place {
+            Place::Code { names: other, offset, .. } if Arc::ptr_eq(names, other) => Some(*offset),
+            _ => None,
+        };
+        let (numbers, offsets): (Vec<usize>, Vec<u64>) =
+            places.iter().enumerate().filter_map(|(number, place)| Some((number, mine(place)?))).unzip();
+        for ((number, offset), source) in numbers.into_iter().zip(&offsets).zip(names.sources(&offsets)) {
+            let function = names.function(*offset);
+            let (function, offset) =
+                function.map_or((None, 0), |(name, offset)| (Some(clean(name.as_bytes())), offset));
+            frames[number] = Frame { domain: None, function, offset, source };
+        }
+    }
+    for (frame, place) in frames.iter_mut().zip(places) {
+        if let Place::Code { domain, .. } = place {
+            frame.domain = Some(domain.clone());
+        }
+    }
+    Backtrace { frames, more }
+}
+
+impl fmt::Display for Frame {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Some(domain) = &self.domain else { return f.write_str("host") };
+        write!(f, "{}: ", clean(domain.as_bytes()))?;
+        match &self.function {
+            Some(function) => write!(f, "{function}+{:#x}", self.offset)?,
+            None => f.write_str("??")?,
+        }
+        match self.source.first() {
+            Some(source) if source.line.is_some() => write!(f, " at {source}"),
+            _ => Ok(()),
+        }
+    }
+}
+
+/// One line for each frame, and one for each function that was inlined into it.
+impl fmt::Display for Backtrace {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (number, frame) in self.frames.iter().enumerate() {
+            writeln!(f, "{number:4}: {frame}")?;
+            // The first is the frame's own place; the last is the function itself, which the symbol has named.
+            for pair in frame.source.windows(2) {
+                let inlined = pair[0].function.as_deref().unwrap_or("??");
+                writeln!(f, "        {inlined}, inlined at {}", pair[1])?;
+            }
+        }
+        if self.more > 0 {
+            writeln!(f, "      and {} more", self.more)?;
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,5 @@
+//! Worlds by the dozen, for hosts with threads.
+
+pub(crate) mod pool;
+pub(crate) mod server;
+pub(crate) mod template;

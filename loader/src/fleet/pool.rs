@@ -1,0 +1,151 @@
+//! Instances that are used by one tenant after the other.
+
+use crate::fleet::template::Template;
+use crate::world::World;
+use crate::world::error::BuildError;
+use std::ops::{Deref, DerefMut};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+
+/// Instances of a template that wait for their next tenant. For any number of threads.
+///
+/// An instance goes back when its [`Pooled`] is dropped, and is reset there and then: no byte of a tenant survives in it. It keeps its
+/// place, though: a tenant of a domain in mode write can find out where it is and tell the next one's enemies. Where that
+/// matters, take [`Template::instance`], which costs more and draws a new place. An instance that died is not used again.
+#[derive(Clone, Debug)]
+pub struct Pool {
+    shared: Arc<Shared>,
+}
+
+#[derive(Debug)]
+struct Shared {
+    template: Template,
+    capacity: usize,
+    state: Mutex<State>,
+    returned: Condvar,
+}
+
+#[derive(Debug)]
+struct State {
+    idle: Vec<World>,
+    /// Idle ones and those in use.
+    existing: usize,
+}
+
+/// No instance can be had.
+#[derive(Debug, thiserror::Error)]
+pub enum PoolError {
+    /// All are in use.
+    #[error("all {capacity} instances of the pool are in use")]
+    Exhausted {
+        /// How many there are.
+        capacity: usize,
+    },
+    /// One had to be made, or its initialisers failed.
+    #[error(transparent)]
+    Build(#[from] BuildError),
+}
+
+impl Pool {
+    /// A pool of `capacity` instances, all of which are made now.
+    ///
+    /// # Errors
+    /// As for [`Template::instance`].
+    pub fn new(template: &Template, capacity: usize) -> Result<Self, BuildError> {
+        let idle = (0..capacity).map(|_| template.raw()).collect::<Result<Vec<_>, _>>()?;
+        let state = Mutex::new(State { existing: idle.len(), idle });
+        Ok(Self { shared: Arc::new(Shared { template: template.clone(), capacity, state, returned: Condvar::new() }) })
+    }
+
+    /// An instance, as it was at its start.
+    ///
+    /// # Errors
+    /// [`PoolError::Exhausted`] if all are in use; [`PoolError::Build`] if one has to be replaced and cannot be.
+    pub fn take(&self) -> Result<Pooled, PoolError> {
+        let state = self.shared.lock();
+        self.from(state)
+    }
+
+    /// As [`Pool::take`], but waits while all are in use.
+    ///
+    /// # Errors
+    /// [`PoolError::Build`].
+    pub fn wait(&self) -> Result<Pooled, PoolError> {
+        let used_up = |state: &mut State| state.idle.is_empty() && state.existing >= self.shared.capacity.max(1);
+        let state = self.shared.returned.wait_while(self.shared.lock(), used_up);
+        self.from(state.unwrap_or_else(PoisonError::into_inner))
+    }
+
+    fn from(&self, mut state: MutexGuard<'_, State>) -> Result<Pooled, PoolError> {
+        let shared = Arc::clone(&self.shared);
+        if let Some(world) = state.idle.pop() {
+            drop(state);
+            let mut pooled = Pooled { world: Some(world), shared };
+            pooled.initialise(0)?;
+            return Ok(pooled);
+        }
+        if state.existing >= shared.capacity {
+            return Err(PoolError::Exhausted { capacity: shared.capacity });
+        }
+        state.existing += 1;
+        drop(state);
+        match shared.template.instance() {
+            Ok(world) => Ok(Pooled { world: Some(world), shared }),
+            Err(error) => {
+                shared.gone();
+                Err(error.into())
+            }
+        }
+    }
+
+    /// Instances that nobody uses.
+    pub fn idle(&self) -> usize {
+        self.shared.lock().idle.len()
+    }
+}
+
+impl Shared {
+    fn lock(&self) -> MutexGuard<'_, State> {
+        // Nothing can panic while the lock is held.
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// One less exists.
+    fn gone(&self) {
+        self.lock().existing -= 1;
+        self.returned.notify_one();
+    }
+}
+
+/// An instance of a pool, and the way back: a [`World`] with the template's domain.
+#[derive(Debug)]
+pub struct Pooled {
+    world: Option<World>,
+    shared: Arc<Shared>,
+}
+
+impl Deref for Pooled {
+    type Target = World;
+
+    fn deref(&self) -> &World {
+        self.world.as_ref().expect("taken in `drop` only")
+    }
+}
+
+impl DerefMut for Pooled {
+    fn deref_mut(&mut self) -> &mut World {
+        self.world.as_mut().expect("taken in `drop` only")
+    }
+}
+
+impl Drop for Pooled {
+    fn drop(&mut self) {
+        let Some(mut world) = self.world.take() else { return };
+        if world.wipe() {
+            self.shared.lock().idle.push(world);
+            self.shared.returned.notify_one();
+        } else {
+            drop(world);
+            self.shared.gone();
+        }
+    }
+}

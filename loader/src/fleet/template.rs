@@ -1,0 +1,128 @@
+//! Domains that are loaded once and instantiated often, each instance a world of its own: for hosts with several threads.
+
+use crate::link::image::Image;
+use crate::spec::DomainSpec;
+use crate::vm::space::La57;
+use crate::world::World;
+use crate::world::builder::Builder;
+use crate::world::calls::host::HostCall;
+use crate::world::error::{BuildError, HostError};
+use std::sync::Arc;
+use std::time::Duration;
+
+/// A host function that any number of threads may run at the same time.
+type SharedFn = Arc<dyn Fn(&mut HostCall<'_>) -> Result<u64, HostError> + Send + Sync>;
+
+/// A domain that was verified, linked and sealed. Cheap to clone; usable from any thread.
+#[derive(Clone)]
+pub struct Template {
+    parts: Arc<Parts>,
+}
+
+struct Parts {
+    spec: DomainSpec,
+    hosts: Vec<(String, SharedFn)>,
+    time_limit: Option<Duration>,
+    la57: La57,
+    image: Arc<Image>,
+}
+
+impl std::fmt::Debug for Template {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Template").field("domain", &self.parts.spec.name).finish_non_exhaustive()
+    }
+}
+
+/// Describes a [`Template`].
+pub struct TemplateBuilder {
+    spec: DomainSpec,
+    hosts: Vec<(String, SharedFn)>,
+    time_limit: Option<Duration>,
+    la57: La57,
+}
+
+impl std::fmt::Debug for TemplateBuilder {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("TemplateBuilder").field("spec", &self.spec).finish_non_exhaustive()
+    }
+}
+
+impl TemplateBuilder {
+    /// Offers a host function to every instance. Several threads may run it at once.
+    #[must_use]
+    pub fn host_fn(
+        mut self,
+        name: impl Into<String>,
+        function: impl Fn(&mut HostCall<'_>) -> Result<u64, HostError> + Send + Sync + 'static,
+    ) -> Self {
+        self.hosts.push((name.into(), Arc::new(function)));
+        self
+    }
+
+    /// See [`Builder::time_limit`].
+    #[must_use]
+    pub fn time_limit(mut self, limit: impl Into<Option<Duration>>) -> Self {
+        self.time_limit = limit.into();
+        self
+    }
+
+    /// See [`Builder::la57`].
+    #[must_use]
+    pub fn la57(mut self, la57: La57) -> Self {
+        self.la57 = la57;
+        self
+    }
+
+    /// Verifies, links and seals.
+    ///
+    /// # Errors
+    /// As for [`Builder::build`].
+    pub fn build(self) -> Result<Template, BuildError> {
+        let Self { spec, hosts, time_limit, la57 } = self;
+        let first = describe(&spec, &hosts, time_limit, la57).build()?;
+        let image = first.image(0);
+        Ok(Template { parts: Arc::new(Parts { spec, hosts, time_limit, la57, image }) })
+    }
+}
+
+fn describe(spec: &DomainSpec, hosts: &[(String, SharedFn)], time_limit: Option<Duration>, la57: La57) -> Builder {
+    let builder = World::builder().domain(spec.clone()).time_limit(time_limit).la57(la57);
+    hosts.iter().fold(builder, |builder, (name, function)| {
+        let function = Arc::clone(function);
+        builder.host_fn(name.clone(), move |call| function(call))
+    })
+}
+
+impl Template {
+    /// A template of this domain, whose imports must be host functions.
+    pub fn builder(spec: DomainSpec) -> TemplateBuilder {
+        TemplateBuilder { spec, hosts: Vec::new(), time_limit: None, la57: La57::Never }
+    }
+
+    /// The domain's name, in every instance.
+    pub fn name(&self) -> &str {
+        &self.parts.spec.name
+    }
+
+    /// All instances run the same pages of text. See [`crate::DomainRef::shares_text`].
+    pub fn shares_text(&self) -> bool {
+        self.parts.image.shares_text()
+    }
+
+    /// A fresh instance at a fresh random place: a world with this one domain. Nothing is verified or linked again, but text that cannot be
+    /// shared.
+    ///
+    /// # Errors
+    /// [`BuildError::Mappings`], [`BuildError::Memory`], [`BuildError::Initialiser`].
+    pub fn instance(&self) -> Result<World, BuildError> {
+        let mut world = self.raw()?;
+        world.initialise(0)?;
+        Ok(world)
+    }
+
+    /// A fresh instance whose initialisers did not run yet.
+    pub(crate) fn raw(&self) -> Result<World, BuildError> {
+        let Parts { spec, hosts, time_limit, la57, image } = &*self.parts;
+        describe(spec, hosts, *time_limit, *la57).prepared(Arc::clone(image)).build()
+    }
+}

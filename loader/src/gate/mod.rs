@@ -1,0 +1,242 @@
+//! The intermediaries' assembly (`gate/*.s`) and the table of their addresses.
+
+pub(crate) mod records;
+pub(crate) mod stubs;
+
+use crate::gate::records::{Binding, CallFrame, Context, DomainState, HostFrame, ThreadState, flag, status};
+use core::arch::asm;
+use core::mem::{offset_of, size_of};
+use core::ops::Range;
+
+core::arch::global_asm!(
+    include_str!("common.s"),
+    include_str!("domain.s"),
+    include_str!("enter.s"),
+    include_str!("host.s"),
+    include_str!("variants.s"),
+    CONTROL_SIZE = const crate::gate::records::CONTROL_SIZE,
+    MXCSR = const MXCSR_DEFAULT,
+    TCB_ERROR = const sfi_contract::layout::TCB_ERROR,
+    TCB_CLIENT_STACK = const sfi_contract::layout::TCB_CLIENT_STACK,
+    C_LIMIT = const offset_of!(Context, limit),
+    C_CURRENT = const offset_of!(Context, current),
+    C_TOP = const offset_of!(Context, top),
+    C_CONTROL_SP = const offset_of!(Context, control_sp),
+    C_CALLING = const offset_of!(Context, calling),
+    C_HOST_RSP = const offset_of!(Context, host_rsp),
+    C_THREAD = const offset_of!(Context, thread),
+    C_HOST_MXCSR = const offset_of!(Context, host_mxcsr),
+    C_HOST_CW = const offset_of!(Context, host_mxcsr) + 4,
+    C_SCRATCH = const offset_of!(Context, scratch),
+    C_REVIVE = const offset_of!(Context, revive),
+    D_BASE = const offset_of!(DomainState, base),
+    D_SP = const offset_of!(DomainState, sp),
+    D_STACK_LOW = const offset_of!(DomainState, stack_low),
+    D_STACK_HIGH = const offset_of!(DomainState, stack_high),
+    D_DEAD = const offset_of!(DomainState, dead),
+    B_CALLEE = const offset_of!(Binding, callee),
+    B_ENTRY = const offset_of!(Binding, entry),
+    B_ARGUMENTS = const offset_of!(Binding, arguments),
+    B_RESULTS = const offset_of!(Binding, results),
+    B_FAILED = const offset_of!(Binding, failed),
+    B_ON_FAULT = const offset_of!(Binding, on_fault),
+    B_FLAGS = const offset_of!(Binding, flags),
+    B_STACK_WORDS = const offset_of!(Binding, stack_words),
+    B_POINTERS = const offset_of!(Binding, pointers),
+    B_GATE = const offset_of!(Binding, gate),
+    B_SHIM = const offset_of!(Binding, shim),
+    H_FLOATS = const offset_of!(HostFrame, floats),
+    H_R15 = const offset_of!(HostFrame, r15),
+    H_RAX = const offset_of!(HostFrame, rax),
+    H_CONTEXT = const offset_of!(HostFrame, context),
+    H_XMM0 = const offset_of!(HostFrame, xmm0),
+    HOST_FRAME = const size_of::<HostFrame>(),
+    T_GS = const offset_of!(ThreadState, gs),
+    F_IN = const flag::IN,
+    F_OUT = const flag::OUT,
+    F_EXIT = const flag::X87 | flag::MXCSR | flag::VECTORS,
+    F_EXIT_STATE = const flag::X87 | flag::MXCSR,
+    F_ENTER = const flag::X87 | flag::ZMM_IN | flag::VECTORS,
+    F_ENTER_STATE = const flag::X87 | flag::ZMM_IN,
+    F_LEAVE = const flag::X87 | flag::MXCSR | flag::FLOATS | flag::VECTORS,
+    F_VECTORS = const flag::VECTORS,
+    F_SAVED = const flag::SAVED,
+    F_CLIENT_STACK = const flag::CLIENT_STACK,
+    F_STACK = const flag::STACK,
+    F_POINTERS = const flag::POINTERS,
+    F_X87 = const flag::X87,
+    F_ZMM_IN = const flag::ZMM_IN,
+    F_ZMM_OUT = const flag::ZMM_OUT,
+    F_FLOATS = const flag::FLOATS,
+    F_MXCSR = const flag::MXCSR,
+    B_BASE = const offset_of!(Binding, base),
+    B_MXCSR = const offset_of!(Binding, mxcsr),
+    MXCSR_CONTROL = const MXCSR_CONTROL,
+    F_POINTER_RESULT = const flag::POINTER_RESULT,
+    E_DEAD = const status::DEAD,
+    E_REFUSED = const status::REFUSED,
+    E_ARGUMENTS = const status::ARGUMENTS,
+    E_PANIC = const status::PANIC,
+    options(att_syntax)
+);
+
+/// MXCSR at a function's entry (psABI 3.2.1): all exceptions masked, round to nearest, no flags.
+pub const MXCSR_DEFAULT: u32 = 0x1f80;
+/// The control bits of MXCSR; the others are status flags.
+pub const MXCSR_CONTROL: u32 = 0xffc0;
+/// All bits of MXCSR.
+pub const MXCSR_ALL: u32 = 0xffff;
+
+/// The host calls a gate with 16-byte aligned frames.
+const _: () = assert!(size_of::<HostFrame>().is_multiple_of(16));
+
+/// Results of one kind that pass to a caller, by what becomes of the vector registers: [`vectors`].
+pub type Results = [usize; 3];
+
+/// Indices of [`Results`].
+pub mod vectors {
+    /// None is cleared: the caller's text names none.
+    pub const LEAVE: usize = 0;
+    /// All are cleared but the result.
+    pub const KEEP: usize = 1;
+    /// All are cleared.
+    pub const ALL: usize = 2;
+}
+
+/// Last index of [`Table::arguments`] that depends on the count of floats is 8.
+pub mod floats {
+    /// All of xmm0-xmm7 pass, the rest is cleared.
+    pub const ANY: usize = 9;
+    /// No vector register is cleared.
+    pub const LEAVE: usize = 10;
+}
+
+/// Addresses of one variant of the gates.
+#[repr(C)]
+#[derive(Debug)]
+pub struct Table {
+    /// Intermediaries between domains, by `policy::Preserved`.
+    pub gates: [usize; 3],
+    /// Intermediary to host functions.
+    pub gate_host: usize,
+    /// Entry from the host. It has a calling convention of its own, see [`enter`].
+    pub enter: usize,
+    /// Continuation of a failed call between domains.
+    pub failed: usize,
+    /// Continuation of a failed entry from the host.
+    pub enter_failed: usize,
+    /// rax, rdx, xmm0, xmm1 pass.
+    pub results_any: Results,
+    /// Nothing passes.
+    pub results_void: Results,
+    /// rax passes.
+    pub results_int: Results,
+    /// The low half of xmm0 passes.
+    pub results_float: Results,
+    /// rax and the low half of xmm0 pass.
+    pub results_host: Results,
+    /// By the count of integer arguments and of floats, see [`floats`].
+    pub arguments: [[usize; 11]; 7],
+}
+
+/// Calls [`Table::enter`]. With `floats` the vector registers of `frame` are arguments; the binding has the flag then.
+///
+/// # Safety
+/// `gate` is `enter` of the table, the context that of the world which `thread` (the caller's) runs, the binding one of its own, `control_sp` a place on the
+/// control stack above which all frames lie, `frame.sp` a data stack pointer of the callee.
+#[inline(always)]
+pub unsafe fn enter(
+    gate: usize,
+    context: *mut Context,
+    binding: *const Binding,
+    thread: *mut ThreadState,
+    control_sp: u64,
+    frame: &mut CallFrame,
+    floats: bool,
+) -> u32 {
+    let status: u64;
+    // The registers that functions preserve are named, so that the compiler saves what it needs and nothing twice. rbx and rbp are the
+    // gate's to preserve: they cannot be named here.
+    macro_rules! cross {
+        ($($float:tt)*) => { asm!(
+            "call rax",
+            inlateout("rax") gate => frame.rax,
+            inlateout("rdi") frame.ints[0] => _, inlateout("rsi") frame.ints[1] => _, inlateout("rdx") frame.ints[2] => status,
+            inlateout("rcx") frame.ints[3] => _, inlateout("r8") frame.ints[4] => _, inlateout("r9") frame.ints[5] => _,
+            inlateout("r10") binding => _, inlateout("r11") context => _, inlateout("r12") control_sp => _, out("r13") _,
+            inlateout("r14") thread => _, inlateout("r15") frame.sp => _,
+            $($float)*
+            clobber_abi("sysv64"),
+        ) };
+    }
+    let xmm0: f64;
+    // SAFETY: see the function's contract; the gate changes what is named here, and memory.
+    unsafe {
+        if floats {
+            let f = frame.floats.map(f64::from_bits);
+            cross!(
+                inlateout("xmm0") f[0] => xmm0, in("xmm1") f[1], in("xmm2") f[2], in("xmm3") f[3], in("xmm4") f[4],
+                in("xmm5") f[5], in("xmm6") f[6], in("xmm7") f[7],
+            );
+        } else {
+            cross!(lateout("xmm0") xmm0,);
+        }
+    }
+    frame.xmm0 = xmm0.to_bits();
+    status as u32
+}
+
+unsafe extern "C" {
+    static sfi_table_avx_fsgs: Table;
+    static sfi_table_sse_fsgs: Table;
+    static sfi_table_avx_prctl: Table;
+    static sfi_table_sse_prctl: Table;
+    static sfi_trap_control: u8;
+    static sfi_gates_begin: u8;
+    static sfi_gates_end: u8;
+}
+
+/// Where the gates' code lies.
+pub fn text() -> Range<u64> {
+    (&raw const sfi_gates_begin) as u64..(&raw const sfi_gates_end) as u64
+}
+
+/// Where a gate stops when the control stack is used up.
+pub fn control_trap() -> u64 {
+    (&raw const sfi_trap_control) as u64
+}
+
+/// What the machine and its kernel offer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Machine {
+    /// VEX instructions exist: clearing must reach the upper halves.
+    pub avx: bool,
+    /// `wrgsbase` works in user mode.
+    pub fsgsbase: bool,
+}
+
+impl Machine {
+    /// What this machine offers.
+    pub fn detect() -> Self {
+        Self { avx: std::arch::is_x86_feature_detected!("avx"), fsgsbase: kernel_allows_fsgsbase() }
+    }
+
+    /// The gates for this machine.
+    pub fn table(self) -> &'static Table {
+        // SAFETY: the four tables are constants of gate/variants.s with the layout of `Table`.
+        unsafe {
+            match (self.avx, self.fsgsbase) {
+                (true, true) => &sfi_table_avx_fsgs,
+                (false, true) => &sfi_table_sse_fsgs,
+                (true, false) => &sfi_table_avx_prctl,
+                (false, false) => &sfi_table_sse_prctl,
+            }
+        }
+    }
+}
+
+/// `HWCAP2_FSGSBASE` (Linux 5.9, Documentation/arch/x86/x86_64/fsgs.rst).
+fn kernel_allows_fsgsbase() -> bool {
+    const HWCAP2_FSGSBASE: usize = 1 << 1;
+    rustix::param::linux_hwcap().1 & HWCAP2_FSGSBASE != 0
+}

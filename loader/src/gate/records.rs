@@ -1,0 +1,252 @@
+//! The records that the gates (`gate/*.s`) and Rust share. Plain data with fixed layouts; nothing here runs.
+//!
+//! All of them live in host memory outside every window. The [`Context`] is the header of a world's control stack:
+//! a gateway stub reaches it by rounding `rsp` down to [`CONTROL_SIZE`], so that no stub holds a secret.
+
+use crate::fault::RawFault;
+use crate::fault::trace::Trace;
+use std::mem::MaybeUninit;
+
+/// Size and alignment of a control stack, its header and guard included.
+pub const CONTROL_SIZE: u64 = 4 << 20;
+/// Bytes of the stack area, at the control stack's end.
+pub const CONTROL_AREA: u64 = 1 << 20;
+/// Where the bindings of the stubs begin, behind the header. A stub adds the offset of its own to the control stack's base.
+pub const BINDINGS_OFFSET: u64 = 4096;
+/// Bytes below the stack area that are for signal handlers of the host, see [`crate::fault::signal_room`].
+pub const CONTROL_ROOM: u64 = 256 << 10;
+/// Least guard between the bindings and that room. Larger than a signal frame, so that no handler can be made to write over the bindings.
+pub const CONTROL_GUARD: u64 = 64 << 10;
+/// Bytes of the stack area that gates use, at most; they get a signal's frame besides ([`Context::floor`]).
+pub const GATE_FRAMES: u64 = 4096;
+/// Deepest nesting of host functions that call back into domains.
+pub const MAX_DEPTH: u32 = 64;
+
+/// Code of a crossing that did not return normally: the domain's `__sfi_error` and the status of the host's entry.
+pub mod status {
+    /// The crossing returned normally.
+    pub const OK: u32 = 0;
+    /// The callee faulted.
+    pub const FAULT: u32 = 1;
+    /// The callee had faulted before, or the caller did while the callee ran.
+    pub const DEAD: u32 = 2;
+    /// The callee is active and its data stack pointer is not usable for a nested call.
+    pub const REFUSED: u32 = 3;
+    /// A stack argument lies outside the caller's or the callee's data stack.
+    pub const ARGUMENTS: u32 = 4;
+    /// The host function returned an error.
+    pub const HOST: u32 = 5;
+    /// A host function panicked; only the host sees this.
+    pub const PANIC: u32 = 6;
+    /// The binding leads nowhere: it was never made, was undone, or its server is gone.
+    pub const UNBOUND: u32 = 7;
+}
+
+/// Header of a control stack. The gates' view of a world.
+#[repr(C)]
+pub struct Context {
+    /// Lowest rsp at which a gate may be entered; above all addresses while the call overstays its time.
+    pub limit: u64,
+    /// The domain that runs, or that ran last when the host runs; GS base is its window while it runs.
+    pub current: *mut DomainState,
+    /// Innermost frame that entered a domain; its first word points to the [`Binding`]. 0: none.
+    pub top: u64,
+    /// Where the next entry from the host continues on the control stack; valid while the host runs.
+    pub control_sp: u64,
+    /// The host's stack pointer of the innermost entry; valid while a domain runs.
+    pub host_rsp: u64,
+    /// The thread that runs this world now.
+    pub thread: *mut ThreadState,
+    /// MXCSR of the host at the innermost entry; the upper half holds the x87 control word.
+    pub host_mxcsr: u64,
+    /// A word for the gates.
+    pub scratch: u64,
+    /// Host functions in progress.
+    pub depth: u32,
+    /// The binding of the innermost one; the gate to host functions writes it.
+    pub calling: *const Binding,
+    /// The world's record, for the host's use.
+    pub world: *mut crate::world::Inner,
+    /// The world's time limit; null without one.
+    pub watch: *const crate::fault::watchdog::Watch,
+    /// Binding of the host function that is asked to restart a dead callee; null if no domain is restarted.
+    pub revive: *const Binding,
+    /// What `limit` is unless the call overstays: a gate's own frames and a signal's fit below.
+    pub floor: u64,
+    /// The handlers' room is open. Only signal handlers of the thread that runs the world touch it.
+    pub room: bool,
+}
+
+/// Frame of a call between domains, from its top (`gate/common.s`): the calling domain's state.
+pub const FRAME_CALLER: u64 = 16;
+/// The calling domain's frame.
+pub const FRAME_TOP: u64 = 24;
+/// The return address of the call that entered the gate.
+pub const FRAME_RETURN: u64 = 104;
+/// The same in the frame of a call to a host function, from [`Context::control_sp`] (`gate/host.s`).
+pub const HOST_RETURN: u64 = 32;
+
+/// What the gates know of a domain.
+#[repr(C)]
+pub struct DomainState {
+    /// Base of the window.
+    pub base: u64,
+    /// Data stack pointer for the next entry, 16-byte aligned; 0 means the domain cannot be entered now.
+    pub sp: u64,
+    /// Lowest address of the data stack.
+    pub stack_low: u64,
+    /// Highest data stack pointer that counts as inside the data stack.
+    pub stack_high: u64,
+    /// Nonzero after a fault: the [`status`] that callers get.
+    pub dead: u32,
+    /// Index in the world.
+    pub index: u32,
+    /// Changes when the domain moves: whoever kept an address of it compares.
+    pub generation: u64,
+    /// Number of an instance; 0 for domains that were described, and after an instance was discarded.
+    pub life: u64,
+    /// The last fault.
+    pub fault: RawFault,
+    /// The calls in progress at the last fault.
+    pub trace: Trace,
+}
+
+impl DomainState {
+    /// Nobody can enter it.
+    pub fn nobody(index: usize) -> Self {
+        let (base, sp, stack_low, stack_high) = (0, 0, 0, 0);
+        let (dead, fault) = (status::DEAD, RawFault::default());
+        Self {
+            base,
+            sp,
+            stack_low,
+            stack_high,
+            dead,
+            index: index as u32,
+            generation: 0,
+            life: 0,
+            fault,
+            trace: Trace::EMPTY,
+        }
+    }
+}
+
+/// Flags of a [`Binding`]: work that its crossings need besides the common path.
+pub mod flag {
+    /// Stack arguments are copied.
+    pub const STACK: u32 = 1;
+    /// Some integer arguments are pointers that are rebased to the callee's window.
+    pub const POINTERS: u32 = 2;
+    /// x87 and MMX state is reset in both directions and the caller's control word is restored.
+    pub const X87: u32 = 4;
+    /// zmm16-31 and the mask registers are cleared when the callee is entered.
+    pub const ZMM_IN: u32 = 8;
+    /// zmm16-31 and the mask registers are cleared when the caller is returned to.
+    pub const ZMM_OUT: u32 = 16;
+    /// The result is a pointer that is rebased to the caller's window.
+    pub const POINTER_RESULT: u32 = 32;
+    /// Between host and domain: floating-point arguments cross.
+    pub const FLOATS: u32 = 64;
+    /// MXCSR is named by a domain on one side: it is saved, set and restored.
+    pub const MXCSR: u32 = 128;
+    /// The frame holds rbx, rbp and r12-r14 of the caller.
+    pub const SAVED: u32 = 256;
+    /// Stack arguments are not copied; the callee gets their address.
+    pub const CLIENT_STACK: u32 = 512;
+    /// Between host and domain: the domain's text names vector registers.
+    pub const VECTORS: u32 = 1024;
+    /// What makes a gate leave the common path on the way in.
+    pub const IN: u32 = STACK | POINTERS | X87 | ZMM_IN | MXCSR;
+    /// What makes a gate leave the common path on the way out.
+    pub const OUT: u32 = X87 | ZMM_OUT | POINTER_RESULT | MXCSR;
+}
+
+/// One granted crossing (ARPC section 3.2.1): who is called, where, and what is cleared.
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub struct Binding {
+    /// The callee; null for host functions.
+    pub callee: *mut DomainState,
+    /// Absolute address of the callee's function.
+    pub entry: u64,
+    /// Code that clears what the callee must not see and jumps to its function, see `ARGUMENTS` in gate/common.s.
+    pub arguments: usize,
+    /// Code that clears what the caller must not see and returns to it, see `RESULTS` there.
+    pub results: usize,
+    /// Code that continues after a fault of the callee; rsp is the frame, eax a [`status`].
+    pub failed: usize,
+    /// Value of rax for a domain whose call failed.
+    pub on_fault: u64,
+    /// See [`flag`].
+    pub flags: u32,
+    /// Words of stack arguments.
+    pub stack_words: u32,
+    /// Bit i: integer argument i is a pointer.
+    pub pointers: u32,
+    /// Index of the host function.
+    pub host: u32,
+    /// Entries from the host: the bits of MXCSR that the domain may see or depends on.
+    pub mxcsr: u32,
+    /// Base of the callee's window.
+    pub base: u64,
+    /// Host functions: `extern "C" fn(*mut Context, *const Binding, *mut HostFrame) -> u32` that runs it.
+    pub shim: usize,
+    /// Host functions: what the shim needs.
+    pub data: *mut (),
+    /// The intermediary: the stubs jump through this word.
+    pub gate: usize,
+}
+
+/// Registers of a call from the host, and its results.
+#[derive(Clone, Copy)]
+pub struct CallFrame {
+    /// rdi, rsi, rdx, rcx, r8, r9.
+    pub ints: [u64; 6],
+    /// Low halves of xmm0-xmm7; used only with [`flag::FLOATS`].
+    pub floats: [u64; 8],
+    /// The callee's data stack pointer at entry.
+    pub sp: u64,
+    /// rax of the result.
+    pub rax: u64,
+    /// Low half of xmm0 of the result.
+    pub xmm0: u64,
+}
+
+impl CallFrame {
+    /// No arguments.
+    #[inline]
+    pub fn new() -> Self {
+        Self { ints: [0; 6], floats: [0; 8], sp: 0, rax: 0, xmm0: 0 }
+    }
+}
+
+/// Registers of a call to a host function, on the host's stack.
+#[repr(C)]
+pub struct HostFrame {
+    /// rdi, rsi, rdx, rcx, r8, r9.
+    pub ints: [u64; 6],
+    /// Low halves of xmm0-xmm7; undefined without [`flag::FLOATS`].
+    pub floats: [MaybeUninit<u64>; 8],
+    /// The caller's r15, hostile.
+    pub r15: u64,
+    /// rax of the result.
+    pub rax: u64,
+    /// Low half of xmm0 of the result.
+    pub xmm0: u64,
+    /// The world's: for the gate, behind the call.
+    pub context: *mut Context,
+}
+
+/// What a thread knows about itself; reached through a thread local.
+#[repr(C)]
+pub struct ThreadState {
+    /// The base that this thread's GS holds, as far as this library set it; 0 when it never did. Linux leaves GS to user
+    /// code and neither glibc nor Rust uses it.
+    pub gs: u64,
+    /// The innermost world that this thread runs, for the signal handler.
+    pub current: *mut Context,
+    /// Whether the thread's alternate signal stack is installed.
+    pub ready: bool,
+    /// The kernel's id of the thread, once it made a call with a time limit; otherwise 0.
+    pub id: i32,
+}

@@ -1,0 +1,81 @@
+//! The dispatch table: one slot per code address whose address is taken (`docs/CONTRACT.md`, *What relocations mean*).
+
+use crate::gate::stubs;
+use crate::link::layout::{Layout, Part};
+use crate::link::place::Places;
+use crate::link::reloc::{code_offset, relocations, takes_address};
+use crate::link::select::Input;
+use crate::link::symbols::Symbols;
+use crate::spec::DomainSpec;
+use crate::world::error::BuildError;
+use sfi_contract::layout::{DISPATCH_OFFSET, DISPATCH_SLOTS, PAGE_SIZE};
+use std::collections::HashMap;
+
+/// Slots and what they hold.
+#[derive(Debug)]
+pub struct Dispatch {
+    /// Code offset by slot; slot 0 is the trap, so that a null pointer means it.
+    pub slots: Vec<u64>,
+    index: HashMap<u64, usize>,
+}
+
+impl Dispatch {
+    /// Window offset of the slot of a code offset.
+    pub fn slot(&self, code: u64) -> Option<u64> {
+        self.index.get(&code).map(|i| DISPATCH_OFFSET + 8 * *i as u64)
+    }
+
+    /// Code offset of the slot at a window offset.
+    pub fn code(&self, slot: u64) -> Option<u64> {
+        let index = slot.checked_sub(DISPATCH_OFFSET)?;
+        if !index.is_multiple_of(8) {
+            return None;
+        }
+        self.slots.get((index / 8) as usize).copied()
+    }
+
+    /// The table's bytes for a window at 0: whole pages, unused slots hold the trap.
+    pub fn bytes(&self) -> Vec<u8> {
+        let slots = self.slots.len().next_multiple_of(PAGE_SIZE as usize / 8);
+        let all = self.slots.iter().copied().chain(std::iter::repeat(self.slots[0])).take(slots);
+        all.flat_map(u64::to_le_bytes).collect()
+    }
+}
+
+/// Window offset of the slot that an IFUNC's stub jumps through.
+pub fn choice(index: usize) -> u64 {
+    DISPATCH_OFFSET + 8 * (1 + index as u64)
+}
+
+/// Gives a slot to every IFUNC, and to every code address that a relocation takes.
+pub fn collect(
+    spec: &DomainSpec,
+    inputs: &[Input<'_>],
+    symbols: &Symbols<'_>,
+    layout: &Layout,
+    places: &Places,
+) -> Result<Dispatch, BuildError> {
+    let trap = places.parts[Part::Text as usize] + stubs::TRAP;
+    let mut dispatch = Dispatch { slots: vec![trap; 1 + symbols.indirects.len()], index: HashMap::new() };
+    for (_, _, r, target) in relocations(inputs, symbols) {
+        if !takes_address(r.kind) {
+            continue;
+        }
+        let Some(code) = code_offset(target, layout, places) else { continue };
+        let next = dispatch.slots.len();
+        if *dispatch.index.entry(code).or_insert(next) == next {
+            dispatch.slots.push(code);
+        }
+    }
+    // What is connected at run time is called through a pointer.
+    for spare in spec.imports.len()..spec.imports.len() + spec.spare {
+        let code = places.parts[Part::Text as usize] + stubs::import(spare);
+        dispatch.index.insert(code, dispatch.slots.len());
+        dispatch.slots.push(code);
+    }
+    if dispatch.slots.len() > DISPATCH_SLOTS {
+        let why = format!("{} address-taken code places; a domain has {DISPATCH_SLOTS} slots", dispatch.slots.len());
+        return Err(BuildError::Link { domain: spec.name.clone(), place: "dispatch table".into(), why });
+    }
+    Ok(dispatch)
+}

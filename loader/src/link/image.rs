@@ -1,0 +1,241 @@
+//! A linked domain: plain bytes and offsets for a window at 0, from which any number of instances are made.
+//!
+//! What depends on a window's base are 64-bit words: pointers in data and constants, the GOT, the dispatch table, the header page,
+//! rarely an immediate in text. The image lists them; everything else is the same in every instance. So text without such words lies
+//! in a sealed memory file that all instances map, and large data in another one that they map copy-on-write.
+
+use crate::link::debug::Names;
+use crate::vm::memory::Segment;
+use crate::vm::window::{Protection, pages};
+use rustix::fd::OwnedFd;
+use sfi_contract::layout::PAGE_SIZE;
+use sfi_verifier::Usage;
+use std::collections::HashMap;
+use std::sync::Arc;
+
+/// A domain's memory as it is at its start, and the tables that the host keeps about it. Offsets count from the window's base.
+#[derive(Default)]
+pub struct Image {
+    /// What is mapped, in the terms of the domain.
+    pub segments: Vec<Segment>,
+    /// What is mapped, in the terms of the kernel: neighbours of the same kind are one mapping. Without shared regions.
+    pub mappings: Vec<Mapping>,
+    /// Writable ranges whose pages a reset gives back to the kernel.
+    pub discarded: Vec<(u64, u64)>,
+    /// Writable ranges that a reset zeroes in place: beside small contents, and at the data stack's top.
+    pub zeroed: Vec<(u64, u64)>,
+    /// Initial bytes, by page-aligned segment part.
+    pub contents: Vec<Content>,
+    /// The sealed file that text is mapped from, if no word of it depends on the base.
+    pub text_file: Option<OwnedFd>,
+    /// The sealed file that large data is mapped from.
+    pub data_file: Option<OwnedFd>,
+    /// Offset of the first byte of text behind the stubs, and the text's length in bytes.
+    pub text: (u64, u64),
+    /// Offset of the trap that unused dispatch slots lead to.
+    pub trap: u64,
+    /// Gateway entries, the trap included.
+    pub gateways: Vec<u64>,
+    /// Dispatch table: the code offset of every used slot. Slot 0 is the trap.
+    pub slots: Vec<u64>,
+    /// Slots of the gateways that are bound at run time: window offsets.
+    pub spares: Vec<u64>,
+    /// Names of places, which faults keep when the image is gone.
+    pub names: Arc<Names>,
+    /// Global functions by name.
+    pub functions_by_name: HashMap<String, u64>,
+    /// Global variables by name.
+    pub variables: HashMap<String, u64>,
+    /// Code offsets of initialisers, in order.
+    pub initialisers: Vec<u64>,
+    /// Code offsets of finalisers, in order.
+    pub finalisers: Vec<u64>,
+    /// Unmapped bytes below the data stack, `[start, end)`.
+    pub stack_guard: [u64; 2],
+    /// The data stack, `[start, end)`.
+    pub stack: [u64; 2],
+    /// What was placed: its name, length in bytes, and the number of places that it could have had in the window.
+    pub choices: Vec<(&'static str, u64, u64)>,
+    /// IFUNCs: the dispatch slot (window offset) that its stub jumps through, and its resolver (code offset).
+    pub indirects: Vec<(u64, u64)>,
+    /// What the text uses.
+    pub usage: Usage,
+    /// Some object names [`sfi_contract::names::CLIENT_STACK`].
+    pub reads_client_stack: bool,
+}
+
+/// A word of 64 bits that depends on the window's base.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Word {
+    /// Offset in its part or content.
+    pub at: u32,
+    /// The base is subtracted, not added: the distance from the window to a fixed address.
+    pub minus: bool,
+}
+
+/// Initial bytes.
+pub struct Content {
+    /// Window offset.
+    pub offset: u64,
+    /// Bytes, for a window at 0.
+    pub bytes: Vec<u8>,
+    /// Words in them that depend on the base.
+    pub words: Vec<Word>,
+    /// The domain may write here.
+    pub writable: bool,
+    /// Mapped from a file, which has the bytes.
+    pub stored: bool,
+}
+
+impl Content {
+    /// The bytes' range.
+    fn range(&self) -> (u64, u64) {
+        (self.offset, self.offset + self.bytes.len() as u64)
+    }
+
+    /// The range of their pages.
+    fn pages(&self) -> (u64, u64) {
+        let (start, end) = self.range();
+        (start & !(PAGE_SIZE - 1), pages(end))
+    }
+}
+
+/// Sorted ranges without overlaps.
+fn union(mut ranges: Vec<(u64, u64)>) -> Vec<(u64, u64)> {
+    ranges.sort_unstable();
+    let mut all: Vec<(u64, u64)> = Vec::new();
+    for (start, end) in ranges {
+        match all.last_mut() {
+            Some(last) if start <= last.1 => last.1 = last.1.max(end),
+            _ => all.push((start, end)),
+        }
+    }
+    all
+}
+
+/// Ranges less others.
+fn without(ranges: Vec<(u64, u64)>, others: &[(u64, u64)]) -> Vec<(u64, u64)> {
+    let mut rest = ranges;
+    for (from, to) in others {
+        let pieces = |(start, end): (u64, u64)| [(start, end.min(*from)), (start.max(*to), end)];
+        rest = rest.into_iter().flat_map(pieces).filter(|(start, end)| start < end).collect();
+    }
+    rest
+}
+
+/// A mapping of a window.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Mapping {
+    /// Window offset.
+    pub offset: u64,
+    /// Length in bytes.
+    pub length: u64,
+    /// Once it is sealed.
+    pub protection: Protection,
+    /// Where its pages come from.
+    pub source: Source,
+}
+
+/// Where pages come from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Source {
+    /// Zeroed memory of the instance.
+    Zero,
+    /// The text file, shared.
+    Text,
+    /// The data file from this offset on, copy-on-write.
+    Data(u64),
+}
+
+/// Bytes at the data stack's top that stay resident over a reset: whoever used the instance used them, and zeroing them takes less
+/// time than losing them and faulting them in again.
+const WARM_STACK: u64 = 2 * PAGE_SIZE;
+
+/// From this size on contents are mapped copy-on-write; smaller ones are copied, which is faster than the faults of a file's pages and
+/// leaves them in one mapping with their neighbours.
+pub const COPY_LIMIT: usize = 64 << 10;
+
+impl Image {
+    /// Decides what comes from files and writes the contents there. The files are sealed: nobody can write them again.
+    pub fn store(&mut self) -> Result<(), rustix::io::Errno> {
+        let text = self.segments.iter().find(|s| s.protection == Protection::ReadExecute).map(|s| s.offset);
+        let mut data: Vec<u8> = Vec::new();
+        let mut sources = HashMap::new();
+        for content in &mut self.contents {
+            if Some(content.offset) == text {
+                if content.words.is_empty() {
+                    self.text_file = crate::load::verify::file(c"text", &content.bytes, true)?;
+                    content.stored = self.text_file.is_some();
+                }
+            } else if content.bytes.len() > COPY_LIMIT && content.offset.is_multiple_of(PAGE_SIZE) {
+                sources.insert(content.offset, (data.len() as u64, pages(content.bytes.len() as u64)));
+                data.append(&mut content.bytes);
+                data.resize(pages(data.len() as u64) as usize, 0);
+                content.stored = true;
+            }
+        }
+        if !data.is_empty() {
+            self.data_file = crate::load::verify::file(c"data", &data, false)?;
+        }
+        self.mappings.clear();
+        for s in self.segments.iter().filter(|s| !s.shared) {
+            let mut add = |offset: u64, length: u64, source: Source| {
+                let protection = s.protection;
+                match self.mappings.last_mut() {
+                    Some(last)
+                        if source == Source::Zero
+                            && last.source == source
+                            && last.protection == protection
+                            && last.offset + last.length == offset =>
+                    {
+                        last.length += length;
+                    }
+                    _ if length == 0 => {}
+                    _ => self.mappings.push(Mapping { offset, length, protection, source }),
+                }
+            };
+            if Some(s.offset) == text && self.text_file.is_some() {
+                add(s.offset, s.length, Source::Text);
+            } else if let Some((at, length)) = sources.get(&s.offset) {
+                add(s.offset, *length, Source::Data(*at));
+                add(s.offset + length, s.length - length, Source::Zero);
+            } else {
+                add(s.offset, s.length, Source::Zero);
+            }
+        }
+        self.plan_reset();
+        Ok(())
+    }
+
+    /// Divides the writable memory into what a reset writes, zeroes and discards.
+    fn plan_reset(&mut self) {
+        let copied = |c: &&Content| c.writable && !c.stored;
+        let mut warm: Vec<(u64, u64)> = self.contents.iter().filter(copied).map(Content::pages).collect();
+        warm.push((self.stack[1].saturating_sub(WARM_STACK).max(self.stack[0]), self.stack[1]));
+        let writable = |m: &&Mapping| m.protection == Protection::ReadWrite;
+        let mappings = self.mappings.iter().filter(writable).map(|m| (m.offset, m.offset + m.length)).collect();
+        self.discarded = without(mappings, &warm);
+        let bytes: Vec<(u64, u64)> = self.contents.iter().filter(copied).map(Content::range).collect();
+        self.zeroed = without(union(warm), &bytes);
+    }
+
+    /// The kernel's mappings of a window with this image, reserved space included, if no neighbour shares one.
+    pub fn mapping_count(&self) -> u64 {
+        let regions = self.segments.iter().filter(|s| s.shared).map(|s| (s.offset, s.end()));
+        let mut ranges: Vec<(u64, u64)> = self.mappings.iter().map(|m| (m.offset, m.offset + m.length)).collect();
+        ranges.extend(regions);
+        ranges.sort_unstable();
+        let holes = ranges.windows(2).filter(|pair| pair[0].1 < pair[1].0).count();
+        (ranges.len() + holes + 2) as u64
+    }
+
+    /// All instances run the same pages of text.
+    pub fn shares_text(&self) -> bool {
+        self.text_file.is_some()
+    }
+
+    /// The function around an offset: its name and the distance to its start.
+    pub fn function(&self, offset: u64) -> Option<(String, u64)> {
+        self.names.function(offset)
+    }
+}

@@ -1,0 +1,220 @@
+//! Which section goes to which offset of which segment, and how large the segments are. No addresses yet.
+
+use crate::gate::stubs;
+use crate::link::reloc;
+use crate::link::select::Input;
+use crate::link::symbols::{Symbols, Target};
+use crate::spec::DomainSpec;
+use crate::world::error::BuildError;
+use sfi_contract::layout::{IMAGE_HIGH, PAGE_SIZE, TLS_LOW, TP_OFFSET};
+use std::collections::HashMap;
+
+/// `SHF_WRITE`.
+const SHF_WRITE: u64 = 1;
+/// `SHF_TLS`.
+const SHF_TLS: u64 = 0x400;
+/// `SHT_NOBITS`.
+const SHT_NOBITS: u32 = 8;
+/// Largest alignment of a section, bytes.
+const MAX_ALIGN: u64 = 2 << 20;
+
+/// The parts of an image.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum Part {
+    /// Stubs and text, r-x.
+    Text,
+    /// Constants, tables of addresses and the GOT, r--.
+    Constants,
+    /// Data, bss and common blocks, rw-.
+    Data,
+    /// Thread locals, rw-.
+    Locals,
+}
+
+impl Part {
+    /// All of them.
+    pub const ALL: [Part; 4] = [Part::Text, Part::Constants, Part::Data, Part::Locals];
+}
+
+/// A place in a part.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Spot {
+    /// Part.
+    pub part: Part,
+    /// Offset in the part, bytes.
+    pub offset: u64,
+}
+
+/// Sizes and spots.
+pub struct Layout {
+    /// By object and section.
+    pub sections: Vec<Vec<Option<Spot>>>,
+    /// Common blocks.
+    pub commons: Vec<Spot>,
+    /// GOT entries: what each holds, in order of their offset.
+    pub got: Vec<Target>,
+    /// Where the GOT begins.
+    pub got_spot: Spot,
+    /// Start and end of the sections that [`Symbols::bounds`] names.
+    pub bounds: Vec<(Spot, Spot)>,
+    /// Where text begins, behind the stubs. Offset in [`Part::Text`].
+    pub text_start: u64,
+    /// Offset of the first stub of an IFUNC in the text.
+    pub indirects: u64,
+    /// Sizes in bytes, by part; [`Part::Locals`] is a multiple of its alignment.
+    pub sizes: [u64; 4],
+    /// Alignments in bytes, by part.
+    pub aligns: [u64; 4],
+}
+
+/// The order of sections in a part.
+#[derive(PartialEq, Eq, PartialOrd, Ord)]
+struct Key {
+    part: Part,
+    class: u8,
+    name: Option<String>,
+    priority: u32,
+    input: usize,
+    section: usize,
+}
+
+struct Cursor<'a> {
+    domain: &'a str,
+    sizes: [u64; 4],
+    aligns: [u64; 4],
+}
+
+impl Cursor<'_> {
+    /// Takes `size` bytes; text gets at least one more byte, for the trap that ends it.
+    fn take(&mut self, part: Part, size: u64, align: u64, place: &dyn Fn() -> String) -> Result<Spot, BuildError> {
+        let fail = |why: &str| BuildError::Link { domain: self.domain.to_owned(), place: place(), why: why.to_owned() };
+        let align = align.max(1);
+        if !align.is_power_of_two() || align > MAX_ALIGN {
+            return Err(fail("alignment is not a power of two up to 2 MiB"));
+        }
+        let p = part as usize;
+        let offset = self.sizes[p].next_multiple_of(align);
+        let tail = u64::from(part == Part::Text);
+        let end = offset.checked_add(size).and_then(|e| e.checked_add(tail)).filter(|e| *e < IMAGE_HIGH);
+        self.sizes[p] = end.ok_or_else(|| fail("does not fit the image"))?;
+        self.aligns[p] = self.aligns[p].max(align);
+        Ok(Spot { part, offset })
+    }
+}
+
+/// Lays out a domain's image.
+pub fn lay_out(spec: &DomainSpec, inputs: &[Input<'_>], symbols: &Symbols<'_>) -> Result<Layout, BuildError> {
+    let mut keys = Vec::new();
+    for (input, from) in inputs.iter().enumerate() {
+        for (section, s) in from.object.sections.iter().enumerate() {
+            if symbols.live[input][section] {
+                let key = key(s.name, s.flags, s.kind, input, section);
+                if s.name.starts_with(".ctors") || s.name.starts_with(".dtors") {
+                    let place = format!("{}: {}", from.name, s.name);
+                    let why = "constructor lists of this kind are not supported; compile with .init_array".into();
+                    return Err(BuildError::Link { domain: spec.name.clone(), place, why });
+                }
+                keys.push(key);
+            }
+        }
+    }
+    keys.sort();
+    let indirects = stubs::size(spec.imports.len() + spec.spare);
+    let text_start = indirects + stubs::choices_size(symbols.indirects.len());
+    let mut cursor = Cursor { domain: &spec.name, sizes: [text_start, 0, 0, 0], aligns: [64, 16, 16, 16] };
+    let mut sections: Vec<Vec<Option<Spot>>> = inputs.iter().map(|i| vec![None; i.object.sections.len()]).collect();
+    for key in &keys {
+        let s = &inputs[key.input].object.sections[key.section];
+        let align = if key.part == Part::Text { s.align.max(16) } else { s.align };
+        let spot = cursor.take(key.part, s.size, align, &|| format!("{}: {}", inputs[key.input].name, s.name))?;
+        sections[key.input][key.section] = Some(spot);
+    }
+    let mut commons = Vec::new();
+    for common in &symbols.commons {
+        commons.push(cursor.take(Part::Data, common.size, common.align, &|| "common symbol".into())?);
+    }
+    let got = reloc::got_entries(inputs, symbols);
+    let got_spot = cursor.take(Part::Constants, 8 * got.len() as u64, 8, &|| "GOT".into())?;
+    let locals = Part::Locals as usize;
+    cursor.sizes[locals] = cursor.sizes[locals].next_multiple_of(cursor.aligns[locals]);
+    if cursor.sizes[locals] > TP_OFFSET - TLS_LOW || cursor.aligns[locals] > PAGE_SIZE {
+        let why = "thread locals are larger than 1 MiB or aligned to more than a page".into();
+        return Err(BuildError::Link { domain: spec.name.clone(), place: "thread locals".into(), why });
+    }
+    let bounds = bounds(inputs, symbols, &sections, got_spot);
+    let Cursor { sizes, aligns, .. } = cursor;
+    Ok(Layout { sections, commons, got, got_spot, bounds, text_start, indirects, sizes, aligns })
+}
+
+/// Sections whose name is a C identifier, and arrays of initialisers, lie together, so that their bounds mean something.
+fn key(name: &str, flags: u64, kind: u32, input: usize, section: usize) -> Key {
+    let array = [".preinit_array", ".init_array", ".fini_array"]
+        .into_iter()
+        .find(|base| name.strip_prefix(base).is_some_and(|rest| rest.is_empty() || rest.starts_with('.')));
+    let executable = flags & 4 != 0;
+    let part = if executable {
+        Part::Text
+    } else if flags & SHF_TLS != 0 {
+        Part::Locals
+    } else if flags & SHF_WRITE == 0 || array.is_some() || name.starts_with(".data.rel.ro") {
+        Part::Constants
+    } else {
+        Part::Data
+    };
+    let identifier =
+        !name.is_empty() && name.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'_') && kind != SHT_NOBITS;
+    let (class, group, priority) = match array {
+        // Sections without a priority come after those with one (gABI; GNU ld's SORT_BY_INIT_PRIORITY).
+        Some(base) => {
+            let priority = name[base.len()..].strip_prefix('.').and_then(|p| p.parse().ok()).unwrap_or(u32::MAX);
+            (1, Some(base.to_owned()), priority)
+        }
+        None if identifier => (2, Some(name.to_owned()), 0),
+        None if kind == SHT_NOBITS => (3, None, 0),
+        None => (0, None, 0),
+    };
+    Key { part, class, name: group, priority, input, section }
+}
+
+/// Start and end of named sections. A name without sections gets an empty range.
+fn bounds(
+    inputs: &[Input<'_>],
+    symbols: &Symbols<'_>,
+    sections: &[Vec<Option<Spot>>],
+    empty: Spot,
+) -> Vec<(Spot, Spot)> {
+    let mut ranges: HashMap<&str, (Spot, Spot)> = HashMap::new();
+    for (input, from) in inputs.iter().enumerate() {
+        for (section, s) in from.object.sections.iter().enumerate() {
+            let Some(spot) = sections[input][section] else { continue };
+            let base = [".preinit_array", ".init_array", ".fini_array"].into_iter().find(|b| s.name.starts_with(b));
+            let end = Spot { offset: spot.offset + s.size, ..spot };
+            let range = ranges.entry(base.unwrap_or(s.name)).or_insert((spot, end));
+            if range.0.part == spot.part {
+                range.0.offset = range.0.offset.min(spot.offset);
+                range.1.offset = range.1.offset.max(end.offset);
+            }
+        }
+    }
+    symbols.bounds.iter().map(|name| ranges.get(name.as_str()).copied().unwrap_or((empty, empty))).collect()
+}
+
+/// Initialisers or finalisers: the range of an array.
+pub fn array_range(inputs: &[Input<'_>], layout: &Layout, base: &str) -> Option<(Spot, u64)> {
+    let mut range: Option<(Spot, u64)> = None;
+    for (input, from) in inputs.iter().enumerate() {
+        for (section, s) in from.object.sections.iter().enumerate() {
+            let Some(spot) = layout.sections[input][section] else { continue };
+            let rest = s.name.strip_prefix(base);
+            if !rest.is_some_and(|r| r.is_empty() || r.starts_with('.')) || spot.part != Part::Constants {
+                continue;
+            }
+            let end = spot.offset + s.size;
+            range = Some(match range {
+                None => (spot, end),
+                Some((first, last)) => (if first.offset < spot.offset { first } else { spot }, last.max(end)),
+            });
+        }
+    }
+    range
+}

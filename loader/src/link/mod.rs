@@ -1,0 +1,347 @@
+//! Links one domain: from verified objects and places to an image.
+
+pub(crate) mod debug;
+pub(crate) mod dispatch;
+pub(crate) mod image;
+pub(crate) mod layout;
+pub(crate) mod place;
+pub(crate) mod reloc;
+pub(crate) mod select;
+pub(crate) mod symbols;
+
+use crate::gate::stubs::{self, Stub};
+use crate::link::debug::Names;
+use crate::link::dispatch::Dispatch;
+use crate::link::image::{Content, Image, Word};
+use crate::link::layout::{Layout, Part};
+use crate::link::place::Places;
+use crate::link::reloc::{Addresses, code_offset};
+use crate::link::select::Input;
+use crate::link::symbols::{Resolver, Symbols, Target};
+use crate::spec::{Access, DomainSpec};
+use crate::vm::memory::Segment;
+use crate::vm::window::{Protection, pages};
+use crate::world::error::BuildError;
+use sfi_contract::layout::{
+    DISPATCH_OFFSET, HEADER_BASE, HEADER_HEAP_END, HEADER_HEAP_START, HEADER_OFFSET, HEADER_STACK_HIGH,
+    HEADER_STACK_LOW, HEADER_TCB, PAGE_SIZE, TCB_SIZE, TP_OFFSET,
+};
+use sfi_verifier::Usage;
+use std::collections::HashMap;
+use std::sync::Arc;
+
+/// Segments of shared regions are named by this and the region's name.
+pub const REGION: &str = "region ";
+
+/// What is known about a domain before its addresses matter.
+pub struct Plan<'a> {
+    /// Verified objects.
+    pub inputs: Vec<Input<'a>>,
+    /// Resolved symbols.
+    pub symbols: Symbols<'a>,
+    /// Spots.
+    pub layout: Layout,
+}
+
+/// Selects, verifies, resolves and lays out.
+pub fn plan<'a>(spec: &'a DomainSpec, roots: &[String]) -> Result<Plan<'a>, BuildError> {
+    let inputs = select::select(spec, roots)?;
+    let symbols = crate::link::symbols::resolve(spec, &inputs)?;
+    reloc::check_undefined(spec, &inputs, &symbols)?;
+    let layout = layout::lay_out(spec, &inputs, &symbols)?;
+    Ok(Plan { inputs, symbols, layout })
+}
+
+/// Where a planned domain goes.
+pub struct Site<'l> {
+    /// The parts.
+    pub places: &'l Places,
+    /// Window offset and length of each of the domain's shared regions.
+    pub regions: &'l [(u64, u64)],
+    /// Where the imports' stubs lead.
+    pub stubs: &'l [Stub],
+}
+
+/// Relocates, for a window at 0, and builds the tables.
+pub fn link(spec: &DomainSpec, plan: &Plan<'_>, site: &Site<'_>) -> Result<Image, BuildError> {
+    let Plan { inputs, symbols, layout } = plan;
+    let places = site.places;
+    let dispatch = dispatch::collect(spec, inputs, symbols, layout, places)?;
+    let mut parts = fill(inputs, layout, site);
+    let indirects = indirects(symbols, layout, places, &mut parts[Part::Text as usize]);
+    let addresses = Addresses { layout, places, dispatch: &dispatch, regions: site.regions };
+    let words = reloc::apply(spec, inputs, symbols, &addresses, &mut parts)?;
+    let at = |part: Part| places.parts[part as usize];
+    let text = (at(Part::Text) + layout.text_start, pages(layout.sizes[Part::Text as usize]) - layout.text_start);
+    let mut gateways = gateways(at(Part::Text), site.stubs.len());
+    let stub = |i: usize| code_offset(Target::Choice(i), layout, places);
+    gateways.extend((0..indirects.len()).filter_map(stub));
+    let usage = inputs.iter().fold(Usage::default(), |all, input| all.union(input.usage));
+    let run = |base: &str| match spec.own_start {
+        true => Ok(Vec::new()),
+        false => functions_of(spec, inputs, layout, &parts, &words, &dispatch, base),
+    };
+    let mut initialisers = run(".preinit_array")?;
+    initialisers.extend(run(".init_array")?);
+    let finalisers = run(".fini_array")?.into_iter().rev().collect();
+    let (functions_by_name, variables) = names(spec, symbols, layout, places, site.regions);
+    let debug = crate::link::debug::collect(inputs, layout, places);
+    let names = Arc::new(Names { text, functions: functions(inputs, layout, places), debug });
+    let mut image = Image {
+        segments: segments(spec, layout, places, site.regions, &dispatch),
+        mappings: Vec::new(),
+        discarded: Vec::new(),
+        zeroed: Vec::new(),
+        text_file: None,
+        data_file: None,
+        text,
+        trap: at(Part::Text) + stubs::TRAP,
+        gateways,
+        spares: (spec.imports.len()..site.stubs.len())
+            .filter_map(|spare| dispatch.slot(at(Part::Text) + stubs::import(spare)))
+            .collect(),
+        names,
+        functions_by_name,
+        variables,
+        initialisers,
+        finalisers,
+        stack_guard: [places.stack_guard, places.stack.0],
+        indirects,
+        choices: places.choices.clone(),
+        stack: [places.stack.0, places.stack.0 + places.stack.1],
+        usage,
+        reads_client_stack: names_client_stack(inputs),
+        contents: contents(parts, words, site, &dispatch, layout),
+        slots: dispatch.slots,
+    };
+    image.store().map_err(|error| BuildError::memory(&format!("the image of domain `{}`", spec.name), error))?;
+    Ok(image)
+}
+
+/// The parts' bytes before relocation. Text is int3 wherever no section is.
+fn fill(inputs: &[Input<'_>], layout: &Layout, site: &Site<'_>) -> [Vec<u8>; 4] {
+    let mut parts = Part::ALL.map(|part| {
+        let size = layout.sizes[part as usize];
+        let filler = if part == Part::Text { 0xcc } else { 0 };
+        let whole = if part == Part::Text { pages(size) } else { size };
+        vec![filler; whole as usize]
+    });
+    let stubs = stubs::emit(site.stubs);
+    parts[Part::Text as usize][..stubs.len()].copy_from_slice(&stubs);
+    for (input, from) in inputs.iter().enumerate() {
+        for (section, s) in from.object.sections.iter().enumerate() {
+            if let Some(spot) = layout.sections[input][section] {
+                let offset = spot.offset as usize;
+                parts[spot.part as usize][offset..offset + s.data.len()].copy_from_slice(s.data);
+            }
+        }
+    }
+    parts
+}
+
+/// Writes the stubs of IFUNCs. What their slots hold is chosen when the domain runs (see `choose`).
+fn indirects(symbols: &Symbols<'_>, layout: &Layout, places: &Places, text: &mut [u8]) -> Vec<(u64, u64)> {
+    let mut indirects = Vec::new();
+    for (index, resolver) in symbols.indirects.iter().enumerate() {
+        let Resolver { input, section, offset } = *resolver;
+        let at = (layout.indirects + stubs::CHOICE * index as u64) as usize;
+        text[at..at + stubs::CHOICE as usize].copy_from_slice(&stubs::choice(dispatch::choice(index)));
+        if let Some(code) = code_offset(Target::Section { input, section, offset }, layout, places) {
+            indirects.push((dispatch::choice(index), code));
+        }
+    }
+    indirects
+}
+
+/// Whether some object reads its stack arguments on its clients' stacks.
+fn names_client_stack(inputs: &[Input<'_>]) -> bool {
+    inputs.iter().flat_map(|i| &i.object.symbols).any(|s| s.name == sfi_contract::names::CLIENT_STACK)
+}
+
+fn gateways(text: u64, imports: usize) -> Vec<u64> {
+    stubs::FIXED.into_iter().chain((0..imports).map(stubs::import)).map(|o| text + o).collect()
+}
+
+/// The code offsets in an array of initialisers or finalisers.
+fn functions_of(
+    spec: &DomainSpec,
+    inputs: &[Input<'_>],
+    layout: &Layout,
+    parts: &[Vec<u8>; 4],
+    words: &[Vec<Word>; 4],
+    dispatch: &Dispatch,
+    array: &str,
+) -> Result<Vec<u64>, BuildError> {
+    let Some((first, end)) = layout::array_range(inputs, layout, array) else { return Ok(Vec::new()) };
+    let fail = |why: &str| BuildError::Link { domain: spec.name.clone(), place: array.to_owned(), why: why.to_owned() };
+    let bytes = &parts[first.part as usize][first.offset as usize..end as usize];
+    if !bytes.len().is_multiple_of(8) {
+        return Err(fail("the array does not hold whole pointers"));
+    }
+    let mut functions = Vec::new();
+    for (index, word) in bytes.chunks_exact(8).enumerate() {
+        let pointer = u64::from_le_bytes(word.try_into().unwrap_or_default());
+        let at = (first.offset + 8 * index as u64) as u32;
+        let in_window = words[first.part as usize].binary_search(&Word { at, minus: false }).is_ok();
+        // gABI: 0 and -1 are ignored.
+        if in_window || (pointer != 0 && pointer != u64::MAX) {
+            let code = dispatch.code(pointer).filter(|_| in_window);
+            functions.push(code.ok_or_else(|| fail("an entry is not a function pointer"))?);
+        }
+    }
+    Ok(functions)
+}
+
+/// What is mapped where.
+fn segments(
+    spec: &DomainSpec,
+    layout: &Layout,
+    places: &Places,
+    regions: &[(u64, u64)],
+    dispatch: &Dispatch,
+) -> Vec<Segment> {
+    let mut segments = Vec::new();
+    let mut add = |name: &str, offset: u64, length: u64, protection: Protection, shared: bool| {
+        if length > 0 {
+            segments.push(Segment { name: name.to_owned(), offset, length: pages(length), protection, shared });
+        }
+    };
+    let table = pages(8 * dispatch.slots.len() as u64);
+    add("header and dispatch table", HEADER_OFFSET, PAGE_SIZE + table, Protection::Read, false);
+    let locals = places.parts[Part::Locals as usize] & !(PAGE_SIZE - 1);
+    add("thread locals", locals, TP_OFFSET + TCB_SIZE - locals, Protection::ReadWrite, false);
+    let part = |part: Part| (places.parts[part as usize], layout.sizes[part as usize]);
+    for (name, which, protection) in [
+        ("text", Part::Text, Protection::ReadExecute),
+        ("constants", Part::Constants, Protection::Read),
+        ("data", Part::Data, Protection::ReadWrite),
+    ] {
+        let (offset, length) = part(which);
+        add(name, offset, length, protection, false);
+    }
+    add("heap", places.heap.0, places.heap.1, Protection::ReadWrite, false);
+    add("data stack", places.stack.0, places.stack.1, Protection::ReadWrite, false);
+    for (share, (offset, length)) in spec.shared.iter().zip(regions) {
+        let protection = match share.access {
+            Access::Read => Protection::Read,
+            Access::ReadWrite => Protection::ReadWrite,
+        };
+        add(&format!("{REGION}{}", share.region), *offset, *length, protection, true);
+    }
+    segments.sort_by_key(|s| s.offset);
+    segments
+}
+
+/// Everything that is written before sealing.
+fn contents(
+    parts: [Vec<u8>; 4],
+    words: [Vec<Word>; 4],
+    site: &Site<'_>,
+    dispatch: &Dispatch,
+    layout: &Layout,
+) -> Vec<Content> {
+    let stored = false;
+    let table = dispatch.bytes();
+    let all = (0..table.len() as u32).step_by(8).map(|at| Word { at, minus: false }).collect();
+    let mut contents = vec![
+        header(site),
+        Content { offset: DISPATCH_OFFSET, bytes: table, words: all, writable: false, stored },
+        tcb(),
+    ];
+    for ((part, mut bytes), words) in Part::ALL.into_iter().zip(parts).zip(words) {
+        if part == Part::Locals || part == Part::Data {
+            // What is zero needs no page before it is touched.
+            let last = words.last().map_or(0, |w| w.at as usize + 8);
+            let used = bytes.iter().rposition(|b| *b != 0).map_or(0, |last| last + 1).max(last);
+            bytes.truncate(used);
+        }
+        if layout.sizes[part as usize] > 0 && !bytes.is_empty() {
+            let writable = matches!(part, Part::Data | Part::Locals);
+            contents.push(Content { offset: site.places.parts[part as usize], bytes, words, writable, stored });
+        }
+    }
+    contents
+}
+
+/// The header page.
+fn header(site: &Site<'_>) -> Content {
+    let mut bytes = vec![0; PAGE_SIZE as usize];
+    let mut words = Vec::new();
+    let places = site.places;
+    for (field, offset) in [
+        (HEADER_BASE, 0),
+        (HEADER_TCB, TP_OFFSET),
+        (HEADER_HEAP_START, places.heap.0),
+        (HEADER_HEAP_END, places.heap.0 + places.heap.1),
+        (HEADER_STACK_LOW, places.stack.0),
+        (HEADER_STACK_HIGH, places.stack.0 + places.stack.1),
+    ] {
+        let at = (field - HEADER_OFFSET) as usize;
+        bytes[at..at + 8].copy_from_slice(&offset.to_le_bytes());
+        words.push(Word { at: at as u32, minus: false });
+    }
+    Content { offset: HEADER_OFFSET, bytes, words, writable: false, stored: false }
+}
+
+/// The TCB: a pointer to itself (psABI 3.4.6). The canary is an instance's own.
+fn tcb() -> Content {
+    let words = vec![Word { at: 0, minus: false }];
+    Content { offset: TP_OFFSET, bytes: TP_OFFSET.to_le_bytes().to_vec(), words, writable: true, stored: false }
+}
+
+/// Names of functions by offset, for faults.
+fn functions(inputs: &[Input<'_>], layout: &Layout, places: &Places) -> Vec<(u64, u64, String)> {
+    let mut all = Vec::new();
+    for (input, from) in inputs.iter().enumerate() {
+        for symbol in from.object.symbols.iter().filter(|s| !s.name.is_empty() && !s.name.starts_with(".L")) {
+            let sfi_verifier::elf::Place::Section(section) = symbol.place else { continue };
+            let target = Target::Section { input, section, offset: symbol.value };
+            if let Some(offset) = code_offset(target, layout, places) {
+                let rank = (symbol.kind != crate::link::symbols::STT_FUNC, !select::is_global(symbol));
+                all.push((offset, rank, symbol.size, symbol.name.to_owned()));
+            }
+        }
+    }
+    all.sort();
+    all.dedup_by_key(|f| f.0);
+    all.into_iter().map(|(offset, _, size, name)| (offset, size, name)).collect()
+}
+
+/// Global functions and variables.
+fn names(
+    spec: &DomainSpec,
+    symbols: &Symbols<'_>,
+    layout: &Layout,
+    places: &Places,
+    regions: &[(u64, u64)],
+) -> (HashMap<String, u64>, HashMap<String, u64>) {
+    let mut functions = HashMap::new();
+    let mut variables = HashMap::new();
+    for (share, (offset, length)) in spec.shared.iter().zip(regions) {
+        variables.insert(share.symbol.clone(), *offset);
+        variables.insert(format!("{}_end", share.symbol), offset + length);
+    }
+    for (name, (target, _)) in &symbols.globals {
+        let offset = match *target {
+            Target::Import(_) => continue,
+            Target::Choice(_) => {
+                functions.extend(code_offset(*target, layout, places).map(|offset| ((*name).to_owned(), offset)));
+                continue;
+            }
+            Target::Common(index) => Some(places.of(layout.commons[index])),
+            Target::Section { input, section, offset } => {
+                let Some(spot) = layout.sections[input][section] else { continue };
+                if spot.part == Part::Text {
+                    functions.insert((*name).to_owned(), places.of(spot) + offset);
+                    continue;
+                }
+                Some(places.of(spot) + offset)
+            }
+            _ => None,
+        };
+        if let Some(offset) = offset {
+            variables.insert((*name).to_owned(), offset);
+        }
+    }
+    (functions, variables)
+}

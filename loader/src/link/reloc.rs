@@ -1,0 +1,317 @@
+//! Relocation (psABI 4.4.1, with the meaning of `docs/CONTRACT.md` for code symbols).
+
+use crate::gate::stubs;
+use crate::link::dispatch::Dispatch;
+use crate::link::image::Word;
+use crate::link::layout::{Layout, Part, Spot};
+use crate::link::place::Places;
+use crate::link::select::Input;
+use crate::link::symbols::{Symbols, Target};
+use crate::spec::DomainSpec;
+use crate::world::error::BuildError;
+use sfi_contract::layout::TP_OFFSET;
+use sfi_verifier::elf::Relocation;
+use std::collections::{BTreeMap, HashMap, HashSet};
+
+const R_NONE: u32 = 0;
+const R_64: u32 = 1;
+const R_PC32: u32 = 2;
+const R_PLT32: u32 = 4;
+const R_GOTPCREL: u32 = 9;
+const R_32: u32 = 10;
+const R_32S: u32 = 11;
+const R_DTPOFF64: u32 = 17;
+const R_TPOFF64: u32 = 18;
+const R_DTPOFF32: u32 = 21;
+const R_TPOFF32: u32 = 23;
+const R_PC64: u32 = 24;
+const R_SIZE32: u32 = 32;
+const R_SIZE64: u32 = 33;
+const R_GOTPCRELX: u32 = 41;
+const R_REX_GOTPCRELX: u32 = 42;
+
+fn needs_got(kind: u32) -> bool {
+    matches!(kind, R_GOTPCREL | R_GOTPCRELX | R_REX_GOTPCRELX)
+}
+
+/// Every relocation of every section that becomes memory, with what it refers to.
+pub fn relocations<'l>(
+    inputs: &'l [Input<'_>],
+    symbols: &'l Symbols<'_>,
+) -> impl Iterator<Item = (usize, usize, &'l Relocation, Target)> {
+    inputs.iter().enumerate().flat_map(move |(input, from)| {
+        let live = &symbols.live[input];
+        from.object.sections.iter().enumerate().filter(move |(s, _)| live[*s]).flat_map(move |(section, s)| {
+            s.relocations.iter().filter(|r| r.kind != R_NONE).map(move |r| {
+                let target = match r.symbol {
+                    0 => Target::Absolute(0),
+                    index => symbols.targets[input].get(index).copied().unwrap_or(Target::Undefined),
+                };
+                (input, section, r, target)
+            })
+        })
+    })
+}
+
+/// What the GOT holds.
+pub fn got_entries(inputs: &[Input<'_>], symbols: &Symbols<'_>) -> Vec<Target> {
+    let mut seen = HashSet::new();
+    relocations(inputs, symbols)
+        .filter(|(_, _, r, _)| needs_got(r.kind))
+        .filter_map(|(_, _, _, target)| seen.insert(target).then_some(target))
+        .collect()
+}
+
+/// Every symbol that a relocation needs and nobody defines, in one error.
+pub fn check_undefined(spec: &DomainSpec, inputs: &[Input<'_>], symbols: &Symbols<'_>) -> Result<(), BuildError> {
+    let mut missing: BTreeMap<String, &str> = BTreeMap::new();
+    for (input, _, r, target) in relocations(inputs, symbols) {
+        if target == Target::Undefined {
+            let name = inputs[input].object.symbols.get(r.symbol).map_or("?", |s| s.name);
+            missing.entry(name.to_owned()).or_insert(&inputs[input].name);
+        }
+    }
+    if missing.is_empty() {
+        return Ok(());
+    }
+    let symbols = missing.into_iter().map(|(name, file)| format!("{name} (used in {file})")).collect();
+    Err(BuildError::Undefined { domain: spec.name.clone(), symbols })
+}
+
+/// Window offset of a code symbol: a place in an executable section, or a gateway.
+pub fn code_offset(target: Target, layout: &Layout, places: &Places) -> Option<u64> {
+    let text = places.parts[Part::Text as usize];
+    match target {
+        Target::Section { input, section, offset } => {
+            let spot = layout.sections[input][section].filter(|s| s.part == Part::Text)?;
+            Some(places.of(spot) + offset)
+        }
+        Target::Import(index) => Some(text + stubs::import(index)),
+        Target::Stub(offset) => Some(text + offset),
+        Target::Choice(index) => Some(text + layout.indirects + stubs::CHOICE * index as u64),
+        _ => None,
+    }
+}
+
+/// Whether a relocation takes a code symbol's address (a branch does not).
+pub fn takes_address(kind: u32) -> bool {
+    kind != R_PLT32
+}
+
+/// Everything an address depends on, but the window's base.
+pub struct Addresses<'l> {
+    /// Spots.
+    pub layout: &'l Layout,
+    /// Places of the parts.
+    pub places: &'l Places,
+    /// Slots of address-taken code.
+    pub dispatch: &'l Dispatch,
+    /// Window offset and length of each shared region of the domain.
+    pub regions: &'l [(u64, u64)],
+}
+
+/// An address as far as it is known before there is a window.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Address {
+    /// Offset from the window's base.
+    InWindow(u64),
+    /// A number.
+    Absolute(u64),
+}
+
+impl Addresses<'_> {
+    /// The address that a pointer to the target holds: of the dispatch slot for code.
+    fn pointer(&self, target: Target) -> Result<Address, &'static str> {
+        if let Some(code) = code_offset(target, self.layout, self.places) {
+            return self.dispatch.slot(code).map(Address::InWindow).ok_or("the function has no dispatch slot");
+        }
+        Ok(Address::InWindow(match target {
+            Target::Section { input, section, offset } => {
+                let spot = self.layout.sections[input][section].ok_or("the section is not loaded")?;
+                self.places.of(spot).wrapping_add(offset)
+            }
+            Target::Common(index) => self.places.of(self.layout.commons[index]),
+            Target::Fixed(offset) => offset,
+            Target::Got => self.places.of(self.layout.got_spot),
+            Target::Bound { name, end } => {
+                let (first, last) = self.layout.bounds[name];
+                self.places.of(if end { last } else { first })
+            }
+            Target::Region { share, end } => {
+                let (offset, length) = self.regions[share];
+                offset + if end { length } else { 0 }
+            }
+            Target::Absolute(value) => return Ok(Address::Absolute(value)),
+            Target::Nothing => return Ok(Address::Absolute(0)),
+            Target::Unloaded => return Err("the symbol's section is not part of the domain's memory"),
+            Target::Undefined => return Err("the symbol is undefined"),
+            Target::Import(_) | Target::Choice(_) | Target::Stub(_) => return Err("the gateway has no place"),
+        }))
+    }
+
+    /// The window offset that a branch goes to.
+    fn branch(&self, target: Target) -> Result<u64, &'static str> {
+        match target {
+            // Calling a weak function that nobody defines is a fault of the domain.
+            Target::Nothing => Ok(self.places.parts[Part::Text as usize] + stubs::TRAP),
+            _ => code_offset(target, self.layout, self.places).ok_or("the branch goes to something that is not code"),
+        }
+    }
+
+    /// Offset of a thread local from the thread pointer.
+    fn local(&self, target: Target) -> Result<i64, &'static str> {
+        match target {
+            Target::Section { input, section, offset } => {
+                let spot = self.layout.sections[input][section].filter(|s| s.part == Part::Locals);
+                let spot = spot.ok_or("the symbol is not thread-local")?;
+                Ok((self.places.of(spot).wrapping_add(offset) as i64).wrapping_sub(TP_OFFSET as i64))
+            }
+            _ => Err("the symbol is not thread-local"),
+        }
+    }
+}
+
+/// Applies all relocations to the parts' bytes, for a window at 0. Gives the words that depend on the window's base, by part.
+pub fn apply(
+    spec: &DomainSpec,
+    inputs: &[Input<'_>],
+    symbols: &Symbols<'_>,
+    addresses: &Addresses<'_>,
+    parts: &mut [Vec<u8>; 4],
+) -> Result<[Vec<Word>; 4], BuildError> {
+    let layout = addresses.layout;
+    let mut words: [Vec<Word>; 4] = Default::default();
+    let mut got = HashMap::new();
+    for (i, target) in layout.got.iter().enumerate() {
+        let spot = Spot { offset: layout.got_spot.offset + 8 * i as u64, ..layout.got_spot };
+        let value = addresses.pointer(*target).map_err(|why| BuildError::Link {
+            domain: spec.name.clone(),
+            place: "GOT".into(),
+            why: why.into(),
+        })?;
+        let at = spot.offset as usize;
+        let value = match value {
+            Address::Absolute(value) => value,
+            Address::InWindow(offset) => {
+                words[spot.part as usize].push(Word { at: spot.offset as u32, minus: false });
+                offset
+            }
+        };
+        parts[spot.part as usize][at..at + 8].copy_from_slice(&value.to_le_bytes());
+        got.insert(*target, addresses.places.of(spot));
+    }
+    for (input, section, r, target) in relocations(inputs, symbols) {
+        let from = &inputs[input];
+        let fail = |why: String| {
+            let name = from.object.symbols.get(r.symbol).map_or("?", |s| s.name);
+            BuildError::Link {
+                domain: spec.name.clone(),
+                place: format!("{}: {}+{:#x}", from.name, from.object.sections[section].name, r.offset),
+                why: format!("relocation of type {} against `{name}`: {why}", r.kind),
+            }
+        };
+        let spot = layout.sections[input][section].ok_or_else(|| fail("its section is not loaded".into()))?;
+        let bytes = &mut parts[spot.part as usize];
+        let at = (spot.offset as usize)
+            .checked_add(usize::try_from(r.offset).unwrap_or(usize::MAX))
+            .ok_or_else(|| fail("offset out of range".into()))?;
+        let place = addresses.places.of(spot).wrapping_add(r.offset);
+        let size = from.object.symbols.get(r.symbol).map_or(0, |s| s.size);
+        let field = value(addresses, &got, r, target, place, size).map_err(|why| fail(why.into()))?;
+        let width = field.width();
+        let inside = r.offset.checked_add(width as u64).is_some_and(|end| end <= from.object.sections[section].size);
+        let slot =
+            bytes.get_mut(at..at + width).filter(|_| inside).ok_or_else(|| fail("outside its section".into()))?;
+        match field {
+            Field::Eight(v, base) => {
+                slot.copy_from_slice(&v.to_le_bytes());
+                if let Some(minus) = base {
+                    // Parts are smaller than `IMAGE_HIGH`.
+                    words[spot.part as usize].push(Word { at: at as u32, minus });
+                }
+            }
+            Field::Four(v) => slot.copy_from_slice(
+                &i32::try_from(v).map_err(|_| fail(format!("{v:#x} does not fit 32 bits")))?.to_le_bytes(),
+            ),
+            Field::FourUnsigned(v) => {
+                slot.copy_from_slice(&u32::try_from(v).map_err(|_| fail(NARROW.into()))?.to_le_bytes())
+            }
+        }
+    }
+    for list in &mut words {
+        list.sort_unstable();
+        // Two relocations of one section do not overlap (SFI-E05), and neither do sections.
+        debug_assert!(list.windows(2).all(|w| w[0].at + 8 <= w[1].at));
+    }
+    Ok(words)
+}
+
+/// Why an address of a window, or the distance between a window and a fixed address, has no 32-bit form.
+const NARROW: &str = "the address does not fit 32 bits";
+
+/// What a relocation writes.
+enum Field {
+    /// 64 bits. `Some`: the window's base is added to it, or subtracted if `true`.
+    Eight(u64, Option<bool>),
+    /// 32 bits, sign-extended by the processor.
+    Four(i64),
+    /// 32 bits, zero-extended by the processor.
+    FourUnsigned(u64),
+}
+
+impl Field {
+    fn width(&self) -> usize {
+        match self {
+            Field::Eight(..) => 8,
+            Field::Four(_) | Field::FourUnsigned(_) => 4,
+        }
+    }
+}
+
+/// The value of one relocation at the window offset `place`.
+fn value(
+    addresses: &Addresses<'_>,
+    got: &HashMap<Target, u64>,
+    r: &Relocation,
+    target: Target,
+    place: u64,
+    size: u64,
+) -> Result<Field, &'static str> {
+    let add = |s: u64| s.wrapping_add_signed(r.addend);
+    let relative = |s: u64| add(s).wrapping_sub(place) as i64;
+    let pointer = || addresses.pointer(target);
+    // Windows begin at 4 GiB and above.
+    let absolute = || match pointer()? {
+        Address::Absolute(value) => Ok(value),
+        Address::InWindow(_) => Err(NARROW),
+    };
+    let distance = || match pointer()? {
+        Address::InWindow(offset) => Ok(offset),
+        Address::Absolute(_) => Err(NARROW),
+    };
+    Ok(match r.kind {
+        R_64 => match pointer()? {
+            Address::InWindow(offset) => Field::Eight(add(offset), Some(false)),
+            Address::Absolute(value) => Field::Eight(add(value), None),
+        },
+        R_PC64 => match pointer()? {
+            Address::InWindow(offset) => Field::Eight(relative(offset) as u64, None),
+            Address::Absolute(value) => Field::Eight(relative(value) as u64, Some(true)),
+        },
+        R_32 => Field::FourUnsigned(add(absolute()?)),
+        R_32S => Field::Four(add(absolute()?) as i64),
+        R_PC32 => Field::Four(relative(distance()?)),
+        R_PLT32 => Field::Four(relative(addresses.branch(target)?)),
+        kind if needs_got(kind) => Field::Four(relative(got.get(&target).copied().ok_or("no GOT entry")?)),
+        R_TPOFF32 => Field::Four(addresses.local(target)?.wrapping_add(r.addend)),
+        R_TPOFF64 => Field::Eight(addresses.local(target)?.wrapping_add(r.addend) as u64, None),
+        R_DTPOFF32 | R_DTPOFF64 => {
+            let block = addresses.layout.sizes[Part::Locals as usize] as i64;
+            let offset = addresses.local(target)?.wrapping_add(block).wrapping_add(r.addend);
+            if r.kind == R_DTPOFF32 { Field::Four(offset) } else { Field::Eight(offset as u64, None) }
+        }
+        R_SIZE32 => Field::FourUnsigned(add(size)),
+        R_SIZE64 => Field::Eight(add(size), None),
+        _ => return Err("the loader does not know this type"),
+    })
+}

@@ -1,0 +1,593 @@
+//! Domain manifests: a world described in TOML.
+//!
+//! ```toml
+//! [entry]                               # what `sfi run` calls; hosts that embed the loader need none
+//! domain = "app"
+//! function = "sfi_main"
+//! args = [1, 2]                         # optional integers, at most six
+//!
+//! [regions]
+//! exchange = "1 MiB"                    # shared memory; sizes are bytes or "KiB", "MiB", "GiB"
+//!
+//! [files]
+//! input = "data.bin"                    # what host functions may open, relative to the manifest
+//!
+//! [domains.app]
+//! objects = ["app.o"]                   # relative to the manifest
+//! archives = ["rt.a"]                   # members are linked as needed
+//! mode = "write"                        # write (default), full or match
+//! memory = "64 MiB"                     # heap
+//! stack = "1 MiB"                       # data stack
+//! placement = "scattered"               # scattered (default) or dense
+//!
+//! [domains.app.imports]
+//! host_write = { host = "host_write", signature = "(int, int) -> int" }
+//! compress = { domain = "codec", function = "compress", signature = "(ptr, int) -> int", on_fault = -1, trust = "mutual-distrust" }
+//!
+//! [domains.app.shared]
+//! buffer = { region = "exchange", access = "read-write" }
+//!
+//! [domains.codec]
+//! objects = ["codec.o"]
+//! exports = ["compress"]                # what other domains may import
+//! shared = { buffer = { region = "exchange" } }
+//! restart = 3                           # "never" (default), "always" or how often: loaded again, elsewhere, after a fault
+//! budget = { cpu = "1 s", wall = "5 s" }  # what the domain itself may use in its life; default: no bound
+//! owner = "alice"                       # who answers for its faults
+//!
+//! [domains.codec.registers]             # entry points, for others to connect to as `codec.NAME`
+//! size = { function = "size", signature = "(int) -> int" }
+//! ops = { procedures = ["open", "close"], capability = true, signature = "(int, int, int) -> int" }
+//!
+//! [domains.tool]
+//! objects = ["tool.o"]
+//! root = false                          # a root domain sees all regions
+//! spare_bindings = 4                    # gateways for `__sfi_connect`
+//! imports.size = { entry = "codec.size" }  # an entry point by name
+//! imports.__sfi_connect = { host = "__sfi_connect" }
+//! capabilities.key = "codec.ops"        # the variable `key` (64 bytes) gets the bits
+//!
+//! [[permit]]                            # who may connect to which entry points; names may end in `*`
+//! client = "tool"
+//! entry = "codec.*"
+//!
+//! [owners.alice]
+//! faults = 100                          # then nothing of hers is restarted any more; default: no bound
+//! penalty = { first = "10 ms", most = "10 s", window = "1 min" }  # or one time for every fault, such as "1 s"
+//!
+//! [limits]
+//! call = "2 s"                          # wall clock for each call of the host: seconds or "ms", "s", "min"; default: none
+//! cpu = "1 s"                           # processor time for each call of the host
+//!
+//! [placement]
+//! la57 = "if-available"                 # windows in 56 bits of address: true (an error where that is not possible) or false (default)
+//! ```
+
+mod syscalls;
+mod values;
+
+pub use syscalls::{Denied, Descriptor, Directory, Log, Quotas, Syscalls};
+pub use values::{Size, Time};
+
+use crate::spec::capability::Capability;
+use crate::spec::interface::{Declaration, Source};
+use crate::spec::signature::Signature;
+use crate::spec::{self, Access, DomainSpec, Import, Placement, Restart, Trust};
+use crate::vm::space::La57;
+use crate::world::builder::Builder;
+use sfi_contract::Mode;
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+
+use values::{access, default_memory, default_stack, la57, minus_one, mode, read_write, restart, signature, trust};
+
+/// A manifest as it was written.
+#[derive(Clone, Debug, serde::Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Manifest {
+    /// What to run. A host that embeds the loader needs none.
+    #[serde(default)]
+    pub entry: Option<Entry>,
+    /// Shared regions by name, and their sizes in bytes.
+    #[serde(default)]
+    pub regions: BTreeMap<String, Size>,
+    /// Files that host functions may read, by name.
+    #[serde(default)]
+    pub files: BTreeMap<String, PathBuf>,
+    /// Interfaces by name, see [`crate::spec::interface`].
+    #[serde(default)]
+    pub interfaces: BTreeMap<String, Source>,
+    /// Domains by name.
+    pub domains: BTreeMap<String, Domain>,
+    /// Limits.
+    #[serde(default)]
+    pub limits: Limits,
+    /// Where windows lie.
+    #[serde(default)]
+    pub placement: Space,
+    /// Who may connect to what.
+    #[serde(default)]
+    pub permit: Vec<Permit>,
+    /// Owners by name.
+    #[serde(default)]
+    pub owners: BTreeMap<String, Owner>,
+}
+
+/// A rule, see [`Builder::permit`].
+#[derive(Clone, Debug, serde::Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Permit {
+    /// Domain, perhaps with `*` at its end.
+    pub client: String,
+    /// Entry point, perhaps with `*` at its end.
+    pub entry: String,
+}
+
+/// An owner of domains.
+#[derive(Clone, Debug, serde::Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Owner {
+    /// See [`crate::Owner::most_faults`].
+    pub faults: Option<u64>,
+    /// See [`crate::Owner::penalty`].
+    #[serde(default)]
+    pub penalty: Penalty,
+}
+
+/// What a fault costs, see [`crate::Penalty`].
+#[derive(Clone, Copy, Debug, Default, serde::Deserialize)]
+#[serde(untagged)]
+pub enum Penalty {
+    /// Nothing.
+    #[default]
+    None,
+    /// The same for every fault.
+    Constant(Time),
+    /// Twice as much for every earlier one.
+    Adaptive(Adaptive),
+}
+
+/// See [`crate::Penalty::Adaptive`].
+#[derive(Clone, Copy, Debug, serde::Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Adaptive {
+    /// For the first fault.
+    pub first: Time,
+    /// At most.
+    pub most: Time,
+    /// How long faults count.
+    pub window: Time,
+}
+
+/// A registered entry point.
+#[derive(Clone, Debug, serde::Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Registered {
+    /// The function behind it, or
+    pub function: Option<String>,
+    /// several, by number.
+    #[serde(default)]
+    pub procedures: Vec<String>,
+    /// What crosses.
+    #[serde(deserialize_with = "signature")]
+    pub signature: Option<Signature>,
+    /// Callers must show a capability, which the domains get whose `capabilities` name the entry point.
+    #[serde(default)]
+    pub capability: bool,
+}
+
+/// What a run may use.
+#[derive(Clone, Debug, Default, serde::Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Limits {
+    /// Wall clock for each call of the host, see [`Builder::time_limit`].
+    pub call: Option<Time>,
+    /// Processor time for each call of the host, see [`Builder::cpu_limit`].
+    pub cpu: Option<Time>,
+}
+
+/// Where windows lie.
+#[derive(Clone, Copy, Debug, Default, serde::Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Space {
+    /// See [`Builder::la57`].
+    #[serde(default, deserialize_with = "la57")]
+    pub la57: La57,
+}
+
+/// What a domain may use in its life, see [`crate::Budget`].
+#[derive(Clone, Copy, Debug, Default, serde::Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Budget {
+    /// Wall clock.
+    pub wall: Option<Time>,
+    /// Processor time.
+    pub cpu: Option<Time>,
+}
+
+/// The function that a run calls.
+#[derive(Clone, Debug, serde::Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Entry {
+    /// Domain.
+    pub domain: String,
+    /// Global function of that domain.
+    pub function: String,
+    /// Integer arguments, at most six.
+    #[serde(default)]
+    pub args: Vec<i64>,
+}
+
+/// One domain.
+#[derive(Clone, Debug, serde::Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Domain {
+    /// Relocatable objects.
+    #[serde(default)]
+    pub objects: Vec<PathBuf>,
+    /// Archives.
+    #[serde(default)]
+    pub archives: Vec<PathBuf>,
+    /// Mode.
+    #[serde(default, deserialize_with = "mode")]
+    pub mode: Mode,
+    /// Size of the heap.
+    #[serde(default = "default_memory")]
+    pub memory: Size,
+    /// Size of the data stack.
+    #[serde(default = "default_stack")]
+    pub stack: Size,
+    /// How it lies in its window.
+    #[serde(default)]
+    pub placement: Placement,
+    /// Functions that other domains may import.
+    #[serde(default)]
+    pub exports: Vec<String>,
+    /// Granted crossings by symbol.
+    #[serde(default)]
+    pub imports: BTreeMap<String, Grant>,
+    /// Shared regions by symbol.
+    #[serde(default)]
+    pub shared: BTreeMap<String, Share>,
+    /// Entry points by name.
+    #[serde(default)]
+    pub registers: BTreeMap<String, Registered>,
+    /// Gateways for connections at run time.
+    #[serde(default)]
+    pub spare_bindings: usize,
+    /// Sees all regions.
+    #[serde(default)]
+    pub root: bool,
+    /// What happens after a fault.
+    #[serde(default, deserialize_with = "restart")]
+    pub restart: Restart,
+    /// What it may use in its life.
+    #[serde(default)]
+    pub budget: Budget,
+    /// Who answers for it.
+    pub owner: Option<String>,
+    /// Capabilities by the variable that gets the bits: names of entry points.
+    #[serde(default)]
+    pub capabilities: BTreeMap<String, String>,
+    /// System calls; without this table there are none.
+    pub syscalls: Option<Syscalls>,
+    /// What the embedding adds to a domain with system calls: not part of the text.
+    #[serde(skip)]
+    pub support: Option<Support>,
+}
+
+/// Code that the embedding links beside a stock libc.
+#[derive(Clone, Debug)]
+pub struct Support {
+    /// Relocatable objects.
+    pub objects: Vec<Vec<u8>>,
+    /// The libc runs its initialisers itself, see [`DomainSpec::own_start`].
+    pub own_start: bool,
+}
+
+/// The host function that answers a domain's system calls.
+pub fn arbiter_of(domain: &str) -> String {
+    format!("{}:{domain}", sfi_contract::names::ARBITRATE)
+}
+
+/// A granted crossing: to a function of the host or of a domain.
+#[derive(Clone, Debug, serde::Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Grant {
+    /// Host function.
+    pub host: Option<String>,
+    /// Registered entry point.
+    pub entry: Option<String>,
+    /// Domain; with `function`.
+    pub domain: Option<String>,
+    /// Function of the domain; default: the symbol's name.
+    pub function: Option<String>,
+    /// The interface that declares the function: its buffers are copied. Instead of `signature`.
+    pub interface: Option<String>,
+    /// What crosses.
+    #[serde(default, deserialize_with = "signature")]
+    pub signature: Option<Signature>,
+    /// Result when the call fails.
+    #[serde(default = "minus_one")]
+    pub on_fault: i64,
+    /// Calls to other domains: `mutual-distrust` (default), `trusted-server` or `trusted-both`, see [`Trust`].
+    #[serde(default, deserialize_with = "trust")]
+    pub trust: Option<Trust>,
+}
+
+/// A region seen by a domain.
+#[derive(Clone, Debug, serde::Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Share {
+    /// Region.
+    pub region: String,
+    /// `read` or `read-write` (default).
+    #[serde(default = "read_write", deserialize_with = "access")]
+    pub access: Access,
+}
+
+/// A manifest cannot be used.
+#[derive(Debug, thiserror::Error)]
+pub enum ManifestError {
+    /// A file cannot be read.
+    #[error("cannot read `{}`: {error}", path.display())]
+    File {
+        /// The file.
+        path: PathBuf,
+        /// The system's error.
+        error: std::io::Error,
+    },
+    /// The text is not a manifest; the message names line and column.
+    #[error("{}: {error}", path.display())]
+    Text {
+        /// The manifest.
+        path: PathBuf,
+        /// What is wrong where.
+        error: Box<toml::de::Error>,
+    },
+    /// Something contradicts itself.
+    #[error("{}: {why}", path.display())]
+    Meaning {
+        /// The manifest.
+        path: PathBuf,
+        /// What is wrong.
+        why: String,
+    },
+}
+
+impl Manifest {
+    /// Reads a manifest.
+    ///
+    /// # Errors
+    /// [`ManifestError`].
+    pub fn load(path: &Path) -> Result<Self, ManifestError> {
+        let file = |error| ManifestError::File { path: path.to_owned(), error };
+        Self::parse(&std::fs::read_to_string(path).map_err(file)?, path)
+    }
+
+    /// Reads a manifest's text; `path` is for messages.
+    ///
+    /// # Errors
+    /// [`ManifestError::Text`] and [`ManifestError::Meaning`].
+    pub fn parse(text: &str, path: &Path) -> Result<Self, ManifestError> {
+        let manifest: Self = toml::from_str(text)
+            .map_err(|error| ManifestError::Text { path: path.to_owned(), error: Box::new(error) })?;
+        let wrong = |why: String| Err(ManifestError::Meaning { path: path.to_owned(), why });
+        if let Some(entry) = &manifest.entry {
+            if !manifest.domains.contains_key(&entry.domain) {
+                return wrong(format!("entry: there is no domain `{}`", entry.domain));
+            }
+            if entry.args.len() > 6 {
+                return wrong("entry: more than six arguments".into());
+            }
+        }
+        for (name, domain) in &manifest.domains {
+            let both = |r: &Registered| r.function.is_some() != r.procedures.is_empty();
+            if let Some((entry, _)) = domain.registers.iter().find(|(_, r)| both(r)) {
+                return wrong(format!(
+                    "domain `{name}`: entry point `{entry}`: give either `function` or `procedures`"
+                ));
+            }
+        }
+        for (name, domain) in &manifest.domains {
+            for (symbol, grant) in &domain.imports {
+                let ways = [&grant.host, &grant.domain, &grant.entry].into_iter().flatten().count();
+                if ways != 1 || grant.domain.is_none() && grant.function.is_some() {
+                    return wrong(format!(
+                        "domain `{name}`: import `{symbol}`: give either `host`, `entry`, or `domain` and `function`"
+                    ));
+                }
+                if grant.host.is_some() && grant.trust.is_some() {
+                    return wrong(format!(
+                        "domain `{name}`: import `{symbol}`: a host function is trusted and does not trust: no `trust`"
+                    ));
+                }
+                if let Some(interface) = &grant.interface {
+                    if grant.domain.is_none()
+                        || grant.signature.is_some()
+                        || grant.trust.is_some()
+                        || !manifest.interfaces.contains_key(interface)
+                    {
+                        return wrong(format!(
+                            "domain `{name}`: import `{symbol}`: `interface` names one of `[interfaces]`, for a function of a domain, instead of `signature` and `trust`"
+                        ));
+                    }
+                } else if grant.domain.is_some() && grant.signature.is_none() {
+                    return wrong(format!(
+                        "domain `{name}`, import `{symbol}`: a call to another domain needs a signature such as \
+                         \"(int, ptr) -> int\": without it registers carry leftovers across, addresses among them"
+                    ));
+                }
+            }
+        }
+        Ok(manifest)
+    }
+
+    /// Adds everything but the host functions to a description of a world. Paths are relative to `directory`.
+    ///
+    /// # Errors
+    /// [`ManifestError::File`].
+    pub fn build(&self, mut builder: Builder, directory: &Path) -> Result<Builder, ManifestError> {
+        for (name, size) in &self.regions {
+            builder = builder.region(name, size.0);
+        }
+        builder = builder.la57(self.placement.la57);
+        if let Some(limit) = self.limits.call {
+            builder = builder.time_limit(limit.0);
+        }
+        builder = builder.cpu_limit(self.limits.cpu.map(|l| l.0));
+        for rule in &self.permit {
+            builder = builder.permit(&rule.client, &rule.entry);
+        }
+        let owners: BTreeMap<&str, crate::Owner> = self.owners.iter().map(|(n, o)| (n.as_str(), o.owner(n))).collect();
+        let mut capabilities = BTreeMap::new();
+        for (name, domain) in &self.domains {
+            for (entry, _) in domain.registers.iter().filter(|(_, r)| r.capability) {
+                let capability = Capability::generate().map_err(|error| wrong(directory, error.to_string()))?;
+                capabilities.insert(format!("{name}.{entry}"), capability);
+            }
+        }
+        for (name, domain) in &self.domains {
+            let mut spec = domain
+                .spec(name, directory, &|interface, function| self.declaration(interface, function, directory))?;
+            for (entry, registered) in &domain.registers {
+                spec = spec.registers(entry, registered.entry(capabilities.get(&format!("{name}.{entry}"))));
+            }
+            for (symbol, entry) in &domain.capabilities {
+                let capability = capabilities.get(entry).ok_or_else(|| {
+                    wrong(directory, format!("domain `{name}`: no entry point `{entry}` has a capability"))
+                })?;
+                spec = spec.holds(symbol, capability);
+            }
+            if let Some(owner) = &domain.owner {
+                let found = owners.get(owner.as_str());
+                let found =
+                    found.ok_or_else(|| wrong(directory, format!("domain `{name}`: there is no owner `{owner}`")))?;
+                spec = spec.owner(found);
+            }
+            builder = builder.domain(spec);
+        }
+        Ok(builder)
+    }
+}
+
+impl Manifest {
+    /// The declarations of an interface. Paths are relative to `directory`.
+    ///
+    /// # Errors
+    /// [`ManifestError`]: the file cannot be read, or there is no such interface.
+    pub fn interface(&self, name: &str, directory: &Path) -> Result<Vec<Declaration>, ManifestError> {
+        let source = self.interfaces.get(name);
+        source.ok_or_else(|| wrong(directory, format!("there is no interface `{name}`")))?.read(directory)
+    }
+
+    fn declaration(&self, interface: &str, function: &str, directory: &Path) -> Result<Declaration, ManifestError> {
+        let found = self.interface(interface, directory)?.into_iter().find(|d| d.name == function);
+        let why = || format!("the interface `{interface}` declares no function `{function}`");
+        found.ok_or_else(|| wrong(directory, why()))
+    }
+}
+
+fn wrong(directory: &Path, why: String) -> ManifestError {
+    ManifestError::Meaning { path: directory.to_owned(), why }
+}
+
+impl Registered {
+    fn entry(&self, capability: Option<&Capability>) -> spec::Entry {
+        let mut entry = match &self.function {
+            Some(function) => spec::Entry::function(function),
+            None => spec::Entry::procedures(self.procedures.iter().cloned()),
+        };
+        if let Some(signature) = &self.signature {
+            entry = entry.signature(signature.to_string());
+        }
+        if let Some(capability) = capability {
+            entry = entry.capability(capability.clone());
+        }
+        entry
+    }
+}
+
+impl Owner {
+    fn owner(&self, name: &str) -> crate::Owner {
+        let owner = crate::Owner::new(name).penalty(match self.penalty {
+            Penalty::None => crate::Penalty::None,
+            Penalty::Constant(time) => crate::Penalty::Constant(time.0),
+            Penalty::Adaptive(Adaptive { first, most, window }) => {
+                crate::Penalty::Adaptive { first: first.0, most: most.0, window: window.0 }
+            }
+        });
+        match self.faults {
+            Some(faults) => owner.most_faults(faults),
+            None => owner,
+        }
+    }
+}
+
+impl Domain {
+    fn spec(
+        &self,
+        name: &str,
+        directory: &Path,
+        declaration: &dyn Fn(&str, &str) -> Result<Declaration, ManifestError>,
+    ) -> Result<DomainSpec, ManifestError> {
+        let read = |path: &Path| {
+            let path = directory.join(path);
+            std::fs::read(&path).map_err(|error| ManifestError::File { path, error })
+        };
+        let mut spec = DomainSpec::new(name)
+            .mode(self.mode)
+            .memory(self.memory.0)
+            .stack(self.stack.0)
+            .placement(self.placement)
+            .exports(self.exports.iter().cloned())
+            .spare_bindings(self.spare_bindings)
+            .restart(self.restart)
+            .budget(crate::Budget { wall: self.budget.wall.map(|t| t.0), cpu: self.budget.cpu.map(|t| t.0) });
+        if self.root {
+            spec = spec.root();
+        }
+        for path in &self.objects {
+            spec = spec.object(path.display().to_string(), read(path)?);
+        }
+        for path in &self.archives {
+            spec = spec.archive(path.display().to_string(), read(path)?);
+        }
+        for (symbol, grant) in &self.imports {
+            let mut import = match (&grant.host, &grant.entry, &grant.domain) {
+                (Some(function), ..) => Import::host(function),
+                (None, Some(entry), _) => Import::entry(entry),
+                (None, None, domain) => {
+                    Import::domain(domain.as_deref().unwrap_or_default(), grant.function.as_deref().unwrap_or(symbol))
+                }
+            };
+            if let Some(interface) = &grant.interface {
+                import = import.interface(declaration(interface, grant.function.as_deref().unwrap_or(symbol))?);
+            }
+            if let Some(signature) = &grant.signature {
+                import = import.signature(signature.to_string());
+            }
+            if let Some(trust) = grant.trust {
+                import = import.trust(trust);
+            }
+            spec = spec.import(symbol, import.on_fault(grant.on_fault));
+        }
+        if self.syscalls.is_some() {
+            let import = Import::host(arbiter_of(name)).signature("(int) -> int");
+            spec = spec.import(sfi_contract::names::ARBITRATE, import);
+        }
+        if let Some(support) = &self.support {
+            for object in &support.objects {
+                spec = spec.object("support", object.clone());
+            }
+            spec = if support.own_start { spec.own_start() } else { spec };
+        }
+        for (symbol, share) in &self.shared {
+            spec = spec.shared(symbol, &share.region, share.access);
+        }
+        Ok(spec)
+    }
+}
+
+#[cfg(test)]
+mod tests;

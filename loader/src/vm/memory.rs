@@ -1,0 +1,137 @@
+//! Bounds-checked access to a domain's memory from the host.
+
+use crate::vm::window::{Protection, Window};
+use sfi_contract::layout::WINDOW_SIZE;
+
+/// A mapped part of a window.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Segment {
+    /// What it holds, for people.
+    pub name: String,
+    /// Window offset of its first byte.
+    pub offset: u64,
+    /// Length in bytes, whole pages.
+    pub length: u64,
+    /// What the domain may do with it.
+    pub protection: Protection,
+    /// Whether it is a shared region.
+    pub shared: bool,
+}
+
+impl Segment {
+    /// Window offset behind its last byte.
+    pub fn end(&self) -> u64 {
+        self.offset + self.length
+    }
+}
+
+/// The range is not memory of the domain.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum MemoryError {
+    /// Part of the range is not mapped, or it lies in more than one segment.
+    #[error("{length} bytes at window offset {offset:#x} are not in one segment of the domain")]
+    OutOfBounds {
+        /// Offset in the domain's window.
+        offset: u64,
+        /// Bytes asked for.
+        length: usize,
+    },
+    /// The domain itself may not write there.
+    #[error("window offset {offset:#x} is not writable memory of the domain")]
+    ReadOnly {
+        /// Offset in the domain's window.
+        offset: u64,
+    },
+    /// No terminating zero byte was found.
+    #[error("no end of the string at window offset {offset:#x} within {limit} bytes")]
+    Unterminated {
+        /// Offset in the domain's window.
+        offset: u64,
+        /// Bytes that were searched.
+        limit: usize,
+    },
+}
+
+/// A domain's memory, in the domain's own terms: a pointer means what it means to the domain's stores, its lower 32 bits are
+/// the offset in its window (so pointers out of shared regions work whoever wrote them).
+#[derive(Debug)]
+pub struct Memory<'w> {
+    pub(crate) window: &'w Window,
+    pub(crate) segments: &'w [Segment],
+}
+
+impl Memory<'_> {
+    /// The segment that holds the range, and the range's window offset.
+    pub(crate) fn find(&self, pointer: u64, length: usize) -> Result<(&Segment, u64), MemoryError> {
+        let offset = pointer & (WINDOW_SIZE - 1);
+        let error = MemoryError::OutOfBounds { offset, length };
+        let end = offset.checked_add(length as u64).ok_or(error)?;
+        self.segments
+            .iter()
+            .find(|s| s.offset <= offset && offset < s.end() && end <= s.end())
+            .map(|s| (s, offset))
+            .ok_or(error)
+    }
+
+    /// Copies `length` bytes out.
+    ///
+    /// # Errors
+    /// [`MemoryError::OutOfBounds`].
+    pub fn read(&self, pointer: u64, length: usize) -> Result<Vec<u8>, MemoryError> {
+        let (_, offset) = self.find(pointer, length)?;
+        let mut bytes = vec![0; length];
+        self.window.read(offset, &mut bytes);
+        Ok(bytes)
+    }
+
+    /// Fills `out` from the domain's memory.
+    ///
+    /// # Errors
+    /// [`MemoryError::OutOfBounds`].
+    pub fn read_into(&self, pointer: u64, out: &mut [u8]) -> Result<(), MemoryError> {
+        let (_, offset) = self.find(pointer, out.len())?;
+        self.window.read(offset, out);
+        Ok(())
+    }
+
+    /// Copies a C string out, without its zero byte.
+    ///
+    /// # Errors
+    /// [`MemoryError::OutOfBounds`]; [`MemoryError::Unterminated`] if there is no zero byte within `limit` bytes or before the
+    /// segment's end.
+    pub fn read_c_string(&self, pointer: u64, limit: usize) -> Result<Vec<u8>, MemoryError> {
+        let (segment, offset) = self.find(pointer, 1)?;
+        let limit = limit.min((segment.end() - offset) as usize);
+        let mut bytes = Vec::new();
+        let mut chunk = [0; 256];
+        while bytes.len() < limit {
+            let part = &mut chunk[..(limit - bytes.len()).min(256)];
+            self.window.read(offset + bytes.len() as u64, part);
+            if let Some(end) = part.iter().position(|b| *b == 0) {
+                bytes.extend_from_slice(&part[..end]);
+                return Ok(bytes);
+            }
+            bytes.extend_from_slice(part);
+        }
+        Err(MemoryError::Unterminated { offset, limit })
+    }
+
+    /// Whether bytes may be copied in: only where the domain itself may write. Gives the window offset.
+    ///
+    /// # Errors
+    /// [`MemoryError::OutOfBounds`], [`MemoryError::ReadOnly`].
+    pub fn writable(&self, pointer: u64, length: usize) -> Result<u64, MemoryError> {
+        let (segment, offset) = self.find(pointer, length)?;
+        if segment.protection == Protection::ReadWrite { Ok(offset) } else { Err(MemoryError::ReadOnly { offset }) }
+    }
+
+    /// Copies bytes in.
+    ///
+    /// # Errors
+    /// As [`Memory::writable`].
+    pub fn write(&mut self, pointer: u64, bytes: &[u8]) -> Result<(), MemoryError> {
+        let offset = self.writable(pointer, bytes.len())?;
+        self.window.write(offset, bytes);
+        Ok(())
+    }
+}

@@ -1,0 +1,142 @@
+//! Where windows and control stacks may lie: the user half of the address space, with four levels of page tables or with five.
+//!
+//! The kernel gives no address above 47 bits to who does not ask for one, so nothing else of the host is there. Everything that a domain can reach is
+//! counted from its window's base, 64 bits wide, or from the low 32 bits of an address; nothing depends on the upper ones being zero but that addresses are canonical.
+
+use crate::vm::ledger::reserve_at;
+use crate::vm::window::draw;
+use crate::world::error::BuildError;
+use rand_chacha::ChaCha20Rng;
+use sfi_contract::layout::{PAGE_SIZE, WINDOW_SIZE};
+use std::sync::OnceLock;
+
+/// Whether windows are drawn from the 56 bits of five-level paging (Intel's LA57).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum La57 {
+    /// No.
+    #[default]
+    Never,
+    /// Where the machine and its kernel have it; else a warning is printed, once.
+    IfAvailable,
+    /// Yes; building fails with `SFI-M02` where the machine does not have it.
+    Always,
+}
+
+/// The addresses of user memory.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum AddressSpace {
+    /// Four levels of page tables: 47 bits.
+    Four,
+    /// Five levels: 56 bits.
+    Five,
+}
+
+/// What places are drawn with, and from.
+pub struct Draw<'r> {
+    pub rng: &'r mut ChaCha20Rng,
+    pub space: AddressSpace,
+}
+
+impl AddressSpace {
+    const fn end(self) -> u64 {
+        match self {
+            AddressSpace::Four => 1 << 47,
+            AddressSpace::Five => 1 << 56,
+        }
+    }
+
+    /// The number of places that a window may have: 4 GiB-aligned, not the first one, with a guard behind the last one.
+    pub const fn windows(self) -> u64 {
+        self.end() / WINDOW_SIZE - 2
+    }
+
+    /// The kernel maps memory there.
+    pub fn available(self) -> bool {
+        static FIVE: OnceLock<bool> = OnceLock::new();
+        // The upper half is nobody's who did not ask for it.
+        let probe = || {
+            (1..8).any(|i| {
+                let at = (AddressSpace::Five.end() >> 1) + i * WINDOW_SIZE;
+                // SAFETY: unmaps what was just mapped.
+                reserve_at(at, PAGE_SIZE) == Ok(true)
+                    && unsafe { rustix::mm::munmap(at as *mut _, PAGE_SIZE as usize) }.is_ok()
+            })
+        };
+        self == AddressSpace::Four || *FIVE.get_or_init(probe)
+    }
+
+    /// Uniformly a number of one of the `size`-aligned places, neither the first nor the last one.
+    pub(crate) fn draw(self, rng: &mut ChaCha20Rng, size: u64) -> u64 {
+        draw(rng, self.end() / size - 2) + 1
+    }
+
+    /// The number of a window.
+    pub(crate) fn draw_window(self, rng: &mut ChaCha20Rng) -> u64 {
+        self.draw(rng, WINDOW_SIZE)
+    }
+}
+
+impl La57 {
+    /// The addresses to draw from.
+    pub(crate) fn space(self) -> Result<AddressSpace, BuildError> {
+        self.choose(AddressSpace::Five.available(), || {
+            static ONCE: std::sync::Once = std::sync::Once::new();
+            ONCE.call_once(|| {
+                eprintln!("warning: no five-level paging here (la57): windows are placed in 47 bits of address")
+            });
+        })
+    }
+
+    fn choose(self, available: bool, warn: impl Fn()) -> Result<AddressSpace, BuildError> {
+        match (self, available) {
+            (La57::Never, _) => Ok(AddressSpace::Four),
+            (_, true) => Ok(AddressSpace::Five),
+            (La57::IfAvailable, false) => {
+                warn();
+                Ok(AddressSpace::Four)
+            }
+            (La57::Always, false) => Err(BuildError::FiveLevels),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::gate::records::CONTROL_SIZE;
+    use rand_chacha::rand_core::SeedableRng;
+    use std::cell::Cell;
+
+    #[test]
+    fn both_spaces_are_drawn_from_evenly() {
+        assert_eq!((AddressSpace::Four.windows(), AddressSpace::Five.windows()), (32_766, 16_777_214));
+        for (space, bits) in [(AddressSpace::Four, 47), (AddressSpace::Five, 56)] {
+            let mut rng = ChaCha20Rng::from_seed([7; 32]);
+            for size in [WINDOW_SIZE, CONTROL_SIZE] {
+                let (mut eighths, count) = ([0_u32; 8], 80_000);
+                for _ in 0..count {
+                    let at = space.draw(&mut rng, size) * size;
+                    // With the guard behind it below the end, which a non-canonical address would follow.
+                    assert!(at >= size && at + size < 1 << bits, "{at:#x}");
+                    eighths[(at >> (bits - 3)) as usize] += 1;
+                }
+                // Five standard deviations of a binomial distribution are 468.
+                assert!(eighths.iter().all(|n| n.abs_diff(count / 8) < 468), "{eighths:?}");
+            }
+        }
+    }
+
+    #[test]
+    fn the_choice() {
+        let warned = Cell::new(0);
+        let choose = |la57: La57, available| la57.choose(available, || warned.set(warned.get() + 1));
+        assert_eq!(choose(La57::Never, true).unwrap(), AddressSpace::Four);
+        assert_eq!(choose(La57::Always, true).unwrap(), AddressSpace::Five);
+        assert_eq!(choose(La57::IfAvailable, true).unwrap(), AddressSpace::Five);
+        assert_eq!(choose(La57::Never, false).unwrap(), AddressSpace::Four);
+        assert_eq!(warned.get(), 0);
+        assert_eq!(choose(La57::IfAvailable, false).unwrap(), AddressSpace::Four);
+        assert_eq!(warned.get(), 1);
+        assert!(choose(La57::Always, false).unwrap_err().to_string().starts_with("SFI-M02: "));
+    }
+}

@@ -1,0 +1,374 @@
+//! Address space: windows and control stacks at random places, and the mappings inside them.
+
+use crate::gate::records::{
+    BINDINGS_OFFSET, Binding, CONTROL_AREA, CONTROL_GUARD, CONTROL_ROOM, CONTROL_SIZE, Context,
+};
+use crate::link::image::Word;
+use crate::vm::ledger;
+use crate::vm::space::AddressSpace;
+use rand_chacha::ChaCha20Rng;
+use rand_chacha::rand_core::Rng;
+use rustix::fd::BorrowedFd;
+use rustix::io::Errno;
+use rustix::mm::{Advice, MapFlags, MprotectFlags, ProtFlags, madvise, mmap, mmap_anonymous, mprotect, munmap};
+use sfi_contract::layout::{PAGE_SIZE, WINDOW_SIZE};
+use std::ffi::c_void;
+use std::ops::Range;
+
+/// Draws before giving up; with any sane address space the first one or two succeed.
+const DRAWS: u32 = 10_000;
+/// Mappings of a control stack: header, bindings, guard, stack area.
+const CONTROL_MAPPINGS: u64 = 4;
+
+/// Protection of a mapping. There is no writable and executable one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum Protection {
+    /// r--
+    Read,
+    /// rw-
+    ReadWrite,
+    /// r-x
+    ReadExecute,
+}
+
+impl Protection {
+    fn flags(self) -> ProtFlags {
+        match self {
+            Protection::Read => ProtFlags::READ,
+            Protection::ReadWrite => ProtFlags::READ | ProtFlags::WRITE,
+            Protection::ReadExecute => ProtFlags::READ | ProtFlags::EXEC,
+        }
+    }
+}
+
+/// Uniform in `0..bound`, by rejection.
+pub fn draw(rng: &mut ChaCha20Rng, bound: u64) -> u64 {
+    assert!(bound > 0, "empty range");
+    let limit = u64::MAX - u64::MAX % bound;
+    loop {
+        let value = rng.next_u64();
+        if value < limit {
+            return value % bound;
+        }
+    }
+}
+
+/// Rounds up to whole pages.
+pub const fn pages(bytes: u64) -> u64 {
+    bytes.next_multiple_of(PAGE_SIZE)
+}
+
+/// A reserved window. Dropping it unmaps everything inside.
+#[derive(Debug)]
+pub struct Window {
+    base: u64,
+    /// Mappings on the process' account.
+    mappings: u64,
+}
+
+impl Window {
+    /// Draws a window, uniformly among all that are free, that will take so many mappings at most.
+    pub fn reserve(rng: &mut ChaCha20Rng, space: AddressSpace, mappings: u64) -> Result<Self, Errno> {
+        ledger::account(mappings)?;
+        for _ in 0..DRAWS {
+            let window = space.draw_window(rng);
+            match ledger::reserve(window) {
+                Ok(true) => return Ok(Self { base: window * WINDOW_SIZE, mappings }),
+                Ok(false) => {}
+                Err(error) => {
+                    ledger::forget(mappings);
+                    return Err(error);
+                }
+            }
+        }
+        ledger::forget(mappings);
+        Err(Errno::NOMEM)
+    }
+
+    /// No window: nothing is or can be mapped in it.
+    pub fn none() -> Self {
+        Self { base: 0, mappings: 0 }
+    }
+
+    /// The window's base.
+    pub fn base(&self) -> u64 {
+        self.base
+    }
+
+    fn check(&self, offset: u64, length: u64) {
+        assert!(
+            self.base != 0
+                && offset.is_multiple_of(PAGE_SIZE)
+                && length > 0
+                && length.is_multiple_of(PAGE_SIZE)
+                && offset.checked_add(length).is_some_and(|end| end <= WINDOW_SIZE),
+            "mapping leaves the window"
+        );
+    }
+
+    fn touch(&self, offset: u64, length: usize) {
+        let end = offset.checked_add(length as u64);
+        assert!(self.base != 0 && end.is_some_and(|end| end <= WINDOW_SIZE), "access leaves the window");
+    }
+
+    /// Maps zeroed private memory at `offset`.
+    pub fn map(&self, offset: u64, length: u64, protection: Protection) -> Result<(), Errno> {
+        self.check(offset, length);
+        // SAFETY: the range lies inside this reservation (checked above), which nobody else uses.
+        unsafe {
+            mmap_anonymous(
+                (self.base + offset) as *mut c_void,
+                length as usize,
+                protection.flags(),
+                MapFlags::PRIVATE | MapFlags::FIXED | MapFlags::NORESERVE,
+            )?;
+        }
+        Ok(())
+    }
+
+    /// Maps a memory file from `from` on at `offset`: shared, or copy-on-write.
+    pub fn map_file(
+        &self,
+        offset: u64,
+        length: u64,
+        protection: Protection,
+        file: BorrowedFd<'_>,
+        from: u64,
+        shared: bool,
+    ) -> Result<(), Errno> {
+        self.check(offset, length);
+        let kind = if shared { MapFlags::SHARED } else { MapFlags::PRIVATE | MapFlags::NORESERVE };
+        // SAFETY: as in `map`.
+        unsafe {
+            mmap(
+                (self.base + offset) as *mut c_void,
+                length as usize,
+                protection.flags(),
+                kind | MapFlags::FIXED,
+                file,
+                from,
+            )?;
+        }
+        Ok(())
+    }
+
+    /// Takes a mapping out again; its place stays reserved.
+    pub fn unmap(&self, offset: u64, length: u64) -> Result<(), Errno> {
+        self.check(offset, length);
+        // SAFETY: as in `map`.
+        unsafe {
+            mmap_anonymous(
+                (self.base + offset) as *mut c_void,
+                length as usize,
+                ProtFlags::empty(),
+                MapFlags::PRIVATE | MapFlags::FIXED | MapFlags::NORESERVE,
+            )?;
+        }
+        Ok(())
+    }
+
+    /// Gives pages back to the kernel: the next access finds zeroes, or the file's bytes.
+    pub fn discard(&self, offset: u64, length: u64) -> Result<(), Errno> {
+        self.check(offset, length);
+        // SAFETY: the range lies inside this reservation, and no reference to window memory is ever made.
+        unsafe { madvise((self.base + offset) as *mut c_void, length as usize, Advice::LinuxDontNeed) }
+    }
+
+    /// Zeroes memory that is mapped writable.
+    pub fn zero(&self, offset: u64, length: u64) {
+        self.touch(offset, length as usize);
+        // SAFETY: as in `write`.
+        unsafe { std::ptr::write_bytes((self.base + offset) as *mut u8, 0, length as usize) };
+    }
+
+    /// Adds the base to words of memory that is mapped writable; they count from `offset`.
+    pub fn rebase(&self, offset: u64, words: &[Word]) {
+        let Some(last) = words.last() else { return };
+        assert!(words.is_sorted(), "words out of order");
+        self.touch(offset, last.at as usize + 8);
+        for word in words {
+            let at = (self.base + offset + u64::from(word.at)) as *mut u64;
+            let base = if word.minus { self.base.wrapping_neg() } else { self.base };
+            // SAFETY: as in `write`; all words lie at or before the last one.
+            unsafe { at.write_unaligned(at.read_unaligned().wrapping_add(base)) };
+        }
+    }
+
+    /// Changes the protection of mapped memory.
+    pub fn protect(&self, offset: u64, length: u64, protection: Protection) -> Result<(), Errno> {
+        self.check(offset, length);
+        let flags = match protection {
+            Protection::Read => MprotectFlags::READ,
+            Protection::ReadWrite => MprotectFlags::READ | MprotectFlags::WRITE,
+            Protection::ReadExecute => MprotectFlags::READ | MprotectFlags::EXEC,
+        };
+        // SAFETY: the range lies inside this reservation.
+        unsafe { mprotect((self.base + offset) as *mut c_void, length as usize, flags) }
+    }
+
+    /// Writes to memory that is mapped writable.
+    pub fn write(&self, offset: u64, bytes: &[u8]) {
+        self.touch(offset, bytes.len());
+        // SAFETY: inside the reservation; callers write to segments that they mapped read-write, and no reference to
+        // window memory is ever made.
+        unsafe { std::ptr::copy_nonoverlapping(bytes.as_ptr(), (self.base + offset) as *mut u8, bytes.len()) };
+    }
+
+    /// The same out of host memory that others may write to: no reference to it is made.
+    ///
+    /// # Safety
+    /// `length` bytes can be read at `from`.
+    pub unsafe fn write_from(&self, offset: u64, from: *const u8, length: usize) {
+        self.touch(offset, length);
+        // SAFETY: as in `write`; see the function's contract.
+        unsafe { std::ptr::copy_nonoverlapping(from, (self.base + offset) as *mut u8, length) };
+    }
+
+    /// Reads memory that is mapped readable into host memory that others may use: no reference to it is made.
+    ///
+    /// # Safety
+    /// `length` bytes can be written at `to`.
+    pub unsafe fn read_to(&self, offset: u64, to: *mut u8, length: usize) {
+        self.touch(offset, length);
+        // SAFETY: as in `read`; see the function's contract.
+        unsafe { std::ptr::copy_nonoverlapping((self.base + offset) as *const u8, to, length) };
+    }
+
+    /// Copies memory that is mapped readable to another window, where it is mapped writable.
+    pub fn copy(&self, offset: u64, length: u64, to: &Window, at: u64) {
+        self.touch(offset, length as usize);
+        to.touch(at, length as usize);
+        // SAFETY: inside both reservations; as in `read` and `write`.
+        unsafe { std::ptr::copy((self.base + offset) as *const u8, (to.base + at) as *mut u8, length as usize) };
+    }
+
+    /// Reads memory that is mapped readable.
+    pub fn read(&self, offset: u64, out: &mut [u8]) {
+        self.touch(offset, out.len());
+        // SAFETY: inside the reservation; callers read segments that they mapped.
+        unsafe { std::ptr::copy_nonoverlapping((self.base + offset) as *const u8, out.as_mut_ptr(), out.len()) };
+    }
+}
+
+impl Drop for Window {
+    fn drop(&mut self) {
+        if self.base == 0 {
+            return;
+        }
+        // No domain runs in it, and nobody keeps references to window memory.
+        ledger::release(self.base / WINDOW_SIZE, self.mappings);
+    }
+}
+
+/// A control stack: header page, bindings, guard, closed room for signal handlers, stack area.
+#[derive(Debug)]
+pub struct ControlStack {
+    base: u64,
+    /// Bytes of mapped bindings, whole pages.
+    bindings: u64,
+}
+
+impl ControlStack {
+    /// Maps one at a random place, without bindings.
+    pub fn map(rng: &mut ChaCha20Rng, space: AddressSpace) -> Result<Self, Errno> {
+        ledger::account(CONTROL_MAPPINGS)?;
+        let reserved = (0..DRAWS).find_map(|_| {
+            let base = space.draw(rng, CONTROL_SIZE) * CONTROL_SIZE;
+            ledger::reserve_at(base, CONTROL_SIZE).map(|free| free.then_some(base)).transpose()
+        });
+        let Some(Ok(base)) = reserved else {
+            ledger::forget(CONTROL_MAPPINGS);
+            return Err(reserved.and_then(Result::err).unwrap_or(Errno::NOMEM));
+        };
+        let stack = Self { base, bindings: 0 };
+        let flags = MapFlags::PRIVATE | MapFlags::FIXED | MapFlags::NORESERVE;
+        let rw = ProtFlags::READ | ProtFlags::WRITE;
+        // SAFETY: both ranges lie inside the reservation made above.
+        unsafe {
+            mmap_anonymous(base as *mut c_void, PAGE_SIZE as usize, rw, flags)?;
+            mmap_anonymous(stack.low() as *mut c_void, CONTROL_AREA as usize, rw, flags)?;
+        }
+        Ok(stack)
+    }
+
+    /// Maps space for `count` bindings in all, read-only zeroes.
+    pub fn reserve_bindings(&mut self, count: usize) -> Result<(), Errno> {
+        let length = pages((count * size_of::<Binding>()) as u64);
+        if BINDINGS_OFFSET + length + CONTROL_GUARD + CONTROL_ROOM + CONTROL_AREA > CONTROL_SIZE {
+            return Err(Errno::TOOBIG);
+        }
+        if length > self.bindings {
+            let flags = MapFlags::PRIVATE | MapFlags::FIXED | MapFlags::NORESERVE;
+            let at = (self.base + BINDINGS_OFFSET + self.bindings) as *mut c_void;
+            // SAFETY: the range lies inside this reservation, behind the bindings and before the guard, where nothing is mapped.
+            unsafe { mmap_anonymous(at, (length - self.bindings) as usize, ProtFlags::READ, flags)? };
+            self.bindings = length;
+        }
+        Ok(())
+    }
+
+    /// Address of a binding.
+    pub fn binding(&self, index: usize) -> *const Binding {
+        let offset = (index * size_of::<Binding>()) as u64;
+        assert!(offset + size_of::<Binding>() as u64 <= self.bindings, "no such binding");
+        (self.base + BINDINGS_OFFSET + offset) as *const Binding
+    }
+
+    /// Writes bindings, which are writable only meanwhile. No gate runs: the world's thread is here.
+    pub fn write_bindings(&mut self, records: &[(usize, Binding)]) -> Result<(), Errno> {
+        let (at, length) = ((self.base + BINDINGS_OFFSET) as *mut c_void, self.bindings as usize);
+        if records.is_empty() {
+            return Ok(());
+        }
+        // SAFETY: the mapped bindings of this reservation; `binding` checks the index. Gates hold no reference to them.
+        unsafe {
+            mprotect(at, length, MprotectFlags::READ | MprotectFlags::WRITE)?;
+            for (index, record) in records {
+                self.binding(*index).cast_mut().write(*record);
+            }
+            mprotect(at, length, MprotectFlags::READ)
+        }
+    }
+
+    /// The header.
+    pub fn context(&self) -> *mut Context {
+        self.base as *mut Context
+    }
+
+    /// Lowest address of the stack area.
+    pub fn low(&self) -> u64 {
+        self.high() - CONTROL_AREA
+    }
+
+    /// First address behind the stack area.
+    pub fn high(&self) -> u64 {
+        self.base + CONTROL_SIZE
+    }
+
+    /// Where the outermost entry begins.
+    #[inline]
+    pub fn top_of(context: *const Context) -> u64 {
+        context as u64 + CONTROL_SIZE - 64
+    }
+
+    /// The stack area.
+    pub fn area(context: *const Context) -> Range<u64> {
+        let high = context as u64 + CONTROL_SIZE;
+        high - CONTROL_AREA..high
+    }
+
+    /// The handlers' room, which ends where the stack area begins.
+    pub fn room(context: *const Context) -> Range<u64> {
+        let end = Self::area(context).start;
+        end - CONTROL_ROOM..end
+    }
+}
+
+impl Drop for ControlStack {
+    fn drop(&mut self) {
+        // SAFETY: the reservation belongs to this value alone and no domain runs when it is dropped. It fails only at the kernel's
+        // limit on mappings, when nothing but the reservation was mapped; that is lost then.
+        let _ = unsafe { munmap(self.base as *mut c_void, CONTROL_SIZE as usize) };
+        ledger::forget(CONTROL_MAPPINGS);
+    }
+}

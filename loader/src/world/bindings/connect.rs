@@ -1,0 +1,179 @@
+//! What a host does with bindings while its world exists: connect, disconnect, register, load again.
+
+use crate::spec::{DomainSpec, Entry};
+use crate::world::bindings::Permit;
+use crate::world::calls::call::{Function, TypedFn};
+use crate::world::calls::host::HostCall;
+use crate::world::domain_ref::DomainRef;
+use crate::world::error::{BindError, BuildError, LookupError};
+use crate::world::{Inner, World};
+use sfi_contract::layout::WINDOW_SIZE;
+
+/// A function pointer of a client that leads to an entry point; valid until it is disconnected.
+pub type Connected = crate::Pointer;
+
+/// See [`World::used`].
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Used {
+    /// Wall clock.
+    pub wall: std::time::Duration,
+    /// Processor time.
+    pub cpu: std::time::Duration,
+}
+
+macro_rules! operations {
+    () => {
+        /// Connects an import of a client to a registered entry point, `domain.name`, whatever it led to before. The rules
+        /// ([`crate::Builder::permit`]) apply.
+        ///
+        /// # Errors
+        /// [`BindError`].
+        pub fn connect(&mut self, client: &str, symbol: &str, entry: &str) -> Result<(), BindError> {
+            let inner = self.record();
+            let client = inner.find(client)?;
+            inner.connect(client, Some(symbol), entry).map(drop)
+        }
+
+        /// Connects a client by one of its spare gateways ([`DomainSpec::spare_bindings`]): what `__sfi_connect` does for a client that
+        /// calls it. Gives the function pointer, in the client's terms.
+        ///
+        /// # Errors
+        /// [`BindError`].
+        pub fn connect_spare(&mut self, client: &str, entry: &str) -> Result<Connected, BindError> {
+            let inner = self.record();
+            let client = inner.find(client)?;
+            let number = inner.connect(client, None, entry)?;
+            Ok(crate::Pointer(inner.pointer(client, number)))
+        }
+
+        /// Disconnects an import of a client, however it was connected: calls through it fail with [`crate::status::UNBOUND`]. Calls
+        /// in progress through it return normally.
+        ///
+        /// # Errors
+        /// [`BindError`].
+        pub fn disconnect(&mut self, client: &str, symbol: &str) -> Result<(), BindError> {
+            let inner = self.record();
+            let client = inner.find(client)?;
+            inner.disconnect(client, symbol)
+        }
+
+        /// Registers a global function of a domain as an entry point, `domain.name`. Imports that wait for it are connected.
+        ///
+        /// # Errors
+        /// [`BuildError::Signature`], [`BuildError::Bind`].
+        pub fn register(&mut self, domain: &str, name: &str, entry: Entry) -> Result<(), BuildError> {
+            let inner = self.record();
+            let index = inner.find(domain).map_err(BindError::from)?;
+            let (name, entry) = crate::world::bindings::registered(index, domain, (name, &entry), &inner.hosts)?;
+            inner.register(index, &name, entry)?;
+            Ok(inner.connect_waiting(false)?)
+        }
+
+        /// Takes an entry point back; whatever was connected to it leads nowhere.
+        ///
+        /// # Errors
+        /// [`BindError::Entry`].
+        pub fn unregister(&mut self, entry: &str) -> Result<(), BindError> {
+            self.record().unregister(entry)
+        }
+
+        /// Adds a rule, see [`crate::Builder::permit`].
+        pub fn permit(&mut self, client: impl Into<String>, entry: impl Into<String>) {
+            self.record().manager.permits.push(Permit { client: client.into(), entry: entry.into() });
+        }
+
+        /// Loads a domain again: other objects, or the same, at a fresh place. Its memory is new; shared regions stay. What was
+        /// connected to it is connected to the functions of the same names, or leads nowhere. [`crate::TypedFn`]s find their function
+        /// again by its name. If it fails before the initialisers run, the old one stays.
+        ///
+        /// # Errors
+        /// [`BindError::Active`] if a call in progress returns to it, [`BindError::Busy`]; the other errors of building a world.
+        pub fn reload(&mut self, spec: DomainSpec) -> Result<(), BuildError> {
+            let inner: *mut Inner = self.record();
+            // SAFETY: the host runs, on the thread that holds the world mutably.
+            unsafe {
+                let index = (*inner).find(&spec.name).map_err(BindError::from)?;
+                Inner::load_again(inner, index, std::sync::Arc::new(spec))
+            }
+        }
+    };
+}
+
+impl DomainRef<'_> {
+    /// What the domain was made from, to load it again with changes.
+    pub fn spec(&self) -> DomainSpec {
+        DomainSpec::clone(&self.domain().spec)
+    }
+}
+
+impl World {
+    pub(crate) fn record(&mut self) -> &mut Inner {
+        // SAFETY: the record lives as long as the world, which is borrowed mutably.
+        unsafe { &mut *self.inner }
+    }
+
+    operations!();
+
+    /// Gives a domain its whole budget again.
+    ///
+    /// # Errors
+    /// [`LookupError::Domain`].
+    pub fn refill(&mut self, domain: &str) -> Result<(), LookupError> {
+        let inner = self.record();
+        let index = inner.find(domain)?;
+        inner.watched.as_ref().inspect(|w| w.refill(index));
+        Ok(())
+    }
+
+    /// What a domain used of its budget. Only domains of worlds in which some domain has a budget are charged.
+    ///
+    /// # Errors
+    /// [`LookupError::Domain`].
+    pub fn used(&mut self, domain: &str) -> Result<Used, LookupError> {
+        let inner = self.record();
+        let index = inner.find(domain)?;
+        let (wall, cpu) = inner.watched.as_ref().map(|w| w.used(index)).unwrap_or_default();
+        Ok(Used { wall, cpu })
+    }
+
+    /// The names of all entry points.
+    pub fn entries(&mut self) -> Vec<String> {
+        self.record().manager.entries.keys().cloned().collect()
+    }
+}
+
+/// The same from within a host function.
+impl HostCall<'_> {
+    pub(crate) fn record(&mut self) -> &mut Inner {
+        // SAFETY: the host runs, on the thread that holds the world mutably, and the code that entered the domain is suspended.
+        unsafe { &mut *self.world() }
+    }
+
+    operations!();
+
+    /// A global function of any domain, to call it: `cx.export::<fn(u64) -> u64>("codec", "size")?.call(cx, (1,))`.
+    ///
+    /// # Errors
+    /// [`LookupError`].
+    pub fn export<F: Function>(&mut self, domain: &str, function: &str) -> Result<TypedFn<F>, LookupError> {
+        let inner = self.record();
+        let index = inner.find(domain)?;
+        let offset = inner.domains[index]
+            .image
+            .functions_by_name
+            .get(function)
+            .copied()
+            .ok_or_else(|| LookupError::Function { domain: domain.to_owned(), function: function.to_owned() })?;
+        Ok(inner.typed(index, offset, Some(function.into())))
+    }
+
+    /// A pointer into a shared region, in the terms of another domain. Null stays null.
+    ///
+    /// # Errors
+    /// [`LookupError::Domain`].
+    pub fn rebase(&mut self, domain: &str, pointer: u64) -> Result<u64, LookupError> {
+        let inner = self.record();
+        let base = inner.domains[inner.find(domain)?].window.base();
+        Ok(if pointer == 0 { 0 } else { base | pointer & (WINDOW_SIZE - 1) })
+    }
+}

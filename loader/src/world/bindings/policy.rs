@@ -1,0 +1,282 @@
+//! What a crossing between two domains saves, clears and restores, from its trust level and from what the verifier found in the final
+//! text of both sides. Nothing here comes from an object's own word, and no decision here concerns memory: whatever is chosen, stores stay in the
+//! window, the control stack out of reach, and the frames of the host and of other domains whole.
+//!
+//! # Who trusts whom (Yarvin et al. section 3.2)
+//!
+//! | level | client of server | server of client | on the way in | on the way out |
+//! | --- | --- | --- | --- | --- |
+//! | [`Trust::MutualDistrust`] | no | no | save, clear | clear, restore |
+//! | [`Trust::TrustedServer`] | yes | no | save for failures; stack arguments are read where they are | clear |
+//! | [`Trust::TrustedBoth`] | yes | yes | save for failures; stack arguments are read where they are | |
+//!
+//! A trusted party may be buggy, and is not malicious: it preserves what the ABI says while it does not fail.
+//!
+//! # Third parties
+//!
+//! Registers come in groups: the preserved ones (rbx, rbp, r12-r14), zmm0-15, zmm16-31 with the masks, x87, MXCSR. Of a group that a domain's text
+//! names nothing of, the domain sees and changes nothing, so a crossing into it leaves the group as it is, and while the
+//! domain runs the group belongs to somebody else: whoever called it, or whom it called. That is never *its* value to trust somebody with.
+//! Hence one rule for all levels, which needs only the two sides of a binding:
+//!
+//! - a group that the side which is entered names is cleared, unless the level lets it pass *and* the side that is left names it too;
+//! - preserved registers that the callee's text can change and the caller's does not name are restored, whatever the level: they are the values of the
+//!   caller's callers, who did not choose that level.
+//!
+//! A domain that names no vector register may still hand floats on (`double f(double x) { return g(x); }`), so one with a binding that passes floats
+//! counts as naming them: they are cleared around it like around one that computes with them.
+//!
+//! What passes between trusting parties may pass on: the levels are transitive where the trust is.
+
+use crate::gate::records::{Binding, flag};
+use crate::gate::{Table, floats, vectors};
+use crate::spec::Trust;
+use crate::spec::signature::{Outcome, Signature};
+use sfi_contract::Mode;
+use sfi_verifier::{Usage, Vectors};
+use std::fmt;
+
+/// What becomes of rbx, rbp and r12-r14; r15 is always saved and restored. The order is that of [`Table::gates`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Preserved {
+    /// Nothing: they pass.
+    Left,
+    /// Saved, and put back if the callee fails.
+    Saved,
+    /// Saved, cleared, restored.
+    Restored,
+}
+
+/// One side of a crossing.
+#[derive(Clone, Copy, Debug)]
+pub struct Side {
+    /// What its final text uses.
+    pub usage: Usage,
+    /// Its mode.
+    pub mode: Mode,
+    /// Its image names [`sfi_contract::names::CLIENT_STACK`].
+    pub reads_client_stack: bool,
+    /// See [`crate::world::domain::Domain::passes_floats`].
+    pub passes_floats: bool,
+}
+
+impl Side {
+    /// Names vector registers, or hands them on.
+    pub fn has_vectors(&self) -> bool {
+        self.usage.vectors > Vectors::None || self.passes_floats
+    }
+}
+
+/// The decisions about one crossing.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Crossing {
+    /// The preserved registers.
+    pub preserved: Preserved,
+    /// Indices in [`Table::arguments`].
+    pub arguments: (usize, usize),
+    /// What of the result registers passes; `None`: rax, rdx, xmm0, xmm1.
+    pub outcome: Option<Outcome>,
+    /// Index in [`crate::gate::Results`].
+    pub results: usize,
+    /// Flags of [`flag`].
+    pub flags: u32,
+    /// Words of stack arguments.
+    pub stack_words: u32,
+    /// Integer arguments that are pointers.
+    pub pointers: u32,
+}
+
+/// One binding, for people.
+#[derive(Clone, Debug)]
+pub struct BindingReport {
+    /// The domain that calls.
+    pub client: String,
+    /// The symbol that it calls; `None` for a gateway that is bound at run time.
+    pub symbol: Option<String>,
+    /// The domain that is called; `None`: the host, or nobody.
+    pub server: Option<String>,
+    /// The function there.
+    pub entry: String,
+    /// The trust level, between domains.
+    pub trust: Option<Trust>,
+    /// What crosses, if it was declared.
+    pub signature: Option<Signature>,
+    /// What the crossing saves, clears, copies and restores; `None`: it leads nowhere.
+    pub work: Option<String>,
+}
+
+impl fmt::Display for BindingReport {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let symbol = self.symbol.as_deref().unwrap_or("(at run time)");
+        let Some(work) = &self.work else {
+            return write!(f, "{} `{symbol}` -> nobody `{}`", self.client, self.entry);
+        };
+        let server = self.server.as_deref().unwrap_or("(host)");
+        write!(f, "{} `{symbol}` -> {server} `{}`", self.client, self.entry)?;
+        if let Some(trust) = self.trust {
+            write!(f, ", {trust}")?;
+        }
+        match &self.signature {
+            Some(signature) => write!(f, ", {signature}")?,
+            None => f.write_str(", no signature: argument and result registers pass as they are")?,
+        }
+        write!(f, "\n  {work}")
+    }
+}
+
+/// What a call to a host function does, from the flags of its binding.
+pub fn explain_host(flags: u32) -> String {
+    let has = |bit: u32| flags & bit != 0;
+    let mut text = "preserved registers left to the host; cleared out: integer registers".to_owned();
+    for (bit, what) in [
+        (flag::VECTORS, ", zmm0-15"),
+        (flag::ZMM_OUT, ", zmm16-31 and k0-7"),
+        (flag::X87, ", x87"),
+        (flag::MXCSR, "; MXCSR saved, set, restored"),
+        (flag::FLOATS, "; floats handed over"),
+    ] {
+        if has(bit) {
+            text += what;
+        }
+    }
+    text
+}
+
+fn names_zmm(usage: Usage) -> bool {
+    usage.vectors >= Vectors::Zmm
+}
+
+/// Bits of rbx, rbp, r12, r13, r14.
+const GATE_PRESERVED: u16 = Usage::PRESERVED & !(1 << 15);
+
+fn names_preserved(usage: Usage) -> bool {
+    usage.preserved_named & GATE_PRESERVED != 0
+}
+
+impl Crossing {
+    /// Decides.
+    pub fn new(trust: Trust, from: &Side, to: &Side, signature: Option<&Signature>) -> Self {
+        let (client, server) = (from.usage, to.usage);
+        let hides_client = trust == Trust::MutualDistrust;
+        let hides_server = trust != Trust::TrustedBoth;
+        let registers = signature.map(Signature::registers);
+        let preserved = if names_preserved(server) && (hides_client || !names_preserved(client)) {
+            Preserved::Restored
+        } else if !hides_client && server.gprs_written & GATE_PRESERVED != 0 {
+            Preserved::Saved
+        } else {
+            Preserved::Left
+        };
+        // The integer argument registers are always somebody's whom the caller may show: no crossing leaves a third party's in them.
+        let ints = registers.filter(|_| hides_client).map_or(6, |r| r.ints);
+        let vectors_in = if !to.has_vectors() {
+            floats::LEAVE
+        } else if !from.has_vectors() {
+            0
+        } else if hides_client {
+            registers.map_or(floats::ANY, |r| r.floats)
+        } else {
+            floats::LEAVE
+        };
+        let results = match (from.has_vectors(), to.has_vectors()) {
+            (false, _) => vectors::LEAVE,
+            (true, false) => vectors::ALL,
+            (true, true) => {
+                if hides_server {
+                    vectors::KEEP
+                } else {
+                    vectors::LEAVE
+                }
+            }
+        };
+        // MXCSR counts as named by all: a domain depends on its control bits. So it may stay only where both sides name it.
+        let state = |client: bool, server: bool| if hides_server { client || server } else { client != server };
+        let stack_words = registers.map_or(0, |r| r.stack_words);
+        let client_stack = !hides_client && to.reads_client_stack && to.mode != Mode::Full;
+        let pointers = registers.map_or(0, |r| r.pointers);
+        let flags = [
+            (flag::SAVED, preserved != Preserved::Left),
+            (flag::STACK, stack_words > 0),
+            (flag::CLIENT_STACK, client_stack),
+            (flag::POINTERS, pointers != 0),
+            (flag::POINTER_RESULT, signature.is_some_and(|s| s.outcome == Outcome::Pointer)),
+            // x87 is not: what a side without it passes through is reset before anybody sees it.
+            (flag::X87, if hides_server { client.x87 || server.x87 } else { server.x87 && !client.x87 }),
+            (flag::MXCSR, state(client.mxcsr, server.mxcsr)),
+            (flag::ZMM_IN, names_zmm(server) && (hides_client || !names_zmm(client))),
+            (flag::ZMM_OUT, names_zmm(client) && (hides_server || !names_zmm(server))),
+        ];
+        Self {
+            preserved,
+            arguments: (ints, vectors_in),
+            outcome: signature.filter(|_| hides_server).map(|s| s.outcome),
+            results,
+            flags: flags.iter().filter(|(_, on)| *on).fold(0, |all, (bit, _)| all | bit),
+            stack_words,
+            pointers,
+        }
+    }
+
+    /// Writes them into a binding.
+    pub fn apply(&self, binding: &mut Binding, table: &Table) {
+        binding.gate = table.gates[self.preserved as usize];
+        binding.arguments = table.arguments[self.arguments.0][self.arguments.1];
+        binding.results = match self.outcome {
+            None => table.results_any,
+            Some(Outcome::Void) => table.results_void,
+            Some(Outcome::Int | Outcome::Pointer) => table.results_int,
+            Some(Outcome::Float) => table.results_float,
+        }[self.results];
+        binding.failed = table.failed;
+        binding.flags = self.flags;
+        binding.stack_words = self.stack_words;
+        binding.pointers = self.pointers;
+    }
+}
+
+/// For `sfi run --explain-bindings`.
+impl fmt::Display for Crossing {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let has = |bit: u32| self.flags & bit != 0;
+        let mut cleared_in = vec!["unused integer registers"];
+        if self.arguments.0 == 6 {
+            cleared_in.clear();
+        }
+        f.write_str(match self.preserved {
+            Preserved::Left => "preserved registers left alone",
+            Preserved::Saved => "preserved registers saved for failures",
+            Preserved::Restored => "preserved registers saved, cleared, restored",
+        })?;
+        if self.arguments.1 != floats::LEAVE {
+            cleared_in.push("zmm0-15");
+        }
+        let mut cleared_out = vec!["integer registers"];
+        if self.results != vectors::LEAVE {
+            cleared_out.push("zmm0-15");
+        }
+        for (list, bit, name) in [(0, flag::ZMM_IN, "zmm16-31 and k0-7"), (1, flag::ZMM_OUT, "zmm16-31 and k0-7")] {
+            if has(bit) {
+                if list == 0 { cleared_in.push(name) } else { cleared_out.push(name) }
+            }
+        }
+        if has(flag::X87) {
+            cleared_in.push("x87");
+            cleared_out.push("x87");
+        }
+        if cleared_in.is_empty() {
+            cleared_in.push("nothing");
+        }
+        write!(f, "; cleared in: {}; cleared out: {}", cleared_in.join(", "), cleared_out.join(", "))?;
+        if has(flag::MXCSR) {
+            f.write_str("; MXCSR saved, set, restored")?;
+        }
+        if has(flag::STACK) {
+            let how = if has(flag::CLIENT_STACK) { "read on the client's stack" } else { "copied" };
+            write!(f, "; {} stack words {how}", self.stack_words)?;
+        }
+        if has(flag::POINTERS | flag::POINTER_RESULT) {
+            f.write_str("; pointers rebased")?;
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,202 @@
+//! Bindings: which crossing each stub leads to, and what the record of it says.
+
+use crate::gate::records::{Binding, DomainState, flag};
+use crate::gate::stubs::Way;
+use crate::gate::{MXCSR_ALL, MXCSR_CONTROL, Table, vectors};
+use crate::spec::Trust;
+use crate::spec::signature::Signature;
+use crate::world::bindings::policy::{BindingReport, Crossing, Side, explain_host};
+use crate::world::calls::host::Host;
+use crate::world::domain::Domain;
+use sfi_contract::Mode;
+use sfi_verifier::{Usage, Vectors};
+
+/// Where a crossing leads.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum To {
+    /// Nowhere: calls get [`crate::status::UNBOUND`].
+    Nobody,
+    /// A host function, by index.
+    Host(usize),
+    /// A function of a domain, by name: it is found again when the domain is loaded again.
+    Function {
+        /// Index of the domain.
+        domain: usize,
+        /// Global function.
+        function: String,
+    },
+    /// A function of a domain that it named by a pointer; gone when the domain is loaded again.
+    Code {
+        /// Index of the domain.
+        domain: usize,
+        /// Window offset.
+        offset: u64,
+    },
+}
+
+impl To {
+    /// The domain that is called.
+    pub fn domain(&self) -> Option<usize> {
+        match self {
+            To::Function { domain, .. } | To::Code { domain, .. } => Some(*domain),
+            To::Nobody | To::Host(_) => None,
+        }
+    }
+}
+
+/// One stub's crossing, as the manager knows it. Its index is that of the stub's [`Binding`].
+#[derive(Clone, Debug)]
+pub struct Record {
+    /// Index of the domain whose stub leads here.
+    pub client: usize,
+    /// The import, or `None` for a stub that is bound at run time.
+    pub symbol: Option<String>,
+    /// How the stub finds its gate.
+    pub way: Way,
+    /// Where it leads now.
+    pub to: To,
+    /// The registered name by which it was connected.
+    pub entry: Option<String>,
+    /// What crosses.
+    pub signature: Option<Signature>,
+    /// What an import that connects by name says about that; an entry point must agree.
+    pub expected: Option<Signature>,
+    /// rax for the caller when the call fails.
+    pub on_fault: u64,
+    /// What both sides believe of each other.
+    pub trust: Trust,
+}
+
+impl Record {
+    /// Floats may pass: the signature has some, or there is none.
+    pub fn passes_floats(&self) -> bool {
+        self.signature.as_ref().is_none_or(Signature::has_floats)
+    }
+}
+
+/// What all bindings of a world have in common.
+pub struct Common<'w> {
+    /// The gates.
+    pub table: &'w Table,
+    /// The domains.
+    pub domains: &'w [Domain],
+    /// The host functions.
+    pub hosts: &'w [Host],
+    /// A domain that nobody can enter.
+    pub nobody: *mut DomainState,
+}
+
+impl Common<'_> {
+    /// Some domain leaves x87 state behind.
+    pub fn any_x87(&self) -> bool {
+        self.domains.iter().any(|d| d.image.usage.x87)
+    }
+
+    /// The record's binding. A function that its domain does not have is nobody.
+    pub fn binding(&self, record: &Record) -> Binding {
+        let mut binding = Binding { on_fault: record.on_fault, ..self.nowhere() };
+        let from = &self.domains[record.client];
+        match &record.to {
+            To::Nobody => {}
+            To::Host(host) => self.to_host(&mut binding, *host, &from.side(), record.signature.as_ref()),
+            To::Function { domain, .. } | To::Code { domain, .. } => {
+                let callee = &self.domains[*domain];
+                let offset = match &record.to {
+                    To::Function { function, .. } => callee.image.functions_by_name.get(function).copied(),
+                    To::Code { offset, .. } => Some(*offset),
+                    _ => None,
+                };
+                let Some(offset) = offset else { return binding };
+                binding.callee = callee.state;
+                binding.base = callee.window.base();
+                binding.entry = callee.window.base() + offset;
+                self.crossing(record, callee).apply(&mut binding, self.table);
+            }
+        }
+        binding
+    }
+
+    /// What calls of the record save, clear and restore.
+    fn crossing(&self, record: &Record, callee: &Domain) -> Crossing {
+        let from = self.domains[record.client].side();
+        Crossing::new(record.trust, &from, &callee.side(), record.signature.as_ref())
+    }
+
+    /// The record for people.
+    pub fn report(&self, record: &Record) -> BindingReport {
+        let (server, entry, work) = match &record.to {
+            To::Nobody => (None, record.entry.clone().unwrap_or_default(), None),
+            To::Host(host) => (None, self.hosts[*host].name.clone(), Some(explain_host(self.binding(record).flags))),
+            To::Function { domain, .. } | To::Code { domain, .. } => {
+                let entry = match &record.to {
+                    To::Function { function, .. } => function.clone(),
+                    _ => record.entry.clone().unwrap_or_default(),
+                };
+                let callee = &self.domains[*domain];
+                (Some(callee.name.clone()), entry, Some(self.crossing(record, callee).to_string()))
+            }
+        };
+        BindingReport {
+            client: self.domains[record.client].name.clone(),
+            symbol: record.symbol.clone(),
+            trust: server.is_some().then_some(record.trust),
+            server,
+            entry,
+            signature: record.signature.clone(),
+            work,
+        }
+    }
+
+    /// The binding of the host function that restarts domains, which any domain's call may meet.
+    pub fn reviver(&self, host: usize) -> Binding {
+        let mut binding = self.nowhere();
+        let usage = self.domains.iter().fold(Usage::default(), |all, d| all.union(d.image.usage));
+        let any = Side { usage, mode: Mode::Write, reads_client_stack: false, passes_floats: true };
+        self.to_host(&mut binding, host, &any, None);
+        binding
+    }
+
+    /// A call to a host function. The host is trusted and preserves what the ABI says. rax and xmm0 pass whatever the signature says.
+    fn to_host(&self, binding: &mut Binding, host: usize, caller: &Side, signature: Option<&Signature>) {
+        let named = caller.has_vectors();
+        binding.host = host as u32;
+        (binding.shim, binding.data) = self.hosts[host].entry();
+        binding.gate = self.table.gate_host;
+        binding.results = self.table.results_host[if named { vectors::KEEP } else { vectors::LEAVE }];
+        let flags = [
+            // What a domain has in registers that it does not name is not its own.
+            (flag::FLOATS, named && signature.is_none_or(|s| s.registers().floats > 0)),
+            (flag::X87, self.any_x87()),
+            (flag::MXCSR, caller.usage.mxcsr),
+            (flag::VECTORS, named),
+            (flag::ZMM_OUT, caller.usage.vectors >= Vectors::Zmm),
+        ];
+        binding.flags = flags.iter().filter(|(_, on)| *on).fold(0, |all, (bit, _)| all | bit);
+    }
+
+    /// A binding to a domain that nobody can enter.
+    fn nowhere(&self) -> Binding {
+        Binding {
+            callee: self.nobody,
+            entry: 0,
+            arguments: 0,
+            results: 0,
+            failed: self.table.failed,
+            on_fault: 0,
+            flags: 0,
+            stack_words: 0,
+            pointers: 0,
+            host: 0,
+            mxcsr: MXCSR_CONTROL,
+            base: 0,
+            shim: 0,
+            data: std::ptr::null_mut(),
+            gate: self.table.gates[0],
+        }
+    }
+}
+
+/// The bits of MXCSR that matter to a domain: without an instruction that names it, the status flags are invisible.
+pub fn mxcsr_mask(usage: Usage) -> u32 {
+    if usage.mxcsr { MXCSR_ALL } else { MXCSR_CONTROL }
+}

@@ -1,0 +1,244 @@
+//! Domains that are loaded again, and dead ones that live again, while their world goes on. What led to them leads to what took their place.
+
+use crate::link;
+use crate::load::{self, Surroundings};
+use crate::spec::{DomainSpec, Restart};
+use crate::vm::space::Draw;
+use crate::world::Inner;
+use crate::world::bindings::record::{Record, To};
+use crate::world::bindings::{Registered, all_registered, records, stubs};
+use crate::world::domain::Domain;
+use crate::world::error::{self, BindError, BuildError};
+use crate::world::frames::Activity;
+use crate::world::instances::{self, Raised};
+use std::sync::Arc;
+
+impl Inner {
+    /// Loads a domain again, at a fresh place: with other objects, or the same ones. All that led to it leads to the functions of the
+    /// same names; where there is none any more, nowhere. If it fails before the initialisers run, the old one stays.
+    ///
+    /// # Safety
+    /// `inner` belongs to a world that this thread holds mutably, and the host runs.
+    pub unsafe fn load_again(inner: *mut Self, index: usize, spec: Arc<DomainSpec>) -> Result<(), BuildError> {
+        // SAFETY: see the function's contract.
+        let this = unsafe { &mut *inner };
+        let name = this.domains[index].name.clone();
+        if spec.name != name {
+            return Err(BuildError::Spec(format!("domain `{name}` cannot become `{}`", spec.name)));
+        }
+        let active = this.activity();
+        if active.domains.contains(&index) {
+            return Err(BindError::Active { domain: name }.into());
+        }
+        // Their stubs lead through the same records.
+        if this.has_instances(index) {
+            return Err(BindError::Instances { domain: name }.into());
+        }
+        this.settle(index);
+        crate::world::owner::admit(spec.owner.as_ref())?;
+        let find = |n: &str| this.domains.iter().position(|d| d.name == n);
+        let exports = |domain: &str| Some(&*this.domains[find(domain)?].spec);
+        let regions: Vec<&str> = this.regions.iter().map(|r| r.name.as_str()).collect();
+        let hosts: Vec<&str> = this.hosts.iter().map(|h| h.name.as_str()).collect();
+        crate::world::builder::check_domain(&spec, &regions, &hosts, &exports)?;
+        let plan = link::plan(&spec, &spec.roots(&this.domains[index].roots))?;
+        let hosts: Vec<String> = this.hosts.iter().map(|h| h.name.clone()).collect();
+        let new = records(index, &spec, &find, &hosts)?;
+        let old = this.manager.ranges[index];
+        let start = if new.len() > old.1 { this.manager.free_range(new.len()) } else { old.0 };
+        this.control.reserve_bindings(start + new.len()).map_err(error::memory("bindings"))?;
+        let around = Surroundings { regions: &this.regions, map: &this.manager.map };
+        let loaded = load::load(
+            &mut Draw { rng: &mut this.rng, space: this.space },
+            &spec,
+            &plan,
+            &around,
+            &stubs(&spec, start),
+        )?;
+        drop(plan);
+        let registered = all_registered(index, &spec, &this.hosts)?;
+        let functions = spec.registers.iter().flat_map(|(_, entry)| &entry.functions);
+        if let Some(missing) = functions.into_iter().find(|f| !loaded.image.functions_by_name.contains_key(*f)) {
+            return Err(BindError::Function { domain: name, function: missing.clone() }.into());
+        }
+        // The header of an entry point is the host's and was made once.
+        let header = |spec: &DomainSpec, name: &str| {
+            let found = spec.registers.iter().find(|(n, _)| n == name);
+            found.and_then(|(_, e)| e.header.as_ref().map(Arc::as_ptr))
+        };
+        let old_spec = &this.domains[index].spec;
+        if let Some((entry, _)) = spec.registers.iter().find(|(n, _)| header(&spec, n) != header(old_spec, n)) {
+            return Err(BuildError::Spec(format!("the header of `{name}.{entry}` cannot change")));
+        }
+        // Calls in progress return by flags that depend on what domains use.
+        let (was, is) = (this.domains[index].image.usage, loaded.image.usage);
+        // SAFETY: the header of the world's control stack, which lives as long as the world.
+        let depth = unsafe { (*this.control.context()).depth };
+        if depth > 0 && was.union(is) != was {
+            return Err(BindError::Busy { domain: name }.into());
+        }
+        if depth > 0 {
+            let floats = |r: &&Record| r.to == To::Nobody || r.passes_floats();
+            let sides = |r: &Record| [Some(index), r.to.domain()];
+            let all: Vec<Option<usize>> = new.iter().filter(floats).flat_map(sides).collect();
+            this.pass_floats(&all)?;
+        }
+        this.manager.take_range(index, new.len());
+        for (n, record) in new.into_iter().enumerate() {
+            this.manager.records[start + n] = Some(record);
+        }
+        // SAFETY: see the function's contract.
+        unsafe { Self::install(inner, index, loaded, spec, registered) }
+    }
+
+    /// Puts a domain in a window of its own in the place of the old one, and makes what led to it lead there.
+    ///
+    /// # Safety
+    /// As for [`Inner::load_again`]; no call returns to the domain.
+    unsafe fn install(
+        inner: *mut Self,
+        index: usize,
+        raised: Raised,
+        spec: Arc<DomainSpec>,
+        registered: Vec<(String, Registered)>,
+    ) -> Result<(), BuildError> {
+        // SAFETY: see the function's contract.
+        let this = unsafe { &mut *inner };
+        let active = this.activity();
+        this.replace(index, raised, spec);
+        if active.domains.is_empty() {
+            let all: Vec<Option<usize>> =
+                (0..this.domains.len()).filter(|i| this.passes_floats(*i)).map(Some).collect();
+            this.pass_floats(&all)?;
+        }
+        this.show_all(index)?;
+        this.hand_out(index)?;
+        this.rewrite(index, &active)?;
+        this.register_again(index, registered)?;
+        this.connect_waiting(false)?;
+        // SAFETY: see the function's contract.
+        unsafe { Self::initialise(inner, index) }
+    }
+
+    /// Loads a domain again that has instances, so that its image stays: in a fresh window.
+    ///
+    /// # Safety
+    /// As for [`Inner::load_again`]; no call returns to the domain.
+    unsafe fn raise_again(inner: *mut Self, index: usize) -> Result<(), BuildError> {
+        // SAFETY: see the function's contract.
+        let this = unsafe { &mut *inner };
+        this.settle(index);
+        let domain = &this.domains[index];
+        crate::world::owner::admit(domain.spec.owner.as_ref())?;
+        let (spec, image, mode) = (Arc::clone(&domain.spec), Arc::clone(&domain.image), domain.mode);
+        let mut draw = Draw { rng: &mut this.rng, space: this.space };
+        let raised = instances::again(&mut draw, &domain.name, image, mode, &this.regions)?;
+        let registered = all_registered(index, &spec, &this.hosts)?;
+        // SAFETY: see the function's contract.
+        unsafe { Self::install(inner, index, raised, spec, registered) }
+    }
+
+    /// Another window holds the domain's image, or the domain is such an instance.
+    fn has_instances(&self, index: usize) -> bool {
+        self.domains.iter().enumerate().any(|(i, d)| d.life != 0 && (d.origin == index || i == index))
+    }
+
+    /// Restarts a dead domain if its specification says so and no call returns to it: loads it again, at a fresh place. Whether it
+    /// lives now.
+    ///
+    /// # Safety
+    /// As for [`Inner::load_again`].
+    #[cold]
+    pub unsafe fn revive(inner: *mut Self, index: usize) -> bool {
+        // SAFETY: see the function's contract.
+        unsafe {
+            let this = &mut *inner;
+            let active = this.activity();
+            let Some(domain) = this.domains.get_mut(index) else { return false };
+            let allowed = match domain.spec.restart {
+                Restart::Never => false,
+                _ if domain.life != 0 => false,
+                Restart::Always => true,
+                Restart::Limited(most) => domain.restarts < most,
+            };
+            if !allowed || active.domains.contains(&index) {
+                return false;
+            }
+            let spec = Arc::clone(&domain.spec);
+            if (*domain.state).fault.signal != 0 {
+                let crash = Domain::describe(&this.domains, index);
+                this.domains[index].crash = Some(crash);
+            }
+            let loaded = if this.has_instances(index) {
+                Self::raise_again(inner, index)
+            } else {
+                Self::load_again(inner, index, spec)
+            };
+            let tried = !matches!(loaded, Err(BuildError::Owner { .. }));
+            (&mut (*inner).domains)[index].restarts += u32::from(tried);
+            loaded.is_ok()
+        }
+    }
+
+    /// Puts a loaded domain in the place of one that no call returns to.
+    fn replace(&mut self, index: usize, loaded: Raised, spec: Arc<DomainSpec>) {
+        let domain: &mut Domain = &mut self.domains[index];
+        // SAFETY: the state lives as long as the world, and nobody else uses it now.
+        unsafe {
+            let state = &mut *domain.state;
+            *state = loaded.state(index, state.generation + 1);
+        }
+        domain.mode = spec.mode;
+        domain.window = loaded.window;
+        domain.image = loaded.image;
+        domain.initial_sp = loaded.initial_sp;
+        domain.spec = spec;
+        domain.own_segments = None;
+        domain.settled = false;
+        self.watched.as_ref().inspect(|w| w.refill(index));
+        let any_x87 = self.common().any_x87();
+        if any_x87 && !self.any_x87 {
+            // Entries of the host that were looked up before do not reset what this domain leaves behind.
+            for domain in &self.domains {
+                // SAFETY: as above.
+                unsafe { (*domain.state).generation += 1 };
+            }
+        }
+        self.any_x87 |= any_x87;
+    }
+
+    /// Writes every record again after a domain was replaced. Records that calls in progress return by do not lead into it.
+    fn rewrite(&mut self, index: usize, active: &Activity) -> Result<(), BindError> {
+        for record in self.manager.records.iter_mut().flatten() {
+            if matches!(record.to, To::Code { domain, .. } if domain == index) {
+                record.to = To::Nobody;
+            }
+        }
+        self.control.reserve_bindings(self.manager.records.len()).map_err(BindError::Memory)?;
+        let idle = |n: &usize| !active.bindings.contains(&self.control.binding(*n));
+        let numbers: Vec<usize> = (1..self.manager.records.len()).filter(idle).collect();
+        self.write(numbers)?;
+        self.write_reviver()
+    }
+
+    /// After a domain was replaced: entry points that it does not register any more, or otherwise, go.
+    fn register_again(&mut self, index: usize, new: Vec<(String, Registered)>) -> Result<(), BindError> {
+        let full = |name: &str| format!("{}.{name}", self.domains[index].name);
+        let new: Vec<(String, Registered)> = new.into_iter().map(|(name, entry)| (full(&name), entry)).collect();
+        let kept = |name: &String, old: &Registered| {
+            new.iter().any(|(n, e)| n == name && e.to == old.to && e.signature == old.signature)
+        };
+        let gone: Vec<String> = self
+            .manager
+            .entries
+            .iter()
+            .filter(|(name, e)| e.owner == Some(index) && (e.dynamic || !kept(name, e)))
+            .map(|(name, _)| name.clone())
+            .collect();
+        for name in gone {
+            self.unregister(&name)?;
+        }
+        self.manager.entries.extend(new);
+        Ok(())
+    }
+}

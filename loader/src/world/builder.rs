@@ -1,0 +1,441 @@
+//! Building a world: verify, link, place, relocate, seal, verify again, bind, initialise.
+
+use crate::fault;
+use crate::fault::limits::{Budget, Limits};
+use crate::fault::signal_room;
+use crate::fault::watchdog::Watched;
+use crate::gate::Machine;
+use crate::gate::records::Context;
+use crate::link::image::Image;
+use crate::link::place::place_regions;
+use crate::link::{self, Plan};
+use crate::load::{Surroundings, load};
+use crate::spec::signature::Signature;
+use crate::spec::{Callee, DomainSpec, Import, MAX_SPARE};
+use crate::vm::region;
+use crate::vm::space::{Draw, La57};
+use crate::vm::window::{ControlStack, pages};
+use crate::world::bindings::{self, Hook, Manager, Permit, Request};
+use crate::world::calls::buffers_in;
+use crate::world::calls::builtin;
+use crate::world::calls::header;
+use crate::world::calls::header::Supervisor;
+use crate::world::calls::host::{Host, HostCall};
+use crate::world::domain::{Domain, RegionPlace};
+use crate::world::error::{BuildError, HostError, memory};
+use crate::world::instances;
+use crate::world::{Inner, Region, World};
+use rand_chacha::ChaCha20Rng;
+use rand_chacha::rand_core::SeedableRng;
+use std::collections::HashSet;
+use std::ptr;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+/// Describes a world.
+#[derive(Default)]
+pub struct Builder {
+    seed: Option<[u8; 32]>,
+    machine: Option<Machine>,
+    domains: Vec<DomainSpec>,
+    hosts: Vec<Host>,
+    regions: Vec<(String, u64)>,
+    time_limit: Option<Duration>,
+    cpu_limit: Option<Duration>,
+    timed: bool,
+    la57: La57,
+    prepared: Option<Arc<Image>>,
+    permits: Vec<Permit>,
+    supervisors: Vec<(String, Option<Signature>)>,
+    bad_signature: Option<BuildError>,
+    hook: Option<Hook>,
+}
+
+impl std::fmt::Debug for Builder {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Builder")
+            .field("domains", &self.domains)
+            .field("regions", &self.regions)
+            .finish_non_exhaustive()
+    }
+}
+
+impl Builder {
+    pub(crate) fn new() -> Self {
+        Self::default()
+    }
+
+    /// Draws all places from this seed instead of the system's randomness. For tests: a known seed is no secret.
+    #[must_use]
+    pub fn seed(mut self, seed: [u8; 32]) -> Self {
+        self.seed = Some(seed);
+        self
+    }
+
+    /// Uses the gates for another machine. For tests; on a processor with AVX the gates without it leave the upper halves of
+    /// vector registers as they are.
+    #[doc(hidden)]
+    #[must_use]
+    pub fn machine(mut self, machine: Machine) -> Self {
+        self.machine = Some(machine);
+        self
+    }
+
+    /// Whether windows are drawn from the 56 bits of five-level paging; default: from 47. A wrong guess is then a wrong guess among
+    /// 512 times as many, for a level more of page tables.
+    #[must_use]
+    pub fn la57(mut self, la57: La57) -> Self {
+        self.la57 = la57;
+        self
+    }
+
+    /// Adds a domain.
+    #[must_use]
+    pub fn domain(mut self, spec: DomainSpec) -> Self {
+        self.domains.push(spec);
+        self
+    }
+
+    /// Offers a host function. It runs on the host's stack while its caller waits. A panic in it ends the calls that are in
+    /// progress and is resumed in the host code that entered the domain. While it runs it cannot be called again.
+    #[must_use]
+    pub fn host_fn(
+        mut self,
+        name: impl Into<String>,
+        function: impl FnMut(&mut HostCall<'_>) -> Result<u64, HostError> + Send + 'static,
+    ) -> Self {
+        self.hosts.push(Host::new(name.into(), function));
+        self
+    }
+
+    /// Adds a region of zeroed memory that domains may share, `bytes` rounded up to pages.
+    #[must_use]
+    pub fn region(mut self, name: impl Into<String>, bytes: u64) -> Self {
+        self.regions.push((name.into(), bytes));
+        self
+    }
+
+    /// Ends every call of the host that takes longer, wall clock; default: none. The domain that runs then faults with
+    /// [`crate::FaultKind::TimeLimit`]; it need not be the one that loops. If another domain called it, that one sees the error and
+    /// may go on, for the same time again; so a call takes at most the limit times the number of domains, a little more, and what
+    /// the last host function takes: these are not aborted, but the domain is ended when they return to it. Calls of a host
+    /// function back into its world belong to the call that they are part of. Initialisers and finalisers are calls too, each.
+    /// The precision is an eighth of the limit, at least a millisecond and at most a quarter of a second.
+    #[must_use]
+    pub fn time_limit(mut self, limit: impl Into<Option<Duration>>) -> Self {
+        self.time_limit = limit.into();
+        self
+    }
+
+    /// The image of the one domain, linked before by a world with the same description.
+    #[must_use]
+    pub(crate) fn prepared(mut self, image: Arc<Image>) -> Self {
+        self.prepared = Some(image);
+        self
+    }
+
+    /// Ends every call of the host that uses more processor time, as [`Builder::time_limit`] does for the wall clock; what the host
+    /// functions use counts.
+    #[must_use]
+    pub fn cpu_limit(mut self, limit: impl Into<Option<Duration>>) -> Self {
+        self.cpu_limit = limit.into();
+        self
+    }
+
+    /// Lets single calls have limits of their own ([`TypedFn::call_within`](crate::TypedFn::call_within)). A world with any limit or
+    /// budget can do that without.
+    #[must_use]
+    pub fn timed(mut self) -> Self {
+        self.timed = true;
+        self
+    }
+
+    /// Allows clients to connect to entry points: names of domains and of entry points (`domain.name`), each of which may end in `*`.
+    /// What no rule allows is refused, unless [`Builder::permission`] decides otherwise.
+    #[must_use]
+    pub fn permit(mut self, client: impl Into<String>, entry: impl Into<String>) -> Self {
+        self.permits.push(Permit { client: client.into(), entry: entry.into() });
+        self
+    }
+
+    /// Adds a supervisor domain: trusted code of the host, behind the same gateways.
+    #[must_use]
+    pub fn supervisor(mut self, supervisor: Supervisor) -> Self {
+        for (entry, service) in supervisor.services {
+            let name = format!("{}.{entry}", supervisor.name);
+            match service.signature.as_deref().map(str::parse).transpose() {
+                Ok(signature) => self.supervisors.push((name.clone(), signature)),
+                Err(error) => {
+                    let (domain, symbol) = (supervisor.name.clone(), entry);
+                    self.bad_signature = Some(BuildError::Signature { domain, symbol, error });
+                }
+            }
+            self.hosts.push(Host::new(name, service.into_function()));
+        }
+        self
+    }
+
+    /// Decides about connections: sees what the rules say and has the last word.
+    #[must_use]
+    pub fn permission(mut self, hook: impl FnMut(&Request<'_>) -> bool + Send + 'static) -> Self {
+        self.hook = Some(Box::new(hook));
+        self
+    }
+
+    /// Builds the world. Every object is verified before anything of it is mapped, and the linked text again where it will run.
+    ///
+    /// # Errors
+    /// [`BuildError`]; nothing stays mapped then.
+    pub fn build(self) -> Result<World, BuildError> {
+        let mut this = self;
+        if let Some(error) = this.bad_signature {
+            return Err(error);
+        }
+        for (name, function) in builtin::all() {
+            this.hosts.push(Host::new(name.to_owned(), function));
+        }
+        for domain in &this.domains {
+            for (symbol, import) in &domain.imports {
+                if let (Callee::Domain { domain: callee, function }, Some(declaration)) =
+                    (&import.callee, &import.interface)
+                {
+                    let copier = buffers_in::forward(callee.clone(), function.clone(), declaration.clone());
+                    this.hosts.push(Host::new(buffers_in::host_name(&domain.name, symbol), copier));
+                }
+            }
+            for (name, entry) in &domain.registers {
+                let function = header::forward(domain.name.clone(), entry);
+                this.hosts.extend(function.map(|f| Host::new(header::host_name(&domain.name, name), f)));
+            }
+        }
+        this.construct()
+    }
+
+    fn construct(self) -> Result<World, BuildError> {
+        self.check()?;
+        let space = self.la57.space()?;
+        let mut rng = ChaCha20Rng::from_seed(self.seed.map_or_else(os_seed, Ok)?);
+        let roots: Vec<Vec<String>> = self.domains.iter().map(|spec| self.roots(spec)).collect();
+        let prepared = self.prepared.as_ref();
+        let planned = if prepared.is_some() { &[] } else { self.domains.as_slice() };
+        let plans = planned.iter().zip(&roots).map(|(spec, roots)| link::plan(spec, &spec.roots(roots)));
+        let plans: Vec<Plan<'_>> = plans.collect::<Result<_, _>>()?;
+        let mut regions = self.make_regions()?;
+        let map = place_regions(&mut rng, &mut regions)?;
+        let mut manager = Manager::new(map, self.permits.clone());
+        let hosts: Vec<String> = self.hosts.iter().map(|host| host.name.clone()).collect();
+        let find = |name: &str| self.domains.iter().position(|d| d.name == name);
+        for spec in &self.domains {
+            crate::world::owner::admit(spec.owner.as_ref())?;
+        }
+        let mut loaded = Vec::new();
+        let mut draw = Draw { rng: &mut rng, space };
+        for (index, spec) in self.domains.iter().enumerate() {
+            let records = bindings::records(index, spec, &find, &hosts)?;
+            let start = manager.take_range(index, records.len());
+            for (n, record) in records.into_iter().enumerate() {
+                manager.records[start + n] = Some(record);
+            }
+            let around = Surroundings { regions: &regions, map: &manager.map };
+            loaded.push(match prepared {
+                Some(image) => instances::again(&mut draw, &spec.name, Arc::clone(image), spec.mode, &regions)?,
+                None => load(&mut draw, spec, &plans[index], &around, &bindings::stubs(spec, start))?,
+            });
+        }
+        drop(plans);
+        let described = self.domains.len();
+        let places: Arc<[RegionPlace]> = regions.iter().map(|r| (r.name.clone(), r.offset, r.length)).collect();
+        let mut domains: Vec<Domain> = Vec::new();
+        for ((raised, spec), roots) in loaded.into_iter().zip(self.domains).zip(roots) {
+            let region_places = Arc::clone(&places);
+            domains.push(Domain { roots, region_places, ..Domain::new(domains.len(), raised, Arc::new(spec)) });
+        }
+        let control = ControlStack::map(&mut rng, space).map_err(memory("the control stack"))?;
+        manager.hook = self.hook;
+        manager.supervisors = self.supervisors;
+        let any_x87 = domains.iter().any(|d| d.image.usage.x87);
+        let limits = Limits { wall: self.time_limit, cpu: self.cpu_limit };
+        let budgets: Vec<Budget> = domains.iter().map(|d| d.spec.budget).collect();
+        let watch = self.timed || limits.is_set() || budgets.iter().any(Budget::is_set);
+        let watched = watch.then(|| Watched::new(limits, budgets)).transpose();
+        let watched = watched.map_err(|e| BuildError::Spec(format!("the watchdog thread does not start: {e}")))?;
+        static NEXT: AtomicU64 = AtomicU64::new(1);
+        let inner = Inner {
+            id: NEXT.fetch_add(1, Ordering::Relaxed),
+            table: self.machine.unwrap_or_else(machine).table(),
+            outer: ptr::null(),
+            any_x87,
+            domains,
+            hosts: self.hosts,
+            regions,
+            panic: None,
+            watched,
+            manager,
+            control,
+            rng,
+            space,
+            lives: 0,
+            vacant: Vec::new(),
+            trimmed: 0,
+        };
+        let world = World { inner: Box::into_raw(Box::new(inner)) };
+        fault::install();
+        start(&world);
+        // SAFETY: the world is new and owned here.
+        unsafe { (*world.inner).set_up()? };
+        // Those of a prepared world run when it is used.
+        let count = if self.prepared.is_some() { 0 } else { described };
+        for index in 0..count {
+            // SAFETY: the world is new and owned here.
+            unsafe { Inner::initialise(world.inner, index)? };
+        }
+        Ok(world)
+    }
+
+    /// Names that must be unique or exist.
+    fn check(&self) -> Result<(), BuildError> {
+        let spec = |text: String| Err(BuildError::Spec(text));
+        let mut names = HashSet::new();
+        let domains = |name: &str| self.domains.iter().find(|d| d.name == name);
+        let regions: Vec<&str> = self.regions.iter().map(|(name, _)| name.as_str()).collect();
+        let hosts: Vec<&str> = self.hosts.iter().map(|host| host.name.as_str()).collect();
+        for domain in &self.domains {
+            if !names.insert(domain.name.as_str()) {
+                return spec(format!("two domains are named `{}`", domain.name));
+            }
+            check_domain(domain, &regions, &hosts, &domains)?;
+        }
+        let mut names = HashSet::new();
+        for (region, bytes) in &self.regions {
+            if !names.insert(region) || *bytes == 0 || *bytes > 1 << 31 {
+                return spec(format!("region `{region}` is named twice, empty or larger than 2 GiB"));
+            }
+        }
+        let mut names = HashSet::new();
+        for Host { name: host, .. } in &self.hosts {
+            if !names.insert(host) {
+                return spec(format!("two host functions are named `{host}`"));
+            }
+        }
+        Ok(())
+    }
+
+    /// What other domains import of a domain.
+    fn roots(&self, spec: &DomainSpec) -> Vec<String> {
+        let imports = self.domains.iter().flat_map(|d| &d.imports);
+        let of = |(_, import): &(String, Import)| match &import.callee {
+            Callee::Domain { domain, function } if *domain == spec.name => Some(function.clone()),
+            _ => None,
+        };
+        imports.filter_map(of).collect()
+    }
+
+    fn make_regions(&self) -> Result<Vec<Region>, BuildError> {
+        let make = |(name, bytes): &(String, u64)| {
+            let length = pages(*bytes);
+            let (file, view) = region::create(length).map_err(memory(&format!("region `{name}`")))?;
+            Ok(Region { name: name.clone(), length, offset: 0, file, view })
+        };
+        self.regions.iter().map(make).collect()
+    }
+}
+
+/// Whether the names in a specification are unique and exist.
+pub fn check_domain<'d>(
+    domain: &DomainSpec,
+    regions: &[&str],
+    hosts: &[&str],
+    domains: &dyn Fn(&str) -> Option<&'d DomainSpec>,
+) -> Result<(), BuildError> {
+    let name = &domain.name;
+    let spec = |text: String| Err(BuildError::Spec(format!("domain `{name}`: {text}")));
+    let mut symbols = HashSet::new();
+    let shared = domain.shared.iter().map(|s| &s.symbol);
+    for symbol in domain.imports.iter().map(|(s, _)| s).chain(shared) {
+        if !symbols.insert(symbol) {
+            return spec(format!("`{symbol}` is granted twice"));
+        }
+    }
+    for share in &domain.shared {
+        if !regions.contains(&share.region.as_str()) {
+            return spec(format!("there is no region `{}`", share.region));
+        }
+    }
+    for (symbol, import) in &domain.imports {
+        match &import.callee {
+            Callee::Host { function } if !hosts.contains(&function.as_str()) => {
+                return spec(format!("import `{symbol}`: the host offers no function `{function}`"));
+            }
+            Callee::Domain { domain: callee, function } => {
+                let Some(callee) = domains(callee) else {
+                    return spec(format!("import `{symbol}`: there is no domain `{callee}`"));
+                };
+                if callee.exports.as_ref().is_some_and(|all| !all.contains(function)) {
+                    return spec(format!("import `{symbol}`: domain `{}` does not export `{function}`", callee.name));
+                }
+            }
+            Callee::Host { .. } | Callee::Entry { .. } => {}
+        }
+    }
+    let mut names = HashSet::new();
+    if let Some((name, _)) = domain.registers.iter().find(|(name, _)| name.is_empty() || !names.insert(name)) {
+        return spec(format!("the entry point `{name}` is registered twice or has no name"));
+    }
+    if domain.spare > MAX_SPARE {
+        return spec(format!("more than {MAX_SPARE} gateways for connections at run time"));
+    }
+    Ok(())
+}
+
+/// Fills the header of the control stack.
+fn start(world: &World) {
+    // SAFETY: the world is new and owned by the caller; the header page is mapped read-write.
+    unsafe {
+        let inner = world.inner;
+        let control = &(*inner).control;
+        let watch = (*inner).watched.as_ref().map_or(ptr::null(), Watched::watch);
+        let floor = control.low() + signal_room::reserve();
+        control.context().write(Context {
+            limit: floor,
+            current: ptr::null_mut(),
+            top: 0,
+            control_sp: 0,
+            host_rsp: 0,
+            thread: ptr::null_mut(),
+            host_mxcsr: 0,
+            scratch: 0,
+            depth: 0,
+            calling: ptr::null(),
+            world: inner,
+            watch,
+            revive: ptr::null(),
+            floor,
+            room: false,
+        });
+        watch.as_ref().inspect(|w| w.attach(control.context()));
+    }
+}
+
+/// What this machine offers; says once when calls will be slow.
+fn machine() -> Machine {
+    static MACHINE: std::sync::OnceLock<Machine> = std::sync::OnceLock::new();
+    *MACHINE.get_or_init(|| {
+        let machine = Machine::detect();
+        if !machine.fsgsbase {
+            eprintln!("warning: this kernel does not let programs set GS base; every crossing costs system calls");
+        }
+        machine
+    })
+}
+
+/// 256 bits of the system's randomness.
+fn os_seed() -> Result<[u8; 32], BuildError> {
+    let mut seed = [0; 32];
+    let mut filled = 0;
+    while filled < seed.len() {
+        filled += rustix::rand::getrandom(&mut seed[filled..], rustix::rand::GetRandomFlags::empty())
+            .map_err(memory("a random seed"))?;
+    }
+    Ok(seed)
+}

@@ -1,0 +1,449 @@
+//! Crossings with buffers ([`crate::spec::interface`]): elements are copied straight from the caller's memory to the callee's data stack, and back.
+//!
+//! Whatever the caller says about lengths and pointers is checked against its own memory, and against the room on the callee's data stack, before the
+//! callee runs. Nothing of the caller's is read twice: a length behind a pointer is read from the copy, so that the callee sees the number that was used,
+//! and what is copied back has the lengths that were checked, although the caller's memory may change meanwhile (a shared region does).
+
+use crate::gate::records::status;
+use crate::spec::interface::{Declaration, Direction, Kind, Length, Parameter, Scalar};
+use crate::vm::window::{Protection, Window};
+use crate::world::Inner;
+use crate::world::calls::call::{Arguments, Enter, Function, TypedFn};
+use crate::world::calls::host::{HostCall, HostFn};
+use crate::world::domain_ref::DomainRef;
+use crate::world::error::{CallError, HostError, LookupError};
+use sfi_contract::layout::WINDOW_SIZE;
+
+/// Bytes of the callee's data stack that stay free for the callee itself.
+const CALLEE_RESERVE: u64 = 16 << 10;
+
+/// What a host passes to a [`Bound`] function, one for each parameter.
+#[derive(Debug)]
+pub enum Passed<'a> {
+    /// A number: integers extended to 64 bits, the bits of floating-point numbers.
+    Word(u64),
+    /// Elements that the callee reads.
+    In(&'a [u8]),
+    /// Elements that the callee writes.
+    Out(&'a mut [u8]),
+    /// Both.
+    InOut(&'a mut [u8]),
+}
+
+/// An element of a buffer: integers and floating-point numbers.
+pub trait Element: sealed::Plain {}
+mod sealed {
+    /// Without padding, valid for all bits.
+    pub trait Plain: Copy {}
+}
+macro_rules! elements {
+    ($($t:ty),*) => { $( impl sealed::Plain for $t {} impl Element for $t {} )* };
+}
+elements!(u8, i8, u16, i16, u32, i32, u64, i64, f32, f64);
+
+/// The elements' bytes.
+pub fn bytes<T: Element>(elements: &[T]) -> &[u8] {
+    // SAFETY: elements have no padding, and every address is aligned for bytes.
+    unsafe { std::slice::from_raw_parts(elements.as_ptr().cast(), size_of_val(elements)) }
+}
+
+/// The elements' bytes, to be written.
+pub fn bytes_mut<T: Element>(elements: &mut [T]) -> &mut [u8] {
+    // SAFETY: as in `bytes`; all bits are valid elements.
+    unsafe { std::slice::from_raw_parts_mut(elements.as_mut_ptr().cast(), size_of_val(elements)) }
+}
+
+/// The same for hosts in other languages, whose buffers others may hold, and write to, at the same time: no reference to them is made.
+#[derive(Clone, Copy, Debug)]
+pub enum Raw {
+    /// A number, as in [`Passed::Word`].
+    Word(u64),
+    /// A buffer: where it begins, and how many bytes it has.
+    Buffer(*mut u8, usize),
+}
+
+/// A function of a domain with its declaration, for calls by the host.
+#[derive(Clone, Debug)]
+pub struct Bound {
+    domain: String,
+    declaration: Declaration,
+}
+
+impl DomainRef<'_> {
+    /// A function whose buffers cross by copy.
+    ///
+    /// # Errors
+    /// [`LookupError::Function`].
+    pub fn bind(&self, declaration: &Declaration) -> Result<Bound, LookupError> {
+        self.export::<fn()>(&declaration.name)?;
+        Ok(Bound { domain: self.domain().name.clone(), declaration: declaration.clone() })
+    }
+}
+
+impl HostCall<'_> {
+    /// A function of any domain whose buffers cross by copy.
+    ///
+    /// # Errors
+    /// [`LookupError`].
+    pub fn bind(&mut self, domain: &str, declaration: &Declaration) -> Result<Bound, LookupError> {
+        self.export::<fn()>(domain, &declaration.name)?;
+        Ok(Bound { domain: domain.to_owned(), declaration: declaration.clone() })
+    }
+}
+
+impl Bound {
+    /// What it is a binding of.
+    pub fn declaration(&self) -> &Declaration {
+        &self.declaration
+    }
+
+    /// Calls the function with one argument for each parameter. Gives rax, or the bits of the floating-point result.
+    ///
+    /// # Errors
+    /// [`CallError::Arguments`] if the arguments are not what the declaration says, a slice is shorter than its length, or the data stack has no room; otherwise as
+    /// [`TypedFn::call`].
+    pub fn call(&self, enter: &mut impl Enter, arguments: &mut [Passed<'_>]) -> Result<u64, CallError> {
+        let fits = |(passed, kind): (&Passed<'_>, Kind)| match (passed, kind) {
+            (Passed::Word(_), Kind::Number(_)) => true,
+            (Passed::In(_), Kind::Buffer { direction, .. }) => direction == Direction::In,
+            (Passed::Out(_), Kind::Buffer { direction, .. }) => direction == Direction::Out,
+            (Passed::InOut(_), Kind::Buffer { direction, .. }) => direction == Direction::InOut,
+            _ => false,
+        };
+        let word = |passed: &Passed<'_>| if let Passed::Word(word) = passed { *word } else { 0 };
+        let as_declared = arguments.len() == self.kinds().len() && arguments.iter().zip(self.kinds()).all(fits);
+        let words: Vec<u64> = arguments.iter().map(word).collect();
+        self.cross(enter, as_declared, &words, &mut Slices(arguments))
+    }
+
+    /// Calls the function with buffers that are only known by their addresses. They may overlap. If somebody else writes to them meanwhile, the
+    /// callee sees old or new elements; lengths are those that were checked.
+    ///
+    /// # Errors
+    /// As [`Bound::call`].
+    ///
+    /// # Panics
+    /// As [`TypedFn::call`].
+    ///
+    /// # Safety
+    /// The bytes of every buffer can be read, or written if the declaration says `out`, or both if `inout`.
+    pub unsafe fn call_raw(&self, enter: &mut impl Enter, arguments: &[Raw]) -> Result<u64, CallError> {
+        let fits = |(raw, kind): (&Raw, Kind)| match raw {
+            Raw::Word(_) => matches!(kind, Kind::Number(_)),
+            Raw::Buffer(..) => matches!(kind, Kind::Buffer { .. }),
+        };
+        let word = |raw: &Raw| if let Raw::Word(word) = raw { *word } else { 0 };
+        let as_declared = arguments.len() == self.kinds().len() && arguments.iter().zip(self.kinds()).all(fits);
+        let words: Vec<u64> = arguments.iter().map(word).collect();
+        self.cross(enter, as_declared, &words, &mut Raws(arguments))
+    }
+
+    fn kinds(&self) -> impl ExactSizeIterator<Item = Kind> {
+        self.declaration.parameters.iter().map(|p| p.kind)
+    }
+
+    fn cross(
+        &self,
+        enter: &mut impl Enter,
+        as_declared: bool,
+        words: &[u64],
+        caller: &mut dyn Caller,
+    ) -> Result<u64, CallError> {
+        if !as_declared {
+            return Err(CallError::Arguments { domain: self.domain.clone() });
+        }
+        let inner = enter.inner();
+        // SAFETY: `inner` is valid and unaliased while `enter` is borrowed.
+        unsafe {
+            let index = (*inner).find(&self.domain).map_err(|_| CallError::Gone { domain: self.domain.clone() })?;
+            call(inner, index, &self.declaration, &self.declaration.name, words, caller)
+        }
+    }
+}
+
+/// Name of the host function that copies for an import. No import can name it.
+pub fn host_name(client: &str, symbol: &str) -> String {
+    format!("(interface) {client}.{symbol}")
+}
+
+/// The registers of a call by a domain, one for each parameter.
+pub fn words(cx: &HostCall<'_>, declaration: &Declaration) -> Vec<u64> {
+    let (mut ints, mut floats) = (0, 0);
+    let word = |parameter: &Parameter| match parameter.kind {
+        Kind::Number(scalar) if scalar.is_float() => {
+            floats += 1;
+            cx.arg_f64(floats - 1).to_bits()
+        }
+        _ => {
+            ints += 1;
+            cx.arg(ints - 1)
+        }
+    };
+    declaration.parameters.iter().map(word).collect()
+}
+
+/// What an import with a declaration leads to: copies, calls the domain, copies back.
+pub fn forward(domain: String, function: String, declaration: Declaration) -> HostFn {
+    Box::new(move |cx| {
+        let words = words(cx, &declaration);
+        let caller = cx.caller_index();
+        let inner = cx.world();
+        // SAFETY: the record of the world that this host function runs in, which it holds.
+        let result = unsafe {
+            let index = (*inner).find(&domain)?;
+            if index == caller {
+                return Err(HostError::new("a domain does not cross to itself"));
+            }
+            let mut memory = Pointers { inner, caller, words: &words };
+            call(inner, index, &declaration, &function, &words, &mut memory)?
+        };
+        if declaration.result.is_some_and(Scalar::is_float) {
+            cx.set_result_f64(f64::from_bits(result));
+            return Ok(0);
+        }
+        Ok(result)
+    })
+}
+
+/// The caller's side of the buffers, by number of the parameter. Every access is checked.
+trait Caller {
+    /// Copies the first `length` bytes to a window.
+    fn load(&self, parameter: usize, length: u64, to: &Window, at: u64) -> bool;
+    /// Copies `length` bytes from a window to the buffer.
+    fn store(&mut self, parameter: usize, length: u64, from: &Window, at: u64) -> bool;
+    /// The buffer has so many bytes, and they may be written.
+    fn writable(&self, parameter: usize, length: u64) -> bool;
+}
+
+/// Buffers of the host.
+struct Slices<'s, 'a>(&'s mut [Passed<'a>]);
+
+impl Caller for Slices<'_, '_> {
+    fn load(&self, parameter: usize, length: u64, to: &Window, at: u64) -> bool {
+        let from: &[u8] = match &self.0[parameter] {
+            Passed::In(from) => from,
+            Passed::InOut(from) => from,
+            _ => return false,
+        };
+        let Some(from) = from.get(..length as usize) else { return false };
+        to.write(at, from);
+        true
+    }
+
+    fn store(&mut self, parameter: usize, length: u64, from: &Window, at: u64) -> bool {
+        let (Passed::Out(to) | Passed::InOut(to)) = &mut self.0[parameter] else { return false };
+        let Some(to) = to.get_mut(..length as usize) else { return false };
+        from.read(at, to);
+        true
+    }
+
+    fn writable(&self, parameter: usize, length: u64) -> bool {
+        matches!(&self.0[parameter], Passed::Out(to) | Passed::InOut(to) if to.len() as u64 >= length)
+    }
+}
+
+/// Buffers of a host by address; [`Bound::call_raw`] vouches for them.
+struct Raws<'r>(&'r [Raw]);
+
+impl Raws<'_> {
+    /// Where a buffer is, if it has so many bytes.
+    fn place(&self, parameter: usize, length: u64) -> Option<*mut u8> {
+        match self.0[parameter] {
+            Raw::Buffer(at, bytes) if bytes as u64 >= length => Some(at),
+            _ => None,
+        }
+    }
+}
+
+impl Caller for Raws<'_> {
+    fn load(&self, parameter: usize, length: u64, to: &Window, at: u64) -> bool {
+        let from = self.place(parameter, length);
+        // SAFETY: so many bytes of the buffer can be read.
+        from.map(|from| unsafe { to.write_from(at, from, length as usize) }).is_some()
+    }
+
+    fn store(&mut self, parameter: usize, length: u64, from: &Window, at: u64) -> bool {
+        let to = self.place(parameter, length);
+        // SAFETY: so many bytes of the buffer can be written.
+        to.map(|to| unsafe { from.read_to(at, to, length as usize) }).is_some()
+    }
+
+    fn writable(&self, parameter: usize, length: u64) -> bool {
+        self.place(parameter, length).is_some()
+    }
+}
+
+/// Buffers of a domain, by its pointers.
+struct Pointers<'p> {
+    inner: *mut Inner,
+    caller: usize,
+    words: &'p [u64],
+}
+
+impl Pointers<'_> {
+    /// The caller's window and the offset in it, if so many bytes are there.
+    fn place(&self, parameter: usize, length: u64, write: bool) -> Option<(&Window, u64)> {
+        // SAFETY: the host function that made this holds the world.
+        let domain = unsafe { &(&(*self.inner).domains)[self.caller] };
+        let memory = domain.memory();
+        let (segment, offset) = memory.find(self.words[parameter], usize::try_from(length).ok()?).ok()?;
+        (!write || segment.protection == Protection::ReadWrite).then_some((&domain.window, offset))
+    }
+}
+
+impl Caller for Pointers<'_> {
+    fn load(&self, parameter: usize, length: u64, to: &Window, at: u64) -> bool {
+        self.place(parameter, length, false).map(|(from, offset)| from.copy(offset, length, to, at)).is_some()
+    }
+
+    fn store(&mut self, parameter: usize, length: u64, from: &Window, at: u64) -> bool {
+        self.place(parameter, length, true).map(|(to, offset)| from.copy(at, length, to, offset)).is_some()
+    }
+
+    fn writable(&self, parameter: usize, length: u64) -> bool {
+        self.place(parameter, length, true).is_some()
+    }
+}
+
+/// A buffer's copy on the callee's data stack.
+#[derive(Clone, Copy)]
+struct Copy {
+    parameter: usize,
+    direction: Direction,
+    offset: u64,
+    length: u64,
+}
+
+/// Copies, crosses, copies back. `words`: a number for each parameter, whatever for buffers.
+///
+/// # Safety
+/// `inner` is the record of a world that this thread holds mutably; `index` is one of its domains.
+unsafe fn call(
+    inner: *mut Inner,
+    index: usize,
+    declaration: &Declaration,
+    function: &str,
+    words: &[u64],
+    caller: &mut dyn Caller,
+) -> Result<u64, CallError> {
+    // SAFETY: see the function's contract. References to the record do not live across the crossing.
+    unsafe {
+        let state = (&(*inner).domains)[index].state;
+        if (*state).dead != 0 && !Inner::revive(inner, index) {
+            return Err(Inner::failure(inner, state, status::DEAD));
+        }
+        let sp = (*state).sp;
+        if sp == 0 {
+            return Err(Inner::failure(inner, state, status::REFUSED));
+        }
+        let domain = &(&(*inner).domains)[index];
+        let gone = || CallError::Gone { domain: domain.name.clone() };
+        let offset = *domain.image.functions_by_name.get(function).ok_or_else(gone)?;
+        let base = domain.window.base();
+        let room = (sp - base, (*state).stack_low - base + CALLEE_RESERVE);
+        let copies = copy_in(declaration, words, caller, &domain.window, room);
+        let Some(copies) = copies else { return Err(Inner::failure(inner, state, status::ARGUMENTS)) };
+
+        let mut arguments = Arguments::new();
+        for (i, parameter) in declaration.parameters.iter().enumerate() {
+            match parameter.kind {
+                Kind::Number(scalar) => arguments.push_word(words[i], scalar.is_float()),
+                Kind::Buffer { .. } => {
+                    let copy = copies.iter().find(|c| c.parameter == i);
+                    arguments.push_word(copy.map_or(0, |c| base + c.offset), false);
+                }
+            }
+        }
+        // The callee's frames begin below the copies.
+        let low = copies.iter().map(|c| c.offset).min().map_or(sp, |offset| base + offset);
+        let generation = (*state).generation;
+        (*state).sp = low;
+        let code = if declaration.has_floats() {
+            enter::<fn(f64)>(inner, index, offset, &mut arguments)
+        } else {
+            enter::<fn()>(inner, index, offset, &mut arguments)
+        };
+        if (*state).sp == low && (*state).generation == generation {
+            (*state).sp = sp;
+        }
+        if code != status::OK {
+            return Err(Inner::failure(inner, state, code));
+        }
+        let window = &(&(*inner).domains)[index].window;
+        for copy in copies.iter().filter(|c| c.direction.writes()) {
+            if !caller.store(copy.parameter, copy.length, window, copy.offset) {
+                return Err(Inner::failure(inner, state, status::ARGUMENTS));
+            }
+        }
+        let float = declaration.result.is_some_and(Scalar::is_float);
+        Ok(if float { arguments.frame.xmm0 } else { arguments.frame.rax })
+    }
+}
+
+/// # Safety
+/// As for [`call`].
+unsafe fn enter<F: Function>(inner: *mut Inner, index: usize, offset: u64, arguments: &mut Arguments) -> u32 {
+    // SAFETY: see the function's contract.
+    unsafe {
+        let function: TypedFn<F> = (*inner).typed(index, offset, None);
+        function.enter(inner, arguments)
+    }
+}
+
+/// Places the buffers from the data stack pointer downwards, 16-byte aligned, and fills them. `room`: window offsets of the data stack
+/// pointer and of the lowest place. `None`: something is not as declared, or there is no room.
+fn copy_in(
+    declaration: &Declaration,
+    words: &[u64],
+    caller: &dyn Caller,
+    window: &Window,
+    (mut top, lowest): (u64, u64),
+) -> Option<Vec<Copy>> {
+    let mut copies: Vec<Copy> = Vec::new();
+    // Lengths behind pointers come last: they are read from the copies.
+    for behind in [false, true] {
+        for (parameter, declared) in declaration.parameters.iter().enumerate() {
+            let Kind::Buffer { direction, element, length } = declared.kind else { continue };
+            if behind != matches!(length, Length::Pointee(_)) {
+                continue;
+            }
+            let count = match length {
+                Length::Constant(count) => count,
+                Length::Parameter(of) => number(words[of], declaration.parameters[of].kind)?,
+                Length::Pointee(of) => {
+                    let Kind::Buffer { element, .. } = declaration.parameters[of].kind else { return None };
+                    let copy = copies.iter().find(|c| c.parameter == of && c.length >= element.size())?;
+                    let mut word = [0; 8];
+                    window.read(copy.offset, &mut word[..element.size() as usize]);
+                    number(u64::from_le_bytes(word), Kind::Number(element))?
+                }
+            };
+            let length = count.checked_mul(element.size()).filter(|bytes| *bytes < WINDOW_SIZE)?;
+            if length == 0 {
+                continue;
+            }
+            top = top.checked_sub(length).map(|at| at & !15).filter(|at| *at >= lowest)?;
+            if direction.writes() && !caller.writable(parameter, length) {
+                return None;
+            }
+            if direction.reads() {
+                caller.load(parameter, length, window, top).then_some(())?;
+            } else {
+                window.zero(top, length);
+            }
+            copies.push(Copy { parameter, direction, offset: top, length });
+        }
+    }
+    Some(copies)
+}
+
+/// A length out of a register: as wide as its type, not negative.
+pub fn number(word: u64, kind: Kind) -> Option<u64> {
+    let Kind::Number(scalar) = kind else { return None };
+    let shift = 64 - 8 * scalar.size();
+    match scalar {
+        Scalar::Signed(_) => u64::try_from(((word << shift) as i64) >> shift).ok(),
+        Scalar::Unsigned(_) => Some(word << shift >> shift),
+        Scalar::Float(_) => None,
+    }
+}

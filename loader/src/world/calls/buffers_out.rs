@@ -1,0 +1,127 @@
+//! Host functions with a declaration ([`crate::spec::interface`]): what a domain's pointers point to is copied into the host's memory once, before the
+//! host function sees anything of it, and what it wrote is copied back.
+//!
+//! Nothing is read twice. A length behind a pointer comes from the copy, and what is copied back has the length that was checked first: whoever else
+//! writes to the caller's memory meanwhile (shared regions, host threads) changes neither.
+
+use crate::spec::interface::{Declaration, Kind, Length, Scalar};
+use crate::world::builder::Builder;
+use crate::world::calls::buffers_in;
+use crate::world::calls::host::HostCall;
+use crate::world::error::{CallError, HostError};
+use sfi_contract::layout::WINDOW_SIZE;
+use std::ops::{Deref, DerefMut};
+
+/// What a host function gets for a parameter.
+#[derive(Debug)]
+pub enum Received {
+    /// A number: 64 bits of a register, of which the type's lower ones count; the bits of floating-point numbers.
+    Word(u64),
+    /// The host's own copy of the elements; zero where the callee only writes. Copied back if the declaration says `out` or `inout`.
+    Elements(Elements),
+}
+
+/// Elements of a buffer as bytes, aligned for every type of elements.
+#[derive(Debug)]
+pub struct Elements {
+    words: Box<[u64]>,
+    bytes: usize,
+}
+
+impl Elements {
+    fn zeroed(bytes: usize) -> Self {
+        Self { words: vec![0; bytes.div_ceil(8)].into(), bytes }
+    }
+}
+
+impl Deref for Elements {
+    type Target = [u8];
+
+    fn deref(&self) -> &[u8] {
+        &buffers_in::bytes(&self.words)[..self.bytes]
+    }
+}
+
+impl DerefMut for Elements {
+    fn deref_mut(&mut self) -> &mut [u8] {
+        &mut buffers_in::bytes_mut(&mut self.words)[..self.bytes]
+    }
+}
+
+impl Builder {
+    /// Offers a host function with a declaration: it gets numbers and copies of buffers, and gives rax or the bits of the floating-point result. Imports
+    /// of it need the declaration's [signature](Declaration::signature). A caller whose pointers or lengths are wrong gets its import's value
+    /// and [`crate::status::ARGUMENTS`]; otherwise as [`Builder::host_fn`].
+    #[must_use]
+    pub fn serve(
+        self,
+        name: impl Into<String>,
+        declaration: Declaration,
+        mut function: impl FnMut(&mut HostCall<'_>, &mut [Received]) -> Result<u64, HostError> + Send + 'static,
+    ) -> Self {
+        self.host_fn(name, move |cx| {
+            let words = buffers_in::words(cx, &declaration);
+            let mut received = receive(cx, &declaration, &words).ok_or_else(|| wrong(cx))?;
+            let result = function(cx, &mut received)?;
+            for ((parameter, word), received) in declaration.parameters.iter().zip(&words).zip(&received) {
+                match (parameter.kind, received) {
+                    (Kind::Buffer { direction, .. }, Received::Elements(elements))
+                        if direction.writes() && !elements.is_empty() =>
+                    {
+                        cx.write(*word, elements).map_err(|_| wrong(cx))?;
+                    }
+                    _ => {}
+                }
+            }
+            if declaration.result.is_some_and(Scalar::is_float) {
+                cx.set_result_f64(f64::from_bits(result));
+                return Ok(0);
+            }
+            Ok(result)
+        })
+    }
+}
+
+fn wrong(cx: &HostCall<'_>) -> HostError {
+    CallError::Arguments { domain: cx.caller().to_owned() }.into()
+}
+
+/// The parameters, copied. `None`: something is not as declared.
+fn receive(cx: &HostCall<'_>, declaration: &Declaration, words: &[u64]) -> Option<Vec<Received>> {
+    let memory = cx.memory();
+    let mut received: Vec<Received> = words.iter().map(|word| Received::Word(*word)).collect();
+    // Lengths behind pointers come last: they are read from the copies.
+    for behind in [false, true] {
+        for (i, parameter) in declaration.parameters.iter().enumerate() {
+            let Kind::Buffer { direction, element, length } = parameter.kind else { continue };
+            if behind != matches!(length, Length::Pointee(_)) {
+                continue;
+            }
+            let count = match length {
+                Length::Constant(count) => count,
+                Length::Parameter(of) => buffers_in::number(words[of], declaration.parameters[of].kind)?,
+                Length::Pointee(of) => {
+                    let Kind::Buffer { element, .. } = declaration.parameters[of].kind else { return None };
+                    let Received::Elements(first) = &received[of] else { return None };
+                    let first = first.get(..element.size() as usize)?;
+                    let mut word = [0; 8];
+                    word[..first.len()].copy_from_slice(first);
+                    buffers_in::number(u64::from_le_bytes(word), Kind::Number(element))?
+                }
+            };
+            let length = count.checked_mul(element.size()).filter(|bytes| *bytes < WINDOW_SIZE)? as usize;
+            // Checked before the host takes memory for it.
+            if length > 0 && direction.writes() {
+                memory.writable(words[i], length).ok()?;
+            } else if length > 0 {
+                memory.find(words[i], length).ok()?;
+            }
+            let mut elements = Elements::zeroed(length);
+            if length > 0 && direction.reads() {
+                memory.read_into(words[i], &mut elements).ok()?;
+            }
+            received[i] = Received::Elements(elements);
+        }
+    }
+    Some(received)
+}

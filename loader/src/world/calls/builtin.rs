@@ -1,0 +1,141 @@
+//! The loader's own functions for domains. They are granted like functions of the host, by these names.
+//!
+//! | name | type | what it does |
+//! | --- | --- | --- |
+//! | `__sfi_connect` | `void *(const char *entry)` | connects to an entry point, gives a function pointer or NULL |
+//! | `__sfi_disconnect` | `int (void *function)` | gives the gateway behind such a pointer back |
+//! | `__sfi_register` | `int (const char *name, void *function, const char *signature)` | registers a function of the caller as `domain.name` |
+//! | `__sfi_unregister` | `int (const char *name)` | takes it back |
+//! | `__sfi_region` | `void *(const char *region, uint64_t *length)` | where the caller sees a shared region, or NULL |
+//! | `__sfi_make_visible` | `int (const char *domain, const char *region, int write)` | root domains: shows a region to a domain |
+//! | `__sfi_make_invisible` | `int (const char *domain, const char *region)` | root domains: takes it away |
+//!
+//! Those that return `int` return 0 or -1. Nothing tells a client apart that an entry point does not exist and that it may not connect.
+
+use crate::gate::records::{Binding, status};
+use crate::spec::Access;
+use crate::world::Inner;
+use crate::world::bindings::Registered;
+use crate::world::bindings::record::To;
+use crate::world::calls::host::{HostCall, HostFn};
+use crate::world::error::HostError;
+
+/// Name of the host function that restarts domains; no symbol has it.
+pub const REVIVE: &str = "(revive)";
+/// The one by which domains register entry points.
+pub const REGISTER: &str = "__sfi_register";
+/// Longest name that a domain may pass.
+const NAME_LIMIT: usize = 256;
+/// Longest signature.
+const SIGNATURE_LIMIT: usize = 1024;
+
+/// All of them.
+pub fn all() -> Vec<(&'static str, HostFn)> {
+    vec![
+        ("__sfi_connect", Box::new(connect)),
+        ("__sfi_disconnect", Box::new(disconnect)),
+        (REGISTER, Box::new(register)),
+        ("__sfi_unregister", Box::new(unregister)),
+        ("__sfi_region", Box::new(region)),
+        ("__sfi_make_visible", Box::new(make_visible)),
+        ("__sfi_make_invisible", Box::new(make_invisible)),
+        (REVIVE, Box::new(revive)),
+    ]
+}
+
+/// The world's record, for as long as the host function does not call a domain.
+fn inner<'c>(cx: &'c mut HostCall<'_>) -> &'c mut Inner {
+    // SAFETY: the host runs, on the thread that holds the world mutably, and the code that entered the domain is suspended.
+    unsafe { &mut *cx.world() }
+}
+
+fn name(cx: &HostCall<'_>, argument: usize) -> Result<String, HostError> {
+    let bytes = cx.memory().read_c_string(cx.arg(argument), NAME_LIMIT)?;
+    String::from_utf8(bytes).map_err(|_| HostError::new("a name is UTF-8"))
+}
+
+/// The caller learns that it did not work, and nothing else.
+fn refused(cx: &mut HostCall<'_>, result: u64) -> Result<u64, HostError> {
+    let caller = cx.caller_index();
+    let state = inner(cx).domains[caller].state;
+    // SAFETY: the caller's state lives as long as the world.
+    unsafe { Inner::set_error(state, status::UNBOUND) };
+    Ok(result)
+}
+
+fn connect(cx: &mut HostCall<'_>) -> Result<u64, HostError> {
+    let client = cx.caller_index();
+    let Ok(entry) = name(cx, 0) else { return refused(cx, 0) };
+    let inner = inner(cx);
+    match inner.connect(client, None, &entry) {
+        Ok(number) => Ok(inner.pointer(client, number)),
+        Err(_) => refused(cx, 0),
+    }
+}
+
+fn disconnect(cx: &mut HostCall<'_>) -> Result<u64, HostError> {
+    let (client, pointer) = (cx.caller_index(), cx.arg(0));
+    let inner = inner(cx);
+    let undone = inner.number(client, pointer).map(|number| inner.undo(number, false));
+    if matches!(undone, Some(Ok(()))) { Ok(0) } else { refused(cx, u64::MAX) }
+}
+
+fn register(cx: &mut HostCall<'_>) -> Result<u64, HostError> {
+    let domain = cx.caller_index();
+    let signature = cx.memory().read_c_string(cx.arg(2), SIGNATURE_LIMIT).ok();
+    let signature = signature.and_then(|text| String::from_utf8(text).ok()?.parse().ok());
+    let (Ok(name), Some(signature)) = (name(cx, 0), signature) else { return refused(cx, u64::MAX) };
+    let pointer = cx.arg(1);
+    let inner = inner(cx);
+    let Some(offset) = inner.code_at(domain, pointer) else { return refused(cx, u64::MAX) };
+    let to = To::Code { domain, offset };
+    let entry = Registered { to, owner: Some(domain), signature: Some(signature), dynamic: true };
+    let done = inner.register(domain, &name, entry).and_then(|()| inner.connect_waiting(false));
+    if done.is_ok() { Ok(0) } else { refused(cx, u64::MAX) }
+}
+
+fn unregister(cx: &mut HostCall<'_>) -> Result<u64, HostError> {
+    let domain = cx.caller_index();
+    let Ok(name) = name(cx, 0) else { return refused(cx, u64::MAX) };
+    let inner = inner(cx);
+    let full = format!("{}.{name}", inner.domains[domain].name);
+    let own = inner.manager.entries.get(&full).is_some_and(|e| e.owner == Some(domain));
+    if own && inner.unregister(&full).is_ok() { Ok(0) } else { refused(cx, u64::MAX) }
+}
+
+fn region(cx: &mut HostCall<'_>) -> Result<u64, HostError> {
+    let (caller, length) = (cx.caller_index(), cx.arg(1));
+    let Ok(region) = name(cx, 0) else { return refused(cx, 0) };
+    let Some((at, bytes)) = inner(cx).region_at(caller, &region) else { return refused(cx, 0) };
+    if length != 0 {
+        cx.write(length, &bytes.to_le_bytes())?;
+    }
+    Ok(at)
+}
+
+fn make_visible(cx: &mut HostCall<'_>) -> Result<u64, HostError> {
+    let access = if cx.arg(2) as u32 != 0 { Access::ReadWrite } else { Access::Read };
+    show(cx, Some(access))
+}
+
+fn make_invisible(cx: &mut HostCall<'_>) -> Result<u64, HostError> {
+    show(cx, None)
+}
+
+fn show(cx: &mut HostCall<'_>, access: Option<Access>) -> Result<u64, HostError> {
+    let caller = cx.caller_index();
+    let (Ok(domain), Ok(region)) = (name(cx, 0), name(cx, 1)) else { return refused(cx, u64::MAX) };
+    let inner = inner(cx);
+    let done = inner.domains[caller].spec.root && inner.make_visible(&domain, &region, access).is_ok();
+    if done { Ok(0) } else { refused(cx, u64::MAX) }
+}
+
+/// Called by the gate between domains (gate/domain.s) with the binding of a call whose callee is dead. 1: call again.
+fn revive(cx: &mut HostCall<'_>) -> Result<u64, HostError> {
+    let binding = cx.arg(0) as *const Binding;
+    // SAFETY: only the gate calls this, with one of the world's bindings; no import can name it. No reference to the record is kept.
+    unsafe {
+        let callee = (*binding).callee;
+        Ok(u64::from(Inner::revive(cx.world(), (*callee).index as usize)))
+    }
+}

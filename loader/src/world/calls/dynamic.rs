@@ -1,0 +1,134 @@
+//! Calls whose signature is known at run time only: for hosts that are not compiled with it, such as those in C.
+
+use crate::gate::records::status;
+use crate::spec::signature::{Argument, Outcome, Signature};
+use crate::world::Inner;
+use crate::world::calls::call::{Arguments, Enter, Function, MAX_ARGUMENTS, TypedFn};
+use crate::world::calls::host::HostCall;
+use crate::world::domain_ref::DomainRef;
+use crate::world::error::{CallError, LookupError};
+use std::sync::Arc;
+
+/// A function of a domain with its signature. Looked up once, called often; like [`TypedFn`], it finds its function again when the domain was
+/// loaded again.
+#[derive(Clone, Debug)]
+pub struct DynFn {
+    domain: Arc<str>,
+    signature: Signature,
+    entry: Way,
+}
+
+/// How the domain is entered: the gate loads vector registers or not.
+#[derive(Clone, Debug)]
+enum Way {
+    Words(TypedFn<fn()>),
+    Floats(TypedFn<fn(f64)>),
+}
+
+impl DynFn {
+    fn new(inner: &Inner, index: usize, offset: u64, name: Option<Arc<str>>, signature: Signature) -> Self {
+        let floats = signature.arguments.contains(&Argument::Float);
+        let entry = if floats {
+            Way::Floats(inner.typed(index, offset, name))
+        } else {
+            Way::Words(inner.typed(index, offset, name))
+        };
+        Self { domain: inner.domains[index].name.as_str().into(), signature, entry }
+    }
+
+    /// What crosses.
+    pub fn signature(&self) -> &Signature {
+        &self.signature
+    }
+
+    /// Calls the function with one word for each argument: integers extended to 64 bits, pointers in the domain's terms, the bits of floating-point
+    /// numbers. Gives rax, or the bits of the floating-point result.
+    ///
+    /// # Errors
+    /// [`CallError::Arguments`] if their number is not the signature's, or more than [`MAX_ARGUMENTS`] do not fit into registers; otherwise as
+    /// [`TypedFn::call`].
+    ///
+    /// # Panics
+    /// As [`TypedFn::call`].
+    pub fn call(&self, enter: &mut impl Enter, words: &[u64]) -> Result<u64, CallError> {
+        let expected = &self.signature.arguments;
+        if words.len() != expected.len() || self.signature.registers().stack_words as usize > MAX_ARGUMENTS {
+            return Err(CallError::Arguments { domain: self.domain.to_string() });
+        }
+        let mut arguments = Arguments::new();
+        for (word, argument) in words.iter().zip(expected) {
+            arguments.push_word(*word, *argument == Argument::Float);
+        }
+        let inner = enter.inner();
+        // SAFETY: `inner` is valid and unaliased while `enter` is borrowed.
+        unsafe {
+            match &self.entry {
+                Way::Words(function) => cross(function, inner, &mut arguments),
+                Way::Floats(function) => cross(function, inner, &mut arguments),
+            }?;
+        }
+        Ok(match self.signature.outcome {
+            Outcome::Void => 0,
+            Outcome::Int | Outcome::Pointer => arguments.frame.rax,
+            Outcome::Float => arguments.frame.xmm0,
+        })
+    }
+}
+
+/// # Safety
+/// `inner` is the record of a world that this thread holds mutably.
+unsafe fn cross<F: Function>(
+    function: &TypedFn<F>,
+    inner: *mut Inner,
+    arguments: &mut Arguments,
+) -> Result<(), CallError> {
+    // SAFETY: see the function's contract.
+    unsafe {
+        match function.enter(inner, arguments) {
+            status::OK => Ok(()),
+            code => Err(Inner::failure(inner, function.binding.callee, code)),
+        }
+    }
+}
+
+impl Inner {
+    fn dynamic(&self, index: usize, function: &str, signature: Signature) -> Result<DynFn, LookupError> {
+        let domain = &self.domains[index];
+        let unknown = || LookupError::Function { domain: domain.name.clone(), function: function.to_owned() };
+        let offset = *domain.image.functions_by_name.get(function).ok_or_else(unknown)?;
+        Ok(DynFn::new(self, index, offset, Some(function.into()), signature))
+    }
+}
+
+impl DomainRef<'_> {
+    /// A global function, with the signature that the caller says it has.
+    ///
+    /// # Errors
+    /// [`LookupError::Function`].
+    pub fn export_dynamic(&self, function: &str, signature: Signature) -> Result<DynFn, LookupError> {
+        self.inner.dynamic(self.index, function, signature)
+    }
+}
+
+impl HostCall<'_> {
+    /// A global function of any domain.
+    ///
+    /// # Errors
+    /// [`LookupError`].
+    pub fn export_dynamic(&mut self, domain: &str, function: &str, signature: Signature) -> Result<DynFn, LookupError> {
+        let inner = self.record();
+        inner.dynamic(inner.find(domain)?, function, signature)
+    }
+
+    /// The caller's function that a function pointer means.
+    ///
+    /// # Errors
+    /// [`CallError::NotAFunction`].
+    pub fn function_dynamic(&mut self, pointer: u64, signature: Signature) -> Result<DynFn, CallError> {
+        let caller = self.caller_index();
+        let inner = self.record();
+        let nothing = || CallError::NotAFunction { domain: inner.domains[caller].name.clone() };
+        let offset = inner.code_at(caller, pointer).ok_or_else(nothing)?;
+        Ok(DynFn::new(inner, caller, offset, None, signature))
+    }
+}

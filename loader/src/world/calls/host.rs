@@ -1,0 +1,313 @@
+//! Host functions: what the host offers to domains.
+
+use crate::fault::RawFault;
+use crate::fault::trace;
+use crate::fault::watchdog;
+use crate::gate::records::{Binding, Context, DomainState, HOST_RETURN, HostFrame, flag, status};
+use crate::vm::memory::{Memory, MemoryError};
+use crate::world::Inner;
+use crate::world::calls::call::{Function, TypedFn, sealed};
+use crate::world::error::{CallError, HostError};
+use std::any::Any;
+use std::marker::PhantomData;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+
+/// Runs a host function for the gate.
+pub type Shim = unsafe extern "C" fn(*mut Context, *const Binding, *mut HostFrame) -> u32;
+
+/// A host function of the loader's own.
+pub type HostFn = Box<dyn FnMut(&mut HostCall<'_>) -> Result<u64, HostError> + Send>;
+
+/// A host function of any type. It is not called again while it runs.
+pub struct Host {
+    /// Its name.
+    pub name: String,
+    record: *mut (),
+    shim: Shim,
+    drop: unsafe fn(*mut ()),
+}
+
+/// What is behind [`Host::record`].
+struct Record<F> {
+    busy: bool,
+    function: F,
+}
+
+// SAFETY: the record owns a value that is `Send`; nobody else has the pointer but bindings of the same world.
+unsafe impl Send for Host {}
+
+impl Host {
+    /// Takes the function; its shim is compiled for it, so that gates call it without a detour.
+    pub fn new<F>(name: String, function: F) -> Self
+    where
+        F: FnMut(&mut HostCall<'_>) -> Result<u64, HostError> + Send + 'static,
+    {
+        /// # Safety
+        /// `record` comes from `Host::new` of this type and is not used again.
+        unsafe fn drop_record<F>(record: *mut ()) {
+            // SAFETY: see the function's contract.
+            drop(unsafe { Box::from_raw(record.cast::<Record<F>>()) });
+        }
+        let record = Box::into_raw(Box::new(Record { busy: false, function })).cast();
+        Self { name, record, shim: shim::<F>, drop: drop_record::<F> }
+    }
+
+    /// `shim` and `data` of bindings to it. They are good while it lives.
+    pub fn entry(&self) -> (usize, *mut ()) {
+        (self.shim as usize, self.record)
+    }
+}
+
+impl Drop for Host {
+    fn drop(&mut self) {
+        // SAFETY: the pointer is from `new`, of the type of `drop`, and the world whose bindings hold it is being dropped.
+        unsafe { (self.drop)(self.record) };
+    }
+}
+
+/// One call of a host function: its arguments, and its caller's memory. Everything in it is hostile.
+#[derive(Debug)]
+pub struct HostCall<'c> {
+    inner: *mut Inner,
+    frame: *mut HostFrame,
+    binding: *const Binding,
+    caller: usize,
+    skip: usize,
+    life: PhantomData<&'c mut ()>,
+}
+
+impl HostCall<'_> {
+    /// The world's record, for the loader's own host functions.
+    pub(crate) fn world(&self) -> *mut Inner {
+        self.inner
+    }
+
+    /// The caller's index in the world.
+    pub(crate) fn caller_index(&self) -> usize {
+        self.caller
+    }
+
+    /// The next so many arguments were a header's: those of the procedure begin behind them.
+    pub(crate) fn skip(&mut self, arguments: usize) {
+        self.skip += arguments;
+    }
+
+    /// How many were.
+    pub(crate) fn skipped(&self) -> usize {
+        self.skip
+    }
+
+    /// Integer argument `index`. From the seventh on they come from the caller's data stack; 0 if that is unusable.
+    pub fn arg(&self, index: usize) -> u64 {
+        let index = index + self.skip;
+        // SAFETY: the frame lives on the gate's part of the host stack during the call.
+        let frame = unsafe { &*self.frame };
+        match frame.ints.get(index) {
+            Some(word) => *word,
+            None => {
+                let mut word = [0; 8];
+                let at = frame.r15.wrapping_add(8 * (index - frame.ints.len()) as u64);
+                match self.memory().read_into(at, &mut word) {
+                    Ok(()) => u64::from_le_bytes(word),
+                    Err(_) => 0,
+                }
+            }
+        }
+    }
+
+    /// Floating-point argument `index` as a `double`. 0 if `index` is above 7 or the import's signature has no `float`.
+    pub fn arg_f64(&self, index: usize) -> f64 {
+        f64::from_bits(self.float(index))
+    }
+
+    /// Floating-point argument `index` as a `float`, see [`HostCall::arg_f64`].
+    pub fn arg_f32(&self, index: usize) -> f32 {
+        f32::from_bits(self.float(index) as u32)
+    }
+
+    fn float(&self, index: usize) -> u64 {
+        // SAFETY: as in `arg`; with the flag the gate stored all eight.
+        unsafe {
+            let frame = &*self.frame;
+            match frame.floats.get(index) {
+                Some(word) if (*self.binding).flags & flag::FLOATS != 0 => word.assume_init(),
+                _ => 0,
+            }
+        }
+    }
+
+    /// The floating-point result, besides the integer that the function returns.
+    pub fn set_result_f64(&mut self, value: f64) {
+        // SAFETY: as in `arg`; `&mut self` makes the access exclusive.
+        unsafe { (*self.frame).xmm0 = value.to_bits() };
+    }
+
+    /// The floating-point result as a `float`.
+    pub fn set_result_f32(&mut self, value: f32) {
+        // SAFETY: as in `set_result_f64`.
+        unsafe { (*self.frame).xmm0 = u64::from(value.to_bits()) };
+    }
+
+    /// The caller's name.
+    pub fn caller(&self) -> &str {
+        // SAFETY: the world is borrowed by the call.
+        unsafe { &(&(*self.inner).domains)[self.caller].name }
+    }
+
+    /// The caller's memory.
+    pub fn memory(&self) -> Memory<'_> {
+        // SAFETY: the world is borrowed by the call; the domains are not moved or freed during it.
+        unsafe { (&(*self.inner).domains)[self.caller].memory() }
+    }
+
+    /// Copies `length` bytes out of the caller's memory.
+    ///
+    /// # Errors
+    /// [`MemoryError::OutOfBounds`].
+    pub fn read(&self, pointer: u64, length: usize) -> Result<Vec<u8>, MemoryError> {
+        self.memory().read(pointer, length)
+    }
+
+    /// Copies bytes into the caller's memory.
+    ///
+    /// # Errors
+    /// See [`Memory::write`].
+    pub fn write(&mut self, pointer: u64, bytes: &[u8]) -> Result<(), MemoryError> {
+        self.memory().write(pointer, bytes)
+    }
+
+    /// The caller's function that a function pointer means, to call it back: `cx.function::<fn(u64) -> u64>(p)?.call(cx, (1,))`.
+    ///
+    /// # Errors
+    /// [`CallError::NotAFunction`].
+    pub fn function<F: Function>(&self, pointer: u64) -> Result<TypedFn<F>, CallError> {
+        // SAFETY: the world is borrowed by the call.
+        unsafe { (*self.inner).function_at(self.caller, pointer) }
+    }
+}
+
+impl sealed::Sealed for HostCall<'_> {
+    fn inner(&mut self) -> *mut Inner {
+        self.inner
+    }
+}
+impl crate::world::calls::call::Enter for HostCall<'_> {}
+
+/// `shim` of bindings that led to a host function and lead nowhere now.
+pub fn unbound() -> usize {
+    unsafe extern "C" fn shim(context: *mut Context, binding: *const Binding, frame: *mut HostFrame) -> u32 {
+        // SAFETY: as in the other shim.
+        unsafe { refused(binding, frame, (*context).current, status::UNBOUND) }
+    }
+    shim as *const () as usize
+}
+
+/// Runs a host function for the gate. Returns [`status::OK`], or why the caller cannot be returned to. A panic is caught here,
+/// kept in the world and resumed by the host code that entered the domain: it never unwinds through the gate. In worlds with a time limit a caller
+/// whose call overstayed is not returned to.
+///
+/// # Safety
+/// The gate passes the context of the world that this thread runs, one of its bindings, whose `data` is a [`Record`] of `F`, and a frame on the host
+/// stack. The host code that entered the domain is suspended and holds the world mutably.
+unsafe extern "C" fn shim<F>(context: *mut Context, binding: *const Binding, frame: *mut HostFrame) -> u32
+where
+    F: FnMut(&mut HostCall<'_>) -> Result<u64, HostError> + Send + 'static,
+{
+    // SAFETY: see the function's contract.
+    unsafe {
+        let host = (*binding).data.cast::<Record<F>>();
+        let (caller, depth) = ((*context).current, (*context).depth);
+        let watch = (*context).watch.as_ref();
+        (*frame).xmm0 = 0;
+        if (*host).busy {
+            return refused(binding, frame, caller, status::REFUSED);
+        }
+        (*host).busy = true;
+        (*context).depth = depth + 1;
+        if let Some(watch) = watch {
+            watch.set_in_host(true);
+        }
+        let result = catch_unwind(AssertUnwindSafe(|| {
+            let index = (*caller).index as usize;
+            let mut call =
+                HostCall { inner: (*context).world, frame, binding, caller: index, skip: 0, life: PhantomData };
+            ((*host).function)(&mut call)
+        }));
+        (*context).depth = depth;
+        (*host).busy = false;
+        if let Some(watch) = watch {
+            watch.set_in_host(false);
+        }
+        match result {
+            Ok(Ok(value)) => (*frame).rax = value,
+            Ok(Err(error)) => _ = failed(binding, frame, caller, error),
+            Err(payload) => return panicked(context, payload),
+        }
+        if (*caller).dead != 0 {
+            return status::DEAD;
+        }
+        match watch.map_or(0, |watch| watch.overdue((*caller).index)) {
+            0 => status::OK,
+            due => overstayed(context, caller, due),
+        }
+    }
+}
+
+/// The call overstayed its time in the host function: its caller ends here.
+///
+/// # Safety
+/// As for [`shim`].
+#[cold]
+unsafe fn overstayed(context: *mut Context, caller: *mut DomainState, due: u32) -> u32 {
+    // SAFETY: see the function's contract. The words above `control_sp` are the frame of the gate that called the shim.
+    unsafe {
+        let place = (*context).control_sp + HOST_RETURN;
+        let return_address = *(place as *const u64);
+        (*caller).trace = trace::walk(&*context, place);
+        (*caller).fault =
+            RawFault { signal: watchdog::SIGNAL, code: due as i32, caller: return_address, ..RawFault::default() };
+        (*caller).dead = status::DEAD;
+        (*caller).sp = 0;
+        watchdog::again(context);
+    }
+    status::FAULT
+}
+
+/// The host function was not run, or returned an error: the caller gets its import's value and `code`.
+///
+/// # Safety
+/// As for [`shim`].
+#[cold]
+unsafe fn refused(binding: *const Binding, frame: *mut HostFrame, caller: *const DomainState, code: u32) -> u32 {
+    // SAFETY: see the function's contract.
+    unsafe {
+        (*frame).rax = (*binding).on_fault;
+        (*frame).xmm0 = 0;
+        Inner::set_error(caller, code);
+    }
+    status::OK
+}
+
+/// The host function returned an error.
+///
+/// # Safety
+/// As for [`shim`].
+#[cold]
+unsafe fn failed(binding: *const Binding, frame: *mut HostFrame, caller: *const DomainState, error: HostError) -> u32 {
+    // SAFETY: see the function's contract.
+    unsafe { refused(binding, frame, caller, error.status()) }
+}
+
+/// The host function panicked: keeps the payload for the host code that entered the domain.
+///
+/// # Safety
+/// As for [`shim`].
+#[cold]
+unsafe fn panicked(context: *mut Context, payload: Box<dyn Any + Send>) -> u32 {
+    // SAFETY: see the function's contract. An earlier payload cannot be there: it is taken when its entry ends.
+    unsafe {
+        (*(*context).world).panic = Some(payload);
+        Inner::abandon(context);
+    }
+    status::PANIC
+}

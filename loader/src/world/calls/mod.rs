@@ -1,0 +1,9 @@
+//! Calls between the host and domains, in both directions.
+
+pub(crate) mod buffers_in;
+pub(crate) mod buffers_out;
+pub(crate) mod builtin;
+pub(crate) mod call;
+pub(crate) mod dynamic;
+pub(crate) mod header;
+pub(crate) mod host;

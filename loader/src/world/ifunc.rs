@@ -1,0 +1,86 @@
+//! IFUNCs: which function a name means is chosen by a resolver, a function of the domain, when the domain starts.
+//!
+//! Calls and pointers go to a stub that jumps through a dispatch slot of its own. The resolvers run in the domain as initialisers
+//! do, after sealing. A result that is a used slot is copied to the stub's slot; nothing else ever gets there. While the table's page is
+//! writable no code of the domain runs.
+
+use crate::gate::records::{CallFrame, status};
+use crate::vm::window::Protection;
+use crate::world::Inner;
+use crate::world::error::{BuildError, CallError};
+use rustix::io::Errno;
+use sfi_contract::layout::{DISPATCH_OFFSET, PAGE_SIZE};
+
+/// Runs the resolvers of a domain and fills the slots of its IFUNCs.
+///
+/// # Safety
+/// `inner` belongs to a world that this thread holds mutably.
+pub unsafe fn choose(inner: *mut Inner, domain: usize) -> Result<(), BuildError> {
+    // SAFETY: see the function's contract. No reference is held while the resolver runs.
+    unsafe {
+        let count = (&(*inner).domains)[domain].image.indirects.len();
+        for index in 0..count {
+            let (slot, resolver) = (&(*inner).domains)[domain].image.indirects[index];
+            let result = ask(inner, domain, resolver);
+            let domain = &(&(*inner).domains)[domain];
+            let fail = |error| BuildError::Initialiser { domain: domain.name.clone(), error };
+            let (base, image) = (domain.window.base(), &domain.image);
+            let code = chosen(&image.slots, image.text, result.map_err(fail)?.wrapping_sub(base));
+            let code = code.ok_or_else(|| fail(CallError::NotAFunction { domain: domain.name.clone() }))?;
+            let write = || -> Result<(), Errno> {
+                let page = slot & !(PAGE_SIZE - 1);
+                domain.window.protect(page, PAGE_SIZE, Protection::ReadWrite)?;
+                domain.window.write(slot, &(base + code).to_le_bytes());
+                domain.window.protect(page, PAGE_SIZE, Protection::Read)
+            };
+            write().map_err(|error| BuildError::Memory { what: format!("domain `{}`", domain.name), error })?;
+        }
+    }
+    Ok(())
+}
+
+/// The code offset that a resolver's result means: that of a slot which holds a function, and not again an IFUNC.
+fn chosen(slots: &[u64], text: (u64, u64), slot: u64) -> Option<u64> {
+    let index = slot.checked_sub(DISPATCH_OFFSET).filter(|distance| distance.is_multiple_of(8))? / 8;
+    let text = text.0..text.0 + text.1;
+    let code = slots.get(usize::try_from(index).ok()?)?;
+    text.contains(code).then_some(*code)
+}
+
+/// Calls a resolver. Those of x86-64 take no arguments.
+///
+/// # Safety
+/// As for [`choose`].
+unsafe fn ask(inner: *mut Inner, domain: usize, resolver: u64) -> Result<u64, CallError> {
+    // SAFETY: see the function's contract.
+    unsafe {
+        let binding = (*inner).host_binding(domain, resolver);
+        let callee = binding.callee;
+        if (*callee).sp == 0 {
+            return Err(Inner::failure(inner, callee, status::DEAD));
+        }
+        let mut frame = CallFrame { sp: (*callee).sp, ..CallFrame::new() };
+        match Inner::cross(inner, &binding, &mut frame, false) {
+            status::OK => Ok(frame.rax),
+            code => Err(Inner::failure(inner, callee, code)),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_slots_of_verified_code_are_chosen() {
+        // The trap, an IFUNC's slot, a function, a gateway.
+        let slots = [0x40_0000, 0x40_0000, 0x40_1230, 0x40_0040];
+        let text = (0x40_1000, 0x1000);
+        let ask = |slot: u64| chosen(&slots, text, DISPATCH_OFFSET.wrapping_add(slot));
+        assert_eq!(ask(16), Some(0x40_1230));
+        for slot in [0, 8, 17, 15, 24, 32, 0x10_0010, u64::MAX - 7, 0u64.wrapping_sub(DISPATCH_OFFSET)] {
+            assert_eq!(ask(slot), None, "{slot:#x}");
+        }
+        assert_eq!(chosen(&slots, text, 0x40_1230), None);
+    }
+}

@@ -1,0 +1,314 @@
+//! Further instances of a world's domains, made and given up at run time.
+
+use crate::fault;
+use crate::fault::trace::Trace;
+use crate::gate::records::{DomainState, status};
+use crate::link::REGION;
+use crate::link::image::Image;
+use crate::load::raised;
+use crate::load::verify;
+use crate::vm::memory::Segment;
+use crate::vm::space::Draw;
+use crate::vm::window::Window;
+use crate::world::bindings::Registered;
+use crate::world::bindings::record::Record;
+use crate::world::domain::Domain;
+use crate::world::domain_ref::DomainRef;
+use crate::world::error::{BindError, BuildError, LookupError};
+use crate::world::{Inner, Region, World};
+use rustix::fd::AsFd;
+use sfi_contract::Mode;
+use sfi_contract::layout::PAGE_SIZE;
+use sfi_verifier::Usage;
+use std::sync::Arc;
+
+/// Bytes above the first data stack pointer, so that code may look at stack arguments that nobody passed.
+const STACK_SLACK: u64 = 1024;
+
+/// Stacks begin and end on pages.
+const _: () = assert!(STACK_SLACK < PAGE_SIZE && STACK_SLACK.is_multiple_of(16));
+
+/// An image in a window of its own, ready to run.
+pub struct Raised {
+    pub window: Window,
+    pub image: Arc<Image>,
+    /// Data stack pointer of an entry.
+    pub initial_sp: u64,
+}
+
+/// The first window of an image: what is in it is verified as it will run.
+pub fn first(
+    draw: &mut Draw<'_>,
+    name: &str,
+    mut image: Image,
+    mode: Mode,
+    regions: &[Region],
+) -> Result<Raised, BuildError> {
+    let window = fill(draw, name, &image, regions)?;
+    image.usage = image.usage.union(verify(&window, name, &image, mode)?);
+    Ok(Raised::new(window, Arc::new(image)))
+}
+
+/// Another window of an image. Shared text was verified in the first one, and nobody could write it since; text that is a copy is
+/// verified again.
+pub fn again(
+    draw: &mut Draw<'_>,
+    name: &str,
+    image: Arc<Image>,
+    mode: Mode,
+    regions: &[Region],
+) -> Result<Raised, BuildError> {
+    let window = fill(draw, name, &image, regions)?;
+    if !image.shares_text() {
+        verify(&window, name, &image, mode)?;
+    }
+    Ok(Raised::new(window, image))
+}
+
+/// Reserves a window at a random place, maps the image in it and seals it.
+fn fill(draw: &mut Draw<'_>, name: &str, image: &Image, regions: &[Region]) -> Result<Window, BuildError> {
+    let memory = |error| BuildError::memory(&format!("domain `{name}`"), error);
+    let window = Window::reserve(draw.rng, draw.space, image.mapping_count()).map_err(memory)?;
+    let region = |segment: &Segment| {
+        let region = regions.iter().find(|r| Some(r.name.as_str()) == segment.name.strip_prefix(REGION))?;
+        Some(region.file.as_fd())
+    };
+    raised::raise(&window, image, draw.rng, region).map_err(memory)?;
+    Ok(window)
+}
+
+fn verify(window: &Window, name: &str, image: &Image, mode: Mode) -> Result<Usage, BuildError> {
+    verify::verify(window, image, mode)
+        .map_err(|violations| BuildError::FinalText { domain: name.to_owned(), violations })
+}
+
+impl Raised {
+    fn new(window: Window, image: Arc<Image>) -> Self {
+        let initial_sp = window.base() + image.stack[1] - STACK_SLACK;
+        Self { window, image, initial_sp }
+    }
+
+    /// What the gates know of it.
+    pub fn state(&self, index: usize, generation: u64) -> DomainState {
+        let base = self.window.base();
+        DomainState {
+            base,
+            sp: self.initial_sp,
+            stack_low: base + self.image.stack[0],
+            stack_high: base + self.image.stack[1],
+            dead: 0,
+            index: index as u32,
+            generation,
+            life: 0,
+            fault: fault::RawFault::default(),
+            trace: Trace::EMPTY,
+        }
+    }
+}
+
+/// An instance that [`World::instantiate`] made.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct Instance {
+    world: u64,
+    index: usize,
+    life: u64,
+}
+
+impl World {
+    /// Makes another instance of a domain, at a fresh random place, as the domain was when it was loaded: its own memory, the same
+    /// verified and sealed text, the same imports, the same shared regions. The initialisers run.
+    ///
+    /// Text is not verified again unless it had to be copied ([`DomainRef::shares_text`]). Instances have no name that others can ask
+    /// for; they are reached by what this returns. A bond that the domain makes while it runs is its instances' too.
+    ///
+    /// # Errors
+    /// [`BuildError::Spec`] for an unknown name; [`BuildError::Mappings`] when the kernel allows no more;
+    /// [`BuildError::Memory`], [`BuildError::Initialiser`]. All that exists keeps working.
+    pub fn instantiate(&mut self, domain: &str) -> Result<Instance, BuildError> {
+        let original = self.get().find(domain).map_err(|e| BuildError::Spec(e.to_string()))?;
+        // SAFETY: `&mut self`: no call is in progress, so nobody else uses the record.
+        let index = unsafe { (*self.inner).raise(original)? };
+        // SAFETY: as above.
+        let (handle, shown) = unsafe { ((*self.inner).handle(index), (*self.inner).show_all(index)) };
+        let shown = shown.map_err(|e| BuildError::Spec(e.to_string()));
+        shown.and_then(|()| self.initialise(index)).inspect_err(|_| {
+            // SAFETY: as above.
+            unsafe { (*self.inner).vacate(index) };
+        })?;
+        Ok(handle)
+    }
+
+    /// An instance.
+    ///
+    /// # Errors
+    /// [`LookupError::Instance`] if it was discarded or belongs to another world.
+    pub fn instance(&self, instance: Instance) -> Result<DomainRef<'_>, LookupError> {
+        let inner = self.get();
+        let index = inner.living(instance)?;
+        Ok(DomainRef { inner, index })
+    }
+
+    /// Makes an instance what it was at its start, at the same place: data, heap, stack and thread locals, whatever was done to
+    /// it, what it registered and what regions it sees. The initialisers run. After a fault prefer a fresh one: this one's place may be known to others.
+    ///
+    /// # Errors
+    /// [`BuildError::Spec`] for an instance that was discarded, [`BuildError::Memory`], [`BuildError::Initialiser`].
+    pub fn reset(&mut self, instance: Instance) -> Result<(), BuildError> {
+        let index = self.get().living(instance).map_err(|e| BuildError::Spec(e.to_string()))?;
+        // SAFETY: `&mut self`: no call is in progress, so no frame of the domain is outstanding.
+        unsafe {
+            (*self.inner).clear(index)?;
+            (*self.inner).hide(index).map_err(|e| BuildError::Spec(e.to_string()))?;
+        }
+        self.initialise(index)
+    }
+
+    /// Gives up an instance: its memory and its mappings go back. Functions that were looked up in it get errors from then on.
+    ///
+    /// # Errors
+    /// [`LookupError::Instance`].
+    pub fn discard(&mut self, instance: Instance) -> Result<(), LookupError> {
+        let index = self.get().living(instance)?;
+        // SAFETY: as in `reset`.
+        unsafe { (*self.inner).vacate(index) };
+        Ok(())
+    }
+
+    /// Runs the resolvers and the initialisers of a domain.
+    pub(crate) fn initialise(&mut self, index: usize) -> Result<(), BuildError> {
+        // SAFETY: `&mut self`: this thread holds the world.
+        unsafe { Inner::initialise(self.inner, index) }
+    }
+}
+
+impl Inner {
+    fn handle(&self, index: usize) -> Instance {
+        Instance { world: self.id, index, life: self.domains[index].life }
+    }
+
+    /// The index of an instance that was not discarded.
+    fn living(&self, instance: Instance) -> Result<usize, LookupError> {
+        match self.domains.get(instance.index) {
+            Some(domain) if instance.world == self.id && instance.life == domain.life => Ok(instance.index),
+            _ => Err(LookupError::Instance),
+        }
+    }
+
+    /// A window with the image of a domain. Its index.
+    fn raise(&mut self, original: usize) -> Result<usize, BuildError> {
+        crate::world::owner::admit(self.domains[original].spec.owner.as_ref())?;
+        let domain = &self.domains[original];
+        let (origin, passes_floats, spec, region_places) =
+            (domain.origin, domain.passes_floats, Arc::clone(&domain.spec), Arc::clone(&domain.region_places));
+        let (image, mode, name) = (Arc::clone(&domain.image), domain.mode, domain.name.as_str());
+        let raised = again(&mut Draw { rng: &mut self.rng, space: self.space }, name, image, mode, &self.regions)?;
+        self.lives += 1;
+        let name = format!("{name}#{}", self.lives);
+        let index = self.vacant.pop().unwrap_or(self.domains.len());
+        let state = match self.domains.get(index) {
+            Some(vacant) => {
+                // SAFETY: the state of a vacant place belongs to the world alone. Functions that were looked up in who was here know
+                // another generation.
+                unsafe { *vacant.state = raised.state(index, (*vacant.state).generation + 1) };
+                vacant.state
+            }
+            None => Box::into_raw(Box::new(raised.state(index, 0))),
+        };
+        // SAFETY: as above.
+        unsafe { (*state).life = self.lives };
+        let domain = Domain {
+            life: self.lives,
+            origin,
+            name,
+            region_places,
+            passes_floats,
+            ..Domain::with(state, index, raised, spec)
+        };
+        if index < self.domains.len() {
+            self.domains[index] = domain;
+        } else {
+            self.domains.push(domain);
+        }
+        self.hand_out(index)?;
+        Ok(index)
+    }
+
+    /// Puts a domain back to its start where it is.
+    ///
+    /// # Safety
+    /// No call of the domain is in progress.
+    pub(crate) unsafe fn clear(&mut self, index: usize) -> Result<(), BuildError> {
+        self.admit(index)?;
+        let name = self.domains[index].name.clone();
+        self.forget(index, false).map_err(|error| BuildError::Spec(format!("domain `{name}`: {error}")))?;
+        let domain = &self.domains[index];
+        raised::reset(&domain.window, &domain.image, &mut self.rng)
+            .map_err(|error| BuildError::memory(&format!("domain `{}`", domain.name), error))?;
+        self.watched.as_ref().inspect(|w| w.refill(index));
+        // SAFETY: the state lives as long as the world; see the function's contract.
+        unsafe {
+            (*domain.state).dead = 0;
+            (*domain.state).fault = fault::RawFault::default();
+            (*domain.state).sp = domain.initial_sp;
+        }
+        self.hand_out(index)
+    }
+
+    /// Takes back what a domain registered while it ran, and lets what leads to it lead nowhere.
+    fn forget(&mut self, index: usize, all: bool) -> Result<(), BindError> {
+        let of = |e: &Registered| e.owner == Some(index) && (all || e.dynamic);
+        let entries = self.manager.entries.iter().filter(|(_, e)| of(e));
+        let names: Vec<String> = entries.map(|(name, _)| name.clone()).collect();
+        for name in names {
+            self.unregister(&name)?;
+        }
+        if all {
+            let leads = |r: &Option<Record>| r.as_ref().is_some_and(|r| r.to.domain() == Some(index));
+            let records = self.manager.records.iter().enumerate().filter(|(_, r)| leads(r));
+            let numbers: Vec<usize> = records.map(|(number, _)| number).collect();
+            for number in numbers {
+                self.undo(number, false)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Lets a domain see the regions that it saw at its start.
+    fn hide(&mut self, index: usize) -> Result<(), BindError> {
+        let (shown, spec) = (std::mem::take(&mut self.domains[index].shown), Arc::clone(&self.domains[index].spec));
+        for (region, _) in &shown {
+            let name = &self.regions[*region].name;
+            let access = spec.shared.iter().find(|s| s.region == *name).map(|s| s.access);
+            self.show(index, *region, access)?;
+        }
+        if shown.is_empty() { Ok(()) } else { self.show_all(index) }
+    }
+
+    /// Empties a domain's place in the world. Its state stays, so that whoever knows it finds that the domain is gone.
+    ///
+    /// # Safety
+    /// No call of the domain is in progress.
+    unsafe fn vacate(&mut self, index: usize) {
+        self.settle(index);
+        let forgotten = self.forget(index, true);
+        let domain = &mut self.domains[index];
+        domain.life = 0;
+        domain.origin = index;
+        domain.name = String::new();
+        domain.window = Window::none();
+        domain.own_segments = None;
+        domain.shown = Vec::new();
+        domain.image = Arc::new(Image::default());
+        // SAFETY: see the function's contract.
+        unsafe {
+            (*domain.state).dead = status::DEAD;
+            (*domain.state).sp = 0;
+            (*domain.state).generation += 1;
+            (*domain.state).life = 0;
+        }
+        // A binding that could not be undone leads to a state that stays dead.
+        if forgotten.is_ok() {
+            self.vacant.push(index);
+        }
+    }
+}

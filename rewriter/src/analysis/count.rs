@@ -1,0 +1,45 @@
+//! Phase 7c: where %al may hold the number of vector registers that a variadic call passes.
+//!
+//! Compilers write it just before the call, as a constant. Behind a call, or a 64-bit load, rax holds something else, and an indirect call may
+//! use it for its target.
+
+use crate::analysis::flow::FlowGraph;
+use crate::analysis::regs::{Effects, bit};
+use crate::object::address::Addresses;
+use crate::object::decode::{Code, Flow};
+use iced_x86::{Mnemonic, OpKind, Register};
+
+/// Whether %al may hold a count, before each instruction.
+pub fn counts(code: &Code<'_, '_>, addresses: &Addresses, graph: &FlowGraph, effects: &[Effects]) -> Vec<bool> {
+    let count = code.insns.len();
+    let named: Vec<bool> = (0..count).map(|at| graph.entry[at] || addresses.taken[at]).collect();
+    let mut reached = vec![false; count];
+    let mut holds = vec![false; count];
+    let mut work: Vec<usize> = (0..count).filter(|&at| named[at]).collect();
+    for &at in &work {
+        (reached[at], holds[at]) = (true, true);
+    }
+    while let Some(at) = work.pop() {
+        let after = match code.insns[at].flow {
+            Flow::Call(_) | Flow::CallIndirect => false,
+            _ if effects[at].writes & bit(Register::RAX) == 0 => holds[at],
+            _ => {
+                let ins = &code.insns[at].ins;
+                let address = ins.mnemonic() == Mnemonic::Lea
+                    || (ins.mnemonic() == Mnemonic::Mov && ins.op1_kind() == OpKind::Memory);
+                !(address && ins.op0_register() == Register::RAX)
+            }
+        };
+        graph.successors(code, at, |next| {
+            if !reached[next] || (after && !holds[next]) {
+                reached[next] = true;
+                holds[next] |= after;
+                work.push(next);
+            }
+        });
+    }
+    for at in 0..count {
+        holds[at] |= !reached[at];
+    }
+    holds
+}

@@ -1,0 +1,207 @@
+//! Phase 6: how far the original stack pointer lies below its value at the function's entry.
+//!
+//! The height decides only how the data stack is kept (see `transform`), never safety. It also finds code that reads or replaces its
+//! return address, which in a domain is not on the data stack.
+
+use crate::analysis::flow::FlowGraph;
+use crate::analysis::regs::{Effects, bit};
+use crate::object::decode::{Code, Flow, InsnIndex};
+use crate::refusal::{Reason, Refusal};
+use iced_x86::{Instruction, Mnemonic, OpKind, Register};
+
+/// Distance in bytes below the entry's stack pointer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Height {
+    /// Nothing leads here.
+    Unseen,
+    Known(i64),
+    /// Paths disagree, or the stack pointer was computed.
+    Unknown,
+}
+
+impl Height {
+    fn add(self, bytes: i64) -> Height {
+        match self {
+            Height::Known(h) => Height::Known(h.wrapping_add(bytes)),
+            other => other,
+        }
+    }
+
+    fn join(self, other: Height) -> Height {
+        match (self, other) {
+            (Height::Unseen, x) | (x, Height::Unseen) => x,
+            (a, b) if a == b => a,
+            _ => Height::Unknown,
+        }
+    }
+}
+
+/// Heights of rsp and rbp before an instruction.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct State {
+    pub rsp: Height,
+    pub rbp: Height,
+}
+
+const UNSEEN: State = State { rsp: Height::Unseen, rbp: Height::Unseen };
+const ENTRY: State = State { rsp: Height::Known(0), rbp: Height::Unknown };
+
+/// States before each instruction. `last`: also where nothing is known to lead, because all indirect jumps are settled.
+pub fn heights(code: &Code<'_, '_>, graph: &FlowGraph, effects: &[Effects], last: bool) -> Vec<State> {
+    let mut states = vec![UNSEEN; code.insns.len()];
+    let mut work: Vec<InsnIndex> = (0..code.insns.len()).rev().filter(|&at| graph.entry[at]).collect();
+    for &at in &work {
+        states[at] = ENTRY;
+    }
+    let mut first_unreached = 0;
+    loop {
+        while let Some(at) = work.pop() {
+            let after = transfer(code, effects, at, states[at]);
+            let presumed_end = is_presumed_noreturn(code, graph, at);
+            let landing = graph.landing(at);
+            graph.successors(code, at, |next| {
+                let landing = landing.filter(|landing| landing.pad == next);
+                if graph.entry[next] || (presumed_end && next == at + 1 && landing.is_none()) {
+                    return;
+                }
+                let arguments = landing.map_or(0, |landing| i64::from(landing.arguments));
+                let after = State { rsp: after.rsp.add(-arguments), ..after };
+                let joined = State { rsp: states[next].rsp.join(after.rsp), rbp: states[next].rbp.join(after.rbp) };
+                if joined != states[next] {
+                    states[next] = joined;
+                    work.push(next);
+                }
+            });
+        }
+        // Labels that nothing reaches: symbols of hand-written code, targets of computed jumps.
+        let unreached = |&at: &InsnIndex| states[at] == UNSEEN && graph.label[at] && (last || !graph.has_interior(at));
+        match (first_unreached..code.insns.len()).find(unreached) {
+            Some(at) => {
+                let inside = graph.has_interior(at);
+                states[at] = if inside { State { rsp: Height::Unknown, rbp: Height::Unknown } } else { ENTRY };
+                work.push(at);
+                first_unreached = at;
+            }
+            None => return states,
+        }
+    }
+}
+
+/// A call behind which the function's symbol ends: compilers place nothing but calls that do not return there.
+pub fn is_presumed_noreturn(code: &Code<'_, '_>, graph: &FlowGraph, at: InsnIndex) -> bool {
+    let insn = &code.insns[at];
+    if !matches!(insn.flow, Flow::Call(_) | Flow::CallIndirect) {
+        return false;
+    }
+    let section = insn.section as usize;
+    let Some(function) = code.function_at(section, insn.offset.into()) else { return false };
+    let symbol = &code.object.symbols[function];
+    symbol.size != 0 && symbol.end() <= insn.end() && graph.next(code, at).is_some()
+}
+
+fn transfer(code: &Code<'_, '_>, effects: &[Effects], at: InsnIndex, state: State) -> State {
+    let ins = &code.insns[at].ins;
+    let State { rsp, rbp } = state;
+    let wrote_rbp = effects[at].writes & bit(Register::RBP) != 0;
+    let keep_rbp = |rbp: Height| if wrote_rbp { Height::Unknown } else { rbp };
+    let immediate = || ins.try_immediate(ins.op_count() - 1).ok().map(|v| v as i64);
+    let simple_base = |base: Register| {
+        ins.memory_base() == base && ins.memory_index() == Register::None && code.insns[at].disp_reloc.is_none()
+    };
+    let disp = ins.memory_displacement64() as i64;
+    match ins.mnemonic() {
+        Mnemonic::Push | Mnemonic::Pushfq => State { rsp: rsp.add(8), rbp },
+        Mnemonic::Popfq => State { rsp: rsp.add(-8), rbp },
+        Mnemonic::Pop if ins.op0_register() != Register::RSP => State { rsp: rsp.add(-8), rbp: keep_rbp(rbp) },
+        Mnemonic::Leave => State { rsp: rbp.add(-8), rbp: Height::Unknown },
+        Mnemonic::Call | Mnemonic::Syscall => state,
+        Mnemonic::Mov if ins.op0_register() == Register::RBP && ins.op1_register() == Register::RSP => {
+            State { rsp, rbp: rsp }
+        }
+        Mnemonic::Mov if ins.op0_register() == Register::RSP && ins.op1_register() == Register::RBP => {
+            State { rsp: rbp, rbp }
+        }
+        Mnemonic::Lea if ins.op0_register() == Register::RBP && simple_base(Register::RSP) => {
+            State { rsp, rbp: rsp.add(-disp) }
+        }
+        Mnemonic::Lea if ins.op0_register() == Register::RSP && simple_base(Register::RSP) => {
+            State { rsp: rsp.add(-disp), rbp }
+        }
+        Mnemonic::Lea if ins.op0_register() == Register::RSP && simple_base(Register::RBP) => {
+            State { rsp: rbp.add(-disp), rbp }
+        }
+        Mnemonic::Sub | Mnemonic::Add if ins.op0_register() == Register::RSP => match immediate() {
+            Some(v) if ins.op1_kind() != OpKind::Register && ins.op1_kind() != OpKind::Memory => {
+                State { rsp: rsp.add(if ins.mnemonic() == Mnemonic::Sub { v } else { v.wrapping_neg() }), rbp }
+            }
+            _ => State { rsp: Height::Unknown, rbp },
+        },
+        _ => {
+            let wrote_rsp = effects[at].writes & bit(Register::RSP) != 0
+                && !matches!(code.insns[at].flow, Flow::Return | Flow::CallIndirect);
+            State { rsp: if wrote_rsp { Height::Unknown } else { rsp }, rbp: keep_rbp(rbp) }
+        }
+    }
+}
+
+/// Refuses what reads or replaces a return address, as far as heights are known.
+pub fn check_return_addresses(code: &Code<'_, '_>, states: &[State]) -> Vec<Refusal> {
+    let mut refusals = Vec::new();
+    for (at, insn) in code.insns.iter().enumerate() {
+        let ins = &insn.ins;
+        if insn.is_nop() {
+            continue;
+        }
+        let touches = |from: i64, size: i64| from < 8 && from + size > 0;
+        let mut found = None;
+        match ins.mnemonic() {
+            Mnemonic::Pop | Mnemonic::Popfq => {
+                if let Height::Known(h) = states[at].rsp
+                    && touches(-h, 8)
+                {
+                    found = Some("pops the return address");
+                }
+            }
+            Mnemonic::Ret => {
+                if let Height::Known(h) = states[at].rsp
+                    && h != 0
+                {
+                    found = Some("returns to an address that it pushed");
+                }
+            }
+            _ => {}
+        }
+        let operand = (0..ins.op_count()).any(|op| ins.op_kind(op) == OpKind::Memory);
+        if operand
+            && ins.mnemonic() != Mnemonic::Lea
+            && ins.memory_index() == Register::None
+            && insn.disp_reloc.is_none()
+        {
+            let base = match ins.memory_base() {
+                Register::RSP => states[at].rsp,
+                Register::RBP => states[at].rbp,
+                _ => Height::Unseen,
+            };
+            let size = ins.memory_size().size() as i64;
+            // pop computes its memory operand's address after moving rsp.
+            if let Height::Known(h) = base
+                && touches((ins.memory_displacement64() as i64).wrapping_sub(h), size)
+                && ins.mnemonic() != Mnemonic::Pop
+                && !is_fence(ins)
+            {
+                found = Some("the operand is the return address");
+            }
+        }
+        if let Some(detail) = found {
+            refusals.push(code.refuse(at, Reason::ReturnAddress, detail));
+        }
+    }
+    refusals
+}
+
+/// `lock or $0,(%rsp)`: a fence that changes nothing, wherever it points.
+fn is_fence(ins: &Instruction) -> bool {
+    ins.has_lock_prefix()
+        && matches!(ins.mnemonic(), Mnemonic::Or | Mnemonic::Add)
+        && ins.try_immediate(1).is_ok_and(|value| value == 0)
+}

@@ -1,0 +1,120 @@
+//! Phase 7: which registers and flags are live before each instruction of the original code.
+//!
+//! gcc's IPA-RA lets a caller keep a value in a call-clobbered register across a call to a function of the same object that does not
+//! clobber it. So such calls kill nothing here, and at a function's end every register that its unit does not clobber itself is live.
+
+use crate::analysis::flow::{FlowGraph, JumpKind};
+use crate::analysis::regs::{Effects, FLAGS, GPRS, Set, arguments, bits, callee_saved, results};
+use crate::object::address::insn_of;
+use crate::object::decode::{Code, Dest, Flow, Insn};
+use iced_x86::{Mnemonic, Register};
+use std::collections::{HashMap, HashSet};
+
+/// Live sets around each instruction.
+pub struct Liveness {
+    /// Live before each instruction.
+    pub before: Vec<Set>,
+    /// Live behind each instruction.
+    pub after: Vec<Set>,
+}
+
+/// Whether a callee is known to the compiler that built this object.
+fn is_local_call(code: &Code<'_, '_>, dest: Dest) -> bool {
+    insn_of(code, dest).is_some()
+}
+
+/// Computes liveness.
+pub fn liveness(code: &Code<'_, '_>, graph: &FlowGraph, effects: &[Effects]) -> Liveness {
+    let call_clobbered = GPRS & !callee_saved();
+    // Registers that each unit of code writes itself or lets unknown callees write.
+    let mut clobbered = HashMap::<u32, Set>::new();
+    for (at, insn) in code.insns.iter().enumerate() {
+        let unknown = match insn.flow {
+            Flow::Call(dest) | Flow::Jump(dest) | Flow::Branch(dest) => !is_local_call(code, dest),
+            Flow::CallIndirect => true,
+            Flow::JumpIndirect => graph.jump_kind(at) != JumpKind::Inside,
+            _ => false,
+        };
+        let set = clobbered.entry(graph.unit[at]).or_default();
+        *set |= effects[at].writes & GPRS;
+        if unknown {
+            *set |= call_clobbered;
+        }
+    }
+    let named = |insn: &Insn, is: Mnemonic| insn.ins.mnemonic() == is && insn.ins.op0_register() == Register::RAX;
+    let saving: HashSet<u32> = code
+        .insns
+        .iter()
+        .zip(&graph.unit)
+        .filter(|(insn, _)| named(insn, Mnemonic::Pop))
+        .map(|(_, unit)| *unit)
+        .collect();
+    // Of a unit with several entries it is not known which of them writes it.
+    let mut entries = HashMap::<u32, usize>::new();
+    for (at, unit) in graph.unit.iter().enumerate() {
+        *entries.entry(*unit).or_default() += usize::from(graph.entry[at]);
+    }
+    let results_in: HashSet<u32> = code
+        .insns
+        .iter()
+        .enumerate()
+        .filter(|(at, insn)| effects[*at].writes & bits(&[Register::RAX]) != 0 && !named(insn, Mnemonic::Pop))
+        .map(|(at, _)| graph.unit[at])
+        .filter(|unit| !saving.contains(unit) && entries[unit] == 1)
+        .collect();
+    let count = code.insns.len();
+    let mut before = vec![0; count];
+    let mut after = vec![0; count];
+    let mut changed = true;
+    while changed {
+        changed = false;
+        for at in (0..count).rev() {
+            let insn = &code.insns[at];
+            // Live wherever the function ends: what the caller may rely on.
+            let passed = callee_saved() | (GPRS & !clobbered[&graph.unit[at]]);
+            let mut out = 0;
+            graph.successors(code, at, |next| out |= before[next]);
+            let (uses, kills) = match insn.flow {
+                Flow::Return => {
+                    out |= passed | results();
+                    (effects[at].uses, 0)
+                }
+                Flow::Call(dest) if is_local_call(code, dest) => {
+                    // Nobody keeps a value in rax across a callee that itself writes it, and does not save it.
+                    let callee = insn_of(code, dest).map(|to| graph.unit[to]);
+                    let rax =
+                        if callee.is_some_and(|unit| results_in.contains(&unit)) { bits(&[Register::RAX]) } else { 0 };
+                    (arguments() | callee_saved(), FLAGS | rax)
+                }
+                Flow::Call(_) => (arguments() | callee_saved(), call_clobbered | FLAGS),
+                Flow::CallIndirect => (effects[at].uses | arguments() | callee_saved(), call_clobbered | FLAGS),
+                Flow::Jump(dest) | Flow::Branch(dest) => {
+                    if insn_of(code, dest).is_none_or(|target| graph.entry[target]) {
+                        out |= passed | arguments() | results();
+                    }
+                    (effects[at].uses, effects[at].kills)
+                }
+                Flow::JumpIndirect => {
+                    if graph.jump_kind(at) != JumpKind::Inside {
+                        out |= passed | (arguments() & !bits(&[Register::R10]));
+                    }
+                    (effects[at].uses, 0)
+                }
+                Flow::Stop => (0, 0),
+                Flow::Next if insn.ins.mnemonic() == Mnemonic::Syscall => {
+                    (arguments() | bits(&[Register::RAX]) | callee_saved(), 0)
+                }
+                // Falling off the section's end.
+                Flow::Next if graph.next(code, at).is_none() => (GPRS | FLAGS, 0),
+                Flow::Next => (effects[at].uses, effects[at].kills),
+            };
+            let live = (out & !kills) | uses;
+            after[at] = out;
+            if live != before[at] {
+                before[at] = live;
+                changed = true;
+            }
+        }
+    }
+    Liveness { before, after }
+}

@@ -1,0 +1,10 @@
+//! Facts about the program. Nothing here changes code.
+
+pub(crate) mod count;
+pub(crate) mod flow;
+pub(crate) mod height;
+pub(crate) mod live;
+pub(crate) mod pads;
+pub(crate) mod r15;
+pub(crate) mod regs;
+pub(crate) mod switch;

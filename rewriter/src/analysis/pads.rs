@@ -1,0 +1,67 @@
+//! Phase 7b: units whose indirect jumps leave no register, or whose flags are live across one.
+//!
+//! Every label that such a jump may reach gets a landing pad: the jump saves a register (and the flags) to the TCB page and uses the
+//! register for its unsafe region, the pad restores them and goes on to the label. The label's address becomes the pad's.
+
+use crate::analysis::flow::{FlowGraph, JumpKind};
+use crate::analysis::live::Liveness;
+use crate::analysis::regs::{FLAGS, GPRS, VECTOR_COUNT, bit};
+use crate::object::decode::{Code, Flow, InsnIndex};
+use iced_x86::{Instruction, OpKind, Register};
+use std::collections::{HashMap, HashSet};
+
+/// The register that padded jumps use.
+pub const PAD_REGISTER: Register = Register::R11;
+
+/// Which units have landing pads, and which labels.
+#[derive(Default)]
+pub struct Pads {
+    /// Whether the flags are saved too, by unit.
+    units: HashMap<u32, bool>,
+    labels: HashSet<InsnIndex>,
+}
+
+impl Pads {
+    /// Finds the units that need pads.
+    pub fn find(code: &Code<'_, '_>, graph: &FlowGraph, live: &Liveness, counts: &[bool]) -> Pads {
+        let mut pads = Pads::default();
+        for (at, insn) in code.insns.iter().enumerate() {
+            if insn.flow != Flow::JumpIndirect || graph.jump_kind(at) == JumpKind::Tail {
+                continue;
+            }
+            let flags = live.after[at] & FLAGS != 0;
+            if flags || jump_register(&insn.ins, live, counts, at).is_none() {
+                *pads.units.entry(graph.unit[at]).or_default() |= flags;
+            }
+        }
+        for unit in pads.units.keys() {
+            pads.labels.extend(graph.interior.get(unit).into_iter().flatten());
+        }
+        pads
+    }
+
+    /// Whether the unit of an instruction has pads; if so, whether they restore the flags.
+    pub fn unit(&self, graph: &FlowGraph, at: InsnIndex) -> Option<bool> {
+        self.units.get(&graph.unit[at]).copied()
+    }
+
+    /// Whether the label has a pad.
+    pub fn has(&self, label: InsnIndex) -> bool {
+        self.labels.contains(&label)
+    }
+}
+
+/// A register that an indirect jump may use for its target: its own operand, or one that is dead.
+pub fn jump_register(ins: &Instruction, live: &Liveness, counts: &[bool], at: InsnIndex) -> Option<Register> {
+    let after = live.after[at];
+    let own = ins.op0_kind() == OpKind::Register && ![Register::RSP, Register::R15].contains(&ins.op0_register());
+    if own && bit(ins.op0_register()) & after == 0 {
+        return Some(ins.op0_register());
+    }
+    let mut dead = GPRS & !after & !bit(Register::RSP) & !bit(Register::R15);
+    if after & VECTOR_COUNT != 0 && counts[at] {
+        dead &= !bit(Register::RAX);
+    }
+    use Register::*;
+    [RAX, RCX, RDX, RSI, RDI, R11, R10, R9, R8, RBX, RBP, R12, R13, R14].into_iter().find(|r| dead & bit(*r) != 0)
+}

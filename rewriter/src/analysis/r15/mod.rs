@@ -1,0 +1,220 @@
+//! Phase 5b: stock code that uses r15, which the data stack needs.
+//!
+//! A unit that leaves a preserved register alone gets r15 renamed to it. Else the register lives in memory, at one place of the TCB page
+//! for the whole domain: a unit saves and restores that place where it saved and restored the register. Since all preserved registers are
+//! alike to the callers, r15 first changes places with the one that the unit's loops use least.
+
+pub(crate) mod slot;
+
+use crate::analysis::flow::FlowGraph;
+use crate::analysis::r15::slot::Slots;
+use crate::analysis::regs::{Effects, Set, bit};
+use crate::object::decode::{Code, Dest, Flow};
+use crate::stats::Stats;
+use iced_x86::{Instruction, OpKind, Register};
+use std::collections::{HashMap, HashSet};
+
+/// What became of r15 in a unit.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum R15 {
+    Renamed(Register),
+    /// First exchanged with this register, then in memory.
+    Exchanged(Register),
+    /// In memory: in the frame ([`crate::analysis::r15::slot`]) or at [`sfi_contract::layout::TCB_R15`].
+    Home,
+}
+
+/// Registers that a callee preserves, as r15 is.
+const PRESERVED: [Register; 5] = [Register::RBX, Register::R14, Register::R13, Register::R12, Register::RBP];
+
+/// Call-clobbered registers.
+const SCRATCH: [Register; 8] = {
+    use Register::{R8, R9, R10, R11, RCX, RDI, RDX, RSI};
+    [R11, R10, R9, R8, RDI, RSI, RCX, RDX]
+};
+
+/// Decides for every unit that names r15; others are absent.
+pub fn decide(code: &Code<'_, '_>, graph: &FlowGraph, effects: &[Effects]) -> HashMap<u32, R15> {
+    let mut named = HashMap::<u32, Set>::new();
+    // Units that call or leave by a jump, and units that code of this object calls directly.
+    let mut leaves = HashSet::new();
+    let mut called = HashSet::new();
+    for (at, insn) in code.insns.iter().enumerate() {
+        let unit = graph.unit[at];
+        *named.entry(unit).or_default() |= effects[at].uses | effects[at].writes;
+        let mut reach = |dest: Dest| match crate::object::address::insn_of(code, dest) {
+            Some(target) if graph.unit[target] == unit && !graph.entry[target] => {}
+            Some(target) => {
+                leaves.insert(unit);
+                called.insert(graph.unit[target]);
+            }
+            None => {
+                leaves.insert(unit);
+            }
+        };
+        match insn.flow {
+            Flow::Call(dest) | Flow::Jump(dest) | Flow::Branch(dest) => reach(dest),
+            Flow::CallIndirect | Flow::JumpIndirect => {
+                leaves.insert(unit);
+            }
+            Flow::Next if insn.ins.mnemonic() == iced_x86::Mnemonic::Syscall => {
+                leaves.insert(unit);
+            }
+            _ => {}
+        }
+    }
+    let mut decisions = HashMap::new();
+    for (unit, named) in named {
+        if named & bit(Register::R15) == 0 {
+            continue;
+        }
+        let preserved = PRESERVED.into_iter();
+        // A leaf may take a call-clobbered register, unless a caller in this object could know that it was left alone (IPA-RA).
+        let leaf = !leaves.contains(&unit) && !called.contains(&unit);
+        let scratch = SCRATCH.into_iter().filter(|_| leaf);
+        let free = preserved.chain(scratch).find(|r| named & bit(*r) == 0);
+        decisions.insert(unit, free.map_or(R15::Home, R15::Renamed));
+    }
+    exchange(code, graph, effects, &mut decisions);
+    decisions
+}
+
+/// Finds the cheapest register to keep in memory in each unit that must keep one there.
+fn exchange(code: &Code<'_, '_>, graph: &FlowGraph, effects: &[Effects], decisions: &mut HashMap<u32, R15>) {
+    let depth = loop_depths(code);
+    let mut costs = HashMap::<u32, [u64; 16]>::new();
+    for (at, insn) in code.insns.iter().enumerate() {
+        if decisions.get(&graph.unit[at]) != Some(&R15::Home) || insn.is_nop() {
+            continue;
+        }
+        let cost = costs.entry(graph.unit[at]).or_default();
+        let weight = 1 << (3 * depth[at].min(6));
+        let mut explicit = 0;
+        for (register, times) in mentions(&insn.ins) {
+            explicit |= bit(register);
+            if let Some(cost) = cost.get_mut(number(register)) {
+                *cost += weight * times;
+            }
+        }
+        // Operands that the encoding fixes, and frame pointers, stay.
+        let fixed = (effects[at].uses | effects[at].writes) & !explicit;
+        let frame = explicit & bit(Register::RBP) != 0 && explicit & bit(Register::RSP) != 0;
+        let high = mentions(&insn.ins).any(|(register, _)| register == Register::BH);
+        for register in PRESERVED {
+            let stays =
+                fixed & bit(register) != 0 && !matches!(insn.flow, Flow::Call(_) | Flow::CallIndirect | Flow::Return);
+            if stays || (register == Register::RBP && frame) || (register == Register::RBX && high) {
+                cost[number(register)] = u64::MAX / 2;
+            }
+        }
+    }
+    for (unit, cost) in costs {
+        let cheapest = PRESERVED.into_iter().min_by_key(|r| cost[number(*r)]);
+        if let Some(register) = cheapest.filter(|r| cost[number(*r)] < cost[number(Register::R15)]) {
+            decisions.insert(unit, R15::Exchanged(register));
+        }
+    }
+}
+
+fn number(register: Register) -> usize {
+    register.full_register() as usize - Register::RAX as usize
+}
+
+/// General registers that an instruction names, with what naming them costs: an address needs one more load.
+fn mentions(ins: &Instruction) -> impl Iterator<Item = (Register, u64)> {
+    let operands = (0..ins.op_count())
+        .filter(|&op| ins.op_kind(op) == OpKind::Register && ins.op_register(op).is_gpr())
+        .map(|op| (ins.op_register(op), 1));
+    let address = [ins.memory_base(), ins.memory_index()].into_iter().filter(|r| r.is_gpr()).map(|r| (r, 2));
+    operands.chain(address)
+}
+
+/// How many loops surround each instruction; a loop is what a backward branch spans.
+fn loop_depths(code: &Code<'_, '_>) -> Vec<u32> {
+    let mut change = vec![0i32; code.insns.len() + 1];
+    for (at, insn) in code.insns.iter().enumerate() {
+        if let Flow::Jump(Dest::Insn(target)) | Flow::Branch(Dest::Insn(target)) = insn.flow
+            && target <= at
+        {
+            change[target] += 1;
+            change[at + 1] -= 1;
+        }
+    }
+    let mut depth = 0;
+    change
+        .iter()
+        .take(code.insns.len())
+        .map(|change| {
+            depth += change;
+            depth.max(0) as u32
+        })
+        .collect()
+}
+
+/// How many units took which way.
+pub fn count(code: &Code<'_, '_>, graph: &FlowGraph, decisions: &HashMap<u32, R15>, slots: &Slots) -> Stats {
+    let used = code.insns.iter().zip(&graph.unit).filter(|(insn, _)| !insn.is_nop());
+    let units: HashSet<u32> = used.map(|(_, unit)| *unit).collect();
+    let mut stats = Stats { units: units.len() as u64, ..Stats::default() };
+    for unit in units {
+        *match decisions.get(&unit) {
+            None => &mut stats.untouched,
+            _ if slots.depth(unit).is_some() => &mut stats.slots,
+            Some(R15::Renamed(register)) if SCRATCH.contains(register) => &mut stats.leaves,
+            Some(R15::Renamed(_)) => &mut stats.renamed,
+            Some(R15::Exchanged(_)) => &mut stats.exchanged,
+            Some(R15::Home) => &mut stats.homed,
+        } += 1;
+    }
+    stats
+}
+
+/// Renames r15 in the instructions of units that leave a register free, and exchanges it where that is cheaper.
+pub fn rename(code: &mut Code<'_, '_>, graph: &FlowGraph, decisions: &HashMap<u32, R15>) {
+    for at in 0..code.insns.len() {
+        let ins = &mut code.insns[at].ins;
+        match decisions.get(&graph.unit[at]) {
+            Some(R15::Renamed(to)) => replace(ins, Register::R15, *to),
+            Some(R15::Exchanged(with)) => substitute(ins, |register| match register.full_register() {
+                Register::R15 => like(register, *with),
+                other if other == *with => like(register, Register::R15),
+                _ => register,
+            }),
+            _ => {}
+        }
+    }
+}
+
+/// Replaces a general register, at every width, in an instruction's explicit operands.
+pub fn replace(ins: &mut Instruction, from: Register, to: Register) {
+    substitute(ins, |register| if register.full_register() == from { like(register, to) } else { register });
+}
+
+/// Replaces the general registers of an instruction's explicit operands.
+fn substitute(ins: &mut Instruction, new: impl Fn(Register) -> Register) {
+    for op in 0..ins.op_count() {
+        if ins.op_kind(op) == OpKind::Register && ins.op_register(op).is_gpr() {
+            ins.set_op_register(op, new(ins.op_register(op)));
+        }
+    }
+    if ins.memory_base().is_gpr() {
+        ins.set_memory_base(new(ins.memory_base()));
+    }
+    if ins.memory_index().is_gpr() {
+        ins.set_memory_index(new(ins.memory_index()));
+    }
+}
+
+/// The register `to` at the width of `shape`.
+pub fn like(shape: Register, to: Register) -> Register {
+    let number = to.full_register() as u32 - Register::RAX as u32;
+    match shape.size() {
+        8 => Register::RAX + number,
+        4 => Register::EAX + number,
+        2 => Register::AX + number,
+        _ => match number {
+            0..4 => Register::AL + number,
+            _ => Register::SPL + (number - 4),
+        },
+    }
+}

@@ -1,0 +1,294 @@
+//! Phase 6b: r15 in the slot of the frame where the function saved it.
+//!
+//! A function that keeps r15 in memory has no use for its caller's r15: the caller's own copy lies in the caller's frame, or in the TCB page,
+//! which the function then leaves alone. So saving and restoring become nothing, and the slot is r15's place in between. That holds if every
+//! function of the object saves r15 before it writes it, and none reads its caller's; an object of which that cannot be said has no slots.
+
+use crate::analysis::flow::FlowGraph;
+use crate::analysis::height::{Height, State};
+use crate::analysis::r15::R15;
+use crate::analysis::regs::{Effects, bit};
+use crate::object::decode::{Code, Flow, InsnIndex};
+use iced_x86::{Instruction, Mnemonic, OpKind, Register};
+use std::collections::{HashMap, HashSet};
+
+const R15_BIT: u32 = 1 << 15;
+
+/// Units whose r15 lives in their frame.
+#[derive(Default)]
+pub struct Slots {
+    /// The slot's distance below the stack pointer at the unit's entry.
+    depths: HashMap<u32, i64>,
+    /// Instructions that save and restore r15.
+    moves: HashSet<InsnIndex>,
+}
+
+/// What is known of r15 at a point.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Known {
+    /// Nothing leads here.
+    Unseen,
+    /// The caller's, not saved.
+    Caller,
+    /// The caller's, saved.
+    Saved,
+    /// Saved, and perhaps the function's own.
+    Maybe,
+    /// Saved, and the function's own.
+    Own,
+    /// Paths disagree.
+    Mixed,
+}
+
+impl Known {
+    fn join(self, other: Known) -> Known {
+        use Known::{Maybe, Mixed, Own, Saved, Unseen};
+        match (self, other) {
+            (Unseen, x) | (x, Unseen) => x,
+            (a, b) if a == b => a,
+            (Saved | Maybe | Own, Saved | Maybe | Own) => Maybe,
+            _ => Mixed,
+        }
+    }
+}
+
+/// Why a unit has no slot.
+enum Unfit {
+    /// It takes part in a convention of its own about r15.
+    Convention,
+    /// The slot's place is not known wherever r15 is named.
+    Place,
+}
+
+impl Slots {
+    /// Finds the units that can have their r15 in a slot. `r15`: what became of r15 in each unit; renaming is done.
+    pub fn find(
+        code: &Code<'_, '_>,
+        graph: &FlowGraph,
+        effects: &[Effects],
+        states: &[State],
+        r15: &HashMap<u32, R15>,
+    ) -> Slots {
+        let mut units: HashMap<u32, Vec<InsnIndex>> = HashMap::new();
+        for at in 0..code.insns.len() {
+            if matches!(r15.get(&graph.unit[at]), Some(R15::Home | R15::Exchanged(_))) {
+                units.entry(graph.unit[at]).or_default().push(at);
+            }
+        }
+        let mut known = vec![Known::Unseen; code.insns.len()];
+        let mut slots = Slots::default();
+        for (unit, insns) in &units {
+            match (Search { code, graph, effects, states, known: &mut known, depth: None, moves: HashSet::new() })
+                .unit(insns)
+            {
+                Ok((depth, moves)) => {
+                    slots.depths.insert(*unit, depth);
+                    slots.moves.extend(moves);
+                }
+                Err(Unfit::Place) => {}
+                Err(Unfit::Convention) => return Slots::default(),
+            }
+        }
+        slots
+    }
+
+    /// How far below the entry's stack pointer the slot of a unit lies, if it has one.
+    pub fn depth(&self, unit: u32) -> Option<i64> {
+        self.depths.get(&unit).copied()
+    }
+
+    /// Whether an instruction saves or restores an r15 that lives in a slot.
+    pub fn is_move(&self, at: InsnIndex) -> bool {
+        self.moves.contains(&at)
+    }
+}
+
+struct Search<'x, 'o, 'a> {
+    code: &'x Code<'o, 'a>,
+    graph: &'x FlowGraph,
+    effects: &'x [Effects],
+    states: &'x [State],
+    known: &'x mut [Known],
+    depth: Option<i64>,
+    moves: HashSet<InsnIndex>,
+}
+
+impl Search<'_, '_, '_> {
+    fn unit(mut self, insns: &[InsnIndex]) -> Result<(i64, HashSet<InsnIndex>), Unfit> {
+        let entries: Vec<InsnIndex> = insns.iter().copied().filter(|&at| self.graph.entry[at]).collect();
+        let mut work = entries.clone();
+        for &at in &entries {
+            self.known[at] = Known::Caller;
+        }
+        // The save's place first: restores are recognised by it.
+        self.depth = insns.iter().find_map(|&at| self.saved_at(at).filter(|_| self.is_first_mention(insns, at)));
+        // Saved in a way that is not read here.
+        let saves = |at: InsnIndex| {
+            let ins = &self.code.insns[at].ins;
+            let stored = ins.op_count() == 2 && ins.op0_kind() == OpKind::Memory && ins.op1_register() == Register::R15;
+            stored || (ins.mnemonic() == Mnemonic::Push && ins.op0_register() == Register::R15)
+        };
+        if self.depth.is_none() && insns.iter().any(|&at| saves(at)) {
+            return Err(Unfit::Place);
+        }
+        while let Some(at) = work.pop() {
+            let after = self.transfer(at);
+            let mut next = Vec::new();
+            self.graph.successors(self.code, at, |to| next.push(to));
+            for to in next {
+                if self.graph.entry[to] || self.graph.unit[to] != self.graph.unit[at] {
+                    continue;
+                }
+                let joined = self.known[to].join(after);
+                if joined != self.known[to] {
+                    self.known[to] = joined;
+                    work.push(to);
+                }
+            }
+        }
+        let mut unfit = None;
+        for &at in insns {
+            match self.check(at) {
+                Ok(true) => {
+                    self.moves.insert(at);
+                }
+                Ok(false) => {}
+                Err(Unfit::Convention) => return Err(Unfit::Convention),
+                Err(Unfit::Place) => unfit = Some(Unfit::Place),
+            }
+        }
+        match (unfit, self.depth) {
+            (None, Some(depth)) if entries.len() == 1 => Ok((depth, self.moves)),
+            _ => Err(Unfit::Place),
+        }
+    }
+
+    /// Whether no instruction before names r15.
+    fn is_first_mention(&self, insns: &[InsnIndex], at: InsnIndex) -> bool {
+        insns.iter().take_while(|&&before| before < at).all(|&before| !self.names(before))
+    }
+
+    fn names(&self, at: InsnIndex) -> bool {
+        (self.effects[at].uses | self.effects[at].writes) & R15_BIT != 0
+    }
+
+    /// Where an instruction stores r15 as functions save it: `push %r15`, `mov %r15,d(%rsp)`.
+    fn saved_at(&self, at: InsnIndex) -> Option<i64> {
+        let ins = &self.code.insns[at].ins;
+        let Height::Known(height) = self.states[at].rsp else { return None };
+        match ins.mnemonic() {
+            Mnemonic::Push if ins.op0_register() == Register::R15 => Some(height + 8),
+            Mnemonic::Mov if ins.op0_kind() == OpKind::Memory && ins.op1_register() == Register::R15 => {
+                self.on_stack(at).map(|distance| height - distance)
+            }
+            _ => None,
+        }
+    }
+
+    /// Where an instruction loads r15 as functions restore it.
+    fn restored_at(&self, at: InsnIndex) -> Option<i64> {
+        let ins = &self.code.insns[at].ins;
+        match ins.mnemonic() {
+            Mnemonic::Pop if ins.op0_register() == Register::R15 => match self.states[at].rsp {
+                Height::Known(height) => Some(height),
+                _ => None,
+            },
+            Mnemonic::Mov if ins.op0_register() == Register::R15 && ins.op1_kind() == OpKind::Memory => {
+                let Height::Known(height) = self.states[at].rsp else { return None };
+                self.on_stack(at).map(|distance| height - distance)
+            }
+            _ => None,
+        }
+    }
+
+    /// The displacement of an operand `d(%rsp)`.
+    fn on_stack(&self, at: InsnIndex) -> Option<i64> {
+        let insn = &self.code.insns[at];
+        let plain = insn.ins.memory_base() == Register::RSP
+            && insn.ins.memory_index() == Register::None
+            && insn.ins.segment_prefix() == Register::None
+            && insn.disp_reloc.is_none();
+        plain.then_some(insn.ins.memory_displacement64() as i64)
+    }
+
+    fn transfer(&self, at: InsnIndex) -> Known {
+        let before = self.known[at];
+        if self.code.insns[at].is_nop() || !self.names(at) {
+            return before;
+        }
+        match before {
+            Known::Caller if self.depth.is_some() && self.saved_at(at) == self.depth => Known::Saved,
+            Known::Saved | Known::Maybe | Known::Own => {
+                if self.depth.is_some() && self.restored_at(at) == self.depth {
+                    Known::Caller
+                } else if self.effects[at].writes & R15_BIT != 0 {
+                    Known::Own
+                } else {
+                    before
+                }
+            }
+            other => other,
+        }
+    }
+
+    /// Whether an instruction is a save or restore, given what is known of r15 everywhere.
+    fn check(&self, at: InsnIndex) -> Result<bool, Unfit> {
+        let (insn, known, effects) = (&self.code.insns[at], self.known[at], &self.effects[at]);
+        let leaves = match insn.flow {
+            Flow::Return => true,
+            Flow::Jump(dest) | Flow::Branch(dest) => {
+                crate::object::address::insn_of(self.code, dest).is_none_or(|to| self.graph.entry[to])
+            }
+            Flow::JumpIndirect => self.graph.jump_kind(at) != crate::analysis::flow::JumpKind::Inside,
+            _ => false,
+        };
+        if leaves && matches!(known, Known::Saved | Known::Maybe | Known::Own) {
+            return Err(Unfit::Convention);
+        }
+        if insn.is_nop() || !self.names(at) {
+            return Ok(false);
+        }
+        let is_save = self.depth.is_some() && self.saved_at(at) == self.depth;
+        let is_restore = self.depth.is_some() && self.restored_at(at) == self.depth;
+        match known {
+            Known::Unseen | Known::Mixed => return Err(Unfit::Place),
+            Known::Caller if is_save => return Ok(true),
+            Known::Caller if self.saved_at(at).is_some() => return Err(Unfit::Place),
+            Known::Caller => return Err(Unfit::Convention),
+            Known::Saved | Known::Maybe | Known::Own if is_restore => return Ok(true),
+            Known::Saved if effects.uses & R15_BIT != 0 && !reads_nothing(&insn.ins) => return Err(Unfit::Convention),
+            _ => {}
+        }
+        let depth = self.depth.unwrap_or(i64::MAX);
+        let moves_stack = effects.writes & bit(Register::RSP) != 0 && effects.writes & R15_BIT != 0;
+        // A frame pointer finds the slot wherever the stack pointer went.
+        let placed = match self.states[at].rsp {
+            Height::Known(height) => height >= depth,
+            Height::Unknown => matches!(self.states[at].rbp, Height::Known(_)),
+            Height::Unseen => false,
+        };
+        if !moves_stack && placed { Ok(false) } else { Err(Unfit::Place) }
+    }
+}
+
+/// Reads of which nothing remains: `sbb %r15,%r15`, `or $-1,%r15`, and, as what the rest of r15 holds does not matter to compilers,
+/// `sete %r15b` and `mov %al,%r15b`.
+fn reads_nothing(ins: &Instruction) -> bool {
+    let constant = match ins.mnemonic() {
+        Mnemonic::Sbb => ins.op0_register() == ins.op1_register(),
+        Mnemonic::Or => ins.try_immediate(1).is_ok_and(|v| v as i32 == -1),
+        Mnemonic::And => ins.try_immediate(1).is_ok_and(|v| v == 0),
+        _ => false,
+    };
+    let low = [Register::R15L, Register::R15W].contains(&ins.op0_register());
+    constant || (low && (ins.op_count() == 1 || ins.mnemonic() == Mnemonic::Mov))
+}
+
+/// The operand that takes r15's place, as a base and a displacement in the original program.
+pub fn operand(state: &State, depth: i64) -> Option<(Register, i64)> {
+    match (state.rsp, state.rbp) {
+        (Height::Known(height), _) => Some((Register::RSP, height - depth)),
+        (_, Height::Known(height)) => Some((Register::RBP, height - depth)),
+        _ => None,
+    }
+}

@@ -1,0 +1,154 @@
+//! Phase 5: which registers and flags each instruction of the original code reads and writes.
+
+use crate::object::decode::Insn;
+use iced_x86::{InstructionInfoFactory, InstructionInfoOptions, Mnemonic, OpAccess, Register, RflagsBits};
+
+/// A set of general registers (bits 0-15 by number) and flags (bits [`FLAG_SHIFT`]..).
+pub type Set = u32;
+
+const FLAG_SHIFT: u32 = 16;
+/// OF, SF, ZF, AF, CF, PF.
+pub const FLAGS: Set =
+    (RflagsBits::OF | RflagsBits::SF | RflagsBits::ZF | RflagsBits::AF | RflagsBits::CF | RflagsBits::PF) << FLAG_SHIFT;
+/// CF alone.
+pub const CARRY: Set = flag(RflagsBits::CF);
+/// The number of vector registers that a variadic call finds in %al. Apart from rax, because masking a slot's address in rax keeps it.
+pub const VECTOR_COUNT: Set = 1 << 30;
+/// All general registers.
+pub const GPRS: Set = 0xffff;
+
+/// The set that holds a general register of any width; empty for others.
+pub fn bit(register: Register) -> Set {
+    if register.is_gpr() { 1 << (register.full_register() as u32 - Register::RAX as u32) } else { 0 }
+}
+
+/// The set of flags that iced gives as bits.
+pub const fn flag(bits: u32) -> Set {
+    bits << FLAG_SHIFT
+}
+
+/// A set of several registers.
+pub fn bits(registers: &[Register]) -> Set {
+    registers.iter().map(|r| bit(*r)).fold(0, |a, b| a | b)
+}
+
+/// Registers that a callee preserves.
+pub fn callee_saved() -> Set {
+    use Register::*;
+    bits(&[RBX, RBP, R12, R13, R14, R15, RSP])
+}
+
+/// What carries arguments (r10: static chain).
+pub fn arguments() -> Set {
+    use Register::*;
+    bits(&[RDI, RSI, RDX, RCX, R8, R9, R10, RSP]) | VECTOR_COUNT
+}
+
+/// Registers that carry results.
+pub fn results() -> Set {
+    bits(&[Register::RAX, Register::RDX])
+}
+
+/// What one instruction does to registers.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Effects {
+    /// Read before being written.
+    pub uses: Set,
+    /// Surely and wholly overwritten.
+    pub kills: Set,
+    /// Written in any way.
+    pub writes: Set,
+    /// Writes memory, explicitly or implicitly.
+    pub memory_write: bool,
+    /// Reads memory.
+    pub memory_read: bool,
+}
+
+/// Effects of every instruction.
+pub fn effects(insns: &[Insn]) -> Vec<Effects> {
+    let mut factory = InstructionInfoFactory::new();
+    insns.iter().map(|insn| one(&mut factory, insn)).collect()
+}
+
+fn one(factory: &mut InstructionInfoFactory, insn: &Insn) -> Effects {
+    if insn.is_nop() {
+        return Effects::default();
+    }
+    let ins = &insn.ins;
+    let info = factory.info_options(ins, InstructionInfoOptions::NONE);
+    let mut out = Effects::default();
+    for used in info.used_registers() {
+        let register = used.register();
+        let bit = bit(register);
+        if bit == 0 {
+            continue;
+        }
+        let whole = register.is_gpr32() || register.is_gpr64();
+        match used.access() {
+            OpAccess::Read | OpAccess::CondRead => out.uses |= bit,
+            OpAccess::Write => {
+                if register.full_register() == Register::RAX && register != Register::AH {
+                    out.kills |= VECTOR_COUNT;
+                }
+                out.writes |= bit;
+                if whole {
+                    out.kills |= bit;
+                } else {
+                    // A byte or word write keeps the rest.
+                    out.uses |= bit;
+                }
+            }
+            OpAccess::ReadWrite | OpAccess::CondWrite | OpAccess::ReadCondWrite => {
+                out.writes |= bit;
+                out.uses |= bit;
+            }
+            _ => {}
+        }
+    }
+    for memory in info.used_memory() {
+        out.memory_read |= matches!(
+            memory.access(),
+            OpAccess::Read | OpAccess::CondRead | OpAccess::ReadWrite | OpAccess::ReadCondWrite
+        );
+        out.memory_write |= matches!(
+            memory.access(),
+            OpAccess::Write | OpAccess::CondWrite | OpAccess::ReadWrite | OpAccess::ReadCondWrite
+        );
+    }
+    // `xor %eax,%eax` reads nothing.
+    let zeroing = matches!(ins.mnemonic(), Mnemonic::Xor | Mnemonic::Sub)
+        && ins.op_count() == 2
+        && ins.op0_register() == ins.op1_register()
+        && (ins.op0_register().is_gpr32() || ins.op0_register().is_gpr64());
+    if zeroing {
+        let register = bit(ins.op0_register());
+        out.uses &= !register;
+        out.kills |= register;
+        out.writes |= register;
+        if register == self::bit(Register::RAX) {
+            out.kills |= VECTOR_COUNT;
+        }
+    }
+    out.uses |= (ins.rflags_read() << FLAG_SHIFT) & FLAGS;
+    // A shift by a count of zero leaves the flags alone, and so does a string instruction that runs zero times.
+    let maybe = matches!(
+        ins.mnemonic(),
+        Mnemonic::Shl
+            | Mnemonic::Shr
+            | Mnemonic::Sar
+            | Mnemonic::Sal
+            | Mnemonic::Rol
+            | Mnemonic::Ror
+            | Mnemonic::Rcl
+            | Mnemonic::Rcr
+            | Mnemonic::Shld
+            | Mnemonic::Shrd
+    ) || ins.has_rep_prefix()
+        || ins.has_repne_prefix();
+    let modified = (ins.rflags_modified() << FLAG_SHIFT) & FLAGS;
+    out.writes |= modified;
+    if !maybe {
+        out.kills |= modified;
+    }
+    out
+}

@@ -1,0 +1,410 @@
+//! Data between instructions, as hand-written assembly has it, moved to sections of its own.
+//!
+//! Code is what functions' symbols, direct branches and fall-through reach. A run of bytes that they do not reach is data if the program
+//! reads bytes of it: by a rip-relative operand, or through a register that a `lea` of one of its places has filled. No run is taken that only a
+//! `lea` names, and no object that branches indirectly, which could make such a run code. The new sections are copies of the runs; instructions and
+//! relocations that named places of a run name the copy.
+
+use crate::object::read::{Object, Place, Reloc, Section, SectionIndex, Symbol, SymbolIndex};
+use iced_x86::{
+    Decoder, DecoderOptions, FlowControl, Instruction, InstructionInfoFactory, Mnemonic, OpAccess, OpKind, Register,
+};
+use object::elf;
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
+
+/// How many instructions behind a `lea` are looked at for a use of its register.
+const REACH: usize = 2000;
+
+/// A place of a section.
+type At = (SectionIndex, u64);
+
+/// The object with its data out of the way; `None` if that cannot be proved right.
+pub fn carve<'a>(object: &Object<'a>) -> Option<Object<'a>> {
+    let reached = Reached::find(object)?;
+    let named = Named::find(object, &reached)?;
+    let mut carved = object.clone();
+    let mut moved = BTreeMap::new();
+    for (index, section) in object.sections.iter().enumerate().filter(|(_, s)| s.is_code()) {
+        for (start, end) in reached.gaps(index, section) {
+            if named.read.range((index, start)..(index, end)).next().is_none() {
+                // What nothing reads: padding, texts that nobody names. A place that is only named may be code.
+                if named.other.range((index, start)..(index, end)).next().is_some() {
+                    return None;
+                }
+                if is_padding(&section.data[start as usize..end as usize]) {
+                    continue;
+                }
+            }
+            let copy = copy(&mut carved, index, start, end);
+            moved.insert((index, start), (end, copy));
+        }
+    }
+    if moved.is_empty() {
+        return None;
+    }
+    Moves(moved).redirect(object, &reached, &mut carved)?;
+    Some(carved)
+}
+
+/// Where the copy of a run begins: at a multiple of the section's alignment.
+fn first_byte(start: u64, section: &Section<'_>) -> u64 {
+    start & !(section.align.max(1) - 1)
+}
+
+/// Adds a section that is a copy of a run, beginning at a multiple of the old section's alignment so that its places stay aligned.
+fn copy<'a>(carved: &mut Object<'a>, index: SectionIndex, start: u64, end: u64) -> (SectionIndex, SymbolIndex) {
+    let text = &mut carved.sections[index];
+    text.gaps.push((start, end));
+    let (first, data): (u64, &'a [u8]) = (first_byte(start, text), text.data);
+    let inside = |r: &Reloc| (start..end).contains(&r.offset);
+    let relocs = text.relocs.iter().filter(|r| inside(r)).map(|r| Reloc { offset: r.offset - first, ..*r }).collect();
+    text.relocs.retain(|r| !inside(r));
+    let section = Section {
+        name: b".rodata",
+        kind: elf::SHT_PROGBITS.0,
+        flags: elf::SHF_ALLOC.0,
+        align: text.align,
+        entsize: 0,
+        link: 0,
+        info: 0,
+        size: end - first,
+        data: &data[first as usize..end as usize],
+        relocs,
+        gaps: Vec::new(),
+    };
+    carved.sections.push(section);
+    let section = carved.sections.len() - 1;
+    carved.symbols.push(Symbol {
+        name: b"",
+        value: 0,
+        size: 0,
+        bind: elf::STB_LOCAL.0,
+        kind: elf::STT_SECTION.0,
+        other: 0,
+        place: Place::Section(section),
+    });
+    (section, carved.symbols.len() - 1)
+}
+
+fn is_padding(bytes: &[u8]) -> bool {
+    let mut decoder = Decoder::new(64, bytes, DecoderOptions::NONE);
+    while decoder.can_decode() {
+        let ins = decoder.decode();
+        if !matches!(ins.mnemonic(), Mnemonic::Nop | Mnemonic::Int3 | Mnemonic::Ud2) {
+            return false;
+        }
+    }
+    true
+}
+
+/// Runs that were copied: start, end, the copy's section and its symbol.
+struct Moves(BTreeMap<At, (u64, (SectionIndex, SymbolIndex))>);
+
+impl Moves {
+    /// Where a place of a run is now: section, its symbol, offset.
+    fn place(&self, object: &Object<'_>, at: At) -> Option<(SectionIndex, SymbolIndex, u64)> {
+        let (&(section, start), &(end, (copy, symbol))) = self.0.range(..=at).next_back()?;
+        let first = first_byte(start, &object.sections[section]);
+        (section == at.0 && at.1 < end).then(|| (copy, symbol, at.1 - first))
+    }
+
+    /// Makes everything that named a place of a run name its copy.
+    fn redirect(&self, object: &Object<'_>, reached: &Reached, carved: &mut Object<'_>) -> Option<()> {
+        for symbol in &mut carved.symbols {
+            if let Place::Section(section) = symbol.place
+                && symbol.kind != elf::STT_SECTION.0
+                && let Some((copy, _, offset)) = self.place(object, (section, symbol.value))
+            {
+                (symbol.place, symbol.value) = (Place::Section(copy), offset);
+            }
+        }
+        // Operands that the assembler resolved.
+        for (&(section, offset), ins) in &reached.insns {
+            let Some((field, target)) = resolved_operand(object, section, offset, ins) else { continue };
+            if let Some((_, symbol, place)) = self.place(object, (section, target)) {
+                let behind_field = (offset + ins.len() as u64 - field) as i64;
+                let kind = elf::R_X86_64_PC32.0;
+                let reloc = Reloc { offset: field, kind, symbol, addend: place as i64 - behind_field };
+                carved.sections[section].relocs.push(reloc);
+            }
+        }
+        // Relocations against a text section as such.
+        for index in 0..carved.sections.len() {
+            let alloc =
+                carved.sections[index].is_alloc() && !crate::object::address::is_dropped(carved.sections[index].name);
+            for number in 0..carved.sections[index].relocs.len() {
+                let reloc = carved.sections[index].relocs[number];
+                let Some(symbol) = object.symbols.get(reloc.symbol).filter(|s| s.kind == elf::STT_SECTION.0) else {
+                    continue;
+                };
+                let Place::Section(section) = symbol.place else { continue };
+                if !object.sections[section].is_code() || !alloc {
+                    continue;
+                }
+                let Some(bias) = reached.bias(object, index, &reloc) else { continue };
+                let target = symbol.value.wrapping_add_signed(reloc.addend.wrapping_add(bias));
+                if let Some((_, symbol, place)) = self.place(object, (section, target)) {
+                    if bias == 0 && reloc.kind != elf::R_X86_64_64.0 {
+                        return None;
+                    }
+                    let new = &mut carved.sections[index].relocs[number];
+                    (new.symbol, new.addend) = (symbol, place as i64 - bias);
+                }
+            }
+            carved.sections[index].relocs.sort_by_key(|r| r.offset);
+        }
+        Some(())
+    }
+}
+
+/// The field and the target of a rip-relative operand that no relocation patches.
+fn resolved_operand(object: &Object<'_>, section: SectionIndex, offset: u64, ins: &Instruction) -> Option<(u64, u64)> {
+    if !ins.is_ip_rel_memory_operand() || relocs_in(&object.sections[section], offset, ins.len()).next().is_some() {
+        return None;
+    }
+    let bytes = object.sections[section].data.get(offset as usize..)?;
+    // The decoder knows the fields of what it decoded last.
+    let mut decoder = Decoder::with_ip(64, bytes, offset, DecoderOptions::NONE);
+    let ins = decoder.decode();
+    let field = offset + decoder.get_constant_offsets(&ins).displacement_offset() as u64;
+    Some((field, ins.memory_displacement64()))
+}
+
+fn relocs_in<'s>(section: &'s Section<'_>, offset: u64, len: usize) -> impl Iterator<Item = &'s Reloc> {
+    let first = section.relocs.partition_point(|r| r.offset < offset);
+    section.relocs[first..].iter().take_while(move |r| r.offset < offset + len as u64)
+}
+
+/// The instructions that control surely may reach.
+struct Reached {
+    insns: BTreeMap<At, Instruction>,
+}
+
+impl Reached {
+    /// `None` if control reaches bytes that are no instruction, overlapping instructions, or if anything branches indirectly.
+    fn find(object: &Object<'_>) -> Option<Reached> {
+        let mut reached = Reached { insns: BTreeMap::new() };
+        let mut work: Vec<At> = Vec::new();
+        for symbol in &object.symbols {
+            let Place::Section(section) = symbol.place else { continue };
+            let starts = symbol.is_function() || (!symbol.is_local() && symbol.kind == elf::STT_NOTYPE.0);
+            if starts && object.sections[section].is_code() {
+                work.push((section, symbol.value));
+            }
+        }
+        while let Some(at) = work.pop() {
+            if reached.insns.contains_key(&at) {
+                continue;
+            }
+            let (section, offset) = at;
+            let bytes = object.sections[section].data.get(offset as usize..).filter(|b| !b.is_empty())?;
+            let ins = Decoder::with_ip(64, bytes, offset, DecoderOptions::NONE).decode();
+            if ins.is_invalid() || reached.overlaps(at, &ins) {
+                return None;
+            }
+            reached.insns.insert(at, ins);
+            let (target, next) = successors(object, section, offset, &ins)?;
+            work.extend(target);
+            work.extend(next);
+        }
+        Some(reached)
+    }
+
+    /// Whether an instruction shares bytes with one that was reached, but for a skipped lock prefix.
+    fn overlaps(&self, (section, offset): At, ins: &Instruction) -> bool {
+        let locked = |first: u64, other: &Instruction| other.has_lock_prefix() && first + 1 == offset;
+        let before = self.insns.range(..(section, offset)).next_back();
+        let into = before.is_some_and(|((s, first), other)| {
+            *s == section && first + other.len() as u64 > offset && !locked(*first, other)
+        });
+        let behind = self.insns.range((section, offset + 1)..(section, offset + ins.len() as u64)).next();
+        into || behind.is_some_and(|((_, second), _)| !(ins.has_lock_prefix() && *second == offset + 1))
+    }
+
+    /// The runs of a section's bytes that no reached instruction covers.
+    fn gaps(&self, index: SectionIndex, section: &Section<'_>) -> Vec<(u64, u64)> {
+        let mut gaps = Vec::new();
+        let mut covered = 0;
+        for ((_, offset), ins) in self.insns.range((index, 0)..(index + 1, 0)) {
+            if *offset > covered {
+                gaps.push((covered, *offset));
+            }
+            covered = covered.max(offset + ins.len() as u64);
+        }
+        let end = section.data.len() as u64;
+        if covered < end {
+            gaps.push((covered, end));
+        }
+        gaps
+    }
+
+    /// What a relocation's addend lacks to name its target: the distance from the field to the instruction's end, for rip-relative
+    /// operands. `None` for branches.
+    fn bias(&self, object: &Object<'_>, index: SectionIndex, reloc: &Reloc) -> Option<i64> {
+        if object.sections.get(index).is_none_or(|s| !s.is_code()) {
+            return Some(0);
+        }
+        match self.insns.range(..=(index, reloc.offset)).next_back() {
+            Some((&(section, offset), ins)) if section == index && offset + ins.len() as u64 > reloc.offset => {
+                let distance = (offset + ins.len() as u64 - reloc.offset) as i64;
+                let branch = ins.op_count() > 0 && ins.op0_kind() == OpKind::NearBranch64;
+                (!branch).then_some(if ins.is_ip_rel_memory_operand() { distance } else { 0 })
+            }
+            _ => Some(0),
+        }
+    }
+}
+
+/// Where control goes: the target of a direct branch, and the instruction behind. `None` for indirect branches.
+fn successors(
+    object: &Object<'_>,
+    section: SectionIndex,
+    offset: u64,
+    ins: &Instruction,
+) -> Option<(Option<At>, Option<At>)> {
+    let next = Some((section, offset + ins.len() as u64));
+    let target = || -> Option<At> {
+        match relocs_in(&object.sections[section], offset, ins.len()).next() {
+            Some(reloc) => {
+                let symbol = &object.symbols[reloc.symbol];
+                let Place::Section(section) = symbol.place else { return None };
+                let code = object.sections[section].is_code() && !symbol.is_indirect();
+                code.then(|| (section, symbol.value.wrapping_add_signed(reloc.addend.wrapping_add(4))))
+            }
+            None => Some((section, ins.near_branch_target())),
+        }
+    };
+    let got = || {
+        let mut relocs = relocs_in(&object.sections[section], offset, ins.len());
+        ins.is_ip_rel_memory_operand() && relocs.any(|r| crate::object::address::is_got(r.kind))
+    };
+    match ins.flow_control() {
+        FlowControl::Next if ins.mnemonic() == Mnemonic::Hlt => Some((None, None)),
+        FlowControl::Next | FlowControl::Interrupt => Some((None, next)),
+        FlowControl::UnconditionalBranch => Some((target(), None)),
+        FlowControl::ConditionalBranch | FlowControl::Call if ins.op0_kind() == OpKind::NearBranch64 => {
+            Some((target(), next))
+        }
+        FlowControl::Return | FlowControl::Exception => Some((None, None)),
+        // Through the GOT: a call, or a tail call, of another object's function.
+        FlowControl::IndirectCall if got() => Some((None, next)),
+        FlowControl::IndirectBranch if got() => Some((None, None)),
+        _ => None,
+    }
+}
+
+/// Places outside of the reached code that something names.
+struct Named {
+    /// Of which bytes are read.
+    read: BTreeSet<At>,
+    /// All others.
+    other: BTreeSet<At>,
+}
+
+impl Named {
+    fn find(object: &Object<'_>, reached: &Reached) -> Option<Named> {
+        let mut named = Named { read: BTreeSet::new(), other: BTreeSet::new() };
+        let mut walker = Walker { object, reached, factory: InstructionInfoFactory::new() };
+        for (&(section, offset), ins) in &reached.insns {
+            let Some((_, target)) = resolved_operand(object, section, offset, ins) else { continue };
+            if reached.insns.contains_key(&(section, target)) {
+                continue;
+            }
+            let lea = ins.mnemonic() == Mnemonic::Lea;
+            let read = !lea || walker.reads_through((section, offset), ins.op0_register());
+            if read {
+                named.read.insert((section, target))
+            } else {
+                named.other.insert((section, target))
+            };
+        }
+        for symbol in &object.symbols {
+            let Place::Section(section) = symbol.place else { continue };
+            let at = (section, symbol.value);
+            if object.sections[section].is_code() && !reached.insns.contains_key(&at) {
+                match symbol.kind {
+                    k if k == elf::STT_OBJECT.0 => named.read.insert(at),
+                    // Local labels and sections say nothing; what uses them does.
+                    _ => continue,
+                };
+            }
+        }
+        for (index, section) in object.sections.iter().enumerate() {
+            if !section.is_alloc() || crate::object::address::is_dropped(section.name) {
+                continue;
+            }
+            for reloc in &section.relocs {
+                let symbol = &object.symbols[reloc.symbol];
+                let Place::Section(text) = symbol.place else { continue };
+                if !object.sections[text].is_code() {
+                    continue;
+                }
+                let Some(bias) = reached.bias(object, index, reloc) else { continue };
+                let at = (text, symbol.value.wrapping_add_signed(reloc.addend.wrapping_add(bias)));
+                if !reached.insns.contains_key(&at) && !named.read.contains(&at) {
+                    named.other.insert(at);
+                }
+            }
+        }
+        named.other.retain(|at| !named.read.contains(at));
+        Some(named)
+    }
+}
+
+/// Follows a register from where a `lea` filled it.
+struct Walker<'x, 'a> {
+    object: &'x Object<'a>,
+    reached: &'x Reached,
+    factory: InstructionInfoFactory,
+}
+
+impl Walker<'_, '_> {
+    /// Whether some path from an instruction reads memory through its register, or through one that was computed from it.
+    fn reads_through(&mut self, from: At, register: Register) -> bool {
+        let bit = |r: Register| if r.is_gpr() { 1u32 << (r.full_register() as u32 - Register::RAX as u32) } else { 0 };
+        let mut seen: HashMap<At, u32> = HashMap::new();
+        let mut steps: HashSet<At> = HashSet::new();
+        let behind = (from.0, from.1 + self.reached.insns[&from].len() as u64);
+        let mut work = vec![(behind, bit(register))];
+        while let Some((at, holds)) = work.pop() {
+            let Some(ins) = self.reached.insns.get(&at) else { continue };
+            let before = seen.entry(at).or_default();
+            if holds & !*before == 0 || steps.len() > REACH {
+                continue;
+            }
+            *before |= holds;
+            let holds = *before;
+            steps.insert(at);
+            let address = bit(ins.memory_base()) | bit(ins.memory_index());
+            let info = self.factory.info(ins);
+            let reads = info.used_memory().iter().any(|m| {
+                use OpAccess::{CondRead, Read, ReadCondWrite, ReadWrite};
+                matches!(m.access(), Read | CondRead | ReadWrite | ReadCondWrite)
+                    && (bit(m.base()) | bit(m.index())) & holds != 0
+            });
+            if reads {
+                return true;
+            }
+            let (mut uses, mut written) = (0, 0);
+            for used in info.used_registers() {
+                match used.access() {
+                    OpAccess::Read | OpAccess::CondRead => uses |= bit(used.register()),
+                    OpAccess::Write => written |= bit(used.register()),
+                    _ => (uses, written) = (uses | bit(used.register()), written | bit(used.register())),
+                }
+            }
+            // lea, mov, add, sub: the result is still an address of the same data.
+            let carries = matches!(ins.mnemonic(), Mnemonic::Lea | Mnemonic::Mov | Mnemonic::Add | Mnemonic::Sub)
+                && (uses | address) & holds != 0
+                && ins.op0_kind() == OpKind::Register;
+            let after = if carries { holds | bit(ins.op0_register()) } else { holds & !written };
+            if after == 0 {
+                continue;
+            }
+            if let Some((target, next)) = successors(self.object, at.0, at.1, ins) {
+                work.extend(target.into_iter().chain(next).map(|at| (at, after)));
+            }
+        }
+        false
+    }
+}

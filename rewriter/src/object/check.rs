@@ -1,0 +1,62 @@
+//! Phase 1a: what no later phase could express is refused.
+
+use crate::object::decode::Code;
+use crate::object::read::{Object, Place, Section, Symbol};
+use crate::refusal::{Reason, Refusal};
+use object::elf;
+
+/// Refuses what no later phase could express.
+pub fn sections(object: &Object<'_>) -> Result<(), Vec<Refusal>> {
+    let mut refusals = Vec::new();
+    let mut refuse = |reason, section: &Section<'_>, detail: &str| {
+        refusals.push(Refusal {
+            section: section.display_name(),
+            detail: detail.to_owned(),
+            ..Refusal::of_object(reason)
+        });
+    };
+    for section in &object.sections {
+        let executable = section.flags & elf::SHF_EXECINSTR.0 != 0;
+        if executable && !section.is_code() && section.size != 0 {
+            refuse(Reason::DataInText, section, "an executable section is not ordinary program text");
+        }
+        if executable && section.flags & elf::SHF_WRITE.0 != 0 {
+            refuse(Reason::DataInText, section, "an executable section is writable");
+        }
+        if section.name.starts_with(b".gnu.lto_") {
+            refuse(
+                Reason::NotRelocatable,
+                section,
+                "the object holds LTO bytecode; compile with -fno-lto or -ffat-lto-objects",
+            );
+        }
+    }
+    if refusals.is_empty() { Ok(()) } else { Err(refusals) }
+}
+
+/// Every symbol in text names an instruction or the section's end.
+pub fn symbols(code: &Code<'_, '_>) -> Result<(), Vec<Refusal>> {
+    let mut refusals = Vec::new();
+    for symbol in &code.object.symbols {
+        let Place::Section(section) = symbol.place else { continue };
+        if symbol.is_indirect() && code.at(section, symbol.value).is_none() {
+            refusals.push(code.refuse_offset(section, symbol.value, Reason::IndirectFunction, name(symbol)));
+            continue;
+        }
+        if code.section(section).is_none() {
+            continue;
+        }
+        let at_end = symbol.value == code.object.sections[section].data.len() as u64;
+        // Data that was moved away stood at the section's start.
+        let gone = symbol.kind == elf::STT_SECTION.0 && !code.object.sections[section].gaps.is_empty();
+        if code.at(section, symbol.value).is_none() && !at_end && !gone {
+            let detail = format!("symbol `{}` is not at an instruction", name(symbol));
+            refusals.push(code.refuse_offset(section, symbol.value, Reason::BranchTarget, detail));
+        }
+    }
+    if refusals.is_empty() { Ok(()) } else { Err(refusals) }
+}
+
+fn name(symbol: &Symbol<'_>) -> String {
+    String::from_utf8_lossy(symbol.name).into_owned()
+}

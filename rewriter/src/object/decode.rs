@@ -1,0 +1,361 @@
+//! Phase 2: every byte of every code section as an instruction, with the relocations that patch it and the place it
+//! branches to.
+
+use crate::object::read::{Object, Place, Reloc, SectionIndex, SymbolIndex};
+use crate::refusal::{Reason, Refusal};
+use iced_x86::{Code as Opcode, Decoder, DecoderOptions, FlowControl, Instruction, Mnemonic, OpKind, Register};
+use object::elf;
+
+/// Index into [`Code::insns`].
+pub type InsnIndex = usize;
+
+/// Where a direct branch leads.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Dest {
+    /// An instruction of this object, whatever names resolve to.
+    Insn(InsnIndex),
+    /// A symbol that the linker resolves: undefined, or global and so preemptible.
+    Symbol(SymbolIndex),
+}
+
+/// What follows an instruction.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Flow {
+    Next,
+    Call(Dest),
+    CallIndirect,
+    Jump(Dest),
+    /// Also jrcxz and the loop family.
+    Branch(Dest),
+    JumpIndirect,
+    Return,
+    /// ud2, hlt: control does not come back.
+    Stop,
+}
+
+/// A decoded instruction.
+#[derive(Clone, Copy, Debug)]
+pub struct Insn {
+    /// Decoded with `ip` = offset in the section.
+    pub ins: Instruction,
+    pub section: u32,
+    pub offset: u32,
+    /// Index into the section's relocations: the one that patches the displacement (or the branch's rel32).
+    pub disp_reloc: Option<u32>,
+    /// The one that patches the immediate.
+    pub imm_reloc: Option<u32>,
+    /// Offset of the displacement inside the instruction.
+    pub disp_at: u8,
+    pub flow: Flow,
+}
+
+impl Insn {
+    /// Padding, alignment, landing pads of control-flow enforcement: nothing that must be kept.
+    pub fn is_nop(&self) -> bool {
+        matches!(self.ins.mnemonic(), Mnemonic::Nop | Mnemonic::Endbr64 | Mnemonic::Fnop)
+    }
+
+    /// Offset of the first byte behind the instruction.
+    pub fn end(&self) -> u64 {
+        u64::from(self.offset) + self.ins.len() as u64
+    }
+
+    /// Bytes from the displacement to behind the instruction: what rip-relative addends leave out.
+    pub fn behind_displacement(&self) -> i64 {
+        self.ins.len() as i64 - i64::from(self.disp_at)
+    }
+}
+
+/// A code section's instructions.
+pub struct CodeSection {
+    pub section: SectionIndex,
+    /// First instruction and one past the last.
+    pub first: InsnIndex,
+    pub end: InsnIndex,
+    /// Instruction that starts at each offset, or [`NONE`].
+    at: Vec<u32>,
+    /// Function symbols by offset: (offset, symbol).
+    functions: Vec<(u64, SymbolIndex)>,
+}
+
+const NONE: u32 = u32::MAX;
+
+/// All code of an object.
+pub struct Code<'o, 'a> {
+    pub object: &'o Object<'a>,
+    pub insns: Vec<Insn>,
+    pub sections: Vec<CodeSection>,
+    /// Index into `sections` by section index.
+    by_section: Vec<Option<usize>>,
+}
+
+impl<'o> Code<'o, '_> {
+    /// The code section with this index, if it is one.
+    pub fn section(&self, section: SectionIndex) -> Option<&CodeSection> {
+        self.by_section.get(section).copied().flatten().map(|i| &self.sections[i])
+    }
+
+    /// The instruction that starts at an offset of a section.
+    pub fn at(&self, section: SectionIndex, offset: u64) -> Option<InsnIndex> {
+        let at = &self.section(section)?.at;
+        match at.get(usize::try_from(offset).ok()?) {
+            Some(&index) if index != NONE => Some(index as usize),
+            _ => None,
+        }
+    }
+
+    /// The relocation that patches an instruction's displacement.
+    pub fn disp_reloc(&self, insn: &Insn) -> Option<&'o Reloc> {
+        insn.disp_reloc.map(|r| &self.object.sections[insn.section as usize].relocs[r as usize])
+    }
+
+    /// The relocation that patches an instruction's immediate.
+    pub fn imm_reloc(&self, insn: &Insn) -> Option<&'o Reloc> {
+        insn.imm_reloc.map(|r| &self.object.sections[insn.section as usize].relocs[r as usize])
+    }
+
+    /// Whether a symbol is defined in a code section.
+    pub fn is_code_symbol(&self, symbol: SymbolIndex) -> bool {
+        matches!(self.object.symbols[symbol].place, Place::Section(s) if self.section(s).is_some())
+    }
+
+    /// The function symbol at or before an offset.
+    pub fn function_at(&self, section: SectionIndex, offset: u64) -> Option<SymbolIndex> {
+        let functions = &self.section(section)?.functions;
+        let next = functions.partition_point(|(start, _)| *start <= offset);
+        functions[..next].last().map(|(_, symbol)| *symbol)
+    }
+
+    /// A refusal that points at an instruction.
+    pub fn refuse(&self, at: InsnIndex, reason: Reason, detail: impl Into<String>) -> Refusal {
+        let insn = &self.insns[at];
+        refuse_at(self, insn.section as usize, insn.offset.into(), Some(&insn.ins), reason, detail.into())
+    }
+
+    /// A refusal that points at an offset of any section.
+    pub fn refuse_offset(
+        &self,
+        section: SectionIndex,
+        offset: u64,
+        reason: Reason,
+        detail: impl Into<String>,
+    ) -> Refusal {
+        refuse_at(self, section, offset, None, reason, detail.into())
+    }
+}
+
+fn refuse_at(
+    code: &Code<'_, '_>,
+    section: SectionIndex,
+    offset: u64,
+    ins: Option<&Instruction>,
+    reason: Reason,
+    detail: String,
+) -> Refusal {
+    let instruction = ins.map(sfi_contract::syntax::text);
+    let function = code
+        .function_at(section, offset)
+        .map(|symbol| String::from_utf8_lossy(code.object.symbols[symbol].name).into_owned());
+    let section = code.object.sections[section].display_name();
+    Refusal { reason, section, offset, function, instruction, detail }
+}
+
+/// Decodes all code sections.
+///
+/// # Errors
+/// [`Reason::DataInText`] where bytes do not decode or a relocation does not fit an instruction's field,
+/// [`Reason::BranchTarget`] and [`Reason::Relocation`] where a branch leads to no instruction.
+pub fn decode<'o, 'a>(object: &'o Object<'a>) -> Result<Code<'o, 'a>, Vec<Refusal>> {
+    let mut code =
+        Code { object, insns: Vec::new(), sections: Vec::new(), by_section: vec![None; object.sections.len()] };
+    let mut refusals = Vec::new();
+    for (index, section) in object.sections.iter().enumerate() {
+        if section.is_code() {
+            decode_section(&mut code, index, &mut refusals);
+        }
+    }
+    if refusals.is_empty() {
+        resolve_branches(&mut code, &mut refusals);
+    }
+    if refusals.is_empty() { Ok(code) } else { Err(refusals) }
+}
+
+fn decode_section(code: &mut Code<'_, '_>, index: SectionIndex, refusals: &mut Vec<Refusal>) {
+    let section = &code.object.sections[index];
+    let mut functions: Vec<(u64, SymbolIndex)> = code
+        .object
+        .symbols
+        .iter()
+        .enumerate()
+        .filter(|(_, s)| s.place == Place::Section(index) && s.is_function())
+        .map(|(i, s)| (s.value, i))
+        .collect();
+    functions.sort_unstable();
+    let first = code.insns.len();
+    code.by_section[index] = Some(code.sections.len());
+    code.sections.push(CodeSection {
+        section: index,
+        first,
+        end: first,
+        at: vec![NONE; section.data.len() + 1],
+        functions,
+    });
+    let last = code.sections.len() - 1;
+
+    let mut decoder = Decoder::with_ip(64, section.data, 0, DecoderOptions::NONE);
+    let mut next_reloc = 0;
+    let mut gaps = section.gaps.iter().peekable();
+    while decoder.can_decode() {
+        let offset = decoder.position();
+        if let Some((_, end)) = gaps.next_if(|(start, _)| *start <= offset as u64) {
+            if decoder.set_position(*end as usize).is_err() {
+                return;
+            }
+            decoder.set_ip(*end);
+            continue;
+        }
+        let ins = decoder.decode();
+        if ins.is_invalid() {
+            refusals.push(code.refuse_offset(index, offset as u64, Reason::DataInText, "the bytes do not decode"));
+            return;
+        }
+        let fields = decoder.get_constant_offsets(&ins);
+        let mut insn = Insn {
+            ins,
+            section: index as u32,
+            offset: offset as u32,
+            disp_reloc: None,
+            imm_reloc: None,
+            disp_at: fields.displacement_offset() as u8,
+            flow: Flow::Next,
+        };
+        while let Some(reloc) = section.relocs.get(next_reloc).filter(|r| r.offset < (offset + ins.len()) as u64) {
+            let field = (reloc.offset - offset as u64) as usize;
+            if reloc.kind == elf::R_X86_64_NONE.0 {
+            } else if fields.has_displacement() && field == fields.displacement_offset() {
+                insn.disp_reloc = Some(next_reloc as u32);
+            } else if fields.has_immediate() && field == fields.immediate_offset() {
+                insn.imm_reloc = Some(next_reloc as u32);
+            } else {
+                refusals.push(code.refuse_offset(
+                    index,
+                    reloc.offset,
+                    Reason::DataInText,
+                    "a relocation patches something other than a displacement or an immediate",
+                ));
+            }
+            next_reloc += 1;
+        }
+        code.sections[last].at[offset] = code.insns.len() as u32;
+        code.insns.push(insn);
+    }
+    if code.insns[first..].iter().any(|insn| is_branch_to(insn, section.data.len() as u64)) {
+        trap_behind(code, last);
+    }
+    code.sections[last].end = code.insns.len();
+}
+
+/// Whether an instruction branches to an offset of its own section.
+fn is_branch_to(insn: &Insn, offset: u64) -> bool {
+    insn.ins.op_count() == 1
+        && insn.ins.op0_kind() == OpKind::NearBranch64
+        && insn.imm_reloc.or(insn.disp_reloc).is_none()
+        && insn.ins.near_branch_target() == offset
+}
+
+/// An instruction behind the section's last one: compilers end functions that do not end with branches to their own end.
+fn trap_behind(code: &mut Code<'_, '_>, section: usize) {
+    let CodeSection { section, at, .. } = &mut code.sections[section];
+    let Some(place) = at.last_mut() else { return };
+    *place = code.insns.len() as u32;
+    let offset = at.len() - 1;
+    // ud2
+    let mut ins = Instruction::with(Opcode::Ud2);
+    ins.set_len(2);
+    ins.set_ip(offset as u64);
+    let (section, offset) = (*section as u32, offset as u32);
+    code.insns.push(Insn { ins, section, offset, disp_reloc: None, imm_reloc: None, disp_at: 0, flow: Flow::Stop });
+}
+
+/// Fills in [`Insn::flow`].
+fn resolve_branches(code: &mut Code<'_, '_>, refusals: &mut Vec<Refusal>) {
+    for index in 0..code.insns.len() {
+        let insn = code.insns[index];
+        let flow = match insn.ins.flow_control() {
+            FlowControl::Call if insn.ins.is_call_near() => direct(code, index).map(Flow::Call),
+            FlowControl::UnconditionalBranch => direct(code, index).map(Flow::Jump),
+            FlowControl::ConditionalBranch => direct(code, index).map(Flow::Branch),
+            // A transaction that aborts at once.
+            FlowControl::XbeginXabortXend if insn.ins.mnemonic() == Mnemonic::Xbegin => {
+                direct(code, index).map(Flow::Jump)
+            }
+            // call *f@GOTPCREL(%rip) is a direct call in a static domain.
+            FlowControl::IndirectCall => Ok(match got_branch(code, &insn) {
+                Some(symbol) => Flow::Call(Dest::Symbol(symbol)),
+                None => Flow::CallIndirect,
+            }),
+            FlowControl::IndirectBranch => Ok(match got_branch(code, &insn) {
+                Some(symbol) => Flow::Jump(Dest::Symbol(symbol)),
+                None => Flow::JumpIndirect,
+            }),
+            FlowControl::Return => Ok(Flow::Return),
+            _ if matches!(insn.ins.code(), Opcode::Ud2 | Opcode::Hlt) => Ok(Flow::Stop),
+            _ => Ok(Flow::Next),
+        };
+        match flow {
+            Ok(flow) => code.insns[index].flow = flow,
+            Err(refusal) => refusals.push(refusal),
+        }
+    }
+}
+
+fn got_branch(code: &Code<'_, '_>, insn: &Insn) -> Option<SymbolIndex> {
+    let reloc = code.disp_reloc(insn)?;
+    let got = [elf::R_X86_64_GOTPCREL.0, elf::R_X86_64_GOTPCRELX.0, elf::R_X86_64_REX_GOTPCRELX.0];
+    let direct = insn.ins.memory_base() == Register::RIP && reloc.addend == -4 && reloc.symbol != 0;
+    (got.contains(&reloc.kind) && direct).then_some(reloc.symbol)
+}
+
+/// A branch that skips the `lock` prefix of an instruction: `je 1f ; .byte 0xf0 ; 1: cmpxchg ..`. With the prefix the instruction does the
+/// same and is atomic besides.
+fn behind_lock(code: &Code<'_, '_>, insn: &Insn, target: u64) -> Option<InsnIndex> {
+    let locked = code.at(insn.section as usize, target.checked_sub(1)?)?;
+    let first = code.object.sections[insn.section as usize].data.get(code.insns[locked].offset as usize);
+    (first == Some(&0xf0)).then_some(locked)
+}
+
+fn direct(code: &Code<'_, '_>, index: InsnIndex) -> Result<Dest, Refusal> {
+    let insn = &code.insns[index];
+    if !matches!(insn.ins.op0_kind(), OpKind::NearBranch64) {
+        return Err(code.refuse(index, Reason::NoSafeForm, "branch with an operand size prefix or far branch"));
+    }
+    // A branch's rel32 counts as an immediate for the decoder.
+    let Some(reloc) = code.imm_reloc(insn).or(code.disp_reloc(insn)) else {
+        let target = insn.ins.near_branch_target();
+        return match code.at(insn.section as usize, target).or_else(|| behind_lock(code, insn, target)) {
+            Some(dest) => Ok(Dest::Insn(dest)),
+            None => Err(code.refuse(index, Reason::BranchTarget, "the target is not an instruction")),
+        };
+    };
+    if ![elf::R_X86_64_PLT32.0, elf::R_X86_64_PC32.0].contains(&reloc.kind) {
+        return Err(code.refuse(index, Reason::Relocation, format!("branch with relocation type {}", reloc.kind)));
+    }
+    let symbol = &code.object.symbols[reloc.symbol];
+    let bias = reloc.addend.wrapping_add(4);
+    match symbol.place {
+        Place::Section(section) if code.section(section).is_some() => {
+            if bias == 0 && symbol.is_open() {
+                return Ok(Dest::Symbol(reloc.symbol));
+            }
+            if symbol.is_indirect() {
+                return Err(code.refuse(index, Reason::IndirectFunction, "a branch behind an IFUNC's entry"));
+            }
+            let offset = symbol.value.wrapping_add_signed(bias);
+            code.at(section, offset)
+                .map(Dest::Insn)
+                .ok_or_else(|| code.refuse(index, Reason::BranchTarget, "the target is not an instruction"))
+        }
+        Place::Undefined if bias == 0 && reloc.symbol != 0 => Ok(Dest::Symbol(reloc.symbol)),
+        _ => Err(code.refuse(index, Reason::BranchTarget, "the target lies outside the code")),
+    }
+}

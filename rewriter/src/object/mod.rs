@@ -1,0 +1,7 @@
+//! Reading: what the object says, as one list of instructions with symbolic places.
+
+pub(crate) mod address;
+pub(crate) mod carve;
+pub(crate) mod check;
+pub(crate) mod decode;
+pub(crate) mod read;

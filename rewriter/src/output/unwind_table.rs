@@ -1,0 +1,297 @@
+//! The tables of the new code, one record for a section of code, in sections named [`SECTION`] that the loader puts one behind the other.
+//!
+//! ```text
+//! u64 base        slot of the code section's first instruction
+//! u32 size        bytes of the record, a multiple of 8
+//! u32 functions, calls, 0
+//! functions       u64 personality   slot, or with the flag address of a word that holds it; 0: none
+//!                 u32 exceptions    offset of the exception table in the record; 0: none
+//!                 u32 start * 2 + flag
+//! calls           u32 return        where the call returns to; ascending; both offsets in the code section
+//!                 u32 row           offset in the record
+//!                 u32 function      index
+//! rows            u8  register of the frame address: 0 rbx, 1 rbp, 2 r12, 3 r13, 4 r14, 5 the home of r15, 7 the data stack pointer
+//!                 u8  1: the address is loaded from there
+//!                 u8  bits: registers (0 to 5) that were saved
+//!                 u8  bits: those of them that lie relative to rbp
+//!                 i32 distance of the frame address
+//!                 u32 bytes of arguments that a landing pad does not see
+//!                 i32 distances of the saved registers, in order
+//! exception tables
+//! ```
+
+use crate::analysis::r15::R15;
+use crate::object::decode::{Code, InsnIndex};
+use crate::object::read::{Place, Symbol};
+use crate::output::sections::{Contents, NewReloc, NewSection};
+use crate::refusal::{Reason, Refusal};
+use crate::text::emit::{Label, Target, old};
+use crate::text::layout::Text;
+use crate::unwind::frames::{Personality, Row, SAVED, SP, Saved, Spot};
+use crate::unwind::lsda::{self, NewSite};
+use crate::unwind::{Function, Unwind};
+use iced_x86::Register;
+use object::elf;
+use sfi_contract::names::UNWIND_SECTION as SECTION;
+use std::borrow::Cow;
+use std::collections::HashMap;
+
+/// Register number of the data stack pointer.
+const DATA_STACK: u8 = 7;
+const HEADER: usize = 24;
+const FUNCTION: usize = 16;
+const CALL: usize = 12;
+
+/// A row as it is written.
+type NewRow = Vec<u8>;
+
+/// Number of a preserved register in the new rows.
+fn number(register: Register) -> Option<usize> {
+    use Register::{R12, R13, R14, R15, RBP, RBX};
+    [RBX, RBP, R12, R13, R14, R15].into_iter().position(|r| r == register)
+}
+
+/// The row of the new code, given what became of r15 in the unit, and whether its home is a slot of the frame.
+fn translate(row: &Row, (r15, slot): (Option<R15>, bool)) -> Option<NewRow> {
+    const R15_COLUMN: usize = 5;
+    // The number that each column has now.
+    let mut map = [0, 1, 2, 3, 4, R15_COLUMN];
+    let mut free = None;
+    match r15 {
+        Some(R15::Renamed(to)) => {
+            free = number(to);
+            map[R15_COLUMN] = free?;
+        }
+        Some(R15::Exchanged(with)) => map.swap(R15_COLUMN, number(with)?),
+        Some(R15::Home) | None => {}
+    }
+    let mut saved = [Saved::Same; 6];
+    for (column, rule) in row.saved.into_iter().enumerate() {
+        if rule != Saved::Same {
+            // The register that took r15's part was not used by the unit, so nothing was said of it.
+            if Some(column) == free {
+                return None;
+            }
+            saved[map[column]] = rule;
+        }
+    }
+    if slot {
+        // What the function saved in its slot is its own.
+        saved[R15_COLUMN] = Saved::Same;
+    }
+    let register = match row.cfa.register {
+        column if slot && column == SAVED[R15_COLUMN] => return None,
+        SP => DATA_STACK,
+        column => map[SAVED.iter().position(|c| *c == column)?] as u8,
+    };
+    let (mut mask, mut by_rbp) = (0u8, 0u8);
+    let mut distances = Vec::new();
+    for (number, rule) in saved.into_iter().enumerate() {
+        let distance = match rule {
+            Saved::Same => continue,
+            Saved::AtCfa(distance) => distance,
+            Saved::AtRbp(distance) if map[1] == 1 => {
+                by_rbp |= 1 << number;
+                distance
+            }
+            Saved::AtRbp(_) => return None,
+        };
+        mask |= 1 << number;
+        distances.extend_from_slice(&distance.to_le_bytes());
+    }
+    let mut bytes = vec![register, u8::from(row.cfa.load), mask, by_rbp];
+    bytes.extend_from_slice(&row.cfa.offset.to_le_bytes());
+    bytes.extend_from_slice(&row.arguments.to_le_bytes());
+    bytes.extend_from_slice(&distances);
+    Some(bytes)
+}
+
+/// Labels that the records' relocations refer to.
+pub fn needs(unwind: &Unwind, code: &Code<'_, '_>) -> Vec<Label> {
+    let mut labels: Vec<Label> = unwind.landings().map(|(_, landing)| old(landing.pad)).collect();
+    for function in &unwind.functions {
+        if let Some(Personality { spot: Spot::Section(section, offset), .. }) = function.frame.personality {
+            labels.extend(code.at(section, offset).map(old));
+        }
+    }
+    for (index, section) in code.sections.iter().enumerate() {
+        if (section.first..section.end).any(|at| unwind.knows(at)) {
+            labels.push(Label::Start(index as u32));
+        }
+    }
+    labels
+}
+
+/// The record of a code section, if it has one. `r15`: what became of r15 at an instruction, and whether it lives in a slot; `symbol`: numbers in the new symbol table.
+pub fn emit<'a>(
+    unwind: &Unwind,
+    code: &Code<'_, 'a>,
+    r15: impl Fn(InsnIndex) -> (Option<R15>, bool),
+    index: usize,
+    text: &Text,
+    symbol: impl Fn(Target) -> usize,
+) -> Result<Option<NewSection<'a>>, Refusal> {
+    let section = &code.sections[index];
+    let place = |at: InsnIndex| text.labels.get(&Label::After(at as u32)).copied();
+    let calls: Vec<(InsnIndex, u32)> =
+        (section.first..section.end).filter(|&at| unwind.knows(at)).filter_map(|at| Some((at, place(at)?))).collect();
+    let mut functions: Vec<usize> = calls.iter().map(|(at, _)| unwind.calls[at]).collect();
+    functions.sort_unstable();
+    functions.dedup();
+    let (rows, entries) = rows(unwind, code, &calls, r15)?;
+    if entries.is_empty() {
+        return Ok(None);
+    }
+    let body = HEADER + functions.len() * FUNCTION + entries.len() * CALL;
+    let mut tail = Vec::new();
+    let mut row_offsets = Vec::new();
+    for row in rows {
+        row_offsets.push((body + tail.len()) as u32);
+        tail.extend_from_slice(&row);
+    }
+    let mut relocs = vec![reloc(0, elf::R_X86_64_64.0, symbol(Target::Label(Label::Start(index as u32))), 0)];
+    let mut heads = Vec::new();
+    for (number, &function) in functions.iter().enumerate() {
+        let Function { frame, table } = &unwind.functions[function];
+        let mut flag = 0;
+        if let Some(personality) = frame.personality {
+            flag = u32::from(personality.indirect);
+            let (target, addend) = target_of(code, personality.spot);
+            relocs.push(reloc((HEADER + number * FUNCTION) as u64, elf::R_X86_64_64.0, symbol(target), addend));
+        }
+        let mut exceptions = 0;
+        if let Some(table) = table {
+            exceptions = body + tail.len();
+            let (bytes, pads) = lsda::write(&table.lsda, sites(unwind, &calls, function, &table.lsda, code));
+            for (offset, pad) in pads {
+                let target = symbol(Target::Label(old(pad)));
+                relocs.push(reloc(exceptions as u64 + offset, elf::R_X86_64_64.0, target, 0));
+            }
+            tail.extend_from_slice(&bytes);
+            // Actions and types as they are.
+            let from = table.lsda.actions;
+            let old_section = &code.object.sections[table.section];
+            for r in old_section.relocs.iter().filter(|r| from <= r.offset && r.offset < table.end) {
+                let target = symbol(Target::Symbol(r.symbol));
+                if target == 0 && r.symbol != 0 {
+                    let detail = "the type lies in a section that is not carried over";
+                    return Err(code.refuse_offset(table.section, r.offset, Reason::ExceptionTables, detail));
+                }
+                relocs.push(reloc((body + tail.len()) as u64 + r.offset - from, r.kind, target, r.addend));
+            }
+            tail.extend_from_slice(&old_section.data[from as usize..table.end as usize]);
+            // Rows and tables are read by words.
+            tail.resize((body + tail.len()).next_multiple_of(4) - body, 0);
+        }
+        let start = code.at(frame.section, frame.start).and_then(|insn| text.labels.get(&old(insn))).copied();
+        heads.push((exceptions as u32, start.unwrap_or(0) * 2 + flag));
+    }
+    let size = (body + tail.len()).next_multiple_of(8);
+    let mut bytes = vec![0; 8];
+    for word in [size, functions.len(), entries.len(), 0] {
+        bytes.extend_from_slice(&(word as u32).to_le_bytes());
+    }
+    for (exceptions, start) in heads {
+        bytes.extend_from_slice(&[0; 8]);
+        bytes.extend_from_slice(&exceptions.to_le_bytes());
+        bytes.extend_from_slice(&start.to_le_bytes());
+    }
+    for (offset, row, function) in entries {
+        let function = functions.binary_search(&function).unwrap_or_default();
+        for word in [offset, row_offsets[row], function as u32] {
+            bytes.extend_from_slice(&word.to_le_bytes());
+        }
+    }
+    bytes.extend_from_slice(&tail);
+    bytes.resize(size, 0);
+    relocs.sort_by_key(|r| r.offset);
+    Ok(Some(NewSection {
+        name: Cow::Borrowed(SECTION.as_bytes()),
+        kind: elf::SHT_PROGBITS.0,
+        flags: elf::SHF_ALLOC.0 | (code.object.sections[section.section].flags & elf::SHF_GROUP.0),
+        align: 8,
+        entsize: 0,
+        link: 0,
+        size: bytes.len() as u64,
+        contents: Contents::Data(Cow::Owned(bytes)),
+        relocs,
+    }))
+}
+
+/// A call that has a row: where it returns to, the row's index, the function's index among all.
+type Entry = (u32, usize, usize);
+
+/// Rows without repetition, and the calls that have one.
+fn rows(
+    unwind: &Unwind,
+    code: &Code<'_, '_>,
+    calls: &[(InsnIndex, u32)],
+    r15: impl Fn(InsnIndex) -> (Option<R15>, bool),
+) -> Result<(Vec<NewRow>, Vec<Entry>), Refusal> {
+    let mut rows: Vec<NewRow> = Vec::new();
+    let mut known: HashMap<NewRow, usize> = HashMap::new();
+    let mut entries = Vec::new();
+    for (at, offset) in calls {
+        let Some(row) = unwind.row(code, *at).and_then(|row| translate(row, r15(*at))) else {
+            if unwind.landing(*at).is_some() {
+                let detail = "the call's frame cannot be described for the new code";
+                return Err(code.refuse(*at, Reason::ExceptionTables, detail));
+            }
+            continue;
+        };
+        let number = *known.entry(row).or_insert_with_key(|row| {
+            rows.push(row.clone());
+            rows.len() - 1
+        });
+        entries.push((*offset, number, unwind.calls[at]));
+    }
+    Ok((rows, entries))
+}
+
+/// The call sites of a function: one for a run of calls that share landing pad and action.
+fn sites(
+    unwind: &Unwind,
+    calls: &[(InsnIndex, u32)],
+    function: usize,
+    lsda: &lsda::Lsda,
+    code: &Code<'_, '_>,
+) -> Vec<NewSite<InsnIndex>> {
+    let mut sites: Vec<NewSite<InsnIndex>> = Vec::new();
+    let mut last = None;
+    for (at, behind) in calls.iter().filter(|(at, _)| unwind.calls[at] == function) {
+        let offset = u64::from(code.insns[*at].offset);
+        let Some(old) = lsda.sites.iter().find(|site| site.start <= offset && offset < site.end) else {
+            last = None;
+            continue;
+        };
+        let behind = u64::from(*behind);
+        match sites.last_mut() {
+            Some(site) if last == Some((old.pad, old.action)) => site.length = behind - site.start,
+            _ => {
+                let pad = unwind.landing(*at).map(|landing| landing.pad);
+                sites.push(NewSite { start: behind - 1, length: 1, pad, action: old.action });
+            }
+        }
+        last = Some((old.pad, old.action));
+    }
+    sites
+}
+
+fn target_of(code: &Code<'_, '_>, spot: Spot) -> (Target, i64) {
+    match spot {
+        Spot::Symbol(symbol, more) => (Target::Symbol(symbol), more as i64),
+        Spot::Section(section, offset) => match code.at(section, offset) {
+            Some(insn) => (Target::Label(old(insn)), 0),
+            None => {
+                let symbols = code.object.symbols.iter();
+                let is_section = |s: &Symbol<'_>| s.kind == elf::STT_SECTION.0 && s.place == Place::Section(section);
+                let symbol = symbols.clone().position(is_section).unwrap_or(0);
+                (Target::Symbol(symbol), offset as i64)
+            }
+        },
+    }
+}
+
+fn reloc(offset: u64, kind: u32, symbol: usize, addend: i64) -> NewReloc {
+    NewReloc { offset, kind, symbol, addend }
+}

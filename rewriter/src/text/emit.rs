@@ -1,0 +1,278 @@
+//! The new code while it is being written: encoded instructions, labels, alignment, branches that are not laid out yet.
+
+use crate::analysis::pads::Pads;
+use crate::object::decode::{Dest, InsnIndex};
+use crate::object::read::SymbolIndex;
+use iced_x86::{ConditionCode, Encoder, IcedError, Instruction, OpKind};
+
+/// A label of the new code.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum Label {
+    /// The new place of an instruction of the original code.
+    Old(u32),
+    /// Where the code before an instruction of the original code ends (padding comes behind).
+    End(u32),
+    /// The landing pad of an original instruction.
+    Pad(u32),
+    /// Where the call that an original instruction is returns to.
+    After(u32),
+    /// Where a code section begins; index into [`crate::object::decode::Code::sections`].
+    Start(u32),
+    /// A place that only the new code has.
+    New(u32),
+}
+
+/// What a relocation refers to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Target {
+    Label(Label),
+    Symbol(SymbolIndex),
+    /// The arbitration gateway ([`sfi_contract::names::SYSCALL`]).
+    Syscall,
+}
+
+impl From<Dest> for Target {
+    fn from(dest: Dest) -> Self {
+        match dest {
+            Dest::Insn(insn) => Target::Label(old(insn)),
+            Dest::Symbol(symbol) => Target::Symbol(symbol),
+        }
+    }
+}
+
+/// The new place of an original instruction.
+pub fn old(insn: InsnIndex) -> Label {
+    Label::Old(insn as u32)
+}
+
+/// A relocation of an encoded instruction.
+#[derive(Clone, Copy, Debug)]
+pub struct Fixup {
+    /// Offset of the field from the instruction's start.
+    pub field: u8,
+    pub kind: u32,
+    pub target: Target,
+    /// Addend as the relocation table will hold it.
+    pub addend: i64,
+}
+
+/// Which field of an instruction a relocation patches, and with what.
+#[derive(Clone, Copy, Debug)]
+pub struct Patch {
+    pub immediate: bool,
+    pub kind: u32,
+    pub target: Target,
+    /// For displacements relative to rip: counted from the instruction's end. Else the plain addend.
+    pub addend: i64,
+}
+
+/// A direct branch.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Branch {
+    Jump,
+    Call,
+    /// jcc by condition code nibble.
+    Condition(u8),
+    /// jrcxz, jecxz and the loop family: 8-bit displacement only.
+    Short(ShortBranch),
+}
+
+/// Branches that have no long form: their bytes before the displacement.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ShortBranch {
+    Jrcxz,
+    Loop,
+    Loope,
+    Loopne,
+}
+
+impl ShortBranch {
+    /// The opcode byte.
+    pub const fn opcode(self) -> u8 {
+        match self {
+            ShortBranch::Loopne => 0xe0,
+            ShortBranch::Loope => 0xe1,
+            ShortBranch::Loop => 0xe2,
+            ShortBranch::Jrcxz => 0xe3,
+        }
+    }
+}
+
+/// One piece of the new code.
+#[derive(Clone, Copy, Debug)]
+pub enum Item {
+    Label(Label),
+    /// Padding up to a power of two, at most `max` bytes or none.
+    Align {
+        to: u32,
+        max: u32,
+    },
+    /// Encoded bytes in [`Emitter::bytes`].
+    Bytes {
+        start: u32,
+        len: u8,
+        fixups: [Option<u32>; 2],
+    },
+    Branch {
+        kind: Branch,
+        target: Target,
+    },
+}
+
+/// Says which original instruction the code from an item on serves.
+#[derive(Clone, Copy, Debug)]
+pub struct Mark {
+    /// Index into [`Emitter::items`].
+    pub item: u32,
+    pub insn: u32,
+    /// The code is a landing pad, which lies apart.
+    pub pad: bool,
+}
+
+/// Collects the new code of one section.
+pub struct Emitter {
+    pub items: Vec<Item>,
+    /// In the order of the items; one for each instruction of the section, then the landing pads.
+    pub marks: Vec<Mark>,
+    pub bytes: Vec<u8>,
+    pub fixups: Vec<Fixup>,
+    /// Labels at the beginning of an item, beside those that are items.
+    pub placed: Vec<(Label, usize)>,
+    encoder: Encoder,
+    next_label: u32,
+}
+
+/// Encoding failed: the combination of operands does not exist.
+#[derive(Debug)]
+pub struct NoEncoding(pub String);
+
+impl From<IcedError> for NoEncoding {
+    fn from(error: IcedError) -> Self {
+        NoEncoding(error.to_string())
+    }
+}
+
+impl Emitter {
+    /// An emitter whose new labels start at a number, so that those of several sections differ.
+    pub fn new(next_label: u32) -> Self {
+        Emitter {
+            items: Vec::new(),
+            marks: Vec::new(),
+            bytes: Vec::new(),
+            fixups: Vec::new(),
+            placed: Vec::new(),
+            encoder: Encoder::new(64),
+            next_label,
+        }
+    }
+
+    /// Where the next section's labels start.
+    pub fn next_label(&self) -> u32 {
+        self.next_label
+    }
+
+    /// A fresh label, not placed yet.
+    pub fn new_label(&mut self) -> Label {
+        self.next_label += 1;
+        Label::New(self.next_label - 1)
+    }
+
+    /// Places a label here.
+    pub fn label(&mut self, label: Label) {
+        self.items.push(Item::Label(label));
+    }
+
+    /// A fresh label at the beginning of an item that is there already.
+    pub fn label_at(&mut self, item: usize) -> Label {
+        let label = self.new_label();
+        self.placed.push((label, item));
+        label
+    }
+
+    /// From here on the code serves an original instruction.
+    pub fn mark(&mut self, insn: InsnIndex, pad: bool) {
+        self.marks.push(Mark { item: self.items.len() as u32, insn: insn as u32, pad });
+    }
+
+    /// Encodes an instruction here; `patches` name its relocated fields.
+    pub fn insn(&mut self, ins: &Instruction, patches: &[Patch]) -> Result<(), NoEncoding> {
+        debug_assert!(!(0..ins.op_count()).any(|op| ins.op_kind(op) == OpKind::NearBranch64));
+        if let Err(error) = self.encoder.encode(ins, 0) {
+            self.encoder.set_buffer(Vec::new());
+            return Err(error.into());
+        }
+        let fields = self.encoder.get_constant_offsets();
+        let mut bytes = self.encoder.take_buffer();
+        let len = bytes.len();
+        let mut fixups = [None; 2];
+        for (slot, patch) in fixups.iter_mut().zip(patches) {
+            let (field, size) = if patch.immediate {
+                (fields.immediate_offset(), fields.immediate_size())
+            } else {
+                (fields.displacement_offset(), fields.displacement_size())
+            };
+            if size < 4 {
+                return Err(NoEncoding("the relocated field became too small".to_owned()));
+            }
+            bytes[field..field + size].fill(0);
+            let relative = !patch.immediate && ins.is_ip_rel_memory_operand();
+            let addend = if relative { patch.addend.wrapping_sub((len - field) as i64) } else { patch.addend };
+            *slot = Some(self.fixups.len() as u32);
+            self.fixups.push(Fixup { field: field as u8, kind: patch.kind, target: patch.target, addend });
+        }
+        let start = self.bytes.len() as u32;
+        self.bytes.extend_from_slice(&bytes);
+        self.items.push(Item::Bytes { start, len: len as u8, fixups });
+        bytes.clear();
+        self.encoder.set_buffer(bytes);
+        Ok(())
+    }
+
+    /// A direct branch here.
+    pub fn branch(&mut self, kind: Branch, target: impl Into<Target>) {
+        self.items.push(Item::Branch { kind, target: target.into() });
+    }
+
+    /// Pads to a multiple of `to`, if that takes at most `max` bytes.
+    pub fn align(&mut self, to: u32, max: u32) {
+        self.items.push(Item::Align { to, max });
+    }
+}
+
+impl From<Label> for Target {
+    fn from(label: Label) -> Self {
+        Target::Label(label)
+    }
+}
+
+/// The low nibble of jcc's opcode.
+pub fn condition(code: ConditionCode) -> Option<u8> {
+    use ConditionCode::*;
+    Some(match code {
+        o => 0,
+        no => 1,
+        b => 2,
+        ae => 3,
+        e => 4,
+        ne => 5,
+        be => 6,
+        a => 7,
+        s => 8,
+        ns => 9,
+        p => 10,
+        np => 11,
+        l => 12,
+        ge => 13,
+        le => 14,
+        g => 15,
+        None => return Option::None,
+    })
+}
+
+/// What a relocation refers to where a program takes the address of a place.
+pub fn address_of(pads: &Pads, dest: Dest) -> Target {
+    match dest {
+        Dest::Insn(insn) if pads.has(insn) => Target::Label(Label::Pad(insn as u32)),
+        _ => Target::from(dest),
+    }
+}

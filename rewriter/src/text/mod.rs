@@ -1,0 +1,6 @@
+//! The new text: instructions with labels, their registers, and their offsets.
+
+pub(crate) mod emit;
+pub(crate) mod growth;
+pub(crate) mod layout;
+pub(crate) mod share;

@@ -1,0 +1,69 @@
+//! Phase 8b: ends of a function that are alike share one copy.
+//!
+//! Compilers repeat a function's end at every return, because pops are short. The loads that take their place are not: a later copy
+//! becomes a jump into the first.
+
+use crate::text::emit::{Branch, Emitter, Item};
+use iced_x86::{Decoder, DecoderOptions, Instruction, Mnemonic, OpKind};
+use std::collections::HashMap;
+
+/// A jump takes up to 5 bytes; below this the copy is not worth it.
+const WORTH: usize = 10;
+
+/// Lets the returns of each unit share what they have in common; `unit` is that of each original instruction.
+pub fn ends(emitter: &mut Emitter, unit: &[u32]) {
+    // Ends of each unit that were kept: their items, the return first.
+    let mut kept = HashMap::<u32, Vec<Vec<usize>>>::new();
+    for mark in 0..emitter.marks.len() {
+        let first = emitter.marks[mark].item as usize;
+        let behind = emitter.marks.get(mark + 1).map_or(emitter.items.len(), |next| next.item as usize);
+        let Some(ret) = (first..behind).find(|&item| is_return(emitter, item)) else { continue };
+        let kept = kept.entry(unit[emitter.marks[mark].insn as usize]).or_default();
+        let end: Vec<usize> = (0..=ret).rev().take_while(|&item| item == ret || is_simple(emitter, item)).collect();
+        let common = |other: &&Vec<usize>| {
+            end.iter().zip(*other).take_while(|(a, b)| bytes(emitter, **a) == bytes(emitter, **b)).count()
+        };
+        let Some(like) = kept.iter().max_by_key(common) else {
+            kept.push(end);
+            continue;
+        };
+        let count = common(&like);
+        let size: usize = end[..count].iter().map(|item| bytes(emitter, *item).map_or(0, <[u8]>::len)).sum();
+        if size < WORTH {
+            kept.push(end);
+            continue;
+        }
+        let place = like[count - 1];
+        for &item in &end[..count] {
+            emitter.items[item] = Item::Bytes { start: 0, len: 0, fixups: [None; 2] };
+        }
+        let label = emitter.label_at(place);
+        emitter.items[end[count - 1]] = Item::Branch { kind: Branch::Jump, target: label.into() };
+    }
+}
+
+/// The bytes of an item that no relocation patches.
+fn bytes(emitter: &Emitter, item: usize) -> Option<&[u8]> {
+    match emitter.items[item] {
+        Item::Bytes { start, len, fixups: [None, None] } => {
+            Some(&emitter.bytes[start as usize..start as usize + usize::from(len)])
+        }
+        _ => None,
+    }
+}
+
+fn is_return(emitter: &Emitter, item: usize) -> bool {
+    bytes(emitter, item) == Some(&[0xc3])
+}
+
+/// Whether an item is an instruction that does the same wherever it stands, and no part of an unsafe region.
+fn is_simple(emitter: &Emitter, item: usize) -> bool {
+    let Some(bytes) = bytes(emitter, item) else { return false };
+    let ins: Instruction = Decoder::new(64, bytes, DecoderOptions::NONE).decode();
+    match ins.mnemonic() {
+        Mnemonic::Lea | Mnemonic::Xor | Mnemonic::Movaps | Mnemonic::Movups => true,
+        // `mov %edi,%edi` begins an unsafe region.
+        Mnemonic::Mov => ins.op0_kind() != OpKind::Register || ins.op0_register() != ins.op1_register(),
+        _ => false,
+    }
+}
