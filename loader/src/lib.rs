@@ -63,8 +63,8 @@
 //! # }
 //! ```
 //!
-//! The data flow of loading: `spec` → `select` (verify) → `symbols` → `layout` → `place` → `dispatch` → `reloc` → `image` → `instance` and `seal` (verify
-//! again) → `builder` (bindings) → `world`. Running: `call`, `gate`, `host`, `thread`, `fault`, `watchdog`.
+//! The data flow of loading: `spec` → `link` (`select` verifies, `symbols`, `layout`, `place`, `dispatch`, `reloc`, `image`) → `load` (raise, seal, verify
+//! again) → `world` (bindings, calls). Faults and time: `fault`. The assembly between domains: `gate`.
 
 mod fault;
 mod fleet;
@@ -85,14 +85,17 @@ pub use fleet::template::{Template, TemplateBuilder};
 #[doc(hidden)]
 pub use gate::Machine;
 pub use gate::records::{MAX_DEPTH, status};
+pub use link::error::{LinkError, RefusedObject};
 pub use sfi_contract::Mode;
 pub use sfi_debuginfo::Frame as Source;
 pub use spec::capability::{CAPABILITY_SIZE, Capability};
 pub use spec::interface;
+pub use spec::owner::{Event, Owner, Penalty, Record};
 pub use spec::signature::{Argument, BadSignature, Signature};
 pub use spec::{
     Access, DEFAULT_MEMORY, DEFAULT_STACK, DomainSpec, Entry, Import, MAX_SPARE, Placement, Restart, Trust,
 };
+pub use vm::error::MapError;
 pub use vm::memory::{Memory, MemoryError, Segment};
 pub use vm::region::View;
 pub use vm::space::{AddressSpace, La57};
@@ -111,4 +114,3 @@ pub use world::calls::host::HostCall;
 pub use world::domain_ref::{DomainRef, PartPlaces, PlacementReport};
 pub use world::error::{BindError, BuildError, CallError, HostError, LookupError};
 pub use world::instances::Instance;
-pub use world::owner::{Event, Owner, Penalty, Record};

@@ -3,7 +3,7 @@
 mod common;
 use common::{CALL_RAX, assemble, function};
 use sfi_loader::{
-    BindError, BuildError, CallError, DomainSpec, Entry, Import, Pointer, Restart, TypedFn, World, status,
+    BindError, BuildError, CallError, DomainSpec, Entry, Import, LinkError, Pointer, Restart, TypedFn, World, status,
 };
 
 const PAIR: &str = "(int, int) -> int";
@@ -201,7 +201,7 @@ fn a_reloaded_server_is_bound_again_by_name() {
     assert!(bench.world.entries().is_empty());
     // What is refused leaves the old one as it is.
     let refused = DomainSpec::new("server").object("o.o", assemble(&function("work", "mov %rax,(%rdi)\nret")));
-    assert!(matches!(bench.world.reload(refused), Err(BuildError::Refused { .. })));
+    assert!(matches!(bench.world.reload(refused), Err(BuildError::Link(LinkError::Refused { .. }))));
     assert!(bench.world.domain("server").unwrap().export::<fn()>("other").is_ok());
     bench.world.reload(server(500)).unwrap();
     assert_eq!(bench.run(1, 2), 503);

@@ -4,8 +4,8 @@
 mod common;
 use common::{CALL_RAX, assemble, function, maps};
 use sfi_loader::{
-    Access, BuildError, CallError, DomainSpec, Import, Instance, LookupError, Placement, Pool, PoolError, Template,
-    TypedFn, World,
+    Access, BuildError, CallError, DomainSpec, Import, Instance, LookupError, MapError, Placement, Pool, PoolError,
+    Template, TypedFn, World,
 };
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Instant;
@@ -404,7 +404,7 @@ fn the_limit_on_mappings_is_an_error_and_nothing_else() {
     }
     let mut instances = Vec::new();
     let refused = |error: BuildError, least: usize| match error {
-        BuildError::Mappings { limit: l, mappings, domains, ref what } => {
+        BuildError::Map(MapError::Mappings { limit: l, mappings, domains, ref what }) => {
             assert!(
                 l == limit && mappings + 64 >= limit && domains as usize > least && what.contains("app"),
                 "{error}"
@@ -456,7 +456,7 @@ fn the_loader_leaves_the_host_some_mappings() {
             Err(error) => break error,
         }
     };
-    let BuildError::Mappings { limit, mappings, domains, .. } = error else { panic!("{error}") };
+    let BuildError::Map(MapError::Mappings { limit, mappings, domains, .. }) = error else { panic!("{error}") };
     assert_eq!(domains as usize, instances.len() + 1);
     println!("{domains} scattered domains, {mappings} of {limit} mappings");
     assert!(mappings + 256 < limit, "{mappings} of {limit}");

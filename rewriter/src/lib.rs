@@ -18,15 +18,14 @@ mod unwind;
 
 pub use refusal::{Reason, Refusal};
 pub use sfi_contract::Mode;
-pub use stats::Stats;
-pub use text::growth::Growth;
+pub use stats::{Growth, Stats};
 
 use crate::analysis::{count, flow, height, live, pads, r15, switch};
 use crate::analysis::{r15::slot, regs};
 use crate::object::read::Object;
 use crate::object::{address, carve, check, decode, read};
 use crate::output::{sections, write};
-use crate::text::{emit, layout, share};
+use crate::text::{emit, growth, layout, share};
 
 /// What to produce.
 #[derive(Clone, Copy, Debug, Default)]
@@ -122,7 +121,7 @@ fn rewrite_object(object: &Object<'_>, options: &Options) -> Result<Output, Vec<
         let text = layout::lay_out(&emitter);
         stats.text_in += object.sections[section.section].data.len() as u64;
         stats.text_out += text.bytes.len() as u64;
-        stats.growth.add(&code, section, &text);
+        growth::add(&mut stats.growth, &code, section, &text);
         texts.push(text);
     }
     if !refusals.is_empty() {

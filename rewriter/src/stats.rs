@@ -1,7 +1,5 @@
 //! Counts for people.
 
-use crate::text::growth::Growth;
-
 /// Counts for people.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Stats {
@@ -60,5 +58,56 @@ impl std::ops::AddAssign for Stats {
         self.text_in += more.text_in;
         self.text_out += more.text_out;
         self.growth += more.growth;
+    }
+}
+
+/// What bytes of text are for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Part {
+    /// Nops, and marks for control-flow enforcement, which go.
+    Padding,
+    /// Adjustments of rsp; `lea n(%r15),%r15`.
+    StackPointer,
+    /// `push`; a store.
+    Push,
+    /// `pop`; a load.
+    Pop,
+    /// Operands in memory with rsp or rbp as their base.
+    Frame,
+    /// Other operands in memory.
+    Memory,
+    /// Direct branches.
+    Branch,
+    /// Indirect branches.
+    Indirect,
+    /// Operands that name r15, and what takes its place.
+    R15,
+    /// Everything else.
+    Rest,
+}
+
+/// Number of parts.
+const PARTS: usize = Part::Rest as usize + 1;
+
+/// Bytes before and after of every part.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Growth(pub(crate) [(u64, u64); PARTS]);
+
+impl Growth {
+    /// Names of the parts, with bytes before and after.
+    pub fn parts(&self) -> impl Iterator<Item = (&'static str, u64, u64)> {
+        const NAMES: [&str; PARTS] = [
+            "padding",
+            "stack pointer",
+            "push",
+            "pop",
+            "frame",
+            "memory",
+            "branches",
+            "indirect branches",
+            "r15",
+            "rest",
+        ];
+        NAMES.into_iter().zip(self.0).map(|(name, (before, after))| (name, before, after))
     }
 }

@@ -14,7 +14,7 @@ mod nullary;
 mod support;
 
 use codec::Codec;
-use sfi_loader::{CallError, DomainSpec, Import, Mode, TypedFn, World, interface};
+use sfi_loader::{CallError, DomainSpec, Import, Mode, TypedFn, World};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 use support::Bench;
@@ -41,7 +41,7 @@ fn rewritten(name: &str) -> Vec<u8> {
 }
 
 fn world() -> World {
-    let declarations = interface::File::load(&file("codec.toml")).unwrap().functions;
+    let declarations = sfi_loader::manifest::InterfaceFile::load(&file("codec.toml")).unwrap().functions;
     let mut client = DomainSpec::new("client").object("client.o", rewritten("client.c"));
     for d in declarations {
         client = client.import(d.name.clone(), Import::domain("server", d.name.clone()).interface(d).on_fault(-7));

@@ -2,17 +2,19 @@
 //! a fault that people read.
 
 pub(crate) mod limits;
+pub(crate) mod names;
 pub(crate) mod signal_room;
 pub(crate) mod thread;
 pub(crate) mod trace;
 pub(crate) mod watchdog;
 
 use crate::fault::limits::reason;
-use crate::fault::trace::{Backtrace, Place, Trace};
+use crate::fault::names::Names;
+use crate::fault::trace::{Backtrace, Place};
 use crate::gate;
+use crate::gate::control_stack::ControlStack;
+use crate::gate::fault::{RawFault, Trace};
 use crate::gate::records::{Context, status};
-use crate::link::debug::Names;
-use crate::vm::window::ControlStack;
 use libc::{c_int, c_void, siginfo_t, ucontext_t};
 use sfi_contract::layout::WINDOW_SIZE;
 use sfi_debuginfo::clean;
@@ -32,26 +34,6 @@ const FPE_INTOVF: i32 = 2;
 const PAGE_FAULT: i64 = 14;
 /// Bit of its error code: the access was a store.
 const PAGE_FAULT_WRITE: i64 = 2;
-
-/// What the signal handler notes down. Raw: addresses are secrets.
-#[derive(Clone, Copy, Debug, Default)]
-#[repr(C)]
-pub struct RawFault {
-    /// Signal number, 0 if there was no fault.
-    pub signal: i32,
-    /// `si_code`.
-    pub code: i32,
-    /// `si_addr`.
-    pub address: u64,
-    /// Instruction pointer.
-    pub rip: u64,
-    /// The topmost return address, where there is one.
-    pub caller: u64,
-    /// The control stack was used up.
-    pub control: bool,
-    /// The access was a store.
-    pub store: bool,
-}
 
 /// Where a faulting access went.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -315,7 +297,7 @@ unsafe fn overdue(context: *const Context) -> u32 {
     // SAFETY: see the function's contract; the records live as long as the world.
     unsafe {
         let Some(context) = context.as_ref() else { return 0 };
-        let (Some(watch), Some(domain)) = (context.watch.as_ref(), context.current.as_ref()) else { return 0 };
+        let (Some(watch), Some(domain)) = (watchdog::of(context), context.current.as_ref()) else { return 0 };
         watch.overdue(domain.index)
     }
 }

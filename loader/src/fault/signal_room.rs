@@ -14,8 +14,8 @@
 
 use crate::fault::watchdog;
 use crate::gate;
+use crate::gate::control_stack::ControlStack;
 use crate::gate::records::{CONTROL_ROOM, Context, GATE_FRAMES};
-use crate::vm::window::ControlStack;
 use libc::{c_int, c_void, siginfo_t, ucontext_t};
 use sfi_contract::layout::{PAGE_SIZE, WINDOW_SIZE};
 

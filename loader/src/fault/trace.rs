@@ -3,49 +3,17 @@
 //!
 //! The signal handler notes addresses only ([`walk`]: no allocation, bounded length); names and lines are looked up when somebody asks.
 
-use crate::gate::records::{Binding, Context, DomainState, FRAME_CALLER, FRAME_RETURN, FRAME_TOP, HOST_RETURN};
-use crate::link::debug::Names;
-use crate::vm::window::ControlStack;
-use crate::world::frames::Segment;
+use crate::fault::names::Names;
+use crate::gate::control_stack::ControlStack;
+use crate::gate::fault::{DEPTH, HOST, Trace};
+use crate::gate::records::{
+    Binding, Context, DomainState, FRAME_CALLER, FRAME_RETURN, FRAME_TOP, HOST_RETURN, Segment,
+};
 use sfi_contract::layout::WINDOW_SIZE;
 use sfi_debuginfo::{Frame as Source, clean};
 use std::fmt;
 use std::ops::Range;
 use std::sync::Arc;
-
-/// Most places that are noted.
-const DEPTH: usize = 48;
-/// A place in the host.
-const HOST: u64 = u64::MAX;
-
-/// Places, innermost first: the domain's index and the offset in its window of a return address, or [`HOST`].
-#[derive(Clone, Copy)]
-pub struct Trace {
-    places: [u64; DEPTH],
-    count: u32,
-    /// Places beyond those.
-    more: u32,
-}
-
-impl Trace {
-    /// No places.
-    pub const EMPTY: Trace = Trace { places: [0; DEPTH], count: 0, more: 0 };
-
-    /// Places that were not noted.
-    pub fn more(&self) -> u32 {
-        self.more
-    }
-
-    fn push(&mut self, place: u64) {
-        match self.places.get_mut(self.count as usize) {
-            Some(free) => {
-                *free = place;
-                self.count += 1;
-            }
-            None => self.more = self.more.saturating_add(1),
-        }
-    }
-}
 
 /// Notes the calls in progress, from the return address at `at` on. Safe in a signal handler.
 ///
@@ -59,8 +27,8 @@ pub unsafe fn walk(context: &Context, at: u64) -> Trace {
     // SAFETY: tops, frames and their links are the gates' own, as gate/common.s describes them; every address that is read lies in the
     // stack area, which is mapped; domain states and records of outer entries live as long as their frames.
     unsafe {
-        let enter_failed = (*context.world).table.enter_failed;
-        let mut outer = (*context.world).outer;
+        let enter_failed = context.enter_failed;
+        let mut outer = context.outer;
         let word = |at: u64| *(at as *const u64);
         while at >= low && at <= top && top + 16 <= high && !domain.is_null() {
             // The last word below the frame is the gate's own return address.

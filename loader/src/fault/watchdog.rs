@@ -57,6 +57,12 @@ pub struct Watch {
     why: AtomicU64,
 }
 
+/// The world's watch, if its calls are limited.
+pub fn of(context: &Context) -> Option<&Watch> {
+    // SAFETY: the builder made the pointer of a `Watch` that lives as long as the world, or left it null.
+    unsafe { context.watch.cast::<Watch>().as_ref() }
+}
+
 /// A domain's budget and what is used of it, nanoseconds.
 #[derive(Debug, Default)]
 pub struct Account {
@@ -150,7 +156,7 @@ pub unsafe fn begin(context: *mut Context, state: *mut ThreadState) {
         if (*state).id == 0 {
             join(state);
         }
-        let watch = &*(*context).watch;
+        let watch = &*(*context).watch.cast::<Watch>();
         watch.set_in_host(false);
         watch.thread.store((*state).id, Ordering::Relaxed);
         watch.next();
@@ -164,7 +170,7 @@ pub unsafe fn begin(context: *mut Context, state: *mut ThreadState) {
 pub unsafe fn end(context: *mut Context) -> bool {
     // SAFETY: see the function's contract. The signal handler closes the gates only while the number stands.
     unsafe {
-        let watch = &*(*context).watch;
+        let watch = &*(*context).watch.cast::<Watch>();
         watch.running.store(0, Ordering::Release);
         compiler_fence(Ordering::SeqCst);
         open_gates(context);
@@ -185,7 +191,7 @@ pub unsafe fn end(context: *mut Context) -> bool {
 pub unsafe fn again(context: *mut Context) {
     // SAFETY: as in `end`.
     unsafe {
-        (*(*context).watch).next();
+        (*(*context).watch.cast::<Watch>()).next();
         compiler_fence(Ordering::SeqCst);
         open_gates(context);
     }

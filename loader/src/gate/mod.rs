@@ -1,5 +1,7 @@
 //! The intermediaries' assembly (`gate/*.s`) and the table of their addresses.
 
+pub(crate) mod control_stack;
+pub(crate) mod fault;
 pub(crate) mod records;
 pub(crate) mod stubs;
 

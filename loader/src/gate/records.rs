@@ -3,8 +3,7 @@
 //! All of them live in host memory outside every window. The [`Context`] is the header of a world's control stack:
 //! a gateway stub reaches it by rounding `rsp` down to [`CONTROL_SIZE`], so that no stub holds a secret.
 
-use crate::fault::RawFault;
-use crate::fault::trace::Trace;
+use crate::gate::fault::{RawFault, Trace};
 use std::mem::MaybeUninit;
 
 /// Size and alignment of a control stack, its header and guard included.
@@ -13,7 +12,7 @@ pub const CONTROL_SIZE: u64 = 4 << 20;
 pub const CONTROL_AREA: u64 = 1 << 20;
 /// Where the bindings of the stubs begin, behind the header. A stub adds the offset of its own to the control stack's base.
 pub const BINDINGS_OFFSET: u64 = 4096;
-/// Bytes below the stack area that are for signal handlers of the host, see [`crate::fault::signal_room`].
+/// Bytes below the stack area that are for signal handlers of the host, see `fault/signal_room.rs`.
 pub const CONTROL_ROOM: u64 = 256 << 10;
 /// Least guard between the bindings and that room. Larger than a signal frame, so that no handler can be made to write over the bindings.
 pub const CONTROL_GUARD: u64 = 64 << 10;
@@ -59,6 +58,10 @@ pub struct Context {
     pub thread: *mut ThreadState,
     /// MXCSR of the host at the innermost entry; the upper half holds the x87 control word.
     pub host_mxcsr: u64,
+    /// What entries by host functions put aside; null: none.
+    pub outer: *const Segment,
+    /// Where entries from the host continue after a fault. It tells their frames from those between domains.
+    pub enter_failed: usize,
     /// A word for the gates.
     pub scratch: u64,
     /// Host functions in progress.
@@ -66,15 +69,27 @@ pub struct Context {
     /// The binding of the innermost one; the gate to host functions writes it.
     pub calling: *const Binding,
     /// The world's record, for the host's use.
-    pub world: *mut crate::world::Inner,
+    pub world: *mut (),
     /// The world's time limit; null without one.
-    pub watch: *const crate::fault::watchdog::Watch,
+    pub watch: *const (),
     /// Binding of the host function that is asked to restart a dead callee; null if no domain is restarted.
     pub revive: *const Binding,
     /// What `limit` is unless the call overstays: a gate's own frames and a signal's fit below.
     pub floor: u64,
     /// The handlers' room is open. Only signal handlers of the thread that runs the world touch it.
     pub room: bool,
+}
+
+/// What an entry by a host function put aside: the calls below it.
+pub struct Segment {
+    /// The domain that called the host function.
+    pub current: *mut DomainState,
+    /// Its innermost frame.
+    pub top: u64,
+    /// The binding through which the host function was called.
+    pub calling: *const Binding,
+    /// The segment below.
+    pub outer: *const Segment,
 }
 
 /// Frame of a call between domains, from its top (`gate/common.s`): the calling domain's state.

@@ -1,13 +1,13 @@
 //! The dispatch table: one slot per code address whose address is taken (`docs/CONTRACT.md`, *What relocations mean*).
 
 use crate::gate::stubs;
+use crate::link::error::LinkError;
 use crate::link::layout::{Layout, Part};
 use crate::link::place::Places;
 use crate::link::reloc::{code_offset, relocations, takes_address};
 use crate::link::select::Input;
 use crate::link::symbols::Symbols;
 use crate::spec::DomainSpec;
-use crate::world::error::BuildError;
 use sfi_contract::layout::{DISPATCH_OFFSET, DISPATCH_SLOTS, PAGE_SIZE};
 use std::collections::HashMap;
 
@@ -54,7 +54,7 @@ pub fn collect(
     symbols: &Symbols<'_>,
     layout: &Layout,
     places: &Places,
-) -> Result<Dispatch, BuildError> {
+) -> Result<Dispatch, LinkError> {
     let trap = places.parts[Part::Text as usize] + stubs::TRAP;
     let mut dispatch = Dispatch { slots: vec![trap; 1 + symbols.indirects.len()], index: HashMap::new() };
     for (_, _, r, target) in relocations(inputs, symbols) {
@@ -75,7 +75,7 @@ pub fn collect(
     }
     if dispatch.slots.len() > DISPATCH_SLOTS {
         let why = format!("{} address-taken code places; a domain has {DISPATCH_SLOTS} slots", dispatch.slots.len());
-        return Err(BuildError::Link { domain: spec.name.clone(), place: "dispatch table".into(), why });
+        return Err(LinkError::Place { domain: spec.name.clone(), place: "dispatch table".into(), why });
     }
     Ok(dispatch)
 }

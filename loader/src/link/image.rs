@@ -4,9 +4,10 @@
 //! rarely an immediate in text. The image lists them; everything else is the same in every instance. So text without such words lies
 //! in a sealed memory file that all instances map, and large data in another one that they map copy-on-write.
 
-use crate::link::debug::Names;
+use crate::fault::names::Names;
 use crate::vm::memory::Segment;
-use crate::vm::window::{Protection, pages};
+use crate::vm::sealed_file;
+use crate::vm::window::{Protection, Word, pages};
 use rustix::fd::OwnedFd;
 use sfi_contract::layout::PAGE_SIZE;
 use sfi_verifier::Usage;
@@ -62,15 +63,6 @@ pub struct Image {
     pub usage: Usage,
     /// Some object names [`sfi_contract::names::CLIENT_STACK`].
     pub reads_client_stack: bool,
-}
-
-/// A word of 64 bits that depends on the window's base.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Word {
-    /// Offset in its part or content.
-    pub at: u32,
-    /// The base is subtracted, not added: the distance from the window to a fixed address.
-    pub minus: bool,
 }
 
 /// Initial bytes.
@@ -164,7 +156,7 @@ impl Image {
         for content in &mut self.contents {
             if Some(content.offset) == text {
                 if content.words.is_empty() {
-                    self.text_file = crate::load::verify::file(c"text", &content.bytes, true)?;
+                    self.text_file = sealed_file::seal(c"text", &content.bytes, true)?;
                     content.stored = self.text_file.is_some();
                 }
             } else if content.bytes.len() > COPY_LIMIT && content.offset.is_multiple_of(PAGE_SIZE) {
@@ -175,7 +167,7 @@ impl Image {
             }
         }
         if !data.is_empty() {
-            self.data_file = crate::load::verify::file(c"data", &data, false)?;
+            self.data_file = sealed_file::seal(c"data", &data, false)?;
         }
         self.mappings.clear();
         for s in self.segments.iter().filter(|s| !s.shared) {

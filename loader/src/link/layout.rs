@@ -1,11 +1,11 @@
 //! Which section goes to which offset of which segment, and how large the segments are. No addresses yet.
 
 use crate::gate::stubs;
+use crate::link::error::LinkError;
 use crate::link::reloc;
 use crate::link::select::Input;
 use crate::link::symbols::{Symbols, Target};
 use crate::spec::DomainSpec;
-use crate::world::error::BuildError;
 use sfi_contract::layout::{IMAGE_HIGH, PAGE_SIZE, TLS_LOW, TP_OFFSET};
 use std::collections::HashMap;
 
@@ -86,8 +86,8 @@ struct Cursor<'a> {
 
 impl Cursor<'_> {
     /// Takes `size` bytes; text gets at least one more byte, for the trap that ends it.
-    fn take(&mut self, part: Part, size: u64, align: u64, place: &dyn Fn() -> String) -> Result<Spot, BuildError> {
-        let fail = |why: &str| BuildError::Link { domain: self.domain.to_owned(), place: place(), why: why.to_owned() };
+    fn take(&mut self, part: Part, size: u64, align: u64, place: &dyn Fn() -> String) -> Result<Spot, LinkError> {
+        let fail = |why: &str| LinkError::Place { domain: self.domain.to_owned(), place: place(), why: why.to_owned() };
         let align = align.max(1);
         if !align.is_power_of_two() || align > MAX_ALIGN {
             return Err(fail("alignment is not a power of two up to 2 MiB"));
@@ -103,7 +103,7 @@ impl Cursor<'_> {
 }
 
 /// Lays out a domain's image.
-pub fn lay_out(spec: &DomainSpec, inputs: &[Input<'_>], symbols: &Symbols<'_>) -> Result<Layout, BuildError> {
+pub fn lay_out(spec: &DomainSpec, inputs: &[Input<'_>], symbols: &Symbols<'_>) -> Result<Layout, LinkError> {
     let mut keys = Vec::new();
     for (input, from) in inputs.iter().enumerate() {
         for (section, s) in from.object.sections.iter().enumerate() {
@@ -112,7 +112,7 @@ pub fn lay_out(spec: &DomainSpec, inputs: &[Input<'_>], symbols: &Symbols<'_>) -
                 if s.name.starts_with(".ctors") || s.name.starts_with(".dtors") {
                     let place = format!("{}: {}", from.name, s.name);
                     let why = "constructor lists of this kind are not supported; compile with .init_array".into();
-                    return Err(BuildError::Link { domain: spec.name.clone(), place, why });
+                    return Err(LinkError::Place { domain: spec.name.clone(), place, why });
                 }
                 keys.push(key);
             }
@@ -139,7 +139,7 @@ pub fn lay_out(spec: &DomainSpec, inputs: &[Input<'_>], symbols: &Symbols<'_>) -
     cursor.sizes[locals] = cursor.sizes[locals].next_multiple_of(cursor.aligns[locals]);
     if cursor.sizes[locals] > TP_OFFSET - TLS_LOW || cursor.aligns[locals] > PAGE_SIZE {
         let why = "thread locals are larger than 1 MiB or aligned to more than a page".into();
-        return Err(BuildError::Link { domain: spec.name.clone(), place: "thread locals".into(), why });
+        return Err(LinkError::Place { domain: spec.name.clone(), place: "thread locals".into(), why });
     }
     let bounds = bounds(inputs, symbols, &sections, got_spot);
     let Cursor { sizes, aligns, .. } = cursor;

@@ -2,6 +2,7 @@
 
 pub(crate) mod debug;
 pub(crate) mod dispatch;
+pub(crate) mod error;
 pub(crate) mod image;
 pub(crate) mod layout;
 pub(crate) mod place;
@@ -9,19 +10,21 @@ pub(crate) mod reloc;
 pub(crate) mod select;
 pub(crate) mod symbols;
 
+use crate::fault::names::Names;
 use crate::gate::stubs::{self, Stub};
-use crate::link::debug::Names;
 use crate::link::dispatch::Dispatch;
-use crate::link::image::{Content, Image, Word};
+use crate::link::error::LinkError;
+use crate::link::image::{Content, Image};
 use crate::link::layout::{Layout, Part};
 use crate::link::place::Places;
 use crate::link::reloc::{Addresses, code_offset};
 use crate::link::select::Input;
 use crate::link::symbols::{Resolver, Symbols, Target};
 use crate::spec::{Access, DomainSpec};
+use crate::vm::error::MapError;
 use crate::vm::memory::Segment;
+use crate::vm::window::Word;
 use crate::vm::window::{Protection, pages};
-use crate::world::error::BuildError;
 use sfi_contract::layout::{
     DISPATCH_OFFSET, HEADER_BASE, HEADER_HEAP_END, HEADER_HEAP_START, HEADER_OFFSET, HEADER_STACK_HIGH,
     HEADER_STACK_LOW, HEADER_TCB, PAGE_SIZE, TCB_SIZE, TP_OFFSET,
@@ -44,7 +47,7 @@ pub struct Plan<'a> {
 }
 
 /// Selects, verifies, resolves and lays out.
-pub fn plan<'a>(spec: &'a DomainSpec, roots: &[String]) -> Result<Plan<'a>, BuildError> {
+pub fn plan<'a>(spec: &'a DomainSpec, roots: &[String]) -> Result<Plan<'a>, LinkError> {
     let inputs = select::select(spec, roots)?;
     let symbols = crate::link::symbols::resolve(spec, &inputs)?;
     reloc::check_undefined(spec, &inputs, &symbols)?;
@@ -63,7 +66,7 @@ pub struct Site<'l> {
 }
 
 /// Relocates, for a window at 0, and builds the tables.
-pub fn link(spec: &DomainSpec, plan: &Plan<'_>, site: &Site<'_>) -> Result<Image, BuildError> {
+pub fn link(spec: &DomainSpec, plan: &Plan<'_>, site: &Site<'_>) -> Result<Image, LinkError> {
     let Plan { inputs, symbols, layout } = plan;
     let places = site.places;
     let dispatch = dispatch::collect(spec, inputs, symbols, layout, places)?;
@@ -114,7 +117,7 @@ pub fn link(spec: &DomainSpec, plan: &Plan<'_>, site: &Site<'_>) -> Result<Image
         contents: contents(parts, words, site, &dispatch, layout),
         slots: dispatch.slots,
     };
-    image.store().map_err(|error| BuildError::memory(&format!("the image of domain `{}`", spec.name), error))?;
+    image.store().map_err(|error| MapError::new(&format!("the image of domain `{}`", spec.name), error))?;
     Ok(image)
 }
 
@@ -171,9 +174,9 @@ fn functions_of(
     words: &[Vec<Word>; 4],
     dispatch: &Dispatch,
     array: &str,
-) -> Result<Vec<u64>, BuildError> {
+) -> Result<Vec<u64>, LinkError> {
     let Some((first, end)) = layout::array_range(inputs, layout, array) else { return Ok(Vec::new()) };
-    let fail = |why: &str| BuildError::Link { domain: spec.name.clone(), place: array.to_owned(), why: why.to_owned() };
+    let fail = |why: &str| LinkError::Place { domain: spec.name.clone(), place: array.to_owned(), why: why.to_owned() };
     let bytes = &parts[first.part as usize][first.offset as usize..end as usize];
     if !bytes.len().is_multiple_of(8) {
         return Err(fail("the array does not hold whole pointers"));

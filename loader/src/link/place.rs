@@ -1,10 +1,10 @@
 //! Where in the window each part goes: a random page, unmapped space around it; or close together, for many domains.
 
+use crate::link::error::LinkError;
 use crate::link::layout::{Layout, Part};
 use crate::spec::{DomainSpec, Placement};
+use crate::vm::region::Region;
 use crate::vm::window::{draw, pages};
-use crate::world::Region;
-use crate::world::error::BuildError;
 use rand_chacha::ChaCha20Rng;
 use sfi_contract::layout::{
     HEADER_OFFSET, IMAGE_HIGH, LOW_UNMAPPED, PAGE_SIZE, SEGMENTS_LOW, TCB_SIZE, TLS_LOW, TP_OFFSET, WINDOW_SIZE,
@@ -77,12 +77,11 @@ struct Place {
 }
 
 /// Places the shared regions, which lie at the same offset of every window.
-pub fn place_regions(rng: &mut ChaCha20Rng, regions: &mut [Region]) -> Result<Map, BuildError> {
+pub fn place_regions(rng: &mut ChaCha20Rng, regions: &mut [Region]) -> Result<Map, LinkError> {
     let mut map = Map::default();
     for region in regions {
         let at = map.place(rng, region.length, PAGE_SIZE, GUARD, REGIONS_HIGH);
-        region.offset =
-            at.map(|p| p.at).ok_or_else(|| BuildError::Spec("the shared regions do not fit a window".into()))?;
+        region.offset = at.map(|p| p.at).ok_or_else(|| LinkError::Regions)?;
     }
     Ok(map)
 }
@@ -117,8 +116,8 @@ impl Places {
 /// unmapped   r-x   r--        r--     r--         unmapped  rw-         rw-            rw-  rw-   rw-   unmapped
 ///      0x80000             0xff000  0x100000          0x200000 and above           0x300000
 /// ```
-pub fn place(rng: &mut ChaCha20Rng, spec: &DomainSpec, layout: &Layout, regions: &Map) -> Result<Places, BuildError> {
-    let full = |what: &str| BuildError::Spec(format!("domain `{}`: the {what} does not fit the window", spec.name));
+pub fn place(rng: &mut ChaCha20Rng, spec: &DomainSpec, layout: &Layout, regions: &Map) -> Result<Places, LinkError> {
+    let full = |what: &str| LinkError::NoRoom { domain: spec.name.clone(), part: what.to_owned() };
     let dense = spec.placement == Placement::Dense;
     let mut map = regions.clone();
     let mut parts = [0; 4];

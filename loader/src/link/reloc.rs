@@ -2,13 +2,13 @@
 
 use crate::gate::stubs;
 use crate::link::dispatch::Dispatch;
-use crate::link::image::Word;
+use crate::link::error::LinkError;
 use crate::link::layout::{Layout, Part, Spot};
 use crate::link::place::Places;
 use crate::link::select::Input;
 use crate::link::symbols::{Symbols, Target};
 use crate::spec::DomainSpec;
-use crate::world::error::BuildError;
+use crate::vm::window::Word;
 use sfi_contract::layout::TP_OFFSET;
 use sfi_verifier::elf::Relocation;
 use std::collections::{BTreeMap, HashMap, HashSet};
@@ -63,7 +63,7 @@ pub fn got_entries(inputs: &[Input<'_>], symbols: &Symbols<'_>) -> Vec<Target> {
 }
 
 /// Every symbol that a relocation needs and nobody defines, in one error.
-pub fn check_undefined(spec: &DomainSpec, inputs: &[Input<'_>], symbols: &Symbols<'_>) -> Result<(), BuildError> {
+pub fn check_undefined(spec: &DomainSpec, inputs: &[Input<'_>], symbols: &Symbols<'_>) -> Result<(), LinkError> {
     let mut missing: BTreeMap<String, &str> = BTreeMap::new();
     for (input, _, r, target) in relocations(inputs, symbols) {
         if target == Target::Undefined {
@@ -75,7 +75,7 @@ pub fn check_undefined(spec: &DomainSpec, inputs: &[Input<'_>], symbols: &Symbol
         return Ok(());
     }
     let symbols = missing.into_iter().map(|(name, file)| format!("{name} (used in {file})")).collect();
-    Err(BuildError::Undefined { domain: spec.name.clone(), symbols })
+    Err(LinkError::Undefined { domain: spec.name.clone(), symbols })
 }
 
 /// Window offset of a code symbol: a place in an executable section, or a gateway.
@@ -178,13 +178,13 @@ pub fn apply(
     symbols: &Symbols<'_>,
     addresses: &Addresses<'_>,
     parts: &mut [Vec<u8>; 4],
-) -> Result<[Vec<Word>; 4], BuildError> {
+) -> Result<[Vec<Word>; 4], LinkError> {
     let layout = addresses.layout;
     let mut words: [Vec<Word>; 4] = Default::default();
     let mut got = HashMap::new();
     for (i, target) in layout.got.iter().enumerate() {
         let spot = Spot { offset: layout.got_spot.offset + 8 * i as u64, ..layout.got_spot };
-        let value = addresses.pointer(*target).map_err(|why| BuildError::Link {
+        let value = addresses.pointer(*target).map_err(|why| LinkError::Place {
             domain: spec.name.clone(),
             place: "GOT".into(),
             why: why.into(),
@@ -204,7 +204,7 @@ pub fn apply(
         let from = &inputs[input];
         let fail = |why: String| {
             let name = from.object.symbols.get(r.symbol).map_or("?", |s| s.name);
-            BuildError::Link {
+            LinkError::Place {
                 domain: spec.name.clone(),
                 place: format!("{}: {}+{:#x}", from.name, from.object.sections[section].name, r.offset),
                 why: format!("relocation of type {} against `{name}`: {why}", r.kind),

@@ -1,11 +1,11 @@
 //! Which objects are linked: the given ones, and archive members that define what is still undefined.
 
+use crate::link::error::{LinkError, RefusedObject};
 use crate::spec::{DomainSpec, File};
-use crate::world::error::BuildError;
 use object::read::archive::ArchiveFile;
 use sfi_contract::{Mode, names};
 use sfi_verifier::elf::{self, Object, Place, Symbol};
-use sfi_verifier::{Options, Usage, Violation};
+use sfi_verifier::{Options, Usage};
 use std::collections::{HashMap, HashSet, VecDeque};
 
 /// `STB_LOCAL`.
@@ -37,7 +37,7 @@ struct Member<'a> {
 }
 
 /// Reads, selects and verifies. `roots` are names that the host or other domains ask for.
-pub fn select<'a>(spec: &'a DomainSpec, roots: &[String]) -> Result<Vec<Input<'a>>, BuildError> {
+pub fn select<'a>(spec: &'a DomainSpec, roots: &[String]) -> Result<Vec<Input<'a>>, LinkError> {
     let mut chosen: Vec<(String, &'a [u8], Object<'a>)> = Vec::new();
     let mut members: Vec<Option<Member<'a>>> = Vec::new();
     let mut index: HashMap<&'a str, Vec<usize>> = HashMap::new();
@@ -85,8 +85,8 @@ pub fn select<'a>(spec: &'a DomainSpec, roots: &[String]) -> Result<Vec<Input<'a
     verify(spec, chosen.into_iter().map(|(name, bytes, _)| (name, bytes)))
 }
 
-fn parse<'a>(name: &str, bytes: &'a [u8]) -> Result<Object<'a>, BuildError> {
-    elf::parse(bytes).map_err(|e| BuildError::Unreadable { file: name.to_owned(), why: e.to_string() })
+fn parse<'a>(name: &str, bytes: &'a [u8]) -> Result<Object<'a>, LinkError> {
+    elf::parse(bytes).map_err(|e| LinkError::Unreadable { file: name.to_owned(), why: e.to_string() })
 }
 
 /// Notes which member defines which symbol. The archive's own index is not used: it may lie.
@@ -94,12 +94,12 @@ fn open_archive<'a>(
     file: &'a File,
     members: &mut Vec<Option<Member<'a>>>,
     index: &mut HashMap<&'a str, Vec<usize>>,
-) -> Result<(), BuildError> {
+) -> Result<(), LinkError> {
     let bytes: &[u8] = &file.bytes;
-    let unreadable = |e: object::read::Error| BuildError::Unreadable { file: file.name.clone(), why: e.to_string() };
+    let unreadable = |e: object::read::Error| LinkError::Unreadable { file: file.name.clone(), why: e.to_string() };
     let archive = ArchiveFile::parse(bytes).map_err(unreadable)?;
     if archive.is_thin() {
-        return Err(BuildError::Unreadable { file: file.name.clone(), why: "thin archives hold no objects".into() });
+        return Err(LinkError::Unreadable { file: file.name.clone(), why: "thin archives hold no objects".into() });
     }
     for member in archive.members() {
         let member = member.map_err(unreadable)?;
@@ -120,40 +120,27 @@ fn open_archive<'a>(
 fn verify<'a>(
     spec: &DomainSpec,
     chosen: impl Iterator<Item = (String, &'a [u8])>,
-) -> Result<Vec<Input<'a>>, BuildError> {
+) -> Result<Vec<Input<'a>>, LinkError> {
     let options = options(spec.mode);
     let mut inputs = Vec::new();
-    let mut violations = Vec::new();
+    let mut refused = Vec::new();
     for (name, bytes) in chosen {
         let report = sfi_verifier::verify(bytes, &options)
-            .map_err(|e| BuildError::Unreadable { file: name.clone(), why: e.to_string() })?;
-        violations.extend(report.violations.iter().map(|v| format!("{name}: {}", line(v))));
-        if report.omitted > 0 {
-            violations.push(format!("{name}: and {} more", report.omitted));
+            .map_err(|e| LinkError::Unreadable { file: name.clone(), why: e.to_string() })?;
+        if !report.violations.is_empty() {
+            let (violations, omitted) = (report.violations, report.omitted);
+            refused.push(RefusedObject { name: name.clone(), violations, omitted });
         }
         inputs.push(Input { name, bytes, object: report.object, usage: report.usage });
     }
-    if violations.is_empty() { Ok(inputs) } else { Err(BuildError::Refused { domain: spec.name.clone(), violations }) }
+    if refused.is_empty() {
+        Ok(inputs)
+    } else {
+        Err(LinkError::Refused { domain: spec.name.clone(), objects: refused })
+    }
 }
 
 /// How the verifier is asked.
 pub fn options(mode: Mode) -> Options {
     Options { mode, ..Options::default() }
-}
-
-/// A violation in one line.
-pub fn line(v: &Violation) -> String {
-    let mut text = v.rule.id().to_owned();
-    if let Some(section) = &v.section_name {
-        text += &format!(" {section}");
-    }
-    text += &format!("+{:#x}", v.offset);
-    if let Some(function) = &v.function {
-        text += &format!(" in {function}");
-    }
-    if let Some(instruction) = &v.instruction {
-        text += &format!(": `{instruction}`");
-    }
-    text += &format!(": {}", if v.detail.is_empty() { v.rule.title() } else { &v.detail });
-    text
 }

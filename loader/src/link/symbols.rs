@@ -1,9 +1,9 @@
 //! Symbol resolution over a domain's objects (gABI chapter *Symbol Table*): strong, weak, common, COMDAT.
 
 use crate::gate::stubs;
+use crate::link::error::LinkError;
 use crate::link::select::{Input, STB_WEAK, is_global};
 use crate::spec::DomainSpec;
-use crate::world::error::BuildError;
 use sfi_contract::{layout, names};
 use sfi_verifier::elf::{Place, Section, Symbol};
 use std::collections::HashMap;
@@ -118,7 +118,7 @@ struct Definition {
 }
 
 /// Resolves all symbols.
-pub fn resolve<'a>(spec: &DomainSpec, inputs: &[Input<'a>]) -> Result<Symbols<'a>, BuildError> {
+pub fn resolve<'a>(spec: &DomainSpec, inputs: &[Input<'a>]) -> Result<Symbols<'a>, LinkError> {
     let live = live_sections(inputs);
     let mut commons = Vec::new();
     let mut indirects = Vec::new();
@@ -150,7 +150,7 @@ pub fn resolve<'a>(spec: &DomainSpec, inputs: &[Input<'a>]) -> Result<Symbols<'a
         }
     }
     if !duplicates.is_empty() {
-        return Err(BuildError::Duplicate { domain: spec.name.clone(), symbols: duplicates });
+        return Err(LinkError::Duplicate { domain: spec.name.clone(), symbols: duplicates });
     }
     grant(spec, &mut definitions, inputs)?;
     let mut bounds = Vec::new();
@@ -268,7 +268,7 @@ fn grant<'a>(
     spec: &DomainSpec,
     definitions: &mut HashMap<&'a str, Definition>,
     inputs: &[Input<'a>],
-) -> Result<(), BuildError> {
+) -> Result<(), LinkError> {
     let mut granted: HashMap<String, Target> = HashMap::new();
     for (i, (symbol, _)) in spec.imports.iter().enumerate() {
         granted.insert(symbol.clone(), Target::Import(i));
@@ -299,7 +299,7 @@ fn grant<'a>(
     if conflicts.is_empty() {
         Ok(())
     } else {
-        Err(BuildError::Duplicate { domain: spec.name.clone(), symbols: conflicts })
+        Err(LinkError::Duplicate { domain: spec.name.clone(), symbols: conflicts })
     }
 }
 

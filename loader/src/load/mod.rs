@@ -4,13 +4,13 @@ pub(crate) mod raised;
 pub(crate) mod verify;
 
 use crate::gate::stubs::Stub;
+use crate::link::error::LinkError;
 use crate::link::place::{Map, place};
 use crate::link::{self, Plan, Site};
+use crate::load::raised::Raised;
 use crate::spec::DomainSpec;
+use crate::vm::region::Region;
 use crate::vm::space::Draw;
-use crate::world::Region;
-use crate::world::error::BuildError;
-use crate::world::instances::{self, Raised};
 
 /// The world around a domain.
 pub struct Surroundings<'w> {
@@ -27,11 +27,13 @@ pub fn load(
     plan: &Plan<'_>,
     around: &Surroundings<'_>,
     stubs: &[Stub],
-) -> Result<Raised, BuildError> {
+) -> Result<Raised, LinkError> {
     let places = place(draw.rng, spec, &plan.layout, around.map)?;
-    let find = |name: &str| around.regions.iter().position(|r| r.name == name).unwrap_or_default();
-    let shared: Vec<(u64, u64)> =
-        spec.shared.iter().map(|s| &around.regions[find(&s.region)]).map(|r| (r.offset, r.length)).collect();
+    let find = |region: &String| {
+        let unknown = || LinkError::UnknownRegion { domain: spec.name.clone(), region: region.clone() };
+        around.regions.iter().find(|r| r.name == *region).map(|r| (r.offset, r.length)).ok_or_else(unknown)
+    };
+    let shared: Vec<(u64, u64)> = spec.shared.iter().map(|s| find(&s.region)).collect::<Result<_, _>>()?;
     let image = link::link(spec, plan, &Site { places: &places, regions: &shared, stubs })?;
-    instances::first(draw, &spec.name, image, spec.mode, around.regions)
+    raised::first(draw, &spec.name, image, spec.mode, around.regions)
 }

@@ -1,14 +1,109 @@
 //! An image in a window: raised once, reset as often as one likes. No page is ever writable and executable, and what is sealed never
 //! becomes writable again, but for the dispatch slots of IFUNCs while no code of the domain runs (see `choose`).
 
+use crate::gate::fault::{RawFault, Trace};
+use crate::gate::records::DomainState;
+use crate::link::REGION;
+use crate::link::error::LinkError;
 use crate::link::image::{Content, Image, Source};
+use crate::load::verify;
+use crate::vm::error::MapError;
 use crate::vm::memory::Segment;
+use crate::vm::region::Region;
+use crate::vm::space::Draw;
 use crate::vm::window::{Protection, Window};
 use rand_chacha::ChaCha20Rng;
 use rand_chacha::rand_core::Rng;
 use rustix::fd::{AsFd, BorrowedFd};
 use rustix::io::Errno;
-use sfi_contract::layout::TCB_CANARY;
+use sfi_contract::Mode;
+use sfi_contract::layout::{PAGE_SIZE, TCB_CANARY};
+use sfi_verifier::Usage;
+use std::sync::Arc;
+
+/// Bytes above the first data stack pointer, so that code may look at stack arguments that nobody passed.
+const STACK_SLACK: u64 = 1024;
+
+/// Stacks begin and end on pages.
+const _: () = assert!(STACK_SLACK < PAGE_SIZE && STACK_SLACK.is_multiple_of(16));
+
+/// An image in a window of its own, ready to run.
+pub struct Raised {
+    pub window: Window,
+    pub image: Arc<Image>,
+    /// Data stack pointer of an entry.
+    pub initial_sp: u64,
+}
+
+/// The first window of an image: what is in it is verified as it will run.
+pub fn first(
+    draw: &mut Draw<'_>,
+    name: &str,
+    mut image: Image,
+    mode: Mode,
+    regions: &[Region],
+) -> Result<Raised, LinkError> {
+    let window = fill(draw, name, &image, regions)?;
+    image.usage = image.usage.union(verify(&window, name, &image, mode)?);
+    Ok(Raised::new(window, Arc::new(image)))
+}
+
+/// Another window of an image. Shared text was verified in the first one, and nobody could write it since; text that is a copy is
+/// verified again.
+pub fn again(
+    draw: &mut Draw<'_>,
+    name: &str,
+    image: Arc<Image>,
+    mode: Mode,
+    regions: &[Region],
+) -> Result<Raised, LinkError> {
+    let window = fill(draw, name, &image, regions)?;
+    if !image.shares_text() {
+        verify(&window, name, &image, mode)?;
+    }
+    Ok(Raised::new(window, image))
+}
+
+/// Reserves a window at a random place, maps the image in it and seals it.
+fn fill(draw: &mut Draw<'_>, name: &str, image: &Image, regions: &[Region]) -> Result<Window, LinkError> {
+    let memory = |error| MapError::new(&format!("domain `{name}`"), error);
+    let window = Window::reserve(draw.rng, draw.space, image.mapping_count()).map_err(memory)?;
+    let region = |segment: &Segment| {
+        let region = regions.iter().find(|r| Some(r.name.as_str()) == segment.name.strip_prefix(REGION))?;
+        Some(region.file.as_fd())
+    };
+    raise(&window, image, draw.rng, region).map_err(memory)?;
+    Ok(window)
+}
+
+fn verify(window: &Window, name: &str, image: &Image, mode: Mode) -> Result<Usage, LinkError> {
+    verify::verify(window, image, mode)
+        .map_err(|violations| LinkError::FinalText { domain: name.to_owned(), violations })
+}
+
+impl Raised {
+    fn new(window: Window, image: Arc<Image>) -> Self {
+        let initial_sp = window.base() + image.stack[1] - STACK_SLACK;
+        Self { window, image, initial_sp }
+    }
+
+    /// What the gates know of it.
+    pub fn state(&self, index: usize, generation: u64) -> DomainState {
+        let base = self.window.base();
+        DomainState {
+            base,
+            sp: self.initial_sp,
+            stack_low: base + self.image.stack[0],
+            stack_high: base + self.image.stack[1],
+            dead: 0,
+            index: index as u32,
+            generation,
+            life: 0,
+            fault: RawFault::default(),
+            trace: Trace::EMPTY,
+        }
+    }
+}
 
 /// Maps, writes, seals. `region` gives the memory file of a shared region's segment.
 pub fn raise<'f>(

@@ -63,14 +63,16 @@
 //! la57 = "if-available"                 # windows in 56 bits of address: true (an error where that is not possible) or false (default)
 //! ```
 
+mod interface_file;
 mod syscalls;
 mod values;
 
+pub use interface_file::{InterfaceFile, Source};
 pub use syscalls::{Denied, Descriptor, Directory, Log, Quotas, Syscalls};
 pub use values::{Size, Time};
 
 use crate::spec::capability::Capability;
-use crate::spec::interface::{Declaration, Source};
+use crate::spec::interface::Declaration;
 use crate::spec::signature::Signature;
 use crate::spec::{self, Access, DomainSpec, Import, Placement, Restart, Trust};
 use crate::vm::space::La57;

@@ -1,6 +1,6 @@
 //! Password capabilities (Bryce & Muller section 2.2): 512 random bits that a caller shows and the callee's header compares.
 
-use crate::world::error::{BuildError, memory};
+use crate::vm::error::MapError;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use subtle::ConstantTimeEq;
@@ -26,13 +26,13 @@ impl Capability {
     /// A new one, from the system's randomness.
     ///
     /// # Errors
-    /// [`BuildError::Memory`] if the system has none.
-    pub fn generate() -> Result<Self, BuildError> {
+    /// [`MapError::Memory`] if the system has none.
+    pub fn generate() -> Result<Self, MapError> {
         let mut bits = [0; CAPABILITY_SIZE];
         let mut filled = 0;
         while filled < bits.len() {
             filled += rustix::rand::getrandom(&mut bits[filled..], rustix::rand::GetRandomFlags::empty())
-                .map_err(memory("a capability"))?;
+                .map_err(MapError::of("a capability"))?;
         }
         Ok(Self::from_bytes(bits))
     }

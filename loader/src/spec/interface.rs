@@ -11,9 +11,7 @@
 //! the callee reads. At the crossing the elements are copied straight from the caller's memory to the callee's data stack, and back; the
 //! callee gets pointers to its copies. `out` elements are zero when the callee gets them.
 
-use crate::manifest::ManifestError;
 use std::fmt;
-use std::path::{Path, PathBuf};
 use std::str::FromStr;
 
 /// A type of numbers.
@@ -304,49 +302,6 @@ impl<'de> serde::Deserialize<'de> for Declaration {
     fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         let text: String = serde::Deserialize::deserialize(deserializer)?;
         text.parse().map_err(serde::de::Error::custom)
-    }
-}
-
-/// Where an interface is written down.
-#[derive(Clone, Debug, serde::Deserialize)]
-#[serde(untagged)]
-pub enum Source {
-    /// Here.
-    Functions(Vec<Declaration>),
-    /// In this file, as [`File`].
-    File(PathBuf),
-}
-
-impl Source {
-    /// The declarations. Paths are relative to `directory`.
-    ///
-    /// # Errors
-    /// [`ManifestError`].
-    pub fn read(&self, directory: &Path) -> Result<Vec<Declaration>, ManifestError> {
-        match self {
-            Source::Functions(functions) => Ok(functions.clone()),
-            Source::File(path) => Ok(File::load(&directory.join(path))?.functions),
-        }
-    }
-}
-
-/// A file with an interface: `functions = ["...", "..."]`.
-#[derive(Clone, Debug, serde::Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct File {
-    /// The declarations.
-    pub functions: Vec<Declaration>,
-}
-
-impl File {
-    /// Reads a file.
-    ///
-    /// # Errors
-    /// [`ManifestError`].
-    pub fn load(path: &Path) -> Result<Self, ManifestError> {
-        let text =
-            std::fs::read_to_string(path).map_err(|error| ManifestError::File { path: path.to_owned(), error })?;
-        toml::from_str(&text).map_err(|error| ManifestError::Text { path: path.to_owned(), error: Box::new(error) })
     }
 }
 

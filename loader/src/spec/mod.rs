@@ -2,14 +2,14 @@
 
 pub(crate) mod capability;
 pub mod interface;
+pub(crate) mod owner;
 pub(crate) mod signature;
 
 use crate::fault::limits::Budget;
 use crate::spec::capability::Capability;
 use crate::spec::interface::Declaration;
+use crate::spec::owner::Owner;
 use crate::spec::signature::Signature;
-use crate::world::calls::header::Header;
-use crate::world::owner::Owner;
 use sfi_contract::Mode;
 use std::borrow::Cow;
 use std::sync::Arc;
@@ -18,6 +18,15 @@ use std::sync::Arc;
 pub const DEFAULT_MEMORY: u64 = 64 << 20;
 /// Default size of a data stack, bytes.
 pub const DEFAULT_STACK: u64 = 1 << 20;
+
+/// What callers pass before the procedure's own arguments.
+#[derive(Clone, Debug, Default)]
+pub struct Header {
+    /// How many procedures there are; a caller passes the number of one. `None`: there is one, and no number.
+    pub procedures: Option<usize>,
+    /// A caller passes a pointer to its bits.
+    pub capability: Option<Capability>,
+}
 
 /// What a domain may do with a shared region.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]

@@ -1,7 +1,9 @@
 //! Address space: windows, mappings, sealed files. Knows no ELF, no gate, no world.
 
+pub(crate) mod error;
 pub(crate) mod ledger;
 pub(crate) mod memory;
 pub(crate) mod region;
+pub(crate) mod sealed_file;
 pub(crate) mod space;
 pub(crate) mod window;

@@ -1,10 +1,22 @@
-//! Shared regions as the host sees them.
+//! Shared regions: memory files that several domains and the host map.
 
 use crate::vm::memory::MemoryError;
 use rustix::fd::{AsFd, OwnedFd};
 use rustix::fs::{MemfdFlags, ftruncate, memfd_create};
 use rustix::io::Errno;
 use rustix::mm::{MapFlags, ProtFlags, mmap, munmap};
+
+/// A shared region.
+pub struct Region {
+    pub name: String,
+    pub length: u64,
+    /// Where it lies in every window.
+    pub offset: u64,
+    /// Keeps the memory; domains map it.
+    pub file: OwnedFd,
+    /// The host's own view.
+    pub view: View,
+}
 
 /// The host's mapping of a shared region.
 #[derive(Debug)]

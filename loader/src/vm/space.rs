@@ -3,9 +3,9 @@
 //! The kernel gives no address above 47 bits to who does not ask for one, so nothing else of the host is there. Everything that a domain can reach is
 //! counted from its window's base, 64 bits wide, or from the low 32 bits of an address; nothing depends on the upper ones being zero but that addresses are canonical.
 
+use crate::vm::error::MapError;
 use crate::vm::ledger::reserve_at;
 use crate::vm::window::draw;
-use crate::world::error::BuildError;
 use rand_chacha::ChaCha20Rng;
 use sfi_contract::layout::{PAGE_SIZE, WINDOW_SIZE};
 use std::sync::OnceLock;
@@ -78,7 +78,7 @@ impl AddressSpace {
 
 impl La57 {
     /// The addresses to draw from.
-    pub(crate) fn space(self) -> Result<AddressSpace, BuildError> {
+    pub(crate) fn space(self) -> Result<AddressSpace, MapError> {
         self.choose(AddressSpace::Five.available(), || {
             static ONCE: std::sync::Once = std::sync::Once::new();
             ONCE.call_once(|| {
@@ -87,7 +87,7 @@ impl La57 {
         })
     }
 
-    fn choose(self, available: bool, warn: impl Fn()) -> Result<AddressSpace, BuildError> {
+    fn choose(self, available: bool, warn: impl Fn()) -> Result<AddressSpace, MapError> {
         match (self, available) {
             (La57::Never, _) => Ok(AddressSpace::Four),
             (_, true) => Ok(AddressSpace::Five),
@@ -95,7 +95,7 @@ impl La57 {
                 warn();
                 Ok(AddressSpace::Four)
             }
-            (La57::Always, false) => Err(BuildError::FiveLevels),
+            (La57::Always, false) => Err(MapError::FiveLevels),
         }
     }
 }
@@ -103,7 +103,8 @@ impl La57 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::gate::records::CONTROL_SIZE;
+    /// Another size than a window's.
+    const CONTROL_SIZE: u64 = 4 << 20;
     use rand_chacha::rand_core::SeedableRng;
     use std::cell::Cell;
 

@@ -1,24 +1,17 @@
-//! Address space: windows and control stacks at random places, and the mappings inside them.
+//! Windows at random places, and the mappings inside them.
 
-use crate::gate::records::{
-    BINDINGS_OFFSET, Binding, CONTROL_AREA, CONTROL_GUARD, CONTROL_ROOM, CONTROL_SIZE, Context,
-};
-use crate::link::image::Word;
 use crate::vm::ledger;
 use crate::vm::space::AddressSpace;
 use rand_chacha::ChaCha20Rng;
 use rand_chacha::rand_core::Rng;
 use rustix::fd::BorrowedFd;
 use rustix::io::Errno;
-use rustix::mm::{Advice, MapFlags, MprotectFlags, ProtFlags, madvise, mmap, mmap_anonymous, mprotect, munmap};
+use rustix::mm::{Advice, MapFlags, MprotectFlags, ProtFlags, madvise, mmap, mmap_anonymous, mprotect};
 use sfi_contract::layout::{PAGE_SIZE, WINDOW_SIZE};
 use std::ffi::c_void;
-use std::ops::Range;
 
 /// Draws before giving up; with any sane address space the first one or two succeed.
-const DRAWS: u32 = 10_000;
-/// Mappings of a control stack: header, bindings, guard, stack area.
-const CONTROL_MAPPINGS: u64 = 4;
+pub const DRAWS: u32 = 10_000;
 
 /// Protection of a mapping. There is no writable and executable one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -56,6 +49,15 @@ pub fn draw(rng: &mut ChaCha20Rng, bound: u64) -> u64 {
 /// Rounds up to whole pages.
 pub const fn pages(bytes: u64) -> u64 {
     bytes.next_multiple_of(PAGE_SIZE)
+}
+
+/// A word of 64 bits that depends on the window's base.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Word {
+    /// Offset in its part or content.
+    pub at: u32,
+    /// The base is subtracted, not added: the distance from the window to a fixed address.
+    pub minus: bool,
 }
 
 /// A reserved window. Dropping it unmaps everything inside.
@@ -257,118 +259,5 @@ impl Drop for Window {
         }
         // No domain runs in it, and nobody keeps references to window memory.
         ledger::release(self.base / WINDOW_SIZE, self.mappings);
-    }
-}
-
-/// A control stack: header page, bindings, guard, closed room for signal handlers, stack area.
-#[derive(Debug)]
-pub struct ControlStack {
-    base: u64,
-    /// Bytes of mapped bindings, whole pages.
-    bindings: u64,
-}
-
-impl ControlStack {
-    /// Maps one at a random place, without bindings.
-    pub fn map(rng: &mut ChaCha20Rng, space: AddressSpace) -> Result<Self, Errno> {
-        ledger::account(CONTROL_MAPPINGS)?;
-        let reserved = (0..DRAWS).find_map(|_| {
-            let base = space.draw(rng, CONTROL_SIZE) * CONTROL_SIZE;
-            ledger::reserve_at(base, CONTROL_SIZE).map(|free| free.then_some(base)).transpose()
-        });
-        let Some(Ok(base)) = reserved else {
-            ledger::forget(CONTROL_MAPPINGS);
-            return Err(reserved.and_then(Result::err).unwrap_or(Errno::NOMEM));
-        };
-        let stack = Self { base, bindings: 0 };
-        let flags = MapFlags::PRIVATE | MapFlags::FIXED | MapFlags::NORESERVE;
-        let rw = ProtFlags::READ | ProtFlags::WRITE;
-        // SAFETY: both ranges lie inside the reservation made above.
-        unsafe {
-            mmap_anonymous(base as *mut c_void, PAGE_SIZE as usize, rw, flags)?;
-            mmap_anonymous(stack.low() as *mut c_void, CONTROL_AREA as usize, rw, flags)?;
-        }
-        Ok(stack)
-    }
-
-    /// Maps space for `count` bindings in all, read-only zeroes.
-    pub fn reserve_bindings(&mut self, count: usize) -> Result<(), Errno> {
-        let length = pages((count * size_of::<Binding>()) as u64);
-        if BINDINGS_OFFSET + length + CONTROL_GUARD + CONTROL_ROOM + CONTROL_AREA > CONTROL_SIZE {
-            return Err(Errno::TOOBIG);
-        }
-        if length > self.bindings {
-            let flags = MapFlags::PRIVATE | MapFlags::FIXED | MapFlags::NORESERVE;
-            let at = (self.base + BINDINGS_OFFSET + self.bindings) as *mut c_void;
-            // SAFETY: the range lies inside this reservation, behind the bindings and before the guard, where nothing is mapped.
-            unsafe { mmap_anonymous(at, (length - self.bindings) as usize, ProtFlags::READ, flags)? };
-            self.bindings = length;
-        }
-        Ok(())
-    }
-
-    /// Address of a binding.
-    pub fn binding(&self, index: usize) -> *const Binding {
-        let offset = (index * size_of::<Binding>()) as u64;
-        assert!(offset + size_of::<Binding>() as u64 <= self.bindings, "no such binding");
-        (self.base + BINDINGS_OFFSET + offset) as *const Binding
-    }
-
-    /// Writes bindings, which are writable only meanwhile. No gate runs: the world's thread is here.
-    pub fn write_bindings(&mut self, records: &[(usize, Binding)]) -> Result<(), Errno> {
-        let (at, length) = ((self.base + BINDINGS_OFFSET) as *mut c_void, self.bindings as usize);
-        if records.is_empty() {
-            return Ok(());
-        }
-        // SAFETY: the mapped bindings of this reservation; `binding` checks the index. Gates hold no reference to them.
-        unsafe {
-            mprotect(at, length, MprotectFlags::READ | MprotectFlags::WRITE)?;
-            for (index, record) in records {
-                self.binding(*index).cast_mut().write(*record);
-            }
-            mprotect(at, length, MprotectFlags::READ)
-        }
-    }
-
-    /// The header.
-    pub fn context(&self) -> *mut Context {
-        self.base as *mut Context
-    }
-
-    /// Lowest address of the stack area.
-    pub fn low(&self) -> u64 {
-        self.high() - CONTROL_AREA
-    }
-
-    /// First address behind the stack area.
-    pub fn high(&self) -> u64 {
-        self.base + CONTROL_SIZE
-    }
-
-    /// Where the outermost entry begins.
-    #[inline]
-    pub fn top_of(context: *const Context) -> u64 {
-        context as u64 + CONTROL_SIZE - 64
-    }
-
-    /// The stack area.
-    pub fn area(context: *const Context) -> Range<u64> {
-        let high = context as u64 + CONTROL_SIZE;
-        high - CONTROL_AREA..high
-    }
-
-    /// The handlers' room, which ends where the stack area begins.
-    pub fn room(context: *const Context) -> Range<u64> {
-        let end = Self::area(context).start;
-        end - CONTROL_ROOM..end
-    }
-}
-
-impl Drop for ControlStack {
-    fn drop(&mut self) {
-        // SAFETY: the reservation belongs to this value alone and no domain runs when it is dropped. It fails only at the kernel's
-        // limit on mappings, when nothing but the reservation was mapped; that is lost then.
-        let _ = unsafe { munmap(self.base as *mut c_void, CONTROL_SIZE as usize) };
-        ledger::forget(CONTROL_MAPPINGS);
     }
 }

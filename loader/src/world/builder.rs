@@ -5,16 +5,19 @@ use crate::fault::limits::{Budget, Limits};
 use crate::fault::signal_room;
 use crate::fault::watchdog::Watched;
 use crate::gate::Machine;
+use crate::gate::control_stack::ControlStack;
 use crate::gate::records::Context;
 use crate::link::image::Image;
 use crate::link::place::place_regions;
 use crate::link::{self, Plan};
+use crate::load::raised;
 use crate::load::{Surroundings, load};
 use crate::spec::signature::Signature;
 use crate::spec::{Callee, DomainSpec, Import, MAX_SPARE};
-use crate::vm::region;
+use crate::vm::error::MapError;
+use crate::vm::region::{self, Region};
 use crate::vm::space::{Draw, La57};
-use crate::vm::window::{ControlStack, pages};
+use crate::vm::window::pages;
 use crate::world::bindings::{self, Hook, Manager, Permit, Request};
 use crate::world::calls::buffers_in;
 use crate::world::calls::builtin;
@@ -22,9 +25,8 @@ use crate::world::calls::header;
 use crate::world::calls::header::Supervisor;
 use crate::world::calls::host::{Host, HostCall};
 use crate::world::domain::{Domain, RegionPlace};
-use crate::world::error::{BuildError, HostError, memory};
-use crate::world::instances;
-use crate::world::{Inner, Region, World};
+use crate::world::error::{BuildError, HostError};
+use crate::world::{Inner, World};
 use rand_chacha::ChaCha20Rng;
 use rand_chacha::rand_core::SeedableRng;
 use std::collections::HashSet;
@@ -239,7 +241,7 @@ impl Builder {
             }
             let around = Surroundings { regions: &regions, map: &manager.map };
             loaded.push(match prepared {
-                Some(image) => instances::again(&mut draw, &spec.name, Arc::clone(image), spec.mode, &regions)?,
+                Some(image) => raised::again(&mut draw, &spec.name, Arc::clone(image), spec.mode, &regions)?,
                 None => load(&mut draw, spec, &plans[index], &around, &bindings::stubs(spec, start))?,
             });
         }
@@ -251,7 +253,7 @@ impl Builder {
             let region_places = Arc::clone(&places);
             domains.push(Domain { roots, region_places, ..Domain::new(domains.len(), raised, Arc::new(spec)) });
         }
-        let control = ControlStack::map(&mut rng, space).map_err(memory("the control stack"))?;
+        let control = ControlStack::map(&mut rng, space).map_err(MapError::of("the control stack"))?;
         manager.hook = self.hook;
         manager.supervisors = self.supervisors;
         let any_x87 = domains.iter().any(|d| d.image.usage.x87);
@@ -264,7 +266,6 @@ impl Builder {
         let inner = Inner {
             id: NEXT.fetch_add(1, Ordering::Relaxed),
             table: self.machine.unwrap_or_else(machine).table(),
-            outer: ptr::null(),
             any_x87,
             domains,
             hosts: self.hosts,
@@ -334,7 +335,7 @@ impl Builder {
     fn make_regions(&self) -> Result<Vec<Region>, BuildError> {
         let make = |(name, bytes): &(String, u64)| {
             let length = pages(*bytes);
-            let (file, view) = region::create(length).map_err(memory(&format!("region `{name}`")))?;
+            let (file, view) = region::create(length).map_err(MapError::of(&format!("region `{name}`")))?;
             Ok(Region { name: name.clone(), length, offset: 0, file, view })
         };
         self.regions.iter().map(make).collect()
@@ -407,8 +408,10 @@ fn start(world: &World) {
             scratch: 0,
             depth: 0,
             calling: ptr::null(),
-            world: inner,
-            watch,
+            world: inner.cast(),
+            watch: watch.cast(),
+            outer: ptr::null(),
+            enter_failed: (*inner).table.enter_failed,
             revive: ptr::null(),
             floor,
             room: false,
@@ -435,7 +438,7 @@ fn os_seed() -> Result<[u8; 32], BuildError> {
     let mut filled = 0;
     while filled < seed.len() {
         filled += rustix::rand::getrandom(&mut seed[filled..], rustix::rand::GetRandomFlags::empty())
-            .map_err(memory("a random seed"))?;
+            .map_err(MapError::of("a random seed"))?;
     }
     Ok(seed)
 }

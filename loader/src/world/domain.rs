@@ -1,16 +1,16 @@
 //! A domain of a world, and what faults in it mean.
 
-use crate::fault::trace::Trace;
+use crate::fault::names::Names;
 use crate::fault::{self, Fault};
+use crate::gate::fault::{RawFault, Trace};
 use crate::gate::records::DomainState;
 use crate::gate::stubs;
-use crate::link::debug::Names;
 use crate::link::image::Image;
+use crate::load::raised::Raised;
 use crate::spec::{Access, DomainSpec};
 use crate::vm::memory::{self, Memory};
 use crate::vm::window::Window;
 use crate::world::bindings::policy::Side;
-use crate::world::instances::Raised;
 use sfi_contract::Mode;
 use sfi_contract::layout::WINDOW_SIZE;
 use std::sync::Arc;
@@ -117,7 +117,7 @@ impl Domain {
 
     fn describe_here(
         &self,
-        raw: &fault::RawFault,
+        raw: &RawFault,
         trace: &Trace,
         index: usize,
         names: &dyn Fn(usize) -> Option<(String, Arc<Names>)>,

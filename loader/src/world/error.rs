@@ -2,63 +2,21 @@
 
 use crate::fault::Fault;
 use crate::gate::records::status;
+use crate::link::error::LinkError;
 use crate::spec::signature::BadSignature;
+use crate::vm::error::MapError;
 use crate::vm::memory::MemoryError;
 use std::fmt;
 
 /// A world cannot be built.
 #[derive(Debug, thiserror::Error)]
 pub enum BuildError {
-    /// An object is not readable.
-    #[error("{file}: {why}")]
-    Unreadable {
-        /// Object or `archive(member)`.
-        file: String,
-        /// What is wrong.
-        why: String,
-    },
-    /// The verifier refused objects; every violation is listed.
-    #[error("domain `{domain}` was refused:\n{}", lines(.violations))]
-    Refused {
-        /// Domain.
-        domain: String,
-        /// One line per violation.
-        violations: Vec<String>,
-    },
-    /// The verifier refused the linked text. This is a defect of the loader.
-    #[error("domain `{domain}`: the final text was refused:\n{}", lines(.violations))]
-    FinalText {
-        /// Domain.
-        domain: String,
-        /// One line per violation.
-        violations: Vec<String>,
-    },
-    /// Symbols without a definition.
-    #[error("domain `{domain}` has undefined symbols:\n{}", lines(.symbols))]
-    Undefined {
-        /// Domain.
-        domain: String,
-        /// `symbol (used in file)`, one per symbol.
-        symbols: Vec<String>,
-    },
-    /// Symbols with more than one strong definition.
-    #[error("domain `{domain}` defines symbols twice:\n{}", lines(.symbols))]
-    Duplicate {
-        /// Domain.
-        domain: String,
-        /// `symbol (file, file)`, one per symbol.
-        symbols: Vec<String>,
-    },
-    /// Something that linking cannot do, with its place.
-    #[error("domain `{domain}`: {place}: {why}")]
-    Link {
-        /// Domain.
-        domain: String,
-        /// File, section and offset.
-        place: String,
-        /// What is wrong.
-        why: String,
-    },
+    /// Objects cannot be verified or linked.
+    #[error(transparent)]
+    Link(LinkError),
+    /// The operating system gave no memory.
+    #[error(transparent)]
+    Map(#[from] MapError),
     /// The specification does not fit together.
     #[error("{0}")]
     Spec(String),
@@ -72,37 +30,8 @@ pub enum BuildError {
         /// What is wrong.
         error: BadSignature,
     },
-    /// The operating system gave no memory.
-    #[error("cannot map memory for {what}: {error}")]
-    Memory {
-        /// What it was for.
-        what: String,
-        /// The system's error.
-        error: rustix::io::Errno,
-    },
-    /// The kernel allows no more mappings. Everything that exists keeps working.
-    #[error(
-        "SFI-M01: no more mappings for {what}: vm.max_map_count is {limit}, this process has {mappings}, with {domains} domains; \
-         drop domains, place them densely, or raise the limit (sysctl vm.max_map_count)"
-    )]
-    Mappings {
-        /// What they were for.
-        what: String,
-        /// `vm.max_map_count`.
-        limit: u64,
-        /// Mappings of the process.
-        mappings: u64,
-        /// Domains of the process.
-        domains: u64,
-    },
-    /// [`crate::La57::Always`] on a machine without five-level paging.
-    #[error(
-        "SFI-M02: windows were to be placed in 56 bits of address, and this processor or its kernel has no five-level paging (la57); \
-         leave `la57` out, or let it be \"if-available\""
-    )]
-    FiveLevels,
     /// A connection that a specification asks for cannot be made.
-    #[error("{0}")]
+    #[error(transparent)]
     Bind(#[from] BindError),
     /// The domains of an owner faulted too often ([`crate::Owner::most_faults`]).
     #[error("the domains of `{owner}` faulted {faults} times: that is the owner's whole budget")]
@@ -122,28 +51,13 @@ pub enum BuildError {
     },
 }
 
-impl BuildError {
-    /// The system refused memory for `what`; says so if that is because of the number of mappings.
-    pub(crate) fn memory(what: &str, error: rustix::io::Errno) -> Self {
-        if error == rustix::io::Errno::NOMEM {
-            let p = crate::vm::ledger::pressure();
-            if p.exhausted {
-                let (limit, mappings, domains) = (p.limit, p.mappings, p.domains);
-                return BuildError::Mappings { what: what.to_owned(), limit, mappings, domains };
-            }
+impl From<LinkError> for BuildError {
+    fn from(error: LinkError) -> Self {
+        match error {
+            LinkError::Map(error) => Self::Map(error),
+            error => Self::Link(error),
         }
-        BuildError::Memory { what: what.to_owned(), error }
     }
-}
-
-/// Makes a [`BuildError::Memory`].
-pub(crate) fn memory(what: &str) -> impl FnOnce(rustix::io::Errno) -> BuildError {
-    let what = what.to_owned();
-    move |error| BuildError::memory(&what, error)
-}
-
-fn lines(items: &[String]) -> String {
-    items.iter().map(|i| format!("  {i}")).collect::<Vec<_>>().join("\n")
 }
 
 /// A connection cannot be made or undone.
@@ -220,7 +134,7 @@ pub enum BindError {
         function: String,
     },
     /// No such domain or region.
-    #[error("{0}")]
+    #[error(transparent)]
     Unknown(#[from] LookupError),
     /// The operating system gave no memory.
     #[error("cannot change the bindings: {0}")]

@@ -3,18 +3,6 @@
 use crate::gate::records::{Binding, DomainState};
 use crate::world::Inner;
 
-/// What an entry by a host function put aside: the calls below it.
-pub struct Segment {
-    /// The domain that called the host function.
-    pub current: *mut DomainState,
-    /// Its innermost frame.
-    pub top: u64,
-    /// The binding through which the host function was called.
-    pub calling: *const Binding,
-    /// The segment below.
-    pub outer: *const Segment,
-}
-
 /// What calls in progress return to or through.
 #[derive(Debug, Default)]
 pub struct Activity {
@@ -38,9 +26,9 @@ impl Activity {
             if (*context).depth == 0 {
                 return all;
             }
-            let enter_failed = (*inner).table.enter_failed;
+            let enter_failed = (*context).enter_failed;
             let (mut current, mut top) = ((*context).current, (*context).top);
-            let (mut calling, mut outer) = ((*context).calling, (*inner).outer);
+            let (mut calling, mut outer) = ((*context).calling, (*context).outer);
             loop {
                 all.bindings.push(calling);
                 loop {

@@ -3,7 +3,7 @@
 //! No function is called for this on the way of a call. It happens when nothing is bound to a server any more, when the host says so
 //! ([`World::trim`]), and, in worlds whose calls are limited, after a call that the watchdog saw more than once.
 
-use crate::vm::window::ControlStack;
+use crate::gate::control_stack::ControlStack;
 use crate::world::{Inner, World};
 use sfi_contract::layout::PAGE_SIZE;
 

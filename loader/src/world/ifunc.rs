@@ -5,6 +5,7 @@
 //! writable no code of the domain runs.
 
 use crate::gate::records::{CallFrame, status};
+use crate::vm::error::MapError;
 use crate::vm::window::Protection;
 use crate::world::Inner;
 use crate::world::error::{BuildError, CallError};
@@ -33,7 +34,7 @@ pub unsafe fn choose(inner: *mut Inner, domain: usize) -> Result<(), BuildError>
                 domain.window.write(slot, &(base + code).to_le_bytes());
                 domain.window.protect(page, PAGE_SIZE, Protection::Read)
             };
-            write().map_err(|error| BuildError::Memory { what: format!("domain `{}`", domain.name), error })?;
+            write().map_err(|error| MapError::new(&format!("domain `{}`", domain.name), error))?;
         }
     }
     Ok(())

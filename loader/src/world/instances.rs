@@ -1,13 +1,10 @@
 //! Further instances of a world's domains, made and given up at run time.
 
-use crate::fault;
-use crate::fault::trace::Trace;
-use crate::gate::records::{DomainState, status};
-use crate::link::REGION;
+use crate::gate::fault::RawFault;
+use crate::gate::records::status;
 use crate::link::image::Image;
 use crate::load::raised;
-use crate::load::verify;
-use crate::vm::memory::Segment;
+use crate::vm::error::MapError;
 use crate::vm::space::Draw;
 use crate::vm::window::Window;
 use crate::world::bindings::Registered;
@@ -15,96 +12,8 @@ use crate::world::bindings::record::Record;
 use crate::world::domain::Domain;
 use crate::world::domain_ref::DomainRef;
 use crate::world::error::{BindError, BuildError, LookupError};
-use crate::world::{Inner, Region, World};
-use rustix::fd::AsFd;
-use sfi_contract::Mode;
-use sfi_contract::layout::PAGE_SIZE;
-use sfi_verifier::Usage;
+use crate::world::{Inner, World};
 use std::sync::Arc;
-
-/// Bytes above the first data stack pointer, so that code may look at stack arguments that nobody passed.
-const STACK_SLACK: u64 = 1024;
-
-/// Stacks begin and end on pages.
-const _: () = assert!(STACK_SLACK < PAGE_SIZE && STACK_SLACK.is_multiple_of(16));
-
-/// An image in a window of its own, ready to run.
-pub struct Raised {
-    pub window: Window,
-    pub image: Arc<Image>,
-    /// Data stack pointer of an entry.
-    pub initial_sp: u64,
-}
-
-/// The first window of an image: what is in it is verified as it will run.
-pub fn first(
-    draw: &mut Draw<'_>,
-    name: &str,
-    mut image: Image,
-    mode: Mode,
-    regions: &[Region],
-) -> Result<Raised, BuildError> {
-    let window = fill(draw, name, &image, regions)?;
-    image.usage = image.usage.union(verify(&window, name, &image, mode)?);
-    Ok(Raised::new(window, Arc::new(image)))
-}
-
-/// Another window of an image. Shared text was verified in the first one, and nobody could write it since; text that is a copy is
-/// verified again.
-pub fn again(
-    draw: &mut Draw<'_>,
-    name: &str,
-    image: Arc<Image>,
-    mode: Mode,
-    regions: &[Region],
-) -> Result<Raised, BuildError> {
-    let window = fill(draw, name, &image, regions)?;
-    if !image.shares_text() {
-        verify(&window, name, &image, mode)?;
-    }
-    Ok(Raised::new(window, image))
-}
-
-/// Reserves a window at a random place, maps the image in it and seals it.
-fn fill(draw: &mut Draw<'_>, name: &str, image: &Image, regions: &[Region]) -> Result<Window, BuildError> {
-    let memory = |error| BuildError::memory(&format!("domain `{name}`"), error);
-    let window = Window::reserve(draw.rng, draw.space, image.mapping_count()).map_err(memory)?;
-    let region = |segment: &Segment| {
-        let region = regions.iter().find(|r| Some(r.name.as_str()) == segment.name.strip_prefix(REGION))?;
-        Some(region.file.as_fd())
-    };
-    raised::raise(&window, image, draw.rng, region).map_err(memory)?;
-    Ok(window)
-}
-
-fn verify(window: &Window, name: &str, image: &Image, mode: Mode) -> Result<Usage, BuildError> {
-    verify::verify(window, image, mode)
-        .map_err(|violations| BuildError::FinalText { domain: name.to_owned(), violations })
-}
-
-impl Raised {
-    fn new(window: Window, image: Arc<Image>) -> Self {
-        let initial_sp = window.base() + image.stack[1] - STACK_SLACK;
-        Self { window, image, initial_sp }
-    }
-
-    /// What the gates know of it.
-    pub fn state(&self, index: usize, generation: u64) -> DomainState {
-        let base = self.window.base();
-        DomainState {
-            base,
-            sp: self.initial_sp,
-            stack_low: base + self.image.stack[0],
-            stack_high: base + self.image.stack[1],
-            dead: 0,
-            index: index as u32,
-            generation,
-            life: 0,
-            fault: fault::RawFault::default(),
-            trace: Trace::EMPTY,
-        }
-    }
-}
 
 /// An instance that [`World::instantiate`] made.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -201,7 +110,8 @@ impl Inner {
         let (origin, passes_floats, spec, region_places) =
             (domain.origin, domain.passes_floats, Arc::clone(&domain.spec), Arc::clone(&domain.region_places));
         let (image, mode, name) = (Arc::clone(&domain.image), domain.mode, domain.name.as_str());
-        let raised = again(&mut Draw { rng: &mut self.rng, space: self.space }, name, image, mode, &self.regions)?;
+        let raised =
+            raised::again(&mut Draw { rng: &mut self.rng, space: self.space }, name, image, mode, &self.regions)?;
         self.lives += 1;
         let name = format!("{name}#{}", self.lives);
         let index = self.vacant.pop().unwrap_or(self.domains.len());
@@ -243,12 +153,12 @@ impl Inner {
         self.forget(index, false).map_err(|error| BuildError::Spec(format!("domain `{name}`: {error}")))?;
         let domain = &self.domains[index];
         raised::reset(&domain.window, &domain.image, &mut self.rng)
-            .map_err(|error| BuildError::memory(&format!("domain `{}`", domain.name), error))?;
+            .map_err(|error| MapError::new(&format!("domain `{}`", domain.name), error))?;
         self.watched.as_ref().inspect(|w| w.refill(index));
         // SAFETY: the state lives as long as the world; see the function's contract.
         unsafe {
             (*domain.state).dead = 0;
-            (*domain.state).fault = fault::RawFault::default();
+            (*domain.state).fault = RawFault::default();
             (*domain.state).sp = domain.initial_sp;
         }
         self.hand_out(index)

@@ -15,12 +15,14 @@ pub(crate) mod owner;
 use crate::fault::signal_room;
 use crate::fault::thread;
 use crate::fault::watchdog::{self, Watched};
+use crate::gate::control_stack::ControlStack;
+use crate::gate::records::Segment;
 use crate::gate::records::{Binding, CallFrame, Context, DomainState, MAX_DEPTH, flag, status};
 use crate::gate::{self, Table};
 use crate::link::image::Image;
 use crate::vm::memory::Memory;
+use crate::vm::region::Region;
 use crate::vm::space::AddressSpace;
-use crate::vm::window::ControlStack;
 use crate::world::bindings::Manager;
 use crate::world::bindings::policy::BindingReport;
 use crate::world::calls::call::{Arguments, DISCARDED, Function, GONE, TOO_DEEP, TypedFn, WRONG_WORLD};
@@ -28,9 +30,7 @@ use crate::world::calls::host::Host;
 use crate::world::domain::Domain;
 use crate::world::domain_ref::DomainRef;
 use crate::world::error::{BuildError, CallError, LookupError};
-use crate::world::frames::Segment;
 use rand_chacha::ChaCha20Rng;
-use rustix::fd::OwnedFd;
 use sfi_contract::layout::{DISPATCH_MASK, TCB_ERROR};
 use sfi_verifier::Vectors;
 use std::any::Any;
@@ -50,25 +50,11 @@ pub struct World {
 // up per thread at every entry, and the control stack is used by the thread that holds the world mutably.
 unsafe impl Send for World {}
 
-/// A shared region.
-pub struct Region {
-    pub name: String,
-    pub length: u64,
-    /// Where it lies in every window.
-    pub offset: u64,
-    /// Keeps the memory; domains map it.
-    pub file: OwnedFd,
-    /// The host's own view.
-    pub view: crate::vm::region::View,
-}
-
 /// The world's record. Gates and host functions reach it through a raw pointer while host code is suspended inside a call.
 pub struct Inner {
     pub id: u64,
     pub control: ControlStack,
     pub table: &'static Table,
-    /// What entries by host functions put aside.
-    pub outer: *const Segment,
     pub any_x87: bool,
     pub domains: Vec<Domain>,
     pub hosts: Vec<Host>,
@@ -167,12 +153,12 @@ impl Inner {
             let (current, top) = ((*context).current, (*context).top);
             let (host_rsp, control_sp) = ((*context).host_rsp, (*context).control_sp);
             let host_mxcsr = (*context).host_mxcsr;
-            let watch = (*context).watch.as_ref();
+            let watch = watchdog::of(&*context);
             watch.inspect(|w| w.set_in_host(false));
-            let segment = Segment { current, top, calling: (*context).calling, outer: (*inner).outer };
-            (*inner).outer = &raw const segment;
+            let segment = Segment { current, top, calling: (*context).calling, outer: (*context).outer };
+            (*context).outer = &raw const segment;
             let code = Self::cross_here(inner, binding, frame, floats, control_sp);
-            (*inner).outer = segment.outer;
+            (*context).outer = segment.outer;
             (*context).calling = segment.calling;
             watch.inspect(|w| w.set_in_host(true));
             (*context).current = current;
@@ -286,7 +272,7 @@ impl Inner {
         // SAFETY: the frames from `top` on are linked as gate/common.s describes; the last one is the entry from the host, whose
         // binding continues at another place than those between domains.
         unsafe {
-            let enter_failed = (*(*context).world).table.enter_failed;
+            let enter_failed = (*context).enter_failed;
             let mut top = (*context).top;
             let mut domain = (*context).current;
             loop {

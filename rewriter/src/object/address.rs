@@ -34,10 +34,15 @@ pub struct Addresses {
     pub tables: Vec<(InsnIndex, Vec<InsnIndex>)>,
 }
 
+/// Whether a section holds exception tables. They are written anew, beside the frames.
+pub fn is_exception_table(name: &[u8]) -> bool {
+    name.starts_with(b".gcc_except_table")
+}
+
 /// Sections that are not carried over: their contents describe the old code.
 pub fn is_dropped(name: &[u8]) -> bool {
     name == b".eh_frame"
-        || crate::unwind::is_exception_table(name)
+        || is_exception_table(name)
         || name.starts_with(b".debug_")
         || name.starts_with(b".llvm")
         || name == b".stack_sizes"

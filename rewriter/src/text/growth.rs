@@ -1,74 +1,24 @@
 //! Where the new text's bytes come from: bytes before and after, by what the original instruction was.
 
 use crate::object::decode::{Code, CodeSection, Flow, Insn};
+use crate::stats::{Growth, Part};
 use crate::text::layout::Text;
 use iced_x86::{Decoder, DecoderOptions, Instruction, Mnemonic, OpKind, Register};
 
-/// What bytes of text are for.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Part {
-    /// Nops, and marks for control-flow enforcement, which go.
-    Padding,
-    /// Adjustments of rsp; `lea n(%r15),%r15`.
-    StackPointer,
-    /// `push`; a store.
-    Push,
-    /// `pop`; a load.
-    Pop,
-    /// Operands in memory with rsp or rbp as their base.
-    Frame,
-    /// Other operands in memory.
-    Memory,
-    /// Direct branches.
-    Branch,
-    /// Indirect branches.
-    Indirect,
-    /// Operands that name r15, and what takes its place.
-    R15,
-    /// Everything else.
-    Rest,
-}
-
-/// Number of parts.
-const PARTS: usize = Part::Rest as usize + 1;
-
-/// Bytes before and after of every part.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Growth([(u64, u64); PARTS]);
-
-impl Growth {
-    /// Names of the parts, with bytes before and after.
-    pub fn parts(&self) -> impl Iterator<Item = (&'static str, u64, u64)> {
-        const NAMES: [&str; PARTS] = [
-            "padding",
-            "stack pointer",
-            "push",
-            "pop",
-            "frame",
-            "memory",
-            "branches",
-            "indirect branches",
-            "r15",
-            "rest",
-        ];
-        NAMES.into_iter().zip(self.0).map(|(name, (before, after))| (name, before, after))
+/// Counts one section.
+pub(crate) fn add(growth: &mut Growth, code: &Code<'_, '_>, section: &CodeSection, text: &Text) {
+    for insn in &code.insns[section.first..section.end] {
+        growth.0[part(insn) as usize].0 += insn.ins.len() as u64;
     }
-
-    /// Counts one section.
-    pub(crate) fn add(&mut self, code: &Code<'_, '_>, section: &CodeSection, text: &Text) {
-        for insn in &code.insns[section.first..section.end] {
-            self.0[part(insn) as usize].0 += insn.ins.len() as u64;
+    for (index, mark) in text.marks.iter().enumerate() {
+        let end = text.marks.get(index + 1).map_or(text.bytes.len(), |next| next.offset as usize);
+        let part = if mark.pad { Part::Indirect } else { part(&code.insns[mark.insn as usize]) };
+        for new in Decoder::new(64, &text.bytes[mark.offset as usize..end], DecoderOptions::NONE) {
+            growth.0[inserted(&new).unwrap_or(part) as usize].1 += new.len() as u64;
         }
-        for (index, mark) in text.marks.iter().enumerate() {
-            let end = text.marks.get(index + 1).map_or(text.bytes.len(), |next| next.offset as usize);
-            let part = if mark.pad { Part::Indirect } else { part(&code.insns[mark.insn as usize]) };
-            for new in Decoder::new(64, &text.bytes[mark.offset as usize..end], DecoderOptions::NONE) {
-                self.0[inserted(&new).unwrap_or(part) as usize].1 += new.len() as u64;
-            }
-        }
-        // What lies before the first mark is padding.
-        self.0[Part::Padding as usize].1 += text.marks.first().map_or(0, |mark| u64::from(mark.offset));
     }
+    // What lies before the first mark is padding.
+    growth.0[Part::Padding as usize].1 += text.marks.first().map_or(0, |mark| u64::from(mark.offset));
 }
 
 impl std::ops::AddAssign for Growth {

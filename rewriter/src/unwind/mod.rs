@@ -3,11 +3,12 @@
 //! Unwinding happens at calls only, and there `delta` is 0: r15 is what rsp would be, and everything on the data stack lies where it lay.
 //! So the rules for the frame's address and the saved registers hold at the call's new return address; return addresses themselves are
 //! on the control stack, one word a frame. Where the rewriter gave r15 another register or its home, the rules of both columns follow.
-//! [`crate::output::unwind_table`] describes what is written for the unwinder in the domain (`crates/support/src/unwind.c`).
+//! `output/unwind_table.rs` describes what is written for the unwinder in the domain (`crates/support/src/unwind.c`).
 
 pub(crate) mod frames;
 pub(crate) mod lsda;
 
+use crate::object::address::is_exception_table;
 use crate::object::decode::{Code, Flow, InsnIndex};
 use crate::refusal::{Reason, Refusal};
 use frames::{Frame, Row, Spot};
@@ -147,11 +148,6 @@ pub fn collect(code: &Code<'_, '_>) -> Result<Unwind, Vec<Refusal>> {
         }
     }
     if refusals.is_empty() { Ok(unwind) } else { Err(refusals) }
-}
-
-/// Whether a section holds exception tables. They are written anew, beside the frames.
-pub fn is_exception_table(name: &[u8]) -> bool {
-    name.starts_with(b".gcc_except_table")
 }
 
 fn table_at(code: &Code<'_, '_>, spot: Spot) -> Option<(usize, u64)> {

@@ -3,7 +3,8 @@
 mod c_host;
 
 use anyhow::{Context, bail};
-use sfi_loader::interface::{Declaration, Direction, File, Kind, Scalar};
+use sfi_loader::interface::{Declaration, Direction, Kind, Scalar};
+use sfi_loader::manifest::InterfaceFile;
 use sfi_loader::manifest::Manifest;
 use std::fmt::Write;
 use std::path::{Path, PathBuf};
@@ -68,7 +69,7 @@ pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
 
 /// The interface's name and declarations.
 fn read(args: &Args) -> anyhow::Result<(String, Vec<Declaration>)> {
-    let own = match File::load(&args.file) {
+    let own = match InterfaceFile::load(&args.file) {
         Ok(file) => {
             let stem = args.file.file_stem().unwrap_or_default().to_string_lossy();
             let name = stem.chars().map(|c| if c.is_ascii_alphanumeric() { c } else { '_' }).collect();

@@ -1,16 +1,17 @@
 //! Domains that are loaded again, and dead ones that live again, while their world goes on. What led to them leads to what took their place.
 
 use crate::link;
+use crate::load::raised::{self, Raised};
 use crate::load::{self, Surroundings};
 use crate::spec::{DomainSpec, Restart};
+use crate::vm::error::MapError;
 use crate::vm::space::Draw;
 use crate::world::Inner;
 use crate::world::bindings::record::{Record, To};
 use crate::world::bindings::{Registered, all_registered, records, stubs};
 use crate::world::domain::Domain;
-use crate::world::error::{self, BindError, BuildError};
+use crate::world::error::{BindError, BuildError};
 use crate::world::frames::Activity;
-use crate::world::instances::{self, Raised};
 use std::sync::Arc;
 
 impl Inner {
@@ -46,7 +47,7 @@ impl Inner {
         let new = records(index, &spec, &find, &hosts)?;
         let old = this.manager.ranges[index];
         let start = if new.len() > old.1 { this.manager.free_range(new.len()) } else { old.0 };
-        this.control.reserve_bindings(start + new.len()).map_err(error::memory("bindings"))?;
+        this.control.reserve_bindings(start + new.len()).map_err(MapError::of("bindings"))?;
         let around = Surroundings { regions: &this.regions, map: &this.manager.map };
         let loaded = load::load(
             &mut Draw { rng: &mut this.rng, space: this.space },
@@ -132,7 +133,7 @@ impl Inner {
         crate::world::owner::admit(domain.spec.owner.as_ref())?;
         let (spec, image, mode) = (Arc::clone(&domain.spec), Arc::clone(&domain.image), domain.mode);
         let mut draw = Draw { rng: &mut this.rng, space: this.space };
-        let raised = instances::again(&mut draw, &domain.name, image, mode, &this.regions)?;
+        let raised = raised::again(&mut draw, &domain.name, image, mode, &this.regions)?;
         let registered = all_registered(index, &spec, &this.hosts)?;
         // SAFETY: see the function's contract.
         unsafe { Self::install(inner, index, raised, spec, registered) }

@@ -1,20 +1,11 @@
 //! What runs at an entry point before the procedure (Bryce & Muller section 2.2): the header takes the procedure's number and the capability
 //! off the arguments and decides. It is host code, so that neither side can reach around it.
 
-use crate::spec::Entry;
 use crate::spec::capability::{CAPABILITY_SIZE, Capability};
 use crate::spec::signature::{Argument, Signature};
+use crate::spec::{Entry, Header};
 use crate::world::calls::host::{HostCall, HostFn};
 use crate::world::error::HostError;
-
-/// What callers pass before the procedure's own arguments.
-#[derive(Clone, Debug, Default)]
-pub struct Header {
-    /// How many procedures there are; a caller passes the number of one. `None`: there is one, and no number.
-    pub procedures: Option<usize>,
-    /// A caller passes a pointer to its bits.
-    pub capability: Option<Capability>,
-}
 
 impl Header {
     /// The number of the procedure. Its own arguments are [`HostCall::arg`] from 0 on.

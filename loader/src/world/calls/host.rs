@@ -1,8 +1,8 @@
 //! Host functions: what the host offers to domains.
 
-use crate::fault::RawFault;
 use crate::fault::trace;
 use crate::fault::watchdog;
+use crate::gate::fault::RawFault;
 use crate::gate::records::{Binding, Context, DomainState, HOST_RETURN, HostFrame, flag, status};
 use crate::vm::memory::{Memory, MemoryError};
 use crate::world::Inner;
@@ -217,7 +217,7 @@ where
     unsafe {
         let host = (*binding).data.cast::<Record<F>>();
         let (caller, depth) = ((*context).current, (*context).depth);
-        let watch = (*context).watch.as_ref();
+        let watch = watchdog::of(&*context);
         (*frame).xmm0 = 0;
         if (*host).busy {
             return refused(binding, frame, caller, status::REFUSED);
@@ -230,7 +230,7 @@ where
         let result = catch_unwind(AssertUnwindSafe(|| {
             let index = (*caller).index as usize;
             let mut call =
-                HostCall { inner: (*context).world, frame, binding, caller: index, skip: 0, life: PhantomData };
+                HostCall { inner: (*context).world.cast(), frame, binding, caller: index, skip: 0, life: PhantomData };
             ((*host).function)(&mut call)
         }));
         (*context).depth = depth;
@@ -306,7 +306,7 @@ unsafe fn failed(binding: *const Binding, frame: *mut HostFrame, caller: *const 
 unsafe fn panicked(context: *mut Context, payload: Box<dyn Any + Send>) -> u32 {
     // SAFETY: see the function's contract. An earlier payload cannot be there: it is taken when its entry ends.
     unsafe {
-        (*(*context).world).panic = Some(payload);
+        (*(*context).world.cast::<Inner>()).panic = Some(payload);
         Inner::abandon(context);
     }
     status::PANIC

@@ -1,0 +1,55 @@
+//! What a signal handler notes of a fault, in the records of the domain. Raw: addresses are secrets.
+
+/// What the signal handler notes down. Raw: addresses are secrets.
+#[derive(Clone, Copy, Debug, Default)]
+#[repr(C)]
+pub struct RawFault {
+    /// Signal number, 0 if there was no fault.
+    pub signal: i32,
+    /// `si_code`.
+    pub code: i32,
+    /// `si_addr`.
+    pub address: u64,
+    /// Instruction pointer.
+    pub rip: u64,
+    /// The topmost return address, where there is one.
+    pub caller: u64,
+    /// The control stack was used up.
+    pub control: bool,
+    /// The access was a store.
+    pub store: bool,
+}
+
+/// Most places that are noted.
+pub const DEPTH: usize = 48;
+/// A place in the host.
+pub const HOST: u64 = u64::MAX;
+
+/// Places, innermost first: the domain's index and the offset in its window of a return address, or [`HOST`].
+#[derive(Clone, Copy)]
+pub struct Trace {
+    pub places: [u64; DEPTH],
+    pub count: u32,
+    /// Places beyond those.
+    more: u32,
+}
+
+impl Trace {
+    /// No places.
+    pub const EMPTY: Trace = Trace { places: [0; DEPTH], count: 0, more: 0 };
+
+    /// Places that were not noted.
+    pub fn more(&self) -> u32 {
+        self.more
+    }
+
+    pub fn push(&mut self, place: u64) {
+        match self.places.get_mut(self.count as usize) {
+            Some(free) => {
+                *free = place;
+                self.count += 1;
+            }
+            None => self.more = self.more.saturating_add(1),
+        }
+    }
+}

@@ -1,0 +1,121 @@
+//! Errors of verifying and linking a domain's objects.
+
+use crate::vm::error::MapError;
+use sfi_verifier::Violation;
+
+/// An object that the verifier refused.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct RefusedObject {
+    /// Object or `archive(member)`.
+    pub name: String,
+    /// The violations, by section and offset.
+    pub violations: Vec<Violation>,
+    /// Number of violations beyond those kept.
+    pub omitted: u64,
+}
+
+/// Objects cannot be verified or linked.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum LinkError {
+    /// An object is not readable.
+    #[error("{file}: {why}")]
+    Unreadable {
+        /// Object or `archive(member)`.
+        file: String,
+        /// What is wrong.
+        why: String,
+    },
+    /// The verifier refused objects; every violation is listed.
+    #[error("domain `{domain}` was refused:\n{}", refused(.objects))]
+    Refused {
+        /// Domain.
+        domain: String,
+        /// The objects that broke rules.
+        objects: Vec<RefusedObject>,
+    },
+    /// The verifier refused the linked text. This is a defect of the loader.
+    #[error("domain `{domain}`: the final text was refused:\n{}", lines(.violations.iter().map(line)))]
+    FinalText {
+        /// Domain.
+        domain: String,
+        /// The violations.
+        violations: Vec<Violation>,
+    },
+    /// Symbols without a definition.
+    #[error("domain `{domain}` has undefined symbols:\n{}", lines(.symbols.iter().cloned()))]
+    Undefined {
+        /// Domain.
+        domain: String,
+        /// `symbol (used in file)`, one per symbol.
+        symbols: Vec<String>,
+    },
+    /// Symbols with more than one strong definition.
+    #[error("domain `{domain}` defines symbols twice:\n{}", lines(.symbols.iter().cloned()))]
+    Duplicate {
+        /// Domain.
+        domain: String,
+        /// `symbol (file, file)`, one per symbol.
+        symbols: Vec<String>,
+    },
+    /// Something that linking cannot do, with its place.
+    #[error("domain `{domain}`: {place}: {why}")]
+    Place {
+        /// Domain.
+        domain: String,
+        /// File, section and offset.
+        place: String,
+        /// What is wrong.
+        why: String,
+    },
+    /// A part of the domain fits nowhere in its window.
+    #[error("domain `{domain}`: the {part} does not fit the window")]
+    NoRoom {
+        /// Domain.
+        domain: String,
+        /// Which part.
+        part: String,
+    },
+    /// The regions are larger than a window.
+    #[error("the shared regions do not fit a window")]
+    Regions,
+    /// The specification shares a region that the world does not have.
+    #[error("domain `{domain}` shares the unknown region `{region}`")]
+    UnknownRegion {
+        /// Domain.
+        domain: String,
+        /// Region.
+        region: String,
+    },
+    /// The operating system gave no memory.
+    #[error(transparent)]
+    Map(#[from] MapError),
+}
+
+fn lines(items: impl Iterator<Item = String>) -> String {
+    items.map(|i| format!("  {i}")).collect::<Vec<_>>().join("\n")
+}
+
+fn refused(objects: &[RefusedObject]) -> String {
+    lines(objects.iter().flat_map(|object| {
+        let name = &object.name;
+        let more = (object.omitted > 0).then(|| format!("{name}: and {} more", object.omitted));
+        object.violations.iter().map(move |v| format!("{name}: {}", line(v))).chain(more)
+    }))
+}
+
+/// A violation in one line.
+fn line(v: &Violation) -> String {
+    let mut text = v.rule.id().to_owned();
+    if let Some(section) = &v.section_name {
+        text += &format!(" {section}");
+    }
+    text += &format!("+{:#x}", v.offset);
+    if let Some(function) = &v.function {
+        text += &format!(" in {function}");
+    }
+    if let Some(instruction) = &v.instruction {
+        text += &format!(": `{instruction}`");
+    }
+    text += &format!(": {}", if v.detail.is_empty() { v.rule.title() } else { &v.detail });
+    text
+}

@@ -1,0 +1,48 @@
+//! Interfaces that a manifest names: declarations in place, or in a file of their own.
+
+use crate::manifest::ManifestError;
+use crate::spec::interface::Declaration;
+use std::path::{Path, PathBuf};
+
+/// Where an interface is written down.
+#[derive(Clone, Debug, serde::Deserialize)]
+#[serde(untagged)]
+pub enum Source {
+    /// Here.
+    Functions(Vec<Declaration>),
+    /// In this file, as [`InterfaceFile`].
+    File(PathBuf),
+}
+
+impl Source {
+    /// The declarations. Paths are relative to `directory`.
+    ///
+    /// # Errors
+    /// [`ManifestError`].
+    pub fn read(&self, directory: &Path) -> Result<Vec<Declaration>, ManifestError> {
+        match self {
+            Source::Functions(functions) => Ok(functions.clone()),
+            Source::File(path) => Ok(InterfaceFile::load(&directory.join(path))?.functions),
+        }
+    }
+}
+
+/// A file with an interface: `functions = ["...", "..."]`.
+#[derive(Clone, Debug, serde::Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct InterfaceFile {
+    /// The declarations.
+    pub functions: Vec<Declaration>,
+}
+
+impl InterfaceFile {
+    /// Reads a file.
+    ///
+    /// # Errors
+    /// [`ManifestError`].
+    pub fn load(path: &Path) -> Result<Self, ManifestError> {
+        let text =
+            std::fs::read_to_string(path).map_err(|error| ManifestError::File { path: path.to_owned(), error })?;
+        toml::from_str(&text).map_err(|error| ManifestError::Text { path: path.to_owned(), error: Box::new(error) })
+    }
+}

@@ -1,0 +1,169 @@
+//! Owners of domains, and what faults cost them (Yarvin et al. section 2.2): who searches the address space by brute force pays for every
+//! wrong guess with a delay, over all domains of the same owner, in all worlds.
+
+use crate::fault::{AddressClass, Fault, FaultKind};
+use std::collections::VecDeque;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+/// Faults that are remembered one by one.
+const REMEMBERED: usize = 256;
+/// So many accesses to addresses outside the own window within [`SUSPICIOUS_TIME`] are a pattern: programs with mistakes stop at one.
+const SUSPICIOUS: usize = 8;
+/// See [`SUSPICIOUS`].
+const SUSPICIOUS_TIME: Duration = Duration::from_secs(60);
+
+/// What a fault costs: its owner's domains are restarted, loaded and instantiated that much later.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Penalty {
+    /// Nothing.
+    #[default]
+    None,
+    /// The same for every fault.
+    Constant(Duration),
+    /// Twice as much for every fault within `window` before it.
+    Adaptive {
+        /// For the first one.
+        first: Duration,
+        /// At most.
+        most: Duration,
+        /// How long faults count.
+        window: Duration,
+    },
+}
+
+/// Who answers for domains. Clones are the same owner.
+#[derive(Clone, Debug)]
+pub struct Owner(Arc<Shared>);
+
+#[derive(Debug)]
+struct Shared {
+    name: String,
+    most_faults: Option<u64>,
+    penalty: Penalty,
+    state: Mutex<State>,
+}
+
+#[derive(Debug)]
+struct State {
+    history: VecDeque<Event>,
+    faults: u64,
+    outside: u64,
+    ready: Instant,
+    delayed: Duration,
+}
+
+/// A fault that is remembered.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Event {
+    /// When it was noted: when the host learnt of it, or at the latest before the domain lived again.
+    pub when: Instant,
+    /// The fault.
+    pub fault: Fault,
+}
+
+/// What an owner's domains did so far.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Record {
+    /// All faults.
+    pub faults: u64,
+    /// Those at addresses outside the domain's own window.
+    pub outside: u64,
+    /// Delays so far, and the one that is not over yet.
+    pub delayed: Duration,
+    /// The last faults, the oldest first.
+    pub history: Vec<Event>,
+    /// The last faults look like a search for other domains.
+    pub suspicious: bool,
+}
+
+impl Owner {
+    /// An owner without a budget and without a penalty.
+    pub fn new(name: impl Into<String>) -> Self {
+        Self::with(name.into(), None, Penalty::None)
+    }
+
+    fn with(name: String, most_faults: Option<u64>, penalty: Penalty) -> Self {
+        let (history, ready) = (VecDeque::new(), Instant::now());
+        let state = Mutex::new(State { history, faults: 0, outside: 0, ready, delayed: Duration::ZERO });
+        Self(Arc::new(Shared { name, most_faults, penalty, state }))
+    }
+
+    /// After so many faults no domain of the owner is restarted, loaded or instantiated any more. Begins with a clean record.
+    #[must_use]
+    pub fn most_faults(self, faults: u64) -> Self {
+        Self::with(self.0.name.clone(), Some(faults), self.0.penalty)
+    }
+
+    /// What every fault costs. Begins with a clean record.
+    #[must_use]
+    pub fn penalty(self, penalty: Penalty) -> Self {
+        Self::with(self.0.name.clone(), self.0.most_faults, penalty)
+    }
+
+    /// The name.
+    pub fn name(&self) -> &str {
+        &self.0.name
+    }
+
+    /// What its domains did so far. A fault that only another domain has seen may come later, when the domain is restarted or dropped.
+    pub fn record(&self) -> Record {
+        let state = self.lock();
+        let recent = |e: &&Event| e.when.elapsed() <= SUSPICIOUS_TIME && is_outside(&e.fault);
+        Record {
+            faults: state.faults,
+            outside: state.outside,
+            delayed: state.delayed,
+            history: state.history.iter().cloned().collect(),
+            suspicious: state.history.iter().filter(recent).count() >= SUSPICIOUS,
+        }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.0.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// A domain of the owner faulted.
+    pub(crate) fn faulted(&self, fault: Fault) {
+        let now = Instant::now();
+        let mut state = self.lock();
+        let delay = match self.0.penalty {
+            Penalty::None => Duration::ZERO,
+            Penalty::Constant(delay) => delay,
+            Penalty::Adaptive { first, most, window } => {
+                let before = state.history.iter().filter(|e| now.saturating_duration_since(e.when) <= window).count();
+                let factor = 1_u32.checked_shl(before as u32).unwrap_or(u32::MAX);
+                first.checked_mul(factor).unwrap_or(most).min(most)
+            }
+        };
+        // One after the other, so that many domains do not search faster than one.
+        state.ready = state.ready.max(now) + delay;
+        state.delayed += delay;
+        state.faults += 1;
+        state.outside += u64::from(is_outside(&fault));
+        if state.history.len() == REMEMBERED {
+            state.history.pop_front();
+        }
+        state.history.push_back(Event { when: now, fault });
+    }
+
+    /// Waits until the penalties are over. The faults so far if they were too many.
+    pub(crate) fn admit(&self) -> Result<(), u64> {
+        loop {
+            let state = self.lock();
+            if self.0.most_faults.is_some_and(|most| state.faults >= most) {
+                return Err(state.faults);
+            }
+            let left = state.ready.saturating_duration_since(Instant::now());
+            drop(state);
+            if left.is_zero() {
+                return Ok(());
+            }
+            std::thread::sleep(left);
+        }
+    }
+}
+
+fn is_outside(fault: &Fault) -> bool {
+    fault.kind == FaultKind::Memory(AddressClass::Outside)
+}

@@ -1,0 +1,82 @@
+//! Sealed files for memory that instances share.
+
+use rustix::fd::{FromRawFd, OwnedFd};
+use rustix::fs::{SealFlags, fcntl_add_seals, fcntl_get_seals};
+use rustix::io::{Errno, pwrite};
+use std::ffi::CStr;
+
+/// Everything that could change a file: nobody writes, grows or shrinks it, or takes a seal away, and what maps it shared can never
+/// become writable.
+const SEALS: SealFlags = SealFlags::SEAL.union(SealFlags::SHRINK).union(SealFlags::GROW).union(SealFlags::WRITE);
+
+/// A sealed memory file with these bytes, never mapped writable. `None` if the system allows no executable ones
+/// (`vm.memfd_noexec`): then every instance gets a copy of the text.
+pub fn seal(name: &CStr, bytes: &[u8], executable: bool) -> Result<Option<OwnedFd>, Errno> {
+    // Since Linux 6.3 one has to say whether a memory file may be executed; before, the flags were unknown.
+    let kind = if executable { libc::MFD_EXEC } else { libc::MFD_NOEXEC_SEAL };
+    let base = libc::MFD_CLOEXEC | libc::MFD_ALLOW_SEALING;
+    let file = match create(name, base | kind) {
+        Err(Errno::INVAL) => create(name, base),
+        Err(Errno::ACCESS) if executable => return Ok(None),
+        other => other,
+    }?;
+    let mut written = 0;
+    while written < bytes.len() {
+        match pwrite(&file, &bytes[written..], written as u64) {
+            Ok(0) => return Err(Errno::IO),
+            Ok(count) => written += count,
+            Err(Errno::INTR) => {}
+            Err(error) => return Err(error),
+        }
+    }
+    fcntl_add_seals(&file, SEALS)?;
+    match fcntl_get_seals(&file)?.contains(SEALS) {
+        true => Ok(Some(file)),
+        false => Err(Errno::PERM),
+    }
+}
+
+fn create(name: &CStr, flags: u32) -> Result<OwnedFd, Errno> {
+    // SAFETY: a C string; the descriptor is new and belongs to nobody else.
+    unsafe {
+        match libc::memfd_create(name.as_ptr(), flags) {
+            -1 => Err(Errno::from_io_error(&std::io::Error::last_os_error()).unwrap_or(Errno::IO)),
+            fd => Ok(OwnedFd::from_raw_fd(fd)),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use rustix::fs::{FallocateFlags, fallocate};
+    use rustix::mm::{MapFlags, MprotectFlags, ProtFlags, mmap, mprotect};
+
+    #[test]
+    fn sealed_files_cannot_be_written_by_any_way() {
+        let text = seal(c"text", &[0xc3; 5000], true).unwrap().expect("executable memory files are allowed here");
+        for (file, exec) in
+            [(&text, ProtFlags::EXEC), (&seal(c"data", &[1; 10], false).unwrap().unwrap(), ProtFlags::empty())]
+        {
+            assert_eq!(pwrite(file, b"x", 0), Err(Errno::PERM));
+            assert_eq!(rustix::fs::ftruncate(file, 0), Err(Errno::PERM));
+            assert_eq!(rustix::fs::ftruncate(file, 1 << 20), Err(Errno::PERM));
+            let punch = FallocateFlags::PUNCH_HOLE | FallocateFlags::KEEP_SIZE;
+            assert_eq!(fallocate(file, punch, 0, 4096), Err(Errno::PERM));
+            // Nor by another description of the same file, as somebody with /proc would get.
+            use rustix::fd::AsRawFd;
+            let path = format!("/proc/self/fd/{}", file.as_raw_fd());
+            let again = std::fs::OpenOptions::new().write(true).open(path).unwrap();
+            assert_eq!(pwrite(&again, b"x", 0), Err(Errno::PERM));
+            assert_eq!(fcntl_add_seals(file, SealFlags::FUTURE_WRITE), Err(Errno::PERM));
+            // SAFETY: fresh mappings that nobody uses.
+            unsafe {
+                let map = |prot| mmap(std::ptr::null_mut(), 4096, prot, MapFlags::SHARED, file, 0);
+                assert_eq!(map(ProtFlags::READ | ProtFlags::WRITE).unwrap_err(), Errno::PERM);
+                let at = map(ProtFlags::READ | exec).unwrap();
+                assert_eq!(mprotect(at, 4096, MprotectFlags::READ | MprotectFlags::WRITE), Err(Errno::ACCESS));
+                rustix::mm::munmap(at, 4096).unwrap();
+            }
+        }
+    }
+}
