@@ -3,6 +3,9 @@
 //!
 //! The tests run one after another: they share the process's signal handlers.
 
+#[path = "../../crates/contract/tests/policy_table/instance.rs"]
+#[allow(dead_code)]
+mod instance;
 mod machine;
 mod sifter;
 
@@ -41,6 +44,7 @@ fn main() -> ExitCode {
         ("every_listed_store_is_executed", sifter::every_store::run),
         ("an_unconfined_store_is_seen", sifter::every_store::unconfined),
         ("every_accepted_form_does_what_the_list_says", sifter::effects),
+        ("every_listed_silent_load_is_confined", sifter::silent::run),
         ("every_accepted_load_of_mode_full_is_confined", sifter::loads),
     ];
     let trials = tests.iter().map(|(name, test)| {

@@ -57,6 +57,17 @@ impl<'i> Decoded<'i> {
         self.memory == Memory::Load && self.confining() == 0 && self.instruction.memory_base() == Register::RIP
     }
 
+    /// A load that a mask may leave out, in part or whole: what is left out never faults. EVEX has its mask in the last three bits of
+    /// its prefix (SDM volume 2, section 2.7).
+    fn is_silent(&self) -> bool {
+        let mask = || self.raw.get(self.prefixes.seen.count_ones() as usize + 3).is_some_and(|byte| byte & 7 != 0);
+        match self.memory {
+            Memory::Masked | Memory::Gather => true,
+            Memory::Load => self.prefixes.opcode == 0x62 && mask(),
+            _ => false,
+        }
+    }
+
     /// It stores through rdi.
     fn stores_string(&self) -> bool {
         self.form.class == Class::String && self.instruction.op0_kind() == OpKind::MemoryESRDI && !self.compares()
@@ -92,6 +103,7 @@ impl Rules {
         note(check_stack_pointer(facts));
         note(check_store(decoded));
         note(check_moving(decoded));
+        note(check_silent(decoded));
         note(self.check_load(decoded, facts));
         note(self.check_policy(decoded));
         if faults.is_empty() {
@@ -106,9 +118,8 @@ impl Rules {
         match decoded.memory {
             _ if !self.full => Ok(()),
             _ if decoded.form.class == Class::Table => refuse("xlat cannot be confined"),
-            Memory::Gather => refuse("gathers are not confined"),
             _ if matches!(facts.step, Step::RebaseOnly | Step::Relative) => Ok(()),
-            Memory::Load if decoded.confining() == P65 | P67 => Ok(()),
+            Memory::Load if decoded.confining() == P65 | P67 || decoded.is_silent() => Ok(()),
             Memory::Load => refuse("neither 65 67 (gs, 32-bit address size) nor rip-relative"),
             _ => Ok(()),
         }
@@ -237,6 +248,14 @@ fn check_moving(decoded: &Decoded<'_>) -> Result<(), Fault> {
     match decoded.memory {
         Memory::Moving => Err((Rule::StoreMoving, "the register operand moves the address")),
         _ => Ok(()),
+    }
+}
+
+/// Rule `SFI-L02`: in every mode a load that may fail in silence is confined like a store.
+fn check_silent(decoded: &Decoded<'_>) -> Result<(), Fault> {
+    match decoded.is_silent() && decoded.confining() != P65 | P67 {
+        true => Err((Rule::SilentAccess, "a mask may leave it out, and it lacks 65 67 (gs, 32-bit address size)")),
+        false => Ok(()),
     }
 }
 

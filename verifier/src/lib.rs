@@ -54,7 +54,7 @@ pub struct Options {
     pub mode: Mode,
     /// `rdtsc` is allowed.
     pub clock: bool,
-    /// `cpuid` and `xgetbv` are allowed.
+    /// `cpuid` is allowed.
     pub identity: bool,
     /// A second decoder must read every instruction as the first one does (rule `SFI-D05`).
     pub second: bool,

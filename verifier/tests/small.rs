@@ -2,8 +2,8 @@
 
 use std::path::{Path, PathBuf};
 
-/// Most lines of code. To be raised with a reason only.
-const MOST: usize = 1550;
+/// Most lines of code. To be raised with a reason only: the last was rule SFI-L02, 20 lines.
+const MOST: usize = 1570;
 
 fn crate_at(path: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("..").join(path)

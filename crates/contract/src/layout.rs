@@ -26,6 +26,10 @@ pub const HEADER_STACK_LOW: u64 = HEADER_OFFSET + 0x20;
 /// `u64`: first byte behind the data stack.
 pub const HEADER_STACK_HIGH: u64 = HEADER_OFFSET + 0x28;
 
+/// `u64`: the processor state that the system has switched on (XCR0, what `xgetbv` gives for 0 in ecx), 0 if there is no `xgetbv`.
+/// Rewritten code reads it here.
+pub const HEADER_FEATURES: u64 = HEADER_OFFSET + 0x30;
+
 /// The dispatch table: [`DISPATCH_SLOTS`] slots of 8 bytes, read-only to the domain. Each mapped slot holds the
 /// absolute address of a legal indirect target. A function pointer is the absolute address of a slot.
 pub const DISPATCH_OFFSET: u64 = 0x0010_0000;

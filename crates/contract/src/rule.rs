@@ -80,6 +80,9 @@ rules! {
     LoadUnconfined = "SFI-L01", "load outside the window is possible (mode full)",
         "In mode full a load is like a store, or rip-relative with a relocation whose target is inside the domain.",
         "rewrite with `--mode full`, or run the domain in mode write";
+    SilentAccess = "SFI-L02", "access that may fail in silence is not confined",
+        "A load that a mask may leave out, and a hint, tell by their time whether a page is mapped, and never fault: a search without a trace.",
+        "rewrite the object with `sfi rewrite`, which confines such loads and drops such hints";
     StackPointer = "SFI-C01", "instruction names the control stack pointer rsp",
         "rsp is the control stack, outside every window; only call and ret touch it, so returns need no check.",
         "rewrite the object with `sfi rewrite`, which moves the data stack to r15";

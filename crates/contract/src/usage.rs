@@ -19,7 +19,7 @@ pub struct Usage {
     pub mxcsr: bool,
     /// `rdtsc` occurs.
     pub clock: bool,
-    /// `cpuid` or `xgetbv` occurs.
+    /// `cpuid` occurs.
     pub identity: bool,
 }
 

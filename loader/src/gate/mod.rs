@@ -237,6 +237,21 @@ impl Machine {
     }
 }
 
+/// The processor state that the system has switched on (XCR0), 0 where the system does not use `xsave`.
+pub fn enabled_features() -> u64 {
+    /// `CPUID.1:ECX.OSXSAVE`
+    const OSXSAVE: u32 = 1 << 27;
+    if std::arch::x86_64::__cpuid(1).ecx & OSXSAVE == 0 {
+        return 0;
+    }
+    let (low, high): (u32, u32);
+    // SAFETY: OSXSAVE says that `xgetbv` works here; it changes nothing but eax and edx.
+    unsafe {
+        std::arch::asm!("xgetbv", in("ecx") 0, out("eax") low, out("edx") high, options(nomem, nostack, preserves_flags));
+    }
+    u64::from(high) << 32 | u64::from(low)
+}
+
 /// `HWCAP2_FSGSBASE` (Linux 5.9, Documentation/arch/x86/x86_64/fsgs.rst).
 fn kernel_allows_fsgsbase() -> bool {
     const HWCAP2_FSGSBASE: usize = 1 << 1;

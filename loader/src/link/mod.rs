@@ -11,6 +11,7 @@ pub(crate) mod select;
 pub(crate) mod symbols;
 
 use crate::fault::names::Names;
+use crate::gate::enabled_features;
 use crate::gate::stubs::{self, Stub};
 use crate::link::dispatch::Dispatch;
 use crate::link::error::LinkError;
@@ -26,8 +27,8 @@ use crate::vm::memory::Segment;
 use crate::vm::window::Word;
 use crate::vm::window::{Protection, pages};
 use sfi_contract::layout::{
-    DISPATCH_OFFSET, HEADER_BASE, HEADER_HEAP_END, HEADER_HEAP_START, HEADER_OFFSET, HEADER_STACK_HIGH,
-    HEADER_STACK_LOW, HEADER_TCB, PAGE_SIZE, TCB_SIZE, TP_OFFSET,
+    DISPATCH_OFFSET, HEADER_BASE, HEADER_FEATURES, HEADER_HEAP_END, HEADER_HEAP_START, HEADER_OFFSET,
+    HEADER_STACK_HIGH, HEADER_STACK_LOW, HEADER_TCB, PAGE_SIZE, TCB_SIZE, TP_OFFSET,
 };
 use sfi_verifier::Usage;
 use std::collections::HashMap;
@@ -283,6 +284,8 @@ fn header(site: &Site<'_>) -> Content {
         bytes[at..at + 8].copy_from_slice(&offset.to_le_bytes());
         words.push(Word { at: at as u32, minus: false });
     }
+    let at = (HEADER_FEATURES - HEADER_OFFSET) as usize;
+    bytes[at..at + 8].copy_from_slice(&enabled_features().to_le_bytes());
     Content { offset: HEADER_OFFSET, bytes, words, writable: false, stored: false }
 }
 

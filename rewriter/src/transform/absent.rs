@@ -1,8 +1,8 @@
 //! Instructions of features that a domain does not have, replaced by what the processor does without them.
 //!
 //! Transactions: `xbegin` may abort at once and for no reason (SDM volume 1, 16.3.5), so here it always does; then nothing runs inside one, `xtest`
-//! says so, `xabort` does nothing and `xend` faults. Shadow stacks: `rdssp` does nothing where they are off, `incssp` is undefined. Flushes of caches change
-//! nothing but times. `femms` is
+//! says so, `xabort` does nothing and `xend` faults. Shadow stacks: `rdssp` does nothing where they are off, `incssp` is undefined. Flushes of caches and prefetches change
+//! nothing but times. What `xgetbv` tells stands in the header page. `femms` is
 //! AMD's `emms` that may leave the registers' contents undefined. Between `std` and `cld` are only `rep movs`, among other things: copies from the end.
 
 use super::Transform;
@@ -12,6 +12,8 @@ use crate::object::decode::{Dest, Flow};
 use crate::refusal::{Reason, Refusal};
 use crate::text::emit::{Branch, ShortBranch};
 use iced_x86::{Code as Opcode, Instruction, MemoryOperand, Mnemonic, Register, RflagsBits};
+use sfi_contract::layout::HEADER_FEATURES;
+use sfi_contract::policy;
 
 impl Transform<'_, '_, '_> {
     /// `mov $0,%eax ; jmp fallback`: the transaction aborted, with no reason and no hint to try again. Flags survive.
@@ -35,6 +37,14 @@ impl Transform<'_, '_, '_> {
             Mnemonic::Incsspd | Mnemonic::Incsspq => self.put(&Instruction::with(Opcode::Ud2), &[])?,
             // Caches are coherent: what is flushed is read again.
             Mnemonic::Clflush | Mnemonic::Clflushopt | Mnemonic::Clwb => {}
+            // What a hint asks for may be left undone.
+            _ if policy::refusal::is_silent(ins.code()) => {}
+            Mnemonic::Xgetbv => {
+                let low = self.fixed_for_load(HEADER_FEATURES);
+                let high = self.fixed_for_load(HEADER_FEATURES + 4);
+                self.put_new(Instruction::with2(Opcode::Mov_r32_rm32, Register::EAX, low))?;
+                self.put_new(Instruction::with2(Opcode::Mov_r32_rm32, Register::EDX, high))?;
+            }
             Mnemonic::Xend => self.put(&Instruction::with(Opcode::Ud2), &[])?,
             Mnemonic::Femms => self.put(&Instruction::with(Opcode::Emms), &[])?,
             Mnemonic::Std => self.backwards()?,

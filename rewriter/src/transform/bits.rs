@@ -10,8 +10,7 @@ use iced_x86::{Code as Opcode, Instruction, MemoryOperand, Mnemonic, OpKind, Reg
 const BIT_SLOT: u64 = 0;
 
 impl Transform<'_, '_, '_> {
-    /// Rewrites `bt`, `bts`, `btr`, `btc` with a memory operand and a register offset, `xlat` where loads are confined, and refuses
-    /// gathers there. Says whether the instruction was one.
+    /// Rewrites `bt`, `bts`, `btr`, `btc` with a memory operand and a register offset, `xlat` where loads are confined. Says whether the instruction was one.
     pub(super) fn moving_operand(&mut self, ins: Instruction) -> Result<bool, Refusal> {
         match ins.mnemonic() {
             Mnemonic::Bt | Mnemonic::Bts | Mnemonic::Btr | Mnemonic::Btc
@@ -20,9 +19,6 @@ impl Transform<'_, '_, '_> {
                 self.bit_test(ins).map(|()| true)
             }
             Mnemonic::Xlatb if self.full() => self.table_lookup(ins).map(|()| true),
-            _ if ins.is_vsib() && self.full() => {
-                Err(self.refuse(Reason::NoSafeForm, "gathers are not confined in mode full"))
-            }
             _ => Ok(false),
         }
     }

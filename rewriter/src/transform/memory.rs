@@ -10,8 +10,8 @@ use crate::refusal::{Reason, Refusal};
 use crate::text::emit::{Branch, Patch, Target, address_of};
 use iced_x86::{Code as Opcode, Instruction, Mnemonic, OpKind, Register};
 use object::elf;
-use sfi_contract::Mode;
 use sfi_contract::layout::{HEADER_BASE, TP_OFFSET};
+use sfi_contract::{Mode, policy};
 
 /// Where the spill places of each purpose start (see [`Transform::scratch`]).
 const MATCH_SLOT: u64 = 4;
@@ -42,7 +42,7 @@ impl Transform<'_, '_, '_> {
         load: bool,
         store: bool,
     ) -> Result<(), Refusal> {
-        let accesses = !matches!(ins.mnemonic(), Mnemonic::Lea) && !is_hint(ins.mnemonic());
+        let accesses = ins.mnemonic() != Mnemonic::Lea;
         let (load, store) = (load && accesses, store && accesses);
         if ins.segment_prefix() == Register::GS {
             return Err(self.refuse(Reason::NoSafeForm, "the GS segment is the sandbox's own"));
@@ -65,7 +65,7 @@ impl Transform<'_, '_, '_> {
         if store && self.facts.mode == Mode::Match && !thread {
             self.check_segment(&ins, &patches)?;
         }
-        let confined_load = load && self.full() && ins.memory_base() != Register::RIP;
+        let confined_load = load && (is_silent(&ins) || self.full() && ins.memory_base() != Register::RIP);
         if accesses && (store || confined_load || thread) {
             confine(&mut ins, thread);
         }
@@ -240,12 +240,11 @@ fn size_displacement(ins: &mut Instruction, relocated: bool) {
     }
     let narrow = |r: Register| r.is_gpr32();
     let wide = if narrow(ins.memory_base()) || narrow(ins.memory_index()) { 4 } else { 8 };
-    if ins.memory_base() == Register::None && ins.memory_index() == Register::None {
+    if ins.memory_base() == Register::None && !ins.memory_index().is_gpr() {
         // The size says which address size is meant.
         return;
     }
-    let vsib = ins.memory_index().is_xmm() || ins.memory_index().is_ymm() || ins.memory_index().is_zmm();
-    let size = if relocated || (vsib && ins.memory_base() == Register::None) {
+    let size = if relocated {
         wide
     } else if ins.memory_displacement64() == 0 {
         0
@@ -269,17 +268,10 @@ fn is_immediate(kind: OpKind) -> bool {
     )
 }
 
-/// Instructions whose operand is an address that is not accessed.
-fn is_hint(mnemonic: Mnemonic) -> bool {
-    matches!(
-        mnemonic,
-        Mnemonic::Prefetcht0
-            | Mnemonic::Prefetcht1
-            | Mnemonic::Prefetcht2
-            | Mnemonic::Prefetchnta
-            | Mnemonic::Prefetchw
-            | Mnemonic::Prefetch
-    )
+/// A mask may leave out what it reads, and with it the fault: confined in every mode (rule SFI-L02).
+fn is_silent(ins: &Instruction) -> bool {
+    let masked = |form: &policy::Form| matches!(form.memory, policy::Memory::Masked | policy::Memory::Gather);
+    ins.has_op_mask() || policy::lookup(ins.code()).is_some_and(masked)
 }
 
 fn is_high_byte(ins: &Instruction) -> bool {

@@ -40,7 +40,7 @@ fn writes(code: Code) -> Option<Way> {
     match form.memory {
         Memory::Store | Memory::Lockable => return Some(Way::Operand),
         // Refused by the verifier where the operand is memory; `collect` holds it to that.
-        Memory::Moving | Memory::None | Memory::Address | Memory::Load | Memory::Gather => {}
+        Memory::Moving | Memory::None | Memory::Address | Memory::Load | Memory::Masked | Memory::Gather => {}
     }
     match (form.class, code) {
         (Class::Branch, Code::Call_rel32_64) | (Class::IndirectBranch, Code::Call_rm64) => Some(Way::Control),
@@ -57,7 +57,7 @@ pub fn is_listed(code: Code) -> bool {
 }
 
 /// CPUID grants the feature. One that no listed store needed so far has to be added here.
-fn present(feature: CpuidFeature) -> bool {
+pub fn present(feature: CpuidFeature) -> bool {
     use CpuidFeature::*;
     match feature {
         INTEL8086 | INTEL186 | INTEL286 | INTEL386 | INTEL486 | X64 | FPU | FPU287 | FPU387 | CX8 | MMX | SSE

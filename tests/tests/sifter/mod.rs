@@ -8,9 +8,11 @@
 //! - in [`effects`] the window can be written: the instruction must be as long as decoded, change no register that
 //!   the verifier's usage does not name, nor rsp, segments, segment bases, or flags other than the arithmetic ones;
 //! - in [`every_store`] each listed form that writes memory must be met, with extreme registers at random windows;
+//! - in [`silent`] each listed form whose mask may leave its access out must be met, and faults in the window;
 //! - in [`loads`] (mode full) nothing can be read either: every access must fault in the window.
 
 pub mod every_store;
+pub mod silent;
 
 use crate::machine::{Exit, Machine, PAGE, RSP, Registers, WINDOW, Window, state};
 use iced_x86::{Code, Decoder, DecoderOptions, FlowControl, Instruction, Mnemonic};

@@ -123,6 +123,9 @@ const fn contract_example(rule: Rule) -> &'static str {
             "rep stosq                         # safe:\n                                  #   mov %edi,%edi\n                                  #   add %gs:0xff000,%rdi\n                                  #   rep stosq"
         }
         Rule::LoadUnconfined => "mov (%rdi),%rax                   # in mode full: mov %gs:(%edi),%rax",
+        Rule::SilentAccess => {
+            "vmovdqu8 (%rdi),%zmm0{%k1}        # safe: vmovdqu8 %gs:(%edi),%zmm0{%k1}\nprefetcht0 (%rdi)                 # safe without it"
+        }
         Rule::StackPointer => "sub $8,%rsp                       # the data stack is r15: lea -8(%r15),%r15",
         Rule::StackImplicit => "push %rax",
         Rule::BranchTarget => "jmp .+3                           # into the middle of the next instruction",

@@ -47,7 +47,7 @@ pub struct Args {
     /// Refuse `rdtsc`.
     #[arg(long)]
     no_clock: bool,
-    /// Refuse `cpuid` and `xgetbv`.
+    /// Refuse `cpuid`.
     #[arg(long)]
     no_identity: bool,
     /// Hold the objects against a policy besides.

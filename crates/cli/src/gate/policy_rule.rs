@@ -49,7 +49,7 @@ impl PolicyRule {
         match self {
             PolicyRule::Mode => "checked in a mode that the policy does not accept",
             PolicyRule::Clock => "`rdtsc`, which the policy forbids",
-            PolicyRule::Identity => "`cpuid` or `xgetbv`, which the policy forbids",
+            PolicyRule::Identity => "`cpuid`, which the policy forbids",
             PolicyRule::Import => "import that the policy does not allow",
             PolicyRule::TextSize => "more text than the policy allows",
             PolicyRule::DataSize => "more data than the policy allows",

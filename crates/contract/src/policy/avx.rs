@@ -132,8 +132,7 @@ super::forms! {
         VEX_Vpermilps_xmm_xmm_xmmm128 VEX_Vpermilps_ymm_ymm_ymmm256 VEX_Vpermilpd_xmm_xmm_xmmm128
         VEX_Vpermilpd_ymm_ymm_ymmm256 VEX_Vpermps_ymm_ymm_ymmm256 VEX_Vpmuldq_xmm_xmm_xmmm128
         VEX_Vpmuldq_ymm_ymm_ymmm256 VEX_Vpcmpeqq_xmm_xmm_xmmm128 VEX_Vpcmpeqq_ymm_ymm_ymmm256
-        VEX_Vpackusdw_xmm_xmm_xmmm128 VEX_Vpackusdw_ymm_ymm_ymmm256 VEX_Vmaskmovps_xmm_xmm_m128
-        VEX_Vmaskmovps_ymm_ymm_m256 VEX_Vmaskmovpd_xmm_xmm_m128 VEX_Vmaskmovpd_ymm_ymm_m256 VEX_Vpermd_ymm_ymm_ymmm256
+        VEX_Vpackusdw_xmm_xmm_xmmm128 VEX_Vpackusdw_ymm_ymm_ymmm256 VEX_Vpermd_ymm_ymm_ymmm256
         VEX_Vpcmpgtq_xmm_xmm_xmmm128 VEX_Vpcmpgtq_ymm_ymm_ymmm256 VEX_Vpminsb_xmm_xmm_xmmm128
         VEX_Vpminsb_ymm_ymm_ymmm256 VEX_Vpminsd_xmm_xmm_xmmm128 VEX_Vpminsd_ymm_ymm_ymmm256
         VEX_Vpminuw_xmm_xmm_xmmm128 VEX_Vpminuw_ymm_ymm_ymmm256 VEX_Vpminud_xmm_xmm_xmmm128
@@ -144,65 +143,64 @@ super::forms! {
         VEX_Vpsrlvd_ymm_ymm_ymmm256 VEX_Vpsrlvq_xmm_xmm_xmmm128 VEX_Vpsrlvq_ymm_ymm_ymmm256
         VEX_Vpsravd_xmm_xmm_xmmm128 VEX_Vpsravd_ymm_ymm_ymmm256 VEX_Vpsllvd_xmm_xmm_xmmm128
         VEX_Vpsllvd_ymm_ymm_ymmm256 VEX_Vpsllvq_xmm_xmm_xmmm128 VEX_Vpsllvq_ymm_ymm_ymmm256
-        VEX_Vpmaskmovd_xmm_xmm_m128 VEX_Vpmaskmovd_ymm_ymm_m256 VEX_Vpmaskmovq_xmm_xmm_m128
-        VEX_Vpmaskmovq_ymm_ymm_m256 VEX_Vfmaddsub132ps_xmm_xmm_xmmm128 VEX_Vfmaddsub132ps_ymm_ymm_ymmm256
-        VEX_Vfmaddsub132pd_xmm_xmm_xmmm128 VEX_Vfmaddsub132pd_ymm_ymm_ymmm256 VEX_Vfmsubadd132ps_xmm_xmm_xmmm128
-        VEX_Vfmsubadd132ps_ymm_ymm_ymmm256 VEX_Vfmsubadd132pd_xmm_xmm_xmmm128 VEX_Vfmsubadd132pd_ymm_ymm_ymmm256
-        VEX_Vfmadd132ps_xmm_xmm_xmmm128 VEX_Vfmadd132ps_ymm_ymm_ymmm256 VEX_Vfmadd132pd_xmm_xmm_xmmm128
-        VEX_Vfmadd132pd_ymm_ymm_ymmm256 VEX_Vfmadd132ss_xmm_xmm_xmmm32 VEX_Vfmadd132sd_xmm_xmm_xmmm64
-        VEX_Vfmsub132ps_xmm_xmm_xmmm128 VEX_Vfmsub132ps_ymm_ymm_ymmm256 VEX_Vfmsub132pd_xmm_xmm_xmmm128
-        VEX_Vfmsub132pd_ymm_ymm_ymmm256 VEX_Vfmsub132ss_xmm_xmm_xmmm32 VEX_Vfmsub132sd_xmm_xmm_xmmm64
-        VEX_Vfnmadd132ps_xmm_xmm_xmmm128 VEX_Vfnmadd132ps_ymm_ymm_ymmm256 VEX_Vfnmadd132pd_xmm_xmm_xmmm128
-        VEX_Vfnmadd132pd_ymm_ymm_ymmm256 VEX_Vfnmadd132ss_xmm_xmm_xmmm32 VEX_Vfnmadd132sd_xmm_xmm_xmmm64
-        VEX_Vfnmsub132ps_xmm_xmm_xmmm128 VEX_Vfnmsub132ps_ymm_ymm_ymmm256 VEX_Vfnmsub132pd_xmm_xmm_xmmm128
-        VEX_Vfnmsub132pd_ymm_ymm_ymmm256 VEX_Vfnmsub132ss_xmm_xmm_xmmm32 VEX_Vfnmsub132sd_xmm_xmm_xmmm64
-        VEX_Vfmaddsub213ps_xmm_xmm_xmmm128 VEX_Vfmaddsub213ps_ymm_ymm_ymmm256 VEX_Vfmaddsub213pd_xmm_xmm_xmmm128
-        VEX_Vfmaddsub213pd_ymm_ymm_ymmm256 VEX_Vfmsubadd213ps_xmm_xmm_xmmm128 VEX_Vfmsubadd213ps_ymm_ymm_ymmm256
-        VEX_Vfmsubadd213pd_xmm_xmm_xmmm128 VEX_Vfmsubadd213pd_ymm_ymm_ymmm256 VEX_Vfmadd213ps_xmm_xmm_xmmm128
-        VEX_Vfmadd213ps_ymm_ymm_ymmm256 VEX_Vfmadd213pd_xmm_xmm_xmmm128 VEX_Vfmadd213pd_ymm_ymm_ymmm256
-        VEX_Vfmadd213ss_xmm_xmm_xmmm32 VEX_Vfmadd213sd_xmm_xmm_xmmm64 VEX_Vfmsub213ps_xmm_xmm_xmmm128
-        VEX_Vfmsub213ps_ymm_ymm_ymmm256 VEX_Vfmsub213pd_xmm_xmm_xmmm128 VEX_Vfmsub213pd_ymm_ymm_ymmm256
-        VEX_Vfmsub213ss_xmm_xmm_xmmm32 VEX_Vfmsub213sd_xmm_xmm_xmmm64 VEX_Vfnmadd213ps_xmm_xmm_xmmm128
-        VEX_Vfnmadd213ps_ymm_ymm_ymmm256 VEX_Vfnmadd213pd_xmm_xmm_xmmm128 VEX_Vfnmadd213pd_ymm_ymm_ymmm256
-        VEX_Vfnmadd213ss_xmm_xmm_xmmm32 VEX_Vfnmadd213sd_xmm_xmm_xmmm64 VEX_Vfnmsub213ps_xmm_xmm_xmmm128
-        VEX_Vfnmsub213ps_ymm_ymm_ymmm256 VEX_Vfnmsub213pd_xmm_xmm_xmmm128 VEX_Vfnmsub213pd_ymm_ymm_ymmm256
-        VEX_Vfnmsub213ss_xmm_xmm_xmmm32 VEX_Vfnmsub213sd_xmm_xmm_xmmm64 VEX_Vfmaddsub231ps_xmm_xmm_xmmm128
-        VEX_Vfmaddsub231ps_ymm_ymm_ymmm256 VEX_Vfmaddsub231pd_xmm_xmm_xmmm128 VEX_Vfmaddsub231pd_ymm_ymm_ymmm256
-        VEX_Vfmsubadd231ps_xmm_xmm_xmmm128 VEX_Vfmsubadd231ps_ymm_ymm_ymmm256 VEX_Vfmsubadd231pd_xmm_xmm_xmmm128
-        VEX_Vfmsubadd231pd_ymm_ymm_ymmm256 VEX_Vfmadd231ps_xmm_xmm_xmmm128 VEX_Vfmadd231ps_ymm_ymm_ymmm256
-        VEX_Vfmadd231pd_xmm_xmm_xmmm128 VEX_Vfmadd231pd_ymm_ymm_ymmm256 VEX_Vfmadd231ss_xmm_xmm_xmmm32
-        VEX_Vfmadd231sd_xmm_xmm_xmmm64 VEX_Vfmsub231ps_xmm_xmm_xmmm128 VEX_Vfmsub231ps_ymm_ymm_ymmm256
-        VEX_Vfmsub231pd_xmm_xmm_xmmm128 VEX_Vfmsub231pd_ymm_ymm_ymmm256 VEX_Vfmsub231ss_xmm_xmm_xmmm32
-        VEX_Vfmsub231sd_xmm_xmm_xmmm64 VEX_Vfnmadd231ps_xmm_xmm_xmmm128 VEX_Vfnmadd231ps_ymm_ymm_ymmm256
-        VEX_Vfnmadd231pd_xmm_xmm_xmmm128 VEX_Vfnmadd231pd_ymm_ymm_ymmm256 VEX_Vfnmadd231ss_xmm_xmm_xmmm32
-        VEX_Vfnmadd231sd_xmm_xmm_xmmm64 VEX_Vfnmsub231ps_xmm_xmm_xmmm128 VEX_Vfnmsub231ps_ymm_ymm_ymmm256
-        VEX_Vfnmsub231pd_xmm_xmm_xmmm128 VEX_Vfnmsub231pd_ymm_ymm_ymmm256 VEX_Vfnmsub231ss_xmm_xmm_xmmm32
-        VEX_Vfnmsub231sd_xmm_xmm_xmmm64 VEX_Vgf2p8mulb_xmm_xmm_xmmm128 VEX_Vgf2p8mulb_ymm_ymm_ymmm256
-        VEX_Vaesenc_xmm_xmm_xmmm128 VEX_Vaesenc_ymm_ymm_ymmm256 VEX_Vaesenclast_xmm_xmm_xmmm128
-        VEX_Vaesenclast_ymm_ymm_ymmm256 VEX_Vaesdec_xmm_xmm_xmmm128 VEX_Vaesdec_ymm_ymm_ymmm256
-        VEX_Vaesdeclast_xmm_xmm_xmmm128 VEX_Vaesdeclast_ymm_ymm_ymmm256 VEX_Vpblendd_xmm_xmm_xmmm128_imm8
-        VEX_Vpblendd_ymm_ymm_ymmm256_imm8 VEX_Vperm2f128_ymm_ymm_ymmm256_imm8 VEX_Vroundss_xmm_xmm_xmmm32_imm8
-        VEX_Vroundsd_xmm_xmm_xmmm64_imm8 VEX_Vblendps_xmm_xmm_xmmm128_imm8 VEX_Vblendps_ymm_ymm_ymmm256_imm8
-        VEX_Vblendpd_xmm_xmm_xmmm128_imm8 VEX_Vblendpd_ymm_ymm_ymmm256_imm8 VEX_Vpblendw_xmm_xmm_xmmm128_imm8
-        VEX_Vpblendw_ymm_ymm_ymmm256_imm8 VEX_Vpalignr_xmm_xmm_xmmm128_imm8 VEX_Vpalignr_ymm_ymm_ymmm256_imm8
-        VEX_Vinsertf128_ymm_ymm_xmmm128_imm8 VEX_Vpinsrb_xmm_xmm_r32m8_imm8 VEX_Vpinsrb_xmm_xmm_r64m8_imm8
-        VEX_Vinsertps_xmm_xmm_xmmm32_imm8 VEX_Vpinsrd_xmm_xmm_rm32_imm8 VEX_Vpinsrq_xmm_xmm_rm64_imm8
-        VEX_Vinserti128_ymm_ymm_xmmm128_imm8 VEX_Vdpps_xmm_xmm_xmmm128_imm8 VEX_Vdpps_ymm_ymm_ymmm256_imm8
-        VEX_Vdppd_xmm_xmm_xmmm128_imm8 VEX_Vmpsadbw_xmm_xmm_xmmm128_imm8 VEX_Vmpsadbw_ymm_ymm_ymmm256_imm8
-        VEX_Vpclmulqdq_xmm_xmm_xmmm128_imm8 VEX_Vpclmulqdq_ymm_ymm_ymmm256_imm8 VEX_Vperm2i128_ymm_ymm_ymmm256_imm8
-        VEX_Vblendvps_xmm_xmm_xmmm128_xmm VEX_Vblendvps_ymm_ymm_ymmm256_ymm VEX_Vblendvpd_xmm_xmm_xmmm128_xmm
-        VEX_Vblendvpd_ymm_ymm_ymmm256_ymm VEX_Vpblendvb_xmm_xmm_xmmm128_xmm VEX_Vpblendvb_ymm_ymm_ymmm256_ymm
-        VEX_Vfmaddsubps_xmm_xmm_xmmm128_xmm VEX_Vfmaddsubps_ymm_ymm_ymmm256_ymm VEX_Vfmaddsubpd_xmm_xmm_xmmm128_xmm
-        VEX_Vfmaddsubpd_ymm_ymm_ymmm256_ymm VEX_Vfmsubaddps_xmm_xmm_xmmm128_xmm VEX_Vfmsubaddps_ymm_ymm_ymmm256_ymm
-        VEX_Vfmsubaddpd_xmm_xmm_xmmm128_xmm VEX_Vfmsubaddpd_ymm_ymm_ymmm256_ymm VEX_Vfmaddps_xmm_xmm_xmmm128_xmm
-        VEX_Vfmaddps_ymm_ymm_ymmm256_ymm VEX_Vfmaddpd_xmm_xmm_xmmm128_xmm VEX_Vfmaddpd_ymm_ymm_ymmm256_ymm
-        VEX_Vfmaddss_xmm_xmm_xmmm32_xmm VEX_Vfmaddsd_xmm_xmm_xmmm64_xmm VEX_Vfmsubps_xmm_xmm_xmmm128_xmm
-        VEX_Vfmsubps_ymm_ymm_ymmm256_ymm VEX_Vfmsubpd_xmm_xmm_xmmm128_xmm VEX_Vfmsubpd_ymm_ymm_ymmm256_ymm
-        VEX_Vfmsubss_xmm_xmm_xmmm32_xmm VEX_Vfmsubsd_xmm_xmm_xmmm64_xmm VEX_Vfnmaddps_xmm_xmm_xmmm128_xmm
-        VEX_Vfnmaddps_ymm_ymm_ymmm256_ymm VEX_Vfnmaddpd_xmm_xmm_xmmm128_xmm VEX_Vfnmaddpd_ymm_ymm_ymmm256_ymm
-        VEX_Vfnmaddss_xmm_xmm_xmmm32_xmm VEX_Vfnmaddsd_xmm_xmm_xmmm64_xmm VEX_Vfnmsubps_xmm_xmm_xmmm128_xmm
-        VEX_Vfnmsubps_ymm_ymm_ymmm256_ymm VEX_Vfnmsubpd_xmm_xmm_xmmm128_xmm VEX_Vfnmsubpd_ymm_ymm_ymmm256_ymm
-        VEX_Vfnmsubss_xmm_xmm_xmmm32_xmm VEX_Vfnmsubsd_xmm_xmm_xmmm64_xmm VEX_Vgf2p8affineqb_xmm_xmm_xmmm128_imm8
+        VEX_Vfmaddsub132ps_xmm_xmm_xmmm128 VEX_Vfmaddsub132ps_ymm_ymm_ymmm256 VEX_Vfmaddsub132pd_xmm_xmm_xmmm128
+        VEX_Vfmaddsub132pd_ymm_ymm_ymmm256 VEX_Vfmsubadd132ps_xmm_xmm_xmmm128 VEX_Vfmsubadd132ps_ymm_ymm_ymmm256
+        VEX_Vfmsubadd132pd_xmm_xmm_xmmm128 VEX_Vfmsubadd132pd_ymm_ymm_ymmm256 VEX_Vfmadd132ps_xmm_xmm_xmmm128
+        VEX_Vfmadd132ps_ymm_ymm_ymmm256 VEX_Vfmadd132pd_xmm_xmm_xmmm128 VEX_Vfmadd132pd_ymm_ymm_ymmm256
+        VEX_Vfmadd132ss_xmm_xmm_xmmm32 VEX_Vfmadd132sd_xmm_xmm_xmmm64 VEX_Vfmsub132ps_xmm_xmm_xmmm128
+        VEX_Vfmsub132ps_ymm_ymm_ymmm256 VEX_Vfmsub132pd_xmm_xmm_xmmm128 VEX_Vfmsub132pd_ymm_ymm_ymmm256
+        VEX_Vfmsub132ss_xmm_xmm_xmmm32 VEX_Vfmsub132sd_xmm_xmm_xmmm64 VEX_Vfnmadd132ps_xmm_xmm_xmmm128
+        VEX_Vfnmadd132ps_ymm_ymm_ymmm256 VEX_Vfnmadd132pd_xmm_xmm_xmmm128 VEX_Vfnmadd132pd_ymm_ymm_ymmm256
+        VEX_Vfnmadd132ss_xmm_xmm_xmmm32 VEX_Vfnmadd132sd_xmm_xmm_xmmm64 VEX_Vfnmsub132ps_xmm_xmm_xmmm128
+        VEX_Vfnmsub132ps_ymm_ymm_ymmm256 VEX_Vfnmsub132pd_xmm_xmm_xmmm128 VEX_Vfnmsub132pd_ymm_ymm_ymmm256
+        VEX_Vfnmsub132ss_xmm_xmm_xmmm32 VEX_Vfnmsub132sd_xmm_xmm_xmmm64 VEX_Vfmaddsub213ps_xmm_xmm_xmmm128
+        VEX_Vfmaddsub213ps_ymm_ymm_ymmm256 VEX_Vfmaddsub213pd_xmm_xmm_xmmm128 VEX_Vfmaddsub213pd_ymm_ymm_ymmm256
+        VEX_Vfmsubadd213ps_xmm_xmm_xmmm128 VEX_Vfmsubadd213ps_ymm_ymm_ymmm256 VEX_Vfmsubadd213pd_xmm_xmm_xmmm128
+        VEX_Vfmsubadd213pd_ymm_ymm_ymmm256 VEX_Vfmadd213ps_xmm_xmm_xmmm128 VEX_Vfmadd213ps_ymm_ymm_ymmm256
+        VEX_Vfmadd213pd_xmm_xmm_xmmm128 VEX_Vfmadd213pd_ymm_ymm_ymmm256 VEX_Vfmadd213ss_xmm_xmm_xmmm32
+        VEX_Vfmadd213sd_xmm_xmm_xmmm64 VEX_Vfmsub213ps_xmm_xmm_xmmm128 VEX_Vfmsub213ps_ymm_ymm_ymmm256
+        VEX_Vfmsub213pd_xmm_xmm_xmmm128 VEX_Vfmsub213pd_ymm_ymm_ymmm256 VEX_Vfmsub213ss_xmm_xmm_xmmm32
+        VEX_Vfmsub213sd_xmm_xmm_xmmm64 VEX_Vfnmadd213ps_xmm_xmm_xmmm128 VEX_Vfnmadd213ps_ymm_ymm_ymmm256
+        VEX_Vfnmadd213pd_xmm_xmm_xmmm128 VEX_Vfnmadd213pd_ymm_ymm_ymmm256 VEX_Vfnmadd213ss_xmm_xmm_xmmm32
+        VEX_Vfnmadd213sd_xmm_xmm_xmmm64 VEX_Vfnmsub213ps_xmm_xmm_xmmm128 VEX_Vfnmsub213ps_ymm_ymm_ymmm256
+        VEX_Vfnmsub213pd_xmm_xmm_xmmm128 VEX_Vfnmsub213pd_ymm_ymm_ymmm256 VEX_Vfnmsub213ss_xmm_xmm_xmmm32
+        VEX_Vfnmsub213sd_xmm_xmm_xmmm64 VEX_Vfmaddsub231ps_xmm_xmm_xmmm128 VEX_Vfmaddsub231ps_ymm_ymm_ymmm256
+        VEX_Vfmaddsub231pd_xmm_xmm_xmmm128 VEX_Vfmaddsub231pd_ymm_ymm_ymmm256 VEX_Vfmsubadd231ps_xmm_xmm_xmmm128
+        VEX_Vfmsubadd231ps_ymm_ymm_ymmm256 VEX_Vfmsubadd231pd_xmm_xmm_xmmm128 VEX_Vfmsubadd231pd_ymm_ymm_ymmm256
+        VEX_Vfmadd231ps_xmm_xmm_xmmm128 VEX_Vfmadd231ps_ymm_ymm_ymmm256 VEX_Vfmadd231pd_xmm_xmm_xmmm128
+        VEX_Vfmadd231pd_ymm_ymm_ymmm256 VEX_Vfmadd231ss_xmm_xmm_xmmm32 VEX_Vfmadd231sd_xmm_xmm_xmmm64
+        VEX_Vfmsub231ps_xmm_xmm_xmmm128 VEX_Vfmsub231ps_ymm_ymm_ymmm256 VEX_Vfmsub231pd_xmm_xmm_xmmm128
+        VEX_Vfmsub231pd_ymm_ymm_ymmm256 VEX_Vfmsub231ss_xmm_xmm_xmmm32 VEX_Vfmsub231sd_xmm_xmm_xmmm64
+        VEX_Vfnmadd231ps_xmm_xmm_xmmm128 VEX_Vfnmadd231ps_ymm_ymm_ymmm256 VEX_Vfnmadd231pd_xmm_xmm_xmmm128
+        VEX_Vfnmadd231pd_ymm_ymm_ymmm256 VEX_Vfnmadd231ss_xmm_xmm_xmmm32 VEX_Vfnmadd231sd_xmm_xmm_xmmm64
+        VEX_Vfnmsub231ps_xmm_xmm_xmmm128 VEX_Vfnmsub231ps_ymm_ymm_ymmm256 VEX_Vfnmsub231pd_xmm_xmm_xmmm128
+        VEX_Vfnmsub231pd_ymm_ymm_ymmm256 VEX_Vfnmsub231ss_xmm_xmm_xmmm32 VEX_Vfnmsub231sd_xmm_xmm_xmmm64
+        VEX_Vgf2p8mulb_xmm_xmm_xmmm128 VEX_Vgf2p8mulb_ymm_ymm_ymmm256 VEX_Vaesenc_xmm_xmm_xmmm128
+        VEX_Vaesenc_ymm_ymm_ymmm256 VEX_Vaesenclast_xmm_xmm_xmmm128 VEX_Vaesenclast_ymm_ymm_ymmm256
+        VEX_Vaesdec_xmm_xmm_xmmm128 VEX_Vaesdec_ymm_ymm_ymmm256 VEX_Vaesdeclast_xmm_xmm_xmmm128
+        VEX_Vaesdeclast_ymm_ymm_ymmm256 VEX_Vpblendd_xmm_xmm_xmmm128_imm8 VEX_Vpblendd_ymm_ymm_ymmm256_imm8
+        VEX_Vperm2f128_ymm_ymm_ymmm256_imm8 VEX_Vroundss_xmm_xmm_xmmm32_imm8 VEX_Vroundsd_xmm_xmm_xmmm64_imm8
+        VEX_Vblendps_xmm_xmm_xmmm128_imm8 VEX_Vblendps_ymm_ymm_ymmm256_imm8 VEX_Vblendpd_xmm_xmm_xmmm128_imm8
+        VEX_Vblendpd_ymm_ymm_ymmm256_imm8 VEX_Vpblendw_xmm_xmm_xmmm128_imm8 VEX_Vpblendw_ymm_ymm_ymmm256_imm8
+        VEX_Vpalignr_xmm_xmm_xmmm128_imm8 VEX_Vpalignr_ymm_ymm_ymmm256_imm8 VEX_Vinsertf128_ymm_ymm_xmmm128_imm8
+        VEX_Vpinsrb_xmm_xmm_r32m8_imm8 VEX_Vpinsrb_xmm_xmm_r64m8_imm8 VEX_Vinsertps_xmm_xmm_xmmm32_imm8
+        VEX_Vpinsrd_xmm_xmm_rm32_imm8 VEX_Vpinsrq_xmm_xmm_rm64_imm8 VEX_Vinserti128_ymm_ymm_xmmm128_imm8
+        VEX_Vdpps_xmm_xmm_xmmm128_imm8 VEX_Vdpps_ymm_ymm_ymmm256_imm8 VEX_Vdppd_xmm_xmm_xmmm128_imm8
+        VEX_Vmpsadbw_xmm_xmm_xmmm128_imm8 VEX_Vmpsadbw_ymm_ymm_ymmm256_imm8 VEX_Vpclmulqdq_xmm_xmm_xmmm128_imm8
+        VEX_Vpclmulqdq_ymm_ymm_ymmm256_imm8 VEX_Vperm2i128_ymm_ymm_ymmm256_imm8 VEX_Vblendvps_xmm_xmm_xmmm128_xmm
+        VEX_Vblendvps_ymm_ymm_ymmm256_ymm VEX_Vblendvpd_xmm_xmm_xmmm128_xmm VEX_Vblendvpd_ymm_ymm_ymmm256_ymm
+        VEX_Vpblendvb_xmm_xmm_xmmm128_xmm VEX_Vpblendvb_ymm_ymm_ymmm256_ymm VEX_Vfmaddsubps_xmm_xmm_xmmm128_xmm
+        VEX_Vfmaddsubps_ymm_ymm_ymmm256_ymm VEX_Vfmaddsubpd_xmm_xmm_xmmm128_xmm VEX_Vfmaddsubpd_ymm_ymm_ymmm256_ymm
+        VEX_Vfmsubaddps_xmm_xmm_xmmm128_xmm VEX_Vfmsubaddps_ymm_ymm_ymmm256_ymm VEX_Vfmsubaddpd_xmm_xmm_xmmm128_xmm
+        VEX_Vfmsubaddpd_ymm_ymm_ymmm256_ymm VEX_Vfmaddps_xmm_xmm_xmmm128_xmm VEX_Vfmaddps_ymm_ymm_ymmm256_ymm
+        VEX_Vfmaddpd_xmm_xmm_xmmm128_xmm VEX_Vfmaddpd_ymm_ymm_ymmm256_ymm VEX_Vfmaddss_xmm_xmm_xmmm32_xmm
+        VEX_Vfmaddsd_xmm_xmm_xmmm64_xmm VEX_Vfmsubps_xmm_xmm_xmmm128_xmm VEX_Vfmsubps_ymm_ymm_ymmm256_ymm
+        VEX_Vfmsubpd_xmm_xmm_xmmm128_xmm VEX_Vfmsubpd_ymm_ymm_ymmm256_ymm VEX_Vfmsubss_xmm_xmm_xmmm32_xmm
+        VEX_Vfmsubsd_xmm_xmm_xmmm64_xmm VEX_Vfnmaddps_xmm_xmm_xmmm128_xmm VEX_Vfnmaddps_ymm_ymm_ymmm256_ymm
+        VEX_Vfnmaddpd_xmm_xmm_xmmm128_xmm VEX_Vfnmaddpd_ymm_ymm_ymmm256_ymm VEX_Vfnmaddss_xmm_xmm_xmmm32_xmm
+        VEX_Vfnmaddsd_xmm_xmm_xmmm64_xmm VEX_Vfnmsubps_xmm_xmm_xmmm128_xmm VEX_Vfnmsubps_ymm_ymm_ymmm256_ymm
+        VEX_Vfnmsubpd_xmm_xmm_xmmm128_xmm VEX_Vfnmsubpd_ymm_ymm_ymmm256_ymm VEX_Vfnmsubss_xmm_xmm_xmmm32_xmm
+        VEX_Vfnmsubsd_xmm_xmm_xmmm64_xmm VEX_Vgf2p8affineqb_xmm_xmm_xmmm128_imm8
         VEX_Vgf2p8affineqb_ymm_ymm_ymmm256_imm8 VEX_Vgf2p8affineinvqb_xmm_xmm_xmmm128_imm8
         VEX_Vgf2p8affineinvqb_ymm_ymm_ymmm256_imm8 VEX_Vpdpbusd_xmm_xmm_xmmm128 VEX_Vpdpbusd_ymm_ymm_ymmm256
         VEX_Vpdpbusds_xmm_xmm_xmmm128 VEX_Vpdpbusds_ymm_ymm_ymmm256 VEX_Vpdpwssd_xmm_xmm_xmmm128
@@ -236,6 +234,11 @@ super::forms! {
         VEX_Vpextrw_r32m16_xmm_imm8 VEX_Vpextrw_r64m16_xmm_imm8 VEX_Vpextrd_rm32_xmm_imm8 VEX_Vpextrq_rm64_xmm_imm8
         VEX_Vextractps_rm32_xmm_imm8 VEX_Vextractps_r64m32_xmm_imm8 VEX_Vextractf128_xmmm128_ymm_imm8
         VEX_Vcvtps2ph_xmmm64_xmm_imm8 VEX_Vcvtps2ph_xmmm128_ymm_imm8 VEX_Vextracti128_xmmm128_ymm_imm8
+    }
+    Avx Masked(2) [] writes(0) clobbers() {
+        VEX_Vmaskmovps_xmm_xmm_m128 VEX_Vmaskmovps_ymm_ymm_m256 VEX_Vmaskmovpd_xmm_xmm_m128
+        VEX_Vmaskmovpd_ymm_ymm_m256 VEX_Vpmaskmovd_xmm_xmm_m128 VEX_Vpmaskmovd_ymm_ymm_m256
+        VEX_Vpmaskmovq_xmm_xmm_m128 VEX_Vpmaskmovq_ymm_ymm_m256
     }
     Avx Gather(1) [] writes(0 2) clobbers() {
         VEX_Vpgatherdd_xmm_vm32x_xmm VEX_Vpgatherdd_ymm_vm32y_ymm VEX_Vpgatherdq_xmm_vm32x_xmm

@@ -183,9 +183,6 @@ super::forms! {
     Clock None(0) [] writes() clobbers(RAX RDX) {
         Rdtsc
     }
-    Identity None(0) [] writes() clobbers(RAX RDX) {
-        Xgetbv
-    }
     Identity None(0) [] writes() clobbers(RAX RCX RDX RBX) {
         Cpuid
     }
@@ -199,7 +196,7 @@ super::forms! {
         Pause Endbr64
     }
     Hint Address(0) [] writes() clobbers() {
-        Prefetch_m8 Prefetchw_m8 Prefetchnta_m8 Prefetcht0_m8 Prefetcht1_m8 Prefetcht2_m8 Nop_rm32 Nop_rm64
+        Nop_rm32 Nop_rm64
     }
     Hint Address(0) [P66] writes() clobbers() {
         Nop_rm16

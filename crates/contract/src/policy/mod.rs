@@ -12,13 +12,14 @@
 //! Left out although a compiler could emit them, with the reason:
 //! - anything that names or moves rsp: `push`, `pop`, `enter`, `leave`, `ret imm16`, `pushf` (the control stack);
 //! - `std`, `popf`: the direction flag is always 0, the string regions depend on it;
-//! - segment registers and bases, `rdpid`, `rdtscp`, `rdpmc`, `rdpkru`, `sgdt`, `sidt`, `sldt`, `str`, `smsw`, `lar`, `lsl`: state of
-//!   the host;
+//! - segment registers and bases, `rdpid`, `rdtscp`, `rdpmc`, `rdpkru`, `sgdt`, `sidt`, `sldt`, `str`, `smsw`, `lar`, `lsl`, `verr`,
+//!   `xgetbv` (with 1 in ecx it tells which registers the host has used): state of the host;
 //! - `syscall`, `sysenter`, `int n`, port I/O, privileged instructions, far branches, TSX, SGX, CET state, protection keys,
 //!   key locker, user interrupts, `monitor`, `waitpkg`: control or machine state;
 //! - `maskmovq`, `maskmovdqu`, scatters, `movdir64b`, `enqcmd`, AMX, `xsave`, `fxsave`, moffs: memory operands that move on their
 //!   own, are implicit, or are not ModRM operands;
-//! - `clflush*`, `clwb`, `cldemote`: cache control over memory of others;
+//! - prefetches, `cldemote`: they reach any address, never fault, and take longer where nothing is mapped;
+//! - `clflush*`, `clwb`: cache control over memory of others;
 //! - AMD-only but for FMA4 (3DNow!, XOP, TBM, SSE4A, LWP), VIA, Knights-only AVX-512 (ER, PF, 4FMAPS, 4VNNIW), MPX: not emitted for
 //!   x86-64-v4, some write implicit memory;
 //! - undocumented aliases of documented encodings (`sal /6`, `test /1`, x87 `DC D0` and the like).
@@ -46,7 +47,7 @@ pub enum Class {
     Trap,
     /// `rdtsc`. It reads a clock; the host may switch it off (a policy).
     Clock,
-    /// `cpuid`, `xgetbv`. They read what the machine is; the host may switch them off (a policy).
+    /// `cpuid`. It reads what the machine is; the host may switch it off (a policy).
     Identity,
     /// x87. Works on its register stack and ModRM memory. `fnstenv` and `fnsave` store addresses of the
     /// last x87 instruction, so the loader clears x87 state at distrusting crossings.
@@ -63,8 +64,7 @@ pub enum Class {
     /// `ldmxcsr`, `stmxcsr` and their VEX forms: they change how SSE rounds and traps and see its status flags; the loader
     /// restores MXCSR at crossings of a domain that has them, and leaves the flags alone where they are invisible.
     Mxcsr,
-    /// No effect that a program can store: `nop`, `endbr64`, `pause`, fences, prefetches. A prefetch moves cache
-    /// lines, which is a side channel, and those are not promised away.
+    /// No effect that a program can store: `nop`, `endbr64`, `pause`, fences.
     Hint,
     /// Direct near branches. Rules `SFI-B01` to `SFI-B03`.
     Branch,
@@ -84,7 +84,7 @@ pub enum Class {
 pub enum Memory {
     /// No operand can be memory.
     None,
-    /// Computes or hints the address and touches no memory: `lea`, `nop`, prefetches.
+    /// Names an address and touches no memory: `lea`, `nop`.
     Address,
     /// Reads.
     Load,
@@ -92,7 +92,9 @@ pub enum Memory {
     Store,
     /// Reads and writes; may have a `lock` prefix.
     Lockable,
-    /// Reads several places by a vector index (gathers).
+    /// Reads the elements that another vector selects (`vmaskmovps`, `vpmaskmovd`). Rule `SFI-L02`.
+    Masked,
+    /// Reads several places by a vector index, those that a mask selects (gathers). Rule `SFI-L02`.
     Gather,
     /// The address moves with another operand (bit tests with a register offset): never allowed on memory.
     Moving,

@@ -13,6 +13,9 @@ pub fn reason(instruction: &Instruction) -> (Rule, &'static str) {
     if moves(code) {
         return (Rule::StoreMoving, "its memory operand does not follow from a ModRM operand alone");
     }
+    if is_silent(code) {
+        return (Rule::SilentAccess, "it reaches any address and never faults");
+    }
     if is_system(code) {
         return (Rule::System, "system and machine-state instructions belong to the host");
     }
@@ -63,6 +66,23 @@ fn moves(code: Code) -> bool {
         || matches!(code.mnemonic(), M::Movdir64b | M::Enqcmd | M::Enqcmds | M::Ldtilecfg | M::Sttilecfg)
 }
 
+/// Hints about addresses.
+pub fn is_silent(code: Code) -> bool {
+    matches!(
+        code.mnemonic(),
+        M::Prefetch
+            | M::Prefetchw
+            | M::Prefetchwt1
+            | M::Prefetchnta
+            | M::Prefetcht0
+            | M::Prefetcht1
+            | M::Prefetcht2
+            | M::Prefetchit0
+            | M::Prefetchit1
+            | M::Cldemote
+    )
+}
+
 fn is_system(code: Code) -> bool {
     let op = code.op_code();
     let feature = |f: &F| {
@@ -101,7 +121,6 @@ fn is_system(code: Code) -> bool {
                 | F::CLFSH
                 | F::CLFLUSHOPT
                 | F::CLWB
-                | F::CLDEMOTE
                 | F::AMX_TILE
                 | F::TSXLDTRK
                 | F::HRESET

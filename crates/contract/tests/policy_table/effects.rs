@@ -99,14 +99,13 @@ pub fn class_of(code: Code) -> Class {
         Code::Call_rm64 | Code::Jmp_rm64 => Class::IndirectBranch,
         Code::Int3 | Code::Ud2 => Class::Trap,
         Code::Rdtsc => Class::Clock,
-        Code::Cpuid | Code::Xgetbv => Class::Identity,
+        Code::Cpuid => Class::Identity,
         Code::Ldmxcsr_m32 | Code::VEX_Vldmxcsr_m32 | Code::Stmxcsr_m32 | Code::VEX_Vstmxcsr_m32 => Class::Mxcsr,
         Code::Xlat_m8 => Class::Table,
         _ if is_branch_form(code) => Class::Branch,
         _ if is_string(code) => Class::String,
         _ if op.is_nop() || has(F::PAUSE) || has(F::CET_IBT) || has(F::MULTIBYTENOP) => Class::Hint,
         _ if matches!(code, Code::Lfence | Code::Mfence | Code::Sfence) => Class::Hint,
-        _ if op.instruction_string().to_lowercase().starts_with("prefetch") => Class::Hint,
         _ if has(F::FPU) || has(F::FPU287) || has(F::FPU387) => Class::X87,
         _ if operand(&[K::mm_or_mem, K::mm_reg, K::mm_rm]) || has(F::MMX) => Class::Mmx,
         _ if op.encoding() == EncodingKind::EVEX || operand(&[K::k_reg, K::k_rm, K::k_vvvv, K::k_or_mem]) => {
@@ -155,7 +154,8 @@ pub fn form_of(code: Code) -> Form {
         }
         (Some(_), Some(OpAccess::NoMemAccess)) => Memory::Address,
         (Some(_), Some(OpAccess::None)) if op.is_nop() => Memory::Address,
-        (Some(_), Some(OpAccess::Read | OpAccess::CondRead)) => Memory::Load,
+        (Some(_), Some(OpAccess::Read | OpAccess::CondRead)) if is_masked_load(code) => Memory::Masked,
+        (Some(_), Some(OpAccess::Read)) => Memory::Load,
         (Some(i), access) => panic!("{code:?}: operand {i} {access:?}"),
     };
     Form {
@@ -171,4 +171,10 @@ pub fn form_of(code: Code) -> Form {
 pub fn is_bit_test(code: Code) -> bool {
     use iced_x86::Mnemonic as M;
     matches!(code.mnemonic(), M::Bt | M::Bts | M::Btr | M::Btc)
+}
+
+/// The VEX loads that read only what a vector selects. (The stores of these names are in another arm already.)
+fn is_masked_load(code: Code) -> bool {
+    use iced_x86::Mnemonic as M;
+    matches!(code.mnemonic(), M::Vmaskmovps | M::Vmaskmovpd | M::Vpmaskmovd | M::Vpmaskmovq)
 }

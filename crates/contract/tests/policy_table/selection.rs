@@ -4,6 +4,7 @@
 use crate::effects::Effects;
 use crate::instance::is_string;
 use iced_x86::{Code, CpuidFeature, EncodingKind, FlowControl, OpCodeOperandKind as K};
+use sfi_contract::policy::refusal;
 
 /// The features whose forms are candidates.
 pub fn feature_allowed(feature: CpuidFeature) -> bool {
@@ -24,7 +25,6 @@ pub fn feature_allowed(feature: CpuidFeature) -> bool {
             | F::PAUSE
             | F::TSC
             | F::CET_IBT
-            | F::XSAVE
             | F::ADX
             | F::BMI1
             | F::BMI2
@@ -33,7 +33,6 @@ pub fn feature_allowed(feature: CpuidFeature) -> bool {
             | F::MOVBE
             | F::RDRAND
             | F::RDSEED
-            | F::PREFETCHW
             | F::FPU
             | F::FPU287
             | F::FPU387
@@ -81,8 +80,6 @@ pub fn mnemonic_excluded(code: Code) -> bool {
         M::Std | M::Cli | M::Sti
         // State of the host and its descriptor tables.
         | M::Lar | M::Lsl | M::Verr | M::Verw | M::Sldt | M::Str | M::Smsw | M::Sgdt | M::Sidt | M::Lmsw
-        // The whole XSAVE feature but xgetbv.
-        | M::Xsave | M::Xsave64 | M::Xrstor | M::Xrstor64 | M::Xsetbv
         // Decoders differ in their length.
         | M::Ud0 | M::Ud1
         // Only on 286 and 8087, nops today.
@@ -139,6 +136,7 @@ pub fn selected(code: Code) -> bool {
         || op.is_input_output()
         || op.is_reserved_nop()
         || op.fwait()
+        || refusal::is_silent(code)
         || mnemonic_excluded(code)
         || name_excluded(code)
     {
