@@ -110,7 +110,7 @@ pub use world::calls::buffers_out::{Elements, Received};
 pub use world::calls::call::{Enter, Function, MAX_ARGUMENTS, Outcome, Pointer, TypedFn, Value};
 pub use world::calls::dynamic::DynFn;
 pub use world::calls::header::{Service, Supervisor};
-pub use world::calls::host::HostCall;
+pub use world::calls::host::{HostCall, Tenant};
 pub use world::domain_ref::{DomainRef, PartPlaces, PlacementReport};
 pub use world::error::{BindError, BuildError, CallError, HostError, LookupError};
 pub use world::instances::Instance;

@@ -161,3 +161,101 @@ fn host_functions_are_neither_charged_nor_aborted() {
     }
     assert!(world.used("codec").unwrap().wall < LIMIT);
 }
+
+/// Processor time of `codec` between calls of its host function, as that one sees it.
+#[derive(Default)]
+struct Seen {
+    domain: Duration,
+    left: Option<Duration>,
+}
+
+/// `codec`'s `sly(n)` works in slices of many lengths for ever and sleeps in the host function between them; `app`'s `through` does the
+/// same through `codec`. The host function gives the slice's length.
+fn sly(budget: Budget) -> (World, std::sync::Arc<std::sync::Mutex<Seen>>) {
+    let text =
+        function("sly", "mov %rdi,%rbx\n1:\ncall host\nmov %rax,%rdi\n2:\ndec %rdi\njnz 2b\ndec %rbx\njnz 1b\nret")
+            + &function("count", "mov %rdi,%rax\n1:\ndec %rdi\njnz 1b\nret")
+            + &function(
+                "through",
+                "1:\nmov $200000,%edi\n2:\ndec %rdi\njnz 2b\nmov $2000000,%edi\ncall other\njmp 1b\nret",
+            );
+    let object = assemble(&text);
+    let part = |name: &str, other: &str| {
+        DomainSpec::new(name)
+            .object("sly.o", object.clone())
+            .import("host", Import::host("host"))
+            .import("other", Import::domain(other, "count").signature("(int) -> int"))
+    };
+    let seen = std::sync::Arc::new(std::sync::Mutex::new(Seen::default()));
+    let (shared, mut turn) = (seen.clone(), 0u64);
+    let host = move |_: &mut sfi_loader::HostCall<'_>| {
+        let mut seen = shared.lock().unwrap();
+        if let Some(left) = seen.left {
+            seen.domain += used() - left;
+        }
+        turn += 1;
+        std::thread::sleep(Duration::from_micros(200 * (turn % 7)));
+        seen.left = Some(used());
+        Ok(50_000 + turn * 7_919_000 % 3_000_000)
+    };
+    let codec = part("codec", "app").budget(budget);
+    let world = World::builder().domain(codec).domain(part("app", "codec")).host_fn("host", host);
+    (world.time_limit(PATIENCE).build().unwrap(), seen)
+}
+
+/// What is charged is what was used, whoever looks when.
+#[test]
+fn charges_are_exact() {
+    let (mut world, seen) = sly(Budget::cpu(PATIENCE));
+    let sly: TypedFn<fn(u64) -> u64> = world.domain("codec").unwrap().export("sly").unwrap();
+    let start = (used(), Instant::now());
+    for _ in 0..4 {
+        sly.call(&mut world, (40,)).unwrap();
+        // The host's time between two calls is nobody's.
+        seen.lock().unwrap().left = None;
+    }
+    let (all, wall) = (used() - start.0, start.1.elapsed());
+    let (charged, domain) = (world.used("codec").unwrap(), seen.lock().unwrap().domain);
+    assert!(domain > Duration::from_millis(20), "{domain:?}");
+    // The last slice of each call is not seen.
+    assert!(charged.cpu >= domain.mul_f64(0.99), "{charged:?} for {domain:?}");
+    assert!(charged.cpu <= all.mul_f64(1.01), "{charged:?} of {all:?}");
+    assert!(charged.wall >= charged.cpu && charged.wall < wall, "{charged:?} in {wall:?}");
+    assert_eq!(world.used("app").unwrap(), sfi_loader::Used::default());
+}
+
+/// A domain that is in a host function, or waits for another domain, whenever somebody looks.
+#[test]
+fn nobody_hides_from_a_budget() {
+    for (budget, kind) in [(Limits::cpu(LIMIT), FaultKind::CpuBudget), (Limits::wall(LIMIT), FaultKind::TimeBudget)] {
+        let (mut world, seen) = sly(budget);
+        let sly_: TypedFn<fn(u64) -> u64> = world.domain("codec").unwrap().export("sly").unwrap();
+        ended(sly_.call(&mut world, (u64::MAX,)), kind, "codec");
+        // One slice more than the budget at most, and that only if it was the processor's time that counted.
+        let domain = seen.lock().unwrap().domain;
+        assert!(domain <= LIMIT + Duration::from_millis(10), "{domain:?}");
+        assert!(kind == FaultKind::TimeBudget || domain + Duration::from_millis(10) >= LIMIT, "{domain:?}");
+        // The same domain as a client, which spends most of the time in its server.
+        let (mut world, _) = sly(budget);
+        let through: TypedFn<fn() -> u64> = world.domain("codec").unwrap().export("through").unwrap();
+        ended(through.call(&mut world, ()), kind, "codec");
+        let charged = world.used("codec").unwrap();
+        let charged = if kind == FaultKind::CpuBudget { charged.cpu } else { charged.wall };
+        assert!((LIMIT..2 * LIMIT).contains(&charged), "{charged:?}");
+        assert!(!world.domain("app").unwrap().is_dead(), "the server goes on");
+    }
+}
+
+/// Instances have the budget of their domain, each its own.
+#[test]
+fn instances_have_budgets() {
+    let mut world = pair(Limits::cpu(LIMIT), Restart::Never);
+    for _ in 0..2 {
+        let instance = world.instantiate("codec").unwrap();
+        let spin: TypedFn<fn() -> u64> = world.instance(instance).unwrap().export("spin").unwrap();
+        let Err(CallError::Fault(fault)) = spin.call(&mut world, ()) else { panic!("not ended") };
+        assert_eq!(fault.kind, FaultKind::CpuBudget);
+        world.discard(instance).unwrap();
+    }
+    assert_eq!(world.used("codec").unwrap(), sfi_loader::Used::default());
+}

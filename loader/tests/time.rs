@@ -2,7 +2,7 @@
 
 mod common;
 use common::{assemble, function};
-use sfi_loader::{CallError, DomainSpec, FaultKind, Import, Limits, TypedFn, World, status};
+use sfi_loader::{CallError, DomainSpec, FaultKind, Import, Limits, Owner, Restart, TypedFn, World, status};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
@@ -67,11 +67,86 @@ fn a_callee_ends_and_its_caller_goes_on() {
     assert!(!world.domain("app").unwrap().is_dead());
     assert_eq!(run.call(&mut world, ()), expected(status::DEAD));
     world.restart("codec").unwrap();
-    // A caller that does not stop is ended after its callee, not earlier than one more limit.
+    // A caller that does not stop is ended after its callee, not earlier than the time that it has for its return.
     let start = Instant::now();
     ended(run_on.call(&mut world, ()), "app", "run_on");
-    assert!((2 * LIMIT..PATIENCE).contains(&start.elapsed()), "{:?}", start.elapsed());
+    assert!((LIMIT + Duration::from_millis(10)..PATIENCE).contains(&start.elapsed()), "{:?}", start.elapsed());
     assert!(world.domain("codec").unwrap().is_dead());
+}
+
+/// A call that goes on for ever by what it calls: the same server restarted, one accomplice after the other, or a host function that
+/// calls back. It has one deadline, however many domains it ends.
+#[test]
+fn a_call_has_one_deadline_whatever_is_restarted() {
+    /// Enough that one limit for each would outlast [`PATIENCE`].
+    const MANY: usize = 1000;
+    let spin = assemble(&loops());
+    let each = |names: &[String]| names.iter().map(|name| format!("call {name}\n")).collect::<String>();
+    let app = |calls: &str, names: &[String], domain: &dyn Fn(usize) -> String| {
+        let object = assemble(&function("run", &format!("1:\n{calls}jmp 1b\nret")));
+        let import = |i: usize| Import::domain(domain(i), "spin").signature("() -> int").on_fault(3);
+        names
+            .iter()
+            .enumerate()
+            .fold(DomainSpec::new("app").object("app.o", object), |app, (i, n)| app.import(n, import(i)))
+    };
+    let one = ["spin".to_owned()];
+    let many: Vec<String> = (0..20).map(|i| format!("spin{i}")).collect();
+    let codec = |name: &str| DomainSpec::new(name).memory(1 << 16).stack(1 << 16).object("codec.o", spin.clone());
+    for restart in [Restart::Always, Restart::Limited(MANY as u32), Restart::Never] {
+        let revived = World::builder()
+            .domain(app(&each(&one), &one, &|_| "codec".into()))
+            .domain(codec("codec").restart(restart));
+        let mut accomplices = World::builder().domain(app(&each(&many), &many, &|i| format!("codec{i}")));
+        for i in 0..many.len() {
+            accomplices = accomplices.domain(codec(&format!("codec{i}")).restart(restart));
+        }
+        for builder in [revived, accomplices] {
+            let mut world = builder.time_limit(LIMIT).build().unwrap();
+            let start = Instant::now();
+            ended(nullary(&world, "app", "run").call(&mut world, ()), "app", "run");
+            assert!((LIMIT..PATIENCE).contains(&start.elapsed()), "{:?}", start.elapsed());
+            let restarts: u32 = world.domains().map(|name| world.domain(name).unwrap().restarts()).sum();
+            assert!(restarts <= 2, "{restarts} restarts within the time that is left after the limit");
+        }
+    }
+    // The processor's clock has one deadline as well.
+    let mut world = World::builder()
+        .domain(app(&each(&one), &one, &|_| "codec".into()))
+        .domain(codec("codec").restart(Restart::Always))
+        .cpu_limit(LIMIT)
+        .build()
+        .unwrap();
+    let Err(CallError::Fault(fault)) = nullary(&world, "app", "run").call(&mut world, ()) else { panic!("not ended") };
+    assert_eq!((fault.kind, fault.domain.as_str()), (FaultKind::CpuLimit, "app"));
+    assert!(world.domain("codec").unwrap().restarts() <= 2);
+}
+
+/// Domains that wait when a call's time is over are ended with it, at any depth, and nobody's owner pays for that.
+#[test]
+fn domains_that_wait_end_without_running_and_without_a_penalty() {
+    let owners = ["a", "b", "c"].map(Owner::new);
+    let link = |name: &str, next: &str, owner: &Owner| {
+        let text = function(&format!("to_{next}"), "1:\ncall next\njmp 1b\nret");
+        DomainSpec::new(name)
+            .object("link.o", assemble(&text))
+            .owner(owner)
+            .import("next", Import::domain(next, if next == "c" { "spin" } else { "to_c" }).signature("() -> int"))
+    };
+    let mut world = World::builder()
+        .domain(link("a", "b", &owners[0]))
+        .domain(link("b", "c", &owners[1]))
+        .domain(DomainSpec::new("c").object("c.o", assemble(&loops())).owner(&owners[2]).restart(Restart::Always))
+        .time_limit(LIMIT)
+        .build()
+        .unwrap();
+    ended(nullary(&world, "a", "to_b").call(&mut world, ()), "a", "to_b");
+    for name in ["a", "b", "c"] {
+        assert!(world.domain(name).unwrap().is_dead(), "{name}");
+        assert_eq!(world.domain(name).unwrap().last_fault().unwrap().kind, FaultKind::TimeLimit);
+    }
+    drop(world);
+    assert_eq!(owners.map(|owner| owner.record().faults), [0, 0, 2], "the one that ran, twice");
 }
 
 /// Most of the time is spent in gates.

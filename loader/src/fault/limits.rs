@@ -32,8 +32,10 @@ impl Limits {
 }
 
 /// What a domain may use in its life, over all calls, while it runs itself: not what domains and host functions use that it calls. It has
-/// the whole budget again when it is restarted or loaded again, and after [`crate::World::refill`]. Time is charged by looking which domain
-/// runs, every four milliseconds or more often, so that crossings cost nothing.
+/// the whole budget again when it is restarted or loaded again, and after [`crate::World::refill`]. Instances have budgets of their own, like the
+/// domain's. Time is charged where domains are entered and left; a domain that is over its budget is ended within four milliseconds while it runs, at once
+/// where a host function returns to it, and else when the call ends. Crossings between domains cost some 15 ns more in worlds where some
+/// domain has a budget when they are built; in others budgets that come later, by a reload, do not count.
 pub type Budget = Limits;
 
 /// Why a call was ended: the code of its [`crate::fault::RawFault`].
@@ -46,4 +48,12 @@ pub mod reason {
     pub const DOMAIN_WALL: u32 = 3;
     /// The domain's budget of processor time.
     pub const DOMAIN_CPU: u32 = 4;
+    /// Somebody may be over a budget: the thread that runs the domains finds out.
+    pub const SETTLE: u32 = 5;
+    /// Beside a call's limit: the time that was left to its other domains is over too, and all of them end.
+    pub const FINAL: u32 = 0x100;
+    /// Beside it: the domain did not run, it waited for one that did.
+    pub const WAITING: u32 = 0x200;
+    /// The bits of the reason itself.
+    pub const KIND: u32 = 0xff;
 }

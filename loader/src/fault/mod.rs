@@ -2,6 +2,7 @@
 //! a fault that people read.
 
 pub(crate) mod limits;
+pub(crate) mod meter;
 pub(crate) mod names;
 pub(crate) mod signal_room;
 pub(crate) mod thread;
@@ -14,7 +15,7 @@ use crate::fault::trace::{Backtrace, Place};
 use crate::gate;
 use crate::gate::control_stack::ControlStack;
 use crate::gate::fault::{RawFault, Trace};
-use crate::gate::records::{Context, status};
+use crate::gate::records::{Binding, Context, DomainState, FRAME_CALLER, FRAME_RETURN, FRAME_TOP, status};
 use libc::{c_int, c_void, siginfo_t, ucontext_t};
 use sfi_contract::layout::WINDOW_SIZE;
 use sfi_debuginfo::clean;
@@ -34,6 +35,14 @@ const FPE_INTOVF: i32 = 2;
 const PAGE_FAULT: i64 = 14;
 /// Bit of its error code: the access was a store.
 const PAGE_FAULT_WRITE: i64 = 2;
+
+/// [`RawFault::signal`] of a domain that asked to end. A mark: the signal itself is never handled here.
+pub const EXIT: c_int = libc::SIGTERM;
+
+/// The domain did not run when its call's time was over: it waited for another one.
+pub fn waited(fault: &RawFault) -> bool {
+    fault.signal == watchdog::SIGNAL && fault.code as u32 & reason::WAITING != 0
+}
 
 /// Where a faulting access went.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -83,11 +92,14 @@ pub enum FaultKind {
     TimeBudget,
     /// The domain used more processor time than its own budget allows.
     CpuBudget,
+    /// The domain asked to end: `exit`, or a signal to itself. The number is the exit status that it gave.
+    Exit(i32),
 }
 
 impl fmt::Display for FaultKind {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
+            FaultKind::Exit(code) => return write!(f, "the domain ended itself with exit status {code}"),
             FaultKind::Memory(AddressClass::Null) => "null pointer access",
             FaultKind::Memory(AddressClass::Protected) => "access that the domain's memory does not allow",
             FaultKind::Memory(AddressClass::Unmapped) => "access to an unmapped part of the domain's window",
@@ -263,16 +275,25 @@ extern "C" fn on_time(signal: c_int, info: *mut siginfo_t, context: *mut c_void)
         let current = (*thread::state()).current;
         let machine = &mut *context.cast::<ucontext_t>();
         let own = !current.is_null() && signal_room::close(&mut *current, machine);
-        let due = overdue(current);
+        let due = ordered(current);
         if due != 0 {
             let rip = machine.uc_mcontext.gregs[libc::REG_RIP as usize] as u64;
-            let domain = (*current).current.as_ref();
-            if (*current).top != 0 && domain.is_some_and(|d| rip.wrapping_sub(d.base) < WINDOW_SIZE) {
+            let domain = (*current).current;
+            if (*current).top != 0 && domain.as_ref().is_some_and(|d| rip.wrapping_sub(d.base) < WINDOW_SIZE) {
+                let due = if due == reason::SETTLE {
+                    meter::charge(current, domain);
+                    meter::settle(current, domain)
+                } else {
+                    due
+                };
+                if due == 0 {
+                    return;
+                }
                 let caller = topmost(&*current, machine);
-                let code = due as i32;
+                let code = (due & reason::KIND) as i32;
                 fail(&mut *current, machine, RawFault { signal, code, rip, caller, ..RawFault::default() });
-                watchdog::again(current);
-            } else if due == reason::CALL_WALL || due == reason::CALL_CPU {
+                overstayed(current, due);
+            } else if due & reason::KIND == reason::CALL_WALL || due & reason::KIND == reason::CALL_CPU {
                 watchdog::close_gates(current);
             }
             return;
@@ -289,17 +310,13 @@ extern "C" fn on_time(signal: c_int, info: *mut siginfo_t, context: *mut c_void)
     }
 }
 
-/// Why the domain that runs must end: a [`reason`], 0 if it need not.
+/// The watchdog's order to the call in progress: a [`reason`], 0 if there is none.
 ///
 /// # Safety
 /// The context is null or that of the world that this thread runs.
-unsafe fn overdue(context: *const Context) -> u32 {
+unsafe fn ordered(context: *const Context) -> u32 {
     // SAFETY: see the function's contract; the records live as long as the world.
-    unsafe {
-        let Some(context) = context.as_ref() else { return 0 };
-        let (Some(watch), Some(domain)) = (watchdog::of(context), context.current.as_ref()) else { return 0 };
-        watch.overdue(domain.index)
-    }
+    unsafe { context.as_ref().and_then(watchdog::of).map_or(0, watchdog::Watch::ordered) }
 }
 
 /// Touches nothing but the interrupted thread's records, the signal context and `PREVIOUS`: no allocation, no lock.
@@ -333,11 +350,11 @@ unsafe fn unwind(context: &mut Context, signal: c_int, info: &siginfo_t, machine
             return false;
         }
         // A gate that was closed because the call overstays.
-        let due = if in_gate { overdue(context) } else { 0 };
+        let due = watchdog::of(context).filter(|_| in_gate).map_or(0, watchdog::Watch::overdue);
         if due != 0 {
-            let (caller, code) = (topmost(context, machine), due as i32);
+            let (caller, code) = (topmost(context, machine), (due & reason::KIND) as i32);
             fail(context, machine, RawFault { signal: watchdog::SIGNAL, code, caller, ..RawFault::default() });
-            watchdog::again(context);
+            overstayed(context, due);
             return true;
         }
         let no_room = signal_room::cramped(context, info, machine);
@@ -375,16 +392,49 @@ unsafe fn fail(context: &mut Context, machine: &mut ucontext_t, fault: RawFault)
     let registers = &mut machine.uc_mcontext.gregs;
     // SAFETY: see the function's contract.
     unsafe {
+        if watchdog::of(context).is_some_and(watchdog::Watch::is_metered) {
+            meter::charge(context, context.current);
+        }
         let trace = trace::walk(context, registers[libc::REG_RSP as usize] as u64);
         let domain = &mut *context.current;
         domain.fault = fault;
         domain.trace = trace;
         domain.dead = status::DEAD;
         domain.sp = 0;
-        let binding = *(context.top as *const *const crate::gate::records::Binding);
+        let binding = *(context.top as *const *const Binding);
         registers[libc::REG_RIP as usize] = (*binding).failed as i64;
         registers[libc::REG_RSP as usize] = context.top as i64;
         registers[libc::REG_RAX as usize] = i64::from(status::FAULT);
+    }
+}
+
+/// The running domain was ended for a [`reason`]. Where that is one for all, the domains that wait for it down to the innermost entry from the
+/// host end as well: the gates do not return to dead domains. Async-signal-safe.
+///
+/// # Safety
+/// `context` belongs to a world with a watch that this thread runs; its frames are whole.
+pub unsafe fn overstayed(context: *mut Context, due: u32) {
+    // SAFETY: see the function's contract. Frames are linked as gate/common.s describes; the outermost is an entry from the host, whose
+    // binding continues at another place than those between domains.
+    unsafe {
+        if due & reason::FINAL != 0 {
+            let enter_failed = (*context).enter_failed;
+            let mut top = (*context).top;
+            while (*(*(top as *const *const Binding))).failed != enter_failed {
+                let word = |offset: u64| *((top + offset) as *const u64);
+                let domain = word(FRAME_CALLER) as *mut DomainState;
+                if (*domain).dead == 0 {
+                    let code = ((due & reason::KIND) | reason::WAITING) as i32;
+                    let (signal, caller) = (watchdog::SIGNAL, word(FRAME_RETURN));
+                    (*domain).fault = RawFault { signal, code, caller, ..RawFault::default() };
+                    (*domain).trace = Trace::EMPTY;
+                    (*domain).dead = status::DEAD;
+                    (*domain).sp = 0;
+                }
+                top = word(FRAME_TOP);
+            }
+        }
+        watchdog::again(context, due);
     }
 }
 
@@ -469,8 +519,8 @@ pub fn describe(raw: &RawFault, trace: &Trace, scene: &Scene<'_>) -> Fault {
     // The processor reports the address behind an int3.
     let place = if raw.signal == libc::SIGTRAP { place.wrapping_sub(1) } else { place };
     let find = |place: u64| Some(place.wrapping_sub(scene.base)).filter(|o| *o < WINDOW_SIZE).and_then(scene.function);
-    // A call can be ended within a stub.
-    let stub = raw.signal == watchdog::SIGNAL;
+    // A call can be ended within a stub, or below a host function.
+    let stub = raw.signal == watchdog::SIGNAL || raw.signal == EXIT;
     let direct = find(place);
     let by_caller = behind_call || (direct.is_none() && stub);
     let found = direct.or_else(|| stub.then(|| find(raw.caller.wrapping_sub(1))).flatten());
@@ -501,12 +551,13 @@ fn classify(raw: &RawFault, scene: &Scene<'_>) -> FaultKind {
     }
     let rip = raw.rip.wrapping_sub(scene.base);
     match raw.signal {
-        watchdog::SIGNAL => match raw.code as u32 {
+        watchdog::SIGNAL => match raw.code as u32 & reason::KIND {
             reason::CALL_CPU => FaultKind::CpuLimit,
             reason::DOMAIN_WALL => FaultKind::TimeBudget,
             reason::DOMAIN_CPU => FaultKind::CpuBudget,
             _ => FaultKind::TimeLimit,
         },
+        EXIT => FaultKind::Exit(raw.code),
         libc::SIGILL if rip == scene.trap => FaultKind::WildBranch,
         libc::SIGILL if scene.cut_traps.contains(&rip) => FaultKind::DeadFrame,
         libc::SIGILL => FaultKind::IllegalInstruction,

@@ -6,15 +6,19 @@
 //! What the thread does about it is in `fault` and `host`: a domain is ended where it runs, where it enters a gate, or where
 //! a host function returns to it. An order for a call that is over is void, because no number is used twice.
 //!
-//! Limits of a call count wall clock or the processor time of its thread, whose clock the watchdog reads. Budgets of domains are accounts: at
-//! each look the time since the last one is charged to the domain that runs then. That costs the crossings nothing, and over many looks it
-//! is what the domains used. An order because of a budget is for that domain alone: it ends where it runs or is returned to by a host
-//! function, and others go on.
+//! A call has one deadline, however many domains it leads through and however often they are restarted. At its limit the domain that runs is
+//! ended; its callers get an error, and a little time in which to return it ([`grace`]). When that is over too, all domains of the call end at
+//! once, without running again.
+//!
+//! Limits of a call count wall clock or the processor time of its thread, whose clock the watchdog reads. Budgets of domains are charged where
+//! domains are entered and left ([`crate::fault::meter`]). The watchdog only sees that somebody may be over a budget, and makes the thread find out who
+//! ([`reason::SETTLE`]): that one ends, others go on.
 
 use crate::fault::limits::{Budget, Limits, reason};
-use crate::gate::records::{Context, ThreadState};
+use crate::fault::meter;
+use crate::gate::records::{Context, DomainState, ThreadState};
 use std::ptr;
-use std::sync::atomic::{AtomicBool, AtomicI32, AtomicPtr, AtomicU64, Ordering, compiler_fence};
+use std::sync::atomic::{AtomicBool, AtomicI32, AtomicPtr, AtomicU32, AtomicU64, Ordering, compiler_fence};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -22,6 +26,10 @@ use std::time::{Duration, Instant};
 pub const SIGNAL: libc::c_int = libc::SIGURG;
 /// Time between two orders to the same call.
 const RETRY: Duration = Duration::from_millis(1);
+/// Bounds of [`grace`].
+const GRACE: [Duration; 2] = [Duration::from_millis(10), Duration::from_millis(250)];
+/// Ticks of a call above which its end asks whether the thread waited: less than the shortest turn that a scheduler gives another thread.
+const MANY_TICKS: u64 = 20_000;
 /// Looks within one limit.
 const LOOKS: u32 = 8;
 /// Longest time between two looks where budgets are charged.
@@ -37,12 +45,26 @@ pub struct Watch {
     /// Nanoseconds for the call in progress, wall clock and processor; 0: none.
     wall: AtomicU64,
     cpu: AtomicU64,
-    /// Accounts of the domains, by index. No longer than the world's domains were when it was built.
-    accounts: Vec<Account>,
+    /// Some domain had a budget when the world was built: time is charged.
+    metered: bool,
+    /// Some budget counted processor time.
+    processor: bool,
+    /// The smallest budget.
+    budget: Option<Duration>,
+    /// Charged ticks of all domains before which nobody is over a budget.
+    enough: AtomicU64,
+    /// Charged ticks of all domains, and the thread's clock in nanoseconds, when they were last compared. Only the thread that runs the
+    /// world touches them.
+    charged: AtomicU64,
+    clock: AtomicU64,
     /// Where to see which domain runs.
     context: AtomicPtr<Context>,
-    /// The number of the call in progress, 0 if there is none.
+    /// The number of the call in progress, another one after each domain of it that was ended; 0 if there is none.
     running: AtomicU64,
+    /// The number with which the call in progress began.
+    call: AtomicU64,
+    /// A domain of the call in progress was ended at the call's limit: the others have what [`grace`] says.
+    grace: AtomicBool,
     /// The last number that was used; only the thread that runs the world touches it.
     last: AtomicU64,
     /// The kernel's id of the thread that runs the call; its processor clock follows from it.
@@ -53,8 +75,8 @@ pub struct Watch {
     long: AtomicBool,
     /// The number of the call that must end.
     ordered: AtomicU64,
-    /// Why: a [`reason`] and, for budgets, the index of the domain plus 1 in the upper half.
-    why: AtomicU64,
+    /// Why: a [`reason`].
+    why: AtomicU32,
 }
 
 /// The world's watch, if its calls are limited.
@@ -63,62 +85,90 @@ pub fn of(context: &Context) -> Option<&Watch> {
     unsafe { context.watch.cast::<Watch>().as_ref() }
 }
 
-/// A domain's budget and what is used of it, nanoseconds.
-#[derive(Debug, Default)]
-pub struct Account {
-    budget: Budget,
-    wall: AtomicU64,
-    cpu: AtomicU64,
-}
-
-impl Account {
-    /// The reason for which the domain must end, or 0.
-    fn exhausted(&self) -> u32 {
-        let over = |limit: Option<Duration>, used: &AtomicU64| {
-            limit.is_some_and(|limit| u128::from(used.load(Ordering::Relaxed)) > limit.as_nanos())
-        };
-        if over(self.budget.cpu, &self.cpu) {
-            reason::DOMAIN_CPU
-        } else if over(self.budget.wall, &self.wall) {
-            reason::DOMAIN_WALL
-        } else {
-            0
-        }
-    }
-}
-
 impl Watch {
-    /// The number of a new call, or a new one for the rest of a call in which a domain was ended.
-    fn next(&self) {
+    /// A new number.
+    fn next(&self) -> u64 {
         let number = self.last.load(Ordering::Relaxed) + 1;
         self.last.store(number, Ordering::Relaxed);
-        self.running.store(number, Ordering::Release);
+        number
     }
 
-    /// Whether the call in progress must end, in this domain: the [`reason`], 0 if not. Async-signal-safe.
+    /// Why the call in progress must end: a [`reason`], 0 if it need not. Async-signal-safe.
     #[inline]
-    pub fn overdue(&self, domain: u32) -> u32 {
+    pub fn overdue(&self) -> u32 {
+        match self.ordered() {
+            reason::SETTLE => 0,
+            why => why,
+        }
+    }
+
+    /// The same, or [`reason::SETTLE`].
+    #[inline]
+    pub fn ordered(&self) -> u32 {
         let running = self.running.load(Ordering::Relaxed);
         if running == 0 || self.ordered.load(Ordering::Acquire) != running {
             return 0;
         }
-        let why = self.why.load(Ordering::Relaxed);
-        let culprit = (why >> 32) as u32;
-        if culprit == 0 || culprit == domain.wrapping_add(1) { why as u32 } else { 0 }
+        self.why.load(Ordering::Relaxed)
     }
 
-    /// What a domain used of its budget: wall clock and processor time.
-    pub fn used(&self, domain: usize) -> (Duration, Duration) {
-        let time = |used: &AtomicU64| Duration::from_nanos(used.load(Ordering::Relaxed));
-        self.accounts.get(domain).map_or_else(Default::default, |a| (time(&a.wall), time(&a.cpu)))
-    }
-
-    /// Gives a domain its whole budget again.
-    pub fn refill(&self, domain: usize) {
-        if let Some(account) = self.accounts.get(domain) {
-            account.wall.store(0, Ordering::Relaxed);
-            account.cpu.store(0, Ordering::Relaxed);
+    /// As [`Watch::overdue`], for a domain that a host function returns to: also if it is over its budget.
+    ///
+    /// # Safety
+    /// `context` is that of the world that this thread runs, `domain` one of its domains, and the time since it was left is charged.
+    #[inline]
+    pub unsafe fn due(&self, context: *mut Context, domain: *const DomainState) -> u32 {
+        // SAFETY: see the function's contract.
+        unsafe {
+            let due = if self.is_spent(context) { meter::settle(context, domain) } else { 0 };
+            if due != 0 { due } else { self.overdue() }
         }
+    }
+
+    /// Whether some domain may be over its budget: all of them together were charged enough.
+    ///
+    /// # Safety
+    /// As for [`Watch::due`].
+    #[inline]
+    unsafe fn is_spent(&self, context: *const Context) -> bool {
+        // SAFETY: see the function's contract.
+        self.metered && unsafe { (*context).ticks } >= self.enough.load(Ordering::Relaxed)
+    }
+
+    /// The call that ends charged so much that the thread may have waited meanwhile.
+    ///
+    /// # Safety
+    /// As for [`Watch::due`].
+    unsafe fn many_ticks(&self, context: *const Context) -> bool {
+        // SAFETY: see the function's contract.
+        unsafe { (*context).ticks }.saturating_sub(self.charged.load(Ordering::Relaxed)) > MANY_TICKS
+    }
+
+    /// Nobody can be over a budget before all domains together were charged so much.
+    pub fn nobody_before(&self, ticks: u64) {
+        self.enough.store(ticks, Ordering::Relaxed);
+    }
+
+    /// Of the ticks that domains were charged since this was asked last, or since the call began, those in which the thread cannot have run. `ticks`: all
+    /// that were charged so far. 0 where no budget counts processor time.
+    pub fn waited(&self, ticks: u64, rate: f64) -> u64 {
+        if !self.processor {
+            return 0;
+        }
+        let now = meter::processor();
+        let charged = ticks.saturating_sub(self.charged.load(Ordering::Relaxed)) as f64 * rate;
+        let waited = charged - now.saturating_sub(self.clock.load(Ordering::Relaxed)) as f64;
+        if waited <= 0.0 {
+            return 0;
+        }
+        self.charged.store(ticks, Ordering::Relaxed);
+        self.clock.store(now, Ordering::Relaxed);
+        (waited / rate) as u64
+    }
+
+    /// Whether time is charged to domains.
+    pub fn is_metered(&self) -> bool {
+        self.metered
     }
 
     /// Where to see which domain runs. Set once, before the first call.
@@ -139,10 +189,30 @@ impl Watch {
         self.limit_call(self.limits);
     }
 
-    /// Notes that a host function begins or ends.
+    /// A host function begins, or goes on, after `domain` ran.
+    ///
+    /// # Safety
+    /// As for [`Watch::due`].
     #[inline]
-    pub fn set_in_host(&self, host: bool) {
-        self.in_host.store(host, Ordering::Release);
+    pub unsafe fn enter_host(&self, context: *mut Context, domain: *mut DomainState) {
+        if self.metered {
+            // SAFETY: see the function's contract.
+            unsafe { meter::charge(context, domain) };
+        }
+        self.in_host.store(true, Ordering::Release);
+    }
+
+    /// It ends, or enters a domain.
+    ///
+    /// # Safety
+    /// As for [`Watch::due`].
+    #[inline]
+    pub unsafe fn leave_host(&self, context: *mut Context) {
+        if self.metered {
+            // SAFETY: see the function's contract.
+            unsafe { meter::resume(context) };
+        }
+        self.in_host.store(false, Ordering::Release);
     }
 }
 
@@ -157,20 +227,35 @@ pub unsafe fn begin(context: *mut Context, state: *mut ThreadState) {
             join(state);
         }
         let watch = &*(*context).watch.cast::<Watch>();
-        watch.set_in_host(false);
+        if watch.metered {
+            watch.charged.store((*context).ticks, Ordering::Relaxed);
+            if watch.processor {
+                watch.clock.store(meter::processor(), Ordering::Relaxed);
+            }
+        }
+        watch.leave_host(context);
         watch.thread.store((*state).id, Ordering::Relaxed);
-        watch.next();
+        watch.grace.store(false, Ordering::Relaxed);
+        let number = watch.next();
+        watch.call.store(number, Ordering::Relaxed);
+        watch.running.store(number, Ordering::Release);
     }
 }
 
-/// Ends it. Orders that come later are void. Whether it was a long one.
+/// Ends it, a call into `domain`. Orders that come later are void. Whether it was a long one.
 ///
 /// # Safety
 /// As for [`begin`].
-pub unsafe fn end(context: *mut Context) -> bool {
+pub unsafe fn end(context: *mut Context, domain: *mut DomainState) -> bool {
     // SAFETY: see the function's contract. The signal handler closes the gates only while the number stands.
     unsafe {
         let watch = &*(*context).watch.cast::<Watch>();
+        if watch.metered {
+            meter::charge(context, domain);
+            if watch.is_spent(context) || watch.processor && watch.many_ticks(context) {
+                meter::settle(context, ptr::null());
+            }
+        }
         watch.running.store(0, Ordering::Release);
         compiler_fence(Ordering::SeqCst);
         open_gates(context);
@@ -183,18 +268,29 @@ pub unsafe fn end(context: *mut Context) -> bool {
     }
 }
 
-/// A domain was ended: the rest of the call has the same time again. A call ends nevertheless, because dead domains are not
-/// entered again during it. Async-signal-safe.
+/// A domain was ended for a [`reason`]: the order is void for the others, unless it is for all of them. Async-signal-safe.
 ///
 /// # Safety
 /// As for [`begin`], or the signal handler of that thread.
-pub unsafe fn again(context: *mut Context) {
+pub unsafe fn again(context: *mut Context, due: u32) {
+    if due & reason::FINAL != 0 {
+        return;
+    }
     // SAFETY: as in `end`.
     unsafe {
-        (*(*context).watch.cast::<Watch>()).next();
+        let watch = &*(*context).watch.cast::<Watch>();
+        if due == reason::CALL_WALL || due == reason::CALL_CPU {
+            watch.grace.store(true, Ordering::Relaxed);
+        }
+        watch.running.store(watch.next(), Ordering::Release);
         compiler_fence(Ordering::SeqCst);
         open_gates(context);
     }
+}
+
+/// How long the other domains of a call may go on when one was ended at the call's limit, all of them together.
+fn grace(limit: Duration) -> Duration {
+    (limit / 4).clamp(GRACE[0], GRACE[1])
 }
 
 /// From now on every gate that a domain enters stops as if the control stack were used up. Async-signal-safe.
@@ -243,16 +339,19 @@ struct Entry {
     since: Instant,
     /// The processor clock of the thread when the call was first seen.
     cpu_since: Duration,
-    /// The last look, the thread that ran a call then, and its processor clock.
-    last: (Instant, i32, Duration),
 }
 
 /// The processor time of a thread of this process. `None` if it is gone. The kernel's encoding of a thread's clock:
 /// `(~tid << 3) | CPUCLOCK_PERTHREAD_MASK | CPUCLOCK_SCHED` (linux/posix-timers_types.h), as `pthread_getcpuclockid` makes it.
 fn cpu_clock(thread: i32) -> Option<Duration> {
+    clock((!thread << 3) | 6)
+}
+
+/// What a clock of the kernel says. Async-signal-safe.
+pub fn clock(clock: libc::clockid_t) -> Option<Duration> {
     let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
     // SAFETY: a valid pointer; a clock that does not exist is an error.
-    let result = unsafe { libc::clock_gettime((!thread << 3) | 6, &mut time) };
+    let result = unsafe { libc::clock_gettime(clock, &mut time) };
     (result == 0).then(|| Duration::new(time.tv_sec as u64, time.tv_nsec as u32))
 }
 
@@ -261,53 +360,39 @@ impl Entry {
         let watch = &*self.watch;
         let limits = [&watch.wall, &watch.cpu].map(|l| l.load(Ordering::Relaxed)).into_iter().filter(|l| *l > 0);
         let shortest = limits.min().map_or(PERIOD[1], Duration::from_nanos);
-        let budgets = watch.accounts.iter().flat_map(|a| [a.budget.wall, a.budget.cpu]).flatten();
-        // Charges are as fine as the looks.
-        let shortest = budgets.min().map_or(shortest, |b| shortest.min(b).min(BUDGET_PERIOD * LOOKS));
+        let shortest = watch.budget.map_or(shortest, |b| shortest.min(b).min(BUDGET_PERIOD * LOOKS));
         (shortest / LOOKS).clamp(PERIOD[0], PERIOD[1])
     }
 
-    /// The domain that runs now: its index. `None` in a host function, and where that cannot be said.
-    fn domain(&self) -> Option<u32> {
+    /// Whether some domain may be over its budget. Not while a host function runs: its end asks the same.
+    fn spent(&self) -> bool {
         let context = self.watch.context.load(Ordering::Acquire);
-        if context.is_null() || self.watch.in_host.load(Ordering::Acquire) {
-            return None;
+        if context.is_null() || !self.watch.metered || self.watch.in_host.load(Ordering::Acquire) {
+            return false;
         }
         // SAFETY: the world drops its watch before its records, and the watch is only looked at with the registry locked. The gates
-        // write the word while this thread reads it: whole words, of which any is good enough.
-        unsafe {
-            let current = ptr::read_volatile(&raw const (*context).current);
-            (!current.is_null()).then(|| (*current).index)
-        }
-    }
-
-    /// Charges the time since the last look to the domain that runs. Returns it, and why it must end if it must.
-    fn charge(&mut self, now: Instant, running: u64) -> Option<(u32, u32)> {
-        let watch = &*self.watch;
-        if watch.accounts.is_empty() {
-            return None;
-        }
-        let thread = watch.thread.load(Ordering::Relaxed);
-        let cpu = cpu_clock(thread).unwrap_or_default();
-        let (last, last_thread, last_cpu) = std::mem::replace(&mut self.last, (now, thread, cpu));
-        let domain = self.domain().filter(|_| running != 0)?;
-        let account = watch.accounts.get(domain as usize)?;
-        let wall = now.saturating_duration_since(last);
-        let used = if thread == last_thread { cpu.saturating_sub(last_cpu).min(wall) } else { wall };
-        account.wall.fetch_add(wall.as_nanos() as u64, Ordering::Relaxed);
-        account.cpu.fetch_add(used.as_nanos() as u64, Ordering::Relaxed);
-        Some((domain, account.exhausted()))
+        // write the words while this thread reads them: a wrong sum makes the other thread look in vain, or later.
+        let (ticks, since) = unsafe {
+            (ptr::read_volatile(&raw const (*context).ticks), ptr::read_volatile(&raw const (*context).since))
+        };
+        let running = (meter::now().wrapping_sub(since) as i64).max(0) as u64;
+        ticks.saturating_add(running) >= self.watch.enough.load(Ordering::Relaxed)
     }
 
     /// Why the call in progress must end, and when to look again if it need not.
     fn call(&self, now: Instant) -> (u32, Duration) {
         let watch = &*self.watch;
-        let limit = |l: &AtomicU64| Some(l.load(Ordering::Relaxed)).filter(|l| *l > 0).map(Duration::from_nanos);
+        let last = watch.grace.load(Ordering::Relaxed);
+        let limit = |l: &AtomicU64| {
+            let limit = Some(l.load(Ordering::Relaxed)).filter(|l| *l > 0).map(Duration::from_nanos)?;
+            Some(if last { limit.saturating_add(grace(limit)) } else { limit })
+        };
+        let all = if last { reason::FINAL } else { 0 };
         let mut wait = self.period();
         if let Some(limit) = limit(&watch.wall) {
             let elapsed = now.saturating_duration_since(self.since);
             if elapsed >= limit {
-                return (reason::CALL_WALL, RETRY);
+                return (reason::CALL_WALL | all, RETRY);
             }
             wait = wait.min(limit - elapsed);
         }
@@ -315,7 +400,7 @@ impl Entry {
             let now = cpu_clock(watch.thread.load(Ordering::Relaxed)).unwrap_or_default();
             let used = now.saturating_sub(self.cpu_since);
             if used >= limit {
-                return (reason::CALL_CPU, RETRY);
+                return (reason::CALL_CPU | all, RETRY);
             }
             wait = wait.min(limit - used).max(PERIOD[0]);
         }
@@ -325,8 +410,9 @@ impl Entry {
     /// Looks at the call in progress. Returns when to look again.
     fn look(&mut self, now: Instant) -> Duration {
         let running = self.watch.running.load(Ordering::Acquire);
-        if running != self.seen {
-            self.seen = running;
+        let call = self.watch.call.load(Ordering::Relaxed);
+        if running != 0 && call != self.seen {
+            self.seen = call;
             self.since = now;
             if self.watch.cpu.load(Ordering::Relaxed) > 0 {
                 self.cpu_since = cpu_clock(self.watch.thread.load(Ordering::Relaxed)).unwrap_or_default();
@@ -334,20 +420,18 @@ impl Entry {
         } else if running != 0 {
             self.watch.long.store(true, Ordering::Relaxed);
         }
-        let charged = self.charge(now, running);
         if running == 0 {
             return self.period();
         }
         let (mut why, mut wait) = self.call(now);
-        let mut culprit = 0;
-        if let Some((domain, over)) = charged.filter(|(_, over)| why == 0 && *over != 0) {
-            (why, culprit, wait) = (over, domain + 1, RETRY);
+        if why == 0 && self.spent() {
+            (why, wait) = (reason::SETTLE, RETRY);
         }
         if why == 0 {
             return wait;
         }
         let watch = &*self.watch;
-        watch.why.store(u64::from(culprit) << 32 | u64::from(why), Ordering::Relaxed);
+        watch.why.store(why, Ordering::Relaxed);
         watch.ordered.store(running, Ordering::Release);
         let thread = watch.thread.load(Ordering::Relaxed);
         if !watch.in_host.load(Ordering::Acquire) && watch.running.load(Ordering::Acquire) == running {
@@ -371,22 +455,32 @@ pub struct Watched(Arc<Watch>);
 
 impl Watched {
     /// Registers limits and the domains' budgets; starts the watchdog when they are the first.
-    pub fn new(limits: Limits, budgets: Vec<Budget>) -> std::io::Result<Self> {
+    pub fn new(limits: Limits, budgets: &[Budget]) -> std::io::Result<Self> {
         static STARTED: OnceLock<()> = OnceLock::new();
-        let budgets = if budgets.iter().any(Budget::is_set) { budgets } else { Vec::new() };
+        let budget = budgets.iter().flat_map(|b| [b.wall, b.cpu]).flatten().min();
+        if budget.is_some() {
+            meter::start();
+        }
         let watch = Arc::new(Watch {
             limits,
             wall: AtomicU64::new(0),
             cpu: AtomicU64::new(0),
-            accounts: budgets.into_iter().map(|budget| Account { budget, ..Account::default() }).collect(),
+            metered: budget.is_some(),
+            processor: budgets.iter().any(|b| b.cpu.is_some()),
+            budget,
+            enough: AtomicU64::new(0),
+            charged: AtomicU64::new(0),
+            clock: AtomicU64::new(0),
             context: AtomicPtr::new(ptr::null_mut()),
             running: AtomicU64::new(0),
+            call: AtomicU64::new(0),
+            grace: AtomicBool::new(false),
             last: AtomicU64::new(0),
             thread: AtomicI32::new(0),
             in_host: AtomicBool::new(false),
             long: AtomicBool::new(false),
             ordered: AtomicU64::new(0),
-            why: AtomicU64::new(0),
+            why: AtomicU32::new(0),
         });
         watch.limit_calls();
         let mut all = registry();
@@ -395,8 +489,7 @@ impl Watched {
             STARTED.get_or_init(|| ());
         }
         let now = Instant::now();
-        let last = (now, 0, Duration::ZERO);
-        all.push(Entry { watch: watch.clone(), seen: 0, since: now, cpu_since: Duration::ZERO, last });
+        all.push(Entry { watch: watch.clone(), seen: 0, since: now, cpu_since: Duration::ZERO });
         CHANGED.notify_one();
         Ok(Self(watch))
     }
@@ -406,14 +499,14 @@ impl Watched {
         Arc::as_ptr(&self.0)
     }
 
-    /// See [`Watch::refill`].
-    pub fn refill(&self, domain: usize) {
-        self.0.refill(domain);
+    /// An account changed: the next look finds out when somebody can be over a budget.
+    pub fn look_again(&self) {
+        self.0.nobody_before(0);
     }
 
-    /// See [`Watch::used`].
-    pub fn used(&self, domain: usize) -> (Duration, Duration) {
-        self.0.used(domain)
+    /// Whether time is charged to domains.
+    pub fn is_metered(&self) -> bool {
+        self.0.metered
     }
 
     /// Limits for the calls that begin from now on; `None`: those of the world. The watchdog learns of them at once.

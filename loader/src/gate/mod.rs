@@ -5,7 +5,7 @@ pub(crate) mod fault;
 pub(crate) mod records;
 pub(crate) mod stubs;
 
-use crate::gate::records::{Binding, CallFrame, Context, DomainState, HostFrame, ThreadState, flag, status};
+use crate::gate::records::{Account, Binding, CallFrame, Context, DomainState, HostFrame, ThreadState, flag, status};
 use core::arch::asm;
 use core::mem::{offset_of, size_of};
 use core::ops::Range;
@@ -15,6 +15,7 @@ core::arch::global_asm!(
     include_str!("domain.s"),
     include_str!("enter.s"),
     include_str!("host.s"),
+    include_str!("meter.s"),
     include_str!("variants.s"),
     CONTROL_SIZE = const crate::gate::records::CONTROL_SIZE,
     MXCSR = const MXCSR_DEFAULT,
@@ -31,11 +32,14 @@ core::arch::global_asm!(
     C_HOST_CW = const offset_of!(Context, host_mxcsr) + 4,
     C_SCRATCH = const offset_of!(Context, scratch),
     C_REVIVE = const offset_of!(Context, revive),
+    C_SINCE = const offset_of!(Context, since),
+    C_TICKS = const offset_of!(Context, ticks),
     D_BASE = const offset_of!(DomainState, base),
     D_SP = const offset_of!(DomainState, sp),
     D_STACK_LOW = const offset_of!(DomainState, stack_low),
     D_STACK_HIGH = const offset_of!(DomainState, stack_high),
     D_DEAD = const offset_of!(DomainState, dead),
+    D_TICKS = const offset_of!(DomainState, account) + offset_of!(Account, ticks),
     B_CALLEE = const offset_of!(Binding, callee),
     B_ENTRY = const offset_of!(Binding, entry),
     B_ARGUMENTS = const offset_of!(Binding, arguments),
@@ -46,6 +50,8 @@ core::arch::global_asm!(
     B_STACK_WORDS = const offset_of!(Binding, stack_words),
     B_POINTERS = const offset_of!(Binding, pointers),
     B_GATE = const offset_of!(Binding, gate),
+    B_METERED = const offset_of!(Binding, metered),
+    FRAME_CALLER = const crate::gate::records::FRAME_CALLER,
     B_SHIM = const offset_of!(Binding, shim),
     H_FLOATS = const offset_of!(HostFrame, floats),
     H_R15 = const offset_of!(HostFrame, r15),
@@ -194,8 +200,17 @@ unsafe extern "C" {
     static sfi_table_avx_prctl: Table;
     static sfi_table_sse_prctl: Table;
     static sfi_trap_control: u8;
+    static sfi_meter_arguments: u8;
+    static sfi_meter_results: u8;
     static sfi_gates_begin: u8;
     static sfi_gates_end: u8;
+}
+
+/// Makes crossings by a binding between domains charge the domains' accounts.
+pub fn meter(binding: &mut Binding) {
+    binding.metered = [binding.arguments, binding.results];
+    binding.arguments = (&raw const sfi_meter_arguments) as usize;
+    binding.results = (&raw const sfi_meter_results) as usize;
 }
 
 /// Where the gates' code lies.

@@ -68,6 +68,8 @@ pub struct Context {
     pub depth: u32,
     /// The binding of the innermost one; the gate to host functions writes it.
     pub calling: *const Binding,
+    /// The first of the world's domains, which are linked by [`DomainState::next`].
+    pub domains: *mut DomainState,
     /// The world's record, for the host's use.
     pub world: *mut (),
     /// The world's time limit; null without one.
@@ -76,6 +78,10 @@ pub struct Context {
     pub revive: *const Binding,
     /// What `limit` is unless the call overstays: a gate's own frames and a signal's fit below.
     pub floor: u64,
+    /// Worlds with budgets: the time-stamp counter when the domain that runs was entered or returned to.
+    pub since: u64,
+    /// Ticks that were charged to all domains.
+    pub ticks: u64,
     /// The handlers' room is open. Only signal handlers of the thread that runs the world touch it.
     pub room: bool,
 }
@@ -101,6 +107,22 @@ pub const FRAME_RETURN: u64 = 104;
 /// The same in the frame of a call to a host function, from [`Context::control_sp`] (`gate/host.s`).
 pub const HOST_RETURN: u64 = 32;
 
+/// What was charged to a domain for its time, in ticks of the time-stamp counter, and what it may use, in nanoseconds (0: no bound).
+#[repr(C)]
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Account {
+    /// Time in the domain.
+    pub ticks: u64,
+    /// Of that, time in which the thread did not run.
+    pub relief: u64,
+    /// `ticks` when `relief` was last found.
+    pub mark: u64,
+    /// Wall clock.
+    pub wall: u64,
+    /// Processor time.
+    pub cpu: u64,
+}
+
 /// What the gates know of a domain.
 #[repr(C)]
 pub struct DomainState {
@@ -120,6 +142,10 @@ pub struct DomainState {
     pub generation: u64,
     /// Number of an instance; 0 for domains that were described, and after an instance was discarded.
     pub life: u64,
+    /// Another domain of the world; the first is [`Context::domains`].
+    pub next: *mut DomainState,
+    /// Worlds with budgets.
+    pub account: Account,
     /// The last fault.
     pub fault: RawFault,
     /// The calls in progress at the last fault.
@@ -140,6 +166,8 @@ impl DomainState {
             index: index as u32,
             generation: 0,
             life: 0,
+            next: std::ptr::null_mut(),
+            account: Account::default(),
             fault,
             trace: Trace::EMPTY,
         }
@@ -210,6 +238,8 @@ pub struct Binding {
     pub data: *mut (),
     /// The intermediary: the stubs jump through this word.
     pub gate: usize,
+    /// Worlds with budgets: where `arguments` and `results` lead in others ([`crate::gate::meter`]).
+    pub metered: [usize; 2],
 }
 
 /// Registers of a call from the host, and its results.

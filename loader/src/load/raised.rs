@@ -2,7 +2,7 @@
 //! becomes writable again, but for the dispatch slots of IFUNCs while no code of the domain runs (see `choose`).
 
 use crate::gate::fault::{RawFault, Trace};
-use crate::gate::records::DomainState;
+use crate::gate::records::{Account, DomainState};
 use crate::link::REGION;
 use crate::link::error::LinkError;
 use crate::link::image::{Content, Image, Source};
@@ -99,6 +99,8 @@ impl Raised {
             index: index as u32,
             generation,
             life: 0,
+            next: std::ptr::null_mut(),
+            account: Account::default(),
             fault: RawFault::default(),
             trace: Trace::EMPTY,
         }

@@ -120,9 +120,10 @@ impl Builder {
 
     /// Ends every call of the host that takes longer, wall clock; default: none. The domain that runs then faults with
     /// [`crate::FaultKind::TimeLimit`]; it need not be the one that loops. If another domain called it, that one sees the error and
-    /// may go on, for the same time again; so a call takes at most the limit times the number of domains, a little more, and what
-    /// the last host function takes: these are not aborted, but the domain is ended when they return to it. Calls of a host
-    /// function back into its world belong to the call that they are part of. Initialisers and finalisers are calls too, each.
+    /// has a quarter of the limit, at least 10 ms and at most 250 ms, in which to return. That time is for all domains of the call
+    /// together, whoever is called or restarted meanwhile. When it is over every domain of the call ends. So a call takes at most the
+    /// limit, that time, twice the precision, and what the last host function takes: these are not aborted, but the domain is
+    /// ended when they return to it. Calls of a host function back into its world belong to the call that they are part of. Initialisers and finalisers are calls too, each.
     /// The precision is an eighth of the limit, at least a millisecond and at most a quarter of a second.
     #[must_use]
     pub fn time_limit(mut self, limit: impl Into<Option<Duration>>) -> Self {
@@ -260,7 +261,7 @@ impl Builder {
         let limits = Limits { wall: self.time_limit, cpu: self.cpu_limit };
         let budgets: Vec<Budget> = domains.iter().map(|d| d.spec.budget).collect();
         let watch = self.timed || limits.is_set() || budgets.iter().any(Budget::is_set);
-        let watched = watch.then(|| Watched::new(limits, budgets)).transpose();
+        let watched = watch.then(|| Watched::new(limits, &budgets)).transpose();
         let watched = watched.map_err(|e| BuildError::Spec(format!("the watchdog thread does not start: {e}")))?;
         static NEXT: AtomicU64 = AtomicU64::new(1);
         let inner = Inner {
@@ -277,12 +278,20 @@ impl Builder {
             rng,
             space,
             lives: 0,
+            births: 0,
             vacant: Vec::new(),
             trimmed: 0,
         };
         let world = World { inner: Box::into_raw(Box::new(inner)) };
         fault::install();
         start(&world);
+        for index in 0..described {
+            // SAFETY: the world is new and owned here.
+            unsafe {
+                (*world.inner).link((&(*world.inner).domains)[index].state);
+                (*world.inner).refill(index);
+            }
+        }
         // SAFETY: the world is new and owned here.
         unsafe { (*world.inner).set_up()? };
         // Those of a prepared world run when it is used.
@@ -408,12 +417,15 @@ fn start(world: &World) {
             scratch: 0,
             depth: 0,
             calling: ptr::null(),
+            domains: ptr::null_mut(),
             world: inner.cast(),
             watch: watch.cast(),
             outer: ptr::null(),
             enter_failed: (*inner).table.enter_failed,
             revive: ptr::null(),
             floor,
+            since: 0,
+            ticks: 0,
             room: false,
         });
         watch.as_ref().inspect(|w| w.attach(control.context()));

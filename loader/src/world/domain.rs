@@ -25,6 +25,9 @@ pub struct Domain {
     pub initial_sp: u64,
     /// Number of an instance; 0 for the domains that were described, and where there is none.
     pub life: u64,
+    /// Number of its present life among those of the world's domains; 0 until something that was restarted, reset, loaded again or made
+    /// at run time has this place.
+    pub birth: u64,
     /// The domain whose instance it is: itself for the domains that were described. They share their bindings.
     pub origin: usize,
     /// What it was made from.
@@ -67,6 +70,7 @@ impl Domain {
             image: raised.image,
             initial_sp: raised.initial_sp,
             life: 0,
+            birth: 0,
             origin: index,
             passes_floats: true,
             spec,

@@ -218,12 +218,23 @@ pub enum LookupError {
 pub struct HostError {
     message: Box<str>,
     status: u32,
+    exit: Option<i32>,
 }
 
 impl HostError {
     /// An error with a message for the host's own use.
     pub fn new(message: impl Into<Box<str>>) -> Self {
-        Self { message: message.into(), status: status::HOST }
+        Self { message: message.into(), status: status::HOST, exit: None }
+    }
+
+    /// Ends the domain that called: its own callers get a fault of the kind [`crate::FaultKind::Exit`], and it is dead.
+    pub fn end_caller(code: i32) -> Self {
+        Self { exit: Some(code), ..Self::new("the domain ended itself") }
+    }
+
+    /// The exit status of a caller that is to end.
+    pub(crate) fn exit(&self) -> Option<i32> {
+        self.exit
     }
 
     /// What the caller finds in `__sfi_error`.

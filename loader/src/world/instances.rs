@@ -1,7 +1,8 @@
 //! Further instances of a world's domains, made and given up at run time.
 
+use crate::fault::meter;
 use crate::gate::fault::RawFault;
-use crate::gate::records::status;
+use crate::gate::records::{DomainState, status};
 use crate::link::image::Image;
 use crate::load::raised;
 use crate::vm::error::MapError;
@@ -91,6 +92,24 @@ impl World {
 }
 
 impl Inner {
+    /// Puts the state of a new place among those that the context knows.
+    pub(crate) fn link(&mut self, state: *mut DomainState) {
+        // SAFETY: the header of the control stack and the states live as long as the world, which is borrowed mutably.
+        unsafe {
+            let context = self.control.context();
+            (*state).next = (*context).domains;
+            (*context).domains = state;
+        }
+    }
+
+    /// Gives a domain its whole budget.
+    pub(crate) fn refill(&mut self, index: usize) {
+        let domain = &self.domains[index];
+        // SAFETY: the state lives as long as the world, which is borrowed mutably.
+        meter::open(unsafe { &mut (*domain.state).account }, &domain.spec.budget);
+        self.watched.as_ref().inspect(|watched| watched.look_again());
+    }
+
     fn handle(&self, index: usize) -> Instance {
         Instance { world: self.id, index, life: self.domains[index].life }
     }
@@ -119,15 +138,24 @@ impl Inner {
             Some(vacant) => {
                 // SAFETY: the state of a vacant place belongs to the world alone. Functions that were looked up in who was here know
                 // another generation.
-                unsafe { *vacant.state = raised.state(index, (*vacant.state).generation + 1) };
+                unsafe {
+                    let (next, generation) = ((*vacant.state).next, (*vacant.state).generation + 1);
+                    *vacant.state = DomainState { next, ..raised.state(index, generation) };
+                }
                 vacant.state
             }
-            None => Box::into_raw(Box::new(raised.state(index, 0))),
+            None => {
+                let state = Box::into_raw(Box::new(raised.state(index, 0)));
+                self.link(state);
+                state
+            }
         };
         // SAFETY: as above.
         unsafe { (*state).life = self.lives };
+        self.births += 1;
         let domain = Domain {
             life: self.lives,
+            birth: self.births,
             origin,
             name,
             region_places,
@@ -139,6 +167,7 @@ impl Inner {
         } else {
             self.domains.push(domain);
         }
+        self.refill(index);
         self.hand_out(index)?;
         Ok(index)
     }
@@ -154,7 +183,10 @@ impl Inner {
         let domain = &self.domains[index];
         raised::reset(&domain.window, &domain.image, &mut self.rng)
             .map_err(|error| MapError::new(&format!("domain `{}`", domain.name), error))?;
-        self.watched.as_ref().inspect(|w| w.refill(index));
+        self.births += 1;
+        self.domains[index].birth = self.births;
+        self.refill(index);
+        let domain = &self.domains[index];
         // SAFETY: the state lives as long as the world; see the function's contract.
         unsafe {
             (*domain.state).dead = 0;

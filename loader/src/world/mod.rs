@@ -68,6 +68,8 @@ pub struct Inner {
     pub space: AddressSpace,
     /// Instances that were ever made.
     pub lives: u64,
+    /// Domains that began a further life: restarted, reset, loaded again, or made at run time.
+    pub births: u64,
     /// Places in `domains` of instances that were discarded.
     pub vacant: Vec<usize>,
     /// The domain at which looking after idle stacks goes on.
@@ -131,7 +133,7 @@ impl Inner {
             }
             watchdog::begin(context, state);
             let code = Self::cross_here(inner, binding, frame, floats, ControlStack::top_of(context));
-            if watchdog::end(context) {
+            if watchdog::end(context, binding.callee) {
                 (*inner).trim_some();
             }
             code
@@ -154,13 +156,13 @@ impl Inner {
             let (host_rsp, control_sp) = ((*context).host_rsp, (*context).control_sp);
             let host_mxcsr = (*context).host_mxcsr;
             let watch = watchdog::of(&*context);
-            watch.inspect(|w| w.set_in_host(false));
+            watch.inspect(|w| w.leave_host(context));
             let segment = Segment { current, top, calling: (*context).calling, outer: (*context).outer };
             (*context).outer = &raw const segment;
             let code = Self::cross_here(inner, binding, frame, floats, control_sp);
             (*context).outer = segment.outer;
             (*context).calling = segment.calling;
-            watch.inspect(|w| w.set_in_host(true));
+            watch.inspect(|w| w.enter_host(context, binding.callee));
             (*context).current = current;
             (*context).top = top;
             (*context).host_rsp = host_rsp;
@@ -311,6 +313,7 @@ impl Inner {
             shim: 0,
             data: std::ptr::null_mut(),
             gate: 0,
+            metered: [0; 2],
         }
     }
 

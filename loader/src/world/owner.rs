@@ -1,5 +1,6 @@
 //! What faults of a world's domains cost their owners.
 
+use crate::fault;
 use crate::spec::owner::Owner;
 use crate::world::Inner;
 use crate::world::domain::Domain;
@@ -18,8 +19,8 @@ impl Inner {
     pub fn settle(&mut self, index: usize) {
         let domain = &mut self.domains[index];
         // SAFETY: the state lives as long as the world.
-        let signal = unsafe { (*domain.state).fault.signal };
-        if signal == 0 || domain.settled {
+        let fault = unsafe { (*domain.state).fault };
+        if fault.signal == 0 || fault::waited(&fault) || domain.settled {
             return;
         }
         domain.settled = true;

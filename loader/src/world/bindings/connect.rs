@@ -1,5 +1,6 @@
 //! What a host does with bindings while its world exists: connect, disconnect, register, load again.
 
+use crate::fault::meter;
 use crate::spec::{DomainSpec, Entry};
 use crate::world::bindings::Permit;
 use crate::world::calls::call::{Function, TypedFn};
@@ -121,7 +122,7 @@ impl World {
     pub fn refill(&mut self, domain: &str) -> Result<(), LookupError> {
         let inner = self.record();
         let index = inner.find(domain)?;
-        inner.watched.as_ref().inspect(|w| w.refill(index));
+        inner.refill(index);
         Ok(())
     }
 
@@ -132,7 +133,8 @@ impl World {
     pub fn used(&mut self, domain: &str) -> Result<Used, LookupError> {
         let inner = self.record();
         let index = inner.find(domain)?;
-        let (wall, cpu) = inner.watched.as_ref().map(|w| w.used(index)).unwrap_or_default();
+        // SAFETY: the state lives as long as the world.
+        let (wall, cpu) = meter::used(unsafe { &(*inner.domains[index].state).account });
         Ok(Used { wall, cpu })
     }
 

@@ -9,6 +9,7 @@ pub(crate) mod record;
 pub(crate) mod reload;
 pub(crate) mod visibility;
 
+use crate::fault::watchdog::Watched;
 use crate::gate::records::{Binding, DomainState, status};
 use crate::gate::stubs::{Stub, Way};
 use crate::link::place::Map;
@@ -211,7 +212,13 @@ pub fn records(
 
 impl Inner {
     pub fn common(&self) -> Common<'_> {
-        Common { table: self.table, domains: &self.domains, hosts: &self.hosts, nobody: self.manager.nobody }
+        Common {
+            table: self.table,
+            domains: &self.domains,
+            hosts: &self.hosts,
+            nobody: self.manager.nobody,
+            metered: self.watched.as_ref().is_some_and(Watched::is_metered),
+        }
     }
 
     /// See [`Domain::passes_floats`].
@@ -258,9 +265,7 @@ impl Inner {
 
     /// Writes the bindings of some records.
     pub fn write(&mut self, numbers: impl IntoIterator<Item = usize>) -> Result<(), BindError> {
-        let common =
-            Common { table: self.table, domains: &self.domains, hosts: &self.hosts, nobody: self.manager.nobody };
-        let records = &self.manager.records;
+        let (common, records) = (self.common(), &self.manager.records);
         let bindings: Vec<(usize, Binding)> =
             numbers.into_iter().filter_map(|n| records[n].as_ref().map(|r| (n, common.binding(r)))).collect();
         self.control.write_bindings(&bindings).map_err(BindError::Memory)

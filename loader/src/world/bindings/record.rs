@@ -1,5 +1,6 @@
 //! Bindings: which crossing each stub leads to, and what the record of it says.
 
+use crate::gate;
 use crate::gate::records::{Binding, DomainState, flag};
 use crate::gate::stubs::Way;
 use crate::gate::{MXCSR_ALL, MXCSR_CONTROL, Table, vectors};
@@ -84,6 +85,8 @@ pub struct Common<'w> {
     pub hosts: &'w [Host],
     /// A domain that nobody can enter.
     pub nobody: *mut DomainState,
+    /// Some domain has a budget: crossings between domains are charged.
+    pub metered: bool,
 }
 
 impl Common<'_> {
@@ -111,6 +114,9 @@ impl Common<'_> {
                 binding.base = callee.window.base();
                 binding.entry = callee.window.base() + offset;
                 self.crossing(record, callee).apply(&mut binding, self.table);
+                if self.metered {
+                    gate::meter(&mut binding);
+                }
             }
         }
         binding
@@ -192,6 +198,7 @@ impl Common<'_> {
             shim: 0,
             data: std::ptr::null_mut(),
             gate: self.table.gates[0],
+            metered: [0; 2],
         }
     }
 }

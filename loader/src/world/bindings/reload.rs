@@ -1,5 +1,6 @@
 //! Domains that are loaded again, and dead ones that live again, while their world goes on. What led to them leads to what took their place.
 
+use crate::gate::records::DomainState;
 use crate::link;
 use crate::load::raised::{self, Raised};
 use crate::load::{self, Surroundings};
@@ -183,11 +184,13 @@ impl Inner {
 
     /// Puts a loaded domain in the place of one that no call returns to.
     fn replace(&mut self, index: usize, loaded: Raised, spec: Arc<DomainSpec>) {
+        self.births += 1;
         let domain: &mut Domain = &mut self.domains[index];
+        domain.birth = self.births;
         // SAFETY: the state lives as long as the world, and nobody else uses it now.
         unsafe {
             let state = &mut *domain.state;
-            *state = loaded.state(index, state.generation + 1);
+            *state = DomainState { next: state.next, ..loaded.state(index, state.generation + 1) };
         }
         domain.mode = spec.mode;
         domain.window = loaded.window;
@@ -196,7 +199,7 @@ impl Inner {
         domain.spec = spec;
         domain.own_segments = None;
         domain.settled = false;
-        self.watched.as_ref().inspect(|w| w.refill(index));
+        self.refill(index);
         let any_x87 = self.common().any_x87();
         if any_x87 && !self.any_x87 {
             // Entries of the host that were looked up before do not reset what this domain leaves behind.

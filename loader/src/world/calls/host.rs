@@ -1,5 +1,7 @@
 //! Host functions: what the host offers to domains.
 
+use crate::fault;
+use crate::fault::limits::reason;
 use crate::fault::trace;
 use crate::fault::watchdog;
 use crate::gate::fault::RawFault;
@@ -11,6 +13,20 @@ use crate::world::error::{CallError, HostError};
 use std::any::Any;
 use std::marker::PhantomData;
 use std::panic::{AssertUnwindSafe, catch_unwind};
+
+/// One life of a domain or an instance in its world, see [`HostCall::tenant`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct Tenant {
+    index: usize,
+    birth: u64,
+}
+
+impl Tenant {
+    /// Whether this is another life of the same domain, or of an instance that took its place in the world.
+    pub fn replaces(&self, other: &Tenant) -> bool {
+        self.index == other.index && self.birth != other.birth
+    }
+}
 
 /// Runs a host function for the gate.
 pub type Shim = unsafe extern "C" fn(*mut Context, *const Binding, *mut HostFrame) -> u32;
@@ -154,6 +170,13 @@ impl HostCall<'_> {
         unsafe { &(&(*self.inner).domains)[self.caller].name }
     }
 
+    /// Tells the caller's present life apart from its other lives and from other callers. A domain that was restarted, reset or
+    /// loaded again is another tenant: host functions that keep something for a domain keep it under this key.
+    pub fn tenant(&self) -> Tenant {
+        // SAFETY: the world is borrowed by the call.
+        Tenant { index: self.caller, birth: unsafe { (&(*self.inner).domains)[self.caller].birth } }
+    }
+
     /// The caller's memory.
     pub fn memory(&self) -> Memory<'_> {
         // SAFETY: the world is borrowed by the call; the domains are not moved or freed during it.
@@ -225,7 +248,7 @@ where
         (*host).busy = true;
         (*context).depth = depth + 1;
         if let Some(watch) = watch {
-            watch.set_in_host(true);
+            watch.enter_host(context, caller);
         }
         let result = catch_unwind(AssertUnwindSafe(|| {
             let index = (*caller).index as usize;
@@ -236,17 +259,20 @@ where
         (*context).depth = depth;
         (*host).busy = false;
         if let Some(watch) = watch {
-            watch.set_in_host(false);
+            watch.leave_host(context);
         }
         match result {
             Ok(Ok(value)) => (*frame).rax = value,
-            Ok(Err(error)) => _ = failed(binding, frame, caller, error),
+            Ok(Err(error)) => match error.exit() {
+                Some(code) => return ended(context, caller, fault::EXIT, code),
+                None => _ = failed(binding, frame, caller, error),
+            },
             Err(payload) => return panicked(context, payload),
         }
         if (*caller).dead != 0 {
             return status::DEAD;
         }
-        match watch.map_or(0, |watch| watch.overdue((*caller).index)) {
+        match watch.map_or(0, |watch| watch.due(context, caller)) {
             0 => status::OK,
             due => overstayed(context, caller, due),
         }
@@ -259,16 +285,28 @@ where
 /// As for [`shim`].
 #[cold]
 unsafe fn overstayed(context: *mut Context, caller: *mut DomainState, due: u32) -> u32 {
+    // SAFETY: see the function's contract.
+    unsafe {
+        let status = ended(context, caller, watchdog::SIGNAL, (due & reason::KIND) as i32);
+        fault::overstayed(context, due);
+        status
+    }
+}
+
+/// Ends the caller of a host function, with a fault at the place of its call.
+///
+/// # Safety
+/// As for [`shim`].
+#[cold]
+unsafe fn ended(context: *mut Context, caller: *mut DomainState, signal: i32, code: i32) -> u32 {
     // SAFETY: see the function's contract. The words above `control_sp` are the frame of the gate that called the shim.
     unsafe {
         let place = (*context).control_sp + HOST_RETURN;
         let return_address = *(place as *const u64);
         (*caller).trace = trace::walk(&*context, place);
-        (*caller).fault =
-            RawFault { signal: watchdog::SIGNAL, code: due as i32, caller: return_address, ..RawFault::default() };
+        (*caller).fault = RawFault { signal, code, caller: return_address, ..RawFault::default() };
         (*caller).dead = status::DEAD;
         (*caller).sp = 0;
-        watchdog::again(context);
     }
     status::FAULT
 }

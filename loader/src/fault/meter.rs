@@ -1,0 +1,140 @@
+//! What domains use of their budgets, charged where they are entered and left.
+//!
+//! In worlds with budgets the processor's time-stamp counter is read at every crossing: by the gates (`gate/meter.s`) between domains, here where the
+//! host takes part. The time since the last crossing is the domain's that ran. So nothing depends on when somebody looks, and no domain
+//! can tell when it will be charged. Worlds without budgets have none of that on the way of their calls.
+//!
+//! The counter goes on while the thread waits for a processor. Where a budget counts processor time, the thread's own clock is
+//! read at the beginning and the end of a call of the host, and before a domain is ended: time that the domains were charged beyond what the thread ran was spent
+//! waiting, and is given back, in proportion to what each was charged ([`settle`]). Since the thread's clock also counts host functions, no
+//! domain is ever charged less than it used.
+//!
+//! Somebody can be over their budget only after all domains together have used as much as the one that has least left. That sum is
+//! one word, so a call's end, a host function's return and the watchdog compare two words.
+
+use crate::fault::limits::{Limits, reason};
+use crate::fault::watchdog;
+use crate::gate::fault::{RawFault, Trace};
+use crate::gate::records::{Account, Context, DomainState, status};
+use std::sync::OnceLock;
+use std::time::{Duration, Instant};
+
+/// The processor's time-stamp counter.
+#[inline]
+pub fn now() -> u64 {
+    // SAFETY: every x86-64 processor has the instruction, and Linux allows it.
+    unsafe { core::arch::x86_64::_rdtsc() }
+}
+
+/// A moment on both clocks, from which their ratio is taken.
+static ORIGIN: OnceLock<(Instant, u64)> = OnceLock::new();
+
+/// Notes the origin of the ratio. Before the first call of a world with budgets.
+pub fn start() {
+    ORIGIN.get_or_init(|| (Instant::now(), now()));
+}
+
+/// Nanoseconds for each tick of the counter. Async-signal-safe after [`start`].
+fn rate() -> f64 {
+    let Some((instant, ticks)) = ORIGIN.get() else { return 1.0 };
+    let passed = now().wrapping_sub(*ticks).max(1);
+    instant.elapsed().as_nanos() as f64 / passed as f64
+}
+
+/// Processor time of this thread in nanoseconds. Async-signal-safe.
+pub fn processor() -> u64 {
+    watchdog::clock(libc::CLOCK_THREAD_CPUTIME_ID).map_or(0, |time| time.as_nanos() as u64)
+}
+
+/// Opens an account, with nothing charged.
+pub fn open(account: &mut Account, budget: &Limits) {
+    let nanos = |limit: Option<Duration>| limit.map_or(0, |l| u64::try_from(l.as_nanos()).unwrap_or(u64::MAX).max(1));
+    *account = Account { wall: nanos(budget.wall), cpu: nanos(budget.cpu), ..Account::default() };
+}
+
+/// What was charged to an account: wall clock and processor time.
+pub fn used(account: &Account) -> (Duration, Duration) {
+    let time = |ticks: u64| Duration::from_nanos((ticks as f64 * rate()) as u64);
+    (time(account.ticks), time(account.ticks.saturating_sub(account.relief)))
+}
+
+/// A domain begins to run, or goes on.
+///
+/// # Safety
+/// `context` is that of the world that this thread runs.
+#[inline]
+pub unsafe fn resume(context: *mut Context) {
+    // SAFETY: see the function's contract.
+    unsafe { (*context).since = now() };
+}
+
+/// Charges the domain that ran until now. Async-signal-safe.
+///
+/// # Safety
+/// As for [`resume`]; `domain` is one of the world's.
+#[inline]
+pub unsafe fn charge(context: *mut Context, domain: *mut DomainState) {
+    // SAFETY: see the function's contract.
+    unsafe {
+        let now = now();
+        // Counters of two processors may differ by a little.
+        let ticks = (now.wrapping_sub((*context).since) as i64).max(0) as u64;
+        (*context).since = now;
+        (*context).ticks += ticks;
+        (*domain).account.ticks += ticks;
+    }
+}
+
+/// Brings the accounts up to date and ends the domains that are over their budgets: those that run are told apart by the caller. Returns the [`reason`]
+/// for which `current` must end, 0 if it need not. Async-signal-safe.
+///
+/// # Safety
+/// As for [`resume`], in a world with budgets; all time is charged, and no code of the world is in the middle of changing its domains.
+#[cold]
+pub unsafe fn settle(context: *mut Context, current: *const DomainState) -> u32 {
+    // SAFETY: see the function's contract; states live as long as the world.
+    unsafe {
+        let Some(watch) = watchdog::of(&*context) else { return 0 };
+        let states = || std::iter::successors((*context).domains.as_mut(), |state| state.next.as_mut());
+        let accounts = || states().map(|state| &mut state.account);
+        let rate = rate();
+        let waited = watch.waited((*context).ticks, rate);
+        if waited > 0 {
+            let pending = |a: &Account| a.ticks.saturating_sub(a.mark);
+            let all: u64 = accounts().map(|a| pending(a)).sum();
+            for account in accounts() {
+                account.relief += (pending(account) as f64 / all.max(1) as f64 * waited as f64) as u64;
+                account.mark = account.ticks;
+            }
+        }
+        let (mut due, mut least) = (0, u64::MAX);
+        for state in states().filter(|state| state.dead == 0) {
+            let account = state.account;
+            let left = |budget: u64, ticks: u64| match budget {
+                0 => u64::MAX,
+                nanos => ((nanos as f64 / rate) as u64).saturating_sub(ticks),
+            };
+            let cpu = left(account.cpu, account.ticks.saturating_sub(account.relief));
+            let wall = left(account.wall, account.ticks);
+            let why = match (cpu, wall) {
+                (0, _) => reason::DOMAIN_CPU,
+                (_, 0) => reason::DOMAIN_WALL,
+                _ => {
+                    least = least.min(cpu).min(wall);
+                    continue;
+                }
+            };
+            if std::ptr::eq(&raw const *state, current) {
+                due = why;
+            } else {
+                // It waits or is idle: whoever returns to it, or calls it, finds it dead.
+                state.fault = RawFault { signal: watchdog::SIGNAL, code: why as i32, ..RawFault::default() };
+                state.trace = Trace::EMPTY;
+                state.dead = status::DEAD;
+                state.sp = 0;
+            }
+        }
+        watch.nobody_before((*context).ticks.saturating_add(least));
+        due
+    }
+}

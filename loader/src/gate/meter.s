@@ -1,0 +1,45 @@
+# Worlds with budgets. The bindings of their domains reach the code that clears registers through here (`Binding::metered`): the time since the last
+# crossing is charged to the side that is left. fault/meter.rs says what becomes of it. Nothing waits for rdtsc or keeps it in its place, so a few
+# instructions are charged to the other side. r10 binding, r11 context.
+
+# Takes the time since context.since into rax; jumps to 1 if the counter of another processor is behind. Clobbers rcx and rdx.
+.macro METER
+    rdtsc
+    shl     $32, %rdx
+    or      %rdx, %rax
+    mov     {C_SINCE}(%r11), %rcx
+    mov     %rax, {C_SINCE}(%r11)
+    sub     %rcx, %rax
+    jb      1f
+    add     %rax, {C_TICKS}(%r11)
+.endm
+
+# In the place of Binding::arguments. The frame lies behind the gate's return address. rax is free.
+    .globl  sfi_meter_arguments
+    .hidden sfi_meter_arguments
+    .p2align 4
+sfi_meter_arguments:
+    push    %rdx
+    push    %rcx
+    METER
+    mov     24+{FRAME_CALLER}(%rsp), %rcx
+    add     %rax, {D_TICKS}(%rcx)
+1:
+    pop     %rcx
+    pop     %rdx
+    jmp     *{B_METERED}(%r10)
+
+# In the place of Binding::results. rax and rdx may be results, of the others rcx, rsi, rdi, r8 and r9 are free.
+    .globl  sfi_meter_results
+    .hidden sfi_meter_results
+    .p2align 4
+sfi_meter_results:
+    mov     %rax, %r8
+    mov     %rdx, %r9
+    METER
+    mov     {B_CALLEE}(%r10), %rcx
+    add     %rax, {D_TICKS}(%rcx)
+1:
+    mov     %r8, %rax
+    mov     %r9, %rdx
+    jmp     *({B_METERED}+8)(%r10)
