@@ -4,14 +4,21 @@ use crate::descriptors::Descriptors;
 use crate::errno::Errno;
 use crate::files::CWD;
 use crate::heap::Heap;
+use crate::tenant::State;
 use crate::{Arbiter, Exit, Request, changes, clock, directories, files, process, start, transfer};
 use sfi_loader::HostCall;
 
 impl Arbiter {
     /// Answers a granted call. Where arguments are flags or numbers of 32 bits, the answers look at no more, as the kernel does.
-    pub(crate) fn answer(&mut self, cx: &mut HostCall<'_>, heap: &mut Heap, request: &Request) -> Result<u64, Errno> {
+    pub(crate) fn answer(
+        &mut self,
+        cx: &mut HostCall<'_>,
+        state: &mut State,
+        heap: &mut Heap,
+        request: &Request,
+    ) -> Result<u64, Errno> {
         let [a, b, c, d, e, _] = request.args;
-        let (files, tree, left) = (&mut self.files, &mut self.tree, &mut self.left);
+        let (files, tree, left) = (&mut state.files, &mut state.tree, &mut self.left);
         let longest = self.quota.sleep;
         let at = |files: &Descriptors, at: u64, path: u64| tree.at(cx, files, at, path);
         match request.number {
@@ -89,7 +96,10 @@ impl Arbiter {
             libc::SYS_clock_nanosleep => clock::sleep_on(cx, a, b, c, longest),
             libc::SYS_getrandom => transfer::random(cx, a, b),
 
-            libc::SYS_exit | libc::SYS_exit_group => std::panic::resume_unwind(Box::new(Exit(a as i32))),
+            libc::SYS_exit | libc::SYS_exit_group => {
+                state.exit = Some(Exit(a as i32));
+                Ok(0)
+            }
             libc::SYS_getpid | libc::SYS_gettid | libc::SYS_set_tid_address | libc::SYS_getpgrp => Ok(process::SELF),
             libc::SYS_getppid | libc::SYS_getuid | libc::SYS_geteuid | libc::SYS_getgid | libc::SYS_getegid => Ok(0),
             libc::SYS_uname => process::uname(cx, a),
@@ -101,11 +111,11 @@ impl Arbiter {
             libc::SYS_futex => process::futex(cx, &request.args, longest),
             libc::SYS_sched_yield => Ok(0),
             libc::SYS_sched_getaffinity => process::affinity(cx, b, c),
-            libc::SYS_rt_sigaction => self.signals.action(cx, &request.args),
-            libc::SYS_rt_sigprocmask => self.signals.mask(cx, &request.args),
+            libc::SYS_rt_sigaction => state.signals.action(cx, &request.args),
+            libc::SYS_rt_sigprocmask => state.signals.mask(cx, &request.args),
             libc::SYS_sigaltstack => Ok(0),
-            libc::SYS_kill | libc::SYS_tkill => self.signals.send(&[a], b),
-            libc::SYS_tgkill => self.signals.send(&[a, b], c),
+            libc::SYS_kill | libc::SYS_tkill => state.signals.send(&[a], b).map(|exit| state.end(exit)),
+            libc::SYS_tgkill => state.signals.send(&[a, b], c).map(|exit| state.end(exit)),
             libc::SYS_arch_prctl => start::set_thread_pointer(a, b),
             _ => Err(self.denial.errno()),
         }

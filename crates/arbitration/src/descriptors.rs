@@ -2,6 +2,7 @@
 
 use crate::errno::Errno;
 use std::os::fd::OwnedFd;
+use std::sync::Arc;
 
 /// What a domain's descriptors are when it starts, by number; `None` is closed.
 #[derive(Debug, Default)]
@@ -29,7 +30,8 @@ impl Stdio {
 /// An open descriptor.
 #[derive(Debug)]
 pub struct Open {
-    pub fd: OwnedFd,
+    /// Shared with the host's own table where the host gave it.
+    pub fd: Arc<OwnedFd>,
     /// The directory's name in the domain, to resolve paths relative to it. `None`: not a directory.
     pub directory: Option<String>,
     /// Whether the preopened directory that it came from may be changed.
@@ -44,9 +46,10 @@ pub struct Descriptors {
 }
 
 impl Descriptors {
-    pub fn new(stdio: Stdio, limit: usize) -> Self {
-        let granted = |fd| Open { fd, directory: None, writable: false };
-        Descriptors { table: stdio.fds.into_iter().map(|fd| fd.map(granted)).collect(), limit }
+    /// A table as a domain finds it at its start, with the host's descriptors.
+    pub fn new(stdio: &[Option<Arc<OwnedFd>>], limit: usize) -> Self {
+        let granted = |fd: &Arc<OwnedFd>| Open { fd: Arc::clone(fd), directory: None, writable: false };
+        Descriptors { table: stdio.iter().map(|fd| fd.as_ref().map(granted)).collect(), limit }
     }
 
     /// How many a domain may hold.
@@ -61,7 +64,7 @@ impl Descriptors {
 
     /// The host's descriptor behind a domain's number.
     pub fn get(&self, number: u64) -> Result<&OwnedFd, Errno> {
-        self.entry(number).map(|open| &open.fd)
+        self.entry(number).map(|open| &*open.fd)
     }
 
     /// Takes a descriptor in; gives the lowest free number.
@@ -91,7 +94,7 @@ impl Descriptors {
 
     fn copy(&self, number: u64) -> Result<Open, Errno> {
         let open = self.entry(number)?;
-        let fd = rustix::io::fcntl_dupfd_cloexec(&open.fd, 3)?;
+        let fd = Arc::new(rustix::io::fcntl_dupfd_cloexec(&open.fd, 3)?);
         Ok(Open { fd, directory: open.directory.clone(), writable: open.writable })
     }
 

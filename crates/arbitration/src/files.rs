@@ -40,7 +40,7 @@ pub fn open(path: &Located<'_>, umask: u32, files: &mut Descriptors, flags: u64,
     let fd = path.open(flags, mode)?;
     let is_directory = FileType::from_raw_mode(rustix::fs::fstat(&fd)?.st_mode) == FileType::Directory;
     let directory = is_directory.then(|| crate::paths::absolute("", &path.name));
-    files.insert(Open { fd, directory, writable: path.writable() })
+    files.insert(Open { fd: fd.into(), directory, writable: path.writable() })
 }
 
 /// A path, or with `AT_EMPTY_PATH` the descriptor itself.

@@ -24,6 +24,7 @@ mod paths;
 mod policy;
 mod process;
 mod start;
+mod tenant;
 mod transfer;
 
 pub use calls::{BadCall, Calls};
@@ -33,18 +34,17 @@ pub use paths::Preopen;
 pub use policy::{Denial, Policy, Quota};
 pub use start::{ARGUMENT_BYTES, Program, arguments, random_bytes};
 
-use descriptors::Descriptors;
 use errno::Errno;
 use heap::Heap;
-use paths::Tree;
-use process::Signals;
 use sfi_contract::layout::WINDOW_SIZE;
 use sfi_loader::{HostCall, HostError};
+use tenant::Tenants;
 
 /// Name of the host function that the support code calls with a pointer to a [`Request`].
 pub const GATEWAY: &str = sfi_contract::names::ARBITRATE;
 
-/// A domain asked to end. The host function raises it as a panic payload (`resume_unwind`), which the embedding catches.
+/// A domain asked to end. For a whole program ([`Arbiter::program`]) the host function raises it as a panic payload (`resume_unwind`), which the
+/// embedding catches. Any other domain ends alone, with a fault of the kind [`sfi_loader::FaultKind::Exit`] for its callers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Exit(pub i32);
 
@@ -72,25 +72,26 @@ impl Request {
     }
 }
 
-/// The arbitration code of one domain.
+/// The arbitration code of one domain. Whenever the domain is restarted, reset or loaded again, it begins with nothing but the policy:
+/// descriptors, heap, working directory and signals are those of a new process. Instances of the domain are processes of their own. What may be
+/// written ([`Quota::written`]) is counted over all of them.
 pub struct Arbiter {
     calls: Calls,
     denial: Denial,
     quota: Quota,
     /// Bytes that may still be written.
     left: u64,
-    tree: Tree,
-    files: Descriptors,
-    signals: Signals,
-    /// Made at the first call: the domain's header says where its heap is.
-    heap: Option<Heap>,
+    /// What each life of the domain, and of its instances, has.
+    tenants: Tenants,
+    /// The domain is a whole program: its exit is the embedding's.
+    program: bool,
     counts: Counts,
     logger: Option<Logger>,
 }
 
 impl std::fmt::Debug for Arbiter {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Arbiter").field("calls", &self.calls).field("tree", &self.tree).finish_non_exhaustive()
+        f.debug_struct("Arbiter").field("calls", &self.calls).field("tenants", &self.tenants).finish_non_exhaustive()
     }
 }
 
@@ -101,11 +102,9 @@ impl Arbiter {
             calls: policy.calls,
             denial: policy.denial,
             left: policy.quota.written,
-            tree: Tree::new(policy.preopens),
-            files: Descriptors::new(stdio, policy.quota.descriptors),
+            tenants: Tenants::new(policy.preopens, stdio, policy.quota.descriptors),
             quota: policy.quota,
-            signals: Signals::default(),
-            heap: None,
+            program: false,
             counts: Counts::default(),
             logger: None,
         }
@@ -115,6 +114,13 @@ impl Arbiter {
     #[must_use]
     pub fn logger(mut self, logger: Logger) -> Self {
         self.logger = Some(logger);
+        self
+    }
+
+    /// The domain is a whole program: it ends with [`Exit`].
+    #[must_use]
+    pub fn program(mut self) -> Self {
+        self.program = true;
         self
     }
 
@@ -130,7 +136,8 @@ impl Arbiter {
     pub fn host_call(&mut self, cx: &mut HostCall<'_>) -> Result<u64, HostError> {
         let bytes = cx.read(cx.arg(0), Request::SIZE)?;
         let Some(request) = Request::parse(&bytes) else { return Err(HostError::new("short request")) };
-        let mut heap = match self.heap.take() {
+        let mut state = self.tenants.take(cx.tenant());
+        let mut heap = match state.heap.take() {
             Some(heap) => heap,
             None => Heap::of(cx, self.quota.memory)?,
         };
@@ -139,13 +146,25 @@ impl Arbiter {
         if request.number == libc::SYS_exit || request.number == libc::SYS_exit_group {
             self.record(&request, heap.base(), granted, Ok(0));
         }
-        let answer = if granted { self.answer(cx, &mut heap, &request) } else { Err(self.denial.errno()) };
+        let answer = if granted { self.answer(cx, &mut state, &mut heap, &request) } else { Err(self.denial.errno()) };
         self.record(&request, heap.base(), granted, answer);
-        self.heap = Some(heap);
+        if let Some(exit) = state.exit {
+            return self.end(exit);
+        }
+        state.heap = Some(heap);
+        self.tenants.put(state);
         Ok(match answer {
             Ok(value) => value,
             Err(Errno(code)) => -i64::from(code) as u64,
         })
+    }
+
+    /// The domain ends; its state is gone.
+    fn end(&self, exit: Exit) -> Result<u64, HostError> {
+        if self.program {
+            std::panic::resume_unwind(Box::new(exit));
+        }
+        Err(HostError::end_caller(exit.0))
     }
 
     /// Tells the log and `tracing`.

@@ -9,6 +9,7 @@ use rustix::fs::{Mode, OFlags, ResolveFlags};
 use sfi_loader::HostCall;
 use std::os::fd::OwnedFd;
 use std::path::Path;
+use std::sync::Arc;
 
 /// Longest path that a domain may pass, in bytes.
 pub const PATH_LIMIT: usize = 4096;
@@ -78,7 +79,7 @@ pub fn copy_in(cx: &HostCall<'_>, pointer: u64) -> Result<String, Errno> {
 /// A domain's view of files: its tree and where it is.
 #[derive(Debug)]
 pub struct Tree {
-    preopens: Vec<Preopen>,
+    preopens: Arc<[Preopen]>,
     /// Like a preopen's guest name.
     pub working: String,
     pub umask: u32,
@@ -96,7 +97,7 @@ pub struct Located<'p> {
 }
 
 impl Tree {
-    pub fn new(preopens: Vec<Preopen>) -> Tree {
+    pub fn new(preopens: Arc<[Preopen]>) -> Tree {
         Tree { preopens, working: String::new(), umask: 0o022 }
     }
 
@@ -208,7 +209,7 @@ mod tests {
     fn the_longest_name_wins() {
         let here = Path::new(".");
         let open = |guest, writable| Preopen::open(here, guest, writable).expect("opens");
-        let tree = Tree::new(vec![open("/data", false), open("data/deep", true), open("/other", true)]);
+        let tree = Tree::new(vec![open("/data", false), open("data/deep", true), open("/other", true)].into());
         let rest = |path: &str| tree.locate("", path).map(|l| (l.rest, l.writable));
         assert_eq!(rest("data/x"), Ok(("x".into(), false)));
         assert_eq!(rest("//data/.//deep/./x/../y"), Ok(("x/../y".into(), true)));

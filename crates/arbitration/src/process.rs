@@ -63,8 +63,8 @@ impl Signals {
         Ok(0)
     }
 
-    /// A signal to the domain itself does what it does by default; others it cannot reach.
-    pub fn send(&self, to: &[u64], signal: u64) -> Result<u64, Errno> {
+    /// A signal to the domain itself does what it does by default, which may be to end it; others it cannot reach.
+    pub fn send(&self, to: &[u64], signal: u64) -> Result<Option<Exit>, Errno> {
         if to.iter().any(|pid| *pid as u32 != SELF as u32) {
             return Err(Errno::SRCH);
         }
@@ -74,9 +74,9 @@ impl Signals {
         }
         let harmless = [0, libc::SIGCHLD, libc::SIGURG, libc::SIGWINCH, libc::SIGCONT];
         if harmless.contains(&(signal as i32)) || self.ignored & 1 << (signal - 1) != 0 {
-            return Ok(0);
+            return Ok(None);
         }
-        std::panic::resume_unwind(Box::new(Exit(128 + signal as i32)))
+        Ok(Some(Exit(128 + signal as i32)))
     }
 }
 
@@ -160,11 +160,10 @@ mod tests {
         assert_eq!(signals.send(&[2], 9), Err(Errno::SRCH));
         assert_eq!(signals.send(&[u64::MAX], 9), Err(Errno::SRCH));
         assert_eq!(signals.send(&[1], 65), Err(Errno::INVAL));
-        assert_eq!(signals.send(&[1, 1], 0), Ok(0));
-        assert_eq!(signals.send(&[1], libc::SIGCHLD as u64), Ok(0));
-        let end = std::panic::catch_unwind(|| Signals::default().send(&[1], 15));
-        assert_eq!(end.unwrap_err().downcast_ref(), Some(&Exit(143)));
+        assert_eq!(signals.send(&[1, 1], 0), Ok(None));
+        assert_eq!(signals.send(&[1], libc::SIGCHLD as u64), Ok(None));
+        assert_eq!(signals.send(&[1], 15), Ok(Some(Exit(143))));
         signals.ignored = 1 << 14;
-        assert_eq!(signals.send(&[1], 15), Ok(0));
+        assert_eq!(signals.send(&[1], 15), Ok(None));
     }
 }

@@ -4,6 +4,7 @@ use crate::descriptors::{Descriptors, Open};
 use crate::errno::Errno;
 use crate::word;
 use sfi_loader::HostCall;
+use std::os::fd::OwnedFd;
 
 /// Most bytes moved by one call; a caller sees a short count and goes on.
 const CHUNK: u64 = 1 << 20;
@@ -114,7 +115,7 @@ pub fn pipe(cx: &mut HostCall<'_>, files: &mut Descriptors, out: u64) -> Result<
     use rustix::pipe::PipeFlags;
     cx.memory().writable(out, 8)?;
     let (read, write) = rustix::pipe::pipe_with(PipeFlags::CLOEXEC | PipeFlags::NONBLOCK)?;
-    let open = |fd| Open { fd, directory: None, writable: false };
+    let open = |fd: OwnedFd| Open { fd: fd.into(), directory: None, writable: false };
     let read = files.insert(open(read))?;
     let write = match files.insert(open(write)) {
         Ok(write) => write,

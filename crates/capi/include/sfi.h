@@ -56,7 +56,7 @@ enum {
     SFI_IN_USE = 13,    /* the world is in use, or this cannot be done within a host function */
     SFI_PANIC = 14,     /* a defect of this library */
     SFI_HOST = 15,      /* for host functions to return: the caller gets its import's `on_fault` and __sfi_error 5 */
-    SFI_EXIT = 16       /* the domain's libc asked to exit; the domain is dead */
+    SFI_EXIT = 16       /* the domain's libc asked to exit; the domain is dead until it is restarted */
 };
 
 /* Where a faulting access went. */

@@ -66,11 +66,8 @@ impl Failure {
         Self(Box::new(sfi_error { code, message: c_text(message), fault: None }))
     }
 
-    /// A panic that came as far as the border: a domain's exit, or a defect.
+    /// A panic that came as far as the border: a defect.
     pub fn panic(payload: Box<dyn Any + Send>) -> Self {
-        if let Some(exit) = payload.downcast_ref::<sfi_arbitration::Exit>() {
-            return Self::new(EXIT, format!("the domain's libc exits with {}", exit.0));
-        }
         let text = payload.downcast_ref::<&str>().map(|text| (*text).to_owned());
         let text = text.or_else(|| payload.downcast_ref::<String>().cloned()).unwrap_or_default();
         // Whatever it is, its destructor is not run here.
@@ -93,6 +90,7 @@ impl From<Fault> for Failure {
     fn from(fault: Fault) -> Self {
         let code = match fault.kind {
             FaultKind::TimeLimit | FaultKind::CpuLimit | FaultKind::TimeBudget | FaultKind::CpuBudget => TIME,
+            FaultKind::Exit(_) => EXIT,
             _ => FAULT,
         };
         let class = match fault.kind {
@@ -115,7 +113,11 @@ impl From<Fault> for Failure {
             region: fault.region().map(|(region, _)| c_text(region)),
             backtrace: c_text(backtrace.to_string()),
         };
-        let mut failure = Self::new(code, fault.to_string());
+        let message = match fault.kind {
+            FaultKind::Exit(status) => format!("the domain's libc exits with {status}"),
+            _ => fault.to_string(),
+        };
+        let mut failure = Self::new(code, message);
         failure.0.fault = Some(told);
         failure
     }

@@ -34,6 +34,9 @@ pub fn add(
         let Some(syscalls) = &domain.syscalls else { continue };
         let policy = table::policy(syscalls, directory)?;
         let arbiter = Arbiter::new(policy, table::descriptors(syscalls, directory)?);
+        // The entry point's domain ends the run with its exit; any other only itself.
+        let entered = manifest.entry.as_ref().is_some_and(|entry| entry.domain == *name);
+        let arbiter = if entered { arbiter.program() } else { arbiter };
         let mut arbiter = logging(arbiter, log.unwrap_or(syscalls.log), &format!("{name}: "));
         all.push((name.clone(), arbiter.counts()));
         builder = builder.host_fn(arbiter_of(name), move |cx| arbiter.host_call(cx));

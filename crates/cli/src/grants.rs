@@ -57,7 +57,7 @@ impl Grants {
         }
         quota.sleep = time_limit.map_or(quota.sleep, |limit| limit.min(quota.sleep));
         let calls = manifest::calls(&self.allow, &self.deny)?;
-        let arbiter = Arbiter::new(Policy { calls, preopens, denial: self.denied, quota }, Stdio::inherit()?);
+        let arbiter = Arbiter::new(Policy { calls, preopens, denial: self.denied, quota }, Stdio::inherit()?).program();
         Ok(logging(arbiter, self.log_syscalls.unwrap_or_default(), ""))
     }
 }

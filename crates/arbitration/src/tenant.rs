@@ -1,0 +1,75 @@
+//! What arbitration keeps for a domain: one state for each life of the domain and of its instances, so that nobody finds what a dead one left.
+
+use crate::Exit;
+use crate::descriptors::{Descriptors, Stdio};
+use crate::heap::Heap;
+use crate::paths::{Preopen, Tree};
+use crate::process::Signals;
+use sfi_loader::Tenant;
+use std::os::fd::OwnedFd;
+use std::sync::Arc;
+
+/// The records of one life.
+#[derive(Debug)]
+pub struct State {
+    tenant: Tenant,
+    pub tree: Tree,
+    pub files: Descriptors,
+    pub signals: Signals,
+    /// Made at the first call: the domain's header says where its heap is.
+    pub heap: Option<Heap>,
+    /// The domain asked to end.
+    pub exit: Option<Exit>,
+}
+
+impl State {
+    /// Notes whether the domain ends; the answer of a call that sends a signal.
+    pub fn end(&mut self, exit: Option<Exit>) -> u64 {
+        self.exit = exit;
+        0
+    }
+}
+
+/// The states of all lives that are not over, and what each begins with.
+#[derive(Debug)]
+pub struct Tenants {
+    preopens: Arc<[Preopen]>,
+    stdio: Vec<Option<Arc<OwnedFd>>>,
+    descriptors: usize,
+    /// The one that called last is at the end. No two of them have the same place in the world, so there are not more than the
+    /// world has had domains at a time.
+    states: Vec<Box<State>>,
+}
+
+impl Tenants {
+    pub fn new(preopens: Vec<Preopen>, stdio: Stdio, descriptors: usize) -> Self {
+        let stdio = stdio.fds.into_iter().map(|fd| fd.map(Arc::new)).collect();
+        Tenants { preopens: preopens.into(), stdio, descriptors, states: Vec::new() }
+    }
+
+    /// Takes out a life's state, a new one if it has none yet. The states of lives that it replaces are dropped.
+    pub fn take(&mut self, tenant: Tenant) -> Box<State> {
+        if self.states.last().is_some_and(|state| state.tenant == tenant)
+            && let Some(state) = self.states.pop()
+        {
+            return state;
+        }
+        if let Some(place) = self.states.iter().position(|state| state.tenant == tenant) {
+            return self.states.remove(place);
+        }
+        self.states.retain(|state| !tenant.replaces(&state.tenant));
+        Box::new(State {
+            tenant,
+            tree: Tree::new(Arc::clone(&self.preopens)),
+            files: Descriptors::new(&self.stdio, self.descriptors),
+            signals: Signals::default(),
+            heap: None,
+            exit: None,
+        })
+    }
+
+    /// Puts it back.
+    pub fn put(&mut self, state: Box<State>) {
+        self.states.push(state);
+    }
+}
