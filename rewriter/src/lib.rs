@@ -1,7 +1,8 @@
 //! The rewriter: turns a compiled object into one that obeys the sandbox contract.
 //!
 //! Untrusted: a mistake here can make a plugin crash, never let it escape; the verifier decides. Data flows one way, one module a phase:
-//! `object` (read, check, carve, decode, address) → `unwind` → `analysis` (flow, regs, r15, switch, height, slot, live, count, pads) → `transform`
+//! `object` (read, check, carve, decode, address) → `unwind` → `analysis` (flow, regs, reach,
+//! jumps, height, r15, slot, live, count, pads) → `transform`
 //! → `text` (share, layout) → `debug` → `output` (sections, unwind_table, write).
 
 #![forbid(unsafe_code)]
@@ -20,7 +21,7 @@ pub use refusal::{Reason, Refusal};
 pub use sfi_contract::Mode;
 pub use stats::{Growth, Stats};
 
-use crate::analysis::{count, flow, height, live, pads, r15, switch};
+use crate::analysis::{count, flow, height, jumps, live, pads, r15};
 use crate::analysis::{r15::slot, regs};
 use crate::object::read::Object;
 use crate::object::{address, carve, check, decode, read};
@@ -71,20 +72,26 @@ fn rewrite_object(object: &Object<'_>, options: &Options) -> Result<Output, Vec<
     let unwind = unwind::collect(&code)?;
     let mut graph = flow::build(&code, &addresses, &unwind);
     let mut effects = regs::effects(&code.insns);
+    let sums = jumps::prove(&code, &mut graph, &effects, &addresses);
+    while graph.settle(&code, &height::heights(&code, &graph, &effects, false)) {}
+    let mut states = height::heights(&code, &graph, &effects, true);
+    graph.find_mixed(&states);
+    let mut refusals = height::check_return_addresses(&code, &states);
+    refusals.extend(height::check_returns(&code, &graph, &states));
+    for at in sums {
+        refusals.push(code.refuse(
+            at,
+            Reason::CodeAddress,
+            "the target is a sum, and not with the base of a switch table",
+        ));
+    }
     let r15 = r15::decide(&code, &graph, &effects);
     r15::rename(&mut code, &graph, &r15);
     if !r15.is_empty() {
         effects = regs::effects(&code.insns);
+        states = height::heights(&code, &graph, &effects, true);
     }
-    graph.tables = switch::targets(&code, &graph, &effects, &addresses);
-    while graph.settle(&code, &height::heights(&code, &graph, &effects, false)) {}
-    let states = height::heights(&code, &graph, &effects, true);
     let slots = slot::Slots::find(&code, &graph, &effects, &states, &r15);
-    graph.find_mixed(&states);
-    let mut refusals = height::check_return_addresses(&code, &states);
-    for at in switch::computed(&code, &graph, &effects, &addresses) {
-        refusals.push(code.refuse(at, Reason::CodeAddress, "the target is a sum, and no switch table is named"));
-    }
     for (call, landing) in unwind.landings() {
         if transform::canonical(&graph, &states, landing.pad) != 0 {
             let detail = "the stack is empty at the landing pad";

@@ -8,7 +8,6 @@ use crate::object::address::{Addresses, insn_of};
 use crate::object::decode::{Code, Dest, Flow, Insn, InsnIndex};
 use crate::object::read::Place;
 use crate::unwind::{Landing, Unwind};
-use iced_x86::OpKind;
 use std::collections::{HashMap, HashSet};
 
 /// Where an indirect jump may lead.
@@ -36,14 +35,17 @@ pub struct FlowGraph {
     pub unit: Vec<u32>,
     /// Targets of indirect jumps by unit: labels whose address is taken and that are no entries.
     pub interior: HashMap<u32, Vec<InsnIndex>>,
-    /// Indirect jumps whose kind is settled; see [`FlowGraph::settle`].
-    jumps: HashMap<InsnIndex, JumpKind>,
-    /// Targets of the indirect jumps whose switch tables are known.
+    /// Those of them that pointers name. The others are entries of switch tables only, which
+    /// [`crate::analysis::jumps`] has.
+    pub pointed: HashMap<u32, Vec<InsnIndex>>,
+    /// Indirect jumps whose kind is settled, with their targets; see [`FlowGraph::settle`].
+    jumps: HashMap<InsnIndex, (JumpKind, Vec<InsnIndex>)>,
+    /// Targets of the indirect jumps whose tables are proven.
     pub tables: HashMap<InsnIndex, Vec<InsnIndex>>,
     /// Where exceptions out of calls go.
     landings: HashMap<InsnIndex, Landing>,
-    /// Units whose interior labels do not agree about the stack's height.
-    mixed: HashSet<u32>,
+    /// Labels of jumps whose targets do not agree about the stack's height.
+    mixed: HashSet<InsnIndex>,
 }
 
 impl FlowGraph {
@@ -88,13 +90,12 @@ impl FlowGraph {
 
     /// The instruction behind, if it is in the same section.
     pub fn next(&self, code: &Code<'_, '_>, at: InsnIndex) -> Option<InsnIndex> {
-        let next = at + 1;
-        (next < code.insns.len() && code.insns[next].section == code.insns[at].section).then_some(next)
+        following(code, at)
     }
 
     /// Labels of its own unit that an indirect jump may reach.
     pub fn jump_targets(&self, at: InsnIndex) -> &[InsnIndex] {
-        self.tables.get(&at).or(self.interior.get(&self.unit[at])).map_or(&[], Vec::as_slice)
+        self.tables.get(&at).or(self.jumps.get(&at).map(|(_, targets)| targets)).map_or(&[], Vec::as_slice)
     }
 
     /// Whether the unit has labels that indirect jumps reach.
@@ -107,54 +108,76 @@ impl FlowGraph {
         if self.tables.contains_key(&at) {
             return JumpKind::Inside;
         }
-        self.jumps.get(&at).copied().unwrap_or(JumpKind::Tail)
+        self.jumps.get(&at).map_or(JumpKind::Tail, |(kind, _)| *kind)
     }
 
-    /// Whether the label is an interior one of a unit whose interior labels disagree about the stack's height.
+    /// Whether the label is a target of a jump whose targets disagree about the stack's height.
     pub fn is_mixed(&self, at: InsnIndex) -> bool {
-        self.mixed.contains(&self.unit[at])
-            && self.interior.get(&self.unit[at]).is_some_and(|labels| labels.binary_search(&at).is_ok())
+        self.mixed.contains(&at)
     }
 
     /// Tells tail calls from jumps inside a unit, one round: `heights` are those that the jumps settled so far imply. Says whether
     /// more was settled.
     ///
-    /// A tail call happens with nothing on the stack. A jump with something on it stays inside. What remains: where other jumps of
-    /// the unit reach its labels with something on the stack, one that has nothing on it cannot mean the same labels.
+    /// The jumps without proven tables lead to what a pointer names, so those of units without such
+    /// labels are tail calls. A tail call happens with nothing on the stack, hence a jump with
+    /// something on it stays inside. What remains: where other jumps of the unit reach all its
+    /// labels with something on the stack, one that has nothing on it cannot mean the same labels;
+    /// else it may be both, and is taken for neither. That the labels have the heights that this
+    /// presumes shows at the function's ends ([`crate::analysis::height::check_returns`]).
     pub fn settle(&mut self, code: &Code<'_, '_>, states: &[State]) -> bool {
         let open: Vec<InsnIndex> = (0..code.insns.len())
-            .filter(|&at| code.insns[at].flow == Flow::JumpIndirect && self.has_interior(at))
+            .filter(|&at| code.insns[at].flow == Flow::JumpIndirect && self.pointed.contains_key(&self.unit[at]))
             .filter(|at| !self.tables.contains_key(at) && !self.jumps.contains_key(at))
             .filter(|&at| states[at].rsp != Height::Unseen)
             .collect();
-        // Without position-independent code a switch jumps through the table itself.
-        let inside = |at: InsnIndex| {
-            let through_table = code.insns[at].ins.op0_kind() == OpKind::Memory && code.insns[at].disp_reloc.is_some();
-            states[at].rsp != Height::Known(0) || through_table
-        };
-        let deep: Vec<InsnIndex> = open.iter().copied().filter(|&at| inside(at)).collect();
-        if !deep.is_empty() {
-            self.jumps.extend(deep.into_iter().map(|at| (at, JumpKind::Inside)));
-            return true;
-        }
-        let occupied = |label: &InsnIndex| !matches!(states[*label].rsp, Height::Unseen | Height::Known(0));
-        for &at in &open {
-            let kind =
-                if self.interior[&self.unit[at]].iter().any(occupied) { JumpKind::Tail } else { JumpKind::Either };
-            self.jumps.insert(at, kind);
+        let deep: Vec<InsnIndex> = open.iter().copied().filter(|&at| states[at].rsp != Height::Known(0)).collect();
+        for &at in if deep.is_empty() { &open } else { &deep } {
+            let height = states[at].rsp;
+            let fits = |label: &InsnIndex| states[*label].rsp == Height::Unseen || states[*label].rsp == height;
+            let pointed = &self.pointed[&self.unit[at]];
+            let targets: Vec<InsnIndex> = match height {
+                Height::Known(_) => pointed.iter().copied().filter(fits).collect(),
+                _ => pointed.clone(),
+            };
+            let kind = match height {
+                Height::Known(0) if targets.is_empty() => JumpKind::Tail,
+                Height::Known(0) => JumpKind::Either,
+                _ => JumpKind::Inside,
+            };
+            self.jumps.insert(at, (kind, targets));
         }
         !open.is_empty()
     }
 
-    /// Finds the units whose interior labels disagree, given the final heights.
+    /// Finds the labels of jumps whose targets disagree, given the final heights. Such a jump and
+    /// all its labels agree on one place of the data stack, and so does every other jump to one of
+    /// these labels.
     pub fn find_mixed(&mut self, states: &[State]) {
-        for (unit, labels) in &self.interior {
-            let empty = labels.iter().filter(|&&at| states[at].rsp == Height::Known(0)).count();
-            if empty != 0 && empty != labels.len() {
-                self.mixed.insert(*unit);
+        let jumps = self.tables.values().chain(self.pointed.values());
+        let sets: Vec<Vec<InsnIndex>> =
+            jumps.map(|labels| labels.iter().copied().filter(|at| !self.entry[*at]).collect()).collect();
+        loop {
+            let empty = |at: &&InsnIndex| states[**at].rsp == Height::Known(0) && !self.mixed.contains(at);
+            let disagree = |labels: &&Vec<InsnIndex>| {
+                let count = labels.iter().filter(empty).count();
+                count != 0 && count != labels.len()
+            };
+            let more: Vec<InsnIndex> = sets.iter().filter(disagree).flatten().copied().collect();
+            if more.is_empty() {
+                return;
             }
+            self.mixed.extend(more);
         }
     }
+}
+
+/// The instruction behind, if it is in the same section and control gets there: not the trap, into
+/// which nothing falls, and not the cold part of another function.
+fn following(code: &Code<'_, '_>, at: InsnIndex) -> Option<InsnIndex> {
+    let next = at + 1;
+    let beside = next < code.insns.len() && code.insns[next].section == code.insns[at].section;
+    (beside && !code.is_trap(next) && !code.ends_cold_part(at)).then_some(next)
 }
 
 /// Whether `dest` is a tail call or call of a function rather than a jump inside one.
@@ -215,6 +238,10 @@ pub fn build(code: &Code<'_, '_>, addresses: &Addresses, unwind: &Unwind) -> Flo
             entry[at] = true;
         }
     }
+    // Functions share the trap of their section, and nothing else.
+    for section in &code.sections {
+        entry[section.trap] = true;
+    }
     let unit = units(code, addresses, unwind, &entry);
     // And so is one in a unit that has no indirect jump that could reach it: it is called.
     let jumping: HashSet<u32> =
@@ -223,9 +250,11 @@ pub fn build(code: &Code<'_, '_>, addresses: &Addresses, unwind: &Unwind) -> Flo
         entry[at] |= addresses.taken[at] && !jumping.contains(&unit[at]);
     }
     let mut interior = HashMap::<u32, Vec<InsnIndex>>::new();
-    for at in 0..count {
-        if addresses.taken[at] && !entry[at] {
-            interior.entry(unit[at]).or_default().push(at);
+    let mut pointed = HashMap::<u32, Vec<InsnIndex>>::new();
+    for at in (0..count).filter(|&at| addresses.taken[at] && !entry[at]) {
+        interior.entry(unit[at]).or_default().push(at);
+        if addresses.pointed[at] {
+            pointed.entry(unit[at]).or_default().push(at);
         }
     }
     FlowGraph {
@@ -235,6 +264,7 @@ pub fn build(code: &Code<'_, '_>, addresses: &Addresses, unwind: &Unwind) -> Flo
         entry,
         unit,
         interior,
+        pointed,
         jumps: HashMap::new(),
         tables: HashMap::new(),
         landings: unwind.landings().collect(),
@@ -253,7 +283,7 @@ fn units(code: &Code<'_, '_>, addresses: &Addresses, unwind: &Unwind, entry: &[b
     let mut parent: Vec<u32> = (0..code.insns.len() as u32).collect();
     for at in 0..code.insns.len() {
         let insn = &code.insns[at];
-        let next = (at + 1 < code.insns.len() && code.insns[at + 1].section == insn.section).then_some(at + 1);
+        let next = following(code, at);
         match insn.flow {
             Flow::Jump(dest) | Flow::Branch(dest) if !is_entry_jump(entry, code, dest) => {
                 if let Some(target) = insn_of(code, dest) {
@@ -270,10 +300,10 @@ fn units(code: &Code<'_, '_>, addresses: &Addresses, unwind: &Unwind, entry: &[b
             join(&mut parent, at, next);
         }
     }
-    for (by, targets) in &addresses.tables {
-        for &target in targets {
-            if !entry[target] {
-                join(&mut parent, *by, target);
+    for table in &addresses.tables {
+        for &target in table.targets.iter().filter(|target| !entry[**target]) {
+            for &by in &table.names {
+                join(&mut parent, by, target);
             }
         }
     }

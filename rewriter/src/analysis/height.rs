@@ -5,6 +5,7 @@
 
 use crate::analysis::flow::FlowGraph;
 use crate::analysis::regs::{Effects, bit};
+use crate::object::address::insn_of;
 use crate::object::decode::{Code, Flow, InsnIndex};
 use crate::refusal::{Reason, Refusal};
 use iced_x86::{Instruction, Mnemonic, OpKind, Register};
@@ -15,8 +16,10 @@ pub enum Height {
     /// Nothing leads here.
     Unseen,
     Known(i64),
-    /// Paths disagree, or the stack pointer was computed.
-    Unknown,
+    /// The stack pointer was computed.
+    Computed,
+    /// Paths disagree.
+    Mixed,
 }
 
 impl Height {
@@ -31,7 +34,8 @@ impl Height {
         match (self, other) {
             (Height::Unseen, x) | (x, Height::Unseen) => x,
             (a, b) if a == b => a,
-            _ => Height::Unknown,
+            (Height::Mixed, _) | (_, Height::Mixed) | (Height::Known(_), Height::Known(_)) => Height::Mixed,
+            _ => Height::Computed,
         }
     }
 }
@@ -44,7 +48,7 @@ pub struct State {
 }
 
 const UNSEEN: State = State { rsp: Height::Unseen, rbp: Height::Unseen };
-const ENTRY: State = State { rsp: Height::Known(0), rbp: Height::Unknown };
+const ENTRY: State = State { rsp: Height::Known(0), rbp: Height::Computed };
 
 /// States before each instruction. `last`: also where nothing is known to lead, because all indirect jumps are settled.
 pub fn heights(code: &Code<'_, '_>, graph: &FlowGraph, effects: &[Effects], last: bool) -> Vec<State> {
@@ -78,7 +82,7 @@ pub fn heights(code: &Code<'_, '_>, graph: &FlowGraph, effects: &[Effects], last
         match (first_unreached..code.insns.len()).find(unreached) {
             Some(at) => {
                 let inside = graph.has_interior(at);
-                states[at] = if inside { State { rsp: Height::Unknown, rbp: Height::Unknown } } else { ENTRY };
+                states[at] = if inside { State { rsp: Height::Computed, rbp: Height::Computed } } else { ENTRY };
                 work.push(at);
                 first_unreached = at;
             }
@@ -103,7 +107,7 @@ fn transfer(code: &Code<'_, '_>, effects: &[Effects], at: InsnIndex, state: Stat
     let ins = &code.insns[at].ins;
     let State { rsp, rbp } = state;
     let wrote_rbp = effects[at].writes & bit(Register::RBP) != 0;
-    let keep_rbp = |rbp: Height| if wrote_rbp { Height::Unknown } else { rbp };
+    let keep_rbp = |rbp: Height| if wrote_rbp { Height::Computed } else { rbp };
     let immediate = || ins.try_immediate(ins.op_count() - 1).ok().map(|v| v as i64);
     let simple_base = |base: Register| {
         ins.memory_base() == base && ins.memory_index() == Register::None && code.insns[at].disp_reloc.is_none()
@@ -113,7 +117,7 @@ fn transfer(code: &Code<'_, '_>, effects: &[Effects], at: InsnIndex, state: Stat
         Mnemonic::Push | Mnemonic::Pushfq => State { rsp: rsp.add(8), rbp },
         Mnemonic::Popfq => State { rsp: rsp.add(-8), rbp },
         Mnemonic::Pop if ins.op0_register() != Register::RSP => State { rsp: rsp.add(-8), rbp: keep_rbp(rbp) },
-        Mnemonic::Leave => State { rsp: rbp.add(-8), rbp: Height::Unknown },
+        Mnemonic::Leave => State { rsp: rbp.add(-8), rbp: Height::Computed },
         Mnemonic::Call | Mnemonic::Syscall => state,
         Mnemonic::Mov if ins.op0_register() == Register::RBP && ins.op1_register() == Register::RSP => {
             State { rsp, rbp: rsp }
@@ -134,14 +138,46 @@ fn transfer(code: &Code<'_, '_>, effects: &[Effects], at: InsnIndex, state: Stat
             Some(v) if ins.op1_kind() != OpKind::Register && ins.op1_kind() != OpKind::Memory => {
                 State { rsp: rsp.add(if ins.mnemonic() == Mnemonic::Sub { v } else { v.wrapping_neg() }), rbp }
             }
-            _ => State { rsp: Height::Unknown, rbp },
+            _ => State { rsp: Height::Computed, rbp },
         },
         _ => {
             let wrote_rsp = effects[at].writes & bit(Register::RSP) != 0
                 && !matches!(code.insns[at].flow, Flow::Return | Flow::CallIndirect);
-            State { rsp: if wrote_rsp { Height::Unknown } else { rsp }, rbp: keep_rbp(rbp) }
+            State { rsp: if wrote_rsp { Height::Computed } else { rsp }, rbp: keep_rbp(rbp) }
         }
     }
+}
+
+/// Refuses ends of functions where the stack's height shows that labels were given heights that
+/// they do not have. Only units with labels that pointers name are concerned: which jump leads to
+/// which of them is presumed, see [`FlowGraph::settle`].
+pub fn check_returns(code: &Code<'_, '_>, graph: &FlowGraph, states: &[State]) -> Vec<Refusal> {
+    let mut refusals = Vec::new();
+    for (at, insn) in code.insns.iter().enumerate().filter(|(at, _)| graph.pointed.contains_key(&graph.unit[*at])) {
+        let presumed = insn.flow == Flow::JumpIndirect && !graph.tables.contains_key(&at);
+        let leaves = match insn.flow {
+            Flow::Return => true,
+            Flow::Jump(dest) | Flow::Branch(dest) => insn_of(code, dest).is_none_or(|to| graph.entry[to]),
+            _ => presumed,
+        };
+        let restored = presumed && states[at].rsp == Height::Computed && is_behind_restore(code, at);
+        if leaves && (states[at].rsp == Height::Mixed || restored) {
+            let detail = "the function has labels that pointers name, and the stack's height is not known here";
+            refusals.push(code.refuse(at, Reason::IndirectJump, detail));
+        }
+    }
+    refusals
+}
+
+/// Whether the stack pointer comes out of another register in the straight line before a jump, as
+/// at a function's end.
+fn is_behind_restore(code: &Code<'_, '_>, at: InsnIndex) -> bool {
+    let line = code.insns[..at].iter().rev().take_while(|insn| insn.flow == Flow::Next);
+    line.map(|insn| &insn.ins).any(|ins| {
+        matches!(ins.mnemonic(), Mnemonic::Lea | Mnemonic::Mov)
+            && ins.op0_register() == Register::RSP
+            && ins.memory_base() != Register::RSP
+    })
 }
 
 /// Refuses what reads or replaces a return address, as far as heights are known.

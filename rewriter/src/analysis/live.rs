@@ -32,7 +32,9 @@ pub fn liveness(code: &Code<'_, '_>, graph: &FlowGraph, effects: &[Effects]) -> 
         let unknown = match insn.flow {
             Flow::Call(dest) | Flow::Jump(dest) | Flow::Branch(dest) => !is_local_call(code, dest),
             Flow::CallIndirect => true,
-            Flow::JumpIndirect => graph.jump_kind(at) != JumpKind::Inside,
+            // Only a proven tail call: the compiler knows no more of its callee, but it knows the
+            // labels of a jump that stays inside.
+            Flow::JumpIndirect => graph.jump_kind(at) == JumpKind::Tail,
             _ => false,
         };
         let set = clobbered.entry(graph.unit[at]).or_default();

@@ -3,8 +3,9 @@
 pub(crate) mod count;
 pub(crate) mod flow;
 pub(crate) mod height;
+pub(crate) mod jumps;
 pub(crate) mod live;
 pub(crate) mod pads;
 pub(crate) mod r15;
+pub(crate) mod reach;
 pub(crate) mod regs;
-pub(crate) mod switch;

@@ -30,8 +30,16 @@ pub struct Addresses {
     pub taken: Vec<bool>,
     /// Instructions that a pointer names.
     pub pointed: Vec<bool>,
-    /// Switch targets by the instruction that names their table.
-    pub tables: Vec<(InsnIndex, Vec<InsnIndex>)>,
+    /// Switch tables.
+    pub tables: Vec<Table>,
+}
+
+/// A switch table of PC32 entries.
+pub struct Table {
+    /// Instructions that name it.
+    pub names: Vec<InsnIndex>,
+    /// Where its entries lead, in their order.
+    pub targets: Vec<InsnIndex>,
 }
 
 /// Whether a section holds exception tables. They are written anew, beside the frames.
@@ -185,7 +193,9 @@ fn data_section(
     refusals: &mut Vec<Refusal>,
 ) {
     let relocs = &code.object.sections[section].relocs;
-    // Start of the run of adjacent PC32 entries that the current one continues.
+    // Start of the run of adjacent PC32 entries that the current one continues, and the base of the
+    // last table.
+    let mut last = None;
     let mut run = None::<(u64, u64)>;
     for (index, reloc) in relocs.iter().enumerate() {
         if !code.is_code_symbol(reloc.symbol) {
@@ -211,13 +221,23 @@ fn data_section(
                 continue;
             };
             let distance = (reloc.offset - base) as i64;
-            match code_dest(code, reloc, reloc.addend.wrapping_sub(distance)) {
+            let bias = reloc.addend.wrapping_sub(distance);
+            let symbol = &code.object.symbols[reloc.symbol];
+            let trap = match symbol.place {
+                Place::Section(text) => code.never_reached(by, text, symbol.value.wrapping_add_signed(bias)),
+                _ => None,
+            };
+            match trap.map(Dest::Insn).or_else(|| code_dest(code, reloc, bias)) {
                 Some(dest) => {
                     found.data.insert((section, index), DataRef { dest, addend: distance, pointer: false });
                     if let Some(target) = insn_of(code, dest) {
-                        match found.tables.last_mut() {
-                            Some((last, targets)) if *last == by => targets.push(target),
-                            _ => found.tables.push((by, vec![target])),
+                        match found.tables.last_mut().filter(|_| last == Some(base)) {
+                            Some(table) => table.targets.push(target),
+                            None => {
+                                let names = named.range((base, 0)..=(base, InsnIndex::MAX)).map(|(_, by)| *by);
+                                found.tables.push(Table { names: names.collect(), targets: vec![target] });
+                                last = Some(base);
+                            }
                         }
                     }
                 }

@@ -69,9 +69,13 @@ impl Insn {
 /// A code section's instructions.
 pub struct CodeSection {
     pub section: SectionIndex,
-    /// First instruction and one past the last.
+    /// First instruction and one past the last, which is [`CodeSection::trap`].
     pub first: InsnIndex,
     pub end: InsnIndex,
+    /// A `ud2` behind the section's last instruction, for branches and table entries of which it is
+    /// known that nothing takes them. It is no part of the code before: nothing falls into it, and
+    /// without a label it is not written.
+    pub trap: InsnIndex,
     /// Instruction that starts at each offset, or [`NONE`].
     at: Vec<u32>,
     /// Function symbols by offset: (offset, symbol).
@@ -119,6 +123,52 @@ impl<'o> Code<'o, '_> {
         matches!(self.object.symbols[symbol].place, Place::Section(s) if self.section(s).is_some())
     }
 
+    /// Whether an instruction is the trap behind its section.
+    pub fn is_trap(&self, at: InsnIndex) -> bool {
+        self.section(self.insns[at].section as usize).is_some_and(|section| section.trap == at)
+    }
+
+    /// Whether a call ends the unlikely code of one function and that of another begins behind it:
+    /// it does not return, for compilers fall from no function's cold part into another's.
+    pub fn ends_cold_part(&self, at: InsnIndex) -> bool {
+        let insn = &self.insns[at];
+        let call = matches!(insn.flow, Flow::Call(_) | Flow::CallIndirect);
+        call && self.section(insn.section as usize).is_some_and(|section| {
+            let first = section.functions.partition_point(|(start, _)| *start < insn.end());
+            section.functions[first..]
+                .iter()
+                .take_while(|(start, _)| *start == insn.end())
+                .any(|(_, symbol)| stem(self.object.symbols[*symbol].name).1)
+        })
+    }
+
+    /// The trap that stands for a place of a section, if a branch or table entry of the code at
+    /// `from` that leads there is never taken.
+    ///
+    /// Where a compiler knows that a place is not reached, nothing of it remains: its label is the
+    /// next thing's. That is the section's end, or, as gcc collects all unlikely code in one
+    /// section, the cold part of another function (`other.cold`).
+    pub fn never_reached(&self, from: InsnIndex, section: SectionIndex, offset: u64) -> Option<InsnIndex> {
+        let target = self.section(section)?;
+        if offset == self.object.sections[section].data.len() as u64 {
+            return Some(target.trap);
+        }
+        let base = |symbol: SymbolIndex| stem(self.object.symbols[symbol].name);
+        let starts = |functions: &'_ [(u64, SymbolIndex)], at: u64| -> Vec<&[u8]> {
+            functions.iter().filter(|(start, _)| *start == at).map(|(_, symbol)| base(*symbol).0).collect()
+        };
+        let first = target.functions.partition_point(|(start, _)| *start < offset);
+        let here: Vec<_> = target.functions[first..].iter().take_while(|(start, _)| *start == offset).collect();
+        if here.is_empty() || here.iter().any(|(_, symbol)| !base(*symbol).1) {
+            return None;
+        }
+        let insn = &self.insns[from];
+        let own = self.function_at(insn.section as usize, insn.offset.into())?;
+        let own = starts(&self.section(insn.section as usize)?.functions, self.object.symbols[own].value);
+        let foreign = here.iter().all(|(_, symbol)| !own.contains(&base(*symbol).0));
+        foreign.then_some(target.trap)
+    }
+
     /// The function symbol at or before an offset.
     pub fn function_at(&self, section: SectionIndex, offset: u64) -> Option<SymbolIndex> {
         let functions = &self.section(section)?.functions;
@@ -141,6 +191,17 @@ impl<'o> Code<'o, '_> {
         detail: impl Into<String>,
     ) -> Refusal {
         refuse_at(self, section, offset, None, reason, detail.into())
+    }
+}
+
+/// A function's name without what gcc appends to its cold part's, and whether that was there.
+fn stem(name: &[u8]) -> (&[u8], bool) {
+    let digits = name.iter().rev().take_while(|byte| byte.is_ascii_digit()).count();
+    let bare = &name[..name.len() - digits];
+    let numbered = bare.strip_suffix(b".cold.").filter(|_| digits != 0);
+    match numbered.or_else(|| name.strip_suffix(b".cold")) {
+        Some(stem) => (stem, true),
+        None => (name, false),
     }
 }
 
@@ -197,6 +258,7 @@ fn decode_section(code: &mut Code<'_, '_>, index: SectionIndex, refusals: &mut V
         section: index,
         first,
         end: first,
+        trap: first,
         at: vec![NONE; section.data.len() + 1],
         functions,
     });
@@ -249,10 +311,28 @@ fn decode_section(code: &mut Code<'_, '_>, index: SectionIndex, refusals: &mut V
         code.sections[last].at[offset] = code.insns.len() as u32;
         code.insns.push(insn);
     }
-    if code.insns[first..].iter().any(|insn| is_branch_to(insn, section.data.len() as u64)) {
-        trap_behind(code, last);
+    trap_behind(code, last);
+}
+
+/// Adds [`CodeSection::trap`]. Compilers end functions that do not end with branches to their own
+/// end.
+fn trap_behind(code: &mut Code<'_, '_>, section: usize) {
+    let first = code.sections[section].first;
+    let CodeSection { section, at, trap, end, .. } = &mut code.sections[section];
+    let offset = at.len() - 1;
+    *trap = code.insns.len();
+    *end = *trap + 1;
+    if code.insns[first..].iter().any(|insn| is_branch_to(insn, offset as u64))
+        && let Some(place) = at.last_mut()
+    {
+        *place = *trap as u32;
     }
-    code.sections[last].end = code.insns.len();
+    // ud2
+    let mut ins = Instruction::with(Opcode::Ud2);
+    ins.set_len(2);
+    ins.set_ip(offset as u64);
+    let (section, offset) = (*section as u32, offset as u32);
+    code.insns.push(Insn { ins, section, offset, disp_reloc: None, imm_reloc: None, disp_at: 0, flow: Flow::Stop });
 }
 
 /// Whether an instruction branches to an offset of its own section.
@@ -261,20 +341,6 @@ fn is_branch_to(insn: &Insn, offset: u64) -> bool {
         && insn.ins.op0_kind() == OpKind::NearBranch64
         && insn.imm_reloc.or(insn.disp_reloc).is_none()
         && insn.ins.near_branch_target() == offset
-}
-
-/// An instruction behind the section's last one: compilers end functions that do not end with branches to their own end.
-fn trap_behind(code: &mut Code<'_, '_>, section: usize) {
-    let CodeSection { section, at, .. } = &mut code.sections[section];
-    let Some(place) = at.last_mut() else { return };
-    *place = code.insns.len() as u32;
-    let offset = at.len() - 1;
-    // ud2
-    let mut ins = Instruction::with(Opcode::Ud2);
-    ins.set_len(2);
-    ins.set_ip(offset as u64);
-    let (section, offset) = (*section as u32, offset as u32);
-    code.insns.push(Insn { ins, section, offset, disp_reloc: None, imm_reloc: None, disp_at: 0, flow: Flow::Stop });
 }
 
 /// Fills in [`Insn::flow`].
@@ -351,7 +417,8 @@ fn direct(code: &Code<'_, '_>, index: InsnIndex) -> Result<Dest, Refusal> {
                 return Err(code.refuse(index, Reason::IndirectFunction, "a branch behind an IFUNC's entry"));
             }
             let offset = symbol.value.wrapping_add_signed(bias);
-            code.at(section, offset)
+            let trap = if insn.ins.is_call_near() { None } else { code.never_reached(index, section, offset) };
+            trap.or_else(|| code.at(section, offset))
                 .map(Dest::Insn)
                 .ok_or_else(|| code.refuse(index, Reason::BranchTarget, "the target is not an instruction"))
         }

@@ -7,7 +7,7 @@ use iced_x86::{Decoder, DecoderOptions, Instruction, Mnemonic, OpKind, Register}
 
 /// Counts one section.
 pub(crate) fn add(growth: &mut Growth, code: &Code<'_, '_>, section: &CodeSection, text: &Text) {
-    for insn in &code.insns[section.first..section.end] {
+    for insn in &code.insns[section.first..section.trap] {
         growth.0[part(insn) as usize].0 += insn.ins.len() as u64;
     }
     for (index, mark) in text.marks.iter().enumerate() {

@@ -2,6 +2,7 @@
 
 use super::{SP, Transform, canonical};
 use crate::analysis::flow::JumpKind;
+use crate::analysis::height::Height;
 use crate::analysis::pads::{PAD_REGISTER, jump_register};
 use crate::analysis::r15::like;
 use crate::analysis::regs::{bit, bits};
@@ -118,17 +119,15 @@ impl Transform<'_, '_, '_> {
         if !ins.is_jmp_near_indirect() {
             return Err(self.refuse(Reason::NoSafeForm, "far jump"));
         }
-        let graph = self.facts.graph;
+        let (graph, states) = (self.facts.graph, self.facts.states);
         let kind = graph.jump_kind(self.at);
-        let inside = graph
-            .jump_targets(self.at)
-            .first()
-            .map_or(8, |label| canonical(self.facts.graph, self.facts.states, *label));
-        if !graph
-            .jump_targets(self.at)
-            .iter()
-            .all(|label| canonical(self.facts.graph, self.facts.states, *label) == inside)
-        {
+        // With something on the stack no function is meant: an entry of the table that is not used
+        // has the label of what comes behind.
+        let empty = states[self.at].rsp == Height::Known(0);
+        let meant = graph.jump_targets(self.at).iter().filter(|label| empty || !graph.entry[**label]);
+        let mut deltas = meant.map(|label| canonical(graph, states, *label));
+        let inside = deltas.next().unwrap_or(8);
+        if deltas.any(|delta| delta != inside) {
             return Err(self.refuse(Reason::IndirectJump, "the jump leads to functions and to labels inside one"));
         }
         let wanted = match kind {

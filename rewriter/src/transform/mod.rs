@@ -85,7 +85,8 @@ impl<'x, 'o, 'a> Transform<'x, 'o, 'a> {
         let mut this = Transform { facts, out, stats, delta: None, at: 0, dropped: 0, busy: 0, absorbed, backward };
         let mut refusals = Vec::new();
         this.out.label(Label::Start(index as u32));
-        for at in section.first..section.end {
+        let unused = |at: &InsnIndex| *at == section.trap && !facts.graph.label[*at];
+        for at in (section.first..section.end).filter(|at| !unused(at)) {
             this.at = at;
             this.busy = 0;
             let arrived = this.arrive();

@@ -264,7 +264,7 @@ impl Search<'_, '_, '_> {
         // A frame pointer finds the slot wherever the stack pointer went.
         let placed = match self.states[at].rsp {
             Height::Known(height) => height >= depth,
-            Height::Unknown => matches!(self.states[at].rbp, Height::Known(_)),
+            Height::Computed | Height::Mixed => matches!(self.states[at].rbp, Height::Known(_)),
             Height::Unseen => false,
         };
         if !moves_stack && placed { Ok(false) } else { Err(Unfit::Place) }

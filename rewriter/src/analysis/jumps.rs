@@ -1,0 +1,225 @@
+//! Phase 5c: what an indirect jump's target is made from, and so where it may lead.
+//!
+//! Proved here, over all paths that [`Reach`] finds:
+//!
+//! - *A switch.* The target is a sum, and one summand comes from nothing but `lea`s of switch tables
+//!   (`lea table(%rip),%b ; movslq (%b,%i,4),%t ; add %b,%t ; jmp *%t`, also where the `lea` is far
+//!   away, or the base lay in the frame). The jump leads to the entries of these tables. Where some
+//!   path hides what comes before (a call that does not return), the form shows that it is a switch:
+//!   `%b` is added to what was loaded from `(%b,%i,4)`. Then the jump may lead to the entries of all
+//!   tables of its unit.
+//! - *A table of labels.* The target is loaded from an array of pointers whose base is named, and the
+//!   array holds labels of the jump's own unit.
+//! - *A pointer.* The target is loaded, passed, returned or named, but not a sum. Then it is no entry
+//!   of a switch table, and [`FlowGraph::settle`] decides between a tail call and labels that
+//!   pointers name.
+//!
+//! What is left is a sum whose summands are not tables: differences of labels that the assembler
+//! resolved, which no relocation shows. They are refused, but for sums with memory in units that
+//! have no labels: those add what is known at run time only.
+
+use crate::analysis::flow::FlowGraph;
+use crate::analysis::height;
+use crate::analysis::reach::{Leaf, Reach};
+use crate::analysis::regs::{Effects, bit};
+use crate::object::address::Addresses;
+use crate::object::decode::{Code, Flow, Insn, InsnIndex};
+use crate::object::read::{Place, SectionIndex};
+use iced_x86::{Mnemonic, OpKind, Register};
+use std::collections::{BTreeMap, HashMap};
+
+/// Finds the targets of all jumps that use tables and notes them in the graph. Gives the jumps to a
+/// sum of which nothing is known.
+pub fn prove(code: &Code<'_, '_>, graph: &mut FlowGraph, effects: &[Effects], addresses: &Addresses) -> Vec<InsnIndex> {
+    let tables = Tables::new(code, graph, addresses);
+    let mut open: Vec<InsnIndex> =
+        (0..code.insns.len()).filter(|&at| code.insns[at].flow == Flow::JumpIndirect).collect();
+    let mut sums = Vec::new();
+    // A jump whose targets are known is no predecessor of other labels, which may prove one more.
+    loop {
+        let mut proven = Vec::new();
+        sums.clear();
+        let states = height::heights(code, graph, effects, false);
+        let reach = Reach::new(code, graph, effects, &states);
+        for &at in &open {
+            match (Search { code, graph, reach: &reach, tables: &tables }).jump(at) {
+                Target::Labels(targets) => proven.push((at, targets)),
+                Target::Pointer => {}
+                Target::Sum => sums.push(at),
+            }
+        }
+        drop(reach);
+        if proven.is_empty() {
+            return sums;
+        }
+        open.retain(|at| proven.iter().all(|(done, _)| done != at));
+        graph.tables.extend(proven);
+    }
+}
+
+/// What a jump's target is.
+enum Target {
+    Labels(Vec<InsnIndex>),
+    Pointer,
+    Sum,
+}
+
+/// Tables by what names them.
+struct Tables<'x> {
+    /// Targets of PC32 tables, by the instruction that names the table.
+    relative: HashMap<InsnIndex, &'x [InsnIndex]>,
+    /// Targets of all PC32 tables that a unit names.
+    of_unit: HashMap<u32, Vec<InsnIndex>>,
+    /// Pointers to code in data, by place.
+    pointers: HashMap<SectionIndex, BTreeMap<u64, InsnIndex>>,
+}
+
+impl<'x> Tables<'x> {
+    fn new(code: &Code<'_, '_>, graph: &FlowGraph, addresses: &'x Addresses) -> Self {
+        let mut relative = HashMap::new();
+        let mut of_unit = HashMap::<u32, Vec<InsnIndex>>::new();
+        for table in &addresses.tables {
+            relative.extend(table.names.iter().map(|by| (*by, table.targets.as_slice())));
+            for by in &table.names {
+                of_unit.entry(graph.unit[*by]).or_default().extend(&table.targets);
+            }
+        }
+        let mut pointers = HashMap::<_, BTreeMap<_, _>>::new();
+        for (&(section, number), data) in addresses.data.iter().filter(|(_, data)| data.pointer) {
+            if let Some(target) = crate::object::address::insn_of(code, data.dest) {
+                let offset = code.object.sections[section].relocs[number].offset;
+                pointers.entry(section).or_default().insert(offset, target);
+            }
+        }
+        Tables { relative, of_unit, pointers }
+    }
+}
+
+struct Search<'s, 'x, 'o, 'a> {
+    code: &'s Code<'o, 'a>,
+    graph: &'s FlowGraph,
+    reach: &'s Reach<'x, 'o, 'a>,
+    tables: &'s Tables<'s>,
+}
+
+impl Search<'_, '_, '_, '_> {
+    fn jump(&self, at: InsnIndex) -> Target {
+        let ins = &self.code.insns[at].ins;
+        if ins.op0_kind() != OpKind::Register {
+            return self.array(at, at).map_or(Target::Pointer, Target::Labels);
+        }
+        let mut labels = Vec::new();
+        let (mut sums, mut pointers) = (false, false);
+        for leaf in self.reach.leaves(at, ins.op0_register()) {
+            let found = match leaf {
+                Leaf::Sum(by) => {
+                    let relocated =
+                        self.code.insns[by].ins.op1_kind() == OpKind::Memory && !self.graph.has_interior(at);
+                    match self.switch(by) {
+                        Some(targets) => {
+                            sums = true;
+                            Some(targets)
+                        }
+                        None if relocated => None,
+                        None => return Target::Sum,
+                    }
+                }
+                Leaf::Load(by) => self.array(at, by),
+                Leaf::Address(_) | Leaf::Result(_) | Leaf::Other(_) | Leaf::Outside => None,
+            };
+            match found {
+                Some(targets) => labels.extend(targets),
+                None => pointers = true,
+            }
+        }
+        match (labels.is_empty(), pointers) {
+            (false, false) => Target::Labels(sorted(labels)),
+            (_, true) if sums => Target::Sum,
+            _ => Target::Pointer,
+        }
+    }
+
+    /// The entries of the switch tables that are one summand of a sum.
+    fn switch(&self, by: InsnIndex) -> Option<Vec<InsnIndex>> {
+        let ins = &self.code.insns[by].ins;
+        let summands = match ins.mnemonic() {
+            Mnemonic::Add if ins.op1_kind() == OpKind::Register => [ins.op1_register(), ins.op0_register()],
+            Mnemonic::Lea if ins.memory_index_scale() == 1 && ins.memory_displacement64() == 0 => {
+                [ins.memory_base(), ins.memory_index()]
+            }
+            _ => return None,
+        };
+        let proven = summands.into_iter().filter(|register| register.is_gpr64()).find_map(|summand| {
+            let leaves = self.reach.leaves(by, summand);
+            let tables: Option<Vec<&[InsnIndex]>> = leaves
+                .iter()
+                .map(|leaf| match leaf {
+                    Leaf::Address(by) => self.tables.relative.get(by).copied(),
+                    _ => None,
+                })
+                .collect();
+            Some(sorted(tables.filter(|tables| !tables.is_empty())?.concat()))
+        });
+        let any = || self.tables.of_unit.get(&self.graph.unit[by]).filter(|_| self.is_entry(by, summands));
+        proven.or_else(|| any().cloned().map(sorted))
+    }
+
+    /// Whether a sum adds a table's base to what is loaded from `(%base,%index,4)`, in one straight
+    /// line.
+    fn is_entry(&self, by: InsnIndex, [a, b]: [Register; 2]) -> bool {
+        let loads = |entry: Register, base: Register| {
+            let line = self.code.insns[..by].iter().enumerate().rev().take_while(|(_, insn)| insn.flow == Flow::Next);
+            let written = bit(entry) | bit(base);
+            let mut line = line.skip_while(|(at, _)| self.reach.effects(*at).writes & written == 0);
+            line.next().is_some_and(|(_, Insn { ins, .. })| {
+                ins.mnemonic() == Mnemonic::Movsxd
+                    && ins.op0_register() == entry
+                    && ins.op1_kind() == OpKind::Memory
+                    && (ins.memory_base(), ins.memory_index_scale()) == (base, 4)
+                    && ins.memory_displacement64() == 0
+            })
+        };
+        loads(a, b) || loads(b, a)
+    }
+
+    /// The labels of the jump's unit in the array of pointers that an operand in memory is an
+    /// element of.
+    fn array(&self, jump: InsnIndex, by: InsnIndex) -> Option<Vec<InsnIndex>> {
+        let insn = &self.code.insns[by];
+        let base = insn.ins.memory_base();
+        let mut labels = Vec::new();
+        if base == Register::None || base == Register::RIP {
+            labels.extend(self.labels(jump, by)?);
+        } else {
+            for leaf in self.reach.leaves(by, base) {
+                let Leaf::Address(name) = leaf else { return None };
+                labels.extend(self.labels(jump, name)?);
+            }
+        }
+        (!labels.is_empty()).then(|| sorted(labels))
+    }
+
+    /// The labels of the jump's unit among the pointers from the place on that an instruction
+    /// names.
+    fn labels(&self, jump: InsnIndex, name: InsnIndex) -> Option<Vec<InsnIndex>> {
+        let insn = &self.code.insns[name];
+        let reloc = self.code.disp_reloc(insn).or(self.code.imm_reloc(insn))?;
+        let symbol = &self.code.object.symbols[reloc.symbol];
+        let Place::Section(section) = symbol.place else { return None };
+        let relative = insn.ins.memory_base() == Register::RIP;
+        let bias = if relative { insn.behind_displacement() } else { 0 };
+        let start = symbol.value.wrapping_add_signed(reloc.addend.wrapping_add(bias));
+        let pointers = self.tables.pointers.get(&section)?;
+        let unit = self.graph.unit[jump];
+        let own = |label: &InsnIndex| self.graph.unit[*label] == unit && !self.graph.entry[*label];
+        let run = pointers.range(start..).zip((start..).step_by(8)).take_while(|((offset, _), next)| *offset == next);
+        let labels: Vec<InsnIndex> = run.map(|((_, label), _)| *label).collect();
+        labels.first().is_some_and(own).then(|| labels.into_iter().filter(own).collect())
+    }
+}
+
+fn sorted(mut labels: Vec<InsnIndex>) -> Vec<InsnIndex> {
+    labels.sort_unstable();
+    labels.dedup();
+    labels
+}
