@@ -2,7 +2,7 @@
 //!
 //! Untrusted: a mistake here can make a plugin crash, never let it escape; the verifier decides. Data flows one way, one module a phase:
 //! `object` (read, check, carve, decode, address) → `unwind` → `analysis` (flow, regs, reach,
-//! jumps, height, r15, slot, live, count, pads) → `transform`
+//! jumps, height, own, r15, slot, live, count, pads) → `transform`
 //! → `text` (share, layout) → `debug` → `output` (sections, unwind_table, write).
 
 #![forbid(unsafe_code)]
@@ -21,7 +21,7 @@ pub use refusal::{Reason, Refusal};
 pub use sfi_contract::Mode;
 pub use stats::{Growth, Stats};
 
-use crate::analysis::{count, flow, height, jumps, live, pads, r15};
+use crate::analysis::{count, flow, height, jumps, live, own, pads, r15};
 use crate::analysis::{r15::slot, regs};
 use crate::object::read::Object;
 use crate::object::{address, carve, check, decode, read};
@@ -78,6 +78,7 @@ fn rewrite_object(object: &Object<'_>, options: &Options) -> Result<Output, Vec<
     graph.find_mixed(&states);
     let mut refusals = height::check_return_addresses(&code, &states);
     refusals.extend(height::check_returns(&code, &graph, &states));
+    refusals.extend(own::check(&code, &graph, &effects, &states));
     for at in sums {
         refusals.push(code.refuse(
             at,

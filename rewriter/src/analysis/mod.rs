@@ -5,6 +5,7 @@ pub(crate) mod flow;
 pub(crate) mod height;
 pub(crate) mod jumps;
 pub(crate) mod live;
+pub(crate) mod own;
 pub(crate) mod pads;
 pub(crate) mod r15;
 pub(crate) mod reach;

@@ -1,0 +1,223 @@
+//! Phase 6b: whether a function that leaves does so on its own stack.
+//!
+//! Return addresses lie on the control stack, which does not follow when code loads another stack
+//! pointer. Calls on another stack are right all the same, as calls and returns stay nested. A
+//! function that *leaves* with a stack pointer that is not its own switches to another chain of
+//! calls (a coroutine, `__builtin_longjmp`, a goto out of a nested function), and its control stack
+//! would be wrong.
+//!
+//! Proved here, for every path to a place where a function is left: the stack pointer comes from
+//! its value at the function's entry, by arithmetic, by copies between registers, or from places of
+//! the frame to which nothing else is stored.
+
+use crate::analysis::flow::{FlowGraph, JumpKind};
+use crate::analysis::height::{Height, State};
+use crate::analysis::regs::{Effects, Set, bit, callee_saved};
+use crate::object::address::insn_of;
+use crate::object::decode::{Code, Flow, InsnIndex};
+use crate::refusal::{Reason, Refusal};
+use iced_x86::{Instruction, Mnemonic, OpKind, Register};
+use std::collections::{HashMap, HashSet};
+
+const RSP: Set = 1 << 4;
+const RBP: Set = 1 << 5;
+
+/// A place of a frame.
+#[derive(Clone, Copy, PartialEq, Eq, Hash)]
+enum Slot {
+    /// Distance from the stack pointer at the function's entry.
+    Distance(i64),
+    /// Base register and displacement, where the height is not known.
+    Operand(Register, i64),
+}
+
+/// Refuses functions that leave with a stack pointer that is not their own.
+pub fn check(code: &Code<'_, '_>, graph: &FlowGraph, effects: &[Effects], states: &[State]) -> Vec<Refusal> {
+    let loads = |at: InsnIndex| {
+        let ins = &code.insns[at].ins;
+        let frame = matches!(states[at].rbp, Height::Known(_));
+        match ins.mnemonic() {
+            Mnemonic::Leave => !frame,
+            _ if effects[at].writes & RSP == 0 || code.insns[at].flow != Flow::Next => false,
+            Mnemonic::Push | Mnemonic::Pushfq | Mnemonic::Popfq | Mnemonic::Syscall => false,
+            Mnemonic::Pop => ins.op0_register() == Register::RSP,
+            Mnemonic::Add | Mnemonic::Sub | Mnemonic::And => ins.op0_register() != Register::RSP,
+            Mnemonic::Lea => {
+                ![Register::RSP, Register::RBP].contains(&ins.memory_base())
+                    || (ins.memory_base() == Register::RBP && !frame)
+            }
+            _ => ins.op1_register() != Register::RBP || !frame,
+        }
+    };
+    let suspect: HashSet<u32> = (0..code.insns.len()).filter(|&at| loads(at)).map(|at| graph.unit[at]).collect();
+    if suspect.is_empty() {
+        return Vec::new();
+    }
+    let members: Vec<InsnIndex> = (0..code.insns.len()).filter(|&at| suspect.contains(&graph.unit[at])).collect();
+    let mut own = Own { code, graph, effects, states, before: HashMap::new(), stores: HashMap::new() };
+    own.find(&members);
+    let leaves = |at: InsnIndex| match code.insns[at].flow {
+        Flow::Return => true,
+        Flow::Jump(dest) | Flow::Branch(dest) => insn_of(code, dest).is_none_or(|to| graph.entry[to]),
+        Flow::JumpIndirect => graph.jump_kind(at) != JumpKind::Inside || !graph.tables.contains_key(&at),
+        _ => false,
+    };
+    let foreign = |at: &InsnIndex| leaves(*at) && own.before.get(at).is_some_and(|own| own & RSP == 0);
+    let detail = "the function leaves on another stack than its own: the control stack does not follow";
+    members.iter().copied().filter(foreign).map(|at| code.refuse(at, Reason::StackPointerUse, detail)).collect()
+}
+
+struct Own<'x, 'o, 'a> {
+    code: &'x Code<'o, 'a>,
+    graph: &'x FlowGraph,
+    effects: &'x [Effects],
+    states: &'x [State],
+    /// Registers that hold addresses of the own stack, before each instruction that something leads
+    /// to.
+    before: HashMap<InsnIndex, Set>,
+    /// Stores to places of the frame, by unit: where, and which register.
+    stores: HashMap<(u32, Slot), Vec<(InsnIndex, Register)>>,
+}
+
+impl Own<'_, '_, '_> {
+    fn find(&mut self, members: &[InsnIndex]) {
+        for &at in members {
+            if let Some((slot, register)) = self.store(at) {
+                self.stores.entry((self.graph.unit[at], slot)).or_default().push((at, register));
+            }
+        }
+        // What is loaded depends on what is stored anywhere, so until nothing changes.
+        loop {
+            let earlier = self.before.clone();
+            let mut work: Vec<InsnIndex> = members.iter().copied().filter(|&at| self.graph.entry[at]).collect();
+            for &at in &work {
+                self.before.insert(at, RSP);
+            }
+            let mut rest = members.iter().copied().filter(|&at| self.graph.label[at]);
+            loop {
+                while let Some(at) = work.pop() {
+                    let after = self.transfer(at);
+                    let mut next = Vec::new();
+                    self.graph.successors(self.code, at, |to| next.push(to));
+                    for to in next.into_iter().filter(|to| !self.graph.entry[*to]) {
+                        let joined = self.before.get(&to).map_or(after, |own| own & after);
+                        if self.before.insert(to, joined) != Some(joined) {
+                            work.push(to);
+                        }
+                    }
+                }
+                // Labels that nothing is seen to reach.
+                let Some(at) = rest.find(|at| !self.before.contains_key(at)) else { break };
+                self.before.insert(at, RSP | RBP);
+                work.push(at);
+            }
+            if self.before == earlier {
+                return;
+            }
+            // Every round starts where the last one ended, with fewer registers.
+            let all: Vec<InsnIndex> = self.before.keys().copied().collect();
+            for at in all {
+                let after = self.transfer(at);
+                let mut next = Vec::new();
+                self.graph.successors(self.code, at, |to| next.push(to));
+                for to in next.into_iter().filter(|to| !self.graph.entry[*to]) {
+                    if let Some(own) = self.before.get_mut(&to) {
+                        *own &= after;
+                    }
+                }
+            }
+        }
+    }
+
+    /// The place of the frame that an operand in memory is, if its base holds an address of the own
+    /// stack.
+    fn slot(&self, at: InsnIndex, ins: &Instruction) -> Option<Slot> {
+        let base = ins.memory_base();
+        if ins.memory_index() != Register::None || !base.is_gpr64() || ins.segment_prefix() != Register::None {
+            return None;
+        }
+        let displacement = ins.memory_displacement64() as i64;
+        let height = match base {
+            Register::RSP => self.states[at].rsp,
+            Register::RBP => self.states[at].rbp,
+            _ => return None,
+        };
+        Some(match height {
+            Height::Known(height) => Slot::Distance(displacement - height),
+            _ => Slot::Operand(base, displacement),
+        })
+    }
+
+    fn store(&self, at: InsnIndex) -> Option<(Slot, Register)> {
+        let ins = &self.code.insns[at].ins;
+        let pushed = || match self.states[at].rsp {
+            Height::Known(height) => Slot::Distance(-8 - height),
+            // Only the frame pointer finds it: the first push below it is at -8, and so on.
+            _ => Slot::Operand(Register::None, 0),
+        };
+        match ins.mnemonic() {
+            Mnemonic::Push if ins.op0_kind() == OpKind::Register => Some((pushed(), ins.op0_register())),
+            Mnemonic::Mov if ins.op0_kind() == OpKind::Memory && ins.op1_kind() == OpKind::Register => {
+                Some((self.slot(at, ins)?, ins.op1_register()))
+            }
+            _ => None,
+        }
+    }
+
+    /// Whether the place of the frame that an instruction loads from holds an address of the own
+    /// stack.
+    fn loads_own(&self, at: InsnIndex, slot: Slot) -> bool {
+        let unit = self.graph.unit[at];
+        let own = |&(at, register): &(InsnIndex, Register)| {
+            register.is_gpr64() && self.before.get(&at).is_none_or(|own| own & bit(register) != 0)
+        };
+        match (self.stores.get(&(unit, slot)), slot) {
+            (Some(stores), _) => stores.iter().all(own),
+            // Pushed where the height was not known.
+            (None, Slot::Operand(..)) => {
+                let pushed = self.stores.get(&(unit, Slot::Operand(Register::None, 0)));
+                pushed.is_some_and(|pushed| pushed.iter().any(own))
+            }
+            (None, Slot::Distance(_)) => false,
+        }
+    }
+
+    fn transfer(&self, at: InsnIndex) -> Set {
+        let before = self.before.get(&at).copied().unwrap_or(0);
+        let insn = &self.code.insns[at];
+        let ins = &insn.ins;
+        if matches!(insn.flow, Flow::Call(_) | Flow::CallIndirect) {
+            return before & callee_saved();
+        }
+        let is_own = |register: Register| register.is_gpr64() && before & bit(register) != 0;
+        let to = bit(ins.op0_register());
+        let from = |op: u32| ins.op_kind(op) == OpKind::Register && is_own(ins.op_register(op));
+        let result = match ins.mnemonic() {
+            Mnemonic::Push | Mnemonic::Pushfq | Mnemonic::Popfq => return before,
+            Mnemonic::Leave => {
+                let stack = if before & RBP != 0 { before | RSP } else { before & !RSP };
+                return stack & !RBP;
+            }
+            Mnemonic::Xchg if ins.op0_kind() == OpKind::Register && ins.op1_kind() == OpKind::Register => {
+                let (a, b) = (bit(ins.op0_register()), bit(ins.op1_register()));
+                let put = |set: Set, to: Set, own: bool| if own { set | to } else { set & !to };
+                return put(put(before, a, from(1)), b, from(0));
+            }
+            Mnemonic::Pop => match self.states[at].rsp {
+                Height::Known(height) => self.loads_own(at, Slot::Distance(-height)),
+                _ => self.loads_own(at, Slot::Operand(Register::None, 0)),
+            },
+            Mnemonic::Mov if ins.op1_kind() == OpKind::Memory => {
+                self.slot(at, ins).is_some_and(|slot| self.loads_own(at, slot))
+            }
+            Mnemonic::Mov => from(1),
+            Mnemonic::Lea => is_own(ins.memory_base()) || is_own(ins.memory_index()),
+            Mnemonic::Add | Mnemonic::Sub | Mnemonic::And | Mnemonic::Or => from(0) || from(1),
+            _ => false,
+        };
+        let written = self.effects[at].writes & 0xffff;
+        let popped = if ins.mnemonic() == Mnemonic::Pop && to != RSP { before & RSP } else { 0 };
+        let kept = (before & !written) | popped;
+        if ins.op0_kind() == OpKind::Register && ins.op0_register().is_gpr64() && result { kept | to } else { kept }
+    }
+}
