@@ -1,7 +1,7 @@
 //! Reading inputs: an object, or an archive and its members.
 
-use crate::gate::source;
-use anyhow::{Context, bail};
+use anyhow::Context;
+use sfi_verifier::elf::archive;
 use std::path::Path;
 
 /// What a path held.
@@ -15,24 +15,12 @@ pub enum Input {
 /// Reads a file and says which kind it is by its magic number.
 pub fn read(path: &Path) -> anyhow::Result<Input> {
     let bytes = std::fs::read(path).with_context(|| format!("cannot read `{}`", path.display()))?;
-    if bytes.starts_with(b"!<arch>\n") {
-        Ok(Input::Archive(bytes))
-    } else if bytes.starts_with(b"!<thin>\n") {
-        bail!("`{}` is a thin archive: its members are other files; give those, or repack it with `ar`", path.display())
-    } else {
-        Ok(Input::Object(bytes))
-    }
+    Ok(if archive::is_archive(&bytes) { Input::Archive(bytes) } else { Input::Object(bytes) })
 }
 
 /// The members of an archive in order: name and bytes. Names may repeat.
 pub fn members<'a>(path: &Path, bytes: &'a [u8]) -> anyhow::Result<Vec<(String, &'a [u8])>> {
-    let piece = |offset: u64, length: u64| -> anyhow::Result<&'a [u8]> {
-        let (offset, length) = (usize::try_from(offset)?, usize::try_from(length)?);
-        bytes.get(offset..).and_then(|rest| rest.get(..length)).context("a member lies outside the file")
-    };
-    let places = source::members(bytes.len() as u64, |offset, length| Ok(piece(offset, length)?.to_vec()))
-        .with_context(|| format!("cannot read the archive `{}`", path.display()))?;
-    places.into_iter().map(|place| Ok((place.member.unwrap_or_default(), piece(place.offset, place.size)?))).collect()
+    archive::members_in(bytes).with_context(|| format!("cannot read the archive `{}`", path.display()))
 }
 
 /// `libz.a(deflate.o)`, as linkers write it.

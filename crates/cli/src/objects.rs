@@ -2,7 +2,7 @@
 
 use crate::{input, program};
 use anyhow::Context;
-use sfi_verifier::elf::{self, Object, Place};
+use sfi_verifier::elf::{self, Object, Place, archive};
 use std::path::Path;
 
 /// Bytes of a file's objects, with the names that people see.
@@ -21,7 +21,7 @@ impl Objects {
 
     /// Each object with its name: the path, or `archive(member)`. Members that are no objects are left out.
     pub fn all(&self) -> anyhow::Result<Vec<(String, Object<'_>)>> {
-        if !self.bytes.starts_with(b"!<arch>\n") {
+        if !archive::is_archive(&self.bytes) {
             let object = elf::parse(&self.bytes).with_context(|| format!("cannot read `{}`", self.path.display()))?;
             return Ok(vec![(self.path.display().to_string(), object)]);
         }

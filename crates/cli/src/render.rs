@@ -115,7 +115,7 @@ pub fn explanation(out: &mut impl Write, topic: &Explanation) -> io::Result<()> 
 
 /// Names come from hostile objects: control characters in them must not reach the terminal.
 pub fn visible(text: &str) -> String {
-    text.chars().map(|c| if sfi_debuginfo::is_unprintable(c) { '\u{fffd}' } else { c }).collect()
+    text.chars().map(|c| if sfi_contract::text::is_unprintable(c) { '\u{fffd}' } else { c }).collect()
 }
 
 #[cfg(test)]

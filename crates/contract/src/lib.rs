@@ -6,6 +6,7 @@
 
 #![forbid(unsafe_code)]
 
+pub mod intermediate;
 pub mod layout;
 pub mod mode;
 pub mod names;
@@ -13,6 +14,7 @@ pub mod note;
 pub mod policy;
 pub mod rule;
 pub mod syntax;
+pub mod text;
 pub mod usage;
 
 pub use mode::Mode;

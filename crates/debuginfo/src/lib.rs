@@ -8,7 +8,6 @@
 
 #![forbid(unsafe_code)]
 
-mod clean;
 #[cfg(feature = "elf")]
 mod elf;
 mod fuel;
@@ -18,7 +17,6 @@ mod ranges;
 mod sections;
 mod units;
 
-pub use clean::{clean, is_unprintable};
 #[cfg(feature = "elf")]
 pub use elf::{lookup_in, sections_of};
 pub use fuel::{Exhausted, Fuel};

@@ -1,11 +1,11 @@
 //! From addresses to frames, all addresses in one pass over the units.
 
-use crate::clean::clean;
 use crate::fuel::{Exhausted, Fuel};
 use crate::ranges;
 use crate::sections::{Reader, Sections};
 use crate::units::{Cache, UNIT};
 use gimli::{Attribute, AttributeValue, DebugInfoOffset, Dwarf, EntriesRaw, SectionId, Unit, UnitOffset};
+use sfi_contract::text::clean;
 
 /// A function that was running at a place, with the line where it was.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

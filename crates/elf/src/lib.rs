@@ -1,15 +1,21 @@
 //! The one trusted ELF reader. The loader uses this model too, so that what is checked is what is loaded.
 //!
 //! Reads 64-bit little-endian x86-64 relocatable objects (System V gABI, chapters *Object Files* and *Sections*).
-//! It reads what it can and judges nothing: structural oddities are rules (`SFI-E01` to `SFI-E07`), the verifier's
+//! It reads what it can and judges nothing: structural oddities are rules (`SFI-E01` to `SFI-E08`), the verifier's
 //! matter. Only what has no reading at all is [`Unreadable`].
+//!
+//! Names of sections and symbols are printable, so whoever prints them can. An object with other names is [`Unreadable`].
 //!
 //! Nothing here panics. Time and memory are linear in the file's size: every table is bounded by the bytes that hold
 //! it, tables together by the file, and the names handed out by `NAME_BUDGET` times the file.
 
 #![forbid(unsafe_code)]
 
+pub mod archive;
+
 use goblin::elf::{header, section_header as sh, sym};
+use sfi_contract::intermediate::{self, is_bitcode};
+use sfi_contract::text::is_unprintable;
 
 /// Bytes of symbol and section names handed out, in units of the file's size. Names may share the bytes of a string
 /// table, so their sum may exceed it; without a bound it could grow with the square of the file.
@@ -128,14 +134,14 @@ fn unreadable<T>(why: impl Into<String>) -> Result<T, Unreadable> {
 }
 
 impl Section<'_> {
-    /// `SHF_ALLOC`: part of the domain's memory.
+    /// `SHF_ALLOC`: part of the domain's memory. An inactive section (`SHT_NULL`) is part of nothing.
     pub fn is_allocated(&self) -> bool {
-        self.flags & u64::from(sh::SHF_ALLOC) != 0
+        self.kind != sh::SHT_NULL && self.flags & u64::from(sh::SHF_ALLOC) != 0
     }
 
     /// `SHF_EXECINSTR`: text.
     pub fn is_executable(&self) -> bool {
-        self.flags & u64::from(sh::SHF_EXECINSTR) != 0
+        self.kind != sh::SHT_NULL && self.flags & u64::from(sh::SHF_EXECINSTR) != 0
     }
 
     /// Has bytes in the file.
@@ -200,6 +206,9 @@ const RELA: usize = 24;
 
 /// The section headers, and the index of the one with their names.
 fn read_header(bytes: &[u8]) -> Result<(&[u8], u32), Unreadable> {
+    if is_bitcode(bytes) {
+        return unreadable(intermediate::ADVICE);
+    }
     if !bytes.starts_with(header::ELFMAG) {
         return unreadable("not an ELF file");
     }
@@ -395,13 +404,14 @@ struct Names {
 #[derive(Clone, Copy)]
 struct Strings<'a> {
     bytes: &'a [u8],
-    /// The same, if all of it is UTF-8: the common case, which is found out faster for all names at once.
+    /// The same, if all of it is printable ASCII: the common case, which is found out faster for all names at once.
     text: Option<&'a str>,
 }
 
 impl<'a> Strings<'a> {
     fn new(bytes: &'a [u8]) -> Strings<'a> {
-        Strings { bytes, text: std::str::from_utf8(bytes).ok() }
+        let plain = bytes.iter().fold(true, |all, b| all & (matches!(b, b' '..=b'~') | (*b == 0)));
+        Strings { bytes, text: std::str::from_utf8(bytes).ok().filter(|_| plain) }
     }
 }
 
@@ -421,8 +431,8 @@ impl Names {
         self.budget = rest;
         let name = match strings.text {
             Some(text) => text.get(start..start + length),
-            None => std::str::from_utf8(&tail[..length]).ok(),
+            None => std::str::from_utf8(&tail[..length]).ok().filter(|name| !name.contains(is_unprintable)),
         };
-        name.ok_or_else(|| Unreadable("a name is not UTF-8".into()))
+        name.ok_or_else(|| Unreadable("a name is not UTF-8, or holds control characters".into()))
     }
 }

@@ -18,7 +18,7 @@ use crate::gate::fault::{RawFault, Trace};
 use crate::gate::records::{Binding, Context, DomainState, FRAME_CALLER, FRAME_RETURN, FRAME_TOP, status};
 use libc::{c_int, c_void, siginfo_t, ucontext_t};
 use sfi_contract::layout::WINDOW_SIZE;
-use sfi_debuginfo::clean;
+use sfi_contract::text::clean;
 use std::fmt;
 use std::sync::{Arc, OnceLock};
 

@@ -10,7 +10,8 @@ use crate::gate::records::{
     Binding, Context, DomainState, FRAME_CALLER, FRAME_RETURN, FRAME_TOP, HOST_RETURN, Segment,
 };
 use sfi_contract::layout::WINDOW_SIZE;
-use sfi_debuginfo::{Frame as Source, clean};
+use sfi_contract::text::clean;
+use sfi_debuginfo::Frame as Source;
 use std::fmt;
 use std::ops::Range;
 use std::sync::Arc;

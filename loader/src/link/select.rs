@@ -2,9 +2,8 @@
 
 use crate::link::error::{LinkError, RefusedObject};
 use crate::spec::{DomainSpec, File};
-use object::read::archive::ArchiveFile;
 use sfi_contract::{Mode, names};
-use sfi_verifier::elf::{self, Object, Place, Symbol};
+use sfi_verifier::elf::{self, Object, Place, Symbol, Unreadable, archive};
 use sfi_verifier::{Options, Usage};
 use std::collections::{HashMap, HashSet, VecDeque};
 
@@ -96,15 +95,9 @@ fn open_archive<'a>(
     index: &mut HashMap<&'a str, Vec<usize>>,
 ) -> Result<(), LinkError> {
     let bytes: &[u8] = &file.bytes;
-    let unreadable = |e: object::read::Error| LinkError::Unreadable { file: file.name.clone(), why: e.to_string() };
-    let archive = ArchiveFile::parse(bytes).map_err(unreadable)?;
-    if archive.is_thin() {
-        return Err(LinkError::Unreadable { file: file.name.clone(), why: "thin archives hold no objects".into() });
-    }
-    for member in archive.members() {
-        let member = member.map_err(unreadable)?;
-        let name = format!("{}({})", file.name, String::from_utf8_lossy(member.name()));
-        let bytes = member.data(bytes).map_err(unreadable)?;
+    let unreadable = |e: Unreadable| LinkError::Unreadable { file: file.name.clone(), why: e.to_string() };
+    for (name, bytes) in archive::members_in(bytes).map_err(unreadable)? {
+        let name = format!("{}({name})", file.name);
         let object = parse(&name, bytes)?;
         for symbol in object.symbols.iter().filter(|s| is_global(s)) {
             if !matches!(symbol.place, Place::Undefined | Place::Common) {

@@ -1,0 +1,144 @@
+//! The one reader of archives: which members it finds, and which archives have no reading.
+
+use sfi_elf::archive::{is_archive, members, members_in};
+
+fn entry(name: &str, size: &str, data: &[u8]) -> Vec<u8> {
+    let mut bytes = format!("{name:<16}{:<12}{:<6}{:<6}{:<8}{size:<10}`\n", 0, 0, 0, 644).into_bytes();
+    bytes.extend_from_slice(data);
+    bytes.resize(bytes.len().next_multiple_of(2), b'\n');
+    bytes
+}
+
+/// An entry of honest size.
+fn member(name: &str, data: &[u8]) -> Vec<u8> {
+    entry(name, &data.len().to_string(), data)
+}
+
+fn archive(entries: &[Vec<u8>]) -> Vec<u8> {
+    [b"!<arch>\n".to_vec(), entries.concat()].concat()
+}
+
+/// Names and bytes.
+fn found(entries: &[Vec<u8>]) -> Vec<(String, Vec<u8>)> {
+    let archive = archive(entries);
+    let all = members_in(&archive).unwrap_or_else(|error| panic!("{error}"));
+    all.into_iter().map(|(name, bytes)| (name, bytes.to_vec())).collect()
+}
+
+fn names(entries: &[Vec<u8>]) -> Vec<String> {
+    found(entries).into_iter().map(|(name, _)| name).collect()
+}
+
+#[test]
+fn members_of_both_dialects_are_found() {
+    let gnu = found(&[
+        member("/", b"\0\0\0\0"),
+        member("//", b"a_name_beyond_it_all/\n"),
+        member("/0", b"one"),
+        member("two.o/", b"two"),
+        member("#1/8", b"bsd.o\0\0\0three"),
+        member("none.o/", b""),
+        member("two.o/", b"again"),
+    ]);
+    let expected: [(&str, &[u8]); 5] = [
+        ("a_name_beyond_it_all", b"one"),
+        ("two.o", b"two"),
+        ("bsd.o", b"three"),
+        ("none.o", b""),
+        ("two.o", b"again"),
+    ];
+    assert_eq!(gnu.iter().map(|(n, b)| (n.as_str(), b.as_slice())).collect::<Vec<_>>(), expected);
+    assert_eq!(names(&[member("/SYM64/", &[0; 8]), member("a.o/", b"a")]), ["a.o"]);
+    assert_eq!(names(&[member("//", b"long.o/\n"), member("/0", b"a")]), ["long.o"]);
+    for table in ["__.SYMDEF", "__.SYMDEF/", "__.SYMDEF SORTED", "__.SYMDEF_64"] {
+        assert_eq!(names(&[member(table, &[0; 8]), member("a.o", b"a")]), ["a.o"], "{table}");
+    }
+    assert_eq!(names(&[member("#1/20", b"__.SYMDEF SORTED\0\0\0\0table"), member("a.o", b"a")]), ["a.o"]);
+    assert_eq!(names(&[]), [""; 0]);
+    // The last member may lack its padding.
+    let mut bytes = archive(&[member("a.o/", b"odd")]);
+    assert_eq!(bytes.pop(), Some(b'\n'));
+    assert_eq!(members_in(&bytes).unwrap(), [("a.o".to_owned(), &b"odd"[..])]);
+}
+
+/// A name makes no table: the place does.
+#[test]
+fn tables_in_other_places_are_members() {
+    for name in ["/", "//", "/SYM64/", "__.SYMDEF", "__.SYMDEF SORTED", "__.SYMDEF_64", "__.SYMDEF/"] {
+        let hidden = found(&[member("a.o/", b"a"), member(name, b"\x7fELF hidden")]);
+        assert_eq!(hidden.len(), 2, "{name}");
+        assert_eq!(hidden[1].1, b"\x7fELF hidden", "{name}");
+    }
+    // Names that only begin like a table's, also at the first place.
+    for name in ["__.SYMDEFx.o/", "__.SYMDEF_evil", "/SYM64x/", "#1/12"] {
+        let body = if name.starts_with('#') { &b"__.SYMDEF.o\0\x7fELF"[..] } else { b"\x7fELF" };
+        match members_in(&archive(&[member(name, body), member("a.o/", b"a")])) {
+            Ok(all) => assert_eq!((all.len(), all[0].1), (2, &b"\x7fELF"[..]), "{name}"),
+            Err(error) => panic!("{name}: {error}"),
+        }
+    }
+    // A second table of each kind.
+    let two =
+        [member("/", &[0; 4]), member("/", b"x"), member("//", b"n.o/\n"), member("//", b"y"), member("/0", b"z")];
+    assert_eq!(names(&two[..2]), ["/"]);
+    let doubled = [two[0].clone(), two[2].clone(), two[3].clone(), two[4].clone()];
+    assert_eq!(names(&doubled), ["//", "n.o"]);
+}
+
+#[test]
+fn objects_in_the_place_of_tables_are_errors() {
+    for name in ["/", "/SYM64/", "//", "__.SYMDEF", "__.SYMDEF SORTED"] {
+        let error = members_in(&archive(&[member(name, b"\x7fELF"), member("a.o/", b"a")])).unwrap_err();
+        assert!(error.to_string().contains("where a table belongs"), "{name}: {error}");
+    }
+    assert!(members_in(&archive(&[member("#1/12", b"__.SYMDEF\0\0\0\x7fELF")])).is_err());
+    assert!(members_in(&archive(&[member("/", &[0; 4]), member("//", b"\x7fELF")])).is_err());
+}
+
+#[test]
+fn hostile_headers_are_errors() {
+    for hostile in [
+        entry("a.o/", "9999999999", b"short"),
+        entry("a.o/", "-1", b""),
+        entry("a.o/", "+1", b"x"),
+        entry("a.o/", " 1", b"x"),
+        entry("a.o/", "1 1", b"x"),
+        entry("a.o/", "0x1", b"x"),
+        entry("a.o/", "", b""),
+        entry("/77", "1", b"x"),
+        entry("/0", "1", b"x"),
+        entry("#1/9", "3", b"abc"),
+        entry("#1/+2", "3", b"abc"),
+        entry("#1/", "3", b"abc"),
+        entry("//", "9999999999", b""),
+        entry("a.o/", "1", b"x")[..40].to_vec(),
+        vec![b'x'; 60],
+    ] {
+        assert!(members_in(&archive(std::slice::from_ref(&hostile))).is_err(), "{}", String::from_utf8_lossy(&hostile));
+    }
+    // A member that pretends a size by which the next header is skipped still ends where it says.
+    let inner = member("hidden.o/", b"\x7fELF");
+    let outer = member("outer.o/", &inner);
+    assert_eq!(found(&[outer, member("b.o/", b"b")])[0].1, inner);
+    assert!(members_in(b"!<arch>").is_err());
+    assert!(members_in(b"").is_err());
+    let thin = [b"!<thin>\n".to_vec(), member("a.o/", b"")].concat();
+    assert!(is_archive(&thin) && members_in(&thin).unwrap_err().to_string().contains("thin"));
+}
+
+#[test]
+fn names_are_printable_and_short() {
+    let mut entries = vec![member("//", &[b"\x1b[31m\nx.o/\n".to_vec(), vec![b'n'; 4000]].concat())];
+    entries.push(member("/0", b"a"));
+    entries.push(member("/10", b"b"));
+    entries.push(member("a\x1b]0;t\x07.o/", b"c"));
+    for name in names(&entries) {
+        assert!(!name.contains(char::is_control) && name.len() < 600, "{name:?}");
+    }
+}
+
+#[test]
+fn errors_of_the_file_are_errors_of_the_archive() {
+    let error = members(100, |_, _| Err(std::io::Error::other("torn"))).unwrap_err();
+    assert!(error.to_string().contains("torn"));
+}
