@@ -136,6 +136,9 @@ fn rewrite_object(object: &Object<'_>, options: &Options) -> Result<Output, Vec<
         return Err(refusals);
     }
     let mut notes = Vec::new();
+    if check::has_intermediate_code(object) {
+        notes.push("the intermediate code of link-time optimisation was dropped".to_owned());
+    }
     let debug = debug::carry(&code, &texts).unwrap_or_else(|why| {
         notes.push(format!("debug information was dropped: {why}"));
         Vec::new()

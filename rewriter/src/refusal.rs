@@ -33,8 +33,8 @@ macro_rules! reasons {
 reasons! {
     NotRelocatable = "SFI-W01", "not a well-formed ELF64 x86-64 relocatable object",
         "Only relocatable objects still say which numbers are addresses.",
-        "gcc -flto -c f.c                  # bytecode, no code",
-        "give objects as a compiler or assembler writes them (ET_REL), not executables, shared objects or LTO bytecode";
+        "gcc -shared -o f.so f.c           # linked already",
+        "give objects as a compiler or assembler writes them (ET_REL), not executables or shared objects";
     DataInText = "SFI-W02", "data lies between instructions",
         "All text is decoded and written anew; bytes that may be data and may be code cannot be both.",
         "        lea 1f(%rip),%rax\n        ret\n1:      .byte 6                           # in .text, and nothing in sight reads it",
@@ -79,6 +79,10 @@ reasons! {
         "Two readings of the same bytes cannot both be sandboxed.",
         "jmp .+3",
         "use the portable C version of the function";
+    IntermediateCode = "SFI-W13", "object holds intermediate code (LTO) and no machine code",
+        "There is no text to rewrite: a linker would compile it later. Of an object that has both, the intermediate code is dropped.",
+        "gcc -flto -c f.c",
+        "compile with -fno-lto, or with -ffat-lto-objects to get both";
 }
 
 impl fmt::Display for Reason {

@@ -1,11 +1,11 @@
-//! The rules about the object as a container: sections, symbols, relocation tables, groups (`SFI-E01` to `SFI-E07`).
+//! The rules about the object as a container: sections, symbols, relocation tables, groups (`SFI-E01` to `SFI-E08`).
 
 use crate::elf::{Object, Place, Relocation, Section, Symbol, words};
 use crate::relocation::{data_width, kind_name, text_width};
 use crate::report::Findings;
 use goblin::elf::{section_header as sh, sym};
-use sfi_contract::Rule;
 use sfi_contract::layout::WINDOW_SIZE;
+use sfi_contract::{Rule, intermediate};
 
 /// Largest alignment that a section or common symbol may ask for: a huge page. Bytes.
 const MAX_ALIGN: u64 = 2 << 20;
@@ -40,6 +40,9 @@ pub(crate) fn check(object: &Object<'_>, file_size: u64, findings: &mut Findings
         check_bounds(section, file_size, findings);
         check_executable(section, findings);
         check_kind(index, section, findings);
+        if intermediate::is_section(section.name.as_bytes()) {
+            findings.add(Rule::IntermediateCode, 0, "a linker may compile it");
+        }
     }
     check_overlap(object, findings);
     findings.section = None;
@@ -108,10 +111,10 @@ fn check_executable(section: &Section<'_>, findings: &mut Findings) {
 /// Rule `SFI-E07`.
 fn check_kind(index: usize, section: &Section<'_>, findings: &mut Findings) {
     let mut add = |detail: String| findings.add(Rule::SectionKind, 0, detail);
-    if index == 0 && section.kind != sh::SHT_NULL {
-        add("section 0 is not the null section".into());
+    if (index == 0) != (section.kind == sh::SHT_NULL) {
+        add("section 0, and no other, is the null section".into());
     }
-    if section.kind == sh::SHT_NULL || !section.is_allocated() {
+    if !section.is_allocated() {
         return;
     }
     let known = matches!(

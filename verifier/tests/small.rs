@@ -2,8 +2,8 @@
 
 use std::path::{Path, PathBuf};
 
-/// Most lines of code. To be raised with a reason only: the last was rule SFI-L02, 20 lines.
-const MOST: usize = 1570;
+/// Most lines of code. To be raised with a reason only: the last were rules SFI-L02, 20 lines, and SFI-E08, 3.
+const MOST: usize = 1575;
 
 fn crate_at(path: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("..").join(path)
@@ -51,7 +51,7 @@ fn few_lines() {
 fn few_dependencies_and_none_on_the_others() {
     let own = ["sfi-contract", "sfi-elf", "sfi-second", "iced-x86", "goblin"];
     assert_eq!(dependencies(&crate_at("verifier")), own);
-    assert_eq!(dependencies(&crate_at("crates/elf")), ["goblin", "memchr", "thiserror"]);
+    assert_eq!(dependencies(&crate_at("crates/elf")), ["sfi-contract", "goblin", "memchr", "thiserror"]);
     assert_eq!(dependencies(&crate_at("crates/second")), ["sfi-contract", "iced-x86", "yaxpeax-arch", "yaxpeax-x86"]);
     assert_eq!(dependencies(&crate_at("crates/contract")), ["iced-x86", "thiserror"]);
 }

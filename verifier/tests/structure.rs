@@ -336,6 +336,64 @@ fn e07_section_kinds() {
     assert_eq!(with(&|s| s.address = 4096), [Rule::SectionKind]);
 }
 
+/// The model and the rule say the same of an inactive section: it is part of nothing, and no object has one beside section 0.
+#[test]
+fn inactive_sections_are_refused_and_not_loaded() {
+    for flags in [0, A, A | W, A | W | 0x10 | 0x800 | 0x8000_0000, A | 0x400, A | X, X] {
+        for (size, align) in [(0, 1), (0x10, 3), (0x2000, 1 << 20), (u64::MAX, 16)] {
+            let mut elf = plain();
+            let mut null = section("nul", 0, flags, Vec::new());
+            (null.size, null.align) = (Some(size), align);
+            elf.add(null);
+            broken(&elf, Rule::SectionKind);
+            let bytes = elf.build();
+            let object = elf::parse(&bytes).unwrap();
+            let null = object.sections.iter().find(|s| s.name == "nul").unwrap();
+            assert!(!null.is_allocated() && !null.is_executable(), "flags {flags:#x}");
+        }
+    }
+    // Section 0 may say the number of sections in its size, and is never memory.
+    let mut file = plain().build();
+    let table = u64::from_le_bytes(file[40..48].try_into().unwrap()) as usize;
+    file[table + 8..table + 16].copy_from_slice(&(A | X).to_le_bytes());
+    file[table + 32..table + 40].copy_from_slice(&0x1000u64.to_le_bytes());
+    assert!(!elf::parse(&file).unwrap().sections[0].is_allocated());
+}
+
+#[test]
+fn e08_intermediate_code() {
+    for name in [".gnu.lto_.opts", ".gnu.lto_f.0.5b3e", ".gnu.offload_lto_.decls", ".llvm.lto", ".llvmbc"] {
+        let mut elf = plain();
+        elf.add(section(name, PROGBITS, 0x8000_0000, vec![1, 2, 3]));
+        broken(&elf, Rule::IntermediateCode);
+    }
+    for name in [".gnu.lto", ".llvmbc2", ".gnu.debuglto_.debug_info"] {
+        let mut elf = plain();
+        elf.add(section(name, PROGBITS, 0, vec![1]));
+        fine(&elf);
+    }
+    for bitcode in [&b"BC\xc0\xde\x35\x14"[..], b"\xde\xc0\x17\x0b\0\0\0\0"] {
+        let error = verify(bitcode, &options(Write)).err().unwrap().to_string();
+        assert!(error.contains("-fno-lto"), "{error}");
+    }
+}
+
+#[test]
+fn names_that_a_terminal_would_obey_are_unreadable() {
+    for name in ["a\u{1b}[31m", "a\nb", "\u{7f}", "a\u{202e}b", "\u{9b}2J"] {
+        let name: &'static str = Box::leak(name.to_owned().into_boxed_str());
+        let mut named = symbol("", 1, 0);
+        named.name = name;
+        assert!(verify(&plain().symbol(named).build(), &options(Write)).is_err(), "{name:?}");
+        let mut elf = plain();
+        elf.add(section(name, PROGBITS, 0, vec![1]));
+        assert!(verify(&elf.build(), &options(Write)).is_err(), "{name:?}");
+    }
+    let mut umlaut = symbol("", 1, 0);
+    umlaut.name = "gr\u{f6}\u{df}e";
+    fine(&plain().symbol(umlaut));
+}
+
 /// More sections than 16 bits can name: the count, the string index and the symbols' sections are written elsewhere.
 #[test]
 fn extended_numbering_is_read() {

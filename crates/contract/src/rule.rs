@@ -50,6 +50,9 @@ rules! {
     SectionKind = "SFI-E07", "allocated section of a type, with flags, an alignment or an address that the loader does not accept",
         "What the loader does with a section must follow from the types that it knows, never from a guess.",
         "rewrite the object with `sfi rewrite`";
+    IntermediateCode = "SFI-E08", "object holds intermediate code (LTO)",
+        "A linker with a plugin compiles it and drops the text that was checked.",
+        "rewrite the object with `sfi rewrite`, which drops it; without machine code compile with -fno-lto or -ffat-lto-objects";
     Undecodable = "SFI-D01", "bytes of an executable section do not decode",
         "Every byte of text, from the section's start, belongs to one decoded instruction: no gap where code could hide.",
         "move data out of text; rewrite the object with `sfi rewrite`";

@@ -4,6 +4,8 @@ use crate::object::decode::Code;
 use crate::object::read::{Object, Place, Section, Symbol};
 use crate::refusal::{Reason, Refusal};
 use object::elf;
+use sfi_contract::intermediate;
+use sfi_contract::text::clean;
 
 /// Refuses what no later phase could express.
 pub fn sections(object: &Object<'_>) -> Result<(), Vec<Refusal>> {
@@ -15,6 +17,9 @@ pub fn sections(object: &Object<'_>) -> Result<(), Vec<Refusal>> {
             ..Refusal::of_object(reason)
         });
     };
+    if has_intermediate_code(object) && !object.sections.iter().any(|s| s.is_alloc() && s.size != 0) {
+        return Err(vec![Refusal::of_object(Reason::IntermediateCode)]);
+    }
     for section in &object.sections {
         let executable = section.flags & elf::SHF_EXECINSTR.0 != 0;
         if executable && !section.is_code() && section.size != 0 {
@@ -23,15 +28,13 @@ pub fn sections(object: &Object<'_>) -> Result<(), Vec<Refusal>> {
         if executable && section.flags & elf::SHF_WRITE.0 != 0 {
             refuse(Reason::DataInText, section, "an executable section is writable");
         }
-        if section.name.starts_with(b".gnu.lto_") {
-            refuse(
-                Reason::NotRelocatable,
-                section,
-                "the object holds LTO bytecode; compile with -fno-lto or -ffat-lto-objects",
-            );
-        }
     }
     if refusals.is_empty() { Ok(()) } else { Err(refusals) }
+}
+
+/// Whether a linker could compile a part of the object anew. The new object has no such part.
+pub fn has_intermediate_code(object: &Object<'_>) -> bool {
+    object.sections.iter().any(|s| intermediate::is_section(s.name))
 }
 
 /// Every symbol in text names an instruction or the section's end.
@@ -58,5 +61,5 @@ pub fn symbols(code: &Code<'_, '_>) -> Result<(), Vec<Refusal>> {
 }
 
 fn name(symbol: &Symbol<'_>) -> String {
-    String::from_utf8_lossy(symbol.name).into_owned()
+    clean(symbol.name)
 }

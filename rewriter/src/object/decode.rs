@@ -5,6 +5,7 @@ use crate::object::read::{Object, Place, Reloc, SectionIndex, SymbolIndex};
 use crate::refusal::{Reason, Refusal};
 use iced_x86::{Code as Opcode, Decoder, DecoderOptions, FlowControl, Instruction, Mnemonic, OpKind, Register};
 use object::elf;
+use sfi_contract::text::clean;
 
 /// Index into [`Code::insns`].
 pub type InsnIndex = usize;
@@ -214,9 +215,7 @@ fn refuse_at(
     detail: String,
 ) -> Refusal {
     let instruction = ins.map(sfi_contract::syntax::text);
-    let function = code
-        .function_at(section, offset)
-        .map(|symbol| String::from_utf8_lossy(code.object.symbols[symbol].name).into_owned());
+    let function = code.function_at(section, offset).map(|symbol| clean(code.object.symbols[symbol].name));
     let section = code.object.sections[section].display_name();
     Refusal { reason, section, offset, function, instruction, detail }
 }

@@ -6,6 +6,8 @@ use crate::refusal::{Reason, Refusal};
 use object::elf;
 use object::endian::LittleEndian as LE;
 use object::read::elf::{FileHeader, SectionHeader, Sym as _};
+use sfi_contract::intermediate;
+use sfi_contract::text::clean;
 
 /// Index into [`Object::sections`]; equal to the index in the file.
 pub type SectionIndex = usize;
@@ -59,7 +61,7 @@ impl Section<'_> {
 
     /// The name for people.
     pub fn display_name(&self) -> String {
-        String::from_utf8_lossy(self.name).into_owned()
+        clean(self.name)
     }
 }
 
@@ -129,6 +131,9 @@ fn broken(detail: impl std::fmt::Display) -> Refusal {
 /// # Errors
 /// [`Reason::NotRelocatable`] if the file is anything but a well-formed ELF64 x86-64 relocatable.
 pub fn read(bytes: &[u8]) -> Result<Object<'_>, Refusal> {
+    if intermediate::is_bitcode(bytes) {
+        return Err(Refusal::of_object(Reason::IntermediateCode));
+    }
     let header = elf::FileHeader64::<LE>::parse(bytes).map_err(broken)?;
     let endian = header.endian().map_err(broken)?;
     if header.e_type(endian) != elf::ET_REL {

@@ -16,7 +16,7 @@ use crate::text::layout::{Text, TextReloc};
 use crate::unwind::Unwind;
 use object::elf;
 use sfi_contract::names::{LABEL_PREFIX, NOTE_SECTION, SYSCALL};
-use sfi_contract::{Mode, note::Note};
+use sfi_contract::{Mode, intermediate, note::Note};
 use std::borrow::Cow;
 use std::collections::hash_map::Entry;
 use std::collections::{BTreeSet, HashMap};
@@ -223,6 +223,10 @@ fn is_kept(code: &Code<'_, '_>, index: SectionIndex) -> bool {
     let made_by_writer =
         [elf::SHT_NULL.0, elf::SHT_SYMTAB.0, elf::SHT_STRTAB.0, elf::SHT_RELA.0, elf::SHT_SYMTAB_SHNDX.0];
     if made_by_writer.contains(&section.kind) || is_dropped(section.name) || section.name == NOTE_SECTION.as_bytes() {
+        return false;
+    }
+    // The intermediate code, and its debug information, which nothing else refers to.
+    if intermediate::is_section(section.name) || section.name.starts_with(b".gnu.debuglto_") {
         return false;
     }
     if section.kind == elf::SHT_GROUP.0 {

@@ -97,7 +97,8 @@ fn one(path: &Path, out: &Path, args: &Args, counted: &mut Vec<Counted>) -> anyh
             }
             Err(refusals) => {
                 report(&path.display().to_string(), &refusals);
-                let unreadable = refusals.iter().any(|r| r.reason == Reason::NotRelocatable);
+                let unreadable =
+                    refusals.iter().any(|r| matches!(r.reason, Reason::NotRelocatable | Reason::IntermediateCode));
                 return Ok(if unreadable { Outcome::Unreadable } else { Outcome::Refused });
             }
         },
