@@ -51,11 +51,16 @@ fn archives_give_what_is_needed_and_nothing_else() {
     let needs_bad = function("run", "call unwanted\nret");
     let error = fail(spec(&needs_bad).archive("lib.a", members.clone()));
     assert!(error.contains("nobody_has_this (used in lib.a(bad.o))"), "{error}");
-    // An import comes before archives; a weak reference pulls nothing.
+    // A granted name that a member defines is an error, linked or not; a weak reference pulls nothing.
     let app =
         ".weak other\n".to_owned() + &function("run", "call one\nlea other@GOTPCREL(%rip),%rcx\nadd (%rcx),%rax\nret");
+    let error = conflict(spec(&app).archive("lib.a", members.clone()), "one");
+    assert!(
+        error.contains("one (granted by the specification, lib.a(one.o))") && error.contains("override"),
+        "{error}"
+    );
     let mut world = World::builder()
-        .domain(spec(&app).archive("lib.a", members).import("one", Import::host("one")))
+        .domain(spec(&app).archive("lib.a", members).import("one", Import::host("one").overrides()))
         .host_fn("one", |_| Ok(7))
         .build()
         .unwrap();
@@ -164,6 +169,94 @@ fn strong_weak_and_common() {
         .host_fn("f", |_| Ok(0))
         .build();
     assert!(granted.unwrap_err().to_string().contains("f (granted by the specification, a.o)"));
+}
+
+/// Why a world in which a host's function is granted under a name is not built.
+fn conflict(domain: DomainSpec, name: &str) -> String {
+    let domain = domain.import(name, Import::host(name));
+    World::builder().domain(domain).host_fn(name, |_| Ok(0)).build().unwrap_err().to_string()
+}
+
+/// Definitions that lose or are not loaded would hide from the gate that a name is an import.
+#[test]
+fn granted_names_are_defined_by_nobody_else() {
+    let app = function("run", "call f\nret");
+    let group = ".section .text.g,\"axG\",@progbits,g,comdat\n";
+    for (how, definition) in [
+        ("strong", function("f", "mov $1,%eax\nret")),
+        ("weak", ".weak f\n.type f,@function\nf: mov $1,%eax\nret\n".to_owned()),
+        ("common", ".comm f,8,8\n".to_owned()),
+        ("absolute", ".globl f\n.set f,64\n".to_owned()),
+        ("in a note", ".globl f\n.section .note.x,\"a\",@note\nf: .long 0\n.text\n".to_owned()),
+        ("in unwind tables", ".globl f\n.section .eh_frame,\"a\",@progbits\nf: .long 0\n.text\n".to_owned()),
+        ("in debug information", ".globl f\n.section .debug_x,\"\",@progbits\nf: .long 0\n.text\n".to_owned()),
+        ("in a group", format!("{group}.globl f\n.type f,@function\nf: mov $1,%eax\nret\n.text\n")),
+    ] {
+        let archive = |name| archive(&[("other.o", assemble(&function("g", "ret"))), (name, assemble(&definition))]);
+        let other = format!("{group}.globl g\n.type g,@function\ng: ret\n.text\n");
+        for (place, domain) in [
+            ("the same object", spec(&(app.clone() + &definition))),
+            ("another", spec(&app).object("b.o", assemble(&definition))),
+            ("a dropped group", spec(&app).object("a.o", assemble(&other)).object("b.o", assemble(&definition))),
+            ("a member that is not linked", spec(&app).archive("lib.a", archive("d.o"))),
+            ("a member named as a table", spec(&app).archive("lib.a", archive("__.SYMDEF"))),
+        ] {
+            let error = conflict(domain.clone(), "f");
+            assert!(error.contains("f (granted by the specification, "), "{how}, {place}: {error}");
+            // A call goes to text of its own object, or to another's.
+            if place == "the same object" && !definition.contains("ret") {
+                continue;
+            }
+            let mut world = World::builder()
+                .domain(domain.import("f", Import::host("f").overrides()))
+                .host_fn("f", |_| Ok(7))
+                .build()
+                .unwrap_or_else(|error| panic!("{how}, {place}: {error}"));
+            let run: TypedFn<fn() -> u64> = world.domain("a").unwrap().export("run").unwrap();
+            assert_eq!(run.call(&mut world, ()), Ok(7), "{how}, {place}");
+        }
+    }
+    // So it is for regions, whose names have no override.
+    let shared = spec(&(function("run", "ret") + ".comm buf_end,8,8\n")).shared("buf", "r", sfi_loader::Access::Read);
+    let error = World::builder().region("r", 4096).domain(shared).build().unwrap_err().to_string();
+    assert!(error.contains("buf_end (granted"), "{error}");
+}
+
+/// Work and memory are linear in what the files hold.
+#[test]
+fn small_objects_cost_little() {
+    let start = std::time::Instant::now();
+    let run = function("run", "lea zeros(%rip),%rcx\nmov 0x1000000(%rcx),%eax\nadd $5,%eax\nret");
+    let zeros =
+        |size: u64| run.clone() + &format!(".section .zeros,\"a\",@nobits\n.globl zeros\nzeros: .zero {size}\n");
+    let error = fail(spec(&zeros(0x6f00_0000)).memory(1 << 20));
+    assert!(error.contains("zeroed data"), "{error}");
+    let error = fail(spec(&(run.clone() + ".comm zeros,0x6f000000,8\n")).memory(1 << 20));
+    assert!(error.contains("zeroed data"), "{error}");
+    let before = resident();
+    assert_eq!(self::run(spec(&zeros(0x4000_0000)).memory(0x4000_0000)), 5);
+    assert!(resident() < before + (64 << 20), "{} before, {} then", before, resident());
+    // Two megabytes of padding for each byte.
+    let padded: String = (0..100).map(|i| format!(".section .d{i},\"aw\"\n.balign 0x200000\n.byte 1\n")).collect();
+    let error = fail(spec(&(function("run", "ret") + &padded)).memory(1 << 20));
+    assert!(error.contains("padding"), "{error}");
+    // 100,000 IFUNCs, and as many names of sections whose bounds are asked for.
+    let resolvers: String = (0..100_000).map(|i| format!(".type i{i},@gnu_indirect_function\ni{i}: nop\n")).collect();
+    let error =
+        fail(spec(&(function("run", "ret") + &resolvers + &resolvers.replace(" i", " q").replace("\ni", "\nq"))));
+    assert!(error.contains("200000 IFUNCs"), "{error}");
+    let bounds: String =
+        (0..30_000).map(|i| format!(".section s{i},\"aw\",@progbits\n.byte 1\n.text\n.globl __start_s{i}\n")).collect();
+    let references: String = (0..30_000).map(|i| format!(".quad __start_s{i}\n")).collect();
+    let all = function("run", "mov $4,%eax\nret") + &bounds + ".data\n" + &references;
+    assert_eq!(self::run(spec(&all)), 4);
+    assert!(start.elapsed().as_secs() < 60, "{:?}", start.elapsed());
+}
+
+/// Resident bytes of this process, from `/proc/self/statm`.
+fn resident() -> u64 {
+    let statm = std::fs::read_to_string("/proc/self/statm").unwrap();
+    statm.split_whitespace().nth(1).unwrap().parse::<u64>().unwrap() * 4096
 }
 
 #[test]

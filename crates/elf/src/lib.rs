@@ -12,6 +12,7 @@
 #![forbid(unsafe_code)]
 
 pub mod archive;
+pub mod resolve;
 
 use goblin::elf::{header, section_header as sh, sym};
 use sfi_contract::intermediate::{self, is_bitcode};

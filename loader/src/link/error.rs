@@ -57,6 +57,14 @@ pub enum LinkError {
         /// `symbol (file, file)`, one per symbol.
         symbols: Vec<String>,
     },
+    /// Symbols that the specification grants and an object defines. See [`crate::Import::overrides`].
+    #[error("domain `{domain}` defines symbols that are granted to it; say `override` where the grant is meant:\n{}", lines(.symbols.iter().cloned()))]
+    Granted {
+        /// Domain.
+        domain: String,
+        /// `symbol (granted by the specification, file)`, one per symbol.
+        symbols: Vec<String>,
+    },
     /// Something that linking cannot do, with its place.
     #[error("domain `{domain}`: {place}: {why}")]
     Place {

@@ -18,6 +18,9 @@ const SHT_NOBITS: u32 = 8;
 /// Largest alignment of a section, bytes.
 const MAX_ALIGN: u64 = 2 << 20;
 
+/// Zeroed data and padding that a domain may have beyond the size of its heap, bytes.
+const GROWTH: u64 = 16 << 20;
+
 /// The parts of an image.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Part {
@@ -61,6 +64,8 @@ pub struct Layout {
     pub text_start: u64,
     /// Offset of the first stub of an IFUNC in the text.
     pub indirects: u64,
+    /// Bytes of each part that the files have, the GOT included; what follows is zero.
+    pub stored: [u64; 4],
     /// Sizes in bytes, by part; [`Part::Locals`] is a multiple of its alignment.
     pub sizes: [u64; 4],
     /// Alignments in bytes, by part.
@@ -122,28 +127,49 @@ pub fn lay_out(spec: &DomainSpec, inputs: &[Input<'_>], symbols: &Symbols<'_>) -
     let indirects = stubs::size(spec.imports.len() + spec.spare);
     let text_start = indirects + stubs::choices_size(symbols.indirects.len());
     let mut cursor = Cursor { domain: &spec.name, sizes: [text_start, 0, 0, 0], aligns: [64, 16, 16, 16] };
+    let mut stored = [0; 4];
+    let got = reloc::got_entries(inputs, symbols);
+    let got_spot = cursor.take(Part::Constants, 8 * got.len() as u64, 8, &|| "GOT".into())?;
+    stored[Part::Constants as usize] = cursor.sizes[Part::Constants as usize];
     let mut sections: Vec<Vec<Option<Spot>>> = inputs.iter().map(|i| vec![None; i.object.sections.len()]).collect();
     for key in &keys {
         let s = &inputs[key.input].object.sections[key.section];
         let align = if key.part == Part::Text { s.align.max(16) } else { s.align };
         let spot = cursor.take(key.part, s.size, align, &|| format!("{}: {}", inputs[key.input].name, s.name))?;
         sections[key.input][key.section] = Some(spot);
+        if !s.data.is_empty() {
+            stored[key.part as usize] = spot.offset + s.data.len() as u64;
+        }
     }
     let mut commons = Vec::new();
     for common in &symbols.commons {
         commons.push(cursor.take(Part::Data, common.size, common.align, &|| "common symbol".into())?);
     }
-    let got = reloc::got_entries(inputs, symbols);
-    let got_spot = cursor.take(Part::Constants, 8 * got.len() as u64, 8, &|| "GOT".into())?;
     let locals = Part::Locals as usize;
     cursor.sizes[locals] = cursor.sizes[locals].next_multiple_of(cursor.aligns[locals]);
     if cursor.sizes[locals] > TP_OFFSET - TLS_LOW || cursor.aligns[locals] > PAGE_SIZE {
         let why = "thread locals are larger than 1 MiB or aligned to more than a page".into();
         return Err(LinkError::Place { domain: spec.name.clone(), place: "thread locals".into(), why });
     }
+    let made = cursor.sizes.iter().sum::<u64>() - text_start - 8 * got.len() as u64;
+    check_growth(spec, inputs, symbols, made)?;
     let bounds = bounds(inputs, symbols, &sections, got_spot);
     let Cursor { sizes, aligns, .. } = cursor;
-    Ok(Layout { sections, commons, got, got_spot, bounds, text_start, indirects, sizes, aligns })
+    Ok(Layout { sections, commons, got, got_spot, bounds, text_start, indirects, stored, sizes, aligns })
+}
+
+/// Memory that no file has bytes for, zeroed data and the padding between sections, is bounded by the heap's size: a small object must
+/// not be given much.
+fn check_growth(spec: &DomainSpec, inputs: &[Input<'_>], symbols: &Symbols<'_>, made: u64) -> Result<(), LinkError> {
+    let sections = inputs.iter().zip(&symbols.live).flat_map(|(input, live)| input.object.sections.iter().zip(live));
+    let given: u64 = sections.filter(|(_, live)| **live).map(|(s, _)| s.data.len() as u64).sum();
+    let (grown, most) = (made.saturating_sub(given), spec.memory.saturating_add(GROWTH));
+    if grown <= most {
+        return Ok(());
+    }
+    let why = format!("{grown} bytes, and `memory` and {} MiB are {most}", GROWTH >> 20);
+    let place = "zeroed data and padding of the objects".into();
+    Err(LinkError::Place { domain: spec.name.clone(), place, why })
 }
 
 /// Sections whose name is a C identifier, and arrays of initialisers, lie together, so that their bounds mean something.

@@ -122,13 +122,11 @@ pub fn link(spec: &DomainSpec, plan: &Plan<'_>, site: &Site<'_>) -> Result<Image
     Ok(image)
 }
 
-/// The parts' bytes before relocation. Text is int3 wherever no section is.
+/// The parts' bytes before relocation, as far as the files have some. Text is int3 wherever no section is.
 fn fill(inputs: &[Input<'_>], layout: &Layout, site: &Site<'_>) -> [Vec<u8>; 4] {
-    let mut parts = Part::ALL.map(|part| {
-        let size = layout.sizes[part as usize];
-        let filler = if part == Part::Text { 0xcc } else { 0 };
-        let whole = if part == Part::Text { pages(size) } else { size };
-        vec![filler; whole as usize]
+    let mut parts = Part::ALL.map(|part| match part {
+        Part::Text => vec![0xcc; pages(layout.sizes[part as usize]) as usize],
+        _ => vec![0; layout.stored[part as usize] as usize],
     });
     let stubs = stubs::emit(site.stubs);
     parts[Part::Text as usize][..stubs.len()].copy_from_slice(&stubs);
@@ -178,8 +176,10 @@ fn functions_of(
 ) -> Result<Vec<u64>, LinkError> {
     let Some((first, end)) = layout::array_range(inputs, layout, array) else { return Ok(Vec::new()) };
     let fail = |why: &str| LinkError::Place { domain: spec.name.clone(), place: array.to_owned(), why: why.to_owned() };
-    let bytes = &parts[first.part as usize][first.offset as usize..end as usize];
-    if !bytes.len().is_multiple_of(8) {
+    // What lies behind the stored bytes is zero, and no function.
+    let stored = parts[first.part as usize].get(first.offset as usize..).unwrap_or_default();
+    let bytes = &stored[..stored.len().min((end - first.offset) as usize)];
+    if !(end - first.offset).is_multiple_of(8) {
         return Err(fail("the array does not hold whole pointers"));
     }
     let mut functions = Vec::new();
@@ -253,7 +253,7 @@ fn contents(
         tcb(),
     ];
     for ((part, mut bytes), words) in Part::ALL.into_iter().zip(parts).zip(words) {
-        if part == Part::Locals || part == Part::Data {
+        if part != Part::Text {
             // What is zero needs no page before it is touched.
             let last = words.last().map_or(0, |w| w.at as usize + 8);
             let used = bytes.iter().rposition(|b| *b != 0).map_or(0, |last| last + 1).max(last);
@@ -303,7 +303,7 @@ fn functions(inputs: &[Input<'_>], layout: &Layout, places: &Places) -> Vec<(u64
             let sfi_verifier::elf::Place::Section(section) = symbol.place else { continue };
             let target = Target::Section { input, section, offset: symbol.value };
             if let Some(offset) = code_offset(target, layout, places) {
-                let rank = (symbol.kind != crate::link::symbols::STT_FUNC, !select::is_global(symbol));
+                let rank = (symbol.kind != crate::link::symbols::STT_FUNC, !symbol.is_global());
                 all.push((offset, rank, symbol.size, symbol.name.to_owned()));
             }
         }

@@ -3,14 +3,10 @@
 use crate::link::error::{LinkError, RefusedObject};
 use crate::spec::{DomainSpec, File};
 use sfi_contract::{Mode, names};
-use sfi_verifier::elf::{self, Object, Place, Symbol, Unreadable, archive};
+use sfi_verifier::elf::resolve::{self, Strength};
+use sfi_verifier::elf::{self, Object, Unreadable, archive};
 use sfi_verifier::{Options, Usage};
-use std::collections::{HashMap, HashSet, VecDeque};
-
-/// `STB_LOCAL`.
-const STB_LOCAL: u8 = 0;
-/// `STB_WEAK`.
-pub const STB_WEAK: u8 = 2;
+use std::collections::{BTreeSet, HashMap, HashSet, VecDeque};
 
 /// An object that is linked. It was verified.
 pub struct Input<'a> {
@@ -24,9 +20,31 @@ pub struct Input<'a> {
     pub usage: Usage,
 }
 
-/// A symbol that other objects see.
-pub fn is_global(symbol: &Symbol<'_>) -> bool {
-    symbol.binding != STB_LOCAL && !symbol.name.is_empty()
+/// Names that are granted to the domain, and the files that lay claim to one: an object, or any member of an archive, whether or not
+/// it is linked. Otherwise a definition that loses, or that is never linked, would hide from the gate that the name is an import.
+struct Claims {
+    granted: HashSet<String>,
+    found: BTreeSet<String>,
+}
+
+impl Claims {
+    fn new(spec: &DomainSpec) -> Claims {
+        let imports = spec.imports.iter().filter(|(_, import)| !import.overrides).map(|(symbol, _)| symbol.clone());
+        let shared = spec.shared.iter().flat_map(|s| [s.symbol.clone(), format!("{}_end", s.symbol)]);
+        Claims { granted: imports.chain(shared).collect(), found: BTreeSet::new() }
+    }
+
+    fn note(&mut self, file: &str, object: &Object<'_>) {
+        let claimed = object.symbols.iter().filter(|s| s.is_claimed() && self.granted.contains(s.name));
+        self.found.extend(claimed.map(|s| format!("{} (granted by the specification, {file})", s.name)));
+    }
+
+    fn check(self, spec: &DomainSpec) -> Result<(), LinkError> {
+        if self.found.is_empty() {
+            return Ok(());
+        }
+        Err(LinkError::Granted { domain: spec.name.clone(), symbols: self.found.into_iter().collect() })
+    }
 }
 
 /// A member of an archive that was not pulled yet.
@@ -37,16 +55,20 @@ struct Member<'a> {
 
 /// Reads, selects and verifies. `roots` are names that the host or other domains ask for.
 pub fn select<'a>(spec: &'a DomainSpec, roots: &[String]) -> Result<Vec<Input<'a>>, LinkError> {
+    let mut claims = Claims::new(spec);
     let mut chosen: Vec<(String, &'a [u8], Object<'a>)> = Vec::new();
     let mut members: Vec<Option<Member<'a>>> = Vec::new();
     let mut index: HashMap<&'a str, Vec<usize>> = HashMap::new();
     for file in &spec.files {
         if file.archive {
-            open_archive(file, &mut members, &mut index)?;
+            open_archive(file, &mut members, &mut index, &mut claims)?;
         } else {
-            chosen.push((file.name.clone(), &file.bytes, parse(&file.name, &file.bytes)?));
+            let object = parse(&file.name, &file.bytes)?;
+            claims.note(&file.name, &object);
+            chosen.push((file.name.clone(), &file.bytes, object));
         }
     }
+    claims.check(spec)?;
     let mut defined: HashSet<String> = spec.imports.iter().map(|(n, _)| n.clone()).collect();
     defined.extend(spec.shared.iter().map(|s| s.symbol.clone()));
     defined.extend(
@@ -54,13 +76,12 @@ pub fn select<'a>(spec: &'a DomainSpec, roots: &[String]) -> Result<Vec<Input<'a
     );
     let mut wanted: VecDeque<String> = roots.iter().cloned().collect();
     let note = |object: &Object<'a>, defined: &mut HashSet<String>, wanted: &mut VecDeque<String>| {
-        for symbol in object.symbols.iter().filter(|s| is_global(s)) {
-            match symbol.place {
-                Place::Undefined if symbol.binding != STB_WEAK => wanted.push_back(symbol.name.to_owned()),
-                Place::Undefined => {}
-                _ => {
-                    defined.insert(symbol.name.to_owned());
-                }
+        let live = resolve::live_sections([object]).concat();
+        for symbol in &object.symbols {
+            if symbol.is_wanted() && !symbol.is_weak() {
+                wanted.push_back(symbol.name.to_owned());
+            } else if resolve::strength(symbol, &live).is_some() {
+                defined.insert(symbol.name.to_owned());
             }
         }
     };
@@ -93,14 +114,18 @@ fn open_archive<'a>(
     file: &'a File,
     members: &mut Vec<Option<Member<'a>>>,
     index: &mut HashMap<&'a str, Vec<usize>>,
+    claims: &mut Claims,
 ) -> Result<(), LinkError> {
     let bytes: &[u8] = &file.bytes;
     let unreadable = |e: Unreadable| LinkError::Unreadable { file: file.name.clone(), why: e.to_string() };
     for (name, bytes) in archive::members_in(bytes).map_err(unreadable)? {
         let name = format!("{}({name})", file.name);
         let object = parse(&name, bytes)?;
-        for symbol in object.symbols.iter().filter(|s| is_global(s)) {
-            if !matches!(symbol.place, Place::Undefined | Place::Common) {
+        claims.note(&name, &object);
+        let live = resolve::live_sections([&object]).concat();
+        for symbol in &object.symbols {
+            // A common block pulls nothing.
+            if matches!(resolve::strength(symbol, &live), Some(Strength::Weak | Strength::Strong)) {
                 index.entry(symbol.name).or_default().push(members.len());
             }
         }

@@ -2,18 +2,15 @@
 
 use crate::gate::stubs;
 use crate::link::error::LinkError;
-use crate::link::select::{Input, STB_WEAK, is_global};
+use crate::link::select::Input;
 use crate::spec::DomainSpec;
-use sfi_contract::{layout, names};
+use sfi_contract::layout::{self, DISPATCH_SLOTS};
+use sfi_contract::names;
+use sfi_verifier::elf::resolve::{self, Strength};
 use sfi_verifier::elf::{Place, Section, Symbol};
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
+use std::hash::Hash;
 
-/// `SHT_NOTE`.
-const SHT_NOTE: u32 = 7;
-/// `SHT_GROUP`.
-const SHT_GROUP: u32 = 17;
-/// `SHT_X86_64_UNWIND`.
-const SHT_UNWIND: u32 = 0x7000_0001;
 /// `STT_FUNC`.
 pub const STT_FUNC: u8 = 2;
 /// `STT_GNU_IFUNC`.
@@ -93,7 +90,7 @@ pub struct Symbols<'a> {
 }
 
 /// Where a resolver is.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Resolver {
     /// Index of the object.
     pub input: usize,
@@ -101,13 +98,6 @@ pub struct Resolver {
     pub section: usize,
     /// Offset in the section.
     pub offset: u64,
-}
-
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-enum Strength {
-    Weak,
-    Common,
-    Strong,
 }
 
 struct Definition {
@@ -119,14 +109,15 @@ struct Definition {
 
 /// Resolves all symbols.
 pub fn resolve<'a>(spec: &DomainSpec, inputs: &[Input<'a>]) -> Result<Symbols<'a>, LinkError> {
-    let live = live_sections(inputs);
+    let live = resolve::live_sections(inputs.iter().map(|i| &i.object));
     let mut commons = Vec::new();
-    let mut indirects = Vec::new();
+    let mut indirects = Indirects::new();
     let mut definitions: HashMap<&'a str, Definition> = HashMap::new();
     let mut duplicates = Vec::new();
     for (input, from) in inputs.iter().enumerate() {
-        for symbol in from.object.symbols.iter().filter(|s| is_global(s)) {
-            let Some(new) = define(symbol, input, &from.object.sections, &live, &mut commons, &mut indirects) else {
+        for symbol in &from.object.symbols {
+            let sections = &from.object.sections;
+            let Some(new) = define(symbol, input, sections, &live[input], &mut commons, &mut indirects) else {
                 continue;
             };
             match definitions.get_mut(symbol.name) {
@@ -152,23 +143,25 @@ pub fn resolve<'a>(spec: &DomainSpec, inputs: &[Input<'a>]) -> Result<Symbols<'a
     if !duplicates.is_empty() {
         return Err(LinkError::Duplicate { domain: spec.name.clone(), symbols: duplicates });
     }
-    grant(spec, &mut definitions, inputs)?;
-    let mut bounds = Vec::new();
+    grant(spec, &mut definitions, inputs);
+    let sections = inputs.iter().zip(&live).flat_map(|(input, live)| input.object.sections.iter().zip(live));
+    let sections: HashSet<&str> = sections.filter(|(_, live)| **live).map(|(section, _)| section.name).collect();
+    let mut bounds = Numbered::new();
     let targets = inputs
         .iter()
         .enumerate()
         .map(|(input, from)| {
             let all = from.object.symbols.iter();
             all.map(|s| {
-                if !is_global(s) {
+                if !s.is_global() {
                     return place(s, input, &live[input], &mut indirects);
                 }
                 if let Some(definition) = definitions.get(s.name) {
                     return definition.target;
                 }
-                match loader_symbol(s.name, inputs, &live, &mut bounds) {
+                match loader_symbol(s.name, &sections, &mut bounds) {
                     Some(target) => target,
-                    None if s.binding == STB_WEAK => Target::Nothing,
+                    None if s.is_weak() => Target::Nothing,
                     None => Target::Undefined,
                 }
             })
@@ -176,53 +169,21 @@ pub fn resolve<'a>(spec: &DomainSpec, inputs: &[Input<'a>]) -> Result<Symbols<'a
         })
         .collect();
     let globals = definitions.into_iter().map(|(name, d)| (name, (d.target, d.function))).collect();
+    let (bounds, indirects) = (bounds.all, indirects.all);
+    // Slot 0 is the trap.
+    if indirects.len() >= DISPATCH_SLOTS {
+        let why = format!("{} IFUNCs; a domain has {DISPATCH_SLOTS} slots", indirects.len());
+        return Err(LinkError::Place { domain: spec.name.clone(), place: "dispatch table".into(), why });
+    }
     Ok(Symbols { targets, live, commons, globals, bounds, indirects })
 }
 
-/// Which sections become memory. Of the COMDAT groups with one signature the first is kept.
-fn live_sections(inputs: &[Input<'_>]) -> Vec<Vec<bool>> {
-    let mut groups: std::collections::HashSet<&str> = Default::default();
-    inputs
-        .iter()
-        .map(|input| {
-            let object = &input.object;
-            let mut live: Vec<bool> = object
-                .sections
-                .iter()
-                .map(|s| {
-                    s.is_allocated() && !matches!(s.kind, SHT_NOTE | SHT_GROUP | SHT_UNWIND) && s.name != ".eh_frame"
-                })
-                .collect();
-            for group in object.groups.iter().filter(|g| g.comdat) {
-                let Some(signature) = object.symbols.get(group.signature) else { continue };
-                // A section symbol names the group by its section.
-                let name = match signature.place {
-                    Place::Section(s) if signature.name.is_empty() => object.sections[s].name,
-                    _ => signature.name,
-                };
-                if !groups.insert(name) {
-                    for member in &group.members {
-                        if let Some(slot) = live.get_mut(*member) {
-                            *slot = false;
-                        }
-                    }
-                }
-            }
-            live
-        })
-        .collect()
-}
-
 /// Where a defined symbol lies.
-fn place(symbol: &Symbol<'_>, input: usize, live: &[bool], indirects: &mut Vec<Resolver>) -> Target {
+fn place(symbol: &Symbol<'_>, input: usize, live: &[bool], indirects: &mut Indirects) -> Target {
     match symbol.place {
         // The verifier has seen that the section is executable. Names of one resolver are one function.
         Place::Section(section) if live[section] && symbol.kind == STT_GNU_IFUNC => {
-            let resolver = Resolver { input, section, offset: symbol.value };
-            Target::Choice(indirects.iter().position(|c| *c == resolver).unwrap_or_else(|| {
-                indirects.push(resolver);
-                indirects.len() - 1
-            }))
+            Target::Choice(indirects.number(Resolver { input, section, offset: symbol.value }))
         }
         Place::Section(section) if live[section] => Target::Section { input, section, offset: symbol.value },
         Place::Section(_) => Target::Unloaded,
@@ -231,44 +192,58 @@ fn place(symbol: &Symbol<'_>, input: usize, live: &[bool], indirects: &mut Vec<R
     }
 }
 
-/// A definition, if the symbol is one. Symbols of discarded COMDAT sections are none.
+/// Things by number, each once.
+struct Numbered<T> {
+    all: Vec<T>,
+    numbers: HashMap<T, usize>,
+}
+
+/// The resolvers of IFUNCs.
+type Indirects = Numbered<Resolver>;
+
+impl<T: Clone + Eq + Hash> Numbered<T> {
+    fn new() -> Self {
+        Numbered { all: Vec::new(), numbers: HashMap::new() }
+    }
+
+    fn number(&mut self, thing: T) -> usize {
+        let next = self.all.len();
+        *self.numbers.entry(thing).or_insert_with_key(|thing| {
+            self.all.push(thing.clone());
+            next
+        })
+    }
+}
+
+/// A definition, if the symbol is one for others.
 fn define<'a>(
     symbol: &Symbol<'a>,
     input: usize,
     sections: &[Section<'a>],
-    live: &[Vec<bool>],
+    live: &[bool],
     commons: &mut Vec<Common>,
-    indirects: &mut Vec<Resolver>,
+    indirects: &mut Indirects,
 ) -> Option<Definition> {
-    let function = symbol.kind == STT_FUNC;
-    let strength = if symbol.binding == STB_WEAK { Strength::Weak } else { Strength::Strong };
-    match symbol.place {
-        Place::Undefined | Place::Reserved(_) => None,
-        Place::Common => {
+    let strength = resolve::strength(symbol, live)?;
+    let target = match strength {
+        Strength::Common => {
             commons.push(Common { size: symbol.size, align: symbol.value.max(1) });
-            Some(Definition {
-                target: Target::Common(commons.len() - 1),
-                strength: Strength::Common,
-                input,
-                function: false,
-            })
+            Target::Common(commons.len() - 1)
         }
-        Place::Section(section) if !live[input][section] && sections[section].is_allocated() => None,
-        _ => {
-            let target = place(symbol, input, &live[input], indirects);
-            let code = matches!(target, Target::Choice(_))
-                || matches!(target, Target::Section { section, .. } if sections[section].is_executable());
-            Some(Definition { target, strength, input, function: function || code })
-        }
-    }
+        Strength::Weak | Strength::Strong => place(symbol, input, live, indirects),
+    };
+    let function = match target {
+        Target::Common(_) => false,
+        Target::Choice(_) => true,
+        Target::Section { section, .. } if sections[section].is_executable() => true,
+        _ => symbol.kind == STT_FUNC,
+    };
+    Some(Definition { target, strength, input, function })
 }
 
-/// Imports and shared regions define their names. An object that also defines one strongly is a conflict.
-fn grant<'a>(
-    spec: &DomainSpec,
-    definitions: &mut HashMap<&'a str, Definition>,
-    inputs: &[Input<'a>],
-) -> Result<(), LinkError> {
+/// Imports and shared regions define their names, over any other definition: [`crate::link::select`] lets none pass that the
+/// specification does not mean.
+fn grant<'a>(spec: &DomainSpec, definitions: &mut HashMap<&'a str, Definition>, inputs: &[Input<'a>]) {
     let mut granted: HashMap<String, Target> = HashMap::new();
     for (i, (symbol, _)) in spec.imports.iter().enumerate() {
         granted.insert(symbol.clone(), Target::Import(i));
@@ -277,41 +252,18 @@ fn grant<'a>(
         granted.insert(s.symbol.clone(), Target::Region { share, end: false });
         granted.insert(format!("{}_end", s.symbol), Target::Region { share, end: true });
     }
-    let mut conflicts = Vec::new();
-    for input in inputs {
-        for symbol in input.object.symbols.iter().filter(|s| is_global(s)) {
-            let Some(target) = granted.get(symbol.name) else { continue };
-            match definitions.get(symbol.name) {
-                Some(d) if d.target == *target => {}
-                Some(d) if d.strength == Strength::Strong => {
-                    conflicts.push(format!("{} (granted by the specification, {})", symbol.name, inputs[d.input].name));
-                }
-                _ => {
-                    let function = matches!(target, Target::Import(_));
-                    let new = Definition { target: *target, strength: Strength::Strong, input: 0, function };
-                    definitions.insert(symbol.name, new);
-                }
-            }
+    for symbol in inputs.iter().flat_map(|i| &i.object.symbols).filter(|s| s.is_global()) {
+        if let Some(target) = granted.get(symbol.name) {
+            let function = matches!(target, Target::Import(_));
+            let new = Definition { target: *target, strength: Strength::Strong, input: 0, function };
+            definitions.insert(symbol.name, new);
         }
-    }
-    conflicts.sort();
-    conflicts.dedup();
-    if conflicts.is_empty() {
-        Ok(())
-    } else {
-        Err(LinkError::Duplicate { domain: spec.name.clone(), symbols: conflicts })
     }
 }
 
-/// Symbols that the loader defines.
-fn loader_symbol(name: &str, inputs: &[Input<'_>], live: &[Vec<bool>], bounds: &mut Vec<String>) -> Option<Target> {
-    let mut bound = |section: &str, end: bool| {
-        let index = bounds.iter().position(|b| b == section).unwrap_or_else(|| {
-            bounds.push(section.to_owned());
-            bounds.len() - 1
-        });
-        Some(Target::Bound { name: index, end })
-    };
+/// Symbols that the loader defines. `sections` are the names of those that become memory.
+fn loader_symbol(name: &str, sections: &HashSet<&str>, bounds: &mut Numbered<String>) -> Option<Target> {
+    let mut bound = |section: &str, end: bool| Some(Target::Bound { name: bounds.number(section.to_owned()), end });
     match name {
         names::HEADER | "__dso_handle" => Some(Target::Fixed(layout::HEADER_OFFSET)),
         names::ERROR => Some(Target::Fixed(layout::TCB_ERROR)),
@@ -333,11 +285,7 @@ fn loader_symbol(name: &str, inputs: &[Input<'_>], live: &[Vec<bool>], bounds: &
                 (_, Some(section)) => (section, true),
                 _ => return None,
             };
-            let exists = inputs
-                .iter()
-                .zip(live)
-                .any(|(i, live)| i.object.sections.iter().zip(live).any(|(s, live)| *live && s.name == section));
-            if exists { bound(section, end) } else { None }
+            if sections.contains(section) { bound(section, end) } else { None }
         }
     }
 }

@@ -315,6 +315,9 @@ pub struct Grant {
     /// Calls to other domains: `mutual-distrust` (default), `trusted-server` or `trusted-both`, see [`Trust`].
     #[serde(default, deserialize_with = "trust")]
     pub trust: Option<Trust>,
+    /// The grant takes the place of a definition in the domain's objects, which is an error otherwise.
+    #[serde(default, rename = "override")]
+    pub overrides: bool,
 }
 
 /// A region seen by a domain.
@@ -571,6 +574,9 @@ impl Domain {
             }
             if let Some(trust) = grant.trust {
                 import = import.trust(trust);
+            }
+            if grant.overrides {
+                import = import.overrides();
             }
             spec = spec.import(symbol, import.on_fault(grant.on_fault));
         }

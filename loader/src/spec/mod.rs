@@ -369,19 +369,20 @@ pub struct Import {
     pub(crate) interface: Option<Declaration>,
     pub(crate) on_fault: u64,
     pub(crate) trust: Trust,
+    pub(crate) overrides: bool,
 }
 
 impl Import {
     /// A function of another domain.
     pub fn domain(domain: impl Into<String>, function: impl Into<String>) -> Self {
         let callee = Callee::Domain { domain: domain.into(), function: function.into() };
-        Self { callee, signature: None, interface: None, on_fault: u64::MAX, trust: Trust::default() }
+        Self { callee, signature: None, interface: None, on_fault: u64::MAX, trust: Trust::default(), overrides: false }
     }
 
     /// A function of the host.
     pub fn host(function: impl Into<String>) -> Self {
         let callee = Callee::Host { function: function.into() };
-        Self { callee, signature: None, interface: None, on_fault: u64::MAX, trust: Trust::default() }
+        Self { callee, signature: None, interface: None, on_fault: u64::MAX, trust: Trust::default(), overrides: false }
     }
 
     /// An entry point that a domain registers, `domain.name`. It is bound at once if it exists; otherwise calls fail with
@@ -389,7 +390,7 @@ impl Import {
     /// one that is given here must be the same.
     pub fn entry(name: impl Into<String>) -> Self {
         let callee = Callee::Entry { name: name.into() };
-        Self { callee, signature: None, interface: None, on_fault: u64::MAX, trust: Trust::default() }
+        Self { callee, signature: None, interface: None, on_fault: u64::MAX, trust: Trust::default(), overrides: false }
     }
 
     /// Declares what crosses, see [`Signature`]: `(ptr, int, float) -> int`. All other registers are cleared, and arguments
@@ -412,6 +413,14 @@ impl Import {
     #[must_use]
     pub fn on_fault(mut self, value: i64) -> Self {
         self.on_fault = value as u64;
+        self
+    }
+
+    /// Takes the place of a definition in the domain's objects and archives. Without this, such a definition is an error: the gate
+    /// takes the name for the object's own. Calls that an assembler bound inside one object stay as they are.
+    #[must_use]
+    pub fn overrides(mut self) -> Self {
+        self.overrides = true;
         self
     }
 
