@@ -166,6 +166,8 @@ fn a_statement_names_what_was_verified() {
     assert_eq!(predicate["ruleSet"]["version"], sfi_contract::CONTRACT_VERSION);
     assert!(predicate.get("sourceDateEpoch").is_none());
 
+    assert_eq!(predicate["policy"]["accepted"]["modes"], serde_json::json!(["write"]));
+
     let failed = statement(&["bad.o", "good.o"], 1);
     assert_eq!(failed["predicate"]["result"], "FAILED");
     assert_eq!(failed["predicate"]["objects"][0]["violations"]["SFI-S01"], 1);
@@ -178,4 +180,52 @@ fn a_statement_names_what_was_verified() {
     assert_eq!(dated["predicate"]["sourceDateEpoch"], 1_700_000_000);
     let mut command = sfi(&bench, &["verify", "--attest", "s.json", "good.o"]);
     assert_eq!(command.env("SOURCE_DATE_EPOCH", "soon").status().unwrap().code(), Some(2));
+}
+
+/// What the statement says of each key of the policy is what the verdict holds the object against.
+#[test]
+fn a_statement_says_what_the_policy_accepts() {
+    let bench = Bench::new();
+    bench.assemble("h.o", CURIOUS);
+    let sizes = json(&bench.run(&["verify", "--json", "h.o"], 0).stdout);
+    let text = sizes["objects"][0]["text_bytes"].as_u64().unwrap();
+    let object = std::fs::metadata(bench.path("h.o")).unwrap().len();
+    let (less_text, less_object) = (text - 1, object - 1);
+    let bound = |key: &str, value: u64| (format!("/policy/accepted/limits/{key}"), serde_json::json!(value));
+    let says = |pointer: &str, value: Value| (pointer.to_owned(), value);
+    let allowed = |key: &str, value: bool| says(&format!("/allowed/{key}"), value.into());
+    for (policy, code, (pointer, value)) in [
+        ("", None, allowed("rdtsc", true)),
+        ("", None, allowed("cpuid", true)),
+        ("instructions = { rdtsc = true }", None, allowed("rdtsc", true)),
+        ("instructions = { rdtsc = false }", Some("SFI-P02"), allowed("rdtsc", false)),
+        ("instructions = { cpuid = false }", Some("SFI-P03"), allowed("cpuid", false)),
+        ("modes = ['full']", Some("SFI-P01"), says("/policy/accepted/modes", serde_json::json!(["full"]))),
+        ("modes = ['write']", None, says("/policy/accepted/modes", serde_json::json!(["write"]))),
+        ("imports = { allow = [] }", Some("SFI-P04"), says("/policy/accepted/imports/allow", serde_json::json!([]))),
+        ("imports = { allow = ['*'] }", None, says("/policy/accepted/imports/allow", serde_json::json!(["*"]))),
+        (&format!("limits = {{ text = {text} }}"), None, bound("text", text)),
+        (&format!("limits = {{ text = {less_text} }}"), Some("SFI-P05"), bound("text", less_text)),
+        ("limits = { data = 5000 }", None, bound("data", 5000)),
+        ("limits = { data = 4999 }", Some("SFI-P06"), bound("data", 4999)),
+        (&format!("limits = {{ object = {object} }}"), None, bound("object", object)),
+        (&format!("limits = {{ object = {less_object} }}"), Some("SFI-P07"), bound("object", less_object)),
+    ] {
+        bench.write("p.toml", policy.as_bytes());
+        let exit = i32::from(code.is_some());
+        let verdict = json(
+            &bench
+                .run(&["verify", "--mode", "write", "--json", "--policy", "p.toml", "--attest", "s.json", "h.o"], exit)
+                .stdout,
+        );
+        assert_eq!(codes(&verdict).first().map(String::as_str), code, "{policy}");
+        let predicate = json(&std::fs::read(bench.path("s.json")).unwrap())["predicate"].take();
+        assert_eq!(predicate.pointer(&pointer), Some(&value), "{policy}: {predicate}");
+        assert_eq!(predicate["result"], if code.is_some() { "FAILED" } else { "PASSED" }, "{policy}");
+    }
+    // The command line forbids as the policy does.
+    for (flag, key) in [("--no-clock", "rdtsc"), ("--no-identity", "cpuid")] {
+        bench.run(&["verify", flag, "--attest", "s.json", "h.o"], 1);
+        assert_eq!(json(&std::fs::read(bench.path("s.json")).unwrap())["predicate"]["allowed"][key], false);
+    }
 }

@@ -36,7 +36,7 @@ A policy file, all of it optional:
 Exit codes:
   0  everything is safe, and as the policy wants it
   1  something is refused
-  2  an input could not be read")]
+  2  an input could not be read, or nothing was checked")]
 pub struct Args {
     /// Relocatable objects (.o) and archives (.a).
     #[arg(required = true, value_name = "INPUT")]
@@ -128,12 +128,8 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
     }
     if let Some(path) = &args.attest {
         anyhow::ensure!(attest::archives(&sources)? == archives, "an archive changed while it was read");
-        let circumstances = attest::Circumstances {
-            options: &options,
-            policy: policy.as_ref().map(|p| p.sha256.as_str()),
-            archives: &archives,
-            epoch,
-        };
+        let circumstances =
+            attest::Circumstances { options: &options, policy: policy.as_ref(), archives: &archives, epoch };
         write_statement(path, &attest::statement(&outcomes, &circumstances)?)?;
     }
     Ok(exit_code(&outcomes))

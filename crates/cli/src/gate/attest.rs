@@ -1,9 +1,13 @@
 //! A statement about what was verified, in the form of in-toto (Statement v1), unsigned.
 //!
+//! It is no SLSA verification summary: that speaks of one resource, by the URI that its consumers know it by, and of how it was
+//! built. This one speaks of many objects and of what their code can do, and knows neither URI nor build.
+//!
 //! Subjects are the input files and the members of archives, with their SHA-256. The same inputs give the same bytes:
 //! there is no time in it unless `SOURCE_DATE_EPOCH` gives one.
 
 use super::Outcome;
+use super::policy::Policy;
 use super::source::Source;
 use anyhow::Context;
 use serde_json::{Value, json};
@@ -13,7 +17,7 @@ use sha2::{Digest, Sha256};
 use std::collections::{BTreeMap, HashMap};
 
 /// Type of the predicate. Its shape changes only with this name.
-pub const PREDICATE_TYPE: &str = "urn:sfi:predicate:verification:v1";
+pub const PREDICATE_TYPE: &str = "urn:sfi:predicate:verification:v2";
 
 /// SHA-256, piece by piece.
 #[derive(Default)]
@@ -42,8 +46,8 @@ pub fn sha256(bytes: &[u8]) -> String {
 pub struct Circumstances<'a> {
     /// What was checked for.
     pub options: &'a Options,
-    /// SHA-256 of the policy file.
-    pub policy: Option<&'a str>,
+    /// What was asked for beside.
+    pub policy: Option<&'a Policy>,
     /// Archives and their SHA-256, before the members were read.
     pub archives: &'a [(String, String)],
     /// Value of `SOURCE_DATE_EPOCH`, seconds.
@@ -77,8 +81,8 @@ pub fn statement(outcomes: &[Outcome], context: &Circumstances<'_>) -> anyhow::R
         "verifier": { "name": "sfi", "version": env!("CARGO_PKG_VERSION") },
         "ruleSet": { "name": "sfi-contract", "version": CONTRACT_VERSION },
         "mode": context.options.mode.name(),
-        "allowed": { "rdtsc": context.options.clock, "cpuid": context.options.identity },
-        "policy": context.policy.map(|sha256| json!({ "digest": { "sha256": sha256 } })),
+        "allowed": allowed(context),
+        "policy": context.policy.map(|policy| json!({ "digest": { "sha256": policy.sha256 }, "accepted": policy.accepted() })),
         "result": result(passed),
         "objects": objects,
     });
@@ -91,6 +95,15 @@ pub fn statement(outcomes: &[Outcome], context: &Circumstances<'_>) -> anyhow::R
         "predicateType": PREDICATE_TYPE,
         "predicate": predicate,
     }))
+}
+
+/// The instructions that an object could use and pass: what the command line and the policy both allow.
+fn allowed(context: &Circumstances<'_>) -> Value {
+    let policy = |key: fn(&Policy) -> bool| context.policy.is_none_or(key);
+    json!({
+        "rdtsc": context.options.clock && policy(Policy::allows_clock),
+        "cpuid": context.options.identity && policy(Policy::allows_identity),
+    })
 }
 
 /// `SOURCE_DATE_EPOCH`, if it is set.

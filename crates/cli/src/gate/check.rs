@@ -5,7 +5,7 @@ use super::source::{Place, Source};
 use super::{Code, Finding, Outcome, Verdict};
 use indicatif::{ProgressBar, ProgressStyle};
 use rayon::prelude::*;
-use sfi_verifier::elf::Place as SymbolPlace;
+use sfi_verifier::elf::{Object, Place as SymbolPlace, resolve};
 use sfi_verifier::{Options, Report, Verifier};
 use std::sync::Mutex;
 
@@ -37,10 +37,27 @@ pub fn check(sources: &[Source], job: &Job<'_>) -> Vec<Outcome> {
     };
     let mut outcomes: Vec<Outcome> = all.par_iter().with_max_len(1).map(one).collect();
     bar.finish_and_clear();
+    refuse_nothing(sources, &mut outcomes);
     if let Some(policy) = job.policy {
         policy.check_imports(&mut outcomes);
     }
     outcomes
+}
+
+/// No verdict on nothing: an archive without members, and objects of which none has a byte of text or data.
+fn refuse_nothing(sources: &[Source], outcomes: &mut Vec<Outcome>) {
+    let checked: u64 =
+        outcomes.iter().filter_map(|o| o.result.as_ref().ok()).map(|v| v.text_bytes + v.data_bytes).sum();
+    for outcome in outcomes.iter_mut().filter(|o| checked == 0 && o.is_safe()) {
+        outcome.result = Err("no text and no data: nothing was checked".to_owned());
+    }
+    let empty = sources.iter().filter(|s| s.objects.is_empty()).map(|s| Outcome {
+        path: s.path.clone(),
+        member: None,
+        sha256: None,
+        result: Err("an archive without members: nothing was checked".to_owned()),
+    });
+    outcomes.extend(empty);
 }
 
 /// A bar on the standard error output; indicatif draws none where that is no terminal.
@@ -82,23 +99,31 @@ fn verdict(bytes: &[u8], report: &Report<'_>, job: &Job<'_>) -> Verdict {
         omitted: report.omitted,
         usage: report.usage,
         text_bytes: report.text_bytes,
+        data_bytes: data_bytes(&report.object),
         instructions: report.instructions,
         ..Verdict::default()
     };
     let Some(policy) = job.policy else { return verdict };
-    policy.check(bytes, &report.object, &job.options, &mut verdict);
+    policy.check(bytes, &job.options, &mut verdict);
     if policy.wants_symbols() {
-        for symbol in report.object.symbols.iter().filter(|s| !s.name.is_empty()) {
-            match symbol.place {
-                SymbolPlace::Undefined => verdict.undefined.push(symbol.name.to_owned()),
-                // STB_LOCAL: visible to nobody else.
-                _ if symbol.binding == 0 => {}
-                SymbolPlace::Section(_) | SymbolPlace::Common => verdict.defined.push(symbol.name.to_owned()),
-                SymbolPlace::Absolute | SymbolPlace::Reserved(_) => {}
+        // As the loader resolves them, which refuses to grant a name that an object lays claim to.
+        let live = resolve::live_sections([&report.object]).concat();
+        for symbol in &report.object.symbols {
+            if symbol.is_wanted() {
+                verdict.undefined.push(symbol.name.to_owned());
+            } else if resolve::strength(symbol, &live).is_some() {
+                verdict.defined.push(symbol.name.to_owned());
             }
         }
     }
     verdict
+}
+
+/// Bytes of memory that are not text, zeroed ones and common blocks included.
+fn data_bytes(object: &Object<'_>) -> u64 {
+    let sections = object.sections.iter().filter(|s| s.is_allocated() && !s.is_executable()).map(|s| s.size);
+    let common = object.symbols.iter().filter(|s| s.place == SymbolPlace::Common).map(|s| s.size);
+    sections.chain(common).fold(0, u64::saturating_add)
 }
 
 /// What the verifier says about an object that has been read before.

@@ -127,6 +127,8 @@ pub struct Verdict {
     pub usage: Usage,
     /// Bytes of text.
     pub text_bytes: u64,
+    /// Bytes of memory that are not text.
+    pub data_bytes: u64,
     /// Instructions decoded.
     pub instructions: u64,
     /// Names that the object leaves undefined, and those that it defines for others. Filled in only if the policy asks.

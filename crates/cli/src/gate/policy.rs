@@ -4,9 +4,9 @@ use super::{Code, Finding, Outcome, PolicyRule, Verdict};
 use anyhow::Context;
 use glob::Pattern;
 use serde::Deserialize;
+use serde_json::{Value, json};
 use sfi_contract::{Mode, names};
 use sfi_verifier::Options;
-use sfi_verifier::elf::{Object, Place};
 use std::collections::HashSet;
 use std::path::Path;
 
@@ -65,9 +65,6 @@ struct Limits {
 /// Symbols that every domain has and that grant nothing. The gateway of system calls is not among them.
 const HARMLESS: [&str; 3] = [names::HEADER, names::ERROR, "_GLOBAL_OFFSET_TABLE_"];
 
-/// `SHF_ALLOC`
-const ALLOC: u64 = 2;
-
 impl Policy {
     /// Reads a policy file.
     ///
@@ -104,13 +101,36 @@ impl Policy {
         self.modes.as_ref().and_then(|modes| modes.first().copied())
     }
 
+    /// `instructions.rdtsc`
+    pub fn allows_clock(&self) -> bool {
+        self.rdtsc
+    }
+
+    /// `instructions.cpuid`
+    pub fn allows_identity(&self) -> bool {
+        self.cpuid
+    }
+
     /// Whether names of symbols must be collected.
     pub fn wants_symbols(&self) -> bool {
         self.imports.is_some()
     }
 
+    /// What the policy accepts, key by key as in the file; `null` is no bound.
+    pub fn accepted(&self) -> Value {
+        let names = |modes: &Vec<Mode>| modes.iter().map(|mode| mode.name()).collect::<Vec<_>>();
+        let patterns = |all: &Vec<Pattern>| all.iter().map(|p| p.as_str().to_owned()).collect::<Vec<_>>();
+        let Limits { text, data, object } = self.limits;
+        json!({
+            "modes": self.modes.as_ref().map(names),
+            "instructions": { "rdtsc": self.rdtsc, "cpuid": self.cpuid },
+            "imports": self.imports.as_ref().map(|all| json!({ "allow": patterns(all) })),
+            "limits": { "text": text, "data": data, "object": object },
+        })
+    }
+
     /// Holds one object against everything but imports.
-    pub fn check(&self, bytes: &[u8], object: &Object<'_>, options: &Options, verdict: &mut Verdict) {
+    pub fn check(&self, bytes: &[u8], options: &Options, verdict: &mut Verdict) {
         let mut found = Vec::new();
         if self.modes.as_ref().is_some_and(|modes| !modes.contains(&options.mode)) {
             found.push(about_object(PolicyRule::Mode, format!("checked in mode {}", options.mode)));
@@ -124,12 +144,9 @@ impl Policy {
                 found.extend(places(rule, bytes, &stricter, verdict));
             }
         }
-        let data = object.sections.iter().filter(|s| s.flags & ALLOC != 0 && !s.is_executable());
-        let common = object.symbols.iter().filter(|s| matches!(s.place, Place::Common)).map(|s| s.size);
-        let data = data.map(|s| s.size).chain(common).fold(0u64, u64::saturating_add);
         let sizes = [
             (PolicyRule::TextSize, "bytes of text", verdict.text_bytes, self.limits.text),
-            (PolicyRule::DataSize, "bytes of data", data, self.limits.data),
+            (PolicyRule::DataSize, "bytes of data", verdict.data_bytes, self.limits.data),
             (PolicyRule::ObjectSize, "bytes", bytes.len() as u64, self.limits.object),
         ];
         for (rule, what, size, limit) in sizes {

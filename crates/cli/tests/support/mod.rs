@@ -43,6 +43,13 @@ impl Bench {
     }
 }
 
+impl Bench {
+    /// The exit code of `sfi`, where any will do.
+    pub fn run_code(&self, arguments: &[&str]) -> i32 {
+        sfi(self, arguments).output().expect("sfi runs").status.code().expect("no signal")
+    }
+}
+
 /// The built binary, in a directory and without settings of the caller.
 pub fn sfi(bench: &Bench, arguments: &[&str]) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_sfi"));
