@@ -2,6 +2,9 @@
 
 #![forbid(unsafe_code)]
 
+#[macro_use]
+mod print;
+
 mod anonymity;
 mod arbiters;
 mod bundle;
@@ -31,9 +34,6 @@ struct Cli {
 fn main() -> ExitCode {
     match Cli::parse().command.run(Cli::command) {
         Ok(code) => code,
-        Err(error) => {
-            eprintln!("error: {error:#}");
-            ExitCode::from(2)
-        }
+        Err(error) => print::failure(&error),
     }
 }

@@ -4,8 +4,10 @@ use anyhow::{Context, bail};
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use rayon::prelude::*;
 use sfi_rewriter::{Options, Output, Refusal};
-use std::io::{Cursor, IsTerminal};
-use std::path::Path;
+use std::fs::{OpenOptions, Permissions};
+use std::io::{Cursor, ErrorKind, IsTerminal, Write};
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
 
 /// Rewrites the members of an archive in parallel, with a progress bar on a terminal.
 pub fn rewrite_members(members: &[(String, &[u8])], options: &Options) -> Vec<Result<Output, Vec<Refusal>>> {
@@ -40,19 +42,50 @@ pub fn archive(members: &[(String, Vec<u8>)]) -> anyhow::Result<Vec<u8>> {
     Ok(out.into_inner())
 }
 
-/// Writes beside the target and renames, so that a failure leaves no half of a file.
-pub fn write_atomically(out: &Path, bytes: &[u8], mode: u32) -> anyhow::Result<()> {
+/// Writes an output. A regular file appears as a whole or not at all: the bytes are written beside it and renamed. Links are followed, a
+/// file that is there keeps its mode (but is executable if the output is), and what is no regular file is written to as it is.
+pub fn write_output(out: &Path, bytes: &[u8], mode: u32) -> anyhow::Result<()> {
     if out.as_os_str().is_empty() {
         bail!("the output has no name");
     }
+    write_file(out, bytes, mode).with_context(|| format!("cannot write `{}`", out.display()))
+}
+
+fn write_file(out: &Path, bytes: &[u8], mode: u32) -> std::io::Result<()> {
+    let out = &follow(out)?;
+    let mode = match std::fs::metadata(out) {
+        Ok(there) if !there.is_file() => return OpenOptions::new().write(true).open(out)?.write_all(bytes),
+        Ok(there) => {
+            let kept = there.permissions().mode();
+            // Whoever may read it may run it, as with linkers.
+            kept | mode & 0o111 & (kept >> 2)
+        }
+        Err(error) if error.kind() == ErrorKind::NotFound => mode,
+        Err(error) => return Err(error),
+    };
     let directory = out.parent().filter(|p| !p.as_os_str().is_empty()).unwrap_or(Path::new("."));
-    let context = || format!("cannot write `{}`", out.display());
-    let mut file = tempfile::NamedTempFile::new_in(directory).with_context(context)?;
-    std::io::Write::write_all(&mut file, bytes).with_context(context)?;
-    let permissions = std::os::unix::fs::PermissionsExt::from_mode(mode);
-    file.as_file().set_permissions(permissions).with_context(context)?;
-    file.persist(out).with_context(context)?;
+    let mut file = tempfile::NamedTempFile::new_in(directory)?;
+    file.write_all(bytes)?;
+    file.as_file().set_permissions(Permissions::from_mode(mode))?;
+    file.persist(out)?;
     Ok(())
+}
+
+/// Longest chain of links, as the kernel's.
+const LINKS: usize = 40;
+
+/// Where a chain of links ends, which may be a file that does not exist yet.
+fn follow(path: &Path) -> std::io::Result<PathBuf> {
+    let mut path = path.to_owned();
+    for _ in 0..LINKS {
+        let Ok(target) = std::fs::read_link(&path) else { return Ok(path) };
+        // Links of the kernel's own, as in /proc, say no path.
+        if std::fs::metadata(&path).is_ok_and(|m| !m.is_file()) {
+            return Ok(path);
+        }
+        path = path.parent().unwrap_or(Path::new("")).join(target);
+    }
+    Err(std::io::Error::other("too many links"))
 }
 
 /// Prints what was left out.

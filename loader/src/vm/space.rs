@@ -8,6 +8,7 @@ use crate::vm::ledger::reserve_at;
 use crate::vm::window::draw;
 use rand_chacha::ChaCha20Rng;
 use sfi_contract::layout::{PAGE_SIZE, WINDOW_SIZE};
+use std::io::Write as _;
 use std::sync::OnceLock;
 
 /// Whether windows are drawn from the 56 bits of five-level paging (Intel's LA57).
@@ -82,7 +83,10 @@ impl La57 {
         self.choose(AddressSpace::Five.available(), || {
             static ONCE: std::sync::Once = std::sync::Once::new();
             ONCE.call_once(|| {
-                eprintln!("warning: no five-level paging here (la57): windows are placed in 47 bits of address")
+                let _ = writeln!(
+                    std::io::stderr(),
+                    "warning: no five-level paging here (la57): windows are placed in 47 bits of address"
+                );
             });
         })
     }

@@ -30,6 +30,7 @@ use crate::world::{Inner, World};
 use rand_chacha::ChaCha20Rng;
 use rand_chacha::rand_core::SeedableRng;
 use std::collections::HashSet;
+use std::io::Write as _;
 use std::ptr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -438,7 +439,10 @@ fn machine() -> Machine {
     *MACHINE.get_or_init(|| {
         let machine = Machine::detect();
         if !machine.fsgsbase {
-            eprintln!("warning: this kernel does not let programs set GS base; every crossing costs system calls");
+            let _ = writeln!(
+                std::io::stderr(),
+                "warning: this kernel does not let programs set GS base; every crossing costs system calls"
+            );
         }
         machine
     })

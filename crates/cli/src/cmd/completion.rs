@@ -1,5 +1,6 @@
 //! `sfi completion`
 
+use std::io::Write;
 use std::process::ExitCode;
 
 /// Print a completion script for a shell.
@@ -20,7 +21,9 @@ pub struct Args {
 }
 
 /// Runs the subcommand.
-pub fn run(args: &Args, mut command: clap::Command) -> ExitCode {
-    clap_complete::generate(args.shell, &mut command, "sfi", &mut std::io::stdout());
-    ExitCode::SUCCESS
+pub fn run(args: &Args, mut command: clap::Command) -> anyhow::Result<ExitCode> {
+    let mut script = Vec::new();
+    clap_complete::generate(args.shell, &mut command, "sfi", &mut script);
+    std::io::stdout().write_all(&script)?;
+    Ok(ExitCode::SUCCESS)
 }

@@ -51,7 +51,7 @@ impl Command {
             Command::Explain(args) => explain::run(args),
             Command::Addr2line(args) => addr2line::run(&args),
             Command::Objdump(args) => objdump::run(&args),
-            Command::Completion(args) => Ok(completion::run(&args, whole())),
+            Command::Completion(args) => completion::run(&args, whole()),
             Command::Man(args) => man::run(&args, whole()),
         }
     }

@@ -1,7 +1,7 @@
 //! `sfi rewrite`
 
 use crate::input::{self, Input};
-use crate::members::{archive, note, report, rewrite_members, write_atomically};
+use crate::members::{archive, note, report, rewrite_members, write_output};
 use crate::stats::{self, Counted};
 use anyhow::Context;
 use sfi_rewriter::{Mode, Options, Output, Reason};
@@ -127,7 +127,7 @@ fn one(path: &Path, out: &Path, args: &Args, counted: &mut Vec<Counted>) -> anyh
             (archive(&kept)?, stats, outcome)
         }
     };
-    write_atomically(out, &bytes, 0o644)?;
+    write_output(out, &bytes, 0o644)?;
     counted.push(Counted { path: path.display().to_string(), objects });
     Ok(outcome)
 }

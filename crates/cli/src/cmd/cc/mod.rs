@@ -3,7 +3,7 @@
 mod line;
 
 use crate::bundle::Bundle;
-use crate::members::write_atomically;
+use crate::members::write_output;
 use anyhow::Context;
 use line::{Item, Line};
 use sfi_rewriter::Mode;
@@ -189,7 +189,7 @@ fn link(driver: &Driver, flags: &[OsString], libc_dir: &Path, line: &Line) -> an
     let roots = [sfi_support::object(), sfi_support::jumps_object()];
     let Some(archive) = bundle.pack(mode, &roots.each_ref().map(Vec::as_slice))? else { return Ok(ExitCode::FAILURE) };
     let bytes = [crate::program::header(mode).into_bytes(), archive].concat();
-    write_atomically(&output, &bytes, 0o755)?;
+    write_output(&output, &bytes, 0o755)?;
     Ok(ExitCode::SUCCESS)
 }
 
