@@ -9,16 +9,24 @@
 //! descriptors = ["stdin", "stdout", "stderr", { read = "input.bin" }, "none", { write = "out.bin" }]
 //! arguments = ["-v"]                                  # behind the program's name, before those of the command line
 //! environment = ["LANG=C"]
+//! clock_resolution = "1 ms"                           # of clocks and of files' times; 1 us otherwise
 //!
 //! [domains.app.syscalls.directories]
 //! "/data" = { host = "data" }                         # read-only, relative to the manifest
 //! "/out" = { host = "out", access = "read-write" }
+//! "/tree" = { host = "tree", mounts = true }          # with the file systems mounted beneath it
+//!
+//! [domains.app.syscalls.files]
+//! "/dev/urandom" = { host = "/dev/urandom" }          # single files, of any kind
 //!
 //! [domains.app.syscalls.quota]
 //! memory = "16 MiB"                                   # of its heap
 //! descriptors = 64
 //! written = "1 GiB"                                   # to all descriptors, in all
+//! created = 1000                                      # files, directories and links made, in all
 //! sleep = "1 s"                                       # of one call
+//! wait = "1 s"                                        # of one call, for a pipe, a terminal or a socket
+//! records = 10000                                     # calls that are logged
 //! ```
 
 use super::{Size, Time, access};
@@ -47,9 +55,14 @@ pub struct Syscalls {
     /// Directories by the names that the domain's paths use.
     #[serde(default)]
     pub directories: BTreeMap<String, Directory>,
+    /// Files, of any kind, by the names that the domain's paths use.
+    #[serde(default)]
+    pub files: BTreeMap<String, File>,
     /// How much it may use.
     #[serde(default)]
     pub quota: Quotas,
+    /// Resolution of the domain's clocks, and of the times of files.
+    pub clock_resolution: Option<Time>,
     /// A program's arguments.
     #[serde(default)]
     pub arguments: Vec<String>,
@@ -110,6 +123,20 @@ pub struct Directory {
     /// `read` (default) or `read-write`.
     #[serde(default = "read", deserialize_with = "access")]
     pub access: Access,
+    /// Whether paths may cross into file systems that are mounted beneath it.
+    #[serde(default)]
+    pub mounts: bool,
+}
+
+/// A single file that a domain sees: a regular file, a device, a FIFO.
+#[derive(Clone, Debug, serde::Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct File {
+    /// The host's name for it.
+    pub host: PathBuf,
+    /// `read` (default) or `read-write`.
+    #[serde(default = "read", deserialize_with = "access")]
+    pub access: Access,
 }
 
 /// How much a domain may use; unset is unlimited, or as much as the arbitration code allows anybody.
@@ -120,10 +147,16 @@ pub struct Quotas {
     pub memory: Option<Size>,
     /// Descriptors at a time.
     pub descriptors: Option<usize>,
-    /// Bytes written in all.
+    /// Bytes written in all, those that files grow by without a write among them.
     pub written: Option<Size>,
-    /// Longest sleep.
+    /// Files, directories and links made in all.
+    pub created: Option<u64>,
+    /// Longest sleep of one call.
     pub sleep: Option<Time>,
+    /// Longest wait of one call.
+    pub wait: Option<Time>,
+    /// Calls that are logged.
+    pub records: Option<u64>,
 }
 
 fn read() -> Access {
@@ -153,6 +186,10 @@ mod tests {
         assert_eq!(table.directories["/data"].access, Access::Read);
         assert_eq!(table.directories["/out"].access, Access::ReadWrite);
         assert_eq!(table.quota.memory, Some(Size(16 << 20)));
+        assert_eq!((table.quota.created, table.quota.records), (Some(1000), Some(10_000)));
+        assert_eq!(table.clock_resolution.map(|time| time.0), Some(std::time::Duration::from_millis(1)));
+        assert_eq!((table.directories["/data"].mounts, table.directories["/tree"].mounts), (false, true));
+        assert_eq!(table.files["/dev/urandom"].access, Access::Read);
         for (from, to, what) in [
             ("\"EPERM\"", "\"EACCES\"", "unknown variant `EACCES`"),
             ("\"refused\"", "\"some\"", "unknown variant `some`"),

@@ -26,16 +26,26 @@ impl<'de> serde::Deserialize<'de> for Time {
                 Duration::try_from_secs_f64(seconds).map(Time).map_err(E::custom)
             }
             fn visit_str<E: serde::de::Error>(self, text: &str) -> Result<Time, E> {
-                parse_time(text).map(Time).ok_or_else(|| E::custom(format!("`{text}` is not a time; write \"2 s\"")))
+                text.parse().map_err(E::custom)
             }
         }
         deserializer.deserialize_any(Any)
     }
 }
 
+impl std::str::FromStr for Time {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        parse_time(text).map(Time).ok_or_else(|| format!("`{text}` is not a time; write \"2 s\""))
+    }
+}
+
 fn parse_time(text: &str) -> Option<Duration> {
     let digits = text.trim_end_matches(|c: char| !c.is_ascii_digit());
     let unit = match text[digits.len()..].trim() {
+        "ns" => 1e-9,
+        "us" => 1e-6,
         "ms" => 1e-3,
         "" | "s" => 1.0,
         "min" => 60.0,
