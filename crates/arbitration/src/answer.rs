@@ -4,8 +4,10 @@ use crate::descriptors::Descriptors;
 use crate::errno::Errno;
 use crate::files::CWD;
 use crate::heap::Heap;
+use crate::paths::copy_in;
 use crate::tenant::State;
-use crate::{Arbiter, Exit, Request, changes, clock, directories, files, process, start, transfer};
+use crate::walk::{Intent, Last};
+use crate::{Arbiter, Exit, Request, changes, directories, files, process, start, transfer, wait};
 use sfi_loader::HostCall;
 
 impl Arbiter {
@@ -18,62 +20,85 @@ impl Arbiter {
         request: &Request,
     ) -> Result<u64, Errno> {
         let [a, b, c, d, e, _] = request.args;
-        let (files, tree, left) = (&mut state.files, &mut state.tree, &mut self.left);
-        let longest = self.quota.sleep;
-        let at = |files: &Descriptors, at: u64, path: u64| tree.at(cx, files, at, path);
+        let (files, tree) = (&mut state.files, &mut state.tree);
+        let (spending, clock) = (&mut self.spending, self.clock);
+        let longest = self.quota.wait;
+        let found = |files: &Descriptors, at: u64, path: u64, last: Last, intent: Intent| {
+            tree.find(cx, files, (at, path), last, intent)
+        };
+        let look = |files: &Descriptors, at: u64, path: u64| found(files, at, path, Last::Follow, Intent::Read);
+        let change = |files: &Descriptors, at: u64, path: u64| found(files, at, path, Last::Follow, Intent::Change);
+        let entry = |files: &Descriptors, at: u64, path: u64| found(files, at, path, Last::Keep, Intent::Change);
+        let opening = |files: &Descriptors, at: u64, path: u64, flags: u64| {
+            let (last, intent) = files::opening(flags);
+            found(files, at, path, last, intent)
+        };
         match request.number {
-            libc::SYS_read => transfer::read(cx, files, a, &[(b, c)]),
-            libc::SYS_readv => transfer::read(cx, files, a, &transfer::vector(cx, b, c)?),
+            libc::SYS_read => transfer::read(cx, files, a, &[(b, c)], longest),
+            libc::SYS_readv => transfer::read(cx, files, a, &transfer::vector(cx, b, c)?, longest),
             libc::SYS_pread64 => transfer::pread(cx, files, a, &[(b, c)], d),
             libc::SYS_preadv => transfer::pread(cx, files, a, &transfer::vector(cx, b, c)?, d),
-            libc::SYS_write => transfer::write(cx, files, a, &[(b, c)], left),
-            libc::SYS_writev => transfer::write(cx, files, a, &transfer::vector(cx, b, c)?, left),
-            libc::SYS_pwrite64 => transfer::pwrite(cx, files, a, &[(b, c)], d, left),
-            libc::SYS_pwritev => transfer::pwrite(cx, files, a, &transfer::vector(cx, b, c)?, d, left),
+            libc::SYS_write => transfer::write(cx, files, a, &[(b, c)], spending, longest),
+            libc::SYS_writev => transfer::write(cx, files, a, &transfer::vector(cx, b, c)?, spending, longest),
+            libc::SYS_pwrite64 => transfer::pwrite(cx, files, a, &[(b, c)], d, spending),
+            libc::SYS_pwritev => transfer::pwrite(cx, files, a, &transfer::vector(cx, b, c)?, d, spending),
             libc::SYS_lseek => files::seek(files, a, b, c),
             libc::SYS_close => files.close(a),
             libc::SYS_dup => files.duplicate(a, 0),
             libc::SYS_dup2 => files.duplicate_to(a, b, true),
             libc::SYS_dup3 => files.duplicate_to(a, b, false),
             libc::SYS_pipe | libc::SYS_pipe2 => transfer::pipe(cx, files, a),
-            libc::SYS_poll => transfer::poll(cx, files, a, b),
+            libc::SYS_poll => wait::poll_list(cx, files, (a, b), wait::milliseconds(c), longest),
+            libc::SYS_ppoll => wait::poll_list(cx, files, (a, b), wait::time_at(cx, c, 1)?, longest),
+            libc::SYS_select => wait::select(cx, files, [a, b, c, d], wait::time_at(cx, e, 1000)?, longest),
+            libc::SYS_pselect6 => wait::select(cx, files, [a, b, c, d], wait::time_at(cx, e, 1)?, longest),
             libc::SYS_fcntl => files.control(a, b, c),
             libc::SYS_ioctl => files::ioctl(cx, files, a, b, c),
-            libc::SYS_fstat => files::fstat(cx, files, a, b),
+            libc::SYS_fstat => files::fstat(cx, files, a, (b, clock)),
             libc::SYS_fsync | libc::SYS_fdatasync => files::sync(files, a),
-            libc::SYS_ftruncate => changes::truncate(files, a, b),
+            libc::SYS_ftruncate => changes::truncate(files, a, b, spending),
             libc::SYS_fadvise64 => files.get(a).map(|_| 0),
 
-            libc::SYS_open => files::open(&at(files, CWD, a)?, tree.umask, files, b, c),
-            libc::SYS_openat => files::open(&at(files, a, b)?, tree.umask, files, c, d),
+            libc::SYS_open => files::open(&opening(files, CWD, a, b)?, tree.umask, files, (b, c), spending),
+            libc::SYS_openat => files::open(&opening(files, a, b, c)?, tree.umask, files, (c, d), spending),
             libc::SYS_creat => {
-                let flags = libc::O_CREAT | libc::O_WRONLY | libc::O_TRUNC;
-                files::open(&at(files, CWD, a)?, tree.umask, files, flags as u64, b)
+                let flags = (libc::O_CREAT | libc::O_WRONLY | libc::O_TRUNC) as u64;
+                files::open(&opening(files, CWD, a, flags)?, tree.umask, files, (flags, b), spending)
             }
-            libc::SYS_stat => files::stat(cx, tree, files, (CWD, a), b, 0),
-            libc::SYS_lstat => files::stat(cx, tree, files, (CWD, a), b, libc::AT_SYMLINK_NOFOLLOW as u64),
-            libc::SYS_newfstatat => files::stat(cx, tree, files, (a, b), c, d),
-            libc::SYS_statx => files::statx(cx, tree, files, (a, b), c, e),
-            libc::SYS_access => files::access(&at(files, CWD, a)?, b),
-            libc::SYS_faccessat | libc::SYS_faccessat2 => files::access(&at(files, a, b)?, c),
-            libc::SYS_readlink => files::read_link(&at(files, CWD, a)?, cx, b, c),
-            libc::SYS_readlinkat => files::read_link(&at(files, a, b)?, cx, c, d),
+            libc::SYS_stat => files::stat(cx, tree, files, (CWD, a), 0, (b, clock)),
+            libc::SYS_lstat => files::stat(cx, tree, files, (CWD, a), libc::AT_SYMLINK_NOFOLLOW as u64, (b, clock)),
+            libc::SYS_newfstatat => files::stat(cx, tree, files, (a, b), d, (c, clock)),
+            libc::SYS_statx => files::statx(cx, tree, files, (a, b), c, (e, clock)),
+            libc::SYS_access => files::access(&look(files, CWD, a)?, b),
+            libc::SYS_faccessat | libc::SYS_faccessat2 => files::access(&look(files, a, b)?, c),
+            libc::SYS_readlink => files::read_link(&found(files, CWD, a, Last::Keep, Intent::Read)?, cx, b, c),
+            libc::SYS_readlinkat => files::read_link(&found(files, a, b, Last::Keep, Intent::Read)?, cx, c, d),
             libc::SYS_getdents64 => directories::entries(cx, files, a, (b, c)),
             libc::SYS_getcwd => directories::working(cx, tree, a, b),
-            libc::SYS_chdir => directories::change(cx, tree, files, a),
+            libc::SYS_chdir => directories::change(cx, tree, a),
             libc::SYS_fchdir => directories::change_to(tree, files, a),
 
-            libc::SYS_unlink => changes::unlink(&at(files, CWD, a)?, 0),
-            libc::SYS_rmdir => changes::unlink(&at(files, CWD, a)?, libc::AT_REMOVEDIR as u64),
-            libc::SYS_unlinkat => changes::unlink(&at(files, a, b)?, c),
-            libc::SYS_rename => changes::rename(&at(files, CWD, a)?, &at(files, CWD, b)?, 0),
-            libc::SYS_renameat => changes::rename(&at(files, a, b)?, &at(files, c, d)?, 0),
-            libc::SYS_renameat2 => changes::rename(&at(files, a, b)?, &at(files, c, d)?, e),
-            libc::SYS_mkdir => changes::mkdir(&at(files, CWD, a)?, tree.umask, b),
-            libc::SYS_mkdirat => changes::mkdir(&at(files, a, b)?, tree.umask, c),
-            libc::SYS_truncate => changes::truncate_path(&at(files, CWD, a)?, b),
-            libc::SYS_chmod => changes::chmod(&at(files, CWD, a)?, b),
-            libc::SYS_fchmodat => changes::chmod(&at(files, a, b)?, c),
+            libc::SYS_unlink => changes::unlink(&entry(files, CWD, a)?, 0),
+            libc::SYS_rmdir => changes::unlink(&entry(files, CWD, a)?, libc::AT_REMOVEDIR as u64),
+            libc::SYS_unlinkat => changes::unlink(&entry(files, a, b)?, c),
+            libc::SYS_rename => changes::rename(&entry(files, CWD, a)?, &entry(files, CWD, b)?, 0),
+            libc::SYS_renameat => changes::rename(&entry(files, a, b)?, &entry(files, c, d)?, 0),
+            libc::SYS_renameat2 => changes::rename(&entry(files, a, b)?, &entry(files, c, d)?, e),
+            libc::SYS_mkdir => {
+                changes::mkdir(&found(files, CWD, a, Last::Keep, Intent::Read)?, tree.umask, b, spending)
+            }
+            libc::SYS_mkdirat => {
+                changes::mkdir(&found(files, a, b, Last::Keep, Intent::Read)?, tree.umask, c, spending)
+            }
+            libc::SYS_truncate => changes::truncate_path(&change(files, CWD, a)?, b, spending),
+            libc::SYS_link => changes::link(&entry(files, CWD, a)?, &entry(files, CWD, b)?, spending),
+            // Neither following links nor descriptors without a name.
+            libc::SYS_linkat if e as i32 != 0 => Err(Errno::INVAL),
+            libc::SYS_linkat => changes::link(&entry(files, a, b)?, &entry(files, c, d)?, spending),
+            libc::SYS_symlink => changes::symlink(&copy_in(cx, a)?, &entry(files, CWD, b)?, spending),
+            libc::SYS_symlinkat => changes::symlink(&copy_in(cx, a)?, &entry(files, b, c)?, spending),
+            libc::SYS_chmod => changes::chmod(&change(files, CWD, a)?, b),
+            libc::SYS_fchmodat => changes::chmod(&change(files, a, b)?, c),
             libc::SYS_fchmod => changes::fchmod(files, a, b),
             // Owners are the host's: nothing changes.
             libc::SYS_chown | libc::SYS_lchown | libc::SYS_fchown | libc::SYS_fchownat => Err(Errno::PERM),
@@ -86,14 +111,14 @@ impl Arbiter {
             libc::SYS_mremap => heap.remap(cx, &request.args),
             libc::SYS_madvise => heap.check(a, b).map(|()| 0),
 
-            libc::SYS_clock_gettime => clock::get(cx, a, b),
-            libc::SYS_clock_getres => clock::resolution(cx, b),
-            libc::SYS_gettimeofday => clock::time_of_day(cx, a),
-            libc::SYS_time => clock::seconds(cx, a),
-            libc::SYS_times => clock::times(cx, a),
-            libc::SYS_getrusage => clock::usage(cx, b),
-            libc::SYS_nanosleep => clock::sleep(cx, a, longest),
-            libc::SYS_clock_nanosleep => clock::sleep_on(cx, a, b, c, longest),
+            libc::SYS_clock_gettime => clock.get(cx, a, b),
+            libc::SYS_clock_getres => clock.resolution(cx, a, b),
+            libc::SYS_gettimeofday => clock.time_of_day(cx, a),
+            libc::SYS_time => clock.seconds(cx, a),
+            libc::SYS_times => clock.times(cx, a),
+            libc::SYS_getrusage => clock.usage(cx, b),
+            libc::SYS_nanosleep => clock.sleep(cx, a),
+            libc::SYS_clock_nanosleep => clock.sleep_on(cx, a, b, c),
             libc::SYS_getrandom => transfer::random(cx, a, b),
 
             libc::SYS_exit | libc::SYS_exit_group => {
@@ -108,7 +133,7 @@ impl Arbiter {
             libc::SYS_prlimit64 if c != 0 || a > process::SELF => Err(Errno::PERM),
             libc::SYS_prlimit64 => process::limit(cx, b, d, files.limit(), heap.size().0),
             libc::SYS_umask => Ok(std::mem::replace(&mut tree.umask, a as u32 & 0o777).into()),
-            libc::SYS_futex => process::futex(cx, &request.args, longest),
+            libc::SYS_futex => process::futex(cx, &request.args, &clock),
             libc::SYS_sched_yield => Ok(0),
             libc::SYS_sched_getaffinity => process::affinity(cx, b, c),
             libc::SYS_rt_sigaction => state.signals.action(cx, &request.args),

@@ -26,6 +26,9 @@ const GROUPS: &[(&str, &[i64])] = &[
             libc::SYS_pipe,
             libc::SYS_pipe2,
             libc::SYS_poll,
+            libc::SYS_ppoll,
+            libc::SYS_select,
+            libc::SYS_pselect6,
             libc::SYS_fcntl,
             libc::SYS_ioctl,
             libc::SYS_fstat,
@@ -67,6 +70,10 @@ const GROUPS: &[(&str, &[i64])] = &[
             libc::SYS_renameat2,
             libc::SYS_mkdir,
             libc::SYS_mkdirat,
+            libc::SYS_link,
+            libc::SYS_linkat,
+            libc::SYS_symlink,
+            libc::SYS_symlinkat,
             libc::SYS_truncate,
             libc::SYS_chmod,
             libc::SYS_fchmod,
@@ -127,13 +134,30 @@ const GROUPS: &[(&str, &[i64])] = &[
     ),
 ];
 
-/// Ending is always granted.
-const ALWAYS: [i64; 2] = [libc::SYS_exit, libc::SYS_exit_group];
+/// Always granted: ending, and what a libc does before `main`. These reach nothing but the domain's own records.
+const ALWAYS: [i64; 8] = [
+    libc::SYS_exit,
+    libc::SYS_exit_group,
+    libc::SYS_arch_prctl,
+    libc::SYS_set_tid_address,
+    libc::SYS_rt_sigprocmask,
+    libc::SYS_rt_sigaction,
+    libc::SYS_sigaltstack,
+    libc::SYS_futex,
+];
+
+fn known(number: i64) -> Option<Sysno> {
+    usize::try_from(number).ok().and_then(Sysno::new)
+}
+
+/// Whether the kernel has a call of this number.
+pub fn is_known(number: i64) -> bool {
+    known(number).is_some()
+}
 
 /// The name of a call, or its number.
 pub fn name(number: i64) -> String {
-    let known = usize::try_from(number).ok().and_then(Sysno::new);
-    known.map_or_else(|| number.to_string(), |call| call.name().to_owned())
+    known(number).map_or_else(|| number.to_string(), |call| call.name().to_owned())
 }
 
 /// A set of system calls.
@@ -152,7 +176,7 @@ pub enum BadCall {
 }
 
 impl Calls {
-    /// Nothing but ending.
+    /// Nothing but a libc's set-up and ending.
     pub fn none() -> Calls {
         Calls(ALWAYS.into())
     }
@@ -171,7 +195,7 @@ impl Calls {
         Ok(self)
     }
 
-    /// Takes a call or a group away. Ending stays.
+    /// Takes a call or a group away. Set-up and ending stay.
     ///
     /// # Errors
     /// [`BadCall`].

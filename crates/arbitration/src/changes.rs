@@ -2,60 +2,85 @@
 
 use crate::descriptors::Descriptors;
 use crate::errno::Errno;
-use crate::paths::{Located, Tree};
+use crate::file_system;
+use crate::paths::Tree;
+use crate::spending::Spending;
+use crate::walk::{Found, Intent, Last};
 use crate::word;
-use rustix::fs::{AtFlags, Mode, OFlags, RenameFlags, Timespec, Timestamps};
+use rustix::fs::{AtFlags, FileType, Mode, OFlags, RenameFlags, Timespec, Timestamps};
 use sfi_loader::HostCall;
 use std::os::fd::OwnedFd;
 
-pub fn unlink(path: &Located<'_>, flags: u64) -> Result<u64, Errno> {
+pub fn unlink(path: &Found, flags: u64) -> Result<u64, Errno> {
     let flags = AtFlags::from_bits_retain(flags as u32);
     if flags.intersects(AtFlags::REMOVEDIR.complement()) {
         return Err(Errno::INVAL);
     }
-    let (parent, name) = path.parent()?;
-    rustix::fs::unlinkat(&parent, name, flags)?;
+    let (parent, name) = path.entry()?;
+    rustix::fs::unlinkat(parent, name, flags)?;
     Ok(0)
 }
 
-pub fn mkdir(path: &Located<'_>, umask: u32, mode: u64) -> Result<u64, Errno> {
+pub fn mkdir(path: &Found, umask: u32, mode: u64, spending: &mut Spending) -> Result<u64, Errno> {
     // What is there already says so, also where nothing may be made: programs create paths from their roots.
-    if path.open(OFlags::PATH | OFlags::NOFOLLOW, Mode::empty()).is_ok() {
+    if path.exists() {
         return Err(Errno::EXIST);
     }
-    let (parent, name) = path.parent()?;
-    rustix::fs::mkdirat(&parent, name, Mode::from_raw_mode(mode as u32 & 0o777 & !umask))?;
+    let (parent, name) = path.entry()?;
+    spending.create()?;
+    rustix::fs::mkdirat(parent, name, Mode::from_raw_mode(mode as u32 & 0o777 & !umask))?;
     Ok(0)
 }
 
-pub fn rename(from: &Located<'_>, to: &Located<'_>, flags: u64) -> Result<u64, Errno> {
+pub fn rename(from: &Found, to: &Found, flags: u64) -> Result<u64, Errno> {
     let flags = RenameFlags::from_bits_retain(flags as u32);
     if flags.intersects((RenameFlags::NOREPLACE | RenameFlags::EXCHANGE).complement()) {
         return Err(Errno::INVAL);
     }
-    let (from_parent, from_name) = from.parent()?;
-    let (to_parent, to_name) = to.parent()?;
-    rustix::fs::renameat_with(&from_parent, from_name, &to_parent, to_name, flags)?;
+    let ((from_parent, from_name), (to_parent, to_name)) = (from.entry()?, to.entry()?);
+    rustix::fs::renameat_with(from_parent, from_name, to_parent, to_name, flags)?;
     Ok(0)
 }
 
-pub fn truncate(files: &Descriptors, fd: u64, length: u64) -> Result<u64, Errno> {
-    rustix::fs::ftruncate(files.get(fd)?, length)?;
+/// `link`: a second name for a regular file that may be changed, beneath the same grant.
+pub fn link(from: &Found, to: &Found, spending: &mut Spending) -> Result<u64, Errno> {
+    let ((from_parent, from_name), (to_parent, to_name)) = (from.entry()?, to.entry()?);
+    if file_system::kind(from.target()?.1) != FileType::RegularFile {
+        return Err(Errno::PERM);
+    }
+    spending.create()?;
+    rustix::fs::linkat(from_parent, from_name, to_parent, to_name, AtFlags::empty())?;
     Ok(0)
 }
 
-pub fn truncate_path(path: &Located<'_>, length: u64) -> Result<u64, Errno> {
-    let fd = path.open(OFlags::WRONLY | OFlags::NONBLOCK, Mode::empty())?;
-    rustix::fs::ftruncate(&fd, length)?;
+/// `symlink`: only to what lies beneath the link's own directory, so that no link that a domain makes leads anybody else out of there.
+pub fn symlink(text: &str, to: &Found, spending: &mut Spending) -> Result<u64, Errno> {
+    let (parent, name) = to.entry()?;
+    if text.is_empty() {
+        return Err(Errno::NOENT);
+    }
+    if text.starts_with('/') || text.split('/').any(|part| part == "..") {
+        return Err(Errno::PERM);
+    }
+    spending.create()?;
+    rustix::fs::symlinkat(text, parent, name)?;
     Ok(0)
 }
 
-/// A file whose attributes may change: links are not followed out of anything, `openat2` follows them beneath the directory.
-fn changeable(located: &Located<'_>) -> Result<OwnedFd, Errno> {
-    if !located.writable() {
+pub fn truncate(files: &Descriptors, fd: u64, length: u64, spending: &mut Spending) -> Result<u64, Errno> {
+    spending.resize(files.get(fd)?, length)
+}
+
+pub fn truncate_path(path: &Found, length: u64, spending: &mut Spending) -> Result<u64, Errno> {
+    spending.resize(&path.open(OFlags::WRONLY, Mode::empty())?.0, length)
+}
+
+/// A file whose attributes may change.
+fn changeable(path: &Found) -> Result<OwnedFd, Errno> {
+    if !path.writable() {
         return Err(Errno::ROFS);
     }
-    located.open(OFlags::RDONLY | OFlags::NONBLOCK, Mode::empty())
+    Ok(path.open(OFlags::RDONLY, Mode::empty())?.0)
 }
 
 /// Permission bits, without set-user-id and its like.
@@ -63,7 +88,7 @@ fn permissions(mode: u64) -> Mode {
     Mode::from_raw_mode(mode as u32 & 0o777)
 }
 
-pub fn chmod(path: &Located<'_>, mode: u64) -> Result<u64, Errno> {
+pub fn chmod(path: &Found, mode: u64) -> Result<u64, Errno> {
     rustix::fs::fchmod(changeable(path)?, permissions(mode))?;
     Ok(0)
 }
@@ -95,7 +120,8 @@ pub fn set_times(
     }
     let times = Timestamps { last_access: both[0], last_modification: both[1] };
     if path != 0 {
-        rustix::fs::futimens(changeable(&tree.at(cx, files, at, path)?)?, &times)?;
+        let found = tree.find(cx, files, (at, path), Last::Follow, Intent::Change)?;
+        rustix::fs::futimens(changeable(&found)?, &times)?;
         return Ok(0);
     }
     let open = files.entry(at)?;

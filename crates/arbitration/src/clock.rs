@@ -1,4 +1,4 @@
-//! Clocks. They tell the time and nothing else of the host.
+//! Clocks. They tell the time in steps of the policy's resolution, and nothing else of the host.
 
 use crate::errno::Errno;
 use crate::word;
@@ -6,97 +6,162 @@ use rustix::time::{ClockId, clock_gettime};
 use sfi_loader::HostCall;
 use std::time::Duration;
 
+const SECOND: u64 = 1_000_000_000;
+
+/// A domain's clocks.
+#[derive(Clone, Copy, Debug)]
+pub struct Clock {
+    /// Nanoseconds of a step, at least 1.
+    step: u64,
+    /// Longest sleep of one call.
+    longest: Duration,
+}
+
+impl Clock {
+    pub fn new(resolution: Duration, longest: Duration) -> Clock {
+        let step = u64::try_from(resolution.as_nanos()).unwrap_or(u64::MAX).max(1);
+        Clock { step, longest }
+    }
+
+    /// A time less what is finer than a step.
+    pub fn coarse(&self, seconds: i64, nanoseconds: i64) -> (i64, i64) {
+        let (second, step) = (i128::from(SECOND), i128::from(self.step));
+        let time = i128::from(seconds) * second + i128::from(nanoseconds);
+        let time = time - time.rem_euclid(step);
+        (time.div_euclid(second) as i64, time.rem_euclid(second) as i64)
+    }
+
+    fn now(&self, id: ClockId) -> Duration {
+        let now = clock_gettime(id);
+        let (seconds, nanoseconds) = self.coarse(now.tv_sec, now.tv_nsec);
+        Duration::new(seconds as u64, nanoseconds as u32)
+    }
+
+    /// Processor time of this thread, which runs the domain.
+    fn used(&self) -> Duration {
+        self.now(ClockId::ThreadCPUTime)
+    }
+
+    pub fn get(&self, cx: &mut HostCall<'_>, which: u64, pointer: u64) -> Result<u64, Errno> {
+        put(cx, pointer, self.now(clock(which)?), 1)
+    }
+
+    pub fn resolution(&self, cx: &mut HostCall<'_>, which: u64, pointer: u64) -> Result<u64, Errno> {
+        clock(which)?;
+        if pointer == 0 { Ok(0) } else { put(cx, pointer, Duration::from_nanos(self.step), 1) }
+    }
+
+    pub fn time_of_day(&self, cx: &mut HostCall<'_>, pointer: u64) -> Result<u64, Errno> {
+        if pointer == 0 { Ok(0) } else { put(cx, pointer, self.now(ClockId::Realtime), 1000) }
+    }
+
+    pub fn seconds(&self, cx: &mut HostCall<'_>, pointer: u64) -> Result<u64, Errno> {
+        let now = self.now(ClockId::Realtime).as_secs();
+        if pointer != 0 {
+            cx.write(pointer, &now.to_le_bytes())?;
+        }
+        Ok(now)
+    }
+
+    /// Sleeps as long as asked, at most the longest, and then until the clock's next step: waking up tells no more than the clock does.
+    fn rest(&self, time: Duration) {
+        let start = clock_gettime(ClockId::Monotonic);
+        let start = Duration::new(start.tv_sec as u64, start.tv_nsec as u32);
+        let end = start.saturating_add(time).as_nanos().next_multiple_of(u128::from(self.step));
+        let end = u64::try_from(end).map_or(Duration::MAX, Duration::from_nanos);
+        std::thread::sleep(end.saturating_sub(start).min(self.longest));
+    }
+
+    pub fn sleep(&self, cx: &HostCall<'_>, pointer: u64) -> Result<u64, Errno> {
+        self.rest(duration(cx, pointer)?);
+        Ok(0)
+    }
+
+    /// `clock_nanosleep`, also until a time.
+    pub fn sleep_on(&self, cx: &HostCall<'_>, which: u64, flags: u64, pointer: u64) -> Result<u64, Errno> {
+        let (id, time) = (clock(which)?, duration(cx, pointer)?);
+        let until = flags as i32 & libc::TIMER_ABSTIME != 0;
+        self.rest(if until { time.saturating_sub(self.now(id)) } else { time });
+        Ok(0)
+    }
+
+    /// `times`: all of it is the program's own.
+    pub fn times(&self, cx: &mut HostCall<'_>, pointer: u64) -> Result<u64, Errno> {
+        /// What `sysconf(_SC_CLK_TCK)` says.
+        const TICKS: u128 = 100;
+        let ticks = |time: Duration| (time.as_millis() * TICKS / 1000) as u64;
+        if pointer != 0 {
+            let words = [ticks(self.used()), 0, 0, 0];
+            cx.write(pointer, &words.map(u64::to_le_bytes).concat())?;
+        }
+        Ok(ticks(self.now(ClockId::Monotonic)))
+    }
+
+    /// `getrusage`: the time; all else is 0.
+    pub fn usage(&self, cx: &mut HostCall<'_>, pointer: u64) -> Result<u64, Errno> {
+        let used = self.used();
+        let mut bytes = [0; 144];
+        bytes[..8].copy_from_slice(&used.as_secs().to_le_bytes());
+        bytes[8..16].copy_from_slice(&u64::from(used.subsec_micros()).to_le_bytes());
+        cx.write(pointer, &bytes)?;
+        Ok(0)
+    }
+}
+
+/// The clock behind a domain's number. A process is the thread that runs it: what the host's other threads use is not the domain's business.
 fn clock(number: u64) -> Result<ClockId, Errno> {
     Ok(match number as i32 {
         libc::CLOCK_REALTIME | libc::CLOCK_REALTIME_COARSE => ClockId::Realtime,
         libc::CLOCK_MONOTONIC | libc::CLOCK_MONOTONIC_COARSE | libc::CLOCK_MONOTONIC_RAW | libc::CLOCK_BOOTTIME => {
             ClockId::Monotonic
         }
-        libc::CLOCK_PROCESS_CPUTIME_ID => ClockId::ProcessCPUTime,
-        libc::CLOCK_THREAD_CPUTIME_ID => ClockId::ThreadCPUTime,
+        libc::CLOCK_PROCESS_CPUTIME_ID | libc::CLOCK_THREAD_CPUTIME_ID => ClockId::ThreadCPUTime,
         _ => return Err(Errno::INVAL),
     })
 }
 
-fn put(cx: &mut HostCall<'_>, pointer: u64, seconds: i64, rest: i64) -> Result<u64, Errno> {
-    let mut bytes = seconds.to_le_bytes().to_vec();
-    bytes.extend(rest.to_le_bytes());
-    cx.write(pointer, &bytes)?;
+/// Writes seconds and the rest in units of `unit` nanoseconds.
+fn put(cx: &mut HostCall<'_>, pointer: u64, time: Duration, unit: u32) -> Result<u64, Errno> {
+    let rest = u64::from(time.subsec_nanos() / unit);
+    cx.write(pointer, &[time.as_secs().to_le_bytes(), rest.to_le_bytes()].concat())?;
     Ok(0)
 }
 
-pub fn get(cx: &mut HostCall<'_>, which: u64, pointer: u64) -> Result<u64, Errno> {
-    let now = clock_gettime(clock(which)?);
-    put(cx, pointer, now.tv_sec, now.tv_nsec)
-}
-
-pub fn resolution(cx: &mut HostCall<'_>, pointer: u64) -> Result<u64, Errno> {
-    if pointer == 0 { Ok(0) } else { put(cx, pointer, 0, 1) }
-}
-
-pub fn time_of_day(cx: &mut HostCall<'_>, pointer: u64) -> Result<u64, Errno> {
-    let now = clock_gettime(ClockId::Realtime);
-    if pointer == 0 { Ok(0) } else { put(cx, pointer, now.tv_sec, now.tv_nsec / 1000) }
-}
-
-pub fn seconds(cx: &mut HostCall<'_>, pointer: u64) -> Result<u64, Errno> {
-    let now = clock_gettime(ClockId::Realtime).tv_sec;
-    if pointer != 0 {
-        cx.write(pointer, &now.to_le_bytes())?;
-    }
-    Ok(now as u64)
-}
-
 /// A time of the domain, relative.
-fn duration(cx: &HostCall<'_>, pointer: u64) -> Result<Duration, Errno> {
+pub fn duration(cx: &HostCall<'_>, pointer: u64) -> Result<Duration, Errno> {
     let (seconds, nanoseconds) = (word(cx, pointer)?, word(cx, pointer.wrapping_add(8))?);
-    if nanoseconds >= 1_000_000_000 || seconds > i64::MAX as u64 {
+    if nanoseconds >= SECOND || seconds > i64::MAX as u64 {
         return Err(Errno::INVAL);
     }
     Ok(Duration::new(seconds, nanoseconds as u32))
 }
 
-pub fn sleep(cx: &HostCall<'_>, pointer: u64, longest: Duration) -> Result<u64, Errno> {
-    std::thread::sleep(duration(cx, pointer)?.min(longest));
-    Ok(0)
-}
+#[cfg(test)]
+mod tests {
+    use super::*;
 
-/// `clock_nanosleep`, also until a time.
-pub fn sleep_on(cx: &HostCall<'_>, which: u64, flags: u64, pointer: u64, longest: Duration) -> Result<u64, Errno> {
-    let mut time = duration(cx, pointer)?;
-    if flags as i32 & libc::TIMER_ABSTIME != 0 {
-        let now = clock_gettime(clock(which)?);
-        time = time.saturating_sub(Duration::new(now.tv_sec as u64, now.tv_nsec as u32));
+    #[test]
+    fn times_come_in_steps() {
+        let step = |resolution| Clock::new(resolution, Duration::ZERO);
+        let micro = step(Duration::from_micros(1));
+        assert_eq!(micro.coarse(5, 123_456_789), (5, 123_456_000));
+        assert_eq!(micro.coarse(-1, 999_999_999), (-1, 999_999_000));
+        assert_eq!(step(Duration::from_millis(1)).coarse(5, 999_999), (5, 0));
+        assert_eq!(step(Duration::from_secs(3600)).coarse(7201, 5), (7200, 0));
+        assert_eq!(step(Duration::ZERO).coarse(5, 123_456_789), (5, 123_456_789));
+        assert_eq!(step(Duration::MAX).coarse(1 << 40, 0).1, step(Duration::MAX).coarse(1 << 40, 1).1);
     }
-    std::thread::sleep(time.min(longest));
-    Ok(0)
-}
 
-/// Processor time of this thread, which runs the domain.
-fn used() -> Duration {
-    let used = clock_gettime(ClockId::ThreadCPUTime);
-    Duration::new(used.tv_sec as u64, used.tv_nsec as u32)
-}
-
-/// `times`: all of it is the program's own.
-pub fn times(cx: &mut HostCall<'_>, pointer: u64) -> Result<u64, Errno> {
-    /// What `sysconf(_SC_CLK_TCK)` says.
-    const TICKS: u128 = 100;
-    let ticks = |time: Duration| (time.as_millis() * TICKS / 1000) as u64;
-    if pointer != 0 {
-        let words = [ticks(used()), 0, 0, 0];
-        cx.write(pointer, &words.map(u64::to_le_bytes).concat())?;
+    #[test]
+    fn a_sleep_ends_with_a_step() {
+        let step = Duration::from_millis(20);
+        let clock = Clock::new(step, Duration::from_secs(1));
+        let before = clock.now(ClockId::Monotonic);
+        clock.rest(Duration::from_nanos(1));
+        assert!(clock.now(ClockId::Monotonic) >= before + step);
+        // The longest sleep bounds the step, too.
+        let start = std::time::Instant::now();
+        Clock::new(Duration::MAX, Duration::from_millis(1)).rest(Duration::MAX);
+        assert!(start.elapsed() < Duration::from_secs(60));
     }
-    let now = clock_gettime(ClockId::Monotonic);
-    Ok(ticks(Duration::new(now.tv_sec as u64, now.tv_nsec as u32)))
-}
-
-/// `getrusage`: the time; all else is 0.
-pub fn usage(cx: &mut HostCall<'_>, pointer: u64) -> Result<u64, Errno> {
-    let used = used();
-    let mut bytes = [0; 144];
-    bytes[..8].copy_from_slice(&used.as_secs().to_le_bytes());
-    bytes[8..16].copy_from_slice(&u64::from(used.subsec_micros()).to_le_bytes());
-    cx.write(pointer, &bytes)?;
-    Ok(0)
 }

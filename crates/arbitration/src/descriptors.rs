@@ -1,6 +1,7 @@
 //! Descriptors of a domain: small numbers of its own, each for a descriptor that the host opened.
 
 use crate::errno::Errno;
+use rustix::fs::{FileType, OFlags, Stat};
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
 
@@ -27,11 +28,43 @@ impl Stdio {
     }
 }
 
+/// What a descriptor leads to, as far as reading and writing differ.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    /// A regular file: never waits for anybody.
+    File,
+    Directory,
+    Pipe,
+    Socket,
+    /// A terminal or another device.
+    Device,
+}
+
+impl Kind {
+    pub fn of(stat: &Stat) -> Kind {
+        match FileType::from_raw_mode(stat.st_mode) {
+            FileType::RegularFile => Kind::File,
+            FileType::Directory => Kind::Directory,
+            FileType::Fifo => Kind::Pipe,
+            FileType::Socket => Kind::Socket,
+            _ => Kind::Device,
+        }
+    }
+
+    /// Whether reading and writing may wait.
+    pub fn waits(self) -> bool {
+        !matches!(self, Kind::File | Kind::Directory)
+    }
+}
+
 /// An open descriptor.
 #[derive(Debug)]
 pub struct Open {
     /// Shared with the host's own table where the host gave it.
     pub fd: Arc<OwnedFd>,
+    pub kind: Kind,
+    /// Whether the domain asked not to wait. What the host's descriptor says is the host's business.
+    pub nonblocking: bool,
     /// The directory's name in the domain, to resolve paths relative to it. `None`: not a directory.
     pub directory: Option<String>,
     /// Whether the preopened directory that it came from may be changed.
@@ -48,7 +81,11 @@ pub struct Descriptors {
 impl Descriptors {
     /// A table as a domain finds it at its start, with the host's descriptors.
     pub fn new(stdio: &[Option<Arc<OwnedFd>>], limit: usize) -> Self {
-        let granted = |fd: &Arc<OwnedFd>| Open { fd: Arc::clone(fd), directory: None, writable: false };
+        let granted = |fd: &Arc<OwnedFd>| {
+            // Of what cannot be looked at, no promise is kept but that nobody waits for it.
+            let kind = rustix::fs::fstat(fd).map_or(Kind::Device, |stat| Kind::of(&stat));
+            Open { fd: Arc::clone(fd), kind, nonblocking: false, directory: None, writable: false }
+        };
         Descriptors { table: stdio.iter().map(|fd| fd.as_ref().map(granted)).collect(), limit }
     }
 
@@ -70,6 +107,12 @@ impl Descriptors {
     /// Takes a descriptor in; gives the lowest free number.
     pub fn insert(&mut self, open: Open) -> Result<u64, Errno> {
         self.insert_from(open, 0)
+    }
+
+    /// Whether another one may be opened.
+    pub fn has_room(&self) -> Result<(), Errno> {
+        let open = self.table.iter().filter(|open| open.is_some()).count();
+        if open < self.limit { Ok(()) } else { Err(Errno::MFILE) }
     }
 
     fn insert_from(&mut self, open: Open, lowest: usize) -> Result<u64, Errno> {
@@ -95,7 +138,8 @@ impl Descriptors {
     fn copy(&self, number: u64) -> Result<Open, Errno> {
         let open = self.entry(number)?;
         let fd = Arc::new(rustix::io::fcntl_dupfd_cloexec(&open.fd, 3)?);
-        Ok(Open { fd, directory: open.directory.clone(), writable: open.writable })
+        let Open { kind, nonblocking, writable, .. } = *open;
+        Ok(Open { fd, kind, nonblocking, directory: open.directory.clone(), writable })
     }
 
     pub fn duplicate(&mut self, number: u64, lowest: u64) -> Result<u64, Errno> {
@@ -123,8 +167,20 @@ impl Descriptors {
     pub fn control(&mut self, number: u64, command: u64, argument: u64) -> Result<u64, Errno> {
         match command as i32 {
             libc::F_DUPFD | libc::F_DUPFD_CLOEXEC => self.duplicate(number, argument),
-            libc::F_GETFD | libc::F_SETFD | libc::F_SETFL => self.get(number).map(|_| 0),
-            libc::F_GETFL => Ok(rustix::fs::fcntl_getfl(self.get(number)?)?.bits().into()),
+            libc::F_GETFD | libc::F_SETFD => self.get(number).map(|_| 0),
+            // Of the flags that can be changed, only this one matters here; the host's descriptor keeps its own.
+            libc::F_SETFL => {
+                let nonblocking = argument as i32 & libc::O_NONBLOCK != 0;
+                self.get(number)?;
+                self.table[number as u32 as usize].iter_mut().for_each(|open| open.nonblocking = nonblocking);
+                Ok(0)
+            }
+            libc::F_GETFL => {
+                let open = self.entry(number)?;
+                let mut flags = rustix::fs::fcntl_getfl(&open.fd)?;
+                flags.set(OFlags::NONBLOCK, open.nonblocking);
+                Ok(flags.bits().into())
+            }
             // Advisory locks: the domain is alone with its files as far as it can tell.
             libc::F_SETLK | libc::F_SETLKW => self.get(number).map(|_| 0),
             _ => Err(Errno::INVAL),

@@ -2,8 +2,10 @@
 
 use crate::descriptors::Descriptors;
 use crate::errno::Errno;
+use crate::file_system;
 use crate::paths::{Tree, absolute};
-use rustix::fs::{Mode, OFlags, RawDir};
+use crate::walk::{Intent, Last};
+use rustix::fs::{FileType, RawDir};
 use sfi_loader::HostCall;
 use std::mem::MaybeUninit;
 
@@ -43,7 +45,6 @@ pub fn entries(cx: &mut HostCall<'_>, files: &Descriptors, fd: u64, (out, length
 
 /// `d_type`.
 fn kind(kind: rustix::fs::FileType) -> u8 {
-    use rustix::fs::FileType;
     match kind {
         FileType::RegularFile => libc::DT_REG,
         FileType::Directory => libc::DT_DIR,
@@ -68,19 +69,18 @@ pub fn working(cx: &mut HostCall<'_>, tree: &Tree, pointer: u64, length: u64) ->
 }
 
 /// `chdir`: the working directory is a name; it must be a directory now, and is looked up again whenever it is used.
-pub fn change(cx: &HostCall<'_>, tree: &mut Tree, files: &Descriptors, path: u64) -> Result<u64, Errno> {
+pub fn change(cx: &HostCall<'_>, tree: &mut Tree, path: u64) -> Result<u64, Errno> {
     // The root is always there, where the domain starts, whether or not a directory lies behind it.
     let text = crate::paths::copy_in(cx, path)?;
     if !text.is_empty() && absolute(&tree.working, &text).is_empty() {
         tree.working.clear();
         return Ok(0);
     }
-    let located = tree.at(cx, files, crate::files::CWD, path)?;
-    let name = absolute("", &located.name);
-    located.open(OFlags::PATH | OFlags::DIRECTORY, Mode::empty())?;
-    // The name that is kept must lead there, too, where `..` stood behind a link.
-    tree.locate("", &format!("{name}/"))?.open(OFlags::PATH | OFlags::DIRECTORY, Mode::empty())?;
-    tree.working = name;
+    let found = tree.look_up(&tree.working, &text, Last::Follow, Intent::Read)?;
+    if file_system::kind(found.target()?.1) != FileType::Directory {
+        return Err(Errno::NOTDIR);
+    }
+    tree.working = found.guest;
     Ok(0)
 }
 

@@ -1,11 +1,13 @@
 //! Files by path and by descriptor: opening, looking, moving within.
 
-use crate::descriptors::{Descriptors, Open};
+use crate::clock::Clock;
+use crate::descriptors::{Descriptors, Kind, Open};
 use crate::errno::Errno;
-use crate::paths::{Located, Tree};
-use rustix::fs::{AtFlags, FileType, Mode, OFlags, SeekFrom, Stat};
+use crate::paths::Tree;
+use crate::spending::Spending;
+use crate::walk::{Found, Intent, Last};
+use rustix::fs::{AtFlags, Mode, OFlags, SeekFrom, Stat};
 use sfi_loader::HostCall;
-use std::os::fd::OwnedFd;
 
 /// `AT_FDCWD` as an argument.
 pub const CWD: u64 = libc::AT_FDCWD as u64;
@@ -29,18 +31,37 @@ const OPEN_FLAGS: i32 = libc::O_ACCMODE
 /// The kernel's own O_LARGEFILE, which libc hides on 64-bit.
 const LARGE_FILE: i32 = 0o100_000;
 
-pub fn open(path: &Located<'_>, umask: u32, files: &mut Descriptors, flags: u64, mode: u64) -> Result<u64, Errno> {
+/// How `open` looks its path up.
+pub fn opening(flags: u64) -> (Last, Intent) {
+    let flags = flags as i32;
+    let exclusive = flags & libc::O_CREAT != 0 && flags & libc::O_EXCL != 0;
+    let last = if flags & libc::O_NOFOLLOW != 0 || exclusive { Last::Keep } else { Last::Follow };
+    let changes = flags & libc::O_ACCMODE != libc::O_RDONLY || flags & (libc::O_CREAT | libc::O_TRUNC) != 0;
+    (last, if changes { Intent::Change } else { Intent::Read })
+}
+
+pub fn open(
+    path: &Found,
+    umask: u32,
+    files: &mut Descriptors,
+    (flags, mode): (u64, u64),
+    spending: &mut Spending,
+) -> Result<u64, Errno> {
     let flags = flags as i32;
     if flags & !(OPEN_FLAGS | LARGE_FILE) != 0 {
         return Err(Errno::INVAL);
     }
+    files.has_room()?;
     let creates = flags & libc::O_CREAT != 0;
-    let flags = OFlags::from_bits_retain((flags & OPEN_FLAGS) as u32) | OFlags::NOCTTY;
+    let nonblocking = flags & libc::O_NONBLOCK != 0;
+    let flags = OFlags::from_bits_retain((flags & OPEN_FLAGS) as u32);
     let mode = if creates { Mode::from_raw_mode(mode as u32 & 0o777 & !umask) } else { Mode::empty() };
-    let fd = path.open(flags, mode)?;
-    let is_directory = FileType::from_raw_mode(rustix::fs::fstat(&fd)?.st_mode) == FileType::Directory;
-    let directory = is_directory.then(|| crate::paths::absolute("", &path.name));
-    files.insert(Open { fd: fd.into(), directory, writable: path.writable() })
+    if creates && !path.exists() && path.writable() {
+        spending.create()?;
+    }
+    let (fd, kind) = path.open(flags, mode)?;
+    let directory = (kind == Kind::Directory).then(|| path.guest.clone());
+    files.insert(Open { fd: fd.into(), kind, nonblocking, directory, writable: path.writable() })
 }
 
 /// A path, or with `AT_EMPTY_PATH` the descriptor itself.
@@ -55,9 +76,8 @@ fn find(
     if empty && flags.contains(AtFlags::EMPTY_PATH) && at as u32 as i32 != libc::AT_FDCWD {
         return Ok(rustix::fs::fstat(files.get(at)?)?);
     }
-    let follow = if flags.contains(AtFlags::SYMLINK_NOFOLLOW) { OFlags::NOFOLLOW } else { OFlags::empty() };
-    let fd = tree.at(cx, files, at, path)?.open(OFlags::PATH | follow, Mode::empty())?;
-    Ok(rustix::fs::fstat(&fd)?)
+    let last = if flags.contains(AtFlags::SYMLINK_NOFOLLOW) { Last::Keep } else { Last::Follow };
+    Ok(*tree.find(cx, files, (at, path), last, Intent::Read)?.target()?.1)
 }
 
 pub fn stat(
@@ -65,20 +85,23 @@ pub fn stat(
     tree: &Tree,
     files: &Descriptors,
     path: (u64, u64),
-    out: u64,
     flags: u64,
+    to: Out,
 ) -> Result<u64, Errno> {
     let stat = find(cx, tree, files, path, AtFlags::from_bits_retain(flags as u32))?;
-    put_stat(cx, out, &stat)
+    put_stat(cx, to, &stat)
 }
 
-pub fn fstat(cx: &mut HostCall<'_>, files: &Descriptors, fd: u64, out: u64) -> Result<u64, Errno> {
+pub fn fstat(cx: &mut HostCall<'_>, files: &Descriptors, fd: u64, to: Out) -> Result<u64, Errno> {
     let stat = rustix::fs::fstat(files.get(fd)?)?;
-    put_stat(cx, out, &stat)
+    put_stat(cx, to, &stat)
 }
+
+/// Where attributes go, and the clock that a file's times follow: the kernel sets them as finely as it can tell time.
+pub type Out = (u64, Clock);
 
 /// Writes `struct stat` field by field (x86-64: asm/stat.h).
-fn put_stat(cx: &mut HostCall<'_>, out: u64, stat: &Stat) -> Result<u64, Errno> {
+fn put_stat(cx: &mut HostCall<'_>, (out, clock): Out, stat: &Stat) -> Result<u64, Errno> {
     let mut bytes = Vec::with_capacity(STAT_SIZE);
     bytes.extend(stat.st_dev.to_le_bytes());
     bytes.extend(stat.st_ino.to_le_bytes());
@@ -94,6 +117,7 @@ fn put_stat(cx: &mut HostCall<'_>, out: u64, stat: &Stat) -> Result<u64, Errno> 
     for (seconds, nanoseconds) in
         [(stat.st_atime, stat.st_atime_nsec), (stat.st_mtime, stat.st_mtime_nsec), (stat.st_ctime, stat.st_ctime_nsec)]
     {
+        let (seconds, nanoseconds) = clock.coarse(seconds, nanoseconds as i64);
         bytes.extend(seconds.to_le_bytes());
         bytes.extend(nanoseconds.to_le_bytes());
     }
@@ -109,7 +133,7 @@ pub fn statx(
     files: &Descriptors,
     path: (u64, u64),
     flags: u64,
-    out: u64,
+    (out, clock): Out,
 ) -> Result<u64, Errno> {
     /// STATX_BASIC_STATS
     const BASIC: u32 = 0x7ff;
@@ -130,6 +154,7 @@ pub fn statx(
     // Access, birth (none), change, modification.
     let times = [(stat.st_atime, stat.st_atime_nsec), (0, 0), (stat.st_ctime, stat.st_ctime_nsec)];
     for (seconds, nanoseconds) in times.into_iter().chain([(stat.st_mtime, stat.st_mtime_nsec)]) {
+        let (seconds, nanoseconds) = clock.coarse(seconds, nanoseconds as i64);
         bytes.extend(seconds.to_le_bytes());
         bytes.extend((nanoseconds as u32).to_le_bytes());
         bytes.extend([0; 4]);
@@ -160,12 +185,11 @@ pub fn sync(files: &Descriptors, fd: u64) -> Result<u64, Errno> {
 }
 
 /// `access`: what is there may be read and searched; written only beneath directories that may be changed.
-pub fn access(path: &Located<'_>, mode: u64) -> Result<u64, Errno> {
-    let fd = path.open(OFlags::PATH, Mode::empty())?;
+pub fn access(path: &Found, mode: u64) -> Result<u64, Errno> {
+    let bits = path.target()?.1.st_mode;
     if mode as i32 & libc::W_OK != 0 && !path.writable() {
         return Err(Errno::ROFS);
     }
-    let bits = rustix::fs::fstat(&fd)?.st_mode;
     if mode as i32 & libc::X_OK != 0 && bits & 0o111 == 0 {
         return Err(Errno::ACCES);
     }
@@ -173,13 +197,8 @@ pub fn access(path: &Located<'_>, mode: u64) -> Result<u64, Errno> {
 }
 
 /// `readlink`: the text of a link, which may name anything; following it is another matter.
-pub fn read_link(path: &Located<'_>, cx: &mut HostCall<'_>, out: u64, length: u64) -> Result<u64, Errno> {
-    let link: OwnedFd = path.open(OFlags::PATH | OFlags::NOFOLLOW, Mode::empty())?;
-    if FileType::from_raw_mode(rustix::fs::fstat(&link)?.st_mode) != FileType::Symlink {
-        return Err(Errno::INVAL);
-    }
-    let text = rustix::fs::readlinkat(&link, "", Vec::new())?;
-    let text = text.as_bytes();
+pub fn read_link(path: &Found, cx: &mut HostCall<'_>, out: u64, length: u64) -> Result<u64, Errno> {
+    let text = path.link_text()?;
     let text = &text[..text.len().min(usize::try_from(length).unwrap_or(usize::MAX))];
     cx.write(out, text)?;
     Ok(text.len() as u64)

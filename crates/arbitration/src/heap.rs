@@ -1,11 +1,14 @@
 //! A domain's memory calls: `brk` from the bottom of its heap, `mmap` from the top. Nothing else of the window can be touched: not text,
 //! dispatch table, header or TCB page, not another domain's regions.
 
-use crate::descriptors::Descriptors;
+use crate::descriptors::{Descriptors, Kind};
 use crate::errno::Errno;
 use sfi_contract::layout::{HEADER_HEAP_END, HEADER_HEAP_START, PAGE_SIZE, WINDOW_SIZE};
 use sfi_loader::{HostCall, HostError};
 use std::collections::BTreeMap;
+
+/// Most mappings of a domain, the kernel's own limit (`vm.max_map_count`).
+const MOST_MAPS: usize = 65_530;
 
 static ZEROS: [u8; 64 << 10] = [0; 64 << 10];
 
@@ -123,7 +126,7 @@ impl Heap {
         } else {
             self.find_gap(length).ok_or(Errno::NOMEM)?
         };
-        if !self.within_quota(length) {
+        if !self.within_quota(length) || self.maps.len() >= MOST_MAPS {
             return Err(Errno::NOMEM);
         }
         self.give(cx, at, length)?;
@@ -213,7 +216,12 @@ impl Heap {
     }
 
     fn fill(cx: &mut HostCall<'_>, files: &Descriptors, to: (u64, u64), fd: u64, offset: u64) -> Result<(), Errno> {
-        let fd = files.get(fd)?;
+        let open = files.entry(fd)?;
+        // Only of what never waits.
+        if open.kind != Kind::File {
+            return Err(Errno(libc::ENODEV));
+        }
+        let fd = &open.fd;
         let mut bytes = vec![0; 1 << 20];
         let mut done = 0;
         while done < to.1 {
@@ -246,6 +254,10 @@ impl Heap {
         self.check(address, length)?;
         let start = address.wrapping_sub(self.base);
         let end = start + length.next_multiple_of(PAGE_SIZE);
+        // A hole in the middle of one makes two.
+        if self.maps.len() >= MOST_MAPS && self.maps.range(..start).next_back().is_some_and(|(a, l)| a + l > end) {
+            return Err(Errno::NOMEM);
+        }
         let touched: Vec<(u64, u64)> =
             self.maps.range(..end).filter(|(at, mapped)| **at + **mapped > start).map(|(a, l)| (*a, *l)).collect();
         for (at, mapped) in touched {

@@ -16,6 +16,7 @@ mod clock;
 mod descriptors;
 mod directories;
 mod errno;
+mod file_system;
 mod files;
 mod heap;
 mod log;
@@ -23,21 +24,26 @@ pub mod manifest;
 mod paths;
 mod policy;
 mod process;
+mod spending;
 mod start;
 mod tenant;
 mod transfer;
+mod wait;
+mod walk;
 
 pub use calls::{BadCall, Calls};
 pub use descriptors::Stdio;
 pub use log::{Counts, Logger, Record};
 pub use paths::Preopen;
-pub use policy::{Denial, Policy, Quota};
+pub use policy::{CLOCK_RESOLUTION, Denial, Policy, Quota};
 pub use start::{ARGUMENT_BYTES, Program, arguments, random_bytes};
 
+use clock::Clock;
 use errno::Errno;
 use heap::Heap;
 use sfi_contract::layout::WINDOW_SIZE;
 use sfi_loader::{HostCall, HostError};
+use spending::Spending;
 use tenant::Tenants;
 
 /// Name of the host function that the support code calls with a pointer to a [`Request`].
@@ -79,8 +85,8 @@ pub struct Arbiter {
     calls: Calls,
     denial: Denial,
     quota: Quota,
-    /// Bytes that may still be written.
-    left: u64,
+    spending: Spending,
+    clock: Clock,
     /// What each life of the domain, and of its instances, has.
     tenants: Tenants,
     /// The domain is a whole program: its exit is the embedding's.
@@ -101,7 +107,8 @@ impl Arbiter {
         Arbiter {
             calls: policy.calls,
             denial: policy.denial,
-            left: policy.quota.written,
+            spending: Spending::new(&policy.quota),
+            clock: Clock::new(policy.clock, policy.quota.sleep),
             tenants: Tenants::new(policy.preopens, stdio, policy.quota.descriptors),
             quota: policy.quota,
             program: false,

@@ -1,6 +1,6 @@
 //! What was called, how often, and with which answer.
 
-use crate::calls::name;
+use crate::calls::{is_known, name};
 use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -35,12 +35,17 @@ impl fmt::Display for Record {
 /// Receives [`Record`]s.
 pub type Logger = Box<dyn FnMut(&Record) + Send>;
 
-/// How often each call was made: a handle that stays valid when the arbiter is gone.
+/// How often each call was made: a handle that stays valid when the arbiter is gone. Numbers that no kernel knows are counted together, as
+/// [`Counts::UNKNOWN`]: a domain may invent as many as it likes.
 #[derive(Clone, Debug, Default)]
 pub struct Counts(Arc<Mutex<BTreeMap<(i64, bool), u64>>>);
 
 impl Counts {
+    /// Number of all calls that have no name.
+    pub const UNKNOWN: i64 = -1;
+
     pub(crate) fn add(&self, number: i64, granted: bool) {
+        let number = if is_known(number) { number } else { Self::UNKNOWN };
         *self.0.lock().unwrap_or_else(PoisonError::into_inner).entry((number, granted)).or_default() += 1;
     }
 
@@ -67,8 +72,25 @@ impl fmt::Display for Counts {
             writeln!(f, "{count:>8} {}", name(number))?;
         }
         for (number, count) in self.refused() {
-            writeln!(f, "{count:>8} {} refused", name(number))?;
+            let name = if number == Self::UNKNOWN { "unknown numbers".into() } else { name(number) };
+            writeln!(f, "{count:>8} {name} refused")?;
         }
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn invented_numbers_are_counted_together() {
+        let counts = Counts::default();
+        for number in (-50_000..0).chain(1_000_000..1_050_000).chain([i64::MIN, i64::MAX]) {
+            counts.add(number, false);
+        }
+        counts.add(libc::SYS_read, true);
+        assert_eq!(counts.refused(), [(Counts::UNKNOWN, 100_002)].into());
+        assert_eq!(counts.to_string(), "       1 read\n  100002 unknown numbers refused\n");
     }
 }

@@ -1,10 +1,11 @@
 //! From a manifest's `syscalls` table to a policy.
 
-use crate::{BadCall, Calls, Denial, Policy, Preopen, Quota, Stdio};
+use crate::{BadCall, CLOCK_RESOLUTION, Calls, Denial, Policy, Preopen, Quota, Stdio};
 use rustix::fs::{Mode, OFlags};
 use sfi_loader::Access;
 use sfi_loader::manifest::{Denied, Descriptor, Syscalls};
 use std::path::Path;
+use std::time::Duration;
 
 /// What a table asks for cannot be given.
 #[derive(Debug, thiserror::Error)]
@@ -31,16 +32,23 @@ pub fn calls(allow: &[String], deny: &[String]) -> Result<Calls, BadCall> {
     deny.iter().try_fold(allowed, |calls, name| calls.deny(name))
 }
 
-/// The policy that a table describes; paths are relative to `directory`, the manifest's.
+/// The policy that a table describes; paths are relative to `directory`, the manifest's. No sleep and no wait is longer than `limit`, the
+/// manifest's for a call.
 ///
 /// # Errors
 /// [`TableError`].
-pub fn policy(table: &Syscalls, directory: &Path) -> Result<Policy, TableError> {
+pub fn policy(table: &Syscalls, directory: &Path, limit: Option<Duration>) -> Result<Policy, TableError> {
     let mut preopens = Vec::new();
     for (guest, grant) in &table.directories {
         let host = directory.join(&grant.host);
         let writable = grant.access == Access::ReadWrite;
-        preopens.push(Preopen::open(&host, guest, writable).map_err(|e| file(&host, e))?);
+        let preopen = Preopen::open(&host, guest, writable).map_err(|e| file(&host, e))?;
+        preopens.push(preopen.mounts(grant.mounts));
+    }
+    for (guest, grant) in &table.files {
+        let host = directory.join(&grant.host);
+        let writable = grant.access == Access::ReadWrite;
+        preopens.push(Preopen::file(&host, guest, writable).map_err(|e| file(&host, e))?);
     }
     let standard = Quota::default();
     Ok(Policy {
@@ -54,8 +62,12 @@ pub fn policy(table: &Syscalls, directory: &Path) -> Result<Policy, TableError> 
             memory: table.quota.memory.map_or(standard.memory, |size| size.0),
             descriptors: table.quota.descriptors.unwrap_or(standard.descriptors),
             written: table.quota.written.map_or(standard.written, |size| size.0),
+            created: table.quota.created.unwrap_or(standard.created),
             sleep: table.quota.sleep.map_or(standard.sleep, |time| time.0),
-        },
+            wait: table.quota.wait.map_or(standard.wait, |time| time.0),
+        }
+        .within(limit),
+        clock: table.clock_resolution.map_or(CLOCK_RESOLUTION, |time| time.0),
     })
 }
 

@@ -1,38 +1,90 @@
-//! Paths of a domain: they resolve beneath preopened directories only.
+//! Paths of a domain: names in a tree of its own, whose root holds what was granted, under its guest names.
 //!
-//! A domain's paths are names in a tree of its own, whose root holds the preopened directories under their guest names. Relative paths
-//! start at the domain's working directory, which is a name in that tree and nothing of the host's.
+//! Relative paths start at the domain's working directory, which is a name in that tree and nothing of the host's. [`crate::walk`] looks
+//! the names up.
 
 use crate::descriptors::Descriptors;
 use crate::errno::Errno;
-use rustix::fs::{Mode, OFlags, ResolveFlags};
+use crate::file_system;
+use crate::walk::{Found, Intent, Last, walk};
+use rustix::fs::{Mode, OFlags};
 use sfi_loader::HostCall;
+use std::io::{Error, ErrorKind};
 use std::os::fd::OwnedFd;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 /// Longest path that a domain may pass, in bytes.
 pub const PATH_LIMIT: usize = 4096;
 
-/// A directory of the host that a domain sees.
-#[derive(Debug)]
+/// A directory or a file of the host that a domain sees.
+#[derive(Clone, Debug)]
 pub struct Preopen {
     /// Absolute, normal, without a slash at its end: the root is empty.
-    guest: String,
-    directory: OwnedFd,
-    writable: bool,
+    pub(crate) guest: String,
+    pub(crate) root: Root,
+    pub(crate) writable: bool,
+}
+
+/// What is granted.
+#[derive(Clone, Debug)]
+pub(crate) enum Root {
+    Directory {
+        fd: Arc<OwnedFd>,
+        /// Device and inode.
+        identity: (u64, u64),
+        /// Whether paths may cross into file systems that are mounted beneath it.
+        mounts: bool,
+    },
+    /// A file of any kind, by the host's name for it.
+    File(PathBuf),
 }
 
 impl Preopen {
     /// Opens a directory of the host; the domain calls it `guest`: `/data` and `data` are the same, `.` and `/` are the root.
     ///
     /// # Errors
-    /// The directory cannot be opened.
+    /// The directory cannot be opened, or lies on a file system of the kernel's own, such as `/proc`.
     pub fn open(host: &Path, guest: impl AsRef<str>, writable: bool) -> std::io::Result<Preopen> {
         let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
-        let directory = rustix::fs::open(host, flags, Mode::empty())?;
-        Ok(Preopen { guest: absolute("", guest.as_ref()), directory, writable })
+        let fd = rustix::fs::open(host, flags, Mode::empty())?;
+        if !file_system::ordinary(&fd).map_err(|Errno(code)| Error::from_raw_os_error(code))? {
+            let text = "its file system is not one for ordinary files; grant single files by name";
+            return Err(Error::new(ErrorKind::PermissionDenied, text));
+        }
+        let stat = rustix::fs::fstat(&fd)?;
+        let root = Root::Directory { fd: Arc::new(fd), identity: (stat.st_dev, stat.st_ino), mounts: false };
+        Ok(Preopen { guest: absolute("", guest.as_ref()), root, writable })
     }
+
+    /// Grants one file of any kind, a device or a FIFO for example. It is opened by the host's name whenever the domain opens it.
+    ///
+    /// # Errors
+    /// There is no such file, or it is a directory.
+    pub fn file(host: &Path, guest: impl AsRef<str>, writable: bool) -> std::io::Result<Preopen> {
+        if std::fs::metadata(host)?.is_dir() {
+            return Err(ErrorKind::IsADirectory.into());
+        }
+        Ok(Preopen { guest: absolute("", guest.as_ref()), root: Root::File(std::path::absolute(host)?), writable })
+    }
+
+    /// Lets paths cross into file systems that are mounted beneath the directory.
+    #[must_use]
+    pub fn mounts(mut self, cross: bool) -> Preopen {
+        if let Root::Directory { mounts, .. } = &mut self.root {
+            *mounts = cross;
+        }
+        self
+    }
+}
+
+/// The grants of a domain, with `/dev/null` among them.
+pub fn with_null(mut preopens: Vec<Preopen>) -> Arc<[Preopen]> {
+    let null = "/dev/null";
+    if preopens.iter().all(|p| p.guest != null) {
+        preopens.push(Preopen { guest: null.into(), root: Root::File(null.into()), writable: true });
+    }
+    preopens.into()
 }
 
 /// Joins a path to a directory's name and takes `.` and `..` away by their letters.
@@ -49,7 +101,7 @@ pub fn absolute(directory: &str, path: &str) -> String {
     parts.iter().flat_map(|part| ["/", *part]).collect()
 }
 
-/// Joins a path to a directory's name. Only the `..` in front are taken away by their letters; the kernel resolves the others, so that they mean
+/// Joins a path to a directory's name. Only the `..` in front are taken away by their letters; [`walk`] resolves the others, so that they mean
 /// what they mean behind symbolic links.
 fn join(directory: &str, path: &str) -> String {
     if path.starts_with('/') {
@@ -85,35 +137,38 @@ pub struct Tree {
     pub umask: u32,
 }
 
-/// A path of a domain, relative to the preopened directory that it lies beneath.
-#[derive(Debug)]
-pub struct Located<'p> {
-    directory: &'p OwnedFd,
-    writable: bool,
-    /// Never absolute; may hold `..`, which the kernel keeps beneath the directory.
-    rest: String,
-    /// The whole name in the domain's tree.
-    pub name: String,
-}
-
 impl Tree {
+    /// A tree with these grants.
     pub fn new(preopens: Arc<[Preopen]>) -> Tree {
         Tree { preopens, working: String::new(), umask: 0o022 }
     }
 
-    /// Reads a path at `pointer`, relative to the descriptor `at` of the domain.
-    pub fn at(&self, cx: &HostCall<'_>, files: &Descriptors, at: u64, pointer: u64) -> Result<Located<'_>, Errno> {
+    /// Looks up a path at `pointer`, relative to the descriptor `at` of the domain.
+    pub fn find(
+        &self,
+        cx: &HostCall<'_>,
+        files: &Descriptors,
+        (at, pointer): (u64, u64),
+        last: Last,
+        intent: Intent,
+    ) -> Result<Found, Errno> {
         let path = copy_in(cx, pointer)?;
         let base = match at as u32 as i32 {
             _ if path.starts_with('/') => "",
             libc::AT_FDCWD => &self.working,
             _ => files.entry(at)?.directory.as_deref().ok_or(Errno::NOTDIR)?,
         };
-        self.locate(base, &path)
+        self.look_up(base, &path, last, intent)
     }
 
-    /// Finds the preopened directory that a path lies beneath: the one with the longest name.
-    pub fn locate(&self, base: &str, path: &str) -> Result<Located<'_>, Errno> {
+    /// Looks up a path relative to a directory's name.
+    pub fn look_up(&self, base: &str, path: &str, last: Last, intent: Intent) -> Result<Found, Errno> {
+        let (start, rest) = self.locate(base, path)?;
+        walk(self, start, &rest, last, intent)
+    }
+
+    /// Finds the grant that a path lies beneath, the one with the longest name, and the rest of the path.
+    fn locate(&self, base: &str, path: &str) -> Result<(&Preopen, String), Errno> {
         if path.is_empty() {
             return Err(Errno::NOENT);
         }
@@ -127,12 +182,31 @@ impl Tree {
                     return None;
                 }
             }
-            Some(skip(rest).to_owned())
+            Some(rest.to_owned())
         };
         let found = self.preopens.iter().filter_map(|p| Some((p, beneath(p)?)));
-        let (preopen, rest) = found.max_by_key(|(p, _)| p.guest.len()).ok_or(Errno::NOENT)?;
-        let rest = if rest.is_empty() { ".".to_owned() } else { rest };
-        Ok(Located { directory: &preopen.directory, writable: preopen.writable, rest, name })
+        found.max_by_key(|(p, _)| p.guest.len()).ok_or(Errno::NOENT)
+    }
+
+    /// The grant of exactly this name.
+    pub fn granted(&self, guest: &str) -> Option<&Preopen> {
+        self.preopens.iter().find(|p| p.guest == guest)
+    }
+
+    /// Whether a directory is one that the domain was granted as read-only, whatever the path to it was.
+    pub fn is_read_only(&self, directory: (u64, u64)) -> bool {
+        self.preopens.iter().any(|p| !p.writable && p.is(directory))
+    }
+
+    /// Whether the name or the directory is a grant itself: its entry stays where it is.
+    pub fn is_granted(&self, guest: &str, directory: (u64, u64)) -> bool {
+        self.preopens.iter().any(|p| p.guest == guest || p.is(directory))
+    }
+}
+
+impl Preopen {
+    fn is(&self, directory: (u64, u64)) -> bool {
+        matches!(self.root, Root::Directory { identity, .. } if identity == directory)
     }
 }
 
@@ -144,47 +218,6 @@ fn skip(mut path: &str) -> &str {
             Some(rest) if rest.is_empty() || rest.starts_with('/') => path = rest,
             _ => return path,
         }
-    }
-}
-
-impl Located<'_> {
-    /// Opens the path; `flags` may not leave the directory whatever they say.
-    pub fn open(&self, flags: OFlags, mode: Mode) -> Result<OwnedFd, Errno> {
-        let writes = flags.intersects(OFlags::WRONLY | OFlags::RDWR | OFlags::CREATE | OFlags::TRUNC | OFlags::APPEND);
-        if writes && !self.writable {
-            return Err(Errno::ROFS);
-        }
-        beneath(self.directory, &self.rest, flags, mode)
-    }
-
-    /// Opens the directory that holds the last component, to change its entry. The component is a plain name.
-    pub fn parent(&self) -> Result<(OwnedFd, String), Errno> {
-        if !self.writable {
-            return Err(Errno::ROFS);
-        }
-        let trimmed = self.rest.trim_end_matches('/');
-        let (parent, name) = trimmed.rsplit_once('/').unwrap_or((".", trimmed));
-        if name.is_empty() || name == "." || name == ".." {
-            return Err(Errno::INVAL);
-        }
-        let parent = if parent.is_empty() { "." } else { parent };
-        let directory = beneath(self.directory, parent, OFlags::PATH | OFlags::DIRECTORY, Mode::empty())?;
-        Ok((directory, name.to_owned()))
-    }
-
-    /// Whether the domain may change what lies here.
-    pub fn writable(&self) -> bool {
-        self.writable
-    }
-}
-
-/// The only place that gives the kernel a path of a domain.
-fn beneath(directory: &OwnedFd, path: &str, flags: OFlags, mode: Mode) -> Result<OwnedFd, Errno> {
-    let resolve = ResolveFlags::BENEATH | ResolveFlags::NO_MAGICLINKS;
-    match rustix::fs::openat2(directory, path, flags | OFlags::CLOEXEC, mode, resolve) {
-        // What the kernel says of a path that leaves the directory.
-        Err(rustix::io::Errno::XDEV) => Err(Errno::ACCES),
-        result => Ok(result?),
     }
 }
 
@@ -209,17 +242,27 @@ mod tests {
     fn the_longest_name_wins() {
         let here = Path::new(".");
         let open = |guest, writable| Preopen::open(here, guest, writable).expect("opens");
-        let tree = Tree::new(vec![open("/data", false), open("data/deep", true), open("/other", true)].into());
-        let rest = |path: &str| tree.locate("", path).map(|l| (l.rest, l.writable));
-        assert_eq!(rest("data/x"), Ok(("x".into(), false)));
-        assert_eq!(rest("//data/.//deep/./x/../y"), Ok(("x/../y".into(), true)));
-        assert_eq!(rest("/data/deeper"), Ok(("deeper".into(), false)));
-        assert_eq!(rest("/data"), Ok((".".into(), false)));
-        assert_eq!(rest("../../other/"), Ok((".".into(), true)));
+        let preopens = vec![open("/data", false), open("data/deep", true), open("/other", true)];
+        let tree = Tree::new(with_null(preopens));
+        let rest = |path: &str| tree.locate("", path).map(|(p, rest)| (rest, p.writable));
+        assert_eq!(rest("data/x"), Ok(("/x".into(), false)));
+        assert_eq!(rest("//data/.//deep/./x/../y"), Ok(("/./x/../y".into(), true)));
+        assert_eq!(rest("/data/deeper"), Ok(("/deeper".into(), false)));
+        assert_eq!(rest("/data"), Ok(("".into(), false)));
+        assert_eq!(rest("../../other/"), Ok(("/".into(), true)));
         assert_eq!(rest("/etc/passwd"), Err(Errno::NOENT));
         assert_eq!(rest("/datax"), Err(Errno::NOENT));
         assert_eq!(rest(""), Err(Errno::NOENT));
-        // The kernel refuses these: they stay relative to the directory.
-        assert_eq!(rest("/data/../../etc"), Ok(("../../etc".into(), false)));
+        // Looking this up refuses it: it stays relative to the directory.
+        assert_eq!(rest("/data/../../etc"), Ok(("/../../etc".into(), false)));
+        assert_eq!(rest("/dev/null"), Ok(("".into(), true)));
+    }
+
+    #[test]
+    fn the_kernels_directories_are_not_granted() {
+        for path in ["/proc", "/proc/self", "/sys"] {
+            let error = Preopen::open(Path::new(path), "/x", false).expect_err(path);
+            assert_eq!(error.kind(), ErrorKind::PermissionDenied, "{path}");
+        }
     }
 }

@@ -31,27 +31,64 @@ pub struct Quota {
     pub memory: u64,
     /// Descriptors open at a time.
     pub descriptors: usize,
-    /// Bytes that it may write in all.
+    /// Bytes that it may write in all, to files, pipes and terminals; a file that grows without being written counts as well.
     pub written: u64,
+    /// Files, directories and links that it may make in all.
+    pub created: u64,
     /// Longest sleep of one call.
     pub sleep: Duration,
+    /// Longest wait of one call for a pipe, a terminal or a socket; then it fails with `EAGAIN`.
+    pub wait: Duration,
+}
+
+impl Quota {
+    /// Cuts sleeps and waits to the time that a call has at all.
+    #[must_use]
+    pub fn within(self, limit: Option<Duration>) -> Quota {
+        let cut = |time: Duration| limit.map_or(time, |limit| limit.min(time));
+        Quota { sleep: cut(self.sleep), wait: cut(self.wait), ..self }
+    }
 }
 
 impl Default for Quota {
     fn default() -> Self {
-        Quota { memory: u64::MAX, descriptors: 256, written: u64::MAX, sleep: Duration::from_secs(3600) }
+        Quota {
+            memory: u64::MAX,
+            descriptors: 256,
+            written: u64::MAX,
+            created: 1 << 20,
+            sleep: Duration::from_secs(3600),
+            wait: Duration::MAX,
+        }
     }
 }
 
+/// Resolution of a domain's clocks where nothing else is said.
+pub const CLOCK_RESOLUTION: Duration = Duration::from_micros(1);
+
 /// What is granted.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub struct Policy {
     /// The calls; the default is all that can be answered.
     pub calls: Calls,
-    /// Directories whose contents paths may name.
+    /// Directories whose contents paths may name, and files.
     pub preopens: Vec<Preopen>,
     /// How other calls fail.
     pub denial: Denial,
     /// How much may be used.
     pub quota: Quota,
+    /// Resolution of the clocks and of files' times.
+    pub clock: Duration,
+}
+
+impl Default for Policy {
+    fn default() -> Self {
+        Policy {
+            calls: Calls::default(),
+            preopens: Vec::new(),
+            denial: Denial::default(),
+            quota: Quota::default(),
+            clock: CLOCK_RESOLUTION,
+        }
+    }
 }

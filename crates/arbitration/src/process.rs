@@ -1,7 +1,7 @@
 //! The process that a domain believes to be: one thread, number 1, alone. Constants and records; nothing of the host.
 
 use crate::Exit;
-use crate::clock;
+use crate::clock::Clock;
 use crate::errno::Errno;
 use crate::word;
 use sfi_loader::HostCall;
@@ -131,7 +131,7 @@ pub fn affinity(cx: &mut HostCall<'_>, size: u64, out: u64) -> Result<u64, Errno
 }
 
 /// `futex` of a program with one thread: nobody waits, and nobody would wake.
-pub fn futex(cx: &HostCall<'_>, args: &[u64; 6], longest: std::time::Duration) -> Result<u64, Errno> {
+pub fn futex(cx: &HostCall<'_>, args: &[u64; 6], clock: &Clock) -> Result<u64, Errno> {
     let [address, operation, value, timeout, ..] = *args;
     match operation as i32 & !(libc::FUTEX_PRIVATE_FLAG | libc::FUTEX_CLOCK_REALTIME) {
         libc::FUTEX_WAKE | libc::FUTEX_WAKE_BITSET | libc::FUTEX_REQUEUE | libc::FUTEX_CMP_REQUEUE => Ok(0),
@@ -143,7 +143,7 @@ pub fn futex(cx: &HostCall<'_>, args: &[u64; 6], longest: std::time::Duration) -
             if timeout == 0 {
                 return Err(Errno(libc::EDEADLK));
             }
-            clock::sleep(cx, timeout, longest)?;
+            clock.sleep(cx, timeout)?;
             Err(Errno::TIMEDOUT)
         }
         _ => Err(Errno::NOSYS),

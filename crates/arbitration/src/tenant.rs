@@ -3,7 +3,7 @@
 use crate::Exit;
 use crate::descriptors::{Descriptors, Stdio};
 use crate::heap::Heap;
-use crate::paths::{Preopen, Tree};
+use crate::paths::{Preopen, Tree, with_null};
 use crate::process::Signals;
 use sfi_loader::Tenant;
 use std::os::fd::OwnedFd;
@@ -44,7 +44,7 @@ pub struct Tenants {
 impl Tenants {
     pub fn new(preopens: Vec<Preopen>, stdio: Stdio, descriptors: usize) -> Self {
         let stdio = stdio.fds.into_iter().map(|fd| fd.map(Arc::new)).collect();
-        Tenants { preopens: preopens.into(), stdio, descriptors, states: Vec::new() }
+        Tenants { preopens: with_null(preopens), stdio, descriptors, states: Vec::new() }
     }
 
     /// Takes out a life's state, a new one if it has none yet. The states of lives that it replaces are dropped.

@@ -1,10 +1,14 @@
 //! Bytes between descriptors and a domain's memory. Buffers are copied; the kernel never sees a domain's pointer.
 
-use crate::descriptors::{Descriptors, Open};
+use crate::descriptors::{Descriptors, Kind, Open};
 use crate::errno::Errno;
-use crate::word;
+use crate::spending::{Extent, Spending};
+use crate::{wait, word};
+use rustix::event::PollFlags;
+use rustix::net::{SendFlags, send};
 use sfi_loader::HostCall;
 use std::os::fd::OwnedFd;
+use std::time::Duration;
 
 /// Most bytes moved by one call; a caller sees a short count and goes on.
 const CHUNK: u64 = 1 << 20;
@@ -48,23 +52,55 @@ fn total(parts: &[(u64, u64)]) -> usize {
     parts.iter().map(|(_, length)| *length).fold(0, u64::saturating_add).min(CHUNK) as usize
 }
 
-/// Takes from what a domain may still write.
-fn charge(left: &mut u64, bytes: &[u8]) -> Result<(), Errno> {
-    *left = left.checked_sub(bytes.len() as u64).ok_or(Errno::DQUOT)?;
-    Ok(())
-}
+/// Most bytes that are given at a time to what may wait: a pipe that is ready takes as many without waiting (`PIPE_BUF`).
+const PART: usize = 4096;
 
 pub fn write(
     cx: &HostCall<'_>,
     files: &Descriptors,
     fd: u64,
     parts: &[(u64, u64)],
-    left: &mut u64,
+    spending: &mut Spending,
+    longest: Duration,
 ) -> Result<u64, Errno> {
-    let fd = files.get(fd)?;
+    let open = files.entry(fd)?;
     let bytes = bytes_in(cx, parts)?;
-    charge(left, &bytes)?;
-    Ok(rustix::io::write(fd, &bytes)? as u64)
+    if open.kind.waits() {
+        spending.allows(bytes.len() as u64)?;
+        return push(open, &bytes, spending, longest);
+    }
+    let extent = Extent::of(open, None)?;
+    spending.allows_in(extent, bytes.len() as u64)?;
+    let count = rustix::io::write(&open.fd, &bytes)? as u64;
+    spending.pay_in(extent, count);
+    Ok(count)
+}
+
+/// Writes to what may wait, part by part.
+fn push(open: &Open, bytes: &[u8], spending: &mut Spending, longest: Duration) -> Result<u64, Errno> {
+    let end = wait::end(longest);
+    let mut done = 0;
+    while done < bytes.len() {
+        let part = &bytes[done..bytes.len().min(done + PART)];
+        match wait::ready(open, PollFlags::OUT, end).and_then(|events| push_part(open, part, events)) {
+            Ok(count) => {
+                spending.pay(count as u64);
+                done += count;
+            }
+            Err(error) if done == 0 => return Err(error),
+            Err(_) => break,
+        }
+    }
+    Ok(done as u64)
+}
+
+/// Writes a part. A pipe that nobody reads and a socket that was closed are an error, and no signal for the host.
+fn push_part(open: &Open, part: &[u8], events: PollFlags) -> Result<usize, Errno> {
+    match open.kind {
+        Kind::Pipe if events.contains(PollFlags::ERR) => Err(Errno(libc::EPIPE)),
+        Kind::Socket => Ok(send(&open.fd, part, SendFlags::NOSIGNAL | SendFlags::DONTWAIT)?),
+        _ => Ok(rustix::io::write(&open.fd, part)?),
+    }
 }
 
 pub fn pwrite(
@@ -73,28 +109,49 @@ pub fn pwrite(
     fd: u64,
     parts: &[(u64, u64)],
     at: u64,
-    left: &mut u64,
+    spending: &mut Spending,
 ) -> Result<u64, Errno> {
-    let fd = files.get(fd)?;
+    let open = files.entry(fd)?;
+    if open.kind.waits() {
+        return Err(Errno(libc::ESPIPE));
+    }
+    if at > i64::MAX as u64 {
+        return Err(Errno::INVAL);
+    }
     let bytes = bytes_in(cx, parts)?;
-    charge(left, &bytes)?;
-    Ok(rustix::io::pwrite(fd, &bytes, at)? as u64)
+    let extent = Extent::of(open, Some(at))?;
+    spending.allows_in(extent, bytes.len() as u64)?;
+    let count = rustix::io::pwrite(&open.fd, &bytes, at)? as u64;
+    spending.pay_in(extent, count);
+    Ok(count)
 }
 
-pub fn read(cx: &mut HostCall<'_>, files: &Descriptors, fd: u64, parts: &[(u64, u64)]) -> Result<u64, Errno> {
-    let fd = files.get(fd)?;
+pub fn read(
+    cx: &mut HostCall<'_>,
+    files: &Descriptors,
+    fd: u64,
+    parts: &[(u64, u64)],
+    longest: Duration,
+) -> Result<u64, Errno> {
+    let open = files.entry(fd)?;
     check_out(cx, parts)?;
     let mut bytes = vec![0; total(parts)];
-    let count = rustix::io::read(fd, &mut bytes)?;
+    if open.kind.waits() && !bytes.is_empty() {
+        wait::ready(open, PollFlags::IN, wait::end(longest))?;
+    }
+    let count = rustix::io::read(&open.fd, &mut bytes)?;
     bytes_out(cx, parts, &bytes[..count])?;
     Ok(count as u64)
 }
 
 pub fn pread(cx: &mut HostCall<'_>, files: &Descriptors, fd: u64, parts: &[(u64, u64)], at: u64) -> Result<u64, Errno> {
-    let fd = files.get(fd)?;
+    let open = files.entry(fd)?;
     check_out(cx, parts)?;
+    if open.kind.waits() {
+        return Err(Errno(libc::ESPIPE));
+    }
     let mut bytes = vec![0; total(parts)];
-    let count = rustix::io::pread(fd, &mut bytes, at)?;
+    let count = rustix::io::pread(&open.fd, &mut bytes, at)?;
     bytes_out(cx, parts, &bytes[..count])?;
     Ok(count as u64)
 }
@@ -110,12 +167,13 @@ fn check_out(cx: &HostCall<'_>, parts: &[(u64, u64)]) -> Result<(), Errno> {
     Ok(())
 }
 
-/// `pipe2`: a pipe of the domain's own. It has one thread, so nothing ever blocks on it.
+/// `pipe2`: a pipe of the domain's own. The host never waits on it: it has one thread, so nobody would write or read meanwhile.
 pub fn pipe(cx: &mut HostCall<'_>, files: &mut Descriptors, out: u64) -> Result<u64, Errno> {
     use rustix::pipe::PipeFlags;
     cx.memory().writable(out, 8)?;
     let (read, write) = rustix::pipe::pipe_with(PipeFlags::CLOEXEC | PipeFlags::NONBLOCK)?;
-    let open = |fd: OwnedFd| Open { fd: fd.into(), directory: None, writable: false };
+    let open =
+        |fd: OwnedFd| Open { fd: fd.into(), kind: Kind::Pipe, nonblocking: true, directory: None, writable: false };
     let read = files.insert(open(read))?;
     let write = match files.insert(open(write)) {
         Ok(write) => write,
@@ -127,28 +185,6 @@ pub fn pipe(cx: &mut HostCall<'_>, files: &mut Descriptors, out: u64) -> Result<
     let bytes = [(read as u32).to_le_bytes(), (write as u32).to_le_bytes()].concat();
     cx.write(out, &bytes)?;
     Ok(0)
-}
-
-/// `poll` says that everything is ready, as it is for files; reading and writing wait where they must.
-pub fn poll(cx: &mut HostCall<'_>, files: &Descriptors, list: u64, count: u64) -> Result<u64, Errno> {
-    if count > files.limit() as u64 {
-        return Err(Errno::INVAL);
-    }
-    let mut bytes = cx.read(list, 8 * count as usize)?;
-    let mut ready = 0;
-    for entry in bytes.chunks_exact_mut(8) {
-        let fd = i32::from_le_bytes([entry[0], entry[1], entry[2], entry[3]]);
-        let asked = i16::from_le_bytes([entry[4], entry[5]]) & (libc::POLLIN | libc::POLLOUT);
-        let found = match u64::try_from(fd) {
-            Err(_) => 0,
-            Ok(fd) if files.get(fd).is_ok() => asked,
-            Ok(_) => libc::POLLNVAL,
-        };
-        entry[6..8].copy_from_slice(&found.to_le_bytes());
-        ready += u64::from(found != 0);
-    }
-    cx.write(list, &bytes)?;
-    Ok(ready)
 }
 
 /// `getrandom`: at most 256 bytes at a time, as the kernel guarantees.

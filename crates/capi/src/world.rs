@@ -138,7 +138,8 @@ fn open(mut manifest: Manifest, directory: &Path, config: Option<&sfi_config>) -
     let mut builder = manifest.build(World::builder(), directory)?;
     for (name, domain) in &manifest.domains {
         let Some(syscalls) = &domain.syscalls else { continue };
-        let mut arbiter = Arbiter::new(table::policy(syscalls, directory)?, table::descriptors(syscalls, directory)?);
+        let policy = table::policy(syscalls, directory, manifest.limits.call.map(|limit| limit.0))?;
+        let mut arbiter = Arbiter::new(policy, table::descriptors(syscalls, directory)?);
         builder = builder.host_fn(arbiter_of(name), move |cx| arbiter.host_call(cx));
     }
     let shared = Arc::new(Shared::default());

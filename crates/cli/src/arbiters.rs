@@ -5,6 +5,7 @@ use sfi_arbitration::{Arbiter, Counts, Program, manifest as table};
 use sfi_loader::Builder;
 use sfi_loader::manifest::{Entry, Log, Manifest, Support, arbiter_of};
 use std::path::Path;
+use std::time::Duration;
 
 /// Whether the entry point is a whole program: `main` of a domain with system calls.
 pub fn is_program(manifest: &Manifest) -> bool {
@@ -22,22 +23,24 @@ pub fn prepare(manifest: &mut Manifest) {
     }
 }
 
-/// Adds the host functions that answer; gives the counts by domain.
+/// Adds the host functions that answer; gives the counts by domain. No call sleeps or waits for longer than `limit`.
 pub fn add(
     mut builder: Builder,
     manifest: &Manifest,
     directory: &Path,
     log: Option<Log>,
+    limit: Option<Duration>,
 ) -> anyhow::Result<(Builder, Vec<(String, Counts)>)> {
     let mut all = Vec::new();
     for (name, domain) in &manifest.domains {
         let Some(syscalls) = &domain.syscalls else { continue };
-        let policy = table::policy(syscalls, directory)?;
+        let policy = table::policy(syscalls, directory, limit)?;
         let arbiter = Arbiter::new(policy, table::descriptors(syscalls, directory)?);
         // The entry point's domain ends the run with its exit; any other only itself.
         let entered = manifest.entry.as_ref().is_some_and(|entry| entry.domain == *name);
         let arbiter = if entered { arbiter.program() } else { arbiter };
-        let mut arbiter = logging(arbiter, log.unwrap_or(syscalls.log), &format!("{name}: "));
+        let (log, records) = (log.unwrap_or(syscalls.log), syscalls.quota.records);
+        let mut arbiter = logging(arbiter, log, &format!("{name}: "), records);
         all.push((name.clone(), arbiter.counts()));
         builder = builder.host_fn(arbiter_of(name), move |cx| arbiter.host_call(cx));
     }

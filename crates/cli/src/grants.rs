@@ -2,9 +2,12 @@
 
 use anyhow::Context;
 use sfi_arbitration::{Arbiter, Denial, Logger, Policy, Preopen, Quota, Record, Stdio, manifest};
-use sfi_loader::manifest::Log;
+use sfi_loader::manifest::{Log, Time};
 use std::path::Path;
 use std::time::Duration;
+
+/// Calls that are logged where nothing else is said.
+const RECORDS: u64 = 1 << 20;
 
 /// Options about a program's system calls.
 #[derive(Clone, Debug, clap::Args)]
@@ -15,7 +18,16 @@ pub struct Grants {
     /// Program: a directory like --dir that it may not change.
     #[arg(long = "dir-read", value_name = "HOST[::GUEST]")]
     pub readable: Vec<String>,
-    /// Program: it may change no directory.
+    /// Program: its directories include the file systems that are mounted beneath them. The kernel's own (/proc, /sys) stay out.
+    #[arg(long)]
+    pub mounts: bool,
+    /// Program: a single file of any kind, a device for example, that its paths may name. /dev/null is always there.
+    #[arg(long = "file", value_name = "HOST[::GUEST]")]
+    pub files: Vec<String>,
+    /// Program: a file like --file that it may not write.
+    #[arg(long = "file-read", value_name = "HOST[::GUEST]")]
+    pub readable_files: Vec<String>,
+    /// Program: it may change no directory and no file.
     #[arg(long)]
     pub read_only: bool,
     /// Program: the system calls that it may make, names and groups: io, files, changes, memory, time, random, process, all.
@@ -33,6 +45,12 @@ pub struct Grants {
     /// Program: how much it may write in all, MiB. Default: no limit.
     #[arg(long, value_name = "MiB")]
     pub max_written: Option<u64>,
+    /// Program: how many files, directories and links it may make in all.
+    #[arg(long, default_value_t = Quota::default().created, value_name = "COUNT")]
+    pub max_created: u64,
+    /// Resolution of a program's clocks and of files' times; of `host_clock`, too. A manifest says it for each domain.
+    #[arg(long, default_value = "1 us", value_name = "TIME")]
+    pub clock_resolution: Time,
     /// Tell each system call on standard error: all, or those that are refused. Addresses are offsets in the domain's window.
     #[arg(long, value_name = "all|refused", num_args = 0..=1, require_equals = true, default_missing_value = "all", value_parser = parse_log)]
     pub log_syscalls: Option<Log>,
@@ -45,29 +63,50 @@ impl Grants {
     /// The arbiter; no sleep is longer than `time_limit`.
     pub fn arbiter(&self, time_limit: Option<Duration>) -> anyhow::Result<Arbiter> {
         let mut preopens = Vec::new();
-        let writable = self.directories.iter().map(|d| (d, !self.read_only));
-        for (directory, writable) in writable.chain(self.readable.iter().map(|d| (d, false))) {
-            let (host, guest) = directory.split_once("::").unwrap_or((directory, directory));
+        for (host, guest, writable) in self.names(&self.directories, &self.readable) {
             let preopen = Preopen::open(Path::new(host), guest, writable);
-            preopens.push(preopen.with_context(|| format!("cannot open the directory `{host}`"))?);
+            let preopen = preopen.with_context(|| format!("cannot open the directory `{host}`"))?;
+            preopens.push(preopen.mounts(self.mounts));
         }
-        let mut quota = Quota { descriptors: self.max_descriptors, ..Quota::default() };
-        if let Some(mebibytes) = self.max_written {
-            quota.written = mebibytes.saturating_mul(1 << 20);
+        for (host, guest, writable) in self.names(&self.files, &self.readable_files) {
+            let preopen = Preopen::file(Path::new(host), guest, writable);
+            preopens.push(preopen.with_context(|| format!("cannot grant the file `{host}`"))?);
         }
-        quota.sleep = time_limit.map_or(quota.sleep, |limit| limit.min(quota.sleep));
+        let written = self.max_written.map_or(u64::MAX, |mebibytes| mebibytes.saturating_mul(1 << 20));
+        let (descriptors, created) = (self.max_descriptors, self.max_created);
+        let quota = Quota { descriptors, written, created, ..Quota::default() }.within(time_limit);
         let calls = manifest::calls(&self.allow, &self.deny)?;
-        let arbiter = Arbiter::new(Policy { calls, preopens, denial: self.denied, quota }, Stdio::inherit()?).program();
-        Ok(logging(arbiter, self.log_syscalls.unwrap_or_default(), ""))
+        let policy = Policy { calls, preopens, denial: self.denied, quota, clock: self.clock_resolution.0 };
+        let arbiter = Arbiter::new(policy, Stdio::inherit()?).program();
+        Ok(logging(arbiter, self.log_syscalls.unwrap_or_default(), "", None))
     }
 }
 
-/// Adds a log on standard error.
-pub fn logging(arbiter: Arbiter, log: Log, prefix: &str) -> Arbiter {
+impl Grants {
+    /// What is granted for writing and for reading: the host's name, the domain's, and whether it may be changed.
+    fn names<'a>(
+        &self,
+        writable: &'a [String],
+        readable: &'a [String],
+    ) -> impl Iterator<Item = (&'a str, &'a str, bool)> + use<'a> {
+        let may = !self.read_only;
+        let all = writable.iter().map(move |name| (name, may)).chain(readable.iter().map(|name| (name, false)));
+        all.map(|(name, may)| {
+            let (host, guest) = name.split_once("::").unwrap_or((name, name));
+            (host, guest, may)
+        })
+    }
+}
+
+/// Adds a log on standard error, of at most so many calls.
+pub fn logging(arbiter: Arbiter, log: Log, prefix: &str, records: Option<u64>) -> Arbiter {
     let prefix = prefix.to_owned();
+    let mut left = records.unwrap_or(RECORDS);
     let logger: Logger = Box::new(move |record: &Record| {
-        if log == Log::All || !record.granted {
-            eprintln!("{prefix}{record}");
+        if left > 0 && (log == Log::All || !record.granted) {
+            left -= 1;
+            let more = if left == 0 { "; no more calls are logged" } else { "" };
+            eprintln!("{prefix}{record}{more}");
         }
     });
     if log == Log::Off { arbiter } else { arbiter.logger(logger) }

@@ -25,7 +25,7 @@ pub enum Command {
     #[command(name = "c++")]
     Cxx(cxx::Args),
     Verify(verify::Args),
-    Run(run::Args),
+    Run(Box<run::Args>),
     Bench(bench::Args),
     Bind(bind::Args),
     Anonymity(anonymity::Args),
@@ -44,7 +44,7 @@ impl Command {
             Command::Cc(args) => cc::run(args),
             Command::Cxx(args) => cxx::run(args),
             Command::Verify(args) => verify::run(args),
-            Command::Run(args) => run::run(args),
+            Command::Run(args) => run::run(*args),
             Command::Bind(args) => bind::run(&args),
             Command::Bench(args) => bench::run(args),
             Command::Anonymity(args) => anonymity::run(&args),

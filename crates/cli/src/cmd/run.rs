@@ -102,8 +102,9 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
     if let Some(limit) = args.time_limit {
         builder = builder.time_limit(limit);
     }
-    let builder = offer(builder, &manifest, directory, &args.args)?;
-    let (builder, counts) = arbiters::add(builder, &manifest, directory, args.grants.log_syscalls)?;
+    let builder = offer(builder, &manifest, directory, &args)?;
+    let limit = args.time_limit.or(manifest.limits.call.map(|limit| limit.0));
+    let (builder, counts) = arbiters::add(builder, &manifest, directory, args.grants.log_syscalls, limit)?;
     // Dropped after the world, which tells the owners of the last faults.
     let mut owners = Owners::default();
     let world = catch_unwind(AssertUnwindSafe(|| builder.build()));
@@ -231,7 +232,7 @@ impl Drop for Told {
 }
 
 /// Adds the host functions.
-fn offer(builder: Builder, manifest: &Manifest, directory: &Path, args: &[String]) -> anyhow::Result<Builder> {
+fn offer(builder: Builder, manifest: &Manifest, directory: &Path, options: &Args) -> anyhow::Result<Builder> {
     let mut files = Vec::new();
     for (name, path) in &manifest.files {
         let path = directory.join(path);
@@ -240,7 +241,8 @@ fn offer(builder: Builder, manifest: &Manifest, directory: &Path, args: &[String
     }
     let sizes: Vec<(String, u64)> =
         files.iter().map(|(n, f)| Ok((n.clone(), f.metadata()?.len()))).collect::<std::io::Result<_>>()?;
-    let args: Vec<u8> = args.iter().flat_map(|a| a.bytes().chain([0])).collect();
+    let step = options.grants.clock_resolution.0.as_nanos().max(1);
+    let args: Vec<u8> = options.args.iter().flat_map(|a| a.bytes().chain([0])).collect();
     let start = Instant::now();
     Ok(builder
         .host_fn("host_write", |cx| write(cx, &mut std::io::stdout().lock()))
@@ -262,7 +264,7 @@ fn offer(builder: Builder, manifest: &Manifest, directory: &Path, args: &[String
             let found = sizes.iter().find(|(n, _)| n.as_bytes() == name);
             found.map(|(_, size)| *size).ok_or_else(|| HostError::new("no such file in the manifest"))
         })
-        .host_fn("host_clock", move |_| Ok(start.elapsed().as_nanos() as u64))
+        .host_fn("host_clock", move |_| Ok((start.elapsed().as_nanos() / step * step) as u64))
         .host_fn("host_args", move |cx| {
             let length = args.len().min(usize::try_from(cx.arg(1)).unwrap_or(usize::MAX));
             if length > 0 {

@@ -1,0 +1,167 @@
+//! Waiting: for a pipe, a terminal, a socket, and never longer than the policy says.
+
+use crate::clock;
+use crate::descriptors::{Descriptors, Open};
+use crate::errno::Errno;
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::fs::OFlags;
+use sfi_loader::HostCall;
+use std::time::{Duration, Instant};
+
+/// What a domain may ask for.
+const EVENTS: PollFlags = PollFlags::IN.union(PollFlags::PRI).union(PollFlags::OUT).union(PollFlags::RDNORM);
+
+/// When a wait ends; `None` if it need not.
+pub fn end(longest: Duration) -> Option<Instant> {
+    Instant::now().checked_add(longest)
+}
+
+/// `poll` until a time, also through signals.
+fn poll_until(fds: &mut [PollFd<'_>], end: Option<Instant>) -> Result<usize, Errno> {
+    loop {
+        let left = end.map(|end| end.saturating_duration_since(Instant::now()));
+        let left = left.map(|left| Timespec {
+            tv_sec: i64::try_from(left.as_secs()).unwrap_or(i64::MAX),
+            tv_nsec: left.subsec_nanos().into(),
+        });
+        match poll(fds, left.as_ref()) {
+            Err(rustix::io::Errno::INTR) => {}
+            result => return Ok(result?),
+        }
+    }
+}
+
+/// Waits until a descriptor that may wait is ready for `events`; says what it is ready for. It must be open for that: for the wrong end of a
+/// pipe one would wait forever.
+pub fn ready(open: &Open, events: PollFlags, end: Option<Instant>) -> Result<PollFlags, Errno> {
+    let useless = if events.contains(PollFlags::OUT) { OFlags::RDONLY } else { OFlags::WRONLY };
+    if rustix::fs::fcntl_getfl(&open.fd)? & OFlags::ACCMODE == useless {
+        return Err(Errno::BADF);
+    }
+    let end = if open.nonblocking { Some(Instant::now()) } else { end };
+    let mut fds = [PollFd::new(&open.fd, events)];
+    if poll_until(&mut fds, end)? == 0 { Err(Errno::AGAIN) } else { Ok(fds[0].revents()) }
+}
+
+/// Waits for any of some descriptors of a domain: what each is ready for, 0 for negative numbers. `None` waits as long as the policy allows.
+fn wait_for(
+    files: &Descriptors,
+    asked: &[(i32, PollFlags)],
+    time: Option<Duration>,
+    longest: Duration,
+) -> Result<Vec<PollFlags>, Errno> {
+    let mut found = vec![PollFlags::empty(); asked.len()];
+    let mut fds = Vec::new();
+    let mut time = time.map_or(longest, |time| time.min(longest));
+    for (i, &(fd, events)) in asked.iter().enumerate() {
+        match u64::try_from(fd).map(|fd| files.get(fd)) {
+            Err(_) => {}
+            Ok(Ok(fd)) => fds.push((i, PollFd::new(fd, events & EVENTS))),
+            Ok(Err(_)) => {
+                found[i] = PollFlags::NVAL;
+                time = Duration::ZERO;
+            }
+        }
+    }
+    let (places, mut fds): (Vec<usize>, Vec<PollFd<'_>>) = fds.into_iter().unzip();
+    poll_until(&mut fds, end(time))?;
+    for (place, fd) in places.into_iter().zip(&fds) {
+        found[place] = fd.revents();
+    }
+    Ok(found)
+}
+
+/// A time in milliseconds; negative: none.
+pub fn milliseconds(time: u64) -> Option<Duration> {
+    u64::try_from(time as i32).ok().map(Duration::from_millis)
+}
+
+/// A time at a pointer, in units of `unit` nanoseconds behind the seconds; null: none.
+pub fn time_at(cx: &HostCall<'_>, pointer: u64, unit: u32) -> Result<Option<Duration>, Errno> {
+    if pointer == 0 {
+        return Ok(None);
+    }
+    if unit == 1 {
+        return clock::duration(cx, pointer).map(Some);
+    }
+    let (seconds, rest) = (crate::word(cx, pointer)?, crate::word(cx, pointer.wrapping_add(8))?);
+    if seconds > i64::MAX as u64 || rest > i64::MAX as u64 {
+        return Err(Errno::INVAL);
+    }
+    let rest = Duration::from_micros(rest);
+    Ok(Some(Duration::from_secs(seconds).saturating_add(rest)))
+}
+
+/// `poll` and `ppoll`, which does not change the signal mask: no handler ever runs.
+pub fn poll_list(
+    cx: &mut HostCall<'_>,
+    files: &Descriptors,
+    (list, count): (u64, u64),
+    time: Option<Duration>,
+    longest: Duration,
+) -> Result<u64, Errno> {
+    if count > files.limit() as u64 {
+        return Err(Errno::INVAL);
+    }
+    cx.memory().writable(list, 8 * count as usize)?;
+    let mut bytes = cx.read(list, 8 * count as usize)?;
+    let entry = |entry: &[u8]| {
+        let events = u16::from_le_bytes([entry[4], entry[5]]);
+        (i32::from_le_bytes([entry[0], entry[1], entry[2], entry[3]]), PollFlags::from_bits_retain(events))
+    };
+    let asked: Vec<(i32, PollFlags)> = bytes.chunks_exact(8).map(entry).collect();
+    let found = wait_for(files, &asked, time, longest)?;
+    for (entry, found) in bytes.chunks_exact_mut(8).zip(&found) {
+        entry[6..8].copy_from_slice(&found.bits().to_le_bytes());
+    }
+    cx.write(list, &bytes)?;
+    Ok(found.iter().filter(|found| !found.is_empty()).count() as u64)
+}
+
+/// `select` and `pselect6`: three sets of bits, for reading, writing and the exceptional.
+pub fn select(
+    cx: &mut HostCall<'_>,
+    files: &Descriptors,
+    [count, sets @ ..]: [u64; 4],
+    time: Option<Duration>,
+    longest: Duration,
+) -> Result<u64, Errno> {
+    /// Most descriptors in a set (`FD_SETSIZE`).
+    const MOST: u64 = 1024;
+    const WAITS: [PollFlags; 3] = [PollFlags::IN, PollFlags::OUT, PollFlags::PRI];
+    let over = PollFlags::HUP | PollFlags::ERR;
+    let means = [PollFlags::IN | over, PollFlags::OUT | PollFlags::ERR, PollFlags::PRI];
+    if count > MOST {
+        return Err(Errno::INVAL);
+    }
+    // The kernel reads and writes whole words.
+    let length = (count as usize).div_ceil(64) * 8;
+    let mut bits = [const { Vec::new() }; 3];
+    for (bits, set) in bits.iter_mut().zip(sets).filter(|(_, set)| *set != 0) {
+        cx.memory().writable(set, length)?;
+        *bits = cx.read(set, length)?;
+    }
+    let has = |bits: &[u8], fd: u64| bits.get(fd as usize / 8).is_some_and(|byte| byte >> (fd % 8) & 1 == 1);
+    let mut asked = Vec::new();
+    for fd in 0..count {
+        let wanted = bits.iter().zip(WAITS).filter(|(bits, _)| has(bits, fd)).map(|(_, wait)| wait);
+        let events = wanted.fold(PollFlags::empty(), PollFlags::union);
+        if !events.is_empty() {
+            files.get(fd)?;
+            asked.push((fd as i32, events));
+        }
+    }
+    let found = wait_for(files, &asked, time, longest)?;
+    let mut ready = 0;
+    for ((bits, set), means) in bits.iter_mut().zip(sets).zip(means).filter(|((_, set), _)| *set != 0) {
+        let mut answer = vec![0; bits.len()];
+        for (&(fd, _), found) in asked.iter().zip(&found) {
+            if has(bits, fd as u64) && found.intersects(means) {
+                answer[fd as usize / 8] |= 1 << (fd % 8);
+                ready += 1;
+            }
+        }
+        cx.write(set, &answer)?;
+    }
+    Ok(ready)
+}

@@ -1,0 +1,246 @@
+//! Ways around the grants: special files, the kernel's file systems, read-only directories inside others, and entries that change meanwhile.
+
+use super::*;
+use crate::paths::with_null;
+use std::fs;
+use std::os::unix::fs::{MetadataExt, symlink};
+use std::path::Path;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+fn grant(host: &Path, guest: &str, writable: bool) -> Preopen {
+    Preopen::open(host, guest, writable).expect("a directory")
+}
+
+/// Opens a path of a tree.
+fn open(tree: &Tree, path: &str, flags: OFlags) -> Result<OwnedFd, Errno> {
+    let changes = flags.intersects(OFlags::WRONLY | OFlags::RDWR | OFlags::CREATE | OFlags::TRUNC);
+    let intent = if changes { Intent::Change } else { Intent::Read };
+    tree.look_up("", path, Last::Follow, intent)?.open(flags, Mode::from_raw_mode(0o600)).map(|(fd, _)| fd)
+}
+
+fn entry(tree: &Tree, path: &str) -> Result<(), Errno> {
+    tree.look_up("", path, Last::Keep, Intent::Change)?.entry().map(drop)
+}
+
+const WAYS: [OFlags; 6] = [
+    OFlags::RDONLY,
+    OFlags::WRONLY,
+    OFlags::RDWR,
+    OFlags::RDWR.union(OFlags::TRUNC),
+    OFlags::RDWR.union(OFlags::CREATE),
+    OFlags::RDONLY.union(OFlags::NONBLOCK),
+];
+
+#[test]
+fn special_files_are_closed_and_nobody_waits_for_them() {
+    let directory = tempfile::tempdir().expect("directory");
+    let at = |name: &str| directory.path().join(name);
+    rustix::fs::mkfifoat(rustix::fs::CWD, at("fifo"), Mode::from_raw_mode(0o666)).expect("FIFO");
+    let _socket = std::os::unix::net::UnixListener::bind(at("socket")).expect("socket");
+    symlink("fifo", at("link")).expect("link");
+    let tree = Tree::new(with_null(vec![grant(directory.path(), "/d", true)]));
+    let start = Instant::now();
+    for name in ["/d/fifo", "/d/socket", "/d/link"] {
+        for flags in WAYS {
+            assert_eq!(open(&tree, name, flags).map(drop), Err(Errno::ACCES), "{name} {flags:?}");
+        }
+        assert!(tree.look_up("", name, Last::Follow, Intent::Read).expect("found").target().is_ok());
+    }
+    assert!(start.elapsed() < Duration::from_secs(60), "waited");
+}
+
+#[test]
+fn no_directory_leads_to_the_kernels_file_systems() {
+    let roots = [grant(Path::new("/"), "/", true), grant(Path::new("/"), "/", true).mounts(true)];
+    for (crossing, root) in roots.into_iter().enumerate() {
+        let tree = Tree::new(with_null(vec![root]));
+        for path in [
+            "/proc/self/mem",
+            "/proc/self/maps",
+            "/proc/self/fd/0",
+            "/proc/self/root/etc/passwd",
+            "/proc/thread-self/mem",
+            "/proc/1/mem",
+            "/proc/self/task/../mem",
+            "/sys/kernel/uevent_helper",
+            "/dev/fd/0",
+            "/dev/stdin",
+            "/dev/zero",
+            "/dev/mem",
+            "/dev/pts/ptmx",
+            "/proc",
+            "/sys",
+        ] {
+            // Nothing is made or cut: this is the machine's own tree.
+            for flags in [OFlags::RDONLY, OFlags::WRONLY, OFlags::RDWR] {
+                let result = open(&tree, path, flags).map(drop);
+                assert!(matches!(result, Err(Errno::ACCES | Errno::NOENT)), "{crossing} {path} {flags:?}: {result:?}");
+            }
+        }
+        assert!(open(&tree, "/dev/null", OFlags::RDWR).is_ok(), "granted by name");
+        assert!(open(&tree, "/etc/passwd", OFlags::RDONLY).is_ok());
+    }
+}
+
+/// `data` may be changed, `data/a/ro` in it may not, whatever leads there.
+#[test]
+fn read_only_directories_inside_others_are_read_only() {
+    let directory = tempfile::tempdir().expect("directory");
+    let data = directory.path().join("data");
+    fs::create_dir_all(data.join("a/ro/sub")).expect("directories");
+    fs::create_dir(data.join("x")).expect("directory");
+    fs::write(data.join("a/ro/f"), "kept").expect("file");
+    fs::write(data.join("a/ro/sub/g"), "kept").expect("file");
+    fs::write(data.join("own"), "").expect("file");
+    symlink("a/ro", data.join("link")).expect("link");
+    symlink("../a/ro/f", data.join("x/to")).expect("link");
+    symlink("f", data.join("a/ro/inner")).expect("link");
+    for guest in ["/data/a/ro", "/elsewhere"] {
+        let tree = Tree::new(with_null(vec![grant(&data, "/data", true), grant(&data.join("a/ro"), guest, false)]));
+        for way in [
+            "a/ro",
+            "x/../a/ro",
+            "link",
+            "x/../link",
+            "a/../x/../link",
+            "a/./ro",
+            "a/ro/sub/..",
+            "link/../ro",
+            "//a//ro/",
+        ] {
+            for file in ["f", "sub/g", "inner", "sub/../f", "new", "sub/new"] {
+                let path = format!("/data/{way}/{file}");
+                for flags in [OFlags::WRONLY, OFlags::RDWR | OFlags::CREATE, OFlags::RDONLY | OFlags::TRUNC] {
+                    assert!(open(&tree, &path, flags).is_err(), "{guest} {path} {flags:?}");
+                }
+                assert!(entry(&tree, &path).is_err(), "{guest} {path}");
+            }
+            assert!(open(&tree, &format!("/data/{way}/f"), OFlags::RDONLY).is_ok(), "{guest} {way}");
+        }
+        assert_eq!(open(&tree, "/data/x/to", OFlags::WRONLY).map(drop), Err(Errno::ROFS));
+        for path in ["/data/a/ro", "/data/x/../a/ro", "/data/a/ro/", "/data"] {
+            assert_eq!(entry(&tree, path), Err(Errno(libc::EBUSY)), "{guest} {path}");
+        }
+        // What lies around it may be changed, and takes it along.
+        assert!(entry(&tree, "/data/a").is_ok() && entry(&tree, "/data/link").is_ok());
+        fs::rename(data.join("a"), data.join("moved")).expect("rename");
+        assert_eq!(open(&tree, "/data/moved/ro/f", OFlags::WRONLY).map(drop), Err(Errno::ROFS));
+        assert_eq!(entry(&tree, "/data/moved/ro/f"), Err(Errno::ROFS));
+        fs::rename(data.join("moved"), data.join("a")).expect("rename");
+        assert!(open(&tree, "/data/own", OFlags::RDWR | OFlags::TRUNC).is_ok());
+    }
+    assert_eq!(fs::read_to_string(data.join("a/ro/f")).expect("text"), "kept");
+}
+
+#[test]
+fn reading_leaves_no_trace_under_a_read_only_grant() {
+    let directory = tempfile::tempdir().expect("directory");
+    let file = directory.path().join("f");
+    fs::write(&file, "text").expect("file");
+    let old = fs::File::open(&file).expect("file");
+    let past = std::time::SystemTime::UNIX_EPOCH;
+    let times = fs::FileTimes::new().set_accessed(past).set_modified(past + Duration::from_secs(1));
+    old.set_times(times).expect("times");
+    let tree = Tree::new(with_null(vec![grant(directory.path(), "/d", false)]));
+    let fd = open(&tree, "/d/f", OFlags::RDONLY).expect("opens");
+    assert_eq!(rustix::io::read(&fd, &mut [0; 4]), Ok(4));
+    assert_eq!(fs::metadata(&file).expect("metadata").atime(), 0);
+}
+
+#[test]
+fn a_walk_ends() {
+    let directory = tempfile::tempdir().expect("directory");
+    let at = |name: &str| directory.path().join(name);
+    symlink("loop", at("loop")).expect("link");
+    symlink("b/x", at("a")).expect("link");
+    symlink("a/x", at("b")).expect("link");
+    fs::create_dir(at("d")).expect("directory");
+    let tree = Tree::new(with_null(vec![grant(directory.path(), "/", true)]));
+    for path in ["/loop", "/a", "/b/c"] {
+        assert_eq!(open(&tree, path, OFlags::RDONLY).map(drop), Err(Errno(libc::ELOOP)), "{path}");
+    }
+    assert!(open(&tree, &"d/../".repeat(500), OFlags::RDONLY).is_ok());
+    let mut deep = directory.path().to_path_buf();
+    for _ in 0..DEPTH + 1 {
+        deep.push("d");
+        fs::create_dir_all(&deep).expect("directory");
+    }
+    let start = Instant::now();
+    assert_eq!(open(&tree, &"d/".repeat(DEPTH + 1), OFlags::RDONLY).map(drop), Err(Errno::NAMETOOLONG));
+    assert!(start.elapsed() < Duration::from_secs(60));
+    let long = "x".repeat(256);
+    assert_eq!(open(&tree, &long, OFlags::RDWR | OFlags::CREATE).map(drop), Err(Errno::NAMETOOLONG));
+}
+
+/// Somebody swaps an entry between a directory, a file, links that lead out and into what is read-only, and a FIFO, and moves directories in and out
+/// of the grant, while the domain opens names through it.
+#[test]
+fn swapped_entries_lead_nowhere_else() {
+    let directory = tempfile::tempdir().expect("directory");
+    let at = |name: &str| directory.path().join(name);
+    for name in ["data/ro", "data/dir/deep", "outside/deep", "data/spare"] {
+        fs::create_dir_all(at(name)).expect("directory");
+    }
+    for name in ["f", "data/ro/f", "outside/f", "outside/deep/f"] {
+        fs::write(at(name), "closed").expect("file");
+    }
+    for name in ["data/f", "data/dir/f", "data/dir/deep/f"] {
+        fs::write(at(name), "open").expect("file");
+    }
+    let closed: Vec<u64> = ["f", "data/ro/f", "outside/f", "outside/deep/f"]
+        .iter()
+        .map(|name| fs::metadata(at(name)).expect("metadata").ino())
+        .collect();
+    let tree = Tree::new(with_null(vec![grant(&at("data"), "/", true), grant(&at("data/ro"), "/ro", false)]));
+    let done = AtomicBool::new(false);
+    let absolute = at("outside");
+    let mut opened = 0;
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            let texts = ["..", "../outside", "ro", "dir", "dir/../ro", "../data/ro", "dir/deep/../../.."];
+            let mut round = 0;
+            while !done.load(Ordering::Relaxed) {
+                let (new, swap) = (at("data/new"), at("data/s"));
+                match round % (texts.len() + 3) {
+                    0 => symlink(&absolute, &new).expect("link"),
+                    1 => rustix::fs::mkfifoat(rustix::fs::CWD, &new, Mode::from_raw_mode(0o666)).expect("FIFO"),
+                    // A directory leaves the grant under the domain's feet and comes back.
+                    2 => {
+                        fs::rename(at("data/dir/deep"), at("outside/moved")).expect("rename");
+                        fs::rename(at("outside/moved"), at("data/dir/deep")).expect("rename");
+                    }
+                    n => symlink(texts[n - 3], &new).expect("link"),
+                }
+                if new.symlink_metadata().is_ok() {
+                    fs::rename(&new, &swap).expect("rename");
+                }
+                round += 1;
+            }
+        });
+        let end = Instant::now() + Duration::from_secs(2);
+        let paths = [
+            "/s/f",
+            "/s/deep/f",
+            "/s/../s/f",
+            "/s/deep/../f",
+            "/s",
+            "/dir/deep/../../f",
+            "/dir/deep/../../../f",
+            "/s/ro/f",
+        ];
+        for (i, path) in paths.iter().cycle().enumerate() {
+            if i % 64 == 0 && Instant::now() >= end {
+                break;
+            }
+            let Ok(fd) = open(&tree, path, OFlags::RDWR) else { continue };
+            let stat = rustix::fs::fstat(&fd).expect("stat");
+            assert!(!closed.contains(&stat.st_ino), "{path} led to a closed file");
+            assert_eq!(file_system::kind(&stat), FileType::RegularFile, "{path}");
+            opened += 1;
+        }
+        done.store(true, Ordering::Relaxed);
+    });
+    assert!(opened > 100, "only {opened} were opened: nothing was tested");
+    println!("{opened} opened");
+}

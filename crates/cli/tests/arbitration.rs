@@ -1,0 +1,229 @@
+//! What programs make the host spend and tell: quotas, clocks, and hostile values in every argument of every system call.
+//!
+//! Needs musl-gcc (Debian package musl-tools); a missing compiler fails the tests.
+
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output, Stdio};
+use std::time::{Duration, Instant};
+
+const SFI: &str = env!("CARGO_BIN_EXE_sfi");
+
+/// `sfi cc` of a program in the fixtures.
+fn compile(directory: &Path, name: &str, mode: &str) -> PathBuf {
+    let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fixtures/programs").join(name);
+    compile_file(directory, &source, mode)
+}
+
+fn compile_file(directory: &Path, source: &Path, mode: &str) -> PathBuf {
+    let program = directory.join("program");
+    let mut command = Command::new(SFI);
+    command.env("SFI_MODE", mode).args(["cc", "-O2"]).arg(source).arg("-o").arg(&program);
+    let output = command.output().expect("sfi");
+    assert!(output.status.success(), "{}", text(&output.stderr));
+    program
+}
+
+fn text(bytes: &[u8]) -> String {
+    String::from_utf8_lossy(bytes).into_owned()
+}
+
+/// Runs with a standard input that stays open and empty.
+fn run_waiting(command: &mut Command) -> Output {
+    let mut child =
+        command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("sfi starts");
+    let input = child.stdin.take();
+    let output = child.wait_with_output().expect("output");
+    drop(input);
+    output
+}
+
+/// A program as a domain of a manifest with this table of system calls.
+fn manifest(directory: &Path, program: &Path, mode: &str, table: &str) -> PathBuf {
+    let bytes = std::fs::read(program).expect("program");
+    let archive = bytes.windows(8).position(|bytes| bytes == b"!<arch>\n").expect("an archive");
+    std::fs::write(directory.join("program.a"), &bytes[archive..]).expect("archive");
+    let manifest = directory.join("domains.toml");
+    let text = format!(
+        "[entry]\ndomain = \"program\"\nfunction = \"main\"\n[limits]\ncall = \"200 s\"\n[domains.program]\nmode = \"{mode}\"\n\
+         memory = \"64 MiB\"\nobjects = []\narchives = [\"program.a\"]\n[domains.program.syscalls]\n{table}"
+    );
+    std::fs::write(&manifest, text).expect("manifest");
+    manifest
+}
+
+/// Bytes of all files beneath a directory.
+fn size(directory: &Path) -> u64 {
+    let entries = std::fs::read_dir(directory).expect("directory").map(|entry| entry.expect("entry").path());
+    entries.map(|path| if path.is_dir() { size(&path) } else { path.metadata().expect("metadata").len() }).sum()
+}
+
+/// Memory, descriptors, inodes, bytes, time and log: each has a number in the manifest, and a program that wants more gets exactly that.
+#[test]
+fn everything_that_a_domain_can_spend_is_bounded() {
+    let directory = tempfile::tempdir().expect("directory");
+    let at = |name: &str| directory.path().join(name);
+    let program = compile(directory.path(), "spend.c", "full");
+    std::fs::create_dir(at("data")).expect("data");
+    assert!(Command::new("mkfifo").arg(at("fifo")).status().expect("mkfifo").success());
+    let table = r#"
+allow = ["all"]
+log = "refused"
+descriptors = ["stdin", "stdout", "stderr", { write = "out" }]
+directories = { "/data" = { host = "data", access = "read-write" } }
+files = { "/fifo" = { host = "fifo" } }
+quota = { memory = "4 MiB", descriptors = 20, written = "256 KiB", created = 10, sleep = "0.1 s", wait = "0.1 s", records = 100 }
+"#;
+    let manifest = manifest(directory.path(), &program, "full", table);
+    let start = Instant::now();
+    let output = run_waiting(Command::new(SFI).args(["run", "--count-syscalls"]).arg(&manifest));
+    let (out, err) = (text(&output.stdout), text(&output.stderr));
+    let head = &err[..err.len().min(2000)];
+    assert_eq!(output.status.code(), Some(0), "{out}{head}");
+    let waits = ["sleep: done", "until: done", "futex: Operation timed out", "read: Resource temporarily unavailable"]
+        .into_iter()
+        .chain(["fifo: Resource temporarily unavailable", "poll: done", "select: done"]);
+    let mut expected: String = waits.map(|line| format!("{line}, bounded\n")).collect();
+    expected += "pipe: Resource temporarily unavailable\ncreated: 10\ndescriptors: 16\n";
+    let (got, memory) = out.rsplit_once("memory: ").expect("memory");
+    assert_eq!(got, expected);
+    let memory: u64 = memory.trim().parse().expect("a number");
+    assert!((3 << 20..=4 << 20).contains(&memory), "{memory}");
+    let spent = size(&at("data")) + at("out").metadata().expect("metadata").len() + output.stdout.len() as u64;
+    assert!(spent <= 192 << 10, "{spent} bytes");
+    assert_eq!(std::fs::read_dir(at("data")).expect("data").count(), 10);
+    assert_eq!(err.lines().filter(|line| line.starts_with("program: ")).count(), 100, "{head}");
+    let counts: Vec<&str> = err.lines().filter(|line| line.contains("unknown numbers refused")).collect();
+    assert_eq!(counts, ["  100000 unknown numbers refused"]);
+    assert!(start.elapsed() < Duration::from_secs(120));
+}
+
+#[test]
+fn the_time_limit_ends_every_wait() {
+    let directory = tempfile::tempdir().expect("directory");
+    let source = directory.path().join("wait.c");
+    std::fs::write(&source, WAITS).expect("source");
+    let program = compile_file(directory.path(), &source, "write");
+    let fifo = directory.path().join("fifo");
+    assert!(Command::new("mkfifo").arg(&fifo).status().expect("mkfifo").success());
+    let named = format!("{}::/fifo", fifo.display());
+    for way in ["read", "fifo", "poll", "select"] {
+        let begin = Instant::now();
+        let mut command = Command::new(SFI);
+        command.args(["run", "--time-limit", "0.3", "--file", &named]).arg(&program).args(["--", way]);
+        let output = run_waiting(&mut command);
+        assert_eq!(output.status.code(), Some(3), "{way}: {}{}", text(&output.stdout), text(&output.stderr));
+        assert!(begin.elapsed() < Duration::from_secs(60), "{way}");
+    }
+    // Beneath a directory nobody waits for the other end.
+    let granted = format!("{}::/d", directory.path().display());
+    let output = run_waiting(Command::new(SFI).args(["run", "--dir", &granted]).arg(&program).args(["--", "/d/fifo"]));
+    assert_eq!((text(&output.stdout).as_str(), output.status.code()), ("Permission denied\n", Some(9)));
+}
+
+const WAITS: &str = r#"
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/select.h>
+#include <unistd.h>
+int main(int argc, char **argv) {
+    char byte;
+    struct pollfd in = {0, POLLIN, 0};
+    fd_set set;
+    FD_ZERO(&set);
+    FD_SET(0, &set);
+    if (argv[1][0] == '/') {
+        if (open(argv[1], O_RDONLY) < 0) puts(strerror(errno));
+        return 9;
+    }
+    for (;;) {
+        if (!strcmp(argv[1], "read")) read(0, &byte, 1);
+        else if (!strcmp(argv[1], "poll")) poll(&in, 1, -1);
+        else if (!strcmp(argv[1], "select")) select(1, &set, 0, 0, 0);
+        else read(open("/fifo", O_RDONLY), &byte, 1);
+    }
+}
+"#;
+
+#[test]
+fn clocks_have_the_resolution_that_was_granted() {
+    let directory = tempfile::tempdir().expect("directory");
+    let program = compile(directory.path(), "clocks.c", "write");
+    let data = directory.path().join("data");
+    std::fs::create_dir(&data).expect("data");
+    let granted = format!("{}::/data", data.display());
+    for (resolution, step) in
+        [(None, "1000"), (Some("1 ms"), "1000000"), (Some("50 us"), "50000"), (Some("0.1 s"), "100000000")]
+    {
+        let mut command = Command::new(SFI);
+        command.args(["run", "--dir", &granted]);
+        command.args(resolution.iter().flat_map(|time| ["--clock-resolution", time]));
+        let output = run_waiting(command.arg(&program).args(["--", step]));
+        assert_eq!(text(&output.stdout), "3200 checked\n", "{step}: {}", text(&output.stderr));
+    }
+    let table = "allow = [\"all\"]\nclock_resolution = \"1 ms\"\narguments = [\"1000000\"]\n\
+                 directories = { \"/data\" = { host = \"data\", access = \"read-write\" } }\n";
+    let manifest = manifest(directory.path(), &program, "write", table);
+    let output = run_waiting(Command::new(SFI).arg("run").arg(&manifest));
+    assert_eq!(text(&output.stdout), "3200 checked\n", "{}", text(&output.stderr));
+}
+
+/// A libc's set-up needs no grant: a program that may write writes.
+#[test]
+fn set_up_does_not_depend_on_the_grant() {
+    let directory = tempfile::tempdir().expect("directory");
+    let source = directory.path().join("hello.c");
+    let code = "#include <stdio.h>\nint main(void) { puts(\"hello\"); return 4; }\n";
+    std::fs::write(&source, code).expect("source");
+    let program = compile_file(directory.path(), &source, "write");
+    for (allow, expected) in
+        [("io,memory", "hello\n"), ("io", "hello\n"), ("writev", "hello\n"), ("memory", ""), ("exit", "")]
+    {
+        let output = run_waiting(Command::new(SFI).args(["run", "--allow", allow]).arg(&program));
+        assert_eq!(
+            (text(&output.stdout).as_str(), output.status.code()),
+            (expected, Some(4)),
+            "{allow}: {}",
+            text(&output.stderr)
+        );
+    }
+    let output = run_waiting(Command::new(SFI).args(["run", "--deny", "all"]).arg(&program));
+    assert_eq!(output.status.code(), Some(4), "{}", text(&output.stderr));
+}
+
+/// Each call of the table, each argument, each hostile value.
+#[test]
+fn hostile_values_in_every_argument() {
+    for mode in ["write", "full"] {
+        let directory = tempfile::tempdir().expect("directory");
+        let at = |name: &str| directory.path().join(name);
+        for name in ["data", "ro"] {
+            std::fs::create_dir(at(name)).expect("directory");
+            std::fs::write(at(name).join("in"), "inside").expect("file");
+        }
+        std::fs::write(at("secret"), "secret").expect("file");
+        std::os::unix::fs::symlink("..", at("data/up")).expect("link");
+        let program = compile(directory.path(), "hostile_table.c", mode);
+        let table = r#"
+allow = ["all"]
+descriptors = ["stdin", "stdout", "stderr"]
+directories = { "/data" = { host = "data", access = "read-write" }, "/ro" = { host = "ro" } }
+quota = { written = "64 MiB", created = 1000, sleep = "0 s", wait = "0 s" }
+"#;
+        let manifest = manifest(directory.path(), &program, mode, table);
+        let output = run_waiting(Command::new(SFI).arg("run").arg(&manifest));
+        let out = text(&output.stdout);
+        let last = out.lines().last().unwrap_or_default().to_owned();
+        println!("{mode}: {last}");
+        let bad: Vec<&str> = out.lines().filter(|l| l.starts_with("TELLS ") || l.starts_with("CHANGED ")).collect();
+        assert!(bad.is_empty(), "{mode}: {} lines, first {:?}", bad.len(), &bad[..bad.len().min(5)]);
+        assert_eq!(output.status.code(), Some(0), "{mode}: {last} {}", text(&output.stderr));
+        let calls: u64 = last.split(' ').next().expect("calls").parse().expect("a number of calls");
+        assert!(calls > 500_000, "{last}");
+        assert_eq!(std::fs::read_to_string(at("secret")).expect("secret"), "secret");
+        assert_eq!(std::fs::read_to_string(at("ro/in")).expect("file"), "inside");
+        assert_eq!(std::fs::read_dir(at("ro")).expect("ro").count(), 1);
+    }
+}
