@@ -2,7 +2,9 @@
 
 use crate::setup::{self, cargo};
 use anyhow::{Context, bail, ensure};
+use std::ffi::OsStr;
 use std::fs::File;
+use std::iter;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode, Output};
@@ -18,9 +20,9 @@ pub struct Args {
     /// Runs of each side for the times
     #[arg(long, default_value_t = 5)]
     rounds: usize,
-    /// What is confined
-    #[arg(long, default_value = "write", value_name = "write|full|match")]
-    mode: String,
+    /// The sandbox's modes, one after the other
+    #[arg(long, default_value = "write,full", value_delimiter = ',', value_name = "MODE,...")]
+    mode: Vec<String>,
 }
 
 /// The sabotaged codecs: a macro of fixtures/demo/sabotage.h, and what it does.
@@ -36,39 +38,65 @@ const LIBZ: [&str; 2] = ["/usr/lib/x86_64-linux-gnu/libz.a", "/usr/lib64/libz.a"
 const INPUT_LIMIT: u64 = 6 << 20;
 
 /// Paths of a run.
-struct Demo {
+struct Demo<'a> {
     root: PathBuf,
     out: PathBuf,
     sfi: PathBuf,
-    mode: String,
+    mode: &'a str,
     input: PathBuf,
 }
 
 /// Runs the task.
 pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
-    setup::ensure(setup::BASE)?;
     ensure!(args.rounds > 0, "--rounds must not be 0");
-    let demo = prepare(args)?;
+    let (first, _) = args.mode.split_first().context("--mode names no mode")?;
+    println!(
+        "Debian's stock libz.a becomes a codec in a domain of its own. An app in another domain sends a\n\
+         real file through it. Then the codec turns hostile, and the app lives on."
+    );
+    setup::ensure(setup::DEMO)?;
+    let start = Instant::now();
+    let mut demo = prepare(args, first)?;
+    compile(&demo)?;
+    for mode in &args.mode {
+        demo.mode = mode;
+        build(&demo)?;
+        measure(&demo, args.rounds)?;
+    }
+    demo.mode = first;
     build(&demo)?;
-    measure(&demo, args.rounds)?;
     for (what, story) in SABOTAGE {
         sabotage(&demo, what, story)?;
     }
-    println!(
-        "\nAll as promised. The manifest is fixtures/demo/domains.toml, the objects are in {}.",
-        demo.out.display()
-    );
+    refuse(&demo)?;
+    headline(&format!("all as promised, in {:.0} s", start.elapsed().as_secs_f64()));
+    println!("The manifest is fixtures/demo/domains.toml, the objects are in {}.", demo.out.display());
     Ok(ExitCode::SUCCESS)
 }
 
-fn prepare(args: &Args) -> anyhow::Result<Demo> {
+/// Begins a part of the demo, in bold where the output is a terminal.
+fn headline(text: &str) {
+    let bold = anstyle::Style::new().bold();
+    anstream::println!("\n{bold}== {text}{bold:#}");
+}
+
+/// Shows a command as a person would type it: no folders, dimmed where the output is a terminal.
+fn show(command: &Command) {
+    let word = |word: &OsStr| match Path::new(word).file_name() {
+        Some(name) if Path::new(word).is_absolute() => name.to_string_lossy().into_owned(),
+        _ => word.to_string_lossy().into_owned(),
+    };
+    let line: Vec<String> = iter::once(command.get_program()).chain(command.get_args()).map(word).collect();
+    let dim = anstyle::Style::new().dimmed();
+    anstream::println!("{dim}$ {}{dim:#}", line.join(" "));
+}
+
+fn prepare<'a>(args: &Args, mode: &'a str) -> anyhow::Result<Demo<'a>> {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).ancestors().nth(2).context("no root")?.to_owned();
-    println!("building sfi ...");
-    let status = Command::new(cargo())
-        .args(["build", "--quiet", "--release", "-p", "sfi-cli"])
-        .current_dir(&root)
-        .status()
-        .context("cannot run cargo")?;
+    println!("\nBuilding sfi (a few minutes the first time).");
+    let mut command = Command::new(cargo());
+    command.args(["build", "--quiet", "--release", "-p", "sfi-cli"]).current_dir(&root);
+    let status = command.status().context("cannot run cargo")?;
     ensure!(status.success(), "sfi does not build");
     let target = std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| root.join("target"), |t| root.join(t));
     let input = match &args.input {
@@ -77,7 +105,7 @@ fn prepare(args: &Args) -> anyhow::Result<Demo> {
     };
     let out = target.join("demo");
     std::fs::create_dir_all(&out)?;
-    Ok(Demo { sfi: target.join("release/sfi"), root, out, mode: args.mode.clone(), input })
+    Ok(Demo { sfi: target.join("release/sfi"), root, out, mode, input })
 }
 
 /// The biggest regular file up to [`INPUT_LIMIT`] among the system's libraries and programs.
@@ -96,7 +124,7 @@ fn big_file() -> anyhow::Result<PathBuf> {
     best.map(|(_, path)| path).context("no file to compress; give one with --input")
 }
 
-impl Demo {
+impl Demo<'_> {
     fn source(&self, name: &str) -> PathBuf {
         self.root.join("fixtures/demo").join(name)
     }
@@ -111,15 +139,18 @@ impl Demo {
 
     fn rewrite(&self, input: &Path, output: &str) -> anyhow::Result<()> {
         let output = self.out.join(output);
-        must(Command::new(&self.sfi).args(["rewrite", "--mode", &self.mode, "-o"]).arg(&output).arg(input))?;
-        must(Command::new(&self.sfi).args(["verify", "--mode", &self.mode]).arg(&output))?;
+        shown(Command::new(&self.sfi).args(["rewrite", "--mode", self.mode, "-o"]).arg(&output).arg(input))?;
+        shown(Command::new(&self.sfi).args(["verify", "--mode", self.mode]).arg(&output))?;
         Ok(())
     }
 }
 
-/// Compiles the app, the codec and the runtime, rewrites and verifies everything, links the native program.
-fn build(demo: &Demo) -> anyhow::Result<()> {
-    let libz = LIBZ.iter().map(Path::new).find(|p| p.exists()).context("libz.a is missing")?;
+fn libz() -> anyhow::Result<&'static Path> {
+    LIBZ.iter().map(Path::new).find(|p| p.exists()).context("libz.a is missing")
+}
+
+/// Compiles the app, the codec and the runtime, and links the native program.
+fn compile(demo: &Demo) -> anyhow::Result<()> {
     demo.compile(&demo.source("app.c"), "app.o", &[])?;
     demo.compile(&demo.source("codec.c"), "codec.o", &[])?;
     let mut runtime = Vec::new();
@@ -132,19 +163,24 @@ fn build(demo: &Demo) -> anyhow::Result<()> {
     let archive = demo.out.join("rt.a");
     let _ = std::fs::remove_file(&archive);
     must(Command::new("ar").arg("rcsD").arg(&archive).args(&runtime))?;
+    let mut link = Command::new("gcc");
+    link.args(["-O2", "-I"]).arg(demo.source("")).arg(demo.source("native.c"));
+    link.args(["app.o", "codec.o"].map(|o| demo.out.join(o))).arg(libz()?).arg("-o").arg(demo.out.join("native"));
+    must(&mut link)?;
+    Ok(())
+}
 
+/// Rewrites and verifies everything in the demo's mode.
+fn build(demo: &Demo) -> anyhow::Result<()> {
+    headline(&format!("mode {}: rewrite, verify, run", demo.mode));
+    let libz = libz()?;
     let start = Instant::now();
     demo.rewrite(libz, "libz.sfi.a")?;
     println!("{}: {} bytes, rewritten and verified in {:.0} ms", libz.display(), libz.metadata()?.len(), ms(start));
-    demo.rewrite(&archive, "rt.sfi.a")?;
-    demo.rewrite(&demo.out.join("app.o"), "app.sfi.o")?;
-    demo.rewrite(&demo.out.join("codec.o"), "codec.sfi.o")?;
+    for name in ["rt.a", "app.o", "codec.o"] {
+        demo.rewrite(&demo.out.join(name), &name.replace('.', ".sfi."))?;
+    }
     manifest(demo, None)?;
-
-    let mut link = Command::new("gcc");
-    link.args(["-O2", "-I"]).arg(demo.source("")).arg(demo.source("native.c"));
-    link.args(["app.o", "codec.o"].map(|o| demo.out.join(o))).arg(libz).arg("-o").arg(demo.out.join("native"));
-    must(&mut link)?;
     Ok(())
 }
 
@@ -167,14 +203,15 @@ fn manifest(demo: &Demo, codec: Option<&str>) -> anyhow::Result<PathBuf> {
 
 /// Runs both sides in turn and compares the medians.
 fn measure(demo: &Demo, rounds: usize) -> anyhow::Result<()> {
-    println!("\n== {} in mode {}", demo.input.display(), demo.mode);
+    println!("{} through the codec, natively and in domains:", demo.input.display());
     let (mut native, mut domains) = (Vec::new(), Vec::new());
     let mut said = String::new();
+    let mut run = Command::new(&demo.sfi);
+    run.arg("run").arg(demo.out.join("domains.toml"));
+    show(&run);
     for _ in 0..rounds {
         native.push(times(&must(Command::new(demo.out.join("native")).stdin(File::open(&demo.input)?))?)?);
-        let output = must(
-            Command::new(&demo.sfi).arg("run").arg(demo.out.join("domains.toml")).stdin(File::open(&demo.input)?),
-        )?;
+        let output = must(run.stdin(File::open(&demo.input)?))?;
         domains.push(times(&output)?);
         said = String::from_utf8(output.stdout)?;
     }
@@ -206,14 +243,17 @@ fn median(runs: &[[f64; 2]], index: usize) -> f64 {
 
 /// Runs with a codec that goes wrong in its fifth step. The app must get an error and say so, the host must end in order.
 fn sabotage(demo: &Demo, what: &str, story: &str) -> anyhow::Result<()> {
-    println!("\n== sabotage: {story}");
+    headline(&format!("sabotage: {story}"));
     let stem = what.to_lowercase().replace('_', "-");
     demo.compile(&demo.source("codec.c"), &format!("{stem}.o"), &["-D", what])?;
     let object = format!("{stem}.sfi.o");
     demo.rewrite(&demo.out.join(format!("{stem}.o")), &object)?;
-    println!("rewritten, and verified: nothing in it is unsafe");
+    println!("It verifies: the bug is there, and harmless.");
     let manifest = manifest(demo, Some(&object))?;
-    let output = Command::new(&demo.sfi).arg("run").arg(manifest).stdin(File::open(&demo.input)?).output()?;
+    let mut run = Command::new(&demo.sfi);
+    run.arg("run").arg(manifest);
+    show(&run);
+    let output = run.stdin(File::open(&demo.input)?).output()?;
     print!("{}{}", String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
     let said = String::from_utf8_lossy(&output.stdout);
     ensure!(said.contains("I am still here"), "the app did not get an error");
@@ -222,6 +262,30 @@ fn sabotage(demo: &Demo, what: &str, story: &str) -> anyhow::Result<()> {
         _ => bail!("the host ended with {}", output.status),
     }
     Ok(())
+}
+
+/// An object that nobody rewrote: the verifier must name each way out that it tries, and the loader must not run it.
+fn refuse(demo: &Demo) -> anyhow::Result<()> {
+    headline("an object that was never rewritten: the verifier refuses it");
+    let object = demo.out.join("hostile.o");
+    must(Command::new("gcc").arg("-c").arg(demo.source("hostile.s")).arg("-o").arg(&object))?;
+    let mut verify = Command::new(&demo.sfi);
+    verify.args(["verify", "--mode", demo.mode]).arg(&object);
+    show(&verify);
+    let output = verify.output()?;
+    let said = String::from_utf8_lossy(&output.stderr);
+    print!("{}{said}", String::from_utf8_lossy(&output.stdout));
+    ensure!(output.status.code() == Some(1), "the verifier ended with {}", output.status);
+    for place in [".text+0x0,", ".text+0xb,", ".text+0xd,"] {
+        ensure!(said.contains(place), "the verifier did not name {place}");
+    }
+    Ok(())
+}
+
+/// Shows a command and runs it.
+fn shown(command: &mut Command) -> anyhow::Result<Output> {
+    show(command);
+    must(command)
 }
 
 /// Runs a command that must succeed.

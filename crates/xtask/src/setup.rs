@@ -18,17 +18,21 @@ enum Proof {
     File(&'static [&'static str]),
 }
 
-/// For the demo and the tests.
+/// For the demo: the first of [`BASE`].
+pub const DEMO: &[Need] = BASE.split_at(4).0;
+
+/// For the tests.
 pub const BASE: &[Need] = &[
+    // These four are all that the demo needs.
     Need { package: "gcc", proof: Proof::Program("gcc") },
+    Need { package: "binutils", proof: Proof::Program("readelf") },
+    Need { package: "libc6-dev", proof: Proof::File(&["/usr/lib/x86_64-linux-gnu/crt1.o", "/usr/lib64/crt1.o"]) },
+    Need { package: "zlib1g-dev", proof: Proof::File(&["/usr/lib/x86_64-linux-gnu/libz.a", "/usr/lib64/libz.a"]) },
     Need { package: "g++", proof: Proof::Program("g++") },
     Need { package: "gfortran", proof: Proof::Program("gfortran") },
     Need { package: "clang", proof: Proof::Program("clang") },
-    Need { package: "binutils", proof: Proof::Program("readelf") },
     Need { package: "cmake", proof: Proof::Program("cmake") },
     Need { package: "ninja-build", proof: Proof::Program("ninja") },
-    Need { package: "libc6-dev", proof: Proof::File(&["/usr/lib/x86_64-linux-gnu/crt1.o", "/usr/lib64/crt1.o"]) },
-    Need { package: "zlib1g-dev", proof: Proof::File(&["/usr/lib/x86_64-linux-gnu/libz.a", "/usr/lib64/libz.a"]) },
     Need {
         package: "musl-dev",
         proof: Proof::File(&["/usr/lib/x86_64-linux-musl/libc.a", "/usr/lib/musl/lib/libc.a"]),
