@@ -5,6 +5,7 @@
 mod common;
 mod registers;
 use common::{assemble, function};
+use registers::canary::HOST;
 use registers::*;
 use sfi_loader::{DomainSpec, Import, Machine, TypedFn, World};
 use std::arch::asm;
@@ -102,49 +103,6 @@ fn without_a_signature_only_argument_and_result_registers_pass() {
     check(&seen, &["rax", "rdx", "rbx", "rbp", "r12", "r13", "r14"], 2);
 }
 
-/// What the host's registers hold, beyond the general ones, which Rust code uses.
-fn plant_in_host(width: Width) {
-    let mxcsr: u32 = 0x1fbf;
-    // SAFETY: the registers are declared as changed, MXCSR keeps its masks and rounding; x87 is left as the ABI wants it.
-    unsafe {
-        asm!("ldmxcsr [{}]", in(reg) &mxcsr);
-        asm!("fld qword ptr [{0}]", "fstp qword ptr [{0}]", in(reg) &mut SECRET.to_le_bytes(),
-            out("st(0)") _, out("st(1)") _, out("st(2)") _, out("st(3)") _, out("st(4)") _, out("st(5)") _, out("st(6)") _, out("st(7)") _);
-    }
-    // SAFETY: as above.
-    unsafe {
-        if width == Width::Zmm {
-            plant_zmm();
-        } else {
-            plant_ymm();
-        }
-    }
-}
-
-#[target_feature(enable = "avx512f,avx512bw")]
-unsafe fn plant_zmm() {
-    macro_rules! vectors { ($($r:tt)*) => { $(
-        // SAFETY: the register is declared as changed.
-        unsafe { asm!(concat!("vpbroadcastq ", $r, ", {0}"), in(reg) SECRET, out($r) _) };
-    )* } }
-    vectors!("zmm0" "zmm1" "zmm2" "zmm3" "zmm4" "zmm5" "zmm6" "zmm7" "zmm8" "zmm9" "zmm10" "zmm11" "zmm12" "zmm13" "zmm14" "zmm15"
-        "zmm16" "zmm17" "zmm18" "zmm19" "zmm20" "zmm21" "zmm22" "zmm23" "zmm24" "zmm25" "zmm26" "zmm27" "zmm28" "zmm29" "zmm30" "zmm31");
-    macro_rules! masks { ($($r:tt)*) => { $(
-        // SAFETY: the register is declared as changed.
-        unsafe { asm!(concat!("kmovq ", $r, ", {0}"), in(reg) SECRET, out($r) _) };
-    )* } }
-    masks!("k1" "k2" "k3" "k4" "k5" "k6" "k7");
-}
-
-#[target_feature(enable = "avx")]
-unsafe fn plant_ymm() {
-    macro_rules! vectors { ($($r:tt)*) => { $(
-        // SAFETY: the register is declared as changed.
-        unsafe { asm!(concat!("vbroadcastsd ", $r, ", qword ptr [{0}]"), in(reg) &SECRET, out($r) _) };
-    )* } }
-    vectors!("ymm0" "ymm1" "ymm2" "ymm3" "ymm4" "ymm5" "ymm6" "ymm7" "ymm8" "ymm9" "ymm10" "ymm11" "ymm12" "ymm13" "ymm14" "ymm15");
-}
-
 #[test]
 fn the_host_shows_nothing_to_domains() {
     for (machine, width) in variants() {
@@ -159,14 +117,14 @@ fn the_host_shows_nothing_to_domains() {
                     .import("give", Import::host("give").signature("() -> int")),
             )
             .host_fn("give", move |_| {
-                plant_in_host(width);
+                HOST.plant_here(width);
                 Ok(9)
             })
             .build()
             .unwrap();
         let entered: TypedFn<fn(u64)> = world.domain("a").unwrap().export("entered").unwrap();
         let returned_to: TypedFn<fn()> = world.domain("a").unwrap().export("returned_to").unwrap();
-        plant_in_host(width);
+        HOST.plant_here(width);
         entered.call(&mut world, (7,)).unwrap();
         let dump = take(&mut world, "a");
         check_gprs(&dump, &world, "a", &[("rdi", 7)]);

@@ -6,7 +6,8 @@ use crate::{programs, sources};
 use std::process::{Command, ExitCode};
 
 /// The long suites: random programs, compared natively and in domains, every static archive on the machine,
-/// random instructions that both decoders must read alike, live domains, crossings under stress.
+/// random instructions that both decoders must read alike, live domains, crossings under stress, every way out of
+/// a crossing on every variant of the gates.
 #[derive(clap::Args)]
 pub struct Args {
     /// Number of random programs
@@ -54,6 +55,9 @@ pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
     command.args(["test", "--release", "-p", "sfi-loader", "--test", "stress", "--", "--nocapture"]);
     command.env("SFI_STRESS_CALLS", args.calls.to_string()).env("SFI_STRESS_SEED", args.seed.to_string());
     steps.tests("crossings under stress", &mut command)?;
+    let mut command = Command::new(cargo());
+    command.args(["test", "--release", "-p", "sfi-loader", "--test", "exits"]).env("SFI_EXITS", "all");
+    steps.tests("every way out of a crossing", &mut command)?;
     programs::step(&mut steps)?;
     Ok(steps.finish())
 }

@@ -15,7 +15,8 @@ use crate::fault::trace::{Backtrace, Place};
 use crate::gate;
 use crate::gate::control_stack::ControlStack;
 use crate::gate::fault::{RawFault, Trace};
-use crate::gate::records::{Binding, Context, DomainState, FRAME_CALLER, FRAME_RETURN, FRAME_TOP, status};
+use crate::gate::frame::{Active, Entry};
+use crate::gate::records::{Context, status};
 use libc::{c_int, c_void, siginfo_t, ucontext_t};
 use sfi_contract::layout::WINDOW_SIZE;
 use sfi_contract::text::clean;
@@ -401,7 +402,7 @@ unsafe fn fail(context: &mut Context, machine: &mut ucontext_t, fault: RawFault)
         domain.trace = trace;
         domain.dead = status::DEAD;
         domain.sp = 0;
-        let binding = *(context.top as *const *const Binding);
+        let binding = (*(context.top as *const Entry)).binding;
         registers[libc::REG_RIP as usize] = (*binding).failed as i64;
         registers[libc::REG_RSP as usize] = context.top as i64;
         registers[libc::REG_RAX as usize] = i64::from(status::FAULT);
@@ -414,24 +415,23 @@ unsafe fn fail(context: &mut Context, machine: &mut ucontext_t, fault: RawFault)
 /// # Safety
 /// `context` belongs to a world with a watch that this thread runs; its frames are whole.
 pub unsafe fn overstayed(context: *mut Context, due: u32) {
-    // SAFETY: see the function's contract. Frames are linked as gate/common.s describes; the outermost is an entry from the host, whose
-    // binding continues at another place than those between domains.
+    // SAFETY: see the function's contract; domain states live as long as their frames.
     unsafe {
         if due & reason::FINAL != 0 {
-            let enter_failed = (*context).enter_failed;
-            let mut top = (*context).top;
-            while (*(*(top as *const *const Binding))).failed != enter_failed {
-                let word = |offset: u64| *((top + offset) as *const u64);
-                let domain = word(FRAME_CALLER) as *mut DomainState;
-                if (*domain).dead == 0 {
+            let mut active = Active::running(&*context, 0);
+            while !active.entered_by_host()
+                && let Some(outer) = active.outer(&*context)
+            {
+                active = outer;
+                let domain = &mut *active.domain;
+                if domain.dead == 0 {
                     let code = ((due & reason::KIND) | reason::WAITING) as i32;
-                    let (signal, caller) = (watchdog::SIGNAL, word(FRAME_RETURN));
-                    (*domain).fault = RawFault { signal, code, caller, ..RawFault::default() };
-                    (*domain).trace = Trace::EMPTY;
-                    (*domain).dead = status::DEAD;
-                    (*domain).sp = 0;
+                    let (signal, caller) = (watchdog::SIGNAL, *(active.at as *const u64));
+                    domain.fault = RawFault { signal, code, caller, ..RawFault::default() };
+                    domain.trace = Trace::EMPTY;
+                    domain.dead = status::DEAD;
+                    domain.sp = 0;
                 }
-                top = word(FRAME_TOP);
             }
         }
         watchdog::again(context, due);

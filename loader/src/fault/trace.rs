@@ -6,14 +6,12 @@
 use crate::fault::names::Names;
 use crate::gate::control_stack::ControlStack;
 use crate::gate::fault::{DEPTH, HOST, Trace};
-use crate::gate::records::{
-    Binding, Context, DomainState, FRAME_CALLER, FRAME_RETURN, FRAME_TOP, HOST_RETURN, Segment,
-};
+use crate::gate::frame::Active;
+use crate::gate::records::{Context, DomainState};
 use sfi_contract::layout::WINDOW_SIZE;
 use sfi_contract::text::clean;
 use sfi_debuginfo::Frame as Source;
 use std::fmt;
-use std::ops::Range;
 use std::sync::Arc;
 
 /// Notes the calls in progress, from the return address at `at` on. Safe in a signal handler.
@@ -23,31 +21,22 @@ use std::sync::Arc;
 /// a place in the stack area whose word is a return address of the running domain's code, or `context.top` if there is none.
 pub unsafe fn walk(context: &Context, at: u64) -> Trace {
     let mut trace = Trace::EMPTY;
-    let Range { start: low, end: high } = ControlStack::area(context);
-    let (mut at, mut domain, mut top) = (at, context.current, context.top);
-    // SAFETY: tops, frames and their links are the gates' own, as gate/common.s describes them; every address that is read lies in the
-    // stack area, which is mapped; domain states and records of outer entries live as long as their frames.
+    if !ControlStack::area(context).contains(&at) {
+        return trace;
+    }
+    let mut part = Some(Active::running(context, at));
+    // SAFETY: the control stack's frames are the gates' own; `at` and what lies above it in the stack area is mapped, and domain states
+    // live as long as their frames.
     unsafe {
-        let enter_failed = context.enter_failed;
-        let mut outer = context.outer;
-        let word = |at: u64| *(at as *const u64);
-        while at >= low && at <= top && top + 16 <= high && !domain.is_null() {
+        while let Some(active) = part {
             // The last word below the frame is the gate's own return address.
-            while at + 8 < top {
-                trace.push(place(&*domain, word(at)));
-                at += 8;
+            for at in (active.at..(active.entered as u64).saturating_sub(8)).step_by(8) {
+                trace.push(place(&*active.domain, *(at as *const u64)));
             }
-            let binding = word(top) as *const Binding;
-            if (*binding).failed != enter_failed {
-                at = top + FRAME_RETURN;
-                domain = word(top + FRAME_CALLER) as *mut DomainState;
-                top = word(top + FRAME_TOP);
-                continue;
+            if active.entered_by_host() {
+                trace.push(HOST);
             }
-            trace.push(HOST);
-            let Some(Segment { current, top: next, outer: more, .. }) = outer.as_ref() else { break };
-            at = top + 16 + HOST_RETURN;
-            (domain, top, outer) = (*current, *next, *more);
+            part = active.outer(context);
         }
     }
     trace

@@ -11,20 +11,19 @@
 # - ldmxcsr and fldcw load values that stmxcsr and fnstcw stored; x87 state is reset by the no-wait forms first.
 # None of that depends on a trust level: those only choose which registers are cleared, saved and restored.
 #
-# Which registers a crossing clears is decided by `crossing.rs`: those that the text about to run names, whoever left something in
-# them. What a text does not name it neither sees nor changes, so it passes through it untouched: the registers rbx, rbp, r12-r14 of a
-# frame whose binding has not the flag SAVED are still the caller's, whatever happened above. So on every way out of a frame, the
-# irregular ones too, the registers that it saved are put back before a frame below goes on.
+# `policy.rs` decides which registers a crossing clears: those that the text about to run names, whoever left something in them. What
+# a text does not name it neither sees nor changes, so it passes through the text untouched and may be somebody else's. So every frame
+# is left on one path, `sfi_leave`, which puts back and clears the same state whatever the reason: the callee returned or failed, or
+# the caller died meanwhile and the frame is abandoned for the one that entered the caller. A return that needs nothing of that takes
+# a short cut in its gate. The host's entry has a path of its own, one for all reasons too.
 #
 # MXCSR: a domain whose verified text does not name it runs with the default control bits and cannot see the status flags, so between
 # two such domains there is nothing to do. Where a side names it, it is saved, set to the default and restored. Host functions
 # preserve the control bits and may change the flags (psABI 3.2.3). stmxcsr and ldmxcsr are rare because a stmxcsr behind an ldmxcsr
 # takes 80 ns.
 #
-# A frame on the control stack, at context.top while its callee runs:
-#     0 binding   8 entry   16 caller   24 caller's context.top   32 caller's sp   40 caller's base   48 x87 control word
-#     52 MXCSR   56 r15   64 r14   72 r13   80 r12   88 rbp   96 rbx   104 return address
-# An entry from the host has the first two words only; the rest is on the host's stack.
+# The frames are records of gate/frame.rs: an entry from the host is an `Entry` (ENTRY_*), any other crossing a `Frame` (FRAME_*), whose
+# last word is the return address that the domain's call pushed. Their callee runs below.
 
     .text
     .globl  sfi_gates_begin
@@ -102,20 +101,61 @@ sfi_gates_begin:
 7:
 .endm
 
-# The preserved registers but r15 to and from the frame at rsp.
-.macro SAVE
-    mov     %rbx, 96(%rsp)
-    mov     %rbp, 88(%rsp)
-    mov     %r12, 80(%rsp)
-    mov     %r13, 72(%rsp)
-    mov     %r14, 64(%rsp)
+# Takes room for a frame, if the control stack has it. rsp is at the return address, then at the frame.
+.macro NEW_FRAME
+    cmp     {C_LIMIT}(%r11), %rsp
+    jb      sfi_trap_control
+    lea     -{FRAME_RETURN}(%rsp), %rsp
 .endm
-.macro RESTORE
-    mov     96(%rsp), %rbx
-    mov     88(%rsp), %rbp
-    mov     80(%rsp), %r12
-    mov     72(%rsp), %r13
-    mov     64(%rsp), %r14
+
+# r11 = the context.
+.macro FIND_CONTEXT
+    mov     %rsp, %r11
+    and     $-{CONTROL_SIZE}, %r11
+.endm
+
+# The calling domain's data stack pointer for calls back: the address in r15 if it lies in the domain's data stack, aligned; else 0,
+# from the label \none on. Both bounds are addresses of the window.
+.macro DATA_STACK domain, none
+    cmp     {D_STACK_LOW}(\domain), %r15
+    jb      \none
+    cmp     {D_STACK_HIGH}(\domain), %r15
+    ja      \none
+    and     $-16, %r15
+.endm
+
+# The preserved registers but r15 to and from the frame, which lies \below bytes above rsp.
+.macro SAVE below=0
+    mov     %rbx, \below+{FRAME_RBX}(%rsp)
+    mov     %rbp, \below+{FRAME_RBP}(%rsp)
+    mov     %r12, \below+{FRAME_R12}(%rsp)
+    mov     %r13, \below+{FRAME_R13}(%rsp)
+    mov     %r14, \below+{FRAME_R14}(%rsp)
+.endm
+.macro RESTORE below=0
+    mov     \below+{FRAME_RBX}(%rsp), %rbx
+    mov     \below+{FRAME_RBP}(%rsp), %rbp
+    mov     \below+{FRAME_R12}(%rsp), %r12
+    mov     \below+{FRAME_R13}(%rsp), %r13
+    mov     \below+{FRAME_R14}(%rsp), %r14
+.endm
+
+# The integer argument registers to and from six words.
+.macro STORE_INTS at, base
+    mov     %rdi, \at+0*{WORD}(\base)
+    mov     %rsi, \at+1*{WORD}(\base)
+    mov     %rdx, \at+2*{WORD}(\base)
+    mov     %rcx, \at+3*{WORD}(\base)
+    mov     %r8, \at+4*{WORD}(\base)
+    mov     %r9, \at+5*{WORD}(\base)
+.endm
+.macro LOAD_INTS at, base
+    mov     \at+0*{WORD}(\base), %rdi
+    mov     \at+1*{WORD}(\base), %rsi
+    mov     \at+2*{WORD}(\base), %rdx
+    mov     \at+3*{WORD}(\base), %rcx
+    mov     \at+4*{WORD}(\base), %r8
+    mov     \at+5*{WORD}(\base), %r9
 .endm
 
 # The way into a function of a domain, called by the gates with the entry behind the return address. Clears the argument registers
@@ -160,7 +200,7 @@ sfi_args_\v\()_\n\m:
     xor     %eax, %eax
     xor     %r10d, %r10d
     xor     %r11d, %r11d
-    jmp     *16(%rsp)
+    jmp     *{WORD}+{FRAME_ENTRY}(%rsp)
 .endm
 
 # The way back into a domain; rsp is at its return address. Passes rax if \rax, rdx if \rdx. Vector registers, if any is cleared (\clear):

@@ -1,35 +1,32 @@
 # domain to domain: the common path. \p: of rbx, rbp, r12-r14 it 0 saves none, 1 saves all for the case that the callee fails, 2 saves,
-# clears and restores all. It uses rax and r15 on the way in and rcx, rsi, rdi, r8, r9 on the way out, so nothing else need be saved.
-.macro GATE_DOMAIN v, fsgs, p
+# clears and restores all. \c: the control words of x87 and SSE are saved for that case too. It uses rax and r15 on the way in and rcx,
+# rsi, rdi, r8, r9 on the way out, so nothing else need be saved.
+.macro GATE_DOMAIN v, fsgs, p, c
     .p2align 6
-sfi_gate_\p\()_\v:
-    cmp     {C_LIMIT}(%r11), %rsp
-    jb      sfi_trap_control
-    lea     -104(%rsp), %rsp
+sfi_gate_\p\c\()_\v:
+    NEW_FRAME
     .if \p
     SAVE
     .endif
-    mov     %r15, 56(%rsp)
+    .if \c
+    fnstcw  {FRAME_CW}(%rsp)
+    stmxcsr {FRAME_MXCSR}(%rsp)
+    .endif
+    mov     %r15, {FRAME_R15}(%rsp)
     mov     {C_CURRENT}(%r11), %rax
-    mov     %r10, (%rsp)
-    mov     %rax, 16(%rsp)
+    mov     %r10, {FRAME_BINDING}(%rsp)
+    mov     %rax, {FRAME_CALLER}(%rsp)
     mov     {B_ENTRY}(%r10), %r15
-    mov     %r15, 8(%rsp)
+    mov     %r15, {FRAME_ENTRY}(%rsp)
     mov     {C_TOP}(%r11), %r15
-    mov     %r15, 24(%rsp)
+    mov     %r15, {FRAME_OUTER}(%rsp)
     mov     {D_SP}(%rax), %r15
-    mov     %r15, 32(%rsp)
+    mov     %r15, {FRAME_SP}(%rsp)
     mov     {D_BASE}(%rax), %r15
-    mov     %r15, 40(%rsp)
-# The caller's data stack pointer for calls back: its r15 truncated, rebased, aligned, or 0 outside its data stack. Both
-# bounds are addresses of the window.
-    mov     56(%rsp), %r15d
+    mov     %r15, {FRAME_BASE}(%rsp)
+    mov     {FRAME_R15}(%rsp), %r15d
     or      {D_BASE}(%rax), %r15
-    cmp     {D_STACK_LOW}(%rax), %r15
-    jb      12f
-    cmp     {D_STACK_HIGH}(%rax), %r15
-    ja      12f
-    and     $-16, %r15
+    DATA_STACK %rax, 12f
 13:
     mov     %r15, {D_SP}(%rax)
     mov     {B_CALLEE}(%r10), %rax
@@ -52,29 +49,28 @@ sfi_gate_\p\()_\v:
     SET_GS  \fsgs
     call    *{B_ARGUMENTS}(%r10)
 
-    mov     %rsp, %r11
-    and     $-{CONTROL_SIZE}, %r11
-    mov     (%rsp), %r10
-    mov     16(%rsp), %r9
+# The callee returned. What is not the common case is for `sfi_leave`.
+    FIND_CONTEXT
+    mov     {FRAME_BINDING}(%rsp), %r10
+    mov     {FRAME_CALLER}(%rsp), %r9
     mov     %rax, %r8
-    mov     24(%rsp), %rsi
-    mov     32(%rsp), %rdi
-    mov     %rsi, {C_TOP}(%r11)
-    mov     40(%rsp), %rax
+    mov     {FRAME_OUTER}(%rsp), %rsi
+    mov     {FRAME_SP}(%rsp), %rdi
+    mov     {FRAME_BASE}(%rsp), %rax
     cmpl    $0, {D_DEAD}(%r9)
-    jne     sfi_dead_\v
+    jne     14f
+    testl   ${F_OUT}, {B_FLAGS}(%r10)
+    jnz     14f
+    mov     %rsi, {C_TOP}(%r11)
     SET_GS  \fsgs
     mov     %r9, {C_CURRENT}(%r11)
     mov     %rdi, {D_SP}(%r9)
-    testl   ${F_OUT}, {B_FLAGS}(%r10)
     mov     %r8, %rax
-    jnz     14f
-15:
     .if \p == 2
     RESTORE
     .endif
-    mov     56(%rsp), %r15
-    lea     104(%rsp), %rsp
+    mov     {FRAME_R15}(%rsp), %r15
+    lea     {FRAME_RETURN}(%rsp), %rsp
     jmp     *{B_RESULTS}(%r10)
 10:
     call    sfi_way_in_\v
@@ -83,8 +79,9 @@ sfi_gate_\p\()_\v:
     xor     %r15d, %r15d
     jmp     13b
 14:
-    call    sfi_way_out_\v
-    jmp     15b
+    mov     %r8, %rax
+    xor     %ecx, %ecx
+    jmp     sfi_leave_\v
 .endm
 
 # domain to domain: what all gates share, beside the common path.
@@ -92,19 +89,17 @@ sfi_gate_\p\()_\v:
 # The way in. r10 binding, rax callee, r15 its data stack pointer, which may go down; the frame lies behind the return address.
     .p2align 4
 sfi_way_in_\v:
-    push    %rbx
-    push    %r12
-    push    %r13
-    push    %rax
     testl   ${F_STACK}, {B_FLAGS}(%r10)
     jz      20f
-    mov     40+16(%rsp), %rbx
-    mov     40+56(%rsp), %r13d
+# Stack arguments. rbx: caller, r12: words, r13: the caller's address of them.
+    SAVE    {WORD}
+    mov     {WORD}+{FRAME_CALLER}(%rsp), %rbx
+    mov     {WORD}+{FRAME_R15}(%rsp), %r13d
     or      {D_BASE}(%rbx), %r13
     mov     {B_STACK_WORDS}(%r10), %r12d
     cmp     {D_STACK_LOW}(%rbx), %r13
     jb      19f
-    lea     (%r13,%r12,8), %rax
+    lea     (%r13,%r12,{WORD}), %rax
     cmp     {D_STACK_HIGH}(%rbx), %rax
     ja      19f
     testl   ${F_CLIENT_STACK}, {B_FLAGS}(%r10)
@@ -113,25 +108,28 @@ sfi_way_in_\v:
     and     $-2, %rax
     shl     $3, %rax
     sub     %rax, %r15
-    mov     (%rsp), %rax
+    mov     {B_CALLEE}(%r10), %rax
     cmp     {D_STACK_LOW}(%rax), %r15
     jb      19f
 21:
-    mov     -8(%r13,%r12,8), %rax
-    mov     %rax, -8(%r15,%r12,8)
+    mov     -{WORD}(%r13,%r12,{WORD}), %rax
+    mov     %rax, -{WORD}(%r15,%r12,{WORD})
     dec     %r12
     jnz     21b
+17:
+    mov     {B_CALLEE}(%r10), %rax
+    RESTORE {WORD}
 20:
     testl   ${F_MXCSR}, {B_FLAGS}(%r10)
     jz      22f
-    stmxcsr 40+52(%rsp)
-    cmpl    ${MXCSR}, 40+52(%rsp)
+    stmxcsr {WORD}+{FRAME_MXCSR}(%rsp)
+    cmpl    ${MXCSR}, {WORD}+{FRAME_MXCSR}(%rsp)
     je      22f
     ldmxcsr sfi_default_mxcsr(%rip)
 22:
     testl   ${F_X87}, {B_FLAGS}(%r10)
     jz      23f
-    fnstcw  40+48(%rsp)
+    fnstcw  {WORD}+{FRAME_CW}(%rsp)
     RESET_X87
 23:
     testl   ${F_ZMM_IN}, {B_FLAGS}(%r10)
@@ -147,59 +145,102 @@ sfi_way_in_\v:
     REBASE_ARGUMENT 4, %r8, %r8d
     REBASE_ARGUMENT 5, %r9, %r9d
 25:
-    pop     %rax
-    pop     %r13
-    pop     %r12
-    pop     %rbx
     ret
 # No copy: the callee gets the arguments' address, checked, in its TCB page.
 18:
     mov     {B_BASE}(%r10), %rax
     mov     %r13, {TCB_CLIENT_STACK}(%rax)
-    jmp     20b
+    jmp     17b
 19:
-    pop     %rax
-    pop     %r13
-    pop     %r12
-    pop     %rbx
-    lea     8(%rsp), %rsp
-    mov     ${E_ARGUMENTS}, %eax
-# Nothing of the callee ran. eax: status.
+    RESTORE {WORD}
+    lea     {WORD}(%rsp), %rsp
+    mov     ${E_ARGUMENTS}, %ecx
+# Nothing of the callee ran, and nothing of the caller's state was touched. ecx: status.
 sfi_refused_\v:
-    mov     16(%rsp), %rcx
-    mov     32(%rsp), %rsi
-    mov     %rsi, {D_SP}(%rcx)
-    mov     %eax, %gs:{TCB_ERROR}
+    mov     {FRAME_CALLER}(%rsp), %r9
+    jmp     sfi_report_\v
+
+# The callee faulted, or faulted in a frame below that it had to return to. eax: status; rsp: the frame.
+    .p2align 4
+sfi_failed_\v:
+    mov     %eax, %ecx
+
+# The one way out of a frame. ecx: status, 0 if the callee returned; then rax, rdx, xmm0 and xmm1 are its result.
+# What the frame's binding says is restored and cleared for whoever goes on: its caller, or a frame further out if the caller died.
+sfi_leave_\v:
+    FIND_CONTEXT
+    mov     {FRAME_BINDING}(%rsp), %r10
+    mov     {FRAME_CALLER}(%rsp), %r9
+    mov     {FRAME_OUTER}(%rsp), %rsi
+    mov     %rsi, {C_TOP}(%r11)
+    xor     %edi, %edi
+    mov     {B_FLAGS}(%r10), %esi
+    mov     {D_DEAD}(%r9), %r8d
+    or      %ecx, %r8d
+    cmovnz  {B_FAILING}(%r10), %esi
+# A host function's frame comes here. r11 context, r10 binding, r9 caller, esi flags, rdi GS base if it is known.
+sfi_leave_as_\v:
+    test    ${F_PRESERVED}, %esi
+    jz      30f
+    RESTORE
+30:
+    test    ${F_MXCSR}, %esi
+    jz      31f
+    stmxcsr {C_SCRATCH}(%r11)
+    mov     {C_SCRATCH}(%r11), %r8d
+    cmp     {FRAME_MXCSR}(%rsp), %r8d
+    je      31f
+    ldmxcsr {FRAME_MXCSR}(%rsp)
+31:
+    test    ${F_X87}, %esi
+    jz      32f
+    RESET_X87
+    fldcw   {FRAME_CW}(%rsp)
+32:
+    test    ${F_ZMM_OUT}, %esi
+    jz      33f
+    CLEAR_ZMM
+33:
+    mov     %r9, {C_CURRENT}(%r11)
+    mov     %rax, %r8
+    mov     {FRAME_BASE}(%rsp), %rax
+    cmp     %rax, %rdi
+    je      34f
+    SET_GS  \fsgs
+34:
+    cmpl    $0, {D_DEAD}(%r9)
+    jne     sfi_abandon_\v
+    test    %ecx, %ecx
+    jnz     sfi_report_\v
+    test    ${F_POINTER_RESULT}, %esi
+    jz      35f
+    REBASE  %r8, %r8d, {FRAME_BASE}(%rsp)
+35:
+    mov     %r8, %rax
+    mov     {FRAME_SP}(%rsp), %rdi
+    mov     %rdi, {D_SP}(%r9)
+    mov     {FRAME_R15}(%rsp), %r15
+    lea     {FRAME_RETURN}(%rsp), %rsp
+    jmp     *{B_RESULTS}(%r10)
+
+# The caller (r9), whose GS this is, learns of a failure. ecx: status.
+sfi_report_\v:
+    mov     {FRAME_SP}(%rsp), %rdi
+    mov     %rdi, {D_SP}(%r9)
+    mov     %ecx, %gs:{TCB_ERROR}
     mov     {B_ON_FAULT}(%r10), %rax
-    mov     56(%rsp), %r15
-    lea     104(%rsp), %rsp
+    mov     {FRAME_R15}(%rsp), %r15
+    lea     {FRAME_RETURN}(%rsp), %rsp
     jmp     sfi_results_int_all_\v
 
-# The way out. rax: the result; the frame lies behind the return address.
-    .p2align 4
-sfi_way_out_\v:
-    testl   ${F_MXCSR}, {B_FLAGS}(%r10)
-    jz      16f
-    stmxcsr {C_SCRATCH}(%r11)
-    mov     {C_SCRATCH}(%r11), %ecx
-    cmp     8+52(%rsp), %ecx
-    je      16f
-    ldmxcsr 8+52(%rsp)
-16:
-    testl   ${F_X87}, {B_FLAGS}(%r10)
-    jz      24f
-    RESET_X87
-    fldcw   8+48(%rsp)
-24:
-    testl   ${F_ZMM_OUT}, {B_FLAGS}(%r10)
-    jz      25f
-    CLEAR_ZMM
-25:
-    testl   ${F_POINTER_RESULT}, {B_FLAGS}(%r10)
-    jz      26f
-    REBASE  %rax, %eax, 8+40(%rsp)
-26:
-    ret
+# The caller died while its callee ran: the frame that entered it fails. The host says itself why a caller of its functions died.
+sfi_abandon_\v:
+    mov     ${E_DEAD}, %eax
+    cmpq    $0, {B_SHIM}(%r10)
+    cmovne  %ecx, %eax
+    mov     {FRAME_OUTER}(%rsp), %rsp
+    mov     {ENTRY_BINDING}(%rsp), %r10
+    jmp     *{B_FAILED}(%r10)
 
 # The callee's (rax) stack pointer is 0: it is dead, or active and not usable. Nothing of the callee ran.
 sfi_refuse_\v:
@@ -208,111 +249,45 @@ sfi_refuse_\v:
     test    %eax, %eax
     cmovz   %r15d, %eax
     cmp     ${E_DEAD}, %eax
-    jne     sfi_refused_\v
+    jne     36f
     cmpq    $0, {C_REVIVE}(%r11)
-    je      sfi_refused_\v
+    jne     37f
+36:
+    mov     %eax, %ecx
+    jmp     sfi_refused_\v
 # The world restarts dead domains: everything becomes as at the gate's entry, the arguments are kept, and a host
 # function is called, which gets the binding. If it restarted the callee the call begins again, else it fails.
-    mov     32(%rsp), %rax
-    mov     16(%rsp), %r15
+37:
+    mov     {FRAME_SP}(%rsp), %rax
+    mov     {FRAME_CALLER}(%rsp), %r15
     mov     %rax, {D_SP}(%r15)
-    mov     56(%rsp), %r15
-    lea     -80(%rsp), %rsp
-    mov     %rdi, 0(%rsp)
-    mov     %rsi, 8(%rsp)
-    mov     %rdx, 16(%rsp)
-    mov     %rcx, 24(%rsp)
-    mov     %r8, 32(%rsp)
-    mov     %r9, 40(%rsp)
+    mov     {FRAME_R15}(%rsp), %r15
+    lea     {FRAME_RETURN}-{KEPT}(%rsp), %rsp
+    STORE_INTS {KEPT_INTS}, %rsp
     .irp n,0,1,2,3,4,5,6,7
-    movups  %xmm\n, 48+16*\n(%rsp)
+    movups  %xmm\n, {KEPT_VECTORS}+2*{WORD}*\n(%rsp)
     .endr
-    mov     %r10, 176(%rsp)
+    mov     %r10, {KEPT_BINDING}(%rsp)
     mov     %r10, %rdi
     mov     {C_REVIVE}(%r11), %r10
     call    sfi_gate_host_\v
-    mov     %rsp, %r11
-    and     $-{CONTROL_SIZE}, %r11
-    mov     176(%rsp), %r10
+    FIND_CONTEXT
+    mov     {KEPT_BINDING}(%rsp), %r10
     test    %rax, %rax
-    jz      19f
-    mov     0(%rsp), %rdi
-    mov     8(%rsp), %rsi
-    mov     16(%rsp), %rdx
-    mov     24(%rsp), %rcx
-    mov     32(%rsp), %r8
-    mov     40(%rsp), %r9
+    jz      38f
+    LOAD_INTS {KEPT_INTS}, %rsp
     .irp n,0,1,2,3,4,5,6,7
-    movups  48+16*\n(%rsp), %xmm\n
+    movups  {KEPT_VECTORS}+2*{WORD}*\n(%rsp), %xmm\n
     .endr
-    lea     184(%rsp), %rsp
+    lea     {KEPT}(%rsp), %rsp
     jmp     *{B_GATE}(%r10)
 # The host function's gate has cleared everything but rax, and xmm0 is its result: 0.
-19:
+38:
     movl    ${E_DEAD}, %gs:{TCB_ERROR}
     mov     {B_ON_FAULT}(%r10), %rax
     CLEAR_X \avx, 0
     xor     %r10d, %r10d
     xor     %r11d, %r11d
-    lea     184(%rsp), %rsp
+    lea     {KEPT}(%rsp), %rsp
     ret
-
-# The callee faulted, or faulted in a frame below that it had to return to. eax: status; rsp: the frame.
-sfi_failed_\v:
-    mov     %rsp, %r11
-    and     $-{CONTROL_SIZE}, %r11
-    mov     (%rsp), %r10
-    mov     16(%rsp), %r9
-    mov     %eax, %r8d
-    mov     24(%rsp), %rsi
-    mov     32(%rsp), %rdi
-    mov     %rsi, {C_TOP}(%r11)
-    mov     40(%rsp), %rax
-    cmpl    $0, {D_DEAD}(%r9)
-    jne     sfi_dead_\v
-    SET_GS  \fsgs
-    mov     %r9, {C_CURRENT}(%r11)
-    mov     %rdi, {D_SP}(%r9)
-    mov     %r8d, %gs:{TCB_ERROR}
-    testl   ${F_X87}, {B_FLAGS}(%r10)
-    jz      28f
-    RESET_X87
-    fldcw   48(%rsp)
-28:
-    testl   ${F_ZMM_OUT}, {B_FLAGS}(%r10)
-    jz      29f
-    CLEAR_ZMM
-29:
-    testl   ${F_MXCSR}, {B_FLAGS}(%r10)
-    jz      17f
-    ldmxcsr 52(%rsp)
-17:
-    testl   ${F_SAVED}, {B_FLAGS}(%r10)
-    jz      27f
-    RESTORE
-27:
-    mov     {B_ON_FAULT}(%r10), %rax
-    mov     56(%rsp), %r15
-    lea     104(%rsp), %rsp
-    jmp     sfi_results_int_all_\v
-
-# The caller (r9) of the frame at rsp (binding in r10) died while its callee ran: its own frame fails. context.top is the
-# frame that entered the caller. MXCSR becomes the caller's, as a return would have done, and so do the registers that the frame saved: the
-# frame that fails may not have saved them, because the caller does not name them. GS is not the caller's here (its base is in rax), and the
-# frame that fails sets its own or leaves to the host.
-sfi_dead_\v:
-    testl   ${F_SAVED}, {B_FLAGS}(%r10)
-    jz      27f
-    RESTORE
-27:
-    testl   ${F_MXCSR}, {B_FLAGS}(%r10)
-    jz      18f
-    ldmxcsr 52(%rsp)
-18:
-    mov     %r9, {C_CURRENT}(%r11)
-    SET_GS  \fsgs
-    mov     {C_TOP}(%r11), %rsp
-    mov     (%rsp), %r10
-    mov     ${E_DEAD}, %eax
-    jmp     *{B_FAILED}(%r10)
 .endm

@@ -1,7 +1,7 @@
 # host to domain. r11 context, r10 binding, r12 control stack pointer, r14 thread, r15 the callee's data stack pointer; the arguments in their
 # registers, xmm0-7 among them only with the flag FLOATS. Gives rax and xmm0, and in edx the status; of the others rbx and rbp are preserved.
 # Changes current, top, host_rsp and host_mxcsr for good; `Inner::cross_nested` puts them back when a host function enters.
-# On the host's stack: 0 flags, MXCSR also if it was set here   8 rbx   16 rbp   24 return address. It is 16-byte aligned.
+# On the host's stack, pushed: rbp, rbx, the flags (MXCSR also if it was set here). It is 16-byte aligned then.
 
 .macro GATE_ENTER v, avx, fsgs
     .p2align 6
@@ -12,10 +12,10 @@ sfi_enter_\v:
     push    %r13
     stmxcsr {C_HOST_MXCSR}(%r11)
     mov     %rsp, {C_HOST_RSP}(%r11)
-    lea     -16(%r12), %rsp
+    lea     -{ENTRY}(%r12), %rsp
     mov     {B_ENTRY}(%r10), %rax
-    mov     %rax, 8(%rsp)
-    mov     %r10, (%rsp)
+    mov     %rax, {ENTRY_ENTRY}(%rsp)
+    mov     %r10, {ENTRY_BINDING}(%rsp)
     mov     {B_CALLEE}(%r10), %rbp
     mov     %rbp, {C_CURRENT}(%r11)
     mov     %rsp, {C_TOP}(%r11)
@@ -39,11 +39,10 @@ sfi_enter_\v:
     xor     %r12d, %r12d
     xor     %r13d, %r13d
     xor     %r14d, %r14d
-    call    *8(%rsp)
+    call    *{ENTRY_ENTRY}(%rsp)
 
-    mov     %rsp, %r11
-    and     $-{CONTROL_SIZE}, %r11
-    mov     (%rsp), %r10
+    FIND_CONTEXT
+    mov     {ENTRY_BINDING}(%rsp), %r10
     xor     %edx, %edx
 36:
     mov     {C_HOST_RSP}(%r11), %rsp
@@ -54,7 +53,7 @@ sfi_enter_\v:
     testl   ${F_EXIT}, (%rsp)
     jnz     38f
 41:
-    lea     8(%rsp), %rsp
+    pop     %rcx
     pop     %rbx
     pop     %rbp
     ret
@@ -116,9 +115,8 @@ sfi_enter_\v:
 
 # The entered domain faulted: eax = status, rsp = the frame.
 sfi_enter_failed_\v:
-    mov     %rsp, %r11
-    and     $-{CONTROL_SIZE}, %r11
-    mov     (%rsp), %r10
+    FIND_CONTEXT
+    mov     {ENTRY_BINDING}(%rsp), %r10
     mov     %eax, %edx
     jmp     36b
 .endm

@@ -22,7 +22,7 @@ sfi_meter_arguments:
     push    %rdx
     push    %rcx
     METER
-    mov     24+{FRAME_CALLER}(%rsp), %rcx
+    mov     3*{WORD}+{FRAME_CALLER}(%rsp), %rcx
     add     %rax, {D_TICKS}(%rcx)
 1:
     pop     %rcx
@@ -42,4 +42,4 @@ sfi_meter_results:
 1:
     mov     %r8, %rax
     mov     %r9, %rdx
-    jmp     *({B_METERED}+8)(%r10)
+    jmp     *({B_METERED}+{WORD})(%r10)

@@ -2,9 +2,11 @@
 
 pub(crate) mod control_stack;
 pub(crate) mod fault;
+pub(crate) mod frame;
 pub(crate) mod records;
 pub(crate) mod stubs;
 
+use crate::gate::frame::{Entry, Frame, Kept};
 use crate::gate::records::{Account, Binding, CallFrame, Context, DomainState, HostFrame, ThreadState, flag, status};
 use core::arch::asm;
 use core::mem::{offset_of, size_of};
@@ -21,11 +23,33 @@ core::arch::global_asm!(
     MXCSR = const MXCSR_DEFAULT,
     TCB_ERROR = const sfi_contract::layout::TCB_ERROR,
     TCB_CLIENT_STACK = const sfi_contract::layout::TCB_CLIENT_STACK,
+    WORD = const size_of::<u64>(),
+    ENTRY = const size_of::<Entry>(),
+    ENTRY_BINDING = const offset_of!(Entry, binding),
+    ENTRY_ENTRY = const offset_of!(Entry, entry),
+    FRAME_BINDING = const offset_of!(Frame, start.binding),
+    FRAME_ENTRY = const offset_of!(Frame, start.entry),
+    FRAME_CALLER = const offset_of!(Frame, caller),
+    FRAME_OUTER = const offset_of!(Frame, outer),
+    FRAME_SP = const offset_of!(Frame, sp),
+    FRAME_BASE = const offset_of!(Frame, base),
+    FRAME_CW = const offset_of!(Frame, control_word),
+    FRAME_MXCSR = const offset_of!(Frame, mxcsr),
+    FRAME_R15 = const offset_of!(Frame, r15),
+    FRAME_R14 = const offset_of!(Frame, r14),
+    FRAME_R13 = const offset_of!(Frame, r13),
+    FRAME_R12 = const offset_of!(Frame, r12),
+    FRAME_RBP = const offset_of!(Frame, rbp),
+    FRAME_RBX = const offset_of!(Frame, rbx),
+    FRAME_RETURN = const offset_of!(Frame, return_address),
+    KEPT = const size_of::<Kept>(),
+    KEPT_INTS = const offset_of!(Kept, ints),
+    KEPT_VECTORS = const offset_of!(Kept, vectors),
+    KEPT_BINDING = const offset_of!(Kept, binding),
     C_LIMIT = const offset_of!(Context, limit),
     C_CURRENT = const offset_of!(Context, current),
     C_TOP = const offset_of!(Context, top),
     C_CONTROL_SP = const offset_of!(Context, control_sp),
-    C_CALLING = const offset_of!(Context, calling),
     C_HOST_RSP = const offset_of!(Context, host_rsp),
     C_THREAD = const offset_of!(Context, thread),
     C_HOST_MXCSR = const offset_of!(Context, host_mxcsr),
@@ -47,12 +71,13 @@ core::arch::global_asm!(
     B_FAILED = const offset_of!(Binding, failed),
     B_ON_FAULT = const offset_of!(Binding, on_fault),
     B_FLAGS = const offset_of!(Binding, flags),
+    B_FAILING = const offset_of!(Binding, failing),
     B_STACK_WORDS = const offset_of!(Binding, stack_words),
     B_POINTERS = const offset_of!(Binding, pointers),
     B_GATE = const offset_of!(Binding, gate),
     B_METERED = const offset_of!(Binding, metered),
-    FRAME_CALLER = const crate::gate::records::FRAME_CALLER,
     B_SHIM = const offset_of!(Binding, shim),
+    H_INTS = const offset_of!(HostFrame, ints),
     H_FLOATS = const offset_of!(HostFrame, floats),
     H_R15 = const offset_of!(HostFrame, r15),
     H_RAX = const offset_of!(HostFrame, rax),
@@ -68,7 +93,7 @@ core::arch::global_asm!(
     F_ENTER_STATE = const flag::X87 | flag::ZMM_IN,
     F_LEAVE = const flag::X87 | flag::MXCSR | flag::FLOATS | flag::VECTORS,
     F_VECTORS = const flag::VECTORS,
-    F_SAVED = const flag::SAVED,
+    F_PRESERVED = const flag::PRESERVED,
     F_CLIENT_STACK = const flag::CLIENT_STACK,
     F_STACK = const flag::STACK,
     F_POINTERS = const flag::POINTERS,
@@ -123,8 +148,9 @@ pub mod floats {
 #[repr(C)]
 #[derive(Debug)]
 pub struct Table {
-    /// Intermediaries between domains, by `policy::Preserved`.
-    pub gates: [usize; 3],
+    /// Intermediaries between domains, by `policy::Preserved` and whether they save the control
+    /// words of x87 and SSE for failures.
+    pub gates: [[usize; 2]; 3],
     /// Intermediary to host functions.
     pub gate_host: usize,
     /// Entry from the host. It has a calling convention of its own, see [`enter`].

@@ -48,9 +48,10 @@ pub struct Context {
     pub limit: u64,
     /// The domain that runs, or that ran last when the host runs; GS base is its window while it runs.
     pub current: *mut DomainState,
-    /// Innermost frame that entered a domain; its first word points to the [`Binding`]. 0: none.
+    /// Innermost frame that entered a domain, an [`Entry`](crate::gate::frame::Entry). 0: none.
     pub top: u64,
-    /// Where the next entry from the host continues on the control stack; valid while the host runs.
+    /// Where the next entry from the host continues on the control stack; valid while the host
+    /// runs. While a host function runs, its [`Frame`](crate::gate::frame::Frame).
     pub control_sp: u64,
     /// The host's stack pointer of the innermost entry; valid while a domain runs.
     pub host_rsp: u64,
@@ -58,16 +59,10 @@ pub struct Context {
     pub thread: *mut ThreadState,
     /// MXCSR of the host at the innermost entry; the upper half holds the x87 control word.
     pub host_mxcsr: u64,
-    /// What entries by host functions put aside; null: none.
-    pub outer: *const Segment,
-    /// Where entries from the host continue after a fault. It tells their frames from those between domains.
-    pub enter_failed: usize,
     /// A word for the gates.
     pub scratch: u64,
     /// Host functions in progress.
     pub depth: u32,
-    /// The binding of the innermost one; the gate to host functions writes it.
-    pub calling: *const Binding,
     /// The first of the world's domains, which are linked by [`DomainState::next`].
     pub domains: *mut DomainState,
     /// The world's record, for the host's use.
@@ -85,27 +80,6 @@ pub struct Context {
     /// The handlers' room is open. Only signal handlers of the thread that runs the world touch it.
     pub room: bool,
 }
-
-/// What an entry by a host function put aside: the calls below it.
-pub struct Segment {
-    /// The domain that called the host function.
-    pub current: *mut DomainState,
-    /// Its innermost frame.
-    pub top: u64,
-    /// The binding through which the host function was called.
-    pub calling: *const Binding,
-    /// The segment below.
-    pub outer: *const Segment,
-}
-
-/// Frame of a call between domains, from its top (`gate/common.s`): the calling domain's state.
-pub const FRAME_CALLER: u64 = 16;
-/// The calling domain's frame.
-pub const FRAME_TOP: u64 = 24;
-/// The return address of the call that entered the gate.
-pub const FRAME_RETURN: u64 = 104;
-/// The same in the frame of a call to a host function, from [`Context::control_sp`] (`gate/host.s`).
-pub const HOST_RETURN: u64 = 32;
 
 /// What was charged to a domain for its time, in ticks of the time-stamp counter, and what it may use, in nanoseconds (0: no bound).
 #[repr(C)]
@@ -192,12 +166,14 @@ pub mod flag {
     pub const FLOATS: u32 = 64;
     /// MXCSR is named by a domain on one side: it is saved, set and restored.
     pub const MXCSR: u32 = 128;
-    /// The frame holds rbx, rbp and r12-r14 of the caller.
-    pub const SAVED: u32 = 256;
+    /// On the way out: rbx, rbp and r12-r14 are restored from the frame.
+    pub const PRESERVED: u32 = 256;
     /// Stack arguments are not copied; the callee gets their address.
     pub const CLIENT_STACK: u32 = 512;
     /// Between host and domain: the domain's text names vector registers.
     pub const VECTORS: u32 = 1024;
+    /// The host enters a domain.
+    pub const ENTRY: u32 = 2048;
     /// What makes a gate leave the common path on the way in.
     pub const IN: u32 = STACK | POINTERS | X87 | ZMM_IN | MXCSR;
     /// What makes a gate leave the common path on the way out.
@@ -220,7 +196,7 @@ pub struct Binding {
     pub failed: usize,
     /// Value of rax for a domain whose call failed.
     pub on_fault: u64,
-    /// See [`flag`].
+    /// See [`flag`]: the way in, and the way out when the callee returns.
     pub flags: u32,
     /// Words of stack arguments.
     pub stack_words: u32,
@@ -230,6 +206,8 @@ pub struct Binding {
     pub host: u32,
     /// Entries from the host: the bits of MXCSR that the domain may see or depends on.
     pub mxcsr: u32,
+    /// See [`flag`]: the way out when the callee does not return, or not to a living caller.
+    pub failing: u32,
     /// Base of the callee's window.
     pub base: u64,
     /// Host functions: `extern "C" fn(*mut Context, *const Binding, *mut HostFrame) -> u32` that runs it.

@@ -1,9 +1,10 @@
 # The variants of the gates, and the table of their addresses.
 
 .macro GATES v, avx, fsgs
-    GATE_DOMAIN \v, \fsgs, 0
-    GATE_DOMAIN \v, \fsgs, 1
-    GATE_DOMAIN \v, \fsgs, 2
+    .irp p,0,1,2
+    GATE_DOMAIN \v, \fsgs, \p, 0
+    GATE_DOMAIN \v, \fsgs, \p, 1
+    .endr
     DOMAIN_ASIDE \v, \avx, \fsgs
     GATE_ENTER \v, \avx, \fsgs
     GATE_HOST \v, \avx, \fsgs
@@ -36,9 +37,9 @@
     .globl  sfi_table_\v
     .hidden sfi_table_\v
 sfi_table_\v:
-    .quad   sfi_gate_0_\v
-    .quad   sfi_gate_1_\v
-    .quad   sfi_gate_2_\v
+    .quad   sfi_gate_00_\v, sfi_gate_01_\v
+    .quad   sfi_gate_10_\v, sfi_gate_11_\v
+    .quad   sfi_gate_20_\v, sfi_gate_21_\v
     .quad   sfi_gate_host_\v
     .quad   sfi_enter_\v
     .quad   sfi_failed_\v

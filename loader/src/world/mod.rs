@@ -16,7 +16,7 @@ use crate::fault::signal_room;
 use crate::fault::thread;
 use crate::fault::watchdog::{self, Watched};
 use crate::gate::control_stack::ControlStack;
-use crate::gate::records::Segment;
+use crate::gate::frame::Active;
 use crate::gate::records::{Binding, CallFrame, Context, DomainState, MAX_DEPTH, flag, status};
 use crate::gate::{self, Table};
 use crate::link::image::Image;
@@ -157,11 +157,7 @@ impl Inner {
             let host_mxcsr = (*context).host_mxcsr;
             let watch = watchdog::of(&*context);
             watch.inspect(|w| w.leave_host(context));
-            let segment = Segment { current, top, calling: (*context).calling, outer: (*context).outer };
-            (*context).outer = &raw const segment;
             let code = Self::cross_here(inner, binding, frame, floats, control_sp);
-            (*context).outer = segment.outer;
-            (*context).calling = segment.calling;
             watch.inspect(|w| w.enter_host(context, binding.callee));
             (*context).current = current;
             (*context).top = top;
@@ -271,21 +267,13 @@ impl Inner {
     /// # Safety
     /// The host runs and `context` is its world's.
     pub unsafe fn abandon(context: *mut Context) {
-        // SAFETY: the frames from `top` on are linked as gate/common.s describes; the last one is the entry from the host, whose
-        // binding continues at another place than those between domains.
+        // SAFETY: see the function's contract; domain states live as long as their frames.
         unsafe {
-            let enter_failed = (*context).enter_failed;
-            let mut top = (*context).top;
-            let mut domain = (*context).current;
-            loop {
-                (*domain).dead = status::DEAD;
-                (*domain).sp = 0;
-                let frame = top as *const u64;
-                if (*(*frame as *const Binding)).failed == enter_failed {
-                    break;
-                }
-                domain = *frame.add(2) as *mut DomainState;
-                top = *frame.add(3);
+            let mut part = Some(Active::calling_host(&*context));
+            while let Some(active) = part {
+                (*active.domain).dead = status::DEAD;
+                (*active.domain).sp = 0;
+                part = if active.entered_by_host() { None } else { active.outer(&*context) };
             }
         }
     }
@@ -304,7 +292,8 @@ impl Inner {
             results: 0,
             failed: self.table.enter_failed,
             on_fault: 0,
-            flags: zmm | vectors | x87 | mxcsr,
+            flags: flag::ENTRY | zmm | vectors | x87 | mxcsr,
+            failing: 0,
             stack_words: 0,
             pointers: 0,
             host: 0,

@@ -27,6 +27,26 @@
 //! counts as naming them: they are cleared around it like around one that computes with them.
 //!
 //! What passes between trusting parties may pass on: the levels are transitive where the trust is.
+//!
+//! # Failing exits
+//!
+//! A call that does not return trusts nobody. A party that faulted, overstayed its time or was interrupted
+//! by the host has not cleaned up, at whatever level, and may have died at a place that a third party
+//! chose. So there the rule has no exception, and a frame has two words of flags: [`Binding::flags`] for
+//! the way in and for a return, [`Binding::failing`] for every other way out.
+//!
+//! - Groups that a caller preserves over calls (rbx, rbp, r12-r15, the control words of x87 and SSE) come
+//!   back as they were at the call. A crossing whose callee can change them saves them at every level.
+//! - The other registers hold nothing: the result is the import's `on_fault`, all else is zero, the x87
+//!   stack is empty.
+//!
+//! This holds frame by frame. If a domain died while its callee ran, the callee's return is abandoned and
+//! the frame that entered the dead domain fails. The abandoned frame is left like any other first: its
+//! callee may have named groups that neither the dead domain nor its caller name, so that the next frame
+//! has no flag for them, although a domain further out names them. By induction from the innermost frame
+//! out, each frame that is left, for whatever reason, leaves the groups that its own sides do not name
+//! as its caller had them, and for groups that they name does the above. A host function's frame is no
+//! exception: the host names every group, so the flags depend on its caller and on the world only.
 
 use crate::gate::records::{Binding, flag};
 use crate::gate::{Table, floats, vectors};
@@ -78,8 +98,12 @@ pub struct Crossing {
     pub outcome: Option<Outcome>,
     /// Index in [`crate::gate::Results`].
     pub results: usize,
-    /// Flags of [`flag`].
+    /// The control words of x87 and SSE are saved at entry, for failures.
+    pub control: bool,
+    /// Flags of [`flag`] for [`Binding::flags`].
     pub flags: u32,
+    /// Flags of [`flag`] for [`Binding::failing`].
+    pub failing: u32,
     /// Words of stack arguments.
     pub stack_words: u32,
     /// Integer arguments that are pointers.
@@ -195,7 +219,7 @@ impl Crossing {
         let client_stack = !hides_client && to.reads_client_stack && to.mode != Mode::Full;
         let pointers = registers.map_or(0, |r| r.pointers);
         let flags = [
-            (flag::SAVED, preserved != Preserved::Left),
+            (flag::PRESERVED, preserved == Preserved::Restored),
             (flag::STACK, stack_words > 0),
             (flag::CLIENT_STACK, client_stack),
             (flag::POINTERS, pointers != 0),
@@ -206,12 +230,23 @@ impl Crossing {
             (flag::ZMM_IN, names_zmm(server) && (hides_client || !names_zmm(client))),
             (flag::ZMM_OUT, names_zmm(client) && (hides_server || !names_zmm(server))),
         ];
+        let bits = |of: &[(u32, bool)]| of.iter().filter(|(_, on)| *on).fold(0, |all, (bit, _)| all | bit);
+        let flags = bits(&flags);
+        let failing = flags
+            | bits(&[
+                (flag::PRESERVED, preserved != Preserved::Left),
+                (flag::X87, server.x87),
+                (flag::MXCSR, server.mxcsr),
+                (flag::ZMM_OUT, names_zmm(client)),
+            ]);
         Self {
             preserved,
+            control: (failing & !flags) & (flag::X87 | flag::MXCSR) != 0,
             arguments: (ints, vectors_in),
             outcome: signature.filter(|_| hides_server).map(|s| s.outcome),
             results,
-            flags: flags.iter().filter(|(_, on)| *on).fold(0, |all, (bit, _)| all | bit),
+            flags,
+            failing,
             stack_words,
             pointers,
         }
@@ -219,7 +254,7 @@ impl Crossing {
 
     /// Writes them into a binding.
     pub fn apply(&self, binding: &mut Binding, table: &Table) {
-        binding.gate = table.gates[self.preserved as usize];
+        binding.gate = table.gates[self.preserved as usize][usize::from(self.control)];
         binding.arguments = table.arguments[self.arguments.0][self.arguments.1];
         binding.results = match self.outcome {
             None => table.results_any,
@@ -229,6 +264,7 @@ impl Crossing {
         }[self.results];
         binding.failed = table.failed;
         binding.flags = self.flags;
+        binding.failing = self.failing;
         binding.stack_words = self.stack_words;
         binding.pointers = self.pointers;
     }
@@ -247,6 +283,9 @@ impl fmt::Display for Crossing {
             Preserved::Saved => "preserved registers saved for failures",
             Preserved::Restored => "preserved registers saved, cleared, restored",
         })?;
+        if self.control {
+            f.write_str("; control words saved for failures")?;
+        }
         if self.arguments.1 != floats::LEAVE {
             cleared_in.push("zmm0-15");
         }

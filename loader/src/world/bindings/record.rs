@@ -190,6 +190,7 @@ impl Common<'_> {
             failed: self.table.failed,
             on_fault: 0,
             flags: 0,
+            failing: 0,
             stack_words: 0,
             pointers: 0,
             host: 0,
@@ -197,7 +198,7 @@ impl Common<'_> {
             base: 0,
             shim: 0,
             data: std::ptr::null_mut(),
-            gate: self.table.gates[0],
+            gate: self.table.gates[0][0],
             metered: [0; 2],
         }
     }

@@ -5,7 +5,8 @@ use crate::fault::limits::reason;
 use crate::fault::trace;
 use crate::fault::watchdog;
 use crate::gate::fault::RawFault;
-use crate::gate::records::{Binding, Context, DomainState, HOST_RETURN, HostFrame, flag, status};
+use crate::gate::frame::Active;
+use crate::gate::records::{Binding, Context, DomainState, HostFrame, flag, status};
 use crate::vm::memory::{Memory, MemoryError};
 use crate::world::Inner;
 use crate::world::calls::call::{Function, TypedFn, sealed};
@@ -299,9 +300,9 @@ unsafe fn overstayed(context: *mut Context, caller: *mut DomainState, due: u32) 
 /// As for [`shim`].
 #[cold]
 unsafe fn ended(context: *mut Context, caller: *mut DomainState, signal: i32, code: i32) -> u32 {
-    // SAFETY: see the function's contract. The words above `control_sp` are the frame of the gate that called the shim.
+    // SAFETY: see the function's contract.
     unsafe {
-        let place = (*context).control_sp + HOST_RETURN;
+        let place = Active::calling_host(&*context).at;
         let return_address = *(place as *const u64);
         (*caller).trace = trace::walk(&*context, place);
         (*caller).fault = RawFault { signal, code, caller: return_address, ..RawFault::default() };

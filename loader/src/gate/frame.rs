@@ -1,0 +1,137 @@
+//! The frames of crossings on the control stack, and the one walk over them.
+//!
+//! Gates write frames and read them again (`gate/*.s`). A domain's code cannot reach them: it moves
+//! rsp by `call` and `ret` only, and the control stack lies outside every window. So a walk cannot
+//! be confused, and it may run in a signal handler.
+//!
+//! From a world's outermost call inwards the control stack holds, from high addresses to low ones:
+//!
+//! - the [`Entry`] of the host's call, then the return addresses of the entered domain;
+//! - for each call between domains a [`Frame`], then the return addresses of the callee;
+//! - for each host function that was called a [`Frame`], and directly below it the [`Entry`] of the
+//!   call that the host function makes.
+
+use crate::gate::control_stack::ControlStack;
+use crate::gate::records::{Binding, Context, DomainState, flag};
+
+/// The start of every frame, and all of the frame of an entry from the host. The host's registers
+/// are on the host's stack.
+#[repr(C)]
+pub struct Entry {
+    /// The crossing.
+    pub binding: *const Binding,
+    /// Address of the callee's function. In the frame of a host function: [`flag::MXCSR`] if
+    /// [`Frame::mxcsr`] holds the caller's value, else 0.
+    pub entry: u64,
+}
+
+/// The frame of a call between domains or of a host function: the calling domain's state.
+#[repr(C)]
+pub struct Frame {
+    /// The crossing and its target.
+    pub start: Entry,
+    /// The domain that calls.
+    pub caller: *mut DomainState,
+    /// The frame that entered the calling domain.
+    pub outer: *const Entry,
+    /// The calling domain's data stack pointer for entries, before this call.
+    pub sp: u64,
+    /// Base of the calling domain's window. In the frame of a host function only once it returned.
+    pub base: u64,
+    /// The caller's x87 control word, if the crossing saves it.
+    pub control_word: u32,
+    /// The caller's MXCSR, if the crossing saves it.
+    pub mxcsr: u32,
+    /// The caller's data stack pointer as it was.
+    pub r15: u64,
+    /// The other preserved registers, if the crossing saves them.
+    pub r14: u64,
+    /// See `r14`.
+    pub r13: u64,
+    /// See `r14`.
+    pub r12: u64,
+    /// See `r14`.
+    pub rbp: u64,
+    /// See `r14`.
+    pub rbx: u64,
+    /// The return address of the call that entered the gate; pushed by the domain.
+    pub return_address: u64,
+}
+
+/// The arguments of a call whose callee is restarted first, below the return address of that call.
+#[repr(C)]
+pub struct Kept {
+    /// rdi, rsi, rdx, rcx, r8, r9.
+    pub ints: [u64; 6],
+    /// xmm0-xmm7.
+    pub vectors: [[u64; 2]; 8],
+    /// The crossing.
+    pub binding: *const Binding,
+}
+
+/// A domain with calls in progress: the one that runs, or one that waits for another or for the
+/// host.
+#[derive(Clone, Copy, Debug)]
+pub struct Active {
+    /// The domain.
+    pub domain: *mut DomainState,
+    /// Where its return addresses begin, the innermost first.
+    pub at: u64,
+    /// The crossing through which it left, which is read again when it is returned to. Null if it
+    /// runs.
+    pub left_by: *const Binding,
+    /// The frame that entered it.
+    pub entered: *const Entry,
+}
+
+impl Active {
+    /// The domain that runs. `at` is the place of its innermost return address.
+    pub fn running(context: &Context, at: u64) -> Self {
+        let entered = context.top as *const Entry;
+        Self { domain: context.current, at, left_by: std::ptr::null(), entered }
+    }
+
+    /// The domain that called the host function in progress.
+    ///
+    /// # Safety
+    /// `context` is that of a world whose host function runs.
+    pub unsafe fn calling_host(context: &Context) -> Self {
+        // SAFETY: see the function's contract.
+        unsafe { Self::waiting(context.control_sp as *const Frame) }
+    }
+
+    /// The domain that waits for a frame's callee.
+    ///
+    /// # Safety
+    /// `frame` is a frame of a call in progress.
+    unsafe fn waiting(frame: *const Frame) -> Self {
+        // SAFETY: see the function's contract.
+        unsafe {
+            let (left_by, at) = ((*frame).start.binding, &raw const (*frame).return_address as u64);
+            Self { domain: (*frame).caller, at, left_by, entered: (*frame).outer }
+        }
+    }
+
+    /// Whether the host entered it, and not a domain.
+    ///
+    /// # Safety
+    /// The domain is active in a call in progress.
+    pub unsafe fn entered_by_host(&self) -> bool {
+        // SAFETY: the frame is on the control stack while the domain is active; a binding stays while a frame refers to it.
+        unsafe { (*(*self.entered).binding).flags & flag::ENTRY != 0 }
+    }
+
+    /// The domain that waits for this one; for one that the host entered, the domain that called
+    /// the host function which did so. `None`: the host's outermost call.
+    ///
+    /// # Safety
+    /// The domain is active in a call in progress of the world with this context.
+    pub unsafe fn outer(&self, context: &Context) -> Option<Self> {
+        // SAFETY: see the function's contract. A frame starts with an entry, and a host function's
+        // frame lies directly above the entry of a call that the function makes.
+        unsafe {
+            let above = if self.entered_by_host() { self.entered.add(1) } else { self.entered };
+            (above as u64 != ControlStack::top_of(context)).then(|| Self::waiting(above.cast()))
+        }
+    }
+}
