@@ -132,7 +132,8 @@ fn fill(inputs: &[Input<'_>], layout: &Layout, site: &Site<'_>) -> [Vec<u8>; 4] 
     parts[Part::Text as usize][..stubs.len()].copy_from_slice(&stubs);
     for (input, from) in inputs.iter().enumerate() {
         for (section, s) in from.object.sections.iter().enumerate() {
-            if let Some(spot) = layout.sections[input][section] {
+            // A section without bytes may lie behind those that are stored.
+            if let Some(spot) = layout.sections[input][section].filter(|_| !s.data.is_empty()) {
                 let offset = spot.offset as usize;
                 parts[spot.part as usize][offset..offset + s.data.len()].copy_from_slice(s.data);
             }
