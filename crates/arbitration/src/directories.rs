@@ -2,7 +2,6 @@
 
 use crate::descriptors::Descriptors;
 use crate::errno::Errno;
-use crate::file_system;
 use crate::paths::{Tree, absolute};
 use crate::walk::{Intent, Last};
 use rustix::fs::{FileType, RawDir};
@@ -76,11 +75,7 @@ pub fn change(cx: &HostCall<'_>, tree: &mut Tree, path: u64) -> Result<u64, Errn
         tree.working.clear();
         return Ok(0);
     }
-    let found = tree.look_up(&tree.working, &text, Last::Follow, Intent::Read)?;
-    if file_system::kind(found.target()?.1) != FileType::Directory {
-        return Err(Errno::NOTDIR);
-    }
-    tree.working = found.guest;
+    tree.working = tree.look_up(&tree.working, &text, Last::Follow, Intent::Read)?.directory()?;
     Ok(0)
 }
 

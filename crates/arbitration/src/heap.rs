@@ -199,7 +199,8 @@ impl Heap {
             self.maps.insert(start, at + new - start);
             return Ok(address);
         }
-        if flags == 0 {
+        // The new place is one more for now, and what stays of the old one another.
+        if flags == 0 || self.maps.len() + 1 >= MOST_MAPS {
             return Err(Errno::NOMEM);
         }
         let to = self.find_gap(new).ok_or(Errno::NOMEM)?;

@@ -109,7 +109,7 @@ impl Arbiter {
             denial: policy.denial,
             spending: Spending::new(&policy.quota),
             clock: Clock::new(policy.clock, policy.quota.sleep),
-            tenants: Tenants::new(policy.preopens, stdio, policy.quota.descriptors),
+            tenants: Tenants::new(policy.preopens, policy.working, stdio, policy.quota.descriptors),
             quota: policy.quota,
             program: false,
             counts: Counts::default(),

@@ -51,7 +51,7 @@ pub fn policy(table: &Syscalls, directory: &Path, limit: Option<Duration>) -> Re
         preopens.push(Preopen::file(&host, guest, writable).map_err(|e| file(&host, e))?);
     }
     let standard = Quota::default();
-    Ok(Policy {
+    let policy = Policy {
         calls: calls(&table.allow, &table.deny)?,
         preopens,
         denial: match table.denied {
@@ -68,7 +68,12 @@ pub fn policy(table: &Syscalls, directory: &Path, limit: Option<Duration>) -> Re
         }
         .within(limit),
         clock: table.clock_resolution.map_or(CLOCK_RESOLUTION, |time| time.0),
-    })
+        ..Policy::default()
+    };
+    match &table.working_directory {
+        Some(working) => policy.start_in(working).map_err(|e| file(Path::new(working), e)),
+        None => Ok(policy),
+    }
 }
 
 /// The descriptors that a table names, from 0 on.

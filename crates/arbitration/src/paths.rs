@@ -143,6 +143,12 @@ impl Tree {
         Tree { preopens, working: String::new(), umask: 0o022 }
     }
 
+    /// The same tree for a domain that starts in a directory of it.
+    #[must_use]
+    pub fn starting_in(self, working: String) -> Tree {
+        Tree { working, ..self }
+    }
+
     /// Looks up a path at `pointer`, relative to the descriptor `at` of the domain.
     pub fn find(
         &self,

@@ -2,7 +2,8 @@
 
 use crate::calls::Calls;
 use crate::errno::Errno;
-use crate::paths::Preopen;
+use crate::paths::{Preopen, Tree};
+use crate::walk::{Intent, Last};
 use std::time::Duration;
 
 /// How a call fails that is not granted.
@@ -73,6 +74,8 @@ pub struct Policy {
     pub calls: Calls,
     /// Directories whose contents paths may name, and files.
     pub preopens: Vec<Preopen>,
+    /// The domain's name for the directory where it starts: absolute, empty for the root. [`Policy::start_in`] sets it to one that is there.
+    pub working: String,
     /// How other calls fail.
     pub denial: Denial,
     /// How much may be used.
@@ -81,11 +84,25 @@ pub struct Policy {
     pub clock: Duration,
 }
 
+impl Policy {
+    /// Lets the domain start in a directory, by the name that it has there. Otherwise it starts at the root of its tree.
+    ///
+    /// # Errors
+    /// There is no such directory beneath the grants.
+    pub fn start_in(mut self, guest: &str) -> std::io::Result<Policy> {
+        let tree = Tree::new(self.preopens.clone().into());
+        let found = tree.look_up("", guest, Last::Follow, Intent::Read).and_then(|found| found.directory());
+        self.working = found.map_err(|Errno(code)| std::io::Error::from_raw_os_error(code))?;
+        Ok(self)
+    }
+}
+
 impl Default for Policy {
     fn default() -> Self {
         Policy {
             calls: Calls::default(),
             preopens: Vec::new(),
+            working: String::new(),
             denial: Denial::default(),
             quota: Quota::default(),
             clock: CLOCK_RESOLUTION,

@@ -34,6 +34,7 @@ impl State {
 #[derive(Debug)]
 pub struct Tenants {
     preopens: Arc<[Preopen]>,
+    working: String,
     stdio: Vec<Option<Arc<OwnedFd>>>,
     descriptors: usize,
     /// The one that called last is at the end. No two of them have the same place in the world, so there are not more than the
@@ -42,9 +43,9 @@ pub struct Tenants {
 }
 
 impl Tenants {
-    pub fn new(preopens: Vec<Preopen>, stdio: Stdio, descriptors: usize) -> Self {
+    pub fn new(preopens: Vec<Preopen>, working: String, stdio: Stdio, descriptors: usize) -> Self {
         let stdio = stdio.fds.into_iter().map(|fd| fd.map(Arc::new)).collect();
-        Tenants { preopens: with_null(preopens), stdio, descriptors, states: Vec::new() }
+        Tenants { preopens: with_null(preopens), working, stdio, descriptors, states: Vec::new() }
     }
 
     /// Takes out a life's state, a new one if it has none yet. The states of lives that it replaces are dropped.
@@ -60,7 +61,7 @@ impl Tenants {
         self.states.retain(|state| !tenant.replaces(&state.tenant));
         Box::new(State {
             tenant,
-            tree: Tree::new(Arc::clone(&self.preopens)),
+            tree: Tree::new(Arc::clone(&self.preopens)).starting_in(self.working.clone()),
             files: Descriptors::new(&self.stdio, self.descriptors),
             signals: Signals::default(),
             heap: None,

@@ -320,6 +320,11 @@ impl Found {
         Ok((fd, kind))
     }
 
+    /// The directory's name in the domain's tree.
+    pub fn directory(self) -> Result<String, Errno> {
+        if file_system::kind(self.target()?.1) == FileType::Directory { Ok(self.guest) } else { Err(Errno::NOTDIR) }
+    }
+
     /// The text of a link.
     pub fn link_text(&self) -> Result<Vec<u8>, Errno> {
         let (fd, stat) = self.target()?;

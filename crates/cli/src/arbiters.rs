@@ -1,6 +1,7 @@
 //! Arbitration for the domains of a manifest that have a `syscalls` table.
 
 use crate::grants::logging;
+use crate::program::environment;
 use sfi_arbitration::{Arbiter, Counts, Program, manifest as table};
 use sfi_loader::Builder;
 use sfi_loader::manifest::{Entry, Log, Manifest, Support, arbiter_of};
@@ -53,6 +54,6 @@ pub fn program(manifest: &Manifest, domain: &str, name: &Path, arguments: &[Stri
     let own = table.map(|t| t.arguments.as_slice()).unwrap_or_default();
     Program {
         arguments: [name.display().to_string()].iter().chain(own).chain(arguments).cloned().collect(),
-        environment: table.map(|t| t.environment.clone()).unwrap_or_default(),
+        environment: table.map(|t| environment(&t.environment)).unwrap_or_default(),
     }
 }

@@ -15,6 +15,9 @@ pub struct Grants {
     /// Program: a directory that its paths may name, as they name it. `.` and `/` are the root of its tree, where it starts.
     #[arg(long = "dir", value_name = "HOST[::GUEST]")]
     pub directories: Vec<String>,
+    /// Program: where it starts, as its paths name it. Default: the root of its tree.
+    #[arg(long, value_name = "GUEST")]
+    pub cwd: Option<String>,
     /// Program: a directory like --dir that it may not change.
     #[arg(long = "dir-read", value_name = "HOST[::GUEST]")]
     pub readable: Vec<String>,
@@ -76,7 +79,11 @@ impl Grants {
         let (descriptors, created) = (self.max_descriptors, self.max_created);
         let quota = Quota { descriptors, written, created, ..Quota::default() }.within(time_limit);
         let calls = manifest::calls(&self.allow, &self.deny)?;
-        let policy = Policy { calls, preopens, denial: self.denied, quota, clock: self.clock_resolution.0 };
+        let (denial, clock) = (self.denied, self.clock_resolution.0);
+        let mut policy = Policy { calls, preopens, denial, quota, clock, ..Policy::default() };
+        if let Some(directory) = &self.cwd {
+            policy = policy.start_in(directory).with_context(|| format!("cannot start in `{directory}`"))?;
+        }
         let arbiter = Arbiter::new(policy, Stdio::inherit()?).program();
         Ok(logging(arbiter, self.log_syscalls.unwrap_or_default(), "", None))
     }

@@ -37,8 +37,10 @@ const DOMAIN: &str = "program";
 
 /// What a program gets.
 pub struct Setup<'a> {
-    /// The file's name: `argv[0]`, and for messages.
+    /// The file's name, for messages.
     pub path: &'a Path,
+    /// `argv[0]`; the file's name if there is none.
+    pub name: Option<&'a str>,
     /// Mode its objects must satisfy.
     pub mode: Mode,
     /// Heap and data stack, bytes.
@@ -76,7 +78,7 @@ pub fn run(setup: Setup<'_>, mut bytes: Vec<u8>, fault: u8) -> anyhow::Result<Ex
         builder = builder.seed(seed);
     }
     let mut world = builder.build()?;
-    let mut arguments = vec![setup.path.display().to_string()];
+    let mut arguments = vec![setup.name.map_or_else(|| setup.path.display().to_string(), str::to_owned)];
     arguments.extend_from_slice(setup.arguments);
     let program = Program { arguments, environment: setup.environment };
     start(&mut world, DOMAIN, &program, counts, fault)
@@ -109,6 +111,15 @@ pub fn start(
         }
         Ok(Err(error)) => bail!(error),
     }
+}
+
+/// Variables as they are asked for: `NAME=value`, or `NAME` for what it is in this process, if it is set.
+pub fn environment(asked: &[String]) -> Vec<String> {
+    let variable = |text: &String| match text.contains('=') {
+        true => Some(text.clone()),
+        false => std::env::var(text).ok().map(|value| format!("{text}={value}")),
+    };
+    asked.iter().filter_map(variable).collect()
 }
 
 /// Puts arguments and environment into the end of the heap; gives the address of argv.

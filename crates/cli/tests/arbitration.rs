@@ -227,3 +227,77 @@ quota = { written = "64 MiB", created = 1000, sleep = "0 s", wait = "0 s" }
         assert_eq!(std::fs::read_dir(at("ro")).expect("ro").count(), 1);
     }
 }
+
+/// A program gets its name, its directory and what it asks for of the environment.
+#[test]
+fn programs_start_where_and_as_they_are_told() {
+    let directory = tempfile::tempdir().expect("directory");
+    let source = directory.path().join("start.c");
+    std::fs::write(&source, STARTS).expect("source");
+    let program = compile_file(directory.path(), &source, "write");
+    std::fs::create_dir(directory.path().join("sub")).expect("directory");
+    std::fs::write(directory.path().join("sub/f"), "x").expect("file");
+    let granted = format!("{}::/d", directory.path().display());
+    let options = [
+        "run", "--dir", &granted, "--cwd", "/d/sub", "--argv0", "name", "--env", "GIVEN", "--env", "SET=2", "--env",
+        "UNSET",
+    ];
+    let output = run_waiting(Command::new(SFI).args(options).arg(&program).env("GIVEN", "1").env("OTHER", "3"));
+    assert_eq!(text(&output.stdout), "name in /d/sub with f: 1 2 0 0\n", "{}", text(&output.stderr));
+    for wrong in ["/nowhere", "/d/sub/f", "/d/../d", "/dev/null"] {
+        let options = ["run", "--dir", &granted, "--cwd", wrong];
+        let output = run_waiting(Command::new(SFI).args(options).arg(&program));
+        assert_eq!(output.status.code(), Some(2), "{wrong}: {}", text(&output.stdout));
+        assert!(text(&output.stderr).contains(&format!("cannot start in `{wrong}`")), "{}", text(&output.stderr));
+    }
+    let output = run_waiting(Command::new(SFI).arg("run").arg(&program));
+    let expected = format!("{} in / without f: 0 0 0 0\n", program.display());
+    assert_eq!(text(&output.stdout), expected, "{}", text(&output.stderr));
+}
+
+const STARTS: &str = r#"
+#include <stdio.h>
+#include <stdlib.h>
+#include <unistd.h>
+static const char *value(const char *name) { return getenv(name) ? getenv(name) : "0"; }
+int main(int argc, char **argv) {
+    char here[100];
+    if (!getcwd(here, sizeof here)) return 1;
+    printf("%s in %s %s f: %s %s %s %s\n", argv[0], here, access("f", R_OK) ? "without" : "with", value("GIVEN"), value("SET"), value("UNSET"), value("OTHER"));
+    return 0;
+}
+"#;
+
+/// Beyond the host's own limit of file sizes the kernel ends the process. The domain gets an error instead.
+#[test]
+fn the_hosts_file_size_limit_does_not_end_the_host() {
+    let directory = tempfile::tempdir().expect("directory");
+    let source = directory.path().join("large.c");
+    std::fs::write(&source, LARGE).expect("source");
+    let program = compile_file(directory.path(), &source, "write");
+    let granted = format!("{}::/d", directory.path().display());
+    let mut command = Command::new("sh");
+    // 64 blocks of 512 bytes.
+    command.args(["-c", "ulimit -f 64; exec \"$@\"", "sh", SFI, "run", "--dir", &granted]).arg(&program);
+    let output = run_waiting(&mut command);
+    assert_eq!((text(&output.stdout).as_str(), output.status.code()), ("refused 5\n", Some(0)), "{:?}", output.status);
+}
+
+const LARGE: &str = r#"
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <unistd.h>
+static char bytes[1 << 20];
+int main(void) {
+    int fd = open("/d/f", O_CREAT | O_RDWR, 0600), appending = open("/d/f", O_RDWR | O_APPEND), refused = 0;
+    refused += write(fd, bytes, sizeof bytes) < 0 && errno == EFBIG;
+    refused += pwrite(fd, "x", 1, 1 << 20) < 0 && errno == EFBIG;
+    refused += ftruncate(fd, 1 << 20) < 0 && errno == EFBIG;
+    refused += truncate("/d/f", 1 << 20) < 0 && errno == EFBIG;
+    while (write(appending, bytes, 4000) == 4000) ;
+    refused += errno == EFBIG;
+    printf("refused %d\n", refused);
+    return 0;
+}
+"#;

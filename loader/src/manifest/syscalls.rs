@@ -2,13 +2,14 @@
 //!
 //! ```toml
 //! [domains.app.syscalls]
-//! allow = ["io", "files", "memory", "getrandom"]     # groups and names; nothing but exit otherwise
+//! allow = ["io", "files", "memory", "getrandom"]     # groups and names; nothing but set-up and exit otherwise
 //! deny = ["ftruncate"]                                # taken away again
 //! denied = "EPERM"                                    # what all others return: ENOSYS (default) or EPERM
 //! log = "refused"                                     # off (default), refused or all: on standard error
 //! descriptors = ["stdin", "stdout", "stderr", { read = "input.bin" }, "none", { write = "out.bin" }]
 //! arguments = ["-v"]                                  # behind the program's name, before those of the command line
-//! environment = ["LANG=C"]
+//! environment = ["LANG=C", "TERM"]                    # without a value: as the host has it, if it has it
+//! working_directory = "/data"                         # where it starts; the root otherwise
 //! clock_resolution = "1 ms"                           # of clocks and of files' times; 1 us otherwise
 //!
 //! [domains.app.syscalls.directories]
@@ -66,9 +67,11 @@ pub struct Syscalls {
     /// A program's arguments.
     #[serde(default)]
     pub arguments: Vec<String>,
-    /// A program's environment.
+    /// A program's environment: `NAME=value`, or `NAME` for the host's own value.
     #[serde(default)]
     pub environment: Vec<String>,
+    /// The domain's name for the directory where it starts.
+    pub working_directory: Option<String>,
 }
 
 /// What a refused call returns.
@@ -189,6 +192,7 @@ mod tests {
         assert_eq!((table.quota.created, table.quota.records), (Some(1000), Some(10_000)));
         assert_eq!(table.clock_resolution.map(|time| time.0), Some(std::time::Duration::from_millis(1)));
         assert_eq!((table.directories["/data"].mounts, table.directories["/tree"].mounts), (false, true));
+        assert_eq!((table.environment.len(), table.working_directory.as_deref()), (2, Some("/data")));
         assert_eq!(table.files["/dev/urandom"].access, Access::Read);
         for (from, to, what) in [
             ("\"EPERM\"", "\"EACCES\"", "unknown variant `EACCES`"),

@@ -50,9 +50,12 @@ pub struct Args {
     stack: u64,
     #[command(flatten)]
     grants: Grants,
-    /// Program: a variable of its environment, which is empty otherwise.
-    #[arg(long = "env", value_name = "NAME=VALUE")]
+    /// Program: a variable of its environment, which is empty otherwise. Without a value: as it is here, if it is set.
+    #[arg(long = "env", value_name = "NAME[=VALUE]")]
     environment: Vec<String>,
+    /// Program: its own name, argv[0]. Default: the file's.
+    #[arg(long, value_name = "NAME")]
+    argv0: Option<String>,
     /// End calls that take longer: a program's whole run, a manifest's entry point. Default: the manifest's limit, or none.
     #[arg(long, value_name = "SECONDS", value_parser = parse_seconds)]
     time_limit: Option<Duration>,
@@ -157,7 +160,8 @@ fn run_program(args: &Args, bytes: Vec<u8>) -> anyhow::Result<ExitCode> {
         stack: args.stack << 20,
         grants: &args.grants,
         arguments: &args.args,
-        environment: args.environment.clone(),
+        name: args.argv0.as_deref(),
+        environment: program::environment(&args.environment),
         seed: args.seed,
         time_limit: args.time_limit,
     };
