@@ -170,3 +170,40 @@ fn hostile_debug_information_only_gives_wrong_answers() {
     }
     assert!(wrong > 20, "{wrong}");
 }
+
+/// Recursion is written once, by one function and by several in turn; what is inside and outside of it stays.
+#[test]
+fn recursion_is_written_once() {
+    let step = |name: &str, next: &str| function(name, &format!("dec %edi\njz crash\ncall {next}\nret"));
+    let text = step("alone", "alone")
+        + &step("ping", "pong")
+        + &step("pong", "ping")
+        + &function("crash", "movl $1,%gs:(%edi)\nret")
+        + &function("run", "call alone\nret")
+        + &function("turns", "call ping\nret");
+    let mut world = World::builder().domain(DomainSpec::new("app").object("a.o", assemble(&text))).build().unwrap();
+    for (name, times, expected) in [
+        ("run", 20, vec!["0: app: crash", "1: app: alone", "the same call 18 times more", "20: app: run", "21: host"]),
+        ("run", 3, vec!["0: app: crash", "1: app: alone", "2: app: alone", "3: app: run", "4: host"]),
+        (
+            "turns",
+            21,
+            vec![
+                "0: app: crash",
+                "1: app: pong",
+                "2: app: ping",
+                "the same 2 calls 9 times more",
+                "21: app: turns",
+                "22: host",
+            ],
+        ),
+        ("run", 1000, vec!["0: app: crash", "1: app: alone", "the same call 47 times more", "and 953 more"]),
+    ] {
+        let f: TypedFn<fn(u64) -> u64> = world.domain("app").unwrap().export(name).unwrap();
+        let Err(CallError::Fault(fault)) = f.call(&mut world, (times,)) else { panic!("no fault") };
+        let text = fault.backtrace().to_string();
+        let lines: Vec<&str> = text.lines().map(|line| line.split('+').next().unwrap().trim()).collect();
+        assert_eq!(lines, expected, "{text}");
+        world.restart("app").unwrap();
+    }
+}

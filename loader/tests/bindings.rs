@@ -3,7 +3,8 @@
 mod common;
 use common::{CALL_RAX, assemble, function};
 use sfi_loader::{
-    BindError, BuildError, CallError, DomainSpec, Entry, Import, LinkError, Pointer, Restart, TypedFn, World, status,
+    BindError, BuildError, CallError, DomainSpec, Entry, Import, LinkError, Pointer, Restart, Service, Supervisor,
+    TypedFn, World, status,
 };
 
 const PAIR: &str = "(int, int) -> int";
@@ -495,4 +496,36 @@ fn domains_with_instances() {
     bench.world.discard(instance).unwrap();
     bench.world.reload(server(200)).unwrap();
     assert_eq!(bench.run(1, 2), 203);
+}
+
+/// A dot stands between a domain and its entry point, and in no name. Otherwise `net` could register `tls.seal` and be taken for `net.tls`.
+#[test]
+fn no_name_holds_the_separator() {
+    let refused = |builder: sfi_loader::Builder, name: &str| match builder.build() {
+        Err(BuildError::Bind(BindError::Name(found))) => assert_eq!(found, name),
+        other => panic!("{name}: {other:?}"),
+    };
+    let spec = |name: &str| DomainSpec::new(name).object("o.o", assemble(&function("f", "ret")));
+    for name in ["net.tls", ".", "net.", ".tls", ""] {
+        refused(World::builder().domain(spec(name)), name);
+        refused(World::builder().domain(spec("net").registers(name, Entry::function("f"))), name);
+        for (supervisor, entry) in [(name, "seal"), ("net", name)] {
+            let service = Service::function(|_| Ok(0));
+            let supervisor_ = Supervisor::new(supervisor).entry(entry, service);
+            refused(World::builder().supervisor(supervisor_), &format!("{supervisor}.{entry}"));
+        }
+    }
+    let supervisor = || Supervisor::new("net").entry("seal", Service::function(|_| Ok(0)));
+    assert!(World::builder().supervisor(supervisor()).domain(spec("net")).build().is_err(), "nobody is taken for one");
+    // At run time.
+    let text =
+        function("squat", "lea name(%rip),%rdi\nlea f(%rip),%rsi\nlea type(%rip),%rdx\ncall __sfi_register\nret")
+            + &function("f", "ret")
+            + ".section .rodata\nname: .asciz \"tls.seal\"\ntype: .asciz \"(int) -> int\"\n";
+    let net = DomainSpec::new("net").object("o.o", assemble(&text));
+    let net = net.import("__sfi_register", Import::host("__sfi_register").signature("(int, int, int) -> int"));
+    let mut world = World::builder().domain(net).build().unwrap();
+    let squat: TypedFn<fn() -> i32> = world.domain("net").unwrap().export("squat").unwrap();
+    assert_eq!(squat.call(&mut world, ()), Ok(-1));
+    assert_eq!(world.entries(), Vec::<String>::new());
 }

@@ -464,3 +464,50 @@ fn faults_on_other_threads() {
         .unwrap();
     }
 }
+
+/// A host function sees the arguments that the import's signature names, and nothing else of its caller.
+#[test]
+fn host_functions_see_only_the_arguments_of_their_signature() {
+    let values: String = ["rdi", "rsi", "rdx", "rcx", "r8", "r9"]
+        .iter()
+        .enumerate()
+        .map(|(i, r)| format!("mov ${},%{r}\n", i + 1))
+        .collect();
+    let floats: String = (0..8).map(|i| format!("mov ${},%eax\ncvtsi2sd %eax,%xmm{i}\n", 10 + i)).collect();
+    let stack = "lea -32(%r15),%r15\nmovq $7,%gs:(%r15d)\nmovq $8,%gs:8(%r15d)\nmovq $9,%gs:16(%r15d)\n";
+    let text = function("run", &format!("{floats}{stack}{values}call host\nlea 32(%r15),%r15\nret"));
+    let object = assemble(&text);
+    let all = |kind: &'static str, n: usize| vec![kind; n];
+    let mut cases: Vec<Vec<&str>> = (0..=8).map(|n| all("int", n)).collect();
+    cases.extend((0..=8).map(|n| all("float", n)));
+    cases.extend((0..=8).map(|n| [all("int", n), all("float", 8 - n)].concat()));
+    cases.push([all("float", 9), all("int", 2)].concat());
+    for case in cases.iter().map(Some).chain([None]) {
+        let seen = std::sync::Arc::new(std::sync::Mutex::new((Vec::new(), Vec::new())));
+        let mine = seen.clone();
+        let host = move |cx: &mut sfi_loader::HostCall<'_>| {
+            *mine.lock().unwrap() =
+                ((0..9).map(|i| cx.arg(i)).collect::<Vec<_>>(), (0..8).map(|i| cx.arg_f64(i)).collect::<Vec<_>>());
+            Ok(0)
+        };
+        let import = Import::host("host");
+        let import = match case {
+            Some(case) => import.signature(&format!("({}) -> int", case.join(", "))),
+            None => import,
+        };
+        let spec = DomainSpec::new("app").object("app.o", object.clone()).import("host", import);
+        let mut world = World::builder().domain(spec).host_fn("host", host).build().unwrap();
+        let run: TypedFn<fn() -> u64> = world.domain("app").unwrap().export("run").unwrap();
+        run.call(&mut world, ()).unwrap();
+        let count = |kind: &str| case.map_or(usize::MAX, |case| case.iter().filter(|k| **k == kind).count());
+        let (ints, floats) = (count("int"), count("float"));
+        let stack = if case.is_none() { usize::MAX } else { ints.saturating_sub(6) + floats.saturating_sub(8) };
+        let expected: Vec<u64> = (0..9u64)
+            .map(|i| if i < 6 { (i as usize) < ints } else { (i as usize - 6) < stack })
+            .zip(1u64..)
+            .map(|(named, value)| if named { value } else { 0 })
+            .collect();
+        let expected_floats: Vec<f64> = (0..8).map(|i| if i < floats { 10.0 + i as f64 } else { 0.0 }).collect();
+        assert_eq!(*seen.lock().unwrap(), (expected, expected_floats), "{case:?}");
+    }
+}

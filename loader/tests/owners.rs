@@ -3,7 +3,7 @@
 mod common;
 use common::{assemble, function};
 use sfi_loader::manifest::Manifest;
-use sfi_loader::{BuildError, CallError, DomainSpec, Import, Owner, Penalty, Restart, TypedFn, World};
+use sfi_loader::{BuildError, CallError, DomainSpec, Import, Owner, Passed, Penalty, Restart, TypedFn, World, status};
 use std::time::{Duration, Instant};
 
 const DELAY: Duration = Duration::from_millis(40);
@@ -86,6 +86,50 @@ fn a_budget_of_faults_ends_restarts() {
     refused(world.reload(bad()));
     refused(world.instantiate("bad").map(drop));
     refused(World::builder().domain(bad()).build().map(drop));
+}
+
+/// Who calls a domain that waits for its owner's penalties learns so at once, and neither waits nor is ended for it.
+#[test]
+fn a_penalty_is_not_the_clients() {
+    let delay = Duration::from_secs(600);
+    for penalty in [delay, DELAY] {
+        let owner = Owner::new("mallory").penalty(Penalty::Constant(penalty));
+        let signature = "(int) -> int";
+        let app = function("run", "call die\nmov __sfi_error(%rip),%eax\nmovl $0,%gs:__sfi_error(%eip)\nret")
+            + &function("ask", "call answer\nret");
+        let import = |name: &str| Import::domain("bad", name).signature(signature).on_fault(-9);
+        let app = DomainSpec::new("app")
+            .object("app.o", assemble(&app))
+            .import("die", import("die"))
+            .import("answer", import("answer"));
+        let bad = faulty("bad", Some(&owner)).restart(Restart::Always);
+        let mut world = World::builder().domain(app).domain(bad).time_limit(Duration::from_secs(60)).build().unwrap();
+        assert_eq!(world.ready_at("bad"), Ok(None));
+        let start = Instant::now();
+        assert_eq!(call(&mut world, "app", "run"), Ok(status::FAULT.into()));
+        let ready = world.ready_at("bad").unwrap();
+        if penalty == delay {
+            let ready = ready.unwrap();
+            assert!((start + delay..=Instant::now() + delay).contains(&ready), "the penalty counts from the fault on");
+            for _ in 0..3 {
+                assert_eq!(call(&mut world, "app", "run"), Ok(status::NOT_READY.into()));
+                assert_eq!(call(&mut world, "app", "ask").map(|v| v as i64), Ok(-9));
+                assert_eq!(call(&mut world, "bad", "answer"), Err(CallError::NotReady { domain: "bad".into() }));
+            }
+            let bound: sfi_loader::interface::Declaration = "i64 answer(in u8 text[n], u64 n)".parse().unwrap();
+            let bound = world.domain("bad").unwrap().bind(&bound).unwrap();
+            let buffers = &mut [Passed::In(b"x"), Passed::Word(1)];
+            assert_eq!(bound.call(&mut world, buffers), Err(CallError::NotReady { domain: "bad".into() }));
+            assert!(start.elapsed() < delay, "{:?}", start.elapsed());
+            assert_eq!(world.ready_at("bad"), Ok(Some(ready)), "asking costs nothing");
+            assert_eq!((owner.record().faults, world.domain("bad").unwrap().restarts()), (1, 0));
+        } else {
+            std::thread::sleep(ready.map_or(Duration::ZERO, |ready| ready.saturating_duration_since(Instant::now())));
+            assert_eq!(call(&mut world, "app", "ask"), Ok(42), "it is restarted when the penalty is over");
+            assert_eq!(world.domain("bad").unwrap().restarts(), 1);
+        }
+        assert!(!world.domain("app").unwrap().is_dead());
+    }
 }
 
 /// A search for other domains: many accesses outside the own window.
@@ -173,6 +217,8 @@ fn a_manifest_says_all_this() {
     assert!(world.region_in("app", "shared").is_some() && world.region_in("codec", "shared").is_none());
     for (restarts, result) in [(1, 3), (1, -1)] {
         assert_eq!(guarded.call(&mut world, (1,)), Ok(-1));
+        let ready = world.ready_at("codec").unwrap();
+        std::thread::sleep(ready.map_or(Duration::ZERO, |ready| ready.saturating_duration_since(Instant::now())));
         assert_eq!(run.call(&mut world, ()), Ok(result));
         assert_eq!(world.domain("codec").unwrap().restarts(), restarts);
     }

@@ -56,7 +56,8 @@ enum {
     SFI_IN_USE = 13,    /* the world is in use, or this cannot be done within a host function */
     SFI_PANIC = 14,     /* a defect of this library */
     SFI_HOST = 15,      /* for host functions to return: the caller gets its import's `on_fault` and __sfi_error 5 */
-    SFI_EXIT = 16       /* the domain's libc asked to exit; the domain is dead until it is restarted */
+    SFI_EXIT = 16,      /* the domain's libc asked to exit; the domain is dead until it is restarted */
+    SFI_NOT_READY = 17  /* the domain is dead and is restarted by a later call, when the penalties of its owner are over */
 };
 
 /* Where a faulting access went. */

@@ -29,6 +29,7 @@ pub(crate) const PANIC: Status = 14;
 #[expect(dead_code, reason = "for host functions to return")]
 pub(crate) const HOST: Status = 15;
 pub(crate) const EXIT: Status = 16;
+pub(crate) const NOT_READY: Status = 17;
 
 /// What went wrong, before the host gets it.
 #[derive(Debug)]
@@ -128,6 +129,7 @@ impl From<CallError> for Failure {
         let code = match error {
             CallError::Fault(fault) => return fault.into(),
             CallError::Dead { .. } => DEAD,
+            CallError::NotReady { .. } => NOT_READY,
             CallError::Busy { .. } | CallError::TooDeep => REFUSED,
             CallError::Arguments { .. } => ARGUMENTS,
             CallError::Untimed => UNTIMED,

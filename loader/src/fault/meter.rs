@@ -12,6 +12,7 @@
 //! Somebody can be over their budget only after all domains together have used as much as the one that has least left. That sum is
 //! one word, so a call's end, a host function's return and the watchdog compare two words.
 
+use crate::fault;
 use crate::fault::limits::{Limits, reason};
 use crate::fault::watchdog;
 use crate::gate::fault::{RawFault, Trace};
@@ -128,7 +129,12 @@ pub unsafe fn settle(context: *mut Context, current: *const DomainState) -> u32 
                 due = why;
             } else {
                 // It waits or is idle: whoever returns to it, or calls it, finds it dead.
-                state.fault = RawFault { signal: watchdog::SIGNAL, code: why as i32, ..RawFault::default() };
+                state.fault = RawFault {
+                    signal: watchdog::SIGNAL,
+                    code: why as i32,
+                    when: fault::moment(),
+                    ..RawFault::default()
+                };
                 state.trace = Trace::EMPTY;
                 state.dead = status::DEAD;
                 state.sp = 0;

@@ -22,6 +22,7 @@ use sfi_contract::layout::WINDOW_SIZE;
 use sfi_contract::text::clean;
 use std::fmt;
 use std::sync::{Arc, OnceLock};
+use std::time::{Duration, Instant};
 
 /// The signals that a domain can cause.
 const SIGNALS: [c_int; 5] = [libc::SIGSEGV, libc::SIGBUS, libc::SIGFPE, libc::SIGILL, libc::SIGTRAP];
@@ -43,6 +44,18 @@ pub const EXIT: c_int = libc::SIGTERM;
 /// The domain did not run when its call's time was over: it waited for another one.
 pub fn waited(fault: &RawFault) -> bool {
     fault.signal == watchdog::SIGNAL && fault.code as u32 & reason::WAITING != 0
+}
+
+/// Now, in nanoseconds of the monotonic clock. Async-signal-safe.
+pub fn moment() -> u64 {
+    watchdog::clock(libc::CLOCK_MONOTONIC).map_or(0, |time| time.as_nanos() as u64)
+}
+
+/// When a fault happened; now if nobody noted it.
+pub fn when(fault: &RawFault) -> Instant {
+    let now = Instant::now();
+    let ago = if fault.when == 0 { 0 } else { moment().saturating_sub(fault.when) };
+    now.checked_sub(Duration::from_nanos(ago)).unwrap_or(now)
 }
 
 /// Where a faulting access went.
@@ -369,6 +382,7 @@ unsafe fn unwind(context: &mut Context, signal: c_int, info: &siginfo_t, machine
             control: in_gate || no_room || (signal == libc::SIGSEGV && ControlStack::room(context).contains(&address)),
             store: machine.uc_mcontext.gregs[libc::REG_TRAPNO as usize] == PAGE_FAULT
                 && machine.uc_mcontext.gregs[libc::REG_ERR as usize] & PAGE_FAULT_WRITE != 0,
+            when: 0,
         };
         fail(context, machine, fault);
     }
@@ -398,7 +412,7 @@ unsafe fn fail(context: &mut Context, machine: &mut ucontext_t, fault: RawFault)
         }
         let trace = trace::walk(context, registers[libc::REG_RSP as usize] as u64);
         let domain = &mut *context.current;
-        domain.fault = fault;
+        domain.fault = RawFault { when: moment(), ..fault };
         domain.trace = trace;
         domain.dead = status::DEAD;
         domain.sp = 0;

@@ -145,15 +145,50 @@ impl fmt::Display for Frame {
     }
 }
 
-/// One line for each frame, and one for each function that was inlined into it.
+/// Longest cycle of calls that is written once.
+const CYCLE: usize = 8;
+
+impl Backtrace {
+    /// How often the `length` frames from `at` on stand there, one after the other.
+    fn repeats(&self, at: usize, length: usize) -> usize {
+        let cycle = &self.frames[at..at + length];
+        self.frames[at..].chunks_exact(length).take_while(|frames| *frames == cycle).count()
+    }
+
+    /// The shortest cycle that begins at a frame and stands there three times or more: its length and how often.
+    fn cycle(&self, at: usize) -> Option<(usize, usize)> {
+        let longest = CYCLE.min((self.frames.len() - at) / 3);
+        (1..=longest).map(|length| (length, self.repeats(at, length))).find(|(_, times)| *times >= 3)
+    }
+}
+
+/// One line for each frame, and one for each function that was inlined into it. Recursion is written once.
 impl fmt::Display for Backtrace {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        // The frames of a cycle that are written, and the ones that are left out after them.
+        let (mut written, mut repeated) = (0..0, 0);
+        let mut left_out = 0..0;
         for (number, frame) in self.frames.iter().enumerate() {
+            if left_out.contains(&number) {
+                continue;
+            }
+            if number >= written.end
+                && let Some((length, times)) = self.cycle(number)
+            {
+                (written, repeated) = (number..number + length, times - 1);
+                left_out = written.end..number + length * times;
+            }
             writeln!(f, "{number:4}: {frame}")?;
             // The first is the frame's own place; the last is the function itself, which the symbol has named.
             for pair in frame.source.windows(2) {
                 let inlined = pair[0].function.as_deref().unwrap_or("??");
                 writeln!(f, "        {inlined}, inlined at {}", pair[1])?;
+            }
+            if number + 1 == written.end {
+                match written.len() {
+                    1 => writeln!(f, "      the same call {repeated} times more")?,
+                    calls => writeln!(f, "      the same {calls} calls {repeated} times more")?,
+                }
             }
         }
         if self.more > 0 {

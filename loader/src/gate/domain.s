@@ -273,17 +273,17 @@ sfi_refuse_\v:
     call    sfi_gate_host_\v
     FIND_CONTEXT
     mov     {KEPT_BINDING}(%rsp), %r10
-    test    %rax, %rax
-    jz      38f
+    cmp     $1, %eax
+    jne     38f
     LOAD_INTS {KEPT_INTS}, %rsp
     .irp n,0,1,2,3,4,5,6,7
     movups  {KEPT_VECTORS}+2*{WORD}*\n(%rsp), %xmm\n
     .endr
     lea     {KEPT}(%rsp), %rsp
     jmp     *{B_GATE}(%r10)
-# The host function's gate has cleared everything but rax, and xmm0 is its result: 0.
+# The host function's gate has cleared everything but rax, the status, and xmm0 is its result: 0.
 38:
-    movl    ${E_DEAD}, %gs:{TCB_ERROR}
+    mov     %eax, %gs:{TCB_ERROR}
     mov     {B_ON_FAULT}(%r10), %rax
     CLEAR_X \avx, 0
     xor     %r10d, %r10d

@@ -18,6 +18,8 @@ pub struct RawFault {
     pub control: bool,
     /// The access was a store.
     pub store: bool,
+    /// When, in nanoseconds of the monotonic clock; 0 if nobody noted it.
+    pub when: u64,
 }
 
 /// Most places that are noted.

@@ -39,6 +39,8 @@ pub mod status {
     pub const PANIC: u32 = 6;
     /// The binding leads nowhere: it was never made, was undone, or its server is gone.
     pub const UNBOUND: u32 = 7;
+    /// The callee is dead, and its owner's penalties are not over: it can be restarted later.
+    pub const NOT_READY: u32 = 8;
 }
 
 /// Header of a control stack. The gates' view of a world.
@@ -204,6 +206,10 @@ pub struct Binding {
     pub pointers: u32,
     /// Index of the host function.
     pub host: u32,
+    /// Host functions: how many integer argument registers the signature names. Beside them, `stack_words` words of the caller's stack are arguments.
+    pub ints: u32,
+    /// Host functions: how many floating-point ones.
+    pub floats: u32,
     /// Entries from the host: the bits of MXCSR that the domain may see or depends on.
     pub mxcsr: u32,
     /// See [`flag`]: the way out when the callee does not return, or not to a living caller.

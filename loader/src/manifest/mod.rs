@@ -53,7 +53,7 @@
 //!
 //! [owners.alice]
 //! faults = 100                          # then nothing of hers is restarted any more; default: no bound
-//! penalty = { first = "10 ms", most = "10 s", window = "1 min" }  # or one time for every fault, such as "1 s"
+//! penalty = { first = "10 ms", most = "10 s", window = "1 min" }  # or one time for every fault, such as "1 s"; calls do not wait for it
 //!
 //! [limits]
 //! call = "2 s"                          # wall clock for each call of the host: seconds or "ms", "s", "min"; default: none

@@ -13,7 +13,9 @@ const SUSPICIOUS: usize = 8;
 /// See [`SUSPICIOUS`].
 const SUSPICIOUS_TIME: Duration = Duration::from_secs(60);
 
-/// What a fault costs: its owner's domains are restarted, loaded and instantiated that much later.
+/// What a fault costs: its owner's domains are restarted, loaded and instantiated that much later. The host waits for that where it asks for a
+/// restart, a reload or an instance. A call into a dead domain that would be restarted does not wait: it fails with
+/// [`crate::CallError::NotReady`], and between domains with [`crate::status::NOT_READY`].
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Penalty {
     /// Nothing.
@@ -60,6 +62,15 @@ pub struct Event {
     pub when: Instant,
     /// The fault.
     pub fault: Fault,
+}
+
+/// Why a domain may not begin another life.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum NotAdmitted {
+    /// Its owner's domains faulted so often that none of them may.
+    Faults(u64),
+    /// The penalties are not over.
+    NotReady,
 }
 
 /// What an owner's domains did so far.
@@ -123,9 +134,8 @@ impl Owner {
         self.0.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// A domain of the owner faulted.
-    pub(crate) fn faulted(&self, fault: Fault) {
-        let now = Instant::now();
+    /// A domain of the owner faulted at `now`.
+    pub(crate) fn faulted(&self, fault: Fault, now: Instant) {
         let mut state = self.lock();
         let delay = match self.0.penalty {
             Penalty::None => Duration::ZERO,
@@ -147,19 +157,23 @@ impl Owner {
         state.history.push_back(Event { when: now, fault });
     }
 
-    /// Waits until the penalties are over. The faults so far if they were too many.
-    pub(crate) fn admit(&self) -> Result<(), u64> {
+    /// When the penalties so far will be over. `None` if they are. Domains that need not be restarted do not wait for that.
+    pub fn ready_at(&self) -> Option<Instant> {
+        Some(self.lock().ready).filter(|ready| *ready > Instant::now())
+    }
+
+    /// Whether a domain may begin another life. Waits until the penalties are over if `wait` says so.
+    pub(crate) fn admit(&self, wait: bool) -> Result<(), NotAdmitted> {
         loop {
-            let state = self.lock();
-            if self.0.most_faults.is_some_and(|most| state.faults >= most) {
-                return Err(state.faults);
+            let faults = self.lock().faults;
+            if self.0.most_faults.is_some_and(|most| faults >= most) {
+                return Err(NotAdmitted::Faults(faults));
             }
-            let left = state.ready.saturating_duration_since(Instant::now());
-            drop(state);
-            if left.is_zero() {
-                return Ok(());
+            let Some(ready) = self.ready_at() else { return Ok(()) };
+            if !wait {
+                return Err(NotAdmitted::NotReady);
             }
-            std::thread::sleep(left);
+            std::thread::sleep(ready.saturating_duration_since(Instant::now()));
         }
     }
 }

@@ -25,7 +25,7 @@ use crate::world::calls::header;
 use crate::world::calls::header::Supervisor;
 use crate::world::calls::host::{Host, HostCall};
 use crate::world::domain::{Domain, RegionPlace};
-use crate::world::error::{BuildError, HostError};
+use crate::world::error::{BindError, BuildError, HostError};
 use crate::world::{Inner, World};
 use rand_chacha::ChaCha20Rng;
 use rand_chacha::rand_core::SeedableRng;
@@ -231,7 +231,7 @@ impl Builder {
         let hosts: Vec<String> = self.hosts.iter().map(|host| host.name.clone()).collect();
         let find = |name: &str| self.domains.iter().position(|d| d.name == name);
         for spec in &self.domains {
-            crate::world::owner::admit(spec.owner.as_ref())?;
+            crate::world::owner::admit(spec.owner.as_ref(), true)?;
         }
         let mut loaded = Vec::new();
         let mut draw = Draw { rng: &mut rng, space };
@@ -311,8 +311,16 @@ impl Builder {
         let domains = |name: &str| self.domains.iter().find(|d| d.name == name);
         let regions: Vec<&str> = self.regions.iter().map(|(name, _)| name.as_str()).collect();
         let hosts: Vec<&str> = self.hosts.iter().map(|host| host.name.as_str()).collect();
+        let entries = self.supervisors.iter().map(|(name, _)| name.as_str());
+        let supervisors: HashSet<&str> = entries.filter_map(|name| Some(name.split_once('.')?.0)).collect();
+        if let Some((name, _)) = self.supervisors.iter().find(|(name, _)| !name.split_once('.').is_some_and(is_entry)) {
+            return Err(BindError::Name(name.clone()).into());
+        }
         for domain in &self.domains {
-            if !names.insert(domain.name.as_str()) {
+            if !bindings::is_name(&domain.name) {
+                return Err(BindError::Name(domain.name.clone()).into());
+            }
+            if !names.insert(domain.name.as_str()) || supervisors.contains(domain.name.as_str()) {
                 return spec(format!("two domains are named `{}`", domain.name));
             }
             check_domain(domain, &regions, &hosts, &domains)?;
@@ -352,6 +360,11 @@ impl Builder {
     }
 }
 
+/// Whether a supervisor's name and that of its entry point are names.
+fn is_entry((supervisor, entry): (&str, &str)) -> bool {
+    bindings::is_name(supervisor) && bindings::is_name(entry)
+}
+
 /// Whether the names in a specification are unique and exist.
 pub fn check_domain<'d>(
     domain: &DomainSpec,
@@ -389,9 +402,12 @@ pub fn check_domain<'d>(
             Callee::Host { .. } | Callee::Entry { .. } => {}
         }
     }
+    if let Some((name, _)) = domain.registers.iter().find(|(name, _)| !bindings::is_name(name)) {
+        return Err(BindError::Name(name.clone()).into());
+    }
     let mut names = HashSet::new();
-    if let Some((name, _)) = domain.registers.iter().find(|(name, _)| name.is_empty() || !names.insert(name)) {
-        return spec(format!("the entry point `{name}` is registered twice or has no name"));
+    if let Some((name, _)) = domain.registers.iter().find(|(name, _)| !names.insert(name)) {
+        return spec(format!("the entry point `{name}` is registered twice"));
     }
     if domain.spare > MAX_SPARE {
         return spec(format!("more than {MAX_SPARE} gateways for connections at run time"));

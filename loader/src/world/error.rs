@@ -41,6 +41,12 @@ pub enum BuildError {
         /// Faults so far.
         faults: u64,
     },
+    /// A domain is not restarted yet, because its owner's penalties are not over and nobody wants to wait.
+    #[error("the domains of `{owner}` wait for penalties to be over")]
+    NotReady {
+        /// The owner.
+        owner: String,
+    },
     /// An initialiser failed.
     #[error("an initialiser of domain `{domain}` failed: {error}")]
     Initialiser {
@@ -116,6 +122,9 @@ pub enum BindError {
         /// The domain.
         domain: String,
     },
+    /// A name that is empty or holds the separator, a dot.
+    #[error("`{0}` is no name: it is empty or has a dot, which stands between a domain and its entry point")]
+    Name(String),
     /// The name is taken.
     #[error("the entry point `{0}` is registered already")]
     Taken(String),
@@ -150,6 +159,13 @@ pub enum CallError {
     /// The callee had faulted before, or was left by a panic of a host function.
     #[error("domain `{domain}` is dead since an earlier fault; restart it")]
     Dead {
+        /// Domain.
+        domain: String,
+    },
+    /// The callee is dead and is restarted automatically, but its owner's penalties are not over ([`crate::Penalty`]).
+    /// [`crate::World::ready_at`] says when they will be.
+    #[error("domain `{domain}` is dead since an earlier fault and waits for its owner's penalties")]
+    NotReady {
         /// Domain.
         domain: String,
     },
@@ -269,6 +285,7 @@ impl From<CallError> for HostError {
         let status = match &error {
             CallError::Fault(_) => status::FAULT,
             CallError::Dead { .. } => status::DEAD,
+            CallError::NotReady { .. } => status::NOT_READY,
             CallError::Busy { .. } | CallError::TooDeep => status::REFUSED,
             CallError::Arguments { .. } => status::ARGUMENTS,
             _ => status::HOST,

@@ -124,7 +124,7 @@ impl Inner {
 
     /// A window with the image of a domain. Its index.
     fn raise(&mut self, original: usize) -> Result<usize, BuildError> {
-        crate::world::owner::admit(self.domains[original].spec.owner.as_ref())?;
+        crate::world::owner::admit(self.domains[original].spec.owner.as_ref(), true)?;
         let domain = &self.domains[original];
         let (origin, passes_floats, spec, region_places) =
             (domain.origin, domain.passes_floats, Arc::clone(&domain.spec), Arc::clone(&domain.region_places));

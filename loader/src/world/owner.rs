@@ -1,11 +1,13 @@
 //! What faults of a world's domains cost their owners.
 
 use crate::fault;
-use crate::spec::owner::Owner;
+use crate::spec::owner::{NotAdmitted, Owner};
 use crate::world::Inner;
+use crate::world::World;
 use crate::world::domain::Domain;
 use crate::world::domain_ref::DomainRef;
-use crate::world::error::BuildError;
+use crate::world::error::{BuildError, LookupError};
+use std::time::Instant;
 
 impl<'w> DomainRef<'w> {
     /// Who answers for the domain.
@@ -26,21 +28,39 @@ impl Inner {
         domain.settled = true;
         if let Some(owner) = self.domains[index].spec.owner.as_ref() {
             // SAFETY: the call that met the fault is over.
-            owner.faulted(unsafe { Domain::describe(&self.domains, index) });
+            owner.faulted(unsafe { Domain::describe(&self.domains, index) }, fault::when(&fault));
         }
     }
 
     /// Before a domain lives again: its owner is told, and pays.
     pub fn admit(&mut self, index: usize) -> Result<(), BuildError> {
         self.settle(index);
-        admit(self.domains[index].spec.owner.as_ref())?;
+        admit(self.domains[index].spec.owner.as_ref(), true)?;
         self.domains[index].settled = false;
         Ok(())
     }
 }
 
-/// Waits until an owner's penalties are over.
-pub fn admit(owner: Option<&Owner>) -> Result<(), BuildError> {
+/// Waits until an owner's penalties are over, or refuses until then.
+pub fn admit(owner: Option<&Owner>, wait: bool) -> Result<(), BuildError> {
     let Some(owner) = owner else { return Ok(()) };
-    owner.admit().map_err(|faults| BuildError::Owner { owner: owner.name().to_owned(), faults })
+    let name = || owner.name().to_owned();
+    owner.admit(wait).map_err(|why| match why {
+        NotAdmitted::Faults(faults) => BuildError::Owner { owner: name(), faults },
+        NotAdmitted::NotReady => BuildError::NotReady { owner: name() },
+    })
+}
+
+impl World {
+    /// When calls will be able to restart a domain that is dead ([`crate::CallError::NotReady`]). `None` if no penalty of its owner stands
+    /// in the way.
+    ///
+    /// # Errors
+    /// [`LookupError::Domain`].
+    pub fn ready_at(&mut self, domain: &str) -> Result<Option<Instant>, LookupError> {
+        let inner = self.record();
+        let index = inner.find(domain)?;
+        inner.settle(index);
+        Ok(inner.domains[index].spec.owner.as_ref().and_then(Owner::ready_at))
+    }
 }

@@ -28,6 +28,12 @@ use crate::world::frames::Activity;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+/// Whether text can be the name of a domain or of an entry point. The names of both are joined by a dot, so that none may hold one: `net.tls.seal`
+/// would be the entry point of two domains.
+pub fn is_name(text: &str) -> bool {
+    !text.is_empty() && !text.contains('.')
+}
+
 /// Most entry points that one domain registers at run time.
 const MAX_REGISTERED: usize = 64;
 
@@ -334,8 +340,11 @@ impl Inner {
         Ok(self.connect_waiting(true)?)
     }
 
-    /// Registers an entry point. The name is the domain's followed by a dot and `name`.
+    /// Registers an entry point. The name is the domain's followed by a dot and `name`, which has none.
     pub fn register(&mut self, domain: usize, name: &str, entry: Registered) -> Result<(), BindError> {
+        if !is_name(name) {
+            return Err(BindError::Name(name.to_owned()));
+        }
         let full = format!("{}.{name}", self.domains[domain].name);
         if self.manager.entries.contains_key(&full) {
             return Err(BindError::Taken(full));

@@ -1,7 +1,7 @@
 //! Bindings: which crossing each stub leads to, and what the record of it says.
 
 use crate::gate;
-use crate::gate::records::{Binding, DomainState, flag};
+use crate::gate::records::{Binding, DomainState, flag, status};
 use crate::gate::stubs::Way;
 use crate::gate::{MXCSR_ALL, MXCSR_CONTROL, Table, vectors};
 use crate::spec::Trust;
@@ -155,7 +155,7 @@ impl Common<'_> {
 
     /// The binding of the host function that restarts domains, which any domain's call may meet.
     pub fn reviver(&self, host: usize) -> Binding {
-        let mut binding = self.nowhere();
+        let mut binding = Binding { on_fault: status::DEAD.into(), ..self.nowhere() };
         let usage = self.domains.iter().fold(Usage::default(), |all, d| all.union(d.image.usage));
         let any = Side { usage, mode: Mode::Write, reads_client_stack: false, passes_floats: true };
         self.to_host(&mut binding, host, &any, None);
@@ -168,6 +168,11 @@ impl Common<'_> {
         binding.host = host as u32;
         (binding.shim, binding.data) = self.hosts[host].entry();
         binding.gate = self.table.gate_host;
+        // An argument that the signature does not name is the caller's own business.
+        let named_arguments = signature.map(Signature::registers);
+        binding.ints = named_arguments.as_ref().map_or(u32::MAX, |r| r.ints as u32);
+        binding.floats = named_arguments.as_ref().map_or(u32::MAX, |r| r.floats as u32);
+        binding.stack_words = named_arguments.as_ref().map_or(u32::MAX, |r| r.stack_words);
         binding.results = self.table.results_host[if named { vectors::KEEP } else { vectors::LEAVE }];
         let flags = [
             // What a domain has in registers that it does not name is not its own.
@@ -194,6 +199,8 @@ impl Common<'_> {
             stack_words: 0,
             pointers: 0,
             host: 0,
+            ints: 0,
+            floats: 0,
             mxcsr: MXCSR_CONTROL,
             base: 0,
             shim: 0,

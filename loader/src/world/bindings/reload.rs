@@ -1,6 +1,6 @@
 //! Domains that are loaded again, and dead ones that live again, while their world goes on. What led to them leads to what took their place.
 
-use crate::gate::records::DomainState;
+use crate::gate::records::{DomainState, status};
 use crate::link;
 use crate::load::raised::{self, Raised};
 use crate::load::{self, Surroundings};
@@ -16,12 +16,17 @@ use crate::world::frames::Activity;
 use std::sync::Arc;
 
 impl Inner {
-    /// Loads a domain again, at a fresh place: with other objects, or the same ones. All that led to it leads to the functions of the
+    /// Loads a domain again, at a fresh place, at once or when its owner's penalties are over: with other objects, or the same ones. All that led to it leads to the functions of the
     /// same names; where there is none any more, nowhere. If it fails before the initialisers run, the old one stays.
     ///
     /// # Safety
     /// `inner` belongs to a world that this thread holds mutably, and the host runs.
-    pub unsafe fn load_again(inner: *mut Self, index: usize, spec: Arc<DomainSpec>) -> Result<(), BuildError> {
+    pub unsafe fn load_again(
+        inner: *mut Self,
+        index: usize,
+        spec: Arc<DomainSpec>,
+        wait: bool,
+    ) -> Result<(), BuildError> {
         // SAFETY: see the function's contract.
         let this = unsafe { &mut *inner };
         let name = this.domains[index].name.clone();
@@ -37,7 +42,7 @@ impl Inner {
             return Err(BindError::Instances { domain: name }.into());
         }
         this.settle(index);
-        crate::world::owner::admit(spec.owner.as_ref())?;
+        crate::world::owner::admit(spec.owner.as_ref(), wait)?;
         let find = |n: &str| this.domains.iter().position(|d| d.name == n);
         let exports = |domain: &str| Some(&*this.domains[find(domain)?].spec);
         let regions: Vec<&str> = this.regions.iter().map(|r| r.name.as_str()).collect();
@@ -131,7 +136,7 @@ impl Inner {
         let this = unsafe { &mut *inner };
         this.settle(index);
         let domain = &this.domains[index];
-        crate::world::owner::admit(domain.spec.owner.as_ref())?;
+        crate::world::owner::admit(domain.spec.owner.as_ref(), false)?;
         let (spec, image, mode) = (Arc::clone(&domain.spec), Arc::clone(&domain.image), domain.mode);
         let mut draw = Draw { rng: &mut this.rng, space: this.space };
         let raised = raised::again(&mut draw, &domain.name, image, mode, &this.regions)?;
@@ -145,18 +150,18 @@ impl Inner {
         self.domains.iter().enumerate().any(|(i, d)| d.life != 0 && (d.origin == index || i == index))
     }
 
-    /// Restarts a dead domain if its specification says so and no call returns to it: loads it again, at a fresh place. Whether it
-    /// lives now.
+    /// Restarts a dead domain if its specification says so and no call returns to it: loads it again, at a fresh place. Never waits for
+    /// penalties: nobody who calls the domain pays for its owner. Otherwise the status that its callers get.
     ///
     /// # Safety
     /// As for [`Inner::load_again`].
     #[cold]
-    pub unsafe fn revive(inner: *mut Self, index: usize) -> bool {
+    pub unsafe fn revive(inner: *mut Self, index: usize) -> Result<(), u32> {
         // SAFETY: see the function's contract.
         unsafe {
             let this = &mut *inner;
             let active = this.activity();
-            let Some(domain) = this.domains.get_mut(index) else { return false };
+            let Some(domain) = this.domains.get_mut(index) else { return Err(status::DEAD) };
             let allowed = match domain.spec.restart {
                 Restart::Never => false,
                 _ if domain.life != 0 => false,
@@ -164,21 +169,28 @@ impl Inner {
                 Restart::Limited(most) => domain.restarts < most,
             };
             if !allowed || active.domains.contains(&index) {
-                return false;
+                return Err(status::DEAD);
             }
             let spec = Arc::clone(&domain.spec);
-            if (*domain.state).fault.signal != 0 {
+            this.settle(index);
+            if let Err(BuildError::NotReady { .. }) = crate::world::owner::admit(spec.owner.as_ref(), false) {
+                return Err(status::NOT_READY);
+            }
+            if (*this.domains[index].state).fault.signal != 0 {
                 let crash = Domain::describe(&this.domains, index);
                 this.domains[index].crash = Some(crash);
             }
             let loaded = if this.has_instances(index) {
                 Self::raise_again(inner, index)
             } else {
-                Self::load_again(inner, index, spec)
+                Self::load_again(inner, index, spec, false)
             };
-            let tried = !matches!(loaded, Err(BuildError::Owner { .. }));
+            let tried = !matches!(loaded, Err(BuildError::Owner { .. } | BuildError::NotReady { .. }));
             (&mut (*inner).domains)[index].restarts += u32::from(tried);
-            loaded.is_ok()
+            loaded.map_err(|error| match error {
+                BuildError::NotReady { .. } => status::NOT_READY,
+                _ => status::DEAD,
+            })
         }
     }
 

@@ -329,8 +329,10 @@ unsafe fn call(
     // SAFETY: see the function's contract. References to the record do not live across the crossing.
     unsafe {
         let state = (&(*inner).domains)[index].state;
-        if (*state).dead != 0 && !Inner::revive(inner, index) {
-            return Err(Inner::failure(inner, state, status::DEAD));
+        if (*state).dead != 0
+            && let Err(code) = Inner::revive(inner, index)
+        {
+            return Err(Inner::failure(inner, state, code));
         }
         let sp = (*state).sp;
         if sp == 0 {

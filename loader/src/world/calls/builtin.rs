@@ -130,12 +130,14 @@ fn show(cx: &mut HostCall<'_>, access: Option<Access>) -> Result<u64, HostError>
     if done { Ok(0) } else { refused(cx, u64::MAX) }
 }
 
-/// Called by the gate between domains (gate/domain.s) with the binding of a call whose callee is dead. 1: call again.
+/// Called by the gate between domains (gate/domain.s) with the binding of a call whose callee is dead. 1: call again; else the status of
+/// the call.
 fn revive(cx: &mut HostCall<'_>) -> Result<u64, HostError> {
     let binding = cx.arg(0) as *const Binding;
     // SAFETY: only the gate calls this, with one of the world's bindings; no import can name it. No reference to the record is kept.
     unsafe {
         let callee = (*binding).callee;
-        Ok(u64::from(Inner::revive(cx.world(), (*callee).index as usize)))
+        let revived = Inner::revive(cx.world(), (*callee).index as usize);
+        Ok(revived.err().map_or(1, u64::from))
     }
 }

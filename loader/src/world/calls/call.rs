@@ -347,8 +347,10 @@ impl<F: Function> TypedFn<F> {
             if (*callee).life != self.life {
                 return DISCARDED;
             }
-            if (*callee).dead != 0 && !Inner::revive(inner, index) {
-                return status::DEAD;
+            if (*callee).dead != 0
+                && let Err(code) = Inner::revive(inner, index)
+            {
+                return code;
             }
             if (*callee).sp == 0 {
                 return status::REFUSED;

@@ -114,21 +114,23 @@ impl HostCall<'_> {
         self.skip
     }
 
-    /// Integer argument `index`. From the seventh on they come from the caller's data stack; 0 if that is unusable.
+    /// Integer argument `index`. From the seventh on they come from the caller's data stack; 0 if that is unusable. 0 also where the import has a
+    /// signature that does not name the argument: what the caller has in other registers is not shown.
     pub fn arg(&self, index: usize) -> u64 {
         let index = index + self.skip;
-        // SAFETY: the frame lives on the gate's part of the host stack during the call.
-        let frame = unsafe { &*self.frame };
-        match frame.ints.get(index) {
-            Some(word) => *word,
-            None => {
+        // SAFETY: the frame lives on the gate's part of the host stack during the call, and the binding as long.
+        let (frame, binding) = unsafe { (&*self.frame, &*self.binding) };
+        match (frame.ints.get(index), index.checked_sub(frame.ints.len())) {
+            (Some(word), _) if index < binding.ints as usize => *word,
+            (None, Some(below)) if below < binding.stack_words as usize => {
                 let mut word = [0; 8];
-                let at = frame.r15.wrapping_add(8 * (index - frame.ints.len()) as u64);
+                let at = frame.r15.wrapping_add(8 * below as u64);
                 match self.memory().read_into(at, &mut word) {
                     Ok(()) => u64::from_le_bytes(word),
                     Err(_) => 0,
                 }
             }
+            _ => 0,
         }
     }
 
@@ -147,7 +149,9 @@ impl HostCall<'_> {
         unsafe {
             let frame = &*self.frame;
             match frame.floats.get(index) {
-                Some(word) if (*self.binding).flags & flag::FLOATS != 0 => word.assume_init(),
+                Some(word) if (*self.binding).flags & flag::FLOATS != 0 && index < (*self.binding).floats as usize => {
+                    word.assume_init()
+                }
                 _ => 0,
             }
         }
@@ -305,7 +309,8 @@ unsafe fn ended(context: *mut Context, caller: *mut DomainState, signal: i32, co
         let place = Active::calling_host(&*context).at;
         let return_address = *(place as *const u64);
         (*caller).trace = trace::walk(&*context, place);
-        (*caller).fault = RawFault { signal, code, caller: return_address, ..RawFault::default() };
+        (*caller).fault =
+            RawFault { signal, code, caller: return_address, when: fault::moment(), ..RawFault::default() };
         (*caller).dead = status::DEAD;
         (*caller).sp = 0;
     }
