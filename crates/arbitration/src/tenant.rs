@@ -39,7 +39,7 @@ pub struct Tenants {
     descriptors: usize,
     /// The one that called last is at the end. No two of them have the same place in the world, so there are not more than the
     /// world has had domains at a time.
-    states: Vec<Box<State>>,
+    states: Vec<State>,
 }
 
 impl Tenants {
@@ -49,7 +49,7 @@ impl Tenants {
     }
 
     /// Takes out a life's state, a new one if it has none yet. The states of lives that it replaces are dropped.
-    pub fn take(&mut self, tenant: Tenant) -> Box<State> {
+    pub fn take(&mut self, tenant: Tenant) -> State {
         if self.states.last().is_some_and(|state| state.tenant == tenant)
             && let Some(state) = self.states.pop()
         {
@@ -59,18 +59,18 @@ impl Tenants {
             return self.states.remove(place);
         }
         self.states.retain(|state| !tenant.replaces(&state.tenant));
-        Box::new(State {
+        State {
             tenant,
             tree: Tree::new(Arc::clone(&self.preopens)).starting_in(self.working.clone()),
             files: Descriptors::new(&self.stdio, self.descriptors),
             signals: Signals::default(),
             heap: None,
             exit: None,
-        })
+        }
     }
 
     /// Puts it back.
-    pub fn put(&mut self, state: Box<State>) {
+    pub fn put(&mut self, state: State) {
         self.states.push(state);
     }
 }

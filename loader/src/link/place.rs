@@ -81,7 +81,7 @@ pub fn place_regions(rng: &mut ChaCha20Rng, regions: &mut [Region]) -> Result<Ma
     let mut map = Map::default();
     for region in regions {
         let at = map.place(rng, region.length, PAGE_SIZE, GUARD, REGIONS_HIGH);
-        region.offset = at.map(|p| p.at).ok_or_else(|| LinkError::Regions)?;
+        region.offset = at.map(|p| p.at).ok_or(LinkError::Regions)?;
     }
     Ok(map)
 }
