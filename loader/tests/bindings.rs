@@ -3,8 +3,8 @@
 mod common;
 use common::{CALL_RAX, assemble, function};
 use sfi_loader::{
-    BindError, BuildError, CallError, DomainSpec, Entry, Import, LinkError, Pointer, Restart, Service, Supervisor,
-    TypedFn, World, status,
+    BindError, BuildError, CallError, DomainSpec, Entry, Import, LinkError, Pointer, Restart, Service, SpecError,
+    Supervisor, TypedFn, World, status,
 };
 
 const PAIR: &str = "(int, int) -> int";
@@ -528,4 +528,61 @@ fn no_name_holds_the_separator() {
     let squat: TypedFn<fn() -> i32> = world.domain("net").unwrap().export("squat").unwrap();
     assert_eq!(squat.call(&mut world, ()), Ok(-1));
     assert_eq!(world.entries(), Vec::<String>::new());
+}
+
+/// What is wrong with a specification is a value that a host can match on, and no text of a chain of errors stands in it twice.
+#[test]
+fn errors_are_values_and_say_a_thing_once() {
+    let text = |error: &dyn std::error::Error| {
+        let chain: Vec<String> = std::iter::successors(Some(error), |e| e.source()).map(|e| e.to_string()).collect();
+        for (i, line) in chain.iter().enumerate() {
+            assert!(!chain[..i].iter().any(|outer| outer.contains(line.as_str())), "{chain:?}");
+        }
+        chain.join(": ")
+    };
+    let spec = |name: &str| DomainSpec::new(name).object("o.o", assemble(&function("f", "call g\nret")));
+    let server = || spec("server").import("g", Import::host("h")).registers("work", Entry::function("f"));
+    let name = |name: &str| name.to_owned();
+    let (domain, symbol) = (name("app"), name("g"));
+    let host = || World::builder().host_fn("h", |_| Ok(0));
+    let cases = [
+        (host().domain(server()).domain(server()), SpecError::TwoDomains(name("server"))),
+        (host().host_fn("h", |_| Ok(0)), SpecError::TwoHostFunctions(name("h"))),
+        (host().region("r", 0), SpecError::Region(name("r"))),
+        (
+            host().domain(spec("app").import("g", Import::host("h")).import("g", Import::host("h"))),
+            SpecError::GrantedTwice { domain: domain.clone(), symbol: symbol.clone() },
+        ),
+        (
+            host().domain(spec("app").import("g", Import::host("none"))),
+            SpecError::UnknownHostFunction { domain: domain.clone(), symbol: symbol.clone(), function: name("none") },
+        ),
+        (
+            host().domain(spec("app").import("g", Import::domain("none", "f"))),
+            SpecError::UnknownServer { domain: domain.clone(), symbol: symbol.clone(), server: name("none") },
+        ),
+        (
+            host().domain(server().exports(["x"])).domain(spec("app").import("g", Import::domain("server", "f"))),
+            SpecError::NotExported {
+                domain: domain.clone(),
+                symbol: symbol.clone(),
+                server: name("server"),
+                function: name("f"),
+            },
+        ),
+        (
+            host().domain(server()).domain(spec("app").import("g", Import::domain("server", "none"))),
+            SpecError::NoFunction { domain, symbol, server: name("server"), function: name("none") },
+        ),
+    ];
+    for (builder, expected) in cases {
+        let error = builder.build().unwrap_err();
+        assert_eq!(text(&error), expected.to_string());
+        assert!(matches!(error, BuildError::Spec(found) if found == expected));
+    }
+    let refused = host().domain(server()).domain(spec("app").import("g", Import::entry("server.work"))).build();
+    assert_eq!(text(&refused.unwrap_err()), "domain `app` may not connect to `server.work`");
+    let mut world = host().domain(server()).build().unwrap();
+    assert_eq!(text(&world.restart("none").unwrap_err()), "there is no domain `none`");
+    assert_eq!(text(&world.connect("none", "g", "server.work").unwrap_err()), "there is no domain `none`");
 }

@@ -25,7 +25,7 @@ use crate::world::calls::header;
 use crate::world::calls::header::Supervisor;
 use crate::world::calls::host::{Host, HostCall};
 use crate::world::domain::{Domain, RegionPlace};
-use crate::world::error::{BindError, BuildError, HostError};
+use crate::world::error::{BindError, BuildError, HostError, SpecError};
 use crate::world::{Inner, World};
 use rand_chacha::ChaCha20Rng;
 use rand_chacha::rand_core::SeedableRng;
@@ -263,7 +263,7 @@ impl Builder {
         let budgets: Vec<Budget> = domains.iter().map(|d| d.spec.budget).collect();
         let watch = self.timed || limits.is_set() || budgets.iter().any(Budget::is_set);
         let watched = watch.then(|| Watched::new(limits, &budgets)).transpose();
-        let watched = watched.map_err(|e| BuildError::Spec(format!("the watchdog thread does not start: {e}")))?;
+        let watched = watched.map_err(|e| SpecError::Watchdog(e.to_string()))?;
         static NEXT: AtomicU64 = AtomicU64::new(1);
         let inner = Inner {
             id: NEXT.fetch_add(1, Ordering::Relaxed),
@@ -306,7 +306,6 @@ impl Builder {
 
     /// Names that must be unique or exist.
     fn check(&self) -> Result<(), BuildError> {
-        let spec = |text: String| Err(BuildError::Spec(text));
         let mut names = HashSet::new();
         let domains = |name: &str| self.domains.iter().find(|d| d.name == name);
         let regions: Vec<&str> = self.regions.iter().map(|(name, _)| name.as_str()).collect();
@@ -321,20 +320,20 @@ impl Builder {
                 return Err(BindError::Name(domain.name.clone()).into());
             }
             if !names.insert(domain.name.as_str()) || supervisors.contains(domain.name.as_str()) {
-                return spec(format!("two domains are named `{}`", domain.name));
+                return Err(SpecError::TwoDomains(domain.name.clone()).into());
             }
             check_domain(domain, &regions, &hosts, &domains)?;
         }
         let mut names = HashSet::new();
         for (region, bytes) in &self.regions {
             if !names.insert(region) || *bytes == 0 || *bytes > 1 << 31 {
-                return spec(format!("region `{region}` is named twice, empty or larger than 2 GiB"));
+                return Err(SpecError::Region(region.clone()).into());
             }
         }
         let mut names = HashSet::new();
         for Host { name: host, .. } in &self.hosts {
             if !names.insert(host) {
-                return spec(format!("two host functions are named `{host}`"));
+                return Err(SpecError::TwoHostFunctions(host.clone()).into());
             }
         }
         Ok(())
@@ -373,30 +372,33 @@ pub fn check_domain<'d>(
     domains: &dyn Fn(&str) -> Option<&'d DomainSpec>,
 ) -> Result<(), BuildError> {
     let name = &domain.name;
-    let spec = |text: String| Err(BuildError::Spec(format!("domain `{name}`: {text}")));
+    let spec = |error: SpecError| Err(error.into());
+    let client = || name.clone();
     let mut symbols = HashSet::new();
     let shared = domain.shared.iter().map(|s| &s.symbol);
     for symbol in domain.imports.iter().map(|(s, _)| s).chain(shared) {
         if !symbols.insert(symbol) {
-            return spec(format!("`{symbol}` is granted twice"));
+            return spec(SpecError::GrantedTwice { domain: client(), symbol: symbol.clone() });
         }
     }
     for share in &domain.shared {
         if !regions.contains(&share.region.as_str()) {
-            return spec(format!("there is no region `{}`", share.region));
+            return spec(SpecError::UnknownRegion { domain: client(), region: share.region.clone() });
         }
     }
     for (symbol, import) in &domain.imports {
+        let (client, symbol) = (client(), symbol.clone());
         match &import.callee {
             Callee::Host { function } if !hosts.contains(&function.as_str()) => {
-                return spec(format!("import `{symbol}`: the host offers no function `{function}`"));
+                return spec(SpecError::UnknownHostFunction { domain: client, symbol, function: function.clone() });
             }
             Callee::Domain { domain: callee, function } => {
                 let Some(callee) = domains(callee) else {
-                    return spec(format!("import `{symbol}`: there is no domain `{callee}`"));
+                    return spec(SpecError::UnknownServer { domain: client, symbol, server: callee.clone() });
                 };
                 if callee.exports.as_ref().is_some_and(|all| !all.contains(function)) {
-                    return spec(format!("import `{symbol}`: domain `{}` does not export `{function}`", callee.name));
+                    let (server, function) = (callee.name.clone(), function.clone());
+                    return spec(SpecError::NotExported { domain: client, symbol, server, function });
                 }
             }
             Callee::Host { .. } | Callee::Entry { .. } => {}
@@ -407,10 +409,10 @@ pub fn check_domain<'d>(
     }
     let mut names = HashSet::new();
     if let Some((name, _)) = domain.registers.iter().find(|(name, _)| !names.insert(name)) {
-        return spec(format!("the entry point `{name}` is registered twice"));
+        return spec(SpecError::RegisteredTwice { domain: client(), entry: name.clone() });
     }
     if domain.spare > MAX_SPARE {
-        return spec(format!("more than {MAX_SPARE} gateways for connections at run time"));
+        return spec(SpecError::TooManySpare { domain: client(), most: MAX_SPARE });
     }
     Ok(())
 }

@@ -18,8 +18,8 @@ pub enum BuildError {
     #[error(transparent)]
     Map(#[from] MapError),
     /// The specification does not fit together.
-    #[error("{0}")]
-    Spec(String),
+    #[error(transparent)]
+    Spec(#[from] SpecError),
     /// A signature cannot be read.
     #[error("import `{symbol}` of domain `{domain}`: {error}")]
     Signature {
@@ -55,6 +55,132 @@ pub enum BuildError {
         /// How.
         error: CallError,
     },
+}
+
+/// A specification, or a name that a host asks for, does not fit the world.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum SpecError {
+    /// Two domains, or a domain and a supervisor, have the same name.
+    #[error("two domains are named `{0}`")]
+    TwoDomains(String),
+    /// Two host functions have the same name.
+    #[error("two host functions are named `{0}`")]
+    TwoHostFunctions(String),
+    /// A region.
+    #[error("region `{0}` is named twice, empty or larger than 2 GiB")]
+    Region(String),
+    /// A symbol has two grants.
+    #[error("domain `{domain}`: `{symbol}` is granted twice")]
+    GrantedTwice {
+        /// The client.
+        domain: String,
+        /// The symbol.
+        symbol: String,
+    },
+    /// A domain shares a region that does not exist.
+    #[error("domain `{domain}`: there is no region `{region}`")]
+    UnknownRegion {
+        /// The domain.
+        domain: String,
+        /// The region.
+        region: String,
+    },
+    /// An import of a host function that does not exist.
+    #[error("domain `{domain}`: import `{symbol}`: the host offers no function `{function}`")]
+    UnknownHostFunction {
+        /// The client.
+        domain: String,
+        /// The import.
+        symbol: String,
+        /// The function.
+        function: String,
+    },
+    /// An import from a domain that does not exist.
+    #[error("domain `{domain}`: import `{symbol}`: there is no domain `{server}`")]
+    UnknownServer {
+        /// The client.
+        domain: String,
+        /// The import.
+        symbol: String,
+        /// The domain that was named.
+        server: String,
+    },
+    /// An import of a function that its domain does not export.
+    #[error("domain `{domain}`: import `{symbol}`: domain `{server}` does not export `{function}`")]
+    NotExported {
+        /// The client.
+        domain: String,
+        /// The import.
+        symbol: String,
+        /// The domain that has the function.
+        server: String,
+        /// The function.
+        function: String,
+    },
+    /// An import of a function that its domain does not have.
+    #[error("domain `{domain}`: import `{symbol}`: domain `{server}` has no global function `{function}`")]
+    NoFunction {
+        /// The client.
+        domain: String,
+        /// The import.
+        symbol: String,
+        /// The domain that was asked.
+        server: String,
+        /// The function.
+        function: String,
+    },
+    /// An entry point is registered twice.
+    #[error("domain `{domain}`: the entry point `{entry}` is registered twice")]
+    RegisteredTwice {
+        /// The server.
+        domain: String,
+        /// The entry point.
+        entry: String,
+    },
+    /// More gateways for connections at run time than a domain may have ([`crate::MAX_SPARE`]).
+    #[error("domain `{domain}`: more than {most} gateways for connections at run time")]
+    TooManySpare {
+        /// The client.
+        domain: String,
+        /// How many there may be.
+        most: usize,
+    },
+    /// A capability that a domain holds has no variable of 64 bytes of writable memory.
+    #[error("domain `{domain}`: capability `{symbol}`: there is no such variable of 64 bytes of writable memory")]
+    CapabilityVariable {
+        /// The holder.
+        domain: String,
+        /// The variable.
+        symbol: String,
+    },
+    /// The header of an entry point cannot be added, changed or taken away at run time.
+    #[error("the header of `{domain}.{entry}` exists from the start or not at all, and cannot change")]
+    Header {
+        /// The server.
+        domain: String,
+        /// The entry point.
+        entry: String,
+    },
+    /// A domain is loaded again under another name.
+    #[error("domain `{domain}` cannot become `{name}`")]
+    Renamed {
+        /// The domain.
+        domain: String,
+        /// The name in the new specification.
+        name: String,
+    },
+    /// The watchdog's thread, which limits and budgets need, does not start.
+    #[error("the watchdog thread does not start: {0}")]
+    Watchdog(String),
+    /// No such domain or instance.
+    #[error(transparent)]
+    Unknown(#[from] LookupError),
+}
+
+impl From<LookupError> for BuildError {
+    fn from(error: LookupError) -> Self {
+        Self::Spec(error.into())
+    }
 }
 
 impl From<LinkError> for BuildError {

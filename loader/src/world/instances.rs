@@ -35,13 +35,12 @@ impl World {
     /// [`BuildError::Spec`] for an unknown name; [`BuildError::Mappings`] when the kernel allows no more;
     /// [`BuildError::Memory`], [`BuildError::Initialiser`]. All that exists keeps working.
     pub fn instantiate(&mut self, domain: &str) -> Result<Instance, BuildError> {
-        let original = self.get().find(domain).map_err(|e| BuildError::Spec(e.to_string()))?;
+        let original = self.get().find(domain)?;
         // SAFETY: `&mut self`: no call is in progress, so nobody else uses the record.
         let index = unsafe { (*self.inner).raise(original)? };
         // SAFETY: as above.
         let (handle, shown) = unsafe { ((*self.inner).handle(index), (*self.inner).show_all(index)) };
-        let shown = shown.map_err(|e| BuildError::Spec(e.to_string()));
-        shown.and_then(|()| self.initialise(index)).inspect_err(|_| {
+        shown.map_err(BuildError::from).and_then(|()| self.initialise(index)).inspect_err(|_| {
             // SAFETY: as above.
             unsafe { (*self.inner).vacate(index) };
         })?;
@@ -64,11 +63,11 @@ impl World {
     /// # Errors
     /// [`BuildError::Spec`] for an instance that was discarded, [`BuildError::Memory`], [`BuildError::Initialiser`].
     pub fn reset(&mut self, instance: Instance) -> Result<(), BuildError> {
-        let index = self.get().living(instance).map_err(|e| BuildError::Spec(e.to_string()))?;
+        let index = self.get().living(instance)?;
         // SAFETY: `&mut self`: no call is in progress, so no frame of the domain is outstanding.
         unsafe {
             (*self.inner).clear(index)?;
-            (*self.inner).hide(index).map_err(|e| BuildError::Spec(e.to_string()))?;
+            (*self.inner).hide(index)?;
         }
         self.initialise(index)
     }
@@ -178,8 +177,7 @@ impl Inner {
     /// No call of the domain is in progress.
     pub(crate) unsafe fn clear(&mut self, index: usize) -> Result<(), BuildError> {
         self.admit(index)?;
-        let name = self.domains[index].name.clone();
-        self.forget(index, false).map_err(|error| BuildError::Spec(format!("domain `{name}`: {error}")))?;
+        self.forget(index, false)?;
         let domain = &self.domains[index];
         raised::reset(&domain.window, &domain.image, &mut self.rng)
             .map_err(|error| MapError::new(&format!("domain `{}`", domain.name), error))?;

@@ -455,7 +455,7 @@ impl World {
     /// # Errors
     /// [`BuildError::Spec`] for an unknown name, [`BuildError::Initialiser`], [`BuildError::Memory`].
     pub fn restart(&mut self, name: &str) -> Result<(), BuildError> {
-        let index = self.get().find(name).map_err(|e| BuildError::Spec(e.to_string()))?;
+        let index = self.get().find(name)?;
         // SAFETY: `&mut self`: no call is in progress, so no frame of the domain is outstanding.
         unsafe {
             (&mut (*self.inner).domains)[index].crash = None;

@@ -23,7 +23,7 @@ use crate::world::calls::builtin;
 use crate::world::calls::header;
 use crate::world::calls::host::Host;
 use crate::world::domain::Domain;
-use crate::world::error::{BindError, BuildError};
+use crate::world::error::{BindError, BuildError, SpecError};
 use crate::world::frames::Activity;
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -302,15 +302,12 @@ impl Inner {
     /// The rest of building: bindings, entry points, connections by name.
     pub fn set_up(&mut self) -> Result<(), BuildError> {
         for record in self.manager.records.iter().flatten() {
-            if let To::Function { domain, function } = &record.to
+            if let (Some(symbol), To::Function { domain, function }) = (&record.symbol, &record.to)
                 && !self.domains[*domain].image.functions_by_name.contains_key(function)
             {
-                return Err(BuildError::Spec(format!(
-                    "domain `{}`: import `{}`: domain `{}` has no global function `{function}`",
-                    self.domains[record.client].name,
-                    record.symbol.as_deref().unwrap_or_default(),
-                    self.domains[*domain].name
-                )));
+                let [domain, server] = [record.client, *domain].map(|index| self.domains[index].name.clone());
+                let (symbol, function) = (symbol.clone(), function.clone());
+                return Err(SpecError::NoFunction { domain, symbol, server, function }.into());
             }
         }
         for index in 0..self.domains.len() {
@@ -510,10 +507,10 @@ impl Inner {
     pub fn hand_out(&mut self, index: usize) -> Result<(), BuildError> {
         let domain = &self.domains[index];
         for (symbol, capability) in &domain.spec.holds {
-            let wrong = |why: &str| BuildError::Spec(format!("domain `{}`: capability `{symbol}`: {why}", domain.name));
-            let at = domain.image.variables.get(symbol).ok_or_else(|| wrong("there is no such variable"))?;
+            let wrong = || SpecError::CapabilityVariable { domain: domain.name.clone(), symbol: symbol.clone() };
+            let at = domain.image.variables.get(symbol).ok_or_else(wrong)?;
             let written = domain.memory().write(*at, capability.secret_bytes());
-            written.map_err(|_| wrong("the variable is not 64 bytes of writable memory"))?;
+            written.map_err(|_| wrong())?;
         }
         Ok(())
     }
@@ -538,11 +535,8 @@ pub fn registered(
     let signature = entry.parsed(domain, name)?;
     let to = if entry.header.is_some() {
         let header = header::host_name(domain, name);
-        let host = hosts.iter().position(|h| h.name == header).ok_or_else(|| {
-            BuildError::Spec(format!(
-                "`{domain}.{name}`: an entry point with a header exists from the start or not at all"
-            ))
-        })?;
+        let wrong = || SpecError::Header { domain: domain.to_owned(), entry: name.to_owned() };
+        let host = hosts.iter().position(|h| h.name == header).ok_or_else(wrong)?;
         To::Host(host)
     } else {
         To::Function { domain: index, function: entry.functions.first().cloned().unwrap_or_default() }

@@ -11,7 +11,7 @@ use crate::world::Inner;
 use crate::world::bindings::record::{Record, To};
 use crate::world::bindings::{Registered, all_registered, records, stubs};
 use crate::world::domain::Domain;
-use crate::world::error::{BindError, BuildError};
+use crate::world::error::{BindError, BuildError, SpecError};
 use crate::world::frames::Activity;
 use std::sync::Arc;
 
@@ -31,7 +31,7 @@ impl Inner {
         let this = unsafe { &mut *inner };
         let name = this.domains[index].name.clone();
         if spec.name != name {
-            return Err(BuildError::Spec(format!("domain `{name}` cannot become `{}`", spec.name)));
+            return Err(SpecError::Renamed { domain: name, name: spec.name.clone() }.into());
         }
         let active = this.activity();
         if active.domains.contains(&index) {
@@ -75,7 +75,7 @@ impl Inner {
         };
         let old_spec = &this.domains[index].spec;
         if let Some((entry, _)) = spec.registers.iter().find(|(n, _)| header(&spec, n) != header(old_spec, n)) {
-            return Err(BuildError::Spec(format!("the header of `{name}.{entry}` cannot change")));
+            return Err(SpecError::Header { domain: name, entry: entry.clone() }.into());
         }
         // Calls in progress return by flags that depend on what domains use.
         let (was, is) = (this.domains[index].image.usage, loaded.image.usage);
