@@ -19,6 +19,7 @@ mod unwind;
 
 pub use refusal::{Reason, Refusal};
 pub use sfi_contract::Mode;
+pub use sfi_debuginfo::map::Trace;
 pub use stats::{Growth, Stats};
 
 use crate::analysis::{count, flow, height, jumps, live, own, pads, r15};
@@ -44,6 +45,8 @@ pub struct Output {
     pub stats: Stats,
     /// What the user should know: parts that were left out.
     pub notes: Vec<String>,
+    /// Which new code serves which instruction, for the validator.
+    pub traces: Vec<Trace>,
 }
 
 /// Rewrites one object. The same input and options give the same bytes.
@@ -143,9 +146,10 @@ fn rewrite_object(object: &Object<'_>, options: &Options) -> Result<Output, Vec<
         notes.push(format!("debug information was dropped: {why}"));
         Vec::new()
     });
+    let traces = debug::traces(&code, &texts, |at| r15::keeping(&graph, &r15, &slots, at));
     let exceptions = sections::Exceptions { unwind: &unwind, graph: &graph, r15: &r15, slots: &slots };
     let new = sections::assemble(&code, &addresses, &pads, texts, debug, &exceptions, options.mode)?;
     let bytes = write::write(&new)
         .map_err(|error| vec![Refusal { detail: error.to_string(), ..Refusal::of_object(Reason::NotRelocatable) }])?;
-    Ok(Output { bytes, stats, notes })
+    Ok(Output { bytes, stats, notes, traces })
 }

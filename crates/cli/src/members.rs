@@ -30,6 +30,23 @@ pub fn rewrite_members(members: &[(String, &[u8])], options: &Options) -> Vec<Re
     results
 }
 
+/// Code of a rewritten object that the validator does not prove to do what the original one does.
+const NOT_PROVED: &str = "SFI-V01";
+
+/// Whether the validator proves that a rewritten object does what the original one does. Prints what it does not prove.
+pub fn is_proved(object: &str, original: &[u8], output: &Output) -> bool {
+    let proof = sfi_validator::validate(original, &output.bytes, &output.traces);
+    for finding in &proof.findings {
+        eprintln!("error[{NOT_PROVED}]: internal error: the rewritten code is not proved to do what the original does");
+        eprintln!("  --> {object}");
+        for line in finding.to_string().lines() {
+            eprintln!("   | {line}");
+        }
+        eprintln!("   = help: please report this with the object");
+    }
+    proof.holds()
+}
+
 /// An archive with a symbol index, deterministic (no times, no owners).
 pub fn archive(members: &[(String, Vec<u8>)]) -> anyhow::Result<Vec<u8>> {
     use ar_archive_writer::{ArchiveKind, DEFAULT_OBJECT_READER, NewArchiveMember, write_archive_to_stream};

@@ -24,6 +24,42 @@ pub struct Entry {
     pub main: Option<u64>,
 }
 
+/// How a rewrite keeps r15 of the original program, which the data stack needs.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Keeping {
+    /// In its home, a fixed place of the TCB page.
+    #[default]
+    Home,
+    /// In the register of this number, which the original code around does not name.
+    Renamed(u8),
+    /// In the register of this number, which lives in r15's home instead.
+    Exchanged(u8),
+}
+
+/// What a rewrite did to one original instruction, for the validator. Nobody trusts it: a wrong trace makes a proof fail.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Step {
+    /// Offset in the new section where its code begins.
+    pub new: u32,
+    /// Offset in the original section.
+    pub old: u32,
+    /// The code is the landing pad of the instruction's label, which lies apart.
+    pub pad: bool,
+    /// How r15 is kept here.
+    pub r15: Keeping,
+    /// The home is not in the TCB page but so many bytes below the stack pointer at the function's entry.
+    pub slot: Option<i64>,
+}
+
+/// The steps of one section of code, by the original section's index.
+#[derive(Clone, Debug, Default)]
+pub struct Trace {
+    /// Index of the original section.
+    pub section: usize,
+    /// In the order of the new code.
+    pub steps: Vec<Step>,
+}
+
 /// Appends a record. Gives the offset of the field for the section's address.
 pub fn encode(out: &mut Vec<u8>, entries: &[Entry]) -> usize {
     let mut bytes = EndianVec::new(LittleEndian);

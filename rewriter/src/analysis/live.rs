@@ -86,7 +86,9 @@ pub fn liveness(code: &Code<'_, '_>, graph: &FlowGraph, effects: &[Effects]) -> 
                     let callee = insn_of(code, dest).map(|to| graph.unit[to]);
                     let rax =
                         if callee.is_some_and(|unit| results_in.contains(&unit)) { bits(&[Register::RAX]) } else { 0 };
-                    (arguments() | callee_saved(), FLAGS | rax)
+                    // Hand-written functions take arguments wherever they like: what the callee reads is live.
+                    let taken = insn_of(code, dest).map_or(0, |to| before[to]);
+                    (arguments() | callee_saved() | (taken & GPRS), FLAGS | rax)
                 }
                 Flow::Call(_) => (arguments() | callee_saved(), call_clobbered | FLAGS),
                 Flow::CallIndirect => (effects[at].uses | arguments() | callee_saved(), call_clobbered | FLAGS),

@@ -10,12 +10,13 @@ mod line;
 mod map;
 mod places;
 
-use crate::object::decode::Code;
+use crate::object::decode::{Code, CodeSection, InsnIndex};
 use crate::object::read::{Object, Place, SectionIndex};
-use crate::text::layout::Text;
+use crate::text::layout::{PlacedMark, Text};
 use gimli::write::{Address, EndianVec, RelocateWriter, Relocation, RelocationTarget, Sections};
 use object::elf;
 use places::Places;
+use sfi_debuginfo::map::{Keeping, Step, Trace};
 use sfi_debuginfo::{Fuel, Meaning, Raw, Reader, Reloc};
 
 /// A section of the new debug information.
@@ -71,6 +72,22 @@ pub fn carry(code: &Code<'_, '_>, texts: &[Text]) -> Result<Vec<DebugSection>, D
         new.push(map::section(code, texts));
     }
     Ok(new)
+}
+
+/// What became of every instruction; `keeping` says where r15 is at one. `texts` are in the order of [`Code::sections`].
+pub fn traces(
+    code: &Code<'_, '_>,
+    texts: &[Text],
+    keeping: impl Fn(InsnIndex) -> (Keeping, Option<i64>),
+) -> Vec<Trace> {
+    let step = |mark: &PlacedMark| {
+        let at = mark.insn as InsnIndex;
+        let (r15, slot) = keeping(at);
+        Step { new: mark.offset, old: code.insns[at].offset, pad: mark.pad, r15, slot }
+    };
+    let trace =
+        |(of, text): (&CodeSection, &Text)| Trace { section: of.section, steps: text.marks.iter().map(step).collect() };
+    code.sections.iter().zip(texts).map(trace).collect()
 }
 
 fn gather<'a>(object: &Object<'a>) -> Result<sfi_debuginfo::Sections<'a>, sfi_debuginfo::Malformed> {

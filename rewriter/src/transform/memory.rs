@@ -3,7 +3,7 @@
 use super::scratch::fixed;
 use super::{SP, Transform};
 use crate::analysis::r15::like;
-use crate::analysis::regs::bit;
+use crate::analysis::regs::{FLAGS, bit};
 use crate::object::address::is_got;
 use crate::object::decode::Dest;
 use crate::refusal::{Reason, Refusal};
@@ -121,7 +121,8 @@ impl Transform<'_, '_, '_> {
         size_displacement(&mut lea, patches.iter().any(|p| !p.immediate));
         let displacement: Vec<Patch> = patches.iter().filter(|p| !p.immediate).copied().collect();
         self.put(&lea, &displacement)?;
-        let flags = self.flags_live();
+        // The store may come behind an instruction that made the flags: a bit test of memory.
+        let flags = self.flags_live() || self.facts.live.after[self.at] & FLAGS != 0;
         if flags {
             self.save_flags(MATCH_FLAGS_SLOT)?;
         }

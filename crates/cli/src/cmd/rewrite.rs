@@ -1,10 +1,10 @@
 //! `sfi rewrite`
 
 use crate::input::{self, Input};
-use crate::members::{archive, note, report, rewrite_members, write_output};
+use crate::members::{archive, is_proved, note, report, rewrite_members, write_output};
 use crate::stats::{self, Counted};
 use anyhow::Context;
-use sfi_rewriter::{Mode, Options, Output, Reason};
+use sfi_rewriter::{Mode, Options, Reason};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
@@ -23,7 +23,7 @@ Examples:
 
 Exit codes:
   0  everything was rewritten
-  1  something was refused
+  1  something was refused, or with --validate not proved
   2  an input could not be read or is no relocatable object, or the output could not be written")]
 pub struct Args {
     /// Relocatable objects (.o) and archives (.a).
@@ -35,6 +35,9 @@ pub struct Args {
     /// Output file; a directory if there are several inputs. Default: INPUT with `.sfi` before its extension.
     #[arg(short, long, value_name = "OUT")]
     output: Option<PathBuf>,
+    /// Prove that the output does what the input does; what is not proved is an error with both listings, and no output is written.
+    #[arg(long)]
+    validate: bool,
     /// Leave refused members out of an archive instead of refusing the archive.
     #[arg(long)]
     skip_refused: bool,
@@ -91,9 +94,13 @@ fn one(path: &Path, out: &Path, args: &Args, counted: &mut Vec<Counted>) -> anyh
     let options = Options { mode: args.mode };
     let (bytes, objects, outcome) = match input::read(path)? {
         Input::Object(bytes) => match sfi_rewriter::rewrite(&bytes, &options) {
-            Ok(Output { bytes, stats, notes }) => {
-                note(&path.display().to_string(), &notes);
-                (bytes, vec![(path.display().to_string(), stats)], Outcome::Clean)
+            Ok(output) => {
+                let shown = path.display().to_string();
+                if args.validate && !is_proved(&shown, &bytes, &output) {
+                    return Ok(Outcome::Refused);
+                }
+                note(&shown, &output.notes);
+                (output.bytes, vec![(shown, output.stats)], Outcome::Clean)
             }
             Err(refusals) => {
                 report(&path.display().to_string(), &refusals);
@@ -108,8 +115,11 @@ fn one(path: &Path, out: &Path, args: &Args, counted: &mut Vec<Counted>) -> anyh
             let mut kept = Vec::new();
             let mut stats = Vec::new();
             let mut outcome = Outcome::Clean;
-            for ((name, _), result) in members.iter().zip(results) {
+            for ((name, original), result) in members.iter().zip(results) {
                 match result {
+                    Ok(output) if args.validate && !is_proved(&input::member_name(path, name), original, &output) => {
+                        outcome = Outcome::Refused;
+                    }
                     Ok(output) => {
                         note(&input::member_name(path, name), &output.notes);
                         stats.push((input::member_name(path, name), output.stats));

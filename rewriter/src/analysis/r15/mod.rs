@@ -9,9 +9,10 @@ pub(crate) mod slot;
 use crate::analysis::flow::FlowGraph;
 use crate::analysis::r15::slot::Slots;
 use crate::analysis::regs::{Effects, Set, bit};
-use crate::object::decode::{Code, Dest, Flow};
+use crate::object::decode::{Code, Dest, Flow, InsnIndex};
 use crate::stats::Stats;
 use iced_x86::{Instruction, OpKind, Register};
+use sfi_debuginfo::map::Keeping;
 use std::collections::{HashMap, HashSet};
 
 /// What became of r15 in a unit.
@@ -149,6 +150,21 @@ fn loop_depths(code: &Code<'_, '_>) -> Vec<u32> {
             depth.max(0) as u32
         })
         .collect()
+}
+
+/// Where r15 is at an instruction: its register, and the slot of the frame that is its home.
+pub fn keeping(
+    graph: &FlowGraph,
+    decisions: &HashMap<u32, R15>,
+    slots: &Slots,
+    at: InsnIndex,
+) -> (Keeping, Option<i64>) {
+    let keeping = match decisions.get(&graph.unit[at]) {
+        Some(R15::Renamed(to)) => Keeping::Renamed(number(*to) as u8),
+        Some(R15::Exchanged(with)) => Keeping::Exchanged(number(*with) as u8),
+        Some(R15::Home) | None => Keeping::Home,
+    };
+    (keeping, slots.depth(graph.unit[at]))
 }
 
 /// How many units took which way.

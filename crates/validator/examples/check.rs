@@ -1,0 +1,59 @@
+//! Rewrites objects and members of archives, and validates what comes out: `check [--mode MODE] FILE...`
+use object::read::archive::ArchiveFile;
+use sfi_rewriter::{Mode, Options};
+use std::time::{Duration, Instant};
+
+fn main() {
+    let mut mode = Mode::Write;
+    let mut limit = 5usize;
+    let mut totals = [0usize; 4];
+    let (mut rewriting, mut validating) = (Duration::ZERO, Duration::ZERO);
+    let mut arguments = std::env::args().skip(1);
+    while let Some(argument) = arguments.next() {
+        if argument == "--mode" {
+            mode = arguments.next().unwrap().parse().unwrap();
+            continue;
+        }
+        if argument == "--limit" {
+            limit = arguments.next().unwrap().parse().unwrap();
+            continue;
+        }
+        let bytes = std::fs::read(&argument).unwrap();
+        let mut one = |name: String, bytes: &[u8]| {
+            let start = Instant::now();
+            let Ok(output) = sfi_rewriter::rewrite(bytes, &Options { mode }) else {
+                totals[3] += 1;
+                return;
+            };
+            let rewritten = start.elapsed();
+            let start = Instant::now();
+            let proof = sfi_validator::validate(bytes, &output.bytes, &output.traces);
+            let validated = start.elapsed();
+            rewriting += rewritten;
+            validating += validated;
+            let worst = proof.findings.iter().map(|f| f.verdict).max();
+            totals[match worst {
+                None => 0,
+                Some(sfi_validator::Verdict::Unproved) => 1,
+                Some(sfi_validator::Verdict::Wrong) => 2,
+            }] += 1;
+            if !proof.findings.is_empty() {
+                println!("## {name}: {} findings, {} functions proved", proof.findings.len(), proof.functions);
+                for finding in proof.findings.iter().take(limit) {
+                    println!("{finding}");
+                }
+            }
+        };
+        if let Ok(archive) = ArchiveFile::parse(&*bytes) {
+            for member in archive.members() {
+                let member = member.unwrap();
+                let name = format!("{argument}({})", String::from_utf8_lossy(member.name()));
+                one(name, member.data(&*bytes).unwrap());
+            }
+        } else {
+            one(argument, &bytes);
+        }
+    }
+    println!("proved {} unproved {} wrong {} refused {}", totals[0], totals[1], totals[2], totals[3]);
+    println!("rewriting {rewriting:?} validating {validating:?}");
+}

@@ -1,0 +1,301 @@
+//! The instructions of both objects, and where those of the original one lead.
+
+use crate::object::{Pair, is_indirect, is_open, kind, relocations};
+use iced_x86::Register;
+use iced_x86::{Code as Opcode, ConstantOffsets, Decoder, DecoderOptions, FlowControl, Instruction, Mnemonic, OpKind};
+use sfi_debuginfo::map::{Keeping, Trace};
+use sfi_elf::{Relocation, Section};
+
+/// Index of an instruction.
+pub type Index = usize;
+
+const NONE: u32 = u32::MAX;
+
+/// An instruction of either object.
+#[derive(Clone, Copy, Debug)]
+pub struct Insn {
+    /// Decoded with `ip` = offset in the section.
+    pub ins: Instruction,
+    /// Index of the section.
+    pub section: u32,
+    /// Index of the relocation that patches the displacement.
+    pub displacement: Option<u32>,
+    /// Index of the relocation that patches the immediate or the branch's distance.
+    pub immediate: Option<u32>,
+    /// Where the displacement stands in the instruction.
+    field: u8,
+}
+
+impl Insn {
+    /// Offset in the section.
+    pub fn offset(&self) -> u64 {
+        self.ins.ip()
+    }
+
+    /// Offset of the first byte behind.
+    pub fn end(&self) -> u64 {
+        self.ins.next_ip()
+    }
+
+    /// Bytes from the displacement to the instruction's end.
+    pub fn behind(&self) -> i64 {
+        self.ins.len() as i64 - i64::from(self.field)
+    }
+
+    /// Whether it does nothing.
+    pub fn is_nop(&self) -> bool {
+        matches!(self.ins.mnemonic(), Mnemonic::Nop | Mnemonic::Endbr64 | Mnemonic::Fnop)
+    }
+}
+
+/// Instructions of the code sections of one object.
+#[derive(Default)]
+pub struct Text {
+    pub insns: Vec<Insn>,
+    /// By section: the instruction at each offset.
+    at: Vec<Vec<u32>>,
+}
+
+impl Text {
+    /// The instruction at an offset.
+    pub fn at(&self, section: usize, offset: u64) -> Option<Index> {
+        match self.at.get(section)?.get(usize::try_from(offset).ok()?) {
+            Some(&index) if index != NONE => Some(index as usize),
+            _ => None,
+        }
+    }
+
+    /// The instruction behind.
+    pub fn next(&self, at: Index) -> Option<Index> {
+        let insn = &self.insns[at];
+        let next = at + 1;
+        self.insns
+            .get(next)
+            .filter(|n| n.section == insn.section && n.offset() == insn.end())
+            .map(|_| next)
+            .or_else(|| self.at(insn.section as usize, insn.end()))
+    }
+
+    fn add(&mut self, index: usize, section: &Section<'_>, decoder: &mut Decoder<'_>) -> Result<(), String> {
+        let offset = decoder.ip();
+        let ins = decoder.decode();
+        if ins.is_invalid() {
+            return Err(format!("{}+{offset:#x} does not decode", section.name));
+        }
+        let fields = decoder.get_constant_offsets(&ins);
+        let mut insn = Insn { ins, section: index as u32, displacement: None, immediate: None, field: field(&fields) };
+        for (number, reloc) in relocations(section, offset, ins.next_ip()) {
+            let at = (reloc.offset - offset) as usize;
+            if reloc.kind == kind::NONE {
+            } else if fields.has_displacement() && at == fields.displacement_offset() {
+                insn.displacement = Some(number as u32);
+            } else if fields.has_immediate() && at == fields.immediate_offset() {
+                insn.immediate = Some(number as u32);
+            } else {
+                return Err(format!("{}+{:#x}: a relocation patches no field", section.name, reloc.offset));
+            }
+        }
+        self.at[index][offset as usize] = self.insns.len() as u32;
+        self.insns.push(insn);
+        Ok(())
+    }
+
+    /// Every instruction of the new object.
+    pub fn of_new(pair: &Pair<'_>) -> Result<Text, String> {
+        let mut text = Text { insns: Vec::new(), at: vec![Vec::new(); pair.new.sections.len()] };
+        for (index, section) in pair.new.sections.iter().enumerate().filter(|(_, s)| s.is_executable()) {
+            text.at[index] = vec![NONE; section.data.len() + 1];
+            let mut decoder = Decoder::with_ip(64, section.data, 0, DecoderOptions::NONE);
+            while decoder.can_decode() {
+                text.add(index, section, &mut decoder)?;
+            }
+        }
+        Ok(text)
+    }
+
+    /// The original instructions at the places that the traces name. What they leave out is missed when something leads there.
+    pub fn of_old(pair: &Pair<'_>, traces: &[Trace]) -> Result<Text, String> {
+        let mut text = Text { insns: Vec::new(), at: vec![Vec::new(); pair.old.sections.len()] };
+        for trace in traces {
+            let Some(section) = pair.old.sections.get(trace.section) else { return Err("a trace of nothing".into()) };
+            text.at[trace.section] = vec![NONE; section.data.len() + 1];
+            let mut decoder = Decoder::with_ip(64, section.data, 0, DecoderOptions::NONE);
+            for step in trace.steps.iter().filter(|step| !step.pad) {
+                let offset = step.old as usize;
+                if offset == section.data.len() {
+                    // A branch to the section's end meets the loader's trap.
+                    let mut ins = Instruction::with(Opcode::Ud2);
+                    ins.set_len(2);
+                    ins.set_ip(offset as u64);
+                    text.at[trace.section][offset] = text.insns.len() as u32;
+                    let section = trace.section as u32;
+                    text.insns.push(Insn { ins, section, displacement: None, immediate: None, field: 0 });
+                    continue;
+                }
+                if decoder.set_position(offset).is_err() {
+                    return Err("a trace behind the section".into());
+                }
+                decoder.set_ip(offset as u64);
+                text.add(trace.section, section, &mut decoder)?;
+            }
+        }
+        Ok(text)
+    }
+}
+
+fn field(fields: &ConstantOffsets) -> u8 {
+    fields.displacement_offset() as u8
+}
+
+/// Where a direct branch leads.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Dest {
+    /// An instruction of the object.
+    Insn(Index),
+    /// A symbol that the linker resolves.
+    Symbol(usize),
+    /// Nothing that the validator knows.
+    Nowhere,
+}
+
+/// What follows an instruction of the original object.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Flow {
+    Next,
+    Call(Dest),
+    CallIndirect,
+    Jump(Dest),
+    Branch(Dest),
+    JumpIndirect,
+    Return,
+    Stop,
+}
+
+/// How r15 is kept at an instruction.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Kept {
+    pub how: Keeping,
+    pub slot: Option<i64>,
+}
+
+/// The original code with what the trace says of it.
+pub struct Old<'p, 'a> {
+    pub pair: &'p Pair<'a>,
+    pub text: Text,
+    pub flow: Vec<Flow>,
+    /// New section and offset of each instruction's code, and of its landing pad.
+    pub place: Vec<(u32, u32)>,
+    pub pad: Vec<Option<u32>>,
+    pub kept: Vec<Kept>,
+}
+
+impl<'p, 'a> Old<'p, 'a> {
+    /// Decodes the original object and finds where its branches lead.
+    pub fn read(pair: &'p Pair<'a>, traces: &[Trace]) -> Result<Old<'p, 'a>, String> {
+        let text = Text::of_old(pair, traces)?;
+        let count = text.insns.len();
+        let mut old = Old {
+            pair,
+            text,
+            flow: vec![Flow::Next; count],
+            place: vec![(0, 0); count],
+            pad: vec![None; count],
+            kept: vec![Kept::default(); count],
+        };
+        for trace in traces {
+            let new = pair.new_of[trace.section].ok_or("the trace of a section that is gone")?;
+            for step in &trace.steps {
+                let Some(at) = old.text.at(trace.section, u64::from(step.old)) else { continue };
+                if step.pad {
+                    old.pad[at] = Some(step.new);
+                } else {
+                    old.place[at] = (new as u32, step.new);
+                    old.kept[at] = Kept { how: step.r15, slot: step.slot };
+                }
+            }
+        }
+        for at in 0..count {
+            old.flow[at] = old.flow_of(at);
+        }
+        Ok(old)
+    }
+
+    /// The relocation of an instruction's field.
+    pub fn relocation(&self, at: Index, number: Option<u32>) -> Option<&'p Relocation> {
+        let section = &self.pair.old.sections[self.text.insns[at].section as usize];
+        section.relocations.get(number? as usize)
+    }
+
+    /// The instruction that a destination means in this object.
+    pub fn insn_of(&self, dest: Dest) -> Option<Index> {
+        match dest {
+            Dest::Insn(at) => Some(at),
+            Dest::Symbol(symbol) if !is_indirect(&self.pair.old.symbols[symbol]) => {
+                let (section, offset) = self.pair.old_code(symbol)?;
+                self.text.at(section, offset)
+            }
+            _ => None,
+        }
+    }
+
+    fn flow_of(&self, at: Index) -> Flow {
+        let insn = &self.text.insns[at];
+        let ins = &insn.ins;
+        let got = || {
+            let reloc = self.relocation(at, insn.displacement)?;
+            let direct = ins.memory_base() == Register::RIP && reloc.addend == -4 && reloc.symbol != 0;
+            (kind::is_got(reloc.kind) && direct).then_some(Dest::Symbol(reloc.symbol))
+        };
+        match ins.flow_control() {
+            FlowControl::Call if ins.is_call_near() => Flow::Call(self.direct(at)),
+            FlowControl::UnconditionalBranch => Flow::Jump(self.direct(at)),
+            FlowControl::ConditionalBranch => Flow::Branch(self.direct(at)),
+            FlowControl::XbeginXabortXend if ins.mnemonic() == Mnemonic::Xbegin => Flow::Jump(self.direct(at)),
+            FlowControl::IndirectCall => got().map_or(Flow::CallIndirect, Flow::Call),
+            FlowControl::IndirectBranch => got().map_or(Flow::JumpIndirect, Flow::Jump),
+            FlowControl::Return => Flow::Return,
+            _ if matches!(ins.code(), Opcode::Ud2 | Opcode::Hlt) => Flow::Stop,
+            _ => Flow::Next,
+        }
+    }
+
+    fn direct(&self, at: Index) -> Dest {
+        let insn = &self.text.insns[at];
+        if insn.ins.op0_kind() != OpKind::NearBranch64 {
+            return Dest::Nowhere;
+        }
+        let section = insn.section as usize;
+        let Some(reloc) = self.relocation(at, insn.immediate.or(insn.displacement)) else {
+            let target = insn.ins.near_branch_target();
+            return self
+                .text
+                .at(section, target)
+                .or_else(|| self.behind_lock(section, target))
+                .map_or(Dest::Nowhere, Dest::Insn);
+        };
+        let bias = reloc.addend.wrapping_add(4);
+        match self.pair.old_code(reloc.symbol) {
+            Some(_) if bias == 0 && is_open(&self.pair.old.symbols[reloc.symbol]) => Dest::Symbol(reloc.symbol),
+            Some((section, value)) => {
+                let offset = value.wrapping_add_signed(bias);
+                self.text.at(section, offset).map_or(Dest::Nowhere, Dest::Insn)
+            }
+            None if bias == 0 => Dest::Symbol(reloc.symbol),
+            None => Dest::Nowhere,
+        }
+    }
+
+    /// A branch that skips a `lock` prefix may as well not skip it.
+    fn behind_lock(&self, section: usize, target: u64) -> Option<Index> {
+        let before = target.checked_sub(1)?;
+        let byte = self.pair.old.sections[section].data.get(usize::try_from(before).ok()?);
+        self.text.at(section, before).filter(|_| byte == Some(&0xf0))
+    }
+}
+
+impl Insn {
+    /// An instruction of neither object.
+    pub fn plain(ins: Instruction) -> Insn {
+        Insn { ins, section: 0, displacement: None, immediate: None, field: 0 }
+    }
+}

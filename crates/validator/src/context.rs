@@ -1,0 +1,229 @@
+//! Both programs side by side: what a field of either names, in the words of the new object.
+
+use crate::code::{Index, Insn, Old, Text};
+use crate::machine::Fields;
+use crate::object::{Pair, Spot, is_open, kind, spot_of};
+use crate::value::{Id, Node, Values};
+use iced_x86::OpKind;
+use sfi_debuginfo::map::Trace;
+use sfi_elf::Relocation;
+use std::collections::HashMap;
+
+/// Both programs.
+pub struct Context<'p, 'a> {
+    pub pair: &'p Pair<'a>,
+    pub old: Old<'p, 'a>,
+    pub new: Text,
+    /// New places of landing pads: where the code is that they lead to.
+    pads: HashMap<(usize, u64), u64>,
+    /// By new section: where the code of each instruction begins, in order.
+    starts: HashMap<usize, Vec<u64>>,
+    /// Where the code of each original instruction ends.
+    pub until: Vec<u32>,
+}
+
+/// A field's meaning: a spot and a distance from it.
+type Meaning = (Spot, i64);
+
+impl<'p, 'a> Context<'p, 'a> {
+    /// Decodes both.
+    pub fn read(pair: &'p Pair<'a>, traces: &[Trace]) -> Result<Context<'p, 'a>, String> {
+        let old = Old::read(pair, traces)?;
+        let new = Text::of_new(pair)?;
+        let mut starts = HashMap::new();
+        let mut until = vec![0; old.text.insns.len()];
+        let mut pads = HashMap::new();
+        for trace in traces {
+            let section = pair.new_of[trace.section].ok_or("the trace of a section that is gone")?;
+            let end = pair.new.sections[section].data.len() as u32;
+            for (number, step) in trace.steps.iter().enumerate() {
+                let Some(at) = old.text.at(trace.section, u64::from(step.old)) else { continue };
+                if !step.pad {
+                    until[at] = trace.steps.get(number + 1).map_or(end, |next| next.new);
+                }
+            }
+            let mut begins: Vec<u64> = trace.steps.iter().map(|step| u64::from(step.new)).collect();
+            begins.push(u64::from(end));
+            begins.sort_unstable();
+            begins.dedup();
+            starts.insert(section, begins);
+        }
+        for (at, pad) in old.pad.iter().enumerate() {
+            if let Some(pad) = pad {
+                let (section, offset) = old.place[at];
+                pads.insert((section as usize, u64::from(*pad)), u64::from(offset));
+            }
+        }
+        Ok(Context { pair, old, new, pads, starts, until })
+    }
+
+    /// Where the code that begins before an offset, or there, ends.
+    pub fn stretch_end(&self, section: usize, offset: u64) -> u64 {
+        let Some(starts) = self.starts.get(&section) else { return offset };
+        starts.get(starts.partition_point(|start| *start <= offset)).copied().unwrap_or(offset)
+    }
+
+    /// New place of an original instruction, as a spot.
+    pub fn spot(&self, at: Index) -> Spot {
+        let (section, offset) = self.old.place[at];
+        Spot::Code(section as usize, u64::from(offset))
+    }
+
+    /// A place of the new code, as a spot: that of its pad's label where it is a pad.
+    pub fn new_spot(&self, section: usize, offset: u64) -> Spot {
+        Spot::Code(section, self.pads.get(&(section, offset)).copied().unwrap_or(offset))
+    }
+
+    /// What `symbol + more` of the original object means.
+    pub fn old_meaning(&self, symbol: usize, more: i64) -> Option<Meaning> {
+        match self.pair.old_code(symbol) {
+            Some(_) if more == 0 && is_open(&self.pair.old.symbols[symbol]) => {
+                Some((Spot::Named(self.pair.old.symbols[symbol].name.to_owned()), 0))
+            }
+            Some((section, value)) => {
+                let offset = value.wrapping_add_signed(more);
+                match self.old.text.at(section, offset) {
+                    Some(at) => Some((self.spot(at), 0)),
+                    None => self.carved(section, offset),
+                }
+            }
+            None => {
+                spot_of(&self.pair.old, symbol, |s| self.pair.new_of[s]).map(|(spot, at)| (spot, at.wrapping_add(more)))
+            }
+        }
+    }
+
+    /// Where data of the original text lies now.
+    pub fn carved(&self, section: usize, offset: u64) -> Option<Meaning> {
+        let text = &self.pair.old.sections[section];
+        let covered = |at: u64| {
+            (at.saturating_sub(15)..=at)
+                .any(|start| self.old.text.at(section, start).is_some_and(|i| self.old.text.insns[i].end() > at))
+        };
+        let mut start = offset;
+        while start > 0 && !covered(start - 1) {
+            start -= 1;
+        }
+        let first = start & !(text.align.max(1) - 1);
+        let find = |&&at: &&usize| {
+            let copy = self.pair.new.sections[at].data;
+            let original = text.data.get(first as usize..).and_then(|rest| rest.get(..copy.len()));
+            copy.len() as u64 > offset - first && original == Some(copy)
+        };
+        let copy = self.pair.carved.iter().find(find)?;
+        Some((Spot::Data(*copy), (offset - first) as i64))
+    }
+
+    /// What `symbol + more` of the new object means.
+    pub fn new_meaning(&self, symbol: usize, more: i64) -> Option<Meaning> {
+        let object = &self.pair.new;
+        let of = object.symbols.get(symbol)?;
+        match of.place {
+            sfi_elf::Place::Section(section) if object.sections[section].is_executable() => {
+                if more == 0 && is_open(of) {
+                    return Some((Spot::Named(of.name.to_owned()), 0));
+                }
+                Some((self.new_spot(section, of.value.wrapping_add_signed(more)), 0))
+            }
+            _ => spot_of(object, symbol, Some).map(|(spot, at)| (spot, at.wrapping_add(more))),
+        }
+    }
+
+    fn meaning(&self, is_new: bool, symbol: usize, more: i64) -> Option<Meaning> {
+        if is_new { self.new_meaning(symbol, more) } else { self.old_meaning(symbol, more) }
+    }
+
+    /// What a relocation puts into a field. `behind`: bytes from the field to the instruction's end, where it is relative to rip.
+    fn field(&self, is_new: bool, reloc: &Relocation, behind: Option<i64>) -> Option<Meaning> {
+        let more = reloc.addend.wrapping_add(behind.unwrap_or(0));
+        let thread = |kind: u32| kind::is_thread(kind) || matches!(kind, kind::TLSGD | kind::TLSLD);
+        match (reloc.kind, behind) {
+            (k, _) if thread(k) => {
+                let (spot, at) = self.meaning(is_new, reloc.symbol, 0)?;
+                Some((Spot::Thread(Box::new(spot)), at.wrapping_add(more)))
+            }
+            (k, Some(_)) if kind::is_got(k) => {
+                let (spot, at) = self.meaning(is_new, reloc.symbol, 0)?;
+                (at == 0).then(|| (Spot::Got(Box::new(spot)), more))
+            }
+            (kind::PC32 | kind::PLT32, Some(_)) => self.meaning(is_new, reloc.symbol, more),
+            (kind::ABSOLUTE | kind::WORD | kind::SIGNED_WORD, None) => self.meaning(is_new, reloc.symbol, more),
+            (32 | 33, None) => {
+                let name = |object: &sfi_elf::Object<'_>| object.symbols.get(reloc.symbol).map(|s| s.name.to_owned());
+                let name = if is_new { name(&self.pair.new) } else { name(&self.pair.old) };
+                Some((Spot::Size(name?), more))
+            }
+            _ => None,
+        }
+    }
+
+    /// What relocations, or the instruction itself, put into its fields. `None`: not understood.
+    pub fn meanings(&self, is_new: bool, insn: &Insn) -> Option<(Option<Meaning>, Option<Meaning>)> {
+        let object = if is_new { &self.pair.new } else { &self.pair.old };
+        let relocations = &object.sections.get(insn.section as usize)?.relocations;
+        let relative = insn.ins.is_ip_rel_memory_operand();
+        let displacement = match insn.displacement {
+            Some(number) => {
+                let reloc = relocations.get(number as usize)?;
+                Some(self.field(is_new, reloc, relative.then(|| insn.behind()))?)
+            }
+            None if relative && !is_new => {
+                let (section, offset) = (insn.section as usize, insn.ins.memory_displacement64());
+                Some(match self.old.text.at(section, offset) {
+                    Some(at) => (self.spot(at), 0),
+                    None => self.carved(section, offset)?,
+                })
+            }
+            // Addresses of code are addresses of slots, which only relocations give.
+            None if relative => return None,
+            None => None,
+        };
+        let immediate = match insn.immediate {
+            Some(number) => Some(self.field(is_new, relocations.get(number as usize)?, None)?),
+            None => None,
+        };
+        Some((displacement, immediate))
+    }
+
+    /// The same as expressions.
+    pub fn fields(&self, values: &mut Values, is_new: bool, insn: &Insn) -> Option<Fields> {
+        if insn.displacement.is_none() && insn.immediate.is_none() && !insn.ins.is_ip_rel_memory_operand() {
+            return Some(Fields { displacement: None, immediate: None, constant: None });
+        }
+        let (displacement, immediate) = self.meanings(is_new, insn)?;
+        let mut expression = |meaning: Meaning| -> Id {
+            let spot = match meaning.0 {
+                Spot::Number => values.number(0),
+                spot => values.id(Node::Spot(spot)),
+            };
+            values.plus(spot, meaning.1)
+        };
+        let displacement = displacement.map(&mut expression);
+        let immediate = immediate.map(&mut expression);
+        let initial = insn.displacement.filter(|_| !is_new).and_then(|number| {
+            let reloc = self.pair.old.sections[insn.section as usize].relocations.get(number as usize)?;
+            (reloc.kind == kind::GOTTPOFF).then_some(())
+        });
+        let constant = initial.and(displacement);
+        Some(Fields { displacement, immediate, constant })
+    }
+
+    /// Where a direct branch of the new code leads.
+    pub fn new_target(&self, insn: &Insn) -> Option<Spot> {
+        let section = insn.section as usize;
+        match insn.immediate.or(insn.displacement) {
+            Some(number) => {
+                let reloc = self.pair.new.sections[section].relocations.get(number as usize)?;
+                let branch = matches!(reloc.kind, kind::PLT32 | kind::PC32);
+                let (spot, at) = self.new_meaning(reloc.symbol, reloc.addend.wrapping_add(4)).filter(|_| branch)?;
+                (at == 0).then_some(spot)
+            }
+            None => Some(Spot::Code(section, insn.ins.near_branch_target())),
+        }
+    }
+}
+
+/// Whether an operand is explicit memory.
+pub fn has_memory(ins: &iced_x86::Instruction) -> bool {
+    (0..ins.op_count()).any(|op| ins.op_kind(op) == OpKind::Memory)
+}

@@ -1,0 +1,550 @@
+//! Calls, jumps, returns and the new code between two places.
+
+use crate::code::{Dest, Flow, Index, Insn};
+use crate::facts::is_callers;
+use crate::machine::Machine;
+use crate::object::{Spot, is_open};
+use crate::report::Verdict;
+use crate::sets::{self, RAX, Set, whole};
+use crate::value::{Id, Node};
+use crate::walk::{Block, Callee, Difference, Edge, Op, Stand, Walk};
+use iced_x86::{Code as Opcode, FlowControl, Instruction, Mnemonic, OpKind, Register};
+use sfi_contract::layout::{DISPATCH_MASK, DISPATCH_OFFSET, HEADER_BASE};
+
+/// The programs differ.
+pub(crate) fn wrong<T>(what: impl Into<String>) -> Result<T, Difference> {
+    Err(Difference { verdict: Verdict::Wrong, what: what.into() })
+}
+
+/// The validator cannot decide.
+pub(crate) fn unproved<T>(what: impl Into<String>) -> Result<T, Difference> {
+    Err(Difference { verdict: Verdict::Unproved, what: what.into() })
+}
+
+/// Most new instructions that one original instruction may need.
+const MOST: usize = 200;
+
+impl Walk<'_, '_, '_> {
+    pub(crate) fn new_insn(&self, place: (usize, u64)) -> Result<&Insn, Difference> {
+        match self.context.new.at(place.0, place.1) {
+            Some(at) => Ok(&self.context.new.insns[at]),
+            None => wrong(format!("the new code goes on at {:#x}, which is no instruction", place.1)),
+        }
+    }
+
+    /// Executes new code up to a place that it falls into. A jump leads to code that others share.
+    pub(crate) fn run_to(&mut self, new: &mut Machine, stand: &mut Stand, end: (usize, u64)) -> Result<(), Difference> {
+        let mut end = end;
+        let mut flags = None;
+        for _ in 0..MOST {
+            if stand.place == end {
+                return Ok(());
+            }
+            let insn = *self.new_insn(stand.place)?;
+            match insn.ins.flow_control() {
+                FlowControl::UnconditionalBranch => {
+                    let Some(Spot::Code(section, offset)) = self.context.new_target(&insn) else {
+                        return wrong("a jump that the original program does not have");
+                    };
+                    stand.place = (section, offset);
+                    if end.1 != offset {
+                        end = (section, self.context.stretch_end(section, offset));
+                    }
+                    continue;
+                }
+                FlowControl::ConditionalBranch => {
+                    let over = insn.ins.near_branch_target();
+                    let next = self.new_insn((stand.place.0, insn.end()))?;
+                    if insn.ins.mnemonic() == Mnemonic::Je
+                        && next.ins.mnemonic() == Mnemonic::Int3
+                        && next.end() == over
+                    {
+                        // Segment matching traps where the store lies outside.
+                        stand.place.1 = over;
+                    } else if insn.ins.mnemonic() == Mnemonic::Jrcxz {
+                        // A string instruction that runs zero times is skipped.
+                        flags = Some((over, new.flags));
+                        stand.place.1 = insn.end();
+                    } else {
+                        return wrong("a branch that the original program does not have");
+                    }
+                    continue;
+                }
+                FlowControl::Next => {}
+                FlowControl::Interrupt if insn.ins.mnemonic() == Mnemonic::Int3 => {}
+                _ => return wrong("a branch that the original program does not have"),
+            }
+            stand.place.1 = self.string_region(new, &insn)?;
+            if stand.place.1 != insn.end() {
+                continue;
+            }
+            if insn.ins.is_string_instruction()
+                && let Some((over, kept)) = flags
+                && over == insn.end()
+            {
+                new.flags = kept;
+            }
+            self.execute(new, &insn)?;
+        }
+        wrong("the new code does not end")
+    }
+
+    fn execute(&mut self, new: &mut Machine, insn: &Insn) -> Result<(), Difference> {
+        if insn.ins.is_stack_instruction() || sets::number(insn.ins.op0_register()) == Some(sets::RSP) {
+            return wrong("the control stack is used");
+        }
+        let Some(fields) = self.context.fields(&mut self.values, true, insn) else {
+            return unproved("a relocation of the new code is not understood");
+        };
+        Ok(new.step(&mut self.values, &mut self.factory, insn, &fields)?)
+    }
+
+    /// `mov %edi,%edi ; add %gs:HEADER_BASE,%rdi` leaves a pointer into the window as it was. Gives the offset behind it.
+    fn string_region(&mut self, new: &mut Machine, insn: &Insn) -> Result<u64, Difference> {
+        let ins = &insn.ins;
+        let same = ins.mnemonic() == Mnemonic::Mov
+            && ins.op0_kind() == OpKind::Register
+            && ins.op1_kind() == OpKind::Register
+            && matches!(ins.op0_register(), Register::EDI | Register::ESI)
+            && ins.op0_register() == ins.op1_register();
+        if !same {
+            return Ok(insn.end());
+        }
+        let next = *self.new_insn((insn.section as usize, insn.end()))?;
+        let base = next.ins.code() == Opcode::Add_r64_rm64
+            && next.ins.op0_register() == ins.op0_register().full_register()
+            && next.ins.segment_prefix() == Register::GS
+            && next.ins.memory_base() == Register::None
+            && next.ins.memory_index() == Register::None
+            && next.ins.memory_displacement64() == HEADER_BASE;
+        if !base {
+            return Ok(insn.end());
+        }
+        new.flags = std::array::from_fn(|_| self.values.junk());
+        Ok(next.end())
+    }
+
+    /// Executes new code up to a branch, which is given. `jump`: the original instruction is a jump to this place.
+    pub(crate) fn run_to_branch(
+        &mut self,
+        new: &mut Machine,
+        stand: &mut Stand,
+        jump: Option<&Spot>,
+    ) -> Result<Insn, Difference> {
+        for _ in 0..MOST {
+            let insn = *self.new_insn(stand.place)?;
+            match insn.ins.flow_control() {
+                FlowControl::UnconditionalBranch => {
+                    let target = self.context.new_target(&insn);
+                    if jump.is_some() && target.as_ref() == jump {
+                        return Ok(insn);
+                    }
+                    let Some(Spot::Code(section, offset)) = target else { return Ok(insn) };
+                    stand.place = (section, offset);
+                }
+                FlowControl::Next if self.is_region(&insn) => return Ok(insn),
+                FlowControl::Next => {
+                    stand.place.1 = self.string_region(new, &insn)?;
+                    if stand.place.1 == insn.end() {
+                        self.execute(new, &insn)?;
+                    }
+                }
+                _ => return Ok(insn),
+            }
+        }
+        wrong("the new code does not end")
+    }
+
+    /// Whether the unsafe region of an indirect branch begins here.
+    fn is_region(&self, insn: &Insn) -> bool {
+        let ins = &insn.ins;
+        let mask = ins.mnemonic() == Mnemonic::And
+            && ins.op_count() == 2
+            && ins.op0_kind() == OpKind::Register
+            && ins.op0_register().is_gpr32()
+            && ins.try_immediate(1).is_ok_and(|mask| mask as u32 == DISPATCH_MASK);
+        let behind =
+            || self.context.new.at(insn.section as usize, insn.end()).map(|at| &self.context.new.insns[at].ins);
+        mask && behind()
+            .is_some_and(|next| matches!(next.flow_control(), FlowControl::IndirectBranch | FlowControl::IndirectCall))
+    }
+
+    /// Says whether control goes on behind.
+    pub(crate) fn control(
+        &mut self,
+        at: Index,
+        flow: Flow,
+        stand: &mut Stand,
+        block: &mut Block,
+    ) -> Result<bool, Difference> {
+        let before = stand.place;
+        let result = self.branch(at, flow, stand, block);
+        if result.is_err() {
+            stand.place = before;
+        }
+        result
+    }
+
+    fn branch(&mut self, at: Index, flow: Flow, stand: &mut Stand, block: &mut Block) -> Result<bool, Difference> {
+        let context = self.context;
+        let insn = context.old.text.insns[at];
+        let kept = context.old.kept[at];
+        let (old, mut new) = self.begin(stand, kept, false)?;
+        let jump = match flow {
+            Flow::Jump(dest) => self.target(dest),
+            _ => None,
+        };
+        let branch = self.run_to_branch(&mut new, stand, jump.as_ref())?;
+        let facts = stand.facts.clone();
+        let lost = self.compare(&old, &new, &facts, kept, &mut stand.delta)?;
+        if matches!(flow, Flow::Call(_) | Flow::CallIndirect | Flow::Return | Flow::JumpIndirect) {
+            block.ops.push(Op::Need(at, self.graph.effects[at].reads & !sets::ALL_FLAGS));
+        }
+        if lost != 0 && flow != Flow::JumpIndirect {
+            block.ops.push(Op::Lose(at, lost));
+        }
+        match flow {
+            Flow::Call(dest) => {
+                let target = self.target(dest);
+                if branch.ins.mnemonic() != Mnemonic::Call || context.new_target(&branch) != target || target.is_none()
+                {
+                    return wrong("the call leads elsewhere");
+                }
+                self.expect_delta(stand, 0, "a call")?;
+                if self.returns_twice(dest) {
+                    let behind = self.values.id(Node::Spot(Spot::Code(branch.section as usize, branch.end())));
+                    if new.registers[11] != behind {
+                        return wrong("a function that returns twice does not get the place behind its call");
+                    }
+                }
+                let count = stand.facts.count;
+                let local = context.old.insn_of(dest).filter(|to| self.graph.entry[*to]);
+                self.called(
+                    at,
+                    local.map_or(Callee::Unknown { count }, |entry| Callee::Local { entry, count }),
+                    stand,
+                    block,
+                    branch.end(),
+                )
+            }
+            Flow::CallIndirect => {
+                self.expect_delta(stand, 0, "a call")?;
+                let end = self.region(at, &insn, &branch, &old, &new, true, block)?;
+                let through = sets::number(insn.ins.op0_register()) == Some(RAX);
+                let count = stand.facts.count && !through;
+                if insn.ins.op0_kind() == OpKind::Register
+                    && let Some(target) = sets::number(insn.ins.op0_register())
+                    && !sets::PRESERVED.contains(&target)
+                {
+                    // What is called carries no argument.
+                    block.ops.push(Op::Forget(whole(target)));
+                }
+                self.called(at, Callee::Unknown { count }, stand, block, end)
+            }
+            Flow::Jump(dest) => {
+                if insn.ins.mnemonic() == Mnemonic::Xbegin {
+                    block.ops.push(Op::Gain(whole(RAX)));
+                }
+                if branch.ins.mnemonic() != Mnemonic::Jmp || context.new_target(&branch) != jump || jump.is_none() {
+                    return wrong("the jump leads elsewhere");
+                }
+                self.leads(at, dest, stand, block, true)?;
+                Ok(false)
+            }
+            Flow::Branch(dest) => {
+                let target = self.target(dest);
+                let end = self.conditional(&insn.ins, &branch, target.as_ref())?;
+                block.ops.push(Op::Need(at, self.graph.effects[at].reads));
+                self.leads(at, dest, stand, block, false)?;
+                block.ops.push(Op::Gain(self.graph.effects[at].writes));
+                stand.place.1 = end;
+                self.step_facts(at, stand);
+                Ok(true)
+            }
+            Flow::JumpIndirect => self.indirect(at, lost, &branch, (&old, &new), stand, block),
+            Flow::Return => {
+                let popped = if insn.ins.op_count() == 1 { i64::from(insn.ins.immediate16()) } else { 0 };
+                if branch.ins.code() != Opcode::Retnq {
+                    return wrong("the function does not return here");
+                }
+                self.expect_delta(stand, 8 + popped, "a return")?;
+                self.leaves(stand)?;
+                block.ops.push(Op::Return(at, self.unkept(stand)));
+                Ok(false)
+            }
+            Flow::Stop => {
+                if branch.ins.code() != Opcode::Ud2 {
+                    return wrong("the program does not stop here");
+                }
+                Ok(false)
+            }
+            Flow::Next => unproved("no branch"),
+        }
+    }
+
+    /// A conditional branch; gives where the code behind it begins.
+    fn conditional(&self, old: &Instruction, branch: &Insn, target: Option<&Spot>) -> Result<u64, Difference> {
+        if target.is_none() {
+            return unproved("the branch's target is not known");
+        }
+        let short = !old.is_jcc_short_or_near();
+        if old.mnemonic() != branch.ins.mnemonic()
+            || (short && old.op_code().address_size() != branch.ins.op_code().address_size())
+        {
+            return wrong("the branch has another condition");
+        }
+        let leads = |insn: &Insn| self.context.new_target(insn);
+        if leads(branch).as_ref() == target {
+            return Ok(branch.end());
+        }
+        if short {
+            // jrcxz 1f ; jmp 2f ; 1: jmp target ; 2:
+            let section = branch.section as usize;
+            let over = *self.new_insn((section, branch.end()))?;
+            let far = *self.new_insn((section, over.end()))?;
+            let here = leads(branch) == Some(Spot::Code(section, over.end()));
+            let behind = leads(&over) == Some(Spot::Code(section, far.end()));
+            let jumps = over.ins.mnemonic() == Mnemonic::Jmp && far.ins.mnemonic() == Mnemonic::Jmp;
+            if here && behind && jumps && leads(&far).as_ref() == target {
+                return Ok(far.end());
+            }
+        }
+        wrong("the branch leads elsewhere")
+    }
+
+    /// New place of what a branch leads to.
+    fn target(&self, dest: Dest) -> Option<Spot> {
+        match dest {
+            Dest::Insn(to) => Some(self.context.spot(to)),
+            Dest::Symbol(symbol) => {
+                let of = &self.context.pair.old.symbols[symbol];
+                match self.context.old.insn_of(dest) {
+                    Some(to) if !is_open(of) => Some(self.context.spot(to)),
+                    _ => Some(Spot::Named(of.name.to_owned())),
+                }
+            }
+            Dest::Nowhere => None,
+        }
+    }
+
+    fn expect_delta(&self, stand: &Stand, wanted: i64, what: &str) -> Result<(), Difference> {
+        if stand.delta == wanted {
+            return Ok(());
+        }
+        wrong(format!("the data stack pointer is {} bytes from the stack pointer at {what}, not {wanted}", stand.delta))
+    }
+
+    /// At a function's end the stack pointer is where the caller left it.
+    fn leaves(&self, stand: &Stand) -> Result<(), Difference> {
+        match stand.facts.height() {
+            Some(0) => {}
+            Some(_) => return wrong("the function ends with something on the stack"),
+            None => return unproved("the stack pointer at the function's end is not known to be the one at its entry"),
+        }
+        Ok(())
+    }
+
+    /// Preserved registers that are not known to hold what the caller had in them.
+    fn unkept(&self, stand: &Stand) -> u32 {
+        sets::PRESERVED.iter().filter(|r| !is_callers(&stand.facts, **r)).fold(0, |set, r| set | 1 << r)
+    }
+
+    /// A direct jump or branch: to a label, or out of the function.
+    fn leads(
+        &mut self,
+        at: Index,
+        dest: Dest,
+        stand: &mut Stand,
+        block: &mut Block,
+        jump: bool,
+    ) -> Result<(), Difference> {
+        let count = stand.facts.count;
+        match self.context.old.insn_of(dest) {
+            Some(to) if !self.graph.entry[to] => {
+                let after = block.ops.len();
+                self.edge(Edge { from: at, to, lost: 0, after }, stand, block)
+            }
+            Some(to) => {
+                // A jump to where a function begins may be one inside a function with several entries.
+                self.expect_delta(stand, 8, "a jump to a function")?;
+                if stand.facts.height() == Some(0) || jump {
+                    self.leaves(stand)?;
+                }
+                block.ops.push(Op::Tail(at, Callee::Local { entry: to, count }, self.unkept(stand)));
+                Ok(())
+            }
+            None => {
+                self.expect_delta(stand, 8, "a jump to a function")?;
+                self.leaves(stand)?;
+                block.ops.push(Op::Tail(at, Callee::Unknown { count }, self.unkept(stand)));
+                Ok(())
+            }
+        }
+    }
+
+    /// The unsafe region: the register holds the target. Gives the offset behind it.
+    #[allow(clippy::too_many_arguments)]
+    fn region(
+        &mut self,
+        at: Index,
+        insn: &Insn,
+        mask: &Insn,
+        old: &Machine,
+        new: &Machine,
+        call: bool,
+        block: &mut Block,
+    ) -> Result<u64, Difference> {
+        if !self.is_region(mask) {
+            return wrong("the indirect branch became another one");
+        }
+        let branch = *self.new_insn((mask.section as usize, mask.end()))?;
+        let register = mask.ins.op0_register();
+        let through = branch.ins.memory_base() == register
+            && branch.ins.memory_index() == Register::None
+            && branch.ins.memory_displacement64() == DISPATCH_OFFSET
+            && branch.ins.segment_prefix() == Register::GS
+            && (branch.ins.flow_control() == FlowControl::IndirectCall) == call;
+        if !through {
+            return wrong("the indirect branch became another one");
+        }
+        let target = self.branch_operand(insn, old)?;
+        let target = self.values.bits(target, 0, 32);
+        if new.read(&mut self.values, register) != target {
+            return wrong("the indirect branch leads elsewhere");
+        }
+        let lost = self.owner(at, register);
+        block.ops.push(Op::Lose(at, lost | sets::ALL_FLAGS));
+        Ok(branch.end())
+    }
+
+    /// What an indirect branch of the original program takes as its target.
+    fn branch_operand(&mut self, insn: &Insn, old: &Machine) -> Result<Id, Difference> {
+        if insn.ins.op0_kind() == OpKind::Register {
+            return Ok(old.read(&mut self.values, insn.ins.op0_register()));
+        }
+        let Some(fields) = self.context.fields(&mut self.values, false, insn) else {
+            return unproved("an operand's relocation is not understood");
+        };
+        let address = old.address(&mut self.values, insn, &fields)?;
+        // Half of it is what counts.
+        Ok(old.load(&mut self.values, address, 4))
+    }
+
+    /// The original register that a new one holds.
+    fn owner(&self, at: Index, register: Register) -> Set {
+        let Some(number) = sets::number(register) else { return 0 };
+        let kept = self.context.old.kept[at];
+        let holds = |r: &usize| *r != sets::RSP && kept.place(*r) == crate::alike::Place::Register(number);
+        (0..16).find(holds).map_or(0, whole)
+    }
+
+    fn called(
+        &mut self,
+        at: Index,
+        callee: Callee,
+        stand: &mut Stand,
+        block: &mut Block,
+        end: u64,
+    ) -> Result<bool, Difference> {
+        block.ops.push(Op::Call(at, callee));
+        stand.place.1 = end;
+        self.step_facts(at, stand);
+        Ok(true)
+    }
+
+    pub(crate) fn system(
+        &mut self,
+        at: Index,
+        stand: &mut Stand,
+        block: &mut Block,
+    ) -> Result<Option<Index>, Difference> {
+        let kept = self.context.old.kept[at];
+        let (old, mut new) = self.begin(stand, kept, false)?;
+        let branch = self.run_to_branch(&mut new, stand, None)?;
+        let facts = stand.facts.clone();
+        let lost = self.compare(&old, &new, &facts, kept, &mut stand.delta)?;
+        let gateway = Spot::Named(sfi_contract::names::SYSCALL.to_owned());
+        if branch.ins.mnemonic() != Mnemonic::Call || self.context.new_target(&branch) != Some(gateway) {
+            return wrong("the system call leads elsewhere");
+        }
+        self.expect_delta(stand, 0, "a system call")?;
+        if lost != 0 {
+            block.ops.push(Op::Lose(at, lost));
+        }
+        block.ops.push(Op::Call(at, Callee::System));
+        stand.place.1 = branch.end();
+        self.step_facts(at, stand);
+        Ok(self.context.old.text.next(at))
+    }
+
+    pub(crate) fn faults(&mut self, at: Index, stand: &mut Stand) -> Result<Option<Index>, Difference> {
+        let branch = *self.new_insn(stand.place)?;
+        if branch.ins.code() != Opcode::Ud2 {
+            return wrong("the program does not stop here");
+        }
+        stand.place.1 = branch.end();
+        self.step_facts(at, stand);
+        Ok(self.context.old.text.next(at))
+    }
+
+    fn indirect(
+        &mut self,
+        at: Index,
+        before: Set,
+        mask: &Insn,
+        (old, new): (&Machine, &Machine),
+        stand: &mut Stand,
+        block: &mut Block,
+    ) -> Result<bool, Difference> {
+        let Some(targets) = self.graph.jumps.get(&at).cloned() else { return unproved("an indirect jump") };
+        let insn = &self.context.old.text.insns[at];
+        if sets::number(insn.ins.op0_register()) == Some(RAX) {
+            block.ops.push(Op::Uncounted);
+        }
+        let mut aside = Block::default();
+        self.region(at, insn, mask, old, new, false, &mut aside)?;
+        let lost = match aside.ops[..] {
+            [Op::Lose(_, lost)] => lost | before,
+            _ => before,
+        };
+        if targets.tail && stand.facts.height().is_some() {
+            self.expect_delta(stand, 8, "a jump that may leave the function")?;
+            self.leaves(stand)?;
+            let through = sets::number(insn.ins.op0_register()) == Some(RAX);
+            let (count, unkept) = (stand.facts.count && !through, self.unkept(stand));
+            block.ops.push(Op::Leave { at, count, lost, unkept });
+        }
+        if !targets.tail && targets.inside.is_empty() {
+            return unproved("an indirect jump whose targets are not known");
+        }
+        let delta = stand.delta;
+        let after = block.ops.len();
+        for to in targets.inside {
+            if targets.tail && self.graph.facts.get(&to).and_then(crate::facts::Facts::height) != Some(0) {
+                // With nothing on the stack the jump cannot mean a label that has something there.
+                continue;
+            }
+            let lost = match self.context.old.pad[to] {
+                None => lost,
+                Some(pad) => {
+                    // The pad's code is part of the way.
+                    let mut new = new.clone();
+                    let kept = self.context.old.kept[at];
+                    let register = mask.ins.op0_register();
+                    let masked = self.values.junk();
+                    new.write(&mut self.values, register.full_register(), masked);
+                    new.flags = std::array::from_fn(|_| self.values.junk());
+                    let (section, offset) = self.context.old.place[to];
+                    let mut way = Stand { place: (section as usize, u64::from(pad)), ..stand.clone() };
+                    let end = (section as usize, u64::from(offset));
+                    self.run_to(&mut new, &mut way, end)?;
+                    let facts = stand.facts.clone();
+                    let mut delta = delta;
+                    self.compare(old, &new, &facts, kept, &mut delta)?
+                }
+            };
+            self.edge(Edge { from: at, to, lost, after }, stand, block)?;
+        }
+        Ok(false)
+    }
+}

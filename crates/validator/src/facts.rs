@@ -1,0 +1,292 @@
+//! What is known of the original program's registers and frame at a point: where the stack pointer stands, which registers still hold what
+//! the caller had in them, which hold the address of a table.
+
+use crate::code::{Flow, Index, Old};
+use crate::object::kind;
+use crate::sets::{Effects, PRESERVED, R15, RAX, RBP, RSP, number, whole};
+use iced_x86::{Instruction, Mnemonic, OpKind, Register};
+
+/// What a register or a word of the frame holds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Fact {
+    Unknown,
+    /// A distance from a stack pointer: that at the function's entry, 0, or the one that an instruction (its index plus 1) computed.
+    Stack(u32, i64),
+    /// What the register of this number held at the function's entry.
+    Caller(u8),
+    /// A place of a section of data.
+    Address(u32, i64),
+    /// An entry of the switch table at a place: a distance.
+    Entry(u32, i64),
+    /// A target out of the switch table at a place.
+    Target(u32, i64),
+    /// A sum that is nobody's function pointer.
+    Sum,
+}
+
+/// Facts at a point of a function.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Facts {
+    pub registers: [Fact; 16],
+    /// Words of the frame by place, in order.
+    slots: Vec<((u32, i64), Fact)>,
+    /// Whether %al may hold the number of vector registers that a variadic call passes.
+    pub count: bool,
+}
+
+impl Facts {
+    /// At a function's entry.
+    pub fn entry() -> Facts {
+        let mut registers = [Fact::Unknown; 16];
+        registers[RSP] = Fact::Stack(0, 0);
+        for number in PRESERVED.into_iter().chain([11, 10, 9, 8, 7, 6, 1, 2]) {
+            registers[number] = Fact::Caller(number as u8);
+        }
+        Facts { registers, slots: Vec::new(), count: true }
+    }
+
+    /// Keeps what both know; says whether less is known now.
+    pub fn join(&mut self, other: &Facts) -> bool {
+        let before = self.clone();
+        for (mine, theirs) in self.registers.iter_mut().zip(&other.registers) {
+            if mine != theirs {
+                *mine = Fact::Unknown;
+            }
+        }
+        self.slots.retain(|slot| {
+            other.slots.binary_search_by_key(&slot.0, |s| s.0).is_ok_and(|at| other.slots[at].1 == slot.1)
+        });
+        self.count |= other.count;
+        *self != before
+    }
+
+    /// How far the stack pointer lies from its place at the entry.
+    pub fn height(&self) -> Option<i64> {
+        match self.registers[RSP] {
+            Fact::Stack(0, distance) => Some(distance),
+            _ => None,
+        }
+    }
+
+    /// Where the memory operand lies in the frame.
+    pub fn operand(&self, old: &Old<'_, '_>, at: Index) -> Option<(u32, i64)> {
+        let insn = &old.text.insns[at];
+        let ins = &insn.ins;
+        let plain = ins.memory_index() == Register::None
+            && insn.displacement.is_none()
+            && !matches!(ins.segment_prefix(), Register::FS | Register::GS);
+        match (plain, number(ins.memory_base()).map(|base| self.registers[base])) {
+            (true, Some(Fact::Stack(base, distance))) => {
+                Some((base, distance.wrapping_add(ins.memory_displacement64() as i64)))
+            }
+            _ => None,
+        }
+    }
+
+    /// What a word of the frame holds.
+    pub fn slot(&self, place: (u32, i64)) -> Fact {
+        match self.slots.binary_search_by_key(&place, |s| s.0) {
+            Ok(at) => self.slots[at].1,
+            Err(_) => Fact::Unknown,
+        }
+    }
+
+    fn store(&mut self, place: (u32, i64), size: i64, fact: Fact) {
+        self.slots.retain(|((base, at), _)| *base != place.0 || *at + 8 <= place.1 || place.1 + size <= *at);
+        if fact != Fact::Unknown && size == 8 {
+            let at = self.slots.partition_point(|s| s.0 < place);
+            self.slots.insert(at, (place, fact));
+        }
+    }
+
+    fn push(&mut self, fact: Fact) {
+        if let Fact::Stack(base, distance) = self.registers[RSP] {
+            self.registers[RSP] = Fact::Stack(base, distance - 8);
+            self.store((base, distance - 8), 8, fact);
+        }
+    }
+
+    fn pop(&mut self) -> Fact {
+        match self.registers[RSP] {
+            Fact::Stack(base, distance) => {
+                self.registers[RSP] = Fact::Stack(base, distance + 8);
+                self.slot((base, distance))
+            }
+            _ => Fact::Unknown,
+        }
+    }
+
+    /// Behind an instruction. `place`: what a rip-relative operand names.
+    pub fn step(&mut self, old: &Old<'_, '_>, effects: &Effects, at: Index, place: Option<(usize, i64)>) {
+        let ins = &old.text.insns[at].ins;
+        match old.flow[at] {
+            Flow::Call(_) | Flow::CallIndirect => return self.called(),
+            Flow::Next => {}
+            _ => return,
+        }
+        self.counting(ins, effects);
+        let value = match ins.mnemonic() {
+            Mnemonic::Syscall => return self.written(effects),
+            Mnemonic::Push => {
+                let fact = match ins.op0_kind() {
+                    OpKind::Register => number(ins.op0_register()).map_or(Fact::Unknown, |n| self.registers[n]),
+                    OpKind::Memory => self.operand(old, at).map_or(Fact::Unknown, |place| self.slot(place)),
+                    _ => Fact::Unknown,
+                };
+                return self.push(fact);
+            }
+            Mnemonic::Pushfq => return self.push(Fact::Unknown),
+            Mnemonic::Popfq => {
+                self.pop();
+                return;
+            }
+            Mnemonic::Pop => {
+                let fact = self.pop();
+                if let (OpKind::Register, Some(to)) = (ins.op0_kind(), number(ins.op0_register())) {
+                    self.registers[to] = fact;
+                } else if let Some(place) = self.operand(old, at) {
+                    self.store(place, 8, fact);
+                }
+                return;
+            }
+            Mnemonic::Leave => {
+                self.registers[RSP] = self.registers[RBP];
+                self.registers[RBP] = self.pop();
+                return;
+            }
+            _ => self.value(old, at, place),
+        };
+        if effects.stores
+            && !ins.is_string_instruction()
+            && let Some(place) = self.operand(old, at)
+        {
+            let fact = match ins.mnemonic() {
+                Mnemonic::Mov if ins.op1_register().is_gpr64() => value,
+                _ => Fact::Unknown,
+            };
+            self.store(place, ins.memory_size().size() as i64, fact);
+        }
+        self.written(effects);
+        let to = number(ins.op0_register()).filter(|_| ins.op_count() > 0 && ins.op0_kind() == OpKind::Register);
+        if let Some(to) = to.filter(|to| effects.writes & whole(*to) == whole(*to) || *to == RSP)
+            && ins.op0_register().is_gpr64()
+        {
+            let moved = to == RSP && (effects.named >> RSP) & 1 != 0 && writes_first(ins);
+            self.registers[to] = match value {
+                _ if to == RSP && !writes_first(ins) => self.registers[to],
+                Fact::Unknown if moved => Fact::Stack(at as u32 + 1, 0),
+                value => value,
+            };
+        }
+    }
+
+    fn written(&mut self, effects: &Effects) {
+        for number in (0..16).filter(|n| *n != RSP && effects.writes & whole(*n) != 0) {
+            self.registers[number] = Fact::Unknown;
+        }
+    }
+
+    fn called(&mut self) {
+        self.count = false;
+        for number in (0..16).filter(|n| *n != RSP && !PRESERVED.contains(n)) {
+            self.registers[number] = Fact::Unknown;
+        }
+    }
+
+    fn counting(&mut self, ins: &Instruction, effects: &Effects) {
+        if effects.writes & whole(RAX) != 0 {
+            let address = ins.mnemonic() == Mnemonic::Lea
+                || (ins.mnemonic() == Mnemonic::Mov && ins.op1_kind() == OpKind::Memory);
+            self.count = !(address && number(ins.op0_register()) == Some(RAX));
+        }
+    }
+
+    /// What the instruction's result is.
+    fn value(&self, old: &Old<'_, '_>, at: Index, place: Option<(usize, i64)>) -> Fact {
+        let insn = &old.text.insns[at];
+        let ins = &insn.ins;
+        let register = |r: Register| number(r).filter(|_| r.is_gpr64()).map_or(Fact::Unknown, |n| self.registers[n]);
+        let immediate = || ins.try_immediate(1).ok().filter(|_| insn.immediate.is_none()).map(|v| v as i64);
+        let shift = |fact: Fact, by: i64| match fact {
+            Fact::Stack(base, distance) => Fact::Stack(base, distance.wrapping_add(by)),
+            _ => Fact::Unknown,
+        };
+        // What an indexed operand reads out of a table whose address is in the base register.
+        let indexed = || match number(ins.memory_base()).map(|n| self.registers[n]) {
+            Some(Fact::Address(section, base))
+                if ins.memory_index() != Register::None && insn.displacement.is_none() =>
+            {
+                Some((section, base.wrapping_add(ins.memory_displacement64() as i64), ins.memory_index_scale()))
+            }
+            _ => None,
+        };
+        match ins.mnemonic() {
+            Mnemonic::Mov if ins.op1_kind() == OpKind::Register => register(ins.op1_register()),
+            Mnemonic::Mov if ins.op1_kind() == OpKind::Memory => match (indexed(), self.operand(old, at)) {
+                (Some((section, base, 8)), _) => Fact::Target(section, base),
+                (_, Some(place)) if ins.op0_register().is_gpr64() => self.slot(place),
+                _ => Fact::Unknown,
+            },
+            Mnemonic::Movsxd if ins.op1_kind() == OpKind::Memory => match indexed() {
+                Some((section, base, 4)) => Fact::Entry(section, base),
+                _ => Fact::Unknown,
+            },
+            Mnemonic::Lea => match place {
+                Some((section, offset)) => Fact::Address(section as u32, offset),
+                None if ins.memory_index() != Register::None => {
+                    if ins.memory_index_scale() == 1 && ins.memory_displacement64() == 0 {
+                        sum(register(ins.memory_base()), register(ins.memory_index()))
+                    } else {
+                        Fact::Sum
+                    }
+                }
+                None if insn.displacement.is_some() => Fact::Unknown,
+                None => shift(register(ins.memory_base()), ins.memory_displacement64() as i64),
+            },
+            Mnemonic::Add => match immediate() {
+                Some(by) => shift(register(ins.op0_register()), by),
+                None if ins.op1_kind() == OpKind::Register => {
+                    sum(register(ins.op0_register()), register(ins.op1_register()))
+                }
+                None => Fact::Unknown,
+            },
+            Mnemonic::Sub => {
+                immediate().map_or(Fact::Unknown, |by| shift(register(ins.op0_register()), by.wrapping_neg()))
+            }
+            _ => Fact::Unknown,
+        }
+    }
+}
+
+fn sum(a: Fact, b: Fact) -> Fact {
+    match (a, b) {
+        (Fact::Entry(s, o), Fact::Address(t, p)) | (Fact::Address(t, p), Fact::Entry(s, o)) if (s, o) == (t, p) => {
+            Fact::Target(s, o)
+        }
+        _ => Fact::Sum,
+    }
+}
+
+/// Whether the first operand is written.
+fn writes_first(ins: &Instruction) -> bool {
+    !matches!(ins.mnemonic(), Mnemonic::Cmp | Mnemonic::Test | Mnemonic::Push | Mnemonic::Bt)
+}
+
+/// The place of data that a rip-relative operand or an immediate names: section of the original object and offset.
+pub fn named_place(old: &Old<'_, '_>, at: Index) -> Option<(usize, i64)> {
+    let insn = &old.text.insns[at];
+    let reloc = old.relocation(at, insn.displacement)?;
+    if insn.ins.memory_base() != Register::RIP || kind::is_got(reloc.kind) || kind::is_thread(reloc.kind) {
+        return None;
+    }
+    let symbol = old.pair.old.symbols.get(reloc.symbol)?;
+    let sfi_elf::Place::Section(section) = symbol.place else { return None };
+    let executable = old.pair.old.sections[section].is_executable();
+    (!executable).then(|| (section, (symbol.value as i64).wrapping_add(reloc.addend).wrapping_add(insn.behind())))
+}
+
+/// Whether a preserved register holds what the caller had in it; r15 with the others.
+pub fn is_callers(facts: &Facts, number: usize) -> bool {
+    debug_assert!(number <= R15);
+    facts.registers[number] == Fact::Caller(number as u8)
+}

@@ -1,0 +1,353 @@
+//! Which registers and flags of the original program have their values in the new one, at each point and across calls of the object.
+//!
+//! A register is *valid* where the new program holds its value, or *as at the entry* of its function, or lost. What the new program
+//! wrote in between must be lost only where the original program writes before it reads, on every path; the callers of a function learn
+//! from its summary what it loses, so that a value which a compiler keeps across a call that does not clobber it stays proved.
+
+use crate::code::Index;
+use crate::context::Context;
+use crate::graph::Graph;
+use crate::sets::{ALL, ALL_FLAGS, ARGUMENTS, COUNT, PRESERVED, RAX, RESULTS, Set, names, whole, wholes};
+use crate::walk::{Block, Callee, Op};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+
+/// What is valid at a point; what is in neither is lost.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct State {
+    valid: Set,
+    as_entry: Set,
+    /// Registers that hold something which the original program may have meant to be there: not what unknown functions leave.
+    meant: Set,
+    /// Registers that were lost while they held such a thing.
+    harm: Set,
+}
+
+const TOP: State = State { valid: ALL, as_entry: 0, meant: 0, harm: 0 };
+
+impl State {
+    fn right(self) -> Set {
+        self.valid | self.as_entry
+    }
+
+    fn meet(self, other: State) -> State {
+        let right = self.right() & other.right();
+        let valid = self.valid & other.valid;
+        State { valid, as_entry: right & !valid, meant: self.meant | other.meant, harm: self.harm | other.harm }
+    }
+
+    fn gain(&mut self, set: Set) {
+        if set & whole(RAX) != 0 {
+            self.meant &= !COUNT;
+            self.harm &= !COUNT;
+        }
+        self.valid |= set & ALL;
+        self.as_entry &= !set;
+        self.meant |= set;
+        self.harm &= !set;
+    }
+
+    /// An unknown function leaves in these what it likes.
+    fn forget(&mut self, set: Set) {
+        self.gain(set);
+        self.meant &= !(set | COUNT);
+    }
+
+    fn lose(&mut self, set: Set) {
+        let count = if set & whole(RAX) != 0 { COUNT } else { 0 };
+        self.harm |= (set | count) & self.meant;
+        self.valid &= !set;
+        self.as_entry &= !set;
+    }
+}
+
+/// What callers must know of a function.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Summary {
+    /// Read before it is written.
+    needs: Set,
+    /// Perhaps taken by unknown functions that it calls, before it is written.
+    takes: Set,
+    /// State at its end, relative to its entry.
+    end: State,
+    /// Registers that the original function may write.
+    writes: Set,
+    /// Preserved registers that it takes or gives something in.
+    unkept: u32,
+}
+
+const UNSEEN: Summary = Summary { needs: 0, takes: 0, end: TOP, writes: 0, unkept: 0 };
+
+/// A register that is lost where it is needed: the instruction, and in words.
+pub type Fault = (Index, String);
+
+/// Follows validity through all functions.
+pub fn check(context: &Context<'_, '_>, graph: &Graph, blocks: &BTreeMap<Index, Block>) -> Vec<Fault> {
+    let entries: Vec<Index> = blocks.keys().copied().filter(|at| graph.entry[*at]).collect();
+    let mut callers: HashMap<Index, BTreeSet<Index>> = HashMap::new();
+    let mut summaries: HashMap<Index, Summary> = HashMap::new();
+    let mut work: BTreeSet<Index> = entries.iter().copied().collect();
+    while let Some(entry) = work.pop_first() {
+        let mut function = Function {
+            context,
+            graph,
+            blocks,
+            summaries: &summaries,
+            called: BTreeSet::new(),
+            faults: None,
+            sites: BTreeSet::new(),
+        };
+        let summary = function.run(entry);
+        for callee in function.called {
+            callers.entry(callee).or_default().insert(entry);
+        }
+        if summaries.insert(entry, summary) != Some(summary) {
+            work.extend(callers.get(&entry).into_iter().flatten());
+        }
+    }
+    let mut faults = BTreeMap::new();
+    for entry in entries {
+        let mut function = Function {
+            context,
+            graph,
+            blocks,
+            summaries: &summaries,
+            called: BTreeSet::new(),
+            faults: Some(BTreeMap::new()),
+            sites: BTreeSet::new(),
+        };
+        let summary = function.run(entry);
+        let moved = context.old.kept[entry].moved() & summary.unkept;
+        if moved != 0 && graph.open[entry] {
+            let moved: Vec<usize> = (0..16).filter(|r| moved & (1 << r) != 0).collect();
+            function.fault(entry, || {
+                format!("the function takes or changes {} of its caller, which lives elsewhere", names(wholes(&moved)))
+            });
+        }
+        faults.extend(function.faults.into_iter().flatten());
+    }
+    faults.into_iter().collect()
+}
+
+struct Function<'x, 'p, 'a> {
+    context: &'x Context<'p, 'a>,
+    graph: &'x Graph,
+    blocks: &'x BTreeMap<Index, Block>,
+    summaries: &'x HashMap<Index, Summary>,
+    called: BTreeSet<Index>,
+    /// Filled in the last round.
+    faults: Option<BTreeMap<Index, String>>,
+    /// Where what was lost, for people.
+    sites: BTreeSet<(Set, Index)>,
+}
+
+impl Function<'_, '_, '_> {
+    fn run(&mut self, entry: Index) -> Summary {
+        let mut summary = UNSEEN;
+        let mut states = HashMap::from([(entry, State { valid: 0, as_entry: ALL, meant: ALL | COUNT, harm: 0 })]);
+        let mut work = vec![entry];
+        while let Some(head) = work.pop() {
+            let Some(block) = self.blocks.get(&head) else { continue };
+            let mut state = states[&head];
+            let mut edges = block.edges.iter().peekable();
+            for count in 0..=block.ops.len() {
+                while let Some(edge) = edges.next_if(|edge| edge.after <= count) {
+                    if self.graph.entry[edge.to] {
+                        let callee = Callee::Local { entry: edge.to, count: true };
+                        self.tail(edge.from, callee, state, &mut summary);
+                        continue;
+                    }
+                    let mut after = state;
+                    self.lost(edge.from, edge.lost);
+                    after.lose(edge.lost);
+                    let joined = states.get(&edge.to).map_or(after, |known| known.meet(after));
+                    if states.insert(edge.to, joined) != Some(joined) {
+                        work.push(edge.to);
+                    }
+                }
+                if let Some(op) = block.ops.get(count) {
+                    self.op(*op, &mut state, &mut summary);
+                }
+            }
+        }
+        summary
+    }
+
+    fn fault(&mut self, at: Index, what: impl FnOnce() -> String) {
+        if let Some(faults) = &mut self.faults {
+            faults.entry(at).or_insert_with(what);
+        }
+    }
+
+    fn lost(&mut self, at: Index, set: Set) {
+        if set != 0 && self.faults.is_some() {
+            self.sites.insert((set, at));
+        }
+    }
+
+    /// Where registers were lost.
+    fn sites(&self, set: Set) -> String {
+        let of = self.sites.iter().filter(|(lost, _)| lost & set != 0).take(4);
+        let places: Vec<String> =
+            of.map(|(_, at)| format!("{:#x}", self.context.old.text.insns[*at].offset())).collect();
+        if places.is_empty() { "in a function called".to_owned() } else { format!("for {}", places.join(", ")) }
+    }
+
+    fn need(&mut self, at: Index, set: Set, state: State, summary: &mut Summary, why: &str) {
+        let lost = set & !state.right() & ALL;
+        if lost != 0 {
+            let sites = self.sites(lost);
+            self.fault(at, || format!("{why} {}, which the new code has overwritten {sites}", names(lost)));
+        }
+        summary.needs |= set & state.as_entry;
+    }
+
+    /// An unknown function may take these: what the original program left there on purpose must be right.
+    fn take(&mut self, at: Index, set: Set, state: State, summary: &mut Summary) {
+        let lost = set & state.harm;
+        if lost != 0 {
+            let sites = self.sites(lost);
+            self.fault(at, || format!("the call may take {}, which the new code has overwritten {sites}", names(lost)));
+        }
+        summary.takes |= set & state.as_entry;
+    }
+
+    fn op(&mut self, op: Op, state: &mut State, summary: &mut Summary) {
+        match op {
+            Op::Need(at, set) => self.need(at, set, *state, summary, "the original program reads"),
+            Op::Take(set) => summary.unkept |= set,
+            Op::Gain(set) => {
+                summary.writes |= set;
+                state.gain(set);
+            }
+            Op::Lose(at, set) => {
+                self.lost(at, set);
+                state.lose(set);
+            }
+            Op::Copy { at, from, to } => {
+                let lost = whole(from) & !state.right();
+                self.need(at, whole(from) & !lost, *state, summary, "the original program reads");
+                let mut gained = 0;
+                for shift in [0, 16] {
+                    if lost & (1 << (from + shift)) == 0 {
+                        gained |= 1 << (to + shift);
+                    }
+                }
+                summary.writes |= whole(to);
+                state.gain(gained);
+                self.lost(at, whole(to) & !gained);
+                state.lose(whole(to) & !gained);
+            }
+            Op::Forget(set) => state.forget(set),
+            Op::Uncounted => {
+                state.meant &= !COUNT;
+                state.harm &= !COUNT;
+            }
+            Op::Call(at, callee) => *state = self.call(at, callee, *state, summary),
+            Op::Return(at, unkept) => {
+                self.keeps(at, *state, summary, unkept);
+                self.need_results(at, *state);
+                self.end(*state, summary);
+            }
+            Op::Tail(at, callee, unkept) => {
+                self.keeps(at, *state, summary, unkept);
+                self.tail(at, callee, *state, summary);
+            }
+            Op::Leave { at, count, lost, unkept } => {
+                self.keeps(at, *state, summary, unkept);
+                self.call(at, Callee::Unknown { count }, *state, summary);
+                // Only a proven tail call changes what a caller may keep; the jump may stay inside.
+                let mut after = *state;
+                self.lost(at, lost);
+                after.lose(lost);
+                after.gain(wholes(&RESULTS));
+                self.end(after, summary);
+            }
+        }
+    }
+
+    /// Preserved registers are right wherever control leaves the function.
+    fn keeps(&mut self, at: Index, state: State, summary: &mut Summary, unkept: u32) {
+        let lost = wholes(&PRESERVED) & !state.right();
+        if lost != 0 {
+            let sites = self.sites(lost);
+            self.fault(at, || format!("the function ends with {} overwritten by the new code {sites}", names(lost)));
+        }
+        summary.unkept |= unkept;
+    }
+
+    fn need_results(&mut self, at: Index, state: State) {
+        let lost = wholes(&RESULTS) & !state.right();
+        if lost != 0 {
+            self.fault(at, || format!("the function returns with {} overwritten by the new code", names(lost)));
+        }
+    }
+
+    fn end(&mut self, state: State, summary: &mut Summary) {
+        summary.end = summary.end.meet(state);
+    }
+
+    fn tail(&mut self, at: Index, callee: Callee, state: State, summary: &mut Summary) {
+        let after = self.call(at, callee, state, summary);
+        self.end(after, summary);
+    }
+
+    /// State behind a call.
+    fn call(&mut self, at: Index, callee: Callee, state: State, summary: &mut Summary) -> State {
+        let mut after = state;
+        match callee {
+            Callee::System => {
+                self.need(at, wholes(&[RAX, 7, 6, 2, 10, 8, 9]), state, summary, "the system call takes");
+                after.gain(wholes(&[RAX, 1, 11]));
+                return after;
+            }
+            Callee::Unknown { count } => {
+                self.counted(at, count, state, summary);
+                self.take(at, wholes(&ARGUMENTS), state, summary);
+                // What it changes is the same in both programs, or nobody's.
+                after.forget(ALL & !wholes(&PRESERVED));
+                summary.writes |= ALL & !wholes(&PRESERVED);
+            }
+            Callee::Local { entry, count } => {
+                self.called.insert(entry);
+                let of = self.summaries.get(&entry).copied().unwrap_or(UNSEEN);
+                self.counted(at, count && of.takes & COUNT != 0, state, summary);
+                self.need(at, of.needs & !wholes(&PRESERVED), state, summary, "the function called reads");
+                self.take(at, of.takes, state, summary);
+                // Both may agree to keep r15 elsewhere.
+                let (mine, other) = (self.context.old.kept[at], self.context.old.kept[entry]);
+                let agree = mine.how == other.how && mine.slot.is_none() && other.slot.is_none();
+                let moved = (mine.moved() | other.moved()) & of.unkept;
+                if moved != 0 && !agree {
+                    let moved: Vec<usize> = (0..16).filter(|r| moved & (1 << r) != 0).collect();
+                    self.fault(at, || {
+                        format!("the function called takes or changes {}, which lives elsewhere", names(wholes(&moved)))
+                    });
+                }
+                let preserved = wholes(&PRESERVED);
+                after.valid =
+                    of.end.valid & !preserved | of.end.as_entry & state.valid & !preserved | state.valid & preserved;
+                after.meant = state.meant & !(of.writes | COUNT) | wholes(&RESULTS);
+                summary.writes |= of.writes;
+                after.as_entry = of.end.as_entry & state.as_entry & !preserved | state.as_entry & preserved;
+                let lost = state.right() & !after.right() & state.meant;
+                after.harm = (state.harm | lost) & !(of.writes | COUNT);
+            }
+        }
+        after
+    }
+
+    fn counted(&mut self, at: Index, count: bool, state: State, summary: &mut Summary) {
+        if !count {
+            return;
+        }
+        if state.harm & COUNT != 0 {
+            let sites = self.sites(1 << RAX);
+            self.fault(at, || format!("the call may take a count in al, which the new code has overwritten {sites}"));
+        }
+        if state.as_entry & (1 << RAX) != 0 {
+            summary.takes |= COUNT;
+        }
+    }
+}
+
+const _: () = assert!(COUNT & (ALL | ALL_FLAGS) == 0);

@@ -1,0 +1,465 @@
+//! The original program's control flow: functions, labels, where indirect jumps may lead, and the facts at each label.
+
+use crate::code::{Dest, Flow, Index, Old};
+use crate::facts::{Fact, Facts, named_place};
+use crate::object::{is_function, is_open, kind};
+use crate::sets::{Effects, RSP, effects};
+use iced_x86::{InstructionInfoFactory, Mnemonic, OpKind, Register};
+use sfi_elf::Place;
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
+
+/// Where an indirect jump may lead.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Targets {
+    /// Labels inside the function.
+    pub inside: Vec<Index>,
+    /// It may leave the function.
+    pub tail: bool,
+}
+
+/// What is left to follow.
+#[derive(Default)]
+struct Pending {
+    /// Labels whose facts changed.
+    work: Vec<Index>,
+    /// Labels behind calls, with the facts there.
+    late: BTreeMap<Index, (Index, Facts)>,
+    /// Jumps that may be tail calls, with the facts there.
+    open: BTreeMap<Index, Facts>,
+}
+
+/// The original program's control flow.
+pub struct Graph {
+    /// Effects of each instruction.
+    pub effects: Vec<Effects>,
+    /// Instructions that something names.
+    pub label: Vec<bool>,
+    /// Instructions where functions begin.
+    pub entry: Vec<bool>,
+    /// What the loader's slots may lead to.
+    pub taken: Vec<bool>,
+    /// Entries that code of other objects may reach.
+    pub open: Vec<bool>,
+    /// Facts at each label that control may reach.
+    pub facts: HashMap<Index, Facts>,
+    /// Targets of the indirect jumps that control may reach.
+    pub jumps: HashMap<Index, Targets>,
+    /// Labels whose address is taken, by group of code.
+    interior: HashMap<u32, Vec<Index>>,
+    group: Vec<u32>,
+    /// Registers that each group pops.
+    pops: HashSet<(u32, usize)>,
+    /// Calls that do not return.
+    pub endless: HashSet<Index>,
+    /// Entries of switch tables: target by place of the entry; 64-bit ones apart.
+    entries: [BTreeMap<(usize, i64), Index>; 2],
+    /// Places of data that instructions name.
+    named: BTreeSet<(usize, i64)>,
+    /// The base of each PC32 entry.
+    bases: HashMap<(usize, i64), i64>,
+}
+
+impl Graph {
+    /// Finds the control flow.
+    pub fn find(old: &Old<'_, '_>) -> Graph {
+        let count = old.text.insns.len();
+        let mut factory = InstructionInfoFactory::new();
+        let effects = old
+            .text
+            .insns
+            .iter()
+            .map(|insn| if insn.is_nop() { Effects::default() } else { effects(&mut factory, &insn.ins) });
+        let mut graph = Graph {
+            effects: effects.collect(),
+            label: vec![false; count],
+            entry: vec![false; count],
+            taken: vec![false; count],
+            open: vec![false; count],
+            facts: HashMap::new(),
+            jumps: HashMap::new(),
+            interior: HashMap::new(),
+            group: Vec::new(),
+            pops: HashSet::new(),
+            endless: HashSet::new(),
+            entries: [BTreeMap::new(), BTreeMap::new()],
+            named: BTreeSet::new(),
+            bases: HashMap::new(),
+        };
+        graph.labels(old);
+        graph.groups(old);
+        graph.flow(old);
+        graph
+    }
+
+    /// The targets of the PC32 table that holds an entry count from this place of it.
+    pub fn base(&self, section: usize, offset: i64) -> Option<i64> {
+        self.bases.get(&(section, offset)).copied()
+    }
+
+    /// Whether the code around an instruction pops a register.
+    pub fn is_popped(&self, at: Index, register: usize) -> bool {
+        self.pops.contains(&(self.group[at], register))
+    }
+
+    /// Whether a call is of a function that never returns, whatever comes behind it.
+    pub fn is_endless(&self, old: &Old<'_, '_>, call: Index) -> bool {
+        ends(old, call)
+    }
+
+    fn labels(&mut self, old: &Old<'_, '_>) {
+        let pair = old.pair;
+        let mut pointed = vec![false; self.label.len()];
+        let mut jumped = vec![false; self.label.len()];
+        for (at, insn) in old.text.insns.iter().enumerate() {
+            match old.flow[at] {
+                Flow::Call(dest) => {
+                    if let Some(to) = old.insn_of(dest) {
+                        self.entry[to] = true;
+                    }
+                }
+                Flow::Jump(dest) | Flow::Branch(dest) => {
+                    if let Some(to) = old.insn_of(dest) {
+                        self.label[to] = true;
+                        jumped[to] = true;
+                    }
+                }
+                _ => {}
+            }
+            if let Some(place) = named_place(old, at) {
+                self.named.insert(place);
+            }
+            let branch = matches!(old.flow[at], Flow::Call(_) | Flow::Jump(_) | Flow::Branch(_));
+            if let Some(to) = old.address(at).filter(|_| !branch) {
+                self.taken[to] = true;
+                pointed[to] = true;
+            }
+            let got = old.relocation(at, insn.displacement).filter(|r| kind::is_got(r.kind) && !branch);
+            if let Some(to) = got.and_then(|r| old.insn_of(Dest::Symbol(r.symbol))) {
+                self.taken[to] = true;
+                pointed[to] = true;
+            }
+        }
+        for (section, contents) in pair.old.sections.iter().enumerate() {
+            if contents.is_executable() || !contents.is_allocated() || crate::object::may_go(contents) {
+                continue;
+            }
+            let mut run = None;
+            for reloc in &contents.relocations {
+                let Some((text, value)) = pair.old_code(reloc.symbol) else { continue };
+                let offset = reloc.offset as i64;
+                let target = value.wrapping_add_signed(reloc.addend);
+                if reloc.kind == kind::ABSOLUTE {
+                    if let Some(to) = old.text.at(text, target) {
+                        self.entries[1].insert((section, offset), to);
+                        self.taken[to] = true;
+                        pointed[to] = true;
+                    }
+                } else if reloc.kind == kind::PC32 {
+                    let start = match run {
+                        Some((start, end)) if end == offset => start,
+                        _ => offset,
+                    };
+                    run = Some((start, offset + 4));
+                    let base = self.named.range((section, start)..=(section, offset)).next_back();
+                    let Some(&(_, base)) = base else { continue };
+                    self.bases.insert((section, offset), base);
+                    if let Some(to) = old.text.at(text, target.wrapping_add_signed(base - offset)) {
+                        self.entries[0].insert((section, offset), to);
+                        self.taken[to] = true;
+                    }
+                }
+            }
+        }
+        for symbol in &pair.old.symbols {
+            let Place::Section(section) = symbol.place else { continue };
+            let Some(to) = old.text.at(section, symbol.value) else { continue };
+            let inner = jumped[to] || self.taken[to];
+            if is_open(symbol) || (is_function(symbol) && (pointed[to] || !inner)) {
+                self.entry[to] = true;
+                self.open[to] |= is_open(symbol) || pointed[to];
+            }
+        }
+        for at in 0..self.label.len() {
+            self.label[at] |= self.entry[at] || self.taken[at];
+        }
+    }
+
+    /// Joins code that jumps connect, and finds which taken labels lie inside of a function with indirect jumps.
+    fn groups(&mut self, old: &Old<'_, '_>) {
+        let count = self.label.len();
+        let mut parent: Vec<u32> = (0..count as u32).collect();
+        for at in 0..count {
+            let next = old.text.next(at).filter(|n| !self.entry[*n]);
+            match old.flow[at] {
+                Flow::Jump(dest) | Flow::Branch(dest) => {
+                    if let Some(to) = old.insn_of(dest).filter(|to| !self.entry[*to]) {
+                        join(&mut parent, at, to);
+                    }
+                }
+                _ => {}
+            }
+            if let Some(next) = next.filter(|_| falls_through(old.flow[at])) {
+                join(&mut parent, at, next);
+            }
+        }
+        // Code that names a switch table has the table's targets.
+        for at in 0..count {
+            let table = named_place(old, at).map(|(section, base)| self.table(section, base));
+            for to in table.into_iter().flatten().filter(|to| !self.entry[*to]) {
+                join(&mut parent, at, to);
+            }
+        }
+        // A function's symbol says how far it extends; taken labels inside belong to it.
+        let mut extents: Vec<(usize, u64, u64, Index)> = Vec::new();
+        for symbol in &old.pair.old.symbols {
+            if let Place::Section(section) = symbol.place
+                && is_function(symbol)
+                && let Some(first) = old.text.at(section, symbol.value)
+            {
+                let end = if symbol.size == 0 { u64::MAX } else { symbol.value.saturating_add(symbol.size) };
+                extents.push((section, symbol.value, end, first));
+            }
+        }
+        extents.sort_unstable();
+        for at in (0..count).filter(|&at| self.taken[at]) {
+            let (section, offset) = (old.text.insns[at].section as usize, old.text.insns[at].offset());
+            let before = extents.partition_point(|e| (e.0, e.1) <= (section, offset));
+            match before.checked_sub(1).map(|n| extents[n]) {
+                Some((in_section, _, end, first)) if in_section == section && offset < end => {
+                    if !self.entry[at] {
+                        join(&mut parent, at, first);
+                    }
+                }
+                _ => {
+                    self.entry[at] = true;
+                    self.open[at] = true;
+                }
+            }
+        }
+        self.group = (0..count).map(|at| root(&mut parent, at)).collect();
+        for (at, insn) in old.text.insns.iter().enumerate().filter(|(_, i)| i.ins.mnemonic() == Mnemonic::Pop) {
+            self.pops.extend(crate::sets::number(insn.ins.op0_register()).map(|register| (self.group[at], register)));
+        }
+        let jumping: HashSet<u32> =
+            (0..count).filter(|&at| old.flow[at] == Flow::JumpIndirect).map(|at| self.group[at]).collect();
+        for at in (0..count).filter(|&at| self.taken[at]) {
+            if !self.entry[at] && !jumping.contains(&self.group[at]) {
+                self.entry[at] = true;
+                self.open[at] = true;
+            }
+            if !self.entry[at] {
+                self.interior.entry(self.group[at]).or_default().push(at);
+            }
+        }
+    }
+
+    /// Follows control from the entries on until the facts no longer change.
+    fn flow(&mut self, old: &Old<'_, '_>) {
+        let mut pending =
+            Pending { work: (0..self.entry.len()).rev().filter(|&at| self.entry[at]).collect(), ..Pending::default() };
+        for &at in &pending.work {
+            self.facts.insert(at, Facts::entry());
+        }
+        loop {
+            while let Some(head) = pending.work.pop() {
+                self.straight(old, head, &mut pending);
+            }
+            // A call before a label that others reach with another stack does not return, nor does one before the next function.
+            if let Some((call, (to, facts))) = pending.late.pop_first() {
+                let stack = |facts: &Facts| facts.registers[RSP];
+                if self.facts.get(&to).is_some_and(|known| stack(known) != stack(&facts)) {
+                    self.endless.insert(call);
+                } else {
+                    self.reach(to, &facts, &mut pending);
+                }
+                continue;
+            }
+            // A jump that may be a tail call cannot mean labels that are reached with something on the stack.
+            let Some((at, facts)) = pending.open.pop_first() else { return };
+            let Some(mut targets) = self.jumps.remove(&at) else { continue };
+            targets.inside.retain(|to| self.facts.get(to).is_none_or(|f| f.height() == Some(0)) && !self.entry[*to]);
+            for &to in &targets.inside {
+                self.reach(to, &facts, &mut pending);
+            }
+            self.jumps.insert(at, targets);
+        }
+    }
+
+    /// Control arrives at a label.
+    fn reach(&mut self, to: Index, facts: &Facts, pending: &mut Pending) {
+        if self.entry[to] {
+            return;
+        }
+        self.label[to] = true;
+        let changed = match self.facts.get_mut(&to) {
+            Some(known) => known.join(facts),
+            None => self.facts.insert(to, facts.clone()).is_none(),
+        };
+        if changed {
+            pending.work.push(to);
+        }
+    }
+
+    /// Follows control from a label to the next.
+    fn straight(&mut self, old: &Old<'_, '_>, head: Index, pending: &mut Pending) {
+        let mut facts = self.facts[&head].clone();
+        let mut at = head;
+        let mut called = None;
+        loop {
+            let flow = old.flow[at];
+            if let Flow::Jump(dest) | Flow::Branch(dest) = flow
+                && let Some(to) = old.insn_of(dest)
+            {
+                self.reach(to, &facts, pending);
+            }
+            if flow == Flow::JumpIndirect {
+                let targets = self.targets(old, at, &facts);
+                // What is jumped to is no count.
+                facts.count &= crate::sets::number(old.text.insns[at].ins.op0_register()) != Some(crate::sets::RAX);
+                pending.open.remove(&at);
+                if targets.tail && facts.height() == Some(0) {
+                    pending.open.insert(at, facts.clone());
+                } else {
+                    for &to in &targets.inside {
+                        self.reach(to, &facts, pending);
+                    }
+                }
+                self.jumps.insert(at, targets);
+            }
+            facts.step(old, &self.effects[at], at, named_place(old, at));
+            if !falls_through(flow) {
+                return;
+            }
+            called = match flow {
+                Flow::Call(_) | Flow::CallIndirect => Some(at),
+                _ if old.text.insns[at].is_nop() => called,
+                _ => None,
+            };
+            if ends(old, at) {
+                self.endless.insert(at);
+                return;
+            }
+            let Some(next) = old.text.next(at) else { return };
+            if self.label[next] || self.facts.contains_key(&next) {
+                match called {
+                    // Perhaps the call does not return.
+                    Some(call) => {
+                        pending.late.insert(call, (next, facts));
+                    }
+                    None => self.reach(next, &facts, pending),
+                }
+                return;
+            }
+            at = next;
+        }
+    }
+
+    /// Where an indirect jump may lead, by what is known before it.
+    fn targets(&self, old: &Old<'_, '_>, at: Index, facts: &Facts) -> Targets {
+        let insn = &old.text.insns[at];
+        let ins = &insn.ins;
+        let fact = match ins.op0_kind() {
+            OpKind::Register => crate::sets::number(ins.op0_register()).map_or(Fact::Unknown, |n| facts.registers[n]),
+            _ => match crate::sets::number(ins.memory_base()).map(|n| facts.registers[n]) {
+                Some(Fact::Address(section, base)) if ins.memory_index() != Register::None => {
+                    Fact::Target(section, base.wrapping_add(ins.memory_displacement64() as i64))
+                }
+                _ => Fact::Unknown,
+            },
+        };
+        let all = || self.interior.get(&self.group[at]).cloned().unwrap_or_default();
+        match fact {
+            Fact::Target(section, base) => {
+                let inside = self.table(section as usize, base);
+                let known = !inside.is_empty() && inside.iter().all(|to| !self.entry[*to]);
+                if known { Targets { inside, tail: false } } else { Targets { inside: all(), tail: true } }
+            }
+            Fact::Sum | Fact::Entry(..) => Targets { inside: all(), tail: false },
+            _ => Targets { inside: all(), tail: matches!(facts.height(), Some(0) | None) },
+        }
+    }
+
+    /// The targets of the table at a place.
+    fn table(&self, section: usize, base: i64) -> Vec<Index> {
+        let mut found = Vec::new();
+        for (entries, size) in self.entries.iter().zip([4, 8]) {
+            let mut offset = base;
+            while let Some(&to) = entries.get(&(section, offset)) {
+                found.push(to);
+                offset += size;
+                if self.named.contains(&(section, offset)) {
+                    break;
+                }
+            }
+            if !found.is_empty() {
+                break;
+            }
+        }
+        found.sort_unstable();
+        found.dedup();
+        found
+    }
+}
+
+/// Whether a call is of a function that is known not to return.
+fn ends(old: &Old<'_, '_>, call: Index) -> bool {
+    const NAMES: [&str; 14] = [
+        "abort",
+        "exit",
+        "_exit",
+        "_Exit",
+        "__assert_fail",
+        "__stack_chk_fail",
+        "__chk_fail",
+        "longjmp",
+        "siglongjmp",
+        "_Unwind_Resume",
+        "__cxa_throw",
+        "__cxa_rethrow",
+        "__cxa_throw_bad_array_new_length",
+        "_ZSt9terminatev",
+    ];
+    match old.flow[call] {
+        Flow::Call(Dest::Symbol(symbol)) => {
+            let name = old.pair.old.symbols[symbol].name;
+            NAMES.contains(&name) || name.contains("__throw_")
+        }
+        _ => false,
+    }
+}
+
+/// Whether control may go on behind an instruction.
+pub fn falls_through(flow: Flow) -> bool {
+    !matches!(flow, Flow::Jump(_) | Flow::JumpIndirect | Flow::Return | Flow::Stop)
+}
+
+fn root(parent: &mut [u32], mut at: usize) -> u32 {
+    while parent[at] as usize != at {
+        parent[at] = parent[parent[at] as usize];
+        at = parent[at] as usize;
+    }
+    at as u32
+}
+
+fn join(parent: &mut [u32], a: usize, b: usize) {
+    let (a, b) = (root(parent, a), root(parent, b));
+    parent[a.max(b) as usize] = a.min(b);
+}
+
+impl Old<'_, '_> {
+    /// The code whose address an instruction's operand is.
+    pub fn address(&self, at: Index) -> Option<Index> {
+        let insn = &self.text.insns[at];
+        let lea = insn.ins.mnemonic() == Mnemonic::Lea && insn.ins.memory_base() == Register::RIP;
+        if lea && insn.displacement.is_none() {
+            return self.text.at(insn.section as usize, insn.ins.memory_displacement64());
+        }
+        let displacement = self.relocation(at, insn.displacement).filter(|r| lea && !kind::is_got(r.kind));
+        let (reloc, bias) = match displacement {
+            Some(reloc) => (reloc, insn.behind()),
+            None => (self.relocation(at, insn.immediate)?, 0),
+        };
+        let (section, value) = self.pair.old_code(reloc.symbol)?;
+        self.text.at(section, value.wrapping_add_signed(reloc.addend.wrapping_add(bias)))
+    }
+}

@@ -1,0 +1,553 @@
+//! One program's registers and memory as expressions, and what instructions do to them.
+
+use crate::code::Insn;
+use crate::sets::{self, FLAGS, RBP, RSP, is_high, number};
+use crate::value::{FLAG_PART, Id, Node, Values};
+use iced_x86::{Instruction, InstructionInfoFactory, Mnemonic, OpAccess, OpKind, Register};
+use sfi_contract::layout::{HEADER_FEATURES, TCB_R15, TCB_SCRATCH, TCB_SCRATCH_SLOTS, TP_OFFSET};
+
+/// A store: address, bytes, value.
+pub type Store = (Id, u32, Id);
+
+/// The state of one program.
+#[derive(Clone, Debug)]
+pub struct Machine {
+    pub registers: [Id; 16],
+    pub flags: [Id; 6],
+    /// Vector registers and the like that were written.
+    pub others: Vec<(Register, Id)>,
+    pub stores: Vec<Store>,
+    /// Words of the TCB page that belong to the rewriter, by offset. Only the new program has them.
+    pub cells: Vec<(u64, Id)>,
+    /// The home of r15 in the frame: its address, and what it holds.
+    pub slot: Option<(Id, Id)>,
+    /// Whether this is the new program.
+    pub is_new: bool,
+}
+
+/// An instruction that the validator cannot follow.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Unknown(pub String);
+
+/// What a relocation gives a field: an expression, relative to nothing.
+pub struct Fields {
+    pub displacement: Option<Id>,
+    pub immediate: Option<Id>,
+    /// The memory operand is not memory but this value, as the linker makes it.
+    pub constant: Option<Id>,
+}
+
+pub(crate) fn unknown<T>(ins: &Instruction) -> Result<T, Unknown> {
+    Err(Unknown(format!("`{}` is not understood here", sfi_contract::syntax::text(ins))))
+}
+
+impl Machine {
+    /// The version of memory: how many stores came before.
+    fn version(&self) -> u32 {
+        self.stores.len() as u32
+    }
+
+    /// The value of a register of any kind.
+    pub fn read(&self, values: &mut Values, register: Register) -> Id {
+        match number(register) {
+            Some(at) if is_high(register) => values.bits(self.registers[at], 8, 8),
+            Some(at) => values.bits(self.registers[at], 0, register.size() as u8 * 8),
+            None => self.other(values, register),
+        }
+    }
+
+    fn other(&self, values: &mut Values, register: Register) -> Id {
+        let register = register.full_register();
+        match self.others.iter().find(|(known, _)| *known == register) {
+            Some((_, id)) => *id,
+            None => values.id(Node::Other(register)),
+        }
+    }
+
+    /// Gives a register a value.
+    pub fn write(&mut self, values: &mut Values, register: Register, value: Id) {
+        let Some(at) = number(register) else {
+            let register = register.full_register();
+            self.others.retain(|(known, _)| *known != register);
+            self.others.push((register, value));
+            return;
+        };
+        let old = self.registers[at];
+        self.registers[at] = match register.size() {
+            8 => value,
+            4 => values.bits(value, 0, 32),
+            2 => values.insert(old, value, 0, 16),
+            _ if is_high(register) => values.insert(old, value, 8, 8),
+            _ => values.insert(old, value, 0, 8),
+        };
+    }
+
+    /// The address of the memory operand. Thread locals lie at a fixed place of the window.
+    pub fn address(&self, values: &mut Values, insn: &Insn, fields: &Fields) -> Result<Id, Unknown> {
+        let ins = &insn.ins;
+        let mut sum = values.number(0);
+        let mut constant = ins.memory_displacement64() as i64;
+        let confined = self.is_new && ins.segment_prefix() == Register::GS;
+        let mut narrow = false;
+        if let Some(id) = fields.displacement {
+            sum = values.sum(sum, id, 1, 0);
+            constant = 0;
+        } else if ins.is_ip_rel_memory_operand() {
+            return unknown(ins);
+        }
+        for (register, scale) in [(ins.memory_base(), 1), (ins.memory_index(), ins.memory_index_scale())] {
+            if matches!(register, Register::None | Register::RIP | Register::EIP) {
+                continue;
+            }
+            let Some(at) = number(register) else {
+                // An index of a gather.
+                let vector = self.other(values, register);
+                sum = values.sum(sum, vector, i64::from(scale), 0);
+                continue;
+            };
+            narrow |= !confined && register.is_gpr32();
+            sum = values.sum(sum, self.registers[at], i64::from(scale), 0);
+        }
+        if narrow {
+            let constant32 = i64::from(constant as i32);
+            let whole = values.plus(sum, constant32);
+            sum = values.bits(whole, 0, 32);
+            constant = 0;
+        }
+        if confined {
+            if let Node::Bits(inner, 0, 32) = *values.node(sum) {
+                sum = inner;
+            }
+            let low = ins.memory_base() == Register::None && ins.memory_index() == Register::None;
+            constant = if low { constant & 0xffff_ffff } else { i64::from(constant as i32) };
+        }
+        if ins.mnemonic() == Mnemonic::Lea {
+            // Segments say nothing about addresses that are only computed.
+        } else if ins.segment_prefix() == Register::FS {
+            if self.is_new {
+                return unknown(ins);
+            }
+            constant = constant.wrapping_add(TP_OFFSET as i64);
+        } else if ins.segment_prefix() == Register::GS && !self.is_new {
+            return unknown(ins);
+        }
+        Ok(values.plus(sum, constant))
+    }
+
+    /// The private word of the new program at an address.
+    fn cell(&self, values: &Values, address: Id) -> Option<u64> {
+        let offset = values.as_number(address).filter(|_| self.is_new)? as u64;
+        let scratch = TCB_SCRATCH..TCB_SCRATCH + 8 * TCB_SCRATCH_SLOTS;
+        (offset == TCB_R15 || scratch.contains(&offset)).then_some(offset)
+    }
+
+    /// What memory holds.
+    pub fn load(&self, values: &mut Values, address: Id, size: u32) -> Id {
+        if let Some(cell) = self.cell(values, address) {
+            let known = self.cells.iter().find(|(at, _)| *at == cell).map(|(_, id)| *id);
+            let whole = known.unwrap_or_else(|| values.junk());
+            return values.bits(whole, 0, size.min(8) as u8 * 8);
+        }
+        if let Some((slot, value)) = self.slot.filter(|(slot, _)| *slot == address) {
+            let _ = slot;
+            return values.bits(value, 0, size.min(8) as u8 * 8);
+        }
+        let version = self.version();
+        values.id(Node::Load(version, address, size))
+    }
+
+    /// Changes memory.
+    pub fn store(&mut self, values: &mut Values, address: Id, size: u32, value: Id) -> Result<(), Unknown> {
+        if let Some(cell) = self.cell(values, address) {
+            if size != 8 {
+                return Err(Unknown("part of a word of the TCB page is written".into()));
+            }
+            self.cells.retain(|(at, _)| *at != cell);
+            self.cells.push((cell, value));
+            return Ok(());
+        }
+        if let Some((slot, held)) = &mut self.slot
+            && *slot == address
+        {
+            if size != 8 {
+                return Err(Unknown("part of the frame's slot for r15 is written".into()));
+            }
+            *held = value;
+            return Ok(());
+        }
+        self.stores.push((address, size, value));
+        Ok(())
+    }
+
+    /// Gives the stack pointer and a store of 8 bytes below it.
+    pub(crate) fn push(&mut self, values: &mut Values, value: Id) -> Result<(), Unknown> {
+        let below = values.plus(self.registers[RSP], -8);
+        self.registers[RSP] = below;
+        self.store(values, below, 8, value)
+    }
+
+    pub(crate) fn pop(&mut self, values: &mut Values) -> Id {
+        let place = self.registers[RSP];
+        let value = self.load(values, place, 8);
+        self.registers[RSP] = values.plus(place, 8);
+        value
+    }
+
+    /// What an operand holds.
+    fn operand(&self, values: &mut Values, insn: &Insn, op: u32, fields: &Fields) -> Result<Id, Unknown> {
+        let ins = &insn.ins;
+        Ok(match ins.op_kind(op) {
+            OpKind::Register => self.read(values, ins.op_register(op)),
+            OpKind::Memory => {
+                if let Some(id) = fields.constant {
+                    return Ok(id);
+                }
+                let address = self.address(values, insn, fields)?;
+                self.load(values, address, memory_size(ins))
+            }
+            _ => match (fields.immediate, ins.try_immediate(op)) {
+                (Some(id), _) => id,
+                (None, Ok(value)) => {
+                    let width = match ins.op0_kind() {
+                        OpKind::Register if op > 0 => ins.op0_register().size(),
+                        OpKind::Memory => memory_size(ins) as usize,
+                        _ => 8,
+                    };
+                    let value = if width == 4 { i64::from(value as u32) } else { value as i64 };
+                    values.number(value)
+                }
+                _ => return unknown(ins),
+            },
+        })
+    }
+
+    fn put(&mut self, values: &mut Values, insn: &Insn, fields: &Fields, value: Id) -> Result<(), Unknown> {
+        match insn.ins.op0_kind() {
+            OpKind::Register => {
+                self.write(values, insn.ins.op0_register(), value);
+                Ok(())
+            }
+            _ => {
+                let address = self.address(values, insn, fields)?;
+                self.store(values, address, memory_size(&insn.ins), value)
+            }
+        }
+    }
+
+    /// Executes an instruction that is no branch.
+    pub fn step(
+        &mut self,
+        values: &mut Values,
+        factory: &mut InstructionInfoFactory,
+        insn: &Insn,
+        fields: &Fields,
+    ) -> Result<(), Unknown> {
+        let ins = &insn.ins;
+        let wide = ins.op_count() > 0
+            && match ins.op0_kind() {
+                OpKind::Register => ins.op0_register().is_gpr64(),
+                _ => memory_size(ins) == 8,
+            };
+        let general = |op: u32| ins.op_kind(op) != OpKind::Register || ins.op_register(op).is_gpr();
+        match ins.mnemonic() {
+            Mnemonic::Nop | Mnemonic::Endbr64 | Mnemonic::Fnop => Ok(()),
+            Mnemonic::Mov if general(0) && general(1) => {
+                let value = self.operand(values, insn, 1, fields)?;
+                self.put(values, insn, fields, value)
+            }
+            Mnemonic::Movzx => {
+                let value = self.operand(values, insn, 1, fields)?;
+                self.put(values, insn, fields, value)
+            }
+            Mnemonic::Lea => {
+                let address = self.address(values, insn, fields)?;
+                self.put(values, insn, fields, address)
+            }
+            Mnemonic::Xchg if ins.op0_kind() == OpKind::Register && ins.op1_kind() == OpKind::Register => {
+                let (a, b) = (self.operand(values, insn, 0, fields)?, self.operand(values, insn, 1, fields)?);
+                self.write(values, ins.op0_register(), b);
+                self.write(values, ins.op1_register(), a);
+                Ok(())
+            }
+            Mnemonic::Add | Mnemonic::Sub if wide => {
+                let (a, b) = (self.operand(values, insn, 0, fields)?, self.operand(values, insn, 1, fields)?);
+                let sign = if ins.mnemonic() == Mnemonic::Add { 1 } else { -1 };
+                let sum = values.sum(a, b, sign, 0);
+                let mut aside = self.clone();
+                aside.generic(values, factory, insn, fields)?;
+                self.flags = aside.flags;
+                self.put(values, insn, fields, sum)
+            }
+            Mnemonic::Xlatb if ins.memory_base() == Register::RBX => {
+                let index = self.read(values, Register::AL);
+                let place = values.sum(self.registers[3], index, 1, 0);
+                let value = self.load(values, place, 1);
+                self.write(values, Register::AL, value);
+                Ok(())
+            }
+            Mnemonic::Xgetbv if !self.is_new => {
+                // The header page holds the answer for 0 in ecx.
+                for (register, at) in [(Register::EAX, HEADER_FEATURES), (Register::EDX, HEADER_FEATURES + 4)] {
+                    let place = values.number(at as i64);
+                    let value = self.load(values, place, 4);
+                    self.write(values, register, value);
+                }
+                Ok(())
+            }
+            Mnemonic::Lahf => {
+                let flags = self.flags[..5].to_vec();
+                let value = values.id(Node::Op(Mnemonic::Lahf, 0, flags));
+                self.write(values, Register::AH, value);
+                Ok(())
+            }
+            Mnemonic::Sahf => {
+                let image = self.read(values, Register::AH);
+                let known = match inner(values, image) {
+                    Node::Op(Mnemonic::Lahf, _, flags) => Some(flags.clone()),
+                    _ => None,
+                };
+                for flag in 0..5 {
+                    self.flags[flag] = match &known {
+                        Some(flags) => flags[flag],
+                        None => {
+                            let op = values.id(Node::Op(Mnemonic::Sahf, 0, vec![image]));
+                            values.id(Node::Part(op, FLAG_PART + flag as u32))
+                        }
+                    };
+                }
+                Ok(())
+            }
+            Mnemonic::Push if !self.is_new => {
+                let value = match ins.op0_kind() {
+                    OpKind::Register => self.registers[number(ins.op0_register()).unwrap_or(0)],
+                    _ => self.operand(values, insn, 0, fields)?,
+                };
+                self.push(values, value)
+            }
+            Mnemonic::Pop if !self.is_new => {
+                let value = self.pop(values);
+                self.put(values, insn, fields, value)
+            }
+            Mnemonic::Leave if !self.is_new => {
+                self.registers[RSP] = self.registers[RBP];
+                self.registers[RBP] = self.pop(values);
+                Ok(())
+            }
+            Mnemonic::Bt | Mnemonic::Bts | Mnemonic::Btr | Mnemonic::Btc
+                if ins.op0_kind() == OpKind::Memory && ins.op1_kind() == OpKind::Register && !self.is_new =>
+            {
+                self.bit_test(values, factory, insn, fields)
+            }
+            Mnemonic::Add if ins.code() == iced_x86::Code::Add_AL_imm8 && ins.immediate8() == 0x7f => {
+                // Behind `seto %al` this is what brings the overflow flag back.
+                let al = self.read(values, Register::AL);
+                self.generic(values, factory, insn, fields)?;
+                if let Node::Part(op, _) = *inner(values, al)
+                    && let Node::Op(Mnemonic::Seto, _, flags) = values.node(op)
+                {
+                    self.flags[5] = flags[0];
+                }
+                Ok(())
+            }
+            _ => self.generic(values, factory, insn, fields),
+        }
+    }
+
+    /// An instruction of which only this matters: equal inputs give equal results.
+    fn generic(
+        &mut self,
+        values: &mut Values,
+        factory: &mut InstructionInfoFactory,
+        insn: &Insn,
+        fields: &Fields,
+    ) -> Result<(), Unknown> {
+        let ins = &insn.ins;
+        let info = factory.info(ins);
+        let mut arguments = Vec::new();
+        let mut explicit = 0u32;
+        let mut select = shape(ins);
+        let string = ins.is_string_instruction();
+        let mut memory = None;
+        for op in 0..ins.op_count() {
+            let kind = ins.op_kind(op);
+            match kind {
+                OpKind::Register => {
+                    if let Some(at) = number(ins.op_register(op)) {
+                        explicit |= 1 << at;
+                    }
+                    select = select.wrapping_mul(31).wrapping_add(ins.op_register(op).size() as u32);
+                    let reads = !matches!(info.op_access(op), OpAccess::Write | OpAccess::None | OpAccess::NoMemAccess);
+                    if reads {
+                        arguments.push(self.read(values, ins.op_register(op)));
+                    }
+                }
+                OpKind::Memory => {
+                    for register in [ins.memory_base(), ins.memory_index()] {
+                        if let Some(at) = number(register) {
+                            explicit |= 1 << at;
+                        }
+                    }
+                    select = select.wrapping_mul(31).wrapping_add(memory_size(ins));
+                    if fields.constant.is_none() {
+                        let address = self.address(values, insn, fields)?;
+                        memory = Some((op, address));
+                    }
+                    match info.op_access(op) {
+                        OpAccess::Write => {}
+                        OpAccess::NoMemAccess => arguments.extend(memory.map(|(_, address)| address)),
+                        _ => arguments.push(self.operand(values, insn, op, fields)?),
+                    }
+                }
+                _ if ins.try_immediate(op).is_ok() => arguments.push(self.operand(values, insn, op, fields)?),
+                OpKind::NearBranch64 => return unknown(ins),
+                _ => {}
+            }
+        }
+        let used: Vec<(Register, OpAccess)> =
+            info.used_registers().iter().map(|u| (u.register(), u.access())).collect();
+        for (register, access) in &used {
+            let implicit = number(*register).is_none_or(|at| explicit & (1 << at) == 0);
+            let reads = !matches!(access, OpAccess::Write | OpAccess::None);
+            let named =
+                (0..ins.op_count()).any(|op| ins.op_kind(op) == OpKind::Register && ins.op_register(op) == *register);
+            if implicit
+                && reads
+                && !named
+                && !matches!(register, Register::RIP | Register::EIP)
+                && !is_segment(*register)
+            {
+                arguments.push(self.read(values, *register));
+            }
+        }
+        let zeroing = ins.op_count() == 2
+            && ins.op0_kind() == OpKind::Register
+            && ins.op1_kind() == OpKind::Register
+            && ins.op0_register() == ins.op1_register()
+            && matches!(ins.mnemonic(), Mnemonic::Xor | Mnemonic::Sub | Mnemonic::Sbb);
+        if zeroing {
+            arguments.clear();
+        }
+        let reads = ins.rflags_read();
+        for (at, flag) in FLAGS.iter().enumerate() {
+            if reads & flag != 0 {
+                arguments.push(self.flags[at]);
+            }
+        }
+        if string {
+            let version = self.stores.len() as i64;
+            arguments.push(values.number(version));
+        }
+        let op = values.id(Node::Op(ins.mnemonic(), select, arguments));
+        let mut results = Vec::new();
+        for index in 0..ins.op_count() {
+            let writes = matches!(
+                info_access(factory, ins, index),
+                OpAccess::Write | OpAccess::ReadWrite | OpAccess::CondWrite | OpAccess::ReadCondWrite
+            );
+            if writes && ins.op_kind(index) == OpKind::Register {
+                let part = values.id(Node::Part(op, index));
+                self.write(values, ins.op_register(index), part);
+                results.push(ins.op_register(index));
+            } else if writes
+                && ins.op_kind(index) == OpKind::Memory
+                && let Some((_, address)) = memory
+            {
+                let part = values.id(Node::Part(op, index));
+                self.store(values, address, memory_size(ins), part)?;
+            }
+        }
+        for (register, access) in used {
+            let writes = !matches!(access, OpAccess::Read | OpAccess::CondRead | OpAccess::None);
+            if writes && !results.contains(&register) {
+                let explicit = number(register).is_some_and(|at| results.iter().any(|r| number(*r) == Some(at)));
+                if explicit {
+                    continue;
+                }
+                let part = values.id(Node::Part(op, 100 + register as u32));
+                self.write(values, register, part);
+            }
+        }
+        if string && writes_memory(ins.mnemonic()) {
+            self.stores.push((op, u32::MAX, op));
+        }
+        let undefined = ins.rflags_undefined();
+        for (at, flag) in FLAGS.iter().enumerate() {
+            if ins.rflags_modified() & flag != 0 {
+                let part = values.id(Node::Part(op, FLAG_PART + at as u32));
+                self.flags[at] = if undefined & flag != 0 && !self.is_new {
+                    values.id(Node::Any)
+                } else if sets::keeps_flags(ins) {
+                    // Or as it was.
+                    values.id(Node::Op(ins.mnemonic(), u32::MAX, vec![part, self.flags[at]]))
+                } else {
+                    part
+                };
+            }
+        }
+        self.compare(values, ins, op);
+        Ok(())
+    }
+
+    /// `test %r,%r` and `cmp $0,%r` give the same flags, but for AF.
+    fn compare(&mut self, values: &mut Values, ins: &Instruction, op: Id) {
+        let Node::Op(mnemonic, _, arguments) = values.node(op).clone() else { return };
+        let tested = match (mnemonic, &*arguments) {
+            (Mnemonic::Test, [a, b]) if a == b => *a,
+            (Mnemonic::Cmp, [a, zero]) if values.as_number(*zero) == Some(0) => *a,
+            _ => return,
+        };
+        let size = match ins.op0_kind() {
+            OpKind::Register => ins.op0_register().size() as u32,
+            _ => memory_size(ins),
+        };
+        let sign = values.id(Node::Op(Mnemonic::Test, u32::MAX - size, vec![tested]));
+        let zero = values.number(0);
+        for flag in [1, 3, 4] {
+            self.flags[flag] = values.id(Node::Part(sign, FLAG_PART + flag as u32));
+        }
+        self.flags[0] = zero;
+        self.flags[5] = zero;
+    }
+}
+
+/// What else than mnemonic and operands selects what an instruction does.
+fn shape(ins: &Instruction) -> u32 {
+    let flags = [
+        ins.has_lock_prefix(),
+        ins.has_rep_prefix() && ins.is_string_instruction(),
+        ins.has_repne_prefix() && ins.is_string_instruction(),
+        ins.is_broadcast(),
+        ins.zeroing_masking(),
+        ins.suppress_all_exceptions(),
+    ];
+    let bits = flags.iter().fold(0u32, |bits, flag| bits << 1 | u32::from(*flag));
+    let masks = (ins.op_mask() as u32) << 6 | (ins.rounding_control() as u32) << 16;
+    bits | masks | ins.op_count() << 24
+}
+
+/// Bytes of the memory operand.
+pub fn memory_size(ins: &Instruction) -> u32 {
+    ins.memory_size().size() as u32
+}
+
+/// Whether a string instruction stores.
+fn writes_memory(mnemonic: Mnemonic) -> bool {
+    use Mnemonic::{Movsb, Movsd, Movsq, Movsw, Stosb, Stosd, Stosq, Stosw};
+    matches!(mnemonic, Movsb | Movsd | Movsq | Movsw | Stosb | Stosd | Stosq | Stosw)
+}
+
+fn is_segment(register: Register) -> bool {
+    register.is_segment_register()
+}
+
+fn info_access(factory: &mut InstructionInfoFactory, ins: &Instruction, op: u32) -> OpAccess {
+    factory.info(ins).op_access(op)
+}
+
+/// An expression without the bits that were cut off around it.
+fn inner(values: &Values, id: Id) -> &Node {
+    match values.node(id) {
+        Node::Bits(of, 0, _) => values.node(*of),
+        node => node,
+    }
+}

@@ -1,0 +1,163 @@
+//! Both objects, and which section of the new one took the place of which of the original.
+
+use sfi_elf::{Object, Place, Relocation, Section, Symbol};
+
+/// `R_X86_64_*` as far as the validator tells them apart.
+pub mod kind {
+    pub const NONE: u32 = 0;
+    pub const ABSOLUTE: u32 = 1;
+    pub const PC32: u32 = 2;
+    pub const PLT32: u32 = 4;
+    pub const GOTPCREL: u32 = 9;
+    pub const WORD: u32 = 10;
+    pub const SIGNED_WORD: u32 = 11;
+    pub const TPOFF64: u32 = 18;
+    pub const DTPOFF64: u32 = 17;
+    pub const TLSGD: u32 = 19;
+    pub const TLSLD: u32 = 20;
+    pub const DTPOFF32: u32 = 21;
+    pub const GOTTPOFF: u32 = 22;
+    pub const TPOFF32: u32 = 23;
+    pub const GOTPCRELX: u32 = 41;
+    pub const REX_GOTPCRELX: u32 = 42;
+
+    /// Whether the field leads to an entry of the GOT.
+    pub fn is_got(kind: u32) -> bool {
+        matches!(kind, GOTPCREL | GOTPCRELX | REX_GOTPCRELX)
+    }
+
+    /// Whether the field holds a distance from the thread pointer.
+    pub fn is_thread(kind: u32) -> bool {
+        matches!(kind, TPOFF32 | TPOFF64 | DTPOFF32 | DTPOFF64 | GOTTPOFF)
+    }
+}
+
+const SHT_NULL: u32 = 0;
+const SHT_SYMTAB: u32 = 2;
+const SHT_STRTAB: u32 = 3;
+const SHT_RELA: u32 = 4;
+pub const SHT_NOBITS: u32 = 8;
+pub const SHT_GROUP: u32 = 17;
+const SHT_SYMTAB_SHNDX: u32 = 18;
+const STB_LOCAL: u8 = 0;
+const STT_FUNC: u8 = 2;
+const STT_GNU_IFUNC: u8 = 10;
+
+/// A place that a relocation means, in the words of the new object.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Spot {
+    /// A section of data of the new object; the offset is apart.
+    Data(usize),
+    /// Code, by section and offset of the new object.
+    Code(usize, u64),
+    /// What the linker decides: a name.
+    Named(String),
+    /// A name's entry of the GOT.
+    Got(Box<Spot>),
+    /// A thread local's distance from the thread pointer.
+    Thread(Box<Spot>),
+    /// The size of what a name means.
+    Size(String),
+    /// A number.
+    Number,
+}
+
+/// Whether the linker decides what a symbol means.
+pub fn is_open(symbol: &Symbol<'_>) -> bool {
+    symbol.binding != STB_LOCAL || symbol.kind == STT_GNU_IFUNC
+}
+
+/// Whether the symbol says that a function begins at its place.
+pub fn is_function(symbol: &Symbol<'_>) -> bool {
+    matches!(symbol.kind, STT_FUNC | STT_GNU_IFUNC)
+}
+
+/// Whether a resolver chooses what the symbol means.
+pub fn is_indirect(symbol: &Symbol<'_>) -> bool {
+    symbol.kind == STT_GNU_IFUNC
+}
+
+/// The original and the new object.
+pub struct Pair<'a> {
+    pub old: Object<'a>,
+    pub new: Object<'a>,
+    /// The new section of each original one.
+    pub new_of: Vec<Option<usize>>,
+    /// New sections that hold data out of the original text.
+    pub carved: Vec<usize>,
+}
+
+/// Whether the tables of the file itself are in the section.
+fn is_table(section: &Section<'_>) -> bool {
+    matches!(section.kind, SHT_NULL | SHT_SYMTAB | SHT_STRTAB | SHT_RELA | SHT_SYMTAB_SHNDX)
+}
+
+/// Whether a rewrite may leave the section out: it describes the old code, or is for tools.
+pub fn may_go(section: &Section<'_>) -> bool {
+    !section.is_allocated()
+        || section.name == ".eh_frame"
+        || section.name.starts_with(".gcc_except_table")
+        || section.kind == SHT_GROUP
+}
+
+impl<'a> Pair<'a> {
+    /// Reads both and pairs their sections, which come in the same order.
+    pub fn read(old: &'a [u8], new: &'a [u8]) -> Result<Pair<'a>, String> {
+        let parse = |bytes| sfi_elf::parse(bytes).map_err(|error| error.to_string());
+        let (old, new) = (parse(old)?, parse(new)?);
+        let mut new_of = vec![None; old.sections.len()];
+        let mut next = 0;
+        for (index, section) in old.sections.iter().enumerate().filter(|(_, s)| !is_table(s)) {
+            let like = |s: &Section<'_>| {
+                // SHF_COMPRESSED goes with the compression.
+                s.name == section.name && s.kind == section.kind && s.flags == section.flags & !0x800
+            };
+            let found = (next..new.sections.len()).find(|&at| !is_table(&new.sections[at]));
+            match found.filter(|&at| like(&new.sections[at])) {
+                Some(at) => {
+                    new_of[index] = Some(at);
+                    next = at + 1;
+                }
+                None if may_go(section) => {}
+                None => return Err(format!("section {} is not in the new object", section.name)),
+            }
+        }
+        let ours = |s: &Section<'_>| s.name == sfi_contract::names::UNWIND_SECTION;
+        let carved = (next..new.sections.len()).filter(|&at| {
+            let section = &new.sections[at];
+            !is_table(section) && section.is_allocated() && !ours(section)
+        });
+        let carved: Vec<usize> = carved.collect();
+        if let Some(&at) = carved.iter().find(|&&at| new.sections[at].name != ".rodata") {
+            return Err(format!("section {} is not in the original object", new.sections[at].name));
+        }
+        Ok(Pair { old, new, new_of, carved })
+    }
+
+    /// Whether a symbol of the original object is a place in code; which.
+    pub fn old_code(&self, symbol: usize) -> Option<(usize, u64)> {
+        let symbol = self.old.symbols.get(symbol)?;
+        match symbol.place {
+            Place::Section(section) if self.old.sections[section].is_executable() => Some((section, symbol.value)),
+            _ => None,
+        }
+    }
+}
+
+/// What a symbol means without code of the object: spot and offset. `section`: what a section's index is in the new object.
+pub fn spot_of(object: &Object<'_>, symbol: usize, section: impl Fn(usize) -> Option<usize>) -> Option<(Spot, i64)> {
+    let symbol = object.symbols.get(symbol)?;
+    Some(match symbol.place {
+        _ if is_open(symbol) => (Spot::Named(symbol.name.to_owned()), 0),
+        Place::Section(index) => (Spot::Data(section(index)?), symbol.value as i64),
+        Place::Absolute => (Spot::Number, symbol.value as i64),
+        Place::Undefined if symbol.name.is_empty() => (Spot::Number, 0),
+        _ => (Spot::Named(symbol.name.to_owned()), 0),
+    })
+}
+
+/// The relocations of a section in a range of offsets.
+pub fn relocations<'s>(section: &'s Section<'_>, from: u64, to: u64) -> impl Iterator<Item = (usize, &'s Relocation)> {
+    let first = section.relocations.partition_point(|r| r.offset < from);
+    section.relocations.iter().enumerate().skip(first).take_while(move |(_, r)| r.offset < to)
+}

@@ -1,0 +1,104 @@
+//! Instructions of the original program that no single new one stands for, spelled out.
+
+use crate::code::Insn;
+use crate::machine::{Fields, Machine, Unknown, unknown};
+use crate::sets::number;
+use crate::value::Values;
+use iced_x86::{Instruction, InstructionInfoFactory, Mnemonic, OpKind, Register};
+
+impl Machine {
+    /// `bts %offset,(mem)`: the word of memory that holds the bit, tested.
+    pub(crate) fn bit_test(
+        &mut self,
+        values: &mut Values,
+        factory: &mut InstructionInfoFactory,
+        insn: &Insn,
+        fields: &Fields,
+    ) -> Result<(), Unknown> {
+        use iced_x86::Code;
+        let ins = &insn.ins;
+        let wide = ins.op1_register().is_gpr64();
+        let address = self.address(values, insn, fields)?;
+        let mut work = self.clone();
+        let scratch = if wide { Register::R11 } else { Register::R11D };
+        let offset = self.read(values, ins.op1_register());
+        // The reference: lea, extension, sar, lea, load, test, store.
+        work.registers[11] = offset;
+        if !wide {
+            let extend = Instruction::with2(Code::Movsxd_r64_rm32, Register::R11, Register::R11D);
+            work.reference(values, factory, extend)?;
+        }
+        let shift = Instruction::with2(Code::Sar_rm64_imm8, Register::R11, if wide { 6 } else { 5 });
+        work.reference(values, factory, shift)?;
+        let place = values.sum(address, work.registers[11], if wide { 8 } else { 4 }, 0);
+        let size = if wide { 8 } else { 4 };
+        let word = self.load(values, place, size);
+        let mut work = self.clone();
+        work.write(values, scratch, word);
+        let mut test = *ins;
+        test.set_op0_kind(OpKind::Register);
+        test.set_op0_register(scratch);
+        if number(ins.op1_register()) == Some(11) {
+            // The reference's own register is the offset: its value takes the offset's part.
+            return unknown(ins);
+        }
+        work.reference(values, factory, Ok(test))?;
+        self.flags = work.flags;
+        if ins.mnemonic() != Mnemonic::Bt {
+            let value = work.read(values, scratch);
+            self.store(values, place, size, value)?;
+        }
+        Ok(())
+    }
+
+    /// Executes an instruction that neither object holds.
+    fn reference(
+        &mut self,
+        values: &mut Values,
+        factory: &mut InstructionInfoFactory,
+        ins: Result<Instruction, iced_x86::IcedError>,
+    ) -> Result<(), Unknown> {
+        let ins = ins.map_err(|error| Unknown(error.to_string()))?;
+        let fields = Fields { displacement: None, immediate: None, constant: None };
+        self.step(values, factory, &Insn::plain(ins), &fields)
+    }
+
+    /// `pushf` and `popf`: the image of the flags as programs see it.
+    pub fn flags_on_stack(
+        &mut self,
+        values: &mut Values,
+        factory: &mut InstructionInfoFactory,
+        pushed: bool,
+    ) -> Result<(), Unknown> {
+        use iced_x86::Code;
+        let mut work = self.clone();
+        let (rax, ah, al) = (Register::RAX, Register::AH, Register::AL);
+        if pushed {
+            for ins in [
+                Ok(Instruction::with(Code::Lahf)),
+                Instruction::with1(Code::Seto_rm8, al),
+                Instruction::with2(Code::Movzx_r32_rm16, Register::EAX, Register::AX),
+                Instruction::with2(Code::Rol_rm16_imm8, Register::AX, 8),
+                Instruction::with2(Code::Shl_rm8_imm8, ah, 3),
+                // Bit 1 and the interrupt flag are always set.
+                Instruction::with2(Code::Or_EAX_imm32, Register::EAX, 0x202),
+            ] {
+                work.reference(values, factory, ins)?;
+            }
+            return self.push(values, work.registers[0]);
+        }
+        let image = self.pop(values);
+        work.write(values, rax, image);
+        for ins in [
+            Instruction::with2(Code::Shr_rm8_imm8, ah, 3),
+            Instruction::with2(Code::And_rm8_imm8, ah, 1),
+            Instruction::with2(Code::Rol_rm16_imm8, Register::AX, 8),
+            Instruction::with2(Code::Add_AL_imm8, al, 0x7f),
+            Ok(Instruction::with(Code::Sahf)),
+        ] {
+            work.reference(values, factory, ins)?;
+        }
+        self.flags = work.flags;
+        Ok(())
+    }
+}

@@ -1,0 +1,150 @@
+//! Registers and flags as bits, and what an instruction of the original code reads and writes of them.
+
+use iced_x86::RflagsBits;
+use iced_x86::{Instruction, InstructionInfoFactory, InstructionInfoOptions, Mnemonic, OpAccess, OpKind, Register};
+
+/// Bits 0 to 15: the low bytes of the general registers by number; 16 to 31: the rest of them; 32 to 37: flags in the order of [`FLAGS`].
+pub type Set = u64;
+
+/// The flags that code computes.
+pub const FLAGS: [u32; 6] =
+    [RflagsBits::CF, RflagsBits::PF, RflagsBits::AF, RflagsBits::ZF, RflagsBits::SF, RflagsBits::OF];
+pub const ALL_FLAGS: Set = 0x3f << 32;
+pub const ALL: Set = ALL_FLAGS | 0xffff_ffff;
+
+/// That %al is written, and may hold the number of vector registers that a variadic call passes.
+pub const COUNT: Set = 1 << 40;
+
+pub const RAX: usize = 0;
+pub const RSP: usize = 4;
+pub const RBP: usize = 5;
+pub const R15: usize = 15;
+/// Registers that functions preserve: rbx, rbp, r12 to r15.
+pub const PRESERVED: [usize; 6] = [3, 5, 12, 13, 14, 15];
+/// Registers that carry arguments, the static chain among them.
+pub const ARGUMENTS: [usize; 7] = [7, 6, 2, 1, 8, 9, 10];
+/// Registers that carry results.
+pub const RESULTS: [usize; 2] = [0, 2];
+
+/// Number of a general register of any width.
+pub fn number(register: Register) -> Option<usize> {
+    register.is_gpr().then(|| register.full_register() as usize - Register::RAX as usize)
+}
+
+/// Whether it is one of ah, ch, dh, bh.
+pub fn is_high(register: Register) -> bool {
+    matches!(register, Register::AH | Register::BH | Register::CH | Register::DH)
+}
+
+/// All of a register.
+pub const fn whole(number: usize) -> Set {
+    0x1_0001 << number
+}
+
+/// All of several registers.
+pub fn wholes(numbers: &[usize]) -> Set {
+    numbers.iter().map(|n| whole(*n)).fold(0, |a, b| a | b)
+}
+
+/// Flags that iced gives as bits.
+pub fn flags(bits: u32) -> Set {
+    FLAGS.iter().enumerate().filter(|(_, flag)| bits & **flag != 0).map(|(n, _)| 1 << (32 + n)).fold(0, |a, b| a | b)
+}
+
+/// Reads and writes of an instruction.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Effects {
+    pub reads: Set,
+    /// Surely overwritten.
+    pub writes: Set,
+    /// Registers named in any way, as bits by number.
+    pub named: u32,
+    pub loads: bool,
+    pub stores: bool,
+}
+
+/// What an instruction reads and writes. The stack pointer is left out: it is followed apart.
+pub fn effects(factory: &mut InstructionInfoFactory, ins: &Instruction) -> Effects {
+    let info = factory.info_options(ins, InstructionInfoOptions::NONE);
+    let mut out = Effects::default();
+    for used in info.used_registers() {
+        let Some(number) = number(used.register()) else { continue };
+        out.named |= 1 << number;
+        if number == RSP {
+            continue;
+        }
+        let register = used.register();
+        let (low, rest) = (1 << number, 0x1_0000 << number);
+        let read = match register.size() {
+            1 if is_high(register) => rest,
+            1 => low,
+            _ => low | rest,
+        };
+        let write = match register.size() {
+            1 if is_high(register) => 0,
+            1 | 2 => low,
+            _ => low | rest,
+        };
+        match used.access() {
+            OpAccess::Read | OpAccess::CondRead => out.reads |= read,
+            OpAccess::Write => out.writes |= write,
+            OpAccess::ReadWrite => {
+                out.reads |= read;
+                out.writes |= write;
+            }
+            OpAccess::CondWrite | OpAccess::ReadCondWrite => out.reads |= read,
+            _ => {}
+        }
+    }
+    for memory in info.used_memory() {
+        use OpAccess::{CondRead, CondWrite, Read, ReadCondWrite, ReadWrite, Write};
+        out.loads |= matches!(memory.access(), Read | CondRead | ReadWrite | ReadCondWrite);
+        out.stores |= matches!(memory.access(), Write | CondWrite | ReadWrite | ReadCondWrite);
+    }
+    let same = ins.op_count() == 2
+        && ins.op0_kind() == OpKind::Register
+        && ins.op1_kind() == OpKind::Register
+        && ins.op0_register() == ins.op1_register();
+    if same
+        && matches!(ins.mnemonic(), Mnemonic::Xor | Mnemonic::Sub | Mnemonic::Sbb)
+        && let Some(number) = number(ins.op0_register())
+    {
+        out.reads &= !whole(number);
+    }
+    // All ones, or zero, whatever was there.
+    let constant = match (ins.mnemonic(), ins.try_immediate(1)) {
+        (Mnemonic::Or, Ok(value)) => value as i32 == -1,
+        (Mnemonic::And, Ok(value)) => value == 0,
+        _ => false,
+    };
+    if constant
+        && ins.op0_kind() == OpKind::Register
+        && let Some(number) = number(ins.op0_register())
+    {
+        out.reads &= !whole(number);
+    }
+    out.reads |= flags(ins.rflags_read());
+    if !keeps_flags(ins) {
+        out.writes |= flags(ins.rflags_modified());
+    }
+    out
+}
+
+/// Whether an instruction may leave the flags that it writes as they were: shifts by a count of zero, strings of no length.
+pub fn keeps_flags(ins: &Instruction) -> bool {
+    use Mnemonic::{Rcl, Rcr, Rol, Ror, Sal, Sar, Shl, Shld, Shr, Shrd};
+    let shift = matches!(ins.mnemonic(), Shl | Shr | Sar | Sal | Rol | Ror | Rcl | Rcr | Shld | Shrd);
+    let last = ins.op_count().saturating_sub(1);
+    let by_one = shift && ins.try_immediate(last).is_ok_and(|count| count & 31 != 0);
+    (shift && !by_one) || (ins.is_string_instruction() && (ins.has_rep_prefix() || ins.has_repne_prefix()))
+}
+
+/// Names of the registers and flags in a set.
+pub fn names(set: Set) -> String {
+    const NAMES: [&str; 16] =
+        ["rax", "rcx", "rdx", "rbx", "rsp", "rbp", "rsi", "rdi", "r8", "r9", "r10", "r11", "r12", "r13", "r14", "r15"];
+    const FLAG_NAMES: [&str; 6] = ["CF", "PF", "AF", "ZF", "SF", "OF"];
+    let registers = (0..16).filter(|n| set & whole(*n) != 0).map(|n| NAMES[n]);
+    let flags = (0..6).filter(|n| set & (1 << (32 + n)) != 0).map(|n| FLAG_NAMES[n]);
+    registers.chain(flags).collect::<Vec<_>>().join(", ")
+}

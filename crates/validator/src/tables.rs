@@ -1,0 +1,155 @@
+//! Data, relocations and symbols: each of the original object has its counterpart.
+
+use crate::context::Context;
+use crate::graph::Graph;
+use crate::object::{SHT_GROUP, SHT_NOBITS, Spot, is_open, kind, may_go};
+use crate::report::Verdict;
+use sfi_elf::{Place, Relocation, Symbol};
+use std::collections::HashMap;
+
+/// A difference: verdict, words, original section, offset.
+pub type Difference = (Verdict, String, usize, u64);
+
+const STT_SECTION: u8 = 3;
+const STT_FILE: u8 = 4;
+
+/// Compares all tables.
+pub fn check(context: &Context<'_, '_>, graph: &Graph) -> Vec<Difference> {
+    let mut found = Vec::new();
+    for (index, section) in context.pair.old.sections.iter().enumerate() {
+        let Some(at) = context.pair.new_of[index] else { continue };
+        let new = &context.pair.new.sections[at];
+        if section.is_executable() || section.kind == SHT_GROUP {
+            continue;
+        }
+        let same = section.size == new.size && (section.kind == SHT_NOBITS || section.data == new.data);
+        if !same || section.align != new.align || section.entry_size != new.entry_size {
+            found.push((Verdict::Wrong, format!("section {} has other contents", section.name), index, 0));
+            continue;
+        }
+        let mut others: HashMap<(u64, u32), &Relocation> = HashMap::new();
+        for reloc in &new.relocations {
+            others.insert((reloc.offset, reloc.kind), reloc);
+        }
+        if section.relocations.len() != new.relocations.len() {
+            found.push((Verdict::Wrong, "relocations of data are missing".into(), index, 0));
+        }
+        for reloc in &section.relocations {
+            let other = others.get(&(reloc.offset, reloc.kind)).copied();
+            if let Some(what) = relocation(context, graph, index, reloc, other) {
+                found.push((Verdict::Wrong, what, index, reloc.offset));
+            }
+        }
+    }
+    symbols(context, &mut found);
+    slots(context, &mut found);
+    found
+}
+
+/// What is wrong about the counterpart of a relocation in data.
+fn relocation(
+    context: &Context<'_, '_>,
+    graph: &Graph,
+    section: usize,
+    reloc: &Relocation,
+    other: Option<&Relocation>,
+) -> Option<String> {
+    let Some(other) = other else { return Some("a relocation has no counterpart".into()) };
+    if context.pair.old_code(reloc.symbol).is_none() || !context.pair.old.sections[section].is_allocated() {
+        let old = context.old_meaning(reloc.symbol, reloc.addend);
+        let same = old.is_some() && old == context.new_meaning(other.symbol, other.addend);
+        let debugging = !context.pair.old.sections[section].is_allocated();
+        return (!same && !debugging).then(|| "a relocation names something else".into());
+    }
+    let distance = match reloc.kind {
+        kind::ABSOLUTE => 0,
+        kind::PC32 => match graph.base(section, reloc.offset as i64) {
+            Some(base) => reloc.offset as i64 - base,
+            None => return Some("the base of a switch table is not known".into()),
+        },
+        _ => return Some("a relocation of code in data has an unknown type".into()),
+    };
+    let old = context.old_meaning(reloc.symbol, reloc.addend.wrapping_sub(distance));
+    // What is added is for the table, not for the place.
+    let new = context.new_meaning(other.symbol, 0).map(|(spot, at)| (spot, at.wrapping_add(other.addend)));
+    let same = match (old, new) {
+        (Some((old, 0)), Some((new, more))) => old == new && more == distance,
+        (Some((old, at)), Some((new, more))) => old == new && more == at.wrapping_add(distance),
+        _ => false,
+    };
+    (!same).then(|| "a pointer or an entry of a table leads elsewhere".into())
+}
+
+/// Each symbol of the original object is one of the new, at the place that its own became.
+fn symbols(context: &Context<'_, '_>, found: &mut Vec<Difference>) {
+    let mut known: HashMap<(&str, u8, u8, u8), Vec<&Symbol<'_>>> = HashMap::new();
+    for symbol in &context.pair.new.symbols {
+        known.entry((symbol.name, symbol.binding, symbol.kind, symbol.visibility)).or_default().push(symbol);
+    }
+    for symbol in context.pair.old.symbols.iter().skip(1).filter(|s| !matches!(s.kind, STT_SECTION | STT_FILE)) {
+        let wanted = match symbol.place {
+            Place::Section(section) => {
+                let Some(new) = context.pair.new_of[section] else {
+                    if !may_go(&context.pair.old.sections[section]) {
+                        found.push((Verdict::Wrong, format!("symbol {} is gone", symbol.name), section, symbol.value));
+                    }
+                    continue;
+                };
+                let at = context.old.text.at(section, symbol.value);
+                let executable = context.pair.old.sections[section].is_executable();
+                match at {
+                    Some(at) => (Place::Section(new), Some(u64::from(context.old.place[at].1))),
+                    None if executable => match context.carved(section, symbol.value) {
+                        Some((Spot::Data(copy), offset)) => (Place::Section(copy), Some(offset as u64)),
+                        _ => (Place::Section(new), Some(context.pair.new.sections[new].size)),
+                    },
+                    None => (Place::Section(new), Some(symbol.value)),
+                }
+            }
+            place => (place, (place != Place::Undefined).then_some(symbol.value)),
+        };
+        let key = (symbol.name, symbol.binding, symbol.kind, symbol.visibility);
+        let fits = |other: &&&Symbol<'_>| other.place == wanted.0 && wanted.1.is_none_or(|value| other.value == value);
+        if known.get(&key).into_iter().flatten().find(fits).is_none() {
+            let (section, offset) = match symbol.place {
+                Place::Section(section) => (section, symbol.value),
+                _ => (0, 0),
+            };
+            found.push((Verdict::Wrong, format!("symbol {} is elsewhere or gone", symbol.name), section, offset));
+        }
+    }
+    // New names for the linker would change what others resolve to.
+    for symbol in context.pair.new.symbols.iter().filter(|s| is_open(s)) {
+        let ours = symbol.name == sfi_contract::names::SYSCALL && symbol.place == Place::Undefined;
+        if !ours && !context.pair.old.symbols.iter().any(|s| s.name == symbol.name && is_open(s)) {
+            found.push((Verdict::Wrong, format!("symbol {} is new", symbol.name), 0, 0));
+        }
+    }
+}
+
+/// A label with a landing pad is reached by address through its pad only.
+fn slots(context: &Context<'_, '_>, found: &mut Vec<Difference>) {
+    let mut padded: HashMap<(usize, u64), usize> = HashMap::new();
+    for (at, pad) in context.old.pad.iter().enumerate() {
+        if pad.is_some() {
+            let (section, offset) = context.old.place[at];
+            padded.insert((section as usize, u64::from(offset)), at);
+        }
+    }
+    if padded.is_empty() {
+        return;
+    }
+    for section in context.pair.new.sections.iter().filter(|s| s.is_allocated()) {
+        for reloc in section.relocations.iter().filter(|r| r.kind != kind::PLT32) {
+            let Some(symbol) = context.pair.new.symbols.get(reloc.symbol) else { continue };
+            if let Place::Section(text) = symbol.place
+                && let Some(&at) = padded.get(&(text, symbol.value))
+                && context.pair.new.sections[text].is_executable()
+            {
+                let insn = &context.old.text.insns[at];
+                let what = "an address leads past the landing pad of a label".to_owned();
+                found.push((Verdict::Wrong, what, insn.section as usize, insn.offset()));
+            }
+        }
+    }
+}

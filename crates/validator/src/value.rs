@@ -1,0 +1,224 @@
+//! Values of both programs as expressions over what the original one holds before an instruction. Equal expressions have equal numbers.
+
+use crate::object::Spot;
+use iced_x86::{Mnemonic, Register};
+
+/// Number of an expression.
+pub type Id = u32;
+
+/// An expression.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Node {
+    /// What the original program holds in a general register.
+    Register(u8),
+    /// One of its flags.
+    Flag(u8),
+    /// Another register of it: vector, mask, x87.
+    Other(Register),
+    /// What the caller keeps in the home of r15, unread.
+    Token,
+    /// Something that nobody may use.
+    Junk(u32),
+    /// Undefined in the original program: anything will do.
+    Any,
+    /// A spot that a relocation names.
+    Spot(Spot),
+    /// Sum of products and a constant; no terms: a number.
+    Sum(Vec<(Id, i64)>, i64),
+    /// Bits out of a value, from a bit on, so many, the rest zero.
+    Bits(Id, u8, u8),
+    /// A value with bits replaced, from a bit on, so many.
+    Insert(Id, Id, u8, u8),
+    /// What lies in memory: version, address, bytes.
+    Load(u32, Id, u32),
+    /// An instruction's result as such: mnemonic, what else selects it, arguments.
+    Op(Mnemonic, u32, Vec<Id>),
+    /// One of the results of an instruction.
+    Part(Id, u32),
+}
+
+/// Which part of an instruction's results a flag is.
+pub const FLAG_PART: u32 = 1000;
+
+/// The expressions of one comparison.
+#[derive(Default)]
+pub struct Values {
+    nodes: Vec<Node>,
+    junk: u32,
+}
+
+impl Values {
+    /// Forgets everything.
+    pub fn clear(&mut self) {
+        self.nodes.clear();
+    }
+
+    /// The number of an expression.
+    pub fn id(&mut self, node: Node) -> Id {
+        if let Some(at) = self.nodes.iter().position(|known| *known == node) {
+            return at as Id;
+        }
+        self.nodes.push(node);
+        self.nodes.len() as Id - 1
+    }
+
+    /// The expression.
+    pub fn node(&self, id: Id) -> &Node {
+        &self.nodes[id as usize]
+    }
+
+    /// A value that equals nothing else.
+    pub fn junk(&mut self) -> Id {
+        self.junk += 1;
+        let node = Node::Junk(self.junk);
+        self.id(node)
+    }
+
+    /// A number.
+    pub fn number(&mut self, value: i64) -> Id {
+        self.id(Node::Sum(Vec::new(), value))
+    }
+
+    /// The number that an expression is.
+    pub fn as_number(&self, id: Id) -> Option<i64> {
+        match self.node(id) {
+            Node::Sum(terms, value) if terms.is_empty() => Some(*value),
+            _ => None,
+        }
+    }
+
+    /// `a + scale * b + more`
+    pub fn sum(&mut self, a: Id, b: Id, scale: i64, more: i64) -> Id {
+        let (mut terms, mut constant) = self.terms(a);
+        let (others, other) = self.terms(b);
+        constant = constant.wrapping_add(other.wrapping_mul(scale)).wrapping_add(more);
+        for (id, factor) in others {
+            terms.push((id, factor.wrapping_mul(scale)));
+        }
+        terms.sort_unstable();
+        terms.dedup_by(|next, kept| {
+            let same = next.0 == kept.0;
+            if same {
+                kept.1 = kept.1.wrapping_add(next.1);
+            }
+            same
+        });
+        terms.retain(|(_, factor)| *factor != 0);
+        match (&*terms, constant) {
+            ([(id, 1)], 0) => *id,
+            _ => self.id(Node::Sum(terms, constant)),
+        }
+    }
+
+    /// `a + more`
+    pub fn plus(&mut self, a: Id, more: i64) -> Id {
+        let zero = self.number(0);
+        self.sum(a, zero, 1, more)
+    }
+
+    fn terms(&self, id: Id) -> (Vec<(Id, i64)>, i64) {
+        match self.node(id) {
+            Node::Sum(terms, constant) => (terms.clone(), *constant),
+            _ => (vec![(id, 1)], 0),
+        }
+    }
+
+    /// `a - b`, if that is a number.
+    pub fn difference(&self, a: Id, b: Id) -> Option<i64> {
+        let ((left, more), (right, less)) = (self.terms(a), self.terms(b));
+        (left == right).then(|| more.wrapping_sub(less))
+    }
+
+    /// Bits out of a value.
+    pub fn bits(&mut self, of: Id, from: u8, count: u8) -> Id {
+        if count == 64 {
+            return of;
+        }
+        let mask = (1i64 << count) - 1;
+        match *self.node(of) {
+            Node::Sum(ref terms, value) if terms.is_empty() => return self.number((value >> from) & mask),
+            Node::Bits(inner, first, _) if from == 0 && self.width(of) <= u32::from(count) => {
+                let _ = (inner, first);
+                return of;
+            }
+            Node::Bits(inner, first, width) if from + count <= width => return self.bits(inner, first + from, count),
+            Node::Insert(base, value, at, width) => {
+                if (at, width) == (from, count) {
+                    return self.bits(value, 0, count);
+                }
+                if from + count <= at || at + width <= from {
+                    return self.bits(base, from, count);
+                }
+                if from <= at && at + width <= from + count {
+                    // The part of the base that counts, with the same bits replaced.
+                    let base = self.bits(base, from, count);
+                    return self.insert(base, value, at - from, width);
+                }
+            }
+            _ => {}
+        }
+        self.id(Node::Bits(of, from, count))
+    }
+
+    /// How many of a value's low bits may be other than zero.
+    fn width(&self, id: Id) -> u32 {
+        match self.node(id) {
+            Node::Bits(_, _, count) => u32::from(*count),
+            Node::Insert(base, _, at, count) => self.width(*base).max(u32::from(at + count)),
+            Node::Sum(terms, value) if terms.is_empty() && *value >= 0 => 64 - value.leading_zeros(),
+            _ => 64,
+        }
+    }
+
+    /// A value with bits replaced.
+    pub fn insert(&mut self, base: Id, value: Id, from: u8, count: u8) -> Id {
+        let value = self.bits(value, 0, count);
+        if from == 0 && self.width(base) <= u32::from(count) {
+            return value;
+        }
+        match *self.node(base) {
+            // What was inserted there before is gone.
+            Node::Insert(inner, _, at, width) if from <= at && at + width <= from + count => {
+                return self.insert(inner, value, from, count);
+            }
+            // In one order.
+            Node::Insert(inner, other, at, width) if from + count <= at => {
+                let inner = self.insert(inner, value, from, count);
+                return self.id(Node::Insert(inner, other, at, width));
+            }
+            _ => {}
+        }
+        // Both bytes of a word whose rest is zero, whatever the word was before.
+        if let Node::Bits(_, _, 16) = *self.node(base)
+            && count == 8
+        {
+            return self.id(Node::Insert(base, value, from, count));
+        }
+        self.id(Node::Insert(base, value, from, count))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sums_and_bits_have_one_form() {
+        let mut values = Values::default();
+        let rax = values.id(Node::Register(0));
+        let rcx = values.id(Node::Register(1));
+        let left = values.sum(rax, rcx, 4, 8);
+        let rest = values.plus(rax, 8);
+        let right = values.sum(rest, rcx, 4, 0);
+        assert_eq!(left, right);
+        assert_eq!(values.difference(left, rax), None);
+        assert_eq!(values.difference(rest, rax), Some(8));
+        let low = values.bits(rcx, 0, 8);
+        let both = values.insert(rax, rcx, 0, 8);
+        assert_eq!(values.bits(both, 0, 8), low);
+        let high = values.bits(rax, 8, 8);
+        assert_eq!(values.bits(both, 8, 8), high);
+        let half = values.bits(rax, 0, 32);
+        assert_eq!(values.bits(half, 0, 32), half);
+    }
+}

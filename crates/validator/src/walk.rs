@@ -1,0 +1,605 @@
+//! Both programs in lockstep, from label to label: the state between two original instructions is where each original register lives now,
+//! and `delta`, the distance of the data stack's pointer from the original stack pointer. It must be one at each label.
+
+use crate::alike::{Place, alike};
+use crate::code::{Dest, Flow, Index, Kept};
+use crate::context::Context;
+use crate::control::{unproved, wrong};
+use crate::facts::{Facts, is_callers, named_place};
+use crate::graph::Graph;
+use crate::machine::{Machine, Unknown};
+use crate::object::kind;
+use crate::report::Verdict;
+use crate::sets::{self, Effects, PRESERVED, R15, RAX, RSP, Set, whole, wholes};
+use crate::value::{Node, Values};
+use iced_x86::{InstructionInfoFactory, Mnemonic, OpKind};
+use sfi_contract::layout::TCB_R15;
+use sfi_contract::names::RETURNS_TWICE;
+use std::collections::{BTreeMap, HashMap};
+
+/// Who is called.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Callee {
+    /// A function of this object.
+    Local { entry: Index, count: bool },
+    /// Anybody. `count`: %al may say how many vector registers are passed.
+    Unknown { count: bool },
+    /// The kernel.
+    System,
+}
+
+/// What a stretch of code does to the validity of registers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Op {
+    /// The original program reads these.
+    Need(Index, Set),
+    /// The original program reads these preserved registers as the caller left them.
+    Take(u32),
+    /// Both programs wrote these.
+    Gain(Set),
+    /// The new program lost these.
+    Lose(Index, Set),
+    /// Both programs copied a register: what is lost of it is lost of the copy.
+    Copy {
+        at: Index,
+        from: usize,
+        to: usize,
+    },
+    /// The original program uses these up.
+    Forget(Set),
+    /// %al holds part of a code address: no count.
+    Uncounted,
+    Call(Index, Callee),
+    /// The function ends; with these preserved registers not known to be the caller's.
+    Return(Index, u32),
+    /// It ends by a jump to another one; the same.
+    Tail(Index, Callee, u32),
+    /// It may end by a jump to nobody knows whom, or go on inside.
+    Leave {
+        at: Index,
+        count: bool,
+        lost: Set,
+        unkept: u32,
+    },
+}
+
+/// An edge to a label, and what is lost on the way.
+#[derive(Clone, Copy, Debug)]
+pub struct Edge {
+    pub from: Index,
+    pub to: Index,
+    pub lost: Set,
+    /// Taken after so many of the block's operations.
+    pub after: usize,
+}
+
+/// What was learnt of the code behind a label.
+#[derive(Default)]
+pub struct Block {
+    pub ops: Vec<Op>,
+    pub edges: Vec<Edge>,
+}
+
+/// A difference while walking.
+pub struct Difference {
+    pub verdict: Verdict,
+    pub what: String,
+}
+
+impl From<Unknown> for Difference {
+    fn from(unknown: Unknown) -> Difference {
+        Difference { verdict: Verdict::Unproved, what: unknown.0 }
+    }
+}
+
+/// Where a walk stands.
+#[derive(Clone)]
+pub(crate) struct Stand {
+    pub facts: Facts,
+    pub delta: i64,
+    /// Section and offset of the new code.
+    pub place: (usize, u64),
+}
+
+/// The walk through both programs.
+pub struct Walk<'x, 'p, 'a> {
+    pub(crate) context: &'x Context<'p, 'a>,
+    pub(crate) graph: &'x Graph,
+    pub(crate) values: Values,
+    pub(crate) factory: InstructionInfoFactory,
+    /// Blocks by their labels.
+    pub blocks: BTreeMap<Index, Block>,
+    deltas: HashMap<Index, i64>,
+    work: Vec<Index>,
+    /// Differences, by original instruction.
+    pub differences: Vec<(Index, (usize, u64), Difference)>,
+    /// Instructions that were compared.
+    pub compared: usize,
+}
+
+impl<'x, 'p, 'a> Walk<'x, 'p, 'a> {
+    /// Walks from every entry.
+    pub fn run(context: &'x Context<'p, 'a>, graph: &'x Graph) -> Walk<'x, 'p, 'a> {
+        let mut walk = Walk {
+            context,
+            graph,
+            values: Values::default(),
+            factory: InstructionInfoFactory::new(),
+            blocks: BTreeMap::new(),
+            deltas: HashMap::new(),
+            work: Vec::new(),
+            differences: Vec::new(),
+            compared: 0,
+        };
+        for at in (0..graph.entry.len()).filter(|&at| graph.entry[at]) {
+            walk.deltas.insert(at, 8);
+            walk.work.push(at);
+        }
+        while let Some(head) = walk.work.pop() {
+            let Some(facts) = graph.facts.get(&head) else { continue };
+            let (section, offset) = context.old.place[head];
+            let delta = walk.deltas[&head];
+            let mut stand = Stand { facts: facts.clone(), delta, place: (section as usize, u64::from(offset)) };
+            let mut block = Block::default();
+            let mut at = head;
+            if let Err(difference) = walk.block(&mut at, &mut stand, &mut block) {
+                walk.differences.push((at, stand.place, difference));
+            }
+            walk.blocks.insert(head, block);
+        }
+        walk
+    }
+
+    fn block(&mut self, at: &mut Index, stand: &mut Stand, block: &mut Block) -> Result<(), Difference> {
+        let head = *at;
+        let mut called = None;
+        loop {
+            let here = *at;
+            if here != head
+                && self.graph.facts.contains_key(&here)
+                && called.is_some_and(|c| self.graph.endless.contains(&c))
+            {
+                return Ok(());
+            }
+            if here != head && self.graph.facts.contains_key(&here) {
+                self.arrive(here, stand, block)?;
+                return Ok(());
+            }
+            let insn = &self.context.old.text.insns[here];
+            self.compared += 1;
+            called = match self.context.old.flow[here] {
+                Flow::Call(_) | Flow::CallIndirect => Some(here),
+                _ if insn.is_nop() => called,
+                _ => None,
+            };
+            let next = if insn.is_nop() {
+                self.context.old.text.next(here)
+            } else {
+                match self.context.old.flow[here] {
+                    Flow::Next => self.plain(here, stand, block)?,
+                    flow => self.control(here, flow, stand, block)?.then(|| self.context.old.text.next(here)).flatten(),
+                }
+            };
+            match next.filter(|_| !self.graph.is_endless(&self.context.old, here)) {
+                Some(next) => *at = next,
+                // Falling off the section's end, which the loader answers with a trap, or the block's end.
+                None => return Ok(()),
+            }
+        }
+    }
+
+    /// The code before a label: what brings `delta` to what the label wants.
+    fn arrive(&mut self, to: Index, stand: &mut Stand, block: &mut Block) -> Result<(), Difference> {
+        let (section, offset) = self.context.old.place[to];
+        let end = (section as usize, u64::from(offset));
+        let kept = self.context.old.kept[to];
+        let (old, mut new) = self.begin(stand, kept, false)?;
+        self.run_to(&mut new, stand, end)?;
+        let lost = self.compare(&old, &new, &stand.facts.clone(), kept, &mut stand.delta)?;
+        let from = to;
+        self.edge(Edge { from, to, lost, after: block.ops.len() }, stand, block)
+    }
+
+    /// Notes an edge; the label must be reached with one `delta`.
+    pub(crate) fn edge(&mut self, edge: Edge, stand: &Stand, block: &mut Block) -> Result<(), Difference> {
+        let delta = *self.deltas.entry(edge.to).or_insert_with(|| {
+            self.work.push(edge.to);
+            stand.delta
+        });
+        if delta != stand.delta {
+            let label = self.context.old.text.insns[edge.to].offset();
+            return wrong(format!(
+                "the data stack pointer is {} bytes from the stack pointer at {label:#x}, and {delta} on another way there",
+                stand.delta
+            ));
+        }
+        let from = self.context.old.kept[edge.from];
+        let kept = self.context.old.kept[edge.to];
+        if from != kept && !self.graph.entry[edge.to] {
+            return unproved("r15 is kept in another way at the jump's target");
+        }
+        block.edges.push(edge);
+        Ok(())
+    }
+
+    /// An instruction that control passes.
+    pub(crate) fn plain(
+        &mut self,
+        at: Index,
+        stand: &mut Stand,
+        block: &mut Block,
+    ) -> Result<Option<Index>, Difference> {
+        let context = self.context;
+        let (insn, kept) = (&context.old.text.insns[at], context.old.kept[at]);
+        let effects = self.graph.effects[at];
+        self.check_frame(at, stand)?;
+        let new = context.new.at(stand.place.0, stand.place.1);
+        if let Some(new) = new.map(|n| &context.new.insns[n])
+            && !self.touches_slot(at, stand, kept)
+            && alike(context, kept, stand.delta, &effects, insn, new)
+        {
+            stand.place.1 = new.end();
+            let before = stand.facts.clone();
+            self.step_facts(at, stand);
+            self.note(at, &before, stand, effects, 0, block);
+            return Ok(context.old.text.next(at));
+        }
+        self.long_way(at, stand, block)
+    }
+
+    pub(crate) fn step_facts(&self, at: Index, stand: &mut Stand) {
+        let place = named_place(&self.context.old, at);
+        stand.facts.step(&self.context.old, &self.graph.effects[at], at, place);
+    }
+
+    /// Where the code that serves an instruction ends, given where the walk stands: behind shared ends that is another's code.
+    fn stretch(&self, at: Index, stand: &Stand) -> (usize, u64) {
+        let (section, offset) = self.context.old.place[at];
+        let until = u64::from(self.context.until[at]);
+        let own = stand.place.0 == section as usize && (u64::from(offset)..=until).contains(&stand.place.1);
+        let end = if own { until } else { self.context.stretch_end(stand.place.0, stand.place.1) };
+        (stand.place.0, end)
+    }
+
+    /// Whether the walk is in code that another instruction's code shares.
+    fn is_shared(&self, at: Index, stand: &Stand) -> bool {
+        let (section, offset) = self.context.old.place[at];
+        let until = u64::from(self.context.until[at]);
+        stand.place.0 != section as usize || !(u64::from(offset)..=until).contains(&stand.place.1)
+    }
+
+    fn long_way(&mut self, at: Index, stand: &mut Stand, block: &mut Block) -> Result<Option<Index>, Difference> {
+        let context = self.context;
+        let (insn, kept) = (context.old.text.insns[at], context.old.kept[at]);
+        let mut effects = self.graph.effects[at];
+        let saves = self.touches_slot(at, stand, kept) && self.saves(at, stand, kept);
+        let (mut old, mut new) = self.begin(stand, kept, saves)?;
+        let mut last = at;
+        let reloc = context.old_reloc_kind(&insn);
+        match insn.ins.mnemonic() {
+            _ if matches!(reloc, Some(kind::TLSGD | kind::TLSLD)) => {
+                last = self.thread_local(at, &mut old)?;
+                effects.reads = 0;
+                effects.writes = sets::ALL & !wholes(&PRESERVED);
+            }
+            Mnemonic::Pushfq => old.flags_on_stack(&mut self.values, &mut self.factory, true)?,
+            Mnemonic::Popfq => old.flags_on_stack(&mut self.values, &mut self.factory, false)?,
+            Mnemonic::Syscall => return self.system(at, stand, block),
+            Mnemonic::Std => return self.backwards(at, stand, block),
+            Mnemonic::Xabort | Mnemonic::Rdsspd | Mnemonic::Rdsspq | Mnemonic::Clflush => effects = Default::default(),
+            Mnemonic::Clflushopt | Mnemonic::Clwb => effects = Default::default(),
+            Mnemonic::Incsspd | Mnemonic::Incsspq | Mnemonic::Xend => return self.faults(at, stand),
+            Mnemonic::Xtest => {
+                effects.writes = sets::ALL_FLAGS;
+                old.flags = [self.values.id(Node::Any); 6];
+                let zero = self.values.number(0);
+                for flag in [0, 4, 5] {
+                    old.flags[flag] = zero;
+                }
+            }
+            _ => {
+                let fields = context.fields(&mut self.values, false, &insn);
+                let Some(fields) = fields else { return unproved("an operand's relocation is not understood") };
+                let mut plain = insn;
+                if !insn.ins.is_string_instruction() {
+                    plain.ins.set_has_rep_prefix(false);
+                    plain.ins.set_has_repne_prefix(false);
+                }
+                old.step(&mut self.values, &mut self.factory, &plain, &fields)?;
+            }
+        }
+        let absorbed = self.is_shared(at, stand)
+            && (moves_stack_only(&insn.ins)
+                || (self.touches_slot(at, stand, kept) && sets::number(insn.ins.op0_register()) == Some(kept.homed())));
+        let before = stand.place;
+        if !absorbed {
+            let end = self.stretch(last, stand);
+            self.run_to(&mut new, stand, end)?;
+        }
+        let mut facts = stand.facts.clone();
+        std::mem::swap(&mut facts, &mut stand.facts);
+        self.step_facts(at, stand);
+        if last != at {
+            self.step_facts(last, stand);
+        }
+        let after = stand.facts.clone();
+        let lost = match self.compare(&old, &new, &after, kept, &mut stand.delta) {
+            Ok(lost) => lost,
+            Err(difference) => {
+                stand.place = before;
+                return Err(difference);
+            }
+        };
+        self.note(at, &facts, stand, effects, lost, block);
+        Ok(context.old.text.next(last))
+    }
+
+    /// Notes what an instruction that both programs have executed means for validity. `before`: the facts before it.
+    fn note(&self, at: Index, before: &Facts, stand: &Stand, effects: Effects, lost: Set, block: &mut Block) {
+        let ins = &self.context.old.text.insns[at].ins;
+        let copied = (ins.mnemonic() == Mnemonic::Mov
+            && ins.op0_kind() == OpKind::Register
+            && ins.op1_kind() == OpKind::Register
+            && ins.op1_register().size() >= 4)
+            .then(|| sets::number(ins.op0_register()).zip(sets::number(ins.op1_register())))
+            .flatten()
+            .filter(|(to, from)| *to != RSP && *from != RSP);
+        let needed = self.needed(at, before, effects.reads);
+        let taken = PRESERVED.iter().filter(|r| needed & (1 << **r) != 0 && is_callers(before, **r));
+        let taken = taken.fold(0, |set, r| set | 1 << r);
+        if taken != 0 {
+            block.ops.push(Op::Take(taken));
+        }
+        match copied {
+            Some((to, from)) => block.ops.push(Op::Copy { at, from, to }),
+            None => block.ops.push(Op::Need(at, needed)),
+        }
+        block.ops.push(Op::Gain(match copied {
+            Some(_) => count(effects.writes, stand),
+            None => effects.writes & !lost | count(effects.writes, stand),
+        }));
+        if lost != 0 {
+            block.ops.push(Op::Lose(at, lost));
+        }
+        // Compilers make a truth value in the low byte, and nobody knows what the caller left in the rest.
+        for register in PRESERVED {
+            let low = effects.writes & whole(register) == 1 << register;
+            if low && is_callers(before, register) {
+                block.ops.push(Op::Forget(0x1_0000 << register));
+            }
+        }
+    }
+
+    /// Pushes that only move the stack pointer, and saves of preserved registers, read nothing that matters.
+    fn needed(&self, at: Index, facts: &Facts, reads: Set) -> Set {
+        let ins = &self.context.old.text.insns[at].ins;
+        let register = match ins.mnemonic() {
+            Mnemonic::Push if ins.op0_kind() == OpKind::Register => sets::number(ins.op0_register()),
+            Mnemonic::Mov if ins.op0_kind() == OpKind::Memory && ins.op1_kind() == OpKind::Register => {
+                sets::number(ins.op1_register())
+            }
+            _ => None,
+        };
+        match register {
+            Some(register) if PRESERVED.contains(&register) && is_callers(facts, register) => reads & !whole(register),
+            Some(register) if ins.mnemonic() == Mnemonic::Push && !PRESERVED.contains(&register) => {
+                if self.graph.is_popped(at, register) { reads } else { reads & !whole(register) }
+            }
+            _ => reads,
+        }
+    }
+
+    /// The return address is not on the data stack.
+    fn check_frame(&mut self, at: Index, stand: &Stand) -> Result<(), Difference> {
+        let effects = &self.graph.effects[at];
+        let ins = &self.context.old.text.insns[at].ins;
+        let accesses = (effects.loads || effects.stores) && ins.mnemonic() != Mnemonic::Push;
+        let pops = matches!(ins.mnemonic(), Mnemonic::Pop | Mnemonic::Popfq | Mnemonic::Leave);
+        let fence = ins.has_lock_prefix() && ins.try_immediate(1).is_ok_and(|v| v == 0);
+        let place =
+            if pops { stand.facts.height().map(|h| (0, h)) } else { stand.facts.operand(&self.context.old, at) };
+        if accesses
+            && !fence
+            && !matches!(ins.mnemonic(), Mnemonic::Lea | Mnemonic::Leave)
+            && let Some((0, distance)) = place
+        {
+            let size = if pops { 8 } else { i64::from(crate::machine::memory_size(ins)) };
+            if distance < 8 && distance + size > 0 {
+                return wrong("the return address is read or replaced, which is not on the data stack");
+            }
+        }
+        Ok(())
+    }
+
+    /// Whether an instruction stores what the caller had in the register that has a slot of the frame.
+    fn saves(&self, at: Index, stand: &Stand, kept: Kept) -> bool {
+        let ins = &self.context.old.text.insns[at].ins;
+        let homed = kept.homed();
+        let stored = match ins.mnemonic() {
+            Mnemonic::Push if ins.op0_kind() == OpKind::Register => ins.op0_register(),
+            Mnemonic::Mov if ins.op0_kind() == OpKind::Memory && ins.op1_kind() == OpKind::Register => {
+                ins.op1_register()
+            }
+            _ => return false,
+        };
+        sets::number(stored) == Some(homed) && is_callers(&stand.facts, homed)
+    }
+
+    /// Whether an instruction accesses the slot of the frame that is r15's home.
+    fn touches_slot(&self, at: Index, stand: &Stand, kept: Kept) -> bool {
+        let Some(depth) = kept.slot else { return false };
+        let ins = &self.context.old.text.insns[at].ins;
+        let (place, size) = match ins.mnemonic() {
+            Mnemonic::Push => (stand.facts.height().map(|h| (0, h - 8)), 8),
+            Mnemonic::Pop => (stand.facts.height().map(|h| (0, h)), 8),
+            Mnemonic::Lea => return false,
+            _ => (stand.facts.operand(&self.context.old, at), i64::from(crate::machine::memory_size(ins))),
+        };
+        matches!(place, Some((0, distance)) if distance < 8 - depth && distance + size > -depth)
+    }
+
+    /// Both machines before an instruction.
+    pub(crate) fn begin(&mut self, stand: &Stand, kept: Kept, saves: bool) -> Result<(Machine, Machine), Difference> {
+        let values = &mut self.values;
+        values.clear();
+        let registers: [_; 16] = std::array::from_fn(|n| values.id(Node::Register(n as u8)));
+        let flags = std::array::from_fn(|n| values.id(Node::Flag(n as u8)));
+        let mut old = Machine {
+            registers,
+            flags,
+            others: Vec::new(),
+            stores: Vec::new(),
+            cells: Vec::new(),
+            slot: None,
+            is_new: false,
+        };
+        // What is a known distance from the stack pointer is called that.
+        if let crate::facts::Fact::Stack(base, distance) = stand.facts.registers[RSP] {
+            for register in (0..16).filter(|r| *r != RSP) {
+                if let crate::facts::Fact::Stack(other, more) = stand.facts.registers[register]
+                    && other == base
+                {
+                    old.registers[register] = values.plus(registers[RSP], more.wrapping_sub(distance));
+                }
+            }
+        }
+        let mut new = Machine { is_new: true, ..old.clone() };
+        new.registers = std::array::from_fn(|_| values.junk());
+        new.registers[R15] = values.plus(old.registers[RSP], stand.delta);
+        for register in (0..16).filter(|r| *r != RSP) {
+            match kept.place(register) {
+                Place::Register(to) => new.registers[to] = old.registers[register],
+                Place::Home => new.cells = vec![(TCB_R15, old.registers[register])],
+            }
+        }
+        if let Some(depth) = kept.slot {
+            let homed = kept.homed();
+            let token = values.id(Node::Token);
+            let base = (0..16).find_map(|r| match stand.facts.registers[r] {
+                crate::facts::Fact::Stack(0, distance) => Some((r, distance)),
+                _ => None,
+            });
+            let Some((base, distance)) = base else { return unproved("the slot of r15 in the frame is lost") };
+            let slot = values.plus(old.registers[base], -depth - distance);
+            let free = is_callers(&stand.facts, homed)
+                && stand.facts.slot((0, -depth)) != crate::facts::Fact::Caller(homed as u8)
+                && !saves;
+            if free {
+                // Not saved yet, or given back: the slot is a word of the frame like others.
+                old.registers[homed] = token;
+            } else if is_callers(&stand.facts, homed) {
+                old.registers[homed] = token;
+                new.slot = Some((slot, values.junk()));
+            } else {
+                new.slot = Some((slot, old.registers[homed]));
+            }
+            old.slot = (!free).then_some((slot, token));
+            new.cells = vec![(TCB_R15, token)];
+        }
+        Ok((old, new))
+    }
+
+    /// Compares both machines behind an instruction. Gives what the new program lost.
+    pub(crate) fn compare(
+        &mut self,
+        old: &Machine,
+        new: &Machine,
+        after: &Facts,
+        kept: Kept,
+        delta: &mut i64,
+    ) -> Result<Set, Difference> {
+        if old.stores.len() != new.stores.len() {
+            return wrong(format!("{} stores instead of {}", new.stores.len(), old.stores.len()));
+        }
+        for (mine, other) in old.stores.iter().zip(&new.stores) {
+            if mine != other {
+                let part = if mine.0 != other.0 { "address" } else { "value" };
+                return wrong(format!("a store has another {part}"));
+            }
+        }
+        for (register, value) in old.others.iter().chain(&new.others) {
+            let of = |m: &Machine| m.others.iter().find(|(r, _)| r == register).map(|(_, id)| *id);
+            if of(old) != of(new) {
+                let _ = value;
+                return wrong(format!("{register:?} differs").to_lowercase());
+            }
+        }
+        let Some(distance) = self.values.difference(new.registers[R15], old.registers[RSP]) else {
+            return wrong("the data stack pointer is no longer at a known distance from the stack pointer");
+        };
+        *delta = distance;
+        let cell = |at: u64| new.cells.iter().find(|(cell, _)| *cell == at).map(|(_, id)| *id);
+        let mut lost = 0;
+        for register in (0..16).filter(|r| *r != RSP) {
+            let value = match kept.place(register) {
+                Place::Register(to) => Some(new.registers[to]),
+                Place::Home if kept.slot.is_some() && !is_callers(after, register) => new.slot.map(|(_, held)| held),
+                Place::Home => cell(TCB_R15),
+            };
+            let wanted = old.registers[register];
+            if value != Some(wanted) {
+                let low = self.values.bits(wanted, 0, 8);
+                let same = value.is_some_and(|value| self.values.bits(value, 0, 8) == low);
+                lost |= if same { 0x1_0000 << register } else { whole(register) };
+            }
+        }
+        if kept.slot.is_some() {
+            let token = self.values.id(Node::Token);
+            let (mine, other) = (old.slot.map(|(_, held)| held), new.slot.map(|(_, held)| held));
+            let given_back = is_callers(after, kept.homed()) && mine == other;
+            if cell(TCB_R15) != Some(token) || (mine.is_some_and(|held| held != token) && !given_back) {
+                return wrong("the caller's r15 is not kept");
+            }
+        }
+        for flag in 0..6 {
+            let undefined = *self.values.node(old.flags[flag]) == Node::Any;
+            if old.flags[flag] != new.flags[flag] && !undefined {
+                lost |= 1 << (32 + flag);
+            }
+        }
+        Ok(lost)
+    }
+
+    /// The general- and local-dynamic sequences give an address; the call belongs to them.
+    fn thread_local(&mut self, at: Index, old: &mut Machine) -> Result<Index, Difference> {
+        let context = self.context;
+        let insn = &context.old.text.insns[at];
+        let call = context.old.text.next(at).filter(|next| {
+            matches!(context.old.flow[*next], Flow::Call(Dest::Symbol(symbol))
+                if context.pair.old.symbols[symbol].name == "__tls_get_addr")
+        });
+        let Some(call) = call else { return unproved("no call of __tls_get_addr follows") };
+        let Some(fields) = context.fields(&mut self.values, false, insn) else {
+            return unproved("a thread local's relocation is not understood");
+        };
+        let pointer = self.values.number(sfi_contract::layout::TP_OFFSET as i64);
+        let base = old.load(&mut self.values, pointer, 8);
+        old.registers[RAX] = match (context.old_reloc_kind(insn), fields.displacement) {
+            (Some(kind::TLSGD), Some(distance)) => self.values.sum(base, distance, 1, 0),
+            _ => base,
+        };
+        Ok(call)
+    }
+
+    /// Whether a call is of a function that returns twice.
+    pub(crate) fn returns_twice(&self, dest: Dest) -> bool {
+        matches!(dest, Dest::Symbol(symbol) if RETURNS_TWICE.contains(&self.context.pair.old.symbols[symbol].name))
+    }
+}
+
+/// Whether a count was perhaps written.
+fn count(writes: Set, stand: &Stand) -> Set {
+    if writes & whole(RAX) != 0 && stand.facts.count { sets::COUNT } else { 0 }
+}
+
+/// `add`, `sub` and `lea` of constants.
+fn moves_stack_only(ins: &iced_x86::Instruction) -> bool {
+    let to_stack = ins.op0_kind() == OpKind::Register && sets::number(ins.op0_register()) == Some(RSP);
+    let constant = ins.try_immediate(1).is_ok();
+    let address = sets::number(ins.memory_base()) == Some(RSP) && ins.memory_index() == iced_x86::Register::None;
+    match ins.mnemonic() {
+        Mnemonic::Add | Mnemonic::Sub => to_stack && constant,
+        Mnemonic::Lea => to_stack && address,
+        _ => false,
+    }
+}

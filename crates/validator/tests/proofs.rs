@@ -1,0 +1,163 @@
+//! The rewriter's own cases and programs of the corpus are proved in the modes write and full; mistakes are found.
+
+use sfi_debuginfo::map::{Keeping, Trace};
+use sfi_rewriter::{Mode, Options, rewrite};
+use sfi_validator::{Proof, Verdict, validate};
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+fn root() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
+}
+
+/// Compiles or assembles a source.
+fn object(source: &Path, flags: &[&str]) -> Option<Vec<u8>> {
+    let directory = tempfile::tempdir().expect("temporary directory");
+    let path = directory.path().join("unit.o");
+    let mut command = Command::new("gcc");
+    command
+        .args(["-c", "-w", "-fPIC"])
+        .arg("-I")
+        .arg(root().join("fixtures/rt"))
+        .args(flags)
+        .arg(source)
+        .arg("-o")
+        .arg(&path);
+    let status = command.stderr(std::process::Stdio::null()).status();
+    status.expect("gcc is needed: install the package `gcc`").success().then(|| std::fs::read(path).expect("object"))
+}
+
+fn sources(directory: &str, extension: &str) -> Vec<PathBuf> {
+    let entries = std::fs::read_dir(root().join(directory)).expect("sources");
+    let mut paths: Vec<PathBuf> = entries.map(|e| e.expect("entry").path()).collect();
+    paths.retain(|path| path.extension().is_some_and(|e| e == extension));
+    paths.sort();
+    paths
+}
+
+fn words(proof: &Proof) -> String {
+    proof.findings.iter().map(|finding| format!("{finding}\n")).collect()
+}
+
+/// Proves all that the rewriter does not refuse, and gives how many there were.
+fn prove(paths: &[PathBuf], flags: &[&str], except: &[&str]) -> usize {
+    let mut count = 0;
+    for path in paths {
+        let Some(original) = object(path, flags) else { continue };
+        for mode in [Mode::Write, Mode::Full] {
+            let Ok(output) = rewrite(&original, &Options { mode }) else { continue };
+            let proof = validate(&original, &output.bytes, &output.traces);
+            let name = path.file_stem().and_then(|name| name.to_str()).unwrap_or_default();
+            if except.contains(&name) {
+                assert!(!proof.holds(), "{name} is proved: take it off the list");
+                continue;
+            }
+            assert!(proof.holds(), "{} in mode {}:\n{}", path.display(), mode.name(), words(&proof));
+            count += 1;
+        }
+    }
+    count
+}
+
+/// A function that takes an argument in r15 from one that keeps r15 elsewhere is called wrongly.
+const TAKES_R15: &str = "r15_convention";
+
+#[test]
+fn cases_of_the_rewriter_are_proved() {
+    let count = prove(&sources("rewriter/tests/cases", "s"), &[], &[TAKES_R15]);
+    assert!(count >= 70, "only {count}");
+}
+
+#[test]
+fn programs_of_the_corpus_are_proved() {
+    let corpus = sources("fixtures/corpus", "c");
+    for level in ["-O0", "-O2", "-O3"] {
+        let count = prove(&corpus, &[level], &[]);
+        assert!(count >= 100, "only {count} at {level}");
+    }
+}
+
+/// A program with loops, calls, a frame and registers under pressure.
+const PROGRAM: &str = "\
+int outside(int);
+int many(int *p, int n) {
+    int a = p[0], b = p[1], c = p[2], d = p[3], e = p[4], f = p[5], g = 0;
+    for (int i = 0; i < n; i++) {
+        g += outside(a + b) * c;
+        a ^= d; b += e; c -= f; d += g; e ^= i; f += a;
+    }
+    return a + b + c + d + e + f + g;
+}
+int two(int x) { return x > 3 ? outside(x) : x; }
+";
+
+/// The program, and what the rewriter makes of it.
+fn program() -> (Vec<u8>, Vec<u8>, Vec<Trace>) {
+    let directory = tempfile::tempdir().expect("temporary directory");
+    let source = directory.path().join("program.c");
+    std::fs::write(&source, PROGRAM).expect("source");
+    let original = object(&source, &["-O2"]).expect("compiles");
+    let output = rewrite(&original, &Options::default()).expect("rewritten");
+    (original, output.bytes, output.traces)
+}
+
+/// Every instruction of the new code in turn does something else: the validator notices each but those that change nothing.
+#[test]
+fn a_changed_instruction_is_noticed() {
+    use object::{Object, ObjectSection};
+    let (original, bytes, traces) = program();
+    assert!(validate(&original, &bytes, &traces).holds());
+    let file = object::File::parse(&*bytes).expect("readable");
+    let text = file.section_by_name(".text").expect("text");
+    let (start, size) = text.file_range().expect("bytes");
+    let code = bytes[start as usize..(start + size) as usize].to_vec();
+    let mut decoder = iced_x86::Decoder::new(64, &code, iced_x86::DecoderOptions::NONE);
+    let (mut changed, mut missed) = (0, Vec::new());
+    while decoder.can_decode() {
+        let at = decoder.position();
+        let ins = decoder.decode();
+        if ins.mnemonic() == iced_x86::Mnemonic::Nop {
+            continue;
+        }
+        // Nothing instead: as many bytes of nop.
+        let mut other = bytes.clone();
+        other[start as usize + at..start as usize + at + ins.len()].fill(0x90);
+        changed += 1;
+        if validate(&original, &other, &traces).holds() {
+            missed.push(format!("{at:#x}: left out"));
+        }
+        // Another displacement or immediate: the last byte, where no relocation is.
+        let last = start as usize + at + ins.len() - 1;
+        let relocated =
+            text.relocations().any(|(offset, _)| (offset..offset + 4).contains(&((at + ins.len() - 1) as u64)));
+        if ins.len() > 2 && !relocated {
+            let mut other = bytes.clone();
+            other[last] ^= 8;
+            changed += 1;
+            if validate(&original, &other, &traces).holds() {
+                missed.push(format!("{at:#x}: last byte"));
+            }
+        }
+    }
+    assert!(changed > 100, "only {changed}");
+    assert!(missed.is_empty(), "{missed:#?}");
+}
+
+/// What the trace says is no proof: where it lies about r15, the proof fails.
+#[test]
+fn a_wrong_trace_proves_nothing() {
+    let (original, bytes, traces) = program();
+    let lie = |change: &dyn Fn(&mut sfi_debuginfo::map::Step)| {
+        let mut traces = traces.clone();
+        traces.iter_mut().flat_map(|t| &mut t.steps).for_each(change);
+        validate(&original, &bytes, &traces)
+    };
+    for proof in [
+        lie(&|step| step.r15 = Keeping::Renamed(3)),
+        lie(&|step| step.slot = step.slot.map(|slot| slot + 8)),
+        lie(&|step| step.new += 1),
+    ] {
+        assert!(!proof.holds());
+        assert!(proof.findings.iter().any(|f| f.verdict >= Verdict::Unproved));
+    }
+}
