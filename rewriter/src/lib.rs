@@ -2,7 +2,7 @@
 //!
 //! Untrusted: a mistake here can make a plugin crash, never let it escape; the verifier decides. Data flows one way, one module a phase:
 //! `object` (read, check, carve, decode, address) → `unwind` → `analysis` (flow, regs, reach,
-//! jumps, height, own, r15, slot, live, count, pads) → `transform`
+//! jumps, height, own, frame_walk, r15, slot, live, count, pads) → `transform`
 //! → `text` (share, layout) → `debug` → `output` (sections, unwind_table, write).
 
 #![forbid(unsafe_code)]
@@ -22,7 +22,7 @@ pub use sfi_contract::Mode;
 pub use sfi_debuginfo::map::Trace;
 pub use stats::{Growth, Stats};
 
-use crate::analysis::{count, flow, height, jumps, live, own, pads, r15};
+use crate::analysis::{count, flow, frame_walk, height, jumps, live, own, pads, r15};
 use crate::analysis::{r15::slot, regs};
 use crate::object::read::Object;
 use crate::object::{address, carve, check, decode, read};
@@ -82,6 +82,7 @@ fn rewrite_object(object: &Object<'_>, options: &Options) -> Result<Output, Vec<
     let mut refusals = height::check_return_addresses(&code, &states);
     refusals.extend(height::check_returns(&code, &graph, &states));
     refusals.extend(own::check(&code, &graph, &effects, &states));
+    refusals.extend(frame_walk::check(&code, &graph, &effects, &states));
     for at in sums {
         refusals.push(code.refuse(
             at,
@@ -89,7 +90,11 @@ fn rewrite_object(object: &Object<'_>, options: &Options) -> Result<Output, Vec<
             "the target is a sum, and not with the base of a switch table",
         ));
     }
-    let r15 = r15::decide(&code, &graph, &effects);
+    let passed = r15::passed::find(&code, &graph, &effects, &states, &addresses).unwrap_or_else(|more| {
+        refusals.extend(more);
+        r15::passed::Passed::No
+    });
+    let r15 = r15::decide(&code, &graph, &effects, &passed);
     r15::rename(&mut code, &graph, &r15);
     if !r15.is_empty() {
         effects = regs::effects(&code.insns);

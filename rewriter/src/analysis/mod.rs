@@ -2,6 +2,7 @@
 
 pub(crate) mod count;
 pub(crate) mod flow;
+pub(crate) mod frame_walk;
 pub(crate) mod height;
 pub(crate) mod jumps;
 pub(crate) mod live;

@@ -31,6 +31,9 @@ enum Slot {
     Operand(Register, i64),
 }
 
+/// Every place that was pushed where the height is not known: a realigned stack, whose old pointer lies among them.
+const PUSHED: Slot = Slot::Operand(Register::None, 0);
+
 /// Refuses functions that leave with a stack pointer that is not their own.
 pub fn check(code: &Code<'_, '_>, graph: &FlowGraph, effects: &[Effects], states: &[State]) -> Vec<Refusal> {
     let loads = |at: InsnIndex| {
@@ -152,8 +155,7 @@ impl Own<'_, '_, '_> {
         let ins = &self.code.insns[at].ins;
         let pushed = || match self.states[at].rsp {
             Height::Known(height) => Slot::Distance(-8 - height),
-            // Only the frame pointer finds it: the first push below it is at -8, and so on.
-            _ => Slot::Operand(Register::None, 0),
+            _ => PUSHED,
         };
         match ins.mnemonic() {
             Mnemonic::Push if ins.op0_kind() == OpKind::Register => Some((pushed(), ins.op0_register())),
@@ -171,13 +173,13 @@ impl Own<'_, '_, '_> {
         let own = |&(at, register): &(InsnIndex, Register)| {
             register.is_gpr64() && self.before.get(&at).is_none_or(|own| own & bit(register) != 0)
         };
+        let pushed = || {
+            let pushed = self.stores.get(&(unit, PUSHED));
+            pushed.is_some_and(|pushed| pushed.iter().any(own))
+        };
         match (self.stores.get(&(unit, slot)), slot) {
+            (_, PUSHED) | (None, Slot::Operand(..)) => pushed(),
             (Some(stores), _) => stores.iter().all(own),
-            // Pushed where the height was not known.
-            (None, Slot::Operand(..)) => {
-                let pushed = self.stores.get(&(unit, Slot::Operand(Register::None, 0)));
-                pushed.is_some_and(|pushed| pushed.iter().any(own))
-            }
             (None, Slot::Distance(_)) => false,
         }
     }
@@ -205,7 +207,7 @@ impl Own<'_, '_, '_> {
             }
             Mnemonic::Pop => match self.states[at].rsp {
                 Height::Known(height) => self.loads_own(at, Slot::Distance(-height)),
-                _ => self.loads_own(at, Slot::Operand(Register::None, 0)),
+                _ => self.loads_own(at, PUSHED),
             },
             Mnemonic::Mov if ins.op1_kind() == OpKind::Memory => {
                 self.slot(at, ins).is_some_and(|slot| self.loads_own(at, slot))

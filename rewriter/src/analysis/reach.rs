@@ -206,7 +206,7 @@ impl<'x, 'o, 'a> Reach<'x, 'o, 'a> {
 
 /// The place of the frame that an instruction's memory operand is: its distance from the function's
 /// entry, without a register, or base register and displacement where the height is not known.
-fn frame_place(ins: &Instruction, state: &State) -> Option<(Register, i64)> {
+pub fn frame_place(ins: &Instruction, state: &State) -> Option<(Register, i64)> {
     let operand = (0..ins.op_count()).any(|op| ins.op_kind(op) == OpKind::Memory);
     if !operand || ins.memory_index() != Register::None || ins.segment_prefix() != Register::None {
         return None;

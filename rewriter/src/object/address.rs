@@ -54,6 +54,8 @@ pub fn is_dropped(name: &[u8]) -> bool {
         || name.starts_with(b".debug_")
         || name.starts_with(b".llvm")
         || name == b".stack_sizes"
+        // A mark for the linker (Qt): nothing reads it, and it asks for offsets into a GOT.
+        || name == b".qtversion"
 }
 
 /// Finds every code address.

@@ -28,6 +28,13 @@ pub fn sections(object: &Object<'_>) -> Result<(), Vec<Refusal>> {
         if executable && section.flags & elf::SHF_WRITE.0 != 0 {
             refuse(Reason::DataInText, section, "an executable section is writable");
         }
+        if executable && section.name == b".note.GNU-stack" {
+            refuse(
+                Reason::DataInText,
+                section,
+                "the object wants an executable stack: its nested functions are called through code that they write there",
+            );
+        }
     }
     if refusals.is_empty() { Ok(()) } else { Err(refusals) }
 }

@@ -21,6 +21,20 @@ use std::borrow::Cow;
 use std::collections::hash_map::Entry;
 use std::collections::{BTreeSet, HashMap};
 
+/// Relocation types that data of a domain may have.
+const DATA_RELOCATIONS: [u32; 10] = [
+    elf::R_X86_64_64.0,
+    elf::R_X86_64_PC64.0,
+    elf::R_X86_64_DTPOFF64.0,
+    elf::R_X86_64_TPOFF64.0,
+    elf::R_X86_64_PC32.0,
+    elf::R_X86_64_PLT32.0,
+    elf::R_X86_64_32.0,
+    elf::R_X86_64_32S.0,
+    elf::R_X86_64_GOTPCREL.0,
+    elf::R_X86_64_TPOFF32.0,
+];
+
 /// A relocatable object to be written. Indices are those of these tables, counted from 1; 0 means none.
 pub struct NewObject<'a> {
     pub flags: u32,
@@ -186,6 +200,11 @@ pub fn assemble<'a>(
                         addend: data.addend,
                     });
                     continue;
+                }
+                if section.is_alloc() && !DATA_RELOCATIONS.contains(&reloc.kind) {
+                    let detail =
+                        format!("relocation type {} in data: a domain has nothing that it could mean", reloc.kind);
+                    refusals.push(code.refuse_offset(index, reloc.offset, Reason::Relocation, detail));
                 }
                 let symbol = numbers.of_symbol(reloc.symbol);
                 if symbol == 0 && reloc.symbol != 0 {

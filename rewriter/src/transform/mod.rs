@@ -271,7 +271,12 @@ impl<'x, 'o, 'a> Transform<'x, 'o, 'a> {
 
     /// `delta` where a branch arrives.
     fn delta_of(&self, dest: Dest) -> i64 {
-        insn_of(self.facts.code, dest).map_or(8, |target| canonical(self.facts.graph, self.facts.states, target))
+        match insn_of(self.facts.code, dest) {
+            // Never taken.
+            Some(target) if self.facts.code.is_trap(target) => self.delta(),
+            Some(target) => canonical(self.facts.graph, self.facts.states, target),
+            None => 8,
+        }
     }
 }
 

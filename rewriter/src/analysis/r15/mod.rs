@@ -4,9 +4,11 @@
 //! for the whole domain: a unit saves and restores that place where it saved and restored the register. Since all preserved registers are
 //! alike to the callers, r15 first changes places with the one that the unit's loops use least.
 
+pub(crate) mod passed;
 pub(crate) mod slot;
 
 use crate::analysis::flow::FlowGraph;
+use crate::analysis::r15::passed::Passed;
 use crate::analysis::r15::slot::Slots;
 use crate::analysis::regs::{Effects, Set, bit};
 use crate::object::decode::{Code, Dest, Flow, InsnIndex};
@@ -34,8 +36,8 @@ const SCRATCH: [Register; 8] = {
     [R11, R10, R9, R8, RDI, RSI, RCX, RDX]
 };
 
-/// Decides for every unit that names r15; others are absent.
-pub fn decide(code: &Code<'_, '_>, graph: &FlowGraph, effects: &[Effects]) -> HashMap<u32, R15> {
+/// Decides for every unit that names r15; others are absent. If r15 is passed between units, all have it at one place.
+pub fn decide(code: &Code<'_, '_>, graph: &FlowGraph, effects: &[Effects], passed: &Passed) -> HashMap<u32, R15> {
     let mut named = HashMap::<u32, Set>::new();
     // Units that call or leave by a jump, and units that code of this object calls directly.
     let mut leaves = HashSet::new();
@@ -75,6 +77,10 @@ pub fn decide(code: &Code<'_, '_>, graph: &FlowGraph, effects: &[Effects]) -> Ha
         let scratch = SCRATCH.into_iter().filter(|_| leaf);
         let free = preserved.chain(scratch).find(|r| named & bit(*r) == 0);
         decisions.insert(unit, free.map_or(R15::Home, R15::Renamed));
+    }
+    if matches!(passed, Passed::Inside) {
+        decisions.values_mut().for_each(|decision| *decision = R15::Home);
+        return decisions;
     }
     exchange(code, graph, effects, &mut decisions);
     decisions

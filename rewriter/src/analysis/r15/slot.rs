@@ -273,11 +273,13 @@ impl Search<'_, '_, '_> {
 
 /// Reads of which nothing remains: `sbb %r15,%r15`, `or $-1,%r15`, and, as what the rest of r15 holds does not matter to compilers,
 /// `sete %r15b` and `mov %al,%r15b`.
-fn reads_nothing(ins: &Instruction) -> bool {
+pub fn reads_nothing(ins: &Instruction) -> bool {
     let constant = match ins.mnemonic() {
         Mnemonic::Sbb => ins.op0_register() == ins.op1_register(),
         Mnemonic::Or => ins.try_immediate(1).is_ok_and(|v| v as i32 == -1),
         Mnemonic::And => ins.try_immediate(1).is_ok_and(|v| v == 0),
+        // Left alone if the source is zero, which then nobody relies on.
+        Mnemonic::Bsf | Mnemonic::Bsr => ins.op1_kind() == OpKind::Memory || ins.op1_register() != ins.op0_register(),
         _ => false,
     };
     let low = [Register::R15L, Register::R15W].contains(&ins.op0_register());

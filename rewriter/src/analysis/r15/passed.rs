@@ -1,0 +1,193 @@
+//! Phase 6c: functions that take r15 from their callers, or give it to them.
+//!
+//! By the psABI a function leaves r15 as it finds it and does not look at it, so each unit may put it elsewhere. Other conventions
+//! (`regcall`, hand-written assembly) pass values in it. Proved here for a unit of which nothing is found: on every path from an
+//! entry, r15 is written or saved before it is read, and where the unit is left, r15 is not its own value for certain.
+//!
+//! Within an object such a convention holds if every unit keeps r15 at the one place in the TCB page. With other objects it cannot.
+
+use crate::analysis::flow::{FlowGraph, JumpKind};
+use crate::analysis::height::State;
+use crate::analysis::r15::slot::reads_nothing;
+use crate::analysis::reach::frame_place;
+use crate::analysis::regs::{Effects, bit};
+use crate::object::address::{Addresses, insn_of};
+use crate::object::decode::{Code, Flow, InsnIndex};
+use crate::object::read::Place;
+use crate::refusal::{Reason, Refusal};
+use iced_x86::{Instruction, Mnemonic, OpKind, Register};
+use std::collections::{HashMap, HashSet};
+
+/// What r15 holds at a point.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Holds {
+    /// The caller's value.
+    Caller,
+    /// The caller's value, which is saved.
+    Saved,
+    /// The unit's own value.
+    Own,
+    /// Paths disagree.
+    Mixed,
+}
+
+/// How r15 is passed between functions of an object.
+pub enum Passed {
+    /// Not at all.
+    No,
+    /// Between functions that only this object calls.
+    Inside,
+}
+
+/// Finds units that pass values in r15.
+///
+/// # Errors
+/// [`Reason::NoSafeForm`] where code of other objects may call such a unit.
+pub fn find(
+    code: &Code<'_, '_>,
+    graph: &FlowGraph,
+    effects: &[Effects],
+    states: &[State],
+    addresses: &Addresses,
+) -> Result<Passed, Vec<Refusal>> {
+    let mut units = HashMap::<u32, Vec<InsnIndex>>::new();
+    for at in (0..code.insns.len()).filter(|&at| names(effects, at) && !code.insns[at].is_nop()) {
+        units.entry(graph.unit[at]).or_default();
+    }
+    for at in 0..code.insns.len() {
+        if let Some(unit) = units.get_mut(&graph.unit[at]) {
+            unit.push(at);
+        }
+    }
+    let found: HashMap<u32, InsnIndex> =
+        units.iter().filter_map(|(unit, insns)| Some((*unit, passes(code, graph, effects, states, insns)?))).collect();
+    let open: HashSet<InsnIndex> = code
+        .object
+        .symbols
+        .iter()
+        .filter(|symbol| symbol.is_open())
+        .filter_map(|symbol| match symbol.place {
+            Place::Section(section) => code.at(section, symbol.value),
+            _ => None,
+        })
+        .collect();
+    let known = |at: &InsnIndex| open.contains(at) || addresses.pointed[*at];
+    let mut refusals: Vec<(InsnIndex, Refusal)> = found
+        .iter()
+        .filter(|(unit, _)| units[*unit].iter().any(known))
+        .map(|(_, &at)| {
+            let detail = "r15 carries a value into the function or out of it, and is the data stack's register";
+            (at, code.refuse(at, Reason::NoSafeForm, detail))
+        })
+        .collect();
+    refusals.sort_by_key(|(at, _)| *at);
+    match (refusals.is_empty(), found.is_empty()) {
+        (true, true) => Ok(Passed::No),
+        (true, false) => Ok(Passed::Inside),
+        _ => Err(refusals.into_iter().map(|(_, refusal)| refusal).collect()),
+    }
+}
+
+fn names(effects: &[Effects], at: InsnIndex) -> bool {
+    (effects[at].uses | effects[at].writes) & bit(Register::R15) != 0
+}
+
+/// The first instruction at which a unit takes r15 from its callers or leaves it to them.
+fn passes(
+    code: &Code<'_, '_>,
+    graph: &FlowGraph,
+    effects: &[Effects],
+    states: &[State],
+    insns: &[InsnIndex],
+) -> Option<InsnIndex> {
+    let moves = |at: InsnIndex| moves(&code.insns[at].ins);
+    let place = |at: InsnIndex| frame_place(&code.insns[at].ins, &states[at]);
+    // The first store to the frame that nothing but saves precedes: variables of the unit go there later.
+    let saved = insns
+        .iter()
+        .take_while(|&&at| effects[at].writes & bit(Register::R15) == 0)
+        .find(|&&at| moves(at) == Some(Move::Save))
+        .and_then(|&at| place(at));
+    let pushed = insns.iter().any(|&at| moves(at) == Some(Move::Push));
+    let loads = |at: InsnIndex| {
+        let ins = &code.insns[at].ins;
+        ins.mnemonic() == Mnemonic::Mov && ins.op0_register() == Register::R15 && ins.op1_kind() == OpKind::Memory
+    };
+    let is = |at: InsnIndex, what: Move| moves(at) == Some(what) && saved.is_some() && place(at) == saved;
+    let restored = insns.iter().any(|&at| is(at, Move::Restore));
+    let mut holds = HashMap::<InsnIndex, Holds>::new();
+    let mut work: Vec<InsnIndex> = insns.iter().copied().filter(|&at| graph.entry[at] && !code.is_trap(at)).collect();
+    holds.extend(work.iter().map(|&at| (at, Holds::Caller)));
+    while let Some(at) = work.pop() {
+        let before = holds[&at];
+        let after = match moves(at) {
+            _ if !names(effects, at) => before,
+            Some(Move::Push | Move::Save) if before == Holds::Caller => Holds::Saved,
+            Some(Move::Pop) => Holds::Caller,
+            Some(Move::Restore) if is(at, Move::Restore) => Holds::Caller,
+            // Perhaps restored, from where another register says that it was pushed.
+            _ if pushed && loads(at) => Holds::Mixed,
+            _ if effects[at].writes & bit(Register::R15) != 0 => Holds::Own,
+            _ => before,
+        };
+        let mut next = Vec::new();
+        graph.successors(code, at, |to| next.push(to));
+        for to in next.into_iter().filter(|to| !graph.entry[*to] && graph.unit[*to] == graph.unit[at]) {
+            let joined = match holds.get(&to) {
+                Some(other) if *other != after => Holds::Mixed,
+                _ => after,
+            };
+            if holds.insert(to, joined) != Some(joined) {
+                work.push(to);
+            }
+        }
+    }
+    let found = |at: &InsnIndex| {
+        let insn = &code.insns[*at];
+        let Some(holds) = holds.get(at) else { return false };
+        let leaves = match insn.flow {
+            Flow::Return => true,
+            Flow::Jump(dest) | Flow::Branch(dest) => {
+                insn_of(code, dest).is_none_or(|to| graph.entry[to] && !code.is_trap(to))
+            }
+            Flow::JumpIndirect => graph.jump_kind(*at) == JumpKind::Tail,
+            _ => false,
+        };
+        let reads = effects[*at].uses & bit(Register::R15) != 0 && !insn.is_nop() && !reads_nothing(&insn.ins);
+        match (moves(*at), holds) {
+            (Some(Move::Push), _) => false,
+            // Stored where a variable lives, for nothing takes it back.
+            (Some(Move::Save), Holds::Caller) => !restored,
+            (_, Holds::Caller) => reads,
+            (_, Holds::Own) => leaves,
+            _ => false,
+        }
+    };
+    insns.iter().copied().find(found)
+}
+
+/// How functions save and restore r15.
+#[derive(PartialEq, Eq)]
+enum Move {
+    Push,
+    Pop,
+    /// `mov %r15,d(%rsp)`
+    Save,
+    /// `mov d(%rsp),%r15`
+    Restore,
+}
+
+fn moves(ins: &Instruction) -> Option<Move> {
+    let frame = matches!(ins.memory_base(), Register::RSP | Register::RBP);
+    match ins.mnemonic() {
+        Mnemonic::Push if ins.op0_register() == Register::R15 => Some(Move::Push),
+        Mnemonic::Pop if ins.op0_register() == Register::R15 => Some(Move::Pop),
+        Mnemonic::Mov if frame && ins.op0_kind() == OpKind::Memory && ins.op1_register() == Register::R15 => {
+            Some(Move::Save)
+        }
+        Mnemonic::Mov if frame && ins.op1_kind() == OpKind::Memory && ins.op0_register() == Register::R15 => {
+            Some(Move::Restore)
+        }
+        _ => None,
+    }
+}
