@@ -492,7 +492,7 @@ fn host_functions_see_only_the_arguments_of_their_signature() {
         };
         let import = Import::host("host");
         let import = match case {
-            Some(case) => import.signature(&format!("({}) -> int", case.join(", "))),
+            Some(case) => import.signature(format!("({}) -> int", case.join(", "))),
             None => import,
         };
         let spec = DomainSpec::new("app").object("app.o", object.clone()).import("host", import);
