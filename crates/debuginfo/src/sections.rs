@@ -75,8 +75,11 @@ const NEEDED: [SectionId; 11] = [
     SectionId::DebugStrOffsets,
 ];
 
-/// Bytes that compressed sections of one object may have together.
-const LARGEST: u64 = 256 << 20;
+/// Bytes that all compressed sections of one object may have, in units of their compressed size: real debug information shrinks to a
+/// fifth, and zeros to a thousandth.
+const EXPANSION: u64 = 16;
+/// The same for small sections, bytes.
+const SMALL: u64 = 64 << 10;
 
 /// An object's debug information, with addresses as [`crate::address`] makes them.
 #[derive(Debug, Default)]
@@ -94,14 +97,18 @@ impl<'a> Sections<'a> {
         symbol: impl Fn(usize) -> Option<Meaning>,
     ) -> Result<Self, Malformed> {
         let mut sections = Sections::default();
-        let mut left = LARGEST;
+        let mut left = SMALL;
         for raw in raw {
             let Some(id) = NEEDED.into_iter().find(|id| id.name().as_bytes() == raw.name) else { continue };
             if raw.grouped || sections.all.iter().any(|(other, _)| *other == id) {
                 continue;
             }
-            let mut data =
-                if raw.compressed { Cow::Owned(inflate(raw.data, &mut left)?) } else { Cow::Borrowed(raw.data) };
+            let mut data = if raw.compressed {
+                left += EXPANSION * raw.data.len() as u64;
+                Cow::Owned(inflate(raw.data, &mut left)?)
+            } else {
+                Cow::Borrowed(raw.data)
+            };
             if !raw.relocations.is_empty() {
                 relocate(data.to_mut(), &raw.relocations, &symbol);
             }

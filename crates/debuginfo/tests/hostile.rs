@@ -99,3 +99,35 @@ fn sections_that_lie_about_their_size_are_refused() {
         assert!(Sections::gather([raw], |_| None).is_err());
     }
 }
+
+/// Zeros shrink to a thousandth: 260 KB of them would be 256 MB in the host.
+#[test]
+fn compressed_sections_grow_by_a_bounded_factor() {
+    use std::io::Write;
+    let compressed = |size: usize, claimed: u64| {
+        let mut data = [&1u32.to_le_bytes()[..], &[0; 4], &claimed.to_le_bytes(), &1u64.to_le_bytes()].concat();
+        let mut encoder = flate2::write::ZlibEncoder::new(&mut data, flate2::Compression::best());
+        encoder.write_all(&vec![0; size]).and_then(|()| encoder.try_finish()).expect("compressed");
+        drop(encoder);
+        data
+    };
+    let gathered = |names: &[&str], data: &[u8]| {
+        let raw = names.iter().map(|name| Raw {
+            name: name.as_bytes(),
+            data,
+            compressed: true,
+            grouped: false,
+            relocations: Vec::new(),
+        });
+        Sections::gather(raw, |_| None).is_ok()
+    };
+    assert!(gathered(&[".debug_info"], &compressed(32 << 10, 32 << 10)));
+    assert!(!gathered(&[".debug_info"], &compressed(16 << 20, 16 << 20)));
+    // Small ones share what small ones may have.
+    let small = compressed(60 << 10, 60 << 10);
+    assert!(gathered(&[".debug_info"], &small));
+    assert!(!gathered(&[".debug_info", ".debug_line", ".debug_str"], &small));
+    // A header that lies gets what it says at most.
+    assert!(gathered(&[".debug_info"], &compressed(16 << 20, 32 << 10)));
+    assert!(!gathered(&[".debug_info"], &compressed(10, u64::MAX)));
+}
