@@ -142,3 +142,66 @@ fn errors_of_the_file_are_errors_of_the_archive() {
     let error = members(100, |_, _| Err(std::io::Error::other("torn"))).unwrap_err();
     assert!(error.to_string().contains("torn"));
 }
+
+/// Random archives against another reader: it finds no object that this one does not find, or calls unreadable.
+#[test]
+fn another_reader_finds_no_more_objects() {
+    use object::read::archive::ArchiveFile;
+    const NAMES: [&str; 16] = [
+        "/",
+        "//",
+        "/SYM64/",
+        "__.SYMDEF",
+        "__.SYMDEF/",
+        "__.SYMDEF SORTED",
+        "__.SYMDEFx/",
+        "#1/12",
+        "#1/0",
+        "#1/20",
+        "/0",
+        "/4",
+        "a.o/",
+        "a.o",
+        "",
+        "ARFILENAMES/",
+    ];
+    const BODIES: [&[u8]; 6] = [
+        b"\x7fELF object",
+        b"__.SYMDEF\0\0\0\x7fELF",
+        b"__.SYMDEF_evil.o\0\0\0\0\x7fELF",
+        b"x.o/\ny.o/\n",
+        b"\0\0\0\0",
+        b"",
+    ];
+    let mut state = 0x9e37_79b9_7f4a_7c15u64;
+    let mut next = |bound: usize| {
+        state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        (state >> 33) as usize % bound
+    };
+    let (mut read, mut objects) = (0, 0);
+    for _ in 0..200_000 {
+        let count = next(5);
+        let entries: Vec<Vec<u8>> = (0..count).map(|_| member(NAMES[next(16)], BODIES[next(6)])).collect();
+        let mut bytes = archive(&entries);
+        // Damage in the headers, or a piece less.
+        for _ in 0..next(3) {
+            let (at, byte) = (next(bytes.len()), b"0123456789 /\n`"[next(14)]);
+            bytes[at] = byte;
+        }
+        if next(8) == 0 {
+            bytes.truncate(bytes.len() - next(bytes.len()));
+        }
+        let Ok(ours) = members_in(&bytes) else { continue };
+        read += 1;
+        let Ok(theirs) = ArchiveFile::parse(&*bytes) else { continue };
+        for other in theirs.members().map_while(Result::ok) {
+            let Ok(data) = other.data(&*bytes) else { continue };
+            if data.starts_with(b"\x7fELF") {
+                objects += 1;
+                assert!(ours.iter().any(|(_, our)| *our == data), "{}", String::from_utf8_lossy(&bytes));
+            }
+        }
+    }
+    println!("{read} archives read, {objects} objects found by the other reader");
+    assert!(read > 20_000 && objects > 5_000, "{read} {objects}");
+}
