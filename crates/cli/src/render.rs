@@ -82,6 +82,11 @@ pub fn error(out: &mut impl Write, object: &str, why: &str) -> io::Result<()> {
     writeln!(out, "{ERROR}error{ERROR:#}{BOLD}: {}: {}{BOLD:#}\n", visible(object), visible(why))
 }
 
+/// What is not listed: `note: libz.a(deflate.o): and 12 more`.
+pub fn more(out: &mut impl Write, object: &str, what: &str) -> io::Result<()> {
+    writeln!(out, "{BOLD}note{BOLD:#}: {}: {}\n", visible(object), visible(what))
+}
+
 /// A line that says that an input is fine.
 pub fn good(out: &mut impl Write, object: &str, what: &str) -> io::Result<()> {
     writeln!(out, "{GOOD}safe{GOOD:#}: {}: {what}", visible(object))

@@ -1,5 +1,6 @@
 //! Errors of verifying and linking a domain's objects.
 
+use crate::link::advice::{Advice, SHOWN, rest};
 use crate::vm::error::MapError;
 use sfi_verifier::Violation;
 
@@ -12,6 +13,8 @@ pub struct RefusedObject {
     pub violations: Vec<Violation>,
     /// Number of violations beyond those kept.
     pub omitted: u64,
+    /// What there is to say about the object as a whole.
+    pub advice: Option<Advice>,
 }
 
 /// Objects cannot be verified or linked.
@@ -106,8 +109,13 @@ fn lines(items: impl Iterator<Item = String>) -> String {
 fn refused(objects: &[RefusedObject]) -> String {
     lines(objects.iter().flat_map(|object| {
         let name = &object.name;
-        let more = (object.omitted > 0).then(|| format!("{name}: and {} more", object.omitted));
-        object.violations.iter().map(move |v| format!("{name}: {}", line(v))).chain(more)
+        let advice = object.advice.map(|advice| advice.to_string());
+        // An object in another mode breaks one rule at each load.
+        let shown = if matches!(object.advice, Some(Advice::OtherMode { .. })) { 0 } else { SHOWN };
+        let rest = rest(object.violations.iter().map(|v| v.function.as_deref()), object.omitted);
+        let violations = object.violations.iter().take(shown).map(line);
+        let all = advice.into_iter().chain(violations).chain(rest.filter(|_| shown > 0));
+        all.map(move |text| format!("{name}: {text}"))
     }))
 }
 

@@ -1,5 +1,6 @@
 //! Links one domain: from verified objects and places to an image.
 
+pub(crate) mod advice;
 pub(crate) mod debug;
 pub(crate) mod dispatch;
 pub(crate) mod error;

@@ -1,5 +1,6 @@
 //! Which objects are linked: the given ones, and archive members that define what is still undefined.
 
+use crate::link::advice::advice;
 use crate::link::error::{LinkError, RefusedObject};
 use crate::spec::{DomainSpec, File};
 use sfi_contract::{Mode, names};
@@ -146,8 +147,9 @@ fn verify<'a>(
         let report = sfi_verifier::verify(bytes, &options)
             .map_err(|e| LinkError::Unreadable { file: name.clone(), why: e.to_string() })?;
         if !report.violations.is_empty() {
+            let advice = advice(bytes, &report.object, &options);
             let (violations, omitted) = (report.violations, report.omitted);
-            refused.push(RefusedObject { name: name.clone(), violations, omitted });
+            refused.push(RefusedObject { name: name.clone(), violations, omitted, advice });
         }
         inputs.push(Input { name, bytes, object: report.object, usage: report.usage });
     }

@@ -5,6 +5,7 @@ use super::source::{Place, Source};
 use super::{Code, Finding, Outcome, Verdict};
 use indicatif::{ProgressBar, ProgressStyle};
 use rayon::prelude::*;
+use sfi_loader::advice;
 use sfi_verifier::elf::{Object, Place as SymbolPlace, resolve};
 use sfi_verifier::{Options, Report, Verifier};
 use std::sync::Mutex;
@@ -97,6 +98,7 @@ fn verdict(bytes: &[u8], report: &Report<'_>, job: &Job<'_>) -> Verdict {
     let mut verdict = Verdict {
         findings: findings(report),
         omitted: report.omitted,
+        advice: if report.is_safe() { None } else { advice(bytes, &report.object, &job.options) },
         usage: report.usage,
         text_bytes: report.text_bytes,
         data_bytes: data_bytes(&report.object),

@@ -1,7 +1,8 @@
-//! The verdict for people.
+//! The verdict for people: of each object the first findings, and the number of the rest. JSON and SARIF have them all.
 
-use super::Outcome;
+use super::{Code, Finding, Outcome};
 use crate::render::{self, Diagnostic};
+use sfi_loader::{Advice, SHOWN, rest};
 use std::io::Write;
 
 /// Findings go to the standard error output, one line for each object to the standard output.
@@ -13,8 +14,18 @@ pub fn print(outcomes: &[Outcome]) -> std::io::Result<()> {
         match &outcome.result {
             Err(why) => render::error(&mut err, &name, why)?,
             Ok(verdict) => {
-                for finding in &verdict.findings {
+                if let Some(advice) = verdict.advice {
+                    render::error(&mut err, &name, &advice.to_string())?;
+                }
+                // An object in another mode breaks one rule at each load: what the policy says is left to say.
+                let one_line = matches!(verdict.advice, Some(Advice::OtherMode { .. }));
+                let is_shown = |f: &&Finding| !one_line || matches!(f.code, Code::Policy(_));
+                for finding in verdict.findings.iter().filter(is_shown).take(SHOWN) {
                     Diagnostic::finding(&name, finding).print(&mut err)?;
+                }
+                let places = verdict.findings.iter().filter(is_shown).map(|f| f.function.as_deref());
+                if let Some(rest) = rest(places, if one_line { 0 } else { verdict.omitted }) {
+                    render::more(&mut err, &name, &rest)?;
                 }
                 err.flush()?;
                 let count = verdict.findings.len() as u64 + verdict.omitted;
@@ -22,12 +33,8 @@ pub fn print(outcomes: &[Outcome]) -> std::io::Result<()> {
                     let what = format!("{} instructions, {} bytes of text", verdict.instructions, verdict.text_bytes);
                     render::good(&mut out, &name, &what)?;
                 } else {
-                    let omitted = match verdict.omitted {
-                        0 => String::new(),
-                        omitted => format!(", {omitted} of them not listed"),
-                    };
                     let plural = if count == 1 { "" } else { "s" };
-                    render::bad(&mut out, &name, &format!("{count} violation{plural}{omitted}"))?;
+                    render::bad(&mut out, &name, &format!("{count} violation{plural}"))?;
                 }
             }
         }

@@ -14,6 +14,7 @@ pub mod source;
 
 pub use policy_rule::PolicyRule;
 use sfi_contract::Rule;
+use sfi_loader::Advice;
 use sfi_verifier::Usage;
 
 /// What a finding is about: a rule of the contract, or one of the user's own policy.
@@ -123,6 +124,8 @@ pub struct Verdict {
     pub findings: Vec<Finding>,
     /// Number of findings beyond those kept.
     pub omitted: u64,
+    /// What there is to say about a refused object as a whole.
+    pub advice: Option<Advice>,
     /// What the text uses.
     pub usage: Usage,
     /// Bytes of text.
