@@ -23,6 +23,7 @@
 //! [domains.app.imports]
 //! host_write = { host = "host_write", signature = "(int, int) -> int" }
 //! compress = { domain = "codec", function = "compress", signature = "(ptr, int) -> int", on_fault = -1, trust = "mutual-distrust" }
+//! close = { host = "close", signature = "(int) -> int", override = true }   # takes the place of a definition in the objects
 //!
 //! [domains.app.shared]
 //! buffer = { region = "exchange", access = "read-write" }
