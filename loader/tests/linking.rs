@@ -414,6 +414,23 @@ fn unsafe_objects_are_refused_with_every_violation() {
     assert!(fail(spec(&load).mode(sfi_loader::Mode::Full)).contains("SFI-L01"));
 }
 
+/// The processor's clock is read only where the domain asks for it and the world grants it, also after a reload.
+#[test]
+fn the_clock_needs_two_grants() {
+    let text = function("run", "rdtsc\nmov $1,%eax\nret");
+    for (asks, granted) in [(false, false), (false, true), (true, false), (true, true)] {
+        let domain = |text: &str| if asks { spec(text).clock() } else { spec(text) };
+        let builder = || if granted { World::builder().clock() } else { World::builder() };
+        let built = builder().domain(domain(&text)).build();
+        let mut harmless = builder().domain(domain(&function("run", "mov $1,%eax\nret"))).build().unwrap();
+        let reloaded = harmless.reload(domain(&text));
+        for error in [built.err(), reloaded.err()] {
+            assert_eq!(error.is_none(), asks && granted, "asks {asks}, granted {granted}: {error:?}");
+            assert!(error.is_none_or(|error| error.to_string().contains("reads the clock")));
+        }
+    }
+}
+
 #[test]
 fn specifications_that_do_not_fit_are_errors() {
     let app = || spec(&function("run", "call f\nret"));

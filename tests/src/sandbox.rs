@@ -53,7 +53,7 @@ pub fn refused(files: &[PathBuf], mode: Mode, code: &str) -> anyhow::Result<()> 
 /// # Errors
 /// The violations in words, at most twenty.
 pub fn verify(object: &[u8], mode: Mode) -> anyhow::Result<()> {
-    let options = sfi_verifier::Options { mode, ..sfi_verifier::Options::default() };
+    let options = sfi_verifier::Options { mode, clock: true, ..sfi_verifier::Options::default() };
     let report = sfi_verifier::verify(object, &options).context("unreadable for the verifier")?;
     if report.violations.is_empty() {
         return Ok(());

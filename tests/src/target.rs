@@ -32,7 +32,7 @@ const LIMIT: usize = 1 << 18;
 const CALL: Duration = Duration::from_millis(20);
 
 fn accepted(bytes: &[u8], mode: Mode) -> bool {
-    verify(bytes, &Options { mode, ..Options::default() }).is_ok_and(|report| report.is_safe())
+    verify(bytes, &Options { mode, clock: true, ..Options::default() }).is_ok_and(|report| report.is_safe())
 }
 
 /// The verifier answers; what mode full accepts, mode write accepts too; a policy only takes away.
@@ -56,7 +56,7 @@ pub fn rewriter(bytes: &[u8]) {
         let options = sfi_rewriter::Options { mode };
         let Ok(output) = sfi_rewriter::rewrite(bytes, &options) else { continue };
         // A damaged container (symbols, groups, alignments) is handed on for the verifier to refuse; text is not.
-        if let Ok(report) = verify(&output.bytes, &Options { mode, ..Options::default() }) {
+        if let Ok(report) = verify(&output.bytes, &Options { mode, clock: true, ..Options::default() }) {
             let text = report.violations.iter().find(|v| !v.rule.id().starts_with("SFI-E"));
             assert_eq!(text, None, "mode {mode}: the verifier refuses what the rewriter made");
         }

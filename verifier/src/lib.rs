@@ -52,7 +52,7 @@ use sweep::{Map, Origin, Text, sweep};
 pub struct Options {
     /// Which loads are confined. [`Mode::Match`] is checked as [`Mode::Write`].
     pub mode: Mode,
-    /// `rdtsc` is allowed.
+    /// `rdtsc` is allowed; by default it is not. Other clocks (`rdtscp`, `rdpmc`, `tpause`) never are.
     pub clock: bool,
     /// `cpuid` is allowed.
     pub identity: bool,
@@ -62,7 +62,7 @@ pub struct Options {
 
 impl Default for Options {
     fn default() -> Self {
-        Options { mode: Mode::Write, clock: true, identity: true, second: true }
+        Options { mode: Mode::Write, clock: false, identity: true, second: true }
     }
 }
 

@@ -17,7 +17,7 @@ fn ordinary_code_is_accepted() {
         "48 8d 04 3e",                                  // lea (%rsi,%rdi),%rax
         "67 8d 07",                                     // lea (%edi),%eax
         "67 48 8d 04 37",                               // lea (%edi,%esi),%rax
-        "0f a2 | 0f 31",                                // cpuid, rdtsc
+        "0f a2",                                        // cpuid
         "cc | 0f 0b",                                   // int3, ud2
         "0f a3 c8",                                     // bt %ecx,%eax
         "f3 0f b8 c7 | 66 f3 0f b8 c7",                 // popcnt
@@ -71,16 +71,27 @@ fn d02_instructions_nobody_reviewed() {
     refuse("0f b9 c0", Write, Rule::NotAllowed);
 }
 
+/// The clock is off unless the host grants it, the identity on unless it takes it away.
 #[test]
 fn d02_clock_and_identity_are_policies() {
-    for (code, options) in [
-        ("0f 31", sfi_verifier::Options { clock: false, ..Default::default() }),
-        ("0f a2", sfi_verifier::Options { identity: false, ..Default::default() }),
-    ] {
+    let rules = |code: &str, clock, identity| {
         let bytes = Elf::text(&hex(code)).build();
-        let report = sfi_verifier::verify(&bytes, &options).unwrap();
-        assert_eq!(rules_of(&report), [Rule::NotAllowed]);
-        accept(code, Write);
+        rules_of(
+            &sfi_verifier::verify(&bytes, &sfi_verifier::Options { clock, identity, ..Default::default() }).unwrap(),
+        )
+    };
+    for (code, clock) in [("0f 31", true), ("0f a2", false)] {
+        for others in [false, true] {
+            assert_eq!(rules(code, !clock && others, clock && others), [Rule::NotAllowed], "{code}");
+            assert_eq!(rules(code, clock || others, !clock || others), [], "{code}");
+        }
+    }
+    refuse("0f 31", Write, Rule::NotAllowed);
+    accept("0f a2", Write);
+    // The other clocks are never granted.
+    for code in ["0f 01 f9", "0f 33", "f3 0f c7 f8", "66 0f ae f0", "f2 0f ae f0", "f3 0f ae f0"] {
+        let all = rules(code, true, true);
+        assert!(all == [Rule::System] || all == [Rule::NotAllowed], "{code} {all:?}");
     }
 }
 
@@ -571,7 +582,7 @@ fn usage_comes_from_the_instructions() {
     use sfi_verifier::Vectors;
     let usage = |code: &str| {
         let bytes = Elf::text(&hex(code)).build();
-        let report = sfi_verifier::verify(&bytes, &options(Write)).unwrap();
+        let report = sfi_verifier::verify(&bytes, &sfi_verifier::Options { clock: true, ..options(Write) }).unwrap();
         assert!(report.is_safe(), "{code}: {:?}", report.violations);
         report.usage
     };

@@ -163,6 +163,8 @@ SFI_API sfi_status sfi_config_function(sfi_config *config, const char *name, sfi
 SFI_API sfi_status sfi_config_serve(sfi_config *config, const char *name, const char *declaration, sfi_serve_fn function, void *user, sfi_error **error);
 /* A rule as [[permit]] in a manifest: who may connect to what. Names may end in `*`. */
 SFI_API sfi_status sfi_config_permit(sfi_config *config, const char *client, const char *entry, sfi_error **error);
+/* Lets domains read the processor's clock (rdtsc) whose manifest says `clock = true`. */
+SFI_API sfi_status sfi_config_clock(sfi_config *config, sfi_error **error);
 /* Has the last word about every connection. NULL: the rules have. */
 SFI_API sfi_status sfi_config_permission(sfi_config *config, sfi_permission_fn function, void *user, sfi_error **error);
 /* Limits of every call of the host, where they are not 0 (else the manifest's), and lets single calls have their own. */

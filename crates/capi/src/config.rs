@@ -53,6 +53,7 @@ pub struct sfi_config {
     permits: Vec<(String, String)>,
     permission: Option<(sfi_permission_fn, User)>,
     limits: Option<sfi_limits>,
+    clock: bool,
 }
 
 impl sfi_config {
@@ -80,6 +81,9 @@ impl sfi_config {
                     })
                 }
             };
+        }
+        if self.clock {
+            builder = builder.clock();
         }
         for (client, entry) in &self.permits {
             builder = builder.permit(client, entry);
@@ -187,6 +191,12 @@ api! {
     fn sfi_config_permit(config: *mut sfi_config, client: *const c_char, entry: *const c_char) {
         let rule = (text(client, "client")?.to_owned(), text(entry, "entry")?.to_owned());
         change(config)?.permits.push(rule);
+        Ok(())
+    }
+
+    /// Lets domains read the processor's clock that ask for it.
+    fn sfi_config_clock(config: *mut sfi_config) {
+        change(config)?.clock = true;
         Ok(())
     }
 

@@ -53,6 +53,8 @@ pub struct Setup<'a> {
     /// Environment, `NAME=value`.
     pub environment: Vec<String>,
     pub seed: Option<[u8; 32]>,
+    /// It may read the processor's clock.
+    pub clock: bool,
     /// Wall clock for the whole run.
     pub time_limit: Option<Duration>,
 }
@@ -69,11 +71,15 @@ pub fn run(setup: Setup<'_>, mut bytes: Vec<u8>, fault: u8) -> anyhow::Result<Ex
         .object("support", sfi_support::object())
         .object("jumps", sfi_support::jumps_object())
         .import(GATEWAY, Import::host(GATEWAY).signature("(int) -> int"));
+    let spec = if setup.clock { spec.clock() } else { spec };
     let spec = if bytes.starts_with(ARCHIVE) { spec.archive(name, bytes) } else { spec.object(name, bytes) };
     let mut arbiter = setup.grants.arbiter(setup.time_limit)?;
     let counts = setup.grants.count_syscalls.then(|| arbiter.counts());
     let builder = World::builder().domain(spec).time_limit(setup.time_limit);
     let mut builder = builder.host_fn(GATEWAY, move |cx| arbiter.host_call(cx));
+    if setup.clock {
+        builder = builder.clock();
+    }
     if let Some(seed) = setup.seed {
         builder = builder.seed(seed);
     }

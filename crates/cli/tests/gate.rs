@@ -10,6 +10,9 @@ const SAFE: &str = ".text\n.globl g\n.type g,@function\ng:\n\tmov %rax,%gs:(%edi
 const CURIOUS: &str =
     ".text\n.globl h\nh:\n\tcpuid\n\trdtsc\n\tcall system@PLT\n\tcall g@PLT\n\tret\n.bss\n.zero 5000\n";
 
+/// A policy's grant of the clock.
+const CLOCK: &str = "instructions = { rdtsc = true }\n";
+
 fn json(text: &[u8]) -> Value {
     serde_json::from_slice(text).unwrap_or_else(|e| panic!("{e}: {}", String::from_utf8_lossy(text)))
 }
@@ -106,18 +109,24 @@ fn a_policy_refuses_what_is_safe_and_not_wanted() {
         let head: &[&str] = &["verify", "--json", "--policy", "p.toml"];
         codes(&json(&bench.run(&[head, arguments].concat(), code).stdout))
     };
+    let clock = |rest: &str| format!("{CLOCK}{rest}");
     let none: [&str; 0] = [];
-    assert_eq!(verdict("", &["h.o"], 0), none);
+    assert_eq!(verdict("", &["g.o"], 0), none);
+    assert_eq!(verdict("", &["h.o"], 1), ["SFI-P02"]);
+    assert_eq!(verdict("", &["--clock", "h.o"], 1), ["SFI-P02"], "the policy decides");
+    assert_eq!(verdict(CLOCK, &["h.o"], 0), none);
+    assert_eq!(codes(&json(&bench.run(&["verify", "--json", "h.o"], 1).stdout)), ["SFI-D02"]);
+    assert_eq!(codes(&json(&bench.run(&["verify", "--json", "--clock", "h.o"], 0).stdout)), none);
     assert_eq!(verdict("modes = ['full']", &["--mode", "write", "g.o"], 1), ["SFI-P01"]);
     assert_eq!(verdict("modes = ['full']", &["g.o"], 0), none);
     assert_eq!(verdict("instructions = { rdtsc = false }", &["h.o"], 1), ["SFI-P02"]);
-    assert_eq!(verdict("instructions = { cpuid = false }", &["h.o"], 1), ["SFI-P03"]);
-    assert_eq!(verdict("imports = { allow = [] }", &["h.o"], 1), ["SFI-P04", "SFI-P04"]);
-    assert_eq!(verdict("imports = { allow = ['sys*', 'g'] }", &["h.o"], 0), none);
-    assert_eq!(verdict("imports = { allow = ['system'] }", &["h.o", "g.o"], 0), none);
-    assert_eq!(verdict("limits = { text = 5 }", &["h.o"], 1), ["SFI-P05"]);
-    assert_eq!(verdict("limits = { data = 4999 }", &["h.o"], 1), ["SFI-P06"]);
-    assert_eq!(verdict("limits = { data = 5000 }", &["h.o"], 0), none);
+    assert_eq!(verdict("instructions = { rdtsc = true, cpuid = false }", &["h.o"], 1), ["SFI-P03"]);
+    assert_eq!(verdict(&clock("imports = { allow = [] }"), &["h.o"], 1), ["SFI-P04", "SFI-P04"]);
+    assert_eq!(verdict(&clock("imports = { allow = ['sys*', 'g'] }"), &["h.o"], 0), none);
+    assert_eq!(verdict(&clock("imports = { allow = ['system'] }"), &["h.o", "g.o"], 0), none);
+    assert_eq!(verdict(&clock("limits = { text = 5 }"), &["h.o"], 1), ["SFI-P05"]);
+    assert_eq!(verdict(&clock("limits = { data = 4999 }"), &["h.o"], 1), ["SFI-P06"]);
+    assert_eq!(verdict(&clock("limits = { data = 5000 }"), &["h.o"], 0), none);
     assert_eq!(verdict("limits = { object = 64 }", &["g.o"], 1), ["SFI-P07"]);
 
     // Place and instruction are those of the offender; all formats know the codes, and so does `explain`.

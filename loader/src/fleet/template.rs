@@ -24,6 +24,7 @@ struct Parts {
     hosts: Vec<(String, SharedFn)>,
     time_limit: Option<Duration>,
     la57: La57,
+    clock: bool,
     image: Arc<Image>,
 }
 
@@ -39,6 +40,7 @@ pub struct TemplateBuilder {
     hosts: Vec<(String, SharedFn)>,
     time_limit: Option<Duration>,
     la57: La57,
+    clock: bool,
 }
 
 impl std::fmt::Debug for TemplateBuilder {
@@ -73,20 +75,34 @@ impl TemplateBuilder {
         self
     }
 
+    /// See [`Builder::clock`].
+    #[must_use]
+    pub fn clock(mut self) -> Self {
+        self.clock = true;
+        self
+    }
+
     /// Verifies, links and seals.
     ///
     /// # Errors
     /// As for [`Builder::build`].
     pub fn build(self) -> Result<Template, BuildError> {
-        let Self { spec, hosts, time_limit, la57 } = self;
-        let first = describe(&spec, &hosts, time_limit, la57).build()?;
+        let Self { spec, hosts, time_limit, la57, clock } = self;
+        let first = describe(&spec, &hosts, time_limit, la57, clock).build()?;
         let image = first.image(0);
-        Ok(Template { parts: Arc::new(Parts { spec, hosts, time_limit, la57, image }) })
+        Ok(Template { parts: Arc::new(Parts { spec, hosts, time_limit, la57, clock, image }) })
     }
 }
 
-fn describe(spec: &DomainSpec, hosts: &[(String, SharedFn)], time_limit: Option<Duration>, la57: La57) -> Builder {
+fn describe(
+    spec: &DomainSpec,
+    hosts: &[(String, SharedFn)],
+    time_limit: Option<Duration>,
+    la57: La57,
+    clock: bool,
+) -> Builder {
     let builder = World::builder().domain(spec.clone()).time_limit(time_limit).la57(la57);
+    let builder = if clock { builder.clock() } else { builder };
     hosts.iter().fold(builder, |builder, (name, function)| {
         let function = Arc::clone(function);
         builder.host_fn(name.clone(), move |call| function(call))
@@ -96,7 +112,7 @@ fn describe(spec: &DomainSpec, hosts: &[(String, SharedFn)], time_limit: Option<
 impl Template {
     /// A template of this domain, whose imports must be host functions.
     pub fn builder(spec: DomainSpec) -> TemplateBuilder {
-        TemplateBuilder { spec, hosts: Vec::new(), time_limit: None, la57: La57::Never }
+        TemplateBuilder { spec, hosts: Vec::new(), time_limit: None, la57: La57::Never, clock: false }
     }
 
     /// The domain's name, in every instance.
@@ -122,7 +138,7 @@ impl Template {
 
     /// A fresh instance whose initialisers did not run yet.
     pub(crate) fn raw(&self) -> Result<World, BuildError> {
-        let Parts { spec, hosts, time_limit, la57, image } = &*self.parts;
-        describe(spec, hosts, *time_limit, *la57).prepared(Arc::clone(image)).build()
+        let Parts { spec, hosts, time_limit, la57, clock, image } = &*self.parts;
+        describe(spec, hosts, *time_limit, *la57, *clock).prepared(Arc::clone(image)).build()
     }
 }

@@ -3,7 +3,7 @@
 use crate::link::advice::advice;
 use crate::link::error::{LinkError, RefusedObject};
 use crate::spec::{DomainSpec, File};
-use sfi_contract::{Mode, names};
+use sfi_contract::names;
 use sfi_verifier::elf::resolve::{self, Strength};
 use sfi_verifier::elf::{self, Object, Unreadable, archive};
 use sfi_verifier::{Options, Usage};
@@ -140,7 +140,7 @@ fn verify<'a>(
     spec: &DomainSpec,
     chosen: impl Iterator<Item = (String, &'a [u8])>,
 ) -> Result<Vec<Input<'a>>, LinkError> {
-    let options = options(spec.mode);
+    let options = options(spec);
     let mut inputs = Vec::new();
     let mut refused = Vec::new();
     for (name, bytes) in chosen {
@@ -161,6 +161,6 @@ fn verify<'a>(
 }
 
 /// How the verifier is asked.
-pub fn options(mode: Mode) -> Options {
-    Options { mode, ..Options::default() }
+pub fn options(spec: &DomainSpec) -> Options {
+    Options { mode: spec.mode, clock: spec.clock, ..Options::default() }
 }

@@ -35,5 +35,5 @@ pub fn load(
     };
     let shared: Vec<(u64, u64)> = spec.shared.iter().map(|s| find(&s.region)).collect::<Result<_, _>>()?;
     let image = link::link(spec, plan, &Site { places: &places, regions: &shared, stubs })?;
-    raised::first(draw, &spec.name, image, spec.mode, around.regions)
+    raised::first(draw, spec, image, around.regions)
 }

@@ -7,6 +7,7 @@ use crate::link::REGION;
 use crate::link::error::LinkError;
 use crate::link::image::{Content, Image, Source};
 use crate::load::verify;
+use crate::spec::DomainSpec;
 use crate::vm::error::MapError;
 use crate::vm::memory::Segment;
 use crate::vm::region::Region;
@@ -16,7 +17,6 @@ use rand_chacha::ChaCha20Rng;
 use rand_chacha::rand_core::Rng;
 use rustix::fd::{AsFd, BorrowedFd};
 use rustix::io::Errno;
-use sfi_contract::Mode;
 use sfi_contract::layout::{PAGE_SIZE, TCB_CANARY};
 use sfi_verifier::Usage;
 use std::sync::Arc;
@@ -38,13 +38,12 @@ pub struct Raised {
 /// The first window of an image: what is in it is verified as it will run.
 pub fn first(
     draw: &mut Draw<'_>,
-    name: &str,
+    spec: &DomainSpec,
     mut image: Image,
-    mode: Mode,
     regions: &[Region],
 ) -> Result<Raised, LinkError> {
-    let window = fill(draw, name, &image, regions)?;
-    image.usage = image.usage.union(verify(&window, name, &image, mode)?);
+    let window = fill(draw, &spec.name, &image, regions)?;
+    image.usage = image.usage.union(verify(&window, &image, spec)?);
     Ok(Raised::new(window, Arc::new(image)))
 }
 
@@ -52,14 +51,13 @@ pub fn first(
 /// verified again.
 pub fn again(
     draw: &mut Draw<'_>,
-    name: &str,
+    spec: &DomainSpec,
     image: Arc<Image>,
-    mode: Mode,
     regions: &[Region],
 ) -> Result<Raised, LinkError> {
-    let window = fill(draw, name, &image, regions)?;
+    let window = fill(draw, &spec.name, &image, regions)?;
     if !image.shares_text() {
-        verify(&window, name, &image, mode)?;
+        verify(&window, &image, spec)?;
     }
     Ok(Raised::new(window, image))
 }
@@ -76,9 +74,9 @@ fn fill(draw: &mut Draw<'_>, name: &str, image: &Image, regions: &[Region]) -> R
     Ok(window)
 }
 
-fn verify(window: &Window, name: &str, image: &Image, mode: Mode) -> Result<Usage, LinkError> {
-    verify::verify(window, image, mode)
-        .map_err(|violations| LinkError::FinalText { domain: name.to_owned(), violations })
+fn verify(window: &Window, image: &Image, spec: &DomainSpec) -> Result<Usage, LinkError> {
+    verify::verify(window, image, spec)
+        .map_err(|violations| LinkError::FinalText { domain: spec.name.clone(), violations })
 }
 
 impl Raised {

@@ -2,8 +2,8 @@
 
 use crate::link::image::Image;
 use crate::link::select::options;
+use crate::spec::DomainSpec;
 use crate::vm::window::Window;
-use sfi_contract::Mode;
 use sfi_verifier::{FinalText, Usage, Violation, verify_text};
 
 /// The second verification: over the bytes of a sealed window, as they will run. Offsets count from the window's base and the
@@ -12,9 +12,15 @@ use sfi_verifier::{FinalText, Usage, Violation, verify_text};
 ///
 /// # Errors
 /// The violations.
-pub fn verify(window: &Window, image: &Image, mode: Mode) -> Result<Usage, Vec<Violation>> {
+pub fn verify(window: &Window, image: &Image, spec: &DomainSpec) -> Result<Usage, Vec<Violation>> {
     let mut bytes = vec![0; image.text.1 as usize];
     window.read(image.text.0, &mut bytes);
-    let text = FinalText { bytes: &bytes, offset: image.text.0, gateways: &image.gateways, slots: &image.slots, mode };
-    verify_text(&text, &options(mode))
+    let text = FinalText {
+        bytes: &bytes,
+        offset: image.text.0,
+        gateways: &image.gateways,
+        slots: &image.slots,
+        mode: spec.mode,
+    };
+    verify_text(&text, &options(spec))
 }

@@ -18,6 +18,7 @@
 //! mode = "write"                        # write (default), full or match
 //! memory = "64 MiB"                     # heap
 //! stack = "1 MiB"                       # data stack
+//! clock = false                         # may read `rdtsc`; needs `Builder::clock` or `sfi run --clock` too
 //! placement = "scattered"               # scattered (default) or dense
 //!
 //! [domains.app.imports]
@@ -240,6 +241,9 @@ pub struct Domain {
     /// Size of the data stack.
     #[serde(default = "default_stack")]
     pub stack: Size,
+    /// May read the processor's clock, see [`DomainSpec::clock`].
+    #[serde(default)]
+    pub clock: bool,
     /// How it lies in its window.
     #[serde(default)]
     pub placement: Placement,
@@ -552,6 +556,9 @@ impl Domain {
             .budget(crate::Budget { wall: self.budget.wall.map(|t| t.0), cpu: self.budget.cpu.map(|t| t.0) });
         if self.root {
             spec = spec.root();
+        }
+        if self.clock {
+            spec = spec.clock();
         }
         for path in &self.objects {
             spec = spec.object(path.display().to_string(), read(path)?);

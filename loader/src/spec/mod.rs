@@ -54,6 +54,7 @@ pub enum Placement {
 pub struct DomainSpec {
     pub(crate) name: String,
     pub(crate) mode: Mode,
+    pub(crate) clock: bool,
     pub(crate) memory: u64,
     pub(crate) stack: u64,
     pub(crate) files: Vec<File>,
@@ -154,6 +155,7 @@ impl DomainSpec {
         Self {
             name: name.into(),
             mode: Mode::Write,
+            clock: false,
             memory: DEFAULT_MEMORY,
             stack: DEFAULT_STACK,
             files: Vec::new(),
@@ -176,6 +178,14 @@ impl DomainSpec {
     #[must_use]
     pub fn mode(mut self, mode: Mode) -> Self {
         self.mode = mode;
+        self
+    }
+
+    /// It may read the processor's clock (`rdtsc`), if the world grants that too ([`crate::Builder::clock`]). By default its objects are refused
+    /// if they do: a precise clock is what side channels are read with.
+    #[must_use]
+    pub fn clock(mut self) -> Self {
+        self.clock = true;
         self
     }
 

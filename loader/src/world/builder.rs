@@ -48,6 +48,7 @@ pub struct Builder {
     cpu_limit: Option<Duration>,
     timed: bool,
     la57: La57,
+    clock: bool,
     prepared: Option<Arc<Image>>,
     permits: Vec<Permit>,
     supervisors: Vec<(String, Option<Signature>)>,
@@ -67,6 +68,13 @@ impl std::fmt::Debug for Builder {
 impl Builder {
     pub(crate) fn new() -> Self {
         Self::default()
+    }
+
+    /// Lets domains read the processor's clock (`rdtsc`) that ask for it ([`DomainSpec::clock`]).
+    #[must_use]
+    pub fn clock(mut self) -> Self {
+        self.clock = true;
+        self
     }
 
     /// Draws all places from this seed instead of the system's randomness. For tests: a known seed is no secret.
@@ -196,6 +204,9 @@ impl Builder {
         if let Some(error) = this.bad_signature {
             return Err(error);
         }
+        for domain in &mut this.domains {
+            domain.clock &= this.clock;
+        }
         for (name, function) in builtin::all() {
             this.hosts.push(Host::new(name.to_owned(), function));
         }
@@ -243,7 +254,7 @@ impl Builder {
             }
             let around = Surroundings { regions: &regions, map: &manager.map };
             loaded.push(match prepared {
-                Some(image) => raised::again(&mut draw, &spec.name, Arc::clone(image), spec.mode, &regions)?,
+                Some(image) => raised::again(&mut draw, spec, Arc::clone(image), &regions)?,
                 None => load(&mut draw, spec, &plans[index], &around, &bindings::stubs(spec, start))?,
             });
         }
@@ -278,6 +289,7 @@ impl Builder {
             control,
             rng,
             space,
+            clock: self.clock,
             lives: 0,
             births: 0,
             vacant: Vec::new(),

@@ -127,9 +127,8 @@ impl Inner {
         let domain = &self.domains[original];
         let (origin, passes_floats, spec, region_places) =
             (domain.origin, domain.passes_floats, Arc::clone(&domain.spec), Arc::clone(&domain.region_places));
-        let (image, mode, name) = (Arc::clone(&domain.image), domain.mode, domain.name.as_str());
-        let raised =
-            raised::again(&mut Draw { rng: &mut self.rng, space: self.space }, name, image, mode, &self.regions)?;
+        let (image, name) = (Arc::clone(&domain.image), domain.name.as_str());
+        let raised = raised::again(&mut Draw { rng: &mut self.rng, space: self.space }, &spec, image, &self.regions)?;
         self.lives += 1;
         let name = format!("{name}#{}", self.lives);
         let index = self.vacant.pop().unwrap_or(self.domains.len());

@@ -66,6 +66,8 @@ pub struct Inner {
     pub rng: ChaCha20Rng,
     /// Where those places are.
     pub space: AddressSpace,
+    /// Domains that ask for it may read the processor's clock.
+    pub clock: bool,
     /// Instances that were ever made.
     pub lives: u64,
     /// Domains that began a further life: restarted, reset, loaded again, or made at run time.

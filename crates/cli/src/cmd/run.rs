@@ -59,6 +59,10 @@ pub struct Args {
     /// End calls that take longer: a program's whole run, a manifest's entry point. Default: the manifest's limit, or none.
     #[arg(long, value_name = "SECONDS", value_parser = parse_seconds)]
     time_limit: Option<Duration>,
+    /// Let a program, and the domains of a manifest with `clock = true`, read the processor's clock (`rdtsc`). It is what side channels are read
+    /// with.
+    #[arg(long)]
+    clock: bool,
     /// Print what is mapped for each domain, on standard error.
     #[arg(long)]
     explain_layout: bool,
@@ -100,6 +104,9 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
     let mut builder = World::builder();
     if let Some(seed) = args.seed {
         builder = builder.seed(seed);
+    }
+    if args.clock {
+        builder = builder.clock();
     }
     let mut builder = manifest.build(builder, directory)?;
     if let Some(limit) = args.time_limit {
@@ -163,6 +170,7 @@ fn run_program(args: &Args, bytes: Vec<u8>) -> anyhow::Result<ExitCode> {
         name: args.argv0.as_deref(),
         environment: program::environment(&args.environment),
         seed: args.seed,
+        clock: args.clock,
         time_limit: args.time_limit,
     };
     program::run(setup, bytes, FAULT)

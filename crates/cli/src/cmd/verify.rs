@@ -29,7 +29,7 @@ Examples:
 
 A policy file, all of it optional:
   modes = [\"full\", \"write\"]           # accepted; the first is the default
-  instructions = { rdtsc = false, cpuid = false }
+  instructions = { rdtsc = true, cpuid = false }   # without: no rdtsc, but cpuid
   imports = { allow = [\"host_*\"] }      # what no given object defines
   limits = { text = 1048576, data = 1048576, object = 4194304 }   # bytes
 
@@ -44,9 +44,9 @@ pub struct Args {
     /// What is confined: stores and jumps (write), loads too (full). The default is the policy's first mode, else write.
     #[arg(long, value_name = "write|full|match")]
     mode: Option<Mode>,
-    /// Refuse `rdtsc`.
+    /// Accept `rdtsc` (with a policy, its `instructions.rdtsc` decides).
     #[arg(long)]
-    no_clock: bool,
+    clock: bool,
     /// Refuse `cpuid`.
     #[arg(long)]
     no_identity: bool,
@@ -84,7 +84,8 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
     let epoch = if args.attest.is_some() { attest::epoch()? } else { None };
     let preferred = policy.as_ref().and_then(Policy::preferred_mode);
     let mode = args.mode.or(preferred).unwrap_or_default();
-    let options = Options { mode, clock: !args.no_clock, identity: !args.no_identity, ..Options::default() };
+    let options =
+        Options { mode, clock: args.clock || policy.is_some(), identity: !args.no_identity, ..Options::default() };
 
     let mut outcomes = Vec::new();
     let mut sources = Vec::new();

@@ -5,7 +5,7 @@
 pub enum PolicyRule {
     /// `modes`
     Mode,
-    /// `instructions.rdtsc = false`
+    /// no `instructions.rdtsc = true`
     Clock,
     /// `instructions.cpuid = false`
     Identity,
@@ -95,7 +95,7 @@ impl PolicyRule {
     pub const fn example(self) -> &'static str {
         match self {
             PolicyRule::Mode => "modes = [\"full\"]                  # and: sfi verify --mode write",
-            PolicyRule::Clock => "rdtsc                             # with instructions.rdtsc = false",
+            PolicyRule::Clock => "rdtsc                             # without instructions.rdtsc = true",
             PolicyRule::Identity => "cpuid                             # with instructions.cpuid = false",
             PolicyRule::Import => "call system                       # with imports.allow = [\"host_*\"]",
             PolicyRule::TextSize => "two megabytes of functions        # with limits.text = 1048576",

@@ -89,8 +89,10 @@ macro_rules! operations {
         ///
         /// # Errors
         /// [`BindError::Active`] if a call in progress returns to it, [`BindError::Busy`]; the other errors of building a world.
-        pub fn reload(&mut self, spec: DomainSpec) -> Result<(), BuildError> {
+        pub fn reload(&mut self, mut spec: DomainSpec) -> Result<(), BuildError> {
             let inner: *mut Inner = self.record();
+            // SAFETY: the host runs, on the thread that holds the world mutably.
+            spec.clock &= unsafe { (*inner).clock };
             // SAFETY: the host runs, on the thread that holds the world mutably.
             unsafe {
                 let index = (*inner).find(&spec.name).map_err(BindError::from)?;

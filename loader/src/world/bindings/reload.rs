@@ -137,9 +137,9 @@ impl Inner {
         this.settle(index);
         let domain = &this.domains[index];
         crate::world::owner::admit(domain.spec.owner.as_ref(), false)?;
-        let (spec, image, mode) = (Arc::clone(&domain.spec), Arc::clone(&domain.image), domain.mode);
+        let (spec, image) = (Arc::clone(&domain.spec), Arc::clone(&domain.image));
         let mut draw = Draw { rng: &mut this.rng, space: this.space };
-        let raised = raised::again(&mut draw, &domain.name, image, mode, &this.regions)?;
+        let raised = raised::again(&mut draw, &spec, image, &this.regions)?;
         let registered = all_registered(index, &spec, &this.hosts)?;
         // SAFETY: see the function's contract.
         unsafe { Self::install(inner, index, raised, spec, registered) }
