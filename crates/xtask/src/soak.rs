@@ -7,7 +7,7 @@ use std::process::{Command, ExitCode};
 
 /// The long suites: random programs, compared natively and in domains, every static archive on the machine,
 /// random instructions that both decoders must read alike, live domains, crossings under stress, every way out of
-/// a crossing on every variant of the gates.
+/// a crossing on every variant of the gates, a search by speculation.
 #[derive(clap::Args)]
 pub struct Args {
     /// Number of random programs
@@ -58,6 +58,10 @@ pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
     let mut command = Command::new(cargo());
     command.args(["test", "--release", "-p", "sfi-loader", "--test", "exits"]).env("SFI_EXITS", "all");
     steps.tests("every way out of a crossing", &mut command)?;
+    let mut command = Command::new(cargo());
+    command.args(["test", "--release", "-p", "sfi-cli", "--test", "speculation", "--", "--nocapture"]);
+    command.env("SFI_PROBE", "1");
+    steps.tests("a search by speculation", &mut command)?;
     programs::step(&mut steps)?;
     Ok(steps.finish())
 }
