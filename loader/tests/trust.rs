@@ -6,7 +6,7 @@ mod common;
 mod registers;
 use common::{assemble, function};
 use registers::*;
-use sfi_loader::{CallError, DomainSpec, Import, Mode, Trust, TypedFn, World};
+use sfi_loader::{CallError, DomainSpec, FaultKind, Import, Mode, Trust, TypedFn, World};
 
 /// A client that plants secrets, calls and dumps; a server that dumps, plants, or plants and faults.
 fn pair(trust: Trust, signature: &str, width: Width) -> World {
@@ -256,6 +256,42 @@ fn a_hostile_server_harms_those_who_trust_it_only() {
         // r15 is the data stack, which the gate switches at every level.
         let expected = if trust == Trust::MutualDistrust { 7 } else { 1 };
         assert_eq!(run(&mut world, "client", "run"), Ok(expected), "{trust}");
+    }
+}
+
+/// An x87 exception that a client left pending is no business of a third domain: one that only waits
+/// for exceptions does not trap on it.
+#[test]
+fn waiting_for_x87_finds_nobody_elses_exception() {
+    let pend = "fninit\nfld1\nfldz\nfdivrp\nfldcw unmask(%rip)\n";
+    let front = function("run", &format!("{pend}call pass\nfninit\nret"))
+        + &function("trap", &format!("{pend}fwait\nret"))
+        + ".section .rodata\nunmask: .word 0x33b\n.text\n";
+    let back = function("wait", "fwait\nmov $5,%eax\nret");
+    let to =
+        |domain: &str, name: &str, trust| Import::domain(domain, name).signature("() -> int").trust(trust).on_fault(-1);
+    for outer in Trust::ALL {
+        for inner in Trust::ALL {
+            let mut world = World::builder()
+                .domain(
+                    DomainSpec::new("front")
+                        .object("front.o", assemble(&front))
+                        .import("pass", to("middle", "pass", outer)),
+                )
+                .domain(
+                    DomainSpec::new("middle")
+                        .object("middle.o", assemble(&function("pass", "call wait\nret")))
+                        .import("wait", to("back", "wait", inner)),
+                )
+                .domain(DomainSpec::new("back").object("back.o", assemble(&back)))
+                .build()
+                .unwrap();
+            assert_eq!(run(&mut world, "front", "run"), Ok(5), "{outer}, {inner}");
+            assert!(!world.domain("back").unwrap().is_dead(), "{outer}, {inner}");
+            // Its own exception is.
+            let Err(CallError::Fault(fault)) = run(&mut world, "front", "trap") else { panic!("no trap") };
+            assert_eq!(fault.kind, FaultKind::FloatingPoint);
+        }
     }
 }
 

@@ -12,7 +12,7 @@ pub struct Usage {
     pub preserved_named: u16,
     /// Widest vector registers named.
     pub vectors: Vectors,
-    /// x87 or MMX state is touched (`fnstenv`, `fldenv` and the control word included). A return to the host resets it
+    /// x87 or MMX state is touched (`fnstenv`, `fldenv`, `fwait` and the control word included). A return to the host resets it
     /// (`fninit`) at every trust level: an exception left unmasked and pending would trap in the host's next x87 instruction.
     pub x87: bool,
     /// MXCSR is loaded or stored: the text can change it or see it. (Its status flags are set by any SSE arithmetic.)

@@ -2,9 +2,9 @@
 
 super::forms! {
     X87 None(0) [] writes() clobbers() {
-        Fcom_st0_sti Fcomp_st0_sti Fld_sti Fnop Fchs Fabs Ftst Fxam Fld1 Fldl2t Fldl2e Fldpi Fldlg2 Fldln2 Fldz F2xm1
-        Fyl2x Fptan Fpatan Fxtract Fprem1 Fdecstp Fincstp Fprem Fyl2xp1 Fsqrt Fsincos Frndint Fscale Fsin Fcos Fucompp
-        Fnclex Fninit Fucomi_st0_sti Fcomi_st0_sti Ffree_sti Fucom_st0_sti Fucomp_st0_sti Fcompp Ffreep_sti
+        Wait Fcom_st0_sti Fcomp_st0_sti Fld_sti Fnop Fchs Fabs Ftst Fxam Fld1 Fldl2t Fldl2e Fldpi Fldlg2 Fldln2 Fldz
+        F2xm1 Fyl2x Fptan Fpatan Fxtract Fprem1 Fdecstp Fincstp Fprem Fyl2xp1 Fsqrt Fsincos Frndint Fscale Fsin Fcos
+        Fucompp Fnclex Fninit Fucomi_st0_sti Fcomi_st0_sti Ffree_sti Fucom_st0_sti Fucomp_st0_sti Fcompp Ffreep_sti
         Fucomip_st0_sti Fcomip_st0_sti
     }
     X87 None(0) [] writes(0) clobbers() {

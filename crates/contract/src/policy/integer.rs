@@ -2,7 +2,7 @@
 
 super::forms! {
     Integer None(0) [] writes() clobbers() {
-        Cmp_AL_imm8 Cmp_EAX_imm32 Cmp_RAX_imm32 Wait Sahf Test_AL_imm8 Test_EAX_imm32 Test_RAX_imm32 Cmc Clc Stc Cld
+        Cmp_AL_imm8 Cmp_EAX_imm32 Cmp_RAX_imm32 Sahf Test_AL_imm8 Test_EAX_imm32 Test_RAX_imm32 Cmc Clc Stc Cld
     }
     Integer None(0) [] writes() clobbers(RAX) {
         Cwde Cdqe Lahf

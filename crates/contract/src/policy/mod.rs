@@ -49,7 +49,8 @@ pub enum Class {
     Clock,
     /// `cpuid`. It reads what the machine is; the host may switch it off (a policy).
     Identity,
-    /// x87. Works on its register stack and ModRM memory. `fnstenv` and `fnsave` store addresses of the
+    /// x87. Works on its register stack and ModRM memory. `fwait` is one of them: it traps on an
+    /// exception that another x87 instruction left pending. `fnstenv` and `fnsave` store addresses of the
     /// last x87 instruction, so the loader clears x87 state at distrusting crossings.
     X87,
     /// MMX and SSE forms with an MMX operand: aliases of the x87 registers.

@@ -106,6 +106,8 @@ pub fn class_of(code: Code) -> Class {
         _ if is_string(code) => Class::String,
         _ if op.is_nop() || has(F::PAUSE) || has(F::CET_IBT) || has(F::MULTIBYTENOP) => Class::Hint,
         _ if matches!(code, Code::Lfence | Code::Mfence | Code::Sfence) => Class::Hint,
+        // It waits for an exception of x87 that is pending.
+        Code::Wait => Class::X87,
         _ if has(F::FPU) || has(F::FPU287) || has(F::FPU387) => Class::X87,
         _ if operand(&[K::mm_or_mem, K::mm_reg, K::mm_rm]) || has(F::MMX) => Class::Mmx,
         _ if op.encoding() == EncodingKind::EVEX || operand(&[K::k_reg, K::k_rm, K::k_vvvv, K::k_or_mem]) => {
