@@ -77,6 +77,7 @@ mod vm;
 mod world;
 
 pub use fault::limits::{Budget, Limits};
+pub use fault::stray::{Distance, Nearest, Stray, Whose};
 pub use fault::trace::{Backtrace, Frame};
 pub use fault::{AddressClass, Fault, FaultKind};
 pub use fleet::pool::{Pool, PoolError, Pooled};

@@ -132,7 +132,10 @@ fn rewrite_object(object: &Object<'_>, options: &Options) -> Result<Output, Vec<
         if let Err(more) = transform::Transform::section(&facts, index, &mut emitter, &mut stats) {
             refusals.extend(more);
         }
-        share::ends(&mut emitter, &graph.unit);
+        // A store and its check stay together.
+        if options.mode != Mode::Match {
+            share::ends(&mut emitter, &graph.unit);
+        }
         next_label = emitter.next_label();
         let text = layout::lay_out(&emitter);
         stats.text_in += object.sections[section.section].data.len() as u64;

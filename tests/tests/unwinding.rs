@@ -66,7 +66,7 @@ fn exceptions_end_at_the_crossing() {
             .mode(mode)
             .object("raiser.o", object("raiser", RAISER, level, mode))
             .object("unwind.o", object("unwind", unwinder, level, mode))
-            .object("jumps.o", sfi_support::jumps_object());
+            .object("jumps.o", sfi_support::jumps_object(mode));
         let through_domain =
             first.clone().import("middle", Import::domain("b", "middle").signature("(int, int) -> int"));
         let second = DomainSpec::new("b")

@@ -1,6 +1,7 @@
 //! The second check: over the relocated bytes that will really run.
 
 use crate::Options;
+use crate::matching;
 use crate::memo::Memo;
 use crate::report::{Findings, Violation};
 use crate::sweep::{Map, Text, sweep};
@@ -34,6 +35,9 @@ pub fn verify_text(text: &FinalText<'_>, options: &Options) -> Result<Usage, Vec
     memo.reserve(text.bytes.len());
     let mut map = Map::default();
     sweep(&swept, &options, &mut memo, &mut map, &mut findings);
+    if options.mode == Mode::Match {
+        matching::check(&swept, &mut map, &mut findings);
+    }
     let mut gateways = text.gateways.to_vec();
     gateways.sort_unstable();
     check_branches(text, &map, &gateways, &mut findings);

@@ -25,6 +25,7 @@ mod final_text;
 mod instruction;
 mod landmarks;
 mod length;
+mod matching;
 mod memo;
 mod place;
 mod prefix;
@@ -50,7 +51,7 @@ use sweep::{Map, Origin, Text, sweep};
 /// What to check for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Options {
-    /// Which loads are confined. [`Mode::Match`] is checked as [`Mode::Write`].
+    /// Which loads are confined, and whether stores and indirect branches have their checks.
     pub mode: Mode,
     /// `rdtsc` is allowed; by default it is not. Other clocks (`rdtscp`, `rdpmc`, `tpause`) never are.
     pub clock: bool,
@@ -117,6 +118,9 @@ impl Verifier {
             self.maps.resize_with(self.maps.len().max(texts + 1), Map::default);
             let map = &mut self.maps[texts];
             sweep(&text, &self.options, &mut self.memo, map, &mut findings);
+            if self.options.mode == Mode::Match {
+                matching::check(&text, map, &mut findings);
+            }
             place::check_branches(section.data, map, &mut findings);
             uses.join(map.uses);
             text_bytes += section.data.len() as u64;

@@ -4,6 +4,7 @@ mod support;
 
 use sfi_contract::Mode::{Full, Match, Write};
 use sfi_contract::Rule;
+use sfi_contract::matching::{HEAD, STORE, STORE_KEEPING_FLAGS};
 use support::*;
 
 #[test]
@@ -239,13 +240,21 @@ fn s01_s02_stores() {
         "c5 f8 ae 1f",       // vstmxcsr
     ] {
         let with = |prefixes: &str| format!("{prefixes} {code}");
-        for mode in [Write, Full, Match] {
+        for mode in [Write, Full] {
             assert_eq!(text(code, mode), [Rule::StoreSegment], "{code}");
             assert_eq!(text(&with("67"), mode), [Rule::StoreSegment], "67 {code}");
             assert_eq!(text(&with("65"), mode), [Rule::StoreAddressSize], "65 {code}");
             accept(&with("65 67"), mode);
             accept(&with("67 65"), mode);
             assert_eq!(text(&with("64 67"), mode), [Rule::FsNamed], "fs {code}");
+        }
+        refuse(&with("65 67"), Match, Rule::Unmatched);
+        for tail in [&STORE[..], &STORE_KEEPING_FLAGS] {
+            // lea (%rdi),%rcx
+            let check = [&HEAD, &[0x48, 0x8d, 0x0f][..], tail].concat();
+            let check: String = check.iter().map(|byte| format!("{byte:02x} ")).collect();
+            accept(&format!("{check} {}", with("65 67")), Match);
+            assert_eq!(text(&format!("{check} {}", with("65")), Match), [Rule::StoreAddressSize], "65 {code}");
         }
     }
     // rip-relative and absolute

@@ -2,8 +2,8 @@
 
 use std::path::{Path, PathBuf};
 
-/// Most lines of code. To be raised with a reason only: the last were rules SFI-L02, 20 lines, and SFI-E08, 3.
-const MOST: usize = 1575;
+/// Most lines of code. To be raised with a reason only: the last were rules SFI-L02, 20 lines, SFI-E08, 3, and SFI-M01, 95.
+const MOST: usize = 1670;
 
 fn crate_at(path: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("..").join(path)

@@ -132,7 +132,7 @@ pub(crate) unsafe fn alone<R>(world: *const sfi_world, body: impl FnOnce(&mut Wo
 
 fn open(mut manifest: Manifest, directory: &Path, config: Option<&sfi_config>) -> Result<*mut sfi_world> {
     for domain in manifest.domains.values_mut().filter(|domain| domain.syscalls.is_some()) {
-        let objects = vec![sfi_support::library(), sfi_support::jumps_object()];
+        let objects = vec![sfi_support::library(domain.mode), sfi_support::jumps_object(domain.mode)];
         domain.support = Some(Support { objects, own_start: false });
     }
     let mut builder = manifest.build(World::builder(), directory)?;

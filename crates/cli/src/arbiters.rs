@@ -19,8 +19,8 @@ pub fn prepare(manifest: &mut Manifest) {
     let program = manifest.entry.as_ref().filter(|_| is_program(manifest)).map(|entry| entry.domain.clone());
     for (name, domain) in manifest.domains.iter_mut().filter(|(_, domain)| domain.syscalls.is_some()) {
         let own_start = program.as_ref() == Some(name);
-        let object = if own_start { sfi_support::object() } else { sfi_support::library() };
-        domain.support = Some(Support { objects: vec![object, sfi_support::jumps_object()], own_start });
+        let object = if own_start { sfi_support::object(domain.mode) } else { sfi_support::library(domain.mode) };
+        domain.support = Some(Support { objects: vec![object, sfi_support::jumps_object(domain.mode)], own_start });
     }
 }
 

@@ -68,8 +68,8 @@ pub fn run(setup: Setup<'_>, mut bytes: Vec<u8>, fault: u8) -> anyhow::Result<Ex
         .memory(setup.memory)
         .stack(setup.stack)
         .own_start()
-        .object("support", sfi_support::object())
-        .object("jumps", sfi_support::jumps_object())
+        .object("support", sfi_support::object(setup.mode))
+        .object("jumps", sfi_support::jumps_object(setup.mode))
         .import(GATEWAY, Import::host(GATEWAY).signature("(int) -> int"));
     let spec = if setup.clock { spec.clock() } else { spec };
     let spec = if bytes.starts_with(ARCHIVE) { spec.archive(name, bytes) } else { spec.object(name, bytes) };

@@ -25,6 +25,8 @@ pub const HEADER_HEAP_END: u64 = HEADER_OFFSET + 0x18;
 pub const HEADER_STACK_LOW: u64 = HEADER_OFFSET + 0x20;
 /// `u64`: first byte behind the data stack.
 pub const HEADER_STACK_HIGH: u64 = HEADER_OFFSET + 0x28;
+/// `u64`: the window's base, negated. Added to an address it gives the offset in the window (mode match).
+pub const HEADER_MINUS: u64 = HEADER_OFFSET + 0x38;
 
 /// `u64`: the processor state that the system has switched on (XCR0, what `xgetbv` gives for 0 in ecx), 0 if there is no `xgetbv`.
 /// Rewritten code reads it here.

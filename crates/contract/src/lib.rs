@@ -8,6 +8,7 @@
 
 pub mod intermediate;
 pub mod layout;
+pub mod matching;
 pub mod mode;
 pub mod names;
 pub mod note;

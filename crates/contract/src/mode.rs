@@ -12,8 +12,8 @@ pub enum Mode {
     Write,
     /// Loads are confined too.
     Full,
-    /// Like [`Mode::Write`], with a check before each store that traps at the offending instruction (Wahbe et al.
-    /// section 3.1, segment matching). To the verifier this is [`Mode::Write`].
+    /// Like [`Mode::Write`], with a check before each store and indirect branch that traps at the offending instruction
+    /// (Wahbe et al. section 3.1, segment matching). See [`crate::matching`].
     Match,
 }
 

@@ -104,6 +104,9 @@ rules! {
     IndirectBranch = "SFI-I01", "indirect branch outside its unsafe region",
         "An indirect branch goes through the dispatch table, whose slots hold verified targets only.",
         "rewrite the object with `sfi rewrite`";
+    Unmatched = "SFI-M01", "store or indirect branch without its check (mode match)",
+        "Mode match promises that the offending instruction itself is named; one without a check would go wrong in silence.",
+        "rewrite the object with `sfi rewrite --mode match`";
     FsNamed = "SFI-F01", "instruction uses the FS segment",
         "FS belongs to the host; thread locals of a domain lie at a fixed place of its window.",
         "rewrite the object with `sfi rewrite`";

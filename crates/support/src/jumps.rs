@@ -7,10 +7,10 @@
 //! Signal masks are not saved: a domain has no signals of its own.
 
 use crate::{Function, call_external, function, jump_external};
-use iced_x86::IcedError;
 use iced_x86::code_asm::*;
+use iced_x86::{Code, IcedError, Instruction, MemoryOperand, Register};
 use sfi_contract::layout::TCB_R15;
-use sfi_contract::names;
+use sfi_contract::{Mode, names};
 
 /// Registers in the order of the buffer's first words.
 const REGISTERS: [AsmRegister64; 6] = [rbx, rbp, r12, r13, r14, r15];
@@ -19,10 +19,10 @@ const HOME: i32 = 48;
 /// Depth and slot.
 const PLACE: i32 = 56;
 
-pub(crate) fn functions() -> Result<Vec<Function>, IcedError> {
-    let set = function("setjmp", &[names::DEPTH], setjmp)?;
-    let jump = function("longjmp", &[names::CUT], longjmp)?;
-    let resume = function("__sfi_resume", &[names::CUT], resume)?;
+pub(crate) fn functions(mode: Mode) -> Result<Vec<Function>, IcedError> {
+    let set = function("setjmp", &[names::DEPTH], mode, setjmp)?;
+    let jump = function("longjmp", &[names::CUT], mode, longjmp)?;
+    let resume = function("__sfi_resume", &[names::CUT], mode, resume)?;
     Ok(vec![
         Function { aliases: &["_setjmp", "__setjmp", "sigsetjmp", "__sigsetjmp"], ..set },
         Function { aliases: &["_longjmp", "siglongjmp", "__longjmp_chk"], ..jump },
@@ -30,13 +30,17 @@ pub(crate) fn functions() -> Result<Vec<Function>, IcedError> {
     ])
 }
 
+/// `%gs:TCB_R15` with the 32-bit address size.
+fn home() -> MemoryOperand {
+    MemoryOperand::new(Register::None, Register::None, 1, TCB_R15 as i64, 4, false, Register::GS)
+}
+
 /// `int setjmp(jmp_buf)`; r11: the slot of the place behind the call.
 fn setjmp(a: &mut CodeAssembler) -> Result<(), IcedError> {
     for (i, register) in REGISTERS.into_iter().enumerate() {
         a.mov(qword_ptr(edi + 8 * i as i32).gs(), register)?;
     }
-    a.xor(eax, eax)?;
-    a.mov(rax, qword_ptr(eax + TCB_R15 as i32).gs())?;
+    a.add_instruction(Instruction::with2(Code::Mov_r64_rm64, Register::RAX, home())?)?;
     a.mov(qword_ptr(edi + HOME).gs(), rax)?;
     a.mov(dword_ptr(edi + PLACE).gs(), r11d)?;
     call_external(a)?;
@@ -65,8 +69,7 @@ fn resume(a: &mut CodeAssembler) -> Result<(), IcedError> {
 /// Loads the buffer at rdi and goes there. Keeps rax and rdx.
 fn restore(a: &mut CodeAssembler) -> Result<(), IcedError> {
     a.mov(rcx, qword_ptr(edi + HOME).gs())?;
-    a.xor(esi, esi)?;
-    a.mov(qword_ptr(esi + TCB_R15 as i32).gs(), rcx)?;
+    a.add_instruction(Instruction::with2(Code::Mov_rm64_r64, home(), Register::RCX)?)?;
     for (i, register) in REGISTERS.into_iter().enumerate() {
         a.mov(register, qword_ptr(edi + 8 * i as i32).gs())?;
     }

@@ -11,10 +11,11 @@
 
 #![forbid(unsafe_code)]
 
+mod checks;
 mod jumps;
 
 use iced_x86::code_asm::*;
-use iced_x86::{BlockEncoderOptions, IcedError};
+use iced_x86::{BlockEncoder, BlockEncoderOptions, IcedError, InstructionBlock};
 use object::write::{Object, Relocation, StandardSection, Symbol, SymbolId, SymbolSection};
 use object::{
     Architecture, BinaryFormat, Endianness, RelocationFlags, SectionFlags, SectionKind, SymbolFlags, SymbolKind,
@@ -22,7 +23,7 @@ use object::{
 };
 
 use sfi_contract::layout::{HEADER_BASE, HEADER_TCB};
-use sfi_contract::names;
+use sfi_contract::{Mode, names};
 
 /// C sources of the objects that a C++ program needs besides its libraries: the unwinder in place of libgcc_eh, and what libstdc++ expects of
 /// a libc and musl does not have. By name; compiled with unwind tables and rewritten when a program is linked.
@@ -48,15 +49,19 @@ struct Function {
 fn function(
     name: &'static str,
     externals: &[&'static str],
+    mode: Mode,
     emit: impl FnOnce(&mut CodeAssembler) -> Result<(), IcedError>,
 ) -> Result<Function, IcedError> {
     let mut a = CodeAssembler::new(64)?;
     emit(&mut a)?;
-    let result = a.assemble_options(0, BlockEncoderOptions::RETURN_NEW_INSTRUCTION_OFFSETS)?;
-    let mut bytes = result.inner.code_buffer;
+    let plain = a.take_instructions();
+    let instructions = if mode == Mode::Match { checks::add(&plain)? } else { plain };
+    let block = InstructionBlock::new(&instructions, 0);
+    let result = BlockEncoder::encode(64, block, BlockEncoderOptions::RETURN_NEW_INSTRUCTION_OFFSETS)?;
+    let mut bytes = result.code_buffer;
     let mut calls = Vec::new();
     let mut names = externals.iter();
-    for &offset in &result.inner.new_instruction_offsets {
+    for &offset in &result.new_instruction_offsets {
         let at = offset as usize;
         if bytes.get(at..at + 5) == Some(&PLACEHOLDER_CALL) || bytes.get(at..at + 5) == Some(&PLACEHOLDER_JUMP) {
             bytes[at + 1..at + 5].fill(0);
@@ -211,44 +216,44 @@ enum Kind {
     Library,
 }
 
-/// The object for a program.
+/// The object for a program; like the others it is the same in modes write and full.
 ///
 /// # Panics
 /// Never: the code is fixed and a test assembles it.
-pub fn object() -> Vec<u8> {
-    build(Kind::Program).expect("the support code assembles")
+pub fn object(mode: Mode) -> Vec<u8> {
+    build(Kind::Program, mode).expect("the support code assembles")
 }
 
 /// The object for a domain that is no program: its libc is set up when the domain is initialised.
 ///
 /// # Panics
 /// Never: the code is fixed and a test assembles it.
-pub fn library() -> Vec<u8> {
-    build(Kind::Library).expect("the support code assembles")
+pub fn library(mode: Mode) -> Vec<u8> {
+    build(Kind::Library, mode).expect("the support code assembles")
 }
 
 /// An empty environment and the auxiliary vector behind it: AT_PAGESZ 4096.
 const ENVIRONMENT: [u64; 5] = [0, 6, 4096, 0, 0];
 
-fn build(kind: Kind) -> Result<Vec<u8>, Box<dyn std::error::Error>> {
+fn build(kind: Kind, mode: Mode) -> Result<Vec<u8>, Box<dyn std::error::Error>> {
     let mut functions = vec![
-        function(names::SYSCALL, &[names::ARBITRATE], syscall)?,
-        function("__init_tls", &["__init_tp"], init_tls)?,
-        function("memmove", &[], memmove)?,
-        function("_init", &[], |a| a.ret())?,
-        function("_fini", &[], |a| a.ret())?,
-        function("__clone", &[], no_process)?,
-        function("vfork", &[], no_process)?,
-        function("dlsym", &[], |a| a.xor(eax, eax).and_then(|()| a.ret()))?,
+        function(names::SYSCALL, &[names::ARBITRATE], mode, syscall)?,
+        function("__init_tls", &["__init_tp"], mode, init_tls)?,
+        function("memmove", &[], mode, memmove)?,
+        function("_init", &[], mode, |a| a.ret())?,
+        function("_fini", &[], mode, |a| a.ret())?,
+        function("__clone", &[], mode, no_process)?,
+        function("vfork", &[], mode, no_process)?,
+        function("dlsym", &[], mode, |a| a.xor(eax, eax).and_then(|()| a.ret()))?,
     ];
     let first = match kind {
         Kind::Program => {
-            functions.push(function(START, &["__libc_start_main"], start)?);
+            functions.push(function(START, &["__libc_start_main"], mode, start)?);
             "main"
         }
         Kind::Library => {
-            functions.push(function("__sfi_init_libc", &["__init_libc"], init_libc)?);
-            functions.push(function("__sfi_flush", &["fflush"], flush)?);
+            functions.push(function("__sfi_init_libc", &["__init_libc"], mode, init_libc)?);
+            functions.push(function("__sfi_flush", &["fflush"], mode, flush)?);
             "__sfi_environment"
         }
     };
@@ -259,8 +264,11 @@ fn build(kind: Kind) -> Result<Vec<u8>, Box<dyn std::error::Error>> {
 ///
 /// # Panics
 /// Never: the code is fixed and a test assembles it.
-pub fn jumps_object() -> Vec<u8> {
-    jumps::functions().map_err(Into::into).and_then(|all| make(&all, "", false)).expect("the support code assembles")
+pub fn jumps_object(mode: Mode) -> Vec<u8> {
+    jumps::functions(mode)
+        .map_err(Into::into)
+        .and_then(|all| make(&all, "", false))
+        .expect("the support code assembles")
 }
 
 /// A searcher's object: `load(address)` loads the byte there and returns it. For whoever wants to know what a load finds or costs.
@@ -272,7 +280,7 @@ pub fn load_object() -> Vec<u8> {
         a.movzx(eax, byte_ptr(rdi))?;
         a.ret()
     };
-    let load = function("load", &[], load).map_err(Into::into);
+    let load = function("load", &[], Mode::Write, load).map_err(Into::into);
     load.and_then(|load| make(&[load], "", false)).expect("the support code assembles")
 }
 
@@ -351,9 +359,10 @@ mod tests {
     use sfi_contract::Mode;
 
     #[test]
-    fn is_accepted_in_both_modes() {
-        for (bytes, least) in [(super::object(), 60), (super::library(), 60), (super::jumps_object(), 30)] {
-            for mode in [Mode::Write, Mode::Full] {
+    fn is_accepted_in_every_mode() {
+        for mode in Mode::ALL {
+            let objects = [super::object(mode), super::library(mode), super::jumps_object(mode)];
+            for (bytes, least) in objects.into_iter().zip([60, 60, 30]) {
                 let options = sfi_verifier::Options { mode, ..Default::default() };
                 let report = sfi_verifier::verify(&bytes, &options).expect("readable");
                 assert_eq!(report.violations, []);

@@ -5,12 +5,14 @@ pub(crate) mod limits;
 pub(crate) mod meter;
 pub(crate) mod names;
 pub(crate) mod signal_room;
+pub(crate) mod stray;
 pub(crate) mod thread;
 pub(crate) mod trace;
 pub(crate) mod watchdog;
 
 use crate::fault::limits::reason;
 use crate::fault::names::Names;
+use crate::fault::stray::{NULL, Nearest, Refused, Stray, Whose};
 use crate::fault::trace::{Backtrace, Place};
 use crate::gate;
 use crate::gate::control_stack::ControlStack;
@@ -19,6 +21,7 @@ use crate::gate::frame::{Active, Entry};
 use crate::gate::records::{Context, status};
 use libc::{c_int, c_void, siginfo_t, ucontext_t};
 use sfi_contract::layout::WINDOW_SIZE;
+use sfi_contract::matching::{Check, NOTE};
 use sfi_contract::text::clean;
 use std::fmt;
 use std::sync::{Arc, OnceLock};
@@ -94,7 +97,8 @@ pub enum FaultKind {
     WildBranch,
     /// A jump out of functions that are not active any more, or of another crossing's: a stale or forged `jmp_buf`.
     DeadFrame,
-    /// Mode match: the check before a store found an address outside the segment.
+    /// Mode match: the check before a store found an address outside the domain's window. [`Fault::stray`] says where it leads. For an
+    /// indirect branch that is [`FaultKind::WildBranch`].
     SegmentMatch,
     /// The memory behind a mapping is gone (`SIGBUS`).
     Bus,
@@ -150,6 +154,8 @@ pub struct Fault {
     pub offset: u64,
     /// The shared region that was accessed, and whether it was a store. Boxed: errors stay small.
     pub(crate) region: Option<Box<(String, bool)>>,
+    /// Mode match: what a check refused.
+    pub(crate) stray: Option<Box<Stray>>,
     pub(crate) address: u64,
     pub(crate) instruction: u64,
     pub(crate) trace: Arc<Calls>,
@@ -166,8 +172,8 @@ pub(crate) struct Calls {
 impl PartialEq for Fault {
     fn eq(&self, other: &Self) -> bool {
         let all = |f: &Self| (f.kind, f.offset, f.address, f.instruction);
-        let named = self.domain == other.domain && self.function == other.function && self.region == other.region;
-        named && all(self) == all(other)
+        let named = |f: &Self| (f.domain.clone(), f.function.clone(), f.region.clone(), f.stray.clone());
+        all(self) == all(other) && named(self) == named(other)
     }
 }
 
@@ -197,6 +203,11 @@ impl Fault {
         self.region.as_ref().map(|r| (r.0.as_str(), r.1))
     }
 
+    /// Mode match: the instruction whose check failed, and where its address leads.
+    pub fn stray(&self) -> Option<&Stray> {
+        self.stray.as_deref()
+    }
+
     /// The instruction's address. A secret.
     pub fn secret_instruction(&self) -> u64 {
         self.instruction
@@ -215,6 +226,9 @@ impl fmt::Display for Fault {
         write!(f, "domain `{}`: {}", self.domain, self.kind)?;
         if let Some((region, store)) = self.region() {
             write!(f, ", {} region `{region}`,", if store { "a store to" } else { "a load from" })?;
+        }
+        if let Some(stray) = self.stray() {
+            write!(f, ": {stray},")?;
         }
         if let Some(name) = &self.function {
             write!(f, " in `{}`+{:#x}", clean(name.as_bytes()), self.offset)?;
@@ -372,7 +386,12 @@ unsafe fn unwind(context: &mut Context, signal: c_int, info: &siginfo_t, machine
             return true;
         }
         let no_room = signal_room::cramped(context, info, machine);
-        let address = if signal == libc::SIGSEGV || signal == libc::SIGBUS { info.si_addr() as u64 } else { 0 };
+        let address = match signal {
+            libc::SIGSEGV | libc::SIGBUS => info.si_addr() as u64,
+            // The address that the last check of mode match looked at; the TCB page is mapped for as long as the domain lives.
+            libc::SIGTRAP if !in_gate => *((domain.base + NOTE) as *const u64),
+            _ => 0,
+        };
         let fault = RawFault {
             signal,
             code: info.si_code,
@@ -508,16 +527,16 @@ pub struct Scene<'a> {
     pub mapped: &'a dyn Fn(u64) -> bool,
     /// The shared region at a window offset, visible or not.
     pub region: &'a dyn Fn(u64) -> Option<String>,
-    /// Whether the bytes from a window offset on are an instruction that stores.
-    pub stores: &'a dyn Fn(u64) -> bool,
+    /// Mode match: the instruction whose check's trap ends at a window offset.
+    pub refused: &'a dyn Fn(u64) -> Option<Refused>,
+    /// Whose an address is, and the part of a window next to it.
+    pub owner: &'a dyn Fn(u64) -> (Whose, Option<Nearest>),
     /// Window offset of the trap that unused dispatch slots lead to.
     pub trap: u64,
     /// Window offsets of the traps of the control stack's stubs.
     pub cut_traps: [u64; 2],
     /// The function around a window offset: its name and the distance to its start.
     pub function: &'a dyn Fn(u64) -> Option<(String, u64)>,
-    /// Whether the domain runs in mode match.
-    pub matching: bool,
     /// The domain's index in its world.
     pub index: usize,
     /// A domain's name and those of its places, by index.
@@ -526,12 +545,22 @@ pub struct Scene<'a> {
 
 /// Describes a fault.
 pub fn describe(raw: &RawFault, trace: &Trace, scene: &Scene<'_>) -> Fault {
-    let kind = classify(raw, scene);
-    let behind_call =
-        matches!(kind, FaultKind::WildBranch | FaultKind::DeadFrame) || raw.rip.wrapping_sub(scene.base) >= WINDOW_SIZE;
+    let refused = (raw.signal == libc::SIGTRAP).then(|| (scene.refused)(raw.rip.wrapping_sub(scene.base))).flatten();
+    let kind = match &refused {
+        Some(Refused { check: Check::Store, .. }) => FaultKind::SegmentMatch,
+        Some(Refused { check: Check::Branch, .. }) => FaultKind::WildBranch,
+        None => classify(raw, scene),
+    };
+    let behind_call = matches!(raw.signal, libc::SIGILL)
+        && matches!(kind, FaultKind::WildBranch | FaultKind::DeadFrame)
+        || raw.rip.wrapping_sub(scene.base) >= WINDOW_SIZE;
     let place = if behind_call { raw.caller.wrapping_sub(1) } else { raw.rip };
-    // The processor reports the address behind an int3.
-    let place = if raw.signal == libc::SIGTRAP { place.wrapping_sub(1) } else { place };
+    let place = match &refused {
+        Some(refused) => place.wrapping_add(refused.distance),
+        // The processor reports the address behind an int3.
+        None if raw.signal == libc::SIGTRAP => place.wrapping_sub(1),
+        None => place,
+    };
     let find = |place: u64| Some(place.wrapping_sub(scene.base)).filter(|o| *o < WINDOW_SIZE).and_then(scene.function);
     // A call can be ended within a stub, or below a host function.
     let stub = raw.signal == watchdog::SIGNAL || raw.signal == EXIT;
@@ -552,14 +581,16 @@ pub fn describe(raw: &RawFault, trace: &Trace, scene: &Scene<'_>) -> Fault {
     let accessed = matches!(kind, FaultKind::Memory(AddressClass::Protected | AddressClass::Unmapped));
     let region = Some(raw.address.wrapping_sub(scene.base)).filter(|_| accessed).and_then(scene.region);
     let region = region.map(|name| Box::new((name, raw.store)));
+    let stray = refused.map(|Refused { instruction, .. }| {
+        let (owner, nearest) = (scene.owner)(raw.address);
+        Box::new(Stray { instruction, owner, nearest })
+    });
     let calls = Arc::new(Calls { places, more: trace.more() });
     let domain = scene.name.to_owned();
-    Fault { domain, kind, function, offset, region, address: raw.address, instruction: place, trace: calls }
+    Fault { domain, kind, function, offset, region, stray, address: raw.address, instruction: place, trace: calls }
 }
 
 fn classify(raw: &RawFault, scene: &Scene<'_>) -> FaultKind {
-    /// Accesses this close to a null pointer count as one.
-    const NULL: u64 = 64 << 10;
     if raw.control {
         return FaultKind::ControlStackOverflow;
     }
@@ -575,7 +606,6 @@ fn classify(raw: &RawFault, scene: &Scene<'_>) -> FaultKind {
         libc::SIGILL if rip == scene.trap => FaultKind::WildBranch,
         libc::SIGILL if scene.cut_traps.contains(&rip) => FaultKind::DeadFrame,
         libc::SIGILL => FaultKind::IllegalInstruction,
-        libc::SIGTRAP if scene.matching && (scene.stores)(rip) => FaultKind::SegmentMatch,
         libc::SIGTRAP => FaultKind::Breakpoint,
         libc::SIGFPE if raw.code == FPE_INTDIV || raw.code == FPE_INTOVF => FaultKind::Division,
         libc::SIGFPE => FaultKind::FloatingPoint,

@@ -8,7 +8,7 @@ pub struct RawFault {
     pub signal: i32,
     /// `si_code`.
     pub code: i32,
-    /// `si_addr`.
+    /// `si_addr`; for a trap of mode match the address that was checked.
     pub address: u64,
     /// Instruction pointer.
     pub rip: u64,

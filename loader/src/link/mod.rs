@@ -28,7 +28,7 @@ use crate::vm::memory::Segment;
 use crate::vm::window::Word;
 use crate::vm::window::{Protection, pages};
 use sfi_contract::layout::{
-    DISPATCH_OFFSET, HEADER_BASE, HEADER_FEATURES, HEADER_HEAP_END, HEADER_HEAP_START, HEADER_OFFSET,
+    DISPATCH_OFFSET, HEADER_BASE, HEADER_FEATURES, HEADER_HEAP_END, HEADER_HEAP_START, HEADER_MINUS, HEADER_OFFSET,
     HEADER_STACK_HIGH, HEADER_STACK_LOW, HEADER_TCB, PAGE_SIZE, TCB_SIZE, TP_OFFSET,
 };
 use sfi_verifier::Usage;
@@ -288,6 +288,7 @@ fn header(site: &Site<'_>) -> Content {
     }
     let at = (HEADER_FEATURES - HEADER_OFFSET) as usize;
     bytes[at..at + 8].copy_from_slice(&enabled_features().to_le_bytes());
+    words.push(Word { at: (HEADER_MINUS - HEADER_OFFSET) as u32, minus: true });
     Content { offset: HEADER_OFFSET, bytes, words, writable: false, stored: false }
 }
 

@@ -1,6 +1,6 @@
 //! A domain of a world, and what faults in it mean.
 
-use crate::fault::names::Names;
+use crate::fault::stray::{self, AROUND, Nearest, Refused, Whose};
 use crate::fault::{self, Fault};
 use crate::gate::fault::{RawFault, Trace};
 use crate::gate::records::DomainState;
@@ -114,24 +114,16 @@ impl Domain {
         let this = &domains[index];
         // SAFETY: the state lives as long as the domain; see the function's contract.
         let (raw, trace) = unsafe { ((*this.state).fault, (*this.state).trace) };
-        this.describe_here(&raw, &trace, index, &|index| {
-            domains.get(index).map(|domain| (domain.name.clone(), Arc::clone(&domain.image.names)))
-        })
+        this.describe_here(&raw, &trace, index, domains)
     }
 
-    fn describe_here(
-        &self,
-        raw: &RawFault,
-        trace: &Trace,
-        index: usize,
-        names: &dyn Fn(usize) -> Option<(String, Arc<Names>)>,
-    ) -> Fault {
+    fn describe_here(&self, raw: &RawFault, trace: &Trace, index: usize, domains: &[Domain]) -> Fault {
         fault::describe(
             raw,
             trace,
             &fault::Scene {
                 index,
-                names,
+                names: &|index| domains.get(index).map(|domain| (domain.name.clone(), Arc::clone(&domain.image.names))),
                 name: &self.name,
                 base: self.window.base(),
                 stack_guard: self.image.stack_guard,
@@ -140,27 +132,37 @@ impl Domain {
                     let found = self.region_places.iter().find(|(_, at, length)| (*at..at + length).contains(&offset));
                     found.map(|(name, _, _)| name.clone())
                 },
-                stores: &|offset| self.stores(offset),
+                refused: &|offset| self.refused(offset),
+                owner: &|address| self.owner_of(domains, address),
                 trap: self.image.trap,
                 cut_traps: [stubs::RETURN_TRAP, stubs::CUT_TRAP].map(|offset| self.image.trap - stubs::TRAP + offset),
                 function: &|offset| self.image.function(offset),
-                matching: self.mode == Mode::Match,
             },
         )
     }
 
-    /// Whether the instruction at a window offset stores.
-    fn stores(&self, offset: u64) -> bool {
-        let mut bytes = [0; 15];
-        if self.memory().read_into(offset, &mut bytes).is_err() || offset >= WINDOW_SIZE {
-            return false;
+    /// Mode match: the instruction whose check's trap ends at a window offset.
+    fn refused(&self, offset: u64) -> Option<Refused> {
+        let text = self.image.text.0..self.image.text.0 + self.image.text.1;
+        if self.mode != Mode::Match || !text.contains(&offset) {
+            return None;
         }
-        let mut decoder = iced_x86::Decoder::new(64, &bytes, iced_x86::DecoderOptions::NONE);
-        let instruction = decoder.decode();
-        let mut factory = iced_x86::InstructionInfoFactory::new();
-        factory.info(&instruction).used_memory().iter().any(|m| {
-            use iced_x86::OpAccess::{CondWrite, ReadCondWrite, ReadWrite, Write};
-            matches!(m.access(), Write | CondWrite | ReadWrite | ReadCondWrite)
-        })
+        let from = offset.saturating_sub(AROUND).max(text.start);
+        let mut bytes = vec![0; (text.end.min(offset + AROUND) - from) as usize];
+        self.window.read(from, &mut bytes);
+        stray::refused(&bytes, (offset - from) as usize)
+    }
+
+    /// Whose an address that this domain used is, and the part of a window next to it.
+    fn owner_of(&self, domains: &[Domain], address: u64) -> (Whose, Option<Nearest>) {
+        let base = address & !(WINDOW_SIZE - 1);
+        let holds = |domain: &&Domain| base != 0 && domain.window.base() == base;
+        let own = || stray::nearest(self.segments(), address);
+        match domains.iter().find(holds) {
+            _ if address < stray::NULL => (Whose::Null, None),
+            Some(domain) if std::ptr::eq(domain, self) => (Whose::Own, own()),
+            Some(domain) => (Whose::Domain(domain.name.clone()), stray::nearest(domain.segments(), address)),
+            None => (Whose::Nobody, own()),
+        }
     }
 }

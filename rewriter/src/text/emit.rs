@@ -228,6 +228,13 @@ impl Emitter {
         Ok(())
     }
 
+    /// Instructions that are encoded already, at most 255 bytes.
+    pub fn raw(&mut self, bytes: &[u8]) {
+        let start = self.bytes.len() as u32;
+        self.bytes.extend_from_slice(bytes);
+        self.items.push(Item::Bytes { start, len: bytes.len() as u8, fixups: [None; 2] });
+    }
+
     /// A direct branch here.
     pub fn branch(&mut self, kind: Branch, target: impl Into<Target>) {
         self.items.push(Item::Branch { kind, target: target.into() });

@@ -63,14 +63,19 @@ impl Transform<'_, '_, '_> {
         let place = MemoryOperand::with_base(address.register);
         let ins_load =
             Instruction::with2(load, value, place).map_err(|e| self.refuse(Reason::NoSafeForm, e.to_string()))?;
+        let ins_store =
+            Instruction::with2(store, place, value).map_err(|e| self.refuse(Reason::NoSafeForm, e.to_string()))?;
+        let stores = ins.mnemonic() != Mnemonic::Bt;
+        if stores {
+            // What mode match says of a wild address comes before the load's fault.
+            self.check_store(&ins_store, &[])?;
+        }
         self.put_plain(ins_load, true, false)?;
         let mut test = ins;
         test.set_op0_kind(OpKind::Register);
         test.set_op0_register(value);
         self.put(&test, &[])?;
-        if ins.mnemonic() != Mnemonic::Bt {
-            let ins_store =
-                Instruction::with2(store, place, value).map_err(|e| self.refuse(Reason::NoSafeForm, e.to_string()))?;
+        if stores {
             self.put_plain(ins_store, false, true)?;
         }
         self.release(word)?;

@@ -182,15 +182,19 @@ impl Transform<'_, '_, '_> {
             .then(|| ins.op0_register())
     }
 
-    /// Loads the low half of an indirect branch's target into a register.
+    /// Loads the low half of an indirect branch's target into a register; in mode match all of it.
     fn target_into(&mut self, ins: Instruction, register: Register) -> Result<(), Refusal> {
-        let low = like(Register::EAX, register);
         if ins.op0_kind() == OpKind::Register {
+            let (shape, code) = match self.matching() {
+                true => (Register::RAX, Opcode::Mov_r64_rm64),
+                false => (Register::EAX, Opcode::Mov_r32_rm32),
+            };
+            let into = like(shape, register);
             return match ins.op0_register() {
-                SP if self.is_homed() => self.load_home(low),
+                SP if self.is_homed() => self.load_home(into),
                 SP | Register::RSP => Err(self.refuse(Reason::StackPointerUse, "branch to the stack pointer")),
                 // mov %target32,%register32
-                target => self.put_new(Instruction::with2(Opcode::Mov_r32_rm32, low, like(Register::EAX, target))),
+                target => self.put_new(Instruction::with2(code, into, like(shape, target))),
             };
         }
         let mut load = ins;
@@ -198,12 +202,13 @@ impl Transform<'_, '_, '_> {
             self.load_home(register)?;
             crate::analysis::r15::replace(&mut load, SP, register);
         }
-        self.load_operand(load, register, 4)
+        self.load_operand(load, register, if self.matching() { 8 } else { 4 })
     }
 
     /// The unsafe region of an indirect branch (rule SFI-I01).
     fn region(&mut self, register: Register, code: Opcode) -> Result<(), Refusal> {
         self.stats.indirect += 1;
+        self.check_branch(register)?;
         let low = like(Register::EAX, register);
         // and $0xffff8,%r32
         let and = if low == Register::EAX { Opcode::And_EAX_imm32 } else { Opcode::And_rm32_imm32 };

@@ -1,21 +1,19 @@
 //! Memory operands: the data stack instead of rsp, GS instead of FS, and the sandbox itself: `%gs:` with 32-bit registers.
 
-use super::scratch::fixed;
+use super::matching::address_into;
 use super::{SP, Transform};
 use crate::analysis::r15::like;
-use crate::analysis::regs::{FLAGS, bit};
+use crate::analysis::regs::bit;
 use crate::object::address::is_got;
 use crate::object::decode::Dest;
 use crate::refusal::{Reason, Refusal};
-use crate::text::emit::{Branch, Patch, Target, address_of};
-use iced_x86::{Code as Opcode, Instruction, Mnemonic, OpKind, Register};
+use crate::text::emit::{Patch, Target, address_of};
+use iced_x86::{Instruction, Mnemonic, OpKind, Register};
 use object::elf;
-use sfi_contract::layout::{HEADER_BASE, TP_OFFSET};
-use sfi_contract::{Mode, policy};
+use sfi_contract::layout::TP_OFFSET;
+use sfi_contract::policy;
 
-/// Where the spill places of each purpose start (see [`Transform::scratch`]).
-const MATCH_SLOT: u64 = 4;
-const MATCH_FLAGS_SLOT: u64 = 5;
+/// The spill place of a high byte's address (see [`Transform::scratch`]).
 const HIGH_BYTE_SLOT: u64 = 7;
 
 impl Transform<'_, '_, '_> {
@@ -35,7 +33,7 @@ impl Transform<'_, '_, '_> {
         self.put_memory(ins, Vec::new(), load, store)
     }
 
-    fn put_memory(
+    pub(super) fn put_memory(
         &mut self,
         mut ins: Instruction,
         patches: Vec<Patch>,
@@ -62,8 +60,8 @@ impl Transform<'_, '_, '_> {
         if store {
             self.stats.stores += 1;
         }
-        if store && self.facts.mode == Mode::Match && !thread {
-            self.check_segment(&ins, &patches)?;
+        if store && thread && self.matched_thread_store(&ins, &patches, load)? {
+            return Ok(());
         }
         let confined_load = load && (is_silent(&ins) || self.full() && ins.memory_base() != Register::RIP);
         if accesses && (store || confined_load || thread) {
@@ -84,12 +82,7 @@ impl Transform<'_, '_, '_> {
         if bit(scratch.register) & low == 0 {
             return Err(self.refuse(Reason::NoSafeForm, "no low register for a high byte's address"));
         }
-        let mut lea = ins;
-        lea.set_code(Opcode::Lea_r32_m);
-        lea.set_segment_prefix(Register::None);
-        lea.set_op0_kind(OpKind::Register);
-        lea.set_op0_register(like(Register::EAX, scratch.register));
-        lea.set_op1_kind(OpKind::Memory);
+        let lea = address_into(&ins, scratch.register);
         let (displacement, immediate): (Vec<Patch>, Vec<Patch>) = patches.iter().partition(|p| !p.immediate);
         self.put(&lea, &displacement)?;
         ins.set_memory_base(like(Register::EAX, scratch.register));
@@ -98,44 +91,6 @@ impl Transform<'_, '_, '_> {
         ins.set_memory_displ_size(0);
         ins.set_segment_prefix(Register::GS);
         self.put(&ins, &immediate)?;
-        self.release(scratch)
-    }
-
-    /// Segment matching (Wahbe et al. section 3.1): a trap at the store whose address lies outside the segment.
-    ///
-    /// ```text
-    /// lea EA,%s ; shr $32,%s ; cmp %gs:HEADER_BASE+4,%s32 ; je 1f ; int3 ; 1:
-    /// ```
-    fn check_segment(&mut self, ins: &Instruction, patches: &[Patch]) -> Result<(), Refusal> {
-        if ins.memory_base() == Register::RIP {
-            return Ok(());
-        }
-        let scratch = self.scratch(bit(Register::RAX), MATCH_SLOT)?;
-        let mut lea = *ins;
-        lea.set_code(Opcode::Lea_r64_m);
-        lea.set_op0_kind(OpKind::Register);
-        lea.set_op0_register(scratch.register);
-        lea.set_op1_kind(OpKind::Memory);
-        lea.set_segment_prefix(Register::None);
-        lea.set_has_lock_prefix(false);
-        size_displacement(&mut lea, patches.iter().any(|p| !p.immediate));
-        let displacement: Vec<Patch> = patches.iter().filter(|p| !p.immediate).copied().collect();
-        self.put(&lea, &displacement)?;
-        // The store may come behind an instruction that made the flags: a bit test of memory.
-        let flags = self.flags_live() || self.facts.live.after[self.at] & FLAGS != 0;
-        if flags {
-            self.save_flags(MATCH_FLAGS_SLOT)?;
-        }
-        self.put_new(Instruction::with2(Opcode::Shr_rm64_imm8, scratch.register, 32))?;
-        let low = like(Register::EAX, scratch.register);
-        self.put_new(Instruction::with2(Opcode::Cmp_r32_rm32, low, fixed(HEADER_BASE + 4)))?;
-        let inside = self.out.new_label();
-        self.out.branch(Branch::Condition(4), inside);
-        self.put(&Instruction::with(Opcode::Int3), &[])?;
-        self.out.label(inside);
-        if flags {
-            self.restore_flags(MATCH_FLAGS_SLOT)?;
-        }
         self.release(scratch)
     }
 
@@ -233,7 +188,7 @@ fn confine(ins: &mut Instruction, thread: bool) {
 }
 
 /// Lets the encoder choose the shortest displacement, or a 32-bit one where a relocation goes.
-fn size_displacement(ins: &mut Instruction, relocated: bool) {
+pub(super) fn size_displacement(ins: &mut Instruction, relocated: bool) {
     if ins.is_ip_rel_memory_operand() {
         // The encoder computes the field from a target; a relocation overwrites it.
         ins.set_memory_displacement64(0);

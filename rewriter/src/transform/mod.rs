@@ -10,6 +10,7 @@ mod bits;
 mod branch;
 mod flags;
 mod home;
+mod matching;
 mod memory;
 mod scratch;
 mod stack;
@@ -233,8 +234,9 @@ impl<'x, 'o, 'a> Transform<'x, 'o, 'a> {
         self.put_operand(ins, load, store)
     }
 
-    /// Emits an instruction, turning an encoder's complaint into a refusal.
+    /// Emits an instruction, in mode match behind its check. An encoder's complaint becomes a refusal.
     fn put(&mut self, ins: &Instruction, patches: &[Patch]) -> Result<(), Refusal> {
+        self.check_store(ins, patches)?;
         self.out.insn(ins, patches).map_err(|NoEncoding(why)| {
             self.refuse(Reason::NoSafeForm, format!("no encoding for the new instruction: {why}"))
         })

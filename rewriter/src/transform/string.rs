@@ -39,6 +39,9 @@ impl Transform<'_, '_, '_> {
         } else if flags {
             self.save_flags(FLAGS_SLOT)?;
         }
+        if store {
+            self.check_string(&ins)?;
+        }
         if mask_rsi {
             self.mask(Register::ESI, Register::RSI)?;
         }

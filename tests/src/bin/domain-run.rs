@@ -22,7 +22,7 @@ fn run() -> anyhow::Result<ExitCode> {
     let mut arguments = std::env::args().skip(1);
     let mode = arguments.next().context("usage: domain-run MODE FILE...")?.parse()?;
     let mut domain = DomainSpec::new("program").mode(mode).memory(64 << 20).stack(8 << 20);
-    domain = domain.object("jumps", sfi_support::jumps_object());
+    domain = domain.object("jumps", sfi_support::jumps_object(mode));
     for path in arguments {
         let bytes = std::fs::read(&path).with_context(|| path.clone())?;
         domain = if bytes.starts_with(b"!<arch>\n") { domain.archive(path, bytes) } else { domain.object(path, bytes) };

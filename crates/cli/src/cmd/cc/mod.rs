@@ -186,7 +186,7 @@ fn link(driver: &Driver, flags: &[OsString], libc_dir: &Path, line: &Line) -> an
             .with_context(|| "a libc is needed: install musl-dev, or name its directory in SFI_LIBC_DIR")?;
     }
     let output = line.output.clone().unwrap_or_else(|| PathBuf::from("a.out"));
-    let roots = [sfi_support::object(), sfi_support::jumps_object()];
+    let roots = [sfi_support::object(mode), sfi_support::jumps_object(mode)];
     let Some(archive) = bundle.pack(mode, &roots.each_ref().map(Vec::as_slice))? else { return Ok(ExitCode::FAILURE) };
     let bytes = [crate::program::header(mode).into_bytes(), archive].concat();
     write_output(&output, &bytes, 0o755)?;
