@@ -32,6 +32,7 @@ fn the_documented_manifest_is_read() {
         (&[1, 2][..], Size(1 << 20))
     );
     assert_eq!((app.mode, app.memory, app.stack), (Mode::Write, Size(64 << 20), Size(1 << 20)));
+    assert!(!app.clock && load(&example().replacen("clock = false", "clock = true", 1)).unwrap().domains["app"].clock);
     assert_eq!(app.placement, Placement::Scattered);
     let dense = load(&example().replace("\"scattered\"", "\"dense\"")).unwrap();
     assert_eq!(dense.domains["app"].placement, Placement::Dense);
@@ -62,9 +63,9 @@ fn errors_name_the_line() {
         ("mode = \"write\"", "mode = \"fast\"", 15, "unknown mode"),
         ("memory = ", "memroy = ", 16, "unknown field `memroy`"),
         ("\"64 MiB\"", "\"64 MB\"", 16, "not a size"),
-        ("(int, int) -> int", "(int, int)", 21, "is not a signature"),
-        ("\"read-write\"", "\"rw\"", 25, "unknown access"),
-        ("\"mutual-distrust\"", "\"mutual\"", 22, "unknown trust level"),
+        ("(int, int) -> int", "(int, int)", 22, "is not a signature"),
+        ("\"read-write\"", "\"rw\"", 26, "unknown access"),
+        ("\"mutual-distrust\"", "\"mutual\"", 23, "unknown trust level"),
     ] {
         assert!(base.contains(from));
         let error = load(&base.replacen(from, to, 1)).unwrap_err();
