@@ -10,6 +10,8 @@
 
 use crate::layout::TCB_SCRATCH;
 
+/// `u64` in the TCB: what rcx held before a check.
+pub const SAVED: u64 = TCB_SCRATCH + 8 * 4;
 /// `u64` in the TCB: the address that the last check looked at.
 pub const NOTE: u64 = TCB_SCRATCH + 8 * 6;
 
@@ -105,9 +107,9 @@ mod tests {
     fn numbers() {
         let word = |bytes: &[u8], at: usize| u64::from(u32::from_le_bytes(bytes[at..at + 4].try_into().unwrap()));
         let slot = |n: u64| TCB_SCRATCH + 8 * n;
-        assert_eq!((word(&HEAD, 6), slot(8) < slot(TCB_SCRATCH_SLOTS)), (slot(4), true));
+        assert_eq!((word(&HEAD, 6), slot(8) < slot(TCB_SCRATCH_SLOTS)), (SAVED, true));
         for tail in [&STORE[..], &STORE_KEEPING_FLAGS, &BRANCH] {
-            assert_eq!((word(tail, 6), word(tail, tail.len() - 4)), (NOTE, slot(4)));
+            assert_eq!((word(tail, 6), word(tail, tail.len() - 4)), (NOTE, SAVED));
         }
         assert_eq!(word(&STORE, 18), HEADER_BASE + 4);
         assert_eq!([16, 25].map(|at| word(&STORE_KEEPING_FLAGS, at)), [slot(5), HEADER_MINUS]);

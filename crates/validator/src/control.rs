@@ -149,10 +149,28 @@ impl Walk<'_, '_, '_> {
                         self.execute(new, &insn)?;
                     }
                 }
+                FlowControl::ConditionalBranch if self.is_check(&insn) => {
+                    // Segment matching traps where the pointer is no function's.
+                    stand.place.1 = insn.ins.near_branch_target();
+                }
                 _ => return Ok(insn),
             }
         }
         wrong("the new code does not end")
+    }
+
+    /// Whether this is the branch of an indirect branch's check in mode match: over a trap, to the load that ends the check.
+    fn is_check(&self, insn: &Insn) -> bool {
+        let at = |offset: u64| self.context.new.at(insn.section as usize, offset).map(|at| &self.context.new.insns[at]);
+        let trap = at(insn.end()).filter(|trap| trap.ins.mnemonic() == Mnemonic::Int3);
+        let over = insn.ins.near_branch_target();
+        let ends = |load: &Insn| {
+            load.ins.code() == Opcode::Mov_r64_rm64
+                && load.ins.op0_register() == Register::RCX
+                && load.ins.segment_prefix() == Register::GS
+                && load.ins.memory_displacement64() == sfi_contract::matching::SAVED
+        };
+        insn.ins.mnemonic() == Mnemonic::Je && trap.is_some_and(|trap| trap.end() == over) && at(over).is_some_and(ends)
     }
 
     /// Whether the unsafe region of an indirect branch begins here.
@@ -407,9 +425,14 @@ impl Walk<'_, '_, '_> {
         if !through {
             return wrong("the indirect branch became another one");
         }
-        let target = self.branch_operand(insn, old)?;
-        let target = self.values.bits(target, 0, 32);
-        if new.read(&mut self.values, register) != target {
+        let found = new.read(&mut self.values, register);
+        // Half of it is what counts; in mode match all of it is checked.
+        let mut leads = false;
+        for size in [4, 8] {
+            let target = self.branch_operand(insn, old, size)?;
+            leads |= self.values.bits(target, 0, 32) == found;
+        }
+        if !leads {
             return wrong("the indirect branch leads elsewhere");
         }
         let lost = self.owner(at, register);
@@ -417,8 +440,8 @@ impl Walk<'_, '_, '_> {
         Ok(branch.end())
     }
 
-    /// What an indirect branch of the original program takes as its target.
-    fn branch_operand(&mut self, insn: &Insn, old: &Machine) -> Result<Id, Difference> {
+    /// What an indirect branch of the original program takes as its target; so many bytes of it if it is in memory.
+    fn branch_operand(&mut self, insn: &Insn, old: &Machine, size: u32) -> Result<Id, Difference> {
         if insn.ins.op0_kind() == OpKind::Register {
             return Ok(old.read(&mut self.values, insn.ins.op0_register()));
         }
@@ -426,8 +449,7 @@ impl Walk<'_, '_, '_> {
             return unproved("an operand's relocation is not understood");
         };
         let address = old.address(&mut self.values, insn, &fields)?;
-        // Half of it is what counts.
-        Ok(old.load(&mut self.values, address, 4))
+        Ok(old.load(&mut self.values, address, size))
     }
 
     /// The original register that a new one holds.

@@ -59,6 +59,18 @@ fn prove(paths: &[PathBuf], flags: &[&str], except: &[&str]) -> usize {
     count
 }
 
+/// The checks of mode match are steps that leave everything as it was.
+#[test]
+fn checked_stores_and_branches_are_proved() {
+    let source = sources("fixtures/matching", "c").into_iter().find(|path| path.ends_with("stores.c")).unwrap();
+    for flags in [["-O0", "-fcf-protection=none"], ["-O2", "-fcf-protection=none"]] {
+        let original = object(&source, &flags).unwrap();
+        let output = rewrite(&original, &Options { mode: Mode::Match }).unwrap();
+        let proof = validate(&original, &output.bytes, &output.traces);
+        assert!(proof.holds(), "{flags:?}:\n{}", words(&proof));
+    }
+}
+
 /// A function that takes an argument in r15 from one that keeps r15 elsewhere is called wrongly.
 const TAKES_R15: &str = "r15_convention";
 
