@@ -45,6 +45,7 @@ fn main() -> ExitCode {
         ("an_unconfined_store_is_seen", sifter::every_store::unconfined),
         ("every_accepted_form_does_what_the_list_says", sifter::effects),
         ("every_listed_silent_load_is_confined", sifter::silent::run),
+        ("every_accepted_form_sees_only_what_it_names", sifter::sight::run_all),
         ("every_accepted_load_of_mode_full_is_confined", sifter::loads),
     ];
     let trials = tests.iter().map(|(name, test)| {

@@ -76,6 +76,8 @@ pub struct Exit {
     pub registers: Registers,
     /// Extended state that differs from before: bits of [`state`].
     pub changed: u32,
+    /// A digest of each part of the extended state, by the number of its bit.
+    pub parts: [u64; 8],
 }
 
 /// Parts of the extended state.
@@ -89,6 +91,10 @@ pub mod state {
     pub const ZMM: u32 = 32;
     /// zmm16 to zmm31.
     pub const ZMM_HIGH: u32 = 64;
+    /// The status flags of MXCSR. Any arithmetic changes them: no part of [`Exit::changed`].
+    ///
+    /// [`Exit::changed`]: super::Exit::changed
+    pub const MXCSR_FLAGS: u32 = 128;
 }
 
 impl Exit {
@@ -113,6 +119,7 @@ struct Shared {
     host_state: [u8; XSTATE],
     start_state: [u8; XSTATE],
     pattern: bool,
+    other: u32,
     exit: Exit,
 }
 
@@ -128,6 +135,7 @@ static SHARED: Cell = Cell(UnsafeCell::new(Shared {
     host_state: [0; XSTATE],
     start_state: [0; XSTATE],
     pattern: false,
+    other: 0,
     exit: Exit {
         signal: 0,
         vector: 0,
@@ -135,6 +143,7 @@ static SHARED: Cell = Cell(UnsafeCell::new(Shared {
         address: 0,
         registers: Registers { gpr: [0; 16], rip: 0, flags: 0, selectors: 0 },
         changed: 0,
+        parts: [0; 8],
     },
 }));
 
@@ -159,7 +168,9 @@ extern "C" fn handler(signal: c_int, _: *mut libc::siginfo_t, context: *mut libc
             gregs[libc::REG_RIP as usize] = shared.want.rip as i64;
             gregs[libc::REG_EFL as usize] = shared.want.flags as i64;
             if shared.pattern {
-                fill(std::slice::from_raw_parts_mut(xstate, size));
+                let area = std::slice::from_raw_parts_mut(xstate, size);
+                fill(area);
+                disturb(area, shared.other);
             }
             xstate.copy_to(shared.start_state.as_mut_ptr(), size);
         } else if shared.active {
@@ -175,7 +186,9 @@ extern "C" fn handler(signal: c_int, _: *mut libc::siginfo_t, context: *mut libc
             exit.registers.rip = gregs[libc::REG_RIP as usize] as u64;
             exit.registers.flags = gregs[libc::REG_EFL as usize] as u64;
             exit.registers.selectors = gregs[libc::REG_CSGSFS as usize] as u64;
-            exit.changed = compare(&shared.start_state[..size], std::slice::from_raw_parts(xstate, size));
+            let after = std::slice::from_raw_parts(xstate, size);
+            exit.changed = compare(&shared.start_state[..size], after);
+            exit.parts = digests(after);
             gregs.copy_from_slice(&shared.host);
             xstate.copy_from(shared.host_state.as_ptr(), size);
         } else {
@@ -224,6 +237,55 @@ fn fill(area: &mut [u8]) {
         let filled = present & (0b1110_0111);
         area[512..520].copy_from_slice(&filled.to_le_bytes());
     }
+}
+
+/// Puts something else than [`fill`] into parts of the extended state: other bytes, all status flags, an
+/// x87 stack with an unmasked division by zero pending.
+fn disturb(area: &mut [u8], parts: u32) {
+    let mut change = |range: std::ops::Range<usize>| area[range].iter_mut().for_each(|byte| *byte ^= 0xff);
+    if parts & state::XMM != 0 {
+        change(160..416);
+    }
+    for (_, start, length, flag) in components() {
+        if parts & flag != 0 && length > 0 {
+            change(start..start + length);
+        }
+    }
+    if parts & state::MXCSR_FLAGS != 0 {
+        area[24] |= 0x3f;
+    }
+    if parts & state::X87 != 0 {
+        // Control, status and tag words, then the registers.
+        area[..6].copy_from_slice(&[0x40, 0x03, 0x84, 0xa8, 0xff, 0]);
+        area[32..160].fill(0x3f);
+        if let Some(held) = area.get_mut(512) {
+            *held |= 1;
+        }
+    }
+}
+
+/// FNV-1a of each part, by the number of its bit. What XSTATE_BV says is in its initial state is zero.
+fn digests(area: &[u8]) -> [u64; 8] {
+    let held = area.get(512..520).map_or(3, |b| u64::from_le_bytes(b.try_into().unwrap_or_default()));
+    let digest = |bit: u32, ranges: &[std::ops::Range<usize>]| {
+        let bytes = ranges.iter().flat_map(|range| &area[range.clone()]);
+        bytes.fold(0xcbf2_9ce4_8422_2325u64, |hash, byte| {
+            let byte = if held & (1 << bit) != 0 { *byte } else { 0 };
+            (hash ^ u64::from(byte)).wrapping_mul(0x100_0000_01b3)
+        })
+    };
+    let mut parts = [0; 8];
+    let mut put = |flag: u32, digest: u64| parts[flag.trailing_zeros() as usize] = digest;
+    put(state::X87, digest(0, &[0..24, 32..160]));
+    put(state::XMM, digest(1, &[160..416]));
+    put(state::MXCSR_CONTROL, u64::from(area[24] & 0xc0) | u64::from(area[25]) << 8);
+    put(state::MXCSR_FLAGS, u64::from(area[24] & 0x3f));
+    for (bit, start, length, flag) in components() {
+        if start + length <= area.len() {
+            put(flag, digest(bit, &[start..start + length]));
+        }
+    }
+    parts
 }
 
 /// The parts of the extended state that differ.
@@ -282,6 +344,11 @@ impl Machine {
     /// Runs until the first signal. `step`: after one instruction at the latest. `pattern`: with vector registers full of
     /// distinct bytes.
     pub fn run(&mut self, window: &Window, want: Registers, step: bool, pattern: bool) -> Exit {
+        self.run_with(window, want, step, pattern, 0)
+    }
+
+    /// The same, with something else than the pattern in parts of the extended state: bits of [`state`].
+    pub fn run_with(&mut self, window: &Window, want: Registers, step: bool, pattern: bool, other: u32) -> Exit {
         window.select();
         // SAFETY: the handler has the shared state to itself while the interrupted code is not in this function; `int3`
         // comes back here with every register, vector registers included, as it was.
@@ -290,6 +357,7 @@ impl Machine {
             shared.want = want;
             shared.want.flags = 0x202 | if step { TF } else { 0 };
             shared.pattern = pattern;
+            shared.other = other;
             shared.exit = Exit::default();
             shared.entering = true;
             std::arch::asm!("int3");

@@ -9,9 +9,11 @@
 //!   the verifier's usage does not name, nor rsp, segments, segment bases, or flags other than the arithmetic ones;
 //! - in [`every_store`] each listed form that writes memory must be met, with extreme registers at random windows;
 //! - in [`silent`] each listed form whose mask may leave its access out must be met, and faults in the window;
+//! - in [`sight`] no outcome may depend on state that the usage does not name;
 //! - in [`loads`] (mode full) nothing can be read either: every access must fault in the window.
 
 pub mod every_store;
+pub mod sight;
 pub mod silent;
 
 use crate::machine::{Exit, Machine, PAGE, RSP, Registers, WINDOW, Window, state};
