@@ -2,8 +2,12 @@
 
 /// Whether a section of this name holds the code of GCC's or LLVM's link-time optimisation.
 pub fn is_section(name: &[u8]) -> bool {
+    is_gcc_section(name) || [&b".llvm.lto"[..], b".llvmbc"].contains(&name)
+}
+
+/// Whether it is GCC's, which leaves machine code out unless it is asked for both.
+pub fn is_gcc_section(name: &[u8]) -> bool {
     [&b".gnu.lto_"[..], b".gnu.offload_lto_"].iter().any(|prefix| name.starts_with(prefix))
-        || [&b".llvm.lto"[..], b".llvmbc"].contains(&name)
 }
 
 /// Whether a file is LLVM's intermediate code, bare or in its wrapper.

@@ -17,7 +17,9 @@ pub fn sections(object: &Object<'_>) -> Result<(), Vec<Refusal>> {
             ..Refusal::of_object(reason)
         });
     };
-    if has_intermediate_code(object) && !object.sections.iter().any(|s| s.is_alloc() && s.size != 0) {
+    // LLVM's sections go along with machine code, however little it is.
+    let for_gcc = object.sections.iter().any(|s| intermediate::is_gcc_section(s.name));
+    if for_gcc && !object.sections.iter().any(|s| s.is_alloc() && s.size != 0) {
         return Err(vec![Refusal::of_object(Reason::IntermediateCode)]);
     }
     for section in &object.sections {
