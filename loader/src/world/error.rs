@@ -53,7 +53,7 @@ pub enum BuildError {
         /// Domain.
         domain: String,
         /// How.
-        error: CallError,
+        error: Box<CallError>,
     },
 }
 

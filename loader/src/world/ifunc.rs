@@ -24,7 +24,7 @@ pub unsafe fn choose(inner: *mut Inner, domain: usize) -> Result<(), BuildError>
             let (slot, resolver) = (&(*inner).domains)[domain].image.indirects[index];
             let result = ask(inner, domain, resolver);
             let domain = &(&(*inner).domains)[domain];
-            let fail = |error| BuildError::Initialiser { domain: domain.name.clone(), error };
+            let fail = |error| BuildError::Initialiser { domain: domain.name.clone(), error: Box::new(error) };
             let (base, image) = (domain.window.base(), &domain.image);
             let code = chosen(&image.slots, image.text, result.map_err(fail)?.wrapping_sub(base));
             let code = code.ok_or_else(|| fail(CallError::NotAFunction { domain: domain.name.clone() }))?;

@@ -120,7 +120,7 @@ impl Search<'_, '_, '_, '_> {
                             sums = true;
                             Some(targets)
                         }
-                        None if relocated => None,
+                        None if relocated || self.leaves_frame(at) => None,
                         None => return Target::Sum,
                     }
                 }
@@ -137,6 +137,22 @@ impl Search<'_, '_, '_, '_> {
             (_, true) if sums => Target::Sum,
             _ => Target::Pointer,
         }
+    }
+
+    /// Whether a jump ends its function: the frame was given up directly before it, and no pointer
+    /// names a label of its unit. What looks like a sum then comes from a path on which the register
+    /// means something else.
+    fn leaves_frame(&self, at: InsnIndex) -> bool {
+        let before = at.checked_sub(1).map(|before| &self.code.insns[before]);
+        let gives_up = |insn: &Insn| {
+            insn.section == self.code.insns[at].section
+                && match insn.ins.mnemonic() {
+                    Mnemonic::Pop | Mnemonic::Leave => true,
+                    Mnemonic::Add => insn.ins.op0_register() == Register::RSP,
+                    _ => false,
+                }
+        };
+        !self.graph.pointed.contains_key(&self.graph.unit[at]) && before.is_some_and(gives_up)
     }
 
     /// The entries of the switch tables that are one summand of a sum.

@@ -175,8 +175,9 @@ pub fn keeping(
 
 /// How many units took which way.
 pub fn count(code: &Code<'_, '_>, graph: &FlowGraph, decisions: &HashMap<u32, R15>, slots: &Slots) -> Stats {
-    let used = code.insns.iter().zip(&graph.unit).filter(|(insn, _)| !insn.is_nop());
-    let units: HashSet<u32> = used.map(|(_, unit)| *unit).collect();
+    // Padding and the trap of a section are no functions.
+    let used = (0..code.insns.len()).filter(|&at| !code.insns[at].is_nop() && !code.is_trap(at));
+    let units: HashSet<u32> = used.map(|at| graph.unit[at]).collect();
     let mut stats = Stats { units: units.len() as u64, ..Stats::default() };
     for unit in units {
         *match decisions.get(&unit) {
