@@ -160,7 +160,7 @@ impl From<BuildError> for Failure {
     fn from(error: BuildError) -> Self {
         match error {
             BuildError::Bind(error) => error.into(),
-            BuildError::Initialiser { error: CallError::Fault(fault), .. } => fault.into(),
+            BuildError::Initialiser { error, .. } if matches!(*error, CallError::Fault(_)) => (*error).into(),
             error => Self::new(LOAD, error.to_string()),
         }
     }
