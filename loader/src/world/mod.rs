@@ -351,7 +351,8 @@ impl Inner {
             }
             let offsets = (&(*inner).domains)[domain].image.initialisers.clone();
             let name = || (&(*inner).domains)[domain].name.clone();
-            Inner::run_all(inner, domain, &offsets).map_err(|error| BuildError::Initialiser { domain: name(), error: Box::new(error) })
+            Inner::run_all(inner, domain, &offsets)
+                .map_err(|error| BuildError::Initialiser { domain: name(), error: Box::new(error) })
         }
     }
 
