@@ -71,12 +71,14 @@ fn checked_stores_and_branches_are_proved() {
     }
 }
 
-/// A function that takes an argument in r15 from one that keeps r15 elsewhere is called wrongly.
-const TAKES_R15: &str = "r15_convention";
+/// Branches that leave for the end of a neighbour lead to the trap, which is not proved yet.
+const LEADS_TO_TRAP: &str = "cold_neighbour";
+/// A section that is left out knowingly counts as lost.
+const LEFT_OUT: &str = "qt_mark";
 
 #[test]
 fn cases_of_the_rewriter_are_proved() {
-    let count = prove(&sources("rewriter/tests/cases", "s"), &[], &[TAKES_R15]);
+    let count = prove(&sources("rewriter/tests/cases", "s"), &[], &[LEADS_TO_TRAP, LEFT_OUT]);
     assert!(count >= 70, "only {count}");
 }
 
