@@ -129,7 +129,7 @@ impl Template {
     /// shared.
     ///
     /// # Errors
-    /// [`BuildError::Mappings`], [`BuildError::Memory`], [`BuildError::Initialiser`].
+    /// [`BuildError::Map`], [`BuildError::Map`], [`BuildError::Initialiser`].
     pub fn instance(&self) -> Result<World, BuildError> {
         let mut world = self.raw()?;
         world.initialise(0)?;

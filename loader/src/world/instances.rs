@@ -32,8 +32,8 @@ impl World {
     /// for; they are reached by what this returns. A bond that the domain makes while it runs is its instances' too.
     ///
     /// # Errors
-    /// [`BuildError::Spec`] for an unknown name; [`BuildError::Mappings`] when the kernel allows no more;
-    /// [`BuildError::Memory`], [`BuildError::Initialiser`]. All that exists keeps working.
+    /// [`BuildError::Spec`] for an unknown name; [`BuildError::Map`] when the kernel allows no more;
+    /// [`BuildError::Map`], [`BuildError::Initialiser`]. All that exists keeps working.
     pub fn instantiate(&mut self, domain: &str) -> Result<Instance, BuildError> {
         let original = self.get().find(domain)?;
         // SAFETY: `&mut self`: no call is in progress, so nobody else uses the record.
@@ -61,7 +61,7 @@ impl World {
     /// it, what it registered and what regions it sees. The initialisers run. After a fault prefer a fresh one: this one's place may be known to others.
     ///
     /// # Errors
-    /// [`BuildError::Spec`] for an instance that was discarded, [`BuildError::Memory`], [`BuildError::Initialiser`].
+    /// [`BuildError::Spec`] for an instance that was discarded, [`BuildError::Map`], [`BuildError::Initialiser`].
     pub fn reset(&mut self, instance: Instance) -> Result<(), BuildError> {
         let index = self.get().living(instance)?;
         // SAFETY: `&mut self`: no call is in progress, so no frame of the domain is outstanding.

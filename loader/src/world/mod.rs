@@ -456,7 +456,7 @@ impl World {
     /// initialisers run again. Shared regions stay as they are, placement too.
     ///
     /// # Errors
-    /// [`BuildError::Spec`] for an unknown name, [`BuildError::Initialiser`], [`BuildError::Memory`].
+    /// [`BuildError::Spec`] for an unknown name, [`BuildError::Initialiser`], [`BuildError::Map`].
     pub fn restart(&mut self, name: &str) -> Result<(), BuildError> {
         let index = self.get().find(name)?;
         // SAFETY: `&mut self`: no call is in progress, so no frame of the domain is outstanding.
