@@ -143,7 +143,7 @@ fn fill(inputs: &[Input<'_>], layout: &Layout, site: &Site<'_>) -> [Vec<u8>; 4] 
     parts
 }
 
-/// Writes the stubs of IFUNCs. What their slots hold is chosen when the domain runs (see `choose`).
+/// Writes the stubs of IFUNCs. What their slots hold is chosen when the domain runs (see `world/ifunc.rs`).
 fn indirects(symbols: &Symbols<'_>, layout: &Layout, places: &Places, text: &mut [u8]) -> Vec<(u64, u64)> {
     let mut indirects = Vec::new();
     for (index, resolver) in symbols.indirects.iter().enumerate() {

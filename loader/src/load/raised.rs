@@ -1,5 +1,5 @@
 //! An image in a window: raised once, reset as often as one likes. No page is ever writable and executable, and what is sealed never
-//! becomes writable again, but for the dispatch slots of IFUNCs while no code of the domain runs (see `choose`).
+//! becomes writable again, but for the dispatch slots of IFUNCs while no code of the domain runs (see `world/ifunc.rs`).
 
 use crate::gate::fault::{RawFault, Trace};
 use crate::gate::records::{Account, DomainState};
