@@ -57,15 +57,15 @@ sfi_gate_\p\c\()_\v:
     mov     {FRAME_OUTER}(%rsp), %rsi
     mov     {FRAME_SP}(%rsp), %rdi
     mov     {FRAME_BASE}(%rsp), %rax
+    mov     %rsi, {C_TOP}(%r11)
     cmpl    $0, {D_DEAD}(%r9)
     jne     14f
-    testl   ${F_OUT}, {B_FLAGS}(%r10)
-    jnz     14f
-    mov     %rsi, {C_TOP}(%r11)
     SET_GS  \fsgs
     mov     %r9, {C_CURRENT}(%r11)
     mov     %rdi, {D_SP}(%r9)
+    testl   ${F_OUT}, {B_FLAGS}(%r10)
     mov     %r8, %rax
+    jnz     15f
     .if \p == 2
     RESTORE
     .endif
@@ -82,6 +82,11 @@ sfi_gate_\p\c\()_\v:
     mov     %r8, %rax
     xor     %ecx, %ecx
     jmp     sfi_leave_\v
+15:
+    mov     {FRAME_BASE}(%rsp), %rdi
+    mov     {B_FLAGS}(%r10), %esi
+    xor     %ecx, %ecx
+    jmp     sfi_leave_as_\v
 .endm
 
 # domain to domain: what all gates share, beside the common path.
@@ -178,7 +183,8 @@ sfi_leave_\v:
     mov     {D_DEAD}(%r9), %r8d
     or      %ecx, %r8d
     cmovnz  {B_FAILING}(%r10), %esi
-# A host function's frame comes here. r11 context, r10 binding, r9 caller, esi flags, rdi GS base if it is known.
+# A host function's frame comes here, and a return to a caller whose GS is there. r11 context, r10 binding, r9 caller, esi flags, rdi GS
+# base, 0 if it is not known.
 sfi_leave_as_\v:
     test    ${F_PRESERVED}, %esi
     jz      30f

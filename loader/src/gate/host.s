@@ -52,7 +52,7 @@ sfi_gate_host_\v:
     je      61f
     mov     {C_CONTROL_SP}(%r11), %rsp
     mov     {FRAME_BINDING}(%rsp), %r10
-    mov     {FRAME_CALLER}(%rsp), %r9
+    mov     {C_CURRENT}(%r11), %r9
     mov     {C_THREAD}(%r11), %rsi
     mov     {T_GS}(%rsi), %rdi
     test    %ecx, %ecx
