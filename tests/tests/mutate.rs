@@ -275,6 +275,7 @@ fn the_second_opinion_is_one() {
         naive::judge(&original.bytes, original.mode).unwrap_or_else(|why| panic!("{}: {why}", original.name));
     }
     // What is refused for other reasons than an escape (not reviewed, not canonical, container) the oracle need not see.
+    // In mode match neither: a check names a wrong address, the store behind it is confined without it.
     let escapes = [
         "SFI-S01", "SFI-S02", "SFI-S03", "SFI-S04", "SFI-L01", "SFI-C01", "SFI-C02", "SFI-B01", "SFI-B02", "SFI-I01",
         "SFI-F01", "SFI-F02",
@@ -282,7 +283,10 @@ fn the_second_opinion_is_one() {
     let mut missed = Vec::new();
     let mut seen = 0;
     for fixture in forge::fixtures("hostile").expect("the fixtures can be read") {
-        if fixture.text.is_none() && fixture.expect.iter().any(|rule| escapes.contains(&rule.as_str())) {
+        if fixture.text.is_none()
+            && fixture.mode != Mode::Match
+            && fixture.expect.iter().any(|rule| escapes.contains(&rule.as_str()))
+        {
             let bytes = fixture.build("opinion").expect("the fixture builds");
             seen += 1;
             if naive::judge(&bytes, fixture.mode).is_ok() {
@@ -322,7 +326,7 @@ fn company(folder: &str) -> BTreeMap<inmate::ModeName, Vec<PathBuf>> {
     std::fs::write(&sibling, text).expect("a file");
     forge::assemble(&sibling, &out.join("sibling.o")).expect("it assembles");
     let mut files = BTreeMap::new();
-    for mode in [Mode::Write, Mode::Full] {
+    for mode in [Mode::Write, Mode::Full, Mode::Match] {
         let mut paths = Vec::new();
         for (name, object) in &sources {
             let path = out.join(format!("rt-{name}-{mode}.o"));
