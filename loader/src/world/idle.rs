@@ -1,7 +1,29 @@
-//! Stacks of domains that wait: their pages go back to the kernel.
+//! One data stack for each domain, and the pages of stacks that wait.
 //!
-//! No function is called for this on the way of a call. It happens when nothing is bound to a server any more, when the host says so
-//! ([`World::trim`]), and, in worlds whose calls are limited, after a call that the watchdog saw more than once.
+//! ARPC gives each binding a data stack in the server's space (Yarvin et al. section 3.2), because
+//! threads of several clients are in a server at the same time. Within a [`World`] one thread enters, so
+//! the calls that are active in a domain nest, whatever bindings they came through: A → B → A → B. One
+//! stack keeps what a stack for each binding promises:
+//!
+//! - No call writes on the frames of another. The gate notes the stack pointer of the domain that
+//!   leaves in `DomainState::sp`, outside every window. The next call of that domain begins there,
+//!   below all that is active, and the return restores the old value from the gate's frame. A pointer
+//!   outside the domain's own stack becomes 0: nobody can enter that domain until the call returns.
+//! - No client sees a call of another client. The stack lies in the server's window either way: clients
+//!   cannot read it in mode full, and have to guess its place in mode write. A server that reads
+//!   variables before it writes them can hand the last call's values to the next client, as it can with
+//!   its heap; a stack for each client would hide only these.
+//! - A failed call leaves nothing. A domain that faults is dead for all bindings, and lives again with
+//!   a stack that was given back to the kernel. A call whose caller died returns to the frame of the
+//!   caller's own caller, which has the old stack pointers.
+//! - A recursion may use the whole stack. The manifest's `stack` bounds it for the domain.
+//!
+//! A binding so needs no memory but its record, and a server with a thousand clients keeps one stack
+//! warm in the caches.
+//!
+//! The kernel gets the pages of idle stacks back when the last binding to a server goes, when the host
+//! calls [`World::trim`], and, in worlds with limits, after a call that the watchdog saw more than once.
+//! The path of a call does nothing for this.
 
 use crate::gate::control_stack::ControlStack;
 use crate::world::{Inner, World};

@@ -2,6 +2,9 @@
 //!
 //! gcc's IPA-RA lets a caller keep a value in a call-clobbered register across a call to a function of the same object that does not
 //! clobber it. So such calls kill nothing here, and at a function's end every register that its unit does not clobber itself is live.
+//!
+//! `transform` takes a scratch register where one is dead. If none is, it spills one to the TCB page.
+//! Flags that live across inserted arithmetic are kept with `lahf`, `seto` and `sahf`.
 
 use crate::analysis::flow::{FlowGraph, JumpKind};
 use crate::analysis::regs::{Effects, FLAGS, GPRS, Set, arguments, bits, callee_saved, results};

@@ -4,6 +4,12 @@
 //! So the rules for the frame's address and the saved registers hold at the call's new return address; return addresses themselves are
 //! on the control stack, one word a frame. Where the rewriter gave r15 another register or its home, the rules of both columns follow.
 //! `output/unwind_table.rs` describes what is written for the unwinder in the domain (`crates/support/src/unwind.c`).
+//!
+//! The unwinder takes the place of libgcc's. It asks `__sfi_return` for return addresses, runs the
+//! personality and enters a landing pad through `__sfi_cut`. A landing pad is named by its dispatch
+//! slot, which libstdc++'s personality takes for its address. Edges from calls to their landing pads
+//! are part of the flow graph. An exception that no frame of the crossing wants ends in
+//! `std::terminate`: none passes a crossing.
 
 pub(crate) mod frames;
 pub(crate) mod lsda;
