@@ -6,15 +6,19 @@
 //! and decoding again. It may refuse less than the verifier (it knows no positive list) but must refuse
 //! everything that can leave a domain: what the verifier accepts, this must accept.
 
+mod guards;
+mod words;
+
 use iced_x86::{
     Code, CodeSize, Decoder, DecoderOptions, FlowControl, Instruction, InstructionInfoFactory, Mnemonic, OpAccess,
-    OpKind, Register,
+    OpKind, Register, UsedMemory,
 };
 use object::elf::{self, FileHeader64};
 use object::read::elf::{FileHeader, Rela, SectionHeader, Sym};
 use object::{LittleEndian, SymbolIndex};
 use sfi_contract::Mode;
 use std::collections::BTreeMap;
+use words::{Prefixes, forbidden, prefixes};
 
 type Header = FileHeader64<LittleEndian>;
 
@@ -305,6 +309,9 @@ impl<'t> Follow<'t> {
             if writes && (!truncated || memory.vsib_size() != 0) {
                 return Err("a store that is not sandboxed".into());
             }
+            if reads && !truncated && is_silent(instruction, memory) {
+                return Err("a load that a mask may leave out is not confined".into());
+            }
             if self.full && reads && !truncated {
                 let based = instruction.is_ip_rel_memory_operand()
                     && !prefixes.gs
@@ -377,224 +384,14 @@ impl<'t> Follow<'t> {
         }
         Ok(())
     }
-
-    /// The start of the mask right before an indirect branch through the dispatch table, by bytes alone.
-    fn mask_before(&self, at: u64, branch: &[u8]) -> Option<u64> {
-        const MASK: [u8; 4] = [0xf8, 0xff, 0x0f, 0x00];
-        // 65 67 [40|41] ff /2|/4, mod 2, disp32 = 0x100000
-        let rest = branch.strip_prefix(&[0x65, 0x67]).or_else(|| branch.strip_prefix(&[0x67, 0x65]))?;
-        let (high, rest) = match rest {
-            [0x40, rest @ ..] => (0, rest),
-            [0x41, rest @ ..] => (8, rest),
-            _ => (0, rest),
-        };
-        let [0xff, modrm, rest @ ..] = rest else { return None };
-        let register = high + (modrm & 7);
-        let displacement = match modrm & 7 {
-            // SIB without index; its scale means nothing then.
-            4 => rest.split_first().filter(|(sib, _)| **sib & 0x3f == 0x24)?.1,
-            _ => rest,
-        };
-        if modrm >> 6 != 2 || !matches!(modrm >> 3 & 7, 2 | 4) || displacement != [0, 0, 0x10, 0] || register == 4 {
-            return None;
-        }
-        let before = &self.text.bytes[..at as usize];
-        let long = [&[0x81, 0xe0 | register & 7][..], &MASK].concat();
-        if before.ends_with(&long) {
-            // REX.B selects the upper registers; R and X mean nothing here.
-            let rex = before.len().checked_sub(7).map(|i| before[i]).filter(|byte| (0x40..0x48).contains(byte));
-            return match rex {
-                Some(rex) if rex & 1 == high >> 3 && self.reached.contains_key(&(at - 7)) => Some(at - 7),
-                _ if register < 8 => Some(at - 6),
-                _ => None,
-            };
-        }
-        let short = [&[0x25][..], &MASK].concat();
-        if register != 0 || !before.ends_with(&short) {
-            return None;
-        }
-        let rex = before.len().checked_sub(6).is_some_and(|i| (0x40..0x48).contains(&before[i]));
-        Some(if rex && self.reached.contains_key(&(at - 6)) { at - 6 } else { at - 5 })
-    }
-
-    fn check_string(&mut self, at: u64, instruction: &Instruction) -> Result<(), String> {
-        use Mnemonic::*;
-        let (rsi, rdi) = match instruction.mnemonic() {
-            Stosb | Stosw | Stosd | Stosq => (false, true),
-            Movsb | Movsw | Movsd | Movsq => (self.full, true),
-            Lodsb | Lodsw | Lodsd | Lodsq => (self.full, false),
-            Scasb | Scasw | Scasd | Scasq => (false, self.full),
-            Cmpsb | Cmpsw | Cmpsd | Cmpsq => (self.full, self.full),
-            _ => return Err("a string instruction of another kind".into()),
-        };
-        let kinds = [instruction.op0_kind(), instruction.op1_kind()];
-        if kinds.iter().any(|k| matches!(k, OpKind::MemoryESEDI | OpKind::MemorySegESI | OpKind::MemoryESDI)) {
-            return Err("a string instruction with a short pointer".into());
-        }
-        if instruction.segment_prefix() != Register::None {
-            return Err("a string instruction with a segment".into());
-        }
-        let mut end = at;
-        for (needed, register) in [(rdi, 7u8), (rsi, 6)] {
-            if needed {
-                end = self.pointer_before(end, register).ok_or("a string instruction without its mask")?;
-            }
-        }
-        if rdi || rsi {
-            self.regions.push((end, at));
-        }
-        Ok(())
-    }
-
-    /// `mov %edi,%edi; add %gs:0xff000,%rdi` (or esi) right before `end`; where it begins.
-    fn pointer_before(&self, end: u64, register: u8) -> Option<u64> {
-        let before = &self.text.bytes[..end as usize];
-        let add = (9..=11)
-            .find(|length| before.len() >= *length && rebase(&before[before.len() - length..]) == Some(register))?;
-        let before = &before[..before.len() - add];
-        let same = 0xc0 | register << 3 | register;
-        if !before.ends_with(&[0x89, same]) && !before.ends_with(&[0x8b, same]) {
-            return None;
-        }
-        let rex = before.len() >= 3 && before[before.len() - 3] == 0x40;
-        let start = before.len() as u64 - 2;
-        Some(if rex && self.reached.contains_key(&(start - 1)) { start - 1 } else { start })
-    }
 }
 
-/// The register of `add %gs:0xff000,%r`, by bytes alone: one of the forms with 65, perhaps 67, REX.W, 03.
-fn rebase(bytes: &[u8]) -> Option<u8> {
-    let rest = match bytes {
-        [0x65, 0x67, rest @ ..] | [0x67, 0x65, rest @ ..] | [0x65, rest @ ..] => rest,
-        _ => return None,
-    };
-    // No base, no index. REX.X would make it r12, and REX.R another destination.
-    let [0x48 | 0x49, 0x03, modrm, sib, 0x00, 0xf0, 0x0f, 0x00] = rest else { return None };
-    (modrm & 0xc7 == 4 && sib & 0x3f == 0x25).then_some(modrm >> 3 & 7)
-}
-
-/// Legacy prefixes.
-#[derive(Default)]
-struct Prefixes {
-    gs: bool,
-    address_size: bool,
-    operand_size: bool,
-}
-
-fn prefixes(bytes: &[u8]) -> Result<Prefixes, String> {
-    let mut found = Prefixes::default();
-    let mut seen = [0u8; 256];
-    for byte in bytes {
-        match byte {
-            0x65 => found.gs = true,
-            0x67 => found.address_size = true,
-            0x66 => found.operand_size = true,
-            0xf0 | 0xf2 | 0xf3 => {}
-            0x64 | 0x26 | 0x2e | 0x36 | 0x3e => return Err(format!("prefix {byte:02x}")),
-            _ => break,
-        }
-        seen[usize::from(*byte)] += 1;
-        if seen[usize::from(*byte)] > 1 {
-            return Err(format!("prefix {byte:02x} twice"));
-        }
-    }
-    if seen[0xf0] + seen[0xf2] + seen[0xf3] > 1 {
-        return Err("two of f0, f2, f3".into());
-    }
-    let rest = &bytes[seen.iter().map(|n| usize::from(*n)).sum::<usize>()..];
-    if let [0x40..=0x4f, next, ..] = rest
-        && matches!(next, 0x40..=0x4f | 0x26 | 0x2e | 0x36 | 0x3e | 0x64..=0x67 | 0xf0 | 0xf2 | 0xf3)
-    {
-        return Err("a prefix behind REX".into());
-    }
-    Ok(found)
-}
-
-/// Instructions that no domain may run, beyond those that iced calls privileged or state-saving.
-fn forbidden(mnemonic: Mnemonic) -> bool {
-    const EXACTLY: [&str; 21] = [
-        "in",
-        "insb",
-        "insw",
-        "insd",
-        "int",
-        "int1",
-        "invd",
-        "invlpg",
-        "vmcall",
-        "vmfunc",
-        "vmgexit",
-        "vmmcall",
-        "vmrun",
-        "vmload",
-        "vmsave",
-        "vmread",
-        "vmwrite",
-        "vmaskmovdqu",
-        "std",
-        "cli",
-        "sti",
-    ];
-    const BEGINS: [&str; 58] = [
-        "out",
-        "sys",
-        "iret",
-        "popf",
-        "pushf",
-        "rdfs",
-        "wrfs",
-        "rdgs",
-        "wrgs",
-        "swapgs",
-        "xsave",
-        "xrstor",
-        "fxsave",
-        "fxrstor",
-        "rdpkru",
-        "wrpkru",
-        "monitor",
-        "mwait",
-        "umonitor",
-        "umwait",
-        "tpause",
-        "clzero",
-        "movdir",
-        "enqcmd",
-        "tile",
-        "ldtile",
-        "sttile",
-        "maskmov",
-        "xbegin",
-        "xabort",
-        "xend",
-        "xtest",
-        "rdssp",
-        "incssp",
-        "wrss",
-        "wruss",
-        "saveprevssp",
-        "rstorssp",
-        "setssbsy",
-        "clrssbsy",
-        "encl",
-        "skinit",
-        "bnd",
-        "lwp",
-        "llwp",
-        "slwp",
-        "xstore",
-        "xcrypt",
-        "xsha",
-        "sgdt",
-        "sidt",
-        "sldt",
-        "smsw",
-        "ptwrite",
-        "senduipi",
-        "uiret",
-        "vpscatter",
-        "vscatter",
-    ];
-    let name = format!("{mnemonic:?}").to_lowercase();
-    EXACTLY.contains(&name.as_str()) || BEGINS.iter().any(|begin| name.starts_with(begin))
+/// A mask decides whether the access happens, or which parts of it: a place that it leaves out never faults.
+fn is_silent(instruction: &Instruction, memory: &UsedMemory) -> bool {
+    // iced takes their access for certain.
+    let selected = matches!(
+        instruction.mnemonic(),
+        Mnemonic::Vmaskmovps | Mnemonic::Vmaskmovpd | Mnemonic::Vpmaskmovd | Mnemonic::Vpmaskmovq
+    );
+    selected || memory.access() == OpAccess::CondRead || memory.vsib_size() != 0 || instruction.has_op_mask()
 }
