@@ -85,7 +85,7 @@ pub use fleet::server::{Exhausted, Lease, Server};
 pub use fleet::template::{Template, TemplateBuilder};
 #[doc(hidden)]
 pub use gate::Machine;
-pub use gate::records::{MAX_DEPTH, status};
+pub use gate::records::{MAX_DEPTH, Status};
 pub use link::advice::{Advice, SHOWN, advice, rest};
 pub use link::error::{LinkError, RefusedObject};
 pub use sfi_contract::Mode;

@@ -4,7 +4,7 @@ mod common;
 use common::{CALL_RAX, assemble, function};
 use sfi_loader::{
     BindError, BuildError, CallError, DomainSpec, Entry, Import, LinkError, Pointer, Restart, Service, SpecError,
-    Supervisor, TypedFn, World, status,
+    Status, Supervisor, TypedFn, World,
 };
 
 const PAIR: &str = "(int, int) -> int";
@@ -86,25 +86,25 @@ fn a_client_connects_at_load_and_at_run_time() {
     // The same again: it is the same gateway.
     assert_eq!(bench.ask("server.work"), pointer);
     assert_eq!(bench.disconnect.call(&mut bench.world, (pointer,)), Ok(0));
-    assert_eq!((bench.through(pointer, 3, 4), bench.error()), (-1, status::UNBOUND));
+    assert_eq!((bench.through(pointer, 3, 4), bench.error()), (-1, Status::Unbound as u32));
     assert_eq!(bench.run(1, 2), 103, "other bindings stay");
     // Before anything was connected a spare gateway leads nowhere too, and so does one given back twice.
     assert_eq!(bench.disconnect.call(&mut bench.world, (pointer,)), Ok(0));
-    assert_eq!((bench.through(pointer, 3, 4), bench.error()), (-1, status::UNBOUND));
+    assert_eq!((bench.through(pointer, 3, 4), bench.error()), (-1, Status::Unbound as u32));
 }
 
 #[test]
 fn what_no_rule_permits_is_refused_and_looks_as_if_it_did_not_exist() {
     let mut bench = bench();
     for name in ["server.die", "server.nothing", "server", "", "client.run", &"x".repeat(299)] {
-        assert_eq!((bench.ask(name), bench.error()), (0, status::UNBOUND), "{name}");
+        assert_eq!((bench.ask(name), bench.error()), (0, Status::Unbound as u32), "{name}");
     }
     let refused = BindError::Refused { client: "client".into(), entry: "server.die".into() };
     assert_eq!(bench.world.connect_spare("client", "server.die"), Err(refused));
     bench.world.permit("cli*", "server.d*");
     let die = bench.ask("server.die");
     assert_ne!(die, 0);
-    assert_eq!((bench.through(die, 0, 0), bench.error()), (-1, status::FAULT));
+    assert_eq!((bench.through(die, 0, 0), bench.error()), (-1, Status::Fault as u32));
     // An import that is refused when the world is built is an error of building it.
     let error = World::builder().domain(client()).domain(server(1)).build().unwrap_err();
     assert!(matches!(error, BuildError::Bind(BindError::Refused { .. })), "{error}");
@@ -126,7 +126,7 @@ fn forged_pointers_disconnect_nothing() {
     let pointer = bench.ask("server.work");
     for forged in [0, 1, pointer + 4, pointer + 8 * 100, pointer - 8 * 3, u64::MAX, 0x100000] {
         assert_eq!(bench.disconnect.call(&mut bench.world, (forged,)), Ok(-1), "{forged:#x}");
-        assert_eq!(bench.error(), status::UNBOUND);
+        assert_eq!(bench.error(), Status::Unbound as u32);
     }
     assert_eq!(bench.through(pointer, 1, 1), 102);
     // An unterminated name, a name outside of all memory.
@@ -156,8 +156,8 @@ fn unregistering_leaves_no_dangling_slot() {
     let mut bench = bench();
     let pointer = bench.ask("server.work");
     bench.world.unregister("server.work").unwrap();
-    assert_eq!((bench.through(pointer, 1, 2), bench.error()), (-1, status::UNBOUND));
-    assert_eq!((bench.run(1, 2), bench.error()), (-7, status::UNBOUND));
+    assert_eq!((bench.through(pointer, 1, 2), bench.error()), (-1, Status::Unbound as u32));
+    assert_eq!((bench.run(1, 2), bench.error()), (-7, Status::Unbound as u32));
     assert_eq!(bench.world.unregister("server.work"), Err(BindError::Entry("server.work".into())));
     // Registered again, an import that asked for it by name is connected again; the pointer was given up.
     bench.world.register("server", "work", Entry::function("work").signature(PAIR)).unwrap();
@@ -196,8 +196,8 @@ fn a_reloaded_server_is_bound_again_by_name() {
     // Without the function: an error for everyone, and the client lives.
     let other = DomainSpec::new("server").object("o.o", assemble(&function("other", "ret")));
     bench.world.reload(other).unwrap();
-    assert_eq!((bench.run(1, 2), bench.error()), (-7, status::UNBOUND));
-    assert_eq!((bench.through(pointer, 1, 2), bench.error()), (-1, status::UNBOUND));
+    assert_eq!((bench.run(1, 2), bench.error()), (-7, Status::Unbound as u32));
+    assert_eq!((bench.through(pointer, 1, 2), bench.error()), (-1, Status::Unbound as u32));
     assert_eq!(work.call(&mut bench.world, (1, 2)), Err(CallError::Gone { domain: "server".into() }));
     assert!(bench.world.entries().is_empty());
     // What is refused leaves the old one as it is.
@@ -282,7 +282,7 @@ fn unbinding_and_reloading_in_the_middle_of_a_call() {
         .unwrap();
     let mut bench = Bench::new(world);
     assert_eq!(bench.run(1, 2), 9, "the call itself returns");
-    assert_eq!((bench.run(1, 2), bench.error()), (-7, status::UNBOUND));
+    assert_eq!((bench.run(1, 2), bench.error()), (-7, Status::Unbound as u32));
     let f: TypedFn<fn() -> u32> = bench.world.domain("other").unwrap().export("f").unwrap();
     assert_eq!(f.call(&mut bench.world, ()), Ok(2));
     bench.world.connect("client", "work", "server.work").unwrap();
@@ -319,14 +319,14 @@ fn a_server_registers_at_run_time() {
         assert_eq!(bench.through(pointer, 1, 2), 8);
         assert_eq!(stop.call(&mut bench.world, ()), Ok(0));
         assert_eq!(stop.call(&mut bench.world, ()), Ok(-1));
-        assert_eq!((bench.through(pointer, 1, 2), bench.error()), (-1, status::UNBOUND));
+        assert_eq!((bench.through(pointer, 1, 2), bench.error()), (-1, Status::Unbound as u32));
     }
     // A registration by pointer does not outlive the text that it pointed to.
     assert_eq!(start.call(&mut bench.world, ()), Ok(0));
     let pointer = bench.ask("server.late");
     bench.world.reload(server()).unwrap();
     assert!(bench.world.entries().is_empty());
-    assert_eq!((bench.through(pointer, 1, 2), bench.error()), (-1, status::UNBOUND));
+    assert_eq!((bench.through(pointer, 1, 2), bench.error()), (-1, Status::Unbound as u32));
 }
 
 /// A crashed server is loaded again when it is called the next time, by a domain or by the host.
@@ -350,7 +350,7 @@ fn a_crashed_server_is_restarted_at_a_fresh_place() {
     for round in 0..3 {
         assert_eq!(bench.run(10, 20), 31, "arguments and fresh data");
         assert_eq!(work.call(&mut bench.world, (10, 20)), Ok(32));
-        assert_eq!((bench.through(die, 0, 0), bench.error()), (-1, status::FAULT));
+        assert_eq!((bench.through(die, 0, 0), bench.error()), (-1, Status::Fault as u32));
         assert!(bench.world.domain("server").unwrap().is_dead());
         if round == 1 {
             assert_eq!(work.call(&mut bench.world, (10, 20)), Ok(31), "the host's call restarts it too");
@@ -362,17 +362,17 @@ fn a_crashed_server_is_restarted_at_a_fresh_place() {
         }
         assert_ne!(std::mem::replace(&mut place, bench.world.domain("server").unwrap().secret_base()), place);
         assert_eq!(bench.world.domain("server").unwrap().restarts(), round + 1);
-        assert_eq!(bench.error(), if round == 1 { 0 } else { status::FAULT });
+        assert_eq!(bench.error(), if round == 1 { 0 } else { Status::Fault as u32 });
     }
     assert_eq!(bench.through(die, 0, 0), -1);
     bench.error();
-    assert_eq!((bench.run(1, 2), bench.error()), (-7, status::DEAD), "three restarts are used up");
+    assert_eq!((bench.run(1, 2), bench.error()), (-7, Status::Dead as u32), "three restarts are used up");
     assert_eq!(work.call(&mut bench.world, (1, 2)), Err(CallError::Dead { domain: "server".into() }));
     let mut bench = build(Restart::Never);
     let die = bench.ask("server.die");
     assert_eq!(bench.through(die, 0, 0), -1);
     bench.error();
-    assert_eq!((bench.run(1, 2), bench.error()), (-7, status::DEAD));
+    assert_eq!((bench.run(1, 2), bench.error()), (-7, Status::Dead as u32));
 }
 
 /// Not while calls that it made are outstanding: these fault when they return.
@@ -397,7 +397,7 @@ fn a_domain_with_outstanding_calls_is_not_restarted() {
     for _ in 0..3 {
         assert!(matches!(outer.call(&mut world, ()), Err(CallError::Fault(_))));
         let seen = world.domain("b").unwrap().symbol("seen").unwrap();
-        let expected = (status::FAULT << 8 | status::DEAD).to_le_bytes();
+        let expected = ((Status::Fault as u32) << 8 | Status::Dead as u32).to_le_bytes();
         assert_eq!(world.memory("b").unwrap().read(seen.0, 4).unwrap(), expected);
     }
 }

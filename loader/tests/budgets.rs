@@ -2,7 +2,7 @@
 
 mod common;
 use common::{assemble, function};
-use sfi_loader::{Budget, CallError, DomainSpec, FaultKind, Import, Limits, Restart, TypedFn, World, status};
+use sfi_loader::{Budget, CallError, DomainSpec, FaultKind, Import, Limits, Restart, Status, TypedFn, World};
 use std::time::{Duration, Instant};
 
 const LIMIT: Duration = Duration::from_millis(30);
@@ -119,10 +119,10 @@ fn a_domain_ends_when_its_budget_is_used_up() {
         assert_eq!((fault.kind, fault.function.as_deref()), (kind, Some("spin")));
         assert!(fault.to_string().contains("budget"), "{fault}");
         assert!(!world.domain("app").unwrap().is_dead());
-        assert_eq!(nullary(&world, "app", "error").call(&mut world, ()), Ok(status::FAULT.into()));
+        assert_eq!(nullary(&world, "app", "error").call(&mut world, ()), Ok(Status::Fault.into()));
         // Nobody enters it until it is restarted, with a new budget.
         assert_eq!(run.call(&mut world, ()), Ok(16));
-        assert_eq!(nullary(&world, "app", "error").call(&mut world, ()), Ok(status::DEAD.into()));
+        assert_eq!(nullary(&world, "app", "error").call(&mut world, ()), Ok(Status::Dead.into()));
         world.restart("codec").unwrap();
         assert_eq!(world.used("codec").unwrap(), sfi_loader::Used::default());
         assert_eq!(nullary(&world, "codec", "answer").call(&mut world, ()), Ok(42));

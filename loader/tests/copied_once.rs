@@ -4,7 +4,7 @@
 mod common;
 use common::{assemble, function};
 use sfi_loader::{
-    Access, CallError, DomainSpec, Import, Memory, Raw, Received, TypedFn, World, interface::Declaration, status,
+    Access, CallError, DomainSpec, Import, Memory, Raw, Received, Status, TypedFn, World, interface::Declaration,
 };
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
@@ -100,7 +100,7 @@ fn a_host_function_sees_its_own_copy() {
         world.memory("client").unwrap().write(own + 256, &9u64.to_le_bytes()).unwrap();
         let result = run(&world).call(&mut world, (data, size));
         assert_eq!(result, Ok(-9_i64 as u64), "{:#x} {:#x}", data - own, size - own);
-        assert_eq!(error.call(&mut world, ()), Ok(status::ARGUMENTS));
+        assert_eq!(error.call(&mut world, ()), Ok(Status::Arguments as u32));
     }
 }
 

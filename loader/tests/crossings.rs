@@ -314,7 +314,7 @@ fn a_host_functions_error_sets_the_error_word() {
         .build()
         .unwrap();
     let run: TypedFn<fn() -> u32> = world.domain("app").unwrap().export("run").unwrap();
-    assert_eq!(run.call(&mut world, ()), Ok(1000 + sfi_loader::status::HOST));
+    assert_eq!(run.call(&mut world, ()), Ok(1000 + sfi_loader::Status::Host as u32));
 }
 
 #[test]

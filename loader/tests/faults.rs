@@ -2,7 +2,7 @@
 
 mod common;
 use common::{CALL_RAX, assemble, function};
-use sfi_loader::{AddressClass, CallError, DomainSpec, Fault, FaultKind, Import, Mode, TypedFn, World, status};
+use sfi_loader::{AddressClass, CallError, DomainSpec, Fault, FaultKind, Import, Mode, Status, TypedFn, World};
 use std::sync::atomic::{AtomicU32, Ordering};
 
 /// Each body, what it must be reported as, and in which function.
@@ -92,8 +92,8 @@ fn every_kind_reaches_a_calling_domain() {
             .unwrap();
         let run: TypedFn<fn() -> u64> = world.domain("app").unwrap().export("run").unwrap();
         let expected = |code: u32| Ok(5 + 11 + 12 + 99 + 1000 * u64::from(code));
-        assert_eq!(run.call(&mut world, ()), expected(status::FAULT), "{name}");
-        assert_eq!(run.call(&mut world, ()), expected(status::DEAD), "{name}");
+        assert_eq!(run.call(&mut world, ()), expected(Status::Fault as u32), "{name}");
+        assert_eq!(run.call(&mut world, ()), expected(Status::Dead as u32), "{name}");
         assert_eq!(world.domain("bad").unwrap().last_fault().unwrap().kind, kind);
         assert!(!world.domain("app").unwrap().is_dead());
     }
@@ -115,7 +115,7 @@ fn a_dead_domain_is_not_returned_to() {
         let Err(CallError::Fault(fault)) = outer.call(&mut world, ()) else { panic!("returned into a dead domain") };
         assert_eq!((fault.kind, fault.function.as_deref()), (FaultKind::IllegalInstruction, Some("inner")));
         let seen = world.domain("b").unwrap().symbol("seen").unwrap();
-        assert_eq!(world.memory("b").unwrap().read(seen.0, 4).unwrap(), status::FAULT.to_le_bytes());
+        assert_eq!(world.memory("b").unwrap().read(seen.0, 4).unwrap(), (Status::Fault as u32).to_le_bytes());
         assert!(!world.domain("b").unwrap().is_dead());
         world.restart("a").unwrap();
     }

@@ -3,7 +3,7 @@
 mod common;
 use common::{assemble, function};
 use sfi_loader::interface::Declaration;
-use sfi_loader::{CallError, DomainSpec, Import, Passed, TypedFn, World, bytes, bytes_mut, status};
+use sfi_loader::{CallError, DomainSpec, Import, Passed, Status, TypedFn, World, bytes, bytes_mut};
 
 /// Doubles `values` into `result` and returns their sum.
 const DOUBLE: &str = "i32 double(in i32 values[count], u64 count, out i32 result[count])";
@@ -139,7 +139,7 @@ fn hostile_clients_get_an_error() {
         (server + 0x10_0000, 1, server + 0x30_0000 + 0x1000, "another window's address is one of the client's own"),
     ] {
         assert_eq!(call(&mut world, "double", values, count, result), -99, "{what}");
-        assert_eq!(error(&mut world), status::ARGUMENTS, "{what}");
+        assert_eq!(error(&mut world), Status::Arguments as u32, "{what}");
     }
     fill(&mut world, data, &u32::MAX.to_le_bytes());
     assert_eq!(call(&mut world, "shrink", data, data, 0), -99);
@@ -160,10 +160,10 @@ fn a_server_that_dies_leaves_the_clients_buffers() {
     let mut world = world();
     let data = symbol(&world, "data");
     assert_eq!(call(&mut world, "crash", data, data + 8, 0), -99);
-    assert_eq!(error(&mut world), status::FAULT);
+    assert_eq!(error(&mut world), Status::Fault as u32);
     assert_eq!(seen(&mut world, data, 16), [7; 16]);
     assert_eq!(call(&mut world, "double", data, 1, data), -99);
-    assert_eq!(error(&mut world), status::DEAD);
+    assert_eq!(error(&mut world), Status::Dead as u32);
     world.restart("server").unwrap();
     fill(&mut world, data, bytes(&[4i32]));
     assert_eq!(call(&mut world, "double", data, 1, data) as i32, 4);

@@ -3,7 +3,7 @@
 mod common;
 use common::{assemble, function};
 use sfi_loader::manifest::Manifest;
-use sfi_loader::{BuildError, CallError, DomainSpec, Import, Owner, Passed, Penalty, Restart, TypedFn, World, status};
+use sfi_loader::{BuildError, CallError, DomainSpec, Import, Owner, Passed, Penalty, Restart, Status, TypedFn, World};
 use std::time::{Duration, Instant};
 
 const DELAY: Duration = Duration::from_millis(40);
@@ -106,13 +106,13 @@ fn a_penalty_is_not_the_clients() {
         let mut world = World::builder().domain(app).domain(bad).time_limit(Duration::from_secs(60)).build().unwrap();
         assert_eq!(world.ready_at("bad"), Ok(None));
         let start = Instant::now();
-        assert_eq!(call(&mut world, "app", "run"), Ok(status::FAULT.into()));
+        assert_eq!(call(&mut world, "app", "run"), Ok(Status::Fault.into()));
         let ready = world.ready_at("bad").unwrap();
         if penalty == delay {
             let ready = ready.unwrap();
             assert!((start + delay..=Instant::now() + delay).contains(&ready), "the penalty counts from the fault on");
             for _ in 0..3 {
-                assert_eq!(call(&mut world, "app", "run"), Ok(status::NOT_READY.into()));
+                assert_eq!(call(&mut world, "app", "run"), Ok(Status::NotReady.into()));
                 assert_eq!(call(&mut world, "app", "ask").map(|v| v as i64), Ok(-9));
                 assert_eq!(call(&mut world, "bad", "answer"), Err(CallError::NotReady { domain: "bad".into() }));
             }

@@ -4,7 +4,7 @@
 mod common;
 use common::{assemble, function};
 use sfi_loader::{
-    BuildError, Capability, DomainSpec, Entry, Exhausted, Import, Server, Service, Supervisor, TypedFn, World, status,
+    BuildError, Capability, DomainSpec, Entry, Exhausted, Import, Server, Service, Status, Supervisor, TypedFn, World,
 };
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
@@ -71,12 +71,12 @@ fn a_supervisor_dispatches_by_number() {
     assert_eq!(bench.run(0, 6, 0), (11, 0));
     assert_eq!(bench.run(1, 6, 7), (42, 0));
     for wrong in [2, 3, 1 << 32, u64::MAX] {
-        assert_eq!(bench.run(wrong, 1, 1), (-1, status::HOST), "{wrong:#x}");
+        assert_eq!(bench.run(wrong, 1, 1), (-1, Status::Host as u32), "{wrong:#x}");
     }
     bench.world.connect("client", "op", "kernel.one").unwrap();
     assert_eq!(bench.run(41, 0, 0), (42, 0));
     bench.world.unregister("kernel.one").unwrap();
-    assert_eq!(bench.run(41, 0, 0), (-1, status::UNBOUND));
+    assert_eq!(bench.run(41, 0, 0), (-1, Status::Unbound as u32));
     let bad =
         World::builder().supervisor(Supervisor::new("k").entry("e", Service::procedures().signature("int"))).build();
     assert!(matches!(bad, Err(BuildError::Signature { .. })));
@@ -90,7 +90,7 @@ fn a_capability_opens_a_supervisor() {
     let builder =
         World::builder().supervisor(Supervisor::new("kernel").entry("ops", service)).permit("*", "kernel.ops");
     let mut bench = Bench::new(builder.domain(client().import("op", Import::entry("kernel.ops"))).build().unwrap());
-    assert_eq!(bench.with(0, 10), (-1, status::HOST), "zeroes are no capability");
+    assert_eq!(bench.with(0, 10), (-1, Status::Host as u32), "zeroes are no capability");
     bench.give(capability.secret_bytes());
     assert_eq!(bench.with(0, 10), (11, 0));
     assert_eq!(bench.with(1, 10), (12, 0));
@@ -98,12 +98,12 @@ fn a_capability_opens_a_supervisor() {
         let mut bits = *capability.secret_bytes();
         bits[byte] ^= 0x40;
         bench.give(&bits);
-        assert_eq!(bench.with(0, 10), (-1, status::HOST), "byte {byte}");
+        assert_eq!(bench.with(0, 10), (-1, Status::Host as u32), "byte {byte}");
     }
     assert_eq!(capability.refused(), 4);
     // Pointers to nothing, and to memory that is not the client's.
     for pointer in [0, 8, u64::MAX, u64::MAX - 70, std::ptr::from_ref(&capability) as u64] {
-        assert_eq!(bench.run(0, pointer, 10), (-1, status::HOST), "{pointer:#x}");
+        assert_eq!(bench.run(0, pointer, 10), (-1, Status::Host as u32), "{pointer:#x}");
     }
     assert_eq!(capability.refused(), 4, "nothing was compared");
 }
@@ -131,11 +131,11 @@ fn a_domain_behind_a_header() {
     let mut bench = Bench::new(builder.permit("*", "*").build().unwrap());
     assert_eq!(bench.run(0, 10, 0), (13, 0));
     assert_eq!(bench.run(1, 10, 0), (20, 0));
-    assert_eq!(bench.run(3, 10, 0), (-1, status::HOST));
-    assert_eq!(bench.run(2, 10, 0), (-1, status::FAULT), "the server faults, the client lives");
+    assert_eq!(bench.run(3, 10, 0), (-1, Status::Host as u32));
+    assert_eq!(bench.run(2, 10, 0), (-1, Status::Fault as u32), "the server faults, the client lives");
     assert_eq!(bench.run(0, 10, 0), (13, 0), "and the server is restarted");
     bench.world.connect("client", "op", "server.both").unwrap();
-    assert_eq!(bench.with(0, 10), (-1, status::HOST));
+    assert_eq!(bench.with(0, 10), (-1, Status::Host as u32));
     bench.give(capability.secret_bytes());
     assert_eq!(bench.with(0, 10), (13, 0));
     assert_eq!(bench.with(1, 10), (20, 0));
@@ -143,7 +143,7 @@ fn a_domain_behind_a_header() {
     bench.world.connect("client", "op", "server.secret").unwrap();
     assert_eq!(bench.run(at.0, 10, 0), (13, 0));
     bench.give(&[0; 64]);
-    assert_eq!(bench.run(at.0, 10, 0), (-1, status::HOST));
+    assert_eq!(bench.run(at.0, 10, 0), (-1, Status::Host as u32));
     // Loaded again it has the same headers; others are the host's to build.
     bench.world.reload(server).unwrap();
     bench.give(capability.secret_bytes());

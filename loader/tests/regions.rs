@@ -4,8 +4,8 @@
 mod common;
 use common::{assemble, function};
 use sfi_loader::{
-    Access, AddressClass, BindError, CallError, DomainSpec, Fault, FaultKind, Import, LookupError, Mode, TypedFn,
-    World, status,
+    Access, AddressClass, BindError, CallError, DomainSpec, Fault, FaultKind, Import, LookupError, Mode, Status,
+    TypedFn, World,
 };
 
 /// A linked list at `list` and a hash table of 16 chains at `hash`. Nodes hold full pointers of whoever made them.
@@ -166,7 +166,7 @@ fn a_root_domain_decides_what_others_see() {
     call(&mut world, "root", "write", at, 77).unwrap();
     // The child sees nothing and can neither ask nor decide.
     assert_eq!(call(&mut world, "child", "find", 0, 0), Ok(0));
-    assert_eq!(call(&mut world, "child", "error", 0, 0), Ok(status::UNBOUND.into()));
+    assert_eq!(call(&mut world, "child", "error", 0, 0), Ok(Status::Unbound.into()));
     assert_eq!(call(&mut world, "child", "show", 1, 0).map(|v| v as i32), Ok(-1));
     assert_eq!(fault(call(&mut world, "child", "read", at, 0)).region(), Some(("secret", false)));
     world.restart("child").unwrap();

@@ -533,7 +533,7 @@ fn entry_points_of_instances_end_with_them() {
         assert!(world.entries().is_empty());
         for _ in 0..2 {
             assert_eq!(through.call(&mut world, (pointer, 37)), Ok(u64::MAX), "{end}");
-            assert_eq!(error.call(&mut world, (0, 0)), Ok(u64::from(sfi_loader::status::UNBOUND)));
+            assert_eq!(error.call(&mut world, (0, 0)), Ok(sfi_loader::Status::Unbound.into()));
             assert_eq!(connect.call(&mut world, (0, 0)), Ok(0));
             if end == "discard" {
                 instance = world.instantiate("server").unwrap();

@@ -9,8 +9,8 @@
 mod common;
 mod stress_model;
 use sfi_loader::{
-    AddressClass, Bound, CallError, Entry, FaultKind, Limits, Passed, Pool, Server, TypedFn, World, bytes, bytes_mut,
-    status,
+    AddressClass, Bound, CallError, Entry, FaultKind, Limits, Passed, Pool, Server, Status, TypedFn, World, bytes,
+    bytes_mut,
 };
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::Ordering::Relaxed;
@@ -59,7 +59,7 @@ impl<'s> Slot<'s> {
                 state: [7; RING],
                 version: [0; RING],
                 dead: [false; RING],
-                error: [status::OK; RING],
+                error: [Status::Ok; RING],
                 bound: [true; RING],
                 active: [0; RING],
                 shared: [0; 16],
@@ -337,7 +337,7 @@ impl<'s> Slot<'s> {
         let found = self.sum[place].call(&mut self.world, &mut arguments);
         match (self.model.sum(place, &values, old), found) {
             (Ok(new), Ok(result)) => assert_eq!((result, total[0]), (values.len() as u64, new)),
-            (Err(status::DEAD), Err(CallError::Dead { .. })) | (Err(status::FAULT), Err(CallError::Fault(_))) => {
+            (Err(Status::Dead), Err(CallError::Dead { .. })) | (Err(Status::Fault), Err(CallError::Fault(_))) => {
                 assert_eq!(total[0], old);
             }
             (expected, found) => panic!("{expected:?} expected, {found:?} found"),
@@ -369,8 +369,8 @@ impl<'s> Slot<'s> {
     /// What the last failed call left in the domain.
     fn error(&mut self, place: usize) {
         if self.model.enter(place) {
-            let expected = std::mem::replace(&mut self.model.error[place], status::OK);
-            assert_eq!(self.errors[place].call(&mut self.world, ()), Ok(expected), "error of {place}");
+            let expected = std::mem::replace(&mut self.model.error[place], Status::Ok);
+            assert_eq!(self.errors[place].call(&mut self.world, ()), Ok(expected as u32), "error of {place}");
         }
     }
 }

@@ -2,7 +2,7 @@
 
 mod common;
 use common::{assemble, function};
-use sfi_loader::{CallError, DomainSpec, FaultKind, Import, Limits, Owner, Restart, TypedFn, World, status};
+use sfi_loader::{CallError, DomainSpec, FaultKind, Import, Limits, Owner, Restart, Status, TypedFn, World};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
@@ -62,10 +62,10 @@ fn a_callee_ends_and_its_caller_goes_on() {
     let mut world = World::builder().domain(app).domain(codec).time_limit(LIMIT).build().unwrap();
     let (run, run_on) = (nullary(&world, "app", "run"), nullary(&world, "app", "run_on"));
     let expected = |code: u32| Ok(5 + 11 + 12 + 1000 * u64::from(code));
-    assert_eq!(run.call(&mut world, ()), expected(status::FAULT));
+    assert_eq!(run.call(&mut world, ()), expected(Status::Fault as u32));
     assert_eq!(world.domain("codec").unwrap().last_fault().unwrap().kind, FaultKind::TimeLimit);
     assert!(!world.domain("app").unwrap().is_dead());
-    assert_eq!(run.call(&mut world, ()), expected(status::DEAD));
+    assert_eq!(run.call(&mut world, ()), expected(Status::Dead as u32));
     world.restart("codec").unwrap();
     // A caller that does not stop is ended after its callee, not earlier than the time that it has for its return.
     let start = Instant::now();

@@ -336,7 +336,7 @@ fn stack_arguments_are_read_on_the_clients_stack() {
             let wild: TypedFn<fn(u64) -> u64> = world.domain("client").unwrap().export("wild").unwrap();
             let base = world.domain("client").unwrap().secret_base();
             for at in [0, 1 << 20, base + 0x30_0000, u64::MAX, base + 0xffff_fff8] {
-                assert_eq!(wild.call(&mut world, (at,)), Ok(u64::from(sfi_loader::status::ARGUMENTS)), "{report}");
+                assert_eq!(wild.call(&mut world, (at,)), Ok(sfi_loader::Status::Arguments.into()), "{report}");
             }
             assert_eq!(run(&mut world, "client", "run"), Ok(789), "{report}");
         }

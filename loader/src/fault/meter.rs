@@ -16,7 +16,7 @@ use crate::fault;
 use crate::fault::limits::{Limits, reason};
 use crate::fault::watchdog;
 use crate::gate::fault::{RawFault, Trace};
-use crate::gate::records::{Account, Context, DomainState, status};
+use crate::gate::records::{Account, Context, DomainState, Status};
 use std::sync::OnceLock;
 use std::time::{Duration, Instant};
 
@@ -109,7 +109,7 @@ pub unsafe fn settle(context: *mut Context, current: *const DomainState) -> u32 
             }
         }
         let (mut due, mut least) = (0, u64::MAX);
-        for state in states().filter(|state| state.dead == 0) {
+        for state in states().filter(|state| state.dead == Status::Ok) {
             let account = state.account;
             let left = |budget: u64, ticks: u64| match budget {
                 0 => u64::MAX,
@@ -136,7 +136,7 @@ pub unsafe fn settle(context: *mut Context, current: *const DomainState) -> u32 
                     ..RawFault::default()
                 };
                 state.trace = Trace::EMPTY;
-                state.dead = status::DEAD;
+                state.dead = Status::Dead;
                 state.sp = 0;
             }
         }

@@ -18,7 +18,7 @@ use crate::gate;
 use crate::gate::control_stack::ControlStack;
 use crate::gate::fault::{RawFault, Trace};
 use crate::gate::frame::{Active, Entry};
-use crate::gate::records::{Context, status};
+use crate::gate::records::{Context, Status};
 use libc::{c_int, c_void, siginfo_t, ucontext_t};
 use sfi_contract::layout::WINDOW_SIZE;
 use sfi_contract::matching::{Check, NOTE};
@@ -433,12 +433,12 @@ unsafe fn fail(context: &mut Context, machine: &mut ucontext_t, fault: RawFault)
         let domain = &mut *context.current;
         domain.fault = RawFault { when: moment(), ..fault };
         domain.trace = trace;
-        domain.dead = status::DEAD;
+        domain.dead = Status::Dead;
         domain.sp = 0;
         let binding = (*(context.top as *const Entry)).binding;
         registers[libc::REG_RIP as usize] = (*binding).failed as i64;
         registers[libc::REG_RSP as usize] = context.top as i64;
-        registers[libc::REG_RAX as usize] = i64::from(status::FAULT);
+        registers[libc::REG_RAX as usize] = Status::Fault as i64;
     }
 }
 
@@ -457,12 +457,12 @@ pub unsafe fn overstayed(context: *mut Context, due: u32) {
             {
                 active = outer;
                 let domain = &mut *active.domain;
-                if domain.dead == 0 {
+                if domain.dead == Status::Ok {
                     let code = ((due & reason::KIND) | reason::WAITING) as i32;
                     let (signal, caller) = (watchdog::SIGNAL, *(active.at as *const u64));
                     domain.fault = RawFault { signal, code, caller, ..RawFault::default() };
                     domain.trace = Trace::EMPTY;
-                    domain.dead = status::DEAD;
+                    domain.dead = Status::Dead;
                     domain.sp = 0;
                 }
             }

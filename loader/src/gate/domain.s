@@ -279,7 +279,7 @@ sfi_refuse_\v:
     call    sfi_gate_host_\v
     FIND_CONTEXT
     mov     {KEPT_BINDING}(%rsp), %r10
-    cmp     $1, %eax
+    cmp     ${E_OK}, %eax
     jne     38f
     LOAD_INTS {KEPT_INTS}, %rsp
     .irp n,0,1,2,3,4,5,6,7

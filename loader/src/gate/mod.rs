@@ -7,7 +7,7 @@ pub(crate) mod records;
 pub(crate) mod stubs;
 
 use crate::gate::frame::{Entry, Frame, Kept};
-use crate::gate::records::{Account, Binding, CallFrame, Context, DomainState, HostFrame, ThreadState, flag, status};
+use crate::gate::records::{Account, Binding, CallFrame, Context, DomainState, HostFrame, Status, ThreadState, flag};
 use core::arch::asm;
 use core::mem::{offset_of, size_of};
 use core::ops::Range;
@@ -106,10 +106,11 @@ core::arch::global_asm!(
     B_MXCSR = const offset_of!(Binding, mxcsr),
     MXCSR_CONTROL = const MXCSR_CONTROL,
     F_POINTER_RESULT = const flag::POINTER_RESULT,
-    E_DEAD = const status::DEAD,
-    E_REFUSED = const status::REFUSED,
-    E_ARGUMENTS = const status::ARGUMENTS,
-    E_PANIC = const status::PANIC,
+    E_OK = const Status::Ok as u32,
+    E_DEAD = const Status::Dead as u32,
+    E_REFUSED = const Status::Refused as u32,
+    E_ARGUMENTS = const Status::Arguments as u32,
+    E_PANIC = const Status::Panic as u32,
     options(att_syntax)
 );
 
@@ -187,7 +188,7 @@ pub unsafe fn enter(
     control_sp: u64,
     frame: &mut CallFrame,
     floats: bool,
-) -> u32 {
+) -> Status {
     let status: u64;
     // The registers that functions preserve are named, so that the compiler saves what it needs and nothing twice. rbx and rbp are the
     // gate's to preserve: they cannot be named here.
@@ -217,7 +218,7 @@ pub unsafe fn enter(
         }
     }
     frame.xmm0 = xmm0.to_bits();
-    status as u32
+    Status::of(status as u32)
 }
 
 unsafe extern "C" {

@@ -21,26 +21,68 @@ pub const GATE_FRAMES: u64 = 4096;
 /// Deepest nesting of host functions that call back into domains.
 pub const MAX_DEPTH: u32 = 64;
 
-/// Code of a crossing that did not return normally: the domain's `__sfi_error` and the status of the host's entry.
-pub mod status {
+/// How a crossing ended: the domain's `__sfi_error` and the code that a gate gives the host.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u32)]
+pub enum Status {
     /// The crossing returned normally.
-    pub const OK: u32 = 0;
+    Ok = 0,
     /// The callee faulted.
-    pub const FAULT: u32 = 1;
+    Fault = 1,
     /// The callee had faulted before, or the caller did while the callee ran.
-    pub const DEAD: u32 = 2;
+    Dead = 2,
     /// The callee is active and its data stack pointer is not usable for a nested call.
-    pub const REFUSED: u32 = 3;
+    Refused = 3,
     /// A stack argument lies outside the caller's or the callee's data stack.
-    pub const ARGUMENTS: u32 = 4;
+    Arguments = 4,
     /// The host function returned an error.
-    pub const HOST: u32 = 5;
+    Host = 5,
     /// A host function panicked; only the host sees this.
-    pub const PANIC: u32 = 6;
+    Panic = 6,
     /// The binding leads nowhere: it was never made, was undone, or its server is gone.
-    pub const UNBOUND: u32 = 7;
+    Unbound = 7,
     /// The callee is dead, and its owner's penalties are not over: it can be restarted later.
-    pub const NOT_READY: u32 = 8;
+    NotReady = 8,
+}
+
+impl Status {
+    /// All of them, in the order of their codes.
+    const ALL: [Self; 9] = [
+        Self::Ok,
+        Self::Fault,
+        Self::Dead,
+        Self::Refused,
+        Self::Arguments,
+        Self::Host,
+        Self::Panic,
+        Self::Unbound,
+        Self::NotReady,
+    ];
+
+    /// Returns the status with this code. Gates give no other codes; one would count as
+    /// [`Status::Dead`].
+    #[inline]
+    pub(crate) fn of(code: u32) -> Self {
+        if code == Self::Ok as u32 { Self::Ok } else { Self::of_failure(code) }
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn of_failure(code: u32) -> Self {
+        Self::ALL.get(code as usize).copied().unwrap_or(Self::Dead)
+    }
+}
+
+impl From<Status> for u32 {
+    fn from(status: Status) -> Self {
+        status as Self
+    }
+}
+
+impl From<Status> for u64 {
+    fn from(status: Status) -> Self {
+        status as Self
+    }
 }
 
 /// Header of a control stack. The gates' view of a world.
@@ -110,8 +152,8 @@ pub struct DomainState {
     pub stack_low: u64,
     /// Highest data stack pointer that counts as inside the data stack.
     pub stack_high: u64,
-    /// Nonzero after a fault: the [`status`] that callers get.
-    pub dead: u32,
+    /// [`Status::Ok`] while the domain lives. After a fault: the status that its callers get.
+    pub dead: Status,
     /// Index in the world.
     pub index: u32,
     /// Changes when the domain moves: whoever kept an address of it compares.
@@ -132,7 +174,7 @@ impl DomainState {
     /// Nobody can enter it.
     pub fn nobody(index: usize) -> Self {
         let (base, sp, stack_low, stack_high) = (0, 0, 0, 0);
-        let (dead, fault) = (status::DEAD, RawFault::default());
+        let (dead, fault) = (Status::Dead, RawFault::default());
         Self {
             base,
             sp,
@@ -194,7 +236,7 @@ pub struct Binding {
     pub arguments: usize,
     /// Code that clears what the caller must not see and returns to it, see `RESULTS` there.
     pub results: usize,
-    /// Code that continues after a fault of the callee; rsp is the frame, eax a [`status`].
+    /// Code that continues after a fault of the callee; rsp is the frame, eax a [`Status`].
     pub failed: usize,
     /// Value of rax for a domain whose call failed.
     pub on_fault: u64,
@@ -216,7 +258,7 @@ pub struct Binding {
     pub failing: u32,
     /// Base of the callee's window.
     pub base: u64,
-    /// Host functions: `extern "C" fn(*mut Context, *const Binding, *mut HostFrame) -> u32` that runs it.
+    /// Host functions: `extern "C" fn(*mut Context, *const Binding, *mut HostFrame) -> Status` that runs it.
     pub shim: usize,
     /// Host functions: what the shim needs.
     pub data: *mut (),
@@ -278,4 +320,17 @@ pub struct ThreadState {
     pub ready: bool,
     /// The kernel's id of the thread, once it made a call with a time limit; otherwise 0.
     pub id: i32,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn codes_and_statuses_correspond() {
+        for (code, status) in Status::ALL.into_iter().enumerate() {
+            assert_eq!((status as usize, Status::of(code as u32)), (code, status));
+        }
+        assert_eq!(Status::of(Status::ALL.len() as u32), Status::Dead);
+    }
 }

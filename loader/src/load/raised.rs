@@ -2,7 +2,7 @@
 //! becomes writable again, but for the dispatch slots of IFUNCs while no code of the domain runs (see `world/ifunc.rs`).
 
 use crate::gate::fault::{RawFault, Trace};
-use crate::gate::records::{Account, DomainState};
+use crate::gate::records::{Account, DomainState, Status};
 use crate::link::REGION;
 use crate::link::error::LinkError;
 use crate::link::image::{Content, Image, Source};
@@ -93,7 +93,7 @@ impl Raised {
             sp: self.initial_sp,
             stack_low: base + self.image.stack[0],
             stack_high: base + self.image.stack[1],
-            dead: 0,
+            dead: Status::Ok,
             index: index as u32,
             generation,
             life: 0,

@@ -396,7 +396,7 @@ impl Import {
     }
 
     /// An entry point that a domain registers, `domain.name`. It is bound at once if it exists; otherwise calls fail with
-    /// [`crate::status::UNBOUND`] until somebody registers it and [`crate::World::connect`] binds it. The registered signature counts;
+    /// [`crate::Status::Unbound`] until somebody registers it and [`crate::World::connect`] binds it. The registered signature counts;
     /// one that is given here must be the same.
     pub fn entry(name: impl Into<String>) -> Self {
         let callee = Callee::Entry { name: name.into() };

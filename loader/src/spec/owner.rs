@@ -15,7 +15,7 @@ const SUSPICIOUS_TIME: Duration = Duration::from_secs(60);
 
 /// What a fault costs: its owner's domains are restarted, loaded and instantiated that much later. The host waits for that where it asks for a
 /// restart, a reload or an instance. A call into a dead domain that would be restarted does not wait: it fails with
-/// [`crate::CallError::NotReady`], and between domains with [`crate::status::NOT_READY`].
+/// [`crate::CallError::NotReady`], and between domains with [`crate::Status::NotReady`].
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Penalty {
     /// Nothing.

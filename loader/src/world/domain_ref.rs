@@ -1,6 +1,7 @@
 //! A domain as hosts see it.
 
 use crate::fault::Fault;
+use crate::gate::records::Status;
 use crate::vm::memory;
 use crate::world::Inner;
 use crate::world::calls::call::{Function, TypedFn};
@@ -116,7 +117,7 @@ impl<'w> DomainRef<'w> {
     /// The domain faulted and was not restarted.
     pub fn is_dead(&self) -> bool {
         // SAFETY: the state lives as long as the world.
-        unsafe { (*self.domain().state).dead != 0 }
+        unsafe { (*self.domain().state).dead != Status::Ok }
     }
 
     /// The last fault, also if another domain's call met it, or the one after which the domain was restarted automatically.

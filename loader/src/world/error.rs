@@ -1,7 +1,7 @@
 //! Errors of building a world and of calling into it.
 
 use crate::fault::Fault;
-use crate::gate::records::status;
+use crate::gate::records::Status;
 use crate::link::error::LinkError;
 use crate::spec::signature::BadSignature;
 use crate::vm::error::MapError;
@@ -333,6 +333,21 @@ pub enum CallError {
     },
 }
 
+/// Why a call by the host did not return, before it is put into words.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Failure {
+    /// A gate says so; not [`Status::Ok`].
+    Status(Status),
+    /// See [`CallError::TooDeep`].
+    TooDeep,
+    /// See [`CallError::Gone`].
+    Gone,
+    /// See [`CallError::WrongWorld`].
+    WrongWorld,
+    /// See [`CallError::Discarded`].
+    Discarded,
+}
+
 /// A name that does not exist in a world.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum LookupError {
@@ -359,14 +374,14 @@ pub enum LookupError {
 #[derive(Debug)]
 pub struct HostError {
     message: Box<str>,
-    status: u32,
+    status: Status,
     exit: Option<i32>,
 }
 
 impl HostError {
     /// An error with a message for the host's own use.
     pub fn new(message: impl Into<Box<str>>) -> Self {
-        Self { message: message.into(), status: status::HOST, exit: None }
+        Self { message: message.into(), status: Status::Host, exit: None }
     }
 
     /// Ends the domain that called: its own callers get a fault of the kind [`crate::FaultKind::Exit`], and it is dead.
@@ -380,7 +395,7 @@ impl HostError {
     }
 
     /// What the caller finds in `__sfi_error`.
-    pub(crate) fn status(&self) -> u32 {
+    pub(crate) fn status(&self) -> Status {
         self.status
     }
 }
@@ -409,12 +424,12 @@ impl From<LookupError> for HostError {
 impl From<CallError> for HostError {
     fn from(error: CallError) -> Self {
         let status = match &error {
-            CallError::Fault(_) => status::FAULT,
-            CallError::Dead { .. } => status::DEAD,
-            CallError::NotReady { .. } => status::NOT_READY,
-            CallError::Busy { .. } | CallError::TooDeep => status::REFUSED,
-            CallError::Arguments { .. } => status::ARGUMENTS,
-            _ => status::HOST,
+            CallError::Fault(_) => Status::Fault,
+            CallError::Dead { .. } => Status::Dead,
+            CallError::NotReady { .. } => Status::NotReady,
+            CallError::Busy { .. } | CallError::TooDeep => Status::Refused,
+            CallError::Arguments { .. } => Status::Arguments,
+            _ => Status::Host,
         };
         Self { status, ..Self::new(error.to_string()) }
     }

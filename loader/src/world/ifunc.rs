@@ -4,11 +4,11 @@
 //! do, after sealing. A result that is a used slot is copied to the stub's slot; nothing else ever gets there. While the table's page is
 //! writable no code of the domain runs.
 
-use crate::gate::records::{CallFrame, status};
+use crate::gate::records::{CallFrame, Status};
 use crate::vm::error::MapError;
 use crate::vm::window::Protection;
 use crate::world::Inner;
-use crate::world::error::{BuildError, CallError};
+use crate::world::error::{BuildError, CallError, Failure};
 use rustix::io::Errno;
 use sfi_contract::layout::{DISPATCH_OFFSET, PAGE_SIZE};
 
@@ -58,13 +58,11 @@ unsafe fn ask(inner: *mut Inner, domain: usize, resolver: u64) -> Result<u64, Ca
         let binding = (*inner).host_binding(domain, resolver);
         let callee = binding.callee;
         if (*callee).sp == 0 {
-            return Err(Inner::failure(inner, callee, status::DEAD));
+            return Err(Inner::failure(inner, callee, Failure::Status(Status::Dead)));
         }
         let mut frame = CallFrame { sp: (*callee).sp, ..CallFrame::new() };
-        match Inner::cross(inner, &binding, &mut frame, false) {
-            status::OK => Ok(frame.rax),
-            code => Err(Inner::failure(inner, callee, code)),
-        }
+        Inner::cross(inner, &binding, &mut frame, false).map_err(|failure| Inner::failure(inner, callee, failure))?;
+        Ok(frame.rax)
     }
 }
 

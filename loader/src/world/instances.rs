@@ -2,7 +2,7 @@
 
 use crate::fault::meter;
 use crate::gate::fault::RawFault;
-use crate::gate::records::{DomainState, status};
+use crate::gate::records::{DomainState, Status};
 use crate::link::image::Image;
 use crate::load::raised;
 use crate::vm::error::MapError;
@@ -186,7 +186,7 @@ impl Inner {
         let domain = &self.domains[index];
         // SAFETY: the state lives as long as the world; see the function's contract.
         unsafe {
-            (*domain.state).dead = 0;
+            (*domain.state).dead = Status::Ok;
             (*domain.state).fault = RawFault::default();
             (*domain.state).sp = domain.initial_sp;
         }
@@ -240,7 +240,7 @@ impl Inner {
         domain.image = Arc::new(Image::default());
         // SAFETY: see the function's contract.
         unsafe {
-            (*domain.state).dead = status::DEAD;
+            (*domain.state).dead = Status::Dead;
             (*domain.state).sp = 0;
             (*domain.state).generation += 1;
             (*domain.state).life = 0;

@@ -17,7 +17,7 @@ use crate::fault::thread;
 use crate::fault::watchdog::{self, Watched};
 use crate::gate::control_stack::ControlStack;
 use crate::gate::frame::Active;
-use crate::gate::records::{Binding, CallFrame, Context, DomainState, MAX_DEPTH, flag, status};
+use crate::gate::records::{Binding, CallFrame, Context, DomainState, MAX_DEPTH, Status, flag};
 use crate::gate::{self, Table};
 use crate::link::image::Image;
 use crate::vm::memory::Memory;
@@ -25,11 +25,11 @@ use crate::vm::region::Region;
 use crate::vm::space::AddressSpace;
 use crate::world::bindings::Manager;
 use crate::world::bindings::policy::BindingReport;
-use crate::world::calls::call::{Arguments, DISCARDED, Function, GONE, TOO_DEEP, TypedFn, WRONG_WORLD};
+use crate::world::calls::call::{Arguments, Function, TypedFn};
 use crate::world::calls::host::Host;
 use crate::world::domain::Domain;
 use crate::world::domain_ref::DomainRef;
-use crate::world::error::{BuildError, CallError, LookupError};
+use crate::world::error::{BuildError, CallError, Failure, LookupError};
 use rand_chacha::ChaCha20Rng;
 use sfi_contract::layout::{DISPATCH_MASK, TCB_ERROR};
 use sfi_verifier::Vectors;
@@ -86,8 +86,13 @@ impl Inner {
     /// # Safety
     /// `inner` belongs to a world that this thread holds mutably, the binding is one of its own, `frame.sp` is a data stack
     /// pointer of the callee. `floats`: the binding's flag.
-    #[inline]
-    pub unsafe fn cross(inner: *mut Inner, binding: &Binding, frame: &mut CallFrame, floats: bool) -> u32 {
+    #[inline(always)]
+    pub unsafe fn cross(
+        inner: *mut Inner,
+        binding: &Binding,
+        frame: &mut CallFrame,
+        floats: bool,
+    ) -> Result<(), Failure> {
         // SAFETY: see the function's contract.
         unsafe {
             let context = (*inner).control.context();
@@ -107,17 +112,17 @@ impl Inner {
     /// As for [`Inner::cross`].
     #[inline]
     unsafe fn aside(
-        way: unsafe fn(*mut Inner, &Binding, &mut CallFrame, bool) -> u32,
+        way: unsafe fn(*mut Inner, &Binding, &mut CallFrame, bool) -> Result<(), Failure>,
         inner: *mut Inner,
         binding: &Binding,
         frame: &mut CallFrame,
         floats: bool,
-    ) -> u32 {
+    ) -> Result<(), Failure> {
         let mut copy = *frame;
         // SAFETY: see the function's contract.
-        let code = unsafe { way(inner, binding, &mut copy, floats) };
+        let crossed = unsafe { way(inner, binding, &mut copy, floats) };
         *frame = copy;
-        code
+        crossed
     }
 
     /// A crossing with a time limit.
@@ -125,7 +130,12 @@ impl Inner {
     /// # Safety
     /// As for [`Inner::cross`].
     #[inline(never)]
-    unsafe fn cross_limited(inner: *mut Inner, binding: &Binding, frame: &mut CallFrame, floats: bool) -> u32 {
+    unsafe fn cross_limited(
+        inner: *mut Inner,
+        binding: &Binding,
+        frame: &mut CallFrame,
+        floats: bool,
+    ) -> Result<(), Failure> {
         // SAFETY: see the function's contract.
         unsafe {
             let context = (*inner).control.context();
@@ -134,11 +144,11 @@ impl Inner {
                 thread::prepare(state);
             }
             watchdog::begin(context, state);
-            let code = Self::cross_here(inner, binding, frame, floats, ControlStack::top_of(context));
+            let crossed = Self::cross_here(inner, binding, frame, floats, ControlStack::top_of(context));
             if watchdog::end(context, binding.callee) {
                 (*inner).trim_some();
             }
-            code
+            crossed
         }
     }
 
@@ -147,26 +157,31 @@ impl Inner {
     /// # Safety
     /// As for [`Inner::cross`].
     #[cold]
-    unsafe fn cross_nested(inner: *mut Inner, binding: &Binding, frame: &mut CallFrame, floats: bool) -> u32 {
+    unsafe fn cross_nested(
+        inner: *mut Inner,
+        binding: &Binding,
+        frame: &mut CallFrame,
+        floats: bool,
+    ) -> Result<(), Failure> {
         // SAFETY: see the function's contract.
         unsafe {
             let context = (*inner).control.context();
             if (*context).depth >= MAX_DEPTH || (*context).control_sp < (*context).floor + signal_room::reserve() {
-                return TOO_DEEP;
+                return Err(Failure::TooDeep);
             }
             let (current, top) = ((*context).current, (*context).top);
             let (host_rsp, control_sp) = ((*context).host_rsp, (*context).control_sp);
             let host_mxcsr = (*context).host_mxcsr;
             let watch = watchdog::of(&*context);
             watch.inspect(|w| w.leave_host(context));
-            let code = Self::cross_here(inner, binding, frame, floats, control_sp);
+            let crossed = Self::cross_here(inner, binding, frame, floats, control_sp);
             watch.inspect(|w| w.enter_host(context, binding.callee));
             (*context).current = current;
             (*context).top = top;
             (*context).host_rsp = host_rsp;
             (*context).control_sp = control_sp;
             (*context).host_mxcsr = host_mxcsr;
-            code
+            crossed
         }
     }
 
@@ -174,14 +189,14 @@ impl Inner {
     ///
     /// # Safety
     /// As for [`Inner::cross`].
-    #[inline]
+    #[inline(always)]
     unsafe fn cross_here(
         inner: *mut Inner,
         binding: &Binding,
         frame: &mut CallFrame,
         floats: bool,
         control_sp: u64,
-    ) -> u32 {
+    ) -> Result<(), Failure> {
         // SAFETY: see the function's contract. Only raw pointers to the records are kept across the call, because host
         // functions use the records too.
         unsafe {
@@ -193,9 +208,12 @@ impl Inner {
             let outer = (*state).current;
             (*state).current = context;
             (*context).thread = state;
-            let code = gate::enter((*inner).table.enter, context, binding, state, control_sp, frame, floats);
+            let status = gate::enter((*inner).table.enter, context, binding, state, control_sp, frame, floats);
             (*state).current = outer;
-            code
+            match status {
+                Status::Ok => Ok(()),
+                status => Err(Failure::Status(status)),
+            }
         }
     }
 
@@ -221,21 +239,21 @@ impl Inner {
         }
     }
 
-    /// The error behind a status; resumes a host function's panic.
+    /// Puts a failure into words; resumes a host function's panic.
     ///
     /// # Safety
-    /// `inner` belongs to a world that this thread holds mutably; `callee` is one of its domains unless the code is
-    /// [`WRONG_WORLD`].
+    /// `inner` belongs to a world that this thread holds mutably; `callee` is one of its domains unless the failure
+    /// is [`Failure::WrongWorld`].
     #[cold]
-    pub unsafe fn failure(inner: *mut Inner, callee: *const DomainState, code: u32) -> CallError {
-        match code {
-            WRONG_WORLD => return CallError::WrongWorld,
-            DISCARDED => return CallError::Discarded,
+    pub unsafe fn failure(inner: *mut Inner, callee: *const DomainState, failure: Failure) -> CallError {
+        match failure {
+            Failure::WrongWorld => return CallError::WrongWorld,
+            Failure::Discarded => return CallError::Discarded,
             _ => {}
         }
         // SAFETY: see the function's contract.
         let (domains, index) = unsafe {
-            if code == status::PANIC
+            if failure == Failure::Status(Status::Panic)
                 && let Some(payload) = (*inner).panic.take()
             {
                 std::panic::resume_unwind(payload);
@@ -244,14 +262,14 @@ impl Inner {
             (&(*inner).domains, (*callee).index as usize)
         };
         let name = domains[index].name.clone();
-        match code {
+        match failure {
             // SAFETY: the call is over.
-            status::FAULT => CallError::Fault(unsafe { Domain::describe(domains, index) }),
-            status::REFUSED => CallError::Busy { domain: name },
-            status::ARGUMENTS => CallError::Arguments { domain: name },
-            status::NOT_READY => CallError::NotReady { domain: name },
-            TOO_DEEP => CallError::TooDeep,
-            GONE => CallError::Gone { domain: name },
+            Failure::Status(Status::Fault) => CallError::Fault(unsafe { Domain::describe(domains, index) }),
+            Failure::Status(Status::Refused) => CallError::Busy { domain: name },
+            Failure::Status(Status::Arguments) => CallError::Arguments { domain: name },
+            Failure::Status(Status::NotReady) => CallError::NotReady { domain: name },
+            Failure::TooDeep => CallError::TooDeep,
+            Failure::Gone => CallError::Gone { domain: name },
             _ => CallError::Dead { domain: name },
         }
     }
@@ -260,9 +278,9 @@ impl Inner {
     ///
     /// # Safety
     /// `domain` is the state of a living domain.
-    pub unsafe fn set_error(domain: *const DomainState, code: u32) {
+    pub unsafe fn set_error(domain: *const DomainState, status: Status) {
         // SAFETY: the TCB page is mapped read-write at this place for as long as the domain lives.
-        unsafe { (((*domain).base + TCB_ERROR) as *mut u32).write(code) };
+        unsafe { (((*domain).base + TCB_ERROR) as *mut u32).write(status.into()) };
     }
 
     /// A host function panicked: the domains with frames above the innermost entry from the host were interrupted and are dead.
@@ -274,7 +292,7 @@ impl Inner {
         unsafe {
             let mut part = Some(Active::calling_host(&*context));
             while let Some(active) = part {
-                (*active.domain).dead = status::DEAD;
+                (*active.domain).dead = Status::Dead;
                 (*active.domain).sp = 0;
                 part = if active.entered_by_host() { None } else { active.outer(&*context) };
             }
@@ -367,13 +385,11 @@ impl Inner {
                 let binding = (*inner).host_binding(domain, *offset);
                 let callee = binding.callee;
                 if (*callee).sp == 0 {
-                    return Err(Self::failure(inner, callee, status::DEAD));
+                    return Err(Self::failure(inner, callee, Failure::Status(Status::Dead)));
                 }
                 let mut frame = CallFrame { sp: (*callee).sp, ..CallFrame::new() };
-                let code = Self::cross(inner, &binding, &mut frame, false);
-                if code != status::OK {
-                    return Err(Self::failure(inner, callee, code));
-                }
+                Self::cross(inner, &binding, &mut frame, false)
+                    .map_err(|failure| Self::failure(inner, callee, failure))?;
             }
         }
         Ok(())
@@ -399,7 +415,8 @@ impl World {
             let inner = &mut *self.inner;
             inner.panic = None;
             let all = 0..inner.domains.len();
-            inner.domains.iter().all(|d| (*d.state).dead == 0) && all.clone().all(|index| inner.clear(index).is_ok())
+            inner.domains.iter().all(|d| (*d.state).dead == Status::Ok)
+                && all.clone().all(|index| inner.clear(index).is_ok())
         }
     }
 
@@ -476,7 +493,7 @@ impl World {
         for index in (0..self.get().domains.len()).rev() {
             let domain = &self.get().domains[index];
             // SAFETY: the state lives as long as the world, which this thread owns.
-            if unsafe { (*domain.state).dead } != 0 {
+            if unsafe { (*domain.state).dead } != Status::Ok {
                 continue;
             }
             let offsets = domain.image.finalisers.clone();

@@ -4,8 +4,8 @@ pub mod signals;
 
 use crate::common::{CALL_RAX, assemble, function};
 use sfi_loader::{
-    Access, CallError, DomainSpec, Entry, HostError, Import, Mode, Pool, Restart, Server, Template, Trust, World,
-    status,
+    Access, CallError, DomainSpec, Entry, HostError, Import, Mode, Pool, Restart, Server, Status, Template, Trust,
+    World,
 };
 use std::panic::resume_unwind;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
@@ -218,7 +218,7 @@ pub struct Model {
     pub state: [u64; RING],
     pub version: [usize; RING],
     pub dead: [bool; RING],
-    pub error: [u32; RING],
+    pub error: [Status; RING],
     pub bound: [bool; RING],
     pub active: [u32; RING],
     pub shared: [u64; 16],
@@ -226,7 +226,7 @@ pub struct Model {
 
 impl Model {
     pub fn reborn(&mut self, place: usize) {
-        (self.state[place], self.dead[place], self.error[place]) = (7, false, status::OK);
+        (self.state[place], self.dead[place], self.error[place]) = (7, false, Status::Ok);
     }
 
     /// Whether the domain can be entered; the last one is restarted if no call returns to it.
@@ -275,13 +275,13 @@ impl Model {
     }
 
     /// The new total, or the status of the failure.
-    pub fn sum(&mut self, place: usize, values: &[u64], total: u64) -> Result<u64, u32> {
+    pub fn sum(&mut self, place: usize, values: &[u64], total: u64) -> Result<u64, Status> {
         if !self.enter(place) {
-            return Err(status::DEAD);
+            return Err(Status::Dead);
         }
         if values.len() as u64 == DEADLY {
             self.dead[place] = true;
-            return Err(status::FAULT);
+            return Err(Status::Fault);
         }
         Ok(summed(place, self.version[place], values, total))
     }
@@ -301,11 +301,11 @@ impl Model {
         let stop = if led { self.call(to, path, n, x, way) } else { Err(Stop::Dead) };
         self.error[from] = match stop {
             Err(Stop::Panic) | Ok(_) => return stop,
-            Err(Stop::Died) => status::FAULT,
-            Err(Stop::Below | Stop::Dead) => status::DEAD,
+            Err(Stop::Died) => Status::Fault,
+            Err(Stop::Below | Stop::Dead) => Status::Dead,
         };
         if !led {
-            self.error[from] = status::UNBOUND;
+            self.error[from] = Status::Unbound;
         }
         Ok(FAIL)
     }

@@ -47,7 +47,7 @@ macro_rules! operations {
             Ok(crate::Pointer(inner.pointer(client, number)))
         }
 
-        /// Disconnects an import of a client, however it was connected: calls through it fail with [`crate::status::UNBOUND`]. Calls
+        /// Disconnects an import of a client, however it was connected: calls through it fail with [`crate::Status::Unbound`]. Calls
         /// in progress through it return normally.
         ///
         /// # Errors

@@ -10,7 +10,7 @@ pub(crate) mod reload;
 pub(crate) mod visibility;
 
 use crate::fault::watchdog::Watched;
-use crate::gate::records::{Binding, DomainState, status};
+use crate::gate::records::{Binding, DomainState, Status};
 use crate::gate::stubs::{Stub, Way};
 use crate::link::place::Map;
 use crate::spec::signature::Signature;
@@ -97,7 +97,7 @@ impl Drop for Manager {
 
 impl Manager {
     pub fn new(map: Map, permits: Vec<Permit>) -> Self {
-        let nobody = DomainState { dead: status::UNBOUND, ..DomainState::nobody(u32::MAX as usize) };
+        let nobody = DomainState { dead: Status::Unbound, ..DomainState::nobody(u32::MAX as usize) };
         Self {
             map,
             // The first is the reviver's.

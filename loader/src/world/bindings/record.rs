@@ -1,7 +1,7 @@
 //! Bindings: which crossing each stub leads to, and what the record of it says.
 
 use crate::gate;
-use crate::gate::records::{Binding, DomainState, flag, status};
+use crate::gate::records::{Binding, DomainState, Status, flag};
 use crate::gate::stubs::Way;
 use crate::gate::{MXCSR_ALL, MXCSR_CONTROL, Table, vectors};
 use crate::spec::Trust;
@@ -15,7 +15,7 @@ use sfi_verifier::{Usage, Vectors};
 /// Where a crossing leads.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum To {
-    /// Nowhere: calls get [`crate::status::UNBOUND`].
+    /// Nowhere: calls get [`crate::Status::Unbound`].
     Nobody,
     /// A host function, by index.
     Host(usize),
@@ -155,7 +155,7 @@ impl Common<'_> {
 
     /// The binding of the host function that restarts domains, which any domain's call may meet.
     pub fn reviver(&self, host: usize) -> Binding {
-        let mut binding = Binding { on_fault: status::DEAD.into(), ..self.nowhere() };
+        let mut binding = Binding { on_fault: Status::Dead.into(), ..self.nowhere() };
         let usage = self.domains.iter().fold(Usage::default(), |all, d| all.union(d.image.usage));
         let any = Side { usage, mode: Mode::Write, reads_client_stack: false, passes_floats: true };
         self.to_host(&mut binding, host, &any, None);

@@ -1,6 +1,6 @@
 //! Domains that are loaded again, and dead ones that live again, while their world goes on. What led to them leads to what took their place.
 
-use crate::gate::records::{DomainState, status};
+use crate::gate::records::{DomainState, Status};
 use crate::link;
 use crate::load::raised::{self, Raised};
 use crate::load::{self, Surroundings};
@@ -156,12 +156,12 @@ impl Inner {
     /// # Safety
     /// As for [`Inner::load_again`].
     #[cold]
-    pub unsafe fn revive(inner: *mut Self, index: usize) -> Result<(), u32> {
+    pub unsafe fn revive(inner: *mut Self, index: usize) -> Result<(), Status> {
         // SAFETY: see the function's contract.
         unsafe {
             let this = &mut *inner;
             let active = this.activity();
-            let Some(domain) = this.domains.get_mut(index) else { return Err(status::DEAD) };
+            let Some(domain) = this.domains.get_mut(index) else { return Err(Status::Dead) };
             let allowed = match domain.spec.restart {
                 Restart::Never => false,
                 _ if domain.life != 0 => false,
@@ -169,12 +169,12 @@ impl Inner {
                 Restart::Limited(most) => domain.restarts < most,
             };
             if !allowed || active.domains.contains(&index) {
-                return Err(status::DEAD);
+                return Err(Status::Dead);
             }
             let spec = Arc::clone(&domain.spec);
             this.settle(index);
             if let Err(BuildError::NotReady { .. }) = crate::world::owner::admit(spec.owner.as_ref(), false) {
-                return Err(status::NOT_READY);
+                return Err(Status::NotReady);
             }
             if (*this.domains[index].state).fault.signal != 0 {
                 let crash = Domain::describe(&this.domains, index);
@@ -188,8 +188,8 @@ impl Inner {
             let tried = !matches!(loaded, Err(BuildError::Owner { .. } | BuildError::NotReady { .. }));
             (&mut (*inner).domains)[index].restarts += u32::from(tried);
             loaded.map_err(|error| match error {
-                BuildError::NotReady { .. } => status::NOT_READY,
-                _ => status::DEAD,
+                BuildError::NotReady { .. } => Status::NotReady,
+                _ => Status::Dead,
             })
         }
     }

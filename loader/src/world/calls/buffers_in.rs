@@ -4,14 +4,14 @@
 //! callee runs. Nothing of the caller's is read twice: a length behind a pointer is read from the copy, so that the callee sees the number that was used,
 //! and what is copied back has the lengths that were checked, although the caller's memory may change meanwhile (a shared region does).
 
-use crate::gate::records::status;
+use crate::gate::records::Status;
 use crate::spec::interface::{Declaration, Direction, Kind, Length, Parameter, Scalar};
 use crate::vm::window::{Protection, Window};
 use crate::world::Inner;
 use crate::world::calls::call::{Arguments, Enter, Function, TypedFn};
 use crate::world::calls::host::{HostCall, HostFn};
 use crate::world::domain_ref::DomainRef;
-use crate::world::error::{CallError, HostError, LookupError};
+use crate::world::error::{CallError, Failure, HostError, LookupError};
 use sfi_contract::layout::WINDOW_SIZE;
 
 /// Bytes of the callee's data stack that stay free for the callee itself.
@@ -329,14 +329,15 @@ unsafe fn call(
     // SAFETY: see the function's contract. References to the record do not live across the crossing.
     unsafe {
         let state = (&(*inner).domains)[index].state;
-        if (*state).dead != 0
-            && let Err(code) = Inner::revive(inner, index)
+        let fail = move |status| Inner::failure(inner, state, Failure::Status(status));
+        if (*state).dead != Status::Ok
+            && let Err(status) = Inner::revive(inner, index)
         {
-            return Err(Inner::failure(inner, state, code));
+            return Err(fail(status));
         }
         let sp = (*state).sp;
         if sp == 0 {
-            return Err(Inner::failure(inner, state, status::REFUSED));
+            return Err(fail(Status::Refused));
         }
         let domain = &(&(*inner).domains)[index];
         let gone = || CallError::Gone { domain: domain.name.clone() };
@@ -344,7 +345,7 @@ unsafe fn call(
         let base = domain.window.base();
         let room = (sp - base, (*state).stack_low - base + CALLEE_RESERVE);
         let copies = copy_in(declaration, words, caller, &domain.window, room);
-        let Some(copies) = copies else { return Err(Inner::failure(inner, state, status::ARGUMENTS)) };
+        let Some(copies) = copies else { return Err(fail(Status::Arguments)) };
 
         let mut arguments = Arguments::new();
         for (i, parameter) in declaration.parameters.iter().enumerate() {
@@ -360,7 +361,7 @@ unsafe fn call(
         let low = copies.iter().map(|c| c.offset).min().map_or(sp, |offset| base + offset);
         let generation = (*state).generation;
         (*state).sp = low;
-        let code = if declaration.has_floats() {
+        let entered = if declaration.has_floats() {
             enter::<fn(f64)>(inner, index, offset, &mut arguments)
         } else {
             enter::<fn()>(inner, index, offset, &mut arguments)
@@ -368,13 +369,11 @@ unsafe fn call(
         if (*state).sp == low && (*state).generation == generation {
             (*state).sp = sp;
         }
-        if code != status::OK {
-            return Err(Inner::failure(inner, state, code));
-        }
+        entered.map_err(|failure| Inner::failure(inner, state, failure))?;
         let window = &(&(*inner).domains)[index].window;
         for copy in copies.iter().filter(|c| c.direction.writes()) {
             if !caller.store(copy.parameter, copy.length, window, copy.offset) {
-                return Err(Inner::failure(inner, state, status::ARGUMENTS));
+                return Err(fail(Status::Arguments));
             }
         }
         let float = declaration.result.is_some_and(Scalar::is_float);
@@ -384,7 +383,12 @@ unsafe fn call(
 
 /// # Safety
 /// As for [`call`].
-unsafe fn enter<F: Function>(inner: *mut Inner, index: usize, offset: u64, arguments: &mut Arguments) -> u32 {
+unsafe fn enter<F: Function>(
+    inner: *mut Inner,
+    index: usize,
+    offset: u64,
+    arguments: &mut Arguments,
+) -> Result<(), Failure> {
     // SAFETY: see the function's contract.
     unsafe {
         let function: TypedFn<F> = (*inner).typed(index, offset, None);

@@ -51,7 +51,7 @@ impl DerefMut for Elements {
 impl Builder {
     /// Offers a host function with a declaration: it gets numbers and copies of buffers, and gives rax or the bits of the floating-point result. Imports
     /// of it need the declaration's [signature](Declaration::signature). A caller whose pointers or lengths are wrong gets its import's value
-    /// and [`crate::status::ARGUMENTS`]; otherwise as [`Builder::host_fn`].
+    /// and [`crate::Status::Arguments`]; otherwise as [`Builder::host_fn`].
     #[must_use]
     pub fn serve(
         self,

@@ -12,7 +12,7 @@
 //!
 //! Those that return `int` return 0 or -1. Nothing tells a client apart that an entry point does not exist and that it may not connect.
 
-use crate::gate::records::{Binding, status};
+use crate::gate::records::{Binding, Status};
 use crate::spec::Access;
 use crate::world::Inner;
 use crate::world::bindings::Registered;
@@ -59,7 +59,7 @@ fn refused(cx: &mut HostCall<'_>, result: u64) -> Result<u64, HostError> {
     let caller = cx.caller_index();
     let state = inner(cx).domains[caller].state;
     // SAFETY: the caller's state lives as long as the world.
-    unsafe { Inner::set_error(state, status::UNBOUND) };
+    unsafe { Inner::set_error(state, Status::Unbound) };
     Ok(result)
 }
 
@@ -130,14 +130,14 @@ fn show(cx: &mut HostCall<'_>, access: Option<Access>) -> Result<u64, HostError>
     if done { Ok(0) } else { refused(cx, u64::MAX) }
 }
 
-/// Called by the gate between domains (gate/domain.s) with the binding of a call whose callee is dead. 1: call again; else the status of
-/// the call.
+/// Called by the gate between domains (gate/domain.s) with the binding of a call whose callee is dead.
+/// Gives [`Status::Ok`] to call again, else the status of the call.
 fn revive(cx: &mut HostCall<'_>) -> Result<u64, HostError> {
     let binding = cx.arg(0) as *const Binding;
     // SAFETY: only the gate calls this, with one of the world's bindings; no import can name it. No reference to the record is kept.
     unsafe {
         let callee = (*binding).callee;
         let revived = Inner::revive(cx.world(), (*callee).index as usize);
-        Ok(revived.err().map_or(1, u64::from))
+        Ok(revived.err().unwrap_or(Status::Ok).into())
     }
 }

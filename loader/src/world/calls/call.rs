@@ -2,8 +2,8 @@
 
 use crate::fault::limits::Limits;
 use crate::fault::watchdog::Watched;
-use crate::gate::records::{Binding, CallFrame, status};
-use crate::world::error::CallError;
+use crate::gate::records::{Binding, CallFrame, Status};
+use crate::world::error::{CallError, Failure};
 use crate::world::{Inner, World};
 use std::marker::PhantomData;
 use std::mem::MaybeUninit;
@@ -283,12 +283,11 @@ impl<F: Function> TypedFn<F> {
         let inner = enter.inner();
         let mut arguments = F::arguments(args);
         // SAFETY: `inner` is valid and unaliased while `enter` is borrowed.
-        let code = unsafe { self.enter(inner, &mut arguments) };
-        if code == status::OK {
-            return Ok(F::Output::from_registers(arguments.frame.rax, arguments.frame.xmm0));
+        match unsafe { self.enter(inner, &mut arguments) } {
+            Ok(()) => Ok(F::Output::from_registers(arguments.frame.rax, arguments.frame.xmm0)),
+            // SAFETY: as above.
+            Err(failure) => Err(unsafe { Inner::failure(inner, self.binding.callee, failure) }),
         }
-        // SAFETY: as above.
-        Err(unsafe { Inner::failure(inner, self.binding.callee, code) })
     }
 
     /// Calls the function with limits for this call instead of the world's, which has some already or is [`crate::Builder::timed`].
@@ -307,28 +306,32 @@ impl<F: Function> TypedFn<F> {
     /// # Safety
     /// `inner` is the record of a world that this thread holds mutably.
     #[inline]
-    pub(crate) unsafe fn enter(&self, inner: *mut Inner, arguments: &mut Arguments) -> u32 {
+    pub(crate) unsafe fn enter(&self, inner: *mut Inner, arguments: &mut Arguments) -> Result<(), Failure> {
         // SAFETY: see the function's contract; the binding belongs to this world, so its callee lives.
         unsafe {
             if (*inner).id != self.world {
-                return WRONG_WORLD;
+                return Err(Failure::WrongWorld);
             }
             let callee = self.binding.callee;
             let sp = (*callee).sp;
             if sp == 0 || (*callee).generation != self.generation {
                 // A copy: the caller's own has no address then, and stays in registers.
                 let mut copy = *arguments;
-                let code = self.enter_again(inner, &mut copy);
+                let entered = self.enter_again(inner, &mut copy);
                 *arguments = copy;
-                return code;
+                return entered;
             }
             arguments.frame.sp = sp;
             if arguments.stack_words != 0 && !Inner::push_arguments(inner, self.binding.callee, arguments) {
-                return status::ARGUMENTS;
+                return Err(Failure::Status(Status::Arguments));
             }
-            let code = Inner::cross(inner, &self.binding, &mut arguments.frame, F::FLOATS);
-            // The callee died below one of its own active calls: this is the call in which it happened.
-            if code == status::DEAD && (*self.binding.callee).fault.signal != 0 { status::FAULT } else { code }
+            match Inner::cross(inner, &self.binding, &mut arguments.frame, F::FLOATS) {
+                // The callee died below one of its own active calls: this is the call in which it happened.
+                Err(Failure::Status(Status::Dead)) if (*callee).fault.signal != 0 => {
+                    Err(Failure::Status(Status::Fault))
+                }
+                crossed => crossed,
+            }
         }
     }
 }
@@ -339,40 +342,31 @@ impl<F: Function> TypedFn<F> {
     /// # Safety
     /// As for [`TypedFn::enter`].
     #[cold]
-    unsafe fn enter_again(&self, inner: *mut Inner, arguments: &mut Arguments) -> u32 {
+    unsafe fn enter_again(&self, inner: *mut Inner, arguments: &mut Arguments) -> Result<(), Failure> {
         // SAFETY: see the function's contract; the state lives as long as the world.
         unsafe {
             let callee = self.binding.callee;
             let index = (*callee).index as usize;
             if (*callee).life != self.life {
-                return DISCARDED;
+                return Err(Failure::Discarded);
             }
-            if (*callee).dead != 0
-                && let Err(code) = Inner::revive(inner, index)
+            if (*callee).dead != Status::Ok
+                && let Err(status) = Inner::revive(inner, index)
             {
-                return code;
+                return Err(Failure::Status(status));
             }
             if (*callee).sp == 0 {
-                return status::REFUSED;
+                return Err(Failure::Status(Status::Refused));
             }
             if (*callee).generation == self.generation {
                 return self.enter(inner, arguments);
             }
-            let Some(name) = &self.name else { return GONE };
+            let Some(name) = &self.name else { return Err(Failure::Gone) };
             let functions = &(&(*inner).domains)[index].image.functions_by_name;
             match functions.get(&**name) {
                 Some(offset) => (*inner).typed::<F>(index, *offset, None).enter(inner, arguments),
-                None => GONE,
+                None => Err(Failure::Gone),
             }
         }
     }
 }
-
-/// See [`CallError::Discarded`].
-pub(crate) const DISCARDED: u32 = 103;
-/// See [`CallError::Gone`].
-pub(crate) const GONE: u32 = 102;
-/// Codes besides [`status`] that [`Inner::failure`] knows.
-pub(crate) const WRONG_WORLD: u32 = 100;
-/// See [`CallError::TooDeep`].
-pub(crate) const TOO_DEEP: u32 = 101;

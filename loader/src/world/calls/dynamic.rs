@@ -1,6 +1,5 @@
 //! Calls whose signature is known at run time only: for hosts that are not compiled with it, such as those in C.
 
-use crate::gate::records::status;
 use crate::spec::signature::{Argument, Outcome, Signature};
 use crate::world::Inner;
 use crate::world::calls::call::{Arguments, Enter, Function, MAX_ARGUMENTS, TypedFn};
@@ -84,10 +83,7 @@ unsafe fn cross<F: Function>(
 ) -> Result<(), CallError> {
     // SAFETY: see the function's contract.
     unsafe {
-        match function.enter(inner, arguments) {
-            status::OK => Ok(()),
-            code => Err(Inner::failure(inner, function.binding.callee, code)),
-        }
+        function.enter(inner, arguments).map_err(|failure| Inner::failure(inner, function.binding.callee, failure))
     }
 }
 

@@ -6,7 +6,7 @@ use crate::fault::trace;
 use crate::fault::watchdog;
 use crate::gate::fault::RawFault;
 use crate::gate::frame::Active;
-use crate::gate::records::{Binding, Context, DomainState, HostFrame, flag, status};
+use crate::gate::records::{Binding, Context, DomainState, HostFrame, Status, flag};
 use crate::vm::memory::{Memory, MemoryError};
 use crate::world::Inner;
 use crate::world::calls::call::{Function, TypedFn, sealed};
@@ -30,7 +30,7 @@ impl Tenant {
 }
 
 /// Runs a host function for the gate.
-pub type Shim = unsafe extern "C" fn(*mut Context, *const Binding, *mut HostFrame) -> u32;
+pub type Shim = unsafe extern "C" fn(*mut Context, *const Binding, *mut HostFrame) -> Status;
 
 /// A host function of the loader's own.
 pub type HostFn = Box<dyn FnMut(&mut HostCall<'_>) -> Result<u64, HostError> + Send>;
@@ -223,21 +223,21 @@ impl crate::world::calls::call::Enter for HostCall<'_> {}
 
 /// `shim` of bindings that led to a host function and lead nowhere now.
 pub fn unbound() -> usize {
-    unsafe extern "C" fn shim(context: *mut Context, binding: *const Binding, frame: *mut HostFrame) -> u32 {
+    unsafe extern "C" fn shim(context: *mut Context, binding: *const Binding, frame: *mut HostFrame) -> Status {
         // SAFETY: as in the other shim.
-        unsafe { refused(binding, frame, (*context).current, status::UNBOUND) }
+        unsafe { refused(binding, frame, (*context).current, Status::Unbound) }
     }
     shim as *const () as usize
 }
 
-/// Runs a host function for the gate. Returns [`status::OK`], or why the caller cannot be returned to. A panic is caught here,
+/// Runs a host function for the gate. Returns [`Status::Ok`], or why the caller cannot be returned to. A panic is caught here,
 /// kept in the world and resumed by the host code that entered the domain: it never unwinds through the gate. In worlds with a time limit a caller
 /// whose call overstayed is not returned to.
 ///
 /// # Safety
 /// The gate passes the context of the world that this thread runs, one of its bindings, whose `data` is a [`Record`] of `F`, and a frame on the host
 /// stack. The host code that entered the domain is suspended and holds the world mutably.
-unsafe extern "C" fn shim<F>(context: *mut Context, binding: *const Binding, frame: *mut HostFrame) -> u32
+unsafe extern "C" fn shim<F>(context: *mut Context, binding: *const Binding, frame: *mut HostFrame) -> Status
 where
     F: FnMut(&mut HostCall<'_>) -> Result<u64, HostError> + Send + 'static,
 {
@@ -248,7 +248,7 @@ where
         let watch = watchdog::of(&*context);
         (*frame).xmm0 = 0;
         if (*host).busy {
-            return refused(binding, frame, caller, status::REFUSED);
+            return refused(binding, frame, caller, Status::Refused);
         }
         (*host).busy = true;
         (*context).depth = depth + 1;
@@ -274,11 +274,11 @@ where
             },
             Err(payload) => return panicked(context, payload),
         }
-        if (*caller).dead != 0 {
-            return status::DEAD;
+        if (*caller).dead != Status::Ok {
+            return Status::Dead;
         }
         match watch.map_or(0, |watch| watch.due(context, caller)) {
-            0 => status::OK,
+            0 => Status::Ok,
             due => overstayed(context, caller, due),
         }
     }
@@ -289,7 +289,7 @@ where
 /// # Safety
 /// As for [`shim`].
 #[cold]
-unsafe fn overstayed(context: *mut Context, caller: *mut DomainState, due: u32) -> u32 {
+unsafe fn overstayed(context: *mut Context, caller: *mut DomainState, due: u32) -> Status {
     // SAFETY: see the function's contract.
     unsafe {
         let status = ended(context, caller, watchdog::SIGNAL, (due & reason::KIND) as i32);
@@ -303,7 +303,7 @@ unsafe fn overstayed(context: *mut Context, caller: *mut DomainState, due: u32) 
 /// # Safety
 /// As for [`shim`].
 #[cold]
-unsafe fn ended(context: *mut Context, caller: *mut DomainState, signal: i32, code: i32) -> u32 {
+unsafe fn ended(context: *mut Context, caller: *mut DomainState, signal: i32, code: i32) -> Status {
     // SAFETY: see the function's contract.
     unsafe {
         let place = Active::calling_host(&*context).at;
@@ -311,25 +311,30 @@ unsafe fn ended(context: *mut Context, caller: *mut DomainState, signal: i32, co
         (*caller).trace = trace::walk(&*context, place);
         (*caller).fault =
             RawFault { signal, code, caller: return_address, when: fault::moment(), ..RawFault::default() };
-        (*caller).dead = status::DEAD;
+        (*caller).dead = Status::Dead;
         (*caller).sp = 0;
     }
-    status::FAULT
+    Status::Fault
 }
 
-/// The host function was not run, or returned an error: the caller gets its import's value and `code`.
+/// The host function was not run, or returned an error: the caller gets its import's value and `status`.
 ///
 /// # Safety
 /// As for [`shim`].
 #[cold]
-unsafe fn refused(binding: *const Binding, frame: *mut HostFrame, caller: *const DomainState, code: u32) -> u32 {
+unsafe fn refused(
+    binding: *const Binding,
+    frame: *mut HostFrame,
+    caller: *const DomainState,
+    status: Status,
+) -> Status {
     // SAFETY: see the function's contract.
     unsafe {
         (*frame).rax = (*binding).on_fault;
         (*frame).xmm0 = 0;
-        Inner::set_error(caller, code);
+        Inner::set_error(caller, status);
     }
-    status::OK
+    Status::Ok
 }
 
 /// The host function returned an error.
@@ -337,7 +342,12 @@ unsafe fn refused(binding: *const Binding, frame: *mut HostFrame, caller: *const
 /// # Safety
 /// As for [`shim`].
 #[cold]
-unsafe fn failed(binding: *const Binding, frame: *mut HostFrame, caller: *const DomainState, error: HostError) -> u32 {
+unsafe fn failed(
+    binding: *const Binding,
+    frame: *mut HostFrame,
+    caller: *const DomainState,
+    error: HostError,
+) -> Status {
     // SAFETY: see the function's contract.
     unsafe { refused(binding, frame, caller, error.status()) }
 }
@@ -347,11 +357,11 @@ unsafe fn failed(binding: *const Binding, frame: *mut HostFrame, caller: *const 
 /// # Safety
 /// As for [`shim`].
 #[cold]
-unsafe fn panicked(context: *mut Context, payload: Box<dyn Any + Send>) -> u32 {
+unsafe fn panicked(context: *mut Context, payload: Box<dyn Any + Send>) -> Status {
     // SAFETY: see the function's contract. An earlier payload cannot be there: it is taken when its entry ends.
     unsafe {
         (*(*context).world.cast::<Inner>()).panic = Some(payload);
         Inner::abandon(context);
     }
-    status::PANIC
+    Status::Panic
 }
