@@ -94,7 +94,7 @@ fn rewrite_object(object: &Object<'_>, options: &Options) -> Result<Output, Vec<
         refusals.extend(more);
         r15::passed::Passed::No
     });
-    let r15 = r15::decide(&code, &graph, &effects, &passed);
+    let r15 = r15::decide(&code, &graph, &effects, &states, &passed);
     r15::rename(&mut code, &graph, &r15);
     if !r15.is_empty() {
         effects = regs::effects(&code.insns);

@@ -67,6 +67,7 @@ pub fn liveness(code: &Code<'_, '_>, graph: &FlowGraph, effects: &[Effects]) -> 
         .map(|(at, _)| graph.unit[at])
         .filter(|unit| !saving.contains(unit) && entries[unit] == 1)
         .collect();
+    let returned = read_behind_calls(code, graph, effects);
     let count = code.insns.len();
     let mut before = vec![0; count];
     let mut after = vec![0; count];
@@ -81,7 +82,7 @@ pub fn liveness(code: &Code<'_, '_>, graph: &FlowGraph, effects: &[Effects]) -> 
             graph.successors(code, at, |next| out |= before[next]);
             let (uses, kills) = match insn.flow {
                 Flow::Return => {
-                    out |= passed | results();
+                    out |= passed | results() | returned.get(&graph.unit[at]).copied().unwrap_or(0);
                     (effects[at].uses, 0)
                 }
                 Flow::Call(dest) if is_local_call(code, dest) => {
@@ -124,4 +125,55 @@ pub fn liveness(code: &Code<'_, '_>, graph: &FlowGraph, effects: &[Effects]) -> 
         }
     }
     Liveness { before, after }
+}
+
+/// Registers and flags that callers in this object read after a unit returns, before they write
+/// them: what hand-written functions return there.
+fn read_behind_calls(code: &Code<'_, '_>, graph: &FlowGraph, effects: &[Effects]) -> HashMap<u32, Set> {
+    let mut returned = HashMap::<u32, Set>::new();
+    let mut before: Vec<Set> = vec![0; code.insns.len()];
+    let mut changed = true;
+    while changed {
+        changed = false;
+        for at in (0..code.insns.len()).rev() {
+            let mut out = 0;
+            graph.successors(code, at, |next| out |= before[next]);
+            let (uses, kills) = match code.insns[at].flow {
+                Flow::Call(dest) => match insn_of(code, dest) {
+                    Some(to) => {
+                        changed |= add(&mut returned, graph.unit[to], out);
+                        (before[to], 0)
+                    }
+                    None => (0, GPRS & !callee_saved() | FLAGS),
+                },
+                Flow::CallIndirect => (effects[at].uses, GPRS & !callee_saved() | FLAGS),
+                Flow::Return => {
+                    out = returned.get(&graph.unit[at]).copied().unwrap_or(0);
+                    (0, 0)
+                }
+                Flow::Jump(dest) | Flow::Branch(dest) => {
+                    // A tail call returns to the same callers.
+                    let callers = returned.get(&graph.unit[at]).copied().unwrap_or(0);
+                    if let Some(to) = insn_of(code, dest).filter(|to| graph.unit[*to] != graph.unit[at]) {
+                        changed |= add(&mut returned, graph.unit[to], callers);
+                    }
+                    (effects[at].uses, effects[at].kills)
+                }
+                _ => (effects[at].uses, effects[at].kills),
+            };
+            let read = (out & !kills) | uses;
+            if read != before[at] {
+                before[at] = read;
+                changed = true;
+            }
+        }
+    }
+    returned
+}
+
+/// Adds to what a unit returns; says whether that is more than before.
+fn add(returned: &mut HashMap<u32, Set>, unit: u32, set: Set) -> bool {
+    let known = returned.entry(unit).or_default();
+    let more = *known | set;
+    std::mem::replace(known, more) != more
 }

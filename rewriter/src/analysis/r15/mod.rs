@@ -8,6 +8,7 @@ pub(crate) mod passed;
 pub(crate) mod slot;
 
 use crate::analysis::flow::FlowGraph;
+use crate::analysis::height::State;
 use crate::analysis::r15::passed::Passed;
 use crate::analysis::r15::slot::Slots;
 use crate::analysis::regs::{Effects, Set, bit};
@@ -37,7 +38,13 @@ const SCRATCH: [Register; 8] = {
 };
 
 /// Decides for every unit that names r15; others are absent. If r15 is passed between units, all have it at one place.
-pub fn decide(code: &Code<'_, '_>, graph: &FlowGraph, effects: &[Effects], passed: &Passed) -> HashMap<u32, R15> {
+pub fn decide(
+    code: &Code<'_, '_>,
+    graph: &FlowGraph,
+    effects: &[Effects],
+    states: &[State],
+    passed: &Passed,
+) -> HashMap<u32, R15> {
     let mut named = HashMap::<u32, Set>::new();
     // Units that call or leave by a jump, and units that code of this object calls directly.
     let mut leaves = HashSet::new();
@@ -67,27 +74,35 @@ pub fn decide(code: &Code<'_, '_>, graph: &FlowGraph, effects: &[Effects], passe
         }
     }
     let mut decisions = HashMap::new();
+    if matches!(passed, Passed::Inside) || named.values().all(|named| named & bit(Register::R15) == 0) {
+        let users = named.into_iter().filter(|(_, named)| named & bit(Register::R15) != 0);
+        return users.map(|(unit, _)| (unit, R15::Home)).collect();
+    }
+    let taken = passed::others(code, graph, effects, states, &PRESERVED);
+    let candidates: Vec<Register> = PRESERVED.into_iter().filter(|r| taken & bit(*r) == 0).collect();
     for (unit, named) in named {
         if named & bit(Register::R15) == 0 {
             continue;
         }
-        let preserved = PRESERVED.into_iter();
+        let preserved = candidates.iter().copied();
         // A leaf may take a call-clobbered register, unless a caller in this object could know that it was left alone (IPA-RA).
         let leaf = !leaves.contains(&unit) && !called.contains(&unit);
         let scratch = SCRATCH.into_iter().filter(|_| leaf);
         let free = preserved.chain(scratch).find(|r| named & bit(*r) == 0);
         decisions.insert(unit, free.map_or(R15::Home, R15::Renamed));
     }
-    if matches!(passed, Passed::Inside) {
-        decisions.values_mut().for_each(|decision| *decision = R15::Home);
-        return decisions;
-    }
-    exchange(code, graph, effects, &mut decisions);
+    exchange(code, graph, effects, &candidates, &mut decisions);
     decisions
 }
 
 /// Finds the cheapest register to keep in memory in each unit that must keep one there.
-fn exchange(code: &Code<'_, '_>, graph: &FlowGraph, effects: &[Effects], decisions: &mut HashMap<u32, R15>) {
+fn exchange(
+    code: &Code<'_, '_>,
+    graph: &FlowGraph,
+    effects: &[Effects],
+    candidates: &[Register],
+    decisions: &mut HashMap<u32, R15>,
+) {
     let depth = loop_depths(code);
     let mut costs = HashMap::<u32, [u64; 16]>::new();
     for (at, insn) in code.insns.iter().enumerate() {
@@ -116,7 +131,7 @@ fn exchange(code: &Code<'_, '_>, graph: &FlowGraph, effects: &[Effects], decisio
         }
     }
     for (unit, cost) in costs {
-        let cheapest = PRESERVED.into_iter().min_by_key(|r| cost[number(*r)]);
+        let cheapest = candidates.iter().copied().min_by_key(|r| cost[number(*r)]);
         if let Some(register) = cheapest.filter(|r| cost[number(*r)] < cost[number(Register::R15)]) {
             decisions.insert(unit, R15::Exchanged(register));
         }

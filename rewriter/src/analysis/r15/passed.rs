@@ -10,7 +10,7 @@ use crate::analysis::flow::{FlowGraph, JumpKind};
 use crate::analysis::height::State;
 use crate::analysis::r15::slot::reads_nothing;
 use crate::analysis::reach::frame_place;
-use crate::analysis::regs::{Effects, bit};
+use crate::analysis::regs::{Effects, Set, bit};
 use crate::object::address::{Addresses, insn_of};
 use crate::object::decode::{Code, Flow, InsnIndex};
 use crate::object::read::Place;
@@ -51,7 +51,7 @@ pub fn find(
     addresses: &Addresses,
 ) -> Result<Passed, Vec<Refusal>> {
     let mut units = HashMap::<u32, Vec<InsnIndex>>::new();
-    for at in (0..code.insns.len()).filter(|&at| names(effects, at) && !code.insns[at].is_nop()) {
+    for at in (0..code.insns.len()).filter(|&at| names(effects, at, Register::R15) && !code.insns[at].is_nop()) {
         units.entry(graph.unit[at]).or_default();
     }
     for at in 0..code.insns.len() {
@@ -59,8 +59,10 @@ pub fn find(
             unit.push(at);
         }
     }
-    let found: HashMap<u32, InsnIndex> =
-        units.iter().filter_map(|(unit, insns)| Some((*unit, passes(code, graph, effects, states, insns)?))).collect();
+    let found: HashMap<u32, InsnIndex> = units
+        .iter()
+        .filter_map(|(unit, insns)| Some((*unit, passes(code, graph, effects, states, insns, Register::R15)?)))
+        .collect();
     let open: HashSet<InsnIndex> = code
         .object
         .symbols
@@ -88,30 +90,61 @@ pub fn find(
     }
 }
 
-fn names(effects: &[Effects], at: InsnIndex) -> bool {
-    (effects[at].uses | effects[at].writes) & bit(Register::R15) != 0
+/// Preserved registers of a set in which functions that this object calls take values from their
+/// callers, or leave them to them: no caller may keep another register's value there.
+pub fn others(
+    code: &Code<'_, '_>,
+    graph: &FlowGraph,
+    effects: &[Effects],
+    states: &[State],
+    registers: &[Register],
+) -> Set {
+    let mut units = HashMap::<u32, Vec<InsnIndex>>::new();
+    for insn in &code.insns {
+        if let Flow::Call(dest) | Flow::Jump(dest) | Flow::Branch(dest) = insn.flow
+            && let Some(to) = insn_of(code, dest).filter(|to| graph.entry[*to] && !code.is_trap(*to))
+        {
+            units.entry(graph.unit[to]).or_default();
+        }
+    }
+    for at in 0..code.insns.len() {
+        if let Some(unit) = units.get_mut(&graph.unit[at]) {
+            unit.push(at);
+        }
+    }
+    let passed = |register: &Register| {
+        let named = |insns: &Vec<InsnIndex>| insns.iter().any(|&at| names(effects, at, *register));
+        units.values().any(|insns| named(insns) && passes(code, graph, effects, states, insns, *register).is_some())
+    };
+    registers.iter().copied().filter(passed).fold(0, |set, register| set | bit(register))
 }
 
-/// The first instruction at which a unit takes r15 from its callers or leaves it to them.
+fn names(effects: &[Effects], at: InsnIndex, register: Register) -> bool {
+    (effects[at].uses | effects[at].writes) & bit(register) != 0
+}
+
+/// The first instruction at which a unit takes a preserved register from its callers or leaves it
+/// to them.
 fn passes(
     code: &Code<'_, '_>,
     graph: &FlowGraph,
     effects: &[Effects],
     states: &[State],
     insns: &[InsnIndex],
+    register: Register,
 ) -> Option<InsnIndex> {
-    let moves = |at: InsnIndex| moves(&code.insns[at].ins);
+    let moves = |at: InsnIndex| moves(&code.insns[at].ins, register);
     let place = |at: InsnIndex| frame_place(&code.insns[at].ins, &states[at]);
     // The first store to the frame that nothing but saves precedes: variables of the unit go there later.
     let saved = insns
         .iter()
-        .take_while(|&&at| effects[at].writes & bit(Register::R15) == 0)
+        .take_while(|&&at| effects[at].writes & bit(register) == 0)
         .find(|&&at| moves(at) == Some(Move::Save))
         .and_then(|&at| place(at));
     let pushed = insns.iter().any(|&at| moves(at) == Some(Move::Push));
     let loads = |at: InsnIndex| {
         let ins = &code.insns[at].ins;
-        ins.mnemonic() == Mnemonic::Mov && ins.op0_register() == Register::R15 && ins.op1_kind() == OpKind::Memory
+        ins.mnemonic() == Mnemonic::Mov && ins.op0_register() == register && ins.op1_kind() == OpKind::Memory
     };
     let is = |at: InsnIndex, what: Move| moves(at) == Some(what) && saved.is_some() && place(at) == saved;
     let restored = insns.iter().any(|&at| is(at, Move::Restore));
@@ -121,13 +154,13 @@ fn passes(
     while let Some(at) = work.pop() {
         let before = holds[&at];
         let after = match moves(at) {
-            _ if !names(effects, at) => before,
+            _ if !names(effects, at, register) => before,
             Some(Move::Push | Move::Save) if before == Holds::Caller => Holds::Saved,
             Some(Move::Pop) => Holds::Caller,
             Some(Move::Restore) if is(at, Move::Restore) => Holds::Caller,
             // Perhaps restored, from where another register says that it was pushed.
             _ if pushed && loads(at) => Holds::Mixed,
-            _ if effects[at].writes & bit(Register::R15) != 0 => Holds::Own,
+            _ if effects[at].writes & bit(register) != 0 => Holds::Own,
             _ => before,
         };
         let mut next = Vec::new();
@@ -153,7 +186,7 @@ fn passes(
             Flow::JumpIndirect => graph.jump_kind(*at) == JumpKind::Tail,
             _ => false,
         };
-        let reads = effects[*at].uses & bit(Register::R15) != 0 && !insn.is_nop() && !reads_nothing(&insn.ins);
+        let reads = effects[*at].uses & bit(register) != 0 && !insn.is_nop() && !reads_nothing(&insn.ins, register);
         match (moves(*at), holds) {
             (Some(Move::Push), _) => false,
             // Stored where a variable lives, for nothing takes it back.
@@ -166,26 +199,27 @@ fn passes(
     insns.iter().copied().find(found)
 }
 
-/// How functions save and restore r15.
+/// How functions save and restore a register.
 #[derive(PartialEq, Eq)]
 enum Move {
     Push,
     Pop,
-    /// `mov %r15,d(%rsp)`
+    /// `mov %r12,d(%rsp)`
     Save,
-    /// `mov d(%rsp),%r15`
+    /// `mov d(%rsp),%r12`
     Restore,
 }
 
-fn moves(ins: &Instruction) -> Option<Move> {
+fn moves(ins: &Instruction, register: Register) -> Option<Move> {
     let frame = matches!(ins.memory_base(), Register::RSP | Register::RBP);
     match ins.mnemonic() {
-        Mnemonic::Push if ins.op0_register() == Register::R15 => Some(Move::Push),
-        Mnemonic::Pop if ins.op0_register() == Register::R15 => Some(Move::Pop),
-        Mnemonic::Mov if frame && ins.op0_kind() == OpKind::Memory && ins.op1_register() == Register::R15 => {
+        Mnemonic::Push if ins.op0_register() == register => Some(Move::Push),
+        Mnemonic::Leave if register == Register::RBP => Some(Move::Pop),
+        Mnemonic::Pop if ins.op0_register() == register => Some(Move::Pop),
+        Mnemonic::Mov if frame && ins.op0_kind() == OpKind::Memory && ins.op1_register() == register => {
             Some(Move::Save)
         }
-        Mnemonic::Mov if frame && ins.op1_kind() == OpKind::Memory && ins.op0_register() == Register::R15 => {
+        Mnemonic::Mov if frame && ins.op1_kind() == OpKind::Memory && ins.op0_register() == register => {
             Some(Move::Restore)
         }
         _ => None,

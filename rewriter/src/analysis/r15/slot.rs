@@ -256,7 +256,9 @@ impl Search<'_, '_, '_> {
             Known::Caller if self.saved_at(at).is_some() => return Err(Unfit::Place),
             Known::Caller => return Err(Unfit::Convention),
             Known::Saved | Known::Maybe | Known::Own if is_restore => return Ok(true),
-            Known::Saved if effects.uses & R15_BIT != 0 && !reads_nothing(&insn.ins) => return Err(Unfit::Convention),
+            Known::Saved if effects.uses & R15_BIT != 0 && !reads_nothing(&insn.ins, Register::R15) => {
+                return Err(Unfit::Convention);
+            }
             _ => {}
         }
         let depth = self.depth.unwrap_or(i64::MAX);
@@ -271,18 +273,23 @@ impl Search<'_, '_, '_> {
     }
 }
 
-/// Reads of which nothing remains: `sbb %r15,%r15`, `or $-1,%r15`, and, as what the rest of r15 holds does not matter to compilers,
-/// `sete %r15b` and `mov %al,%r15b`.
-pub fn reads_nothing(ins: &Instruction) -> bool {
+/// Reads of a register of which nothing remains: `sbb %r15,%r15`, `or $-1,%r15`, and, as what the
+/// rest of it holds does not matter to compilers, `sete %r15b` and `mov %al,%r15b`.
+pub fn reads_nothing(ins: &Instruction, register: Register) -> bool {
+    let is = |other: Register| other.full_register() == register;
+    if ins.op0_kind() != OpKind::Register || !is(ins.op0_register()) || is(ins.memory_base()) || is(ins.memory_index())
+    {
+        return false;
+    }
     let constant = match ins.mnemonic() {
         Mnemonic::Sbb => ins.op0_register() == ins.op1_register(),
         Mnemonic::Or => ins.try_immediate(1).is_ok_and(|v| v as i32 == -1),
         Mnemonic::And => ins.try_immediate(1).is_ok_and(|v| v == 0),
         // Left alone if the source is zero, which then nobody relies on.
-        Mnemonic::Bsf | Mnemonic::Bsr => ins.op1_kind() == OpKind::Memory || ins.op1_register() != ins.op0_register(),
+        Mnemonic::Bsf | Mnemonic::Bsr => ins.op1_kind() == OpKind::Memory || !is(ins.op1_register()),
         _ => false,
     };
-    let low = [Register::R15L, Register::R15W].contains(&ins.op0_register());
+    let low = ins.op0_register().size() <= 2;
     constant || (low && (ins.op_count() == 1 || ins.mnemonic() == Mnemonic::Mov))
 }
 
