@@ -1,10 +1,11 @@
 //! The instructions of both objects, and where those of the original one lead.
 
-use crate::object::{Pair, is_indirect, is_open, kind, relocations};
+use crate::object::{Pair, is_function, is_indirect, is_open, kind, relocations};
 use iced_x86::Register;
 use iced_x86::{Code as Opcode, ConstantOffsets, Decoder, DecoderOptions, FlowControl, Instruction, Mnemonic, OpKind};
 use sfi_debuginfo::map::{Keeping, Trace};
-use sfi_elf::{Relocation, Section};
+use sfi_elf::{Place, Relocation, Section};
+use std::collections::BTreeMap;
 
 /// Index of an instruction.
 pub type Index = usize;
@@ -143,6 +144,16 @@ impl Text {
     }
 }
 
+/// A function's name without what compilers add to that of its unlikely part, and whether they did.
+fn stem(name: &str) -> (&str, bool) {
+    match name.split_once(".cold") {
+        Some((stem, rest)) if rest.strip_prefix('.').unwrap_or(rest).bytes().all(|b| b.is_ascii_digit()) => {
+            (stem, true)
+        }
+        _ => (name, false),
+    }
+}
+
 fn field(fields: &ConstantOffsets) -> u8 {
     fields.displacement_offset() as u8
 }
@@ -187,6 +198,9 @@ pub struct Old<'p, 'a> {
     pub place: Vec<(u32, u32)>,
     pub pad: Vec<Option<u32>>,
     pub kept: Vec<Kept>,
+    /// Names of functions by place: without what marks an unlikely part, and whether that was
+    /// there.
+    functions: BTreeMap<(usize, u64), Vec<(&'a str, bool)>>,
 }
 
 impl<'p, 'a> Old<'p, 'a> {
@@ -201,7 +215,13 @@ impl<'p, 'a> Old<'p, 'a> {
             place: vec![(0, 0); count],
             pad: vec![None; count],
             kept: vec![Kept::default(); count],
+            functions: BTreeMap::new(),
         };
+        for symbol in pair.old.symbols.iter().filter(|s| is_function(s)) {
+            if let Place::Section(section) = symbol.place {
+                old.functions.entry((section, symbol.value)).or_default().push(stem(symbol.name));
+            }
+        }
         for trace in traces {
             let new = pair.new_of[trace.section].ok_or("the trace of a section that is gone")?;
             for step in &trace.steps {
@@ -218,6 +238,12 @@ impl<'p, 'a> Old<'p, 'a> {
             old.flow[at] = old.flow_of(at);
         }
         Ok(old)
+    }
+
+    /// Whether an instruction is the trap that stands for a section's end.
+    pub fn is_trap(&self, at: Index) -> bool {
+        let insn = &self.text.insns[at];
+        insn.offset() == self.pair.old.sections[insn.section as usize].data.len() as u64
     }
 
     /// The relocation of an instruction's field.
@@ -267,9 +293,9 @@ impl<'p, 'a> Old<'p, 'a> {
         let section = insn.section as usize;
         let Some(reloc) = self.relocation(at, insn.immediate.or(insn.displacement)) else {
             let target = insn.ins.near_branch_target();
-            return self
-                .text
-                .at(section, target)
+            let never = self.never_reached(at, section, target);
+            return never
+                .or_else(|| self.text.at(section, target))
                 .or_else(|| self.behind_lock(section, target))
                 .map_or(Dest::Nowhere, Dest::Insn);
         };
@@ -278,11 +304,25 @@ impl<'p, 'a> Old<'p, 'a> {
             Some(_) if bias == 0 && is_open(&self.pair.old.symbols[reloc.symbol]) => Dest::Symbol(reloc.symbol),
             Some((section, value)) => {
                 let offset = value.wrapping_add_signed(bias);
-                self.text.at(section, offset).map_or(Dest::Nowhere, Dest::Insn)
+                let never = self.never_reached(at, section, offset).filter(|_| !insn.ins.is_call_near());
+                never.or_else(|| self.text.at(section, offset)).map_or(Dest::Nowhere, Dest::Insn)
             }
             None if bias == 0 => Dest::Symbol(reloc.symbol),
             None => Dest::Nowhere,
         }
+    }
+
+    /// The trap behind a section, for a place in it that a branch or table of the code at `from`
+    /// only seems to lead to: the cold part of another function begins there. Compilers leave the
+    /// label of what they know is never reached before whatever comes next.
+    pub fn never_reached(&self, from: Index, section: usize, offset: u64) -> Option<Index> {
+        let here = self.functions.get(&(section, offset))?;
+        let insn = &self.text.insns[from];
+        let own = (insn.section as usize, 0)..=(insn.section as usize, insn.offset());
+        let (_, own) = self.functions.range(own).next_back()?;
+        let foreign = here.iter().all(|(name, cold)| *cold && own.iter().all(|(mine, _)| mine != name));
+        let end = self.pair.old.sections[section].data.len() as u64;
+        self.text.at(section, end).filter(|_| foreign)
     }
 
     /// A branch that skips a `lock` prefix may as well not skip it.

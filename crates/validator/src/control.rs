@@ -55,7 +55,7 @@ impl Walk<'_, '_, '_> {
                 FlowControl::ConditionalBranch => {
                     let over = insn.ins.near_branch_target();
                     let next = self.new_insn((stand.place.0, insn.end()))?;
-                    if insn.ins.mnemonic() == Mnemonic::Je
+                    if matches!(insn.ins.mnemonic(), Mnemonic::Je | Mnemonic::Jrcxz)
                         && next.ins.mnemonic() == Mnemonic::Int3
                         && next.end() == over
                     {
@@ -71,7 +71,6 @@ impl Walk<'_, '_, '_> {
                     continue;
                 }
                 FlowControl::Next => {}
-                FlowControl::Interrupt if insn.ins.mnemonic() == Mnemonic::Int3 => {}
                 _ => return wrong("a branch that the original program does not have"),
             }
             stand.place.1 = self.string_region(new, &insn)?;

@@ -1,10 +1,15 @@
 //! Copies from the end, between `std` and `cld`: loops in the new code.
 
-use crate::code::{Flow, Index, Insn};
+use crate::code::{Flow, Index};
 use crate::control::{unproved, wrong};
 use crate::sets::{self, Set};
+use crate::value::Node;
 use crate::walk::{Block, Difference, Op, Stand, Walk};
-use iced_x86::{Mnemonic, OpKind, Register};
+use iced_x86::Mnemonic;
+
+const RCX: usize = 1;
+const RSI: usize = 6;
+const RDI: usize = 7;
 
 impl Walk<'_, '_, '_> {
     /// From `std` to `cld`: copies that run from the end are loops.
@@ -43,7 +48,13 @@ impl Walk<'_, '_, '_> {
         }
     }
 
-    /// `jrcxz 2f ; [spill] 1: load ; store ; lea -n(%rsi),%rsi ; lea -n(%rdi),%rdi ; lea -1(%rcx),%rcx ; jrcxz 2f ; jmp 1b ; 2:`
+    /// A copy as a loop:
+    ///
+    /// ```text
+    ///    jrcxz 2f ; [spill]
+    /// 1: load ; [check] ; store ; lea -n(%rsi),%rsi ; lea -n(%rdi),%rdi ; lea -1(%rcx),%rcx ; jrcxz 2f ; jmp 1b
+    /// 2: [give back]
+    /// ```
     fn copy(&mut self, at: Index, stand: &mut Stand) -> Result<Set, Difference> {
         let context = self.context;
         let kept = context.old.kept[at];
@@ -54,55 +65,65 @@ impl Walk<'_, '_, '_> {
             _ => 8,
         };
         let (old, mut new) = self.begin(stand, kept, false)?;
-        let first = self.run_to_branch(&mut new, stand, None)?;
+        let skip = self.run_to_branch(&mut new, stand, None)?;
         let facts = stand.facts.clone();
         let mut lost = self.compare(&old, &new, &facts, kept, &mut stand.delta)?;
         let section = stand.place.0;
-        let mut insns = vec![first];
-        for _ in 0..7 {
-            let last = insns[insns.len() - 1];
-            insns.push(*self.new_insn((section, last.end()))?);
-        }
-        let [skip, load, store, source, target, count, again, back] = insns[..] else { return unproved("a copy") };
-        let step = |insn: &Insn, register: Register, by: i64| {
-            insn.ins.mnemonic() == Mnemonic::Lea
-                && insn.ins.op0_register() == register
-                && insn.ins.memory_base() == register
-                && insn.ins.memory_index() == Register::None
-                && insn.ins.memory_displacement64() as i64 == -by
-        };
-        let word = load.ins.op0_register();
-        let moves = load.ins.mnemonic() == Mnemonic::Mov
-            && store.ins.mnemonic() == Mnemonic::Mov
-            && load.ins.op0_kind() == OpKind::Register
-            && load.ins.op1_kind() == OpKind::Memory
-            && store.ins.op0_kind() == OpKind::Memory
-            && store.ins.op1_register() == word
-            && word.size() as i64 == size
-            && load.ins.memory_base().full_register() == Register::RSI
-            && store.ins.memory_base().full_register() == Register::RDI
-            && [load, store]
-                .iter()
-                .all(|i| i.ins.memory_index() == Register::None && i.ins.memory_displacement64() == 0);
+        let behind = skip.ins.near_branch_target();
+        let back = *self.new_insn((section, self.before(section, behind)?))?;
+        let again = *self.new_insn((section, self.before(section, back.offset())?))?;
+        let head = back.ins.near_branch_target();
         let loops = skip.ins.mnemonic() == Mnemonic::Jrcxz
             && again.ins.mnemonic() == Mnemonic::Jrcxz
+            && again.ins.near_branch_target() == behind
             && back.ins.mnemonic() == Mnemonic::Jmp
-            && back.ins.near_branch_target() == load.offset()
-            && skip.ins.near_branch_target() == back.end()
-            && again.ins.near_branch_target() == back.end();
-        let steps =
-            step(&source, Register::RSI, size) && step(&target, Register::RDI, size) && step(&count, Register::RCX, 1);
-        let free = ![1, 6, 7].contains(&sets::number(word).unwrap_or(1));
-        if !moves || !loops || !steps || !free {
+            && (skip.end()..again.offset()).contains(&head);
+        if !loops {
             return wrong("a copy from the end became something else");
         }
+        stand.place.1 = skip.end();
+        self.run_to(&mut new, stand, (section, head))?;
+        let load = *self.new_insn((section, head))?;
+        let word = load.ins.op0_register();
+        let number = sets::number(word).filter(|n| ![RCX, RSI, RDI].contains(n));
+        let Some(number) = number.filter(|_| word.size() as i64 == size) else { return unproved("a copy's register") };
+        new.registers[number] = self.values.junk();
+        // One round, from any state that the ones before leave.
+        let mut round = new.clone();
+        self.run_to(&mut round, stand, (section, again.offset()))?;
+        let source = self.values.id(Node::Load(0, new.registers[RSI], size as u32));
+        let source = self.values.bits(source, 0, size as u8 * 8);
+        let target = new.registers[RDI];
+        let stored = [(target, size as u32, source)];
+        let mut moved = new.registers;
+        moved[number] = round.registers[number];
+        for (register, by) in [(RSI, size), (RDI, size), (RCX, 1)] {
+            moved[register] = self.values.plus(moved[register], -by);
+        }
+        let cells = new.cells.iter().all(|cell| round.cells.contains(cell));
+        if round.stores != stored || round.registers != moved || !cells || round.slot != new.slot {
+            return wrong("a copy from the end does something else");
+        }
+        if round.flags != new.flags {
+            new.flags = std::array::from_fn(|_| self.values.junk());
+        }
         // Behind the loop the register that carried the words holds one, unless it is given back.
-        let junk = self.values.junk();
-        new.write(&mut self.values, word.full_register(), junk);
-        stand.place.1 = back.end();
+        new.registers[number] = self.values.junk();
+        stand.place.1 = behind;
         let end = (section, u64::from(context.until[at]));
         self.run_to(&mut new, stand, end)?;
         lost |= self.compare(&old, &new, &facts, kept, &mut stand.delta)?;
         Ok(lost)
+    }
+
+    /// Where the new instruction before an offset begins.
+    fn before(&self, section: usize, offset: u64) -> Result<u64, Difference> {
+        let ends = |start: &u64| {
+            self.context.new.at(section, *start).is_some_and(|at| self.context.new.insns[at].end() == offset)
+        };
+        match (offset.saturating_sub(15)..offset).find(ends) {
+            Some(start) => Ok(start),
+            None => wrong("a copy from the end leads to no instruction"),
+        }
     }
 }

@@ -149,6 +149,12 @@ impl Facts {
                 }
                 return;
             }
+            Mnemonic::Xchg if ins.op0_register().is_gpr64() && ins.op1_register().is_gpr64() => {
+                if let (Some(a), Some(b)) = (number(ins.op0_register()), number(ins.op1_register())) {
+                    self.registers.swap(a, b);
+                }
+                return;
+            }
             Mnemonic::Leave => {
                 self.registers[RSP] = self.registers[RBP];
                 self.registers[RBP] = self.pop();
@@ -181,7 +187,7 @@ impl Facts {
     }
 
     fn written(&mut self, effects: &Effects) {
-        for number in (0..16).filter(|n| *n != RSP && effects.writes & whole(*n) != 0) {
+        for number in (0..16).filter(|n| *n != RSP && effects.changes & (1 << *n) != 0) {
             self.registers[number] = Fact::Unknown;
         }
     }

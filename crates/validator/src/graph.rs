@@ -6,7 +6,7 @@ use crate::object::{is_function, is_open, kind};
 use crate::sets::{Effects, RSP, effects};
 use iced_x86::{InstructionInfoFactory, Mnemonic, OpKind, Register};
 use sfi_elf::Place;
-use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
+use std::collections::{BTreeMap, HashMap, HashSet};
 
 /// Where an indirect jump may lead.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -54,9 +54,9 @@ pub struct Graph {
     /// Entries of switch tables: target by place of the entry; 64-bit ones apart.
     entries: [BTreeMap<(usize, i64), Index>; 2],
     /// Places of data that instructions name.
-    named: BTreeSet<(usize, i64)>,
-    /// The base of each PC32 entry.
-    bases: HashMap<(usize, i64), i64>,
+    named: BTreeMap<(usize, i64), Index>,
+    /// The base of each PC32 entry, and an instruction that names it.
+    bases: HashMap<(usize, i64), (i64, Index)>,
 }
 
 impl Graph {
@@ -82,7 +82,7 @@ impl Graph {
             pops: HashSet::new(),
             endless: HashSet::new(),
             entries: [BTreeMap::new(), BTreeMap::new()],
-            named: BTreeSet::new(),
+            named: BTreeMap::new(),
             bases: HashMap::new(),
         };
         graph.labels(old);
@@ -92,7 +92,7 @@ impl Graph {
     }
 
     /// The targets of the PC32 table that holds an entry count from this place of it.
-    pub fn base(&self, section: usize, offset: i64) -> Option<i64> {
+    pub fn base(&self, section: usize, offset: i64) -> Option<(i64, Index)> {
         self.bases.get(&(section, offset)).copied()
     }
 
@@ -126,7 +126,7 @@ impl Graph {
                 _ => {}
             }
             if let Some(place) = named_place(old, at) {
-                self.named.insert(place);
+                self.named.entry(place).or_insert(at);
             }
             let branch = matches!(old.flow[at], Flow::Call(_) | Flow::Jump(_) | Flow::Branch(_));
             if let Some(to) = old.address(at).filter(|_| !branch) {
@@ -161,9 +161,10 @@ impl Graph {
                     };
                     run = Some((start, offset + 4));
                     let base = self.named.range((section, start)..=(section, offset)).next_back();
-                    let Some(&(_, base)) = base else { continue };
-                    self.bases.insert((section, offset), base);
-                    if let Some(to) = old.text.at(text, target.wrapping_add_signed(base - offset)) {
+                    let Some((&(_, base), &by)) = base else { continue };
+                    self.bases.insert((section, offset), (base, by));
+                    let target = target.wrapping_add_signed(base - offset);
+                    if let Some(to) = old.never_reached(by, text, target).or_else(|| old.text.at(text, target)) {
                         self.entries[0].insert((section, offset), to);
                         self.taken[to] = true;
                     }
@@ -221,7 +222,7 @@ impl Graph {
             }
         }
         extents.sort_unstable();
-        for at in (0..count).filter(|&at| self.taken[at]) {
+        for at in (0..count).filter(|&at| self.taken[at] && !old.is_trap(at)) {
             let (section, offset) = (old.text.insns[at].section as usize, old.text.insns[at].offset());
             let before = extents.partition_point(|e| (e.0, e.1) <= (section, offset));
             match before.checked_sub(1).map(|n| extents[n]) {
@@ -242,7 +243,7 @@ impl Graph {
         }
         let jumping: HashSet<u32> =
             (0..count).filter(|&at| old.flow[at] == Flow::JumpIndirect).map(|at| self.group[at]).collect();
-        for at in (0..count).filter(|&at| self.taken[at]) {
+        for at in (0..count).filter(|&at| self.taken[at] && !old.is_trap(at)) {
             if !self.entry[at] && !jumping.contains(&self.group[at]) {
                 self.entry[at] = true;
                 self.open[at] = true;
@@ -387,7 +388,7 @@ impl Graph {
             while let Some(&to) = entries.get(&(section, offset)) {
                 found.push(to);
                 offset += size;
-                if self.named.contains(&(section, offset)) {
+                if self.named.contains_key(&(section, offset)) {
                     break;
                 }
             }

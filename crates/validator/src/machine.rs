@@ -4,7 +4,7 @@ use crate::code::Insn;
 use crate::sets::{self, FLAGS, RBP, RSP, is_high, number};
 use crate::value::{FLAG_PART, Id, Node, Values};
 use iced_x86::{Instruction, InstructionInfoFactory, Mnemonic, OpAccess, OpKind, Register};
-use sfi_contract::layout::{HEADER_FEATURES, TCB_R15, TCB_SCRATCH, TCB_SCRATCH_SLOTS, TP_OFFSET};
+use sfi_contract::layout::{HEADER_BASE, HEADER_FEATURES, TCB_R15, TCB_SCRATCH, TCB_SCRATCH_SLOTS, TP_OFFSET};
 
 /// A store: address, bytes, value.
 pub type Store = (Id, u32, Id);
@@ -118,6 +118,9 @@ impl Machine {
             if let Node::Bits(inner, 0, 32) = *values.node(sum) {
                 sum = inner;
             }
+            // The base is a multiple of what 32 bits can say.
+            let base = values.id(Node::Base);
+            sum = values.without(sum, base);
             let low = ins.memory_base() == Register::None && ins.memory_index() == Register::None;
             constant = if low { constant & 0xffff_ffff } else { i64::from(constant as i32) };
         }
@@ -148,8 +151,10 @@ impl Machine {
             let whole = known.unwrap_or_else(|| values.junk());
             return values.bits(whole, 0, size.min(8) as u8 * 8);
         }
-        if let Some((slot, value)) = self.slot.filter(|(slot, _)| *slot == address) {
-            let _ = slot;
+        if self.is_new && size == 8 && values.as_number(address) == Some(HEADER_BASE as i64) {
+            return values.id(Node::Base);
+        }
+        if let Some((_, value)) = self.slot.filter(|(slot, _)| *slot == address) {
             return values.bits(value, 0, size.min(8) as u8 * 8);
         }
         let version = self.version();

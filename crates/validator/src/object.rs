@@ -100,6 +100,20 @@ pub fn may_go(section: &Section<'_>) -> bool {
         || section.kind == SHT_GROUP
 }
 
+/// Whether nothing can lead to a section: no relocation or symbol names it, and its name tells
+/// neither the linker nor a program of it.
+fn is_unreachable(object: &Object<'_>, index: usize) -> bool {
+    const SHT_PROGBITS: u32 = 1;
+    let section = &object.sections[index];
+    let own = |place: Place| place == Place::Section(index);
+    let plain = section.kind == SHT_PROGBITS && section.name.starts_with('.') && !section.is_executable();
+    let known = [".init", ".fini", ".ctors", ".dtors", ".preinit"].iter().any(|name| section.name.starts_with(name));
+    let named = |r: &Relocation| object.symbols.get(r.symbol).is_none_or(|s| own(s.place));
+    let from = |(at, s): (usize, &Section<'_>)| at != index && s.relocations.iter().any(named);
+    let symbols = object.symbols.iter().any(|s| own(s.place) && !s.name.is_empty());
+    plain && !known && !symbols && !object.sections.iter().enumerate().any(from)
+}
+
 impl<'a> Pair<'a> {
     /// Reads both and pairs their sections, which come in the same order.
     pub fn read(old: &'a [u8], new: &'a [u8]) -> Result<Pair<'a>, String> {
@@ -118,7 +132,7 @@ impl<'a> Pair<'a> {
                     new_of[index] = Some(at);
                     next = at + 1;
                 }
-                None if may_go(section) => {}
+                None if may_go(section) || is_unreachable(&old, index) => {}
                 None => return Err(format!("section {} is not in the new object", section.name)),
             }
         }

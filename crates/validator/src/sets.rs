@@ -57,6 +57,8 @@ pub struct Effects {
     pub reads: Set,
     /// Surely overwritten.
     pub writes: Set,
+    /// General registers that are perhaps changed, as bits by number.
+    pub changes: u32,
     /// Registers named in any way, as bits by number.
     pub named: u32,
     pub loads: bool,
@@ -85,6 +87,9 @@ pub fn effects(factory: &mut InstructionInfoFactory, ins: &Instruction) -> Effec
             1 | 2 => low,
             _ => low | rest,
         };
+        if !matches!(used.access(), OpAccess::Read | OpAccess::CondRead | OpAccess::None | OpAccess::NoMemAccess) {
+            out.changes |= 1 << number;
+        }
         match used.access() {
             OpAccess::Read | OpAccess::CondRead => out.reads |= read,
             OpAccess::Write => out.writes |= write,

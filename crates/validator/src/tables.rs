@@ -61,15 +61,27 @@ fn relocation(
         let debugging = !context.pair.old.sections[section].is_allocated();
         return (!same && !debugging).then(|| "a relocation names something else".into());
     }
+    let mut never = None;
     let distance = match reloc.kind {
         kind::ABSOLUTE => 0,
         kind::PC32 => match graph.base(section, reloc.offset as i64) {
-            Some(base) => reloc.offset as i64 - base,
+            Some((base, by)) => {
+                let distance = reloc.offset as i64 - base;
+                let place = context.pair.old_code(reloc.symbol);
+                never = place.and_then(|(text, value)| {
+                    let target = value.wrapping_add_signed(reloc.addend.wrapping_sub(distance));
+                    context.old.never_reached(by, text, target)
+                });
+                distance
+            }
             None => return Some("the base of a switch table is not known".into()),
         },
         _ => return Some("a relocation of code in data has an unknown type".into()),
     };
-    let old = context.old_meaning(reloc.symbol, reloc.addend.wrapping_sub(distance));
+    let old = match never {
+        Some(trap) => Some((context.spot(trap), 0)),
+        None => context.old_meaning(reloc.symbol, reloc.addend.wrapping_sub(distance)),
+    };
     // What is added is for the table, not for the place.
     let new = context.new_meaning(other.symbol, 0).map(|(spot, at)| (spot, at.wrapping_add(other.addend)));
     let same = match (old, new) {
@@ -141,6 +153,10 @@ fn slots(context: &Context<'_, '_>, found: &mut Vec<Difference>) {
     }
     for section in context.pair.new.sections.iter().filter(|s| s.is_allocated()) {
         for reloc in section.relocations.iter().filter(|r| r.kind != kind::PLT32) {
+            // A record of the unwinder begins with the place of its code, where nothing goes.
+            if section.name == sfi_contract::names::UNWIND_SECTION && reloc.offset == 0 {
+                continue;
+            }
             let Some(symbol) = context.pair.new.symbols.get(reloc.symbol) else { continue };
             if let Place::Section(text) = symbol.place
                 && let Some(&at) = padded.get(&(text, symbol.value))

@@ -17,6 +17,8 @@ pub enum Node {
     Other(Register),
     /// What the caller keeps in the home of r15, unread.
     Token,
+    /// The window's base, which lies at a fixed place of the header page.
+    Base,
     /// Something that nobody may use.
     Junk(u32),
     /// Undefined in the original program: anything will do.
@@ -120,6 +122,14 @@ impl Values {
         match self.node(id) {
             Node::Sum(terms, constant) => (terms.clone(), *constant),
             _ => (vec![(id, 1)], 0),
+        }
+    }
+
+    /// A sum without one of its terms.
+    pub fn without(&mut self, id: Id, term: Id) -> Id {
+        match self.terms(id).0.iter().find(|(known, _)| *known == term) {
+            Some(&(_, factor)) => self.sum(id, term, factor.wrapping_neg(), 0),
+            None => id,
         }
     }
 

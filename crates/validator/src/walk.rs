@@ -5,7 +5,7 @@ use crate::alike::{Place, alike};
 use crate::code::{Dest, Flow, Index, Kept};
 use crate::context::Context;
 use crate::control::{unproved, wrong};
-use crate::facts::{Facts, is_callers, named_place};
+use crate::facts::{Fact, Facts, is_callers, named_place};
 use crate::graph::Graph;
 use crate::machine::{Machine, Unknown};
 use crate::object::kind;
@@ -202,6 +202,9 @@ impl<'x, 'p, 'a> Walk<'x, 'p, 'a> {
 
     /// Notes an edge; the label must be reached with one `delta`.
     pub(crate) fn edge(&mut self, edge: Edge, stand: &Stand, block: &mut Block) -> Result<(), Difference> {
+        if self.context.old.is_trap(edge.to) {
+            return Ok(());
+        }
         let delta = *self.deltas.entry(edge.to).or_insert_with(|| {
             self.work.push(edge.to);
             stand.delta
@@ -344,7 +347,13 @@ impl<'x, 'p, 'a> Walk<'x, 'p, 'a> {
             .then(|| sets::number(ins.op0_register()).zip(sets::number(ins.op1_register())))
             .flatten()
             .filter(|(to, from)| *to != RSP && *from != RSP);
-        let needed = self.needed(at, before, effects.reads);
+        let mut needed = self.needed(at, before, effects.reads);
+        let (mut effects, mut lost) = (effects, lost);
+        if let Some(unset) = self.unset(at, before) {
+            needed &= !whole(unset);
+            effects.writes |= whole(unset);
+            lost &= !whole(unset);
+        }
         let taken = PRESERVED.iter().filter(|r| needed & (1 << **r) != 0 && is_callers(before, **r));
         let taken = taken.fold(0, |set, r| set | 1 << r);
         if taken != 0 {
@@ -370,9 +379,46 @@ impl<'x, 'p, 'a> Walk<'x, 'p, 'a> {
         }
     }
 
+    /// The register that `bsf` or `bsr` leaves alone where its source is zero, if it holds what the
+    /// caller left there: nobody reads that.
+    fn unset(&self, at: Index, facts: &Facts) -> Option<usize> {
+        let ins = &self.context.old.text.insns[at].ins;
+        let scans = matches!(ins.mnemonic(), Mnemonic::Bsf | Mnemonic::Bsr);
+        let register = sets::number(ins.op0_register()).filter(|r| scans && PRESERVED.contains(r))?;
+        (sets::number(ins.op1_register()) != Some(register) && is_callers(facts, register)).then_some(register)
+    }
+
+    /// Whether the leaf that `cpuid` is asked for has no others below it, which ecx would choose
+    /// among.
+    fn has_no_subleaf(&self, at: Index) -> bool {
+        const LEAVES: [u64; 8] = [0, 1, 2, 3, 5, 0xa, 0x15, 0x16];
+        let insns = &self.context.old.text.insns;
+        let mut here = at;
+        loop {
+            let before = here.wrapping_sub(1);
+            let Some(insn) = insns.get(before).filter(|_| self.context.old.text.next(before) == Some(here)) else {
+                return false;
+            };
+            if self.graph.label[here] || self.context.old.flow[before] != Flow::Next {
+                return false;
+            }
+            here = before;
+            if self.graph.effects[here].changes & 1 << RAX != 0 {
+                let leaf = insn.ins.try_immediate(1).ok().filter(|_| insn.ins.mnemonic() == Mnemonic::Mov);
+                return leaf.is_some_and(|leaf| {
+                    let leaf = leaf & 0xffff_ffff;
+                    LEAVES.contains(&leaf) || (0x8000_0000..=0x8000_000a).contains(&leaf)
+                });
+            }
+        }
+    }
+
     /// Pushes that only move the stack pointer, and saves of preserved registers, read nothing that matters.
     fn needed(&self, at: Index, facts: &Facts, reads: Set) -> Set {
         let ins = &self.context.old.text.insns[at].ins;
+        if ins.mnemonic() == Mnemonic::Cpuid && self.has_no_subleaf(at) {
+            return reads & !whole(1);
+        }
         let register = match ins.mnemonic() {
             Mnemonic::Push if ins.op0_kind() == OpKind::Register => sets::number(ins.op0_register()),
             Mnemonic::Mov if ins.op0_kind() == OpKind::Memory && ins.op1_kind() == OpKind::Register => {
@@ -453,14 +499,16 @@ impl<'x, 'p, 'a> Walk<'x, 'p, 'a> {
             slot: None,
             is_new: false,
         };
-        // What is a known distance from the stack pointer is called that.
-        if let crate::facts::Fact::Stack(base, distance) = stand.facts.registers[RSP] {
-            for register in (0..16).filter(|r| *r != RSP) {
-                if let crate::facts::Fact::Stack(other, more) = stand.facts.registers[register]
-                    && other == base
-                {
-                    old.registers[register] = values.plus(registers[RSP], more.wrapping_sub(distance));
+        // What is a known distance from another register is called that; from the stack pointer
+        // first.
+        let mut roots: Vec<(u32, usize, i64)> = Vec::new();
+        for register in std::iter::once(RSP).chain((0..16).filter(|r| *r != RSP)) {
+            let Fact::Stack(base, distance) = stand.facts.registers[register] else { continue };
+            match roots.iter().find(|(known, ..)| *known == base) {
+                Some((_, root, less)) => {
+                    old.registers[register] = values.plus(registers[*root], distance.wrapping_sub(*less));
                 }
+                None => roots.push((base, register, distance)),
             }
         }
         let mut new = Machine { is_new: true, ..old.clone() };
@@ -476,14 +524,13 @@ impl<'x, 'p, 'a> Walk<'x, 'p, 'a> {
             let homed = kept.homed();
             let token = values.id(Node::Token);
             let base = (0..16).find_map(|r| match stand.facts.registers[r] {
-                crate::facts::Fact::Stack(0, distance) => Some((r, distance)),
+                Fact::Stack(0, distance) => Some((r, distance)),
                 _ => None,
             });
             let Some((base, distance)) = base else { return unproved("the slot of r15 in the frame is lost") };
             let slot = values.plus(old.registers[base], -depth - distance);
-            let free = is_callers(&stand.facts, homed)
-                && stand.facts.slot((0, -depth)) != crate::facts::Fact::Caller(homed as u8)
-                && !saves;
+            let free =
+                is_callers(&stand.facts, homed) && stand.facts.slot((0, -depth)) != Fact::Caller(homed as u8) && !saves;
             if free {
                 // Not saved yet, or given back: the slot is a word of the frame like others.
                 old.registers[homed] = token;
