@@ -1,8 +1,8 @@
 //! The second check: over the relocated bytes that will really run.
 
-use crate::Options;
 use crate::matching;
 use crate::memo::Memo;
+use crate::options::Options;
 use crate::report::{Findings, Violation};
 use crate::sweep::{Map, Text, sweep};
 use sfi_contract::{Mode, Rule, Usage};

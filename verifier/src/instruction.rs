@@ -2,35 +2,34 @@
 //!
 //! What needs the instruction's place (relocations, targets, what stands before it) is in [`crate::sweep`].
 
-use crate::Options;
-use crate::facts::Facts;
-use crate::prefix::Prefixes;
+use crate::facts::{Facts, Field};
+use crate::length::Shape;
+use crate::options::Options;
+use crate::prefix::{self, Prefixes};
 use crate::region::Step;
-use iced_x86::{Code, Instruction, OpKind, Register};
+use crate::report::Fault;
+use iced_x86::{Code, Decoder, Instruction, OpKind, Register};
 use sfi_contract::policy::prefix::{P65, P66, P67, PF0, PF2, PF3, REX};
-use sfi_contract::policy::{Class, Form, Memory};
+use sfi_contract::policy::{self, Class, Form, Memory, general, refusal};
 use sfi_contract::{Mode, Rule};
 use sfi_second as second;
 
 const RBX: u16 = 1 << 3;
 const RSP: u16 = 1 << 4;
 
-/// A broken rule, and how.
-pub(crate) type Fault = (Rule, &'static str);
-
 /// One decoded instruction that is on the positive list.
-pub(crate) struct Decoded<'i> {
+struct Decoded<'i> {
     /// Its bytes, all of them and no more.
-    pub raw: &'i [u8],
-    pub instruction: &'i Instruction,
-    pub prefixes: Prefixes,
-    pub form: &'static Form,
+    raw: &'i [u8],
+    instruction: &'i Instruction,
+    prefixes: Prefixes,
+    form: &'static Form,
     /// What it does with its ModRM memory operand, if it has one.
-    pub memory: Memory,
+    memory: Memory,
 }
 
 impl<'i> Decoded<'i> {
-    pub fn new(raw: &'i [u8], i: &'i Instruction, prefixes: Prefixes, form: &'static Form) -> Decoded<'i> {
+    fn new(raw: &'i [u8], i: &'i Instruction, prefixes: Prefixes, form: &'static Form) -> Decoded<'i> {
         // A ModRM memory operand; none has an index above 3 (a test of the list says so).
         let operand = [i.op0_kind(), i.op1_kind(), i.op2_kind(), i.op3_kind()].contains(&OpKind::Memory);
         Decoded { raw, instruction: i, prefixes, form, memory: if operand { form.memory } else { Memory::None } }
@@ -47,7 +46,7 @@ impl<'i> Decoded<'i> {
     }
 
     /// The displacement is scaled (EVEX) and 0, so that nothing shows that both decoders scale it alike.
-    pub fn hides_scale(&self) -> bool {
+    fn hides_scale(&self) -> bool {
         let i = self.instruction;
         self.prefixes.opcode == 0x62 && i.memory_displ_size() != 0 && i.memory_displacement64() == 0
     }
@@ -91,8 +90,42 @@ impl Rules {
         Rules { options: *options, full: options.mode == Mode::Full }
     }
 
+    /// Returns the facts of the instruction that the decoder read last, from exactly these bytes;
+    /// the rules that it breaks wherever it stands; and whether both hold for all instructions with
+    /// this head. They are to be remembered only if they do and no rule is broken.
+    pub fn read(&self, raw: &[u8], instruction: &Instruction, decoder: &Decoder<'_>) -> (Facts, Vec<Fault>, bool) {
+        let constants = decoder.get_constant_offsets(instruction);
+        let displacement = Field { offset: constants.displacement_offset(), size: constants.displacement_size() };
+        let immediate = Field { offset: constants.immediate_offset(), size: constants.immediate_size() };
+        let offset = |field: Field| if field.size == 0 { raw.len() } else { field.offset };
+        let head = offset(displacement).min(offset(immediate));
+        let mut facts = Facts {
+            shape: Shape((head << 4 | raw.len()) as u8),
+            sizes: (displacement.size << 4 | immediate.size) as u8,
+            ..Facts::NONE
+        };
+        let prefixes = match prefix::scan(raw) {
+            Ok(prefixes) => prefixes,
+            Err(fault) => return (facts, vec![fault], false),
+        };
+        let Some(form) = policy::lookup(instruction.code()) else {
+            return (facts, vec![refusal::reason(instruction)], false);
+        };
+        let decoded = Decoded::new(raw, instruction, prefixes, form);
+        facts.class = form.class;
+        facts.registers = registers(&decoded);
+        facts.step = self.step(&decoded);
+        let mut faults = self.check(&decoded, &facts);
+        if offset(displacement) != offset(facts.displacement()) || offset(immediate) != offset(facts.immediate()) {
+            faults.push((Rule::SecondReading, "its constants are not behind its head in their order"));
+        }
+        // Else something stands behind the constants: the register of `vblendvps`.
+        let whole = head + displacement.size + immediate.size == raw.len();
+        (facts, faults, whole && !decoded.hides_scale())
+    }
+
     /// All rules about one instruction.
-    pub fn check(&self, decoded: &Decoded<'_>, facts: &Facts) -> Vec<Fault> {
+    fn check(&self, decoded: &Decoded<'_>, facts: &Facts) -> Vec<Fault> {
         let mut faults = Vec::new();
         let mut note = |result: Result<(), Fault>| {
             if let Err(fault) = result {
@@ -154,7 +187,7 @@ impl Rules {
     }
 
     /// What an instruction is to its neighbours, if it has the right number: see [`Facts::step_of`].
-    pub fn step(&self, decoded: &Decoded<'_>) -> Step {
+    fn step(&self, decoded: &Decoded<'_>) -> Step {
         let i = decoded.instruction;
         match decoded.form.class {
             Class::IndirectBranch if is_dispatch(decoded) => return Step::Through,
@@ -279,6 +312,19 @@ fn is_rebase(decoded: &Decoded<'_>) -> bool {
 }
 
 /// Bit of rbx for the forms that read it without naming it.
-pub(crate) fn reads_rbx(code: Code) -> u16 {
+fn reads_rbx(code: Code) -> u16 {
     if matches!(code, Code::Xlat_m8 | Code::Cmpxchg8b_m64 | Code::Cmpxchg16b_m128) { RBX } else { 0 }
+}
+
+/// The registers of one instruction as in [`Facts`].
+fn registers(decoded: &Decoded<'_>) -> u32 {
+    let (i, form) = (decoded.instruction, decoded.form);
+    let operands = [i.op0_register(), i.op1_register(), i.op2_register(), i.op3_register()].map(general);
+    let address = general(i.memory_base()) | general(i.memory_index());
+    let named = operands.iter().fold(address | reads_rbx(i.code()), |all, bit| all | bit);
+    let mut written = form.clobbers;
+    for (n, bit) in operands.iter().enumerate() {
+        written |= if form.writes & (1 << n) != 0 { *bit } else { 0 };
+    }
+    u32::from(written) | u32::from(named) << 16
 }

@@ -1,6 +1,20 @@
 //! A quick guess of an instruction's shape, to look it up by. Nothing depends on it but speed: see [`crate::memo`].
 
-use crate::facts::Shape;
+/// Bytes of the head in the upper half, of the whole in the lower.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Shape(pub u8);
+
+impl Shape {
+    #[inline]
+    pub fn head(self) -> usize {
+        usize::from(self.0 >> 4)
+    }
+
+    #[inline]
+    pub fn length(self) -> usize {
+        usize::from(self.0 & 15)
+    }
+}
 
 /// The first 8 bytes; 0 behind the end.
 #[inline]

@@ -27,6 +27,7 @@ mod landmarks;
 mod length;
 mod matching;
 mod memo;
+mod options;
 mod place;
 mod prefix;
 mod region;
@@ -37,6 +38,7 @@ mod sweep;
 
 pub use elf::Unreadable;
 pub use final_text::{FinalText, verify_text};
+pub use options::Options;
 pub use report::{MAX_VIOLATIONS, Report, Violation};
 pub use sfi_contract::{Usage, Vectors};
 pub use sfi_elf as elf;
@@ -47,25 +49,6 @@ use memo::Memo;
 use report::Findings;
 use sfi_contract::Mode;
 use sweep::{Map, Origin, Text, sweep};
-
-/// What to check for.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Options {
-    /// Which loads are confined, and whether stores and indirect branches have their checks.
-    pub mode: Mode,
-    /// `rdtsc` is allowed; by default it is not. Other clocks (`rdtscp`, `rdpmc`, `tpause`) never are.
-    pub clock: bool,
-    /// `cpuid` is allowed.
-    pub identity: bool,
-    /// A second decoder must read every instruction as the first one does (rule `SFI-D05`).
-    pub second: bool,
-}
-
-impl Default for Options {
-    fn default() -> Self {
-        Options { mode: Mode::Write, clock: false, identity: true, second: true }
-    }
-}
 
 /// Checks one object. Every violation is listed, not only the first.
 ///

@@ -10,8 +10,8 @@
 //! Which entry to look at is found by a guess of the instruction's shape ([`crate::length`]). A wrong guess finds nothing, or an entry
 //! that has to match in its whole head just the same.
 
-use crate::facts::{Facts, Shape};
-use crate::length::{guess, window};
+use crate::facts::Facts;
+use crate::length::{Shape, guess, window};
 
 /// Most entries. They fit into a core's own cache; more make it slower.
 const LIMIT: usize = 1 << 14;

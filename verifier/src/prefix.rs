@@ -3,7 +3,7 @@
 //! The decoder is not asked: what a prefix does to an instruction is decided here from the bytes alone, so that a store
 //! counts as confined only if the bytes 65 and 67 are really there.
 
-use crate::instruction::Fault;
+use crate::report::Fault;
 use sfi_contract::Rule;
 use sfi_contract::policy::prefix::{P65, P66, P67, PF0, PF2, PF3, REX};
 

@@ -8,6 +8,9 @@ use sfi_contract::{Rule, Usage, syntax};
 /// million one-byte violations must not cost the host its memory.
 pub const MAX_VIOLATIONS: usize = 10_000;
 
+/// A broken rule, and how.
+pub(crate) type Fault = (Rule, &'static str);
+
 /// One broken rule at one place.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Violation {

@@ -4,13 +4,13 @@
 //! What an instruction is ([`crate::facts`]) does not depend on its place; what is allowed of it may: relocations over it ([`crate::relocation`]),
 //! what stands right before it ([`crate::region`]).
 
-use crate::Options;
 use crate::bitmap::Bitmap;
 use crate::elf::{Object, Relocation};
 use crate::facts::{Facts, Uses};
 use crate::instruction::Rules;
 use crate::landmarks::Landmarks;
 use crate::memo::Memo;
+use crate::options::Options;
 use crate::region::{Step, Tracker};
 use crate::relocation;
 use crate::report::Findings;
@@ -175,7 +175,7 @@ impl<'a> Sweep<'a, '_> {
         if instruction.is_invalid() {
             return None;
         }
-        let (facts, faults, lasting) = Facts::new(raw, &instruction, &self.decoder, &self.rules);
+        let (facts, faults, lasting) = self.rules.read(raw, &instruction, &self.decoder);
         if faults.is_empty() && lasting {
             memo.learn(self.rest(at as u64), &facts);
         }

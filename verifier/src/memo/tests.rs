@@ -4,9 +4,9 @@
 mod random;
 
 use super::{Entry, Memo};
-use crate::Options;
 use crate::facts::{Facts, Field};
 use crate::instruction::Rules;
+use crate::options::Options;
 use crate::region::Step;
 use iced_x86::{Decoder, DecoderOptions, Instruction};
 use proptest::test_runner::{RngAlgorithm, TestRng};
@@ -23,7 +23,7 @@ fn read<'a>(text: &'a [u8], options: &Options) -> Option<(&'a [u8], Facts, bool)
         return None;
     }
     let raw = &text[..instruction.len()];
-    let (facts, faults, lasting) = Facts::new(raw, &instruction, &decoder, &Rules::new(options));
+    let (facts, faults, lasting) = Rules::new(options).read(raw, &instruction, &decoder);
     faults.is_empty().then_some((raw, facts, lasting))
 }
 

@@ -1,0 +1,22 @@
+//! The choices of a host.
+
+use sfi_contract::Mode;
+
+/// What to check for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Options {
+    /// Which loads are confined, and whether stores and indirect branches have their checks.
+    pub mode: Mode,
+    /// `rdtsc` is allowed; by default it is not. Other clocks (`rdtscp`, `rdpmc`, `tpause`) never are.
+    pub clock: bool,
+    /// `cpuid` is allowed.
+    pub identity: bool,
+    /// A second decoder must read every instruction as the first one does (rule `SFI-D05`).
+    pub second: bool,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Options { mode: Mode::Write, clock: false, identity: true, second: true }
+    }
+}
