@@ -1,0 +1,138 @@
+//! What the list says of each instruction form.
+
+use iced_x86::Code;
+
+/// What kind of instruction a form is: why it is allowed, and which rule applies to it beyond its operands.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[repr(u8)]
+pub enum Class {
+    /// Moves, arithmetic, bit manipulation, conversions on general registers (8086 to BMI2, ADX, MOVBE, CRC32, CMPXCHG16B,
+    /// RDRAND). They reach memory through their ModRM operand only and change registers and flags.
+    Integer,
+    /// `int3`, `ud2`: a fault, delivered to the loader.
+    Trap,
+    /// `rdtsc`. It reads a clock; the host may switch it off (a policy).
+    Clock,
+    /// `cpuid`. It reads what the machine is; the host may switch it off (a policy).
+    Identity,
+    /// x87. Works on its register stack and ModRM memory. `fwait` is one of them: it traps on an
+    /// exception that another x87 instruction left pending. `fnstenv` and `fnsave` store addresses of the
+    /// last x87 instruction, so the loader clears x87 state at distrusting crossings.
+    X87,
+    /// MMX and SSE forms with an MMX operand: aliases of the x87 registers.
+    Mmx,
+    /// SSE to SSE4.2, AES, PCLMULQDQ, SHA, GFNI with legacy encoding: xmm0 to xmm15.
+    Sse,
+    /// VEX-encoded vector instructions (AVX, AVX2, FMA, FMA4, F16C, AVX-VNNI, VAES): xmm and ymm 0 to 15.
+    Avx,
+    /// EVEX-encoded vector instructions and mask registers (AVX-512 F, BW, CD, DQ, VL, VNNI, IFMA, VBMI, VBMI2, BITALG,
+    /// VPOPCNTDQ, BF16).
+    Avx512,
+    /// `ldmxcsr`, `stmxcsr` and their VEX forms: they change how SSE rounds and traps and see its status flags; the loader
+    /// restores MXCSR at crossings of a domain that has them, and leaves the flags alone where they are invisible.
+    Mxcsr,
+    /// No effect that a program can store: `nop`, `endbr64`, `pause`, fences.
+    Hint,
+    /// Direct near branches. Rules `SFI-B01` to `SFI-B03`.
+    Branch,
+    /// `call` and `jmp` through a register or memory. Rule `SFI-I01`.
+    IndirectBranch,
+    /// `ret`: takes an address from the control stack, which holds return addresses only.
+    Return,
+    /// `movs`, `stos`, `lods`, `cmps`, `scas`. Implicit memory operands by rdi, rsi. Rule `SFI-S04`.
+    String,
+    /// `xlat`: loads from rbx + al without a ModRM operand. Any load is allowed in mode write; refused in mode full.
+    Table,
+}
+
+/// How a form uses its ModRM memory operand, if the operand is memory and not a register.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[repr(u8)]
+pub enum Memory {
+    /// No operand can be memory.
+    None,
+    /// Names an address and touches no memory: `lea`, `nop`.
+    Address,
+    /// Reads.
+    Load,
+    /// Writes, or reads and writes.
+    Store,
+    /// Reads and writes; may have a `lock` prefix.
+    Lockable,
+    /// Reads the elements that another vector selects (`vmaskmovps`, `vpmaskmovd`). Rule `SFI-L02`.
+    Masked,
+    /// Reads several places by a vector index, those that a mask selects (gathers). Rule `SFI-L02`.
+    Gather,
+    /// The address moves with another operand (bit tests with a register offset): never allowed on memory.
+    Moving,
+}
+
+/// One allowed form.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Form {
+    /// What kind of instruction it is.
+    pub class: Class,
+    /// How it uses its memory operand.
+    pub memory: Memory,
+    /// Index of the operand that may be memory; 0 if none may.
+    pub operand: u8,
+    /// The legacy prefixes the form must have: bits of [`prefix`].
+    pub prefixes: u8,
+    /// Bit i: operand i is written (a register; for memory see `memory`).
+    pub writes: u8,
+    /// General registers written beside the operands: bit n is the register with number n (rax 0, rcx 1, ... r15 15).
+    pub clobbers: u16,
+}
+
+/// Bits for legacy prefixes.
+pub mod prefix {
+    /// 66, as operand size or as part of the opcode.
+    pub const P66: u8 = 1;
+    /// F3 as part of the opcode, or `rep`.
+    pub const PF3: u8 = 2;
+    /// F2 as part of the opcode, or `repne`.
+    pub const PF2: u8 = 4;
+    /// F0, `lock`.
+    pub const PF0: u8 = 8;
+    /// 65, the GS segment.
+    pub const P65: u8 = 16;
+    /// 67, 32-bit address size.
+    pub const P67: u8 = 32;
+    /// 40 to 4F.
+    pub const REX: u8 = 64;
+}
+
+/// Numbers of the general registers that some forms write implicitly.
+pub(super) mod gpr {
+    pub const RAX: u16 = 1 << 0;
+    pub const RCX: u16 = 1 << 1;
+    pub const RDX: u16 = 1 << 2;
+    pub const RBX: u16 = 1 << 3;
+    pub const RSI: u16 = 1 << 6;
+    pub const RDI: u16 = 1 << 7;
+}
+
+/// Forms that share everything but the code.
+pub(super) type Group = (Form, &'static [Code]);
+
+/// `Class Memory(operand) [prefixes] writes(operands) clobbers(registers) { codes }`
+macro_rules! forms {
+    ($( $class:ident $memory:ident($operand:literal) [$($prefix:ident)*] writes($($write:literal)*) clobbers($($reg:ident)*)
+        { $($code:ident)* } )*) => {
+        /// The groups of this part of the list.
+        pub(super) const GROUPS: &[super::form::Group] = &[ $(
+            (
+                super::form::Form {
+                    class: super::form::Class::$class,
+                    memory: super::form::Memory::$memory,
+                    operand: $operand,
+                    prefixes: 0 $(| super::form::prefix::$prefix)*,
+                    writes: 0 $(| 1 << $write)*,
+                    clobbers: 0 $(| super::form::gpr::$reg)*,
+                },
+                &[ $( iced_x86::Code::$code, )* ],
+            ),
+        )* ];
+    };
+}
+pub(super) use forms;
