@@ -3,7 +3,7 @@
 //! A unit is a function with all that jumps connect to it: its `.cold` part, its switch targets, the function into whose middle it
 //! jumps. Tail calls to a function's entry do not connect.
 
-use crate::analysis::height::{Height, State};
+use crate::analysis::depth::{Height, State};
 use crate::object::address::{Addresses, insn_of};
 use crate::object::decode::{Code, Dest, Flow, Insn, InsnIndex};
 use crate::object::read::Place;

@@ -4,8 +4,8 @@
 //! here: no instruction of the unit that copies rbp reads behind such a copy, behind one that moves between registers and places
 //! of the frame, or behind what it loads from the chain. A copy that leaves the unit is an address of the stack, which it may be.
 
+use crate::analysis::depth::{Height, State};
 use crate::analysis::flow::FlowGraph;
-use crate::analysis::height::{Height, State};
 use crate::analysis::reach::frame_place;
 use crate::analysis::regs::Effects;
 use crate::object::decode::{Code, Flow, InsnIndex};

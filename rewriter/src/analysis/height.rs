@@ -3,49 +3,13 @@
 //! The height decides only how the data stack is kept (see `transform`), never safety. It also finds code that reads or replaces its
 //! return address, which in a domain is not on the data stack.
 
+use crate::analysis::depth::{Height, State};
 use crate::analysis::flow::FlowGraph;
 use crate::analysis::regs::{Effects, bit};
 use crate::object::address::insn_of;
 use crate::object::decode::{Code, Flow, InsnIndex};
 use crate::refusal::{Reason, Refusal};
 use iced_x86::{Instruction, Mnemonic, OpKind, Register};
-
-/// Distance in bytes below the entry's stack pointer.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Height {
-    /// Nothing leads here.
-    Unseen,
-    Known(i64),
-    /// The stack pointer was computed.
-    Computed,
-    /// Paths disagree.
-    Mixed,
-}
-
-impl Height {
-    fn add(self, bytes: i64) -> Height {
-        match self {
-            Height::Known(h) => Height::Known(h.wrapping_add(bytes)),
-            other => other,
-        }
-    }
-
-    fn join(self, other: Height) -> Height {
-        match (self, other) {
-            (Height::Unseen, x) | (x, Height::Unseen) => x,
-            (a, b) if a == b => a,
-            (Height::Mixed, _) | (_, Height::Mixed) | (Height::Known(_), Height::Known(_)) => Height::Mixed,
-            _ => Height::Computed,
-        }
-    }
-}
-
-/// Heights of rsp and rbp before an instruction.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct State {
-    pub rsp: Height,
-    pub rbp: Height,
-}
 
 const UNSEEN: State = State { rsp: Height::Unseen, rbp: Height::Unseen };
 const ENTRY: State = State { rsp: Height::Known(0), rbp: Height::Computed };

@@ -1,6 +1,7 @@
 //! Facts about the program. Nothing here changes code.
 
 pub(crate) mod count;
+pub(crate) mod depth;
 pub(crate) mod flow;
 pub(crate) mod frame_walk;
 pub(crate) mod height;

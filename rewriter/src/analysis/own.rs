@@ -10,8 +10,8 @@
 //! its value at the function's entry, by arithmetic, by copies between registers, or from places of
 //! the frame to which nothing else is stored.
 
+use crate::analysis::depth::{Height, State};
 use crate::analysis::flow::{FlowGraph, JumpKind};
-use crate::analysis::height::{Height, State};
 use crate::analysis::regs::{Effects, Set, bit, callee_saved};
 use crate::object::address::insn_of;
 use crate::object::decode::{Code, Flow, InsnIndex};

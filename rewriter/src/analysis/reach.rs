@@ -7,8 +7,8 @@
 //! ([`Leaf::Outside`]). Moves between registers are followed, and so are stores to and loads from a
 //! place of the frame.
 
+use crate::analysis::depth::{Height, State};
 use crate::analysis::flow::FlowGraph;
-use crate::analysis::height::{Height, State};
 use crate::analysis::regs::{Effects, bit};
 use crate::object::decode::{Code, Flow, InsnIndex};
 use iced_x86::{ConditionCode, Instruction, Mnemonic, OpKind, Register};

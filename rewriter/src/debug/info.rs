@@ -2,7 +2,7 @@
 
 use super::line::Lines;
 use super::places::{Places, Stretch};
-use super::{Dropped, address, dropped, string};
+use super::values::{Dropped, address, dropped, string};
 use gimli::write::{
     AttributeValue as New, Dwarf as NewDwarf, LineProgram, Range, RangeList, StringTable, Unit as NewUnit, UnitEntryId,
 };

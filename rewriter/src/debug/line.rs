@@ -1,7 +1,7 @@
 //! Line tables: the rows of each sequence, moved to where their instructions went.
 
 use super::places::{Places, Stretch};
-use super::{Dropped, address, dropped, string};
+use super::values::{Dropped, address, dropped, string};
 use crate::object::read::SectionIndex;
 use gimli::write::{DirectoryId, FileId, FileInfo, LineProgram, LineString, LineStringTable};
 use gimli::{Dwarf, Encoding, LineEncoding, Unit};

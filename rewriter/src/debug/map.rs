@@ -1,6 +1,6 @@
 //! The map from new to original instructions (`sfi_debuginfo::map`).
 
-use super::{DebugReloc, DebugSection, DebugTarget};
+use super::section::{DebugReloc, DebugSection, DebugTarget};
 use crate::object::decode::Code;
 use crate::text::layout::Text;
 use iced_x86::{Decoder, DecoderOptions, Instruction, Mnemonic};

@@ -9,52 +9,26 @@ mod info;
 mod line;
 mod map;
 mod places;
+mod section;
+mod values;
+
+pub use section::{DebugReloc, DebugSection, DebugTarget};
 
 use crate::object::decode::{Code, CodeSection, InsnIndex};
-use crate::object::read::{Object, Place, SectionIndex};
+use crate::object::read::{Object, Place};
 use crate::text::layout::{PlacedMark, Text};
-use gimli::write::{Address, EndianVec, RelocateWriter, Relocation, RelocationTarget, Sections};
+use gimli::write::{EndianVec, RelocateWriter, Relocation, RelocationTarget, Sections};
 use object::elf;
 use places::Places;
 use sfi_debuginfo::map::{Keeping, Step, Trace};
-use sfi_debuginfo::{Fuel, Meaning, Raw, Reader, Reloc};
-
-/// A section of the new debug information.
-pub struct DebugSection {
-    pub name: &'static str,
-    pub bytes: Vec<u8>,
-    pub relocs: Vec<DebugReloc>,
-}
-
-/// A relocation against the start of a section.
-pub struct DebugReloc {
-    pub offset: u64,
-    /// 4 or 8 bytes.
-    pub size: u8,
-    pub target: DebugTarget,
-    pub addend: i64,
-}
-
-/// The section that a relocation of debug information means.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum DebugTarget {
-    /// A section of the original object, which holds code.
-    Code(SectionIndex),
-    /// One of the new debug sections.
-    Debug(&'static str),
-}
+use sfi_debuginfo::{Fuel, Meaning, Raw, Reloc};
+use values::{Dropped, dropped};
 
 /// Rows, ranges, entries and bytes of strings that one object may have; far beyond what compilers make.
 const BUDGET: u64 = 200_000_000;
 
-/// Why there is no debug information in the output.
-type Dropped = String;
-
-fn dropped(why: impl std::fmt::Display) -> Dropped {
-    why.to_string()
-}
-
-/// Makes the new debug sections, and the map from new to original instructions that goes with them; none if the object has no debug information. `texts` are in the order of [`Code::sections`].
+/// Makes the new debug sections, with the map from new to original instructions. Returns none if the
+/// object has no debug information. `texts` are in the order of [`Code::sections`].
 ///
 /// # Errors
 /// Why the debug information could not be carried over.
@@ -160,23 +134,4 @@ fn write(mut dwarf: gimli::write::Dwarf) -> gimli::write::Result<Vec<DebugSectio
         gimli::write::Result::Ok(())
     })?;
     Ok(all)
-}
-
-/// The address of an offset in a section of the new code.
-fn address(section: SectionIndex, offset: u64) -> Address {
-    Address::Symbol { symbol: section, addend: offset as i64 }
-}
-
-/// The bytes of a string attribute, without what cannot be in a string. They are paid for, as many attributes may name one long string; whoever
-/// spends next notices that the fuel is used up.
-fn string(
-    dwarf: &gimli::Dwarf<Reader<'_>>,
-    unit: &gimli::Unit<Reader<'_>>,
-    value: gimli::AttributeValue<Reader<'_>>,
-    fuel: &mut Fuel,
-) -> Option<Vec<u8>> {
-    let bytes = dwarf.attr_string(unit, value).ok()?;
-    fuel.spend(bytes.len() as u64).ok()?;
-    let string: Vec<u8> = bytes.slice().iter().copied().take_while(|byte| *byte != 0).collect();
-    (!string.is_empty()).then_some(string)
 }

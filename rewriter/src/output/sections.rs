@@ -2,12 +2,13 @@
 
 use crate::analysis::flow::FlowGraph;
 use crate::analysis::pads::Pads;
-use crate::analysis::r15::R15;
+use crate::analysis::r15::kept::R15;
 use crate::analysis::r15::slot::Slots;
 use crate::debug::{DebugReloc, DebugSection, DebugTarget};
 use crate::object::address::{Addresses, is_dropped};
 use crate::object::decode::{Code, InsnIndex};
 use crate::object::read::{Place, SectionIndex, SymbolIndex};
+use crate::output::object::{Contents, NewObject, NewPlace, NewReloc, NewSection, NewSymbol};
 use crate::output::unwind_table;
 use crate::refusal::{Reason, Refusal};
 use crate::text::emit::address_of;
@@ -34,62 +35,6 @@ const DATA_RELOCATIONS: [u32; 10] = [
     elf::R_X86_64_GOTPCREL.0,
     elf::R_X86_64_TPOFF32.0,
 ];
-
-/// A relocatable object to be written. Indices are those of these tables, counted from 1; 0 means none.
-pub struct NewObject<'a> {
-    pub flags: u32,
-    pub sections: Vec<NewSection<'a>>,
-    /// Local symbols first.
-    pub symbols: Vec<NewSymbol<'a>>,
-}
-
-pub struct NewSection<'a> {
-    pub name: Cow<'a, [u8]>,
-    pub kind: u32,
-    pub flags: u64,
-    pub align: u64,
-    pub entsize: u64,
-    /// Section that `sh_link` names (SHF_LINK_ORDER).
-    pub link: usize,
-    pub size: u64,
-    pub contents: Contents<'a>,
-    pub relocs: Vec<NewReloc>,
-}
-
-pub enum Contents<'a> {
-    Data(Cow<'a, [u8]>),
-    NoBits,
-    /// A section group: flag word, signature symbol, members. Relocation sections of members are added by the writer.
-    Group {
-        flags: u32,
-        signature: usize,
-        members: Vec<usize>,
-    },
-}
-
-pub struct NewSymbol<'a> {
-    pub name: Cow<'a, [u8]>,
-    pub value: u64,
-    pub size: u64,
-    pub bind: u8,
-    pub kind: u8,
-    pub other: u8,
-    pub place: NewPlace,
-}
-
-pub enum NewPlace {
-    Undefined,
-    Absolute,
-    Common,
-    Section(usize),
-}
-
-pub struct NewReloc {
-    pub offset: u64,
-    pub kind: u32,
-    pub symbol: usize,
-    pub addend: i64,
-}
 
 /// What the unwind tables are made from.
 pub struct Exceptions<'x> {

@@ -20,10 +20,10 @@
 //! exception tables
 //! ```
 
-use crate::analysis::r15::R15;
+use crate::analysis::r15::kept::R15;
 use crate::object::decode::{Code, InsnIndex};
 use crate::object::read::{Place, Symbol};
-use crate::output::sections::{Contents, NewReloc, NewSection};
+use crate::output::object::{Contents, NewReloc, NewSection};
 use crate::refusal::{Reason, Refusal};
 use crate::text::emit::{Label, Target, old};
 use crate::text::layout::Text;

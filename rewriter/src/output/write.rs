@@ -1,6 +1,6 @@
 //! Phase 11: the bytes of the new object file.
 
-use crate::output::sections::{Contents, NewObject, NewPlace};
+use crate::output::object::{Contents, NewObject, NewPlace};
 use object::Endianness;
 use object::elf;
 use object::write::elf::{FileHeader, Rel, SectionHeader, Sym, Writer};

@@ -1,8 +1,8 @@
 //! Calls, jumps and returns. Indirect ones are an unsafe region: `and $0xffff8,%r32 ; call|jmp *%gs:0x100000(%r32)`.
 
 use super::{SP, Transform, canonical};
+use crate::analysis::depth::Height;
 use crate::analysis::flow::JumpKind;
-use crate::analysis::height::Height;
 use crate::analysis::pads::{PAD_REGISTER, jump_register};
 use crate::analysis::r15::like;
 use crate::analysis::regs::{bit, bits};

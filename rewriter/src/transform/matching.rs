@@ -3,11 +3,11 @@
 //! A check keeps every register, and the flags where they hold something; it uses spill places of its own.
 
 use super::Transform;
-use super::memory::size_displacement;
+use super::operand::{address_into, size_displacement};
 use crate::analysis::regs::FLAGS;
 use crate::refusal::{Reason, Refusal};
 use crate::text::emit::{Branch, Patch, ShortBranch};
-use iced_x86::{Code as Opcode, Instruction, MemoryOperand, OpKind, Register};
+use iced_x86::{Code as Opcode, Instruction, MemoryOperand, Register};
 use sfi_contract::Mode;
 use sfi_contract::layout::{HEADER_BASE, TP_OFFSET};
 use sfi_contract::matching::{BRANCH, HEAD, STORE, STORE_KEEPING_FLAGS};
@@ -111,20 +111,6 @@ impl Transform<'_, '_, '_> {
         self.release(address)?;
         Ok(true)
     }
-}
-
-/// `lea EA,%to` with the registers' upper halves, without segment.
-pub(super) fn address_into(ins: &Instruction, to: Register) -> Instruction {
-    let mut lea = *ins;
-    lea.set_code(Opcode::Lea_r64_m);
-    lea.set_op0_kind(OpKind::Register);
-    lea.set_op0_register(to);
-    lea.set_op1_kind(OpKind::Memory);
-    lea.set_segment_prefix(Register::None);
-    lea.set_has_lock_prefix(false);
-    lea.set_memory_base(ins.memory_base().full_register());
-    lea.set_memory_index(ins.memory_index().full_register());
-    lea
 }
 
 /// The address of the memory operand depends on a register.

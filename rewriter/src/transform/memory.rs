@@ -1,6 +1,6 @@
 //! Memory operands: the data stack instead of rsp, GS instead of FS, and the sandbox itself: `%gs:` with 32-bit registers.
 
-use super::matching::address_into;
+use super::operand::{address_into, size_displacement};
 use super::{SP, Transform};
 use crate::analysis::r15::like;
 use crate::analysis::regs::bit;
@@ -185,29 +185,6 @@ fn confine(ins: &mut Instruction, thread: bool) {
     if ins.memory_base() == Register::None && !ins.memory_index().is_gpr() {
         ins.set_memory_displ_size(4);
     }
-}
-
-/// Lets the encoder choose the shortest displacement, or a 32-bit one where a relocation goes.
-pub(super) fn size_displacement(ins: &mut Instruction, relocated: bool) {
-    if ins.is_ip_rel_memory_operand() {
-        // The encoder computes the field from a target; a relocation overwrites it.
-        ins.set_memory_displacement64(0);
-        return;
-    }
-    let narrow = |r: Register| r.is_gpr32();
-    let wide = if narrow(ins.memory_base()) || narrow(ins.memory_index()) { 4 } else { 8 };
-    if ins.memory_base() == Register::None && !ins.memory_index().is_gpr() {
-        // The size says which address size is meant.
-        return;
-    }
-    let size = if relocated {
-        wide
-    } else if ins.memory_displacement64() == 0 {
-        0
-    } else {
-        1
-    };
-    ins.set_memory_displ_size(size);
 }
 
 fn is_immediate(kind: OpKind) -> bool {

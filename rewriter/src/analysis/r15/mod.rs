@@ -4,11 +4,13 @@
 //! for the whole domain: a unit saves and restores that place where it saved and restored the register. Since all preserved registers are
 //! alike to the callers, r15 first changes places with the one that the unit's loops use least.
 
+pub(crate) mod kept;
 pub(crate) mod passed;
 pub(crate) mod slot;
 
+use crate::analysis::depth::State;
 use crate::analysis::flow::FlowGraph;
-use crate::analysis::height::State;
+use crate::analysis::r15::kept::R15;
 use crate::analysis::r15::passed::Passed;
 use crate::analysis::r15::slot::Slots;
 use crate::analysis::regs::{Effects, Set, bit};
@@ -17,16 +19,6 @@ use crate::stats::Stats;
 use iced_x86::{Instruction, OpKind, Register};
 use sfi_debuginfo::map::Keeping;
 use std::collections::{HashMap, HashSet};
-
-/// What became of r15 in a unit.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum R15 {
-    Renamed(Register),
-    /// First exchanged with this register, then in memory.
-    Exchanged(Register),
-    /// In memory: in the frame ([`crate::analysis::r15::slot`]) or at [`sfi_contract::layout::TCB_R15`].
-    Home,
-}
 
 /// Registers that a callee preserves, as r15 is.
 const PRESERVED: [Register; 5] = [Register::RBX, Register::R14, Register::R13, Register::R12, Register::RBP];

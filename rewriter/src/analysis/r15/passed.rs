@@ -6,8 +6,8 @@
 //!
 //! Within an object such a convention holds if every unit keeps r15 at the one place in the TCB page. With other objects it cannot.
 
+use crate::analysis::depth::State;
 use crate::analysis::flow::{FlowGraph, JumpKind};
-use crate::analysis::height::State;
 use crate::analysis::r15::slot::reads_nothing;
 use crate::analysis::reach::frame_place;
 use crate::analysis::regs::{Effects, Set, bit};

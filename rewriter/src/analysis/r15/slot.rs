@@ -4,9 +4,9 @@
 //! which the function then leaves alone. So saving and restoring become nothing, and the slot is r15's place in between. That holds if every
 //! function of the object saves r15 before it writes it, and none reads its caller's; an object of which that cannot be said has no slots.
 
+use crate::analysis::depth::{Height, State};
 use crate::analysis::flow::FlowGraph;
-use crate::analysis::height::{Height, State};
-use crate::analysis::r15::R15;
+use crate::analysis::r15::kept::R15;
 use crate::analysis::regs::{Effects, bit};
 use crate::object::decode::{Code, Flow, InsnIndex};
 use iced_x86::{Instruction, Mnemonic, OpKind, Register};

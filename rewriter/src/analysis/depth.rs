@@ -1,0 +1,38 @@
+//! Distances of the stack pointers from the function's entry.
+
+/// Distance in bytes below the entry's stack pointer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Height {
+    /// Nothing leads here.
+    Unseen,
+    Known(i64),
+    /// The stack pointer was computed.
+    Computed,
+    /// Paths disagree.
+    Mixed,
+}
+
+impl Height {
+    pub fn add(self, bytes: i64) -> Height {
+        match self {
+            Height::Known(h) => Height::Known(h.wrapping_add(bytes)),
+            other => other,
+        }
+    }
+
+    pub fn join(self, other: Height) -> Height {
+        match (self, other) {
+            (Height::Unseen, x) | (x, Height::Unseen) => x,
+            (a, b) if a == b => a,
+            (Height::Mixed, _) | (_, Height::Mixed) | (Height::Known(_), Height::Known(_)) => Height::Mixed,
+            _ => Height::Computed,
+        }
+    }
+}
+
+/// Heights of rsp and rbp before an instruction.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct State {
+    pub rsp: Height,
+    pub rbp: Height,
+}
