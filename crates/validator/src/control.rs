@@ -1,25 +1,15 @@
 //! Calls, jumps, returns and the new code between two places.
 
 use crate::code::{Dest, Flow, Index, Insn};
+use crate::difference::{Difference, unproved, wrong};
 use crate::facts::is_callers;
 use crate::machine::Machine;
 use crate::object::{Spot, is_open};
-use crate::report::Verdict;
 use crate::sets::{self, RAX, Set, whole};
 use crate::value::{Id, Node};
-use crate::walk::{Block, Callee, Difference, Edge, Op, Stand, Walk};
+use crate::walk::{Block, Callee, Edge, Op, Stand, Walk};
 use iced_x86::{Code as Opcode, FlowControl, Instruction, Mnemonic, OpKind, Register};
 use sfi_contract::layout::{DISPATCH_MASK, DISPATCH_OFFSET, HEADER_BASE};
-
-/// The programs differ.
-pub(crate) fn wrong<T>(what: impl Into<String>) -> Result<T, Difference> {
-    Err(Difference { verdict: Verdict::Wrong, what: what.into() })
-}
-
-/// The validator cannot decide.
-pub(crate) fn unproved<T>(what: impl Into<String>) -> Result<T, Difference> {
-    Err(Difference { verdict: Verdict::Unproved, what: what.into() })
-}
 
 /// Most new instructions that one original instruction may need.
 const MOST: usize = 200;

@@ -1,10 +1,10 @@
 //! Copies from the end, between `std` and `cld`: loops in the new code.
 
 use crate::code::{Flow, Index};
-use crate::control::{unproved, wrong};
+use crate::difference::{Difference, unproved, wrong};
 use crate::sets::{self, Set};
 use crate::value::Node;
-use crate::walk::{Block, Difference, Op, Stand, Walk};
+use crate::walk::{Block, Op, Stand, Walk};
 use iced_x86::Mnemonic;
 
 const RCX: usize = 1;

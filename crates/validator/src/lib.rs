@@ -15,6 +15,7 @@ mod code;
 mod context;
 mod control;
 mod copies;
+mod difference;
 mod facts;
 mod flow;
 mod graph;

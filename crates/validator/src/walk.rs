@@ -4,12 +4,11 @@
 use crate::alike::{Place, alike};
 use crate::code::{Dest, Flow, Index, Kept};
 use crate::context::Context;
-use crate::control::{unproved, wrong};
+use crate::difference::{Difference, unproved, wrong};
 use crate::facts::{Fact, Facts, is_callers, named_place};
 use crate::graph::Graph;
-use crate::machine::{Machine, Unknown};
+use crate::machine::Machine;
 use crate::object::kind;
-use crate::report::Verdict;
 use crate::sets::{self, Effects, PRESERVED, R15, RAX, RSP, Set, whole, wholes};
 use crate::value::{Node, Values};
 use iced_x86::{InstructionInfoFactory, Mnemonic, OpKind};
@@ -78,18 +77,6 @@ pub struct Edge {
 pub struct Block {
     pub ops: Vec<Op>,
     pub edges: Vec<Edge>,
-}
-
-/// A difference while walking.
-pub struct Difference {
-    pub verdict: Verdict,
-    pub what: String,
-}
-
-impl From<Unknown> for Difference {
-    fn from(unknown: Unknown) -> Difference {
-        Difference { verdict: Verdict::Unproved, what: unknown.0 }
-    }
 }
 
 /// Where a walk stands.

@@ -1,0 +1,26 @@
+//! A difference between two programs, as an error.
+
+use crate::machine::Unknown;
+use crate::report::Verdict;
+
+/// A difference while walking.
+pub struct Difference {
+    pub verdict: Verdict,
+    pub what: String,
+}
+
+impl From<Unknown> for Difference {
+    fn from(unknown: Unknown) -> Difference {
+        Difference { verdict: Verdict::Unproved, what: unknown.0 }
+    }
+}
+
+/// The programs differ.
+pub(crate) fn wrong<T>(what: impl Into<String>) -> Result<T, Difference> {
+    Err(Difference { verdict: Verdict::Wrong, what: what.into() })
+}
+
+/// The validator cannot decide.
+pub(crate) fn unproved<T>(what: impl Into<String>) -> Result<T, Difference> {
+    Err(Difference { verdict: Verdict::Unproved, what: what.into() })
+}
