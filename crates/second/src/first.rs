@@ -1,6 +1,6 @@
 //! The first decoder's reading: iced-x86's operands, and what the positive list says that the instruction writes.
 
-use super::{Address, Reading, Register};
+use crate::reading::{Address, Reading, Register};
 use iced_x86::{Instruction, Mnemonic, OpKind, Register as R};
 use sfi_contract::policy::{Class, Form, Memory, general as gpr};
 

@@ -2,8 +2,8 @@
 //! gathers, and a few younger extensions; and AVX2 gathers, of which it misreads an index. Code for x86-64-v4 has them, so they are read here, from the manual (SDM volume 2,
 //! sections 2.3 VEX, 2.7 EVEX) and not from anybody's table. All of them have a ModRM byte. None branches or touches the stack.
 
-use super::first::general;
-use super::{Address, Reading, Register};
+use crate::first::general;
+use crate::reading::{Address, Reading, Register};
 
 /// The ModRM operand is written.
 const STORES: u8 = 1;

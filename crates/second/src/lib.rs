@@ -13,66 +13,12 @@
 mod first;
 mod gaps;
 mod names;
+mod reading;
 mod yaxpeax;
 
 pub use first::First;
 
-/// What an instruction does, as far as a rule depends on it.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-struct Reading {
-    /// Memory operands in the order of the operands, rdi's first of a string instruction's. None on the list has three.
-    memory: [Option<Address>; 2],
-    /// Bit i: `memory[i]` is written.
-    stores: u8,
-    /// General registers named by operands, base and index included; bit = number.
-    named: u16,
-    /// General registers written. Of what is no operand the second decoder does not speak; a test of the list compares that.
-    written: u16,
-    /// Distance of a direct branch's target from the instruction's end.
-    branch: Option<i32>,
-}
-
-impl Reading {
-    /// Notes a memory operand. Those of a string instruction are told apart by their pointers, as decoders order them
-    /// differently.
-    fn operand(&mut self, position: usize, address: Address, written: bool) {
-        let slot = if position == 0 && self.memory[0].is_none() { 0 } else { 1 };
-        self.memory[slot] = Some(address);
-        self.stores |= u8::from(written) << slot;
-        if self.memory[1].is_some_and(|second| second.base == Some(Register::Wide(7))) {
-            self.memory.swap(0, 1);
-            self.stores = self.stores >> 1 | self.stores << 1 & 2;
-        }
-    }
-}
-
-/// Where a memory operand lies.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Address {
-    base: Option<Register>,
-    index: Option<Register>,
-    /// 1 without an index.
-    scale: u8,
-    /// As the processor adds it: EVEX displacements are multiplied. From the instruction's end if rip-relative.
-    displacement: i32,
-    /// The GS segment; no other is ever accepted.
-    gs: bool,
-    /// Truncated to 32 bits.
-    narrow: bool,
-}
-
-/// A register that an address is made of.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Register {
-    /// A general register of 64 bits.
-    Wide(u8),
-    /// A general register of 32 bits.
-    Narrow(u8),
-    /// rip or eip.
-    Ip,
-    /// xmm, ymm, zmm: bytes and number.
-    Vector(u8, u8),
-}
+use reading::Reading;
 
 /// Rule `SFI-D05`. The bytes are exactly those of the instruction. Gives the difference in words.
 ///

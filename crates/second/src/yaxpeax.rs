@@ -1,7 +1,7 @@
 //! The second decoder's reading: yaxpeax-x86's operands, and its own tables of what each opcode reads and writes.
 
-use super::first::general;
-use super::{Address, Reading, Register};
+use crate::first::general;
+use crate::reading::{Address, Reading, Register};
 use yaxpeax_arch::LengthedInstruction;
 use yaxpeax_x86::long_mode::{InstDecoder, Instruction, Opcode, Operand, RegSpec, register_class as class};
 
@@ -22,7 +22,7 @@ impl Second {
         self.0.opcode()
     }
 
-    /// It takes the vector index 4 for none at all, so gathers are left to [`super::gaps`].
+    /// It takes the vector index 4 for none at all, so gathers are left to [`crate::gaps`].
     pub fn is_gather(&self) -> bool {
         use Opcode::*;
         matches!(
