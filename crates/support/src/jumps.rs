@@ -6,7 +6,7 @@
 //!
 //! Signal masks are not saved: a domain has no signals of its own.
 
-use crate::{Function, call_external, function, jump_external};
+use crate::function::{Function, call_external, function, jump_external};
 use iced_x86::code_asm::*;
 use iced_x86::{Code, IcedError, Instruction, MemoryOperand, Register};
 use sfi_contract::layout::TCB_R15;

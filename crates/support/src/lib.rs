@@ -12,10 +12,12 @@
 #![forbid(unsafe_code)]
 
 mod checks;
+mod function;
 mod jumps;
 
+use function::{Function, call_external, function, jump_external};
+use iced_x86::IcedError;
 use iced_x86::code_asm::*;
-use iced_x86::{BlockEncoder, BlockEncoderOptions, IcedError, InstructionBlock};
 use object::write::{Object, Relocation, StandardSection, Symbol, SymbolId, SymbolSection};
 use object::{
     Architecture, BinaryFormat, Endianness, RelocationFlags, SectionFlags, SectionKind, SymbolFlags, SymbolKind,
@@ -36,52 +38,6 @@ pub const START: &str = "__sfi_start";
 const RED_ZONE: i32 = 128;
 /// Number and arguments, then sixteen vector registers.
 const FRAME: i32 = 64 + 16 * 16;
-
-/// Code of one function, with the external functions that it calls: (offset of the rel32, name).
-struct Function {
-    name: &'static str,
-    aliases: &'static [&'static str],
-    bytes: Vec<u8>,
-    calls: Vec<(u64, &'static str)>,
-}
-
-/// Assembles. The placeholders among the instructions are the calls of `externals`, in order.
-fn function(
-    name: &'static str,
-    externals: &[&'static str],
-    mode: Mode,
-    emit: impl FnOnce(&mut CodeAssembler) -> Result<(), IcedError>,
-) -> Result<Function, IcedError> {
-    let mut a = CodeAssembler::new(64)?;
-    emit(&mut a)?;
-    let plain = a.take_instructions();
-    let instructions = if mode == Mode::Match { checks::add(&plain)? } else { plain };
-    let block = InstructionBlock::new(&instructions, 0);
-    let result = BlockEncoder::encode(64, block, BlockEncoderOptions::RETURN_NEW_INSTRUCTION_OFFSETS)?;
-    let mut bytes = result.code_buffer;
-    let mut calls = Vec::new();
-    let mut names = externals.iter();
-    for &offset in &result.new_instruction_offsets {
-        let at = offset as usize;
-        if bytes.get(at..at + 5) == Some(&PLACEHOLDER_CALL) || bytes.get(at..at + 5) == Some(&PLACEHOLDER_JUMP) {
-            bytes[at + 1..at + 5].fill(0);
-            calls.extend(names.next().map(|name| (u64::from(offset) + 1, *name)));
-        }
-    }
-    Ok(Function { name, aliases: &[], bytes, calls })
-}
-
-/// `call` and `jmp` whose target a relocation gives.
-const PLACEHOLDER_CALL: [u8; 5] = [0xe8, 0x11, 0x11, 0x11, 0x11];
-const PLACEHOLDER_JUMP: [u8; 5] = [0xe9, 0x11, 0x11, 0x11, 0x11];
-
-fn call_external(a: &mut CodeAssembler) -> Result<(), IcedError> {
-    a.db(&PLACEHOLDER_CALL)
-}
-
-fn jump_external(a: &mut CodeAssembler) -> Result<(), IcedError> {
-    a.db(&PLACEHOLDER_JUMP)
-}
 
 /// `mov %reg, %gs:disp(%r15d)`
 fn save(a: &mut CodeAssembler, disp: i32, register: AsmRegister64) -> Result<(), IcedError> {
