@@ -5,9 +5,10 @@ use crate::errno::Errno;
 use crate::files::CWD;
 use crate::heap::Heap;
 use crate::paths::copy_in;
+use crate::process::Exit;
 use crate::tenant::State;
 use crate::walk::{Intent, Last};
-use crate::{Arbiter, Exit, Request, changes, directories, files, process, start, transfer, wait};
+use crate::{Arbiter, Request, changes, directories, files, process, start, transfer, wait};
 use sfi_loader::HostCall;
 
 impl Arbiter {

@@ -3,10 +3,10 @@
 use crate::descriptors::Descriptors;
 use crate::errno::Errno;
 use crate::file_system;
-use crate::paths::Tree;
 use crate::spending::Spending;
+use crate::tree::Tree;
 use crate::walk::{Found, Intent, Last};
-use crate::word;
+use crate::words::word;
 use rustix::fs::{AtFlags, FileType, Mode, OFlags, RenameFlags, Timespec, Timestamps};
 use sfi_loader::HostCall;
 use std::os::fd::OwnedFd;

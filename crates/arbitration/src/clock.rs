@@ -1,7 +1,7 @@
 //! Clocks. They tell the time in steps of the policy's resolution, and nothing else of the host.
 
 use crate::errno::Errno;
-use crate::word;
+use crate::words::word;
 use rustix::time::{ClockId, clock_gettime};
 use sfi_loader::HostCall;
 use std::time::Duration;

@@ -2,7 +2,7 @@
 
 use crate::descriptors::Descriptors;
 use crate::errno::Errno;
-use crate::paths::{Tree, absolute};
+use crate::tree::{Tree, absolute};
 use crate::walk::{Intent, Last};
 use rustix::fs::{FileType, RawDir};
 use sfi_loader::HostCall;

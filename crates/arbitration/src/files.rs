@@ -3,8 +3,8 @@
 use crate::clock::Clock;
 use crate::descriptors::{Descriptors, Kind, Open};
 use crate::errno::Errno;
-use crate::paths::Tree;
 use crate::spending::Spending;
+use crate::tree::Tree;
 use crate::walk::{Found, Intent, Last};
 use rustix::fs::{AtFlags, Mode, OFlags, SeekFrom, Stat};
 use sfi_loader::HostCall;

@@ -28,15 +28,18 @@ mod spending;
 mod start;
 mod tenant;
 mod transfer;
+mod tree;
 mod wait;
 mod walk;
+mod words;
 
 pub use calls::{BadCall, Calls};
 pub use descriptors::Stdio;
 pub use log::{Counts, Logger, Record};
-pub use paths::Preopen;
 pub use policy::{CLOCK_RESOLUTION, Denial, Policy, Quota};
+pub use process::Exit;
 pub use start::{ARGUMENT_BYTES, Program, arguments, random_bytes};
+pub use tree::Preopen;
 
 use clock::Clock;
 use errno::Errno;
@@ -48,11 +51,6 @@ use tenant::Tenants;
 
 /// Name of the host function that the support code calls with a pointer to a [`Request`].
 pub const GATEWAY: &str = sfi_contract::names::ARBITRATE;
-
-/// A domain asked to end. For a whole program ([`Arbiter::program`]) the host function raises it as a panic payload (`resume_unwind`), which the
-/// embedding catches. Any other domain ends alone, with a fault of the kind [`sfi_loader::FaultKind::Exit`] for its callers.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Exit(pub i32);
 
 /// A system call: number and six arguments, as the support code stores them (seven words).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -186,10 +184,4 @@ impl Arbiter {
             granted,
         });
     }
-}
-
-/// Reads a little-endian word out of a domain.
-fn word(cx: &HostCall<'_>, pointer: u64) -> Result<u64, Errno> {
-    let bytes = cx.read(pointer, 8)?;
-    bytes.try_into().map(u64::from_le_bytes).map_err(|_| Errno::FAULT)
 }

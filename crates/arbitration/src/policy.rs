@@ -2,7 +2,7 @@
 
 use crate::calls::Calls;
 use crate::errno::Errno;
-use crate::paths::{Preopen, Tree};
+use crate::tree::{Preopen, Tree};
 use crate::walk::{Intent, Last};
 use std::time::Duration;
 

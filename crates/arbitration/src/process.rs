@@ -1,9 +1,8 @@
 //! The process that a domain believes to be: one thread, number 1, alone. Constants and records; nothing of the host.
 
-use crate::Exit;
 use crate::clock::Clock;
 use crate::errno::Errno;
-use crate::word;
+use crate::words::word;
 use sfi_loader::HostCall;
 
 /// The domain's process and thread number.
@@ -12,6 +11,12 @@ pub const SELF: u64 = 1;
 const SIGNALS: u64 = 64;
 /// Bytes of a signal set.
 const SET: u64 = 8;
+
+/// A domain asked to end. For a whole program ([`crate::Arbiter::program`]) the host function raises
+/// it as a panic payload (`resume_unwind`), which the embedding catches. Any other domain ends alone,
+/// with a fault of the kind [`sfi_loader::FaultKind::Exit`] for its callers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Exit(pub i32);
 
 /// Which signals the domain ignores.
 #[derive(Debug, Default)]

@@ -1,10 +1,9 @@
 //! What arbitration keeps for a domain: one state for each life of the domain and of its instances, so that nobody finds what a dead one left.
 
-use crate::Exit;
 use crate::descriptors::{Descriptors, Stdio};
 use crate::heap::Heap;
-use crate::paths::{Preopen, Tree, with_null};
-use crate::process::Signals;
+use crate::process::{Exit, Signals};
+use crate::tree::{Preopen, Tree, with_null};
 use sfi_loader::Tenant;
 use std::os::fd::OwnedFd;
 use std::sync::Arc;

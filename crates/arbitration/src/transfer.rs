@@ -3,7 +3,8 @@
 use crate::descriptors::{Descriptors, Kind, Open};
 use crate::errno::Errno;
 use crate::spending::{Extent, Spending};
-use crate::{wait, word};
+use crate::wait;
+use crate::words::word;
 use rustix::event::PollFlags;
 use rustix::net::{SendFlags, send};
 use sfi_loader::HostCall;

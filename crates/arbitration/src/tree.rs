@@ -1,21 +1,15 @@
-//! Paths of a domain: names in a tree of its own, whose root holds what was granted, under its guest names.
+//! The tree of a domain: its root holds the granted directories and files, under their guest names.
 //!
-//! Relative paths start at the domain's working directory, which is a name in that tree and nothing of the host's. [`crate::walk`] looks
-//! the names up.
+//! Relative paths start at the domain's working directory, which is a name in that tree and nothing
+//! of the host's. [`crate::walk`] looks the names up.
 
-use crate::descriptors::Descriptors;
 use crate::errno::Errno;
 use crate::file_system;
-use crate::walk::{Found, Intent, Last, walk};
 use rustix::fs::{Mode, OFlags};
-use sfi_loader::HostCall;
 use std::io::{Error, ErrorKind};
 use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-
-/// Longest path that a domain may pass, in bytes.
-pub const PATH_LIMIT: usize = 4096;
 
 /// A directory or a file of the host that a domain sees.
 #[derive(Clone, Debug)]
@@ -101,8 +95,8 @@ pub fn absolute(directory: &str, path: &str) -> String {
     parts.iter().flat_map(|part| ["/", *part]).collect()
 }
 
-/// Joins a path to a directory's name. Only the `..` in front are taken away by their letters; [`walk`] resolves the others, so that they mean
-/// what they mean behind symbolic links.
+/// Joins a path to a directory's name. Only the `..` in front are taken away by their letters;
+/// [`crate::walk`] resolves the others, so that they mean what they mean behind symbolic links.
 fn join(directory: &str, path: &str) -> String {
     if path.starts_with('/') {
         return path.to_owned();
@@ -117,15 +111,6 @@ fn join(directory: &str, path: &str) -> String {
         path = rest;
     }
     format!("{directory}/{path}")
-}
-
-/// Copies a path out of a domain.
-pub fn copy_in(cx: &HostCall<'_>, pointer: u64) -> Result<String, Errno> {
-    let bytes = cx.memory().read_c_string(pointer, PATH_LIMIT).map_err(|error| match error {
-        sfi_loader::MemoryError::Unterminated { .. } => Errno::NAMETOOLONG,
-        _ => Errno::FAULT,
-    })?;
-    String::from_utf8(bytes).map_err(|_| Errno::NOENT)
 }
 
 /// A domain's view of files: its tree and where it is.
@@ -149,32 +134,8 @@ impl Tree {
         Tree { working, ..self }
     }
 
-    /// Looks up a path at `pointer`, relative to the descriptor `at` of the domain.
-    pub fn find(
-        &self,
-        cx: &HostCall<'_>,
-        files: &Descriptors,
-        (at, pointer): (u64, u64),
-        last: Last,
-        intent: Intent,
-    ) -> Result<Found, Errno> {
-        let path = copy_in(cx, pointer)?;
-        let base = match at as u32 as i32 {
-            _ if path.starts_with('/') => "",
-            libc::AT_FDCWD => &self.working,
-            _ => files.entry(at)?.directory.as_deref().ok_or(Errno::NOTDIR)?,
-        };
-        self.look_up(base, &path, last, intent)
-    }
-
-    /// Looks up a path relative to a directory's name.
-    pub fn look_up(&self, base: &str, path: &str, last: Last, intent: Intent) -> Result<Found, Errno> {
-        let (start, rest) = self.locate(base, path)?;
-        walk(self, start, &rest, last, intent)
-    }
-
     /// Finds the grant that a path lies beneath, the one with the longest name, and the rest of the path.
-    fn locate(&self, base: &str, path: &str) -> Result<(&Preopen, String), Errno> {
+    pub fn locate(&self, base: &str, path: &str) -> Result<(&Preopen, String), Errno> {
         if path.is_empty() {
             return Err(Errno::NOENT);
         }

@@ -3,6 +3,7 @@
 use crate::clock;
 use crate::descriptors::{Descriptors, Open};
 use crate::errno::Errno;
+use crate::words::word;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fs::OFlags;
 use sfi_loader::HostCall;
@@ -84,7 +85,7 @@ pub fn time_at(cx: &HostCall<'_>, pointer: u64, unit: u32) -> Result<Option<Dura
     if unit == 1 {
         return clock::duration(cx, pointer).map(Some);
     }
-    let (seconds, rest) = (crate::word(cx, pointer)?, crate::word(cx, pointer.wrapping_add(8))?);
+    let (seconds, rest) = (word(cx, pointer)?, word(cx, pointer.wrapping_add(8))?);
     if seconds > i64::MAX as u64 || rest > i64::MAX as u64 {
         return Err(Errno::INVAL);
     }

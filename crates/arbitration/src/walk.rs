@@ -8,7 +8,7 @@
 use crate::descriptors::Kind;
 use crate::errno::Errno;
 use crate::file_system;
-use crate::paths::{Preopen, Root, Tree};
+use crate::tree::{Preopen, Root, Tree};
 use rustix::fs::{FileType, Mode, OFlags, ResolveFlags, Stat};
 use std::os::fd::OwnedFd;
 use std::path::PathBuf;

@@ -1,7 +1,7 @@
 //! Ways around the grants: special files, the kernel's file systems, read-only directories inside others, and entries that change meanwhile.
 
 use super::*;
-use crate::paths::with_null;
+use crate::tree::with_null;
 use std::fs;
 use std::os::unix::fs::{MetadataExt, symlink};
 use std::path::Path;

@@ -1,0 +1,45 @@
+//! Paths that a domain passes: copied in, and looked up in its tree.
+
+use crate::descriptors::Descriptors;
+use crate::errno::Errno;
+use crate::tree::Tree;
+use crate::walk::{Found, Intent, Last, walk};
+use sfi_loader::HostCall;
+
+/// Longest path that a domain may pass, in bytes.
+pub const PATH_LIMIT: usize = 4096;
+
+/// Copies a path out of a domain.
+pub fn copy_in(cx: &HostCall<'_>, pointer: u64) -> Result<String, Errno> {
+    let bytes = cx.memory().read_c_string(pointer, PATH_LIMIT).map_err(|error| match error {
+        sfi_loader::MemoryError::Unterminated { .. } => Errno::NAMETOOLONG,
+        _ => Errno::FAULT,
+    })?;
+    String::from_utf8(bytes).map_err(|_| Errno::NOENT)
+}
+
+impl Tree {
+    /// Looks up a path at `pointer`, relative to the descriptor `at` of the domain.
+    pub fn find(
+        &self,
+        cx: &HostCall<'_>,
+        files: &Descriptors,
+        (at, pointer): (u64, u64),
+        last: Last,
+        intent: Intent,
+    ) -> Result<Found, Errno> {
+        let path = copy_in(cx, pointer)?;
+        let base = match at as u32 as i32 {
+            _ if path.starts_with('/') => "",
+            libc::AT_FDCWD => &self.working,
+            _ => files.entry(at)?.directory.as_deref().ok_or(Errno::NOTDIR)?,
+        };
+        self.look_up(base, &path, last, intent)
+    }
+
+    /// Looks up a path relative to a directory's name.
+    pub fn look_up(&self, base: &str, path: &str, last: Last, intent: Intent) -> Result<Found, Errno> {
+        let (start, rest) = self.locate(base, path)?;
+        walk(self, start, &rest, last, intent)
+    }
+}
