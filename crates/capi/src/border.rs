@@ -1,12 +1,10 @@
 //! The border: what every function does with its pointers, its errors and its panics.
 
-use crate::error::{Failure, INVALID, OK, sfi_error};
-use std::ffi::{CStr, c_char, c_int};
+use crate::error::{Failure, INVALID, OK, Status, sfi_error};
+use std::ffi::{CStr, c_char};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::ptr;
 
-/// `sfi_status`.
-pub type Status = c_int;
 /// What functions do inside.
 pub(crate) type Result<T = ()> = std::result::Result<T, Failure>;
 

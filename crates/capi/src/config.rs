@@ -1,10 +1,11 @@
 //! What a host offers to the worlds that it opens.
 
-use crate::border::{Result, Status, api, border, handle, place, text};
+use crate::border::{Result, api, border, handle, place, text};
+use crate::enter::Shared;
+use crate::error::Status;
 use crate::error::{Failure, INVALID, c_text};
 use crate::function::{sfi_argument, sfi_limits, sfi_value};
 use crate::host::{run, sfi_host_call};
-use crate::world::Shared;
 use sfi_loader::interface::Declaration;
 use sfi_loader::{Builder, Received};
 use std::ffi::{c_char, c_int, c_void};

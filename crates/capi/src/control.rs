@@ -1,8 +1,8 @@
 //! What a host does with domains and bindings while their world exists.
 
 use crate::border::{Result, api, give, place, text, values};
+use crate::enter::{alone, both, enter, sfi_world};
 use crate::error::{Failure, LOAD, NOT_FOUND, sfi_error};
-use crate::world::{alone, both, enter, sfi_world};
 use sfi_loader::{DomainSpec, World};
 use std::ffi::{CStr, c_char, c_int, c_void};
 use std::ptr;

@@ -1,6 +1,5 @@
 //! Errors: a status, a message, and what a fault was.
 
-use crate::border::Status;
 use sfi_loader::interface::BadDeclaration;
 use sfi_loader::manifest::ManifestError;
 use sfi_loader::{
@@ -9,6 +8,9 @@ use sfi_loader::{
 use std::any::Any;
 use std::ffi::{CString, c_char, c_int};
 use std::ptr;
+
+/// `sfi_status`.
+pub type Status = c_int;
 
 // As in sfi.h.
 pub(crate) const OK: Status = 0;

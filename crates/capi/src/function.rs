@@ -1,8 +1,8 @@
 //! Functions of domains: found once, called often.
 
 use crate::border::{Result, api, give, handle, place, text, values};
+use crate::enter::{Inside, both, enter, sfi_world};
 use crate::error::{ARGUMENTS, Failure, INVALID, UNTIMED};
-use crate::world::{Inside, both, enter, sfi_world};
 use sfi_loader::interface::{Declaration, Kind};
 use sfi_loader::{Bound, DynFn, Enter, Limits, Raw, Signature};
 use std::ffi::{c_char, c_void};

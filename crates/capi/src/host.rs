@@ -1,10 +1,11 @@
 //! What a host function sees: its caller, its arguments, its caller's memory.
 
-use crate::border::{Result, Status, api, give, handle, quietly, text};
+use crate::border::{Result, api, give, handle, quietly, text};
+use crate::enter::Shared;
+use crate::error::Status;
 use crate::error::{BOUNDS, Failure, INVALID, OK, c_text};
 use crate::function::{sfi_value, words};
 use crate::memory::{source, target};
-use crate::world::Shared;
 use sfi_loader::{HostCall, HostError};
 use std::cell::OnceCell;
 use std::ffi::{CString, c_char, c_void};

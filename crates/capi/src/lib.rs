@@ -10,18 +10,19 @@
 mod border;
 mod config;
 mod control;
+mod enter;
 mod error;
 mod function;
 mod host;
 mod memory;
 mod world;
 
-pub use border::Status;
 pub use config::{
     sfi_config, sfi_config_free, sfi_config_function, sfi_config_limits, sfi_config_new, sfi_config_permission,
     sfi_config_permit, sfi_config_serve, sfi_host_fn, sfi_permission_fn, sfi_serve_fn,
 };
 pub use control::*;
+pub use enter::sfi_world;
 pub use error::*;
 pub use function::*;
 pub use host::*;

@@ -1,8 +1,8 @@
 //! A host's access to the memory of domains and to shared regions. Every range is checked before a byte is copied.
 
 use crate::border::{Result, api, give, place, text};
+use crate::enter::{alone, both, enter, sfi_world};
 use crate::error::{Failure, INVALID, NOT_FOUND};
-use crate::world::{alone, both, enter, sfi_world};
 use sfi_loader::Access;
 use std::ffi::{c_char, c_int, c_void};
 

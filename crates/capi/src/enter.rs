@@ -1,0 +1,127 @@
+//! The way into a world: one thread at a time, from outside or within a host function.
+
+use crate::border::{Result, handle};
+use crate::error::{Failure, IN_USE};
+use sfi_loader::manifest::Manifest;
+use sfi_loader::{HostCall, World};
+use std::cell::UnsafeCell;
+use std::path::PathBuf;
+use std::ptr;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicPtr, AtomicU64, Ordering};
+
+/// `sfi_world`.
+pub struct sfi_world {
+    pub(crate) shared: Arc<Shared>,
+    /// Used by the thread that `shared` names, while no host function runs.
+    pub(crate) world: UnsafeCell<Option<World>>,
+    pub(crate) manifest: Manifest,
+    pub(crate) directory: PathBuf,
+}
+
+/// Who uses a world. Its host functions know it, too.
+#[derive(Debug, Default)]
+pub(crate) struct Shared {
+    /// The thread, 0 for none.
+    pub(crate) thread: AtomicU64,
+    /// The call of the innermost host function that runs, null while domains run.
+    call: AtomicPtr<HostCall<'static>>,
+}
+
+/// Puts back which host function runs.
+pub(crate) struct Reset<'s>(&'s Shared, *mut HostCall<'static>);
+
+impl Drop for Reset<'_> {
+    fn drop(&mut self) {
+        self.0.call.store(self.1, Ordering::Relaxed);
+    }
+}
+
+impl Shared {
+    /// A host function runs, until the result is dropped.
+    pub fn runs(&self, call: *mut HostCall<'static>) -> Reset<'_> {
+        Reset(self, self.call.swap(call, Ordering::Relaxed))
+    }
+
+    /// Nothing of the host may use the world, until the result is dropped.
+    pub fn closed(&self) -> Reset<'_> {
+        self.runs(ptr::null_mut())
+    }
+}
+
+/// A way into a world.
+pub(crate) enum Inside<'w> {
+    /// From outside.
+    World(&'w mut World),
+    /// From a host function.
+    Host(&'w mut HostCall<'static>),
+}
+
+/// Does the same with either.
+macro_rules! both {
+    ($inside:expr, |$way:ident| $body:expr) => {
+        match $inside {
+            $crate::enter::Inside::World($way) => $body,
+            $crate::enter::Inside::Host($way) => $body,
+        }
+    };
+}
+pub(crate) use both;
+
+/// A number that no other living thread has, not 0.
+pub(crate) fn this_thread() -> u64 {
+    thread_local!(static PLACE: u8 = const { 0 });
+    PLACE.with(|place| ptr::from_ref(place) as u64)
+}
+
+/// Lets the world go.
+pub(crate) struct Leave<'s>(pub(crate) &'s Shared);
+
+impl Drop for Leave<'_> {
+    fn drop(&mut self) {
+        self.0.thread.store(0, Ordering::Release);
+    }
+}
+
+/// Uses a world, from outside or within one of its host functions.
+///
+/// # Safety
+/// Null, or a world that was not closed.
+pub(crate) unsafe fn enter<R>(world: *const sfi_world, body: impl FnOnce(Inside<'_>) -> Result<R>) -> Result<R> {
+    // SAFETY: see the function's contract.
+    let this = unsafe { handle(world, "world") }?;
+    let shared = &*this.shared;
+    let me = this_thread();
+    match shared.thread.compare_exchange(0, me, Ordering::Acquire, Ordering::Relaxed) {
+        Ok(_) => {
+            let _leave = Leave(shared);
+            // SAFETY: this thread has just become the only one, and no call is in progress: the place is used by nobody else until `_leave` is
+            // dropped. Host functions get another way in.
+            let found = unsafe { &mut *this.world.get() };
+            body(Inside::World(found.as_mut().ok_or_else(|| Failure::new(IN_USE, "the world is being closed"))?))
+        }
+        Err(thread) if thread == me => {
+            let call = shared.call.load(Ordering::Relaxed);
+            let _reset = shared.closed();
+            // SAFETY: the innermost host function's call: it runs on this thread, below this very call of the host, and lives until it returns.
+            // The host does nothing else with it meanwhile.
+            let call = unsafe { call.as_mut() };
+            body(Inside::Host(call.ok_or_else(|| Failure::new(IN_USE, "the world cannot be used here"))?))
+        }
+        Err(_) => Err(Failure::new(IN_USE, "another thread uses the world")),
+    }
+}
+
+/// Uses a world from outside.
+///
+/// # Safety
+/// As for [`enter`].
+pub(crate) unsafe fn alone<R>(world: *const sfi_world, body: impl FnOnce(&mut World) -> Result<R>) -> Result<R> {
+    // SAFETY: see the function's contract.
+    unsafe {
+        enter(world, |inside| match inside {
+            Inside::World(world) => body(world),
+            Inside::Host(_) => Err(Failure::new(IN_USE, "not within a host function")),
+        })
+    }
+}
