@@ -9,6 +9,7 @@ mod anonymity;
 mod arbiters;
 mod bundle;
 mod cmd;
+mod driver;
 mod gate;
 mod grants;
 mod input;

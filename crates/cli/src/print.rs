@@ -61,3 +61,8 @@ pub fn failure(error: &anyhow::Error) -> ExitCode {
     eprintln!("error: {error:#}");
     ExitCode::from(2)
 }
+
+/// Reports a fault and the calls that led to it.
+pub fn fault(fault: &sfi_loader::Fault) {
+    eprint!("fault: {fault}\n{}", fault.backtrace());
+}

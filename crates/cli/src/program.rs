@@ -112,7 +112,7 @@ pub fn start(
         },
         Ok(Ok(_)) => bail!("the program returned from its start without an exit"),
         Ok(Err(CallError::Fault(what))) => {
-            crate::cmd::print_fault(&what);
+            crate::print::fault(&what);
             Ok(ExitCode::from(fault))
         }
         Ok(Err(error)) => bail!(error),

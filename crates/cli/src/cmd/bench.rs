@@ -1,7 +1,9 @@
 //! `sfi bench`
 
 mod instance;
+mod number;
 
+use number::round;
 use sfi_benches::crossing;
 use std::process::ExitCode;
 
@@ -59,8 +61,4 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
         println!("{:<30} {:>12.2} {:>16.1}", r.name, r.nanoseconds, r.nanoseconds / unit);
     }
     Ok(ExitCode::SUCCESS)
-}
-
-fn round(value: f64) -> f64 {
-    (value * 100.0).round() / 100.0
 }

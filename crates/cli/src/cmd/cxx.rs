@@ -1,10 +1,8 @@
 //! `sfi c++`
 
-use super::cc::{Driver, drive, library};
-use crate::bundle::Bundle;
-use anyhow::{Context, ensure};
+use crate::driver::compiler::Driver;
+use crate::driver::drive;
 use std::ffi::OsString;
-use std::path::Path;
 use std::process::ExitCode;
 
 /// Compile and link a C++ program that runs in a domain, on a rewritten libstdc++ and musl.
@@ -32,23 +30,4 @@ pub struct Args {
 pub fn run(args: Args) -> anyhow::Result<ExitCode> {
     let compiler = std::env::var_os("SFI_CXX").unwrap_or_else(|| "g++".into());
     drive(&Driver { compiler, cxx: true }, &args.arguments)
-}
-
-/// Adds libstdc++, the unwinder and what libstdc++ expects of a libc.
-pub fn add_runtime(driver: &Driver, temporary: &Path, bundle: &mut Bundle) -> anyhow::Result<()> {
-    let library = library(driver, "libstdc++.a")?;
-    let library = library
-        .with_context(|| "cannot find libstdc++.a: install libstdc++-12-dev, or name another compiler in SFI_CXX")?;
-    bundle.add(&library, &library)?;
-    for (name, source) in sfi_support::CXX_SOURCES {
-        let file = temporary.join(format!("sfi-{name}.c"));
-        let object = file.with_extension("o");
-        std::fs::write(&file, source)?;
-        let mut command = driver.command();
-        command.args(["-x", "c", "-O2", "-fPIE", "-funwind-tables", "-fexceptions", "-ffreestanding", "-w", "-c"]);
-        let status = command.arg(&file).arg("-o").arg(&object).status()?;
-        ensure!(status.success(), "`{}` does not compile the runtime's `{name}.c`", driver.compiler.display());
-        bundle.add(&object, &object)?;
-    }
-    Ok(())
 }

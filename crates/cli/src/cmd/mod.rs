@@ -14,7 +14,6 @@ mod rewrite;
 mod run;
 mod verify;
 
-pub use run::print_fault;
 use std::process::ExitCode;
 
 /// The subcommands.

@@ -151,7 +151,7 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
             Ok(ExitCode::from(value as u8))
         }
         Ok((Err(CallError::Fault(fault)), _)) => {
-            print_fault(&fault);
+            crate::print::fault(&fault);
             Ok(ExitCode::from(FAULT))
         }
         Ok((Err(error), _)) => bail!(error),
@@ -180,14 +180,9 @@ fn run_program(args: &Args, bytes: Vec<u8>) -> anyhow::Result<ExitCode> {
 fn report_faults(world: &World, entry: &str) {
     for name in world.domains().filter(|name| *name != entry) {
         if let Some(fault) = world.domain(name).ok().and_then(|d| d.last_fault()) {
-            print_fault(&fault);
+            crate::print::fault(&fault);
         }
     }
-}
-
-/// A fault and the calls that led to it.
-pub fn print_fault(fault: &sfi_loader::Fault) {
-    eprint!("fault: {fault}\n{}", fault.backtrace());
 }
 
 /// The exit code behind a panic that was an [`Exit`]; others go on.

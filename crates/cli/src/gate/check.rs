@@ -1,8 +1,9 @@
 //! Has objects verified: in parallel, one object at a time for each worker.
 
+use super::findings::findings;
 use super::policy::Policy;
 use super::source::{Place, Source};
-use super::{Code, Finding, Outcome, Verdict};
+use super::{Outcome, Verdict};
 use indicatif::{ProgressBar, ProgressStyle};
 use rayon::prelude::*;
 use sfi_loader::advice;
@@ -82,7 +83,7 @@ fn check_object(verifier: &mut Verifier, source: &Source, place: &Place, job: &J
         }
     };
     if job.hash {
-        outcome.sha256 = Some(super::attest::sha256(&bytes));
+        outcome.sha256 = Some(super::digest::sha256(&bytes));
     }
     outcome.result = match verifier.verify(&bytes) {
         Ok(report) => Ok(verdict(&bytes, &report, job)),
@@ -126,51 +127,4 @@ fn data_bytes(object: &Object<'_>) -> u64 {
     let sections = object.sections.iter().filter(|s| s.is_allocated() && !s.is_executable()).map(|s| s.size);
     let common = object.symbols.iter().filter(|s| s.place == SymbolPlace::Common).map(|s| s.size);
     sections.chain(common).fold(0, u64::saturating_add)
-}
-
-/// What the verifier says about an object that has been read before.
-pub fn contract_findings(bytes: &[u8], options: &Options) -> Vec<Finding> {
-    sfi_verifier::verify(bytes, options).map(|report| findings(&report)).unwrap_or_default()
-}
-
-fn findings(report: &Report<'_>) -> Vec<Finding> {
-    let finding = |v: &sfi_verifier::Violation| {
-        let section = v.section.and_then(|index| report.object.sections.get(index));
-        Finding {
-            code: Code::Contract(v.rule),
-            section: v.section,
-            section_name: v.section_name.clone(),
-            offset: v.offset,
-            file_offset: section
-                .filter(|s| v.offset <= s.data.len() as u64 && !s.data.is_empty())
-                .map(|s| s.offset + v.offset),
-            function: v.function.clone(),
-            source: None,
-            instruction: v.instruction.clone(),
-            detail: v.detail.clone(),
-        }
-    };
-    let mut findings: Vec<Finding> = report.violations.iter().map(finding).collect();
-    name_sources(report, &mut findings);
-    findings
-}
-
-/// Most findings of an object that get a file and line.
-const SOURCES: usize = 1000;
-
-/// Adds files and lines from the object's debug information.
-fn name_sources(report: &Report<'_>, findings: &mut [Finding]) {
-    let text = |section: &usize| report.object.sections.get(*section).is_some_and(|s| s.is_executable());
-    let (numbers, places): (Vec<usize>, Vec<(usize, u64)>) = findings
-        .iter()
-        .enumerate()
-        .filter_map(|(number, f)| Some((number, (f.section.filter(text)?, f.offset))))
-        .take(SOURCES)
-        .unzip();
-    if places.is_empty() {
-        return;
-    }
-    for (number, frames) in numbers.into_iter().zip(sfi_debuginfo::lookup_in(&report.object, &places)) {
-        findings[number].source = frames.into_iter().next().filter(|f| f.file.is_some() && f.line.is_some());
-    }
 }

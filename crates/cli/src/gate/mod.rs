@@ -5,6 +5,8 @@
 
 pub mod attest;
 pub mod check;
+pub mod digest;
+pub mod findings;
 pub mod human;
 pub mod json;
 pub mod policy;

@@ -87,7 +87,7 @@ impl Policy {
         let pattern = |text: &String| Pattern::new(text).with_context(|| format!("in the pattern `{text}`"));
         let imports = file.imports.map(|i| i.allow.iter().map(pattern).collect::<Result<Vec<_>, _>>()).transpose()?;
         Ok(Policy {
-            sha256: super::attest::sha256(text.as_bytes()),
+            sha256: super::digest::sha256(text.as_bytes()),
             modes,
             rdtsc: file.instructions.rdtsc,
             cpuid: file.instructions.cpuid,
@@ -190,7 +190,7 @@ fn about_object(rule: PolicyRule, detail: String) -> Finding {
 
 /// The places of a forbidden instruction: what the verifier finds more with stricter options.
 fn places(rule: PolicyRule, bytes: &[u8], stricter: &Options, verdict: &Verdict) -> Vec<Finding> {
-    let strict = super::check::contract_findings(bytes, stricter);
+    let strict = super::findings::contract_findings(bytes, stricter);
     let known: HashSet<(Option<usize>, u64, &str)> =
         verdict.findings.iter().map(|f| (f.section, f.offset, f.detail.as_str())).collect();
     let more = strict.into_iter().filter(|f| !known.contains(&(f.section, f.offset, f.detail.as_str())));

@@ -122,7 +122,7 @@ fn result(outcome: &Outcome, finding: &Finding) -> ResultObject {
         message: json!({ "text": text }),
         locations: [source(outcome, finding).unwrap_or_else(|| location(outcome, Some(finding)))],
         related_locations: finding.source.iter().map(|_| object_of(outcome, finding)).collect(),
-        partial_fingerprints: json!({ "sfiPlace/v1": super::attest::sha256(place.as_bytes()) }),
+        partial_fingerprints: json!({ "sfiPlace/v1": super::digest::sha256(place.as_bytes()) }),
     }
 }
 

@@ -60,7 +60,7 @@ impl Source {
 
     /// SHA-256 of the whole file.
     pub fn sha256(&self) -> anyhow::Result<String> {
-        let mut hash = super::attest::Hash::default();
+        let mut hash = super::digest::Hash::default();
         let mut at = 0;
         while at < self.size {
             let piece = read(&self.file, at, (self.size - at).min(1 << 20))?;

@@ -1,5 +1,6 @@
 //! `sfi bench instance`
 
+use super::number::round;
 use sfi_benches::instance;
 use std::process::ExitCode;
 
@@ -26,14 +27,14 @@ pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
     };
     if args.json {
         let mut object: serde_json::Map<String, serde_json::Value> =
-            results.iter().map(|r| (format!("{}_us", r.name), super::round(r.nanoseconds / 1e3).into())).collect();
+            results.iter().map(|r| (format!("{}_us", r.name), round(r.nanoseconds / 1e3).into())).collect();
         if let Some(many) = many {
             let many = serde_json::json!({
                 "domains": many.domains,
-                "create_us": super::round(many.create),
-                "call_in_random_order_ns": super::round(many.call),
-                "discard_us": super::round(many.discard),
-                "mappings_each": super::round(many.mappings),
+                "create_us": round(many.create),
+                "call_in_random_order_ns": round(many.call),
+                "discard_us": round(many.discard),
+                "mappings_each": round(many.mappings),
                 "resident_bytes_each": many.resident.round(),
                 "page_table_bytes_each": many.page_tables.round(),
             });

@@ -1,0 +1,5 @@
+//! Numbers of a report.
+
+pub fn round(value: f64) -> f64 {
+    (value * 100.0).round() / 100.0
+}

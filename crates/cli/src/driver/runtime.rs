@@ -1,0 +1,25 @@
+//! The C++ runtime of a program.
+
+use super::compiler::{Driver, library};
+use crate::bundle::Bundle;
+use anyhow::{Context, ensure};
+use std::path::Path;
+
+/// Adds libstdc++, the unwinder and what libstdc++ expects of a libc.
+pub fn add_runtime(driver: &Driver, temporary: &Path, bundle: &mut Bundle) -> anyhow::Result<()> {
+    let library = library(driver, "libstdc++.a")?;
+    let library = library
+        .with_context(|| "cannot find libstdc++.a: install libstdc++-12-dev, or name another compiler in SFI_CXX")?;
+    bundle.add(&library, &library)?;
+    for (name, source) in sfi_support::CXX_SOURCES {
+        let file = temporary.join(format!("sfi-{name}.c"));
+        let object = file.with_extension("o");
+        std::fs::write(&file, source)?;
+        let mut command = driver.command();
+        command.args(["-x", "c", "-O2", "-fPIE", "-funwind-tables", "-fexceptions", "-ffreestanding", "-w", "-c"]);
+        let status = command.arg(&file).arg("-o").arg(&object).status()?;
+        ensure!(status.success(), "`{}` does not compile the runtime's `{name}.c`", driver.compiler.display());
+        bundle.add(&object, &object)?;
+    }
+    Ok(())
+}

@@ -1,0 +1,37 @@
+//! SHA-256.
+
+use sha2::{Digest, Sha256};
+
+/// SHA-256, piece by piece.
+#[derive(Default)]
+pub struct Hash(Sha256);
+
+impl Hash {
+    /// More bytes.
+    pub fn update(&mut self, bytes: &[u8]) {
+        self.0.update(bytes);
+    }
+
+    /// Lower-case hexadecimal.
+    pub fn finish(self) -> String {
+        self.0.finalize().iter().map(|byte| format!("{byte:02x}")).collect()
+    }
+}
+
+/// SHA-256 in lower-case hexadecimal.
+pub fn sha256(bytes: &[u8]) -> String {
+    let mut hash = Hash::default();
+    hash.update(bytes);
+    hash.finish()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sha256_is_the_standards() {
+        // FIPS 180-4, example of one block.
+        assert_eq!(sha256(b"abc"), "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad");
+    }
+}
