@@ -1,5 +1,7 @@
 //! Modules stand in folders, and imports point down only (docs: loader/src/lib.rs, rewriter/src/lib.rs).
 
+mod circles;
+
 use std::path::{Path, PathBuf};
 
 /// The loader's folders. Each may import those to its right.
