@@ -114,5 +114,5 @@ pub use world::calls::dynamic::DynFn;
 pub use world::calls::header::{Service, Supervisor};
 pub use world::calls::host::{HostCall, Tenant};
 pub use world::domain_ref::{DomainRef, PartPlaces, PlacementReport};
-pub use world::error::{BindError, BuildError, CallError, HostError, LookupError, SpecError};
+pub use world::error::{BindError, BuildError, CallError, HostError, LookupError, SpecError, chain};
 pub use world::instances::Instance;

@@ -34,7 +34,7 @@ fn spec(text: &str) -> DomainSpec {
 fn fail(spec: DomainSpec) -> String {
     match build(spec) {
         Ok(_) => panic!("it was built"),
-        Err(error) => error.to_string(),
+        Err(error) => sfi_loader::chain(&error),
     }
 }
 
@@ -120,7 +120,7 @@ fn a_resolver_cannot_choose_a_place_that_is_no_function() {
         let spec = spec(&text).import("granted", Import::host("granted"));
         let error = match World::builder().domain(spec).host_fn("granted", |_| Ok(0)).build() {
             Ok(_) => panic!("it was built: {resolver}"),
-            Err(error) => error.to_string(),
+            Err(error) => sfi_loader::chain(&error),
         };
         assert!(error.contains("no function of domain"), "{resolver}: {error}");
     }

@@ -200,9 +200,9 @@ fn manifest(text: &str) -> Result<World, String> {
     }
     let path = directory.path().join("domains.toml");
     std::fs::write(&path, text).unwrap();
-    let manifest = Manifest::load(&path).map_err(|e| e.to_string())?;
-    let builder = manifest.build(World::builder(), directory.path()).map_err(|e| e.to_string())?;
-    builder.build().map_err(|e| e.to_string())
+    let manifest = Manifest::load(&path).map_err(|e| sfi_loader::chain(&e))?;
+    let builder = manifest.build(World::builder(), directory.path()).map_err(|e| sfi_loader::chain(&e))?;
+    builder.build().map_err(|e| sfi_loader::chain(&e))
 }
 
 #[test]

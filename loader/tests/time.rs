@@ -406,6 +406,7 @@ fn without_a_limit_calls_take_their_time() {
 fn an_initialiser_ends() {
     let text = format!("{}.section .init_array,\"aw\"\n.quad spin\n", loops());
     let spec = DomainSpec::new("app").object("app.o", assemble(&text));
-    let error = World::builder().domain(spec).time_limit(LIMIT).build().unwrap_err().to_string();
-    assert!(error.contains("time limit"), "{error}");
+    let error = World::builder().domain(spec).time_limit(LIMIT).build().unwrap_err();
+    let text = sfi_loader::chain(&error);
+    assert!(text.contains("time limit"), "{text}");
 }

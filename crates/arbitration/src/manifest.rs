@@ -14,11 +14,12 @@ pub enum TableError {
     #[error(transparent)]
     Call(#[from] BadCall),
     /// A directory or file cannot be opened.
-    #[error("cannot open `{path}`: {error}")]
+    #[error("cannot open `{path}`")]
     File {
         /// As the manifest names it.
         path: String,
         /// The system's error.
+        #[source]
         error: std::io::Error,
     },
 }

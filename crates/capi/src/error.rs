@@ -3,7 +3,7 @@
 use sfi_loader::interface::BadDeclaration;
 use sfi_loader::manifest::ManifestError;
 use sfi_loader::{
-    AddressClass, BadSignature, BindError, BuildError, CallError, Fault, FaultKind, LookupError, MemoryError,
+    AddressClass, BadSignature, BindError, BuildError, CallError, Fault, FaultKind, LookupError, MemoryError, chain,
 };
 use std::any::Any;
 use std::ffi::{CString, c_char, c_int};
@@ -139,13 +139,13 @@ impl From<CallError> for Failure {
                 GONE
             }
         };
-        Self::new(code, error.to_string())
+        Self::new(code, chain(&error))
     }
 }
 
 impl From<LookupError> for Failure {
     fn from(error: LookupError) -> Self {
-        Self::new(NOT_FOUND, error.to_string())
+        Self::new(NOT_FOUND, chain(&error))
     }
 }
 
@@ -153,7 +153,7 @@ impl From<BindError> for Failure {
     fn from(error: BindError) -> Self {
         match error {
             BindError::Unknown(error) => error.into(),
-            error => Self::new(BIND, error.to_string()),
+            error => Self::new(BIND, chain(&error)),
         }
     }
 }
@@ -163,7 +163,7 @@ impl From<BuildError> for Failure {
         match error {
             BuildError::Bind(error) => error.into(),
             BuildError::Initialiser { error, .. } if matches!(*error, CallError::Fault(_)) => (*error).into(),
-            error => Self::new(LOAD, error.to_string()),
+            error => Self::new(LOAD, chain(&error)),
         }
     }
 }
@@ -172,7 +172,7 @@ macro_rules! with_code {
     ($($kind:ty: $code:expr),*) => {$(
         impl From<$kind> for Failure {
             fn from(error: $kind) -> Self {
-                Self::new($code, error.to_string())
+                Self::new($code, chain(&error))
             }
         }
     )*};

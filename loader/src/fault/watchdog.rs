@@ -338,7 +338,7 @@ struct Entry {
     seen: u64,
     since: Instant,
     /// The processor clock of the thread when the call was first seen.
-    cpu_since: Duration,
+    cpu_since: Option<Duration>,
 }
 
 /// The processor time of a thread of this process. `None` if it is gone. The kernel's encoding of a thread's clock:
@@ -380,7 +380,7 @@ impl Entry {
     }
 
     /// Why the call in progress must end, and when to look again if it need not.
-    fn call(&self, now: Instant) -> (u32, Duration) {
+    fn call(&mut self, now: Instant) -> (u32, Duration) {
         let watch = &*self.watch;
         let last = watch.grace.load(Ordering::Relaxed);
         let limit = |l: &AtomicU64| {
@@ -396,9 +396,10 @@ impl Entry {
             }
             wait = wait.min(limit - elapsed);
         }
-        if let Some(limit) = limit(&watch.cpu) {
-            let now = cpu_clock(watch.thread.load(Ordering::Relaxed)).unwrap_or_default();
-            let used = now.saturating_sub(self.cpu_since);
+        // A thread that is gone uses no time any more.
+        let clock = || cpu_clock(watch.thread.load(Ordering::Relaxed));
+        if let Some((limit, now)) = limit(&watch.cpu).and_then(|limit| Some((limit, clock()?))) {
+            let used = now.saturating_sub(*self.cpu_since.get_or_insert(now));
             if used >= limit {
                 return (reason::CALL_CPU | all, RETRY);
             }
@@ -414,9 +415,10 @@ impl Entry {
         if running != 0 && call != self.seen {
             self.seen = call;
             self.since = now;
-            if self.watch.cpu.load(Ordering::Relaxed) > 0 {
-                self.cpu_since = cpu_clock(self.watch.thread.load(Ordering::Relaxed)).unwrap_or_default();
-            }
+            self.cpu_since = match self.watch.cpu.load(Ordering::Relaxed) {
+                0 => None,
+                _ => cpu_clock(self.watch.thread.load(Ordering::Relaxed)),
+            };
         } else if running != 0 {
             self.watch.long.store(true, Ordering::Relaxed);
         }
@@ -489,7 +491,7 @@ impl Watched {
             STARTED.get_or_init(|| ());
         }
         let now = Instant::now();
-        all.push(Entry { watch: watch.clone(), seen: 0, since: now, cpu_since: Duration::ZERO });
+        all.push(Entry { watch: watch.clone(), seen: 0, since: now, cpu_since: None });
         CHANGED.notify_one();
         Ok(Self(watch))
     }

@@ -185,8 +185,8 @@ fn functions_of(
         return Err(fail("the array does not hold whole pointers"));
     }
     let mut functions = Vec::new();
-    for (index, word) in bytes.chunks_exact(8).enumerate() {
-        let pointer = u64::from_le_bytes(word.try_into().unwrap_or_default());
+    for (index, word) in bytes.as_chunks().0.iter().enumerate() {
+        let pointer = u64::from_le_bytes(*word);
         let at = (first.offset + 8 * index as u64) as u32;
         let in_window = words[first.part as usize].binary_search(&Word { at, minus: false }).is_ok();
         // gABI: 0 and -1 are ignored.

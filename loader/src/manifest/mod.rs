@@ -340,19 +340,21 @@ pub struct Share {
 #[derive(Debug, thiserror::Error)]
 pub enum ManifestError {
     /// A file cannot be read.
-    #[error("cannot read `{}`: {error}", path.display())]
+    #[error("cannot read `{}`", path.display())]
     File {
         /// The file.
         path: PathBuf,
         /// The system's error.
+        #[source]
         error: std::io::Error,
     },
     /// The text is not a manifest; the message names line and column.
-    #[error("{}: {error}", path.display())]
+    #[error("`{}` is not a manifest", path.display())]
     Text {
         /// The manifest.
         path: PathBuf,
         /// What is wrong where.
+        #[source]
         error: Box<toml::de::Error>,
     },
     /// Something contradicts itself.
@@ -403,9 +405,7 @@ impl Manifest {
             for (symbol, grant) in &domain.imports {
                 let ways = [&grant.host, &grant.domain, &grant.entry].into_iter().flatten().count();
                 if ways != 1 || grant.domain.is_none() && grant.function.is_some() {
-                    return wrong(format!(
-                        "domain `{name}`: import `{symbol}`: give either `host`, `entry`, or `domain` and `function`"
-                    ));
+                    return wrong(one_way(name, symbol));
                 }
                 if grant.host.is_some() && grant.trust.is_some() {
                     return wrong(format!(
@@ -453,7 +453,7 @@ impl Manifest {
         let mut capabilities = BTreeMap::new();
         for (name, domain) in &self.domains {
             for (entry, _) in domain.registers.iter().filter(|(_, r)| r.capability) {
-                let capability = Capability::generate().map_err(|error| wrong(directory, error.to_string()))?;
+                let capability = Capability::generate().map_err(|error| wrong(directory, crate::chain(&error)))?;
                 capabilities.insert(format!("{name}.{entry}"), capability);
             }
         }
@@ -496,6 +496,11 @@ impl Manifest {
         let why = || format!("the interface `{interface}` declares no function `{function}`");
         found.ok_or_else(|| wrong(directory, why()))
     }
+}
+
+/// What an import must say.
+fn one_way(domain: &str, symbol: &str) -> String {
+    format!("domain `{domain}`: import `{symbol}`: give either `host`, `entry`, or `domain` and `function`")
 }
 
 fn wrong(directory: &Path, why: String) -> ManifestError {
@@ -570,9 +575,8 @@ impl Domain {
             let mut import = match (&grant.host, &grant.entry, &grant.domain) {
                 (Some(function), ..) => Import::host(function),
                 (None, Some(entry), _) => Import::entry(entry),
-                (None, None, domain) => {
-                    Import::domain(domain.as_deref().unwrap_or_default(), grant.function.as_deref().unwrap_or(symbol))
-                }
+                (None, None, Some(domain)) => Import::domain(domain, grant.function.as_deref().unwrap_or(symbol)),
+                (None, None, None) => return Err(wrong(directory, one_way(name, symbol))),
             };
             if let Some(interface) = &grant.interface {
                 import = import.interface(declaration(interface, grant.function.as_deref().unwrap_or(symbol))?);

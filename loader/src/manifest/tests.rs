@@ -6,7 +6,7 @@ use std::time::Duration;
 fn load(text: &str) -> Result<Manifest, String> {
     let file = tempfile::NamedTempFile::new().unwrap();
     std::fs::write(file.path(), text).unwrap();
-    Manifest::load(file.path()).map_err(|e| e.to_string())
+    Manifest::load(file.path()).map_err(|e| crate::chain(&e))
 }
 
 #[test]

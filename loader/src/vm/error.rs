@@ -6,11 +6,12 @@ use rustix::io::Errno;
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum MapError {
     /// The operating system gave no memory.
-    #[error("cannot map memory for {what}: {error}")]
+    #[error("cannot map memory for {what}")]
     Memory {
         /// What it was for.
         what: String,
         /// The system's error.
+        #[source]
         error: Errno,
     },
     /// The kernel allows no more mappings. Everything that exists keeps working.

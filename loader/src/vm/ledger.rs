@@ -36,8 +36,10 @@ fn registry() -> MutexGuard<'static, Registry> {
 }
 
 fn map_limit() -> u64 {
-    let text = std::fs::read_to_string("/proc/sys/vm/max_map_count").unwrap_or_default();
-    text.trim().parse().unwrap_or(65_530)
+    /// The kernel's default, where `/proc` is not mounted.
+    const DEFAULT: u64 = 65_530;
+    let text = std::fs::read_to_string("/proc/sys/vm/max_map_count").ok();
+    text.and_then(|text| text.trim().parse().ok()).unwrap_or(DEFAULT)
 }
 
 impl Registry {

@@ -8,6 +8,12 @@ use crate::vm::error::MapError;
 use crate::vm::memory::MemoryError;
 use std::fmt;
 
+/// Puts an error and its sources into one line, the outermost first: `a: b: c`.
+pub fn chain(error: &dyn std::error::Error) -> String {
+    let sources = std::iter::successors(Some(error), |error| error.source());
+    sources.map(ToString::to_string).collect::<Vec<_>>().join(": ")
+}
+
 /// A world cannot be built.
 #[derive(Debug, thiserror::Error)]
 pub enum BuildError {
@@ -21,13 +27,14 @@ pub enum BuildError {
     #[error(transparent)]
     Spec(#[from] SpecError),
     /// A signature cannot be read.
-    #[error("import `{symbol}` of domain `{domain}`: {error}")]
+    #[error("the signature of `{symbol}` of domain `{domain}` cannot be read")]
     Signature {
         /// Domain.
         domain: String,
         /// The import.
         symbol: String,
         /// What is wrong.
+        #[source]
         error: BadSignature,
     },
     /// A connection that a specification asks for cannot be made.
@@ -48,11 +55,12 @@ pub enum BuildError {
         owner: String,
     },
     /// An initialiser failed.
-    #[error("an initialiser of domain `{domain}` failed: {error}")]
+    #[error("an initialiser of domain `{domain}` failed")]
     Initialiser {
         /// Domain.
         domain: String,
         /// How.
+        #[source]
         error: Box<CallError>,
     },
 }
@@ -272,8 +280,8 @@ pub enum BindError {
     #[error(transparent)]
     Unknown(#[from] LookupError),
     /// The operating system gave no memory.
-    #[error("cannot change the bindings: {0}")]
-    Memory(rustix::io::Errno),
+    #[error("cannot change the bindings")]
+    Memory(#[source] rustix::io::Errno),
 }
 
 /// A call did not return.

@@ -184,15 +184,24 @@ pub fn records(
             symbol: symbol.clone(),
             error,
         })?;
+        let client_name = || (spec.name.clone(), symbol.clone());
+        let host = |function: &str| {
+            hosts.iter().position(|h| h == function).map(To::Host).ok_or_else(|| {
+                let (domain, symbol) = client_name();
+                SpecError::UnknownHostFunction { domain, symbol, function: function.to_owned() }
+            })
+        };
         let (to, entry) = match &import.callee {
-            Callee::Host { function } => (hosts.iter().position(|h| h == function).map_or(To::Nobody, To::Host), None),
+            Callee::Host { function } => (host(function)?, None),
             Callee::Domain { .. } if import.interface.is_some() => {
-                let copier = buffers_in::host_name(&spec.name, symbol);
-                (hosts.iter().position(|h| *h == copier).map_or(To::Nobody, To::Host), None)
+                (host(&buffers_in::host_name(&spec.name, symbol))?, None)
             }
-            Callee::Domain { domain, function } => {
-                let to = |domain| To::Function { domain, function: function.clone() };
-                (domains(domain).map_or(To::Nobody, to), None)
+            Callee::Domain { domain: server, function } => {
+                let domain = domains(server).ok_or_else(|| {
+                    let (domain, symbol) = client_name();
+                    SpecError::UnknownServer { domain, symbol, server: server.clone() }
+                })?;
+                (To::Function { domain, function: function.clone() }, None)
             }
             Callee::Entry { name } => (To::Nobody, Some(name.clone())),
         };
@@ -328,8 +337,9 @@ impl Inner {
             }
         }
         for (name, signature) in std::mem::take(&mut self.manager.supervisors) {
-            let host = self.hosts.iter().position(|h| h.name == name).map_or(To::Nobody, To::Host);
-            let entry = Registered { to: host, owner: None, signature, dynamic: false };
+            let host = self.hosts.iter().position(|h| h.name == name);
+            let to = To::Host(host.ok_or_else(|| BindError::Entry(name.clone()))?);
+            let entry = Registered { to, owner: None, signature, dynamic: false };
             if self.manager.entries.insert(name.clone(), entry).is_some() {
                 return Err(BindError::Taken(name).into());
             }
@@ -533,13 +543,14 @@ pub fn registered(
     hosts: &[Host],
 ) -> Result<(String, Registered), BuildError> {
     let signature = entry.parsed(domain, name)?;
-    let to = if entry.header.is_some() {
-        let header = header::host_name(domain, name);
-        let wrong = || SpecError::Header { domain: domain.to_owned(), entry: name.to_owned() };
-        let host = hosts.iter().position(|h| h.name == header).ok_or_else(wrong)?;
-        To::Host(host)
-    } else {
-        To::Function { domain: index, function: entry.functions.first().cloned().unwrap_or_default() }
+    let to = match (&entry.header, entry.functions.as_slice()) {
+        (None, [function]) => To::Function { domain: index, function: function.clone() },
+        // Several functions have a header.
+        _ => {
+            let header = header::host_name(domain, name);
+            let wrong = || SpecError::Header { domain: domain.to_owned(), entry: name.to_owned() };
+            To::Host(hosts.iter().position(|h| h.name == header).ok_or_else(wrong)?)
+        }
     };
     Ok((name.to_owned(), Registered { to, owner: Some(index), signature, dynamic: false }))
 }
