@@ -4,7 +4,8 @@ use crate::link::error::LinkError;
 use crate::link::layout::{Layout, Part};
 use crate::spec::{DomainSpec, Placement};
 use crate::vm::region::Region;
-use crate::vm::window::{draw, pages};
+use crate::vm::space::draw;
+use crate::vm::window::pages;
 use rand_chacha::ChaCha20Rng;
 use sfi_contract::layout::{
     HEADER_OFFSET, IMAGE_HIGH, LOW_UNMAPPED, PAGE_SIZE, SEGMENTS_LOW, TCB_SIZE, TLS_LOW, TP_OFFSET, WINDOW_SIZE,

@@ -5,8 +5,8 @@
 
 use crate::vm::error::MapError;
 use crate::vm::ledger::reserve_at;
-use crate::vm::window::draw;
 use rand_chacha::ChaCha20Rng;
+use rand_chacha::rand_core::Rng;
 use sfi_contract::layout::{PAGE_SIZE, WINDOW_SIZE};
 use std::io::Write as _;
 use std::sync::OnceLock;
@@ -32,10 +32,35 @@ pub enum AddressSpace {
     Five,
 }
 
+/// Draws uniformly from `0..bound`, by rejection.
+pub fn draw(rng: &mut ChaCha20Rng, bound: u64) -> u64 {
+    assert!(bound > 0, "empty range");
+    let limit = u64::MAX - u64::MAX % bound;
+    loop {
+        let value = rng.next_u64();
+        if value < limit {
+            return value % bound;
+        }
+    }
+}
+
 /// What places are drawn with, and from.
 pub struct Draw<'r> {
     pub rng: &'r mut ChaCha20Rng,
     pub space: AddressSpace,
+}
+
+/// A source of random numbers and the space that they place windows in.
+pub struct Places {
+    pub rng: ChaCha20Rng,
+    pub space: AddressSpace,
+}
+
+impl Places {
+    /// Lends the source to place one window.
+    pub fn draw(&mut self) -> Draw<'_> {
+        Draw { rng: &mut self.rng, space: self.space }
+    }
 }
 
 impl AddressSpace {

@@ -3,7 +3,6 @@
 use crate::vm::ledger;
 use crate::vm::space::AddressSpace;
 use rand_chacha::ChaCha20Rng;
-use rand_chacha::rand_core::Rng;
 use rustix::fd::BorrowedFd;
 use rustix::io::Errno;
 use rustix::mm::{Advice, MapFlags, MprotectFlags, ProtFlags, madvise, mmap, mmap_anonymous, mprotect};
@@ -30,18 +29,6 @@ impl Protection {
             Protection::Read => ProtFlags::READ,
             Protection::ReadWrite => ProtFlags::READ | ProtFlags::WRITE,
             Protection::ReadExecute => ProtFlags::READ | ProtFlags::EXEC,
-        }
-    }
-}
-
-/// Uniform in `0..bound`, by rejection.
-pub fn draw(rng: &mut ChaCha20Rng, bound: u64) -> u64 {
-    assert!(bound > 0, "empty range");
-    let limit = u64::MAX - u64::MAX % bound;
-    loop {
-        let value = rng.next_u64();
-        if value < limit {
-            return value % bound;
         }
     }
 }

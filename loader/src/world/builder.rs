@@ -16,7 +16,7 @@ use crate::spec::signature::Signature;
 use crate::spec::{Callee, DomainSpec, Import, MAX_SPARE};
 use crate::vm::error::MapError;
 use crate::vm::region::{self, Region};
-use crate::vm::space::{Draw, La57};
+use crate::vm::space::{Draw, La57, Places};
 use crate::vm::window::pages;
 use crate::world::bindings::{self, Hook, Manager, Permit, Request};
 use crate::world::calls::buffers_in;
@@ -26,6 +26,7 @@ use crate::world::calls::header::Supervisor;
 use crate::world::calls::host::{Host, HostCall};
 use crate::world::domain::{Domain, RegionPlace};
 use crate::world::error::{BindError, BuildError, HostError, SpecError};
+use crate::world::lives::Lives;
 use crate::world::{Inner, World};
 use rand_chacha::ChaCha20Rng;
 use rand_chacha::rand_core::SeedableRng;
@@ -231,6 +232,7 @@ impl Builder {
         self.check()?;
         let space = self.la57.space()?;
         let mut rng = ChaCha20Rng::from_seed(self.seed.map_or_else(os_seed, Ok)?);
+        // Plan: select and verify the objects, resolve symbols. Nothing is mapped yet.
         let roots: Vec<Vec<String>> = self.domains.iter().map(|spec| self.roots(spec)).collect();
         let prepared = self.prepared.as_ref();
         let planned = if prepared.is_some() { &[] } else { self.domains.as_slice() };
@@ -241,6 +243,7 @@ impl Builder {
         let mut manager = Manager::new(map, self.permits.clone());
         let hosts: Vec<String> = self.hosts.iter().map(|host| host.name.clone()).collect();
         let find = |name: &str| self.domains.iter().position(|d| d.name == name);
+        // Load each domain: place, relocate, seal, verify again.
         for spec in &self.domains {
             crate::world::owner::admit(spec.owner.as_ref(), true)?;
         }
@@ -266,53 +269,33 @@ impl Builder {
             let region_places = Arc::clone(&places);
             domains.push(Domain { roots, region_places, ..Domain::new(domains.len(), raised, Arc::new(spec)) });
         }
+        // Open the world.
         let control = ControlStack::map(&mut rng, space).map_err(MapError::of("the control stack"))?;
         manager.hook = self.hook;
         manager.supervisors = self.supervisors;
-        let any_x87 = domains.iter().any(|d| d.image.usage.x87);
         let limits = Limits { wall: self.time_limit, cpu: self.cpu_limit };
-        let budgets: Vec<Budget> = domains.iter().map(|d| d.spec.budget).collect();
-        let watch = self.timed || limits.is_set() || budgets.iter().any(Budget::is_set);
-        let watched = watch.then(|| Watched::new(limits, &budgets)).transpose();
-        let watched = watched.map_err(|e| SpecError::Watchdog(e.to_string()))?;
-        static NEXT: AtomicU64 = AtomicU64::new(1);
         let inner = Inner {
-            id: NEXT.fetch_add(1, Ordering::Relaxed),
+            id: new_id(),
             table: self.machine.unwrap_or_else(machine).table(),
-            any_x87,
+            any_x87: domains.iter().any(|d| d.image.usage.x87),
+            watched: watched(self.timed, limits, &domains)?,
             domains,
             hosts: self.hosts,
             regions,
             panic: None,
-            watched,
             manager,
             control,
-            rng,
-            space,
+            places: Places { rng, space },
             clock: self.clock,
-            lives: 0,
-            births: 0,
-            vacant: Vec::new(),
+            lives: Lives::default(),
             trimmed: 0,
         };
-        let world = World { inner: Box::into_raw(Box::new(inner)) };
-        fault::install();
-        start(&world);
-        for index in 0..described {
-            // SAFETY: the world is new and owned here.
-            unsafe {
-                (*world.inner).link((&(*world.inner).domains)[index].state);
-                (*world.inner).refill(index);
-            }
-        }
-        // SAFETY: the world is new and owned here.
-        unsafe { (*world.inner).set_up()? };
-        // Those of a prepared world run when it is used.
+        let mut world = World::open(inner);
+        // Bind.
+        world.record().set_up()?;
+        // Initialise. A prepared world is initialised when it is used.
         let count = if self.prepared.is_some() { 0 } else { described };
-        for index in 0..count {
-            // SAFETY: the world is new and owned here.
-            unsafe { Inner::initialise(world.inner, index)? };
-        }
+        (0..count).try_for_each(|index| world.initialise(index))?;
         Ok(world)
     }
 
@@ -429,35 +412,58 @@ pub fn check_domain<'d>(
     Ok(())
 }
 
-/// Fills the header of the control stack.
-fn start(world: &World) {
-    // SAFETY: the world is new and owned by the caller; the header page is mapped read-write.
-    unsafe {
-        let inner = world.inner;
-        let control = &(*inner).control;
-        let watch = (*inner).watched.as_ref().map_or(ptr::null(), Watched::watch);
-        let floor = control.low() + signal_room::reserve();
-        control.context().write(Context {
-            limit: floor,
-            current: ptr::null_mut(),
-            top: 0,
-            control_sp: 0,
-            host_rsp: 0,
-            thread: ptr::null_mut(),
-            host_mxcsr: 0,
-            scratch: 0,
-            depth: 0,
-            domains: ptr::null_mut(),
-            world: inner.cast(),
-            watch: watch.cast(),
-            revive: ptr::null(),
-            floor,
-            since: 0,
-            ticks: 0,
-            room: false,
-        });
-        watch.as_ref().inspect(|w| w.attach(control.context()));
+impl World {
+    /// Puts a record in its place: from here on signal handlers and gates can find it.
+    fn open(inner: Inner) -> Self {
+        let mut world = Self { inner: Box::into_raw(Box::new(inner)) };
+        fault::install();
+        let (record, inner) = (world.inner, world.record());
+        let watch = inner.watched.as_ref().map_or(ptr::null(), Watched::watch);
+        let floor = inner.control.low() + signal_room::reserve();
+        let context = inner.control.context();
+        // SAFETY: the world is new and owned here; the header page is mapped read-write.
+        unsafe {
+            context.write(Context {
+                limit: floor,
+                current: ptr::null_mut(),
+                top: 0,
+                control_sp: 0,
+                host_rsp: 0,
+                thread: ptr::null_mut(),
+                host_mxcsr: 0,
+                scratch: 0,
+                depth: 0,
+                domains: ptr::null_mut(),
+                world: record.cast(),
+                watch: watch.cast(),
+                revive: ptr::null(),
+                floor,
+                since: 0,
+                ticks: 0,
+                room: false,
+            });
+            watch.as_ref().inspect(|w| w.attach(context));
+        }
+        for index in 0..inner.domains.len() {
+            inner.link(inner.domains[index].state);
+            inner.refill(index);
+        }
+        world
     }
+}
+
+/// Returns a number that no other world of this process has.
+fn new_id() -> u64 {
+    static NEXT: AtomicU64 = AtomicU64::new(1);
+    NEXT.fetch_add(1, Ordering::Relaxed)
+}
+
+/// Makes a world's watch if it has limits or budgets, or will have some.
+fn watched(timed: bool, limits: Limits, domains: &[Domain]) -> Result<Option<Watched>, SpecError> {
+    let budgets: Vec<Budget> = domains.iter().map(|d| d.spec.budget).collect();
+    let watch = timed || limits.is_set() || budgets.iter().any(Budget::is_set);
+    let watched = watch.then(|| Watched::new(limits, &budgets)).transpose();
+    watched.map_err(|e| SpecError::Watchdog(e.to_string()))
 }
 
 /// What this machine offers; says once when calls will be slow.

@@ -6,7 +6,6 @@ use crate::gate::records::{DomainState, Status};
 use crate::link::image::Image;
 use crate::load::raised;
 use crate::vm::error::MapError;
-use crate::vm::space::Draw;
 use crate::vm::window::Window;
 use crate::world::bindings::Registered;
 use crate::world::bindings::record::Record;
@@ -128,10 +127,10 @@ impl Inner {
         let (origin, passes_floats, spec, region_places) =
             (domain.origin, domain.passes_floats, Arc::clone(&domain.spec), Arc::clone(&domain.region_places));
         let (image, name) = (Arc::clone(&domain.image), domain.name.as_str());
-        let raised = raised::again(&mut Draw { rng: &mut self.rng, space: self.space }, &spec, image, &self.regions)?;
-        self.lives += 1;
-        let name = format!("{name}#{}", self.lives);
-        let index = self.vacant.pop().unwrap_or(self.domains.len());
+        let raised = raised::again(&mut self.places.draw(), &spec, image, &self.regions)?;
+        let life = self.lives.new_instance();
+        let name = format!("{name}#{life}");
+        let index = self.lives.take_vacant().unwrap_or(self.domains.len());
         let state = match self.domains.get(index) {
             Some(vacant) => {
                 // SAFETY: the state of a vacant place belongs to the world alone. Functions that were looked up in who was here know
@@ -149,11 +148,10 @@ impl Inner {
             }
         };
         // SAFETY: as above.
-        unsafe { (*state).life = self.lives };
-        self.births += 1;
+        unsafe { (*state).life = life };
         let domain = Domain {
-            life: self.lives,
-            birth: self.births,
+            life,
+            birth: self.lives.new_birth(),
             origin,
             name,
             region_places,
@@ -178,10 +176,9 @@ impl Inner {
         self.admit(index)?;
         self.forget(index, false)?;
         let domain = &self.domains[index];
-        raised::reset(&domain.window, &domain.image, &mut self.rng)
+        raised::reset(&domain.window, &domain.image, &mut self.places.rng)
             .map_err(|error| MapError::new(&format!("domain `{}`", domain.name), error))?;
-        self.births += 1;
-        self.domains[index].birth = self.births;
+        self.domains[index].birth = self.lives.new_birth();
         self.refill(index);
         let domain = &self.domains[index];
         // SAFETY: the state lives as long as the world; see the function's contract.
@@ -247,7 +244,7 @@ impl Inner {
         }
         // A binding that could not be undone leads to a state that stays dead.
         if forgotten.is_ok() {
-            self.vacant.push(index);
+            self.lives.leave(index);
         }
     }
 }

@@ -10,6 +10,7 @@ pub(crate) mod frames;
 pub(crate) mod idle;
 pub(crate) mod ifunc;
 pub(crate) mod instances;
+pub(crate) mod lives;
 pub(crate) mod owner;
 
 use crate::fault::signal_room;
@@ -22,7 +23,7 @@ use crate::gate::{self, Table};
 use crate::link::image::Image;
 use crate::vm::memory::Memory;
 use crate::vm::region::Region;
-use crate::vm::space::AddressSpace;
+use crate::vm::space::Places;
 use crate::world::bindings::Manager;
 use crate::world::bindings::policy::BindingReport;
 use crate::world::calls::call::{Arguments, Function, TypedFn};
@@ -30,7 +31,7 @@ use crate::world::calls::host::Host;
 use crate::world::domain::Domain;
 use crate::world::domain_ref::DomainRef;
 use crate::world::error::{BuildError, CallError, Failure, LookupError};
-use rand_chacha::ChaCha20Rng;
+use crate::world::lives::Lives;
 use sfi_contract::layout::{DISPATCH_MASK, TCB_ERROR};
 use sfi_verifier::Vectors;
 use std::any::Any;
@@ -62,18 +63,12 @@ pub struct Inner {
     pub panic: Option<Box<dyn Any + Send>>,
     /// The time limit.
     pub watched: Option<Watched>,
-    /// Places and canaries of what is made later.
-    pub rng: ChaCha20Rng,
-    /// Where those places are.
-    pub space: AddressSpace,
+    /// Places and canaries of windows that are made later.
+    pub places: Places,
     /// Domains that ask for it may read the processor's clock.
     pub clock: bool,
-    /// Instances that were ever made.
-    pub lives: u64,
-    /// Domains that began a further life: restarted, reset, loaded again, or made at run time.
-    pub births: u64,
-    /// Places in `domains` of instances that were discarded.
-    pub vacant: Vec<usize>,
+    /// Numbers of instances and of lives, and the places of discarded instances.
+    pub lives: Lives,
     /// The domain at which looking after idle stacks goes on.
     pub trimmed: usize,
     /// Bindings, registered entry points, placement.

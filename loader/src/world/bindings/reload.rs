@@ -6,7 +6,6 @@ use crate::load::raised::{self, Raised};
 use crate::load::{self, Surroundings};
 use crate::spec::{DomainSpec, Restart};
 use crate::vm::error::MapError;
-use crate::vm::space::Draw;
 use crate::world::Inner;
 use crate::world::bindings::record::{Record, To};
 use crate::world::bindings::{Registered, all_registered, records, stubs};
@@ -55,13 +54,7 @@ impl Inner {
         let start = if new.len() > old.1 { this.manager.free_range(new.len()) } else { old.0 };
         this.control.reserve_bindings(start + new.len()).map_err(MapError::of("bindings"))?;
         let around = Surroundings { regions: &this.regions, map: &this.manager.map };
-        let loaded = load::load(
-            &mut Draw { rng: &mut this.rng, space: this.space },
-            &spec,
-            &plan,
-            &around,
-            &stubs(&spec, start),
-        )?;
+        let loaded = load::load(&mut this.places.draw(), &spec, &plan, &around, &stubs(&spec, start))?;
         drop(plan);
         let registered = all_registered(index, &spec, &this.hosts)?;
         let functions = spec.registers.iter().flat_map(|(_, entry)| &entry.functions);
@@ -138,8 +131,7 @@ impl Inner {
         let domain = &this.domains[index];
         crate::world::owner::admit(domain.spec.owner.as_ref(), false)?;
         let (spec, image) = (Arc::clone(&domain.spec), Arc::clone(&domain.image));
-        let mut draw = Draw { rng: &mut this.rng, space: this.space };
-        let raised = raised::again(&mut draw, &spec, image, &this.regions)?;
+        let raised = raised::again(&mut this.places.draw(), &spec, image, &this.regions)?;
         let registered = all_registered(index, &spec, &this.hosts)?;
         // SAFETY: see the function's contract.
         unsafe { Self::install(inner, index, raised, spec, registered) }
@@ -196,9 +188,9 @@ impl Inner {
 
     /// Puts a loaded domain in the place of one that no call returns to.
     fn replace(&mut self, index: usize, loaded: Raised, spec: Arc<DomainSpec>) {
-        self.births += 1;
+        let birth = self.lives.new_birth();
         let domain: &mut Domain = &mut self.domains[index];
-        domain.birth = self.births;
+        domain.birth = birth;
         // SAFETY: the state lives as long as the world, and nobody else uses it now.
         unsafe {
             let state = &mut *domain.state;

@@ -1,0 +1,37 @@
+//! Numbers of a world's instances and lives.
+
+/// Counts the instances and the lives of a world's domains, and remembers the places of discarded
+/// instances.
+#[derive(Default)]
+pub struct Lives {
+    /// Instances that were ever made.
+    instances: u64,
+    /// Further lives: of domains that were restarted, reset, loaded again, or made at run time.
+    births: u64,
+    /// Indices of instances that were discarded.
+    vacant: Vec<usize>,
+}
+
+impl Lives {
+    /// Returns the number of a new instance, from 1 on.
+    pub fn new_instance(&mut self) -> u64 {
+        self.instances += 1;
+        self.instances
+    }
+
+    /// Returns the number of a further life, from 1 on.
+    pub fn new_birth(&mut self) -> u64 {
+        self.births += 1;
+        self.births
+    }
+
+    /// Takes the place of a discarded instance, the one that was left last.
+    pub fn take_vacant(&mut self) -> Option<usize> {
+        self.vacant.pop()
+    }
+
+    /// Leaves a place to a later instance.
+    pub fn leave(&mut self, index: usize) {
+        self.vacant.push(index);
+    }
+}
