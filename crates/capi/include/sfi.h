@@ -209,7 +209,8 @@ SFI_API sfi_status sfi_region_in(sfi_world *world, const char *domain, const cha
 SFI_API sfi_status sfi_region_show(sfi_world *world, const char *domain, const char *region, int writable, sfi_error **error);
 SFI_API sfi_status sfi_region_hide(sfi_world *world, const char *domain, const char *region, sfi_error **error);
 
-/* A global function of a domain with its signature: `int`, `ptr` (passed as it is) and `float` (float or double), such as "(int, float) -> float". What the
+/* A global function of a domain with its signature: `int`, `ptr` (passed as it is), `float` (float or double) and `fn(..) -> ..` (a pointer from sfi_world_lend,
+   or 0), such as "(int, float) -> float". What the
    signature says is between the host and the domain's author: a wrong one gives wrong values, never more than the domain could do anyway. */
 SFI_API sfi_status sfi_function_find(sfi_world *world, const char *domain, const char *name, const char *signature, sfi_function **function, sfi_error **error);
 /* Calls it. `arguments` may be NULL if `count` is 0, `limits` NULL for the world's own, `result` NULL. */
@@ -223,6 +224,13 @@ SFI_API sfi_status sfi_bound_find(sfi_world *world, const char *domain, const ch
 SFI_API sfi_status sfi_bound_call(sfi_world *world, const sfi_bound *bound, const sfi_argument *arguments, size_t count, const sfi_limits *limits, sfi_value *result, sfi_error **error);
 SFI_API void sfi_bound_free(sfi_bound *bound);
 
+/* Lends a function of the host to a domain. *pointer: a function pointer in the domain's terms, for arguments that the domain expects to be functions. The
+   signature is that of the domain's calls. It is good until it is taken back and until the domain begins anew; then calls through it fail for the domain
+   with __sfi_error 7. It uses one of the domain's gateways for functions (`callbacks` in a manifest), which stays with `name` until the domain begins anew:
+   SFI_BIND if there is none left, or if a function of this name is lent. Not within a host function. */
+SFI_API sfi_status sfi_world_lend(sfi_world *world, const char *domain, const char *name, const char *signature, sfi_host_fn function, void *user, uint64_t *pointer, sfi_error **error);
+SFI_API sfi_status sfi_world_take_back(sfi_world *world, const char *domain, const char *name, sfi_error **error);
+
 /* Within a host function: its caller, its arguments from 0 on, and its caller's memory. A `sfi_host_call` is valid until the host function returns. */
 SFI_API const char *sfi_host_caller(sfi_host_call *call);
 SFI_API uint64_t sfi_host_argument(sfi_host_call *call, size_t index);
@@ -232,7 +240,8 @@ SFI_API sfi_status sfi_host_read(sfi_host_call *call, uint64_t pointer, void *to
 SFI_API sfi_status sfi_host_write(sfi_host_call *call, uint64_t pointer, const void *from, size_t size, sfi_error **error);
 /* A C string of the caller's, with its zero byte. SFI_BOUNDS if it has no end within `size` bytes. */
 SFI_API sfi_status sfi_host_read_string(sfi_host_call *call, uint64_t pointer, char *to, size_t size, sfi_error **error);
-/* Calls a function of the caller's by a function pointer that it passed. */
+/* Calls a function of the caller's by a function pointer that it passed. Where its import declares the argument as `fn`, in the manifest, the pointer is one
+   of its functions or 0, and other values never reach the host. */
 SFI_API sfi_status sfi_host_callback(sfi_host_call *call, uint64_t pointer, const char *signature, const sfi_value *arguments, size_t count, sfi_value *result, sfi_error **error);
 
 #ifdef __cplusplus

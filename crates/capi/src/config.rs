@@ -1,13 +1,13 @@
 //! What a host offers to the worlds that it opens.
 
 use crate::border::{Result, api, border, handle, place, text};
-use crate::enter::Shared;
+use crate::enter::{Shared, alone, sfi_world, shared};
 use crate::error::Status;
 use crate::error::{Failure, INVALID, c_text};
 use crate::function::{sfi_argument, sfi_limits, sfi_value};
 use crate::host::{run, sfi_host_call};
 use sfi_loader::interface::Declaration;
-use sfi_loader::{Builder, Received};
+use sfi_loader::{Builder, HostCall, HostError, Received};
 use std::ffi::{c_char, c_int, c_void};
 use std::sync::Arc;
 
@@ -41,6 +41,21 @@ impl User {
     }
 }
 
+/// A function of the host as the loader calls it.
+fn plain(
+    shared: Arc<Shared>,
+    function: sfi_host_fn,
+    user: User,
+) -> impl FnMut(&mut HostCall<'_>) -> std::result::Result<u64, HostError> + Send + 'static {
+    move |cx| {
+        run(&shared, cx, |call, result| {
+            // SAFETY: a function of the host with its own pointer; call and result live until it returns.
+            function.map_or(INVALID, |function| unsafe { function(user.get(), call, result) })
+        })
+        .inspect(|bits| cx.set_result_f64(f64::from_bits(*bits)))
+    }
+}
+
 #[derive(Clone, Debug)]
 enum Offer {
     Function(sfi_host_fn),
@@ -63,13 +78,7 @@ impl sfi_config {
         for (name, offer, user) in &self.functions {
             let (shared, user) = (Arc::clone(shared), *user);
             builder = match offer.clone() {
-                Offer::Function(function) => builder.host_fn(name, move |cx| {
-                    run(&shared, cx, |call, result| {
-                        // SAFETY: a function of the host with its own pointer; call and result live until it returns.
-                        function.map_or(INVALID, |function| unsafe { function(user.get(), call, result) })
-                    })
-                    .inspect(|bits| cx.set_result_f64(f64::from_bits(*bits)))
-                }),
+                Offer::Function(function) => builder.host_fn(name, plain(shared, function, user)),
                 Offer::Serve(declaration, function) => {
                     builder.serve(name, declaration, move |cx, received| {
                         let arguments: Vec<sfi_argument> = received.iter_mut().map(argument).collect();
@@ -205,6 +214,24 @@ api! {
     fn sfi_config_permission(config: *mut sfi_config, function: sfi_permission_fn, user: *mut c_void) {
         change(config)?.permission = function.is_some().then_some((function, User(user)));
         Ok(())
+    }
+}
+
+api! {
+    /// Lends a function of the host to a domain.
+    fn sfi_world_lend(world: *mut sfi_world, domain: *const c_char, name: *const c_char, signature: *const c_char, function: sfi_host_fn, user: *mut c_void, pointer: *mut u64) {
+        let (name, to) = (named(name, function.is_some())?, place(pointer, "pointer")?);
+        let (domain, signature) = (text(domain, "domain")?, text(signature, "signature")?);
+        let inside = shared(world)?;
+        let lent = alone(world, |world| Ok(world.lend(domain, &name, signature, plain(inside, function, User(user)))?))?;
+        to.write(lent.0);
+        Ok(())
+    }
+
+    /// Takes a function back.
+    fn sfi_world_take_back(world: *mut sfi_world, domain: *const c_char, name: *const c_char) {
+        let (domain, name) = (text(domain, "domain")?, text(name, "name")?);
+        alone(world, |world| Ok(world.take_back(domain, name)?))
     }
 }
 

@@ -68,6 +68,15 @@ macro_rules! both {
 }
 pub(crate) use both;
 
+/// What a world's host functions know of its use.
+///
+/// # Safety
+/// Null, or a world that was not closed.
+pub(crate) unsafe fn shared(world: *const sfi_world) -> Result<Arc<Shared>> {
+    // SAFETY: see the function's contract.
+    Ok(Arc::clone(&unsafe { handle(world, "world") }?.shared))
+}
+
 /// A number that no other living thread has, not 0.
 pub(crate) fn this_thread() -> u64 {
     thread_local!(static PLACE: u8 = const { 0 });

@@ -121,7 +121,7 @@ fn raws(declaration: &Declaration, arguments: &[sfi_argument]) -> Result<Vec<Raw
     }
     // Each argument is read once: what is checked is what is used.
     let raw = |(parameter, argument): (&sfi_loader::interface::Parameter, sfi_argument)| match parameter.kind {
-        Kind::Number(_) => Ok(Raw::Word(argument.value.bits())),
+        Kind::Number(_) | Kind::Function(_) => Ok(Raw::Word(argument.value.bits())),
         Kind::Buffer { .. } if argument.data.is_null() && argument.size > 0 => {
             Err(Failure::new(INVALID, format!("the buffer `{}` is NULL", parameter.name)))
         }

@@ -19,7 +19,8 @@ mod world;
 
 pub use config::{
     sfi_config, sfi_config_free, sfi_config_function, sfi_config_limits, sfi_config_new, sfi_config_permission,
-    sfi_config_permit, sfi_config_serve, sfi_host_fn, sfi_permission_fn, sfi_serve_fn,
+    sfi_config_permit, sfi_config_serve, sfi_host_fn, sfi_permission_fn, sfi_serve_fn, sfi_world_lend,
+    sfi_world_take_back,
 };
 pub use control::*;
 pub use enter::sfi_world;

@@ -101,6 +101,19 @@ sfi_gates_begin:
 7:
 .endm
 
+# Goes to \to if register \r holds an address of the dispatch table, whoever's: function pointers do not cross as pointers. Clobbers eax.
+.macro REFUSE_CODE r, to
+    lea     -{DISPATCH}(\r), %eax
+    cmp     ${DISPATCH_SIZE}, %eax
+    jb      \to
+.endm
+.macro REFUSE_CODE_ARGUMENT i, r, to
+    testb   $(1 << \i), {B_POINTERS}(%r10)
+    jz      7f
+    REFUSE_CODE \r, \to
+7:
+.endm
+
 # Takes room for a frame, if the control stack has it. rsp is at the return address, then at the frame.
 .macro NEW_FRAME
     cmp     {C_LIMIT}(%r11), %rsp

@@ -70,6 +70,11 @@ impl ControlStack {
         (self.base + BINDINGS_OFFSET + offset) as *const Binding
     }
 
+    /// The index of a binding of this control stack.
+    pub fn binding_index(&self, binding: *const Binding) -> usize {
+        (binding as u64 - self.base - BINDINGS_OFFSET) as usize / size_of::<Binding>()
+    }
+
     /// Writes bindings, which are writable only meanwhile. No gate runs: the world's thread is here.
     pub fn write_bindings(&mut self, records: &[(usize, Binding)]) -> Result<(), Errno> {
         let (at, length) = ((self.base + BINDINGS_OFFSET) as *mut c_void, self.bindings as usize);

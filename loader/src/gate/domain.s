@@ -94,6 +94,16 @@ sfi_gate_\p\c\()_\v:
 # The way in. r10 binding, rax callee, r15 its data stack pointer, which may go down; the frame lies behind the return address.
     .p2align 4
 sfi_way_in_\v:
+    testl   ${F_POINTERS}, {B_FLAGS}(%r10)
+    jz      16f
+    REFUSE_CODE_ARGUMENT 0, %rdi, 9f
+    REFUSE_CODE_ARGUMENT 1, %rsi, 9f
+    REFUSE_CODE_ARGUMENT 2, %rdx, 9f
+    REFUSE_CODE_ARGUMENT 3, %rcx, 9f
+    REFUSE_CODE_ARGUMENT 4, %r8, 9f
+    REFUSE_CODE_ARGUMENT 5, %r9, 9f
+    mov     {B_CALLEE}(%r10), %rax
+16:
     testl   ${F_STACK}, {B_FLAGS}(%r10)
     jz      20f
 # Stack arguments. rbx: caller, r12: words, r13: the caller's address of them.
@@ -156,6 +166,10 @@ sfi_way_in_\v:
     mov     {B_BASE}(%r10), %rax
     mov     %r13, {TCB_CLIENT_STACK}(%rax)
     jmp     17b
+9:
+    lea     {WORD}(%rsp), %rsp
+    mov     ${E_CODE}, %ecx
+    jmp     sfi_refused_\v
 19:
     RESTORE {WORD}
     lea     {WORD}(%rsp), %rsp
@@ -220,6 +234,7 @@ sfi_leave_as_\v:
     jnz     sfi_report_\v
     test    ${F_POINTER_RESULT}, %esi
     jz      35f
+    REFUSE_CODE %r8, 39f
     REBASE  %r8, %r8d, {FRAME_BASE}(%rsp)
 35:
     mov     %r8, %rax
@@ -228,6 +243,8 @@ sfi_leave_as_\v:
     mov     {FRAME_R15}(%rsp), %r15
     lea     {FRAME_RETURN}(%rsp), %rsp
     jmp     *{B_RESULTS}(%r10)
+39:
+    mov     ${E_CODE}, %ecx
 
 # The caller (r9), whose GS this is, learns of a failure. ecx: status.
 sfi_report_\v:

@@ -110,6 +110,9 @@ core::arch::global_asm!(
     E_DEAD = const Status::Dead as u32,
     E_REFUSED = const Status::Refused as u32,
     E_ARGUMENTS = const Status::Arguments as u32,
+    E_CODE = const Status::Code as u32,
+    DISPATCH = const sfi_contract::layout::DISPATCH_OFFSET,
+    DISPATCH_SIZE = const 8 * sfi_contract::layout::DISPATCH_SLOTS,
     E_PANIC = const Status::Panic as u32,
     options(att_syntax)
 );

@@ -43,11 +43,17 @@ pub enum Status {
     Unbound = 7,
     /// The callee is dead, and its owner's penalties are not over: it can be restarted later.
     NotReady = 8,
+    /// A `ptr` argument or result is a function pointer: those cross as `fn`.
+    Code = 9,
+    /// An `fn` argument is no function pointer of the caller, or one that leads nowhere any more.
+    Function = 10,
+    /// The callee has no gateway left for a function that is passed to it.
+    Exhausted = 11,
 }
 
 impl Status {
     /// All of them, in the order of their codes.
-    const ALL: [Self; 9] = [
+    const ALL: [Self; 12] = [
         Self::Ok,
         Self::Fault,
         Self::Dead,
@@ -57,6 +63,9 @@ impl Status {
         Self::Panic,
         Self::Unbound,
         Self::NotReady,
+        Self::Code,
+        Self::Function,
+        Self::Exhausted,
     ];
 
     /// Returns the status with this code. Gates give no other codes; one would count as
@@ -224,6 +233,9 @@ pub mod flag {
     pub const OUT: u32 = X87 | ZMM_OUT | POINTER_RESULT | MXCSR;
 }
 
+/// See [`Binding::pointers`].
+pub const FUNCTIONS: u32 = 8;
+
 /// One granted crossing (ARPC section 3.2.1): who is called, where, and what is cleared.
 #[repr(C)]
 #[derive(Clone, Copy)]
@@ -244,7 +256,7 @@ pub struct Binding {
     pub flags: u32,
     /// Words of stack arguments.
     pub stack_words: u32,
-    /// Bit i: integer argument i is a pointer.
+    /// Bit i: integer argument i is a pointer. Host functions: bit [`FUNCTIONS`] + i: it is a function.
     pub pointers: u32,
     /// Index of the host function.
     pub host: u32,

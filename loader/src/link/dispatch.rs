@@ -68,7 +68,7 @@ pub fn collect(
         }
     }
     // What is connected at run time is called through a pointer.
-    for spare in spec.imports.len()..spec.imports.len() + spec.spare {
+    for spare in spec.imports.len()..spec.gateways() {
         let code = places.parts[Part::Text as usize] + stubs::import(spare);
         dispatch.index.insert(code, dispatch.slots.len());
         dispatch.slots.push(code);

@@ -124,7 +124,7 @@ pub fn lay_out(spec: &DomainSpec, inputs: &[Input<'_>], symbols: &Symbols<'_>) -
         }
     }
     keys.sort();
-    let indirects = stubs::size(spec.imports.len() + spec.spare);
+    let indirects = stubs::size(spec.gateways());
     let text_start = indirects + stubs::choices_size(symbols.indirects.len());
     let mut cursor = Cursor { domain: &spec.name, sizes: [text_start, 0, 0, 0], aligns: [64, 16, 16, 16] };
     let mut stored = [0; 4];

@@ -24,6 +24,7 @@
 //! [domains.app.imports]
 //! host_write = { host = "host_write", signature = "(int, int) -> int" }
 //! compress = { domain = "codec", function = "compress", signature = "(ptr, int) -> int", on_fault = -1, trust = "mutual-distrust" }
+//! each = { domain = "codec", function = "each", signature = "(fn(int, ptr) -> int, int) -> int" }  # the first argument is a function of `app`
 //! close = { host = "close", signature = "(int) -> int", override = true }   # takes the place of a definition in the objects
 //!
 //! [domains.app.shared]
@@ -45,6 +46,7 @@
 //! objects = ["tool.o"]
 //! root = false                          # a root domain sees all regions
 //! spare_bindings = 4                    # gateways for `__sfi_connect`
+//! callbacks = 64                        # different functions that others may pass to it as `fn`; default: 64 where a signature does, else none
 //! imports.size = { entry = "codec.size" }  # an entry point by name
 //! imports.__sfi_connect = { host = "__sfi_connect" }
 //! capabilities.key = "codec.ops"        # the variable `key` (64 bytes) gets the bits
@@ -262,6 +264,8 @@ pub struct Domain {
     /// Gateways for connections at run time.
     #[serde(default)]
     pub spare_bindings: usize,
+    /// Functions that others may pass to it, see [`DomainSpec::callbacks`].
+    pub callbacks: Option<usize>,
     /// Sees all regions.
     #[serde(default)]
     pub root: bool,
@@ -564,6 +568,9 @@ impl Domain {
         }
         if self.clock {
             spec = spec.clock();
+        }
+        if let Some(count) = self.callbacks {
+            spec = spec.callbacks(count);
         }
         for path in &self.objects {
             spec = spec.object(path.display().to_string(), read(path)?);

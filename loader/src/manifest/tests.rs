@@ -64,7 +64,7 @@ fn errors_name_the_line() {
         ("memory = ", "memroy = ", 16, "unknown field `memroy`"),
         ("\"64 MiB\"", "\"64 MB\"", 16, "not a size"),
         ("(int, int) -> int", "(int, int)", 22, "is not a signature"),
-        ("\"read-write\"", "\"rw\"", 27, "unknown access"),
+        ("\"read-write\"", "\"rw\"", 28, "unknown access"),
         ("\"mutual-distrust\"", "\"mutual\"", 23, "unknown trust level"),
     ] {
         assert!(base.contains(from));

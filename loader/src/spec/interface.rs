@@ -10,6 +10,10 @@
 //! (`inout`). The number of elements is a constant, the name of an integer parameter, or `*name`: the first element of another buffer that
 //! the callee reads. At the crossing the elements are copied straight from the caller's memory to the callee's data stack, and back; the
 //! callee gets pointers to its copies. `out` elements are zero when the callee gets them.
+//!
+//! A parameter can be a function of the caller: `i64 fold(fn(i64, i64) -> i64 each, i64 start)`. It
+//! takes up to six numbers. The callee gets a function pointer of its own that leads there until it
+//! returns.
 
 use std::fmt;
 use std::str::FromStr;
@@ -45,6 +49,11 @@ impl Scalar {
             Scalar::Float(size) => ('f', size),
         };
         format!("{letter}{}", 8 * size)
+    }
+
+    /// The name in signatures.
+    fn word(self) -> &'static str {
+        if self.is_float() { "float" } else { "int" }
     }
 
     /// The name in C.
@@ -122,6 +131,55 @@ pub enum Kind {
         /// Their number.
         length: Length,
     },
+    /// A function of the caller.
+    Function(Prototype),
+}
+
+/// What a function that is passed takes and gives.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Prototype {
+    /// The parameters, from the first on.
+    parameters: [Option<Scalar>; MAX_PROTOTYPE],
+    /// The result; `None` is `void`.
+    pub result: Option<Scalar>,
+}
+
+/// Most parameters of a function that is passed.
+pub const MAX_PROTOTYPE: usize = 6;
+
+impl Prototype {
+    /// The types of the parameters.
+    pub fn parameters(&self) -> impl Iterator<Item = Scalar> + '_ {
+        self.parameters.iter().flatten().copied()
+    }
+
+    /// The signature of calls to it, as for [`crate::Import::signature`].
+    pub fn signature(&self) -> String {
+        let words: Vec<&str> = self.parameters().map(Scalar::word).collect();
+        format!("({}) -> {}", words.join(", "), self.result.map_or("void", Scalar::word))
+    }
+
+    /// Reads what is behind `fn`: `(TYPE, ..) -> TYPE`.
+    fn parse(text: &str) -> Option<Self> {
+        let (list, result) = text.trim().strip_prefix('(')?.split_once(')')?;
+        let result = match result.trim().strip_prefix("->")?.trim() {
+            "void" => None,
+            text => Some(Scalar::parse(text)?),
+        };
+        let mut parameters = [None; MAX_PROTOTYPE];
+        let words = list.split(',').map(str::trim).filter(|word| !word.is_empty() || list.contains(','));
+        for (i, word) in words.enumerate() {
+            *parameters.get_mut(i)? = Some(Scalar::parse(word)?);
+        }
+        Some(Self { parameters, result })
+    }
+}
+
+impl fmt::Display for Prototype {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let words: Vec<String> = self.parameters().map(Scalar::rust).collect();
+        write!(f, "fn({}) -> {}", words.join(", "), self.result.map_or("void".into(), Scalar::rust))
+    }
 }
 
 /// A parameter.
@@ -160,12 +218,12 @@ impl Declaration {
 
     /// The signature of the crossing, as for [`crate::Import::signature`]. Pointers are numbers to it: the callee never sees the caller's.
     pub fn signature(&self) -> String {
-        let word = |scalar: Scalar| if scalar.is_float() { "float" } else { "int" };
         let kinds = self.parameters.iter().map(|p| match p.kind {
-            Kind::Number(scalar) => word(scalar),
-            Kind::Buffer { .. } => "int",
+            Kind::Number(scalar) => scalar.word().to_owned(),
+            Kind::Buffer { .. } => "int".to_owned(),
+            Kind::Function(prototype) => format!("fn{}", prototype.signature()),
         });
-        let result = self.result.map_or("void", word);
+        let result = self.result.map_or("void", Scalar::word);
         format!("({}) -> {result}", kinds.collect::<Vec<_>>().join(", "))
     }
 
@@ -187,7 +245,7 @@ impl Declaration {
                     Kind::Buffer { direction, element, length } => {
                         direction.reads() && whole(element) && !matches!(length, Length::Pointee(_))
                     }
-                    Kind::Number(_) => false,
+                    Kind::Number(_) | Kind::Function(_) => false,
                 },
             };
             if !fits {
@@ -213,14 +271,25 @@ fn typed(text: &str) -> Option<(Option<Scalar>, String)> {
     Some((scalar, identifier(name)?.to_owned()))
 }
 
-/// A parameter as it is written: name, type, and for a buffer who reads it and how long it is.
-type Written = (String, Scalar, Option<(Direction, String)>);
+/// A parameter as it is written.
+enum Written {
+    /// All but the length of a buffer.
+    Kind(Kind),
+    /// Who reads the elements, their type, and their number.
+    Buffer(Direction, Scalar, String),
+}
 
-fn parameter(text: &str) -> Option<Written> {
+/// The name of a parameter, and what it is.
+fn parameter(text: &str) -> Option<(String, Written)> {
     let text = text.trim();
+    if let Some(function) = text.strip_prefix("fn").filter(|rest| rest.trim_start().starts_with('(')) {
+        let (prototype, name) = function.rsplit_once(char::is_whitespace)?;
+        let name = identifier(name)?.to_owned();
+        return Some((name, Written::Kind(Kind::Function(Prototype::parse(prototype)?))));
+    }
     let Some((head, length)) = text.strip_suffix(']').and_then(|t| t.split_once('[')) else {
         let (scalar, name) = typed(text)?;
-        return Some((name, scalar?, None));
+        return Some((name, Written::Kind(Kind::Number(scalar?))));
     };
     let (direction, rest) = head.split_once(char::is_whitespace)?;
     let direction = match direction {
@@ -230,7 +299,21 @@ fn parameter(text: &str) -> Option<Written> {
         _ => return None,
     };
     let (scalar, name) = typed(rest)?;
-    Some((name, scalar?, Some((direction, length.trim().to_owned()))))
+    Some((name, Written::Buffer(direction, scalar?, length.trim().to_owned())))
+}
+
+/// The parts of a list between commas that are in no parentheses.
+fn parts(list: &str) -> Vec<&str> {
+    let mut depth = 0_usize;
+    let between = |c: char| {
+        match c {
+            '(' => depth += 1,
+            ')' => depth = depth.saturating_sub(1),
+            _ => {}
+        }
+        c == ',' && depth == 0
+    };
+    list.split(between).filter(|part| !list.trim().is_empty() || !part.trim().is_empty()).collect()
 }
 
 impl FromStr for Declaration {
@@ -242,24 +325,24 @@ impl FromStr for Declaration {
         let (head, list) = inner.ok_or_else(|| bad("there are no parentheses".into()))?;
         let (result, name) = typed(head).ok_or_else(|| bad(format!("`{}` is no type and name", head.trim())))?;
         let mut read = Vec::new();
-        for part in list.split(',').filter(|part| !list.trim().is_empty() || !part.trim().is_empty()) {
+        for part in parts(list) {
             read.push(parameter(part).ok_or_else(|| bad(format!("`{}` is no parameter", part.trim())))?);
         }
         let find = |name: &str| {
-            let found = read.iter().position(|(n, ..)| n == name);
+            let found = read.iter().position(|(n, _)| n == name);
             found.ok_or_else(|| bad(format!("there is no parameter `{name}`")))
         };
         let mut parameters = Vec::new();
-        for (name, scalar, buffer) in &read {
-            let kind = match buffer {
-                None => Kind::Number(*scalar),
-                Some((direction, length)) => {
+        for (name, written) in &read {
+            let kind = match written {
+                Written::Kind(kind) => *kind,
+                Written::Buffer(direction, element, length) => {
                     let length = match (length.parse(), length.strip_prefix('*')) {
                         (Ok(count), _) => Length::Constant(count),
                         (_, Some(of)) => Length::Pointee(find(of.trim())?),
                         (_, None) => Length::Parameter(find(length)?),
                     };
-                    Kind::Buffer { direction: *direction, element: *scalar, length }
+                    Kind::Buffer { direction: *direction, element: *element, length }
                 }
             };
             parameters.push(Parameter { name: name.clone(), kind });
@@ -279,6 +362,7 @@ impl fmt::Display for Declaration {
             let name = &parameter.name;
             match parameter.kind {
                 Kind::Number(scalar) => write!(f, "{comma}{} {name}", scalar.rust())?,
+                Kind::Function(prototype) => write!(f, "{comma}{prototype} {name}")?,
                 Kind::Buffer { direction, element, length } => {
                     let direction = match direction {
                         Direction::In => "in",
@@ -323,6 +407,9 @@ mod tests {
         }
         let spaced: Declaration = "  u64   sum ( in i32 values[ count ] , u64 count ) ; ".parse().unwrap();
         assert_eq!(spaced.to_string(), "u64 sum(in i32 values[count], u64 count)");
+        let passing: Declaration = "void each(fn(i32, f64) -> void call, fn() -> u8 ask, i64 n)".parse().unwrap();
+        assert_eq!(passing.to_string(), "void each(fn(i32, f64) -> void call, fn() -> u8 ask, i64 n)");
+        assert_eq!(passing.signature(), "(fn(int, float) -> void, fn() -> int, int) -> void");
         assert_eq!("f32 g(f64 x, i8 n)".parse::<Declaration>().unwrap().signature(), "(float, int) -> float");
     }
 
@@ -350,6 +437,14 @@ mod tests {
             "i32 f(u8 a, u8 b, u8 c, u8 d, u8 e, u8 f, u8 g)",
             "i32 1f()",
             "void f(void x)",
+            "void f(fn() -> int g)",
+            "void f(fn() -> i32)",
+            "void f(fn(i32 x) -> i32 g)",
+            "void f(fn(i32,) -> i32 g)",
+            "void f(fn(fn() -> i32) -> i32 g)",
+            "void f(fn(u8, u8, u8, u8, u8, u8, u8) -> u8 g)",
+            "void f(in u8 x[g], fn() -> i32 g)",
+            "void f(fn() -> i32 g",
         ] {
             assert!(text.parse::<Declaration>().is_err(), "{text}");
         }

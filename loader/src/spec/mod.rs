@@ -64,6 +64,7 @@ pub struct DomainSpec {
     pub(crate) own_start: bool,
     pub(crate) placement: Placement,
     pub(crate) spare: usize,
+    pub(crate) callbacks: Option<usize>,
     pub(crate) registers: Vec<(String, Entry)>,
     pub(crate) restart: Restart,
     pub(crate) root: bool,
@@ -86,6 +87,9 @@ pub enum Restart {
 
 /// Most gateways of a domain that are bound at run time.
 pub const MAX_SPARE: usize = 1024;
+/// Functions that can be passed to a domain, unless [`DomainSpec::callbacks`] says otherwise, if some
+/// import or entry point that leads to it has an `fn` in its signature.
+pub const DEFAULT_CALLBACKS: usize = 64;
 
 /// A function that a domain registers under a name, for others to connect to.
 #[derive(Clone, Debug)]
@@ -165,6 +169,7 @@ impl DomainSpec {
             own_start: false,
             placement: Placement::default(),
             spare: 0,
+            callbacks: None,
             registers: Vec::new(),
             restart: Restart::Never,
             root: false,
@@ -258,6 +263,33 @@ impl DomainSpec {
     pub fn spare_bindings(mut self, count: usize) -> Self {
         self.spare = count;
         self
+    }
+
+    /// Most different functions that others pass to this domain as `fn` in its life, at most
+    /// [`MAX_SPARE`]. Each gets a gateway, which leads to this function or nowhere until the domain
+    /// begins anew. Default: [`DEFAULT_CALLBACKS`], or none if no signature passes it a function.
+    #[must_use]
+    pub fn callbacks(mut self, count: usize) -> Self {
+        self.callbacks = Some(count);
+        self
+    }
+
+    /// Its gateways: those of its imports, those for connections at run time, and those for functions
+    /// that are passed to it, in this order.
+    pub(crate) fn gateways(&self) -> usize {
+        self.imports.len() + self.spare + self.callbacks.unwrap_or(0)
+    }
+
+    /// Whether somebody may pass it a function, as far as signatures tell: its entry points', and those
+    /// of imports from it.
+    pub(crate) fn takes_functions<'i>(&self, mut imports: impl Iterator<Item = &'i Import>) -> bool {
+        let passes = |signature: &Option<String>| {
+            let parsed = signature.as_deref().map(str::parse::<Signature>);
+            parsed.is_some_and(|signature| signature.is_ok_and(|signature| signature.has_functions()))
+        };
+        let from = |import: &Import| matches!(&import.callee, Callee::Domain { domain, .. } if *domain == self.name);
+        self.registers.iter().any(|(_, entry)| passes(&entry.signature))
+            || imports.any(|import| from(import) && passes(&import.signature))
     }
 
     /// Registers an entry point: others connect to it as `domain.name`.

@@ -1,18 +1,24 @@
-//! Signatures of crossings: which registers carry arguments and results, so that all others can be cleared.
+//! Signatures of crossings: which registers carry arguments and results, so that all others can be
+//! cleared.
 
 use std::fmt;
 use std::str::FromStr;
 
 /// One argument.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Argument {
-    /// An integer of up to 64 bits, or a pointer that passes unchanged (and reveals the caller's window).
+    /// An integer of up to 64 bits, or a pointer that passes unchanged (and reveals the caller's
+    /// window).
     Int,
-    /// A pointer into a shared region: its upper half is replaced by the callee's window (Wahbe et al. section 3.6, lazy
-    /// pointer swizzling). Null stays null.
+    /// A pointer into a shared region: its upper half is replaced by the callee's window (Wahbe et
+    /// al. section 3.6, lazy pointer swizzling). Null stays null, and a function pointer is refused
+    /// ([`crate::Status::Code`]).
     Pointer,
     /// `float` or `double`.
     Float,
+    /// A function of the caller, with the signature of calls to it. The callee gets a gateway of
+    /// its own that leads there until the call returns. Null stays null.
+    Function(Box<Signature>),
 }
 
 /// The result.
@@ -28,7 +34,8 @@ pub enum Outcome {
     Float,
 }
 
-/// What crosses. `Display` and `FromStr` use the form `(ptr, int, float) -> int`.
+/// What crosses. `Display` and `FromStr` use the form `(ptr, int, float) -> int`, with
+/// `fn(int) -> int` for an argument that is a function.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Signature {
     /// Arguments in order.
@@ -43,6 +50,8 @@ pub const INT_REGISTERS: usize = 6;
 pub const FLOAT_REGISTERS: usize = 8;
 /// Most words of stack arguments.
 pub const MAX_STACK_WORDS: u32 = 64;
+/// Deepest nesting of `fn` in `fn`.
+pub const MAX_FUNCTION_DEPTH: usize = 4;
 
 /// How a signature maps to registers (psABI 3.2.3).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -55,6 +64,8 @@ pub struct Registers {
     pub stack_words: u32,
     /// Bit i: integer register i holds a pointer.
     pub pointers: u32,
+    /// Bit i: integer register i holds a function.
+    pub functions: u32,
 }
 
 /// The text is not a signature.
@@ -66,19 +77,37 @@ pub struct BadSignature {
 }
 
 impl Signature {
-    /// Floats cross.
+    /// Nothing crosses.
+    pub(crate) const NOTHING: Self = Self { arguments: Vec::new(), outcome: Outcome::Void };
+
+    /// Floats cross, at this call or at calls of a function that it passes.
     pub fn has_floats(&self) -> bool {
-        self.registers().floats > 0 || self.outcome == Outcome::Float
+        let mut functions = self.functions();
+        self.registers().floats > 0 || self.outcome == Outcome::Float || functions.any(Self::has_floats)
+    }
+
+    /// The signatures of the functions that are passed.
+    pub fn functions(&self) -> impl Iterator<Item = &Signature> {
+        self.arguments.iter().filter_map(|argument| match argument {
+            Argument::Function(signature) => Some(&**signature),
+            _ => None,
+        })
+    }
+
+    /// Some argument is a function.
+    pub fn has_functions(&self) -> bool {
+        self.functions().next().is_some()
     }
 
     /// Assigns registers and stack words.
     pub fn registers(&self) -> Registers {
-        let mut registers = Registers { ints: 0, floats: 0, stack_words: 0, pointers: 0 };
+        let mut registers = Registers { ints: 0, floats: 0, stack_words: 0, pointers: 0, functions: 0 };
         for argument in &self.arguments {
             match argument {
                 Argument::Float if registers.floats < FLOAT_REGISTERS => registers.floats += 1,
-                Argument::Int | Argument::Pointer if registers.ints < INT_REGISTERS => {
+                Argument::Int | Argument::Pointer | Argument::Function(_) if registers.ints < INT_REGISTERS => {
                     registers.pointers |= u32::from(*argument == Argument::Pointer) << registers.ints;
+                    registers.functions |= u32::from(matches!(argument, Argument::Function(_))) << registers.ints;
                     registers.ints += 1;
                 }
                 _ => registers.stack_words += 1,
@@ -90,18 +119,96 @@ impl Signature {
 
 impl fmt::Display for Signature {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let names = self.arguments.iter().map(|a| match a {
-            Argument::Int => "int",
-            Argument::Pointer => "ptr",
-            Argument::Float => "float",
-        });
-        let outcome = match self.outcome {
-            Outcome::Void => "void",
-            Outcome::Int => "int",
-            Outcome::Pointer => "ptr",
-            Outcome::Float => "float",
+        f.write_str("(")?;
+        for (index, argument) in self.arguments.iter().enumerate() {
+            f.write_str(if index == 0 { "" } else { ", " })?;
+            match argument {
+                Argument::Int => f.write_str("int")?,
+                Argument::Pointer => f.write_str("ptr")?,
+                Argument::Float => f.write_str("float")?,
+                Argument::Function(signature) => write!(f, "fn{signature}")?,
+            }
+        }
+        f.write_str(match self.outcome {
+            Outcome::Void => ") -> void",
+            Outcome::Int => ") -> int",
+            Outcome::Pointer => ") -> ptr",
+            Outcome::Float => ") -> float",
+        })
+    }
+}
+
+/// The rest of a text that is read from the left.
+struct Rest<'t>(&'t str);
+
+impl<'t> Rest<'t> {
+    /// Takes a token, with the space around it.
+    fn take(&mut self, token: &str) -> bool {
+        let rest = self.0.trim_start().strip_prefix(token);
+        self.0 = rest.unwrap_or(self.0);
+        rest.is_some()
+    }
+
+    /// Takes a word of letters.
+    fn word(&mut self) -> &'t str {
+        let text = self.0.trim_start();
+        let end = text.find(|c: char| !c.is_ascii_alphanumeric()).unwrap_or(text.len());
+        self.0 = &text[end..];
+        &text[..end]
+    }
+
+    /// Takes a signature, `depth` functions deep.
+    fn signature(&mut self, depth: usize) -> Result<Signature, &'static str> {
+        if !self.take("(") {
+            return Err("no `( )`");
+        }
+        let mut arguments = Vec::new();
+        while !(arguments.is_empty() && self.take(")")) {
+            arguments.push(match self.word() {
+                "int" => Argument::Int,
+                "ptr" => Argument::Pointer,
+                "float" => Argument::Float,
+                "fn" if depth < MAX_FUNCTION_DEPTH => Argument::Function(Box::new(self.signature(depth + 1)?)),
+                "fn" => return Err("functions of functions nest too deeply"),
+                _ => return Err("arguments are `int`, `ptr`, `float` or `fn(..) -> ..`"),
+            });
+            if self.take(")") {
+                break;
+            }
+            if !self.take(",") {
+                return Err("no `,` or `)` behind an argument");
+            }
+        }
+        if !self.take("->") {
+            return Err("no `->`");
+        }
+        let outcome = match self.word() {
+            "void" => Outcome::Void,
+            "int" => Outcome::Int,
+            "ptr" => Outcome::Pointer,
+            "float" => Outcome::Float,
+            _ => return Err("the result is `int`, `ptr`, `float` or `void`"),
         };
-        write!(f, "({}) -> {outcome}", names.collect::<Vec<_>>().join(", "))
+        let signature = Signature { arguments, outcome };
+        signature.check().map(|()| signature)
+    }
+}
+
+impl Signature {
+    /// Whether the arguments fit where they must be.
+    fn check(&self) -> Result<(), &'static str> {
+        let words = self.registers().stack_words;
+        if words > MAX_STACK_WORDS {
+            return Err("too many arguments");
+        }
+        if words > 0 && self.has_functions() {
+            return Err("beside a `fn` all arguments are in registers: six integers and eight floats");
+        }
+        let ints = self.arguments.iter().filter(|argument| **argument != Argument::Float);
+        if ints.skip(INT_REGISTERS).any(|argument| *argument == Argument::Pointer) {
+            return Err("only the first six integer arguments can be `ptr`");
+        }
+        Ok(())
     }
 }
 
@@ -109,37 +216,10 @@ impl FromStr for Signature {
     type Err = BadSignature;
 
     fn from_str(text: &str) -> Result<Self, Self::Err> {
-        let bad = |why: &str| BadSignature { text: text.to_owned(), why: why.to_owned() };
-        let (list, outcome) = text.split_once("->").ok_or_else(|| bad("no `->`"))?;
-        let list = list.trim().strip_prefix('(').and_then(|l| l.strip_suffix(')')).ok_or_else(|| bad("no `( )`"))?;
-        let mut arguments = Vec::new();
-        for word in list.split(',').map(str::trim).filter(|w| !w.is_empty() || list.contains(',')) {
-            arguments.push(match word {
-                "int" => Argument::Int,
-                "ptr" => Argument::Pointer,
-                "float" => Argument::Float,
-                _ => return Err(bad("arguments are `int`, `ptr` or `float`")),
-            });
-        }
-        let outcome = match outcome.trim() {
-            "void" => Outcome::Void,
-            "int" => Outcome::Int,
-            "ptr" => Outcome::Pointer,
-            "float" => Outcome::Float,
-            _ => return Err(bad("the result is `int`, `ptr`, `float` or `void`")),
-        };
-        let signature = Self { arguments, outcome };
-        if signature.registers().stack_words > MAX_STACK_WORDS {
-            return Err(bad("too many arguments"));
-        }
-        let mut ints = 0;
-        for argument in &signature.arguments {
-            ints += usize::from(*argument != Argument::Float);
-            if *argument == Argument::Pointer && ints > INT_REGISTERS {
-                return Err(bad("only the first six integer arguments can be `ptr`"));
-            }
-        }
-        Ok(signature)
+        let bad = |why: &str| BadSignature { text: text.chars().take(200).collect(), why: why.to_owned() };
+        let mut rest = Rest(text);
+        let signature = rest.signature(0).map_err(bad)?;
+        if rest.0.trim().is_empty() { Ok(signature) } else { Err(bad("text behind the result")) }
     }
 }
 
@@ -159,13 +239,40 @@ mod tests {
     }
 
     #[test]
+    fn functions_are_arguments() {
+        for text in ["(fn(int) -> int, int) -> int", "(fn() -> void, fn(ptr, float) -> float) -> ptr"] {
+            assert_eq!(text.parse::<Signature>().unwrap().to_string(), text);
+        }
+        let nested = "(fn(fn(float) -> int) -> int) -> int".parse::<Signature>().unwrap();
+        assert!(nested.has_floats() && nested.has_functions());
+        assert_eq!(nested.registers().functions, 1);
+        assert_eq!("(int, float, fn() -> int) -> int".parse::<Signature>().unwrap().registers().functions, 2);
+        let deep = |depth: usize| "(fn".repeat(depth) + "() -> int" + &") -> int".repeat(depth);
+        assert!(deep(MAX_FUNCTION_DEPTH).parse::<Signature>().is_ok());
+        assert!(deep(MAX_FUNCTION_DEPTH + 1).parse::<Signature>().is_err());
+        assert!(deep(100_000).parse::<Signature>().is_err());
+        for text in [
+            "(fn) -> int",
+            "(fn(int)) -> int",
+            "(fn(int) -> int int) -> int",
+            "(fn(int) -> fn) -> int",
+            "(int) -> fn() -> int",
+            "(int,int,int,int,int,int,fn() -> int) -> int",
+            "(fn() -> int,int,int,int,int,int,int) -> int",
+            "(int) -> int)",
+        ] {
+            assert!(text.parse::<Signature>().is_err(), "{text}");
+        }
+    }
+
+    #[test]
     fn registers_follow_the_psabi() {
         let registers = |text: &str| text.parse::<Signature>().unwrap().registers();
         assert_eq!(
             registers("(int, float, ptr) -> void"),
-            Registers { ints: 2, floats: 1, stack_words: 0, pointers: 2 }
+            Registers { ints: 2, floats: 1, stack_words: 0, pointers: 2, functions: 0 }
         );
         let many = format!("({}) -> int", ["int", "float"].repeat(10).join(", "));
-        assert_eq!(registers(&many), Registers { ints: 6, floats: 8, stack_words: 6, pointers: 0 });
+        assert_eq!(registers(&many), Registers { ints: 6, floats: 8, stack_words: 6, pointers: 0, functions: 0 });
     }
 }

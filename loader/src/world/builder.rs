@@ -13,7 +13,7 @@ use crate::link::{self, Plan};
 use crate::load::raised;
 use crate::load::{Surroundings, load};
 use crate::spec::signature::Signature;
-use crate::spec::{Callee, DomainSpec, Import, MAX_SPARE};
+use crate::spec::{Callee, DEFAULT_CALLBACKS, DomainSpec, Import, MAX_SPARE};
 use crate::vm::error::MapError;
 use crate::vm::region::{self, Region};
 use crate::vm::space::{Draw, La57, Places};
@@ -217,7 +217,7 @@ impl Builder {
                     (&import.callee, &import.interface)
                 {
                     let copier = buffers_in::forward(callee.clone(), function.clone(), declaration.clone());
-                    this.hosts.push(Host::new(buffers_in::host_name(&domain.name, symbol), copier));
+                    this.hosts.push(Host::reentrant(buffers_in::host_name(&domain.name, symbol), copier));
                 }
             }
             for (name, entry) in &domain.registers {
@@ -228,8 +228,13 @@ impl Builder {
         this.construct()
     }
 
-    fn construct(self) -> Result<World, BuildError> {
+    fn construct(mut self) -> Result<World, BuildError> {
         self.check()?;
+        for index in 0..self.domains.len() {
+            let imports = self.domains.iter().flat_map(|spec| &spec.imports).map(|(_, import)| import);
+            let count = if self.domains[index].takes_functions(imports) { DEFAULT_CALLBACKS } else { 0 };
+            self.domains[index].callbacks.get_or_insert(count);
+        }
         let space = self.la57.space()?;
         let mut rng = ChaCha20Rng::from_seed(self.seed.map_or_else(os_seed, Ok)?);
         // Plan: select and verify the objects, resolve symbols. Nothing is mapped yet.
@@ -384,7 +389,8 @@ pub fn check_domain<'d>(
     for (symbol, import) in &domain.imports {
         let (client, symbol) = (client(), symbol.clone());
         match &import.callee {
-            Callee::Host { function } if !hosts.contains(&function.as_str()) => {
+            // In parentheses: the loader's own, which nobody can grant.
+            Callee::Host { function } if function.starts_with('(') || !hosts.contains(&function.as_str()) => {
                 return spec(SpecError::UnknownHostFunction { domain: client, symbol, function: function.clone() });
             }
             Callee::Domain { domain: callee, function } => {
@@ -406,7 +412,7 @@ pub fn check_domain<'d>(
     if let Some((name, _)) = domain.registers.iter().find(|(name, _)| !names.insert(name)) {
         return spec(SpecError::RegisteredTwice { domain: client(), entry: name.clone() });
     }
-    if domain.spare > MAX_SPARE {
+    if domain.spare > MAX_SPARE || domain.callbacks.is_some_and(|count| count > MAX_SPARE) {
         return spec(SpecError::TooManySpare { domain: client(), most: MAX_SPARE });
     }
     Ok(())

@@ -145,8 +145,9 @@ pub enum SpecError {
         /// The entry point.
         entry: String,
     },
-    /// More gateways for connections at run time than a domain may have ([`crate::MAX_SPARE`]).
-    #[error("domain `{domain}`: more than {most} gateways for connections at run time")]
+    /// More gateways for connections at run time, or for functions that are passed to it, than a domain may
+    /// have ([`crate::MAX_SPARE`]).
+    #[error("domain `{domain}`: more than {most} gateways for connections at run time or for functions")]
     TooManySpare {
         /// The client.
         domain: String,
@@ -235,6 +236,20 @@ pub enum BindError {
     NoSpare {
         /// The client.
         domain: String,
+    },
+    /// As many different functions were passed to the domain as it has gateways for.
+    #[error("domain `{domain}` has no gateway left for a function; see `DomainSpec::callbacks`")]
+    NoCallback {
+        /// The domain.
+        domain: String,
+    },
+    /// The host lends the domain a function of this name already, or does not.
+    #[error("domain `{domain}`: a function `{name}` of the host is lent twice, or not at all")]
+    Lent {
+        /// The domain.
+        domain: String,
+        /// The function's name.
+        name: String,
     },
     /// A call in progress needs what would change.
     #[error("domain `{domain}` is in the middle of a call")]
@@ -390,6 +405,11 @@ impl HostError {
     /// An error with a message for the host's own use.
     pub fn new(message: impl Into<Box<str>>) -> Self {
         Self { message: message.into(), status: Status::Host, exit: None }
+    }
+
+    /// The caller finds this in `__sfi_error`.
+    pub(crate) fn of_status(status: Status, message: impl Into<Box<str>>) -> Self {
+        Self { status, ..Self::new(message) }
     }
 
     /// Ends the domain that called: its own callers get a fault of the kind [`crate::FaultKind::Exit`], and it is dead.

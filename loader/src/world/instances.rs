@@ -175,6 +175,9 @@ impl Inner {
     pub(crate) unsafe fn clear(&mut self, index: usize) -> Result<(), BuildError> {
         self.admit(index)?;
         self.forget(index, false)?;
+        if self.domains[index].origin == index {
+            self.recall(index)?;
+        }
         let domain = &self.domains[index];
         raised::reset(&domain.window, &domain.image, &mut self.places.rng)
             .map_err(|error| MapError::new(&format!("domain `{}`", domain.name), error))?;

@@ -3,7 +3,7 @@
 mod c_host;
 
 use anyhow::{Context, bail};
-use sfi_loader::interface::{Declaration, Direction, Kind, Scalar};
+use sfi_loader::interface::{Declaration, Direction, Kind, Prototype, Scalar};
 use sfi_loader::manifest::InterfaceFile;
 use sfi_loader::manifest::Manifest;
 use std::fmt::Write;
@@ -95,9 +95,17 @@ fn c_parameters(declaration: &Declaration) -> String {
         Kind::Number(scalar) => format!("{} {}", scalar.c(), p.name),
         Kind::Buffer { direction: Direction::In, element, .. } => format!("const {} *{}", element.c(), p.name),
         Kind::Buffer { element, .. } => format!("{} *{}", element.c(), p.name),
+        Kind::Function(prototype) => c_function(&p.name, &prototype),
     };
     let all: Vec<String> = declaration.parameters.iter().map(parameter).collect();
     if all.is_empty() { "void".into() } else { all.join(", ") }
+}
+
+/// A parameter that is a function, as C.
+fn c_function(name: &str, prototype: &Prototype) -> String {
+    let all: Vec<String> = prototype.parameters().map(Scalar::c).collect();
+    let list = if all.is_empty() { "void".into() } else { all.join(", ") };
+    format!("{} (*{name})({list})", prototype.result.map_or("void".into(), Scalar::c))
 }
 
 fn header(name: &str, functions: &[Declaration]) -> String {
@@ -158,6 +166,7 @@ fn rust(name: &str, functions: &[Declaration]) -> String {
             let name = format!("r#{}", parameter.name);
             let (kind, pass) = match parameter.kind {
                 Kind::Number(scalar) => (scalar.rust(), format!("Passed::Word({})", word(&name, scalar))),
+                Kind::Function(_) => ("Pointer".into(), format!("Passed::Word({name}.0)")),
                 Kind::Buffer { direction: Direction::In, element, .. } => {
                     (format!("&[{}]", element.rust()), format!("Passed::In(bytes({name}))"))
                 }
@@ -184,7 +193,13 @@ fn rust(name: &str, functions: &[Declaration]) -> String {
     }
     text += "}\n";
     // Only what the functions use: hosts compile with warnings.
-    let wanted = [("Passed", "Passed::"), ("World", "&World"), ("bytes", "(bytes("), ("bytes_mut", "(bytes_mut(")];
+    let wanted = [
+        ("Passed", "Passed::"),
+        ("Pointer", ": Pointer"),
+        ("World", "&World"),
+        ("bytes", "(bytes("),
+        ("bytes_mut", "(bytes_mut("),
+    ];
     let used = wanted.iter().filter(|(_, use_of_it)| text.contains(use_of_it)).map(|(import, _)| *import);
     let imports: Vec<&str> = ["Bound", "CallError", "Enter", "LookupError"].into_iter().chain(used).collect();
     format!(

@@ -96,6 +96,7 @@ macro_rules! operations {
             // SAFETY: the host runs, on the thread that holds the world mutably.
             unsafe {
                 let index = (*inner).find(&spec.name).map_err(BindError::from)?;
+                (*inner).reserve_callbacks(&mut spec);
                 Inner::load_again(inner, index, std::sync::Arc::new(spec), true)
             }
         }

@@ -4,6 +4,7 @@
 //! text: they write the record. A record without a server leads to a domain that nobody can enter.
 
 pub(crate) mod connect;
+pub(crate) mod lend;
 pub(crate) mod policy;
 pub(crate) mod record;
 pub(crate) mod reload;
@@ -16,6 +17,7 @@ use crate::link::place::Map;
 use crate::spec::signature::Signature;
 use crate::spec::{Callee, DomainSpec, Entry, Import, Restart, Trust};
 use crate::world::Inner;
+use crate::world::bindings::lend::Lendings;
 use crate::world::bindings::policy::BindingReport;
 use crate::world::bindings::record::{Common, Record, To};
 use crate::world::calls::buffers_in;
@@ -86,6 +88,8 @@ pub struct Manager {
     pub hook: Option<Hook>,
     /// Entry points of supervisors, until they are registered.
     pub supervisors: Vec<(String, Option<Signature>)>,
+    /// Functions that were passed to domains.
+    pub lent: Lendings,
 }
 
 impl Drop for Manager {
@@ -108,6 +112,7 @@ impl Manager {
             permits,
             hook: None,
             supervisors: Vec::new(),
+            lent: Lendings::default(),
         }
     }
 
@@ -122,6 +127,7 @@ impl Manager {
 
     /// Numbers for `count` records of a domain. What it had before is given up.
     pub fn take_range(&mut self, domain: usize, count: usize) -> usize {
+        self.lent.forget(domain);
         self.ranges.resize(self.ranges.len().max(domain + 1), (0, 0));
         let (start, capacity) = self.ranges[domain];
         self.records[start..start + capacity].fill(None);
@@ -166,8 +172,8 @@ pub fn stubs(spec: &DomainSpec, start: usize) -> Vec<Stub> {
         Callee::Entry { .. } => Way::Binding,
     };
     let imports = spec.imports.iter().map(|(_, import)| way(import));
-    let spares = std::iter::repeat_n(Way::Binding, spec.spare);
-    imports.chain(spares).enumerate().map(|(i, way)| Stub { binding: start + i, way }).collect()
+    let others = std::iter::repeat_n(Way::Binding, spec.gateways() - spec.imports.len());
+    imports.chain(others).enumerate().map(|(i, way)| Stub { binding: start + i, way }).collect()
 }
 
 /// The records of a domain's stubs. `find` gives the index of another domain by name.
@@ -208,11 +214,13 @@ pub fn records(
         let symbol = Some(symbol.clone());
         let expected = signature.clone();
         let (on_fault, trust) = (import.on_fault, import.trust);
-        all.push(Record { client, symbol, way: stub.way, to, entry, signature, expected, on_fault, trust });
+        let (lent, way) = (false, stub.way);
+        all.push(Record { client, symbol, lent, way, to, entry, signature, expected, on_fault, trust });
     }
     let spare = Record {
         client,
         symbol: None,
+        lent: false,
         way: Way::Binding,
         to: To::Nobody,
         entry: None,
@@ -221,7 +229,9 @@ pub fn records(
         on_fault: u64::MAX,
         trust: Trust::MutualDistrust,
     };
+    let lent = Record { lent: true, signature: Some(Signature::NOTHING), ..spare.clone() };
     all.extend(std::iter::repeat_n(spare, spec.spare));
+    all.extend(std::iter::repeat_n(lent, spec.callbacks.unwrap_or(0)));
     Ok(all)
 }
 
@@ -242,7 +252,14 @@ impl Inner {
         let asks = |(_, import): &(String, Import)| matches!(&import.callee, Callee::Host { function } if function == builtin::REGISTER);
         let dynamic = spec.spare > 0 || !spec.registers.is_empty() || spec.imports.iter().any(asks);
         let of = |r: &&Record| r.client == index || r.to.domain() == Some(index);
-        dynamic || self.manager.records.iter().flatten().filter(of).any(|r| r.to == To::Nobody || r.passes_floats())
+        dynamic
+            || self
+                .manager
+                .records
+                .iter()
+                .flatten()
+                .filter(of)
+                .any(|r| r.to == To::Nobody && !r.lent || r.passes_floats())
     }
 
     /// Floats will cross to or from these domains: those that name no register for them are treated as if they did, from now on. Not while
@@ -275,7 +292,8 @@ impl Inner {
     /// All bindings, for people.
     pub fn reports(&self) -> Vec<BindingReport> {
         let common = self.common();
-        self.manager.records.iter().flatten().map(|record| common.report(record)).collect()
+        let records = self.manager.records.iter().flatten();
+        records.filter(|r| !r.lent || r.to != To::Nobody).map(|record| common.report(record)).collect()
     }
 
     /// Writes the bindings of some records.
@@ -437,7 +455,7 @@ impl Inner {
         let (start, count) = self.manager.ranges[client];
         let spares = || {
             let all = (start..start + count).map(|n| (n, &self.manager.records[n]));
-            all.filter_map(|(n, r)| r.as_ref().filter(|r| r.symbol.is_none()).map(|r| (n, r)))
+            all.filter_map(|(n, r)| r.as_ref().filter(|r| r.symbol.is_none() && !r.lent).map(|r| (n, r)))
         };
         if let Some((n, _)) = spares().find(|(_, r)| r.to != To::Nobody && r.entry.as_deref() == Some(entry)) {
             return Ok(Spare::Connected(n));
@@ -484,7 +502,7 @@ impl Inner {
         domain.window.base() + domain.image.spares[spare]
     }
 
-    /// The record behind such a pointer.
+    /// The record behind such a pointer, and behind one of a function that was passed to the client.
     pub fn number(&self, client: usize, pointer: u64) -> Option<usize> {
         let domain = &self.domains[client];
         let offset = pointer & (sfi_contract::layout::WINDOW_SIZE - 1);

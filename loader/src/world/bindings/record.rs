@@ -1,12 +1,13 @@
 //! Bindings: which crossing each stub leads to, and what the record of it says.
 
 use crate::gate;
-use crate::gate::records::{Binding, DomainState, Status, flag};
+use crate::gate::records::{Binding, DomainState, FUNCTIONS, Status, flag};
 use crate::gate::stubs::Way;
 use crate::gate::{MXCSR_ALL, MXCSR_CONTROL, Table, vectors};
 use crate::spec::Trust;
 use crate::spec::signature::Signature;
 use crate::world::bindings::policy::{BindingReport, Crossing, Side, explain_host};
+use crate::world::calls::functions;
 use crate::world::calls::host::Host;
 use crate::world::domain::Domain;
 use sfi_contract::Mode;
@@ -52,6 +53,8 @@ pub struct Record {
     pub client: usize,
     /// The import, or `None` for a stub that is bound at run time.
     pub symbol: Option<String>,
+    /// The stub is for functions that are passed to the domain, see `bindings/lend.rs`.
+    pub lent: bool,
     /// How the stub finds its gate.
     pub way: Way,
     /// Where it leads now.
@@ -72,6 +75,11 @@ impl Record {
     /// Floats may pass: the signature has some, or there is none.
     pub fn passes_floats(&self) -> bool {
         self.signature.as_ref().is_none_or(Signature::has_floats)
+    }
+
+    /// The client passes functions to a domain: the host lends that domain gateways meanwhile.
+    pub fn passes_functions(&self) -> bool {
+        self.to.domain().is_some() && self.signature.as_ref().is_some_and(Signature::has_functions)
     }
 }
 
@@ -102,6 +110,10 @@ impl Common<'_> {
         match &record.to {
             To::Nobody => {}
             To::Host(host) => self.to_host(&mut binding, *host, &from.side(), record.signature.as_ref()),
+            _ if record.passes_functions() => {
+                let way = (functions::shim(), std::ptr::null_mut());
+                self.to_shim(&mut binding, way, &from.side(), record.signature.as_ref());
+            }
             To::Function { domain, .. } | To::Code { domain, .. } => {
                 let callee = &self.domains[*domain];
                 let offset = match &record.to {
@@ -139,7 +151,12 @@ impl Common<'_> {
                     _ => record.entry.clone().unwrap_or_default(),
                 };
                 let callee = &self.domains[*domain];
-                (Some(callee.name.clone()), entry, Some(self.crossing(record, callee).to_string()))
+                let work = if record.passes_functions() {
+                    format!("through the host, which lends functions; {}", explain_host(self.binding(record).flags))
+                } else {
+                    self.crossing(record, callee).to_string()
+                };
+                (Some(callee.name.clone()), entry, Some(work))
             }
         };
         BindingReport {
@@ -164,15 +181,21 @@ impl Common<'_> {
 
     /// A call to a host function. The host is trusted and preserves what the ABI says. rax and xmm0 pass whatever the signature says.
     fn to_host(&self, binding: &mut Binding, host: usize, caller: &Side, signature: Option<&Signature>) {
-        let named = caller.has_vectors();
         binding.host = host as u32;
-        (binding.shim, binding.data) = self.hosts[host].entry();
+        self.to_shim(binding, self.hosts[host].entry(), caller, signature);
+    }
+
+    /// A call to code of the host, by its shim and what that needs.
+    fn to_shim(&self, binding: &mut Binding, way: (usize, *mut ()), caller: &Side, signature: Option<&Signature>) {
+        let named = caller.has_vectors();
+        (binding.shim, binding.data) = way;
         binding.gate = self.table.gate_host;
         // An argument that the signature does not name is the caller's own business.
         let named_arguments = signature.map(Signature::registers);
         binding.ints = named_arguments.as_ref().map_or(u32::MAX, |r| r.ints as u32);
         binding.floats = named_arguments.as_ref().map_or(u32::MAX, |r| r.floats as u32);
         binding.stack_words = named_arguments.as_ref().map_or(u32::MAX, |r| r.stack_words);
+        binding.pointers = named_arguments.as_ref().map_or(0, |r| r.pointers | r.functions << FUNCTIONS);
         binding.results = self.table.results_host[if named { vectors::KEEP } else { vectors::LEAVE }];
         let flags = [
             // What a domain has in registers that it does not name is not its own.

@@ -138,7 +138,7 @@ impl Inner {
     }
 
     /// Another window holds the domain's image, or the domain is such an instance.
-    fn has_instances(&self, index: usize) -> bool {
+    pub fn has_instances(&self, index: usize) -> bool {
         self.domains.iter().enumerate().any(|(i, d)| d.life != 0 && (d.origin == index || i == index))
     }
 

@@ -4,12 +4,15 @@
 //! callee runs. Nothing of the caller's is read twice: a length behind a pointer is read from the copy, so that the callee sees the number that was used,
 //! and what is copied back has the lengths that were checked, although the caller's memory may change meanwhile (a shared region does).
 
-use crate::gate::records::Status;
+use crate::gate::records::{DomainState, Status};
+use crate::spec::Trust;
 use crate::spec::interface::{Declaration, Direction, Kind, Length, Parameter, Scalar};
+use crate::spec::signature::Signature;
 use crate::vm::window::{Protection, Window};
 use crate::world::Inner;
 use crate::world::calls::call::{Arguments, Enter, Function, TypedFn};
-use crate::world::calls::host::{HostCall, HostFn};
+use crate::world::calls::functions::Loans;
+use crate::world::calls::host::HostCall;
 use crate::world::domain_ref::DomainRef;
 use crate::world::error::{CallError, Failure, HostError, LookupError};
 use sfi_contract::layout::WINDOW_SIZE;
@@ -20,7 +23,8 @@ const CALLEE_RESERVE: u64 = 16 << 10;
 /// What a host passes to a [`Bound`] function, one for each parameter.
 #[derive(Debug)]
 pub enum Passed<'a> {
-    /// A number: integers extended to 64 bits, the bits of floating-point numbers.
+    /// A number: integers extended to 64 bits, the bits of floating-point numbers. A function: a pointer in the callee's terms
+    /// ([`crate::World::lend`]) or 0.
     Word(u64),
     /// Elements that the callee reads.
     In(&'a [u8]),
@@ -104,7 +108,7 @@ impl Bound {
     /// [`TypedFn::call`].
     pub fn call(&self, enter: &mut impl Enter, arguments: &mut [Passed<'_>]) -> Result<u64, CallError> {
         let fits = |(passed, kind): (&Passed<'_>, Kind)| match (passed, kind) {
-            (Passed::Word(_), Kind::Number(_)) => true,
+            (Passed::Word(_), Kind::Number(_) | Kind::Function(_)) => true,
             (Passed::In(_), Kind::Buffer { direction, .. }) => direction == Direction::In,
             (Passed::Out(_), Kind::Buffer { direction, .. }) => direction == Direction::Out,
             (Passed::InOut(_), Kind::Buffer { direction, .. }) => direction == Direction::InOut,
@@ -129,7 +133,7 @@ impl Bound {
     /// The bytes of every buffer can be read, or written if the declaration says `out`, or both if `inout`.
     pub unsafe fn call_raw(&self, enter: &mut impl Enter, arguments: &[Raw]) -> Result<u64, CallError> {
         let fits = |(raw, kind): (&Raw, Kind)| match raw {
-            Raw::Word(_) => matches!(kind, Kind::Number(_)),
+            Raw::Word(_) => matches!(kind, Kind::Number(_) | Kind::Function(_)),
             Raw::Buffer(..) => matches!(kind, Kind::Buffer { .. }),
         };
         let word = |raw: &Raw| if let Raw::Word(word) = raw { *word } else { 0 };
@@ -183,9 +187,18 @@ pub fn words(cx: &HostCall<'_>, declaration: &Declaration) -> Vec<u64> {
 }
 
 /// What an import with a declaration leads to: copies, calls the domain, copies back.
-pub fn forward(domain: String, function: String, declaration: Declaration) -> HostFn {
-    Box::new(move |cx| {
-        let words = words(cx, &declaration);
+pub fn forward(
+    domain: String,
+    function: String,
+    declaration: Declaration,
+) -> impl Fn(&mut HostCall<'_>) -> Result<u64, HostError> + Send + 'static {
+    let signature = |parameter: &Parameter| match parameter.kind {
+        Kind::Function(prototype) => prototype.signature().parse::<Signature>().ok(),
+        Kind::Number(_) | Kind::Buffer { .. } => None,
+    };
+    let functions: Vec<Option<Signature>> = declaration.parameters.iter().map(signature).collect();
+    move |cx| {
+        let mut words = words(cx, &declaration);
         let caller = cx.caller_index();
         let inner = cx.world();
         // SAFETY: the record of the world that this host function runs in, which it holds.
@@ -193,6 +206,13 @@ pub fn forward(domain: String, function: String, declaration: Declaration) -> Ho
             let index = (*inner).find(&domain)?;
             if index == caller {
                 return Err(HostError::new("a domain does not cross to itself"));
+            }
+            let mut loans = Loans::new(inner);
+            Inner::ready(inner, index)?;
+            for (word, signature) in words.iter_mut().zip(&functions) {
+                if let Some(signature) = signature {
+                    *word = loans.lend((caller, *word), index, signature, Trust::MutualDistrust)?;
+                }
             }
             let mut memory = Pointers { inner, caller, words: &words };
             call(inner, index, &declaration, &function, &words, &mut memory)?
@@ -202,7 +222,7 @@ pub fn forward(domain: String, function: String, declaration: Declaration) -> Ho
             return Ok(0);
         }
         Ok(result)
-    })
+    }
 }
 
 /// The caller's side of the buffers, by number of the parameter. Every access is checked.
@@ -328,17 +348,8 @@ unsafe fn call(
 ) -> Result<u64, CallError> {
     // SAFETY: see the function's contract. References to the record do not live across the crossing.
     unsafe {
-        let state = (&(*inner).domains)[index].state;
+        let (state, sp) = Inner::ready(inner, index)?;
         let fail = move |status| Inner::failure(inner, state, Failure::Status(status));
-        if (*state).dead != Status::Ok
-            && let Err(status) = Inner::revive(inner, index)
-        {
-            return Err(fail(status));
-        }
-        let sp = (*state).sp;
-        if sp == 0 {
-            return Err(fail(Status::Refused));
-        }
         let domain = &(&(*inner).domains)[index];
         let gone = || CallError::Gone { domain: domain.name.clone() };
         let offset = *domain.image.functions_by_name.get(function).ok_or_else(gone)?;
@@ -351,6 +362,7 @@ unsafe fn call(
         for (i, parameter) in declaration.parameters.iter().enumerate() {
             match parameter.kind {
                 Kind::Number(scalar) => arguments.push_word(words[i], scalar.is_float()),
+                Kind::Function(_) => arguments.push_word(words[i], false),
                 Kind::Buffer { .. } => {
                     let copy = copies.iter().find(|c| c.parameter == i);
                     arguments.push_word(copy.map_or(0, |c| base + c.offset), false);
@@ -378,6 +390,29 @@ unsafe fn call(
         }
         let float = declaration.result.is_some_and(Scalar::is_float);
         Ok(if float { arguments.frame.xmm0 } else { arguments.frame.rax })
+    }
+}
+
+impl Inner {
+    /// A domain that is about to be called, restarted if need be: its state, and where its data stack goes on.
+    ///
+    /// # Safety
+    /// As for [`Inner::revive`].
+    pub unsafe fn ready(inner: *mut Inner, index: usize) -> Result<(*mut DomainState, u64), CallError> {
+        // SAFETY: see the function's contract.
+        unsafe {
+            let state = (&(*inner).domains)[index].state;
+            let fail = move |status| Inner::failure(inner, state, Failure::Status(status));
+            if (*state).dead != Status::Ok
+                && let Err(status) = Inner::revive(inner, index)
+            {
+                return Err(fail(status));
+            }
+            match (*state).sp {
+                0 => Err(fail(Status::Refused)),
+                sp => Ok((state, sp)),
+            }
+        }
     }
 }
 

@@ -4,7 +4,7 @@
 //! Nothing is read twice. A length behind a pointer comes from the copy, and what is copied back has the length that was checked first: whoever else
 //! writes to the caller's memory meanwhile (shared regions, host threads) changes neither.
 
-use crate::spec::interface::{Declaration, Kind, Length, Scalar};
+use crate::spec::interface::{Declaration, Kind, Length, Parameter, Scalar};
 use crate::world::builder::Builder;
 use crate::world::calls::buffers_in;
 use crate::world::calls::host::HostCall;
@@ -15,7 +15,8 @@ use std::ops::{Deref, DerefMut};
 /// What a host function gets for a parameter.
 #[derive(Debug)]
 pub enum Received {
-    /// A number: 64 bits of a register, of which the type's lower ones count; the bits of floating-point numbers.
+    /// A number: 64 bits of a register, of which the type's lower ones count; the bits of floating-point numbers. A function: a
+    /// function pointer of the caller, for [`HostCall::function`], or 0.
     Word(u64),
     /// The host's own copy of the elements; zero where the callee only writes. Copied back if the declaration says `out` or `inout`.
     Elements(Elements),
@@ -88,6 +89,10 @@ fn wrong(cx: &HostCall<'_>) -> HostError {
 
 /// The parameters, copied. `None`: something is not as declared.
 fn receive(cx: &HostCall<'_>, declaration: &Declaration, words: &[u64]) -> Option<Vec<Received>> {
+    let own = |(word, p): (&u64, &Parameter)| !matches!(p.kind, Kind::Function(_)) || *word == 0 || cx.owns(*word);
+    if !words.iter().zip(&declaration.parameters).all(own) {
+        return None;
+    }
     let memory = cx.memory();
     let mut received: Vec<Received> = words.iter().map(|word| Received::Word(*word)).collect();
     // Lengths behind pointers come last: they are read from the copies.

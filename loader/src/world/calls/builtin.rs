@@ -76,7 +76,8 @@ fn connect(cx: &mut HostCall<'_>) -> Result<u64, HostError> {
 fn disconnect(cx: &mut HostCall<'_>) -> Result<u64, HostError> {
     let (client, pointer) = (cx.caller_index(), cx.arg(0));
     let inner = inner(cx);
-    let undone = inner.number(client, pointer).map(|number| inner.undo(number, false));
+    let spare = |number: &usize| inner.manager.records[*number].as_ref().is_some_and(|record| !record.lent);
+    let undone = inner.number(client, pointer).filter(spare).map(|number| inner.undo(number, false));
     if matches!(undone, Some(Ok(()))) { Ok(0) } else { refused(cx, u64::MAX) }
 }
 

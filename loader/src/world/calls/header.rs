@@ -3,7 +3,8 @@
 
 use crate::spec::capability::{CAPABILITY_SIZE, Capability};
 use crate::spec::signature::{Argument, Signature};
-use crate::spec::{Entry, Header};
+use crate::spec::{Entry, Header, Trust};
+use crate::world::calls::functions::Loans;
 use crate::world::calls::host::{HostCall, HostFn};
 use crate::world::error::HostError;
 
@@ -137,6 +138,14 @@ pub fn forward(domain: String, entry: &Entry) -> Option<HostFn> {
             let kind = signature.as_ref().and_then(|s| s.arguments.get(taken + i));
             if kind == Some(&Argument::Pointer) {
                 *word = cx.rebase(&domain, *word)?;
+            }
+        }
+        // SAFETY: the host function holds the world, and drops this before it returns.
+        let mut loans = unsafe { Loans::new(cx.world()) };
+        for (i, argument) in signature.iter().flat_map(|s| &s.arguments).skip(taken).enumerate().take(6 - taken) {
+            if let Argument::Function(function) = argument {
+                let (caller, callee) = (cx.caller_index(), cx.record().find(&domain)?);
+                words[i] = loans.lend((caller, words[i]), callee, function, Trust::MutualDistrust)?;
             }
         }
         let [a, b, c, d, e, f] = words;

@@ -6,11 +6,14 @@ use crate::fault::trace;
 use crate::fault::watchdog;
 use crate::gate::fault::RawFault;
 use crate::gate::frame::Active;
-use crate::gate::records::{Binding, Context, DomainState, HostFrame, Status, flag};
+use crate::gate::records::{Binding, Context, DomainState, FUNCTIONS, HostFrame, Status, flag};
+use crate::spec::signature::{Argument, Signature};
 use crate::vm::memory::{Memory, MemoryError};
 use crate::world::Inner;
 use crate::world::calls::call::{Function, TypedFn, sealed};
+use crate::world::calls::dynamic::DynFn;
 use crate::world::error::{CallError, HostError};
+use sfi_contract::layout::{DISPATCH_OFFSET, DISPATCH_SLOTS};
 use std::any::Any;
 use std::marker::PhantomData;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -39,6 +42,7 @@ pub type HostFn = Box<dyn FnMut(&mut HostCall<'_>) -> Result<u64, HostError> + S
 pub struct Host {
     /// Its name.
     pub name: String,
+    /// A [`Record`], or the function itself if it is reentrant.
     record: *mut (),
     shim: Shim,
     drop: unsafe fn(*mut ()),
@@ -67,6 +71,30 @@ impl Host {
         }
         let record = Box::into_raw(Box::new(Record { busy: false, function })).cast();
         Self { name, record, shim: shim::<F>, drop: drop_record::<F> }
+    }
+
+    /// Takes a function that may be called again while it runs.
+    pub fn reentrant<F>(name: String, function: F) -> Self
+    where
+        F: Fn(&mut HostCall<'_>) -> Result<u64, HostError> + Send + 'static,
+    {
+        /// # Safety
+        /// `record` comes from `Host::reentrant` of this type and is not used again.
+        unsafe fn drop_function<F>(record: *mut ()) {
+            // SAFETY: see the function's contract.
+            drop(unsafe { Box::from_raw(record.cast::<F>()) });
+        }
+        /// # Safety
+        /// As for the other shim; `data` is an `F`.
+        unsafe extern "C" fn shim<F>(context: *mut Context, binding: *const Binding, frame: *mut HostFrame) -> Status
+        where
+            F: Fn(&mut HostCall<'_>) -> Result<u64, HostError> + Send + 'static,
+        {
+            // SAFETY: see the function's contract; only shared references to the function exist.
+            unsafe { run(context, binding, frame, &*(*binding).data.cast::<F>()) }
+        }
+        let record = Box::into_raw(Box::new(function)).cast();
+        Self { name, record, shim: shim::<F>, drop: drop_function::<F> }
     }
 
     /// `shim` and `data` of bindings to it. They are good while it lives.
@@ -204,6 +232,44 @@ impl HostCall<'_> {
         self.memory().write(pointer, bytes)
     }
 
+    /// The number of the binding through which the domain called.
+    pub(crate) fn binding_index(&self) -> usize {
+        // SAFETY: the world is borrowed by the call.
+        unsafe { (*self.inner).control.binding_index(self.binding) }
+    }
+
+    /// Whether a pointer is a function pointer of the caller's.
+    pub(crate) fn owns(&self, pointer: u64) -> bool {
+        // SAFETY: the world is borrowed by the call.
+        unsafe { (*self.inner).own_function(self.caller, pointer).is_some() }
+    }
+
+    /// What the domain's import says crosses.
+    pub(crate) fn signature(&self) -> Option<&Signature> {
+        // SAFETY: as above.
+        let records = unsafe { &(*self.inner).manager.records };
+        records.get(self.binding_index())?.as_ref()?.signature.as_ref()
+    }
+
+    /// The function that the caller passed as integer argument `index`, which its import declares to be an `fn`, with the
+    /// signature that is declared there. It leads to the function as long as the caller's domain is not loaded again. `None`: the
+    /// caller passed NULL.
+    ///
+    /// # Errors
+    /// [`CallError::NotAFunction`] if the import declares something else.
+    pub fn passed(&mut self, index: usize) -> Result<Option<DynFn>, CallError> {
+        let is_int = |argument: &&Argument| **argument != Argument::Float;
+        let ints = self.signature().map_or(&[][..], |s| &s.arguments).iter().filter(is_int);
+        let declared = match ints.skip(self.skip).nth(index) {
+            Some(Argument::Function(signature)) => (**signature).clone(),
+            _ => return Err(CallError::NotAFunction { domain: self.caller().to_owned() }),
+        };
+        match self.arg(index) {
+            0 => Ok(None),
+            pointer => self.function_dynamic(pointer, declared).map(Some),
+        }
+    }
+
     /// The caller's function that a function pointer means, to call it back: `cx.function::<fn(u64) -> u64>(p)?.call(cx, (1,))`.
     ///
     /// # Errors
@@ -244,13 +310,39 @@ where
     // SAFETY: see the function's contract.
     unsafe {
         let host = (*binding).data.cast::<Record<F>>();
+        if (*host).busy {
+            (*frame).xmm0 = 0;
+            return refused(binding, frame, (*context).current, Status::Refused);
+        }
+        (*host).busy = true;
+        let status = run(context, binding, frame, |call| ((*host).function)(call));
+        (*host).busy = false;
+        status
+    }
+}
+
+/// Runs code of the host that a domain called.
+///
+/// # Safety
+/// As for [`shim`]; `body` may do what a host function may.
+#[inline]
+pub unsafe fn run(
+    context: *mut Context,
+    binding: *const Binding,
+    frame: *mut HostFrame,
+    mut body: impl FnMut(&mut HostCall<'_>) -> Result<u64, HostError>,
+) -> Status {
+    // SAFETY: see the function's contract.
+    unsafe {
         let (caller, depth) = ((*context).current, (*context).depth);
         let watch = watchdog::of(&*context);
         (*frame).xmm0 = 0;
-        if (*host).busy {
-            return refused(binding, frame, caller, Status::Refused);
+        if (*binding).pointers != 0
+            && let Err(code) =
+                declared(&*(*context).world.cast::<Inner>(), &*binding, &*frame, (*caller).index as usize)
+        {
+            return refused(binding, frame, caller, code);
         }
-        (*host).busy = true;
         (*context).depth = depth + 1;
         if let Some(watch) = watch {
             watch.enter_host(context, caller);
@@ -259,10 +351,9 @@ where
             let index = (*caller).index as usize;
             let mut call =
                 HostCall { inner: (*context).world.cast(), frame, binding, caller: index, skip: 0, life: PhantomData };
-            ((*host).function)(&mut call)
+            body(&mut call)
         }));
         (*context).depth = depth;
-        (*host).busy = false;
         if let Some(watch) = watch {
             watch.leave_host(context);
         }
@@ -282,6 +373,27 @@ where
             due => overstayed(context, caller, due),
         }
     }
+}
+
+/// Whether arguments that the signature calls pointers are none to code, and those that it calls functions are functions of the caller.
+fn declared(inner: &Inner, binding: &Binding, frame: &HostFrame, caller: usize) -> Result<(), Status> {
+    for (i, word) in frame.ints.iter().enumerate() {
+        if binding.pointers & 1 << i != 0 && is_code(*word) {
+            return Err(Status::Code);
+        }
+        if binding.pointers & 1 << (i as u32 + FUNCTIONS) != 0
+            && *word != 0
+            && inner.own_function(caller, *word).is_none()
+        {
+            return Err(Status::Function);
+        }
+    }
+    Ok(())
+}
+
+/// Whether a pointer means a place of the dispatch table, as the gates judge (`REFUSE_CODE` in gate/common.s).
+pub fn is_code(pointer: u64) -> bool {
+    (pointer as u32).wrapping_sub(DISPATCH_OFFSET as u32) < 8 * DISPATCH_SLOTS as u32
 }
 
 /// The call overstayed its time in the host function: its caller ends here.

@@ -5,5 +5,6 @@ pub(crate) mod buffers_out;
 pub(crate) mod builtin;
 pub(crate) mod call;
 pub(crate) mod dynamic;
+pub(crate) mod functions;
 pub(crate) mod header;
 pub(crate) mod host;

@@ -85,6 +85,8 @@ fn parameter(p: &Parameter) -> String {
         Kind::Number(scalar) => format!("{} {}", scalar.c(), p.name),
         Kind::Buffer { direction: Direction::In, element, .. } => format!("const {} *{}", element.c(), p.name),
         Kind::Buffer { element, .. } => format!("{} *{}", element.c(), p.name),
+        // In the domain's terms: from sfi_world_lend, for sfi_host_callback.
+        Kind::Function(_) => format!("uint64_t {}", p.name),
     }
 }
 
@@ -149,6 +151,7 @@ fn call(text: &mut String, name: &str, d: &Declaration) {
     for (i, p) in d.parameters.iter().enumerate() {
         let _ = match p.kind {
             Kind::Number(scalar) => writeln!(text, "    sfi_arguments[{i}].value = {};", value(scalar, &p.name)),
+            Kind::Function(_) => writeln!(text, "    sfi_arguments[{i}].value = sfi_u({});", p.name),
             Kind::Buffer { length, .. } => writeln!(
                 text,
                 "    sfi_arguments[{i}].data = (void *){};\n    sfi_arguments[{i}].size = sfi_bytes({}, sizeof *{});",
@@ -191,6 +194,7 @@ fn host(text: &mut String, name: &str, functions: &[Declaration]) {
     for d in functions {
         let pass = |(i, p): (usize, &Parameter)| match p.kind {
             Kind::Number(scalar) => from_value(scalar, &format!("sfi_arguments[{i}].value")),
+            Kind::Function(_) => format!("sfi_arguments[{i}].value.u"),
             Kind::Buffer { direction: Direction::In, element, .. } => {
                 format!("(const {} *)sfi_arguments[{i}].data", element.c())
             }

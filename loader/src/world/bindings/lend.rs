@@ -1,0 +1,373 @@
+//! Functions that are passed to a domain as `fn`: gateways of the callee that lead to functions of its caller, or of the
+//! host, while a call that passes them lasts.
+//!
+//! A domain has a number of gateways for that ([`DomainSpec::callbacks`]). The first time that a function is passed it gets
+//! one of them for good: until the callee begins anew, the gateway's slot means this function or, while nobody lends
+//! it, nobody. So a pointer that the callee keeps never names another function, and the pointers of one function are equal.
+//! No client takes more than its share while others have none.
+
+use crate::link::image::Image;
+use crate::spec::signature::Signature;
+use crate::spec::{DEFAULT_CALLBACKS, DomainSpec, Trust};
+use crate::world::bindings::record::{Record, To};
+use crate::world::calls::call::Pointer;
+use crate::world::calls::host::{Host, HostCall};
+use crate::world::error::{BindError, BuildError, HostError};
+use crate::world::{Inner, World};
+use sfi_contract::layout::DISPATCH_OFFSET;
+use std::collections::{BTreeMap, BTreeSet};
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
+use std::sync::{Arc, Weak};
+
+/// A function that may be passed.
+#[derive(Clone, Debug)]
+pub enum Function {
+    /// Code of a domain.
+    Domain {
+        /// Index of the domain.
+        domain: usize,
+        /// Number of the instance.
+        life: u64,
+        /// What the domain was linked to. Never read: it tells images apart, also those that are gone.
+        image: Weak<Image>,
+        /// Window offset.
+        offset: u64,
+        /// The function's name and the distance from its start.
+        name: Option<(String, u64)>,
+    },
+    /// A function of the host, by its name.
+    Host(String),
+}
+
+impl Function {
+    /// Whether both are the same code.
+    fn is(&self, other: &Function) -> bool {
+        match (self, other) {
+            (Function::Host(name), Function::Host(known)) => name == known,
+            (
+                Function::Domain { domain, life, image, offset, .. },
+                Function::Domain { domain: d, life: l, image: i, offset: o, .. },
+            ) => (domain, life, offset) == (d, l, o) && Weak::ptr_eq(image, i),
+            _ => false,
+        }
+    }
+
+    /// Whether this is the function of the same name in a domain that was loaded again.
+    fn follows(&self, other: &Function) -> bool {
+        match (self, other) {
+            (
+                Function::Domain { domain, life, image, name: name @ Some(_), .. },
+                Function::Domain { domain: d, life: l, image: i, name: n, .. },
+            ) => (domain, life, name) == (d, l, n) && !Weak::ptr_eq(image, i),
+            _ => false,
+        }
+    }
+}
+
+/// One gateway that a function has.
+#[derive(Debug)]
+struct Lent {
+    /// No other gateway has it.
+    id: u64,
+    function: Function,
+    /// The domain whose share it counts to; `None` is the host.
+    party: Option<usize>,
+    signature: Signature,
+    trust: Trust,
+    /// Calls in progress that pass it.
+    calls: usize,
+}
+
+/// A function of the host that is lent until the host takes it back.
+#[derive(Debug)]
+struct OfHost {
+    callee: usize,
+    name: String,
+    loan: Loan,
+    /// Index of the function.
+    host: usize,
+}
+
+/// The gateways that functions have, by the domain to which they were passed.
+#[derive(Debug, Default)]
+pub struct Lendings {
+    /// In the order of the gateways.
+    by_callee: BTreeMap<usize, Vec<Lent>>,
+    ids: u64,
+    hosts: Vec<OfHost>,
+    /// Places among the host functions that nobody uses.
+    vacant: Vec<usize>,
+}
+
+impl Lendings {
+    /// The domain begins anew: nobody holds pointers to its gateways.
+    pub fn forget(&mut self, callee: usize) {
+        self.by_callee.remove(&callee);
+    }
+
+    fn of(&self, callee: usize) -> &[Lent] {
+        self.by_callee.get(&callee).map_or(&[], Vec::as_slice)
+    }
+}
+
+/// One function that is lent to a domain.
+#[derive(Clone, Copy, Debug)]
+pub struct Loan {
+    callee: usize,
+    gateway: usize,
+    id: u64,
+}
+
+impl Inner {
+    /// What a specification that is loaded again says about [`DomainSpec::callbacks`], if it is silent.
+    pub fn reserve_callbacks(&self, spec: &mut DomainSpec) {
+        let known = self.domains.iter().find(|d| d.name == spec.name).and_then(|d| d.spec.callbacks).unwrap_or(0);
+        let imports = self.domains.iter().flat_map(|d| &d.spec.imports).map(|(_, import)| import);
+        let asked = if spec.takes_functions(imports) { DEFAULT_CALLBACKS } else { 0 };
+        spec.callbacks.get_or_insert(known.max(asked));
+    }
+
+    /// The code that a function pointer of a domain means, if it is one of its own: the address of a slot that is used for
+    /// code of the domain or for a gateway that leads somewhere.
+    pub fn own_function(&self, domain: usize, pointer: u64) -> Option<u64> {
+        let base = self.domains[domain].window.base();
+        let slot = pointer.checked_sub(base + DISPATCH_OFFSET).filter(|distance| distance.is_multiple_of(8))?;
+        let image = &self.domains[domain].image;
+        let code = image.slots.get(usize::try_from(slot / 8).ok()?).copied()?;
+        let leads = match self.number(domain, pointer) {
+            Some(number) => self.manager.records[number].as_ref().is_some_and(|r| r.to != To::Nobody),
+            None => true,
+        };
+        (leads && code != image.trap).then_some(code)
+    }
+
+    /// A function of a domain, to be lent.
+    pub fn function_of(&self, domain: usize, offset: u64) -> Function {
+        let from = &self.domains[domain];
+        let name = from.image.function(offset);
+        Function::Domain { domain, life: from.life, image: Arc::downgrade(&from.image), offset, name }
+    }
+
+    /// Number of the record of a domain's gateway.
+    fn lent_number(&self, callee: usize, gateway: usize) -> usize {
+        let spec = &self.domains[callee].spec;
+        self.manager.ranges[callee].0 + spec.imports.len() + spec.spare + gateway
+    }
+
+    /// Lends a function to a domain. Gives the pointer, in the domain's terms. Instances share their gateways with the domain
+    /// that they are instances of.
+    pub fn lend(
+        &mut self,
+        callee: usize,
+        function: Function,
+        to: To,
+        signature: &Signature,
+        trust: Trust,
+    ) -> Result<(Loan, u64), BindError> {
+        let origin = self.domains[callee].origin;
+        let party = to.domain().map(|domain| self.domains[domain].origin);
+        let gateway = self.gateway(origin, party, &function, signature, trust);
+        let none = || BindError::NoCallback { domain: self.domains[origin].name.clone() };
+        let gateway = gateway.ok_or_else(none)?;
+        let number = self.lent_number(origin, gateway);
+        if self.manager.lent.of(origin).get(gateway).is_none_or(|lent| lent.calls == 0) {
+            if signature.has_floats() {
+                self.pass_floats(&[Some(origin), to.domain()])?;
+            }
+            let record = self.manager.records[number]
+                .as_mut()
+                .ok_or_else(|| BindError::NoCallback { domain: self.domains[origin].name.clone() })?;
+            (record.to, record.signature, record.trust) = (to, Some(signature.clone()), trust);
+            if let Err(error) = self.write([number]) {
+                self.manager.records[number].as_mut().into_iter().for_each(|record| record.to = To::Nobody);
+                return Err(error);
+            }
+        }
+        let lendings = &mut self.manager.lent;
+        let all = lendings.by_callee.entry(origin).or_default();
+        if gateway == all.len() {
+            lendings.ids += 1;
+            let (id, signature) = (lendings.ids, signature.clone());
+            all.push(Lent { id, function, party, signature, trust, calls: 1 });
+        } else {
+            all[gateway].function = function;
+            all[gateway].calls += 1;
+        }
+        let loan = Loan { callee: origin, gateway, id: all[gateway].id };
+        Ok((loan, self.pointer(callee, number)))
+    }
+
+    /// The gateway that a function has, or the next one that nobody has, if its party's share allows that.
+    fn gateway(
+        &self,
+        callee: usize,
+        party: Option<usize>,
+        function: &Function,
+        signature: &Signature,
+        trust: Trust,
+    ) -> Option<usize> {
+        let known = self.manager.lent.of(callee);
+        let alike = |l: &Lent| l.signature == *signature && l.trust == trust;
+        let moved = |l: &Lent| l.calls == 0 && alike(l) && function.follows(&l.function);
+        let found = known.iter().position(|l| alike(l) && function.is(&l.function));
+        let next = || {
+            let own = known.iter().filter(|l| l.party == party).count();
+            let room =
+                known.len() < self.domains[callee].spec.callbacks.unwrap_or(0) && own < self.share(callee, party);
+            room.then_some(known.len())
+        };
+        found.or_else(|| known.iter().position(moved)).or_else(next)
+    }
+
+    /// The gateways of a domain that one party may have: all clients that are connected and pass functions have the same
+    /// right, and so has the host if it lends some.
+    fn share(&self, callee: usize, party: Option<usize>) -> usize {
+        let passes = |r: &&Record| r.to.domain() == Some(callee) && r.passes_functions();
+        let clients = self.manager.records.iter().flatten().filter(passes).map(|r| Some(r.client));
+        let known = self.manager.lent.of(callee).iter().map(|l| l.party);
+        let parties: BTreeSet<Option<usize>> = clients.chain(known).chain([party]).collect();
+        self.domains[callee].spec.callbacks.unwrap_or(0).div_ceil(parties.len())
+    }
+
+    /// A call that passed a function is over. If it was the last one, the gateway leads nowhere.
+    pub fn end_loan(&mut self, loan: Loan) -> Result<(), BindError> {
+        let all = self.manager.lent.by_callee.get_mut(&loan.callee);
+        let lent = all.and_then(|all| all.get_mut(loan.gateway)).filter(|lent| lent.id == loan.id);
+        let Some(lent) = lent else { return Ok(()) };
+        lent.calls -= 1;
+        if lent.calls > 0 {
+            return Ok(());
+        }
+        self.undo(self.lent_number(loan.callee, loan.gateway), false)
+    }
+
+    /// A domain begins anew where it is: its gateways lead nowhere, and are free for other functions. Not while
+    /// instances of it may hold pointers to them.
+    pub fn recall(&mut self, callee: usize) -> Result<(), BindError> {
+        if self.has_instances(callee) {
+            return Ok(());
+        }
+        for gateway in 0..self.manager.lent.of(callee).len() {
+            self.undo(self.lent_number(callee, gateway), false)?;
+        }
+        self.manager.lent.forget(callee);
+        Ok(())
+    }
+
+    /// A function of the host for a domain, until it is taken back.
+    fn lend_host(&mut self, domain: &str, name: &str, signature: &Signature, function: Host) -> Result<u64, BindError> {
+        let callee = self.find(domain)?;
+        if self.host_loan(callee, name).is_some() {
+            return Err(BindError::Lent { domain: domain.to_owned(), name: name.to_owned() });
+        }
+        let host = self.manager.lent.vacant.pop().unwrap_or(self.hosts.len());
+        if host < self.hosts.len() {
+            self.hosts[host] = function
+        } else {
+            self.hosts.push(function)
+        }
+        let lent = Function::Host(name.to_owned());
+        match self.lend(callee, lent, To::Host(host), signature, Trust::MutualDistrust) {
+            Ok((loan, pointer)) => {
+                self.manager.lent.hosts.push(OfHost { callee, name: name.to_owned(), loan, host });
+                Ok(pointer)
+            }
+            Err(error) => {
+                self.vacate_host(host);
+                Err(error)
+            }
+        }
+    }
+
+    fn host_loan(&self, callee: usize, name: &str) -> Option<usize> {
+        self.manager.lent.hosts.iter().position(|of| of.callee == callee && of.name == name)
+    }
+
+    /// Drops a function of the host to which no record leads.
+    fn vacate_host(&mut self, host: usize) {
+        self.hosts[host] = Host::new(LENT.to_owned(), |_| Err(HostError::new("taken back")));
+        self.manager.lent.vacant.push(host);
+    }
+
+    fn take_back(&mut self, domain: &str, name: &str) -> Result<(), BindError> {
+        let callee = self.find(domain)?;
+        let missing = || BindError::Lent { domain: domain.to_owned(), name: name.to_owned() };
+        let place = self.host_loan(callee, name).ok_or_else(missing)?;
+        let of = self.manager.lent.hosts.swap_remove(place);
+        self.end_loan(of.loan)?;
+        self.vacate_host(of.host);
+        Ok(())
+    }
+}
+
+/// Name of host functions that are lent; no import can name it.
+const LENT: &str = "(lent)";
+
+impl World {
+    /// Lends a function of the host to a domain: gives a function pointer in the domain's terms, for arguments that the domain
+    /// expects to be functions. It is good until [`World::take_back`] and until the domain begins anew; after that, calls
+    /// through it fail with [`crate::Status::Unbound`]. It uses one of the domain's gateways for
+    /// functions ([`DomainSpec::callbacks`]), which stays with this name until the domain begins anew.
+    ///
+    /// # Errors
+    /// [`BuildError::Signature`], [`BuildError::Bind`].
+    pub fn lend(
+        &mut self,
+        domain: &str,
+        name: &str,
+        signature: &str,
+        function: impl FnMut(&mut HostCall<'_>) -> Result<u64, HostError> + Send + 'static,
+    ) -> Result<Pointer, BuildError> {
+        let parsed = signature.parse().map_err(|error| BuildError::Signature {
+            domain: domain.to_owned(),
+            symbol: name.to_owned(),
+            error,
+        })?;
+        let function = Host::new(LENT.to_owned(), function);
+        Ok(Pointer(self.record().lend_host(domain, name, &parsed, function)?))
+    }
+
+    /// Takes a function back that was lent.
+    ///
+    /// # Errors
+    /// [`BindError::Lent`] if none of this name is lent, [`BindError::Unknown`].
+    pub fn take_back(&mut self, domain: &str, name: &str) -> Result<(), BindError> {
+        self.record().take_back(domain, name)
+    }
+
+    /// Lends a function of the host to a domain while `body` runs, see [`World::lend`]:
+    ///
+    /// ```no_run
+    /// # fn f(world: &mut sfi_loader::World) -> Result<(), Box<dyn std::error::Error + Send + Sync>> {
+    /// let apply: sfi_loader::TypedFn<fn(sfi_loader::Pointer, i64) -> i64> = world.domain("plugin")?.export("apply")?;
+    /// let result = world.lending("plugin", "twice", "(int) -> int", |cx| Ok(2 * cx.arg(0)), |world, twice| {
+    ///     apply.call(world, (twice, 21))
+    /// })??;
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// # Errors
+    /// As [`World::lend`].
+    ///
+    /// # Panics
+    /// Resumes the panic of `body`; the function is taken back first.
+    pub fn lending<R>(
+        &mut self,
+        domain: &str,
+        name: &str,
+        signature: &str,
+        function: impl FnMut(&mut HostCall<'_>) -> Result<u64, HostError> + Send + 'static,
+        body: impl FnOnce(&mut World, Pointer) -> R,
+    ) -> Result<R, BuildError> {
+        let pointer = self.lend(domain, name, signature, function)?;
+        let result = catch_unwind(AssertUnwindSafe(|| body(self, pointer)));
+        // `body` may have taken it back, or put another world in the place of this one.
+        let ended = match self.take_back(domain, name) {
+            Err(BindError::Lent { .. } | BindError::Unknown(_)) => Ok(()),
+            ended => ended,
+        };
+        let result = result.unwrap_or_else(|payload| resume_unwind(payload));
+        Ok(ended.map(|()| result)?)
+    }
+}

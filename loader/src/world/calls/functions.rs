@@ -1,0 +1,154 @@
+//! Calls that pass functions: the host lends them to the callee while the call lasts
+//! (`world/bindings/lend.rs`).
+//!
+//! An import with an `fn` in its signature leads to this code of the host instead of to the gate
+//! between domains, so other imports cost what they always did. Calls of the callee through what
+//! was lent are calls between domains like all others.
+
+use crate::gate::records::{Binding, Context, HostFrame, Status};
+use crate::spec::Trust;
+use crate::spec::signature::{Argument, Outcome, Signature};
+use crate::world::Inner;
+use crate::world::bindings::lend::Loan;
+use crate::world::bindings::record::To;
+use crate::world::calls::call::{Arguments, TypedFn};
+use crate::world::calls::host::{self, HostCall, Shim};
+use crate::world::error::HostError;
+use sfi_contract::layout::WINDOW_SIZE;
+
+/// `shim` of bindings to domains that pass functions.
+pub fn shim() -> usize {
+    unsafe extern "C" fn shim(context: *mut Context, binding: *const Binding, frame: *mut HostFrame) -> Status {
+        // SAFETY: the gate passes what a host function's shim gets.
+        unsafe { host::run(context, binding, frame, forward) }
+    }
+    let shim: Shim = shim;
+    shim as *const () as usize
+}
+
+/// The functions that one call lends to its callee. They are taken back when it is over, however it
+/// ends.
+pub struct Loans {
+    inner: *mut Inner,
+    loans: Vec<Loan>,
+}
+
+impl Drop for Loans {
+    fn drop(&mut self) {
+        for loan in self.loans.drain(..) {
+            // SAFETY: `new` has the contract. If the binding cannot be written the function stays
+            // lent: then the kernel refuses what it allowed before.
+            let _ = unsafe { (*self.inner).end_loan(loan) };
+        }
+    }
+}
+
+impl Loans {
+    /// None.
+    ///
+    /// # Safety
+    /// Until it is dropped, `inner` belongs to a world that this thread holds mutably, and the host
+    /// runs whenever it is used or dropped.
+    pub unsafe fn new(inner: *mut Inner) -> Self {
+        Self { inner, loans: Vec::new() }
+    }
+
+    /// Lends a function of one domain to another. Gives the pointer in the callee's terms. Null
+    /// stays null.
+    pub fn lend(
+        &mut self,
+        (caller, pointer): (usize, u64),
+        callee: usize,
+        signature: &Signature,
+        trust: Trust,
+    ) -> Result<u64, HostError> {
+        if pointer == 0 {
+            return Ok(0);
+        }
+        // SAFETY: `new` has the contract; no reference outlives this function.
+        let inner = unsafe { &mut *self.inner };
+        let no_function = || HostError::of_status(Status::Function, "an `fn` argument is no function of the caller");
+        let offset = inner.own_function(caller, pointer).ok_or_else(no_function)?;
+        let (function, to) = (inner.function_of(caller, offset), To::Code { domain: caller, offset });
+        let lent = inner.lend(callee, function, to, signature, back(trust));
+        let (loan, pointer) = lent.map_err(|error| HostError::of_status(Status::Exhausted, error.to_string()))?;
+        self.loans.push(loan);
+        Ok(pointer)
+    }
+}
+
+/// The trust level of calls back: the callee is the client now. Only who trusts both ways is
+/// trusted by a client.
+fn back(trust: Trust) -> Trust {
+    if trust == Trust::TrustedBoth { trust } else { Trust::MutualDistrust }
+}
+
+/// Calls the domain that the caller's import leads to.
+fn forward(cx: &mut HostCall<'_>) -> Result<u64, HostError> {
+    let (inner, caller, number) = (cx.world(), cx.caller_index(), cx.binding_index());
+    // SAFETY: the record of the world that this code of the host runs in; references to it do not
+    // live across the crossing.
+    unsafe {
+        let record = || (&(*inner).manager.records)[number].as_ref();
+        let unbound = || HostError::of_status(Status::Unbound, "the import leads nowhere");
+        let callee = record().and_then(|record| record.to.domain()).ok_or_else(unbound)?;
+        Inner::ready(inner, callee)?;
+        // What leads to a pointer of the callee leads nowhere after its restart.
+        let record = record().ok_or_else(unbound)?;
+        let offset = match &record.to {
+            To::Function { function, .. } => (&(*inner).domains)[callee].image.functions_by_name.get(function).copied(),
+            To::Code { offset, .. } => Some(*offset),
+            To::Nobody | To::Host(_) => None,
+        };
+        let offset = offset.ok_or_else(unbound)?;
+        let (signature, trust) = (record.signature.clone().unwrap_or(Signature::NOTHING), record.trust);
+        let mut loans = Loans::new(inner);
+        let mut arguments = Arguments::new();
+        let base = (&(*inner).domains)[callee].window.base();
+        let (mut ints, mut floats) = (0, 0);
+        for argument in &signature.arguments {
+            if *argument == Argument::Float {
+                arguments.push_word(cx.arg_f64(floats).to_bits(), true);
+                floats += 1;
+                continue;
+            }
+            let word = cx.arg(ints);
+            ints += 1;
+            let word = match argument {
+                Argument::Function(signature) => loans.lend((caller, word), callee, signature, trust)?,
+                Argument::Pointer => rebase(word, base),
+                Argument::Int | Argument::Float => word,
+            };
+            arguments.push_word(word, false);
+        }
+        let entered = if floats > 0 {
+            let function: TypedFn<fn(f64)> = (*inner).typed(callee, offset, None);
+            function.enter(inner, &mut arguments)
+        } else {
+            let function: TypedFn<fn()> = (*inner).typed(callee, offset, None);
+            function.enter(inner, &mut arguments)
+        };
+        if let Err(failure) = entered {
+            let state = (&(*inner).domains)[callee].state;
+            return Err(Inner::failure(inner, state, failure).into());
+        }
+        let (result, float) = (arguments.frame.rax, arguments.frame.xmm0);
+        match signature.outcome {
+            Outcome::Void => Ok(0),
+            Outcome::Int => Ok(result),
+            Outcome::Pointer if host::is_code(result) => {
+                Err(HostError::of_status(Status::Code, "a `ptr` result is a function pointer"))
+            }
+            Outcome::Pointer => Ok(rebase(result, (&(*inner).domains)[caller].window.base())),
+            Outcome::Float => {
+                cx.set_result_f64(f64::from_bits(float));
+                Ok(0)
+            }
+        }
+    }
+}
+
+/// A pointer in the terms of the domain with this window. Null stays null.
+fn rebase(pointer: u64, base: u64) -> u64 {
+    if pointer == 0 { 0 } else { base | pointer & (WINDOW_SIZE - 1) }
+}
