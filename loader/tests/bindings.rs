@@ -452,7 +452,7 @@ fn the_first_float_does_not_come_in_the_middle_of_a_call() {
     let connect: TypedFn<fn() -> u64> = world.domain("client").unwrap().export("connect").unwrap();
     world.register("server", "echo", Entry::function("echo").signature("(float) -> float")).unwrap();
     assert_eq!(connect.call(&mut world, ()), Ok(0));
-    let pointer = world.connect_spare("client", "server.echo").unwrap();
+    let pointer = world.connect_spare("client", "server.echo").unwrap().pointer();
     let through: TypedFn<fn(u64, f64) -> f64> = world.domain("client").unwrap().export("through").unwrap();
     assert_eq!(through.call(&mut world, (pointer.0, 0.5)), Ok(0.5));
     // Once it hands floats on it may be bound and unbound in the middle of calls.

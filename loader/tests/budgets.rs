@@ -109,7 +109,7 @@ fn pair(budget: Budget, restart: Restart) -> World {
 /// The one that used up its budget ends, nobody else.
 #[test]
 fn a_domain_ends_when_its_budget_is_used_up() {
-    for (budget, kind) in [(Limits::cpu(LIMIT), FaultKind::CpuBudget), (Limits::wall(LIMIT), FaultKind::TimeBudget)] {
+    for (budget, kind) in [(Budget::cpu(LIMIT), FaultKind::CpuBudget), (Budget::wall(LIMIT), FaultKind::TimeBudget)] {
         let mut world = pair(budget, Restart::Never);
         let run = nullary(&world, "app", "run");
         let start = Instant::now();
@@ -132,7 +132,7 @@ fn a_domain_ends_when_its_budget_is_used_up() {
 /// Calls that are much shorter than the time between two looks add up; a caller is not charged for its callee.
 #[test]
 fn short_calls_are_charged_and_callers_are_not() {
-    let mut world = pair(Limits::wall(2 * LIMIT), Restart::Always);
+    let mut world = pair(Budget::wall(2 * LIMIT), Restart::Always);
     let delegate: TypedFn<fn(u64) -> u64> = world.domain("app").unwrap().export("delegate").unwrap();
     let start = Instant::now();
     while world.domain("codec").unwrap().last_fault().is_none() {
@@ -154,7 +154,7 @@ fn short_calls_are_charged_and_callers_are_not() {
 /// Time in host functions is nobody's but the call's.
 #[test]
 fn host_functions_are_neither_charged_nor_aborted() {
-    let mut world = pair(Limits::wall(LIMIT), Restart::Never);
+    let mut world = pair(Budget::wall(LIMIT), Restart::Never);
     let rest = nullary(&world, "codec", "rest");
     for _ in 0..2 {
         assert_eq!(rest.call(&mut world, ()), Ok(7));
@@ -227,7 +227,7 @@ fn charges_are_exact() {
 /// A domain that is in a host function, or waits for another domain, whenever somebody looks.
 #[test]
 fn nobody_hides_from_a_budget() {
-    for (budget, kind) in [(Limits::cpu(LIMIT), FaultKind::CpuBudget), (Limits::wall(LIMIT), FaultKind::TimeBudget)] {
+    for (budget, kind) in [(Budget::cpu(LIMIT), FaultKind::CpuBudget), (Budget::wall(LIMIT), FaultKind::TimeBudget)] {
         let (mut world, seen) = sly(budget);
         let sly_: TypedFn<fn(u64) -> u64> = world.domain("codec").unwrap().export("sly").unwrap();
         ended(sly_.call(&mut world, (u64::MAX,)), kind, "codec");
@@ -249,7 +249,7 @@ fn nobody_hides_from_a_budget() {
 /// Instances have the budget of their domain, each its own.
 #[test]
 fn instances_have_budgets() {
-    let mut world = pair(Limits::cpu(LIMIT), Restart::Never);
+    let mut world = pair(Budget::cpu(LIMIT), Restart::Never);
     for _ in 0..2 {
         let instance = world.instantiate("codec").unwrap();
         let spin: TypedFn<fn() -> u64> = world.instance(instance).unwrap().export("spin").unwrap();

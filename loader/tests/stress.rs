@@ -165,7 +165,7 @@ impl<'s> Slot<'s> {
             self.restart(client);
         }
         let entry = format!("{}.chain", name(server));
-        let pointer = self.world.connect_spare(&name(client), &entry).unwrap().0;
+        let pointer = self.world.connect_spare(&name(client), &entry).unwrap().pointer().0;
         for led in [true, true, false] {
             if !led {
                 self.world.unregister(&entry).unwrap();

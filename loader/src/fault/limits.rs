@@ -38,7 +38,33 @@ impl Limits {
 /// they are built, a call between domains reads the time-stamp counter twice (some 50 ns in a virtual machine), and where a budget counts processor
 /// time a call of the host reads the thread's clock twice (two system calls, together some 1.3 us there). In other worlds budgets that come later, by
 /// a reload, do not count.
-pub type Budget = Limits;
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub struct Budget {
+    /// Wall clock.
+    pub wall: Option<Duration>,
+    /// Processor time.
+    pub cpu: Option<Duration>,
+}
+
+impl Budget {
+    /// No bound.
+    pub const NONE: Self = Self { wall: None, cpu: None };
+
+    /// A bound on the wall clock.
+    pub fn wall(most: Duration) -> Self {
+        Self { wall: Some(most), ..Self::NONE }
+    }
+
+    /// A bound on processor time.
+    pub fn cpu(most: Duration) -> Self {
+        Self { cpu: Some(most), ..Self::NONE }
+    }
+
+    /// Whether there is one.
+    pub fn is_set(&self) -> bool {
+        *self != Self::NONE
+    }
+}
 
 /// Why a call was ended: the code of its [`crate::fault::RawFault`].
 pub mod reason {

@@ -13,7 +13,7 @@
 //! one word, so a call's end, a host function's return and the watchdog compare two words.
 
 use crate::fault;
-use crate::fault::limits::{Limits, reason};
+use crate::fault::limits::{Budget, reason};
 use crate::fault::watchdog;
 use crate::gate::fault::{RawFault, Trace};
 use crate::gate::records::{Account, Context, DomainState, Status};
@@ -48,7 +48,7 @@ pub fn processor() -> u64 {
 }
 
 /// Opens an account, with nothing charged.
-pub fn open(account: &mut Account, budget: &Limits) {
+pub fn open(account: &mut Account, budget: &Budget) {
     let nanos = |limit: Option<Duration>| limit.map_or(0, |l| u64::try_from(l.as_nanos()).unwrap_or(u64::MAX).max(1));
     *account = Account { wall: nanos(budget.wall), cpu: nanos(budget.cpu), ..Account::default() };
 }

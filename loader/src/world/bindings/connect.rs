@@ -10,8 +10,16 @@ use crate::world::error::{BindError, BuildError, LookupError};
 use crate::world::{Inner, World};
 use sfi_contract::layout::WINDOW_SIZE;
 
-/// A function pointer of a client that leads to an entry point; valid until it is disconnected.
-pub type Connected = crate::Pointer;
+/// A gateway of a client that leads to an entry point, until it is disconnected.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Connected(crate::Pointer);
+
+impl Connected {
+    /// The function pointer, in the client's terms.
+    pub fn pointer(self) -> crate::Pointer {
+        self.0
+    }
+}
 
 /// See [`World::used`].
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -36,7 +44,7 @@ macro_rules! operations {
         }
 
         /// Connects a client by one of its spare gateways ([`DomainSpec::spare_bindings`]): what `__sfi_connect` does for a client that
-        /// calls it. Gives the function pointer, in the client's terms.
+        /// calls it.
         ///
         /// # Errors
         /// [`BindError`].
@@ -44,7 +52,7 @@ macro_rules! operations {
             let inner = self.record();
             let client = inner.find(client)?;
             let number = inner.connect(client, None, entry)?;
-            Ok(crate::Pointer(inner.pointer(client, number)))
+            Ok(Connected(crate::Pointer(inner.pointer(client, number))))
         }
 
         /// Disconnects an import of a client, however it was connected: calls through it fail with [`crate::Status::Unbound`]. Calls
