@@ -4,6 +4,7 @@ use crate::setup::{self, cargo};
 use anyhow::{Context, bail, ensure};
 use std::ffi::OsStr;
 use std::fs::File;
+use std::io::IsTerminal;
 use std::iter;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
@@ -37,9 +38,13 @@ const LIBZ: [&str; 2] = ["/usr/lib/x86_64-linux-gnu/libz.a", "/usr/lib64/libz.a"
 /// The input is the biggest file up to this size, bytes.
 const INPUT_LIMIT: u64 = 6 << 20;
 
+/// Exit code of `sfi run` where the world cannot be built.
+const LOAD_ERROR: i32 = 2;
+
 /// Paths of a run.
 struct Demo<'a> {
     root: PathBuf,
+    /// The folder of the native objects and of one folder for each mode. Commands run in it.
     out: PathBuf,
     sfi: PathBuf,
     mode: &'a str,
@@ -52,7 +57,8 @@ pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
     let (first, _) = args.mode.split_first().context("--mode names no mode")?;
     println!(
         "Debian's stock libz.a becomes a codec in a domain of its own. An app in another domain sends a\n\
-         real file through it. Then the codec turns hostile, and the app lives on."
+         real file through it. Then the codec turns hostile, and the app lives on. At the end, an object\n\
+         that was never rewritten is refused."
     );
     setup::ensure(setup::DEMO)?;
     let start = Instant::now();
@@ -64,13 +70,12 @@ pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
         measure(&demo, args.rounds)?;
     }
     demo.mode = first;
-    build(&demo)?;
     for (what, story) in SABOTAGE {
         sabotage(&demo, what, story)?;
     }
     refuse(&demo)?;
     headline(&format!("all as promised, in {:.0} s", start.elapsed().as_secs_f64()));
-    println!("The manifest is fixtures/demo/domains.toml, the objects are in {}.", demo.out.display());
+    println!("Sources and manifest: fixtures/demo. Objects: {}.", demo.out.display());
     Ok(ExitCode::SUCCESS)
 }
 
@@ -80,22 +85,24 @@ fn headline(text: &str) {
     anstream::println!("\n{bold}== {text}{bold:#}");
 }
 
-/// Shows a command as a person would type it: no folders, dimmed where the output is a terminal.
-fn show(command: &Command) {
-    let word = |word: &OsStr| match Path::new(word).file_name() {
-        Some(name) if Path::new(word).is_absolute() => name.to_string_lossy().into_owned(),
-        _ => word.to_string_lossy().into_owned(),
+/// Shows a command, dimmed where the output is a terminal. It can be typed as it stands in the
+/// demo's folder, where `sfi` is the program that was built.
+fn show(demo: &Demo, command: &Command, input: Option<&Path>) {
+    let word = |word: &OsStr| match word {
+        word if word == demo.sfi => "sfi".to_owned(),
+        word => word.to_string_lossy().into_owned(),
     };
-    let line: Vec<String> = iter::once(command.get_program()).chain(command.get_args()).map(word).collect();
+    let mut line: Vec<String> = iter::once(command.get_program()).chain(command.get_args()).map(word).collect();
+    line.extend(input.map(|input| format!("< {}", input.display())));
     let dim = anstyle::Style::new().dimmed();
     anstream::println!("{dim}$ {}{dim:#}", line.join(" "));
 }
 
 fn prepare<'a>(args: &Args, mode: &'a str) -> anyhow::Result<Demo<'a>> {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).ancestors().nth(2).context("no root")?.to_owned();
-    println!("\nBuilding sfi (a few minutes the first time).");
+    println!("\nBuilding sfi: a few minutes the first time.");
     let mut command = Command::new(cargo());
-    command.args(["build", "--quiet", "--release", "-p", "sfi-cli"]).current_dir(&root);
+    command.args(["build", "--release", "-p", "sfi-cli"]).current_dir(&root);
     let status = command.status().context("cannot run cargo")?;
     ensure!(status.success(), "sfi does not build");
     let target = std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| root.join("target"), |t| root.join(t));
@@ -104,7 +111,10 @@ fn prepare<'a>(args: &Args, mode: &'a str) -> anyhow::Result<Demo<'a>> {
         None => big_file()?,
     };
     let out = target.join("demo");
-    std::fs::create_dir_all(&out)?;
+    for mode in &args.mode {
+        std::fs::create_dir_all(out.join(mode))?;
+    }
+    println!("\nThe commands below run in {}; `sfi` is {}.", out.display(), target.join("release/sfi").display());
     Ok(Demo { sfi: target.join("release/sfi"), root, out, mode, input })
 }
 
@@ -125,22 +135,49 @@ fn big_file() -> anyhow::Result<PathBuf> {
 }
 
 impl Demo<'_> {
+    /// A command that runs in the demo's folder. A terminal's colours reach it through this process.
+    fn command(&self, program: impl AsRef<OsStr>) -> Command {
+        let mut command = Command::new(program);
+        command.current_dir(&self.out);
+        if std::io::stdout().is_terminal() {
+            command.env("CLICOLOR_FORCE", "1");
+        }
+        command
+    }
+
+    fn sfi(&self, subcommand: &str) -> Command {
+        let mut command = self.command(&self.sfi);
+        command.arg(subcommand);
+        command
+    }
+
     fn source(&self, name: &str) -> PathBuf {
         self.root.join("fixtures/demo").join(name)
     }
 
-    /// Compiles one source as Debian compiles its packages: position-independent, optimised, nothing special.
-    fn compile(&self, source: &Path, object: &str, more: &[&str]) -> anyhow::Result<()> {
-        let mut command = Command::new("gcc");
-        command.args(["-O2", "-fPIE", "-c", "-I"]).arg(self.root.join("fixtures/rt")).args(more);
-        must(command.arg(source).arg("-o").arg(self.out.join(object)))?;
-        Ok(())
+    /// A file in the mode's folder, seen from the demo's.
+    fn own(&self, name: &str) -> String {
+        format!("{}/{name}", self.mode)
+    }
+
+    /// A command that compiles as Debian compiles its packages: position-independent, optimised,
+    /// nothing special.
+    fn compiler(&self) -> Command {
+        let mut command = self.command("gcc");
+        command.args(["-O2", "-g", "-fPIE", "-c"]);
+        command
+    }
+
+    /// Shows a command and runs it.
+    fn shown(&self, command: &mut Command) -> anyhow::Result<Output> {
+        show(self, command, None);
+        must(command)
     }
 
     fn rewrite(&self, input: &Path, output: &str) -> anyhow::Result<()> {
-        let output = self.out.join(output);
-        shown(Command::new(&self.sfi).args(["rewrite", "--mode", self.mode, "-o"]).arg(&output).arg(input))?;
-        shown(Command::new(&self.sfi).args(["verify", "--mode", self.mode]).arg(&output))?;
+        let output = self.own(output);
+        self.shown(self.sfi("rewrite").args(["--mode", self.mode, "-o", &output]).arg(input))?;
+        self.shown(self.sfi("verify").args(["--mode", self.mode, &output]))?;
         Ok(())
     }
 }
@@ -151,66 +188,66 @@ fn libz() -> anyhow::Result<&'static Path> {
 
 /// Compiles the app, the codec and the runtime, and links the native program.
 fn compile(demo: &Demo) -> anyhow::Result<()> {
-    demo.compile(&demo.source("app.c"), "app.o", &[])?;
-    demo.compile(&demo.source("codec.c"), "codec.o", &[])?;
-    let mut runtime = Vec::new();
-    for name in ["string", "malloc", "printf", "stdlib", "abort"] {
-        let object = format!("rt-{name}.o");
-        let source = demo.root.join(format!("fixtures/rt/{name}.c"));
-        demo.compile(&source, &object, &["-ffreestanding", "-fno-builtin"])?;
-        runtime.push(demo.out.join(object));
-    }
-    let archive = demo.out.join("rt.a");
-    let _ = std::fs::remove_file(&archive);
-    must(Command::new("ar").arg("rcsD").arg(&archive).args(&runtime))?;
-    let mut link = Command::new("gcc");
-    link.args(["-O2", "-I"]).arg(demo.source("")).arg(demo.source("native.c"));
-    link.args(["app.o", "codec.o"].map(|o| demo.out.join(o))).arg(libz()?).arg("-o").arg(demo.out.join("native"));
-    must(&mut link)?;
+    headline("compile: with the distribution's gcc, as ever");
+    demo.shown(demo.compiler().args(["app.c", "codec.c"].map(|name| demo.source(name))))?;
+    let runtime = ["string", "malloc", "printf", "stdlib", "abort"];
+    let sources = runtime.map(|name| demo.root.join(format!("fixtures/rt/{name}.c")));
+    demo.shown(demo.compiler().args(["-ffreestanding", "-fno-builtin"]).args(sources))?;
+    let _ = std::fs::remove_file(demo.out.join("rt.a"));
+    demo.shown(demo.command("ar").args(["rcsD", "rt.a"]).args(runtime.map(|name| format!("{name}.o"))))?;
+    println!("The same app, codec and libz.a without a sandbox, to compare times with:");
+    let mut link = demo.command("gcc");
+    link.arg("-O2").arg(demo.source("native.c")).args(["app.o", "codec.o"]).arg(libz()?).args(["-o", "native"]);
+    demo.shown(&mut link)?;
     Ok(())
 }
 
 /// Rewrites and verifies everything in the demo's mode.
 fn build(demo: &Demo) -> anyhow::Result<()> {
-    headline(&format!("mode {}: rewrite, verify, run", demo.mode));
+    let promise = match demo.mode {
+        "write" => "stores and jumps stay inside",
+        "full" => "loads stay inside, too",
+        _ => "a store that leaves is trapped and named",
+    };
+    headline(&format!("mode {}: {promise}", demo.mode));
     let libz = libz()?;
     let start = Instant::now();
     demo.rewrite(libz, "libz.sfi.a")?;
-    println!("{}: {} bytes, rewritten and verified in {:.0} ms", libz.display(), libz.metadata()?.len(), ms(start));
+    println!("{} bytes rewritten and verified in {:.0} ms", libz.metadata()?.len(), ms(start));
     for name in ["rt.a", "app.o", "codec.o"] {
-        demo.rewrite(&demo.out.join(name), &name.replace('.', ".sfi."))?;
+        demo.rewrite(Path::new(name), &name.replace('.', ".sfi."))?;
     }
     manifest(demo, None)?;
     Ok(())
 }
 
-/// Copies the manifest beside the objects; with another codec if one is named.
-fn manifest(demo: &Demo, codec: Option<&str>) -> anyhow::Result<PathBuf> {
+/// Copies the manifest beside the objects, with another codec if one is named. Returns its path
+/// from the demo's folder.
+fn manifest(demo: &Demo, codec: Option<&str>) -> anyhow::Result<String> {
     let text = std::fs::read_to_string(demo.source("domains.toml"))?;
     let mut text = text.replace("[domains.app]", &format!("[domains.app]\nmode = \"{}\"", demo.mode));
     text = text.replace("[domains.codec]", &format!("[domains.codec]\nmode = \"{}\"", demo.mode));
     let name = match codec {
         None => "domains.toml".to_owned(),
         Some(codec) => {
-            text = text.replace("codec.sfi.o", codec);
+            text = text.replace("codec.sfi.o", &format!("{codec}.o"));
             format!("{codec}.toml")
         }
     };
-    let path = demo.out.join(name);
-    std::fs::write(&path, text)?;
+    let path = demo.own(&name);
+    std::fs::write(demo.out.join(&path), text)?;
     Ok(path)
 }
 
 /// Runs both sides in turn and compares the medians.
 fn measure(demo: &Demo, rounds: usize) -> anyhow::Result<()> {
-    println!("{} through the codec, natively and in domains:", demo.input.display());
     let (mut native, mut domains) = (Vec::new(), Vec::new());
     let mut said = String::new();
-    let mut run = Command::new(&demo.sfi);
-    run.arg("run").arg(demo.out.join("domains.toml"));
-    show(&run);
+    let mut run = demo.sfi("run");
+    run.arg(demo.own("domains.toml"));
+    show(demo, &run, Some(&demo.input));
     for _ in 0..rounds {
-        native.push(times(&must(Command::new(demo.out.join("native")).stdin(File::open(&demo.input)?))?)?);
+        native.push(times(&must(demo.command("./native").stdin(File::open(&demo.input)?))?)?);
         let output = must(run.stdin(File::open(&demo.input)?))?;
         domains.push(times(&output)?);
         said = String::from_utf8(output.stdout)?;
@@ -219,7 +256,7 @@ fn measure(demo: &Demo, rounds: usize) -> anyhow::Result<()> {
         println!("{line}");
     }
     ensure!(said.contains("the same again"), "the file did not come back");
-    println!("medians of {rounds} runs each, in turn:");
+    println!("against ./native, medians of {rounds} runs each, in turn:");
     for (index, what) in ["deflate", "inflate"].into_iter().enumerate() {
         let (a, b) = (median(&native, index), median(&domains, index));
         println!("  {what}: native {:.1} ms, in domains {:.1} ms, ratio {:.3}", a / 1e3, b / 1e3, b / a);
@@ -245,20 +282,18 @@ fn median(runs: &[[f64; 2]], index: usize) -> f64 {
 fn sabotage(demo: &Demo, what: &str, story: &str) -> anyhow::Result<()> {
     headline(&format!("sabotage: {story}"));
     let stem = what.to_lowercase().replace('_', "-");
-    demo.compile(&demo.source("codec.c"), &format!("{stem}.o"), &["-D", what])?;
-    let object = format!("{stem}.sfi.o");
-    demo.rewrite(&demo.out.join(format!("{stem}.o")), &object)?;
+    let object = format!("{stem}.o");
+    demo.shown(demo.compiler().args(["-D", what]).arg(demo.source("codec.c")).args(["-o", &object]))?;
+    demo.rewrite(Path::new(&object), &format!("{stem}.sfi.o"))?;
     println!("It verifies: the bug is there, and harmless.");
-    let manifest = manifest(demo, Some(&object))?;
-    let mut run = Command::new(&demo.sfi);
-    run.arg("run").arg(manifest);
-    show(&run);
+    let mut run = demo.sfi("run");
+    run.arg(manifest(demo, Some(&format!("{stem}.sfi")))?);
+    show(demo, &run, Some(&demo.input));
     let output = run.stdin(File::open(&demo.input)?).output()?;
-    print!("{}{}", String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
-    let said = String::from_utf8_lossy(&output.stdout);
+    let said = tell(&output);
     ensure!(said.contains("I am still here"), "the app did not get an error");
     match output.status.code() {
-        Some(4) => println!("host: still here too; the app's exit code is 4"),
+        Some(4) => println!("The host is still here, too: sfi ends with 4, the app's own exit code."),
         _ => bail!("the host ended with {}", output.status),
     }
     Ok(())
@@ -266,26 +301,36 @@ fn sabotage(demo: &Demo, what: &str, story: &str) -> anyhow::Result<()> {
 
 /// An object that nobody rewrote: the verifier must name each way out that it tries, and the loader must not run it.
 fn refuse(demo: &Demo) -> anyhow::Result<()> {
-    headline("an object that was never rewritten: the verifier refuses it");
-    let object = demo.out.join("hostile.o");
-    must(Command::new("gcc").arg("-c").arg(demo.source("hostile.s")).arg("-o").arg(&object))?;
-    let mut verify = Command::new(&demo.sfi);
-    verify.args(["verify", "--mode", demo.mode]).arg(&object);
-    show(&verify);
+    headline("an object that was never rewritten: the verifier refuses it, and the loader does not run it");
+    let object = demo.own("hostile.o");
+    must(demo.command("gcc").arg("-c").arg(demo.source("hostile.s")).args(["-o", &object]))?;
+    let mut verify = demo.sfi("verify");
+    verify.args(["--mode", demo.mode, &object]);
+    show(demo, &verify, None);
     let output = verify.output()?;
-    let said = String::from_utf8_lossy(&output.stderr);
-    print!("{}{said}", String::from_utf8_lossy(&output.stdout));
+    let said = tell(&output);
     ensure!(output.status.code() == Some(1), "the verifier ended with {}", output.status);
     for place in [".text+0x0,", ".text+0xb,", ".text+0xd,"] {
         ensure!(said.contains(place), "the verifier did not name {place}");
     }
+    let mut run = demo.sfi("run");
+    run.arg(manifest(demo, Some("hostile"))?);
+    show(demo, &run, Some(&demo.input));
+    let output = run.stdin(File::open(&demo.input)?).output()?;
+    let said = tell(&output);
+    ensure!(
+        output.status.code() == Some(LOAD_ERROR) && said.contains("hostile.o"),
+        "sfi run ended with {}",
+        output.status
+    );
     Ok(())
 }
 
-/// Shows a command and runs it.
-fn shown(command: &mut Command) -> anyhow::Result<Output> {
-    show(command);
-    must(command)
+/// Prints what a command said, and returns it without colours.
+fn tell(output: &Output) -> String {
+    let text = [&*output.stdout, &*output.stderr].map(String::from_utf8_lossy).concat();
+    println!("{}", text.trim_end());
+    anstream::adapter::strip_str(&text).to_string()
 }
 
 /// Runs a command that must succeed.
