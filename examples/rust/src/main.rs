@@ -1,31 +1,15 @@
-//! Embeds a domain: loads an object, offers it a host function, calls a function of it, and survives its faults.
-//!
-//! The object must be rewritten first:
-//!
-//! ```text
-//! cat > plugin.c <<'EOF'
-//! void say(const char *text, unsigned long length);
-//! unsigned long shout(char *text) {
-//!     unsigned long n = 0;
-//!     for (; text[n]; n++)
-//!         if (text[n] >= 'a' && text[n] <= 'z') text[n] -= 32;
-//!     say(text, n);
-//!     return n;
-//! }
-//! int crash(int *where) { return *where = 1; }
-//! EOF
-//! gcc -O2 -fPIE -c plugin.c && sfi rewrite plugin.o -o plugin.sfi.o
-//! cargo run -p sfi-loader --example embed -- plugin.sfi.o
-//! ```
+//! Embeds a plugin: loads an object, offers it a host function, calls a function of it, and survives
+//! its faults.
 
 use sfi_loader::{CallError, DomainSpec, Import, Pointer, TypedFn, World};
 use std::error::Error;
 
 fn main() -> Result<(), Box<dyn Error>> {
-    let path = std::env::args().nth(1).ok_or("usage: embed OBJECT")?;
+    let path = std::env::args().nth(1).ok_or("usage: sfi-example OBJECT")?;
 
-    // Describe the world: one domain, which may call `say` and nothing else. The signature says which registers cross; all
-    // others are cleared. Building verifies the object, places it at a random address and seals it.
+    // Describe the world: one domain, which may call `say` and nothing else. The signature says which
+    // registers cross. All others are cleared. Building verifies the object, places it at a random
+    // address and seals it.
     let mut world = World::builder()
         .domain(
             DomainSpec::new("plugin")
@@ -34,14 +18,14 @@ fn main() -> Result<(), Box<dyn Error>> {
                 .import("say", Import::host("say").signature("(int, int) -> void")),
         )
         .host_fn("say", |cx| {
-            // Arguments come from the domain: they are checked, and its memory is copied, before anything is believed.
+            // Arguments come from the domain: `read` checks the range and copies.
             let text = cx.read(cx.arg(0), cx.arg(1) as usize)?;
             println!("the plugin says: {}", String::from_utf8_lossy(&text));
             Ok(0)
         })
         .build()?;
 
-    // Functions have the type that the host says they have. A wrong type gives wrong values, never an escape.
+    // The host says what types functions have. A wrong type gives wrong values, never an escape.
     let plugin = world.domain("plugin")?;
     let shout: TypedFn<fn(Pointer) -> u64> = plugin.export("shout")?;
     let crash: TypedFn<fn(Pointer) -> i32> = plugin.export("crash")?;

@@ -1,0 +1,78 @@
+//! `examples`: the commands of each README, run as they stand, and the output that it shows.
+
+mod support;
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use support::{Bench, root};
+
+/// The first block of a README with this language.
+fn block(readme: &str, language: &str) -> String {
+    let begin = format!("```{language}\n");
+    let (_, rest) = readme.split_once(&begin).unwrap_or_else(|| panic!("no block {language}"));
+    rest.split_once("```").unwrap().0.to_owned()
+}
+
+/// `libsfi` lies where the tests do: Cargo makes all forms of a package's library at once.
+fn libraries() -> PathBuf {
+    std::env::current_exe().unwrap().parent().unwrap().to_owned()
+}
+
+fn copy(from: &Path, bench: &Bench) {
+    for entry in std::fs::read_dir(from).unwrap() {
+        let path = entry.unwrap().path();
+        if path.is_file() {
+            std::fs::copy(&path, bench.path(path.file_name().unwrap().to_str().unwrap())).unwrap();
+        }
+    }
+}
+
+/// Runs an example's commands in a copy of its folder. Its cargo commands work on the original.
+fn run(name: &str) {
+    let (source, bench, libraries) = (root().join("examples").join(name), Bench::new(), libraries());
+    copy(&source, &bench);
+    let readme = std::fs::read_to_string(source.join("README.md")).unwrap();
+    let manifest = format!("cargo run --quiet --manifest-path '{}' --", source.join("Cargo.toml").display());
+    let script = block(&readme, "sh").replace("cargo run --", &manifest);
+    let sfi = Path::new(env!("CARGO_BIN_EXE_sfi"));
+    let path = format!("{}:{}", sfi.parent().unwrap().display(), std::env::var("PATH").unwrap());
+    let mut command = Command::new("sh");
+    command.arg("-ec").arg(script).current_dir(bench.directory()).env("PATH", path);
+    command.env("LIBSFI_CFLAGS", format!("-I{}", root().join("crates/capi/include").display()));
+    command.env("LIBSFI_LIBS", format!("-L{0} -Wl,-rpath,{0} -lsfi", libraries.display()));
+    let output = command.output().expect("sh runs");
+    let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+    assert!(output.status.success(), "{name}: {}{}", text(&output.stdout), text(&output.stderr));
+    let said = text(&output.stdout).replace(&bench.directory().canonicalize().unwrap().display().to_string(), "...");
+    assert_eq!(said, block(&readme, "text"), "{name}");
+}
+
+#[test]
+fn a_host_in_rust() {
+    run("rust");
+}
+
+#[test]
+fn a_host_in_c() {
+    run("c");
+}
+
+#[test]
+fn a_host_in_cpp() {
+    run("cpp");
+}
+
+/// Each example is named by the overview and run here.
+#[test]
+fn every_example_is_run() {
+    let folder = root().join("examples");
+    let overview = std::fs::read_to_string(folder.join("README.md")).unwrap();
+    let entries = std::fs::read_dir(&folder).unwrap().map(|entry| entry.unwrap().path());
+    let mut names: Vec<String> = entries
+        .filter(|path| path.is_dir())
+        .map(|path| path.file_name().unwrap().to_str().unwrap().to_owned())
+        .collect();
+    names.sort();
+    assert_eq!(names, ["c", "cpp", "rust"]);
+    assert!(names.iter().all(|name| overview.contains(&format!("]({name}/README.md)"))));
+}
