@@ -1,12 +1,8 @@
 //! Debug information of an object as the verifier's reader sees it.
 
 use crate::{Fuel, Malformed, Meaning, Raw, Reloc, Sections, lookup::Frame};
+use sfi_verifier::elf::number::{SHF_COMPRESSED, SHF_GROUP};
 use sfi_verifier::elf::{Object, Place};
-
-/// `SHF_GROUP`.
-const SHF_GROUP: u64 = 0x200;
-/// `SHF_COMPRESSED`.
-const SHF_COMPRESSED: u64 = 0x800;
 
 /// The debug sections of an object.
 ///
@@ -16,8 +12,8 @@ pub fn sections_of<'a>(object: &Object<'a>) -> Result<Sections<'a>, Malformed> {
     let raw = object.sections.iter().filter(|s| !s.is_allocated() && s.name.starts_with(".debug_")).map(|s| Raw {
         name: s.name.as_bytes(),
         data: s.data,
-        compressed: s.flags & SHF_COMPRESSED != 0,
-        grouped: s.flags & SHF_GROUP != 0,
+        compressed: s.flags & u64::from(SHF_COMPRESSED) != 0,
+        grouped: s.flags & u64::from(SHF_GROUP) != 0,
         relocations: s
             .relocations
             .iter()

@@ -14,6 +14,20 @@
 pub mod archive;
 pub mod resolve;
 
+/// ELF's numbers by the names of its specification. The crates of this project have no others.
+pub mod number {
+    pub use goblin::elf::reloc::{
+        R_X86_64_32, R_X86_64_32S, R_X86_64_64, R_X86_64_DTPOFF32, R_X86_64_DTPOFF64, R_X86_64_GOTPCREL,
+        R_X86_64_GOTPCRELX, R_X86_64_GOTTPOFF, R_X86_64_NONE, R_X86_64_PC32, R_X86_64_PLT32, R_X86_64_REX_GOTPCRELX,
+        R_X86_64_TLSGD, R_X86_64_TLSLD, R_X86_64_TPOFF32, R_X86_64_TPOFF64,
+    };
+    pub use goblin::elf::section_header::{
+        SHF_COMPRESSED, SHF_GROUP, SHF_TLS, SHF_WRITE, SHT_GROUP, SHT_NOBITS, SHT_NULL, SHT_PROGBITS, SHT_RELA,
+        SHT_STRTAB, SHT_SYMTAB, SHT_SYMTAB_SHNDX,
+    };
+    pub use goblin::elf::sym::{STB_LOCAL, STT_FILE, STT_FUNC, STT_GNU_IFUNC, STT_SECTION};
+}
+
 use goblin::elf::{header, section_header as sh, sym};
 use sfi_contract::intermediate::{self, is_bitcode};
 use sfi_contract::text::is_unprintable;

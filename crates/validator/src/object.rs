@@ -1,25 +1,13 @@
 //! Both objects, and which section of the new one took the place of which of the original.
 
+use sfi_elf::number::{SHT_NULL, SHT_SYMTAB, SHT_STRTAB, SHT_RELA, SHT_GROUP, SHT_SYMTAB_SHNDX, SHT_PROGBITS, STB_LOCAL, STT_FUNC, STT_GNU_IFUNC};
 use sfi_elf::{Object, Place, Relocation, Section, Symbol};
 
 /// `R_X86_64_*` as far as the validator tells them apart.
 pub mod kind {
-    pub const NONE: u32 = 0;
-    pub const ABSOLUTE: u32 = 1;
-    pub const PC32: u32 = 2;
-    pub const PLT32: u32 = 4;
-    pub const GOTPCREL: u32 = 9;
-    pub const WORD: u32 = 10;
-    pub const SIGNED_WORD: u32 = 11;
-    pub const TPOFF64: u32 = 18;
-    pub const DTPOFF64: u32 = 17;
-    pub const TLSGD: u32 = 19;
-    pub const TLSLD: u32 = 20;
-    pub const DTPOFF32: u32 = 21;
-    pub const GOTTPOFF: u32 = 22;
-    pub const TPOFF32: u32 = 23;
-    pub const GOTPCRELX: u32 = 41;
-    pub const REX_GOTPCRELX: u32 = 42;
+    pub use sfi_elf::number::{
+        R_X86_64_NONE as NONE, R_X86_64_64 as ABSOLUTE, R_X86_64_PC32 as PC32, R_X86_64_PLT32 as PLT32, R_X86_64_GOTPCREL as GOTPCREL, R_X86_64_32 as WORD, R_X86_64_32S as SIGNED_WORD, R_X86_64_TPOFF64 as TPOFF64, R_X86_64_DTPOFF64 as DTPOFF64, R_X86_64_TLSGD as TLSGD, R_X86_64_TLSLD as TLSLD, R_X86_64_DTPOFF32 as DTPOFF32, R_X86_64_GOTTPOFF as GOTTPOFF, R_X86_64_TPOFF32 as TPOFF32, R_X86_64_GOTPCRELX as GOTPCRELX, R_X86_64_REX_GOTPCRELX as REX_GOTPCRELX,
+    };
 
     /// Whether the field leads to an entry of the GOT.
     pub fn is_got(kind: u32) -> bool {
@@ -31,17 +19,6 @@ pub mod kind {
         matches!(kind, TPOFF32 | TPOFF64 | DTPOFF32 | DTPOFF64 | GOTTPOFF)
     }
 }
-
-const SHT_NULL: u32 = 0;
-const SHT_SYMTAB: u32 = 2;
-const SHT_STRTAB: u32 = 3;
-const SHT_RELA: u32 = 4;
-pub const SHT_NOBITS: u32 = 8;
-pub const SHT_GROUP: u32 = 17;
-const SHT_SYMTAB_SHNDX: u32 = 18;
-const STB_LOCAL: u8 = 0;
-const STT_FUNC: u8 = 2;
-const STT_GNU_IFUNC: u8 = 10;
 
 /// A place that a relocation means, in the words of the new object.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -103,7 +80,6 @@ pub fn may_go(section: &Section<'_>) -> bool {
 /// Whether nothing can lead to a section: no relocation or symbol names it, and its name tells
 /// neither the linker nor a program of it.
 fn is_unreachable(object: &Object<'_>, index: usize) -> bool {
-    const SHT_PROGBITS: u32 = 1;
     let section = &object.sections[index];
     let own = |place: Place| place == Place::Section(index);
     let plain = section.kind == SHT_PROGBITS && section.name.starts_with('.') && !section.is_executable();

@@ -2,16 +2,14 @@
 
 use crate::context::Context;
 use crate::graph::Graph;
-use crate::object::{SHT_GROUP, SHT_NOBITS, Spot, is_open, kind, may_go};
+use crate::object::{Spot, is_open, kind, may_go};
 use crate::report::Verdict;
+use sfi_elf::number::{SHT_GROUP, SHT_NOBITS, STT_FILE, STT_SECTION};
 use sfi_elf::{Place, Relocation, Symbol};
 use std::collections::HashMap;
 
 /// A difference: verdict, words, original section, offset.
 pub type Difference = (Verdict, String, usize, u64);
-
-const STT_SECTION: u8 = 3;
-const STT_FILE: u8 = 4;
 
 /// Compares all tables.
 pub fn check(context: &Context<'_, '_>, graph: &Graph) -> Vec<Difference> {
