@@ -151,12 +151,12 @@ fn known(number: i64) -> Option<Sysno> {
 }
 
 /// Whether the kernel has a call of this number.
-pub fn is_known(number: i64) -> bool {
+pub(crate) fn is_known(number: i64) -> bool {
     known(number).is_some()
 }
 
 /// The name of a call, or its number.
-pub fn name(number: i64) -> String {
+pub(crate) fn name(number: i64) -> String {
     known(number).map_or_else(|| number.to_string(), |call| call.name().to_owned())
 }
 

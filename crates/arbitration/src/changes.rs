@@ -11,7 +11,7 @@ use rustix::fs::{AtFlags, FileType, Mode, OFlags, RenameFlags, Timespec, Timesta
 use sfi_loader::HostCall;
 use std::os::fd::OwnedFd;
 
-pub fn unlink(path: &Found, flags: u64) -> Result<u64, Errno> {
+pub(crate) fn unlink(path: &Found, flags: u64) -> Result<u64, Errno> {
     let flags = AtFlags::from_bits_retain(flags as u32);
     if flags.intersects(AtFlags::REMOVEDIR.complement()) {
         return Err(Errno::INVAL);
@@ -21,7 +21,7 @@ pub fn unlink(path: &Found, flags: u64) -> Result<u64, Errno> {
     Ok(0)
 }
 
-pub fn mkdir(path: &Found, umask: u32, mode: u64, spending: &mut Spending) -> Result<u64, Errno> {
+pub(crate) fn mkdir(path: &Found, umask: u32, mode: u64, spending: &mut Spending) -> Result<u64, Errno> {
     // What is there already says so, also where nothing may be made: programs create paths from their roots.
     if path.exists() {
         return Err(Errno::EXIST);
@@ -32,7 +32,7 @@ pub fn mkdir(path: &Found, umask: u32, mode: u64, spending: &mut Spending) -> Re
     Ok(0)
 }
 
-pub fn rename(from: &Found, to: &Found, flags: u64) -> Result<u64, Errno> {
+pub(crate) fn rename(from: &Found, to: &Found, flags: u64) -> Result<u64, Errno> {
     let flags = RenameFlags::from_bits_retain(flags as u32);
     if flags.intersects((RenameFlags::NOREPLACE | RenameFlags::EXCHANGE).complement()) {
         return Err(Errno::INVAL);
@@ -43,7 +43,7 @@ pub fn rename(from: &Found, to: &Found, flags: u64) -> Result<u64, Errno> {
 }
 
 /// `link`: a second name for a regular file that may be changed, beneath the same grant.
-pub fn link(from: &Found, to: &Found, spending: &mut Spending) -> Result<u64, Errno> {
+pub(crate) fn link(from: &Found, to: &Found, spending: &mut Spending) -> Result<u64, Errno> {
     let ((from_parent, from_name), (to_parent, to_name)) = (from.entry()?, to.entry()?);
     if file_system::kind(from.target()?.1) != FileType::RegularFile {
         return Err(Errno::PERM);
@@ -54,7 +54,7 @@ pub fn link(from: &Found, to: &Found, spending: &mut Spending) -> Result<u64, Er
 }
 
 /// `symlink`: only to what lies beneath the link's own directory, so that no link that a domain makes leads anybody else out of there.
-pub fn symlink(text: &str, to: &Found, spending: &mut Spending) -> Result<u64, Errno> {
+pub(crate) fn symlink(text: &str, to: &Found, spending: &mut Spending) -> Result<u64, Errno> {
     let (parent, name) = to.entry()?;
     if text.is_empty() {
         return Err(Errno::NOENT);
@@ -67,11 +67,11 @@ pub fn symlink(text: &str, to: &Found, spending: &mut Spending) -> Result<u64, E
     Ok(0)
 }
 
-pub fn truncate(files: &Descriptors, fd: u64, length: u64, spending: &mut Spending) -> Result<u64, Errno> {
+pub(crate) fn truncate(files: &Descriptors, fd: u64, length: u64, spending: &mut Spending) -> Result<u64, Errno> {
     spending.resize(files.get(fd)?, length)
 }
 
-pub fn truncate_path(path: &Found, length: u64, spending: &mut Spending) -> Result<u64, Errno> {
+pub(crate) fn truncate_path(path: &Found, length: u64, spending: &mut Spending) -> Result<u64, Errno> {
     spending.resize(&path.open(OFlags::WRONLY, Mode::empty())?.0, length)
 }
 
@@ -88,12 +88,12 @@ fn permissions(mode: u64) -> Mode {
     Mode::from_raw_mode(mode as u32 & 0o777)
 }
 
-pub fn chmod(path: &Found, mode: u64) -> Result<u64, Errno> {
+pub(crate) fn chmod(path: &Found, mode: u64) -> Result<u64, Errno> {
     rustix::fs::fchmod(changeable(path)?, permissions(mode))?;
     Ok(0)
 }
 
-pub fn fchmod(files: &Descriptors, fd: u64, mode: u64) -> Result<u64, Errno> {
+pub(crate) fn fchmod(files: &Descriptors, fd: u64, mode: u64) -> Result<u64, Errno> {
     let open = files.entry(fd)?;
     if !open.writable {
         return Err(Errno::PERM);
@@ -103,7 +103,7 @@ pub fn fchmod(files: &Descriptors, fd: u64, mode: u64) -> Result<u64, Errno> {
 }
 
 /// `utimensat`, of a path or (path 0) of a descriptor.
-pub fn set_times(
+pub(crate) fn set_times(
     cx: &HostCall<'_>,
     tree: &Tree,
     files: &Descriptors,

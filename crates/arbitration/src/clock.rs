@@ -10,7 +10,7 @@ const SECOND: u64 = 1_000_000_000;
 
 /// A domain's clocks.
 #[derive(Clone, Copy, Debug)]
-pub struct Clock {
+pub(crate) struct Clock {
     /// Nanoseconds of a step, at least 1.
     step: u64,
     /// Longest sleep of one call.
@@ -18,13 +18,13 @@ pub struct Clock {
 }
 
 impl Clock {
-    pub fn new(resolution: Duration, longest: Duration) -> Clock {
+    pub(crate) fn new(resolution: Duration, longest: Duration) -> Clock {
         let step = u64::try_from(resolution.as_nanos()).unwrap_or(u64::MAX).max(1);
         Clock { step, longest }
     }
 
     /// A time less what is finer than a step.
-    pub fn coarse(&self, seconds: i64, nanoseconds: i64) -> (i64, i64) {
+    pub(crate) fn coarse(&self, seconds: i64, nanoseconds: i64) -> (i64, i64) {
         let (second, step) = (i128::from(SECOND), i128::from(self.step));
         let time = i128::from(seconds) * second + i128::from(nanoseconds);
         let time = time - time.rem_euclid(step);
@@ -42,20 +42,20 @@ impl Clock {
         self.now(ClockId::ThreadCPUTime)
     }
 
-    pub fn get(&self, cx: &mut HostCall<'_>, which: u64, pointer: u64) -> Result<u64, Errno> {
+    pub(crate) fn get(&self, cx: &mut HostCall<'_>, which: u64, pointer: u64) -> Result<u64, Errno> {
         put(cx, pointer, self.now(clock(which)?), 1)
     }
 
-    pub fn resolution(&self, cx: &mut HostCall<'_>, which: u64, pointer: u64) -> Result<u64, Errno> {
+    pub(crate) fn resolution(&self, cx: &mut HostCall<'_>, which: u64, pointer: u64) -> Result<u64, Errno> {
         clock(which)?;
         if pointer == 0 { Ok(0) } else { put(cx, pointer, Duration::from_nanos(self.step), 1) }
     }
 
-    pub fn time_of_day(&self, cx: &mut HostCall<'_>, pointer: u64) -> Result<u64, Errno> {
+    pub(crate) fn time_of_day(&self, cx: &mut HostCall<'_>, pointer: u64) -> Result<u64, Errno> {
         if pointer == 0 { Ok(0) } else { put(cx, pointer, self.now(ClockId::Realtime), 1000) }
     }
 
-    pub fn seconds(&self, cx: &mut HostCall<'_>, pointer: u64) -> Result<u64, Errno> {
+    pub(crate) fn seconds(&self, cx: &mut HostCall<'_>, pointer: u64) -> Result<u64, Errno> {
         let now = self.now(ClockId::Realtime).as_secs();
         if pointer != 0 {
             cx.write(pointer, &now.to_le_bytes())?;
@@ -72,13 +72,13 @@ impl Clock {
         std::thread::sleep(end.saturating_sub(start).min(self.longest));
     }
 
-    pub fn sleep(&self, cx: &HostCall<'_>, pointer: u64) -> Result<u64, Errno> {
+    pub(crate) fn sleep(&self, cx: &HostCall<'_>, pointer: u64) -> Result<u64, Errno> {
         self.rest(duration(cx, pointer)?);
         Ok(0)
     }
 
     /// `clock_nanosleep`, also until a time.
-    pub fn sleep_on(&self, cx: &HostCall<'_>, which: u64, flags: u64, pointer: u64) -> Result<u64, Errno> {
+    pub(crate) fn sleep_on(&self, cx: &HostCall<'_>, which: u64, flags: u64, pointer: u64) -> Result<u64, Errno> {
         let (id, time) = (clock(which)?, duration(cx, pointer)?);
         let until = flags as i32 & libc::TIMER_ABSTIME != 0;
         self.rest(if until { time.saturating_sub(self.now(id)) } else { time });
@@ -86,7 +86,7 @@ impl Clock {
     }
 
     /// `times`: all of it is the program's own.
-    pub fn times(&self, cx: &mut HostCall<'_>, pointer: u64) -> Result<u64, Errno> {
+    pub(crate) fn times(&self, cx: &mut HostCall<'_>, pointer: u64) -> Result<u64, Errno> {
         /// What `sysconf(_SC_CLK_TCK)` says.
         const TICKS: u128 = 100;
         let ticks = |time: Duration| (time.as_millis() * TICKS / 1000) as u64;
@@ -98,7 +98,7 @@ impl Clock {
     }
 
     /// `getrusage`: the time; all else is 0.
-    pub fn usage(&self, cx: &mut HostCall<'_>, pointer: u64) -> Result<u64, Errno> {
+    pub(crate) fn usage(&self, cx: &mut HostCall<'_>, pointer: u64) -> Result<u64, Errno> {
         let used = self.used();
         let mut bytes = [0; 144];
         bytes[..8].copy_from_slice(&used.as_secs().to_le_bytes());
@@ -128,7 +128,7 @@ fn put(cx: &mut HostCall<'_>, pointer: u64, time: Duration, unit: u32) -> Result
 }
 
 /// A time of the domain, relative.
-pub fn duration(cx: &HostCall<'_>, pointer: u64) -> Result<Duration, Errno> {
+pub(crate) fn duration(cx: &HostCall<'_>, pointer: u64) -> Result<Duration, Errno> {
     let (seconds, nanoseconds) = (word(cx, pointer)?, word(cx, pointer.wrapping_add(8))?);
     if nanoseconds >= SECOND || seconds > i64::MAX as u64 {
         return Err(Errno::INVAL);

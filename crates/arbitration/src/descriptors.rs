@@ -30,7 +30,7 @@ impl Stdio {
 
 /// What a descriptor leads to, as far as reading and writing differ.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Kind {
+pub(crate) enum Kind {
     /// A regular file: never waits for anybody.
     File,
     Directory,
@@ -41,7 +41,7 @@ pub enum Kind {
 }
 
 impl Kind {
-    pub fn of(stat: &Stat) -> Kind {
+    pub(crate) fn of(stat: &Stat) -> Kind {
         match FileType::from_raw_mode(stat.st_mode) {
             FileType::RegularFile => Kind::File,
             FileType::Directory => Kind::Directory,
@@ -52,14 +52,14 @@ impl Kind {
     }
 
     /// Whether reading and writing may wait.
-    pub fn waits(self) -> bool {
+    pub(crate) fn waits(self) -> bool {
         !matches!(self, Kind::File | Kind::Directory)
     }
 }
 
 /// An open descriptor.
 #[derive(Debug)]
-pub struct Open {
+pub(crate) struct Open {
     /// Shared with the host's own table where the host gave it.
     pub fd: Arc<OwnedFd>,
     pub kind: Kind,
@@ -73,14 +73,14 @@ pub struct Open {
 
 /// A domain's descriptor table.
 #[derive(Debug)]
-pub struct Descriptors {
+pub(crate) struct Descriptors {
     table: Vec<Option<Open>>,
     limit: usize,
 }
 
 impl Descriptors {
     /// A table as a domain finds it at its start, with the host's descriptors.
-    pub fn new(stdio: &[Option<Arc<OwnedFd>>], limit: usize) -> Self {
+    pub(crate) fn new(stdio: &[Option<Arc<OwnedFd>>], limit: usize) -> Self {
         let granted = |fd: &Arc<OwnedFd>| {
             // Of what cannot be looked at, no promise is kept but that nobody waits for it.
             let kind = rustix::fs::fstat(fd).map_or(Kind::Device, |stat| Kind::of(&stat));
@@ -90,27 +90,27 @@ impl Descriptors {
     }
 
     /// How many a domain may hold.
-    pub fn limit(&self) -> usize {
+    pub(crate) fn limit(&self) -> usize {
         self.limit
     }
 
-    pub fn entry(&self, number: u64) -> Result<&Open, Errno> {
+    pub(crate) fn entry(&self, number: u64) -> Result<&Open, Errno> {
         // The kernel takes an `unsigned int`: the upper half of the register is nothing.
         self.table.get(number as u32 as usize).and_then(Option::as_ref).ok_or(Errno::BADF)
     }
 
     /// The host's descriptor behind a domain's number.
-    pub fn get(&self, number: u64) -> Result<&OwnedFd, Errno> {
+    pub(crate) fn get(&self, number: u64) -> Result<&OwnedFd, Errno> {
         self.entry(number).map(|open| &*open.fd)
     }
 
     /// Takes a descriptor in; gives the lowest free number.
-    pub fn insert(&mut self, open: Open) -> Result<u64, Errno> {
+    pub(crate) fn insert(&mut self, open: Open) -> Result<u64, Errno> {
         self.insert_from(open, 0)
     }
 
     /// Whether another one may be opened.
-    pub fn has_room(&self) -> Result<(), Errno> {
+    pub(crate) fn has_room(&self) -> Result<(), Errno> {
         let open = self.table.iter().filter(|open| open.is_some()).count();
         if open < self.limit { Ok(()) } else { Err(Errno::MFILE) }
     }
@@ -129,7 +129,7 @@ impl Descriptors {
         self.table[number] = Some(open);
     }
 
-    pub fn close(&mut self, number: u64) -> Result<u64, Errno> {
+    pub(crate) fn close(&mut self, number: u64) -> Result<u64, Errno> {
         self.get(number)?;
         self.table[number as u32 as usize] = None;
         Ok(0)
@@ -142,14 +142,14 @@ impl Descriptors {
         Ok(Open { fd, kind, nonblocking, directory: open.directory.clone(), writable })
     }
 
-    pub fn duplicate(&mut self, number: u64, lowest: u64) -> Result<u64, Errno> {
+    pub(crate) fn duplicate(&mut self, number: u64, lowest: u64) -> Result<u64, Errno> {
         let lowest = usize::try_from(lowest as u32).ok().filter(|l| *l < self.limit).ok_or(Errno::INVAL)?;
         let copy = self.copy(number)?;
         self.insert_from(copy, lowest)
     }
 
     /// `dup2` and `dup3`; `same` is whether both numbers may be equal.
-    pub fn duplicate_to(&mut self, number: u64, to: u64, same: bool) -> Result<u64, Errno> {
+    pub(crate) fn duplicate_to(&mut self, number: u64, to: u64, same: bool) -> Result<u64, Errno> {
         let target = to as u32 as usize;
         if number as u32 == to as u32 {
             self.get(number)?;
@@ -164,7 +164,7 @@ impl Descriptors {
     }
 
     /// `fcntl`: duplication and the flags that do nothing here.
-    pub fn control(&mut self, number: u64, command: u64, argument: u64) -> Result<u64, Errno> {
+    pub(crate) fn control(&mut self, number: u64, command: u64, argument: u64) -> Result<u64, Errno> {
         match command as i32 {
             libc::F_DUPFD | libc::F_DUPFD_CLOEXEC => self.duplicate(number, argument),
             libc::F_GETFD | libc::F_SETFD => self.get(number).map(|_| 0),

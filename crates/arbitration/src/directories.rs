@@ -12,7 +12,12 @@ use std::mem::MaybeUninit;
 const CHUNK: usize = 32 << 10;
 
 /// `getdents64`: one answer of the kernel, written anew record by record (`struct linux_dirent64`).
-pub fn entries(cx: &mut HostCall<'_>, files: &Descriptors, fd: u64, (out, length): (u64, u64)) -> Result<u64, Errno> {
+pub(crate) fn entries(
+    cx: &mut HostCall<'_>,
+    files: &Descriptors,
+    fd: u64,
+    (out, length): (u64, u64),
+) -> Result<u64, Errno> {
     let open = files.entry(fd)?;
     if open.directory.is_none() {
         return Err(Errno::NOTDIR);
@@ -56,7 +61,7 @@ fn kind(kind: rustix::fs::FileType) -> u8 {
     }
 }
 
-pub fn working(cx: &mut HostCall<'_>, tree: &Tree, pointer: u64, length: u64) -> Result<u64, Errno> {
+pub(crate) fn working(cx: &mut HostCall<'_>, tree: &Tree, pointer: u64, length: u64) -> Result<u64, Errno> {
     let name = if tree.working.is_empty() { "/" } else { &tree.working };
     let mut bytes = name.as_bytes().to_vec();
     bytes.push(0);
@@ -68,7 +73,7 @@ pub fn working(cx: &mut HostCall<'_>, tree: &Tree, pointer: u64, length: u64) ->
 }
 
 /// `chdir`: the working directory is a name; it must be a directory now, and is looked up again whenever it is used.
-pub fn change(cx: &HostCall<'_>, tree: &mut Tree, path: u64) -> Result<u64, Errno> {
+pub(crate) fn change(cx: &HostCall<'_>, tree: &mut Tree, path: u64) -> Result<u64, Errno> {
     // The root is always there, where the domain starts, whether or not a directory lies behind it.
     let text = crate::paths::copy_in(cx, path)?;
     if !text.is_empty() && absolute(&tree.working, &text).is_empty() {
@@ -79,7 +84,7 @@ pub fn change(cx: &HostCall<'_>, tree: &mut Tree, path: u64) -> Result<u64, Errn
     Ok(0)
 }
 
-pub fn change_to(tree: &mut Tree, files: &Descriptors, fd: u64) -> Result<u64, Errno> {
+pub(crate) fn change_to(tree: &mut Tree, files: &Descriptors, fd: u64) -> Result<u64, Errno> {
     tree.working = files.entry(fd)?.directory.clone().ok_or(Errno::NOTDIR)?;
     Ok(0)
 }

@@ -56,18 +56,18 @@ const ORDINARY: &[u32] = &[
 ];
 
 /// Whether the file system of a descriptor holds ordinary files.
-pub fn ordinary(fd: impl AsFd) -> Result<bool, Errno> {
+pub(crate) fn ordinary(fd: impl AsFd) -> Result<bool, Errno> {
     // The type of `f_type` differs between targets; magic numbers have 32 bits.
     Ok(ORDINARY.contains(&(rustix::fs::fstatfs(fd)?.f_type as u32)))
 }
 
 /// What a file's metadata say it is.
-pub fn kind(stat: &Stat) -> FileType {
+pub(crate) fn kind(stat: &Stat) -> FileType {
     FileType::from_raw_mode(stat.st_mode)
 }
 
 /// Refuses devices, FIFOs, sockets and whatever else is neither a file nor a directory.
-pub fn plain(stat: &Stat) -> Result<(), Errno> {
+pub(crate) fn plain(stat: &Stat) -> Result<(), Errno> {
     match kind(stat) {
         FileType::RegularFile | FileType::Directory => Ok(()),
         FileType::Symlink => Err(Errno(libc::ELOOP)),

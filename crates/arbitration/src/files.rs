@@ -10,7 +10,7 @@ use rustix::fs::{AtFlags, Mode, OFlags, SeekFrom, Stat};
 use sfi_loader::HostCall;
 
 /// `AT_FDCWD` as an argument.
-pub const CWD: u64 = libc::AT_FDCWD as u64;
+pub(crate) const CWD: u64 = libc::AT_FDCWD as u64;
 /// Sizes of `struct stat` on x86-64, and of `struct statx`.
 const STAT_SIZE: usize = 144;
 const STATX_SIZE: usize = 256;
@@ -32,7 +32,7 @@ const OPEN_FLAGS: i32 = libc::O_ACCMODE
 const LARGE_FILE: i32 = 0o100_000;
 
 /// How `open` looks its path up.
-pub fn opening(flags: u64) -> (Last, Intent) {
+pub(crate) fn opening(flags: u64) -> (Last, Intent) {
     let flags = flags as i32;
     let exclusive = flags & libc::O_CREAT != 0 && flags & libc::O_EXCL != 0;
     let last = if flags & libc::O_NOFOLLOW != 0 || exclusive { Last::Keep } else { Last::Follow };
@@ -40,7 +40,7 @@ pub fn opening(flags: u64) -> (Last, Intent) {
     (last, if changes { Intent::Change } else { Intent::Read })
 }
 
-pub fn open(
+pub(crate) fn open(
     path: &Found,
     umask: u32,
     files: &mut Descriptors,
@@ -80,7 +80,7 @@ fn find(
     Ok(*tree.find(cx, files, (at, path), last, Intent::Read)?.target()?.1)
 }
 
-pub fn stat(
+pub(crate) fn stat(
     cx: &mut HostCall<'_>,
     tree: &Tree,
     files: &Descriptors,
@@ -92,13 +92,13 @@ pub fn stat(
     put_stat(cx, to, &stat)
 }
 
-pub fn fstat(cx: &mut HostCall<'_>, files: &Descriptors, fd: u64, to: Out) -> Result<u64, Errno> {
+pub(crate) fn fstat(cx: &mut HostCall<'_>, files: &Descriptors, fd: u64, to: Out) -> Result<u64, Errno> {
     let stat = rustix::fs::fstat(files.get(fd)?)?;
     put_stat(cx, to, &stat)
 }
 
 /// Where attributes go, and the clock that a file's times follow: the kernel sets them as finely as it can tell time.
-pub type Out = (u64, Clock);
+pub(crate) type Out = (u64, Clock);
 
 /// Writes `struct stat` field by field (x86-64: asm/stat.h).
 fn put_stat(cx: &mut HostCall<'_>, (out, clock): Out, stat: &Stat) -> Result<u64, Errno> {
@@ -127,7 +127,7 @@ fn put_stat(cx: &mut HostCall<'_>, (out, clock): Out, stat: &Stat) -> Result<u64
 }
 
 /// `statx`, answered from `fstat`: the basic fields.
-pub fn statx(
+pub(crate) fn statx(
     cx: &mut HostCall<'_>,
     tree: &Tree,
     files: &Descriptors,
@@ -168,7 +168,7 @@ pub fn statx(
     Ok(0)
 }
 
-pub fn seek(files: &Descriptors, fd: u64, offset: u64, whence: u64) -> Result<u64, Errno> {
+pub(crate) fn seek(files: &Descriptors, fd: u64, offset: u64, whence: u64) -> Result<u64, Errno> {
     let from = match whence as i32 {
         libc::SEEK_SET if offset > i64::MAX as u64 => return Err(Errno::INVAL),
         libc::SEEK_SET => SeekFrom::Start(offset),
@@ -179,13 +179,13 @@ pub fn seek(files: &Descriptors, fd: u64, offset: u64, whence: u64) -> Result<u6
     Ok(rustix::fs::seek(files.get(fd)?, from)?)
 }
 
-pub fn sync(files: &Descriptors, fd: u64) -> Result<u64, Errno> {
+pub(crate) fn sync(files: &Descriptors, fd: u64) -> Result<u64, Errno> {
     rustix::fs::fsync(files.get(fd)?)?;
     Ok(0)
 }
 
 /// `access`: what is there may be read and searched; written only beneath directories that may be changed.
-pub fn access(path: &Found, mode: u64) -> Result<u64, Errno> {
+pub(crate) fn access(path: &Found, mode: u64) -> Result<u64, Errno> {
     let bits = path.target()?.1.st_mode;
     if mode as i32 & libc::W_OK != 0 && !path.writable() {
         return Err(Errno::ROFS);
@@ -197,7 +197,7 @@ pub fn access(path: &Found, mode: u64) -> Result<u64, Errno> {
 }
 
 /// `readlink`: the text of a link, which may name anything; following it is another matter.
-pub fn read_link(path: &Found, cx: &mut HostCall<'_>, out: u64, length: u64) -> Result<u64, Errno> {
+pub(crate) fn read_link(path: &Found, cx: &mut HostCall<'_>, out: u64, length: u64) -> Result<u64, Errno> {
     let text = path.link_text()?;
     let text = &text[..text.len().min(usize::try_from(length).unwrap_or(usize::MAX))];
     cx.write(out, text)?;
@@ -205,7 +205,7 @@ pub fn read_link(path: &Found, cx: &mut HostCall<'_>, out: u64, length: u64) -> 
 }
 
 /// `ioctl`: the size of a terminal's window, by which `isatty` asks whether it is one.
-pub fn ioctl(cx: &mut HostCall<'_>, files: &Descriptors, fd: u64, request: u64, out: u64) -> Result<u64, Errno> {
+pub(crate) fn ioctl(cx: &mut HostCall<'_>, files: &Descriptors, fd: u64, request: u64, out: u64) -> Result<u64, Errno> {
     let fd = files.get(fd)?;
     if request != libc::TIOCGWINSZ {
         return Err(Errno::NOTTY);

@@ -14,7 +14,7 @@ static ZEROS: [u8; 64 << 10] = [0; 64 << 10];
 
 /// The heap's bookkeeping. Window offsets, whole pages.
 #[derive(Debug)]
-pub struct Heap {
+pub(crate) struct Heap {
     /// Bits of an address above the window offset.
     base: u64,
     low: u64,
@@ -32,7 +32,7 @@ pub struct Heap {
 
 impl Heap {
     /// Reads the heap's bounds from the caller's header page.
-    pub fn of(cx: &HostCall<'_>, quota: u64) -> Result<Heap, HostError> {
+    pub(crate) fn of(cx: &HostCall<'_>, quota: u64) -> Result<Heap, HostError> {
         let word = |offset| -> Result<u64, HostError> {
             let bytes = cx.read(offset, 8)?;
             bytes.try_into().map(u64::from_le_bytes).map_err(|_| HostError::new("short header"))
@@ -55,12 +55,12 @@ impl Heap {
     }
 
     /// Bits of an address above the window offset.
-    pub fn base(&self) -> u64 {
+    pub(crate) fn base(&self) -> u64 {
         self.base
     }
 
     /// How much there is, and how much of it is free.
-    pub fn size(&self) -> (u64, u64) {
+    pub(crate) fn size(&self) -> (u64, u64) {
         let total = (self.high - self.low).min(self.quota);
         (total, total.saturating_sub(self.given()))
     }
@@ -90,7 +90,7 @@ impl Heap {
     }
 
     /// `brk`: the new break, or the old one if it cannot move there.
-    pub fn brk(&mut self, cx: &mut HostCall<'_>, address: u64) -> Result<u64, Errno> {
+    pub(crate) fn brk(&mut self, cx: &mut HostCall<'_>, address: u64) -> Result<u64, Errno> {
         let wanted = address.wrapping_sub(self.base);
         let more = wanted.saturating_sub(self.brk);
         if wanted >= self.low && wanted <= self.maps_low() && self.within_quota(more) {
@@ -107,7 +107,7 @@ impl Heap {
     }
 
     /// `mmap`: private memory only, never executable; a file's contents are copied.
-    pub fn map(&mut self, cx: &mut HostCall<'_>, files: &Descriptors, args: &[u64; 6]) -> Result<u64, Errno> {
+    pub(crate) fn map(&mut self, cx: &mut HostCall<'_>, files: &Descriptors, args: &[u64; 6]) -> Result<u64, Errno> {
         let [hint, length, protection, flags, fd, offset] = *args;
         let flags = flags as i32;
         if protection as i32 & libc::PROT_EXEC != 0 {
@@ -168,7 +168,7 @@ impl Heap {
     }
 
     /// `mremap` of one whole mapping or its tail, in place or moved.
-    pub fn remap(&mut self, cx: &mut HostCall<'_>, args: &[u64; 6]) -> Result<u64, Errno> {
+    pub(crate) fn remap(&mut self, cx: &mut HostCall<'_>, args: &[u64; 6]) -> Result<u64, Errno> {
         let [address, old, new, flags, ..] = *args;
         if flags & !(libc::MREMAP_MAYMOVE as u64) != 0 || old == 0 || new == 0 {
             return Err(Errno::INVAL);
@@ -251,7 +251,7 @@ impl Heap {
     }
 
     /// `munmap` of whole mappings, their heads, tails and middles.
-    pub fn unmap(&mut self, address: u64, length: u64) -> Result<u64, Errno> {
+    pub(crate) fn unmap(&mut self, address: u64, length: u64) -> Result<u64, Errno> {
         self.check(address, length)?;
         let start = address.wrapping_sub(self.base);
         let end = start + length.next_multiple_of(PAGE_SIZE);
@@ -274,7 +274,7 @@ impl Heap {
     }
 
     /// `mprotect`: memory stays readable and writable; executable it cannot become.
-    pub fn protect(&self, address: u64, length: u64, protection: u64) -> Result<u64, Errno> {
+    pub(crate) fn protect(&self, address: u64, length: u64, protection: u64) -> Result<u64, Errno> {
         if protection as i32 & libc::PROT_EXEC != 0 {
             return Err(Errno::ACCES);
         }
@@ -282,7 +282,7 @@ impl Heap {
     }
 
     /// Whether a range of whole pages lies in the heap.
-    pub fn check(&self, address: u64, length: u64) -> Result<(), Errno> {
+    pub(crate) fn check(&self, address: u64, length: u64) -> Result<(), Errno> {
         let start = address.wrapping_sub(self.base);
         let end = length.checked_next_multiple_of(PAGE_SIZE).and_then(|l| start.checked_add(l)).ok_or(Errno::INVAL)?;
         if !start.is_multiple_of(PAGE_SIZE) || start < self.low || end > self.high {

@@ -8,6 +8,7 @@
 //! What is not granted fails with `ENOSYS` or `EPERM` ([`Policy`]), and is counted.
 
 #![forbid(unsafe_code)]
+#![warn(unreachable_pub)]
 
 mod answer;
 mod calls;

@@ -7,10 +7,10 @@ use crate::walk::{Found, Intent, Last, walk};
 use sfi_loader::HostCall;
 
 /// Longest path that a domain may pass, in bytes.
-pub const PATH_LIMIT: usize = 4096;
+pub(crate) const PATH_LIMIT: usize = 4096;
 
 /// Copies a path out of a domain.
-pub fn copy_in(cx: &HostCall<'_>, pointer: u64) -> Result<String, Errno> {
+pub(crate) fn copy_in(cx: &HostCall<'_>, pointer: u64) -> Result<String, Errno> {
     let bytes = cx.memory().read_c_string(pointer, PATH_LIMIT).map_err(|error| match error {
         sfi_loader::MemoryError::Unterminated { .. } => Errno::NAMETOOLONG,
         _ => Errno::FAULT,
@@ -20,7 +20,7 @@ pub fn copy_in(cx: &HostCall<'_>, pointer: u64) -> Result<String, Errno> {
 
 impl Tree {
     /// Looks up a path at `pointer`, relative to the descriptor `at` of the domain.
-    pub fn find(
+    pub(crate) fn find(
         &self,
         cx: &HostCall<'_>,
         files: &Descriptors,
@@ -38,7 +38,7 @@ impl Tree {
     }
 
     /// Looks up a path relative to a directory's name.
-    pub fn look_up(&self, base: &str, path: &str, last: Last, intent: Intent) -> Result<Found, Errno> {
+    pub(crate) fn look_up(&self, base: &str, path: &str, last: Last, intent: Intent) -> Result<Found, Errno> {
         let (start, rest) = self.locate(base, path)?;
         walk(self, start, &rest, last, intent)
     }

@@ -6,7 +6,7 @@ use crate::words::word;
 use sfi_loader::HostCall;
 
 /// The domain's process and thread number.
-pub const SELF: u64 = 1;
+pub(crate) const SELF: u64 = 1;
 /// Signals, 1 to this.
 const SIGNALS: u64 = 64;
 /// Bytes of a signal set.
@@ -20,14 +20,14 @@ pub struct Exit(pub i32);
 
 /// Which signals the domain ignores.
 #[derive(Debug, Default)]
-pub struct Signals {
+pub(crate) struct Signals {
     ignored: u64,
     mask: u64,
 }
 
 impl Signals {
     /// `rt_sigaction`: only whether a signal is ignored is remembered. No handler ever runs.
-    pub fn action(&mut self, cx: &mut HostCall<'_>, args: &[u64; 6]) -> Result<u64, Errno> {
+    pub(crate) fn action(&mut self, cx: &mut HostCall<'_>, args: &[u64; 6]) -> Result<u64, Errno> {
         let [signal, new, old, size, ..] = *args;
         let kills = signal as i32 == libc::SIGKILL || signal as i32 == libc::SIGSTOP;
         if signal == 0 || signal > SIGNALS || size != SET || new != 0 && kills {
@@ -48,7 +48,7 @@ impl Signals {
     }
 
     /// `rt_sigprocmask`: kept, without any meaning.
-    pub fn mask(&mut self, cx: &mut HostCall<'_>, args: &[u64; 6]) -> Result<u64, Errno> {
+    pub(crate) fn mask(&mut self, cx: &mut HostCall<'_>, args: &[u64; 6]) -> Result<u64, Errno> {
         let [how, new, old, size, ..] = *args;
         if size != SET {
             return Err(Errno::INVAL);
@@ -69,7 +69,7 @@ impl Signals {
     }
 
     /// A signal to the domain itself does what it does by default, which may be to end it; others it cannot reach.
-    pub fn send(&self, to: &[u64], signal: u64) -> Result<Option<Exit>, Errno> {
+    pub(crate) fn send(&self, to: &[u64], signal: u64) -> Result<Option<Exit>, Errno> {
         if to.iter().any(|pid| *pid as u32 != SELF as u32) {
             return Err(Errno::SRCH);
         }
@@ -86,7 +86,7 @@ impl Signals {
 }
 
 /// `uname`: six fields of 65 bytes.
-pub fn uname(cx: &mut HostCall<'_>, out: u64) -> Result<u64, Errno> {
+pub(crate) fn uname(cx: &mut HostCall<'_>, out: u64) -> Result<u64, Errno> {
     let fields = ["Linux", "domain", "6.1.0", "#1", "x86_64", "(none)"];
     let mut bytes = Vec::new();
     for field in fields {
@@ -99,7 +99,7 @@ pub fn uname(cx: &mut HostCall<'_>, out: u64) -> Result<u64, Errno> {
 }
 
 /// `sysinfo`: as much memory as the heap has, and nothing else.
-pub fn sysinfo(cx: &mut HostCall<'_>, out: u64, (total, free): (u64, u64)) -> Result<u64, Errno> {
+pub(crate) fn sysinfo(cx: &mut HostCall<'_>, out: u64, (total, free): (u64, u64)) -> Result<u64, Errno> {
     // uptime, loads[3], totalram, freeram, sharedram, bufferram, totalswap, freeswap, procs (u16) and padding, totalhigh, freehigh, mem_unit
     let words = [0, 0, 0, 0, total, free, 0, 0, 0, 0, 1, 0, 0, 1];
     let bytes: Vec<u8> = words.iter().flat_map(|w: &u64| w.to_le_bytes()).collect();
@@ -108,7 +108,13 @@ pub fn sysinfo(cx: &mut HostCall<'_>, out: u64, (total, free): (u64, u64)) -> Re
 }
 
 /// `getrlimit`, and `prlimit64` without a new limit.
-pub fn limit(cx: &mut HostCall<'_>, resource: u64, out: u64, descriptors: usize, heap: u64) -> Result<u64, Errno> {
+pub(crate) fn limit(
+    cx: &mut HostCall<'_>,
+    resource: u64,
+    out: u64,
+    descriptors: usize,
+    heap: u64,
+) -> Result<u64, Errno> {
     /// Kinds of limits there are.
     const KINDS: u64 = 16;
     if resource >= KINDS {
@@ -127,7 +133,7 @@ pub fn limit(cx: &mut HostCall<'_>, resource: u64, out: u64, descriptors: usize,
 }
 
 /// `sched_getaffinity`: one processor.
-pub fn affinity(cx: &mut HostCall<'_>, size: u64, out: u64) -> Result<u64, Errno> {
+pub(crate) fn affinity(cx: &mut HostCall<'_>, size: u64, out: u64) -> Result<u64, Errno> {
     if size < 8 {
         return Err(Errno::INVAL);
     }
@@ -136,7 +142,7 @@ pub fn affinity(cx: &mut HostCall<'_>, size: u64, out: u64) -> Result<u64, Errno
 }
 
 /// `futex` of a program with one thread: nobody waits, and nobody would wake.
-pub fn futex(cx: &HostCall<'_>, args: &[u64; 6], clock: &Clock) -> Result<u64, Errno> {
+pub(crate) fn futex(cx: &HostCall<'_>, args: &[u64; 6], clock: &Clock) -> Result<u64, Errno> {
     let [address, operation, value, timeout, ..] = *args;
     match operation as i32 & !(libc::FUTEX_PRIVATE_FLAG | libc::FUTEX_CLOCK_REALTIME) {
         libc::FUTEX_WAKE | libc::FUTEX_WAKE_BITSET | libc::FUTEX_REQUEUE | libc::FUTEX_CMP_REQUEUE => Ok(0),

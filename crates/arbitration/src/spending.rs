@@ -8,7 +8,7 @@ use rustix::process::{Resource, getrlimit};
 
 /// What is left.
 #[derive(Debug)]
-pub struct Spending {
+pub(crate) struct Spending {
     written: u64,
     created: u64,
     /// Largest file of this process: beyond it the kernel ends the process by a signal.
@@ -17,14 +17,14 @@ pub struct Spending {
 
 /// A place in a regular file where bytes will go, and the file's size.
 #[derive(Clone, Copy, Debug)]
-pub struct Extent {
+pub(crate) struct Extent {
     start: u64,
     size: u64,
 }
 
 impl Extent {
     /// Of a write to a file: at its position, or at `at`.
-    pub fn of(open: &Open, at: Option<u64>) -> Result<Extent, Errno> {
+    pub(crate) fn of(open: &Open, at: Option<u64>) -> Result<Extent, Errno> {
         let size = rustix::fs::fstat(&open.fd)?.st_size as u64;
         let start = match at {
             _ if rustix::fs::fcntl_getfl(&open.fd)?.contains(OFlags::APPEND) => size,
@@ -45,29 +45,29 @@ impl Extent {
 }
 
 impl Spending {
-    pub fn new(quota: &Quota) -> Spending {
+    pub(crate) fn new(quota: &Quota) -> Spending {
         let largest = getrlimit(Resource::Fsize).current.unwrap_or(u64::MAX);
         Spending { written: quota.written, created: quota.created, largest }
     }
 
     /// Pays for a file, a directory or a link that will be made.
-    pub fn create(&mut self) -> Result<(), Errno> {
+    pub(crate) fn create(&mut self) -> Result<(), Errno> {
         self.created = self.created.checked_sub(1).ok_or(Errno::DQUOT)?;
         Ok(())
     }
 
     /// Whether bytes may be written.
-    pub fn allows(&self, count: u64) -> Result<(), Errno> {
+    pub(crate) fn allows(&self, count: u64) -> Result<(), Errno> {
         if count > self.written { Err(Errno::DQUOT) } else { Ok(()) }
     }
 
     /// Pays for bytes that were written.
-    pub fn pay(&mut self, count: u64) {
+    pub(crate) fn pay(&mut self, count: u64) {
         self.written = self.written.saturating_sub(count);
     }
 
     /// Whether bytes may be written into a file.
-    pub fn allows_in(&self, extent: Extent, count: u64) -> Result<(), Errno> {
+    pub(crate) fn allows_in(&self, extent: Extent, count: u64) -> Result<(), Errno> {
         if count > 0 && extent.end(count) > self.largest {
             return Err(Errno(libc::EFBIG));
         }
@@ -75,14 +75,14 @@ impl Spending {
     }
 
     /// Pays for bytes that were written into a file.
-    pub fn pay_in(&mut self, extent: Extent, count: u64) {
+    pub(crate) fn pay_in(&mut self, extent: Extent, count: u64) {
         if count > 0 {
             self.pay(extent.cost(count));
         }
     }
 
     /// Gives a file a length; what it grows by is paid for.
-    pub fn resize(&mut self, fd: &std::os::fd::OwnedFd, length: u64) -> Result<u64, Errno> {
+    pub(crate) fn resize(&mut self, fd: &std::os::fd::OwnedFd, length: u64) -> Result<u64, Errno> {
         if length > i64::MAX as u64 {
             return Err(Errno::INVAL);
         }

@@ -57,7 +57,7 @@ pub fn random_bytes() -> std::io::Result<[u8; 16]> {
 
 /// `arch_prctl(ARCH_SET_FS)`: a domain's thread pointer never moves; setting it to where it is succeeds. The answer is 1, which the kernel never
 /// gives: musl (`__init_tp`) then knows that there are no more threads, and `pthread_create` fails with `ENOSYS` before it prepares one.
-pub fn set_thread_pointer(code: u64, address: u64) -> Result<u64, Errno> {
+pub(crate) fn set_thread_pointer(code: u64, address: u64) -> Result<u64, Errno> {
     const ARCH_SET_FS: u64 = 0x1002;
     if code == ARCH_SET_FS && address & 0xffff_ffff == TP_OFFSET { Ok(1) } else { Err(Errno::PERM) }
 }

@@ -10,7 +10,7 @@ use std::sync::Arc;
 
 /// The records of one life.
 #[derive(Debug)]
-pub struct State {
+pub(crate) struct State {
     tenant: Tenant,
     pub tree: Tree,
     pub files: Descriptors,
@@ -23,7 +23,7 @@ pub struct State {
 
 impl State {
     /// Notes whether the domain ends; the answer of a call that sends a signal.
-    pub fn end(&mut self, exit: Option<Exit>) -> u64 {
+    pub(crate) fn end(&mut self, exit: Option<Exit>) -> u64 {
         self.exit = exit;
         0
     }
@@ -31,7 +31,7 @@ impl State {
 
 /// The states of all lives that are not over, and what each begins with.
 #[derive(Debug)]
-pub struct Tenants {
+pub(crate) struct Tenants {
     preopens: Arc<[Preopen]>,
     working: String,
     stdio: Vec<Option<Arc<OwnedFd>>>,
@@ -42,13 +42,13 @@ pub struct Tenants {
 }
 
 impl Tenants {
-    pub fn new(preopens: Vec<Preopen>, working: String, stdio: Stdio, descriptors: usize) -> Self {
+    pub(crate) fn new(preopens: Vec<Preopen>, working: String, stdio: Stdio, descriptors: usize) -> Self {
         let stdio = stdio.fds.into_iter().map(|fd| fd.map(Arc::new)).collect();
         Tenants { preopens: with_null(preopens), working, stdio, descriptors, states: Vec::new() }
     }
 
     /// Takes out a life's state, a new one if it has none yet. The states of lives that it replaces are dropped.
-    pub fn take(&mut self, tenant: Tenant) -> State {
+    pub(crate) fn take(&mut self, tenant: Tenant) -> State {
         if self.states.last().is_some_and(|state| state.tenant == tenant)
             && let Some(state) = self.states.pop()
         {
@@ -69,7 +69,7 @@ impl Tenants {
     }
 
     /// Puts it back.
-    pub fn put(&mut self, state: State) {
+    pub(crate) fn put(&mut self, state: State) {
         self.states.push(state);
     }
 }

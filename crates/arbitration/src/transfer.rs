@@ -17,7 +17,7 @@ const CHUNK: u64 = 1 << 20;
 const PARTS: u64 = 1024;
 
 /// Copies a vector of (pointer, length) in.
-pub fn vector(cx: &HostCall<'_>, pointer: u64, count: u64) -> Result<Vec<(u64, u64)>, Errno> {
+pub(crate) fn vector(cx: &HostCall<'_>, pointer: u64, count: u64) -> Result<Vec<(u64, u64)>, Errno> {
     if count > PARTS {
         return Err(Errno::INVAL);
     }
@@ -56,7 +56,7 @@ fn total(parts: &[(u64, u64)]) -> usize {
 /// Most bytes that are given at a time to what may wait: a pipe that is ready takes as many without waiting (`PIPE_BUF`).
 const PART: usize = 4096;
 
-pub fn write(
+pub(crate) fn write(
     cx: &HostCall<'_>,
     files: &Descriptors,
     fd: u64,
@@ -104,7 +104,7 @@ fn push_part(open: &Open, part: &[u8], events: PollFlags) -> Result<usize, Errno
     }
 }
 
-pub fn pwrite(
+pub(crate) fn pwrite(
     cx: &HostCall<'_>,
     files: &Descriptors,
     fd: u64,
@@ -127,7 +127,7 @@ pub fn pwrite(
     Ok(count)
 }
 
-pub fn read(
+pub(crate) fn read(
     cx: &mut HostCall<'_>,
     files: &Descriptors,
     fd: u64,
@@ -145,7 +145,13 @@ pub fn read(
     Ok(count as u64)
 }
 
-pub fn pread(cx: &mut HostCall<'_>, files: &Descriptors, fd: u64, parts: &[(u64, u64)], at: u64) -> Result<u64, Errno> {
+pub(crate) fn pread(
+    cx: &mut HostCall<'_>,
+    files: &Descriptors,
+    fd: u64,
+    parts: &[(u64, u64)],
+    at: u64,
+) -> Result<u64, Errno> {
     let open = files.entry(fd)?;
     check_out(cx, parts)?;
     if open.kind.waits() {
@@ -169,7 +175,7 @@ fn check_out(cx: &HostCall<'_>, parts: &[(u64, u64)]) -> Result<(), Errno> {
 }
 
 /// `pipe2`: a pipe of the domain's own. The host never waits on it: it has one thread, so nobody would write or read meanwhile.
-pub fn pipe(cx: &mut HostCall<'_>, files: &mut Descriptors, out: u64) -> Result<u64, Errno> {
+pub(crate) fn pipe(cx: &mut HostCall<'_>, files: &mut Descriptors, out: u64) -> Result<u64, Errno> {
     use rustix::pipe::PipeFlags;
     cx.memory().writable(out, 8)?;
     let (read, write) = rustix::pipe::pipe_with(PipeFlags::CLOEXEC | PipeFlags::NONBLOCK)?;
@@ -189,7 +195,7 @@ pub fn pipe(cx: &mut HostCall<'_>, files: &mut Descriptors, out: u64) -> Result<
 }
 
 /// `getrandom`: at most 256 bytes at a time, as the kernel guarantees.
-pub fn random(cx: &mut HostCall<'_>, pointer: u64, length: u64) -> Result<u64, Errno> {
+pub(crate) fn random(cx: &mut HostCall<'_>, pointer: u64, length: u64) -> Result<u64, Errno> {
     let mut bytes = vec![0; length.min(256) as usize];
     let count = rustix::rand::getrandom(&mut bytes[..], rustix::rand::GetRandomFlags::empty())?;
     cx.write(pointer, &bytes[..count])?;

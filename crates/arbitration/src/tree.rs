@@ -73,7 +73,7 @@ impl Preopen {
 }
 
 /// The grants of a domain, with `/dev/null` among them.
-pub fn with_null(mut preopens: Vec<Preopen>) -> Arc<[Preopen]> {
+pub(crate) fn with_null(mut preopens: Vec<Preopen>) -> Arc<[Preopen]> {
     let null = "/dev/null";
     if preopens.iter().all(|p| p.guest != null) {
         preopens.push(Preopen { guest: null.into(), root: Root::File(null.into()), writable: true });
@@ -82,7 +82,7 @@ pub fn with_null(mut preopens: Vec<Preopen>) -> Arc<[Preopen]> {
 }
 
 /// Joins a path to a directory's name and takes `.` and `..` away by their letters.
-pub fn absolute(directory: &str, path: &str) -> String {
+pub(crate) fn absolute(directory: &str, path: &str) -> String {
     let mut parts: Vec<&str> = Vec::new();
     let base = if path.starts_with('/') { "" } else { directory };
     for part in base.split('/').chain(path.split('/')) {
@@ -115,7 +115,7 @@ fn join(directory: &str, path: &str) -> String {
 
 /// A domain's view of files: its tree and where it is.
 #[derive(Debug)]
-pub struct Tree {
+pub(crate) struct Tree {
     preopens: Arc<[Preopen]>,
     /// Like a preopen's guest name.
     pub working: String,
@@ -124,18 +124,18 @@ pub struct Tree {
 
 impl Tree {
     /// A tree with these grants.
-    pub fn new(preopens: Arc<[Preopen]>) -> Tree {
+    pub(crate) fn new(preopens: Arc<[Preopen]>) -> Tree {
         Tree { preopens, working: String::new(), umask: 0o022 }
     }
 
     /// The same tree for a domain that starts in a directory of it.
     #[must_use]
-    pub fn starting_in(self, working: String) -> Tree {
+    pub(crate) fn starting_in(self, working: String) -> Tree {
         Tree { working, ..self }
     }
 
     /// Finds the grant that a path lies beneath, the one with the longest name, and the rest of the path.
-    pub fn locate(&self, base: &str, path: &str) -> Result<(&Preopen, String), Errno> {
+    pub(crate) fn locate(&self, base: &str, path: &str) -> Result<(&Preopen, String), Errno> {
         if path.is_empty() {
             return Err(Errno::NOENT);
         }
@@ -156,17 +156,17 @@ impl Tree {
     }
 
     /// The grant of exactly this name.
-    pub fn granted(&self, guest: &str) -> Option<&Preopen> {
+    pub(crate) fn granted(&self, guest: &str) -> Option<&Preopen> {
         self.preopens.iter().find(|p| p.guest == guest)
     }
 
     /// Whether a directory is one that the domain was granted as read-only, whatever the path to it was.
-    pub fn is_read_only(&self, directory: (u64, u64)) -> bool {
+    pub(crate) fn is_read_only(&self, directory: (u64, u64)) -> bool {
         self.preopens.iter().any(|p| !p.writable && p.is(directory))
     }
 
     /// Whether the name or the directory is a grant itself: its entry stays where it is.
-    pub fn is_granted(&self, guest: &str, directory: (u64, u64)) -> bool {
+    pub(crate) fn is_granted(&self, guest: &str, directory: (u64, u64)) -> bool {
         self.preopens.iter().any(|p| p.guest == guest || p.is(directory))
     }
 }

@@ -13,7 +13,7 @@ use std::time::{Duration, Instant};
 const EVENTS: PollFlags = PollFlags::IN.union(PollFlags::PRI).union(PollFlags::OUT).union(PollFlags::RDNORM);
 
 /// When a wait ends; `None` if it need not.
-pub fn end(longest: Duration) -> Option<Instant> {
+pub(crate) fn end(longest: Duration) -> Option<Instant> {
     Instant::now().checked_add(longest)
 }
 
@@ -34,7 +34,7 @@ fn poll_until(fds: &mut [PollFd<'_>], end: Option<Instant>) -> Result<usize, Err
 
 /// Waits until a descriptor that may wait is ready for `events`; says what it is ready for. It must be open for that: for the wrong end of a
 /// pipe one would wait forever.
-pub fn ready(open: &Open, events: PollFlags, end: Option<Instant>) -> Result<PollFlags, Errno> {
+pub(crate) fn ready(open: &Open, events: PollFlags, end: Option<Instant>) -> Result<PollFlags, Errno> {
     let useless = if events.contains(PollFlags::OUT) { OFlags::RDONLY } else { OFlags::WRONLY };
     if rustix::fs::fcntl_getfl(&open.fd)? & OFlags::ACCMODE == useless {
         return Err(Errno::BADF);
@@ -73,12 +73,12 @@ fn wait_for(
 }
 
 /// A time in milliseconds; negative: none.
-pub fn milliseconds(time: u64) -> Option<Duration> {
+pub(crate) fn milliseconds(time: u64) -> Option<Duration> {
     u64::try_from(time as i32).ok().map(Duration::from_millis)
 }
 
 /// A time at a pointer, in units of `unit` nanoseconds behind the seconds; null: none.
-pub fn time_at(cx: &HostCall<'_>, pointer: u64, unit: u32) -> Result<Option<Duration>, Errno> {
+pub(crate) fn time_at(cx: &HostCall<'_>, pointer: u64, unit: u32) -> Result<Option<Duration>, Errno> {
     if pointer == 0 {
         return Ok(None);
     }
@@ -94,7 +94,7 @@ pub fn time_at(cx: &HostCall<'_>, pointer: u64, unit: u32) -> Result<Option<Dura
 }
 
 /// `poll` and `ppoll`, which does not change the signal mask: no handler ever runs.
-pub fn poll_list(
+pub(crate) fn poll_list(
     cx: &mut HostCall<'_>,
     files: &Descriptors,
     (list, count): (u64, u64),
@@ -120,7 +120,7 @@ pub fn poll_list(
 }
 
 /// `select` and `pselect6`: three sets of bits, for reading, writing and the exceptional.
-pub fn select(
+pub(crate) fn select(
     cx: &mut HostCall<'_>,
     files: &Descriptors,
     [count, sets @ ..]: [u64; 4],

@@ -21,14 +21,14 @@ const LINKS: usize = 40;
 
 /// Whether a symbolic link at the path's end is followed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Last {
+pub(crate) enum Last {
     Follow,
     Keep,
 }
 
 /// Whether something is to be changed: then a read-only grant says so before anything else does.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Intent {
+pub(crate) enum Intent {
     Read,
     Change,
 }
@@ -48,7 +48,7 @@ struct Place {
 
 /// Where a path leads.
 #[derive(Debug)]
-pub struct Found {
+pub(crate) struct Found {
     /// Where it is opened. A directory that has no name here is opened as `.` of itself.
     parent: Place,
     name: String,
@@ -82,7 +82,7 @@ fn open_one(place: &Place, name: &str, flags: OFlags, mode: Mode) -> Result<Owne
 }
 
 /// Looks `rest` up beneath a grant.
-pub fn walk(tree: &Tree, start: &Preopen, rest: &str, last: Last, intent: Intent) -> Result<Found, Errno> {
+pub(crate) fn walk(tree: &Tree, start: &Preopen, rest: &str, last: Last, intent: Intent) -> Result<Found, Errno> {
     // The entries `.` and `..` are not changed.
     let end = rest.rsplit('/').find(|part| !part.is_empty());
     if intent == Intent::Change && last == Last::Keep && end.is_some_and(|part| part == "." || part == "..") {
@@ -235,17 +235,17 @@ impl Found {
     }
 
     /// Whether something lies there.
-    pub fn exists(&self) -> bool {
+    pub(crate) fn exists(&self) -> bool {
         self.target.is_some()
     }
 
     /// Whether the domain may change what lies here.
-    pub fn writable(&self) -> bool {
+    pub(crate) fn writable(&self) -> bool {
         self.writable
     }
 
     /// What lies there, for looking at it.
-    pub fn target(&self) -> Result<(&OwnedFd, &Stat), Errno> {
+    pub(crate) fn target(&self) -> Result<(&OwnedFd, &Stat), Errno> {
         let (fd, stat) = self.target.as_ref().ok_or(Errno::NOENT)?;
         if self.directory_only && file_system::kind(stat) != FileType::Directory {
             return Err(Errno::NOTDIR);
@@ -254,7 +254,7 @@ impl Found {
     }
 
     /// The directory that holds the entry, and the entry's name, to change it.
-    pub fn entry(&self) -> Result<(&OwnedFd, &str), Errno> {
+    pub(crate) fn entry(&self) -> Result<(&OwnedFd, &str), Errno> {
         // What was granted stays where it is, as a mount does.
         if self.grant {
             return Err(Errno(libc::EBUSY));
@@ -263,7 +263,7 @@ impl Found {
     }
 
     /// Opens what lies there, or makes it: a regular file or a directory, or the file that was granted by name. Never waits.
-    pub fn open(&self, flags: OFlags, mode: Mode) -> Result<(OwnedFd, Kind), Errno> {
+    pub(crate) fn open(&self, flags: OFlags, mode: Mode) -> Result<(OwnedFd, Kind), Errno> {
         let writes = flags.intersects(OFlags::WRONLY | OFlags::RDWR | OFlags::CREATE | OFlags::TRUNC | OFlags::APPEND);
         if writes && !self.writable {
             return Err(Errno::ROFS);
@@ -321,12 +321,12 @@ impl Found {
     }
 
     /// The directory's name in the domain's tree.
-    pub fn directory(self) -> Result<String, Errno> {
+    pub(crate) fn directory(self) -> Result<String, Errno> {
         if file_system::kind(self.target()?.1) == FileType::Directory { Ok(self.guest) } else { Err(Errno::NOTDIR) }
     }
 
     /// The text of a link.
-    pub fn link_text(&self) -> Result<Vec<u8>, Errno> {
+    pub(crate) fn link_text(&self) -> Result<Vec<u8>, Errno> {
         let (fd, stat) = self.target()?;
         if file_system::kind(stat) != FileType::Symlink {
             return Err(Errno::INVAL);
