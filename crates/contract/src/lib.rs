@@ -5,6 +5,7 @@
 //! the rewriter have none in common.
 
 #![forbid(unsafe_code)]
+#![warn(unreachable_pub)]
 
 pub mod intermediate;
 pub mod layout;

@@ -7,6 +7,7 @@
 //! one number ([`address`]), which relocations put where the linker would put the final one.
 
 #![forbid(unsafe_code)]
+#![warn(unreachable_pub)]
 
 #[cfg(feature = "elf")]
 mod elf;

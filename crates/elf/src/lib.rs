@@ -10,6 +10,7 @@
 //! it, tables together by the file, and the names handed out by `NAME_BUDGET` times the file.
 
 #![forbid(unsafe_code)]
+#![warn(unreachable_pub)]
 
 pub mod archive;
 pub mod resolve;

@@ -9,6 +9,7 @@
 //! Where yaxpeax-x86 has no reading at all, `gaps` has a closed list of encodings that it reads itself. What neither reads is refused.
 
 #![forbid(unsafe_code)]
+#![warn(unreachable_pub)]
 
 mod first;
 mod gaps;

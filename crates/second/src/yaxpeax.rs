@@ -10,20 +10,20 @@ pub(super) struct Second(Instruction);
 
 impl Second {
     /// The error says nothing that matters: bytes that do not decode, or decode to more than there are.
-    pub fn decode(bytes: &[u8]) -> Result<Second, ()> {
+    pub(crate) fn decode(bytes: &[u8]) -> Result<Second, ()> {
         InstDecoder::default().decode_slice(bytes).map(Second).map_err(|_| ())
     }
 
-    pub fn length(&self) -> usize {
+    pub(crate) fn length(&self) -> usize {
         self.0.len().to_const() as usize
     }
 
-    pub fn opcode(&self) -> Opcode {
+    pub(crate) fn opcode(&self) -> Opcode {
         self.0.opcode()
     }
 
     /// It takes the vector index 4 for none at all, so gathers are left to [`crate::gaps`].
-    pub fn is_gather(&self) -> bool {
+    pub(crate) fn is_gather(&self) -> bool {
         use Opcode::*;
         matches!(
             self.opcode(),
@@ -31,7 +31,7 @@ impl Second {
         )
     }
 
-    pub fn reading(&self) -> Result<Reading, &'static str> {
+    pub(crate) fn reading(&self) -> Result<Reading, &'static str> {
         let i = &self.0;
         let behavior = i.behavior();
         let mut reading = Reading::default();
@@ -131,12 +131,12 @@ mod errata {
     use yaxpeax_x86::long_mode::Opcode;
 
     /// It takes their memory operand for one that is written.
-    pub fn reads_only(opcode: Opcode) -> bool {
+    pub(crate) fn reads_only(opcode: Opcode) -> bool {
         matches!(opcode, Opcode::FRSTOR | Opcode::CMPS | Opcode::SCAS)
     }
 
     /// It gives the second operand's number rightly and takes the general register for an xmm register.
-    pub fn general_source(opcode: Opcode) -> bool {
+    pub(crate) fn general_source(opcode: Opcode) -> bool {
         matches!(opcode, Opcode::PINSRB | Opcode::PINSRD | Opcode::PINSRQ)
     }
 }

@@ -10,6 +10,7 @@
 //! - `__init_tls`, `_init`, `_fini`: in place of musl's, because the loader lays out thread locals, at a place that never moves.
 
 #![forbid(unsafe_code)]
+#![warn(unreachable_pub)]
 
 mod checks;
 mod function;
