@@ -511,15 +511,15 @@ impl Watched {
         self.0.metered
     }
 
-    /// Limits for the calls that begin from now on; `None`: those of the world. The watchdog learns of them at once.
-    pub fn limit_call(&self, limits: Option<Limits>) {
-        match limits {
-            Some(limits) => {
-                self.0.limit_call(limits);
-                CHANGED.notify_one();
-            }
-            None => self.0.limit_calls(),
-        }
+    /// The watch, which may outlive the world.
+    pub fn shared(&self) -> Arc<Watch> {
+        Arc::clone(&self.0)
+    }
+
+    /// Limits for the calls that begin from now on. The watchdog learns of them at once.
+    pub fn limit_call(&self, limits: Limits) {
+        self.0.limit_call(limits);
+        CHANGED.notify_one();
     }
 }
 

@@ -409,6 +409,10 @@ impl World {
         unsafe {
             let inner = &mut *self.inner;
             inner.panic = None;
+            inner.manager.permits.truncate(inner.manager.first_permits);
+            for domain in &mut inner.domains {
+                (domain.crash, domain.restarts) = (None, 0);
+            }
             let all = 0..inner.domains.len();
             inner.domains.iter().all(|d| (*d.state).dead == Status::Ok)
                 && all.clone().all(|index| inner.clear(index).is_ok())

@@ -1,10 +1,11 @@
-//! Functions that are passed to a domain as `fn`: gateways of the callee that lead to functions of its caller, or of the
-//! host, while a call that passes them lasts.
+//! Functions that are passed to a domain as `fn`: gateways of the callee that lead to functions of
+//! its caller, or of the host, while a call that passes them lasts.
 //!
-//! A domain has a number of gateways for that ([`DomainSpec::callbacks`]). The first time that a function is passed it gets
-//! one of them for good: until the callee begins anew, the gateway's slot means this function or, while nobody lends
-//! it, nobody. So a pointer that the callee keeps never names another function, and the pointers of one function are equal.
-//! No client takes more than its share while others have none.
+//! A domain has a number of gateways for that ([`DomainSpec::callbacks`]). The first time that a
+//! function is passed it gets one of them for good: until the callee begins anew, the gateway's
+//! slot means this function or, while nobody lends it, nobody. So a pointer that the callee keeps
+//! never names another function, and the pointers of one function are equal. No client takes more
+//! than its share while others have none.
 
 use crate::link::image::Image;
 use crate::spec::signature::Signature;
@@ -28,7 +29,8 @@ pub enum Function {
         domain: usize,
         /// Number of the instance.
         life: u64,
-        /// What the domain was linked to. Never read: it tells images apart, also those that are gone.
+        /// What the domain was linked to. Never read: it tells images apart, also those that are
+        /// gone.
         image: Weak<Image>,
         /// Window offset.
         offset: u64,
@@ -119,7 +121,8 @@ pub struct Loan {
 }
 
 impl Inner {
-    /// What a specification that is loaded again says about [`DomainSpec::callbacks`], if it is silent.
+    /// What a specification that is loaded again says about [`DomainSpec::callbacks`], if it is
+    /// silent.
     pub fn reserve_callbacks(&self, spec: &mut DomainSpec) {
         let known = self.domains.iter().find(|d| d.name == spec.name).and_then(|d| d.spec.callbacks).unwrap_or(0);
         let imports = self.domains.iter().flat_map(|d| &d.spec.imports).map(|(_, import)| import);
@@ -127,8 +130,8 @@ impl Inner {
         spec.callbacks.get_or_insert(known.max(asked));
     }
 
-    /// The code that a function pointer of a domain means, if it is one of its own: the address of a slot that is used for
-    /// code of the domain or for a gateway that leads somewhere.
+    /// The code that a function pointer of a domain means, if it is one of its own: the address of
+    /// a slot that is used for code of the domain or for a gateway that leads somewhere.
     pub fn own_function(&self, domain: usize, pointer: u64) -> Option<u64> {
         let base = self.domains[domain].window.base();
         let slot = pointer.checked_sub(base + DISPATCH_OFFSET).filter(|distance| distance.is_multiple_of(8))?;
@@ -154,8 +157,8 @@ impl Inner {
         self.manager.ranges[callee].0 + spec.imports.len() + spec.spare + gateway
     }
 
-    /// Lends a function to a domain. Gives the pointer, in the domain's terms. Instances share their gateways with the domain
-    /// that they are instances of.
+    /// Lends a function to a domain. Gives the pointer, in the domain's terms. Instances share
+    /// their gateways with the domain that they are instances of.
     pub fn lend(
         &mut self,
         callee: usize,
@@ -197,7 +200,8 @@ impl Inner {
         Ok((loan, self.pointer(callee, number)))
     }
 
-    /// The gateway that a function has, or the next one that nobody has, if its party's share allows that.
+    /// The gateway that a function has, or the next one that nobody has, if its party's share
+    /// allows that.
     fn gateway(
         &self,
         callee: usize,
@@ -219,8 +223,8 @@ impl Inner {
         found.or_else(|| known.iter().position(moved)).or_else(next)
     }
 
-    /// The gateways of a domain that one party may have: all clients that are connected and pass functions have the same
-    /// right, and so has the host if it lends some.
+    /// The gateways of a domain that one party may have: all clients that are connected and pass
+    /// functions have the same right, and so has the host if it lends some.
     fn share(&self, callee: usize, party: Option<usize>) -> usize {
         let passes = |r: &&Record| r.to.domain() == Some(callee) && r.passes_functions();
         let clients = self.manager.records.iter().flatten().filter(passes).map(|r| Some(r.client));
@@ -241,16 +245,24 @@ impl Inner {
         self.undo(self.lent_number(loan.callee, loan.gateway), false)
     }
 
-    /// A domain begins anew where it is: its gateways lead nowhere, and are free for other functions. Not while
-    /// instances of it may hold pointers to them.
+    /// A domain begins anew where it is: what its gateways were bound to at run time is undone, and
+    /// those for functions are free for others. Not while instances of it may hold pointers to
+    /// them.
     pub fn recall(&mut self, callee: usize) -> Result<(), BindError> {
         if self.has_instances(callee) {
             return Ok(());
         }
-        for gateway in 0..self.manager.lent.of(callee).len() {
-            self.undo(self.lent_number(callee, gateway), false)?;
+        let (start, count) = self.manager.ranges.get(callee).copied().unwrap_or_default();
+        let bound = |r: &Record| r.symbol.is_none() && r.to != To::Nobody;
+        for number in start..start + count {
+            if self.manager.records[number].as_ref().is_some_and(bound) {
+                self.undo(number, false)?;
+            }
         }
         self.manager.lent.forget(callee);
+        let hosts = &mut self.manager.lent.hosts;
+        let gone: Vec<OfHost> = hosts.extract_if(.., |of| of.callee == callee).collect();
+        gone.into_iter().for_each(|of| self.vacate_host(of.host));
         Ok(())
     }
 
@@ -304,10 +316,11 @@ impl Inner {
 const LENT: &str = "(lent)";
 
 impl World {
-    /// Lends a function of the host to a domain: gives a function pointer in the domain's terms, for arguments that the domain
-    /// expects to be functions. It is good until [`World::take_back`] and until the domain begins anew; after that, calls
-    /// through it fail with [`crate::Status::Unbound`]. It uses one of the domain's gateways for
-    /// functions ([`DomainSpec::callbacks`]), which stays with this name until the domain begins anew.
+    /// Lends a function of the host to a domain: gives a function pointer in the domain's terms,
+    /// for arguments that the domain expects to be functions. It is good until [`World::take_back`]
+    /// and until the domain begins anew; after that, calls through it fail with
+    /// [`crate::Status::Unbound`]. It uses one of the domain's gateways for functions
+    /// ([`DomainSpec::callbacks`]), which stays with this name until the domain begins anew.
     ///
     /// # Errors
     /// [`BuildError::Signature`], [`BuildError::Bind`].

@@ -85,6 +85,8 @@ pub struct Manager {
     pub nobody: *mut DomainState,
     pub entries: BTreeMap<String, Registered>,
     pub permits: Vec<Permit>,
+    /// How many of them were there when the world was built.
+    pub first_permits: usize,
     pub hook: Option<Hook>,
     /// Entry points of supervisors, until they are registered.
     pub supervisors: Vec<(String, Option<Signature>)>,
@@ -109,6 +111,7 @@ impl Manager {
             ranges: Vec::new(),
             nobody: Box::into_raw(Box::new(nobody)),
             entries: BTreeMap::new(),
+            first_permits: permits.len(),
             permits,
             hook: None,
             supervisors: Vec::new(),

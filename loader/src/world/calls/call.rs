@@ -1,7 +1,7 @@
 //! Typed calls from the host into domains.
 
 use crate::fault::limits::Limits;
-use crate::fault::watchdog::Watched;
+use crate::fault::watchdog::Watch;
 use crate::gate::records::{Binding, CallFrame, Status};
 use crate::world::error::{CallError, Failure};
 use crate::world::{Inner, World};
@@ -253,18 +253,17 @@ impl World {
     /// # Errors
     /// [`CallError::Untimed`].
     pub fn within<R>(&mut self, limits: Limits, body: impl FnOnce(&mut Self) -> R) -> Result<R, CallError> {
-        /// Puts the world's limits back, also when a panic goes on.
-        struct Restore(*const Watched);
+        /// Puts the world's limits back, also when a panic goes on. The world may be gone by then: `body` can put another one in its place.
+        struct Restore(Arc<Watch>);
         impl Drop for Restore {
             fn drop(&mut self) {
-                // SAFETY: the world outlives the call, and keeps its watch.
-                unsafe { (*self.0).limit_call(None) };
+                self.0.limit_calls();
             }
         }
         // SAFETY: the record lives as long as the world, which is borrowed mutably.
         let Some(watched) = (unsafe { (*self.inner).watched.as_ref() }) else { return Err(CallError::Untimed) };
-        watched.limit_call(Some(limits));
-        let _restore = Restore(watched);
+        watched.limit_call(limits);
+        let _restore = Restore(watched.shared());
         Ok(body(self))
     }
 }
