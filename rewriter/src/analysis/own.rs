@@ -12,9 +12,9 @@
 
 use crate::analysis::depth::{Height, State};
 use crate::analysis::flow::{FlowGraph, JumpKind};
-use crate::analysis::regs::{Effects, Set, bit, callee_saved};
+use crate::analysis::regs::{Effects, GPRS, Set, bit, callee_saved};
 use crate::object::address::insn_of;
-use crate::object::decode::{Code, Flow, InsnIndex};
+use crate::object::decode::{Code, Dest, Flow, InsnIndex};
 use crate::refusal::{Reason, Refusal};
 use iced_x86::{Instruction, Mnemonic, OpKind, Register};
 use std::collections::{HashMap, HashSet};
@@ -27,12 +27,13 @@ const RBP: Set = 1 << 5;
 enum Slot {
     /// Distance from the stack pointer at the function's entry.
     Distance(i64),
-    /// Base register and displacement, where the height is not known.
-    Operand(Register, i64),
+    /// Index register, scale and displacement, where the distance is not known: a place of a
+    /// realigned stack, or below one, whatever register holds its base.
+    Operand(Register, u32, i64),
+    /// Every place that was pushed where the height is not known: a realigned stack, whose old
+    /// pointer lies among them.
+    Pushed,
 }
-
-/// Every place that was pushed where the height is not known: a realigned stack, whose old pointer lies among them.
-const PUSHED: Slot = Slot::Operand(Register::None, 0);
 
 /// Refuses functions that leave with a stack pointer that is not their own.
 pub fn check(code: &Code<'_, '_>, graph: &FlowGraph, effects: &[Effects], states: &[State]) -> Vec<Refusal> {
@@ -57,7 +58,15 @@ pub fn check(code: &Code<'_, '_>, graph: &FlowGraph, effects: &[Effects], states
         return Vec::new();
     }
     let members: Vec<InsnIndex> = (0..code.insns.len()).filter(|&at| suspect.contains(&graph.unit[at])).collect();
-    let mut own = Own { code, graph, effects, states, before: HashMap::new(), stores: HashMap::new() };
+    let mut own = Own {
+        code,
+        graph,
+        effects,
+        states,
+        before: HashMap::new(),
+        stores: HashMap::new(),
+        leaves: leaves(code, graph, effects),
+    };
     own.find(&members);
     let leaves = |at: InsnIndex| match code.insns[at].flow {
         Flow::Return => true,
@@ -66,7 +75,8 @@ pub fn check(code: &Code<'_, '_>, graph: &FlowGraph, effects: &[Effects], states
         _ => false,
     };
     let foreign = |at: &InsnIndex| leaves(*at) && own.before.get(at).is_some_and(|own| own & RSP == 0);
-    let detail = "the function leaves on another stack than its own: the control stack does not follow";
+    let detail = "the function leaves on another stack than its own, as __builtin_longjmp, a goto out of a nested \
+                  function and coroutines do: the control stack does not follow";
     members.iter().copied().filter(foreign).map(|at| code.refuse(at, Reason::StackPointerUse, detail)).collect()
 }
 
@@ -80,6 +90,8 @@ struct Own<'x, 'o, 'a> {
     before: HashMap<InsnIndex, Set>,
     /// Stores to places of the frame, by unit: where, and which register.
     stores: HashMap<(u32, Slot), Vec<(InsnIndex, Register)>>,
+    /// What the units write that call nobody and jump to nobody.
+    leaves: HashMap<u32, Set>,
 }
 
 impl Own<'_, '_, '_> {
@@ -132,22 +144,22 @@ impl Own<'_, '_, '_> {
         }
     }
 
-    /// The place of the frame that an operand in memory is, if its base holds an address of the own
-    /// stack.
+    /// The place of the frame that an operand in memory is, if its base may hold an address of the
+    /// own stack.
     fn slot(&self, at: InsnIndex, ins: &Instruction) -> Option<Slot> {
-        let base = ins.memory_base();
-        if ins.memory_index() != Register::None || !base.is_gpr64() || ins.segment_prefix() != Register::None {
+        let (base, index) = (ins.memory_base(), ins.memory_index());
+        if !base.is_gpr64() || ins.segment_prefix() != Register::None {
             return None;
         }
         let displacement = ins.memory_displacement64() as i64;
         let height = match base {
             Register::RSP => self.states[at].rsp,
             Register::RBP => self.states[at].rbp,
-            _ => return None,
+            _ => Height::Computed,
         };
         Some(match height {
-            Height::Known(height) => Slot::Distance(displacement - height),
-            _ => Slot::Operand(base, displacement),
+            Height::Known(height) if index == Register::None => Slot::Distance(displacement - height),
+            _ => Slot::Operand(index, ins.memory_index_scale(), displacement),
         })
     }
 
@@ -155,7 +167,7 @@ impl Own<'_, '_, '_> {
         let ins = &self.code.insns[at].ins;
         let pushed = || match self.states[at].rsp {
             Height::Known(height) => Slot::Distance(-8 - height),
-            _ => PUSHED,
+            _ => Slot::Pushed,
         };
         match ins.mnemonic() {
             Mnemonic::Push if ins.op0_kind() == OpKind::Register => Some((pushed(), ins.op0_register())),
@@ -170,26 +182,40 @@ impl Own<'_, '_, '_> {
     /// stack.
     fn loads_own(&self, at: InsnIndex, slot: Slot) -> bool {
         let unit = self.graph.unit[at];
-        let own = |&(at, register): &(InsnIndex, Register)| {
+        let holds = |at: InsnIndex, register: Register| {
             register.is_gpr64() && self.before.get(&at).is_none_or(|own| own & bit(register) != 0)
         };
+        let own = |&(at, register): &(InsnIndex, Register)| holds(at, register);
         let pushed = || {
-            let pushed = self.stores.get(&(unit, PUSHED));
+            let pushed = self.stores.get(&(unit, Slot::Pushed));
             pushed.is_some_and(|pushed| pushed.iter().any(own))
         };
-        match (self.stores.get(&(unit, slot)), slot) {
-            (_, PUSHED) | (None, Slot::Operand(..)) => pushed(),
-            (Some(stores), _) => stores.iter().all(own),
-            (None, Slot::Distance(_)) => false,
+        let stores = || self.stores.get(&(unit, slot)).into_iter().flatten();
+        // Where the distance is not known, stores through other pointers look alike.
+        let mut beside = stores().filter(|(at, _)| holds(*at, self.code.insns[*at].ins.memory_base())).peekable();
+        match slot {
+            Slot::Distance(_) => stores().next().is_some() && stores().all(own),
+            Slot::Pushed => pushed(),
+            Slot::Operand(..) if beside.peek().is_some() => beside.all(own),
+            Slot::Operand(index, ..) => index == Register::None && pushed(),
         }
+    }
+
+    /// Registers that a callee leaves alone: of a function of this object that calls nobody, all
+    /// that it does not write. Hand-written code relies on that.
+    fn kept(&self, dest: Dest) -> Set {
+        let unit = insn_of(self.code, dest).map(|to| self.graph.unit[to]);
+        callee_saved() | unit.and_then(|unit| self.leaves.get(&unit)).map_or(0, |written| GPRS & !written)
     }
 
     fn transfer(&self, at: InsnIndex) -> Set {
         let before = self.before.get(&at).copied().unwrap_or(0);
         let insn = &self.code.insns[at];
         let ins = &insn.ins;
-        if matches!(insn.flow, Flow::Call(_) | Flow::CallIndirect) {
-            return before & callee_saved();
+        match insn.flow {
+            Flow::Call(dest) => return before & self.kept(dest),
+            Flow::CallIndirect => return before & callee_saved(),
+            _ => {}
         }
         let is_own = |register: Register| register.is_gpr64() && before & bit(register) != 0;
         let to = bit(ins.op0_register());
@@ -207,10 +233,10 @@ impl Own<'_, '_, '_> {
             }
             Mnemonic::Pop => match self.states[at].rsp {
                 Height::Known(height) => self.loads_own(at, Slot::Distance(-height)),
-                _ => self.loads_own(at, PUSHED),
+                _ => self.loads_own(at, Slot::Pushed),
             },
             Mnemonic::Mov if ins.op1_kind() == OpKind::Memory => {
-                self.slot(at, ins).is_some_and(|slot| self.loads_own(at, slot))
+                self.slot(at, ins).filter(|_| is_own(ins.memory_base())).is_some_and(|slot| self.loads_own(at, slot))
             }
             Mnemonic::Mov => from(1),
             Mnemonic::Lea => is_own(ins.memory_base()) || is_own(ins.memory_index()),
@@ -222,4 +248,26 @@ impl Own<'_, '_, '_> {
         let kept = (before & !written) | popped;
         if ins.op0_kind() == OpKind::Register && ins.op0_register().is_gpr64() && result { kept | to } else { kept }
     }
+}
+
+/// What each unit writes, of those in which nothing runs but their own code.
+fn leaves(code: &Code<'_, '_>, graph: &FlowGraph, effects: &[Effects]) -> HashMap<u32, Set> {
+    let mut written = HashMap::<u32, Set>::new();
+    let mut open = HashSet::new();
+    for (at, insn) in code.insns.iter().enumerate() {
+        let unit = graph.unit[at];
+        *written.entry(unit).or_default() |= effects[at].writes & GPRS;
+        let leaves = match insn.flow {
+            Flow::Call(_) | Flow::CallIndirect => true,
+            Flow::Jump(dest) | Flow::Branch(dest) => insn_of(code, dest).is_none_or(|to| graph.unit[to] != unit),
+            Flow::JumpIndirect => !graph.tables.contains_key(&at),
+            Flow::Next => insn.ins.mnemonic() == Mnemonic::Syscall,
+            Flow::Return | Flow::Stop => false,
+        };
+        if leaves {
+            open.insert(unit);
+        }
+    }
+    written.retain(|unit, _| !open.contains(unit));
+    written
 }
