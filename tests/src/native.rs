@@ -25,7 +25,8 @@ pub fn link(program: &Objects, runtime: &Objects) -> anyhow::Result<PathBuf> {
     let directory = program.directory.path();
     let executable = directory.join("native");
     let mut link = Command::new("gcc");
-    link.args(&program.paths).args(runtime.native()).args(["-z", "noexecstack", "-o"]).arg(&executable);
+    // Code that is compiled for a fixed place has no other.
+    link.args(&program.paths).args(runtime.native()).args(["-no-pie", "-z", "noexecstack", "-o"]).arg(&executable);
     must(&mut link, directory)?;
     Ok(executable)
 }

@@ -1,6 +1,7 @@
 //! One program's registers and memory as expressions, and what instructions do to them.
 
 use crate::code::Insn;
+use crate::object::Spot;
 use crate::sets::{self, FLAGS, RBP, RSP, is_high, number};
 use crate::value::{FLAG_PART, Id, Node, Values};
 use iced_x86::{Instruction, InstructionInfoFactory, Mnemonic, OpAccess, OpKind, Register};
@@ -105,7 +106,8 @@ impl Machine {
                 sum = values.sum(sum, vector, i64::from(scale), 0);
                 continue;
             };
-            narrow |= !confined && register.is_gpr32();
+            // Of a symbol's address the window is what 32 bits leave out.
+            narrow |= !confined && register.is_gpr32() && fields.displacement.is_none();
             sum = values.sum(sum, self.registers[at], i64::from(scale), 0);
         }
         if narrow {
@@ -156,6 +158,10 @@ impl Machine {
         }
         if let Some((_, value)) = self.slot.filter(|(slot, _)| *slot == address) {
             return values.bits(value, 0, size.min(8) as u8 * 8);
+        }
+        if let Node::Spot(Spot::Got(spot)) = values.node(address).clone() {
+            // The linker wrote it, and nothing writes it again.
+            return values.id(Node::Spot(*spot));
         }
         let version = self.version();
         values.id(Node::Load(version, address, size))
@@ -256,6 +262,12 @@ impl Machine {
         let general = |op: u32| ins.op_kind(op) != OpKind::Register || ins.op_register(op).is_gpr();
         match ins.mnemonic() {
             Mnemonic::Nop | Mnemonic::Endbr64 | Mnemonic::Fnop => Ok(()),
+            // An address whose upper half the linker finds to be zero.
+            Mnemonic::Mov if ins.code() == iced_x86::Code::Mov_r32_imm32 && names_place(values, fields.immediate) => {
+                let value = self.operand(values, insn, 1, fields)?;
+                self.write(values, ins.op0_register().full_register(), value);
+                Ok(())
+            }
             Mnemonic::Mov if general(0) && general(1) => {
                 let value = self.operand(values, insn, 1, fields)?;
                 self.put(values, insn, fields, value)
@@ -403,7 +415,13 @@ impl Machine {
                         _ => arguments.push(self.operand(values, insn, op, fields)?),
                     }
                 }
-                _ if ins.try_immediate(op).is_ok() => arguments.push(self.operand(values, insn, op, fields)?),
+                _ if ins.try_immediate(op).is_ok() => {
+                    if names_place(values, fields.immediate) {
+                        // A register may take its part.
+                        select = select.wrapping_mul(31).wrapping_add(8);
+                    }
+                    arguments.push(self.operand(values, insn, op, fields)?);
+                }
                 OpKind::NearBranch64 => return unknown(ins),
                 _ => {}
             }
@@ -528,6 +546,16 @@ fn shape(ins: &Instruction) -> u32 {
     let bits = flags.iter().fold(0u32, |bits, flag| bits << 1 | u32::from(*flag));
     let masks = (ins.op_mask() as u32) << 6 | (ins.rounding_control() as u32) << 16;
     bits | masks | ins.op_count() << 24
+}
+
+/// Whether an immediate is the address of a place: a spot, or a distance from one, but no number of
+/// a thread local or a size.
+fn names_place(values: &Values, immediate: Option<Id>) -> bool {
+    let place = |id: Id| matches!(values.node(id), Node::Spot(Spot::Data(_) | Spot::Code(..) | Spot::Named(_)));
+    immediate.is_some_and(|id| match values.node(id) {
+        Node::Sum(terms, _) => matches!(terms[..], [(term, 1)] if place(term)),
+        _ => place(id),
+    })
 }
 
 /// Bytes of the memory operand.

@@ -8,6 +8,7 @@
 //!   path hides what comes before (a call that does not return), the form shows that it is a switch:
 //!   `%b` is added to what was loaded from `(%b,%i,4)`. Then the jump may lead to the entries of all
 //!   tables of its unit.
+//! - *A switch of code for a fixed place*: `jmp *table(,%i,8)`, where only such jumps name the table.
 //! - *A table of labels.* The target is loaded from an array of pointers whose base is named, and the
 //!   array holds labels of the jump's own unit.
 //! - *A pointer.* The target is loaded, passed, returned or named, but not a sum. Then it is no entry
@@ -66,9 +67,9 @@ enum Target {
 
 /// Tables by what names them.
 struct Tables<'x> {
-    /// Targets of PC32 tables, by the instruction that names the table.
-    relative: HashMap<InsnIndex, &'x [InsnIndex]>,
-    /// Targets of all PC32 tables that a unit names.
+    /// Targets of switch tables, by the instruction that names the table.
+    named: HashMap<InsnIndex, &'x [InsnIndex]>,
+    /// Targets of all switch tables that a unit names.
     of_unit: HashMap<u32, Vec<InsnIndex>>,
     /// Pointers to code in data, by place.
     pointers: HashMap<SectionIndex, BTreeMap<u64, InsnIndex>>,
@@ -76,10 +77,10 @@ struct Tables<'x> {
 
 impl<'x> Tables<'x> {
     fn new(code: &Code<'_, '_>, graph: &FlowGraph, addresses: &'x Addresses) -> Self {
-        let mut relative = HashMap::new();
+        let mut named = HashMap::new();
         let mut of_unit = HashMap::<u32, Vec<InsnIndex>>::new();
         for table in &addresses.tables {
-            relative.extend(table.names.iter().map(|by| (*by, table.targets.as_slice())));
+            named.extend(table.names.iter().map(|by| (*by, table.targets.as_slice())));
             for by in &table.names {
                 of_unit.entry(graph.unit[*by]).or_default().extend(&table.targets);
             }
@@ -91,7 +92,7 @@ impl<'x> Tables<'x> {
                 pointers.entry(section).or_default().insert(offset, target);
             }
         }
-        Tables { relative, of_unit, pointers }
+        Tables { named, of_unit, pointers }
     }
 }
 
@@ -106,6 +107,9 @@ impl Search<'_, '_, '_, '_> {
     fn jump(&self, at: InsnIndex) -> Target {
         let ins = &self.code.insns[at].ins;
         if ins.op0_kind() != OpKind::Register {
+            if let Some(targets) = self.tables.named.get(&at) {
+                return Target::Labels(sorted(targets.to_vec()));
+            }
             return self.array(at, at).map_or(Target::Pointer, Target::Labels);
         }
         let mut labels = Vec::new();
@@ -124,7 +128,10 @@ impl Search<'_, '_, '_, '_> {
                         None => return Target::Sum,
                     }
                 }
-                Leaf::Load(by) => self.array(at, by),
+                Leaf::Load(by) => match self.tables.named.get(&by) {
+                    Some(targets) => Some(targets.to_vec()),
+                    None => self.array(at, by),
+                },
                 Leaf::Address(_) | Leaf::Result(_) | Leaf::Other(_) | Leaf::Outside => None,
             };
             match found {
@@ -170,7 +177,7 @@ impl Search<'_, '_, '_, '_> {
             let tables: Option<Vec<&[InsnIndex]>> = leaves
                 .iter()
                 .map(|leaf| match leaf {
-                    Leaf::Address(by) => self.tables.relative.get(by).copied(),
+                    Leaf::Address(by) => self.tables.named.get(by).copied(),
                     _ => None,
                 })
                 .collect();

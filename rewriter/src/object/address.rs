@@ -3,12 +3,12 @@
 //! In code: `lea f(%rip)` with or without a relocation, `movabs $f`, GOT loads. In data: 64-bit pointers, and the entries of PC32
 //! switch tables, whose addends mix the target with the entry's distance from the table's base; the base is the place that code names.
 
-use crate::object::decode::{Code, Dest, InsnIndex};
+use crate::object::decode::{Code, Dest, Flow, InsnIndex};
 use crate::object::read::{Place, Reloc, SectionIndex};
 use crate::refusal::{Reason, Refusal};
 use iced_x86::{Mnemonic, Register};
 use object::elf;
-use std::collections::{BTreeSet, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 /// What a data relocation against code becomes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -16,7 +16,7 @@ pub struct DataRef {
     pub dest: Dest,
     /// Added to the slot's address: an entry's distance from its table's base.
     pub addend: i64,
-    /// A pointer, not an entry of a PC32 table.
+    /// A pointer that anybody may read, not an entry of a switch table.
     pub pointer: bool,
 }
 
@@ -34,12 +34,105 @@ pub struct Addresses {
     pub tables: Vec<Table>,
 }
 
-/// A switch table of PC32 entries.
+/// A switch table: of PC32 entries, or of pointers that only jumps read.
 pub struct Table {
     /// Instructions that name it.
     pub names: Vec<InsnIndex>,
     /// Where its entries lead, in their order.
     pub targets: Vec<InsnIndex>,
+}
+
+impl Addresses {
+    /// Adds an entry to the table at `base`, which is the `last` one or begins.
+    fn add_entry(
+        &mut self,
+        last: &mut Option<u64>,
+        base: u64,
+        dest: Dest,
+        code: &Code<'_, '_>,
+        names: impl FnOnce() -> Vec<InsnIndex>,
+    ) {
+        let Some(target) = insn_of(code, dest) else { return };
+        match self.tables.last_mut().filter(|_| *last == Some(base)) {
+            Some(table) => table.targets.push(target),
+            None => {
+                self.tables.push(Table { names: names(), targets: vec![target] });
+                *last = Some(base);
+            }
+        }
+    }
+}
+
+/// The trap that stands for an entry that `by` never takes; see [`Code::never_reached`].
+fn never_reached(code: &Code<'_, '_>, by: InsnIndex, reloc: &Reloc, bias: i64) -> Option<Dest> {
+    let symbol = &code.object.symbols[reloc.symbol];
+    let Place::Section(text) = symbol.place else { return None };
+    code.never_reached(by, text, symbol.value.wrapping_add_signed(bias)).map(Dest::Insn)
+}
+
+/// Switch tables of 64-bit pointers, as code for a fixed place has them (`jmp *table(,%r,8)`). Such a
+/// table is no array of pointers that a program could read and keep: only jumps name it.
+struct WideTables {
+    /// Runs of adjacent pointers to code, by start: the end, and the tables in the run with the jumps
+    /// that name them.
+    runs: BTreeMap<u64, (u64, BTreeMap<u64, Vec<InsnIndex>>)>,
+}
+
+impl WideTables {
+    fn find(code: &Code<'_, '_>, section: SectionIndex, named: &BTreeSet<(u64, InsnIndex)>) -> WideTables {
+        let mut runs = Vec::<(u64, u64)>::new();
+        let relocs = &code.object.sections[section].relocs;
+        let is_entry = |r: &&Reloc| r.kind == elf::R_X86_64_64.0 && code.is_code_symbol(r.symbol);
+        for reloc in relocs.iter().filter(is_entry) {
+            match runs.last_mut().filter(|(_, end)| *end == reloc.offset) {
+                Some((_, end)) => *end += 8,
+                None => runs.push((reloc.offset, reloc.offset.wrapping_add(8))),
+            }
+        }
+        let mut tables = BTreeMap::new();
+        for (start, end) in runs {
+            let inside = || named.range((start, 0)..(end, 0));
+            let jumps = inside().next().is_some() && inside().all(|(_, by)| reads_for_jump(code, *by));
+            if !jumps || is_named_by_data(code, section, start, end) {
+                continue;
+            }
+            let mut bases = BTreeMap::<u64, Vec<InsnIndex>>::new();
+            inside().for_each(|(base, by)| bases.entry(*base).or_default().push(*by));
+            tables.insert(start, (end, bases));
+        }
+        WideTables { runs: tables }
+    }
+
+    /// The table that an entry belongs to, and the jumps that name it.
+    fn base(&self, offset: u64) -> Option<(u64, &[InsnIndex])> {
+        let (_, (end, bases)) = self.runs.range(..=offset).next_back()?;
+        let (base, names) = bases.range(..=offset).next_back().filter(|_| offset < *end)?;
+        Some((*base, names))
+    }
+}
+
+/// Whether an instruction is `jmp *table(,%r,8)`, or `mov table(,%r,8),%r` with the jump behind.
+fn reads_for_jump(code: &Code<'_, '_>, at: InsnIndex) -> bool {
+    let ins = &code.insns[at].ins;
+    let indexed = ins.memory_base() == Register::None && ins.memory_index_scale() == 8;
+    let next = code.insns.get(at + 1).filter(|next| next.section == code.insns[at].section);
+    let jumps =
+        || next.is_some_and(|next| next.flow == Flow::JumpIndirect && next.ins.op0_register() == ins.op0_register());
+    let loads = ins.mnemonic() == Mnemonic::Mov && ins.op0_register().is_gpr64();
+    indexed && (code.insns[at].flow == Flow::JumpIndirect || (loads && jumps()))
+}
+
+/// Whether data or another object may name a place between two offsets of a section.
+fn is_named_by_data(code: &Code<'_, '_>, section: SectionIndex, start: u64, end: u64) -> bool {
+    let inside = |at: u64| (start..end).contains(&at);
+    let object = code.object;
+    let open = object.symbols.iter().any(|s| s.place == Place::Section(section) && s.is_open() && inside(s.value));
+    let data = object.sections.iter().filter(|s| s.is_alloc() && !s.is_code() && !is_dropped(s.name));
+    let names = |reloc: &Reloc| {
+        let symbol = &object.symbols[reloc.symbol];
+        symbol.place == Place::Section(section) && inside(symbol.value.wrapping_add_signed(reloc.addend))
+    };
+    open || data.flat_map(|section| &section.relocs).any(names)
 }
 
 /// Whether a section holds exception tables. They are written anew, beside the frames.
@@ -167,12 +260,7 @@ fn operand(
     }
     if let Some(reloc) = code.imm_reloc(insn)
         && code.is_code_symbol(reloc.symbol)
-        && !matches!(
-            insn.flow,
-            crate::object::decode::Flow::Call(_)
-                | crate::object::decode::Flow::Jump(_)
-                | crate::object::decode::Flow::Branch(_)
-        )
+        && !matches!(insn.flow, Flow::Call(_) | Flow::Jump(_) | Flow::Branch(_))
     {
         let dest = code_dest(code, reloc, reloc.addend)
             .filter(|_| [elf::R_X86_64_64.0, elf::R_X86_64_32.0, elf::R_X86_64_32S.0].contains(&reloc.kind))
@@ -199,15 +287,21 @@ fn data_section(
     // last table.
     let mut last = None;
     let mut run = None::<(u64, u64)>;
+    let wide = WideTables::find(code, section, named);
     for (index, reloc) in relocs.iter().enumerate() {
         if !code.is_code_symbol(reloc.symbol) {
             continue;
         }
         let refuse = |detail: &str| code.refuse_offset(section, reloc.offset, Reason::CodeAddress, detail);
         if reloc.kind == elf::R_X86_64_64.0 {
-            match code_dest(code, reloc, reloc.addend) {
+            let base = wide.base(reloc.offset);
+            let trap = base.and_then(|(_, names)| never_reached(code, names[0], reloc, reloc.addend));
+            match trap.or_else(|| code_dest(code, reloc, reloc.addend)) {
                 Some(dest) => {
-                    found.data.insert((section, index), DataRef { dest, addend: 0, pointer: true });
+                    found.data.insert((section, index), DataRef { dest, addend: 0, pointer: base.is_none() });
+                    if let Some((base, names)) = base {
+                        found.add_entry(&mut last, base, dest, code, || names.to_vec());
+                    }
                 }
                 None => refusals.push(refuse("the pointer does not lead to an instruction")),
             }
@@ -224,24 +318,11 @@ fn data_section(
             };
             let distance = (reloc.offset - base) as i64;
             let bias = reloc.addend.wrapping_sub(distance);
-            let symbol = &code.object.symbols[reloc.symbol];
-            let trap = match symbol.place {
-                Place::Section(text) => code.never_reached(by, text, symbol.value.wrapping_add_signed(bias)),
-                _ => None,
-            };
-            match trap.map(Dest::Insn).or_else(|| code_dest(code, reloc, bias)) {
+            match never_reached(code, by, reloc, bias).or_else(|| code_dest(code, reloc, bias)) {
                 Some(dest) => {
                     found.data.insert((section, index), DataRef { dest, addend: distance, pointer: false });
-                    if let Some(target) = insn_of(code, dest) {
-                        match found.tables.last_mut().filter(|_| last == Some(base)) {
-                            Some(table) => table.targets.push(target),
-                            None => {
-                                let names = named.range((base, 0)..=(base, InsnIndex::MAX)).map(|(_, by)| *by);
-                                found.tables.push(Table { names: names.collect(), targets: vec![target] });
-                                last = Some(base);
-                            }
-                        }
-                    }
+                    let names = || named.range((base, 0)..=(base, InsnIndex::MAX)).map(|(_, by)| *by).collect();
+                    found.add_entry(&mut last, base, dest, code, names);
                 }
                 None => refusals.push(refuse("the entry of a switch table does not lead to an instruction")),
             }

@@ -5,9 +5,8 @@ use super::{SP, Transform};
 use crate::analysis::r15::like;
 use crate::analysis::regs::bit;
 use crate::object::address::is_got;
-use crate::object::decode::Dest;
 use crate::refusal::{Reason, Refusal};
-use crate::text::emit::{Patch, Target, address_of};
+use crate::text::emit::{Patch, address_of};
 use iced_x86::{Instruction, Mnemonic, OpKind, Register};
 use object::elf;
 use sfi_contract::layout::TP_OFFSET;
@@ -23,6 +22,9 @@ impl Transform<'_, '_, '_> {
         let has_memory = (0..ins.op_count()).any(|op| ins.op_kind(op) == OpKind::Memory);
         if !has_memory {
             return self.put(&ins, &patches);
+        }
+        if let Some(reloc) = self.narrow_displacement(&ins) {
+            return self.put_narrow(ins, reloc, patches, (load, store));
         }
         patches.extend(self.displacement_patch(&ins)?);
         self.put_memory(ins, patches, load, store)
@@ -63,7 +65,10 @@ impl Transform<'_, '_, '_> {
         if store && thread && self.matched_thread_store(&ins, &patches, load)? {
             return Ok(());
         }
-        let confined_load = load && (is_silent(&ins) || self.full() && ins.memory_base() != Register::RIP);
+        // Of an address in 32 bits the window is the rest.
+        let half = ins.memory_base().is_gpr32() || ins.memory_index().is_gpr32();
+        let outside = half || self.full() && ins.memory_base() != Register::RIP;
+        let confined_load = load && (is_silent(&ins) || outside);
         if accesses && (store || confined_load || thread) {
             confine(&mut ins, thread);
         }
@@ -102,19 +107,18 @@ impl Transform<'_, '_, '_> {
         if !(0..ins.op_count()).any(|op| is_immediate(ins.op_kind(op))) {
             return Ok(Vec::new());
         }
+        let (target, absolute) = self.target(reloc.symbol, reloc.addend);
         let (kind, addend) = match reloc.kind {
-            k if k == elf::R_X86_64_64.0 => {
-                let addend = if self.facts.addresses.operands.contains_key(&self.at) { 0 } else { reloc.addend };
-                (k, addend)
-            }
+            k if k == elf::R_X86_64_64.0 => (k, absolute),
             k if [elf::R_X86_64_TPOFF32.0, elf::R_X86_64_SIZE32.0, elf::R_X86_64_SIZE64.0].contains(&k) => {
                 (k, reloc.addend)
             }
             k if k == elf::R_X86_64_DTPOFF32.0 => (elf::R_X86_64_TPOFF32.0, reloc.addend),
             k if k == elf::R_X86_64_DTPOFF64.0 => (elf::R_X86_64_TPOFF64.0, reloc.addend),
+            // A number, which no place of the window changes.
+            k if [elf::R_X86_64_32.0, elf::R_X86_64_32S.0].contains(&k) => (k, reloc.addend),
             k => return Err(self.refuse(Reason::Relocation, format!("relocation type {k} on an immediate"))),
         };
-        let target = self.target(reloc.symbol);
         Ok(vec![Patch { immediate: true, kind, target, addend }])
     }
 
@@ -134,12 +138,11 @@ impl Transform<'_, '_, '_> {
         };
         let relative = ins.is_ip_rel_memory_operand();
         let behind_field = insn.behind_displacement();
-        let target = self.target(reloc.symbol);
+        let (target, relative_addend) = self.target(reloc.symbol, reloc.addend.wrapping_add(behind_field));
         let thread = if ins.segment_prefix() == Register::FS { TP_OFFSET as i64 } else { 0 };
         let (kind, addend) = match reloc.kind {
             k if relative && [elf::R_X86_64_PC32.0, elf::R_X86_64_PLT32.0].contains(&k) => {
-                let code = self.facts.addresses.operands.contains_key(&self.at);
-                (elf::R_X86_64_PC32.0, if code { 0 } else { reloc.addend.wrapping_add(behind_field) })
+                (elf::R_X86_64_PC32.0, relative_addend)
             }
             k if relative && is_got(k) => {
                 let kind = if ins.mnemonic() == Mnemonic::Mov { k } else { elf::R_X86_64_GOTPCREL.0 };
@@ -152,14 +155,6 @@ impl Transform<'_, '_, '_> {
             k => return Err(self.refuse(Reason::Relocation, format!("relocation type {k} on a displacement"))),
         };
         Ok(Some(Patch { immediate: false, kind, target, addend }))
-    }
-
-    /// What a relocation against a symbol refers to in the new object.
-    fn target(&self, symbol: crate::object::read::SymbolIndex) -> Target {
-        match self.facts.addresses.operands.get(&self.at) {
-            Some(dest @ Dest::Insn(_)) => address_of(self.facts.pads, *dest),
-            _ => Target::Symbol(symbol),
-        }
     }
 }
 

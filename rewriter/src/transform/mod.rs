@@ -12,6 +12,7 @@ mod flags;
 mod home;
 mod matching;
 mod memory;
+mod narrow;
 mod operand;
 mod scratch;
 mod stack;
@@ -196,6 +197,9 @@ impl<'x, 'o, 'a> Transform<'x, 'o, 'a> {
         // Prefixes without meaning (hints, elision).
         ins.set_has_rep_prefix(false);
         ins.set_has_repne_prefix(false);
+        if self.narrow_operand(ins)? {
+            return Ok(());
+        }
         match ins.mnemonic() {
             Mnemonic::Push => self.push(ins),
             Mnemonic::Pop => self.pop(ins),

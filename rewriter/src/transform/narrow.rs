@@ -1,0 +1,164 @@
+//! Addresses of 32 bits, in code that is compiled to be linked at a fixed place below 2 GiB
+//! (`-fno-pic`): `sym(,%r,8)` and `$sym`. Windows lie above 4 GiB, so the address goes through a
+//! register: `lea sym(%rip),%s`. Flags survive.
+
+use super::{SP, Transform};
+use crate::analysis::r15::like;
+use crate::analysis::regs::bit;
+use crate::object::read::{Place, Reloc, SymbolIndex};
+use crate::refusal::{Reason, Refusal};
+use crate::text::emit::{Patch, Target, address_of};
+use iced_x86::{Code as Opcode, Instruction, MemoryOperand, Mnemonic, OpKind, Register};
+use object::elf;
+
+/// Spill place of the register that a displacement needs.
+const DISPLACEMENT_SLOT: u64 = 8;
+/// Spill place of the register that an immediate needs.
+const IMMEDIATE_SLOT: u64 = 15;
+
+impl Transform<'_, '_, '_> {
+    /// Whether a relocation wants 32 bits of an address in the window.
+    fn is_narrow(&self, reloc: &Reloc) -> bool {
+        let symbol = &self.facts.code.object.symbols[reloc.symbol];
+        [elf::R_X86_64_32.0, elf::R_X86_64_32S.0].contains(&reloc.kind)
+            && reloc.symbol != 0
+            && symbol.place != Place::Absolute
+    }
+
+    /// The relocation of the current instruction's displacement, if it wants 32 bits of an address.
+    pub(super) fn narrow_displacement(&self, ins: &Instruction) -> Option<Reloc> {
+        let reloc = self.facts.code.disp_reloc(&self.facts.code.insns[self.at])?;
+        (self.is_narrow(reloc) && !ins.is_ip_rel_memory_operand()).then_some(*reloc)
+    }
+
+    /// What the relocation of the current instruction's immediate means, if it wants 32 bits of an
+    /// address.
+    pub(super) fn narrow_immediate(&self) -> Option<Reloc> {
+        let reloc = self.facts.code.imm_reloc(&self.facts.code.insns[self.at])?;
+        self.is_narrow(reloc).then_some(*reloc)
+    }
+
+    /// Emits an instruction whose displacement is an address:
+    ///
+    /// ```text
+    /// lea sym(%rip),%s ; [lea (%s,%base),%s] ; OP (%s,%index,scale)
+    /// ```
+    pub(super) fn put_narrow(
+        &mut self,
+        mut ins: Instruction,
+        reloc: Reloc,
+        patches: Vec<Patch>,
+        (load, store): (bool, bool),
+    ) -> Result<(), Refusal> {
+        let (base, index) = (ins.memory_base(), ins.memory_index());
+        let half = [base, index].into_iter().any(|r| r.is_gpr32());
+        if ins.segment_prefix() != Register::None {
+            return Err(self.refuse(Reason::Relocation, "the address of a symbol in a segment"));
+        }
+        if ins.mnemonic() == Mnemonic::Lea && (half || !ins.op0_register().is_gpr64()) {
+            return Err(self.refuse(Reason::Relocation, "the address of a symbol in 32 bits"));
+        }
+        let named = bit(base) | bit(index);
+        let own = loaded(&ins).filter(|to| named & bit(*to) == 0);
+        let scratch = match own {
+            Some(_) => None,
+            None => Some(self.scratch(named, DISPLACEMENT_SLOT)?),
+        };
+        let register = own.or(scratch.map(|scratch| scratch.register)).unwrap_or(Register::RAX);
+        self.put_address(reloc, register)?;
+        let sized = |register| if half { like(Register::EAX, register) } else { register };
+        if index == Register::None && base != Register::None {
+            ins.set_memory_index(sized(register));
+            ins.set_memory_index_scale(1);
+        } else {
+            if base.full_register() == Register::RSP {
+                return Err(self.refuse(Reason::Relocation, "a symbol, the stack pointer and an index in one address"));
+            }
+            if base != Register::None {
+                // Where addresses have 32 bits, those of the sum count.
+                let sum = MemoryOperand::with_base_index(register, base.full_register());
+                self.put_new(Instruction::with2(Opcode::Lea_r64_m, register, sum))?;
+            }
+            ins.set_memory_base(sized(register));
+        }
+        ins.set_memory_displacement64(0);
+        self.put_memory(ins, patches, load, store)?;
+        scratch.map_or(Ok(()), |scratch| self.release(scratch))
+    }
+
+    /// Rewrites an instruction whose immediate is an address; its register operand takes the
+    /// immediate's part. Says whether it was one.
+    pub(super) fn narrow_operand(&mut self, ins: Instruction) -> Result<bool, Refusal> {
+        let Some(reloc) = self.narrow_immediate() else { return Ok(false) };
+        let to_register = ins.op0_kind() == OpKind::Register;
+        if to_register && matches!(ins.code(), Opcode::Mov_r32_imm32 | Opcode::Mov_rm64_imm32) {
+            let to = ins.op0_register().full_register();
+            if [Register::RSP, SP].contains(&to) {
+                return Err(self.refuse(Reason::StackPointerUse, "the stack pointer becomes an address of data"));
+            }
+            return self.put_address(reloc, to).map(|()| true);
+        }
+        let code = match ins.code() {
+            Opcode::Mov_rm64_imm32 => Opcode::Mov_rm64_r64,
+            Opcode::Cmp_rm64_imm32 | Opcode::Cmp_RAX_imm32 => Opcode::Cmp_rm64_r64,
+            Opcode::Add_rm64_imm32 | Opcode::Add_RAX_imm32 => Opcode::Add_rm64_r64,
+            Opcode::Sub_rm64_imm32 | Opcode::Sub_RAX_imm32 => Opcode::Sub_rm64_r64,
+            Opcode::Pushq_imm32 => Opcode::Push_r64,
+            _ => return Err(self.refuse(Reason::Relocation, "the address of a symbol in 32 bits")),
+        };
+        let scratch = self.scratch(0, IMMEDIATE_SLOT)?;
+        self.put_address(reloc, scratch.register)?;
+        let mut wide = ins;
+        wide.set_code(code);
+        let operand = u32::from(code != Opcode::Push_r64);
+        wide.set_op_kind(operand, OpKind::Register);
+        wide.set_op_register(operand, scratch.register);
+        match code {
+            Opcode::Push_r64 => self.push(wide)?,
+            _ if self.stack_arithmetic(wide)? => {}
+            _ => self.ordinary(wide)?,
+        }
+        self.release(scratch)?;
+        Ok(true)
+    }
+
+    /// `lea sym(%rip),%register`, or, for a symbol that may be nothing, a load from the GOT.
+    fn put_address(&mut self, reloc: Reloc, register: Register) -> Result<(), Refusal> {
+        let symbol = &self.facts.code.object.symbols[reloc.symbol];
+        let maybe = symbol.place == Place::Undefined && symbol.bind == elf::STB_WEAK.0;
+        let (target, addend) = self.target(reloc.symbol, reloc.addend);
+        let (code, kind) = match maybe {
+            true => (Opcode::Mov_r64_rm64, elf::R_X86_64_GOTPCREL.0),
+            false => (Opcode::Lea_r64_m, elf::R_X86_64_PC32.0),
+        };
+        let place = MemoryOperand::with_base_displ_size(Register::RIP, 0, 4);
+        let ins = Instruction::with2(code, register, place)
+            .map_err(|error| self.refuse(Reason::Relocation, error.to_string()))?;
+        let patch = Patch { immediate: false, kind, target, addend: if maybe { 0 } else { addend } };
+        self.put(&ins, &[patch])?;
+        if maybe && addend != 0 {
+            let sum = MemoryOperand::with_base_displ(register, addend);
+            self.put_new(Instruction::with2(Opcode::Lea_r64_m, register, sum))?;
+        }
+        Ok(())
+    }
+
+    /// What a relocation of the current instruction refers to in the new object, and what is added:
+    /// nothing where it means an instruction.
+    pub(super) fn target(&self, symbol: SymbolIndex, addend: i64) -> (Target, i64) {
+        let code = self.facts.code.is_code_symbol(symbol);
+        match self.facts.addresses.operands.get(&self.at).filter(|_| code) {
+            Some(dest) => (address_of(self.facts.pads, *dest), 0),
+            None => (Target::Symbol(symbol), addend),
+        }
+    }
+}
+
+/// The 64-bit register that a plain load or `lea` overwrites.
+fn loaded(ins: &Instruction) -> Option<Register> {
+    let plain =
+        matches!(ins.mnemonic(), Mnemonic::Mov | Mnemonic::Lea | Mnemonic::Movzx | Mnemonic::Movsx | Mnemonic::Movsxd);
+    let register = ins.op0_register();
+    let whole = ins.op0_kind() == OpKind::Register && (register.is_gpr32() || register.is_gpr64());
+    (plain && whole && ![Register::RSP, SP].contains(&register.full_register())).then(|| register.full_register())
+}
