@@ -79,7 +79,7 @@ fn rewrite_object(object: &Object<'_>, options: &Options) -> Result<Output, Vec<
     while graph.settle(&code, &height::heights(&code, &graph, &effects, false)) {}
     let mut states = height::heights(&code, &graph, &effects, true);
     graph.find_mixed(&states);
-    let mut refusals = height::check_return_addresses(&code, &states);
+    let mut refusals = height::check_return_addresses(&code, &effects, &states);
     refusals.extend(height::check_returns(&code, &graph, &states));
     refusals.extend(own::check(&code, &graph, &effects, &states));
     refusals.extend(frame_walk::check(&code, &graph, &effects, &states));

@@ -48,8 +48,8 @@ reasons! {
         "push %fs",
         "use the portable C version of the function";
     ReturnAddress = "SFI-W05", "function reads or replaces its return address",
-        "Return addresses lie on the control stack, which no instruction of a domain can name.",
-        "f:      mov (%rsp),%rax                   # __builtin_return_address(0)\n        ret",
+        "Return addresses lie on the control stack, which no instruction of a domain can name. A function may read its own one.",
+        "f:      pop %rax                          # its return address\n        jmp *%rax",
         "the return address lies on the control stack, out of reach; setjmp and the like come from the support code";
     IndirectJump = "SFI-W06", "indirect jump leaves no register or flags to sandbox it with",
         "The jump may leave the function or stay in it, and the two want different stack pointers.",

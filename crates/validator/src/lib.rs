@@ -23,6 +23,7 @@ mod machine;
 mod object;
 mod reference;
 mod report;
+mod returned;
 mod sets;
 mod tables;
 mod value;

@@ -1,13 +1,13 @@
 //! Phase 6: how far the original stack pointer lies below its value at the function's entry.
 //!
 //! The height decides only how the data stack is kept (see `transform`), never safety. It also finds code that reads or replaces its
-//! return address, which in a domain is not on the data stack.
+//! return address, which in a domain is not on the data stack: what reads it is given it, what replaces it is refused.
 
 use crate::analysis::depth::{Height, State};
 use crate::analysis::flow::FlowGraph;
 use crate::analysis::regs::{Effects, bit};
 use crate::object::address::insn_of;
-use crate::object::decode::{Code, Flow, InsnIndex};
+use crate::object::decode::{Code, Flow, Insn, InsnIndex};
 use crate::refusal::{Reason, Refusal};
 use iced_x86::{Instruction, Mnemonic, OpKind, Register};
 
@@ -144,20 +144,19 @@ fn is_behind_restore(code: &Code<'_, '_>, at: InsnIndex) -> bool {
     })
 }
 
-/// Refuses what reads or replaces a return address, as far as heights are known.
-pub fn check_return_addresses(code: &Code<'_, '_>, states: &[State]) -> Vec<Refusal> {
+/// Refuses what replaces a return address or takes it off the stack, as far as heights are known.
+pub fn check_return_addresses(code: &Code<'_, '_>, effects: &[Effects], states: &[State]) -> Vec<Refusal> {
     let mut refusals = Vec::new();
     for (at, insn) in code.insns.iter().enumerate() {
         let ins = &insn.ins;
         if insn.is_nop() {
             continue;
         }
-        let touches = |from: i64, size: i64| from < 8 && from + size > 0;
         let mut found = None;
         match ins.mnemonic() {
             Mnemonic::Pop | Mnemonic::Popfq => {
                 if let Height::Known(h) = states[at].rsp
-                    && touches(-h, 8)
+                    && overlaps_return_address(-h, 8)
                 {
                     found = Some("pops the return address");
                 }
@@ -171,32 +170,48 @@ pub fn check_return_addresses(code: &Code<'_, '_>, states: &[State]) -> Vec<Refu
             }
             _ => {}
         }
-        let operand = (0..ins.op_count()).any(|op| ins.op_kind(op) == OpKind::Memory);
-        if operand
-            && ins.mnemonic() != Mnemonic::Lea
-            && ins.memory_index() == Register::None
-            && insn.disp_reloc.is_none()
-        {
-            let base = match ins.memory_base() {
-                Register::RSP => states[at].rsp,
-                Register::RBP => states[at].rbp,
-                _ => Height::Unseen,
-            };
-            let size = ins.memory_size().size() as i64;
-            // pop computes its memory operand's address after moving rsp.
-            if let Height::Known(h) = base
-                && touches((ins.memory_displacement64() as i64).wrapping_sub(h), size)
-                && ins.mnemonic() != Mnemonic::Pop
-                && !is_fence(ins)
-            {
-                found = Some("the operand is the return address");
-            }
+        // pop computes its memory operand's address after moving rsp.
+        let touched = touches_return_address(insn, &states[at]) && ins.mnemonic() != Mnemonic::Pop;
+        if touched && !reads_return_address(insn, &effects[at], &states[at]) {
+            found = Some("the operand is the return address");
         }
         if let Some(detail) = found {
             refusals.push(code.refuse(at, Reason::ReturnAddress, detail));
         }
     }
     refusals
+}
+
+/// Whether a place of the frame, counted from the stack pointer at the entry, is part of the return
+/// address.
+fn overlaps_return_address(from: i64, size: i64) -> bool {
+    from < 8 && from + size > 0
+}
+
+/// Whether an instruction's memory operand is the return address or a part of it; not of fences,
+/// which change nothing wherever they point.
+fn touches_return_address(insn: &Insn, state: &State) -> bool {
+    let ins = &insn.ins;
+    let operand = (0..ins.op_count()).any(|op| ins.op_kind(op) == OpKind::Memory);
+    if !operand || ins.mnemonic() == Mnemonic::Lea || ins.memory_index() != Register::None || insn.disp_reloc.is_some()
+    {
+        return false;
+    }
+    let base = match ins.memory_base() {
+        Register::RSP => state.rsp,
+        Register::RBP => state.rbp,
+        _ => Height::Unseen,
+    };
+    let size = ins.memory_size().size() as i64;
+    let place = |height: i64| (ins.memory_displacement64() as i64).wrapping_sub(height);
+    matches!(base, Height::Known(height) if overlaps_return_address(place(height), size)) && !is_fence(ins)
+}
+
+/// Whether an instruction reads the return address or a part of it, and changes none of it.
+pub fn reads_return_address(insn: &Insn, effects: &Effects, state: &State) -> bool {
+    let pushes = insn.ins.mnemonic() == Mnemonic::Push;
+    let reads = effects.memory_read && (!effects.memory_write || pushes) && insn.ins.mnemonic() != Mnemonic::Pop;
+    reads && insn.flow == Flow::Next && !insn.is_nop() && touches_return_address(insn, state)
 }
 
 /// `lock or $0,(%rsp)`: a fence that changes nothing, wherever it points.

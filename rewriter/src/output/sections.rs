@@ -12,15 +12,15 @@ use crate::output::object::{Contents, NewObject, NewPlace, NewReloc, NewSection,
 use crate::output::unwind_table;
 use crate::refusal::{Reason, Refusal};
 use crate::text::emit::address_of;
-use crate::text::emit::{Label, Target, old};
+use crate::text::emit::{Label, Stub, Target, old};
 use crate::text::layout::{Text, TextReloc};
 use crate::unwind::Unwind;
 use object::elf;
-use sfi_contract::names::{LABEL_PREFIX, NOTE_SECTION, SYSCALL};
+use sfi_contract::names::{LABEL_PREFIX, NOTE_SECTION};
 use sfi_contract::{Mode, intermediate, note::Note};
 use std::borrow::Cow;
 use std::collections::hash_map::Entry;
-use std::collections::{BTreeSet, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 /// Relocation types that data of a domain may have.
 const DATA_RELOCATIONS: [u32; 10] = [
@@ -248,7 +248,8 @@ struct Symbols<'c, 'o, 'a> {
     sizes: HashMap<SectionIndex, u64>,
     needed: Vec<Label>,
     number: HashMap<Label, usize>,
-    syscall: bool,
+    /// Functions of the loader that relocations refer to.
+    stubs: BTreeSet<Stub>,
     /// New sections whose own symbol debug information needs.
     sections: BTreeSet<usize>,
 }
@@ -257,7 +258,7 @@ struct Symbols<'c, 'o, 'a> {
 struct Numbers {
     symbols: Vec<usize>,
     labels: HashMap<Label, usize>,
-    syscall: usize,
+    stubs: BTreeMap<Stub, usize>,
     /// Symbols of new sections.
     sections: HashMap<usize, usize>,
 }
@@ -271,7 +272,7 @@ impl Numbers {
         match target {
             Target::Symbol(symbol) => self.of_symbol(symbol),
             Target::Label(label) => self.labels.get(&label).copied().unwrap_or(0),
-            Target::Syscall => self.syscall,
+            Target::Stub(stub) => self.stubs.get(&stub).copied().unwrap_or(0),
         }
     }
 }
@@ -293,7 +294,7 @@ impl<'c, 'o, 'a> Symbols<'c, 'o, 'a> {
             sizes,
             needed: Vec::new(),
             number: HashMap::new(),
-            syscall: false,
+            stubs: BTreeSet::new(),
             sections: BTreeSet::new(),
         }
     }
@@ -307,7 +308,7 @@ impl<'c, 'o, 'a> Symbols<'c, 'o, 'a> {
                     self.needed.push(label);
                 }
             }
-            Target::Syscall => self.syscall = true,
+            Target::Stub(stub) => _ = self.stubs.insert(stub),
             Target::Symbol(_) => {}
         }
     }
@@ -328,21 +329,26 @@ impl<'c, 'o, 'a> Symbols<'c, 'o, 'a> {
         self.add_labels(&mut table, &symbols);
         let sections = self.add_sections(&mut table, &symbols);
         self.copy(&mut table, &mut symbols, false);
-        let existing = self.code.object.symbols.iter().position(|s| s.name == SYSCALL.as_bytes());
-        let mut syscall = existing.map_or(0, |symbol| symbols[symbol]);
-        if self.syscall && syscall == 0 {
-            table.push(NewSymbol {
-                name: Cow::Borrowed(SYSCALL.as_bytes()),
-                value: 0,
-                size: 0,
-                bind: elf::STB_GLOBAL.0,
-                kind: elf::STT_NOTYPE.0,
-                other: 0,
-                place: NewPlace::Undefined,
-            });
-            syscall = table.len();
+        let mut stubs = BTreeMap::new();
+        for stub in self.stubs {
+            let name = stub.name().as_bytes();
+            let existing = self.code.object.symbols.iter().position(|s| s.name == name);
+            let mut number = existing.map_or(0, |symbol| symbols[symbol]);
+            if number == 0 {
+                table.push(NewSymbol {
+                    name: Cow::Borrowed(name),
+                    value: 0,
+                    size: 0,
+                    bind: elf::STB_GLOBAL.0,
+                    kind: elf::STT_NOTYPE.0,
+                    other: 0,
+                    place: NewPlace::Undefined,
+                });
+                number = table.len();
+            }
+            stubs.insert(stub, number);
         }
-        (table, Numbers { symbols, labels: self.number, syscall, sections })
+        (table, Numbers { symbols, labels: self.number, stubs, sections })
     }
 
     /// Copies the local or the other symbols.

@@ -27,8 +27,29 @@ pub enum Label {
 pub enum Target {
     Label(Label),
     Symbol(SymbolIndex),
-    /// The arbitration gateway ([`sfi_contract::names::SYSCALL`]).
+    Stub(Stub),
+}
+
+/// A function that the loader defines.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum Stub {
+    /// [`sfi_contract::names::SYSCALL`]
     Syscall,
+    /// [`sfi_contract::names::DEPTH`]
+    Depth,
+    /// [`sfi_contract::names::RETURN`]
+    Return,
+}
+
+impl Stub {
+    /// The symbol's name.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Stub::Syscall => sfi_contract::names::SYSCALL,
+            Stub::Depth => sfi_contract::names::DEPTH,
+            Stub::Return => sfi_contract::names::RETURN,
+        }
+    }
 }
 
 impl From<Dest> for Target {

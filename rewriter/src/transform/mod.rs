@@ -14,6 +14,7 @@ mod matching;
 mod memory;
 mod narrow;
 mod operand;
+mod returned;
 mod scratch;
 mod stack;
 mod string;
@@ -21,6 +22,7 @@ mod tls;
 
 use crate::analysis::depth::{Height, State};
 use crate::analysis::flow::FlowGraph;
+use crate::analysis::height;
 use crate::analysis::live::Liveness;
 use crate::analysis::pads::Pads;
 use crate::analysis::r15::kept::R15;
@@ -30,7 +32,7 @@ use crate::object::address::{Addresses, insn_of};
 use crate::object::decode::{Code, Dest, Flow, InsnIndex};
 use crate::refusal::{Reason, Refusal};
 use crate::stats::Stats;
-use crate::text::emit::{Emitter, Label, NoEncoding, Patch, Target, old};
+use crate::text::emit::{Branch, Emitter, Label, NoEncoding, Patch, Stub, Target, old};
 use crate::unwind::Unwind;
 use iced_x86::{Code as Opcode, Instruction, Mnemonic, OpKind, Register};
 use sfi_contract::{Mode, policy};
@@ -160,6 +162,9 @@ impl<'x, 'o, 'a> Transform<'x, 'o, 'a> {
         if self.absorbed.contains(&at) {
             return Ok(());
         }
+        if height::reads_return_address(insn, &self.facts.effects[at], &self.facts.states[at]) {
+            self.lay_return_address()?;
+        }
         if self.is_homed() && self.names_r15(&insn.ins) {
             return self.homed();
         }
@@ -209,7 +214,7 @@ impl<'x, 'o, 'a> Transform<'x, 'o, 'a> {
             Mnemonic::Syscall => {
                 // The gateway's support code saves registers below r15, behind the red zone.
                 self.adjust_to(0)?;
-                self.out.branch(crate::text::emit::Branch::Call, Target::Syscall);
+                self.out.branch(Branch::Call, Target::Stub(Stub::Syscall));
                 Ok(())
             }
             _ if self.absent_feature(ins)? => Ok(()),

@@ -1,7 +1,7 @@
-# The return address is not on the data stack.
+# The return address is not on the data stack: a read finds a copy there, nothing replaces it or takes it off.
 .globl f
 .type f,@function
-f:  mov (%rsp),%rax
+f:  mov %rax,(%rsp)
     ret
 .size f,.-f
 .globl g
@@ -9,3 +9,13 @@ f:  mov (%rsp),%rax
 g:  push %rax
     ret
 .size g,.-g
+.globl h
+.type h,@function
+h:  pop %rax
+    jmp *%rax
+.size h,.-h
+.globl i
+.type i,@function
+i:  lock incl 4(%rsp)
+    jmp *(%rsp)
+.size i,.-i
