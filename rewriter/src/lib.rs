@@ -25,7 +25,7 @@ pub use stats::{Growth, Stats};
 use crate::analysis::{count, flow, frame_walk, height, jumps, live, own, pads, r15};
 use crate::analysis::{r15::slot, regs};
 use crate::object::read::Object;
-use crate::object::{address, carve, check, decode, read};
+use crate::object::{address, carve, check, decode, read, retpoline};
 use crate::output::{sections, write};
 use crate::text::{emit, growth, layout, share};
 
@@ -70,6 +70,7 @@ pub fn rewrite(object: &[u8], options: &Options) -> Result<Output, Vec<Refusal>>
 /// All phases behind `read`.
 fn rewrite_object(object: &Object<'_>, options: &Options) -> Result<Output, Vec<Refusal>> {
     let mut code = decode::decode(object)?;
+    retpoline::replace(&mut code);
     let addresses = address::find(&code)?;
     check::symbols(&code)?;
     let unwind = unwind::collect(&code)?;

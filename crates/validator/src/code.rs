@@ -235,6 +235,9 @@ impl<'p, 'a> Old<'p, 'a> {
             }
         }
         for at in 0..count {
+            if let Some(ins) = old.retpoline(at) {
+                old.text.insns[at] = Insn { section: old.text.insns[at].section, ..Insn::plain(ins) };
+            }
             old.flow[at] = old.flow_of(at);
         }
         Ok(old)
@@ -283,6 +286,31 @@ impl<'p, 'a> Old<'p, 'a> {
             _ if matches!(ins.code(), Opcode::Ud2 | Opcode::Hlt) => Flow::Stop,
             _ => Flow::Next,
         }
+    }
+
+    /// What a call means whose callee begins by replacing its return address, with a jump, or by
+    /// dropping it, a return (`call 1f ; ... ; 1: mov %r,(%rsp) ; ret`).
+    fn retpoline(&self, at: Index) -> Option<Instruction> {
+        let call = self.text.insns[at].ins;
+        let Dest::Insn(callee) = call.is_call_near().then(|| self.direct(at))? else { return None };
+        let first = &self.text.insns[callee];
+        let second = &self.text.insns[self.text.next(callee)?];
+        let plain = first.displacement.is_none() && first.immediate.is_none();
+        let (top, to_stack) = (first.ins.memory_base() == Register::RSP, first.ins.op0_register() == Register::RSP);
+        let offset = first.ins.memory_displacement64();
+        let alone = top && first.ins.memory_index() == Register::None;
+        let mut meant = match first.ins.code() {
+            _ if !plain || second.ins.code() != Opcode::Retnq => None,
+            Opcode::Lea_r64_m if alone && to_stack && offset == 8 => Some(Instruction::with(Opcode::Retnq)),
+            Opcode::Add_rm64_imm8 if to_stack && first.ins.immediate(1) == 8 => Some(Instruction::with(Opcode::Retnq)),
+            Opcode::Mov_rm64_r64 if alone && offset == 0 && first.ins.op1_register() != Register::RSP => {
+                Instruction::with1(Opcode::Jmp_rm64, first.ins.op1_register()).ok()
+            }
+            _ => None,
+        }?;
+        meant.set_len(call.len());
+        meant.set_ip(call.ip());
+        Some(meant)
     }
 
     fn direct(&self, at: Index) -> Dest {

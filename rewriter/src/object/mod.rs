@@ -5,3 +5,4 @@ pub(crate) mod carve;
 pub(crate) mod check;
 pub(crate) mod decode;
 pub(crate) mod read;
+pub(crate) mod retpoline;

@@ -1,0 +1,49 @@
+//! Branches that compilers write as calls, against speculation: a callee that replaces its return
+//! address at once (`call 1f ; 2: pause ; lfence ; jmp 2b ; 1: mov %r,(%rsp) ; ret`) is `jmp *%r`,
+//! and one that drops it (`1: lea 8(%rsp),%rsp ; ret`) is `ret`.
+
+use crate::object::decode::{Code, Dest, Flow, InsnIndex};
+use iced_x86::{Code as Opcode, Instruction, Mnemonic, OpKind, Register};
+
+/// Puts what they mean in the place of such calls. What follows them never runs.
+pub fn replace(code: &mut Code<'_, '_>) {
+    for at in 0..code.insns.len() {
+        let Some((mut ins, flow)) = meaning(code, at) else { continue };
+        let insn = &mut code.insns[at];
+        ins.set_len(insn.ins.len());
+        ins.set_ip(insn.offset.into());
+        (insn.ins, insn.flow) = (ins, flow);
+        (insn.disp_reloc, insn.imm_reloc) = (None, None);
+    }
+}
+
+fn meaning(code: &Code<'_, '_>, at: InsnIndex) -> Option<(Instruction, Flow)> {
+    let Flow::Call(Dest::Insn(callee)) = code.insns[at].flow else { return None };
+    let [first, second] = code.insns.get(callee..callee + 2)? else { return None };
+    let returns = second.ins.code() == Opcode::Retnq && second.section == first.section;
+    if !returns || first.disp_reloc.or(first.imm_reloc).is_some() {
+        return None;
+    }
+    let ins = &first.ins;
+    let at_top = ins.memory_base() == Register::RSP && ins.memory_index() == Register::None;
+    let drops = ins.op0_register() == Register::RSP
+        && match ins.mnemonic() {
+            Mnemonic::Add => ins.try_immediate(1).is_ok_and(|bytes| bytes == 8),
+            Mnemonic::Lea => at_top && ins.memory_displacement64() == 8,
+            _ => false,
+        };
+    let replaces = ins.code() == Opcode::Mov_rm64_r64
+        && ins.op0_kind() == OpKind::Memory
+        && at_top
+        && ins.memory_displacement64() == 0
+        && ins.segment_prefix() == Register::None
+        && ins.op1_register() != Register::RSP;
+    if drops {
+        Some((Instruction::with(Opcode::Retnq), Flow::Return))
+    } else if replaces {
+        let jump = Instruction::with1(Opcode::Jmp_rm64, ins.op1_register()).ok()?;
+        Some((jump, Flow::JumpIndirect))
+    } else {
+        None
+    }
+}
