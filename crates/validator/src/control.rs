@@ -11,6 +11,8 @@ use crate::walk::{Block, Callee, Edge, Op, Stand, Walk};
 use iced_x86::{Code as Opcode, FlowControl, Instruction, Mnemonic, OpKind, Register};
 use sfi_contract::layout::{DISPATCH_MASK, DISPATCH_OFFSET, HEADER_BASE};
 
+/// Most instructions of a check in mode match.
+const CHECK: usize = 16;
 /// Most new instructions that one original instruction may need.
 const MOST: usize = 200;
 
@@ -51,6 +53,8 @@ impl Walk<'_, '_, '_> {
                     {
                         // Segment matching traps where the store lies outside.
                         stand.place.1 = over;
+                    } else if self.is_retry(&insn) {
+                        stand.place.1 = insn.end();
                     } else if insn.ins.mnemonic() == Mnemonic::Jrcxz {
                         // A string instruction that runs zero times is skipped.
                         flags = Some((over, new.flags));
@@ -76,6 +80,35 @@ impl Walk<'_, '_, '_> {
             self.execute(new, &insn)?;
         }
         wrong("the new code does not end")
+    }
+
+    /// Whether a branch tries an atomic change again: `1: mov %rax,%t ; bts %r,%t ; lock cmpxchg
+    /// %t,(mem) ; jne 1b`. With the value that made it succeed all has run once.
+    fn is_retry(&self, branch: &Insn) -> bool {
+        let at =
+            |offset: u64| self.context.new.at(branch.section as usize, offset).map(|at| &self.context.new.insns[at]);
+        let copy = at(branch.ins.near_branch_target());
+        let change = copy.and_then(|copy| at(copy.end()));
+        // In mode match the exchange stands behind its check.
+        let mut exchange = change.and_then(|change| at(change.end()));
+        for _ in 0..CHECK {
+            exchange = exchange.and_then(|insn| if insn.end() < branch.offset() { at(insn.end()) } else { Some(insn) });
+        }
+        let exchange = exchange.filter(|exchange| exchange.end() == branch.offset());
+        let (Some(copy), Some(change), Some(exchange)) = (copy, change, exchange) else { return false };
+        let word = sets::number(copy.ins.op0_register());
+        let registers = |insn: &Insn| (sets::number(insn.ins.op0_register()), sets::number(insn.ins.op1_register()));
+        branch.ins.mnemonic() == Mnemonic::Jne
+            && copy.ins.mnemonic() == Mnemonic::Mov
+            && registers(copy) == (word, Some(RAX))
+            && matches!(change.ins.mnemonic(), Mnemonic::Bts | Mnemonic::Btr | Mnemonic::Btc)
+            && registers(change).0 == word
+            && exchange.ins.mnemonic() == Mnemonic::Cmpxchg
+            && exchange.ins.has_lock_prefix()
+            && exchange.ins.op0_kind() == OpKind::Memory
+            && registers(exchange).1 == word
+            && ![word, Some(RAX)].contains(&sets::number(exchange.ins.memory_base()))
+            && ![word, Some(RAX), None].contains(&registers(change).1)
     }
 
     fn execute(&mut self, new: &mut Machine, insn: &Insn) -> Result<(), Difference> {

@@ -355,6 +355,18 @@ impl Machine {
             {
                 self.bit_test(values, factory, insn, fields)
             }
+            Mnemonic::Cmpxchg if self.is_new && ins.has_lock_prefix() => {
+                // A loop around it ends when memory holds what rax holds.
+                let size = memory_size(ins);
+                let address = self.address(values, insn, fields)?;
+                let (held, expected) = (self.load(values, address, size), self.registers[0]);
+                if values.bits(expected, 0, size as u8 * 8) != values.bits(held, 0, size as u8 * 8) {
+                    return self.generic(values, factory, insn, fields);
+                }
+                let value = self.read(values, ins.op1_register());
+                self.flags = std::array::from_fn(|_| values.junk());
+                self.store(values, address, size, value)
+            }
             Mnemonic::Add if ins.code() == iced_x86::Code::Add_AL_imm8 && ins.immediate8() == 0x7f => {
                 // Behind `seto %al` this is what brings the overflow flag back.
                 let al = self.read(values, Register::AL);
@@ -508,7 +520,19 @@ impl Machine {
             }
         }
         self.compare(values, ins, op);
+        self.carry(values, ins, op);
         Ok(())
+    }
+
+    /// A bit test gives the bit as it was, whatever becomes of it.
+    fn carry(&mut self, values: &mut Values, ins: &Instruction, op: Id) {
+        let tests = matches!(ins.mnemonic(), Mnemonic::Bt | Mnemonic::Bts | Mnemonic::Btr | Mnemonic::Btc);
+        if let Node::Op(_, select, arguments) = values.node(op).clone()
+            && tests
+        {
+            let bit = values.id(Node::Op(Mnemonic::Bt, select, arguments));
+            self.flags[0] = values.id(Node::Part(bit, FLAG_PART));
+        }
     }
 
     /// `test %r,%r` and `cmp $0,%r` give the same flags, but for AF.

@@ -36,6 +36,7 @@ impl Machine {
         let mut work = self.clone();
         work.write(values, scratch, word);
         let mut test = *ins;
+        test.set_has_lock_prefix(false);
         test.set_op0_kind(OpKind::Register);
         test.set_op0_register(scratch);
         if number(ins.op1_register()) == Some(11) {

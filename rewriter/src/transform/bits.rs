@@ -4,10 +4,18 @@ use super::Transform;
 use crate::analysis::r15::like;
 use crate::analysis::regs::{CARRY, FLAGS, bit};
 use crate::refusal::{Reason, Refusal};
+use crate::text::emit::Branch;
 use iced_x86::{Code as Opcode, Instruction, MemoryOperand, Mnemonic, OpKind, Register};
+use sfi_contract::layout::TCB_SCRATCH;
 
 /// Spill places of the two registers that a bit test needs.
 const BIT_SLOT: u64 = 0;
+/// Spill place of rax, which `cmpxchg` names.
+const OLD_SLOT: u64 = 2;
+/// Spill place of a bit offset in rax.
+const OFFSET_SLOT: u64 = 3;
+/// `jne`
+const NOT_EQUAL: Branch = Branch::Condition(5);
 
 impl Transform<'_, '_, '_> {
     /// Rewrites `bt`, `bts`, `btr`, `btc` with a memory operand and a register offset, `xlat` where loads are confined. Says whether the instruction was one.
@@ -27,23 +35,26 @@ impl Transform<'_, '_, '_> {
     /// lea EA,%a ; mov %offset,%t ; sar $6,%t ; lea (%a,%t,8),%a
     /// mov (%a),%t ; bts %offset,%t ; mov %t,%gs:(%a32)
     /// ```
+    ///
+    /// Locked ones end otherwise, see [`Transform::locked_bit_test`].
     fn bit_test(&mut self, ins: Instruction) -> Result<(), Refusal> {
         let other_flags = FLAGS & !CARRY;
         let wide = ins.op1_register().is_gpr64();
-        if ins.has_lock_prefix()
-            || !(wide || ins.op1_register().is_gpr32())
+        if !(wide || ins.op1_register().is_gpr32())
             || self.facts.live.after[self.at] & other_flags & !self.facts.effects[self.at].kills != 0
         {
-            return Err(self.refuse(
-                Reason::NoSafeForm,
-                "bit test of memory that is locked, narrow, or whose other flags are needed",
-            ));
+            return Err(
+                self.refuse(Reason::NoSafeForm, "bit test of memory that is narrow, or whose other flags are needed")
+            );
         }
-        let address = self.scratch(0, BIT_SLOT)?;
-        let word = self.scratch(0, BIT_SLOT + 1)?;
+        // The old value of an atomic one is in rax, from where `cmpxchg` takes it.
+        let avoid = if ins.has_lock_prefix() { bit(Register::RAX) } else { 0 };
+        let address = self.scratch(avoid, BIT_SLOT)?;
+        let word = self.scratch(avoid, BIT_SLOT + 1)?;
         let offset = ins.op1_register();
         let mut lea = ins;
         lea.set_code(Opcode::Lea_r64_m);
+        lea.set_has_lock_prefix(false);
         lea.set_op0_kind(OpKind::Register);
         lea.set_op0_register(address.register);
         lea.set_op1_kind(OpKind::Memory);
@@ -54,6 +65,11 @@ impl Transform<'_, '_, '_> {
         let sum = MemoryOperand::with_base_index_scale(address.register, word.register, scale);
         self.put_new(Instruction::with2(Opcode::Lea_r64_m, address.register, sum))?;
 
+        if ins.has_lock_prefix() {
+            self.locked_bit_test(ins, address.register, word.register)?;
+            self.release(word)?;
+            return self.release(address);
+        }
         let value = if wide { word.register } else { like(Register::EAX, word.register) };
         let (load, store) = if wide {
             (Opcode::Mov_r64_rm64, Opcode::Mov_rm64_r64)
@@ -80,6 +96,57 @@ impl Transform<'_, '_, '_> {
         }
         self.release(word)?;
         self.release(address)
+    }
+
+    /// The word at an address, changed at once or not at all:
+    ///
+    /// ```text
+    /// mov (%a),%rax ; 1: mov %rax,%t ; bts %offset,%t ; lock cmpxchg %t,%gs:(%a32) ; jne 1b
+    /// bt %offset,%rax
+    /// ```
+    fn locked_bit_test(&mut self, ins: Instruction, address: Register, word: Register) -> Result<(), Refusal> {
+        let wide = ins.op1_register().is_gpr64();
+        let sized = |register| if wide { register } else { like(Register::EAX, register) };
+        let [load, copy, exchange, test] = if wide {
+            [Opcode::Mov_r64_rm64, Opcode::Mov_r64_rm64, Opcode::Cmpxchg_rm64_r64, Opcode::Bt_rm64_r64]
+        } else {
+            [Opcode::Mov_r32_rm32, Opcode::Mov_r32_rm32, Opcode::Cmpxchg_rm32_r32, Opcode::Bt_rm32_r32]
+        };
+        let error = |e: iced_x86::IcedError| self.facts.code.refuse(self.at, Reason::NoSafeForm, e.to_string());
+        let place = MemoryOperand::with_base(address);
+        let load = Instruction::with2(load, sized(Register::RAX), place).map_err(error)?;
+        let mut exchange = Instruction::with2(exchange, place, sized(word)).map_err(error)?;
+        exchange.set_has_lock_prefix(true);
+        let kept = self.dead() & bit(Register::RAX) == 0;
+        let mut offset = ins.op1_register();
+        let mut moved = None;
+        if offset.full_register() == Register::RAX {
+            let scratch = self.scratch(bit(Register::RAX), OFFSET_SLOT)?;
+            self.put_new(Instruction::with2(Opcode::Mov_r64_rm64, scratch.register, Register::RAX))?;
+            offset = sized(scratch.register);
+            moved = Some(scratch);
+        }
+        if kept {
+            self.store_fixed(TCB_SCRATCH + 8 * OLD_SLOT, Register::RAX)?;
+        }
+        self.check_store(&exchange, &[])?;
+        self.put_plain(load, true, false)?;
+        let again = self.out.new_label();
+        self.out.label(again);
+        self.put_new(Instruction::with2(copy, sized(word), sized(Register::RAX)))?;
+        let mut change = ins;
+        change.set_has_lock_prefix(false);
+        change.set_op0_kind(OpKind::Register);
+        change.set_op0_register(sized(word));
+        change.set_op1_register(offset);
+        self.put(&change, &[])?;
+        self.put_plain(exchange, true, true)?;
+        self.out.branch(NOT_EQUAL, again);
+        self.put_new(Instruction::with2(test, sized(Register::RAX), offset))?;
+        if kept {
+            self.load_fixed(Register::RAX, TCB_SCRATCH + 8 * OLD_SLOT)?;
+        }
+        moved.map_or(Ok(()), |scratch| self.release(scratch))
     }
 
     /// `xlat` is `mov (%rbx,%al),%al`: `movzbl %al,%s ; mov %gs:(%ebx,%s),%al`
