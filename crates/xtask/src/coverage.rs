@@ -78,6 +78,12 @@ pub struct Args {
     /// Write the report to docs/COVERAGE.md
     #[arg(long)]
     write: bool,
+    /// Measure packages that nobody chose, drawn from all of Debian's by this number, and hold no bar against the totals
+    #[arg(long, value_name = "SEED", conflicts_with_all = ["packages", "write"])]
+    draw: Option<u64>,
+    /// How many packages to draw
+    #[arg(long, value_name = "COUNT", default_value_t = 150, requires = "draw")]
+    count: usize,
     /// Measure these packages only, and hold no bar against the totals
     #[arg(value_name = "PACKAGE")]
     packages: Vec<String>,
@@ -92,14 +98,17 @@ pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
         true => PACKAGES.to_vec(),
         false => args.packages.iter().map(String::as_str).collect(),
     };
-    let trees = fetch(&cache, &wanted)?;
+    let trees = match args.draw {
+        Some(seed) => draw(&cache, seed, args.count)?,
+        None => fetch(&cache, &wanted)?,
+    };
     let mut command = Command::new(cargo());
     command.args(["run", "--release", "--quiet", "--package", "sfi-tests", "--bin", "coverage", "--"]);
     command.args(["--mode", &args.mode, "--refused"]).arg(&cache);
     if args.write {
         command.arg("--report").arg(root.join("docs/COVERAGE.md"));
     }
-    if !args.packages.is_empty() {
+    if !args.packages.is_empty() || args.draw.is_some() {
         command.arg("--part");
     }
     let status = command.args(trees).status().context("cannot run cargo")?;
@@ -132,6 +141,64 @@ fn fetch(cache: &Path, packages: &[&str]) -> anyhow::Result<Vec<PathBuf>> {
         }
     }
     Ok(list)
+}
+
+/// The first packages with static archives, in an order that the seed chooses, out of all -dev
+/// packages but those of [`PACKAGES`], GHC's, whose code is no C compiler's, and those for other
+/// machines.
+fn draw(cache: &Path, seed: u64, count: usize) -> anyhow::Result<Vec<PathBuf>> {
+    let names = Command::new("apt-cache").arg("pkgnames").output().context("cannot run apt-cache")?;
+    let names = String::from_utf8(names.stdout)?;
+    let other = ["libghc-", "lib32", "libx32", "lib64"];
+    let mut names: Vec<&str> = names
+        .lines()
+        .filter(|name| name.ends_with("-dev") && !PACKAGES.contains(name))
+        .filter(|name| !other.iter().any(|start| name.starts_with(start)))
+        .collect();
+    names.sort_by_cached_key(|name| (rank(seed, name), *name));
+    names.dedup();
+    let (debs, trees) = (cache.join("debs"), cache.join("trees"));
+    std::fs::create_dir_all(&debs)?;
+    std::fs::create_dir_all(&trees)?;
+    let mut drawn = Vec::new();
+    for name in names {
+        if drawn.len() == count {
+            return Ok(drawn);
+        }
+        if !unpacked(&trees)?.contains_key(name) {
+            // Names without a package: virtual ones.
+            if !download(&debs, &[name])? {
+                continue;
+            }
+            for entry in std::fs::read_dir(&debs)? {
+                unpack(&entry?.path(), &trees)?;
+            }
+        }
+        if let Some(tree) = unpacked(&trees)?.remove(name)
+            && has_archive(&tree)?
+        {
+            drawn.push(tree);
+        }
+    }
+    bail!("Debian has only {} packages with static archives that can be drawn", drawn.len())
+}
+
+/// FNV-1a of a seed and a name.
+fn rank(seed: u64, name: &str) -> u64 {
+    let text = format!("{seed}:{name}");
+    text.bytes().fold(0xcbf2_9ce4_8422_2325, |hash, byte| (hash ^ u64::from(byte)).wrapping_mul(0x100_0000_01b3))
+}
+
+/// Whether a regular file below a directory is a static archive, by its name.
+fn has_archive(directory: &Path) -> anyhow::Result<bool> {
+    for entry in std::fs::read_dir(directory)? {
+        let entry = entry?;
+        let (kind, path) = (entry.file_type()?, entry.path());
+        if (kind.is_dir() && has_archive(&path)?) || (kind.is_file() && path.extension().is_some_and(|e| e == "a")) {
+            return Ok(true);
+        }
+    }
+    Ok(false)
 }
 
 fn unpacked(trees: &Path) -> anyhow::Result<BTreeMap<String, PathBuf>> {

@@ -15,6 +15,9 @@ use std::collections::HashSet;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
+/// Where the report's part about drawn packages begins.
+const DRAWN: &str = "\n## Drawn by a seed\n";
+
 /// How much of a set of static archives can be rewritten.
 #[derive(Parser)]
 struct Args {
@@ -50,7 +53,10 @@ fn main() -> anyhow::Result<ExitCode> {
         reports.push(report);
     }
     if let (Some(path), Some((first, others))) = (&args.report, reports.split_first()) {
-        std::fs::write(path, first.markdown(others)).with_context(|| path.display().to_string())?;
+        // What a draw gave stays: it has a seed of its own.
+        let before = std::fs::read_to_string(path).unwrap_or_default();
+        let drawn = before.find(DRAWN).map_or("", |at| &before[at..]);
+        std::fs::write(path, first.markdown(others) + drawn).with_context(|| path.display().to_string())?;
     }
     Ok(if passed { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
