@@ -104,12 +104,12 @@ pub mod prefix {
 
 /// Numbers of the general registers that some forms write implicitly.
 pub(super) mod gpr {
-    pub const RAX: u16 = 1 << 0;
-    pub const RCX: u16 = 1 << 1;
-    pub const RDX: u16 = 1 << 2;
-    pub const RBX: u16 = 1 << 3;
-    pub const RSI: u16 = 1 << 6;
-    pub const RDI: u16 = 1 << 7;
+    pub(crate) const RAX: u16 = 1 << 0;
+    pub(crate) const RCX: u16 = 1 << 1;
+    pub(crate) const RDX: u16 = 1 << 2;
+    pub(crate) const RBX: u16 = 1 << 3;
+    pub(crate) const RSI: u16 = 1 << 6;
+    pub(crate) const RDI: u16 = 1 << 7;
 }
 
 /// Forms that share everything but the code.
