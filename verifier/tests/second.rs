@@ -122,6 +122,12 @@ fn what_the_fuzzer_found_stays_refused() {
         (&[0x62, 0x92, 0x7d, 0x28, 0x7b, 0xc1], "the second decoder does not know it"),
         (&[0x62, 0xb2, 0x7e, 0x48, 0x38, 0xeb], "the second decoder does not know it"),
         (&[0x62, 0xb2, 0xfe, 0x48, 0x28, 0xeb], "the second decoder does not know it"),
+        // VEX.B where the register is a mask register: kandq, kmovd, kshiftlw
+        (&[0xc4, 0xc1, 0xdc, 0x41, 0xc3], "the second decoder does not know it"),
+        (&[0xc4, 0xc1, 0x7b, 0x93, 0xc0], "the second decoder does not know it"),
+        (&[0xc4, 0xc3, 0xf9, 0x32, 0xc9, 0x03], "the second decoder does not know it"),
+        // EVEX.X where the register is a general one: vcvtusi2sd
+        (&[0x62, 0xb1, 0x7f, 0x08, 0x7b, 0xc0], "the second decoder does not know it"),
         // vcvtdq2pd and vcvtudq2pd with a rounding mode: both assemblers refuse it, every integer of 32 bits is exact
         (&[0x62, 0x01, 0x7e, 0xfb, 0xe6, 0xee], "the second decoder does not know it"),
         (&[0x62, 0xf1, 0x7e, 0x79, 0x7a, 0xee], "the second decoder does not know it"),

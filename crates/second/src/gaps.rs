@@ -1,6 +1,8 @@
-//! Encodings of the positive list that yaxpeax-x86 2.2 does not know: mask registers, some shifts by an immediate, AVX-512
-//! gathers, and a few younger extensions; and AVX2 gathers, of which it misreads an index. Code for x86-64-v4 has them, so they are read here, from the manual (SDM volume 2,
-//! sections 2.3 VEX, 2.7 EVEX) and not from anybody's table. All of them have a ModRM byte. None branches or touches the stack.
+//! Encodings of the positive list that yaxpeax-x86 2.2 does not know: mask registers, some shifts
+//! by an immediate, AVX-512 gathers, and a few younger extensions; and AVX2 gathers, of which it
+//! misreads an index. Code for x86-64-v4 has them, so they are read here, from the manual (SDM
+//! volume 2, sections 2.3 VEX, 2.7 EVEX) and not from anybody's table. All of them have a ModRM
+//! byte. None branches or touches the stack.
 
 use crate::first::general;
 use crate::reading::{Address, Reading, Register};
@@ -15,23 +17,25 @@ const TO_GENERAL: u8 = 4;
 const IMMEDIATE: u8 = 8;
 /// The index is a vector.
 const GATHER: u8 = 16;
+/// The ModRM operand is a mask register if it is a register. There are eight.
+const MASK: u8 = 32;
 
 /// EVEX, opcode map, first and last opcode, what holds for them.
 #[rustfmt::skip]
 const KNOWN: &[(bool, u8, u8, u8, u8)] = &[
-    (false, 1, 0x41, 0x42, 0),                            // kand, kandn
-    (false, 1, 0x44, 0x47, 0),                            // knot, kor, kxnor, kxor
-    (false, 1, 0x4a, 0x4b, 0),                            // kadd, kunpck
-    (false, 1, 0x90, 0x90, 0),                            // kmov k/m,k
+    (false, 1, 0x41, 0x42, MASK),                            // kand, kandn
+    (false, 1, 0x44, 0x47, MASK),                            // knot, kor, kxnor, kxor
+    (false, 1, 0x4a, 0x4b, MASK),                            // kadd, kunpck
+    (false, 1, 0x90, 0x90, MASK),                            // kmov k/m,k
     (false, 1, 0x91, 0x91, STORES),                       // kmov k,m
     (false, 1, 0x92, 0x92, GENERAL),                      // kmov r,k
-    (false, 1, 0x93, 0x93, TO_GENERAL),                   // kmov k,r
-    (false, 1, 0x98, 0x99, 0),                            // kortest, ktest
+    (false, 1, 0x93, 0x93, TO_GENERAL | MASK),                   // kmov k,r
+    (false, 1, 0x98, 0x99, MASK),                            // kortest, ktest
     (false, 2, 0x50, 0x53, 0),                            // vpdpbusd, vpdpbusds, vpdpwssd, vpdpwssds
     (false, 2, 0x90, 0x93, GATHER),                       // vpgather, vgather
     (false, 2, 0xcf, 0xcf, 0),                            // vgf2p8mulb
     (false, 3, 0x14, 0x15, STORES | GENERAL | IMMEDIATE), // vpextrb, vpextrw with W = 1
-    (false, 3, 0x30, 0x33, IMMEDIATE),                    // kshiftr, kshiftl
+    (false, 3, 0x30, 0x33, IMMEDIATE | MASK),                    // kshiftr, kshiftl
     (false, 3, 0x44, 0x44, IMMEDIATE),                    // vpclmulqdq ymm
     (false, 3, 0xce, 0xcf, IMMEDIATE),                    // vgf2p8affineqb, vgf2p8affineinvqb
     (false, 3, 0x5c, 0x5f, IMMEDIATE),                    // FMA4 (AMD APM volume 6): vfmaddsub, vfmsubadd
@@ -57,6 +61,10 @@ pub(super) fn read(bytes: &[u8]) -> Option<Reading> {
         reading.named = reading.written;
     }
     if modrm >> 6 == 3 {
+        // A bit that no register of the instruction has: no assembler sets it.
+        if has(MASK) && form.b != 0 || has(GENERAL) && form.evex && form.x != 0 {
+            return None;
+        }
         let register = if has(GENERAL) { 1 << (modrm & 7 | form.b << 3) } else { 0 };
         reading.named |= register;
         reading.written |= if has(STORES) { register } else { 0 };
@@ -126,7 +134,8 @@ impl Reader<'_> {
         }
     }
 
-    /// Intel SDM volume 2, table 2-2 and 2-3, with 64-bit mode's rip and the scaled displacement of EVEX (section 2.7.5).
+    /// Intel SDM volume 2, table 2-2 and 2-3, with 64-bit mode's rip and the scaled displacement of
+    /// EVEX (section 2.7.5).
     fn address(&mut self, form: &Form, modrm: u8, gather: bool) -> Option<Address> {
         let (mode, low) = (modrm >> 6, modrm & 7);
         let register = |n: u8| if self.narrow { Register::Narrow(n) } else { Register::Wide(n) };
@@ -181,7 +190,8 @@ impl Form {
         }
     }
 
-    /// A gather has as many indices as fit beside their data; a half vector still lies in an xmm register.
+    /// A gather has as many indices as fit beside their data; a half vector still lies in an xmm
+    /// register.
     fn index_bytes(&self) -> u8 {
         let index = if self.opcode & 1 == 0 { 4 } else { 8 };
         (self.length / self.element().max(index) * index).max(16)
