@@ -40,6 +40,7 @@ fn main() -> ExitCode {
         ("dispatch_ignores_the_upper_half", dispatch_ignores_the_upper_half),
         ("dispatch_stays_in_its_table", dispatch_stays_in_its_table),
         ("x87_environment_names_the_last_instruction", x87_environment_names_the_last_instruction),
+        ("decoders_that_stand_alone_are_wrong", decoders_that_stand_alone_are_wrong),
         ("every_accepted_store_is_confined", sifter::stores),
         ("every_listed_store_is_executed", sifter::every_store::run),
         ("an_unconfined_store_is_seen", sifter::every_store::unconfined),
@@ -417,4 +418,30 @@ fn x87_environment_names_the_last_instruction() {
     let pointer = |offset: u64| u32::from_le_bytes(window.read(offset + 12, 4).try_into().expect("four bytes"));
     assert_eq!(pointer(0x100_0000), (window.base + TEXT) as u32, "the address of fldz");
     assert_eq!(pointer(0x100_0100), 0, "fninit forgets it");
+}
+
+/// Places where one decoder of `tests/heads/known.rs` reads another operand than the others.
+fn decoders_that_stand_alone_are_wrong() {
+    let (mut machine, window) = (Machine::new(), Window::new());
+    window.open(0x100_0000, PAGE);
+    let mut run = |prefixes: &[u8], rest: &[u8]| {
+        window.write(0x100_0000, &[0xaa; 64]);
+        let mut start = registers();
+        (start.gpr[RDI], start.gpr[RAX], start.gpr[13]) = (0x100_0000, u64::MAX, 0x200_0000);
+        let exit = machine.run_code(&window, TEXT, &[prefixes, rest].concat(), start);
+        assert_eq!(exit.vector, 3, "{prefixes:02x?} {rest:02x?}: {exit:x?}");
+        window.read(0x100_0000, 64).iter().filter(|byte| **byte != 0xaa).count()
+    };
+    for order in [[0x66, 0x65, 0x67], [0x65, 0x66, 0x67], [0x67, 0x65, 0x66], [0x66, 0x67, 0x65]] {
+        // pcmpeqd %xmm0,%xmm0, then movntdq %xmm0,%gs:(%edi): 16 bytes, not the 8 of movntq
+        let ones = [0x66, 0x0f, 0x76, 0xc0];
+        let code = [&ones[..], &order, &[0x48, 0x0f, 0xe7, 0x07]].concat();
+        assert_eq!(run(&[], &code), 16, "{order:02x?}");
+        // mov %ax,%gs:(%edi): 2 bytes
+        assert_eq!(run(&order, &[0x40, 0x89, 0x07]), 2, "{order:02x?}");
+    }
+    // REX.B with base 5 and no displacement's mode: no base, and not r13d.
+    assert_eq!(run(&[0x65, 0x67], &[0x41, 0x89, 0x04, 0x25, 0, 0, 0, 1]), 4);
+    // 67 before a VEX prefix of two bytes: it stays VEX. vpcmpeqd %xmm0,%xmm0,%xmm0; vmovdqa %xmm0,%gs:(%edi)
+    assert_eq!(run(&[], &[0xc5, 0xf9, 0x76, 0xc0, 0x65, 0x67, 0xc5, 0xf9, 0x7f, 0x07]), 16);
 }

@@ -38,6 +38,8 @@ pub const BASE: &[Need] = &[
         proof: Proof::File(&["/usr/lib/x86_64-linux-musl/libc.a", "/usr/lib/musl/lib/libc.a"]),
     },
     Need { package: "musl-tools", proof: Proof::Program("musl-gcc") },
+    // Another decoder, to compare the verifier's with.
+    Need { package: "llvm-dev", proof: Proof::File(&["/usr/include/llvm/MC/MCDisassembler/MCDisassembler.h"]) },
     // Random programs, and the sources of whole programs.
     Need { package: "csmith", proof: Proof::Program("csmith") },
     Need { package: "libcsmith-dev", proof: Proof::File(&["/usr/include/csmith/csmith.h"]) },

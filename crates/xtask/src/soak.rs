@@ -6,7 +6,8 @@ use crate::{programs, sources};
 use std::process::{Command, ExitCode};
 
 /// The long suites: random programs, compared natively and in domains, every static archive on the machine,
-/// random instructions that both decoders must read alike, live domains, crossings under stress, every way out of
+/// random instructions that both decoders must read alike, all instruction heads that four
+/// decoders must read alike, live domains, crossings under stress, every way out of
 /// a crossing on every variant of the gates, a search by speculation.
 #[derive(clap::Args)]
 pub struct Args {
@@ -28,6 +29,9 @@ pub struct Args {
     /// Minutes for the two decoders to read random instructions
     #[arg(long, default_value_t = 60)]
     decoders: u64,
+    /// Heads that four decoders read: `all`, or a part of them, as in `3/100`
+    #[arg(long, default_value = "all")]
+    heads: String,
 }
 
 /// Runs the task.
@@ -47,6 +51,10 @@ pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
     command.args(["test", "--release", "-p", "sfi-verifier", "--test", "second", "--", "--nocapture"]);
     command.env("SFI_SECOND_SECONDS", (args.decoders * 60).to_string());
     steps.tests("two decoders, random bytes", &mut command)?;
+    let mut command = Command::new(cargo());
+    command.args(["test", "--release", "-p", "sfi-tests", "--test", "heads", "--", "--nocapture"]);
+    command.env("SFI_HEADS", &args.heads);
+    steps.tests("four decoders, all heads", &mut command)?;
     let mut command = Command::new(cargo());
     command.args(["test", "--release", "-p", "sfi-loader", "--test", "scale", "--", "--nocapture"]);
     command.env("SFI_DOMAINS", args.domains.to_string()).env("SFI_ROUNDS", "200");

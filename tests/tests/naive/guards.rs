@@ -4,7 +4,8 @@ use super::Follow;
 use iced_x86::{Instruction, Mnemonic, OpKind, Register};
 
 impl Follow<'_> {
-    /// The start of the mask right before an indirect branch through the dispatch table, by bytes alone.
+    /// The start of the mask right before an indirect branch through the dispatch table, by bytes
+    /// alone.
     pub(super) fn mask_before(&self, at: u64, branch: &[u8]) -> Option<u64> {
         const MASK: [u8; 4] = [0xf8, 0xff, 0x0f, 0x00];
         // 65 67 [40|41] ff /2|/4, mod 2, disp32 = 0x100000
@@ -88,7 +89,8 @@ impl Follow<'_> {
     }
 }
 
-/// The register of `add %gs:0xff000,%r`, by bytes alone: one of the forms with 65, perhaps 67, REX.W, 03.
+/// The register of `add %gs:0xff000,%r`, by bytes alone: one of the forms with 65, perhaps 67,
+/// REX.W, 03.
 fn rebase(bytes: &[u8]) -> Option<u8> {
     let rest = match bytes {
         [0x65, 0x67, rest @ ..] | [0x67, 0x65, rest @ ..] | [0x65, rest @ ..] => rest,

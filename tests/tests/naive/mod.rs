@@ -1,10 +1,11 @@
 //! A second opinion: is this object safe?
 //!
-//! Slow and simple, and written without a look at the verifier: another ELF reader (the crate `object`), code followed from
-//! every symbol and every branch instead of swept, what an instruction does taken from iced's own instruction
-//! information instead of a list, regions compared as bytes, relocations tried out by writing different values
-//! and decoding again. It may refuse less than the verifier (it knows no positive list) but must refuse
-//! everything that can leave a domain: what the verifier accepts, this must accept.
+//! Slow and simple, and written without a look at the verifier: another ELF reader (the crate
+//! `object`), code followed from every symbol and every branch instead of swept, what an
+//! instruction does taken from iced's own instruction information instead of a list, regions
+//! compared as bytes, relocations tried out by writing different values and decoding again. It may
+//! refuse less than the verifier (it knows no positive list) but must refuse everything that can
+//! leave a domain: what the verifier accepts, this must accept.
 
 mod guards;
 mod words;
@@ -350,7 +351,8 @@ impl<'t> Follow<'t> {
         })
     }
 
-    /// Whatever a relocation writes, it stays the same instruction; on a branch it is PLT32 to text.
+    /// Whatever a relocation writes, it stays the same instruction; on a branch it is PLT32 to
+    /// text.
     fn check_patches(&self, at: u64, instruction: &Instruction) -> Result<(), String> {
         let branch = matches!(
             instruction.flow_control(),
@@ -386,7 +388,8 @@ impl<'t> Follow<'t> {
     }
 }
 
-/// A mask decides whether the access happens, or which parts of it: a place that it leaves out never faults.
+/// A mask decides whether the access happens, or which parts of it: a place that it leaves out
+/// never faults.
 fn is_silent(instruction: &Instruction, memory: &UsedMemory) -> bool {
     // iced takes their access for certain.
     let selected = matches!(

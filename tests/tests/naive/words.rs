@@ -1,4 +1,5 @@
-//! Words of the machine language that are judged without a context: prefixes, and names that no domain may use.
+//! Words of the machine language that are judged without a context: prefixes, and names that no
+//! domain may use.
 
 use iced_x86::Mnemonic;
 
@@ -41,7 +42,8 @@ pub(super) fn prefixes(bytes: &[u8]) -> Result<Prefixes, String> {
 }
 
 /// Instructions that no domain may run, beyond those that iced calls privileged or state-saving.
-/// Hints about memory are among them: they reach any address and tell by their time whether it is there.
+/// Hints about memory are among them: they reach any address and tell by their time whether it is
+/// there.
 pub(super) fn forbidden(mnemonic: Mnemonic) -> bool {
     const EXACTLY: [&str; 21] = [
         "in",
