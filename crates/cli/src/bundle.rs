@@ -1,10 +1,11 @@
 //! What a program is made of: its objects, and of archives the members that it needs, which alone are rewritten.
 
 use crate::input::{self, Input, member_name};
-use crate::members::{archive, note, report, rewrite_members};
+use crate::members::{archive, fail, note, notes, rewrite_members};
 use anyhow::Context;
 use goblin::elf::{Elf, section_header::SHN_UNDEF, sym};
 use sfi_rewriter::{Mode, Options};
+use sfi_validator::{Failure, Validation};
 use std::collections::{HashMap, HashSet};
 use std::path::Path;
 
@@ -56,27 +57,27 @@ impl Bundle {
     ///
     /// # Errors
     /// The archive cannot be written.
-    pub fn pack(self, mode: Mode, roots: &[&[u8]]) -> anyhow::Result<Option<Vec<u8>>> {
+    pub fn pack(self, mode: Mode, validation: Validation, roots: &[&[u8]]) -> anyhow::Result<Option<Vec<u8>>> {
         let needed = self.needed(roots)?;
         let parts: Vec<Part> = self.parts.into_iter().zip(needed).filter(|(_, n)| *n).map(|(part, _)| part).collect();
         let mut packed = Vec::with_capacity(parts.len());
         // What is rewritten already stays as it is.
         let (done, parts): (Vec<Part>, Vec<Part>) = parts.into_iter().partition(|part| rewritten(&part.bytes));
         let inputs: Vec<(String, &[u8])> = parts.iter().map(|p| (p.shown.clone(), &p.bytes[..])).collect();
-        let results = rewrite_members(&inputs, &Options { mode });
+        let results = rewrite_members(&inputs, &Options { mode }, validation);
         let mut refused = false;
         for (part, result) in parts.iter().zip(results) {
             match result {
-                Ok(output) => {
-                    note(&part.shown, &output.notes);
-                    packed.push((part.name.clone(), output.bytes));
+                Ok(checked) => {
+                    notes(&part.shown, &checked);
+                    packed.push((part.name.clone(), checked.output.bytes));
                 }
-                Err(refusals) if part.member => {
+                Err(Failure::Refused(refusals)) if part.member => {
                     let why: Vec<String> = refusals.iter().take(1).map(ToString::to_string).collect();
                     note(&part.shown, &[format!("left out: {}", why.concat())]);
                 }
-                Err(refusals) => {
-                    report(&part.shown, &refusals);
+                Err(failure) => {
+                    fail(&part.shown, &failure);
                     refused = true;
                 }
             }

@@ -3,14 +3,19 @@
 use anyhow::{Context, bail};
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use rayon::prelude::*;
-use sfi_rewriter::{Options, Output, Refusal};
+use sfi_rewriter::{Options, Refusal};
+use sfi_validator::{Checked, Failure, Finding, Validation};
 use std::fs::{OpenOptions, Permissions};
 use std::io::{Cursor, ErrorKind, IsTerminal, Write};
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
-/// Rewrites the members of an archive in parallel, with a progress bar on a terminal.
-pub fn rewrite_members(members: &[(String, &[u8])], options: &Options) -> Vec<Result<Output, Vec<Refusal>>> {
+/// Rewrites and validates the members of an archive in parallel, with a progress bar on a terminal.
+pub fn rewrite_members(
+    members: &[(String, &[u8])],
+    options: &Options,
+    validation: Validation,
+) -> Vec<Result<Checked, Failure>> {
     let bar = ProgressBar::with_draw_target(Some(members.len() as u64), ProgressDrawTarget::stderr());
     if let Ok(style) = ProgressStyle::with_template("{bar:30} {pos}/{len} members {elapsed}") {
         bar.set_style(style);
@@ -21,7 +26,7 @@ pub fn rewrite_members(members: &[(String, &[u8])], options: &Options) -> Vec<Re
     let results = members
         .par_iter()
         .map(|(_, bytes)| {
-            let result = sfi_rewriter::rewrite(bytes, options);
+            let result = sfi_validator::rewrite(bytes, options, validation);
             bar.inc(1);
             result
         })
@@ -33,10 +38,16 @@ pub fn rewrite_members(members: &[(String, &[u8])], options: &Options) -> Vec<Re
 /// Code of a rewritten object that the validator does not prove to do what the original one does.
 const NOT_PROVED: &str = "SFI-V01";
 
-/// Whether the validator proves that a rewritten object does what the original one does. Prints what it does not prove.
-pub fn is_proved(object: &str, original: &[u8], output: &Output) -> bool {
-    let proof = sfi_validator::validate(original, &output.bytes, &output.traces);
-    for finding in &proof.findings {
+/// Prints why there is no output of an object.
+pub fn fail(object: &str, failure: &Failure) {
+    match failure {
+        Failure::Refused(refusals) => report(object, refusals),
+        Failure::NotProved(findings) => not_proved(object, findings),
+    }
+}
+
+fn not_proved(object: &str, findings: &[Finding]) {
+    for finding in findings {
         eprintln!("error[{NOT_PROVED}]: internal error: the rewritten code is not proved to do what the original does");
         eprintln!("  --> {object}");
         for line in finding.to_string().lines() {
@@ -44,7 +55,6 @@ pub fn is_proved(object: &str, original: &[u8], output: &Output) -> bool {
         }
         eprintln!("   = help: please report this with the object");
     }
-    proof.holds()
 }
 
 /// An archive with a symbol index, deterministic (no times, no owners).
@@ -112,8 +122,14 @@ pub fn note(object: &str, notes: &[String]) {
     }
 }
 
+/// Prints what was left out of a rewritten object, and what is unproved.
+pub fn notes(object: &str, checked: &Checked) {
+    note(object, &checked.output.notes);
+    note(object, checked.note().as_slice());
+}
+
 /// Prints refusals as compilers do.
-pub fn report(object: &str, refusals: &[Refusal]) {
+fn report(object: &str, refusals: &[Refusal]) {
     for refusal in refusals {
         eprintln!("error[{}]: {}", refusal.reason.id(), refusal.reason.title());
         let function = refusal.function.as_ref().map(|f| format!(" in `{f}`")).unwrap_or_default();

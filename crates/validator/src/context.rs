@@ -74,6 +74,13 @@ impl<'p, 'a> Context<'p, 'a> {
         Spot::Code(section, self.pads.get(&(section, offset)).copied().unwrap_or(offset))
     }
 
+    /// The symbol that stands for a section of the original object.
+    pub fn section_symbol(&self, section: usize) -> Option<usize> {
+        const STT_SECTION: u8 = 3;
+        let is = |s: &sfi_elf::Symbol<'_>| s.kind == STT_SECTION && s.place == sfi_elf::Place::Section(section);
+        self.pair.old.symbols.iter().position(is)
+    }
+
     /// What `symbol + more` of the original object means.
     pub fn old_meaning(&self, symbol: usize, more: i64) -> Option<Meaning> {
         match self.pair.old_code(symbol) {

@@ -402,7 +402,7 @@ impl Walk<'_, '_, '_> {
         match self.context.old.insn_of(dest) {
             Some(to) if !self.graph.entry[to] => {
                 let after = block.ops.len();
-                self.edge(Edge { from: at, to, lost: 0, after }, stand, block)
+                self.edge(Edge { from: at, to, lost: 0, after, lands: false }, stand, block)
             }
             Some(to) => {
                 // A jump to where a function begins may be one inside a function with several entries.
@@ -490,8 +490,13 @@ impl Walk<'_, '_, '_> {
         block: &mut Block,
         end: u64,
     ) -> Result<bool, Difference> {
-        block.ops.push(Op::Call(at, callee));
+        block.ops.push(Op::Call(at, callee, self.unkept(stand)));
         stand.place.1 = end;
+        self.returns.push((at, stand.place));
+        if let Some(landing) = self.graph.landings.get(&at) {
+            let after = block.ops.len();
+            self.edge(Edge { from: at, to: landing.pad, lost: 0, after, lands: true }, stand, block)?;
+        }
         self.step_facts(at, stand);
         Ok(true)
     }
@@ -515,7 +520,7 @@ impl Walk<'_, '_, '_> {
         if lost != 0 {
             block.ops.push(Op::Lose(at, lost));
         }
-        block.ops.push(Op::Call(at, Callee::System));
+        block.ops.push(Op::Call(at, Callee::System, 0));
         stand.place.1 = branch.end();
         self.step_facts(at, stand);
         Ok(self.context.old.text.next(at))
@@ -587,7 +592,7 @@ impl Walk<'_, '_, '_> {
                     self.compare(old, &new, &facts, kept, &mut delta)?
                 }
             };
-            self.edge(Edge { from: at, to, lost, after }, stand, block)?;
+            self.edge(Edge { from: at, to, lost, after, lands: false }, stand, block)?;
         }
         Ok(false)
     }

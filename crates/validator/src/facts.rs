@@ -68,6 +68,13 @@ impl Facts {
         }
     }
 
+    /// Takes arguments off the stack.
+    pub fn lower_arguments(&mut self, bytes: u32) {
+        if let Fact::Stack(_, distance) = &mut self.registers[RSP] {
+            *distance = distance.wrapping_add(i64::from(bytes));
+        }
+    }
+
     /// Where the memory operand lies in the frame.
     pub fn operand(&self, old: &Old<'_, '_>, at: Index) -> Option<(u32, i64)> {
         let insn = &old.text.insns[at];
@@ -118,6 +125,18 @@ impl Facts {
 
     /// Behind an instruction. `place`: what a rip-relative operand names.
     pub fn step(&mut self, old: &Old<'_, '_>, effects: &Effects, at: Index, place: Option<(usize, i64)>) {
+        let before = self.registers[RSP];
+        self.execute(old, effects, at, place);
+        // What the stack pointer leaves below is nobody's.
+        if let (Fact::Stack(base, low), Fact::Stack(other, high)) = (before, self.registers[RSP])
+            && base == other
+            && low < high
+        {
+            self.slots.retain(|((of, at), _)| *of != base || *at >= high);
+        }
+    }
+
+    fn execute(&mut self, old: &Old<'_, '_>, effects: &Effects, at: Index, place: Option<(usize, i64)>) {
         let ins = &old.text.insns[at].ins;
         match old.flow[at] {
             Flow::Call(_) | Flow::CallIndirect => return self.called(),

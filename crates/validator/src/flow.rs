@@ -7,6 +7,7 @@
 use crate::code::Index;
 use crate::context::Context;
 use crate::graph::Graph;
+use crate::report::Verdict;
 use crate::sets::{ALL, ALL_FLAGS, ARGUMENTS, COUNT, PRESERVED, RAX, RESULTS, Set, names, whole, wholes};
 use crate::walk::{Block, Callee, Op};
 use std::collections::{BTreeMap, BTreeSet, HashMap};
@@ -71,14 +72,16 @@ struct Summary {
     end: State,
     /// Registers that the original function may write.
     writes: Set,
-    /// Preserved registers that it takes or gives something in.
+    /// Preserved registers that it takes something in.
+    taken: u32,
+    /// Preserved registers that are not known to be its caller's at its end.
     unkept: u32,
 }
 
-const UNSEEN: Summary = Summary { needs: 0, takes: 0, end: TOP, writes: 0, unkept: 0 };
+const UNSEEN: Summary = Summary { needs: 0, takes: 0, end: TOP, writes: 0, taken: 0, unkept: 0 };
 
 /// A register that is lost where it is needed: the instruction, and in words.
-pub type Fault = (Index, String);
+pub type Fault = (Index, (Verdict, String));
 
 /// Follows validity through all functions.
 pub fn check(context: &Context<'_, '_>, graph: &Graph, blocks: &BTreeMap<Index, Block>) -> Vec<Fault> {
@@ -116,12 +119,10 @@ pub fn check(context: &Context<'_, '_>, graph: &Graph, blocks: &BTreeMap<Index, 
             sites: BTreeSet::new(),
         };
         let summary = function.run(entry);
-        let moved = context.old.kept[entry].moved() & summary.unkept;
-        if moved != 0 && graph.open[entry] {
-            let moved: Vec<usize> = (0..16).filter(|r| moved & (1 << r) != 0).collect();
-            function.fault(entry, || {
-                format!("the function takes or changes {} of its caller, which lives elsewhere", names(wholes(&moved)))
-            });
+        if graph.open[entry] {
+            // Callers elsewhere leave nothing there on purpose.
+            let of = Summary { taken: 0, unkept: summary.unkept | summary.taken, ..summary };
+            function.moved(entry, context.old.kept[entry].moved(), of, "the function");
         }
         faults.extend(function.faults.into_iter().flatten());
     }
@@ -135,7 +136,7 @@ struct Function<'x, 'p, 'a> {
     summaries: &'x HashMap<Index, Summary>,
     called: BTreeSet<Index>,
     /// Filled in the last round.
-    faults: Option<BTreeMap<Index, String>>,
+    faults: Option<BTreeMap<Index, (Verdict, String)>>,
     /// Where what was lost, for people.
     sites: BTreeSet<(Set, Index)>,
 }
@@ -153,12 +154,15 @@ impl Function<'_, '_, '_> {
                 while let Some(edge) = edges.next_if(|edge| edge.after <= count) {
                     if self.graph.entry[edge.to] {
                         let callee = Callee::Local { entry: edge.to, count: true };
-                        self.tail(edge.from, callee, state, &mut summary);
+                        self.tail(edge.from, callee, u32::MAX, state, &mut summary);
                         continue;
                     }
                     let mut after = state;
                     self.lost(edge.from, edge.lost);
                     after.lose(edge.lost);
+                    if edge.lands {
+                        after.gain(wholes(&RESULTS));
+                    }
                     let joined = states.get(&edge.to).map_or(after, |known| known.meet(after));
                     if states.insert(edge.to, joined) != Some(joined) {
                         work.push(edge.to);
@@ -174,7 +178,19 @@ impl Function<'_, '_, '_> {
 
     fn fault(&mut self, at: Index, what: impl FnOnce() -> String) {
         if let Some(faults) = &mut self.faults {
-            faults.entry(at).or_insert_with(what);
+            faults.entry(at).or_insert_with(|| (Verdict::Wrong, what()));
+        }
+    }
+
+    /// Caller and callee do not keep registers in the same places.
+    fn moved(&mut self, at: Index, moved: u32, callee: Summary, who: &str) {
+        let list = |set: u32| names((0..16).filter(|r| set & (1 << r) != 0).map(whole).fold(0, |a, b| a | b));
+        let (taken, unkept) = (moved & callee.taken, moved & callee.unkept);
+        if taken != 0 {
+            self.fault(at, || format!("{who} takes {} of its caller, which lives elsewhere", list(taken)));
+        } else if let Some(faults) = self.faults.as_mut().filter(|_| unkept != 0) {
+            let what = format!("{who} is not known to keep and not to take {}, which lives elsewhere", list(unkept));
+            faults.entry(at).or_insert((Verdict::Unproved, what));
         }
     }
 
@@ -214,7 +230,7 @@ impl Function<'_, '_, '_> {
     fn op(&mut self, op: Op, state: &mut State, summary: &mut Summary) {
         match op {
             Op::Need(at, set) => self.need(at, set, *state, summary, "the original program reads"),
-            Op::Take(set) => summary.unkept |= set,
+            Op::Take(set) => summary.taken |= set,
             Op::Gain(set) => {
                 summary.writes |= set;
                 state.gain(set);
@@ -242,7 +258,7 @@ impl Function<'_, '_, '_> {
                 state.meant &= !COUNT;
                 state.harm &= !COUNT;
             }
-            Op::Call(at, callee) => *state = self.call(at, callee, *state, summary),
+            Op::Call(at, callee, own) => *state = self.call(at, callee, own, *state, summary),
             Op::Return(at, unkept) => {
                 self.keeps(at, *state, summary, unkept);
                 self.need_results(at, *state);
@@ -250,11 +266,11 @@ impl Function<'_, '_, '_> {
             }
             Op::Tail(at, callee, unkept) => {
                 self.keeps(at, *state, summary, unkept);
-                self.tail(at, callee, *state, summary);
+                self.tail(at, callee, unkept, *state, summary);
             }
             Op::Leave { at, count, lost, unkept } => {
                 self.keeps(at, *state, summary, unkept);
-                self.call(at, Callee::Unknown { count }, *state, summary);
+                self.call(at, Callee::Unknown { count }, unkept, *state, summary);
                 // Only a proven tail call changes what a caller may keep; the jump may stay inside.
                 let mut after = *state;
                 self.lost(at, lost);
@@ -286,13 +302,14 @@ impl Function<'_, '_, '_> {
         summary.end = summary.end.meet(state);
     }
 
-    fn tail(&mut self, at: Index, callee: Callee, state: State, summary: &mut Summary) {
-        let after = self.call(at, callee, state, summary);
+    fn tail(&mut self, at: Index, callee: Callee, own: u32, state: State, summary: &mut Summary) {
+        let after = self.call(at, callee, own, state, summary);
         self.end(after, summary);
     }
 
-    /// State behind a call.
-    fn call(&mut self, at: Index, callee: Callee, state: State, summary: &mut Summary) -> State {
+    /// State behind a call. `own`: preserved registers that do not hold what the function's caller
+    /// left there.
+    fn call(&mut self, at: Index, callee: Callee, own: u32, state: State, summary: &mut Summary) -> State {
         let mut after = state;
         match callee {
             Callee::System => {
@@ -315,14 +332,15 @@ impl Function<'_, '_, '_> {
                 self.take(at, of.takes, state, summary);
                 // Both may agree to keep r15 elsewhere.
                 let (mine, other) = (self.context.old.kept[at], self.context.old.kept[entry]);
+                let moved = mine.moved() | other.moved();
                 let agree = mine.how == other.how && mine.slot.is_none() && other.slot.is_none();
-                let moved = (mine.moved() | other.moved()) & of.unkept;
-                if moved != 0 && !agree {
-                    let moved: Vec<usize> = (0..16).filter(|r| moved & (1 << r) != 0).collect();
-                    self.fault(at, || {
-                        format!("the function called takes or changes {}, which lives elsewhere", names(wholes(&moved)))
-                    });
+                if !agree {
+                    let mine = Summary { taken: of.taken & own, ..of };
+                    self.moved(at, moved, mine, "the function called");
                 }
+                // What it takes of what the function's own caller left there, that caller answers
+                // for.
+                summary.taken |= of.taken & !own;
                 let preserved = wholes(&PRESERVED);
                 after.valid =
                     of.end.valid & !preserved | of.end.as_entry & state.valid & !preserved | state.valid & preserved;

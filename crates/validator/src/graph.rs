@@ -2,6 +2,7 @@
 
 use crate::code::{Dest, Flow, Index, Old};
 use crate::facts::{Fact, Facts, named_place};
+use crate::landings::{Landing, Unwinding};
 use crate::object::{is_function, is_open, kind};
 use crate::sets::{Effects, RSP, effects};
 use iced_x86::{InstructionInfoFactory, Mnemonic, OpKind, Register};
@@ -55,13 +56,15 @@ pub struct Graph {
     entries: [BTreeMap<(usize, i64), Index>; 2],
     /// Places of data that instructions name.
     named: BTreeMap<(usize, i64), Index>,
+    /// Where exceptions out of calls go.
+    pub landings: BTreeMap<Index, Landing>,
     /// The base of each PC32 entry, and an instruction that names it.
     bases: HashMap<(usize, i64), (i64, Index)>,
 }
 
 impl Graph {
     /// Finds the control flow.
-    pub fn find(old: &Old<'_, '_>) -> Graph {
+    pub fn find(old: &Old<'_, '_>, unwinding: &Unwinding) -> Graph {
         let count = old.text.insns.len();
         let mut factory = InstructionInfoFactory::new();
         let effects = old
@@ -84,7 +87,13 @@ impl Graph {
             entries: [BTreeMap::new(), BTreeMap::new()],
             named: BTreeMap::new(),
             bases: HashMap::new(),
+            landings: BTreeMap::new(),
         };
+        for at in (0..count).filter(|&at| matches!(old.flow[at], Flow::Call(_) | Flow::CallIndirect)) {
+            if let Some(landing) = unwinding.landing(old, at) {
+                graph.landings.insert(at, landing);
+            }
+        }
         graph.labels(old);
         graph.groups(old);
         graph.flow(old);
@@ -110,6 +119,10 @@ impl Graph {
         let pair = old.pair;
         let mut pointed = vec![false; self.label.len()];
         let mut jumped = vec![false; self.label.len()];
+        for landing in self.landings.values() {
+            self.label[landing.pad] = true;
+            jumped[landing.pad] = true;
+        }
         for (at, insn) in old.text.insns.iter().enumerate() {
             match old.flow[at] {
                 Flow::Call(dest) => {
@@ -202,6 +215,9 @@ impl Graph {
             if let Some(next) = next.filter(|_| falls_through(old.flow[at])) {
                 join(&mut parent, at, next);
             }
+        }
+        for (&call, landing) in &self.landings {
+            join(&mut parent, call, landing.pad);
         }
         // Code that names a switch table has the table's targets.
         for at in 0..count {
@@ -328,6 +344,11 @@ impl Graph {
                 self.jumps.insert(at, targets);
             }
             facts.step(old, &self.effects[at], at, named_place(old, at));
+            if let Some(landing) = self.landings.get(&at).copied() {
+                let mut facts = facts.clone();
+                facts.lower_arguments(landing.arguments);
+                self.reach(landing.pad, &facts, pending);
+            }
             if !falls_through(flow) {
                 return;
             }
@@ -373,7 +394,8 @@ impl Graph {
             Fact::Target(section, base) => {
                 let inside = self.table(section as usize, base);
                 let known = !inside.is_empty() && inside.iter().all(|to| !self.entry[*to]);
-                if known { Targets { inside, tail: false } } else { Targets { inside: all(), tail: true } }
+                let tail = matches!(facts.height(), Some(0) | None);
+                if known { Targets { inside, tail: false } } else { Targets { inside: all(), tail } }
             }
             Fact::Sum | Fact::Entry(..) => Targets { inside: all(), tail: false },
             _ => Targets { inside: all(), tail: matches!(facts.height(), Some(0) | None) },

@@ -30,19 +30,27 @@ pub struct Finding {
     pub new: Vec<String>,
 }
 
+impl Finding {
+    /// What is the matter and where, in one line.
+    pub fn place(&self) -> String {
+        let mut line = self.what.clone();
+        if !self.section.is_empty() {
+            line += &format!(" at {}+{:#x}", self.section, self.offset);
+        }
+        if let Some(function) = &self.function {
+            line += &format!(" in `{function}`");
+        }
+        line
+    }
+}
+
 impl fmt::Display for Finding {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let verdict = match self.verdict {
             Verdict::Unproved => "unproved",
             Verdict::Wrong => "wrong",
         };
-        write!(f, "{verdict}: {}", self.what)?;
-        if !self.section.is_empty() {
-            write!(f, " at {}+{:#x}", self.section, self.offset)?;
-        }
-        if let Some(function) = &self.function {
-            write!(f, " in `{function}`")?;
-        }
+        write!(f, "{verdict}: {}", self.place())?;
         for (title, lines) in [("original", &self.original), ("new", &self.new)] {
             for line in lines {
                 write!(f, "\n  {title:>8} | {line}")?;

@@ -109,6 +109,8 @@ fn symbols(context: &Context<'_, '_>, found: &mut Vec<Difference>) {
                 let at = context.old.text.at(section, symbol.value);
                 let executable = context.pair.old.sections[section].is_executable();
                 match at {
+                    // In a section without code all places are one.
+                    Some(_) if context.pair.old.sections[section].data.is_empty() => (Place::Section(new), None),
                     Some(at) => (Place::Section(new), Some(u64::from(context.old.place[at].1))),
                     None if executable => match context.carved(section, symbol.value) {
                         Some((Spot::Data(copy), offset)) => (Place::Section(copy), Some(offset as u64)),

@@ -39,27 +39,19 @@ pub enum Op {
     /// The new program lost these.
     Lose(Index, Set),
     /// Both programs copied a register: what is lost of it is lost of the copy.
-    Copy {
-        at: Index,
-        from: usize,
-        to: usize,
-    },
+    Copy { at: Index, from: usize, to: usize },
     /// The original program uses these up.
     Forget(Set),
     /// %al holds part of a code address: no count.
     Uncounted,
-    Call(Index, Callee),
+    /// A call; with the preserved registers that are not known to be the caller's.
+    Call(Index, Callee, u32),
     /// The function ends; with these preserved registers not known to be the caller's.
     Return(Index, u32),
     /// It ends by a jump to another one; the same.
     Tail(Index, Callee, u32),
     /// It may end by a jump to nobody knows whom, or go on inside.
-    Leave {
-        at: Index,
-        count: bool,
-        lost: Set,
-        unkept: u32,
-    },
+    Leave { at: Index, count: bool, lost: Set, unkept: u32 },
 }
 
 /// An edge to a label, and what is lost on the way.
@@ -70,6 +62,8 @@ pub struct Edge {
     pub lost: Set,
     /// Taken after so many of the block's operations.
     pub after: usize,
+    /// An exception's way, on which both programs get a value in rax and rdx.
+    pub lands: bool,
 }
 
 /// What was learnt of the code behind a label.
@@ -102,6 +96,8 @@ pub struct Walk<'x, 'p, 'a> {
     pub differences: Vec<(Index, (usize, u64), Difference)>,
     /// Instructions that were compared.
     pub compared: usize,
+    /// Calls, and the new place behind each.
+    pub returns: Vec<(Index, (usize, u64))>,
 }
 
 impl<'x, 'p, 'a> Walk<'x, 'p, 'a> {
@@ -117,6 +113,7 @@ impl<'x, 'p, 'a> Walk<'x, 'p, 'a> {
             work: Vec::new(),
             differences: Vec::new(),
             compared: 0,
+            returns: Vec::new(),
         };
         for at in (0..graph.entry.len()).filter(|&at| graph.entry[at]) {
             walk.deltas.insert(at, 8);
@@ -184,7 +181,7 @@ impl<'x, 'p, 'a> Walk<'x, 'p, 'a> {
         self.run_to(&mut new, stand, end)?;
         let lost = self.compare(&old, &new, &stand.facts.clone(), kept, &mut stand.delta)?;
         let from = to;
-        self.edge(Edge { from, to, lost, after: block.ops.len() }, stand, block)
+        self.edge(Edge { from, to, lost, after: block.ops.len(), lands: false }, stand, block)
     }
 
     /// Notes an edge; the label must be reached with one `delta`.

@@ -17,6 +17,8 @@ Environment:
   SFI_LIBC_DIR      where libc.a is, stock or rewritten (default /usr/lib/x86_64-linux-musl)
   SFI_LIBC_INCLUDE  where its headers are, for compilers that are not musl's own (default: Debian's place)
   SFI_MODE          write, full or match (default write)
+  SFI_VALIDATE      differences, strict or no: what must be proved of the rewritten code
+                    (default differences)
   SFI_RUN_FLAGS     when the program is run by its name: flags of `sfi run`, such as `--dir .::.`
 
 Examples:

@@ -14,6 +14,8 @@ Environment:
   SFI_CXX       the compiler (default g++)
   SFI_LIBC_DIR  where musl's libc.a is (default /usr/lib/x86_64-linux-musl)
   SFI_MODE      write, full or match (default write)
+  SFI_VALIDATE  differences, strict or no: what must be proved of the rewritten code
+                (default differences)
 
 Examples:
   sfi c++ -O2 a.cc b.cc -o prog && ./prog argument

@@ -1,18 +1,22 @@
 //! `sfi rewrite`
 
 use crate::input::{self, Input};
-use crate::members::{archive, is_proved, note, report, rewrite_members, write_output};
+use crate::members::{archive, fail, notes, rewrite_members, write_output};
 use crate::stats::{self, Counted};
 use anyhow::Context;
 use sfi_rewriter::{Mode, Options, Reason};
+use sfi_validator::{Failure, Validation};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 /// Rewrite objects and archives so that they obey the sandbox contract.
 ///
-/// An object gives an object, an archive gives an archive with the same members in the same order. The same input
-/// always gives the same output. What cannot be rewritten is refused with object, function, offset, instruction and reason; then no
-/// output file is written.
+/// An object gives an object, an archive gives an archive with the same members in the same order.
+/// The same input always gives the same output. What cannot be rewritten is refused with object,
+/// function, offset, instruction and reason. Then no output file is written.
+///
+/// The output is proved to do what the input does. A difference is an internal error: it is shown
+/// with both listings, and no output file is written. What cannot be decided is noted.
 #[derive(clap::Args)]
 #[command(after_help = "\
 Examples:
@@ -23,7 +27,8 @@ Examples:
 
 Exit codes:
   0  everything was rewritten
-  1  something was refused, or with --validate not proved
+  1  something was refused or does not do what the input does; with --validate=strict also if that
+     is unproved
   2  an input could not be read or is no relocatable object, or the output could not be written")]
 pub struct Args {
     /// Relocatable objects (.o) and archives (.a).
@@ -35,9 +40,20 @@ pub struct Args {
     /// Output file; a directory if there are several inputs. Default: INPUT with `.sfi` before its extension.
     #[arg(short, long, value_name = "OUT")]
     output: Option<PathBuf>,
-    /// Prove that the output does what the input does; what is not proved is an error with both listings, and no output is written.
-    #[arg(long)]
-    validate: bool,
+    /// What is an error beside refusals: a difference (differences), or all that is unproved
+    /// (strict).
+    #[arg(
+        long,
+        value_name = "differences|strict",
+        num_args = 0..=1,
+        require_equals = true,
+        default_value = "differences",
+        default_missing_value = "strict"
+    )]
+    validate: Validation,
+    /// Write the output without a proof, in half the time.
+    #[arg(long, conflicts_with = "validate")]
+    no_validate: bool,
     /// Leave refused members out of an archive instead of refusing the archive.
     #[arg(long)]
     skip_refused: bool,
@@ -89,47 +105,52 @@ fn default_output(path: &Path) -> PathBuf {
     }
 }
 
+/// Whether the input is nothing that could be rewritten.
+fn is_unreadable(failure: &Failure) -> bool {
+    let Failure::Refused(refusals) = failure else { return false };
+    refusals.iter().any(|r| matches!(r.reason, Reason::NotRelocatable | Reason::IntermediateCode))
+}
+
 /// Rewrites one input.
 fn one(path: &Path, out: &Path, args: &Args, counted: &mut Vec<Counted>) -> anyhow::Result<Outcome> {
     let options = Options { mode: args.mode };
+    let validation = if args.no_validate { Validation::Skip } else { args.validate };
     let (bytes, objects, outcome) = match input::read(path)? {
-        Input::Object(bytes) => match sfi_rewriter::rewrite(&bytes, &options) {
-            Ok(output) => {
+        Input::Object(bytes) => match sfi_validator::rewrite(&bytes, &options, validation) {
+            Ok(checked) => {
                 let shown = path.display().to_string();
-                if args.validate && !is_proved(&shown, &bytes, &output) {
-                    return Ok(Outcome::Refused);
-                }
-                note(&shown, &output.notes);
-                (output.bytes, vec![(shown, output.stats)], Outcome::Clean)
+                notes(&shown, &checked);
+                (checked.output.bytes, vec![(shown, checked.output.stats)], Outcome::Clean)
             }
-            Err(refusals) => {
-                report(&path.display().to_string(), &refusals);
-                let unreadable =
-                    refusals.iter().any(|r| matches!(r.reason, Reason::NotRelocatable | Reason::IntermediateCode));
-                return Ok(if unreadable { Outcome::Unreadable } else { Outcome::Refused });
+            Err(failure) => {
+                fail(&path.display().to_string(), &failure);
+                return Ok(if is_unreadable(&failure) { Outcome::Unreadable } else { Outcome::Refused });
             }
         },
         Input::Archive(bytes) => {
             let members = input::members(path, &bytes)?;
-            let results = rewrite_members(&members, &options);
+            let results = rewrite_members(&members, &options, validation);
             let mut kept = Vec::new();
             let mut stats = Vec::new();
             let mut outcome = Outcome::Clean;
-            for ((name, original), result) in members.iter().zip(results) {
+            let mut differs = false;
+            for ((name, _), result) in members.iter().zip(results) {
+                let shown = input::member_name(path, name);
                 match result {
-                    Ok(output) if args.validate && !is_proved(&input::member_name(path, name), original, &output) => {
-                        outcome = Outcome::Refused;
+                    Ok(checked) => {
+                        notes(&shown, &checked);
+                        stats.push((shown, checked.output.stats));
+                        kept.push((name.clone(), checked.output.bytes));
                     }
-                    Ok(output) => {
-                        note(&input::member_name(path, name), &output.notes);
-                        stats.push((input::member_name(path, name), output.stats));
-                        kept.push((name.clone(), output.bytes));
-                    }
-                    Err(refusals) => {
-                        report(&input::member_name(path, name), &refusals);
+                    Err(failure) => {
+                        fail(&shown, &failure);
+                        differs |= matches!(failure, Failure::NotProved(_));
                         outcome = Outcome::Refused;
                     }
                 }
+            }
+            if differs {
+                return Ok(outcome);
             }
             if outcome != Outcome::Clean && !args.skip_refused {
                 return Ok(outcome);

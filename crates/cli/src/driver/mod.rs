@@ -10,6 +10,7 @@ use anyhow::Context;
 use compiler::{Driver, library};
 use line::{Item, Line};
 use sfi_rewriter::Mode;
+use sfi_validator::Validation;
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -86,7 +87,13 @@ fn link(driver: &Driver, flags: &[OsString], libc_dir: &Path, line: &Line) -> an
     }
     let output = line.output.clone().unwrap_or_else(|| PathBuf::from("a.out"));
     let roots = [sfi_support::object(mode), sfi_support::jumps_object(mode)];
-    let Some(archive) = bundle.pack(mode, &roots.each_ref().map(Vec::as_slice))? else { return Ok(ExitCode::FAILURE) };
+    let validation = match std::env::var("SFI_VALIDATE") {
+        Ok(text) => text.parse().map_err(|why| anyhow::anyhow!("SFI_VALIDATE: {why}"))?,
+        Err(_) => Validation::default(),
+    };
+    let Some(archive) = bundle.pack(mode, validation, &roots.each_ref().map(Vec::as_slice))? else {
+        return Ok(ExitCode::FAILURE);
+    };
     let bytes = [crate::program::header(mode).into_bytes(), archive].concat();
     write_output(&output, &bytes, 0o755)?;
     Ok(ExitCode::SUCCESS)

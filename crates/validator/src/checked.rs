@@ -1,0 +1,76 @@
+//! A rewrite and its proof in one step, as tools want them.
+
+use crate::report::{Finding, Verdict};
+use sfi_rewriter::{Options, Output, Refusal};
+use std::str::FromStr;
+
+/// How much of a rewrite must be proved.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Validation {
+    /// Nothing is looked at.
+    Skip,
+    /// A difference is an error. What the validator cannot decide is reported.
+    #[default]
+    Differences,
+    /// What the validator cannot decide is an error too.
+    Strict,
+}
+
+impl FromStr for Validation {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Validation, String> {
+        match text {
+            "no" => Ok(Validation::Skip),
+            "differences" => Ok(Validation::Differences),
+            "strict" => Ok(Validation::Strict),
+            _ => Err(format!("`{text}` is none of: no, differences, strict")),
+        }
+    }
+}
+
+/// A rewritten object that passed.
+#[derive(Clone, Debug)]
+pub struct Checked {
+    /// The rewriter's output.
+    pub output: Output,
+    /// What the validator could not decide.
+    pub unproved: Vec<Finding>,
+}
+
+impl Checked {
+    /// One line about what is unproved, with a count and the first reason; `None` if nothing is.
+    pub fn note(&self) -> Option<String> {
+        let first = self.unproved.first()?;
+        let count = self.unproved.len();
+        let places = if count == 1 { "1 place is" } else { &format!("{count} places are") };
+        Some(format!("{places} unproved: {}", first.place()))
+    }
+}
+
+/// Why there is no output.
+#[derive(Clone, Debug)]
+pub enum Failure {
+    /// The rewriter refuses the object.
+    Refused(Vec<Refusal>),
+    /// The rewritten code is not proved to do what the original does.
+    NotProved(Vec<Finding>),
+}
+
+/// Rewrites an object and proves the result.
+///
+/// # Errors
+/// [`Failure::Refused`] where there is no rewrite, [`Failure::NotProved`] where `validation` does
+/// not let the result pass.
+pub fn rewrite(original: &[u8], options: &Options, validation: Validation) -> Result<Checked, Failure> {
+    let output = sfi_rewriter::rewrite(original, options).map_err(Failure::Refused)?;
+    if validation == Validation::Skip {
+        return Ok(Checked { output, unproved: Vec::new() });
+    }
+    let findings = crate::prove::validate(original, &output.bytes, &output.traces).findings;
+    let fails = |finding: &Finding| validation == Validation::Strict || finding.verdict == Verdict::Wrong;
+    match findings.iter().any(fails) {
+        true => Err(Failure::NotProved(findings)),
+        false => Ok(Checked { output, unproved: findings }),
+    }
+}
