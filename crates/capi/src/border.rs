@@ -83,6 +83,9 @@ pub(crate) unsafe fn give<T>(place: *mut T, value: T) {
 pub(crate) unsafe fn values<'v, T>(at: *const T, count: usize, what: &str) -> Result<&'v [T]> {
     match (at.is_null(), count) {
         (_, 0) => Ok(&[]),
+        _ if count > isize::MAX as usize / size_of::<T>().max(1) => {
+            Err(Failure::new(INVALID, format!("{what}: no memory has so many")))
+        }
         (true, _) => Err(Failure::new(INVALID, format!("{what} is NULL"))),
         // SAFETY: see the function's contract.
         (false, _) => Ok(unsafe { std::slice::from_raw_parts(at, count) }),

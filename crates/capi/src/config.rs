@@ -7,7 +7,7 @@ use crate::error::{Failure, INVALID, c_text};
 use crate::function::{sfi_argument, sfi_limits, sfi_value};
 use crate::host::{run, sfi_host_call};
 use sfi_loader::interface::Declaration;
-use sfi_loader::{Builder, HostCall, HostError, Received};
+use sfi_loader::{Builder, HostCall, HostError, Received, Signature};
 use std::ffi::{c_char, c_int, c_void};
 use std::sync::Arc;
 
@@ -222,6 +222,7 @@ api! {
     fn sfi_world_lend(world: *mut sfi_world, domain: *const c_char, name: *const c_char, signature: *const c_char, function: sfi_host_fn, user: *mut c_void, pointer: *mut u64) {
         let (name, to) = (named(name, function.is_some())?, place(pointer, "pointer")?);
         let (domain, signature) = (text(domain, "domain")?, text(signature, "signature")?);
+        signature.parse::<Signature>()?;
         let inside = shared(world)?;
         let lent = alone(world, |world| Ok(world.lend(domain, &name, signature, plain(inside, function, User(user)))?))?;
         to.write(lent.0);

@@ -43,6 +43,11 @@ impl Shared {
         Reset(self, self.call.swap(call, Ordering::Relaxed))
     }
 
+    /// Whether this is the call of the innermost host function, and this thread runs it.
+    pub fn is_innermost(&self, call: *mut HostCall<'static>) -> bool {
+        self.call.load(Ordering::Relaxed) == call && self.thread.load(Ordering::Relaxed) == this_thread()
+    }
+
     /// Nothing of the host may use the world, until the result is dropped.
     pub fn closed(&self) -> Reset<'_> {
         self.runs(ptr::null_mut())

@@ -104,21 +104,26 @@ unsafe fn cross(world: *mut sfi_world, limits: *const sfi_limits, callee: &impl 
     }
 }
 
-/// The words of arguments.
+/// The words of as many arguments as the signature has.
 ///
 /// # Safety
 /// As for [`values`].
-pub(crate) unsafe fn words(arguments: *const sfi_value, count: usize) -> Result<Vec<u64>> {
+pub(crate) unsafe fn words(arguments: *const sfi_value, count: usize, expected: usize) -> Result<Vec<u64>> {
+    as_many(count, expected)?;
     // SAFETY: see the function's contract.
     let arguments = unsafe { values(arguments, count, "arguments") }?;
     Ok(arguments.iter().map(|value| value.bits()).collect())
 }
 
-fn raws(declaration: &Declaration, arguments: &[sfi_argument]) -> Result<Vec<Raw>> {
-    let expected = declaration.parameters.len();
-    if arguments.len() != expected {
-        return Err(Failure::new(ARGUMENTS, format!("{} arguments for `{declaration}`", arguments.len())));
+/// Whether there are as many arguments as parameters. Asked before any is read.
+fn as_many(count: usize, expected: usize) -> Result {
+    if count == expected {
+        return Ok(());
     }
+    Err(Failure::new(ARGUMENTS, format!("{count} arguments for {expected} parameters")))
+}
+
+fn raws(declaration: &Declaration, arguments: &[sfi_argument]) -> Result<Vec<Raw>> {
     // Each argument is read once: what is checked is what is used.
     let raw = |(parameter, argument): (&sfi_loader::interface::Parameter, sfi_argument)| match parameter.kind {
         Kind::Number(_) | Kind::Function(_) => Ok(Raw::Word(argument.value.bits())),
@@ -148,7 +153,7 @@ api! {
     /// Calls a function.
     fn sfi_call(world: *mut sfi_world, function: *const sfi_function, arguments: *const sfi_value, count: usize, limits: *const sfi_limits, result: *mut sfi_value) {
         let function = &handle(function, "function")?.0;
-        let bits = cross(world, limits, &Words(function, words(arguments, count)?))?;
+        let bits = cross(world, limits, &Words(function, words(arguments, count, function.signature().arguments.len())?))?;
         give(result, sfi_value { u: bits });
         Ok(())
     }
@@ -170,6 +175,7 @@ api! {
     /// Calls a function with buffers.
     fn sfi_bound_call(world: *mut sfi_world, bound: *const sfi_bound, arguments: *const sfi_argument, count: usize, limits: *const sfi_limits, result: *mut sfi_value) {
         let bound = &handle(bound, "bound")?.0;
+        as_many(count, bound.declaration().parameters.len())?;
         let raws = raws(bound.declaration(), values(arguments, count, "arguments")?)?;
         let bits = cross(world, limits, &Buffers(bound, raws))?;
         give(result, sfi_value { u: bits });

@@ -3,10 +3,10 @@
 use crate::border::{Result, api, give, handle, quietly, text};
 use crate::enter::Shared;
 use crate::error::Status;
-use crate::error::{BOUNDS, Failure, INVALID, OK, c_text};
+use crate::error::{BOUNDS, Failure, IN_USE, INVALID, OK, c_text};
 use crate::function::{sfi_value, words};
 use crate::memory::{source, target};
-use sfi_loader::{HostCall, HostError};
+use sfi_loader::{HostCall, HostError, Signature};
 use std::cell::OnceCell;
 use std::ffi::{CString, c_char, c_void};
 use std::ptr;
@@ -41,8 +41,15 @@ pub(crate) fn run(
 /// # Safety
 /// Null, or the handle of a host function that runs.
 unsafe fn running<'c>(call: *mut sfi_host_call) -> Result<&'c mut HostCall<'static>> {
-    // SAFETY: see the function's contract. The host's functions use the call one after the other.
-    unsafe { Ok(&mut *handle(call, "call")?.call) }
+    // SAFETY: see the function's contract. The call is that of the innermost host function, on its own thread: nobody else uses it now.
+    unsafe {
+        let handle = handle(call, "call")?;
+        if (*handle.shared).is_innermost(handle.call) {
+            Ok(&mut *handle.call)
+        } else {
+            Err(Failure::new(IN_USE, "the call cannot be used here"))
+        }
+    }
 }
 
 /// The caller's name.
@@ -108,9 +115,10 @@ api! {
 
     /// Calls a function of the caller's.
     fn sfi_host_callback(call: *mut sfi_host_call, pointer: u64, signature: *const c_char, arguments: *const sfi_value, count: usize, result: *mut sfi_value) {
-        let (signature, words) = (text(signature, "signature")?.parse()?, words(arguments, count)?);
-        let shared = &*handle(call, "call")?.shared;
         let cx = running(call)?;
+        let signature: Signature = text(signature, "signature")?.parse()?;
+        let words = words(arguments, count, signature.arguments.len())?;
+        let shared = &*handle(call, "call")?.shared;
         let function = cx.function_dynamic(pointer, signature)?;
         // Domains run now: this host function's way into the world is closed.
         let _closed = shared.closed();

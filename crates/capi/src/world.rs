@@ -31,7 +31,13 @@ fn open(mut manifest: Manifest, directory: &Path, config: Option<&sfi_config>) -
     if let Some(config) = config {
         builder = config.apply(builder, &shared);
     }
-    let world = UnsafeCell::new(Some(builder.build()?));
+    // Initialisers call host functions: this thread uses the world.
+    shared.thread.store(this_thread(), Ordering::Relaxed);
+    let built = {
+        let _leave = Leave(&shared);
+        builder.build()?
+    };
+    let world = UnsafeCell::new(Some(built));
     let directory = directory.to_owned();
     Ok(Box::into_raw(Box::new(sfi_world { shared, world, manifest, directory })))
 }
