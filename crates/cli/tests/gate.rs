@@ -240,3 +240,17 @@ fn a_statement_says_what_the_policy_accepts() {
         assert_eq!(json(&std::fs::read(bench.path("s.json")).unwrap())["predicate"]["allowed"][key], false);
     }
 }
+
+/// What is no file is unreadable at once: the gate waits for no FIFO's writer and reads no device.
+#[test]
+fn special_files_are_no_objects() {
+    let bench = Bench::new();
+    bench.assemble("ok.o", SAFE);
+    support::succeed(std::process::Command::new("mkfifo").arg(bench.path("fifo.o")));
+    std::os::unix::fs::symlink("/dev/zero", bench.path("zero.o")).unwrap();
+    std::fs::create_dir(bench.path("folder.o")).unwrap();
+    for special in ["fifo.o", "zero.o", "folder.o"] {
+        let out = bench.run(&["verify", "ok.o", special], 2);
+        assert!(String::from_utf8_lossy(&out.stderr).contains("is not a file"), "{special}");
+    }
+}

@@ -48,9 +48,10 @@ pub fn check(sources: &[Source], job: &Job<'_>) -> Vec<Outcome> {
 
 /// No verdict on nothing: an archive without members, and objects of which none has a byte of text or data.
 fn refuse_nothing(sources: &[Source], outcomes: &mut Vec<Outcome>) {
-    let checked: u64 =
-        outcomes.iter().filter_map(|o| o.result.as_ref().ok()).map(|v| v.text_bytes + v.data_bytes).sum();
-    for outcome in outcomes.iter_mut().filter(|o| checked == 0 && o.is_safe()) {
+    // The sizes are the objects' own word: their sum means nothing.
+    let has_bytes = |v: &Verdict| v.text_bytes > 0 || v.data_bytes > 0;
+    let checked = outcomes.iter().filter_map(|o| o.result.as_ref().ok()).any(has_bytes);
+    for outcome in outcomes.iter_mut().filter(|o| !checked && o.is_safe()) {
         outcome.result = Err("no text and no data: nothing was checked".to_owned());
     }
     let empty = sources.iter().filter(|s| s.objects.is_empty()).map(|s| Outcome {

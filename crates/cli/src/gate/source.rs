@@ -37,6 +37,9 @@ impl Source {
     /// Opens a file and finds the objects in it.
     pub fn open(path: &Path) -> anyhow::Result<Source> {
         let name = path.display().to_string();
+        // Looked at before as well: a FIFO waits for its writer when it is opened.
+        let metadata = std::fs::metadata(path).with_context(|| format!("cannot read `{name}`"))?;
+        ensure!(metadata.is_file(), "`{name}` is not a file");
         let file = File::open(path).with_context(|| format!("cannot read `{name}`"))?;
         let metadata = file.metadata().with_context(|| format!("cannot read `{name}`"))?;
         ensure!(metadata.is_file(), "`{name}` is not a file");
