@@ -170,9 +170,13 @@ impl Machine {
     /// Changes memory.
     pub fn store(&mut self, values: &mut Values, address: Id, size: u32, value: Id) -> Result<(), Unknown> {
         if let Some(cell) = self.cell(values, address) {
-            if size != 8 {
-                return Err(Unknown("part of a word of the TCB page is written".into()));
-            }
+            let held = self.cells.iter().find(|(at, _)| *at == cell).map(|(_, id)| *id);
+            let part = || Unknown("part of a word of the TCB page is written".into());
+            let value = match (size, held) {
+                (8, _) => value,
+                (4, Some(held)) => moved_pointer(values, held, value).ok_or_else(part)?,
+                _ => return Err(part()),
+            };
             self.cells.retain(|(at, _)| *at != cell);
             self.cells.push((cell, value));
             return Ok(());
@@ -585,6 +589,19 @@ fn names_place(values: &Values, immediate: Option<Id>) -> bool {
 /// Bytes of the memory operand.
 pub fn memory_size(ins: &Instruction) -> u32 {
     ins.memory_size().size() as u32
+}
+
+/// A word that holds a pointer gets, as its lower half, that of what a string instruction made of
+/// the pointer: the upper half did not change, so this is the pointer that the instruction left.
+fn moved_pointer(values: &Values, held: Id, low: Id) -> Option<Id> {
+    use Mnemonic::{Cmpsb, Cmpsd, Cmpsq, Cmpsw, Lodsb, Lodsd, Lodsq, Lodsw, Scasb, Scasd, Scasq, Scasw};
+    let Node::Bits(moved, 0, 32) = *values.node(low) else { return None };
+    let Node::Part(op, part) = *values.node(moved) else { return None };
+    let Node::Op(mnemonic, _, arguments) = values.node(op) else { return None };
+    let reads = [Cmpsb, Cmpsw, Cmpsd, Cmpsq, Lodsb, Lodsw, Lodsd, Lodsq, Scasb, Scasw, Scasd, Scasq];
+    let string = writes_memory(*mnemonic) || reads.contains(mnemonic);
+    let pointer = [Register::RSI, Register::RDI].iter().any(|register| part == 100 + *register as u32);
+    (string && pointer && arguments.contains(&held)).then_some(moved)
 }
 
 /// Whether a string instruction stores.

@@ -1,13 +1,21 @@
 //! String instructions: `mov %edi,%edi ; add %gs:HEADER_BASE,%rdi ; rep stos` (rule SFI-S04).
+//!
+//! A pointer into a shared region comes out as one into the domain's own window. Where it is needed
+//! afterwards, it gets its upper half back: `mov %rdi,%gs:place` before, and `mov %edi,%gs:place ;
+//! mov %gs:place,%rdi` behind.
 
 use super::Transform;
 use super::scratch::fixed;
+use crate::analysis::regs::bit;
 use crate::refusal::{Reason, Refusal};
 use crate::text::emit::{Branch, ShortBranch};
 use iced_x86::{Code as Opcode, Instruction, OpKind, Register};
-use sfi_contract::layout::HEADER_BASE;
+use sfi_contract::layout::{HEADER_BASE, TCB_SCRATCH};
 
 const FLAGS_SLOT: u64 = 9;
+/// Spill places of rsi and rdi, whose upper halves they keep.
+const RSI_SLOT: u64 = 14;
+const RDI_SLOT: u64 = 15;
 
 impl Transform<'_, '_, '_> {
     pub(super) fn string(&mut self, ins: Instruction) -> Result<(), Refusal> {
@@ -30,6 +38,14 @@ impl Transform<'_, '_, '_> {
             return self.put(&ins, &[]);
         }
         self.stats.strings += 1;
+        let rsi = (mask_rsi, Register::ESI, Register::RSI, RSI_SLOT);
+        let rdi = (mask_rdi, Register::EDI, Register::RDI, RDI_SLOT);
+        let masked = || [rsi, rdi].into_iter().filter(|(masked, ..)| *masked);
+        let after = self.facts.live.after[self.at];
+        let kept = || masked().filter(|(_, _, whole, _)| after & bit(*whole) != 0);
+        for (_, _, whole, slot) in kept() {
+            self.store_fixed(TCB_SCRATCH + 8 * slot, whole)?;
+        }
         let flags = self.flags_live();
         let writes_flags = effects.writes & crate::analysis::regs::FLAGS != 0;
         // Compares and scans keep the flags when they run zero times: skip them then, else they overwrite the flags.
@@ -42,17 +58,19 @@ impl Transform<'_, '_, '_> {
         if store {
             self.check_string(&ins)?;
         }
-        if mask_rsi {
-            self.mask(Register::ESI, Register::RSI)?;
-        }
-        if mask_rdi {
-            self.mask(Register::EDI, Register::RDI)?;
+        for (_, low, whole, _) in masked() {
+            self.mask(low, whole)?;
         }
         self.put(&ins, &[])?;
         match skip {
             Some(skip) => self.out.label(skip),
             None if flags => self.restore_flags(FLAGS_SLOT)?,
             None => {}
+        }
+        for (_, low, whole, slot) in kept() {
+            let place = TCB_SCRATCH + 8 * slot;
+            self.put_new(Instruction::with2(Opcode::Mov_rm32_r32, fixed(place), low))?;
+            self.load_fixed(whole, place)?;
         }
         Ok(())
     }
