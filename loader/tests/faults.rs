@@ -172,7 +172,8 @@ fn restart_reloads_everything_private() {
 #[test]
 fn segment_match_traps_are_named() {
     let check = "addr32 mov %rcx,%gs:0x300f30\nlea (%rdi),%rcx\naddr32 mov %rcx,%gs:0x300f40\nshr $32,%rcx\n\
-        cmp %gs:0xff004,%ecx\nje 1f\nint3\n1: mov %gs:0x300f30,%rcx\nmovl $1,%gs:(%edi)\nret";
+        cmp %gs:0xff004,%ecx\nje 1f\nmovzbl %gs:0x300f44,%ecx\nmov %gs:0xff800(,%rcx,8),%rcx\nadd %gs:0x300f40,%rcx\n\
+        shr $32,%rcx\nje 1f\nint3\n1: mov %gs:0x300f30,%rcx\nmovl $1,%gs:(%edi)\nret";
     let text = function("check", check) + &function("plain", "int3\nret");
     let mut world =
         World::builder().domain(DomainSpec::new("a").mode(Mode::Match).object("a.o", assemble(&text))).build().unwrap();

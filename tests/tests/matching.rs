@@ -2,7 +2,7 @@
 
 use sfi_contract::{Mode, Rule};
 use sfi_loader::{
-    BuildError, CallError, Distance, DomainSpec, Fault, FaultKind, LinkError, Nearest, TypedFn, Whose, World,
+    Access, BuildError, CallError, Distance, DomainSpec, Fault, FaultKind, LinkError, Nearest, TypedFn, Whose, World,
 };
 use sfi_tests::sandbox;
 use std::path::Path;
@@ -43,16 +43,45 @@ const STORES: &[(&str, &str)] = &[
     ("filled_flags", "rep stosb"),
 ];
 
-/// Two domains with the same object.
-fn world(mode: Mode) -> World {
+/// The object.
+fn stores(mode: Mode) -> Vec<u8> {
     let folder = tempfile::tempdir().unwrap();
     let object = folder.path().join("stores.o");
     let mut compiler = Command::new("gcc");
     compiler.args(["-O2", "-g", "-fPIC", "-fcf-protection=none", "-c", SOURCE, "-o"]).arg(&object);
     assert!(compiler.status().unwrap().success());
-    let object = sandbox::rewrite(&std::fs::read(&object).unwrap(), mode).unwrap();
+    sandbox::rewrite(&std::fs::read(&object).unwrap(), mode).unwrap()
+}
+
+/// Two domains with it.
+fn world(mode: Mode) -> World {
+    let object = stores(mode);
     let domain = |name: &str| DomainSpec::new(name).mode(mode).object("stores.o", object.clone());
     World::builder().domain(domain("a")).domain(domain("b")).build().unwrap()
+}
+
+/// Common addresses of a region that the domain sees are its own, for every kind of store.
+#[test]
+fn stores_to_regions_are_matched() {
+    let object = stores(Mode::Match);
+    let member =
+        DomainSpec::new("a").mode(Mode::Match).object("stores.o", object).shared("reg", "r", Access::ReadWrite);
+    let mut world = World::builder().region("r", 1 << 16).region("s", 1 << 16).domain(member).build().unwrap();
+    let region = world.region_in("a", "r").unwrap().0;
+    let own = world.domain("a").unwrap().secret_base();
+    for (function, instruction) in STORES {
+        let at = region + 4096;
+        call(&mut world, function, (at, 1)).unwrap_or_else(|fault| panic!("{function}: {fault}"));
+        // Other bits of the upper half, also where the byte stays that regions are found by.
+        let others = [1, 1 << 8, 1 << 14].map(|bit| at ^ bit << 32);
+        // Upper halves that words without a region could match, and their negatives.
+        let none = [1, 2, 256, 257, 1 << 31].map(|upper: u64| upper << 32 | 4096);
+        let all = others.into_iter().chain(none).chain(none.map(|at| at.wrapping_neg()));
+        for other in all.filter(|at| at & !(WINDOW - 1) != own) {
+            let fault = call(&mut world, function, (other, 1)).unwrap_err();
+            assert_named(&fault, FaultKind::SegmentMatch, function, instruction);
+        }
+    }
 }
 
 /// Calls a function of domain `a`; a fault restarts the domain.

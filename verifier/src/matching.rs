@@ -66,7 +66,8 @@ fn decode(text: &Text<'_>, decoder: &mut Decoder<'_>, at: usize) -> Option<Instr
 /// The check at an offset, and the offset behind it.
 fn read(text: &Text<'_>, decoder: &mut Decoder<'_>, at: usize) -> Option<(Checked, usize)> {
     let (guarded, start) = match text.bytes.get(at..)? {
-        [0xe3, over, ..] => (Some(usize::from(*over)), at + 2),
+        // Forward: the displacement has a sign.
+        [0xe3, over @ ..0x80, ..] => (Some(usize::from(*over)), at + 2),
         _ => (None, at),
     };
     if !text.bytes.get(start..)?.starts_with(&HEAD) {

@@ -32,6 +32,23 @@ pub const HEADER_MINUS: u64 = HEADER_OFFSET + 0x38;
 /// Rewritten code reads it here.
 pub const HEADER_FEATURES: u64 = HEADER_OFFSET + 0x30;
 
+/// [`REGION_SLOTS`] words of 64 bits for mode match: the negated 4 GiB-aligned places of the common
+/// addresses of the domain's shared regions, each at the number that [`region_slot`] gives, and
+/// [`no_region`] elsewhere.
+pub const HEADER_REGIONS: u64 = HEADER_OFFSET + 0x800;
+/// Number of words at [`HEADER_REGIONS`].
+pub const REGION_SLOTS: usize = 256;
+
+/// The word of a slot without a region: no address that is looked up there is its negative.
+pub const fn no_region(slot: usize) -> u64 {
+    if slot == 0 { (1_u64 << 32).wrapping_neg() } else { 0 }
+}
+
+/// Where the window of an address is looked up: by the low byte of the address' upper half.
+pub const fn region_slot(address: u64) -> usize {
+    (address >> 32) as usize % REGION_SLOTS
+}
+
 /// The dispatch table: [`DISPATCH_SLOTS`] slots of 8 bytes, read-only to the domain. Each mapped slot holds the
 /// absolute address of a legal indirect target. A function pointer is the absolute address of a slot.
 pub const DISPATCH_OFFSET: u64 = 0x0010_0000;
@@ -73,6 +90,7 @@ pub const IMAGE_HIGH: u64 = 0x7000_0000;
 /// The fixed places, text and data must not collide, and the mask must cover the table exactly.
 const _: () = {
     assert!(HEADER_OFFSET + PAGE_SIZE == DISPATCH_OFFSET);
+    assert!(HEADER_MINUS < HEADER_REGIONS && HEADER_REGIONS + 8 * REGION_SLOTS as u64 <= DISPATCH_OFFSET);
     assert!(DISPATCH_OFFSET + (DISPATCH_SLOTS as u64) * 8 == TLS_LOW);
     assert!(DISPATCH_MASK as u64 == (DISPATCH_SLOTS as u64) * 8 - 8);
     assert!(TCB_SCRATCH + TCB_SCRATCH_SLOTS * 8 <= TP_OFFSET + TCB_SIZE);

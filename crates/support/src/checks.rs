@@ -1,7 +1,7 @@
 //! The checks of mode match ([`sfi_contract::matching`]) before the stores of the support code, which has no indirect branches.
 
 use iced_x86::{Code, IcedError, Instruction, MemoryOperand, Register};
-use sfi_contract::matching::{HEAD, STORE_KEEPING_FLAGS};
+use sfi_contract::matching::{HEAD, STORE, STORE_KEEPING_FLAGS};
 
 /// Instructions before a `rep movsb` that belong to its unsafe region: two masks of two each.
 const REGION: usize = 4;
@@ -14,18 +14,18 @@ pub(crate) fn add(plain: &[Instruction]) -> Result<Vec<Instruction>, IcedError> 
         if plain.get(at + REGION).is_some_and(|copy| copy.code() == Code::Movsb_m8_m8) {
             let last = MemoryOperand::with_base_index_scale_displ_size(Register::RDI, Register::RCX, 1, -1, 1);
             for end in [MemoryOperand::with_base(Register::RDI), last] {
-                // jrcxz behind the check; the lengths of `lea` differ.
+                // jrcxz behind the check; the lengths of `lea` differ. The masks change the flags.
                 let lea = if end.displacement == 0 { 3 } else { 5 };
-                let over = HEAD.len() + lea + STORE_KEEPING_FLAGS.len();
+                let over = HEAD.len() + lea + STORE.len();
                 bytes(&mut checked, &[0xe3, over as u8])?;
-                check(&mut checked, end)?;
+                check(&mut checked, end, &STORE)?;
             }
         } else if i.op0_kind() == iced_x86::OpKind::Memory && i.memory_base().is_gpr32() {
             let [base, index] = [i.memory_base(), i.memory_index()].map(Register::full_register);
             let displacement = i.memory_displacement64() as i32;
             let scale = i.memory_index_scale();
             let place = MemoryOperand::new(base, index, scale, displacement.into(), 1, false, Register::None);
-            check(&mut checked, place)?;
+            check(&mut checked, place, &STORE_KEEPING_FLAGS)?;
         }
         // A label names the first of them.
         let mut own = *i;
@@ -38,10 +38,10 @@ pub(crate) fn add(plain: &[Instruction]) -> Result<Vec<Instruction>, IcedError> 
     Ok(checked)
 }
 
-fn check(to: &mut Vec<Instruction>, place: MemoryOperand) -> Result<(), IcedError> {
+fn check(to: &mut Vec<Instruction>, place: MemoryOperand, tail: &[u8]) -> Result<(), IcedError> {
     bytes(to, &HEAD)?;
     to.push(Instruction::with2(Code::Lea_r64_m, Register::RCX, place)?);
-    bytes(to, &STORE_KEEPING_FLAGS)
+    bytes(to, tail)
 }
 
 fn bytes(to: &mut Vec<Instruction>, bytes: &[u8]) -> Result<(), IcedError> {

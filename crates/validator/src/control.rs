@@ -9,10 +9,10 @@ use crate::sets::{self, RAX, Set, whole};
 use crate::value::{Id, Node};
 use crate::walk::{Block, Callee, Edge, Op, Stand, Walk};
 use iced_x86::{Code as Opcode, FlowControl, Instruction, Mnemonic, OpKind, Register};
-use sfi_contract::layout::{DISPATCH_MASK, DISPATCH_OFFSET, HEADER_BASE};
+use sfi_contract::layout::{DISPATCH_MASK, DISPATCH_OFFSET, HEADER_BASE, TCB_SCRATCH, TCB_SCRATCH_SLOTS};
 
 /// Most instructions of a check in mode match.
-const CHECK: usize = 16;
+const CHECK: usize = 24;
 /// Most new instructions that one original instruction may need.
 const MOST: usize = 200;
 
@@ -46,11 +46,7 @@ impl Walk<'_, '_, '_> {
                 }
                 FlowControl::ConditionalBranch => {
                     let over = insn.ins.near_branch_target();
-                    let next = self.new_insn((stand.place.0, insn.end()))?;
-                    if matches!(insn.ins.mnemonic(), Mnemonic::Je | Mnemonic::Jrcxz)
-                        && next.ins.mnemonic() == Mnemonic::Int3
-                        && next.end() == over
-                    {
+                    if self.ends_in_trap(stand.place.0, &insn) {
                         // Segment matching traps where the store lies outside.
                         stand.place.1 = over;
                     } else if self.is_retry(&insn) {
@@ -109,6 +105,38 @@ impl Walk<'_, '_, '_> {
             && registers(exchange).1 == word
             && ![word, Some(RAX)].contains(&sets::number(exchange.ins.memory_base()))
             && ![word, Some(RAX), None].contains(&registers(change).1)
+    }
+
+    /// Whether a branch skips the rest of a check of mode match: it may branch to the same place,
+    /// changes only what the check then restores, and ends with a trap.
+    fn ends_in_trap(&self, section: usize, branch: &Insn) -> bool {
+        let over = branch.ins.near_branch_target();
+        let scratch: &[Register] = match branch.ins.mnemonic() {
+            Mnemonic::Je => &[Register::RCX],
+            Mnemonic::Jrcxz => &[Register::RCX, Register::RAX],
+            _ => return false,
+        };
+        let mut at = branch.end();
+        while at < over {
+            let Some(insn) = self.context.new.at(section, at).map(|at| &self.context.new.insns[at]) else {
+                return false;
+            };
+            let ins = &insn.ins;
+            let changes = scratch.contains(&ins.op0_register().full_register());
+            let notes = ins.op0_kind() == OpKind::Memory
+                && ins.segment_prefix() == Register::GS
+                && ins.memory_base() == Register::None
+                && ins.memory_index() == Register::None
+                && ins.memory_displacement64().wrapping_sub(TCB_SCRATCH) < 8 * TCB_SCRATCH_SLOTS;
+            at = insn.end();
+            match ins.mnemonic() {
+                Mnemonic::Int3 => return at == over,
+                mnemonic if mnemonic == branch.ins.mnemonic() && ins.near_branch_target() == over => {}
+                _ if changes || notes => {}
+                _ => return false,
+            }
+        }
+        false
     }
 
     fn execute(&mut self, new: &mut Machine, insn: &Insn) -> Result<(), Difference> {

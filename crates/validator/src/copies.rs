@@ -1,6 +1,6 @@
 //! Copies from the end, between `std` and `cld`: loops in the new code.
 
-use crate::code::{Flow, Index};
+use crate::code::{Flow, Index, Insn};
 use crate::difference::{Difference, unproved, wrong};
 use crate::sets::{self, Set};
 use crate::value::Node;
@@ -69,19 +69,24 @@ impl Walk<'_, '_, '_> {
         let facts = stand.facts.clone();
         let mut lost = self.compare(&old, &new, &facts, kept, &mut stand.delta)?;
         let section = stand.place.0;
-        let behind = skip.ins.near_branch_target();
+        let (behind, entry) = self.branch_of_both(&skip);
         let back = *self.new_insn((section, self.before(section, behind)?))?;
-        let again = *self.new_insn((section, self.before(section, back.offset())?))?;
+        let mut again = *self.new_insn((section, self.before(section, back.offset())?))?;
+        if again.ins.mnemonic() == Mnemonic::Jmp {
+            // The long form: the branch stands before two jumps.
+            let inner = self.before(section, again.offset())?;
+            again = *self.new_insn((section, self.before(section, inner)?))?;
+        }
         let head = back.ins.near_branch_target();
         let loops = skip.ins.mnemonic() == Mnemonic::Jrcxz
             && again.ins.mnemonic() == Mnemonic::Jrcxz
-            && again.ins.near_branch_target() == behind
+            && self.branch_of_both(&again) == (behind, back.offset())
             && back.ins.mnemonic() == Mnemonic::Jmp
-            && (skip.end()..again.offset()).contains(&head);
+            && (entry..again.offset()).contains(&head);
         if !loops {
             return wrong("a copy from the end became something else");
         }
-        stand.place.1 = skip.end();
+        stand.place.1 = entry;
         self.run_to(&mut new, stand, (section, head))?;
         let load = *self.new_insn((section, head))?;
         let word = load.ins.op0_register();
@@ -114,6 +119,21 @@ impl Walk<'_, '_, '_> {
         self.run_to(&mut new, stand, end)?;
         lost |= self.compare(&old, &new, &facts, kept, &mut stand.delta)?;
         Ok(lost)
+    }
+
+    /// Where a branch of one byte's distance leads if it is taken, and if not. Its long form is
+    /// `jrcxz 1f ; jmp 2f ; 1: jmp TARGET ; 2:`.
+    fn branch_of_both(&self, branch: &Insn) -> (u64, u64) {
+        let jump = |offset: u64| {
+            let found = self.context.new.at(branch.section as usize, offset)?;
+            Some(&self.context.new.insns[found]).filter(|insn| insn.ins.mnemonic() == Mnemonic::Jmp)
+        };
+        let taken = branch.ins.near_branch_target();
+        let long = jump(branch.end()).filter(|over| over.end() == taken).and_then(|over| {
+            let target = jump(taken)?;
+            (over.ins.near_branch_target() == target.end()).then(|| (target.ins.near_branch_target(), target.end()))
+        });
+        long.unwrap_or((taken, branch.end()))
     }
 
     /// Where the new instruction before an offset begins.

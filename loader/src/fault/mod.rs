@@ -68,7 +68,8 @@ pub enum AddressClass {
     Null,
     /// A mapped part of the domain's window that does not allow the access.
     Protected,
-    /// An unmapped part of the domain's window, or the guard behind it.
+    /// An unmapped part of the domain's window, the guard behind it, or a region that the domain
+    /// saw and nobody maps.
     Unmapped,
     /// Elsewhere.
     Outside,
@@ -525,7 +526,8 @@ pub struct Scene<'a> {
     pub stack_guard: [u64; 2],
     /// Whether a window offset is mapped.
     pub mapped: &'a dyn Fn(u64) -> bool,
-    /// The shared region at a window offset, visible or not.
+    /// The shared region at an address: in the domain's window, visible or not, or of the common
+    /// addresses that it knows.
     pub region: &'a dyn Fn(u64) -> Option<String>,
     /// Mode match: the instruction whose check's trap ends at a window offset.
     pub refused: &'a dyn Fn(u64) -> Option<Refused>,
@@ -578,9 +580,11 @@ pub fn describe(raw: &RawFault, trace: &Trace, scene: &Scene<'_>) -> Fault {
     }
     let skip = usize::from(by_caller && !places.is_empty());
     places.extend(trace::places(trace, skip, scene.names));
-    let accessed = matches!(kind, FaultKind::Memory(AddressClass::Protected | AddressClass::Unmapped));
-    let region = Some(raw.address.wrapping_sub(scene.base)).filter(|_| accessed).and_then(scene.region);
-    let region = region.map(|name| Box::new((name, raw.store)));
+    let classes = [AddressClass::Protected, AddressClass::Unmapped].map(FaultKind::Memory);
+    let accessed = classes.contains(&kind) || kind == FaultKind::SegmentMatch;
+    let region = Some(raw.address).filter(|_| accessed).and_then(scene.region);
+    let store = raw.store || kind == FaultKind::SegmentMatch;
+    let region = region.map(|name| Box::new((name, store)));
     let stray = refused.map(|Refused { instruction, .. }| {
         let (owner, nearest) = (scene.owner)(raw.address);
         Box::new(Stray { instruction, owner, nearest })
@@ -618,7 +622,8 @@ fn classify(raw: &RawFault, scene: &Scene<'_>) -> FaultKind {
             } else if (scene.stack_guard[0]..scene.stack_guard[1]).contains(&offset) {
                 return FaultKind::DataStackOverflow;
             } else if offset >= WINDOW_SIZE + sfi_contract::layout::GUARD_SIZE {
-                AddressClass::Outside
+                // Whoever follows a pointer into a region that it no longer sees did not search.
+                if (scene.region)(raw.address).is_some() { AddressClass::Unmapped } else { AddressClass::Outside }
             } else if offset < WINDOW_SIZE && (scene.mapped)(offset) {
                 AddressClass::Protected
             } else {

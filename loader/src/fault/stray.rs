@@ -37,6 +37,8 @@ pub enum Whose {
     Own,
     /// In the window of another domain.
     Domain(String),
+    /// The common address of a region that the domain does not see any more.
+    Region(String),
     /// In no window.
     Nobody,
 }
@@ -68,6 +70,7 @@ impl fmt::Display for Stray {
             Whose::Null => return f.write_str("to a null pointer"),
             Whose::Own => f.write_str("within the domain's window")?,
             Whose::Domain(name) => write!(f, "to the window of domain `{}`", clean(name.as_bytes()))?,
+            Whose::Region(name) => write!(f, "to region `{}`, which the domain does not see", clean(name.as_bytes()))?,
             Whose::Nobody => f.write_str("to an address of no domain")?,
         }
         let Some(Nearest { part, distance }) = &self.nearest else { return Ok(()) };

@@ -84,20 +84,29 @@ sfi_gates_begin:
     fninit
 .endm
 
-# Makes register \r a pointer into the window whose base is in \base; null stays null.
-.macro REBASE r, r32, base
+# Makes register \r a pointer into the window whose base is in \base. Null stays null, and common
+# addresses of regions that the receiving domain sees stay what they are. \low: the register's low
+# byte. Changes r11.
+.macro REBASE r, r32, low, base, domain
     test    \r, \r
-    jz      8f
-    mov     \r32, \r32
+    jz      5f
+    rol     $32, \r
+    movzbl  \low, %r11d
+    cmp     \r32, {D_REGIONS}(\domain,%r11,4)
+    je      6f
+    shr     $32, \r
     or      \base, \r
-8:
+    jmp     5f
+6:
+    rol     $32, \r
+5:
 .endm
 
-# One argument register that a binding may declare to be a pointer.
-.macro REBASE_ARGUMENT i, r, r32
+# One argument register that a binding may declare to be a pointer. rax: the callee.
+.macro REBASE_ARGUMENT i, r, r32, low
     testb   $(1 << \i), {B_POINTERS}(%r10)
     jz      7f
-    REBASE  \r, \r32, {B_BASE}(%r10)
+    REBASE  \r, \r32, \low, {B_BASE}(%r10), %rax
 7:
 .endm
 

@@ -153,12 +153,13 @@ sfi_way_in_\v:
 24:
     testl   ${F_POINTERS}, {B_FLAGS}(%r10)
     jz      25f
-    REBASE_ARGUMENT 0, %rdi, %edi
-    REBASE_ARGUMENT 1, %rsi, %esi
-    REBASE_ARGUMENT 2, %rdx, %edx
-    REBASE_ARGUMENT 3, %rcx, %ecx
-    REBASE_ARGUMENT 4, %r8, %r8d
-    REBASE_ARGUMENT 5, %r9, %r9d
+    REBASE_ARGUMENT 0, %rdi, %edi, %dil
+    REBASE_ARGUMENT 1, %rsi, %esi, %sil
+    REBASE_ARGUMENT 2, %rdx, %edx, %dl
+    REBASE_ARGUMENT 3, %rcx, %ecx, %cl
+    REBASE_ARGUMENT 4, %r8, %r8d, %r8b
+    REBASE_ARGUMENT 5, %r9, %r9d, %r9b
+    FIND_CONTEXT
 25:
     ret
 # No copy: the callee gets the arguments' address, checked, in its TCB page.
@@ -235,7 +236,7 @@ sfi_leave_as_\v:
     test    ${F_POINTER_RESULT}, %esi
     jz      35f
     REFUSE_CODE %r8, 39f
-    REBASE  %r8, %r8d, {FRAME_BASE}(%rsp)
+    REBASE  %r8, %r8d, %r8b, {FRAME_BASE}(%rsp), %r9
 35:
     mov     %r8, %rax
     mov     {FRAME_SP}(%rsp), %rdi

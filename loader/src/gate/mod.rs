@@ -63,6 +63,7 @@ core::arch::global_asm!(
     D_STACK_LOW = const offset_of!(DomainState, stack_low),
     D_STACK_HIGH = const offset_of!(DomainState, stack_high),
     D_DEAD = const offset_of!(DomainState, dead),
+    D_REGIONS = const offset_of!(DomainState, regions),
     D_TICKS = const offset_of!(DomainState, account) + offset_of!(Account, ticks),
     B_CALLEE = const offset_of!(Binding, callee),
     B_ENTRY = const offset_of!(Binding, entry),

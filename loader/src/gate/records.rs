@@ -4,6 +4,7 @@
 //! a gateway stub reaches it by rounding `rsp` down to [`CONTROL_SIZE`], so that no stub holds a secret.
 
 use crate::gate::fault::{RawFault, Trace};
+use crate::vm::region::Uppers;
 use std::mem::MaybeUninit;
 
 /// Size and alignment of a control stack, its header and guard included.
@@ -171,6 +172,8 @@ pub struct DomainState {
     pub life: u64,
     /// Another domain of the world; the first is [`Context::domains`].
     pub next: *mut DomainState,
+    /// The upper halves of the common addresses of the regions that it sees.
+    pub regions: Uppers,
     /// Worlds with budgets.
     pub account: Account,
     /// The last fault.
@@ -194,6 +197,7 @@ impl DomainState {
             generation: 0,
             life: 0,
             next: std::ptr::null_mut(),
+            regions: Uppers::NONE,
             account: Account::default(),
             fault,
             trace: Trace::EMPTY,
@@ -205,7 +209,8 @@ impl DomainState {
 pub mod flag {
     /// Stack arguments are copied.
     pub const STACK: u32 = 1;
-    /// Some integer arguments are pointers that are rebased to the callee's window.
+    /// Some integer arguments are pointers: rebased to the callee's window, unless they lead into a
+    /// region that it sees.
     pub const POINTERS: u32 = 2;
     /// x87 and MMX state is reset in both directions and the caller's control word is restored.
     pub const X87: u32 = 4;
@@ -213,7 +218,7 @@ pub mod flag {
     pub const ZMM_IN: u32 = 8;
     /// zmm16-31 and the mask registers are cleared when the caller is returned to.
     pub const ZMM_OUT: u32 = 16;
-    /// The result is a pointer that is rebased to the caller's window.
+    /// The result is a pointer, in the same way for the caller.
     pub const POINTER_RESULT: u32 = 32;
     /// Between host and domain: floating-point arguments cross.
     pub const FLOATS: u32 = 64;

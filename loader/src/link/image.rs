@@ -47,6 +47,9 @@ pub struct Image {
     pub functions_by_name: HashMap<String, u64>,
     /// Global variables by name.
     pub variables: HashMap<String, u64>,
+    /// The common addresses of regions' first bytes, and of the bytes behind them, by the domain's
+    /// symbols.
+    pub regions: HashMap<String, u64>,
     /// Code offsets of initialisers, in order.
     pub initialisers: Vec<u64>,
     /// Code offsets of finalisers, in order.

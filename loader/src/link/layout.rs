@@ -2,9 +2,9 @@
 
 use crate::gate::stubs;
 use crate::link::error::LinkError;
-use crate::link::reloc;
+use crate::link::reloc::{self, GotEntry, Leas};
 use crate::link::select::Input;
-use crate::link::symbols::{Symbols, Target};
+use crate::link::symbols::Symbols;
 use crate::spec::DomainSpec;
 use sfi_contract::layout::{IMAGE_HIGH, PAGE_SIZE, TLS_LOW, TP_OFFSET};
 use std::collections::HashMap;
@@ -55,7 +55,9 @@ pub struct Layout {
     /// Common blocks.
     pub commons: Vec<Spot>,
     /// GOT entries: what each holds, in order of their offset.
-    pub got: Vec<Target>,
+    pub got: Vec<GotEntry>,
+    /// See [`reloc::region_leas`].
+    pub leas: Leas,
     /// Where the GOT begins.
     pub got_spot: Spot,
     /// Start and end of the sections that [`Symbols::bounds`] names.
@@ -128,7 +130,8 @@ pub fn lay_out(spec: &DomainSpec, inputs: &[Input<'_>], symbols: &Symbols<'_>) -
     let text_start = indirects + stubs::choices_size(symbols.indirects.len());
     let mut cursor = Cursor { domain: &spec.name, sizes: [text_start, 0, 0, 0], aligns: [64, 16, 16, 16] };
     let mut stored = [0; 4];
-    let got = reloc::got_entries(inputs, symbols);
+    let leas = reloc::region_leas(inputs, symbols);
+    let got = reloc::got_entries(inputs, symbols, &leas);
     let got_spot = cursor.take(Part::Constants, 8 * got.len() as u64, 8, &|| "GOT".into())?;
     stored[Part::Constants as usize] = cursor.sizes[Part::Constants as usize];
     let mut sections: Vec<Vec<Option<Spot>>> = inputs.iter().map(|i| vec![None; i.object.sections.len()]).collect();
@@ -155,7 +158,7 @@ pub fn lay_out(spec: &DomainSpec, inputs: &[Input<'_>], symbols: &Symbols<'_>) -
     check_growth(spec, inputs, symbols, made)?;
     let bounds = bounds(inputs, symbols, &sections, got_spot);
     let Cursor { sizes, aligns, .. } = cursor;
-    Ok(Layout { sections, commons, got, got_spot, bounds, text_start, indirects, stored, sizes, aligns })
+    Ok(Layout { sections, commons, got, leas, got_spot, bounds, text_start, indirects, stored, sizes, aligns })
 }
 
 /// Memory that no file has bytes for, zeroed data and the padding between sections, is bounded by the heap's size: a small object must

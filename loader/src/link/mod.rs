@@ -22,14 +22,16 @@ use crate::link::place::Places;
 use crate::link::reloc::{Addresses, code_offset};
 use crate::link::select::Input;
 use crate::link::symbols::{Resolver, Symbols, Target};
-use crate::spec::{Access, DomainSpec};
+use crate::spec::{Access, DomainSpec, Share};
 use crate::vm::error::MapError;
 use crate::vm::memory::Segment;
+use crate::vm::region::Placed;
 use crate::vm::window::Word;
 use crate::vm::window::{Protection, pages};
 use sfi_contract::layout::{
     DISPATCH_OFFSET, HEADER_BASE, HEADER_FEATURES, HEADER_HEAP_END, HEADER_HEAP_START, HEADER_MINUS, HEADER_OFFSET,
-    HEADER_STACK_HIGH, HEADER_STACK_LOW, HEADER_TCB, PAGE_SIZE, TCB_SIZE, TP_OFFSET,
+    HEADER_REGIONS, HEADER_STACK_HIGH, HEADER_STACK_LOW, HEADER_TCB, PAGE_SIZE, REGION_SLOTS, TCB_SIZE, TP_OFFSET,
+    no_region,
 };
 use sfi_verifier::Usage;
 use std::collections::HashMap;
@@ -61,8 +63,8 @@ pub fn plan<'a>(spec: &'a DomainSpec, roots: &[String]) -> Result<Plan<'a>, Link
 pub struct Site<'l> {
     /// The parts.
     pub places: &'l Places,
-    /// Window offset and length of each of the domain's shared regions.
-    pub regions: &'l [(u64, u64)],
+    /// Where each of the domain's shared regions lies.
+    pub regions: &'l [Placed],
     /// Where the imports' stubs lead.
     pub stubs: &'l [Stub],
 }
@@ -89,7 +91,11 @@ pub fn link(spec: &DomainSpec, plan: &Plan<'_>, site: &Site<'_>) -> Result<Image
     let mut initialisers = run(".preinit_array")?;
     initialisers.extend(run(".init_array")?);
     let finalisers = run(".fini_array")?.into_iter().rev().collect();
-    let (functions_by_name, variables) = names(spec, symbols, layout, places, site.regions);
+    let (functions_by_name, variables) = names(symbols, layout, places);
+    let ends = |(share, place): (&Share, &Placed)| {
+        [(share.symbol.clone(), place.common), (format!("{}_end", share.symbol), place.common + place.length)]
+    };
+    let regions = spec.shared.iter().zip(site.regions).flat_map(ends).collect();
     let debug = crate::link::debug::collect(inputs, layout, places);
     let names = Arc::new(Names { text, functions: functions(inputs, layout, places), debug });
     let mut image = Image {
@@ -108,6 +114,7 @@ pub fn link(spec: &DomainSpec, plan: &Plan<'_>, site: &Site<'_>) -> Result<Image
         names,
         functions_by_name,
         variables,
+        regions,
         initialisers,
         finalisers,
         stack_guard: [places.stack_guard, places.stack.0],
@@ -203,7 +210,7 @@ fn segments(
     spec: &DomainSpec,
     layout: &Layout,
     places: &Places,
-    regions: &[(u64, u64)],
+    regions: &[Placed],
     dispatch: &Dispatch,
 ) -> Vec<Segment> {
     let mut segments = Vec::new();
@@ -227,12 +234,12 @@ fn segments(
     }
     add("heap", places.heap.0, places.heap.1, Protection::ReadWrite, false);
     add("data stack", places.stack.0, places.stack.1, Protection::ReadWrite, false);
-    for (share, (offset, length)) in spec.shared.iter().zip(regions) {
+    for (share, place) in spec.shared.iter().zip(regions) {
         let protection = match share.access {
             Access::Read => Protection::Read,
             Access::ReadWrite => Protection::ReadWrite,
         };
-        add(&format!("{REGION}{}", share.region), *offset, *length, protection, true);
+        add(&format!("{REGION}{}", share.region), place.offset, place.length, protection, true);
     }
     segments.sort_by_key(|s| s.offset);
     segments
@@ -289,6 +296,9 @@ fn header(site: &Site<'_>) -> Content {
     let at = (HEADER_FEATURES - HEADER_OFFSET) as usize;
     bytes[at..at + 8].copy_from_slice(&enabled_features().to_le_bytes());
     words.push(Word { at: (HEADER_MINUS - HEADER_OFFSET) as u32, minus: true });
+    let at = (HEADER_REGIONS - HEADER_OFFSET) as usize;
+    let regions: Vec<u8> = (0..REGION_SLOTS).flat_map(|slot| no_region(slot).to_le_bytes()).collect();
+    bytes[at..at + regions.len()].copy_from_slice(&regions);
     Content { offset: HEADER_OFFSET, bytes, words, writable: false, stored: false }
 }
 
@@ -317,19 +327,9 @@ fn functions(inputs: &[Input<'_>], layout: &Layout, places: &Places) -> Vec<(u64
 }
 
 /// Global functions and variables.
-fn names(
-    spec: &DomainSpec,
-    symbols: &Symbols<'_>,
-    layout: &Layout,
-    places: &Places,
-    regions: &[(u64, u64)],
-) -> (HashMap<String, u64>, HashMap<String, u64>) {
+fn names(symbols: &Symbols<'_>, layout: &Layout, places: &Places) -> (HashMap<String, u64>, HashMap<String, u64>) {
     let mut functions = HashMap::new();
     let mut variables = HashMap::new();
-    for (share, (offset, length)) in spec.shared.iter().zip(regions) {
-        variables.insert(share.symbol.clone(), *offset);
-        variables.insert(format!("{}_end", share.symbol), offset + length);
-    }
     for (name, (target, _)) in &symbols.globals {
         let offset = match *target {
             Target::Import(_) => continue,

@@ -3,7 +3,6 @@
 use crate::link::error::LinkError;
 use crate::link::layout::{Layout, Part};
 use crate::spec::{DomainSpec, Placement};
-use crate::vm::region::Region;
 use crate::vm::space::draw;
 use crate::vm::window::pages;
 use rand_chacha::ChaCha20Rng;
@@ -77,14 +76,13 @@ struct Place {
     choices: u64,
 }
 
-/// Places the shared regions, which lie at the same offset of every window.
-pub fn place_regions(rng: &mut ChaCha20Rng, regions: &mut [Region]) -> Result<Map, LinkError> {
+/// Places shared regions of these lengths, which lie at the same offset of every window: gives the
+/// offsets.
+pub fn place_regions(rng: &mut ChaCha20Rng, lengths: &[u64]) -> Result<(Map, Vec<u64>), LinkError> {
     let mut map = Map::default();
-    for region in regions {
-        let at = map.place(rng, region.length, PAGE_SIZE, GUARD, REGIONS_HIGH);
-        region.offset = at.map(|p| p.at).ok_or(LinkError::Regions)?;
-    }
-    Ok(map)
+    let mut place = |length: &u64| map.place(rng, *length, PAGE_SIZE, GUARD, REGIONS_HIGH).map(|place| place.at);
+    let offsets = lengths.iter().map(|length| place(length).ok_or(LinkError::Regions)).collect::<Result<_, _>>()?;
+    Ok((map, offsets))
 }
 
 /// Window offsets of a domain's parts.

@@ -8,8 +8,10 @@ use crate::link::place::Places;
 use crate::link::select::Input;
 use crate::link::symbols::{Symbols, Target};
 use crate::spec::DomainSpec;
+use crate::vm::region::Placed;
 use crate::vm::window::Word;
-use sfi_contract::layout::TP_OFFSET;
+use iced_x86::{Code, Decoder, DecoderOptions, Instruction, Register};
+use sfi_contract::layout::{TP_OFFSET, WINDOW_SIZE};
 use sfi_verifier::elf::Relocation;
 use std::collections::{BTreeMap, HashMap, HashSet};
 
@@ -53,13 +55,56 @@ pub fn relocations<'l>(
     })
 }
 
+/// What a word of the GOT holds: a symbol's address and what is added to it.
+pub type GotEntry = (Target, i64);
+
+/// The GOT's word that a relocation's field leads to.
+fn got_entry(r: &Relocation, target: Target, lea: bool) -> Option<GotEntry> {
+    match r.kind {
+        kind if needs_got(kind) => Some((target, 0)),
+        // The instruction ends behind the field.
+        R_PC32 if lea => Some((target, r.addend.wrapping_add(4))),
+        _ => None,
+    }
+}
+
 /// What the GOT holds.
-pub fn got_entries(inputs: &[Input<'_>], symbols: &Symbols<'_>) -> Vec<Target> {
+pub fn got_entries(inputs: &[Input<'_>], symbols: &Symbols<'_>, leas: &Leas) -> Vec<GotEntry> {
     let mut seen = HashSet::new();
     relocations(inputs, symbols)
-        .filter(|(_, _, r, _)| needs_got(r.kind))
-        .filter_map(|(_, _, _, target)| seen.insert(target).then_some(target))
+        .filter_map(|(input, section, r, target)| got_entry(r, target, leas.contains(&(input, section, r.offset))))
+        .filter(|entry| seen.insert(*entry))
         .collect()
+}
+
+/// Object, section and offset of the displacements of `lea X(%rip),%r64` where X is in a shared
+/// region. What they give is a common address, which no displacement reaches: each becomes `mov`
+/// from a word of the GOT.
+pub type Leas = HashSet<(usize, usize, u64)>;
+
+/// Finds them. A verified section decodes from its start.
+pub fn region_leas(inputs: &[Input<'_>], symbols: &Symbols<'_>) -> Leas {
+    let to_region = |(input, section, r, target): (usize, usize, &Relocation, Target)| {
+        let code = inputs[input].object.sections[section].is_executable();
+        let found = code && r.kind == R_PC32 && matches!(target, Target::Region { .. });
+        found.then_some((input, section, r.offset))
+    };
+    let mut leas: Leas = relocations(inputs, symbols).filter_map(to_region).collect();
+    let sections: HashSet<(usize, usize)> = leas.iter().map(|(input, section, _)| (*input, *section)).collect();
+    let mut found = Leas::new();
+    for (input, section) in sections {
+        let mut decoder = Decoder::new(64, inputs[input].object.sections[section].data, DecoderOptions::NONE);
+        let mut ins = Instruction::default();
+        while decoder.can_decode() {
+            decoder.decode_out(&mut ins);
+            if ins.code() == Code::Lea_r64_m && ins.memory_base() == Register::RIP {
+                let field = decoder.get_constant_offsets(&ins).displacement_offset() as u64;
+                found.insert((input, section, ins.ip() + field));
+            }
+        }
+    }
+    leas.retain(|lea| found.contains(lea));
+    leas
 }
 
 /// Every symbol that a relocation needs and nobody defines, in one error.
@@ -106,8 +151,8 @@ pub struct Addresses<'l> {
     pub places: &'l Places,
     /// Slots of address-taken code.
     pub dispatch: &'l Dispatch,
-    /// Window offset and length of each shared region of the domain.
-    pub regions: &'l [(u64, u64)],
+    /// Where each shared region of the domain lies.
+    pub regions: &'l [Placed],
 }
 
 /// An address as far as it is known before there is a window.
@@ -138,8 +183,8 @@ impl Addresses<'_> {
                 self.places.of(if end { last } else { first })
             }
             Target::Region { share, end } => {
-                let (offset, length) = self.regions[share];
-                offset + if end { length } else { 0 }
+                let Placed { common, length, .. } = self.regions[share];
+                return Ok(Address::Absolute(common + if end { length } else { 0 }));
             }
             Target::Absolute(value) => return Ok(Address::Absolute(value)),
             Target::Nothing => return Ok(Address::Absolute(0)),
@@ -182,7 +227,8 @@ pub fn apply(
     let layout = addresses.layout;
     let mut words: [Vec<Word>; 4] = Default::default();
     let mut got = HashMap::new();
-    for (i, target) in layout.got.iter().enumerate() {
+    for (i, entry) in layout.got.iter().enumerate() {
+        let (target, addend) = entry;
         let spot = Spot { offset: layout.got_spot.offset + 8 * i as u64, ..layout.got_spot };
         let value = addresses.pointer(*target).map_err(|why| LinkError::Place {
             domain: spec.name.clone(),
@@ -197,8 +243,9 @@ pub fn apply(
                 offset
             }
         };
+        let value = value.wrapping_add_signed(*addend);
         parts[spot.part as usize][at..at + 8].copy_from_slice(&value.to_le_bytes());
-        got.insert(*target, addresses.places.of(spot));
+        got.insert(*entry, addresses.places.of(spot));
     }
     for (input, section, r, target) in relocations(inputs, symbols) {
         let from = &inputs[input];
@@ -217,7 +264,14 @@ pub fn apply(
             .ok_or_else(|| fail("offset out of range".into()))?;
         let place = addresses.places.of(spot).wrapping_add(r.offset);
         let size = from.object.symbols.get(r.symbol).map_or(0, |s| s.size);
-        let field = value(addresses, &got, r, target, place, size).map_err(|why| fail(why.into()))?;
+        let lea = layout.leas.contains(&(input, section, r.offset));
+        if lea {
+            // Opcode and ModRM stand before the displacement; `mov` has the form of `lea`.
+            bytes[at - 2] = MOV;
+        }
+        let got = got_entry(r, target, lea).and_then(|entry| got.get(&entry).copied());
+        let code = from.object.sections[section].is_executable();
+        let field = value(addresses, got, r, target, place, size, code).map_err(|why| fail(why.into()))?;
         let width = field.width();
         let inside = r.offset.checked_add(width as u64).is_some_and(|end| end <= from.object.sections[section].size);
         let slot =
@@ -246,6 +300,9 @@ pub fn apply(
     Ok(words)
 }
 
+/// The opcode of `mov r/m,r`. That of `lea` is 8d.
+const MOV: u8 = 0x8b;
+
 /// Why an address of a window, or the distance between a window and a fixed address, has no 32-bit form.
 const NARROW: &str = "the address does not fit 32 bits";
 
@@ -271,11 +328,12 @@ impl Field {
 /// The value of one relocation at the window offset `place`.
 fn value(
     addresses: &Addresses<'_>,
-    got: &HashMap<Target, u64>,
+    got: Option<u64>,
     r: &Relocation,
     target: Target,
     place: u64,
     size: u64,
+    code: bool,
 ) -> Result<Field, &'static str> {
     let add = |s: u64| s.wrapping_add_signed(r.addend);
     let relative = |s: u64| add(s).wrapping_sub(place) as i64;
@@ -285,9 +343,11 @@ fn value(
         Address::Absolute(value) => Ok(value),
         Address::InWindow(_) => Err(NARROW),
     };
-    let distance = || match pointer()? {
-        Address::InWindow(offset) => Ok(offset),
-        Address::Absolute(_) => Err(NARROW),
+    let distance = || match (pointer()?, target) {
+        (Address::InWindow(offset), _) => Ok(offset),
+        // An access: the same bytes lie in the window, at the same lower half.
+        (Address::Absolute(common), Target::Region { .. }) if code => Ok(common % WINDOW_SIZE),
+        (Address::Absolute(_), _) => Err(NARROW),
     };
     Ok(match r.kind {
         R_64 => match pointer()? {
@@ -300,9 +360,10 @@ fn value(
         },
         R_32 => Field::FourUnsigned(add(absolute()?)),
         R_32S => Field::Four(add(absolute()?) as i64),
+        R_PC32 if got.is_some() => Field::Four(got.unwrap_or_default().wrapping_sub(place).wrapping_sub(4) as i64),
         R_PC32 => Field::Four(relative(distance()?)),
         R_PLT32 => Field::Four(relative(addresses.branch(target)?)),
-        kind if needs_got(kind) => Field::Four(relative(got.get(&target).copied().ok_or("no GOT entry")?)),
+        kind if needs_got(kind) => Field::Four(relative(got.ok_or("no GOT entry")?)),
         R_TPOFF32 => Field::Four(addresses.local(target)?.wrapping_add(r.addend)),
         R_TPOFF64 => Field::Eight(addresses.local(target)?.wrapping_add(r.addend) as u64, None),
         R_DTPOFF32 | R_DTPOFF64 => {

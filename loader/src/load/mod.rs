@@ -9,7 +9,7 @@ use crate::link::place::{Map, place};
 use crate::link::{self, Plan, Site};
 use crate::load::raised::Raised;
 use crate::spec::DomainSpec;
-use crate::vm::region::Region;
+use crate::vm::region::{Placed, Region};
 use crate::vm::space::Draw;
 
 /// The world around a domain.
@@ -31,9 +31,9 @@ pub fn load(
     let places = place(draw.rng, spec, &plan.layout, around.map)?;
     let find = |region: &String| {
         let unknown = || LinkError::UnknownRegion { domain: spec.name.clone(), region: region.clone() };
-        around.regions.iter().find(|r| r.name == *region).map(|r| (r.offset, r.length)).ok_or_else(unknown)
+        around.regions.iter().find(|r| r.name == *region).map(|r| r.place).ok_or_else(unknown)
     };
-    let shared: Vec<(u64, u64)> = spec.shared.iter().map(|s| find(&s.region)).collect::<Result<_, _>>()?;
+    let shared: Vec<Placed> = spec.shared.iter().map(|s| find(&s.region)).collect::<Result<_, _>>()?;
     let image = link::link(spec, plan, &Site { places: &places, regions: &shared, stubs })?;
     raised::first(draw, spec, image, around.regions)
 }

@@ -10,7 +10,7 @@ use crate::load::verify;
 use crate::spec::DomainSpec;
 use crate::vm::error::MapError;
 use crate::vm::memory::Segment;
-use crate::vm::region::Region;
+use crate::vm::region::{Region, Uppers};
 use crate::vm::space::Draw;
 use crate::vm::window::{Protection, Window};
 use rand_chacha::ChaCha20Rng;
@@ -98,6 +98,7 @@ impl Raised {
             generation,
             life: 0,
             next: std::ptr::null_mut(),
+            regions: Uppers::NONE,
             account: Account::default(),
             fault: RawFault::default(),
             trace: Trace::EMPTY,

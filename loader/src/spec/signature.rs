@@ -10,9 +10,9 @@ pub enum Argument {
     /// An integer of up to 64 bits, or a pointer that passes unchanged (and reveals the caller's
     /// window).
     Int,
-    /// A pointer into a shared region: its upper half is replaced by the callee's window (Wahbe et
-    /// al. section 3.6, lazy pointer swizzling). Null stays null, and a function pointer is refused
-    /// ([`crate::Status::Code`]).
+    /// A pointer. It keeps its value if it leads into a shared region that the callee sees, or is
+    /// null; else its upper half is replaced by the callee's window (Wahbe et al. section 3.6, lazy
+    /// pointer swizzling). A function pointer is refused ([`crate::Status::Code`]).
     Pointer,
     /// `float` or `double`.
     Float,
@@ -28,7 +28,7 @@ pub enum Outcome {
     Void,
     /// An integer of up to 64 bits.
     Int,
-    /// A pointer into a shared region, rebased to the caller's window.
+    /// A pointer, in the terms of the caller as an argument is in those of the callee.
     Pointer,
     /// `float` or `double`.
     Float,

@@ -1,21 +1,175 @@
 //! Shared regions: memory files that several domains and the host map.
+//!
+//! A region lies at the same offset of every window that it is mapped in, and once more, read-only,
+//! at that offset of a 4 GiB-aligned place which is no window. The addresses of that place are the
+//! *common addresses* of the region: what pointers to it hold, in every domain, for as long as the
+//! world lives. Loads read there; stores, and the loads of mode full, take the lower 32 bits only
+//! and so reach the same bytes in the domain's own window.
 
+use crate::vm::ledger;
 use crate::vm::memory::MemoryError;
+use crate::vm::space::Draw;
+use crate::vm::window::DRAWS;
 use rustix::fd::{AsFd, OwnedFd};
 use rustix::fs::{MemfdFlags, ftruncate, memfd_create};
 use rustix::io::Errno;
-use rustix::mm::{MapFlags, ProtFlags, mmap, munmap};
+use rustix::mm::{MapFlags, ProtFlags, mmap, mmap_anonymous, munmap};
+use sfi_contract::layout::{GUARD_SIZE, REGION_SLOTS, WINDOW_SIZE, region_slot};
+use std::ffi::c_void;
 
 /// A shared region.
 pub struct Region {
     pub name: String,
-    pub length: u64,
-    /// Where it lies in every window.
-    pub offset: u64,
     /// Keeps the memory; domains map it.
     pub file: OwnedFd,
     /// The host's own view.
     pub view: View,
+    pub place: Placed,
+    /// What is reserved for the common addresses.
+    pub common: Common,
+}
+
+/// Where a region lies.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Placed {
+    /// In every window that it is mapped in.
+    pub offset: u64,
+    /// Bytes, whole pages.
+    pub length: u64,
+    /// The common address of its first byte, which has the offset as its lower half.
+    pub common: u64,
+}
+
+impl Placed {
+    /// Whether an address is one of the region's common ones.
+    pub fn holds(&self, address: u64) -> bool {
+        (self.common..self.common + self.length).contains(&address)
+    }
+}
+
+/// Most 4 GiB-aligned places that a world's regions have. No two have the same [`region_slot`].
+const MOST_PLACES: usize = 128;
+const _: () = assert!(MOST_PLACES <= REGION_SLOTS / 2);
+
+/// The upper halves of common addresses, by [`region_slot`].
+#[repr(transparent)]
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub struct Uppers(pub [u32; REGION_SLOTS]);
+
+impl Uppers {
+    /// None. No upper half with the slot 0 is 1.
+    pub const NONE: Self = {
+        let mut all = [0; REGION_SLOTS];
+        all[0] = 1;
+        Self(all)
+    };
+
+    /// Those of addresses.
+    pub fn of(addresses: impl Iterator<Item = u64>) -> Self {
+        let mut all = Self::NONE;
+        for address in addresses {
+            all.0[region_slot(address)] = (address >> 32) as u32;
+        }
+        all
+    }
+
+    /// Whether an address has one of them.
+    pub fn hold(&self, address: u64) -> bool {
+        u64::from(self.0[region_slot(address)]) == address >> 32
+    }
+}
+
+/// The place of a region's common addresses, reserved with guards around it.
+#[derive(Debug)]
+pub struct Common {
+    start: u64,
+    length: u64,
+    /// The region is mapped there.
+    shown: bool,
+}
+
+/// Mappings that a region may take for its common addresses: itself and what is reserved on both
+/// sides.
+const COMMON_MAPPINGS: u64 = 3;
+
+impl Common {
+    /// Reserves place for a region of `length` bytes at the `offset` of a 4 GiB-aligned place,
+    /// drawn uniformly among those that are free. `before` has the common addresses of the world's
+    /// other regions: once there are many of them, theirs are shared.
+    pub fn reserve(draw: &mut Draw<'_>, offset: u64, length: u64, before: &[u64]) -> Result<Self, Errno> {
+        ledger::account(COMMON_MAPPINGS)?;
+        let found = Self::find(draw, offset, length, before);
+        if found.is_err() {
+            ledger::forget(COMMON_MAPPINGS);
+        }
+        found
+    }
+
+    fn find(draw: &mut Draw<'_>, offset: u64, length: u64, before: &[u64]) -> Result<Self, Errno> {
+        let (from, to) = (offset - GUARD_SIZE, offset + length + GUARD_SIZE);
+        for attempt in 0..DRAWS as usize {
+            let shared = before.len().checked_sub(MOST_PLACES).map(|more| before[(more + attempt) % MOST_PLACES]);
+            let base = match shared {
+                Some(address) => address & !(WINDOW_SIZE - 1),
+                None => draw.space.draw_window(draw.rng) * WINDOW_SIZE,
+            };
+            let free = match shared {
+                Some(_) => ledger::reserve_at(base + from, to - from)?,
+                None if before.iter().any(|other| region_slot(*other) == region_slot(base)) => false,
+                // Nothing of the host lies near it, whose place its upper half would tell.
+                None => {
+                    ledger::reserve_at(base, WINDOW_SIZE)? && {
+                        Self::give_back(base, from);
+                        Self::give_back(base + to, WINDOW_SIZE - to);
+                        true
+                    }
+                }
+            };
+            if free {
+                return Ok(Self { start: base + offset, length, shown: false });
+            }
+        }
+        Err(Errno::NOMEM)
+    }
+
+    /// Unmaps what belongs to the value alone. At the kernel's limit on mappings the place stays
+    /// reserved and is lost.
+    fn give_back(at: u64, length: u64) {
+        // SAFETY: part of a reservation that its owner is done with.
+        let _ = unsafe { munmap(at as *mut c_void, length as usize) };
+    }
+
+    /// The address of the region's first byte.
+    pub fn address(&self) -> u64 {
+        self.start
+    }
+
+    /// Maps the region's file, read-only, or takes it out again.
+    pub fn show(&mut self, file: &OwnedFd, shown: bool) -> Result<(), Errno> {
+        if shown == self.shown {
+            return Ok(());
+        }
+        let (at, length) = (self.start as *mut c_void, self.length as usize);
+        // SAFETY: the range lies inside this reservation, which nobody else uses and no reference
+        // points to.
+        unsafe {
+            if shown {
+                mmap(at, length, ProtFlags::READ, MapFlags::SHARED | MapFlags::FIXED, file.as_fd(), 0)?;
+            } else {
+                let flags = MapFlags::PRIVATE | MapFlags::NORESERVE | MapFlags::FIXED;
+                mmap_anonymous(at, length, ProtFlags::empty(), flags)?;
+            }
+        }
+        self.shown = shown;
+        Ok(())
+    }
+}
+
+impl Drop for Common {
+    fn drop(&mut self) {
+        Self::give_back(self.start - GUARD_SIZE, self.length + 2 * GUARD_SIZE);
+        ledger::forget(COMMON_MAPPINGS);
+    }
 }
 
 /// The host's mapping of a shared region.
@@ -92,5 +246,74 @@ impl Drop for View {
         // SAFETY: the mapping belongs to this value.
         let result = unsafe { munmap(self.at.cast(), self.length) };
         debug_assert!(result.is_ok(), "munmap of a region");
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::vm::space::AddressSpace;
+    use rand_chacha::ChaCha20Rng;
+    use rand_chacha::rand_core::SeedableRng;
+
+    /// Places differ in what they are looked up by, whatever their number; then they are shared at
+    /// other offsets.
+    #[test]
+    fn common_places() {
+        let mut rng = ChaCha20Rng::from_seed([9; 32]);
+        let mut draw = Draw { rng: &mut rng, space: AddressSpace::Four };
+        let (mut all, mut addresses) = (Vec::new(), Vec::new());
+        for number in 0..3 * MOST_PLACES as u64 {
+            let offset = 0x40_0000 + number * 0x3_0000;
+            let common = Common::reserve(&mut draw, offset, 4096, &addresses).unwrap();
+            assert_eq!(common.address() % WINDOW_SIZE, offset);
+            addresses.push(common.address());
+            all.push(common);
+        }
+        let uppers = Uppers::of(addresses.iter().copied());
+        assert!(addresses.iter().all(|address| uppers.hold(*address)));
+        let mut bases: Vec<u64> = addresses.iter().map(|address| address >> 32).collect();
+        bases.sort_unstable();
+        bases.dedup();
+        assert_eq!(bases.len(), MOST_PLACES);
+        // Nothing else is looked up as one of them: no null pointer, no neighbour.
+        for address in addresses.iter().copied().chain([0, 4096]) {
+            for other in
+                [address + (1 << 40), address.wrapping_sub(1 << 40), address ^ (1 << 32), address % WINDOW_SIZE]
+            {
+                assert_eq!(uppers.hold(other), bases.contains(&(other >> 32)), "{other:#x}");
+            }
+        }
+        assert!((0..1 << 20).all(|upper: u64| !Uppers::NONE.hold(upper << 32)));
+    }
+
+    #[test]
+    fn a_common_place_is_read_only_and_hidden() {
+        let mut rng = ChaCha20Rng::from_seed([10; 32]);
+        let mut draw = Draw { rng: &mut rng, space: AddressSpace::Four };
+        let (file, mut view) = create(8192).unwrap();
+        let mut common = Common::reserve(&mut draw, 0x1234_5000, 8192, &[]).unwrap();
+        let protection = |address: u64| {
+            let maps = std::fs::read_to_string("/proc/self/maps").unwrap();
+            maps.lines().find_map(|line| {
+                let (range, rest) = line.split_once(' ')?;
+                let (from, to) = range.split_once('-')?;
+                let [from, to] = [from, to].map(|x| u64::from_str_radix(x, 16).unwrap());
+                (from..to).contains(&address).then(|| rest[..4].to_owned())
+            })
+        };
+        let at = common.address();
+        for _ in 0..2 {
+            assert_eq!([at - 1, at, at + 8191, at + 8192].map(protection), [(); 4].map(|()| Some("---p".to_owned())));
+            common.show(&file, true).unwrap();
+            let shown = ["---p", "r--s", "r--s", "---p"].map(|p| Some(p.to_owned()));
+            assert_eq!([at - 1, at, at + 8191, at + 8192].map(protection), shown);
+            view.write(4096, &[0x5a]).unwrap();
+            // SAFETY: mapped readable.
+            assert_eq!(unsafe { ((at + 4096) as *const u8).read_volatile() }, 0x5a);
+            common.show(&file, false).unwrap();
+        }
+        drop(common);
+        assert_eq!([at - 1, at, at + 8192].map(protection), [None, None, None]);
     }
 }

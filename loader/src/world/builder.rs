@@ -15,7 +15,7 @@ use crate::load::{Surroundings, load};
 use crate::spec::signature::Signature;
 use crate::spec::{Callee, DEFAULT_CALLBACKS, DomainSpec, Import, MAX_SPARE};
 use crate::vm::error::MapError;
-use crate::vm::region::{self, Region};
+use crate::vm::region::{self, Common, Placed, Region};
 use crate::vm::space::{Draw, La57, Places};
 use crate::vm::window::pages;
 use crate::world::bindings::{self, Hook, Manager, Permit, Request};
@@ -243,8 +243,9 @@ impl Builder {
         let planned = if prepared.is_some() { &[] } else { self.domains.as_slice() };
         let plans = planned.iter().zip(&roots).map(|(spec, roots)| link::plan(spec, &spec.roots(roots)));
         let plans: Vec<Plan<'_>> = plans.collect::<Result<_, _>>()?;
-        let mut regions = self.make_regions()?;
-        let map = place_regions(&mut rng, &mut regions)?;
+        let lengths: Vec<u64> = self.regions.iter().map(|(_, bytes)| pages(*bytes)).collect();
+        let (map, offsets) = place_regions(&mut rng, &lengths)?;
+        let regions = self.make_regions(&mut Draw { rng: &mut rng, space }, &offsets)?;
         let mut manager = Manager::new(map, self.permits.clone());
         let hosts: Vec<String> = self.hosts.iter().map(|host| host.name.clone()).collect();
         let find = |name: &str| self.domains.iter().position(|d| d.name == name);
@@ -268,7 +269,7 @@ impl Builder {
         }
         drop(plans);
         let described = self.domains.len();
-        let places: Arc<[RegionPlace]> = regions.iter().map(|r| (r.name.clone(), r.offset, r.length)).collect();
+        let places: Arc<[RegionPlace]> = regions.iter().map(|r| (r.name.clone(), r.place)).collect();
         let mut domains: Vec<Domain> = Vec::new();
         for ((raised, spec), roots) in loaded.into_iter().zip(self.domains).zip(roots) {
             let region_places = Arc::clone(&places);
@@ -349,13 +350,18 @@ impl Builder {
         imports.filter_map(of).collect()
     }
 
-    fn make_regions(&self) -> Result<Vec<Region>, BuildError> {
-        let make = |(name, bytes): &(String, u64)| {
-            let length = pages(*bytes);
-            let (file, view) = region::create(length).map_err(MapError::of(&format!("region `{name}`")))?;
-            Ok(Region { name: name.clone(), length, offset: 0, file, view })
-        };
-        self.regions.iter().map(make).collect()
+    fn make_regions(&self, draw: &mut Draw<'_>, offsets: &[u64]) -> Result<Vec<Region>, BuildError> {
+        let mut regions = Vec::new();
+        let mut before = Vec::new();
+        for ((name, bytes), offset) in self.regions.iter().zip(offsets) {
+            let (length, failed) = (pages(*bytes), |error| MapError::new(&format!("region `{name}`"), error));
+            let (file, view) = region::create(length).map_err(failed)?;
+            let common = Common::reserve(draw, *offset, length, &before).map_err(failed)?;
+            before.push(common.address());
+            let place = Placed { offset: *offset, length, common: common.address() };
+            regions.push(Region { name: name.clone(), file, view, place, common });
+        }
+        Ok(regions)
     }
 }
 

@@ -9,6 +9,7 @@ use crate::link::image::Image;
 use crate::load::raised::Raised;
 use crate::spec::{Access, DomainSpec};
 use crate::vm::memory::{self, Memory};
+use crate::vm::region::Placed;
 use crate::vm::window::Window;
 use crate::world::bindings::policy::Side;
 use sfi_contract::Mode;
@@ -51,8 +52,8 @@ pub struct Domain {
     pub passes_floats: bool,
 }
 
-/// Name, window offset and length of a shared region.
-pub type RegionPlace = (String, u64, u64);
+/// A shared region's name, and where it lies.
+pub type RegionPlace = (String, Placed);
 
 impl Domain {
     /// A domain that was described, in its window.
@@ -128,10 +129,7 @@ impl Domain {
                 base: self.window.base(),
                 stack_guard: self.image.stack_guard,
                 mapped: &|offset| self.segments().iter().any(|s| (s.offset..s.end()).contains(&offset)),
-                region: &|offset| {
-                    let found = self.region_places.iter().find(|(_, at, length)| (*at..at + length).contains(&offset));
-                    found.map(|(name, _, _)| name.clone())
-                },
+                region: &|address| self.region_at(address).cloned(),
                 refused: &|offset| self.refused(offset),
                 owner: &|address| self.owner_of(domains, address),
                 trap: self.image.trap,
@@ -139,6 +137,41 @@ impl Domain {
                 function: &|offset| self.image.function(offset),
             },
         )
+    }
+
+    /// The region that lies at an address: in the domain's window, visible or not, or of common
+    /// addresses that the domain was given.
+    fn region_at(&self, address: u64) -> Option<&String> {
+        let own = |place: &Placed| {
+            address.checked_sub(self.window.base() + place.offset).is_some_and(|distance| distance < place.length)
+        };
+        let mut all = self.region_places.iter().enumerate();
+        let found =
+            all.find(|(index, (name, place))| own(place) || place.holds(address) && self.was_given(*index, name));
+        found.map(|(_, (name, _))| name)
+    }
+
+    /// Whether the domain sees a region, or saw it: its common addresses are no secret from it.
+    fn was_given(&self, index: usize, name: &str) -> bool {
+        self.spec.root || self.spec.shared.iter().any(|s| s.region == name) || self.shown.iter().any(|s| s.0 == index)
+    }
+
+    /// Whether the domain sees a region, as far as its window shows.
+    pub fn sees(&self, region: &Placed) -> bool {
+        let segments = self.segments();
+        segments.binary_search_by_key(&region.offset, |s| s.offset).is_ok_and(|at| segments[at].shared)
+    }
+
+    /// Whether the domain's loads use a region's common addresses: those of mode full are confined.
+    pub fn reads(&self, region: &Placed) -> bool {
+        self.mode != Mode::Full && self.sees(region)
+    }
+
+    /// A pointer of another domain in this one's terms, as the gates pass it.
+    pub fn rebase(&self, pointer: u64) -> u64 {
+        // SAFETY: the state lives as long as the world.
+        let stays = pointer == 0 || unsafe { &(*self.state).regions }.hold(pointer);
+        if stays { pointer } else { self.window.base() | pointer & (WINDOW_SIZE - 1) }
     }
 
     /// Mode match: the instruction whose check's trap ends at a window offset.
@@ -160,6 +193,7 @@ impl Domain {
         let own = || stray::nearest(self.segments(), address);
         match domains.iter().find(holds) {
             _ if address < stray::NULL => (Whose::Null, None),
+            None if let Some(region) = self.region_at(address) => (Whose::Region(region.clone()), None),
             Some(domain) if std::ptr::eq(domain, self) => (Whose::Own, own()),
             Some(domain) => (Whose::Domain(domain.name.clone()), stray::nearest(domain.segments(), address)),
             None => (Whose::Nobody, own()),

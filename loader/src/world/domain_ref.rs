@@ -79,7 +79,8 @@ impl<'w> DomainRef<'w> {
     /// The address of a global variable, in the domain's terms.
     pub fn symbol(&self, name: &str) -> Option<crate::Pointer> {
         let domain = self.domain();
-        domain.image.variables.get(name).map(|offset| crate::Pointer(domain.window.base() + offset))
+        let variable = || Some(domain.window.base() + domain.image.variables.get(name)?);
+        domain.image.regions.get(name).copied().or_else(variable).map(crate::Pointer)
     }
 
     /// What is mapped where, as window offsets.

@@ -164,6 +164,7 @@ impl Inner {
             self.domains.push(domain);
         }
         self.refill(index);
+        self.settle_regions(index)?;
         self.hand_out(index)?;
         Ok(index)
     }
@@ -230,6 +231,7 @@ impl Inner {
     unsafe fn vacate(&mut self, index: usize) {
         self.settle(index);
         let forgotten = self.forget(index, true);
+        let read: Vec<usize> = self.read_by(index).collect();
         let domain = &mut self.domains[index];
         domain.life = 0;
         domain.origin = index;
@@ -238,6 +240,9 @@ impl Inner {
         domain.own_segments = None;
         domain.shown = Vec::new();
         domain.image = Arc::new(Image::default());
+        // What stays mapped is read-only, and goes with the next change.
+        let _ = read.into_iter().try_for_each(|region| self.map_common(region));
+        let domain = &self.domains[index];
         // SAFETY: see the function's contract.
         unsafe {
             (*domain.state).dead = Status::Dead;

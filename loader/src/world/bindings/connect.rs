@@ -8,7 +8,6 @@ use crate::world::calls::host::HostCall;
 use crate::world::domain_ref::DomainRef;
 use crate::world::error::{BindError, BuildError, LookupError};
 use crate::world::{Inner, World};
-use sfi_contract::layout::WINDOW_SIZE;
 
 /// A gateway of a client that leads to an entry point, until it is disconnected.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -180,13 +179,14 @@ impl HostCall<'_> {
         Ok(inner.typed(index, offset, Some(function.into())))
     }
 
-    /// A pointer into a shared region, in the terms of another domain. Null stays null.
+    /// A pointer of one domain in the terms of another, as the gates pass those that a signature
+    /// calls `ptr`: the same offset in its window. Null stays null, and so does a pointer into a
+    /// shared region that it sees.
     ///
     /// # Errors
     /// [`LookupError::Domain`].
     pub fn rebase(&mut self, domain: &str, pointer: u64) -> Result<u64, LookupError> {
         let inner = self.record();
-        let base = inner.domains[inner.find(domain)?].window.base();
-        Ok(if pointer == 0 { 0 } else { base | pointer & (WINDOW_SIZE - 1) })
+        Ok(inner.domains[inner.find(domain)?].rebase(pointer))
     }
 }

@@ -3,11 +3,16 @@
 use crate::link::REGION;
 use crate::spec::Access;
 use crate::vm::memory::Segment;
+use crate::vm::region::{Placed, Uppers};
 use crate::vm::window::Protection;
 use crate::world::calls::host::HostCall;
 use crate::world::error::BindError;
 use crate::world::{Inner, World};
 use rustix::fd::AsFd;
+use sfi_contract::Mode;
+use sfi_contract::layout::{
+    HEADER_OFFSET, HEADER_REGIONS, PAGE_SIZE, REGION_SLOTS, WINDOW_SIZE, no_region, region_slot,
+};
 
 impl Inner {
     fn region_index(&self, name: &str) -> Result<usize, BindError> {
@@ -18,7 +23,7 @@ impl Inner {
     /// Maps a region into a domain's window, or takes it out.
     pub fn show(&mut self, domain: usize, region: usize, access: Option<Access>) -> Result<(), BindError> {
         let (domain, region) = (&mut self.domains[domain], &self.regions[region]);
-        let (offset, length) = (region.offset, region.length);
+        let Placed { offset, length, .. } = region.place;
         let protection = access.map(|access| match access {
             Access::Read => Protection::Read,
             Access::ReadWrite => Protection::ReadWrite,
@@ -41,10 +46,61 @@ impl Inner {
         Ok(())
     }
 
+    /// Maps the common addresses of a region if some domain reads there: one that sees it, and
+    /// whose loads are not confined.
+    pub fn map_common(&mut self, region: usize) -> Result<(), BindError> {
+        let (domains, region) = (&self.domains, &mut self.regions[region]);
+        let shown = domains.iter().any(|domain| domain.reads(&region.place));
+        region.common.show(&region.file, shown).map_err(BindError::Memory)
+    }
+
+    /// The regions whose common addresses a domain reads.
+    pub fn read_by(&self, domain: usize) -> impl Iterator<Item = usize> + use<'_> {
+        let domain = &self.domains[domain];
+        (0..self.regions.len()).filter(|region| domain.reads(&self.regions[*region].place))
+    }
+
+    /// Lets the gates know where the regions that a domain sees have their common addresses, and in
+    /// mode match its header page too.
+    fn tell_regions(&mut self, index: usize) -> Result<(), BindError> {
+        let domain = &self.domains[index];
+        let seen =
+            || self.regions.iter().map(|r| &r.place).filter(|place| domain.sees(place)).map(|place| place.common);
+        // SAFETY: the state lives as long as the world, and no gate runs.
+        let told = unsafe { &mut (*domain.state).regions };
+        let uppers = Uppers::of(seen());
+        if *told == uppers {
+            return Ok(());
+        }
+        *told = uppers;
+        if domain.mode != Mode::Match {
+            return Ok(());
+        }
+        let mut words: [u64; REGION_SLOTS] = std::array::from_fn(no_region);
+        for address in seen() {
+            words[region_slot(address)] = (address & !(WINDOW_SIZE - 1)).wrapping_neg();
+        }
+        let (window, bytes) = (&domain.window, words.map(u64::to_le_bytes));
+        window.protect(HEADER_OFFSET, PAGE_SIZE, Protection::ReadWrite).map_err(BindError::Memory)?;
+        window.write(HEADER_REGIONS, bytes.as_flattened());
+        window.protect(HEADER_OFFSET, PAGE_SIZE, Protection::Read).map_err(BindError::Memory)
+    }
+
+    /// Lets a new domain find the regions that it sees.
+    pub fn settle_regions(&mut self, index: usize) -> Result<(), BindError> {
+        for number in self.read_by(index).collect::<Vec<_>>() {
+            let region = &mut self.regions[number];
+            region.common.show(&region.file, true).map_err(BindError::Memory)?;
+        }
+        self.tell_regions(index)
+    }
+
     /// The same, and keeps it so when the domain is loaded again.
     pub fn make_visible(&mut self, domain: &str, region: &str, access: Option<Access>) -> Result<(), BindError> {
         let (index, region) = (self.find(domain)?, self.region_index(region)?);
         self.show(index, region, access)?;
+        self.map_common(region)?;
+        self.tell_regions(index)?;
         let shown = &mut self.domains[index].shown;
         shown.retain(|(r, _)| *r != region);
         shown.push((region, access));
@@ -64,14 +120,15 @@ impl Inner {
         for (region, access) in self.domains[domain].shown.clone() {
             self.show(domain, region, access)?;
         }
-        Ok(())
+        // It may have taken the place of another that saw other regions.
+        (0..self.regions.len()).try_for_each(|region| self.map_common(region))?;
+        self.tell_regions(domain)
     }
 
-    /// Where a domain sees a region: its address and length.
+    /// The common address of a region that a domain sees, and its length.
     pub fn region_at(&self, domain: usize, region: &str) -> Option<(u64, u64)> {
-        let domain = &self.domains[domain];
-        let segment = domain.segments().iter().find(|s| s.shared && s.name.strip_prefix(REGION) == Some(region))?;
-        Some((domain.window.base() + segment.offset, segment.length))
+        let region = self.regions.iter().find(|r| r.name == region)?;
+        self.domains[domain].sees(&region.place).then_some((region.place.common, region.place.length))
     }
 }
 
@@ -94,7 +151,8 @@ macro_rules! operations {
             self.record().make_visible(domain, region, None)
         }
 
-        /// Where a domain sees a region, in the domain's terms.
+        /// The address of a region that a domain sees: the same for all domains, and for as long as
+        /// the world lives.
         pub fn region_in(&mut self, domain: &str, region: &str) -> Option<crate::Pointer> {
             let inner = self.record();
             let index = inner.find(domain).ok()?;

@@ -14,7 +14,6 @@ use crate::world::bindings::record::To;
 use crate::world::calls::call::{Arguments, TypedFn};
 use crate::world::calls::host::{self, HostCall, Shim};
 use crate::world::error::HostError;
-use sfi_contract::layout::WINDOW_SIZE;
 
 /// `shim` of bindings to domains that pass functions.
 pub fn shim() -> usize {
@@ -104,7 +103,6 @@ fn forward(cx: &mut HostCall<'_>) -> Result<u64, HostError> {
         let (signature, trust) = (record.signature.clone().unwrap_or(Signature::NOTHING), record.trust);
         let mut loans = Loans::new(inner);
         let mut arguments = Arguments::new();
-        let base = (&(*inner).domains)[callee].window.base();
         let (mut ints, mut floats) = (0, 0);
         for argument in &signature.arguments {
             if *argument == Argument::Float {
@@ -116,7 +114,7 @@ fn forward(cx: &mut HostCall<'_>) -> Result<u64, HostError> {
             ints += 1;
             let word = match argument {
                 Argument::Function(signature) => loans.lend((caller, word), callee, signature, trust)?,
-                Argument::Pointer => rebase(word, base),
+                Argument::Pointer => (&(*inner).domains)[callee].rebase(word),
                 Argument::Int | Argument::Float => word,
             };
             arguments.push_word(word, false);
@@ -139,16 +137,11 @@ fn forward(cx: &mut HostCall<'_>) -> Result<u64, HostError> {
             Outcome::Pointer if host::is_code(result) => {
                 Err(HostError::of_status(Status::Code, "a `ptr` result is a function pointer"))
             }
-            Outcome::Pointer => Ok(rebase(result, (&(*inner).domains)[caller].window.base())),
+            Outcome::Pointer => Ok((&(*inner).domains)[caller].rebase(result)),
             Outcome::Float => {
                 cx.set_result_f64(f64::from_bits(float));
                 Ok(0)
             }
         }
     }
-}
-
-/// A pointer in the terms of the domain with this window. Null stays null.
-fn rebase(pointer: u64, base: u64) -> u64 {
-    if pointer == 0 { 0 } else { base | pointer & (WINDOW_SIZE - 1) }
 }
