@@ -201,7 +201,8 @@ SFI_API sfi_status sfi_world_symbol(sfi_world *world, const char *domain, const 
 SFI_API sfi_status sfi_world_read(sfi_world *world, const char *domain, uint64_t pointer, void *to, size_t size, sfi_error **error);
 SFI_API sfi_status sfi_world_write(sfi_world *world, const char *domain, uint64_t pointer, const void *from, size_t size, sfi_error **error);
 
-/* Shared regions: the host's access by offset (not within a host function), where a domain sees one, and what it may do with it. */
+/* Shared regions: the host's access by offset (not within a host function), the address of one that a domain sees
+ * (the same for all domains, as long as the world lives), and what it may do with it. */
 SFI_API sfi_status sfi_region_size(sfi_world *world, const char *region, size_t *size, sfi_error **error);
 SFI_API sfi_status sfi_region_read(sfi_world *world, const char *region, size_t offset, void *to, size_t size, sfi_error **error);
 SFI_API sfi_status sfi_region_write(sfi_world *world, const char *region, size_t offset, const void *from, size_t size, sfi_error **error);

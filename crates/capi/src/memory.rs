@@ -82,7 +82,7 @@ api! {
         alone(world, |world| Ok(world.region(region)?.write(offset, from)?))
     }
 
-    /// Where a domain sees a region, in the domain's terms.
+    /// The address of a region that a domain sees: the same for all domains.
     fn sfi_region_in(world: *mut sfi_world, domain: *const c_char, region: *const c_char, pointer: *mut u64) {
         let (domain, region, to) = (text(domain, "domain")?, text(region, "region")?, place(pointer, "pointer")?);
         let unseen = || Failure::new(NOT_FOUND, format!("domain `{domain}` sees no region `{region}`"));
