@@ -42,9 +42,12 @@ fn call(world: &mut World, name: &str, arguments: (u64, u64)) -> Result<u64, Cal
     function.call(world, arguments)
 }
 
+/// A segment's name and bytes.
+type Part = (String, Vec<u8>);
+
 /// All that the domain can read, by segment, with addresses of its window as offsets. The canary of
 /// the stack is drawn anew each time.
-fn image(world: &mut World) -> Vec<(String, Vec<u8>)> {
+fn image(world: &mut World) -> Vec<Part> {
     let domain = world.domain("app").unwrap();
     let (base, segments) = (domain.secret_base(), domain.segments().to_vec());
     let memory = world.memory("app").unwrap();
@@ -70,15 +73,15 @@ fn fill(world: &mut World) {
 }
 
 /// Bytes that differ, by segment.
-fn differences(a: &[(String, Vec<u8>)], b: &[(String, Vec<u8>)]) -> Vec<(String, usize)> {
-    let count = |(a, b): (&(String, Vec<u8>), &(String, Vec<u8>))| {
+fn differences(a: &[Part], b: &[Part]) -> Vec<(String, usize)> {
+    let count = |(a, b): (&Part, &Part)| {
         assert_eq!((&a.0, a.1.len()), (&b.0, b.1.len()));
         (a.0.clone(), a.1.iter().zip(&b.1).filter(|(a, b)| a != b).count())
     };
     a.iter().zip(b).map(count).filter(|(_, n)| *n > 0).collect()
 }
 
-fn check(before: &[(String, Vec<u8>)], after: &[(String, Vec<u8>)], what: &str) {
+fn check(before: &[Part], after: &[Part], what: &str) {
     for (name, bytes) in after {
         let longest = bytes.chunk_by(|a, b| a == b).filter(|run| run[0] == CANARY).map(<[u8]>::len).max();
         assert!(longest.unwrap_or(0) < 4, "{what}: {longest:?} canaries in {name}");
@@ -155,7 +158,7 @@ fn no_record_of_a_tenant_is_left() {
         }
         assert_eq!(call(&mut world, "connect", (0, 0)), Ok(0), "no rule permits it");
         world.permit("app", "app.*");
-        let Pointer(spare) = world.connect_spare("app", "app.get").unwrap();
+        let Pointer(spare) = world.connect_spare("app", "app.get").unwrap().pointer();
         assert_eq!(call(&mut world, "through", (spare, 1)), Ok(0x1122334455667789));
         let Pointer(lent) = world.lend("app", "host", "(int) -> int", |cx| Ok(cx.arg(0) + 1)).unwrap();
         assert_eq!(call(&mut world, "through", (lent, 1)), Ok(2));
@@ -163,7 +166,7 @@ fn no_record_of_a_tenant_is_left() {
         assert!(call(&mut world, "die", (0, 0)).is_err());
         assert_eq!(call(&mut world, "get", (0, 0)), Ok(0x1122334455667789));
         let base = world.domain("app").unwrap().secret_base();
-        let Pointer(again) = world.connect_spare("app", "app.get").unwrap();
+        let Pointer(again) = world.connect_spare("app", "app.get").unwrap().pointer();
         assert_eq!(again & !(WINDOW - 1), base);
         pointers = vec![again, base | (lent & (WINDOW - 1))];
     }
