@@ -84,9 +84,11 @@ impl WideTables {
         let relocs = &code.object.sections[section].relocs;
         let is_entry = |r: &&Reloc| r.kind == elf::R_X86_64_64.0 && code.is_code_symbol(r.symbol);
         for reloc in relocs.iter().filter(is_entry) {
+            // A word that ends beyond all numbers lies in no section.
+            let Some(behind) = reloc.offset.checked_add(8) else { continue };
             match runs.last_mut().filter(|(_, end)| *end == reloc.offset) {
-                Some((_, end)) => *end += 8,
-                None => runs.push((reloc.offset, reloc.offset.wrapping_add(8))),
+                Some((_, end)) => *end = behind,
+                None => runs.push((reloc.offset, behind)),
             }
         }
         let mut tables = BTreeMap::new();

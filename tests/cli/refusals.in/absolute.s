@@ -1,6 +1,6 @@
         .globl  f
         .type   f, @function
-f:      mov     $name, %edi
+f:      cmp     $name, %edi
         jmp     g
         .size   f, . - f
         .section .rodata

@@ -1,6 +1,6 @@
         .globl  f
         .type   f, @function
-f:      mov     (%rsp), %rax
-        ret
+f:      pop     %rax
+        jmp     *%rax
         .size   f, . - f
         .section .note.GNU-stack,"",@progbits
