@@ -59,6 +59,11 @@ pub fn jump_register(ins: &Instruction, live: &Liveness, counts: &[bool], at: In
         return Some(ins.op0_register());
     }
     let mut dead = GPRS & !after & !bit(Register::RSP) & !bit(Register::R15);
+    // A homed r15 of the address is loaded first, and the rest of the address must outlive that.
+    let address = bit(ins.memory_base()) | bit(ins.memory_index());
+    if address & bit(Register::R15) != 0 {
+        dead &= !address;
+    }
     if after & VECTOR_COUNT != 0 && counts[at] {
         dead &= !bit(Register::RAX);
     }

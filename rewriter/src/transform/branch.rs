@@ -102,10 +102,16 @@ impl Transform<'_, '_, '_> {
         let register = match self.operand_register(&ins) {
             Some(register) if bit(register) & bits(&[Register::RAX, Register::R10, Register::R11]) != 0 => register,
             _ => {
-                // rax has the shortest encodings; where r15 is loaded for an address, the address may name it.
-                let named =
-                    self.is_homed() && (bit(ins.memory_base()) | bit(ins.memory_index())) & bit(Register::RAX) != 0;
-                let register = if self.facts.counts[self.at] || named { Register::R11 } else { Register::RAX };
+                // rax has the shortest encodings. Where r15 is loaded for an address, the rest of the
+                // address must outlive that.
+                let homed = self.is_homed() && self.names_r15(&ins);
+                let named = if homed { bit(ins.memory_base()) | bit(ins.memory_index()) } else { 0 };
+                let counted = if self.facts.counts[self.at] { bit(Register::RAX) } else { 0 };
+                let free = |register: &Register| (named | counted) & bit(*register) == 0;
+                let register = [Register::RAX, Register::R11].into_iter().find(free);
+                let Some(register) = register else {
+                    return Err(self.refuse(Reason::NoSafeForm, "the call's address names every free register"));
+                };
                 self.target_into(ins, register)?;
                 register
             }
@@ -144,6 +150,10 @@ impl Transform<'_, '_, '_> {
             self.store_fixed(TCB_SCRATCH + 8 * PAD_SLOT, PAD_REGISTER)?;
             if flags {
                 self.save_flags(PAD_FLAGS_SLOT)?;
+            }
+            let named = bit(ins.memory_base()) | bit(ins.memory_index());
+            if self.is_homed() && self.names_r15(&ins) && named & bit(PAD_REGISTER) != 0 {
+                return Err(self.refuse(Reason::IndirectJump, "the jump's address names every free register"));
             }
             self.target_into(ins, PAD_REGISTER)?;
             PAD_REGISTER
