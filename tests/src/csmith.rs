@@ -87,7 +87,10 @@ pub fn summary() -> anyhow::Result<()> {
 }
 
 /// Compares one build; `false` if the native program does not end: then there is nothing to compare.
-fn compare(source: &Path, configuration: &Configuration, modes: &[Mode]) -> anyhow::Result<bool> {
+///
+/// # Errors
+/// A difference, or a refusal of the rewriter.
+pub fn compare(source: &Path, configuration: &Configuration, modes: &[Mode]) -> anyhow::Result<bool> {
     let directory = tempfile::tempdir()?;
     let object = directory.path().join("random.o");
     let mut compile = Command::new(configuration.compiler.to_string());

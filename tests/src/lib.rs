@@ -13,3 +13,4 @@ pub mod run;
 pub mod sandbox;
 pub mod sources;
 pub mod target;
+pub mod units;
