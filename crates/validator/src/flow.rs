@@ -8,7 +8,9 @@ use crate::code::Index;
 use crate::context::Context;
 use crate::graph::Graph;
 use crate::report::Verdict;
-use crate::sets::{ALL, ALL_FLAGS, ARGUMENTS, COUNT, PRESERVED, RAX, RESULTS, Set, names, whole, wholes};
+use crate::sets::{
+    ALL, ALL_FLAGS, ARGUMENTS, COUNT, OF_ALL_BYTES, PRESERVED, R11, RAX, RESULTS, Set, names, rest, whole, wholes,
+};
 use crate::walk::{Block, Callee, Op};
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
@@ -217,6 +219,15 @@ impl Function<'_, '_, '_> {
         summary.needs |= set & state.as_entry;
     }
 
+    /// A function may read r11 before it writes it. Compilers pass nothing there: on such a path
+    /// the value is of no use, as far as this can tell; hand-written code may mean it.
+    fn chance(&mut self, at: Index, needs: Set, state: State) {
+        if let Some(faults) = self.faults.as_mut().filter(|_| needs & whole(R11) & !state.right() != 0) {
+            let what = "the function called may read r11, which the new code has overwritten".to_owned();
+            faults.entry(at).or_insert((Verdict::Unproved, what));
+        }
+    }
+
     /// An unknown function may take these: what the original program left there on purpose must be right.
     fn take(&mut self, at: Index, set: Set, state: State, summary: &mut Summary) {
         let lost = set & state.harm;
@@ -234,6 +245,11 @@ impl Function<'_, '_, '_> {
             Op::Gain(set) => {
                 summary.writes |= set;
                 state.gain(set);
+                // A truth value in the low byte of r11, which carries nothing into functions:
+                // nobody knows what the caller left in the rest.
+                if set & whole(R11) == 1 << R11 && state.as_entry & rest(R11) != 0 {
+                    state.forget(rest(R11));
+                }
             }
             Op::Lose(at, set) => {
                 self.lost(at, set);
@@ -252,6 +268,15 @@ impl Function<'_, '_, '_> {
                 state.gain(gained);
                 self.lost(at, whole(to) & !gained);
                 state.lose(whole(to) & !gained);
+            }
+            Op::Mix { at, needed, from, to } => {
+                let lost = Self::leftover(from, *state) | Self::leftover(to, *state);
+                self.need(at, needed & !lost, *state, summary, "the original program reads");
+                let gone = if lost == 0 { 0 } else { rest(to) | OF_ALL_BYTES };
+                summary.writes |= whole(to) | ALL_FLAGS;
+                state.gain((whole(to) | ALL_FLAGS) & !gone);
+                self.lost(at, gone);
+                state.lose(gone);
             }
             Op::Forget(set) => state.forget(set),
             Op::Uncounted => {
@@ -279,6 +304,13 @@ impl Function<'_, '_, '_> {
                 self.end(after, summary);
             }
         }
+    }
+
+    /// The bits of a register above its low byte, if they are lost and the low byte is not:
+    /// compilers combine whole registers for the sake of the low bytes.
+    fn leftover(register: usize, state: State) -> Set {
+        let right = state.right() & whole(register);
+        if right == 1 << register { rest(register) } else { 0 }
     }
 
     /// Preserved registers are right wherever control leaves the function.
@@ -328,7 +360,9 @@ impl Function<'_, '_, '_> {
                 self.called.insert(entry);
                 let of = self.summaries.get(&entry).copied().unwrap_or(UNSEEN);
                 self.counted(at, count && of.takes & COUNT != 0, state, summary);
-                self.need(at, of.needs & !wholes(&PRESERVED), state, summary, "the function called reads");
+                self.chance(at, of.needs, state);
+                let needs = of.needs & !wholes(&PRESERVED) & !(whole(R11) & !state.right());
+                self.need(at, needs, state, summary, "the function called reads");
                 self.take(at, of.takes, state, summary);
                 // Both may agree to keep r15 elsewhere.
                 let (mine, other) = (self.context.old.kept[at], self.context.old.kept[entry]);

@@ -10,6 +10,8 @@ pub type Set = u64;
 pub const FLAGS: [u32; 6] =
     [RflagsBits::CF, RflagsBits::PF, RflagsBits::AF, RflagsBits::ZF, RflagsBits::SF, RflagsBits::OF];
 pub const ALL_FLAGS: Set = 0x3f << 32;
+/// The flags that say whether a result is zero or negative: they follow from all of its bytes.
+pub const OF_ALL_BYTES: Set = 0x18 << 32;
 pub const ALL: Set = ALL_FLAGS | 0xffff_ffff;
 
 /// That %al is written, and may hold the number of vector registers that a variadic call passes.
@@ -18,6 +20,7 @@ pub const COUNT: Set = 1 << 40;
 pub const RAX: usize = 0;
 pub const RSP: usize = 4;
 pub const RBP: usize = 5;
+pub const R11: usize = 11;
 pub const R15: usize = 15;
 /// Registers that functions preserve: rbx, rbp, r12 to r15.
 pub const PRESERVED: [usize; 6] = [3, 5, 12, 13, 14, 15];
@@ -34,6 +37,11 @@ pub fn number(register: Register) -> Option<usize> {
 /// Whether it is one of ah, ch, dh, bh.
 pub fn is_high(register: Register) -> bool {
     matches!(register, Register::AH | Register::BH | Register::CH | Register::DH)
+}
+
+/// A register without its low byte.
+pub const fn rest(number: usize) -> Set {
+    0x1_0000 << number
 }
 
 /// All of a register.

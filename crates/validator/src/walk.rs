@@ -40,6 +40,9 @@ pub enum Op {
     Lose(Index, Set),
     /// Both programs copied a register: what is lost of it is lost of the copy.
     Copy { at: Index, from: usize, to: usize },
+    /// Both programs combined two registers bit by bit: what is lost of either above the low byte
+    /// is lost of the result, and of the flags that follow from it.
+    Mix { at: Index, needed: Set, from: usize, to: usize },
     /// The original program uses these up.
     Forget(Set),
     /// %al holds part of a code address: no count.
@@ -328,13 +331,15 @@ impl<'x, 'p, 'a> Walk<'x, 'p, 'a> {
     /// Notes what an instruction that both programs have executed means for validity. `before`: the facts before it.
     fn note(&self, at: Index, before: &Facts, stand: &Stand, effects: Effects, lost: Set, block: &mut Block) {
         let ins = &self.context.old.text.insns[at].ins;
-        let copied = (ins.mnemonic() == Mnemonic::Mov
-            && ins.op0_kind() == OpKind::Register
+        let registers = (ins.op0_kind() == OpKind::Register
             && ins.op1_kind() == OpKind::Register
             && ins.op1_register().size() >= 4)
             .then(|| sets::number(ins.op0_register()).zip(sets::number(ins.op1_register())))
             .flatten()
             .filter(|(to, from)| *to != RSP && *from != RSP);
+        let copied = registers.filter(|_| ins.mnemonic() == Mnemonic::Mov);
+        let bitwise = matches!(ins.mnemonic(), Mnemonic::Or | Mnemonic::And | Mnemonic::Xor);
+        let mixed = registers.filter(|(to, from)| bitwise && to != from);
         let mut needed = self.needed(at, before, effects.reads);
         let (mut effects, mut lost) = (effects, lost);
         if let Some(unset) = self.unset(at, before) {
@@ -347,14 +352,17 @@ impl<'x, 'p, 'a> Walk<'x, 'p, 'a> {
         if taken != 0 {
             block.ops.push(Op::Take(taken));
         }
-        match copied {
-            Some((to, from)) => block.ops.push(Op::Copy { at, from, to }),
-            None => block.ops.push(Op::Need(at, needed)),
+        match (copied, mixed) {
+            (Some((to, from)), _) => block.ops.push(Op::Copy { at, from, to }),
+            (None, Some((to, from))) => block.ops.push(Op::Mix { at, needed, from, to }),
+            (None, None) => block.ops.push(Op::Need(at, needed)),
         }
-        block.ops.push(Op::Gain(match copied {
-            Some(_) => count(effects.writes, stand),
-            None => effects.writes & !lost | count(effects.writes, stand),
-        }));
+        let gained = match (copied, mixed) {
+            (Some(_), _) => 0,
+            (None, Some((to, _))) => effects.writes & !(whole(to) | sets::ALL_FLAGS),
+            (None, None) => effects.writes & !lost,
+        };
+        block.ops.push(Op::Gain(gained | count(effects.writes, stand)));
         if lost != 0 {
             block.ops.push(Op::Lose(at, lost));
         }
