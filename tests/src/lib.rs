@@ -9,6 +9,7 @@ pub mod csmith;
 pub mod native;
 pub mod paths;
 pub mod program;
+pub mod random;
 pub mod run;
 pub mod sandbox;
 pub mod sources;

@@ -3,29 +3,22 @@
 
 use crate::build::{Compiler, Configuration, Level};
 use crate::csmith;
+use crate::random::Random;
 use anyhow::{Context, bail};
 use sfi_contract::Mode;
 use std::fmt::Write as _;
 
-/// A small generator of numbers (SplitMix64): the same seed gives the same unit everywhere.
-struct Dice(u64);
+/// The choices of a unit.
+struct Dice(Random);
 
 impl Dice {
-    fn next(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut x = self.0;
-        x = (x ^ (x >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        x = (x ^ (x >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        x ^ (x >> 31)
-    }
-
     /// A number from `low` on, below `high`.
     fn from(&mut self, low: u64, high: u64) -> u64 {
-        low + self.next() % (high - low)
+        low + self.0.next() % (high - low)
     }
 
     fn pick<'t>(&mut self, texts: &[&'t str]) -> &'t str {
-        texts[self.from(0, texts.len() as u64) as usize]
+        self.0.pick(texts)
     }
 }
 
@@ -48,7 +41,7 @@ const WITH_DIFFERENCES: u64 = 10;
 
 /// The unit of a seed: C that gcc and clang compile, whose `main` prints and ends.
 pub fn source(seed: u64) -> String {
-    let mut dice = Dice(seed);
+    let mut dice = Dice(Random(seed));
     let mut text = HEAD.to_owned();
     let count = dice.from(8, 20);
     for number in 0..count {

@@ -5,6 +5,7 @@
 mod forge;
 
 use sfi_loader::{CallError, DomainSpec, FaultKind, Import, TypedFn, World};
+use sfi_tests::random::Random;
 
 /// Rounds with other registers.
 const ROUNDS: u64 = 3000;
@@ -95,15 +96,6 @@ fn callee() -> Vec<u8> {
     assemble("callee", &text)
 }
 
-/// SplitMix64.
-fn next(state: &mut u64) -> u64 {
-    *state = state.wrapping_add(0x9e37_79b9_7f4a_7c15);
-    let mut z = *state;
-    z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-    z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-    z ^ (z >> 31)
-}
-
 /// MXCSR without its status flags, and the x87 control word.
 fn float_state() -> (u32, u16) {
     let (mut mxcsr, mut control) = (0u32, 0u16);
@@ -167,21 +159,21 @@ fn world() -> World {
 }
 
 /// Fills both domains' register blocks. r15 is most often wild.
-fn fill(world: &mut World, random: &mut u64) {
+fn fill(world: &mut World, random: &mut Random) {
     for domain in ["attacker", "other"] {
         let base = world.domain(domain).expect("it is there").secret_base();
         let at = world.domain(domain).expect("it is there").symbol("block").expect("it is there");
         let mut bytes = Vec::new();
         for _ in REGISTERS {
-            let value = match next(random) % 8 {
+            let value = match random.next() % 8 {
                 0 => 0,
                 1 => u64::MAX,
-                2 => base + (next(random) & 0xffff_ffff),
-                3 => next(random) & 0xffff_ffff,
-                4 => 1 << 63 | next(random),
+                2 => base + (random.next() & 0xffff_ffff),
+                3 => random.next() & 0xffff_ffff,
+                4 => 1 << 63 | random.next(),
                 5 => 0xffff_fff8,
                 6 => base.wrapping_sub(8),
-                _ => next(random),
+                _ => random.next(),
             };
             bytes.extend(value.to_le_bytes());
         }
@@ -207,7 +199,7 @@ fn check(world: &mut World, before: (u32, u16), what: &str) {
 #[test]
 fn any_registers() {
     let mut world = world();
-    let (mut random, before) = (7u64, float_state());
+    let (mut random, before) = (Random(7), float_state());
     let (mut returned, mut faulted) = (0, 0);
     for round in 0..ROUNDS {
         let import = IMPORTS[round as usize % IMPORTS.len()];

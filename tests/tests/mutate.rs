@@ -13,6 +13,7 @@ mod naive;
 use forge::Elf;
 use libtest_mimic::{Arguments, Failed, Trial};
 use sfi_contract::Mode;
+use sfi_tests::random::Random;
 use sfi_verifier::{Options, verify};
 use std::collections::BTreeMap;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -53,27 +54,6 @@ fn main() -> ExitCode {
         })
     });
     libtest_mimic::run(&Arguments::from_args(), trials.collect()).exit_code()
-}
-
-/// A reproducible stream of numbers (SplitMix64).
-struct Random(u64);
-
-impl Random {
-    fn next(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut z = self.0;
-        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        z ^ (z >> 31)
-    }
-
-    fn below(&mut self, bound: usize) -> usize {
-        (self.next() % bound.max(1) as u64) as usize
-    }
-
-    fn pick<T: Copy>(&mut self, of: &[T]) -> T {
-        of[self.below(of.len())]
-    }
 }
 
 /// An accepted object.

@@ -4,8 +4,11 @@
 //!
 //! The damage is drawn from a fixed seed. `SFI_DAMAGED` sets the number of files.
 
+#[path = "../../../tests/src/random.rs"]
+mod random;
 mod support;
 
+use random::Random;
 use serde_json::Value;
 use sfi_loader::{BuildError, DomainSpec, LinkError, World};
 use std::collections::BTreeMap;
@@ -36,23 +39,6 @@ const SOURCES: [(&str, &str); 3] = [
     ),
 ];
 
-/// A reproducible stream of numbers (SplitMix64).
-struct Random(u64);
-
-impl Random {
-    fn next(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut z = self.0;
-        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        z ^ (z >> 31)
-    }
-
-    fn below(&mut self, bound: usize) -> usize {
-        (self.next() % bound.max(1) as u64) as usize
-    }
-}
-
 /// The little-endian number of eight bytes at an offset.
 fn word(bytes: &[u8], at: usize) -> usize {
     bytes.get(at..at + 8).map_or(0, |b| u64::from_le_bytes(b.try_into().expect("eight")) as usize)
@@ -75,7 +61,7 @@ fn damage(original: &[u8], random: &mut Random) -> Vec<u8> {
     let starts: Vec<usize> =
         original.windows(4).enumerate().filter(|(_, w)| *w == b"\x7fELF").map(|(i, _)| i).collect();
     for _ in 0..=random.below(3) {
-        let object = starts[random.below(starts.len())];
+        let object = random.pick(&starts);
         let is_archive = original.starts_with(b"!<arch>");
         let at = match random.below(3) {
             0 if is_archive => object - 60 + random.below(60),
@@ -133,7 +119,7 @@ fn gate(bench: &Bench, names: &[String]) -> BTreeMap<String, Verdict> {
     verdicts
 }
 
-/// What the loader does with a file.
+/// Loads a file and returns the loader's verdict.
 enum Loaded {
     /// It builds a domain, or refuses to link what is safe.
     Safe {

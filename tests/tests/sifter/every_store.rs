@@ -5,11 +5,12 @@
 //! which write the control stack. A form may stay unmet for one reason, which is checked: CPUID denies its feature and
 //! every attempt ended in #UD. The report names those.
 
-use super::{ALL, Accepted, Arena, MEMORY, Random, TEXT, accepted, check_effect, context, no_strange_fault};
+use super::{ALL, Accepted, Arena, MEMORY, TEXT, accepted, check_effect, context, no_strange_fault};
 use crate::machine::{Exit, GUARD, Machine, PAGE, RCX, RDI, RSI, RSP, Registers, WINDOW, Window};
 use iced_x86::{Code, CpuidFeature, Decoder, DecoderOptions, Instruction, InstructionInfoFactory, OpKind, Register};
 use sfi_contract::Mode;
 use sfi_contract::policy::{self, Class, Memory};
+use sfi_tests::random::Random;
 use sfi_verifier::{FinalText, Options, Usage, verify_text};
 use std::collections::{BTreeMap, BTreeSet};
 use std::hash::{BuildHasher, RandomState};
@@ -124,7 +125,7 @@ fn collect() -> BTreeMap<Code, Vec<Accepted>> {
         let copy = || Accepted { instruction: found.instruction, bytes: found.bytes.clone(), usage: found.usage };
         if kept.len() < ENCODINGS {
             kept.push(copy());
-        } else if let Some(place) = kept.get_mut(random.below(*seen) as usize) {
+        } else if let Some(place) = kept.get_mut(random.below(*seen as usize)) {
             *place = copy();
         }
     };

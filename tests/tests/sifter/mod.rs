@@ -20,6 +20,7 @@ use crate::machine::{Exit, Machine, PAGE, RSP, Registers, WINDOW, Window, state}
 use iced_x86::{Code, Decoder, DecoderOptions, FlowControl, Instruction, Mnemonic};
 use sfi_contract::Mode;
 use sfi_contract::policy::{self, Memory};
+use sfi_tests::random::Random;
 use sfi_verifier::{FinalText, Options, Usage, Vectors, verify_text};
 use std::collections::HashSet;
 
@@ -29,27 +30,6 @@ const TEXT: u64 = 0x40_0000;
 const INSET: u64 = 0x100;
 /// CF, PF, AF, ZF, SF, OF.
 const ARITHMETIC: u64 = 0x8d5;
-
-/// A reproducible stream of numbers (SplitMix64).
-pub struct Random(pub u64);
-
-impl Random {
-    pub fn next(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut z = self.0;
-        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        z ^ (z >> 31)
-    }
-
-    pub fn below(&mut self, bound: u64) -> u64 {
-        self.next() % bound
-    }
-
-    fn pick<T: Copy>(&mut self, of: &[T]) -> T {
-        of[self.below(of.len() as u64) as usize]
-    }
-}
 
 /// Calls `f` with 15 bytes for every candidate encoding.
 fn candidates(random: &mut Random, mut f: impl FnMut(&[u8; 15], &mut Random)) {
@@ -153,7 +133,7 @@ fn memory_operands(random: &mut Random, mut f: impl FnMut(&[u8; 15], &mut Random
 }
 
 /// ModRM, SIB and what may follow.
-fn tail(bytes: &mut Vec<u8>, reg: u8, shape: u64, random: &mut Random) {
+fn tail(bytes: &mut Vec<u8>, reg: u8, shape: usize, random: &mut Random) {
     match shape {
         0 => bytes.push(0xc0 | reg << 3 | random.below(8) as u8),
         1 => bytes.push(((random.below(3) as u8) << 6) | reg << 3 | random.below(8) as u8),
@@ -253,7 +233,7 @@ impl Arena {
             let low = match random.below(4) {
                 0 => random.next() & 0xffff_ffff,
                 1 => random.next() & 0xffff_ffc0,
-                2 => WINDOW - 1 - random.below(64),
+                2 => WINDOW - 1 - random.below(64) as u64,
                 _ => (random.next() & 0xf_ffc0) + 0x800_0000,
             };
             *register = match random.below(4) {

@@ -2,12 +2,13 @@
 //! whatever its vectors hold, each access that it makes faults inside. Sums of vectors are truncated as those of registers are.
 
 use super::every_store::present;
-use super::{Accepted, Arena, INSET, Random, TEXT, context, no_strange_fault};
+use super::{Accepted, Arena, INSET, TEXT, context, no_strange_fault};
 use crate::instance::instance;
 use crate::machine::{Machine, RSP};
 use iced_x86::{Code, Encoder, Instruction, OpKind, Register};
 use sfi_contract::Mode;
 use sfi_contract::policy::{self, Memory};
+use sfi_tests::random::Random;
 use sfi_verifier::{FinalText, Options, Usage, verify_text};
 
 /// Encodings of each form.
