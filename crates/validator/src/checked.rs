@@ -12,7 +12,7 @@ pub enum Validation {
     /// A difference is an error. What the validator cannot decide is reported.
     #[default]
     Differences,
-    /// What the validator cannot decide is an error too.
+    /// Places that the validator cannot decide are errors too.
     Strict,
 }
 
@@ -34,7 +34,7 @@ impl FromStr for Validation {
 pub struct Checked {
     /// The rewriter's output.
     pub output: Output,
-    /// What the validator could not decide.
+    /// Places that the validator could not decide.
     pub unproved: Vec<Finding>,
 }
 

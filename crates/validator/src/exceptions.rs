@@ -171,7 +171,7 @@ fn translated(row: &Row, kept: Kept) -> Option<Vec<u8>> {
     Some(bytes)
 }
 
-/// What both say of exceptions in one function.
+/// The tables of both programs for exceptions in one function.
 struct Handler<'x, 'p, 'a> {
     context: &'x Context<'p, 'a>,
     frame: &'x Frame,
@@ -180,7 +180,7 @@ struct Handler<'x, 'p, 'a> {
 }
 
 impl Handler<'_, '_, '_> {
-    /// What a relocation of the record means.
+    /// The target of a relocation of the record.
     fn meaning(&self, offset: u64) -> Option<(Spot, i64)> {
         let relocations = &self.context.pair.new.sections[self.record.section].relocations;
         let reloc = relocations.iter().find(|r| r.offset == offset && r.kind == kind::ABSOLUTE)?;

@@ -28,7 +28,7 @@ pub enum Rule {
     AtRbp(i32),
 }
 
-/// What is known of the frame in a range of code.
+/// The facts about the frame in a range of code.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Row {
     /// Offsets in the code.

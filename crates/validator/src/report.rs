@@ -31,7 +31,7 @@ pub struct Finding {
 }
 
 impl Finding {
-    /// What is the matter and where, in one line.
+    /// The difference and its place, in one line.
     pub fn place(&self) -> String {
         let mut line = self.what.clone();
         if !self.section.is_empty() {

@@ -84,7 +84,7 @@ pub fn effects(factory: &mut InstructionInfoFactory, ins: &Instruction) -> Effec
             continue;
         }
         let register = used.register();
-        let (low, rest) = (1 << number, 0x1_0000 << number);
+        let (low, rest) = (1 << number, rest(number));
         let read = match register.size() {
             1 if is_high(register) => rest,
             1 => low,

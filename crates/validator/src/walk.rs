@@ -337,9 +337,7 @@ impl<'x, 'p, 'a> Walk<'x, 'p, 'a> {
             .then(|| sets::number(ins.op0_register()).zip(sets::number(ins.op1_register())))
             .flatten()
             .filter(|(to, from)| *to != RSP && *from != RSP);
-        let copied = registers.filter(|_| ins.mnemonic() == Mnemonic::Mov);
         let bitwise = matches!(ins.mnemonic(), Mnemonic::Or | Mnemonic::And | Mnemonic::Xor);
-        let mixed = registers.filter(|(to, from)| bitwise && to != from);
         let mut needed = self.needed(at, before, effects.reads);
         let (mut effects, mut lost) = (effects, lost);
         if let Some(unset) = self.unset(at, before) {
@@ -352,16 +350,12 @@ impl<'x, 'p, 'a> Walk<'x, 'p, 'a> {
         if taken != 0 {
             block.ops.push(Op::Take(taken));
         }
-        match (copied, mixed) {
-            (Some((to, from)), _) => block.ops.push(Op::Copy { at, from, to }),
-            (None, Some((to, from))) => block.ops.push(Op::Mix { at, needed, from, to }),
-            (None, None) => block.ops.push(Op::Need(at, needed)),
-        }
-        let gained = match (copied, mixed) {
-            (Some(_), _) => 0,
-            (None, Some((to, _))) => effects.writes & !(whole(to) | sets::ALL_FLAGS),
-            (None, None) => effects.writes & !lost,
+        let (op, gained) = match registers {
+            Some((to, from)) if ins.mnemonic() == Mnemonic::Mov => (Op::Copy { at, from, to }, 0),
+            Some((to, from)) if bitwise && to != from => (Op::Mix { at, needed, from, to }, 0),
+            _ => (Op::Need(at, needed), effects.writes & !lost),
         };
+        block.ops.push(op);
         block.ops.push(Op::Gain(gained | count(effects.writes, stand)));
         if lost != 0 {
             block.ops.push(Op::Lose(at, lost));
@@ -370,7 +364,7 @@ impl<'x, 'p, 'a> Walk<'x, 'p, 'a> {
         for register in PRESERVED {
             let low = effects.writes & whole(register) == 1 << register;
             if low && is_callers(before, register) {
-                block.ops.push(Op::Forget(0x1_0000 << register));
+                block.ops.push(Op::Forget(sets::rest(register)));
             }
         }
     }
