@@ -202,7 +202,7 @@ fn a_list_is_everybodys() {
             assert_eq!(get(&mut world, domain, "here", 0, 0), at);
         }
 
-        // Whoever only reads is nobody's suspect.
+        // A domain that only reads is no suspect.
         let records = owners.map(|owner| owner.record());
         assert_eq!([records[0].faults, records[1].faults], [faults, 0], "{what}");
         assert!(records.iter().all(|r| r.outside == 0 && !r.suspicious), "{what}");
@@ -313,7 +313,7 @@ fn string_instructions_keep_pointers() {
             assert_eq!(get(&mut world, "a", "copy_from", to, from), from + 64, "{mode}");
             assert_eq!(get(&mut world, "a", "compare", to, from), from + 64, "{mode}");
         }
-        // What a reader in another domain finds.
+        // A reader in another domain finds this.
         get(&mut world, "a", "fill_one", region + 10, 0);
         assert_eq!(get(&mut world, "b", "scan", region, 0), region + 11, "{mode}");
     }

@@ -20,7 +20,7 @@ pub struct Preopen {
     pub(crate) writable: bool,
 }
 
-/// What is granted.
+/// The directory or file of the host that is granted.
 #[derive(Clone, Debug)]
 pub(crate) enum Root {
     Directory {

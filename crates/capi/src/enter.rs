@@ -19,7 +19,7 @@ pub struct sfi_world {
     pub(crate) directory: PathBuf,
 }
 
-/// Who uses a world. Its host functions know it, too.
+/// The thread that uses a world, and its innermost host function. Host functions share it.
 #[derive(Debug, Default)]
 pub(crate) struct Shared {
     /// The thread, 0 for none.
@@ -73,7 +73,7 @@ macro_rules! both {
 }
 pub(crate) use both;
 
-/// What a world's host functions know of its use.
+/// Returns the record of use that a world shares with its host functions.
 ///
 /// # Safety
 /// Null, or a world that was not closed.

@@ -61,7 +61,7 @@ fn plugin() -> (tempfile::TempDir, Vec<u8>) {
     (folder, bytes)
 }
 
-/// What the host functions share.
+/// Data that the host functions share.
 #[derive(Default)]
 struct Host {
     world: AtomicPtr<sfi_world>,
@@ -354,7 +354,7 @@ fn a_host_lends_its_functions() {
         let bad = sfi_world_lend(world, d, text("x").as_ptr(), text("int").as_ptr(), Some(ask), user, &mut 0, e);
         let none = sfi_world_lend(world, text("none").as_ptr(), text("x").as_ptr(), s, Some(ask), user, &mut 0, e);
         assert_eq!((bad, none), (INVALID, NOT_FOUND));
-        // What is lent still when the world is closed goes with it.
+        // Closing the world ends the loans that are left.
         assert_eq!(sfi_world_close(world, e), OK);
     }
 }

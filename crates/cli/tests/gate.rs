@@ -241,7 +241,7 @@ fn a_statement_says_what_the_policy_accepts() {
     }
 }
 
-/// What is no file is unreadable at once: the gate waits for no FIFO's writer and reads no device.
+/// The gate refuses FIFOs and devices at once: it neither waits for a writer nor reads a device.
 #[test]
 fn special_files_are_no_objects() {
     let bench = Bench::new();

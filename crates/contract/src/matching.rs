@@ -88,7 +88,7 @@ pub const BRANCH: [u8; 45] = [
     0x65, 0x48, 0x8b, 0x0c, 0x25, 0x30, 0x0f, 0x30, 0x00, // 1: mov %gs:0x300f30,%rcx
 ];
 
-/// What a check is for.
+/// The instruction that a check precedes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Check {
     /// A store.

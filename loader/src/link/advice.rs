@@ -5,7 +5,7 @@ use sfi_verifier::Options;
 use sfi_verifier::elf::Object;
 use std::fmt;
 
-/// What to say first about an object that was refused.
+/// The first thing that a report says about a refused object.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Advice {
     /// The object obeys another mode.

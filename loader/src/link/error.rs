@@ -13,7 +13,7 @@ pub struct RefusedObject {
     pub violations: Vec<Violation>,
     /// Number of violations beyond those kept.
     pub omitted: u64,
-    /// What there is to say about the object as a whole.
+    /// Advice about the object as a whole.
     pub advice: Option<Advice>,
 }
 

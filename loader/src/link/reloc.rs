@@ -55,7 +55,7 @@ pub fn relocations<'l>(
     })
 }
 
-/// What a word of the GOT holds: a symbol's address and what is added to it.
+/// The content of a word of the GOT: a symbol's address and an addend.
 pub type GotEntry = (Target, i64);
 
 /// The GOT's word that a relocation's field leads to.

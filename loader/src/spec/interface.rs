@@ -135,7 +135,7 @@ pub enum Kind {
     Function(Prototype),
 }
 
-/// What a function that is passed takes and gives.
+/// The arguments and the result of a function that is passed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Prototype {
     /// The parameters, from the first on.

@@ -25,7 +25,7 @@ pub struct Region {
     /// The host's own view.
     pub view: View,
     pub place: Placed,
-    /// What is reserved for the common addresses.
+    /// The reservation for the common addresses.
     pub common: Common,
 }
 

@@ -83,7 +83,7 @@ impl Transform<'_, '_, '_> {
             Instruction::with2(store, place, value).map_err(|e| self.refuse(Reason::NoSafeForm, e.to_string()))?;
         let stores = ins.mnemonic() != Mnemonic::Bt;
         if stores {
-            // What mode match says of a wild address comes before the load's fault.
+            // The check of mode match reports a wild address before the load faults.
             self.check_store(&ins_store, &[])?;
         }
         self.put_plain(ins_load, true, false)?;

@@ -146,7 +146,7 @@ pub fn mix(of: u128) -> u64 {
     z ^ (z >> 31)
 }
 
-/// What a walk leaves to chance.
+/// The random part of a walk.
 #[derive(Clone, Copy)]
 pub struct Thin {
     /// One of so many ModRM bytes, and SIB bytes besides the probes.

@@ -23,7 +23,7 @@ impl Driver {
         command
     }
 
-    /// What it answers on standard output; `None` if it fails.
+    /// Returns its answer on standard output; `None` if it fails.
     fn ask(&self, arguments: &[&str]) -> Option<String> {
         let output = self.command().args(arguments).stderr(std::process::Stdio::null()).output().ok()?;
         output.status.success().then(|| String::from_utf8_lossy(&output.stdout).into_owned())

@@ -126,7 +126,7 @@ pub struct Verdict {
     pub findings: Vec<Finding>,
     /// Number of findings beyond those kept.
     pub omitted: u64,
-    /// What there is to say about a refused object as a whole.
+    /// Advice about a refused object as a whole.
     pub advice: Option<Advice>,
     /// What the text uses.
     pub usage: Usage,

@@ -1,4 +1,4 @@
-//! What the list says of each instruction form.
+//! The entry of the list for one instruction form.
 
 use iced_x86::Code;
 
@@ -70,7 +70,7 @@ pub enum Memory {
 /// One allowed form.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Form {
-    /// What kind of instruction it is.
+    /// The kind of instruction.
     pub class: Class,
     /// How it uses its memory operand.
     pub memory: Memory,

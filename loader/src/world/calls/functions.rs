@@ -92,7 +92,7 @@ fn forward(cx: &mut HostCall<'_>) -> Result<u64, HostError> {
         let unbound = || HostError::of_status(Status::Unbound, "the import leads nowhere");
         let callee = record().and_then(|record| record.to.domain()).ok_or_else(unbound)?;
         Inner::ready(inner, callee)?;
-        // What leads to a pointer of the callee leads nowhere after its restart.
+        // Pointers of the callee lead nowhere after its restart.
         let record = record().ok_or_else(unbound)?;
         let offset = match &record.to {
             To::Function { function, .. } => (&(*inner).domains)[callee].image.functions_by_name.get(function).copied(),

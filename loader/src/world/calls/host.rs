@@ -244,7 +244,7 @@ impl HostCall<'_> {
         unsafe { (*self.inner).own_function(self.caller, pointer).is_some() }
     }
 
-    /// What the domain's import says crosses.
+    /// Returns the signature that the domain's import declares.
     pub(crate) fn signature(&self) -> Option<&Signature> {
         // SAFETY: as above.
         let records = unsafe { &(*self.inner).manager.records };

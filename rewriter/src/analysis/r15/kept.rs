@@ -2,7 +2,7 @@
 
 use iced_x86::Register;
 
-/// What became of r15 in a unit.
+/// The home of r15 in a unit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum R15 {
     Renamed(Register),

@@ -18,7 +18,7 @@ use crate::refusal::{Reason, Refusal};
 use iced_x86::{Instruction, Mnemonic, OpKind, Register};
 use std::collections::{HashMap, HashSet};
 
-/// What r15 holds at a point.
+/// The content of r15 at a point.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Holds {
     /// The caller's value.
