@@ -1,4 +1,5 @@
-//! `cargo run --release -p sfi-benches --example instance [domains]`: what instances cost, as `sfi bench instance` prints it.
+//! `cargo run --release -p sfi-benches --example instance [domains]`: what instances cost, as `sfi
+//! bench instance` prints it.
 
 fn main() -> anyhow::Result<()> {
     for measured in sfi_benches::instance::measure(21)? {

@@ -1,11 +1,15 @@
 //! `cargo xtask bench`: whole programs in domains against the same programs natively.
 //!
-//! One compiler, one libc (static musl), the same flags, the same `malloc` on memory that is not given back, so that rounds measure code and not page
-//! faults. `stock` objects are compiled as for the native program, `fixed` ones with `-ffixed-r15` besides. Rounds are as long as [`ROUND`]. Each of five
-//! layouts shifts the program's code by some bytes; in each, processes of all variants run in turn, and a process counts with its fastest round. Ratios
-//! are of medians over the layouts. Text is that of the program's own objects, relative to the native one compiled without `-ffixed-r15`.
+//! One compiler, one libc (static musl), the same flags, the same `malloc` on memory that is not
+//! given back, so that rounds measure code and not page faults. `stock` objects are compiled as for
+//! the native program, `fixed` ones with `-ffixed-r15` besides. Rounds are as long as [`ROUND`].
+//! Each of five layouts shifts the program's code by some bytes; in each, processes of all variants
+//! run in turn, and a process counts with its fastest round. Ratios are of medians over the
+//! layouts. Text is that of the program's own objects, relative to the native one compiled without
+//! `-ffixed-r15`.
 //!
-//! Arguments: the directory of the sources, the `sfi` binary, then names of programs (default: all).
+//! Arguments: the directory of the sources, the `sfi` binary, then names of programs (default:
+//! all).
 
 use anyhow::{Context, bail, ensure};
 use object::{Object, ObjectSection, SectionKind};

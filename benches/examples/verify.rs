@@ -1,7 +1,9 @@
-//! How fast the verifier is on real text: `cargo run --release -p sfi-benches --example verify -- [--only=WORDS] [ARCHIVE...]`.
+//! How fast the verifier is on real text: `cargo run --release -p sfi-benches --example verify --
+//! [--only=WORDS] [ARCHIVE...]`.
 //!
-//! The members of static archives are rewritten; what that gives is verified in memory, on one core, in rounds that take
-//! turns with the bare decoders. Then all of it on all cores. Prints MB of text per second: the median and the best round.
+//! The members of static archives are rewritten; what that gives is verified in memory, on one
+//! core, in rounds that take turns with the bare decoders. Then all of it on all cores. Prints MB
+//! of text per second: the median and the best round.
 
 use anyhow::Context;
 use rayon::prelude::*;

@@ -1,4 +1,5 @@
-/* Runs `work` to warm up and then rounds of it, as many and as long as asked; prints what it computed and the nanoseconds of each round. */
+/* Runs `work` to warm up and then rounds of it, as many and as long as asked; prints what it
+ * computed and the nanoseconds of each round. */
 #include "bench.h"
 #include <time.h>
 

@@ -15,7 +15,8 @@ const FAST: u32 = 50_000;
 /// Calls per round of what takes microseconds.
 const SLOW: u32 = 500;
 
-/// Names of the crossings between domains, by trust level and by what both sides' text names, which decides what the gate saves.
+/// Names of the crossings between domains, by trust level and by what both sides' text names, which
+/// decides what the gate saves.
 const LEVELS: [[&str; 4]; 3] = [
     ["mutual_distrust", "mutual_distrust_integer", "mutual_distrust_integer_float", "mutual_distrust_x87"],
     ["trusted_server", "trusted_server_integer", "trusted_server_integer_float", "trusted_server_x87"],

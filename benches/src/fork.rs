@@ -5,7 +5,8 @@ use std::io::{Error, Result};
 
 /// A child of this process that exits at once, and is waited for.
 pub fn child_that_exits() -> Result<()> {
-    // SAFETY: the child calls nothing but `_exit`, which is async-signal-safe; `status` outlives the call.
+    // SAFETY: the child calls nothing but `_exit`, which is async-signal-safe; `status` outlives
+    // the call.
     unsafe {
         let child = libc::fork();
         match child {

@@ -83,7 +83,8 @@ fn functions(world: &World, instances: &[Instance]) -> anyhow::Result<Vec<Count>
     instances.iter().map(|instance| Ok(world.instance(*instance)?.export("count")?)).collect()
 }
 
-/// From the end of one tenant to the start of the next, after it wrote its data, its stack, and some pages of its heap.
+/// From the end of one tenant to the start of the next, after it wrote its data, its stack, and
+/// some pages of its heap.
 fn pooled(pool: &Pool, pages: u32) -> anyhow::Result<Duration> {
     let mut total = Duration::ZERO;
     let mut world = pool.take()?;
@@ -121,7 +122,8 @@ pub struct Many {
     pub page_tables: f64,
 }
 
-/// Makes `domains` live domains in this process and calls each in turn in random order, `rounds` times. Every result is checked.
+/// Makes `domains` live domains in this process and calls each in turn in random order, `rounds`
+/// times. Every result is checked.
 ///
 /// # Errors
 /// If the kernel allows no so many, or a result is wrong.

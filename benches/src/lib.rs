@@ -1,4 +1,5 @@
-//! Measurements that `sfi bench` runs on the user's machine. They need no compiler: the objects they load are made here.
+//! Measurements that `sfi bench` runs on the user's machine. They need no compiler: the objects
+//! they load are made here.
 
 #![deny(unsafe_code)]
 

@@ -20,7 +20,8 @@ fn symbol(name: &str, section: SymbolSection, kind: SymbolKind) -> Symbol {
     }
 }
 
-/// What an object's text names beside what its function needs: what the gates save, clear and restore depends on it.
+/// What an object's text names beside what its function needs: what the gates save, clear and
+/// restore depends on it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Names {
     /// Nothing.
@@ -97,8 +98,8 @@ pub fn repeat(import: &str, names: Names) -> anyhow::Result<Vec<u8>> {
     Ok(object.write()?)
 }
 
-/// `u64 state, *pointer = &state; u64 count(void) { return ++state; }` with a page of data, and `void touch(unsigned pages)`, which writes a
-/// word to each of the heap's first pages.
+/// `u64 state, *pointer = &state; u64 count(void) { return ++state; }` with a page of data, and
+/// `void touch(unsigned pages)`, which writes a word to each of the heap's first pages.
 pub fn counter() -> anyhow::Result<Vec<u8>> {
     let mut object = new();
     let text = object.section_id(StandardSection::Text);

@@ -1,9 +1,10 @@
 //! Loads verified objects into fault domains of this process and calls between them.
 //!
-//! A [`World`] holds domains. Each domain lives in a 4 GiB window at a secret random place; its code was rewritten so that it
-//! cannot store or jump outside, and every object is verified before it is linked and again where it will run. Calls cross
-//! through gateways that the description grants, at the cost of a few function calls. A fault in a domain is an error of the
-//! call, not the end of the process.
+//! A [`World`] holds domains. Each domain lives in a 4 GiB window at a secret random place; its
+//! code was rewritten so that it cannot store or jump outside, and every object is verified before
+//! it is linked and again where it will run. Calls cross through gateways that the description
+//! grants, at the cost of a few function calls. A fault in a domain is an error of the call, not
+//! the end of the process.
 //!
 //! ```no_run
 //! use sfi_loader::{DomainSpec, Import, TypedFn, World};
@@ -29,24 +30,31 @@
 //!
 //! # What a host must know
 //!
-//! - Only verified text runs in a domain, but what it computes is its author's: treat every argument and all of its memory as
-//!   hostile. [`HostCall`] and [`Memory`] check bounds; meaning is the host's to check.
+//! - Only verified text runs in a domain, but what it computes is its author's: treat every
+//!   argument and all of its memory as hostile. [`HostCall`] and [`Memory`] check bounds; meaning
+//!   is the host's to check.
 //! - Linux leaves the GS base to user code; this library owns it on threads that enter domains.
-//! - `SIGSEGV`, `SIGBUS`, `SIGFPE`, `SIGILL` and `SIGTRAP` are handled from the first [`World`] on; what is no domain's fault goes to
-//!   the handlers that were there before. Threads that enter domains get an alternate signal stack. Other handlers of the host should use it
-//!   (`SA_ONSTACK`). One without that flag has 256 KiB behind an interrupted domain's control stack; but where a domain has used up all but the last pages of
-//!   that the kernel forgets the signal, and the domain ends as if it had used up the rest. Handlers must not call into a world.
-//! - A call takes as long as it likes unless the world has a limit ([`Builder::time_limit`]). From the first limit on, a thread of this
-//!   library sends `SIGURG` to threads whose call overstays, and threads send it to themselves when a handler without `SA_ONSTACK` needed room: they must not
-//!   block it, and a handler that the host installs after the first [`World`] must pass it on. Host functions are not aborted: the domain is ended when they return to it.
-//!   A child of `fork` has no such thread, and no limits.
+//! - `SIGSEGV`, `SIGBUS`, `SIGFPE`, `SIGILL` and `SIGTRAP` are handled from the first [`World`] on;
+//!   what is no domain's fault goes to the handlers that were there before. Threads that enter
+//!   domains get an alternate signal stack. Other handlers of the host should use it
+//!   (`SA_ONSTACK`). One without that flag has 256 KiB behind an interrupted domain's control
+//!   stack; but where a domain has used up all but the last pages of that the kernel forgets the
+//!   signal, and the domain ends as if it had used up the rest. Handlers must not call into a
+//!   world.
+//! - A call takes as long as it likes unless the world has a limit ([`Builder::time_limit`]). From
+//!   the first limit on, a thread of this library sends `SIGURG` to threads whose call overstays,
+//!   and threads send it to themselves when a handler without `SA_ONSTACK` needed room: they must
+//!   not block it, and a handler that the host installs after the first [`World`] must pass it on.
+//!   Host functions are not aborted: the domain is ended when they return to it. A child of `fork`
+//!   has no such thread, and no limits.
 //! - Timing and speculative execution are not defended against.
 //!
 //! # Many domains
 //!
-//! A domain that is loaded once can be instantiated often: [`World::instantiate`] adds an instance to the world, and a [`Template`] gives
-//! instances that are worlds of their own, fresh ones or from a [`Pool`], to any thread. Text is verified and linked once and shared; data is
-//! each one's own.
+//! A domain that is loaded once can be instantiated often: [`World::instantiate`] adds an instance
+//! to the world, and a [`Template`] gives instances that are worlds of their own, fresh ones or
+//! from a [`Pool`], to any thread. Text is verified and linked once and shared; data is each one's
+//! own.
 //!
 //! ```no_run
 //! use sfi_loader::{DomainSpec, Placement, Pool, Template, TypedFn};
@@ -63,8 +71,9 @@
 //! # }
 //! ```
 //!
-//! The data flow of loading: `spec` → `link` (`select` verifies, `symbols`, `layout`, `place`, `dispatch`, `reloc`, `image`) → `load` (raise, seal, verify
-//! again) → `world` (bindings, calls). Faults and time: `fault`. The assembly between domains: `gate`.
+//! The data flow of loading: `spec` → `link` (`select` verifies, `symbols`, `layout`, `place`,
+//! `dispatch`, `reloc`, `image`) → `load` (raise, seal, verify again) → `world` (bindings, calls).
+//! Faults and time: `fault`. The assembly between domains: `gate`.
 
 mod fault;
 mod fleet;

@@ -171,7 +171,8 @@ fn hostile_debug_information_only_gives_wrong_answers() {
     assert!(wrong > 20, "{wrong}");
 }
 
-/// Recursion is written once, by one function and by several in turn; what is inside and outside of it stays.
+/// Recursion is written once, by one function and by several in turn; what is inside and outside of
+/// it stays.
 #[test]
 fn recursion_is_written_once() {
     let step = |name: &str, next: &str| function(name, &format!("dec %edi\njz crash\ncall {next}\nret"));

@@ -1,4 +1,5 @@
-//! Entry points that servers register, connections by name, and what is left of both when a server goes.
+//! Entry points that servers register, connections by name, and what is left of both when a server
+//! goes.
 
 mod common;
 use common::{CALL_RAX, assemble, function};
@@ -18,7 +19,8 @@ fn server(by: u32) -> DomainSpec {
         .registers("die", Entry::function("die").signature("() -> int"))
 }
 
-/// `run(a, b)` calls the import; `connect(name)` asks by name; `through(pointer, a, b)` calls a pointer; `error()` tells and clears.
+/// `run(a, b)` calls the import; `connect(name)` asks by name; `through(pointer, a, b)` calls a
+/// pointer; `error()` tells and clears.
 fn client() -> DomainSpec {
     let text = ".data\n.globl name\nname: .skip 300\n.text\n".to_owned()
         + &function("run", "call work\nret")
@@ -88,7 +90,8 @@ fn a_client_connects_at_load_and_at_run_time() {
     assert_eq!(bench.disconnect.call(&mut bench.world, (pointer,)), Ok(0));
     assert_eq!((bench.through(pointer, 3, 4), bench.error()), (-1, Status::Unbound as u32));
     assert_eq!(bench.run(1, 2), 103, "other bindings stay");
-    // Before anything was connected a spare gateway leads nowhere too, and so does one given back twice.
+    // Before anything was connected a spare gateway leads nowhere too, and so does one given back
+    // twice.
     assert_eq!(bench.disconnect.call(&mut bench.world, (pointer,)), Ok(0));
     assert_eq!((bench.through(pointer, 3, 4), bench.error()), (-1, Status::Unbound as u32));
 }
@@ -159,7 +162,8 @@ fn unregistering_leaves_no_dangling_slot() {
     assert_eq!((bench.through(pointer, 1, 2), bench.error()), (-1, Status::Unbound as u32));
     assert_eq!((bench.run(1, 2), bench.error()), (-7, Status::Unbound as u32));
     assert_eq!(bench.world.unregister("server.work"), Err(BindError::Entry("server.work".into())));
-    // Registered again, an import that asked for it by name is connected again; the pointer was given up.
+    // Registered again, an import that asked for it by name is connected again; the pointer was
+    // given up.
     bench.world.register("server", "work", Entry::function("work").signature(PAIR)).unwrap();
     assert_eq!(bench.run(1, 2), 103);
     assert_eq!(bench.through(pointer, 1, 2), -1);
@@ -246,7 +250,8 @@ fn a_reloaded_client_has_its_own_bindings() {
     }
 }
 
-/// The server undoes, while it runs, the binding through which it was called, and reloads itself and its caller.
+/// The server undoes, while it runs, the binding through which it was called, and reloads itself
+/// and its caller.
 #[test]
 fn unbinding_and_reloading_in_the_middle_of_a_call() {
     let server = || {
@@ -402,7 +407,8 @@ fn a_domain_with_outstanding_calls_is_not_restarted() {
     }
 }
 
-/// A server without any code for floats hands them on, and returns them, also through bindings of which nothing was known when it was loaded.
+/// A server without any code for floats hands them on, and returns them, also through bindings of
+/// which nothing was known when it was loaded.
 #[test]
 fn floats_cross_bindings_of_run_time() {
     let echo = function("echo", "ret") + &function("number", "lea 1(%rdi),%rax\nret");
@@ -437,7 +443,8 @@ fn floats_cross_bindings_of_run_time() {
     assert_ne!(connect.call(&mut world, ()), Ok(0));
 }
 
-/// In the middle of a call such a binding is refused: what its frames left in registers belongs to others.
+/// In the middle of a call such a binding is refused: what its frames left in registers belongs to
+/// others.
 #[test]
 fn the_first_float_does_not_come_in_the_middle_of_a_call() {
     let text = ".section .rodata\n.globl name\nname: .asciz \"server.echo\"\n.text\n".to_owned()
@@ -461,7 +468,8 @@ fn the_first_float_does_not_come_in_the_middle_of_a_call() {
     assert_ne!(connect.call(&mut world, ()), Ok(0));
 }
 
-/// The domain whose image instances run is not replaced by another; it comes back from a crash, elsewhere, and they go on.
+/// The domain whose image instances run is not replaced by another; it comes back from a crash,
+/// elsewhere, and they go on.
 #[test]
 fn domains_with_instances() {
     let mut bench = Bench::new(
@@ -498,7 +506,8 @@ fn domains_with_instances() {
     assert_eq!(bench.run(1, 2), 203);
 }
 
-/// A dot stands between a domain and its entry point, and in no name. Otherwise `net` could register `tls.seal` and be taken for `net.tls`.
+/// A dot stands between a domain and its entry point, and in no name. Otherwise `net` could
+/// register `tls.seal` and be taken for `net.tls`.
 #[test]
 fn no_name_holds_the_separator() {
     let refused = |builder: sfi_loader::Builder, name: &str| match builder.build() {
@@ -530,7 +539,8 @@ fn no_name_holds_the_separator() {
     assert_eq!(world.entries(), Vec::<String>::new());
 }
 
-/// What is wrong with a specification is a value that a host can match on, and no text of a chain of errors stands in it twice.
+/// What is wrong with a specification is a value that a host can match on, and no text of a chain
+/// of errors stands in it twice.
 #[test]
 fn errors_are_values_and_say_a_thing_once() {
     let text = |error: &dyn std::error::Error| {

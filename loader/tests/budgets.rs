@@ -1,4 +1,5 @@
-//! Limits of single calls and budgets of domains: what they count, whom they end, and what they say.
+//! Limits of single calls and budgets of domains: what they count, whom they end, and what they
+//! say.
 
 mod common;
 use common::{assemble, function};
@@ -129,7 +130,8 @@ fn a_domain_ends_when_its_budget_is_used_up() {
     }
 }
 
-/// Calls that are much shorter than the time between two looks add up; a caller is not charged for its callee.
+/// Calls that are much shorter than the time between two looks add up; a caller is not charged for
+/// its callee.
 #[test]
 fn short_calls_are_charged_and_callers_are_not() {
     let mut world = pair(Budget::wall(2 * LIMIT), Restart::Always);
@@ -141,7 +143,8 @@ fn short_calls_are_charged_and_callers_are_not() {
     }
     assert!(start.elapsed() > LIMIT / 2, "{:?}", start.elapsed());
     assert_eq!(world.domain("codec").unwrap().last_fault().unwrap().kind, FaultKind::TimeBudget);
-    // With its budget filled up again and again it goes on; the client, whose budget is smaller, lives all the time.
+    // With its budget filled up again and again it goes on; the client, whose budget is smaller,
+    // lives all the time.
     let start = Instant::now();
     assert_eq!(delegate.call(&mut world, (1,)), Ok(1), "restarted");
     while start.elapsed() < 5 * LIMIT {
@@ -169,8 +172,9 @@ struct Seen {
     left: Option<Duration>,
 }
 
-/// `codec`'s `sly(n)` works in slices of many lengths for ever and sleeps in the host function between them; `app`'s `through` does the
-/// same through `codec`. The host function gives the slice's length.
+/// `codec`'s `sly(n)` works in slices of many lengths for ever and sleeps in the host function
+/// between them; `app`'s `through` does the same through `codec`. The host function gives the
+/// slice's length.
 fn sly(budget: Budget) -> (World, std::sync::Arc<std::sync::Mutex<Seen>>) {
     let text =
         function("sly", "mov %rdi,%rbx\n1:\ncall host\nmov %rax,%rdi\n2:\ndec %rdi\njnz 2b\ndec %rbx\njnz 1b\nret")
@@ -231,7 +235,8 @@ fn nobody_hides_from_a_budget() {
         let (mut world, seen) = sly(budget);
         let sly_: TypedFn<fn(u64) -> u64> = world.domain("codec").unwrap().export("sly").unwrap();
         ended(sly_.call(&mut world, (u64::MAX,)), kind, "codec");
-        // One slice more than the budget at most, and that only if it was the processor's time that counted.
+        // One slice more than the budget at most, and that only if it was the processor's time that
+        // counted.
         let domain = seen.lock().unwrap().domain;
         assert!(domain <= LIMIT + Duration::from_millis(10), "{domain:?}");
         assert!(kind == FaultKind::TimeBudget || domain + Duration::from_millis(10) >= LIMIT, "{domain:?}");

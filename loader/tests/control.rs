@@ -1,4 +1,5 @@
-//! The control stack's stubs, used in every bad way: a domain drops its own return addresses and nothing else.
+//! The control stack's stubs, used in every bad way: a domain drops its own return addresses and
+//! nothing else.
 
 mod common;
 use common::{assemble, function};
@@ -6,7 +7,8 @@ use sfi_loader::{CallError, DomainSpec, FaultKind, HostError, Import, TypedFn, W
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// `down(n)` calls itself n times, then leaves through `jmp *%gs:leaf` with rdi and rsi from `words`.
+/// `down(n)` calls itself n times, then leaves through `jmp *%gs:leaf` with rdi and rsi from
+/// `words`.
 fn attacker() -> Vec<u8> {
     let mut text = ".data\n.globl words\nwords: .quad 0,0\n.globl leaf\nleaf: .quad 0\n".to_owned();
     text += &function(

@@ -1,5 +1,6 @@
-//! Buffers are copied once: whoever changes the source after the copy, or while it is made, changes neither what the other side sees nor how much is
-//! copied back. Nothing is read twice, lengths least of all.
+//! Buffers are copied once: whoever changes the source after the copy, or while it is made, changes
+//! neither what the other side sees nor how much is copied back. Nothing is read twice, lengths
+//! least of all.
 
 mod common;
 use common::{assemble, function};
@@ -21,8 +22,8 @@ fn declaration(text: &str) -> Declaration {
     text.parse().unwrap()
 }
 
-/// Destroys the first 128 bytes of the region, then does what [`FILL`] says with what it was given, and returns the sum of the first bytes that
-/// it found there afterwards.
+/// Destroys the first 128 bytes of the region, then does what [`FILL`] says with what it was given,
+/// and returns the sum of the first bytes that it found there afterwards.
 fn server() -> DomainSpec {
     let spoil: String = (0..16).map(|i| format!("mov %rax,%gs:shared+{}(%eip)\n", 8 * i)).collect();
     let text = function(

@@ -189,7 +189,8 @@ fn mutual_recursion_keeps_every_frame() {
         .unwrap();
     let ping: TypedFn<fn(u64) -> u64> = world.domain("a").unwrap().export("ping").unwrap();
     assert_eq!(ping.call(&mut world, (1000,)), Ok(500_500));
-    // Too deep for the control stack: the innermost domain dies, in each of its frames the other one gets an error.
+    // Too deep for the control stack: the innermost domain dies, in each of its frames the other
+    // one gets an error.
     let result = ping.call(&mut world, (1 << 40,));
     let faults = ["a", "b"].map(|name| world.domain(name).unwrap().last_fault().map(|f| f.kind));
     match faults {
@@ -202,7 +203,8 @@ fn mutual_recursion_keeps_every_frame() {
     assert_eq!(ping.call(&mut world, (10,)), Ok(55));
 }
 
-/// A domain whose r15 is garbage when it calls out cannot be entered again until it returns; nothing is corrupted.
+/// A domain whose r15 is garbage when it calls out cannot be entered again until it returns;
+/// nothing is corrupted.
 #[test]
 fn nested_entry_with_a_wild_stack_pointer_is_refused() {
     let app = function("run", "mov %r15,%r12\nmov $0x1234567890,%r15\ncall back\nmov %r12,%r15\nret")
@@ -383,8 +385,9 @@ fn crossings_leave_no_trace_on_the_control_stack() {
     assert_eq!(*ticks.lock().unwrap(), 1_000_000);
 }
 
-/// Nesting between host functions and domains ends in an error, not in a stack overflow of the host. A host function is not
-/// called again while it runs, so a domain needs many of them to nest deeply; it finds them by function pointers.
+/// Nesting between host functions and domains ends in an error, not in a stack overflow of the
+/// host. A host function is not called again while it runs, so a domain needs many of them to nest
+/// deeply; it finds them by function pointers.
 #[test]
 fn nesting_is_bounded() {
     let count = sfi_loader::MAX_DEPTH as usize + 6;
@@ -465,7 +468,8 @@ fn faults_on_other_threads() {
     }
 }
 
-/// A host function sees the arguments that the import's signature names, and nothing else of its caller.
+/// A host function sees the arguments that the import's signature names, and nothing else of its
+/// caller.
 #[test]
 fn host_functions_see_only_the_arguments_of_their_signature() {
     let values: String = ["rdi", "rsi", "rdx", "rcx", "r8", "r9"]

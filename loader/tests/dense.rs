@@ -74,7 +74,8 @@ fn a_dense_domain_computes_what_a_scattered_one_does() {
 
 #[test]
 fn what_does_not_fit_goes_to_random_places() {
-    // Constants of a megabyte, thread locals beside a stack of a megabyte, data larger than what is copied.
+    // Constants of a megabyte, thread locals beside a stack of a megabyte, data larger than what is
+    // copied.
     let big = function("sum", "mov table+1048568(%rip),%rax\nadd array+99992(%rip),%rax\nadd back(%rip),%rax\nret")
         + ".section .rodata\ntable: .zero 1048568\n.quad 5\n.data\narray: .zero 99992\n.quad 6\nback: .quad array\n.section .tbss,\"awT\",@nobits\nlocal: .zero 64\n";
     let world = || World::builder().domain(spec("a", &assemble(&big)).memory(1 << 20)).build().unwrap();
@@ -111,7 +112,8 @@ fn text_is_shared_sealed_and_never_writable() {
     assert_eq!((refused, std::io::Error::last_os_error().raw_os_error()), (-1, Some(libc::EACCES)));
 }
 
-/// A stack below the thread locals never reaches down to the dispatch table, whatever the sizes are.
+/// A stack below the thread locals never reaches down to the dispatch table, whatever the sizes
+/// are.
 #[test]
 fn nothing_writable_lies_where_indirect_branches_look() {
     for (stack, locals) in [(1 << 20, 0), (1 << 20, 8), ((1 << 20) - 4096, 8), (1 << 14, 1 << 19), (4 << 20, 0)] {
@@ -124,7 +126,8 @@ fn nothing_writable_lies_where_indirect_branches_look() {
     }
 }
 
-/// Text with a word that depends on the window is every instance's own, verified in each; so is every other such word, whatever its form.
+/// Text with a word that depends on the window is every instance's own, verified in each; so is
+/// every other such word, whatever its form.
 #[test]
 fn words_that_depend_on_the_window_are_right_in_every_instance() {
     let text = function("wide", "movabs $value,%rax\nmov (%rax),%rax\nret")

@@ -2,12 +2,13 @@
 //!
 //! A watcher calls a middle domain, the middle calls a domain behind it or the host, and somebody
 //! returns, faults, panics, overstays its time, or is abandoned. Then the watcher stores all
-//! registers. The cases are the product of the exits ([`EXITS`]), the trust of the watcher and of the
-//! middle in their servers, the groups of registers that the middle's text names, and the modes.
+//! registers. The cases are the product of the exits ([`EXITS`]), the trust of the watcher and of
+//! the middle in their servers, the groups of registers that the middle's text names, and the
+//! modes.
 //!
-//! What the watcher may find is said by [`Allowed`], from the words of the contract and not from the
-//! gates' flags: its own values, zeroes, and what the trust levels let pass at a return. A failing
-//! exit lets nothing pass at any level.
+//! What the watcher may find is said by [`Allowed`], from the words of the contract and not from
+//! the gates' flags: its own values, zeroes, and what the trust levels let pass at a return. A
+//! failing exit lets nothing pass at any level.
 //!
 //! `SFI_EXITS=all` runs the whole product in all variants of the gates; the normal run leaves out
 //! most of what waits for a clock, and the variants for other machines.
@@ -53,7 +54,8 @@ enum Clock {
     Budget,
 }
 
-/// A function of the watcher, of the middle (`m_`) or of the host (`h_`) that it calls, and the end.
+/// A function of the watcher, of the middle (`m_`) or of the host (`h_`) that it calls, and the
+/// end.
 struct Exit {
     name: &'static str,
     end: End,
@@ -387,10 +389,10 @@ impl Allowed {
         Self { passing: Default::default(), preserved: Vec::new(), control: Default::default() }
     }
 
-    /// After a call, by the words of the trust levels: a server's values pass where its client trusts
-    /// it and it trusts its client; preserved registers are safe from a server that its client does
-    /// not trust, and from one whose client does not name them. What the middle does not name passes
-    /// through it to nobody.
+    /// After a call, by the words of the trust levels: a server's values pass where its client
+    /// trusts it and it trusts its client; preserved registers are safe from a server that its
+    /// client does not trust, and from one whose client does not name them. What the middle does
+    /// not name passes through it to nobody.
     fn after(case: &Case, end: End) -> Self {
         let mut all = Self::nothing();
         if !matches!(end, End::Returned | End::Recovered) {

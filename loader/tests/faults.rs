@@ -99,7 +99,8 @@ fn every_kind_reaches_a_calling_domain() {
     }
 }
 
-/// A -> B -> A, and the inner A faults: B gets an error, and when it returns the outer A cannot go on.
+/// A -> B -> A, and the inner A faults: B gets an error, and when it returns the outer A cannot go
+/// on.
 #[test]
 fn a_dead_domain_is_not_returned_to() {
     let a = function("outer", "call middle\nmov $1,%eax\nret") + &function("inner", "ud2");

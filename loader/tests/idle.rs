@@ -8,7 +8,8 @@ use std::time::Duration;
 const STACK: u64 = 1 << 20;
 const PAGE: u64 = 4096;
 
-/// `deep(pages, spins)` writes to so many pages of the data stack and takes its time, `nest(n)` calls itself; `sum` adds up a buffer and puts it back doubled.
+/// `deep(pages, spins)` writes to so many pages of the data stack and takes its time, `nest(n)`
+/// calls itself; `sum` adds up a buffer and puts it back doubled.
 fn server() -> DomainSpec {
     let text = function(
         "deep",
@@ -33,7 +34,8 @@ fn server() -> DomainSpec {
         .registers("marks", Entry::function("marks").signature("() -> int"))
 }
 
-/// `call(pages)` calls the server's `deep`. `run` connects to `marks` and calls it; what that calls back disconnects it.
+/// `call(pages)` calls the server's `deep`. `run` connects to `marks` and calls it; what that calls
+/// back disconnects it.
 fn client() -> DomainSpec {
     let text = ".data\npointer: .quad 0\n.section .rodata\nname: .asciz \"server.marks\"\n.text\n".to_owned()
         + &function("call", "xor %esi,%esi\njmp deep")
@@ -75,7 +77,8 @@ fn stack(world: &World, domain: &str) -> usize {
     count(domain.secret_base() + segment.offset, segment.length)
 }
 
-/// Resident pages of the one control stack of this process, whose stack area is the last MiB of 4 MiB-aligned 4 MiB.
+/// Resident pages of the one control stack of this process, whose stack area is the last MiB of 4
+/// MiB-aligned 4 MiB.
 fn control() -> usize {
     let range = |line: &String| {
         let (from, to) = line.split(' ').next()?.split_once('-')?;

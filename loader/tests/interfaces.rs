@@ -1,4 +1,5 @@
-//! Buffers that cross by copy: from domain to domain, from host to domain, and everything that a hostile side may say about them.
+//! Buffers that cross by copy: from domain to domain, from host to domain, and everything that a
+//! hostile side may say about them.
 
 mod common;
 use common::{assemble, function};

@@ -1,4 +1,5 @@
-//! What the process holds after much has gone wrong. Alone in its process: other tests map worlds of their own meanwhile.
+//! What the process holds after much has gone wrong. Alone in its process: other tests map worlds
+//! of their own meanwhile.
 
 mod common;
 use common::{assemble, function};

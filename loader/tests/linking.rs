@@ -1,4 +1,5 @@
-//! What the linker in the loader does: archives, COMDAT, weak, common, thread locals, initialisers, errors.
+//! What the linker in the loader does: archives, COMDAT, weak, common, thread locals, initialisers,
+//! errors.
 
 mod common;
 use common::{CALL_RAX, assemble, function};
@@ -51,7 +52,8 @@ fn archives_give_what_is_needed_and_nothing_else() {
     let needs_bad = function("run", "call unwanted\nret");
     let error = fail(spec(&needs_bad).archive("lib.a", members.clone()));
     assert!(error.contains("nobody_has_this (used in lib.a(bad.o))"), "{error}");
-    // A granted name that a member defines is an error, linked or not; a weak reference pulls nothing.
+    // A granted name that a member defines is an error, linked or not; a weak reference pulls
+    // nothing.
     let app =
         ".weak other\n".to_owned() + &function("run", "call one\nlea other@GOTPCREL(%rip),%rcx\nadd (%rcx),%rax\nret");
     let error = conflict(spec(&app).archive("lib.a", members.clone()), "one");
@@ -77,7 +79,8 @@ fn ifunc(resolver: &str) -> String {
 
 #[test]
 fn a_resolver_chooses_what_a_name_means() {
-    // Calls, pointers in data and pointers out of the GOT, in the object that defines it and in another, are one function.
+    // Calls, pointers in data and pointers out of the GOT, in the object that defines it and in
+    // another, are one function.
     let equal = "lea pick(%rip),%rcx\nmov pick@GOTPCREL(%rip),%rdx\ncmp %rcx,%rdx\njne 1f\nmov p(%rip),%rdx\ncmp %rcx,%rdx\njne 1f\n";
     let use_all = format!("call pick\n{equal}mov %rcx,%rax\n{CALL_RAX}lea 40(%rax),%rax\nret\n1: ud2");
     let pointer = ".data\np: .quad pick\n";
@@ -85,7 +88,8 @@ fn a_resolver_chooses_what_a_name_means() {
     assert_eq!(run(spec(&inside)), 42);
     let outside = function("run", &use_all) + pointer;
     assert_eq!(run(spec(&outside).object("b.o", assemble(&ifunc("lea two(%rip),%rax")))), 42);
-    // A resolver may call functions, and IFUNCs that were chosen before it; a restart chooses again.
+    // A resolver may call functions, and IFUNCs that were chosen before it; a restart chooses
+    // again.
     let first = ".globl first\n.type first,@gnu_indirect_function\nfirst: lea one(%rip),%rax\nret\n";
     let text = format!(".text\n{first}") + &ifunc("call first\nlea two(%rip),%rax") + &function("run", "jmp pick");
     let mut world = build(spec(&text)).unwrap();
@@ -105,7 +109,8 @@ fn a_resolver_cannot_choose_a_place_that_is_no_function() {
     for resolver in [
         "xor %eax,%eax",
         "mov $-8,%rax",
-        // The trap's slot, an IFUNC's own slot, a slot that is not used, the middle of one, one of another 4 GiB.
+        // The trap's slot, an IFUNC's own slot, a slot that is not used, the middle of one, one of
+        // another 4 GiB.
         "mov %gs:0xff000,%rax\nadd $0x100000,%rax",
         "mov %gs:0xff000,%rax\nadd $0x100008,%rax",
         "mov %gs:0xff000,%rax\nadd $0x1ffff8,%rax",
@@ -355,7 +360,8 @@ fn switch_tables_hold_slots() {
             CALL_RAX.replace("call", "jmp")
         ),
     ) + ".section .rodata\ntable: .long .Lzero-table,.Lone-table\n";
-    // Against local labels the assembler would emit their section and an offset, which is not what the contract wants.
+    // Against local labels the assembler would emit their section and an offset, which is not what
+    // the contract wants.
     let text = text.replace(".Lzero", "zero").replace(".Lone", "one") + ".globl zero,one\n";
     assert_eq!(run(spec(&text)), 2);
 }
@@ -414,7 +420,8 @@ fn unsafe_objects_are_refused_with_every_violation() {
     assert!(fail(spec(&load).mode(sfi_loader::Mode::Full)).contains("SFI-L01"));
 }
 
-/// The processor's clock is read only where the domain asks for it and the world grants it, also after a reload.
+/// The processor's clock is read only where the domain asks for it and the world grants it, also
+/// after a reload.
 #[test]
 fn the_clock_needs_two_grants() {
     let text = function("run", "rdtsc\nmov $1,%eax\nret");

@@ -63,7 +63,8 @@ fn an_adaptive_penalty_doubles() {
     }
 }
 
-/// A fault that only a domain has seen counts as well, at the latest when the faulty domain lives again.
+/// A fault that only a domain has seen counts as well, at the latest when the faulty domain lives
+/// again.
 #[test]
 fn a_budget_of_faults_ends_restarts() {
     let owner = Owner::new("alice").most_faults(3);
@@ -88,7 +89,8 @@ fn a_budget_of_faults_ends_restarts() {
     refused(World::builder().domain(bad()).build().map(drop));
 }
 
-/// Who calls a domain that waits for its owner's penalties learns so at once, and neither waits nor is ended for it.
+/// Who calls a domain that waits for its owner's penalties learns so at once, and neither waits nor
+/// is ended for it.
 #[test]
 fn a_penalty_is_not_the_clients() {
     let delay = Duration::from_secs(600);

@@ -61,7 +61,8 @@ fn windows_are_aligned_reserved_and_guarded() {
         let domain = world.domain(name).unwrap();
         let base = domain.secret_base();
         assert_eq!(base % (1 << 32), 0);
-        // Everything in the window and the guard behind it is ours: mapped, accessible only where segments are.
+        // Everything in the window and the guard behind it is ours: mapped, accessible only where
+        // segments are.
         let mut accessible = Vec::new();
         let mut covered = base;
         for line in maps() {
@@ -221,7 +222,8 @@ fn five_levels_of_page_tables_on_request() {
             assert!(template.unwrap_err().to_string().starts_with("SFI-M02: "));
             continue;
         };
-        // A window in the upper half of 57 bits, once in 512 a low one; its code computes and stores addresses.
+        // A window in the upper half of 57 bits, once in 512 a low one; its code computes and
+        // stores addresses.
         for mut world in [world.unwrap(), template.unwrap().instance().unwrap()] {
             let domain = world.domain("a").unwrap();
             assert_eq!(domain.placement().windows, space.windows());

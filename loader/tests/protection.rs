@@ -1,4 +1,5 @@
-//! Protection domains: supervisors, procedure numbers, capabilities, and servers that several threads enter.
+//! Protection domains: supervisors, procedure numbers, capabilities, and servers that several
+//! threads enter.
 #![allow(clippy::type_complexity)]
 
 mod common;
@@ -9,7 +10,8 @@ use sfi_loader::{
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
-/// `run(a, b, c)` passes its arguments on to the import; `with(number, a)` shows the capability at `bits` behind the number.
+/// `run(a, b, c)` passes its arguments on to the import; `with(number, a)` shows the capability at
+/// `bits` behind the number.
 fn client() -> DomainSpec {
     let text = ".data\n.globl bits\nbits: .skip 64\n.text\n".to_owned()
         + &function("run", "call op\nret")

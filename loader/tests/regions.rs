@@ -8,7 +8,8 @@ use sfi_loader::{
     TypedFn, World,
 };
 
-/// A linked list at `list` and a hash table of 16 chains at `hash`. Nodes hold full pointers of whoever made them.
+/// A linked list at `list` and a hash table of 16 chains at `hash`. Nodes hold full pointers of
+/// whoever made them.
 fn structures() -> String {
     let next_free = |at: &str, first: &str| {
         format!("mov %gs:{at}(%eip),%rdx\ntest %rdx,%rdx\njnz 1f\nlea {first}(%rip),%rdx\n1:\n")

@@ -1,4 +1,5 @@
-//! What the process holds after servers were reloaded, restarted, bound and unbound many times. Alone in its process, as `leaks`.
+//! What the process holds after servers were reloaded, restarted, bound and unbound many times.
+//! Alone in its process, as `leaks`.
 
 mod common;
 use common::{assemble, function};

@@ -1,5 +1,5 @@
-//! Many instances: in one world, in pools, up to what the kernel allows. What counts the process' mappings or memory runs in a process
-//! of its own.
+//! Many instances: in one world, in pools, up to what the kernel allows. What counts the process'
+//! mappings or memory runs in a process of its own.
 
 mod common;
 use common::{CALL_RAX, assemble, function, maps};
@@ -21,7 +21,8 @@ fn child(test: &str) -> bool {
     false
 }
 
-/// `mix(x)`: `state = state * 31 + x`, state begins with 7; `touch(p, x)`: a store anywhere; and ways to die and to ask the host.
+/// `mix(x)`: `state = state * 31 + x`, state begins with 7; `touch(p, x)`: a store anywhere; and
+/// ways to die and to ask the host.
 fn object() -> Vec<u8> {
     assemble(
         &(function("mix", "imul $31,state(%rip),%rax\nadd %rdi,%rax\nmov %rax,%gs:state(%eip)\nret")
@@ -155,7 +156,8 @@ fn a_reset_hides_what_was_shown_to_the_last_tenant() {
 
 const SECRET: u64 = 0x5ec2_e75e_c2e7_5ec2;
 
-/// Plants the secret wherever a domain can write: data, bss, heap (near and far), stack (near and deep), thread locals, TCB.
+/// Plants the secret wherever a domain can write: data, bss, heap (near and far), stack (near and
+/// deep), thread locals, TCB.
 fn plant(world: &mut World, function: &dyn Fn(&World, &str) -> Two, symbols: [u64; 2]) {
     let call = |world: &mut World, name: &str, a, b| function(world, name).call(world, (a, b)).unwrap();
     let heap = call(world, "heap", 0, 0);
@@ -383,8 +385,8 @@ fn the_limit_on_mappings_is_an_error_and_nothing_else() {
     let spec = spec();
     let build = || World::builder().domain(spec.clone()).host_fn("host", |call| Ok(call.arg(0) + 1)).build();
     let mut world = build().unwrap();
-    // The host uses up most of what the kernel allows, so that the kernel refuses and not the loader's own account: every second
-    // page of a mapping gets another protection.
+    // The host uses up most of what the kernel allows, so that the kernel refuses and not the
+    // loader's own account: every second page of a mapping gets another protection.
     let pages = ((limit - 2_000) / 2) as usize;
     // SAFETY: a fresh mapping that nobody else uses.
     let at = unsafe {
@@ -498,7 +500,8 @@ fn a_thousand_instances_leave_nothing_behind() {
     assert!(after.3 <= before.3 + (256 << 10), "page tables: {} then {}", before.3, after.3);
 }
 
-/// What a domain registered while it ran ends with its tenant, and what led to it leads nowhere, whoever comes to its place.
+/// What a domain registered while it ran ends with its tenant, and what led to it leads nowhere,
+/// whoever comes to its place.
 #[test]
 fn entry_points_of_instances_end_with_them() {
     let server = ".data\nname: .asciz \"late\"\ntype: .asciz \"(int) -> int\"\n.text\n".to_owned()

@@ -1,5 +1,5 @@
-//! Nothing of one side is visible on the other, in either direction, whatever the registers held, in all variants of the gates: with and without
-//! VEX instructions, with and without `wrgsbase`.
+//! Nothing of one side is visible on the other, in either direction, whatever the registers held,
+//! in all variants of the gates: with and without VEX instructions, with and without `wrgsbase`.
 #![allow(clippy::type_complexity)]
 
 mod common;
@@ -179,7 +179,8 @@ extern "C" fn trampoline() {
     });
 }
 
-/// A domain that destroys every register leaves the host's preserved registers and control state alone, also by a fault.
+/// A domain that destroys every register leaves the host's preserved registers and control state
+/// alone, also by a fault.
 #[test]
 fn the_hosts_preserved_state_survives() {
     for end in ["ret", "ud2"] {
@@ -196,8 +197,9 @@ fn the_hosts_preserved_state_survives() {
             let host_cw: u16 = 0x027f; // double precision
             let (mut mxcsr, mut wrong): (u32, u64) = (0, 0);
             let mut environment = [0u8; 28];
-            // SAFETY: a call of an `extern "C"` function with an aligned stack; all registers that it may change are declared, the
-            // preserved ones are put back, and so is the control state.
+            // SAFETY: a call of an `extern "C"` function with an aligned stack; all registers that
+            // it may change are declared, the preserved ones are put back, and so is the control
+            // state.
             unsafe {
                 asm!(
                     "push rbx", "push rbp", "mov rbp, rsp", "and rsp, -16",

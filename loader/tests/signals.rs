@@ -1,4 +1,5 @@
-//! Signals of the host at any time: a profiler's timer during crossings. Each in its own process, because handlers belong to processes.
+//! Signals of the host at any time: a profiler's timer during crossings. Each in its own process,
+//! because handlers belong to processes.
 
 mod common;
 use common::{assemble, function};
@@ -20,7 +21,8 @@ extern "C" fn tick(_: libc::c_int, _: *mut libc::siginfo_t, _: *mut libc::c_void
     }
 }
 
-/// Sends `SIGPROF` to this thread every 150 µs, which no interval timer of the kernel's ticks could.
+/// Sends `SIGPROF` to this thread every 150 µs, which no interval timer of the kernel's ticks
+/// could.
 fn profile(
     flags: libc::c_int,
     handler: extern "C" fn(libc::c_int, *mut libc::siginfo_t, *mut libc::c_void),
@@ -113,7 +115,8 @@ fn a_profiler_without_an_alternate_stack() {
 
 static NESTED: AtomicU64 = AtomicU64::new(0);
 
-/// A handler that takes more of its stack than a domain leaves, and is interrupted by another one meanwhile.
+/// A handler that takes more of its stack than a domain leaves, and is interrupted by another one
+/// meanwhile.
 extern "C" fn hungry(signal: libc::c_int, info: *mut libc::siginfo_t, context: *mut libc::c_void) {
     let mut much = [0_u8; 24 << 10];
     much.iter_mut().step_by(512).for_each(|byte| *byte = 0xee);
@@ -143,7 +146,8 @@ fn handle(signal: libc::c_int, handler: usize, flags: libc::c_int) {
     }
 }
 
-/// `deep(n, spins)` calls itself n times and then takes its time; `cross` makes calls instead, to a domain and the host.
+/// `deep(n, spins)` calls itself n times and then takes its time; `cross` makes calls instead, to a
+/// domain and the host.
 fn deep() -> World {
     let down = |name: &str, work: &str| {
         let again = format!("test %rdi,%rdi\njz 1f\ndec %rdi\ncall {name}\ninc %rax\nret\n1:\n");
@@ -187,7 +191,8 @@ fn deepest(world: &mut World, function: &Deep) -> u64 {
     low
 }
 
-/// A domain that has nearly used up its control stack when signals come whose handlers need that stack.
+/// A domain that has nearly used up its control stack when signals come whose handlers need that
+/// stack.
 #[test]
 fn handlers_find_room_wherever_a_domain_is() {
     alone("handlers_find_room_wherever_a_domain_is", || {
@@ -198,7 +203,8 @@ fn handlers_find_room_wherever_a_domain_is() {
         assert!(gates < end, "{gates} {end}");
         handle(libc::SIGUSR2, nested as *const () as usize, 0);
         let timer = profile(0, hungry);
-        // Words from the end. Where the kernel finds no room for a frame the domain ends; it may be anything from 1 to 12 KiB.
+        // Words from the end. Where the kernel finds no room for a frame the domain ends; it may be
+        // anything from 1 to 12 KiB.
         let mut ended = 0;
         for left in [0, 1, 5, 20, 60, 110, 180, 300, 420, 470, 520, 700, 1000, 1300, 1600, 2000, 3000, 5000, 8000] {
             for _ in 0..4 {

@@ -1,9 +1,11 @@
-//! Crossings under stress: eight threads, a hundred domains, and everything that can happen to them at random, with every result computed
-//! beforehand. Twelve worlds of eight domains wander between the threads, a pool of four instances and a server of two serve all; domains call in a ring
-//! and in pairs, with buffers, in modes write and full, at every trust level, die in all ways, overstay, are restarted, loaded again, instantiated, unbound and
-//! bound, while signals hit every thread.
-//! Worlds, not threads, own the random numbers, so that a failure comes again whatever the schedule was: it prints `SFI_STRESS_SEED`.
-//! `SFI_STRESS_CALLS`: calls per thread and domain. Alone in its process, whose mappings and memory it counts.
+//! Crossings under stress: eight threads, a hundred domains, and everything that can happen to them
+//! at random, with every result computed beforehand. Twelve worlds of eight domains wander between
+//! the threads, a pool of four instances and a server of two serve all; domains call in a ring and
+//! in pairs, with buffers, in modes write and full, at every trust level, die in all ways,
+//! overstay, are restarted, loaded again, instantiated, unbound and bound, while signals hit every
+//! thread. Worlds, not threads, own the random numbers, so that a failure comes again whatever the
+//! schedule was: it prints `SFI_STRESS_SEED`. `SFI_STRESS_CALLS`: calls per thread and domain.
+//! Alone in its process, whose mappings and memory it counts.
 #![allow(clippy::type_complexity)]
 
 mod common;
@@ -211,7 +213,8 @@ impl<'s> Slot<'s> {
         };
         let pass = &self.passes[place][kind as usize];
         let world = &mut self.world;
-        // Processor time, because the callers of whom overstays go on and must not be ended for what other threads use.
+        // Processor time, because the callers of whom overstays go on and must not be ended for
+        // what other threads use.
         let limits =
             if n == 0 { Limits::wall(Duration::from_millis(2)) } else { Limits::cpu(Duration::from_millis(2)) };
         let found = catch_unwind(AssertUnwindSafe(|| match way {
@@ -466,9 +469,10 @@ fn eight_threads_and_a_hundred_domains() {
     println!("{DOMAINS} domains, {THREADS} threads, {calls} calls, {signals} signals, {}, {time:?}", counts.join(", "));
     println!("mappings, files, bytes: {before:?} before, {after:?} after");
     assert!(signals > 100 && COUNTS.iter().all(|count| count.load(Relaxed) > 0), "something did not happen");
-    // Mappings: what differs are stacks of ended threads that libc keeps and arenas of the allocator, two lines for each of ten threads at most, not the
-    // five and more mappings of each of the domains that were made meanwhile. Memory: free lists of those arenas; a single page lost per
-    // restart would be several times as much at full size.
+    // Mappings: what differs are stacks of ended threads that libc keeps and arenas of the
+    // allocator, two lines for each of ten threads at most, not the five and more mappings of each
+    // of the domains that were made meanwhile. Memory: free lists of those arenas; a single page
+    // lost per restart would be several times as much at full size.
     assert!(after.0 <= before.0 + 40, "mappings grow: {} to {}", before.0, after.0);
     assert!(after.1 <= before.1, "files grow: {} to {}", before.1, after.1);
     assert!(after.2 <= before.2 + (16 << 20), "memory grows: {} to {}", before.2, after.2);

@@ -1,4 +1,5 @@
-//! Calls that overstay their world's time limit end in an error, at the right time, and nothing else is lost.
+//! Calls that overstay their world's time limit end in an error, at the right time, and nothing
+//! else is lost.
 
 mod common;
 use common::{assemble, function};
@@ -67,15 +68,17 @@ fn a_callee_ends_and_its_caller_goes_on() {
     assert!(!world.domain("app").unwrap().is_dead());
     assert_eq!(run.call(&mut world, ()), expected(Status::Dead as u32));
     world.restart("codec").unwrap();
-    // A caller that does not stop is ended after its callee, not earlier than the time that it has for its return.
+    // A caller that does not stop is ended after its callee, not earlier than the time that it has
+    // for its return.
     let start = Instant::now();
     ended(run_on.call(&mut world, ()), "app", "run_on");
     assert!((LIMIT + Duration::from_millis(10)..PATIENCE).contains(&start.elapsed()), "{:?}", start.elapsed());
     assert!(world.domain("codec").unwrap().is_dead());
 }
 
-/// A call that goes on for ever by what it calls: the same server restarted, one accomplice after the other, or a host function that
-/// calls back. It has one deadline, however many domains it ends.
+/// A call that goes on for ever by what it calls: the same server restarted, one accomplice after
+/// the other, or a host function that calls back. It has one deadline, however many domains it
+/// ends.
 #[test]
 fn a_call_has_one_deadline_whatever_is_restarted() {
     /// Enough that one limit for each would outlast [`PATIENCE`].
@@ -122,7 +125,8 @@ fn a_call_has_one_deadline_whatever_is_restarted() {
     assert!(world.domain("codec").unwrap().restarts() <= 2);
 }
 
-/// Domains that wait when a call's time is over are ended with it, at any depth, and nobody's owner pays for that.
+/// Domains that wait when a call's time is over are ended with it, at any depth, and nobody's owner
+/// pays for that.
 #[test]
 fn domains_that_wait_end_without_running_and_without_a_penalty() {
     let owners = ["a", "b", "c"].map(Owner::new);
@@ -239,7 +243,8 @@ fn a_long_host_function_is_not_aborted_but_its_caller_ends() {
     assert!(done.load(Ordering::Relaxed) && start.elapsed() >= 6 * LIMIT);
 }
 
-/// A host function that calls back: the inner call is ended, the host function sees it and goes on, and so does its caller.
+/// A host function that calls back: the inner call is ended, the host function sees it and goes on,
+/// and so does its caller.
 #[test]
 fn a_call_back_ends_for_the_host_function() {
     let app = function("run", "call work\nadd $1,%rax\nret");
@@ -263,8 +268,9 @@ fn a_call_back_ends_for_the_host_function() {
     assert!(world.domain("codec").unwrap().is_dead() && !world.domain("app").unwrap().is_dead());
 }
 
-/// Calls whose length hovers about the limit, so that many end while the order to end them is on its way. Every one gives its
-/// result or ends, never early, and the next one is not met by the order for the one before.
+/// Calls whose length hovers about the limit, so that many end while the order to end them is on
+/// its way. Every one gives its result or ends, never early, and the next one is not met by the
+/// order for the one before.
 #[test]
 fn calls_at_the_edge_of_the_limit() {
     let limit = Duration::from_millis(3);
@@ -368,7 +374,8 @@ fn worlds_within_worlds() {
     ended(nullary(&outer, "app", "once").call(&mut outer, ()), "app", "once");
 }
 
-/// After calls that end in time: longer idle times, sleeps and other signals' handlers are as without a limit.
+/// After calls that end in time: longer idle times, sleeps and other signals' handlers are as
+/// without a limit.
 #[test]
 fn a_call_in_time_leaves_nothing_behind() {
     let mut world = looping(LIMIT);

@@ -1,5 +1,6 @@
-//! Trust levels: what each lets through and what none does. A server that abuses its client's trust harms that client's values, never the host,
-//! the client's own clients, or what third parties left in registers.
+//! Trust levels: what each lets through and what none does. A server that abuses its client's trust
+//! harms that client's values, never the host, the client's own clients, or what third parties left
+//! in registers.
 #![allow(clippy::type_complexity)]
 
 mod common;
@@ -8,7 +9,8 @@ use common::{assemble, function};
 use registers::*;
 use sfi_loader::{CallError, DomainSpec, FaultKind, Import, Mode, Trust, TypedFn, World};
 
-/// A client that plants secrets, calls and dumps; a server that dumps, plants, or plants and faults.
+/// A client that plants secrets, calls and dumps; a server that dumps, plants, or plants and
+/// faults.
 fn pair(trust: Trust, signature: &str, width: Width) -> World {
     let client = data()
         + &function("show", &(plant(width) + "call see\nret"))
@@ -100,7 +102,8 @@ fn a_client_sees_what_its_server_left_only_if_both_are_trusted() {
     }
 }
 
-/// A fault gives the client its preserved registers back and shows it nothing, whatever it believes of the server.
+/// A fault gives the client its preserved registers back and shows it nothing, whatever it believes
+/// of the server.
 #[test]
 fn a_fault_restores_and_hides_at_every_level() {
     for width in widths() {
@@ -173,7 +176,8 @@ fn chain(outer: Trust, inner: Trust, width: Width, names: &str) -> World {
 const NAMES: [&str; 4] =
     ["", "mov %rbx,%rax", "movaps %xmm3,%xmm0", "mov %r12,%rax\nvpxor %ymm2,%ymm2,%ymm2\nstmxcsr %gs:(%eax)\nfldz"];
 
-/// The values in registers that a domain does not name belong to others: it has nothing to trust anybody with.
+/// The values in registers that a domain does not name belong to others: it has nothing to trust
+/// anybody with.
 #[test]
 fn trust_never_covers_third_parties_on_the_way_in() {
     for width in widths() {
@@ -217,7 +221,8 @@ fn check_front(world: &mut World, width: Width, result: u64, what: &str) {
     assert_eq!(seen.mxcsr(), 0x7fbf, "{what}");
 }
 
-/// Middle dies while a domain that it called runs, or a host function: the frames below it did not save what middle does not name.
+/// Middle dies while a domain that it called runs, or a host function: the frames below it did not
+/// save what middle does not name.
 #[test]
 fn a_domain_that_dies_in_the_middle_costs_its_client_no_register() {
     for width in widths() {
@@ -235,7 +240,8 @@ fn a_domain_that_dies_in_the_middle_costs_its_client_no_register() {
     }
 }
 
-/// Whom a domain trusts wrongly can change its preserved registers; at the level of distrust he cannot.
+/// Whom a domain trusts wrongly can change its preserved registers; at the level of distrust he
+/// cannot.
 #[test]
 fn a_hostile_server_harms_those_who_trust_it_only() {
     for trust in Trust::ALL {
@@ -259,8 +265,8 @@ fn a_hostile_server_harms_those_who_trust_it_only() {
     }
 }
 
-/// An x87 exception that a client left pending is no business of a third domain: one that only waits
-/// for exceptions does not trap on it.
+/// An x87 exception that a client left pending is no business of a third domain: one that only
+/// waits for exceptions does not trap on it.
 #[test]
 fn waiting_for_x87_finds_nobody_elses_exception() {
     let pend = "fninit\nfld1\nfldz\nfdivrp\nfldcw unmask(%rip)\n";
@@ -295,7 +301,8 @@ fn waiting_for_x87_finds_nobody_elses_exception() {
     }
 }
 
-/// Nine words on the stack: an image that names `__sfi_client_stack` reads them where the client put them, if it may and is trusted.
+/// Nine words on the stack: an image that names `__sfi_client_stack` reads them where the client
+/// put them, if it may and is trusted.
 #[test]
 fn stack_arguments_are_read_on_the_clients_stack() {
     let signature = format!("({}) -> int", ["int"; 9].join(", "));
@@ -361,7 +368,8 @@ fn bindings_are_explained() {
     assert!(text.iter().any(|t| t.starts_with("middle `host` -> (host) `host`, (int) -> int\n")), "{text:?}");
 }
 
-/// A domain that names no vector register hands floats on, and nothing that somebody else left there.
+/// A domain that names no vector register hands floats on, and nothing that somebody else left
+/// there.
 #[test]
 fn floats_pass_through_a_domain_that_does_not_name_them() {
     for width in widths() {

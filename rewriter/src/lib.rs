@@ -1,9 +1,10 @@
 //! The rewriter: turns a compiled object into one that obeys the sandbox contract.
 //!
-//! Untrusted: a mistake here can make a plugin crash, never let it escape; the verifier decides. Data flows one way, one module a phase:
-//! `object` (read, check, carve, decode, address) → `unwind` → `analysis` (flow, regs, reach,
-//! jumps, height, own, frame_walk, r15, slot, live, count, pads) → `transform`
-//! → `text` (share, layout) → `debug` → `output` (sections, unwind_table, write).
+//! Untrusted: a mistake here can make a plugin crash, never let it escape; the verifier decides.
+//! Data flows one way, one module a phase: `object` (read, check, carve, decode, address) →
+//! `unwind` → `analysis` (flow, regs, reach, jumps, height, own, frame_walk, r15, slot, live,
+//! count, pads) → `transform` → `text` (share, layout) → `debug` → `output` (sections,
+//! unwind_table, write).
 
 #![forbid(unsafe_code)]
 
@@ -52,7 +53,8 @@ pub struct Output {
 /// Rewrites one object. The same input and options give the same bytes.
 ///
 /// # Errors
-/// Everything that is in the way, with place and reason. Nothing is guessed: what is not recognised is refused.
+/// Everything that is in the way, with place and reason. Nothing is guessed: what is not recognised
+/// is refused.
 pub fn rewrite(object: &[u8], options: &Options) -> Result<Output, Vec<Refusal>> {
     let object = read::read(object).map_err(|refusal| vec![refusal])?;
     check::sections(&object)?;

@@ -19,7 +19,8 @@ pub struct Stats {
     pub renamed: u64,
     /// Leaf units whose r15 became a call-clobbered register.
     pub leaves: u64,
-    /// Units whose r15, or the register with which it changed places, lives in the frame slot where it was saved.
+    /// Units whose r15, or the register with which it changed places, lives in the frame slot where
+    /// it was saved.
     pub slots: u64,
     /// Other units in which another register lives in memory, with which r15 changed places.
     pub exchanged: u64,

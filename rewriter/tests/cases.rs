@@ -1,7 +1,8 @@
-//! Each `cases/*.s` is assembled, rewritten and listed; the listing (or the refusals) must equal the `.out` file beside it.
+//! Each `cases/*.s` is assembled, rewritten and listed; the listing (or the refusals) must equal
+//! the `.out` file beside it.
 //!
-//! `# mode: full` in the source's first lines chooses the mode. `BLESS=1 cargo test -p sfi-rewriter --test cases` rewrites expectations;
-//! read the difference before you commit it.
+//! `# mode: full` in the source's first lines chooses the mode. `BLESS=1 cargo test -p sfi-rewriter
+//! --test cases` rewrites expectations; read the difference before you commit it.
 
 use iced_x86::{Decoder, DecoderOptions, Formatter, GasFormatter};
 use object::{Object, ObjectSection, ObjectSymbol, RelocationTarget};

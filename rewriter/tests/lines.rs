@@ -1,5 +1,6 @@
-//! Line tables survive: stores that carry their own line in their immediate are found in the rewritten object, and binutils'
-//! `addr2line` and this workspace's reader must both name that line and the function.
+//! Line tables survive: stores that carry their own line in their immediate are found in the
+//! rewritten object, and binutils' `addr2line` and this workspace's reader must both name that line
+//! and the function.
 
 use iced_x86::{Decoder, DecoderOptions, OpKind};
 use object::{Object, ObjectSection, ObjectSymbol};

@@ -1,4 +1,5 @@
-//! Sizes that a hostile object names: what they ask for is refused, or costs no more than the object's own size suggests.
+//! Sizes that a hostile object names: what they ask for is refused, or costs no more than the
+//! object's own size suggests.
 
 use sfi_rewriter::{Mode, Options, Output, Reason, Refusal, rewrite};
 use std::process::Command;

@@ -1,4 +1,5 @@
-//! Unwind tables: what is written for calls and landing pads, and that damaged tables end in a refusal or an object, never in a panic.
+//! Unwind tables: what is written for calls and landing pads, and that damaged tables end in a
+//! refusal or an object, never in a panic.
 
 use object::{Object, ObjectSection, ObjectSymbol, RelocationTarget};
 use sfi_rewriter::{Mode, Options, Reason, rewrite};

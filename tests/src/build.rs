@@ -31,7 +31,8 @@ impl Compiler {
         }
     }
 
-    /// Whether it accepts `-ffixed-r15`. Asked of the compiler itself, once: clang 14 does not have it for x86.
+    /// Whether it accepts `-ffixed-r15`. Asked of the compiler itself, once: clang 14 does not have
+    /// it for x86.
     pub fn has_fixed_r15(self) -> bool {
         static ANSWERS: OnceLock<[bool; 2]> = OnceLock::new();
         let ask = |name: &str| {
@@ -188,7 +189,8 @@ fn rust(unit: &Path, configuration: &Configuration, directory: &Path) -> anyhow:
     Ok(members.iter().map(|m| directory.join(m)).collect())
 }
 
-/// The runtime in the same configuration, without what only one side needs. Compiled once per configuration.
+/// The runtime in the same configuration, without what only one side needs. Compiled once per
+/// configuration.
 ///
 /// # Errors
 /// The compiler's messages.

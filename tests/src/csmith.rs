@@ -13,7 +13,8 @@ use std::sync::{Arc, Mutex, OnceLock};
 use std::time::Duration;
 use tempfile::TempDir;
 
-/// Smaller programs: thousands of them in the time of hundreds, with less of them lost to endless loops.
+/// Smaller programs: thousands of them in the time of hundreds, with less of them lost to endless
+/// loops.
 const SMALL: [&str; 10] = [
     "--max-funcs",
     "5",
@@ -39,8 +40,9 @@ static ENDLESS: AtomicU64 = AtomicU64::new(0);
 static BUILDS: AtomicU64 = AtomicU64::new(0);
 static RUNS: AtomicU64 = AtomicU64::new(0);
 
-/// One random program, in two configurations that its seed chooses (gcc and clang at some level, gcc with and without `-ffixed-r15`; clang for x86-64 has no way
-/// to reserve a register), in modes write and full, and sometimes match.
+/// One random program, in two configurations that its seed chooses (gcc and clang at some level,
+/// gcc with and without `-ffixed-r15`; clang for x86-64 has no way to reserve a register), in modes
+/// write and full, and sometimes match.
 ///
 /// # Errors
 /// A difference, with the configuration.
@@ -86,7 +88,8 @@ pub fn summary() -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Compares one build; `false` if the native program does not end: then there is nothing to compare.
+/// Compares one build; `false` if the native program does not end: then there is nothing to
+/// compare.
 ///
 /// # Errors
 /// A difference, or a refusal of the rewriter.

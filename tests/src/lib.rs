@@ -1,8 +1,9 @@
-//! The harness of the end-to-end tests: compiles the corpus, runs it natively and in domains, and compares.
+//! The harness of the end-to-end tests: compiles the corpus, runs it natively and in domains, and
+//! compares.
 //!
-//! Data flows one way: [`program`] finds the sources and reads their headers, [`build`] compiles them for a configuration,
-//! [`native`] runs the result without a sandbox, [`sandbox`] rewrites, verifies and runs it in a domain.
-//! Beside it, [`target`] holds what fuzzers call.
+//! Data flows one way: [`program`] finds the sources and reads their headers, [`build`] compiles
+//! them for a configuration, [`native`] runs the result without a sandbox, [`sandbox`] rewrites,
+//! verifies and runs it in a domain. Beside it, [`target`] holds what fuzzers call.
 
 pub mod build;
 pub mod csmith;

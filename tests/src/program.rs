@@ -1,7 +1,7 @@
 //! Programs of the corpus: sources and what their headers say.
 //!
-//! A program is one file in `fixtures/corpus`, or a directory of several translation units. Headers are comments at the
-//! beginning of lines:
+//! A program is one file in `fixtures/corpus`, or a directory of several translation units. Headers
+//! are comments at the beginning of lines:
 //!
 //! ```text
 //! // Trap: what makes the program hard (or `Workload:`)

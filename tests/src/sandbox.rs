@@ -29,7 +29,8 @@ pub fn rewrite(object: &[u8], mode: Mode) -> anyhow::Result<Vec<u8>> {
     Ok(bytes)
 }
 
-/// Demands that the rewriter refuses at least one of the files, and everything that it refuses with this code.
+/// Demands that the rewriter refuses at least one of the files, and everything that it refuses with
+/// this code.
 ///
 /// # Errors
 /// It accepts all of them, or gives another code.
@@ -87,8 +88,9 @@ pub fn rewrite_files<'a>(
     Ok(outputs)
 }
 
-/// Runs `sfi_main` of rewritten objects in a domain of its own, in a process of its own (`domain-run`): a defect of the
-/// sandbox must not take the test down with it. The exit code is the result's low byte.
+/// Runs `sfi_main` of rewritten objects in a domain of its own, in a process of its own
+/// (`domain-run`): a defect of the sandbox must not take the test down with it. The exit code is
+/// the result's low byte.
 ///
 /// # Errors
 /// The process cannot be run, or does not end.

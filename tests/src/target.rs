@@ -1,6 +1,7 @@
 //! What fuzzers call: hostile bytes in, a panic or a failed assertion if something is wrong.
 //!
-//! `fuzz/` drives these with libFuzzer; `tests/targets.rs` runs them over the seeds and what has been found.
+//! `fuzz/` drives these with libFuzzer; `tests/targets.rs` runs them over the seeds and what has
+//! been found.
 
 use sfi_contract::Mode;
 use sfi_loader::manifest::Manifest;
@@ -55,7 +56,8 @@ pub fn rewriter(bytes: &[u8]) {
     for mode in Mode::ALL {
         let options = sfi_rewriter::Options { mode };
         let Ok(output) = sfi_rewriter::rewrite(bytes, &options) else { continue };
-        // A damaged container (symbols, groups, alignments) is handed on for the verifier to refuse; text is not.
+        // A damaged container (symbols, groups, alignments) is handed on for the verifier to
+        // refuse; text is not.
         if let Ok(report) = verify(&output.bytes, &Options { mode, clock: true, ..Options::default() }) {
             let text = report.violations.iter().find(|v| !v.rule.id().starts_with("SFI-E"));
             assert_eq!(text, None, "mode {mode}: the verifier refuses what the rewriter made");
@@ -76,7 +78,8 @@ pub fn manifest(bytes: &[u8]) {
     }
 }
 
-/// What the verifier accepts is loaded or refused, and its functions are called: they return, fault or overstay.
+/// What the verifier accepts is loaded or refused, and its functions are called: they return, fault
+/// or overstay.
 pub fn loader(bytes: &[u8]) {
     if bytes.len() > LIMIT {
         return;

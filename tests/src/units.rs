@@ -1,5 +1,5 @@
-//! Random translation units aimed at conventions, not at arithmetic: what callers keep across calls,
-//! how functions begin and end, and where indirect jumps go.
+//! Random translation units aimed at conventions, not at arithmetic: what callers keep across
+//! calls, how functions begin and end, and where indirect jumps go.
 
 use crate::build::{Compiler, Configuration, Level};
 use crate::csmith;

@@ -1,8 +1,8 @@
-//! Same behaviour: every program of the corpus, compiled in every configuration, rewritten in every mode and run in a
-//! domain, prints and returns what it does natively.
+//! Same behaviour: every program of the corpus, compiled in every configuration, rewritten in every
+//! mode and run in a domain, prints and returns what it does natively.
 //!
-//! One trial is one program, compiler and level; its name filters it: `cargo test --test corpus -- ipa_ra.c::gcc::O2`.
-//! `SFI_KEEP=dir` keeps the objects of failed trials.
+//! One trial is one program, compiler and level; its name filters it: `cargo test --test corpus --
+//! ipa_ra.c::gcc::O2`. `SFI_KEEP=dir` keeps the objects of failed trials.
 
 use libtest_mimic::{Arguments, Failed, Trial};
 use sfi_contract::Mode;
@@ -109,7 +109,8 @@ fn trial(program: &Program, compiler: Compiler, level: Level, totals: &Totals) -
     if failures.is_empty() { Ok(()) } else { Err(failures.into()) }
 }
 
-/// Each variant position-independent for executables, with and without r15; optimised builds also with -fPIC.
+/// Each variant position-independent for executables, with and without r15; optimised builds also
+/// with -fPIC.
 fn configurations(program: &Program, compiler: Compiler, level: Level) -> Vec<Configuration> {
     let mut all = Vec::new();
     let mut add = |variant: &[String], more: &[&str]| {

@@ -1,4 +1,5 @@
-//! Modules stand in folders, and imports point down only (docs: loader/src/lib.rs, rewriter/src/lib.rs).
+//! Modules stand in folders, and imports point down only (docs: loader/src/lib.rs,
+//! rewriter/src/lib.rs).
 
 mod circles;
 
@@ -27,8 +28,8 @@ fn sources(folder: &Path) -> Vec<PathBuf> {
     all
 }
 
-/// The top-level modules that a source names after `crate::`, with their lines. Braces after `crate::` are refused: one
-/// import a line keeps this test, and readers, honest.
+/// The top-level modules that a source names after `crate::`, with their lines. Braces after
+/// `crate::` are refused: one import a line keeps this test, and readers, honest.
 fn named(text: &str) -> Vec<(usize, String)> {
     let mut all = Vec::new();
     for (number, line) in text.lines().enumerate() {

@@ -1,6 +1,7 @@
-//! Gateways entered in every bad way: with anything in the registers, the data stack pointer above all; by a call, by a jump, by
-//! a pointer; with floating-point exceptions unmasked and pending; at every depth of the control stack down to its end.
-//! The host survives, keeps its floating-point state, and its neighbours' memory is what it was.
+//! Gateways entered in every bad way: with anything in the registers, the data stack pointer above
+//! all; by a call, by a jump, by a pointer; with floating-point exceptions unmasked and pending; at
+//! every depth of the control stack down to its end. The host survives, keeps its floating-point
+//! state, and its neighbours' memory is what it was.
 
 mod forge;
 
@@ -35,8 +36,8 @@ fn load_registers(block: &str) -> String {
     text
 }
 
-/// A domain whose `by_call_N`, `by_jump_N`, `by_pointer_N` use import N with the registers of the block, the first two
-/// reporting whether the preserved registers came back.
+/// A domain whose `by_call_N`, `by_jump_N`, `by_pointer_N` use import N with the registers of the
+/// block, the first two reporting whether the preserved registers came back.
 fn attacker(imports: &[&str]) -> Vec<u8> {
     let mut text =
         String::from(".data\n.globl block\nblock: .skip 128\n.globl pattern\npattern: .quad 0x5c5c5c5c5c5c5c5c\n");
@@ -223,7 +224,8 @@ fn any_registers() {
     assert!(returned > ROUNDS / 2, "{returned} returned, {faulted} faulted");
 }
 
-/// Calls deeper and deeper: at the control stack's end the domain faults, at no depth anything else happens.
+/// Calls deeper and deeper: at the control stack's end the domain faults, at no depth anything else
+/// happens.
 #[test]
 fn any_depth() {
     let mut world = world();
@@ -231,7 +233,8 @@ fn any_depth() {
     for import in IMPORTS {
         let f: TypedFn<fn(u64) -> u64> =
             world.domain("attacker").expect("it is there").export(&format!("deep_{import}")).expect("it is there");
-        // The control stack holds 8 bytes a call. First far apart, then every depth around the first one that fails.
+        // The control stack holds 8 bytes a call. First far apart, then every depth around the
+        // first one that fails.
         let (mut low, mut high) = (0u64, 1 << 20);
         let overflows = |world: &mut World, depth: u64| {
             let result = f.call(world, (depth,));

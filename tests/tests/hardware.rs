@@ -1,5 +1,6 @@
-//! What the contract assumes of the processor, executed on this one: the 32-bit truncation of GS addressing, the bytes behind
-//! a window's end, the unsafe regions, and every instruction form that the verifier accepts.
+//! What the contract assumes of the processor, executed on this one: the 32-bit truncation of GS
+//! addressing, the bytes behind a window's end, the unsafe regions, and every instruction form that
+//! the verifier accepts.
 //!
 //! The tests run one after another: they share the process's signal handlers.
 
@@ -86,7 +87,8 @@ fn assert_store_at(window: &Window, exit: &Exit, offset: u64, what: &str) {
     assert_eq!(exit.address, expected, "{what}: window {:#x}", window.base);
 }
 
-/// `mov %rax,%gs:disp32(%edi)` for registers and displacements that a 64-bit address would carry far away.
+/// `mov %rax,%gs:disp32(%edi)` for registers and displacements that a 64-bit address would carry
+/// far away.
 fn register_is_truncated() {
     let (mut machine, window) = (Machine::new(), Window::new());
     let mut code = vec![0x65, 0x67, 0x48, 0x89, 0x87, 0, 0, 0, 0];
@@ -150,7 +152,8 @@ fn eip_relative_store() {
     }
 }
 
-/// `mov %rax,%gs:disp32` with 32-bit address size: the displacement is not sign-extended beyond 32 bits.
+/// `mov %rax,%gs:disp32` with 32-bit address size: the displacement is not sign-extended beyond 32
+/// bits.
 fn absolute_store() {
     let (mut machine, window) = (Machine::new(), Window::new());
     for displacement in [0x40u32, 0x8000_0000, 0xffff_fff0] {
@@ -177,7 +180,8 @@ fn compressed_displacement() {
     }
 }
 
-/// A store that begins in the window's last bytes does not wrap: it runs on and hits the guard, and no byte is written.
+/// A store that begins in the window's last bytes does not wrap: it runs on and hits the guard, and
+/// no byte is written.
 fn stores_run_past_the_end_into_the_guard() {
     let (mut machine, window) = (Machine::new(), Window::new());
     window.open(0, PAGE);
@@ -232,7 +236,8 @@ fn stores_run_past_the_end_into_the_guard() {
     }
 }
 
-/// Masked stores touch their selected elements only: those inside the window are written, any outside faults.
+/// Masked stores touch their selected elements only: those inside the window are written, any
+/// outside faults.
 fn masked_stores_at_the_end() {
     let (mut machine, window) = (Machine::new(), Window::new());
     window.open(WINDOW - PAGE, PAGE);
@@ -367,7 +372,8 @@ fn dispatch_ignores_the_upper_half() {
                 window.write(0x10_0000 + slot, &landing.to_le_bytes());
                 let mut start = registers();
                 start.gpr[RCX] = slot | garbage;
-                // The landing place is `int3`: the code's page is filled by the kernel with zeros, so write it first.
+                // The landing place is `int3`: the code's page is filled by the kernel with zeros,
+                // so write it first.
                 window.protect(TEXT, 2 * PAGE, libc::PROT_READ | libc::PROT_WRITE);
                 window.write(TEXT + 0x800, &[0xcc]);
                 let exit = machine.run_code(&window, TEXT, &code, start);
@@ -382,7 +388,8 @@ fn dispatch_ignores_the_upper_half() {
     }
 }
 
-/// Whatever the register holds, the load lies in the 1 MiB of the table: an unmapped table faults there and nowhere else.
+/// Whatever the register holds, the load lies in the 1 MiB of the table: an unmapped table faults
+/// there and nowhere else.
 fn dispatch_stays_in_its_table() {
     let (mut machine, window) = (Machine::new(), Window::new());
     let code = assemble(|a| {
@@ -401,7 +408,8 @@ fn dispatch_stays_in_its_table() {
     }
 }
 
-/// Why the loader resets the x87 state at crossings: `fnstenv` stores the address of the last x87 instruction, whoever ran it.
+/// Why the loader resets the x87 state at crossings: `fnstenv` stores the address of the last x87
+/// instruction, whoever ran it.
 fn x87_environment_names_the_last_instruction() {
     let (mut machine, window) = (Machine::new(), Window::new());
     window.open(0x100_0000, PAGE);
@@ -442,6 +450,7 @@ fn decoders_that_stand_alone_are_wrong() {
     }
     // REX.B with base 5 and no displacement's mode: no base, and not r13d.
     assert_eq!(run(&[0x65, 0x67], &[0x41, 0x89, 0x04, 0x25, 0, 0, 0, 1]), 4);
-    // 67 before a VEX prefix of two bytes: it stays VEX. vpcmpeqd %xmm0,%xmm0,%xmm0; vmovdqa %xmm0,%gs:(%edi)
+    // 67 before a VEX prefix of two bytes: it stays VEX. vpcmpeqd %xmm0,%xmm0,%xmm0; vmovdqa
+    // %xmm0,%gs:(%edi)
     assert_eq!(run(&[], &[0xc5, 0xf9, 0x76, 0xc0, 0x65, 0x67, 0xc5, 0xf9, 0x7f, 0x07]), 16);
 }

@@ -1,5 +1,5 @@
-//! Every object in `fixtures/hostile` tries one way out and is refused for exactly the rules that its header names; every
-//! object in `fixtures/accepted` is accepted. One test for each file:
+//! Every object in `fixtures/hostile` tries one way out and is refused for exactly the rules that
+//! its header names; every object in `fixtures/accepted` is accepted. One test for each file:
 //! `cargo test -p sfi-tests --test hostile -- store-mov64`.
 
 mod forge;

@@ -1,4 +1,5 @@
-//! Mode match: whatever stores or branches where it must not is named: instruction, function, source line, and where the address leads.
+//! Mode match: whatever stores or branches where it must not is named: instruction, function,
+//! source line, and where the address leads.
 
 use sfi_contract::{Mode, Rule};
 use sfi_loader::{

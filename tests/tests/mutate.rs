@@ -1,10 +1,12 @@
-//! Objects that the verifier accepts, damaged a few thousand times each: bytes of text, relocations, symbols, section
-//! headers, anything. The verifier must not panic, and whatever it still accepts is judged by a second opinion
-//! ([`naive`]) that was written without it. Accepted mutants are then loaded and run.
+//! Objects that the verifier accepts, damaged a few thousand times each: bytes of text,
+//! relocations, symbols, section headers, anything. The verifier must not panic, and whatever it
+//! still accepts is judged by a second opinion ([`naive`]) that was written without it. Accepted
+//! mutants are then loaded and run.
 //!
 //! `SFI_MUTANTS` sets the number of copies of each object; `cargo xtask soak` tries millions.
 //!
-//! The damage is drawn from a fixed seed: a failure names the object, its number and what was done, and comes back.
+//! The damage is drawn from a fixed seed: a failure names the object, its number and what was done,
+//! and comes back.
 
 mod forge;
 mod inmate;
@@ -214,7 +216,8 @@ struct Mutant {
     what: String,
 }
 
-/// The accepted mutants of one object. Fails on a panic of the verifier; differences of opinion are listed.
+/// The accepted mutants of one object. Fails on a panic of the verifier; differences of opinion are
+/// listed.
 fn accepted(original: &Original, seed: u64, count: u64, differences: &mut Vec<String>) -> Vec<Mutant> {
     let mut random = Random(seed);
     let mut kept = Vec::new();
@@ -246,7 +249,8 @@ fn accepted(original: &Original, seed: u64, count: u64, differences: &mut Vec<St
     kept
 }
 
-/// The second opinion accepts the originals, and refuses the hostile objects that are about instructions.
+/// The second opinion accepts the originals, and refuses the hostile objects that are about
+/// instructions.
 fn the_second_opinion_is_one() {
     for original in originals("opinion") {
         let options = Options { mode: original.mode, ..Options::default() };
@@ -254,8 +258,9 @@ fn the_second_opinion_is_one() {
         assert!(report.is_safe(), "{}: {:?}", original.name, report.violations);
         naive::judge(&original.bytes, original.mode).unwrap_or_else(|why| panic!("{}: {why}", original.name));
     }
-    // What is refused for other reasons than an escape (not reviewed, not canonical, container) the oracle need not see.
-    // In mode match neither: a check names a wrong address, the store behind it is confined without it.
+    // What is refused for other reasons than an escape (not reviewed, not canonical, container) the
+    // oracle need not see. In mode match neither: a check names a wrong address, the store behind
+    // it is confined without it.
     let escapes = [
         "SFI-S01", "SFI-S02", "SFI-S03", "SFI-S04", "SFI-L01", "SFI-L02", "SFI-C01", "SFI-C02", "SFI-B01", "SFI-B02",
         "SFI-I01", "SFI-F01", "SFI-F02",
@@ -319,7 +324,8 @@ fn company(folder: &str) -> BTreeMap<inmate::ModeName, Vec<PathBuf>> {
     files
 }
 
-/// What the verifier still accepts is loaded and its functions are called. A few of each object, those with damaged text first.
+/// What the verifier still accepts is loaded and its functions are called. A few of each object,
+/// those with damaged text first.
 fn accepted_mutants_stay_inside() {
     let company = company("company");
     let mut jobs = Vec::new();

@@ -1,5 +1,6 @@
-//! Rewritten objects are ordinary ELF relocatable objects: binutils reads and links them without complaint, and the symbols
-//! of the input are all there with the same type, binding and visibility.
+//! Rewritten objects are ordinary ELF relocatable objects: binutils reads and links them without
+//! complaint, and the symbols of the input are all there with the same type, binding and
+//! visibility.
 
 use sfi_contract::Mode;
 use sfi_tests::build::{Compiler, Configuration, Level, compile};

@@ -1,7 +1,8 @@
 //! Long suites, run by `cargo xtask soak` and not by `cargo test`.
 //!
-//! Random programs (csmith) are compared as those of the corpus are. Every member of every static archive on the machine is
-//! rewritten: what is not refused must satisfy the verifier. `SFI_SOAK_PROGRAMS` and `SFI_SOAK_SEED` choose the programs.
+//! Random programs (csmith) are compared as those of the corpus are. Every member of every static
+//! archive on the machine is rewritten: what is not refused must satisfy the verifier.
+//! `SFI_SOAK_PROGRAMS` and `SFI_SOAK_SEED` choose the programs.
 
 use libtest_mimic::{Arguments, Failed, Trial};
 use sfi_contract::Mode;

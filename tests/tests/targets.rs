@@ -1,4 +1,5 @@
-//! The fuzzers' targets over their seeds, over what fuzzers found (`fixtures/fuzz/NAME`), and over damaged copies of both.
+//! The fuzzers' targets over their seeds, over what fuzzers found (`fixtures/fuzz/NAME`), and over
+//! damaged copies of both.
 
 use libtest_mimic::{Arguments, Failed, Trial};
 use sfi_contract::Mode;
@@ -53,7 +54,8 @@ fn run(target: &Target) -> Result<(), Failed> {
     if tried >= 50 { Ok(()) } else { Err(format!("only {tried} copies in {PATIENCE:?}").into()) }
 }
 
-/// Files of the folder; for the targets that take objects, programs compiled now: as they are, or rewritten.
+/// Files of the folder; for the targets that take objects, programs compiled now: as they are, or
+/// rewritten.
 fn inputs(name: &str) -> anyhow::Result<Vec<Vec<u8>>> {
     let mut inputs = Vec::new();
     for entry in std::fs::read_dir(fixture(&format!("fuzz/{name}")))? {

@@ -1,4 +1,5 @@
-//! The unwinder sees the frames of its own crossing: an exception does not pass one, whoever called whom.
+//! The unwinder sees the frames of its own crossing: an exception does not pass one, whoever called
+//! whom.
 
 use sfi_contract::Mode;
 use sfi_loader::{DomainSpec, HostError, Import, TypedFn, World};

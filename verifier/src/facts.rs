@@ -1,9 +1,10 @@
-//! What an instruction is, apart from where it stands: all that the sweep needs to know of it. Found
-//! once for each head ([`crate::instruction`] decodes it and holds it against the rules) and
+//! What an instruction is, apart from where it stands: all that the sweep needs to know of it.
+//! Found once for each head ([`crate::instruction`] decodes it and holds it against the rules) and
 //! remembered by [`crate::memo`].
 //!
-//! The head of an instruction is what stands in front of its displacement and immediate: prefixes, opcode, ModRM, SIB. All facts follow
-//! from it. Where a rule asks for a certain displacement or immediate ([`Facts::step_of`]), the sweep looks at it in its place.
+//! The head of an instruction is what stands in front of its displacement and immediate: prefixes,
+//! opcode, ModRM, SIB. All facts follow from it. Where a rule asks for a certain displacement or
+//! immediate ([`Facts::step_of`]), the sweep looks at it in its place.
 
 use crate::length::{Shape, window};
 use crate::region::Step;
@@ -32,7 +33,8 @@ pub(crate) struct Field {
 }
 
 impl Field {
-    /// The signed number in this field of the instruction that the bytes begin with, 0 if there is none.
+    /// The signed number in this field of the instruction that the bytes begin with, 0 if there is
+    /// none.
     #[inline]
     pub fn number(self, instruction: &[u8]) -> u64 {
         let above = 64u32.saturating_sub(8 * self.size as u32);
@@ -41,7 +43,8 @@ impl Field {
     }
 }
 
-/// What instructions use: the set of their [`Class`]es, and from bit 16 and 32 on the general registers written and named.
+/// What instructions use: the set of their [`Class`]es, and from bit 16 and 32 on the general
+/// registers written and named.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Uses(u64);
 

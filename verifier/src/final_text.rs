@@ -22,8 +22,8 @@ pub struct FinalText<'a> {
     pub mode: Mode,
 }
 
-/// Checks the final text: all rules about instructions again, and `SFI-T01` to `SFI-T03`. Here a branch that had a relocation
-/// is a branch like any other.
+/// Checks the final text: all rules about instructions again, and `SFI-T01` to `SFI-T03`. Here a
+/// branch that had a relocation is a branch like any other.
 ///
 /// # Errors
 /// All violations, in the order of their offsets in the window; at most [`crate::MAX_VIOLATIONS`].

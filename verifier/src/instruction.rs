@@ -1,6 +1,8 @@
-//! The rules about single instructions, one function for each. `docs/CONTRACT.md` says what they demand, `sfi_contract::Rule` why.
+//! The rules about single instructions, one function for each. `docs/CONTRACT.md` says what they
+//! demand, `sfi_contract::Rule` why.
 //!
-//! What needs the instruction's place (relocations, targets, what stands before it) is in [`crate::sweep`].
+//! What needs the instruction's place (relocations, targets, what stands before it) is in
+//! [`crate::sweep`].
 
 use crate::facts::{Facts, Field};
 use crate::length::Shape;
@@ -45,7 +47,8 @@ impl<'i> Decoded<'i> {
         self.prefixes.seen & (P65 | P67)
     }
 
-    /// The displacement is scaled (EVEX) and 0, so that nothing shows that both decoders scale it alike.
+    /// The displacement is scaled (EVEX) and 0, so that nothing shows that both decoders scale it
+    /// alike.
     fn hides_scale(&self) -> bool {
         let i = self.instruction;
         self.prefixes.opcode == 0x62 && i.memory_displ_size() != 0 && i.memory_displacement64() == 0
@@ -56,8 +59,8 @@ impl<'i> Decoded<'i> {
         self.memory == Memory::Load && self.confining() == 0 && self.instruction.memory_base() == Register::RIP
     }
 
-    /// A load that a mask may leave out, in part or whole: what is left out never faults. EVEX has its mask in the last three bits of
-    /// its prefix (SDM volume 2, section 2.7).
+    /// A load that a mask may leave out, in part or whole: what is left out never faults. EVEX has
+    /// its mask in the last three bits of its prefix (SDM volume 2, section 2.7).
     fn is_silent(&self) -> bool {
         let mask = || self.raw.get(self.prefixes.seen.count_ones() as usize + 3).is_some_and(|byte| byte & 7 != 0);
         match self.memory {
@@ -72,7 +75,8 @@ impl<'i> Decoded<'i> {
         self.form.class == Class::String && self.instruction.op0_kind() == OpKind::MemoryESRDI && !self.compares()
     }
 
-    /// Among string instructions: `cmps` or `scas`, which write nothing and know both `repe` and `repne`.
+    /// Among string instructions: `cmps` or `scas`, which write nothing and know both `repe` and
+    /// `repne`.
     fn compares(&self) -> bool {
         matches!(self.prefixes.opcode, 0xa6 | 0xa7 | 0xae | 0xaf)
     }
@@ -171,7 +175,8 @@ impl Rules {
         }
     }
 
-    /// Rule `SFI-D05`: the second decoder reads the same. The distance of a branch is what the sweep will read.
+    /// Rule `SFI-D05`: the second decoder reads the same. The distance of a branch is what the
+    /// sweep will read.
     fn check_second(&self, decoded: &Decoded<'_>, facts: &Facts) -> Result<(), Fault> {
         let i = decoded.instruction;
         let distance = facts.immediate().number(decoded.raw);
@@ -186,7 +191,8 @@ impl Rules {
         second::check(decoded.raw, &first).map_err(|difference| (Rule::SecondReading, difference))
     }
 
-    /// What an instruction is to its neighbours, if it has the right number: see [`Facts::step_of`].
+    /// What an instruction is to its neighbours, if it has the right number: see
+    /// [`Facts::step_of`].
     fn step(&self, decoded: &Decoded<'_>) -> Step {
         let i = decoded.instruction;
         match decoded.form.class {
@@ -214,7 +220,8 @@ impl Rules {
         }
     }
 
-    /// Which pointers of a string instruction must be ready: those that it writes through, in mode full also those that it reads.
+    /// Which pointers of a string instruction must be ready: those that it writes through, in mode
+    /// full also those that it reads.
     fn string(&self, decoded: &Decoded<'_>) -> Step {
         let kinds = [decoded.instruction.op0_kind(), decoded.instruction.op1_kind()];
         let rdi = decoded.stores_string() || self.full && kinds.contains(&OpKind::MemoryESRDI);

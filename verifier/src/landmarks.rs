@@ -1,4 +1,5 @@
-//! The symbols in text as marks on the way: where to go on behind what does not decode, and names for places. Only what is refused needs them.
+//! The symbols in text as marks on the way: where to go on behind what does not decode, and names
+//! for places. Only what is refused needs them.
 
 use crate::elf::{Object, Place};
 use crate::report::Violation;

@@ -1,4 +1,5 @@
-//! A quick guess of an instruction's shape, to look it up by. Nothing depends on it but speed: see [`crate::memo`].
+//! A quick guess of an instruction's shape, to look it up by. Nothing depends on it but speed: see
+//! [`crate::memo`].
 
 /// Bytes of the head in the upper half, of the whole in the lower.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -25,11 +26,13 @@ pub(crate) fn window(bytes: &[u8]) -> u64 {
     }
 }
 
-/// Parts of what two bytes say, that can be added up. Above is a [`Shape`], all of it but the address: a byte of the head,
+/// Parts of what two bytes say, that can be added up. Above is a [`Shape`], all of it but the
+/// address: a byte of the head,
 const HEAD: u16 = 0x1100;
 /// and one behind it.
 const TAIL: u16 = 0x0100;
-/// Below is how far [`addresses`] are to be shifted: there is a ModRM byte, for each byte in front of it;
+/// Below is how far [`addresses`] are to be shifted: there is a ModRM byte, for each byte in front
+/// of it;
 const MODRM: u16 = 0x08;
 /// or these are prefixes, of which one or two are to be left out to look again;
 const PREFIX: u16 = HEAD + 0x20;
@@ -39,7 +42,8 @@ const RARE: u16 = 0x80;
 const PLACE: u32 = 0x1f;
 const AGAIN: u32 = 0xe0;
 
-/// What two bytes say that may stand at an instruction's beginning. What begins alike lies together.
+/// What two bytes say that may stand at an instruction's beginning. What begins alike lies
+/// together.
 static FORMS: [u16; 65536] = {
     let mut table = [0; 65536];
     let mut pair = 0;
@@ -74,7 +78,8 @@ const fn form(first: u8, second: u8) -> u16 {
     }
 }
 
-/// What follows an opcode of one byte (SDM volume 2, appendix A, table A-2), if there is no operand size prefix.
+/// What follows an opcode of one byte (SDM volume 2, appendix A, table A-2), if there is no operand
+/// size prefix.
 const fn behind(op: u8, modrm: u16) -> u16 {
     match op {
         0x00..0x40 => match op & 7 {
@@ -102,7 +107,8 @@ const fn behind_0f(op: u8, modrm: u16) -> u16 {
     }
 }
 
-/// By ModRM, and above it the lower three bits of the byte behind it, which is SIB if there is one: the shape of ModRM, SIB and displacement.
+/// By ModRM, and above it the lower three bits of the byte behind it, which is SIB if there is one:
+/// the shape of ModRM, SIB and displacement.
 static ADDRESS: [u8; 2048] = {
     let mut table = [0; 2048];
     let mut bytes = 0;
@@ -127,8 +133,9 @@ fn address(bytes: u64) -> u8 {
     ADDRESS[(bytes & 0x7ff) as usize]
 }
 
-/// The shape by the first 8 bytes. The next guess waits for this one, so as little as possible waits for anything on the way there: what
-/// ModRM would say is looked up in all places where it may stand before it is known which of them it is.
+/// The shape by the first 8 bytes. The next guess waits for this one, so as little as possible
+/// waits for anything on the way there: what ModRM would say is looked up in all places where it
+/// may stand before it is known which of them it is.
 #[inline]
 pub(crate) fn guess(window: u64) -> Shape {
     let look = |rest: u64| u32::from(FORMS[usize::from((rest as u16).swap_bytes())]);

@@ -1,16 +1,18 @@
 //! The verifier: the root of trust.
 //!
-//! It accepts an object, or the final text of a domain, only if every rule of the contract (`docs/CONTRACT.md`) holds.
-//! It trusts nobody's word, least of all the rewriter's: every fact is taken from the bytes, and the rewriter's note
-//! is not read at all.
+//! It accepts an object, or the final text of a domain, only if every rule of the contract
+//! (`docs/CONTRACT.md`) holds. It trusts nobody's word, least of all the rewriter's: every fact is
+//! taken from the bytes, and the rewriter's note is not read at all.
 //!
-//! How it goes, for one object: [`elf::parse`] gives a model (the loader loads that same model); `structure` checks the
-//! container; `sweep` goes over every executable section from its start, asks what each instruction is (`facts`: decoded by two decoders and held
-//! against the rules that its bytes decide, or remembered by `memo`), checks what depends on its place, and leaves a bitmap of legal targets;
-//! `place` checks branches and symbols against it.
+//! How it goes, for one object: [`elf::parse`] gives a model (the loader loads that same model);
+//! `structure` checks the container; `sweep` goes over every executable section from its start,
+//! asks what each instruction is (`facts`: decoded by two decoders and held against the rules that
+//! its bytes decide, or remembered by `memo`), checks what depends on its place, and leaves a
+//! bitmap of legal targets; `place` checks branches and symbols against it.
 //!
-//! The rules are the decode-and-check half of Wahbe et al., *Efficient Software-Based Fault Isolation* (1993), section 3
-//! (fault domains, unsafe regions), with the addresses confined by the hardware's 32-bit address size instead of by dedicated registers.
+//! The rules are the decode-and-check half of Wahbe et al., *Efficient Software-Based Fault
+//! Isolation* (1993), section 3 (fault domains, unsafe regions), with the addresses confined by the
+//! hardware's 32-bit address size instead of by dedicated registers.
 //!
 //! ```
 //! let error = sfi_verifier::verify(b"not an object", &sfi_verifier::Options::default()).unwrap_err();
@@ -53,14 +55,15 @@ use sweep::{Map, Origin, Text, sweep};
 /// Checks one object. Every violation is listed, not only the first.
 ///
 /// # Errors
-/// [`Unreadable`] if the bytes are not an ELF64 x86-64 relocatable object. An object that can be read and breaks rules is a
-/// [`Report`] with violations.
+/// [`Unreadable`] if the bytes are not an ELF64 x86-64 relocatable object. An object that can be
+/// read and breaks rules is a [`Report`] with violations.
 pub fn verify<'a>(bytes: &'a [u8], options: &Options) -> Result<Report<'a>, Unreadable> {
     Verifier::new(options).verify(bytes)
 }
 
-/// Checks many objects. It remembers instructions that it found harmless, for the one set of options that it was made with;
-/// what it says about an object does not depend on the objects before.
+/// Checks many objects. It remembers instructions that it found harmless, for the one set of
+/// options that it was made with; what it says about an object does not depend on the objects
+/// before.
 #[derive(Debug)]
 pub struct Verifier {
     options: Options,
@@ -88,7 +91,8 @@ impl Verifier {
         let landmarks = Landmarks::new(&object);
         let (mut uses, mut texts, mut text_bytes, mut instructions) = (Uses::default(), 0, 0u64, 0);
         for (index, section) in object.sections.iter().enumerate() {
-            // Sections that overlap are refused already; they must not cost more than one pass over the file either.
+            // Sections that overlap are refused already; they must not cost more than one pass over
+            // the file either.
             let within = text_bytes + section.data.len() as u64 <= bytes.len() as u64;
             if !section.is_executable() || !within {
                 continue;

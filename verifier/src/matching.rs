@@ -1,6 +1,8 @@
-//! Rule `SFI-M01`: in mode match every store and every indirect branch stands directly behind its check, and nothing branches in between.
+//! Rule `SFI-M01`: in mode match every store and every indirect branch stands directly behind its
+//! check, and nothing branches in between.
 //!
-//! What the check is, [`sfi_contract::matching`] says. Addresses that name no register need none: the linker chose them.
+//! What the check is, [`sfi_contract::matching`] says. Addresses that name no register need none:
+//! the linker chose them.
 
 use crate::report::Findings;
 use crate::sweep::{Map, Text};

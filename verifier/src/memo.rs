@@ -1,14 +1,16 @@
 //! Facts that were found before, by the heads of the instructions that they were found for.
 //!
-//! Why a remembered instruction need not be decoded again: which bytes are prefixes, opcode, ModRM and SIB follows from these bytes
-//! themselves, one after the other, and so do the sizes of displacement and immediate behind them (SDM volume 2, chapter 2); no head is the
-//! beginning of another one. So where a text goes on with exactly the head of an instruction that was decoded, held against all
-//! rules, and read alike by both decoders, that instruction stands there, but for two numbers. Of these nothing follows but an address
-//! or a value; where a rule asks for one, and for the distance of a branch, the sweep reads it from the text each time. The displacement of
+//! Why a remembered instruction need not be decoded again: which bytes are prefixes, opcode, ModRM
+//! and SIB follows from these bytes themselves, one after the other, and so do the sizes of
+//! displacement and immediate behind them (SDM volume 2, chapter 2); no head is the beginning of
+//! another one. So where a text goes on with exactly the head of an instruction that was decoded,
+//! held against all rules, and read alike by both decoders, that instruction stands there, but for
+//! two numbers. Of these nothing follows but an address or a value; where a rule asks for one, and
+//! for the distance of a branch, the sweep reads it from the text each time. The displacement of
 //! EVEX is scaled: both decoders have to scale it alike, so one that is 0 teaches nothing.
 //!
-//! Which entry to look at is found by a guess of the instruction's shape ([`crate::length`]). A wrong guess finds nothing, or an entry
-//! that has to match in its whole head just the same.
+//! Which entry to look at is found by a guess of the instruction's shape ([`crate::length`]). A
+//! wrong guess finds nothing, or an entry that has to match in its whole head just the same.
 
 use crate::facts::Facts;
 use crate::length::{Shape, guess, window};
@@ -38,7 +40,8 @@ fn head(window: u64, shape: Shape) -> u64 {
 }
 
 impl Memo {
-    /// Makes room for a text of this many bytes, or eight times it. Forgets if it grows, which is seldom.
+    /// Makes room for a text of this many bytes, or eight times it. Forgets if it grows, which is
+    /// seldom.
     pub fn reserve(&mut self, text: usize) {
         let wanted = (text / 8).clamp(64, LIMIT).next_power_of_two();
         if wanted > self.entries.len() {
@@ -52,7 +55,8 @@ impl Memo {
         (head.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 40) as usize & self.entries.len().wrapping_sub(2)
     }
 
-    /// The slot of the instruction that the text goes on with, and whether an entry is the one of it.
+    /// The slot of the instruction that the text goes on with, and whether an entry is the one of
+    /// it.
     #[inline]
     fn look(&self, text: &[u8]) -> (usize, impl Fn(&&Entry) -> bool) {
         let window = window(text);
@@ -62,7 +66,8 @@ impl Memo {
         (self.slot(head), move |entry| entry.head == head && entry.facts.shape == shape && fits)
     }
 
-    /// The facts of the instruction that the text goes on with, if they are the last for their hash.
+    /// The facts of the instruction that the text goes on with, if they are the last for their
+    /// hash.
     #[inline]
     pub fn recall(&self, text: &[u8]) -> Option<&Facts> {
         let (slot, is_it) = self.look(text);

@@ -7,7 +7,8 @@ use sfi_contract::Mode;
 pub struct Options {
     /// Which loads are confined, and whether stores and indirect branches have their checks.
     pub mode: Mode,
-    /// `rdtsc` is allowed; by default it is not. Other clocks (`rdtscp`, `rdpmc`, `tpause`) never are.
+    /// `rdtsc` is allowed; by default it is not. Other clocks (`rdtscp`, `rdpmc`, `tpause`) never
+    /// are.
     pub clock: bool,
     /// `cpuid` is allowed.
     pub identity: bool,

@@ -5,7 +5,8 @@ use crate::report::Findings;
 use crate::sweep::Map;
 use sfi_contract::Rule;
 
-/// Rules `SFI-B01` and `SFI-B02`: a direct branch without a relocation reaches a legal target of its own section.
+/// Rules `SFI-B01` and `SFI-B02`: a direct branch without a relocation reaches a legal target of
+/// its own section.
 pub(crate) fn check_branches(bytes: &[u8], map: &Map, findings: &mut Findings) {
     for branch in &map.branches {
         if !map.targets.contains(branch.target) {
@@ -21,7 +22,8 @@ pub(crate) fn check_branches(bytes: &[u8], map: &Map, findings: &mut Findings) {
     }
 }
 
-/// Rule `SFI-E03`: every symbol that is defined in text is at a legal target, or at the section's end. The maps are by section.
+/// Rule `SFI-E03`: every symbol that is defined in text is at a legal target, or at the section's
+/// end. The maps are by section.
 pub(crate) fn check_symbols(object: &Object<'_>, maps: &[Map], findings: &mut Findings) {
     for (index, symbol) in object.symbols.iter().enumerate() {
         let Place::Section(section) = symbol.place else { continue };

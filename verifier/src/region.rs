@@ -30,7 +30,8 @@ pub(crate) enum Step {
     Rebase,
     /// The same, and nothing else may be read so: a load of mode full.
     RebaseOnly,
-    /// Another load of mode full: rip-relative, so it needs a relocation, whose target the loader chooses.
+    /// Another load of mode full: rip-relative, so it needs a relocation, whose target the loader
+    /// chooses.
     Relative,
     /// A string instruction that needs rdi,
     StringDi,
@@ -100,7 +101,8 @@ impl Tracker {
         self.state = State::None;
     }
 
-    /// Moves behind one instruction at `at`, which names these general registers. Gives the start of the region that it completes.
+    /// Moves behind one instruction at `at`, which names these general registers. Gives the start
+    /// of the region that it completes.
     pub fn step(&mut self, at: u64, step: Step, named: u16) -> Result<Option<u64>, Missing> {
         let before = std::mem::take(&mut self.state);
         self.state = match (step, before) {

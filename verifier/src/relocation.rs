@@ -39,7 +39,8 @@ pub(crate) fn kind_name(kind: u32) -> &'static str {
 /// What is wrong with a relocation.
 type Fault = (Rule, String);
 
-/// All rules about a relocation that begins in the instruction at `at`. Gives the field that it covers.
+/// All rules about a relocation that begins in the instruction at `at`. Gives the field that it
+/// covers.
 pub(crate) fn check(relocation: &Relocation, at: u64, facts: &Facts, object: &Object<'_>) -> Result<Field, Fault> {
     let width = check_type(relocation)?;
     let field = check_field(relocation, width, at, facts)?;
@@ -57,7 +58,8 @@ fn check_type(relocation: &Relocation) -> Result<u64, Fault> {
     })
 }
 
-/// Rule `SFI-R01`: the relocation covers exactly the displacement or the immediate of the instruction at `at`.
+/// Rule `SFI-R01`: the relocation covers exactly the displacement or the immediate of the
+/// instruction at `at`.
 fn check_field(relocation: &Relocation, width: u64, at: u64, facts: &Facts) -> Result<Field, Fault> {
     let covers =
         |field: &Field| field.size as u64 == width && relocation.offset == at.wrapping_add(field.offset as u64);
@@ -67,7 +69,8 @@ fn check_field(relocation: &Relocation, width: u64, at: u64, facts: &Facts) -> R
     })
 }
 
-/// Rule `SFI-B03`: a branch's relocation is PLT32 with addend -4 against a symbol that is, or may become, a place in text.
+/// Rule `SFI-B03`: a branch's relocation is PLT32 with addend -4 against a symbol that is, or may
+/// become, a place in text.
 fn check_branch(relocation: &Relocation, object: &Object<'_>) -> Result<(), Fault> {
     let fault = |detail: String| Err((Rule::BranchRelocation, detail));
     if relocation.kind != r::R_X86_64_PLT32 {

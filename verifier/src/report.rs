@@ -4,8 +4,8 @@ use crate::elf::Object;
 use iced_x86::{Decoder, DecoderOptions};
 use sfi_contract::{Rule, Usage, syntax};
 
-/// Most violations that are kept for one object. More are counted in [`Report::omitted`]: an object of a hundred
-/// million one-byte violations must not cost the host its memory.
+/// Most violations that are kept for one object. More are counted in [`Report::omitted`]: an object
+/// of a hundred million one-byte violations must not cost the host its memory.
 pub const MAX_VIOLATIONS: usize = 10_000;
 
 /// A broken rule, and how.
@@ -20,7 +20,8 @@ pub struct Violation {
     pub section: Option<usize>,
     /// Name of that section.
     pub section_name: Option<String>,
-    /// Offset in the section, in the window for the final text; for a table the offset of the entry. Bytes.
+    /// Offset in the section, in the window for the final text; for a table the offset of the
+    /// entry. Bytes.
     pub offset: u64,
     /// The symbol at or before the place, and the distance from it: `inflate+0x12`.
     pub function: Option<String>,
@@ -70,7 +71,8 @@ impl Findings {
         self.push(rule, offset, None, detail.into());
     }
 
-    /// A violation by the instruction at an offset of a text whose first byte has the address `base`.
+    /// A violation by the instruction at an offset of a text whose first byte has the address
+    /// `base`.
     #[cold]
     pub fn add_instruction(&mut self, rule: Rule, text: &[u8], base: u64, at: u64, detail: &str) {
         let rest = usize::try_from(at).ok().and_then(|at| text.get(at..));

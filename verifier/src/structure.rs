@@ -1,4 +1,5 @@
-//! The rules about the object as a container: sections, symbols, relocation tables, groups (`SFI-E01` to `SFI-E08`).
+//! The rules about the object as a container: sections, symbols, relocation tables, groups
+//! (`SFI-E01` to `SFI-E08`).
 
 use crate::elf::{Object, Place, Relocation, Section, Symbol, words};
 use crate::relocation::{data_width, kind_name, text_width};
@@ -9,7 +10,8 @@ use sfi_contract::{Rule, intermediate};
 
 /// Largest alignment that a section or common symbol may ask for: a huge page. Bytes.
 const MAX_ALIGN: u64 = 2 << 20;
-/// Largest alignment of text, whose padding is filled and decoded like text: a page. A small object must not cost gigabytes. Bytes.
+/// Largest alignment of text, whose padding is filled and decoded like text: a page. A small object
+/// must not cost gigabytes. Bytes.
 const MAX_TEXT_ALIGN: u64 = 4096;
 
 /// Relocation tables without addends or in packed form.
@@ -164,7 +166,8 @@ fn check_symbols(object: &Object<'_>, findings: &mut Findings) {
         match symbol.kind {
             sym::STT_NOTYPE | sym::STT_OBJECT | sym::STT_FUNC => {}
             sym::STT_SECTION | sym::STT_FILE | sym::STT_COMMON | sym::STT_TLS => {}
-            // The name of what a function chooses that is like any other: the loader calls it in the sealed domain.
+            // The name of what a function chooses that is like any other: the loader calls it in
+            // the sealed domain.
             sym::STT_GNU_IFUNC if in_text(symbol) => {}
             sym::STT_GNU_IFUNC => refuse("is an IFUNC without a resolver in text".into()),
             kind => refuse(format!("has the type {kind}")),

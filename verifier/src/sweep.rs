@@ -1,8 +1,9 @@
-//! The linear sweep: goes over a text from its start, instruction by instruction, applies the rules about places, and leaves the map that
-//! the rules about targets (branches, symbols, slots) need.
+//! The linear sweep: goes over a text from its start, instruction by instruction, applies the rules
+//! about places, and leaves the map that the rules about targets (branches, symbols, slots) need.
 //!
-//! What an instruction is ([`crate::facts`]) does not depend on its place; what is allowed of it may: relocations over it ([`crate::relocation`]),
-//! what stands right before it ([`crate::region`]).
+//! What an instruction is ([`crate::facts`]) does not depend on its place; what is allowed of it
+//! may: relocations over it ([`crate::relocation`]), what stands right before it
+//! ([`crate::region`]).
 
 use crate::bitmap::Bitmap;
 use crate::elf::{Object, Relocation};
@@ -69,7 +70,8 @@ impl Map {
         self.branches.clear();
     }
 
-    /// Notes an instruction. The target of a direct branch without a relocation is checked when all boundaries are known.
+    /// Notes an instruction. The target of a direct branch without a relocation is checked when all
+    /// boundaries are known.
     #[inline]
     fn add(&mut self, rest: &[u8], base: u64, at: usize, facts: &Facts, relocated: bool) {
         self.instructions += 1;
@@ -133,7 +135,8 @@ impl<'a> Sweep<'a, '_> {
         let mut at = 0;
         while let Some(rest) = text.get(at..).filter(|rest| !rest.is_empty()) {
             let known = memo.recall(rest);
-            // Nearly all go this way, and it is kept apart: the length is the one guessed, so that the next guess does not wait for the memo.
+            // Nearly all go this way, and it is kept apart: the length is the one guessed, so that
+            // the next guess does not wait for the memo.
             if let Some(facts) = known
                 && facts.step == Step::Other
                 && self.next_relocation_at >= (at + facts.shape.length()) as u64
@@ -163,8 +166,8 @@ impl<'a> Sweep<'a, '_> {
         }
     }
 
-    /// Finds out what the instruction at an offset is, reports what is wrong with it by itself, and remembers it if nothing is.
-    /// `None` if the bytes do not decode.
+    /// Finds out what the instruction at an offset is, reports what is wrong with it by itself, and
+    /// remembers it if nothing is. `None` if the bytes do not decode.
     #[inline(never)]
     fn decode(&mut self, at: usize, memo: &mut Memo) -> Option<Facts> {
         self.decoder.set_position(at).ok()?;
@@ -214,7 +217,8 @@ impl<'a> Sweep<'a, '_> {
         self.text.bytes.get(at as usize..).unwrap_or_default()
     }
 
-    /// Rules `SFI-L01` and, in the final text, `SFI-T03`: where a rip-relative load of mode full reads.
+    /// Rules `SFI-L01` and, in the final text, `SFI-T03`: where a rip-relative load of mode full
+    /// reads.
     #[inline(never)]
     fn check_relative_load(&mut self, at: u64, facts: &Facts, relocated: bool) {
         if self.text.origin.is_some() {
@@ -246,7 +250,8 @@ impl<'a> Sweep<'a, '_> {
     #[cold]
     fn undecodable(&mut self, at: u64) -> Option<usize> {
         self.tracker = Tracker::default();
-        // The object is refused already; a symbol or branch that points here need not be reported as well.
+        // The object is refused already; a symbol or branch that points here need not be reported
+        // as well.
         self.map.targets.insert(at as usize);
         let resume = self.text.origin.as_ref().and_then(|origin| origin.landmarks.behind(origin.section, at));
         let resume = resume.filter(|mark| *mark < self.text.bytes.len() as u64);
@@ -271,8 +276,8 @@ impl<'a> Sweep<'a, '_> {
         self.next_relocation_at = relocations.first().map_or(u64::MAX, |relocation| relocation.offset);
     }
 
-    /// Rules `SFI-R01`, `SFI-R02`, `SFI-B03` for the next relocation, which begins in this instruction. Gives whether it
-    /// covers its displacement.
+    /// Rules `SFI-R01`, `SFI-R02`, `SFI-B03` for the next relocation, which begins in this
+    /// instruction. Gives whether it covers its displacement.
     #[inline(never)]
     fn check_relocation(&mut self, at: u64, facts: &Facts) -> bool {
         let (Some(origin), [relocation, rest @ ..]) = (&self.text.origin, self.relocations) else { return false };

@@ -389,7 +389,8 @@ fn l01_loads() {
     assert_eq!(at("65 48 03 3c 25 00 f0 0f 00", 5), [Rule::LoadUnconfined]);
 }
 
-/// What a mask may leave out never faults: confined in every mode, and refused with one of the two prefixes.
+/// What a mask may leave out never faults: confined in every mode, and refused with one of the two
+/// prefixes.
 #[test]
 fn l02_loads_that_a_mask_may_leave_out() {
     for code in [

@@ -11,7 +11,8 @@ fn resident() -> usize {
     statm.split(' ').nth(1).unwrap().parse().unwrap()
 }
 
-/// Each object has one text more than the one before, and the last one is large: room that is kept for each text in turn would add up.
+/// Each object has one text more than the one before, and the last one is large: room that is kept
+/// for each text in turn would add up.
 #[test]
 fn what_is_kept_does_not_grow_with_the_objects() {
     let mut verifier = Verifier::new(&Options::default());

@@ -1,5 +1,6 @@
-//! What is accepted, judged by somebody else: iced's instruction information, which the verifier does not use.
-//! `SFI_ORACLE_CASES=10000000 cargo test --release -p sfi-verifier --test oracle` looks longer.
+//! What is accepted, judged by somebody else: iced's instruction information, which the verifier
+//! does not use. `SFI_ORACLE_CASES=10000000 cargo test --release -p sfi-verifier --test oracle`
+//! looks longer.
 
 #[path = "support/random.rs"]
 mod random;
@@ -65,7 +66,8 @@ fn judge(
         }
         if register.is_vector_register() {
             assert!(usage.vectors >= sfi_verifier::Vectors::Xmm, "{}", context());
-            // A VEX instruction clears the upper part of its zmm register; naming one is another matter.
+            // A VEX instruction clears the upper part of its zmm register; naming one is another
+            // matter.
             let named = (0..instruction.op_count()).any(|i| instruction.op_register(i).is_zmm());
             let high = named || register.number() >= 16;
             assert!(!high || usage.vectors == sfi_verifier::Vectors::Zmm, "{}", context());

@@ -155,7 +155,8 @@ fn r01_fields() {
     assert_eq!(relocated("90 b8 00 00 00 00 90 90 90 90", 2, R_64, 0), [Rule::RelocationField]);
     assert_eq!(relocated("48 b8 00 00 00 00 00 00 00 00", 2, R_32, 0), [Rule::RelocationField]);
     assert_eq!(relocated("48 b8 00 00 00 00 00 00 00 00", 6, R_32, 0), [Rule::RelocationField]);
-    // an 8-bit displacement or immediate, padding, an instruction without fields, over two instructions
+    // an 8-bit displacement or immediate, padding, an instruction without fields, over two
+    // instructions
     assert_eq!(relocated("48 8b 47 08 90 90 90", 3, R_32, 0), [Rule::RelocationField]);
     assert_eq!(relocated("48 83 c0 08 90 90 90", 3, R_32, 0), [Rule::RelocationField]);
     assert_eq!(relocated("90 90 90 90 90", 0, R_32, 0), [Rule::RelocationField]);
@@ -171,7 +172,8 @@ fn r01_fields() {
 
 #[test]
 fn r02_types() {
-    // none, GOT32, COPY, JUMP_SLOT, RELATIVE, 16, PC16, 8, PC8, DTPMOD64, TLSGD, GOTTPOFF, IRELATIVE, SIZE32, unknown
+    // none, GOT32, COPY, JUMP_SLOT, RELATIVE, 16, PC16, 8, PC8, DTPMOD64, TLSGD, GOTTPOFF,
+    // IRELATIVE, SIZE32, unknown
     for kind in [0, 3, 5, 7, 8, 12, 13, 14, 15, 16, 19, 22, 37, 32, 34, 35, 36, 43, 99, u32::MAX] {
         assert_eq!(relocated("b8 00 00 00 00", 1, kind, 0), [Rule::RelocationType], "type {kind}");
     }

@@ -84,7 +84,8 @@ proptest! {
         let _ = verify(&bytes, &Options::default());
     }
 
-    /// A text that is accepted as an object is accepted as final text, and the other way round for what needs no relocation.
+    /// A text that is accepted as an object is accepted as final text, and the other way round for
+    /// what needs no relocation.
     #[test]
     fn both_checks_agree(
         pieces in prop::collection::vec(prop::sample::select(vec![
@@ -160,8 +161,8 @@ fn what_was_seen_before_changes_nothing() {
     assert!(accepted > 0);
 }
 
-/// Refused, or unreadable, in a time that a file of a few megabytes may take on a busy machine. What grows with the square of
-/// the file takes hours.
+/// Refused, or unreadable, in a time that a file of a few megabytes may take on a busy machine.
+/// What grows with the square of the file takes hours.
 #[track_caller]
 fn refused_soon(what: &str, bytes: &[u8]) {
     let start = std::time::Instant::now();

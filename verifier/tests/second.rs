@@ -1,8 +1,9 @@
 //! The two decoders against each other, over the language that the first one accepts.
 //!
-//! A disagreement is refused and no escape, but it is a form that stock code cannot use, or a mistake of one of the decoders. All that
-//! were found are mended in `second` (its errata and gaps); only odd encodings that no assembler writes stay refused.
-//! `SFI_SECOND_SECONDS=3600 cargo test --release -p sfi-verifier --test second` looks longer.
+//! A disagreement is refused and no escape, but it is a form that stock code cannot use, or a
+//! mistake of one of the decoders. All that were found are mended in `second` (its errata and
+//! gaps); only odd encodings that no assembler writes stay refused. `SFI_SECOND_SECONDS=3600 cargo
+//! test --release -p sfi-verifier --test second` looks longer.
 
 #[path = "support/random.rs"]
 mod random;
@@ -100,7 +101,8 @@ fn every_form_is_read_alike() {
     assert!(forms > 2500 && accepted > 20_000, "{accepted} encodings of {forms} forms");
 }
 
-/// No assembler writes these bytes: a bit is set that the first decoder ignores, or they say how to round what is exact.
+/// No assembler writes these bytes: a bit is set that the first decoder ignores, or they say how to
+/// round what is exact.
 fn is_odd(instruction: &Instruction, bytes: &[u8]) -> bool {
     let exact = matches!(
         instruction.code(),
@@ -128,7 +130,8 @@ fn what_the_fuzzer_found_stays_refused() {
         (&[0xc4, 0xc3, 0xf9, 0x32, 0xc9, 0x03], "the second decoder does not know it"),
         // EVEX.X where the register is a general one: vcvtusi2sd
         (&[0x62, 0xb1, 0x7f, 0x08, 0x7b, 0xc0], "the second decoder does not know it"),
-        // vcvtdq2pd and vcvtudq2pd with a rounding mode: both assemblers refuse it, every integer of 32 bits is exact
+        // vcvtdq2pd and vcvtudq2pd with a rounding mode: both assemblers refuse it, every integer
+        // of 32 bits is exact
         (&[0x62, 0x01, 0x7e, 0xfb, 0xe6, 0xee], "the second decoder does not know it"),
         (&[0x62, 0xf1, 0x7e, 0x79, 0x7a, 0xee], "the second decoder does not know it"),
     ] {
@@ -170,7 +173,8 @@ fn mutate(bytes: &mut Vec<u8>, random: &mut TestRng) {
     bytes.truncate(15);
 }
 
-/// Random and mutated encodings: what the first decoder's verifier accepts, the second one reads alike.
+/// Random and mutated encodings: what the first decoder's verifier accepts, the second one reads
+/// alike.
 #[test]
 fn accepted_bytes_are_read_alike() {
     let seconds = std::env::var("SFI_SECOND_SECONDS").ok().map_or(60, |n| n.parse().expect("a number"));

@@ -336,7 +336,8 @@ fn e07_section_kinds() {
     assert_eq!(with(&|s| s.address = 4096), [Rule::SectionKind]);
 }
 
-/// The model and the rule say the same of an inactive section: it is part of nothing, and no object has one beside section 0.
+/// The model and the rule say the same of an inactive section: it is part of nothing, and no object
+/// has one beside section 0.
 #[test]
 fn inactive_sections_are_refused_and_not_loaded() {
     for flags in [0, A, A | W, A | W | 0x10 | 0x800 | 0x8000_0000, A | 0x400, A | X, X] {
@@ -394,7 +395,8 @@ fn names_that_a_terminal_would_obey_are_unreadable() {
     fine(&plain().symbol(umlaut));
 }
 
-/// More sections than 16 bits can name: the count, the string index and the symbols' sections are written elsewhere.
+/// More sections than 16 bits can name: the count, the string index and the symbols' sections are
+/// written elsewhere.
 #[test]
 fn extended_numbering_is_read() {
     let mut elf = Elf { sections: Vec::new(), symbols: vec![symbol("f", 0xffff, 0)] };

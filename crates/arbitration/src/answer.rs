@@ -12,7 +12,8 @@ use crate::{Arbiter, Request, changes, directories, files, process, start, trans
 use sfi_loader::HostCall;
 
 impl Arbiter {
-    /// Answers a granted call. Where arguments are flags or numbers of 32 bits, the answers look at no more, as the kernel does.
+    /// Answers a granted call. Where arguments are flags or numbers of 32 bits, the answers look at
+    /// no more, as the kernel does.
     pub(crate) fn answer(
         &mut self,
         cx: &mut HostCall<'_>,

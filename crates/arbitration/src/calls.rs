@@ -134,7 +134,8 @@ const GROUPS: &[(&str, &[i64])] = &[
     ),
 ];
 
-/// Always granted: ending, and what a libc does before `main`. These reach nothing but the domain's own records.
+/// Always granted: ending, and what a libc does before `main`. These reach nothing but the domain's
+/// own records.
 const ALWAYS: [i64; 8] = [
     libc::SYS_exit,
     libc::SYS_exit_group,

@@ -1,4 +1,5 @@
-//! What changes names, sizes and attributes of files: only beneath preopened directories that may be changed.
+//! What changes names, sizes and attributes of files: only beneath preopened directories that may
+//! be changed.
 
 use crate::descriptors::Descriptors;
 use crate::errno::Errno;
@@ -22,7 +23,8 @@ pub(crate) fn unlink(path: &Found, flags: u64) -> Result<u64, Errno> {
 }
 
 pub(crate) fn mkdir(path: &Found, umask: u32, mode: u64, spending: &mut Spending) -> Result<u64, Errno> {
-    // What is there already says so, also where nothing may be made: programs create paths from their roots.
+    // What is there already says so, also where nothing may be made: programs create paths from
+    // their roots.
     if path.exists() {
         return Err(Errno::EXIST);
     }
@@ -53,7 +55,8 @@ pub(crate) fn link(from: &Found, to: &Found, spending: &mut Spending) -> Result<
     Ok(0)
 }
 
-/// `symlink`: only to what lies beneath the link's own directory, so that no link that a domain makes leads anybody else out of there.
+/// `symlink`: only to what lies beneath the link's own directory, so that no link that a domain
+/// makes leads anybody else out of there.
 pub(crate) fn symlink(text: &str, to: &Found, spending: &mut Spending) -> Result<u64, Errno> {
     let (parent, name) = to.entry()?;
     if text.is_empty() {

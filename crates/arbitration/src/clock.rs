@@ -63,7 +63,8 @@ impl Clock {
         Ok(now)
     }
 
-    /// Sleeps as long as asked, at most the longest, and then until the clock's next step: waking up tells no more than the clock does.
+    /// Sleeps as long as asked, at most the longest, and then until the clock's next step: waking
+    /// up tells no more than the clock does.
     fn rest(&self, time: Duration) {
         let start = clock_gettime(ClockId::Monotonic);
         let start = Duration::new(start.tv_sec as u64, start.tv_nsec as u32);
@@ -108,7 +109,8 @@ impl Clock {
     }
 }
 
-/// The clock behind a domain's number. A process is the thread that runs it: what the host's other threads use is not the domain's business.
+/// The clock behind a domain's number. A process is the thread that runs it: what the host's other
+/// threads use is not the domain's business.
 fn clock(number: u64) -> Result<ClockId, Errno> {
     Ok(match number as i32 {
         libc::CLOCK_REALTIME | libc::CLOCK_REALTIME_COARSE => ClockId::Realtime,

@@ -63,9 +63,11 @@ pub(crate) struct Open {
     /// Shared with the host's own table where the host gave it.
     pub fd: Arc<OwnedFd>,
     pub kind: Kind,
-    /// Whether the domain asked not to wait. What the host's descriptor says is the host's business.
+    /// Whether the domain asked not to wait. What the host's descriptor says is the host's
+    /// business.
     pub nonblocking: bool,
-    /// The directory's name in the domain, to resolve paths relative to it. `None`: not a directory.
+    /// The directory's name in the domain, to resolve paths relative to it. `None`: not a
+    /// directory.
     pub directory: Option<String>,
     /// Whether the preopened directory that it came from may be changed.
     pub writable: bool,
@@ -168,7 +170,8 @@ impl Descriptors {
         match command as i32 {
             libc::F_DUPFD | libc::F_DUPFD_CLOEXEC => self.duplicate(number, argument),
             libc::F_GETFD | libc::F_SETFD => self.get(number).map(|_| 0),
-            // Of the flags that can be changed, only this one matters here; the host's descriptor keeps its own.
+            // Of the flags that can be changed, only this one matters here; the host's descriptor
+            // keeps its own.
             libc::F_SETFL => {
                 let nonblocking = argument as i32 & libc::O_NONBLOCK != 0;
                 self.get(number)?;

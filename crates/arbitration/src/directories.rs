@@ -72,7 +72,8 @@ pub(crate) fn working(cx: &mut HostCall<'_>, tree: &Tree, pointer: u64, length: 
     Ok(bytes.len() as u64)
 }
 
-/// `chdir`: the working directory is a name; it must be a directory now, and is looked up again whenever it is used.
+/// `chdir`: the working directory is a name; it must be a directory now, and is looked up again
+/// whenever it is used.
 pub(crate) fn change(cx: &HostCall<'_>, tree: &mut Tree, path: u64) -> Result<u64, Errno> {
     // The root is always there, where the domain starts, whether or not a directory lies behind it.
     let text = crate::paths::copy_in(cx, path)?;

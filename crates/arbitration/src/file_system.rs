@@ -1,14 +1,16 @@
 //! Which file systems and which kinds of files a domain may reach through a granted directory.
 //!
-//! A directory holds more than data: `/proc/self/mem` is this process's memory, `/sys` and `/dev` are the machine. So a list says
-//! which file systems keep ordinary files, and everything that is neither a regular file nor a directory stays closed. A single
-//! file of any kind can be granted by its own name ([`crate::Preopen::file`]).
+//! A directory holds more than data: `/proc/self/mem` is this process's memory, `/sys` and `/dev`
+//! are the machine. So a list says which file systems keep ordinary files, and everything that is
+//! neither a regular file nor a directory stays closed. A single file of any kind can be granted by
+//! its own name ([`crate::Preopen::file`]).
 
 use crate::errno::Errno;
 use rustix::fs::{FileType, Stat};
 use std::os::fd::AsFd;
 
-/// Magic numbers (statfs(2)) of file systems that hold files for their users. What is not listed belongs to the kernel, or nobody looked at it.
+/// Magic numbers (statfs(2)) of file systems that hold files for their users. What is not listed
+/// belongs to the kernel, or nobody looked at it.
 const ORDINARY: &[u32] = &[
     0x0000_ef53, // ext2, ext3, ext4
     0x5846_5342, // xfs
@@ -96,7 +98,8 @@ mod tests {
         let (read, _) = rustix::pipe::pipe().expect("pipe");
         assert_eq!(ordinary(&read), Ok(false));
         let event = rustix::fs::memfd_create("test", rustix::fs::MemfdFlags::CLOEXEC).expect("memfd");
-        // A memfd is a file of tmpfs: only the names in /proc/self/fd lead to it, and those are closed.
+        // A memfd is a file of tmpfs: only the names in /proc/self/fd lead to it, and those are
+        // closed.
         assert_eq!(ordinary(&event), Ok(true));
     }
 }

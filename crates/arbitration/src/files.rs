@@ -97,7 +97,8 @@ pub(crate) fn fstat(cx: &mut HostCall<'_>, files: &Descriptors, fd: u64, to: Out
     put_stat(cx, to, &stat)
 }
 
-/// Where attributes go, and the clock that a file's times follow: the kernel sets them as finely as it can tell time.
+/// Where attributes go, and the clock that a file's times follow: the kernel sets them as finely as
+/// it can tell time.
 pub(crate) type Out = (u64, Clock);
 
 /// Writes `struct stat` field by field (x86-64: asm/stat.h).
@@ -184,7 +185,8 @@ pub(crate) fn sync(files: &Descriptors, fd: u64) -> Result<u64, Errno> {
     Ok(0)
 }
 
-/// `access`: what is there may be read and searched; written only beneath directories that may be changed.
+/// `access`: what is there may be read and searched; written only beneath directories that may be
+/// changed.
 pub(crate) fn access(path: &Found, mode: u64) -> Result<u64, Errno> {
     let bits = path.target()?.1.st_mode;
     if mode as i32 & libc::W_OK != 0 && !path.writable() {

@@ -1,5 +1,6 @@
-//! A domain's memory calls: `brk` from the bottom of its heap, `mmap` from the top. Nothing else of the window can be touched: not text,
-//! dispatch table, header or TCB page, not another domain's regions.
+//! A domain's memory calls: `brk` from the bottom of its heap, `mmap` from the top. Nothing else of
+//! the window can be touched: not text, dispatch table, header or TCB page, not another domain's
+//! regions.
 
 use crate::descriptors::{Descriptors, Kind};
 use crate::errno::Errno;

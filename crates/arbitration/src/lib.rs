@@ -1,9 +1,11 @@
 //! Arbitration: what becomes of a domain's system calls (Wahbe et al. section 3.3).
 //!
-//! A domain cannot execute `syscall`; rewritten code calls the gateway `__sfi_syscall` instead, whose support code in the domain
-//! passes number and arguments to the host function [`GATEWAY`]. The [`Arbiter`] answers from its own records where it can, and reaches the
-//! kernel only with descriptors and paths of its own: no pointer, descriptor or path of a domain is ever passed on. Every
-//! argument is copied in before it is looked at, because a shared region may change meanwhile.
+//! A domain cannot execute `syscall`; rewritten code calls the gateway `__sfi_syscall` instead,
+//! whose support code in the domain passes number and arguments to the host function [`GATEWAY`].
+//! The [`Arbiter`] answers from its own records where it can, and reaches the kernel only with
+//! descriptors and paths of its own: no pointer, descriptor or path of a domain is ever passed on.
+//! Every argument is copied in before it is looked at, because a shared region may change
+//! meanwhile.
 //!
 //! What is not granted fails with `ENOSYS` or `EPERM` ([`Policy`]), and is counted.
 
@@ -77,9 +79,10 @@ impl Request {
     }
 }
 
-/// The arbitration code of one domain. Whenever the domain is restarted, reset or loaded again, it begins with nothing but the policy:
-/// descriptors, heap, working directory and signals are those of a new process. Instances of the domain are processes of their own. What may be
-/// written ([`Quota::written`]) is counted over all of them.
+/// The arbitration code of one domain. Whenever the domain is restarted, reset or loaded again, it
+/// begins with nothing but the policy: descriptors, heap, working directory and signals are those
+/// of a new process. Instances of the domain are processes of their own. What may be written
+/// ([`Quota::written`]) is counted over all of them.
 pub struct Arbiter {
     calls: Calls,
     denial: Denial,

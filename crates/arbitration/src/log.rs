@@ -10,7 +10,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 pub struct Record {
     /// Number of the call.
     pub number: i64,
-    /// Arguments. Addresses of the domain are reduced to offsets in its window: where the window lies is a secret.
+    /// Arguments. Addresses of the domain are reduced to offsets in its window: where the window
+    /// lies is a secret.
     pub args: [u64; 6],
     /// The answer, or a positive error number. Addresses are reduced, too.
     pub answer: Result<u64, i32>,
@@ -35,8 +36,9 @@ impl fmt::Display for Record {
 /// Receives [`Record`]s.
 pub type Logger = Box<dyn FnMut(&Record) + Send>;
 
-/// How often each call was made: a handle that stays valid when the arbiter is gone. Numbers that no kernel knows are counted together, as
-/// [`Counts::UNKNOWN`]: a domain may invent as many as it likes.
+/// How often each call was made: a handle that stays valid when the arbiter is gone. Numbers that
+/// no kernel knows are counted together, as [`Counts::UNKNOWN`]: a domain may invent as many as it
+/// likes.
 #[derive(Clone, Debug, Default)]
 pub struct Counts(Arc<Mutex<BTreeMap<(i64, bool), u64>>>);
 

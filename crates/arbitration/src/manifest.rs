@@ -33,8 +33,8 @@ pub fn calls(allow: &[String], deny: &[String]) -> Result<Calls, BadCall> {
     deny.iter().try_fold(allowed, |calls, name| calls.deny(name))
 }
 
-/// The policy that a table describes; paths are relative to `directory`, the manifest's. No sleep and no wait is longer than `limit`, the
-/// manifest's for a call.
+/// The policy that a table describes; paths are relative to `directory`, the manifest's. No sleep
+/// and no wait is longer than `limit`, the manifest's for a call.
 ///
 /// # Errors
 /// [`TableError`].

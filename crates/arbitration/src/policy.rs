@@ -32,7 +32,8 @@ pub struct Quota {
     pub memory: u64,
     /// Descriptors open at a time.
     pub descriptors: usize,
-    /// Bytes that it may write in all, to files, pipes and terminals; a file that grows without being written counts as well.
+    /// Bytes that it may write in all, to files, pipes and terminals; a file that grows without
+    /// being written counts as well.
     pub written: u64,
     /// Files, directories and links that it may make in all.
     pub created: u64,
@@ -74,7 +75,8 @@ pub struct Policy {
     pub calls: Calls,
     /// Directories whose contents paths may name, and files.
     pub preopens: Vec<Preopen>,
-    /// The domain's name for the directory where it starts: absolute, empty for the root. [`Policy::start_in`] sets it to one that is there.
+    /// The domain's name for the directory where it starts: absolute, empty for the root.
+    /// [`Policy::start_in`] sets it to one that is there.
     pub working: String,
     /// How other calls fail.
     pub denial: Denial,
@@ -85,7 +87,8 @@ pub struct Policy {
 }
 
 impl Policy {
-    /// Lets the domain start in a directory, by the name that it has there. Otherwise it starts at the root of its tree.
+    /// Lets the domain start in a directory, by the name that it has there. Otherwise it starts at
+    /// the root of its tree.
     ///
     /// # Errors
     /// There is no such directory beneath the grants.

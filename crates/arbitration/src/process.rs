@@ -1,4 +1,5 @@
-//! The process that a domain believes to be: one thread, number 1, alone. Constants and records; nothing of the host.
+//! The process that a domain believes to be: one thread, number 1, alone. Constants and records;
+//! nothing of the host.
 
 use crate::clock::Clock;
 use crate::errno::Errno;
@@ -12,9 +13,9 @@ const SIGNALS: u64 = 64;
 /// Bytes of a signal set.
 const SET: u64 = 8;
 
-/// A domain asked to end. For a whole program ([`crate::Arbiter::program`]) the host function raises
-/// it as a panic payload (`resume_unwind`), which the embedding catches. Any other domain ends alone,
-/// with a fault of the kind [`sfi_loader::FaultKind::Exit`] for its callers.
+/// A domain asked to end. For a whole program ([`crate::Arbiter::program`]) the host function
+/// raises it as a panic payload (`resume_unwind`), which the embedding catches. Any other domain
+/// ends alone, with a fault of the kind [`sfi_loader::FaultKind::Exit`] for its callers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Exit(pub i32);
 
@@ -68,7 +69,8 @@ impl Signals {
         Ok(0)
     }
 
-    /// A signal to the domain itself does what it does by default, which may be to end it; others it cannot reach.
+    /// A signal to the domain itself does what it does by default, which may be to end it; others
+    /// it cannot reach.
     pub(crate) fn send(&self, to: &[u64], signal: u64) -> Result<Option<Exit>, Errno> {
         if to.iter().any(|pid| *pid as u32 != SELF as u32) {
             return Err(Errno::SRCH);
@@ -100,7 +102,8 @@ pub(crate) fn uname(cx: &mut HostCall<'_>, out: u64) -> Result<u64, Errno> {
 
 /// `sysinfo`: as much memory as the heap has, and nothing else.
 pub(crate) fn sysinfo(cx: &mut HostCall<'_>, out: u64, (total, free): (u64, u64)) -> Result<u64, Errno> {
-    // uptime, loads[3], totalram, freeram, sharedram, bufferram, totalswap, freeswap, procs (u16) and padding, totalhigh, freehigh, mem_unit
+    // uptime, loads[3], totalram, freeram, sharedram, bufferram, totalswap, freeswap, procs (u16)
+    // and padding, totalhigh, freehigh, mem_unit
     let words = [0, 0, 0, 0, total, free, 0, 0, 0, 0, 1, 0, 0, 1];
     let bytes: Vec<u8> = words.iter().flat_map(|w: &u64| w.to_le_bytes()).collect();
     cx.write(out, &bytes)?;

@@ -1,5 +1,5 @@
-//! Starting a program: its arguments and environment in the domain's memory, laid out as the kernel lays out a new process's stack
-//! (psABI 3.4.1).
+//! Starting a program: its arguments and environment in the domain's memory, laid out as the kernel
+//! lays out a new process's stack (psABI 3.4.1).
 
 use crate::errno::Errno;
 use sfi_contract::layout::TP_OFFSET;
@@ -22,8 +22,9 @@ pub struct Program {
     pub environment: Vec<String>,
 }
 
-/// The bytes that hold a program's arguments at an address of a domain: argc's vector argv, a null, the environment, a null, the auxiliary vector,
-/// then the strings. `random` is the program's AT_RANDOM. `None` if they do not fit.
+/// The bytes that hold a program's arguments at an address of a domain: argc's vector argv, a null,
+/// the environment, a null, the auxiliary vector, then the strings. `random` is the program's
+/// AT_RANDOM. `None` if they do not fit.
 pub fn arguments(program: &Program, address: u64, random: [u8; 16]) -> Option<Vec<u8>> {
     let vectors = 8 * (program.arguments.len() + program.environment.len() + 2) + 16 * 4;
     let mut words = Vec::with_capacity(vectors);
@@ -55,8 +56,9 @@ pub fn random_bytes() -> std::io::Result<[u8; 16]> {
     Ok(bytes)
 }
 
-/// `arch_prctl(ARCH_SET_FS)`: a domain's thread pointer never moves; setting it to where it is succeeds. The answer is 1, which the kernel never
-/// gives: musl (`__init_tp`) then knows that there are no more threads, and `pthread_create` fails with `ENOSYS` before it prepares one.
+/// `arch_prctl(ARCH_SET_FS)`: a domain's thread pointer never moves; setting it to where it is
+/// succeeds. The answer is 1, which the kernel never gives: musl (`__init_tp`) then knows that
+/// there are no more threads, and `pthread_create` fails with `ENOSYS` before it prepares one.
 pub(crate) fn set_thread_pointer(code: u64, address: u64) -> Result<u64, Errno> {
     const ARCH_SET_FS: u64 = 0x1002;
     if code == ARCH_SET_FS && address & 0xffff_ffff == TP_OFFSET { Ok(1) } else { Err(Errno::PERM) }

@@ -1,4 +1,5 @@
-//! What arbitration keeps for a domain: one state for each life of the domain and of its instances, so that nobody finds what a dead one left.
+//! What arbitration keeps for a domain: one state for each life of the domain and of its instances,
+//! so that nobody finds what a dead one left.
 
 use crate::descriptors::{Descriptors, Stdio};
 use crate::heap::Heap;
@@ -36,8 +37,8 @@ pub(crate) struct Tenants {
     working: String,
     stdio: Vec<Option<Arc<OwnedFd>>>,
     descriptors: usize,
-    /// The one that called last is at the end. No two of them have the same place in the world, so there are not more than the
-    /// world has had domains at a time.
+    /// The one that called last is at the end. No two of them have the same place in the world, so
+    /// there are not more than the world has had domains at a time.
     states: Vec<State>,
 }
 
@@ -47,7 +48,8 @@ impl Tenants {
         Tenants { preopens: with_null(preopens), working, stdio, descriptors, states: Vec::new() }
     }
 
-    /// Takes out a life's state, a new one if it has none yet. The states of lives that it replaces are dropped.
+    /// Takes out a life's state, a new one if it has none yet. The states of lives that it replaces
+    /// are dropped.
     pub(crate) fn take(&mut self, tenant: Tenant) -> State {
         if self.states.last().is_some_and(|state| state.tenant == tenant)
             && let Some(state) = self.states.pop()

@@ -1,4 +1,5 @@
-//! Bytes between descriptors and a domain's memory. Buffers are copied; the kernel never sees a domain's pointer.
+//! Bytes between descriptors and a domain's memory. Buffers are copied; the kernel never sees a
+//! domain's pointer.
 
 use crate::descriptors::{Descriptors, Kind, Open};
 use crate::errno::Errno;
@@ -53,7 +54,8 @@ fn total(parts: &[(u64, u64)]) -> usize {
     parts.iter().map(|(_, length)| *length).fold(0, u64::saturating_add).min(CHUNK) as usize
 }
 
-/// Most bytes that are given at a time to what may wait: a pipe that is ready takes as many without waiting (`PIPE_BUF`).
+/// Most bytes that are given at a time to what may wait: a pipe that is ready takes as many without
+/// waiting (`PIPE_BUF`).
 const PART: usize = 4096;
 
 pub(crate) fn write(
@@ -95,7 +97,8 @@ fn push(open: &Open, bytes: &[u8], spending: &mut Spending, longest: Duration) -
     Ok(done as u64)
 }
 
-/// Writes a part. A pipe that nobody reads and a socket that was closed are an error, and no signal for the host.
+/// Writes a part. A pipe that nobody reads and a socket that was closed are an error, and no signal
+/// for the host.
 fn push_part(open: &Open, part: &[u8], events: PollFlags) -> Result<usize, Errno> {
     match open.kind {
         Kind::Pipe if events.contains(PollFlags::ERR) => Err(Errno(libc::EPIPE)),
@@ -174,7 +177,8 @@ fn check_out(cx: &HostCall<'_>, parts: &[(u64, u64)]) -> Result<(), Errno> {
     Ok(())
 }
 
-/// `pipe2`: a pipe of the domain's own. The host never waits on it: it has one thread, so nobody would write or read meanwhile.
+/// `pipe2`: a pipe of the domain's own. The host never waits on it: it has one thread, so nobody
+/// would write or read meanwhile.
 pub(crate) fn pipe(cx: &mut HostCall<'_>, files: &mut Descriptors, out: u64) -> Result<u64, Errno> {
     use rustix::pipe::PipeFlags;
     cx.memory().writable(out, 8)?;

@@ -35,10 +35,12 @@ pub(crate) enum Root {
 }
 
 impl Preopen {
-    /// Opens a directory of the host; the domain calls it `guest`: `/data` and `data` are the same, `.` and `/` are the root.
+    /// Opens a directory of the host; the domain calls it `guest`: `/data` and `data` are the same,
+    /// `.` and `/` are the root.
     ///
     /// # Errors
-    /// The directory cannot be opened, or lies on a file system of the kernel's own, such as `/proc`.
+    /// The directory cannot be opened, or lies on a file system of the kernel's own, such as
+    /// `/proc`.
     pub fn open(host: &Path, guest: impl AsRef<str>, writable: bool) -> std::io::Result<Preopen> {
         let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
         let fd = rustix::fs::open(host, flags, Mode::empty())?;
@@ -51,7 +53,8 @@ impl Preopen {
         Ok(Preopen { guest: absolute("", guest.as_ref()), root, writable })
     }
 
-    /// Grants one file of any kind, a device or a FIFO for example. It is opened by the host's name whenever the domain opens it.
+    /// Grants one file of any kind, a device or a FIFO for example. It is opened by the host's name
+    /// whenever the domain opens it.
     ///
     /// # Errors
     /// There is no such file, or it is a directory.
@@ -134,13 +137,15 @@ impl Tree {
         Tree { working, ..self }
     }
 
-    /// Finds the grant that a path lies beneath, the one with the longest name, and the rest of the path.
+    /// Finds the grant that a path lies beneath, the one with the longest name, and the rest of the
+    /// path.
     pub(crate) fn locate(&self, base: &str, path: &str) -> Result<(&Preopen, String), Errno> {
         if path.is_empty() {
             return Err(Errno::NOENT);
         }
         let name = join(base, path);
-        // Slashes may be doubled, and `.` mean nothing, in front of the preopened directory's name, too.
+        // Slashes may be doubled, and `.` mean nothing, in front of the preopened directory's name,
+        // too.
         let beneath = |preopen: &Preopen| -> Option<String> {
             let mut rest = name.as_str();
             for part in preopen.guest.split('/').filter(|p| !p.is_empty()) {
@@ -160,7 +165,8 @@ impl Tree {
         self.preopens.iter().find(|p| p.guest == guest)
     }
 
-    /// Whether a directory is one that the domain was granted as read-only, whatever the path to it was.
+    /// Whether a directory is one that the domain was granted as read-only, whatever the path to it
+    /// was.
     pub(crate) fn is_read_only(&self, directory: (u64, u64)) -> bool {
         self.preopens.iter().any(|p| !p.writable && p.is(directory))
     }

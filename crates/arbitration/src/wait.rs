@@ -32,8 +32,8 @@ fn poll_until(fds: &mut [PollFd<'_>], end: Option<Instant>) -> Result<usize, Err
     }
 }
 
-/// Waits until a descriptor that may wait is ready for `events`; says what it is ready for. It must be open for that: for the wrong end of a
-/// pipe one would wait forever.
+/// Waits until a descriptor that may wait is ready for `events`; says what it is ready for. It must
+/// be open for that: for the wrong end of a pipe one would wait forever.
 pub(crate) fn ready(open: &Open, events: PollFlags, end: Option<Instant>) -> Result<PollFlags, Errno> {
     let useless = if events.contains(PollFlags::OUT) { OFlags::RDONLY } else { OFlags::WRONLY };
     if rustix::fs::fcntl_getfl(&open.fd)? & OFlags::ACCMODE == useless {
@@ -44,7 +44,8 @@ pub(crate) fn ready(open: &Open, events: PollFlags, end: Option<Instant>) -> Res
     if poll_until(&mut fds, end)? == 0 { Err(Errno::AGAIN) } else { Ok(fds[0].revents()) }
 }
 
-/// Waits for any of some descriptors of a domain: what each is ready for, 0 for negative numbers. `None` waits as long as the policy allows.
+/// Waits for any of some descriptors of a domain: what each is ready for, 0 for negative numbers.
+/// `None` waits as long as the policy allows.
 fn wait_for(
     files: &Descriptors,
     asked: &[(i32, PollFlags)],

@@ -1,9 +1,10 @@
 //! Looking names up, one at a time.
 //!
-//! Only here the kernel gets names of a domain: single plain names, beneath a directory that is open already, never a link, and never across a
-//! mount unless the grant says so. `..` and symbolic links are resolved here, on a stack of open directories. So nobody who renames or
-//! swaps entries meanwhile leads the walk out of what was granted, and each directory on the way is held against the grants: one that was granted
-//! as read-only is read-only on every way to it.
+//! Only here the kernel gets names of a domain: single plain names, beneath a directory that is
+//! open already, never a link, and never across a mount unless the grant says so. `..` and symbolic
+//! links are resolved here, on a stack of open directories. So nobody who renames or swaps entries
+//! meanwhile leads the walk out of what was granted, and each directory on the way is held against
+//! the grants: one that was granted as read-only is read-only on every way to it.
 
 use crate::descriptors::Kind;
 use crate::errno::Errno;
@@ -70,7 +71,8 @@ pub(crate) struct Found {
 fn open_one(place: &Place, name: &str, flags: OFlags, mode: Mode) -> Result<OwnedFd, Errno> {
     let mut resolve = ResolveFlags::BENEATH | ResolveFlags::NO_MAGICLINKS | ResolveFlags::NO_SYMLINKS;
     resolve.set(ResolveFlags::NO_XDEV, !place.mounts);
-    // A final link is opened itself by O_PATH, which NO_SYMLINKS forbids; without O_PATH it is refused by O_NOFOLLOW.
+    // A final link is opened itself by O_PATH, which NO_SYMLINKS forbids; without O_PATH it is
+    // refused by O_NOFOLLOW.
     resolve.set(ResolveFlags::NO_SYMLINKS, !flags.contains(OFlags::PATH));
     // The kernel refuses a mode that would mean nothing.
     let mode = if flags.contains(OFlags::CREATE) { mode } else { Mode::empty() };
@@ -262,7 +264,8 @@ impl Found {
         if self.parent.writable { Ok((&self.parent.fd, &self.name)) } else { Err(Errno::ROFS) }
     }
 
-    /// Opens what lies there, or makes it: a regular file or a directory, or the file that was granted by name. Never waits.
+    /// Opens what lies there, or makes it: a regular file or a directory, or the file that was
+    /// granted by name. Never waits.
     pub(crate) fn open(&self, flags: OFlags, mode: Mode) -> Result<(OwnedFd, Kind), Errno> {
         let writes = flags.intersects(OFlags::WRONLY | OFlags::RDWR | OFlags::CREATE | OFlags::TRUNC | OFlags::APPEND);
         if writes && !self.writable {
@@ -292,7 +295,8 @@ impl Found {
     /// Opens it and looks at what was opened: it may be another than the one that was found.
     fn open_quietly(&self, flags: OFlags, mode: Mode) -> Result<OwnedFd, Errno> {
         let open = |more| open_one(&self.parent, &self.name, flags | more, mode);
-        // Reading leaves no trace under a read-only grant. The kernel allows that to a file's owner only.
+        // Reading leaves no trace under a read-only grant. The kernel allows that to a file's owner
+        // only.
         let fd = match if self.writable { Err(Errno::PERM) } else { open(OFlags::NOATIME) } {
             Err(Errno::PERM) => open(OFlags::empty())?,
             result => result?,

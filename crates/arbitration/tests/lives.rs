@@ -1,4 +1,5 @@
-//! A domain that lives again begins as a new process does: nothing of its dead self is left in its arbiter, and its exit is its own.
+//! A domain that lives again begins as a new process does: nothing of its dead self is left in its
+//! arbiter, and its exit is its own.
 //!
 //! Needs gcc.
 
@@ -9,7 +10,8 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::Path;
 use std::process::Command;
 
-/// `sys` makes a system call with five arguments, `die` faults, `text` gives a path, `here` an address of the domain's data.
+/// `sys` makes a system call with five arguments, `die` faults, `text` gives a path, `here` an
+/// address of the domain's data.
 const TENANT: &str = ".text
 .globl sys, die, text, here
 .type sys,@function
@@ -108,7 +110,8 @@ fn sys(world: &mut World, call_: i64, a: u64, b: u64, c: u64) -> i64 {
     call::<fn(i64, u64, u64, u64, u64, u64) -> i64>(world, "tenant", "sys", (call_, a, b, c, 0x22, 0)).unwrap()
 }
 
-/// Everything that a tenant can leave behind: memory, descriptors, the working directory, the mask of new files, ignored signals.
+/// Everything that a tenant can leave behind: memory, descriptors, the working directory, the mask
+/// of new files, ignored signals.
 fn spend(world: &mut World) {
     assert!(sys(world, libc::SYS_mmap, 0, MEMORY / 2, 3) > 0);
     assert_eq!(sys(world, libc::SYS_mmap, 0, MEMORY, 3), -i64::from(libc::ENOMEM), "the quota bounds it");

@@ -31,7 +31,8 @@ pub type sfi_permission_fn = Option<
 /// A pointer of the host that only its own functions use.
 #[derive(Clone, Copy, Debug)]
 struct User(*mut c_void);
-// SAFETY: never dereferenced here. The host's functions get it on the thread that uses the world, as sfi.h says.
+// SAFETY: never dereferenced here. The host's functions get it on the thread that uses the world,
+// as sfi.h says.
 unsafe impl Send for User {}
 
 impl User {
@@ -49,7 +50,8 @@ fn plain(
 ) -> impl FnMut(&mut HostCall<'_>) -> std::result::Result<u64, HostError> + Send + 'static {
     move |cx| {
         run(&shared, cx, |call, result| {
-            // SAFETY: a function of the host with its own pointer; call and result live until it returns.
+            // SAFETY: a function of the host with its own pointer; call and result live until it
+            // returns.
             function.map_or(INVALID, |function| unsafe { function(user.get(), call, result) })
         })
         .inspect(|bits| cx.set_result_f64(f64::from_bits(*bits)))
@@ -84,7 +86,8 @@ impl sfi_config {
                         let arguments: Vec<sfi_argument> = received.iter_mut().map(argument).collect();
                         run(&shared, cx, |call, result| {
                             let arguments = arguments.as_ptr();
-                            // SAFETY: as above; the buffers live until the call ends and nobody else uses them.
+                            // SAFETY: as above; the buffers live until the call ends and nobody
+                            // else uses them.
                             function
                                 .map_or(INVALID, |function| unsafe { function(user.get(), call, arguments, result) })
                         })

@@ -22,7 +22,8 @@ fn nanoseconds(time: Duration) -> u64 {
     u64::try_from(time.as_nanos()).unwrap_or(u64::MAX)
 }
 
-/// A domain's specification with the support code that its manifest gave it, and nothing else to link.
+/// A domain's specification with the support code that its manifest gave it, and nothing else to
+/// link.
 ///
 /// # Safety
 /// As for [`alone`].

@@ -109,16 +109,18 @@ pub(crate) unsafe fn enter<R>(world: *const sfi_world, body: impl FnOnce(Inside<
     match shared.thread.compare_exchange(0, me, Ordering::Acquire, Ordering::Relaxed) {
         Ok(_) => {
             let _leave = Leave(shared);
-            // SAFETY: this thread has just become the only one, and no call is in progress: the place is used by nobody else until `_leave` is
-            // dropped. Host functions get another way in.
+            // SAFETY: this thread has just become the only one, and no call is in progress: the
+            // place is used by nobody else until `_leave` is dropped. Host functions get another
+            // way in.
             let found = unsafe { &mut *this.world.get() };
             body(Inside::World(found.as_mut().ok_or_else(|| Failure::new(IN_USE, "the world is being closed"))?))
         }
         Err(thread) if thread == me => {
             let call = shared.call.load(Ordering::Relaxed);
             let _reset = shared.closed();
-            // SAFETY: the innermost host function's call: it runs on this thread, below this very call of the host, and lives until it returns.
-            // The host does nothing else with it meanwhile.
+            // SAFETY: the innermost host function's call: it runs on this thread, below this very
+            // call of the host, and lives until it returns. The host does nothing else with it
+            // meanwhile.
             let call = unsafe { call.as_mut() };
             body(Inside::Host(call.ok_or_else(|| Failure::new(IN_USE, "the world cannot be used here"))?))
         }

@@ -41,7 +41,8 @@ pub(crate) fn run(
 /// # Safety
 /// Null, or the handle of a host function that runs.
 unsafe fn running<'c>(call: *mut sfi_host_call) -> Result<&'c mut HostCall<'static>> {
-    // SAFETY: see the function's contract. The call is that of the innermost host function, on its own thread: nobody else uses it now.
+    // SAFETY: see the function's contract. The call is that of the innermost host function, on its
+    // own thread: nobody else uses it now.
     unsafe {
         let handle = handle(call, "call")?;
         if (*handle.shared).is_innermost(handle.call) {

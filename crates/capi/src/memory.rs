@@ -1,4 +1,5 @@
-//! A host's access to the memory of domains and to shared regions. Every range is checked before a byte is copied.
+//! A host's access to the memory of domains and to shared regions. Every range is checked before a
+//! byte is copied.
 
 use crate::border::{Result, api, give, place, text};
 use crate::enter::{alone, both, enter, sfi_world};
@@ -25,7 +26,8 @@ pub(crate) unsafe fn target<'b>(to: *mut c_void, size: usize) -> Result<&'b mut 
     if size == 0 {
         return Ok(&mut []);
     }
-    // SAFETY: see the function's contract. The bytes are written before they are read, and any bits are bytes.
+    // SAFETY: see the function's contract. The bytes are written before they are read, and any bits
+    // are bytes.
     Ok(unsafe { std::slice::from_raw_parts_mut(to.cast(), size) })
 }
 

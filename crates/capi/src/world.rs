@@ -67,14 +67,16 @@ api! {
 /// Runs the finalisers and frees the world.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn sfi_world_close(world: *mut sfi_world, error: *mut *mut sfi_error) -> Status {
-    // SAFETY: what the crate's documentation asks of the host. The record is freed when no thread is in the world, and only here.
+    // SAFETY: what the crate's documentation asks of the host. The record is freed when no thread
+    // is in the world, and only here.
     unsafe {
         border(error, || {
             if world.is_null() {
                 return Ok(());
             }
             let ended = {
-                // Taken out of its place: until the record is freed nobody gets in but the host functions that finalisers call.
+                // Taken out of its place: until the record is freed nobody gets in but the host
+                // functions that finalisers call.
                 alone(world, |_| Ok(()))?;
                 let this = &*world;
                 let me = this_thread();

@@ -1,5 +1,5 @@
-//! `sfi.h` says what the library has: the same functions with the same parameters, the same numbers, and a shared library that exports these and nothing
-//! else.
+//! `sfi.h` says what the library has: the same functions with the same parameters, the same
+//! numbers, and a shared library that exports these and nothing else.
 
 use object::{Object, ObjectSymbol};
 use std::collections::{BTreeMap, BTreeSet};
@@ -80,7 +80,8 @@ fn defined() -> BTreeMap<String, (Vec<String>, String)> {
             Some(result) => words(result),
             None => String::new(),
         };
-        // Out of the macros: those with an error have it behind their parameters, the others are an error's own.
+        // Out of the macros: those with an error have it behind their parameters, the others are an
+        // error's own.
         let accessor = name.starts_with("sfi_error_") && kinds.is_empty();
         let written_out = rest.split_once('{').unwrap().0.contains("->") || name.ends_with("_free");
         let result = match (accessor, written_out) {

@@ -1,5 +1,6 @@
-//! `fixtures/c-host`: a host in C, compiled by stock compilers against `sfi.h`, the generated headers and both libraries, with plugins that were
-//! rewritten. What it does is checked by itself and by its output.
+//! `fixtures/c-host`: a host in C, compiled by stock compilers against `sfi.h`, the generated
+//! headers and both libraries, with plugins that were rewritten. What it does is checked by itself
+//! and by its output.
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};

@@ -24,7 +24,8 @@ pub fn prepare(manifest: &mut Manifest) {
     }
 }
 
-/// Adds the host functions that answer; gives the counts by domain. No call sleeps or waits for longer than `limit`.
+/// Adds the host functions that answer; gives the counts by domain. No call sleeps or waits for
+/// longer than `limit`.
 pub fn add(
     mut builder: Builder,
     manifest: &Manifest,

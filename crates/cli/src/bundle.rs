@@ -1,4 +1,5 @@
-//! What a program is made of: its objects, and of archives the members that it needs, which alone are rewritten.
+//! What a program is made of: its objects, and of archives the members that it needs, which alone
+//! are rewritten.
 
 use crate::input::{self, Input, member_name};
 use crate::members::{archive, fail, note, notes, rewrite_members};
@@ -52,8 +53,9 @@ impl Bundle {
         Ok(())
     }
 
-    /// Rewrites what `roots` and the objects need and packs it into an archive. `None`: an object was refused, and that was said. A
-    /// refused member is left out with a note; the loader names what is missing then.
+    /// Rewrites what `roots` and the objects need and packs it into an archive. `None`: an object
+    /// was refused, and that was said. A refused member is left out with a note; the loader names
+    /// what is missing then.
     ///
     /// # Errors
     /// The archive cannot be written.
@@ -86,7 +88,8 @@ impl Bundle {
         if refused { Ok(None) } else { archive(&packed).map(Some) }
     }
 
-    /// Which parts are linked: the first definition of every name that is wanted, as linkers choose.
+    /// Which parts are linked: the first definition of every name that is wanted, as linkers
+    /// choose.
     fn needed(&self, roots: &[&[u8]]) -> anyhow::Result<Vec<bool>> {
         let names: Vec<Names> = self
             .parts

@@ -12,7 +12,8 @@ const RECORDS: u64 = 1 << 20;
 /// Options about a program's system calls.
 #[derive(Clone, Debug, clap::Args)]
 pub struct Grants {
-    /// Program: a directory that its paths may name, as they name it. `.` and `/` are the root of its tree, where it starts.
+    /// Program: a directory that its paths may name, as they name it. `.` and `/` are the root of
+    /// its tree, where it starts.
     #[arg(long = "dir", value_name = "HOST[::GUEST]")]
     pub directories: Vec<String>,
     /// Program: where it starts, as its paths name it. Default: the root of its tree.
@@ -21,10 +22,12 @@ pub struct Grants {
     /// Program: a directory like --dir that it may not change.
     #[arg(long = "dir-read", value_name = "HOST[::GUEST]")]
     pub readable: Vec<String>,
-    /// Program: its directories include the file systems that are mounted beneath them. The kernel's own (/proc, /sys) stay out.
+    /// Program: its directories include the file systems that are mounted beneath them. The
+    /// kernel's own (/proc, /sys) stay out.
     #[arg(long)]
     pub mounts: bool,
-    /// Program: a single file of any kind, a device for example, that its paths may name. /dev/null is always there.
+    /// Program: a single file of any kind, a device for example, that its paths may name. /dev/null
+    /// is always there.
     #[arg(long = "file", value_name = "HOST[::GUEST]")]
     pub files: Vec<String>,
     /// Program: a file like --file that it may not write.
@@ -33,7 +36,8 @@ pub struct Grants {
     /// Program: it may change no directory and no file.
     #[arg(long)]
     pub read_only: bool,
-    /// Program: the system calls that it may make, names and groups: io, files, changes, memory, time, random, process, all.
+    /// Program: the system calls that it may make, names and groups: io, files, changes, memory,
+    /// time, random, process, all.
     #[arg(long, value_name = "NAME,...", value_delimiter = ',', default_value = "all")]
     pub allow: Vec<String>,
     /// Program: system calls and groups taken away from --allow.
@@ -51,10 +55,12 @@ pub struct Grants {
     /// Program: how many files, directories and links it may make in all.
     #[arg(long, default_value_t = Quota::default().created, value_name = "COUNT")]
     pub max_created: u64,
-    /// Resolution of a program's clocks and of files' times; of `host_clock`, too. A manifest says it for each domain.
+    /// Resolution of a program's clocks and of files' times; of `host_clock`, too. A manifest says
+    /// it for each domain.
     #[arg(long, default_value = "1 us", value_name = "TIME")]
     pub clock_resolution: Time,
-    /// Tell each system call on standard error: all, or those that are refused. Addresses are offsets in the domain's window.
+    /// Tell each system call on standard error: all, or those that are refused. Addresses are
+    /// offsets in the domain's window.
     #[arg(long, value_name = "all|refused", num_args = 0..=1, require_equals = true, default_missing_value = "all", value_parser = parse_log)]
     pub log_syscalls: Option<Log>,
     /// At the end, tell on standard error how often each system call was made and refused.
@@ -90,7 +96,8 @@ impl Grants {
 }
 
 impl Grants {
-    /// What is granted for writing and for reading: the host's name, the domain's, and whether it may be changed.
+    /// What is granted for writing and for reading: the host's name, the domain's, and whether it
+    /// may be changed.
     fn names<'a>(
         &self,
         writable: &'a [String],

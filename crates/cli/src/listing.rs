@@ -213,7 +213,8 @@ fn notes(ins: &Instruction, factory: &mut InstructionInfoFactory) -> Vec<Note> {
     notes
 }
 
-/// How many instructions at the end form an unsafe region (`docs/CONTRACT.md`, rules 6 and 7), 0 if none do.
+/// How many instructions at the end form an unsafe region (`docs/CONTRACT.md`, rules 6 and 7), 0 if
+/// none do.
 fn region(all: &[Instruction]) -> usize {
     let Some((last, before)) = all.split_last() else { return 0 };
     let gs = |ins: &Instruction, displacement: u64| {

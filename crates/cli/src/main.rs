@@ -23,8 +23,9 @@ mod stats;
 use clap::{CommandFactory, Parser};
 use std::process::ExitCode;
 
-/// Runs untrusted native code inside your own process: rewrites stock ELF objects so that they cannot store or jump
-/// outside their domain, verifies them object by object, and runs them in domains whose calls cost nanoseconds.
+/// Runs untrusted native code inside your own process: rewrites stock ELF objects so that they
+/// cannot store or jump outside their domain, verifies them object by object, and runs them in
+/// domains whose calls cost nanoseconds.
 #[derive(Parser)]
 #[command(name = "sfi", version, propagate_version = true)]
 struct Cli {

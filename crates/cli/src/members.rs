@@ -69,8 +69,9 @@ pub fn archive(members: &[(String, Vec<u8>)]) -> anyhow::Result<Vec<u8>> {
     Ok(out.into_inner())
 }
 
-/// Writes an output. A regular file appears as a whole or not at all: the bytes are written beside it and renamed. Links are followed, a
-/// file that is there keeps its mode (but is executable if the output is), and what is no regular file is written to as it is.
+/// Writes an output. A regular file appears as a whole or not at all: the bytes are written beside
+/// it and renamed. Links are followed, a file that is there keeps its mode (but is executable if
+/// the output is), and what is no regular file is written to as it is.
 pub fn write_output(out: &Path, bytes: &[u8], mode: u32) -> anyhow::Result<()> {
     if out.as_os_str().is_empty() {
         bail!("the output has no name");

@@ -19,7 +19,8 @@ impl Objects {
         Ok(Objects { bytes, path: path.to_owned() })
     }
 
-    /// Each object with its name: the path, or `archive(member)`. Members that are no objects are left out.
+    /// Each object with its name: the path, or `archive(member)`. Members that are no objects are
+    /// left out.
     pub fn all(&self) -> anyhow::Result<Vec<(String, Object<'_>)>> {
         if !archive::is_archive(&self.bytes) {
             let object = elf::parse(&self.bytes).with_context(|| format!("cannot read `{}`", self.path.display()))?;
@@ -33,7 +34,8 @@ impl Objects {
     }
 }
 
-/// The functions of a section of code by offset: offset and name, functions before other labels, one for each offset.
+/// The functions of a section of code by offset: offset and name, functions before other labels,
+/// one for each offset.
 pub fn functions<'a>(object: &Object<'a>, section: usize) -> Vec<(u64, &'a str)> {
     /// `STT_FUNC`.
     const FUNCTION: u8 = 2;

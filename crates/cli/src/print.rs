@@ -1,11 +1,13 @@
-//! Printing for readers that may have gone: the macros of the standard library panic when a pipe is closed.
+//! Printing for readers that may have gone: the macros of the standard library panic when a pipe is
+//! closed.
 
 use std::fmt::Arguments;
 use std::io::{self, ErrorKind, Write};
 use std::process::ExitCode;
 
-/// Exit code when nobody reads the standard output any more: that of a program which SIGPIPE ended. The signal itself stays
-/// ignored, because a domain that writes to a closed pipe must not end its host.
+/// Exit code when nobody reads the standard output any more: that of a program which SIGPIPE ended.
+/// The signal itself stays ignored, because a domain that writes to a closed pipe must not end its
+/// host.
 const CLOSED: u8 = 128 + 13;
 
 /// As `std::print!`.
@@ -28,7 +30,8 @@ macro_rules! eprintln {
     ($($text:tt)*) => { $crate::print::err(format_args!("{}\n", format_args!($($text)*))) };
 }
 
-/// Writes to the standard output. Ends the process if that fails: a report that is cut off is no success.
+/// Writes to the standard output. Ends the process if that fails: a report that is cut off is no
+/// success.
 pub fn out(text: Arguments<'_>) {
     if let Err(error) = io::stdout().lock().write_fmt(text) {
         std::process::exit(i32::from(lost(&error)));

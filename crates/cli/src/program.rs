@@ -119,7 +119,8 @@ pub fn start(
     }
 }
 
-/// Variables as they are asked for: `NAME=value`, or `NAME` for what it is in this process, if it is set.
+/// Variables as they are asked for: `NAME=value`, or `NAME` for what it is in this process, if it
+/// is set.
 pub fn environment(asked: &[String]) -> Vec<String> {
     let variable = |text: &String| match text.contains('=') {
         true => Some(text.clone()),

@@ -1,4 +1,5 @@
-//! `sfi anonymity` on a manifest: the numbers fit together, and a real search agrees with the formula.
+//! `sfi anonymity` on a manifest: the numbers fit together, and a real search agrees with the
+//! formula.
 
 mod support;
 
@@ -56,7 +57,8 @@ fn the_report_for_people() {
     ] {
         assert!(text.contains(line), "{line}\n{text}");
     }
-    // Asked for, the larger space is the manifest's, whether this machine has it or not; the search stays in the smaller one.
+    // Asked for, the larger space is the manifest's, whether this machine has it or not; the search
+    // stays in the smaller one.
     let manifest = std::fs::read_to_string(bench.path("domains.toml")).unwrap() + "[placement]\nla57 = true\n";
     bench.write("five.toml", manifest.as_bytes());
     let text = String::from_utf8(bench.run(&["anonymity", "five.toml", "--searches", "2"], 0).stdout).unwrap();

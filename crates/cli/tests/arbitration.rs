@@ -1,4 +1,5 @@
-//! What programs make the host spend and tell: quotas, clocks, and hostile values in every argument of every system call.
+//! What programs make the host spend and tell: quotas, clocks, and hostile values in every argument
+//! of every system call.
 //!
 //! Needs musl-gcc (Debian package musl-tools); a missing compiler fails the tests.
 
@@ -57,7 +58,8 @@ fn size(directory: &Path) -> u64 {
     entries.map(|path| if path.is_dir() { size(&path) } else { path.metadata().expect("metadata").len() }).sum()
 }
 
-/// Memory, descriptors, inodes, bytes, time and log: each has a number in the manifest, and a program that wants more gets exactly that.
+/// Memory, descriptors, inodes, bytes, time and log: each has a number in the manifest, and a
+/// program that wants more gets exactly that.
 #[test]
 fn everything_that_a_domain_can_spend_is_bounded() {
     let directory = tempfile::tempdir().expect("directory");
@@ -268,7 +270,8 @@ int main(int argc, char **argv) {
 }
 "#;
 
-/// Beyond the host's own limit of file sizes the kernel ends the process. The domain gets an error instead.
+/// Beyond the host's own limit of file sizes the kernel ends the process. The domain gets an error
+/// instead.
 #[test]
 fn the_hosts_file_size_limit_does_not_end_the_host() {
     let directory = tempfile::tempdir().expect("directory");

@@ -1,4 +1,5 @@
-//! Gate, loader and rewriter agree on what an archive holds, and the gate says nothing of what it did not look at.
+//! Gate, loader and rewriter agree on what an archive holds, and the gate says nothing of what it
+//! did not look at.
 
 mod support;
 
@@ -139,7 +140,8 @@ fn nothing_checked_is_no_verdict() {
     bench.run(&["verify", "data.o", "empty.a"], 2);
 }
 
-/// The gate's answer about imports is the loader's: where the gate calls a name the object's own, the loader grants it to nobody.
+/// The gate's answer about imports is the loader's: where the gate calls a name the object's own,
+/// the loader grants it to nobody.
 #[test]
 fn imports_are_what_the_loader_grants() {
     let bench = Bench::new();

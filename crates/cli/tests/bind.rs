@@ -1,4 +1,5 @@
-//! `sfi bind`: what it writes compiles, and both sides understand each other. `BLESS=1` rewrites the generated files.
+//! `sfi bind`: what it writes compiles, and both sides understand each other. `BLESS=1` rewrites
+//! the generated files.
 
 #[rustfmt::skip]
 #[path = "interface/codec.rs"]
@@ -86,7 +87,8 @@ fn the_generated_files_are_what_it_writes() {
 fn plugins_on_both_sides() {
     let mut world = world();
     let client: TypedFn<fn(i32) -> i32> = world.domain("client").unwrap().export("client").unwrap();
-    // Ten runs of a hundred: twenty bytes, the second run is of ones; the mean is 3; two checks hold.
+    // Ten runs of a hundred: twenty bytes, the second run is of ones; the mean is 3; two checks
+    // hold.
     assert_eq!(client.call(&mut world, (64,)), Ok(20_100_132));
     assert_eq!(client.call(&mut world, (19,)), Ok(-1), "the server's own refusal");
     assert_eq!(client.call(&mut world, (1 << 30,)), Ok(-7), "more room than the client has: the crossing's refusal");

@@ -1,4 +1,5 @@
-//! What `ci/` offers does what it says: each piece runs with the built `sfi` on an object that is safe and one that is not.
+//! What `ci/` offers does what it says: each piece runs with the built `sfi` on an object that is
+//! safe and one that is not.
 
 mod support;
 

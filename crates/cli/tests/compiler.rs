@@ -1,4 +1,5 @@
-//! `sfi cc` in place of a compiler: several files, clang, archives by path and by `-l`, a Makefile, what it does not do.
+//! `sfi cc` in place of a compiler: several files, clang, archives by path and by `-l`, a Makefile,
+//! what it does not do.
 //!
 //! Needs musl-gcc, clang, make and binutils (Debian packages); a missing one fails the tests.
 
@@ -97,7 +98,8 @@ fn clang_and_gcc_compile_programs_of_several_files() {
     }
 }
 
-/// gcc has a flag for the register that the data stack takes and gets it; clang 14 for this machine has none, so its objects are rewritten as stock ones are.
+/// gcc has a flag for the register that the data stack takes and gets it; clang 14 for this machine
+/// has none, so its objects are rewritten as stock ones are.
 #[test]
 fn r15_is_reserved_where_the_compiler_can() {
     let bench = bench();

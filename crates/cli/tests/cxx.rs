@@ -1,5 +1,5 @@
-//! Programs on the distribution's run-time libraries (libstdc++, libgfortran, Rust's std) and musl, all rewritten as they are: the same
-//! output as natively, which is on glibc.
+//! Programs on the distribution's run-time libraries (libstdc++, libgfortran, Rust's std) and musl,
+//! all rewritten as they are: the same output as natively, which is on glibc.
 //!
 //! Needs g++, clang, gfortran and musl-dev (Debian packages); a missing one fails the tests.
 

@@ -1,4 +1,5 @@
-//! Debug information on its way through the tools: compilers' objects, the gate, whole programs that fault.
+//! Debug information on its way through the tools: compilers' objects, the gate, whole programs
+//! that fault.
 
 mod support;
 
@@ -48,7 +49,8 @@ fn a_faulting_program_names_file_line_and_callers() {
         for (frame, (function, line)) in frames.iter().zip([("deep", 4), ("middle", 8), ("main", 12)]) {
             assert!(frame.contains(&format!(" program: {function}+0x")) && frame.ends_with(&place(line)), "{text}");
         }
-        // What is behind main comes from the libc, which has no debug information, and from the support code.
+        // What is behind main comes from the libc, which has no debug information, and from the
+        // support code.
         assert!(frames.len() > 4 && frames.last().is_some_and(|f| f.ends_with("host")), "{text}");
         let lines = bench.run(&["addr2line", "--json", "crash", "middle"], 0);
         // Optimised, the body's first line begins where the function does.
@@ -125,7 +127,8 @@ fn a_listing_tells_original_from_inserted() {
     assert!(lines.iter().any(|l| l["notes"][0] == "store"), "{store}");
 }
 
-/// binutils read what is left of an object's debug information without a complaint, and it says what it said before.
+/// binutils read what is left of an object's debug information without a complaint, and it says
+/// what it said before.
 #[test]
 fn readelf_and_objdump_read_surviving_debug_information() {
     let bench = Bench::new();

@@ -32,7 +32,8 @@ fn sarif_follows_the_standards_schema() {
     bench.archive("both.a", &["bad.o", "a good:one.o"]);
     bench.write("junk.o", b"junk");
     let mut schema = json(&std::fs::read(support::root().join("fixtures/gate/sarif-schema-2.1.0.json")).unwrap());
-    // The published pattern of a language tag has a bracket too many for strict regular expressions; we write no language.
+    // The published pattern of a language tag has a bracket too many for strict regular
+    // expressions; we write no language.
     for definition in ["run", "toolComponent"] {
         let language = schema["definitions"][definition]["properties"]["language"].as_object_mut().unwrap();
         assert!(language.remove("pattern").is_some());
@@ -129,7 +130,8 @@ fn a_policy_refuses_what_is_safe_and_not_wanted() {
     assert_eq!(verdict(&clock("limits = { data = 5000 }"), &["h.o"], 0), none);
     assert_eq!(verdict("limits = { object = 64 }", &["g.o"], 1), ["SFI-P07"]);
 
-    // Place and instruction are those of the offender; all formats know the codes, and so does `explain`.
+    // Place and instruction are those of the offender; all formats know the codes, and so does
+    // `explain`.
     bench.write("p.toml", b"instructions = { rdtsc = false }");
     let human = bench.run(&["verify", "--policy", "p.toml", "h.o"], 1);
     let text = String::from_utf8(human.stderr).unwrap();

@@ -21,7 +21,8 @@ fn an_output_replaces_regular_files_only() {
     let wanted = std::fs::read(bench.path("fresh.o")).unwrap();
     let rewrite = |out: &str| bench.run(&["rewrite", "-o", out, "f.o"], 0);
 
-    // A character device stays one. `/dev/null` itself is not put at stake: this one is ours, where that is allowed.
+    // A character device stays one. `/dev/null` itself is not put at stake: this one is ours, where
+    // that is allowed.
     let null = bench.path("null");
     let made = Command::new("mknod").arg(&null).args(["c", "1", "3"]).stderr(Stdio::null()).status();
     if made.is_ok_and(|status| status.success()) {

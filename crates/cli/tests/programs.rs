@@ -1,4 +1,5 @@
-//! Whole C programs on a rewritten musl: the same output as natively, and system calls that must be refused.
+//! Whole C programs on a rewritten musl: the same output as natively, and system calls that must be
+//! refused.
 //!
 //! Needs musl-gcc (Debian package musl-tools); a missing compiler fails the tests.
 
@@ -107,7 +108,8 @@ fn files_in_a_granted_directory() {
     assert_eq!(std::fs::read_dir(&data).expect("data").count(), 0);
 }
 
-/// A directory with `data`, `ro`, and a secret beside them; both hold a file and links that lead out.
+/// A directory with `data`, `ro`, and a secret beside them; both hold a file and links that lead
+/// out.
 fn hostile_tree() -> tempfile::TempDir {
     use std::os::unix::fs::symlink;
     let directory = tempfile::tempdir().expect("directory");
@@ -205,7 +207,8 @@ fn policies_allow_deny_count_and_log() {
     assert!(text(&error.stderr).contains("`execve` cannot be granted"), "{}", text(&error.stderr));
 }
 
-/// A manifest's table: a program with arguments, environment, descriptors, directories; and a domain that is a library on a libc.
+/// A manifest's table: a program with arguments, environment, descriptors, directories; and a
+/// domain that is a library on a libc.
 #[test]
 fn manifests_hold_policies() {
     let directory = tempfile::tempdir().expect("directory");

@@ -1,4 +1,5 @@
-//! A plugin in Rust without std: `no_std` and `alloc`, a static library on a stock libc's allocator, in a domain of its own.
+//! A plugin in Rust without std: `no_std` and `alloc`, a static library on a stock libc's
+//! allocator, in a domain of its own.
 
 mod support;
 

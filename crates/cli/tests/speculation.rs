@@ -1,6 +1,8 @@
-//! A search for another domain's window by loads that only speculation executes: what it needs, and what it finds.
+//! A search for another domain's window by loads that only speculation executes: what it needs, and
+//! what it finds.
 //!
-//! `SFI_PROBE=1 cargo test --release -p sfi-cli --test speculation -- --nocapture` runs the search and prints its figures.
+//! `SFI_PROBE=1 cargo test --release -p sfi-cli --test speculation -- --nocapture` runs the search
+//! and prints its figures.
 
 mod support;
 

@@ -1,4 +1,5 @@
-//! Where compilers keep intermediate code, which a linker may turn into other text than the object has.
+//! Where compilers keep intermediate code, which a linker may turn into other text than the object
+//! has.
 
 /// Whether a section of this name holds the code of GCC's or LLVM's link-time optimisation.
 pub fn is_section(name: &[u8]) -> bool {

@@ -1,8 +1,9 @@
-//! The sandbox contract: what the rewriter produces, the verifier accepts and the loader makes true.
+//! The sandbox contract: what the rewriter produces, the verifier accepts and the loader makes
+//! true.
 //!
-//! This crate holds *data* that the three parts share: the layout of a domain's window, the rules by name,
-//! the modes, the positive list of instructions and the note format. It holds no analysis: the verifier and
-//! the rewriter have none in common.
+//! This crate holds *data* that the three parts share: the layout of a domain's window, the rules
+//! by name, the modes, the positive list of instructions and the note format. It holds no analysis:
+//! the verifier and the rewriter have none in common.
 
 #![forbid(unsafe_code)]
 #![warn(unreachable_pub)]
@@ -23,5 +24,6 @@ pub use mode::Mode;
 pub use rule::Rule;
 pub use usage::{Usage, Vectors};
 
-/// Version of the contract that this crate describes; written into every note, checked by nobody who matters.
+/// Version of the contract that this crate describes; written into every note, checked by nobody
+/// who matters.
 pub const CONTRACT_VERSION: u16 = 1;

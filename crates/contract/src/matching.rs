@@ -1,4 +1,5 @@
-//! The checks of mode match (segment matching, Wahbe et al. section 3.1): what stands before each store and each indirect branch.
+//! The checks of mode match (segment matching, Wahbe et al. section 3.1): what stands before each
+//! store and each indirect branch.
 //!
 //! ```text
 //! mov %rcx,%gs:RCX ; lea ADDRESS,%rcx ; ... ; int3 ; ... ; mov %gs:RCX,%rcx
@@ -73,7 +74,8 @@ pub const STORE_KEEPING_FLAGS: [u8; 123] = [
     0x65, 0x48, 0x8b, 0x0c, 0x25, 0x30, 0x0f, 0x30, 0x00, // mov %gs:0x300f30,%rcx
 ];
 
-/// Behind the `lea` of an indirect branch: traps unless the pointer is the address of a dispatch slot.
+/// Behind the `lea` of an indirect branch: traps unless the pointer is the address of a dispatch
+/// slot.
 ///
 /// ```text
 /// mov %rcx,%gs:0x300f40 ; sub %gs:0xff000,%rcx ; lea -0x100000(%rcx),%rcx ; test $~0xffff8,%rcx ; je 1f ; int3

@@ -6,14 +6,14 @@ use std::str::FromStr;
 /// What the rewritten code guarantees.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum Mode {
-    /// Stores and jumps are confined (the papers' default); loads see the address space, where everything else
-    /// lies at secret random places.
+    /// Stores and jumps are confined (the papers' default); loads see the address space, where
+    /// everything else lies at secret random places.
     #[default]
     Write,
     /// Loads are confined too.
     Full,
-    /// Like [`Mode::Write`], with a check before each store and indirect branch that traps at the offending instruction
-    /// (Wahbe et al. section 3.1, segment matching). See [`crate::matching`].
+    /// Like [`Mode::Write`], with a check before each store and indirect branch that traps at the
+    /// offending instruction (Wahbe et al. section 3.1, segment matching). See [`crate::matching`].
     Match,
 }
 

@@ -1,4 +1,5 @@
-//! The note that the rewriter leaves in an object: information for people and tools. Nobody trusts it.
+//! The note that the rewriter leaves in an object: information for people and tools. Nobody trusts
+//! it.
 
 use crate::{CONTRACT_VERSION, Mode, names::NOTE_OWNER};
 
@@ -20,7 +21,8 @@ impl Note {
         Note { version: CONTRACT_VERSION, mode }
     }
 
-    /// The section's bytes: one `Elf64_Nhdr` with owner `sfi` and a 4-byte descriptor (version, mode, zero).
+    /// The section's bytes: one `Elf64_Nhdr` with owner `sfi` and a 4-byte descriptor (version,
+    /// mode, zero).
     pub fn encode(&self) -> Vec<u8> {
         let mode = Mode::ALL.iter().position(|m| *m == self.mode).unwrap_or(0) as u8;
         let mut out = Vec::with_capacity(20);

@@ -1,4 +1,5 @@
-//! The rules of the contract by name. The verifier checks each in one function; `sfi explain` prints them.
+//! The rules of the contract by name. The verifier checks each in one function; `sfi explain`
+//! prints them.
 
 use std::fmt;
 use std::str::FromStr;

@@ -9,7 +9,8 @@ pub fn is_unprintable(c: char) -> bool {
         || matches!(c, '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}' | '\u{2028}' | '\u{2029}')
 }
 
-/// The name with what must not reach a terminal replaced, and its start left out where it is too long: a path's end says more.
+/// The name with what must not reach a terminal replaced, and its start left out where it is too
+/// long: a path's end says more.
 pub fn clean(name: &[u8]) -> String {
     let tail = &name[name.len().saturating_sub(4 * LONGEST)..];
     let text = String::from_utf8_lossy(tail);

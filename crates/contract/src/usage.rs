@@ -2,20 +2,24 @@
 
 use crate::policy::Class;
 
-/// What an object's text uses. Computed from the decoded instructions, never from the object's word.
+/// What an object's text uses. Computed from the decoded instructions, never from the object's
+/// word.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Usage {
-    /// Bit n: the general register with number n (rax 0, rcx 1, rdx 2, rbx 3, rsp 4, ... r15 15) is written, in whole or in
-    /// part. A callee outside the text is not counted.
+    /// Bit n: the general register with number n (rax 0, rcx 1, rdx 2, rbx 3, rsp 4, ... r15 15) is
+    /// written, in whole or in part. A callee outside the text is not counted.
     pub gprs_written: u16,
-    /// Bit n: the preserved register n (see [`Usage::PRESERVED`]) is read or written, in whole or in part, by an operand or implicitly.
+    /// Bit n: the preserved register n (see [`Usage::PRESERVED`]) is read or written, in whole or
+    /// in part, by an operand or implicitly.
     pub preserved_named: u16,
     /// Widest vector registers named.
     pub vectors: Vectors,
-    /// x87 or MMX state is touched (`fnstenv`, `fldenv`, `fwait` and the control word included). A return to the host resets it
-    /// (`fninit`) at every trust level: an exception left unmasked and pending would trap in the host's next x87 instruction.
+    /// x87 or MMX state is touched (`fnstenv`, `fldenv`, `fwait` and the control word included). A
+    /// return to the host resets it (`fninit`) at every trust level: an exception left unmasked and
+    /// pending would trap in the host's next x87 instruction.
     pub x87: bool,
-    /// MXCSR is loaded or stored: the text can change it or see it. (Its status flags are set by any SSE arithmetic.)
+    /// MXCSR is loaded or stored: the text can change it or see it. (Its status flags are set by
+    /// any SSE arithmetic.)
     pub mxcsr: bool,
     /// `rdtsc` occurs.
     pub clock: bool,

@@ -31,7 +31,8 @@ pub fn sections_of<'a>(object: &Object<'a>) -> Result<Sections<'a>, Malformed> {
     })
 }
 
-/// Where places of an object, as section and offset, come from: for each the frames, innermost first; none if nothing is known.
+/// Where places of an object, as section and offset, come from: for each the frames, innermost
+/// first; none if nothing is known.
 pub fn lookup_in(object: &Object<'_>, places: &[(usize, u64)]) -> Vec<Vec<Frame>> {
     let addresses: Vec<u64> = places.iter().map(|(section, offset)| crate::address(*section, *offset)).collect();
     match sections_of(object) {

@@ -1,10 +1,12 @@
 //! Where code comes from: function, file and line of places in an object, out of its DWARF.
 //!
-//! The object's author may be the attacker, and the reader the host: nothing here panics, work is paid from a fixed budget
-//! ([`Fuel`]), and what comes out is short and free of control characters. Wrong debug information gives wrong answers and nothing worse.
+//! The object's author may be the attacker, and the reader the host: nothing here panics, work is
+//! paid from a fixed budget ([`Fuel`]), and what comes out is short and free of control characters.
+//! Wrong debug information gives wrong answers and nothing worse.
 //!
-//! An object that was not linked has no addresses. Here, an address of its code is a section's index and an offset in it, packed into
-//! one number ([`address`]), which relocations put where the linker would put the final one.
+//! An object that was not linked has no addresses. Here, an address of its code is a section's
+//! index and an offset in it, packed into one number ([`address`]), which relocations put where the
+//! linker would put the final one.
 
 #![forbid(unsafe_code)]
 #![warn(unreachable_pub)]

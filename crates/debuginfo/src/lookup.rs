@@ -35,7 +35,8 @@ impl std::fmt::Display for Frame {
 const DEEPEST: usize = 32;
 /// Longest chain of entries that name each other.
 const LONGEST: usize = 8;
-/// Longest string of the string sections that is a name; longer ones would be searched for their end again and again.
+/// Longest string of the string sections that is a name; longer ones would be searched for their
+/// end again and again.
 const LONGEST_STRING: usize = 64 << 10;
 
 /// What is known of an address while the units are read.

@@ -1,9 +1,10 @@
-//! The section `.sfi.map`: which instructions of a rewritten object serve which of the original one. For people (`sfi objdump`): nothing
-//! that decides anything reads it.
+//! The section `.sfi.map`: which instructions of a rewritten object serve which of the original
+//! one. For people (`sfi objdump`): nothing that decides anything reads it.
 //!
-//! For each section of text one record: a version byte, the section's address (8 bytes, relocated), the number of entries and the
-//! entries, whose offsets are differences to the entry before; numbers are LEB128. The first instruction of an entry is at its new
-//! offset; it ends where the next begins.
+//! For each section of text one record: a version byte, the section's address (8 bytes, relocated),
+//! the number of entries and the entries, whose offsets are differences to the entry before;
+//! numbers are LEB128. The first instruction of an entry is at its new offset; it ends where the
+//! next begins.
 
 use gimli::write::{EndianVec, Writer};
 use gimli::{EndianSlice, LittleEndian, Reader as _};
@@ -20,7 +21,8 @@ pub struct Entry {
     pub new: u64,
     /// The original instruction's offset.
     pub old: u64,
-    /// Distance from `new` of the instruction that does what the original one did; the others were inserted. `None`: all were.
+    /// Distance from `new` of the instruction that does what the original one did; the others were
+    /// inserted. `None`: all were.
     pub main: Option<u64>,
 }
 
@@ -36,7 +38,8 @@ pub enum Keeping {
     Exchanged(u8),
 }
 
-/// What a rewrite did to one original instruction, for the validator. Nobody trusts it: a wrong trace makes a proof fail.
+/// What a rewrite did to one original instruction, for the validator. Nobody trusts it: a wrong
+/// trace makes a proof fail.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Step {
     /// Offset in the new section where its code begins.
@@ -47,7 +50,8 @@ pub struct Step {
     pub pad: bool,
     /// How r15 is kept here.
     pub r15: Keeping,
-    /// The home is not in the TCB page but so many bytes below the stack pointer at the function's entry.
+    /// The home is not in the TCB page but so many bytes below the stack pointer at the function's
+    /// entry.
     pub slot: Option<i64>,
 }
 
@@ -83,7 +87,8 @@ pub fn encode(out: &mut Vec<u8>, entries: &[Entry]) -> usize {
     field
 }
 
-/// Reads all records: the offset of the field for the section's address, and the entries. What is malformed ends the list.
+/// Reads all records: the offset of the field for the section's address, and the entries. What is
+/// malformed ends the list.
 pub fn decode(bytes: &[u8]) -> Vec<(u64, Vec<Entry>)> {
     let whole = EndianSlice::new(bytes, LittleEndian);
     let mut rest = whole;

@@ -1,5 +1,6 @@
-//! The addresses of an entry. What gimli (0.34) adds up for them without looking is looked at here first: a hostile object's sum may
-//! overflow, which is a panic where the host is built with overflow checks.
+//! The addresses of an entry. What gimli (0.34) adds up for them without looking is looked at here
+//! first: a hostile object's sum may overflow, which is a panic where the host is built with
+//! overflow checks.
 
 use crate::sections::Reader;
 use gimli::{
@@ -47,7 +48,8 @@ pub(crate) fn listed<'s>(
     dwarf.attr_ranges(unit, value)
 }
 
-/// The list that an index stands for lies at `DW_AT_rnglists_base` and an offset, which may have 64 bits (DWARF 5, section 7.28).
+/// The list that an index stands for lies at `DW_AT_rnglists_base` and an offset, which may have 64
+/// bits (DWARF 5, section 7.28).
 fn check_index<'s>(
     dwarf: &Dwarf<Reader<'s>>,
     unit: &Unit<Reader<'s>>,

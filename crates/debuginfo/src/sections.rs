@@ -15,7 +15,8 @@ pub struct Raw<'a> {
     pub data: &'a [u8],
     /// `SHF_COMPRESSED`.
     pub compressed: bool,
-    /// Member of a section group: the linker may drop it, and types and macros live in such. Not read.
+    /// Member of a section group: the linker may drop it, and types and macros live in such. Not
+    /// read.
     pub grouped: bool,
     /// Its relocations.
     pub relocations: Vec<Reloc>,
@@ -75,8 +76,8 @@ const NEEDED: [SectionId; 11] = [
     SectionId::DebugStrOffsets,
 ];
 
-/// Bytes that all compressed sections of one object may have, in units of their compressed size: real debug information shrinks to a
-/// fifth, and zeros to a thousandth.
+/// Bytes that all compressed sections of one object may have, in units of their compressed size:
+/// real debug information shrinks to a fifth, and zeros to a thousandth.
 const EXPANSION: u64 = 16;
 /// The same for small sections, bytes.
 const SMALL: u64 = 64 << 10;

@@ -1,5 +1,5 @@
-//! Units, paid for by the size of the tables they name: units may share them, and a hostile object may let each of many units name a large
-//! one. Tables of abbreviations are parsed once.
+//! Units, paid for by the size of the tables they name: units may share them, and a hostile object
+//! may let each of many units name a large one. Tables of abbreviations are parsed once.
 
 use crate::fuel::{Exhausted, Fuel};
 use crate::sections::Reader;

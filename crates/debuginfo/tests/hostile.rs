@@ -3,7 +3,8 @@
 use sfi_debuginfo::{Fuel, Meaning, Raw, Sections, address, lookup};
 use std::time::{Duration, Instant};
 
-/// One unit of version 4 with `count` subprograms that share a range list of `count` entries: the square of `count` steps.
+/// One unit of version 4 with `count` subprograms that share a range list of `count` entries: the
+/// square of `count` steps.
 fn shared_ranges(count: u32) -> Vec<(&'static str, Vec<u8>)> {
     let inside = address(1, 0x10);
     let mut abbreviations = vec![1, 0x11, 1, 0x11, 0x01, 0x55, 0x17, 0, 0];

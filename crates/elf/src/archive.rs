@@ -1,11 +1,13 @@
-//! The one reader of archives (`ar(5)` in its GNU and BSD forms), for the rewriter, the gate and the loader.
+//! The one reader of archives (`ar(5)` in its GNU and BSD forms), for the rewriter, the gate and
+//! the loader.
 //!
-//! It walks the archive header by header and never reads a member's bytes, so a caller may hold one member at a time.
-//! The archive's own symbol table is not used: it may lie.
+//! It walks the archive header by header and never reads a member's bytes, so a caller may hold one
+//! member at a time. The archive's own symbol table is not used: it may lie.
 //!
-//! A table is a table only in the place where archivers put it: a symbol table is the first member, and the table of
-//! long names is the first member or follows a symbol table. Everything else is a member, whatever its name, and the
-//! caller judges it as an object. All users of an archive agree on its objects for that reason.
+//! A table is a table only in the place where archivers put it: a symbol table is the first member,
+//! and the table of long names is the first member or follows a symbol table. Everything else is a
+//! member, whatever its name, and the caller judges it as an object. All users of an archive agree
+//! on its objects for that reason.
 
 use crate::{Unreadable, unreadable};
 use sfi_contract::text::clean;
@@ -36,10 +38,12 @@ pub fn is_archive(start: &[u8]) -> bool {
     start.starts_with(MAGIC) || start.starts_with(THIN)
 }
 
-/// Finds the members of an archive of `size` bytes. `read` returns the bytes at an offset, by length; both lie inside.
+/// Finds the members of an archive of `size` bytes. `read` returns the bytes at an offset, by
+/// length; both lie inside.
 ///
 /// # Errors
-/// [`Unreadable`] if the archive is thin or malformed, if `read` fails, or if an object stands in the place of a table.
+/// [`Unreadable`] if the archive is thin or malformed, if `read` fails, or if an object stands in
+/// the place of a table.
 pub fn members(size: u64, mut read: impl FnMut(u64, u64) -> io::Result<Vec<u8>>) -> Result<Vec<Member>, Unreadable> {
     let mut read = |at: u64, length: u64| read(at, length).map_err(|error| Unreadable(error.to_string()));
     let magic = read(0, size.min(MAGIC.len() as u64))?;

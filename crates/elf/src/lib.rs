@@ -1,13 +1,17 @@
-//! The one trusted ELF reader. The loader uses this model too, so that what is checked is what is loaded.
+//! The one trusted ELF reader. The loader uses this model too, so that what is checked is what is
+//! loaded.
 //!
-//! Reads 64-bit little-endian x86-64 relocatable objects (System V gABI, chapters *Object Files* and *Sections*).
-//! It reads what it can and judges nothing: structural oddities are rules (`SFI-E01` to `SFI-E08`), the verifier's
-//! matter. Only what has no reading at all is [`Unreadable`].
+//! Reads 64-bit little-endian x86-64 relocatable objects (System V gABI, chapters *Object Files*
+//! and *Sections*). It reads what it can and judges nothing: structural oddities are rules
+//! (`SFI-E01` to `SFI-E08`), the verifier's matter. Only what has no reading at all is
+//! [`Unreadable`].
 //!
-//! Names of sections and symbols are printable, so whoever prints them can. An object with other names is [`Unreadable`].
+//! Names of sections and symbols are printable, so whoever prints them can. An object with other
+//! names is [`Unreadable`].
 //!
-//! Nothing here panics. Time and memory are linear in the file's size: every table is bounded by the bytes that hold
-//! it, tables together by the file, and the names handed out by `NAME_BUDGET` times the file.
+//! Nothing here panics. Time and memory are linear in the file's size: every table is bounded by
+//! the bytes that hold it, tables together by the file, and the names handed out by `NAME_BUDGET`
+//! times the file.
 
 #![forbid(unsafe_code)]
 #![warn(unreachable_pub)]
@@ -33,8 +37,9 @@ use goblin::elf::{header, section_header as sh, sym};
 use sfi_contract::intermediate::{self, is_bitcode};
 use sfi_contract::text::is_unprintable;
 
-/// Bytes of symbol and section names handed out, in units of the file's size. Names may share the bytes of a string
-/// table, so their sum may exceed it; without a bound it could grow with the square of the file.
+/// Bytes of symbol and section names handed out, in units of the file's size. Names may share the
+/// bytes of a string table, so their sum may exceed it; without a bound it could grow with the
+/// square of the file.
 const NAME_BUDGET: usize = 16;
 
 /// `EM_X86_64`, the only machine read here.
@@ -74,9 +79,11 @@ pub struct Section<'a> {
     pub info: u32,
     /// `sh_entsize`, bytes.
     pub entry_size: u64,
-    /// The section's bytes. Empty for `SHT_NOBITS`, `SHT_NULL` and for a section that lies outside the file.
+    /// The section's bytes. Empty for `SHT_NOBITS`, `SHT_NULL` and for a section that lies outside
+    /// the file.
     pub data: &'a [u8],
-    /// The entries of all `SHT_RELA` sections that apply to this section, by offset; of one offset in file order.
+    /// The entries of all `SHT_RELA` sections that apply to this section, by offset; of one offset
+    /// in file order.
     pub relocations: Vec<Relocation>,
 }
 
@@ -123,7 +130,8 @@ pub struct Relocation {
     pub offset: u64,
     /// `R_X86_64_*`.
     pub kind: u32,
-    /// Index of the symbol. It may be out of range until the verifier accepts the object (`SFI-E05`).
+    /// Index of the symbol. It may be out of range until the verifier accepts the object
+    /// (`SFI-E05`).
     pub symbol: usize,
     /// Addend.
     pub addend: i64,
@@ -132,7 +140,8 @@ pub struct Relocation {
 /// One section group.
 #[derive(Clone, Debug)]
 pub struct Group {
-    /// Index of the signature symbol. It may be out of range until the verifier accepts the object (`SFI-E06`).
+    /// Index of the signature symbol. It may be out of range until the verifier accepts the object
+    /// (`SFI-E06`).
     pub signature: usize,
     /// `GRP_COMDAT`: of the groups with one signature only one is kept.
     pub comdat: bool,
@@ -150,7 +159,8 @@ fn unreadable<T>(why: impl Into<String>) -> Result<T, Unreadable> {
 }
 
 impl Section<'_> {
-    /// `SHF_ALLOC`: part of the domain's memory. An inactive section (`SHT_NULL`) is part of nothing.
+    /// `SHF_ALLOC`: part of the domain's memory. An inactive section (`SHT_NULL`) is part of
+    /// nothing.
     pub fn is_allocated(&self) -> bool {
         self.kind != sh::SHT_NULL && self.flags & u64::from(sh::SHF_ALLOC) != 0
     }
@@ -169,8 +179,8 @@ impl Section<'_> {
 /// Reads an object.
 ///
 /// # Errors
-/// [`Unreadable`] if the bytes are not an ELF64 x86-64 relocatable, or if a table that the model needs (headers, string
-/// tables, the symbol table) cannot be read.
+/// [`Unreadable`] if the bytes are not an ELF64 x86-64 relocatable, or if a table that the model
+/// needs (headers, string tables, the symbol table) cannot be read.
 pub fn parse(bytes: &[u8]) -> Result<Object<'_>, Unreadable> {
     let (table, strings) = read_header(bytes)?;
     let mut names = Names { budget: bytes.len().saturating_mul(NAME_BUDGET) };
@@ -355,8 +365,8 @@ fn read_symbols<'a>(
     Ok(symbols)
 }
 
-/// Hands every `SHT_RELA` table to the section it applies to. Tables that name no section are left for the rule
-/// `SFI-E05`.
+/// Hands every `SHT_RELA` table to the section it applies to. Tables that name no section are left
+/// for the rule `SFI-E05`.
 fn read_relocations(sections: &mut [Section<'_>], budget: &mut usize) -> Result<(), Unreadable> {
     for index in 0..sections.len() {
         let table = &sections[index];
@@ -402,7 +412,8 @@ pub fn words(data: &[u8]) -> impl Iterator<Item = u32> + '_ {
     data.chunks_exact(4).map(|w| u32::from_le_bytes([w[0], w[1], w[2], w[3]]))
 }
 
-/// Tables that do not overlap are together no larger than the file; what claims more is refused before it costs memory.
+/// Tables that do not overlap are together no larger than the file; what claims more is refused
+/// before it costs memory.
 fn spend(budget: &mut usize, table: &[u8]) -> Result<(), Unreadable> {
     match budget.checked_sub(table.len()) {
         Some(rest) => *budget = rest,
@@ -420,7 +431,8 @@ struct Names {
 #[derive(Clone, Copy)]
 struct Strings<'a> {
     bytes: &'a [u8],
-    /// The same, if all of it is printable ASCII: the common case, which is found out faster for all names at once.
+    /// The same, if all of it is printable ASCII: the common case, which is found out faster for
+    /// all names at once.
     text: Option<&'a str>,
 }
 

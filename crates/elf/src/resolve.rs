@@ -37,8 +37,8 @@ impl Symbol<'_> {
     }
 }
 
-/// Which sections of the objects become memory, by object and section. Of the COMDAT groups with one signature the
-/// first is kept.
+/// Which sections of the objects become memory, by object and section. Of the COMDAT groups with
+/// one signature the first is kept.
 pub fn live_sections<'a, 'o: 'a>(objects: impl IntoIterator<Item = &'a Object<'o>>) -> Vec<Vec<bool>> {
     let mut groups: HashSet<&str> = HashSet::new();
     objects.into_iter().map(|object| live_in(object, &mut groups)).collect()
@@ -66,8 +66,9 @@ fn live_in<'o>(object: &Object<'o>, groups: &mut HashSet<&'o str>) -> Vec<bool> 
     live
 }
 
-/// Whether a global symbol defines its name for others, and how. A symbol of a section that is not memory defines
-/// nothing: notes, unwind tables, debug information, and COMDAT sections that were dropped.
+/// Whether a global symbol defines its name for others, and how. A symbol of a section that is not
+/// memory defines nothing: notes, unwind tables, debug information, and COMDAT sections that were
+/// dropped.
 pub fn strength(symbol: &Symbol<'_>, live: &[bool]) -> Option<Strength> {
     match symbol.place {
         _ if !symbol.is_global() => None,

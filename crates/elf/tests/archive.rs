@@ -143,7 +143,8 @@ fn errors_of_the_file_are_errors_of_the_archive() {
     assert!(error.to_string().contains("torn"));
 }
 
-/// Random archives against another reader: it finds no object that this one does not find, or calls unreadable.
+/// Random archives against another reader: it finds no object that this one does not find, or calls
+/// unreadable.
 #[test]
 fn another_reader_finds_no_more_objects() {
     use object::read::archive::ArchiveFile;

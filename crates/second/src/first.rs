@@ -1,4 +1,5 @@
-//! The first decoder's reading: iced-x86's operands, and what the positive list says that the instruction writes.
+//! The first decoder's reading: iced-x86's operands, and what the positive list says that the
+//! instruction writes.
 
 use crate::reading::{Address, Reading, Register};
 use iced_x86::{Instruction, Mnemonic, OpKind, Register as R};

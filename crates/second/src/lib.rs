@@ -1,12 +1,15 @@
-//! The second opinion: every instruction is read again by another decoder (yaxpeax-x86), and both must read the same.
+//! The second opinion: every instruction is read again by another decoder (yaxpeax-x86), and both
+//! must read the same.
 //!
-//! Reason: the decoder is the one part of the trusted base that nobody can read in an hour, and a store that it takes for a load
-//! is an escape. Two decoders by different authors, with tables of their own, would have to make the same mistake. The
-//! second one is asked what the rules depend on: length, name, memory operands with segment and address size, what is
-//! written, general registers, target of a branch. It knows nothing of the positive list, and its answers are only compared
-//! ([`check`], rule `SFI-D05`), never used instead of the first one's.
+//! Reason: the decoder is the one part of the trusted base that nobody can read in an hour, and a
+//! store that it takes for a load is an escape. Two decoders by different authors, with tables of
+//! their own, would have to make the same mistake. The second one is asked what the rules depend
+//! on: length, name, memory operands with segment and address size, what is written, general
+//! registers, target of a branch. It knows nothing of the positive list, and its answers are only
+//! compared ([`check`], rule `SFI-D05`), never used instead of the first one's.
 //!
-//! Where yaxpeax-x86 has no reading at all, `gaps` has a closed list of encodings that it reads itself. What neither reads is refused.
+//! Where yaxpeax-x86 has no reading at all, `gaps` has a closed list of encodings that it reads
+//! itself. What neither reads is refused.
 
 #![forbid(unsafe_code)]
 #![warn(unreachable_pub)]

@@ -1,5 +1,5 @@
-//! The names that both decoders have for one instruction. A test holds every pair against the names themselves; those that
-//! are not spelled alike are in its list.
+//! The names that both decoders have for one instruction. A test holds every pair against the names
+//! themselves; those that are not spelled alike are in its list.
 
 use iced_x86::Mnemonic as M;
 use yaxpeax_x86::long_mode::Opcode as O;
@@ -13,7 +13,8 @@ pub(super) fn same(first: M, second: O) -> bool {
             (M::Cmpsd, O::CMPS) | (M::Movsd, O::MOVS)
         // 66 REX.W 0F 6E and its like have both names.
         | (M::Movd, O::MOVQ) | (M::Movq, O::MOVD)
-        // yaxpeax-x86 2.2 gives a wrong name to these: which operand is multiplied, not which are read and written.
+        // yaxpeax-x86 2.2 gives a wrong name to these: which operand is multiplied, not which are
+        // read and written.
         | (M::Vfmadd213sd, O::VFMADD231SD) | (M::Vfmadd213ss, O::VFMADD231SS)
         | (M::Vfmsub213sd, O::VFMSUB231SD) | (M::Vfmsub213ss, O::VFMSUB231SS)
         )

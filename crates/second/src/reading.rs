@@ -3,21 +3,23 @@
 /// What an instruction does, as far as a rule depends on it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Reading {
-    /// Memory operands in the order of the operands, rdi's first of a string instruction's. None on the list has three.
+    /// Memory operands in the order of the operands, rdi's first of a string instruction's. None on
+    /// the list has three.
     pub(crate) memory: [Option<Address>; 2],
     /// Bit i: `memory[i]` is written.
     pub(crate) stores: u8,
     /// General registers named by operands, base and index included; bit = number.
     pub(crate) named: u16,
-    /// General registers written. Of what is no operand the second decoder does not speak; a test of the list compares that.
+    /// General registers written. Of what is no operand the second decoder does not speak; a test
+    /// of the list compares that.
     pub(crate) written: u16,
     /// Distance of a direct branch's target from the instruction's end.
     pub(crate) branch: Option<i32>,
 }
 
 impl Reading {
-    /// Notes a memory operand. Those of a string instruction are told apart by their pointers, as decoders order them
-    /// differently.
+    /// Notes a memory operand. Those of a string instruction are told apart by their pointers, as
+    /// decoders order them differently.
     pub(crate) fn operand(&mut self, position: usize, address: Address, written: bool) {
         let slot = if position == 0 && self.memory[0].is_none() { 0 } else { 1 };
         self.memory[slot] = Some(address);
@@ -36,7 +38,8 @@ pub(crate) struct Address {
     pub(crate) index: Option<Register>,
     /// 1 without an index.
     pub(crate) scale: u8,
-    /// As the processor adds it: EVEX displacements are multiplied. From the instruction's end if rip-relative.
+    /// As the processor adds it: EVEX displacements are multiplied. From the instruction's end if
+    /// rip-relative.
     pub(crate) displacement: i32,
     /// The GS segment; no other is ever accepted.
     pub(crate) gs: bool,

@@ -1,4 +1,5 @@
-//! The second decoder's reading: yaxpeax-x86's operands, and its own tables of what each opcode reads and writes.
+//! The second decoder's reading: yaxpeax-x86's operands, and its own tables of what each opcode
+//! reads and writes.
 
 use crate::first::general;
 use crate::reading::{Address, Reading, Register};
@@ -9,7 +10,8 @@ use yaxpeax_x86::long_mode::{InstDecoder, Instruction, Opcode, Operand, RegSpec,
 pub(super) struct Second(Instruction);
 
 impl Second {
-    /// The error says nothing that matters: bytes that do not decode, or decode to more than there are.
+    /// The error says nothing that matters: bytes that do not decode, or decode to more than there
+    /// are.
     pub(crate) fn decode(bytes: &[u8]) -> Result<Second, ()> {
         InstDecoder::default().decode_slice(bytes).map(Second).map_err(|_| ())
     }
@@ -116,7 +118,8 @@ fn part(register: RegSpec) -> Register {
     }
 }
 
-/// Bit of a general register, or of the one that it is a part of. Without REX, byte registers 4 to 7 are ah, ch, dh, bh.
+/// Bit of a general register, or of the one that it is a part of. Without REX, byte registers 4 to
+/// 7 are ah, ch, dh, bh.
 fn bit(register: RegSpec) -> u16 {
     match register.class() {
         class::Q | class::D | class::W | class::RB => 1 << register.num(),
@@ -125,8 +128,8 @@ fn bit(register: RegSpec) -> u16 {
     }
 }
 
-/// Where yaxpeax-x86 2.2 says other than the manual (SDM volume 2, the instructions' own pages). The hardware test of the whole list
-/// holds all of these against a processor.
+/// Where yaxpeax-x86 2.2 says other than the manual (SDM volume 2, the instructions' own pages).
+/// The hardware test of the whole list holds all of these against a processor.
 mod errata {
     use yaxpeax_x86::long_mode::Opcode;
 
@@ -135,7 +138,8 @@ mod errata {
         matches!(opcode, Opcode::FRSTOR | Opcode::CMPS | Opcode::SCAS)
     }
 
-    /// It gives the second operand's number rightly and takes the general register for an xmm register.
+    /// It gives the second operand's number rightly and takes the general register for an xmm
+    /// register.
     pub(crate) fn general_source(opcode: Opcode) -> bool {
         matches!(opcode, Opcode::PINSRB | Opcode::PINSRD | Opcode::PINSRQ)
     }

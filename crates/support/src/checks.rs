@@ -1,4 +1,5 @@
-//! The checks of mode match ([`sfi_contract::matching`]) before the stores of the support code, which has no indirect branches.
+//! The checks of mode match ([`sfi_contract::matching`]) before the stores of the support code,
+//! which has no indirect branches.
 
 use iced_x86::{Code, IcedError, Instruction, MemoryOperand, Register};
 use sfi_contract::matching::{HEAD, STORE, STORE_KEEPING_FLAGS};

@@ -1,4 +1,5 @@
-/* What libraries that were built for glibc expect of it and musl does not have: libstdc++, Rust's std, libgfortran. */
+/* What libraries that were built for glibc expect of it and musl does not have: libstdc++,
+ * Rust's std, libgfortran. */
 #include <stddef.h>
 #include <stdint.h>
 
@@ -45,8 +46,9 @@ _Noreturn void exit(int code) {
     _Exit(code);
 }
 
-/* libstdc++ reads a locale_t of glibc's layout: tables of character classes behind thirteen pointers. musl's functions read six
- * pointers at the front, null for the C locale. What is named here is never changed or freed. */
+/* libstdc++ reads a locale_t of glibc's layout: tables of character classes behind thirteen
+ * pointers. musl's functions read six pointers at the front, null for the C locale. What is
+ * named here is never changed or freed. */
 struct locale {
     const void *category[13];
     const unsigned short *class;

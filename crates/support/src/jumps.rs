@@ -1,8 +1,10 @@
-//! `setjmp` and `longjmp`: the data stack pointer, the preserved registers and the control stack's depth come back.
+//! `setjmp` and `longjmp`: the data stack pointer, the preserved registers and the control stack's
+//! depth come back.
 //!
-//! A `jmp_buf` has eight words of its own in musl and glibc: rbx, rbp, r12, r13, r14, r15, the home of the original r15, and a word whose
-//! upper half is the depth and whose lower half the dispatch slot to continue at. A forged one gives registers that its author could have
-//! loaded as well, and a depth and a slot that `__sfi_cut` checks and masks.
+//! A `jmp_buf` has eight words of its own in musl and glibc: rbx, rbp, r12, r13, r14, r15, the home
+//! of the original r15, and a word whose upper half is the depth and whose lower half the dispatch
+//! slot to continue at. A forged one gives registers that its author could have loaded as well, and
+//! a depth and a slot that `__sfi_cut` checks and masks.
 //!
 //! Signal masks are not saved: a domain has no signals of its own.
 
@@ -44,7 +46,8 @@ fn setjmp(a: &mut CodeAssembler) -> Result<(), IcedError> {
     a.mov(qword_ptr(edi + HOME).gs(), rax)?;
     a.mov(dword_ptr(edi + PLACE).gs(), r11d)?;
     call_external(a)?;
-    // The depth counts the returns of this call and of this function, which the caller does not have.
+    // The depth counts the returns of this call and of this function, which the caller does not
+    // have.
     a.sub(eax, 2)?;
     a.mov(dword_ptr(edi + (PLACE + 4)).gs(), eax)?;
     a.xor(eax, eax)?;
@@ -60,7 +63,8 @@ fn longjmp(a: &mut CodeAssembler) -> Result<(), IcedError> {
     restore(a)
 }
 
-/// `void __sfi_resume(words, rax, rdx)`: as `longjmp`, with both registers of a result. The unwinder's way into a landing pad.
+/// `void __sfi_resume(words, rax, rdx)`: as `longjmp`, with both registers of a result. The
+/// unwinder's way into a landing pad.
 fn resume(a: &mut CodeAssembler) -> Result<(), IcedError> {
     a.mov(rax, rsi)?;
     restore(a)

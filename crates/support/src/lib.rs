@@ -1,13 +1,19 @@
-//! Support code that runs inside a domain, beside a stock libc: an object made here, verified like any other, trusted by nobody.
+//! Support code that runs inside a domain, beside a stock libc: an object made here, verified like
+//! any other, trusted by nobody.
 //!
-//! - `__sfi_syscall`: what `syscall` became. Saves what a system call preserves, stores number and arguments in memory, and calls the
-//!   arbitration gateway `__sfi_arbitrate` with a pointer to them.
-//! - `setjmp`, `longjmp` and their like ([`jumps_object`]), because the return address is out of reach.
+//! - `__sfi_syscall`: what `syscall` became. Saves what a system call preserves, stores number and
+//!   arguments in memory, and calls the arbitration gateway `__sfi_arbitrate` with a pointer to
+//!   them.
+//! - `setjmp`, `longjmp` and their like ([`jumps_object`]), because the return address is out of
+//!   reach.
 //! - `__sfi_start(argc, argv)`: calls the libc's `__libc_start_main`. Only programs have it.
-//! - The first initialiser and the last finaliser of a domain that is no program: the libc's `__init_libc` and `fflush(NULL)`.
+//! - The first initialiser and the last finaliser of a domain that is no program: the libc's
+//!   `__init_libc` and `fflush(NULL)`.
 //! - `memmove`: in place of musl's, which sets the direction flag.
-//! - `__clone`, `vfork`, `dlsym`: in place of musl's, which read their return address; they say that there are no threads, processes and symbols.
-//! - `__init_tls`, `_init`, `_fini`: in place of musl's, because the loader lays out thread locals, at a place that never moves.
+//! - `__clone`, `vfork`, `dlsym`: in place of musl's, which read their return address; they say
+//!   that there are no threads, processes and symbols.
+//! - `__init_tls`, `_init`, `_fini`: in place of musl's, because the loader lays out thread locals,
+//!   at a place that never moves.
 
 #![forbid(unsafe_code)]
 #![warn(unreachable_pub)]
@@ -28,8 +34,9 @@ use object::{
 use sfi_contract::layout::{HEADER_BASE, HEADER_TCB};
 use sfi_contract::{Mode, names};
 
-/// C sources of the objects that a C++ program needs besides its libraries: the unwinder in place of libgcc_eh, and what libstdc++ expects of
-/// a libc and musl does not have. By name; compiled with unwind tables and rewritten when a program is linked.
+/// C sources of the objects that a C++ program needs besides its libraries: the unwinder in place
+/// of libgcc_eh, and what libstdc++ expects of a libc and musl does not have. By name; compiled
+/// with unwind tables and rewritten when a program is linked.
 pub const CXX_SOURCES: [(&str, &str); 2] = [("unwind", include_str!("unwind.c")), ("cxx", include_str!("cxx.c"))];
 
 /// The entry point of a program.
@@ -137,7 +144,8 @@ fn memmove(a: &mut CodeAssembler) -> Result<(), IcedError> {
     a.ret()
 }
 
-/// `add %gs:HEADER_BASE,%rsi` or `%rdi`, as the string region wants it: 65 67 48 03 /r with a 32-bit displacement and no registers.
+/// `add %gs:HEADER_BASE,%rsi` or `%rdi`, as the string region wants it: 65 67 48 03 /r with a
+/// 32-bit displacement and no registers.
 fn mask_base(register: AsmRegister64) -> [u8; 10] {
     let modrm = if register == rsi { 0x34 } else { 0x3c };
     let [a, b, c, d] = (HEADER_BASE as u32).to_le_bytes();
@@ -158,7 +166,8 @@ fn flush(a: &mut CodeAssembler) -> Result<(), IcedError> {
     jump_external(a)
 }
 
-/// There are no other processes and threads: -ENOSYS, as the system call says. musl's own code takes its return address.
+/// There are no other processes and threads: -ENOSYS, as the system call says. musl's own code
+/// takes its return address.
 fn no_process(a: &mut CodeAssembler) -> Result<(), IcedError> {
     a.mov(eax, -38)?;
     a.ret()
@@ -228,7 +237,8 @@ pub fn jumps_object(mode: Mode) -> Vec<u8> {
         .expect("the support code assembles")
 }
 
-/// A searcher's object: `load(address)` loads the byte there and returns it. For whoever wants to know what a load finds or costs.
+/// A searcher's object: `load(address)` loads the byte there and returns it. For whoever wants to
+/// know what a load finds or costs.
 ///
 /// # Panics
 /// Never: the code is fixed and a test assembles it.

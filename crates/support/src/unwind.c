@@ -1,10 +1,13 @@
-/* The unwinder: code of a domain, trusted by nobody. Implements the Itanium C++ ABI's base ABI ("C++ ABI for Itanium: Exception
- * Handling", section 1) over the tables that the rewriter writes (rewriter/src/output/unwind_table.rs describes them).
+/* The unwinder: code of a domain, trusted by nobody. Implements the Itanium C++ ABI's base ABI
+ * ("C++ ABI for Itanium: Exception Handling", section 1) over the tables that the rewriter
+ * writes (rewriter/src/output/unwind_table.rs describes them).
  *
- * Return addresses come from the stub __sfi_return, by their place on the control stack; a landing pad is entered through __sfi_cut, which
- * checks what this code says. So a mistake here is a mistake of the program.
+ * Return addresses come from the stub __sfi_return, by their place on the control stack; a
+ * landing pad is entered through __sfi_cut, which checks what this code says. So a mistake here
+ * is a mistake of the program.
  *
- * Compiled when a C++ program is linked, with unwind tables of its own: it unwinds out of itself first. */
+ * Compiled when a C++ program is linked, with unwind tables of its own: it unwinds out of itself
+ * first. */
 #include <stddef.h>
 #include <stdint.h>
 

@@ -1,4 +1,5 @@
-//! Rewrites objects and members of archives, and validates what comes out: `check [--mode MODE] FILE...`
+//! Rewrites objects and members of archives, and validates what comes out: `check [--mode MODE]
+//! FILE...`
 use object::read::archive::ArchiveFile;
 use sfi_rewriter::{Mode, Options};
 use std::time::{Duration, Instant};

@@ -1,4 +1,5 @@
-//! The common case: one new instruction that does what the original one does, with its operands where they are now.
+//! The common case: one new instruction that does what the original one does, with its operands
+//! where they are now.
 
 use crate::code::{Insn, Kept};
 use crate::context::{Context, has_memory};
@@ -97,7 +98,8 @@ fn moving(mnemonic: Mnemonic, memory: bool, second: OpKind) -> bool {
     !(test && memory && second == OpKind::Register) && mnemonic != Mnemonic::Xlatb
 }
 
-/// Whether the instruction uses a register that moved without naming it in an operand, or the stack pointer other than in an address.
+/// Whether the instruction uses a register that moved without naming it in an operand, or the stack
+/// pointer other than in an address.
 fn implicit(kept: Kept, effects: &Effects, insn: &Insn) -> bool {
     let mut explicit = 0u32;
     let ins = &insn.ins;

@@ -114,7 +114,8 @@ impl Text {
         Ok(text)
     }
 
-    /// The original instructions at the places that the traces name. What they leave out is missed when something leads there.
+    /// The original instructions at the places that the traces name. What they leave out is missed
+    /// when something leads there.
     pub fn of_old(pair: &Pair<'_>, traces: &[Trace]) -> Result<Text, String> {
         let mut text = Text { insns: Vec::new(), at: vec![Vec::new(); pair.old.sections.len()] };
         for trace in traces {

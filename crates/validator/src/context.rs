@@ -140,7 +140,8 @@ impl<'p, 'a> Context<'p, 'a> {
         if is_new { self.new_meaning(symbol, more) } else { self.old_meaning(symbol, more) }
     }
 
-    /// What a relocation puts into a field. `behind`: bytes from the field to the instruction's end, where it is relative to rip.
+    /// What a relocation puts into a field. `behind`: bytes from the field to the instruction's
+    /// end, where it is relative to rip.
     fn field(&self, is_new: bool, reloc: &Relocation, behind: Option<i64>) -> Option<Meaning> {
         let more = reloc.addend.wrapping_add(behind.unwrap_or(0));
         let thread = |kind: u32| kind::is_thread(kind) || matches!(kind, kind::TLSGD | kind::TLSLD);

@@ -149,7 +149,8 @@ impl Walk<'_, '_, '_> {
         Ok(new.step(&mut self.values, &mut self.factory, insn, &fields)?)
     }
 
-    /// `mov %edi,%edi ; add %gs:HEADER_BASE,%rdi` leaves a pointer into the window as it was. Gives the offset behind it.
+    /// `mov %edi,%edi ; add %gs:HEADER_BASE,%rdi` leaves a pointer into the window as it was. Gives
+    /// the offset behind it.
     fn string_region(&mut self, new: &mut Machine, insn: &Insn) -> Result<u64, Difference> {
         let ins = &insn.ins;
         let same = ins.mnemonic() == Mnemonic::Mov
@@ -174,7 +175,8 @@ impl Walk<'_, '_, '_> {
         Ok(next.end())
     }
 
-    /// Executes new code up to a branch, which is given. `jump`: the original instruction is a jump to this place.
+    /// Executes new code up to a branch, which is given. `jump`: the original instruction is a jump
+    /// to this place.
     pub(crate) fn run_to_branch(
         &mut self,
         new: &mut Machine,
@@ -209,7 +211,8 @@ impl Walk<'_, '_, '_> {
         wrong("the new code does not end")
     }
 
-    /// Whether this is the branch of an indirect branch's check in mode match: over a trap, to the load that ends the check.
+    /// Whether this is the branch of an indirect branch's check in mode match: over a trap, to the
+    /// load that ends the check.
     fn is_check(&self, insn: &Insn) -> bool {
         let at = |offset: u64| self.context.new.at(insn.section as usize, offset).map(|at| &self.context.new.insns[at]);
         let trap = at(insn.end()).filter(|trap| trap.ins.mnemonic() == Mnemonic::Int3);
@@ -433,7 +436,8 @@ impl Walk<'_, '_, '_> {
                 self.edge(Edge { from: at, to, lost: 0, after, lands: false }, stand, block)
             }
             Some(to) => {
-                // A jump to where a function begins may be one inside a function with several entries.
+                // A jump to where a function begins may be one inside a function with several
+                // entries.
                 self.expect_delta(stand, 8, "a jump to a function")?;
                 if stand.facts.height() == Some(0) || jump {
                     self.leaves(stand)?;
@@ -490,7 +494,8 @@ impl Walk<'_, '_, '_> {
         Ok(branch.end())
     }
 
-    /// What an indirect branch of the original program takes as its target; so many bytes of it if it is in memory.
+    /// What an indirect branch of the original program takes as its target; so many bytes of it if
+    /// it is in memory.
     fn branch_operand(&mut self, insn: &Insn, old: &Machine, size: u32) -> Result<Id, Difference> {
         if insn.ins.op0_kind() == OpKind::Register {
             return Ok(old.read(&mut self.values, insn.ins.op0_register()));

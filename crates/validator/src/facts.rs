@@ -1,5 +1,6 @@
-//! What is known of the original program's registers and frame at a point: where the stack pointer stands, which registers still hold what
-//! the caller had in them, which hold the address of a table.
+//! What is known of the original program's registers and frame at a point: where the stack pointer
+//! stands, which registers still hold what the caller had in them, which hold the address of a
+//! table.
 
 use crate::code::{Flow, Index, Old};
 use crate::object::kind;
@@ -10,7 +11,8 @@ use iced_x86::{Instruction, Mnemonic, OpKind, Register};
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Fact {
     Unknown,
-    /// A distance from a stack pointer: that at the function's entry, 0, or the one that an instruction (its index plus 1) computed.
+    /// A distance from a stack pointer: that at the function's entry, 0, or the one that an
+    /// instruction (its index plus 1) computed.
     Stack(u32, i64),
     /// What the register of this number held at the function's entry.
     Caller(u8),
@@ -297,7 +299,8 @@ fn writes_first(ins: &Instruction) -> bool {
     !matches!(ins.mnemonic(), Mnemonic::Cmp | Mnemonic::Test | Mnemonic::Push | Mnemonic::Bt)
 }
 
-/// The place of data that a rip-relative operand or an immediate names: section of the original object and offset.
+/// The place of data that a rip-relative operand or an immediate names: section of the original
+/// object and offset.
 pub fn named_place(old: &Old<'_, '_>, at: Index) -> Option<(usize, i64)> {
     let insn = &old.text.insns[at];
     let reloc = old.relocation(at, insn.displacement)?;

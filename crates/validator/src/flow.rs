@@ -1,8 +1,11 @@
-//! Which registers and flags of the original program have their values in the new one, at each point and across calls of the object.
+//! Which registers and flags of the original program have their values in the new one, at each
+//! point and across calls of the object.
 //!
-//! A register is *valid* where the new program holds its value, or *as at the entry* of its function, or lost. What the new program
-//! wrote in between must be lost only where the original program writes before it reads, on every path; the callers of a function learn
-//! from its summary what it loses, so that a value which a compiler keeps across a call that does not clobber it stays proved.
+//! A register is *valid* where the new program holds its value, or *as at the entry* of its
+//! function, or lost. What the new program wrote in between must be lost only where the original
+//! program writes before it reads, on every path; the callers of a function learn from its summary
+//! what it loses, so that a value which a compiler keeps across a call that does not clobber it
+//! stays proved.
 
 use crate::code::Index;
 use crate::context::Context;
@@ -19,7 +22,8 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 struct State {
     valid: Set,
     as_entry: Set,
-    /// Registers that hold something which the original program may have meant to be there: not what unknown functions leave.
+    /// Registers that hold something which the original program may have meant to be there: not
+    /// what unknown functions leave.
     meant: Set,
     /// Registers that were lost while they held such a thing.
     harm: Set,
@@ -228,7 +232,8 @@ impl Function<'_, '_, '_> {
         }
     }
 
-    /// An unknown function may take these: what the original program left there on purpose must be right.
+    /// An unknown function may take these: what the original program left there on purpose must be
+    /// right.
     fn take(&mut self, at: Index, set: Set, state: State, summary: &mut Summary) {
         let lost = set & state.harm;
         if lost != 0 {

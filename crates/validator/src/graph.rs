@@ -1,4 +1,5 @@
-//! The original program's control flow: functions, labels, where indirect jumps may lead, and the facts at each label.
+//! The original program's control flow: functions, labels, where indirect jumps may lead, and the
+//! facts at each label.
 
 use crate::code::{Dest, Flow, Index, Old};
 use crate::facts::{Fact, Facts, named_place};
@@ -198,7 +199,8 @@ impl Graph {
         }
     }
 
-    /// Joins code that jumps connect, and finds which taken labels lie inside of a function with indirect jumps.
+    /// Joins code that jumps connect, and finds which taken labels lie inside of a function with
+    /// indirect jumps.
     fn groups(&mut self, old: &Old<'_, '_>) {
         let count = self.label.len();
         let mut parent: Vec<u32> = (0..count as u32).collect();
@@ -281,7 +283,8 @@ impl Graph {
             while let Some(head) = pending.work.pop() {
                 self.straight(old, head, &mut pending);
             }
-            // A call before a label that others reach with another stack does not return, nor does one before the next function.
+            // A call before a label that others reach with another stack does not return, nor does
+            // one before the next function.
             if let Some((call, (to, facts))) = pending.late.pop_first() {
                 let stack = |facts: &Facts| facts.registers[RSP];
                 if self.facts.get(&to).is_some_and(|known| stack(known) != stack(&facts)) {
@@ -291,7 +294,8 @@ impl Graph {
                 }
                 continue;
             }
-            // A jump that may be a tail call cannot mean labels that are reached with something on the stack.
+            // A jump that may be a tail call cannot mean labels that are reached with something on
+            // the stack.
             let Some((at, facts)) = pending.open.pop_first() else { return };
             let Some(mut targets) = self.jumps.remove(&at) else { continue };
             targets.inside.retain(|to| self.facts.get(to).is_none_or(|f| f.height() == Some(0)) && !self.entry[*to]);

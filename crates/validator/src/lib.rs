@@ -1,8 +1,9 @@
 //! The validator: proves that a rewritten object does what the original one does.
 //!
-//! It takes both objects and the rewriter's traces, which say what new code serves which original instruction, and walks both programs
-//! in lockstep. It shares no analysis with the rewriter, and believes nothing that the traces say: a wrong trace makes a proof fail. It is
-//! untrusted for safety, which is the verifier's matter, and trusted for correctness.
+//! It takes both objects and the rewriter's traces, which say what new code serves which original
+//! instruction, and walks both programs in lockstep. It shares no analysis with the rewriter, and
+//! believes nothing that the traces say: a wrong trace makes a proof fail. It is untrusted for
+//! safety, which is the verifier's matter, and trusted for correctness.
 //!
 //! [`rewrite`] is a rewrite with its proof; [`validate`] judges one that is there.
 //!

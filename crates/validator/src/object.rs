@@ -141,7 +141,8 @@ impl<'a> Pair<'a> {
     }
 }
 
-/// What a symbol means without code of the object: spot and offset. `section`: what a section's index is in the new object.
+/// What a symbol means without code of the object: spot and offset. `section`: what a section's
+/// index is in the new object.
 pub fn spot_of(object: &Object<'_>, symbol: usize, section: impl Fn(usize) -> Option<usize>) -> Option<(Spot, i64)> {
     let symbol = object.symbols.get(symbol)?;
     Some(match symbol.place {

@@ -1,9 +1,11 @@
-//! Registers and flags as bits, and what an instruction of the original code reads and writes of them.
+//! Registers and flags as bits, and what an instruction of the original code reads and writes of
+//! them.
 
 use iced_x86::RflagsBits;
 use iced_x86::{Instruction, InstructionInfoFactory, InstructionInfoOptions, Mnemonic, OpAccess, OpKind, Register};
 
-/// Bits 0 to 15: the low bytes of the general registers by number; 16 to 31: the rest of them; 32 to 37: flags in the order of [`FLAGS`].
+/// Bits 0 to 15: the low bytes of the general registers by number; 16 to 31: the rest of them; 32
+/// to 37: flags in the order of [`FLAGS`].
 pub type Set = u64;
 
 /// The flags that code computes.
@@ -143,7 +145,8 @@ pub fn effects(factory: &mut InstructionInfoFactory, ins: &Instruction) -> Effec
     out
 }
 
-/// Whether an instruction may leave the flags that it writes as they were: shifts by a count of zero, strings of no length.
+/// Whether an instruction may leave the flags that it writes as they were: shifts by a count of
+/// zero, strings of no length.
 pub fn keeps_flags(ins: &Instruction) -> bool {
     use Mnemonic::{Rcl, Rcr, Rol, Ror, Sal, Sar, Shl, Shld, Shr, Shrd};
     let shift = matches!(ins.mnemonic(), Shl | Shr | Sar | Sal | Rol | Ror | Rcl | Rcr | Shld | Shrd);

@@ -1,4 +1,5 @@
-//! Values of both programs as expressions over what the original one holds before an instruction. Equal expressions have equal numbers.
+//! Values of both programs as expressions over what the original one holds before an instruction.
+//! Equal expressions have equal numbers.
 
 use crate::object::Spot;
 use iced_x86::{Mnemonic, Register};

@@ -1,5 +1,6 @@
-//! Both programs in lockstep, from label to label: the state between two original instructions is where each original register lives now,
-//! and `delta`, the distance of the data stack's pointer from the original stack pointer. It must be one at each label.
+//! Both programs in lockstep, from label to label: the state between two original instructions is
+//! where each original register lives now, and `delta`, the distance of the data stack's pointer
+//! from the original stack pointer. It must be one at each label.
 
 use crate::alike::{Place, alike};
 use crate::code::{Dest, Flow, Index, Kept};
@@ -169,7 +170,8 @@ impl<'x, 'p, 'a> Walk<'x, 'p, 'a> {
             };
             match next.filter(|_| !self.graph.is_endless(&self.context.old, here)) {
                 Some(next) => *at = next,
-                // Falling off the section's end, which the loader answers with a trap, or the block's end.
+                // Falling off the section's end, which the loader answers with a trap, or the
+                // block's end.
                 None => return Ok(()),
             }
         }
@@ -243,7 +245,8 @@ impl<'x, 'p, 'a> Walk<'x, 'p, 'a> {
         stand.facts.step(&self.context.old, &self.graph.effects[at], at, place);
     }
 
-    /// Where the code that serves an instruction ends, given where the walk stands: behind shared ends that is another's code.
+    /// Where the code that serves an instruction ends, given where the walk stands: behind shared
+    /// ends that is another's code.
     fn stretch(&self, at: Index, stand: &Stand) -> (usize, u64) {
         let (section, offset) = self.context.old.place[at];
         let until = u64::from(self.context.until[at]);
@@ -328,7 +331,8 @@ impl<'x, 'p, 'a> Walk<'x, 'p, 'a> {
         Ok(context.old.text.next(last))
     }
 
-    /// Notes what an instruction that both programs have executed means for validity. `before`: the facts before it.
+    /// Notes what an instruction that both programs have executed means for validity. `before`: the
+    /// facts before it.
     fn note(&self, at: Index, before: &Facts, stand: &Stand, effects: Effects, lost: Set, block: &mut Block) {
         let ins = &self.context.old.text.insns[at].ins;
         let registers = (ins.op0_kind() == OpKind::Register
@@ -360,7 +364,8 @@ impl<'x, 'p, 'a> Walk<'x, 'p, 'a> {
         if lost != 0 {
             block.ops.push(Op::Lose(at, lost));
         }
-        // Compilers make a truth value in the low byte, and nobody knows what the caller left in the rest.
+        // Compilers make a truth value in the low byte, and nobody knows what the caller left in
+        // the rest.
         for register in PRESERVED {
             let low = effects.writes & whole(register) == 1 << register;
             if low && is_callers(before, register) {
@@ -403,7 +408,8 @@ impl<'x, 'p, 'a> Walk<'x, 'p, 'a> {
         }
     }
 
-    /// Pushes that only move the stack pointer, and saves of preserved registers, read nothing that matters.
+    /// Pushes that only move the stack pointer, and saves of preserved registers, read nothing that
+    /// matters.
     fn needed(&self, at: Index, facts: &Facts, reads: Set) -> Set {
         let ins = &self.context.old.text.insns[at].ins;
         if ins.mnemonic() == Mnemonic::Cpuid && self.has_no_subleaf(at) {
@@ -448,7 +454,8 @@ impl<'x, 'p, 'a> Walk<'x, 'p, 'a> {
         Ok(())
     }
 
-    /// Whether an instruction stores what the caller had in the register that has a slot of the frame.
+    /// Whether an instruction stores what the caller had in the register that has a slot of the
+    /// frame.
     fn saves(&self, at: Index, stand: &Stand, kept: Kept) -> bool {
         let ins = &self.context.old.text.insns[at].ins;
         let homed = kept.homed();

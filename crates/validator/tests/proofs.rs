@@ -126,7 +126,8 @@ fn program() -> (Vec<u8>, Vec<u8>, Vec<Trace>) {
     (original, output.bytes, output.traces)
 }
 
-/// Every instruction of the new code in turn does something else: the validator notices each but those that change nothing.
+/// Every instruction of the new code in turn does something else: the validator notices each but
+/// those that change nothing.
 #[test]
 fn a_changed_instruction_is_noticed() {
     use object::{Object, ObjectSection};

@@ -5,7 +5,8 @@ use crate::sources;
 use anyhow::ensure;
 use std::process::{Command, ExitCode};
 
-/// Whole programs in domains against the same programs natively: ratios of time and of text, as a table.
+/// Whole programs in domains against the same programs natively: ratios of time and of text, as a
+/// table.
 #[derive(clap::Args)]
 pub struct Args {
     /// Programs; default: all

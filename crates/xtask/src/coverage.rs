@@ -68,8 +68,9 @@ const PACKAGES: &[&str] = &[
     "zlib1g-dev",
 ];
 
-/// Rewrites and verifies every member of the static archives of Debian's -dev packages: downloads them (nothing is installed), prints a line
-/// for each archive and the totals, and fails if a bar is missed.
+/// Rewrites and verifies every member of the static archives of Debian's -dev packages: downloads
+/// them (nothing is installed), prints a line for each archive and the totals, and fails if a bar
+/// is missed.
 #[derive(clap::Args)]
 pub struct Args {
     /// Sandbox modes; the report is about the first and sums up the others
@@ -78,7 +79,8 @@ pub struct Args {
     /// Write the report to docs/COVERAGE.md
     #[arg(long)]
     write: bool,
-    /// Measure packages that nobody chose, drawn from all of Debian's by this number, and hold no bar against the totals
+    /// Measure packages that nobody chose, drawn from all of Debian's by this number, and hold no
+    /// bar against the totals
     #[arg(long, value_name = "SEED", conflicts_with_all = ["packages", "write"])]
     draw: Option<u64>,
     /// How many packages to draw
@@ -115,7 +117,8 @@ pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
     Ok(if status.success() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
-/// Downloads and unpacks what is not there yet. Directories are named `package=version` and appear whole or not at all.
+/// Downloads and unpacks what is not there yet. Directories are named `package=version` and appear
+/// whole or not at all.
 fn fetch(cache: &Path, packages: &[&str]) -> anyhow::Result<Vec<PathBuf>> {
     let (debs, trees) = (cache.join("debs"), cache.join("trees"));
     std::fs::create_dir_all(&debs)?;

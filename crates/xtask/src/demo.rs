@@ -11,8 +11,9 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode, Output};
 use std::time::Instant;
 
-/// Debian's stock libz.a, not recompiled, as a sandboxed codec: an app in another domain compresses and decompresses a
-/// real file through cross-domain calls. Then the codec is sabotaged, and the app lives on.
+/// Debian's stock libz.a, not recompiled, as a sandboxed codec: an app in another domain compresses
+/// and decompresses a real file through cross-domain calls. Then the codec is sabotaged, and the
+/// app lives on.
 #[derive(clap::Args)]
 pub struct Args {
     /// The file to compress [default: a big file of the system]
@@ -135,7 +136,8 @@ fn big_file() -> anyhow::Result<PathBuf> {
 }
 
 impl Demo<'_> {
-    /// A command that runs in the demo's folder. A terminal's colours reach it through this process.
+    /// A command that runs in the demo's folder. A terminal's colours reach it through this
+    /// process.
     fn command(&self, program: impl AsRef<OsStr>) -> Command {
         let mut command = Command::new(program);
         command.current_dir(&self.out);
@@ -278,7 +280,8 @@ fn median(runs: &[[f64; 2]], index: usize) -> f64 {
     values[values.len() / 2]
 }
 
-/// Runs with a codec that goes wrong in its fifth step. The app must get an error and say so, the host must end in order.
+/// Runs with a codec that goes wrong in its fifth step. The app must get an error and say so, the
+/// host must end in order.
 fn sabotage(demo: &Demo, what: &str, story: &str) -> anyhow::Result<()> {
     headline(&format!("sabotage: {story}"));
     let stem = what.to_lowercase().replace('_', "-");
@@ -299,7 +302,8 @@ fn sabotage(demo: &Demo, what: &str, story: &str) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// An object that nobody rewrote: the verifier must name each way out that it tries, and the loader must not run it.
+/// An object that nobody rewrote: the verifier must name each way out that it tries, and the loader
+/// must not run it.
 fn refuse(demo: &Demo) -> anyhow::Result<()> {
     headline("an object that was never rewritten: the verifier refuses it, and the loader does not run it");
     let object = demo.own("hostile.o");

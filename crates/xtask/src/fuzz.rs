@@ -6,10 +6,11 @@ use anyhow::{Context, ensure};
 use std::path::Path;
 use std::process::{Command, ExitCode};
 
-/// Coverage-guided fuzzing of the verifier, the rewriter, the manifest parser and the loader with libFuzzer.
+/// Coverage-guided fuzzing of the verifier, the rewriter, the manifest parser and the loader with
+/// libFuzzer.
 ///
-/// Installs cargo-fuzz if it is missing. What is found lies in `fuzz/artifacts`; move it to `fixtures/fuzz/TARGET` when it is mended, so
-/// that it is tried again for ever.
+/// Installs cargo-fuzz if it is missing. What is found lies in `fuzz/artifacts`; move it to
+/// `fixtures/fuzz/TARGET` when it is mended, so that it is tried again for ever.
 #[derive(clap::Args)]
 pub struct Args {
     /// The targets. Default: all, one after the other
@@ -49,7 +50,8 @@ pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
         std::fs::create_dir_all(&corpus).with_context(|| format!("{}", corpus.display()))?;
         seed(&root, target, &corpus)?;
         let mut command = Command::new(cargo());
-        // Without a sanitizer: the targets are safe Rust, and the loader handles SIGSEGV and moves GS itself.
+        // Without a sanitizer: the targets are safe Rust, and the loader handles SIGSEGV and moves
+        // GS itself.
         command.args(["fuzz", "run", "--sanitizer", "none", target]).arg(&corpus);
         command.arg(root.join("fixtures/fuzz").join(target)).arg("--");
         command.arg(format!("-max_total_time={}", args.seconds)).args(["-max_len=65536", "-timeout=20"]);

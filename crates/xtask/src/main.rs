@@ -1,4 +1,5 @@
-//! Chores of the repository: `cargo xtask demo`, `cargo xtask test`, `cargo xtask soak`, `cargo xtask coverage`, `cargo xtask setup`.
+//! Chores of the repository: `cargo xtask demo`, `cargo xtask test`, `cargo xtask soak`, `cargo
+//! xtask coverage`, `cargo xtask setup`.
 
 #![forbid(unsafe_code)]
 
@@ -17,13 +18,16 @@ mod test;
 use clap::Parser;
 use std::process::ExitCode;
 
-/// Chores of the repository. Each sets up what it needs: on Debian, as root, missing packages are installed.
+/// Chores of the repository. Each sets up what it needs: on Debian, as root, missing packages are
+/// installed.
 #[derive(Parser)]
 #[command(name = "cargo xtask", bin_name = "cargo xtask")]
 enum Task {
-    /// Runs the demo: stock zlib in one domain, a program in another, and what happens when zlib is sabotaged.
+    /// Runs the demo: stock zlib in one domain, a program in another, and what happens when zlib is
+    /// sabotaged.
     Demo(demo::Args),
-    /// Everything that must hold before a change is accepted: format, lints, documentation, all tests.
+    /// Everything that must hold before a change is accepted: format, lints, documentation, all
+    /// tests.
     Test(test::Args),
     /// The long suites: minutes to hours.
     Soak(soak::Args),

@@ -9,8 +9,9 @@ use std::process::{Command, ExitCode};
 
 /// A mutation run on the verifier: leaves out each rule in turn and says which tests notice.
 ///
-/// Works on a copy of the tree under `target/mutants`. There the one place where violations are recorded drops those of the rule
-/// that an environment variable names. Writes `docs/MUTANTS.md`; fails if no test notices that a rule is missing.
+/// Works on a copy of the tree under `target/mutants`. There the one place where violations are
+/// recorded drops those of the rule that an environment variable names. Writes `docs/MUTANTS.md`;
+/// fails if no test notices that a rule is missing.
 #[derive(clap::Args)]
 pub struct Args {
     /// Only these rules; the table is not written then

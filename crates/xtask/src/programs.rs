@@ -5,7 +5,8 @@ use crate::sources;
 use crate::steps::Steps;
 use std::process::{Command, ExitCode};
 
-/// Whole programs of other people, natively and in domains: all that `cargo xtask test` compares, in both modes, and the long ones.
+/// Whole programs of other people, natively and in domains: all that `cargo xtask test` compares,
+/// in both modes, and the long ones.
 #[derive(clap::Args)]
 pub struct Args {
     /// Only programs whose names contain this

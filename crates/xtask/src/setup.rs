@@ -1,4 +1,5 @@
-//! What a machine must have. Missing things are installed where that is possible, else named; nothing is skipped.
+//! What a machine must have. Missing things are installed where that is possible, else named;
+//! nothing is skipped.
 
 use anyhow::{Context, bail, ensure};
 use std::path::Path;

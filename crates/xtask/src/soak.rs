@@ -5,16 +5,17 @@ use crate::steps::Steps;
 use crate::{programs, sources};
 use std::process::{Command, ExitCode};
 
-/// The long suites: random programs, compared natively and in domains, every static archive on the machine,
-/// random instructions that both decoders must read alike, all instruction heads that four
-/// decoders must read alike, live domains, crossings under stress, every way out of
-/// a crossing on every variant of the gates, a search by speculation.
+/// The long suites: random programs, compared natively and in domains, every static archive on the
+/// machine, random instructions that both decoders must read alike, all instruction heads that four
+/// decoders must read alike, live domains, crossings under stress, every way out of a crossing on
+/// every variant of the gates, a search by speculation.
 #[derive(clap::Args)]
 pub struct Args {
     /// Number of random programs
     #[arg(long, default_value_t = 2000)]
     programs: u64,
-    /// Damaged copies of each of about fifty accepted objects; a tenth of those that are still accepted is run
+    /// Damaged copies of each of about fifty accepted objects; a tenth of those that are still
+    /// accepted is run
     #[arg(long, default_value_t = 50_000)]
     mutants: u64,
     /// Domains that live in one process at the same time, each called 200 times

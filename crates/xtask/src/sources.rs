@@ -1,7 +1,8 @@
-//! Sources of whole programs, out of the distribution's source archive: fetched once into the target directory.
+//! Sources of whole programs, out of the distribution's source archive: fetched once into the
+//! target directory.
 //!
-//! Where they come from is what this machine's own package configuration says. That stays as it is: a copy of it, with source packages
-//! in place of binary ones, lives beside the sources.
+//! Where they come from is what this machine's own package configuration says. That stays as it is:
+//! a copy of it, with source packages in place of binary ones, lives beside the sources.
 
 use anyhow::{Context, bail, ensure};
 use std::fs;
@@ -146,7 +147,8 @@ impl Apt {
     }
 }
 
-/// Stanzas (deb822) for the plain suite, of sources. Point releases keep their sources; those of updates come and go.
+/// Stanzas (deb822) for the plain suite, of sources. Point releases keep their sources; those of
+/// updates come and go.
 fn stanzas(text: &str, suite: &str) -> String {
     let mut out = String::new();
     for stanza in text.split("\n\n") {

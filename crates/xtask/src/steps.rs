@@ -28,7 +28,8 @@ impl Steps {
         Ok(())
     }
 
-    /// Runs a step that prints summaries of tests (`test result: ok. 3 passed; 0 failed; ...`): they are added up.
+    /// Runs a step that prints summaries of tests (`test result: ok. 3 passed; 0 failed; ...`):
+    /// they are added up.
     pub fn tests(&mut self, name: &str, command: &mut Command) -> anyhow::Result<()> {
         let start = begin(name);
         let mut child = command

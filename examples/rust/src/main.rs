@@ -1,5 +1,5 @@
-//! Embeds a plugin: loads an object, offers it a host function, calls a function of it, and survives
-//! its faults.
+//! Embeds a plugin: loads an object, offers it a host function, calls a function of it, and
+//! survives its faults.
 
 use sfi_loader::{CallError, DomainSpec, Import, Pointer, TypedFn, World};
 use std::error::Error;
@@ -7,9 +7,9 @@ use std::error::Error;
 fn main() -> Result<(), Box<dyn Error>> {
     let path = std::env::args().nth(1).ok_or("usage: sfi-example OBJECT")?;
 
-    // Describe the world: one domain, which may call `say` and nothing else. The signature says which
-    // registers cross. All others are cleared. Building verifies the object, places it at a random
-    // address and seals it.
+    // Describe the world: one domain, which may call `say` and nothing else. The signature says
+    // which registers cross. All others are cleared. Building verifies the object, places it at a
+    // random address and seals it.
     let mut world = World::builder()
         .domain(
             DomainSpec::new("plugin")

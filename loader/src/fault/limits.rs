@@ -2,7 +2,8 @@
 
 use std::time::Duration;
 
-/// Limits of one call of the host into its world, whatever domains and host functions it leads through.
+/// Limits of one call of the host into its world, whatever domains and host functions it leads
+/// through.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Limits {
     /// Wall clock.
@@ -31,13 +32,16 @@ impl Limits {
     }
 }
 
-/// What a domain may use in its life, over all calls, while it runs itself: not what domains and host functions use that it calls. It has
-/// the whole budget again when it is restarted or loaded again, and after [`crate::World::refill`]. Instances have budgets of their own, like the
-/// domain's. Time is charged where domains are entered and left; a domain that is over its budget is ended within four milliseconds while it runs, at once
-/// where a host function returns to it, and else when the call ends. In worlds where some domain has a budget when
-/// they are built, a call between domains reads the time-stamp counter twice (some 50 ns in a virtual machine), and where a budget counts processor
-/// time a call of the host reads the thread's clock twice (two system calls, together some 1.3 us there). In other worlds budgets that come later, by
-/// a reload, do not count.
+/// What a domain may use in its life, over all calls, while it runs itself: not what domains and
+/// host functions use that it calls. It has the whole budget again when it is restarted or loaded
+/// again, and after [`crate::World::refill`]. Instances have budgets of their own, like the
+/// domain's. Time is charged where domains are entered and left; a domain that is over its budget
+/// is ended within four milliseconds while it runs, at once where a host function returns to it,
+/// and else when the call ends. In worlds where some domain has a budget when they are built, a
+/// call between domains reads the time-stamp counter twice (some 50 ns in a virtual machine), and
+/// where a budget counts processor time a call of the host reads the thread's clock twice (two
+/// system calls, together some 1.3 us there). In other worlds budgets that come later, by a reload,
+/// do not count.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Budget {
     /// Wall clock.
@@ -78,7 +82,8 @@ pub mod reason {
     pub const DOMAIN_CPU: u32 = 4;
     /// Somebody may be over a budget: the thread that runs the domains finds out.
     pub const SETTLE: u32 = 5;
-    /// Beside a call's limit: the time that was left to its other domains is over too, and all of them end.
+    /// Beside a call's limit: the time that was left to its other domains is over too, and all of
+    /// them end.
     pub const FINAL: u32 = 0x100;
     /// Beside it: the domain did not run, it waited for one that did.
     pub const WAITING: u32 = 0x200;

@@ -1,16 +1,20 @@
 //! What domains use of their budgets, charged where they are entered and left.
 //!
-//! In worlds with budgets the processor's time-stamp counter is read at every crossing: by the gates (`gate/meter.s`) between domains, here where the
-//! host takes part. The time since the last crossing is the domain's that ran. So nothing depends on when somebody looks, and no domain
-//! can tell when it will be charged. Worlds without budgets have none of that on the way of their calls.
+//! In worlds with budgets the processor's time-stamp counter is read at every crossing: by the
+//! gates (`gate/meter.s`) between domains, here where the host takes part. The time since the last
+//! crossing is the domain's that ran. So nothing depends on when somebody looks, and no domain can
+//! tell when it will be charged. Worlds without budgets have none of that on the way of their
+//! calls.
 //!
-//! The counter goes on while the thread waits for a processor. Where a budget counts processor time, the thread's own clock is
-//! read at the beginning and the end of a call of the host, and before a domain is ended: time that the domains were charged beyond what the thread ran was spent
-//! waiting, and is given back, in proportion to what each was charged ([`settle`]). Since the thread's clock also counts host functions, no
-//! domain is ever charged less than it used.
+//! The counter goes on while the thread waits for a processor. Where a budget counts processor
+//! time, the thread's own clock is read at the beginning and the end of a call of the host, and
+//! before a domain is ended: time that the domains were charged beyond what the thread ran was
+//! spent waiting, and is given back, in proportion to what each was charged ([`settle`]). Since the
+//! thread's clock also counts host functions, no domain is ever charged less than it used.
 //!
-//! Somebody can be over their budget only after all domains together have used as much as the one that has least left. That sum is
-//! one word, so a call's end, a host function's return and the watchdog compare two words.
+//! Somebody can be over their budget only after all domains together have used as much as the one
+//! that has least left. That sum is one word, so a call's end, a host function's return and the
+//! watchdog compare two words.
 
 use crate::fault;
 use crate::fault::limits::{Budget, reason};
@@ -86,11 +90,13 @@ pub unsafe fn charge(context: *mut Context, domain: *mut DomainState) {
     }
 }
 
-/// Brings the accounts up to date and ends the domains that are over their budgets: those that run are told apart by the caller. Returns the [`reason`]
-/// for which `current` must end, 0 if it need not. Async-signal-safe.
+/// Brings the accounts up to date and ends the domains that are over their budgets: those that run
+/// are told apart by the caller. Returns the [`reason`] for which `current` must end, 0 if it need
+/// not. Async-signal-safe.
 ///
 /// # Safety
-/// As for [`resume`], in a world with budgets; all time is charged, and no code of the world is in the middle of changing its domains.
+/// As for [`resume`], in a world with budgets; all time is charged, and no code of the world is in
+/// the middle of changing its domains.
 #[cold]
 pub unsafe fn settle(context: *mut Context, current: *const DomainState) -> u32 {
     // SAFETY: see the function's contract; states live as long as the world.

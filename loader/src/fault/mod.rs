@@ -1,5 +1,5 @@
-//! Faults: the signal handler that turns a fault inside a domain into an error of the crossing, and the description of
-//! a fault that people read.
+//! Faults: the signal handler that turns a fault inside a domain into an error of the crossing, and
+//! the description of a fault that people read.
 
 pub(crate) mod limits;
 pub(crate) mod meter;
@@ -41,7 +41,8 @@ const PAGE_FAULT: i64 = 14;
 /// Bit of its error code: the access was a store.
 const PAGE_FAULT_WRITE: i64 = 2;
 
-/// [`RawFault::signal`] of a domain that asked to end. A mark: the signal itself is never handled here.
+/// [`RawFault::signal`] of a domain that asked to end. A mark: the signal itself is never handled
+/// here.
 pub const EXIT: c_int = libc::SIGTERM;
 
 /// The domain did not run when its call's time was over: it waited for another one.
@@ -96,10 +97,12 @@ pub enum FaultKind {
     Breakpoint,
     /// An indirect call or jump whose pointer is no function of the domain.
     WildBranch,
-    /// A jump out of functions that are not active any more, or of another crossing's: a stale or forged `jmp_buf`.
+    /// A jump out of functions that are not active any more, or of another crossing's: a stale or
+    /// forged `jmp_buf`.
     DeadFrame,
-    /// Mode match: the check before a store found an address outside the domain's window. [`Fault::stray`] says where it leads. For an
-    /// indirect branch that is [`FaultKind::WildBranch`].
+    /// Mode match: the check before a store found an address outside the domain's window.
+    /// [`Fault::stray`] says where it leads. For an indirect branch that is
+    /// [`FaultKind::WildBranch`].
     SegmentMatch,
     /// The memory behind a mapping is gone (`SIGBUS`).
     Bus,
@@ -111,7 +114,8 @@ pub enum FaultKind {
     TimeBudget,
     /// The domain used more processor time than its own budget allows.
     CpuBudget,
-    /// The domain asked to end: `exit`, or a signal to itself. The number is the exit status that it gave.
+    /// The domain asked to end: `exit`, or a signal to itself. The number is the exit status that
+    /// it gave.
     Exit(i32),
 }
 
@@ -142,7 +146,8 @@ impl fmt::Display for FaultKind {
     }
 }
 
-/// A fault of a domain. `Display` reveals no address: in a world of anonymous domains addresses are secrets.
+/// A fault of a domain. `Display` reveals no address: in a world of anonymous domains addresses are
+/// secrets.
 #[derive(Clone)]
 pub struct Fault {
     /// The domain's name.
@@ -181,15 +186,17 @@ impl PartialEq for Fault {
 impl Eq for Fault {}
 
 impl Fault {
-    /// Where the fault happened, as file and line; innermost first if functions were inlined there. Empty if the object has no debug
-    /// information. Reads the object's debug information, within bounds: what it says is the object's author's word.
+    /// Where the fault happened, as file and line; innermost first if functions were inlined there.
+    /// Empty if the object has no debug information. Reads the object's debug information, within
+    /// bounds: what it says is the object's author's word.
     pub fn source(&self) -> Vec<sfi_debuginfo::Frame> {
         let mut trace = trace::name(&self.trace.places[..self.trace.places.len().min(1)], 0);
         trace.frames.pop().map_or(Vec::new(), |frame| frame.source)
     }
 
-    /// The calls that were in progress, out of the control stack: this domain's, those of the domains that called it, and the host's
-    /// between them. Names and lines are looked up here, not when the fault happens.
+    /// The calls that were in progress, out of the control stack: this domain's, those of the
+    /// domains that called it, and the host's between them. Names and lines are looked up here, not
+    /// when the fault happens.
     pub fn backtrace(&self) -> Backtrace {
         trace::name(&self.trace.places, self.trace.more)
     }
@@ -199,7 +206,8 @@ impl Fault {
         self.address
     }
 
-    /// The shared region that was accessed, if the address lies in one, visible or not, and whether it was a store.
+    /// The shared region that was accessed, if the address lies in one, visible or not, and whether
+    /// it was a store.
     pub fn region(&self) -> Option<(&str, bool)> {
         self.region.as_ref().map(|r| (r.0.as_str(), r.1))
     }
@@ -244,7 +252,8 @@ impl fmt::Display for Fault {
 /// The handlers that were installed before ours.
 static PREVIOUS: OnceLock<[libc::sigaction; SIGNALS.len()]> = OnceLock::new();
 
-/// Installs the handlers, once per process. Handlers that the host installs later must pass on what is not theirs.
+/// Installs the handlers, once per process. Handlers that the host installs later must pass on what
+/// is not theirs.
 pub fn install() {
     install_time();
     PREVIOUS.get_or_init(|| {
@@ -260,7 +269,8 @@ pub fn install() {
     static INSTALLED: OnceLock<()> = OnceLock::new();
     INSTALLED.get_or_init(|| {
         for signal in SIGNALS {
-            // SAFETY: the handler is async-signal-safe (see `on_signal`) and PREVIOUS is set before it can run.
+            // SAFETY: the handler is async-signal-safe (see `on_signal`) and PREVIOUS is set before
+            // it can run.
             unsafe {
                 let mut action: libc::sigaction = std::mem::zeroed();
                 action.sa_sigaction = on_signal as *const () as usize;
@@ -280,8 +290,8 @@ static PREVIOUS_TIME: OnceLock<libc::sigaction> = OnceLock::new();
 /// Installs the handler of the watchdog's signal.
 fn install_time() {
     PREVIOUS_TIME.get_or_init(|| {
-        // SAFETY: the handler is async-signal-safe (see `on_time`). A signal that comes before the previous handler is noted is
-        // ignored, which is the default.
+        // SAFETY: the handler is async-signal-safe (see `on_time`). A signal that comes before the
+        // previous handler is noted is ignored, which is the default.
         unsafe {
             let mut action: libc::sigaction = std::mem::zeroed();
             let mut old: libc::sigaction = std::mem::zeroed();
@@ -294,12 +304,14 @@ fn install_time() {
     });
 }
 
-/// The watchdog's signal. If the call in progress overstays and a domain runs, which is so exactly if rip is in the window of
-/// `context.current`: ends it. That covers the stubs: they change r10 and r11 only, and the gate behind them has not run. Elsewhere, in
-/// a gate or in the host, it leaves everything as it is but closes the gates; the signal comes again. It also closes the room that a
-/// handler of the host had opened. Touches what `on_signal` touches, and the world's watch.
+/// The watchdog's signal. If the call in progress overstays and a domain runs, which is so exactly
+/// if rip is in the window of `context.current`: ends it. That covers the stubs: they change r10
+/// and r11 only, and the gate behind them has not run. Elsewhere, in a gate or in the host, it
+/// leaves everything as it is but closes the gates; the signal comes again. It also closes the room
+/// that a handler of the host had opened. Touches what `on_signal` touches, and the world's watch.
 extern "C" fn on_time(signal: c_int, info: *mut siginfo_t, context: *mut c_void) {
-    // SAFETY: the kernel passes valid pointers; the thread's state is its own; a world's watch lives as long as the world.
+    // SAFETY: the kernel passes valid pointers; the thread's state is its own; a world's watch
+    // lives as long as the world.
     unsafe {
         let current = (*thread::state()).current;
         let machine = &mut *context.cast::<ucontext_t>();
@@ -348,7 +360,8 @@ unsafe fn ordered(context: *const Context) -> u32 {
     unsafe { context.as_ref().and_then(watchdog::of).map_or(0, watchdog::Watch::ordered) }
 }
 
-/// Touches nothing but the interrupted thread's records, the signal context and `PREVIOUS`: no allocation, no lock.
+/// Touches nothing but the interrupted thread's records, the signal context and `PREVIOUS`: no
+/// allocation, no lock.
 extern "C" fn on_signal(signal: c_int, info: *mut siginfo_t, context: *mut c_void) {
     // SAFETY: the kernel passes valid pointers; the thread's state is its own.
     let handled = unsafe {
@@ -369,7 +382,8 @@ extern "C" fn on_signal(signal: c_int, info: *mut siginfo_t, context: *mut c_voi
 /// `context` is the context of the world that this thread runs.
 unsafe fn unwind(context: &mut Context, signal: c_int, info: &siginfo_t, machine: &mut ucontext_t) -> bool {
     let rip = machine.uc_mcontext.gregs[libc::REG_RIP as usize] as u64;
-    // SAFETY: `current` and `top` are set together by the gates while a domain runs; all records live as long as the world.
+    // SAFETY: `current` and `top` are set together by the gates while a domain runs; all records
+    // live as long as the world.
     unsafe {
         let Some(domain) = context.current.as_ref() else { return false };
         // A gate stopped, or was about to look whether it must.
@@ -389,7 +403,8 @@ unsafe fn unwind(context: &mut Context, signal: c_int, info: &siginfo_t, machine
         let no_room = signal_room::cramped(context, info, machine);
         let address = match signal {
             libc::SIGSEGV | libc::SIGBUS => info.si_addr() as u64,
-            // The address that the last check of mode match looked at; the TCB page is mapped for as long as the domain lives.
+            // The address that the last check of mode match looked at; the TCB page is mapped for
+            // as long as the domain lives.
             libc::SIGTRAP if !in_gate => *((domain.base + NOTE) as *const u64),
             _ => 0,
         };
@@ -419,7 +434,8 @@ unsafe fn topmost(context: &Context, machine: &ucontext_t) -> u64 {
     if ControlStack::area(context).contains(&rsp) { unsafe { *(rsp as *const u64) } } else { 0 }
 }
 
-/// Marks the running domain dead; the thread goes on at the error path of the crossing that entered it.
+/// Marks the running domain dead; the thread goes on at the error path of the crossing that entered
+/// it.
 ///
 /// # Safety
 /// As for [`unwind`]; a domain runs.
@@ -443,8 +459,9 @@ unsafe fn fail(context: &mut Context, machine: &mut ucontext_t, fault: RawFault)
     }
 }
 
-/// The running domain was ended for a [`reason`]. Where that is one for all, the domains that wait for it down to the innermost entry from the
-/// host end as well: the gates do not return to dead domains. Async-signal-safe.
+/// The running domain was ended for a [`reason`]. Where that is one for all, the domains that wait
+/// for it down to the innermost entry from the host end as well: the gates do not return to dead
+/// domains. Async-signal-safe.
 ///
 /// # Safety
 /// `context` belongs to a world with a watch that this thread runs; its frames are whole.
@@ -478,8 +495,9 @@ fn pass_on(signal: c_int, info: *mut siginfo_t, context: *mut c_void) {
         let index = SIGNALS.iter().position(|s| *s == signal)?;
         all.get(index)
     });
-    // SAFETY: the previous handler is called as the kernel would have called it. Restoring the default action and
-    // returning repeats a synchronous fault, which then ends the process; other signals are raised again.
+    // SAFETY: the previous handler is called as the kernel would have called it. Restoring the
+    // default action and returning repeats a synchronous fault, which then ends the process; other
+    // signals are raised again.
     unsafe {
         let sent = (*info).si_code <= 0;
         match previous {

@@ -1,4 +1,5 @@
-//! Names of places in an image, so that a fault can name its line. Objects are read only when somebody asks.
+//! Names of places in an image, so that a fault can name its line. Objects are read only when
+//! somebody asks.
 
 use sfi_debuginfo::Frame;
 use sfi_verifier::elf;
@@ -33,7 +34,8 @@ impl Names {
         Some((name.clone(), offset - start))
     }
 
-    /// Where window offsets of text come from: for each the frames, innermost first; none if nothing is known.
+    /// Where window offsets of text come from: for each the frames, innermost first; none if
+    /// nothing is known.
     pub fn sources(&self, offsets: &[u64]) -> Vec<Vec<Frame>> {
         let mut all = vec![Vec::new(); offsets.len()];
         for object in &self.debug {

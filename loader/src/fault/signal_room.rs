@@ -1,16 +1,21 @@
 //! Room for the host's signal handlers on a control stack.
 //!
-//! A handler that was installed without `SA_ONSTACK` runs on the stack of whatever it interrupts, which may be a domain's control stack,
-//! of which a domain leaves as little as it likes. So below the stack area lies a room that is closed to domains: a `call` that reaches it
-//! is a fault of the domain. When a handler reaches it, the handler of that fault, which has a stack of its own, opens the
-//! room; when the host's handler returns, the room is closed again before the domain goes on:
+//! A handler that was installed without `SA_ONSTACK` runs on the stack of whatever it interrupts,
+//! which may be a domain's control stack, of which a domain leaves as little as it likes. So below
+//! the stack area lies a room that is closed to domains: a `call` that reaches it is a fault of the
+//! domain. When a handler reaches it, the handler of that fault, which has a stack of its own,
+//! opens the room; when the host's handler returns, the room is closed again before the domain goes
+//! on:
 //!
-//! - [`open`] sends the thread [`watchdog::SIGNAL`], blocked in the context to which it returns, the host's handler. What that handler
-//!   interrupted has its own mask, so the signal arrives when the handler has returned, before an instruction of what was interrupted runs.
-//! - [`close`], called for that signal, closes the room if a domain or a gate was interrupted, and else waits again in the same way.
+//! - [`open`] sends the thread [`watchdog::SIGNAL`], blocked in the context to which it returns,
+//!   the host's handler. What that handler interrupted has its own mask, so the signal arrives when
+//!   the handler has returned, before an instruction of what was interrupted runs.
+//! - [`close`], called for that signal, closes the room if a domain or a gate was interrupted, and
+//!   else waits again in the same way.
 //!
-//! The kernel itself writes a signal's frame only where it is allowed to. Where less than a frame is left it sends `SIGSEGV` instead and
-//! forgets the signal: [`cramped`]. That is the end of a domain which goes so far. Gates begin only where a frame is left.
+//! The kernel itself writes a signal's frame only where it is allowed to. Where less than a frame
+//! is left it sends `SIGSEGV` instead and forgets the signal: [`cramped`]. That is the end of a
+//! domain which goes so far. Gates begin only where a frame is left.
 
 use crate::fault::watchdog;
 use crate::gate;
@@ -21,7 +26,8 @@ use sfi_contract::layout::{PAGE_SIZE, WINDOW_SIZE};
 
 /// `si_code` of a fault that the kernel found itself.
 const SI_KERNEL: i32 = 0x80;
-/// A signal's frame where the kernel does not say how large it is (before 5.14): more than AVX-512 takes.
+/// A signal's frame where the kernel does not say how large it is (before 5.14): more than AVX-512
+/// takes.
 const FRAME: u64 = 8 << 10;
 
 /// Most bytes of a signal's frame on this machine.
@@ -36,7 +42,8 @@ pub fn reserve() -> u64 {
     GATE_FRAMES + frame().next_multiple_of(PAGE_SIZE)
 }
 
-/// Size of an alternate signal stack on which a handler has as much again for itself as the frames of some nested signals take.
+/// Size of an alternate signal stack on which a handler has as much again for itself as the frames
+/// of some nested signals take.
 pub fn alternate() -> u64 {
     (8 * frame()).next_multiple_of(PAGE_SIZE).max(64 << 10)
 }
@@ -45,16 +52,19 @@ fn register(machine: &ucontext_t, register: c_int) -> u64 {
     machine.uc_mcontext.gregs[register as usize] as u64
 }
 
-/// The kernel may have found no room for a signal's frame: rsp is so near to the stack area's end. No gate is in the middle of its work there.
+/// The kernel may have found no room for a signal's frame: rsp is so near to the stack area's end.
+/// No gate is in the middle of its work there.
 pub fn cramped(context: &Context, info: &siginfo_t, machine: &ucontext_t) -> bool {
     let near = ControlStack::area(context).start..context.floor - GATE_FRAMES / 2;
     info.si_signo == libc::SIGSEGV && info.si_code == SI_KERNEL && near.contains(&register(machine, libc::REG_RSP))
 }
 
-/// If a handler of the host, on the control stack, found the room closed: opens it. Async-signal-safe.
+/// If a handler of the host, on the control stack, found the room closed: opens it.
+/// Async-signal-safe.
 ///
 /// # Safety
-/// `context` is that of the world that this thread runs, the rest is what the kernel passed to the handler of the fault.
+/// `context` is that of the world that this thread runs, the rest is what the kernel passed to the
+/// handler of the fault.
 pub unsafe fn open(context: &mut Context, signal: c_int, info: &siginfo_t, machine: &mut ucontext_t) -> bool {
     let (room, area) = (ControlStack::room(context), ControlStack::area(context));
     let rsp = register(machine, libc::REG_RSP);

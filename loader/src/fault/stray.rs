@@ -1,6 +1,7 @@
 //! Mode match: what a check found wrong with an address, in words.
 //!
-//! A check stands before the instruction that it is for ([`sfi_contract::matching`]). The fault is that instruction's.
+//! A check stands before the instruction that it is for ([`sfi_contract::matching`]). The fault is
+//! that instruction's.
 
 use crate::vm::memory::Segment;
 use iced_x86::{Decoder, DecoderOptions, Instruction, OpKind};
@@ -24,7 +25,8 @@ pub struct Stray {
     pub instruction: String,
     /// Whose the address is.
     pub owner: Whose,
-    /// The part of a window next to the address; for an address of nobody the part of the domain's own window next to its lower half.
+    /// The part of a window next to the address; for an address of nobody the part of the domain's
+    /// own window next to its lower half.
     pub nearest: Option<Nearest>,
 }
 

@@ -14,8 +14,8 @@ thread_local! {
     static SIGNALS: SignalStack = SignalStack::install();
 }
 
-/// This thread's state. Async-signal-safe once the thread has entered a domain: the thread local is constant-initialised and
-/// has no destructor.
+/// This thread's state. Async-signal-safe once the thread has entered a domain: the thread local is
+/// constant-initialised and has no destructor.
 #[inline]
 pub fn state() -> *mut ThreadState {
     STATE.with(UnsafeCell::get)
@@ -40,7 +40,8 @@ impl SignalStack {
     /// Maps and installs one.
     fn install() -> Self {
         let size = signal_room::alternate() as usize;
-        // SAFETY: a fresh anonymous mapping with a guard page; sigaltstack is given memory that stays mapped until `drop`.
+        // SAFETY: a fresh anonymous mapping with a guard page; sigaltstack is given memory that
+        // stays mapped until `drop`.
         unsafe {
             let mapping = libc::mmap(
                 ptr::null_mut(),
@@ -63,7 +64,8 @@ impl SignalStack {
 impl Drop for SignalStack {
     fn drop(&mut self) {
         crate::fault::watchdog::leave(state());
-        // SAFETY: the previous stack is put back only if ours is still installed; then nothing refers to the mapping.
+        // SAFETY: the previous stack is put back only if ours is still installed; then nothing
+        // refers to the mapping.
         unsafe {
             (*state()).ready = false;
             let mut now: libc::stack_t = std::mem::zeroed();

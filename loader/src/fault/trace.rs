@@ -1,7 +1,9 @@
-//! The calls in progress at a fault, read off the control stack. It holds return addresses and the gates' frames, and no
-//! code of a domain can write there, so this needs no unwind tables and cannot be confused.
+//! The calls in progress at a fault, read off the control stack. It holds return addresses and the
+//! gates' frames, and no code of a domain can write there, so this needs no unwind tables and
+//! cannot be confused.
 //!
-//! The signal handler notes addresses only ([`walk`]: no allocation, bounded length); names and lines are looked up when somebody asks.
+//! The signal handler notes addresses only ([`walk`]: no allocation, bounded length); names and
+//! lines are looked up when somebody asks.
 
 use crate::fault::names::Names;
 use crate::gate::control_stack::ControlStack;
@@ -17,16 +19,17 @@ use std::sync::Arc;
 /// Notes the calls in progress, from the return address at `at` on. Safe in a signal handler.
 ///
 /// # Safety
-/// `context` is the context of the world that this thread runs, a domain runs or is being called from by the host, and `at` is
-/// a place in the stack area whose word is a return address of the running domain's code, or `context.top` if there is none.
+/// `context` is the context of the world that this thread runs, a domain runs or is being called
+/// from by the host, and `at` is a place in the stack area whose word is a return address of the
+/// running domain's code, or `context.top` if there is none.
 pub unsafe fn walk(context: &Context, at: u64) -> Trace {
     let mut trace = Trace::EMPTY;
     if !ControlStack::area(context).contains(&at) {
         return trace;
     }
     let mut part = Some(Active::running(context, at));
-    // SAFETY: the control stack's frames are the gates' own; `at` and what lies above it in the stack area is mapped, and domain states
-    // live as long as their frames.
+    // SAFETY: the control stack's frames are the gates' own; `at` and what lies above it in the
+    // stack area is mapped, and domain states live as long as their frames.
     unsafe {
         while let Some(active) = part {
             // The last word below the frame is the gate's own return address.
@@ -42,7 +45,8 @@ pub unsafe fn walk(context: &Context, at: u64) -> Trace {
     trace
 }
 
-/// A return address as it is noted. Outside the window there is none but in a gate, which cannot be.
+/// A return address as it is noted. Outside the window there is none but in a gate, which cannot
+/// be.
 fn place(domain: &DomainState, address: u64) -> u64 {
     u64::from(domain.index) << 32 | (address.wrapping_sub(domain.base) % WINDOW_SIZE)
 }
@@ -63,7 +67,8 @@ pub enum Place {
     },
 }
 
-/// The places of a trace; `domain` gives name and image by index. `skip` leaves out the innermost ones.
+/// The places of a trace; `domain` gives name and image by index. `skip` leaves out the innermost
+/// ones.
 pub fn places(trace: &Trace, skip: usize, domain: impl Fn(usize) -> Option<(String, Arc<Names>)>) -> Vec<Place> {
     let noted = &trace.places[..(trace.count as usize).min(DEPTH)];
     let name = |place: &u64| match *place {
@@ -77,7 +82,8 @@ pub fn places(trace: &Trace, skip: usize, domain: impl Fn(usize) -> Option<(Stri
     noted.iter().skip(skip).filter_map(name).collect()
 }
 
-/// The calls that were in progress at a fault, innermost first. The first frame is where it happened.
+/// The calls that were in progress at a fault, innermost first. The first frame is where it
+/// happened.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Backtrace {
     /// The frames; at most 49.
@@ -93,9 +99,11 @@ pub struct Frame {
     pub domain: Option<String>,
     /// The function, by the symbol at or before the place.
     pub function: Option<String>,
-    /// Offset of the place from the function's start, bytes. For calls: of the last byte of the call.
+    /// Offset of the place from the function's start, bytes. For calls: of the last byte of the
+    /// call.
     pub offset: u64,
-    /// File and line, innermost first where functions were inlined; empty without debug information.
+    /// File and line, innermost first where functions were inlined; empty without debug
+    /// information.
     pub source: Vec<Source>,
 }
 
@@ -155,14 +163,16 @@ impl Backtrace {
         self.frames[at..].chunks_exact(length).take_while(|frames| *frames == cycle).count()
     }
 
-    /// The shortest cycle that begins at a frame and stands there three times or more: its length and how often.
+    /// The shortest cycle that begins at a frame and stands there three times or more: its length
+    /// and how often.
     fn cycle(&self, at: usize) -> Option<(usize, usize)> {
         let longest = CYCLE.min((self.frames.len() - at) / 3);
         (1..=longest).map(|length| (length, self.repeats(at, length))).find(|(_, times)| *times >= 3)
     }
 }
 
-/// One line for each frame, and one for each function that was inlined into it. Recursion is written once.
+/// One line for each frame, and one for each function that was inlined into it. Recursion is
+/// written once.
 impl fmt::Display for Backtrace {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         // The frames of a cycle that are written, and the ones that are left out after them.
@@ -179,7 +189,8 @@ impl fmt::Display for Backtrace {
                 left_out = written.end..number + length * times;
             }
             writeln!(f, "{number:4}: {frame}")?;
-            // The first is the frame's own place; the last is the function itself, which the symbol has named.
+            // The first is the frame's own place; the last is the function itself, which the symbol
+            // has named.
             for pair in frame.source.windows(2) {
                 let inlined = pair[0].function.as_deref().unwrap_or("??");
                 writeln!(f, "        {inlined}, inlined at {}", pair[1])?;

@@ -1,18 +1,23 @@
-//! Time limits and budgets: one thread per process that looks after the calls of worlds that have some.
+//! Time limits and budgets: one thread per process that looks after the calls of worlds that have
+//! some.
 //!
-//! A call costs two stores: its number when it begins, zero when it ends. The watchdog looks at the numbers a few times within the
-//! shortest limit; a number that stays for the limit belongs to a call that overstays. It then writes that number to
-//! [`Watch::ordered`] and, unless a host function runs, sends [`SIGNAL`] to the thread, again and again until the number is another.
-//! What the thread does about it is in `fault` and `host`: a domain is ended where it runs, where it enters a gate, or where
-//! a host function returns to it. An order for a call that is over is void, because no number is used twice.
+//! A call costs two stores: its number when it begins, zero when it ends. The watchdog looks at the
+//! numbers a few times within the shortest limit; a number that stays for the limit belongs to a
+//! call that overstays. It then writes that number to [`Watch::ordered`] and, unless a host
+//! function runs, sends [`SIGNAL`] to the thread, again and again until the number is another. What
+//! the thread does about it is in `fault` and `host`: a domain is ended where it runs, where it
+//! enters a gate, or where a host function returns to it. An order for a call that is over is void,
+//! because no number is used twice.
 //!
-//! A call has one deadline, however many domains it leads through and however often they are restarted. At its limit the domain that runs is
-//! ended; its callers get an error, and a little time in which to return it ([`grace`]). When that is over too, all domains of the call end at
+//! A call has one deadline, however many domains it leads through and however often they are
+//! restarted. At its limit the domain that runs is ended; its callers get an error, and a little
+//! time in which to return it ([`grace`]). When that is over too, all domains of the call end at
 //! once, without running again.
 //!
-//! Limits of a call count wall clock or the processor time of its thread, whose clock the watchdog reads. Budgets of domains are charged where
-//! domains are entered and left ([`crate::fault::meter`]). The watchdog only sees that somebody may be over a budget, and makes the thread find out who
-//! ([`reason::SETTLE`]): that one ends, others go on.
+//! Limits of a call count wall clock or the processor time of its thread, whose clock the watchdog
+//! reads. Budgets of domains are charged where domains are entered and left
+//! ([`crate::fault::meter`]). The watchdog only sees that somebody may be over a budget, and makes
+//! the thread find out who ([`reason::SETTLE`]): that one ends, others go on.
 
 use crate::fault::limits::{Budget, Limits, reason};
 use crate::fault::meter;
@@ -22,13 +27,15 @@ use std::sync::atomic::{AtomicBool, AtomicI32, AtomicPtr, AtomicU32, AtomicU64, 
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
 
-/// The signal. By default it is ignored, pending ones are merged, and programs that use it expect it at any time.
+/// The signal. By default it is ignored, pending ones are merged, and programs that use it expect
+/// it at any time.
 pub const SIGNAL: libc::c_int = libc::SIGURG;
 /// Time between two orders to the same call.
 const RETRY: Duration = Duration::from_millis(1);
 /// Bounds of [`grace`].
 const GRACE: [Duration; 2] = [Duration::from_millis(10), Duration::from_millis(250)];
-/// Ticks of a call above which its end asks whether the thread waited: less than the shortest turn that a scheduler gives another thread.
+/// Ticks of a call above which its end asks whether the thread waited: less than the shortest turn
+/// that a scheduler gives another thread.
 const MANY_TICKS: u64 = 20_000;
 /// Looks within one limit.
 const LOOKS: u32 = 8;
@@ -53,17 +60,19 @@ pub struct Watch {
     budget: Option<Duration>,
     /// Charged ticks of all domains before which nobody is over a budget.
     enough: AtomicU64,
-    /// Charged ticks of all domains, and the thread's clock in nanoseconds, when they were last compared. Only the thread that runs the
-    /// world touches them.
+    /// Charged ticks of all domains, and the thread's clock in nanoseconds, when they were last
+    /// compared. Only the thread that runs the world touches them.
     charged: AtomicU64,
     clock: AtomicU64,
     /// Where to see which domain runs.
     context: AtomicPtr<Context>,
-    /// The number of the call in progress, another one after each domain of it that was ended; 0 if there is none.
+    /// The number of the call in progress, another one after each domain of it that was ended; 0 if
+    /// there is none.
     running: AtomicU64,
     /// The number with which the call in progress began.
     call: AtomicU64,
-    /// A domain of the call in progress was ended at the call's limit: the others have what [`grace`] says.
+    /// A domain of the call in progress was ended at the call's limit: the others have what
+    /// [`grace`] says.
     grace: AtomicBool,
     /// The last number that was used; only the thread that runs the world touches it.
     last: AtomicU64,
@@ -81,7 +90,8 @@ pub struct Watch {
 
 /// The world's watch, if its calls are limited.
 pub fn of(context: &Context) -> Option<&Watch> {
-    // SAFETY: the builder made the pointer of a `Watch` that lives as long as the world, or left it null.
+    // SAFETY: the builder made the pointer of a `Watch` that lives as long as the world, or left it
+    // null.
     unsafe { context.watch.cast::<Watch>().as_ref() }
 }
 
@@ -112,10 +122,12 @@ impl Watch {
         self.why.load(Ordering::Relaxed)
     }
 
-    /// As [`Watch::overdue`], for a domain that a host function returns to: also if it is over its budget.
+    /// As [`Watch::overdue`], for a domain that a host function returns to: also if it is over its
+    /// budget.
     ///
     /// # Safety
-    /// `context` is that of the world that this thread runs, `domain` one of its domains, and the time since it was left is charged.
+    /// `context` is that of the world that this thread runs, `domain` one of its domains, and the
+    /// time since it was left is charged.
     #[inline]
     pub unsafe fn due(&self, context: *mut Context, domain: *const DomainState) -> u32 {
         // SAFETY: see the function's contract.
@@ -149,8 +161,9 @@ impl Watch {
         self.enough.store(ticks, Ordering::Relaxed);
     }
 
-    /// Of the ticks that domains were charged since this was asked last, or since the call began, those in which the thread cannot have run. `ticks`: all
-    /// that were charged so far. 0 where no budget counts processor time.
+    /// Of the ticks that domains were charged since this was asked last, or since the call began,
+    /// those in which the thread cannot have run. `ticks`: all that were charged so far. 0 where no
+    /// budget counts processor time.
     pub fn waited(&self, ticks: u64, rate: f64) -> u64 {
         if !self.processor {
             return 0;
@@ -219,7 +232,8 @@ impl Watch {
 /// Begins a call with a limit.
 ///
 /// # Safety
-/// `context` belongs to a world with a watch that this thread holds mutably; `state` is this thread's.
+/// `context` belongs to a world with a watch that this thread holds mutably; `state` is this
+/// thread's.
 pub unsafe fn begin(context: *mut Context, state: *mut ThreadState) {
     // SAFETY: see the function's contract; the watch lives as long as the world.
     unsafe {
@@ -247,7 +261,8 @@ pub unsafe fn begin(context: *mut Context, state: *mut ThreadState) {
 /// # Safety
 /// As for [`begin`].
 pub unsafe fn end(context: *mut Context, domain: *mut DomainState) -> bool {
-    // SAFETY: see the function's contract. The signal handler closes the gates only while the number stands.
+    // SAFETY: see the function's contract. The signal handler closes the gates only while the
+    // number stands.
     unsafe {
         let watch = &*(*context).watch.cast::<Watch>();
         if watch.metered {
@@ -268,7 +283,8 @@ pub unsafe fn end(context: *mut Context, domain: *mut DomainState) -> bool {
     }
 }
 
-/// A domain was ended for a [`reason`]: the order is void for the others, unless it is for all of them. Async-signal-safe.
+/// A domain was ended for a [`reason`]: the order is void for the others, unless it is for all of
+/// them. Async-signal-safe.
 ///
 /// # Safety
 /// As for [`begin`], or the signal handler of that thread.
@@ -288,12 +304,14 @@ pub unsafe fn again(context: *mut Context, due: u32) {
     }
 }
 
-/// How long the other domains of a call may go on when one was ended at the call's limit, all of them together.
+/// How long the other domains of a call may go on when one was ended at the call's limit, all of
+/// them together.
 fn grace(limit: Duration) -> Duration {
     (limit / 4).clamp(GRACE[0], GRACE[1])
 }
 
-/// From now on every gate that a domain enters stops as if the control stack were used up. Async-signal-safe.
+/// From now on every gate that a domain enters stops as if the control stack were used up.
+/// Async-signal-safe.
 ///
 /// # Safety
 /// As for [`again`].
@@ -320,8 +338,8 @@ fn join(state: *mut ThreadState) {
     }
 }
 
-/// The thread ends. Waits until the watchdog is not about to send a signal: it does so with the registry locked, and only to
-/// a thread that it sees in a call then.
+/// The thread ends. Waits until the watchdog is not about to send a signal: it does so with the
+/// registry locked, and only to a thread that it sees in a call then.
 pub fn leave(state: *mut ThreadState) {
     // SAFETY: `state` is this thread's own.
     unsafe {
@@ -341,8 +359,9 @@ struct Entry {
     cpu_since: Option<Duration>,
 }
 
-/// The processor time of a thread of this process. `None` if it is gone. The kernel's encoding of a thread's clock:
-/// `(~tid << 3) | CPUCLOCK_PERTHREAD_MASK | CPUCLOCK_SCHED` (linux/posix-timers_types.h), as `pthread_getcpuclockid` makes it.
+/// The processor time of a thread of this process. `None` if it is gone. The kernel's encoding of a
+/// thread's clock: `(~tid << 3) | CPUCLOCK_PERTHREAD_MASK | CPUCLOCK_SCHED`
+/// (linux/posix-timers_types.h), as `pthread_getcpuclockid` makes it.
 fn cpu_clock(thread: i32) -> Option<Duration> {
     clock((!thread << 3) | 6)
 }
@@ -364,14 +383,16 @@ impl Entry {
         (shortest / LOOKS).clamp(PERIOD[0], PERIOD[1])
     }
 
-    /// Whether some domain may be over its budget. Not while a host function runs: its end asks the same.
+    /// Whether some domain may be over its budget. Not while a host function runs: its end asks the
+    /// same.
     fn spent(&self) -> bool {
         let context = self.watch.context.load(Ordering::Acquire);
         if context.is_null() || !self.watch.metered || self.watch.in_host.load(Ordering::Acquire) {
             return false;
         }
-        // SAFETY: the world drops its watch before its records, and the watch is only looked at with the registry locked. The gates
-        // write the words while this thread reads them: a wrong sum makes the other thread look in vain, or later.
+        // SAFETY: the world drops its watch before its records, and the watch is only looked at
+        // with the registry locked. The gates write the words while this thread reads them: a wrong
+        // sum makes the other thread look in vain, or later.
         let (ticks, since) = unsafe {
             (ptr::read_volatile(&raw const (*context).ticks), ptr::read_volatile(&raw const (*context).since))
         };
@@ -437,7 +458,8 @@ impl Entry {
         watch.ordered.store(running, Ordering::Release);
         let thread = watch.thread.load(Ordering::Relaxed);
         if !watch.in_host.load(Ordering::Acquire) && watch.running.load(Ordering::Acquire) == running {
-            // SAFETY: a system call without pointers. The thread lives: it was in a call after the registry was locked.
+            // SAFETY: a system call without pointers. The thread lives: it was in a call after the
+            // registry was locked.
             unsafe { libc::syscall(libc::SYS_tgkill, libc::getpid(), thread, SIGNAL) };
         }
         wait

@@ -8,9 +8,11 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 
 /// Instances of a template that wait for their next tenant. For any number of threads.
 ///
-/// An instance goes back when its [`Pooled`] is dropped, and is reset there and then: no byte of a tenant survives in it. It keeps its
-/// place, though: a tenant of a domain in mode write can find out where it is and tell the next one's enemies. Where that
-/// matters, take [`Template::instance`], which costs more and draws a new place. An instance that died is not used again.
+/// An instance goes back when its [`Pooled`] is dropped, and is reset there and then: no byte of a
+/// tenant survives in it. It keeps its place, though: a tenant of a domain in mode write can find
+/// out where it is and tell the next one's enemies. Where that matters, take
+/// [`Template::instance`], which costs more and draws a new place. An instance that died is not
+/// used again.
 #[derive(Clone, Debug)]
 pub struct Pool {
     shared: Arc<Shared>,
@@ -59,7 +61,8 @@ impl Pool {
     /// An instance, as it was at its start.
     ///
     /// # Errors
-    /// [`PoolError::Exhausted`] if all are in use; [`PoolError::Build`] if one has to be replaced and cannot be.
+    /// [`PoolError::Exhausted`] if all are in use; [`PoolError::Build`] if one has to be replaced
+    /// and cannot be.
     pub fn take(&self) -> Result<Pooled, PoolError> {
         let state = self.shared.lock();
         self.from(state)

@@ -1,4 +1,5 @@
-//! Servers that several threads enter: a bounded number of instances (Bryce & Muller's E-stacks), each entered by one thread at a time.
+//! Servers that several threads enter: a bounded number of instances (Bryce & Muller's E-stacks),
+//! each entered by one thread at a time.
 
 use crate::world::World;
 use std::collections::VecDeque;
@@ -16,7 +17,8 @@ pub struct Exhausted {
     pub waiting: usize,
 }
 
-/// Instances of a server. Their number is the degree of parallelism: who finds none is refused or waits, first come, first served.
+/// Instances of a server. Their number is the degree of parallelism: who finds none is refused or
+/// waits, first come, first served.
 ///
 /// ```no_run
 /// # use sfi_loader::{DomainSpec, Server, TypedFn, World};
@@ -101,7 +103,8 @@ impl Server {
         Err(self.exhausted(&state))
     }
 
-    /// An instance, after those who came before. A thread that holds one and waits for another may wait for ever.
+    /// An instance, after those who came before. A thread that holds one and waits for another may
+    /// wait for ever.
     ///
     /// # Errors
     /// [`Exhausted`] if the queue is full.
@@ -152,7 +155,8 @@ impl Server {
         }
     }
 
-    /// The instances that nobody uses, to look after them, as with [`World::trim`]. While somebody does the others are refused or wait.
+    /// The instances that nobody uses, to look after them, as with [`World::trim`]. While somebody
+    /// does the others are refused or wait.
     pub fn each_idle(&self, mut visit: impl FnMut(&mut World)) {
         self.lock().idle.iter_mut().for_each(&mut visit);
     }

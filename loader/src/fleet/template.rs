@@ -1,4 +1,5 @@
-//! Domains that are loaded once and instantiated often, each instance a world of its own: for hosts with several threads.
+//! Domains that are loaded once and instantiated often, each instance a world of its own: for hosts
+//! with several threads.
 
 use crate::link::image::Image;
 use crate::spec::DomainSpec;
@@ -125,8 +126,8 @@ impl Template {
         self.parts.image.shares_text()
     }
 
-    /// A fresh instance at a fresh random place: a world with this one domain. Nothing is verified or linked again, but text that cannot be
-    /// shared.
+    /// A fresh instance at a fresh random place: a world with this one domain. Nothing is verified
+    /// or linked again, but text that cannot be shared.
     ///
     /// # Errors
     /// [`BuildError::Map`], [`BuildError::Map`], [`BuildError::Initialiser`].

@@ -1,29 +1,37 @@
 # The intermediaries (Yarvin et al. section 3.2.2; Wahbe et al. section 4).
 #
 # Why nothing in here can fault or be confused by a hostile domain:
-# - rsp is the control stack. Only call and ret of verified text move it, so at a gate's entry it points to a return address
-#   that a call of the domain pushed, and at a callee's return it is the value from before the gate's own call. The first thing
-#   a gate does is compare it with the limit, below which its frames and that of a signal of the host fit.
-# - r10 and r11 come from a stub, which is entered at its first instruction only; everything else that is read or written is found
-#   through r11: the context, domain states, bindings, frames. They lie outside every window.
-# - r15 is the one register of a domain that a gate uses as an address: truncated to 32 bits, rebased to the domain's window and
-#   compared with the bounds of its data stack, which stays mapped read-write while the domain lives.
-# - ldmxcsr and fldcw load values that stmxcsr and fnstcw stored; x87 state is reset by the no-wait forms first.
-# None of that depends on a trust level: those only choose which registers are cleared, saved and restored.
+# - rsp is the control stack. Only call and ret of verified text move it, so at a gate's entry it
+#   points to a return address that a call of the domain pushed, and at a callee's return it is the
+#   value from before the gate's own call. The first thing a gate does is compare it with the limit,
+#   below which its frames and that of a signal of the host fit.
+# - r10 and r11 come from a stub, which is entered at its first instruction only; everything else
+#   that is read or written is found through r11: the context, domain states, bindings, frames. They
+#   lie outside every window.
+# - r15 is the one register of a domain that a gate uses as an address: truncated to 32 bits,
+#   rebased to the domain's window and compared with the bounds of its data stack, which stays
+#   mapped read-write while the domain lives.
+# - ldmxcsr and fldcw load values that stmxcsr and fnstcw stored; x87 state is reset by the no-wait
+#   forms first. None of that depends on a trust level: those only choose which registers are
+#   cleared, saved and restored.
 #
-# `policy.rs` decides which registers a crossing clears: those that the text about to run names, whoever left something in them. What
-# a text does not name it neither sees nor changes, so it passes through the text untouched and may be somebody else's. So every frame
-# is left on one path, `sfi_leave`, which puts back and clears the same state whatever the reason: the callee returned or failed, or
-# the caller died meanwhile and the frame is abandoned for the one that entered the caller. A return that needs nothing of that takes
-# a short cut in its gate. The host's entry has a path of its own, one for all reasons too.
+# `policy.rs` decides which registers a crossing clears: those that the text about to run names,
+# whoever left something in them. What a text does not name it neither sees nor changes, so it
+# passes through the text untouched and may be somebody else's. So every frame is left on one path,
+# `sfi_leave`, which puts back and clears the same state whatever the reason: the callee returned or
+# failed, or the caller died meanwhile and the frame is abandoned for the one that entered the
+# caller. A return that needs nothing of that takes a short cut in its gate. The host's entry has a
+# path of its own, one for all reasons too.
 #
-# MXCSR: a domain whose verified text does not name it runs with the default control bits and cannot see the status flags, so between
-# two such domains there is nothing to do. Where a side names it, it is saved, set to the default and restored. Host functions
-# preserve the control bits and may change the flags (psABI 3.2.3). stmxcsr and ldmxcsr are rare because a stmxcsr behind an ldmxcsr
+# MXCSR: a domain whose verified text does not name it runs with the default control bits and cannot
+# see the status flags, so between two such domains there is nothing to do. Where a side names it,
+# it is saved, set to the default and restored. Host functions preserve the control bits and may
+# change the flags (psABI 3.2.3). stmxcsr and ldmxcsr are rare because a stmxcsr behind an ldmxcsr
 # takes 80 ns.
 #
-# The frames are records of gate/frame.rs: an entry from the host is an `Entry` (ENTRY_*), any other crossing a `Frame` (FRAME_*), whose
-# last word is the return address that the domain's call pushed. Their callee runs below.
+# The frames are records of gate/frame.rs: an entry from the host is an `Entry` (ENTRY_*), any other
+# crossing a `Frame` (FRAME_*), whose last word is the return address that the domain's call pushed.
+# Their callee runs below.
 
     .text
     .globl  sfi_gates_begin
@@ -74,8 +82,9 @@ sfi_gates_begin:
     .endr
 .endm
 
-# Zeroes the eight x87 registers (MMX included), the instruction and data pointers, the status and tag words; default control
-# word. The first fninit empties the stack and masks the exceptions that fldz could raise.
+# Zeroes the eight x87 registers (MMX included), the instruction and data pointers, the status and
+# tag words; default control word. The first fninit empties the stack and masks the exceptions that
+# fldz could raise.
 .macro RESET_X87
     fninit
     .rept 8
@@ -110,7 +119,8 @@ sfi_gates_begin:
 7:
 .endm
 
-# Goes to \to if register \r holds an address of the dispatch table, whoever's: function pointers do not cross as pointers. Clobbers eax.
+# Goes to \to if register \r holds an address of the dispatch table, whoever's: function pointers do
+# not cross as pointers. Clobbers eax.
 .macro REFUSE_CODE r, to
     lea     -{DISPATCH}(\r), %eax
     cmp     ${DISPATCH_SIZE}, %eax
@@ -123,7 +133,8 @@ sfi_gates_begin:
 7:
 .endm
 
-# Takes room for a frame, if the control stack has it. rsp is at the return address, then at the frame.
+# Takes room for a frame, if the control stack has it. rsp is at the return address, then at the
+# frame.
 .macro NEW_FRAME
     cmp     {C_LIMIT}(%r11), %rsp
     jb      sfi_trap_control
@@ -136,8 +147,9 @@ sfi_gates_begin:
     and     $-{CONTROL_SIZE}, %r11
 .endm
 
-# The calling domain's data stack pointer for calls back: the address in r15 if it lies in the domain's data stack, aligned; else 0,
-# from the label \none on. Both bounds are addresses of the window.
+# The calling domain's data stack pointer for calls back: the address in r15 if it lies in the
+# domain's data stack, aligned; else 0, from the label \none on. Both bounds are addresses of the
+# window.
 .macro DATA_STACK domain, none
     cmp     {D_STACK_LOW}(\domain), %r15
     jb      \none
@@ -180,9 +192,9 @@ sfi_gates_begin:
     mov     \at+5*{WORD}(\base), %r9
 .endm
 
-# The way into a function of a domain, called by the gates with the entry behind the return address. Clears the argument registers
-# behind the first \n integers (0-6) and all but the low halves of the first \m vector registers (0-8), or all but xmm0-xmm7 (9), or no
-# vector register (10).
+# The way into a function of a domain, called by the gates with the entry behind the return address.
+# Clears the argument registers behind the first \n integers (0-6) and all but the low halves of the
+# first \m vector registers (0-8), or all but xmm0-xmm7 (9), or no vector register (10).
 .macro ARGUMENTS v, avx, n, m
     .p2align 4
 sfi_args_\v\()_\n\m:
@@ -225,8 +237,8 @@ sfi_args_\v\()_\n\m:
     jmp     *{WORD}+{FRAME_ENTRY}(%rsp)
 .endm
 
-# The way back into a domain; rsp is at its return address. Passes rax if \rax, rdx if \rdx. Vector registers, if any is cleared (\clear):
-# xmm0 and xmm1 pass in \whole, the low half of xmm0 if \low.
+# The way back into a domain; rsp is at its return address. Passes rax if \rax, rdx if \rdx. Vector
+# registers, if any is cleared (\clear): xmm0 and xmm1 pass in \whole, the low half of xmm0 if \low.
 .macro RESULTS v, avx, name, rax, rdx, clear, whole, low
     .p2align 4
 sfi_results_\name\()_\v:

@@ -56,7 +56,8 @@ impl ControlStack {
         if length > self.bindings {
             let flags = MapFlags::PRIVATE | MapFlags::FIXED | MapFlags::NORESERVE;
             let at = (self.base + BINDINGS_OFFSET + self.bindings) as *mut c_void;
-            // SAFETY: the range lies inside this reservation, behind the bindings and before the guard, where nothing is mapped.
+            // SAFETY: the range lies inside this reservation, behind the bindings and before the
+            // guard, where nothing is mapped.
             unsafe { mmap_anonymous(at, (length - self.bindings) as usize, ProtFlags::READ, flags)? };
             self.bindings = length;
         }
@@ -75,13 +76,15 @@ impl ControlStack {
         (binding as u64 - self.base - BINDINGS_OFFSET) as usize / size_of::<Binding>()
     }
 
-    /// Writes bindings, which are writable only meanwhile. No gate runs: the world's thread is here.
+    /// Writes bindings, which are writable only meanwhile. No gate runs: the world's thread is
+    /// here.
     pub fn write_bindings(&mut self, records: &[(usize, Binding)]) -> Result<(), Errno> {
         let (at, length) = ((self.base + BINDINGS_OFFSET) as *mut c_void, self.bindings as usize);
         if records.is_empty() {
             return Ok(());
         }
-        // SAFETY: the mapped bindings of this reservation; `binding` checks the index. Gates hold no reference to them.
+        // SAFETY: the mapped bindings of this reservation; `binding` checks the index. Gates hold
+        // no reference to them.
         unsafe {
             mprotect(at, length, MprotectFlags::READ | MprotectFlags::WRITE)?;
             for (index, record) in records {
@@ -127,8 +130,9 @@ impl ControlStack {
 
 impl Drop for ControlStack {
     fn drop(&mut self) {
-        // SAFETY: the reservation belongs to this value alone and no domain runs when it is dropped. It fails only at the kernel's
-        // limit on mappings, when nothing but the reservation was mapped; that is lost then.
+        // SAFETY: the reservation belongs to this value alone and no domain runs when it is
+        // dropped. It fails only at the kernel's limit on mappings, when nothing but the
+        // reservation was mapped; that is lost then.
         let _ = unsafe { munmap(self.base as *mut c_void, CONTROL_SIZE as usize) };
         ledger::forget(CONTROL_MAPPINGS);
     }

@@ -1,6 +1,7 @@
-# domain to domain: the common path. \p: of rbx, rbp, r12-r14 it 0 saves none, 1 saves all for the case that the callee fails, 2 saves,
-# clears and restores all. \c: the control words of x87 and SSE are saved for that case too. It uses rax and r15 on the way in and rcx,
-# rsi, rdi, r8, r9 on the way out, so nothing else need be saved.
+# domain to domain: the common path. \p: of rbx, rbp, r12-r14 it 0 saves none, 1 saves all for the
+# case that the callee fails, 2 saves, clears and restores all. \c: the control words of x87 and SSE
+# are saved for that case too. It uses rax and r15 on the way in and rcx, rsi, rdi, r8, r9 on the
+# way out, so nothing else need be saved.
 .macro GATE_DOMAIN v, fsgs, p, c
     .p2align 6
 sfi_gate_\p\c\()_\v:
@@ -91,7 +92,8 @@ sfi_gate_\p\c\()_\v:
 
 # domain to domain: what all gates share, beside the common path.
 .macro DOMAIN_ASIDE v, avx, fsgs
-# The way in. r10 binding, rax callee, r15 its data stack pointer, which may go down; the frame lies behind the return address.
+# The way in. r10 binding, rax callee, r15 its data stack pointer, which may go down; the frame lies
+# behind the return address.
     .p2align 4
 sfi_way_in_\v:
     testl   ${F_POINTERS}, {B_FLAGS}(%r10)
@@ -180,13 +182,15 @@ sfi_refused_\v:
     mov     {FRAME_CALLER}(%rsp), %r9
     jmp     sfi_report_\v
 
-# The callee faulted, or faulted in a frame below that it had to return to. eax: status; rsp: the frame.
+# The callee faulted, or faulted in a frame below that it had to return to. eax: status; rsp: the
+# frame.
     .p2align 4
 sfi_failed_\v:
     mov     %eax, %ecx
 
-# The one way out of a frame. ecx: status, 0 if the callee returned; then rax, rdx, xmm0 and xmm1 are its result.
-# What the frame's binding says is restored and cleared for whoever goes on: its caller, or a frame further out if the caller died.
+# The one way out of a frame. ecx: status, 0 if the callee returned; then rax, rdx, xmm0 and xmm1
+# are its result. What the frame's binding says is restored and cleared for whoever goes on: its
+# caller, or a frame further out if the caller died.
 sfi_leave_\v:
     FIND_CONTEXT
     mov     {FRAME_BINDING}(%rsp), %r10
@@ -198,8 +202,8 @@ sfi_leave_\v:
     mov     {D_DEAD}(%r9), %r8d
     or      %ecx, %r8d
     cmovnz  {B_FAILING}(%r10), %esi
-# A host function's frame comes here, and a return to a caller whose GS is there. r11 context, r10 binding, r9 caller, esi flags, rdi GS
-# base, 0 if it is not known.
+# A host function's frame comes here, and a return to a caller whose GS is there. r11 context, r10
+# binding, r9 caller, esi flags, rdi GS base, 0 if it is not known.
 sfi_leave_as_\v:
     test    ${F_PRESERVED}, %esi
     jz      30f
@@ -257,7 +261,8 @@ sfi_report_\v:
     lea     {FRAME_RETURN}(%rsp), %rsp
     jmp     sfi_results_int_all_\v
 
-# The caller died while its callee ran: the frame that entered it fails. The host says itself why a caller of its functions died.
+# The caller died while its callee ran: the frame that entered it fails. The host says itself why a
+# caller of its functions died.
 sfi_abandon_\v:
     mov     ${E_DEAD}, %eax
     cmpq    $0, {B_SHIM}(%r10)
@@ -266,7 +271,8 @@ sfi_abandon_\v:
     mov     {ENTRY_BINDING}(%rsp), %r10
     jmp     *{B_FAILED}(%r10)
 
-# The callee's (rax) stack pointer is 0: it is dead, or active and not usable. Nothing of the callee ran.
+# The callee's (rax) stack pointer is 0: it is dead, or active and not usable. Nothing of the callee
+# ran.
 sfi_refuse_\v:
     mov     {D_DEAD}(%rax), %eax
     mov     ${E_REFUSED}, %r15d
@@ -279,8 +285,9 @@ sfi_refuse_\v:
 36:
     mov     %eax, %ecx
     jmp     sfi_refused_\v
-# The world restarts dead domains: everything becomes as at the gate's entry, the arguments are kept, and a host
-# function is called, which gets the binding. If it restarted the callee the call begins again, else it fails.
+# The world restarts dead domains: everything becomes as at the gate's entry, the arguments are
+# kept, and a host function is called, which gets the binding. If it restarted the callee the call
+# begins again, else it fails.
 37:
     mov     {FRAME_SP}(%rsp), %rax
     mov     {FRAME_CALLER}(%rsp), %r15

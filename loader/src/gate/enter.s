@@ -1,7 +1,9 @@
-# host to domain. r11 context, r10 binding, r12 control stack pointer, r14 thread, r15 the callee's data stack pointer; the arguments in their
-# registers, xmm0-7 among them only with the flag FLOATS. Gives rax and xmm0, and in edx the status; of the others rbx and rbp are preserved.
-# Changes current, top, host_rsp and host_mxcsr for good; `Inner::cross_nested` puts them back when a host function enters.
-# On the host's stack, pushed: rbp, rbx, the flags (MXCSR also if it was set here). It is 16-byte aligned then.
+# host to domain. r11 context, r10 binding, r12 control stack pointer, r14 thread, r15 the callee's
+# data stack pointer; the arguments in their registers, xmm0-7 among them only with the flag FLOATS.
+# Gives rax and xmm0, and in edx the status; of the others rbx and rbp are preserved. Changes
+# current, top, host_rsp and host_mxcsr for good; `Inner::cross_nested` puts them back when a host
+# function enters. On the host's stack, pushed: rbp, rbx, the flags (MXCSR also if it was set here).
+# It is 16-byte aligned then.
 
 .macro GATE_ENTER v, avx, fsgs
     .p2align 6

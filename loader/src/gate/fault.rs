@@ -1,4 +1,5 @@
-//! What a signal handler notes of a fault, in the records of the domain. Raw: addresses are secrets.
+//! What a signal handler notes of a fault, in the records of the domain. Raw: addresses are
+//! secrets.
 
 /// What the signal handler notes down. Raw: addresses are secrets.
 #[derive(Clone, Copy, Debug, Default)]
@@ -27,7 +28,8 @@ pub const DEPTH: usize = 48;
 /// A place in the host.
 pub const HOST: u64 = u64::MAX;
 
-/// Places, innermost first: the domain's index and the offset in its window of a return address, or [`HOST`].
+/// Places, innermost first: the domain's index and the offset in its window of a return address, or
+/// [`HOST`].
 #[derive(Clone, Copy)]
 pub struct Trace {
     pub places: [u64; DEPTH],

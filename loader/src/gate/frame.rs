@@ -117,7 +117,8 @@ impl Active {
     /// # Safety
     /// The domain is active in a call in progress.
     pub unsafe fn entered_by_host(&self) -> bool {
-        // SAFETY: the frame is on the control stack while the domain is active; a binding stays while a frame refers to it.
+        // SAFETY: the frame is on the control stack while the domain is active; a binding stays
+        // while a frame refers to it.
         unsafe { (*(*self.entered).binding).flags & flag::ENTRY != 0 }
     }
 

@@ -1,8 +1,10 @@
-# Worlds with budgets. The bindings of their domains reach the code that clears registers through here (`Binding::metered`): the time since the last
-# crossing is charged to the side that is left. fault/meter.rs says what becomes of it. Nothing waits for rdtsc or keeps it in its place, so a few
+# Worlds with budgets. The bindings of their domains reach the code that clears registers through
+# here (`Binding::metered`): the time since the last crossing is charged to the side that is left.
+# fault/meter.rs says what becomes of it. Nothing waits for rdtsc or keeps it in its place, so a few
 # instructions are charged to the other side. r10 binding, r11 context.
 
-# Takes the time since context.since into rax; jumps to 1 if the counter of another processor is behind. Clobbers rcx and rdx.
+# Takes the time since context.since into rax; jumps to 1 if the counter of another processor is
+# behind. Clobbers rcx and rdx.
 .macro METER
     rdtsc
     shl     $32, %rdx
@@ -29,7 +31,8 @@ sfi_meter_arguments:
     pop     %rdx
     jmp     *{B_METERED}(%r10)
 
-# In the place of Binding::results. rax and rdx may be results, of the others rcx, rsi, rdi, r8 and r9 are free.
+# In the place of Binding::results. rax and rdx may be results, of the others rcx, rsi, rdi, r8 and
+# r9 are free.
     .globl  sfi_meter_results
     .hidden sfi_meter_results
     .p2align 4

@@ -178,11 +178,13 @@ pub struct Table {
     pub arguments: [[usize; 11]; 7],
 }
 
-/// Calls [`Table::enter`]. With `floats` the vector registers of `frame` are arguments; the binding has the flag then.
+/// Calls [`Table::enter`]. With `floats` the vector registers of `frame` are arguments; the binding
+/// has the flag then.
 ///
 /// # Safety
-/// `gate` is `enter` of the table, the context that of the world which `thread` (the caller's) runs, the binding one of its own, `control_sp` a place on the
-/// control stack above which all frames lie, `frame.sp` a data stack pointer of the callee.
+/// `gate` is `enter` of the table, the context that of the world which `thread` (the caller's)
+/// runs, the binding one of its own, `control_sp` a place on the control stack above which all
+/// frames lie, `frame.sp` a data stack pointer of the callee.
 #[inline(always)]
 pub unsafe fn enter(
     gate: usize,
@@ -194,8 +196,8 @@ pub unsafe fn enter(
     floats: bool,
 ) -> Status {
     let status: u64;
-    // The registers that functions preserve are named, so that the compiler saves what it needs and nothing twice. rbx and rbp are the
-    // gate's to preserve: they cannot be named here.
+    // The registers that functions preserve are named, so that the compiler saves what it needs and
+    // nothing twice. rbx and rbp are the gate's to preserve: they cannot be named here.
     macro_rules! cross {
         ($($float:tt)*) => { asm!(
             "call rax",
@@ -283,7 +285,8 @@ impl Machine {
     }
 }
 
-/// The processor state that the system has switched on (XCR0), 0 where the system does not use `xsave`.
+/// The processor state that the system has switched on (XCR0), 0 where the system does not use
+/// `xsave`.
 pub fn enabled_features() -> u64 {
     /// `CPUID.1:ECX.OSXSAVE`
     const OSXSAVE: u32 = 1 << 27;

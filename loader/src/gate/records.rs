@@ -1,7 +1,9 @@
-//! The records that the gates (`gate/*.s`) and Rust share. Plain data with fixed layouts; nothing here runs.
+//! The records that the gates (`gate/*.s`) and Rust share. Plain data with fixed layouts; nothing
+//! here runs.
 //!
-//! All of them live in host memory outside every window. The [`Context`] is the header of a world's control stack:
-//! a gateway stub reaches it by rounding `rsp` down to [`CONTROL_SIZE`], so that no stub holds a secret.
+//! All of them live in host memory outside every window. The [`Context`] is the header of a world's
+//! control stack: a gateway stub reaches it by rounding `rsp` down to [`CONTROL_SIZE`], so that no
+//! stub holds a secret.
 
 use crate::gate::fault::{RawFault, Trace};
 use crate::vm::region::Uppers;
@@ -11,13 +13,16 @@ use std::mem::MaybeUninit;
 pub const CONTROL_SIZE: u64 = 4 << 20;
 /// Bytes of the stack area, at the control stack's end.
 pub const CONTROL_AREA: u64 = 1 << 20;
-/// Where the bindings of the stubs begin, behind the header. A stub adds the offset of its own to the control stack's base.
+/// Where the bindings of the stubs begin, behind the header. A stub adds the offset of its own to
+/// the control stack's base.
 pub const BINDINGS_OFFSET: u64 = 4096;
 /// Bytes below the stack area that are for signal handlers of the host, see `fault/signal_room.rs`.
 pub const CONTROL_ROOM: u64 = 256 << 10;
-/// Least guard between the bindings and that room. Larger than a signal frame, so that no handler can be made to write over the bindings.
+/// Least guard between the bindings and that room. Larger than a signal frame, so that no handler
+/// can be made to write over the bindings.
 pub const CONTROL_GUARD: u64 = 64 << 10;
-/// Bytes of the stack area that gates use, at most; they get a signal's frame besides ([`Context::floor`]).
+/// Bytes of the stack area that gates use, at most; they get a signal's frame besides
+/// ([`Context::floor`]).
 pub const GATE_FRAMES: u64 = 4096;
 /// Deepest nesting of host functions that call back into domains.
 pub const MAX_DEPTH: u32 = 64;
@@ -98,9 +103,11 @@ impl From<Status> for u64 {
 /// Header of a control stack. The gates' view of a world.
 #[repr(C)]
 pub struct Context {
-    /// Lowest rsp at which a gate may be entered; above all addresses while the call overstays its time.
+    /// Lowest rsp at which a gate may be entered; above all addresses while the call overstays its
+    /// time.
     pub limit: u64,
-    /// The domain that runs, or that ran last when the host runs; GS base is its window while it runs.
+    /// The domain that runs, or that ran last when the host runs; GS base is its window while it
+    /// runs.
     pub current: *mut DomainState,
     /// Innermost frame that entered a domain, an [`Entry`](crate::gate::frame::Entry). 0: none.
     pub top: u64,
@@ -123,11 +130,13 @@ pub struct Context {
     pub world: *mut (),
     /// The world's time limit; null without one.
     pub watch: *const (),
-    /// Binding of the host function that is asked to restart a dead callee; null if no domain is restarted.
+    /// Binding of the host function that is asked to restart a dead callee; null if no domain is
+    /// restarted.
     pub revive: *const Binding,
     /// What `limit` is unless the call overstays: a gate's own frames and a signal's fit below.
     pub floor: u64,
-    /// Worlds with budgets: the time-stamp counter when the domain that runs was entered or returned to.
+    /// Worlds with budgets: the time-stamp counter when the domain that runs was entered or
+    /// returned to.
     pub since: u64,
     /// Ticks that were charged to all domains.
     pub ticks: u64,
@@ -135,7 +144,8 @@ pub struct Context {
     pub room: bool,
 }
 
-/// What was charged to a domain for its time, in ticks of the time-stamp counter, and what it may use, in nanoseconds (0: no bound).
+/// What was charged to a domain for its time, in ticks of the time-stamp counter, and what it may
+/// use, in nanoseconds (0: no bound).
 #[repr(C)]
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Account {
@@ -156,7 +166,8 @@ pub struct Account {
 pub struct DomainState {
     /// Base of the window.
     pub base: u64,
-    /// Data stack pointer for the next entry, 16-byte aligned; 0 means the domain cannot be entered now.
+    /// Data stack pointer for the next entry, 16-byte aligned; 0 means the domain cannot be entered
+    /// now.
     pub sp: u64,
     /// Lowest address of the data stack.
     pub stack_low: u64,
@@ -168,7 +179,8 @@ pub struct DomainState {
     pub index: u32,
     /// Changes when the domain moves: whoever kept an address of it compares.
     pub generation: u64,
-    /// Number of an instance; 0 for domains that were described, and after an instance was discarded.
+    /// Number of an instance; 0 for domains that were described, and after an instance was
+    /// discarded.
     pub life: u64,
     /// Another domain of the world; the first is [`Context::domains`].
     pub next: *mut DomainState,
@@ -249,7 +261,8 @@ pub struct Binding {
     pub callee: *mut DomainState,
     /// Absolute address of the callee's function.
     pub entry: u64,
-    /// Code that clears what the callee must not see and jumps to its function, see `ARGUMENTS` in gate/common.s.
+    /// Code that clears what the callee must not see and jumps to its function, see `ARGUMENTS` in
+    /// gate/common.s.
     pub arguments: usize,
     /// Code that clears what the caller must not see and returns to it, see `RESULTS` there.
     pub results: usize,
@@ -261,11 +274,13 @@ pub struct Binding {
     pub flags: u32,
     /// Words of stack arguments.
     pub stack_words: u32,
-    /// Bit i: integer argument i is a pointer. Host functions: bit [`FUNCTIONS`] + i: it is a function.
+    /// Bit i: integer argument i is a pointer. Host functions: bit [`FUNCTIONS`] + i: it is a
+    /// function.
     pub pointers: u32,
     /// Index of the host function.
     pub host: u32,
-    /// Host functions: how many integer argument registers the signature names. Beside them, `stack_words` words of the caller's stack are arguments.
+    /// Host functions: how many integer argument registers the signature names. Beside them,
+    /// `stack_words` words of the caller's stack are arguments.
     pub ints: u32,
     /// Host functions: how many floating-point ones.
     pub floats: u32,
@@ -275,13 +290,15 @@ pub struct Binding {
     pub failing: u32,
     /// Base of the callee's window.
     pub base: u64,
-    /// Host functions: `extern "C" fn(*mut Context, *const Binding, *mut HostFrame) -> Status` that runs it.
+    /// Host functions: `extern "C" fn(*mut Context, *const Binding, *mut HostFrame) -> Status` that
+    /// runs it.
     pub shim: usize,
     /// Host functions: what the shim needs.
     pub data: *mut (),
     /// The intermediary: the stubs jump through this word.
     pub gate: usize,
-    /// Worlds with budgets: where `arguments` and `results` lead in others ([`crate::gate::meter`]).
+    /// Worlds with budgets: where `arguments` and `results` lead in others
+    /// ([`crate::gate::meter`]).
     pub metered: [usize; 2],
 }
 
@@ -328,8 +345,8 @@ pub struct HostFrame {
 /// What a thread knows about itself; reached through a thread local.
 #[repr(C)]
 pub struct ThreadState {
-    /// The base that this thread's GS holds, as far as this library set it; 0 when it never did. Linux leaves GS to user
-    /// code and neither glibc nor Rust uses it.
+    /// The base that this thread's GS holds, as far as this library set it; 0 when it never did.
+    /// Linux leaves GS to user code and neither glibc nor Rust uses it.
     pub gs: u64,
     /// The innermost world that this thread runs, for the signal handler.
     pub current: *mut Context,

@@ -1,19 +1,26 @@
-//! Gateway stubs: the only code of a window that is not verified, and the only way out. No secret is in it.
+//! Gateway stubs: the only code of a window that is not verified, and the only way out. No secret
+//! is in it.
 //!
-//! Layout of the stub area, which begins on the first page of the text segment: 32 bytes each,
-//! the trap for unused dispatch slots, the arbitration gateway, the three stubs of the control stack, then one stub per import.
+//! Layout of the stub area, which begins on the first page of the text segment: 32 bytes each, the
+//! trap for unused dispatch slots, the arbitration gateway, the three stubs of the control stack,
+//! then one stub per import.
 //!
 //! # The control stack's stubs
 //!
-//! Let *part* be the words between rsp and `context.top`, the frame that entered the domain, without the last one, which is the return
-//! address into the gate. Only `call` of the domain's verified text and of no one else put words there, for gates take what they push off again,
-//! and only `ret` and [`CUT`] take them away. So every word of the part is the address behind a call of the domain.
+//! Let *part* be the words between rsp and `context.top`, the frame that entered the domain,
+//! without the last one, which is the return address into the gate. Only `call` of the domain's
+//! verified text and of no one else put words there, for gates take what they push off again, and
+//! only `ret` and [`CUT`] take them away. So every word of the part is the address behind a call of
+//! the domain.
 //!
 //! - [`DEPTH`] gives their number.
-//! - [`RETURN`] gives one of them: addresses that the dispatch table shows the domain anyway, in kind and in base.
-//! - [`CUT`] drops the innermost of them and jumps to a slot. With the part's length in front of it as an unsigned number, the new length
-//!   is between 0 and the present one, so rsp stays within the part, aligned, at or below the return address into the gate: as if the domain had returned that often. The jump is any indirect jump, in the window, so that
-//!   its faults are the domain's. Nothing that a domain keeps (`jmp_buf`, unwind tables) is believed.
+//! - [`RETURN`] gives one of them: addresses that the dispatch table shows the domain anyway, in
+//!   kind and in base.
+//! - [`CUT`] drops the innermost of them and jumps to a slot. With the part's length in front of it
+//!   as an unsigned number, the new length is between 0 and the present one, so rsp stays within
+//!   the part, aligned, at or below the return address into the gate: as if the domain had returned
+//!   that often. The jump is any indirect jump, in the window, so that its faults are the domain's.
+//!   Nothing that a domain keeps (`jmp_buf`, unwind tables) is believed.
 //!
 //! A callee's part begins at its own frame, so nobody cuts across a crossing.
 
@@ -64,7 +71,8 @@ pub fn choices_size(choices: usize) -> u64 {
     (CHOICE * choices as u64).next_multiple_of(64)
 }
 
-/// The stub of an IFUNC: it jumps to what a dispatch slot of its own holds, the trap until its resolver has chosen.
+/// The stub of an IFUNC: it jumps to what a dispatch slot of its own holds, the trap until its
+/// resolver has chosen.
 pub fn choice(slot: u64) -> [u8; CHOICE as usize] {
     let mut code = [0xcc; CHOICE as usize];
     // jmp *%gs:slot

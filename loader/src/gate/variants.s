@@ -63,7 +63,8 @@ sfi_table_\v:
     GATES   avx_prctl, 1, 0
     GATES   sse_prctl, 0, 0
 
-# GS base = rax through the kernel: arch_prctl(ARCH_SET_GS, rax). Keeps every register but the flags.
+# GS base = rax through the kernel: arch_prctl(ARCH_SET_GS, rax). Keeps every register but the
+# flags.
 sfi_set_gs:
     push    %rdi
     push    %rsi

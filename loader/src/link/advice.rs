@@ -49,8 +49,8 @@ pub fn advice(bytes: &[u8], object: &Object<'_>, options: &Options) -> Option<Ad
 /// Violations of one object that are printed.
 pub const SHOWN: usize = 20;
 
-/// Where the violations beyond [`SHOWN`] are: `1,980 more, in f (1,200), g (700) and 13 other functions`. `places` are
-/// all violations in order, as `function+distance`.
+/// Where the violations beyond [`SHOWN`] are: `1,980 more, in f (1,200), g (700) and 13 other
+/// functions`. `places` are all violations in order, as `function+distance`.
 pub fn rest<'a>(places: impl IntoIterator<Item = Option<&'a str>>, omitted: u64) -> Option<String> {
     /// Functions that are named.
     const NAMED: usize = 5;

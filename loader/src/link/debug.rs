@@ -1,4 +1,5 @@
-//! What is kept of objects with debug information, so that a fault can name its line. It is read only when somebody asks.
+//! What is kept of objects with debug information, so that a fault can name its line. It is read
+//! only when somebody asks.
 
 use crate::fault::names::DebugObject;
 use crate::link::layout::{Layout, Part};

@@ -1,4 +1,5 @@
-//! The dispatch table: one slot per code address whose address is taken (`docs/CONTRACT.md`, *What relocations mean*).
+//! The dispatch table: one slot per code address whose address is taken (`docs/CONTRACT.md`, *What
+//! relocations mean*).
 
 use crate::gate::stubs;
 use crate::link::error::LinkError;

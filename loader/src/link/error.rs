@@ -60,7 +60,8 @@ pub enum LinkError {
         /// `symbol (file, file)`, one per symbol.
         symbols: Vec<String>,
     },
-    /// Symbols that the specification grants and an object defines. See [`crate::Import::overrides`].
+    /// Symbols that the specification grants and an object defines. See
+    /// [`crate::Import::overrides`].
     #[error("domain `{domain}` defines symbols that are granted to it; say `override` where the grant is meant:\n{}", lines(.symbols.iter().cloned()))]
     Granted {
         /// Domain.

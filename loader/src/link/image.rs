@@ -1,8 +1,10 @@
-//! A linked domain: plain bytes and offsets for a window at 0, from which any number of instances are made.
+//! A linked domain: plain bytes and offsets for a window at 0, from which any number of instances
+//! are made.
 //!
-//! What depends on a window's base are 64-bit words: pointers in data and constants, the GOT, the dispatch table, the header page,
-//! rarely an immediate in text. The image lists them; everything else is the same in every instance. So text without such words lies
-//! in a sealed memory file that all instances map, and large data in another one that they map copy-on-write.
+//! What depends on a window's base are 64-bit words: pointers in data and constants, the GOT, the
+//! dispatch table, the header page, rarely an immediate in text. The image lists them; everything
+//! else is the same in every instance. So text without such words lies in a sealed memory file that
+//! all instances map, and large data in another one that they map copy-on-write.
 
 use crate::fault::names::Names;
 use crate::vm::memory::Segment;
@@ -14,16 +16,19 @@ use sfi_verifier::Usage;
 use std::collections::HashMap;
 use std::sync::Arc;
 
-/// A domain's memory as it is at its start, and the tables that the host keeps about it. Offsets count from the window's base.
+/// A domain's memory as it is at its start, and the tables that the host keeps about it. Offsets
+/// count from the window's base.
 #[derive(Default)]
 pub struct Image {
     /// What is mapped, in the terms of the domain.
     pub segments: Vec<Segment>,
-    /// What is mapped, in the terms of the kernel: neighbours of the same kind are one mapping. Without shared regions.
+    /// What is mapped, in the terms of the kernel: neighbours of the same kind are one mapping.
+    /// Without shared regions.
     pub mappings: Vec<Mapping>,
     /// Writable ranges whose pages a reset gives back to the kernel.
     pub discarded: Vec<(u64, u64)>,
-    /// Writable ranges that a reset zeroes in place: beside small contents, and at the data stack's top.
+    /// Writable ranges that a reset zeroes in place: beside small contents, and at the data stack's
+    /// top.
     pub zeroed: Vec<(u64, u64)>,
     /// Initial bytes, by page-aligned segment part.
     pub contents: Vec<Content>,
@@ -58,9 +63,11 @@ pub struct Image {
     pub stack_guard: [u64; 2],
     /// The data stack, `[start, end)`.
     pub stack: [u64; 2],
-    /// What was placed: its name, length in bytes, and the number of places that it could have had in the window.
+    /// What was placed: its name, length in bytes, and the number of places that it could have had
+    /// in the window.
     pub choices: Vec<(&'static str, u64, u64)>,
-    /// IFUNCs: the dispatch slot (window offset) that its stub jumps through, and its resolver (code offset).
+    /// IFUNCs: the dispatch slot (window offset) that its stub jumps through, and its resolver
+    /// (code offset).
     pub indirects: Vec<(u64, u64)>,
     /// What the text uses.
     pub usage: Usage,
@@ -142,16 +149,17 @@ pub enum Source {
     Data(u64),
 }
 
-/// Bytes at the data stack's top that stay resident over a reset: whoever used the instance used them, and zeroing them takes less
-/// time than losing them and faulting them in again.
+/// Bytes at the data stack's top that stay resident over a reset: whoever used the instance used
+/// them, and zeroing them takes less time than losing them and faulting them in again.
 const WARM_STACK: u64 = 2 * PAGE_SIZE;
 
-/// From this size on contents are mapped copy-on-write; smaller ones are copied, which is faster than the faults of a file's pages and
-/// leaves them in one mapping with their neighbours.
+/// From this size on contents are mapped copy-on-write; smaller ones are copied, which is faster
+/// than the faults of a file's pages and leaves them in one mapping with their neighbours.
 pub const COPY_LIMIT: usize = 64 << 10;
 
 impl Image {
-    /// Decides what comes from files and writes the contents there. The files are sealed: nobody can write them again.
+    /// Decides what comes from files and writes the contents there. The files are sealed: nobody
+    /// can write them again.
     pub fn store(&mut self) -> Result<(), rustix::io::Errno> {
         let text = self.segments.iter().find(|s| s.protection == Protection::ReadExecute).map(|s| s.offset);
         let mut data: Vec<u8> = Vec::new();
@@ -214,7 +222,8 @@ impl Image {
         self.zeroed = without(union(warm), &bytes);
     }
 
-    /// The kernel's mappings of a window with this image, reserved space included, if no neighbour shares one.
+    /// The kernel's mappings of a window with this image, reserved space included, if no neighbour
+    /// shares one.
     pub fn mapping_count(&self) -> u64 {
         let regions = self.segments.iter().filter(|s| s.shared).map(|s| (s.offset, s.end()));
         let mut ranges: Vec<(u64, u64)> = self.mappings.iter().map(|m| (m.offset, m.offset + m.length)).collect();

@@ -1,4 +1,5 @@
-//! Which section goes to which offset of which segment, and how large the segments are. No addresses yet.
+//! Which section goes to which offset of which segment, and how large the segments are. No
+//! addresses yet.
 
 use crate::gate::stubs;
 use crate::link::error::LinkError;
@@ -161,8 +162,8 @@ pub fn lay_out(spec: &DomainSpec, inputs: &[Input<'_>], symbols: &Symbols<'_>) -
     Ok(Layout { sections, commons, got, leas, got_spot, bounds, text_start, indirects, stored, sizes, aligns })
 }
 
-/// Memory that no file has bytes for, zeroed data and the padding between sections, is bounded by the heap's size: a small object must
-/// not be given much.
+/// Memory that no file has bytes for, zeroed data and the padding between sections, is bounded by
+/// the heap's size: a small object must not be given much.
 fn check_growth(spec: &DomainSpec, inputs: &[Input<'_>], symbols: &Symbols<'_>, made: u64) -> Result<(), LinkError> {
     let sections = inputs.iter().zip(&symbols.live).flat_map(|(input, live)| input.object.sections.iter().zip(live));
     let given: u64 = sections.filter(|(_, live)| **live).map(|(s, _)| s.data.len() as u64).sum();
@@ -175,7 +176,8 @@ fn check_growth(spec: &DomainSpec, inputs: &[Input<'_>], symbols: &Symbols<'_>, 
     Err(LinkError::Place { domain: spec.name.clone(), place, why })
 }
 
-/// Sections whose name is a C identifier, and arrays of initialisers, lie together, so that their bounds mean something.
+/// Sections whose name is a C identifier, and arrays of initialisers, lie together, so that their
+/// bounds mean something.
 fn key(name: &str, flags: u64, kind: u32, input: usize, section: usize) -> Key {
     let array = [".preinit_array", ".init_array", ".fini_array"]
         .into_iter()
@@ -193,7 +195,8 @@ fn key(name: &str, flags: u64, kind: u32, input: usize, section: usize) -> Key {
     let identifier =
         !name.is_empty() && name.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'_') && kind != SHT_NOBITS;
     let (class, group, priority) = match array {
-        // Sections without a priority come after those with one (gABI; GNU ld's SORT_BY_INIT_PRIORITY).
+        // Sections without a priority come after those with one (gABI; GNU ld's
+        // SORT_BY_INIT_PRIORITY).
         Some(base) => {
             let priority = name[base.len()..].strip_prefix('.').and_then(|p| p.parse().ok()).unwrap_or(u32::MAX);
             (1, Some(base.to_owned()), priority)

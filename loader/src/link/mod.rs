@@ -130,7 +130,8 @@ pub fn link(spec: &DomainSpec, plan: &Plan<'_>, site: &Site<'_>) -> Result<Image
     Ok(image)
 }
 
-/// The parts' bytes before relocation, as far as the files have some. Text is int3 wherever no section is.
+/// The parts' bytes before relocation, as far as the files have some. Text is int3 wherever no
+/// section is.
 fn fill(inputs: &[Input<'_>], layout: &Layout, site: &Site<'_>) -> [Vec<u8>; 4] {
     let mut parts = Part::ALL.map(|part| match part {
         Part::Text => vec![0xcc; pages(layout.sizes[part as usize]) as usize],
@@ -150,7 +151,8 @@ fn fill(inputs: &[Input<'_>], layout: &Layout, site: &Site<'_>) -> [Vec<u8>; 4] 
     parts
 }
 
-/// Writes the stubs of IFUNCs. What their slots hold is chosen when the domain runs (see `world/ifunc.rs`).
+/// Writes the stubs of IFUNCs. What their slots hold is chosen when the domain runs (see
+/// `world/ifunc.rs`).
 fn indirects(symbols: &Symbols<'_>, layout: &Layout, places: &Places, text: &mut [u8]) -> Vec<(u64, u64)> {
     let mut indirects = Vec::new();
     for (index, resolver) in symbols.indirects.iter().enumerate() {

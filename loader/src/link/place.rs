@@ -1,4 +1,5 @@
-//! Where in the window each part goes: a random page, unmapped space around it; or close together, for many domains.
+//! Where in the window each part goes: a random page, unmapped space around it; or close together,
+//! for many domains.
 
 use crate::link::error::LinkError;
 use crate::link::layout::{Layout, Part};
@@ -14,9 +15,11 @@ use sfi_contract::layout::{
 const STACK_GUARD: u64 = 1 << 20;
 /// Unmapped bytes around everything else.
 const GUARD: u64 = 64 << 10;
-/// The bytes below a dense domain's data stack that count as its guard: what is mapped below them is read-only.
+/// The bytes below a dense domain's data stack that count as its guard: what is mapped below them
+/// is read-only.
 const DENSE_STACK_GUARD: u64 = 512 << 10;
-/// Largest offset that shared regions may reach: text anywhere below [`IMAGE_HIGH`] reaches them by rip-relative addressing.
+/// Largest offset that shared regions may reach: text anywhere below [`IMAGE_HIGH`] reaches them by
+/// rip-relative addressing.
 const REGIONS_HIGH: u64 = 0x8000_0000;
 
 /// Taken ranges of a window. Ranges include their guards.
@@ -26,7 +29,8 @@ pub struct Map {
 }
 
 impl Map {
-    /// Draws a page-aligned place for `length` bytes with `before` unmapped bytes below, uniformly among all that are free.
+    /// Draws a page-aligned place for `length` bytes with `before` unmapped bytes below, uniformly
+    /// among all that are free.
     fn place(&mut self, rng: &mut ChaCha20Rng, length: u64, align: u64, before: u64, high: u64) -> Option<Place> {
         let align = align.max(PAGE_SIZE);
         let mut choices = Vec::new();
@@ -96,7 +100,8 @@ pub struct Places {
     pub stack: (u64, u64),
     /// Start of the bytes below the data stack that no store reaches.
     pub stack_guard: u64,
-    /// What was placed: its name, length in bytes, and the number of places that it could have had in the window.
+    /// What was placed: its name, length in bytes, and the number of places that it could have had
+    /// in the window.
     pub choices: Vec<(&'static str, u64, u64)>,
 }
 
@@ -107,8 +112,8 @@ impl Places {
     }
 }
 
-/// Places a domain around the shared regions. Dense: what fits lies at fixed places around the contract's own, in two runs of
-/// mappings, and the rest at random ones:
+/// Places a domain around the shared regions. Dense: what fits lies at fixed places around the
+/// contract's own, in two runs of mappings, and the rest at random ones:
 ///
 /// ```text
 ///            text  constants  header  dispatch table        data stack  thread locals  TCB  data  heap
@@ -123,7 +128,8 @@ pub fn place(rng: &mut ChaCha20Rng, spec: &DomainSpec, layout: &Layout, regions:
     let mut choices = Vec::new();
     parts[Part::Locals as usize] = TP_OFFSET - layout.sizes[Part::Locals as usize];
     let size = |part: Part| pages(layout.sizes[part as usize]);
-    // The fixed places that a dense domain tries: its image grows down from the header page, its data up from the TCB.
+    // The fixed places that a dense domain tries: its image grows down from the header page, its
+    // data up from the TCB.
     let mut low = HEADER_OFFSET;
     let mut high = TP_OFFSET + TCB_SIZE;
     for (part, name) in [(Part::Constants, "constants"), (Part::Text, "text"), (Part::Data, "data")] {

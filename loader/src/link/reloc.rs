@@ -216,7 +216,8 @@ impl Addresses<'_> {
     }
 }
 
-/// Applies all relocations to the parts' bytes, for a window at 0. Gives the words that depend on the window's base, by part.
+/// Applies all relocations to the parts' bytes, for a window at 0. Gives the words that depend on
+/// the window's base, by part.
 pub fn apply(
     spec: &DomainSpec,
     inputs: &[Input<'_>],
@@ -303,7 +304,8 @@ pub fn apply(
 /// The opcode of `mov r/m,r`. That of `lea` is 8d.
 const MOV: u8 = 0x8b;
 
-/// Why an address of a window, or the distance between a window and a fixed address, has no 32-bit form.
+/// Why an address of a window, or the distance between a window and a fixed address, has no 32-bit
+/// form.
 const NARROW: &str = "the address does not fit 32 bits";
 
 /// What a relocation writes.

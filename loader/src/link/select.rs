@@ -1,4 +1,5 @@
-//! Which objects are linked: the given ones, and archive members that define what is still undefined.
+//! Which objects are linked: the given ones, and archive members that define what is still
+//! undefined.
 
 use crate::link::advice::advice;
 use crate::link::error::{LinkError, RefusedObject};
@@ -21,8 +22,9 @@ pub struct Input<'a> {
     pub usage: Usage,
 }
 
-/// Names that are granted to the domain, and the files that lay claim to one: an object, or any member of an archive, whether or not
-/// it is linked. Otherwise a definition that loses, or that is never linked, would hide from the gate that the name is an import.
+/// Names that are granted to the domain, and the files that lay claim to one: an object, or any
+/// member of an archive, whether or not it is linked. Otherwise a definition that loses, or that is
+/// never linked, would hide from the gate that the name is an import.
 struct Claims {
     granted: HashSet<String>,
     found: BTreeSet<String>,

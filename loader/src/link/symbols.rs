@@ -1,4 +1,5 @@
-//! Symbol resolution over a domain's objects (gABI chapter *Symbol Table*): strong, weak, common, COMDAT.
+//! Symbol resolution over a domain's objects (gABI chapter *Symbol Table*): strong, weak, common,
+//! COMDAT.
 
 use crate::gate::stubs;
 use crate::link::error::LinkError;
@@ -28,7 +29,8 @@ pub enum Target {
         /// Offset in the section.
         offset: u64,
     },
-    /// A section that is not part of the domain's memory: discarded, a note, unwind tables, debug information.
+    /// A section that is not part of the domain's memory: discarded, a note, unwind tables, debug
+    /// information.
     Unloaded,
     /// A number.
     Absolute(u64),
@@ -181,7 +183,8 @@ pub fn resolve<'a>(spec: &DomainSpec, inputs: &[Input<'a>]) -> Result<Symbols<'a
 /// Where a defined symbol lies.
 fn place(symbol: &Symbol<'_>, input: usize, live: &[bool], indirects: &mut Indirects) -> Target {
     match symbol.place {
-        // The verifier has seen that the section is executable. Names of one resolver are one function.
+        // The verifier has seen that the section is executable. Names of one resolver are one
+        // function.
         Place::Section(section) if live[section] && symbol.kind == STT_GNU_IFUNC => {
             Target::Choice(indirects.number(Resolver { input, section, offset: symbol.value }))
         }
@@ -241,8 +244,8 @@ fn define<'a>(
     Some(Definition { target, strength, input, function })
 }
 
-/// Imports and shared regions define their names, over any other definition: [`crate::link::select`] lets none pass that the
-/// specification does not mean.
+/// Imports and shared regions define their names, over any other definition:
+/// [`crate::link::select`] lets none pass that the specification does not mean.
 fn grant<'a>(spec: &DomainSpec, definitions: &mut HashMap<&'a str, Definition>, inputs: &[Input<'a>]) {
     let mut granted: HashMap<String, Target> = HashMap::new();
     for (i, (symbol, _)) in spec.imports.iter().enumerate() {

@@ -1,4 +1,5 @@
-//! Loads one planned domain: places it, links it, seals it and verifies what will run. The same at the start and later.
+//! Loads one planned domain: places it, links it, seals it and verifies what will run. The same at
+//! the start and later.
 
 pub(crate) mod raised;
 pub(crate) mod verify;

@@ -1,5 +1,6 @@
-//! An image in a window: raised once, reset as often as one likes. No page is ever writable and executable, and what is sealed never
-//! becomes writable again, but for the dispatch slots of IFUNCs while no code of the domain runs (see `world/ifunc.rs`).
+//! An image in a window: raised once, reset as often as one likes. No page is ever writable and
+//! executable, and what is sealed never becomes writable again, but for the dispatch slots of
+//! IFUNCs while no code of the domain runs (see `world/ifunc.rs`).
 
 use crate::gate::fault::{RawFault, Trace};
 use crate::gate::records::{Account, DomainState, Status};
@@ -21,7 +22,8 @@ use sfi_contract::layout::{PAGE_SIZE, TCB_CANARY};
 use sfi_verifier::Usage;
 use std::sync::Arc;
 
-/// Bytes above the first data stack pointer, so that code may look at stack arguments that nobody passed.
+/// Bytes above the first data stack pointer, so that code may look at stack arguments that nobody
+/// passed.
 const STACK_SLACK: u64 = 1024;
 
 /// Stacks begin and end on pages.
@@ -47,8 +49,8 @@ pub fn first(
     Ok(Raised::new(window, Arc::new(image)))
 }
 
-/// Another window of an image. Shared text was verified in the first one, and nobody could write it since; text that is a copy is
-/// verified again.
+/// Another window of an image. Shared text was verified in the first one, and nobody could write it
+/// since; text that is a copy is verified again.
 pub fn again(
     draw: &mut Draw<'_>,
     spec: &DomainSpec,
@@ -138,7 +140,8 @@ pub fn raise<'f>(
     Ok(())
 }
 
-/// Makes the writable memory of an instance what it was: no byte of it survives. Shared regions stay.
+/// Makes the writable memory of an instance what it was: no byte of it survives. Shared regions
+/// stay.
 pub fn reset(window: &Window, image: &Image, rng: &mut ChaCha20Rng) -> Result<(), Errno> {
     for (start, end) in &image.discarded {
         window.discard(*start, end - start)?;

@@ -177,7 +177,8 @@ pub struct Registered {
     /// What crosses.
     #[serde(deserialize_with = "signature")]
     pub signature: Option<Signature>,
-    /// Callers must show a capability, which the domains get whose `capabilities` name the entry point.
+    /// Callers must show a capability, which the domains get whose `capabilities` name the entry
+    /// point.
     #[serde(default)]
     pub capability: bool,
 }
@@ -321,10 +322,12 @@ pub struct Grant {
     /// Result when the call fails.
     #[serde(default = "minus_one")]
     pub on_fault: i64,
-    /// Calls to other domains: `mutual-distrust` (default), `trusted-server` or `trusted-both`, see [`Trust`].
+    /// Calls to other domains: `mutual-distrust` (default), `trusted-server` or `trusted-both`, see
+    /// [`Trust`].
     #[serde(default, deserialize_with = "trust")]
     pub trust: Option<Trust>,
-    /// The grant takes the place of a definition in the domain's objects, which is an error otherwise.
+    /// The grant takes the place of a definition in the domain's objects, which is an error
+    /// otherwise.
     #[serde(default, rename = "override")]
     pub overrides: bool,
 }
@@ -437,7 +440,8 @@ impl Manifest {
         Ok(manifest)
     }
 
-    /// Adds everything but the host functions to a description of a world. Paths are relative to `directory`.
+    /// Adds everything but the host functions to a description of a world. Paths are relative to
+    /// `directory`.
     ///
     /// # Errors
     /// [`ManifestError::File`].

@@ -1,4 +1,5 @@
-//! The `syscalls` table of a domain: what its system calls may do. The arbitration code turns it into a policy.
+//! The `syscalls` table of a domain: what its system calls may do. The arbitration code turns it
+//! into a policy.
 //!
 //! ```toml
 //! [domains.app.syscalls]
@@ -142,7 +143,8 @@ pub struct File {
     pub access: Access,
 }
 
-/// How much a domain may use; unset is unlimited, or as much as the arbitration code allows anybody.
+/// How much a domain may use; unset is unlimited, or as much as the arbitration code allows
+/// anybody.
 #[derive(Clone, Copy, Debug, Default, serde::Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Quotas {

@@ -1,4 +1,5 @@
-//! Password capabilities (Bryce & Muller section 2.2): 512 random bits that a caller shows and the callee's header compares.
+//! Password capabilities (Bryce & Muller section 2.2): 512 random bits that a caller shows and the
+//! callee's header compares.
 
 use crate::vm::error::MapError;
 use std::sync::Arc;

@@ -6,10 +6,12 @@
 //! i32 compress(out u8 dst[*dst_len], inout u64 dst_len[1], in u8 src[src_len], u64 src_len)
 //! ```
 //!
-//! A parameter without brackets is a number. One with brackets is a pointer to elements that the callee reads (`in`), writes (`out`) or both
-//! (`inout`). The number of elements is a constant, the name of an integer parameter, or `*name`: the first element of another buffer that
-//! the callee reads. At the crossing the elements are copied straight from the caller's memory to the callee's data stack, and back; the
-//! callee gets pointers to its copies. `out` elements are zero when the callee gets them.
+//! A parameter without brackets is a number. One with brackets is a pointer to elements that the
+//! callee reads (`in`), writes (`out`) or both (`inout`). The number of elements is a constant, the
+//! name of an integer parameter, or `*name`: the first element of another buffer that the callee
+//! reads. At the crossing the elements are copied straight from the caller's memory to the callee's
+//! data stack, and back; the callee gets pointers to its copies. `out` elements are zero when the
+//! callee gets them.
 //!
 //! A parameter can be a function of the caller: `i64 fold(fn(i64, i64) -> i64 each, i64 start)`. It
 //! takes up to six numbers. The callee gets a function pointer of its own that leads there until it
@@ -191,14 +193,16 @@ pub struct Parameter {
     pub kind: Kind,
 }
 
-/// A function with what its pointers point to. `Display` and `FromStr` use the form of the module's text.
+/// A function with what its pointers point to. `Display` and `FromStr` use the form of the module's
+/// text.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Declaration {
     /// Its name.
     pub name: String,
     /// The result; `None` is `void`.
     pub result: Option<Scalar>,
-    /// The parameters, all in registers: at most six integers and pointers and eight floating-point numbers.
+    /// The parameters, all in registers: at most six integers and pointers and eight floating-point
+    /// numbers.
     pub parameters: Vec<Parameter>,
 }
 
@@ -216,7 +220,8 @@ impl Declaration {
         self.parameters.iter().any(|p| matches!(p.kind, Kind::Number(Scalar::Float(_))))
     }
 
-    /// The signature of the crossing, as for [`crate::Import::signature`]. Pointers are numbers to it: the callee never sees the caller's.
+    /// The signature of the crossing, as for [`crate::Import::signature`]. Pointers are numbers to
+    /// it: the callee never sees the caller's.
     pub fn signature(&self) -> String {
         let kinds = self.parameters.iter().map(|p| match p.kind {
             Kind::Number(scalar) => scalar.word().to_owned(),

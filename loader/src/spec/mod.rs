@@ -1,4 +1,5 @@
-//! What the host asks for: domains, their parts, and what they may call. Plain descriptions, checked when a world is built.
+//! What the host asks for: domains, their parts, and what they may call. Plain descriptions,
+//! checked when a world is built.
 
 pub(crate) mod capability;
 pub mod interface;
@@ -22,7 +23,8 @@ pub const DEFAULT_STACK: u64 = 1 << 20;
 /// What callers pass before the procedure's own arguments.
 #[derive(Clone, Debug, Default)]
 pub struct Header {
-    /// How many procedures there are; a caller passes the number of one. `None`: there is one, and no number.
+    /// How many procedures there are; a caller passes the number of one. `None`: there is one, and
+    /// no number.
     pub procedures: Option<usize>,
     /// A caller passes a pointer to its bits.
     pub capability: Option<Capability>,
@@ -44,8 +46,9 @@ pub enum Placement {
     /// Every part at a random page. Some eleven mappings of the kernel's.
     #[default]
     Scattered,
-    /// Side by side around the places that the contract fixes: five or six mappings, so that ten thousand domains fit a process, and
-    /// few page tables. What is secret then is the window's place alone.
+    /// Side by side around the places that the contract fixes: five or six mappings, so that ten
+    /// thousand domains fit a process, and few page tables. What is secret then is the window's
+    /// place alone.
     Dense,
 }
 
@@ -87,8 +90,8 @@ pub enum Restart {
 
 /// Most gateways of a domain that are bound at run time.
 pub const MAX_SPARE: usize = 1024;
-/// Functions that can be passed to a domain, unless [`DomainSpec::callbacks`] says otherwise, if some
-/// import or entry point that leads to it has an `fn` in its signature.
+/// Functions that can be passed to a domain, unless [`DomainSpec::callbacks`] says otherwise, if
+/// some import or entry point that leads to it has an `fn` in its signature.
 pub const DEFAULT_CALLBACKS: usize = 64;
 
 /// A function that a domain registers under a name, for others to connect to.
@@ -105,16 +108,18 @@ impl Entry {
         Self { functions: vec![function.into()], signature: None, header: None }
     }
 
-    /// Several global functions behind one entry point: callers pass the number of one, from 0 on, as the first argument. The header that
-    /// looks at it is host code between two crossings. It passes integers and pointers, up to the sixth argument, its own included,
-    /// and is not entered again while it runs.
+    /// Several global functions behind one entry point: callers pass the number of one, from 0 on,
+    /// as the first argument. The header that looks at it is host code between two crossings. It
+    /// passes integers and pointers, up to the sixth argument, its own included, and is not entered
+    /// again while it runs.
     pub fn procedures<I: IntoIterator<Item = S>, S: Into<String>>(functions: I) -> Self {
         let functions: Vec<String> = functions.into_iter().map(Into::into).collect();
         let header = Some(Arc::new(Header { procedures: Some(functions.len()), capability: None }));
         Self { functions, signature: None, header }
     }
 
-    /// Callers pass a pointer to the 64 bytes of this capability, behind the number if there is one. The same kind of header compares them.
+    /// Callers pass a pointer to the 64 bytes of this capability, behind the number if there is
+    /// one. The same kind of header compares them.
     #[must_use]
     pub fn capability(mut self, capability: Capability) -> Self {
         let procedures = self.header.as_ref().and_then(|h| h.procedures);
@@ -154,7 +159,8 @@ pub(crate) struct Share {
 }
 
 impl DomainSpec {
-    /// A domain without code, in mode write, with a heap of [`DEFAULT_MEMORY`] and a data stack of [`DEFAULT_STACK`].
+    /// A domain without code, in mode write, with a heap of [`DEFAULT_MEMORY`] and a data stack of
+    /// [`DEFAULT_STACK`].
     pub fn new(name: impl Into<String>) -> Self {
         Self {
             name: name.into(),
@@ -186,8 +192,9 @@ impl DomainSpec {
         self
     }
 
-    /// It may read the processor's clock (`rdtsc`), if the world grants that too ([`crate::Builder::clock`]). By default its objects are refused
-    /// if they do: a precise clock is what side channels are read with.
+    /// It may read the processor's clock (`rdtsc`), if the world grants that too
+    /// ([`crate::Builder::clock`]). By default its objects are refused if they do: a precise clock
+    /// is what side channels are read with.
     #[must_use]
     pub fn clock(mut self) -> Self {
         self.clock = true;
@@ -243,22 +250,24 @@ impl DomainSpec {
         self
     }
 
-    /// Maps a region of the world into the domain. `symbol` becomes its first byte, `symbol` with `_end` appended the
-    /// byte behind it.
+    /// Maps a region of the world into the domain. `symbol` becomes its first byte, `symbol` with
+    /// `_end` appended the byte behind it.
     #[must_use]
     pub fn shared(mut self, symbol: impl Into<String>, region: impl Into<String>, access: Access) -> Self {
         self.shared.push(Share { symbol: symbol.into(), region: region.into(), access });
         self
     }
 
-    /// The domain's libc runs its initialisers and finalisers itself, when its start function is called; the loader does not.
+    /// The domain's libc runs its initialisers and finalisers itself, when its start function is
+    /// called; the loader does not.
     #[must_use]
     pub fn own_start(mut self) -> Self {
         self.own_start = true;
         self
     }
 
-    /// Gateways without a binding, for connections at run time, at most [`MAX_SPARE`]. Default: none.
+    /// Gateways without a binding, for connections at run time, at most [`MAX_SPARE`]. Default:
+    /// none.
     #[must_use]
     pub fn spare_bindings(mut self, count: usize) -> Self {
         self.spare = count;
@@ -274,14 +283,14 @@ impl DomainSpec {
         self
     }
 
-    /// Its gateways: those of its imports, those for connections at run time, and those for functions
-    /// that are passed to it, in this order.
+    /// Its gateways: those of its imports, those for connections at run time, and those for
+    /// functions that are passed to it, in this order.
     pub(crate) fn gateways(&self) -> usize {
         self.imports.len() + self.spare + self.callbacks.unwrap_or(0)
     }
 
-    /// Whether somebody may pass it a function, as far as signatures tell: its entry points', and those
-    /// of imports from it.
+    /// Whether somebody may pass it a function, as far as signatures tell: its entry points', and
+    /// those of imports from it.
     pub(crate) fn takes_functions<'i>(&self, mut imports: impl Iterator<Item = &'i Import>) -> bool {
         let passes = |signature: &Option<String>| {
             let parsed = signature.as_deref().map(str::parse::<Signature>);
@@ -306,7 +315,8 @@ impl DomainSpec {
         self
     }
 
-    /// Gives the domain a capability: its bits are written to the global variable `symbol` (64 bytes) whenever the domain begins anew.
+    /// Gives the domain a capability: its bits are written to the global variable `symbol` (64
+    /// bytes) whenever the domain begins anew.
     #[must_use]
     pub fn holds(mut self, symbol: impl Into<String>, capability: &Capability) -> Self {
         self.holds.push((symbol.into(), capability.clone()));
@@ -320,7 +330,8 @@ impl DomainSpec {
         self
     }
 
-    /// A root domain sees all regions of its world, read-write, and may be granted `__sfi_make_visible` and `__sfi_make_invisible`.
+    /// A root domain sees all regions of its world, read-write, and may be granted
+    /// `__sfi_make_visible` and `__sfi_make_invisible`.
     #[must_use]
     pub fn root(mut self) -> Self {
         self.root = true;
@@ -334,7 +345,8 @@ impl DomainSpec {
         self
     }
 
-    /// The functions that must be linked: those that are exported and registered, and those that others import.
+    /// The functions that must be linked: those that are exported and registered, and those that
+    /// others import.
     pub(crate) fn roots(&self, imported: &[String]) -> Vec<String> {
         let registered = self.registers.iter().flat_map(|(_, entry)| &entry.functions);
         self.exports.iter().flatten().chain(registered).chain(imported).cloned().collect()
@@ -356,17 +368,22 @@ pub(crate) enum Callee {
     Entry { name: String },
 }
 
-/// What the two sides of an import believe of each other (Yarvin et al. section 3.2): how much of the registers the intermediary saves,
-/// clears and restores. Whatever the level, stores stay in the window and the host is not reached: who is trusted wrongly can
-/// harm the values of those who trust it, and of nobody else. Trust passes on: a domain shows those whom it trusts what was shown to it.
+/// What the two sides of an import believe of each other (Yarvin et al. section 3.2): how much of
+/// the registers the intermediary saves, clears and restores. Whatever the level, stores stay in
+/// the window and the host is not reached: who is trusted wrongly can harm the values of those who
+/// trust it, and of nobody else. Trust passes on: a domain shows those whom it trusts what was
+/// shown to it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Trust {
-    /// Neither is trusted: everything that is not an argument or a result is cleared, the preserved registers are restored.
+    /// Neither is trusted: everything that is not an argument or a result is cleared, the preserved
+    /// registers are restored.
     #[default]
     MutualDistrust,
-    /// The client trusts the server to preserve what functions preserve and to keep what it sees to itself. The server does not trust the client.
+    /// The client trusts the server to preserve what functions preserve and to keep what it sees to
+    /// itself. The server does not trust the client.
     TrustedServer,
-    /// Each trusts the other: the data stack is switched, and the rest is what the ABI asks of functions.
+    /// Each trusts the other: the data stack is switched, and the rest is what the ABI asks of
+    /// functions.
     TrustedBoth,
 }
 
@@ -402,8 +419,9 @@ impl std::str::FromStr for Trust {
 
 /// A granted crossing.
 ///
-/// Without a [`signature`](Import::signature) all argument registers reach the callee and `rax`, `rdx`, `xmm0`, `xmm1` come
-/// back, so values that the compiler left in them do too: anonymity needs the signature.
+/// Without a [`signature`](Import::signature) all argument registers reach the callee and `rax`,
+/// `rdx`, `xmm0`, `xmm1` come back, so values that the compiler left in them do too: anonymity
+/// needs the signature.
 #[derive(Clone, Debug)]
 pub struct Import {
     pub(crate) callee: Callee,
@@ -427,23 +445,25 @@ impl Import {
         Self { callee, signature: None, interface: None, on_fault: u64::MAX, trust: Trust::default(), overrides: false }
     }
 
-    /// An entry point that a domain registers, `domain.name`. It is bound at once if it exists; otherwise calls fail with
-    /// [`crate::Status::Unbound`] until somebody registers it and [`crate::World::connect`] binds it. The registered signature counts;
-    /// one that is given here must be the same.
+    /// An entry point that a domain registers, `domain.name`. It is bound at once if it exists;
+    /// otherwise calls fail with [`crate::Status::Unbound`] until somebody registers it and
+    /// [`crate::World::connect`] binds it. The registered signature counts; one that is given here
+    /// must be the same.
     pub fn entry(name: impl Into<String>) -> Self {
         let callee = Callee::Entry { name: name.into() };
         Self { callee, signature: None, interface: None, on_fault: u64::MAX, trust: Trust::default(), overrides: false }
     }
 
-    /// Declares what crosses, see [`Signature`]: `(ptr, int, float) -> int`. All other registers are cleared, and arguments
-    /// beyond the registers are copied from stack to stack.
+    /// Declares what crosses, see [`Signature`]: `(ptr, int, float) -> int`. All other registers
+    /// are cleared, and arguments beyond the registers are copied from stack to stack.
     #[must_use]
     pub fn signature(mut self, text: impl Into<String>) -> Self {
         self.signature = Some(text.into());
         self
     }
 
-    /// Declares what the function's pointers point to, see [`crate::spec::interface`]: buffers are copied from caller to callee and back.
+    /// Declares what the function's pointers point to, see [`crate::spec::interface`]: buffers are
+    /// copied from caller to callee and back.
     #[must_use]
     pub fn interface(mut self, declaration: Declaration) -> Self {
         self.signature = Some(declaration.signature());
@@ -458,15 +478,17 @@ impl Import {
         self
     }
 
-    /// Takes the place of a definition in the domain's objects and archives. Without this, such a definition is an error: the gate
-    /// takes the name for the object's own. Calls that an assembler bound inside one object stay as they are.
+    /// Takes the place of a definition in the domain's objects and archives. Without this, such a
+    /// definition is an error: the gate takes the name for the object's own. Calls that an
+    /// assembler bound inside one object stay as they are.
     #[must_use]
     pub fn overrides(mut self) -> Self {
         self.overrides = true;
         self
     }
 
-    /// What client and server believe of each other. Default: nothing. Host functions are trusted anyway, and never trust.
+    /// What client and server believe of each other. Default: nothing. Host functions are trusted
+    /// anyway, and never trust.
     #[must_use]
     pub fn trust(mut self, trust: Trust) -> Self {
         self.trust = trust;

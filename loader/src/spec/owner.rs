@@ -1,5 +1,6 @@
-//! Owners of domains, and what faults cost them (Yarvin et al. section 2.2): who searches the address space by brute force pays for every
-//! wrong guess with a delay, over all domains of the same owner, in all worlds.
+//! Owners of domains, and what faults cost them (Yarvin et al. section 2.2): who searches the
+//! address space by brute force pays for every wrong guess with a delay, over all domains of the
+//! same owner, in all worlds.
 
 use crate::fault::{AddressClass, Fault, FaultKind};
 use std::collections::VecDeque;
@@ -8,14 +9,16 @@ use std::time::{Duration, Instant};
 
 /// Faults that are remembered one by one.
 const REMEMBERED: usize = 256;
-/// So many accesses to addresses outside the own window within [`SUSPICIOUS_TIME`] are a pattern: programs with mistakes stop at one.
+/// So many accesses to addresses outside the own window within [`SUSPICIOUS_TIME`] are a pattern:
+/// programs with mistakes stop at one.
 const SUSPICIOUS: usize = 8;
 /// See [`SUSPICIOUS`].
 const SUSPICIOUS_TIME: Duration = Duration::from_secs(60);
 
-/// What a fault costs: its owner's domains are restarted, loaded and instantiated that much later. The host waits for that where it asks for a
-/// restart, a reload or an instance. A call into a dead domain that would be restarted does not wait: it fails with
-/// [`crate::CallError::NotReady`], and between domains with [`crate::Status::NotReady`].
+/// What a fault costs: its owner's domains are restarted, loaded and instantiated that much later.
+/// The host waits for that where it asks for a restart, a reload or an instance. A call into a dead
+/// domain that would be restarted does not wait: it fails with [`crate::CallError::NotReady`], and
+/// between domains with [`crate::Status::NotReady`].
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Penalty {
     /// Nothing.
@@ -58,7 +61,8 @@ struct State {
 /// A fault that is remembered.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Event {
-    /// When it was noted: when the host learnt of it, or at the latest before the domain lived again.
+    /// When it was noted: when the host learnt of it, or at the latest before the domain lived
+    /// again.
     pub when: Instant,
     /// The fault.
     pub fault: Fault,
@@ -100,7 +104,8 @@ impl Owner {
         Self(Arc::new(Shared { name, most_faults, penalty, state }))
     }
 
-    /// After so many faults no domain of the owner is restarted, loaded or instantiated any more. Begins with a clean record.
+    /// After so many faults no domain of the owner is restarted, loaded or instantiated any more.
+    /// Begins with a clean record.
     #[must_use]
     pub fn most_faults(self, faults: u64) -> Self {
         Self::with(self.0.name.clone(), Some(faults), self.0.penalty)
@@ -117,7 +122,8 @@ impl Owner {
         &self.0.name
     }
 
-    /// What its domains did so far. A fault that only another domain has seen may come later, when the domain is restarted or dropped.
+    /// What its domains did so far. A fault that only another domain has seen may come later, when
+    /// the domain is restarted or dropped.
     pub fn record(&self) -> Record {
         let state = self.lock();
         let recent = |e: &&Event| e.when.elapsed() <= SUSPICIOUS_TIME && is_outside(&e.fault);
@@ -157,12 +163,14 @@ impl Owner {
         state.history.push_back(Event { when: now, fault });
     }
 
-    /// When the penalties so far will be over. `None` if they are. Domains that need not be restarted do not wait for that.
+    /// When the penalties so far will be over. `None` if they are. Domains that need not be
+    /// restarted do not wait for that.
     pub fn ready_at(&self) -> Option<Instant> {
         Some(self.lock().ready).filter(|ready| *ready > Instant::now())
     }
 
-    /// Whether a domain may begin another life. Waits until the penalties are over if `wait` says so.
+    /// Whether a domain may begin another life. Waits until the penalties are over if `wait` says
+    /// so.
     pub(crate) fn admit(&self, wait: bool) -> Result<(), NotAdmitted> {
         loop {
             let faults = self.lock().faults;

@@ -1,8 +1,9 @@
 //! Which parts of the address space belong to windows, for the whole process.
 //!
-//! A window at `i * 4 GiB` is reserved without access together with the guard behind it, the first 64 KiB of the next 4 GiB; the first
-//! 512 KiB of a window are never mapped, so a window that follows directly is a guard as good. The registry lets windows be neighbours:
-//! their reservations meet and the kernel keeps one mapping where they do.
+//! A window at `i * 4 GiB` is reserved without access together with the guard behind it, the first
+//! 64 KiB of the next 4 GiB; the first 512 KiB of a window are never mapped, so a window that
+//! follows directly is a guard as good. The registry lets windows be neighbours: their reservations
+//! meet and the kernel keeps one mapping where they do.
 
 use rustix::io::Errno;
 use rustix::mm::{MapFlags, ProtFlags, mmap_anonymous, munmap};
@@ -11,7 +12,8 @@ use std::collections::HashSet;
 use std::ffi::c_void;
 use std::sync::{LazyLock, Mutex, MutexGuard};
 
-/// Mappings that are left to the host: a process that uses up the kernel's limit cannot even start a thread or grow its heap.
+/// Mappings that are left to the host: a process that uses up the kernel's limit cannot even start
+/// a thread or grow its heap.
 const HOST_MAPPINGS: u64 = 512;
 
 /// The process' windows, by number.
@@ -80,9 +82,9 @@ pub fn release(window: u64, mappings: u64) {
     let (start, end) = registry.extent(window);
     // SAFETY: the range belongs to the window alone, and whoever releases it is done with it.
     if unsafe { munmap(start as *mut c_void, (end - start) as usize) }.is_err() {
-        // One mapping holds this reservation and the neighbours', and the kernel's limit leaves no room to cut it. What was mapped in
-        // the window goes; the reservation waits for its next use.
-        // SAFETY: as above.
+        // One mapping holds this reservation and the neighbours', and the kernel's limit leaves no
+        // room to cut it. What was mapped in the window goes; the reservation waits for its next
+        // use. SAFETY: as above.
         let emptied = unsafe {
             let flags = MapFlags::PRIVATE | MapFlags::NORESERVE | MapFlags::FIXED;
             mmap_anonymous(start as *mut c_void, (end - start) as usize, ProtFlags::empty(), flags)
@@ -98,7 +100,8 @@ pub fn release(window: u64, mappings: u64) {
 
 /// Reserves a range without access, if nothing is there.
 pub fn reserve_at(start: u64, length: u64) -> Result<bool, Errno> {
-    // SAFETY: MAP_FIXED_NOREPLACE never touches an existing mapping; the new one has no access at all.
+    // SAFETY: MAP_FIXED_NOREPLACE never touches an existing mapping; the new one has no access at
+    // all.
     let result = unsafe {
         let flags = MapFlags::PRIVATE | MapFlags::NORESERVE | MapFlags::FIXED_NOREPLACE;
         mmap_anonymous(start as *mut c_void, length as usize, ProtFlags::empty(), flags)
@@ -155,7 +158,8 @@ pub fn pressure() -> Pressure {
         }
     }
     let registry = registry();
-    // A window takes a handful of mappings; the count may be off by some that are no lines of the file.
+    // A window takes a handful of mappings; the count may be off by some that are no lines of the
+    // file.
     let near = |count: u64| count + 64 >= registry.limit;
     let exhausted = near(mappings) || near(registry.mappings + HOST_MAPPINGS.min(registry.limit / 2));
     Pressure { limit: registry.limit, mappings, domains: registry.live.len() as u64, exhausted }
@@ -170,7 +174,8 @@ pub fn live() -> u64 {
 mod tests {
     use super::*;
 
-    /// Far from where the other tests' windows are likely to be is nowhere; so retries until three neighbours are free.
+    /// Far from where the other tests' windows are likely to be is nowhere; so retries until three
+    /// neighbours are free.
     fn three() -> u64 {
         (1000..20_000)
             .find(|first| {

@@ -52,8 +52,9 @@ pub enum MemoryError {
     },
 }
 
-/// A domain's memory, in the domain's own terms: a pointer means what it means to the domain's stores, its lower 32 bits are
-/// the offset in its window (so pointers out of shared regions work whoever wrote them).
+/// A domain's memory, in the domain's own terms: a pointer means what it means to the domain's
+/// stores, its lower 32 bits are the offset in its window (so pointers out of shared regions work
+/// whoever wrote them).
 #[derive(Debug)]
 pub struct Memory<'w> {
     pub(crate) window: &'w Window,
@@ -97,8 +98,8 @@ impl Memory<'_> {
     /// Copies a C string out, without its zero byte.
     ///
     /// # Errors
-    /// [`MemoryError::OutOfBounds`]; [`MemoryError::Unterminated`] if there is no zero byte within `limit` bytes or before the
-    /// segment's end.
+    /// [`MemoryError::OutOfBounds`]; [`MemoryError::Unterminated`] if there is no zero byte within
+    /// `limit` bytes or before the segment's end.
     pub fn read_c_string(&self, pointer: u64, limit: usize) -> Result<Vec<u8>, MemoryError> {
         let (segment, offset) = self.find(pointer, 1)?;
         let limit = limit.min((segment.end() - offset) as usize);
@@ -116,7 +117,8 @@ impl Memory<'_> {
         Err(MemoryError::Unterminated { offset, limit })
     }
 
-    /// Whether bytes may be copied in: only where the domain itself may write. Gives the window offset.
+    /// Whether bytes may be copied in: only where the domain itself may write. Gives the window
+    /// offset.
     ///
     /// # Errors
     /// [`MemoryError::OutOfBounds`], [`MemoryError::ReadOnly`].

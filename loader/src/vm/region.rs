@@ -179,7 +179,8 @@ pub struct View {
     length: usize,
 }
 
-// SAFETY: the mapping belongs to the value; access goes through `&self` and `&mut self` copies only.
+// SAFETY: the mapping belongs to the value; access goes through `&self` and `&mut self` copies
+// only.
 unsafe impl Send for View {}
 
 /// Makes a region of `length` bytes (whole pages) of zeroes.
@@ -224,7 +225,8 @@ impl View {
     /// [`MemoryError::OutOfBounds`], with the offset in the region.
     pub fn read(&self, offset: usize, out: &mut [u8]) -> Result<(), MemoryError> {
         self.check(offset, out.len())?;
-        // SAFETY: in bounds of the mapping; no domain of this world runs while the world is borrowed.
+        // SAFETY: in bounds of the mapping; no domain of this world runs while the world is
+        // borrowed.
         unsafe { std::ptr::copy_nonoverlapping(self.at.add(offset), out.as_mut_ptr(), out.len()) };
         Ok(())
     }

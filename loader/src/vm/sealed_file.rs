@@ -5,14 +5,15 @@ use rustix::fs::{SealFlags, fcntl_add_seals, fcntl_get_seals};
 use rustix::io::{Errno, pwrite};
 use std::ffi::CStr;
 
-/// Everything that could change a file: nobody writes, grows or shrinks it, or takes a seal away, and what maps it shared can never
-/// become writable.
+/// Everything that could change a file: nobody writes, grows or shrinks it, or takes a seal away,
+/// and what maps it shared can never become writable.
 const SEALS: SealFlags = SealFlags::SEAL.union(SealFlags::SHRINK).union(SealFlags::GROW).union(SealFlags::WRITE);
 
-/// A sealed memory file with these bytes, never mapped writable. `None` if the system allows no executable ones
-/// (`vm.memfd_noexec`): then every instance gets a copy of the text.
+/// A sealed memory file with these bytes, never mapped writable. `None` if the system allows no
+/// executable ones (`vm.memfd_noexec`): then every instance gets a copy of the text.
 pub fn seal(name: &CStr, bytes: &[u8], executable: bool) -> Result<Option<OwnedFd>, Errno> {
-    // Since Linux 6.3 one has to say whether a memory file may be executed; before, the flags were unknown.
+    // Since Linux 6.3 one has to say whether a memory file may be executed; before, the flags were
+    // unknown.
     let kind = if executable { libc::MFD_EXEC } else { libc::MFD_NOEXEC_SEAL };
     let base = libc::MFD_CLOEXEC | libc::MFD_ALLOW_SEALING;
     let file = match create(name, base | kind) {

@@ -1,7 +1,10 @@
-//! Where windows and control stacks may lie: the user half of the address space, with four levels of page tables or with five.
+//! Where windows and control stacks may lie: the user half of the address space, with four levels
+//! of page tables or with five.
 //!
-//! The kernel gives no address above 47 bits to who does not ask for one, so nothing else of the host is there. Everything that a domain can reach is
-//! counted from its window's base, 64 bits wide, or from the low 32 bits of an address; nothing depends on the upper ones being zero but that addresses are canonical.
+//! The kernel gives no address above 47 bits to who does not ask for one, so nothing else of the
+//! host is there. Everything that a domain can reach is counted from its window's base, 64 bits
+//! wide, or from the low 32 bits of an address; nothing depends on the upper ones being zero but
+//! that addresses are canonical.
 
 use crate::vm::error::MapError;
 use crate::vm::ledger::reserve_at;
@@ -71,7 +74,8 @@ impl AddressSpace {
         }
     }
 
-    /// The number of places that a window may have: 4 GiB-aligned, not the first one, with a guard behind the last one.
+    /// The number of places that a window may have: 4 GiB-aligned, not the first one, with a guard
+    /// behind the last one.
     pub const fn windows(self) -> u64 {
         self.end() / WINDOW_SIZE - 2
     }
@@ -146,7 +150,8 @@ mod tests {
                 let (mut eighths, count) = ([0_u32; 8], 80_000);
                 for _ in 0..count {
                     let at = space.draw(&mut rng, size) * size;
-                    // With the guard behind it below the end, which a non-canonical address would follow.
+                    // With the guard behind it below the end, which a non-canonical address would
+                    // follow.
                     assert!(at >= size && at + size < 1 << bits, "{at:#x}");
                     eighths[(at >> (bits - 3)) as usize] += 1;
                 }

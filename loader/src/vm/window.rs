@@ -159,7 +159,8 @@ impl Window {
     /// Gives pages back to the kernel: the next access finds zeroes, or the file's bytes.
     pub fn discard(&self, offset: u64, length: u64) -> Result<(), Errno> {
         self.check(offset, length);
-        // SAFETY: the range lies inside this reservation, and no reference to window memory is ever made.
+        // SAFETY: the range lies inside this reservation, and no reference to window memory is ever
+        // made.
         unsafe { madvise((self.base + offset) as *mut c_void, length as usize, Advice::LinuxDontNeed) }
     }
 
@@ -198,8 +199,8 @@ impl Window {
     /// Writes to memory that is mapped writable.
     pub fn write(&self, offset: u64, bytes: &[u8]) {
         self.touch(offset, bytes.len());
-        // SAFETY: inside the reservation; callers write to segments that they mapped read-write, and no reference to
-        // window memory is ever made.
+        // SAFETY: inside the reservation; callers write to segments that they mapped read-write,
+        // and no reference to window memory is ever made.
         unsafe { std::ptr::copy_nonoverlapping(bytes.as_ptr(), (self.base + offset) as *mut u8, bytes.len()) };
     }
 
@@ -213,7 +214,8 @@ impl Window {
         unsafe { std::ptr::copy_nonoverlapping(from, (self.base + offset) as *mut u8, length) };
     }
 
-    /// Reads memory that is mapped readable into host memory that others may use: no reference to it is made.
+    /// Reads memory that is mapped readable into host memory that others may use: no reference to
+    /// it is made.
     ///
     /// # Safety
     /// `length` bytes can be written at `to`.

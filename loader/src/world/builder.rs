@@ -78,15 +78,16 @@ impl Builder {
         self
     }
 
-    /// Draws all places from this seed instead of the system's randomness. For tests: a known seed is no secret.
+    /// Draws all places from this seed instead of the system's randomness. For tests: a known seed
+    /// is no secret.
     #[must_use]
     pub fn seed(mut self, seed: [u8; 32]) -> Self {
         self.seed = Some(seed);
         self
     }
 
-    /// Uses the gates for another machine. For tests; on a processor with AVX the gates without it leave the upper halves of
-    /// vector registers as they are.
+    /// Uses the gates for another machine. For tests; on a processor with AVX the gates without it
+    /// leave the upper halves of vector registers as they are.
     #[doc(hidden)]
     #[must_use]
     pub fn machine(mut self, machine: Machine) -> Self {
@@ -94,8 +95,8 @@ impl Builder {
         self
     }
 
-    /// Whether windows are drawn from the 56 bits of five-level paging; default: from 47. A wrong guess is then a wrong guess among
-    /// 512 times as many, for a level more of page tables.
+    /// Whether windows are drawn from the 56 bits of five-level paging; default: from 47. A wrong
+    /// guess is then a wrong guess among 512 times as many, for a level more of page tables.
     #[must_use]
     pub fn la57(mut self, la57: La57) -> Self {
         self.la57 = la57;
@@ -109,8 +110,9 @@ impl Builder {
         self
     }
 
-    /// Offers a host function. It runs on the host's stack while its caller waits. A panic in it ends the calls that are in
-    /// progress and is resumed in the host code that entered the domain. While it runs it cannot be called again.
+    /// Offers a host function. It runs on the host's stack while its caller waits. A panic in it
+    /// ends the calls that are in progress and is resumed in the host code that entered the domain.
+    /// While it runs it cannot be called again.
     #[must_use]
     pub fn host_fn(
         mut self,
@@ -128,13 +130,16 @@ impl Builder {
         self
     }
 
-    /// Ends every call of the host that takes longer, wall clock; default: none. The domain that runs then faults with
-    /// [`crate::FaultKind::TimeLimit`]; it need not be the one that loops. If another domain called it, that one sees the error and
-    /// has a quarter of the limit, at least 10 ms and at most 250 ms, in which to return. That time is for all domains of the call
-    /// together, whoever is called or restarted meanwhile. When it is over every domain of the call ends. So a call takes at most the
-    /// limit, that time, twice the precision, and what the last host function takes: these are not aborted, but the domain is
-    /// ended when they return to it. Calls of a host function back into its world belong to the call that they are part of. Initialisers and finalisers are calls too, each.
-    /// The precision is an eighth of the limit, at least a millisecond and at most a quarter of a second.
+    /// Ends every call of the host that takes longer, wall clock; default: none. The domain that
+    /// runs then faults with [`crate::FaultKind::TimeLimit`]; it need not be the one that loops. If
+    /// another domain called it, that one sees the error and has a quarter of the limit, at least
+    /// 10 ms and at most 250 ms, in which to return. That time is for all domains of the call
+    /// together, whoever is called or restarted meanwhile. When it is over every domain of the call
+    /// ends. So a call takes at most the limit, that time, twice the precision, and what the last
+    /// host function takes: these are not aborted, but the domain is ended when they return to it.
+    /// Calls of a host function back into its world belong to the call that they are part of.
+    /// Initialisers and finalisers are calls too, each. The precision is an eighth of the limit, at
+    /// least a millisecond and at most a quarter of a second.
     #[must_use]
     pub fn time_limit(mut self, limit: impl Into<Option<Duration>>) -> Self {
         self.time_limit = limit.into();
@@ -148,24 +153,26 @@ impl Builder {
         self
     }
 
-    /// Ends every call of the host that uses more processor time, as [`Builder::time_limit`] does for the wall clock; what the host
-    /// functions use counts.
+    /// Ends every call of the host that uses more processor time, as [`Builder::time_limit`] does
+    /// for the wall clock; what the host functions use counts.
     #[must_use]
     pub fn cpu_limit(mut self, limit: impl Into<Option<Duration>>) -> Self {
         self.cpu_limit = limit.into();
         self
     }
 
-    /// Lets single calls have limits of their own ([`TypedFn::call_within`](crate::TypedFn::call_within)). A world with any limit or
-    /// budget can do that without.
+    /// Lets single calls have limits of their own
+    /// ([`TypedFn::call_within`](crate::TypedFn::call_within)). A world with any limit or budget
+    /// can do that without.
     #[must_use]
     pub fn timed(mut self) -> Self {
         self.timed = true;
         self
     }
 
-    /// Allows clients to connect to entry points: names of domains and of entry points (`domain.name`), each of which may end in `*`.
-    /// What no rule allows is refused, unless [`Builder::permission`] decides otherwise.
+    /// Allows clients to connect to entry points: names of domains and of entry points
+    /// (`domain.name`), each of which may end in `*`. What no rule allows is refused, unless
+    /// [`Builder::permission`] decides otherwise.
     #[must_use]
     pub fn permit(mut self, client: impl Into<String>, entry: impl Into<String>) -> Self {
         self.permits.push(Permit { client: client.into(), entry: entry.into() });
@@ -196,7 +203,8 @@ impl Builder {
         self
     }
 
-    /// Builds the world. Every object is verified before anything of it is mapped, and the linked text again where it will run.
+    /// Builds the world. Every object is verified before anything of it is mapped, and the linked
+    /// text again where it will run.
     ///
     /// # Errors
     /// [`BuildError`]; nothing stays mapped then.

@@ -26,10 +26,11 @@ pub struct Domain {
     pub initial_sp: u64,
     /// Number of an instance; 0 for the domains that were described, and where there is none.
     pub life: u64,
-    /// Number of its present life among those of the world's domains; 0 until something that was restarted, reset, loaded again or made
-    /// at run time has this place.
+    /// Number of its present life among those of the world's domains; 0 until something that was
+    /// restarted, reset, loaded again or made at run time has this place.
     pub birth: u64,
-    /// The domain whose instance it is: itself for the domains that were described. They share their bindings.
+    /// The domain whose instance it is: itself for the domains that were described. They share
+    /// their bindings.
     pub origin: usize,
     /// What it was made from.
     pub spec: Arc<DomainSpec>,
@@ -47,8 +48,9 @@ pub struct Domain {
     pub shown: Vec<(usize, Option<Access>)>,
     /// All regions of the world, visible or not.
     pub region_places: Arc<[RegionPlace]>,
-    /// It may hand floats on without naming a vector register: some binding from it or to it has floats in its signature or no signature, or
-    /// it connects or registers entry points while calls are in progress. See [`crate::world::Inner::pass_floats`].
+    /// It may hand floats on without naming a vector register: some binding from it or to it has
+    /// floats in its signature or no signature, or it connects or registers entry points while
+    /// calls are in progress. See [`crate::world::Inner::pass_floats`].
     pub passes_floats: bool,
 }
 

@@ -9,9 +9,10 @@ use crate::world::domain::Domain;
 use crate::world::error::{CallError, LookupError};
 use sfi_verifier::Usage;
 
-/// What placement was drawn from, see [`DomainRef::placement`]. The header page, the dispatch table and the TCB page lie at fixed
-/// offsets of every window: whoever finds one window's base finds the rest without a fault, so what counts against an informed attacker
-/// is `windows / live`, whatever the parts have.
+/// What placement was drawn from, see [`DomainRef::placement`]. The header page, the dispatch table
+/// and the TCB page lie at fixed offsets of every window: whoever finds one window's base finds the
+/// rest without a fault, so what counts against an informed attacker is `windows / live`, whatever
+/// the parts have.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PlacementReport {
     /// Equally likely places of a window.
@@ -88,7 +89,8 @@ impl<'w> DomainRef<'w> {
         self.domain().segments()
     }
 
-    /// Where the domain might have been placed, and how large it is: what somebody has to guess who looks for it.
+    /// Where the domain might have been placed, and how large it is: what somebody has to guess who
+    /// looks for it.
     pub fn placement(&self) -> PlacementReport {
         let parts = self.domain().image.choices.iter();
         PlacementReport {
@@ -99,8 +101,8 @@ impl<'w> DomainRef<'w> {
         }
     }
 
-    /// The domain's text is a sealed file that every instance of its image maps. Not so if the text holds an address of its window,
-    /// as `movabs` does; then each has a copy.
+    /// The domain's text is a sealed file that every instance of its image maps. Not so if the text
+    /// holds an address of its window, as `movabs` does; then each has a copy.
     pub fn shares_text(&self) -> bool {
         self.domain().image.shares_text()
     }
@@ -121,7 +123,8 @@ impl<'w> DomainRef<'w> {
         unsafe { (*self.domain().state).dead != Status::Ok }
     }
 
-    /// The last fault, also if another domain's call met it, or the one after which the domain was restarted automatically.
+    /// The last fault, also if another domain's call met it, or the one after which the domain was
+    /// restarted automatically.
     pub fn last_fault(&self) -> Option<Fault> {
         // SAFETY: the state lives as long as the world.
         let signal = unsafe { (*self.domain().state).fault.signal };

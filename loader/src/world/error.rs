@@ -48,7 +48,8 @@ pub enum BuildError {
         /// Faults so far.
         faults: u64,
     },
-    /// A domain is not restarted yet, because its owner's penalties are not over and nobody wants to wait.
+    /// A domain is not restarted yet, because its owner's penalties are not over and nobody wants
+    /// to wait.
     #[error("the domains of `{owner}` wait for penalties to be over")]
     NotReady {
         /// The owner.
@@ -145,8 +146,8 @@ pub enum SpecError {
         /// The entry point.
         entry: String,
     },
-    /// More gateways for connections at run time, or for functions that are passed to it, than a domain may
-    /// have ([`crate::MAX_SPARE`]).
+    /// More gateways for connections at run time, or for functions that are passed to it, than a
+    /// domain may have ([`crate::MAX_SPARE`]).
     #[error("domain `{domain}`: more than {most} gateways for connections at run time or for functions")]
     TooManySpare {
         /// The client.
@@ -257,7 +258,8 @@ pub enum BindError {
         /// The domain.
         domain: String,
     },
-    /// During a call a domain can only be loaded again if it uses no registers that it did not use before.
+    /// During a call a domain can only be loaded again if it uses no registers that it did not use
+    /// before.
     #[error("domain `{domain}` uses more registers than before; load it when no call is in progress")]
     Busy {
         /// The domain.
@@ -311,8 +313,8 @@ pub enum CallError {
         /// Domain.
         domain: String,
     },
-    /// The callee is dead and is restarted automatically, but its owner's penalties are not over ([`crate::Penalty`]).
-    /// [`crate::World::ready_at`] says when they will be.
+    /// The callee is dead and is restarted automatically, but its owner's penalties are not over
+    /// ([`crate::Penalty`]). [`crate::World::ready_at`] says when they will be.
     #[error("domain `{domain}` is dead since an earlier fault and waits for its owner's penalties")]
     NotReady {
         /// Domain.
@@ -333,7 +335,8 @@ pub enum CallError {
         /// Domain.
         domain: String,
     },
-    /// The domain was loaded again, and the function has no name by which it could be found again or is gone.
+    /// The domain was loaded again, and the function has no name by which it could be found again
+    /// or is gone.
     #[error("domain `{domain}` was loaded again and the function is gone")]
     Gone {
         /// Domain.
@@ -393,7 +396,8 @@ pub enum LookupError {
     Region(String),
 }
 
-/// A host function's refusal. The domain that called finds its import's `on_fault` value and `__sfi_error` set.
+/// A host function's refusal. The domain that called finds its import's `on_fault` value and
+/// `__sfi_error` set.
 #[derive(Debug)]
 pub struct HostError {
     message: Box<str>,
@@ -412,7 +416,8 @@ impl HostError {
         Self { status, ..Self::new(message) }
     }
 
-    /// Ends the domain that called: its own callers get a fault of the kind [`crate::FaultKind::Exit`], and it is dead.
+    /// Ends the domain that called: its own callers get a fault of the kind
+    /// [`crate::FaultKind::Exit`], and it is dead.
     pub fn end_caller(code: i32) -> Self {
         Self { exit: Some(code), ..Self::new("the domain ended itself") }
     }
@@ -448,7 +453,8 @@ impl From<LookupError> for HostError {
     }
 }
 
-/// A domain that was called failed: the caller of the host function finds the status that a call of its own would have given.
+/// A domain that was called failed: the caller of the host function finds the status that a call of
+/// its own would have given.
 impl From<CallError> for HostError {
     fn from(error: CallError) -> Self {
         let status = match &error {

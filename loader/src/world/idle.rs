@@ -1,29 +1,30 @@
 //! One data stack for each domain, and the pages of stacks that wait.
 //!
 //! ARPC gives each binding a data stack in the server's space (Yarvin et al. section 3.2), because
-//! threads of several clients are in a server at the same time. Within a [`World`] one thread enters, so
-//! the calls that are active in a domain nest, whatever bindings they came through: A → B → A → B. One
-//! stack keeps what a stack for each binding promises:
+//! threads of several clients are in a server at the same time. Within a [`World`] one thread
+//! enters, so the calls that are active in a domain nest, whatever bindings they came through: A →
+//! B → A → B. One stack keeps what a stack for each binding promises:
 //!
 //! - No call writes on the frames of another. The gate notes the stack pointer of the domain that
 //!   leaves in `DomainState::sp`, outside every window. The next call of that domain begins there,
-//!   below all that is active, and the return restores the old value from the gate's frame. A pointer
-//!   outside the domain's own stack becomes 0: nobody can enter that domain until the call returns.
-//! - No client sees a call of another client. The stack lies in the server's window either way: clients
-//!   cannot read it in mode full, and have to guess its place in mode write. A server that reads
-//!   variables before it writes them can hand the last call's values to the next client, as it can with
-//!   its heap; a stack for each client would hide only these.
-//! - A failed call leaves nothing. A domain that faults is dead for all bindings, and lives again with
-//!   a stack that was given back to the kernel. A call whose caller died returns to the frame of the
-//!   caller's own caller, which has the old stack pointers.
+//!   below all that is active, and the return restores the old value from the gate's frame. A
+//!   pointer outside the domain's own stack becomes 0: nobody can enter that domain until the call
+//!   returns.
+//! - No client sees a call of another client. The stack lies in the server's window either way:
+//!   clients cannot read it in mode full, and have to guess its place in mode write. A server that
+//!   reads variables before it writes them can hand the last call's values to the next client, as
+//!   it can with its heap; a stack for each client would hide only these.
+//! - A failed call leaves nothing. A domain that faults is dead for all bindings, and lives again
+//!   with a stack that was given back to the kernel. A call whose caller died returns to the frame
+//!   of the caller's own caller, which has the old stack pointers.
 //! - A recursion may use the whole stack. The manifest's `stack` bounds it for the domain.
 //!
-//! A binding so needs no memory but its record, and a server with a thousand clients keeps one stack
-//! warm in the caches.
+//! A binding so needs no memory but its record, and a server with a thousand clients keeps one
+//! stack warm in the caches.
 //!
-//! The kernel gets the pages of idle stacks back when the last binding to a server goes, when the host
-//! calls [`World::trim`], and, in worlds with limits, after a call that the watchdog saw more than once.
-//! The path of a call does nothing for this.
+//! The kernel gets the pages of idle stacks back when the last binding to a server goes, when the
+//! host calls [`World::trim`], and, in worlds with limits, after a call that the watchdog saw more
+//! than once. The path of a call does nothing for this.
 
 use crate::gate::control_stack::ControlStack;
 use crate::world::{Inner, World};
@@ -31,12 +32,14 @@ use sfi_contract::layout::PAGE_SIZE;
 
 /// Bytes at the stacks' tops that stay after a long call: the next one uses them.
 const WARM: u64 = 16 * PAGE_SIZE;
-/// Domains that are looked after at the end of one long call; so it costs the same in worlds with thousands.
+/// Domains that are looked after at the end of one long call; so it costs the same in worlds with
+/// thousands.
 const AT_ONCE: usize = 64;
 
 impl World {
-    /// Gives pages back to the kernel that only the next call would use: those of all domains' data stacks, and of the world's control
-    /// stack. For hosts to call when a world will be idle. It costs a system call per domain, and the next calls fault their pages in again.
+    /// Gives pages back to the kernel that only the next call would use: those of all domains' data
+    /// stacks, and of the world's control stack. For hosts to call when a world will be idle. It
+    /// costs a system call per domain, and the next calls fault their pages in again.
     pub fn trim(&mut self) {
         // SAFETY: `&mut self`: no call is in progress, so nothing on the stacks is alive.
         unsafe {
@@ -72,8 +75,9 @@ impl Inner {
         }
     }
 
-    /// All but `warm` bytes. A domain that no call returns to has nothing on its stack, but buffers that are about to be copied back
-    /// (`marshal`): those lie above its stack pointer. Where it fails, as with locked memory, the pages stay.
+    /// All but `warm` bytes. A domain that no call returns to has nothing on its stack, but buffers
+    /// that are about to be copied back (`marshal`): those lie above its stack pointer. Where it
+    /// fails, as with locked memory, the pages stay.
     fn release_stack(&self, index: usize, warm: u64) {
         let domain = &self.domains[index];
         let [start, end] = domain.image.stack;

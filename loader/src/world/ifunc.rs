@@ -1,8 +1,10 @@
-//! IFUNCs: which function a name means is chosen by a resolver, a function of the domain, when the domain starts.
+//! IFUNCs: which function a name means is chosen by a resolver, a function of the domain, when the
+//! domain starts.
 //!
-//! Calls and pointers go to a stub that jumps through a dispatch slot of its own. The resolvers run in the domain as initialisers
-//! do, after sealing. A result that is a used slot is copied to the stub's slot; nothing else ever gets there. While the table's page is
-//! writable no code of the domain runs.
+//! Calls and pointers go to a stub that jumps through a dispatch slot of its own. The resolvers run
+//! in the domain as initialisers do, after sealing. A result that is a used slot is copied to the
+//! stub's slot; nothing else ever gets there. While the table's page is writable no code of the
+//! domain runs.
 
 use crate::gate::records::{CallFrame, Status};
 use crate::vm::error::MapError;
@@ -40,7 +42,8 @@ pub unsafe fn choose(inner: *mut Inner, domain: usize) -> Result<(), BuildError>
     Ok(())
 }
 
-/// The code offset that a resolver's result means: that of a slot which holds a function, and not again an IFUNC.
+/// The code offset that a resolver's result means: that of a slot which holds a function, and not
+/// again an IFUNC.
 fn chosen(slots: &[u64], text: (u64, u64), slot: u64) -> Option<u64> {
     let index = slot.checked_sub(DISPATCH_OFFSET).filter(|distance| distance.is_multiple_of(8))? / 8;
     let text = text.0..text.0 + text.1;

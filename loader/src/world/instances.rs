@@ -24,15 +24,17 @@ pub struct Instance {
 }
 
 impl World {
-    /// Makes another instance of a domain, at a fresh random place, as the domain was when it was loaded: its own memory, the same
-    /// verified and sealed text, the same imports, the same shared regions. The initialisers run.
+    /// Makes another instance of a domain, at a fresh random place, as the domain was when it was
+    /// loaded: its own memory, the same verified and sealed text, the same imports, the same shared
+    /// regions. The initialisers run.
     ///
-    /// Text is not verified again unless it had to be copied ([`DomainRef::shares_text`]). Instances have no name that others can ask
-    /// for; they are reached by what this returns. A bond that the domain makes while it runs is its instances' too.
+    /// Text is not verified again unless it had to be copied ([`DomainRef::shares_text`]).
+    /// Instances have no name that others can ask for; they are reached by what this returns. A
+    /// bond that the domain makes while it runs is its instances' too.
     ///
     /// # Errors
-    /// [`BuildError::Spec`] for an unknown name; [`BuildError::Map`] when the kernel allows no more;
-    /// [`BuildError::Map`], [`BuildError::Initialiser`]. All that exists keeps working.
+    /// [`BuildError::Spec`] for an unknown name; [`BuildError::Map`] when the kernel allows no
+    /// more; [`BuildError::Map`], [`BuildError::Initialiser`]. All that exists keeps working.
     pub fn instantiate(&mut self, domain: &str) -> Result<Instance, BuildError> {
         let original = self.get().find(domain)?;
         // SAFETY: `&mut self`: no call is in progress, so nobody else uses the record.
@@ -56,11 +58,13 @@ impl World {
         Ok(DomainRef { inner, index })
     }
 
-    /// Makes an instance what it was at its start, at the same place: data, heap, stack and thread locals, whatever was done to
-    /// it, what it registered and what regions it sees. The initialisers run. After a fault prefer a fresh one: this one's place may be known to others.
+    /// Makes an instance what it was at its start, at the same place: data, heap, stack and thread
+    /// locals, whatever was done to it, what it registered and what regions it sees. The
+    /// initialisers run. After a fault prefer a fresh one: this one's place may be known to others.
     ///
     /// # Errors
-    /// [`BuildError::Spec`] for an instance that was discarded, [`BuildError::Map`], [`BuildError::Initialiser`].
+    /// [`BuildError::Spec`] for an instance that was discarded, [`BuildError::Map`],
+    /// [`BuildError::Initialiser`].
     pub fn reset(&mut self, instance: Instance) -> Result<(), BuildError> {
         let index = self.get().living(instance)?;
         // SAFETY: `&mut self`: no call is in progress, so no frame of the domain is outstanding.
@@ -71,7 +75,8 @@ impl World {
         self.initialise(index)
     }
 
-    /// Gives up an instance: its memory and its mappings go back. Functions that were looked up in it get errors from then on.
+    /// Gives up an instance: its memory and its mappings go back. Functions that were looked up in
+    /// it get errors from then on.
     ///
     /// # Errors
     /// [`LookupError::Instance`].
@@ -92,7 +97,8 @@ impl World {
 impl Inner {
     /// Puts the state of a new place among those that the context knows.
     pub(crate) fn link(&mut self, state: *mut DomainState) {
-        // SAFETY: the header of the control stack and the states live as long as the world, which is borrowed mutably.
+        // SAFETY: the header of the control stack and the states live as long as the world, which
+        // is borrowed mutably.
         unsafe {
             let context = self.control.context();
             (*state).next = (*context).domains;
@@ -133,8 +139,8 @@ impl Inner {
         let index = self.lives.take_vacant().unwrap_or(self.domains.len());
         let state = match self.domains.get(index) {
             Some(vacant) => {
-                // SAFETY: the state of a vacant place belongs to the world alone. Functions that were looked up in who was here know
-                // another generation.
+                // SAFETY: the state of a vacant place belongs to the world alone. Functions that
+                // were looked up in who was here know another generation.
                 unsafe {
                     let (next, generation) = ((*vacant.state).next, (*vacant.state).generation + 1);
                     *vacant.state = DomainState { next, ..raised.state(index, generation) };
@@ -224,7 +230,8 @@ impl Inner {
         if shown.is_empty() { Ok(()) } else { self.show_all(index) }
     }
 
-    /// Empties a domain's place in the world. Its state stays, so that whoever knows it finds that the domain is gone.
+    /// Empties a domain's place in the world. Its state stays, so that whoever knows it finds that
+    /// the domain is gone.
     ///
     /// # Safety
     /// No call of the domain is in progress.

@@ -38,20 +38,23 @@ use std::any::Any;
 use std::marker::PhantomData;
 use std::sync::Arc;
 
-/// Domains that are loaded, sealed and ready to be called. Built by [`World::builder`]; dropping it unmaps everything.
+/// Domains that are loaded, sealed and ready to be called. Built by [`World::builder`]; dropping it
+/// unmaps everything.
 ///
-/// A world is entered by one thread at a time (calls take `&mut`), but it may move between threads. More parallelism comes
-/// from more worlds.
+/// A world is entered by one thread at a time (calls take `&mut`), but it may move between threads.
+/// More parallelism comes from more worlds.
 #[derive(Debug)]
 pub struct World {
     pub(crate) inner: *mut Inner,
 }
 
-// SAFETY: the record belongs to the world alone. Nothing in it is tied to a thread: the signal stack and GS are looked
-// up per thread at every entry, and the control stack is used by the thread that holds the world mutably.
+// SAFETY: the record belongs to the world alone. Nothing in it is tied to a thread: the signal
+// stack and GS are looked up per thread at every entry, and the control stack is used by the thread
+// that holds the world mutably.
 unsafe impl Send for World {}
 
-/// The world's record. Gates and host functions reach it through a raw pointer while host code is suspended inside a call.
+/// The world's record. Gates and host functions reach it through a raw pointer while host code is
+/// suspended inside a call.
 pub struct Inner {
     pub id: u64,
     pub control: ControlStack,
@@ -79,8 +82,8 @@ impl Inner {
     /// The host's crossing into a domain.
     ///
     /// # Safety
-    /// `inner` belongs to a world that this thread holds mutably, the binding is one of its own, `frame.sp` is a data stack
-    /// pointer of the callee. `floats`: the binding's flag.
+    /// `inner` belongs to a world that this thread holds mutably, the binding is one of its own,
+    /// `frame.sp` is a data stack pointer of the callee. `floats`: the binding's flag.
     #[inline(always)]
     pub unsafe fn cross(
         inner: *mut Inner,
@@ -101,7 +104,8 @@ impl Inner {
         }
     }
 
-    /// Crosses in another way, with a copy of the frame: the caller's own has no address then, and stays in registers.
+    /// Crosses in another way, with a copy of the frame: the caller's own has no address then, and
+    /// stays in registers.
     ///
     /// # Safety
     /// As for [`Inner::cross`].
@@ -192,8 +196,8 @@ impl Inner {
         floats: bool,
         control_sp: u64,
     ) -> Result<(), Failure> {
-        // SAFETY: see the function's contract. Only raw pointers to the records are kept across the call, because host
-        // functions use the records too.
+        // SAFETY: see the function's contract. Only raw pointers to the records are kept across the
+        // call, because host functions use the records too.
         unsafe {
             let context = (*inner).control.context();
             let state = thread::state();
@@ -212,7 +216,8 @@ impl Inner {
         }
     }
 
-    /// Copies stack arguments to the callee's data stack and lowers `frame.sp`. `false` if they do not fit.
+    /// Copies stack arguments to the callee's data stack and lowers `frame.sp`. `false` if they do
+    /// not fit.
     ///
     /// # Safety
     /// As for [`Inner::cross`].
@@ -237,8 +242,8 @@ impl Inner {
     /// Puts a failure into words; resumes a host function's panic.
     ///
     /// # Safety
-    /// `inner` belongs to a world that this thread holds mutably; `callee` is one of its domains unless the failure
-    /// is [`Failure::WrongWorld`].
+    /// `inner` belongs to a world that this thread holds mutably; `callee` is one of its domains
+    /// unless the failure is [`Failure::WrongWorld`].
     #[cold]
     pub unsafe fn failure(inner: *mut Inner, callee: *const DomainState, failure: Failure) -> CallError {
         match failure {
@@ -278,7 +283,8 @@ impl Inner {
         unsafe { (((*domain).base + TCB_ERROR) as *mut u32).write(status.into()) };
     }
 
-    /// A host function panicked: the domains with frames above the innermost entry from the host were interrupted and are dead.
+    /// A host function panicked: the domains with frames above the innermost entry from the host
+    /// were interrupted and are dead.
     ///
     /// # Safety
     /// The host runs and `context` is its world's.
@@ -332,7 +338,8 @@ impl Inner {
         TypedFn { world: self.id, generation, life, binding, name, function: PhantomData }
     }
 
-    /// The function that a pointer of a domain means: the same arithmetic as an indirect call of the domain.
+    /// The function that a pointer of a domain means: the same arithmetic as an indirect call of
+    /// the domain.
     pub fn function_at<F: Function>(&self, domain: usize, pointer: u64) -> Result<TypedFn<F>, CallError> {
         match self.code_at(domain, pointer) {
             Some(offset) => Ok(self.typed(domain, offset, None)),
@@ -402,8 +409,8 @@ impl World {
         Arc::clone(&self.get().domains[index].image)
     }
 
-    /// Makes all domains what they were at their start, but for their initialisers, and what the host holds of a call. Not if one of
-    /// them died.
+    /// Makes all domains what they were at their start, but for their initialisers, and what the
+    /// host holds of a call. Not if one of them died.
     pub(crate) fn wipe(&mut self) -> bool {
         // SAFETY: `&mut self`: no call is in progress.
         unsafe {
@@ -468,8 +475,8 @@ impl World {
         region.map(|r| &mut r.view).ok_or_else(|| LookupError::Region(name.to_owned()))
     }
 
-    /// Brings a domain back to the state in which it was built: data, heap, stack and thread locals are reloaded and the
-    /// initialisers run again. Shared regions stay as they are, placement too.
+    /// Brings a domain back to the state in which it was built: data, heap, stack and thread locals
+    /// are reloaded and the initialisers run again. Shared regions stay as they are, placement too.
     ///
     /// # Errors
     /// [`BuildError::Spec`] for an unknown name, [`BuildError::Initialiser`], [`BuildError::Map`].
@@ -483,7 +490,8 @@ impl World {
         self.initialise(index)
     }
 
-    /// Runs the finalisers (`.fini_array`) of all living domains, the last added first. All run, the first error is given.
+    /// Runs the finalisers (`.fini_array`) of all living domains, the last added first. All run,
+    /// the first error is given.
     ///
     /// # Errors
     /// [`CallError`] of a finaliser.
@@ -506,7 +514,8 @@ impl World {
 
 impl Drop for World {
     fn drop(&mut self) {
-        // SAFETY: both were made by the builder with `Box::into_raw`; no call is in progress, so nobody uses them.
+        // SAFETY: both were made by the builder with `Box::into_raw`; no call is in progress, so
+        // nobody uses them.
         unsafe {
             let mut inner = Box::from_raw(self.inner);
             // First: the watchdog looks at the others.

@@ -52,8 +52,8 @@ pub fn admit(owner: Option<&Owner>, wait: bool) -> Result<(), BuildError> {
 }
 
 impl World {
-    /// When calls will be able to restart a domain that is dead ([`crate::CallError::NotReady`]). `None` if no penalty of its owner stands
-    /// in the way.
+    /// When calls will be able to restart a domain that is dead ([`crate::CallError::NotReady`]).
+    /// `None` if no penalty of its owner stands in the way.
     ///
     /// # Errors
     /// [`LookupError::Domain`].

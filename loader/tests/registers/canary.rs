@@ -121,7 +121,8 @@ impl Canary {
 
     /// This thread's registers, beyond the general ones, which Rust code uses.
     pub fn plant_here(&self, width: Width) {
-        // SAFETY: the registers are declared as changed, MXCSR keeps its masks and rounding; x87 is left as the ABI wants it.
+        // SAFETY: the registers are declared as changed, MXCSR keeps its masks and rounding; x87 is
+        // left as the ABI wants it.
         unsafe {
             asm!("ldmxcsr [{}]", in(reg) &self.mxcsr);
             asm!("fld qword ptr [{0}]", "fstp qword ptr [{0}]", in(reg) &mut self.word.to_le_bytes(),

@@ -75,7 +75,8 @@ pub fn summed(place: usize, version: usize, values: &[u64], total: u64) -> u64 {
     values.iter().fold(total.wrapping_mul(3).wrapping_add(key(place, version)), |sum, value| sum.wrapping_add(*value))
 }
 
-/// `chain`, `ping` and `pong(n, x, way)` pass the call on n times, the last one works on its state or dies; `ask` does so by way of the host.
+/// `chain`, `ping` and `pong(n, x, way)` pass the call on n times, the last one works on its state
+/// or dies; `ask` does so by way of the host.
 pub fn object(place: usize, version: usize) -> Vec<u8> {
     let key = key(place, version);
     let pass = |name: &str, next: &str| {

@@ -1,7 +1,7 @@
 //! Phase 7c: where %al may hold the number of vector registers that a variadic call passes.
 //!
-//! Compilers write it just before the call, as a constant. Behind a call, or a 64-bit load, rax holds something else, and an indirect call may
-//! use it for its target.
+//! Compilers write it just before the call, as a constant. Behind a call, or a 64-bit load, rax
+//! holds something else, and an indirect call may use it for its target.
 
 use crate::analysis::flow::FlowGraph;
 use crate::analysis::regs::{Effects, bit};

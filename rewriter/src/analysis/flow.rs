@@ -1,7 +1,8 @@
-//! Phase 4: who follows whom. Labels, entries, and the *units* of code that share one register assignment.
+//! Phase 4: who follows whom. Labels, entries, and the *units* of code that share one register
+//! assignment.
 //!
-//! A unit is a function with all that jumps connect to it: its `.cold` part, its switch targets, the function into whose middle it
-//! jumps. Tail calls to a function's entry do not connect.
+//! A unit is a function with all that jumps connect to it: its `.cold` part, its switch targets,
+//! the function into whose middle it jumps. Tail calls to a function's entry do not connect.
 
 use crate::analysis::depth::{Height, State};
 use crate::object::address::{Addresses, insn_of};
@@ -29,7 +30,8 @@ pub struct FlowGraph {
     pub looped: Vec<bool>,
     /// Instructions where a symbol's extent ends.
     pub end: Vec<bool>,
-    /// Instructions where functions begin: called, exported or taken as an address and named by a function symbol.
+    /// Instructions where functions begin: called, exported or taken as an address and named by a
+    /// function symbol.
     pub entry: Vec<bool>,
     /// Unit of each instruction; the number is an instruction of the unit.
     pub unit: Vec<u32>,
@@ -49,7 +51,8 @@ pub struct FlowGraph {
 }
 
 impl FlowGraph {
-    /// Where control may go after an instruction, apart from a call's callee: calls `visit` for every successor.
+    /// Where control may go after an instruction, apart from a call's callee: calls `visit` for
+    /// every successor.
     pub fn successors(&self, code: &Code<'_, '_>, at: InsnIndex, mut visit: impl FnMut(InsnIndex)) {
         match code.insns[at].flow {
             Flow::Next | Flow::Call(_) | Flow::CallIndirect => {
@@ -116,8 +119,8 @@ impl FlowGraph {
         self.mixed.contains(&at)
     }
 
-    /// Tells tail calls from jumps inside a unit, one round: `heights` are those that the jumps settled so far imply. Says whether
-    /// more was settled.
+    /// Tells tail calls from jumps inside a unit, one round: `heights` are those that the jumps
+    /// settled so far imply. Says whether more was settled.
     ///
     /// The jumps without proven tables lead to what a pointer names, so those of units without such
     /// labels are tail calls. A tail call happens with nothing on the stack, hence a jump with
@@ -226,7 +229,8 @@ pub fn build(code: &Code<'_, '_>, addresses: &Addresses, unwind: &Unwind) -> Flo
         let Some(target) = code.at(section, symbol.value) else { continue };
         label[target] = true;
         let function = symbol.is_function();
-        // A local function symbol that only jumps and switches reach is a .cold part, not a function.
+        // A local function symbol that only jumps and switches reach is a .cold part, not a
+        // function.
         let inner = jumped[target] || addresses.taken[target];
         if symbol.is_open() || (function && (addresses.pointed[target] || !inner)) {
             entry[target] = true;
@@ -310,7 +314,8 @@ fn units(code: &Code<'_, '_>, addresses: &Addresses, unwind: &Unwind, entry: &[b
     for (call, landing) in unwind.landings() {
         join(&mut parent, call, landing.pad);
     }
-    // Code that nothing but a taken label reaches (computed goto) belongs to the function that a symbol says contains it.
+    // Code that nothing but a taken label reaches (computed goto) belongs to the function that a
+    // symbol says contains it.
     for (at, insn) in code.insns.iter().enumerate().filter(|(at, _)| addresses.taken[*at] && !entry[*at]) {
         if let Some(first) = function_around(code, insn) {
             join(&mut parent, at, first);

@@ -1,8 +1,10 @@
 //! Phase 6d: walks over the chain of frame pointers.
 //!
-//! `__builtin_frame_address(0)` is a copy of rbp, at which lie the caller's rbp and, 8 bytes behind, natively, the return address. Proved
-//! here: no instruction of the unit that copies rbp reads behind such a copy, behind one that moves between registers and places
-//! of the frame, or behind what it loads from the chain. A copy that leaves the unit is an address of the stack, which it may be.
+//! `__builtin_frame_address(0)` is a copy of rbp, at which lie the caller's rbp and, 8 bytes
+//! behind, natively, the return address. Proved here: no instruction of the unit that copies rbp
+//! reads behind such a copy, behind one that moves between registers and places of the frame, or
+//! behind what it loads from the chain. A copy that leaves the unit is an address of the stack,
+//! which it may be.
 
 use crate::analysis::depth::{Height, State};
 use crate::analysis::flow::FlowGraph;

@@ -1,7 +1,8 @@
 //! Phase 6: how far the original stack pointer lies below its value at the function's entry.
 //!
-//! The height decides only how the data stack is kept (see `transform`), never safety. It also finds code that reads or replaces its
-//! return address, which in a domain is not on the data stack: what reads it is given it, what replaces it is refused.
+//! The height decides only how the data stack is kept (see `transform`), never safety. It also
+//! finds code that reads or replaces its return address, which in a domain is not on the data
+//! stack: what reads it is given it, what replaces it is refused.
 
 use crate::analysis::depth::{Height, State};
 use crate::analysis::flow::FlowGraph;
@@ -14,7 +15,8 @@ use iced_x86::{Instruction, Mnemonic, OpKind, Register};
 const UNSEEN: State = State { rsp: Height::Unseen, rbp: Height::Unseen };
 const ENTRY: State = State { rsp: Height::Known(0), rbp: Height::Computed };
 
-/// States before each instruction. `last`: also where nothing is known to lead, because all indirect jumps are settled.
+/// States before each instruction. `last`: also where nothing is known to lead, because all
+/// indirect jumps are settled.
 pub fn heights(code: &Code<'_, '_>, graph: &FlowGraph, effects: &[Effects], last: bool) -> Vec<State> {
     let mut states = vec![UNSEEN; code.insns.len()];
     let mut work: Vec<InsnIndex> = (0..code.insns.len()).rev().filter(|&at| graph.entry[at]).collect();
@@ -55,7 +57,8 @@ pub fn heights(code: &Code<'_, '_>, graph: &FlowGraph, effects: &[Effects], last
     }
 }
 
-/// A call behind which the function's symbol ends: compilers place nothing but calls that do not return there.
+/// A call behind which the function's symbol ends: compilers place nothing but calls that do not
+/// return there.
 pub fn is_presumed_noreturn(code: &Code<'_, '_>, graph: &FlowGraph, at: InsnIndex) -> bool {
     let insn = &code.insns[at];
     if !matches!(insn.flow, Flow::Call(_) | Flow::CallIndirect) {

@@ -2,17 +2,18 @@
 //!
 //! Proved here, over all paths that [`Reach`] finds:
 //!
-//! - *A switch.* The target is a sum, and one summand comes from nothing but `lea`s of switch tables
-//!   (`lea table(%rip),%b ; movslq (%b,%i,4),%t ; add %b,%t ; jmp *%t`, also where the `lea` is far
-//!   away, or the base lay in the frame). The jump leads to the entries of these tables. Where some
-//!   path hides what comes before (a call that does not return), the form shows that it is a switch:
-//!   `%b` is added to what was loaded from `(%b,%i,4)`. Then the jump may lead to the entries of all
-//!   tables of its unit.
-//! - *A switch of code for a fixed place*: `jmp *table(,%i,8)`, where only such jumps name the table.
-//! - *A table of labels.* The target is loaded from an array of pointers whose base is named, and the
-//!   array holds labels of the jump's own unit.
-//! - *A pointer.* The target is loaded, passed, returned or named, but not a sum. Then it is no entry
-//!   of a switch table, and [`FlowGraph::settle`] decides between a tail call and labels that
+//! - *A switch.* The target is a sum, and one summand comes from nothing but `lea`s of switch
+//!   tables (`lea table(%rip),%b ; movslq (%b,%i,4),%t ; add %b,%t ; jmp *%t`, also where the `lea`
+//!   is far away, or the base lay in the frame). The jump leads to the entries of these tables.
+//!   Where some path hides what comes before (a call that does not return), the form shows that it
+//!   is a switch: `%b` is added to what was loaded from `(%b,%i,4)`. Then the jump may lead to the
+//!   entries of all tables of its unit.
+//! - *A switch of code for a fixed place*: `jmp *table(,%i,8)`, where only such jumps name the
+//!   table.
+//! - *A table of labels.* The target is loaded from an array of pointers whose base is named, and
+//!   the array holds labels of the jump's own unit.
+//! - *A pointer.* The target is loaded, passed, returned or named, but not a sum. Then it is no
+//!   entry of a switch table, and [`FlowGraph::settle`] decides between a tail call and labels that
 //!   pointers name.
 //!
 //! What is left is a sum whose summands are not tables: differences of labels that the assembler
@@ -147,8 +148,8 @@ impl Search<'_, '_, '_, '_> {
     }
 
     /// Whether a jump ends its function: the frame was given up directly before it, and no pointer
-    /// names a label of its unit. What looks like a sum then comes from a path on which the register
-    /// means something else.
+    /// names a label of its unit. What looks like a sum then comes from a path on which the
+    /// register means something else.
     fn leaves_frame(&self, at: InsnIndex) -> bool {
         let before = at.checked_sub(1).map(|before| &self.code.insns[before]);
         let gives_up = |insn: &Insn| {

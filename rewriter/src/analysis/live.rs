@@ -1,10 +1,11 @@
 //! Phase 7: which registers and flags are live before each instruction of the original code.
 //!
-//! gcc's IPA-RA lets a caller keep a value in a call-clobbered register across a call to a function of the same object that does not
-//! clobber it. So such calls kill nothing here, and at a function's end every register that its unit does not clobber itself is live.
+//! gcc's IPA-RA lets a caller keep a value in a call-clobbered register across a call to a function
+//! of the same object that does not clobber it. So such calls kill nothing here, and at a
+//! function's end every register that its unit does not clobber itself is live.
 //!
-//! `transform` takes a scratch register where one is dead. If none is, it spills one to the TCB page.
-//! Flags that live across inserted arithmetic are kept with `lahf`, `seto` and `sahf`.
+//! `transform` takes a scratch register where one is dead. If none is, it spills one to the TCB
+//! page. Flags that live across inserted arithmetic are kept with `lahf`, `seto` and `sahf`.
 
 use crate::analysis::flow::{FlowGraph, JumpKind};
 use crate::analysis::regs::{Effects, FLAGS, GPRS, Set, arguments, bits, callee_saved, results};
@@ -86,11 +87,13 @@ pub fn liveness(code: &Code<'_, '_>, graph: &FlowGraph, effects: &[Effects]) -> 
                     (effects[at].uses, 0)
                 }
                 Flow::Call(dest) if is_local_call(code, dest) => {
-                    // Nobody keeps a value in rax across a callee that itself writes it, and does not save it.
+                    // Nobody keeps a value in rax across a callee that itself writes it, and does
+                    // not save it.
                     let callee = insn_of(code, dest).map(|to| graph.unit[to]);
                     let rax =
                         if callee.is_some_and(|unit| results_in.contains(&unit)) { bits(&[Register::RAX]) } else { 0 };
-                    // Hand-written functions take arguments wherever they like: what the callee reads is live.
+                    // Hand-written functions take arguments wherever they like: what the callee
+                    // reads is live.
                     let taken = insn_of(code, dest).map_or(0, |to| before[to]);
                     (arguments() | callee_saved() | (taken & GPRS), FLAGS | rax)
                 }

@@ -1,7 +1,8 @@
 //! Phase 7b: units whose indirect jumps leave no register, or whose flags are live across one.
 //!
-//! Every label that such a jump may reach gets a landing pad: the jump saves a register (and the flags) to the TCB page and uses the
-//! register for its unsafe region, the pad restores them and goes on to the label. The label's address becomes the pad's.
+//! Every label that such a jump may reach gets a landing pad: the jump saves a register (and the
+//! flags) to the TCB page and uses the register for its unsafe region, the pad restores them and
+//! goes on to the label. The label's address becomes the pad's.
 
 use crate::analysis::flow::{FlowGraph, JumpKind};
 use crate::analysis::live::Liveness;

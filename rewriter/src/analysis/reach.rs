@@ -59,8 +59,8 @@ impl<'x, 'o, 'a> Reach<'x, 'o, 'a> {
         let each = |visit: &mut dyn FnMut(InsnIndex, InsnIndex)| {
             for at in 0..count {
                 if code.insns[at].flow != Flow::JumpIndirect || graph.tables.contains_key(&at) {
-                    // What another function leaves in a register is nothing that this one finds, also
-                    // where padding or a call that does not return seems to fall into it.
+                    // What another function leaves in a register is nothing that this one finds,
+                    // also where padding or a call that does not return seems to fall into it.
                     let foreign = |next: InsnIndex| graph.entry[next] && graph.unit[next] != graph.unit[at];
                     graph.successors(code, at, |next| {
                         if !foreign(next) {

@@ -12,7 +12,8 @@ pub const FLAGS: Set =
     (RflagsBits::OF | RflagsBits::SF | RflagsBits::ZF | RflagsBits::AF | RflagsBits::CF | RflagsBits::PF) << FLAG_SHIFT;
 /// CF alone.
 pub const CARRY: Set = flag(RflagsBits::CF);
-/// The number of vector registers that a variadic call finds in %al. Apart from rax, because masking a slot's address in rax keeps it.
+/// The number of vector registers that a variadic call finds in %al. Apart from rax, because
+/// masking a slot's address in rax keeps it.
 pub const VECTOR_COUNT: Set = 1 << 30;
 /// All general registers.
 pub const GPRS: Set = 0xffff;
@@ -130,7 +131,8 @@ fn one(factory: &mut InstructionInfoFactory, insn: &Insn) -> Effects {
         }
     }
     out.uses |= (ins.rflags_read() << FLAG_SHIFT) & FLAGS;
-    // A shift by a count of zero leaves the flags alone, and so does a string instruction that runs zero times.
+    // A shift by a count of zero leaves the flags alone, and so does a string instruction that runs
+    // zero times.
     let maybe = matches!(
         ins.mnemonic(),
         Mnemonic::Shl

@@ -32,8 +32,9 @@ fn entries(code: &Code<'_, '_>, text: &Text) -> Vec<Entry> {
     entries
 }
 
-/// Which of the new instructions does what the original did: the last of its kind; for those that have no like, the store or load
-/// that a push or pop became, else the last one that is neither padding nor moves the data stack.
+/// Which of the new instructions does what the original did: the last of its kind; for those that
+/// have no like, the store or load that a push or pop became, else the last one that is neither
+/// padding nor moves the data stack.
 fn main_of(original: &Instruction, bytes: &[u8]) -> Option<u64> {
     let new: Vec<Instruction> = Decoder::with_ip(64, bytes, 0, DecoderOptions::NONE).into_iter().collect();
     let like = new.iter().rfind(|ins| ins.mnemonic() == original.mnemonic());

@@ -1,9 +1,10 @@
 //! Phase 9b: debug information for the new layout.
 //!
-//! Made anew from what was read: for each compilation unit its name, directory and producer, its functions and what was inlined into
-//! them, and its line table, in which every inserted instruction belongs to the line of the one it serves. Variables, types, call sites and
-//! frames are left out: their descriptions name the old stack, old registers and old addresses. Debug information that cannot be read is
-//! dropped, and the object is not refused for it.
+//! Made anew from what was read: for each compilation unit its name, directory and producer, its
+//! functions and what was inlined into them, and its line table, in which every inserted
+//! instruction belongs to the line of the one it serves. Variables, types, call sites and frames
+//! are left out: their descriptions name the old stack, old registers and old addresses. Debug
+//! information that cannot be read is dropped, and the object is not refused for it.
 
 mod info;
 mod line;
@@ -24,11 +25,12 @@ use sfi_debuginfo::map::{Keeping, Step, Trace};
 use sfi_debuginfo::{Fuel, Meaning, Raw, Reloc};
 use values::{Dropped, dropped};
 
-/// Rows, ranges, entries and bytes of strings that one object may have; far beyond what compilers make.
+/// Rows, ranges, entries and bytes of strings that one object may have; far beyond what compilers
+/// make.
 const BUDGET: u64 = 200_000_000;
 
-/// Makes the new debug sections, with the map from new to original instructions. Returns none if the
-/// object has no debug information. `texts` are in the order of [`Code::sections`].
+/// Makes the new debug sections, with the map from new to original instructions. Returns none if
+/// the object has no debug information. `texts` are in the order of [`Code::sections`].
 ///
 /// # Errors
 /// Why the debug information could not be carried over.
@@ -48,7 +50,8 @@ pub fn carry(code: &Code<'_, '_>, texts: &[Text]) -> Result<Vec<DebugSection>, D
     Ok(new)
 }
 
-/// What became of every instruction; `keeping` says where r15 is at one. `texts` are in the order of [`Code::sections`].
+/// What became of every instruction; `keeping` says where r15 is at one. `texts` are in the order
+/// of [`Code::sections`].
 pub fn traces(
     code: &Code<'_, '_>,
     texts: &[Text],

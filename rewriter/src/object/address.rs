@@ -1,7 +1,9 @@
-//! Phase 3: every place that names the address of code, so that it can become the address of a dispatch slot.
+//! Phase 3: every place that names the address of code, so that it can become the address of a
+//! dispatch slot.
 //!
-//! In code: `lea f(%rip)` with or without a relocation, `movabs $f`, GOT loads. In data: 64-bit pointers, and the entries of PC32
-//! switch tables, whose addends mix the target with the entry's distance from the table's base; the base is the place that code names.
+//! In code: `lea f(%rip)` with or without a relocation, `movabs $f`, GOT loads. In data: 64-bit
+//! pointers, and the entries of PC32 switch tables, whose addends mix the target with the entry's
+//! distance from the table's base; the base is the place that code names.
 
 use crate::object::decode::{Code, Dest, Flow, InsnIndex};
 use crate::object::read::{Place, Reloc, SectionIndex};
@@ -70,11 +72,11 @@ fn never_reached(code: &Code<'_, '_>, by: InsnIndex, reloc: &Reloc, bias: i64) -
     code.never_reached(by, text, symbol.value.wrapping_add_signed(bias)).map(Dest::Insn)
 }
 
-/// Switch tables of 64-bit pointers, as code for a fixed place has them (`jmp *table(,%r,8)`). Such a
-/// table is no array of pointers that a program could read and keep: only jumps name it.
+/// Switch tables of 64-bit pointers, as code for a fixed place has them (`jmp *table(,%r,8)`). Such
+/// a table is no array of pointers that a program could read and keep: only jumps name it.
 struct WideTables {
-    /// Runs of adjacent pointers to code, by start: the end, and the tables in the run with the jumps
-    /// that name them.
+    /// Runs of adjacent pointers to code, by start: the end, and the tables in the run with the
+    /// jumps that name them.
     runs: BTreeMap<u64, (u64, BTreeMap<u64, Vec<InsnIndex>>)>,
 }
 
@@ -156,8 +158,9 @@ pub fn is_dropped(name: &[u8]) -> bool {
 /// Finds every code address.
 ///
 /// # Errors
-/// [`Reason::CodeAddress`] where an address does not name an instruction or a table's base is not known,
-/// [`Reason::DataInText`] where code reads text, [`Reason::Relocation`] for relocation types that cannot name code.
+/// [`Reason::CodeAddress`] where an address does not name an instruction or a table's base is not
+/// known, [`Reason::DataInText`] where code reads text, [`Reason::Relocation`] for relocation types
+/// that cannot name code.
 pub fn find(code: &Code<'_, '_>) -> Result<Addresses, Vec<Refusal>> {
     let mut found = Addresses {
         operands: HashMap::new(),
@@ -203,7 +206,8 @@ pub fn insn_of(code: &Code<'_, '_>, dest: Dest) -> Option<InsnIndex> {
     }
 }
 
-/// The code that `symbol + bias` names: the symbol itself if it is preemptible, else the instruction.
+/// The code that `symbol + bias` names: the symbol itself if it is preemptible, else the
+/// instruction.
 fn code_dest(code: &Code<'_, '_>, reloc: &Reloc, bias: i64) -> Option<Dest> {
     let symbol = &code.object.symbols[reloc.symbol];
     let Place::Section(section) = symbol.place else { return None };

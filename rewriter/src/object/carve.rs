@@ -1,9 +1,11 @@
 //! Data between instructions, as hand-written assembly has it, moved to sections of its own.
 //!
-//! Code is what functions' symbols, direct branches and fall-through reach. A run of bytes that they do not reach is data if the program
-//! reads bytes of it: by a rip-relative operand, or through a register that a `lea` of one of its places has filled. No run is taken that only a
-//! `lea` names, and no object that branches indirectly, which could make such a run code. The new sections are copies of the runs; instructions and
-//! relocations that named places of a run name the copy.
+//! Code is what functions' symbols, direct branches and fall-through reach. A run of bytes that
+//! they do not reach is data if the program reads bytes of it: by a rip-relative operand, or
+//! through a register that a `lea` of one of its places has filled. No run is taken that only a
+//! `lea` names, and no object that branches indirectly, which could make such a run code. The new
+//! sections are copies of the runs; instructions and relocations that named places of a run name
+//! the copy.
 
 use crate::object::read::{Object, Place, Reloc, Section, SectionIndex, Symbol, SymbolIndex};
 use iced_x86::{
@@ -27,7 +29,8 @@ pub fn carve<'a>(object: &Object<'a>) -> Option<Object<'a>> {
     for (index, section) in object.sections.iter().enumerate().filter(|(_, s)| s.is_code()) {
         for (start, end) in reached.gaps(index, section) {
             if named.read.range((index, start)..(index, end)).next().is_none() {
-                // What nothing reads: padding, texts that nobody names. A place that is only named may be code.
+                // What nothing reads: padding, texts that nobody names. A place that is only named
+                // may be code.
                 if named.other.range((index, start)..(index, end)).next().is_some() {
                     return None;
                 }
@@ -51,7 +54,8 @@ fn first_byte(start: u64, section: &Section<'_>) -> u64 {
     start & !(section.align.max(1) - 1)
 }
 
-/// Adds a section that is a copy of a run, beginning at a multiple of the old section's alignment so that its places stay aligned.
+/// Adds a section that is a copy of a run, beginning at a multiple of the old section's alignment
+/// so that its places stay aligned.
 fn copy<'a>(carved: &mut Object<'a>, index: SectionIndex, start: u64, end: u64) -> (SectionIndex, SymbolIndex) {
     let text = &mut carved.sections[index];
     text.gaps.push((start, end));
@@ -181,7 +185,8 @@ struct Reached {
 }
 
 impl Reached {
-    /// `None` if control reaches bytes that are no instruction, overlapping instructions, or if anything branches indirectly.
+    /// `None` if control reaches bytes that are no instruction, overlapping instructions, or if
+    /// anything branches indirectly.
     fn find(object: &Object<'_>) -> Option<Reached> {
         let mut reached = Reached { insns: BTreeMap::new() };
         let mut work: Vec<At> = Vec::new();
@@ -210,7 +215,8 @@ impl Reached {
         Some(reached)
     }
 
-    /// Whether an instruction shares bytes with one that was reached, but for a skipped lock prefix.
+    /// Whether an instruction shares bytes with one that was reached, but for a skipped lock
+    /// prefix.
     fn overlaps(&self, (section, offset): At, ins: &Instruction) -> bool {
         let locked = |first: u64, other: &Instruction| other.has_lock_prefix() && first + 1 == offset;
         let before = self.insns.range(..(section, offset)).next_back();
@@ -238,8 +244,8 @@ impl Reached {
         gaps
     }
 
-    /// What a relocation's addend lacks to name its target: the distance from the field to the instruction's end, for rip-relative
-    /// operands. `None` for branches.
+    /// What a relocation's addend lacks to name its target: the distance from the field to the
+    /// instruction's end, for rip-relative operands. `None` for branches.
     fn bias(&self, object: &Object<'_>, index: SectionIndex, reloc: &Reloc) -> Option<i64> {
         if object.sections.get(index).is_none_or(|s| !s.is_code()) {
             return Some(0);
@@ -255,7 +261,8 @@ impl Reached {
     }
 }
 
-/// Where control goes: the target of a direct branch, and the instruction behind. `None` for indirect branches.
+/// Where control goes: the target of a direct branch, and the instruction behind. `None` for
+/// indirect branches.
 fn successors(
     object: &Object<'_>,
     section: SectionIndex,
@@ -359,7 +366,8 @@ struct Walker<'x, 'a> {
 }
 
 impl Walker<'_, '_> {
-    /// Whether some path from an instruction reads memory through its register, or through one that was computed from it.
+    /// Whether some path from an instruction reads memory through its register, or through one that
+    /// was computed from it.
     fn reads_through(&mut self, from: At, register: Register) -> bool {
         let bit = |r: Register| if r.is_gpr() { 1u32 << (r.full_register() as u32 - Register::RAX as u32) } else { 0 };
         let mut seen: HashMap<At, u32> = HashMap::new();

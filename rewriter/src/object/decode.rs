@@ -1,5 +1,5 @@
-//! Phase 2: every byte of every code section as an instruction, with the relocations that patch it and the place it
-//! branches to.
+//! Phase 2: every byte of every code section as an instruction, with the relocations that patch it
+//! and the place it branches to.
 
 use crate::object::read::{Object, Place, Reloc, SectionIndex, SymbolIndex};
 use crate::refusal::{Reason, Refusal};
@@ -41,7 +41,8 @@ pub struct Insn {
     pub ins: Instruction,
     pub section: u32,
     pub offset: u32,
-    /// Index into the section's relocations: the one that patches the displacement (or the branch's rel32).
+    /// Index into the section's relocations: the one that patches the displacement (or the branch's
+    /// rel32).
     pub disp_reloc: Option<u32>,
     /// The one that patches the immediate.
     pub imm_reloc: Option<u32>,
@@ -223,8 +224,9 @@ fn refuse_at(
 /// Decodes all code sections.
 ///
 /// # Errors
-/// [`Reason::DataInText`] where bytes do not decode or a relocation does not fit an instruction's field,
-/// [`Reason::BranchTarget`] and [`Reason::Relocation`] where a branch leads to no instruction.
+/// [`Reason::DataInText`] where bytes do not decode or a relocation does not fit an instruction's
+/// field, [`Reason::BranchTarget`] and [`Reason::Relocation`] where a branch leads to no
+/// instruction.
 pub fn decode<'o, 'a>(object: &'o Object<'a>) -> Result<Code<'o, 'a>, Vec<Refusal>> {
     let mut code =
         Code { object, insns: Vec::new(), sections: Vec::new(), by_section: vec![None; object.sections.len()] };
@@ -381,8 +383,8 @@ fn got_branch(code: &Code<'_, '_>, insn: &Insn) -> Option<SymbolIndex> {
     (got.contains(&reloc.kind) && direct).then_some(reloc.symbol)
 }
 
-/// A branch that skips the `lock` prefix of an instruction: `je 1f ; .byte 0xf0 ; 1: cmpxchg ..`. With the prefix the instruction does the
-/// same and is atomic besides.
+/// A branch that skips the `lock` prefix of an instruction: `je 1f ; .byte 0xf0 ; 1: cmpxchg ..`.
+/// With the prefix the instruction does the same and is atomic besides.
 fn behind_lock(code: &Code<'_, '_>, insn: &Insn, target: u64) -> Option<InsnIndex> {
     let locked = code.at(insn.section as usize, target.checked_sub(1)?)?;
     let first = code.object.sections[insn.section as usize].data.get(code.insns[locked].offset as usize);

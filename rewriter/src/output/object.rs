@@ -2,7 +2,8 @@
 
 use std::borrow::Cow;
 
-/// A relocatable object to be written. Indices are those of these tables, counted from 1; 0 means none.
+/// A relocatable object to be written. Indices are those of these tables, counted from 1; 0 means
+/// none.
 pub struct NewObject<'a> {
     pub flags: u32,
     pub sections: Vec<NewSection<'a>>,
@@ -26,7 +27,8 @@ pub struct NewSection<'a> {
 pub enum Contents<'a> {
     Data(Cow<'a, [u8]>),
     NoBits,
-    /// A section group: flag word, signature symbol, members. Relocation sections of members are added by the writer.
+    /// A section group: flag word, signature symbol, members. Relocation sections of members are
+    /// added by the writer.
     Group {
         flags: u32,
         signature: usize,

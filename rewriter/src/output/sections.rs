@@ -181,7 +181,8 @@ fn text_reloc(numbers: &Numbers, reloc: &TextReloc) -> NewReloc {
     NewReloc { offset: reloc.offset, kind: reloc.kind, symbol: numbers.of_target(reloc.target), addend: reloc.addend }
 }
 
-/// Whether a section is carried over. What describes the old code is not; what the writer makes itself is not either.
+/// Whether a section is carried over. What describes the old code is not; what the writer makes
+/// itself is not either.
 fn is_kept(code: &Code<'_, '_>, index: SectionIndex) -> bool {
     let section = &code.object.sections[index];
     let made_by_writer =

@@ -1,4 +1,5 @@
-//! The tables of the new code, one record for a section of code, in sections named [`SECTION`] that the loader puts one behind the other.
+//! The tables of the new code, one record for a section of code, in sections named [`SECTION`] that
+//! the loader puts one behind the other.
 //!
 //! ```text
 //! u64 base        slot of the code section's first instruction
@@ -51,7 +52,8 @@ fn number(register: Register) -> Option<usize> {
     [RBX, RBP, R12, R13, R14, R15].into_iter().position(|r| r == register)
 }
 
-/// The row of the new code, given what became of r15 in the unit, and whether its home is a slot of the frame.
+/// The row of the new code, given what became of r15 in the unit, and whether its home is a slot of
+/// the frame.
 fn translate(row: &Row, (r15, slot): (Option<R15>, bool)) -> Option<NewRow> {
     const R15_COLUMN: usize = 5;
     // The number that each column has now.
@@ -68,7 +70,8 @@ fn translate(row: &Row, (r15, slot): (Option<R15>, bool)) -> Option<NewRow> {
     let mut saved = [Saved::Same; 6];
     for (column, rule) in row.saved.into_iter().enumerate() {
         if rule != Saved::Same {
-            // The register that took r15's part was not used by the unit, so nothing was said of it.
+            // The register that took r15's part was not used by the unit, so nothing was said of
+            // it.
             if Some(column) == free {
                 return None;
             }
@@ -122,7 +125,8 @@ pub fn needs(unwind: &Unwind, code: &Code<'_, '_>) -> Vec<Label> {
     labels
 }
 
-/// The record of a code section, if it has one. `r15`: what became of r15 at an instruction, and whether it lives in a slot; `symbol`: numbers in the new symbol table.
+/// The record of a code section, if it has one. `r15`: what became of r15 at an instruction, and
+/// whether it lives in a slot; `symbol`: numbers in the new symbol table.
 pub fn emit<'a>(
     unwind: &Unwind,
     code: &Code<'_, 'a>,

@@ -1,4 +1,5 @@
-//! The new code while it is being written: encoded instructions, labels, alignment, branches that are not laid out yet.
+//! The new code while it is being written: encoded instructions, labels, alignment, branches that
+//! are not laid out yet.
 
 use crate::analysis::pads::Pads;
 use crate::object::decode::{Dest, InsnIndex};
@@ -83,7 +84,8 @@ pub struct Patch {
     pub immediate: bool,
     pub kind: u32,
     pub target: Target,
-    /// For displacements relative to rip: counted from the instruction's end. Else the plain addend.
+    /// For displacements relative to rip: counted from the instruction's end. Else the plain
+    /// addend.
     pub addend: i64,
 }
 

@@ -1,4 +1,5 @@
-//! Where the new text's bytes come from: bytes before and after, by what the original instruction was.
+//! Where the new text's bytes come from: bytes before and after, by what the original instruction
+//! was.
 
 use crate::object::decode::{Code, CodeSection, Flow, Insn};
 use crate::stats::{Growth, Part};

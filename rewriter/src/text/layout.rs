@@ -137,7 +137,8 @@ fn write(emitter: &Emitter, local: &HashMap<Label, usize>, long: &[bool], offset
             }
         }
     }
-    // A branch over the last instruction needs one to land on; behind it the text goes on as it did.
+    // A branch over the last instruction needs one to land on; behind it the text goes on as it
+    // did.
     let end = text.bytes.len() as u32;
     let over = |item: &Item| match item {
         Item::Branch { target, .. } => place(local, *target).is_some_and(|item| offsets[item] == end),

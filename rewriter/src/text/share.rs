@@ -1,7 +1,7 @@
 //! Phase 8b: ends of a function that are alike share one copy.
 //!
-//! Compilers repeat a function's end at every return, because pops are short. The loads that take their place are not: a later copy
-//! becomes a jump into the first.
+//! Compilers repeat a function's end at every return, because pops are short. The loads that take
+//! their place are not: a later copy becomes a jump into the first.
 
 use crate::text::emit::{Branch, Emitter, Item};
 use iced_x86::{Decoder, DecoderOptions, Instruction, Mnemonic, OpKind};
@@ -10,7 +10,8 @@ use std::collections::HashMap;
 /// A jump takes up to 5 bytes; below this the copy is not worth it.
 const WORTH: usize = 10;
 
-/// Lets the returns of each unit share what they have in common; `unit` is that of each original instruction.
+/// Lets the returns of each unit share what they have in common; `unit` is that of each original
+/// instruction.
 pub fn ends(emitter: &mut Emitter, unit: &[u32]) {
     // Ends of each unit that were kept: their items, the return first.
     let mut kept = HashMap::<u32, Vec<Vec<usize>>>::new();
@@ -56,7 +57,8 @@ fn is_return(emitter: &Emitter, item: usize) -> bool {
     bytes(emitter, item) == Some(&[0xc3])
 }
 
-/// Whether an item is an instruction that does the same wherever it stands, and no part of an unsafe region.
+/// Whether an item is an instruction that does the same wherever it stands, and no part of an
+/// unsafe region.
 fn is_simple(emitter: &Emitter, item: usize) -> bool {
     let Some(bytes) = bytes(emitter, item) else { return false };
     let ins: Instruction = Decoder::new(64, bytes, DecoderOptions::NONE).decode();

@@ -1,9 +1,12 @@
-//! Instructions of features that a domain does not have, replaced by what the processor does without them.
+//! Instructions of features that a domain does not have, replaced by what the processor does
+//! without them.
 //!
-//! Transactions: `xbegin` may abort at once and for no reason (SDM volume 1, 16.3.5), so here it always does; then nothing runs inside one, `xtest`
-//! says so, `xabort` does nothing and `xend` faults. Shadow stacks: `rdssp` does nothing where they are off, `incssp` is undefined. Flushes of caches and prefetches change
-//! nothing but times. What `xgetbv` tells stands in the header page. `femms` is
-//! AMD's `emms` that may leave the registers' contents undefined. Between `std` and `cld` are only `rep movs`, among other things: copies from the end.
+//! Transactions: `xbegin` may abort at once and for no reason (SDM volume 1, 16.3.5), so here it
+//! always does; then nothing runs inside one, `xtest` says so, `xabort` does nothing and `xend`
+//! faults. Shadow stacks: `rdssp` does nothing where they are off, `incssp` is undefined. Flushes
+//! of caches and prefetches change nothing but times. What `xgetbv` tells stands in the header
+//! page. `femms` is AMD's `emms` that may leave the registers' contents undefined. Between `std`
+//! and `cld` are only `rep movs`, among other things: copies from the end.
 
 use super::Transform;
 use crate::analysis::r15::like;
@@ -16,7 +19,8 @@ use sfi_contract::layout::HEADER_FEATURES;
 use sfi_contract::policy;
 
 impl Transform<'_, '_, '_> {
-    /// `mov $0,%eax ; jmp fallback`: the transaction aborted, with no reason and no hint to try again. Flags survive.
+    /// `mov $0,%eax ; jmp fallback`: the transaction aborted, with no reason and no hint to try
+    /// again. Flags survive.
     pub(super) fn abort_transaction(&mut self, dest: Dest) -> Result<(), Refusal> {
         self.put_new(Instruction::with2(Opcode::Mov_r32_imm32, Register::EAX, 0u32))?;
         self.jump(dest)
@@ -53,7 +57,8 @@ impl Transform<'_, '_, '_> {
         Ok(true)
     }
 
-    /// From `std` to the next `cld`, with no other way in or out: the string instructions between are copies, and run from the end.
+    /// From `std` to the next `cld`, with no other way in or out: the string instructions between
+    /// are copies, and run from the end.
     fn backwards(&mut self) -> Result<(), Refusal> {
         let (code, graph) = (self.facts.code, self.facts.graph);
         let mut at = self.at;
@@ -110,7 +115,8 @@ impl Transform<'_, '_, '_> {
     }
 }
 
-/// What a `rep movs` without prefixes copies at a time: bytes, a register of that size, load and store.
+/// What a `rep movs` without prefixes copies at a time: bytes, a register of that size, load and
+/// store.
 fn backward_copy(movs: &Instruction) -> Option<(i64, Register, Opcode, Opcode)> {
     let plain = movs.has_rep_prefix()
         && movs.op1_kind() == iced_x86::OpKind::MemorySegRSI

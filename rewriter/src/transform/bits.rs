@@ -1,4 +1,5 @@
-//! Instructions whose memory operand moves on its own: bit tests with a register offset, table look-up.
+//! Instructions whose memory operand moves on its own: bit tests with a register offset, table
+//! look-up.
 
 use super::Transform;
 use crate::analysis::r15::like;
@@ -18,7 +19,8 @@ const OFFSET_SLOT: u64 = 3;
 const NOT_EQUAL: Branch = Branch::Condition(5);
 
 impl Transform<'_, '_, '_> {
-    /// Rewrites `bt`, `bts`, `btr`, `btc` with a memory operand and a register offset, `xlat` where loads are confined. Says whether the instruction was one.
+    /// Rewrites `bt`, `bts`, `btr`, `btc` with a memory operand and a register offset, `xlat` where
+    /// loads are confined. Says whether the instruction was one.
     pub(super) fn moving_operand(&mut self, ins: Instruction) -> Result<bool, Refusal> {
         match ins.mnemonic() {
             Mnemonic::Bt | Mnemonic::Bts | Mnemonic::Btr | Mnemonic::Btc

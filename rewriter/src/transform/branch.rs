@@ -1,4 +1,5 @@
-//! Calls, jumps and returns. Indirect ones are an unsafe region: `and $0xffff8,%r32 ; call|jmp *%gs:0x100000(%r32)`.
+//! Calls, jumps and returns. Indirect ones are an unsafe region: `and $0xffff8,%r32 ; call|jmp
+//! *%gs:0x100000(%r32)`.
 
 use super::{SP, Transform, canonical};
 use crate::analysis::depth::Height;
@@ -25,8 +26,8 @@ impl Transform<'_, '_, '_> {
             self.returns_here();
             return Ok(());
         }
-        // lea 1f(%rip),%r11 ; call setjmp ; 1:
-        // r11 carries nothing into a call of another object, and a place that control comes to from elsewhere wants a slot.
+        // lea 1f(%rip),%r11 ; call setjmp ; 1: r11 carries nothing into a call of another object,
+        // and a place that control comes to from elsewhere wants a slot.
         let label = self.out.new_label();
         let operand = MemoryOperand::with_base_displ_size(Register::RIP, 0, 4);
         let lea = Instruction::with2(Opcode::Lea_r64_m, Register::R11, operand)
@@ -102,8 +103,8 @@ impl Transform<'_, '_, '_> {
         let register = match self.operand_register(&ins) {
             Some(register) if bit(register) & bits(&[Register::RAX, Register::R10, Register::R11]) != 0 => register,
             _ => {
-                // rax has the shortest encodings. Where r15 is loaded for an address, the rest of the
-                // address must outlive that.
+                // rax has the shortest encodings. Where r15 is loaded for an address, the rest of
+                // the address must outlive that.
                 let homed = self.is_homed() && self.names_r15(&ins);
                 let named = if homed { bit(ins.memory_base()) | bit(ins.memory_index()) } else { 0 };
                 let counted = if self.facts.counts[self.at] { bit(Register::RAX) } else { 0 };

@@ -1,5 +1,5 @@
-//! `pushf` and `popf`, of which the six arithmetic flags take part: the others do not change in a domain. An image holds bit 1 and the
-//! interrupt flag besides, as a program sees it natively.
+//! `pushf` and `popf`, of which the six arithmetic flags take part: the others do not change in a
+//! domain. An image holds bit 1 and the interrupt flag besides, as a program sees it natively.
 
 use super::Transform;
 use crate::refusal::Refusal;

@@ -12,7 +12,8 @@ use sfi_contract::layout::TCB_R15;
 const HOME_SLOT: u64 = 11;
 
 impl Transform<'_, '_, '_> {
-    /// The memory operand that is r15 at the current instruction: its slot in the frame, or its place in the TCB page.
+    /// The memory operand that is r15 at the current instruction: its slot in the frame, or its
+    /// place in the TCB page.
     fn home(&self, store: bool) -> MemoryOperand {
         let facts = self.facts;
         let slot = facts.slots.depth(facts.graph.unit[self.at]);
@@ -55,7 +56,8 @@ impl Transform<'_, '_, '_> {
         let effects = self.facts.effects[self.at];
         let reads = effects.uses & bit(SP) != 0;
         let writes = effects.writes & bit(SP) != 0;
-        // A plain load into r15 may use its own base as the scratch register; others want a free one.
+        // A plain load into r15 may use its own base as the scratch register; others want a free
+        // one.
         let scratch = self.scratch(high_byte_avoid(&ins), HOME_SLOT)?;
         if reads || !is_whole_write(&ins) {
             self.load_home(scratch.register)?;
@@ -111,14 +113,16 @@ impl Transform<'_, '_, '_> {
                 Opcode::Mov_rm64_imm32 => {
                     Instruction::with2(Opcode::Mov_rm64_imm32, self.home(true), ins.immediate32to64() as i32).ok()
                 }
-                // mov $imm,%r15d clears the upper half: the same as the sign-extended 64-bit store of a positive value.
+                // mov $imm,%r15d clears the upper half: the same as the sign-extended 64-bit store
+                // of a positive value.
                 Opcode::Mov_r32_imm32 if (ins.immediate32() as i32) >= 0 => {
                     Instruction::with2(Opcode::Mov_rm64_imm32, self.home(true), ins.immediate32() as i32).ok()
                 }
                 _ => None,
             };
         }
-        // op %reg,%r15 and op $imm,%r15 whose ModRM operand is r15: 64-bit ones may write, narrower ones may only read.
+        // op %reg,%r15 and op $imm,%r15 whose ModRM operand is r15: 64-bit ones may write, narrower
+        // ones may only read.
         let modrm = matches!(
             ins.op_code().op_kind(0),
             iced_x86::OpCodeOperandKind::r64_or_mem | iced_x86::OpCodeOperandKind::r32_or_mem
@@ -151,7 +155,8 @@ impl Transform<'_, '_, '_> {
     }
 }
 
-/// The form of `op %r15,%reg` that takes its source from memory; the low half of r15 is at the same address.
+/// The form of `op %r15,%reg` that takes its source from memory; the low half of r15 is at the same
+/// address.
 fn loading_form(code: Opcode) -> Option<Opcode> {
     use Opcode::*;
     Some(match code {

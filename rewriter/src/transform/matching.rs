@@ -1,6 +1,8 @@
-//! Mode match: a check before each store and each indirect branch (Wahbe et al. section 3.1, rule SFI-M01).
+//! Mode match: a check before each store and each indirect branch (Wahbe et al. section 3.1, rule
+//! SFI-M01).
 //!
-//! A check keeps every register, and the flags where they hold something; it uses spill places of its own.
+//! A check keeps every register, and the flags where they hold something; it uses spill places of
+//! its own.
 
 use super::Transform;
 use super::operand::{address_into, size_displacement};
@@ -34,8 +36,8 @@ impl Transform<'_, '_, '_> {
         self.check(&lea, &displacement, if live { &STORE_KEEPING_FLAGS } else { &STORE })
     }
 
-    /// The checks of a string instruction that stores: its first byte and its last. It stores nothing if `rep` counts no times. The
-    /// flags are free.
+    /// The checks of a string instruction that stores: its first byte and its last. It stores
+    /// nothing if `rep` counts no times. The flags are free.
     pub(super) fn check_string(&mut self, ins: &Instruction) -> Result<(), Refusal> {
         if !self.matching() {
             return Ok(());

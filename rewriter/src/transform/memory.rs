@@ -1,4 +1,5 @@
-//! Memory operands: the data stack instead of rsp, GS instead of FS, and the sandbox itself: `%gs:` with 32-bit registers.
+//! Memory operands: the data stack instead of rsp, GS instead of FS, and the sandbox itself: `%gs:`
+//! with 32-bit registers.
 
 use super::operand::{address_into, size_displacement};
 use super::{SP, Transform};
@@ -16,7 +17,8 @@ use sfi_contract::policy;
 const HIGH_BYTE_SLOT: u64 = 7;
 
 impl Transform<'_, '_, '_> {
-    /// Emits an instruction, its explicit memory operand (if any) translated; `load` and `store` say what it does there.
+    /// Emits an instruction, its explicit memory operand (if any) translated; `load` and `store`
+    /// say what it does there.
     pub(super) fn put_operand(&mut self, ins: Instruction, load: bool, store: bool) -> Result<(), Refusal> {
         let mut patches = self.immediate_patch(&ins)?;
         let has_memory = (0..ins.op_count()).any(|op| ins.op_kind(op) == OpKind::Memory);
@@ -30,7 +32,8 @@ impl Transform<'_, '_, '_> {
         self.put_memory(ins, patches, load, store)
     }
 
-    /// Emits an instruction with a memory operand that the original code did not have: no relocation applies.
+    /// Emits an instruction with a memory operand that the original code did not have: no
+    /// relocation applies.
     pub(super) fn put_plain(&mut self, ins: Instruction, load: bool, store: bool) -> Result<(), Refusal> {
         self.put_memory(ins, Vec::new(), load, store)
     }
@@ -79,7 +82,8 @@ impl Transform<'_, '_, '_> {
         self.put(&ins, &patches)
     }
 
-    /// `%ah`-`%dh` cannot be combined with a base that needs REX: go through the address in a low register.
+    /// `%ah`-`%dh` cannot be combined with a base that needs REX: go through the address in a low
+    /// register.
     fn put_high_byte(&mut self, mut ins: Instruction, patches: &[Patch]) -> Result<(), Refusal> {
         use Register::*;
         let low = [RAX, RCX, RDX, RBX, RSI, RDI, RBP].into_iter().map(bit).fold(0, |a, b| a | b);
@@ -158,8 +162,8 @@ impl Transform<'_, '_, '_> {
     }
 }
 
-/// `d(base,index,s)` becomes `%gs:d(base32,index32,s)`: GS.base + zext32(..) (rules SFI-S01, SFI-S02).
-/// Thread locals (`%fs:d`) lie at a fixed place of the window.
+/// `d(base,index,s)` becomes `%gs:d(base32,index32,s)`: GS.base + zext32(..) (rules SFI-S01,
+/// SFI-S02). Thread locals (`%fs:d`) lie at a fixed place of the window.
 fn confine(ins: &mut Instruction, thread: bool) {
     ins.set_segment_prefix(Register::GS);
     if ins.memory_base() == Register::RIP {
@@ -196,7 +200,8 @@ fn is_immediate(kind: OpKind) -> bool {
     )
 }
 
-/// A mask may leave out what it reads, and with it the fault: confined in every mode (rule SFI-L02).
+/// A mask may leave out what it reads, and with it the fault: confined in every mode (rule
+/// SFI-L02).
 fn is_silent(ins: &Instruction) -> bool {
     let masked = |form: &policy::Form| matches!(form.memory, policy::Memory::Masked | policy::Memory::Gather);
     ins.has_op_mask() || policy::lookup(ins.code()).is_some_and(masked)

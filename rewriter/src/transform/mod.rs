@@ -1,9 +1,10 @@
 //! Phase 8: the new instructions.
 //!
-//! r15 holds the data stack. While a section is walked, `delta` is known at every point: `r15 = rsp' + delta`, where rsp' is what the
-//! stack pointer would be in the original program. Pushes, pops and adjustments only change `delta`; one `lea` makes it what the next
-//! call (0), return (8) or label (its canonical value) wants. The 8 bytes that `call` would have pushed need no instruction: at a
-//! function's entry and at its `ret`, delta is 8.
+//! r15 holds the data stack. While a section is walked, `delta` is known at every point: `r15 =
+//! rsp' + delta`, where rsp' is what the stack pointer would be in the original program. Pushes,
+//! pops and adjustments only change `delta`; one `lea` makes it what the next call (0), return (8)
+//! or label (its canonical value) wants. The 8 bytes that `call` would have pushed need no
+//! instruction: at a function's entry and at its `ret`, delta is 8.
 
 mod absent;
 mod bits;
@@ -132,7 +133,8 @@ impl<'x, 'o, 'a> Transform<'x, 'o, 'a> {
         Ok(())
     }
 
-    /// Aligns functions, and loops that were aligned, as compilers do: where only forward jumps arrive it gains nothing.
+    /// Aligns functions, and loops that were aligned, as compilers do: where only forward jumps
+    /// arrive it gains nothing.
     fn align(&mut self) {
         let (at, dropped) = (self.at, std::mem::take(&mut self.dropped));
         let insn = &self.facts.code.insns[at];
@@ -244,7 +246,8 @@ impl<'x, 'o, 'a> Transform<'x, 'o, 'a> {
         self.put_operand(ins, load, store)
     }
 
-    /// Emits an instruction, in mode match behind its check. An encoder's complaint becomes a refusal.
+    /// Emits an instruction, in mode match behind its check. An encoder's complaint becomes a
+    /// refusal.
     fn put(&mut self, ins: &Instruction, patches: &[Patch]) -> Result<(), Refusal> {
         self.check_store(ins, patches)?;
         self.out.insn(ins, patches).map_err(|NoEncoding(why)| {
@@ -300,7 +303,8 @@ pub fn canonical(graph: &FlowGraph, states: &[State], at: InsnIndex) -> i64 {
     if graph.entry[at] || states[at].rsp == Height::Known(0) { 8 } else { 0 }
 }
 
-/// A segment prefix has something to say. On registers it says nothing, on addresses that are only computed neither.
+/// A segment prefix has something to say. On registers it says nothing, on addresses that are only
+/// computed neither.
 fn accesses_memory(ins: &Instruction) -> bool {
     let memory = (0..ins.op_count()).any(|op| ins.op_kind(op) == OpKind::Memory) || ins.is_string_instruction();
     memory && policy::lookup(ins.code()).is_none_or(|form| form.memory != policy::Memory::Address)

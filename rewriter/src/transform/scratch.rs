@@ -1,4 +1,5 @@
-//! Registers to work with: a dead one, or one spilled to the TCB page. Flags kept across inserted arithmetic.
+//! Registers to work with: a dead one, or one spilled to the TCB page. Flags kept across inserted
+//! arithmetic.
 
 use super::Transform;
 use crate::analysis::regs::{FLAGS, GPRS, Set, VECTOR_COUNT, bit};

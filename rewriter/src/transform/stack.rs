@@ -125,7 +125,8 @@ impl Transform<'_, '_, '_> {
         Ok(())
     }
 
-    /// Adjustments of rsp by constants, and computed values that become rsp. Says whether it was one.
+    /// Adjustments of rsp by constants, and computed values that become rsp. Says whether it was
+    /// one.
     pub(super) fn stack_arithmetic(&mut self, ins: Instruction) -> Result<bool, Refusal> {
         let flags_needed = self.facts.live.after[self.at] & self.facts.effects[self.at].writes & FLAGS != 0;
         let to_sp = ins.op_count() >= 2 && ins.op0_kind() == OpKind::Register && ins.op0_register() == Register::RSP;

@@ -48,7 +48,8 @@ impl Transform<'_, '_, '_> {
         }
         let flags = self.flags_live();
         let writes_flags = effects.writes & crate::analysis::regs::FLAGS != 0;
-        // Compares and scans keep the flags when they run zero times: skip them then, else they overwrite the flags.
+        // Compares and scans keep the flags when they run zero times: skip them then, else they
+        // overwrite the flags.
         let skip = (flags && writes_flags).then(|| self.out.new_label());
         if let Some(skip) = skip {
             self.out.branch(Branch::Short(ShortBranch::Jrcxz), skip);

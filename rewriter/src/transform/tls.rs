@@ -1,5 +1,5 @@
-//! Thread-local access sequences (psABI and Drepper's "ELF Handling For Thread-Local Storage"): a domain is linked statically,
-//! so every model becomes local-exec, at a fixed place of the window.
+//! Thread-local access sequences (psABI and Drepper's "ELF Handling For Thread-Local Storage"): a
+//! domain is linked statically, so every model becomes local-exec, at a fixed place of the window.
 
 use super::Transform;
 use super::scratch::fixed;
@@ -11,7 +11,8 @@ use object::elf;
 use sfi_contract::layout::TP_OFFSET;
 
 impl Transform<'_, '_, '_> {
-    /// Rewrites general-dynamic, local-dynamic and initial-exec sequences. Says whether the instruction was one.
+    /// Rewrites general-dynamic, local-dynamic and initial-exec sequences. Says whether the
+    /// instruction was one.
     pub(super) fn thread_local(&mut self, ins: Instruction) -> Result<bool, Refusal> {
         let insn = &self.facts.code.insns[self.at];
         let Some(reloc) = self.facts.code.disp_reloc(insn) else { return Ok(false) };

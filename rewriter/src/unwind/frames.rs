@@ -1,4 +1,5 @@
-//! `.eh_frame`, read: for every function its exception table, its personality, and where each call finds what its frame saved.
+//! `.eh_frame`, read: for every function its exception table, its personality, and where each call
+//! finds what its frame saved.
 //!
 //! Source: Linux Standard Base Core 5.0, section 10.6; DWARF 5, section 6.4.
 
@@ -76,7 +77,8 @@ pub struct Frame {
 
 type Slice<'a> = EndianSlice<'a, LittleEndian>;
 
-/// Addresses that stand for places while pointers are decoded: sections one behind the other, symbols that other objects may define apart.
+/// Addresses that stand for places while pointers are decoded: sections one behind the other,
+/// symbols that other objects may define apart.
 struct Addresses {
     sections: Vec<u64>,
     sizes: Vec<u64>,
@@ -117,7 +119,8 @@ impl Addresses {
     }
 }
 
-/// Bytes of common instructions that all frames together may repeat; far beyond what compilers make.
+/// Bytes of common instructions that all frames together may repeat; far beyond what compilers
+/// make.
 const REPEATED: usize = 200_000_000;
 
 /// Reads all frames. `None`: a table is malformed; what it would have said is not known then.

@@ -1,6 +1,8 @@
-//! Language-specific data: the call-site table of one function, read and written again. Actions and types stay as they are.
+//! Language-specific data: the call-site table of one function, read and written again. Actions and
+//! types stay as they are.
 //!
-//! Source: "C++ ABI for Itanium: Exception Handling", section 7; Linux Standard Base Core 5.0, section 10.5.1 (encodings).
+//! Source: "C++ ABI for Itanium: Exception Handling", section 7; Linux Standard Base Core 5.0,
+//! section 10.5.1 (encodings).
 
 /// `DW_EH_PE_omit`
 const OMIT: u8 = 0xff;
@@ -70,10 +72,12 @@ impl Cursor<'_> {
     }
 }
 
-/// Reads the table at an offset of its section. `function`: where the function (or its part) begins. `None`: not understood.
+/// Reads the table at an offset of its section. `function`: where the function (or its part)
+/// begins. `None`: not understood.
 pub fn read(section: &[u8], at: u64, function: u64) -> Option<Lsda> {
     let mut cursor = Cursor { bytes: section, at: usize::try_from(at).ok()? };
-    // Landing pads count from the function's start unless it says otherwise, which needs a relocation that nobody emits.
+    // Landing pads count from the function's start unless it says otherwise, which needs a
+    // relocation that nobody emits.
     if cursor.byte()? != OMIT {
         return None;
     }
@@ -113,8 +117,9 @@ pub struct NewSite<P> {
     pub action: u64,
 }
 
-/// A table for the new code, without its actions and types: those follow, from `actions` of the section on. The places of the landing
-/// pads among the bytes are given with what belongs there: addresses of dispatch slots, as landing pads count from 0.
+/// A table for the new code, without its actions and types: those follow, from `actions` of the
+/// section on. The places of the landing pads among the bytes are given with what belongs there:
+/// addresses of dispatch slots, as landing pads count from 0.
 pub fn write<P>(lsda: &Lsda, sites: Vec<NewSite<P>>) -> (Vec<u8>, Vec<(u64, P)>) {
     let mut records = Vec::new();
     let mut pads = Vec::new();

@@ -1,14 +1,16 @@
 //! Exceptions: what the compiler's unwind tables say about calls, kept for the new code.
 //!
-//! Unwinding happens at calls only, and there `delta` is 0: r15 is what rsp would be, and everything on the data stack lies where it lay.
-//! So the rules for the frame's address and the saved registers hold at the call's new return address; return addresses themselves are
-//! on the control stack, one word a frame. Where the rewriter gave r15 another register or its home, the rules of both columns follow.
-//! `output/unwind_table.rs` describes what is written for the unwinder in the domain (`crates/support/src/unwind.c`).
+//! Unwinding happens at calls only, and there `delta` is 0: r15 is what rsp would be, and
+//! everything on the data stack lies where it lay. So the rules for the frame's address and the
+//! saved registers hold at the call's new return address; return addresses themselves are on the
+//! control stack, one word a frame. Where the rewriter gave r15 another register or its home, the
+//! rules of both columns follow. `output/unwind_table.rs` describes what is written for the
+//! unwinder in the domain (`crates/support/src/unwind.c`).
 //!
 //! The unwinder takes the place of libgcc's. It asks `__sfi_return` for return addresses, runs the
 //! personality and enters a landing pad through `__sfi_cut`. A landing pad is named by its dispatch
-//! slot, which libstdc++'s personality takes for its address. Edges from calls to their landing pads
-//! are part of the flow graph. An exception that no frame of the crossing wants ends in
+//! slot, which libstdc++'s personality takes for its address. Edges from calls to their landing
+//! pads are part of the flow graph. An exception that no frame of the crossing wants ends in
 //! `std::terminate`: none passes a crossing.
 
 pub(crate) mod frames;
@@ -79,8 +81,9 @@ impl Unwind {
 /// Reads the unwind tables.
 ///
 /// # Errors
-/// [`Reason::ExceptionTables`] where an exception table, or the frame of a call that it speaks of, is not understood. Tables without
-/// exceptions that are not understood are left out: unwinding ends there.
+/// [`Reason::ExceptionTables`] where an exception table, or the frame of a call that it speaks of,
+/// is not understood. Tables without exceptions that are not understood are left out: unwinding
+/// ends there.
 pub fn collect(code: &Code<'_, '_>) -> Result<Unwind, Vec<Refusal>> {
     let object = code.object;
     let tables = object.sections.iter().enumerate().find(|(_, s)| is_exception_table(s.name) && s.size != 0);
@@ -113,7 +116,8 @@ pub fn collect(code: &Code<'_, '_>) -> Result<Unwind, Vec<Refusal>> {
         let mut table = None;
         if let Some(spot) = frame.lsda {
             let found = table_at(code, spot).and_then(|(section, at)| {
-                // Each is written for its function: a table that many share would be written as often.
+                // Each is written for its function: a table that many share would be written as
+                // often.
                 let first = starts.partition_point(|spot| *spot < (section, at));
                 if starts.get(first + 1) == Some(&(section, at)) {
                     return None;

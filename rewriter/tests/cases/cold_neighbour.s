@@ -1,5 +1,5 @@
-# The cold part of `one` ends in a call that does not return, and that of `two` begins behind it; a case of `one` that is never
-# taken has the label of `two`'s.
+# The cold part of `one` ends in a call that does not return, and that of `two` begins behind it; a
+# case of `one` that is never taken has the label of `two`'s.
         .text
         .globl  one
         .type   one,@function

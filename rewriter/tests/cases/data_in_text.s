@@ -1,5 +1,6 @@
-# Tables between functions, as hand-written assembly has them: read through a lea, through a register computed from one, by a rip-relative
-# operand; a text that nothing names; a pointer to code.
+# Tables between functions, as hand-written assembly has them: read through a lea, through a
+# register computed from one, by a rip-relative operand; a text that nothing names; a pointer to
+# code.
 .globl f
 .type f,@function
 f:  lea table(%rip),%rcx

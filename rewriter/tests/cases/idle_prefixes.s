@@ -1,4 +1,5 @@
-# Segment prefixes that say nothing are left out: on registers, on addresses that are only computed, and those that 64-bit mode ignores.
+# Segment prefixes that say nothing are left out: on registers, on addresses that are only computed,
+# and those that 64-bit mode ignores.
     .text
     .globl f
     .type f, @function

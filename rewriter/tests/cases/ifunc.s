@@ -1,4 +1,5 @@
-# Whatever names an IFUNC leaves the choice to the loader, also a local one and a branch in the same section.
+# Whatever names an IFUNC leaves the choice to the loader, also a local one and a branch in the same
+# section.
 .globl memfn
 .type memfn,@gnu_indirect_function
 memfn:

@@ -1,4 +1,5 @@
-# A function of hand-written code takes an argument in r11: the spilled store before its call takes another register.
+# A function of hand-written code takes an argument in r11: the spilled store before its call takes
+# another register.
 .globl f
 .type f,@function
 f:

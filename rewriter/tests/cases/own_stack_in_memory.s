@@ -1,4 +1,5 @@
-# The stack pointer comes back out of memory of a realigned stack: the function leaves on its own stack.
+# The stack pointer comes back out of memory of a realigned stack: the function leaves on its own
+# stack.
         .globl  by_copy
         .type   by_copy,@function
 by_copy:

@@ -1,5 +1,6 @@
-# `mul` takes a value in r13, as hand-written functions of one object do. So neither of its callers may keep r15 there: `caller` would
-# exchange the two, as its loop names r13 least, and `through` would rename r15 to r13, which it does not name.
+# `mul` takes a value in r13, as hand-written functions of one object do. So neither of its callers
+# may keep r15 there: `caller` would exchange the two, as its loop names r13 least, and `through`
+# would rename r15 to r13, which it does not name.
         .globl  caller
         .type   caller,@function
 caller: push    %rbx

@@ -1,5 +1,6 @@
-# `rounds` returns in ecx and in the carry flag, beside eax, as hand-written functions of one object do: where r15's home is loaded just
-# before its end, ecx is not free, and its tail call returns to the same caller.
+# `rounds` returns in ecx and in the carry flag, beside eax, as hand-written functions of one object
+# do: where r15's home is loaded just before its end, ecx is not free, and its tail call returns to
+# the same caller.
         .globl  caller
         .type   caller,@function
 caller: push    %r15

@@ -1,4 +1,5 @@
-# r15 as an argument of a function that only this object calls: all of the object keeps r15 at one place.
+# r15 as an argument of a function that only this object calls: all of the object keeps r15 at one
+# place.
         .globl  f
         .type   f,@function
 f:      push    %r15

@@ -1,4 +1,5 @@
-# A function that reads its caller's r15: nothing in this object has a slot, r15 is one place of the TCB page for both.
+# A function that reads its caller's r15: nothing in this object has a slot, r15 is one place of the
+# TCB page for both.
 .globl f
 .type f,@function
 f:

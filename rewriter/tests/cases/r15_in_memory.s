@@ -1,4 +1,5 @@
-# All preserved registers are used: the one used least in loops goes to the slot where r15 was saved (here r12).
+# All preserved registers are used: the one used least in loops goes to the slot where r15 was saved
+# (here r12).
 .globl f
 .type f,@function
 f:

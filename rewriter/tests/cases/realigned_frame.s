@@ -1,4 +1,5 @@
-# A realigned frame: the old stack pointer is pushed where the height is not known, and comes back in another register.
+# A realigned frame: the old stack pointer is pushed where the height is not known, and comes back
+# in another register.
         .globl  f
         .type   f,@function
 f:      push    %r13

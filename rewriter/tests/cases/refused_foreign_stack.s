@@ -1,4 +1,5 @@
-# Another stack: loaded through an argument, from a place of the own stack that the function did not fill, and kept across a call that may change it.
+# Another stack: loaded through an argument, from a place of the own stack that the function did not
+# fill, and kept across a call that may change it.
         .globl  switch, unfilled, lost
         .type   switch,@function
 switch: push    %rbx

@@ -1,4 +1,5 @@
-# The return address is not on the data stack: a read finds a copy there, nothing replaces it or takes it off.
+# The return address is not on the data stack: a read finds a copy there, nothing replaces it or
+# takes it off.
 .globl f
 .type f,@function
 f:  mov %rax,(%rsp)

@@ -1,4 +1,5 @@
-# Reads of the own return address: with a frame, without one, pushed, where registers and flags are live, and of a part of it.
+# Reads of the own return address: with a frame, without one, pushed, where registers and flags are
+# live, and of a part of it.
         .globl  plain, framed, busy, part, pushed
         .type   plain,@function
 plain:  mov     (%rsp),%rax

@@ -1,4 +1,5 @@
-# Ends that are alike are one, in a function and not between functions; loops stay aligned, labels that only forward jumps reach do not.
+# Ends that are alike are one, in a function and not between functions; loops stay aligned, labels
+# that only forward jumps reach do not.
 .globl f
 .type f,@function
 f:

@@ -1,4 +1,5 @@
-# Loads that a mask may leave out are confined in every mode, prefetches dropped; xgetbv reads the header page.
+# Loads that a mask may leave out are confined in every mode, prefetches dropped; xgetbv reads the
+# header page.
 .globl f
 .type f,@function
 f:

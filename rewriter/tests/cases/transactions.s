@@ -1,4 +1,5 @@
-# No transactions in a domain: xbegin aborts, xtest says no, xabort does nothing, xend faults. rdssp is a nop, femms is emms.
+# No transactions in a domain: xbegin aborts, xtest says no, xabort does nothing, xend faults. rdssp
+# is a nop, femms is emms.
 .globl f
 .type f,@function
 f:  mov $-1,%eax

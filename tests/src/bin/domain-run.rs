@@ -1,7 +1,7 @@
 //! Runs `sfi_main` of rewritten objects and archives in one domain: `domain-run MODE FILE...`.
 //!
-//! Output of the domain goes to standard output; the exit code is the low byte of the result. 125: the domain could not be
-//! built, 124: it faulted; the reason is on standard error.
+//! Output of the domain goes to standard output; the exit code is the low byte of the result. 125:
+//! the domain could not be built, 124: it faulted; the reason is on standard error.
 
 use anyhow::Context;
 use sfi_loader::{DomainSpec, Import, World};

@@ -1,5 +1,5 @@
-// LLVM's disassembler, asked for its MCInst and for what its tables say of it. Loaded by llvm.rs, which
-// has the same structures.
+// LLVM's disassembler, asked for its MCInst and for what its tables say of it. Loaded by llvm.rs,
+// which has the same structures.
 #include <llvm/Config/llvm-config.h>
 #include <llvm/MC/MCAsmInfo.h>
 #include <llvm/MC/MCContext.h>
@@ -192,7 +192,8 @@ extern "C" int sfi_llvm_read(Decoder *decoder, const uint8_t *bytes, uint64_t si
 #endif
     for (unsigned i = 0; i < desc.getNumDefs(); i++) write(answer, reg(i));
     bool strings = false;
-    // The operands of string instructions are pointers and a segment: no five operands that make an address.
+    // The operands of string instructions are pointers and a segment: no five operands that make an
+    // address.
     if (name.startswith("MOVS") && position(name, {"MOVSB", "MOVSW", "MOVSL", "MOVSQ"}) >= 0) {
         memory(reg(0), 99), memory(reg(1), 2), answer.loads = 2, answer.stores = 1, strings = true;
     } else if (position(name, {"STOSB", "STOSW", "STOSL", "STOSQ"}) >= 0) {

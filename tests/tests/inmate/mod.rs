@@ -1,8 +1,10 @@
-//! Loads damaged objects and runs them, in a process of their own: a folder of jobs goes in, a line per job comes out.
+//! Loads damaged objects and runs them, in a process of their own: a folder of jobs goes in, a line
+//! per job comes out.
 //!
-//! A job is an object and its mode. Beside it live a sibling domain and memory of the host, both full of a pattern; after every
-//! call the patterns must be there. A call that does not end within its time ends the process with [`HANG`]; the parent
-//! starts another one behind that job. Ending in any other way than 0 or [`HANG`] is a finding.
+//! A job is an object and its mode. Beside it live a sibling domain and memory of the host, both
+//! full of a pattern; after every call the patterns must be there. A call that does not end within
+//! its time ends the process with [`HANG`]; the parent starts another one behind that job. Ending
+//! in any other way than 0 or [`HANG`] is a finding.
 
 use sfi_contract::Mode;
 use sfi_loader::{CallError, DomainSpec, Import, TypedFn, World};

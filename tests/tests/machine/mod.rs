@@ -1,8 +1,10 @@
-//! Runs a few bytes of machine code on this processor with registers of the test's choice and says how they ended.
+//! Runs a few bytes of machine code on this processor with registers of the test's choice and says
+//! how they ended.
 //!
-//! A 4 GiB window with guards is reserved and GS base points to it, as the loader does for a domain. [`Machine::run`] raises
-//! `int3`; the signal handler swaps the interrupted context for the one asked for; the next signal, whichever it is,
-//! is recorded and the handler swaps back. So the code under test needs no cooperation and may do anything.
+//! A 4 GiB window with guards is reserved and GS base points to it, as the loader does for a
+//! domain. [`Machine::run`] raises `int3`; the signal handler swaps the interrupted context for the
+//! one asked for; the next signal, whichever it is, is recorded and the handler swaps back. So the
+//! code under test needs no cooperation and may do anything.
 //!
 //! One machine per process, used by one thread.
 
@@ -150,8 +152,9 @@ static SHARED: Cell = Cell(UnsafeCell::new(Shared {
 }));
 
 extern "C" fn handler(signal: c_int, _: *mut libc::siginfo_t, context: *mut libc::c_void) {
-    // SAFETY: the kernel hands a valid ucontext_t; SHARED is not touched by anybody while the handler runs, because the
-    // only thread that uses it is the interrupted one, and it does so around the `int3` or not at all.
+    // SAFETY: the kernel hands a valid ucontext_t; SHARED is not touched by anybody while the
+    // handler runs, because the only thread that uses it is the interrupted one, and it does so
+    // around the `int3` or not at all.
     unsafe {
         let context = &mut *context.cast::<libc::ucontext_t>();
         let shared = &mut *SHARED.0.get();
@@ -241,8 +244,8 @@ fn fill(area: &mut [u8]) {
     }
 }
 
-/// Puts something else than [`fill`] into parts of the extended state: other bytes, all status flags, an
-/// x87 stack with an unmasked division by zero pending.
+/// Puts something else than [`fill`] into parts of the extended state: other bytes, all status
+/// flags, an x87 stack with an unmasked division by zero pending.
 fn disturb(area: &mut [u8], parts: u32) {
     let mut change = |range: std::ops::Range<usize>| area[range].iter_mut().for_each(|byte| *byte ^= 0xff);
     if parts & state::XMM != 0 {
@@ -266,7 +269,8 @@ fn disturb(area: &mut [u8], parts: u32) {
     }
 }
 
-/// FNV-1a of each part, by the number of its bit. What XSTATE_BV says is in its initial state is zero.
+/// FNV-1a of each part, by the number of its bit. What XSTATE_BV says is in its initial state is
+/// zero.
 fn digests(area: &[u8]) -> [u64; 8] {
     let held = area.get(512..520).map_or(3, |b| u64::from_le_bytes(b.try_into().unwrap_or_default()));
     let digest = |bit: u32, ranges: &[std::ops::Range<usize>]| {
@@ -343,17 +347,19 @@ impl Machine {
         Machine(())
     }
 
-    /// Runs until the first signal. `step`: after one instruction at the latest. `pattern`: with vector registers full of
-    /// distinct bytes.
+    /// Runs until the first signal. `step`: after one instruction at the latest. `pattern`: with
+    /// vector registers full of distinct bytes.
     pub fn run(&mut self, window: &Window, want: Registers, step: bool, pattern: bool) -> Exit {
         self.run_with(window, want, step, pattern, 0)
     }
 
-    /// The same, with something else than the pattern in parts of the extended state: bits of [`state`].
+    /// The same, with something else than the pattern in parts of the extended state: bits of
+    /// [`state`].
     pub fn run_with(&mut self, window: &Window, want: Registers, step: bool, pattern: bool, other: u32) -> Exit {
         window.select();
-        // SAFETY: the handler has the shared state to itself while the interrupted code is not in this function; `int3`
-        // comes back here with every register, vector registers included, as it was.
+        // SAFETY: the handler has the shared state to itself while the interrupted code is not in
+        // this function; `int3` comes back here with every register, vector registers included, as
+        // it was.
         unsafe {
             let shared = &mut *SHARED.0.get();
             shared.want = want;
@@ -391,7 +397,8 @@ fn map(length: u64, protection: c_int) -> u64 {
     at as u64
 }
 
-/// 4 GiB of address space at a multiple of 4 GiB, guards on both sides, nothing accessible at first.
+/// 4 GiB of address space at a multiple of 4 GiB, guards on both sides, nothing accessible at
+/// first.
 pub struct Window {
     pub base: u64,
 }

@@ -56,7 +56,8 @@ pub fn libc(mode: Mode) -> anyhow::Result<&'static Path> {
             let directory = tempfile::tempdir()?;
             let to = directory.path().join("libc.a");
             let mut command = Command::new(sfi()?);
-            // Some members are refused, which the exit status tells; what a program needs is there, or its link fails.
+            // Some members are refused, which the exit status tells; what a program needs is there,
+            // or its link fails.
             command.args(["rewrite", "--skip-refused", "--mode", mode.name(), LIBC, "-o"]).arg(&to);
             run(&mut command, directory.path(), Duration::from_secs(300))?;
             ensure!(to.exists(), "musl's libc.a cannot be rewritten: install musl-dev");

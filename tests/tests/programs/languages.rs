@@ -10,7 +10,8 @@ use std::fmt;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// Why a program is not compared. Each reason is tested, so that nothing stays on the list that need not.
+/// Why a program is not compared. Each reason is tested, so that nothing stays on the list that
+/// need not.
 #[derive(Clone, Copy)]
 enum Why {
     /// gcc does not compile or link it.
@@ -42,7 +43,8 @@ const HALVES: [(&str, &str); 1] = [("104_inline.c", "104+_inline.c")];
 /// Least number of programs: as many as Debian's tcc 0.9.27 has that are not on the list.
 const LEAST: usize = 100;
 
-/// One test for each program, odd ones in mode write and even ones in mode full, or all in both; one for the list's length.
+/// One test for each program, odd ones in mode write and even ones in mode full, or all in both;
+/// one for the list's length.
 pub fn tcc(both: bool) -> Vec<Trial> {
     let programs = match programs() {
         Ok(programs) => programs,

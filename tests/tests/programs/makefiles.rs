@@ -9,7 +9,8 @@ use sfi_tests::sources::package;
 use std::path::Path;
 use std::process::Command;
 
-/// A copy of a package's source, and commands in it that must succeed; the last one's output holds `expected`.
+/// A copy of a package's source, and commands in it that must succeed; the last one's output holds
+/// `expected`.
 fn build(name: &str, mode: Mode, commands: &[&str], expected: &str) -> anyhow::Result<()> {
     let source = package(name)?;
     let temporary = tempfile::tempdir()?;
@@ -34,7 +35,8 @@ fn shell(text: &str, mode: Mode, directory: &Path) -> anyhow::Result<Command> {
     Ok(command)
 }
 
-/// zlib's configure compiles and runs programs of its own; its tests run `example` and pipe `minigzip` into itself.
+/// zlib's configure compiles and runs programs of its own; its tests run `example` and pipe
+/// `minigzip` into itself.
 pub fn zlib() -> anyhow::Result<()> {
     let commands = ["CC='sfi cc' CFLAGS='-O2 -w' ./configure --static", "make static teststatic"];
     build("zlib", Mode::Full, &commands, "*** zlib test OK ***")
@@ -50,7 +52,8 @@ pub fn bzip2() -> anyhow::Result<()> {
     build("bzip2", Mode::Write, &[make, &compare.join(" && ")], "")
 }
 
-/// libpng's configure, Makefiles and libtool (autotools), against the distribution's libz.a, and its test.
+/// libpng's configure, Makefiles and libtool (autotools), against the distribution's libz.a, and
+/// its test.
 pub fn libpng() -> anyhow::Result<()> {
     let flags = "--host=x86_64-linux-musl --disable-shared --disable-hardware-optimizations";
     let headers = package("zlib")?;
@@ -58,7 +61,8 @@ pub fn libpng() -> anyhow::Result<()> {
     build("libpng1.6", Mode::Write, &[&configure, "make pngtest", "./pngtest pngtest.png"], "libpng passes test")
 }
 
-/// xz's configure (autotools: some two hundred small programs), its libraries and programs, and one round trip.
+/// xz's configure (autotools: some two hundred small programs), its libraries and programs, and one
+/// round trip.
 pub fn xz() -> anyhow::Result<()> {
     let configure = "./configure CC='sfi cc' CFLAGS='-O1 -w' --host=x86_64-linux-musl --disable-shared --disable-threads --disable-nls --disable-assembler";
     let commands = [

@@ -29,7 +29,8 @@ pub struct Run {
     pub args: &'static [&'static str],
     /// Pattern of one file, `work:NAME`, or empty.
     pub stdin: &'static str,
-    /// Patterns of files copied beside the program, or into a directory there with `DIRECTORY=`; `fixture:` is `fixtures/programs`.
+    /// Patterns of files copied beside the program, or into a directory there with `DIRECTORY=`;
+    /// `fixture:` is `fixtures/programs`.
     pub files: &'static [&'static str],
     /// The status that is expected natively, too.
     pub status: Option<i32>,
@@ -39,7 +40,8 @@ const fn run(args: &'static [&'static str], stdin: &'static str, files: &'static
     Run { args, stdin, files, status: Some(0) }
 }
 
-/// Files of Lua's own test suite, its portable part: each must pass, too. A directory for temporary files besides.
+/// Files of Lua's own test suite, its portable part: each must pass, too. A directory for temporary
+/// files besides.
 macro_rules! lua_tests {
     ($($name:literal)*) => {
         &[$(run(&["portable.lua", $name], "", &["fixture:lua-tests/*.lua", "tmp=fixture:lua-tests/portable.lua"])),*]
@@ -143,7 +145,8 @@ pub const CASES: &[Case] = &[
             run(&["-q", "-c", "--long", "-7"], "CHANGELOG", &[]),
             run(&["-q", "-d", "rle-first-block.zst", "empty-block.zst"], "", &["tests/golden-decompression/*.zst"]),
             run(
-                // By name: with `-r .` the order of the samples is that of the directory, which two copies need not share.
+                // By name: with `-r .` the order of the samples is that of the directory, which two
+                // copies need not share.
                 &[
                     "-q",
                     "--train",
@@ -446,7 +449,8 @@ fn xz(_: &Path, work: &Path) -> anyhow::Result<()> {
     Ok(fs::write(work.join("config.h"), text)?)
 }
 
-/// A script of a few thousand statements: tables, indexes, joins, windows, transactions, triggers, full text, JSON, errors.
+/// A script of a few thousand statements: tables, indexes, joins, windows, transactions, triggers,
+/// full text, JSON, errors.
 fn sqlite(source: &Path, work: &Path) -> anyhow::Result<()> {
     source.join("sqlite3.c").exists().then_some(()).context("sqlite3.c is missing: run `cargo xtask sources`")?;
     let mut sql = String::from(

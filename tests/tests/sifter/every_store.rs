@@ -1,9 +1,11 @@
-//! Every form of the positive list that writes memory, executed with extreme registers at random windows.
+//! Every form of the positive list that writes memory, executed with extreme registers at random
+//! windows.
 //!
-//! What has to be met comes from the list itself, so that a form added there fails [`run`] until it is executed: stores and
-//! lockable forms by encodings drawn from the walk of the opcode space, `movs` and `stos` inside their region, and calls,
-//! which write the control stack. A form may stay unmet for one reason, which is checked: CPUID denies its feature and
-//! every attempt ended in #UD. The report names those.
+//! What has to be met comes from the list itself, so that a form added there fails [`run`] until it
+//! is executed: stores and lockable forms by encodings drawn from the walk of the opcode space,
+//! `movs` and `stos` inside their region, and calls, which write the control stack. A form may stay
+//! unmet for one reason, which is checked: CPUID denies its feature and every attempt ended in #UD.
+//! The report names those.
 
 use super::{ALL, Accepted, Arena, MEMORY, TEXT, accepted, check_effect, context, no_strange_fault};
 use crate::machine::{Exit, GUARD, Machine, PAGE, RCX, RDI, RSI, RSP, Registers, WINDOW, Window};
@@ -104,8 +106,8 @@ impl Record {
     }
 }
 
-/// A sample of the accepted encodings of each form that stores by its operand. Also holds the list against iced's own
-/// instruction information: what it says writes memory is listed as such.
+/// A sample of the accepted encodings of each form that stores by its operand. Also holds the list
+/// against iced's own instruction information: what it says writes memory is listed as such.
 fn collect() -> BTreeMap<Code, Vec<Accepted>> {
     let mut sample: BTreeMap<Code, (u64, Vec<Accepted>)> = BTreeMap::new();
     let mut factory = InstructionInfoFactory::new();
@@ -130,7 +132,8 @@ fn collect() -> BTreeMap<Code, Vec<Accepted>> {
         }
     };
     accepted(ALL, Mode::Write, 4, &mut take);
-    // One walk meets nearly all: it draws each combination's addressing once, and some drawings are refused.
+    // One walk meets nearly all: it draws each combination's addressing once, and some drawings are
+    // refused.
     for seed in 5..9 {
         accepted(MEMORY, Mode::Write, seed, &mut take);
     }
@@ -142,8 +145,8 @@ fn operand(instruction: &Instruction) -> Option<u32> {
     (0..instruction.op_count()).find(|i| instruction.op_kind(*i) == OpKind::Memory)
 }
 
-/// Window offset and length of what the instruction's operand names, computed by the rules of addressing and not by the
-/// processor.
+/// Window offset and length of what the instruction's operand names, computed by the rules of
+/// addressing and not by the processor.
 fn extent(found: &Accepted, start: &Registers, base: u64) -> (u64, u64) {
     let value = |register: Register, _, _| {
         if register == Register::GS {
@@ -230,7 +233,8 @@ fn discard(window: &Window) {
     window.discard(TEXT + PAGE, WINDOW - TEXT - PAGE);
 }
 
-/// The window's bytes around an operand that can be written, without those of the text and the header.
+/// The window's bytes around an operand that can be written, without those of the text and the
+/// header.
 fn margins(offset: u64, length: u64) -> Vec<(u64, u64)> {
     let (low, high) = (offset.saturating_sub(MARGIN), (offset + length + MARGIN).min(WINDOW));
     let clear = |page: u64| high <= page || low >= page + PAGE;
@@ -259,7 +263,8 @@ fn fault_by_operand(machine: &mut Machine, arena: &Arena, found: &Accepted, star
     }
 }
 
-/// The window can be written, the memory outside cannot: what is written is the operand, nothing around it.
+/// The window can be written, the memory outside cannot: what is written is the operand, nothing
+/// around it.
 fn write_by_operand(machine: &mut Machine, arena: &Arena, found: &Accepted, starts: &[Registers], record: &mut Record) {
     arena.place(&found.bytes);
     for start in starts {
@@ -317,8 +322,8 @@ fn strings() -> Vec<Accepted> {
     all
 }
 
-/// Runs a string region. With a writable window a repetition is short, else it would fill gigabytes; its run into the guard
-/// is a test of its own.
+/// Runs a string region. With a writable window a repetition is short, else it would fill
+/// gigabytes; its run into the guard is a test of its own.
 fn run_string(machine: &mut Machine, arena: &Arena, found: &Accepted, start: &Registers, writable: bool) -> Exit {
     let mut start = *start;
     if writable || start.gpr[RCX] == 0 {
@@ -341,9 +346,11 @@ fn run_string(machine: &mut Machine, arena: &Arena, found: &Accepted, start: &Re
     exit
 }
 
-/// A call writes its return address below rsp, whatever the other registers hold, and no other byte of the control stack.
+/// A call writes its return address below rsp, whatever the other registers hold, and no other byte
+/// of the control stack.
 fn calls(machine: &mut Machine, arena: &Arena, random: &mut Random, record: &mut Record) {
-    // and $0xffff8,%ecx; call *%gs:0x100000(%ecx): an empty table, so that it ends in a fault at address 0 after the push
+    // and $0xffff8,%ecx; call *%gs:0x100000(%ecx): an empty table, so that it ends in a fault at
+    // address 0 after the push
     let indirect = [0x81, 0xe1, 0xf8, 0xff, 0x0f, 0x00, 0x65, 0x67, 0xff, 0x91, 0x00, 0x00, 0x10, 0x00];
     // call .+5
     let direct = [0xe8, 0, 0, 0, 0];
@@ -362,7 +369,8 @@ fn calls(machine: &mut Machine, arena: &Arena, random: &mut Random, record: &mut
     }
 }
 
-/// Executes every form of the list that writes memory; nothing is written outside of the window and its guard.
+/// Executes every form of the list that writes memory; nothing is written outside of the window and
+/// its guard.
 pub fn run() {
     let mut machine = Machine::new();
     let mut random = Random(RandomState::new().hash_one(0));
@@ -419,7 +427,8 @@ fn report(record: &Record, encodings: usize) {
     assert!(met.iter().all(|code| listed.contains(code)), "a form wrote memory that is not listed to");
 }
 
-/// The arrangement sees an escape: without GS, or with GS and a 64-bit address, the same store leaves the window.
+/// The arrangement sees an escape: without GS, or with GS and a 64-bit address, the same store
+/// leaves the window.
 pub fn unconfined() {
     let mut machine = Machine::new();
     let arena = Arena::new(libc::PROT_READ, libc::PROT_READ);

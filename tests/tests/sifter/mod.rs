@@ -1,14 +1,19 @@
 //! Every encoding that the verifier accepts, executed.
 //!
-//! The opcode space is walked by bytes, not by an assembler: all opcodes of the legacy, VEX and EVEX maps with a sample
-//! of prefixes, ModRM, SIB, displacements and immediates drawn from a fixed seed. What [`verify_text`] accepts as a text
-//! of one instruction is executed with hostile registers, and the processor, not the decoder, says what it did:
+//! The opcode space is walked by bytes, not by an assembler: all opcodes of the legacy, VEX and
+//! EVEX maps with a sample of prefixes, ModRM, SIB, displacements and immediates drawn from a fixed
+//! seed. What [`verify_text`] accepts as a text of one instruction is executed with hostile
+//! registers, and the processor, not the decoder, says what it did:
 //!
-//! - in [`stores`] nothing can be written, so that every store faults: the address must lie in the window or its guard;
-//! - in [`effects`] the window can be written: the instruction must be as long as decoded, change no register that
-//!   the verifier's usage does not name, nor rsp, segments, segment bases, or flags other than the arithmetic ones;
-//! - in [`every_store`] each listed form that writes memory must be met, with extreme registers at random windows;
-//! - in [`silent`] each listed form whose mask may leave its access out must be met, and faults in the window;
+//! - in [`stores`] nothing can be written, so that every store faults: the address must lie in the
+//!   window or its guard;
+//! - in [`effects`] the window can be written: the instruction must be as long as decoded, change
+//!   no register that the verifier's usage does not name, nor rsp, segments, segment bases, or
+//!   flags other than the arithmetic ones;
+//! - in [`every_store`] each listed form that writes memory must be met, with extreme registers at
+//!   random windows;
+//! - in [`silent`] each listed form whose mask may leave its access out must be met, and faults in
+//!   the window;
 //! - in [`sight`] no outcome may depend on state that the usage does not name;
 //! - in [`loads`] (mode full) nothing can be read either: every access must fault in the window.
 
@@ -95,8 +100,8 @@ fn candidates(random: &mut Random, mut f: impl FnMut(&[u8; 15], &mut Random)) {
     }
 }
 
-/// The same walk without chance, for sandboxed memory operands alone: every opcode, extension, mandatory prefix, W, vector
-/// length, masked or not.
+/// The same walk without chance, for sandboxed memory operands alone: every opcode, extension,
+/// mandatory prefix, W, vector length, masked or not.
 fn memory_operands(random: &mut Random, mut f: impl FnMut(&[u8; 15], &mut Random)) {
     let mut emit = |head: &[u8], opcode: u8, reg: u8, random: &mut Random| {
         let mut bytes = vec![0x65, 0x67];
@@ -119,7 +124,8 @@ fn memory_operands(random: &mut Random, mut f: impl FnMut(&[u8; 15], &mut Random
                         for length in [0, 4] {
                             emit(&[0xc4, 0xe0 | map, w | 0x78 | length | pp], opcode, reg, random);
                         }
-                        // The register field selects the instruction in a few groups only, none of which stores.
+                        // The register field selects the instruction in a few groups only, none of
+                        // which stores.
                         for (length, mask) in [(0, 0), (0x20, 0), (0x40, 0), (0, 1), (0x20, 1), (0x40, 1)] {
                             if reg < 2 {
                                 emit(&[0x62, 0xf0 | map, w | 0x7c | pp, length | mask | 8], opcode, reg, random);
@@ -205,7 +211,8 @@ impl Arena {
         Arena::at(Window::new(), window, outside)
     }
 
-    /// Around a window that exists; with the protections of its pages and of those that registers point to.
+    /// Around a window that exists; with the protections of its pages and of those that registers
+    /// point to.
     fn at(place: Window, window: i32, outside: i32) -> Arena {
         let arena = Arena { window: place, outside: Window::new(), stack: Window::new() };
         arena.window.protect(0, WINDOW, window);
@@ -226,7 +233,8 @@ impl Arena {
         self.window.protect(TEXT, PAGE, libc::PROT_READ | libc::PROT_EXEC);
     }
 
-    /// Registers that point outside with their 64 bits, and anywhere into the window with their lower half.
+    /// Registers that point outside with their 64 bits, and anywhere into the window with their
+    /// lower half.
     fn registers(&self, random: &mut Random) -> Registers {
         let mut registers = Registers::default();
         for register in &mut registers.gpr {
@@ -366,7 +374,8 @@ fn check_effect(accepted: &Accepted, arena: &Arena, start: &Registers, exit: &Ex
             let target = accepted.instruction.near_branch_target() - (TEXT + INSET) + start.rip;
             assert!(exit.registers.rip == target || exit.registers.rip == next, "target: {}", what());
         }
-        // A repeated string instruction stops after each round, a gather may stop after each element.
+        // A repeated string instruction stops after each round, a gather may stop after each
+        // element.
         _ if accepted.instruction.is_string_instruction() || accepted.instruction.is_vsib() => {
             assert!(exit.registers.rip == next || exit.registers.rip == start.rip, "length: {}", what());
         }

@@ -1,12 +1,13 @@
 //! What instructions see, executed: the processor says whether an outcome depends on state.
 //!
-//! Every accepted encoding runs twice from the same registers and memory. The second time each group
-//! of state that its usage does not name holds something else: preserved registers, vector and mask
-//! registers, MXCSR's status flags, and the x87 state with an unmasked exception pending. The outcome
-//! must be the same: the fault if any, all general registers and flags, memory, and all groups that
-//! were left alone. So nobody who does not name a group can observe it or trip over it.
+//! Every accepted encoding runs twice from the same registers and memory. The second time each
+//! group of state that its usage does not name holds something else: preserved registers, vector
+//! and mask registers, MXCSR's status flags, and the x87 state with an unmasked exception pending.
+//! The outcome must be the same: the fault if any, all general registers and flags, memory, and all
+//! groups that were left alone. So nobody who does not name a group can observe it or trip over it.
 //!
-//! That the changes matter is checked with those encodings that do name a group: some of them see it.
+//! That the changes matter is checked with those encodings that do name a group: some of them see
+//! it.
 
 use super::{ALL, Accepted, Arena, TEXT, accepted, context};
 use crate::machine::{Exit, Machine, PAGE, Registers, WINDOW, state};

@@ -1,5 +1,6 @@
-//! Every form of the positive list whose mask may leave its access out (rule `SFI-L02`), executed in a window without a readable page:
-//! whatever its vectors hold, each access that it makes faults inside. Sums of vectors are truncated as those of registers are.
+//! Every form of the positive list whose mask may leave its access out (rule `SFI-L02`), executed
+//! in a window without a readable page: whatever its vectors hold, each access that it makes faults
+//! inside. Sums of vectors are truncated as those of registers are.
 
 use super::every_store::present;
 use super::{Accepted, Arena, INSET, TEXT, context, no_strange_fault};
@@ -16,8 +17,8 @@ const ENCODINGS: u32 = 48;
 /// Runs of each encoding.
 const RUNS: u32 = 4;
 
-/// One of a form's encodings: its index, base, scale and mask follow from the number. `None` if two vectors would be the same, which gathers
-/// forbid.
+/// One of a form's encodings: its index, base, scale and mask follow from the number. `None` if two
+/// vectors would be the same, which gathers forbid.
 fn encoding(code: Code, number: u32) -> Option<Instruction> {
     let mut instruction = instance(code, true);
     let vector = |like: Register, n: u32| Register::values().nth((like as u32 - like.number() as u32 + n) as usize);

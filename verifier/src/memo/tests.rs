@@ -13,8 +13,8 @@ use proptest::test_runner::{RngAlgorithm, TestRng};
 use rand::RngExt;
 use sfi_contract::Mode;
 
-/// The facts of the instruction that the bytes begin with, the bytes themselves, and whether they are to be remembered, if it breaks no
-/// rule by itself.
+/// The facts of the instruction that the bytes begin with, the bytes themselves, and whether they
+/// are to be remembered, if it breaks no rule by itself.
 fn read<'a>(text: &'a [u8], options: &Options) -> Option<(&'a [u8], Facts, bool)> {
     let mut decoder = Decoder::with_ip(64, text, 0x40_0000, DecoderOptions::NONE);
     let mut instruction = Instruction::default();
@@ -48,7 +48,8 @@ fn recall(memo: &mut Memo, text: &[u8]) -> Option<Facts> {
     memo.recall(text).copied().or_else(|| memo.recall_older(text))
 }
 
-/// Random instructions are learned; whatever is recalled for them, for what follows them and for changed ones is what a decoder finds there.
+/// Random instructions are learned; whatever is recalled for them, for what follows them and for
+/// changed ones is what a decoder finds there.
 #[test]
 fn a_hit_is_what_a_decoder_finds() {
     let mut rng = TestRng::deterministic_rng(RngAlgorithm::ChaCha);
@@ -99,7 +100,8 @@ fn a_changed_byte_of_the_head_is_another_instruction() {
     assert_eq!(facts.shape.length(), 6);
 }
 
-/// For every form with an immediate, and every immediate of one byte: the same facts, and both decoders agree.
+/// For every form with an immediate, and every immediate of one byte: the same facts, and both
+/// decoders agree.
 #[test]
 fn nothing_follows_from_an_immediate() {
     let mut rng = TestRng::deterministic_rng(RngAlgorithm::ChaCha);
@@ -146,7 +148,8 @@ fn nothing_follows_from_a_displacement() {
 
 #[test]
 fn what_is_to_be_a_region_has_its_number() {
-    // and $0xffff8,%eax and $0xffff0,%eax; add %gs:0xff000,%rdi and %gs:0x1000; jmp *%gs:0x100000(%eax) and *%gs:0x100008(%eax)
+    // and $0xffff8,%eax and $0xffff0,%eax; add %gs:0xff000,%rdi and %gs:0x1000; jmp
+    // *%gs:0x100000(%eax) and *%gs:0x100008(%eax)
     let pairs: [(&[u8], &[u8]); 3] = [
         (&[0x25, 0xf8, 0xff, 0x0f, 0], &[0x25, 0xf0, 0xff, 0x0f, 0]),
         (&[0x65, 0x48, 0x03, 0x3c, 0x25, 0, 0xf0, 0x0f, 0], &[0x65, 0x48, 0x03, 0x3c, 0x25, 0, 0x10, 0, 0]),
@@ -195,7 +198,8 @@ fn an_entry_is_small() {
     assert_eq!(size_of::<Entry>(), 16);
 }
 
-/// Two of one hash are known, and which of them comes first changes with each use; a third takes the place of the one used before.
+/// Two of one hash are known, and which of them comes first changes with each use; a third takes
+/// the place of the one used before.
 #[test]
 fn the_last_two_of_a_hash_are_known() {
     let add = |modrm| [0x48, 0x01, modrm];

@@ -3,7 +3,8 @@
 use proptest::test_runner::TestRng;
 use rand::RngExt;
 
-/// Random bytes that often are an instruction: some prefixes, an opcode map, an opcode, a ModRM with what follows.
+/// Random bytes that often are an instruction: some prefixes, an opcode map, an opcode, a ModRM
+/// with what follows.
 pub fn random(rng: &mut TestRng) -> Vec<u8> {
     let mut bytes = Vec::new();
     // Mostly what confined operands need.

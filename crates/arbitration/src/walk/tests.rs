@@ -1,4 +1,5 @@
-//! Ways around the grants: special files, the kernel's file systems, read-only directories inside others, and entries that change meanwhile.
+//! Ways around the grants: special files, the kernel's file systems, read-only directories inside
+//! others, and entries that change meanwhile.
 
 use super::*;
 use crate::tree::with_null;
@@ -173,8 +174,9 @@ fn a_walk_ends() {
     assert_eq!(open(&tree, &long, OFlags::RDWR | OFlags::CREATE).map(drop), Err(Errno::NAMETOOLONG));
 }
 
-/// Somebody swaps an entry between a directory, a file, links that lead out and into what is read-only, and a FIFO, and moves directories in and out
-/// of the grant, while the domain opens names through it.
+/// Somebody swaps an entry between a directory, a file, links that lead out and into what is
+/// read-only, and a FIFO, and moves directories in and out of the grant, while the domain opens
+/// names through it.
 #[test]
 fn swapped_entries_lead_nowhere_else() {
     let directory = tempfile::tempdir().expect("directory");

@@ -7,8 +7,9 @@ use std::ops::Range;
 const DEFAULT_BITS: u32 = 28;
 const PAGE: u64 = 4096;
 
-/// A search for the longest run of readable memory that is not in `windows`: its start is at one of `2^bits` pages (`vm.mmap_rnd_bits`), and who
-/// looks for it tries one address per length of the run.
+/// A search for the longest run of readable memory that is not in `windows`: its start is at one of
+/// `2^bits` pages (`vm.mmap_rnd_bits`), and who looks for it tries one address per length of the
+/// run.
 pub fn search(windows: &[Range<u64>]) -> Option<Search> {
     let maps = std::fs::read_to_string("/proc/self/maps").ok()?;
     let bits = std::fs::read_to_string("/proc/sys/vm/mmap_rnd_bits").ok();

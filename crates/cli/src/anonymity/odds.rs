@@ -1,8 +1,9 @@
 //! How long a brute-force search takes (Yarvin et al. section 2).
 //!
-//! `V` places, `M` of them hold what is looked for, and a wrong guess costs the delay `D`. `P(n)`, the probability that `n` guesses at
-//! different places all miss, is `C(V-n, M) / C(V, M)`. The paper's time to breach is `n D` where `P(n)` is one half; the mean
-//! number of guesses is `(V + 1) / (M + 1)`.
+//! `V` places, `M` of them hold what is looked for, and a wrong guess costs the delay `D`. `P(n)`,
+//! the probability that `n` guesses at different places all miss, is `C(V-n, M) / C(V, M)`. The
+//! paper's time to breach is `n D` where `P(n)` is one half; the mean number of guesses is `(V + 1)
+//! / (M + 1)`.
 
 /// A search.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -19,7 +20,8 @@ impl Search {
         if guesses > self.places - self.targets {
             return 0.0;
         }
-        // The product over the shorter of both: each target escapes all guesses, or each guess escapes all targets.
+        // The product over the shorter of both: each target escapes all guesses, or each guess
+        // escapes all targets.
         let (few, many) = if self.targets < guesses { (self.targets, guesses) } else { (guesses, self.targets) };
         let all = self.places as f64;
         (0..few).map(|i| (-(many as f64) / (all - i as f64)).ln_1p()).sum::<f64>().exp()
@@ -40,7 +42,8 @@ impl Search {
         (self.places as f64 + 1.0) / (self.targets as f64 + 1.0)
     }
 
-    /// Standard deviation of the number of guesses: of the least of a random subset (negative hypergeometric distribution).
+    /// Standard deviation of the number of guesses: of the least of a random subset (negative
+    /// hypergeometric distribution).
     pub fn deviation(self) -> f64 {
         let (v, m) = (self.places as f64, self.targets as f64);
         (m * (v + 1.0) * (v - m) / ((m + 1.0) * (m + 1.0) * (m + 2.0))).sqrt()

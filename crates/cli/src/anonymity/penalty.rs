@@ -8,7 +8,8 @@ use std::time::Duration;
 /// Faults of a searcher of whom the first half only warms the penalty up.
 const MANY: usize = 2048;
 
-/// The least that a search pays for each guess: that of the domain which pays least among those that can search. Who has no owner pays nothing.
+/// The least that a search pays for each guess: that of the domain which pays least among those
+/// that can search. Who has no owner pays nothing.
 pub fn of(manifest: &Manifest) -> Duration {
     let domains = || manifest.domains.values();
     let can_search = domains().filter(|d| d.mode != Mode::Full);
@@ -19,7 +20,8 @@ pub fn of(manifest: &Manifest) -> Duration {
     can_search.map(pays).min().or_else(|| domains().map(pays).min()).unwrap_or_default()
 }
 
-/// The mean delay of one of many faults in a row, each as soon as the penalty for the last one is over.
+/// The mean delay of one of many faults in a row, each as soon as the penalty for the last one is
+/// over.
 fn each_of_many(penalty: Penalty) -> Duration {
     let rule = match penalty {
         Penalty::None => return Duration::ZERO,

@@ -1,4 +1,5 @@
-//! The search itself: a domain that loads from one window after the other until it finds one, and dies at every wrong guess.
+//! The search itself: a domain that loads from one window after the other until it finds one, and
+//! dies at every wrong guess.
 
 use super::odds::Search;
 use anyhow::{Context, ensure};
@@ -39,10 +40,11 @@ impl Outcome {
     }
 }
 
-/// Searches `searches` times for a window that is not the searcher's own, in a random order each time.
+/// Searches `searches` times for a window that is not the searcher's own, in a random order each
+/// time.
 ///
-/// The place that is tried in a window is the header page: it is mapped in every window, at the same offset, so this is the
-/// best that a searcher can do.
+/// The place that is tried in a window is the header page: it is mapped in every window, at the
+/// same offset, so this is the best that a searcher can do.
 pub fn search(world: &mut World, searches: u64, random: &mut impl Rng) -> anyhow::Result<Outcome> {
     let windows = world.domain(SEARCHER)?.placement().windows;
     let load: TypedFn<fn(u64) -> u64> = world.domain(SEARCHER)?.export("load")?;

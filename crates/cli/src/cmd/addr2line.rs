@@ -11,9 +11,10 @@ use std::process::ExitCode;
 
 /// Say which function and source line a place in an object comes from.
 ///
-/// The places are those that faults and refusals name: a function with an offset, a section with an offset, or an offset in the only
-/// section of code. Functions that were inlined are named innermost first. Lines need debug information (`-g`), which rewriting
-/// keeps; what it says is the object's author's word.
+/// The places are those that faults and refusals name: a function with an offset, a section with an
+/// offset, or an offset in the only section of code. Functions that were inlined are named
+/// innermost first. Lines need debug information (`-g`), which rewriting keeps; what it says is the
+/// object's author's word.
 #[derive(clap::Args)]
 #[command(after_help = "\
 Examples:
@@ -101,7 +102,8 @@ fn parse(text: &str) -> anyhow::Result<(Option<&str>, u64)> {
     }
 }
 
-/// The places of an object that the name means: of a function, else of a section, else of the only section of code.
+/// The places of an object that the name means: of a function, else of a section, else of the only
+/// section of code.
 fn find(object: &Object<'_>, name: Option<&str>, offset: u64) -> Vec<(usize, u64)> {
     let code = || object.sections.iter().enumerate().filter(|(_, s)| s.is_executable() && !s.data.is_empty());
     let inside = |place: &(usize, u64)| object.sections.get(place.0).is_some_and(|s| place.1 < s.data.len() as u64);

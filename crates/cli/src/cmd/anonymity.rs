@@ -13,12 +13,15 @@ use std::time::Duration;
 
 /// Says how long a domain would have to search for another one's memory, and tries.
 ///
-/// In mode write a domain's loads are not confined: what keeps it from reading other domains is that it does not know where they are
-/// (Yarvin et al. section 2). V is the number of places that a window may have, M the number of windows that are not the
-/// searcher's, D the delay that a wrong guess costs: the fault, its report, the restart, and the penalty that the
-/// embedder imposes. The time to breach is the time after which a search has succeeded with a probability of one half. The simulation loads
-/// the manifest's domains and beside them one that searches, by loads that fault; it does so in 47 bits of address also where the manifest asks for 56
-/// (`la57`), which would take 512 times as long. In mode full there is nothing to search: loads cannot leave the window.
+/// In mode write a domain's loads are not confined: what keeps it from reading other domains is
+/// that it does not know where they are (Yarvin et al. section 2). V is the number of places that a
+/// window may have, M the number of windows that are not the searcher's, D the delay that a wrong
+/// guess costs: the fault, its report, the restart, and the penalty that the embedder imposes. The
+/// time to breach is the time after which a search has succeeded with a probability of one half.
+/// The simulation loads the manifest's domains and beside them one that searches, by loads that
+/// fault; it does so in 47 bits of address also where the manifest asks for 56 (`la57`), which
+/// would take 512 times as long. In mode full there is nothing to search: loads cannot leave the
+/// window.
 #[derive(clap::Args)]
 #[command(after_help = "\
 Examples:
@@ -33,8 +36,9 @@ pub struct Args {
     /// The manifest.
     #[arg(value_name = "MANIFEST")]
     manifest: PathBuf,
-    /// Delay that the embedder adds to every fault, in seconds. Default: what the manifest's owners pay for each of many faults, the domain that
-    /// pays least among those that can search; nothing if it has no owner.
+    /// Delay that the embedder adds to every fault, in seconds. Default: what the manifest's owners
+    /// pay for each of many faults, the domain that pays least among those that can search; nothing
+    /// if it has no owner.
     #[arg(long, value_name = "SECONDS", value_parser = super::run::parse_seconds)]
     penalty: Option<Duration>,
     /// Searches of the simulation. Default: as many as take about three seconds, at least eight.
@@ -96,7 +100,8 @@ pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
     Ok(if report.agrees() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
-/// The manifest's domains, and the one that searches. Host functions do nothing: nothing of the manifest is called but initialisers.
+/// The manifest's domains, and the one that searches. Host functions do nothing: nothing of the
+/// manifest is called but initialisers.
 fn world(manifest: &Manifest, directory: &Path) -> anyhow::Result<World> {
     let mut builder = manifest.build(World::builder(), directory)?.la57(La57::Never);
     let mut names: Vec<&String> =
@@ -145,7 +150,8 @@ impl Report<'_> {
         domains.filter(|(_, d)| d.mode != Mode::Full).map(|(name, _)| name.as_str()).collect()
     }
 
-    /// Those of them that ask for the processor's clock: with it they search by speculation, and no fault is counted.
+    /// Those of them that ask for the processor's clock: with it they search by speculation, and no
+    /// fault is counted.
     fn timed(&self) -> Vec<&str> {
         self.free_loads().into_iter().filter(|name| self.manifest.domains[*name].clock).collect()
     }

@@ -27,9 +27,11 @@ pub struct Args {
 enum What {
     /// Null calls, there and back, in nanoseconds: medians over interleaved rounds of one run.
     ///
-    /// Between domains for each trust level, by what the texts of both sides name and the gate therefore saves: nothing, the preserved integer
-    /// registers, these and the floating-point state (vector registers, MXCSR), and that with x87. Beside them a direct call, an indirect
-    /// one, a system call, and round trips to another thread over a futex, a pipe and a Unix socket.
+    /// Between domains for each trust level, by what the texts of both sides name and the gate
+    /// therefore saves: nothing, the preserved integer registers, these and the floating-point
+    /// state (vector registers, MXCSR), and that with x87. Beside them a direct call, an indirect
+    /// one, a system call, and round trips to another thread over a futex, a pipe and a Unix
+    /// socket.
     Crossing {
         /// Print one JSON object.
         #[arg(long)]
@@ -38,7 +40,8 @@ enum What {
         #[arg(long, default_value_t = 21, value_parser = clap::value_parser!(u32).range(1..=10_000))]
         rounds: u32,
     },
-    /// Instances of a loaded image in microseconds: fresh ones, pooled ones, a process to compare with; then many at once.
+    /// Instances of a loaded image in microseconds: fresh ones, pooled ones, a process to compare
+    /// with; then many at once.
     Instance(instance::Args),
 }
 

@@ -10,11 +10,14 @@ use std::fmt::Write;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-/// Generate the sides of an interface: a C header for plugins, a Rust module or a C header for hosts.
+/// Generate the sides of an interface: a C header for plugins, a Rust module or a C header for
+/// hosts.
 ///
-/// An interface declares functions and what their pointers point to: `functions = ["i32 sum(in i32 values[count], u64 count)"]` in a file of its
-/// own, or `[interfaces] NAME = ["..."]` in a manifest. A plugin includes the header and calls, or defines, plain functions: buffers are copied at the crossing. A host uses the
-/// module, slices in, slices out, or the C header for hosts over `sfi.h`, which offers functions to domains, too.
+/// An interface declares functions and what their pointers point to: `functions = ["i32 sum(in i32
+/// values[count], u64 count)"]` in a file of its own, or `[interfaces] NAME = ["..."]` in a
+/// manifest. A plugin includes the header and calls, or defines, plain functions: buffers are
+/// copied at the crossing. A host uses the module, slices in, slices out, or the C header for hosts
+/// over `sfi.h`, which offers functions to domains, too.
 #[derive(clap::Args)]
 #[command(after_help = "\
 Examples:

@@ -7,9 +7,10 @@ use std::process::ExitCode;
 
 /// Compile and link a C program that runs in a domain, on a rewritten musl.
 ///
-/// Takes the arguments of a C compiler. With -c, -S, -E or no inputs the compiler runs as it is (with -ffixed-r15 if it knows that,
-/// because r15 is the data stack). A link gives one file that holds the rewritten program and the rewritten archives, and that runs itself
-/// (`sfi run FILE`): so `./configure CC="sfi cc"` works.
+/// Takes the arguments of a C compiler. With -c, -S, -E or no inputs the compiler runs as it is
+/// (with -ffixed-r15 if it knows that, because r15 is the data stack). A link gives one file that
+/// holds the rewritten program and the rewritten archives, and that runs itself (`sfi run FILE`):
+/// so `./configure CC="sfi cc"` works.
 #[derive(clap::Args)]
 #[command(after_help = "\
 Environment:

@@ -9,7 +9,8 @@ use std::process::ExitCode;
 
 /// Explain the rules of the sandbox contract and of policies, and why objects are refused.
 ///
-/// Prints a rule or a reason of `sfi rewrite`: what it says, why it exists, an example that breaks it, and what to do. Without a code, lists all.
+/// Prints a rule or a reason of `sfi rewrite`: what it says, why it exists, an example that breaks
+/// it, and what to do. Without a code, lists all.
 #[derive(clap::Args)]
 #[command(after_help = "\
 Examples:

@@ -37,7 +37,8 @@ pub struct Args {
     /// Confine stores and jumps (write), loads too (full), or trap at the offending store (match).
     #[arg(long, default_value = "write", value_name = "write|full|match")]
     mode: Mode,
-    /// Output file; a directory if there are several inputs. Default: INPUT with `.sfi` before its extension.
+    /// Output file; a directory if there are several inputs. Default: INPUT with `.sfi` before its
+    /// extension.
     #[arg(short, long, value_name = "OUT")]
     output: Option<PathBuf>,
     /// What is an error beside refusals: a difference (differences), or all that is unproved

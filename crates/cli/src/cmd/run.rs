@@ -16,13 +16,14 @@ use std::time::{Duration, Instant};
 ///
 /// The objects must be rewritten already (`sfi rewrite`); what the verifier refuses does not run.
 ///
-/// A domain with a `syscalls` table may hold a stock libc, rewritten; what its system calls do, the table says. If the entry point is `main` of
-/// such a domain it is run as a whole program.
+/// A domain with a `syscalls` table may hold a stock libc, rewritten; what its system calls do, the
+/// table says. If the entry point is `main` of such a domain it is run as a whole program.
 ///
-/// Host functions that a manifest can grant: `host_write(pointer, length)` writes to standard output, `host_error` to standard
-/// error, `host_read(pointer, length)` reads standard input, `host_read_file(name, offset, pointer, length)` and
-/// `host_file_size(name)` read the manifest's files (`name` is a C string), `host_clock()` gives monotonic nanoseconds,
-/// `host_args(pointer, length)` gives the arguments, each with a zero byte behind it, and returns the length of all,
+/// Host functions that a manifest can grant: `host_write(pointer, length)` writes to standard
+/// output, `host_error` to standard error, `host_read(pointer, length)` reads standard input,
+/// `host_read_file(name, offset, pointer, length)` and `host_file_size(name)` read the manifest's
+/// files (`name` is a C string), `host_clock()` gives monotonic nanoseconds, `host_args(pointer,
+/// length)` gives the arguments, each with a zero byte behind it, and returns the length of all,
 /// `host_exit(code)` ends the run. Failures return -1.
 #[derive(clap::Args)]
 #[command(after_help = "\
@@ -50,30 +51,33 @@ pub struct Args {
     stack: u64,
     #[command(flatten)]
     grants: Grants,
-    /// Program: a variable of its environment, which is empty otherwise. Without a value: as it is here, if it is set.
+    /// Program: a variable of its environment, which is empty otherwise. Without a value: as it is
+    /// here, if it is set.
     #[arg(long = "env", value_name = "NAME[=VALUE]")]
     environment: Vec<String>,
     /// Program: its own name, argv[0]. Default: the file's.
     #[arg(long, value_name = "NAME")]
     argv0: Option<String>,
-    /// End calls that take longer: a program's whole run, a manifest's entry point. Default: the manifest's limit, or none.
+    /// End calls that take longer: a program's whole run, a manifest's entry point. Default: the
+    /// manifest's limit, or none.
     #[arg(long, value_name = "SECONDS", value_parser = parse_seconds)]
     time_limit: Option<Duration>,
-    /// Let a program, and the domains of a manifest with `clock = true`, read the processor's clock (`rdtsc`). It is what side channels are read
-    /// with.
+    /// Let a program, and the domains of a manifest with `clock = true`, read the processor's clock
+    /// (`rdtsc`). It is what side channels are read with.
     #[arg(long)]
     clock: bool,
     /// Print what is mapped for each domain, on standard error.
     #[arg(long)]
     explain_layout: bool,
-    /// Print every binding, on standard error: client and symbol, server and entry, trust level, signature, and what the crossing saves, clears
-    /// and copies.
+    /// Print every binding, on standard error: client and symbol, server and entry, trust level,
+    /// signature, and what the crossing saves, clears and copies.
     #[arg(long)]
     explain_bindings: bool,
     /// With --explain-layout: print addresses too. They are secrets that keep domains apart.
     #[arg(long, requires = "explain_layout")]
     show_addresses: bool,
-    /// Draw all places from this seed, up to 64 hexadecimal digits. For tests: a known seed is no secret.
+    /// Draw all places from this seed, up to 64 hexadecimal digits. For tests: a known seed is no
+    /// secret.
     #[arg(long, value_parser = parse_seed)]
     seed: Option<[u8; 32]>,
     /// Arguments for the domains.

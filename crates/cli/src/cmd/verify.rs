@@ -14,9 +14,9 @@ use std::time::Instant;
 
 /// Check that objects obey the sandbox contract.
 ///
-/// Every object, and every member of an archive, is checked on its own, and every violation is listed with its code,
-/// place, function and instruction. Nothing that the object says about itself is believed. `sfi explain CODE` says more
-/// about a code.
+/// Every object, and every member of an archive, is checked on its own, and every violation is
+/// listed with its code, place, function and instruction. Nothing that the object says about itself
+/// is believed. `sfi explain CODE` says more about a code.
 #[derive(clap::Args)]
 #[command(after_help = "\
 Examples:
@@ -41,7 +41,8 @@ pub struct Args {
     /// Relocatable objects (.o) and archives (.a).
     #[arg(required = true, value_name = "INPUT")]
     inputs: Vec<PathBuf>,
-    /// What is confined: stores and jumps (write), loads too (full). The default is the policy's first mode, else write.
+    /// What is confined: stores and jumps (write), loads too (full). The default is the policy's
+    /// first mode, else write.
     #[arg(long, value_name = "write|full|match")]
     mode: Option<Mode>,
     /// Accept `rdtsc` (with a policy, its `instructions.rdtsc` decides).

@@ -33,8 +33,8 @@ impl Driver {
         command.status().with_context(|| advice(self))
     }
 
-    /// What every compilation gets: position-independent code, the headers of the libc that will be linked, r15 left alone where the
-    /// compiler can.
+    /// What every compilation gets: position-independent code, the headers of the libc that will be
+    /// linked, r15 left alone where the compiler can.
     pub fn flags(&self, libc: &Path) -> Vec<OsString> {
         let mut flags: Vec<OsString> = vec!["-fPIE".into()];
         if !self.cxx {

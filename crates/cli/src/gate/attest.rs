@@ -1,10 +1,11 @@
 //! A statement about what was verified, in the form of in-toto (Statement v1), unsigned.
 //!
-//! It is no SLSA verification summary: that speaks of one resource, by the URI that its consumers know it by, and of how it was
-//! built. This one speaks of many objects and of what their code can do, and knows neither URI nor build.
+//! It is no SLSA verification summary: that speaks of one resource, by the URI that its consumers
+//! know it by, and of how it was built. This one speaks of many objects and of what their code can
+//! do, and knows neither URI nor build.
 //!
-//! Subjects are the input files and the members of archives, with their SHA-256. The same inputs give the same bytes:
-//! there is no time in it unless `SOURCE_DATE_EPOCH` gives one.
+//! Subjects are the input files and the members of archives, with their SHA-256. The same inputs
+//! give the same bytes: there is no time in it unless `SOURCE_DATE_EPOCH` gives one.
 
 use super::Outcome;
 use super::policy::Policy;
@@ -73,7 +74,8 @@ pub fn statement(outcomes: &[Outcome], context: &Circumstances<'_>) -> anyhow::R
     }))
 }
 
-/// The instructions that an object could use and pass: what the command line and the policy both allow.
+/// The instructions that an object could use and pass: what the command line and the policy both
+/// allow.
 fn allowed(context: &Circumstances<'_>) -> Value {
     let policy = |key: fn(&Policy) -> bool| context.policy.is_none_or(key);
     json!({

@@ -21,7 +21,8 @@ pub struct Job<'a> {
     pub hash: bool,
 }
 
-/// Checks all objects of all sources; outcomes are in their order. Shows progress on a terminal if there is an archive.
+/// Checks all objects of all sources; outcomes are in their order. Shows progress on a terminal if
+/// there is an archive.
 pub fn check(sources: &[Source], job: &Job<'_>) -> Vec<Outcome> {
     let all: Vec<(&Source, &Place)> = sources.iter().flat_map(|s| s.objects.iter().map(move |p| (s, p))).collect();
     let bar = if sources.iter().any(|s| s.is_archive) { progress(&all) } else { ProgressBar::hidden() };
@@ -46,7 +47,8 @@ pub fn check(sources: &[Source], job: &Job<'_>) -> Vec<Outcome> {
     outcomes
 }
 
-/// No verdict on nothing: an archive without members, and objects of which none has a byte of text or data.
+/// No verdict on nothing: an archive without members, and objects of which none has a byte of text
+/// or data.
 fn refuse_nothing(sources: &[Source], outcomes: &mut Vec<Outcome>) {
     // The sizes are the objects' own word: their sum means nothing.
     let has_bytes = |v: &Verdict| v.text_bytes > 0 || v.data_bytes > 0;

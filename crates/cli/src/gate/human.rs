@@ -1,4 +1,5 @@
-//! The verdict for people: of each object the first findings, and the number of the rest. JSON and SARIF have them all.
+//! The verdict for people: of each object the first findings, and the number of the rest. JSON and
+//! SARIF have them all.
 
 use super::{Code, Finding, Outcome};
 use crate::render::{self, Diagnostic};
@@ -17,7 +18,8 @@ pub fn print(outcomes: &[Outcome]) -> std::io::Result<()> {
                 if let Some(advice) = verdict.advice {
                     render::error(&mut err, &name, &advice.to_string())?;
                 }
-                // An object in another mode breaks one rule at each load: what the policy says is left to say.
+                // An object in another mode breaks one rule at each load: what the policy says is
+                // left to say.
                 let one_line = matches!(verdict.advice, Some(Advice::OtherMode { .. }));
                 let is_shown = |f: &&Finding| !one_line || matches!(f.code, Code::Policy(_));
                 for finding in verdict.findings.iter().filter(is_shown).take(SHOWN) {

@@ -1,7 +1,8 @@
 //! The gate: what `sfi verify` does with objects, and the shapes its answer can take.
 //!
-//! Data flows one way: [`source`] finds objects in files, [`check`] has them verified and holds them against a
-//! [`policy`], and [`human`], [`json`], [`sarif`] and [`attest`] write down what came of it.
+//! Data flows one way: [`source`] finds objects in files, [`check`] has them verified and holds
+//! them against a [`policy`], and [`human`], [`json`], [`sarif`] and [`attest`] write down what
+//! came of it.
 
 pub mod attest;
 pub mod check;
@@ -98,7 +99,8 @@ pub struct Outcome {
     pub path: String,
     /// Name of the archive's member, if the file is an archive.
     pub member: Option<String>,
-    /// SHA-256 of the object's bytes, lower-case hexadecimal; `None` if they were not read or nobody asked.
+    /// SHA-256 of the object's bytes, lower-case hexadecimal; `None` if they were not read or
+    /// nobody asked.
     pub sha256: Option<String>,
     /// The verdict, or why there is none.
     pub result: Result<Verdict, String>,
@@ -136,7 +138,8 @@ pub struct Verdict {
     pub data_bytes: u64,
     /// Instructions decoded.
     pub instructions: u64,
-    /// Names that the object leaves undefined, and those that it defines for others. Filled in only if the policy asks.
+    /// Names that the object leaves undefined, and those that it defines for others. Filled in only
+    /// if the policy asks.
     pub undefined: Vec<String>,
     /// See `undefined`.
     pub defined: Vec<String>,

@@ -62,7 +62,8 @@ struct Limits {
     object: Option<u64>,
 }
 
-/// Symbols that every domain has and that grant nothing. The gateway of system calls is not among them.
+/// Symbols that every domain has and that grant nothing. The gateway of system calls is not among
+/// them.
 const HARMLESS: [&str; 3] = [names::HEADER, names::ERROR, "_GLOBAL_OFFSET_TABLE_"];
 
 impl Policy {

@@ -1,4 +1,5 @@
-//! The rules of a policy by name. Their codes are as stable as those of the contract, and live beside them: `SFI-P..`.
+//! The rules of a policy by name. Their codes are as stable as those of the contract, and live
+//! beside them: `SFI-P..`.
 
 /// A rule that a policy file can switch on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -1,8 +1,10 @@
-//! The verdict as SARIF 2.1.0 (OASIS standard *Static Analysis Results Interchange Format*), for code scanning.
+//! The verdict as SARIF 2.1.0 (OASIS standard *Static Analysis Results Interchange Format*), for
+//! code scanning.
 //!
-//! One run. The driver lists every rule, in the order of [`Code::all`]; a result points to the input file and the byte in
-//! it, and names the archive's member and the function as logical locations. An input without a verdict is a notification
-//! of the invocation, which is then not successful.
+//! One run. The driver lists every rule, in the order of [`Code::all`]; a result points to the
+//! input file and the byte in it, and names the archive's member and the function as logical
+//! locations. An input without a verdict is a notification of the invocation, which is then not
+//! successful.
 
 use super::{Code, Finding, Outcome};
 use serde::Serialize;
@@ -130,7 +132,8 @@ fn notification(outcome: &Outcome, level: &str, text: &str) -> Value {
     json!({ "level": level, "message": { "text": text }, "locations": [location(outcome, None)] })
 }
 
-/// `location`: the line of the source, which is what code scanning shows. Function and object by name, as in [`location`].
+/// `location`: the line of the source, which is what code scanning shows. Function and object by
+/// name, as in [`location`].
 fn source(outcome: &Outcome, finding: &Finding) -> Option<Value> {
     let source = finding.source.as_ref()?;
     let mut region = json!({ "startLine": source.line? });
@@ -171,8 +174,8 @@ fn location(outcome: &Outcome, finding: Option<&Finding>) -> Value {
     json!({ "physicalLocation": physical, "logicalLocations": logical })
 }
 
-/// A path as a URI reference (RFC 3986): everything but unreserved characters and slashes is escaped, so a first segment
-/// with a colon is no scheme.
+/// A path as a URI reference (RFC 3986): everything but unreserved characters and slashes is
+/// escaped, so a first segment with a colon is no scheme.
 fn uri(path: &str) -> String {
     let scheme = if path.starts_with('/') { "file://" } else { "" };
     let escaped = path.bytes().map(|byte| match byte {

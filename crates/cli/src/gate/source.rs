@@ -1,7 +1,8 @@
-//! Where objects come from: files, and archives of which only the headers are read ahead ([`archive`]).
+//! Where objects come from: files, and archives of which only the headers are read ahead
+//! ([`archive`]).
 //!
-//! Members are read one at a time by the worker that checks them, so memory is bounded by the largest member and not by
-//! the archive. The file stays open, so a later read is of the same file.
+//! Members are read one at a time by the worker that checks them, so memory is bounded by the
+//! largest member and not by the archive. The file stays open, so a later read is of the same file.
 
 use anyhow::{Context, ensure};
 use sfi_verifier::elf::archive;

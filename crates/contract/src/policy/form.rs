@@ -2,12 +2,14 @@
 
 use iced_x86::Code;
 
-/// What kind of instruction a form is: why it is allowed, and which rule applies to it beyond its operands.
+/// What kind of instruction a form is: why it is allowed, and which rule applies to it beyond its
+/// operands.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 #[repr(u8)]
 pub enum Class {
-    /// Moves, arithmetic, bit manipulation, conversions on general registers (8086 to BMI2, ADX, MOVBE, CRC32, CMPXCHG16B,
-    /// RDRAND). They reach memory through their ModRM operand only and change registers and flags.
+    /// Moves, arithmetic, bit manipulation, conversions on general registers (8086 to BMI2, ADX,
+    /// MOVBE, CRC32, CMPXCHG16B, RDRAND). They reach memory through their ModRM operand only and
+    /// change registers and flags.
     Integer,
     /// `int3`, `ud2`: a fault, delivered to the loader.
     Trap,
@@ -16,20 +18,22 @@ pub enum Class {
     /// `cpuid`. It reads what the machine is; the host may switch it off (a policy).
     Identity,
     /// x87. Works on its register stack and ModRM memory. `fwait` is one of them: it traps on an
-    /// exception that another x87 instruction left pending. `fnstenv` and `fnsave` store addresses of the
-    /// last x87 instruction, so the loader clears x87 state at distrusting crossings.
+    /// exception that another x87 instruction left pending. `fnstenv` and `fnsave` store addresses
+    /// of the last x87 instruction, so the loader clears x87 state at distrusting crossings.
     X87,
     /// MMX and SSE forms with an MMX operand: aliases of the x87 registers.
     Mmx,
     /// SSE to SSE4.2, AES, PCLMULQDQ, SHA, GFNI with legacy encoding: xmm0 to xmm15.
     Sse,
-    /// VEX-encoded vector instructions (AVX, AVX2, FMA, FMA4, F16C, AVX-VNNI, VAES): xmm and ymm 0 to 15.
+    /// VEX-encoded vector instructions (AVX, AVX2, FMA, FMA4, F16C, AVX-VNNI, VAES): xmm and ymm 0
+    /// to 15.
     Avx,
-    /// EVEX-encoded vector instructions and mask registers (AVX-512 F, BW, CD, DQ, VL, VNNI, IFMA, VBMI, VBMI2, BITALG,
-    /// VPOPCNTDQ, BF16).
+    /// EVEX-encoded vector instructions and mask registers (AVX-512 F, BW, CD, DQ, VL, VNNI, IFMA,
+    /// VBMI, VBMI2, BITALG, VPOPCNTDQ, BF16).
     Avx512,
-    /// `ldmxcsr`, `stmxcsr` and their VEX forms: they change how SSE rounds and traps and see its status flags; the loader
-    /// restores MXCSR at crossings of a domain that has them, and leaves the flags alone where they are invisible.
+    /// `ldmxcsr`, `stmxcsr` and their VEX forms: they change how SSE rounds and traps and see its
+    /// status flags; the loader restores MXCSR at crossings of a domain that has them, and leaves
+    /// the flags alone where they are invisible.
     Mxcsr,
     /// No effect that a program can store: `nop`, `endbr64`, `pause`, fences.
     Hint,
@@ -39,9 +43,11 @@ pub enum Class {
     IndirectBranch,
     /// `ret`: takes an address from the control stack, which holds return addresses only.
     Return,
-    /// `movs`, `stos`, `lods`, `cmps`, `scas`. Implicit memory operands by rdi, rsi. Rule `SFI-S04`.
+    /// `movs`, `stos`, `lods`, `cmps`, `scas`. Implicit memory operands by rdi, rsi. Rule
+    /// `SFI-S04`.
     String,
-    /// `xlat`: loads from rbx + al without a ModRM operand. Any load is allowed in mode write; refused in mode full.
+    /// `xlat`: loads from rbx + al without a ModRM operand. Any load is allowed in mode write;
+    /// refused in mode full.
     Table,
 }
 
@@ -63,7 +69,8 @@ pub enum Memory {
     Masked,
     /// Reads several places by a vector index, those that a mask selects (gathers). Rule `SFI-L02`.
     Gather,
-    /// The address moves with another operand (bit tests with a register offset): never allowed on memory.
+    /// The address moves with another operand (bit tests with a register offset): never allowed on
+    /// memory.
     Moving,
 }
 
@@ -80,7 +87,8 @@ pub struct Form {
     pub prefixes: u8,
     /// Bit i: operand i is written (a register; for memory see `memory`).
     pub writes: u8,
-    /// General registers written beside the operands: bit n is the register with number n (rax 0, rcx 1, ... r15 15).
+    /// General registers written beside the operands: bit n is the register with number n (rax 0,
+    /// rcx 1, ... r15 15).
     pub clobbers: u16,
 }
 

@@ -1,27 +1,34 @@
-//! The positive list: every instruction form that may appear in a domain's text, and what each does.
+//! The positive list: every instruction form that may appear in a domain's text, and what each
+//! does.
 //!
-//! The list is data by iced-x86 [`Code`], one entry for each encoding. It is closed: a form that is not listed is refused,
-//! also when a later iced version decodes it. What a form does (which operand is the memory operand and how it is
-//! used, which prefixes it needs, which general registers it writes) comes from the list too; the test
-//! `policy_table` compares every entry with iced's own instruction information and encoder, and with the selection by
-//! CPUID feature that the list was drawn up by.
+//! The list is data by iced-x86 [`Code`], one entry for each encoding. It is closed: a form that is
+//! not listed is refused, also when a later iced version decodes it. What a form does (which
+//! operand is the memory operand and how it is used, which prefixes it needs, which general
+//! registers it writes) comes from the list too; the test `policy_table` compares every entry with
+//! iced's own instruction information and encoder, and with the selection by CPUID feature that the
+//! list was drawn up by.
 //!
-//! Sources: Intel SDM volume 2 (instruction reference), AMD APM volumes 3 to 5; where the two differ, a form is left out
-//! (66 on branches, `movsxd` with a 16-bit operand, `bswap` with one, ud0, ud1).
+//! Sources: Intel SDM volume 2 (instruction reference), AMD APM volumes 3 to 5; where the two
+//! differ, a form is left out (66 on branches, `movsxd` with a 16-bit operand, `bswap` with one,
+//! ud0, ud1).
 //!
 //! Left out although a compiler could emit them, with the reason:
-//! - anything that names or moves rsp: `push`, `pop`, `enter`, `leave`, `ret imm16`, `pushf` (the control stack);
+//! - anything that names or moves rsp: `push`, `pop`, `enter`, `leave`, `ret imm16`, `pushf` (the
+//!   control stack);
 //! - `std`, `popf`: the direction flag is always 0, the string regions depend on it;
-//! - segment registers and bases, `rdpid`, `rdtscp`, `rdpmc`, `rdpkru`, `sgdt`, `sidt`, `sldt`, `str`, `smsw`, `lar`, `lsl`, `verr`,
-//!   `xgetbv` (with 1 in ecx it tells which registers the host has used): state of the host;
-//! - `syscall`, `sysenter`, `int n`, port I/O, privileged instructions, far branches, TSX, SGX, CET state, protection keys,
-//!   key locker, user interrupts, `monitor`, `waitpkg`: control or machine state;
-//! - `maskmovq`, `maskmovdqu`, scatters, `movdir64b`, `enqcmd`, AMX, `xsave`, `fxsave`, moffs: memory operands that move on their
-//!   own, are implicit, or are not ModRM operands;
-//! - prefetches, `cldemote`: they reach any address, never fault, and take longer where nothing is mapped;
+//! - segment registers and bases, `rdpid`, `rdtscp`, `rdpmc`, `rdpkru`, `sgdt`, `sidt`, `sldt`,
+//!   `str`, `smsw`, `lar`, `lsl`, `verr`, `xgetbv` (with 1 in ecx it tells which registers the host
+//!   has used): state of the host;
+//! - `syscall`, `sysenter`, `int n`, port I/O, privileged instructions, far branches, TSX, SGX, CET
+//!   state, protection keys, key locker, user interrupts, `monitor`, `waitpkg`: control or machine
+//!   state;
+//! - `maskmovq`, `maskmovdqu`, scatters, `movdir64b`, `enqcmd`, AMX, `xsave`, `fxsave`, moffs:
+//!   memory operands that move on their own, are implicit, or are not ModRM operands;
+//! - prefetches, `cldemote`: they reach any address, never fault, and take longer where nothing is
+//!   mapped;
 //! - `clflush*`, `clwb`: cache control over memory of others;
-//! - AMD-only but for FMA4 (3DNow!, XOP, TBM, SSE4A, LWP), VIA, Knights-only AVX-512 (ER, PF, 4FMAPS, 4VNNIW), MPX: not emitted for
-//!   x86-64-v4, some write implicit memory;
+//! - AMD-only but for FMA4 (3DNow!, XOP, TBM, SSE4A, LWP), VIA, Knights-only AVX-512 (ER, PF,
+//!   4FMAPS, 4VNNIW), MPX: not emitted for x86-64-v4, some write implicit memory;
 //! - undocumented aliases of documented encodings (`sal /6`, `test /1`, x87 `DC D0` and the like).
 
 mod avx;
@@ -47,7 +54,8 @@ static TABLE: [Option<Form>; CODES] = build();
 
 const PARTS: [&[Group]; 6] = [branch::GROUPS, integer::GROUPS, float::GROUPS, sse::GROUPS, avx::GROUPS, avx512::GROUPS];
 
-/// Spreads the groups over a table by code. Fails to compile if a code is listed twice or out of range.
+/// Spreads the groups over a table by code. Fails to compile if a code is listed twice or out of
+/// range.
 const fn build() -> [Option<Form>; CODES] {
     let mut table = [None; CODES];
     let mut part = 0;

@@ -1,5 +1,5 @@
-//! Which rule an instruction breaks that is not on the positive list. The refusal is certain before this is asked;
-//! this only finds the best words for it.
+//! Which rule an instruction breaks that is not on the positive list. The refusal is certain before
+//! this is asked; this only finds the best words for it.
 
 use crate::Rule;
 use iced_x86::{Code, CpuidFeature as F, FlowControl, Instruction, Mnemonic as M, OpCodeOperandKind as K};

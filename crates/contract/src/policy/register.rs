@@ -22,7 +22,8 @@ static GENERAL: [u16; 256] = {
     table
 };
 
-/// Bit of the general register that a register is part of: bit n for the number n (rax 0, rcx 1, ... r15 15); 0 for all others.
+/// Bit of the general register that a register is part of: bit n for the number n (rax 0, rcx 1,
+/// ... r15 15); 0 for all others.
 #[inline]
 pub fn general(register: Register) -> u16 {
     GENERAL.get(register as usize).copied().unwrap_or(0)

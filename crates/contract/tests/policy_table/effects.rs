@@ -175,7 +175,8 @@ pub fn is_bit_test(code: Code) -> bool {
     matches!(code.mnemonic(), M::Bt | M::Bts | M::Btr | M::Btc)
 }
 
-/// The VEX loads that read only what a vector selects. (The stores of these names are in another arm already.)
+/// The VEX loads that read only what a vector selects. (The stores of these names are in another
+/// arm already.)
 fn is_masked_load(code: Code) -> bool {
     use iced_x86::Mnemonic as M;
     matches!(code.mnemonic(), M::Vmaskmovps | M::Vmaskmovpd | M::Vpmaskmovd | M::Vpmaskmovq)

@@ -27,8 +27,8 @@ pub fn may_be_memory(kind: K) -> bool {
         )
 }
 
-/// Some instance of a form. `memory`: the operand that may be memory is memory. Registers that an instruction names
-/// are never among those that instructions use implicitly.
+/// Some instance of a form. `memory`: the operand that may be memory is memory. Registers that an
+/// instruction names are never among those that instructions use implicitly.
 pub fn instance(code: Code, memory: bool) -> Instruction {
     let op = code.op_code();
     let mut instruction = Instruction::default();

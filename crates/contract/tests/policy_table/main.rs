@@ -1,9 +1,9 @@
 //! Checks the positive list against what iced knows about every instruction form, and writes it.
 //!
-//! The list was drawn up by the selection in [`selection::selected`].
-//! `SFI_WRITE_POLICY=1 cargo test -p sfi-contract --test policy_table` writes the tables anew; without the variable
-//! the test compares. When a new iced version brings forms that the selection would take, the comparison fails until
-//! somebody has reviewed the difference; the product goes on refusing them.
+//! The list was drawn up by the selection in [`selection::selected`]. `SFI_WRITE_POLICY=1 cargo
+//! test -p sfi-contract --test policy_table` writes the tables anew; without the variable the test
+//! compares. When a new iced version brings forms that the selection would take, the comparison
+//! fails until somebody has reviewed the difference; the product goes on refusing them.
 
 mod effects;
 mod instance;
@@ -105,7 +105,8 @@ fn listed_forms_have_the_effects_that_iced_knows() {
     assert!(count > 2000, "only {count} forms are listed");
 }
 
-/// The encoder produces exactly the legacy prefixes the list expects, with a register and with a memory operand.
+/// The encoder produces exactly the legacy prefixes the list expects, with a register and with a
+/// memory operand.
 #[test]
 fn listed_prefixes_are_those_of_the_encoder() {
     for (code, form) in policy::allowed() {
@@ -130,7 +131,8 @@ fn listed_prefixes_are_those_of_the_encoder() {
     }
 }
 
-/// The verifier looks for the stack pointer, for memory, and for written registers in the first three operands.
+/// The verifier looks for the stack pointer, for memory, and for written registers in the first
+/// three operands.
 #[test]
 fn general_registers_are_in_the_first_three_operands() {
     for (code, form) in policy::allowed() {

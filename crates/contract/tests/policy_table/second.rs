@@ -1,5 +1,6 @@
-//! What each form writes, by a second source: yaxpeax-x86's tables of operands and of what is written besides. The verifier
-//! compares operands of every instruction at run time (rule `SFI-D05`); what is no operand is compared here, once for each form.
+//! What each form writes, by a second source: yaxpeax-x86's tables of operands and of what is
+//! written besides. The verifier compares operands of every instruction at run time (rule
+//! `SFI-D05`); what is no operand is compared here, once for each form.
 
 use crate::instance::instance;
 use iced_x86::{Code, Encoder, OpKind};
@@ -15,7 +16,8 @@ fn bit(register: RegSpec) -> u16 {
     }
 }
 
-/// Where yaxpeax-x86 says more than the manual: none of these writes memory, `jrcxz` does not write rcx.
+/// Where yaxpeax-x86 says more than the manual: none of these writes memory, `jrcxz` does not write
+/// rcx.
 fn is_erratum(opcode: Opcode) -> bool {
     matches!(opcode, Opcode::FRSTOR | Opcode::JRCXZ)
 }

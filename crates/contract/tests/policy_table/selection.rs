@@ -1,5 +1,6 @@
-//! Which forms the list takes: everything that belongs to the CPUID features that gcc and clang use up to x86-64-v4, minus what is
-//! left out by name or by property, as the documentation of `sfi_contract::policy` says.
+//! Which forms the list takes: everything that belongs to the CPUID features that gcc and clang use
+//! up to x86-64-v4, minus what is left out by name or by property, as the documentation of
+//! `sfi_contract::policy` says.
 
 use crate::effects::Effects;
 use crate::instance::is_string;
@@ -66,7 +67,8 @@ pub fn feature_allowed(feature: CpuidFeature) -> bool {
             | F::AVX512_BITALG
             | F::AVX512_VPOPCNTDQ
             | F::AVX512_BF16
-            // AMD only, and undefined elsewhere: vector registers and loads. Numeric libraries bring kernels for it.
+            // AMD only, and undefined elsewhere: vector registers and loads. Numeric libraries
+            // bring kernels for it.
             | F::FMA4
     )
 }

@@ -1,4 +1,5 @@
-//! What a host does with bindings while its world exists: connect, disconnect, register, load again.
+//! What a host does with bindings while its world exists: connect, disconnect, register, load
+//! again.
 
 use crate::fault::meter;
 use crate::spec::{DomainSpec, Entry};
@@ -31,8 +32,8 @@ pub struct Used {
 
 macro_rules! operations {
     () => {
-        /// Connects an import of a client to a registered entry point, `domain.name`, whatever it led to before. The rules
-        /// ([`crate::Builder::permit`]) apply.
+        /// Connects an import of a client to a registered entry point, `domain.name`, whatever it
+        /// led to before. The rules ([`crate::Builder::permit`]) apply.
         ///
         /// # Errors
         /// [`BindError`].
@@ -42,8 +43,8 @@ macro_rules! operations {
             inner.connect(client, Some(symbol), entry).map(drop)
         }
 
-        /// Connects a client by one of its spare gateways ([`DomainSpec::spare_bindings`]): what `__sfi_connect` does for a client that
-        /// calls it.
+        /// Connects a client by one of its spare gateways ([`DomainSpec::spare_bindings`]): what
+        /// `__sfi_connect` does for a client that calls it.
         ///
         /// # Errors
         /// [`BindError`].
@@ -54,8 +55,8 @@ macro_rules! operations {
             Ok(Connected(crate::Pointer(inner.pointer(client, number))))
         }
 
-        /// Disconnects an import of a client, however it was connected: calls through it fail with [`crate::Status::Unbound`]. Calls
-        /// in progress through it return normally.
+        /// Disconnects an import of a client, however it was connected: calls through it fail with
+        /// [`crate::Status::Unbound`]. Calls in progress through it return normally.
         ///
         /// # Errors
         /// [`BindError`].
@@ -65,7 +66,8 @@ macro_rules! operations {
             inner.disconnect(client, symbol)
         }
 
-        /// Registers a global function of a domain as an entry point, `domain.name`. Imports that wait for it are connected.
+        /// Registers a global function of a domain as an entry point, `domain.name`. Imports that
+        /// wait for it are connected.
         ///
         /// # Errors
         /// [`BuildError::Signature`], [`BuildError::Bind`].
@@ -90,12 +92,14 @@ macro_rules! operations {
             self.record().manager.permits.push(Permit { client: client.into(), entry: entry.into() });
         }
 
-        /// Loads a domain again: other objects, or the same, at a fresh place. Its memory is new; shared regions stay. What was
-        /// connected to it is connected to the functions of the same names, or leads nowhere. [`crate::TypedFn`]s find their function
-        /// again by its name. If it fails before the initialisers run, the old one stays.
+        /// Loads a domain again: other objects, or the same, at a fresh place. Its memory is new;
+        /// shared regions stay. What was connected to it is connected to the functions of the same
+        /// names, or leads nowhere. [`crate::TypedFn`]s find their function again by its name. If
+        /// it fails before the initialisers run, the old one stays.
         ///
         /// # Errors
-        /// [`BindError::Active`] if a call in progress returns to it, [`BindError::Busy`]; the other errors of building a world.
+        /// [`BindError::Active`] if a call in progress returns to it, [`BindError::Busy`]; the
+        /// other errors of building a world.
         pub fn reload(&mut self, mut spec: DomainSpec) -> Result<(), BuildError> {
             let inner: *mut Inner = self.record();
             // SAFETY: the host runs, on the thread that holds the world mutably.
@@ -136,7 +140,8 @@ impl World {
         Ok(())
     }
 
-    /// What a domain used of its budget. Only domains of worlds in which some domain has a budget are charged.
+    /// What a domain used of its budget. Only domains of worlds in which some domain has a budget
+    /// are charged.
     ///
     /// # Errors
     /// [`LookupError::Domain`].
@@ -157,13 +162,15 @@ impl World {
 /// The same from within a host function.
 impl HostCall<'_> {
     pub(crate) fn record(&mut self) -> &mut Inner {
-        // SAFETY: the host runs, on the thread that holds the world mutably, and the code that entered the domain is suspended.
+        // SAFETY: the host runs, on the thread that holds the world mutably, and the code that
+        // entered the domain is suspended.
         unsafe { &mut *self.world() }
     }
 
     operations!();
 
-    /// A global function of any domain, to call it: `cx.export::<fn(u64) -> u64>("codec", "size")?.call(cx, (1,))`.
+    /// A global function of any domain, to call it: `cx.export::<fn(u64) -> u64>("codec",
+    /// "size")?.call(cx, (1,))`.
     ///
     /// # Errors
     /// [`LookupError`].

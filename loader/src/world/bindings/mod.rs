@@ -1,7 +1,9 @@
-//! The manager (Yarvin et al. section 3.2.1): entry points that servers register, and connections of clients by name.
+//! The manager (Yarvin et al. section 3.2.1): entry points that servers register, and connections
+//! of clients by name.
 //!
-//! A binding is a record outside every window; a stub finds it by its number. So connecting and disconnecting never touch sealed
-//! text: they write the record. A record without a server leads to a domain that nobody can enter.
+//! A binding is a record outside every window; a stub finds it by its number. So connecting and
+//! disconnecting never touch sealed text: they write the record. A record without a server leads to
+//! a domain that nobody can enter.
 
 pub(crate) mod connect;
 pub(crate) mod lend;
@@ -30,8 +32,8 @@ use crate::world::frames::Activity;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-/// Whether text can be the name of a domain or of an entry point. The names of both are joined by a dot, so that none may hold one: `net.tls.seal`
-/// would be the entry point of two domains.
+/// Whether text can be the name of a domain or of an entry point. The names of both are joined by a
+/// dot, so that none may hold one: `net.tls.seal` would be the entry point of two domains.
 pub fn is_name(text: &str) -> bool {
     !text.is_empty() && !text.contains('.')
 }
@@ -96,7 +98,8 @@ pub struct Manager {
 
 impl Drop for Manager {
     fn drop(&mut self) {
-        // SAFETY: made with `Box::into_raw` by `Manager::new`; the world that used it is being dropped.
+        // SAFETY: made with `Box::into_raw` by `Manager::new`; the world that used it is being
+        // dropped.
         unsafe { drop(Box::from_raw(self.nobody)) };
     }
 }
@@ -265,8 +268,9 @@ impl Inner {
                 .any(|r| r.to == To::Nobody && !r.lent || r.passes_floats())
     }
 
-    /// Floats will cross to or from these domains: those that name no register for them are treated as if they did, from now on. Not while
-    /// calls are in progress, whose frames were made for domains in which such registers are somebody else's.
+    /// Floats will cross to or from these domains: those that name no register for them are treated
+    /// as if they did, from now on. Not while calls are in progress, whose frames were made for
+    /// domains in which such registers are somebody else's.
     pub fn pass_floats(&mut self, sides: &[Option<usize>]) -> Result<(), BindError> {
         let named = |index: usize| sides.contains(&Some(index));
         let new = |d: &Domain| named(d.origin) && !d.side().has_vectors();
@@ -368,7 +372,8 @@ impl Inner {
         Ok(self.connect_waiting(true)?)
     }
 
-    /// Registers an entry point. The name is the domain's followed by a dot and `name`, which has none.
+    /// Registers an entry point. The name is the domain's followed by a dot and `name`, which has
+    /// none.
     pub fn register(&mut self, domain: usize, name: &str, entry: Registered) -> Result<(), BindError> {
         if !is_name(name) {
             return Err(BindError::Name(name.to_owned()));
@@ -392,7 +397,8 @@ impl Inner {
 
     /// The calls in progress.
     pub fn activity(&self) -> Activity {
-        // SAFETY: a reference to the record exists only while the host runs, on the thread that holds the world.
+        // SAFETY: a reference to the record exists only while the host runs, on the thread that
+        // holds the world.
         unsafe { Activity::of(self) }
     }
 
@@ -405,8 +411,8 @@ impl Inner {
         all.into_iter().try_for_each(|number| self.undo(number, true))
     }
 
-    /// Connects a client by name: its import `symbol`, or a free gateway. Returns the record's number. Instances of a domain share their
-    /// bindings.
+    /// Connects a client by name: its import `symbol`, or a free gateway. Returns the record's
+    /// number. Instances of a domain share their bindings.
     pub fn connect(&mut self, client: usize, symbol: Option<&str>, entry: &str) -> Result<usize, BindError> {
         let registered = self.manager.entries.get(entry).cloned().ok_or_else(|| BindError::Entry(entry.to_owned()))?;
         let client = self.domains[client].origin;
@@ -453,7 +459,8 @@ impl Inner {
             .ok_or_else(|| BindError::Import { domain: self.domains[client].name.clone(), symbol: symbol.to_owned() })
     }
 
-    /// A gateway of the client that is connected already, or a free one that no call in progress uses.
+    /// A gateway of the client that is connected already, or a free one that no call in progress
+    /// uses.
     fn spare(&self, client: usize, entry: &str, active: &Activity) -> Result<Spare, BindError> {
         let (start, count) = self.manager.ranges[client];
         let spares = || {
@@ -505,7 +512,8 @@ impl Inner {
         domain.window.base() + domain.image.spares[spare]
     }
 
-    /// The record behind such a pointer, and behind one of a function that was passed to the client.
+    /// The record behind such a pointer, and behind one of a function that was passed to the
+    /// client.
     pub fn number(&self, client: usize, pointer: u64) -> Option<usize> {
         let domain = &self.domains[client];
         let offset = pointer & (sfi_contract::layout::WINDOW_SIZE - 1);
@@ -513,8 +521,8 @@ impl Inner {
         Some(self.manager.ranges[domain.origin].0 + domain.spec.imports.len() + spare)
     }
 
-    /// Connects what asks for its entry point by name and leads nowhere, where the entry point exists. `strict`: a refusal is an
-    /// error; otherwise what is refused goes on leading nowhere.
+    /// Connects what asks for its entry point by name and leads nowhere, where the entry point
+    /// exists. `strict`: a refusal is an error; otherwise what is refused goes on leading nowhere.
     pub fn connect_waiting(&mut self, strict: bool) -> Result<(), BindError> {
         let waiting: Vec<(usize, String, String)> = self
             .manager

@@ -1,6 +1,7 @@
-//! What a crossing between two domains saves, clears and restores, from its trust level and from what the verifier found in the final
-//! text of both sides. Nothing here comes from an object's own word, and no decision here concerns memory: whatever is chosen, stores stay in the
-//! window, the control stack out of reach, and the frames of the host and of other domains whole.
+//! What a crossing between two domains saves, clears and restores, from its trust level and from
+//! what the verifier found in the final text of both sides. Nothing here comes from an object's own
+//! word, and no decision here concerns memory: whatever is chosen, stores stay in the window, the
+//! control stack out of reach, and the frames of the host and of other domains whole.
 //!
 //! # Who trusts whom (Yarvin et al. section 3.2)
 //!
@@ -10,43 +11,51 @@
 //! | [`Trust::TrustedServer`] | yes | no | save for failures; stack arguments are read where they are | clear |
 //! | [`Trust::TrustedBoth`] | yes | yes | save for failures; stack arguments are read where they are | |
 //!
-//! A trusted party may be buggy, and is not malicious: it preserves what the ABI says while it does not fail.
+//! A trusted party may be buggy, and is not malicious: it preserves what the ABI says while it does
+//! not fail.
 //!
 //! # Third parties
 //!
-//! Registers come in groups: the preserved ones (rbx, rbp, r12-r14), zmm0-15, zmm16-31 with the masks, x87, MXCSR. Of a group that a domain's text
-//! names nothing of, the domain sees and changes nothing, so a crossing into it leaves the group as it is, and while the
-//! domain runs the group belongs to somebody else: whoever called it, or whom it called. That is never *its* value to trust somebody with.
-//! Hence one rule for all levels, which needs only the two sides of a binding:
+//! Registers come in groups: the preserved ones (rbx, rbp, r12-r14), zmm0-15, zmm16-31 with the
+//! masks, x87, MXCSR. Of a group that a domain's text names nothing of, the domain sees and changes
+//! nothing, so a crossing into it leaves the group as it is, and while the domain runs the group
+//! belongs to somebody else: whoever called it, or whom it called. That is never *its* value to
+//! trust somebody with. Hence one rule for all levels, which needs only the two sides of a binding:
 //!
-//! - a group that the side which is entered names is cleared, unless the level lets it pass *and* the side that is left names it too;
-//! - preserved registers that the callee's text can change and the caller's does not name are restored, whatever the level: they are the values of the
-//!   caller's callers, who did not choose that level.
+//! - a group that the side which is entered names is cleared, unless the level lets it pass *and*
+//!   the side that is left names it too;
+//! - preserved registers that the callee's text can change and the caller's does not name are
+//!   restored, whatever the level: they are the values of the caller's callers, who did not choose
+//!   that level.
 //!
-//! A domain that names no vector register may still hand floats on (`double f(double x) { return g(x); }`), so one with a binding that passes floats
-//! counts as naming them: they are cleared around it like around one that computes with them.
+//! A domain that names no vector register may still hand floats on (`double f(double x) { return
+//! g(x); }`), so one with a binding that passes floats counts as naming them: they are cleared
+//! around it like around one that computes with them.
 //!
 //! What passes between trusting parties may pass on: the levels are transitive where the trust is.
 //!
 //! # Failing exits
 //!
-//! A call that does not return trusts nobody. A party that faulted, overstayed its time or was interrupted
-//! by the host has not cleaned up, at whatever level, and may have died at a place that a third party
-//! chose. So there the rule has no exception, and a frame has two words of flags: [`Binding::flags`] for
-//! the way in and for a return, [`Binding::failing`] for every other way out.
+//! A call that does not return trusts nobody. A party that faulted, overstayed its time or was
+//! interrupted by the host has not cleaned up, at whatever level, and may have died at a place that
+//! a third party chose. So there the rule has no exception, and a frame has two words of flags:
+//! [`Binding::flags`] for the way in and for a return, [`Binding::failing`] for every other way
+//! out.
 //!
-//! - Groups that a caller preserves over calls (rbx, rbp, r12-r15, the control words of x87 and SSE) come
-//!   back as they were at the call. A crossing whose callee can change them saves them at every level.
-//! - The other registers hold nothing: the result is the import's `on_fault`, all else is zero, the x87
-//!   stack is empty.
+//! - Groups that a caller preserves over calls (rbx, rbp, r12-r15, the control words of x87 and
+//!   SSE) come back as they were at the call. A crossing whose callee can change them saves them at
+//!   every level.
+//! - The other registers hold nothing: the result is the import's `on_fault`, all else is zero, the
+//!   x87 stack is empty.
 //!
-//! This holds frame by frame. If a domain died while its callee ran, the callee's return is abandoned and
-//! the frame that entered the dead domain fails. The abandoned frame is left like any other first: its
-//! callee may have named groups that neither the dead domain nor its caller name, so that the next frame
-//! has no flag for them, although a domain further out names them. By induction from the innermost frame
-//! out, each frame that is left, for whatever reason, leaves the groups that its own sides do not name
-//! as its caller had them, and for groups that they name does the above. A host function's frame is no
-//! exception: the host names every group, so the flags depend on its caller and on the world only.
+//! This holds frame by frame. If a domain died while its callee ran, the callee's return is
+//! abandoned and the frame that entered the dead domain fails. The abandoned frame is left like any
+//! other first: its callee may have named groups that neither the dead domain nor its caller name,
+//! so that the next frame has no flag for them, although a domain further out names them. By
+//! induction from the innermost frame out, each frame that is left, for whatever reason, leaves the
+//! groups that its own sides do not name as its caller had them, and for groups that they name does
+//! the above. A host function's frame is no exception: the host names every group, so the flags
+//! depend on its caller and on the world only.
 
 use crate::gate::records::{Binding, flag};
 use crate::gate::{Table, floats, vectors};
@@ -56,7 +65,8 @@ use sfi_contract::Mode;
 use sfi_verifier::{Usage, Vectors};
 use std::fmt;
 
-/// What becomes of rbx, rbp and r12-r14; r15 is always saved and restored. The order is that of [`Table::gates`].
+/// What becomes of rbx, rbp and r12-r14; r15 is always saved and restored. The order is that of
+/// [`Table::gates`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Preserved {
     /// Nothing: they pass.
@@ -191,7 +201,8 @@ impl Crossing {
         } else {
             Preserved::Left
         };
-        // The integer argument registers are always somebody's whom the caller may show: no crossing leaves a third party's in them.
+        // The integer argument registers are always somebody's whom the caller may show: no
+        // crossing leaves a third party's in them.
         let ints = registers.filter(|_| hides_client).map_or(6, |r| r.ints);
         let vectors_in = if !to.has_vectors() {
             floats::LEAVE
@@ -213,7 +224,8 @@ impl Crossing {
                 }
             }
         };
-        // MXCSR counts as named by all: a domain depends on its control bits. So it may stay only where both sides name it.
+        // MXCSR counts as named by all: a domain depends on its control bits. So it may stay only
+        // where both sides name it.
         let state = |client: bool, server: bool| if hides_server { client || server } else { client != server };
         let stack_words = registers.map_or(0, |r| r.stack_words);
         let client_stack = !hides_client && to.reads_client_stack && to.mode != Mode::Full;

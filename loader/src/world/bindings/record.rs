@@ -179,7 +179,8 @@ impl Common<'_> {
         binding
     }
 
-    /// A call to a host function. The host is trusted and preserves what the ABI says. rax and xmm0 pass whatever the signature says.
+    /// A call to a host function. The host is trusted and preserves what the ABI says. rax and xmm0
+    /// pass whatever the signature says.
     fn to_host(&self, binding: &mut Binding, host: usize, caller: &Side, signature: Option<&Signature>) {
         binding.host = host as u32;
         self.to_shim(binding, self.hosts[host].entry(), caller, signature);
@@ -234,7 +235,8 @@ impl Common<'_> {
     }
 }
 
-/// The bits of MXCSR that matter to a domain: without an instruction that names it, the status flags are invisible.
+/// The bits of MXCSR that matter to a domain: without an instruction that names it, the status
+/// flags are invisible.
 pub fn mxcsr_mask(usage: Usage) -> u32 {
     if usage.mxcsr { MXCSR_ALL } else { MXCSR_CONTROL }
 }

@@ -1,4 +1,5 @@
-//! Domains that are loaded again, and dead ones that live again, while their world goes on. What led to them leads to what took their place.
+//! Domains that are loaded again, and dead ones that live again, while their world goes on. What
+//! led to them leads to what took their place.
 
 use crate::gate::records::{DomainState, Status};
 use crate::link;
@@ -15,8 +16,10 @@ use crate::world::frames::Activity;
 use std::sync::Arc;
 
 impl Inner {
-    /// Loads a domain again, at a fresh place, at once or when its owner's penalties are over: with other objects, or the same ones. All that led to it leads to the functions of the
-    /// same names; where there is none any more, nowhere. If it fails before the initialisers run, the old one stays.
+    /// Loads a domain again, at a fresh place, at once or when its owner's penalties are over: with
+    /// other objects, or the same ones. All that led to it leads to the functions of the same
+    /// names; where there is none any more, nowhere. If it fails before the initialisers run, the
+    /// old one stays.
     ///
     /// # Safety
     /// `inner` belongs to a world that this thread holds mutably, and the host runs.
@@ -91,7 +94,8 @@ impl Inner {
         unsafe { Self::install(inner, index, loaded, spec, registered) }
     }
 
-    /// Puts a domain in a window of its own in the place of the old one, and makes what led to it lead there.
+    /// Puts a domain in a window of its own in the place of the old one, and makes what led to it
+    /// lead there.
     ///
     /// # Safety
     /// As for [`Inner::load_again`]; no call returns to the domain.
@@ -142,8 +146,9 @@ impl Inner {
         self.domains.iter().enumerate().any(|(i, d)| d.life != 0 && (d.origin == index || i == index))
     }
 
-    /// Restarts a dead domain if its specification says so and no call returns to it: loads it again, at a fresh place. Never waits for
-    /// penalties: nobody who calls the domain pays for its owner. Otherwise the status that its callers get.
+    /// Restarts a dead domain if its specification says so and no call returns to it: loads it
+    /// again, at a fresh place. Never waits for penalties: nobody who calls the domain pays for its
+    /// owner. Otherwise the status that its callers get.
     ///
     /// # Safety
     /// As for [`Inner::load_again`].
@@ -206,7 +211,8 @@ impl Inner {
         self.refill(index);
         let any_x87 = self.common().any_x87();
         if any_x87 && !self.any_x87 {
-            // Entries of the host that were looked up before do not reset what this domain leaves behind.
+            // Entries of the host that were looked up before do not reset what this domain leaves
+            // behind.
             for domain in &self.domains {
                 // SAFETY: as above.
                 unsafe { (*domain.state).generation += 1 };
@@ -215,7 +221,8 @@ impl Inner {
         self.any_x87 |= any_x87;
     }
 
-    /// Writes every record again after a domain was replaced. Records that calls in progress return by do not lead into it.
+    /// Writes every record again after a domain was replaced. Records that calls in progress return
+    /// by do not lead into it.
     fn rewrite(&mut self, index: usize, active: &Activity) -> Result<(), BindError> {
         for record in self.manager.records.iter_mut().flatten() {
             if matches!(record.to, To::Code { domain, .. } if domain == index) {
@@ -229,7 +236,8 @@ impl Inner {
         self.write_reviver()
     }
 
-    /// After a domain was replaced: entry points that it does not register any more, or otherwise, go.
+    /// After a domain was replaced: entry points that it does not register any more, or otherwise,
+    /// go.
     fn register_again(&mut self, index: usize, new: Vec<(String, Registered)>) -> Result<(), BindError> {
         let full = |name: &str| format!("{}.{name}", self.domains[index].name);
         let new: Vec<(String, Registered)> = new.into_iter().map(|(name, entry)| (full(&name), entry)).collect();

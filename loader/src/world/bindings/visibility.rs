@@ -1,4 +1,5 @@
-//! Shared regions appear in domains and disappear at run time (Bryce & Muller: dp_make_visible), at the same window offset everywhere.
+//! Shared regions appear in domains and disappear at run time (Bryce & Muller: dp_make_visible), at
+//! the same window offset everywhere.
 
 use crate::link::REGION;
 use crate::spec::Access;
@@ -107,7 +108,8 @@ impl Inner {
         Ok(())
     }
 
-    /// What a domain sees besides, or unlike, what its specification says: a root domain sees everything.
+    /// What a domain sees besides, or unlike, what its specification says: a root domain sees
+    /// everything.
     pub fn show_all(&mut self, domain: usize) -> Result<(), BindError> {
         let spec = self.domains[domain].spec.clone();
         if spec.root {
@@ -134,8 +136,8 @@ impl Inner {
 
 macro_rules! operations {
     () => {
-        /// Makes a shared region visible to a domain, at the same window offset as everywhere, or changes what the domain may do with
-        /// it.
+        /// Makes a shared region visible to a domain, at the same window offset as everywhere, or
+        /// changes what the domain may do with it.
         ///
         /// # Errors
         /// [`BindError::Unknown`], [`BindError::Memory`].
@@ -143,7 +145,8 @@ macro_rules! operations {
             self.record().make_visible(domain, region, Some(access))
         }
 
-        /// Takes a region out of a domain's window. Pointers into it that the domain kept fault, and the fault names the region.
+        /// Takes a region out of a domain's window. Pointers into it that the domain kept fault,
+        /// and the fault names the region.
         ///
         /// # Errors
         /// As for `make_visible`.

@@ -1,8 +1,11 @@
-//! Crossings with buffers ([`crate::spec::interface`]): elements are copied straight from the caller's memory to the callee's data stack, and back.
+//! Crossings with buffers ([`crate::spec::interface`]): elements are copied straight from the
+//! caller's memory to the callee's data stack, and back.
 //!
-//! Whatever the caller says about lengths and pointers is checked against its own memory, and against the room on the callee's data stack, before the
-//! callee runs. Nothing of the caller's is read twice: a length behind a pointer is read from the copy, so that the callee sees the number that was used,
-//! and what is copied back has the lengths that were checked, although the caller's memory may change meanwhile (a shared region does).
+//! Whatever the caller says about lengths and pointers is checked against its own memory, and
+//! against the room on the callee's data stack, before the callee runs. Nothing of the caller's is
+//! read twice: a length behind a pointer is read from the copy, so that the callee sees the number
+//! that was used, and what is copied back has the lengths that were checked, although the caller's
+//! memory may change meanwhile (a shared region does).
 
 use crate::gate::records::{DomainState, Status};
 use crate::spec::Trust;
@@ -23,8 +26,8 @@ const CALLEE_RESERVE: u64 = 16 << 10;
 /// What a host passes to a [`Bound`] function, one for each parameter.
 #[derive(Debug)]
 pub enum Passed<'a> {
-    /// A number: integers extended to 64 bits, the bits of floating-point numbers. A function: a pointer in the callee's terms
-    /// ([`crate::World::lend`]) or 0.
+    /// A number: integers extended to 64 bits, the bits of floating-point numbers. A function: a
+    /// pointer in the callee's terms ([`crate::World::lend`]) or 0.
     Word(u64),
     /// Elements that the callee reads.
     In(&'a [u8]),
@@ -57,7 +60,8 @@ pub fn bytes_mut<T: Element>(elements: &mut [T]) -> &mut [u8] {
     unsafe { std::slice::from_raw_parts_mut(elements.as_mut_ptr().cast(), size_of_val(elements)) }
 }
 
-/// The same for hosts in other languages, whose buffers others may hold, and write to, at the same time: no reference to them is made.
+/// The same for hosts in other languages, whose buffers others may hold, and write to, at the same
+/// time: no reference to them is made.
 #[derive(Clone, Copy, Debug)]
 pub enum Raw {
     /// A number, as in [`Passed::Word`].
@@ -101,11 +105,12 @@ impl Bound {
         &self.declaration
     }
 
-    /// Calls the function with one argument for each parameter. Gives rax, or the bits of the floating-point result.
+    /// Calls the function with one argument for each parameter. Gives rax, or the bits of the
+    /// floating-point result.
     ///
     /// # Errors
-    /// [`CallError::Arguments`] if the arguments are not what the declaration says, a slice is shorter than its length, or the data stack has no room; otherwise as
-    /// [`TypedFn::call`].
+    /// [`CallError::Arguments`] if the arguments are not what the declaration says, a slice is
+    /// shorter than its length, or the data stack has no room; otherwise as [`TypedFn::call`].
     pub fn call(&self, enter: &mut impl Enter, arguments: &mut [Passed<'_>]) -> Result<u64, CallError> {
         let fits = |(passed, kind): (&Passed<'_>, Kind)| match (passed, kind) {
             (Passed::Word(_), Kind::Number(_) | Kind::Function(_)) => true,
@@ -120,8 +125,9 @@ impl Bound {
         self.cross(enter, as_declared, &words, &mut Slices(arguments))
     }
 
-    /// Calls the function with buffers that are only known by their addresses. They may overlap. If somebody else writes to them meanwhile, the
-    /// callee sees old or new elements; lengths are those that were checked.
+    /// Calls the function with buffers that are only known by their addresses. They may overlap. If
+    /// somebody else writes to them meanwhile, the callee sees old or new elements; lengths are
+    /// those that were checked.
     ///
     /// # Errors
     /// As [`Bound::call`].
@@ -130,7 +136,8 @@ impl Bound {
     /// As [`TypedFn::call`].
     ///
     /// # Safety
-    /// The bytes of every buffer can be read, or written if the declaration says `out`, or both if `inout`.
+    /// The bytes of every buffer can be read, or written if the declaration says `out`, or both if
+    /// `inout`.
     pub unsafe fn call_raw(&self, enter: &mut impl Enter, arguments: &[Raw]) -> Result<u64, CallError> {
         let fits = |(raw, kind): (&Raw, Kind)| match raw {
             Raw::Word(_) => matches!(kind, Kind::Number(_) | Kind::Function(_)),
@@ -346,7 +353,8 @@ unsafe fn call(
     words: &[u64],
     caller: &mut dyn Caller,
 ) -> Result<u64, CallError> {
-    // SAFETY: see the function's contract. References to the record do not live across the crossing.
+    // SAFETY: see the function's contract. References to the record do not live across the
+    // crossing.
     unsafe {
         let (state, sp) = Inner::ready(inner, index)?;
         let fail = move |status| Inner::failure(inner, state, Failure::Status(status));
@@ -394,7 +402,8 @@ unsafe fn call(
 }
 
 impl Inner {
-    /// A domain that is about to be called, restarted if need be: its state, and where its data stack goes on.
+    /// A domain that is about to be called, restarted if need be: its state, and where its data
+    /// stack goes on.
     ///
     /// # Safety
     /// As for [`Inner::revive`].
@@ -431,8 +440,9 @@ unsafe fn enter<F: Function>(
     }
 }
 
-/// Places the buffers from the data stack pointer downwards, 16-byte aligned, and fills them. `room`: window offsets of the data stack
-/// pointer and of the lowest place. `None`: something is not as declared, or there is no room.
+/// Places the buffers from the data stack pointer downwards, 16-byte aligned, and fills them.
+/// `room`: window offsets of the data stack pointer and of the lowest place. `None`: something is
+/// not as declared, or there is no room.
 fn copy_in(
     declaration: &Declaration,
     words: &[u64],

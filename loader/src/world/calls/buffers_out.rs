@@ -1,8 +1,10 @@
-//! Host functions with a declaration ([`crate::spec::interface`]): what a domain's pointers point to is copied into the host's memory once, before the
-//! host function sees anything of it, and what it wrote is copied back.
+//! Host functions with a declaration ([`crate::spec::interface`]): what a domain's pointers point
+//! to is copied into the host's memory once, before the host function sees anything of it, and what
+//! it wrote is copied back.
 //!
-//! Nothing is read twice. A length behind a pointer comes from the copy, and what is copied back has the length that was checked first: whoever else
-//! writes to the caller's memory meanwhile (shared regions, host threads) changes neither.
+//! Nothing is read twice. A length behind a pointer comes from the copy, and what is copied back
+//! has the length that was checked first: whoever else writes to the caller's memory meanwhile
+//! (shared regions, host threads) changes neither.
 
 use crate::spec::interface::{Declaration, Kind, Length, Parameter, Scalar};
 use crate::world::builder::Builder;
@@ -15,10 +17,12 @@ use std::ops::{Deref, DerefMut};
 /// What a host function gets for a parameter.
 #[derive(Debug)]
 pub enum Received {
-    /// A number: 64 bits of a register, of which the type's lower ones count; the bits of floating-point numbers. A function: a
-    /// function pointer of the caller, for [`HostCall::function`], or 0.
+    /// A number: 64 bits of a register, of which the type's lower ones count; the bits of
+    /// floating-point numbers. A function: a function pointer of the caller, for
+    /// [`HostCall::function`], or 0.
     Word(u64),
-    /// The host's own copy of the elements; zero where the callee only writes. Copied back if the declaration says `out` or `inout`.
+    /// The host's own copy of the elements; zero where the callee only writes. Copied back if the
+    /// declaration says `out` or `inout`.
     Elements(Elements),
 }
 
@@ -50,9 +54,10 @@ impl DerefMut for Elements {
 }
 
 impl Builder {
-    /// Offers a host function with a declaration: it gets numbers and copies of buffers, and gives rax or the bits of the floating-point result. Imports
-    /// of it need the declaration's [signature](Declaration::signature). A caller whose pointers or lengths are wrong gets its import's value
-    /// and [`crate::Status::Arguments`]; otherwise as [`Builder::host_fn`].
+    /// Offers a host function with a declaration: it gets numbers and copies of buffers, and gives
+    /// rax or the bits of the floating-point result. Imports of it need the declaration's
+    /// [signature](Declaration::signature). A caller whose pointers or lengths are wrong gets its
+    /// import's value and [`crate::Status::Arguments`]; otherwise as [`Builder::host_fn`].
     #[must_use]
     pub fn serve(
         self,

@@ -1,4 +1,5 @@
-//! The loader's own functions for domains. They are granted like functions of the host, by these names.
+//! The loader's own functions for domains. They are granted like functions of the host, by these
+//! names.
 //!
 //! | name | type | what it does |
 //! | --- | --- | --- |
@@ -10,7 +11,8 @@
 //! | `__sfi_make_visible` | `int (const char *domain, const char *region, int write)` | root domains: shows a region to a domain |
 //! | `__sfi_make_invisible` | `int (const char *domain, const char *region)` | root domains: takes it away |
 //!
-//! Those that return `int` return 0 or -1. Nothing tells a client apart that an entry point does not exist and that it may not connect.
+//! Those that return `int` return 0 or -1. Nothing tells a client apart that an entry point does
+//! not exist and that it may not connect.
 
 use crate::gate::records::{Binding, Status};
 use crate::spec::Access;
@@ -45,7 +47,8 @@ pub fn all() -> Vec<(&'static str, HostFn)> {
 
 /// The world's record, for as long as the host function does not call a domain.
 fn inner<'c>(cx: &'c mut HostCall<'_>) -> &'c mut Inner {
-    // SAFETY: the host runs, on the thread that holds the world mutably, and the code that entered the domain is suspended.
+    // SAFETY: the host runs, on the thread that holds the world mutably, and the code that entered
+    // the domain is suspended.
     unsafe { &mut *cx.world() }
 }
 
@@ -131,11 +134,12 @@ fn show(cx: &mut HostCall<'_>, access: Option<Access>) -> Result<u64, HostError>
     if done { Ok(0) } else { refused(cx, u64::MAX) }
 }
 
-/// Called by the gate between domains (gate/domain.s) with the binding of a call whose callee is dead.
-/// Gives [`Status::Ok`] to call again, else the status of the call.
+/// Called by the gate between domains (gate/domain.s) with the binding of a call whose callee is
+/// dead. Gives [`Status::Ok`] to call again, else the status of the call.
 fn revive(cx: &mut HostCall<'_>) -> Result<u64, HostError> {
     let binding = cx.arg(0) as *const Binding;
-    // SAFETY: only the gate calls this, with one of the world's bindings; no import can name it. No reference to the record is kept.
+    // SAFETY: only the gate calls this, with one of the world's bindings; no import can name it. No
+    // reference to the record is kept.
     unsafe {
         let callee = (*binding).callee;
         let revived = Inner::revive(cx.world(), (*callee).index as usize);

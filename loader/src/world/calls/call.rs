@@ -13,7 +13,8 @@ use std::sync::Arc;
 pub trait Value: Copy {
     /// Travels in a vector register.
     const FLOAT: bool;
-    /// The register's 64 bits. Integers narrower than 64 bits are extended as the psABI's users expect.
+    /// The register's 64 bits. Integers narrower than 64 bits are extended as the psABI's users
+    /// expect.
     fn to_word(self) -> u64;
     /// The value out of a register.
     fn from_word(word: u64) -> Self;
@@ -149,7 +150,8 @@ impl Arguments {
     }
 }
 
-/// A function type whose calls can cross: `fn(u64, f64) -> u64` and the like, up to [`MAX_ARGUMENTS`] arguments.
+/// A function type whose calls can cross: `fn(u64, f64) -> u64` and the like, up to
+/// [`MAX_ARGUMENTS`] arguments.
 pub trait Function {
     /// The arguments as a tuple.
     type Args;
@@ -191,7 +193,8 @@ functions!(A B C D E F G H I J);
 functions!(A B C D E F G H I J K);
 functions!(A B C D E F G H I J K L);
 
-/// Something that may enter domains: a [`World`], or within a host function the [`crate::HostCall`].
+/// Something that may enter domains: a [`World`], or within a host function the
+/// [`crate::HostCall`].
 pub trait Enter: sealed::Sealed {}
 
 pub(crate) mod sealed {
@@ -241,19 +244,21 @@ impl<F> Clone for TypedFn<F> {
     }
 }
 
-// SAFETY: the pointers in the binding are only used after the world's number was compared, with the world borrowed.
+// SAFETY: the pointers in the binding are only used after the world's number was compared, with the
+// world borrowed.
 unsafe impl<F> Send for TypedFn<F> {}
 // SAFETY: as above.
 unsafe impl<F> Sync for TypedFn<F> {}
 
 impl World {
-    /// Makes calls with limits of their own instead of the world's, which has some already or is [`crate::Builder::timed`]. Every call of `body` has the
-    /// whole limit.
+    /// Makes calls with limits of their own instead of the world's, which has some already or is
+    /// [`crate::Builder::timed`]. Every call of `body` has the whole limit.
     ///
     /// # Errors
     /// [`CallError::Untimed`].
     pub fn within<R>(&mut self, limits: Limits, body: impl FnOnce(&mut Self) -> R) -> Result<R, CallError> {
-        /// Puts the world's limits back, also when a panic goes on. The world may be gone by then: `body` can put another one in its place.
+        /// Puts the world's limits back, also when a panic goes on. The world may be gone by then:
+        /// `body` can put another one in its place.
         struct Restore(Arc<Watch>);
         impl Drop for Restore {
             fn drop(&mut self) {
@@ -269,14 +274,15 @@ impl World {
 }
 
 impl<F: Function> TypedFn<F> {
-    /// Calls the function in its domain. What the type says is between the caller and the domain's author: a wrong type gives
-    /// wrong values, never more than the domain could do anyway.
+    /// Calls the function in its domain. What the type says is between the caller and the domain's
+    /// author: a wrong type gives wrong values, never more than the domain could do anyway.
     ///
     /// # Errors
     /// [`CallError`]; the domain is dead after [`CallError::Fault`].
     ///
     /// # Panics
-    /// Resumes the panic of a host function that the domain called. The domains that were active are dead then.
+    /// Resumes the panic of a host function that the domain called. The domains that were active
+    /// are dead then.
     #[inline]
     pub fn call(&self, enter: &mut impl Enter, args: F::Args) -> Result<F::Output, CallError> {
         let inner = enter.inner();
@@ -289,7 +295,8 @@ impl<F: Function> TypedFn<F> {
         }
     }
 
-    /// Calls the function with limits for this call instead of the world's, which has some already or is [`crate::Builder::timed`].
+    /// Calls the function with limits for this call instead of the world's, which has some already
+    /// or is [`crate::Builder::timed`].
     ///
     /// # Errors
     /// As for [`TypedFn::call`]; [`CallError::Untimed`].
@@ -306,7 +313,8 @@ impl<F: Function> TypedFn<F> {
     /// `inner` is the record of a world that this thread holds mutably.
     #[inline]
     pub(crate) unsafe fn enter(&self, inner: *mut Inner, arguments: &mut Arguments) -> Result<(), Failure> {
-        // SAFETY: see the function's contract; the binding belongs to this world, so its callee lives.
+        // SAFETY: see the function's contract; the binding belongs to this world, so its callee
+        // lives.
         unsafe {
             if (*inner).id != self.world {
                 return Err(Failure::WrongWorld);
@@ -325,7 +333,8 @@ impl<F: Function> TypedFn<F> {
                 return Err(Failure::Status(Status::Arguments));
             }
             match Inner::cross(inner, &self.binding, &mut arguments.frame, F::FLOATS) {
-                // The callee died below one of its own active calls: this is the call in which it happened.
+                // The callee died below one of its own active calls: this is the call in which it
+                // happened.
                 Err(Failure::Status(Status::Dead)) if (*callee).fault.signal != 0 => {
                     Err(Failure::Status(Status::Fault))
                 }

@@ -1,4 +1,5 @@
-//! Calls whose signature is known at run time only: for hosts that are not compiled with it, such as those in C.
+//! Calls whose signature is known at run time only: for hosts that are not compiled with it, such
+//! as those in C.
 
 use crate::spec::signature::{Argument, Outcome, Signature};
 use crate::world::Inner;
@@ -8,8 +9,8 @@ use crate::world::domain_ref::DomainRef;
 use crate::world::error::{CallError, LookupError};
 use std::sync::Arc;
 
-/// A function of a domain with its signature. Looked up once, called often; like [`TypedFn`], it finds its function again when the domain was
-/// loaded again.
+/// A function of a domain with its signature. Looked up once, called often; like [`TypedFn`], it
+/// finds its function again when the domain was loaded again.
 #[derive(Clone, Debug)]
 pub struct DynFn {
     domain: Arc<str>,
@@ -40,12 +41,13 @@ impl DynFn {
         &self.signature
     }
 
-    /// Calls the function with one word for each argument: integers extended to 64 bits, pointers in the domain's terms, the bits of floating-point
-    /// numbers. Gives rax, or the bits of the floating-point result.
+    /// Calls the function with one word for each argument: integers extended to 64 bits, pointers
+    /// in the domain's terms, the bits of floating-point numbers. Gives rax, or the bits of the
+    /// floating-point result.
     ///
     /// # Errors
-    /// [`CallError::Arguments`] if their number is not the signature's, or more than [`MAX_ARGUMENTS`] do not fit into registers; otherwise as
-    /// [`TypedFn::call`].
+    /// [`CallError::Arguments`] if their number is not the signature's, or more than
+    /// [`MAX_ARGUMENTS`] do not fit into registers; otherwise as [`TypedFn::call`].
     ///
     /// # Panics
     /// As [`TypedFn::call`].

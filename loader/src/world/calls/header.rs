@@ -1,5 +1,6 @@
-//! What runs at an entry point before the procedure (Bryce & Muller section 2.2): the header takes the procedure's number and the capability
-//! off the arguments and decides. It is host code, so that neither side can reach around it.
+//! What runs at an entry point before the procedure (Bryce & Muller section 2.2): the header takes
+//! the procedure's number and the capability off the arguments and decides. It is host code, so
+//! that neither side can reach around it.
 
 use crate::spec::capability::{CAPABILITY_SIZE, Capability};
 use crate::spec::signature::{Argument, Signature};

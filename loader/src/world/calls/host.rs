@@ -26,7 +26,8 @@ pub struct Tenant {
 }
 
 impl Tenant {
-    /// Whether this is another life of the same domain, or of an instance that took its place in the world.
+    /// Whether this is another life of the same domain, or of an instance that took its place in
+    /// the world.
     pub fn replaces(&self, other: &Tenant) -> bool {
         self.index == other.index && self.birth != other.birth
     }
@@ -54,7 +55,8 @@ struct Record<F> {
     function: F,
 }
 
-// SAFETY: the record owns a value that is `Send`; nobody else has the pointer but bindings of the same world.
+// SAFETY: the record owns a value that is `Send`; nobody else has the pointer but bindings of the
+// same world.
 unsafe impl Send for Host {}
 
 impl Host {
@@ -105,12 +107,14 @@ impl Host {
 
 impl Drop for Host {
     fn drop(&mut self) {
-        // SAFETY: the pointer is from `new`, of the type of `drop`, and the world whose bindings hold it is being dropped.
+        // SAFETY: the pointer is from `new`, of the type of `drop`, and the world whose bindings
+        // hold it is being dropped.
         unsafe { (self.drop)(self.record) };
     }
 }
 
-/// One call of a host function: its arguments, and its caller's memory. Everything in it is hostile.
+/// One call of a host function: its arguments, and its caller's memory. Everything in it is
+/// hostile.
 #[derive(Debug)]
 pub struct HostCall<'c> {
     inner: *mut Inner,
@@ -142,11 +146,13 @@ impl HostCall<'_> {
         self.skip
     }
 
-    /// Integer argument `index`. From the seventh on they come from the caller's data stack; 0 if that is unusable. 0 also where the import has a
-    /// signature that does not name the argument: what the caller has in other registers is not shown.
+    /// Integer argument `index`. From the seventh on they come from the caller's data stack; 0 if
+    /// that is unusable. 0 also where the import has a signature that does not name the argument:
+    /// what the caller has in other registers is not shown.
     pub fn arg(&self, index: usize) -> u64 {
         let index = index + self.skip;
-        // SAFETY: the frame lives on the gate's part of the host stack during the call, and the binding as long.
+        // SAFETY: the frame lives on the gate's part of the host stack during the call, and the
+        // binding as long.
         let (frame, binding) = unsafe { (&*self.frame, &*self.binding) };
         match (frame.ints.get(index), index.checked_sub(frame.ints.len())) {
             (Some(word), _) if index < binding.ints as usize => *word,
@@ -162,7 +168,8 @@ impl HostCall<'_> {
         }
     }
 
-    /// Floating-point argument `index` as a `double`. 0 if `index` is above 7 or the import's signature has no `float`.
+    /// Floating-point argument `index` as a `double`. 0 if `index` is above 7 or the import's
+    /// signature has no `float`.
     pub fn arg_f64(&self, index: usize) -> f64 {
         f64::from_bits(self.float(index))
     }
@@ -203,8 +210,9 @@ impl HostCall<'_> {
         unsafe { &(&(*self.inner).domains)[self.caller].name }
     }
 
-    /// Tells the caller's present life apart from its other lives and from other callers. A domain that was restarted, reset or
-    /// loaded again is another tenant: host functions that keep something for a domain keep it under this key.
+    /// Tells the caller's present life apart from its other lives and from other callers. A domain
+    /// that was restarted, reset or loaded again is another tenant: host functions that keep
+    /// something for a domain keep it under this key.
     pub fn tenant(&self) -> Tenant {
         // SAFETY: the world is borrowed by the call.
         Tenant { index: self.caller, birth: unsafe { (&(*self.inner).domains)[self.caller].birth } }
@@ -251,9 +259,9 @@ impl HostCall<'_> {
         records.get(self.binding_index())?.as_ref()?.signature.as_ref()
     }
 
-    /// The function that the caller passed as integer argument `index`, which its import declares to be an `fn`, with the
-    /// signature that is declared there. It leads to the function as long as the caller's domain is not loaded again. `None`: the
-    /// caller passed NULL.
+    /// The function that the caller passed as integer argument `index`, which its import declares
+    /// to be an `fn`, with the signature that is declared there. It leads to the function as long
+    /// as the caller's domain is not loaded again. `None`: the caller passed NULL.
     ///
     /// # Errors
     /// [`CallError::NotAFunction`] if the import declares something else.
@@ -270,7 +278,8 @@ impl HostCall<'_> {
         }
     }
 
-    /// The caller's function that a function pointer means, to call it back: `cx.function::<fn(u64) -> u64>(p)?.call(cx, (1,))`.
+    /// The caller's function that a function pointer means, to call it back: `cx.function::<fn(u64)
+    /// -> u64>(p)?.call(cx, (1,))`.
     ///
     /// # Errors
     /// [`CallError::NotAFunction`].
@@ -296,13 +305,15 @@ pub fn unbound() -> usize {
     shim as *const () as usize
 }
 
-/// Runs a host function for the gate. Returns [`Status::Ok`], or why the caller cannot be returned to. A panic is caught here,
-/// kept in the world and resumed by the host code that entered the domain: it never unwinds through the gate. In worlds with a time limit a caller
-/// whose call overstayed is not returned to.
+/// Runs a host function for the gate. Returns [`Status::Ok`], or why the caller cannot be returned
+/// to. A panic is caught here, kept in the world and resumed by the host code that entered the
+/// domain: it never unwinds through the gate. In worlds with a time limit a caller whose call
+/// overstayed is not returned to.
 ///
 /// # Safety
-/// The gate passes the context of the world that this thread runs, one of its bindings, whose `data` is a [`Record`] of `F`, and a frame on the host
-/// stack. The host code that entered the domain is suspended and holds the world mutably.
+/// The gate passes the context of the world that this thread runs, one of its bindings, whose
+/// `data` is a [`Record`] of `F`, and a frame on the host stack. The host code that entered the
+/// domain is suspended and holds the world mutably.
 unsafe extern "C" fn shim<F>(context: *mut Context, binding: *const Binding, frame: *mut HostFrame) -> Status
 where
     F: FnMut(&mut HostCall<'_>) -> Result<u64, HostError> + Send + 'static,
@@ -375,7 +386,8 @@ pub unsafe fn run(
     }
 }
 
-/// Whether arguments that the signature calls pointers are none to code, and those that it calls functions are functions of the caller.
+/// Whether arguments that the signature calls pointers are none to code, and those that it calls
+/// functions are functions of the caller.
 fn declared(inner: &Inner, binding: &Binding, frame: &HostFrame, caller: usize) -> Result<(), Status> {
     for (i, word) in frame.ints.iter().enumerate() {
         if binding.pointers & 1 << i != 0 && is_code(*word) {
@@ -391,7 +403,8 @@ fn declared(inner: &Inner, binding: &Binding, frame: &HostFrame, caller: usize) 
     Ok(())
 }
 
-/// Whether a pointer means a place of the dispatch table, as the gates judge (`REFUSE_CODE` in gate/common.s).
+/// Whether a pointer means a place of the dispatch table, as the gates judge (`REFUSE_CODE` in
+/// gate/common.s).
 pub fn is_code(pointer: u64) -> bool {
     (pointer as u32).wrapping_sub(DISPATCH_OFFSET as u32) < 8 * DISPATCH_SLOTS as u32
 }
@@ -429,7 +442,8 @@ unsafe fn ended(context: *mut Context, caller: *mut DomainState, signal: i32, co
     Status::Fault
 }
 
-/// The host function was not run, or returned an error: the caller gets its import's value and `status`.
+/// The host function was not run, or returned an error: the caller gets its import's value and
+/// `status`.
 ///
 /// # Safety
 /// As for [`shim`].
@@ -470,7 +484,8 @@ unsafe fn failed(
 /// As for [`shim`].
 #[cold]
 unsafe fn panicked(context: *mut Context, payload: Box<dyn Any + Send>) -> Status {
-    // SAFETY: see the function's contract. An earlier payload cannot be there: it is taken when its entry ends.
+    // SAFETY: see the function's contract. An earlier payload cannot be there: it is taken when its
+    // entry ends.
     unsafe {
         (*(*context).world.cast::<Inner>()).panic = Some(payload);
         Inner::abandon(context);

@@ -8,6 +8,7 @@ pub enum R15 {
     Renamed(Register),
     /// First exchanged with this register, then in memory.
     Exchanged(Register),
-    /// In memory: in the frame ([`crate::analysis::r15::slot`]) or at [`sfi_contract::layout::TCB_R15`].
+    /// In memory: in the frame ([`crate::analysis::r15::slot`]) or at
+    /// [`sfi_contract::layout::TCB_R15`].
     Home,
 }

@@ -1,8 +1,9 @@
 //! Phase 5b: stock code that uses r15, which the data stack needs.
 //!
-//! A unit that leaves a preserved register alone gets r15 renamed to it. Else the register lives in memory, at one place of the TCB page
-//! for the whole domain: a unit saves and restores that place where it saved and restored the register. Since all preserved registers are
-//! alike to the callers, r15 first changes places with the one that the unit's loops use least.
+//! A unit that leaves a preserved register alone gets r15 renamed to it. Else the register lives in
+//! memory, at one place of the TCB page for the whole domain: a unit saves and restores that place
+//! where it saved and restored the register. Since all preserved registers are alike to the
+//! callers, r15 first changes places with the one that the unit's loops use least.
 
 pub(crate) mod kept;
 pub(crate) mod passed;
@@ -29,7 +30,8 @@ const SCRATCH: [Register; 8] = {
     [R11, R10, R9, R8, RDI, RSI, RCX, RDX]
 };
 
-/// Decides for every unit that names r15; others are absent. If r15 is passed between units, all have it at one place.
+/// Decides for every unit that names r15; others are absent. If r15 is passed between units, all
+/// have it at one place.
 pub fn decide(
     code: &Code<'_, '_>,
     graph: &FlowGraph,
@@ -77,7 +79,8 @@ pub fn decide(
             continue;
         }
         let preserved = candidates.iter().copied();
-        // A leaf may take a call-clobbered register, unless a caller in this object could know that it was left alone (IPA-RA).
+        // A leaf may take a call-clobbered register, unless a caller in this object could know that
+        // it was left alone (IPA-RA).
         let leaf = !leaves.contains(&unit) && !called.contains(&unit);
         let scratch = SCRATCH.into_iter().filter(|_| leaf);
         let free = preserved.chain(scratch).find(|r| named & bit(*r) == 0);
@@ -134,7 +137,8 @@ fn number(register: Register) -> usize {
     register.full_register() as usize - Register::RAX as usize
 }
 
-/// General registers that an instruction names, with what naming them costs: an address needs one more load.
+/// General registers that an instruction names, with what naming them costs: an address needs one
+/// more load.
 fn mentions(ins: &Instruction) -> impl Iterator<Item = (Register, u64)> {
     let operands = (0..ins.op_count())
         .filter(|&op| ins.op_kind(op) == OpKind::Register && ins.op_register(op).is_gpr())
@@ -199,7 +203,8 @@ pub fn count(code: &Code<'_, '_>, graph: &FlowGraph, decisions: &HashMap<u32, R1
     stats
 }
 
-/// Renames r15 in the instructions of units that leave a register free, and exchanges it where that is cheaper.
+/// Renames r15 in the instructions of units that leave a register free, and exchanges it where that
+/// is cheaper.
 pub fn rename(code: &mut Code<'_, '_>, graph: &FlowGraph, decisions: &HashMap<u32, R15>) {
     for at in 0..code.insns.len() {
         let ins = &mut code.insns[at].ins;

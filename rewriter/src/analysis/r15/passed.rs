@@ -1,10 +1,12 @@
 //! Phase 6c: functions that take r15 from their callers, or give it to them.
 //!
-//! By the psABI a function leaves r15 as it finds it and does not look at it, so each unit may put it elsewhere. Other conventions
-//! (`regcall`, hand-written assembly) pass values in it. Proved here for a unit of which nothing is found: on every path from an
-//! entry, r15 is written or saved before it is read, and where the unit is left, r15 is not its own value for certain.
+//! By the psABI a function leaves r15 as it finds it and does not look at it, so each unit may put
+//! it elsewhere. Other conventions (`regcall`, hand-written assembly) pass values in it. Proved
+//! here for a unit of which nothing is found: on every path from an entry, r15 is written or saved
+//! before it is read, and where the unit is left, r15 is not its own value for certain.
 //!
-//! Within an object such a convention holds if every unit keeps r15 at the one place in the TCB page. With other objects it cannot.
+//! Within an object such a convention holds if every unit keeps r15 at the one place in the TCB
+//! page. With other objects it cannot.
 
 use crate::analysis::depth::State;
 use crate::analysis::flow::{FlowGraph, JumpKind};
@@ -135,7 +137,8 @@ fn passes(
 ) -> Option<InsnIndex> {
     let moves = |at: InsnIndex| moves(&code.insns[at].ins, register);
     let place = |at: InsnIndex| frame_place(&code.insns[at].ins, &states[at]);
-    // The first store to the frame that nothing but saves precedes: variables of the unit go there later.
+    // The first store to the frame that nothing but saves precedes: variables of the unit go there
+    // later.
     let saved = insns
         .iter()
         .take_while(|&&at| effects[at].writes & bit(register) == 0)

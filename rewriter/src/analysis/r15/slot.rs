@@ -1,8 +1,10 @@
 //! Phase 6b: r15 in the slot of the frame where the function saved it.
 //!
-//! A function that keeps r15 in memory has no use for its caller's r15: the caller's own copy lies in the caller's frame, or in the TCB page,
-//! which the function then leaves alone. So saving and restoring become nothing, and the slot is r15's place in between. That holds if every
-//! function of the object saves r15 before it writes it, and none reads its caller's; an object of which that cannot be said has no slots.
+//! A function that keeps r15 in memory has no use for its caller's r15: the caller's own copy lies
+//! in the caller's frame, or in the TCB page, which the function then leaves alone. So saving and
+//! restoring become nothing, and the slot is r15's place in between. That holds if every function
+//! of the object saves r15 before it writes it, and none reads its caller's; an object of which
+//! that cannot be said has no slots.
 
 use crate::analysis::depth::{Height, State};
 use crate::analysis::flow::FlowGraph;
@@ -61,7 +63,8 @@ enum Unfit {
 }
 
 impl Slots {
-    /// Finds the units that can have their r15 in a slot. `r15`: what became of r15 in each unit; renaming is done.
+    /// Finds the units that can have their r15 in a slot. `r15`: what became of r15 in each unit;
+    /// renaming is done.
     pub fn find(
         code: &Code<'_, '_>,
         graph: &FlowGraph,

@@ -1,5 +1,6 @@
-//! Rewrites and verifies every member of the static archives below some directories (`package=version`), and says how it went. Run by
-//! `cargo xtask coverage`, which brings the directories.
+//! Rewrites and verifies every member of the static archives below some directories
+//! (`package=version`), and says how it went. Run by `cargo xtask coverage`, which brings the
+//! directories.
 //!
 //! One archive is in memory at a time. Data flows one way: [`measure`] → [`report`].
 

@@ -12,7 +12,8 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::Path;
 use std::time::Instant;
 
-/// Of the rewritten objects of an archive the first and every one at a multiple of this are rewritten a second time.
+/// Of the rewritten objects of an archive the first and every one at a multiple of this are
+/// rewritten a second time.
 const SAMPLE: usize = 16;
 
 /// What became of an archive's members.

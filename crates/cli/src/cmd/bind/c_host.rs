@@ -1,4 +1,5 @@
-//! The C side of an interface for hosts: typed wrappers over `sfi.h` for calls into a domain, and for functions that the host offers to domains.
+//! The C side of an interface for hosts: typed wrappers over `sfi.h` for calls into a domain, and
+//! for functions that the host offers to domains.
 
 use anyhow::{bail, ensure};
 use sfi_loader::interface::{Declaration, Direction, Kind, Length, Parameter, Scalar};
@@ -41,9 +42,9 @@ pub fn emit(name: &str, functions: &[Declaration]) -> anyhow::Result<String> {
     }
     let _ = write!(
         text,
-        "*/\n#ifndef {guard}\n#define {guard}\n\n#include <sfi.h>\n\n#ifdef __cplusplus\nextern \"C\" {{\n#endif\n\n\
-         /* A domain that implements the interface. */\ntypedef struct {name} {{\n    sfi_world *world;\n    sfi_limits limits; /* of each call; zeroes: the \
-         world's */\n    sfi_error *error;  /* of the last call */\n"
+        "*/\n#ifndef {guard}\n#define {guard}\n\n#include <sfi.h>\n\n#ifdef __cplusplus\nextern \"C\" {{\n#endif\n\
+         \n/* A domain that implements the interface. */\ntypedef struct {name} {{\n    sfi_world *world;\n    \
+         sfi_limits limits; /* of each call; zeroes: the world's */\n    sfi_error *error;  /* of the last call */\n"
     );
     for d in functions {
         let _ = writeln!(text, "    sfi_bound *sfi_{};", d.name);
@@ -58,8 +59,9 @@ pub fn emit(name: &str, functions: &[Declaration]) -> anyhow::Result<String> {
     }
     let _ = write!(
         text,
-        "    memset(sfi_client, 0, sizeof *sfi_client);\n}}\n\n\
-         /* Looks the functions up in a domain. If one is not there, `error` is left, to be freed by {name}_disconnect. */\n\
+        "    memset(sfi_client, 0, sizeof *sfi_client);\n}}\n\
+         \n/* Looks the functions up in a domain. If one is not there, `error` is left, to be freed by \
+         {name}_disconnect. */\n\
          static inline sfi_status {name}_connect({name} *sfi_client, sfi_world *sfi_the_world, const char *sfi_domain)\n{{\n    \
          sfi_status sfi_code = SFI_OK;\n    memset(sfi_client, 0, sizeof *sfi_client);\n    sfi_client->world = sfi_the_world;\n"
     );
@@ -109,7 +111,8 @@ fn from_value(scalar: Scalar, what: &str) -> String {
     }
 }
 
-/// How many elements a buffer has, as a C expression of type uint64_t. A negative number is none: the loader says what is wrong with it.
+/// How many elements a buffer has, as a C expression of type uint64_t. A negative number is none:
+/// the loader says what is wrong with it.
 fn count(d: &Declaration, length: Length) -> String {
     match length {
         Length::Constant(count) => format!("UINT64_C({count})"),
