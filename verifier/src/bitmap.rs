@@ -7,7 +7,7 @@ pub(crate) struct Bitmap {
 }
 
 impl Bitmap {
-    /// Takes all out, and is for the offsets below `length` from now on.
+    /// Empties the set and makes room for the offsets below `length`.
     pub fn reset(&mut self, length: usize) {
         self.words.clear();
         self.words.resize(length.div_ceil(64), 0);
@@ -20,7 +20,7 @@ impl Bitmap {
         }
     }
 
-    /// Takes all offsets from `first` to `last` out, both included.
+    /// Takes out all offsets from `first` to `last`, both included.
     pub fn remove(&mut self, first: usize, last: usize) {
         for offset in first..=last {
             if let Some(word) = self.words.get_mut(offset / 64) {
@@ -29,7 +29,7 @@ impl Bitmap {
         }
     }
 
-    /// False for all offsets from the length on.
+    /// Says whether the set has the offset. Offsets from the length on are never in it.
     #[inline]
     pub fn contains(&self, offset: u64) -> bool {
         let word = usize::try_from(offset / 64).ok().and_then(|i| self.words.get(i));

@@ -1,10 +1,10 @@
-//! What an instruction is, apart from where it stands: all that the sweep needs to know of it.
-//! Found once for each head ([`crate::instruction`] decodes it and holds it against the rules) and
-//! remembered by [`crate::memo`].
+//! The facts of an instruction, apart from its place: all that the sweep needs to know of it.
+//! [`crate::instruction`] finds them once for each head: it decodes the instruction and holds it
+//! against the rules. [`crate::memo`] remembers them.
 //!
-//! The head of an instruction is what stands in front of its displacement and immediate: prefixes,
-//! opcode, ModRM, SIB. All facts follow from it. Where a rule asks for a certain displacement or
-//! immediate ([`Facts::step_of`]), the sweep looks at it in its place.
+//! The head of an instruction is the part before its displacement and immediate: prefixes, opcode,
+//! ModRM, SIB. All facts follow from it. Where a rule asks for a certain displacement or immediate
+//! ([`Facts::step_of`]), the sweep reads it from the text.
 
 use crate::length::{Shape, window};
 use crate::region::Step;
@@ -12,20 +12,20 @@ use sfi_contract::Usage;
 use sfi_contract::layout::{DISPATCH_MASK, DISPATCH_OFFSET, HEADER_BASE};
 use sfi_contract::policy::Class;
 
-/// What an instruction is.
+/// The facts of one instruction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Facts {
     /// The general registers that it writes, and from bit 16 on those that it names.
     pub registers: u32,
     pub class: Class,
     pub shape: Shape,
-    /// Bytes of the displacement in the upper half, of the immediate in the lower.
+    /// The size of the displacement in the upper half, of the immediate in the lower. Bytes.
     pub sizes: u8,
-    /// What it is to its neighbours, if it has the right number: see [`Facts::step_of`].
+    /// Its role in an unsafe region, if it has the right number: see [`Facts::step_of`].
     pub step: Step,
 }
 
-/// A constant in an instruction, bytes. The size is 0 if there is none.
+/// A constant in an instruction. The size is 0 if there is none. Bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Field {
     pub offset: usize,
@@ -33,8 +33,8 @@ pub(crate) struct Field {
 }
 
 impl Field {
-    /// The signed number in this field of the instruction that the bytes begin with, 0 if there is
-    /// none.
+    /// Returns the signed number in this field of the instruction that the bytes begin with, 0 if
+    /// there is none.
     #[inline]
     pub fn number(self, instruction: &[u8]) -> u64 {
         let above = 64u32.saturating_sub(8 * self.size as u32);
@@ -43,8 +43,8 @@ impl Field {
     }
 }
 
-/// What instructions use: the set of their [`Class`]es, and from bit 16 and 32 on the general
-/// registers written and named.
+/// The resources that instructions use: the set of their [`Class`]es, from bit 16 on the general
+/// registers written, and from bit 32 on those named.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Uses(u64);
 
@@ -64,39 +64,39 @@ impl Uses {
 }
 
 impl Facts {
-    /// Those of no instruction.
+    /// The facts of no instruction.
     pub const NONE: Facts = Facts { registers: 0, class: Class::Hint, shape: Shape(0), sizes: 0, step: Step::Other };
 
-    /// A displacement begins where the head ends,
+    /// Returns the place of the displacement: it begins where the head ends.
     #[inline]
     pub fn displacement(&self) -> Field {
         Field { offset: self.shape.head(), size: usize::from(self.sizes >> 4) }
     }
 
-    /// and an immediate ends where the instruction ends.
+    /// Returns the place of the immediate: it ends where the instruction ends.
     #[inline]
     pub fn immediate(&self) -> Field {
         let size = usize::from(self.sizes & 15);
         Field { offset: self.shape.length().saturating_sub(size), size }
     }
 
-    /// The general registers that it writes.
+    /// Returns the general registers that it writes.
     pub fn written(&self) -> u16 {
         self.registers as u16
     }
 
-    /// The general registers that it names.
+    /// Returns the general registers that it names.
     pub fn named(&self) -> u16 {
         (self.registers >> 16) as u16
     }
 
-    /// It is a direct branch: its immediate is the distance.
+    /// Says whether it is a direct branch. Its immediate is the distance.
     #[inline]
     pub fn is_branch(&self) -> bool {
         self.class == Class::Branch
     }
 
-    /// What the instruction that the bytes begin with is to its neighbours.
+    /// Returns the role of the instruction that the bytes begin with in an unsafe region.
     pub fn step_of(&self, instruction: &[u8]) -> Step {
         let (field, wanted, otherwise) = match self.step {
             Step::Mask => (self.immediate(), DISPATCH_MASK.into(), Step::Other),

@@ -1,4 +1,4 @@
-//! The second check: over the relocated bytes that will really run.
+//! The second check, over the relocated bytes that will run.
 
 use crate::matching;
 use crate::memo::Memo;
@@ -10,7 +10,7 @@ use sfi_contract::{Mode, Rule, Usage};
 /// A domain's text as it will be mapped.
 #[derive(Clone, Copy, Debug)]
 pub struct FinalText<'a> {
-    /// The relocated bytes, in one piece: sections, and `int3` between and behind them.
+    /// The relocated bytes in one piece: sections, with `int3` between and after them.
     pub bytes: &'a [u8],
     /// Window offset of the first byte.
     pub offset: u64,
@@ -22,8 +22,8 @@ pub struct FinalText<'a> {
     pub mode: Mode,
 }
 
-/// Checks the final text: all rules about instructions again, and `SFI-T01` to `SFI-T03`. Here a
-/// branch that had a relocation is a branch like any other.
+/// Checks the final text: all rules about instructions again, and `SFI-T01` to `SFI-T03`. A branch
+/// that had a relocation is now a branch like any other.
 ///
 /// # Errors
 /// All violations, in the order of their offsets in the window; at most [`crate::MAX_VIOLATIONS`].
@@ -49,13 +49,14 @@ pub fn verify_text(text: &FinalText<'_>, options: &Options) -> Result<Usage, Vec
     Err(findings.list)
 }
 
-/// A place that control may reach: a legal target in the text, or exactly a gateway's entry.
+/// Says whether control may reach a place: a legal target in the text, or exactly a gateway's
+/// entry.
 fn is_target(text: &FinalText<'_>, map: &Map, gateways: &[u64], offset: u64) -> bool {
     let inside = offset.checked_sub(text.offset).is_some_and(|offset| map.targets.contains(offset));
     inside || gateways.binary_search(&offset).is_ok()
 }
 
-/// Rule `SFI-T01`.
+/// Checks rule `SFI-T01`: every direct branch reaches a target.
 fn check_branches(text: &FinalText<'_>, map: &Map, gateways: &[u64], findings: &mut Findings) {
     for branch in &map.branches {
         if !is_target(text, map, gateways, branch.target) {
@@ -65,7 +66,7 @@ fn check_branches(text: &FinalText<'_>, map: &Map, gateways: &[u64], findings: &
     }
 }
 
-/// Rule `SFI-T02`.
+/// Checks rule `SFI-T02`: every slot holds a target.
 fn check_slots(text: &FinalText<'_>, map: &Map, gateways: &[u64], findings: &mut Findings) {
     for (index, slot) in text.slots.iter().enumerate() {
         if !is_target(text, map, gateways, *slot) {

@@ -1,7 +1,7 @@
-//! The rules about single instructions, one function for each. `docs/CONTRACT.md` says what they
-//! demand, `sfi_contract::Rule` why.
+//! The rules about single instructions, one function for each. `docs/CONTRACT.md` lists the rules,
+//! and `sfi_contract::Rule` gives the reason for each.
 //!
-//! What needs the instruction's place (relocations, targets, what stands before it) is in
+//! Rules that need the instruction's place (relocations, targets, neighbours) are in
 //! [`crate::sweep`].
 
 use crate::facts::{Facts, Field};
@@ -21,46 +21,46 @@ const RSP: u16 = 1 << 4;
 
 /// One decoded instruction that is on the positive list.
 struct Decoded<'i> {
-    /// Its bytes, all of them and no more.
+    /// The bytes of this instruction alone.
     raw: &'i [u8],
     instruction: &'i Instruction,
     prefixes: Prefixes,
     form: &'static Form,
-    /// What it does with its ModRM memory operand, if it has one.
+    /// How it uses its ModRM memory operand, if it has one.
     memory: Memory,
 }
 
 impl<'i> Decoded<'i> {
     fn new(raw: &'i [u8], i: &'i Instruction, prefixes: Prefixes, form: &'static Form) -> Decoded<'i> {
-        // A ModRM memory operand; none has an index above 3 (a test of the list says so).
+        // Only operands 0 to 3 can be ModRM memory: a test of the positive list holds this.
         let operand = [i.op0_kind(), i.op1_kind(), i.op2_kind(), i.op3_kind()].contains(&OpKind::Memory);
         Decoded { raw, instruction: i, prefixes, form, memory: if operand { form.memory } else { Memory::None } }
     }
 
-    /// The operand that may be memory is memory.
+    /// Says whether the operand that may be memory is memory.
     fn has_memory(&self) -> bool {
         self.memory != Memory::None
     }
 
-    /// The prefixes 65 and 67, of those that are there.
+    /// Returns which of the prefixes 65 and 67 it has.
     fn confining(&self) -> u8 {
         self.prefixes.seen & (P65 | P67)
     }
 
-    /// The displacement is scaled (EVEX) and 0, so that nothing shows that both decoders scale it
-    /// alike.
+    /// Says whether its displacement is scaled (EVEX) and 0. A displacement of 0 does not show
+    /// whether both decoders scale it alike.
     fn hides_scale(&self) -> bool {
         let i = self.instruction;
         self.prefixes.opcode == 0x62 && i.memory_displ_size() != 0 && i.memory_displacement64() == 0
     }
 
-    /// It loads relative to rip, without prefixes that confine.
+    /// Says whether it loads relative to rip, without prefixes that confine.
     fn is_relative_load(&self) -> bool {
         self.memory == Memory::Load && self.confining() == 0 && self.instruction.memory_base() == Register::RIP
     }
 
-    /// A load that a mask may leave out, in part or whole: what is left out never faults. EVEX has
-    /// its mask in the last three bits of its prefix (SDM volume 2, section 2.7).
+    /// Says whether a mask may leave out the load, in part or whole. A load that is left out never
+    /// faults. EVEX has its mask in the last three bits of its prefix (SDM volume 2, section 2.7).
     fn is_silent(&self) -> bool {
         let mask = || self.raw.get(self.prefixes.seen.count_ones() as usize + 3).is_some_and(|byte| byte & 7 != 0);
         match self.memory {
@@ -70,19 +70,19 @@ impl<'i> Decoded<'i> {
         }
     }
 
-    /// It stores through rdi.
+    /// Says whether it stores through rdi.
     fn stores_string(&self) -> bool {
         self.form.class == Class::String && self.instruction.op0_kind() == OpKind::MemoryESRDI && !self.compares()
     }
 
-    /// Among string instructions: `cmps` or `scas`, which write nothing and know both `repe` and
-    /// `repne`.
+    /// Says whether a string instruction is `cmps` or `scas`. These write nothing and take both
+    /// `repe` and `repne`.
     fn compares(&self) -> bool {
         matches!(self.prefixes.opcode, 0xa6 | 0xa7 | 0xae | 0xaf)
     }
 }
 
-/// The rules, for what is allowed.
+/// The rules under a host's options.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Rules {
     options: Options,
@@ -94,9 +94,10 @@ impl Rules {
         Rules { options: *options, full: options.mode == Mode::Full }
     }
 
-    /// Returns the facts of the instruction that the decoder read last, from exactly these bytes;
-    /// the rules that it breaks wherever it stands; and whether both hold for all instructions with
-    /// this head. They are to be remembered only if they do and no rule is broken.
+    /// Returns three things about the instruction that the decoder read last, from exactly these
+    /// bytes: its facts, the rules that it breaks wherever it stands, and whether both hold for all
+    /// instructions with this head. The memo may learn the facts only if they do and no rule is
+    /// broken.
     pub fn read(&self, raw: &[u8], instruction: &Instruction, decoder: &Decoder<'_>) -> (Facts, Vec<Fault>, bool) {
         let constants = decoder.get_constant_offsets(instruction);
         let displacement = Field { offset: constants.displacement_offset(), size: constants.displacement_size() };
@@ -123,12 +124,12 @@ impl Rules {
         if offset(displacement) != offset(facts.displacement()) || offset(immediate) != offset(facts.immediate()) {
             faults.push((Rule::SecondReading, "its constants are not behind its head in their order"));
         }
-        // Else something stands behind the constants: the register of `vblendvps`.
+        // Otherwise a byte follows the constants: the register operand of `vblendvps`.
         let whole = head + displacement.size + immediate.size == raw.len();
         (facts, faults, whole && !decoded.hides_scale())
     }
 
-    /// All rules about one instruction.
+    /// Checks all rules about one instruction.
     fn check(&self, decoded: &Decoded<'_>, facts: &Facts) -> Vec<Fault> {
         let mut faults = Vec::new();
         let mut note = |result: Result<(), Fault>| {
@@ -149,7 +150,7 @@ impl Rules {
         faults
     }
 
-    /// Rule `SFI-L01`; where the instruction stands decides about some, see [`Step`].
+    /// Checks rule `SFI-L01`. For some loads the place decides: see [`Step`].
     fn check_load(&self, decoded: &Decoded<'_>, facts: &Facts) -> Result<(), Fault> {
         let refuse = |why| Err((Rule::LoadUnconfined, why));
         match decoded.memory {
@@ -162,7 +163,7 @@ impl Rules {
         }
     }
 
-    /// Rule `SFI-D02` for forms that the host may switch off.
+    /// Checks rule `SFI-D02` for forms that the host may switch off.
     fn check_policy(&self, decoded: &Decoded<'_>) -> Result<(), Fault> {
         match decoded.form.class {
             Class::Clock if !self.options.clock => {
@@ -175,8 +176,8 @@ impl Rules {
         }
     }
 
-    /// Rule `SFI-D05`: the second decoder reads the same. The distance of a branch is what the
-    /// sweep will read.
+    /// Checks rule `SFI-D05`: the second decoder reads the same. Also checks that a branch's
+    /// immediate is its distance, because the sweep reads the distance from there.
     fn check_second(&self, decoded: &Decoded<'_>, facts: &Facts) -> Result<(), Fault> {
         let i = decoded.instruction;
         let distance = facts.immediate().number(decoded.raw);
@@ -191,8 +192,8 @@ impl Rules {
         second::check(decoded.raw, &first).map_err(|difference| (Rule::SecondReading, difference))
     }
 
-    /// What an instruction is to its neighbours, if it has the right number: see
-    /// [`Facts::step_of`].
+    /// Returns the step that the instruction may take in an unsafe region. [`Facts::step_of`] then
+    /// looks at its number.
     fn step(&self, decoded: &Decoded<'_>) -> Step {
         let i = decoded.instruction;
         match decoded.form.class {
@@ -220,8 +221,8 @@ impl Rules {
         }
     }
 
-    /// Which pointers of a string instruction must be ready: those that it writes through, in mode
-    /// full also those that it reads.
+    /// Returns the step of a string instruction: it tells which pointers must be ready. These are
+    /// the ones that it writes through and, in mode full, those that it reads.
     fn string(&self, decoded: &Decoded<'_>) -> Step {
         let kinds = [decoded.instruction.op0_kind(), decoded.instruction.op1_kind()];
         let rdi = decoded.stores_string() || self.full && kinds.contains(&OpKind::MemoryESRDI);
@@ -235,7 +236,7 @@ impl Rules {
     }
 }
 
-/// Rule `SFI-D03`: every prefix has its meaning for this form.
+/// Checks rule `SFI-D03`: every prefix has its meaning for this form.
 fn check_prefixes(decoded: &Decoded<'_>) -> Result<(), Fault> {
     let (seen, form) = (decoded.prefixes.seen, decoded.form);
     let stray = (seen & (P66 | PF2 | PF3)) ^ form.prefixes;
@@ -265,7 +266,7 @@ fn check_prefixes(decoded: &Decoded<'_>) -> Result<(), Fault> {
     Err((Rule::Prefix, why))
 }
 
-/// Rule `SFI-C01`: no operand names the control stack pointer.
+/// Checks rule `SFI-C01`: no operand names the control stack pointer.
 fn check_stack_pointer(facts: &Facts) -> Result<(), Fault> {
     match facts.named() & RSP {
         0 => Ok(()),
@@ -273,7 +274,7 @@ fn check_stack_pointer(facts: &Facts) -> Result<(), Fault> {
     }
 }
 
-/// Rules `SFI-S01` and `SFI-S02`: a store has GS and 32-bit address size, on the raw bytes.
+/// Checks rules `SFI-S01` and `SFI-S02`: a store has GS and 32-bit address size, by its raw bytes.
 fn check_store(decoded: &Decoded<'_>) -> Result<(), Fault> {
     let stores = matches!(decoded.memory, Memory::Store | Memory::Lockable);
     match if stores { P65 | P67 } else { 0 } & !decoded.confining() {
@@ -283,7 +284,7 @@ fn check_store(decoded: &Decoded<'_>) -> Result<(), Fault> {
     }
 }
 
-/// Rule `SFI-S03`: no address that a register operand moves.
+/// Checks rule `SFI-S03`: no register operand moves the address.
 fn check_moving(decoded: &Decoded<'_>) -> Result<(), Fault> {
     match decoded.memory {
         Memory::Moving => Err((Rule::StoreMoving, "the register operand moves the address")),
@@ -291,7 +292,7 @@ fn check_moving(decoded: &Decoded<'_>) -> Result<(), Fault> {
     }
 }
 
-/// Rule `SFI-L02`: in every mode a load that may fail in silence is confined like a store.
+/// Checks rule `SFI-L02`: in every mode, a load that a mask may leave out is confined like a store.
 fn check_silent(decoded: &Decoded<'_>) -> Result<(), Fault> {
     match decoded.is_silent() && decoded.confining() != P65 | P67 {
         true => Err((Rule::SilentAccess, "a mask may leave it out, and it lacks 65 67 (gs, 32-bit address size)")),
@@ -299,7 +300,8 @@ fn check_silent(decoded: &Decoded<'_>) -> Result<(), Fault> {
     }
 }
 
-/// `call|jmp *%gs:...(%R)`: 65 67 [41] FF /2|/4, no index, no other prefix.
+/// Says whether a branch has the form `call|jmp *%gs:...(%R)`: 65 67 [41] FF /2|/4, no index, no
+/// other prefix.
 fn is_dispatch(decoded: &Decoded<'_>) -> bool {
     let i = decoded.instruction;
     decoded.has_memory()
@@ -308,7 +310,7 @@ fn is_dispatch(decoded: &Decoded<'_>) -> bool {
         && i.memory_index() == Register::None
 }
 
-/// `add %gs:...,%r`: no base, no index.
+/// Says whether it is `add %gs:...,%r` without base and index.
 fn is_rebase(decoded: &Decoded<'_>) -> bool {
     let i = decoded.instruction;
     i.code() == Code::Add_r64_rm64
@@ -318,12 +320,12 @@ fn is_rebase(decoded: &Decoded<'_>) -> bool {
         && i.memory_index() == Register::None
 }
 
-/// Bit of rbx for the forms that read it without naming it.
+/// Returns the bit of rbx for the forms that read it without naming it.
 fn reads_rbx(code: Code) -> u16 {
     if matches!(code, Code::Xlat_m8 | Code::Cmpxchg8b_m64 | Code::Cmpxchg16b_m128) { RBX } else { 0 }
 }
 
-/// The registers of one instruction as in [`Facts`].
+/// Returns the registers of one instruction as [`Facts`] holds them.
 fn registers(decoded: &Decoded<'_>) -> u32 {
     let (i, form) = (decoded.instruction, decoded.form);
     let operands = [i.op0_register(), i.op1_register(), i.op2_register(), i.op3_register()].map(general);

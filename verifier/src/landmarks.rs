@@ -1,18 +1,19 @@
-//! The symbols in text as marks on the way: where to go on behind what does not decode, and names
-//! for places. Only what is refused needs them.
+//! The symbols in text. They tell where to go on after bytes that do not decode, and give names to
+//! places. Only violations need them.
 
 use crate::elf::{Object, Place};
 use crate::report::Violation;
 use std::cell::OnceCell;
 use std::cmp::Reverse;
 
-/// A symbol: its section, value and index. Of one place the first in the table comes last.
+/// A symbol: its section, value and index. Of symbols at one place, the first in the table sorts
+/// last.
 type Mark = (usize, u64, Reverse<usize>);
 
 /// The marks of an object.
 pub(crate) struct Landmarks<'a> {
     object: &'a Object<'a>,
-    /// Not before the first question.
+    /// Sorted at the first question.
     sorted: OnceCell<Vec<Mark>>,
 }
 
@@ -21,7 +22,7 @@ impl<'a> Landmarks<'a> {
         Landmarks { object, sorted: OnceCell::new() }
     }
 
-    /// The marks at or before a place, and those behind it.
+    /// Returns the marks at or before a place, and those after it.
     fn around(&self, section: usize, offset: u64) -> (&[Mark], &[Mark]) {
         let sorted = self.sorted.get_or_init(|| {
             let in_text = |section: usize| self.object.sections[section].is_executable();
@@ -36,7 +37,7 @@ impl<'a> Landmarks<'a> {
         sorted.split_at(sorted.partition_point(|mark| (mark.0, mark.1) <= (section, offset)))
     }
 
-    /// The first one behind an offset of a section.
+    /// Returns the first mark of the section after an offset.
     pub fn behind(&self, section: usize, offset: u64) -> Option<u64> {
         let mark = self.around(section, offset).1.first();
         mark.filter(|mark| mark.0 == section).map(|mark| mark.1)

@@ -1,7 +1,7 @@
-//! A quick guess of an instruction's shape, to look it up by. Nothing depends on it but speed: see
-//! [`crate::memo`].
+//! A quick guess of an instruction's shape, by which [`crate::memo`] looks it up. A wrong guess
+//! costs time and nothing else.
 
-/// Bytes of the head in the upper half, of the whole in the lower.
+/// The length of the head in the upper half, of the whole instruction in the lower. Bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Shape(pub u8);
 
@@ -17,7 +17,7 @@ impl Shape {
     }
 }
 
-/// The first 8 bytes; 0 behind the end.
+/// Returns the first 8 bytes. Missing bytes count as 0.
 #[inline]
 pub(crate) fn window(bytes: &[u8]) -> u64 {
     match bytes.first_chunk() {
@@ -26,23 +26,23 @@ pub(crate) fn window(bytes: &[u8]) -> u64 {
     }
 }
 
-/// Parts of what two bytes say, that can be added up. Above is a [`Shape`], all of it but the
-/// address: a byte of the head,
+/// The parts of an entry of [`FORMS`]. They can be added up. The upper byte is a [`Shape`] without
+/// ModRM, SIB and displacement. This part is one byte of the head.
 const HEAD: u16 = 0x1100;
-/// and one behind it.
+/// One byte after the head.
 const TAIL: u16 = 0x0100;
-/// Below is how far [`addresses`] are to be shifted: there is a ModRM byte, for each byte in front
-/// of it;
+/// The lower byte says how far to shift [`addresses`]. This part counts the bytes before ModRM, if
+/// there is a ModRM byte.
 const MODRM: u16 = 0x08;
-/// or these are prefixes, of which one or two are to be left out to look again;
+/// A prefix: skip it and look again at the byte after it.
 const PREFIX: u16 = HEAD + 0x20;
-/// or see [`rare`].
+/// An encoding that [`rare`] reads.
 const RARE: u16 = 0x80;
-/// Bits that say where ModRM is, and that it is not so simple.
+/// The bits of the lower byte: the place of ModRM, and the mark of a form that needs another look.
 const PLACE: u32 = 0x1f;
 const AGAIN: u32 = 0xe0;
 
-/// What two bytes say that may stand at an instruction's beginning. What begins alike lies
+/// The form of an instruction by its first two bytes. Entries with the same first byte lie
 /// together.
 static FORMS: [u16; 65536] = {
     let mut table = [0; 65536];
@@ -58,7 +58,7 @@ const fn form(first: u8, second: u8) -> u16 {
     match (first, second) {
         (0x62 | 0xc4 | 0xc5, _) | (0x0f, 0x38 | 0x3a) => RARE,
         (0x0f, op) => 2 * HEAD + behind_0f(op, 2 * MODRM),
-        // Two prefixes, or what the third byte decides on.
+        // Two prefixes, or a pair that only the third byte decides.
         (0x65, 0x67) | (0x67, 0x65) => 2 * PREFIX,
         (
             0x40..=0x4f | 0x65..=0x67 | 0xf0 | 0xf2 | 0xf3,
@@ -70,7 +70,7 @@ const fn form(first: u8, second: u8) -> u16 {
             form => form,
         },
         (0x40..=0x4f | 0x65 | 0x67 | 0xf0 | 0xf2 | 0xf3, op) => 2 * HEAD + behind(op, 2 * MODRM),
-        // `test` has an immediate, `not` and its kin have none.
+        // `test` has an immediate. `not`, `neg`, `mul` and `div` have none.
         (0xf6, modrm) if modrm & 0x30 == 0 => HEAD + TAIL + MODRM,
         (0xf7, modrm) if modrm & 0x30 == 0 => HEAD + 4 * TAIL + MODRM,
         (0xf6 | 0xf7, _) => HEAD + MODRM,
@@ -78,8 +78,8 @@ const fn form(first: u8, second: u8) -> u16 {
     }
 }
 
-/// What follows an opcode of one byte (SDM volume 2, appendix A, table A-2), if there is no operand
-/// size prefix.
+/// Returns the parts that follow an opcode of one byte (SDM volume 2, appendix A, table A-2),
+/// without an operand size prefix.
 const fn behind(op: u8, modrm: u16) -> u16 {
     match op {
         0x00..0x40 => match op & 7 {
@@ -97,7 +97,7 @@ const fn behind(op: u8, modrm: u16) -> u16 {
     }
 }
 
-/// What follows an opcode behind 0f (table A-3).
+/// Returns the parts that follow an opcode after 0f (table A-3).
 const fn behind_0f(op: u8, modrm: u16) -> u16 {
     match op {
         0x05..=0x0b | 0x30..=0x37 | 0x77 | 0xa0..=0xa2 | 0xa8..=0xaa | 0xc8..=0xcf => 0,
@@ -107,8 +107,8 @@ const fn behind_0f(op: u8, modrm: u16) -> u16 {
     }
 }
 
-/// By ModRM, and above it the lower three bits of the byte behind it, which is SIB if there is one:
-/// the shape of ModRM, SIB and displacement.
+/// The shape of ModRM, SIB and displacement. The index is ModRM with the lower three bits of the
+/// next byte above it. The next byte is SIB if there is one.
 static ADDRESS: [u8; 2048] = {
     let mut table = [0; 2048];
     let mut bytes = 0;
@@ -127,15 +127,15 @@ static ADDRESS: [u8; 2048] = {
     table
 };
 
-/// What [`ADDRESS`] says of the two bytes at the bottom.
+/// Returns the entry of [`ADDRESS`] for the lowest two bytes.
 #[inline]
 fn address(bytes: u64) -> u8 {
     ADDRESS[(bytes & 0x7ff) as usize]
 }
 
-/// The shape by the first 8 bytes. The next guess waits for this one, so as little as possible
-/// waits for anything on the way there: what ModRM would say is looked up in all places where it
-/// may stand before it is known which of them it is.
+/// Guesses the shape from the first 8 bytes. The next guess waits for this one, so the path is
+/// short: the entries of [`ADDRESS`] are read for every possible place of ModRM before the place is
+/// known.
 #[inline]
 pub(crate) fn guess(window: u64) -> Shape {
     let look = |rest: u64| u32::from(FORMS[usize::from((rest as u16).swap_bytes())]);
@@ -152,13 +152,13 @@ pub(crate) fn guess(window: u64) -> Shape {
     Shape((((prefixes + form) >> 8) + address) as u8)
 }
 
-/// The shapes of ModRM, SIB and displacement if ModRM is the second, the third byte.
+/// Returns the shapes of ModRM, SIB and displacement for ModRM in the second and in the third byte.
 #[inline]
 fn addresses(bytes: u64) -> u32 {
     u32::from(address(bytes >> 8)) << 8 | u32::from(address(bytes >> 16)) << 16
 }
 
-/// The whole shape of an instruction with VEX, EVEX or an opcode of three bytes.
+/// Returns the whole shape of an instruction with VEX, EVEX or an opcode of three bytes.
 #[inline(never)]
 fn rare(rest: u64) -> u8 {
     let byte = |n: u32| (rest >> (n * 8)) as u8;

@@ -1,14 +1,17 @@
 //! The verifier: the root of trust.
 //!
 //! It accepts an object, or the final text of a domain, only if every rule of the contract
-//! (`docs/CONTRACT.md`) holds. It trusts nobody's word, least of all the rewriter's: every fact is
-//! taken from the bytes, and the rewriter's note is not read at all.
+//! (`docs/CONTRACT.md`) holds. It trusts neither the rewriter nor anybody else: it takes every fact
+//! from the bytes and does not read the rewriter's note.
 //!
-//! How it goes, for one object: [`elf::parse`] gives a model (the loader loads that same model);
-//! `structure` checks the container; `sweep` goes over every executable section from its start,
-//! asks what each instruction is (`facts`: decoded by two decoders and held against the rules that
-//! its bytes decide, or remembered by `memo`), checks what depends on its place, and leaves a
-//! bitmap of legal targets; `place` checks branches and symbols against it.
+//! The check of one object takes four steps:
+//! 1. [`elf::parse`] gives a model of the object. The loader loads this same model.
+//! 2. `structure` checks the container.
+//! 3. `sweep` goes over every executable section from its start. For each instruction it gets the
+//!    facts and checks the rules that depend on the place. It leaves a bitmap of legal targets. The
+//!    facts come from `memo`, or from `facts`: two decoders have read the instruction, and the
+//!    rules that its bytes decide have been checked.
+//! 4. `place` checks branches and symbols against the bitmap.
 //!
 //! The rules are the decode-and-check half of Wahbe et al., *Efficient Software-Based Fault
 //! Isolation* (1993), section 3 (fault domains, unsafe regions), with the addresses confined by the
@@ -61,21 +64,20 @@ pub fn verify<'a>(bytes: &'a [u8], options: &Options) -> Result<Report<'a>, Unre
     Verifier::new(options).verify(bytes)
 }
 
-/// Checks many objects. It remembers instructions that it found harmless, for the one set of
-/// options that it was made with; what it says about an object does not depend on the objects
-/// before.
+/// Checks many objects. It remembers harmless instructions, for the options that it was made with.
+/// Its verdict about an object does not depend on the objects before.
 #[derive(Debug)]
 pub struct Verifier {
     options: Options,
     memo: Memo,
-    /// Bytes of text seen.
+    /// Bytes of text seen so far.
     seen: usize,
-    /// Room for those of the next object.
+    /// Room for the maps of the next object, kept to be used again.
     maps: Vec<Map>,
 }
 
 impl Verifier {
-    /// A verifier that has seen nothing.
+    /// Returns a verifier that has seen nothing.
     pub fn new(options: &Options) -> Verifier {
         Verifier { options: *options, memo: Memo::default(), seen: 0, maps: Vec::new() }
     }
@@ -91,7 +93,7 @@ impl Verifier {
         let landmarks = Landmarks::new(&object);
         let (mut uses, mut texts, mut text_bytes, mut instructions) = (Uses::default(), 0, 0u64, 0);
         for (index, section) in object.sections.iter().enumerate() {
-            // Sections that overlap are refused already; they must not cost more than one pass over
+            // Overlapping sections are refused already. They must not cost more than one pass over
             // the file either.
             let within = text_bytes + section.data.len() as u64 <= bytes.len() as u64;
             if !section.is_executable() || !within {
@@ -115,7 +117,7 @@ impl Verifier {
             texts += 1;
         }
         place::check_symbols(&object, &self.maps[..texts], &mut findings);
-        // What is kept must not grow with the number of objects.
+        // The memory that is kept must not grow with the number of objects.
         self.maps.truncate(4);
         let Findings { list: mut violations, omitted, .. } = findings;
         landmarks.name_places(&mut violations);

@@ -1,8 +1,8 @@
-//! Rule `SFI-M01`: in mode match every store and every indirect branch stands directly behind its
-//! check, and nothing branches in between.
+//! Rule `SFI-M01`: in mode match every store and every indirect branch directly follows its check,
+//! and nothing branches in between.
 //!
-//! What the check is, [`sfi_contract::matching`] says. Addresses that name no register need none:
-//! the linker chose them.
+//! [`sfi_contract::matching`] defines the checks. An address that names no register needs none,
+//! because the linker chose it.
 
 use crate::report::Findings;
 use crate::sweep::{Map, Text};
@@ -19,7 +19,7 @@ type Address = (Register, Register, u32, u32);
 struct Checked {
     check: Check,
     address: Address,
-    /// `jrcxz` skips it.
+    /// A `jrcxz` skips it.
     guarded: bool,
 }
 
@@ -47,12 +47,12 @@ pub(crate) fn check(text: &Text<'_>, map: &mut Map, findings: &mut Findings) {
             covered.push((start as u64, (at + i.len() - 1) as u64));
         }
         at += i.len();
-        // The checks stand before the whole unsafe region.
+        // The checks stand before the whole unsafe region, so the list is kept until its end.
         if !regions.peek().is_some_and(|region| region.0 < at as u64 && at as u64 <= region.1) {
             checked.clear();
         }
     }
-    // The checks' own branches stay in them.
+    // The checks' own branches stay inside them and need no legal target.
     let within = |at: u64| covered.get(covered.partition_point(|c| c.1 < at)).is_some_and(|c| c.0 <= at);
     map.branches.retain(|branch| !within(branch.at));
     map.regions.extend(covered);
@@ -65,10 +65,10 @@ fn decode(text: &Text<'_>, decoder: &mut Decoder<'_>, at: usize) -> Option<Instr
     Some(decoder.decode()).filter(|i| !i.is_invalid())
 }
 
-/// The check at an offset, and the offset behind it.
+/// Returns the check at an offset, and the offset after it.
 fn read(text: &Text<'_>, decoder: &mut Decoder<'_>, at: usize) -> Option<(Checked, usize)> {
     let (guarded, start) = match text.bytes.get(at..)? {
-        // Forward: the displacement has a sign.
+        // A forward branch only: the displacement is signed.
         [0xe3, over @ ..0x80, ..] => (Some(usize::from(*over)), at + 2),
         _ => (None, at),
     };
@@ -83,20 +83,20 @@ fn read(text: &Text<'_>, decoder: &mut Decoder<'_>, at: usize) -> Option<(Checke
     fits.then(|| (Checked { check, address: address(&lea), guarded: guarded.is_some() }, end + length))
 }
 
-/// The operand's address; the upper halves of its registers count.
+/// Returns the operand's address. It compares whole registers: the upper halves count too.
 fn address(i: &Instruction) -> Address {
     let [base, index] = [i.memory_base(), i.memory_index()].map(Register::full_register);
     (base, index, i.memory_index_scale(), i.memory_displacement64() as u32)
 }
 
-/// The checks that must stand before an instruction.
+/// Returns the checks that must stand before an instruction.
 fn needed(i: &Instruction) -> Vec<Checked> {
     let Some(form) = policy::lookup(i.code()) else { return Vec::new() };
     let one = |check, address| vec![Checked { check, address, guarded: false }];
     let named = [i.memory_base(), i.memory_index()].iter().any(|r| *r != Register::None && *r != Register::EIP);
     match form.class {
         Class::IndirectBranch => one(Check::Branch, (i.memory_base().full_register(), Register::None, 1, 0)),
-        // Its first and its last byte.
+        // A string store needs a check of its first and of its last byte.
         Class::String if i.op0_kind() == OpKind::MemoryESRDI => {
             let (size, guarded) = (i.memory_size().size() as u32, i.has_rep_prefix());
             let last = match guarded {

@@ -1,13 +1,13 @@
-//! The choices of a host.
+//! The host's choices.
 
 use sfi_contract::Mode;
 
-/// What to check for.
+/// The host's choices for a check.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Options {
     /// Which loads are confined, and whether stores and indirect branches have their checks.
     pub mode: Mode,
-    /// `rdtsc` is allowed; by default it is not. Other clocks (`rdtscp`, `rdpmc`, `tpause`) never
+    /// `rdtsc` is allowed. By default it is not. Other clocks (`rdtscp`, `rdpmc`, `tpause`) never
     /// are.
     pub clock: bool,
     /// `cpuid` is allowed.

@@ -1,12 +1,12 @@
-//! The rules about places: where branches and symbols may point. They need the whole map of a text.
+//! The rules about the targets of branches and symbols. They need the whole map of a text.
 
 use crate::elf::{Object, Place};
 use crate::report::Findings;
 use crate::sweep::Map;
 use sfi_contract::Rule;
 
-/// Rules `SFI-B01` and `SFI-B02`: a direct branch without a relocation reaches a legal target of
-/// its own section.
+/// Checks rules `SFI-B01` and `SFI-B02`: a direct branch without a relocation reaches a legal
+/// target of its own section.
 pub(crate) fn check_branches(bytes: &[u8], map: &Map, findings: &mut Findings) {
     for branch in &map.branches {
         if !map.targets.contains(branch.target) {
@@ -22,8 +22,8 @@ pub(crate) fn check_branches(bytes: &[u8], map: &Map, findings: &mut Findings) {
     }
 }
 
-/// Rule `SFI-E03`: every symbol that is defined in text is at a legal target, or at the section's
-/// end. The maps are by section.
+/// Checks rule `SFI-E03`: every symbol that is defined in text is at a legal target, or at the
+/// section's end. `maps` is sorted by section.
 pub(crate) fn check_symbols(object: &Object<'_>, maps: &[Map], findings: &mut Findings) {
     for (index, symbol) in object.symbols.iter().enumerate() {
         let Place::Section(section) = symbol.place else { continue };

@@ -1,7 +1,7 @@
 //! Legacy and REX prefixes on raw bytes (Intel SDM volume 2, section 2.1 and 2.2.1).
 //!
-//! The decoder is not asked: what a prefix does to an instruction is decided here from the bytes
-//! alone, so that a store counts as confined only if the bytes 65 and 67 are really there.
+//! The decoder is not asked. The bytes alone decide about prefixes, so that a store counts as
+//! confined only if the bytes 65 and 67 are really there.
 
 use crate::report::Fault;
 use sfi_contract::Rule;
@@ -10,11 +10,11 @@ use sfi_contract::policy::prefix::{P65, P66, P67, PF0, PF2, PF3, REX};
 /// The prefixes of one instruction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Prefixes {
-    /// Bits of [`sfi_contract::policy::prefix`].
+    /// The prefixes seen, as bits of [`sfi_contract::policy::prefix`].
     pub seen: u8,
     /// The REX byte, 0 if there is none.
     pub rex: u8,
-    /// The byte behind them.
+    /// The byte after the prefixes.
     pub opcode: u8,
 }
 
@@ -22,8 +22,8 @@ const FS: u8 = 1 << 7;
 const IGNORED_SEGMENT: u8 = FS | REX;
 const GROUP_1: u8 = PF0 | PF2 | PF3;
 
-/// Prefix bit of each byte; 0 for all that are no prefixes, [`FS`] for 64, [`IGNORED_SEGMENT`] for
-/// 26, 2E, 36, 3E.
+/// The prefix bit of each byte: 0 if the byte is no prefix, [`FS`] for 64, [`IGNORED_SEGMENT`] for
+/// 26, 2E, 36 and 3E.
 static KINDS: [u8; 256] = {
     let mut kinds = [0; 256];
     let mut byte = 0;
@@ -45,8 +45,8 @@ static KINDS: [u8; 256] = {
     kinds
 };
 
-/// Rules `SFI-D03` and `SFI-F01` on the prefix bytes alone: at most one of each group in any order,
-/// then at most one REX, then none.
+/// Checks rules `SFI-D03` and `SFI-F01` on the prefix bytes alone: at most one of each group in any
+/// order, then at most one REX, then the opcode.
 pub(crate) fn scan(instruction: &[u8]) -> Result<Prefixes, Fault> {
     let mut prefixes = Prefixes { seen: 0, rex: 0, opcode: 0 };
     for &byte in instruction {
@@ -68,8 +68,8 @@ pub(crate) fn scan(instruction: &[u8]) -> Result<Prefixes, Fault> {
         prefixes.rex = if kind == REX { byte } else { 0 };
         prefixes.seen |= kind;
     }
-    // VEX (C4, C5) and EVEX (62) carry REX, 66, F2 and F3 themselves and do not stand behind them
-    // (#UD; SDM 2.3.2).
+    // VEX (C4, C5) and EVEX (62) carry REX, 66, F2 and F3 themselves. After such a prefix they
+    // raise #UD (SDM 2.3.2).
     if matches!(prefixes.opcode, 0xc4 | 0xc5 | 0x62) && prefixes.seen & !(P65 | P67) != 0 {
         return Err((Rule::Prefix, "66, f0, f2, f3 or REX in front of VEX or EVEX"));
     }

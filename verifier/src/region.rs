@@ -1,4 +1,4 @@
-//! Unsafe regions: the few instructions whose safety depends on those right before them.
+//! Unsafe regions: adjacent instructions that are safe only together.
 //!
 //! ```text
 //! and  $0xffff8,%R ; call|jmp *%gs:0x100000(%R)                          an indirect branch
@@ -7,11 +7,11 @@
 //! mov %esi,%esi ; add ...,%rsi ; mov %edi,%edi ; add ...,%rdi ; movs, cmps   one by both (mode full)
 //! ```
 //!
-//! The tracker follows a sweep and knows how much of such a sequence lies directly behind.
+//! The tracker follows a sweep and knows how much of such a sequence it has just passed.
 
 use sfi_contract::Rule;
 
-/// What an instruction is to its neighbours. `%R` is the one general register that it names.
+/// The role of an instruction in an unsafe region. `%R` is the one general register that it names.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Step {
     /// No part of any region.
@@ -28,34 +28,34 @@ pub(crate) enum Step {
     TruncateSi,
     /// `add %gs:0xff000,%R`
     Rebase,
-    /// The same, and nothing else may be read so: a load of mode full.
+    /// `add %gs:0xff000,%R` as a load of mode full, which may read this address and no other.
     RebaseOnly,
-    /// Another load of mode full: rip-relative, so it needs a relocation, whose target the loader
-    /// chooses.
+    /// A rip-relative load of mode full. It needs a relocation, because the loader chooses the
+    /// target.
     Relative,
-    /// A string instruction that needs rdi,
+    /// A string instruction that needs rdi.
     StringDi,
-    /// rsi,
+    /// A string instruction that needs rsi.
     StringSi,
-    /// or both.
+    /// A string instruction that needs both.
     StringDiSi,
 }
 
 const RSI: u16 = 1 << 6;
 const RDI: u16 = 1 << 7;
 
-/// The instructions directly behind the sweep are this beginning of a region.
+/// The part of a region that the instructions right before the sweep's place form.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 enum State {
     #[default]
     None,
-    /// With the bit of the register.
+    /// A mask, with the bit of its register.
     Masked(u16),
     DiTruncated,
     Di,
     SiTruncated,
     Si,
-    /// rsi is ready, and `mov %edi,%edi`
+    /// rsi is ready, and `mov %edi,%edi` follows.
     SiDiTruncated,
     SiDi,
 }
@@ -66,7 +66,7 @@ pub(crate) struct Tracker {
     start: u64,
 }
 
-/// What an instruction that must stand in a region misses.
+/// The part of a region that an instruction lacks before it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Missing {
     /// The mask of an indirect branch.
@@ -76,7 +76,7 @@ pub(crate) enum Missing {
 }
 
 impl Missing {
-    /// `SFI-I01` or `SFI-S04`.
+    /// Returns `SFI-I01` or `SFI-S04`.
     pub fn rule(self) -> Rule {
         match self {
             Missing::Mask => Rule::IndirectBranch,
@@ -95,13 +95,13 @@ impl Missing {
 }
 
 impl Tracker {
-    /// Moves behind an instruction that is no part of any region.
+    /// Moves past an instruction that is no part of any region.
     #[inline]
     pub fn reset(&mut self) {
         self.state = State::None;
     }
 
-    /// Moves behind one instruction at `at`, which names these general registers. Gives the start
+    /// Moves past one instruction at `at`, which names these general registers. Returns the start
     /// of the region that it completes.
     pub fn step(&mut self, at: u64, step: Step, named: u16) -> Result<Option<u64>, Missing> {
         let before = std::mem::take(&mut self.state);

@@ -5,7 +5,7 @@ use crate::facts::{Facts, Field};
 use goblin::elf::reloc as r;
 use sfi_contract::Rule;
 
-/// Bytes that a relocation type writes, for the types that may patch text.
+/// Returns how many bytes a relocation type writes, for the types that may patch text.
 pub(crate) fn text_width(kind: u32) -> Option<u64> {
     match kind {
         r::R_X86_64_64 | r::R_X86_64_PC64 | r::R_X86_64_DTPOFF64 => Some(8),
@@ -22,7 +22,7 @@ pub(crate) fn text_width(kind: u32) -> Option<u64> {
     }
 }
 
-/// Bytes that a relocation type writes, for the types that may patch allocated data.
+/// Returns how many bytes a relocation type writes, for the types that may patch allocated data.
 pub(crate) fn data_width(kind: u32) -> Option<u64> {
     match kind {
         r::R_X86_64_TPOFF64 => Some(8),
@@ -31,16 +31,16 @@ pub(crate) fn data_width(kind: u32) -> Option<u64> {
     }
 }
 
-/// The type's name as readelf prints it.
+/// Returns the type's name as readelf prints it.
 pub(crate) fn kind_name(kind: u32) -> &'static str {
     r::r_to_str(kind, goblin::elf::header::EM_X86_64)
 }
 
-/// What is wrong with a relocation.
+/// The rule that a relocation breaks, and the detail.
 type Fault = (Rule, String);
 
-/// All rules about a relocation that begins in the instruction at `at`. Gives the field that it
-/// covers.
+/// Checks all rules about a relocation that begins in the instruction at `at`. Returns the field
+/// that it covers.
 pub(crate) fn check(relocation: &Relocation, at: u64, facts: &Facts, object: &Object<'_>) -> Result<Field, Fault> {
     let width = check_type(relocation)?;
     let field = check_field(relocation, width, at, facts)?;
@@ -51,14 +51,14 @@ pub(crate) fn check(relocation: &Relocation, at: u64, facts: &Facts, object: &Ob
     Ok(field)
 }
 
-/// Rule `SFI-R02`: a type that may patch text. Gives its width in bytes.
+/// Checks rule `SFI-R02`: the type may patch text. Returns its width in bytes.
 fn check_type(relocation: &Relocation) -> Result<u64, Fault> {
     text_width(relocation.kind).ok_or_else(|| {
         (Rule::RelocationType, format!("type {} ({}) may not patch text", relocation.kind, kind_name(relocation.kind)))
     })
 }
 
-/// Rule `SFI-R01`: the relocation covers exactly the displacement or the immediate of the
+/// Checks rule `SFI-R01`: the relocation covers exactly the displacement or the immediate of the
 /// instruction at `at`.
 fn check_field(relocation: &Relocation, width: u64, at: u64, facts: &Facts) -> Result<Field, Fault> {
     let covers =
@@ -69,8 +69,8 @@ fn check_field(relocation: &Relocation, width: u64, at: u64, facts: &Facts) -> R
     })
 }
 
-/// Rule `SFI-B03`: a branch's relocation is PLT32 with addend -4 against a symbol that is, or may
-/// become, a place in text.
+/// Checks rule `SFI-B03`: a branch's relocation is PLT32 with addend -4 against a symbol that is,
+/// or may become, a place in text.
 fn check_branch(relocation: &Relocation, object: &Object<'_>) -> Result<(), Fault> {
     let fault = |detail: String| Err((Rule::BranchRelocation, detail));
     if relocation.kind != r::R_X86_64_PLT32 {
@@ -89,7 +89,7 @@ fn check_branch(relocation: &Relocation, object: &Object<'_>) -> Result<(), Faul
     }
 }
 
-/// Rule `SFI-R02`: PLT32 means a branch.
+/// Checks rule `SFI-R02`: only a branch has a PLT32.
 fn check_not_branch(relocation: &Relocation) -> Result<(), Fault> {
     if relocation.kind == r::R_X86_64_PLT32 {
         return Err((Rule::RelocationType, "R_X86_64_PLT32 on an instruction that is no branch".into()));

@@ -1,14 +1,14 @@
-//! What the verifier found.
+//! The verifier's findings.
 
 use crate::elf::Object;
 use iced_x86::{Decoder, DecoderOptions};
 use sfi_contract::{Rule, Usage, syntax};
 
-/// Most violations that are kept for one object. More are counted in [`Report::omitted`]: an object
-/// of a hundred million one-byte violations must not cost the host its memory.
+/// Most violations that are kept for one object. [`Report::omitted`] counts the others: an object
+/// with a hundred million one-byte violations must not cost the host its memory.
 pub const MAX_VIOLATIONS: usize = 10_000;
 
-/// A broken rule, and how.
+/// A broken rule and its detail.
 pub(crate) type Fault = (Rule, &'static str);
 
 /// One broken rule at one place.
@@ -20,27 +20,27 @@ pub struct Violation {
     pub section: Option<usize>,
     /// Name of that section.
     pub section_name: Option<String>,
-    /// Offset in the section, in the window for the final text; for a table the offset of the
-    /// entry. Bytes.
+    /// Offset in the section, in bytes. In the final text it is the offset in the window, for a
+    /// table the offset of the entry.
     pub offset: u64,
     /// The symbol at or before the place, and the distance from it: `inflate+0x12`.
     pub function: Option<String>,
     /// The instruction in AT&T syntax.
     pub instruction: Option<String>,
-    /// What is wrong here, beyond [`Rule::title`].
+    /// The defect at this place, beyond [`Rule::title`].
     pub detail: String,
 }
 
 /// The verifier's answer about one object. The object is safe if there are no violations.
 #[derive(Clone, Debug)]
 pub struct Report<'a> {
-    /// The object as it was read: what the loader must load.
+    /// The object as it was read. The loader must load this model.
     pub object: Object<'a>,
     /// All violations, by section and offset; at most [`MAX_VIOLATIONS`].
     pub violations: Vec<Violation>,
     /// Number of violations beyond those kept.
     pub omitted: u64,
-    /// What the text uses.
+    /// The machine's resources that the text uses.
     pub usage: Usage,
     /// Bytes of text.
     pub text_bytes: u64,
@@ -49,7 +49,7 @@ pub struct Report<'a> {
 }
 
 impl Report<'_> {
-    /// No rule is broken.
+    /// Says whether no rule is broken.
     pub fn is_safe(&self) -> bool {
         self.violations.is_empty()
     }
@@ -60,19 +60,19 @@ impl Report<'_> {
 pub(crate) struct Findings {
     pub list: Vec<Violation>,
     pub omitted: u64,
-    /// The section that [`Findings::add`] speaks of.
+    /// The section that the offsets of [`Findings::add`] belong to.
     pub section: Option<usize>,
 }
 
 impl Findings {
-    /// A violation at an offset of the current section.
+    /// Adds a violation at an offset of the current section.
     #[cold]
     pub fn add(&mut self, rule: Rule, offset: u64, detail: impl Into<String>) {
         self.push(rule, offset, None, detail.into());
     }
 
-    /// A violation by the instruction at an offset of a text whose first byte has the address
-    /// `base`.
+    /// Adds a violation by the instruction at an offset of a text. The text's first byte has the
+    /// address `base`.
     #[cold]
     pub fn add_instruction(&mut self, rule: Rule, text: &[u8], base: u64, at: u64, detail: &str) {
         let rest = usize::try_from(at).ok().and_then(|at| text.get(at..));

@@ -10,11 +10,11 @@ use sfi_contract::{Rule, intermediate};
 
 /// Largest alignment that a section or common symbol may ask for: a huge page. Bytes.
 const MAX_ALIGN: u64 = 2 << 20;
-/// Largest alignment of text, whose padding is filled and decoded like text: a page. A small object
-/// must not cost gigabytes. Bytes.
+/// Largest alignment of text: a page. The loader fills the padding of text and the verifier decodes
+/// it, so a small object with a large alignment would cost gigabytes. Bytes.
 const MAX_TEXT_ALIGN: u64 = 4096;
 
-/// Relocation tables without addends or in packed form.
+/// Types of relocation tables without addends or in packed form.
 const SHT_RELR: u32 = 19;
 const SHT_CREL: u32 = 0x4000_0014;
 
@@ -55,7 +55,7 @@ pub(crate) fn check(object: &Object<'_>, file_size: u64, findings: &mut Findings
     findings.section = None;
 }
 
-/// Rule `SFI-E01`: the section lies in the file and fits into a window.
+/// Checks rule `SFI-E01`: the section lies in the file and fits into a window.
 fn check_bounds(section: &Section<'_>, file_size: u64, findings: &mut Findings) {
     let inside = section.offset.checked_add(section.size).is_some_and(|end| end <= file_size);
     if section.has_file_bytes() && !inside {
@@ -65,7 +65,8 @@ fn check_bounds(section: &Section<'_>, file_size: u64, findings: &mut Findings) 
     }
 }
 
-/// Rule `SFI-E01`: no byte of the file belongs to two sections, or to a section and the ELF header.
+/// Checks rule `SFI-E01`: no byte of the file belongs to two sections, or to a section and the ELF
+/// header.
 fn check_overlap(object: &Object<'_>, findings: &mut Findings) {
     let mut ranges: Vec<(u64, u64, usize)> = object
         .sections
@@ -91,7 +92,7 @@ fn check_overlap(object: &Object<'_>, findings: &mut Findings) {
     }
 }
 
-/// Rule `SFI-E02`.
+/// Checks rule `SFI-E02`: an executable section is text and nothing else.
 fn check_executable(section: &Section<'_>, findings: &mut Findings) {
     if !section.is_executable() {
         return;
@@ -110,7 +111,7 @@ fn check_executable(section: &Section<'_>, findings: &mut Findings) {
     findings.add(Rule::ExecutableData, 0, why);
 }
 
-/// Rule `SFI-E07`.
+/// Checks rule `SFI-E07`: an allocated section has a known type, flags, alignment and address.
 fn check_kind(index: usize, section: &Section<'_>, findings: &mut Findings) {
     let mut add = |detail: String| findings.add(Rule::SectionKind, 0, detail);
     if (index == 0) != (section.kind == sh::SHT_NULL) {
@@ -144,7 +145,7 @@ fn check_kind(index: usize, section: &Section<'_>, findings: &mut Findings) {
     }
 }
 
-/// Rule `SFI-E04`.
+/// Checks rule `SFI-E04`: symbols have known types, bindings and places.
 fn check_symbols(object: &Object<'_>, findings: &mut Findings) {
     let in_text = |symbol: &Symbol<'_>| match symbol.place {
         Place::Section(section) => object.sections[section].is_executable(),
@@ -166,8 +167,8 @@ fn check_symbols(object: &Object<'_>, findings: &mut Findings) {
         match symbol.kind {
             sym::STT_NOTYPE | sym::STT_OBJECT | sym::STT_FUNC => {}
             sym::STT_SECTION | sym::STT_FILE | sym::STT_COMMON | sym::STT_TLS => {}
-            // The name of what a function chooses that is like any other: the loader calls it in
-            // the sealed domain.
+            // The loader calls an IFUNC's resolver in the sealed domain, like any other code of the
+            // domain.
             sym::STT_GNU_IFUNC if in_text(symbol) => {}
             sym::STT_GNU_IFUNC => refuse("is an IFUNC without a resolver in text".into()),
             kind => refuse(format!("has the type {kind}")),
@@ -188,7 +189,7 @@ fn check_symbols(object: &Object<'_>, findings: &mut Findings) {
             }
             Place::Section(section) => {
                 let section = &object.sections[section];
-                // In text this is the rule about targets.
+                // In text, rule `SFI-E03` checks the place.
                 if symbol.value > section.size && !section.is_executable() {
                     refuse(format!("lies at {:#x}, behind the end of `{}`", symbol.value, section.name));
                 }
@@ -204,7 +205,7 @@ fn check_symbols(object: &Object<'_>, findings: &mut Findings) {
     }
 }
 
-/// Rule `SFI-E05` for the tables: known form, known target, one table for each target.
+/// Checks rule `SFI-E05` for the tables: known form, known target, one table for each target.
 fn check_relocation_tables(object: &Object<'_>, findings: &mut Findings) {
     let mut seen = Vec::new();
     for (index, table) in object.sections.iter().enumerate() {
@@ -242,12 +243,12 @@ fn check_relocation_tables(object: &Object<'_>, findings: &mut Findings) {
     }
 }
 
-/// The table's link is to a symbol table.
+/// Says whether the table's link leads to a symbol table.
 fn names_symbols(object: &Object<'_>, table: &Section<'_>) -> bool {
     object.sections.get(table.link as usize).is_some_and(|s| s.kind == sh::SHT_SYMTAB)
 }
 
-/// Rule `SFI-E05` for the entries.
+/// Checks rule `SFI-E05` for the entries.
 fn check_relocations(object: &Object<'_>, findings: &mut Findings) {
     for (index, section) in object.sections.iter().enumerate() {
         findings.section = Some(index);
@@ -260,7 +261,7 @@ fn check_relocations(object: &Object<'_>, findings: &mut Findings) {
             }
             let width = match section.is_executable() {
                 _ if !section.is_allocated() => continue,
-                // Which types may patch text is rule `SFI-R02`.
+                // Rule `SFI-R02` decides which types may patch text.
                 true => text_width(kind).or(Some(1)),
                 false => data_width(kind),
             };
@@ -278,7 +279,7 @@ fn check_relocations(object: &Object<'_>, findings: &mut Findings) {
     }
 }
 
-/// Rule `SFI-E06`.
+/// Checks rule `SFI-E06`: groups have a signature and valid members.
 fn check_groups(object: &Object<'_>, findings: &mut Findings) {
     let mut owner = Vec::new();
     for (index, group) in object.sections.iter().enumerate().filter(|(_, s)| s.kind == sh::SHT_GROUP) {

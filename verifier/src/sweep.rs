@@ -1,9 +1,10 @@
-//! The linear sweep: goes over a text from its start, instruction by instruction, applies the rules
-//! about places, and leaves the map that the rules about targets (branches, symbols, slots) need.
+//! The linear sweep. It goes over a text from its start, instruction by instruction, and applies
+//! the rules about places. It leaves the map that the rules about targets (branches, symbols,
+//! slots) need.
 //!
-//! What an instruction is ([`crate::facts`]) does not depend on its place; what is allowed of it
-//! may: relocations over it ([`crate::relocation`]), what stands right before it
-//! ([`crate::region`]).
+//! The facts of an instruction ([`crate::facts`]) do not depend on its place. Whether it is allowed
+//! may: it depends on the relocations over it ([`crate::relocation`]) and on the instructions right
+//! before it ([`crate::region`]).
 
 use crate::bitmap::Bitmap;
 use crate::elf::{Object, Relocation};
@@ -19,21 +20,21 @@ use iced_x86::{Decoder, DecoderOptions, Instruction};
 use sfi_contract::Rule;
 use sfi_contract::layout::WINDOW_SIZE;
 
-/// A text and what is known about it.
+/// A text with its address and its origin.
 pub(crate) struct Text<'a> {
     pub bytes: &'a [u8],
     /// Address of the first byte: 0 for a section, the window offset for the final text.
     pub base: u64,
-    /// What is relocated later; `None` for the final text.
+    /// The section, which the linker will relocate. `None` for the final text.
     pub origin: Option<Origin<'a>>,
 }
 
-/// The section that a text is.
+/// The section that holds a text.
 pub(crate) struct Origin<'a> {
     pub object: &'a Object<'a>,
-    /// Its index.
+    /// Index of the section.
     pub section: usize,
-    /// Where decoding goes on behind bytes that do not decode.
+    /// The places where decoding resumes after bytes that do not decode.
     pub landmarks: &'a Landmarks<'a>,
 }
 
@@ -42,14 +43,14 @@ pub(crate) struct Origin<'a> {
 pub(crate) struct Branch {
     /// Offset from the text's first byte.
     pub at: u64,
-    /// Address, as in [`Text::base`].
+    /// Address of the target, in the address space of [`Text::base`].
     pub target: u64,
 }
 
 /// The map of a text. Offsets count from its first byte.
 #[derive(Debug, Default)]
 pub(crate) struct Map {
-    /// The section that it is, 0 for the final text.
+    /// Index of the section, 0 for the final text.
     pub section: usize,
     /// The legal targets: instruction boundaries that are not inside an unsafe region.
     pub targets: Bitmap,
@@ -62,7 +63,7 @@ pub(crate) struct Map {
 }
 
 impl Map {
-    /// Forgets what it was the map of. What it takes up is used again.
+    /// Empties the map for another text and keeps its memory.
     fn reset(&mut self, section: usize, length: usize) {
         (self.section, self.instructions, self.uses) = (section, 0, Uses::default());
         self.targets.reset(length);
@@ -70,8 +71,8 @@ impl Map {
         self.branches.clear();
     }
 
-    /// Notes an instruction. The target of a direct branch without a relocation is checked when all
-    /// boundaries are known.
+    /// Adds an instruction. The target of a direct branch without a relocation is checked later,
+    /// when all boundaries are known.
     #[inline]
     fn add(&mut self, rest: &[u8], base: u64, at: usize, facts: &Facts, relocated: bool) {
         self.instructions += 1;
@@ -84,14 +85,14 @@ impl Map {
         }
     }
 
-    /// The offset lies behind the first instruction of an unsafe region.
+    /// Says whether the offset lies in an unsafe region, after its first instruction.
     pub fn inside_region(&self, offset: u64) -> bool {
         let i = self.regions.partition_point(|(start, _)| *start < offset);
         i > 0 && offset <= self.regions[i - 1].1
     }
 }
 
-/// Sweeps a text and makes its map.
+/// Sweeps a text and fills its map.
 pub(crate) fn sweep(text: &Text<'_>, options: &Options, memo: &mut Memo, map: &mut Map, findings: &mut Findings) {
     let (section, relocations) = match &text.origin {
         Some(origin) => (origin.section, &origin.object.sections[origin.section].relocations[..]),
@@ -120,11 +121,11 @@ struct Sweep<'a, 'f> {
     findings: &'f mut Findings,
     map: &'f mut Map,
     tracker: Tracker,
-    /// Those that were not passed.
+    /// The relocations at or after the sweep's place.
     relocations: &'a [Relocation],
-    /// Offset of the first of them, `u64::MAX` if there is none.
+    /// Offset of the first of `relocations`, `u64::MAX` if there is none.
     next_relocation_at: u64,
-    /// Offset of the last relocation that was passed.
+    /// Offset of the last relocation that the sweep has passed.
     relocated_at: Option<u64>,
 }
 
@@ -135,7 +136,7 @@ impl<'a> Sweep<'a, '_> {
         let mut at = 0;
         while let Some(rest) = text.get(at..).filter(|rest| !rest.is_empty()) {
             let known = memo.recall(rest);
-            // Nearly all go this way, and it is kept apart: the length is the one guessed, so that
+            // The fast path of nearly all instructions. It takes the length from the guess, so that
             // the next guess does not wait for the memo.
             if let Some(facts) = known
                 && facts.step == Step::Other
@@ -166,8 +167,8 @@ impl<'a> Sweep<'a, '_> {
         }
     }
 
-    /// Finds out what the instruction at an offset is, reports what is wrong with it by itself, and
-    /// remembers it if nothing is. `None` if the bytes do not decode.
+    /// Decodes the instruction at an offset and reports the rules that it breaks wherever it
+    /// stands. The memo learns it if it breaks none. Returns `None` if the bytes do not decode.
     #[inline(never)]
     fn decode(&mut self, at: usize, memo: &mut Memo) -> Option<Facts> {
         self.decoder.set_position(at).ok()?;
@@ -188,7 +189,7 @@ impl<'a> Sweep<'a, '_> {
         Some(facts)
     }
 
-    /// All rules about an instruction in its place.
+    /// Checks all rules that depend on the instruction's place.
     #[inline]
     fn check(&mut self, at: u64, facts: &Facts) {
         let end = at + facts.shape.length() as u64;
@@ -212,13 +213,13 @@ impl<'a> Sweep<'a, '_> {
         }
     }
 
-    /// The text from an offset on.
+    /// Returns the text from an offset on.
     fn rest(&self, at: u64) -> &[u8] {
         self.text.bytes.get(at as usize..).unwrap_or_default()
     }
 
-    /// Rules `SFI-L01` and, in the final text, `SFI-T03`: where a rip-relative load of mode full
-    /// reads.
+    /// Checks rules `SFI-L01` and, in the final text, `SFI-T03`: the target of a rip-relative load
+    /// of mode full.
     #[inline(never)]
     fn check_relative_load(&mut self, at: u64, facts: &Facts, relocated: bool) {
         if self.text.origin.is_some() {
@@ -235,7 +236,7 @@ impl<'a> Sweep<'a, '_> {
         }
     }
 
-    /// Marks an unsafe region. Rule `SFI-R03`: nothing in it is relocated.
+    /// Marks an unsafe region. Checks rule `SFI-R03`: nothing in the region is relocated.
     #[inline(never)]
     fn region(&mut self, start: u64, at: u64, end: u64) {
         self.map.targets.remove(start as usize + 1, at as usize);
@@ -246,11 +247,12 @@ impl<'a> Sweep<'a, '_> {
         }
     }
 
-    /// Rule `SFI-D01`. Where to go on, so that the rest of the text is reported too.
+    /// Reports rule `SFI-D01`. Returns the place to go on from, so that the rest of the text is
+    /// reported too.
     #[cold]
     fn undecodable(&mut self, at: u64) -> Option<usize> {
         self.tracker = Tracker::default();
-        // The object is refused already; a symbol or branch that points here need not be reported
+        // The object is refused already. A symbol or branch that points here need not be reported
         // as well.
         self.map.targets.insert(at as usize);
         let resume = self.text.origin.as_ref().and_then(|origin| origin.landmarks.behind(origin.section, at));
@@ -270,14 +272,14 @@ impl<'a> Sweep<'a, '_> {
         self.findings.add_instruction(rule, self.text.bytes, self.text.base, at, detail);
     }
 
-    /// These relocations were not passed.
+    /// Makes these the relocations ahead of the sweep.
     fn look_at(&mut self, relocations: &'a [Relocation]) {
         self.relocations = relocations;
         self.next_relocation_at = relocations.first().map_or(u64::MAX, |relocation| relocation.offset);
     }
 
-    /// Rules `SFI-R01`, `SFI-R02`, `SFI-B03` for the next relocation, which begins in this
-    /// instruction. Gives whether it covers its displacement.
+    /// Checks rules `SFI-R01`, `SFI-R02` and `SFI-B03` for the next relocation, which begins in
+    /// this instruction. Says whether it covers the instruction's displacement.
     #[inline(never)]
     fn check_relocation(&mut self, at: u64, facts: &Facts) -> bool {
         let (Some(origin), [relocation, rest @ ..]) = (&self.text.origin, self.relocations) else { return false };

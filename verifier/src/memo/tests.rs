@@ -1,4 +1,4 @@
-//! What is remembered is what would be found again.
+//! The memo gives the facts that decoding would give again.
 
 #[path = "../../tests/support/random.rs"]
 mod random;
@@ -13,8 +13,8 @@ use proptest::test_runner::{RngAlgorithm, TestRng};
 use rand::RngExt;
 use sfi_contract::Mode;
 
-/// The facts of the instruction that the bytes begin with, the bytes themselves, and whether they
-/// are to be remembered, if it breaks no rule by itself.
+/// Returns the bytes of the instruction that the text begins with, its facts, and whether the memo
+/// may learn them. `None` if the instruction breaks a rule by itself.
 fn read<'a>(text: &'a [u8], options: &Options) -> Option<(&'a [u8], Facts, bool)> {
     let mut decoder = Decoder::with_ip(64, text, 0x40_0000, DecoderOptions::NONE);
     let mut instruction = Instruction::default();
@@ -48,8 +48,8 @@ fn recall(memo: &mut Memo, text: &[u8]) -> Option<Facts> {
     memo.recall(text).copied().or_else(|| memo.recall_older(text))
 }
 
-/// Random instructions are learned; whatever is recalled for them, for what follows them and for
-/// changed ones is what a decoder finds there.
+/// Learns random instructions. A decoder finds the facts that the memo recalls, for these
+/// instructions, for the bytes after them and for changed ones.
 #[test]
 fn a_hit_is_what_a_decoder_finds() {
     let mut rng = TestRng::deterministic_rng(RngAlgorithm::ChaCha);
@@ -77,7 +77,7 @@ fn a_hit_is_what_a_decoder_finds() {
         }
         println!("mode {mode}: {accepted} learned, {found} found again, {others} recalled for changed bytes");
         assert!(accepted > 1000 && others > 1000, "{accepted} {others}");
-        // The guess is right for nearly all; else the memo would only cost time.
+        // The guess is right for nearly all. Otherwise the memo would only cost time.
         assert!(found * 10 > accepted * 8, "{found} of {accepted}");
     }
 }
@@ -100,7 +100,7 @@ fn a_changed_byte_of_the_head_is_another_instruction() {
     assert_eq!(facts.shape.length(), 6);
 }
 
-/// For every form with an immediate, and every immediate of one byte: the same facts, and both
+/// Tries every immediate of one byte for every form with an immediate: the facts stay, and both
 /// decoders agree.
 #[test]
 fn nothing_follows_from_an_immediate() {
@@ -126,7 +126,7 @@ fn nothing_follows_from_an_immediate() {
     assert!(forms.len() > 500, "{}", forms.len());
 }
 
-/// Likewise for displacements, EVEX's of 0 aside.
+/// Tries random displacements, but for EVEX's of 0: the facts stay, and both decoders agree.
 #[test]
 fn nothing_follows_from_a_displacement() {
     let mut rng = TestRng::deterministic_rng(RngAlgorithm::ChaCha);
@@ -167,7 +167,8 @@ fn what_is_to_be_a_region_has_its_number() {
 
 #[test]
 fn a_scaled_displacement_of_zero_teaches_nothing() {
-    // vmovups 0(%rdi),%zmm0 with a displacement, and 64(%rdi): EVEX scales
+    // `vmovups 0(%rdi),%zmm0` with a displacement byte, and `vmovups 64(%rdi),%zmm0`: EVEX scales
+    // it.
     let zero = [0x62, 0xf1, 0x7c, 0x48, 0x10, 0x47, 0x00];
     let one = [0x62, 0xf1, 0x7c, 0x48, 0x10, 0x47, 0x01];
     assert!(recall(&mut learned(&[&zero]), &one).is_none());
@@ -176,7 +177,7 @@ fn a_scaled_displacement_of_zero_teaches_nothing() {
 
 #[test]
 fn a_register_behind_the_displacement_is_compared() {
-    // vblendvps %xmm3,%xmm2,%xmm1,%xmm0 and with memory: the last byte has a register
+    // `vblendvps %xmm3,%xmm2,%xmm1,%xmm0` and its form with memory: the last byte names a register.
     let register = [0xc4, 0xe3, 0x71, 0x4a, 0xc2, 0x30];
     let memory = [0xc4, 0xe3, 0x71, 0x4a, 0x47, 0x08, 0x30];
     let head = |bytes| read(bytes, &Options::default()).map(|(_, facts, lasting)| (facts.shape.head(), lasting));
@@ -192,14 +193,14 @@ fn a_head_of_more_than_eight_bytes_is_not_remembered() {
     assert!(recall(&mut learned(&[&long]), &long).is_none());
 }
 
-/// Four entries share a line of the cache, and none lies in two.
+/// Four entries share a cache line, and none lies in two.
 #[test]
 fn an_entry_is_small() {
     assert_eq!(size_of::<Entry>(), 16);
 }
 
-/// Two of one hash are known, and which of them comes first changes with each use; a third takes
-/// the place of the one used before.
+/// The memo knows two instructions of one hash, and each use puts the used one first. A third
+/// replaces the one used before.
 #[test]
 fn the_last_two_of_a_hash_are_known() {
     let add = |modrm| [0x48, 0x01, modrm];
