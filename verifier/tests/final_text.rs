@@ -40,7 +40,7 @@ fn t01_branches() {
     assert_eq!(check(&jump(gateway), &[], &[], Write), [Rule::FinalTarget]);
     // Gateways need no order.
     assert_eq!(check(&jump(gateway), &[gateway + 64, gateway, gateway + 32], &[], Write), []);
-    // into an unsafe region
+    // Into an unsafe region.
     let region = "89 ff 65 48 03 3c 25 00 f0 0f 00 aa cc";
     assert_eq!(check(&format!("eb 02 {region}"), &[], &[], Write), [Rule::FinalTarget]);
     assert_eq!(check(&format!("eb 00 {region}"), &[], &[], Write), []);

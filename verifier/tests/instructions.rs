@@ -49,7 +49,7 @@ fn d01_undecodable_bytes() {
     ] {
         refuse(code, Write, Rule::Undecodable);
     }
-    // What follows the next symbol is checked too.
+    // The text after the next symbol is checked too.
     let elf = Elf::text(&hex("06 06 48 89 07")).symbol(symbol("g", 1, 2));
     assert_eq!(rules(&elf, Write), [Rule::Undecodable, Rule::StoreSegment]);
 }
@@ -72,7 +72,7 @@ fn d02_instructions_nobody_reviewed() {
     refuse("0f b9 c0", Write, Rule::NotAllowed);
 }
 
-/// The clock is off unless the host grants it, the identity on unless it takes it away.
+/// The clock is off and the identity is on, unless the host says otherwise.
 #[test]
 fn d02_clock_and_identity_are_policies() {
     let rules = |code: &str, clock, identity| {
@@ -137,9 +137,9 @@ fn d03_prefixes() {
     for code in ["66 c3", "2e 74 00", "66 48 89 c7", "65 89 c7", "67 89 c7", "65 48 8d 07", "48 e9 fa ff ff ff"] {
         refuse(code, Write, Rule::Prefix);
     }
-    // lock where it may be
+    // lock on an instruction that may have it
     accept("65 67 f0 48 01 07", Write);
-    // ... and on a register, where the decoder itself refuses
+    // lock on a register: the decoder itself refuses it
     refuse("f0 48 01 c7", Write, Rule::Undecodable);
     // 67 with string instructions
     assert!(text("67 ab", Write).contains(&Rule::Prefix));
@@ -305,7 +305,7 @@ fn s04_string_stores() {
         refuse(&format!("{RSI} {code}"), Write, Rule::StringMask);
         refuse(&format!("65 48 03 3c 25 00 f0 0f 00 {code}"), Write, Rule::StringMask);
         refuse(&format!("89 ff {code}"), Write, Rule::StringMask);
-        // the second of two
+        // the second of two string instructions
         refuse(&format!("{RDI} {code} {code}"), Write, Rule::StringMask);
         // another header word, no gs, a register beside, 32 bits
         refuse(&format!("89 ff 65 48 03 3c 25 08 f0 0f 00 {code}"), Write, Rule::StringMask);

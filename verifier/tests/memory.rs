@@ -1,4 +1,5 @@
-//! What one verifier keeps from object to object. Alone in its process, whose memory it measures.
+//! The memory that one verifier keeps from object to object. The test is alone in its process,
+//! whose memory it measures.
 
 mod support;
 
@@ -11,8 +12,8 @@ fn resident() -> usize {
     statm.split(' ').nth(1).unwrap().parse().unwrap()
 }
 
-/// Each object has one text more than the one before, and the last one is large: room that is kept
-/// for each text in turn would add up.
+/// Each object has one text more than the one before, and the last text is large. Room kept for
+/// each text in turn would add up.
 #[test]
 fn what_is_kept_does_not_grow_with_the_objects() {
     let mut verifier = Verifier::new(&Options::default());

@@ -1,6 +1,6 @@
-//! What is accepted, judged by somebody else: iced's instruction information, which the verifier
-//! does not use. `SFI_ORACLE_CASES=10000000 cargo test --release -p sfi-verifier --test oracle`
-//! looks longer.
+//! Another judge of accepted instructions: iced's instruction information, which the verifier does
+//! not use. `SFI_ORACLE_CASES=10000000 cargo test --release -p sfi-verifier --test oracle` runs
+//! longer.
 
 #[path = "support/random.rs"]
 mod random;
@@ -39,7 +39,7 @@ fn judge(
             assert!(confined || stack, "writes: {}", context());
         }
         if is_read(memory.access()) && mode == Mode::Full {
-            // rip-relative: its target was checked.
+            // The target of a rip-relative load is checked elsewhere.
             let relative = instruction.is_ip_rel_memory_operand() && memory.segment() == Register::DS;
             let header =
                 memory.segment() == Register::GS && memory.base() == Register::None && memory.displacement() == 0xff000;
@@ -66,8 +66,7 @@ fn judge(
         }
         if register.is_vector_register() {
             assert!(usage.vectors >= sfi_verifier::Vectors::Xmm, "{}", context());
-            // A VEX instruction clears the upper part of its zmm register; naming one is another
-            // matter.
+            // A VEX instruction clears the upper part of its zmm register without naming it.
             let named = (0..instruction.op_count()).any(|i| instruction.op_register(i).is_zmm());
             let high = named || register.number() >= 16;
             assert!(!high || usage.vectors == sfi_verifier::Vectors::Zmm, "{}", context());

@@ -48,7 +48,7 @@ fn b02_branches_into_regions() {
     refuse(&format!("eb 0b {RDI} aa"), Write, Rule::BranchIntoRegion);
     accept(&format!("eb 0c {RDI} aa c3"), Write);
     refuse(&format!("eb 03 {RDI} aa"), Write, Rule::BranchIntoRegion); // in the middle of an instruction of it
-    // backwards
+    // Backwards.
     refuse(&format!("{RDI} aa eb fd"), Write, Rule::BranchIntoRegion);
     refuse(&format!("{RDI} aa eb f4"), Write, Rule::BranchIntoRegion);
     accept(&format!("{RDI} aa eb f2"), Write);
@@ -87,7 +87,7 @@ fn e03_symbols_at_targets_only() {
         let rules = rules(&Elf::text(&bytes).symbol(symbol("g", 1, value)), Write);
         let legal = [0, 1, 6, 18, end].contains(&value);
         assert_eq!(rules, if legal { vec![] } else { vec![Rule::SymbolTarget] }, "value {value}");
-        // A section symbol with a value, a local, a data symbol: any may become a branch target.
+        // Section symbols with a value, locals, data symbols: all may become branch targets.
         for kind in [0, 1, 3] {
             let mut s = symbol("g", 1, value);
             (s.kind, s.binding) = (kind, LOCAL);
@@ -96,7 +96,7 @@ fn e03_symbols_at_targets_only() {
     }
 }
 
-/// A text with one relocation against symbol 2, which is undefined.
+/// Returns the rules that a text breaks with one relocation against symbol 2, which is undefined.
 fn relocated(code: &str, offset: u64, kind: u32, addend: i64) -> Vec<Rule> {
     let elf = Elf::text(&hex(code)).symbol(symbol("g", 0, 0)).relocations(1, &[(offset, kind, 2, addend)]);
     rules(&elf, Write)
@@ -115,9 +115,9 @@ fn b03_relocated_branches() {
     }
     // The bytes under a relocation do not count.
     assert_eq!(relocated("e8 01 00 00 00", 1, R_PLT32, -4), []);
-    // Short branches have no field for it.
+    // Short branches have no field for a relocation.
     assert_eq!(relocated("90 90 90 74 fe", 4, 15, 0), [Rule::RelocationType]);
-    // Against what?
+    // The symbol that the relocation names.
     let against = |section: u16, kind: u8, symbol_index: u32| {
         let mut elf = Elf::text(&hex("e8 00 00 00 00"));
         elf.add(support::section(".data", PROGBITS, A | W, vec![0; 8]));
@@ -162,7 +162,7 @@ fn r01_fields() {
     assert_eq!(relocated("90 90 90 90 90", 0, R_32, 0), [Rule::RelocationField]);
     assert_eq!(relocated("0f 1f 80 00 00 00 00", 3, R_32, 0), []); // a nop's displacement is one
     assert_eq!(relocated("b8 00 00 00 00 b8 00 00 00 00", 4, R_32, 0), [Rule::RelocationField]);
-    // at and behind the end
+    // At and past the end.
     assert_eq!(relocated("b8 00 00 00 00", 2, R_32, 0), [Rule::RelocationTable, Rule::RelocationField]);
     assert_eq!(relocated("b8 00 00 00 00", 5, R_32, 0), [Rule::RelocationTable]);
     assert_eq!(relocated("b8 00 00 00 00", 5, 99, 0), [Rule::RelocationTable]); // of no known type
@@ -196,7 +196,7 @@ fn r03_regions_are_not_relocated() {
     let string = format!("b8 00 00 00 00 {RDI} aa b8 00 00 00 00");
     assert_eq!(relocated(&string, 12, R_32, 0), [Rule::RelocationGuard]); // the header
     assert_eq!(relocated(&string, 1, R_32, 0), []); // before
-    assert_eq!(relocated(&string, 18, R_32, 0), []); // behind
+    assert_eq!(relocated(&string, 18, R_32, 0), []); // after
     // The call of a region is no direct branch.
     let call = branch.replace("ff a0", "ff 90");
     assert_eq!(relocated(&call, 10, R_PLT32, -4), [Rule::RelocationType, Rule::RelocationGuard]);

@@ -1,4 +1,4 @@
-//! Whatever the bytes are: no panic, and what is accepted is the same the second time.
+//! The verifier never panics, whatever the bytes are, and gives one answer for one object.
 
 mod support;
 
@@ -7,7 +7,7 @@ use sfi_contract::Mode;
 use sfi_verifier::{FinalText, Options, Verifier, verify, verify_text};
 use support::*;
 
-/// An object that has something of everything.
+/// Returns an object with something of everything.
 fn rich() -> Vec<u8> {
     let code = "f3 0f 1e fa 65 67 48 89 07 e8 00 00 00 00 48 8b 05 00 00 00 00 89 ff 65 48 03 3c 25 00 f0 0f 00 f3 48 ab \
                 81 e0 f8 ff 0f 00 65 67 ff 90 00 00 10 00 74 02 eb fe c3 48 b8 00 00 00 00 00 00 00 00 c3";
@@ -84,8 +84,8 @@ proptest! {
         let _ = verify(&bytes, &Options::default());
     }
 
-    /// A text that is accepted as an object is accepted as final text, and the other way round for
-    /// what needs no relocation.
+    /// A text that is accepted as an object is accepted as final text. The reverse holds for texts
+    /// without relocations.
     #[test]
     fn both_checks_agree(
         pieces in prop::collection::vec(prop::sample::select(vec![
@@ -161,8 +161,8 @@ fn what_was_seen_before_changes_nothing() {
     assert!(accepted > 0);
 }
 
-/// Refused, or unreadable, in a time that a file of a few megabytes may take on a busy machine.
-/// What grows with the square of the file takes hours.
+/// The verifier must refuse these bytes in the time that a few megabytes may take on a busy
+/// machine. Work that grows with the square of the file takes hours.
 #[track_caller]
 fn refused_soon(what: &str, bytes: &[u8]) {
     let start = std::time::Instant::now();

@@ -1,9 +1,9 @@
-//! The two decoders against each other, over the language that the first one accepts.
+//! The two decoders against each other, over the instructions that the first one accepts.
 //!
-//! A disagreement is refused and no escape, but it is a form that stock code cannot use, or a
-//! mistake of one of the decoders. All that were found are mended in `second` (its errata and
-//! gaps); only odd encodings that no assembler writes stay refused. `SFI_SECOND_SECONDS=3600 cargo
-//! test --release -p sfi-verifier --test second` looks longer.
+//! The verifier refuses an instruction on which they disagree, so a disagreement is no escape. But
+//! it is a form that stock code cannot use, or a decoder's mistake. `second` mends all that were
+//! found (its errata and gaps). Only odd encodings that no assembler writes stay refused.
+//! `SFI_SECOND_SECONDS=3600 cargo test --release -p sfi-verifier --test second` runs longer.
 
 #[path = "support/random.rs"]
 mod random;
@@ -25,7 +25,7 @@ const TEXT: u64 = 0x40_0000;
 
 /// The rules that a text of one instruction breaks.
 fn rules(bytes: &[u8], second: bool) -> Vec<(Rule, String)> {
-    // One byte behind, so that a branch with displacement 0 has a target.
+    // One byte follows, so that a branch with displacement 0 has a target.
     let mut bytes = bytes.to_vec();
     bytes.push(0xcc);
     let text = FinalText { bytes: &bytes, offset: TEXT, gateways: &[], slots: &[], mode: Mode::Write };
@@ -33,7 +33,8 @@ fn rules(bytes: &[u8], second: bool) -> Vec<(Rule, String)> {
     found.into_iter().map(|violation| (violation.rule, violation.detail)).collect()
 }
 
-/// Encodings of a form: registers, and confined memory with several kinds of address.
+/// Returns encodings of a form: with registers, and with confined memory at several kinds of
+/// address.
 fn encodings(code: Code) -> Vec<Vec<u8>> {
     let form = policy::lookup(code).expect("listed");
     let mut encodings = Vec::new();
@@ -75,7 +76,7 @@ fn encodings(code: Code) -> Vec<Vec<u8>> {
     encodings
 }
 
-/// Every form of the list, as an assembler writes it, is read alike by both.
+/// Both decoders read every form of the list alike, as an assembler writes it.
 #[test]
 fn every_form_is_read_alike() {
     let (mut accepted, mut forms) = (0, 0);
@@ -101,8 +102,8 @@ fn every_form_is_read_alike() {
     assert!(forms > 2500 && accepted > 20_000, "{accepted} encodings of {forms} forms");
 }
 
-/// No assembler writes these bytes: a bit is set that the first decoder ignores, or they say how to
-/// round what is exact.
+/// Says whether no assembler writes these bytes: they set a bit that the first decoder ignores, or
+/// a rounding mode for an exact result.
 fn is_odd(instruction: &Instruction, bytes: &[u8]) -> bool {
     let exact = matches!(
         instruction.code(),
@@ -114,7 +115,8 @@ fn is_odd(instruction: &Instruction, bytes: &[u8]) -> bool {
         || encoder.take_buffer() != bytes
 }
 
-/// Bytes that the fuzzer below found: the decoders differ on what no processor has to agree on.
+/// Bytes that the fuzzer below found. The decoders differ on encodings that processors may read
+/// differently.
 #[test]
 fn what_the_fuzzer_found_stays_refused() {
     for (bytes, difference) in [
@@ -140,11 +142,11 @@ fn what_the_fuzzer_found_stays_refused() {
     }
 }
 
-/// What yaxpeax-x86 reads wrongly and the verifier knows about.
+/// Forms that yaxpeax-x86 reads wrongly or not at all, and the verifier knows about.
 #[test]
 fn errata_and_gaps_are_accepted() {
     for bytes in [
-        // gathers with xmm4, of which it thinks that there is no index: vpgatherdd, vgatherdpd
+        // gathers with xmm4 as index, which it takes for none: vpgatherdd, vgatherdpd
         &[0x65, 0x67, 0xc4, 0xe2, 0x4d, 0x90, 0x2c, 0x25, 0, 0, 0, 0][..],
         &[0x65, 0x67, 0xc4, 0xe2, 0xc9, 0x92, 0x2c, 0x25, 0x40, 0, 0, 0],
         &[0x66, 0x41, 0x0f, 0x3a, 0x20, 0xe9, 0x00], // pinsrb $0,%r9d,%xmm5
@@ -173,8 +175,8 @@ fn mutate(bytes: &mut Vec<u8>, random: &mut TestRng) {
     bytes.truncate(15);
 }
 
-/// Random and mutated encodings: what the first decoder's verifier accepts, the second one reads
-/// alike.
+/// The second decoder agrees on the random and mutated encodings that the verifier accepts with the
+/// first one alone.
 #[test]
 fn accepted_bytes_are_read_alike() {
     let seconds = std::env::var("SFI_SECOND_SECONDS").ok().map_or(60, |n| n.parse().expect("a number"));
@@ -221,7 +223,7 @@ fn accepted_bytes_are_read_alike() {
     assert!(accepted > tried / 20, "only {accepted} of {tried} were accepted");
 }
 
-/// A long run is another one each time.
+/// Returns a new seed for each long run.
 fn rand_seed() -> [u8; 32] {
     let mut seed = [0; 32];
     let clock = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).expect("a clock after 1970");

@@ -1,4 +1,4 @@
-//! The rules about the container, and what cannot be read at all.
+//! The rules about the container, and unreadable files.
 
 mod support;
 
@@ -73,7 +73,7 @@ fn counts_that_claim_more_than_the_file_are_unreadable() {
 
 #[test]
 fn overlapping_tables_cost_no_more_than_the_file() {
-    // A thousand relocation tables that all claim the same megabyte.
+    // A thousand relocation tables that all claim one megabyte.
     let mut elf = plain();
     elf.add(section(".blob", PROGBITS, 0, vec![0; 1 << 20]));
     let at = 64 + 1;
@@ -84,7 +84,7 @@ fn overlapping_tables_cost_no_more_than_the_file() {
     }
     let error = verify(&elf.build(), &options(Write)).unwrap_err();
     assert!(error.to_string().contains("overlap"), "{error}");
-    // A thousand executable sections over the same megabyte are not all decoded.
+    // A thousand executable sections over one megabyte: not all are decoded.
     let mut elf = Elf { sections: vec![section(".blob", PROGBITS, 0, vec![0x90; 1 << 20])], symbols: vec![] };
     for _ in 0..1000 {
         let mut text = section(".text", PROGBITS, A | X, Vec::new());
@@ -175,7 +175,7 @@ fn e02_executable_sections() {
     broken(&elf, Rule::ExecutableData);
     elf.sections[1].flags = 0;
     fine(&elf);
-    // What is executable is decoded, whatever it is called.
+    // An executable section is decoded whatever its name is.
     let mut elf = plain();
     elf.add(section(".rodata", PROGBITS, A | X, hex("0f 05")));
     broken(&elf, Rule::System);
@@ -209,7 +209,7 @@ fn e04_symbols() {
     for section in [200, 0xff00, 0xff02, 0xfff3, 0xffff] {
         assert_eq!(with(&|s| s.section = section), [Rule::SymbolKind], "{section:#x}");
     }
-    // A number is no place, whoever sees it.
+    // An absolute symbol is no place, local or global.
     assert_eq!(with(&|s| s.section = 0xfff1), []);
     assert_eq!(with(&|s| (s.section, s.binding) = (0xfff1, LOCAL)), []);
     assert_eq!(with(&|s| s.kind = 6), [Rule::SymbolKind]); // thread-local in text
@@ -336,8 +336,8 @@ fn e07_section_kinds() {
     assert_eq!(with(&|s| s.address = 4096), [Rule::SectionKind]);
 }
 
-/// The model and the rule say the same of an inactive section: it is part of nothing, and no object
-/// has one beside section 0.
+/// The model and the rule agree about an inactive section: it is part of nothing, and only section
+/// 0 may be one.
 #[test]
 fn inactive_sections_are_refused_and_not_loaded() {
     for flags in [0, A, A | W, A | W | 0x10 | 0x800 | 0x8000_0000, A | 0x400, A | X, X] {
@@ -353,7 +353,7 @@ fn inactive_sections_are_refused_and_not_loaded() {
             assert!(!null.is_allocated() && !null.is_executable(), "flags {flags:#x}");
         }
     }
-    // Section 0 may say the number of sections in its size, and is never memory.
+    // Section 0 may hold the number of sections in its size. It is never memory.
     let mut file = plain().build();
     let table = u64::from_le_bytes(file[40..48].try_into().unwrap()) as usize;
     file[table + 8..table + 16].copy_from_slice(&(A | X).to_le_bytes());
@@ -395,8 +395,8 @@ fn names_that_a_terminal_would_obey_are_unreadable() {
     fine(&plain().symbol(umlaut));
 }
 
-/// More sections than 16 bits can name: the count, the string index and the symbols' sections are
-/// written elsewhere.
+/// More sections than 16 bits can number. The count, the string index and the symbols' sections are
+/// then in wider fields.
 #[test]
 fn extended_numbering_is_read() {
     let mut elf = Elf { sections: Vec::new(), symbols: vec![symbol("f", 0xffff, 0)] };

@@ -1,4 +1,4 @@
-//! A small ELF writer that can write what no assembler would.
+//! A small ELF writer. It can write objects that no assembler would.
 #![allow(dead_code)]
 
 use sfi_contract::{Mode, Rule};
@@ -31,9 +31,9 @@ pub struct Section {
     pub flags: u64,
     pub address: u64,
     pub data: Vec<u8>,
-    /// `sh_offset`, if it is not where the data is.
+    /// `sh_offset`, if it differs from the place of the data.
     pub offset: Option<u64>,
-    /// `sh_size`, if it is not the data's.
+    /// `sh_size`, if it differs from the data's size.
     pub size: Option<u64>,
     pub link: u32,
     pub info: u32,
@@ -72,7 +72,7 @@ pub fn symbol(name: &'static str, section: u16, value: u64) -> Symbol {
     Symbol { name, kind: FUNC, binding: GLOBAL, other: 0, section, value, size: 0 }
 }
 
-/// Sections 1.. are those given, then the symbol table, its strings and the section names.
+/// Sections 1.. are `sections`. The symbol table, its strings and the section names follow.
 #[derive(Clone, Default)]
 pub struct Elf {
     pub sections: Vec<Section>,
@@ -82,12 +82,12 @@ pub struct Elf {
 pub const TEXT: usize = 0;
 
 impl Elf {
-    /// One executable section, number 1, with a symbol `f` at its start.
+    /// Returns an object with one executable section, number 1, and a symbol `f` at its start.
     pub fn text(bytes: &[u8]) -> Elf {
         Elf { sections: vec![section(".text", PROGBITS, A | X, bytes.to_vec())], symbols: vec![symbol("f", 1, 0)] }
     }
 
-    /// Adds a section and gives its index.
+    /// Adds a section and returns its index.
     pub fn add(&mut self, section: Section) -> u16 {
         self.sections.push(section);
         self.sections.len() as u16
@@ -98,7 +98,7 @@ impl Elf {
         self
     }
 
-    /// A relocation table for a section: offset, type, symbol, addend.
+    /// Adds a relocation table for a section: offset, type, symbol, addend.
     pub fn relocations(mut self, target: u32, entries: &[(u64, u32, u32, i64)]) -> Elf {
         let mut data = Vec::new();
         for (offset, kind, symbol, addend) in entries {
@@ -112,7 +112,7 @@ impl Elf {
         self
     }
 
-    /// A section group.
+    /// Adds a section group.
     pub fn group(mut self, words: &[u32], signature: u32) -> Elf {
         let data = words.iter().flat_map(|w| w.to_le_bytes()).collect();
         let mut table = section(".group", GROUP, 0, data);
@@ -190,7 +190,7 @@ impl Elf {
     }
 }
 
-/// Bytes from hexadecimal digits; spaces and `|` separate.
+/// Returns bytes from hexadecimal digits. Spaces and `|` may separate them.
 pub fn hex(text: &str) -> Vec<u8> {
     let digits: Vec<u8> = text.bytes().filter(u8::is_ascii_hexdigit).collect();
     assert_eq!(digits.len() % 2, 0, "{text}");
@@ -201,7 +201,7 @@ pub fn options(mode: Mode) -> Options {
     Options { mode, ..Options::default() }
 }
 
-/// The rules that an object breaks, in order, each once.
+/// Returns the rules that an object breaks, in order, each once.
 pub fn rules(elf: &Elf, mode: Mode) -> Vec<Rule> {
     let bytes = elf.build();
     let report = verify(&bytes, &options(mode)).expect("readable");
@@ -215,12 +215,12 @@ pub fn rules_of(report: &Report<'_>) -> Vec<Rule> {
     rules
 }
 
-/// The rules that a text breaks.
+/// Returns the rules that a text breaks.
 pub fn text(code: &str, mode: Mode) -> Vec<Rule> {
     rules(&Elf::text(&hex(code)), mode)
 }
 
-/// The text is accepted in this mode.
+/// Asserts that the text is accepted in this mode.
 #[track_caller]
 pub fn accept(code: &str, mode: Mode) {
     let bytes = Elf::text(&hex(code)).build();
@@ -228,7 +228,7 @@ pub fn accept(code: &str, mode: Mode) {
     assert!(report.violations.is_empty(), "`{code}` in mode {mode}: {:#?}", report.violations);
 }
 
-/// The text breaks exactly this rule in this mode.
+/// Asserts that the text breaks exactly this rule in this mode.
 #[track_caller]
 pub fn refuse(code: &str, mode: Mode, rule: Rule) {
     assert_eq!(text(code, mode), [rule], "`{code}` in mode {mode}");

@@ -3,11 +3,11 @@
 use proptest::test_runner::TestRng;
 use rand::RngExt;
 
-/// Random bytes that often are an instruction: some prefixes, an opcode map, an opcode, a ModRM
-/// with what follows.
+/// Returns random bytes that often are an instruction: some prefixes, an opcode map, an opcode, and
+/// ModRM with the bytes after it.
 pub fn random(rng: &mut TestRng) -> Vec<u8> {
     let mut bytes = Vec::new();
-    // Mostly what confined operands need.
+    // Mostly the prefixes that confined operands need.
     if rng.random_ratio(2, 3) {
         bytes.extend_from_slice(&[0x65, 0x67]);
     }
