@@ -1,13 +1,13 @@
-//! The one reader of archives (`ar(5)` in its GNU and BSD forms), for the rewriter, the gate and
-//! the loader.
+//! The only reader of archives (`ar(5)` in its GNU and BSD forms). The rewriter, the gate and the
+//! loader use it.
 //!
 //! It walks the archive header by header and never reads a member's bytes, so a caller may hold one
-//! member at a time. The archive's own symbol table is not used: it may lie.
+//! member at a time. It does not use the archive's own symbol table, which may lie.
 //!
-//! A table is a table only in the place where archivers put it: a symbol table is the first member,
-//! and the table of long names is the first member or follows a symbol table. Everything else is a
-//! member, whatever its name, and the caller judges it as an object. All users of an archive agree
-//! on its objects for that reason.
+//! A table counts as a table only in the place where archivers put it. A symbol table is the first
+//! member. The table of long names is the first member or follows a symbol table. Everything else
+//! is a member, whatever its name, and the caller judges it as an object. So all users of an
+//! archive agree on its objects.
 
 use crate::{Unreadable, unreadable};
 use sfi_contract::text::clean;
@@ -19,27 +19,27 @@ const THIN: &[u8; 8] = b"!<thin>\n";
 const HEADER: u64 = 60;
 /// Names of BSD symbol tables.
 const SYMBOL_TABLES: [&[u8]; 4] = [b"__.SYMDEF", b"__.SYMDEF SORTED", b"__.SYMDEF_64", b"__.SYMDEF_64 SORTED"];
-/// Longest name that is read, bytes. Names are for messages only.
+/// Longest name that is read. Names are for messages only. Bytes.
 const LONGEST_NAME: u64 = 4096;
 
 /// A member of an archive.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Member {
-    /// Name for messages: printable and not too long. Members may share one.
+    /// Name for messages: printable and not too long. Several members may have one name.
     pub name: String,
     /// First byte in the archive.
     pub offset: u64,
-    /// Bytes.
+    /// Size in bytes.
     pub size: u64,
 }
 
-/// Whether a file that starts like this is an archive, thin ones included.
+/// Says whether a file that starts like this is an archive. Thin archives are archives too.
 pub fn is_archive(start: &[u8]) -> bool {
     start.starts_with(MAGIC) || start.starts_with(THIN)
 }
 
-/// Finds the members of an archive of `size` bytes. `read` returns the bytes at an offset, by
-/// length; both lie inside.
+/// Finds the members of an archive of `size` bytes. `read` takes an offset and a length, both
+/// inside the archive, and returns the bytes.
 ///
 /// # Errors
 /// [`Unreadable`] if the archive is thin or malformed, if `read` fails, or if an object stands in
@@ -80,7 +80,7 @@ pub fn members(size: u64, mut read: impl FnMut(u64, u64) -> io::Result<Vec<u8>>)
                 refuse_object(&read(start, length.min(4))?, start)?;
                 continue;
             }
-            // Behind a symbol table there is no member yet.
+            // Only a symbol table may precede it, so there is no member yet.
             b"//" if members.is_empty() && long_names.is_none() => {
                 let table = read(start, length)?;
                 refuse_object(&table, start)?;
@@ -109,7 +109,7 @@ pub fn members(size: u64, mut read: impl FnMut(u64, u64) -> io::Result<Vec<u8>>)
     Ok(members)
 }
 
-/// The members of an archive in memory: name and bytes.
+/// Returns the members of an archive in memory: name and bytes.
 ///
 /// # Errors
 /// As [`members`].
@@ -123,7 +123,7 @@ pub fn members_in(archive: &[u8]) -> Result<Vec<(String, &[u8])>, Unreadable> {
     Ok(all.into_iter().filter_map(|m| Some((m.name, piece(m.offset, m.size)?))).collect())
 }
 
-/// What a table starts with is no object: nobody may skip one.
+/// Refuses a table that starts like an object: no object may be skipped.
 fn refuse_object(start: &[u8], at: u64) -> Result<(), Unreadable> {
     if start.starts_with(b"\x7fELF") {
         return unreadable(format!("an object at {at:#x} stands where a table belongs"));
@@ -131,7 +131,7 @@ fn refuse_object(start: &[u8], at: u64) -> Result<(), Unreadable> {
     Ok(())
 }
 
-/// A name in the GNU table of long names: it ends with `/` and a newline.
+/// Returns a name of the GNU table of long names. It ends with `/` and a newline.
 fn long_name(table: &[u8], digits: &[u8]) -> Result<Vec<u8>, Unreadable> {
     let start = number(digits).and_then(|n| usize::try_from(n).ok());
     let Some(rest) = start.and_then(|start| table.get(start..)).filter(|rest| !rest.is_empty()) else {
@@ -142,7 +142,7 @@ fn long_name(table: &[u8], digits: &[u8]) -> Result<Vec<u8>, Unreadable> {
     Ok(rest[..end].strip_suffix(b"/").unwrap_or(&rest[..end]).to_vec())
 }
 
-/// A decimal number, padded with blanks on the right.
+/// Reads a decimal number that is padded with blanks on the right.
 fn number(digits: &[u8]) -> Option<u64> {
     let digits = digits.trim_ascii_end();
     if digits.is_empty() || !digits.iter().all(u8::is_ascii_digit) {

@@ -1,17 +1,17 @@
-//! The one trusted ELF reader. The loader uses this model too, so that what is checked is what is
-//! loaded.
+//! The only trusted ELF reader. The loader uses its model too, so the verified object is the loaded
+//! one.
 //!
-//! Reads 64-bit little-endian x86-64 relocatable objects (System V gABI, chapters *Object Files*
-//! and *Sections*). It reads what it can and judges nothing: structural oddities are rules
-//! (`SFI-E01` to `SFI-E08`), the verifier's matter. Only what has no reading at all is
+//! It reads 64-bit little-endian x86-64 relocatable objects (System V gABI, chapters *Object Files*
+//! and *Sections*). It reads as much as it can and judges nothing: the verifier has rules about
+//! structural oddities (`SFI-E01` to `SFI-E08`). An object that has no reading at all is
 //! [`Unreadable`].
 //!
-//! Names of sections and symbols are printable, so whoever prints them can. An object with other
-//! names is [`Unreadable`].
+//! Names of sections and symbols are printable, so that every user may print them. An object with
+//! other names is [`Unreadable`].
 //!
-//! Nothing here panics. Time and memory are linear in the file's size: every table is bounded by
-//! the bytes that hold it, tables together by the file, and the names handed out by `NAME_BUDGET`
-//! times the file.
+//! Nothing here panics. Time and memory are linear in the file's size. The bytes of a table bound
+//! the table, the file bounds all tables together, and `NAME_BUDGET` times the file bounds the
+//! names.
 
 #![forbid(unsafe_code)]
 #![warn(unreachable_pub)]
@@ -19,7 +19,7 @@
 pub mod archive;
 pub mod resolve;
 
-/// ELF's numbers by the names of its specification. The crates of this project have no others.
+/// ELF's numbers by the names of its specification. The project's crates take them from here.
 pub mod number {
     pub use goblin::elf::reloc::{
         R_X86_64_32, R_X86_64_32S, R_X86_64_64, R_X86_64_DTPOFF32, R_X86_64_DTPOFF64, R_X86_64_GOTPCREL,
@@ -37,12 +37,12 @@ use goblin::elf::{header, section_header as sh, sym};
 use sfi_contract::intermediate::{self, is_bitcode};
 use sfi_contract::text::is_unprintable;
 
-/// Bytes of symbol and section names handed out, in units of the file's size. Names may share the
-/// bytes of a string table, so their sum may exceed it; without a bound it could grow with the
-/// square of the file.
+/// Bytes of symbol and section names that are handed out, in units of the file's size. Names may
+/// share the bytes of a string table, so their sum may exceed the table. Without a bound it could
+/// grow with the square of the file.
 const NAME_BUDGET: usize = 16;
 
-/// `EM_X86_64`, the only machine read here.
+/// `EM_X86_64`, the only machine that is read.
 const MACHINE: u16 = header::EM_X86_64;
 
 /// A relocatable object. Index 0 of `sections` and `symbols` is the null entry, as in ELF.
@@ -67,7 +67,7 @@ pub struct Section<'a> {
     pub flags: u64,
     /// `sh_addr`: 0 in a relocatable object.
     pub address: u64,
-    /// `sh_offset`: where `data` begins in the file.
+    /// `sh_offset`: the place of `data` in the file.
     pub offset: u64,
     /// `sh_addralign`, bytes.
     pub align: u64,
@@ -82,15 +82,15 @@ pub struct Section<'a> {
     /// The section's bytes. Empty for `SHT_NOBITS`, `SHT_NULL` and for a section that lies outside
     /// the file.
     pub data: &'a [u8],
-    /// The entries of all `SHT_RELA` sections that apply to this section, by offset; of one offset
-    /// in file order.
+    /// The entries of all `SHT_RELA` sections that apply to this section, by offset. Entries with
+    /// one offset keep the file's order.
     pub relocations: Vec<Relocation>,
 }
 
 /// One symbol.
 #[derive(Clone, Debug)]
 pub struct Symbol<'a> {
-    /// Name; empty for section symbols.
+    /// Name. Empty for section symbols.
     pub name: &'a str,
     /// `st_value`: offset in its section, or alignment if common.
     pub value: u64,
@@ -104,11 +104,11 @@ pub struct Symbol<'a> {
     pub visibility: u8,
     /// The bits of `st_other` that are not the visibility.
     pub other: u8,
-    /// Where it is defined.
+    /// The place of its definition.
     pub place: Place,
 }
 
-/// Where a symbol is defined.
+/// The place of a symbol's definition.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Place {
     /// Not in this object.
@@ -117,7 +117,7 @@ pub enum Place {
     Absolute,
     /// `SHN_COMMON`.
     Common,
-    /// In the section of this index, which exists.
+    /// In the section with this index. The section exists.
     Section(usize),
     /// Any other section index, reserved or out of range. The verifier refuses it (`SFI-E04`).
     Reserved(u32),
@@ -126,7 +126,7 @@ pub enum Place {
 /// One relocation with addend.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Relocation {
-    /// Offset in the section it applies to, bytes.
+    /// Offset in the section that it applies to, bytes.
     pub offset: u64,
     /// `R_X86_64_*`.
     pub kind: u32,
@@ -143,9 +143,10 @@ pub struct Group {
     /// Index of the signature symbol. It may be out of range until the verifier accepts the object
     /// (`SFI-E06`).
     pub signature: usize,
-    /// `GRP_COMDAT`: of the groups with one signature only one is kept.
+    /// `GRP_COMDAT`: of the groups with one signature, the linker keeps one.
     pub comdat: bool,
-    /// Indices of the member sections; the same caution as for `signature`.
+    /// Indices of the member sections. They may be out of range until the verifier accepts the
+    /// object.
     pub members: Vec<usize>,
 }
 
@@ -159,18 +160,18 @@ fn unreadable<T>(why: impl Into<String>) -> Result<T, Unreadable> {
 }
 
 impl Section<'_> {
-    /// `SHF_ALLOC`: part of the domain's memory. An inactive section (`SHT_NULL`) is part of
-    /// nothing.
+    /// Says whether it is part of the domain's memory (`SHF_ALLOC`). An inactive section
+    /// (`SHT_NULL`) is part of nothing.
     pub fn is_allocated(&self) -> bool {
         self.kind != sh::SHT_NULL && self.flags & u64::from(sh::SHF_ALLOC) != 0
     }
 
-    /// `SHF_EXECINSTR`: text.
+    /// Says whether it is text (`SHF_EXECINSTR`).
     pub fn is_executable(&self) -> bool {
         self.kind != sh::SHT_NULL && self.flags & u64::from(sh::SHF_EXECINSTR) != 0
     }
 
-    /// Has bytes in the file.
+    /// Says whether it has bytes in the file.
     pub fn has_file_bytes(&self) -> bool {
         self.kind != sh::SHT_NOBITS && self.kind != sh::SHT_NULL
     }
@@ -192,12 +193,12 @@ pub fn parse(bytes: &[u8]) -> Result<Object<'_>, Unreadable> {
     Ok(Object { sections, symbols, groups })
 }
 
-/// The entry of a table, or what there is of it.
+/// An entry of a table. It may be cut short.
 #[derive(Clone, Copy)]
 struct Entry<'a>(&'a [u8]);
 
 impl Entry<'_> {
-    /// `N` bytes at an offset; 0 behind the end.
+    /// Returns `N` bytes at an offset. Missing bytes count as 0.
     fn bytes<const N: usize>(self, at: usize) -> [u8; N] {
         self.0.get(at..).and_then(|rest| rest.first_chunk()).copied().unwrap_or([0; N])
     }
@@ -219,18 +220,18 @@ impl Entry<'_> {
     }
 }
 
-/// The entries of a table. A rest shorter than an entry is left out.
+/// Returns the entries of a table. A last piece shorter than an entry is left out.
 fn entries<const SIZE: usize>(table: &[u8]) -> impl ExactSizeIterator<Item = Entry<'_>> {
     table.as_chunks::<SIZE>().0.iter().map(|entry| Entry(entry))
 }
 
-/// Bytes of the header, of a section header, a symbol and a relocation with addend.
+/// Sizes of the ELF header, a section header, a symbol and a relocation with addend. Bytes.
 const HEADER: usize = 64;
 const SECTION: usize = 64;
 const SYMBOL: usize = 24;
 const RELA: usize = 24;
 
-/// The section headers, and the index of the one with their names.
+/// Returns the section headers, and the index of the section with their names.
 fn read_header(bytes: &[u8]) -> Result<(&[u8], u32), Unreadable> {
     if is_bitcode(bytes) {
         return unreadable(intermediate::ADVICE);
@@ -259,7 +260,8 @@ fn read_header(bytes: &[u8]) -> Result<(&[u8], u32), Unreadable> {
     let Some(table) = usize::try_from(start).ok().filter(|o| *o != 0).and_then(|o| bytes.get(o..)) else {
         return unreadable("no section header table");
     };
-    // What does not fit into 16 bits is in section 0 (gABI, chapter Sections, Extended numbering).
+    // Numbers that do not fit into 16 bits are in section 0 (gABI, chapter Sections, Extended
+    // numbering).
     let first = Entry(table.get(..SECTION).unwrap_or_default());
     let count = if count == 0 { first.u64(32) } else { count.into() };
     let names = if u32::from(names) == sh::SHN_XINDEX { first.u32(40) } else { names.into() };
@@ -365,8 +367,8 @@ fn read_symbols<'a>(
     Ok(symbols)
 }
 
-/// Hands every `SHT_RELA` table to the section it applies to. Tables that name no section are left
-/// for the rule `SFI-E05`.
+/// Gives the entries of every `SHT_RELA` table to the section that it applies to. Rule `SFI-E05`
+/// judges tables that name no section.
 fn read_relocations(sections: &mut [Section<'_>], budget: &mut usize) -> Result<(), Unreadable> {
     for index in 0..sections.len() {
         let table = &sections[index];
@@ -407,13 +409,13 @@ fn read_groups(sections: &[Section<'_>], budget: &mut usize) -> Result<Vec<Group
     Ok(groups)
 }
 
-/// The little-endian 32-bit words of a table.
+/// Returns the little-endian 32-bit words of a table.
 pub fn words(data: &[u8]) -> impl Iterator<Item = u32> + '_ {
     data.chunks_exact(4).map(|w| u32::from_le_bytes([w[0], w[1], w[2], w[3]]))
 }
 
-/// Tables that do not overlap are together no larger than the file; what claims more is refused
-/// before it costs memory.
+/// Takes a table's size off the budget. Tables that do not overlap are together no larger than the
+/// file. Tables that claim more are refused before they cost memory.
 fn spend(budget: &mut usize, table: &[u8]) -> Result<(), Unreadable> {
     match budget.checked_sub(table.len()) {
         Some(rest) => *budget = rest,
@@ -431,8 +433,8 @@ struct Names {
 #[derive(Clone, Copy)]
 struct Strings<'a> {
     bytes: &'a [u8],
-    /// The same, if all of it is printable ASCII: the common case, which is found out faster for
-    /// all names at once.
+    /// The bytes as text, if all are printable ASCII. This is the common case, and one pass finds
+    /// it for all names.
     text: Option<&'a str>,
 }
 

@@ -1,44 +1,44 @@
-//! Which names objects define for each other: the one answer of the gate and the loader.
+//! The names that objects define for each other. The gate and the loader share this answer.
 
 use crate::{Object, Place, Symbol};
 use goblin::elf::{section_header as sh, sym};
 use std::collections::HashSet;
 
-/// How a definition fares against another of the same name.
+/// The strength of a definition against another one of the same name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Strength {
-    /// `STB_WEAK`: gives way.
+    /// `STB_WEAK`: yields to another definition.
     Weak,
-    /// A common block: blocks of one name become one.
+    /// A common block. The linker merges blocks with one name.
     Common,
-    /// Two of one name are an error.
+    /// An ordinary definition. Two with one name are an error.
     Strong,
 }
 
 impl Symbol<'_> {
-    /// Other objects see the symbol.
+    /// Says whether other objects see the symbol.
     pub fn is_global(&self) -> bool {
         self.binding != sym::STB_LOCAL && !self.name.is_empty()
     }
 
-    /// Nobody needs to define it.
+    /// Says whether the symbol may stay undefined.
     pub fn is_weak(&self) -> bool {
         self.binding == sym::STB_WEAK
     }
 
-    /// The object needs the name from others.
+    /// Says whether the object needs the name from others.
     pub fn is_wanted(&self) -> bool {
         self.is_global() && self.place == Place::Undefined
     }
 
-    /// The object lays claim to the name, whether or not the linked domain has its definition.
+    /// Says whether the object claims the name, even if the linked domain drops its definition.
     pub fn is_claimed(&self) -> bool {
         self.is_global() && self.place != Place::Undefined
     }
 }
 
-/// Which sections of the objects become memory, by object and section. Of the COMDAT groups with
-/// one signature the first is kept.
+/// Returns which sections of the objects become memory, by object and section. Of the COMDAT groups
+/// with one signature it keeps the first.
 pub fn live_sections<'a, 'o: 'a>(objects: impl IntoIterator<Item = &'a Object<'o>>) -> Vec<Vec<bool>> {
     let mut groups: HashSet<&str> = HashSet::new();
     objects.into_iter().map(|object| live_in(object, &mut groups)).collect()
@@ -50,7 +50,7 @@ fn live_in<'o>(object: &Object<'o>, groups: &mut HashSet<&'o str>) -> Vec<bool> 
     let mut live: Vec<bool> = memory.collect();
     for group in object.groups.iter().filter(|g| g.comdat) {
         let Some(signature) = object.symbols.get(group.signature) else { continue };
-        // A section symbol names the group by its section.
+        // If a section symbol is the signature, the section's name is the group's.
         let name = match signature.place {
             Place::Section(s) if signature.name.is_empty() => object.sections[s].name,
             _ => signature.name,
@@ -66,9 +66,9 @@ fn live_in<'o>(object: &Object<'o>, groups: &mut HashSet<&'o str>) -> Vec<bool> 
     live
 }
 
-/// Whether a global symbol defines its name for others, and how. A symbol of a section that is not
-/// memory defines nothing: notes, unwind tables, debug information, and COMDAT sections that were
-/// dropped.
+/// Returns how strongly a global symbol defines its name for others, `None` if it does not. A
+/// symbol of a section that is not memory defines nothing. Such sections are notes, unwind tables,
+/// debug information, and COMDAT sections that were dropped.
 pub fn strength(symbol: &Symbol<'_>, live: &[bool]) -> Option<Strength> {
     match symbol.place {
         _ if !symbol.is_global() => None,

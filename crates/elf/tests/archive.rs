@@ -1,4 +1,4 @@
-//! The one reader of archives: which members it finds, and which archives have no reading.
+//! The archive reader: the members that it finds, and the archives that it cannot read.
 
 use sfi_elf::archive::{is_archive, members, members_in};
 
@@ -9,7 +9,7 @@ fn entry(name: &str, size: &str, data: &[u8]) -> Vec<u8> {
     bytes
 }
 
-/// An entry of honest size.
+/// Returns an entry whose header gives its true size.
 fn member(name: &str, data: &[u8]) -> Vec<u8> {
     entry(name, &data.len().to_string(), data)
 }
@@ -18,7 +18,7 @@ fn archive(entries: &[Vec<u8>]) -> Vec<u8> {
     [b"!<arch>\n".to_vec(), entries.concat()].concat()
 }
 
-/// Names and bytes.
+/// Returns the names and bytes of an archive's members.
 fn found(entries: &[Vec<u8>]) -> Vec<(String, Vec<u8>)> {
     let archive = archive(entries);
     let all = members_in(&archive).unwrap_or_else(|error| panic!("{error}"));
@@ -61,7 +61,7 @@ fn members_of_both_dialects_are_found() {
     assert_eq!(members_in(&bytes).unwrap(), [("a.o".to_owned(), &b"odd"[..])]);
 }
 
-/// A name makes no table: the place does.
+/// The place makes a table, and the name does not.
 #[test]
 fn tables_in_other_places_are_members() {
     for name in ["/", "//", "/SYM64/", "__.SYMDEF", "__.SYMDEF SORTED", "__.SYMDEF_64", "__.SYMDEF/"] {
@@ -69,7 +69,7 @@ fn tables_in_other_places_are_members() {
         assert_eq!(hidden.len(), 2, "{name}");
         assert_eq!(hidden[1].1, b"\x7fELF hidden", "{name}");
     }
-    // Names that only begin like a table's, also at the first place.
+    // Names that only begin like a table's, at the first place too.
     for name in ["__.SYMDEFx.o/", "__.SYMDEF_evil", "/SYM64x/", "#1/12"] {
         let body = if name.starts_with('#') { &b"__.SYMDEF.o\0\x7fELF"[..] } else { b"\x7fELF" };
         match members_in(&archive(&[member(name, body), member("a.o/", b"a")])) {
@@ -116,7 +116,7 @@ fn hostile_headers_are_errors() {
     ] {
         assert!(members_in(&archive(std::slice::from_ref(&hostile))).is_err(), "{}", String::from_utf8_lossy(&hostile));
     }
-    // A member that pretends a size by which the next header is skipped still ends where it says.
+    // A member whose size covers the next header hides that header, and still ends where it says.
     let inner = member("hidden.o/", b"\x7fELF");
     let outer = member("outer.o/", &inner);
     assert_eq!(found(&[outer, member("b.o/", b"b")])[0].1, inner);
@@ -143,8 +143,8 @@ fn errors_of_the_file_are_errors_of_the_archive() {
     assert!(error.to_string().contains("torn"));
 }
 
-/// Random archives against another reader: it finds no object that this one does not find, or calls
-/// unreadable.
+/// Compares with another reader on random archives. This one finds every object that the other one
+/// finds, or it calls the archive unreadable.
 #[test]
 fn another_reader_finds_no_more_objects() {
     use object::read::archive::ArchiveFile;
@@ -184,7 +184,7 @@ fn another_reader_finds_no_more_objects() {
         let count = next(5);
         let entries: Vec<Vec<u8>> = (0..count).map(|_| member(NAMES[next(16)], BODIES[next(6)])).collect();
         let mut bytes = archive(&entries);
-        // Damage in the headers, or a piece less.
+        // Damages headers or cuts off a piece.
         for _ in 0..next(3) {
             let (at, byte) = (next(bytes.len()), b"0123456789 /\n`"[next(14)]);
             bytes[at] = byte;
