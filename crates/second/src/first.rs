@@ -1,5 +1,4 @@
-//! The first decoder's reading: iced-x86's operands, and what the positive list says that the
-//! instruction writes.
+//! The first decoder's reading: iced-x86's operands, and the written operands by the positive list.
 
 use crate::reading::{Address, Reading, Register};
 use iced_x86::{Instruction, Mnemonic, OpKind, Register as R};
@@ -7,13 +6,13 @@ use sfi_contract::policy::{Class, Form, Memory, general as gpr};
 
 /// An instruction as the rules saw it.
 pub struct First<'a> {
-    /// As the first decoder read it.
+    /// The first decoder's instruction.
     pub instruction: &'a Instruction,
     /// Its form on the positive list.
     pub form: &'static Form,
-    /// General registers that it was taken to write.
+    /// The general registers that it writes, by the rules' reading.
     pub written: u16,
-    /// It was taken for a string instruction that writes through rdi.
+    /// The rules took it for a string instruction that writes through rdi.
     pub string_store: bool,
 }
 
@@ -32,7 +31,8 @@ impl First<'_> {
                     reading.named |= gpr(i.op_register(n));
                     continue;
                 }
-                // `xlat`: rbx and al are no ModRM operand, and to the other decoder none at all.
+                // `xlat`: rbx and al are no ModRM operand. To the second decoder they are no
+                // operands at all.
                 OpKind::Memory if self.form.class == Class::Table => continue,
                 OpKind::Memory => self.address(),
                 OpKind::MemoryESRDI => string(R::RDI),
@@ -87,7 +87,7 @@ fn register(register: R) -> Option<Register> {
     }
 }
 
-/// Bit of a general register.
+/// Returns the bit of a general register.
 pub(super) fn general(register: Register) -> u16 {
     match register {
         Register::Wide(n) | Register::Narrow(n) => 1 << n,

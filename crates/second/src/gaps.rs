@@ -1,8 +1,9 @@
-//! Encodings of the positive list that yaxpeax-x86 2.2 does not know: mask registers, some shifts
-//! by an immediate, AVX-512 gathers, and a few younger extensions; and AVX2 gathers, of which it
-//! misreads an index. Code for x86-64-v4 has them, so they are read here, from the manual (SDM
-//! volume 2, sections 2.3 VEX, 2.7 EVEX) and not from anybody's table. All of them have a ModRM
-//! byte. None branches or touches the stack.
+//! A reader for the encodings of the positive list that yaxpeax-x86 2.2 does not know, or misreads.
+//! It does not know mask registers, some shifts by an immediate, AVX-512 gathers, and a few younger
+//! extensions. It misreads an index of AVX2 gathers. Code for x86-64-v4 uses all of these.
+//!
+//! This reader follows the manual (SDM volume 2, sections 2.3 VEX, 2.7 EVEX) and no decoder's
+//! tables. All of these encodings have a ModRM byte. None branches or touches the stack.
 
 use crate::first::general;
 use crate::reading::{Address, Reading, Register};
@@ -20,7 +21,7 @@ const GATHER: u8 = 16;
 /// The ModRM operand is a mask register if it is a register. There are eight.
 const MASK: u8 = 32;
 
-/// EVEX, opcode map, first and last opcode, what holds for them.
+/// The list: EVEX, opcode map, first and last opcode, properties.
 #[rustfmt::skip]
 const KNOWN: &[(bool, u8, u8, u8, u8)] = &[
     (false, 1, 0x41, 0x42, MASK),                            // kand, kandn
@@ -46,7 +47,7 @@ const KNOWN: &[(bool, u8, u8, u8, u8)] = &[
     (true, 2, 0x90, 0x93, GATHER),                        // vpgather, vgather
 ];
 
-/// The reading, if the bytes are one instruction of the list and nothing more.
+/// Reads the bytes. `None` unless they are one instruction of the list and nothing more.
 pub(super) fn read(bytes: &[u8]) -> Option<Reading> {
     let mut reader = Reader { bytes, gs: false, narrow: false };
     let form = reader.form()?;
@@ -61,7 +62,7 @@ pub(super) fn read(bytes: &[u8]) -> Option<Reading> {
         reading.named = reading.written;
     }
     if modrm >> 6 == 3 {
-        // A bit that no register of the instruction has: no assembler sets it.
+        // This bit belongs to no register of the instruction. No assembler sets it.
         if has(MASK) && form.b != 0 || has(GENERAL) && form.evex && form.x != 0 {
             return None;
         }
@@ -80,7 +81,8 @@ pub(super) fn read(bytes: &[u8]) -> Option<Reading> {
     reader.bytes.is_empty().then_some(reading)
 }
 
-/// The fields of a VEX or EVEX prefix, and the opcode. Register extensions are not inverted here.
+/// The fields of a VEX or EVEX prefix, and the opcode. The register extensions are stored upright,
+/// not inverted as in the prefix.
 struct Form {
     evex: bool,
     map: u8,
@@ -109,7 +111,7 @@ impl Reader<'_> {
         Some(*first)
     }
 
-    /// Prefixes and opcode.
+    /// Reads prefixes and opcode.
     fn form(&mut self) -> Option<Form> {
         loop {
             match self.byte()? {
@@ -134,8 +136,8 @@ impl Reader<'_> {
         }
     }
 
-    /// Intel SDM volume 2, table 2-2 and 2-3, with 64-bit mode's rip and the scaled displacement of
-    /// EVEX (section 2.7.5).
+    /// Reads an address: Intel SDM volume 2, tables 2-2 and 2-3, with 64-bit mode's rip and the
+    /// scaled displacement of EVEX (section 2.7.5).
     fn address(&mut self, form: &Form, modrm: u8, gather: bool) -> Option<Address> {
         let (mode, low) = (modrm >> 6, modrm & 7);
         let register = |n: u8| if self.narrow { Register::Narrow(n) } else { Register::Wide(n) };
@@ -170,7 +172,7 @@ impl Reader<'_> {
 }
 
 impl Form {
-    /// From the second and third byte of a three-byte VEX prefix.
+    /// Makes a form of the second and third byte of a three-byte VEX prefix.
     fn vex(p0: u8, p1: u8, opcode: u8) -> Form {
         let (r, x, b) = (!p0 >> 7 & 1, !p0 >> 6 & 1, !p0 >> 5 & 1);
         let length = 16 << (p1 >> 2 & 1);
@@ -181,7 +183,7 @@ impl Form {
         if self.w { 8 } else { 4 }
     }
 
-    /// What a one-byte displacement counts in: one element, or the whole vector.
+    /// Returns the unit of a one-byte displacement: one element, or the whole vector.
     fn displacement_unit(&self, gather: bool) -> i32 {
         match self.evex {
             false => 1,
@@ -190,8 +192,8 @@ impl Form {
         }
     }
 
-    /// A gather has as many indices as fit beside their data; a half vector still lies in an xmm
-    /// register.
+    /// Returns the size of a gather's index register. It has as many indices as its data fit into
+    /// the vector. A half vector still lies in an xmm register.
     fn index_bytes(&self) -> u8 {
         let index = if self.opcode & 1 == 0 { 4 } else { 8 };
         (self.length / self.element().max(index) * index).max(16)

@@ -1,15 +1,17 @@
-//! The second opinion: every instruction is read again by another decoder (yaxpeax-x86), and both
-//! must read the same.
+//! The second opinion. Another decoder (yaxpeax-x86) reads every instruction again, and both must
+//! read the same.
 //!
-//! Reason: the decoder is the one part of the trusted base that nobody can read in an hour, and a
-//! store that it takes for a load is an escape. Two decoders by different authors, with tables of
-//! their own, would have to make the same mistake. The second one is asked what the rules depend
-//! on: length, name, memory operands with segment and address size, what is written, general
-//! registers, target of a branch. It knows nothing of the positive list, and its answers are only
-//! compared ([`check`], rule `SFI-D05`), never used instead of the first one's.
+//! The decoder is the one part of the trusted base that nobody can read in an hour. If it takes a
+//! store for a load, a domain escapes. With two decoders by different authors and with tables of
+//! their own, both would have to make that mistake.
 //!
-//! Where yaxpeax-x86 has no reading at all, `gaps` has a closed list of encodings that it reads
-//! itself. What neither reads is refused.
+//! The second decoder answers the questions that the rules depend on: length, name, memory operands
+//! with segment and address size, written operands, general registers, target of a branch. It knows
+//! nothing of the positive list. [`check`] (rule `SFI-D05`) only compares its answers and never
+//! uses them instead of the first decoder's.
+//!
+//! `gaps` reads a closed list of encodings that yaxpeax-x86 cannot read. Encodings that neither
+//! reads are refused.
 
 #![forbid(unsafe_code)]
 #![warn(unreachable_pub)]
@@ -24,10 +26,10 @@ pub use first::First;
 
 use reading::Reading;
 
-/// Rule `SFI-D05`. The bytes are exactly those of the instruction. Gives the difference in words.
+/// Checks rule `SFI-D05`. `bytes` are exactly those of the instruction.
 ///
 /// # Errors
-/// What the second decoder reads differently.
+/// The difference in words, if the second decoder reads something else.
 pub fn check(bytes: &[u8], first: &First<'_>) -> Result<(), &'static str> {
     let one = first.reading();
     let second = match yaxpeax::Second::decode(bytes) {

@@ -1,20 +1,20 @@
-//! The names that both decoders have for one instruction. A test holds every pair against the names
-//! themselves; those that are not spelled alike are in its list.
+//! The names that both decoders have for one instruction. A test compares the two names of every
+//! pair and lists those with different spellings.
 
 use iced_x86::Mnemonic as M;
 use yaxpeax_x86::long_mode::Opcode as O;
 
-/// The first decoder's name and the second's mean the same.
+/// Says whether the first decoder's name and the second's mean the same.
 pub(super) fn same(first: M, second: O) -> bool {
     name(first) == Some(second)
         || matches!(
             (first, second),
             // One mnemonic, two instructions: the string instruction and the scalar one.
             (M::Cmpsd, O::CMPS) | (M::Movsd, O::MOVS)
-        // 66 REX.W 0F 6E and its like have both names.
+        // 66 REX.W 0F 6E and the related forms have both names.
         | (M::Movd, O::MOVQ) | (M::Movq, O::MOVD)
-        // yaxpeax-x86 2.2 gives a wrong name to these: which operand is multiplied, not which are
-        // read and written.
+        // yaxpeax-x86 2.2 gives these a wrong name: it changes which operand is multiplied, and not
+        // which are read and written.
         | (M::Vfmadd213sd, O::VFMADD231SD) | (M::Vfmadd213ss, O::VFMADD231SS)
         | (M::Vfmsub213sd, O::VFMSUB231SD) | (M::Vfmsub213ss, O::VFMSUB231SS)
         )
@@ -22,12 +22,12 @@ pub(super) fn same(first: M, second: O) -> bool {
 
 macro_rules! names {
     ($($first:ident $second:ident)*) => {
-        /// What the second decoder calls an instruction.
+        /// Returns the second decoder's name of an instruction.
         fn name(first: M) -> Option<O> {
             match first { $( M::$first => Some(O::$second), )* _ => None }
         }
 
-        /// All pairs.
+        /// All pairs of the table.
         #[cfg(test)]
         pub(super) const NAMES: &[(M, O)] = &[ $( (M::$first, O::$second), )* ];
     };

@@ -1,25 +1,25 @@
-//! The form in which both decoders' readings are compared.
+//! The common form in which the readings of both decoders are compared.
 
-/// What an instruction does, as far as a rule depends on it.
+/// The effects of an instruction, as far as a rule depends on them.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Reading {
-    /// Memory operands in the order of the operands, rdi's first of a string instruction's. None on
-    /// the list has three.
+    /// Memory operands in the order of the operands. For a string instruction rdi's comes first. No
+    /// instruction on the list has three.
     pub(crate) memory: [Option<Address>; 2],
     /// Bit i: `memory[i]` is written.
     pub(crate) stores: u8,
     /// General registers named by operands, base and index included; bit = number.
     pub(crate) named: u16,
-    /// General registers written. Of what is no operand the second decoder does not speak; a test
-    /// of the list compares that.
+    /// General registers written. The second decoder does not report registers that are no
+    /// operands. A test of the list compares these.
     pub(crate) written: u16,
     /// Distance of a direct branch's target from the instruction's end.
     pub(crate) branch: Option<i32>,
 }
 
 impl Reading {
-    /// Notes a memory operand. Those of a string instruction are told apart by their pointers, as
-    /// decoders order them differently.
+    /// Adds a memory operand. Decoders order the operands of a string instruction differently, so
+    /// its pointers tell them apart.
     pub(crate) fn operand(&mut self, position: usize, address: Address, written: bool) {
         let slot = if position == 0 && self.memory[0].is_none() { 0 } else { 1 };
         self.memory[slot] = Some(address);
@@ -31,19 +31,19 @@ impl Reading {
     }
 }
 
-/// Where a memory operand lies.
+/// The address of a memory operand.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Address {
     pub(crate) base: Option<Register>,
     pub(crate) index: Option<Register>,
     /// 1 without an index.
     pub(crate) scale: u8,
-    /// As the processor adds it: EVEX displacements are multiplied. From the instruction's end if
-    /// rip-relative.
+    /// The displacement as the processor adds it: EVEX displacements are multiplied. If
+    /// rip-relative, it counts from the instruction's end.
     pub(crate) displacement: i32,
-    /// The GS segment; no other is ever accepted.
+    /// The segment is GS. No other segment is ever accepted.
     pub(crate) gs: bool,
-    /// Truncated to 32 bits.
+    /// The address is truncated to 32 bits.
     pub(crate) narrow: bool,
 }
 

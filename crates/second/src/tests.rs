@@ -1,8 +1,8 @@
-//! The names in the table of names.
+//! Both names of each pair in the table mean the same instruction.
 
 use super::names::NAMES;
 
-/// Pairs of names that are not spelled alike: (first, second).
+/// The pairs with different spellings: (first, second).
 const ALIASES: &[(&str, &str)] = &[
     ("cmovae", "cmovnb"),
     ("cmovbe", "cmovna"),
@@ -37,7 +37,7 @@ const ALIASES: &[(&str, &str)] = &[
     ("int3", "int"),
     ("ret", "return"),
     ("xlatb", "xlat"),
-    // Encodings with REX.W of the same instruction.
+    // Forms with REX.W of the same instruction.
     ("pcmpestri64", "pcmpestri"),
     ("pcmpestrm64", "pcmpestrm"),
     ("vpcmpestri64", "vpcmpestri"),

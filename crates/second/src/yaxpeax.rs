@@ -1,5 +1,5 @@
-//! The second decoder's reading: yaxpeax-x86's operands, and its own tables of what each opcode
-//! reads and writes.
+//! The second decoder's reading: yaxpeax-x86's operands, and its own tables of the operands that
+//! each opcode reads and writes.
 
 use crate::first::general;
 use crate::reading::{Address, Reading, Register};
@@ -10,8 +10,8 @@ use yaxpeax_x86::long_mode::{InstDecoder, Instruction, Opcode, Operand, RegSpec,
 pub(super) struct Second(Instruction);
 
 impl Second {
-    /// The error says nothing that matters: bytes that do not decode, or decode to more than there
-    /// are.
+    /// Decodes an instruction. It fails on bytes that do not decode, or that decode to more than
+    /// there are. The caller needs no reason.
     pub(crate) fn decode(bytes: &[u8]) -> Result<Second, ()> {
         InstDecoder::default().decode_slice(bytes).map(Second).map_err(|_| ())
     }
@@ -24,7 +24,8 @@ impl Second {
         self.0.opcode()
     }
 
-    /// It takes the vector index 4 for none at all, so gathers are left to [`crate::gaps`].
+    /// Says whether it is a gather. The decoder takes vector index 4 for no index, so
+    /// [`crate::gaps`] reads gathers.
     pub(crate) fn is_gather(&self) -> bool {
         use Opcode::*;
         matches!(
@@ -85,7 +86,7 @@ fn register_operand(operand: &Operand) -> Option<RegSpec> {
     }
 }
 
-/// The address of a memory operand; segment and address size are the prefixes' matter.
+/// Returns the address of a memory operand. Its segment and address size come from the prefixes.
 fn address(operand: &Operand) -> Option<Address> {
     use Operand as O;
     let (base, index, scale, displacement) = match *operand {
@@ -118,8 +119,8 @@ fn part(register: RegSpec) -> Register {
     }
 }
 
-/// Bit of a general register, or of the one that it is a part of. Without REX, byte registers 4 to
-/// 7 are ah, ch, dh, bh.
+/// Returns the bit of a general register, or of the one that it is a part of. Without REX, byte
+/// registers 4 to 7 are ah, ch, dh, bh.
 fn bit(register: RegSpec) -> u16 {
     match register.class() {
         class::Q | class::D | class::W | class::RB => 1 << register.num(),
@@ -128,18 +129,18 @@ fn bit(register: RegSpec) -> u16 {
     }
 }
 
-/// Where yaxpeax-x86 2.2 says other than the manual (SDM volume 2, the instructions' own pages).
-/// The hardware test of the whole list holds all of these against a processor.
+/// The errors of yaxpeax-x86 2.2 against the manual (SDM volume 2, the instructions' own pages).
+/// The hardware test of the whole list holds each of these against a processor.
 mod errata {
     use yaxpeax_x86::long_mode::Opcode;
 
-    /// It takes their memory operand for one that is written.
+    /// Says whether the decoder takes a memory operand that is only read for one that is written.
     pub(crate) fn reads_only(opcode: Opcode) -> bool {
         matches!(opcode, Opcode::FRSTOR | Opcode::CMPS | Opcode::SCAS)
     }
 
-    /// It gives the second operand's number rightly and takes the general register for an xmm
-    /// register.
+    /// Says whether the decoder takes the second operand, a general register, for an xmm register.
+    /// Its number is right.
     pub(crate) fn general_source(opcode: Opcode) -> bool {
         matches!(opcode, Opcode::PINSRB | Opcode::PINSRD | Opcode::PINSRQ)
     }
