@@ -1,10 +1,10 @@
-//! Debug information of an object as the verifier's reader sees it.
+//! Debug information of an object that the verifier's reader has read.
 
 use crate::{Fuel, Malformed, Meaning, Raw, Reloc, Sections, lookup::Frame};
 use sfi_verifier::elf::number::{SHF_COMPRESSED, SHF_GROUP};
 use sfi_verifier::elf::{Object, Place};
 
-/// The debug sections of an object.
+/// Returns the debug sections of an object.
 ///
 /// # Errors
 /// [`Malformed`] as for [`Sections::gather`].
@@ -31,8 +31,8 @@ pub fn sections_of<'a>(object: &Object<'a>) -> Result<Sections<'a>, Malformed> {
     })
 }
 
-/// Where places of an object, as section and offset, come from: for each the frames, innermost
-/// first; none if nothing is known.
+/// Looks up places of an object, given as section and offset. Returns the frames of each, innermost
+/// first, and none if nothing is known.
 pub fn lookup_in(object: &Object<'_>, places: &[(usize, u64)]) -> Vec<Vec<Frame>> {
     let addresses: Vec<u64> = places.iter().map(|(section, offset)| crate::address(*section, *offset)).collect();
     match sections_of(object) {

@@ -1,6 +1,7 @@
-//! A bound for the work that an object can cause.
+//! A bound for the work that one object can cause.
 
-/// What is left of a budget. One unit is one attribute, row, range or header, tens of nanoseconds.
+/// The rest of a budget. One unit pays for one attribute, row, range or header: tens of
+/// nanoseconds.
 #[derive(Clone, Copy, Debug)]
 pub struct Fuel(u64);
 
@@ -9,18 +10,18 @@ pub struct Fuel(u64);
 pub struct Exhausted;
 
 impl Fuel {
-    /// Enough for debug information of some 100 MB; used up in a second or so.
+    /// Enough for debug information of some 100 MB. It lasts for about a second.
     pub const DEFAULT: Fuel = Fuel(20_000_000);
 
-    /// A budget of `units`.
+    /// Returns a budget of `units`.
     pub const fn new(units: u64) -> Fuel {
         Fuel(units)
     }
 
-    /// Pays.
+    /// Spends units of the budget.
     ///
     /// # Errors
-    /// [`Exhausted`] if less is left; then nothing is.
+    /// [`Exhausted`] if fewer are left. The budget is then empty.
     pub fn spend(&mut self, units: u64) -> Result<(), Exhausted> {
         match self.0.checked_sub(units) {
             Some(rest) => self.0 = rest,

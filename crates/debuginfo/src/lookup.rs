@@ -1,4 +1,4 @@
-//! From addresses to frames, all addresses in one pass over the units.
+//! The way from addresses to frames. One pass over the units serves all addresses.
 
 use crate::fuel::{Exhausted, Fuel};
 use crate::ranges;
@@ -7,10 +7,10 @@ use crate::units::{Cache, UNIT};
 use gimli::{Attribute, AttributeValue, DebugInfoOffset, Dwarf, EntriesRaw, SectionId, Unit, UnitOffset};
 use sfi_contract::text::clean;
 
-/// A function that was running at a place, with the line where it was.
+/// A function that was running at a place, with its line there.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Frame {
-    /// Name as the linker knows it, if it has one, else as the source does.
+    /// The linker's name of the function, or else the source's.
     pub function: Option<String>,
     /// Path, joined with the directory of the compilation.
     pub file: Option<String>,
@@ -21,7 +21,7 @@ pub struct Frame {
 }
 
 impl std::fmt::Display for Frame {
-    /// `file:line`, as far as it is known.
+    /// Writes `file:line`, as far as it is known.
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match (&self.file, self.line) {
             (Some(file), Some(line)) => write!(f, "{file}:{line}"),
@@ -35,15 +35,15 @@ impl std::fmt::Display for Frame {
 const DEEPEST: usize = 32;
 /// Longest chain of entries that name each other.
 const LONGEST: usize = 8;
-/// Longest string of the string sections that is a name; longer ones would be searched for their
-/// end again and again.
+/// Longest name in the string sections. Longer strings would be searched for their end again and
+/// again.
 const LONGEST_STRING: usize = 64 << 10;
 
-/// What is known of an address while the units are read.
+/// The findings about an address so far.
 #[derive(Default)]
 struct Found {
     row: Option<Row>,
-    /// The function and what was inlined into it, outermost first.
+    /// The function and the calls that were inlined into it, outermost first.
     chain: Vec<Call>,
 }
 
@@ -56,11 +56,12 @@ struct Row {
 
 struct Call {
     function: Option<String>,
-    /// Where it was called, if it was inlined.
+    /// The place of the call, if it was inlined.
     from: Row,
 }
 
-/// Frames of each address, innermost first. What the fuel does not reach stays empty.
+/// Returns the frames of each address, innermost first. Addresses that the fuel does not reach have
+/// none.
 pub fn lookup(sections: &Sections<'_>, addresses: &[u64], fuel: &mut Fuel) -> Vec<Vec<Frame>> {
     let mut wanted: Vec<u64> = addresses.to_vec();
     wanted.sort_unstable();
@@ -72,7 +73,7 @@ pub fn lookup(sections: &Sections<'_>, addresses: &[u64], fuel: &mut Fuel) -> Ve
     if sane && !wanted.is_empty() {
         let dwarf = sections.dwarf();
         let mut search = Search { dwarf: &dwarf, cache: Cache::default(), fuel, wanted: &wanted, found: &mut found };
-        // Out of fuel: what was found so far is the answer.
+        // When the fuel runs out, the answer is what was found so far.
         let _ = search.all();
     }
     addresses
@@ -140,7 +141,7 @@ struct Search<'x, 's> {
     dwarf: &'x Dwarf<Reader<'s>>,
     cache: Cache,
     fuel: &'x mut Fuel,
-    /// Sorted.
+    /// The addresses, sorted.
     wanted: &'x [u64],
     found: &'x mut [Found],
 }
@@ -148,7 +149,7 @@ struct Search<'x, 's> {
 impl<'s> Search<'_, 's> {
     fn all(&mut self) -> Result<(), Exhausted> {
         let mut headers = self.dwarf.units();
-        // Behind a malformed header nothing can be found.
+        // After a malformed header nothing can be found.
         while let Ok(Some(header)) = headers.next() {
             if let Some(unit) = self.cache.unit(self.dwarf, header, self.fuel)? {
                 self.one(&unit)?;
@@ -174,7 +175,7 @@ impl<'s> Search<'_, 's> {
         Ok(())
     }
 
-    /// The line program: each row holds for the addresses up to the next.
+    /// Runs the line program. Each row holds for the addresses up to the next.
     fn rows(&mut self, unit: &Unit<Reader<'s>>) -> Result<(), Exhausted> {
         let Some(program) = unit.line_program.clone() else { return Ok(()) };
         let mut rows = program.rows();
@@ -200,7 +201,7 @@ impl<'s> Search<'_, 's> {
         Ok(())
     }
 
-    /// The tree of functions; one that lies in another one's entry was inlined into it.
+    /// Walks the tree of functions. A function inside another one's entry was inlined into it.
     fn functions(&mut self, unit: &Unit<Reader<'s>>) -> Result<(), Exhausted> {
         let Ok(mut entries) = unit.entries_raw(None) else { return Ok(()) };
         while !entries.is_empty() {
@@ -237,7 +238,7 @@ impl<'s> Search<'_, 's> {
         Ok(())
     }
 
-    /// The wanted addresses in a function's ranges.
+    /// Returns the wanted addresses in a function's ranges.
     fn containing(&mut self, unit: &Unit<Reader<'s>>, entry: &Entry<'s>) -> Result<Vec<usize>, Exhausted> {
         if let Some(ranges) = entry.ranges
             && let Ok(Some(mut ranges)) = ranges::listed(self.dwarf, unit, ranges)
@@ -267,7 +268,7 @@ impl<'s> Search<'_, 's> {
         Ok(Some(clean(&path)))
     }
 
-    /// A function's name, which another entry may have.
+    /// Returns a function's name. Another entry may hold it.
     fn name(&mut self, unit: &Unit<Reader<'s>>, entry: &Entry<'s>, left: usize) -> Result<Option<String>, Exhausted> {
         self.fuel.spend(UNIT)?;
         let string = |value| self.dwarf.attr_string(unit, value).ok().map(|name| clean(name.slice()));
@@ -294,7 +295,7 @@ impl<'s> Search<'_, 's> {
         }
     }
 
-    /// The name of an entry of any unit.
+    /// Returns the name of an entry of any unit.
     fn name_elsewhere(
         &mut self,
         unit: &Unit<Reader<'s>>,
@@ -329,14 +330,14 @@ fn read<'s>(
     Ok(entry)
 }
 
-/// Indices of the sorted numbers in a range.
+/// Returns the indices of the sorted numbers in a range.
 fn within(sorted: &[u64], range: gimli::Range) -> std::ops::Range<usize> {
     let start = sorted.partition_point(|at| *at < range.begin);
     let end = sorted.partition_point(|at| *at < range.end);
     start..end.max(start)
 }
 
-/// The path of a file of the unit's line program.
+/// Returns the path of a file of the unit's line program.
 fn path(dwarf: &Dwarf<Reader<'_>>, unit: &Unit<Reader<'_>>, index: u64) -> Option<Vec<u8>> {
     let header = unit.line_program.as_ref()?.header();
     let file = header.file(index)?;
@@ -352,7 +353,7 @@ fn path(dwarf: &Dwarf<Reader<'_>>, unit: &Unit<Reader<'_>>, index: u64) -> Optio
     if let Some(directory) = unit.comp_dir {
         join(directory.slice());
     }
-    // Version 5: directory 0 is the compilation's own. Earlier: index 0 means it.
+    // Directory 0 is the compilation's own. Before version 5 it is not in the table.
     if (file.directory_index() != 0 || header.version() >= 5)
         && let Some(directory) = file.directory(header).and_then(|value| dwarf.attr_string(unit, value).ok())
     {

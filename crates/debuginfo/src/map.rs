@@ -1,10 +1,9 @@
-//! The section `.sfi.map`: which instructions of a rewritten object serve which of the original
-//! one. For people (`sfi objdump`): nothing that decides anything reads it.
+//! The section `.sfi.map`: for each original instruction the instructions of the rewritten object
+//! that serve it. It is for people (`sfi objdump`). No decision depends on it.
 //!
-//! For each section of text one record: a version byte, the section's address (8 bytes, relocated),
-//! the number of entries and the entries, whose offsets are differences to the entry before;
-//! numbers are LEB128. The first instruction of an entry is at its new offset; it ends where the
-//! next begins.
+//! It has one record for each section of text. A record holds a version byte, the section's address
+//! (8 bytes, relocated), the number of entries, and the entries. Numbers are LEB128, and an entry's
+//! offsets are differences to the entry before. An entry ends where the next begins.
 
 use gimli::write::{EndianVec, Writer};
 use gimli::{EndianSlice, LittleEndian, Reader as _};
@@ -17,28 +16,29 @@ const VERSION: u8 = 1;
 /// New code that serves one original instruction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Entry {
-    /// Where it begins.
+    /// Offset of its first instruction.
     pub new: u64,
     /// The original instruction's offset.
     pub old: u64,
-    /// Distance from `new` of the instruction that does what the original one did; the others were
-    /// inserted. `None`: all were.
+    /// Distance from `new` to the instruction that does the original one's work. The other
+    /// instructions were inserted. `None` if all were.
     pub main: Option<u64>,
 }
 
-/// How a rewrite keeps r15 of the original program, which the data stack needs.
+/// The place where a rewrite keeps r15 of the original program. The data stack needs the register
+/// itself.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Keeping {
     /// In its home, a fixed place of the TCB page.
     #[default]
     Home,
-    /// In the register of this number, which the original code around does not name.
+    /// In the register of this number, which the original code nearby does not name.
     Renamed(u8),
-    /// In the register of this number, which lives in r15's home instead.
+    /// In the register of this number. That register's own value lives in r15's home.
     Exchanged(u8),
 }
 
-/// What a rewrite did to one original instruction, for the validator. Nobody trusts it: a wrong
+/// The rewrite's account of one original instruction, for the validator. Nobody trusts it: a wrong
 /// trace makes a proof fail.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Step {
@@ -46,12 +46,13 @@ pub struct Step {
     pub new: u32,
     /// Offset in the original section.
     pub old: u32,
-    /// The code is the landing pad of the instruction's label, which lies apart.
+    /// The code is the landing pad of the instruction's label. It stands apart from the
+    /// instruction's code.
     pub pad: bool,
-    /// How r15 is kept here.
+    /// The place of the original r15 here.
     pub r15: Keeping,
-    /// The home is not in the TCB page but so many bytes below the stack pointer at the function's
-    /// entry.
+    /// If the home is not in the TCB page: its distance in bytes below the stack pointer at the
+    /// function's entry.
     pub slot: Option<i64>,
 }
 
@@ -60,11 +61,11 @@ pub struct Step {
 pub struct Trace {
     /// Index of the original section.
     pub section: usize,
-    /// In the order of the new code.
+    /// The steps in the order of the new code.
     pub steps: Vec<Step>,
 }
 
-/// Appends a record. Gives the offset of the field for the section's address.
+/// Appends a record. Returns the offset of the field for the section's address.
 pub fn encode(out: &mut Vec<u8>, entries: &[Entry]) -> usize {
     let mut bytes = EndianVec::new(LittleEndian);
     // Writing to memory does not fail.
@@ -87,8 +88,8 @@ pub fn encode(out: &mut Vec<u8>, entries: &[Entry]) -> usize {
     field
 }
 
-/// Reads all records: the offset of the field for the section's address, and the entries. What is
-/// malformed ends the list.
+/// Reads all records. Returns for each the offset of the field for the section's address, and the
+/// entries. A malformed record ends the list.
 pub fn decode(bytes: &[u8]) -> Vec<(u64, Vec<Entry>)> {
     let whole = EndianSlice::new(bytes, LittleEndian);
     let mut rest = whole;

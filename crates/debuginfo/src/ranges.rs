@@ -1,6 +1,6 @@
-//! The addresses of an entry. What gimli (0.34) adds up for them without looking is looked at here
-//! first: a hostile object's sum may overflow, which is a panic where the host is built with
-//! overflow checks.
+//! The addresses of an entry. gimli (0.34) adds up their numbers without a check. A hostile
+//! object's sum may overflow, which is a panic if the host is built with overflow checks. So the
+//! sums are checked here first.
 
 use crate::sections::Reader;
 use gimli::{
@@ -8,16 +8,16 @@ use gimli::{
     Unit,
 };
 
-/// The ranges of an entry by `DW_AT_low_pc`, `DW_AT_high_pc` and `DW_AT_ranges`.
+/// Returns the ranges of an entry by `DW_AT_low_pc`, `DW_AT_high_pc` and `DW_AT_ranges`.
 ///
 /// # Errors
-/// Of gimli, and what names addresses behind the last one.
+/// gimli's errors, and an error for addresses past the last one.
 pub fn ranges<'s>(
     dwarf: &Dwarf<Reader<'s>>,
     unit: &Unit<Reader<'s>>,
     entry: &DebuggingInformationEntry<Reader<'s>>,
 ) -> Result<RangeIter<Reader<'s>>> {
-    // Of attributes that come twice it does not matter which one gimli takes.
+    // If an attribute comes twice, the largest value is checked, so gimli may take either.
     let (mut low, mut size) = (0u64, 0);
     for attribute in entry.attrs() {
         match (attribute.name(), attribute.value()) {
@@ -31,14 +31,14 @@ pub fn ranges<'s>(
     dwarf.die_ranges(unit, entry)
 }
 
-/// The ranges of a unit.
+/// Returns the ranges of a unit.
 pub(crate) fn unit_ranges<'s>(dwarf: &Dwarf<Reader<'s>>, unit: &Unit<Reader<'s>>) -> Result<RangeIter<Reader<'s>>> {
     let mut entries = unit.entries();
     entries.next_dfs()?;
     ranges(dwarf, unit, entries.current().ok_or(Error::MissingUnitDie)?)
 }
 
-/// The ranges that an attribute's value lists; `None` if it names no list.
+/// Returns the ranges that an attribute's value lists, `None` if it names no list.
 pub(crate) fn listed<'s>(
     dwarf: &Dwarf<Reader<'s>>,
     unit: &Unit<Reader<'s>>,
@@ -48,8 +48,8 @@ pub(crate) fn listed<'s>(
     dwarf.attr_ranges(unit, value)
 }
 
-/// The list that an index stands for lies at `DW_AT_rnglists_base` and an offset, which may have 64
-/// bits (DWARF 5, section 7.28).
+/// Checks the place of the list that an index stands for. It is `DW_AT_rnglists_base` plus an
+/// offset, which may have 64 bits (DWARF 5, section 7.28).
 fn check_index<'s>(
     dwarf: &Dwarf<Reader<'s>>,
     unit: &Unit<Reader<'s>>,

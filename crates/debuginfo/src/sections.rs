@@ -1,13 +1,13 @@
-//! The debug sections of an object: found, decompressed, relocated.
+//! The debug sections of an object: found, decompressed and relocated.
 
 use gimli::{EndianSlice, LittleEndian, SectionId};
 use std::borrow::Cow;
 use std::io::Read;
 
-/// How the sections are read.
+/// The reader of the sections' bytes.
 pub type Reader<'s> = EndianSlice<'s, LittleEndian>;
 
-/// A section as the file has it.
+/// A section as it is in the file.
 pub struct Raw<'a> {
     /// Name, with its dot.
     pub name: &'a [u8],
@@ -15,8 +15,8 @@ pub struct Raw<'a> {
     pub data: &'a [u8],
     /// `SHF_COMPRESSED`.
     pub compressed: bool,
-    /// Member of a section group: the linker may drop it, and types and macros live in such. Not
-    /// read.
+    /// Member of a section group. The linker may drop it, and compilers put types and macros there.
+    /// It is not read.
     pub grouped: bool,
     /// Its relocations.
     pub relocations: Vec<Reloc>,
@@ -35,7 +35,7 @@ pub struct Reloc {
     pub addend: i64,
 }
 
-/// What a symbol stands for in debug information.
+/// The meaning of a symbol in debug information.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Meaning {
     /// A place in code.
@@ -76,10 +76,10 @@ const NEEDED: [SectionId; 11] = [
     SectionId::DebugStrOffsets,
 ];
 
-/// Bytes that all compressed sections of one object may have, in units of their compressed size:
-/// real debug information shrinks to a fifth, and zeros to a thousandth.
+/// Most bytes of all compressed sections of one object, in units of their compressed size. Real
+/// debug information shrinks to a fifth, and zeros shrink to a thousandth.
 const EXPANSION: u64 = 16;
-/// The same for small sections, bytes.
+/// Bytes that small sections may have beyond that.
 const SMALL: u64 = 64 << 10;
 
 /// An object's debug information, with addresses as [`crate::address`] makes them.
@@ -118,7 +118,7 @@ impl<'a> Sections<'a> {
         Ok(sections)
     }
 
-    /// Whether there is anything that names lines or functions.
+    /// Says whether nothing here names lines or functions.
     pub fn is_empty(&self) -> bool {
         self.get(SectionId::DebugInfo).is_empty()
     }
@@ -127,7 +127,7 @@ impl<'a> Sections<'a> {
         self.all.iter().find(|(other, _)| *other == id).map_or(&[], |(_, data)| data)
     }
 
-    /// For reading.
+    /// Returns the sections as gimli reads them.
     pub fn dwarf(&self) -> gimli::Dwarf<Reader<'_>> {
         let load = |id| Ok::<_, std::convert::Infallible>(EndianSlice::new(self.get(id), LittleEndian));
         let Ok(dwarf) = gimli::Dwarf::load(load);
@@ -160,7 +160,7 @@ fn inflate(data: &[u8], left: &mut u64) -> Result<Vec<u8>, Malformed> {
     Ok(bytes)
 }
 
-/// Applies what occurs in debug information; the rest stays as it is.
+/// Applies the relocations that occur in debug information. Others change nothing.
 fn relocate(data: &mut [u8], relocations: &[Reloc], symbol: &impl Fn(usize) -> Option<Meaning>) {
     /// `R_X86_64_64`, `R_X86_64_32`, `R_X86_64_32S`, `R_X86_64_DTPOFF64`, `R_X86_64_DTPOFF32`.
     const WIDTHS: [(u32, usize); 5] = [(1, 8), (10, 4), (11, 4), (17, 8), (21, 4)];

@@ -1,5 +1,5 @@
-//! Units, paid for by the size of the tables they name: units may share them, and a hostile object
-//! may let each of many units name a large one. Tables of abbreviations are parsed once.
+//! Units, paid for by the size of the tables that they name. Units may share tables, so a hostile
+//! object may let many units name one large table. Each table of abbreviations is parsed once.
 
 use crate::fuel::{Exhausted, Fuel};
 use crate::sections::Reader;
@@ -7,7 +7,7 @@ use gimli::{Abbreviations, AttributeValue, DebugAbbrevOffset, Dwarf, Reader as _
 use std::collections::HashMap;
 use std::sync::Arc;
 
-/// What a unit costs beside its tables: strings of that length are read for each.
+/// Price of a unit beside its tables. For each unit strings of up to that length are read.
 pub(crate) const UNIT: u64 = 2000;
 
 /// Tables of abbreviations by offset.
@@ -15,7 +15,7 @@ pub(crate) const UNIT: u64 = 2000;
 pub struct Cache(HashMap<usize, Option<Arc<Abbreviations>>>);
 
 impl Cache {
-    /// Reads a unit's root; `None` if it describes no code or cannot be read.
+    /// Reads a unit's root. Returns `None` if it describes no code or cannot be read.
     ///
     /// # Errors
     /// [`Exhausted`] if the fuel does not suffice.
@@ -35,7 +35,7 @@ impl Cache {
         if let Ok(mut entries) = header.entries_raw(&abbreviations, None)
             && let Ok(Some(root)) = entries.read_abbreviation()
         {
-            // Read here, by `Unit` and for its ranges.
+            // The attributes are read three times: here, by `Unit` and for the unit's ranges.
             fuel.spend(3 * root.attributes().len() as u64)?;
             for specification in root.attributes() {
                 let Ok(attribute) = entries.read_attribute(*specification) else { return Ok(None) };
@@ -52,7 +52,7 @@ impl Cache {
         Ok(Unit::new_with_abbreviations(dwarf, header, abbreviations).ok())
     }
 
-    /// The table at an offset, if it can be read.
+    /// Returns the table at an offset, if it can be read.
     fn get(
         &mut self,
         dwarf: &Dwarf<Reader<'_>>,
@@ -73,7 +73,7 @@ impl Cache {
     }
 }
 
-/// How many codes and attributes a table has, up to its end or where it stops making sense.
+/// Counts the codes and attributes of a table, up to its end or its first malformed entry.
 fn size(mut table: Reader<'_>) -> u64 {
     let mut count = 1;
     let mut walk = || -> gimli::Result<()> {
@@ -94,7 +94,7 @@ fn size(mut table: Reader<'_>) -> u64 {
         }
         Ok(())
     };
-    // The parser finds the same mistake.
+    // The parser finds the same mistake again.
     let _ = walk();
     count
 }

@@ -1,10 +1,10 @@
-//! Debug information made to be expensive: the budget ends it.
+//! Debug information that is made to be expensive. The budget ends the work.
 
 use sfi_debuginfo::{Fuel, Meaning, Raw, Sections, address, lookup};
 use std::time::{Duration, Instant};
 
-/// One unit of version 4 with `count` subprograms that share a range list of `count` entries: the
-/// square of `count` steps.
+/// Returns one unit of version 4 with `count` subprograms that share a range list of `count`
+/// entries. Reading it takes the square of `count` steps.
 fn shared_ranges(count: u32) -> Vec<(&'static str, Vec<u8>)> {
     let inside = address(1, 0x10);
     let mut abbreviations = vec![1, 0x11, 1, 0x11, 0x01, 0x55, 0x17, 0, 0];
@@ -27,7 +27,7 @@ fn shared_ranges(count: u32) -> Vec<(&'static str, Vec<u8>)> {
     vec![(".debug_abbrev", abbreviations), (".debug_info", info), (".debug_ranges", ranges)]
 }
 
-/// A unit whose root says where its code is, by attributes (name, form) and their values.
+/// Returns a unit whose root gives its addresses by attributes (name, form) and their values.
 fn root(header: &[u8], attributes: &[(u8, u8)], values: &[u8]) -> Vec<(&'static str, Vec<u8>)> {
     let mut abbreviations = vec![1, 0x11, 0];
     abbreviations.extend(attributes.iter().flat_map(|(name, form)| [*name, *form]));
@@ -37,13 +37,13 @@ fn root(header: &[u8], attributes: &[(u8, u8)], values: &[u8]) -> Vec<(&'static 
 
 #[test]
 fn addresses_that_overflow_are_none() {
-    // DW_AT_low_pc and DW_AT_high_pc, an address and a size
+    // `DW_AT_low_pc` and `DW_AT_high_pc`: an address and a size.
     let header = [24, 0, 0, 0, 4, 0, 0, 0, 0, 0, 8];
     let sized = |low: u64, size: u64| {
         let values = [low.to_le_bytes(), size.to_le_bytes()].concat();
         root(&header, &[(0x11, 0x01), (0x12, 0x07)], &values)
     };
-    // DW_AT_rnglists_base and an index, of a unit of version 5 in the 64-bit format
+    // `DW_AT_rnglists_base` and an index, in a unit of version 5 in the 64-bit format.
     let mut header = vec![0xff, 0xff, 0xff, 0xff];
     header.extend(22u64.to_le_bytes());
     header.extend([5, 0, 1, 8, 0, 0, 0, 0, 0, 0, 0, 0]);
@@ -85,7 +85,7 @@ fn few_entries_are_read_and_too_many_are_not() {
     let frames = lookup(&gather(&many), &places, &mut Fuel::default());
     assert!(start.elapsed() < Duration::from_secs(60), "4e10 steps were to be cut");
     assert!(frames[1].is_empty());
-    // The budget is what ends it: with next to none nothing is found at all.
+    // The budget ended the work: with next to none nothing is found at all.
     assert!(lookup(&gather(&few), &places, &mut Fuel::new(100))[0].is_empty());
 }
 
@@ -101,7 +101,7 @@ fn sections_that_lie_about_their_size_are_refused() {
     }
 }
 
-/// Zeros shrink to a thousandth: 260 KB of them would be 256 MB in the host.
+/// Zeros shrink to a thousandth: 260 KB of them would become 256 MB in the host.
 #[test]
 fn compressed_sections_grow_by_a_bounded_factor() {
     use std::io::Write;
@@ -124,11 +124,11 @@ fn compressed_sections_grow_by_a_bounded_factor() {
     };
     assert!(gathered(&[".debug_info"], &compressed(32 << 10, 32 << 10)));
     assert!(!gathered(&[".debug_info"], &compressed(16 << 20, 16 << 20)));
-    // Small ones share what small ones may have.
+    // Small sections share one allowance.
     let small = compressed(60 << 10, 60 << 10);
     assert!(gathered(&[".debug_info"], &small));
     assert!(!gathered(&[".debug_info", ".debug_line", ".debug_str"], &small));
-    // A header that lies gets what it says at most.
+    // A header that lies gets at most the size that it claims.
     assert!(gathered(&[".debug_info"], &compressed(16 << 20, 32 << 10)));
     assert!(!gathered(&[".debug_info"], &compressed(10, u64::MAX)));
 }
