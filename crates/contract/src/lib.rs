@@ -1,9 +1,9 @@
-//! The sandbox contract: what the rewriter produces, the verifier accepts and the loader makes
-//! true.
+//! The sandbox contract: the code that the rewriter produces and the verifier accepts, and the
+//! promises that the loader keeps.
 //!
-//! This crate holds *data* that the three parts share: the layout of a domain's window, the rules
-//! by name, the modes, the positive list of instructions and the note format. It holds no analysis:
-//! the verifier and the rewriter have none in common.
+//! This crate holds the *data* that the three parts share: the layout of a domain's window, the
+//! rules by name, the modes, the positive list of instructions and the note format. It holds no
+//! analysis, because the verifier and the rewriter share none.
 
 #![forbid(unsafe_code)]
 #![warn(unreachable_pub)]
@@ -24,6 +24,6 @@ pub use mode::Mode;
 pub use rule::Rule;
 pub use usage::{Usage, Vectors};
 
-/// Version of the contract that this crate describes; written into every note, checked by nobody
-/// who matters.
+/// Version of the contract that this crate describes. Every note has it, and no check of safety
+/// depends on it.
 pub const CONTRACT_VERSION: u16 = 1;

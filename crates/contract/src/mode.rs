@@ -1,18 +1,18 @@
-//! The modes a domain can run in.
+//! The modes of a domain.
 
 use std::fmt;
 use std::str::FromStr;
 
-/// What the rewritten code guarantees.
+/// The confinement that the rewritten code guarantees.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum Mode {
-    /// Stores and jumps are confined (the papers' default); loads see the address space, where
-    /// everything else lies at secret random places.
+    /// Stores and jumps are confined (the papers' default). Loads see the whole address space.
+    /// Everything outside the domain lies at secret random places there.
     #[default]
     Write,
     /// Loads are confined too.
     Full,
-    /// Like [`Mode::Write`], with a check before each store and indirect branch that traps at the
+    /// As [`Mode::Write`], with a check before each store and indirect branch that traps at the
     /// offending instruction (Wahbe et al. section 3.1, segment matching). See [`crate::matching`].
     Match,
 }
@@ -21,7 +21,7 @@ impl Mode {
     /// All modes.
     pub const ALL: [Mode; 3] = [Mode::Write, Mode::Full, Mode::Match];
 
-    /// The name used on the command line, in manifests and in notes.
+    /// Returns the name used on the command line, in manifests and in notes.
     pub const fn name(self) -> &'static str {
         match self {
             Mode::Write => "write",

@@ -1,41 +1,40 @@
-//! Names that the loader defines or that the parts agree on.
+//! Names that the loader defines, or that several parts use.
 
 /// Symbol: the header page ([`crate::layout::HEADER_OFFSET`]), read-only data for the domain.
 pub const HEADER: &str = "__sfi_header";
-/// Symbol: `int` in the TCB ([`crate::layout::TCB_ERROR`]) that a failed crossing sets to a
-/// nonzero error code, like `errno`. The domain clears it itself.
+/// Symbol: `int` in the TCB ([`crate::layout::TCB_ERROR`]). A failed crossing sets it to a nonzero
+/// error code, like `errno`. The domain clears it itself.
 pub const ERROR: &str = "__sfi_error";
-/// Symbol: `const long *` in the TCB ([`crate::layout::TCB_CLIENT_STACK`]). An image that names it
-/// finds its stack arguments through it, on the client's data stack, when it is called by an import
-/// that trusts it; nothing is copied. Good until the next crossing.
+/// Symbol: `const long *` in the TCB ([`crate::layout::TCB_CLIENT_STACK`]). When an import that
+/// trusts the domain calls it, an image that names this symbol finds its stack arguments through
+/// it, on the client's data stack. Nothing is copied. The pointer is valid until the next crossing.
 pub const CLIENT_STACK: &str = "__sfi_client_stack";
 /// Function: the arbitration gateway that replaces `syscall`. It takes its arguments in the
 /// registers of the Linux system call convention (rax = number; rdi, rsi, rdx, r10, r8, r9) and
 /// changes rax, rcx and r11 only.
 pub const SYSCALL: &str = "__sfi_syscall";
-/// Function: how many return addresses of the domain's own code lie on the control stack above the
-/// frame that entered the domain, the one of the call of this function included. Changes rax, r10
-/// and r11 only.
+/// Function: returns how many return addresses of the domain's own code lie on the control stack
+/// above the frame that entered the domain. The return address of this call counts too. Changes
+/// rax, r10 and r11 only.
 pub const DEPTH: &str = "__sfi_depth";
-/// Function: the return address `rdi` of those that [`DEPTH`] counts, from the outermost, 0. A
-/// fault if there is none. Changes rax, r10 and r11 only.
+/// Function: returns the return address number `rdi` of those that [`DEPTH`] counts. The outermost
+/// is number 0. Faults if there is none. Changes rax, r10 and r11 only.
 pub const RETURN: &str = "__sfi_return";
-/// Function: drops return addresses until `rdi` are left and jumps to the dispatch slot that `rsi`
-/// means, masked like the pointer of any indirect branch. A fault if fewer are there. Changes rdi,
-/// rsi, r10 and r11 only.
+/// Function: drops return addresses until `rdi` are left, and jumps to the dispatch slot `rsi`,
+/// masked like the pointer of any indirect branch. Faults if fewer are there. Changes rdi, rsi, r10
+/// and r11 only.
 pub const CUT: &str = "__sfi_cut";
-/// Host function that the support code behind [`SYSCALL`] calls with a pointer to number and
-/// arguments.
+/// Host function that the support code of [`SYSCALL`] calls with a pointer to number and arguments.
 pub const ARBITRATE: &str = "__sfi_arbitrate";
-/// Section of unwind tables: data for the unwinder in the domain, which finds them between
-/// `__start_` and `__stop_` this name.
+/// Section of unwind tables. They are data for the unwinder in the domain, which finds them between
+/// `__start_` and `__stop_` followed by this name.
 pub const UNWIND_SECTION: &str = "sfi_unwind";
-/// Functions that return a second time. The rewriter passes the dispatch slot of the place behind
-/// their call in r11, where the second return goes.
+/// Functions that return a second time. The second return goes to the place after their call. The
+/// rewriter passes the dispatch slot of this place in r11.
 pub const RETURNS_TWICE: [&str; 5] = ["setjmp", "_setjmp", "__setjmp", "sigsetjmp", "__sigsetjmp"];
 /// Prefix of local symbols that the rewriter adds for code labels.
 pub const LABEL_PREFIX: &str = ".Lsfi";
 /// Name of the note section.
 pub const NOTE_SECTION: &str = ".note.sfi";
-/// Owner name inside the note section.
+/// Name of the owner in the note section.
 pub const NOTE_OWNER: &[u8] = b"sfi\0";

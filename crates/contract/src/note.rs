@@ -1,4 +1,4 @@
-//! The note that the rewriter leaves in an object: information for people and tools. Nobody trusts
+//! The note that the rewriter leaves in an object. It informs people and tools, and nobody trusts
 //! it.
 
 use crate::{CONTRACT_VERSION, Mode, names::NOTE_OWNER};
@@ -9,20 +9,20 @@ pub const NOTE_TYPE: u32 = 1;
 /// Contents of [`crate::names::NOTE_SECTION`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Note {
-    /// Contract version the object was rewritten for.
+    /// Contract version that the object was rewritten for.
     pub version: u16,
-    /// Mode the object was rewritten in.
+    /// Mode that the object was rewritten in.
     pub mode: Mode,
 }
 
 impl Note {
-    /// A note for this version of the contract.
+    /// Returns a note for this version of the contract.
     pub const fn new(mode: Mode) -> Self {
         Note { version: CONTRACT_VERSION, mode }
     }
 
-    /// The section's bytes: one `Elf64_Nhdr` with owner `sfi` and a 4-byte descriptor (version,
-    /// mode, zero).
+    /// Returns the section's bytes: one `Elf64_Nhdr` with owner `sfi` and a 4-byte descriptor
+    /// (version, mode, zero).
     pub fn encode(&self) -> Vec<u8> {
         let mode = Mode::ALL.iter().position(|m| *m == self.mode).unwrap_or(0) as u8;
         let mut out = Vec::with_capacity(20);
@@ -35,7 +35,7 @@ impl Note {
         out
     }
 
-    /// Reads what [`Note::encode`] wrote; `None` if the bytes are anything else.
+    /// Reads the bytes of [`Note::encode`]. Returns `None` for other bytes.
     pub fn decode(bytes: &[u8]) -> Option<Note> {
         let word = |i: usize| Some(u32::from_le_bytes(bytes.get(i..i + 4)?.try_into().ok()?));
         if word(0)? != NOTE_OWNER.len() as u32

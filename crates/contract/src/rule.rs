@@ -1,5 +1,5 @@
-//! The rules of the contract by name. The verifier checks each in one function; `sfi explain`
-//! prints them.
+//! The rules of the contract by name. The verifier checks each rule in one function, and `sfi
+//! explain` prints its texts.
 
 use std::fmt;
 use std::str::FromStr;
@@ -17,13 +17,13 @@ macro_rules! rules {
             /// Stable code, for example `SFI-S01`.
             pub const fn id(self) -> &'static str { match self { $( Rule::$name => $id, )* } }
 
-            /// One line that says what was found.
+            /// Title: the finding in one line.
             pub const fn title(self) -> &'static str { match self { $( Rule::$name => $title, )* } }
 
-            /// Why the rule exists and where it comes from.
+            /// Reason for the rule, and its source.
             pub const fn why(self) -> &'static str { match self { $( Rule::$name => $why, )* } }
 
-            /// What to do about it.
+            /// Advice for the object's author.
             pub const fn help(self) -> &'static str { match self { $( Rule::$name => $help, )* } }
         }
     };

@@ -2,7 +2,7 @@
 
 use iced_x86::{Formatter, GasFormatter, Instruction};
 
-/// An instruction in AT&T syntax as gcc and objdump write it.
+/// Returns an instruction in AT&T syntax, as gcc and objdump write it.
 pub fn text(instruction: &Instruction) -> String {
     let mut formatter = GasFormatter::new();
     let options = formatter.options_mut();

@@ -1,16 +1,16 @@
-//! Names come from hostile objects and go to terminals and logs.
+//! Safe names for terminals and logs. Hostile objects choose their names.
 
 /// Longest name or path, in characters.
 const LONGEST: usize = 512;
 
-/// Control characters, and those that change the direction of text.
+/// Says whether a character controls a terminal or changes the direction of text.
 pub fn is_unprintable(c: char) -> bool {
     c.is_control()
         || matches!(c, '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}' | '\u{2028}' | '\u{2029}')
 }
 
-/// The name with what must not reach a terminal replaced, and its start left out where it is too
-/// long: a path's end says more.
+/// Returns the name with unprintable characters replaced. The start of a long name is left out,
+/// because a path's end says more.
 pub fn clean(name: &[u8]) -> String {
     let tail = &name[name.len().saturating_sub(4 * LONGEST)..];
     let text = String::from_utf8_lossy(tail);

@@ -1,25 +1,25 @@
-//! What a text uses: what the loader has to save and clear where it is entered and left.
+//! The state that a text uses. The loader saves and clears this state at crossings.
 
 use crate::policy::Class;
 
-/// What an object's text uses. Computed from the decoded instructions, never from the object's
-/// word.
+/// The machine state that an object's text uses. It is computed from the decoded instructions,
+/// never taken from the object's word.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Usage {
     /// Bit n: the general register with number n (rax 0, rcx 1, rdx 2, rbx 3, rsp 4, ... r15 15) is
-    /// written, in whole or in part. A callee outside the text is not counted.
+    /// written, in whole or in part. Callees outside the text are not counted.
     pub gprs_written: u16,
     /// Bit n: the preserved register n (see [`Usage::PRESERVED`]) is read or written, in whole or
     /// in part, by an operand or implicitly.
     pub preserved_named: u16,
     /// Widest vector registers named.
     pub vectors: Vectors,
-    /// x87 or MMX state is touched (`fnstenv`, `fldenv`, `fwait` and the control word included). A
-    /// return to the host resets it (`fninit`) at every trust level: an exception left unmasked and
-    /// pending would trap in the host's next x87 instruction.
+    /// The text uses x87 or MMX state (`fnstenv`, `fldenv`, `fwait` and the control word included).
+    /// A return to the host resets it (`fninit`) at every trust level. Otherwise an exception left
+    /// unmasked and pending would trap in the host's next x87 instruction.
     pub x87: bool,
-    /// MXCSR is loaded or stored: the text can change it or see it. (Its status flags are set by
-    /// any SSE arithmetic.)
+    /// The text loads or stores MXCSR, so it can change it or see it. (Any SSE arithmetic sets its
+    /// status flags.)
     pub mxcsr: bool,
     /// `rdtsc` occurs.
     pub clock: bool,
@@ -30,14 +30,14 @@ pub struct Usage {
 /// Widest vector registers that an instruction names.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Vectors {
-    /// None.
+    /// No vector registers.
     #[default]
     None,
     /// xmm0 to xmm15, legacy encoding.
     Xmm,
-    /// xmm and ymm 0 to 15, VEX encoding (which clears the upper parts).
+    /// xmm and ymm 0 to 15, VEX encoding. It clears the upper parts.
     Ymm,
-    /// EVEX encoding or mask registers: anything of zmm0 to zmm31 and k0 to k7.
+    /// EVEX encoding or mask registers: any of zmm0 to zmm31 and k0 to k7.
     Zmm,
 }
 
@@ -45,7 +45,8 @@ impl Usage {
     /// The registers that functions preserve (psABI 3.2.1), rsp aside: rbx, rbp, r12 to r15.
     pub const PRESERVED: u16 = 1 << 3 | 1 << 5 | 0xf << 12;
 
-    /// From the set of classes (bit = discriminant), the registers written, and those named.
+    /// Returns the usage by the set of classes (bit = discriminant), the registers written, and
+    /// those named.
     pub fn new(classes: u16, gprs_written: u16, gprs_named: u16) -> Usage {
         let has = |class: Class| classes & (1 << class as u16) != 0;
         let vectors = if has(Class::Avx512) {
@@ -68,7 +69,7 @@ impl Usage {
         }
     }
 
-    /// Both together.
+    /// Returns the usage of both texts together.
     pub fn union(self, other: Usage) -> Usage {
         Usage {
             gprs_written: self.gprs_written | other.gprs_written,

@@ -8,7 +8,8 @@ fn document() -> String {
     std::fs::read_to_string(path).expect("docs/CONTRACT.md")
 }
 
-/// Words of the shape `X00`, with or without `SFI-`: what a reader takes for a rule.
+/// Returns the words of the shape `X00`, with or without `SFI-`. A reader takes such a word for a
+/// rule.
 fn named(text: &str) -> BTreeSet<String> {
     let words = text.split(|c: char| !c.is_ascii_alphanumeric() && c != '_');
     let is_id = |w: &&str| {
@@ -35,7 +36,7 @@ fn no_rule_is_named_that_does_not_exist() {
     assert_eq!(found, ["SFI-E01", "SFI-E03", "SFI-Z99"]);
 }
 
-/// `docs/MUTANTS.md` is what `cargo xtask mutants` found when each rule was left out in turn.
+/// `docs/MUTANTS.md` holds the results of `cargo xtask mutants`, which left out each rule in turn.
 #[test]
 fn every_rule_is_held_by_a_test() {
     let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/MUTANTS.md");

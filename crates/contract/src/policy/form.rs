@@ -2,7 +2,7 @@
 
 use iced_x86::Code;
 
-/// What kind of instruction a form is: why it is allowed, and which rule applies to it beyond its
+/// The kind of a form. It tells why the form is allowed, and which rule applies beyond its
 /// operands.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 #[repr(u8)]
@@ -11,15 +11,16 @@ pub enum Class {
     /// MOVBE, CRC32, CMPXCHG16B, RDRAND). They reach memory through their ModRM operand only and
     /// change registers and flags.
     Integer,
-    /// `int3`, `ud2`: a fault, delivered to the loader.
+    /// `int3`, `ud2`: they raise a fault, which the loader receives.
     Trap,
-    /// `rdtsc`. It reads a clock; the host may switch it off (a policy).
+    /// `rdtsc`. It reads a clock. The host may switch it off (a policy).
     Clock,
-    /// `cpuid`. It reads what the machine is; the host may switch it off (a policy).
+    /// `cpuid`. It tells the machine's identity. The host may switch it off (a policy).
     Identity,
-    /// x87. Works on its register stack and ModRM memory. `fwait` is one of them: it traps on an
-    /// exception that another x87 instruction left pending. `fnstenv` and `fnsave` store addresses
-    /// of the last x87 instruction, so the loader clears x87 state at distrusting crossings.
+    /// x87. It works on its register stack and ModRM memory. `fwait` belongs here because it traps
+    /// on an exception that another x87 instruction left pending. `fnstenv` and `fnsave` store
+    /// addresses of the last x87 instruction, so the loader clears x87 state at distrusting
+    /// crossings.
     X87,
     /// MMX and SSE forms with an MMX operand: aliases of the x87 registers.
     Mmx,
@@ -31,9 +32,9 @@ pub enum Class {
     /// EVEX-encoded vector instructions and mask registers (AVX-512 F, BW, CD, DQ, VL, VNNI, IFMA,
     /// VBMI, VBMI2, BITALG, VPOPCNTDQ, BF16).
     Avx512,
-    /// `ldmxcsr`, `stmxcsr` and their VEX forms: they change how SSE rounds and traps and see its
-    /// status flags; the loader restores MXCSR at crossings of a domain that has them, and leaves
-    /// the flags alone where they are invisible.
+    /// `ldmxcsr`, `stmxcsr` and their VEX forms. They change how SSE rounds and traps, and see its
+    /// status flags. The loader restores MXCSR at crossings of a domain that has them. In other
+    /// domains the flags are invisible, and the loader leaves them alone.
     Mxcsr,
     /// No effect that a program can store: `nop`, `endbr64`, `pause`, fences.
     Hint,
@@ -41,13 +42,13 @@ pub enum Class {
     Branch,
     /// `call` and `jmp` through a register or memory. Rule `SFI-I01`.
     IndirectBranch,
-    /// `ret`: takes an address from the control stack, which holds return addresses only.
+    /// `ret`. It takes an address from the control stack, which holds return addresses only.
     Return,
-    /// `movs`, `stos`, `lods`, `cmps`, `scas`. Implicit memory operands by rdi, rsi. Rule
-    /// `SFI-S04`.
+    /// `movs`, `stos`, `lods`, `cmps`, `scas`. Their memory operands are implicit, by rdi and rsi.
+    /// Rule `SFI-S04`.
     String,
-    /// `xlat`: loads from rbx + al without a ModRM operand. Any load is allowed in mode write;
-    /// refused in mode full.
+    /// `xlat`. It loads from rbx + al without a ModRM operand. Mode write allows any load. Mode
+    /// full refuses it.
     Table,
 }
 
@@ -57,19 +58,19 @@ pub enum Class {
 pub enum Memory {
     /// No operand can be memory.
     None,
-    /// Names an address and touches no memory: `lea`, `nop`.
+    /// Names an address and accesses no memory: `lea`, `nop`.
     Address,
-    /// Reads.
+    /// Reads memory.
     Load,
-    /// Writes, or reads and writes.
+    /// Writes memory, or reads and writes it.
     Store,
-    /// Reads and writes; may have a `lock` prefix.
+    /// Reads and writes memory, and may have a `lock` prefix.
     Lockable,
     /// Reads the elements that another vector selects (`vmaskmovps`, `vpmaskmovd`). Rule `SFI-L02`.
     Masked,
-    /// Reads several places by a vector index, those that a mask selects (gathers). Rule `SFI-L02`.
+    /// Reads several places by a vector index. A mask selects them (gathers). Rule `SFI-L02`.
     Gather,
-    /// The address moves with another operand (bit tests with a register offset): never allowed on
+    /// Another operand moves the address (bit tests with a register offset). Never allowed on
     /// memory.
     Moving,
 }
@@ -79,20 +80,20 @@ pub enum Memory {
 pub struct Form {
     /// The kind of instruction.
     pub class: Class,
-    /// How it uses its memory operand.
+    /// The use of its memory operand.
     pub memory: Memory,
-    /// Index of the operand that may be memory; 0 if none may.
+    /// Index of the operand that may be memory, 0 if none may.
     pub operand: u8,
-    /// The legacy prefixes the form must have: bits of [`prefix`].
+    /// The legacy prefixes that the form must have: bits of [`prefix`].
     pub prefixes: u8,
-    /// Bit i: operand i is written (a register; for memory see `memory`).
+    /// Bit i: operand i is written, if it is a register. For memory see `memory`.
     pub writes: u8,
-    /// General registers written beside the operands: bit n is the register with number n (rax 0,
-    /// rcx 1, ... r15 15).
+    /// General registers that are written beside the operands. Bit n is the register with number n
+    /// (rax 0, rcx 1, ... r15 15).
     pub clobbers: u16,
 }
 
-/// Bits for legacy prefixes.
+/// Bits of the legacy prefixes.
 pub mod prefix {
     /// 66, as operand size or as part of the opcode.
     pub const P66: u8 = 1;
@@ -110,7 +111,7 @@ pub mod prefix {
     pub const REX: u8 = 64;
 }
 
-/// Numbers of the general registers that some forms write implicitly.
+/// Bits of the general registers that some forms write implicitly.
 pub(super) mod gpr {
     pub(crate) const RAX: u16 = 1 << 0;
     pub(crate) const RCX: u16 = 1 << 1;
@@ -123,7 +124,8 @@ pub(super) mod gpr {
 /// Forms that share everything but the code.
 pub(super) type Group = (Form, &'static [Code]);
 
-/// `Class Memory(operand) [prefixes] writes(operands) clobbers(registers) { codes }`
+/// Builds the groups of `Class Memory(operand) [prefixes] writes(operands) clobbers(registers) {
+/// codes }`.
 macro_rules! forms {
     ($( $class:ident $memory:ident($operand:literal) [$($prefix:ident)*] writes($($write:literal)*) clobbers($($reg:ident)*)
         { $($code:ident)* } )*) => {

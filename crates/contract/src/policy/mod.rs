@@ -1,18 +1,17 @@
-//! The positive list: every instruction form that may appear in a domain's text, and what each
-//! does.
+//! The positive list: every instruction form that may appear in a domain's text, with its effects.
 //!
 //! The list is data by iced-x86 [`Code`], one entry for each encoding. It is closed: a form that is
-//! not listed is refused, also when a later iced version decodes it. What a form does (which
-//! operand is the memory operand and how it is used, which prefixes it needs, which general
-//! registers it writes) comes from the list too; the test `policy_table` compares every entry with
-//! iced's own instruction information and encoder, and with the selection by CPUID feature that the
-//! list was drawn up by.
+//! not listed is refused, also when a later iced version decodes it. The list also gives the
+//! effects of a form: its memory operand and the use of it, the prefixes that it needs, the general
+//! registers that it writes. The test `policy_table` compares every entry with iced's own
+//! instruction information and encoder. It also compares the list with the selection by CPUID
+//! feature from which it was made.
 //!
-//! Sources: Intel SDM volume 2 (instruction reference), AMD APM volumes 3 to 5; where the two
-//! differ, a form is left out (66 on branches, `movsxd` with a 16-bit operand, `bswap` with one,
+//! Sources: Intel SDM volume 2 (instruction reference), AMD APM volumes 3 to 5. Forms that the two
+//! describe differently are left out (66 on branches, `movsxd` and `bswap` with a 16-bit operand,
 //! ud0, ud1).
 //!
-//! Left out although a compiler could emit them, with the reason:
+//! These are left out although a compiler could emit them:
 //! - anything that names or moves rsp: `push`, `pop`, `enter`, `leave`, `ret imm16`, `pushf` (the
 //!   control stack);
 //! - `std`, `popf`: the direction flag is always 0, the string regions depend on it;
@@ -47,14 +46,14 @@ use iced_x86::Code;
 pub use form::{Class, Form, Memory, prefix};
 pub use register::general;
 
-/// Upper bound of the numbers of codes. What is above is not listed.
+/// Upper bound of the codes' numbers. Codes above it are not listed.
 const CODES: usize = 8192;
 
 static TABLE: [Option<Form>; CODES] = build();
 
 const PARTS: [&[Group]; 6] = [branch::GROUPS, integer::GROUPS, float::GROUPS, sse::GROUPS, avx::GROUPS, avx512::GROUPS];
 
-/// Spreads the groups over a table by code. Fails to compile if a code is listed twice or out of
+/// Spreads the groups over a table by code. It fails to compile if a code is listed twice or out of
 /// range.
 const fn build() -> [Option<Form>; CODES] {
     let mut table = [None; CODES];
@@ -77,13 +76,13 @@ const fn build() -> [Option<Form>; CODES] {
     table
 }
 
-/// The entry of a form, `None` if it is not allowed.
+/// Returns the entry of a form, `None` if it is not allowed.
 #[inline]
 pub fn lookup(code: Code) -> Option<&'static Form> {
     TABLE.get(code as usize).and_then(Option::as_ref)
 }
 
-/// All allowed forms.
+/// Returns all allowed forms.
 pub fn allowed() -> impl Iterator<Item = (Code, &'static Form)> {
     Code::values().filter_map(|code| Some((code, lookup(code)?)))
 }

@@ -1,10 +1,10 @@
-//! Which rule an instruction breaks that is not on the positive list. The refusal is certain before
-//! this is asked; this only finds the best words for it.
+//! The reason to refuse an instruction that is not on the positive list. The refusal is already
+//! certain here. This module only finds the rule and the words that explain it best.
 
 use crate::Rule;
 use iced_x86::{Code, CpuidFeature as F, FlowControl, Instruction, Mnemonic as M, OpCodeOperandKind as K};
 
-/// The rule that names the reason, and the reason.
+/// Returns the rule that the instruction breaks, and the reason in words.
 pub fn reason(instruction: &Instruction) -> (Rule, &'static str) {
     let code = instruction.code();
     if touches_segments(code) {
@@ -66,7 +66,7 @@ fn moves(code: Code) -> bool {
         || matches!(code.mnemonic(), M::Movdir64b | M::Enqcmd | M::Enqcmds | M::Ldtilecfg | M::Sttilecfg)
 }
 
-/// Hints about addresses.
+/// Says whether an instruction is a hint about an address.
 pub fn is_silent(code: Code) -> bool {
     matches!(
         code.mnemonic(),

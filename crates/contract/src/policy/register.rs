@@ -2,7 +2,7 @@
 
 use iced_x86::Register;
 
-/// Bit of each register.
+/// The bit of each register.
 static GENERAL: [u16; 256] = {
     let mut table = [0; 256];
     let mut n = 0;
@@ -22,8 +22,8 @@ static GENERAL: [u16; 256] = {
     table
 };
 
-/// Bit of the general register that a register is part of: bit n for the number n (rax 0, rcx 1,
-/// ... r15 15); 0 for all others.
+/// Returns the bit of the general register that a register is part of, 0 for all other registers.
+/// Bit n stands for the register with number n (rax 0, rcx 1, ... r15 15).
 #[inline]
 pub fn general(register: Register) -> u16 {
     GENERAL.get(register as usize).copied().unwrap_or(0)

@@ -1,4 +1,4 @@
-//! What a form does, by iced's instruction information.
+//! The effects of a form, by iced's instruction information.
 
 use crate::instance::{instance, is_string, is_vsib, may_be_memory};
 use crate::selection::is_branch_form;
@@ -8,7 +8,7 @@ use iced_x86::{
 };
 use sfi_contract::policy::{Class, Form, Memory, prefix};
 
-/// What iced's instruction information says about a form.
+/// The effects of a form, by iced's instruction information.
 #[derive(Default)]
 pub struct Effects {
     pub memory_operand: Option<u32>,
@@ -59,7 +59,7 @@ impl Effects {
                         && is_write(info.op_access(i))
                         && instruction.op_register(i).full_register() == register.full_register()
                 });
-                // rsp is not a clobber: `stack` says who touches it.
+                // rsp is no clobber here: `stack` tells which forms touch it.
                 let stack = register.full_register() == Register::RSP;
                 if is_write(used.access()) && register.is_gpr() && !named && !stack {
                     effects.clobbers |= 1 << register.full_register().number();
@@ -106,7 +106,7 @@ pub fn class_of(code: Code) -> Class {
         _ if is_string(code) => Class::String,
         _ if op.is_nop() || has(F::PAUSE) || has(F::CET_IBT) || has(F::MULTIBYTENOP) => Class::Hint,
         _ if matches!(code, Code::Lfence | Code::Mfence | Code::Sfence) => Class::Hint,
-        // It waits for an exception of x87 that is pending.
+        // `fwait` waits for a pending exception of x87.
         Code::Wait => Class::X87,
         _ if has(F::FPU) || has(F::FPU287) || has(F::FPU387) => Class::X87,
         _ if operand(&[K::mm_or_mem, K::mm_reg, K::mm_rm]) || has(F::MMX) => Class::Mmx,
@@ -175,8 +175,8 @@ pub fn is_bit_test(code: Code) -> bool {
     matches!(code.mnemonic(), M::Bt | M::Bts | M::Btr | M::Btc)
 }
 
-/// The VEX loads that read only what a vector selects. (The stores of these names are in another
-/// arm already.)
+/// Says whether it is a VEX load that reads only the elements that a vector selects. (Another arm
+/// has the stores of these names already.)
 fn is_masked_load(code: Code) -> bool {
     use iced_x86::Mnemonic as M;
     matches!(code.mnemonic(), M::Vmaskmovps | M::Vmaskmovpd | M::Vpmaskmovd | M::Vpmaskmovq)

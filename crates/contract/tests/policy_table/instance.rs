@@ -1,4 +1,4 @@
-//! Some instruction for each form.
+//! One instruction for each form.
 
 use iced_x86::{Code, Instruction, MemoryOperand, OpCodeOperandKind as K, OpKind, Register};
 
@@ -27,8 +27,8 @@ pub fn may_be_memory(kind: K) -> bool {
         )
 }
 
-/// Some instance of a form. `memory`: the operand that may be memory is memory. Registers that an
-/// instruction names are never among those that instructions use implicitly.
+/// Returns an instance of a form. With `memory`, the operand that may be memory is memory. Its
+/// named registers are never registers that instructions use implicitly.
 pub fn instance(code: Code, memory: bool) -> Instruction {
     let op = code.op_code();
     let mut instruction = Instruction::default();

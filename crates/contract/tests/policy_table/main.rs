@@ -1,9 +1,9 @@
-//! Checks the positive list against what iced knows about every instruction form, and writes it.
+//! Compares the positive list with iced's knowledge of every instruction form, and writes the list.
 //!
-//! The list was drawn up by the selection in [`selection::selected`]. `SFI_WRITE_POLICY=1 cargo
-//! test -p sfi-contract --test policy_table` writes the tables anew; without the variable the test
-//! compares. When a new iced version brings forms that the selection would take, the comparison
-//! fails until somebody has reviewed the difference; the product goes on refusing them.
+//! The selection in [`selection::selected`] made the list. `SFI_WRITE_POLICY=1 cargo test -p
+//! sfi-contract --test policy_table` writes the tables anew. Without the variable the test
+//! compares. If a new iced version brings forms that the selection would take, the comparison fails
+//! until somebody has reviewed them. Meanwhile the product refuses these forms.
 
 mod effects;
 mod instance;
@@ -29,7 +29,7 @@ fn part(class: Class) -> &'static str {
     }
 }
 
-/// The text of the tables, by part.
+/// Returns the text of the tables, by part.
 fn tables() -> BTreeMap<&'static str, String> {
     type Key = (Class, Memory, u8, u8, u8, u16);
     let mut groups: BTreeMap<Key, Vec<Code>> = BTreeMap::new();
@@ -90,7 +90,7 @@ fn tables_are_up_to_date() {
     }
 }
 
-/// Every listed form says about memory, registers and prefixes what iced says.
+/// Every listed form agrees with iced about memory, registers and prefixes.
 #[test]
 fn listed_forms_have_the_effects_that_iced_knows() {
     if std::env::var_os("SFI_WRITE_POLICY").is_some() {
@@ -105,8 +105,8 @@ fn listed_forms_have_the_effects_that_iced_knows() {
     assert!(count > 2000, "only {count} forms are listed");
 }
 
-/// The encoder produces exactly the legacy prefixes the list expects, with a register and with a
-/// memory operand.
+/// The encoder produces exactly the legacy prefixes that the list expects, with a register and with
+/// a memory operand.
 #[test]
 fn listed_prefixes_are_those_of_the_encoder() {
     for (code, form) in policy::allowed() {
@@ -131,8 +131,8 @@ fn listed_prefixes_are_those_of_the_encoder() {
     }
 }
 
-/// The verifier looks for the stack pointer, for memory, and for written registers in the first
-/// three operands.
+/// No form has a general register after its third operand, or memory after its fourth. The verifier
+/// looks no further.
 #[test]
 fn general_registers_are_in_the_first_three_operands() {
     for (code, form) in policy::allowed() {
@@ -144,7 +144,7 @@ fn general_registers_are_in_the_first_three_operands() {
     }
 }
 
-/// What the contract names as left out is not on the list.
+/// The forms that the contract names as left out are not on the list.
 #[test]
 fn excluded_forms_are_not_listed() {
     use iced_x86::Mnemonic as M;

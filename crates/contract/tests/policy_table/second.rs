@@ -1,13 +1,13 @@
-//! What each form writes, by a second source: yaxpeax-x86's tables of operands and of what is
-//! written besides. The verifier compares operands of every instruction at run time (rule
-//! `SFI-D05`); what is no operand is compared here, once for each form.
+//! The registers and memory that each form writes, by a second source: yaxpeax-x86's tables of
+//! operands and of other effects. The verifier compares the operands of every instruction at run
+//! time (rule `SFI-D05`). This test compares the effects that are no operands, once for each form.
 
 use crate::instance::instance;
 use iced_x86::{Code, Encoder, OpKind};
 use sfi_contract::policy::{self, Class, Memory};
 use yaxpeax_x86::long_mode::{InstDecoder, Opcode, Operand, RegSpec, register_class as class};
 
-/// Bit of a general register. Without REX, byte registers 4 to 7 are ah, ch, dh, bh.
+/// Returns the bit of a general register. Without REX, byte registers 4 to 7 are ah, ch, dh, bh.
 fn bit(register: RegSpec) -> u16 {
     match register.class() {
         class::Q | class::D | class::W | class::RB => 1 << register.num(),
@@ -16,8 +16,8 @@ fn bit(register: RegSpec) -> u16 {
     }
 }
 
-/// Where yaxpeax-x86 says more than the manual: none of these writes memory, `jrcxz` does not write
-/// rcx.
+/// Says whether yaxpeax-x86 reports more than the manual. These forms write no memory, and `jrcxz`
+/// does not write rcx.
 fn is_erratum(opcode: Opcode) -> bool {
     matches!(opcode, Opcode::FRSTOR | Opcode::JRCXZ)
 }
@@ -26,14 +26,14 @@ fn is_erratum(opcode: Opcode) -> bool {
 fn a_second_source_knows_no_other_writes() {
     let (mut compared, mut unread) = (0, Vec::new());
     for (code, form) in policy::allowed() {
-        // Their pointers are the business of rule SFI-S04; gathers write registers only.
+        // Rule SFI-S04 covers the pointers of string instructions. Gathers write registers only.
         if form.class == Class::String || form.memory == Memory::Gather {
             continue;
         }
         for memory in [false, true] {
             let instruction = instance(code, memory);
             let mut encoder = Encoder::new(64);
-            // Rule SFI-S03 refuses memory that moves.
+            // Rule SFI-S03 refuses memory operands that move.
             let never = matches!(form.memory, Memory::None | Memory::Moving);
             if never && memory || encoder.encode(&instruction, 0).is_err() {
                 continue;
@@ -45,7 +45,7 @@ fn a_second_source_knows_no_other_writes() {
             let (opcode, behavior) = (second.opcode(), second.behavior());
             let accesses: Vec<(Operand, bool)> = match behavior.all_operands() {
                 Ok(all) => all.iter().map(|(operand, access)| (operand, access.is_write())).collect(),
-                // It says nothing of what these write besides.
+                // yaxpeax-x86 does not report the other effects of these.
                 Err(_) => (0..second.operand_count())
                     .map(|n| (second.operand(n), behavior.operand_access(n).is_some_and(|access| access.is_write())))
                     .collect(),

@@ -1,5 +1,5 @@
-//! Which forms the list takes: everything that belongs to the CPUID features that gcc and clang use
-//! up to x86-64-v4, minus what is left out by name or by property, as the documentation of
+//! The forms that the list takes: everything that belongs to the CPUID features that gcc and clang
+//! use up to x86-64-v4. Forms are left out by name or by property, as the documentation of
 //! `sfi_contract::policy` says.
 
 use crate::effects::Effects;
@@ -7,7 +7,7 @@ use crate::instance::is_string;
 use iced_x86::{Code, CpuidFeature, EncodingKind, FlowControl, OpCodeOperandKind as K};
 use sfi_contract::policy::refusal;
 
-/// The features whose forms are candidates.
+/// Says whether a feature's forms are candidates.
 pub fn feature_allowed(feature: CpuidFeature) -> bool {
     use CpuidFeature as F;
     matches!(
@@ -67,13 +67,13 @@ pub fn feature_allowed(feature: CpuidFeature) -> bool {
             | F::AVX512_BITALG
             | F::AVX512_VPOPCNTDQ
             | F::AVX512_BF16
-            // AMD only, and undefined elsewhere: vector registers and loads. Numeric libraries
-            // bring kernels for it.
+            // Only on AMD processors, undefined elsewhere. Vector registers and loads. Numeric
+            // libraries have kernels for it.
             | F::FMA4
     )
 }
 
-/// Left out by mnemonic, beyond what [`selected`] leaves out by property.
+/// Says whether a form is left out by mnemonic, beyond the properties in [`selected`].
 pub fn mnemonic_excluded(code: Code) -> bool {
     use iced_x86::Mnemonic as M;
     matches!(
@@ -93,7 +93,8 @@ pub fn mnemonic_excluded(code: Code) -> bool {
     )
 }
 
-/// Left out by name: undocumented aliases that iced keeps apart with a suffix, and single forms.
+/// Says whether a form is left out by name: undocumented aliases that iced marks with a suffix, and
+/// single forms.
 pub fn name_excluded(code: Code) -> bool {
     let name = format!("{code:?}");
     let alias = name.rsplit('_').next().is_some_and(|suffix| {
@@ -109,7 +110,8 @@ pub fn name_excluded(code: Code) -> bool {
         || name.contains("82") // 82 /r, invalid in 64-bit mode
         || matches!(
             code,
-            // Intel and AMD read a 16-bit movsxd differently, the 32-bit one is a mov nobody emits.
+            // Intel and AMD read a 16-bit movsxd differently. The 32-bit one is a mov that no
+            // compiler emits.
             Code::Movsxd_r16_rm16 | Code::Movsxd_r32_rm32
             // Undefined result.
             | Code::Bswap_r16
@@ -123,7 +125,7 @@ pub fn is_branch_form(code: Code) -> bool {
     matches!(op.op0_kind(), K::br64_1 | K::br64_4) && op.address_size() != 32
 }
 
-/// A form is on the list if all of this holds.
+/// Says whether a form is on the list: all of these properties must hold.
 pub fn selected(code: Code) -> bool {
     let op = code.op_code();
     let features = code.cpuid_features();
@@ -144,7 +146,7 @@ pub fn selected(code: Code) -> bool {
     {
         return false;
     }
-    // Operands that are not registers, ModRM memory or immediates.
+    // Operands other than registers, ModRM memory and immediates.
     let odd = |kind: &K| {
         matches!(
             kind,
