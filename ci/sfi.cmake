@@ -1,6 +1,6 @@
-# sfi_verify(TARGET [MODE mode] [POLICY file]): building TARGET (a static or object library) fails
-# if one of its objects could leave its sandbox. SFI_EXECUTABLE names the program; else it is looked
-# for on the path.
+# sfi_verify(TARGET [MODE mode] [POLICY file]) makes the build of TARGET, a static or object
+# library, fail if one of its objects could leave its sandbox. SFI_EXECUTABLE names the program.
+# Without it, CMake looks for `sfi` on the path.
 include_guard(GLOBAL)
 find_program(SFI_EXECUTABLE sfi REQUIRED)
 

@@ -1,4 +1,4 @@
-//! Prints the medians; `sfi bench crossing` does the same with options.
+//! Prints the medians. `sfi bench crossing` does this with options.
 
 fn main() -> anyhow::Result<()> {
     for r in sfi_benches::crossing::measure(21)? {

@@ -1,5 +1,5 @@
-//! `cargo run --release -p sfi-benches --example instance [domains]`: what instances cost, as `sfi
-//! bench instance` prints it.
+//! `cargo run --release -p sfi-benches --example instance [domains]` prints the cost of instances,
+//! as `sfi bench instance` does.
 
 fn main() -> anyhow::Result<()> {
     for measured in sfi_benches::instance::measure(21)? {

@@ -1,10 +1,12 @@
 //! `cargo xtask bench`: whole programs in domains against the same programs natively.
 //!
-//! One compiler, one libc (static musl), the same flags, the same `malloc` on memory that is not
-//! given back, so that rounds measure code and not page faults. `stock` objects are compiled as for
-//! the native program, `fixed` ones with `-ffixed-r15` besides. Rounds are as long as [`ROUND`].
-//! Each of five layouts shifts the program's code by some bytes; in each, processes of all variants
-//! run in turn, and a process counts with its fastest round. Ratios are of medians over the
+//! Both sides have one compiler, one libc (static musl), one set of flags, and one `malloc` on
+//! memory that is not given back. So rounds measure code and not page faults. `stock` objects are
+//! compiled as for the native program, `fixed` ones with `-ffixed-r15` too. A round lasts about
+//! [`ROUND`] nanoseconds.
+//!
+//! Each of five layouts shifts the program's code by some bytes. In each layout, processes of all
+//! variants run in turn, and the fastest round of a process counts. Ratios are of medians over the
 //! layouts. Text is that of the program's own objects, relative to the native one compiled without
 //! `-ffixed-r15`.
 //!
@@ -58,14 +60,14 @@ const PROGRAMS: &[Program] = &[
     ("qsort", "", &[], &[]),
     ("fib", "", &[], &[]),
 ];
-/// Programs of their own, not parts of a library.
+/// Sources that are programs of their own and not parts of a library.
 const MAINS: [&str; 2] = ["lua.c", "luac.c"];
 const COMPILER: &str = "musl-gcc";
-/// Layouts: bytes by which the program's code is shifted.
+/// The layouts: bytes by which the program's code is shifted.
 const SHIFTS: [u32; 5] = [16, 32, 64, 208, 1072];
-/// Nanoseconds of a round, natively.
+/// Length of a round of the native program, nanoseconds.
 const ROUND: f64 = 1e8;
-/// Rounds of a process.
+/// Rounds of one process.
 const ROUNDS: &str = "3";
 const VARIANTS: [(&str, &str); 4] = [("stock", "write"), ("stock", "full"), ("fixed", "write"), ("fixed", "full")];
 
@@ -100,13 +102,13 @@ fn run(command: &mut Command) -> anyhow::Result<String> {
     Ok(String::from_utf8(output.stdout)?)
 }
 
-/// A variant's rounds: the fastest, and what was computed.
+/// A variant's fastest round, and the sum that it computed.
 struct Run {
     nanoseconds: f64,
     sum: String,
 }
 
-/// Runs a program: `sfi` and its arguments, or a native one.
+/// Runs a program's rounds, natively or by `sfi` with arguments.
 fn rounds(command: &mut Command, times: u64) -> anyhow::Result<Run> {
     let output = run(command.arg(ROUNDS).arg(times.to_string()))?;
     let (mut nanoseconds, mut sum) = (f64::MAX, String::new());
@@ -120,7 +122,7 @@ fn rounds(command: &mut Command, times: u64) -> anyhow::Result<Run> {
     Ok(Run { nanoseconds: nanoseconds / times as f64, sum })
 }
 
-/// All C files, or those in directories; assembly too.
+/// Returns a program's C and assembly files, those in directories too.
 fn sources_of(program: &Program, source: &Path, here: &Path) -> anyhow::Result<Vec<PathBuf>> {
     let mut all = vec![here.join(format!("{}.c", program.0))];
     for file in program.2 {
@@ -140,7 +142,7 @@ fn sources_of(program: &Program, source: &Path, here: &Path) -> anyhow::Result<V
     Ok(all)
 }
 
-/// Native milliseconds of one time, four ratios of time, four of text.
+/// Returns the native milliseconds of one call of `work`, four ratios of time, and four of text.
 fn measure(program: &Program, sources: &Path, here: &Path, sfi: &Path, work: &Path) -> anyhow::Result<Vec<f64>> {
     let (_, package, _, flags) = *program;
     let source = sources.join(package);
@@ -226,7 +228,7 @@ fn median(values: &mut [f64]) -> f64 {
     values[values.len() / 2]
 }
 
-/// Bytes of code.
+/// Returns the bytes of code in an object.
 fn text(path: &Path) -> anyhow::Result<u64> {
     let bytes = std::fs::read(path)?;
     let file = object::File::parse(&*bytes)?;

@@ -1,9 +1,9 @@
-//! How fast the verifier is on real text: `cargo run --release -p sfi-benches --example verify --
+//! The verifier's speed on real text: `cargo run --release -p sfi-benches --example verify --
 //! [--only=WORDS] [ARCHIVE...]`.
 //!
-//! The members of static archives are rewritten; what that gives is verified in memory, on one
-//! core, in rounds that take turns with the bare decoders. Then all of it on all cores. Prints MB
-//! of text per second: the median and the best round.
+//! The members of static archives are rewritten. The results are verified in memory on one core, in
+//! rounds that take turns with the bare decoders, and then on all cores. The example prints MB of
+//! text per second: the median and the best round.
 
 use anyhow::Context;
 use rayon::prelude::*;
@@ -30,19 +30,19 @@ fn rewritten(path: &str) -> anyhow::Result<Vec<Rewritten>> {
     objects.map(|output| Ok(Rewritten { text: text(&output.bytes)?, bytes: output.bytes })).collect()
 }
 
-/// The executable sections.
+/// Returns the contents of an object's executable sections.
 fn text(bytes: &[u8]) -> anyhow::Result<Vec<Vec<u8>>> {
     let object = sfi_verifier::elf::parse(bytes)?;
     Ok(object.sections.iter().filter(|s| s.is_executable()).map(|s| s.data.to_vec()).collect())
 }
 
-/// Seconds that this thread has run: what else the machine does is not counted.
+/// Returns the seconds that this thread has run. Other work of the machine does not count.
 fn cpu() -> f64 {
     let time = rustix::time::clock_gettime(rustix::time::ClockId::ThreadCPUTime);
     time.tv_sec as f64 + time.tv_nsec as f64 / 1e9
 }
 
-/// Seconds that a round takes: of this thread, or of the clock on the wall.
+/// Returns the seconds that a round takes, by this thread's time or by the wall clock.
 fn time(on_the_wall: bool, round: impl FnOnce()) -> f64 {
     let wall = Instant::now();
     let start = cpu();

@@ -2,10 +2,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* A few milliseconds of work; the result depends on all of it. */
+/* Does a few milliseconds of work. The result depends on all of it. */
 unsigned long work(void);
 
-/* Text of words, some of them often: compressible as prose is. */
+/* Writes a text of words, some of them often. It compresses like prose. */
 static inline void text(unsigned char *to, size_t size) {
     static const char *const words[] = {"the ", "of ", "and ", "domain ", "window ", "register ", "a ", "in ", "that ", "segment ", "fault ", "isolation ", "which ", "stack, ", "returns. ", "\n"};
     unsigned state = 7;

@@ -1,5 +1,5 @@
-/* Runs `work` to warm up and then rounds of it, as many and as long as asked; prints what it
- * computed and the nanoseconds of each round. */
+/* Runs `work` to warm up and then in rounds. The arguments are the number of rounds and the calls
+ * in each. Prints the nanoseconds of each round and the sum that `work` computed. */
 #include "bench.h"
 #include <time.h>
 

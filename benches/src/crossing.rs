@@ -1,4 +1,4 @@
-//! Null calls there and back: what a crossing costs beside what the machine offers otherwise.
+//! Null calls there and back: the cost of a crossing, compared with the machine's other calls.
 
 use crate::objects::Names;
 use crate::{Measured, objects};
@@ -10,23 +10,23 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Instant;
 
-/// Calls per round of what takes nanoseconds.
+/// Calls in one round of an operation that takes nanoseconds.
 const FAST: u32 = 50_000;
-/// Calls per round of what takes microseconds.
+/// Calls in one round of an operation that takes microseconds.
 const SLOW: u32 = 500;
 
-/// Names of the crossings between domains, by trust level and by what both sides' text names, which
-/// decides what the gate saves.
+/// Names of the crossings between domains, by trust level and by the registers that both sides'
+/// text names. These decide what the gate saves.
 const LEVELS: [[&str; 4]; 3] = [
     ["mutual_distrust", "mutual_distrust_integer", "mutual_distrust_integer_float", "mutual_distrust_x87"],
     ["trusted_server", "trusted_server_integer", "trusted_server_integer_float", "trusted_server_x87"],
     ["trusted_both", "trusted_both_integer", "trusted_both_integer_float", "trusted_both_x87"],
 ];
-/// Names of everything else.
+/// Names of all other operations.
 const OTHERS: [&str; 8] =
     ["call", "indirect_call", "getppid", "futex", "pipe", "unix_socket", "host_to_domain", "domain_to_host"];
 
-/// Measures everything once per round, interleaved, and gives the medians.
+/// Measures everything once in each round, interleaved, and returns the medians.
 ///
 /// # Errors
 /// If a world cannot be built or the system refuses threads, pipes or sockets.
@@ -35,7 +35,7 @@ pub fn measure(rounds: u32) -> anyhow::Result<Vec<Measured>> {
     let mut partners = Partners::start()?;
     let names: Vec<&str> = OTHERS.into_iter().chain(LEVELS.into_iter().flatten()).collect();
     let mut samples: Vec<Vec<f64>> = names.iter().map(|_| Vec::new()).collect();
-    // The first round warms up and is not counted.
+    // The first round warms up and does not count.
     for round in 0..=rounds {
         let mut results = vec![
             time(FAST, || call(FAST))?,
@@ -159,14 +159,14 @@ impl Crossings {
     }
 }
 
-/// Threads that answer. They end when their channel closes, the futex thread when it is told to.
+/// Threads that answer. They end when their channel closes. The futex thread ends at [`END`].
 struct Partners {
     turn: Arc<AtomicU32>,
     pipe: (OwnedFd, OwnedFd),
     socket: OwnedFd,
 }
 
-/// States of the futex word: whose turn it is.
+/// States of the futex word: the side whose turn it is.
 const OURS: u32 = 0;
 const THEIRS: u32 = 1;
 const END: u32 = 2;
@@ -223,7 +223,7 @@ impl Drop for Partners {
 fn wait_while(word: &AtomicU32, value: u32) {
     use rustix::thread::futex;
     while word.load(Ordering::Acquire) == value {
-        // An error means that the word changed or a signal came: look again.
+        // An error means that the word changed or a signal came. The loop looks again.
         let _ = futex::wait(word, futex::Flags::PRIVATE, value, None);
     }
 }

@@ -1,12 +1,11 @@
-//! The one thing here that needs `unsafe`: a process, to compare with.
+//! A process to compare with. This is the only `unsafe` code of the crate.
 #![allow(unsafe_code)]
 
 use std::io::{Error, Result};
 
-/// A child of this process that exits at once, and is waited for.
+/// Starts a child of this process that exits at once, and waits for it.
 pub fn child_that_exits() -> Result<()> {
-    // SAFETY: the child calls nothing but `_exit`, which is async-signal-safe; `status` outlives
-    // the call.
+    // SAFETY: the child calls only `_exit`, which is async-signal-safe. `status` outlives the call.
     unsafe {
         let child = libc::fork();
         match child {

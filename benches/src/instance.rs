@@ -1,26 +1,26 @@
-//! What instances cost: fresh, pooled, ten thousand at once; beside a process.
+//! The cost of instances: fresh, pooled, ten thousand at once, and of a process to compare with.
 
 use crate::{Measured, fork, objects};
 use anyhow::Context;
 use sfi_loader::{DomainSpec, Instance, Placement, Pool, Template, TypedFn, World};
 use std::time::{Duration, Instant};
 
-/// Instances per round of what takes tens of microseconds.
+/// Instances in one round of an operation that takes tens of microseconds.
 const FRESH: u32 = 100;
-/// Takes per round from a pool.
+/// Takes from a pool in one round.
 const POOLED: u32 = 1000;
 /// Pages of its heap that a tenant with work to do writes.
 const DIRTY: u32 = 16;
 
-/// `count` of an instance.
+/// The export `count` of an instance.
 type Count = TypedFn<fn() -> u64>;
 
-/// The domain: a page of data that it changes, and a heap.
+/// Returns the domain: it has a page of data that it changes, and a heap.
 fn spec() -> anyhow::Result<DomainSpec> {
     Ok(DomainSpec::new("app").object("counter", objects::counter()?).placement(Placement::Dense).memory(16 << 20))
 }
 
-/// Measures everything once per round, interleaved, and gives the medians.
+/// Measures everything once in each round, interleaved, and returns the medians.
 ///
 /// # Errors
 /// If a world cannot be built or the system refuses a process.
@@ -38,7 +38,7 @@ pub fn measure(rounds: u32) -> anyhow::Result<Vec<Measured>> {
         "pooled_reset_and_take_16_pages",
     ];
     let mut samples = names.map(|_| Vec::new());
-    // The first round warms up and is not counted.
+    // The first round warms up and does not count.
     for round in 0..=rounds {
         let start = Instant::now();
         for _ in 0..FRESH {
@@ -61,7 +61,7 @@ pub fn measure(rounds: u32) -> anyhow::Result<Vec<Measured>> {
     Ok(medians.map(|(name, samples)| Measured { name, nanoseconds: crate::median(samples) }).collect())
 }
 
-/// Making, first call and giving up of instances in one world.
+/// Times making instances in one world, their first calls, and discarding them.
 fn lives(world: &mut World) -> anyhow::Result<[Duration; 3]> {
     let start = Instant::now();
     let instances = (0..FRESH).map(|_| world.instantiate("app")).collect::<Result<Vec<_>, _>>()?;
@@ -83,8 +83,8 @@ fn functions(world: &World, instances: &[Instance]) -> anyhow::Result<Vec<Count>
     instances.iter().map(|instance| Ok(world.instance(*instance)?.export("count")?)).collect()
 }
 
-/// From the end of one tenant to the start of the next, after it wrote its data, its stack, and
-/// some pages of its heap.
+/// Times the switch from one tenant to the next: the end of one that wrote its data, its stack and
+/// some pages of its heap, and the start of the next.
 fn pooled(pool: &Pool, pages: u32) -> anyhow::Result<Duration> {
     let mut total = Duration::ZERO;
     let mut world = pool.take()?;
@@ -106,27 +106,27 @@ fn pooled(pool: &Pool, pages: u32) -> anyhow::Result<Duration> {
 /// Many domains in one process.
 #[derive(Clone, Debug)]
 pub struct Many {
-    /// How many.
+    /// Number of domains.
     pub domains: u32,
-    /// To make one, microseconds.
+    /// Time to make one, microseconds.
     pub create: f64,
-    /// A call, in random order over all of them, nanoseconds: median of the rounds.
+    /// Time of a call in nanoseconds, in random order over all domains. Median of the rounds.
     pub call: f64,
-    /// To give one up, microseconds.
+    /// Time to discard one, microseconds.
     pub discard: f64,
-    /// Kernel mappings of one.
+    /// Kernel mappings of one domain.
     pub mappings: f64,
-    /// Resident bytes of one that was never called, its share of shared pages included.
+    /// Resident bytes of one domain that was never called, with its share of shared pages.
     pub resident: f64,
-    /// Bytes of page tables of one.
+    /// Bytes of page tables of one domain.
     pub page_tables: f64,
 }
 
-/// Makes `domains` live domains in this process and calls each in turn in random order, `rounds`
-/// times. Every result is checked.
+/// Makes `domains` live domains in this process and calls each of them in random order, `rounds`
+/// times. Checks every result.
 ///
 /// # Errors
-/// If the kernel allows no so many, or a result is wrong.
+/// If the kernel does not allow as many, or a result is wrong.
 pub fn many(domains: u32, rounds: u32) -> anyhow::Result<Many> {
     let mut world = World::builder().domain(spec()?).build()?;
     let before = usage()?;
@@ -162,7 +162,7 @@ pub fn many(domains: u32, rounds: u32) -> anyhow::Result<Many> {
     Ok(Many { domains, create, call: crate::median(&mut samples), discard, mappings, resident, page_tables })
 }
 
-/// Mappings, resident bytes (shared ones by share), bytes of page tables of this process.
+/// Returns this process's mappings, resident bytes (shared ones by share) and bytes of page tables.
 fn usage() -> anyhow::Result<[u64; 3]> {
     let bytes = |file: &str, key: &str| -> anyhow::Result<u64> {
         let text = std::fs::read_to_string(file)?;

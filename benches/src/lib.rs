@@ -1,5 +1,5 @@
-//! Measurements that `sfi bench` runs on the user's machine. They need no compiler: the objects
-//! they load are made here.
+//! Measurements that `sfi bench` runs on the user's machine. They need no compiler, because they
+//! make their objects here.
 
 #![deny(unsafe_code)]
 

@@ -20,24 +20,24 @@ fn symbol(name: &str, section: SymbolSection, kind: SymbolKind) -> Symbol {
     }
 }
 
-/// What an object's text names beside what its function needs: what the gates save, clear and
-/// restore depends on it.
+/// The registers that an object's text names beyond its function's needs. They decide what the
+/// gates save, clear and restore.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Names {
-    /// Nothing.
+    /// No others.
     Nothing,
     /// The preserved integer registers.
     Integer,
-    /// Vector registers and MXCSR too.
+    /// Also vector registers and MXCSR.
     Float,
-    /// x87 too.
+    /// Also x87.
     X87,
 }
 
 impl Names {
     pub const ALL: [Self; 4] = [Self::Nothing, Self::Integer, Self::Float, Self::X87];
 
-    /// A function that nobody calls.
+    /// Returns the code of a function that nobody calls.
     fn code(self) -> Vec<u8> {
         #[rustfmt::skip]
         let parts: [&[u8]; 3] = [
@@ -62,11 +62,11 @@ impl Names {
 fn add_names(object: &mut Object<'_>, names: Names) {
     let text = object.section_id(StandardSection::Text);
     let id = object.add_symbol(symbol("names", SymbolSection::Undefined, SymbolKind::Text));
-    // Without alignment: padding would be zeroes, which are no instructions of the contract.
+    // Without alignment: padding would be zeroes, and the contract has no instruction of zeroes.
     object.add_symbol_data(id, text, &names.code(), 1);
 }
 
-/// `void null(void) {}`
+/// Returns an object with `void null(void) {}`.
 pub fn null(names: Names) -> anyhow::Result<Vec<u8>> {
     let mut object = new();
     let text = object.section_id(StandardSection::Text);
@@ -77,7 +77,7 @@ pub fn null(names: Names) -> anyhow::Result<Vec<u8>> {
     Ok(object.write()?)
 }
 
-/// `void repeat(unsigned n) { do import(); while (--n); }`
+/// Returns an object with `void repeat(unsigned n) { do import(); while (--n); }`.
 pub fn repeat(import: &str, names: Names) -> anyhow::Result<Vec<u8>> {
     let mut object = new();
     let text = object.section_id(StandardSection::Text);
@@ -98,8 +98,9 @@ pub fn repeat(import: &str, names: Names) -> anyhow::Result<Vec<u8>> {
     Ok(object.write()?)
 }
 
-/// `u64 state, *pointer = &state; u64 count(void) { return ++state; }` with a page of data, and
-/// `void touch(unsigned pages)`, which writes a word to each of the heap's first pages.
+/// Returns an object with `u64 state, *pointer = &state; u64 count(void) { return ++state; }` and a
+/// page of data. It also has `void touch(unsigned pages)`, which writes a word to each of the
+/// heap's first pages.
 pub fn counter() -> anyhow::Result<Vec<u8>> {
     let mut object = new();
     let text = object.section_id(StandardSection::Text);
@@ -136,7 +137,7 @@ pub fn counter() -> anyhow::Result<Vec<u8>> {
         0x75, 0xf1,                                         //    jne 1b
         0xc3,                                               //    ret
     ];
-    // Right behind: padding would have to be instructions.
+    // Directly after `count`: padding would have to be instructions.
     object.add_symbol_data(touch, text, &code, 1);
     Ok(object.write()?)
 }
