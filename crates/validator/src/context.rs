@@ -1,4 +1,4 @@
-//! Both programs side by side: what a field of either names, in the words of the new object.
+//! Both programs side by side: the meaning of each field, in terms of the new object.
 
 use crate::code::{Index, Insn, Old, Text};
 use crate::machine::Fields;
@@ -14,11 +14,11 @@ pub struct Context<'p, 'a> {
     pub pair: &'p Pair<'a>,
     pub old: Old<'p, 'a>,
     pub new: Text,
-    /// New places of landing pads: where the code is that they lead to.
+    /// For the new place of each landing pad, the place of its label.
     pads: HashMap<(usize, u64), u64>,
-    /// By new section: where the code of each instruction begins, in order.
+    /// For each new section, the places where the code of an instruction begins, in order.
     starts: HashMap<usize, Vec<u64>>,
-    /// Where the code of each original instruction ends.
+    /// The end of each original instruction's code.
     pub until: Vec<u32>,
 }
 
@@ -57,31 +57,31 @@ impl<'p, 'a> Context<'p, 'a> {
         Ok(Context { pair, old, new, pads, starts, until })
     }
 
-    /// Where the code that begins before an offset, or there, ends.
+    /// Returns the end of the stretch of code that contains an offset.
     pub fn stretch_end(&self, section: usize, offset: u64) -> u64 {
         let Some(starts) = self.starts.get(&section) else { return offset };
         starts.get(starts.partition_point(|start| *start <= offset)).copied().unwrap_or(offset)
     }
 
-    /// New place of an original instruction, as a spot.
+    /// Returns the new place of an original instruction as a spot.
     pub fn spot(&self, at: Index) -> Spot {
         let (section, offset) = self.old.place[at];
         Spot::Code(section as usize, u64::from(offset))
     }
 
-    /// A place of the new code, as a spot: that of its pad's label where it is a pad.
+    /// Returns a place of the new code as a spot. For a landing pad it is the place of its label.
     pub fn new_spot(&self, section: usize, offset: u64) -> Spot {
         Spot::Code(section, self.pads.get(&(section, offset)).copied().unwrap_or(offset))
     }
 
-    /// The symbol that stands for a section of the original object.
+    /// Returns the symbol that stands for a section of the original object.
     pub fn section_symbol(&self, section: usize) -> Option<usize> {
         const STT_SECTION: u8 = 3;
         let is = |s: &sfi_elf::Symbol<'_>| s.kind == STT_SECTION && s.place == sfi_elf::Place::Section(section);
         self.pair.old.symbols.iter().position(is)
     }
 
-    /// What `symbol + more` of the original object means.
+    /// Returns the meaning of `symbol + more` in the original object.
     pub fn old_meaning(&self, symbol: usize, more: i64) -> Option<Meaning> {
         match self.pair.old_code(symbol) {
             Some(_) if more == 0 && is_open(&self.pair.old.symbols[symbol]) => {
@@ -100,7 +100,7 @@ impl<'p, 'a> Context<'p, 'a> {
         }
     }
 
-    /// Where data of the original text lies now.
+    /// Returns the new place of data from the original text.
     pub fn carved(&self, section: usize, offset: u64) -> Option<Meaning> {
         let text = &self.pair.old.sections[section];
         let covered = |at: u64| {
@@ -121,7 +121,7 @@ impl<'p, 'a> Context<'p, 'a> {
         Some((Spot::Data(*copy), (offset - first) as i64))
     }
 
-    /// What `symbol + more` of the new object means.
+    /// Returns the meaning of `symbol + more` in the new object.
     pub fn new_meaning(&self, symbol: usize, more: i64) -> Option<Meaning> {
         let object = &self.pair.new;
         let of = object.symbols.get(symbol)?;
@@ -140,8 +140,8 @@ impl<'p, 'a> Context<'p, 'a> {
         if is_new { self.new_meaning(symbol, more) } else { self.old_meaning(symbol, more) }
     }
 
-    /// What a relocation puts into a field. `behind`: bytes from the field to the instruction's
-    /// end, where it is relative to rip.
+    /// Returns the meaning that a relocation gives to a field. `behind`: bytes from the field to
+    /// the instruction's end, if the field is relative to rip.
     fn field(&self, is_new: bool, reloc: &Relocation, behind: Option<i64>) -> Option<Meaning> {
         let more = reloc.addend.wrapping_add(behind.unwrap_or(0));
         let thread = |kind: u32| kind::is_thread(kind) || matches!(kind, kind::TLSGD | kind::TLSLD);
@@ -165,7 +165,8 @@ impl<'p, 'a> Context<'p, 'a> {
         }
     }
 
-    /// What relocations, or the instruction itself, put into its fields. `None`: not understood.
+    /// Returns the meanings of an instruction's fields, by relocations or the instruction itself.
+    /// `None` if one is not understood.
     pub fn meanings(&self, is_new: bool, insn: &Insn) -> Option<(Option<Meaning>, Option<Meaning>)> {
         let object = if is_new { &self.pair.new } else { &self.pair.old };
         let relocations = &object.sections.get(insn.section as usize)?.relocations;
@@ -182,7 +183,7 @@ impl<'p, 'a> Context<'p, 'a> {
                     None => self.carved(section, offset)?,
                 })
             }
-            // Addresses of code are addresses of slots, which only relocations give.
+            // The address of code is that of a dispatch slot, and only a relocation gives it.
             None if relative => return None,
             None => None,
         };
@@ -193,7 +194,7 @@ impl<'p, 'a> Context<'p, 'a> {
         Some((displacement, immediate))
     }
 
-    /// The same as expressions.
+    /// Returns the values of an instruction's fields as expressions.
     pub fn fields(&self, values: &mut Values, is_new: bool, insn: &Insn) -> Option<Fields> {
         if insn.displacement.is_none() && insn.immediate.is_none() && !insn.ins.is_ip_rel_memory_operand() {
             return Some(Fields { displacement: None, immediate: None, constant: None });
@@ -216,7 +217,7 @@ impl<'p, 'a> Context<'p, 'a> {
         Some(Fields { displacement, immediate, constant })
     }
 
-    /// Where a direct branch of the new code leads.
+    /// Returns the target of a direct branch of the new code.
     pub fn new_target(&self, insn: &Insn) -> Option<Spot> {
         let section = insn.section as usize;
         match insn.immediate.or(insn.displacement) {
@@ -231,7 +232,7 @@ impl<'p, 'a> Context<'p, 'a> {
     }
 }
 
-/// Whether an operand is explicit memory.
+/// Says whether an operand is explicit memory.
 pub fn has_memory(ins: &iced_x86::Instruction) -> bool {
     (0..ins.op_count()).any(|op| ins.op_kind(op) == OpKind::Memory)
 }

@@ -1,4 +1,4 @@
-//! Calls, jumps, returns and the new code between two places.
+//! Calls, jumps and returns, and the new code between two places.
 
 use crate::code::{Dest, Flow, Index, Insn};
 use crate::difference::{Difference, unproved, wrong};
@@ -24,7 +24,8 @@ impl Walk<'_, '_, '_> {
         }
     }
 
-    /// Executes new code up to a place that it falls into. A jump leads to code that others share.
+    /// Executes new code up to a place that it falls into. A jump leads to code that several
+    /// instructions share.
     pub(crate) fn run_to(&mut self, new: &mut Machine, stand: &mut Stand, end: (usize, u64)) -> Result<(), Difference> {
         let mut end = end;
         let mut flags = None;
@@ -47,7 +48,7 @@ impl Walk<'_, '_, '_> {
                 FlowControl::ConditionalBranch => {
                     let over = insn.ins.near_branch_target();
                     if self.ends_in_trap(stand.place.0, &insn) {
-                        // Segment matching traps where the store lies outside.
+                        // The check of segment matching traps only if the store lies outside.
                         stand.place.1 = over;
                     } else if self.is_retry(&insn) {
                         stand.place.1 = insn.end();
@@ -78,14 +79,14 @@ impl Walk<'_, '_, '_> {
         wrong("the new code does not end")
     }
 
-    /// Whether a branch tries an atomic change again: `1: mov %rax,%t ; bts %r,%t ; lock cmpxchg
-    /// %t,(mem) ; jne 1b`. With the value that made it succeed all has run once.
+    /// Says whether a branch repeats an atomic change: `1: mov %rax,%t ; bts %r,%t ; lock cmpxchg
+    /// %t,(mem) ; jne 1b`. The validator follows the last round, which succeeds.
     fn is_retry(&self, branch: &Insn) -> bool {
         let at =
             |offset: u64| self.context.new.at(branch.section as usize, offset).map(|at| &self.context.new.insns[at]);
         let copy = at(branch.ins.near_branch_target());
         let change = copy.and_then(|copy| at(copy.end()));
-        // In mode match the exchange stands behind its check.
+        // In mode match the exchange follows its check.
         let mut exchange = change.and_then(|change| at(change.end()));
         for _ in 0..CHECK {
             exchange = exchange.and_then(|insn| if insn.end() < branch.offset() { at(insn.end()) } else { Some(insn) });
@@ -107,8 +108,9 @@ impl Walk<'_, '_, '_> {
             && ![word, Some(RAX), None].contains(&registers(change).1)
     }
 
-    /// Whether a branch skips the rest of a check of mode match: it may branch to the same place,
-    /// changes only what the check then restores, and ends with a trap.
+    /// Says whether a branch skips the rest of a check of mode match. The rest may branch to the
+    /// same place. It changes only registers that the check restores and the rewriter's words, and
+    /// ends with a trap.
     fn ends_in_trap(&self, section: usize, branch: &Insn) -> bool {
         let over = branch.ins.near_branch_target();
         let scratch: &[Register] = match branch.ins.mnemonic() {
@@ -149,8 +151,8 @@ impl Walk<'_, '_, '_> {
         Ok(new.step(&mut self.values, &mut self.factory, insn, &fields)?)
     }
 
-    /// `mov %edi,%edi ; add %gs:HEADER_BASE,%rdi` leaves a pointer into the window as it was. Gives
-    /// the offset behind it.
+    /// Steps over `mov %edi,%edi ; add %gs:HEADER_BASE,%rdi`, which leaves a pointer into the
+    /// window as it was. Returns the offset after it.
     fn string_region(&mut self, new: &mut Machine, insn: &Insn) -> Result<u64, Difference> {
         let ins = &insn.ins;
         let same = ins.mnemonic() == Mnemonic::Mov
@@ -175,8 +177,8 @@ impl Walk<'_, '_, '_> {
         Ok(next.end())
     }
 
-    /// Executes new code up to a branch, which is given. `jump`: the original instruction is a jump
-    /// to this place.
+    /// Executes new code up to a branch and returns the branch. `jump`: the target, if the original
+    /// instruction is a jump to it.
     pub(crate) fn run_to_branch(
         &mut self,
         new: &mut Machine,
@@ -202,7 +204,7 @@ impl Walk<'_, '_, '_> {
                     }
                 }
                 FlowControl::ConditionalBranch if self.is_check(&insn) => {
-                    // Segment matching traps where the pointer is no function's.
+                    // The check of segment matching traps only if the pointer is no function's.
                     stand.place.1 = insn.ins.near_branch_target();
                 }
                 _ => return Ok(insn),
@@ -211,8 +213,8 @@ impl Walk<'_, '_, '_> {
         wrong("the new code does not end")
     }
 
-    /// Whether this is the branch of an indirect branch's check in mode match: over a trap, to the
-    /// load that ends the check.
+    /// Says whether this branch ends the check of an indirect branch in mode match: it skips a trap
+    /// and leads to the check's last load.
     fn is_check(&self, insn: &Insn) -> bool {
         let at = |offset: u64| self.context.new.at(insn.section as usize, offset).map(|at| &self.context.new.insns[at]);
         let trap = at(insn.end()).filter(|trap| trap.ins.mnemonic() == Mnemonic::Int3);
@@ -226,7 +228,7 @@ impl Walk<'_, '_, '_> {
         insn.ins.mnemonic() == Mnemonic::Je && trap.is_some_and(|trap| trap.end() == over) && at(over).is_some_and(ends)
     }
 
-    /// Whether the unsafe region of an indirect branch begins here.
+    /// Says whether the unsafe region of an indirect branch begins here.
     fn is_region(&self, insn: &Insn) -> bool {
         let ins = &insn.ins;
         let mask = ins.mnemonic() == Mnemonic::And
@@ -240,7 +242,7 @@ impl Walk<'_, '_, '_> {
             .is_some_and(|next| matches!(next.flow_control(), FlowControl::IndirectBranch | FlowControl::IndirectCall))
     }
 
-    /// Says whether control goes on behind.
+    /// Compares a branch. Says whether control goes on after it.
     pub(crate) fn control(
         &mut self,
         at: Index,
@@ -307,7 +309,7 @@ impl Walk<'_, '_, '_> {
                     && let Some(target) = sets::number(insn.ins.op0_register())
                     && !sets::PRESERVED.contains(&target)
                 {
-                    // What is called carries no argument.
+                    // The callee's address is no argument.
                     block.ops.push(Op::Forget(whole(target)));
                 }
                 self.called(at, Callee::Unknown { count }, stand, block, end)
@@ -353,7 +355,7 @@ impl Walk<'_, '_, '_> {
         }
     }
 
-    /// A conditional branch; gives where the code behind it begins.
+    /// Compares a conditional branch. Returns the offset of the code after it.
     fn conditional(&self, old: &Instruction, branch: &Insn, target: Option<&Spot>) -> Result<u64, Difference> {
         if target.is_none() {
             return unproved("the branch's target is not known");
@@ -383,7 +385,7 @@ impl Walk<'_, '_, '_> {
         wrong("the branch leads elsewhere")
     }
 
-    /// New place of what a branch leads to.
+    /// Returns the new place of a branch's target.
     fn target(&self, dest: Dest) -> Option<Spot> {
         match dest {
             Dest::Insn(to) => Some(self.context.spot(to)),
@@ -405,7 +407,7 @@ impl Walk<'_, '_, '_> {
         wrong(format!("the data stack pointer is {} bytes from the stack pointer at {what}, not {wanted}", stand.delta))
     }
 
-    /// At a function's end the stack pointer is where the caller left it.
+    /// Checks that the stack pointer at a function's end is where the caller left it.
     fn leaves(&self, stand: &Stand) -> Result<(), Difference> {
         match stand.facts.height() {
             Some(0) => {}
@@ -415,12 +417,12 @@ impl Walk<'_, '_, '_> {
         Ok(())
     }
 
-    /// Preserved registers that are not known to hold what the caller had in them.
+    /// Returns the preserved registers that are not known to hold the caller's values.
     fn unkept(&self, stand: &Stand) -> u32 {
         sets::PRESERVED.iter().filter(|r| !is_callers(&stand.facts, **r)).fold(0, |set, r| set | 1 << r)
     }
 
-    /// A direct jump or branch: to a label, or out of the function.
+    /// Follows a direct jump or branch, to a label or out of the function.
     fn leads(
         &mut self,
         at: Index,
@@ -436,8 +438,7 @@ impl Walk<'_, '_, '_> {
                 self.edge(Edge { from: at, to, lost: 0, after, lands: false }, stand, block)
             }
             Some(to) => {
-                // A jump to where a function begins may be one inside a function with several
-                // entries.
+                // A jump to a function's beginning may stay inside a function with several entries.
                 self.expect_delta(stand, 8, "a jump to a function")?;
                 if stand.facts.height() == Some(0) || jump {
                     self.leaves(stand)?;
@@ -454,7 +455,7 @@ impl Walk<'_, '_, '_> {
         }
     }
 
-    /// The unsafe region: the register holds the target. Gives the offset behind it.
+    /// Compares the unsafe region: its register holds the target. Returns the offset after it.
     #[allow(clippy::too_many_arguments)]
     fn region(
         &mut self,
@@ -480,7 +481,7 @@ impl Walk<'_, '_, '_> {
             return wrong("the indirect branch became another one");
         }
         let found = new.read(&mut self.values, register);
-        // Half of it is what counts; in mode match all of it is checked.
+        // Only its lower half counts. In mode match the check reads all of it.
         let mut leads = false;
         for size in [4, 8] {
             let target = self.branch_operand(insn, old, size)?;
@@ -494,7 +495,7 @@ impl Walk<'_, '_, '_> {
         Ok(branch.end())
     }
 
-    /// What an indirect branch of the original program takes as its target; so many bytes of it if
+    /// Returns the target of an indirect branch of the original program, or `size` bytes of it if
     /// it is in memory.
     fn branch_operand(&mut self, insn: &Insn, old: &Machine, size: u32) -> Result<Id, Difference> {
         if insn.ins.op0_kind() == OpKind::Register {
@@ -507,7 +508,7 @@ impl Walk<'_, '_, '_> {
         Ok(old.load(&mut self.values, address, size))
     }
 
-    /// The original register that a new one holds.
+    /// Returns the original register that a new one holds.
     fn owner(&self, at: Index, register: Register) -> Set {
         let Some(number) = sets::number(register) else { return 0 };
         let kept = self.context.old.kept[at];
@@ -603,13 +604,14 @@ impl Walk<'_, '_, '_> {
         let after = block.ops.len();
         for to in targets.inside {
             if targets.tail && self.graph.facts.get(&to).and_then(crate::facts::Facts::height) != Some(0) {
-                // With nothing on the stack the jump cannot mean a label that has something there.
+                // The jump may be a tail call, so nothing is on the stack. It cannot lead to a
+                // label with something there.
                 continue;
             }
             let lost = match self.context.old.pad[to] {
                 None => lost,
                 Some(pad) => {
-                    // The pad's code is part of the way.
+                    // The landing pad's code is part of the way to the label.
                     let mut new = new.clone();
                     let kept = self.context.old.kept[at];
                     let register = mask.ins.op0_register();

@@ -3,7 +3,7 @@
 use crate::machine::Unknown;
 use crate::report::Verdict;
 
-/// A difference while walking.
+/// A difference that the walk found.
 pub struct Difference {
     pub verdict: Verdict,
     pub what: String,
@@ -15,12 +15,12 @@ impl From<Unknown> for Difference {
     }
 }
 
-/// The programs differ.
+/// Returns an error: the programs differ.
 pub(crate) fn wrong<T>(what: impl Into<String>) -> Result<T, Difference> {
     Err(Difference { verdict: Verdict::Wrong, what: what.into() })
 }
 
-/// The validator cannot decide.
+/// Returns an error: the validator cannot decide.
 pub(crate) fn unproved<T>(what: impl Into<String>) -> Result<T, Difference> {
     Err(Difference { verdict: Verdict::Unproved, what: what.into() })
 }

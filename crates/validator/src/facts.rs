@@ -1,28 +1,28 @@
-//! What is known of the original program's registers and frame at a point: where the stack pointer
-//! stands, which registers still hold what the caller had in them, which hold the address of a
-//! table.
+//! Facts about the original program's registers and frame at a point: the place of the stack
+//! pointer, the registers that still hold the caller's values, the registers that hold a table's
+//! address.
 
 use crate::code::{Flow, Index, Old};
 use crate::object::kind;
 use crate::sets::{Effects, PRESERVED, R15, RAX, RBP, RSP, number, whole};
 use iced_x86::{Instruction, Mnemonic, OpKind, Register};
 
-/// What a register or a word of the frame holds.
+/// The known content of a register or a word of the frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Fact {
     Unknown,
-    /// A distance from a stack pointer: that at the function's entry, 0, or the one that an
-    /// instruction (its index plus 1) computed.
+    /// A distance from a stack pointer. Number 0 is the stack pointer at the function's entry.
+    /// Other numbers are an instruction's index plus 1, for the stack pointer that it computed.
     Stack(u32, i64),
-    /// What the register of this number held at the function's entry.
+    /// The value of the register of this number at the function's entry.
     Caller(u8),
     /// A place of a section of data.
     Address(u32, i64),
-    /// An entry of the switch table at a place: a distance.
+    /// An entry of the switch table at a place. The entry is a distance.
     Entry(u32, i64),
-    /// A target out of the switch table at a place.
+    /// A target from the switch table at a place.
     Target(u32, i64),
-    /// A sum that is nobody's function pointer.
+    /// A sum. No program uses it as a function pointer.
     Sum,
 }
 
@@ -37,7 +37,7 @@ pub struct Facts {
 }
 
 impl Facts {
-    /// At a function's entry.
+    /// Returns the facts at a function's entry.
     pub fn entry() -> Facts {
         let mut registers = [Fact::Unknown; 16];
         registers[RSP] = Fact::Stack(0, 0);
@@ -47,7 +47,7 @@ impl Facts {
         Facts { registers, slots: Vec::new(), count: true }
     }
 
-    /// Keeps what both know; says whether less is known now.
+    /// Keeps the facts that both have. Says whether fewer are left.
     pub fn join(&mut self, other: &Facts) -> bool {
         let before = self.clone();
         for (mine, theirs) in self.registers.iter_mut().zip(&other.registers) {
@@ -62,7 +62,7 @@ impl Facts {
         *self != before
     }
 
-    /// How far the stack pointer lies from its place at the entry.
+    /// Returns the distance of the stack pointer from its place at the entry.
     pub fn height(&self) -> Option<i64> {
         match self.registers[RSP] {
             Fact::Stack(0, distance) => Some(distance),
@@ -70,14 +70,14 @@ impl Facts {
         }
     }
 
-    /// Takes arguments off the stack.
+    /// Takes arguments of this size off the stack.
     pub fn lower_arguments(&mut self, bytes: u32) {
         if let Fact::Stack(_, distance) = &mut self.registers[RSP] {
             *distance = distance.wrapping_add(i64::from(bytes));
         }
     }
 
-    /// Where the memory operand lies in the frame.
+    /// Returns the place of the memory operand in the frame.
     pub fn operand(&self, old: &Old<'_, '_>, at: Index) -> Option<(u32, i64)> {
         let insn = &old.text.insns[at];
         let ins = &insn.ins;
@@ -92,7 +92,7 @@ impl Facts {
         }
     }
 
-    /// What a word of the frame holds.
+    /// Returns the content of a word of the frame.
     pub fn slot(&self, place: (u32, i64)) -> Fact {
         match self.slots.binary_search_by_key(&place, |s| s.0) {
             Ok(at) => self.slots[at].1,
@@ -125,11 +125,11 @@ impl Facts {
         }
     }
 
-    /// Behind an instruction. `place`: what a rip-relative operand names.
+    /// Moves past an instruction. `place`: the place that a rip-relative operand names.
     pub fn step(&mut self, old: &Old<'_, '_>, effects: &Effects, at: Index, place: Option<(usize, i64)>) {
         let before = self.registers[RSP];
         self.execute(old, effects, at, place);
-        // What the stack pointer leaves below is nobody's.
+        // Words below the stack pointer belong to nobody.
         if let (Fact::Stack(base, low), Fact::Stack(other, high)) = (before, self.registers[RSP])
             && base == other
             && low < high
@@ -228,7 +228,7 @@ impl Facts {
         }
     }
 
-    /// What the instruction's result is.
+    /// Returns the fact about the instruction's result.
     fn value(&self, old: &Old<'_, '_>, at: Index, place: Option<(usize, i64)>) -> Fact {
         let insn = &old.text.insns[at];
         let ins = &insn.ins;
@@ -238,7 +238,7 @@ impl Facts {
             Fact::Stack(base, distance) => Fact::Stack(base, distance.wrapping_add(by)),
             _ => Fact::Unknown,
         };
-        // What an indexed operand reads out of a table whose address is in the base register.
+        // The table that an indexed operand reads, if the base register holds its address.
         let indexed = || match number(ins.memory_base()).map(|n| self.registers[n]) {
             Some(Fact::Address(section, base))
                 if ins.memory_index() != Register::None && insn.displacement.is_none() =>
@@ -294,13 +294,13 @@ fn sum(a: Fact, b: Fact) -> Fact {
     }
 }
 
-/// Whether the first operand is written.
+/// Says whether the first operand is written.
 fn writes_first(ins: &Instruction) -> bool {
     !matches!(ins.mnemonic(), Mnemonic::Cmp | Mnemonic::Test | Mnemonic::Push | Mnemonic::Bt)
 }
 
-/// The place of data that a rip-relative operand or an immediate names: section of the original
-/// object and offset.
+/// Returns the place of data that a rip-relative operand names: section of the original object and
+/// offset.
 pub fn named_place(old: &Old<'_, '_>, at: Index) -> Option<(usize, i64)> {
     let insn = &old.text.insns[at];
     let reloc = old.relocation(at, insn.displacement)?;
@@ -313,7 +313,7 @@ pub fn named_place(old: &Old<'_, '_>, at: Index) -> Option<(usize, i64)> {
     (!executable).then(|| (section, (symbol.value as i64).wrapping_add(reloc.addend).wrapping_add(insn.behind())))
 }
 
-/// Whether a preserved register holds what the caller had in it; r15 with the others.
+/// Says whether a preserved register, r15 included, holds the caller's value.
 pub fn is_callers(facts: &Facts, number: usize) -> bool {
     debug_assert!(number <= R15);
     facts.registers[number] == Fact::Caller(number as u8)

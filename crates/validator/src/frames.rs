@@ -16,15 +16,15 @@ type Slice<'a> = EndianSlice<'a, LittleEndian>;
 const COLUMNS: [u16; 6] = [3, 6, 12, 13, 14, 15];
 const STACK: u16 = 7;
 
-/// Where the caller's value of a register lies.
+/// The place of the caller's value of a register.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Rule {
     /// In the register.
     #[default]
     Same,
-    /// So far from the frame's address.
+    /// At this distance from the frame's address.
     AtFrame(i32),
-    /// So far from where rbp points.
+    /// At this distance from the address in rbp.
     AtRbp(i32),
 }
 
@@ -33,14 +33,14 @@ pub enum Rule {
 pub struct Row {
     /// Offsets in the code.
     pub range: (u64, u64),
-    /// Number of the register that the frame's address counts from, rsp or preserved.
+    /// Number of the register that the frame's address counts from: rsp or a preserved one.
     pub base: usize,
     pub distance: i32,
-    /// The address is not the sum but what lies there.
+    /// The frame's address is the word at the sum, not the sum itself.
     pub loaded: bool,
     /// Rules of rbx, rbp, r12 to r15.
     pub rules: [Rule; 6],
-    /// Bytes of arguments that a landing pad does not see.
+    /// Bytes of arguments that a landing pad no longer finds on the stack.
     pub arguments: u32,
 }
 
@@ -55,7 +55,7 @@ pub enum Named {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Site {
     pub range: (u64, u64),
-    /// 0: none.
+    /// Offset of the landing pad, 0 if there is none.
     pub pad: u64,
     pub action: u64,
 }
@@ -64,9 +64,9 @@ pub struct Site {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Table {
     pub sites: Vec<Site>,
-    /// Encoding of the types.
+    /// Encoding of the type entries.
     pub encoding: u8,
-    /// Where the actions begin, and how far behind the types end; offsets in the section.
+    /// Offset of the actions in the section, and of the end of the types after them.
     pub actions: u64,
     pub types: u64,
 }
@@ -78,26 +78,26 @@ pub struct Frame {
     pub section: usize,
     pub range: (u64, u64),
     pub rows: Vec<Row>,
-    /// The personality routine, and whether it is named by a pointer to it.
+    /// The personality routine, and whether the frame names it by a pointer to it.
     pub personality: Option<(Named, bool)>,
-    /// The table with its section, and where the next table begins.
+    /// The table with its section, and the place where the next table begins.
     pub table: Option<(usize, Table, u64)>,
 }
 
 impl Frame {
-    /// What holds at a call, given the offset behind it.
+    /// Returns the row of a call, given the offset after the call.
     pub fn row(&self, behind: u64) -> Option<&Row> {
         self.rows.iter().find(|row| row.range.0 < behind && behind <= row.range.1)
     }
 
-    /// What the table says of a call at an offset.
+    /// Returns the table's entry for a call at an offset.
     pub fn site(&self, offset: u64) -> Option<Site> {
         let sites = &self.table.as_ref()?.1.sites;
         sites.iter().copied().find(|site| site.range.0 <= offset && offset < site.range.1)
     }
 }
 
-/// Reads all frames. `None`: a table is malformed.
+/// Reads all frames. Returns `None` if a table is malformed.
 pub fn read(object: &Object<'_>) -> Option<Vec<Frame>> {
     let mut frames = Vec::new();
     let addresses = Addresses::new(object);
@@ -110,7 +110,7 @@ pub fn read(object: &Object<'_>) -> Option<Vec<Frame>> {
     Some(frames)
 }
 
-/// Addresses that sections and symbols get while pointers are decoded, with room around each.
+/// Addresses that sections and symbols get while pointers are decoded. Each has room around it.
 struct Addresses {
     sections: Vec<u64>,
     symbols: u64,
@@ -146,7 +146,7 @@ impl Addresses {
     }
 }
 
-/// Where a name means a place of the object.
+/// Returns the place of the object that a name means.
 fn place(object: &Object<'_>, named: Named) -> Option<(usize, u64)> {
     match named {
         Named::Section(section, offset) => Some((section, offset)),
@@ -219,7 +219,7 @@ fn read_section(object: &Object<'_>, addresses: &Addresses, index: usize, frames
     Some(())
 }
 
-/// One row; `None` where a rule is not understood.
+/// Reads one row. Returns `None` if a rule is not understood.
 fn read_row(eh: &EhFrame<Slice<'_>>, row: &gimli::UnwindTableRow<usize>, shift: u64) -> Option<Row> {
     let (base, distance, loaded) = match row.cfa() {
         CfaRule::RegisterAndOffset { register, offset } => (number(*register)?, i32::try_from(*offset).ok()?, false),
@@ -245,7 +245,7 @@ fn read_row(eh: &EhFrame<Slice<'_>>, row: &gimli::UnwindTableRow<usize>, shift: 
     Some(Row { range, base, distance, loaded, rules, arguments: row.saved_args_size() as u32 })
 }
 
-/// Number of a register by its DWARF column: rsp and the preserved ones.
+/// Returns the number of a register by its DWARF column: rsp and the preserved ones.
 fn number(register: Register) -> Option<usize> {
     const NUMBERS: [usize; 6] = [3, 5, 12, 13, 14, 15];
     match register.0 {
@@ -254,7 +254,7 @@ fn number(register: Register) -> Option<usize> {
     }
 }
 
-/// `DW_OP_bregN distance`, perhaps with `DW_OP_deref` behind it.
+/// Reads `DW_OP_bregN distance`, with or without `DW_OP_deref` after it.
 fn expression_of(eh: &EhFrame<Slice<'_>>, expression: &UnwindExpression<usize>) -> Option<(Register, i32, bool)> {
     let encoding = gimli::Encoding { address_size: 8, format: gimli::Format::Dwarf32, version: 4 };
     let mut operations = expression.get(eh).ok()?.operations(encoding);
@@ -267,14 +267,14 @@ fn expression_of(eh: &EhFrame<Slice<'_>>, expression: &UnwindExpression<usize>) 
     Some((register, i32::try_from(offset).ok()?, loaded))
 }
 
-/// Reads a table of landing pads; `function`: what its offsets count from.
+/// Reads a table of landing pads. `function`: the offset that its own offsets count from.
 pub fn read_table(data: &[u8], at: u64, function: u64) -> Option<Table> {
     const OMIT: u8 = 0xff;
     let whole = Slice::new(data, LittleEndian);
     let mut rest = whole;
     rest.skip(usize::try_from(at).ok()?).ok()?;
     let here = |rest: &Slice<'_>| rest.offset_from(whole) as u64;
-    // What pads count from: the function, or an address that is 0.
+    // Pads count from the function, or from an address that is 0.
     let pads = match rest.read_u8().ok()? {
         OMIT => function,
         0 => rest.read_u64().ok().filter(|start| *start == 0)?,

@@ -1,17 +1,23 @@
 //! The validator: proves that a rewritten object does what the original one does.
 //!
-//! It takes both objects and the rewriter's traces, which say what new code serves which original
-//! instruction, and walks both programs in lockstep. It shares no analysis with the rewriter, and
-//! believes nothing that the traces say: a wrong trace makes a proof fail. It is untrusted for
-//! safety, which is the verifier's matter, and trusted for correctness.
+//! It takes both objects and the rewriter's traces, which tell the new code of each original
+//! instruction. It walks both programs in lockstep. It shares no analysis with the rewriter and
+//! believes nothing in the traces: a wrong trace makes a proof fail. Safety does not depend on it,
+//! because the verifier decides about that. Correctness does.
 //!
-//! [`rewrite`] is a rewrite with its proof; [`validate`] judges one that is there.
+//! [`rewrite`] makes a rewrite with its proof. [`validate`] judges an existing one.
 //!
-//! Data flows one way: `object` (both files, sections paired) → `code` (instructions) → `frames`,
-//! `landings` (unwind tables) → `facts`, `graph` (the original's control flow) → `context` (both
-//! programs side by side) → `walk`, `control` (lockstep: `alike`, else `machine` over `value`) →
-//! `flow` (what is lost, and whether it is needed) → `tables`, `exceptions` (data, symbols, records
-//! of the unwinder) → `prove` → `report`.
+//! Data flows one way:
+//! - `object`: both files, with their sections paired.
+//! - `code`: the instructions.
+//! - `frames`, `landings`: the unwind tables.
+//! - `facts`, `graph`: the original's control flow.
+//! - `context`: both programs side by side.
+//! - `walk`, `control`: the lockstep. `alike` handles the common case, `machine` over `value` all
+//!   others.
+//! - `flow`: lost registers, and whether they are needed.
+//! - `tables`, `exceptions`: data, symbols, records for the unwinder.
+//! - `prove`, `report`: the findings.
 
 #![forbid(unsafe_code)]
 

@@ -1,4 +1,4 @@
-//! One program's registers and memory as expressions, and what instructions do to them.
+//! One program's registers and memory as expressions, and the effects of instructions on them.
 
 use crate::code::Insn;
 use crate::object::Spot;
@@ -15,14 +15,14 @@ pub type Store = (Id, u32, Id);
 pub struct Machine {
     pub registers: [Id; 16],
     pub flags: [Id; 6],
-    /// Vector registers and the like that were written.
+    /// Vector registers and other special registers that were written.
     pub others: Vec<(Register, Id)>,
     pub stores: Vec<Store>,
-    /// Words of the TCB page that belong to the rewriter, by offset. Only the new program has them.
+    /// Words of the TCB page that the rewriter uses, by offset. Only the new program has them.
     pub cells: Vec<(u64, Id)>,
-    /// The home of r15 in the frame: its address, and what it holds.
+    /// The home of r15 in the frame: its address and its content.
     pub slot: Option<(Id, Id)>,
-    /// Whether this is the new program.
+    /// This is the new program.
     pub is_new: bool,
 }
 
@@ -30,11 +30,11 @@ pub struct Machine {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Unknown(pub String);
 
-/// What a relocation gives a field: an expression, relative to nothing.
+/// The values that relocations give to an instruction's fields, as expressions.
 pub struct Fields {
     pub displacement: Option<Id>,
     pub immediate: Option<Id>,
-    /// The memory operand is not memory but this value, as the linker makes it.
+    /// The value that the memory operand stands for. The linker makes it a constant.
     pub constant: Option<Id>,
 }
 
@@ -43,12 +43,12 @@ pub(crate) fn unknown<T>(ins: &Instruction) -> Result<T, Unknown> {
 }
 
 impl Machine {
-    /// The version of memory: how many stores came before.
+    /// Returns the version of memory: the number of stores so far.
     fn version(&self) -> u32 {
         self.stores.len() as u32
     }
 
-    /// The value of a register of any kind.
+    /// Returns the value of a register of any kind.
     pub fn read(&self, values: &mut Values, register: Register) -> Id {
         match number(register) {
             Some(at) if is_high(register) => values.bits(self.registers[at], 8, 8),
@@ -65,7 +65,7 @@ impl Machine {
         }
     }
 
-    /// Gives a register a value.
+    /// Gives a value to a register.
     pub fn write(&mut self, values: &mut Values, register: Register, value: Id) {
         let Some(at) = number(register) else {
             let register = register.full_register();
@@ -83,7 +83,7 @@ impl Machine {
         };
     }
 
-    /// The address of the memory operand. Thread locals lie at a fixed place of the window.
+    /// Returns the address of the memory operand. Thread locals lie at a fixed place of the window.
     pub fn address(&self, values: &mut Values, insn: &Insn, fields: &Fields) -> Result<Id, Unknown> {
         let ins = &insn.ins;
         let mut sum = values.number(0);
@@ -106,7 +106,7 @@ impl Machine {
                 sum = values.sum(sum, vector, i64::from(scale), 0);
                 continue;
             };
-            // Of a symbol's address the window is what 32 bits leave out.
+            // The upper half of a symbol's address is the window, which 32 bits leave out.
             narrow |= !confined && register.is_gpr32() && fields.displacement.is_none();
             sum = values.sum(sum, self.registers[at], i64::from(scale), 0);
         }
@@ -120,14 +120,14 @@ impl Machine {
             if let Node::Bits(inner, 0, 32) = *values.node(sum) {
                 sum = inner;
             }
-            // The base is a multiple of what 32 bits can say.
+            // The window's base is a multiple of 2^32, so 32 bits leave it out.
             let base = values.id(Node::Base);
             sum = values.without(sum, base);
             let low = ins.memory_base() == Register::None && ins.memory_index() == Register::None;
             constant = if low { constant & 0xffff_ffff } else { i64::from(constant as i32) };
         }
         if ins.mnemonic() == Mnemonic::Lea {
-            // Segments say nothing about addresses that are only computed.
+            // A segment has no effect on an address that is only computed.
         } else if ins.segment_prefix() == Register::FS {
             if self.is_new {
                 return unknown(ins);
@@ -139,14 +139,15 @@ impl Machine {
         Ok(values.plus(sum, constant))
     }
 
-    /// The private word of the new program at an address.
+    /// Returns the offset of the rewriter's own word at an address, if the new program has one
+    /// there.
     fn cell(&self, values: &Values, address: Id) -> Option<u64> {
         let offset = values.as_number(address).filter(|_| self.is_new)? as u64;
         let scratch = TCB_SCRATCH..TCB_SCRATCH + 8 * TCB_SCRATCH_SLOTS;
         (offset == TCB_R15 || scratch.contains(&offset)).then_some(offset)
     }
 
-    /// What memory holds.
+    /// Returns the content of memory.
     pub fn load(&self, values: &mut Values, address: Id, size: u32) -> Id {
         if let Some(cell) = self.cell(values, address) {
             let known = self.cells.iter().find(|(at, _)| *at == cell).map(|(_, id)| *id);
@@ -160,14 +161,14 @@ impl Machine {
             return values.bits(value, 0, size.min(8) as u8 * 8);
         }
         if let Node::Spot(Spot::Got(spot)) = values.node(address).clone() {
-            // The linker wrote it, and nothing writes it again.
+            // The linker writes the entry, and nothing writes it again.
             return values.id(Node::Spot(*spot));
         }
         let version = self.version();
         values.id(Node::Load(version, address, size))
     }
 
-    /// Changes memory.
+    /// Stores a value in memory.
     pub fn store(&mut self, values: &mut Values, address: Id, size: u32, value: Id) -> Result<(), Unknown> {
         if let Some(cell) = self.cell(values, address) {
             let held = self.cells.iter().find(|(at, _)| *at == cell).map(|(_, id)| *id);
@@ -194,7 +195,7 @@ impl Machine {
         Ok(())
     }
 
-    /// Gives the stack pointer and a store of 8 bytes below it.
+    /// Lowers the stack pointer and stores a value of 8 bytes there.
     pub(crate) fn push(&mut self, values: &mut Values, value: Id) -> Result<(), Unknown> {
         let below = values.plus(self.registers[RSP], -8);
         self.registers[RSP] = below;
@@ -208,7 +209,7 @@ impl Machine {
         value
     }
 
-    /// What an operand holds.
+    /// Returns the value of an operand.
     fn operand(&self, values: &mut Values, insn: &Insn, op: u32, fields: &Fields) -> Result<Id, Unknown> {
         let ins = &insn.ins;
         Ok(match ins.op_kind(op) {
@@ -266,7 +267,7 @@ impl Machine {
         let general = |op: u32| ins.op_kind(op) != OpKind::Register || ins.op_register(op).is_gpr();
         match ins.mnemonic() {
             Mnemonic::Nop | Mnemonic::Endbr64 | Mnemonic::Fnop => Ok(()),
-            // An address whose upper half the linker finds to be zero.
+            // The linker ensures that the upper half of this address is zero.
             Mnemonic::Mov if ins.code() == iced_x86::Code::Mov_r32_imm32 && names_place(values, fields.immediate) => {
                 let value = self.operand(values, insn, 1, fields)?;
                 self.write(values, ins.op0_register().full_register(), value);
@@ -307,7 +308,7 @@ impl Machine {
                 Ok(())
             }
             Mnemonic::Xgetbv if !self.is_new => {
-                // The header page holds the answer for 0 in ecx.
+                // The header page holds the answer for ecx = 0.
                 for (register, at) in [(Register::EAX, HEADER_FEATURES), (Register::EDX, HEADER_FEATURES + 4)] {
                     let place = values.number(at as i64);
                     let value = self.load(values, place, 4);
@@ -360,7 +361,7 @@ impl Machine {
                 self.bit_test(values, factory, insn, fields)
             }
             Mnemonic::Cmpxchg if self.is_new && ins.has_lock_prefix() => {
-                // A loop around it ends when memory holds what rax holds.
+                // The loop around it ends when memory holds the value of rax.
                 let size = memory_size(ins);
                 let address = self.address(values, insn, fields)?;
                 let (held, expected) = (self.load(values, address, size), self.registers[0]);
@@ -372,7 +373,7 @@ impl Machine {
                 self.store(values, address, size, value)
             }
             Mnemonic::Add if ins.code() == iced_x86::Code::Add_AL_imm8 && ins.immediate8() == 0x7f => {
-                // Behind `seto %al` this is what brings the overflow flag back.
+                // After `seto %al` this addition restores the overflow flag.
                 let al = self.read(values, Register::AL);
                 self.generic(values, factory, insn, fields)?;
                 if let Node::Part(op, _) = *inner(values, al)
@@ -386,7 +387,7 @@ impl Machine {
         }
     }
 
-    /// An instruction of which only this matters: equal inputs give equal results.
+    /// Executes an instruction as an unknown function: equal inputs give equal results.
     fn generic(
         &mut self,
         values: &mut Values,
@@ -433,7 +434,7 @@ impl Machine {
                 }
                 _ if ins.try_immediate(op).is_ok() => {
                     if names_place(values, fields.immediate) {
-                        // A register may take its part.
+                        // A register of 8 bytes may take its place.
                         select = select.wrapping_mul(31).wrapping_add(8);
                     }
                     arguments.push(self.operand(values, insn, op, fields)?);
@@ -516,7 +517,7 @@ impl Machine {
                 self.flags[at] = if undefined & flag != 0 && !self.is_new {
                     values.id(Node::Any)
                 } else if sets::keeps_flags(ins) {
-                    // Or as it was.
+                    // The flag may also stay as it was.
                     values.id(Node::Op(ins.mnemonic(), u32::MAX, vec![part, self.flags[at]]))
                 } else {
                     part
@@ -528,7 +529,7 @@ impl Machine {
         Ok(())
     }
 
-    /// A bit test gives the bit as it was, whatever becomes of it.
+    /// Sets the carry flag after a bit test. All kinds of bit test give the bit as it was before.
     fn carry(&mut self, values: &mut Values, ins: &Instruction, op: Id) {
         let tests = matches!(ins.mnemonic(), Mnemonic::Bt | Mnemonic::Bts | Mnemonic::Btr | Mnemonic::Btc);
         if let Node::Op(_, select, arguments) = values.node(op).clone()
@@ -539,7 +540,7 @@ impl Machine {
         }
     }
 
-    /// `test %r,%r` and `cmp $0,%r` give the same flags, but for AF.
+    /// Sets the flags so that `test %r,%r` and `cmp $0,%r` agree, but for AF.
     fn compare(&mut self, values: &mut Values, ins: &Instruction, op: Id) {
         let Node::Op(mnemonic, _, arguments) = values.node(op).clone() else { return };
         let tested = match (mnemonic, &*arguments) {
@@ -561,7 +562,7 @@ impl Machine {
     }
 }
 
-/// What else than mnemonic and operands selects what an instruction does.
+/// Returns the properties beside mnemonic and operands that select an instruction's effect.
 fn shape(ins: &Instruction) -> u32 {
     let flags = [
         ins.has_lock_prefix(),
@@ -576,8 +577,8 @@ fn shape(ins: &Instruction) -> u32 {
     bits | masks | ins.op_count() << 24
 }
 
-/// Whether an immediate is the address of a place: a spot, or a distance from one, but no number of
-/// a thread local or a size.
+/// Says whether an immediate is the address of a place: a spot, or a distance from one. Numbers of
+/// thread locals and sizes are no addresses.
 fn names_place(values: &Values, immediate: Option<Id>) -> bool {
     let place = |id: Id| matches!(values.node(id), Node::Spot(Spot::Data(_) | Spot::Code(..) | Spot::Named(_)));
     immediate.is_some_and(|id| match values.node(id) {
@@ -586,13 +587,14 @@ fn names_place(values: &Values, immediate: Option<Id>) -> bool {
     })
 }
 
-/// Bytes of the memory operand.
+/// Returns the size of the memory operand in bytes.
 pub fn memory_size(ins: &Instruction) -> u32 {
     ins.memory_size().size() as u32
 }
 
-/// A word that holds a pointer gets, as its lower half, that of what a string instruction made of
-/// the pointer: the upper half did not change, so this is the pointer that the instruction left.
+/// Returns the pointer that a string instruction left, for a word that held the pointer before.
+/// `low` is stored into the word's lower half. The upper half did not change, so the word then
+/// holds the pointer that the instruction left.
 fn moved_pointer(values: &Values, held: Id, low: Id) -> Option<Id> {
     use Mnemonic::{Cmpsb, Cmpsd, Cmpsq, Cmpsw, Lodsb, Lodsd, Lodsq, Lodsw, Scasb, Scasd, Scasq, Scasw};
     let Node::Bits(moved, 0, 32) = *values.node(low) else { return None };
@@ -604,7 +606,7 @@ fn moved_pointer(values: &Values, held: Id, low: Id) -> Option<Id> {
     (string && pointer && arguments.contains(&held)).then_some(moved)
 }
 
-/// Whether a string instruction stores.
+/// Says whether a string instruction stores.
 fn writes_memory(mnemonic: Mnemonic) -> bool {
     use Mnemonic::{Movsb, Movsd, Movsq, Movsw, Stosb, Stosd, Stosq, Stosw};
     matches!(mnemonic, Movsb | Movsd | Movsq | Movsw | Stosb | Stosd | Stosq | Stosw)
@@ -618,7 +620,7 @@ fn info_access(factory: &mut InstructionInfoFactory, ins: &Instruction, op: u32)
     factory.info(ins).op_access(op)
 }
 
-/// An expression without the bits that were cut off around it.
+/// Returns the value whose low bits an expression is, or the expression itself.
 fn inner(values: &Values, id: Id) -> &Node {
     match values.node(id) {
         Node::Bits(of, 0, _) => values.node(*of),

@@ -1,4 +1,4 @@
-//! Both objects, and which section of the new one took the place of which of the original.
+//! Both objects, and the new section that took the place of each original one.
 
 use sfi_elf::number::{
     SHT_GROUP, SHT_NULL, SHT_PROGBITS, SHT_RELA, SHT_STRTAB, SHT_SYMTAB, SHT_SYMTAB_SHNDX, STB_LOCAL, STT_FUNC,
@@ -6,7 +6,7 @@ use sfi_elf::number::{
 };
 use sfi_elf::{Object, Place, Relocation, Section, Symbol};
 
-/// `R_X86_64_*` as far as the validator tells them apart.
+/// The types `R_X86_64_*` that the validator tells apart.
 pub mod kind {
     pub use sfi_elf::number::{
         R_X86_64_32 as WORD, R_X86_64_32S as SIGNED_WORD, R_X86_64_64 as ABSOLUTE, R_X86_64_DTPOFF32 as DTPOFF32,
@@ -16,47 +16,47 @@ pub mod kind {
         R_X86_64_TPOFF32 as TPOFF32, R_X86_64_TPOFF64 as TPOFF64,
     };
 
-    /// Whether the field leads to an entry of the GOT.
+    /// Says whether the field leads to an entry of the GOT.
     pub fn is_got(kind: u32) -> bool {
         matches!(kind, GOTPCREL | GOTPCRELX | REX_GOTPCRELX)
     }
 
-    /// Whether the field holds a distance from the thread pointer.
+    /// Says whether the field holds a distance from the thread pointer.
     pub fn is_thread(kind: u32) -> bool {
         matches!(kind, TPOFF32 | TPOFF64 | DTPOFF32 | DTPOFF64 | GOTTPOFF)
     }
 }
 
-/// A place that a relocation means, in the words of the new object.
+/// A place that a relocation means, in terms of the new object.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Spot {
-    /// A section of data of the new object; the offset is apart.
+    /// A section of data of the new object, without the offset.
     Data(usize),
-    /// Code, by section and offset of the new object.
+    /// Code, by section and offset in the new object.
     Code(usize, u64),
-    /// What the linker decides: a name.
+    /// A name that the linker resolves.
     Named(String),
-    /// A name's entry of the GOT.
+    /// A place's entry of the GOT.
     Got(Box<Spot>),
     /// A thread local's distance from the thread pointer.
     Thread(Box<Spot>),
-    /// The size of what a name means.
+    /// The size of a name's object.
     Size(String),
     /// A number.
     Number,
 }
 
-/// Whether the linker decides what a symbol means.
+/// Says whether the linker decides the meaning of a symbol.
 pub fn is_open(symbol: &Symbol<'_>) -> bool {
     symbol.binding != STB_LOCAL || symbol.kind == STT_GNU_IFUNC
 }
 
-/// Whether the symbol says that a function begins at its place.
+/// Says whether a function begins at the symbol's place.
 pub fn is_function(symbol: &Symbol<'_>) -> bool {
     matches!(symbol.kind, STT_FUNC | STT_GNU_IFUNC)
 }
 
-/// Whether a resolver chooses what the symbol means.
+/// Says whether a resolver chooses the meaning of the symbol.
 pub fn is_indirect(symbol: &Symbol<'_>) -> bool {
     symbol.kind == STT_GNU_IFUNC
 }
@@ -67,16 +67,16 @@ pub struct Pair<'a> {
     pub new: Object<'a>,
     /// The new section of each original one.
     pub new_of: Vec<Option<usize>>,
-    /// New sections that hold data out of the original text.
+    /// New sections that hold data from the original text.
     pub carved: Vec<usize>,
 }
 
-/// Whether the tables of the file itself are in the section.
+/// Says whether the section holds one of the file's own tables.
 fn is_table(section: &Section<'_>) -> bool {
     matches!(section.kind, SHT_NULL | SHT_SYMTAB | SHT_STRTAB | SHT_RELA | SHT_SYMTAB_SHNDX)
 }
 
-/// Whether a rewrite may leave the section out: it describes the old code, or is for tools.
+/// Says whether a rewrite may leave the section out: it describes the old code, or is for tools.
 pub fn may_go(section: &Section<'_>) -> bool {
     !section.is_allocated()
         || section.name == ".eh_frame"
@@ -84,8 +84,8 @@ pub fn may_go(section: &Section<'_>) -> bool {
         || section.kind == SHT_GROUP
 }
 
-/// Whether nothing can lead to a section: no relocation or symbol names it, and its name tells
-/// neither the linker nor a program of it.
+/// Says whether nothing can lead to a section: no relocation or symbol names it, and its name means
+/// nothing to the linker or a program.
 fn is_unreachable(object: &Object<'_>, index: usize) -> bool {
     let section = &object.sections[index];
     let own = |place: Place| place == Place::Section(index);
@@ -98,7 +98,7 @@ fn is_unreachable(object: &Object<'_>, index: usize) -> bool {
 }
 
 impl<'a> Pair<'a> {
-    /// Reads both and pairs their sections, which come in the same order.
+    /// Reads both objects and pairs their sections, which come in one order.
     pub fn read(old: &'a [u8], new: &'a [u8]) -> Result<Pair<'a>, String> {
         let parse = |bytes| sfi_elf::parse(bytes).map_err(|error| error.to_string());
         let (old, new) = (parse(old)?, parse(new)?);
@@ -106,7 +106,7 @@ impl<'a> Pair<'a> {
         let mut next = 0;
         for (index, section) in old.sections.iter().enumerate().filter(|(_, s)| !is_table(s)) {
             let like = |s: &Section<'_>| {
-                // SHF_COMPRESSED goes with the compression.
+                // Decompression clears SHF_COMPRESSED.
                 s.name == section.name && s.kind == section.kind && s.flags == section.flags & !0x800
             };
             let found = (next..new.sections.len()).find(|&at| !is_table(&new.sections[at]));
@@ -131,7 +131,7 @@ impl<'a> Pair<'a> {
         Ok(Pair { old, new, new_of, carved })
     }
 
-    /// Whether a symbol of the original object is a place in code; which.
+    /// Returns the place in code of a symbol of the original object, if it has one.
     pub fn old_code(&self, symbol: usize) -> Option<(usize, u64)> {
         let symbol = self.old.symbols.get(symbol)?;
         match symbol.place {
@@ -141,8 +141,8 @@ impl<'a> Pair<'a> {
     }
 }
 
-/// What a symbol means without code of the object: spot and offset. `section`: what a section's
-/// index is in the new object.
+/// Returns the spot and offset of a symbol that is no code of the object. `section` gives the index
+/// in the new object of a section.
 pub fn spot_of(object: &Object<'_>, symbol: usize, section: impl Fn(usize) -> Option<usize>) -> Option<(Spot, i64)> {
     let symbol = object.symbols.get(symbol)?;
     Some(match symbol.place {
@@ -154,7 +154,7 @@ pub fn spot_of(object: &Object<'_>, symbol: usize, section: impl Fn(usize) -> Op
     })
 }
 
-/// The relocations of a section in a range of offsets.
+/// Returns the relocations of a section in a range of offsets.
 pub fn relocations<'s>(section: &'s Section<'_>, from: u64, to: u64) -> impl Iterator<Item = (usize, &'s Relocation)> {
     let first = section.relocations.partition_point(|r| r.offset < from);
     section.relocations.iter().enumerate().skip(first).take_while(move |(_, r)| r.offset < to)

@@ -70,7 +70,7 @@ pub fn validate(original: &[u8], new: &[u8], traces: &[Trace]) -> Proof {
     proof
 }
 
-/// A finding with both listings.
+/// Returns a finding with both listings.
 fn finding(
     context: &Context<'_, '_>,
     at: Index,

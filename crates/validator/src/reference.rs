@@ -1,4 +1,4 @@
-//! Instructions of the original program that no single new one stands for, spelled out.
+//! The meaning of original instructions that have no single new counterpart, spelled out.
 
 use crate::code::Insn;
 use crate::machine::{Fields, Machine, Unknown, unknown};
@@ -7,7 +7,7 @@ use crate::value::Values;
 use iced_x86::{Instruction, InstructionInfoFactory, Mnemonic, OpKind, Register};
 
 impl Machine {
-    /// `bts %offset,(mem)`: the word of memory that holds the bit, tested.
+    /// Executes `bts %offset,(mem)`: tests the bit in the word of memory that holds it.
     pub(crate) fn bit_test(
         &mut self,
         values: &mut Values,
@@ -40,7 +40,7 @@ impl Machine {
         test.set_op0_kind(OpKind::Register);
         test.set_op0_register(scratch);
         if number(ins.op1_register()) == Some(11) {
-            // The reference's own register is the offset: its value takes the offset's part.
+            // The reference uses the register that holds the offset, so it cannot follow this.
             return unknown(ins);
         }
         work.reference(values, factory, Ok(test))?;
@@ -64,7 +64,7 @@ impl Machine {
         self.step(values, factory, &Insn::plain(ins), &fields)
     }
 
-    /// `pushf` and `popf`: the image of the flags as programs see it.
+    /// Executes `pushf` and `popf` on the image of the flags that programs see.
     pub fn flags_on_stack(
         &mut self,
         values: &mut Values,

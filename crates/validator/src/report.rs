@@ -1,4 +1,4 @@
-//! What a validation found.
+//! The findings of a validation.
 
 use std::fmt;
 
@@ -11,27 +11,27 @@ pub enum Verdict {
     Wrong,
 }
 
-/// One place where the new program is not proved to do what the original one does.
+/// A place where the new program is not proved to do the original one's work.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Finding {
-    /// How sure.
+    /// Certainty of the finding.
     pub verdict: Verdict,
-    /// What is the matter.
+    /// The difference in words.
     pub what: String,
-    /// Section of the original object; empty for the object as a whole.
+    /// Section of the original object. Empty if the finding is about the whole object.
     pub section: String,
-    /// Offset in it.
+    /// Offset in the section.
     pub offset: u64,
-    /// Function that contains the offset, if a symbol says so.
+    /// Function that contains the offset, if a symbol names it.
     pub function: Option<String>,
-    /// The original instructions around.
+    /// The original instructions around the place.
     pub original: Vec<String>,
     /// The new instructions that should do the same.
     pub new: Vec<String>,
 }
 
 impl Finding {
-    /// The difference and its place, in one line.
+    /// Returns the difference and its place, in one line.
     pub fn place(&self) -> String {
         let mut line = self.what.clone();
         if !self.section.is_empty() {
@@ -60,10 +60,10 @@ impl fmt::Display for Finding {
     }
 }
 
-/// What was proved of one object.
+/// The proof of one object.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Proof {
-    /// Functions whose new code does what the original does.
+    /// Functions whose new code is proved.
     pub functions: usize,
     /// Original instructions that were compared.
     pub instructions: usize,
@@ -72,7 +72,7 @@ pub struct Proof {
 }
 
 impl Proof {
-    /// Whether all is proved.
+    /// Says whether everything is proved.
     pub fn holds(&self) -> bool {
         self.findings.is_empty()
     }

@@ -1,4 +1,4 @@
-//! Reads of a function's own return address: the new program puts it where the original one has it.
+//! Reads of a function's own return address. The new program puts it where the original one has it.
 
 use crate::code::{Index, Insn};
 use crate::difference::{Difference, unproved, wrong};
@@ -11,11 +11,11 @@ use iced_x86::{Code as Opcode, Mnemonic, OpKind, Register};
 use sfi_contract::names::{DEPTH, RETURN};
 
 impl Walk<'_, '_, '_> {
-    /// Whether an instruction reads the word that holds the return address, or a part of it.
+    /// Says whether an instruction reads the word that holds the return address, or a part of it.
     pub(crate) fn reads_return_address(&self, at: Index, stand: &Stand) -> bool {
         let effects = &self.graph.effects[at];
         let ins = &self.context.old.text.insns[at].ins;
-        // A realigned stack has a copy of it for unwinders, which nothing reads.
+        // A realigned stack has a copy of it for unwinders. No code reads that copy.
         let frame = matches!(ins.memory_base(), Register::RSP | Register::RBP);
         let pushes = ins.mnemonic() == Mnemonic::Push && ins.op0_kind() == OpKind::Memory && frame;
         let reads = effects.loads && (!effects.stores || pushes);
@@ -25,8 +25,9 @@ impl Walk<'_, '_, '_> {
         reads && own && matches!(place, Some((0, distance)) if distance < 8 && distance + size > 0)
     }
 
-    /// The new code up to where rax holds the return address. From here on the word of the frame
-    /// holds it in the original program, where the caller put it; the new one stores it there.
+    /// Executes the new code until rax holds the return address. The caller put the address into a
+    /// word of the frame in the original program. The new program stores it there, and from here on
+    /// both words are equal.
     ///
     /// ```text
     /// call __sfi_depth ; mov %rax,%rdi ; xor %eax,%eax ; sub $2,%rdi ; jb 1f ; call __sfi_return ; 1:

@@ -1,22 +1,22 @@
-//! Registers and flags as bits, and what an instruction of the original code reads and writes of
-//! them.
+//! Sets of registers and flags as bits, and the reads and writes of an original instruction as such
+//! sets.
 
 use iced_x86::RflagsBits;
 use iced_x86::{Instruction, InstructionInfoFactory, InstructionInfoOptions, Mnemonic, OpAccess, OpKind, Register};
 
-/// Bits 0 to 15: the low bytes of the general registers by number; 16 to 31: the rest of them; 32
-/// to 37: flags in the order of [`FLAGS`].
+/// Bits 0 to 15: the low bytes of the general registers, by number. Bits 16 to 31: the rest of
+/// them. Bits 32 to 37: flags in the order of [`FLAGS`].
 pub type Set = u64;
 
 /// The flags that code computes.
 pub const FLAGS: [u32; 6] =
     [RflagsBits::CF, RflagsBits::PF, RflagsBits::AF, RflagsBits::ZF, RflagsBits::SF, RflagsBits::OF];
 pub const ALL_FLAGS: Set = 0x3f << 32;
-/// The flags that say whether a result is zero or negative: they follow from all of its bytes.
+/// The flags for a result that is zero or negative. They follow from all of its bytes.
 pub const OF_ALL_BYTES: Set = 0x18 << 32;
 pub const ALL: Set = ALL_FLAGS | 0xffff_ffff;
 
-/// That %al is written, and may hold the number of vector registers that a variadic call passes.
+/// Mark: %al is written, and may hold the number of vector registers that a variadic call passes.
 pub const COUNT: Set = 1 << 40;
 
 pub const RAX: usize = 0;
@@ -31,43 +31,43 @@ pub const ARGUMENTS: [usize; 7] = [7, 6, 2, 1, 8, 9, 10];
 /// Registers that carry results.
 pub const RESULTS: [usize; 2] = [0, 2];
 
-/// Number of a general register of any width.
+/// Returns the number of a general register of any width.
 pub fn number(register: Register) -> Option<usize> {
     register.is_gpr().then(|| register.full_register() as usize - Register::RAX as usize)
 }
 
-/// Whether it is one of ah, ch, dh, bh.
+/// Says whether a register is one of ah, ch, dh, bh.
 pub fn is_high(register: Register) -> bool {
     matches!(register, Register::AH | Register::BH | Register::CH | Register::DH)
 }
 
-/// A register without its low byte.
+/// Returns the set of a register without its low byte.
 pub const fn rest(number: usize) -> Set {
     0x1_0000 << number
 }
 
-/// All of a register.
+/// Returns the set of a whole register.
 pub const fn whole(number: usize) -> Set {
     0x1_0001 << number
 }
 
-/// All of several registers.
+/// Returns the set of several whole registers.
 pub fn wholes(numbers: &[usize]) -> Set {
     numbers.iter().map(|n| whole(*n)).fold(0, |a, b| a | b)
 }
 
-/// Flags that iced gives as bits.
+/// Returns the set of the flags that iced gives as bits.
 pub fn flags(bits: u32) -> Set {
     FLAGS.iter().enumerate().filter(|(_, flag)| bits & **flag != 0).map(|(n, _)| 1 << (32 + n)).fold(0, |a, b| a | b)
 }
 
-/// Reads and writes of an instruction.
+/// The reads and writes of an instruction.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Effects {
     pub reads: Set,
-    /// Surely overwritten.
+    /// Bits that are surely overwritten.
     pub writes: Set,
-    /// General registers that are perhaps changed, as bits by number.
+    /// General registers that may be changed, as bits by number.
     pub changes: u32,
     /// Registers named in any way, as bits by number.
     pub named: u32,
@@ -75,7 +75,8 @@ pub struct Effects {
     pub stores: bool,
 }
 
-/// What an instruction reads and writes. The stack pointer is left out: it is followed apart.
+/// Returns the reads and writes of an instruction. The stack pointer is left out, because the facts
+/// follow it.
 pub fn effects(factory: &mut InstructionInfoFactory, ins: &Instruction) -> Effects {
     let info = factory.info_options(ins, InstructionInfoOptions::NONE);
     let mut out = Effects::default();
@@ -126,7 +127,7 @@ pub fn effects(factory: &mut InstructionInfoFactory, ins: &Instruction) -> Effec
     {
         out.reads &= !whole(number);
     }
-    // All ones, or zero, whatever was there.
+    // The result is all ones, or zero, for any value of the register.
     let constant = match (ins.mnemonic(), ins.try_immediate(1)) {
         (Mnemonic::Or, Ok(value)) => value as i32 == -1,
         (Mnemonic::And, Ok(value)) => value == 0,
@@ -145,8 +146,8 @@ pub fn effects(factory: &mut InstructionInfoFactory, ins: &Instruction) -> Effec
     out
 }
 
-/// Whether an instruction may leave the flags that it writes as they were: shifts by a count of
-/// zero, strings of no length.
+/// Says whether an instruction may leave the flags that it writes as they were: shifts by a count
+/// of zero, strings without length.
 pub fn keeps_flags(ins: &Instruction) -> bool {
     use Mnemonic::{Rcl, Rcr, Rol, Ror, Sal, Sar, Shl, Shld, Shr, Shrd};
     let shift = matches!(ins.mnemonic(), Shl | Shr | Sar | Sal | Rol | Ror | Rcl | Rcr | Shld | Shrd);
@@ -155,7 +156,7 @@ pub fn keeps_flags(ins: &Instruction) -> bool {
     (shift && !by_one) || (ins.is_string_instruction() && (ins.has_rep_prefix() || ins.has_repne_prefix()))
 }
 
-/// Names of the registers and flags in a set.
+/// Returns the names of the registers and flags in a set.
 pub fn names(set: Set) -> String {
     const NAMES: [&str; 16] =
         ["rax", "rcx", "rdx", "rbx", "rsp", "rbp", "rsi", "rdi", "r8", "r9", "r10", "r11", "r12", "r13", "r14", "r15"];

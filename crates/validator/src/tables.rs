@@ -1,4 +1,4 @@
-//! Data, relocations and symbols: each of the original object has its counterpart.
+//! Data, relocations and symbols. Each one of the original object has its counterpart.
 
 use crate::context::Context;
 use crate::graph::Graph;
@@ -9,7 +9,7 @@ use sfi_elf::number::{SHT_GROUP, SHT_NOBITS, STT_FILE, STT_SECTION};
 use sfi_elf::{Place, Relocation, Symbol};
 use std::collections::HashMap;
 
-/// A difference: verdict, words, original section, offset.
+/// A difference: verdict, text, original section, offset.
 pub type Difference = (Verdict, String, usize, u64);
 
 /// Compares all tables.
@@ -45,7 +45,7 @@ pub fn check(context: &Context<'_, '_>, graph: &Graph) -> Vec<Difference> {
     found
 }
 
-/// What is wrong about the counterpart of a relocation in data.
+/// Returns the defect of a relocation's counterpart in data.
 fn relocation(
     context: &Context<'_, '_>,
     graph: &Graph,
@@ -81,7 +81,7 @@ fn relocation(
         Some(trap) => Some((context.spot(trap), 0)),
         None => context.old_meaning(reloc.symbol, reloc.addend.wrapping_sub(distance)),
     };
-    // What is added is for the table, not for the place.
+    // The addend serves the table and not the place.
     let new = context.new_meaning(other.symbol, 0).map(|(spot, at)| (spot, at.wrapping_add(other.addend)));
     let same = match (old, new) {
         (Some((old, 0)), Some((new, more))) => old == new && more == distance,
@@ -91,7 +91,7 @@ fn relocation(
     (!same).then(|| "a pointer or an entry of a table leads elsewhere".into())
 }
 
-/// Each symbol of the original object is one of the new, at the place that its own became.
+/// Checks that each original symbol has a new one, at the new place of the symbol's code or data.
 fn symbols(context: &Context<'_, '_>, found: &mut Vec<Difference>) {
     let mut known: HashMap<(&str, u8, u8, u8), Vec<&Symbol<'_>>> = HashMap::new();
     for symbol in &context.pair.new.symbols {
@@ -109,7 +109,7 @@ fn symbols(context: &Context<'_, '_>, found: &mut Vec<Difference>) {
                 let at = context.old.text.at(section, symbol.value);
                 let executable = context.pair.old.sections[section].is_executable();
                 match at {
-                    // In a section without code all places are one.
+                    // In an empty section all places are one.
                     Some(_) if context.pair.old.sections[section].data.is_empty() => (Place::Section(new), None),
                     Some(at) => (Place::Section(new), Some(u64::from(context.old.place[at].1))),
                     None if executable => match context.carved(section, symbol.value) {
@@ -131,7 +131,7 @@ fn symbols(context: &Context<'_, '_>, found: &mut Vec<Difference>) {
             found.push((Verdict::Wrong, format!("symbol {} is elsewhere or gone", symbol.name), section, offset));
         }
     }
-    // New names for the linker would change what others resolve to.
+    // New names for the linker would change how other objects resolve theirs.
     for symbol in context.pair.new.symbols.iter().filter(|s| is_open(s)) {
         let ours = [names::SYSCALL, names::DEPTH, names::RETURN].contains(&symbol.name);
         let ours = ours && symbol.place == Place::Undefined;
@@ -141,7 +141,7 @@ fn symbols(context: &Context<'_, '_>, found: &mut Vec<Difference>) {
     }
 }
 
-/// A label with a landing pad is reached by address through its pad only.
+/// Checks that addresses lead to a label with a landing pad through its pad only.
 fn slots(context: &Context<'_, '_>, found: &mut Vec<Difference>) {
     let mut padded: HashMap<(usize, u64), usize> = HashMap::new();
     for (at, pad) in context.old.pad.iter().enumerate() {
@@ -155,7 +155,7 @@ fn slots(context: &Context<'_, '_>, found: &mut Vec<Difference>) {
     }
     for section in context.pair.new.sections.iter().filter(|s| s.is_allocated()) {
         for reloc in section.relocations.iter().filter(|r| r.kind != kind::PLT32) {
-            // A record of the unwinder begins with the place of its code, where nothing goes.
+            // A record for the unwinder begins with the address of its code. Nothing jumps there.
             if section.name == sfi_contract::names::UNWIND_SECTION && reloc.offset == 0 {
                 continue;
             }

@@ -1,5 +1,5 @@
-//! Values of both programs as expressions over what the original one holds before an instruction.
-//! Equal expressions have equal numbers.
+//! The values of both programs as expressions over the original program's state before an
+//! instruction. Equal expressions have equal numbers.
 
 use crate::object::Spot;
 use iced_x86::{Mnemonic, Register};
@@ -10,37 +10,37 @@ pub type Id = u32;
 /// An expression.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Node {
-    /// What the original program holds in a general register.
+    /// A general register of the original program.
     Register(u8),
-    /// One of its flags.
+    /// A flag of the original program.
     Flag(u8),
-    /// Another register of it: vector, mask, x87.
+    /// Another register of the original program: vector, mask, x87.
     Other(Register),
-    /// What the caller keeps in the home of r15, unread.
+    /// The caller's value in the home of r15. Nobody reads it.
     Token,
     /// The window's base, which lies at a fixed place of the header page.
     Base,
-    /// Something that nobody may use.
+    /// A value that nobody may use.
     Junk(u32),
-    /// Undefined in the original program: anything will do.
+    /// A value that the original program leaves undefined: any other will do.
     Any,
     /// A spot that a relocation names.
     Spot(Spot),
-    /// Sum of products and a constant; no terms: a number.
+    /// A sum of products and a constant. Without terms it is a number.
     Sum(Vec<(Id, i64)>, i64),
-    /// Bits out of a value, from a bit on, so many, the rest zero.
+    /// Bits of a value: the first bit, and how many. The others are zero.
     Bits(Id, u8, u8),
-    /// A value with bits replaced, from a bit on, so many.
+    /// A value with bits of another one inserted: the first bit, and how many.
     Insert(Id, Id, u8, u8),
-    /// What lies in memory: version, address, bytes.
+    /// The contents of memory: version, address, bytes.
     Load(u32, Id, u32),
-    /// An instruction's result as such: mnemonic, what else selects it, arguments.
+    /// An instruction's result as such: mnemonic, other selecting properties, arguments.
     Op(Mnemonic, u32, Vec<Id>),
     /// One of the results of an instruction.
     Part(Id, u32),
 }
 
-/// Which part of an instruction's results a flag is.
+/// The part of an instruction's results that is its first flag. The other flags follow.
 pub const FLAG_PART: u32 = 1000;
 
 /// The expressions of one comparison.
@@ -56,7 +56,7 @@ impl Values {
         self.nodes.clear();
     }
 
-    /// The number of an expression.
+    /// Returns the number of an expression.
     pub fn id(&mut self, node: Node) -> Id {
         if let Some(at) = self.nodes.iter().position(|known| *known == node) {
             return at as Id;
@@ -65,24 +65,24 @@ impl Values {
         self.nodes.len() as Id - 1
     }
 
-    /// The expression.
+    /// Returns the expression of a number.
     pub fn node(&self, id: Id) -> &Node {
         &self.nodes[id as usize]
     }
 
-    /// A value that equals nothing else.
+    /// Returns a value that equals nothing else.
     pub fn junk(&mut self) -> Id {
         self.junk += 1;
         let node = Node::Junk(self.junk);
         self.id(node)
     }
 
-    /// A number.
+    /// Returns a constant.
     pub fn number(&mut self, value: i64) -> Id {
         self.id(Node::Sum(Vec::new(), value))
     }
 
-    /// The number that an expression is.
+    /// Returns the constant that an expression is.
     pub fn as_number(&self, id: Id) -> Option<i64> {
         match self.node(id) {
             Node::Sum(terms, value) if terms.is_empty() => Some(*value),
@@ -90,7 +90,7 @@ impl Values {
         }
     }
 
-    /// `a + scale * b + more`
+    /// Returns `a + scale * b + more`.
     pub fn sum(&mut self, a: Id, b: Id, scale: i64, more: i64) -> Id {
         let (mut terms, mut constant) = self.terms(a);
         let (others, other) = self.terms(b);
@@ -113,7 +113,7 @@ impl Values {
         }
     }
 
-    /// `a + more`
+    /// Returns `a + more`.
     pub fn plus(&mut self, a: Id, more: i64) -> Id {
         let zero = self.number(0);
         self.sum(a, zero, 1, more)
@@ -126,7 +126,7 @@ impl Values {
         }
     }
 
-    /// A sum without one of its terms.
+    /// Returns a sum without one of its terms.
     pub fn without(&mut self, id: Id, term: Id) -> Id {
         match self.terms(id).0.iter().find(|(known, _)| *known == term) {
             Some(&(_, factor)) => self.sum(id, term, factor.wrapping_neg(), 0),
@@ -134,13 +134,13 @@ impl Values {
         }
     }
 
-    /// `a - b`, if that is a number.
+    /// Returns `a - b`, if it is a constant.
     pub fn difference(&self, a: Id, b: Id) -> Option<i64> {
         let ((left, more), (right, less)) = (self.terms(a), self.terms(b));
         (left == right).then(|| more.wrapping_sub(less))
     }
 
-    /// Bits out of a value.
+    /// Returns bits of a value.
     pub fn bits(&mut self, of: Id, from: u8, count: u8) -> Id {
         if count == 64 {
             return of;
@@ -161,7 +161,7 @@ impl Values {
                     return self.bits(base, from, count);
                 }
                 if from <= at && at + width <= from + count {
-                    // The part of the base that counts, with the same bits replaced.
+                    // The same bits of the base, with the inserted ones in them.
                     let base = self.bits(base, from, count);
                     return self.insert(base, value, at - from, width);
                 }
@@ -171,7 +171,7 @@ impl Values {
         self.id(Node::Bits(of, from, count))
     }
 
-    /// How many of a value's low bits may be other than zero.
+    /// Returns how many of a value's low bits may be other than zero.
     fn width(&self, id: Id) -> u32 {
         match self.node(id) {
             Node::Bits(_, _, count) => u32::from(*count),
@@ -181,18 +181,18 @@ impl Values {
         }
     }
 
-    /// A value with bits replaced.
+    /// Returns a value with bits replaced.
     pub fn insert(&mut self, base: Id, value: Id, from: u8, count: u8) -> Id {
         let value = self.bits(value, 0, count);
         if from == 0 && self.width(base) <= u32::from(count) {
             return value;
         }
         match *self.node(base) {
-            // What was inserted there before is gone.
+            // The new bits cover the ones inserted before.
             Node::Insert(inner, _, at, width) if from <= at && at + width <= from + count => {
                 return self.insert(inner, value, from, count);
             }
-            // In one order.
+            // Insertions are kept in one order.
             Node::Insert(inner, other, at, width) if from + count <= at => {
                 let inner = self.insert(inner, value, from, count);
                 return self.id(Node::Insert(inner, other, at, width));
