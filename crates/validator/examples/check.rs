@@ -1,4 +1,4 @@
-//! Rewrites objects and members of archives, and validates what comes out: `check [--mode MODE]
+//! Rewrites objects and members of archives, and validates the results: `check [--mode MODE]
 //! FILE...`
 use object::read::archive::ArchiveFile;
 use sfi_rewriter::{Mode, Options};

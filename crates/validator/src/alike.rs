@@ -1,5 +1,5 @@
-//! The common case: one new instruction that does what the original one does, with its operands
-//! where they are now.
+//! The common case: one new instruction does the original one's work, with its operands at their
+//! present places.
 
 use crate::code::{Insn, Kept};
 use crate::context::{Context, has_memory};
@@ -8,7 +8,7 @@ use iced_x86::{Mnemonic, OpKind, Register};
 use sfi_contract::layout::TP_OFFSET;
 use sfi_debuginfo::map::Keeping;
 
-/// Where an original register lives.
+/// The place of an original register.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Place {
     Register(usize),
@@ -17,7 +17,7 @@ pub enum Place {
 }
 
 impl Kept {
-    /// Where an original register lives; not rsp.
+    /// Returns the place of an original register other than rsp.
     pub fn place(self, register: usize) -> Place {
         match (self.how, register) {
             (Keeping::Home, R15) => Place::Home,
@@ -27,7 +27,7 @@ impl Kept {
         }
     }
 
-    /// The original register that lives in the home.
+    /// Returns the original register that lives in the home.
     pub fn homed(self) -> usize {
         match self.how {
             Keeping::Home => R15,
@@ -35,7 +35,7 @@ impl Kept {
         }
     }
 
-    /// Original registers that do not live where callers and callees expect them.
+    /// Returns the original registers that do not live where callers and callees expect them.
     pub fn moved(self) -> u32 {
         match (self.how, self.slot) {
             (Keeping::Home, None) => 0,
@@ -44,7 +44,7 @@ impl Kept {
     }
 }
 
-/// Whether one new instruction does what the original one does.
+/// Says whether one new instruction does the original one's work.
 pub fn alike(context: &Context<'_, '_>, kept: Kept, delta: i64, effects: &Effects, old: &Insn, new: &Insn) -> bool {
     let (a, b) = (&old.ins, &new.ins);
     // The stack pointer itself, the home and strings take the long way.
@@ -92,14 +92,15 @@ pub fn alike(context: &Context<'_, '_>, kept: Kept, delta: i64, effects: &Effect
     })
 }
 
-/// Bit tests of memory by a register reach beyond their operand.
+/// Says whether an instruction is neither a bit test of memory by a register, which reaches beyond
+/// its operand, nor `xlat`.
 fn moving(mnemonic: Mnemonic, memory: bool, second: OpKind) -> bool {
     let test = matches!(mnemonic, Mnemonic::Bt | Mnemonic::Bts | Mnemonic::Btr | Mnemonic::Btc);
     !(test && memory && second == OpKind::Register) && mnemonic != Mnemonic::Xlatb
 }
 
-/// Whether the instruction uses a register that moved without naming it in an operand, or the stack
-/// pointer other than in an address.
+/// Says whether the instruction uses a register that moved without naming it in an operand, or the
+/// stack pointer other than in an address.
 fn implicit(kept: Kept, effects: &Effects, insn: &Insn) -> bool {
     let mut explicit = 0u32;
     let ins = &insn.ins;
@@ -185,7 +186,7 @@ fn memory(kept: Kept, delta: i64, old: &Insn, new: &Insn) -> bool {
 }
 
 impl Context<'_, '_> {
-    /// The type of the relocation on the displacement of an original instruction.
+    /// Returns the type of the relocation on the displacement of an original instruction.
     pub fn old_reloc_kind(&self, insn: &Insn) -> Option<u32> {
         let section = &self.pair.old.sections[insn.section as usize];
         section.relocations.get(insn.displacement? as usize).map(|r| r.kind)

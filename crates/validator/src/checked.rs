@@ -1,15 +1,15 @@
-//! A rewrite and its proof in one step, as tools want them.
+//! A rewrite and its proof in one step, for tools.
 
 use crate::report::{Finding, Verdict};
 use sfi_rewriter::{Options, Output, Refusal};
 use std::str::FromStr;
 
-/// How much of a rewrite must be proved.
+/// The part of a rewrite that must be proved.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Validation {
-    /// Nothing is looked at.
+    /// Nothing is compared.
     Skip,
-    /// A difference is an error. What the validator cannot decide is reported.
+    /// A difference is an error. Places that the validator cannot decide are reported.
     #[default]
     Differences,
     /// Places that the validator cannot decide are errors too.
@@ -29,7 +29,7 @@ impl FromStr for Validation {
     }
 }
 
-/// A rewritten object that passed.
+/// A rewritten object that passed validation.
 #[derive(Clone, Debug)]
 pub struct Checked {
     /// The rewriter's output.
@@ -39,7 +39,8 @@ pub struct Checked {
 }
 
 impl Checked {
-    /// One line about what is unproved, with a count and the first reason; `None` if nothing is.
+    /// Returns one line about the unproved places, with a count and the first reason. `None` if
+    /// there are none.
     pub fn note(&self) -> Option<String> {
         let first = self.unproved.first()?;
         let count = self.unproved.len();
@@ -48,20 +49,20 @@ impl Checked {
     }
 }
 
-/// Why there is no output.
+/// The reason why there is no output.
 #[derive(Clone, Debug)]
 pub enum Failure {
     /// The rewriter refuses the object.
     Refused(Vec<Refusal>),
-    /// The rewritten code is not proved to do what the original does.
+    /// The rewritten code is not proved to do the original one's work.
     NotProved(Vec<Finding>),
 }
 
 /// Rewrites an object and proves the result.
 ///
 /// # Errors
-/// [`Failure::Refused`] where there is no rewrite, [`Failure::NotProved`] where `validation` does
-/// not let the result pass.
+/// [`Failure::Refused`] if the rewriter refuses the object, [`Failure::NotProved`] if `validation`
+/// does not let the result pass.
 pub fn rewrite(original: &[u8], options: &Options, validation: Validation) -> Result<Checked, Failure> {
     let output = sfi_rewriter::rewrite(original, options).map_err(Failure::Refused)?;
     if validation == Validation::Skip {

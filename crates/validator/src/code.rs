@@ -1,4 +1,4 @@
-//! The instructions of both objects, and where those of the original one lead.
+//! The instructions of both objects, and the targets of the original ones.
 
 use crate::object::{Pair, is_function, is_indirect, is_open, kind, relocations};
 use iced_x86::Register;
@@ -23,27 +23,27 @@ pub struct Insn {
     pub displacement: Option<u32>,
     /// Index of the relocation that patches the immediate or the branch's distance.
     pub immediate: Option<u32>,
-    /// Where the displacement stands in the instruction.
+    /// Offset of the displacement in the instruction.
     field: u8,
 }
 
 impl Insn {
-    /// Offset in the section.
+    /// Returns the offset in the section.
     pub fn offset(&self) -> u64 {
         self.ins.ip()
     }
 
-    /// Offset of the first byte behind.
+    /// Returns the offset of the first byte after it.
     pub fn end(&self) -> u64 {
         self.ins.next_ip()
     }
 
-    /// Bytes from the displacement to the instruction's end.
+    /// Returns the bytes from the displacement to the instruction's end.
     pub fn behind(&self) -> i64 {
         self.ins.len() as i64 - i64::from(self.field)
     }
 
-    /// Whether it does nothing.
+    /// Says whether it does nothing.
     pub fn is_nop(&self) -> bool {
         matches!(self.ins.mnemonic(), Mnemonic::Nop | Mnemonic::Endbr64 | Mnemonic::Fnop)
     }
@@ -53,12 +53,12 @@ impl Insn {
 #[derive(Default)]
 pub struct Text {
     pub insns: Vec<Insn>,
-    /// By section: the instruction at each offset.
+    /// For each section, the instruction at each offset.
     at: Vec<Vec<u32>>,
 }
 
 impl Text {
-    /// The instruction at an offset.
+    /// Returns the instruction at an offset.
     pub fn at(&self, section: usize, offset: u64) -> Option<Index> {
         match self.at.get(section)?.get(usize::try_from(offset).ok()?) {
             Some(&index) if index != NONE => Some(index as usize),
@@ -66,7 +66,7 @@ impl Text {
         }
     }
 
-    /// The instruction behind.
+    /// Returns the instruction after this one.
     pub fn next(&self, at: Index) -> Option<Index> {
         let insn = &self.insns[at];
         let next = at + 1;
@@ -101,7 +101,7 @@ impl Text {
         Ok(())
     }
 
-    /// Every instruction of the new object.
+    /// Decodes every instruction of the new object.
     pub fn of_new(pair: &Pair<'_>) -> Result<Text, String> {
         let mut text = Text { insns: Vec::new(), at: vec![Vec::new(); pair.new.sections.len()] };
         for (index, section) in pair.new.sections.iter().enumerate().filter(|(_, s)| s.is_executable()) {
@@ -114,8 +114,8 @@ impl Text {
         Ok(text)
     }
 
-    /// The original instructions at the places that the traces name. What they leave out is missed
-    /// when something leads there.
+    /// Decodes the original instructions at the places that the traces name. If a trace leaves out
+    /// an instruction, the walk fails when something leads there.
     pub fn of_old(pair: &Pair<'_>, traces: &[Trace]) -> Result<Text, String> {
         let mut text = Text { insns: Vec::new(), at: vec![Vec::new(); pair.old.sections.len()] };
         for trace in traces {
@@ -125,7 +125,7 @@ impl Text {
             for step in trace.steps.iter().filter(|step| !step.pad) {
                 let offset = step.old as usize;
                 if offset == section.data.len() {
-                    // A branch to the section's end meets the loader's trap.
+                    // A branch to the section's end runs into the loader's trap.
                     let mut ins = Instruction::with(Opcode::Ud2);
                     ins.set_len(2);
                     ins.set_ip(offset as u64);
@@ -145,7 +145,8 @@ impl Text {
     }
 }
 
-/// A function's name without what compilers add to that of its unlikely part, and whether they did.
+/// Splits off the suffix that compilers give to a function's unlikely part. Says whether it was
+/// there.
 fn stem(name: &str) -> (&str, bool) {
     match name.split_once(".cold") {
         Some((stem, rest)) if rest.strip_prefix('.').unwrap_or(rest).bytes().all(|b| b.is_ascii_digit()) => {
@@ -159,18 +160,18 @@ fn field(fields: &ConstantOffsets) -> u8 {
     fields.displacement_offset() as u8
 }
 
-/// Where a direct branch leads.
+/// The target of a direct branch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Dest {
     /// An instruction of the object.
     Insn(Index),
     /// A symbol that the linker resolves.
     Symbol(usize),
-    /// Nothing that the validator knows.
+    /// A place that the validator does not know.
     Nowhere,
 }
 
-/// What follows an instruction of the original object.
+/// The way on from an instruction of the original object.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Flow {
     Next,
@@ -183,29 +184,29 @@ pub enum Flow {
     Stop,
 }
 
-/// How r15 is kept at an instruction.
+/// The place of the original r15 at an instruction.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Kept {
     pub how: Keeping,
     pub slot: Option<i64>,
 }
 
-/// The original code with what the trace says of it.
+/// The original code, with the trace's account of it.
 pub struct Old<'p, 'a> {
     pub pair: &'p Pair<'a>,
     pub text: Text,
     pub flow: Vec<Flow>,
-    /// New section and offset of each instruction's code, and of its landing pad.
+    /// New section and offset of each instruction's code. `pad` has the offset of its landing pad.
     pub place: Vec<(u32, u32)>,
     pub pad: Vec<Option<u32>>,
     pub kept: Vec<Kept>,
-    /// Names of functions by place: without what marks an unlikely part, and whether that was
+    /// Names of functions by place, without the suffix of an unlikely part, and whether it was
     /// there.
     functions: BTreeMap<(usize, u64), Vec<(&'a str, bool)>>,
 }
 
 impl<'p, 'a> Old<'p, 'a> {
-    /// Decodes the original object and finds where its branches lead.
+    /// Decodes the original object and finds the targets of its branches.
     pub fn read(pair: &'p Pair<'a>, traces: &[Trace]) -> Result<Old<'p, 'a>, String> {
         let text = Text::of_old(pair, traces)?;
         let count = text.insns.len();
@@ -244,19 +245,19 @@ impl<'p, 'a> Old<'p, 'a> {
         Ok(old)
     }
 
-    /// Whether an instruction is the trap that stands for a section's end.
+    /// Says whether an instruction is the trap that stands for a section's end.
     pub fn is_trap(&self, at: Index) -> bool {
         let insn = &self.text.insns[at];
         insn.offset() == self.pair.old.sections[insn.section as usize].data.len() as u64
     }
 
-    /// The relocation of an instruction's field.
+    /// Returns the relocation of an instruction's field.
     pub fn relocation(&self, at: Index, number: Option<u32>) -> Option<&'p Relocation> {
         let section = &self.pair.old.sections[self.text.insns[at].section as usize];
         section.relocations.get(number? as usize)
     }
 
-    /// The instruction that a destination means in this object.
+    /// Returns the instruction of this object that a destination means.
     pub fn insn_of(&self, dest: Dest) -> Option<Index> {
         match dest {
             Dest::Insn(at) => Some(at),
@@ -289,8 +290,9 @@ impl<'p, 'a> Old<'p, 'a> {
         }
     }
 
-    /// What a call means whose callee begins by replacing its return address, with a jump, or by
-    /// dropping it, a return (`call 1f ; ... ; 1: mov %r,(%rsp) ; ret`).
+    /// Returns the real meaning of a call whose callee does not return to it. The callee may begin
+    /// by replacing its return address (`call 1f ; ... ; 1: mov %r,(%rsp) ; ret`): the call is a
+    /// jump. Or it begins by dropping its return address: the call is a return.
     fn retpoline(&self, at: Index) -> Option<Instruction> {
         let call = self.text.insns[at].ins;
         let Dest::Insn(callee) = call.is_call_near().then(|| self.direct(at))? else { return None };
@@ -341,9 +343,9 @@ impl<'p, 'a> Old<'p, 'a> {
         }
     }
 
-    /// The trap behind a section, for a place in it that a branch or table of the code at `from`
-    /// only seems to lead to: the cold part of another function begins there. Compilers leave the
-    /// label of what they know is never reached before whatever comes next.
+    /// Returns the trap after a section, if a branch or table of the code at `from` only seems to
+    /// lead to a place: the cold part of another function begins there. Compilers put a label that
+    /// they know to be unreachable before whatever comes next.
     pub fn never_reached(&self, from: Index, section: usize, offset: u64) -> Option<Index> {
         let here = self.functions.get(&(section, offset))?;
         let insn = &self.text.insns[from];
@@ -354,7 +356,8 @@ impl<'p, 'a> Old<'p, 'a> {
         self.text.at(section, end).filter(|_| foreign)
     }
 
-    /// A branch that skips a `lock` prefix may as well not skip it.
+    /// Returns the instruction with a `lock` prefix that a branch skips. The branch may as well not
+    /// skip it.
     fn behind_lock(&self, section: usize, target: u64) -> Option<Index> {
         let before = target.checked_sub(1)?;
         let byte = self.pair.old.sections[section].data.get(usize::try_from(before).ok()?);
@@ -363,7 +366,7 @@ impl<'p, 'a> Old<'p, 'a> {
 }
 
 impl Insn {
-    /// An instruction of neither object.
+    /// Returns an instruction of neither object.
     pub fn plain(ins: Instruction) -> Insn {
         Insn { ins, section: 0, displacement: None, immediate: None, field: 0 }
     }

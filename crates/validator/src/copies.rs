@@ -1,4 +1,4 @@
-//! Copies from the end, between `std` and `cld`: loops in the new code.
+//! Copies from the end, between `std` and `cld`. The new code has loops for them.
 
 use crate::code::{Flow, Index, Insn};
 use crate::difference::{Difference, unproved, wrong};
@@ -12,7 +12,7 @@ const RSI: usize = 6;
 const RDI: usize = 7;
 
 impl Walk<'_, '_, '_> {
-    /// From `std` to `cld`: copies that run from the end are loops.
+    /// Compares the code from `std` to `cld`. Copies that run from the end became loops.
     pub(crate) fn backwards(
         &mut self,
         at: Index,
@@ -48,7 +48,7 @@ impl Walk<'_, '_, '_> {
         }
     }
 
-    /// A copy as a loop:
+    /// Compares a copy that became a loop:
     ///
     /// ```text
     ///    jrcxz 2f ; [spill]
@@ -73,7 +73,7 @@ impl Walk<'_, '_, '_> {
         let back = *self.new_insn((section, self.before(section, behind)?))?;
         let mut again = *self.new_insn((section, self.before(section, back.offset())?))?;
         if again.ins.mnemonic() == Mnemonic::Jmp {
-            // The long form: the branch stands before two jumps.
+            // In the long form the branch stands before two jumps.
             let inner = self.before(section, again.offset())?;
             again = *self.new_insn((section, self.before(section, inner)?))?;
         }
@@ -93,7 +93,7 @@ impl Walk<'_, '_, '_> {
         let number = sets::number(word).filter(|n| ![RCX, RSI, RDI].contains(n));
         let Some(number) = number.filter(|_| word.size() as i64 == size) else { return unproved("a copy's register") };
         new.registers[number] = self.values.junk();
-        // One round, from any state that the ones before leave.
+        // Compares one round, from any state that earlier rounds leave.
         let mut round = new.clone();
         self.run_to(&mut round, stand, (section, again.offset()))?;
         let source = self.values.id(Node::Load(0, new.registers[RSI], size as u32));
@@ -112,7 +112,8 @@ impl Walk<'_, '_, '_> {
         if round.flags != new.flags {
             new.flags = std::array::from_fn(|_| self.values.junk());
         }
-        // Behind the loop the register that carried the words holds one, unless it is given back.
+        // After the loop the register that carried the words holds the last one, unless it is given
+        // back.
         new.registers[number] = self.values.junk();
         stand.place.1 = behind;
         let end = (section, u64::from(context.until[at]));
@@ -121,8 +122,8 @@ impl Walk<'_, '_, '_> {
         Ok(lost)
     }
 
-    /// Where a branch of one byte's distance leads if it is taken, and if not. Its long form is
-    /// `jrcxz 1f ; jmp 2f ; 1: jmp TARGET ; 2:`.
+    /// Returns the targets of a short branch: if it is taken, and if not. Its long form is `jrcxz
+    /// 1f ; jmp 2f ; 1: jmp TARGET ; 2:`.
     fn branch_of_both(&self, branch: &Insn) -> (u64, u64) {
         let jump = |offset: u64| {
             let found = self.context.new.at(branch.section as usize, offset)?;
@@ -136,7 +137,7 @@ impl Walk<'_, '_, '_> {
         long.unwrap_or((taken, branch.end()))
     }
 
-    /// Where the new instruction before an offset begins.
+    /// Returns the offset of the new instruction that ends at an offset.
     fn before(&self, section: usize, offset: u64) -> Result<u64, Difference> {
         let ends = |start: &u64| {
             self.context.new.at(section, *start).is_some_and(|at| self.context.new.insns[at].end() == offset)

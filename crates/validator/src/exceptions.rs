@@ -1,5 +1,6 @@
-//! The new unwind records (`rewriter/src/output/unwind_table.rs` describes them) say of each call
-//! what the original tables say: where the frame is, what it saved, where exceptions go.
+//! The new unwind records (`rewriter/src/output/unwind_table.rs` describes them) agree with the
+//! original tables about each call: the place of the frame, the registers saved in it, and the
+//! target of exceptions.
 
 use crate::alike::Place;
 use crate::code::{Index, Kept};
@@ -15,16 +16,16 @@ use std::collections::HashMap;
 const FUNCTIONS: usize = 24;
 const FUNCTION: usize = 16;
 const CALL: usize = 12;
-/// Numbers of the home of r15 and of the data stack pointer in a row.
+/// Numbers in a row: the home of r15, and the data stack pointer.
 const HOME: u8 = 5;
 const STACK: u8 = 7;
 
-/// The record of a section of new code.
+/// The record of one section of new code.
 struct Record<'a> {
     /// The record's section.
     section: usize,
     data: &'a [u8],
-    /// Row and function by what is behind the call.
+    /// Row and function of each call, by the offset after the call.
     calls: HashMap<u64, (usize, usize)>,
 }
 
@@ -40,7 +41,7 @@ impl<'a> Record<'a> {
         for call in 0..count {
             let at = FUNCTIONS + functions.checked_mul(FUNCTION)? + call * CALL;
             let [behind, row, function] = [word(data, at)?, word(data, at + 4)?, word(data, at + 8)?];
-            // They are searched.
+            // Programs search the calls, so they must be sorted.
             if last.is_some_and(|last| last >= behind) || function as usize >= functions {
                 return None;
             }
@@ -50,14 +51,15 @@ impl<'a> Record<'a> {
         (word(data, 8)? as usize == data.len()).then_some(Record { section, data, calls })
     }
 
-    /// The bytes of a row without what lies behind it.
+    /// Returns the bytes of a row.
     fn row(&self, at: usize) -> Option<&'a [u8]> {
         let saved = self.data.get(at + 2)?.count_ones() as usize;
         self.data.get(at..)?.get(..12 + 4 * saved)
     }
 }
 
-/// Compares what both objects say of each call. `returns`: calls with the new place behind them.
+/// Compares the records of both objects for each call. `returns`: calls with the new places after
+/// them.
 pub fn check(
     context: &Context<'_, '_>,
     unwinding: &Unwinding,
@@ -107,7 +109,7 @@ impl Comparison<'_, '_, '_> {
         let kept = context.old.kept[call];
         let expected = row.and_then(|row| translated(row, kept));
         match (frame, expected, entry) {
-            // Nothing is said, and unwinding ends there.
+            // The tables have no row, so unwinding ends there.
             (_, None, None) => Ok(()),
             (_, Some(_), None) => match frame.and_then(|frame| frame.site(insn.offset())) {
                 Some(site) if site.pad != 0 => wrong("the landing pad of the call is lost"),
@@ -126,7 +128,8 @@ impl Comparison<'_, '_, '_> {
     }
 }
 
-/// The row that the new code must have, given where registers live; `None` where there is none.
+/// Returns the row that the new code must have, given the places of registers. `None` if there is
+/// none.
 fn translated(row: &Row, kept: Kept) -> Option<Vec<u8>> {
     let place = |register: usize| match kept.place(register) {
         Place::Register(to) => PRESERVED.iter().position(|r| *r == to).filter(|at| *at < usize::from(HOME)),
@@ -135,7 +138,8 @@ fn translated(row: &Row, kept: Kept) -> Option<Vec<u8>> {
     let mut rules = [Rule::Same; 6];
     for (at, rule) in row.rules.iter().enumerate().filter(|(_, rule)| **rule != Rule::Same) {
         let to = place(PRESERVED[at])?;
-        // Both registers would be restored to one place: the code around names only one of them.
+        // Both registers would be restored to one place. But the code nearby names only one of
+        // them.
         if rules[to] != Rule::Same {
             return None;
         }
@@ -146,7 +150,7 @@ fn translated(row: &Row, kept: Kept) -> Option<Vec<u8>> {
         register if kept.slot.is_some() && register == kept.homed() => return None,
         register => place(register)? as u8,
     };
-    // What lives in a slot of the frame was not saved: the caller's own is elsewhere.
+    // A register in a slot of the frame was not saved. The caller's value is elsewhere.
     if kept.slot.is_some() {
         rules[usize::from(HOME)] = Rule::Same;
     }
@@ -171,7 +175,7 @@ fn translated(row: &Row, kept: Kept) -> Option<Vec<u8>> {
     Some(bytes)
 }
 
-/// The tables of both programs for exceptions in one function.
+/// Both programs' tables for exceptions in one function.
 struct Handler<'x, 'p, 'a> {
     context: &'x Context<'p, 'a>,
     frame: &'x Frame,
@@ -180,7 +184,7 @@ struct Handler<'x, 'p, 'a> {
 }
 
 impl Handler<'_, '_, '_> {
-    /// The target of a relocation of the record.
+    /// Returns the target of a relocation of the record.
     fn meaning(&self, offset: u64) -> Option<(Spot, i64)> {
         let relocations = &self.context.pair.new.sections[self.record.section].relocations;
         let reloc = relocations.iter().find(|r| r.offset == offset && r.kind == kind::ABSOLUTE)?;
@@ -218,7 +222,7 @@ impl Handler<'_, '_, '_> {
         let new = frames::read_table(self.record.data, u64::from(exceptions), 0).filter(|_| exceptions != 0);
         let Some(new) = new else { return wrong("a table of landing pads is lost") };
         let inside = place.1.wrapping_sub(1);
-        // The personality reads them in order.
+        // The personality reads the sites in order.
         let sorted = new.sites.windows(2).all(|pair| pair[0].range.1 <= pair[1].range.0);
         let found = new.sites.iter().position(|other| other.range.0 <= inside && inside < other.range.1);
         match (site, found.map(|number| (number, new.sites[number]))) {
@@ -242,9 +246,9 @@ impl Handler<'_, '_, '_> {
         self.actions((*section, table, *end), &new)
     }
 
-    /// Where the pad of a call site of the new table leads.
+    /// Returns the target of a call site's landing pad in the new table.
     fn pad(&self, new: &Table, number: usize, exceptions: u32) -> Option<Spot> {
-        // Sites end where the actions begin; each is three words and the action.
+        // The sites end where the actions begin. Each site is three words and the action.
         let mut at = new.actions;
         for site in new.sites[number..].iter().rev() {
             let action = (64 - (site.action | 1).leading_zeros()).div_ceil(7);
@@ -260,7 +264,7 @@ impl Handler<'_, '_, '_> {
         }
     }
 
-    /// Actions and types are as they were.
+    /// Checks that actions and types are as they were.
     fn actions(&self, (section, table, end): (usize, &Table, u64), new: &Table) -> Result<(), Difference> {
         let pair = self.context.pair;
         let old_section = &pair.old.sections[section];

@@ -1,11 +1,11 @@
-//! Which registers and flags of the original program have their values in the new one, at each
-//! point and across calls of the object.
+//! The registers and flags of the original program whose values the new program has, at each point
+//! and across calls of the object.
 //!
-//! A register is *valid* where the new program holds its value, or *as at the entry* of its
-//! function, or lost. What the new program wrote in between must be lost only where the original
-//! program writes before it reads, on every path; the callers of a function learn from its summary
-//! what it loses, so that a value which a compiler keeps across a call that does not clobber it
-//! stays proved.
+//! At each point a register is *valid* (the new program holds its value), *as at the entry* of its
+//! function, or lost. The new program may lose a register only if the original program writes it
+//! before it reads it, on every path. A function's summary tells its callers which registers it
+//! loses. So the proof also holds for a value that a compiler keeps across a call which does not
+//! clobber it.
 
 use crate::code::Index;
 use crate::context::Context;
@@ -17,15 +17,15 @@ use crate::sets::{
 use crate::walk::{Block, Callee, Op};
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
-/// What is valid at a point; what is in neither is lost.
+/// The state of registers at a point. Registers in neither `valid` nor `as_entry` are lost.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct State {
     valid: Set,
     as_entry: Set,
-    /// Registers that hold something which the original program may have meant to be there: not
-    /// what unknown functions leave.
+    /// Registers whose content the original program may have put there on purpose. Values that
+    /// unknown functions leave do not count.
     meant: Set,
-    /// Registers that were lost while they held such a thing.
+    /// Registers that were lost while they were in `meant`.
     harm: Set,
 }
 
@@ -53,7 +53,7 @@ impl State {
         self.harm &= !set;
     }
 
-    /// An unknown function leaves in these what it likes.
+    /// An unknown function left any values in these.
     fn forget(&mut self, set: Set) {
         self.gain(set);
         self.meant &= !(set | COUNT);
@@ -67,26 +67,26 @@ impl State {
     }
 }
 
-/// What callers must know of a function.
+/// The summary of a function, for its callers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Summary {
-    /// Read before it is written.
+    /// Registers read before they are written.
     needs: Set,
-    /// Perhaps taken by unknown functions that it calls, before it is written.
+    /// Registers that unknown callees may take before they are written.
     takes: Set,
-    /// State at its end, relative to its entry.
+    /// State at the function's end, relative to its entry.
     end: State,
     /// Registers that the original function may write.
     writes: Set,
-    /// Preserved registers that it takes something in.
+    /// Preserved registers in which it takes a value from its caller.
     taken: u32,
-    /// Preserved registers that are not known to be its caller's at its end.
+    /// Preserved registers that are not known to hold its caller's values at its end.
     unkept: u32,
 }
 
 const UNSEEN: Summary = Summary { needs: 0, takes: 0, end: TOP, writes: 0, taken: 0, unkept: 0 };
 
-/// A register that is lost where it is needed: the instruction, and in words.
+/// A register that is lost at an instruction that needs it, and the fault in words.
 pub type Fault = (Index, (Verdict, String));
 
 /// Follows validity through all functions.
@@ -126,7 +126,7 @@ pub fn check(context: &Context<'_, '_>, graph: &Graph, blocks: &BTreeMap<Index, 
         };
         let summary = function.run(entry);
         if graph.open[entry] {
-            // Callers elsewhere leave nothing there on purpose.
+            // Callers in other objects pass nothing there on purpose.
             let of = Summary { taken: 0, unkept: summary.unkept | summary.taken, ..summary };
             function.moved(entry, context.old.kept[entry].moved(), of, "the function");
         }
@@ -143,7 +143,7 @@ struct Function<'x, 'p, 'a> {
     called: BTreeSet<Index>,
     /// Filled in the last round.
     faults: Option<BTreeMap<Index, (Verdict, String)>>,
-    /// Where what was lost, for people.
+    /// The places where registers were lost, for messages.
     sites: BTreeSet<(Set, Index)>,
 }
 
@@ -188,7 +188,7 @@ impl Function<'_, '_, '_> {
         }
     }
 
-    /// Caller and callee do not keep registers in the same places.
+    /// Reports a fault if caller and callee keep registers in different places.
     fn moved(&mut self, at: Index, moved: u32, callee: Summary, who: &str) {
         let list = |set: u32| names((0..16).filter(|r| set & (1 << r) != 0).map(whole).fold(0, |a, b| a | b));
         let (taken, unkept) = (moved & callee.taken, moved & callee.unkept);
@@ -206,7 +206,7 @@ impl Function<'_, '_, '_> {
         }
     }
 
-    /// Where registers were lost.
+    /// Returns the places where registers were lost, in words.
     fn sites(&self, set: Set) -> String {
         let of = self.sites.iter().filter(|(lost, _)| lost & set != 0).take(4);
         let places: Vec<String> =
@@ -223,8 +223,8 @@ impl Function<'_, '_, '_> {
         summary.needs |= set & state.as_entry;
     }
 
-    /// A function may read r11 before it writes it. Compilers pass nothing there: on such a path
-    /// the value is of no use, as far as this can tell; hand-written code may mean it.
+    /// A callee may read r11 before it writes it. Compilers pass nothing there, so the value should
+    /// not matter on such a path. Hand-written code may mean it.
     fn chance(&mut self, at: Index, needs: Set, state: State) {
         if let Some(faults) = self.faults.as_mut().filter(|_| needs & whole(R11) & !state.right() != 0) {
             let what = "the function called may read r11, which the new code has overwritten".to_owned();
@@ -232,8 +232,8 @@ impl Function<'_, '_, '_> {
         }
     }
 
-    /// An unknown function may take these: what the original program left there on purpose must be
-    /// right.
+    /// An unknown function may take these. Values that the original program left there on purpose
+    /// must be right.
     fn take(&mut self, at: Index, set: Set, state: State, summary: &mut Summary) {
         let lost = set & state.harm;
         if lost != 0 {
@@ -250,8 +250,8 @@ impl Function<'_, '_, '_> {
             Op::Gain(set) => {
                 summary.writes |= set;
                 state.gain(set);
-                // A truth value in the low byte of r11, which carries nothing into functions:
-                // nobody knows what the caller left in the rest.
+                // A truth value in the low byte of r11. No compiler passes anything in r11, so
+                // nobody knows the caller's value in the rest.
                 if set & whole(R11) == 1 << R11 && state.as_entry & rest(R11) != 0 {
                     state.forget(rest(R11));
                 }
@@ -301,7 +301,8 @@ impl Function<'_, '_, '_> {
             Op::Leave { at, count, lost, unkept } => {
                 self.keeps(at, *state, summary, unkept);
                 self.call(at, Callee::Unknown { count }, unkept, *state, summary);
-                // Only a proven tail call changes what a caller may keep; the jump may stay inside.
+                // Only a proven tail call changes the registers that a caller may keep. This jump
+                // may stay inside.
                 let mut after = *state;
                 self.lost(at, lost);
                 after.lose(lost);
@@ -311,14 +312,14 @@ impl Function<'_, '_, '_> {
         }
     }
 
-    /// The bits of a register above its low byte, if they are lost and the low byte is not:
-    /// compilers combine whole registers for the sake of the low bytes.
+    /// Returns the bits of a register above its low byte, if they are lost and the low byte is not.
+    /// Compilers combine whole registers when they need only the low bytes.
     fn leftover(register: usize, state: State) -> Set {
         let right = state.right() & whole(register);
         if right == 1 << register { rest(register) } else { 0 }
     }
 
-    /// Preserved registers are right wherever control leaves the function.
+    /// Checks that preserved registers are right where control leaves the function.
     fn keeps(&mut self, at: Index, state: State, summary: &mut Summary, unkept: u32) {
         let lost = wholes(&PRESERVED) & !state.right();
         if lost != 0 {
@@ -344,8 +345,8 @@ impl Function<'_, '_, '_> {
         self.end(after, summary);
     }
 
-    /// State behind a call. `own`: preserved registers that do not hold what the function's caller
-    /// left there.
+    /// Returns the state after a call. `own`: preserved registers that do not hold the values of
+    /// the function's caller.
     fn call(&mut self, at: Index, callee: Callee, own: u32, state: State, summary: &mut Summary) -> State {
         let mut after = state;
         match callee {
@@ -357,7 +358,7 @@ impl Function<'_, '_, '_> {
             Callee::Unknown { count } => {
                 self.counted(at, count, state, summary);
                 self.take(at, wholes(&ARGUMENTS), state, summary);
-                // What it changes is the same in both programs, or nobody's.
+                // Its changes are equal in both programs, or nobody reads them.
                 after.forget(ALL & !wholes(&PRESERVED));
                 summary.writes |= ALL & !wholes(&PRESERVED);
             }
@@ -369,7 +370,7 @@ impl Function<'_, '_, '_> {
                 let needs = of.needs & !wholes(&PRESERVED) & !(whole(R11) & !state.right());
                 self.need(at, needs, state, summary, "the function called reads");
                 self.take(at, of.takes, state, summary);
-                // Both may agree to keep r15 elsewhere.
+                // Both may keep r15 in one other place.
                 let (mine, other) = (self.context.old.kept[at], self.context.old.kept[entry]);
                 let moved = mine.moved() | other.moved();
                 let agree = mine.how == other.how && mine.slot.is_none() && other.slot.is_none();
@@ -377,8 +378,8 @@ impl Function<'_, '_, '_> {
                     let mine = Summary { taken: of.taken & own, ..of };
                     self.moved(at, moved, mine, "the function called");
                 }
-                // What it takes of what the function's own caller left there, that caller answers
-                // for.
+                // The callee may take values that the function's own caller left. That caller
+                // answers for them.
                 summary.taken |= of.taken & !own;
                 let preserved = wholes(&PRESERVED);
                 after.valid =

@@ -1,5 +1,5 @@
-//! The original program's control flow: functions, labels, where indirect jumps may lead, and the
-//! facts at each label.
+//! The original program's control flow: functions, labels, targets of indirect jumps, and the facts
+//! at each label.
 
 use crate::code::{Dest, Flow, Index, Old};
 use crate::facts::{Fact, Facts, named_place};
@@ -10,7 +10,7 @@ use iced_x86::{InstructionInfoFactory, Mnemonic, OpKind, Register};
 use sfi_elf::Place;
 use std::collections::{BTreeMap, HashMap, HashSet};
 
-/// Where an indirect jump may lead.
+/// The targets of an indirect jump.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Targets {
     /// Labels inside the function.
@@ -19,12 +19,12 @@ pub struct Targets {
     pub tail: bool,
 }
 
-/// What is left to follow.
+/// The places that are still to be followed.
 #[derive(Default)]
 struct Pending {
     /// Labels whose facts changed.
     work: Vec<Index>,
-    /// Labels behind calls, with the facts there.
+    /// For each label after a call, the call and the facts there.
     late: BTreeMap<Index, (Index, Facts)>,
     /// Jumps that may be tail calls, with the facts there.
     open: BTreeMap<Index, Facts>,
@@ -34,11 +34,11 @@ struct Pending {
 pub struct Graph {
     /// Effects of each instruction.
     pub effects: Vec<Effects>,
-    /// Instructions that something names.
+    /// Instructions that some code or data names.
     pub label: Vec<bool>,
     /// Instructions where functions begin.
     pub entry: Vec<bool>,
-    /// What the loader's slots may lead to.
+    /// Instructions that the dispatch slots may lead to.
     pub taken: Vec<bool>,
     /// Entries that code of other objects may reach.
     pub open: Vec<bool>,
@@ -49,15 +49,16 @@ pub struct Graph {
     /// Labels whose address is taken, by group of code.
     interior: HashMap<u32, Vec<Index>>,
     group: Vec<u32>,
-    /// Registers that each group pops.
+    /// Registers that each group of code pops.
     pops: HashSet<(u32, usize)>,
     /// Calls that do not return.
     pub endless: HashSet<Index>,
-    /// Entries of switch tables: target by place of the entry; 64-bit ones apart.
+    /// Entries of switch tables: the target by the entry's place. Entries of 64 bits are in the
+    /// second map.
     entries: [BTreeMap<(usize, i64), Index>; 2],
     /// Places of data that instructions name.
     named: BTreeMap<(usize, i64), Index>,
-    /// Where exceptions out of calls go.
+    /// The targets of exceptions, by call.
     pub landings: BTreeMap<Index, Landing>,
     /// The base of each PC32 entry, and an instruction that names it.
     bases: HashMap<(usize, i64), (i64, Index)>,
@@ -101,17 +102,18 @@ impl Graph {
         graph
     }
 
-    /// The targets of the PC32 table that holds an entry count from this place of it.
+    /// Returns the base of the PC32 table that holds this entry, and an instruction that names it.
+    /// The table's targets count from there.
     pub fn base(&self, section: usize, offset: i64) -> Option<(i64, Index)> {
         self.bases.get(&(section, offset)).copied()
     }
 
-    /// Whether the code around an instruction pops a register.
+    /// Says whether the code around an instruction pops a register.
     pub fn is_popped(&self, at: Index, register: usize) -> bool {
         self.pops.contains(&(self.group[at], register))
     }
 
-    /// Whether a call is of a function that never returns, whatever comes behind it.
+    /// Says whether a call is of a function that never returns.
     pub fn is_endless(&self, old: &Old<'_, '_>, call: Index) -> bool {
         ends(old, call)
     }
@@ -199,8 +201,7 @@ impl Graph {
         }
     }
 
-    /// Joins code that jumps connect, and finds which taken labels lie inside of a function with
-    /// indirect jumps.
+    /// Joins code that jumps connect. Finds the taken labels inside functions with indirect jumps.
     fn groups(&mut self, old: &Old<'_, '_>) {
         let count = self.label.len();
         let mut parent: Vec<u32> = (0..count as u32).collect();
@@ -221,14 +222,14 @@ impl Graph {
         for (&call, landing) in &self.landings {
             join(&mut parent, call, landing.pad);
         }
-        // Code that names a switch table has the table's targets.
+        // Code that names a switch table jumps to the table's targets.
         for at in 0..count {
             let table = named_place(old, at).map(|(section, base)| self.table(section, base));
             for to in table.into_iter().flatten().filter(|to| !self.entry[*to]) {
                 join(&mut parent, at, to);
             }
         }
-        // A function's symbol says how far it extends; taken labels inside belong to it.
+        // A function's symbol tells its extent. Taken labels inside belong to the function.
         let mut extents: Vec<(usize, u64, u64, Index)> = Vec::new();
         for symbol in &old.pair.old.symbols {
             if let Place::Section(section) = symbol.place
@@ -272,7 +273,7 @@ impl Graph {
         }
     }
 
-    /// Follows control from the entries on until the facts no longer change.
+    /// Follows control from the entries until the facts no longer change.
     fn flow(&mut self, old: &Old<'_, '_>) {
         let mut pending =
             Pending { work: (0..self.entry.len()).rev().filter(|&at| self.entry[at]).collect(), ..Pending::default() };
@@ -283,8 +284,8 @@ impl Graph {
             while let Some(head) = pending.work.pop() {
                 self.straight(old, head, &mut pending);
             }
-            // A call before a label that others reach with another stack does not return, nor does
-            // one before the next function.
+            // A call does not return if other code reaches the label after it with another stack,
+            // or if the next function begins there.
             if let Some((call, (to, facts))) = pending.late.pop_first() {
                 let stack = |facts: &Facts| facts.registers[RSP];
                 if self.facts.get(&to).is_some_and(|known| stack(known) != stack(&facts)) {
@@ -294,8 +295,8 @@ impl Graph {
                 }
                 continue;
             }
-            // A jump that may be a tail call cannot mean labels that are reached with something on
-            // the stack.
+            // A jump that may be a tail call cannot lead to labels that are reached with something
+            // on the stack.
             let Some((at, facts)) = pending.open.pop_first() else { return };
             let Some(mut targets) = self.jumps.remove(&at) else { continue };
             targets.inside.retain(|to| self.facts.get(to).is_none_or(|f| f.height() == Some(0)) && !self.entry[*to]);
@@ -306,7 +307,7 @@ impl Graph {
         }
     }
 
-    /// Control arrives at a label.
+    /// Control arrives at a label with these facts.
     fn reach(&mut self, to: Index, facts: &Facts, pending: &mut Pending) {
         if self.entry[to] {
             return;
@@ -335,7 +336,7 @@ impl Graph {
             }
             if flow == Flow::JumpIndirect {
                 let targets = self.targets(old, at, &facts);
-                // What is jumped to is no count.
+                // The target in rax is no count.
                 facts.count &= crate::sets::number(old.text.insns[at].ins.op0_register()) != Some(crate::sets::RAX);
                 pending.open.remove(&at);
                 if targets.tail && facts.height() == Some(0) {
@@ -368,7 +369,7 @@ impl Graph {
             let Some(next) = old.text.next(at) else { return };
             if self.label[next] || self.facts.contains_key(&next) {
                 match called {
-                    // Perhaps the call does not return.
+                    // The call may not return.
                     Some(call) => {
                         pending.late.insert(call, (next, facts));
                     }
@@ -380,7 +381,7 @@ impl Graph {
         }
     }
 
-    /// Where an indirect jump may lead, by what is known before it.
+    /// Returns the targets of an indirect jump, by the facts before it.
     fn targets(&self, old: &Old<'_, '_>, at: Index, facts: &Facts) -> Targets {
         let insn = &old.text.insns[at];
         let ins = &insn.ins;
@@ -406,7 +407,7 @@ impl Graph {
         }
     }
 
-    /// The targets of the table at a place.
+    /// Returns the targets of the table at a place.
     fn table(&self, section: usize, base: i64) -> Vec<Index> {
         let mut found = Vec::new();
         for (entries, size) in self.entries.iter().zip([4, 8]) {
@@ -428,7 +429,7 @@ impl Graph {
     }
 }
 
-/// Whether a call is of a function that is known not to return.
+/// Says whether a call is of a function that is known not to return.
 fn ends(old: &Old<'_, '_>, call: Index) -> bool {
     const NAMES: [&str; 14] = [
         "abort",
@@ -455,7 +456,7 @@ fn ends(old: &Old<'_, '_>, call: Index) -> bool {
     }
 }
 
-/// Whether control may go on behind an instruction.
+/// Says whether control may go on after an instruction.
 pub fn falls_through(flow: Flow) -> bool {
     !matches!(flow, Flow::Jump(_) | Flow::JumpIndirect | Flow::Return | Flow::Stop)
 }
@@ -474,7 +475,7 @@ fn join(parent: &mut [u32], a: usize, b: usize) {
 }
 
 impl Old<'_, '_> {
-    /// The code whose address an instruction's operand is.
+    /// Returns the code whose address is an instruction's operand.
     pub fn address(&self, at: Index) -> Option<Index> {
         let insn = &self.text.insns[at];
         let lea = insn.ins.mnemonic() == Mnemonic::Lea && insn.ins.memory_base() == Register::RIP;

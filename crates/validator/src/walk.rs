@@ -1,6 +1,6 @@
-//! Both programs in lockstep, from label to label: the state between two original instructions is
-//! where each original register lives now, and `delta`, the distance of the data stack's pointer
-//! from the original stack pointer. It must be one at each label.
+//! Both programs in lockstep, from label to label. The state between two original instructions is
+//! the present place of each original register, and `delta`: the distance of the data stack's
+//! pointer from the original stack pointer. Each label must have one `delta`.
 
 use crate::alike::{Place, alike};
 use crate::code::{Dest, Flow, Index, Kept};
@@ -17,67 +17,70 @@ use sfi_contract::layout::TCB_R15;
 use sfi_contract::names::RETURNS_TWICE;
 use std::collections::{BTreeMap, HashMap};
 
-/// Who is called.
+/// The callee of a call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Callee {
     /// A function of this object.
     Local { entry: Index, count: bool },
-    /// Anybody. `count`: %al may say how many vector registers are passed.
+    /// A function that this object does not know. `count`: %al may hold the number of vector
+    /// registers that are passed.
     Unknown { count: bool },
     /// The kernel.
     System,
 }
 
-/// What a stretch of code does to the validity of registers.
+/// The effect of a piece of code on the validity of registers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Op {
     /// The original program reads these.
     Need(Index, Set),
-    /// The original program reads these preserved registers as the caller left them.
+    /// The original program reads these preserved registers, which hold the caller's values.
     Take(u32),
     /// Both programs wrote these.
     Gain(Set),
     /// The new program lost these.
     Lose(Index, Set),
-    /// Both programs copied a register: what is lost of it is lost of the copy.
+    /// Both programs copied a register. Bits that are lost of it are lost of the copy.
     Copy { at: Index, from: usize, to: usize },
-    /// Both programs combined two registers bit by bit: what is lost of either above the low byte
-    /// is lost of the result, and of the flags that follow from it.
+    /// Both programs combined two registers bit by bit. If one has lost its bits above the low
+    /// byte, so has the result, and the flags that follow from all bytes are lost.
     Mix { at: Index, needed: Set, from: usize, to: usize },
-    /// The original program uses these up.
+    /// These hold nothing that the original program passes on to functions on purpose.
     Forget(Set),
-    /// %al holds part of a code address: no count.
+    /// %al holds part of a code address, so it is no count.
     Uncounted,
-    /// A call; with the preserved registers that are not known to be the caller's.
+    /// A call, with the preserved registers that are not known to hold the caller's values.
     Call(Index, Callee, u32),
-    /// The function ends; with these preserved registers not known to be the caller's.
+    /// The function returns, with the preserved registers that are not known to hold the caller's
+    /// values.
     Return(Index, u32),
-    /// It ends by a jump to another one; the same.
+    /// The function ends by a jump to another one, with the preserved registers that are not known to
+    /// hold the caller's values.
     Tail(Index, Callee, u32),
-    /// It may end by a jump to nobody knows whom, or go on inside.
+    /// The function may end by a jump to an unknown function, or go on inside.
     Leave { at: Index, count: bool, lost: Set, unkept: u32 },
 }
 
-/// An edge to a label, and what is lost on the way.
+/// An edge to a label, with the registers and flags that are lost on the way.
 #[derive(Clone, Copy, Debug)]
 pub struct Edge {
     pub from: Index,
     pub to: Index,
     pub lost: Set,
-    /// Taken after so many of the block's operations.
+    /// The edge leaves after this many of the block's operations.
     pub after: usize,
-    /// An exception's way, on which both programs get a value in rax and rdx.
+    /// An exception takes this edge. Both programs get values in rax and rdx on it.
     pub lands: bool,
 }
 
-/// What was learnt of the code behind a label.
+/// The operations and edges of the code after a label.
 #[derive(Default)]
 pub struct Block {
     pub ops: Vec<Op>,
     pub edges: Vec<Edge>,
 }
 
-/// Where a walk stands.
+/// The state of the walk between two original instructions.
 #[derive(Clone)]
 pub(crate) struct Stand {
     pub facts: Facts,
@@ -100,7 +103,7 @@ pub struct Walk<'x, 'p, 'a> {
     pub differences: Vec<(Index, (usize, u64), Difference)>,
     /// Instructions that were compared.
     pub compared: usize,
-    /// Calls, and the new place behind each.
+    /// Calls, with the new place after each.
     pub returns: Vec<(Index, (usize, u64))>,
 }
 
@@ -170,14 +173,13 @@ impl<'x, 'p, 'a> Walk<'x, 'p, 'a> {
             };
             match next.filter(|_| !self.graph.is_endless(&self.context.old, here)) {
                 Some(next) => *at = next,
-                // Falling off the section's end, which the loader answers with a trap, or the
-                // block's end.
+                // Control falls off the section's end into the loader's trap, or the block ends.
                 None => return Ok(()),
             }
         }
     }
 
-    /// The code before a label: what brings `delta` to what the label wants.
+    /// Executes the new code before a label, which brings `delta` to the label's value.
     fn arrive(&mut self, to: Index, stand: &mut Stand, block: &mut Block) -> Result<(), Difference> {
         let (section, offset) = self.context.old.place[to];
         let end = (section as usize, u64::from(offset));
@@ -189,7 +191,7 @@ impl<'x, 'p, 'a> Walk<'x, 'p, 'a> {
         self.edge(Edge { from, to, lost, after: block.ops.len(), lands: false }, stand, block)
     }
 
-    /// Notes an edge; the label must be reached with one `delta`.
+    /// Adds an edge. All ways to a label must have one `delta`.
     pub(crate) fn edge(&mut self, edge: Edge, stand: &Stand, block: &mut Block) -> Result<(), Difference> {
         if self.context.old.is_trap(edge.to) {
             return Ok(());
@@ -214,7 +216,7 @@ impl<'x, 'p, 'a> Walk<'x, 'p, 'a> {
         Ok(())
     }
 
-    /// An instruction that control passes.
+    /// Compares an instruction that control passes.
     pub(crate) fn plain(
         &mut self,
         at: Index,
@@ -245,8 +247,8 @@ impl<'x, 'p, 'a> Walk<'x, 'p, 'a> {
         stand.facts.step(&self.context.old, &self.graph.effects[at], at, place);
     }
 
-    /// Where the code that serves an instruction ends, given where the walk stands: behind shared
-    /// ends that is another's code.
+    /// Returns the end of the code that serves an instruction, given the walk's place. After a jump
+    /// to a shared end, this is another instruction's code.
     fn stretch(&self, at: Index, stand: &Stand) -> (usize, u64) {
         let (section, offset) = self.context.old.place[at];
         let until = u64::from(self.context.until[at]);
@@ -255,7 +257,7 @@ impl<'x, 'p, 'a> Walk<'x, 'p, 'a> {
         (stand.place.0, end)
     }
 
-    /// Whether the walk is in code that another instruction's code shares.
+    /// Says whether the walk is in code that another instruction shares.
     fn is_shared(&self, at: Index, stand: &Stand) -> bool {
         let (section, offset) = self.context.old.place[at];
         let until = u64::from(self.context.until[at]);
@@ -331,8 +333,8 @@ impl<'x, 'p, 'a> Walk<'x, 'p, 'a> {
         Ok(context.old.text.next(last))
     }
 
-    /// Notes what an instruction that both programs have executed means for validity. `before`: the
-    /// facts before it.
+    /// Adds the effects of an instruction that both programs have executed on validity. `before`:
+    /// the facts before it.
     fn note(&self, at: Index, before: &Facts, stand: &Stand, effects: Effects, lost: Set, block: &mut Block) {
         let ins = &self.context.old.text.insns[at].ins;
         let registers = (ins.op0_kind() == OpKind::Register
@@ -364,8 +366,8 @@ impl<'x, 'p, 'a> Walk<'x, 'p, 'a> {
         if lost != 0 {
             block.ops.push(Op::Lose(at, lost));
         }
-        // Compilers make a truth value in the low byte, and nobody knows what the caller left in
-        // the rest.
+        // Compilers make a truth value in the low byte, and nobody knows the caller's value in the
+        // rest.
         for register in PRESERVED {
             let low = effects.writes & whole(register) == 1 << register;
             if low && is_callers(before, register) {
@@ -374,8 +376,8 @@ impl<'x, 'p, 'a> Walk<'x, 'p, 'a> {
         }
     }
 
-    /// The register that `bsf` or `bsr` leaves alone where its source is zero, if it holds what the
-    /// caller left there: nobody reads that.
+    /// Returns the register that `bsf` or `bsr` leaves alone if its source is zero, if it holds the
+    /// caller's value. No code reads the register then.
     fn unset(&self, at: Index, facts: &Facts) -> Option<usize> {
         let ins = &self.context.old.text.insns[at].ins;
         let scans = matches!(ins.mnemonic(), Mnemonic::Bsf | Mnemonic::Bsr);
@@ -383,8 +385,7 @@ impl<'x, 'p, 'a> Walk<'x, 'p, 'a> {
         (sets::number(ins.op1_register()) != Some(register) && is_callers(facts, register)).then_some(register)
     }
 
-    /// Whether the leaf that `cpuid` is asked for has no others below it, which ecx would choose
-    /// among.
+    /// Says whether the leaf that `cpuid` is asked for has no subleaves. Then ecx does not matter.
     fn has_no_subleaf(&self, at: Index) -> bool {
         const LEAVES: [u64; 8] = [0, 1, 2, 3, 5, 0xa, 0x15, 0x16];
         let insns = &self.context.old.text.insns;
@@ -408,8 +409,8 @@ impl<'x, 'p, 'a> Walk<'x, 'p, 'a> {
         }
     }
 
-    /// Pushes that only move the stack pointer, and saves of preserved registers, read nothing that
-    /// matters.
+    /// Returns the registers whose values matter to an instruction. A push that only moves the
+    /// stack pointer, and the save of a preserved register, need no value.
     fn needed(&self, at: Index, facts: &Facts, reads: Set) -> Set {
         let ins = &self.context.old.text.insns[at].ins;
         if ins.mnemonic() == Mnemonic::Cpuid && self.has_no_subleaf(at) {
@@ -431,7 +432,8 @@ impl<'x, 'p, 'a> Walk<'x, 'p, 'a> {
         }
     }
 
-    /// The return address is not on the data stack; a read finds a copy there.
+    /// Checks that no instruction accesses the return address, which is not on the data stack. A
+    /// read finds a copy there.
     fn check_frame(&mut self, at: Index, stand: &Stand) -> Result<(), Difference> {
         let effects = &self.graph.effects[at];
         let ins = &self.context.old.text.insns[at].ins;
@@ -454,7 +456,7 @@ impl<'x, 'p, 'a> Walk<'x, 'p, 'a> {
         Ok(())
     }
 
-    /// Whether an instruction stores what the caller had in the register that has a slot of the
+    /// Says whether an instruction saves the caller's value of the register that has a slot in the
     /// frame.
     fn saves(&self, at: Index, stand: &Stand, kept: Kept) -> bool {
         let ins = &self.context.old.text.insns[at].ins;
@@ -469,7 +471,7 @@ impl<'x, 'p, 'a> Walk<'x, 'p, 'a> {
         sets::number(stored) == Some(homed) && is_callers(&stand.facts, homed)
     }
 
-    /// Whether an instruction accesses the slot of the frame that is r15's home.
+    /// Says whether an instruction accesses the frame's slot that is r15's home.
     fn touches_slot(&self, at: Index, stand: &Stand, kept: Kept) -> bool {
         let Some(depth) = kept.slot else { return false };
         let ins = &self.context.old.text.insns[at].ins;
@@ -482,7 +484,7 @@ impl<'x, 'p, 'a> Walk<'x, 'p, 'a> {
         matches!(place, Some((0, distance)) if distance < 8 - depth && distance + size > -depth)
     }
 
-    /// Both machines before an instruction.
+    /// Returns both machines before an instruction.
     pub(crate) fn begin(&mut self, stand: &Stand, kept: Kept, saves: bool) -> Result<(Machine, Machine), Difference> {
         let values = &mut self.values;
         values.clear();
@@ -497,8 +499,8 @@ impl<'x, 'p, 'a> Walk<'x, 'p, 'a> {
             slot: None,
             is_new: false,
         };
-        // What is a known distance from another register is called that; from the stack pointer
-        // first.
+        // A register at a known distance from another one is expressed by it. The stack pointer
+        // comes first.
         let mut roots: Vec<(u32, usize, i64)> = Vec::new();
         for register in std::iter::once(RSP).chain((0..16).filter(|r| *r != RSP)) {
             let Fact::Stack(base, distance) = stand.facts.registers[register] else { continue };
@@ -530,7 +532,8 @@ impl<'x, 'p, 'a> Walk<'x, 'p, 'a> {
             let free =
                 is_callers(&stand.facts, homed) && stand.facts.slot((0, -depth)) != Fact::Caller(homed as u8) && !saves;
             if free {
-                // Not saved yet, or given back: the slot is a word of the frame like others.
+                // The register is not saved yet, or is given back. The slot is a word of the frame
+                // like others.
                 old.registers[homed] = token;
             } else if is_callers(&stand.facts, homed) {
                 old.registers[homed] = token;
@@ -544,7 +547,8 @@ impl<'x, 'p, 'a> Walk<'x, 'p, 'a> {
         Ok((old, new))
     }
 
-    /// Compares both machines behind an instruction. Gives what the new program lost.
+    /// Compares both machines after an instruction. Returns the registers and flags that the new
+    /// program lost.
     pub(crate) fn compare(
         &mut self,
         old: &Machine,
@@ -605,7 +609,8 @@ impl<'x, 'p, 'a> Walk<'x, 'p, 'a> {
         Ok(lost)
     }
 
-    /// The general- and local-dynamic sequences give an address; the call belongs to them.
+    /// Executes a general- or local-dynamic sequence, which gives an address. Its call belongs to
+    /// it.
     fn thread_local(&mut self, at: Index, old: &mut Machine) -> Result<Index, Difference> {
         let context = self.context;
         let insn = &context.old.text.insns[at];
@@ -626,18 +631,18 @@ impl<'x, 'p, 'a> Walk<'x, 'p, 'a> {
         Ok(call)
     }
 
-    /// Whether a call is of a function that returns twice.
+    /// Says whether a call is of a function that returns twice.
     pub(crate) fn returns_twice(&self, dest: Dest) -> bool {
         matches!(dest, Dest::Symbol(symbol) if RETURNS_TWICE.contains(&self.context.pair.old.symbols[symbol].name))
     }
 }
 
-/// Whether a count was perhaps written.
+/// Returns the mark of a count, if one may be written.
 fn count(writes: Set, stand: &Stand) -> Set {
     if writes & whole(RAX) != 0 && stand.facts.count { sets::COUNT } else { 0 }
 }
 
-/// `add`, `sub` and `lea` of constants.
+/// Says whether an instruction is `add`, `sub` or `lea` of a constant to the stack pointer.
 fn moves_stack_only(ins: &iced_x86::Instruction) -> bool {
     let to_stack = ins.op0_kind() == OpKind::Register && sets::number(ins.op0_register()) == Some(RSP);
     let constant = ins.try_immediate(1).is_ok();

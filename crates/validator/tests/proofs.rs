@@ -1,5 +1,5 @@
-//! The rewriter's own cases and programs of the corpus are proved in every mode; mistakes are
-//! found.
+//! The validator proves the rewriter's own cases and programs of the corpus in every mode, and
+//! finds mistakes.
 
 use sfi_debuginfo::map::{Keeping, Trace};
 use sfi_rewriter::{Mode, Options, rewrite};
@@ -40,7 +40,7 @@ fn words(proof: &Proof) -> String {
     proof.findings.iter().map(|finding| format!("{finding}\n")).collect()
 }
 
-/// Proves all that the rewriter does not refuse, and gives how many there were.
+/// Proves every object that the rewriter does not refuse. Returns their number.
 fn prove(paths: &[PathBuf], flags: &[&str]) -> usize {
     let mut count = 0;
     for path in paths {
@@ -55,7 +55,7 @@ fn prove(paths: &[PathBuf], flags: &[&str]) -> usize {
     count
 }
 
-/// The checks of mode match are steps that leave everything as it was.
+/// The checks of mode match are steps that change nothing.
 #[test]
 fn checked_stores_and_branches_are_proved() {
     let source = sources("fixtures/matching", "c").into_iter().find(|path| path.ends_with("stores.c")).unwrap();
@@ -67,8 +67,8 @@ fn checked_stores_and_branches_are_proved() {
     }
 }
 
-/// A stack pointer that comes back through an index, or through a call that keeps it, is not proved
-/// to be the own one.
+/// A case that is not proved: the stack pointer comes back through an index, or through a call that
+/// keeps it.
 const BY_HAND: &str = "own_stack_by_hand";
 
 #[test]
@@ -116,7 +116,7 @@ int many(int *p, int n) {
 int two(int x) { return x > 3 ? outside(x) : x; }
 ";
 
-/// The program, and what the rewriter makes of it.
+/// Returns the program, its rewritten form and the traces.
 fn program() -> (Vec<u8>, Vec<u8>, Vec<Trace>) {
     let directory = tempfile::tempdir().expect("temporary directory");
     let source = directory.path().join("program.c");
@@ -126,8 +126,8 @@ fn program() -> (Vec<u8>, Vec<u8>, Vec<Trace>) {
     (original, output.bytes, output.traces)
 }
 
-/// Every instruction of the new code in turn does something else: the validator notices each but
-/// those that change nothing.
+/// Changes every instruction of the new code in turn. The validator notices each change that has an
+/// effect.
 #[test]
 fn a_changed_instruction_is_noticed() {
     use object::{Object, ObjectSection};
@@ -145,14 +145,14 @@ fn a_changed_instruction_is_noticed() {
         if ins.mnemonic() == iced_x86::Mnemonic::Nop {
             continue;
         }
-        // Nothing instead: as many bytes of nop.
+        // As many bytes of nop instead of the instruction.
         let mut other = bytes.clone();
         other[start as usize + at..start as usize + at + ins.len()].fill(0x90);
         changed += 1;
         if validate(&original, &other, &traces).holds() {
             missed.push(format!("{at:#x}: left out"));
         }
-        // Another displacement or immediate: the last byte, where no relocation is.
+        // Another displacement or immediate: changes the last byte, unless a relocation covers it.
         let last = start as usize + at + ins.len() - 1;
         let relocated =
             text.relocations().any(|(offset, _)| (offset..offset + 4).contains(&((at + ins.len() - 1) as u64)));
@@ -169,7 +169,7 @@ fn a_changed_instruction_is_noticed() {
     assert!(missed.is_empty(), "{missed:#?}");
 }
 
-/// What the trace says is no proof: where it lies about r15, the proof fails.
+/// The trace is no proof: if it lies about r15, the proof fails.
 #[test]
 fn a_wrong_trace_proves_nothing() {
     let (original, bytes, traces) = program();
