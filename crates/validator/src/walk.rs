@@ -54,8 +54,8 @@ pub enum Op {
     /// The function returns, with the preserved registers that are not known to hold the caller's
     /// values.
     Return(Index, u32),
-    /// The function ends by a jump to another one, with the preserved registers that are not known to
-    /// hold the caller's values.
+    /// The function ends by a jump to another one, with the preserved registers that are not known
+    /// to hold the caller's values.
     Tail(Index, Callee, u32),
     /// The function may end by a jump to an unknown function, or go on inside.
     Leave { at: Index, count: bool, lost: Set, unkept: u32 },
