@@ -1,14 +1,14 @@
-//! The border: what every function does with its pointers, its errors and its panics.
+//! The border: how every function treats its pointers, its errors and its panics.
 
 use crate::error::{Failure, INVALID, OK, Status, sfi_error};
 use std::ffi::{CStr, c_char};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::ptr;
 
-/// What functions do inside.
+/// The result of a function's body.
 pub(crate) type Result<T = ()> = std::result::Result<T, Failure>;
 
-/// Runs the body of a function. Neither panics nor errors go further.
+/// Runs the body of a function. Neither panics nor errors pass this border.
 ///
 /// # Safety
 /// `error` is null or can be written.
@@ -25,20 +25,20 @@ pub(crate) unsafe fn border(error: *mut *mut sfi_error, body: impl FnOnce() -> R
     status
 }
 
-/// The same for functions that give something else than a status.
+/// Runs the body of a function that has no status. Gives `otherwise` if it fails or panics.
 pub(crate) fn quietly<T>(otherwise: T, body: impl FnOnce() -> Option<T>) -> T {
     match catch_unwind(AssertUnwindSafe(body)) {
         Ok(Some(value)) => value,
         Ok(None) => otherwise,
         Err(payload) => {
-            // Whatever it is, its destructor is not run here.
+            // The payload's destructor does not run here, because it may panic too.
             std::mem::forget(payload);
             otherwise
         }
     }
 }
 
-/// Text of the host.
+/// Reads a text of the host.
 ///
 /// # Safety
 /// Null, or a C string that stays for `'t`.
@@ -51,16 +51,16 @@ pub(crate) unsafe fn text<'t>(text: *const c_char, what: &str) -> Result<&'t str
     text.to_str().map_err(|_| Failure::new(INVALID, format!("{what} is not UTF-8")))
 }
 
-/// A handle of the host.
+/// Borrows a handle of the host.
 ///
 /// # Safety
-/// Null, or a value that stays for `'h` and that nobody changes meanwhile.
+/// Null, or a value that stays for `'h` and that nobody changes during that time.
 pub(crate) unsafe fn handle<'h, T>(handle: *const T, what: &str) -> Result<&'h T> {
     // SAFETY: see the function's contract.
     unsafe { handle.as_ref() }.ok_or_else(|| Failure::new(INVALID, format!("{what} is NULL")))
 }
 
-/// A place for a result that the host must want.
+/// Checks that the host gave a place for a result.
 pub(crate) fn place<T>(place: *mut T, what: &str) -> Result<*mut T> {
     if place.is_null() { Err(Failure::new(INVALID, format!("{what} is NULL"))) } else { Ok(place) }
 }
@@ -76,7 +76,7 @@ pub(crate) unsafe fn give<T>(place: *mut T, value: T) {
     }
 }
 
-/// So many values at an address.
+/// Borrows `count` values at an address.
 ///
 /// # Safety
 /// Null, or `count` values that nobody changes during `'v`.
@@ -92,13 +92,13 @@ pub(crate) unsafe fn values<'v, T>(at: *const T, count: usize, what: &str) -> Re
     }
 }
 
-/// A function of the interface: the parameters, `error` behind them, and a body that may fail.
+/// Defines functions of the interface: the parameters, then `error`, and a body that may fail.
 macro_rules! api {
     ($($(#[$meta:meta])* fn $name:ident($($argument:ident: $kind:ty),* $(,)?) $body:block)*) => {$(
         $(#[$meta])*
         #[unsafe(no_mangle)]
         pub unsafe extern "C" fn $name($($argument: $kind,)* error: *mut *mut $crate::sfi_error) -> $crate::Status {
-            // SAFETY: what the crate's documentation asks of the host.
+            // SAFETY: the crate's documentation states the host's duties.
             unsafe { $crate::border::border(error, || $body) }
         }
     )*};

@@ -1,4 +1,4 @@
-//! What a host offers to the worlds that it opens.
+//! The functions and rules that a host offers to the worlds that it opens.
 
 use crate::border::{Result, api, border, handle, place, text};
 use crate::enter::{Shared, alone, sfi_world, shared};
@@ -36,13 +36,13 @@ struct User(*mut c_void);
 unsafe impl Send for User {}
 
 impl User {
-    /// Taken as a whole by closures, so that they are `Send`.
+    /// Returns the pointer. Closures that call this capture the whole value, so they are `Send`.
     fn get(self) -> *mut c_void {
         self.0
     }
 }
 
-/// A function of the host as the loader calls it.
+/// Wraps a function of the host for the loader.
 fn plain(
     shared: Arc<Shared>,
     function: sfi_host_fn,
@@ -75,7 +75,7 @@ pub struct sfi_config {
 }
 
 impl sfi_config {
-    /// Adds all of it to the description of a world.
+    /// Adds the whole config to the description of a world.
     pub(crate) fn apply(&self, mut builder: Builder, shared: &Arc<Shared>) -> Builder {
         for (name, offer, user) in &self.functions {
             let (shared, user) = (Arc::clone(shared), *user);
@@ -104,7 +104,8 @@ impl sfi_config {
         if let Some((Some(permission), user)) = self.permission {
             let shared = Arc::clone(shared);
             builder = builder.permission(move |request| {
-                // It may not use the world, whose bindings are being changed.
+                // The permission function may not use the world, because the world's bindings are
+                // changing.
                 let _closed = shared.closed();
                 let (client, entry) = (c_text(request.client), c_text(request.entry));
                 let permitted = c_int::from(request.permitted);
@@ -131,7 +132,7 @@ fn argument(received: &mut Received) -> sfi_argument {
     }
 }
 
-/// The config, to be changed.
+/// Borrows the config for a change.
 ///
 /// # Safety
 /// Null, or a config that nobody else uses now.
@@ -141,7 +142,7 @@ unsafe fn change<'c>(config: *mut sfi_config) -> Result<&'c mut sfi_config> {
     Ok(unsafe { &mut *config })
 }
 
-/// The name of a host function, and that there is one.
+/// Reads the name of a host function and checks that there is a function.
 ///
 /// # Safety
 /// As for [`text`].
@@ -153,7 +154,7 @@ unsafe fn named(name: *const c_char, there: bool) -> Result<String> {
     Ok(unsafe { text(name, "name") }?.to_owned())
 }
 
-/// A config that offers nothing.
+/// Makes a config that offers nothing.
 #[unsafe(no_mangle)]
 pub extern "C" fn sfi_config_new() -> *mut sfi_config {
     Box::into_raw(Box::default())
@@ -163,19 +164,19 @@ pub extern "C" fn sfi_config_new() -> *mut sfi_config {
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn sfi_config_free(config: *mut sfi_config) {
     if !config.is_null() {
-        // SAFETY: from `sfi_config_new`; what the crate's documentation asks of the host.
+        // SAFETY: from `sfi_config_new`; the crate's documentation states the host's duties.
         drop(unsafe { Box::from_raw(config) });
     }
 }
 
-/// Limits of every call.
+/// Sets the limits of every call.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn sfi_config_limits(
     config: *mut sfi_config,
     limits: sfi_limits,
     error: *mut *mut crate::sfi_error,
 ) -> Status {
-    // SAFETY: what the crate's documentation asks of the host.
+    // SAFETY: the crate's documentation states the host's duties.
     unsafe {
         border(error, || {
             change(config)?.limits = Some(limits);
@@ -207,13 +208,13 @@ api! {
         Ok(())
     }
 
-    /// Lets domains read the processor's clock that ask for it.
+    /// Lets domains that ask for it read the processor's clock.
     fn sfi_config_clock(config: *mut sfi_config) {
         change(config)?.clock = true;
         Ok(())
     }
 
-    /// Decides about connections.
+    /// Sets the function that decides about connections.
     fn sfi_config_permission(config: *mut sfi_config, function: sfi_permission_fn, user: *mut c_void) {
         change(config)?.permission = function.is_some().then_some((function, User(user)));
         Ok(())
@@ -239,10 +240,10 @@ api! {
     }
 }
 
-/// The config, or an empty one.
+/// Borrows the config if there is one.
 ///
 /// # Safety
-/// Null, or a config that nobody changes meanwhile.
+/// Null, or a config that nobody changes during `'c`.
 pub(crate) unsafe fn config_or_none<'c>(config: *const sfi_config) -> Result<Option<&'c sfi_config>> {
     // SAFETY: see the function's contract.
     if config.is_null() { Ok(None) } else { unsafe { handle(config, "config") }.map(Some) }

@@ -1,4 +1,4 @@
-//! What a host does with domains and bindings while their world exists.
+//! A host's control over domains and bindings while their world exists.
 
 use crate::border::{Result, api, give, place, text, values};
 use crate::enter::{alone, both, enter, sfi_world};
@@ -22,8 +22,8 @@ fn nanoseconds(time: Duration) -> u64 {
     u64::try_from(time.as_nanos()).unwrap_or(u64::MAX)
 }
 
-/// A domain's specification with the support code that its manifest gave it, and nothing else to
-/// link.
+/// Returns a domain's specification with the support code that its manifest gave it, and no other
+/// objects to link.
 ///
 /// # Safety
 /// As for [`alone`].
@@ -38,7 +38,7 @@ unsafe fn bare(handle: *const sfi_world, world: &World, domain: &str) -> Result<
     Ok(spec)
 }
 
-/// The library's version.
+/// Returns the library's version.
 #[unsafe(no_mangle)]
 pub extern "C" fn sfi_version() -> *const c_char {
     const VERSION: &CStr = match CStr::from_bytes_with_nul(concat!(env!("CARGO_PKG_VERSION"), "\0").as_bytes()) {
@@ -49,7 +49,7 @@ pub extern "C" fn sfi_version() -> *const c_char {
 }
 
 api! {
-    /// Brings a domain back to its beginning.
+    /// Restarts a domain in the state in which it was built.
     fn sfi_world_restart(world: *mut sfi_world, domain: *const c_char) {
         let domain = text(domain, "domain")?;
         alone(world, |world| {
@@ -115,7 +115,7 @@ api! {
         alone(world, |world| Ok(world.refill(domain)?))
     }
 
-    /// What a domain used of its budget.
+    /// Reads how much of its budget a domain used.
     fn sfi_world_used(world: *mut sfi_world, domain: *const c_char, wall_ns: *mut u64, cpu_ns: *mut u64) {
         let domain = text(domain, "domain")?;
         let used = alone(world, |world| Ok(world.used(domain)?))?;
@@ -124,7 +124,7 @@ api! {
         Ok(())
     }
 
-    /// Whether a domain is dead, and its last fault.
+    /// Says whether a domain is dead, and gives its last fault.
     fn sfi_world_state(world: *mut sfi_world, domain: *const c_char, dead: *mut c_int, fault: *mut *mut sfi_error) {
         give(fault, ptr::null_mut());
         let domain = text(domain, "domain")?;
@@ -139,7 +139,7 @@ api! {
         Ok(())
     }
 
-    /// The record of a domain's owner.
+    /// Reads the record of a domain's owner.
     fn sfi_world_record(world: *mut sfi_world, domain: *const c_char, record: *mut sfi_record) {
         let (domain, to) = (text(domain, "domain")?, place(record, "record")?);
         let record = alone(world, |world| {

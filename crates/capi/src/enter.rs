@@ -28,7 +28,7 @@ pub(crate) struct Shared {
     call: AtomicPtr<HostCall<'static>>,
 }
 
-/// Puts back which host function runs.
+/// Puts back the previous host function when it is dropped.
 pub(crate) struct Reset<'s>(&'s Shared, *mut HostCall<'static>);
 
 impl Drop for Reset<'_> {
@@ -38,17 +38,17 @@ impl Drop for Reset<'_> {
 }
 
 impl Shared {
-    /// A host function runs, until the result is dropped.
+    /// Notes that a host function runs, until the result is dropped.
     pub fn runs(&self, call: *mut HostCall<'static>) -> Reset<'_> {
         Reset(self, self.call.swap(call, Ordering::Relaxed))
     }
 
-    /// Whether this is the call of the innermost host function, and this thread runs it.
+    /// Says whether this is the call of the innermost host function, and this thread runs it.
     pub fn is_innermost(&self, call: *mut HostCall<'static>) -> bool {
         self.call.load(Ordering::Relaxed) == call && self.thread.load(Ordering::Relaxed) == this_thread()
     }
 
-    /// Nothing of the host may use the world, until the result is dropped.
+    /// Keeps the host from using the world until the result is dropped.
     pub fn closed(&self) -> Reset<'_> {
         self.runs(ptr::null_mut())
     }
@@ -62,7 +62,7 @@ pub(crate) enum Inside<'w> {
     Host(&'w mut HostCall<'static>),
 }
 
-/// Does the same with either.
+/// Does the same operation on either way in.
 macro_rules! both {
     ($inside:expr, |$way:ident| $body:expr) => {
         match $inside {
@@ -82,13 +82,13 @@ pub(crate) unsafe fn shared(world: *const sfi_world) -> Result<Arc<Shared>> {
     Ok(Arc::clone(&unsafe { handle(world, "world") }?.shared))
 }
 
-/// A number that no other living thread has, not 0.
+/// Returns a number that no other living thread has, and that is not 0.
 pub(crate) fn this_thread() -> u64 {
     thread_local!(static PLACE: u8 = const { 0 });
     PLACE.with(|place| ptr::from_ref(place) as u64)
 }
 
-/// Lets the world go.
+/// Marks the world as unused when it is dropped.
 pub(crate) struct Leave<'s>(pub(crate) &'s Shared);
 
 impl Drop for Leave<'_> {
@@ -109,18 +109,18 @@ pub(crate) unsafe fn enter<R>(world: *const sfi_world, body: impl FnOnce(Inside<
     match shared.thread.compare_exchange(0, me, Ordering::Acquire, Ordering::Relaxed) {
         Ok(_) => {
             let _leave = Leave(shared);
-            // SAFETY: this thread has just become the only one, and no call is in progress: the
-            // place is used by nobody else until `_leave` is dropped. Host functions get another
-            // way in.
+            // SAFETY: this thread has just become the only user, and no call is in progress. Nobody
+            // else uses the place until `_leave` is dropped, because host functions enter by
+            // another way.
             let found = unsafe { &mut *this.world.get() };
             body(Inside::World(found.as_mut().ok_or_else(|| Failure::new(IN_USE, "the world is being closed"))?))
         }
         Err(thread) if thread == me => {
             let call = shared.call.load(Ordering::Relaxed);
             let _reset = shared.closed();
-            // SAFETY: the innermost host function's call: it runs on this thread, below this very
-            // call of the host, and lives until it returns. The host does nothing else with it
-            // meanwhile.
+            // SAFETY: this is the call of the innermost host function. It runs on this thread,
+            // below this call of the host, and lives until it returns. The host does nothing else
+            // with it during this time.
             let call = unsafe { call.as_mut() };
             body(Inside::Host(call.ok_or_else(|| Failure::new(IN_USE, "the world cannot be used here"))?))
         }

@@ -1,4 +1,4 @@
-//! Errors: a status, a message, and what a fault was.
+//! Errors: a status, a message, and the description of a fault.
 
 use sfi_loader::interface::BadDeclaration;
 use sfi_loader::manifest::ManifestError;
@@ -33,7 +33,7 @@ pub(crate) const HOST: Status = 15;
 pub(crate) const EXIT: Status = 16;
 pub(crate) const NOT_READY: Status = 17;
 
-/// What went wrong, before the host gets it.
+/// An error on its way to the host.
 #[derive(Debug)]
 pub(crate) struct Failure(Box<sfi_error>);
 
@@ -58,32 +58,32 @@ struct Told {
     backtrace: CString,
 }
 
-/// Text for C: what is behind a zero byte is not lost.
+/// Makes text for C. A zero byte does not cut off the text after it.
 pub(crate) fn c_text(text: impl Into<String>) -> CString {
     CString::new(text.into().replace('\0', "\u{fffd}")).unwrap_or_default()
 }
 
 impl Failure {
-    /// With a message.
+    /// Makes an error with a message.
     pub fn new(code: Status, message: impl Into<String>) -> Self {
         Self(Box::new(sfi_error { code, message: c_text(message), fault: None }))
     }
 
-    /// A panic that came as far as the border: a defect.
+    /// Describes a panic that reached the border: a defect.
     pub fn panic(payload: Box<dyn Any + Send>) -> Self {
         let text = payload.downcast_ref::<&str>().map(|text| (*text).to_owned());
         let text = text.or_else(|| payload.downcast_ref::<String>().cloned()).unwrap_or_default();
-        // Whatever it is, its destructor is not run here.
+        // The payload's destructor does not run here, because it may panic too.
         std::mem::forget(payload);
         Self::new(PANIC, format!("a defect of libsfi: {text}"))
     }
 
-    /// What the host gets in any case.
+    /// Returns the status, which the host gets in any case.
     pub fn status(&self) -> Status {
         self.0.code
     }
 
-    /// For the host, which frees it.
+    /// Allocates the error for the host, which frees it.
     pub fn boxed(self) -> *mut sfi_error {
         Box::into_raw(self.0)
     }
@@ -185,7 +185,7 @@ with_code!(
     BadDeclaration: INVALID
 );
 
-/// A text of the error; null if there is none.
+/// Returns a text of the error, or null if it has none.
 ///
 /// # Safety
 /// Null, or an error that was not freed.
@@ -200,67 +200,67 @@ macro_rules! accessors {
         $(#[$meta])*
         #[unsafe(no_mangle)]
         pub unsafe extern "C" fn $name(error: *const sfi_error) -> $kind {
-            // SAFETY: what the crate's documentation asks of the host.
+            // SAFETY: the crate's documentation states the host's duties.
             unsafe { error.as_ref() }.and_then(|error| error.fault.as_ref()).map_or($otherwise, |$fault| $body)
         }
     )*};
 }
 
 accessors! {
-    /// Bytes from the function's start.
+    /// Returns the offset from the function's start, in bytes.
     fn sfi_error_offset() -> u64 { |fault| fault.offset, otherwise 0 }
-    /// The line, 0 if it is not known.
+    /// Returns the line, or 0 if it is not known.
     fn sfi_error_line() -> u64 { |fault| fault.line, otherwise 0 }
-    /// Where a faulting access went.
+    /// Returns the class of a faulting access's target.
     fn sfi_error_address_class() -> c_int { |fault| fault.class, otherwise 0 }
 }
 
-/// The status.
+/// Returns the status.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn sfi_error_code(error: *const sfi_error) -> Status {
-    // SAFETY: what the crate's documentation asks of the host.
+    // SAFETY: the crate's documentation states the host's duties.
     unsafe { error.as_ref() }.map_or(INVALID, |error| error.code)
 }
 
-/// What happened.
+/// Returns the message.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn sfi_error_message(error: *const sfi_error) -> *const c_char {
-    // SAFETY: what the crate's documentation asks of the host.
+    // SAFETY: the crate's documentation states the host's duties.
     unsafe { error.as_ref() }.map_or(ptr::null(), |error| error.message.as_ptr())
 }
 
-/// The domain that faulted.
+/// Returns the domain that faulted.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn sfi_error_domain(error: *const sfi_error) -> *const c_char {
-    // SAFETY: what the crate's documentation asks of the host.
+    // SAFETY: the crate's documentation states the host's duties.
     unsafe { told(error, |fault| Some(&fault.domain)) }
 }
 
-/// The function that was running.
+/// Returns the function that was running.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn sfi_error_function(error: *const sfi_error) -> *const c_char {
-    // SAFETY: what the crate's documentation asks of the host.
+    // SAFETY: the crate's documentation states the host's duties.
     unsafe { told(error, |fault| fault.function.as_ref()) }
 }
 
-/// The source file.
+/// Returns the source file.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn sfi_error_file(error: *const sfi_error) -> *const c_char {
-    // SAFETY: what the crate's documentation asks of the host.
+    // SAFETY: the crate's documentation states the host's duties.
     unsafe { told(error, |fault| fault.file.as_ref()) }
 }
 
-/// The shared region that was accessed.
+/// Returns the shared region that was accessed.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn sfi_error_region(error: *const sfi_error) -> *const c_char {
-    // SAFETY: what the crate's documentation asks of the host.
+    // SAFETY: the crate's documentation states the host's duties.
     unsafe { told(error, |fault| fault.region.as_ref()) }
 }
 
-/// The calls in progress.
+/// Returns the calls in progress.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn sfi_error_backtrace(error: *const sfi_error) -> *const c_char {
-    // SAFETY: what the crate's documentation asks of the host.
+    // SAFETY: the crate's documentation states the host's duties.
     unsafe { told(error, |fault| Some(&fault.backtrace)) }
 }
 
@@ -268,7 +268,7 @@ pub unsafe extern "C" fn sfi_error_backtrace(error: *const sfi_error) -> *const 
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn sfi_error_free(error: *mut sfi_error) {
     if !error.is_null() {
-        // SAFETY: from `Failure::boxed`; what the crate's documentation asks of the host.
+        // SAFETY: from `Failure::boxed`; the crate's documentation states the host's duties.
         drop(unsafe { Box::from_raw(error) });
     }
 }

@@ -13,7 +13,7 @@ use std::time::Duration;
 #[derive(Clone, Copy)]
 #[repr(C)]
 pub union sfi_value {
-    /// Bits.
+    /// The raw bits.
     pub u: u64,
     /// An integer.
     pub i: i64,
@@ -22,7 +22,7 @@ pub union sfi_value {
 }
 
 impl sfi_value {
-    /// The bits of the register.
+    /// Returns the bits of the register.
     pub fn bits(self) -> u64 {
         // SAFETY: all fields have 64 bits, of which all are valid integers.
         unsafe { self.u }
@@ -61,12 +61,12 @@ pub struct sfi_function(DynFn);
 #[derive(Debug)]
 pub struct sfi_bound(Bound);
 
-/// What is called, whichever way leads in.
+/// A callee that can be called from outside and from within a host function.
 trait Callee {
     fn call(&self, way: &mut impl Enter) -> Result<u64>;
 }
 
-/// A function with the words for its arguments.
+/// A function, and the words of its arguments.
 struct Words<'c>(&'c DynFn, Vec<u64>);
 
 impl Callee for Words<'_> {
@@ -75,17 +75,17 @@ impl Callee for Words<'_> {
     }
 }
 
-/// A function with its buffers, for which `sfi_bound_call`'s caller vouches.
+/// A function and its buffers. The caller of `sfi_bound_call` vouches for them.
 struct Buffers<'c>(&'c Bound, Vec<Raw>);
 
 impl Callee for Buffers<'_> {
     fn call(&self, way: &mut impl Enter) -> Result<u64> {
-        // SAFETY: the host says that its buffers have so many bytes.
+        // SAFETY: the host promises the sizes of its buffers.
         Ok(unsafe { self.0.call_raw(way, &self.1) }?)
     }
 }
 
-/// Calls, within limits if there are some.
+/// Calls within the given limits, if there are any.
 ///
 /// # Safety
 /// As for [`enter`]; `limits` is null or can be read.
@@ -104,7 +104,7 @@ unsafe fn cross(world: *mut sfi_world, limits: *const sfi_limits, callee: &impl 
     }
 }
 
-/// The words of as many arguments as the signature has.
+/// Returns the words of the arguments, as many as the signature has.
 ///
 /// # Safety
 /// As for [`values`].
@@ -115,7 +115,7 @@ pub(crate) unsafe fn words(arguments: *const sfi_value, count: usize, expected: 
     Ok(arguments.iter().map(|value| value.bits()).collect())
 }
 
-/// Whether there are as many arguments as parameters. Asked before any is read.
+/// Checks that there are as many arguments as parameters, before any argument is read.
 fn as_many(count: usize, expected: usize) -> Result {
     if count == expected {
         return Ok(());
@@ -124,7 +124,7 @@ fn as_many(count: usize, expected: usize) -> Result {
 }
 
 fn raws(declaration: &Declaration, arguments: &[sfi_argument]) -> Result<Vec<Raw>> {
-    // Each argument is read once: what is checked is what is used.
+    // Each argument is read once, so the value that is checked is the value that is used.
     let raw = |(parameter, argument): (&sfi_loader::interface::Parameter, sfi_argument)| match parameter.kind {
         Kind::Number(_) | Kind::Function(_) => Ok(Raw::Word(argument.value.bits())),
         Kind::Buffer { .. } if argument.data.is_null() && argument.size > 0 => {
@@ -136,7 +136,7 @@ fn raws(declaration: &Declaration, arguments: &[sfi_argument]) -> Result<Vec<Raw
 }
 
 api! {
-    /// A function of a domain with its signature.
+    /// Finds a function of a domain by its signature.
     fn sfi_function_find(world: *mut sfi_world, domain: *const c_char, name: *const c_char, signature: *const c_char, function: *mut *mut sfi_function) {
         let to = place(function, "function")?;
         to.write(ptr::null_mut());
@@ -158,7 +158,7 @@ api! {
         Ok(())
     }
 
-    /// A function of a domain with its declaration.
+    /// Finds a function of a domain by its declaration.
     fn sfi_bound_find(world: *mut sfi_world, domain: *const c_char, declaration: *const c_char, bound: *mut *mut sfi_bound) {
         let to = place(bound, "bound")?;
         to.write(ptr::null_mut());
@@ -187,7 +187,7 @@ api! {
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn sfi_function_free(function: *mut sfi_function) {
     if !function.is_null() {
-        // SAFETY: from `sfi_function_find`; what the crate's documentation asks of the host.
+        // SAFETY: from `sfi_function_find`; the crate's documentation states the host's duties.
         drop(unsafe { Box::from_raw(function) });
     }
 }
@@ -196,7 +196,7 @@ pub unsafe extern "C" fn sfi_function_free(function: *mut sfi_function) {
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn sfi_bound_free(bound: *mut sfi_bound) {
     if !bound.is_null() {
-        // SAFETY: from `sfi_bound_find`; what the crate's documentation asks of the host.
+        // SAFETY: from `sfi_bound_find`; the crate's documentation states the host's duties.
         drop(unsafe { Box::from_raw(bound) });
     }
 }

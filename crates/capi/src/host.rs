@@ -1,4 +1,4 @@
-//! What a host function sees: its caller, its arguments, its caller's memory.
+//! A host function's view: its caller, its arguments, its caller's memory.
 
 use crate::border::{Result, api, give, handle, quietly, text};
 use crate::enter::Shared;
@@ -18,7 +18,7 @@ pub struct sfi_host_call {
     caller: OnceCell<CString>,
 }
 
-/// Runs a host function of the host's. Gives the bits of its result.
+/// Runs a function of the host. Returns the bits of its result.
 pub(crate) fn run(
     shared: &Shared,
     cx: &mut HostCall<'_>,
@@ -36,13 +36,13 @@ pub(crate) fn run(
     }
 }
 
-/// The loader's call behind the host's handle.
+/// Borrows the loader's call that belongs to the host's handle.
 ///
 /// # Safety
 /// Null, or the handle of a host function that runs.
 unsafe fn running<'c>(call: *mut sfi_host_call) -> Result<&'c mut HostCall<'static>> {
     // SAFETY: see the function's contract. The call is that of the innermost host function, on its
-    // own thread: nobody else uses it now.
+    // own thread, so nobody else uses it now.
     unsafe {
         let handle = handle(call, "call")?;
         if (*handle.shared).is_innermost(handle.call) {
@@ -53,38 +53,38 @@ unsafe fn running<'c>(call: *mut sfi_host_call) -> Result<&'c mut HostCall<'stat
     }
 }
 
-/// The caller's name.
+/// Returns the caller's name.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn sfi_host_caller(call: *mut sfi_host_call) -> *const c_char {
     quietly(ptr::null(), || {
-        // SAFETY: what the crate's documentation asks of the host.
+        // SAFETY: the crate's documentation states the host's duties.
         let (this, cx) = unsafe { (handle(call, "call").ok()?, running(call).ok()?) };
         Some(this.caller.get_or_init(|| c_text(cx.caller())).as_ptr())
     })
 }
 
-/// An integer argument.
+/// Returns an integer argument.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn sfi_host_argument(call: *mut sfi_host_call, index: usize) -> u64 {
-    // SAFETY: what the crate's documentation asks of the host.
+    // SAFETY: the crate's documentation states the host's duties.
     quietly(0, || unsafe { Some(running(call).ok()?.arg(index.min(LAST))) })
 }
 
-/// A floating-point argument.
+/// Returns a `double` argument.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn sfi_host_f64(call: *mut sfi_host_call, index: usize) -> f64 {
-    // SAFETY: what the crate's documentation asks of the host.
+    // SAFETY: the crate's documentation states the host's duties.
     quietly(0.0, || unsafe { Some(running(call).ok()?.arg_f64(index)) })
 }
 
-/// A floating-point argument that is a `float`.
+/// Returns a `float` argument.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn sfi_host_f32(call: *mut sfi_host_call, index: usize) -> f32 {
-    // SAFETY: what the crate's documentation asks of the host.
+    // SAFETY: the crate's documentation states the host's duties.
     quietly(0.0, || unsafe { Some(running(call).ok()?.arg_f32(index)) })
 }
 
-/// An index that no argument has; its place is computed without overflow.
+/// An index beyond all arguments. Its place is computed without overflow.
 const LAST: usize = 1 << 16;
 
 api! {
@@ -114,7 +114,7 @@ api! {
         Ok(())
     }
 
-    /// Calls a function of the caller's.
+    /// Calls a function of the caller.
     fn sfi_host_callback(call: *mut sfi_host_call, pointer: u64, signature: *const c_char, arguments: *const sfi_value, count: usize, result: *mut sfi_value) {
         let cx = running(call)?;
         let signature: Signature = text(signature, "signature")?.parse()?;

@@ -1,12 +1,12 @@
-//! The loader for hosts written in C: `libsfi`. `include/sfi.h` is its documentation; a test holds
-//! both against each other.
+//! The loader for hosts written in C: `libsfi`. `include/sfi.h` is its documentation. A test
+//! compares the two.
 //!
 //! # Safety
-//! All functions trust the host's pointers as `sfi.h` says: null is an error, everything else is
-//! what the function asks for, a handle that was not freed, text with a zero byte at its end, a
-//! buffer of the size that is given. A world that is used twice at once is noticed and refused.
-//! Panics end at the border. Buffers that cross to domains are only copied by address: others may
-//! hold them, and write to them.
+//! All functions trust the host's pointers as `sfi.h` says. Null is an error. Any other pointer is
+//! as the function asks: a handle that was not freed, text with a zero byte at its end, a buffer of
+//! the given size. Use of a world by two threads at once is noticed and refused. Panics end at the
+//! border. Buffers that cross to domains are only copied by address, so others may hold them and
+//! write to them.
 #![allow(clippy::missing_safety_doc, reason = "the same for all functions: the crate's documentation and sfi.h")]
 #![allow(non_camel_case_types, reason = "the names of C")]
 

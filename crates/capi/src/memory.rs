@@ -7,20 +7,20 @@ use crate::error::{Failure, INVALID, NOT_FOUND};
 use sfi_loader::Access;
 use std::ffi::{c_char, c_int, c_void};
 
-/// A buffer of the host as bytes, to be read.
+/// Borrows a buffer of the host as bytes, for reading.
 ///
 /// # Safety
-/// Null, or `size` bytes that can be read and that nobody writes to meanwhile.
+/// Null, or `size` bytes that can be read and that nobody writes to during `'b`.
 pub(crate) unsafe fn source<'b>(from: *const c_void, size: usize) -> Result<&'b [u8]> {
     check(from, size)?;
     // SAFETY: see the function's contract.
     Ok(if size == 0 { &[] } else { unsafe { std::slice::from_raw_parts(from.cast(), size) } })
 }
 
-/// A buffer of the host as bytes, to be written.
+/// Borrows a buffer of the host as bytes, for writing.
 ///
 /// # Safety
-/// Null, or `size` bytes that can be written and that nobody uses meanwhile.
+/// Null, or `size` bytes that can be written and that nobody else uses during `'b`.
 pub(crate) unsafe fn target<'b>(to: *mut c_void, size: usize) -> Result<&'b mut [u8]> {
     check(to, size)?;
     if size == 0 {
@@ -41,7 +41,7 @@ fn check(at: *const c_void, size: usize) -> Result {
 }
 
 api! {
-    /// The address of a global variable, in the domain's terms.
+    /// Returns the address of a global variable, in the domain's terms.
     fn sfi_world_symbol(world: *mut sfi_world, domain: *const c_char, name: *const c_char, pointer: *mut u64) {
         let (domain, name) = (text(domain, "domain")?, text(name, "name")?);
         let found = alone(world, |world| {
@@ -64,7 +64,7 @@ api! {
         alone(world, |world| Ok(world.memory(domain)?.write(pointer, from)?))
     }
 
-    /// The size of a region.
+    /// Returns the size of a region.
     fn sfi_region_size(world: *mut sfi_world, region: *const c_char, size: *mut usize) {
         let region = text(region, "region")?;
         let found = alone(world, |world| Ok(world.region(region)?.len()))?;
@@ -84,7 +84,7 @@ api! {
         alone(world, |world| Ok(world.region(region)?.write(offset, from)?))
     }
 
-    /// The address of a region that a domain sees: the same for all domains.
+    /// Returns the address of a region that a domain sees. All domains have the same address.
     fn sfi_region_in(world: *mut sfi_world, domain: *const c_char, region: *const c_char, pointer: *mut u64) {
         let (domain, region, to) = (text(domain, "domain")?, text(region, "region")?, place(pointer, "pointer")?);
         let unseen = || Failure::new(NOT_FOUND, format!("domain `{domain}` sees no region `{region}`"));

@@ -1,4 +1,4 @@
-//! Worlds: opened and closed.
+//! Opening and closing worlds.
 
 use crate::border::{Result, api, border, place, text};
 use crate::config::{config_or_none, sfi_config};
@@ -31,7 +31,7 @@ fn open(mut manifest: Manifest, directory: &Path, config: Option<&sfi_config>) -
     if let Some(config) = config {
         builder = config.apply(builder, &shared);
     }
-    // Initialisers call host functions: this thread uses the world.
+    // Initialisers call host functions, so this thread uses the world already.
     shared.thread.store(this_thread(), Ordering::Relaxed);
     let built = {
         let _leave = Leave(&shared);
@@ -67,16 +67,16 @@ api! {
 /// Runs the finalisers and frees the world.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn sfi_world_close(world: *mut sfi_world, error: *mut *mut sfi_error) -> Status {
-    // SAFETY: what the crate's documentation asks of the host. The record is freed when no thread
-    // is in the world, and only here.
+    // SAFETY: the crate's documentation states the host's duties. The record is freed only here,
+    // when no thread is in the world.
     unsafe {
         border(error, || {
             if world.is_null() {
                 return Ok(());
             }
             let ended = {
-                // Taken out of its place: until the record is freed nobody gets in but the host
-                // functions that finalisers call.
+                // The world is taken out of its place. Until the record is freed only the host
+                // functions that finalisers call get in.
                 alone(world, |_| Ok(()))?;
                 let this = &*world;
                 let me = this_thread();

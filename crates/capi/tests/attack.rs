@@ -1,6 +1,6 @@
-//! `sfi.h` in the hands of a careless or confused host: NULLs, sizes that no memory has, handles at
-//! the wrong time and on the wrong thread, functions that enter again, several threads on one
-//! world. Each answer is a status.
+//! `sfi.h` in the hands of a careless or confused host: NULLs, impossible sizes, handles at the
+//! wrong time and on the wrong thread, functions that enter again, several threads on one world.
+//! Each answer is a status.
 #![allow(
     clippy::undocumented_unsafe_blocks,
     reason = "every call here is one that sfi.h answers with a status, which is what is tested"
@@ -99,7 +99,7 @@ unsafe fn call(world: *mut sfi_world, name: &str, signature: &str, arguments: &[
     }
 }
 
-/// Enters the world again, hands its own call to others, and asks for what it may not have.
+/// Enters the world again, passes its own call to others, and asks for forbidden things.
 unsafe extern "C" fn ask(user: *mut c_void, this: *mut sfi_host_call, result: *mut sfi_value) -> Status {
     let host = unsafe { &*user.cast::<Host>() };
     let argument = unsafe { sfi_host_argument(this, 0) } as i64;
@@ -107,7 +107,7 @@ unsafe extern "C" fn ask(user: *mut c_void, this: *mut sfi_host_call, result: *m
     unsafe { (*result).i = 2 * argument };
     match argument {
         -1 => _ = host.started.fetch_add(1, Ordering::Relaxed),
-        // Of another thread: nothing of this call, nothing of the world.
+        // From another thread, the call and the world are out of reach.
         1 => {
             let (this, world) = (this as usize, world as usize);
             let other = std::thread::spawn(move || unsafe {
@@ -123,7 +123,7 @@ unsafe extern "C" fn ask(user: *mut c_void, this: *mut sfi_host_call, result: *m
             });
             host.expect(other.join().unwrap() == (0, true, IN_USE, Err(IN_USE), IN_USE));
         }
-        // Within the world: calls work, the rest is refused. The call inside finds the outer one
+        // Within the world calls work and the rest is refused. The inner call finds the outer one
         // closed.
         2 => unsafe {
             let domain = text("plugin");
@@ -139,14 +139,14 @@ unsafe extern "C" fn ask(user: *mut c_void, this: *mut sfi_host_call, result: *m
             host.expect(lent == IN_USE && sfi_world_take_back(world, domain, name, null_mut()) == IN_USE);
             host.expect(sfi_host_argument(this, 0) == 2);
         },
-        // Itself, through the domain: it is not entered again.
+        // The function calls itself through the domain and is not entered again.
         3 => unsafe { host.expect(call(world, "call_ask", "(int) -> int", &[value(9)]) == Ok(-5)) },
         _ => {}
     }
     OK
 }
 
-/// Calls the function that it gets.
+/// Calls the function that it gets as an argument.
 unsafe extern "C" fn with(user: *mut c_void, this: *mut sfi_host_call, result: *mut sfi_value) -> Status {
     let host = unsafe { &*user.cast::<Host>() };
     let outer = host.outer.load(Ordering::Relaxed);
@@ -268,7 +268,7 @@ fn every_null_is_an_error_or_nothing() {
     }
 }
 
-/// Numbers of arguments and bytes that no memory has are noticed before anything is read.
+/// Impossible numbers of arguments and bytes are refused before anything is read.
 #[test]
 fn sizes_that_no_memory_has() {
     let (world, _, object) = open();
@@ -354,12 +354,12 @@ fn a_host_lends_its_functions() {
         let bad = sfi_world_lend(world, d, text("x").as_ptr(), text("int").as_ptr(), Some(ask), user, &mut 0, e);
         let none = sfi_world_lend(world, text("none").as_ptr(), text("x").as_ptr(), s, Some(ask), user, &mut 0, e);
         assert_eq!((bad, none), (INVALID, NOT_FOUND));
-        // Closing the world ends the loans that are left.
+        // Closing the world ends the remaining loans.
         assert_eq!(sfi_world_close(world, e), OK);
     }
 }
 
-/// Threads that do not know of each other: each operation is done, or the world is in use.
+/// Threads without synchronisation: each operation succeeds, or the world is in use.
 #[test]
 fn a_world_on_several_threads() {
     let (world, _, object) = open();

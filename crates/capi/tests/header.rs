@@ -1,5 +1,5 @@
-//! `sfi.h` says what the library has: the same functions with the same parameters, the same
-//! numbers, and a shared library that exports these and nothing else.
+//! `sfi.h` matches the library: the same functions with the same parameters, the same numbers, and
+//! a shared library that exports these functions and nothing else.
 
 use object::{Object, ObjectSymbol};
 use std::collections::{BTreeMap, BTreeSet};
@@ -14,17 +14,17 @@ fn read(path: PathBuf) -> String {
     std::fs::read_to_string(&path).unwrap_or_else(|e| panic!("{}: {e}", path.display()))
 }
 
-/// All sources of the library, one behind the other.
+/// Returns all sources of the library, concatenated.
 fn sources() -> String {
     std::fs::read_dir(own("src")).unwrap().map(|entry| read(entry.unwrap().path())).collect()
 }
 
-/// Words with single spaces between them.
+/// Puts single spaces between words.
 fn words(text: &str) -> String {
     text.split_whitespace().collect::<Vec<_>>().join(" ")
 }
 
-/// A C type as Rust writes it.
+/// Returns a C type as Rust writes it.
 fn as_rust(c: &str) -> String {
     let c = words(&c.replace('*', " * "));
     if let Some(inner) = c.strip_suffix('*') {
@@ -47,7 +47,7 @@ fn as_rust(c: &str) -> String {
     known.iter().find(|(name, _)| *name == c).map_or(c.clone(), |(_, rust)| (*rust).to_owned())
 }
 
-/// Functions of the header: name, types of the parameters, result.
+/// Returns the functions of the header: name, types of the parameters, result.
 fn declared() -> BTreeMap<String, (Vec<String>, String)> {
     let header = read(own("include/sfi.h"));
     let mut all = BTreeMap::new();
@@ -67,7 +67,7 @@ fn declared() -> BTreeMap<String, (Vec<String>, String)> {
     all
 }
 
-/// Functions of the library as the sources write them.
+/// Returns the functions of the library as the sources write them.
 fn defined() -> BTreeMap<String, (Vec<String>, String)> {
     let mut all = BTreeMap::new();
     for part in sources().split("fn sfi_").skip(1) {
@@ -80,8 +80,8 @@ fn defined() -> BTreeMap<String, (Vec<String>, String)> {
             Some(result) => words(result),
             None => String::new(),
         };
-        // Out of the macros: those with an error have it behind their parameters, the others are an
-        // error's own.
+        // The functions of the macros: those with an error have it after their parameters, the
+        // others are accessors of an error.
         let accessor = name.starts_with("sfi_error_") && kinds.is_empty();
         let written_out = rest.split_once('{').unwrap().0.contains("->") || name.ends_with("_free");
         let result = match (accessor, written_out) {
@@ -132,7 +132,8 @@ fn the_numbers_are_the_same() {
     assert_eq!(c, rust);
 }
 
-/// The libraries lie where the tests do: Cargo makes all forms of a package's library at once.
+/// Returns the path of a library. The libraries lie beside the tests: Cargo makes all forms of a
+/// package's library at once.
 pub fn library(name: &str) -> PathBuf {
     std::env::current_exe().unwrap().parent().unwrap().join(name)
 }
@@ -146,7 +147,7 @@ fn the_shared_library_exports_the_header() {
     assert_eq!(exported, declared().into_keys().collect());
 }
 
-/// As C and C++, with all warnings; structures are laid out alike.
+/// The header compiles as C and C++ with all warnings, and the structures have the same layout.
 #[test]
 fn compilers_take_the_header() {
     let directory = tempfile::tempdir().unwrap();

@@ -1,6 +1,6 @@
-//! `fixtures/c-host`: a host in C, compiled by stock compilers against `sfi.h`, the generated
-//! headers and both libraries, with plugins that were rewritten. What it does is checked by itself
-//! and by its output.
+//! `fixtures/c-host`: a host in C with rewritten plugins. Stock compilers compile it against
+//! `sfi.h`, the generated headers and both libraries. The host checks itself, and the test checks
+//! its output.
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
@@ -9,7 +9,8 @@ fn root(path: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").join(path)
 }
 
-/// The libraries lie where the tests do: Cargo makes all forms of a package's library at once.
+/// Returns the folder of the libraries. They lie beside the tests: Cargo makes all forms of a
+/// package's library at once.
 fn libraries() -> PathBuf {
     std::env::current_exe().unwrap().parent().unwrap().to_owned()
 }
@@ -21,14 +22,14 @@ fn succeed(command: &mut Command) -> Output {
     output
 }
 
-/// A line of the pkg-config file.
+/// Returns the words of a line of the pkg-config file.
 fn pkg_config(key: &str) -> Vec<String> {
     let text = std::fs::read_to_string(root("crates/capi/sfi.pc")).unwrap();
     let line = text.lines().find_map(|line| line.strip_prefix(key)).unwrap_or_else(|| panic!("no {key}"));
     line.split_whitespace().map(str::to_owned).collect()
 }
 
-/// The plugins, compiled and rewritten, beside the manifest.
+/// Puts the plugins, compiled and rewritten, beside the manifest.
 fn plugins(directory: &Path) {
     for name in ["plugin", "shop", "calls"] {
         let object = directory.join(format!("{name}.o"));
@@ -72,7 +73,8 @@ fn a_host_in_c() {
         succeed(
             command.current_dir(directory.path()).arg(root("fixtures/c-host/host.c")).args(["-o", "host"]).args(link),
         );
-        // Without caches of freed memory what is in use is exact: the host looks for leaks.
+        // Without caches of freed memory the count of used memory is exact, so the host can look
+        // for leaks.
         let mut host = Command::new("./host");
         host.args(["domains.toml", "leaks"]).env("GLIBC_TUNABLES", "glibc.malloc.tcache_count=0");
         let output = succeed(host.current_dir(directory.path()));
