@@ -5,8 +5,8 @@ use crate::sources;
 use anyhow::ensure;
 use std::process::{Command, ExitCode};
 
-/// Whole programs in domains against the same programs natively: ratios of time and of text, as a
-/// table.
+/// Compares whole programs in domains with native ones, and prints a table of the ratios of time
+/// and of text.
 #[derive(clap::Args)]
 pub struct Args {
     /// Programs; default: all

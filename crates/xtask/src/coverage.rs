@@ -68,19 +68,19 @@ const PACKAGES: &[&str] = &[
     "zlib1g-dev",
 ];
 
-/// Rewrites and verifies every member of the static archives of Debian's -dev packages: downloads
-/// them (nothing is installed), prints a line for each archive and the totals, and fails if a bar
-/// is missed.
+/// Rewrites and verifies every member of the static archives of Debian's -dev packages. Downloads
+/// the packages without installing them, prints a line for each archive and the totals, and fails
+/// if a bar is missed.
 #[derive(clap::Args)]
 pub struct Args {
-    /// Sandbox modes; the report is about the first and sums up the others
+    /// Sandbox modes; the report covers the first and sums up the others
     #[arg(long, default_value = "write,full,match", value_name = "MODE,...")]
     mode: String,
     /// Write the report to docs/COVERAGE.md
     #[arg(long)]
     write: bool,
-    /// Measure packages that nobody chose, drawn from all of Debian's by this number, and hold no
-    /// bar against the totals
+    /// Measure packages drawn at random from all of Debian's by this seed, and hold no bar against
+    /// the totals
     #[arg(long, value_name = "SEED", conflicts_with_all = ["packages", "write"])]
     draw: Option<u64>,
     /// How many packages to draw
@@ -117,8 +117,8 @@ pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
     Ok(if status.success() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
-/// Downloads and unpacks what is not there yet. Directories are named `package=version` and appear
-/// whole or not at all.
+/// Downloads and unpacks missing packages. A directory is named `package=version` and appears only
+/// when it is complete.
 fn fetch(cache: &Path, packages: &[&str]) -> anyhow::Result<Vec<PathBuf>> {
     let (debs, trees) = (cache.join("debs"), cache.join("trees"));
     std::fs::create_dir_all(&debs)?;
@@ -146,9 +146,9 @@ fn fetch(cache: &Path, packages: &[&str]) -> anyhow::Result<Vec<PathBuf>> {
     Ok(list)
 }
 
-/// The first packages with static archives, in an order that the seed chooses, out of all -dev
-/// packages but those of [`PACKAGES`], GHC's, whose code is no C compiler's, and those for other
-/// machines.
+/// Draws packages with static archives in an order that the seed chooses. They come from all -dev
+/// packages except those of [`PACKAGES`], those of GHC, whose code no C compiler made, and those
+/// for other machines.
 fn draw(cache: &Path, seed: u64, count: usize) -> anyhow::Result<Vec<PathBuf>> {
     let names = Command::new("apt-cache").arg("pkgnames").output().context("cannot run apt-cache")?;
     let names = String::from_utf8(names.stdout)?;
@@ -169,7 +169,7 @@ fn draw(cache: &Path, seed: u64, count: usize) -> anyhow::Result<Vec<PathBuf>> {
             return Ok(drawn);
         }
         if !unpacked(&trees)?.contains_key(name) {
-            // Names without a package: virtual ones.
+            // A name that cannot be downloaded is a virtual package.
             if !download(&debs, &[name])? {
                 continue;
             }
@@ -186,13 +186,13 @@ fn draw(cache: &Path, seed: u64, count: usize) -> anyhow::Result<Vec<PathBuf>> {
     bail!("Debian has only {} packages with static archives that can be drawn", drawn.len())
 }
 
-/// FNV-1a of a seed and a name.
+/// Computes FNV-1a of a seed and a name.
 fn rank(seed: u64, name: &str) -> u64 {
     let text = format!("{seed}:{name}");
     text.bytes().fold(0xcbf2_9ce4_8422_2325, |hash, byte| (hash ^ u64::from(byte)).wrapping_mul(0x100_0000_01b3))
 }
 
-/// Whether a regular file below a directory is a static archive, by its name.
+/// Says whether a regular file below a directory is a static archive, judging by its name.
 fn has_archive(directory: &Path) -> anyhow::Result<bool> {
     for entry in std::fs::read_dir(directory)? {
         let entry = entry?;
@@ -227,7 +227,7 @@ fn download(debs: &Path, packages: &[&str]) -> anyhow::Result<bool> {
     Ok(status.context("cannot run apt-get: this task needs Debian's archive")?.success())
 }
 
-/// `name_version_arch.deb` becomes the directory `name=version`.
+/// Unpacks `name_version_arch.deb` into the directory `name=version`.
 fn unpack(deb: &Path, trees: &Path) -> anyhow::Result<()> {
     let file = deb.file_name().map(|n| n.to_string_lossy().into_owned()).unwrap_or_default();
     let mut parts = file.strip_suffix(".deb").unwrap_or_default().split('_');

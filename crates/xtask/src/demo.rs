@@ -11,9 +11,9 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode, Output};
 use std::time::Instant;
 
-/// Debian's stock libz.a, not recompiled, as a sandboxed codec: an app in another domain compresses
-/// and decompresses a real file through cross-domain calls. Then the codec is sabotaged, and the
-/// app lives on.
+/// Runs Debian's stock libz.a, not recompiled, as a sandboxed codec. An app in another domain
+/// compresses and decompresses a real file through cross-domain calls. Then the codec is sabotaged,
+/// and the app lives on.
 #[derive(clap::Args)]
 pub struct Args {
     /// The file to compress [default: a big file of the system]
@@ -27,19 +27,19 @@ pub struct Args {
     mode: Vec<String>,
 }
 
-/// The sabotaged codecs: a macro of fixtures/demo/sabotage.h, and what it does.
+/// The sabotaged codecs: a macro of fixtures/demo/sabotage.h, and its effect.
 const SABOTAGE: [(&str, &str); 3] = [
     ("WILD_STORE", "the codec writes through a wild pointer"),
     ("WILD_JUMP", "the codec calls data and numbers as functions"),
     ("ENDLESS_RECURSION", "the codec recurses without end"),
 ];
 
-/// Where the distributions keep zlib's archive.
+/// The places of zlib's archive in the distributions.
 const LIBZ: [&str; 2] = ["/usr/lib/x86_64-linux-gnu/libz.a", "/usr/lib64/libz.a"];
 /// The input is the biggest file up to this size, bytes.
 const INPUT_LIMIT: u64 = 6 << 20;
 
-/// Exit code of `sfi run` where the world cannot be built.
+/// The exit code of `sfi run` if the world cannot be built.
 const LOAD_ERROR: i32 = 2;
 
 /// Paths of a run.
@@ -86,8 +86,8 @@ fn headline(text: &str) {
     anstream::println!("\n{bold}== {text}{bold:#}");
 }
 
-/// Shows a command, dimmed where the output is a terminal. It can be typed as it stands in the
-/// demo's folder, where `sfi` is the program that was built.
+/// Shows a command, dimmed where the output is a terminal. You can type it as shown in the demo's
+/// folder, where `sfi` is the program that was built.
 fn show(demo: &Demo, command: &Command, input: Option<&Path>) {
     let word = |word: &OsStr| match word {
         word if word == demo.sfi => "sfi".to_owned(),
@@ -119,7 +119,7 @@ fn prepare<'a>(args: &Args, mode: &'a str) -> anyhow::Result<Demo<'a>> {
     Ok(Demo { sfi: target.join("release/sfi"), root, out, mode, input })
 }
 
-/// The biggest regular file up to [`INPUT_LIMIT`] among the system's libraries and programs.
+/// Finds the biggest regular file up to [`INPUT_LIMIT`] among the system's libraries and programs.
 fn big_file() -> anyhow::Result<PathBuf> {
     let mut best: Option<(u64, PathBuf)> = None;
     for directory in ["/usr/lib/x86_64-linux-gnu", "/usr/lib64", "/usr/bin"] {
@@ -136,7 +136,7 @@ fn big_file() -> anyhow::Result<PathBuf> {
 }
 
 impl Demo<'_> {
-    /// A command that runs in the demo's folder. A terminal's colours reach it through this
+    /// Makes a command that runs in the demo's folder. A terminal's colours reach it through this
     /// process.
     fn command(&self, program: impl AsRef<OsStr>) -> Command {
         let mut command = Command::new(program);
@@ -157,13 +157,13 @@ impl Demo<'_> {
         self.root.join("fixtures/demo").join(name)
     }
 
-    /// A file in the mode's folder, seen from the demo's.
+    /// Returns the path of a file in the mode's folder, seen from the demo's folder.
     fn own(&self, name: &str) -> String {
         format!("{}/{name}", self.mode)
     }
 
-    /// A command that compiles as Debian compiles its packages: position-independent, optimised,
-    /// nothing special.
+    /// Makes a command that compiles like Debian's packages: position-independent and optimised,
+    /// without special flags.
     fn compiler(&self) -> Command {
         let mut command = self.command("gcc");
         command.args(["-O2", "-g", "-fPIE", "-c"]);
@@ -266,7 +266,7 @@ fn measure(demo: &Demo, rounds: usize) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// The two times in the line `app: deflate N us, inflate N us`.
+/// Reads the two times in the line `app: deflate N us, inflate N us`.
 fn times(output: &Output) -> anyhow::Result<[f64; 2]> {
     let text = String::from_utf8_lossy(&output.stdout);
     let line = text.lines().find(|l| l.contains(" us,")).context("no times in the output")?;
@@ -280,8 +280,8 @@ fn median(runs: &[[f64; 2]], index: usize) -> f64 {
     values[values.len() / 2]
 }
 
-/// Runs with a codec that goes wrong in its fifth step. The app must get an error and say so, the
-/// host must end in order.
+/// Runs with a codec that goes wrong in its fifth step. The app must get an error and report it,
+/// and the host must end in order.
 fn sabotage(demo: &Demo, what: &str, story: &str) -> anyhow::Result<()> {
     headline(&format!("sabotage: {story}"));
     let stem = what.to_lowercase().replace('_', "-");
@@ -302,8 +302,8 @@ fn sabotage(demo: &Demo, what: &str, story: &str) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// An object that nobody rewrote: the verifier must name each way out that it tries, and the loader
-/// must not run it.
+/// Tries an object that was not rewritten. The verifier must name each escape that it tries, and
+/// the loader must not run it.
 fn refuse(demo: &Demo) -> anyhow::Result<()> {
     headline("an object that was never rewritten: the verifier refuses it, and the loader does not run it");
     let object = demo.own("hostile.o");
@@ -330,7 +330,7 @@ fn refuse(demo: &Demo) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Prints what a command said, and returns it without colours.
+/// Prints a command's output, and returns it without colours.
 fn tell(output: &Output) -> String {
     let text = [&*output.stdout, &*output.stderr].map(String::from_utf8_lossy).concat();
     println!("{}", text.trim_end());

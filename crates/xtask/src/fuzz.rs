@@ -6,11 +6,11 @@ use anyhow::{Context, ensure};
 use std::path::Path;
 use std::process::{Command, ExitCode};
 
-/// Coverage-guided fuzzing of the verifier, the rewriter, the manifest parser and the loader with
-/// libFuzzer.
+/// Fuzzes the verifier, the rewriter, the manifest parser and the loader with libFuzzer, guided by
+/// coverage.
 ///
-/// Installs cargo-fuzz if it is missing. What is found lies in `fuzz/artifacts`; move it to
-/// `fixtures/fuzz/TARGET` when it is mended, so that it is tried again for ever.
+/// Installs cargo-fuzz if it is missing. Finds lie in `fuzz/artifacts`. Move a find to
+/// `fixtures/fuzz/TARGET` when it is mended, so that the tests keep trying it.
 #[derive(clap::Args)]
 pub struct Args {
     /// The targets. Default: all, one after the other
@@ -21,7 +21,7 @@ pub struct Args {
     seconds: u64,
 }
 
-/// The targets: what has a program in `fuzz/fuzz_targets`.
+/// Returns the targets: the programs in `fuzz/fuzz_targets`.
 fn targets(root: &Path) -> anyhow::Result<Vec<String>> {
     let programs = root.join("fuzz/fuzz_targets");
     let mut targets = Vec::new();
@@ -50,20 +50,20 @@ pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
         std::fs::create_dir_all(&corpus).with_context(|| format!("{}", corpus.display()))?;
         seed(&root, target, &corpus)?;
         let mut command = Command::new(cargo());
-        // Without a sanitizer: the targets are safe Rust, and the loader handles SIGSEGV and moves
-        // GS itself.
+        // No sanitizer: the targets are safe Rust, and the loader itself handles SIGSEGV and moves
+        // GS.
         command.args(["fuzz", "run", "--sanitizer", "none", target]).arg(&corpus);
         command.arg(root.join("fixtures/fuzz").join(target)).arg("--");
         command.arg(format!("-max_total_time={}", args.seconds)).args(["-max_len=65536", "-timeout=20"]);
         command.args(["-handle_segv=0", "-handle_bus=0", "-handle_ill=0", "-handle_fpe=0", "-print_final_stats=1"]);
-        // Coverage counters need compiler flags that only unstable toolchains admit otherwise.
+        // Coverage counters need compiler flags that otherwise only unstable toolchains accept.
         command.env("RUSTC_BOOTSTRAP", "1").current_dir(root.join("fuzz"));
         steps.whole(target, &mut command)?;
     }
     Ok(steps.finish())
 }
 
-/// Objects for the targets that take them.
+/// Writes objects as seeds for the targets that take them.
 fn seed(root: &Path, target: &str, corpus: &Path) -> anyhow::Result<()> {
     if target == "manifest" {
         return Ok(());

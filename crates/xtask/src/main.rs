@@ -1,5 +1,4 @@
-//! Chores of the repository: `cargo xtask demo`, `cargo xtask test`, `cargo xtask soak`, `cargo
-//! xtask coverage`, `cargo xtask setup`.
+//! Tasks of the repository, such as `cargo xtask demo` and `cargo xtask test`.
 
 #![forbid(unsafe_code)]
 
@@ -18,32 +17,29 @@ mod test;
 use clap::Parser;
 use std::process::ExitCode;
 
-/// Chores of the repository. Each sets up what it needs: on Debian, as root, missing packages are
-/// installed.
+/// Tasks of the repository. Each installs its needs: on Debian, as root, missing packages.
 #[derive(Parser)]
 #[command(name = "cargo xtask", bin_name = "cargo xtask")]
 enum Task {
-    /// Runs the demo: stock zlib in one domain, a program in another, and what happens when zlib is
-    /// sabotaged.
+    /// Runs the demo: stock zlib in one domain, a program in another, and a sabotaged zlib.
     Demo(demo::Args),
-    /// Everything that must hold before a change is accepted: format, lints, documentation, all
-    /// tests.
+    /// Checks a change as CI does: format, lints, documentation, all tests.
     Test(test::Args),
-    /// The long suites: minutes to hours.
+    /// Runs the long suites: minutes to hours.
     Soak(soak::Args),
-    /// Coverage-guided fuzzing of what reads hostile bytes.
+    /// Fuzzes all code that reads hostile bytes, guided by coverage.
     Fuzz(fuzz::Args),
-    /// Leaves out each rule of the verifier in turn and says which tests notice.
+    /// Leaves out each rule of the verifier in turn and lists the tests that notice.
     Mutants(mutants::Args),
-    /// How much of Debian's static archives can be rewritten.
+    /// Measures how much of Debian's static archives can be rewritten.
     Coverage(coverage::Args),
-    /// Speed and size of whole programs in domains.
+    /// Measures speed and size of whole programs in domains.
     Bench(bench::Args),
-    /// Whole programs, natively and in domains.
+    /// Runs whole programs natively and in domains, and compares them.
     Programs(programs::Args),
     /// Only fetches the sources of whole programs.
     Sources,
-    /// Only installs, or names, what the other tasks need.
+    /// Only installs, or names, the needs of the other tasks.
     Setup,
 }
 

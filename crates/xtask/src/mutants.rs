@@ -7,11 +7,11 @@ use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode};
 
-/// A mutation run on the verifier: leaves out each rule in turn and says which tests notice.
+/// Leaves out each rule of the verifier in turn and lists the tests that notice.
 ///
-/// Works on a copy of the tree under `target/mutants`. There the one place where violations are
-/// recorded drops those of the rule that an environment variable names. Writes `docs/MUTANTS.md`;
-/// fails if no test notices that a rule is missing.
+/// Works on a copy of the tree under `target/mutants`. There the one place that records violations
+/// drops those of the rule that an environment variable names. Writes `docs/MUTANTS.md`. Fails if
+/// no test notices that a rule is missing.
 #[derive(clap::Args)]
 pub struct Args {
     /// Only these rules; the table is not written then
@@ -19,13 +19,13 @@ pub struct Args {
     rules: Vec<String>,
 }
 
-/// The place where every violation passes.
+/// The file that records every violation.
 const FILE: &str = "verifier/src/report.rs";
-/// The line before which it is dropped.
+/// The line before which violations are dropped.
 const ANCHOR: &str = "        if self.list.len() >= MAX_VIOLATIONS {";
-/// What drops it: one line, as few lines is a test.
+/// The code that drops them. It is one line, because a test bounds the lines of the verifier.
 const DROP: &str = "        if std::env::var(\"SFI_RULE_OFF\").is_ok_and(|off| off == rule.id()) { return }\n";
-/// Suites that are about the verifier alone, and about the verifier on real files.
+/// The suites about the verifier alone, and about the verifier on real files.
 const SUITES: [&[&str]; 3] =
     [&["-p", "sfi-verifier"], &["-p", "sfi-tests", "--test", "hostile"], &["-p", "sfi-cli", "--test", "gate"]];
 
@@ -76,7 +76,7 @@ are named.
 | --- | --- | --- | --- |
 ";
 
-/// The tracked files.
+/// Copies the tracked files.
 fn copy(root: &Path, tree: &Path) -> anyhow::Result<()> {
     let list = Command::new("git").args(["ls-files", "-z"]).current_dir(root).output().context("git is needed")?;
     ensure!(list.status.success(), "git ls-files: {}", list.status);
@@ -85,7 +85,7 @@ fn copy(root: &Path, tree: &Path) -> anyhow::Result<()> {
         let to = tree.join(&name);
         std::fs::create_dir_all(to.parent().context("a folder")?)?;
         let bytes = std::fs::read(root.join(&name))?;
-        // What did not change keeps its time, so that a second run builds little.
+        // An unchanged file keeps its time, so a second run builds little.
         if std::fs::read(&to).ok().as_deref() != Some(&bytes) {
             std::fs::write(to, bytes)?;
         }
@@ -93,14 +93,14 @@ fn copy(root: &Path, tree: &Path) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// The tests that fail, by name, when a rule is left out.
+/// Returns the names of the tests that fail when a rule is left out.
 fn failing(root: &Path, tree: &Path, off: Option<Rule>) -> anyhow::Result<BTreeSet<String>> {
     let mut failed = BTreeSet::new();
     for suite in SUITES {
         let mut command = Command::new(cargo());
         command.args(["test", "--quiet", "--no-fail-fast"]).args(suite).args(["--", "--format", "pretty"]);
         command.current_dir(tree).env("CARGO_TARGET_DIR", root.join("target/mutants/target"));
-        // The fuzzer of the two decoders has no rule of its own to find.
+        // The fuzzer of the two decoders holds no rule, so it runs as briefly as possible.
         command.env("SFI_SECOND_SECONDS", "1");
         if let Some(rule) = off {
             command.env("SFI_RULE_OFF", rule.id());

@@ -5,8 +5,8 @@ use crate::sources;
 use crate::steps::Steps;
 use std::process::{Command, ExitCode};
 
-/// Whole programs of other people, natively and in domains: all that `cargo xtask test` compares,
-/// in both modes, and the long ones.
+/// Runs whole programs of other projects natively and in domains: all that `cargo xtask test`
+/// compares, in both modes, and the long ones.
 #[derive(clap::Args)]
 pub struct Args {
     /// Only programs whose names contain this
@@ -22,7 +22,7 @@ pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
     Ok(steps.finish())
 }
 
-/// The same as a step of another task.
+/// Runs the programs as a step of another task.
 pub fn step(steps: &mut Steps) -> anyhow::Result<()> {
     steps.tests("whole programs", &mut command())
 }

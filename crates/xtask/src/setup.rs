@@ -1,11 +1,11 @@
-//! What a machine must have. Missing things are installed where that is possible, else named;
-//! nothing is skipped.
+//! The needs of the tasks on this machine. Missing packages are installed where that is possible,
+//! and named otherwise. Nothing is skipped.
 
 use anyhow::{Context, bail, ensure};
 use std::path::Path;
 use std::process::{Command, Stdio};
 
-/// A Debian package and how to tell that it is there.
+/// A Debian package and the proof that it is installed.
 pub struct Need {
     package: &'static str,
     proof: Proof,
@@ -19,12 +19,12 @@ enum Proof {
     File(&'static [&'static str]),
 }
 
-/// For the demo: the first of [`BASE`].
+/// The needs of the demo: the first of [`BASE`].
 pub const DEMO: &[Need] = BASE.split_at(4).0;
 
-/// For the tests.
+/// The needs of the tests.
 pub const BASE: &[Need] = &[
-    // These four are all that the demo needs.
+    // The demo needs only these four.
     Need { package: "gcc", proof: Proof::Program("gcc") },
     Need { package: "binutils", proof: Proof::Program("readelf") },
     Need { package: "libc6-dev", proof: Proof::File(&["/usr/lib/x86_64-linux-gnu/crt1.o", "/usr/lib64/crt1.o"]) },
@@ -39,7 +39,7 @@ pub const BASE: &[Need] = &[
         proof: Proof::File(&["/usr/lib/x86_64-linux-musl/libc.a", "/usr/lib/musl/lib/libc.a"]),
     },
     Need { package: "musl-tools", proof: Proof::Program("musl-gcc") },
-    // Another decoder, to compare the verifier's with.
+    // Another decoder, to compare with the verifier's.
     Need { package: "llvm-dev", proof: Proof::File(&["/usr/include/llvm/MC/MCDisassembler/MCDisassembler.h"]) },
     // Random programs, and the sources of whole programs.
     Need { package: "csmith", proof: Proof::Program("csmith") },
@@ -59,7 +59,7 @@ impl Need {
     }
 }
 
-/// Whether a command can be run and succeeds.
+/// Says whether a command can be run and succeeds.
 fn runs(command: &mut Command) -> bool {
     command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null()).status().is_ok_and(|s| s.success())
 }
@@ -124,7 +124,7 @@ pub fn components() -> anyhow::Result<()> {
     Ok(())
 }
 
-/// The cargo that runs this task.
+/// Returns the cargo that runs this task.
 pub fn cargo() -> std::ffi::OsString {
     std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into())
 }

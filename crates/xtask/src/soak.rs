@@ -5,10 +5,10 @@ use crate::steps::Steps;
 use crate::{programs, sources};
 use std::process::{Command, ExitCode};
 
-/// The long suites: random programs, compared natively and in domains, every static archive on the
-/// machine, random instructions that both decoders must read alike, all instruction heads that four
-/// decoders must read alike, live domains, crossings under stress, every way out of a crossing on
-/// every variant of the gates, a search by speculation.
+/// Runs the long suites: random programs, compared natively and in domains; every static archive on
+/// the machine; random instructions, read by both decoders; all instruction heads, read by four
+/// decoders; live domains; crossings under stress; every way out of a crossing on every variant of
+/// the gates; a search by speculation.
 #[derive(clap::Args)]
 pub struct Args {
     /// Number of random programs

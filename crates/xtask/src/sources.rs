@@ -1,8 +1,8 @@
-//! Sources of whole programs, out of the distribution's source archive: fetched once into the
-//! target directory.
+//! Sources of whole programs from the distribution's source archive, fetched once into the target
+//! directory.
 //!
-//! Where they come from is what this machine's own package configuration says. That stays as it is:
-//! a copy of it, with source packages in place of binary ones, lives beside the sources.
+//! The machine's own package configuration names the archive and is not changed. A copy of it, with
+//! source packages in place of binary ones, lies beside the sources.
 
 use anyhow::{Context, bail, ensure};
 use std::fs;
@@ -13,7 +13,7 @@ use std::process::{Command, Stdio};
 pub const PACKAGES: &[&str] =
     &["bzip2", "expat", "libpng1.6", "libzstd", "lua5.4", "lz4", "sqlite3", "tcc", "xz-utils", "zlib"];
 
-/// Where a package's source lies: `target/sources/NAME`.
+/// Returns the place of the packages' sources: `target/sources`.
 pub fn directory() -> anyhow::Result<PathBuf> {
     // target/<profile>/xtask
     let exe = std::env::current_exe()?;
@@ -21,7 +21,7 @@ pub fn directory() -> anyhow::Result<PathBuf> {
     Ok(target.join("sources"))
 }
 
-/// Fetches and unpacks what is not there.
+/// Fetches and unpacks missing sources.
 ///
 /// # Errors
 /// A package cannot be fetched; the message says what to do.
@@ -50,7 +50,7 @@ pub fn ensure() -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Unpacks the upstream archive, without the directory that it may have on top.
+/// Unpacks the upstream archive, without its top directory if it has one.
 fn unpack(archives: &Path, directory: &Path) -> anyhow::Result<()> {
     let mut found = false;
     for entry in fs::read_dir(archives)? {
@@ -83,7 +83,7 @@ fn unpack(archives: &Path, directory: &Path) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// sqlite3.c and shell.c are made from many files.
+/// Generates sqlite3.c and shell.c from their many files.
 fn amalgamate(directory: &Path) -> anyhow::Result<()> {
     let quiet = |command: &mut Command| -> anyhow::Result<()> {
         let output = command.current_dir(directory).output()?;
@@ -147,8 +147,8 @@ impl Apt {
     }
 }
 
-/// Stanzas (deb822) for the plain suite, of sources. Point releases keep their sources; those of
-/// updates come and go.
+/// Keeps the stanzas (deb822) of the plain suite, as stanzas of sources. Point releases keep their
+/// sources; those of updates come and go.
 fn stanzas(text: &str, suite: &str) -> String {
     let mut out = String::new();
     for stanza in text.split("\n\n") {
@@ -170,7 +170,8 @@ fn stanzas(text: &str, suite: &str) -> String {
     out
 }
 
-/// The same of one-line entries: `deb [options] address suite component ...`.
+/// Keeps the one-line entries of the plain suite, as entries of sources:
+/// `deb [options] address suite component ...`.
 fn lines(text: &str, suite: &str) -> String {
     let mut out = String::new();
     for line in text.lines() {

@@ -1,4 +1,4 @@
-//! Running steps one after the other, all of them, and counting.
+//! Running all steps in turn, and counting.
 
 use anyhow::Context;
 use std::io::{BufRead, BufReader, Write};
@@ -28,8 +28,8 @@ impl Steps {
         Ok(())
     }
 
-    /// Runs a step that prints summaries of tests (`test result: ok. 3 passed; 0 failed; ...`):
-    /// they are added up.
+    /// Runs a step that prints summaries of tests (`test result: ok. 3 passed; 0 failed; ...`), and
+    /// adds them up.
     pub fn tests(&mut self, name: &str, command: &mut Command) -> anyhow::Result<()> {
         let start = begin(name);
         let mut child = command
@@ -61,7 +61,7 @@ impl Steps {
         Ok(())
     }
 
-    /// Prints the last line; the exit code says whether everything passed.
+    /// Prints the last line. The exit code is success only if everything passed.
     pub fn finish(self) -> ExitCode {
         if !self.broken.is_empty() {
             println!("failed steps: {}", self.broken.join(", "));
@@ -80,7 +80,7 @@ fn end(name: &str, start: Instant) {
     println!("== {name}: {:.1} s", start.elapsed().as_secs_f64());
 }
 
-/// The number directly before `what`, 0 if there is none.
+/// Returns the number directly before `what`, or 0 if there is none.
 fn number_before(text: &str, what: &str) -> u64 {
     let before = text.split_once(what).map_or("", |(before, _)| before);
     before.rsplit(|c: char| !c.is_ascii_digit()).next().and_then(|n| n.parse().ok()).unwrap_or(0)

@@ -5,8 +5,8 @@ use crate::sources;
 use crate::steps::Steps;
 use std::process::{Command, ExitCode};
 
-/// Everything that must hold before a change is accepted: format, lints, documentation, all tests.
-/// All steps run; the last line is `N passed, N failed`.
+/// Checks a change as CI does: format, lints, documentation, all tests. All steps run. The last
+/// line is `N passed, N failed`.
 #[derive(clap::Args)]
 pub struct Args {
     /// Run the tests of one package only, without the other steps
