@@ -31,8 +31,8 @@ impl Compiler {
         }
     }
 
-    /// Whether it accepts `-ffixed-r15`. Asked of the compiler itself, once: clang 14 does not have
-    /// it for x86.
+    /// Says whether the compiler accepts `-ffixed-r15`. The compiler itself is asked once: clang 14
+    /// does not have the flag for x86.
     pub fn has_fixed_r15(self) -> bool {
         static ANSWERS: OnceLock<[bool; 2]> = OnceLock::new();
         let ask = |name: &str| {
@@ -96,7 +96,7 @@ impl FromStr for Level {
     }
 }
 
-/// How to compile.
+/// A way to compile.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Configuration {
     /// Compiler.
@@ -119,7 +119,7 @@ impl fmt::Display for Configuration {
 pub struct Objects {
     /// The files.
     pub paths: Vec<PathBuf>,
-    /// Where they are.
+    /// The folder of the files.
     pub directory: TempDir,
 }
 
@@ -145,7 +145,7 @@ pub fn compile(program: &Program, configuration: &Configuration) -> anyhow::Resu
     Ok(Objects { paths, directory })
 }
 
-/// The object that gcc makes of one source below `fixtures/corpus`.
+/// Compiles one source below `fixtures/corpus` with gcc and returns the object.
 ///
 /// # Errors
 /// gcc's messages.
@@ -158,7 +158,7 @@ pub fn object(source: &str, options: &[&str]) -> anyhow::Result<Vec<u8>> {
     Ok(std::fs::read(object)?)
 }
 
-/// Compiler, language and level.
+/// Makes the command with compiler, language and level.
 fn c_command(unit: &Path, configuration: &Configuration) -> Command {
     let mut command = Command::new(configuration.compiler.c());
     match unit.extension().and_then(|e| e.to_str()) {
@@ -170,7 +170,7 @@ fn c_command(unit: &Path, configuration: &Configuration) -> Command {
     command
 }
 
-/// Rust: everything, core included, merged into one object.
+/// Compiles Rust into one object that holds everything, core included.
 fn rust(unit: &Path, configuration: &Configuration, directory: &Path) -> anyhow::Result<Vec<PathBuf>> {
     let archive = directory.join("rust.a");
     let mut command = Command::new("rustc");
@@ -189,8 +189,8 @@ fn rust(unit: &Path, configuration: &Configuration, directory: &Path) -> anyhow:
     Ok(members.iter().map(|m| directory.join(m)).collect())
 }
 
-/// The runtime in the same configuration, without what only one side needs. Compiled once per
-/// configuration.
+/// Compiles the runtime in the given configuration, without the parts that only one side needs.
+/// Each configuration is compiled once.
 ///
 /// # Errors
 /// The compiler's messages.
@@ -223,12 +223,12 @@ fn compile_runtime(configuration: &Configuration) -> anyhow::Result<Objects> {
 }
 
 impl Objects {
-    /// Of a runtime: what is linked natively.
+    /// Returns the parts of a runtime that are linked natively.
     pub fn native(&self) -> impl Iterator<Item = &Path> {
         self.paths.iter().map(PathBuf::as_path).filter(|p| !p.ends_with("cxx_exit.o"))
     }
 
-    /// Of a runtime: what is linked into a domain.
+    /// Returns the parts of a runtime that are linked into a domain.
     pub fn domain(&self) -> impl Iterator<Item = &Path> {
         self.paths.iter().map(PathBuf::as_path).filter(|p| !p.ends_with("native.o"))
     }

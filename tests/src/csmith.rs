@@ -13,8 +13,8 @@ use std::sync::{Arc, Mutex, OnceLock};
 use std::time::Duration;
 use tempfile::TempDir;
 
-/// Smaller programs: thousands of them in the time of hundreds, with less of them lost to endless
-/// loops.
+/// Options for smaller programs. Thousands run in the time of hundreds, and fewer are lost to
+/// endless loops.
 const SMALL: [&str; 10] = [
     "--max-funcs",
     "5",
@@ -27,22 +27,22 @@ const SMALL: [&str; 10] = [
     "--max-array-dim",
     "2",
 ];
-/// One in so many programs has csmith's own size.
+/// One program in this many has csmith's own size.
 const LARGE: u64 = 20;
-/// One in so many programs runs in mode match as well.
+/// One program in this many also runs in mode match.
 const MATCH: u64 = 4;
-/// Programs that end do so in milliseconds.
+/// The time limit. Programs that end do so in milliseconds.
 const LIMIT: Duration = Duration::from_secs(2);
 
-/// What was compared in this process.
+/// The number of programs that were compared in this process.
 static COMPARED: AtomicU64 = AtomicU64::new(0);
 static ENDLESS: AtomicU64 = AtomicU64::new(0);
 static BUILDS: AtomicU64 = AtomicU64::new(0);
 static RUNS: AtomicU64 = AtomicU64::new(0);
 
-/// One random program, in two configurations that its seed chooses (gcc and clang at some level,
-/// gcc with and without `-ffixed-r15`; clang for x86-64 has no way to reserve a register), in modes
-/// write and full, and sometimes match.
+/// Compares one random program in two configurations that its seed chooses: gcc and clang at some
+/// level, gcc with and without `-ffixed-r15` (clang for x86-64 cannot reserve a register). Runs it
+/// in modes write and full, and sometimes match.
 ///
 /// # Errors
 /// A difference, with the configuration.
@@ -73,10 +73,10 @@ pub fn random_program(seed: u64) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Says how many programs were compared, and fails if that is less than half of them.
+/// Prints how many programs were compared, and fails if that is less than half of them.
 ///
 /// # Errors
-/// Most programs did not end, so that hardly anything was compared.
+/// Most programs did not end, so hardly anything was compared.
 pub fn summary() -> anyhow::Result<()> {
     let [compared, endless, builds, runs] = [&COMPARED, &ENDLESS, &BUILDS, &RUNS].map(|n| n.load(Ordering::Relaxed));
     if compared + endless > 0 {
@@ -88,8 +88,8 @@ pub fn summary() -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Compares one build; `false` if the native program does not end: then there is nothing to
-/// compare.
+/// Compares one build. Returns `false` if the native program does not end, so that there is nothing
+/// to compare.
 ///
 /// # Errors
 /// A difference, or a refusal of the rewriter.
@@ -134,7 +134,7 @@ pub fn compare(source: &Path, configuration: &Configuration, modes: &[Mode]) -> 
 
 type Rewritten = (TempDir, Vec<PathBuf>);
 
-/// The runtime's part in a domain, rewritten once for each configuration and mode.
+/// Returns the runtime's part in a domain, rewritten once for each configuration and mode.
 fn domain_runtime(configuration: &Configuration, runtime: &Objects, mode: Mode) -> anyhow::Result<Arc<Rewritten>> {
     type Cell = Arc<OnceLock<Result<Arc<Rewritten>, String>>>;
     static CACHE: OnceLock<Mutex<HashMap<(Configuration, &'static str), Cell>>> = OnceLock::new();

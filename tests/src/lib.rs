@@ -3,7 +3,7 @@
 //!
 //! Data flows one way: [`program`] finds the sources and reads their headers, [`build`] compiles
 //! them for a configuration, [`native`] runs the result without a sandbox, [`sandbox`] rewrites,
-//! verifies and runs it in a domain. Beside it, [`target`] holds what fuzzers call.
+//! verifies and runs it in a domain. [`target`] holds the functions that fuzzers call.
 
 pub mod build;
 pub mod csmith;

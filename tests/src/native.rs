@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
 
-/// How long a program may take.
+/// Time limit of a program.
 const LIMIT: Duration = Duration::from_secs(30);
 
 /// Links a program with the runtime and runs it.
@@ -25,13 +25,13 @@ pub fn link(program: &Objects, runtime: &Objects) -> anyhow::Result<PathBuf> {
     let directory = program.directory.path();
     let executable = directory.join("native");
     let mut link = Command::new("gcc");
-    // Code that is compiled for a fixed place has no other.
+    // Code for a fixed place runs at no other.
     link.args(&program.paths).args(runtime.native()).args(["-no-pie", "-z", "noexecstack", "-o"]).arg(&executable);
     must(&mut link, directory)?;
     Ok(executable)
 }
 
-/// Runs what was linked.
+/// Runs a linked program.
 ///
 /// # Errors
 /// The program does not end.

@@ -1,21 +1,21 @@
-//! Where things are: the repository and the `sfi` binary.
+//! The places of the repository and of the `sfi` binary.
 
 use anyhow::{Context, ensure};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::OnceLock;
 
-/// The repository's root directory.
+/// Returns the repository's root directory.
 pub fn root() -> &'static Path {
     Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap_or(Path::new("."))
 }
 
-/// A path below `fixtures/`.
+/// Returns a path below `fixtures/`.
 pub fn fixture(name: &str) -> PathBuf {
     root().join("fixtures").join(name)
 }
 
-/// The `sfi` command line tool, built in the profile of the running test.
+/// Builds the `sfi` command line tool in the profile of the running test, and returns its path.
 ///
 /// # Errors
 /// Cargo cannot be run or the build fails; its messages went to standard error.

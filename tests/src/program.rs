@@ -1,4 +1,4 @@
-//! Programs of the corpus: sources and what their headers say.
+//! Programs of the corpus: sources and their headers.
 //!
 //! A program is one file in `fixtures/corpus`, or a directory of several translation units. Headers
 //! are comments at the beginning of lines:
@@ -41,7 +41,7 @@ pub struct Program {
 }
 
 impl Program {
-    /// All programs of the corpus by name.
+    /// Returns all programs of the corpus by name.
     ///
     /// # Errors
     /// A file cannot be read or its header is wrong.
@@ -112,7 +112,7 @@ impl Program {
         Ok(program)
     }
 
-    /// The first CPU feature that this machine lacks.
+    /// Returns the first CPU feature that this machine lacks.
     ///
     /// # Errors
     /// /proc/cpuinfo cannot be read.

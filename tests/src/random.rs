@@ -1,4 +1,4 @@
-//! Numbers that tests draw: the same seed gives the same ones everywhere.
+//! Random numbers for tests. A seed gives the same numbers everywhere.
 
 /// A reproducible stream of numbers (SplitMix64), from a seed.
 pub struct Random(pub u64);
@@ -14,12 +14,12 @@ impl Random {
         z ^ (z >> 31)
     }
 
-    /// Draws a number below a bound; 0 if the bound is 0.
+    /// Draws a number below a bound, or 0 if the bound is 0.
     pub fn below(&mut self, bound: usize) -> usize {
         (self.next() % bound.max(1) as u64) as usize
     }
 
-    /// Draws one of several.
+    /// Draws one of several values.
     pub fn pick<T: Copy>(&mut self, of: &[T]) -> T {
         of[self.below(of.len())]
     }

@@ -7,10 +7,10 @@ use std::process::{Command, ExitStatus, Stdio};
 use std::time::Duration;
 use wait_timeout::ChildExt;
 
-/// What a command did.
+/// The outcome of a command.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Outcome {
-    /// How it ended.
+    /// Its exit status.
     pub status: ExitStatus,
     /// Its standard output.
     pub stdout: Vec<u8>,
@@ -47,7 +47,7 @@ pub fn run(command: &mut Command, scratch: &Path, limit: Duration) -> anyhow::Re
 /// Runs a command that must succeed.
 ///
 /// # Errors
-/// As [`run`], or it fails: then the error holds the command and what it wrote.
+/// As [`run`]. If the command fails, the error holds it and its output.
 pub fn must(command: &mut Command, scratch: &Path) -> anyhow::Result<Outcome> {
     let outcome = run(command, scratch, Duration::from_secs(300))?;
     if !outcome.status.success() {

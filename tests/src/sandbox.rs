@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
 
-/// Rewrites one object twice, demands the same bytes, and has the verifier accept them.
+/// Rewrites one object twice, demands equal bytes, and has the verifier accept them.
 ///
 /// # Errors
 /// Refusals, differences and violations in words.
@@ -29,11 +29,11 @@ pub fn rewrite(object: &[u8], mode: Mode) -> anyhow::Result<Vec<u8>> {
     Ok(bytes)
 }
 
-/// Demands that the rewriter refuses at least one of the files, and everything that it refuses with
-/// this code.
+/// Demands that the rewriter refuses at least one of the files, and that every refusal has this
+/// code.
 ///
 /// # Errors
-/// It accepts all of them, or gives another code.
+/// The rewriter accepts all of them, or gives another code.
 pub fn refused(files: &[PathBuf], mode: Mode, code: &str) -> anyhow::Result<()> {
     let mut seen = false;
     for file in files {
@@ -67,7 +67,7 @@ pub fn verify(object: &[u8], mode: Mode) -> anyhow::Result<()> {
     bail!(text)
 }
 
-/// Rewrites files into a directory. The names stay.
+/// Rewrites files into a directory under their names.
 ///
 /// # Errors
 /// As [`rewrite`], with the file's name.
@@ -88,9 +88,9 @@ pub fn rewrite_files<'a>(
     Ok(outputs)
 }
 
-/// Runs `sfi_main` of rewritten objects in a domain of its own, in a process of its own
-/// (`domain-run`): a defect of the sandbox must not take the test down with it. The exit code is
-/// the result's low byte.
+/// Runs `sfi_main` of rewritten objects in a domain. The domain has a process of its own
+/// (`domain-run`), so that a defect of the sandbox does not end the test. The exit code is the
+/// result's low byte.
 ///
 /// # Errors
 /// The process cannot be run, or does not end.
@@ -101,7 +101,7 @@ pub fn execute(objects: &[PathBuf], mode: Mode, scratch: &Path) -> anyhow::Resul
     run(&mut command, scratch, Duration::from_secs(30))
 }
 
-/// The program `domain-run`, which cargo builds beside the tests.
+/// Returns the program `domain-run`, which cargo builds beside the tests.
 fn runner() -> anyhow::Result<PathBuf> {
     // target/<profile>/deps/<test>
     let exe = std::env::current_exe()?;

@@ -3,10 +3,10 @@
 use anyhow::{Context, ensure};
 use std::path::{Path, PathBuf};
 
-/// `target/sources/PACKAGE`.
+/// Returns `target/sources/PACKAGE`.
 ///
 /// # Errors
-/// It is not there.
+/// The folder does not exist.
 pub fn package(name: &str) -> anyhow::Result<PathBuf> {
     // target/<profile>/deps/<test>
     let exe = std::env::current_exe()?;
@@ -16,7 +16,7 @@ pub fn package(name: &str) -> anyhow::Result<PathBuf> {
     Ok(path)
 }
 
-/// Files below a directory whose path matches a pattern with at most one `*`, sorted.
+/// Returns the files below a directory whose path matches a pattern with at most one `*`, sorted.
 ///
 /// # Errors
 /// There is none.

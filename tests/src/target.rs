@@ -1,7 +1,8 @@
-//! What fuzzers call: hostile bytes in, a panic or a failed assertion if something is wrong.
+//! The functions that fuzzers call. They take hostile bytes, and panic or fail an assertion if
+//! something is wrong.
 //!
-//! `fuzz/` drives these with libFuzzer; `tests/targets.rs` runs them over the seeds and what has
-//! been found.
+//! `fuzz/` drives these with libFuzzer. `tests/targets.rs` runs them over the seeds and the earlier
+//! finds.
 
 use sfi_contract::Mode;
 use sfi_loader::manifest::Manifest;
@@ -11,15 +12,15 @@ use sfi_verifier::{Options, verify};
 use std::path::Path;
 use std::time::Duration;
 
-/// A target: its name, and what it does with bytes.
+/// A target: its name and its function.
 pub struct Target {
-    /// The name: of its folder of seeds, and of its program in `fuzz/`.
+    /// The name of its folder of seeds and of its program in `fuzz/`.
     pub name: &'static str,
     /// Runs it.
     pub run: fn(&[u8]),
 }
 
-/// All of them.
+/// All targets.
 pub const TARGETS: [Target; 4] = [
     Target { name: "verifier", run: verifier },
     Target { name: "rewriter", run: rewriter },
@@ -27,16 +28,17 @@ pub const TARGETS: [Target; 4] = [
     Target { name: "loader", run: loader },
 ];
 
-/// Largest input: what is slow only because it is large tells nothing.
+/// Largest input. A bigger input may be slow only because of its size.
 const LIMIT: usize = 1 << 18;
-/// What one call of a loaded object may take.
+/// Time limit of one call of a loaded object.
 const CALL: Duration = Duration::from_millis(20);
 
 fn accepted(bytes: &[u8], mode: Mode) -> bool {
     verify(bytes, &Options { mode, clock: true, ..Options::default() }).is_ok_and(|report| report.is_safe())
 }
 
-/// The verifier answers; what mode full accepts, mode write accepts too; a policy only takes away.
+/// Checks the verifier: it answers, mode write accepts every object that mode full accepts, and a
+/// policy only takes away.
 pub fn verifier(bytes: &[u8]) {
     if bytes.len() > LIMIT {
         return;
@@ -48,7 +50,8 @@ pub fn verifier(bytes: &[u8]) {
     assert!(write || !strict, "a policy accepts what its absence refuses");
 }
 
-/// The rewriter refuses, or produces text that the verifier accepts, twice the same.
+/// Checks the rewriter: it refuses, or produces text that the verifier accepts, twice with equal
+/// bytes.
 pub fn rewriter(bytes: &[u8]) {
     if bytes.len() > LIMIT {
         return;
@@ -56,8 +59,8 @@ pub fn rewriter(bytes: &[u8]) {
     for mode in Mode::ALL {
         let options = sfi_rewriter::Options { mode };
         let Ok(output) = sfi_rewriter::rewrite(bytes, &options) else { continue };
-        // A damaged container (symbols, groups, alignments) is handed on for the verifier to
-        // refuse; text is not.
+        // The rewriter keeps a damaged container (symbols, groups, alignments), and the verifier
+        // refuses it. Its text must be right.
         if let Ok(report) = verify(&output.bytes, &Options { mode, clock: true, ..Options::default() }) {
             let text = report.violations.iter().find(|v| !v.rule.id().starts_with("SFI-E"));
             assert_eq!(text, None, "mode {mode}: the verifier refuses what the rewriter made");
@@ -67,19 +70,19 @@ pub fn rewriter(bytes: &[u8]) {
     }
 }
 
-/// A manifest is read or refused, and what it describes is built or refused.
+/// Checks the manifest parser: a manifest is read or refused, and its world is built or refused.
 pub fn manifest(bytes: &[u8]) {
     let Ok(text) = std::str::from_utf8(bytes) else { return };
     let path = Path::new("domains.toml");
     let Ok(manifest) = Manifest::parse(text, path) else { return };
-    // A folder without files: only what needs none gets further.
+    // The folder has no files, so only manifests that need none get further.
     if let Ok(builder) = manifest.build(World::builder(), Path::new("/nonexistent")) {
         let _ = builder.build();
     }
 }
 
-/// What the verifier accepts is loaded or refused, and its functions are called: they return, fault
-/// or overstay.
+/// Checks the loader: it loads or refuses an accepted object, and the object's functions return,
+/// fault or overstay.
 pub fn loader(bytes: &[u8]) {
     if bytes.len() > LIMIT {
         return;

@@ -1,5 +1,5 @@
-//! Random translation units aimed at conventions, not at arithmetic: what callers keep across
-//! calls, how functions begin and end, and where indirect jumps go.
+//! Random translation units that stress conventions instead of arithmetic: values that callers keep
+//! across calls, beginnings and ends of functions, and targets of indirect jumps.
 
 use crate::build::{Compiler, Configuration, Level};
 use crate::csmith;
@@ -12,7 +12,7 @@ use std::fmt::Write as _;
 struct Dice(Random);
 
 impl Dice {
-    /// A number from `low` on, below `high`.
+    /// Draws a number from `low` on, below `high`.
     fn from(&mut self, low: u64, high: u64) -> u64 {
         low + self.0.next() % (high - low)
     }
@@ -35,11 +35,11 @@ static u64 words[64];
 
 /// Kinds of functions.
 const KINDS: u64 = 13;
-/// Computed gotos by differences of labels, which the rewriter refuses: in one of so many units.
+/// One unit in this many has computed gotos by differences of labels, which the rewriter refuses.
 const DIFFERENCES: u64 = 4;
 const WITH_DIFFERENCES: u64 = 10;
 
-/// The unit of a seed: C that gcc and clang compile, whose `main` prints and ends.
+/// Returns the unit of a seed: C for gcc and clang, whose `main` prints and ends.
 pub fn source(seed: u64) -> String {
     let mut dice = Dice(Random(seed));
     let mut text = HEAD.to_owned();
@@ -64,8 +64,8 @@ pub fn source(seed: u64) -> String {
 }
 
 /// Compares the unit of a seed natively and in domains, by gcc and clang, at levels and in modes
-/// that the seed chooses. Says whether the rewriter took it: units with differences of labels are
-/// refused.
+/// that the seed chooses. Says whether the rewriter accepted it: it refuses units with differences
+/// of labels.
 ///
 /// # Errors
 /// A difference, with the configuration, or a native program that does not end.
@@ -87,7 +87,7 @@ pub fn random_unit(seed: u64) -> anyhow::Result<bool> {
     Ok(true)
 }
 
-/// An expression over the names that every function has.
+/// Writes an expression over the names that every function has.
 fn expression(dice: &mut Dice, names: &[&str]) -> String {
     let (a, b) = (dice.pick(names).to_owned(), dice.pick(names).to_owned());
     let (more, shift) = (dice.from(1, 1000), dice.from(1, 31));
@@ -102,7 +102,7 @@ fn expression(dice: &mut Dice, names: &[&str]) -> String {
     }
 }
 
-/// A call of an earlier function.
+/// Writes a call of an earlier function.
 fn call(dice: &mut Dice, number: u64, names: &[&str]) -> String {
     let callee = dice.from(0, number);
     format!("f{callee}({}, {}, n)", expression(dice, names), expression(dice, names))
@@ -114,9 +114,9 @@ fn function(text: &mut String, dice: &mut Dice, number: u64, kind: u64) {
     let head = |attributes: &str| format!("static NOINLINE {attributes}u64 f{number}(u64 a, u64 b, unsigned n) {{\n");
     let e = |dice: &mut Dice| expression(dice, &NAMES);
     let body = match kind {
-        // A leaf that clobbers little: callers may keep what they like across it.
+        // A leaf that clobbers little, so that callers may keep values across it.
         0 => format!("{}    return {};\n}}\n", head(""), e(dice)),
-        // A caller with much to keep.
+        // A caller with many values to keep.
         1 => {
             let mut body = head("") + FUEL;
             let live = dice.from(4, 14);
@@ -130,7 +130,7 @@ fn function(text: &mut String, dice: &mut Dice, number: u64, kind: u64) {
             let all: Vec<String> = (0..live).map(|v| format!("v{v} * {}", 2 * v + 1)).collect();
             body + &format!("    return {};\n}}\n", all.join(" + "))
         }
-        // Nested switches with holes; the default of the inner one is not reached.
+        // Nested switches with holes. The default of the inner one is not reached.
         2 => {
             let mut body = head("") + FUEL;
             let _ = writeln!(body, "    u64 r = {};\n    switch (a % 24) {{", e(dice));
@@ -214,7 +214,7 @@ fn function(text: &mut String, dice: &mut Dice, number: u64, kind: u64) {
                 head("")
             )
         }
-        // Another convention.
+        // Another calling convention.
         10 => {
             let (x, y) = (e(dice), e(dice));
             let work = call(dice, number, &NAMES);
@@ -232,7 +232,7 @@ fn function(text: &mut String, dice: &mut Dice, number: u64, kind: u64) {
                 head("")
             )
         }
-        // An unlikely part of its own, and a function that does not return from there.
+        // A cold part, and a function that does not return from there.
         _ => {
             let (x, y) = (e(dice), e(dice));
             let first = call(dice, number, &NAMES);

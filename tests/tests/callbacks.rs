@@ -1,6 +1,6 @@
-//! Functions that cross: a domain passes its own to another domain or to the host, the host passes
-//! closures to a domain. What they lead to, for how long, and what becomes of forged, stale and
-//! failing ones.
+//! Functions that cross: a domain passes its own to another domain or to the host, and the host
+//! passes closures to a domain. The tests check their targets, their lifetime, and forged, stale
+//! and failing pointers.
 
 use sfi_loader::{
     BindError, BuildError, CallError, DomainSpec, FaultKind, HostError, Import, Mode, Owner, Pointer, Restart, Status,
@@ -152,8 +152,8 @@ fn a_function_is_passed_on() {
     });
 }
 
-/// Each call that passes functions, and each call back to a domain from one, is a call by the host
-/// within the host's.
+/// Each call that passes functions, and each call back to a domain from such a call, is a call by
+/// the host within a call of the host.
 #[test]
 fn recursion_through_functions_ends_in_an_error() {
     each(|mut world, mode, trust| {
@@ -178,12 +178,13 @@ fn a_function_ends_with_the_call_that_passed_it() {
         assert_eq!(run(&mut world, "run_kept", 4), -1, "{mode:?} {trust}");
         assert_eq!((error(&mut world, "lib"), error(&mut world, "app")), (Status::Unbound as u64, 0));
         assert_eq!(run(&mut world, "called", 0), 0);
-        // It stays the name of this function: others that are passed later do not take its place.
+        // The gateway keeps the name of this function: functions that are passed later do not take
+        // its place.
         for which in 0..60 {
             assert_eq!(call(&mut world, "app", "number", (which, 0)), 10 + which / 8 * 10 + which % 8);
             assert_eq!(run(&mut world, "run_kept", 4), -1);
         }
-        // And not while another one is lent.
+        // It stays closed while another function is lent.
         assert_eq!(run(&mut world, "run_kept_within", 4), 0);
         assert_eq!(run(&mut world, "called", 0), 0);
         // It works again when it is passed again.
@@ -206,7 +207,7 @@ fn the_number_of_functions_is_bounded() {
                 assert_eq!((found, error), expected, "{mode:?}, round {round}, function {which}");
             }
         }
-        // A domain that begins anew has no old pointers, and all its gateways.
+        // A restarted domain has no old pointers, and has all its gateways.
         world.restart("lib").unwrap();
         assert_eq!(call(&mut world, "app", "number", (19, 0)), value(19));
         let lib = world.domain("lib").unwrap().spec();
@@ -215,7 +216,7 @@ fn the_number_of_functions_is_bounded() {
             assert_eq!(call(&mut world, "app", "number", (which, 0)), value(which));
         }
         assert_eq!(call(&mut world, "app", "number", (40, 0)), ON_FAULT);
-        // A client that crashes and comes back has the gateways that it had, by the functions'
+        // A client that crashes and restarts gets its earlier gateways again, by the functions'
         // names.
         for _ in 0..20 {
             let app = world.domain("app").unwrap().spec();
@@ -231,7 +232,7 @@ fn the_number_of_functions_is_bounded() {
     assert!(builder(app(Mode::Write, Trust::MutualDistrust), many, Mode::Write).build().is_err());
 }
 
-/// One client cannot use up what the other needs.
+/// One client cannot use up the gateways of the other.
 #[test]
 fn clients_share_what_there_is() {
     let (mode, trust) = (Mode::Write, Trust::MutualDistrust);
@@ -274,7 +275,7 @@ fn what_is_no_function_of_the_caller_is_refused() {
             }
         }
         assert_eq!(call(&mut world, "app", "forge", (code as i64, 3)), 6);
-        // A pointer that was lent leads nowhere once it was taken back, also when it is passed on.
+        // A lent pointer leads nowhere after it was taken back, also if it is passed on.
         run(&mut world, "run_keep", 0);
         let stale = call(&mut world, "lib", "address", (0, 0));
         assert_eq!(call(&mut world, "lib", "relay", (stale, 3)), ON_FAULT);
@@ -282,7 +283,8 @@ fn what_is_no_function_of_the_caller_is_refused() {
     });
 }
 
-/// All slots that a domain can name: what is called through them is the domain's own, or nothing.
+/// Calls every slot that a domain can name: each leads to a function of the domain's own, or to
+/// nothing.
 #[test]
 fn every_slot_of_the_table_is_the_domains_own_or_refused() {
     for mode in MODES {
@@ -292,8 +294,8 @@ fn every_slot_of_the_table_is_the_domains_own_or_refused() {
         let mut world =
             builder(app(mode, trust), lib(mode, trust).callbacks(512), mode).time_limit(limit).build().unwrap();
         let base = run(&mut world, "code", 0) as u64 & !(WINDOW - 1);
-        // Some function of `app` calls what `lib` kept: without this a NULL, which is `lib`'s own
-        // fault.
+        // A function of `app` calls the pointer that `lib` kept. Without this call the pointer is
+        // NULL, which is a fault of `lib` itself.
         assert_eq!(run(&mut world, "run_keep", 0), 0);
         let (mut refused, mut answered) = (0, 0);
         for slot in 0..512 {
@@ -351,7 +353,7 @@ fn a_function_that_faults_ends_its_own_domain() {
         assert_eq!((owners[0].record().faults, owners[1].record().faults), (1, 0));
         assert!(!world.domain("lib").unwrap().is_dead());
         assert_eq!(error(&mut world, "lib"), Status::Fault as u64);
-        // The callee keeps its pointer; it leads nowhere, also when the caller lives again.
+        // The pointer that the callee kept leads nowhere, also after the caller was restarted.
         world.restart("app").unwrap();
         assert_eq!(run(&mut world, "run_keep", 0), 0);
         assert!(try_call(&mut world, "app", "run_crash", (16, 0)).is_err());
@@ -373,7 +375,7 @@ fn a_function_that_overstays_ends_its_own_domain() {
         assert_eq!((fault.domain.as_str(), fault.kind), ("app", FaultKind::TimeLimit));
         assert!(!world.domain("lib").unwrap().is_dead());
         error(&mut world, "lib");
-        // The callee's pointer is no way to revive the caller.
+        // The callee cannot restart the caller through its pointer.
         assert_eq!(
             (call(&mut world, "lib", "call_kept", (3, 0)), error(&mut world, "lib")),
             (-1, Status::Unbound as u64)
@@ -391,7 +393,7 @@ fn the_host_changes_things_during_a_function() {
     each(|mut world, mode, trust| {
         assert_eq!(run(&mut world, "run_upset", 1), 1, "{mode:?} {trust}");
         assert_eq!((run(&mut world, "run_upset", 3), error(&mut world, "app")), (ON_FAULT, Status::Host as u64));
-        // Disconnected meanwhile: this call returns, the next one does not begin.
+        // The function is disconnected meanwhile: this call returns, the next one does not begin.
         assert_eq!(run(&mut world, "run_upset", 2), 2);
         assert_eq!((run(&mut world, "run", 21), error(&mut world, "app")), (ON_FAULT, Status::Unbound as u64));
         assert_eq!(run(&mut world, "run_relay", 21), 43);
@@ -424,7 +426,7 @@ fn callers_and_callees_are_loaded_again() {
             (call(&mut world, "lib", "call_kept", (3, 0)), error(&mut world, "lib")),
             (-1, Status::Unbound as u64)
         );
-        // The same function of the next life: the pointer is the same, and good while it is lent.
+        // The next life has the pointer of the same function again, valid while it is lent.
         assert_eq!(run(&mut world, "run", 21), 42, "{mode:?} {trust}");
         assert_eq!(run(&mut world, "run_equal", 0), 1);
         let lib = world.domain("lib").unwrap().spec();
@@ -457,11 +459,11 @@ fn the_host_lends_functions_of_its_own() {
             (call(&mut world, "lib", "call_at", (kept, 3)), error(&mut world, "lib")),
             (-1, Status::Unbound as u64)
         );
-        // As often as one likes, by the same name.
+        // A function can be lent any number of times under one name.
         for by in 0..200 {
             assert_eq!(lend(&mut world, "twice", by).unwrap(), 21 * by as i64);
         }
-        // Until it is taken back; and a domain passes it on, as its own.
+        // A loan lasts until it is taken back. A domain may pass the pointer on as its own.
         let f = world.lend("lib", "plain", "(int) -> int", |cx| Ok(cx.arg(0) + 9)).unwrap();
         assert_eq!(call(&mut world, "lib", "relay", (f.0 as i64, 1)), 11);
         assert!(matches!(
@@ -471,7 +473,7 @@ fn the_host_lends_functions_of_its_own() {
         world.take_back("lib", "plain").unwrap();
         assert!(world.take_back("lib", "plain").is_err());
         assert_eq!(call(&mut world, "lib", "call_at", (f.0 as i64, 1)), -1);
-        // A domain that begins anew has none.
+        // A restarted domain has no loans.
         let f = world.lend("lib", "plain", "(int) -> int", |cx| Ok(cx.arg(0) + 9)).unwrap();
         world.restart("lib").unwrap();
         assert_eq!(call(&mut world, "lib", "call_at", (f.0 as i64, 1)), -1);
@@ -581,7 +583,7 @@ fn functions_cross_by_every_kind_of_import() {
     }
 }
 
-/// The loader's own host functions have names that no grant may use.
+/// The loader's own host functions have names that no import can name.
 #[test]
 fn the_loaders_own_functions_cannot_be_granted() {
     for name in ["(revive)", "(lent)", "(interface) app.apply", "(header) lib.apply"] {

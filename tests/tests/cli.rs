@@ -1,6 +1,6 @@
-//! Snapshots of the command line: files under `cli/` hold commands and what they must print, with
-//! exit codes. `BLESS=1 cargo test -p sfi-tests --test cli` rewrites the expectations; read the
-//! diff before you commit it.
+//! Snapshots of the command line: files under `cli/` hold commands with the expected output and
+//! exit codes. `BLESS=1 cargo test -p sfi-tests --test cli` rewrites the expectations. Read the
+//! difference before you commit it.
 
 use sfi_tests::paths;
 use std::path::PathBuf;

@@ -1,8 +1,9 @@
-//! Same behaviour: every program of the corpus, compiled in every configuration, rewritten in every
-//! mode and run in a domain, prints and returns what it does natively.
+//! Equal behaviour: every program of the corpus, compiled in every configuration, rewritten in
+//! every mode and run in a domain, prints and returns the same as natively.
 //!
-//! One trial is one program, compiler and level; its name filters it: `cargo test --test corpus --
-//! ipa_ra.c::gcc::O2`. `SFI_KEEP=dir` keeps the objects of failed trials.
+//! One trial is one program, compiler and level. Its name filters it:
+//! `cargo test --test corpus -- ipa_ra.c::gcc::O2`. `SFI_KEEP=dir` keeps the objects of failed
+//! trials.
 
 use libtest_mimic::{Arguments, Failed, Trial};
 use sfi_contract::Mode;
@@ -16,14 +17,14 @@ use std::path::Path;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use std::sync::{Arc, Mutex};
 
-/// What all trials together did.
+/// The counts of all trials together.
 #[derive(Default)]
 struct Totals {
     builds: AtomicUsize,
     compared: [AtomicUsize; 3],
     refused: AtomicUsize,
     failed: AtomicUsize,
-    /// Native output by program: all configurations must agree, or the program is at fault.
+    /// Native output by program. All configurations must agree, or the program is at fault.
     outputs: Mutex<BTreeMap<String, BTreeMap<String, Vec<String>>>>,
 }
 
@@ -65,7 +66,7 @@ fn main() {
     conclusion.exit()
 }
 
-/// Prints what was done; gives the number of programs whose native outputs disagree.
+/// Prints the counts. Returns the number of programs whose native outputs disagree.
 fn report(totals: &Totals, lacking: &[String]) -> u64 {
     let [write, full, matching] = [0, 1, 2].map(|i| totals.compared[i].load(Relaxed));
     println!(
@@ -96,7 +97,7 @@ fn report(totals: &Totals, lacking: &[String]) -> u64 {
     disagreeing
 }
 
-/// All configurations of one program with one compiler and level.
+/// Compares all configurations of one program with one compiler and level.
 fn trial(program: &Program, compiler: Compiler, level: Level, totals: &Totals) -> Result<(), Failed> {
     let mut failures = String::new();
     for configuration in configurations(program, compiler, level) {
@@ -109,8 +110,8 @@ fn trial(program: &Program, compiler: Compiler, level: Level, totals: &Totals) -
     if failures.is_empty() { Ok(()) } else { Err(failures.into()) }
 }
 
-/// Each variant position-independent for executables, with and without r15; optimised builds also
-/// with -fPIC.
+/// Returns the configurations: each variant position-independent for executables, with and without
+/// r15; optimised builds also with -fPIC.
 fn configurations(program: &Program, compiler: Compiler, level: Level) -> Vec<Configuration> {
     let mut all = Vec::new();
     let mut add = |variant: &[String], more: &[&str]| {
@@ -133,7 +134,7 @@ fn configurations(program: &Program, compiler: Compiler, level: Level) -> Vec<Co
     all
 }
 
-/// Native run, then every mode. Differences go to `failures`.
+/// Compares the native run with every mode. Differences go to `failures`.
 fn check(
     program: &Program,
     configuration: &Configuration,
@@ -189,7 +190,7 @@ fn in_domain(objects: &Objects, runtime: &Objects, mode: Mode, expected: &Outcom
     Ok(())
 }
 
-/// The first lines that differ.
+/// Returns the first lines that differ.
 fn difference(native: &str, domain: &str) -> String {
     let (mut a, mut b) = (native.lines(), domain.lines());
     for line in 1.. {

@@ -8,7 +8,7 @@ fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap().to_owned()
 }
 
-/// The project's own files with this ending, from its root, with their texts.
+/// Returns the project's own files with this ending, from its root, with their texts.
 fn files(pattern: &str) -> Vec<(PathBuf, String)> {
     let listing = Command::new("git").args(["ls-files", pattern]).current_dir(root()).output().expect("git runs");
     assert!(listing.status.success(), "git ls-files: {}", listing.status);
@@ -17,7 +17,7 @@ fn files(pattern: &str) -> Vec<(PathBuf, String)> {
     present.map(|name| (name.clone(), std::fs::read_to_string(root().join(name)).unwrap())).collect()
 }
 
-/// The lines outside of fenced blocks.
+/// Returns the lines outside of fenced blocks.
 fn prose(text: &str) -> impl Iterator<Item = &str> {
     let mut fenced = false;
     text.lines().filter(move |line| {
@@ -27,7 +27,7 @@ fn prose(text: &str) -> impl Iterator<Item = &str> {
     })
 }
 
-/// The anchors that a document's headings have where it is shown.
+/// Returns the anchors of a document's headings.
 fn anchors(text: &str) -> BTreeSet<String> {
     let headings = prose(text).filter(|line| line.starts_with('#')).map(|line| line.trim_start_matches('#').trim());
     let letter = |c: char| match c {
@@ -39,7 +39,7 @@ fn anchors(text: &str) -> BTreeSet<String> {
     headings.map(|heading| heading.chars().filter_map(letter).collect()).collect()
 }
 
-/// The targets of `[text](target)`.
+/// Returns the targets of `[text](target)`.
 fn targets(text: &str) -> Vec<String> {
     let mut found = Vec::new();
     for line in prose(text) {
@@ -90,7 +90,7 @@ fn broken_links_are_seen() {
     assert!(broken(document, "C.md", read).is_some());
 }
 
-/// The names `SFI_...` that stand behind a mark.
+/// Returns the names `SFI_...` after a mark.
 fn names<'t>(text: &'t str, mark: &str) -> impl Iterator<Item = &'t str> {
     text.match_indices(mark).filter_map(move |(at, _)| {
         let rest = &text[at + mark.len()..];
@@ -104,7 +104,7 @@ fn contributing_names_every_variable() {
     let mut read = BTreeSet::new();
     for (path, text) in files("*.rs").iter().filter(|(path, _)| *path != Path::new("tests/tests/documents.rs")) {
         assert!(!text.is_empty(), "{}", path.display());
-        // Names as whole strings, however they are handed on, and those of scripts.
+        // Names as whole strings, for any use, and the names in scripts.
         let quoted = names(text, "\"").filter(|name| text.contains(&format!("\"{name}\"")));
         read.extend(quoted.chain(names(text, "$")).map(str::to_owned));
     }

@@ -1,6 +1,6 @@
-//! Every number in the tables of relocations, symbols and sections at its ends: the rewriter
-//! rewrites or refuses, the verifier and the loader accept or refuse, and nothing panics where sums
-//! are checked for overflow, as in this build.
+//! Every number in the tables of relocations, symbols and sections at the ends of its range. The
+//! rewriter rewrites or refuses, the verifier and the loader accept or refuse, and nothing panics,
+//! although this build checks sums for overflow.
 
 use sfi_rewriter::{Mode, Options, rewrite};
 use sfi_tests::build;
@@ -12,8 +12,8 @@ fn word(object: &[u8], at: usize) -> usize {
     u64::from_le_bytes(object[at..at + 8].try_into().expect("8 bytes")) as usize
 }
 
-/// Where the object has numbers of 64 bits: offsets and addends of relocations, values and sizes of
-/// symbols, sizes, alignments and so on of sections.
+/// Returns the offsets of the object's 64-bit numbers: offsets and addends of relocations, values
+/// and sizes of symbols, sizes, alignments and similar fields of sections.
 fn numbers(object: &[u8]) -> Vec<usize> {
     const SYMTAB: u8 = 2;
     const RELA: u8 = 4;
@@ -30,7 +30,7 @@ fn numbers(object: &[u8]) -> Vec<usize> {
     numbers
 }
 
-/// The object with each of its numbers at each end.
+/// Returns the object with each of its numbers at each end.
 fn changed(object: &[u8]) -> impl Iterator<Item = Vec<u8>> + '_ {
     let places = numbers(object).into_iter().flat_map(|at| EXTREMES.map(|value| (at, value)));
     places.map(|(at, value)| {

@@ -10,7 +10,7 @@ const LOADER: &[&str] = &["manifest", "fleet", "world", "load", "link", "spec", 
 /// The rewriter's folders and the two plain modules that all of them may use.
 const REWRITER: &[&str] = &["output", "debug", "transform", "text", "analysis", "unwind", "object", "stats", "refusal"];
 
-/// The `.rs` files below a folder.
+/// Returns the `.rs` files below a folder.
 fn sources(folder: &Path) -> Vec<PathBuf> {
     let mut all = Vec::new();
     let mut open = vec![folder.to_owned()];
@@ -28,8 +28,8 @@ fn sources(folder: &Path) -> Vec<PathBuf> {
     all
 }
 
-/// The top-level modules that a source names after `crate::`, with their lines. Braces after
-/// `crate::` are refused: one import a line keeps this test, and readers, honest.
+/// Returns the top-level modules that a source names after `crate::`, with their lines. Braces
+/// after `crate::` are refused, so each import has a line of its own.
 fn named(text: &str) -> Vec<(usize, String)> {
     let mut all = Vec::new();
     for (number, line) in text.lines().enumerate() {
@@ -47,7 +47,7 @@ fn named(text: &str) -> Vec<(usize, String)> {
     all
 }
 
-/// The imports of `folder/src` that point up, as text.
+/// Returns the imports of `folder/src` that point up, as text.
 fn upward(source: &Path, order: &[&str]) -> Vec<String> {
     let place = |name: &str| order.iter().position(|o| *o == name);
     let mut found = Vec::new();
@@ -56,7 +56,7 @@ fn upward(source: &Path, order: &[&str]) -> Vec<String> {
         let inside = path.strip_prefix(source).unwrap();
         let first = inside.components().next().unwrap().as_os_str().to_string_lossy();
         let Some(own) = place(first.trim_end_matches(".rs")) else {
-            // The crate's root sees everything; nothing else may stand outside the floors.
+            // The crate's root may import everything. No other module may stand outside the floors.
             assert_eq!(inside, Path::new("lib.rs"), "{} stands on no floor", path.display());
             continue;
         };
@@ -87,7 +87,7 @@ fn imports_of_the_rewriter_point_down() {
     assert_eq!(upward(&root().join("rewriter/src"), REWRITER), [] as [String; 0]);
 }
 
-/// The test sees an import that points up: with the floors in reverse almost every import does.
+/// The test sees imports that point up: with the floors in reverse order almost every import does.
 #[test]
 fn an_import_that_points_up_is_seen() {
     let mut reverse = LOADER.to_vec();

@@ -48,7 +48,7 @@ fn word(tree: Option<&TokenTree>) -> Option<String> {
     }
 }
 
-/// Whether `::` begins here.
+/// Says whether `::` begins here.
 fn colons(tokens: &[TokenTree], at: usize) -> bool {
     is(tokens.get(at), ':') && is(tokens.get(at + 1), ':')
 }
@@ -126,12 +126,12 @@ fn scan(tokens: &[TokenTree], found: &mut Found) {
     }
 }
 
-/// `[cfg(test)]`
+/// Says whether an attribute is `[cfg(test)]`.
 fn is_test(attribute: Option<&TokenTree>) -> bool {
     attribute.is_some_and(|tree| tree.to_string().replace(' ', "") == "[cfg(test)]")
 }
 
-/// The path of a name from the crate's root. `None` for other crates.
+/// Returns the path of a name from the crate's root, or `None` for other crates.
 fn absolute(modules: &Modules, module: &[String], names: &[String]) -> Option<Names> {
     let (mut base, mut rest) = (module.to_vec(), names);
     match rest.first()?.as_str() {
@@ -152,7 +152,7 @@ fn absolute(modules: &Modules, module: &[String], names: &[String]) -> Option<Na
 /// Imports of each module by the names that they have there.
 type Aliases = BTreeMap<Names, BTreeMap<String, Option<Names>>>;
 
-/// The module in which an item is defined, through the modules that only hand it on.
+/// Finds the module that defines an item, through the modules that only hand it on.
 fn home(modules: &Modules, aliases: &Aliases, path: &[String], depth: usize) -> Option<Names> {
     let known = (0..=path.len()).rev().find(|n| modules.contains_key(&path[..*n]))?;
     let (module, rest) = path.split_at(known);
@@ -165,8 +165,8 @@ fn home(modules: &Modules, aliases: &Aliases, path: &[String], depth: usize) -> 
     }
 }
 
-/// The edges of a crate's imports: from a module to those whose items it names. Modules that only
-/// hand an item on do not depend on it.
+/// Returns the edges of a crate's imports: from a module to those whose items it names. A module
+/// that only hands an item on does not depend on it.
 fn edges(modules: &Modules) -> BTreeMap<Names, BTreeSet<Names>> {
     let mut aliases = Aliases::new();
     let mut named = BTreeMap::<Names, Vec<Names>>::new();
@@ -192,7 +192,7 @@ fn edges(modules: &Modules) -> BTreeMap<Names, BTreeSet<Names>> {
     edges
 }
 
-/// The imports that lie on circles, as text.
+/// Returns the imports that lie on circles, as text.
 fn on_circles(modules: &Modules) -> Vec<String> {
     let edges = edges(modules);
     let reach = |from: &Names| {
@@ -242,7 +242,7 @@ fn modules_of_a_crate_form_no_circle() {
     }
 }
 
-/// Circles through imports, paths in code, parents, macros and names that are handed on.
+/// Circles are seen through imports, paths in code, parents, macros and names that are handed on.
 #[test]
 fn circles_are_seen() {
     let circles = |files: &[(&str, &str)]| {
@@ -263,7 +263,7 @@ fn circles_are_seen() {
     assert_eq!(circles(&parent), ["a -> a::b", "a::b -> a"]);
     let root = [("", "mod a; struct S; fn f() { a::g() }"), ("a", "use crate::S;")];
     assert_eq!(circles(&root), ["the root -> a", "a -> the root"]);
-    // A facade is none, nor is a test.
+    // Facades and tests make no circle.
     assert_eq!(circles(&[("", "mod a; pub use a::S; struct T;"), ("a", "use crate::T;")]), [] as [&str; 0]);
     let test = [("", ""), ("a", "use crate::b::X;"), ("b", "#[cfg(test)] mod tests { use crate::a::Y; }")];
     assert_eq!(circles(&test), [] as [&str; 0]);

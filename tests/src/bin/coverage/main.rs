@@ -1,6 +1,6 @@
 //! Rewrites and verifies every member of the static archives below some directories
-//! (`package=version`), and says how it went. Run by `cargo xtask coverage`, which brings the
-//! directories.
+//! (`package=version`), and reports the result. `cargo xtask coverage` fetches the directories and
+//! runs it.
 //!
 //! One archive is in memory at a time. Data flows one way: [`measure`] → [`report`].
 
@@ -16,13 +16,13 @@ use std::collections::HashSet;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-/// Where the report's part about drawn packages begins.
+/// The heading of the report's part about drawn packages.
 const DRAWN: &str = "\n## Drawn by a seed\n";
 
 /// How much of a set of static archives can be rewritten.
 #[derive(Parser)]
 struct Args {
-    /// Sandbox modes; the report is about the first and sums up the others
+    /// Sandbox modes; the report covers the first and sums up the others
     #[arg(long, default_value = "write", value_delimiter = ',')]
     mode: Vec<Mode>,
     /// Where to write the report, as Markdown
@@ -54,7 +54,7 @@ fn main() -> anyhow::Result<ExitCode> {
         reports.push(report);
     }
     if let (Some(path), Some((first, others))) = (&args.report, reports.split_first()) {
-        // What a draw gave stays: it has a seed of its own.
+        // The part of a draw stays in the report. It has a seed of its own.
         let before = std::fs::read_to_string(path).unwrap_or_default();
         let drawn = before.find(DRAWN).map_or("", |at| &before[at..]);
         std::fs::write(path, first.markdown(others) + drawn).with_context(|| path.display().to_string())?;
@@ -62,7 +62,7 @@ fn main() -> anyhow::Result<ExitCode> {
     Ok(if passed { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
-/// All archives below directories in one mode.
+/// Measures all archives below directories in one mode.
 fn measure_all(trees: &[PathBuf], mode: Mode) -> anyhow::Result<Report> {
     let mut report = Report::new(mode);
     let mut seen = HashSet::new();
@@ -76,7 +76,7 @@ fn measure_all(trees: &[PathBuf], mode: Mode) -> anyhow::Result<Report> {
         paths.sort();
         for path in paths {
             let bytes = std::fs::read(&path).with_context(|| path.display().to_string())?;
-            // The same archive under two names counts once; linker scripts are none.
+            // An archive with two names counts once. Linker scripts are no archives.
             if bytes.starts_with(b"!<arch>\n") && seen.insert(measure::digest(&bytes)) {
                 let archive = measure::archive(&path, &bytes, mode)?;
                 if archive.objects > 0 {
@@ -89,7 +89,7 @@ fn measure_all(trees: &[PathBuf], mode: Mode) -> anyhow::Result<Report> {
     Ok(report)
 }
 
-/// Regular files whose name ends in `.a`.
+/// Collects the regular files whose name ends in `.a`.
 fn archives(directory: &Path, found: &mut Vec<PathBuf>) -> anyhow::Result<()> {
     for entry in std::fs::read_dir(directory).with_context(|| directory.display().to_string())? {
         let entry = entry?;
@@ -103,7 +103,7 @@ fn archives(directory: &Path, found: &mut Vec<PathBuf>) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// What is added up over archives.
+/// The numbers that are added up over archives.
 #[derive(Default)]
 struct Sum {
     objects: usize,
@@ -126,7 +126,7 @@ impl Sum {
         self.text_out += archive.text_out;
     }
 
-    /// Percent of the objects that were rewritten.
+    /// Returns the percentage of the objects that were rewritten.
     fn share(&self) -> f64 {
         100.0 * self.rewritten as f64 / self.objects.max(1) as f64
     }

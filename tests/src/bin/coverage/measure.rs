@@ -12,28 +12,28 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::Path;
 use std::time::Instant;
 
-/// Of the rewritten objects of an archive the first and every one at a multiple of this are
+/// The first rewritten object of an archive, and every one at a multiple of this number, is
 /// rewritten a second time.
 const SAMPLE: usize = 16;
 
-/// What became of an archive's members.
+/// The results for an archive's members.
 #[derive(Default)]
 pub struct Archive {
     /// File name.
     pub name: String,
     pub objects: usize,
     pub rewritten: usize,
-    /// Of those rewritten, how many the verifier accepts.
+    /// The rewritten objects that the verifier accepts.
     pub verified: usize,
-    /// Rewritten twice, with the same bytes.
+    /// The objects whose second rewriting gave the same bytes.
     pub repeated: usize,
-    /// Objects by the reason of their first refusal.
+    /// Refused objects by the reason of their first refusal.
     pub reasons: BTreeMap<Reason, usize>,
     /// Member and first refusal in words.
     pub refused: Vec<(String, String)>,
-    /// What must not happen: panics, violations, differences.
+    /// Events that must not happen: panics, violations, differences.
     pub defects: Vec<String>,
-    /// Wall clock, rewriting and verifying.
+    /// Wall clock of rewriting and verifying.
     pub seconds: f64,
     pub text_in: u64,
     pub text_out: u64,
@@ -45,7 +45,7 @@ enum Outcome {
     Defect(String),
 }
 
-/// Tells archives apart.
+/// Computes a digest that tells archives apart.
 pub fn digest(bytes: &[u8]) -> [u8; 32] {
     Sha256::digest(bytes).into()
 }

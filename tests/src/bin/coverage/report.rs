@@ -9,9 +9,10 @@ use std::fmt::Write;
 
 /// Least share of all objects that must be rewritten, in percent.
 const ALL: f64 = 99.0;
-/// The same without the packages of [`NUMERIC`].
+/// Least share without the packages of [`NUMERIC`], in percent.
 const REST: f64 = 98.0;
-/// Thousands of objects that a Fortran compiler made: they would hide the others.
+/// Packages with thousands of objects from a Fortran compiler, which would hide the others in the
+/// totals.
 const NUMERIC: [&str; 5] = ["libblas-dev", "liblapack-dev", "libopenblas-pthread-dev", "libfftw3-dev", "libgsl-dev"];
 /// Packages of which every object must be rewritten.
 const WHOLE: [&str; 9] = [
@@ -67,7 +68,7 @@ impl Report {
         self.packages.push((name.to_owned(), version.to_owned()));
     }
 
-    /// One archive's line of the table.
+    /// Adds an archive and returns its line of the table.
     pub fn line(&self, package: &str, archive: &Archive) -> String {
         let reasons: Vec<String> = archive.reasons.iter().map(|(r, n)| format!("{n} {}", short(*r))).collect();
         format!(
@@ -101,7 +102,7 @@ impl Report {
         self.defects.extend(archive.defects);
     }
 
-    /// Holds the bars against the sums, prints them, and says whether all are met.
+    /// Compares the sums with the bars, prints them, and says whether all bars are met.
     pub fn finish(&mut self, whole_run: bool) -> bool {
         let mut bars = Vec::new();
         let mut bar = |what: String, value: String, met: bool| bars.push((what, value, met));
@@ -140,12 +141,12 @@ impl Report {
         passed
     }
 
-    /// Every refused object, one a line.
+    /// Lists every refused object, one on a line.
     pub fn refused(&self) -> String {
         self.refused.iter().map(|line| format!("{line}\n")).collect()
     }
 
-    /// The sums of finished runs in other modes.
+    /// Writes the sums of finished runs in other modes.
     fn sums(others: &[Report], out: &mut String) {
         if others.is_empty() {
             return;
@@ -177,7 +178,7 @@ impl Report {
         }
     }
 
-    /// The report of a finished run, and the sums of runs in other modes.
+    /// Returns the report of a finished run, and the sums of runs in other modes.
     pub fn markdown(&self, others: &[Report]) -> String {
         let mut out = String::from(
             "# Coverage\n\nHow many objects of Debian's static archives `sfi rewrite` rewrites as they are. Written by `cargo xtask coverage --write`.\n\
@@ -214,7 +215,7 @@ impl Report {
     }
 }
 
-/// `W03`
+/// Returns a short code such as `W03`.
 fn short(reason: Reason) -> &'static str {
     reason.id().strip_prefix("SFI-").unwrap_or(reason.id())
 }
