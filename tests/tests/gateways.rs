@@ -1,14 +1,14 @@
-//! Gateways entered in every bad way: with anything in the registers, the data stack pointer above
-//! all; by a call, by a jump, by a pointer; with floating-point exceptions unmasked and pending; at
-//! every depth of the control stack down to its end. The host survives, keeps its floating-point
-//! state, and its neighbours' memory is what it was.
+//! Gateways entered in every bad way: with wild values in the registers, above all in the data
+//! stack pointer; by a call, by a jump, by a pointer; with floating-point exceptions unmasked and
+//! pending; at every depth of the control stack down to its end. The host survives, keeps its
+//! floating-point state, and its neighbours' memory does not change.
 
 mod forge;
 
 use sfi_loader::{CallError, DomainSpec, FaultKind, Import, TypedFn, World};
 use sfi_tests::random::Random;
 
-/// Rounds with other registers.
+/// Rounds, each with other registers.
 const ROUNDS: u64 = 3000;
 /// General registers in the order of the block that `go` loads; rdi comes last.
 const REGISTERS: [&str; 15] =
@@ -36,8 +36,8 @@ fn load_registers(block: &str) -> String {
     text
 }
 
-/// A domain whose `by_call_N`, `by_jump_N`, `by_pointer_N` use import N with the registers of the
-/// block, the first two reporting whether the preserved registers came back.
+/// Assembles a domain whose `by_call_N`, `by_jump_N` and `by_pointer_N` use import N with the
+/// registers of the block. The first two report whether the preserved registers came back.
 fn attacker(imports: &[&str]) -> Vec<u8> {
     let mut text =
         String::from(".data\n.globl block\nblock: .skip 128\n.globl pattern\npattern: .quad 0x5c5c5c5c5c5c5c5c\n");
@@ -63,7 +63,7 @@ fn attacker(imports: &[&str]) -> Vec<u8> {
                 load_registers("block")
             ),
         );
-        // A pending x87 exception, everything unmasked, and MMX state.
+        // A pending x87 exception, all exceptions unmasked, and MMX state.
         text += &function(
             &format!("pending_{import}"),
             &format!(
@@ -71,7 +71,7 @@ fn attacker(imports: &[&str]) -> Vec<u8> {
                 load_registers("block")
             ),
         );
-        // rdi calls deep, then the import.
+        // Calls itself rdi deep, then the import.
         text += &function(
             &format!("deep_{import}"),
             &format!("test %rdi, %rdi\nje 1f\ndec %rdi\ncall deep_{import}@PLT\nret\n1: jmp {import}@PLT"),
@@ -80,7 +80,7 @@ fn attacker(imports: &[&str]) -> Vec<u8> {
     assemble("attacker", &text)
 }
 
-/// A callee that returns with anything in its registers.
+/// Assembles a callee that returns with wild values in its registers.
 fn callee() -> Vec<u8> {
     let mut text = String::from(
         ".data\n.globl block\nblock: .skip 128\n.globl pattern\npattern: .quad 0x5c5c5c5c5c5c5c5c\nwild_cw: .word 0x0f60\nwild_mxcsr: .long 0x3f\none: .double 1\nzero: .double 0\n",
@@ -97,7 +97,7 @@ fn callee() -> Vec<u8> {
     assemble("callee", &text)
 }
 
-/// MXCSR without its status flags, and the x87 control word.
+/// Returns MXCSR without its status flags, and the x87 control word.
 fn float_state() -> (u32, u16) {
     let (mut mxcsr, mut control) = (0u32, 0u16);
     // SAFETY: both instructions store to the named variable and change nothing.
@@ -108,7 +108,7 @@ fn float_state() -> (u32, u16) {
     (mxcsr & 0xffc0, control)
 }
 
-/// The x87 unit works: nothing pending, registers free.
+/// Says whether the x87 unit works: no exception pending, registers free.
 fn x87_works() -> bool {
     let mut sum = 0f64;
     let (a, b) = (1.5f64, 2.25f64);
@@ -159,7 +159,7 @@ fn world() -> World {
         .expect("the world")
 }
 
-/// Fills both domains' register blocks. r15 is most often wild.
+/// Fills both domains' register blocks. r15 is wild in most rounds.
 fn fill(world: &mut World, random: &mut Random) {
     for domain in ["attacker", "other"] {
         let base = world.domain(domain).expect("it is there").secret_base();
@@ -224,8 +224,8 @@ fn any_registers() {
     assert!(returned > ROUNDS / 2, "{returned} returned, {faulted} faulted");
 }
 
-/// Calls deeper and deeper: at the control stack's end the domain faults, at no depth anything else
-/// happens.
+/// Calls deeper and deeper. At the control stack's end the domain faults. At no other depth
+/// anything else happens.
 #[test]
 fn any_depth() {
     let mut world = world();
@@ -233,8 +233,8 @@ fn any_depth() {
     for import in IMPORTS {
         let f: TypedFn<fn(u64) -> u64> =
             world.domain("attacker").expect("it is there").export(&format!("deep_{import}")).expect("it is there");
-        // The control stack holds 8 bytes a call. First far apart, then every depth around the
-        // first one that fails.
+        // Each call takes 8 bytes of the control stack. The first steps are large, then every depth
+        // around the first failing one is tried.
         let (mut low, mut high) = (0u64, 1 << 20);
         let overflows = |world: &mut World, depth: u64| {
             let result = f.call(world, (depth,));

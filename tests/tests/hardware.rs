@@ -1,8 +1,8 @@
-//! What the contract assumes of the processor, executed on this one: the 32-bit truncation of GS
-//! addressing, the bytes behind a window's end, the unsafe regions, and every instruction form that
-//! the verifier accepts.
+//! The contract's assumptions about the processor, executed on this one: the 32-bit truncation of
+//! GS addressing, the bytes after a window's end, the unsafe regions, and every instruction form
+//! that the verifier accepts.
 //!
-//! The tests run one after another: they share the process's signal handlers.
+//! The tests run one after another, because they share the process's signal handlers.
 
 #[path = "../../crates/contract/tests/policy_table/instance.rs"]
 #[allow(dead_code)]
@@ -18,11 +18,11 @@ use libtest_mimic::{Arguments, Failed, Trial};
 use machine::{Exit, Machine, PAGE, RAX, RCX, RDI, RSI, RSP, Registers, WINDOW, Window};
 use std::process::ExitCode;
 
-/// Where the code under test lies in its window.
+/// Offset of the code under test in its window.
 const TEXT: u64 = 0x40_0000;
 
 fn main() -> ExitCode {
-    // SAFETY: a timer that ends the process; nothing here takes that long.
+    // SAFETY: a timer that ends the process. No test here takes that long.
     unsafe { libc::alarm(300) };
     let mut arguments = Arguments::from_args();
     arguments.test_threads = Some(1);
@@ -68,7 +68,7 @@ fn assemble(build: impl FnOnce(&mut CodeAssembler) -> Result<(), iced_x86::IcedE
     code
 }
 
-/// Registers with a control stack outside of the window.
+/// Returns registers with a control stack outside of the window.
 fn registers() -> Registers {
     static STACK: std::sync::LazyLock<Window> = std::sync::LazyLock::new(|| {
         let stack = Window::new();
@@ -80,15 +80,15 @@ fn registers() -> Registers {
     registers
 }
 
-/// Runs code that is to fault by a write at a window offset, and changes nothing.
+/// Runs code that must fault by a write at a window offset, and change nothing.
 fn assert_store_at(window: &Window, exit: &Exit, offset: u64, what: &str) {
     let expected = window.base + offset;
     assert!(exit.is_write(), "{what}: no write fault but {exit:x?}");
     assert_eq!(exit.address, expected, "{what}: window {:#x}", window.base);
 }
 
-/// `mov %rax,%gs:disp32(%edi)` for registers and displacements that a 64-bit address would carry
-/// far away.
+/// Stores by `mov %rax,%gs:disp32(%edi)` with registers and displacements that a 64-bit address
+/// would carry far away.
 fn register_is_truncated() {
     let (mut machine, window) = (Machine::new(), Window::new());
     let mut code = vec![0x65, 0x67, 0x48, 0x89, 0x87, 0, 0, 0, 0];
@@ -106,7 +106,7 @@ fn register_is_truncated() {
     }
 }
 
-/// Base, index and displacement together.
+/// Stores with base, index and displacement together.
 fn sum_is_truncated() {
     let (mut machine, window) = (Machine::new(), Window::new());
     let code = assemble(|a| a.mov(qword_ptr(edi + ecx + 0x7fff_fff0).gs(), rax));
@@ -121,7 +121,7 @@ fn sum_is_truncated() {
     }
 }
 
-/// A negative index, scaled.
+/// Stores with a negative index, scaled.
 fn scaled_index_is_truncated() {
     let (mut machine, window) = (Machine::new(), Window::new());
     for (scale, code) in [
@@ -140,7 +140,8 @@ fn scaled_index_is_truncated() {
     }
 }
 
-/// `mov %eax,%gs:disp32(%eip)`: the sum of the truncated rip and the displacement, truncated.
+/// Stores by `mov %eax,%gs:disp32(%eip)`: the sum of the truncated rip and the displacement is
+/// truncated.
 fn eip_relative_store() {
     let (mut machine, window) = (Machine::new(), Window::new());
     for displacement in [0x1000i32, -0x1000, 0x7fff_ffff, i32::MIN, -0x40_0008, -0x40_0009, -1] {
@@ -152,8 +153,8 @@ fn eip_relative_store() {
     }
 }
 
-/// `mov %rax,%gs:disp32` with 32-bit address size: the displacement is not sign-extended beyond 32
-/// bits.
+/// Stores by `mov %rax,%gs:disp32` with 32-bit address size: the displacement is not sign-extended
+/// beyond 32 bits.
 fn absolute_store() {
     let (mut machine, window) = (Machine::new(), Window::new());
     for displacement in [0x40u32, 0x8000_0000, 0xffff_fff0] {
@@ -164,7 +165,7 @@ fn absolute_store() {
     }
 }
 
-/// EVEX multiplies a one-byte displacement by the operand's size, before the truncation.
+/// Checks that EVEX multiplies a one-byte displacement by the operand's size before the truncation.
 fn compressed_displacement() {
     let (mut machine, window) = (Machine::new(), Window::new());
     // vmovups %zmm0, %gs:disp8*64(%edi)
@@ -180,7 +181,7 @@ fn compressed_displacement() {
     }
 }
 
-/// A store that begins in the window's last bytes does not wrap: it runs on and hits the guard, and
+/// Checks that a store in the window's last bytes does not wrap. It runs on and hits the guard, and
 /// no byte is written.
 fn stores_run_past_the_end_into_the_guard() {
     let (mut machine, window) = (Machine::new(), Window::new());
@@ -220,7 +221,8 @@ fn stores_run_past_the_end_into_the_guard() {
             (start.gpr[RDI], start.gpr[RAX]) = (WINDOW - inside, 0x1111_1111_1111_1111);
             let exit = machine.run_code(&window, TEXT, &code, start);
             if what == "vpcompressd" {
-                // It stores element by element and names the first one that is not inside.
+                // The instruction stores element by element, and the fault names the first one
+                // outside.
                 let behind = exit.address.wrapping_sub(window.base + WINDOW);
                 assert!(exit.is_write() && behind < 64, "{what}, {inside} bytes inside: {exit:x?}");
             } else {
@@ -236,8 +238,8 @@ fn stores_run_past_the_end_into_the_guard() {
     }
 }
 
-/// Masked stores touch their selected elements only: those inside the window are written, any
-/// outside faults.
+/// Checks that masked stores touch their selected elements only: those inside the window are
+/// written, any outside faults.
 fn masked_stores_at_the_end() {
     let (mut machine, window) = (Machine::new(), Window::new());
     window.open(WINDOW - PAGE, PAGE);
@@ -270,7 +272,7 @@ fn masked_stores_at_the_end() {
     assert!(exit.is_write() && (WINDOW..WINDOW + 32).contains(&(exit.address - window.base)), "{exit:x?}");
 }
 
-/// The string region: `mov %edi,%edi; add %gs:0xff000,%rdi`, then the instruction.
+/// Returns the string region: `mov %edi,%edi; add %gs:0xff000,%rdi`, then the instruction.
 fn string_region(both: bool, instruction: &[u8]) -> Vec<u8> {
     let mut code = Vec::new();
     if both {
@@ -287,7 +289,8 @@ fn header(window: &Window) {
     window.protect(0xf_f000, PAGE, libc::PROT_READ);
 }
 
-/// `rep stosq` with a count of 2^61 - 1 fills up to the window's last byte and stops at the guard.
+/// Checks `rep stosq` with a count of 2^61 - 1: it fills the window up to its last byte and stops
+/// at the guard.
 fn string_store_hits_the_guard() {
     let (mut machine, window) = (Machine::new(), Window::new());
     header(&window);
@@ -312,7 +315,7 @@ fn string_store_hits_the_guard() {
     }
 }
 
-/// `rep movs` whose destination, then whose source, runs off the window.
+/// Checks `rep movs` whose destination, then whose source, runs off the window.
 fn string_copy_hits_the_guard() {
     let (mut machine, window) = (Machine::new(), Window::new());
     header(&window);
@@ -331,7 +334,7 @@ fn string_copy_hits_the_guard() {
     }
 }
 
-/// The two instructions of the region alone.
+/// Runs the two instructions of the region alone.
 fn rebased_pointer_is_in_the_window() {
     let (mut machine, window) = (Machine::new(), Window::new());
     header(&window);
@@ -345,7 +348,8 @@ fn rebased_pointer_is_in_the_window() {
     }
 }
 
-/// `and $0xffff8,%R; call|jmp *%gs:0x100000(%R)` with garbage in the upper half and the low bits.
+/// Runs `and $0xffff8,%R; call|jmp *%gs:0x100000(%R)` with garbage in the upper half and the low
+/// bits.
 fn dispatch_ignores_the_upper_half() {
     let (mut machine, window) = (Machine::new(), Window::new());
     window.open(0x10_0000, 256 * PAGE);
@@ -372,8 +376,8 @@ fn dispatch_ignores_the_upper_half() {
                 window.write(0x10_0000 + slot, &landing.to_le_bytes());
                 let mut start = registers();
                 start.gpr[RCX] = slot | garbage;
-                // The landing place is `int3`: the code's page is filled by the kernel with zeros,
-                // so write it first.
+                // The landing place must be `int3`. The kernel fills the code's page with zeros, so
+                // it is written first.
                 window.protect(TEXT, 2 * PAGE, libc::PROT_READ | libc::PROT_WRITE);
                 window.write(TEXT + 0x800, &[0xcc]);
                 let exit = machine.run_code(&window, TEXT, &code, start);
@@ -388,8 +392,8 @@ fn dispatch_ignores_the_upper_half() {
     }
 }
 
-/// Whatever the register holds, the load lies in the 1 MiB of the table: an unmapped table faults
-/// there and nowhere else.
+/// Checks that the load lies in the 1 MiB of the table for any value of the register: an unmapped
+/// table faults there and nowhere else.
 fn dispatch_stays_in_its_table() {
     let (mut machine, window) = (Machine::new(), Window::new());
     let code = assemble(|a| {
@@ -408,8 +412,8 @@ fn dispatch_stays_in_its_table() {
     }
 }
 
-/// Why the loader resets the x87 state at crossings: `fnstenv` stores the address of the last x87
-/// instruction, whoever ran it.
+/// Shows why the loader resets the x87 state at crossings: `fnstenv` stores the address of the last
+/// x87 instruction, whichever domain ran it.
 fn x87_environment_names_the_last_instruction() {
     let (mut machine, window) = (Machine::new(), Window::new());
     window.open(0x100_0000, PAGE);
@@ -428,7 +432,8 @@ fn x87_environment_names_the_last_instruction() {
     assert_eq!(pointer(0x100_0100), 0, "fninit forgets it");
 }
 
-/// Places where one decoder of `tests/heads/known.rs` reads another operand than the others.
+/// Executes the cases in which one decoder of `tests/heads/known.rs` reads another operand than the
+/// others.
 fn decoders_that_stand_alone_are_wrong() {
     let (mut machine, window) = (Machine::new(), Window::new());
     window.open(0x100_0000, PAGE);
@@ -448,9 +453,9 @@ fn decoders_that_stand_alone_are_wrong() {
         // mov %ax,%gs:(%edi): 2 bytes
         assert_eq!(run(&order, &[0x40, 0x89, 0x07]), 2, "{order:02x?}");
     }
-    // REX.B with base 5 and no displacement's mode: no base, and not r13d.
+    // REX.B with base 5 in the mode without a displacement: there is no base, and it is not r13d.
     assert_eq!(run(&[0x65, 0x67], &[0x41, 0x89, 0x04, 0x25, 0, 0, 0, 1]), 4);
-    // 67 before a VEX prefix of two bytes: it stays VEX. vpcmpeqd %xmm0,%xmm0,%xmm0; vmovdqa
+    // 67 before a VEX prefix of two bytes does not change it. vpcmpeqd %xmm0,%xmm0,%xmm0; vmovdqa
     // %xmm0,%gs:(%edi)
     assert_eq!(run(&[], &[0xc5, 0xf9, 0x76, 0xc0, 0x65, 0x67, 0xc5, 0xf9, 0x7f, 0x07]), 16);
 }

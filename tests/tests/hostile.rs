@@ -1,5 +1,5 @@
-//! Every object in `fixtures/hostile` tries one way out and is refused for exactly the rules that
-//! its header names; every object in `fixtures/accepted` is accepted. One test for each file:
+//! Every object in `fixtures/hostile` tries one escape and is refused for exactly the rules that
+//! its header names. Every object in `fixtures/accepted` is accepted. One test for each file:
 //! `cargo test -p sfi-tests --test hostile -- store-mov64`.
 
 mod forge;
@@ -12,9 +12,9 @@ use sfi_verifier::{FinalText, Options, Violation, verify, verify_text};
 use std::collections::BTreeSet;
 use std::process::ExitCode;
 
-/// Hostile objects that must exist.
+/// Least number of hostile objects.
 const HOSTILE: usize = 80;
-/// Accepted objects that must exist.
+/// Least number of accepted objects.
 const ACCEPTED: usize = 30;
 
 fn main() -> ExitCode {
@@ -42,7 +42,7 @@ fn failed(error: anyhow::Error) -> Failed {
     format!("{error:#}").into()
 }
 
-/// Enough fixtures, and every rule has a hostile one.
+/// Checks that there are enough fixtures, and a hostile one for every rule.
 fn coverage((hostile, accepted): (usize, usize), named: &BTreeSet<String>) -> Result<(), String> {
     if hostile < HOSTILE || accepted < ACCEPTED {
         return Err(format!("{hostile} hostile objects of {HOSTILE}, {accepted} accepted ones of {ACCEPTED}"));
@@ -55,7 +55,7 @@ fn coverage((hostile, accepted): (usize, usize), named: &BTreeSet<String>) -> Re
     Ok(())
 }
 
-/// What the verifier says about a fixture; `None` if it is unreadable.
+/// Returns the verifier's violations in a fixture; `None` if it is unreadable.
 fn violations(fixture: &Fixture, object: &[u8]) -> Result<Option<Vec<Violation>>> {
     let options = Options { mode: fixture.mode, ..Options::default() };
     let Some(place) = &fixture.text else {

@@ -1,5 +1,5 @@
-//! Mode match: whatever stores or branches where it must not is named: instruction, function,
-//! source line, and where the address leads.
+//! Mode match: a fault names every wrong store or branch with instruction, function, source line,
+//! and the target of the address.
 
 use sfi_contract::{Mode, Rule};
 use sfi_loader::{
@@ -12,7 +12,7 @@ use std::process::Command;
 const SOURCE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../fixtures/matching/stores.c");
 const WINDOW: u64 = 1 << 32;
 
-/// Functions that store at their first argument, and the instruction that does.
+/// Functions that store at their first argument, and the storing instruction.
 const STORES: &[(&str, &str)] = &[
     ("byte", "mov"),
     ("far_off", "mov"),
@@ -44,7 +44,7 @@ const STORES: &[(&str, &str)] = &[
     ("filled_flags", "rep stosb"),
 ];
 
-/// The object.
+/// Compiles and rewrites the object.
 fn stores(mode: Mode) -> Vec<u8> {
     let folder = tempfile::tempdir().unwrap();
     let object = folder.path().join("stores.o");
@@ -54,14 +54,14 @@ fn stores(mode: Mode) -> Vec<u8> {
     sandbox::rewrite(&std::fs::read(&object).unwrap(), mode).unwrap()
 }
 
-/// Two domains with it.
+/// Builds a world with two domains of the object.
 fn world(mode: Mode) -> World {
     let object = stores(mode);
     let domain = |name: &str| DomainSpec::new(name).mode(mode).object("stores.o", object.clone());
     World::builder().domain(domain("a")).domain(domain("b")).build().unwrap()
 }
 
-/// Common addresses of a region that the domain sees are its own, for every kind of store.
+/// A common address of a region that the domain sees is accepted by every kind of store.
 #[test]
 fn stores_to_regions_are_matched() {
     let object = stores(Mode::Match);
@@ -73,9 +73,9 @@ fn stores_to_regions_are_matched() {
     for (function, instruction) in STORES {
         let at = region + 4096;
         call(&mut world, function, (at, 1)).unwrap_or_else(|fault| panic!("{function}: {fault}"));
-        // Other bits of the upper half, also where the byte stays that regions are found by.
+        // Other bits of the upper half. Some keep the byte that regions are found by.
         let others = [1, 1 << 8, 1 << 14].map(|bit| at ^ bit << 32);
-        // Upper halves that words without a region could match, and their negatives.
+        // Upper halves that entries without a region could match, and their negatives.
         let none = [1, 2, 256, 257, 1 << 31].map(|upper: u64| upper << 32 | 4096);
         let all = others.into_iter().chain(none).chain(none.map(|at| at.wrapping_neg()));
         for other in all.filter(|at| at & !(WINDOW - 1) != own) {
@@ -98,14 +98,14 @@ fn call(world: &mut World, name: &str, arguments: (u64, u64)) -> Result<u64, Fau
     }
 }
 
-/// The line that defines a function.
+/// Returns the line that defines a function.
 fn line(function: &str) -> u64 {
     let source = std::fs::read_to_string(SOURCE).unwrap();
     let found = source.lines().position(|line| line.contains(&format!("{function}(")) && line.ends_with('}'));
     1 + found.unwrap_or_else(|| panic!("no function {function}")) as u64
 }
 
-/// The fault names this instruction of this function, and its line.
+/// Checks that the fault names this instruction of this function, and its line.
 fn assert_named(fault: &Fault, kind: FaultKind, function: &str, instruction: &str) {
     assert_eq!((fault.kind, fault.function.as_deref()), (kind, Some(function)), "{fault}");
     assert_eq!(fault.stray().unwrap().instruction, instruction, "{fault}");
@@ -148,7 +148,7 @@ fn every_kind_of_store_is_named() {
     }
 }
 
-/// In mode write the same stores hit the domain itself, without a word.
+/// In mode write the stores hit the domain itself without a fault.
 #[test]
 fn mode_write_says_nothing() {
     let mut world = world(Mode::Write);
@@ -166,7 +166,7 @@ fn string_stores_are_checked_at_both_ends() {
     for (name, size, instruction) in
         [("filled", 1, "rep stosb"), ("filled_words", 8, "rep stosq"), ("copied", 2, "rep movsw")]
     {
-        // No byte is stored, wherever the pointer leads.
+        // With a count of 0 no byte is stored, so any pointer is accepted.
         call(&mut world, name, (0x1234, 0)).unwrap();
         for (pointer, count, address) in [
             (base - size, 4, base - size),
@@ -180,7 +180,7 @@ fn string_stores_are_checked_at_both_ends() {
     }
 }
 
-/// Flags that a store stands between survive its check.
+/// Flags that are live across a store survive its check.
 #[test]
 fn checks_keep_flags_and_registers() {
     let mut world = world(Mode::Match);

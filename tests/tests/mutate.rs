@@ -1,12 +1,12 @@
 //! Objects that the verifier accepts, damaged a few thousand times each: bytes of text,
-//! relocations, symbols, section headers, anything. The verifier must not panic, and whatever it
-//! still accepts is judged by a second opinion ([`naive`]) that was written without it. Accepted
-//! mutants are then loaded and run.
+//! relocations, symbols, section headers, anything. The verifier must not panic. A second opinion
+//! ([`naive`]), written independently, judges every mutant that is still accepted. Accepted mutants
+//! are then loaded and run.
 //!
 //! `SFI_MUTANTS` sets the number of copies of each object; `cargo xtask soak` tries millions.
 //!
-//! The damage is drawn from a fixed seed: a failure names the object, its number and what was done,
-//! and comes back.
+//! The damage is drawn from a fixed seed. A failure names the object, its number and the damage,
+//! and can be repeated.
 
 mod forge;
 mod inmate;
@@ -25,7 +25,7 @@ use std::time::{Duration, Instant};
 
 /// Mutants of each object, unless `SFI_MUTANTS` says otherwise.
 const MUTANTS: u64 = 2000;
-/// What all objects together may take for each [`MUTANTS`] of them, on a busy machine.
+/// Time limit of all objects together for each [`MUTANTS`] of them, on a busy machine.
 const PATIENCE: Duration = Duration::from_secs(60);
 /// Programs of the corpus that are rewritten and damaged.
 const PROGRAMS: [&str; 6] = ["string_ops", "callbacks", "avx512", "computed_goto", "atomics", "cold"];
@@ -33,7 +33,7 @@ const PROGRAMS: [&str; 6] = ["string_ops", "callbacks", "avx512", "computed_goto
 /// Accepted mutants of each object that are run, for each [`MUTANTS`].
 const RUN: usize = 40;
 
-/// Mutants of each object.
+/// Returns the number of mutants of each object.
 fn mutants() -> u64 {
     let text = std::env::var("SFI_MUTANTS").ok();
     text.map_or(MUTANTS, |n| n.parse().expect("SFI_MUTANTS is a number")).max(MUTANTS)
@@ -65,7 +65,7 @@ struct Original {
     bytes: Vec<u8>,
 }
 
-/// All fixtures that are accepted as objects, and rewritten programs in both modes.
+/// Returns all fixtures that are accepted as objects, and rewritten programs in both modes.
 fn originals(folder: &str) -> Vec<Original> {
     let mut all = Vec::new();
     for fixture in forge::fixtures("accepted").expect("the fixtures can be read") {
@@ -106,14 +106,14 @@ fn compile(folder: &str, from: &str, names: &[&'static str]) -> Vec<(&'static st
     names.iter().copied().map(compile).collect()
 }
 
-/// Bytes that mean something to a decoder.
+/// Bytes with a meaning for a decoder.
 const TELLING: [u8; 40] = [
     0x00, 0x01, 0x04, 0x05, 0x0f, 0x10, 0x24, 0x25, 0x26, 0x2e, 0x36, 0x3e, 0x40, 0x41, 0x48, 0x4f, 0x62, 0x64, 0x65,
     0x66, 0x67, 0x80, 0x89, 0x8b, 0x90, 0xa4, 0xaa, 0xc3, 0xc4, 0xc5, 0xcc, 0xcd, 0xe8, 0xe9, 0xeb, 0xf0, 0xf2, 0xf3,
     0xff, 0x7f,
 ];
 
-/// Damages a copy in one to three places. Says what was done.
+/// Damages a copy in one to three places. Returns a description of the damage.
 fn mutate(original: &[u8], random: &mut Random) -> (Vec<u8>, String) {
     let mut bytes = original.to_vec();
     let elf = Elf(original);
@@ -181,17 +181,17 @@ fn text_damage(elf: &Elf<'_>, section: usize, original: &[u8], random: &mut Rand
         1 => (at, vec![random.next() as u8], "text byte"),
         2 | 3 => (at, vec![random.pick(&TELLING)], "text byte"),
         4 => {
-            // A short run from elsewhere in the text: whole instructions, often.
+            // A short run from elsewhere in the text, often of whole instructions.
             let from = range.start + random.below(range.len());
             let length = (1 + random.below(12)).min(range.end - at).min(range.end - from);
             (at, original[from..from + length].to_vec(), "text copied")
         }
-        // Everything moves by one byte: prefixes vanish.
+        // Everything moves by one byte, and prefixes vanish.
         _ => (at, original[(at + 1).min(range.end - 1)..range.end].iter().take(14).copied().collect(), "text shifted"),
     }
 }
 
-/// A word with a small or a wild change.
+/// Returns a word with a small or a wild change.
 fn nudge(original: &[u8], at: usize, width: usize, random: &mut Random) -> Vec<u8> {
     let mut word = [0; 8];
     word[..width].copy_from_slice(&original[at..at + width]);
@@ -204,20 +204,20 @@ fn nudge(original: &[u8], at: usize, width: usize, random: &mut Random) -> Vec<u
     new.to_le_bytes()[..width].to_vec()
 }
 
-/// Each object has its own stream, whatever other objects there are (FNV-1a).
+/// Computes the object's own seed, independent of the other objects (FNV-1a).
 fn seed(name: &str) -> u64 {
     name.bytes().fold(0xcbf2_9ce4_8422_2325, |hash, byte| (hash ^ u64::from(byte)).wrapping_mul(0x100_0000_01b3))
 }
 
-/// What one mutant is.
+/// One mutant.
 struct Mutant {
     number: u64,
     bytes: Vec<u8>,
     what: String,
 }
 
-/// The accepted mutants of one object. Fails on a panic of the verifier; differences of opinion are
-/// listed.
+/// Returns the accepted mutants of one object. Fails if the verifier panics. Lists differences of
+/// opinion.
 fn accepted(original: &Original, seed: u64, count: u64, differences: &mut Vec<String>) -> Vec<Mutant> {
     let mut random = Random(seed);
     let mut kept = Vec::new();
@@ -249,8 +249,7 @@ fn accepted(original: &Original, seed: u64, count: u64, differences: &mut Vec<St
     kept
 }
 
-/// The second opinion accepts the originals, and refuses the hostile objects that are about
-/// instructions.
+/// The second opinion accepts the originals, and refuses the hostile objects about instructions.
 fn the_second_opinion_is_one() {
     for original in originals("opinion") {
         let options = Options { mode: original.mode, ..Options::default() };
@@ -258,9 +257,9 @@ fn the_second_opinion_is_one() {
         assert!(report.is_safe(), "{}: {:?}", original.name, report.violations);
         naive::judge(&original.bytes, original.mode).unwrap_or_else(|why| panic!("{}: {why}", original.name));
     }
-    // What is refused for other reasons than an escape (not reviewed, not canonical, container) the
-    // oracle need not see. In mode match neither: a check names a wrong address, the store behind
-    // it is confined without it.
+    // The oracle need not see objects that are refused for other reasons than an escape (not
+    // reviewed, not canonical, container). Nor in mode match: a check names a wrong address, and
+    // the store after it is confined without the check.
     let escapes = [
         "SFI-S01", "SFI-S02", "SFI-S03", "SFI-S04", "SFI-L01", "SFI-L02", "SFI-C01", "SFI-C02", "SFI-B01", "SFI-B02",
         "SFI-I01", "SFI-F01", "SFI-F02",
@@ -302,7 +301,7 @@ fn mutants_are_refused_or_harmless() {
     assert!(tried >= 100_000 && kept > 1000, "{tried} tried, {kept} accepted: the damage is not the right kind");
 }
 
-/// The runtime, rewritten; the sibling, assembled. Files by mode.
+/// Returns the rewritten runtime and the assembled sibling, as files by mode.
 fn company(folder: &str) -> BTreeMap<inmate::ModeName, Vec<PathBuf>> {
     let out = Path::new(env!("CARGO_TARGET_TMPDIR")).join(folder);
     let sources = compile(folder, "rt", &["string", "malloc", "printf", "stdlib", "abort"]);
@@ -324,8 +323,8 @@ fn company(folder: &str) -> BTreeMap<inmate::ModeName, Vec<PathBuf>> {
     files
 }
 
-/// What the verifier still accepts is loaded and its functions are called. A few of each object,
-/// those with damaged text first.
+/// Loads mutants that the verifier still accepts and calls their functions. Takes a few of each
+/// object, those with damaged text first.
 fn accepted_mutants_stay_inside() {
     let company = company("company");
     let mut jobs = Vec::new();

@@ -29,7 +29,7 @@ use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// A fixture file and what its header says.
+/// A fixture file and its header.
 #[derive(Debug)]
 pub struct Fixture {
     pub name: String,
@@ -40,7 +40,7 @@ pub struct Fixture {
     pub text: Option<FinalPlace>,
 }
 
-/// How a fixture's `.text` is to be checked as a final text.
+/// The way in which a fixture's `.text` is checked as a final text.
 #[derive(Clone, Debug, Default)]
 pub struct FinalPlace {
     pub offset: u64,
@@ -48,7 +48,7 @@ pub struct FinalPlace {
     pub slots: Vec<u64>,
 }
 
-/// All fixtures of a folder below `fixtures/`, by name.
+/// Returns all fixtures of a folder below `fixtures/`, by name.
 pub fn fixtures(folder: &str) -> Result<Vec<Fixture>> {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../fixtures").join(folder);
     let mut found = Vec::new();
@@ -91,7 +91,8 @@ impl Fixture {
         Ok(fixture)
     }
 
-    /// Assembles and patches. The object stays in the target directory, below `tmp/<folder>`.
+    /// Assembles and patches the fixture. The object stays in the target directory, below
+    /// `tmp/<folder>`.
     pub fn build(&self, folder: &str) -> Result<Vec<u8>> {
         let out = Path::new(env!("CARGO_TARGET_TMPDIR")).join(folder).join(format!("{}.o", self.name));
         let mut bytes = assemble(&self.path, &out)?;
@@ -119,7 +120,7 @@ impl FinalPlace {
     }
 }
 
-/// Runs `gcc -c` and gives the object.
+/// Runs `gcc -c` and returns the object.
 pub fn assemble(source: &Path, out: &Path) -> Result<Vec<u8>> {
     std::fs::create_dir_all(out.parent().context("no folder")?)?;
     let run = Command::new("gcc").arg("-c").arg(source).arg("-o").arg(out).output();
@@ -136,7 +137,7 @@ fn number(text: &str) -> Result<u64> {
     })
 }
 
-/// Size and offset of a field of `Elf64_Shdr`, `Elf64_Sym`, `Elf64_Rela` (gABI).
+/// Returns offset and size of a field of `Elf64_Shdr`, `Elf64_Sym`, `Elf64_Rela` (gABI).
 fn field(table: &str, name: &str) -> Result<(usize, usize)> {
     Ok(match (table, name) {
         ("header", "name") => (0, 4),
@@ -163,7 +164,7 @@ fn field(table: &str, name: &str) -> Result<(usize, usize)> {
     })
 }
 
-/// An object's tables, by position in the file. Read before the first byte changes.
+/// An object's tables, by position in the file. They are read before the first byte changes.
 pub struct Elf<'a>(pub &'a [u8]);
 
 impl Elf<'_> {
@@ -177,12 +178,12 @@ impl Elf<'_> {
         self.get(60, 2) as usize
     }
 
-    /// File offset of the header of a section.
+    /// Returns the file offset of a section's header.
     pub fn header(&self, index: usize) -> usize {
         self.get(40, 8) as usize + index * 64
     }
 
-    /// A field of a section header.
+    /// Returns a field of a section header.
     pub fn section_field(&self, index: usize, name: &str) -> u64 {
         let (at, width) = field("header", name).expect("a field's name");
         self.get(self.header(index) + at, width)
@@ -194,7 +195,7 @@ impl Elf<'_> {
         std::str::from_utf8(&self.0[start..start + length]).unwrap_or("")
     }
 
-    /// Index of a section by name.
+    /// Returns the index of a section by name.
     pub fn section(&self, name: &str) -> Result<usize> {
         let strings = self.get(62, 2) as usize;
         (0..self.sections())
@@ -202,7 +203,7 @@ impl Elf<'_> {
             .with_context(|| format!("no section `{name}`"))
     }
 
-    /// Bytes of a section in the file.
+    /// Returns the range of a section's bytes in the file.
     pub fn bytes(&self, index: usize) -> std::ops::Range<usize> {
         let start = self.section_field(index, "offset") as usize;
         start..start + self.section_field(index, "size") as usize

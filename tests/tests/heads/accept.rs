@@ -1,5 +1,5 @@
-//! The verifier's own judgement of many heads at once: each stands in a text with the instructions
-//! that its rules want before it.
+//! The verifier's judgement of many heads at once. Each head stands in a text after the
+//! instructions that its rules demand.
 
 use crate::walk::Head;
 use iced_x86::{Instruction, OpKind, Register};
@@ -8,7 +8,7 @@ use sfi_verifier::{FinalText, MAX_VIOLATIONS, Options, verify_text};
 
 /// Window offset of the text.
 pub const TEXT: u64 = 0x40_0000;
-/// Bytes that a head and what stands before it take at most.
+/// Most bytes of a head and the instructions before it.
 const ROOM: usize = 48;
 /// Heads in one text.
 pub const BATCH: usize = 192;
@@ -17,8 +17,8 @@ const _: () = assert!(BATCH < MAX_VIOLATIONS / 16);
 const SI: [u8; 11] = [0x89, 0xf6, 0x65, 0x48, 0x03, 0x34, 0x25, 0x00, 0xf0, 0x0f, 0x00];
 const DI: [u8; 11] = [0x89, 0xff, 0x65, 0x48, 0x03, 0x3c, 0x25, 0x00, 0xf0, 0x0f, 0x00];
 
-/// Puts before the head what its kind needs: pointers that are ready, or the mask of an indirect
-/// branch.
+/// Puts before the head the instructions that its kind needs: rebased pointers, or the mask of an
+/// indirect branch.
 fn context(text: &mut Vec<u8>, i: &Instruction) {
     let kinds = [i.op0_kind(), i.op1_kind()];
     if i.is_string_instruction() {
@@ -39,7 +39,7 @@ fn context(text: &mut Vec<u8>, i: &Instruction) {
     }
 }
 
-/// A text that is used again.
+/// A text whose memory is used again.
 #[derive(Default)]
 pub struct Judge {
     text: Vec<u8>,
@@ -48,8 +48,8 @@ pub struct Judge {
 }
 
 impl Judge {
-    /// Says of each head whether the verifier accepts it in this mode. In mode match, whether it
-    /// would with the checks of rule `SFI-M01` before it.
+    /// Says of each head whether the verifier accepts it in this mode. In mode match a missing
+    /// check (rule `SFI-M01`) does not count.
     pub fn accepts(&mut self, heads: &[Head], mode: Mode, accepted: &mut Vec<bool>) {
         self.text.clear();
         self.starts.clear();

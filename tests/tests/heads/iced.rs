@@ -6,7 +6,7 @@ use iced_x86::{
 };
 use sfi_contract::policy::{self, Memory};
 
-/// The reading of a decoded instruction.
+/// Returns the reading of a decoded instruction.
 pub fn read(factory: &mut InstructionInfoFactory, i: &Instruction) -> Result<Reading, Unread> {
     let info = factory.info(i);
     let mut reading = Reading { length: i.len() as u8, flow: flow(i), ..Reading::default() };
@@ -20,7 +20,7 @@ pub fn read(factory: &mut InstructionInfoFactory, i: &Instruction) -> Result<Rea
             continue;
         }
         let base = part(memory.base());
-        // `used_memory` has the sum for what is relative to rip.
+        // `used_memory` holds the sum for an operand relative to rip.
         let relative = i.is_ip_rel_memory_operand();
         let displacement = match relative {
             true => memory.displacement().wrapping_sub(i.next_ip()),
@@ -37,7 +37,7 @@ pub fn read(factory: &mut InstructionInfoFactory, i: &Instruction) -> Result<Rea
             narrow: Some(memory.address_size() == CodeSize::Code32),
             reads: matches!(access, A::Read | A::CondRead | A::ReadWrite | A::ReadCondWrite),
             writes: matches!(access, A::Write | A::CondWrite | A::ReadWrite | A::ReadCondWrite),
-            // A repeated one has none.
+            // A repeated instruction has no fixed size.
             size: (!repeated).then_some(memory.memory_size().size() as u16),
         })?;
     }
@@ -84,7 +84,7 @@ pub fn read(factory: &mut InstructionInfoFactory, i: &Instruction) -> Result<Rea
     Ok(reading)
 }
 
-/// It names an address and touches no memory: `lea`, `nop`.
+/// Says whether the instruction names an address and touches no memory: `lea`, `nop`.
 fn is_address_only(i: &Instruction) -> bool {
     let operand = (0..i.op_count()).any(|n| i.op_kind(n) == OpKind::Memory);
     operand && policy::lookup(i.code()).is_some_and(|form| form.memory == Memory::Address)

@@ -1,7 +1,7 @@
-//! Differences between decoders that are known, each with its reason. A difference that is not here
-//! fails, and so does an entry without a case, when all heads are read.
+//! The known differences between decoders, each with its reason. When all heads are read, a
+//! difference that is not here fails, and so does an entry without a case.
 //!
-//! Where iced stands against another decoder, the remaining ones are on its side. The differences
+//! If iced and another decoder differ, the remaining decoders agree with iced. The differences
 //! about addresses and lengths of stores are tried on the processor in `tests/hardware.rs`.
 
 use crate::reading::Difference::{self, *};
@@ -38,12 +38,12 @@ impl Case<'_> {
         self.instruction.cpuid_features().iter().any(|feature| features.contains(feature))
     }
 
-    /// Both operands of the same place.
+    /// Returns both readings' operands of one place.
     fn operands(&self) -> Option<(Operand, Operand)> {
         self.one.memory[0].zip(self.other.memory[0])
     }
 
-    /// The legacy prefixes, and the REX byte after them.
+    /// Returns the legacy prefixes, and the REX byte after them.
     fn prefixes(&self) -> (&[u8], u8) {
         let legacy = |byte: &&u8| matches!(**byte, 0x65..=0x67 | 0xf0 | 0xf2 | 0xf3);
         let count = self.bytes.iter().take_while(legacy).count();
@@ -69,7 +69,7 @@ const fn known(
     Known { decoder, differences, concerns, reason }
 }
 
-/// All of them.
+/// All known differences.
 pub const KNOWN: &[Known] = &[
     known(Other::Yaxpeax, &[Unknown], "mask registers: crates/second/src/gaps.rs reads them", |case| {
         let vex = case.instruction.code().encoding() == EncodingKind::VEX;
@@ -198,7 +198,7 @@ pub const KNOWN: &[Known] = &[
     }),
 ];
 
-/// The entry for a difference.
+/// Returns the entry for a difference.
 pub fn lookup(decoder: Other, difference: Difference, case: &Case<'_>) -> Option<usize> {
     KNOWN
         .iter()

@@ -1,5 +1,5 @@
-// LLVM's disassembler, asked for its MCInst and for what its tables say of it. Loaded by llvm.rs,
-// which has the same structures.
+// LLVM's disassembler. It gives its MCInst and the facts of its tables about it. llvm.rs loads this
+// code and has the same structures.
 #include <llvm/Config/llvm-config.h>
 #include <llvm/MC/MCAsmInfo.h>
 #include <llvm/MC/MCContext.h>
@@ -159,7 +159,7 @@ static uint8_t segment(Name name) {
     return name.number == 4 ? 1 : name.number == 5 ? 2 : 0;
 }
 
-// 1 if these bytes begin with an instruction.
+// Returns 1 if these bytes begin with an instruction.
 extern "C" int sfi_llvm_read(Decoder *decoder, const uint8_t *bytes, uint64_t size, Answer *out) {
     Shared &shared = *decoder->shared;
     MCInst inst;
@@ -192,7 +192,7 @@ extern "C" int sfi_llvm_read(Decoder *decoder, const uint8_t *bytes, uint64_t si
 #endif
     for (unsigned i = 0; i < desc.getNumDefs(); i++) write(answer, reg(i));
     bool strings = false;
-    // The operands of string instructions are pointers and a segment: no five operands that make an
+    // The operands of string instructions are pointers and a segment, not the five operands of an
     // address.
     if (name.startswith("MOVS") && position(name, {"MOVSB", "MOVSW", "MOVSL", "MOVSQ"}) >= 0) {
         memory(reg(0), 99), memory(reg(1), 2), answer.loads = 2, answer.stores = 1, strings = true;

@@ -1,7 +1,7 @@
-//! LLVM's disassembler, by a small program in C++ that is compiled here against Debian's LLVM.
+//! LLVM's disassembler, through a small program in C++ that is compiled here against Debian's LLVM.
 //!
-//! Of registers written its tables name operands and implicit ones, of memory only that an
-//! instruction may load or store.
+//! Its tables name the registers that an instruction writes as operands or implicitly. About memory
+//! they only say that an instruction may load or store.
 
 use crate::reading::{Flow, Operand, Part, Reading, Segment, Unread, control};
 use std::ffi::{CStr, CString, c_int, c_void};
@@ -60,7 +60,7 @@ pub struct Decoder {
 }
 
 impl Llvm {
-    /// Compiles and loads it.
+    /// Compiles and loads the program.
     pub fn new() -> Llvm {
         let library = Path::new(env!("CARGO_TARGET_TMPDIR")).join("heads-llvm.so");
         let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/heads/llvm.cpp");
@@ -78,7 +78,7 @@ impl Llvm {
         let errors = String::from_utf8_lossy(&output.stderr);
         assert!(output.status.success(), "needs Debian's packages g++ and llvm-dev:\n{errors}");
         let path = CString::new(library.into_os_string().into_encoded_bytes()).expect("no zero byte");
-        // SAFETY: a library that was made from our own source; LLVM's initialisers have no
+        // SAFETY: a library that was made from our own source. LLVM's initialisers have no
         // conditions.
         let handle = unsafe { libc::dlopen(path.as_ptr(), libc::RTLD_NOW) };
         assert!(!handle.is_null(), "{path:?} cannot be loaded");
@@ -96,7 +96,7 @@ impl Llvm {
         }
     }
 
-    /// A decoder for the calling thread.
+    /// Makes a decoder for the calling thread.
     pub fn decoder(&self) -> Decoder {
         // SAFETY: LLVM's tables are made once, under C++'s lock for such values.
         let own = unsafe { (self.make)() };
@@ -113,7 +113,7 @@ impl Drop for Decoder {
 }
 
 impl Decoder {
-    /// The reading of the instruction that the bytes begin with.
+    /// Returns the reading of the first instruction in the bytes.
     pub fn read(&self, bytes: &[u8]) -> Result<Reading, Unread> {
         let mut answer = Answer::default();
         // SAFETY: the decoder is this thread's, the bytes and the answer outlive the call.
@@ -162,7 +162,7 @@ fn operand(memory: &Memory) -> Operand {
     }
 }
 
-/// The kinds of llvm.cpp.
+/// Translates the kinds of llvm.cpp.
 fn part(name: Name) -> Option<Part> {
     match name.kind {
         0 => None,

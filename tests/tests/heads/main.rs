@@ -1,15 +1,15 @@
 //! Every instruction head that the verifier accepts, read by four decoders: iced-x86 and
-//! yaxpeax-x86 (which the verifier asks), Zydis, and LLVM's.
+//! yaxpeax-x86 (the verifier's two), Zydis, and LLVM's.
 //!
-//! The accepted language is finite but for displacements and immediates. [`walk`] enumerates it:
-//! all canonical prefixes with REX, VEX or EVEX, all opcodes, ModRM and SIB bytes; [`accept`] asks
-//! the verifier; each accepted head is read by all four, and length, control flow, memory operands,
-//! registers written and effects on the machine's state must be alike. [`known`] has the
-//! differences that are other decoders' mistakes. A reading must also be harmless by itself: see
+//! Apart from displacements and immediates the accepted language is finite. [`walk`] enumerates it:
+//! all canonical prefixes with REX, VEX or EVEX, all opcodes, ModRM and SIB bytes. [`accept`] asks
+//! the verifier. All four decoders read each accepted head and must agree on length, control flow,
+//! memory operands, written registers and effects on the machine's state. [`known`] has the
+//! differences that are other decoders' mistakes. A reading must also be harmless by itself, see
 //! [`harmless`].
 //!
 //! `SFI_HEADS=all` (as in `cargo xtask soak`) takes all heads, `SFI_HEADS=3/100` the third
-//! hundredth of the units; otherwise a slice is drawn from `SFI_HEADS_SEED`, with units of every
+//! hundredth of the units. Otherwise a slice is drawn from `SFI_HEADS_SEED`, with units of every
 //! kind.
 
 mod accept;
@@ -47,12 +47,12 @@ fn main() -> ExitCode {
 /// Units of each kind and stratum in a slice.
 const SLICE: usize = 4;
 
-/// The units of this run, and what it leaves to chance.
+/// Returns the units of this run, the random part of their walk, and whether all units run.
 fn selection() -> (Vec<Unit>, Thin, bool) {
     let text = std::env::var("SFI_HEADS").unwrap_or_default();
     let seed = std::env::var("SFI_HEADS_SEED").map_or(1, |seed| seed.parse().expect("a number"));
     let mut units = units();
-    // The order is drawn, so that every part has units of every kind.
+    // The order is random, so that every part has units of every kind.
     units.par_sort_by_cached_key(|unit| {
         unit.stem().iter().fold(seed, |all, byte| mix(u128::from(all) << 8 | u128::from(*byte)))
     });
@@ -75,7 +75,7 @@ fn selection() -> (Vec<Unit>, Thin, bool) {
     (units, Thin { modrm: 4, sib: 64, seed }, false)
 }
 
-/// All that one thread needs.
+/// The state of one thread.
 struct Worker {
     judge: Judge,
     factory: InstructionInfoFactory,
@@ -119,8 +119,8 @@ impl Worker {
         }
     }
 
-    /// Leaves in `accepted` which of these heads the verifier accepts in mode write. Compares
-    /// these.
+    /// Leaves in `accepted` the heads that the verifier accepts in mode write, and compares their
+    /// readings.
     fn heads(&mut self, unit: &Unit, found: &Found) {
         let counts = self.tally.kind(unit.kind);
         counts.tried += found.tried;
@@ -153,9 +153,10 @@ impl Worker {
         }
     }
 
-    /// Modes write and match refuse the same (but for the checks of mode match), and forms that are
-    /// not listed are among it, which are not asked about elsewhere. With one more prefix no
-    /// accepted head is accepted, wherever that makes no other canonical order.
+    /// Checks a sample of heads. Modes write and match refuse the same heads, apart from the checks
+    /// of mode match. The heads include forms that are not listed, which no other check covers. An
+    /// accepted head with one more prefix is refused, unless its order of prefixes is canonical
+    /// again.
     fn sample(&mut self, batch: &[Head], before: usize, head: &Head) {
         self.judge.accepts(batch, Mode::Match, &mut self.flags);
         assert_eq!(self.flags, self.accepted[before..], "modes match and write differ");
@@ -213,7 +214,7 @@ impl Worker {
     }
 }
 
-/// Effects on the machine's state that the form may have.
+/// Returns the effects on the machine's state that the form may have.
 fn permitted(i: &Instruction) -> u16 {
     match policy::lookup(i.code()).map(|form| form.class) {
         Some(Class::Mxcsr) => control::MXCSR,
@@ -223,9 +224,9 @@ fn permitted(i: &Instruction) -> u16 {
     }
 }
 
-/// The contract, in terms of a reading and without the verifier: stores, and in mode full loads,
-/// are confined by GS and 32 bits, or go by a pointer that the instructions before it have made;
-/// nothing else of the machine changes.
+/// Checks the contract on a reading, without the verifier. Stores, and in mode full loads, are
+/// confined by GS and 32 bits, or use a pointer that the instructions before have rebased. No other
+/// state of the machine changes.
 fn harmless(reading: &Reading, i: &Instruction, full: bool) -> Result<(), String> {
     if reading.control & !permitted(i) != 0 {
         return Err(format!("changes {:#x}", reading.control));

@@ -1,8 +1,8 @@
-//! What a decoder says of one instruction, in terms that all decoders share.
+//! A decoder's reading of one instruction, in terms that all decoders share.
 
 use std::fmt;
 
-/// A register that an address is made of.
+/// A register of an address.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Part {
     /// A general register of 64 bits.
@@ -13,14 +13,14 @@ pub enum Part {
     Ip,
     /// xmm, ymm or zmm, as a vector of indices.
     Vector(u8),
-    /// Anything else.
+    /// Any other register.
     Odd,
 }
 
 /// The segment of a memory operand.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Segment {
-    /// One that 64-bit mode takes for 0.
+    /// A segment that 64-bit mode treats as 0.
     #[default]
     Flat,
     Fs,
@@ -32,20 +32,20 @@ pub enum Segment {
 pub struct Operand {
     pub base: Option<Part>,
     pub index: Option<Part>,
-    /// 1 without an index.
+    /// 1 if there is no index.
     pub scale: u8,
-    /// From the instruction's end if rip-relative.
+    /// Counted from the instruction's end if relative to rip.
     pub displacement: i32,
     pub segment: Segment,
     /// The address is truncated to 32 bits; `None` if the decoder does not say.
     pub narrow: Option<bool>,
     pub reads: bool,
     pub writes: bool,
-    /// Bytes, `None` if the decoder does not say.
+    /// Size in bytes; `None` if the decoder does not say.
     pub size: Option<u16>,
 }
 
-/// Where control goes.
+/// The kinds of control flow.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 #[repr(u8)]
 pub enum Flow {
@@ -76,7 +76,7 @@ impl Flow {
     ];
 }
 
-/// State of the processor that a domain has no business with. Bits of [`Reading::control`].
+/// Processor state that a domain must not change. Bits of [`Reading::control`].
 pub mod control {
     /// rsp.
     pub const STACK: u16 = 1;
@@ -94,27 +94,27 @@ pub mod control {
     pub const TILE: u16 = 64;
 }
 
-/// Everything that is compared. `None` where the decoder does not say.
+/// The facts that are compared. `None` if the decoder does not say.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Reading {
     pub length: u8,
     pub flow: Flow,
     /// Distance of a direct branch's target from the end.
     pub distance: Option<i64>,
-    /// Those that the instruction names, and rdi's and rsi's of string instructions, rdi's first.
-    /// The control stack is none.
+    /// The memory operands that the instruction names, and those of rdi and rsi in string
+    /// instructions, rdi's first. The control stack is not among them.
     pub memory: [Option<Operand>; 2],
-    /// General registers written, by number, rsp among them only as [`control::STACK`].
+    /// General registers written, by number. rsp is only noted as [`control::STACK`].
     pub general: u16,
     /// xmm, ymm and zmm registers written, by number.
     pub vectors: u32,
     /// Mask registers written, by number.
     pub masks: u8,
-    /// Of the machine's state, as far as the decoder knows it: see [`control`].
+    /// Effects on the machine's state, as far as the decoder knows them: see [`control`].
     pub control: u16,
-    /// The bits of `control` of which the decoder speaks.
+    /// The bits of `control` that the decoder reports.
     pub spoken: u16,
-    /// Registers that are written besides the operands may be missing.
+    /// Set if registers that are written besides the operands may be missing.
     pub partial: bool,
 }
 
@@ -140,12 +140,12 @@ impl Reading {
     }
 }
 
-/// Why there is no reading.
+/// The reason why there is no reading.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Unread {
-    /// The bytes mean nothing to the decoder.
+    /// The decoder does not know the bytes.
     Unknown,
-    /// It names three memory operands.
+    /// The instruction names three memory operands.
     ThirdOperand,
 }
 
@@ -156,11 +156,11 @@ pub enum Difference {
     Length,
     Flow,
     Distance,
-    /// How many memory operands there are.
+    /// The number of memory operands.
     Operands,
     /// Base, index, scale, displacement or segment.
     Address,
-    /// The address is truncated.
+    /// The truncation of the address.
     Narrow,
     Reads,
     Writes,
@@ -177,7 +177,7 @@ impl fmt::Display for Difference {
     }
 }
 
-/// All differences between two readings.
+/// Reports all differences between two readings.
 pub fn differences(one: &Reading, other: &Reading, mut found: impl FnMut(Difference)) {
     let partial = other.partial;
     let mut check = |same: bool, difference| {

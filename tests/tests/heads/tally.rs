@@ -1,4 +1,4 @@
-//! Counts, and the differences that nobody knew.
+//! Counts, and the differences that are not known.
 
 use crate::known::{Case, KNOWN, Other, lookup};
 use crate::reading::Difference;
@@ -6,7 +6,7 @@ use crate::walk::{Head, Kind};
 use iced_x86::Code;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// Of one kind of encoding.
+/// Counts of one kind of encoding.
 #[derive(Clone, Copy, Default)]
 pub struct Counts {
     pub tried: u64,
@@ -16,15 +16,15 @@ pub struct Counts {
     pub full: u64,
 }
 
-/// Of a whole run, or a part.
+/// Counts of a whole run, or of a part.
 #[derive(Default)]
 pub struct Tally {
     kinds: [Counts; 3],
     /// Forms met.
     pub codes: BTreeSet<u16>,
-    /// By decoder: heads read.
+    /// Heads read, by decoder.
     pub read: [u64; 3],
-    /// Heads that one, two, three, four decoders read.
+    /// Heads that one, two, three or four decoders read.
     pub readings: [u64; 4],
     /// Heads with a prefix too many, refused.
     pub strange: u64,
@@ -33,12 +33,12 @@ pub struct Tally {
     lonely: BTreeMap<u16, (u64, Vec<u8>)>,
 }
 
-/// The bytes, and both readings.
+/// Shows the bytes and both readings.
 fn example(case: &Case<'_>) -> String {
     format!("{:02x?}\n  {:?}\n  {:?}", case.bytes, case.one, case.other)
 }
 
-/// The form of a number.
+/// Returns the form of a number.
 fn code(number: u16) -> String {
     format!("{:?}", Code::try_from(usize::from(number)).expect("a form"))
 }
@@ -48,7 +48,7 @@ impl Tally {
         &mut self.kinds[kind as usize]
     }
 
-    /// A decoder disagrees with iced.
+    /// Notes that a decoder disagrees with iced.
     pub fn differs(&mut self, decoder: Other, difference: Difference, case: &Case<'_>) {
         match lookup(decoder, difference, case) {
             Some(known) => {
@@ -62,13 +62,13 @@ impl Tally {
         }
     }
 
-    /// Fewer than three decoders read it.
+    /// Notes that fewer than three decoders read the head.
     pub fn lonely(&mut self, head: &Head) {
         let entry = self.lonely.entry(head.instruction.code() as u16).or_insert_with(|| (0, head.bytes().to_vec()));
         entry.0 += 1;
     }
 
-    /// Both.
+    /// Adds two tallies.
     pub fn join(mut self, other: Tally) -> Tally {
         for (one, other) in self.kinds.iter_mut().zip(&other.kinds) {
             one.tried += other.tried;
@@ -116,7 +116,7 @@ impl Tally {
         }
     }
 
-    /// Fails where something differs that nobody knows, or little was compared.
+    /// Fails if there is an unknown difference, or if little was compared.
     pub fn check(&self, all: bool) {
         assert!(self.new.is_empty(), "{} kinds of new differences", self.new.len());
         assert!(self.lonely.is_empty(), "{} forms that fewer than three decoders read", self.lonely.len());

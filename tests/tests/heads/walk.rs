@@ -1,6 +1,6 @@
 //! All heads: prefixes, REX, VEX or EVEX, opcode, ModRM and SIB.
 //!
-//! A [`Unit`] is all that stands before the opcode. It goes over the opcodes, and for each over
+//! A [`Unit`] is everything before the opcode. It goes over the opcodes, and for each over
 //! ModRM and SIB. Left out are only heads that the verifier refuses whatever stands there, and of
 //! these a sample is tried:
 //!
@@ -15,7 +15,7 @@
 
 use iced_x86::{Decoder, DecoderOptions, Instruction};
 
-/// One head, with a displacement and an immediate that follow from it.
+/// One head, with a displacement and an immediate that are computed from it.
 #[derive(Clone, Copy)]
 pub struct Head {
     pub instruction: Instruction,
@@ -23,7 +23,7 @@ pub struct Head {
 }
 
 impl Head {
-    /// Of a whole instruction, if these bytes are one.
+    /// Returns the head of a whole instruction, if these bytes are one.
     pub fn whole(of: &[u8]) -> Option<Head> {
         let mut bytes = [0; 15];
         bytes.get_mut(..of.len())?.copy_from_slice(of);
@@ -36,7 +36,7 @@ impl Head {
     }
 }
 
-/// The three ways to say what an opcode means.
+/// The three kinds of encoding.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Kind {
     Legacy,
@@ -48,7 +48,7 @@ impl Kind {
     pub const ALL: [Kind; 3] = [Kind::Legacy, Kind::Vex, Kind::Evex];
 }
 
-/// All that stands before the opcode.
+/// Everything before the opcode.
 #[derive(Clone, Copy)]
 pub struct Unit {
     pub kind: Kind,
@@ -56,7 +56,7 @@ pub struct Unit {
     length: u8,
     /// Units that select the same instructions: opcode map, mandatory prefix, W, vector length.
     pub stratum: u32,
-    /// The verifier's decoder has no such map: a sample is enough.
+    /// Set if the verifier's decoder has no such map, so that a sample is enough.
     thin: bool,
 }
 
@@ -74,7 +74,7 @@ impl Unit {
         &self.stem[..usize::from(self.length)]
     }
 
-    /// The opcode is none, but a prefix or the beginning of another unit.
+    /// Says whether the opcode byte is a prefix or the beginning of another unit.
     fn leads_on(&self, opcode: u8) -> bool {
         let prefix = matches!(
             opcode,
@@ -88,7 +88,7 @@ impl Unit {
         }
     }
 
-    /// The head of these bytes, if the verifier's decoder reads one.
+    /// Returns the head of these bytes, if the verifier's decoder reads one.
     fn head(&self, opcode: u8, modrm: u8, sib: Option<u8>) -> Option<Head> {
         let mut bytes = [0u8; 24];
         let mut end = usize::from(self.length);
@@ -99,7 +99,7 @@ impl Unit {
         }
         let head: u128 = u128::from_le_bytes(bytes[..16].try_into().expect("16 bytes"));
         let tail = match (self.kind, opcode, modrm) {
-            // What the regions want: a dispatch table, a header.
+            // The values that the regions demand: a dispatch table, a header.
             (Kind::Legacy, 0xff, _) if matches!(modrm >> 3 & 7, 2 | 4) => 0x10_0000,
             (Kind::Legacy, 0x03, _) if sib.is_some_and(|sib| sib & 7 == 5) && modrm < 0x40 => 0xf_f000,
             // A place in the window, relative to rip.
@@ -114,7 +114,7 @@ impl Unit {
             return None;
         }
         if instruction.near_branch64() != 0 {
-            // To itself, which is a legal target everywhere.
+            // A branch to itself, which is a legal target everywhere.
             let constants = decoder.get_constant_offsets(&instruction);
             let (at, size) = (constants.immediate_offset(), constants.immediate_size());
             let distance = (instruction.len() as i64).wrapping_neg().to_le_bytes();
@@ -124,7 +124,7 @@ impl Unit {
         Some(Head { instruction, bytes })
     }
 
-    /// The opcode has no ModRM byte, as the length of the head shows.
+    /// Says whether the opcode has no ModRM byte, judging by the length of the head.
     fn is_bare(&self, head: &Head) -> bool {
         let mut decoder = Decoder::with_ip(64, &head.bytes, 0, DecoderOptions::NONE);
         let instruction = decoder.decode();
@@ -138,7 +138,7 @@ impl Unit {
     }
 }
 
-/// A number that looks like chance, of what it is made from.
+/// Hashes a value to a number that looks random.
 pub fn mix(of: u128) -> u64 {
     let mut z = (of as u64) ^ (of >> 64) as u64 ^ 0x9e37_79b9_7f4a_7c15;
     z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
@@ -149,7 +149,7 @@ pub fn mix(of: u128) -> u64 {
 /// The random part of a walk.
 #[derive(Clone, Copy)]
 pub struct Thin {
-    /// One of so many ModRM bytes, and SIB bytes besides the probes.
+    /// One of this many ModRM bytes is tried.
     pub modrm: u64,
     pub sib: u64,
     pub seed: u64,
@@ -170,11 +170,11 @@ fn has_sib(modrm: u8) -> bool {
     modrm < 0xc0 && modrm & 7 == 4
 }
 
-/// What became of one opcode of a unit, before anybody judged.
+/// The heads of one opcode of a unit, before the verifier judges them.
 #[derive(Default)]
 pub struct Found {
     pub heads: Vec<Head>,
-    /// ModRM of each.
+    /// The ModRM byte of each head.
     modrm: Vec<u8>,
     /// Heads tried, whether the decoder reads them or not.
     pub tried: u64,
@@ -195,8 +195,8 @@ impl Found {
         }
     }
 
-    /// The first heads of one opcode: every ModRM byte, with the probes for SIB (all SIB bytes of
-    /// EVEX).
+    /// Fills in the first heads of one opcode: every ModRM byte, with the probes for SIB, or all
+    /// extreme SIB bytes for EVEX.
     pub fn begin(&mut self, unit: &Unit, opcode: u8, thin: &Thin) {
         self.clear();
         if unit.leads_on(opcode) {
@@ -230,8 +230,9 @@ impl Found {
         }
     }
 
-    /// The heads with other SIB bytes behind the ModRM bytes of which a probe was accepted, and one
-    /// for each of the others. Says which are of the others, and how many heads were cut.
+    /// Fills `rest` with the heads that follow from the verdict on the probes. A ModRM byte with an
+    /// accepted probe is tried with the other SIB bytes, each other ModRM byte with one of them.
+    /// Returns where the latter begin, and how many heads were cut.
     pub fn expand(
         &mut self,
         unit: &Unit,
@@ -265,8 +266,8 @@ impl Found {
     }
 }
 
-/// Registers 0 and 7 (with the extensions 0 and 31), all extensions of the opcode, and of addresses
-/// those that SIB, rbp and the highest register make.
+/// Says whether the ModRM byte is extreme: registers 0 and 7 (with the extensions 0 and 31), all
+/// extensions of the opcode, and the addresses of SIB, rbp and the highest register.
 fn is_extreme_modrm(opcode: u8, modrm: u8) -> bool {
     let group = matches!(opcode, 0x71..=0x73 | 0xc6 | 0xc7);
     matches!(modrm & 7, 0 | 4 | 5 | 7) && (group || matches!(modrm >> 3 & 7, 0 | 7))
@@ -283,7 +284,7 @@ const EXTREME_SIBS: [u8; 24] = {
     sibs
 };
 
-/// All orders of all subsets of one prefix of each group.
+/// Returns all orders of all subsets of one prefix of each group.
 fn prefixes() -> Vec<Vec<u8>> {
     let mut sequences: Vec<Vec<u8>> = vec![vec![]];
     let mut next = 0;
@@ -300,7 +301,7 @@ fn prefixes() -> Vec<Vec<u8>> {
     sequences
 }
 
-/// All units.
+/// Returns all units.
 pub fn units() -> Vec<Unit> {
     let mut units = Vec::new();
     let sequences = prefixes();
@@ -336,7 +337,7 @@ pub fn units() -> Vec<Unit> {
     units
 }
 
-/// Register fields are 0 or all ones. No form on the list has another map.
+/// Adds EVEX units whose register fields are 0 or all ones. No form on the list has another map.
 fn evex(sequence: &[u8], units: &mut Vec<Unit>) {
     let bits =
         |fields: &[u8], n: usize| fields.iter().enumerate().fold(0, |all, (i, f)| all | (f * (n >> i & 1) as u8));

@@ -1,12 +1,12 @@
-//! yaxpeax-x86, the verifier's second decoder. Of what an instruction writes only its operands are
-//! taken; sizes of memory operands are not: they are those of a register in many forms, and nothing
-//! in the product asks for them.
+//! yaxpeax-x86, the verifier's second decoder. Its reading takes only operands as written
+//! registers, and no sizes of memory operands: in many forms yaxpeax gives the size of a register,
+//! and the product does not use it.
 
 use crate::reading::{Flow, Operand, Part, Reading, Segment, Unread, control};
 use yaxpeax_arch::LengthedInstruction;
 use yaxpeax_x86::long_mode::{InstDecoder, Instruction, Opcode, Operand as O, RegSpec, register_class as class};
 
-/// The reading of the instruction that the bytes begin with.
+/// Returns the reading of the first instruction in the bytes.
 pub fn read(bytes: &[u8]) -> Result<Reading, Unread> {
     let i = InstDecoder::default().decode_slice(bytes).map_err(|_| Unread::Unknown)?;
     let mut reading = Reading { length: i.len().to_const() as u8, flow: flow(&i), ..Reading::default() };
@@ -83,7 +83,7 @@ fn named(operand: &O) -> Option<RegSpec> {
     }
 }
 
-/// Base, index, scale and displacement of a memory operand.
+/// Returns base, index, scale and displacement of a memory operand.
 fn address(operand: &O) -> Option<(Option<RegSpec>, Option<RegSpec>, u8, i32)> {
     Some(match *operand {
         O::AbsoluteU32 { addr } => (None, None, 1, addr as i32),

@@ -1,4 +1,4 @@
-//! Zydis, by the crate that brings its source.
+//! Zydis, through the crate that holds its source.
 
 use crate::reading::{Flow, Operand, Part, Reading, Segment, Unread, control};
 use zydis::ffi::{DecodedOperandKind, MemoryInfo};
@@ -7,7 +7,7 @@ use zydis::{
     RegisterClass,
 };
 
-/// The reading of the instruction that the bytes begin with.
+/// Returns the reading of the first instruction in the bytes.
 pub fn read(decoder: &zydis::Decoder, bytes: &[u8]) -> Result<Reading, Unread> {
     let i: FullInstruction = decoder.decode_first(bytes).ok().flatten().ok_or(Unread::Unknown)?;
     let mut reading = Reading { length: i.length, flow: flow(&i), ..Reading::default() };

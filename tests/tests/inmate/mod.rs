@@ -1,10 +1,10 @@
-//! Loads damaged objects and runs them, in a process of their own: a folder of jobs goes in, a line
-//! per job comes out.
+//! Loads damaged objects and runs them in child processes. The input is a folder of jobs, the
+//! output one line for each job.
 //!
 //! A job is an object and its mode. Beside it live a sibling domain and memory of the host, both
-//! full of a pattern; after every call the patterns must be there. A call that does not end within
-//! its time ends the process with [`HANG`]; the parent starts another one behind that job. Ending
-//! in any other way than 0 or [`HANG`] is a finding.
+//! full of a pattern. After every call the patterns must be whole. A call that does not end within
+//! its time ends the process with [`HANG`], and the parent starts another process after that job.
+//! Any other exit code than 0 or [`HANG`] is a finding.
 
 use sfi_contract::Mode;
 use sfi_loader::{CallError, DomainSpec, Import, TypedFn, World};
@@ -14,7 +14,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode, Stdio};
 use std::time::{Duration, Instant};
 
-/// Names the folder to a process that is to run it.
+/// Names the folder to a child process.
 pub const FOLDER: &str = "SFI_INMATES";
 /// The first job to run.
 pub const FIRST: &str = "SFI_INMATES_FIRST";
@@ -22,7 +22,7 @@ pub const FIRST: &str = "SFI_INMATES_FIRST";
 const SIBLING: &str = "SFI_INMATES_SIBLING";
 /// Exit code: a call did not end.
 const HANG: i32 = 42;
-/// What one call may take.
+/// Time limit of one call.
 const CALL_MILLISECONDS: i64 = 50;
 /// Bytes of each pattern.
 const PATTERN: usize = 1 << 16;
@@ -34,21 +34,21 @@ pub struct Job {
     pub what: String,
 }
 
-/// What became of all jobs.
+/// The outcome of all jobs.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub struct Tally {
-    /// The loader refused it.
+    /// Objects that the loader refused.
     pub refused: u64,
-    /// It was loaded and its functions called.
+    /// Objects that were loaded and whose functions were called.
     pub ran: u64,
-    /// A call did not end.
+    /// Objects with a call that did not end.
     pub hung: u64,
     /// Calls that returned, and that faulted.
     pub returned: u64,
     pub faulted: u64,
 }
 
-/// Runs all jobs in child processes. Panics if one crashes, or says that a pattern is broken.
+/// Runs all jobs in child processes. Panics if one crashes, or reports a broken pattern.
 pub fn run(folder: &Path, jobs: &[Job], runtime: &BTreeMap<ModeName, Vec<PathBuf>>, sibling: &Path) -> Tally {
     let _ = std::fs::remove_dir_all(folder);
     std::fs::create_dir_all(folder).expect("a folder");
@@ -116,7 +116,7 @@ pub fn run(folder: &Path, jobs: &[Job], runtime: &BTreeMap<ModeName, Vec<PathBuf
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct ModeName(pub &'static str);
 
-/// The child: all jobs of the folder from the first on.
+/// Runs all jobs of the folder from the first on, as the child process.
 pub fn main(folder: &Path) -> ExitCode {
     let first: usize = std::env::var(FIRST).ok().and_then(|n| n.parse().ok()).unwrap_or(0);
     let modes = std::fs::read_to_string(folder.join("modes")).expect("the list");
@@ -157,7 +157,7 @@ pub fn main(folder: &Path) -> ExitCode {
     ExitCode::SUCCESS
 }
 
-/// Global functions of an object, at most eight.
+/// Returns global functions of an object, at most eight.
 fn functions(object: &[u8]) -> Vec<String> {
     let report = sfi_verifier::verify(object, &sfi_verifier::Options::default());
     let symbols = report.map(|report| {
@@ -169,7 +169,7 @@ fn functions(object: &[u8]) -> Vec<String> {
 }
 
 fn build(object: Vec<u8>, mode: Mode, runtime: &str) -> Option<World> {
-    // Symbols of fixtures that are defined elsewhere, and a neighbour with data of its own.
+    // The runtime defines symbols that fixtures import. The neighbour has data of its own.
     let mut spec = DomainSpec::new("mutant").mode(mode).memory(1 << 20).stack(64 << 10).object("mutant.o", object);
     for path in runtime.lines() {
         spec = spec.object(path.to_owned(), std::fs::read(path).expect("the runtime"));
@@ -192,7 +192,7 @@ fn build(object: Vec<u8>, mode: Mode, runtime: &str) -> Option<World> {
     Some(world)
 }
 
-/// The patterns are whole, and the sibling works.
+/// Checks that the patterns are whole and the sibling works.
 fn check(world: &mut World, host: &[u8]) {
     assert!(host.iter().all(|b| *b == 0xa7), "ESCAPE: the host's pattern is broken");
     let at = world.domain("sibling").expect("it is there").symbol("pattern").expect("it is there");
@@ -204,7 +204,7 @@ fn check(world: &mut World, host: &[u8]) {
 }
 
 extern "C" fn hang(_: libc::c_int) {
-    // SAFETY: ends the process at once; nothing else happens behind the interrupted code.
+    // SAFETY: ends the process at once. The interrupted code does not go on.
     unsafe { libc::_exit(HANG) }
 }
 

@@ -1,14 +1,14 @@
-//! Runs a few bytes of machine code on this processor with registers of the test's choice and says
-//! how they ended.
+//! Runs a few bytes of machine code on this processor with chosen registers and reports how they
+//! ended.
 //!
 //! A 4 GiB window with guards is reserved and GS base points to it, as the loader does for a
-//! domain. [`Machine::run`] raises `int3`; the signal handler swaps the interrupted context for the
-//! one asked for; the next signal, whichever it is, is recorded and the handler swaps back. So the
-//! code under test needs no cooperation and may do anything.
+//! domain. [`Machine::run`] raises `int3`. The signal handler replaces the interrupted context with
+//! the requested one. The next signal of any kind is recorded, and the handler puts the old context
+//! back. So the code under test needs no cooperation and may do anything.
 //!
 //! One machine per process, used by one thread.
 
-// One range of bytes is what is meant, not the numbers in it.
+// The field is one range of bytes, not the numbers in it.
 #![allow(clippy::single_range_in_vec_init)]
 // Each test file uses its part of this module.
 #![allow(dead_code)]
@@ -19,7 +19,7 @@ use std::ptr::null_mut;
 
 /// Size of a window.
 pub const WINDOW: u64 = 1 << 32;
-/// Unmapped bytes in front of and behind a window.
+/// Unmapped bytes before and after a window.
 pub const GUARD: u64 = 64 << 10;
 /// Bytes of a page.
 pub const PAGE: u64 = 4096;
@@ -33,7 +33,7 @@ pub const RSP: usize = 4;
 pub const RSI: usize = 6;
 pub const RDI: usize = 7;
 
-/// `uc_mcontext.gregs` index of each general register by number.
+/// The `uc_mcontext.gregs` index of each general register by number.
 const GREGS: [c_int; 16] = [
     libc::REG_RAX,
     libc::REG_RCX,
@@ -56,14 +56,14 @@ const GREGS: [c_int; 16] = [
 /// Trap flag.
 const TF: u64 = 1 << 8;
 
-/// Registers before or after.
+/// Registers before or after a run.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Registers {
     /// By number, rax first.
     pub gpr: [u64; 16],
     pub rip: u64,
     pub flags: u64,
-    /// CS, GS, FS, SS selectors as the kernel packs them.
+    /// The selectors of CS, GS, FS and SS as the kernel packs them.
     pub selectors: u64,
 }
 
@@ -95,7 +95,8 @@ pub mod state {
     pub const ZMM: u32 = 32;
     /// zmm16 to zmm31.
     pub const ZMM_HIGH: u32 = 64;
-    /// The status flags of MXCSR. Any arithmetic changes them: no part of [`Exit::changed`].
+    /// The status flags of MXCSR. Any arithmetic changes them, so they are no part of
+    /// [`Exit::changed`].
     ///
     /// [`Exit::changed`]: super::Exit::changed
     pub const MXCSR_FLAGS: u32 = 128;
@@ -114,7 +115,7 @@ impl Exit {
 /// Bytes of extended state that are kept.
 const XSTATE: usize = 8192;
 
-/// What the handler and [`Machine::run`] share.
+/// State that the handler and [`Machine::run`] share.
 struct Shared {
     entering: bool,
     active: bool,
@@ -128,7 +129,7 @@ struct Shared {
 }
 
 struct Cell(UnsafeCell<Shared>);
-// SAFETY: one thread uses it, in turn with the handler that interrupts that very thread.
+// SAFETY: one thread uses it, in turn with the handler that interrupts this thread.
 unsafe impl Sync for Cell {}
 
 static SHARED: Cell = Cell(UnsafeCell::new(Shared {
@@ -152,9 +153,8 @@ static SHARED: Cell = Cell(UnsafeCell::new(Shared {
 }));
 
 extern "C" fn handler(signal: c_int, _: *mut libc::siginfo_t, context: *mut libc::c_void) {
-    // SAFETY: the kernel hands a valid ucontext_t; SHARED is not touched by anybody while the
-    // handler runs, because the only thread that uses it is the interrupted one, and it does so
-    // around the `int3` or not at all.
+    // SAFETY: the kernel passes a valid ucontext_t. Nobody else touches SHARED while the handler
+    // runs: the interrupted thread is its only user, and uses it only around the `int3`.
     unsafe {
         let context = &mut *context.cast::<libc::ucontext_t>();
         let shared = &mut *SHARED.0.get();
@@ -197,13 +197,15 @@ extern "C" fn handler(signal: c_int, _: *mut libc::siginfo_t, context: *mut libc
             gregs.copy_from_slice(&shared.host);
             xstate.copy_from(shared.host_state.as_ptr(), size);
         } else {
-            // Not ours: the next occurrence kills the process, which is the honest report.
+            // The signal is not one of the run: its next occurrence kills the process, which is the
+            // honest report.
             libc::signal(signal, libc::SIG_DFL);
         }
     }
 }
 
-/// Where each component of the extended state lies (CPUID leaf 0DH), with its bit in XSTATE_BV.
+/// Returns the place of each component of the extended state (CPUID leaf 0DH), with its bit in
+/// XSTATE_BV.
 fn components() -> [(u32, usize, usize, u32); 4] {
     let place = |i: u32| {
         let leaf = std::arch::x86_64::__cpuid_count(0xd, i);
@@ -222,7 +224,7 @@ fn features(area: &[u8]) -> u64 {
     u64::from_le_bytes(area[464 + 8..464 + 16].try_into().unwrap_or_default())
 }
 
-/// Gives every vector and mask register contents that are not zero and says so in XSTATE_BV.
+/// Gives every vector and mask register contents that are not zero, and marks them in XSTATE_BV.
 fn fill(area: &mut [u8]) {
     let mut word = 0x9e37_79b9_7f4a_7c15u64;
     let mut put = |bytes: &mut [u8]| {
@@ -244,8 +246,8 @@ fn fill(area: &mut [u8]) {
     }
 }
 
-/// Puts something else than [`fill`] into parts of the extended state: other bytes, all status
-/// flags, an x87 stack with an unmasked division by zero pending.
+/// Puts other values than [`fill`] into parts of the extended state: other bytes, all status flags,
+/// an x87 stack with an unmasked division by zero pending.
 fn disturb(area: &mut [u8], parts: u32) {
     let mut change = |range: std::ops::Range<usize>| area[range].iter_mut().for_each(|byte| *byte ^= 0xff);
     if parts & state::XMM != 0 {
@@ -269,8 +271,8 @@ fn disturb(area: &mut [u8], parts: u32) {
     }
 }
 
-/// FNV-1a of each part, by the number of its bit. What XSTATE_BV says is in its initial state is
-/// zero.
+/// Computes FNV-1a of each part, by the number of its bit. A part that XSTATE_BV marks as initial
+/// counts as zero.
 fn digests(area: &[u8]) -> [u64; 8] {
     let held = area.get(512..520).map_or(3, |b| u64::from_le_bytes(b.try_into().unwrap_or_default()));
     let digest = |bit: u32, ranges: &[std::ops::Range<usize>]| {
@@ -294,7 +296,7 @@ fn digests(area: &[u8]) -> [u64; 8] {
     parts
 }
 
-/// The parts of the extended state that differ.
+/// Returns the parts of the extended state that differ.
 fn compare(before: &[u8], after: &[u8]) -> u32 {
     let mut changed = 0;
     if before[..24] != after[..24] || before[32..160] != after[32..160] {
@@ -323,7 +325,7 @@ fn compare(before: &[u8], after: &[u8]) -> u32 {
     changed
 }
 
-/// A process ready to run code. There is one.
+/// A process that is ready to run code. There is only one.
 pub struct Machine(());
 
 impl Machine {
@@ -347,19 +349,18 @@ impl Machine {
         Machine(())
     }
 
-    /// Runs until the first signal. `step`: after one instruction at the latest. `pattern`: with
-    /// vector registers full of distinct bytes.
+    /// Runs until the first signal. With `step` that is after one instruction at the latest. With
+    /// `pattern` the vector registers are full of distinct bytes.
     pub fn run(&mut self, window: &Window, want: Registers, step: bool, pattern: bool) -> Exit {
         self.run_with(window, want, step, pattern, 0)
     }
 
-    /// The same, with something else than the pattern in parts of the extended state: bits of
-    /// [`state`].
+    /// Runs with other values than the pattern in parts of the extended state: bits of [`state`].
     pub fn run_with(&mut self, window: &Window, want: Registers, step: bool, pattern: bool, other: u32) -> Exit {
         window.select();
         // SAFETY: the handler has the shared state to itself while the interrupted code is not in
-        // this function; `int3` comes back here with every register, vector registers included, as
-        // it was.
+        // this function. `int3` returns here with every register, vector registers included,
+        // unchanged.
         unsafe {
             let shared = &mut *SHARED.0.get();
             shared.want = want;
@@ -373,7 +374,7 @@ impl Machine {
         }
     }
 
-    /// Copies code to a place of the window, `int3` behind it, and runs it from its start.
+    /// Copies code to a place of the window, puts `int3` after it, and runs it from its start.
     pub fn run_code(&mut self, window: &Window, offset: u64, code: &[u8], mut want: Registers) -> Exit {
         let page = offset & !(PAGE - 1);
         window.protect(page, 2 * PAGE, libc::PROT_READ | libc::PROT_WRITE);
@@ -386,7 +387,7 @@ impl Machine {
     }
 }
 
-/// Anonymous memory, reserved only.
+/// Reserves anonymous memory.
 fn map(length: u64, protection: c_int) -> u64 {
     // SAFETY: a new anonymous mapping touches nothing that exists.
     let at = unsafe {
@@ -397,8 +398,8 @@ fn map(length: u64, protection: c_int) -> u64 {
     at as u64
 }
 
-/// 4 GiB of address space at a multiple of 4 GiB, guards on both sides, nothing accessible at
-/// first.
+/// 4 GiB of address space at a multiple of 4 GiB, with guards on both sides, and nothing accessible
+/// at first.
 pub struct Window {
     pub base: u64,
 }
@@ -409,7 +410,7 @@ impl Window {
         Window { base: (start + GUARD).next_multiple_of(WINDOW) }
     }
 
-    /// One at a random place of the lower half of the address space.
+    /// Reserves a window at a random place of the lower half of the address space.
     pub fn random(mut random: impl FnMut() -> u64) -> Window {
         let length = (WINDOW + 2 * GUARD) as usize;
         loop {
@@ -422,20 +423,20 @@ impl Window {
             if at as u64 == base - GUARD {
                 return Window { base };
             }
-            // Occupied. Anything else is an error that would not go away.
+            // The place is occupied. Any other error would not go away.
             let error = std::io::Error::last_os_error();
             assert_eq!(error.raw_os_error(), Some(libc::EEXIST), "{error}");
         }
     }
 
-    /// Makes this the window that GS names.
+    /// Makes this the window of GS.
     fn select(&self) {
         const ARCH_SET_GS: libc::c_long = 0x1001;
         // SAFETY: nothing in this program uses GS.
         assert_eq!(unsafe { libc::syscall(libc::SYS_arch_prctl, ARCH_SET_GS, self.base) }, 0);
     }
 
-    /// GS base as the kernel sees it.
+    /// Returns GS base as the kernel sees it.
     pub fn gs_base() -> u64 {
         const ARCH_GET_GS: libc::c_long = 0x1004;
         let mut base = 0u64;
@@ -444,7 +445,7 @@ impl Window {
         base
     }
 
-    /// Changes the protection of pages; offsets from the window's base.
+    /// Changes the protection of pages, given by offsets from the window's base.
     pub fn protect(&self, offset: u64, length: u64, protection: c_int) {
         assert!(offset + length <= WINDOW);
         // SAFETY: the range lies inside the reservation made by `new`.
@@ -466,17 +467,17 @@ impl Window {
 
     pub fn write(&self, offset: u64, bytes: &[u8]) {
         assert!(offset + bytes.len() as u64 <= WINDOW);
-        // SAFETY: inside the reservation; a page that is not open faults and ends the process.
+        // SAFETY: inside the reservation. A page that is not open faults and ends the process.
         unsafe { std::ptr::copy_nonoverlapping(bytes.as_ptr(), (self.base + offset) as *mut u8, bytes.len()) }
     }
 
     pub fn read(&self, offset: u64, length: usize) -> Vec<u8> {
         assert!(offset + length as u64 <= WINDOW);
-        // SAFETY: as for `write`; no reference outlives the copy.
+        // SAFETY: as for `write`. No reference outlives the copy.
         unsafe { std::slice::from_raw_parts((self.base + offset) as *const u8, length).to_vec() }
     }
 
-    /// The address lies in the window, or in the guard behind it.
+    /// Says whether the address lies in the window, or in the guard after it.
     pub fn contains(&self, address: u64) -> bool {
         address.wrapping_sub(self.base) < WINDOW + GUARD
     }
