@@ -27,7 +27,7 @@ fn kind(path: &Path) -> Option<Kind> {
     }
 }
 
-/// The text of a line that is a comment from its start, or of a line of a document.
+/// Returns the text of a line that is a comment from its start, or of a line of a document.
 fn comment(kind: Kind, line: &str) -> Option<&str> {
     let line = line.trim_start();
     let starts: &[&str] = match kind {
@@ -39,14 +39,14 @@ fn comment(kind: Kind, line: &str) -> Option<&str> {
     starts.iter().find_map(|start| line.strip_prefix(start)).map(str::trim_start)
 }
 
-/// A line that is right as it is, however long.
+/// Says whether a line may have any length.
 fn exempt(text: &str) -> bool {
     let command = text.split_once(": ").is_some_and(|(key, _)| matches!(key, "show" | "run" | "variant"));
     let one_word = |text: &str| !text.trim_start_matches("- ").contains(' ');
     text.starts_with('|') || command || one_word(text) || text.starts_with("[![")
 }
 
-/// The numbers of the lines that are too long.
+/// Returns the numbers of the lines that are too long.
 fn long_lines(kind: Kind, text: &str) -> Vec<usize> {
     let mut fenced = false;
     let mut found = Vec::new();
@@ -64,7 +64,7 @@ fn long_lines(kind: Kind, text: &str) -> Vec<usize> {
     found
 }
 
-/// The project's own files of these kinds, from its root.
+/// Returns the project's own files of these kinds, from its root.
 fn files() -> Vec<(PathBuf, Kind)> {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).parent().expect("the package has a parent folder");
     let listing = Command::new("git").arg("ls-files").current_dir(root).output().expect("git runs");

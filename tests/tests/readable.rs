@@ -1,6 +1,5 @@
-//! Rewritten objects are ordinary ELF relocatable objects: binutils reads and links them without
-//! complaint, and the symbols of the input are all there with the same type, binding and
-//! visibility.
+//! Rewritten objects are ordinary ELF relocatable objects. binutils reads and links them without
+//! complaint, and each symbol of the input is there with its type, binding and visibility.
 
 use sfi_contract::Mode;
 use sfi_tests::build::{Compiler, Configuration, Level, compile};
@@ -69,7 +68,7 @@ fn check(input: &Path, output: &Path, scratch: &Path) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// `FUNC GLOBAL DEFAULT defined name` of every named symbol, and how often.
+/// Counts `FUNC GLOBAL DEFAULT defined name` of every named symbol.
 fn symbols(object: &Path, scratch: &Path) -> anyhow::Result<BTreeMap<String, usize>> {
     let listing = must(Command::new("readelf").args(["--symbols", "--wide"]).arg(object), scratch)?;
     let mut symbols = BTreeMap::new();

@@ -1,5 +1,5 @@
-//! Shared regions: an object of one has one address in all domains and modes, for as long as the
-//! world lives, and the address tells nothing about anybody's window.
+//! Shared regions: an object of a region has one address in all domains and modes, as long as the
+//! world lives. The address reveals nothing about any window.
 
 use sfi_contract::Mode;
 use sfi_loader::{
@@ -12,14 +12,14 @@ use std::collections::HashSet;
 use std::sync::OnceLock;
 
 const MODES: [Mode; 3] = [Mode::Write, Mode::Full, Mode::Match];
-/// Where `&reg.pool[7]` lies in the region, and how `here` finds it with 64 bits.
+/// The offset of `&reg.pool[7]` in the region, as `here` finds it with 64 bits.
 const SEVENTH: u64 = 136;
 const WAYS: u64 = 8;
-/// `reg.text`.
+/// The offset of `reg.text`.
 const TEXT: u64 = 24 + 64 * 16;
 const LENGTH: u64 = 1 << 16;
 
-/// The fixture compiled in a way, rewritten for a mode.
+/// Compiles the fixture with options and rewrites it for a mode.
 fn list(options: &str, mode: Mode) -> Vec<u8> {
     compiled("list.c", options, mode)
 }
@@ -61,7 +61,7 @@ fn base(world: &World, domain: &str) -> u64 {
     world.domain(domain).unwrap().secret_base()
 }
 
-/// Every pair of modes.
+/// Returns every pair of modes.
 fn pairs() -> impl Iterator<Item = (Mode, Mode)> {
     MODES.into_iter().flat_map(|a| MODES.map(|b| (a, b)))
 }
@@ -82,7 +82,8 @@ fn an_object_has_one_address() {
             }
             assert_eq!(get(&mut world, domain, "here", WAYS, 0), (at.0 + SEVENTH) as u32 as u64);
             assert_eq!(get(&mut world, domain, "end", 0, 0), at.0 + LENGTH);
-            // No window has its upper half; where it lies in one, its lower half is the same.
+            // No window has the upper half of the address. Its lower half is the region's offset in
+            // every window.
             assert_ne!(at.0 >> 32, base(&world, domain) >> 32);
             let segments = world.domain(domain).unwrap().segments();
             assert!(segments.iter().any(|s| s.shared && s.offset == at.0 & 0xffff_ffff));
@@ -90,7 +91,7 @@ fn an_object_has_one_address() {
     }
 }
 
-/// However a compiler forms addresses.
+/// Compilers form addresses in several ways. Each gives the common address.
 #[test]
 fn every_way_of_compiling_gives_the_same_address() {
     for options in ["-fPIC", "-fPIE", "-fPIE -mno-direct-extern-access"] {
@@ -108,7 +109,8 @@ fn every_way_of_compiling_gives_the_same_address() {
     }
 }
 
-/// A distance of 32 bits cannot hold one: refused when the domain is loaded, never another address.
+/// A distance of 32 bits cannot hold a common address. The loader refuses it instead of giving
+/// another address.
 #[test]
 fn distances_of_32_bits_are_refused() {
     let object = compiled("away.s", "-c", Mode::Write);
@@ -117,8 +119,8 @@ fn distances_of_32_bits_are_refused() {
     assert!(error.contains("reg") && error.contains("does not fit 32 bits"), "{error}");
 }
 
-/// What one domain built, others walk and change, and the builder finds it so: before and after
-/// every change of places.
+/// One domain builds a list, others walk and change it, and the builder sees their changes, before
+/// and after every move of a domain.
 #[test]
 fn a_list_is_everybodys() {
     for (first, second) in pairs() {
@@ -155,30 +157,30 @@ fn a_list_is_everybodys() {
         expected += 7;
         walk(&mut world, expected, &["a", "b", "c"]);
 
-        // Loaded again, elsewhere.
+        // The domain is loaded again, at another place.
         let place = base(&world, "a");
         world.reload(a.clone()).unwrap();
         assert_ne!(base(&world, "a"), place);
         walk(&mut world, expected, &["b", "c", "a"]);
-        // In another mode.
+        // The domain is loaded again in another mode.
         for mode in MODES {
             world.reload(member("a", mode).restart(Restart::Always).owner(&owners[0])).unwrap();
             walk(&mut world, expected, &["c", "b", "a"]);
         }
         world.reload(a.clone()).unwrap();
 
-        // Reset where it is.
+        // The domain is reset at its place.
         world.restart("a").unwrap();
         walk(&mut world, expected, &["a", "b", "c"]);
 
-        // Restarted elsewhere, because it crashed.
+        // The domain crashed and is restarted at another place.
         assert_eq!(fault(call(&mut world, "a", "peek", 0, 0)).kind, FaultKind::Memory(AddressClass::Null));
         faults += 1;
         walk(&mut world, expected, &["b", "c", "a"]);
         get(&mut world, "a", "push", 11, 0);
         expected += 11;
 
-        // Hidden from who made it.
+        // The region is hidden from the domain that built the list.
         world.make_invisible("a", "r").unwrap();
         walk(&mut world, expected, &["b", "c"]);
         let store = fault(call(&mut world, "a", "poke", at, 1));
@@ -202,15 +204,15 @@ fn a_list_is_everybodys() {
             assert_eq!(get(&mut world, domain, "here", 0, 0), at);
         }
 
-        // A domain that only reads is no suspect.
+        // A domain that only reads is not suspicious.
         let records = owners.map(|owner| owner.record());
         assert_eq!([records[0].faults, records[1].faults], [faults, 0], "{what}");
         assert!(records.iter().all(|r| r.outside == 0 && !r.suspicious), "{what}");
     }
 }
 
-/// Whoever follows a pointer into a region that it saw is told so, and not taken for one who
-/// searches; a stranger is.
+/// A domain that follows a pointer into a region that it saw gets a fault that names the region,
+/// and is not suspicious. A stranger is.
 #[test]
 fn hidden_regions() {
     for mode in [Mode::Write, Mode::Match] {
@@ -229,7 +231,7 @@ fn hidden_regions() {
         let at = world.region_in("a", "r").unwrap().0 + SEVENTH;
         get(&mut world, "full", "poke", at, 42);
         world.make_invisible("a", "r").unwrap();
-        // Somebody else reads it there, and loads are not confined: only stores are over.
+        // Another domain still reads the region, and loads are not confined, so only stores fault.
         assert_eq!(get(&mut world, "a", "peek", at, 0), 42);
         let found = fault(call(&mut world, "a", "poke", at, 1));
         assert_eq!(found.region(), Some(("r", true)));
@@ -238,7 +240,8 @@ fn hidden_regions() {
             assert_eq!(found.stray().unwrap().owner, Whose::Region("r".into()), "{found}");
         }
         world.restart("a").unwrap();
-        // Only a domain whose loads are confined sees it: so nobody else reads.
+        // The only other member has confined loads, so nobody reads the region at its common
+        // address.
         world.make_invisible("reader", "r").unwrap();
         assert_eq!(get(&mut world, "full", "peek", at, 0), 42);
         let found = fault(call(&mut world, "a", "peek", at, 0));
@@ -250,7 +253,7 @@ fn hidden_regions() {
         assert_eq!(records.map(|r| (r.faults, r.outside)), [(2, 0), (1, 1)]);
         world.make_visible("reader", "r", Access::Read).unwrap();
         assert_eq!(get(&mut world, "reader", "peek", at, 0), 42);
-        // Nor behind its last reader, whose new self sees another region.
+        // A reload that fails changes nothing. After a reload in mode full nobody reads there.
         let mut other = DomainSpec::new("reader").object("list.o", list("-fPIE", Mode::Write));
         other = other.shared("reg", "s", Access::Read);
         assert!(world.reload(other).is_err(), "there is no such region");
@@ -259,8 +262,8 @@ fn hidden_regions() {
     }
 }
 
-/// Windows cannot be read off a region, and common addresses of different worlds and regions are
-/// different.
+/// A region's address reveals no window, and different worlds and regions have different common
+/// addresses.
 #[test]
 fn addresses_tell_nothing() {
     let mut seen = HashSet::new();
@@ -288,8 +291,8 @@ fn addresses_tell_nothing() {
     }
 }
 
-/// Pointers that string instructions leave behind are what they were, further on: in a region, and
-/// in the domain's own memory.
+/// Pointers that string instructions leave are the original ones, advanced: in a region, and in the
+/// domain's own memory.
 #[test]
 fn string_instructions_keep_pointers() {
     for mode in MODES {
@@ -313,13 +316,14 @@ fn string_instructions_keep_pointers() {
             assert_eq!(get(&mut world, "a", "copy_from", to, from), from + 64, "{mode}");
             assert_eq!(get(&mut world, "a", "compare", to, from), from + 64, "{mode}");
         }
-        // A reader in another domain finds this.
+        // A reader in another domain finds these bytes.
         get(&mut world, "a", "fill_one", region + 10, 0);
         assert_eq!(get(&mut world, "b", "scan", region, 0), region + 11, "{mode}");
     }
 }
 
-/// `ptr`: a region's pointer stays, another is one of the receiver's window, and null is null.
+/// `ptr`: a region's pointer keeps its value, any other becomes one into the receiver's window, and
+/// null stays null.
 #[test]
 fn pointers_cross() {
     let import = Import::domain("b", "same").signature("(ptr) -> ptr");
@@ -337,16 +341,16 @@ fn pointers_cross() {
             (own, own),
             (own - windows[0], own),
             (windows[1] + 64, windows[0] + 64),
-            // The callee does not see it.
+            // The callee does not see this region.
             (s, windows[0] + (s & 0xffff_ffff)),
-            // The bytes that regions are found by, and other bits.
+            // The byte that regions are found by is right, but other bits are wrong.
             (r ^ 1 << 40, windows[0] + (r & 0xffff_ffff)),
             (r & 0xff_ffff_ffff | 0x55 << 40, windows[0] + (r & 0xffff_ffff)),
             (4096, windows[0] + 4096),
         ] {
             assert_eq!(get(&mut world, "a", "pass", passed, 0), back, "{first} {second}: {passed:#x}");
         }
-        // Shown and hidden while the world goes on.
+        // The region is shown and hidden while the world runs.
         world.make_visible("b", "s", Access::Read).unwrap();
         assert_eq!(get(&mut world, "a", "pass", s + 8, 0), s + 8);
         world.make_invisible("b", "s").unwrap();
@@ -356,7 +360,7 @@ fn pointers_cross() {
     }
 }
 
-/// A host function, and so the arbiter, takes a region's pointers from all domains.
+/// A host function, and so the arbiter, accepts a region's pointers from all domains.
 #[test]
 fn the_host_takes_them() {
     for mode in MODES {
@@ -383,7 +387,8 @@ fn the_host_takes_them() {
     }
 }
 
-/// Instances see the same addresses; a reset leaves nothing of a region that was shown in between.
+/// Instances see the same addresses. After a reset nothing is left of a region that was shown in
+/// between.
 #[test]
 fn instances() {
     for mode in MODES {

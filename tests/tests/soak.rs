@@ -1,7 +1,7 @@
 //! Long suites, run by `cargo xtask soak` and not by `cargo test`.
 //!
-//! Random programs (csmith) are compared as those of the corpus are. Every member of every static
-//! archive on the machine is rewritten: what is not refused must satisfy the verifier.
+//! Random programs (csmith) are compared like those of the corpus. Every member of every static
+//! archive on the machine is rewritten, and the verifier must accept each result.
 //! `SFI_SOAK_PROGRAMS` and `SFI_SOAK_SEED` choose the programs.
 
 use libtest_mimic::{Arguments, Failed, Trial};
@@ -40,7 +40,7 @@ fn main() {
     conclusion.exit()
 }
 
-/// Every member is refused with a reason, or its rewritten form is safe.
+/// Checks that every member is refused with a reason, or that its rewritten form is safe.
 fn archive(path: &Path) -> Result<(), Failed> {
     let directory = tempfile::tempdir()?;
     // Archives that are linker scripts have no members.

@@ -1,4 +1,4 @@
-//! The fuzzers' targets over their seeds, over what fuzzers found (`fixtures/fuzz/NAME`), and over
+//! The fuzzers' targets over their seeds, over fuzzers' finds (`fixtures/fuzz/NAME`), and over
 //! damaged copies of both.
 
 use libtest_mimic::{Arguments, Failed, Trial};
@@ -11,10 +11,10 @@ use std::time::{Duration, Instant};
 
 /// Damaged copies of each input, at most.
 const COPIES: u64 = 200;
-/// What a target may spend on damaged copies.
+/// Time limit of a target for damaged copies.
 const PATIENCE: Duration = Duration::from_secs(8);
 
-/// Programs of the corpus, and what they are compiled for: also the longest heads of instructions.
+/// Programs of the corpus and their compiler flags. They include the longest heads of instructions.
 const PROGRAMS: [(&str, &str); 4] =
     [("string_ops", "x86-64"), ("callbacks", "x86-64"), ("computed_goto", "x86-64-v3"), ("matmul", "x86-64-v4")];
 
@@ -54,8 +54,8 @@ fn run(target: &Target) -> Result<(), Failed> {
     if tried >= 50 { Ok(()) } else { Err(format!("only {tried} copies in {PATIENCE:?}").into()) }
 }
 
-/// Files of the folder; for the targets that take objects, programs compiled now: as they are, or
-/// rewritten.
+/// Returns the files of the folder. For the targets that take objects, adds programs that are
+/// compiled now, as they are or rewritten.
 fn inputs(name: &str) -> anyhow::Result<Vec<Vec<u8>>> {
     let mut inputs = Vec::new();
     for entry in std::fs::read_dir(fixture(&format!("fuzz/{name}")))? {

@@ -1,10 +1,10 @@
-//! Random translation units aimed at conventions do in a domain what they do natively.
+//! Random translation units that stress conventions behave in a domain as natively.
 //!
 //! `SFI_UNITS` and `SFI_UNITS_SEED` choose the units.
 
 use sfi_tests::units::random_unit;
 
-/// Units, unless `SFI_UNITS` says otherwise.
+/// The number of units, unless `SFI_UNITS` gives another.
 const UNITS: u64 = 100;
 
 #[test]

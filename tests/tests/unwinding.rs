@@ -1,5 +1,5 @@
-//! The unwinder sees the frames of its own crossing: an exception does not pass one, whoever called
-//! whom.
+//! The unwinder sees only the frames of its own crossing: no exception passes a crossing, in either
+//! direction.
 
 use sfi_contract::Mode;
 use sfi_loader::{DomainSpec, HostError, Import, TypedFn, World};
@@ -76,13 +76,13 @@ fn exceptions_end_at_the_crossing() {
             .import("again", Import::domain("a", "again").signature("(int) -> int"));
         let mut world = World::builder().domain(through_domain).domain(second).build().expect("a world");
         let go: TypedFn<fn(i32) -> i32> = world.domain("a").expect("a").export("go").expect("go");
-        // here and again, or forced, again and the end.
+        // The frames of here and again, or, when forced, again and the end.
         assert_eq!(go.call(&mut world, (7,)), Ok(1_050_203), "{level} {mode}");
         let frames: TypedFn<fn(i32) -> i32> = world.domain("a").expect("a").export("frames").expect("frames");
         for depth in [0, 1, 30] {
             assert_eq!(frames.call(&mut world, (depth,)), Ok(depth + 2), "{level} {mode}");
         }
-        // The same with a host function between the two entries.
+        // Now with a host function between the two entries.
         let mut world = World::builder()
             .domain(first.import("middle", Import::host("middle").signature("(int, int) -> int")))
             .host_fn("middle", |cx| {

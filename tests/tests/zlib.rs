@@ -1,4 +1,4 @@
-//! A stock object file archive that nobody compiled for us: the distribution's libz.a.
+//! A stock archive that was not compiled for this project: the distribution's libz.a.
 
 use anyhow::Context;
 use sfi_contract::Mode;
@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
 
-/// Debian's and Fedora's places.
+/// Returns the place of libz.a on Debian or Fedora.
 fn libz() -> PathBuf {
     let places = ["/usr/lib/x86_64-linux-gnu/libz.a", "/usr/lib64/libz.a"];
     let found = places.iter().map(Path::new).find(|p| p.exists());
@@ -32,7 +32,7 @@ fn configuration() -> Configuration {
     Configuration { compiler, level, flags: vec!["-fPIE".to_owned()] }
 }
 
-/// The program, compiled.
+/// Compiles the program.
 fn program() -> anyhow::Result<Objects> {
     let directory = tempfile::tempdir()?;
     let object = directory.path().join("round_trip.o");

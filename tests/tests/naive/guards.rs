@@ -1,11 +1,11 @@
-//! The instructions right before an indirect branch or a string instruction, by bytes alone.
+//! The instructions directly before an indirect branch or a string instruction, found by their
+//! bytes alone.
 
 use super::Follow;
 use iced_x86::{Instruction, Mnemonic, OpKind, Register};
 
 impl Follow<'_> {
-    /// The start of the mask right before an indirect branch through the dispatch table, by bytes
-    /// alone.
+    /// Returns the start of the mask directly before an indirect branch through the dispatch table.
     pub(super) fn mask_before(&self, at: u64, branch: &[u8]) -> Option<u64> {
         const MASK: [u8; 4] = [0xf8, 0xff, 0x0f, 0x00];
         // 65 67 [40|41] ff /2|/4, mod 2, disp32 = 0x100000
@@ -18,7 +18,7 @@ impl Follow<'_> {
         let [0xff, modrm, rest @ ..] = rest else { return None };
         let register = high + (modrm & 7);
         let displacement = match modrm & 7 {
-            // SIB without index; its scale means nothing then.
+            // SIB without an index, so its scale has no effect.
             4 => rest.split_first().filter(|(sib, _)| **sib & 0x3f == 0x24)?.1,
             _ => rest,
         };
@@ -28,7 +28,7 @@ impl Follow<'_> {
         let before = &self.text.bytes[..at as usize];
         let long = [&[0x81, 0xe0 | register & 7][..], &MASK].concat();
         if before.ends_with(&long) {
-            // REX.B selects the upper registers; R and X mean nothing here.
+            // REX.B selects the upper registers. R and X have no effect here.
             let rex = before.len().checked_sub(7).map(|i| before[i]).filter(|byte| (0x40..0x48).contains(byte));
             return match rex {
                 Some(rex) if rex & 1 == high >> 3 && self.reached.contains_key(&(at - 7)) => Some(at - 7),
@@ -73,7 +73,7 @@ impl Follow<'_> {
         Ok(())
     }
 
-    /// `mov %edi,%edi; add %gs:0xff000,%rdi` (or esi) right before `end`; where it begins.
+    /// Returns the start of `mov %edi,%edi; add %gs:0xff000,%rdi` (or esi) directly before `end`.
     fn pointer_before(&self, end: u64, register: u8) -> Option<u64> {
         let before = &self.text.bytes[..end as usize];
         let add = (9..=11)
@@ -89,8 +89,7 @@ impl Follow<'_> {
     }
 }
 
-/// The register of `add %gs:0xff000,%r`, by bytes alone: one of the forms with 65, perhaps 67,
-/// REX.W, 03.
+/// Returns the register of `add %gs:0xff000,%r`, from its bytes: 65, perhaps 67, REX.W, 03.
 fn rebase(bytes: &[u8]) -> Option<u8> {
     let rest = match bytes {
         [0x65, 0x67, rest @ ..] | [0x67, 0x65, rest @ ..] | [0x65, rest @ ..] => rest,

@@ -1,11 +1,11 @@
 //! A second opinion: is this object safe?
 //!
-//! Slow and simple, and written without a look at the verifier: another ELF reader (the crate
-//! `object`), code followed from every symbol and every branch instead of swept, what an
-//! instruction does taken from iced's own instruction information instead of a list, regions
-//! compared as bytes, relocations tried out by writing different values and decoding again. It may
-//! refuse less than the verifier (it knows no positive list) but must refuse everything that can
-//! leave a domain: what the verifier accepts, this must accept.
+//! Slow and simple, and written without a look at the verifier. It has another ELF reader (the
+//! crate `object`). It follows code from every symbol and every branch instead of sweeping it. It
+//! takes the effects of an instruction from iced's own instruction information instead of a list,
+//! compares regions as bytes, and tries relocations by writing different values and decoding again.
+//! It may refuse less than the verifier, because it knows no positive list, but it must refuse
+//! everything that can leave a domain: it must accept every object that the verifier accepts.
 
 mod guards;
 mod words;
@@ -41,7 +41,7 @@ struct Text<'a> {
     roots: Vec<u64>,
 }
 
-/// Why the object is not safe, or `Ok`.
+/// Judges an object: `Ok`, or the reason why it is not safe.
 pub fn judge(bytes: &[u8], mode: Mode) -> Result<(), String> {
     let problem = |error: object::Error| format!("unreadable: {error}");
     let header = Header::parse(bytes).map_err(problem)?;
@@ -116,7 +116,7 @@ pub fn judge(bytes: &[u8], mode: Mode) -> Result<(), String> {
             });
         }
     }
-    // Nothing can name symbol 0.
+    // Nothing can refer to symbol 0.
     for symbol in symbols.iter().skip(1) {
         let index = usize::from(symbol.st_shndx(endian).0);
         if let Some(text) = texts.get_mut(&index) {
@@ -192,7 +192,7 @@ impl<'t> Follow<'t> {
                 FlowControl::XbeginXabortXend => return Err(complain("a transaction".into())),
             }
         }
-        // No two instructions share a byte, and no region is entered behind its first instruction.
+        // No two instructions share a byte, and no region is entered after its first instruction.
         let mut end = 0;
         for (at, length) in &self.reached {
             if *at < end {
@@ -252,7 +252,8 @@ impl<'t> Follow<'t> {
         self.check_patches(at, instruction)
     }
 
-    /// rsp only in near call and return, no segment register but GS as an override.
+    /// Checks that rsp stands only in near call and return, and no segment register but GS as an
+    /// override.
     fn check_registers(&self, instruction: &Instruction, call_or_return: bool) -> Result<(), String> {
         let mut factory = InstructionInfoFactory::new();
         for used in factory.info(instruction).used_registers() {
@@ -332,13 +333,14 @@ impl<'t> Follow<'t> {
         Ok(())
     }
 
-    /// Different values in the relocated field move the operand's displacement.
+    /// Says whether the relocated field is the operand's displacement: different values there
+    /// change it.
     fn is_displacement(&self, at: u64, instruction: &Instruction, patch: &Patch) -> bool {
         let with = |value: u8| self.patched(at, instruction, patch, value).map(|i| i.memory_displacement64());
         with(0x11) != with(0x22)
     }
 
-    /// The instruction with every byte of the relocated field set to a value.
+    /// Returns the instruction with every byte of the relocated field set to a value.
     fn patched(&self, at: u64, instruction: &Instruction, patch: &Patch, value: u8) -> Option<Instruction> {
         let mut bytes = self.text.bytes[at as usize..at as usize + instruction.len()].to_vec();
         let start = patch.at.checked_sub(at)? as usize;
@@ -351,8 +353,8 @@ impl<'t> Follow<'t> {
         })
     }
 
-    /// Whatever a relocation writes, it stays the same instruction; on a branch it is PLT32 to
-    /// text.
+    /// Checks that the instruction stays the same for every value that a relocation writes, and
+    /// that a branch has PLT32 to text.
     fn check_patches(&self, at: u64, instruction: &Instruction) -> Result<(), String> {
         let branch = matches!(
             instruction.flow_control(),
@@ -388,10 +390,10 @@ impl<'t> Follow<'t> {
     }
 }
 
-/// A mask decides whether the access happens, or which parts of it: a place that it leaves out
+/// Says whether a mask decides about the access or parts of it. A part that the mask leaves out
 /// never faults.
 fn is_silent(instruction: &Instruction, memory: &UsedMemory) -> bool {
-    // iced takes their access for certain.
+    // iced takes the access of these for certain.
     let selected = matches!(
         instruction.mnemonic(),
         Mnemonic::Vmaskmovps | Mnemonic::Vmaskmovpd | Mnemonic::Vpmaskmovd | Mnemonic::Vpmaskmovq

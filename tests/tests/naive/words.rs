@@ -1,5 +1,5 @@
-//! Words of the machine language that are judged without a context: prefixes, and names that no
-//! domain may use.
+//! Rules about words of the machine language that need no context: prefixes, and instructions that
+//! no domain may use.
 
 use iced_x86::Mnemonic;
 
@@ -11,7 +11,7 @@ pub(super) struct Prefixes {
     pub operand_size: bool,
 }
 
-/// Reads them, and refuses those that no assembler writes.
+/// Reads the prefixes, and refuses those that no assembler writes.
 pub(super) fn prefixes(bytes: &[u8]) -> Result<Prefixes, String> {
     let mut found = Prefixes::default();
     let mut seen = [0u8; 256];
@@ -41,9 +41,9 @@ pub(super) fn prefixes(bytes: &[u8]) -> Result<Prefixes, String> {
     Ok(found)
 }
 
-/// Instructions that no domain may run, beyond those that iced calls privileged or state-saving.
-/// Hints about memory are among them: they reach any address and tell by their time whether it is
-/// there.
+/// Says whether no domain may run the instruction, beyond those that iced calls privileged or
+/// state-saving. Hints about memory are among them: they reach any address, and their timing
+/// reveals whether it is mapped.
 pub(super) fn forbidden(mnemonic: Mnemonic) -> bool {
     const EXACTLY: [&str; 21] = [
         "in",

@@ -1,4 +1,4 @@
-//! Compiling once, linking twice.
+//! Programs are compiled once and linked twice.
 
 use anyhow::{Context, ensure};
 use sfi_contract::Mode;
@@ -12,7 +12,7 @@ use tempfile::TempDir;
 
 /// musl's compiler.
 pub const COMPILER: &str = "musl-gcc";
-/// Where Debian's musl-dev puts libc.a.
+/// The place of libc.a in Debian's musl-dev.
 const LIBC: &str = "/usr/lib/x86_64-linux-musl/libc.a";
 
 /// Compiles one source to an object for both sides.
@@ -23,17 +23,17 @@ pub fn compile(source: &Path, flags: &[String], object: &Path, scratch: &Path) -
     must(&mut command, scratch).map(drop)
 }
 
-/// An archive of objects.
+/// Makes an archive of objects.
 pub fn archive(objects: &[PathBuf], to: &Path, scratch: &Path) -> anyhow::Result<()> {
     must(Command::new("ar").arg("rcsD").arg(to).args(objects), scratch).map(drop)
 }
 
-/// The native, static executable.
+/// Links the native, static executable.
 pub fn native(inputs: &[PathBuf], to: &Path, scratch: &Path) -> anyhow::Result<()> {
     must(Command::new(COMPILER).arg("-static").args(inputs).arg("-o").arg(to), scratch).map(drop)
 }
 
-/// The program for a domain, by `sfi cc`.
+/// Links the program for a domain with `sfi cc`.
 pub fn domain(inputs: &[PathBuf], mode: Mode, to: &Path, scratch: &Path) -> anyhow::Result<()> {
     let mut command = Command::new(sfi()?);
     command.env("SFI_MODE", mode.name()).env("SFI_LIBC_DIR", libc(mode)?).env("SFI_CC", COMPILER);
@@ -47,7 +47,7 @@ pub fn rewrite(archive: &Path, mode: Mode, to: &Path, scratch: &Path) -> anyhow:
     must(&mut command, scratch).map(drop)
 }
 
-/// A directory with the rewritten libc, made once for each mode.
+/// Returns a directory with the rewritten libc, made once for each mode.
 pub fn libc(mode: Mode) -> anyhow::Result<&'static Path> {
     static MADE: [OnceLock<Result<TempDir, String>>; 3] = [const { OnceLock::new() }; 3];
     let index = Mode::ALL.iter().position(|m| *m == mode).context("a mode")?;
@@ -56,8 +56,8 @@ pub fn libc(mode: Mode) -> anyhow::Result<&'static Path> {
             let directory = tempfile::tempdir()?;
             let to = directory.path().join("libc.a");
             let mut command = Command::new(sfi()?);
-            // Some members are refused, which the exit status tells; what a program needs is there,
-            // or its link fails.
+            // Some members are refused, and the exit status says so. If a program needs one of
+            // them, its link fails.
             command.args(["rewrite", "--skip-refused", "--mode", mode.name(), LIBC, "-o"]).arg(&to);
             run(&mut command, directory.path(), Duration::from_secs(300))?;
             ensure!(to.exists(), "musl's libc.a cannot be rewritten: install musl-dev");

@@ -1,4 +1,4 @@
-//! Running both sides in directories of their own and comparing everything that they leave.
+//! Running both sides in directories of their own and comparing all output.
 
 use crate::build;
 use crate::table::{Case, Run};
@@ -14,22 +14,22 @@ use std::process::{Command, Stdio};
 use std::time::Duration;
 use wait_timeout::ChildExt;
 
-/// How long one run may take.
+/// Time limit of one run.
 const LIMIT: Duration = Duration::from_secs(600);
 /// The program's name on both sides.
 pub const PROGRAM: &str = "program";
 
-/// What a run left.
+/// The output of a run.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Left {
     pub code: Option<i32>,
     pub stdout: Vec<u8>,
     pub files: BTreeMap<PathBuf, Vec<u8>>,
-    /// Not compared: it may hold the program's name or times.
+    /// Not compared, because it may hold the program's name or times.
     pub stderr: String,
 }
 
-/// A file that a case names: `fixture:NAME` or a pattern below the package's source.
+/// Returns the files that a case names: `fixture:NAME` or a pattern below the package's source.
 fn named(source: &Path, name: &str) -> anyhow::Result<Vec<PathBuf>> {
     match name.strip_prefix("fixture:") {
         Some(name) => matching(&fixture("programs"), name),
@@ -108,7 +108,7 @@ fn compare(source: &Path, run: &Run, native: &Path, programs: &[(Mode, PathBuf)]
     Ok(())
 }
 
-/// Says where two sides differ first.
+/// Compares two sides and reports the first difference.
 pub fn same(expected: &Left, actual: &Left) -> anyhow::Result<()> {
     ensure!(expected.code == actual.code, "status {:?} instead of {:?}", actual.code, expected.code);
     if expected.stdout != actual.stdout {

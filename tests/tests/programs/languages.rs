@@ -1,4 +1,4 @@
-//! The tests of a C compiler (tcc's `tests2`): programs of one file, one of two.
+//! The tests of a C compiler (tcc's `tests2`): programs of one file, and one of two.
 
 use crate::build;
 use crate::compare::{PROGRAM, execute, same};
@@ -10,13 +10,13 @@ use std::fmt;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// Why a program is not compared. Each reason is tested, so that nothing stays on the list that
-/// need not.
+/// The reason why a program is not compared. Each reason is tested, so that no program stays on the
+/// list without need.
 #[derive(Clone, Copy)]
 enum Why {
     /// gcc does not compile or link it.
     NotBuilt(&'static str),
-    /// A domain has no threads: the program says so or faults.
+    /// A domain has no threads, so the program reports that or faults.
     Threads,
 }
 
@@ -38,13 +38,13 @@ const EXCEPT: [(&str, Why); 7] = [
     ("114_bound_signal.c", Why::Threads),
     ("116_bound_setjmp2.c", Why::Threads),
 ];
-/// Programs and the file that is their other half.
+/// Programs and their second source file.
 const HALVES: [(&str, &str); 1] = [("104_inline.c", "104+_inline.c")];
-/// Least number of programs: as many as Debian's tcc 0.9.27 has that are not on the list.
+/// Least number of programs: those of Debian's tcc 0.9.27 without the ones on the list.
 const LEAST: usize = 100;
 
-/// One test for each program, odd ones in mode write and even ones in mode full, or all in both;
-/// one for the list's length.
+/// Returns one test for each program and one for the list's length. Odd programs run in mode write
+/// and even ones in mode full, or all in both.
 pub fn tcc(both: bool) -> Vec<Trial> {
     let programs = match programs() {
         Ok(programs) => programs,
@@ -98,7 +98,7 @@ fn programs() -> anyhow::Result<Vec<Program>> {
     Ok(programs)
 }
 
-/// Objects for both sides and the native program.
+/// Returns the objects for both sides and links the native program.
 fn native(sources: &[PathBuf], work: &Path) -> anyhow::Result<Vec<PathBuf>> {
     let flags = ["-O1".to_owned(), "-std=gnu11".to_owned()];
     let mut objects = Vec::new();
@@ -112,7 +112,7 @@ fn native(sources: &[PathBuf], work: &Path) -> anyhow::Result<Vec<PathBuf>> {
     Ok(objects)
 }
 
-/// A directory of its own for each side.
+/// Makes a directory for one side.
 fn side(work: &Path, name: &str) -> anyhow::Result<PathBuf> {
     let directory = work.join(name);
     fs::create_dir(&directory)?;
@@ -125,7 +125,7 @@ fn one(sources: &[PathBuf], modes: &[Mode]) -> anyhow::Result<()> {
     let work = temporary.path();
     let objects = native(sources, work)?;
     let name = sources.first().and_then(|s| s.file_name()).and_then(|n| n.to_str());
-    // As tcc's Makefile has it.
+    // These are the arguments of tcc's Makefile.
     let (arguments, file): (&[&str], _) = match name {
         Some("31_args.c") => (&["arg1", "arg2", "arg3", "arg4", "arg5"], None),
         Some("46_grep.c") => (&["[^* ]*[:a:d: ]+\\:\\*-/: $", "46_grep.c"], sources.first()),

@@ -1,9 +1,10 @@
-//! Whole programs of other people, on a stock libc: the same output, status and files natively
+//! Whole programs of other projects, on a stock libc: equal output, status and files natively
 //! (static musl) and in a domain.
 //!
-//! The same objects are linked twice: as a native executable, and by `sfi cc`. `SFI_PROGRAMS=all`
-//! (`cargo xtask programs`) adds the long ones and runs everything in both modes. The sources come
-//! from `cargo xtask sources`; the distribution's own test programs run where there are any.
+//! The objects are linked twice: as a native executable, and by `sfi cc`. `SFI_PROGRAMS=all`
+//! (`cargo xtask programs`) adds the long ones and runs everything in both modes.
+//! `cargo xtask sources` fetches the sources. The distribution's own test programs run where there
+//! are any.
 
 mod build;
 mod compare;

@@ -1,4 +1,4 @@
-//! Builds of other people with `CC="sfi cc"`: their configure scripts, Makefiles and tests.
+//! Builds of other projects with `CC="sfi cc"`: their configure scripts, Makefiles and tests.
 
 use crate::build;
 use anyhow::{Context, ensure};
@@ -9,8 +9,8 @@ use sfi_tests::sources::package;
 use std::path::Path;
 use std::process::Command;
 
-/// A copy of a package's source, and commands in it that must succeed; the last one's output holds
-/// `expected`.
+/// Copies a package's source and runs commands in it, which must succeed. The last one's output
+/// must hold `expected`.
 fn build(name: &str, mode: Mode, commands: &[&str], expected: &str) -> anyhow::Result<()> {
     let source = package(name)?;
     let temporary = tempfile::tempdir()?;
@@ -35,14 +35,15 @@ fn shell(text: &str, mode: Mode, directory: &Path) -> anyhow::Result<Command> {
     Ok(command)
 }
 
-/// zlib's configure compiles and runs programs of its own; its tests run `example` and pipe
-/// `minigzip` into itself.
+/// Builds zlib. Its configure compiles and runs programs of its own. Its tests run `example` and
+/// pipe `minigzip` into itself.
 pub fn zlib() -> anyhow::Result<()> {
     let commands = ["CC='sfi cc' CFLAGS='-O2 -w' ./configure --static", "make static teststatic"];
     build("zlib", Mode::Full, &commands, "*** zlib test OK ***")
 }
 
-/// bzip2's Makefile: a library, two programs, six comparisons with files that it brings.
+/// Builds bzip2 by its Makefile: a library, two programs, six comparisons with files of the
+/// package.
 pub fn bzip2() -> anyhow::Result<()> {
     let make =
         "make CC='sfi cc' CFLAGS='-O2 -w -D_FILE_OFFSET_BITS=64' all && ./bzip2 --version </dev/null 2>&1 | head -1";
@@ -52,8 +53,8 @@ pub fn bzip2() -> anyhow::Result<()> {
     build("bzip2", Mode::Write, &[make, &compare.join(" && ")], "")
 }
 
-/// libpng's configure, Makefiles and libtool (autotools), against the distribution's libz.a, and
-/// its test.
+/// Builds libpng with its configure, Makefiles and libtool (autotools), against the distribution's
+/// libz.a, and runs its test.
 pub fn libpng() -> anyhow::Result<()> {
     let flags = "--host=x86_64-linux-musl --disable-shared --disable-hardware-optimizations";
     let headers = package("zlib")?;
@@ -61,8 +62,8 @@ pub fn libpng() -> anyhow::Result<()> {
     build("libpng1.6", Mode::Write, &[&configure, "make pngtest", "./pngtest pngtest.png"], "libpng passes test")
 }
 
-/// xz's configure (autotools: some two hundred small programs), its libraries and programs, and one
-/// round trip.
+/// Builds xz with its configure (autotools: some two hundred small programs), its libraries and
+/// programs, and makes one round trip.
 pub fn xz() -> anyhow::Result<()> {
     let configure = "./configure CC='sfi cc' CFLAGS='-O1 -w' --host=x86_64-linux-musl --disable-shared --disable-threads --disable-nls --disable-assembler";
     let commands = [

@@ -1,4 +1,4 @@
-//! What is compared.
+//! The programs that are compared.
 
 use anyhow::Context;
 use std::fmt::Write as _;
@@ -27,12 +27,12 @@ pub struct Case {
 /// One run of a program.
 pub struct Run {
     pub args: &'static [&'static str],
-    /// Pattern of one file, `work:NAME`, or empty.
+    /// A pattern of one file, `work:NAME`, or empty.
     pub stdin: &'static str,
     /// Patterns of files copied beside the program, or into a directory there with `DIRECTORY=`;
     /// `fixture:` is `fixtures/programs`.
     pub files: &'static [&'static str],
-    /// The status that is expected natively, too.
+    /// The expected status, natively too.
     pub status: Option<i32>,
 }
 
@@ -40,8 +40,8 @@ const fn run(args: &'static [&'static str], stdin: &'static str, files: &'static
     Run { args, stdin, files, status: Some(0) }
 }
 
-/// Files of Lua's own test suite, its portable part: each must pass, too. A directory for temporary
-/// files besides.
+/// The portable part of Lua's own test suite. Each file must pass. The macro also makes a directory
+/// for temporary files.
 macro_rules! lua_tests {
     ($($name:literal)*) => {
         &[$(run(&["portable.lua", $name], "", &["fixture:lua-tests/*.lua", "tmp=fixture:lua-tests/portable.lua"])),*]
@@ -145,8 +145,8 @@ pub const CASES: &[Case] = &[
             run(&["-q", "-c", "--long", "-7"], "CHANGELOG", &[]),
             run(&["-q", "-d", "rle-first-block.zst", "empty-block.zst"], "", &["tests/golden-decompression/*.zst"]),
             run(
-                // By name: with `-r .` the order of the samples is that of the directory, which two
-                // copies need not share.
+                // The samples are named, because `-r .` takes them in the order of the directory,
+                // which can differ between two copies.
                 &[
                     "-q",
                     "--train",
@@ -419,7 +419,7 @@ const XZ_FLAGS: [&str; 18] = [
     "-DTUKLIB_SYMBOL_PREFIX=lzma_",
 ];
 
-/// What xz's configure finds on a machine with musl, without threads.
+/// Writes the result of xz's configure on a machine with musl, without threads.
 fn xz(_: &Path, work: &Path) -> anyhow::Result<()> {
     let mut text = String::new();
     for name in [
@@ -449,8 +449,8 @@ fn xz(_: &Path, work: &Path) -> anyhow::Result<()> {
     Ok(fs::write(work.join("config.h"), text)?)
 }
 
-/// A script of a few thousand statements: tables, indexes, joins, windows, transactions, triggers,
-/// full text, JSON, errors.
+/// Writes a script of a few thousand statements: tables, indexes, joins, windows, transactions,
+/// triggers, full text, JSON, errors.
 fn sqlite(source: &Path, work: &Path) -> anyhow::Result<()> {
     source.join("sqlite3.c").exists().then_some(()).context("sqlite3.c is missing: run `cargo xtask sources`")?;
     let mut sql = String::from(

@@ -1,11 +1,11 @@
 //! Every form of the positive list that writes memory, executed with extreme registers at random
 //! windows.
 //!
-//! What has to be met comes from the list itself, so that a form added there fails [`run`] until it
-//! is executed: stores and lockable forms by encodings drawn from the walk of the opcode space,
-//! `movs` and `stos` inside their region, and calls, which write the control stack. A form may stay
-//! unmet for one reason, which is checked: CPUID denies its feature and every attempt ended in #UD.
-//! The report names those.
+//! The list itself gives the forms to execute, so a form that is added there fails [`run`] until it
+//! is executed. Stores and lockable forms come from encodings drawn from the walk of the opcode
+//! space, `movs` and `stos` run inside their region, and calls write the control stack. A form may
+//! stay unmet for one reason only, which is checked: CPUID denies its feature and every attempt
+//! ended in #UD. The report names those forms.
 
 use super::{ALL, Accepted, Arena, MEMORY, TEXT, accepted, check_effect, context, no_strange_fault};
 use crate::machine::{Exit, GUARD, Machine, PAGE, RCX, RDI, RSI, RSP, Registers, WINDOW, Window};
@@ -17,32 +17,32 @@ use sfi_verifier::{FinalText, Options, Usage, verify_text};
 use std::collections::{BTreeMap, BTreeSet};
 use std::hash::{BuildHasher, RandomState};
 
-/// Encodings of each form that are run.
+/// The number of encodings of each form that run.
 const ENCODINGS: usize = 5;
-/// Windows, at random places of the address space.
+/// The number of windows, at random places of the address space.
 const WINDOWS: usize = 4;
 /// Bytes on either side of an operand that must stay as they are.
 const MARGIN: u64 = 64;
 /// The header's page, whose first word is the window's base.
 const HEADER: u64 = 0xf_f000;
 
-/// How a form reaches the memory that it writes.
+/// The way in which a form reaches the memory that it writes.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Way {
-    /// By its ModRM operand.
+    /// Through its ModRM operand.
     Operand,
-    /// By rdi, inside the string region.
+    /// Through rdi, inside the string region.
     Region,
-    /// By rsp: a return address on the control stack.
+    /// Through rsp: a return address on the control stack.
     Control,
 }
 
-/// Whether, and how, a form of the list writes memory.
+/// Returns the way in which a form of the list writes memory, if it does.
 fn writes(code: Code) -> Option<Way> {
     let form = policy::lookup(code)?;
     match form.memory {
         Memory::Store | Memory::Lockable => return Some(Way::Operand),
-        // Refused by the verifier where the operand is memory; `collect` holds it to that.
+        // Forms of these kinds never write their operand. `collect` compares that with iced.
         Memory::Moving | Memory::None | Memory::Address | Memory::Load | Memory::Masked | Memory::Gather => {}
     }
     match (form.class, code) {
@@ -54,12 +54,13 @@ fn writes(code: Code) -> Option<Way> {
     }
 }
 
-/// The instruction form is one that this test has to meet.
+/// Says whether this test has to execute the instruction form.
 pub fn is_listed(code: Code) -> bool {
     writes(code).is_some()
 }
 
-/// CPUID grants the feature. One that no listed store needed so far has to be added here.
+/// Says whether CPUID grants the feature. If a newly listed store needs another feature, add it
+/// here.
 pub fn present(feature: CpuidFeature) -> bool {
     use CpuidFeature::*;
     match feature {
@@ -81,10 +82,10 @@ pub fn present(feature: CpuidFeature) -> bool {
     }
 }
 
-/// What has been learned about each form.
+/// The results about each form.
 #[derive(Default)]
 struct Record {
-    /// Forms of which the processor tried to write, or wrote.
+    /// Forms whose writes the processor performed or tried.
     met: BTreeSet<Code>,
     /// Outcomes of forms not (yet) met.
     undefined: BTreeMap<Code, u64>,
@@ -106,8 +107,9 @@ impl Record {
     }
 }
 
-/// A sample of the accepted encodings of each form that stores by its operand. Also holds the list
-/// against iced's own instruction information: what it says writes memory is listed as such.
+/// Collects a sample of the accepted encodings of each form that stores through its operand. Also
+/// compares the list with iced's instruction information: each form that writes memory there must
+/// be listed as a store.
 fn collect() -> BTreeMap<Code, Vec<Accepted>> {
     let mut sample: BTreeMap<Code, (u64, Vec<Accepted>)> = BTreeMap::new();
     let mut factory = InstructionInfoFactory::new();
@@ -132,20 +134,20 @@ fn collect() -> BTreeMap<Code, Vec<Accepted>> {
         }
     };
     accepted(ALL, Mode::Write, 4, &mut take);
-    // One walk meets nearly all: it draws each combination's addressing once, and some drawings are
-    // refused.
+    // One walk meets nearly all forms: it draws each combination's addressing once, and some
+    // drawings are refused.
     for seed in 5..9 {
         accepted(MEMORY, Mode::Write, seed, &mut take);
     }
     sample.into_iter().map(|(code, (_, kept))| (code, kept)).collect()
 }
 
-/// The instruction's memory operand, if it has one.
+/// Returns the instruction's memory operand, if it has one.
 fn operand(instruction: &Instruction) -> Option<u32> {
     (0..instruction.op_count()).find(|i| instruction.op_kind(*i) == OpKind::Memory)
 }
 
-/// Window offset and length of what the instruction's operand names, computed by the rules of
+/// Returns window offset and length of the instruction's operand, computed by the rules of
 /// addressing and not by the processor.
 fn extent(found: &Accepted, start: &Registers, base: u64) -> (u64, u64) {
     let value = |register: Register, _, _| {
@@ -163,7 +165,7 @@ fn extent(found: &Accepted, start: &Registers, base: u64) -> (u64, u64) {
     (offset, found.instruction.memory_size().size() as u64)
 }
 
-/// The values at which address arithmetic goes wrong if it goes wrong.
+/// Returns the values at which address arithmetic is most likely to go wrong.
 fn extremes(arena: &Arena) -> Vec<u64> {
     let base = arena.window.base;
     vec![
@@ -194,7 +196,7 @@ fn extremes(arena: &Arena) -> Vec<u64> {
     ]
 }
 
-/// Every extreme in all registers at once, then mixtures with random values.
+/// Returns every extreme in all registers at once, then mixtures with random values.
 fn starts(arena: &Arena, random: &mut Random) -> Vec<Registers> {
     let extremes = extremes(arena);
     let mut starts: Vec<Registers> =
@@ -214,7 +216,7 @@ fn starts(arena: &Arena, random: &mut Random) -> Vec<Registers> {
     starts
 }
 
-/// Windows at random multiples of 4 GiB, with the header that the string region reads.
+/// Makes windows at random multiples of 4 GiB, with the header that the string region reads.
 fn arenas(protection: i32, random: &mut Random) -> Vec<Arena> {
     let arena = |_| {
         let arena = Arena::at(Window::random(|| random.next()), protection, libc::PROT_READ);
@@ -226,14 +228,14 @@ fn arenas(protection: i32, random: &mut Random) -> Vec<Arena> {
     (0..WINDOWS).map(arena).collect()
 }
 
-/// Gives back what stores have filled, but neither the text nor the header.
+/// Clears the pages that stores have filled, but neither the text nor the header.
 fn discard(window: &Window) {
     window.discard(0, HEADER);
     window.discard(HEADER + PAGE, TEXT - HEADER - PAGE);
     window.discard(TEXT + PAGE, WINDOW - TEXT - PAGE);
 }
 
-/// The window's bytes around an operand that can be written, without those of the text and the
+/// Returns the writable bytes of the window around an operand, without those of the text and the
 /// header.
 fn margins(offset: u64, length: u64) -> Vec<(u64, u64)> {
     let (low, high) = (offset.saturating_sub(MARGIN), (offset + length + MARGIN).min(WINDOW));
@@ -245,7 +247,7 @@ fn margins(offset: u64, length: u64) -> Vec<(u64, u64)> {
     vec![(low, offset - low), (end, high - end)]
 }
 
-/// Nothing can be written: the fault must be at the operand, nowhere else.
+/// Runs in a window that cannot be written. The fault must be at the operand and nowhere else.
 fn fault_by_operand(machine: &mut Machine, arena: &Arena, found: &Accepted, starts: &[Registers], record: &mut Record) {
     arena.place(&found.bytes);
     for start in starts {
@@ -263,8 +265,8 @@ fn fault_by_operand(machine: &mut Machine, arena: &Arena, found: &Accepted, star
     }
 }
 
-/// The window can be written, the memory outside cannot: what is written is the operand, nothing
-/// around it.
+/// Runs in a window that can be written, while the memory outside cannot. Only the operand may
+/// change.
 fn write_by_operand(machine: &mut Machine, arena: &Arena, found: &Accepted, starts: &[Registers], record: &mut Record) {
     arena.place(&found.bytes);
     for start in starts {
@@ -292,7 +294,7 @@ fn write_by_operand(machine: &mut Machine, arena: &Arena, found: &Accepted, star
     }
 }
 
-/// Decodes what stands behind a region's setting up, and asks the verifier about the whole.
+/// Decodes the instruction after a region's preparation, and asks the verifier about the whole.
 fn string(bytes: &[u8]) -> Accepted {
     let code = crate::string_region(true, bytes);
     let mut text = code.clone();
@@ -304,7 +306,7 @@ fn string(bytes: &[u8]) -> Accepted {
     Accepted { instruction, bytes: code, usage: Usage::default() }
 }
 
-/// `movs` and `stos` of all widths, alone and repeated.
+/// Returns `movs` and `stos` of all widths, alone and repeated.
 fn strings() -> Vec<Accepted> {
     let mut all = Vec::new();
     for opcode in [0xa4, 0xa5, 0xaa, 0xab] {
@@ -322,8 +324,8 @@ fn strings() -> Vec<Accepted> {
     all
 }
 
-/// Runs a string region. With a writable window a repetition is short, else it would fill
-/// gigabytes; its run into the guard is a test of its own.
+/// Runs a string region. With a writable window a repetition is short, because it would fill
+/// gigabytes. Its run into the guard has a test of its own.
 fn run_string(machine: &mut Machine, arena: &Arena, found: &Accepted, start: &Registers, writable: bool) -> Exit {
     let mut start = *start;
     if writable || start.gpr[RCX] == 0 {
@@ -346,11 +348,11 @@ fn run_string(machine: &mut Machine, arena: &Arena, found: &Accepted, start: &Re
     exit
 }
 
-/// A call writes its return address below rsp, whatever the other registers hold, and no other byte
-/// of the control stack.
+/// Checks that a call writes its return address below rsp, for any values of the other registers,
+/// and no other byte of the control stack.
 fn calls(machine: &mut Machine, arena: &Arena, random: &mut Random, record: &mut Record) {
-    // and $0xffff8,%ecx; call *%gs:0x100000(%ecx): an empty table, so that it ends in a fault at
-    // address 0 after the push
+    // and $0xffff8,%ecx; call *%gs:0x100000(%ecx). The table is empty, so the call ends in a fault
+    // at address 0 after the push.
     let indirect = [0x81, 0xe1, 0xf8, 0xff, 0x0f, 0x00, 0x65, 0x67, 0xff, 0x91, 0x00, 0x00, 0x10, 0x00];
     // call .+5
     let direct = [0xe8, 0, 0, 0, 0];
@@ -369,8 +371,8 @@ fn calls(machine: &mut Machine, arena: &Arena, random: &mut Random, record: &mut
     }
 }
 
-/// Executes every form of the list that writes memory; nothing is written outside of the window and
-/// its guard.
+/// Executes every form of the list that writes memory. Nothing outside of the window and its guard
+/// is written.
 pub fn run() {
     let mut machine = Machine::new();
     let mut random = Random(RandomState::new().hash_one(0));
@@ -406,7 +408,8 @@ pub fn run() {
     report(&record, encodings);
 }
 
-/// Says what was met, and fails if a listed form was not and the processor is not the reason.
+/// Reports the forms that ran, and fails if a listed form did not and the processor is not the
+/// reason.
 fn report(record: &Record, encodings: usize) {
     let listed: Vec<Code> = policy::allowed().map(|(code, _)| code).filter(|code| is_listed(*code)).collect();
     let (mut unsupported, mut missing) = (Vec::new(), Vec::new());
@@ -427,7 +430,7 @@ fn report(record: &Record, encodings: usize) {
     assert!(met.iter().all(|code| listed.contains(code)), "a form wrote memory that is not listed to");
 }
 
-/// The arrangement sees an escape: without GS, or with GS and a 64-bit address, the same store
+/// Checks that the test sees an escape: without GS, or with GS and a 64-bit address, the store
 /// leaves the window.
 pub fn unconfined() {
     let mut machine = Machine::new();

@@ -67,7 +67,7 @@ fn candidates(random: &mut Random, mut f: impl FnMut(&[u8; 15], &mut Random)) {
             }
         }
     }
-    // VEX with three bytes, and EVEX: the payload fields are drawn, the opcode is walked.
+    // VEX with three bytes, and EVEX: the payload fields are random, the opcode is walked.
     for evex in [false, true] {
         for map in 1..=(if evex { 7 } else { 3u8 }) {
             for opcode in 0..=255u8 {
@@ -100,8 +100,8 @@ fn candidates(random: &mut Random, mut f: impl FnMut(&[u8; 15], &mut Random)) {
     }
 }
 
-/// The same walk without chance, for sandboxed memory operands alone: every opcode, extension,
-/// mandatory prefix, W, vector length, masked or not.
+/// Walks sandboxed memory operands alone, without chance: every opcode, extension, mandatory
+/// prefix, W, vector length, masked or not.
 fn memory_operands(random: &mut Random, mut f: impl FnMut(&[u8; 15], &mut Random)) {
     let mut emit = |head: &[u8], opcode: u8, reg: u8, random: &mut Random| {
         let mut bytes = vec![0x65, 0x67];
@@ -124,7 +124,7 @@ fn memory_operands(random: &mut Random, mut f: impl FnMut(&[u8; 15], &mut Random
                         for length in [0, 4] {
                             emit(&[0xc4, 0xe0 | map, w | 0x78 | length | pp], opcode, reg, random);
                         }
-                        // The register field selects the instruction in a few groups only, none of
+                        // The register field selects the instruction only in a few groups, none of
                         // which stores.
                         for (length, mask) in [(0, 0), (0x20, 0), (0x40, 0), (0, 1), (0x20, 1), (0x40, 1)] {
                             if reg < 2 {
@@ -138,7 +138,7 @@ fn memory_operands(random: &mut Random, mut f: impl FnMut(&[u8; 15], &mut Random
     }
 }
 
-/// ModRM, SIB and what may follow.
+/// Adds ModRM, SIB and the bytes that may follow.
 fn tail(bytes: &mut Vec<u8>, reg: u8, shape: usize, random: &mut Random) {
     match shape {
         0 => bytes.push(0xc0 | reg << 3 | random.below(8) as u8),
@@ -148,7 +148,8 @@ fn tail(bytes: &mut Vec<u8>, reg: u8, shape: usize, random: &mut Random) {
             bytes.push(random.next() as u8);
         }
     }
-    // Displacements and immediates: zero, so that branches reach what follows, or anything.
+    // Displacements and immediates are zero, so that branches reach the next instruction, or
+    // random.
     if random.below(2) == 0 {
         bytes.extend([0; 12]);
     } else {
@@ -168,15 +169,15 @@ struct Accepted {
 /// A walk of the opcode space.
 type Walk = fn(&mut Random, &mut dyn FnMut(&[u8; 15], &mut Random));
 
-/// Sandboxed memory operands alone.
+/// Walks sandboxed memory operands alone.
 const MEMORY: Walk = |random, f| memory_operands(random, f);
-/// All candidates.
+/// Walks all candidates.
 const ALL: Walk = |random, f| {
     memory_operands(random, &mut *f);
     candidates(random, f);
 };
 
-/// Hands every accepted candidate of a walk to `f`. The decoder is asked for the length only.
+/// Hands every accepted candidate of a walk to `f`. The decoder is only asked for the length.
 fn accepted(walk: Walk, mode: Mode, seed: u64, mut f: impl FnMut(&Accepted, &mut Random)) -> u64 {
     let mut random = Random(seed);
     let mut count = 0;
@@ -186,7 +187,7 @@ fn accepted(walk: Walk, mode: Mode, seed: u64, mut f: impl FnMut(&Accepted, &mut
         if instruction.is_invalid() {
             return;
         }
-        // One byte behind, so that a branch with displacement 0 has a target.
+        // One more byte gives a branch with displacement 0 a target.
         let mut text = bytes[..instruction.len()].to_vec();
         text.push(0xcc);
         let text = FinalText { bytes: &text, offset: TEXT + INSET, gateways: &[], slots: &[], mode };
@@ -199,7 +200,7 @@ fn accepted(walk: Walk, mode: Mode, seed: u64, mut f: impl FnMut(&Accepted, &mut
     count
 }
 
-/// The address space of a sifter: a window, and another one that holds what registers point to.
+/// The address space of a sifter: a window, and another one that registers point to.
 struct Arena {
     window: Window,
     outside: Window,
@@ -211,8 +212,8 @@ impl Arena {
         Arena::at(Window::new(), window, outside)
     }
 
-    /// Around a window that exists; with the protections of its pages and of those that registers
-    /// point to.
+    /// Makes an arena around an existing window, with the protections of its pages and of the pages
+    /// that registers point to.
     fn at(place: Window, window: i32, outside: i32) -> Arena {
         let arena = Arena { window: place, outside: Window::new(), stack: Window::new() };
         arena.window.protect(0, WINDOW, window);
@@ -224,7 +225,7 @@ impl Arena {
         arena
     }
 
-    /// Puts the instruction into place. The text page is never writable while something runs.
+    /// Puts the instruction into place. The text page is never writable while code runs.
     fn place(&self, bytes: &[u8]) {
         self.window.open(TEXT, PAGE);
         let mut field = [0xcc; 32];
@@ -233,8 +234,8 @@ impl Arena {
         self.window.protect(TEXT, PAGE, libc::PROT_READ | libc::PROT_EXEC);
     }
 
-    /// Registers that point outside with their 64 bits, and anywhere into the window with their
-    /// lower half.
+    /// Returns registers that point outside with their 64 bits, and anywhere into the window with
+    /// their lower half.
     fn registers(&self, random: &mut Random) -> Registers {
         let mut registers = Registers::default();
         for register in &mut registers.gpr {
@@ -254,7 +255,7 @@ impl Arena {
         registers
     }
 
-    /// A control stack whose top leads to the text page's first byte.
+    /// Fills a control stack whose top leads to the text page's first byte.
     fn fill_stack(&self) -> Vec<u8> {
         let mut words = vec![0x5a; 1024];
         words[512..520].copy_from_slice(&(self.window.base + TEXT).to_le_bytes());
@@ -267,7 +268,8 @@ fn context(accepted: &Accepted, start: &Registers, exit: &Exit) -> String {
     format!("`{}` {:02x?}\nbefore {start:x?}\nafter {exit:x?}", accepted.instruction, accepted.bytes)
 }
 
-/// Every write fault of an accepted instruction lies in the window or in the guard behind it.
+/// Checks that every write fault of an accepted instruction lies in the window or in the guard
+/// after it.
 pub fn stores() {
     let mut machine = Machine::new();
     let arena = Arena::new(libc::PROT_READ, libc::PROT_READ);
@@ -298,7 +300,7 @@ pub fn stores() {
     assert!(seen.len() > 400, "the sample is too small: {writes} stores of {} forms", seen.len());
 }
 
-/// Faults that no accepted instruction may raise.
+/// Checks that no fault happens that an accepted instruction may not raise.
 fn no_strange_fault(accepted: &Accepted, start: &Registers, exit: &Exit) {
     let instruction = &accepted.instruction;
     let touches_memory = (0..instruction.op_count()).any(|i| {
@@ -309,7 +311,7 @@ fn no_strange_fault(accepted: &Accepted, start: &Registers, exit: &Exit) {
         )
     }) || instruction.mnemonic() == Mnemonic::Xlatb;
     match exit.vector {
-        // #GP, and #SS where the base is rbp: an address that is not canonical or not aligned.
+        // #GP, or #SS if the base is rbp: the address is not canonical or not aligned.
         12 | 13 => assert!(touches_memory, "privileged: {}", context(accepted, start, exit)),
         14 => assert!(exit.error & 16 == 0, "wild jump: {}", context(accepted, start, exit)),
         3 => assert_eq!(instruction.mnemonic(), Mnemonic::Int3, "trap: {}", context(accepted, start, exit)),
@@ -319,7 +321,7 @@ fn no_strange_fault(accepted: &Accepted, start: &Registers, exit: &Exit) {
     }
 }
 
-/// What an accepted instruction did when nothing stopped it.
+/// Checks the effects of accepted instructions that no fault stops.
 pub fn effects() {
     let mut machine = Machine::new();
     let arena = Arena::new(libc::PROT_READ | libc::PROT_WRITE, libc::PROT_READ);
@@ -331,7 +333,7 @@ pub fn effects() {
             let start = arena.registers(random);
             let exit = machine.run(&arena.window, start, true, true);
             runs += 1;
-            // Memory of stores that went well is not needed again.
+            // The memory of successful stores is not needed again.
             if runs % 2048 == 0 {
                 arena.window.discard(0, TEXT);
                 arena.window.discard(TEXT + PAGE, WINDOW - TEXT - PAGE);
@@ -374,7 +376,7 @@ fn check_effect(accepted: &Accepted, arena: &Arena, start: &Registers, exit: &Ex
             let target = accepted.instruction.near_branch_target() - (TEXT + INSET) + start.rip;
             assert!(exit.registers.rip == target || exit.registers.rip == next, "target: {}", what());
         }
-        // A repeated string instruction stops after each round, a gather may stop after each
+        // A repeated string instruction stops after each round, and a gather may stop after each
         // element.
         _ if accepted.instruction.is_string_instruction() || accepted.instruction.is_vsib() => {
             assert!(exit.registers.rip == next || exit.registers.rip == start.rip, "length: {}", what());
@@ -402,7 +404,7 @@ fn check_effect(accepted: &Accepted, arena: &Arena, start: &Registers, exit: &Ex
     assert!(!missing(wide, usage.vectors >= Vectors::Zmm), "usage misses zmm16 to zmm31, or k: {}", what());
 }
 
-/// In mode full every access lies in the window or its guard.
+/// Checks that in mode full every access lies in the window or its guard.
 pub fn loads() {
     let mut machine = Machine::new();
     let arena = Arena::new(libc::PROT_NONE, libc::PROT_NONE);
@@ -419,7 +421,7 @@ pub fn loads() {
                 let inside = arena.window.contains(exit.address);
                 assert!(inside, "ESCAPE: {}", context(accepted, &start, &exit));
             }
-            // A truncated address is always canonical; it may be misaligned.
+            // A truncated address is always canonical, but may be misaligned.
             let truncated =
                 accepted.bytes.starts_with(&[0x65, 0x67]) || accepted.instruction.is_ip_rel_memory_operand();
             let general = matches!(exit.vector, 12 | 13);

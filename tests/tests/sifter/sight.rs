@@ -1,13 +1,14 @@
-//! What instructions see, executed: the processor says whether an outcome depends on state.
+//! The state that instructions see, by execution: the processor shows whether an outcome depends on
+//! state.
 //!
-//! Every accepted encoding runs twice from the same registers and memory. The second time each
-//! group of state that its usage does not name holds something else: preserved registers, vector
-//! and mask registers, MXCSR's status flags, and the x87 state with an unmasked exception pending.
-//! The outcome must be the same: the fault if any, all general registers and flags, memory, and all
-//! groups that were left alone. So nobody who does not name a group can observe it or trip over it.
+//! Every accepted encoding runs twice with equal registers and memory. The second time each group
+//! of state that its usage does not name holds other values: preserved registers, vector and mask
+//! registers, MXCSR's status flags, and the x87 state with an unmasked exception pending. The
+//! outcome must be equal: the fault if any, all general registers and flags, memory, and all
+//! unchanged groups. So an instruction that does not name a group can neither observe it nor fault
+//! because of it.
 //!
-//! That the changes matter is checked with those encodings that do name a group: some of them see
-//! it.
+//! Encodings that do name a group show that the changes matter: some of them see it.
 
 use super::{ALL, Accepted, Arena, TEXT, accepted, context};
 use crate::machine::{Exit, Machine, PAGE, Registers, WINDOW, state};
@@ -18,7 +19,7 @@ use sfi_verifier::{Usage, Vectors};
 use std::collections::BTreeMap;
 use std::ops::Range;
 
-/// The groups, with the parts of the machine's state that each is.
+/// The groups, with their parts of the machine's state.
 const GROUPS: [(&str, u32); 4] = [
     ("zmm0-15", state::XMM | state::YMM | state::ZMM),
     ("zmm16-31 and k0-7", state::ZMM_HIGH | state::OPMASK),
@@ -26,13 +27,13 @@ const GROUPS: [(&str, u32); 4] = [
     ("MXCSR", state::MXCSR_FLAGS),
 ];
 
-/// The parts that a usage does not name.
+/// Returns the parts that a usage does not name.
 fn unnamed(usage: &Usage) -> u32 {
     let named = [usage.vectors > Vectors::None, usage.vectors >= Vectors::Zmm, usage.x87, usage.mxcsr];
     GROUPS.iter().zip(named).filter(|(_, named)| !named).fold(0, |all, ((_, parts), _)| all | parts)
 }
 
-/// Its result is another each time, or the processor's own.
+/// Says whether the result changes from run to run, or depends on the processor.
 fn is_random(accepted: &Accepted) -> bool {
     let code = accepted.instruction.code();
     let class = policy::lookup(code).map(|form| form.class);
@@ -41,10 +42,11 @@ fn is_random(accepted: &Accepted) -> bool {
         || [Code::Rdseed_r16, Code::Rdseed_r32, Code::Rdseed_r64].contains(&code)
 }
 
-/// Bytes behind an operand's address that an instruction may write.
+/// Bytes after an operand's address that an instruction may write.
 const OPERAND: u64 = 128;
 
-/// Where a memory operand lies in the window if it is sandboxed, as all that are written are.
+/// Returns the place of a memory operand in the window if it is sandboxed, as all written operands
+/// are.
 fn operand(accepted: &Accepted, start: &Registers) -> Option<Range<u64>> {
     let instruction = &accepted.instruction;
     let number = (0..instruction.op_count()).find(|i| instruction.op_kind(*i) == OpKind::Memory)?;
@@ -57,7 +59,7 @@ fn operand(accepted: &Accepted, start: &Registers) -> Option<Range<u64>> {
     (!(TEXT..TEXT + PAGE).contains(&offset)).then(|| offset..end.min(offset + OPERAND))
 }
 
-/// What a run left.
+/// The outcome of a run.
 #[derive(PartialEq, Eq, Debug)]
 struct Outcome {
     fault: (i32, u64, u64, u64),
@@ -81,7 +83,7 @@ fn run(machine: &mut Machine, arena: &Arena, accepted: &Accepted, start: Registe
     (Outcome { fault, registers, parts: exit.parts, memory }, exit)
 }
 
-/// The same outcome but for what was changed before.
+/// Says whether two outcomes are equal, apart from the state that was changed before.
 fn same(mut first: Outcome, mut second: Outcome, changed: u32, registers: u16) -> bool {
     for outcome in [&mut first, &mut second] {
         for (bit, part) in outcome.parts.iter_mut().enumerate() {
@@ -94,7 +96,7 @@ fn same(mut first: Outcome, mut second: Outcome, changed: u32, registers: u16) -
     first == second
 }
 
-/// No accepted encoding's outcome depends on what its usage does not name.
+/// Checks that no accepted encoding's outcome depends on state that its usage does not name.
 pub fn run_all() {
     let mut machine = Machine::new();
     let arena = Arena::new(libc::PROT_READ | libc::PROT_WRITE, libc::PROT_READ);
@@ -107,7 +109,7 @@ pub fn run_all() {
         arena.place(&accepted.bytes);
         let start = arena.registers(random);
         let (first, exit) = run(&mut machine, &arena, accepted, start, 0);
-        // The preserved registers, r15 and all.
+        // The preserved registers, including r15.
         let free = Usage::PRESERVED & !accepted.usage.preserved_named;
         let mut other = start;
         for register in (0..16).filter(|n| free & (1 << n) != 0) {
@@ -120,7 +122,7 @@ pub fn run_all() {
             "sees what its usage does not name: {}\nand with that changed {other_exit:x?}",
             context(accepted, &start, &exit)
         );
-        // A quarter of them: nothing hangs on the count.
+        // A quarter of them is enough.
         let sampled = random.below(4) == 0;
         for (name, parts) in GROUPS.into_iter().filter(|(_, group)| sampled && group & parts == 0) {
             let (first, _) = run(&mut machine, &arena, accepted, start, 0);

@@ -1,6 +1,6 @@
 //! Every form of the positive list whose mask may leave its access out (rule `SFI-L02`), executed
-//! in a window without a readable page: whatever its vectors hold, each access that it makes faults
-//! inside. Sums of vectors are truncated as those of registers are.
+//! in a window without a readable page. Each access that it makes faults inside, for any values of
+//! its vectors. Sums of vectors are truncated like those of registers.
 
 use super::every_store::present;
 use super::{Accepted, Arena, INSET, TEXT, context, no_strange_fault};
@@ -17,8 +17,8 @@ const ENCODINGS: u32 = 48;
 /// Runs of each encoding.
 const RUNS: u32 = 4;
 
-/// One of a form's encodings: its index, base, scale and mask follow from the number. `None` if two
-/// vectors would be the same, which gathers forbid.
+/// Returns one of a form's encodings. Index, base, scale and mask follow from the number. `None` if
+/// two vectors would be equal, which gathers forbid.
 fn encoding(code: Code, number: u32) -> Option<Instruction> {
     let mut instruction = instance(code, true);
     let vector = |like: Register, n: u32| Register::values().nth((like as u32 - like.number() as u32 + n) as usize);
@@ -44,7 +44,7 @@ fn encoding(code: Code, number: u32) -> Option<Instruction> {
     Some(instruction)
 }
 
-/// The encoding as the verifier accepts it in mode full.
+/// Returns the encoding if the verifier accepts it in mode full.
 fn accepted(instruction: Instruction) -> Accepted {
     let mut encoder = Encoder::new(64);
     encoder.encode(&instruction, TEXT + INSET).unwrap_or_else(|error| panic!("{instruction}: {error}"));
@@ -57,7 +57,7 @@ fn accepted(instruction: Instruction) -> Accepted {
     Accepted { instruction, bytes, usage: Usage::default() }
 }
 
-/// Runs them all.
+/// Runs all forms.
 pub fn run() {
     let mut machine = Machine::new();
     let mut random = Random(7);
