@@ -1,9 +1,9 @@
 //! Phase 3: every place that names the address of code, so that it can become the address of a
 //! dispatch slot.
 //!
-//! In code: `lea f(%rip)` with or without a relocation, `movabs $f`, GOT loads. In data: 64-bit
-//! pointers, and the entries of PC32 switch tables, whose addends mix the target with the entry's
-//! distance from the table's base; the base is the place that code names.
+//! In code these are `lea f(%rip)` with or without a relocation, `movabs $f`, and GOT loads. In
+//! data they are 64-bit pointers and the entries of PC32 switch tables. An entry's addend mixes the
+//! target with the entry's distance from the table's base. The base is the place that code names.
 
 use crate::object::decode::{Code, Dest, Flow, InsnIndex};
 use crate::object::read::{Place, Reloc, SectionIndex};
@@ -12,13 +12,13 @@ use iced_x86::{Mnemonic, Register};
 use object::elf;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
-/// What a data relocation against code becomes.
+/// The new form of a data relocation against code.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct DataRef {
     pub dest: Dest,
-    /// Added to the slot's address: an entry's distance from its table's base.
+    /// Number added to the slot's address: an entry's distance from its table's base.
     pub addend: i64,
-    /// A pointer that anybody may read, not an entry of a switch table.
+    /// It is a pointer that any code may read, and no entry of a switch table.
     pub pointer: bool,
 }
 
@@ -40,12 +40,12 @@ pub struct Addresses {
 pub struct Table {
     /// Instructions that name it.
     pub names: Vec<InsnIndex>,
-    /// Where its entries lead, in their order.
+    /// The targets of its entries, in their order.
     pub targets: Vec<InsnIndex>,
 }
 
 impl Addresses {
-    /// Adds an entry to the table at `base`, which is the `last` one or begins.
+    /// Adds an entry to the table at `base`. If that is not the `last` table, a new one begins.
     fn add_entry(
         &mut self,
         last: &mut Option<u64>,
@@ -65,18 +65,18 @@ impl Addresses {
     }
 }
 
-/// The trap that stands for an entry that `by` never takes; see [`Code::never_reached`].
+/// Returns the trap that stands for an entry that `by` never takes. See [`Code::never_reached`].
 fn never_reached(code: &Code<'_, '_>, by: InsnIndex, reloc: &Reloc, bias: i64) -> Option<Dest> {
     let symbol = &code.object.symbols[reloc.symbol];
     let Place::Section(text) = symbol.place else { return None };
     code.never_reached(by, text, symbol.value.wrapping_add_signed(bias)).map(Dest::Insn)
 }
 
-/// Switch tables of 64-bit pointers, as code for a fixed place has them (`jmp *table(,%r,8)`). Such
-/// a table is no array of pointers that a program could read and keep: only jumps name it.
+/// Switch tables of 64-bit pointers, as code for a fixed place has them (`jmp *table(,%r,8)`). Only
+/// jumps name such a table, so no program reads and keeps its pointers.
 struct WideTables {
-    /// Runs of adjacent pointers to code, by start: the end, and the tables in the run with the
-    /// jumps that name them.
+    /// Runs of adjacent pointers to code, by start. Each has its end, and the tables in the run
+    /// with the jumps that name them.
     runs: BTreeMap<u64, (u64, BTreeMap<u64, Vec<InsnIndex>>)>,
 }
 
@@ -86,7 +86,7 @@ impl WideTables {
         let relocs = &code.object.sections[section].relocs;
         let is_entry = |r: &&Reloc| r.kind == elf::R_X86_64_64.0 && code.is_code_symbol(r.symbol);
         for reloc in relocs.iter().filter(is_entry) {
-            // A word that ends beyond all numbers lies in no section.
+            // A word whose end overflows lies in no section.
             let Some(behind) = reloc.offset.checked_add(8) else { continue };
             match runs.last_mut().filter(|(_, end)| *end == reloc.offset) {
                 Some((_, end)) => *end = behind,
@@ -107,7 +107,7 @@ impl WideTables {
         WideTables { runs: tables }
     }
 
-    /// The table that an entry belongs to, and the jumps that name it.
+    /// Returns the table that an entry belongs to, and the jumps that name it.
     fn base(&self, offset: u64) -> Option<(u64, &[InsnIndex])> {
         let (_, (end, bases)) = self.runs.range(..=offset).next_back()?;
         let (base, names) = bases.range(..=offset).next_back().filter(|_| offset < *end)?;
@@ -115,7 +115,8 @@ impl WideTables {
     }
 }
 
-/// Whether an instruction is `jmp *table(,%r,8)`, or `mov table(,%r,8),%r` with the jump behind.
+/// Says whether an instruction is `jmp *table(,%r,8)`, or `mov table(,%r,8),%r` followed by the
+/// jump.
 fn reads_for_jump(code: &Code<'_, '_>, at: InsnIndex) -> bool {
     let ins = &code.insns[at].ins;
     let indexed = ins.memory_base() == Register::None && ins.memory_index_scale() == 8;
@@ -126,7 +127,7 @@ fn reads_for_jump(code: &Code<'_, '_>, at: InsnIndex) -> bool {
     indexed && (code.insns[at].flow == Flow::JumpIndirect || (loads && jumps()))
 }
 
-/// Whether data or another object may name a place between two offsets of a section.
+/// Says whether data or another object may name a place between two offsets of a section.
 fn is_named_by_data(code: &Code<'_, '_>, section: SectionIndex, start: u64, end: u64) -> bool {
     let inside = |at: u64| (start..end).contains(&at);
     let object = code.object;
@@ -139,28 +140,28 @@ fn is_named_by_data(code: &Code<'_, '_>, section: SectionIndex, start: u64, end:
     open || data.flat_map(|section| &section.relocs).any(names)
 }
 
-/// Whether a section holds exception tables. They are written anew, beside the frames.
+/// Says whether a section holds exception tables. The rewriter writes them anew, beside the frames.
 pub fn is_exception_table(name: &[u8]) -> bool {
     name.starts_with(b".gcc_except_table")
 }
 
-/// Sections that are not carried over: their contents describe the old code.
+/// Says whether a section is not carried over, because its contents describe the old code.
 pub fn is_dropped(name: &[u8]) -> bool {
     name == b".eh_frame"
         || is_exception_table(name)
         || name.starts_with(b".debug_")
         || name.starts_with(b".llvm")
         || name == b".stack_sizes"
-        // A mark for the linker (Qt): nothing reads it, and it asks for offsets into a GOT.
+        // A mark for the linker (Qt). No code reads it, and it asks for offsets into a GOT.
         || name == b".qtversion"
 }
 
 /// Finds every code address.
 ///
 /// # Errors
-/// [`Reason::CodeAddress`] where an address does not name an instruction or a table's base is not
-/// known, [`Reason::DataInText`] where code reads text, [`Reason::Relocation`] for relocation types
-/// that cannot name code.
+/// [`Reason::CodeAddress`] if an address names no instruction or a table's base is not known,
+/// [`Reason::DataInText`] if code reads text, [`Reason::Relocation`] for relocation types that
+/// cannot name code.
 pub fn find(code: &Code<'_, '_>) -> Result<Addresses, Vec<Refusal>> {
     let mut found = Addresses {
         operands: HashMap::new(),
@@ -193,7 +194,7 @@ pub fn find(code: &Code<'_, '_>) -> Result<Addresses, Vec<Refusal>> {
     if refusals.is_empty() { Ok(found) } else { Err(refusals) }
 }
 
-/// The instruction a destination names, if it lies in this object.
+/// Returns the instruction that a destination names, if it lies in this object.
 pub fn insn_of(code: &Code<'_, '_>, dest: Dest) -> Option<InsnIndex> {
     match dest {
         Dest::Insn(insn) => Some(insn),
@@ -206,7 +207,7 @@ pub fn insn_of(code: &Code<'_, '_>, dest: Dest) -> Option<InsnIndex> {
     }
 }
 
-/// The code that `symbol + bias` names: the symbol itself if it is preemptible, else the
+/// Returns the code that `symbol + bias` names: the symbol itself if it is preemptible, or else the
 /// instruction.
 fn code_dest(code: &Code<'_, '_>, reloc: &Reloc, bias: i64) -> Option<Dest> {
     let symbol = &code.object.symbols[reloc.symbol];
@@ -243,7 +244,7 @@ fn operand(
                     .ok_or_else(|| code.refuse(index, Reason::CodeAddress, "the address is not an instruction's"))?;
                 found.operands.insert(index, dest);
             } else if is_got(kind) {
-                // The GOT entry holds the slot; whoever loads it may call it.
+                // The GOT entry holds the slot, and code that loads it may call it.
                 if let Some(insn) = insn_of(code, Dest::Symbol(reloc.symbol)) {
                     found.taken[insn] = true;
                     found.pointed[insn] = true;
@@ -276,7 +277,7 @@ fn operand(
     Ok(())
 }
 
-/// Whether a relocation loads from the GOT.
+/// Says whether a relocation loads from the GOT.
 pub fn is_got(kind: u32) -> bool {
     [elf::R_X86_64_GOTPCREL.0, elf::R_X86_64_GOTPCRELX.0, elf::R_X86_64_REX_GOTPCRELX.0].contains(&kind)
 }
@@ -289,8 +290,8 @@ fn data_section(
     refusals: &mut Vec<Refusal>,
 ) {
     let relocs = &code.object.sections[section].relocs;
-    // Start of the run of adjacent PC32 entries that the current one continues, and the base of the
-    // last table.
+    // `run` is the run of adjacent PC32 entries that the current one continues. `last` is the base
+    // of the last table.
     let mut last = None;
     let mut run = None::<(u64, u64)>;
     let wide = WideTables::find(code, section, named);

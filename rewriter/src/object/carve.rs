@@ -1,10 +1,11 @@
-//! Data between instructions, as hand-written assembly has it, moved to sections of its own.
+//! Moves data between instructions, as in hand-written assembly, to sections of its own.
 //!
-//! Code is what functions' symbols, direct branches and fall-through reach. A run of bytes that
-//! they do not reach is data if the program reads bytes of it: by a rip-relative operand, or
-//! through a register that a `lea` of one of its places has filled. No run is taken that only a
-//! `lea` names, and no object that branches indirectly, which could make such a run code. The new
-//! sections are copies of the runs; instructions and relocations that named places of a run name
+//! Function symbols, direct branches and fall-through reach all code. A run of bytes that they do
+//! not reach is data if the program reads bytes of it. It reads by a rip-relative operand, or
+//! through a register that a `lea` of one of its places has filled. A run that only a `lea` names
+//! is not taken, because it may be code. An object that branches indirectly is not carved for this
+//! reason. The new sections are copies of the runs. Instructions and relocations that named places
+//! of a run then name the copy.
 //! the copy.
 
 use crate::object::read::{Object, Place, Reloc, Section, SectionIndex, Symbol, SymbolIndex};
@@ -14,13 +15,14 @@ use iced_x86::{
 use object::elf;
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 
-/// How many instructions behind a `lea` are looked at for a use of its register.
+/// Most instructions after a `lea` that are searched for a use of its register.
 const REACH: usize = 2000;
 
 /// A place of a section.
 type At = (SectionIndex, u64);
 
-/// The object with its data out of the way; `None` if that cannot be proved right.
+/// Returns the object with its data moved out of text. `None` if the move cannot be proved right,
+/// or nothing moves.
 pub fn carve<'a>(object: &Object<'a>) -> Option<Object<'a>> {
     let reached = Reached::find(object)?;
     let named = Named::find(object, &reached)?;
@@ -29,8 +31,8 @@ pub fn carve<'a>(object: &Object<'a>) -> Option<Object<'a>> {
     for (index, section) in object.sections.iter().enumerate().filter(|(_, s)| s.is_code()) {
         for (start, end) in reached.gaps(index, section) {
             if named.read.range((index, start)..(index, end)).next().is_none() {
-                // What nothing reads: padding, texts that nobody names. A place that is only named
-                // may be code.
+                // Nothing reads this run: it is padding, or text that nothing names. A place that
+                // is only named may be code.
                 if named.other.range((index, start)..(index, end)).next().is_some() {
                     return None;
                 }
@@ -49,13 +51,13 @@ pub fn carve<'a>(object: &Object<'a>) -> Option<Object<'a>> {
     Some(carved)
 }
 
-/// Where the copy of a run begins: at a multiple of the section's alignment.
+/// Returns the offset where the copy of a run begins: a multiple of the section's alignment.
 fn first_byte(start: u64, section: &Section<'_>) -> u64 {
     start & !(section.align.max(1) - 1)
 }
 
-/// Adds a section that is a copy of a run, beginning at a multiple of the old section's alignment
-/// so that its places stay aligned.
+/// Adds a section with a copy of a run. The copy begins at a multiple of the old section's
+/// alignment, so its places stay aligned.
 fn copy<'a>(carved: &mut Object<'a>, index: SectionIndex, start: u64, end: u64) -> (SectionIndex, SymbolIndex) {
     let text = &mut carved.sections[index];
     text.gaps.push((start, end));
@@ -101,18 +103,18 @@ fn is_padding(bytes: &[u8]) -> bool {
     true
 }
 
-/// Runs that were copied: start, end, the copy's section and its symbol.
+/// The runs that were copied: start, end, the copy's section and its symbol.
 struct Moves(BTreeMap<At, (u64, (SectionIndex, SymbolIndex))>);
 
 impl Moves {
-    /// Where a place of a run is now: section, its symbol, offset.
+    /// Returns the new place of a place in a run: section, its symbol, offset.
     fn place(&self, object: &Object<'_>, at: At) -> Option<(SectionIndex, SymbolIndex, u64)> {
         let (&(section, start), &(end, (copy, symbol))) = self.0.range(..=at).next_back()?;
         let first = first_byte(start, &object.sections[section]);
         (section == at.0 && at.1 < end).then(|| (copy, symbol, at.1 - first))
     }
 
-    /// Makes everything that named a place of a run name its copy.
+    /// Redirects everything that named a place of a run to the copy.
     fn redirect(&self, object: &Object<'_>, reached: &Reached, carved: &mut Object<'_>) -> Option<()> {
         for symbol in &mut carved.symbols {
             if let Place::Section(section) = symbol.place
@@ -122,7 +124,7 @@ impl Moves {
                 (symbol.place, symbol.value) = (Place::Section(copy), offset);
             }
         }
-        // Operands that the assembler resolved.
+        // Redirects operands that the assembler resolved.
         for (&(section, offset), ins) in &reached.insns {
             let Some((field, target)) = resolved_operand(object, section, offset, ins) else { continue };
             if let Some((_, symbol, place)) = self.place(object, (section, target)) {
@@ -132,7 +134,7 @@ impl Moves {
                 carved.sections[section].relocs.push(reloc);
             }
         }
-        // Relocations against a text section as such.
+        // Redirects relocations against the symbol of a text section.
         for index in 0..carved.sections.len() {
             let alloc =
                 carved.sections[index].is_alloc() && !crate::object::address::is_dropped(carved.sections[index].name);
@@ -161,13 +163,13 @@ impl Moves {
     }
 }
 
-/// The field and the target of a rip-relative operand that no relocation patches.
+/// Returns the field and the target of a rip-relative operand that no relocation patches.
 fn resolved_operand(object: &Object<'_>, section: SectionIndex, offset: u64, ins: &Instruction) -> Option<(u64, u64)> {
     if !ins.is_ip_rel_memory_operand() || relocs_in(&object.sections[section], offset, ins.len()).next().is_some() {
         return None;
     }
     let bytes = object.sections[section].data.get(offset as usize..)?;
-    // The decoder knows the fields of what it decoded last.
+    // The decoder gives the fields of its last instruction only, so it decodes this one again.
     let mut decoder = Decoder::with_ip(64, bytes, offset, DecoderOptions::NONE);
     let ins = decoder.decode();
     let field = offset + decoder.get_constant_offsets(&ins).displacement_offset() as u64;
@@ -185,8 +187,8 @@ struct Reached {
 }
 
 impl Reached {
-    /// `None` if control reaches bytes that are no instruction, overlapping instructions, or if
-    /// anything branches indirectly.
+    /// Finds them. Returns `None` if control reaches bytes that are no instruction, overlapping
+    /// instructions, or an indirect branch.
     fn find(object: &Object<'_>) -> Option<Reached> {
         let mut reached = Reached { insns: BTreeMap::new() };
         let mut work: Vec<At> = Vec::new();
@@ -215,8 +217,8 @@ impl Reached {
         Some(reached)
     }
 
-    /// Whether an instruction shares bytes with one that was reached, but for a skipped lock
-    /// prefix.
+    /// Says whether an instruction shares bytes with a reached one. A branch that skips a lock
+    /// prefix is no overlap.
     fn overlaps(&self, (section, offset): At, ins: &Instruction) -> bool {
         let locked = |first: u64, other: &Instruction| other.has_lock_prefix() && first + 1 == offset;
         let before = self.insns.range(..(section, offset)).next_back();
@@ -227,7 +229,7 @@ impl Reached {
         into || behind.is_some_and(|((_, second), _)| !(ins.has_lock_prefix() && *second == offset + 1))
     }
 
-    /// The runs of a section's bytes that no reached instruction covers.
+    /// Returns the runs of a section's bytes that no reached instruction covers.
     fn gaps(&self, index: SectionIndex, section: &Section<'_>) -> Vec<(u64, u64)> {
         let mut gaps = Vec::new();
         let mut covered = 0;
@@ -244,8 +246,9 @@ impl Reached {
         gaps
     }
 
-    /// What a relocation's addend lacks to name its target: the distance from the field to the
-    /// instruction's end, for rip-relative operands. `None` for branches.
+    /// Returns the difference between a relocation's addend and the offset of its target. For
+    /// rip-relative operands it is the distance from the field to the instruction's end. `None` for
+    /// branches.
     fn bias(&self, object: &Object<'_>, index: SectionIndex, reloc: &Reloc) -> Option<i64> {
         if object.sections.get(index).is_none_or(|s| !s.is_code()) {
             return Some(0);
@@ -261,8 +264,8 @@ impl Reached {
     }
 }
 
-/// Where control goes: the target of a direct branch, and the instruction behind. `None` for
-/// indirect branches.
+/// Returns the target of a direct branch, and the instruction after it. `None` for indirect
+/// branches.
 fn successors(
     object: &Object<'_>,
     section: SectionIndex,
@@ -300,9 +303,9 @@ fn successors(
     }
 }
 
-/// Places outside of the reached code that something names.
+/// The places outside the reached code that code or data names.
 struct Named {
-    /// Of which bytes are read.
+    /// Places whose bytes are read.
     read: BTreeSet<At>,
     /// All others.
     other: BTreeSet<At>,
@@ -331,7 +334,7 @@ impl Named {
             if object.sections[section].is_code() && !reached.insns.contains_key(&at) {
                 match symbol.kind {
                     k if k == elf::STT_OBJECT.0 => named.read.insert(at),
-                    // Local labels and sections say nothing; what uses them does.
+                    // Local labels and sections tell nothing, but their uses do.
                     _ => continue,
                 };
             }
@@ -358,7 +361,7 @@ impl Named {
     }
 }
 
-/// Follows a register from where a `lea` filled it.
+/// Follows a register from the `lea` that filled it.
 struct Walker<'x, 'a> {
     object: &'x Object<'a>,
     reached: &'x Reached,
@@ -366,8 +369,8 @@ struct Walker<'x, 'a> {
 }
 
 impl Walker<'_, '_> {
-    /// Whether some path from an instruction reads memory through its register, or through one that
-    /// was computed from it.
+    /// Says whether some path from an instruction reads memory through its register, or through a
+    /// register computed from it.
     fn reads_through(&mut self, from: At, register: Register) -> bool {
         let bit = |r: Register| if r.is_gpr() { 1u32 << (r.full_register() as u32 - Register::RAX as u32) } else { 0 };
         let mut seen: HashMap<At, u32> = HashMap::new();

@@ -1,4 +1,4 @@
-//! Phase 1a: what no later phase could express is refused.
+//! Phase 1a: refuses objects that no later phase could express.
 
 use crate::object::decode::Code;
 use crate::object::read::{Object, Place, Section, Symbol};
@@ -7,7 +7,7 @@ use object::elf;
 use sfi_contract::intermediate;
 use sfi_contract::text::clean;
 
-/// Refuses what no later phase could express.
+/// Refuses sections that no later phase could express.
 pub fn sections(object: &Object<'_>) -> Result<(), Vec<Refusal>> {
     let mut refusals = Vec::new();
     let mut refuse = |reason, section: &Section<'_>, detail: &str| {
@@ -17,7 +17,7 @@ pub fn sections(object: &Object<'_>) -> Result<(), Vec<Refusal>> {
             ..Refusal::of_object(reason)
         });
     };
-    // LLVM's sections go along with machine code, however little it is.
+    // LLVM's sections accompany machine code, however little it is.
     let for_gcc = object.sections.iter().any(|s| intermediate::is_gcc_section(s.name));
     if for_gcc && !object.sections.iter().any(|s| s.is_alloc() && s.size != 0) {
         return Err(vec![Refusal::of_object(Reason::IntermediateCode)]);
@@ -41,12 +41,12 @@ pub fn sections(object: &Object<'_>) -> Result<(), Vec<Refusal>> {
     if refusals.is_empty() { Ok(()) } else { Err(refusals) }
 }
 
-/// Whether a linker could compile a part of the object anew. The new object has no such part.
+/// Says whether a linker could compile a part of the object anew. The new object has no such part.
 pub fn has_intermediate_code(object: &Object<'_>) -> bool {
     object.sections.iter().any(|s| intermediate::is_section(s.name))
 }
 
-/// Every symbol in text names an instruction or the section's end.
+/// Checks that every symbol in text names an instruction or the section's end.
 pub fn symbols(code: &Code<'_, '_>) -> Result<(), Vec<Refusal>> {
     let mut refusals = Vec::new();
     for symbol in &code.object.symbols {

@@ -1,5 +1,5 @@
-//! Phase 2: every byte of every code section as an instruction, with the relocations that patch it
-//! and the place it branches to.
+//! Phase 2: decodes every byte of every code section into instructions. Each has the relocations
+//! that patch it and the place that it branches to.
 
 use crate::object::read::{Object, Place, Reloc, SectionIndex, SymbolIndex};
 use crate::refusal::{Reason, Refusal};
@@ -10,16 +10,16 @@ use sfi_contract::text::clean;
 /// Index into [`Code::insns`].
 pub type InsnIndex = usize;
 
-/// Where a direct branch leads.
+/// The target of a direct branch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Dest {
-    /// An instruction of this object, whatever names resolve to.
+    /// An instruction of this object, independent of name resolution.
     Insn(InsnIndex),
     /// A symbol that the linker resolves: undefined, or global and so preemptible.
     Symbol(SymbolIndex),
 }
 
-/// What follows an instruction.
+/// The way on from an instruction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Flow {
     Next,
@@ -30,7 +30,7 @@ pub enum Flow {
     Branch(Dest),
     JumpIndirect,
     Return,
-    /// ud2, hlt: control does not come back.
+    /// ud2, hlt: control does not continue.
     Stop,
 }
 
@@ -41,10 +41,10 @@ pub struct Insn {
     pub ins: Instruction,
     pub section: u32,
     pub offset: u32,
-    /// Index into the section's relocations: the one that patches the displacement (or the branch's
-    /// rel32).
+    /// Index into the section's relocations, for the one that patches the displacement (or the
+    /// branch's rel32).
     pub disp_reloc: Option<u32>,
-    /// The one that patches the immediate.
+    /// Index into the section's relocations, for the one that patches the immediate.
     pub imm_reloc: Option<u32>,
     /// Offset of the displacement inside the instruction.
     pub disp_at: u8,
@@ -52,17 +52,19 @@ pub struct Insn {
 }
 
 impl Insn {
-    /// Padding, alignment, landing pads of control-flow enforcement: nothing that must be kept.
+    /// Says whether the instruction may be dropped: padding, alignment, landing pads of
+    /// control-flow enforcement.
     pub fn is_nop(&self) -> bool {
         matches!(self.ins.mnemonic(), Mnemonic::Nop | Mnemonic::Endbr64 | Mnemonic::Fnop)
     }
 
-    /// Offset of the first byte behind the instruction.
+    /// Returns the offset of the first byte after the instruction.
     pub fn end(&self) -> u64 {
         u64::from(self.offset) + self.ins.len() as u64
     }
 
-    /// Bytes from the displacement to behind the instruction: what rip-relative addends leave out.
+    /// Returns the bytes from the displacement to the instruction's end. Rip-relative addends leave
+    /// them out.
     pub fn behind_displacement(&self) -> i64 {
         self.ins.len() as i64 - i64::from(self.disp_at)
     }
@@ -74,11 +76,11 @@ pub struct CodeSection {
     /// First instruction and one past the last, which is [`CodeSection::trap`].
     pub first: InsnIndex,
     pub end: InsnIndex,
-    /// A `ud2` behind the section's last instruction, for branches and table entries of which it is
-    /// known that nothing takes them. It is no part of the code before: nothing falls into it, and
-    /// without a label it is not written.
+    /// A `ud2` after the section's last instruction, for branches and table entries that are never
+    /// taken. It is no part of the code before it: nothing falls into it, and without a label it is
+    /// not written.
     pub trap: InsnIndex,
-    /// Instruction that starts at each offset, or [`NONE`].
+    /// The instruction that starts at each offset, or [`NONE`].
     at: Vec<u32>,
     /// Function symbols by offset: (offset, symbol).
     functions: Vec<(u64, SymbolIndex)>,
@@ -96,12 +98,12 @@ pub struct Code<'o, 'a> {
 }
 
 impl<'o> Code<'o, '_> {
-    /// The code section with this index, if it is one.
+    /// Returns the code section with this index, if it is one.
     pub fn section(&self, section: SectionIndex) -> Option<&CodeSection> {
         self.by_section.get(section).copied().flatten().map(|i| &self.sections[i])
     }
 
-    /// The instruction that starts at an offset of a section.
+    /// Returns the instruction that starts at an offset of a section.
     pub fn at(&self, section: SectionIndex, offset: u64) -> Option<InsnIndex> {
         let at = &self.section(section)?.at;
         match at.get(usize::try_from(offset).ok()?) {
@@ -110,28 +112,28 @@ impl<'o> Code<'o, '_> {
         }
     }
 
-    /// The relocation that patches an instruction's displacement.
+    /// Returns the relocation that patches an instruction's displacement.
     pub fn disp_reloc(&self, insn: &Insn) -> Option<&'o Reloc> {
         insn.disp_reloc.map(|r| &self.object.sections[insn.section as usize].relocs[r as usize])
     }
 
-    /// The relocation that patches an instruction's immediate.
+    /// Returns the relocation that patches an instruction's immediate.
     pub fn imm_reloc(&self, insn: &Insn) -> Option<&'o Reloc> {
         insn.imm_reloc.map(|r| &self.object.sections[insn.section as usize].relocs[r as usize])
     }
 
-    /// Whether a symbol is defined in a code section.
+    /// Says whether a symbol is defined in a code section.
     pub fn is_code_symbol(&self, symbol: SymbolIndex) -> bool {
         matches!(self.object.symbols[symbol].place, Place::Section(s) if self.section(s).is_some())
     }
 
-    /// Whether an instruction is the trap behind its section.
+    /// Says whether an instruction is the trap after its section.
     pub fn is_trap(&self, at: InsnIndex) -> bool {
         self.section(self.insns[at].section as usize).is_some_and(|section| section.trap == at)
     }
 
-    /// Whether a call ends the unlikely code of one function and that of another begins behind it:
-    /// it does not return, for compilers fall from no function's cold part into another's.
+    /// Says whether the cold part of a function begins after a call. Such a call does not return,
+    /// because compilers let no code fall into another function's cold part.
     pub fn ends_cold_part(&self, at: InsnIndex) -> bool {
         let insn = &self.insns[at];
         let call = matches!(insn.flow, Flow::Call(_) | Flow::CallIndirect);
@@ -144,12 +146,12 @@ impl<'o> Code<'o, '_> {
         })
     }
 
-    /// The trap that stands for a place of a section, if a branch or table entry of the code at
-    /// `from` that leads there is never taken.
+    /// Returns the trap that stands for a place of a section, if a branch or table entry of the
+    /// code at `from` that leads there is never taken.
     ///
-    /// Where a compiler knows that a place is not reached, nothing of it remains: its label is the
-    /// next thing's. That is the section's end, or, as gcc collects all unlikely code in one
-    /// section, the cold part of another function (`other.cold`).
+    /// If a compiler knows that a place is not reached, it emits no code for it. Its label then is
+    /// at the next thing: the section's end, or the cold part of another function (`other.cold`),
+    /// because gcc collects all unlikely code in one section.
     pub fn never_reached(&self, from: InsnIndex, section: SectionIndex, offset: u64) -> Option<InsnIndex> {
         let target = self.section(section)?;
         if offset == self.object.sections[section].data.len() as u64 {
@@ -171,20 +173,20 @@ impl<'o> Code<'o, '_> {
         foreign.then_some(target.trap)
     }
 
-    /// The function symbol at or before an offset.
+    /// Returns the function symbol at or before an offset.
     pub fn function_at(&self, section: SectionIndex, offset: u64) -> Option<SymbolIndex> {
         let functions = &self.section(section)?.functions;
         let next = functions.partition_point(|(start, _)| *start <= offset);
         functions[..next].last().map(|(_, symbol)| *symbol)
     }
 
-    /// A refusal that points at an instruction.
+    /// Returns a refusal that points at an instruction.
     pub fn refuse(&self, at: InsnIndex, reason: Reason, detail: impl Into<String>) -> Refusal {
         let insn = &self.insns[at];
         refuse_at(self, insn.section as usize, insn.offset.into(), Some(&insn.ins), reason, detail.into())
     }
 
-    /// A refusal that points at an offset of any section.
+    /// Returns a refusal that points at an offset of any section.
     pub fn refuse_offset(
         &self,
         section: SectionIndex,
@@ -196,7 +198,7 @@ impl<'o> Code<'o, '_> {
     }
 }
 
-/// A function's name without what gcc appends to its cold part's, and whether that was there.
+/// Splits off the suffix that gcc gives to a function's cold part. Says whether it was there.
 fn stem(name: &[u8]) -> (&[u8], bool) {
     let digits = name.iter().rev().take_while(|byte| byte.is_ascii_digit()).count();
     let bare = &name[..name.len() - digits];
@@ -224,9 +226,8 @@ fn refuse_at(
 /// Decodes all code sections.
 ///
 /// # Errors
-/// [`Reason::DataInText`] where bytes do not decode or a relocation does not fit an instruction's
-/// field, [`Reason::BranchTarget`] and [`Reason::Relocation`] where a branch leads to no
-/// instruction.
+/// [`Reason::DataInText`] if bytes do not decode or a relocation does not fit an instruction's
+/// field, [`Reason::BranchTarget`] and [`Reason::Relocation`] if a branch leads to no instruction.
 pub fn decode<'o, 'a>(object: &'o Object<'a>) -> Result<Code<'o, 'a>, Vec<Refusal>> {
     let mut code =
         Code { object, insns: Vec::new(), sections: Vec::new(), by_section: vec![None; object.sections.len()] };
@@ -315,8 +316,8 @@ fn decode_section(code: &mut Code<'_, '_>, index: SectionIndex, refusals: &mut V
     trap_behind(code, last);
 }
 
-/// Adds [`CodeSection::trap`]. Compilers end functions that do not end with branches to their own
-/// end.
+/// Adds [`CodeSection::trap`]. If a function does not end with a branch, compilers may branch to
+/// its end.
 fn trap_behind(code: &mut Code<'_, '_>, section: usize) {
     let first = code.sections[section].first;
     let CodeSection { section, at, trap, end, .. } = &mut code.sections[section];
@@ -336,7 +337,7 @@ fn trap_behind(code: &mut Code<'_, '_>, section: usize) {
     code.insns.push(Insn { ins, section, offset, disp_reloc: None, imm_reloc: None, disp_at: 0, flow: Flow::Stop });
 }
 
-/// Whether an instruction branches to an offset of its own section.
+/// Says whether an instruction branches to an offset of its own section.
 fn is_branch_to(insn: &Insn, offset: u64) -> bool {
     insn.ins.op_count() == 1
         && insn.ins.op0_kind() == OpKind::NearBranch64
@@ -344,7 +345,7 @@ fn is_branch_to(insn: &Insn, offset: u64) -> bool {
         && insn.ins.near_branch_target() == offset
 }
 
-/// Fills in [`Insn::flow`].
+/// Sets [`Insn::flow`] of all instructions.
 fn resolve_branches(code: &mut Code<'_, '_>, refusals: &mut Vec<Refusal>) {
     for index in 0..code.insns.len() {
         let insn = code.insns[index];
@@ -383,8 +384,8 @@ fn got_branch(code: &Code<'_, '_>, insn: &Insn) -> Option<SymbolIndex> {
     (got.contains(&reloc.kind) && direct).then_some(reloc.symbol)
 }
 
-/// A branch that skips the `lock` prefix of an instruction: `je 1f ; .byte 0xf0 ; 1: cmpxchg ..`.
-/// With the prefix the instruction does the same and is atomic besides.
+/// Returns the instruction with a `lock` prefix that a branch skips: `je 1f ; .byte 0xf0 ; 1:
+/// cmpxchg ..`. With the prefix the instruction does the same work, atomically.
 fn behind_lock(code: &Code<'_, '_>, insn: &Insn, target: u64) -> Option<InsnIndex> {
     let locked = code.at(insn.section as usize, target.checked_sub(1)?)?;
     let first = code.object.sections[insn.section as usize].data.get(code.insns[locked].offset as usize);
@@ -396,7 +397,7 @@ fn direct(code: &Code<'_, '_>, index: InsnIndex) -> Result<Dest, Refusal> {
     if !matches!(insn.ins.op0_kind(), OpKind::NearBranch64) {
         return Err(code.refuse(index, Reason::NoSafeForm, "branch with an operand size prefix or far branch"));
     }
-    // A branch's rel32 counts as an immediate for the decoder.
+    // The decoder takes a branch's rel32 for an immediate.
     let Some(reloc) = code.imm_reloc(insn).or(code.disp_reloc(insn)) else {
         let target = insn.ins.near_branch_target();
         return match code.at(insn.section as usize, target).or_else(|| behind_lock(code, insn, target)) {

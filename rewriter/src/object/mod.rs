@@ -1,4 +1,4 @@
-//! Reading: what the object says, as one list of instructions with symbolic places.
+//! Reads the object into one list of instructions with symbolic places.
 
 pub(crate) mod address;
 pub(crate) mod carve;

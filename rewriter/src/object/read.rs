@@ -9,12 +9,13 @@ use object::read::elf::{FileHeader, SectionHeader, Sym as _};
 use sfi_contract::intermediate;
 use sfi_contract::text::clean;
 
-/// Index into [`Object::sections`]; equal to the index in the file.
+/// Index into [`Object::sections`]. It is the index in the file.
 pub type SectionIndex = usize;
-/// Index into [`Object::symbols`]; equal to the index in the file.
+/// Index into [`Object::symbols`]. It is the index in the file.
 pub type SymbolIndex = usize;
 
-/// More is not accepted for text (SFI-E07), and no code depends on it.
+/// Largest alignment of text. The contract accepts no larger one (SFI-E07), and no code depends on
+/// one.
 const MAX_TEXT_ALIGN: u64 = 4096;
 
 /// A relocatable object.
@@ -22,9 +23,9 @@ const MAX_TEXT_ALIGN: u64 = 4096;
 pub struct Object<'a> {
     /// `e_flags`.
     pub flags: u32,
-    /// Sections by index; 0 is the null section.
+    /// Sections by index. Section 0 is the null section.
     pub sections: Vec<Section<'a>>,
-    /// Symbols by index; 0 is the null symbol.
+    /// Symbols by index. Symbol 0 is the null symbol.
     pub symbols: Vec<Symbol<'a>>,
 }
 
@@ -39,33 +40,33 @@ pub struct Section<'a> {
     pub entsize: u64,
     pub link: u32,
     pub info: u32,
-    /// Size in memory; differs from `data.len()` for NOBITS.
+    /// Size in memory. It differs from `data.len()` for NOBITS.
     pub size: u64,
     pub data: &'a [u8],
-    /// Sorted by offset.
+    /// Relocations, sorted by offset.
     pub relocs: Vec<Reloc>,
     /// Runs of text that are data and were copied elsewhere (see `carve`), ascending.
     pub gaps: Vec<(u64, u64)>,
 }
 
 impl Section<'_> {
-    /// Whether the section holds instructions that will run.
+    /// Says whether the section holds instructions that will run.
     pub fn is_code(&self) -> bool {
         self.kind == elf::SHT_PROGBITS.0 && self.flags & elf::SHF_EXECINSTR.0 != 0 && self.flags & elf::SHF_ALLOC.0 != 0
     }
 
-    /// Whether the section is loaded.
+    /// Says whether the section is loaded.
     pub fn is_alloc(&self) -> bool {
         self.flags & elf::SHF_ALLOC.0 != 0
     }
 
-    /// The name for people.
+    /// Returns the name for messages.
     pub fn display_name(&self) -> String {
         clean(self.name)
     }
 }
 
-/// Where a symbol is defined.
+/// The place of a symbol's definition.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Place {
     Undefined,
@@ -87,27 +88,30 @@ pub struct Symbol<'a> {
 }
 
 impl Symbol<'_> {
-    /// The offset behind what the symbol names; the last one if its size says more.
+    /// Returns the offset after the symbol's code or data, or the largest number if its size
+    /// overflows.
     pub fn end(&self) -> u64 {
         self.value.saturating_add(self.size)
     }
 
-    /// Whether other objects see the symbol (it may be preempted by name resolution).
+    /// Says whether other objects do not see the symbol. They may preempt symbols that they see.
     pub fn is_local(&self) -> bool {
         self.bind == elf::STB_LOCAL.0
     }
 
-    /// Whether the place is a resolver's and the name means the function that the resolver chooses.
+    /// Says whether the place is a resolver's. The name then means the function that the resolver
+    /// chooses.
     pub fn is_indirect(&self) -> bool {
         self.kind == elf::STT_GNU_IFUNC.0
     }
 
-    /// Whether a linker decides what the name means: it may be preempted, or chosen by a resolver.
+    /// Says whether a linker decides the meaning of the name: it may be preempted, or a resolver
+    /// chooses.
     pub fn is_open(&self) -> bool {
         !self.is_local() || self.is_indirect()
     }
 
-    /// Whether a function begins at the symbol's place.
+    /// Says whether a function begins at the symbol's place.
     pub fn is_function(&self) -> bool {
         self.kind == elf::STT_FUNC.0 || self.is_indirect()
     }
@@ -159,7 +163,7 @@ pub fn read(bytes: &[u8]) -> Result<Object<'_>, Refusal> {
         if section.sh_flags(endian).0 & text == text {
             align = align.min(MAX_TEXT_ALIGN);
         }
-        // Everything is copied: a small file must not become a large one.
+        // Every section is copied, and a small file must not become a large one.
         left = left.checked_sub(data.len()).ok_or_else(|| broken("sections overlap in the file"))?;
         sections.push(Section {
             name,

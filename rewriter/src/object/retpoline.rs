@@ -1,11 +1,11 @@
-//! Branches that compilers write as calls, against speculation: a callee that replaces its return
-//! address at once (`call 1f ; 2: pause ; lfence ; jmp 2b ; 1: mov %r,(%rsp) ; ret`) is `jmp *%r`,
-//! and one that drops it (`1: lea 8(%rsp),%rsp ; ret`) is `ret`.
+//! Branches that compilers write as calls, against speculation. If the callee replaces its return
+//! address at once, the call is `jmp *%r` (`call 1f ; 2: pause ; lfence ; jmp 2b ; 1: mov %r,(%rsp)
+//! ; ret`). If the callee drops it, the call is `ret` (`1: lea 8(%rsp),%rsp ; ret`).
 
 use crate::object::decode::{Code, Dest, Flow, InsnIndex};
 use iced_x86::{Code as Opcode, Instruction, Mnemonic, OpKind, Register};
 
-/// Puts what they mean in the place of such calls. What follows them never runs.
+/// Replaces such calls by their meaning. The code after them never runs.
 pub fn replace(code: &mut Code<'_, '_>) {
     for at in 0..code.insns.len() {
         let Some((mut ins, flow)) = meaning(code, at) else { continue };
