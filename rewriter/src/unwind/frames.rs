@@ -1,5 +1,5 @@
-//! `.eh_frame`, read: for every function its exception table, its personality, and where each call
-//! finds what its frame saved.
+//! Reads `.eh_frame`: for every function its exception table, its personality, and for each call
+//! the places where the frame saved registers.
 //!
 //! Source: Linux Standard Base Core 5.0, section 10.6; DWARF 5, section 6.4.
 
@@ -10,7 +10,7 @@ use gimli::{
 };
 use object::elf;
 
-/// A place as the unwind tables name it.
+/// A place that the unwind tables name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Spot {
     Section(SectionIndex, u64),
@@ -24,22 +24,22 @@ pub struct Personality {
     pub indirect: bool,
 }
 
-/// Column of rsp; the others are those of [`SAVED`].
+/// DWARF column of rsp. The other columns are in [`SAVED`].
 pub const SP: u8 = 7;
 /// DWARF columns of the registers that a callee preserves: rbx, rbp, r12 to r15.
 pub const SAVED: [u8; 6] = [3, 6, 12, 13, 14, 15];
 
-/// Where the canonical frame address is found.
+/// The rule for the canonical frame address.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Cfa {
     /// DWARF column.
     pub register: u8,
     pub offset: i32,
-    /// It is not the sum but what lies there.
+    /// The address is the word at the sum, not the sum itself.
     pub load: bool,
 }
 
-/// Where a register's old value lies.
+/// The place of a register's old value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Saved {
     /// It is still in the register.
@@ -50,16 +50,16 @@ pub enum Saved {
     AtRbp(i32),
 }
 
-/// What holds in a range of a function.
+/// The rules for a range of a function.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Row {
     /// Offsets in the section.
     pub start: u64,
     pub end: u64,
     pub cfa: Cfa,
-    /// In the order of [`SAVED`].
+    /// Places in the order of [`SAVED`].
     pub saved: [Saved; 6],
-    /// Bytes of stack arguments that a landing pad does not see.
+    /// Bytes of stack arguments that a landing pad no longer finds.
     pub arguments: u32,
 }
 
@@ -69,7 +69,7 @@ pub struct Frame {
     pub section: SectionIndex,
     pub start: u64,
     pub end: u64,
-    /// Rows that could be understood.
+    /// The rows that could be understood.
     pub rows: Vec<Row>,
     pub lsda: Option<Spot>,
     pub personality: Option<Personality>,
@@ -77,8 +77,8 @@ pub struct Frame {
 
 type Slice<'a> = EndianSlice<'a, LittleEndian>;
 
-/// Addresses that stand for places while pointers are decoded: sections one behind the other,
-/// symbols that other objects may define apart.
+/// Addresses that stand for places while pointers are decoded. Sections follow each other. Symbols
+/// that other objects may define have addresses of their own.
 struct Addresses {
     sections: Vec<u64>,
     sizes: Vec<u64>,
@@ -86,7 +86,7 @@ struct Addresses {
 
 const FIRST_SECTION: u64 = 0x1000_0000;
 const FIRST_SYMBOL: u64 = 0x5000_0000;
-/// Room around each, so that no place has two names.
+/// Room around each, so that no two places share an address.
 const ROOM: u64 = 0x100;
 
 impl Addresses {
@@ -119,11 +119,11 @@ impl Addresses {
     }
 }
 
-/// Bytes of common instructions that all frames together may repeat; far beyond what compilers
-/// make.
+/// Most bytes of common instructions that all frames together may repeat. It is far beyond the
+/// output of compilers.
 const REPEATED: usize = 200_000_000;
 
-/// Reads all frames. `None`: a table is malformed; what it would have said is not known then.
+/// Reads all frames. Returns `None` if a table is malformed, because its meaning is then unknown.
 pub fn read(object: &Object<'_>) -> Option<Vec<Frame>> {
     let addresses = Addresses::new(object);
     if addresses.sections.last().is_some_and(|last| *last >= FIRST_SYMBOL) {
@@ -137,7 +137,7 @@ pub fn read(object: &Object<'_>) -> Option<Vec<Frame>> {
         let bytes = relocated(object, &addresses, index)?;
         read_section(object, &addresses, index, &bytes, &mut frames)?;
     }
-    // What is known of an instruction is known once.
+    // No instruction may be in two frames.
     let mut ranges: Vec<_> = frames.iter().map(|f| (f.section, f.start, f.end)).collect();
     ranges.sort_unstable();
     let apart = ranges.windows(2).all(|pair| pair[0].0 != pair[1].0 || pair[0].2 <= pair[1].1);
@@ -198,7 +198,7 @@ fn read_section(
         let spot = |pointer| match pointer {
             Pointer::Direct(address) | Pointer::Indirect(address) => addresses.spot(address),
         };
-        // A null pointer, relative to its own place.
+        // A null pointer is decoded relative to its own place.
         let real = |spot: &Spot| !matches!(spot, Spot::Section(section, _) if *section == index);
         let personality = fde.personality().and_then(|pointer| {
             let indirect = matches!(pointer, Pointer::Indirect(_));
@@ -261,7 +261,7 @@ fn saved_at(table: &EhFrame<Slice<'_>>, rule: &RegisterRule<usize>) -> Option<Sa
     }
 }
 
-/// `DW_OP_bregN offset`, with or without `DW_OP_deref` behind it.
+/// Reads `DW_OP_bregN offset`, with or without `DW_OP_deref` after it.
 fn expression_of(table: &EhFrame<Slice<'_>>, expression: &UnwindExpression<usize>) -> Option<(Register, i32, bool)> {
     let expression = expression.get(table).ok()?;
     let encoding = gimli::Encoding { address_size: 8, format: gimli::Format::Dwarf32, version: 4 };

@@ -1,5 +1,5 @@
-//! Language-specific data: the call-site table of one function, read and written again. Actions and
-//! types stay as they are.
+//! Language-specific data: reads the call-site table of one function and writes it for the new
+//! code. Actions and types stay as they are.
 //!
 //! Source: "C++ ABI for Itanium: Exception Handling", section 7; Linux Standard Base Core 5.0,
 //! section 10.5.1 (encodings).
@@ -9,7 +9,7 @@ const OMIT: u8 = 0xff;
 /// `DW_EH_PE_absptr`
 const ABSOLUTE: u8 = 0;
 
-/// Calls that have a landing pad, actions, or are known not to have any.
+/// A call with a landing pad or actions, or one that is known to have none.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Site {
     /// Offsets in the section that holds the code.
@@ -17,7 +17,7 @@ pub struct Site {
     pub end: u64,
     /// The landing pad.
     pub pad: Option<u64>,
-    /// As the table holds it; 0 for none.
+    /// Action as the table holds it, 0 for none.
     pub action: u64,
 }
 
@@ -25,11 +25,11 @@ pub struct Site {
 #[derive(Clone, Debug)]
 pub struct Lsda {
     pub sites: Vec<Site>,
-    /// Encoding of the types.
+    /// Encoding of the type entries.
     types: u8,
-    /// Where the actions begin, offset in the exception table's section.
+    /// Offset of the actions in the exception table's section.
     pub actions: u64,
-    /// Where the types end: the base of their indices. Same unit.
+    /// Offset of the end of the types, from which their indices count.
     base: u64,
 }
 
@@ -56,7 +56,7 @@ impl Cursor<'_> {
         }
     }
 
-    /// An offset in one of the encodings without a base: uleb128, udata2, udata4, udata8.
+    /// Reads an offset in one of the encodings without a base: uleb128, udata2, udata4, udata8.
     fn offset(&mut self, encoding: u8) -> Option<u64> {
         let size = match encoding {
             0x01 => return self.uleb(),
@@ -72,12 +72,12 @@ impl Cursor<'_> {
     }
 }
 
-/// Reads the table at an offset of its section. `function`: where the function (or its part)
-/// begins. `None`: not understood.
+/// Reads the table at an offset of its section. `function`: the offset where the function (or its
+/// part) begins. Returns `None` if the table is not understood.
 pub fn read(section: &[u8], at: u64, function: u64) -> Option<Lsda> {
     let mut cursor = Cursor { bytes: section, at: usize::try_from(at).ok()? };
-    // Landing pads count from the function's start unless it says otherwise, which needs a
-    // relocation that nobody emits.
+    // Landing pads count from the function's start unless the table says otherwise. That needs a
+    // relocation, which no compiler emits.
     if cursor.byte()? != OMIT {
         return None;
     }
@@ -110,16 +110,16 @@ pub fn read(section: &[u8], at: u64, function: u64) -> Option<Lsda> {
 
 /// A call site of the new code.
 pub struct NewSite<P> {
-    /// From the region's start that the unwinder reports.
+    /// Offset from the start of the region that the unwinder reports.
     pub start: u64,
     pub length: u64,
     pub pad: Option<P>,
     pub action: u64,
 }
 
-/// A table for the new code, without its actions and types: those follow, from `actions` of the
-/// section on. The places of the landing pads among the bytes are given with what belongs there:
-/// addresses of dispatch slots, as landing pads count from 0.
+/// Writes a table for the new code, without its actions and types. These follow it, from `actions`
+/// of the section on. Also returns the offsets of the landing pads in the bytes, with their
+/// targets. The addresses of dispatch slots belong there, as landing pads count from 0.
 pub fn write<P>(lsda: &Lsda, sites: Vec<NewSite<P>>) -> (Vec<u8>, Vec<(u64, P)>) {
     let mut records = Vec::new();
     let mut pads = Vec::new();
@@ -138,7 +138,7 @@ pub fn write<P>(lsda: &Lsda, sites: Vec<NewSite<P>>) -> (Vec<u8>, Vec<(u64, P)>)
     // LPStart, absolute and 0.
     let mut bytes = vec![ABSOLUTE, 0, 0, 0, 0, 0, 0, 0, 0, lsda.types];
     if lsda.types != OMIT {
-        // Of a fixed length, because its value depends on what follows.
+        // The field has a fixed length, because its value depends on the bytes after it.
         let behind = lengths.len() as u64 + records.len() as u64 + (lsda.base - lsda.actions);
         bytes.extend((0..5).map(|i| (behind >> (7 * i)) as u8 & 0x7f | if i < 4 { 0x80 } else { 0 }));
     }
@@ -163,7 +163,7 @@ fn uleb(bytes: &mut Vec<u8>, mut value: u64) {
 mod tests {
     use super::*;
 
-    /// What g++ emits for a `try` with a `catch (int)`.
+    /// The table that g++ emits for a `try` with a `catch (int)`.
     const TABLE: [u8; 20] = [0xff, 0x9b, 17, 0x01, 8, 0x05, 0x0a, 0x40, 0x01, 0x20, 0x05, 0, 0, 0x01, 0, 0, 9, 9, 9, 9];
 
     #[test]
@@ -197,7 +197,7 @@ mod tests {
         assert_eq!(pads, [(17 + 16, 'p')]);
         assert_eq!((bytes[0], bytes[9], bytes[15], bytes[16]), (ABSOLUTE, 0x9b, ABSOLUTE, 25));
         let mut cursor = Cursor { bytes: &bytes, at: 10 };
-        // The types end 7 bytes behind the actions' beginning, as before.
+        // The types end 7 bytes after the actions' beginning, as before.
         assert_eq!(cursor.uleb().map(|offset| offset + 15), Some(bytes.len() as u64 + 7));
     }
 }

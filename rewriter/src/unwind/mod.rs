@@ -1,17 +1,17 @@
-//! Exceptions: what the compiler's unwind tables say about calls, kept for the new code.
+//! Exceptions: keeps the calls' entries in the compiler's unwind tables for the new code.
 //!
-//! Unwinding happens at calls only, and there `delta` is 0: r15 is what rsp would be, and
+//! Unwinding happens at calls only. There `delta` is 0: r15 has the value that rsp would have, and
 //! everything on the data stack lies where it lay. So the rules for the frame's address and the
-//! saved registers hold at the call's new return address; return addresses themselves are on the
-//! control stack, one word a frame. Where the rewriter gave r15 another register or its home, the
-//! rules of both columns follow. `output/unwind_table.rs` describes what is written for the
+//! saved registers hold at the call's new return address. Return addresses themselves are on the
+//! control stack, one word for each frame. If the rewriter keeps r15 in another register or its
+//! home, the rules of both columns follow. `output/unwind_table.rs` describes the records for the
 //! unwinder in the domain (`crates/support/src/unwind.c`).
 //!
-//! The unwinder takes the place of libgcc's. It asks `__sfi_return` for return addresses, runs the
-//! personality and enters a landing pad through `__sfi_cut`. A landing pad is named by its dispatch
-//! slot, which libstdc++'s personality takes for its address. Edges from calls to their landing
-//! pads are part of the flow graph. An exception that no frame of the crossing wants ends in
-//! `std::terminate`: none passes a crossing.
+//! This unwinder takes the place of libgcc's. It asks `__sfi_return` for return addresses, runs the
+//! personality and enters a landing pad through `__sfi_cut`. The dispatch slot of a landing pad
+//! names it, and libstdc++'s personality takes the slot for its address. Edges from calls to their
+//! landing pads are part of the flow graph. An exception that no frame of the crossing wants ends
+//! in `std::terminate`: no exception passes a crossing.
 
 pub(crate) mod frames;
 pub(crate) mod lsda;
@@ -23,20 +23,20 @@ use frames::{Frame, Row, Spot};
 use lsda::Lsda;
 use std::collections::HashMap;
 
-/// What is known about the unwinding of an object.
+/// The unwinding of an object.
 #[derive(Default)]
 pub struct Unwind {
     pub functions: Vec<Function>,
-    /// Calls and the function that each is in.
+    /// Calls, with the function that each is in.
     pub calls: HashMap<InsnIndex, usize>,
     landings: std::collections::BTreeMap<InsnIndex, Landing>,
 }
 
-/// Where an exception out of a call goes.
+/// The target of an exception from a call.
 #[derive(Clone, Copy, Debug)]
 pub struct Landing {
     pub pad: InsnIndex,
-    /// How many bytes lower the stack pointer is at the call than at the pad.
+    /// Bytes by which the stack pointer is lower at the call than at the pad.
     pub arguments: u32,
 }
 
@@ -45,7 +45,7 @@ pub struct Function {
     pub table: Option<Table>,
 }
 
-/// An exception table, and where the next one begins.
+/// An exception table, and the place where the next one begins.
 pub struct Table {
     pub section: usize,
     pub lsda: Lsda,
@@ -53,22 +53,22 @@ pub struct Table {
 }
 
 impl Unwind {
-    /// The landing pad of a call.
+    /// Returns the landing pad of a call.
     pub fn landing(&self, call: InsnIndex) -> Option<Landing> {
         self.landings.get(&call).copied()
     }
 
-    /// All landing pads with their calls.
+    /// Returns all landing pads with their calls.
     pub fn landings(&self) -> impl Iterator<Item = (InsnIndex, Landing)> {
         self.landings.iter().map(|(call, landing)| (*call, *landing))
     }
 
-    /// Whether the tables say something about a call.
+    /// Says whether the tables have an entry for a call.
     pub fn knows(&self, call: InsnIndex) -> bool {
         self.calls.contains_key(&call)
     }
 
-    /// The row for a call.
+    /// Returns the row of a call.
     pub fn row(&self, code: &Code<'_, '_>, call: InsnIndex) -> Option<&Row> {
         let inside = code.insns[call].end() - 1;
         let frame = &self.functions[*self.calls.get(&call)?].frame;
@@ -81,9 +81,9 @@ impl Unwind {
 /// Reads the unwind tables.
 ///
 /// # Errors
-/// [`Reason::ExceptionTables`] where an exception table, or the frame of a call that it speaks of,
-/// is not understood. Tables without exceptions that are not understood are left out: unwinding
-/// ends there.
+/// [`Reason::ExceptionTables`] if an exception table, or the frame of a call in it, is not
+/// understood. If a table without exceptions is not understood, it is left out, and unwinding ends
+/// there.
 pub fn collect(code: &Code<'_, '_>) -> Result<Unwind, Vec<Refusal>> {
     let object = code.object;
     let tables = object.sections.iter().enumerate().find(|(_, s)| is_exception_table(s.name) && s.size != 0);
@@ -116,8 +116,8 @@ pub fn collect(code: &Code<'_, '_>) -> Result<Unwind, Vec<Refusal>> {
         let mut table = None;
         if let Some(spot) = frame.lsda {
             let found = table_at(code, spot).and_then(|(section, at)| {
-                // Each is written for its function: a table that many share would be written as
-                // often.
+                // Each table is written for its function. A table that many functions share would
+                // be written as often.
                 let first = starts.partition_point(|spot| *spot < (section, at));
                 if starts.get(first + 1) == Some(&(section, at)) {
                     return None;
