@@ -1,5 +1,5 @@
-//! The new code while it is being written: encoded instructions, labels, alignment, branches that
-//! are not laid out yet.
+//! The new code while it is written: encoded instructions, labels, alignment, and branches without
+//! a layout.
 
 use crate::analysis::pads::Pads;
 use crate::object::decode::{Dest, InsnIndex};
@@ -11,19 +11,19 @@ use iced_x86::{ConditionCode, Encoder, IcedError, Instruction, OpKind};
 pub enum Label {
     /// The new place of an instruction of the original code.
     Old(u32),
-    /// Where the code before an instruction of the original code ends (padding comes behind).
+    /// The end of the code before an original instruction. Padding follows it.
     End(u32),
     /// The landing pad of an original instruction.
     Pad(u32),
-    /// Where the call that an original instruction is returns to.
+    /// The return address of an original call.
     After(u32),
-    /// Where a code section begins; index into [`crate::object::decode::Code::sections`].
+    /// The beginning of a code section: an index into [`crate::object::decode::Code::sections`].
     Start(u32),
     /// A place that only the new code has.
     New(u32),
 }
 
-/// What a relocation refers to.
+/// The target of a relocation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Target {
     Label(Label),
@@ -43,7 +43,7 @@ pub enum Stub {
 }
 
 impl Stub {
-    /// The symbol's name.
+    /// Returns the symbol's name.
     pub const fn name(self) -> &'static str {
         match self {
             Stub::Syscall => sfi_contract::names::SYSCALL,
@@ -62,7 +62,7 @@ impl From<Dest> for Target {
     }
 }
 
-/// The new place of an original instruction.
+/// Returns the label for the new place of an original instruction.
 pub fn old(insn: InsnIndex) -> Label {
     Label::Old(insn as u32)
 }
@@ -78,14 +78,13 @@ pub struct Fixup {
     pub addend: i64,
 }
 
-/// Which field of an instruction a relocation patches, and with what.
+/// The field of an instruction that a relocation patches, and the target.
 #[derive(Clone, Copy, Debug)]
 pub struct Patch {
     pub immediate: bool,
     pub kind: u32,
     pub target: Target,
-    /// For displacements relative to rip: counted from the instruction's end. Else the plain
-    /// addend.
+    /// The addend. For displacements relative to rip it counts from the instruction's end.
     pub addend: i64,
 }
 
@@ -94,13 +93,13 @@ pub struct Patch {
 pub enum Branch {
     Jump,
     Call,
-    /// jcc by condition code nibble.
+    /// jcc, by the nibble of the condition code.
     Condition(u8),
-    /// jrcxz, jecxz and the loop family: 8-bit displacement only.
+    /// jrcxz, jecxz and the loop family. They have an 8-bit displacement only.
     Short(ShortBranch),
 }
 
-/// Branches that have no long form: their bytes before the displacement.
+/// Branches that have no long form.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ShortBranch {
     Jrcxz,
@@ -125,7 +124,7 @@ impl ShortBranch {
 #[derive(Clone, Copy, Debug)]
 pub enum Item {
     Label(Label),
-    /// Padding up to a power of two, at most `max` bytes or none.
+    /// Padding up to a power of two, of at most `max` bytes. If more are needed, there is none.
     Align {
         to: u32,
         max: u32,
@@ -142,30 +141,31 @@ pub enum Item {
     },
 }
 
-/// Says which original instruction the code from an item on serves.
+/// The original instruction that the code from an item on serves.
 #[derive(Clone, Copy, Debug)]
 pub struct Mark {
     /// Index into [`Emitter::items`].
     pub item: u32,
     pub insn: u32,
-    /// The code is a landing pad, which lies apart.
+    /// The code is a landing pad, which stands apart.
     pub pad: bool,
 }
 
 /// Collects the new code of one section.
 pub struct Emitter {
     pub items: Vec<Item>,
-    /// In the order of the items; one for each instruction of the section, then the landing pads.
+    /// Marks in the order of the items: one for each instruction of the section, then the landing
+    /// pads.
     pub marks: Vec<Mark>,
     pub bytes: Vec<u8>,
     pub fixups: Vec<Fixup>,
-    /// Labels at the beginning of an item, beside those that are items.
+    /// Labels at the beginning of an item, beside the labels that are items themselves.
     pub placed: Vec<(Label, usize)>,
     encoder: Encoder,
     next_label: u32,
 }
 
-/// Encoding failed: the combination of operands does not exist.
+/// An instruction cannot be encoded, because no form has this combination of operands.
 #[derive(Debug)]
 pub struct NoEncoding(pub String);
 
@@ -176,7 +176,8 @@ impl From<IcedError> for NoEncoding {
 }
 
 impl Emitter {
-    /// An emitter whose new labels start at a number, so that those of several sections differ.
+    /// Returns an emitter whose new labels start at a number, so that the labels of several
+    /// sections differ.
     pub fn new(next_label: u32) -> Self {
         Emitter {
             items: Vec::new(),
@@ -189,12 +190,12 @@ impl Emitter {
         }
     }
 
-    /// Where the next section's labels start.
+    /// Returns the number where the next section's labels start.
     pub fn next_label(&self) -> u32 {
         self.next_label
     }
 
-    /// A fresh label, not placed yet.
+    /// Returns a fresh label without a place.
     pub fn new_label(&mut self) -> Label {
         self.next_label += 1;
         Label::New(self.next_label - 1)
@@ -205,19 +206,19 @@ impl Emitter {
         self.items.push(Item::Label(label));
     }
 
-    /// A fresh label at the beginning of an item that is there already.
+    /// Returns a fresh label at the beginning of an existing item.
     pub fn label_at(&mut self, item: usize) -> Label {
         let label = self.new_label();
         self.placed.push((label, item));
         label
     }
 
-    /// From here on the code serves an original instruction.
+    /// Marks the code from here on as serving an original instruction.
     pub fn mark(&mut self, insn: InsnIndex, pad: bool) {
         self.marks.push(Mark { item: self.items.len() as u32, insn: insn as u32, pad });
     }
 
-    /// Encodes an instruction here; `patches` name its relocated fields.
+    /// Encodes an instruction here. `patches` name its relocated fields.
     pub fn insn(&mut self, ins: &Instruction, patches: &[Patch]) -> Result<(), NoEncoding> {
         debug_assert!(!(0..ins.op_count()).any(|op| ins.op_kind(op) == OpKind::NearBranch64));
         if let Err(error) = self.encoder.encode(ins, 0) {
@@ -251,14 +252,14 @@ impl Emitter {
         Ok(())
     }
 
-    /// Instructions that are encoded already, at most 255 bytes.
+    /// Adds instructions that are encoded already, at most 255 bytes.
     pub fn raw(&mut self, bytes: &[u8]) {
         let start = self.bytes.len() as u32;
         self.bytes.extend_from_slice(bytes);
         self.items.push(Item::Bytes { start, len: bytes.len() as u8, fixups: [None; 2] });
     }
 
-    /// A direct branch here.
+    /// Adds a direct branch here.
     pub fn branch(&mut self, kind: Branch, target: impl Into<Target>) {
         self.items.push(Item::Branch { kind, target: target.into() });
     }
@@ -275,7 +276,7 @@ impl From<Label> for Target {
     }
 }
 
-/// The low nibble of jcc's opcode.
+/// Returns the low nibble of jcc's opcode.
 pub fn condition(code: ConditionCode) -> Option<u8> {
     use ConditionCode::*;
     Some(match code {
@@ -299,7 +300,7 @@ pub fn condition(code: ConditionCode) -> Option<u8> {
     })
 }
 
-/// What a relocation refers to where a program takes the address of a place.
+/// Returns the target of a relocation that takes the address of a place.
 pub fn address_of(pads: &Pads, dest: Dest) -> Target {
     match dest {
         Dest::Insn(insn) if pads.has(insn) => Target::Label(Label::Pad(insn as u32)),

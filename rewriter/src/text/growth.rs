@@ -1,12 +1,12 @@
-//! Where the new text's bytes come from: bytes before and after, by what the original instruction
-//! was.
+//! The causes of the new text's growth: bytes before and after, by the kind of the original
+//! instruction.
 
 use crate::object::decode::{Code, CodeSection, Flow, Insn};
 use crate::stats::{Growth, Part};
 use crate::text::layout::Text;
 use iced_x86::{Decoder, DecoderOptions, Instruction, Mnemonic, OpKind, Register};
 
-/// Counts one section.
+/// Counts the bytes of one section.
 pub(crate) fn add(growth: &mut Growth, code: &Code<'_, '_>, section: &CodeSection, text: &Text) {
     for insn in &code.insns[section.first..section.trap] {
         growth.0[part(insn) as usize].0 += insn.ins.len() as u64;
@@ -18,7 +18,7 @@ pub(crate) fn add(growth: &mut Growth, code: &Code<'_, '_>, section: &CodeSectio
             growth.0[inserted(&new).unwrap_or(part) as usize].1 += new.len() as u64;
         }
     }
-    // What lies before the first mark is padding.
+    // The bytes before the first mark are padding.
     growth.0[Part::Padding as usize].1 += text.marks.first().map_or(0, |mark| u64::from(mark.offset));
 }
 
@@ -30,7 +30,7 @@ impl std::ops::AddAssign for Growth {
     }
 }
 
-/// What a new instruction is for, if that does not depend on the one it serves.
+/// Returns the purpose of a new instruction, if it does not depend on the one that it serves.
 fn inserted(new: &Instruction) -> Option<Part> {
     let r15 = Register::R15;
     match new.mnemonic() {

@@ -1,4 +1,4 @@
-//! Phase 9: where everything goes. Branches start short and grow until all reach.
+//! Phase 9: places all code. Branches start short and grow until all reach.
 
 use crate::text::emit::{Branch, Emitter, Fixup, Item, Label, Target};
 use object::elf;
@@ -10,7 +10,7 @@ pub struct Text {
     pub relocs: Vec<TextReloc>,
     /// Offset of every label placed in the section.
     pub labels: HashMap<Label, u32>,
-    /// Where the code of each original instruction went.
+    /// The new place of each original instruction's code.
     pub marks: Vec<PlacedMark>,
 }
 
@@ -31,7 +31,7 @@ pub struct TextReloc {
     pub addend: i64,
 }
 
-/// Lays out what was emitted for one section.
+/// Lays out the emitted code of one section.
 pub fn lay_out(emitter: &Emitter) -> Text {
     let local: HashMap<Label, usize> = emitter
         .items
@@ -70,7 +70,7 @@ pub fn lay_out(emitter: &Emitter) -> Text {
     write(emitter, &local, &long, &offsets)
 }
 
-/// The item that holds a target's label, if it is in this section.
+/// Returns the item that holds a target's label, if it is in this section.
 fn place(local: &HashMap<Label, usize>, target: Target) -> Option<usize> {
     match target {
         Target::Label(label) => local.get(&label).copied(),
@@ -137,8 +137,8 @@ fn write(emitter: &Emitter, local: &HashMap<Label, usize>, long: &[bool], offset
             }
         }
     }
-    // A branch over the last instruction needs one to land on; behind it the text goes on as it
-    // did.
+    // A branch over the last instruction needs an instruction to land on. After it the text goes on
+    // as before.
     let end = text.bytes.len() as u32;
     let over = |item: &Item| match item {
         Item::Branch { target, .. } => place(local, *target).is_some_and(|item| offsets[item] == end),

@@ -1,19 +1,19 @@
-//! Phase 8b: ends of a function that are alike share one copy.
+//! Phase 8b: equal ends of a function share one copy.
 //!
-//! Compilers repeat a function's end at every return, because pops are short. The loads that take
-//! their place are not: a later copy becomes a jump into the first.
+//! Compilers repeat a function's end at every return, because pops are short. The loads that
+//! replace pops are not short. So a later copy becomes a jump into the first.
 
 use crate::text::emit::{Branch, Emitter, Item};
 use iced_x86::{Decoder, DecoderOptions, Instruction, Mnemonic, OpKind};
 use std::collections::HashMap;
 
-/// A jump takes up to 5 bytes; below this the copy is not worth it.
+/// Least size of an end that is shared. A jump takes up to 5 bytes, so less is not worth it. Bytes.
 const WORTH: usize = 10;
 
-/// Lets the returns of each unit share what they have in common; `unit` is that of each original
+/// Lets the returns of each unit share their common ends. `unit` has the unit of each original
 /// instruction.
 pub fn ends(emitter: &mut Emitter, unit: &[u32]) {
-    // Ends of each unit that were kept: their items, the return first.
+    // The ends of each unit that were kept. Each lists its items, the return first.
     let mut kept = HashMap::<u32, Vec<Vec<usize>>>::new();
     for mark in 0..emitter.marks.len() {
         let first = emitter.marks[mark].item as usize;
@@ -43,7 +43,7 @@ pub fn ends(emitter: &mut Emitter, unit: &[u32]) {
     }
 }
 
-/// The bytes of an item that no relocation patches.
+/// Returns the bytes of an item that no relocation patches.
 fn bytes(emitter: &Emitter, item: usize) -> Option<&[u8]> {
     match emitter.items[item] {
         Item::Bytes { start, len, fixups: [None, None] } => {
@@ -57,7 +57,7 @@ fn is_return(emitter: &Emitter, item: usize) -> bool {
     bytes(emitter, item) == Some(&[0xc3])
 }
 
-/// Whether an item is an instruction that does the same wherever it stands, and no part of an
+/// Says whether an item is an instruction that has one effect at any place, and no part of an
 /// unsafe region.
 fn is_simple(emitter: &Emitter, item: usize) -> bool {
     let Some(bytes) = bytes(emitter, item) else { return false };
