@@ -1,4 +1,4 @@
-//! Units, functions, and what was inlined into them.
+//! Units, functions, and the functions that were inlined into them.
 
 use super::line::Lines;
 use super::places::{Places, Stretch};
@@ -15,10 +15,10 @@ type Entry<'s> = DebuggingInformationEntry<Reader<'s>>;
 /// Longest chain of entries that name each other.
 const LONGEST: usize = 8;
 
-/// What each name in the header of a unit's line table costs: all units are in memory at once.
+/// Cost of each name in the header of a unit's line table. All units are in memory at once.
 const NAME: u64 = 50;
 
-/// Converts all units; those without code are left out.
+/// Converts all units. Units without code are left out.
 pub fn convert(dwarf: &Dwarf<Reader<'_>>, places: &Places<'_, '_, '_>, fuel: &mut Fuel) -> Result<NewDwarf, Dropped> {
     let exhausted = |_| dropped("too many units");
     let mut units = Vec::new();
@@ -31,7 +31,7 @@ pub fn convert(dwarf: &Dwarf<Reader<'_>>, places: &Places<'_, '_, '_>, fuel: &mu
             let names = unit.line_program.as_ref().map_or(0, |program| {
                 program.header().file_names().len() + program.header().include_directories().len()
             });
-            // Its own name and directory become strings of the new line table.
+            // The unit's name and directory become strings of the new line table.
             let own = unit.name.map_or(0, |name| name.len()) + unit.comp_dir.map_or(0, |name| name.len());
             fuel.spend(NAME * names as u64 + own as u64).map_err(exhausted)?;
             units.push(unit);
@@ -77,11 +77,11 @@ struct One<'x, 's, 'p, 'o, 'a> {
     out: &'x mut NewUnit,
     strings: &'x mut StringTable,
     lines: Lines<'x, 's>,
-    /// Abstract entries of inlined functions, by where the original is.
+    /// Abstract entries of inlined functions, by the place of the original entry.
     origins: HashMap<usize, UnitEntryId>,
 }
 
-/// What a function is called.
+/// The names of a function.
 #[derive(Default)]
 struct Names {
     name: Option<Vec<u8>>,
@@ -89,7 +89,7 @@ struct Names {
 }
 
 impl<'x, 's> One<'x, 's, '_, '_, '_> {
-    /// The unit's own entry; says whether it has code.
+    /// Converts the unit's own entry. Says whether it has code.
     fn root(&mut self) -> Result<bool, Dropped> {
         let mut cursor = self.unit.entries_raw(None).map_err(dropped)?;
         let mut entry = Entry::null();
@@ -124,7 +124,7 @@ impl<'x, 's> One<'x, 's, '_, '_, '_> {
         Ok(!merged.is_empty())
     }
 
-    /// Copies the tree of functions; says whether there are any.
+    /// Copies the tree of functions. Says whether there are any.
     fn functions(&mut self) -> Result<bool, Dropped> {
         let unit = self.unit;
         let mut cursor = unit.entries_raw(None).map_err(dropped)?;
@@ -176,7 +176,7 @@ impl<'x, 's> One<'x, 's, '_, '_, '_> {
         Ok(any)
     }
 
-    /// What became of an entry's code.
+    /// Returns the new ranges of an entry's code.
     fn ranges(&mut self, unit: &Unit<Reader<'s>>, entry: &Entry<'s>) -> Result<Vec<Stretch>, Dropped> {
         let mut all = Vec::new();
         let mut ranges = sfi_debuginfo::ranges(self.dwarf, unit, entry).map_err(dropped)?;
@@ -212,7 +212,7 @@ impl<'x, 's> One<'x, 's, '_, '_, '_> {
         self.out.get_mut(entry).set(gimli::DW_AT_ranges, value);
     }
 
-    /// The abstract entry of the function that was inlined.
+    /// Returns the abstract entry of the inlined function.
     fn origin_of(&mut self, entry: &Entry<'s>) -> Option<UnitEntryId> {
         let (unit, at) = self.follow(self.unit, entry.attr_value(gimli::DW_AT_abstract_origin)?)?;
         let place = at.to_debug_info_offset(&unit.header)?.0;
@@ -230,7 +230,7 @@ impl<'x, 's> One<'x, 's, '_, '_, '_> {
         Some(new)
     }
 
-    /// The entry that a reference means.
+    /// Returns the entry that a reference means.
     fn follow(
         &self,
         unit: &'x Unit<Reader<'s>>,
@@ -250,7 +250,7 @@ impl<'x, 's> One<'x, 's, '_, '_, '_> {
         Some((unit, at.to_unit_offset(&unit.header)?))
     }
 
-    /// The names of a function, some of which its declaration may have.
+    /// Returns the names of a function. Its declaration may have some of them.
     fn names(&mut self, unit: &'x Unit<Reader<'s>>, entry: &Entry<'s>, left: usize) -> Names {
         let mut get = |name| entry.attr_value(name).and_then(|value| string(self.dwarf, unit, value, self.fuel));
         let mut names = Names {
@@ -267,7 +267,7 @@ impl<'x, 's> One<'x, 's, '_, '_, '_> {
         names
     }
 
-    /// The entry that an entry completes.
+    /// Returns the entry that an entry completes.
     fn declaration(&self, unit: &'x Unit<Reader<'s>>, entry: &Entry<'s>) -> Option<(&'x Unit<Reader<'s>>, Entry<'s>)> {
         let value =
             entry.attr_value(gimli::DW_AT_abstract_origin).or_else(|| entry.attr_value(gimli::DW_AT_specification))?;
@@ -287,7 +287,8 @@ impl<'x, 's> One<'x, 's, '_, '_, '_> {
         }
     }
 
-    /// Where a function is declared, if this unit's files say so, and whether others see it.
+    /// Copies the place of a function's declaration, if this unit's files have it, and whether
+    /// others see it.
     fn copy_declaration(&mut self, unit: &'x Unit<Reader<'s>>, entry: &Entry<'s>, new: UnitEntryId, left: usize) {
         if !std::ptr::eq(unit, self.unit) {
             return;

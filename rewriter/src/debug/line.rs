@@ -1,4 +1,4 @@
-//! Line tables: the rows of each sequence, moved to where their instructions went.
+//! Line tables: moves the rows of each sequence to the new places of their instructions.
 
 use super::places::{Places, Stretch};
 use super::values::{Dropped, address, dropped, string};
@@ -21,7 +21,7 @@ struct Row {
     epilogue_begin: bool,
 }
 
-/// The new line table of a unit while it is made.
+/// The new line table of a unit, under construction.
 pub struct Lines<'x, 's> {
     dwarf: &'x Dwarf<Reader<'s>>,
     unit: &'x Unit<Reader<'s>>,
@@ -33,7 +33,7 @@ pub struct Lines<'x, 's> {
 }
 
 impl<'x, 's> Lines<'x, 's> {
-    /// An empty table for a unit.
+    /// Returns an empty table for a unit.
     pub fn new(
         dwarf: &'x Dwarf<Reader<'s>>,
         unit: &'x Unit<Reader<'s>>,
@@ -49,7 +49,7 @@ impl<'x, 's> Lines<'x, 's> {
         Lines { dwarf, unit, strings, program, files: HashMap::new(), covered: Vec::new() }
     }
 
-    /// The new number of a file.
+    /// Returns the new number of a file.
     pub fn file(&mut self, index: u64, fuel: &mut Fuel) -> Option<FileId> {
         if let Some(known) = self.files.get(&index) {
             return *known;
@@ -125,7 +125,7 @@ impl<'x, 's> Lines<'x, 's> {
         self.program.begin_sequence(Some(address(stretch.section, stretch.begin)));
         let mut last = stretch.begin;
         for (index, (offset, row)) in moved.iter().enumerate() {
-            // Rows whose instructions are gone, as nops are, and rows out of order.
+            // Skips rows whose instructions are gone, as nops are, and rows out of order.
             let gone = moved.get(index + 1).is_some_and(|(next, other)| next == offset && other.address != row.address);
             if gone || *offset < last || (*offset == stretch.end && *offset != stretch.begin) {
                 continue;
@@ -152,7 +152,7 @@ impl<'x, 's> Lines<'x, 's> {
         self.program.generate_row();
     }
 
-    /// Landing pads have the line of the label they lead to.
+    /// Gives landing pads the line of the label that they lead to.
     fn pads(
         &mut self,
         places: &Places<'_, '_, '_>,

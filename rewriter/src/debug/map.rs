@@ -6,7 +6,7 @@ use crate::text::layout::Text;
 use iced_x86::{Decoder, DecoderOptions, Instruction, Mnemonic};
 use sfi_debuginfo::map::{Entry, SECTION, encode};
 
-/// The section; `texts` are in the order of [`Code::sections`].
+/// Makes the section. `texts` are in the order of [`Code::sections`].
 pub fn section(code: &Code<'_, '_>, texts: &[Text]) -> DebugSection {
     let mut section = DebugSection { name: SECTION, bytes: Vec::new(), relocs: Vec::new() };
     for (of, text) in code.sections.iter().zip(texts) {
@@ -32,9 +32,9 @@ fn entries(code: &Code<'_, '_>, text: &Text) -> Vec<Entry> {
     entries
 }
 
-/// Which of the new instructions does what the original did: the last of its kind; for those that
-/// have no like, the store or load that a push or pop became, else the last one that is neither
-/// padding nor moves the data stack.
+/// Returns the offset of the new instruction that does the original one's work: the last one of its
+/// kind. If there is none, it is the store or load that replaced a push or pop. Otherwise it is the
+/// last one that is neither padding nor moves the data stack.
 fn main_of(original: &Instruction, bytes: &[u8]) -> Option<u64> {
     let new: Vec<Instruction> = Decoder::with_ip(64, bytes, 0, DecoderOptions::NONE).into_iter().collect();
     let like = new.iter().rfind(|ins| ins.mnemonic() == original.mnemonic());

@@ -1,10 +1,11 @@
 //! Phase 9b: debug information for the new layout.
 //!
-//! Made anew from what was read: for each compilation unit its name, directory and producer, its
-//! functions and what was inlined into them, and its line table, in which every inserted
-//! instruction belongs to the line of the one it serves. Variables, types, call sites and frames
-//! are left out: their descriptions name the old stack, old registers and old addresses. Debug
-//! information that cannot be read is dropped, and the object is not refused for it.
+//! It is made anew. For each compilation unit it has the name, directory and producer, the
+//! functions and the functions inlined into them, and the line table. In the line table every
+//! inserted instruction belongs to the line of the one that it serves. Variables, types, call sites
+//! and frames are left out, because their descriptions name the old stack, old registers and old
+//! addresses. Debug information that cannot be read is dropped, and the object is not refused for
+//! it.
 
 mod info;
 mod line;
@@ -25,15 +26,15 @@ use sfi_debuginfo::map::{Keeping, Step, Trace};
 use sfi_debuginfo::{Fuel, Meaning, Raw, Reloc};
 use values::{Dropped, dropped};
 
-/// Rows, ranges, entries and bytes of strings that one object may have; far beyond what compilers
-/// make.
+/// Most rows, ranges, entries and bytes of strings in one object. It is far beyond the output of
+/// compilers.
 const BUDGET: u64 = 200_000_000;
 
-/// Makes the new debug sections, with the map from new to original instructions. Returns none if
-/// the object has no debug information. `texts` are in the order of [`Code::sections`].
+/// Makes the new debug sections, with the map from new to original instructions. Returns no
+/// sections if the object has no debug information. `texts` are in the order of [`Code::sections`].
 ///
 /// # Errors
-/// Why the debug information could not be carried over.
+/// The reason why the debug information could not be carried over.
 pub fn carry(code: &Code<'_, '_>, texts: &[Text]) -> Result<Vec<DebugSection>, Dropped> {
     let sections = gather(code.object).map_err(dropped)?;
     if sections.is_empty() {
@@ -50,8 +51,8 @@ pub fn carry(code: &Code<'_, '_>, texts: &[Text]) -> Result<Vec<DebugSection>, D
     Ok(new)
 }
 
-/// What became of every instruction; `keeping` says where r15 is at one. `texts` are in the order
-/// of [`Code::sections`].
+/// Returns the trace of every instruction. `keeping` gives the place of r15 at an instruction.
+/// `texts` are in the order of [`Code::sections`].
 pub fn traces(
     code: &Code<'_, '_>,
     texts: &[Text],
@@ -90,7 +91,7 @@ fn gather<'a>(object: &Object<'a>) -> Result<sfi_debuginfo::Sections<'a>, sfi_de
     })
 }
 
-/// Bytes of a section and the relocations that apply to them.
+/// Bytes of a section, with the relocations that apply to them.
 #[derive(Clone)]
 struct Recorder {
     bytes: EndianVec<gimli::LittleEndian>,

@@ -1,4 +1,5 @@
-//! From addresses of the original code, as `sfi-debuginfo` packs them, to offsets of the new code.
+//! The way from addresses of the original code, as `sfi-debuginfo` packs them, to offsets of the
+//! new code.
 
 use crate::object::decode::Code;
 use crate::object::read::SectionIndex;
@@ -16,16 +17,17 @@ pub struct Stretch {
 /// A landing pad: code at the section's end that serves an instruction elsewhere.
 #[derive(Clone, Copy, Debug)]
 pub struct Pad {
-    /// Address of the instruction it serves.
+    /// Address of the instruction that it serves.
     pub serves: u64,
-    /// Where it is.
+    /// Its place.
     pub place: Stretch,
 }
 
 pub struct Places<'x, 'o, 'a> {
     code: &'x Code<'o, 'a>,
     texts: &'x [Text],
-    /// By text: the new offset of each instruction, and where the code ends and landing pads begin.
+    /// For each text the new offset of each instruction, and the offset where the code ends and
+    /// landing pads begin.
     starts: Vec<(Vec<u32>, u64)>,
 }
 
@@ -46,14 +48,15 @@ impl<'x, 'o, 'a> Places<'x, 'o, 'a> {
         self.code.sections.iter().position(|s| s.section == section)
     }
 
-    /// The place of the instruction at an address, or of the next one.
+    /// Returns the new place of the instruction at an address, or of the next one.
     pub fn start(&self, address: u64) -> Option<(SectionIndex, u64)> {
         let (section, text, index) = self.find(address)?;
         let (starts, end) = &self.starts[text];
         Some((section, starts.get(index).map_or(*end, |start| u64::from(*start))))
     }
 
-    /// Section, text, and the number in it of the instruction at an address, or of the next one.
+    /// Finds the instruction at an address, or the next one. Returns section, text, and its number
+    /// in the text.
     fn find(&self, address: u64) -> Option<(SectionIndex, usize, usize)> {
         let (section, offset) = sfi_debuginfo::split(address)?;
         let text = self.text(section)?;
@@ -69,7 +72,8 @@ impl<'x, 'o, 'a> Places<'x, 'o, 'a> {
         Some((section, text, index))
     }
 
-    /// Where the code before an address ends: before the padding, if a symbol ends there.
+    /// Returns the end of the code before an address. If a symbol ends there, it is the place
+    /// before the padding.
     pub fn end(&self, address: u64) -> Option<(SectionIndex, u64)> {
         let (section, text, index) = self.find(address)?;
         let insn = self.code.sections[text].first + index;
@@ -79,14 +83,14 @@ impl<'x, 'o, 'a> Places<'x, 'o, 'a> {
         }
     }
 
-    /// What became of a range of code; `None` if it is empty or no code.
+    /// Returns the new place of a range of code. `None` if it is empty or no code.
     pub fn stretch(&self, range: gimli::Range) -> Option<Stretch> {
         let (section, begin) = self.start(range.begin)?;
         let (other, end) = self.end(range.end)?;
         (section == other && begin < end).then_some(Stretch { section, begin, end })
     }
 
-    /// The landing pads of a section, by what they serve.
+    /// Returns the landing pads of a section, by the instructions that they serve.
     pub fn pads(&self, section: SectionIndex) -> impl Iterator<Item = Pad> + '_ {
         let text = self.text(section).map(|text| &self.texts[text]);
         let marks = text.map_or(&[][..], |text| &text.marks[text.marks.partition_point(|mark| !mark.pad)..]);

@@ -21,7 +21,7 @@ pub struct DebugReloc {
 /// The section that a relocation of debug information means.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum DebugTarget {
-    /// A section of the original object, which holds code.
+    /// A section of the original object that holds code.
     Code(SectionIndex),
     /// One of the new debug sections.
     Debug(&'static str),

@@ -1,18 +1,18 @@
-//! Values of attributes, old and new, and the reason why they are dropped.
+//! Values of attributes, old and new, and the reason for dropping them.
 
 use crate::object::read::SectionIndex;
 use gimli::Reader as _;
 use gimli::write::Address;
 use sfi_debuginfo::{Fuel, Reader};
 
-/// Why there is no debug information in the output.
+/// The reason why the output has no debug information.
 pub(super) type Dropped = String;
 
 pub(super) fn dropped(why: impl std::fmt::Display) -> Dropped {
     why.to_string()
 }
 
-/// The address of an offset in a section of the new code.
+/// Returns the address of an offset in a section of the new code.
 pub(super) fn address(section: SectionIndex, offset: u64) -> Address {
     Address::Symbol { symbol: section, addend: offset as i64 }
 }
