@@ -1,7 +1,8 @@
-//! Phase 7c: where %al may hold the number of vector registers that a variadic call passes.
+//! Phase 7c: the places where %al may hold the number of vector registers that a variadic call
+//! passes.
 //!
-//! Compilers write it just before the call, as a constant. Behind a call, or a 64-bit load, rax
-//! holds something else, and an indirect call may use it for its target.
+//! Compilers write it just before the call, as a constant. After a call, or a 64-bit load, rax
+//! holds another value. An indirect call may use rax for its target.
 
 use crate::analysis::flow::FlowGraph;
 use crate::analysis::regs::{Effects, bit};
@@ -9,7 +10,7 @@ use crate::object::address::Addresses;
 use crate::object::decode::{Code, Flow};
 use iced_x86::{Mnemonic, OpKind, Register};
 
-/// Whether %al may hold a count, before each instruction.
+/// Says for each instruction whether %al may hold a count before it.
 pub fn counts(code: &Code<'_, '_>, addresses: &Addresses, graph: &FlowGraph, effects: &[Effects]) -> Vec<bool> {
     let count = code.insns.len();
     let named: Vec<bool> = (0..count).map(|at| graph.entry[at] || addresses.taken[at]).collect();

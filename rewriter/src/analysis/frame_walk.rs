@@ -1,10 +1,10 @@
-//! Phase 6d: walks over the chain of frame pointers.
+//! Phase 6d: finds code that walks the chain of frame pointers.
 //!
-//! `__builtin_frame_address(0)` is a copy of rbp, at which lie the caller's rbp and, 8 bytes
-//! behind, natively, the return address. Proved here: no instruction of the unit that copies rbp
-//! reads behind such a copy, behind one that moves between registers and places of the frame, or
-//! behind what it loads from the chain. A copy that leaves the unit is an address of the stack,
-//! which it may be.
+//! `__builtin_frame_address(0)` is a copy of rbp. It points at the caller's rbp, and natively the
+//! return address lies 8 bytes above. This phase proves that no instruction of a unit that copies
+//! rbp reads there. It follows such copies between registers and places of the frame, and the
+//! values that are loaded from the chain. A copy that leaves the unit is an address of the stack,
+//! and that is allowed.
 
 use crate::analysis::depth::{Height, State};
 use crate::analysis::flow::FlowGraph;
@@ -15,7 +15,8 @@ use crate::refusal::{Reason, Refusal};
 use iced_x86::{Mnemonic, OpKind, Register};
 use std::collections::{HashMap, HashSet};
 
-/// What registers may hold: bit `n`, a frame pointer; bit `16 + n`, the place of a return address.
+/// The possible contents of registers. Bit `n`: a frame pointer. Bit `16 + n`: the place of a
+/// return address.
 type Walk = u32;
 
 /// Refuses reads of return addresses through copies of the frame pointer.
@@ -61,7 +62,7 @@ pub fn check(code: &Code<'_, '_>, graph: &FlowGraph, effects: &[Effects], states
     members.iter().copied().filter(reads).map(|at| code.refuse(at, Reason::ReturnAddress, detail)).collect()
 }
 
-/// How far behind a frame pointer a register may point.
+/// Returns how far above a frame pointer a register may point.
 fn offset(walk: Walk, register: Register) -> Option<i64> {
     let bit = |register: Register| 1u32 << (register as u32 - Register::RAX as u32);
     let found = |shift: u32| register.is_gpr64() && walk & (bit(register) << shift) != 0;

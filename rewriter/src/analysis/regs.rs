@@ -1,4 +1,4 @@
-//! Phase 5: which registers and flags each instruction of the original code reads and writes.
+//! Phase 5: the registers and flags that each instruction of the original code reads and writes.
 
 use crate::object::decode::Insn;
 use iced_x86::{InstructionInfoFactory, InstructionInfoOptions, Mnemonic, OpAccess, Register, RflagsBits};
@@ -12,60 +12,60 @@ pub const FLAGS: Set =
     (RflagsBits::OF | RflagsBits::SF | RflagsBits::ZF | RflagsBits::AF | RflagsBits::CF | RflagsBits::PF) << FLAG_SHIFT;
 /// CF alone.
 pub const CARRY: Set = flag(RflagsBits::CF);
-/// The number of vector registers that a variadic call finds in %al. Apart from rax, because
+/// The number of vector registers that a variadic call finds in %al. It has its own bit, because
 /// masking a slot's address in rax keeps it.
 pub const VECTOR_COUNT: Set = 1 << 30;
 /// All general registers.
 pub const GPRS: Set = 0xffff;
 
-/// The set that holds a general register of any width; empty for others.
+/// Returns the set that holds a general register of any width. Other registers give the empty set.
 pub fn bit(register: Register) -> Set {
     if register.is_gpr() { 1 << (register.full_register() as u32 - Register::RAX as u32) } else { 0 }
 }
 
-/// The set of flags that iced gives as bits.
+/// Returns the set of the flags that iced gives as bits.
 pub const fn flag(bits: u32) -> Set {
     bits << FLAG_SHIFT
 }
 
-/// A set of several registers.
+/// Returns the set of several registers.
 pub fn bits(registers: &[Register]) -> Set {
     registers.iter().map(|r| bit(*r)).fold(0, |a, b| a | b)
 }
 
-/// Registers that a callee preserves.
+/// Returns the registers that a callee preserves.
 pub fn callee_saved() -> Set {
     use Register::*;
     bits(&[RBX, RBP, R12, R13, R14, R15, RSP])
 }
 
-/// What carries arguments (r10: static chain).
+/// Returns the registers that carry arguments (r10 is the static chain), and the count.
 pub fn arguments() -> Set {
     use Register::*;
     bits(&[RDI, RSI, RDX, RCX, R8, R9, R10, RSP]) | VECTOR_COUNT
 }
 
-/// Registers that carry results.
+/// Returns the registers that carry results.
 pub fn results() -> Set {
     bits(&[Register::RAX, Register::RDX])
 }
 
-/// What one instruction does to registers.
+/// The effects of one instruction on registers.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Effects {
-    /// Read before being written.
+    /// Registers and flags that are read before they are written.
     pub uses: Set,
-    /// Surely and wholly overwritten.
+    /// Registers and flags that are surely and wholly overwritten.
     pub kills: Set,
-    /// Written in any way.
+    /// Registers and flags that are written in any way.
     pub writes: Set,
-    /// Writes memory, explicitly or implicitly.
+    /// The instruction writes memory, explicitly or implicitly.
     pub memory_write: bool,
-    /// Reads memory.
+    /// The instruction reads memory.
     pub memory_read: bool,
 }
 
-/// Effects of every instruction.
+/// Returns the effects of every instruction.
 pub fn effects(insns: &[Insn]) -> Vec<Effects> {
     let mut factory = InstructionInfoFactory::new();
     insns.iter().map(|insn| one(&mut factory, insn)).collect()

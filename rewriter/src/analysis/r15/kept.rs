@@ -6,7 +6,7 @@ use iced_x86::Register;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum R15 {
     Renamed(Register),
-    /// First exchanged with this register, then in memory.
+    /// First exchanged with this register, which then lives in memory.
     Exchanged(Register),
     /// In memory: in the frame ([`crate::analysis::r15::slot`]) or at
     /// [`sfi_contract::layout::TCB_R15`].

@@ -1,12 +1,12 @@
-//! Phase 6c: functions that take r15 from their callers, or give it to them.
+//! Phase 6c: functions that take r15 from their callers, or leave it to them.
 //!
-//! By the psABI a function leaves r15 as it finds it and does not look at it, so each unit may put
-//! it elsewhere. Other conventions (`regcall`, hand-written assembly) pass values in it. Proved
-//! here for a unit of which nothing is found: on every path from an entry, r15 is written or saved
-//! before it is read, and where the unit is left, r15 is not its own value for certain.
+//! By the psABI a function leaves r15 as it finds it and does not look at it. So each unit may keep
+//! it in another place. Other conventions (`regcall`, hand-written assembly) pass values in r15.
+//! This phase proves that a unit does not: on every path from an entry, r15 is written or saved
+//! before it is read, and at no exit does r15 surely hold the unit's own value.
 //!
-//! Within an object such a convention holds if every unit keeps r15 at the one place in the TCB
-//! page. With other objects it cannot.
+//! Inside an object such a convention holds if every unit keeps r15 at the one place in the TCB
+//! page. With other objects it cannot hold.
 
 use crate::analysis::depth::State;
 use crate::analysis::flow::{FlowGraph, JumpKind};
@@ -33,7 +33,7 @@ enum Holds {
     Mixed,
 }
 
-/// How r15 is passed between functions of an object.
+/// The way in which functions of an object pass r15.
 pub enum Passed {
     /// Not at all.
     No,
@@ -44,7 +44,7 @@ pub enum Passed {
 /// Finds units that pass values in r15.
 ///
 /// # Errors
-/// [`Reason::NoSafeForm`] where code of other objects may call such a unit.
+/// [`Reason::NoSafeForm`] if code of other objects may call such a unit.
 pub fn find(
     code: &Code<'_, '_>,
     graph: &FlowGraph,
@@ -92,8 +92,8 @@ pub fn find(
     }
 }
 
-/// Preserved registers of a set in which functions that this object calls take values from their
-/// callers, or leave them to them: no caller may keep another register's value there.
+/// Returns the registers of a list in which functions that this object calls take values from their
+/// callers, or leave values to them. No caller may keep another register's value in these.
 pub fn others(
     code: &Code<'_, '_>,
     graph: &FlowGraph,
@@ -125,8 +125,8 @@ fn names(effects: &[Effects], at: InsnIndex, register: Register) -> bool {
     (effects[at].uses | effects[at].writes) & bit(register) != 0
 }
 
-/// The first instruction at which a unit takes a preserved register from its callers or leaves it
-/// to them.
+/// Returns the first instruction at which a unit takes a preserved register from its callers, or
+/// leaves it to them.
 fn passes(
     code: &Code<'_, '_>,
     graph: &FlowGraph,
@@ -137,7 +137,7 @@ fn passes(
 ) -> Option<InsnIndex> {
     let moves = |at: InsnIndex| moves(&code.insns[at].ins, register);
     let place = |at: InsnIndex| frame_place(&code.insns[at].ins, &states[at]);
-    // The first store to the frame that nothing but saves precedes: variables of the unit go there
+    // The first store to the frame, if only saves precede it. Variables of the unit are stored
     // later.
     let saved = insns
         .iter()
@@ -161,7 +161,7 @@ fn passes(
             Some(Move::Push | Move::Save) if before == Holds::Caller => Holds::Saved,
             Some(Move::Pop) => Holds::Caller,
             Some(Move::Restore) if is(at, Move::Restore) => Holds::Caller,
-            // Perhaps restored, from where another register says that it was pushed.
+            // The register may be restored from a place that another register tells.
             _ if pushed && loads(at) => Holds::Mixed,
             _ if effects[at].writes & bit(register) != 0 => Holds::Own,
             _ => before,
@@ -192,7 +192,7 @@ fn passes(
         let reads = effects[*at].uses & bit(register) != 0 && !insn.is_nop() && !reads_nothing(&insn.ins, register);
         match (moves(*at), holds) {
             (Some(Move::Push), _) => false,
-            // Stored where a variable lives, for nothing takes it back.
+            // This stores a variable, because nothing restores the register.
             (Some(Move::Save), Holds::Caller) => !restored,
             (_, Holds::Caller) => reads,
             (_, Holds::Own) => leaves,
@@ -202,7 +202,7 @@ fn passes(
     insns.iter().copied().find(found)
 }
 
-/// How functions save and restore a register.
+/// An instruction by which functions save and restore a register.
 #[derive(PartialEq, Eq)]
 enum Move {
     Push,
