@@ -18,7 +18,7 @@ pub struct FinalText<'a> {
     pub gateways: &'a [u64],
     /// Window offsets that the dispatch table's slots hold.
     pub slots: &'a [u64],
-    /// The mode to check for; overrides [`Options::mode`].
+    /// The mode to check for. It overrides [`Options::mode`].
     pub mode: Mode,
 }
 

@@ -26,7 +26,7 @@ struct Decoded<'i> {
     instruction: &'i Instruction,
     prefixes: Prefixes,
     form: &'static Form,
-    /// How it uses its ModRM memory operand, if it has one.
+    /// The use of its ModRM memory operand, if it has one.
     memory: Memory,
 }
 

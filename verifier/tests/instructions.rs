@@ -389,8 +389,8 @@ fn l01_loads() {
     assert_eq!(at("65 48 03 3c 25 00 f0 0f 00", 5), [Rule::LoadUnconfined]);
 }
 
-/// What a mask may leave out never faults: confined in every mode, and refused with one of the two
-/// prefixes.
+/// A load that a mask leaves out never faults. Such loads are confined in every mode, and refused
+/// with only one of the two prefixes.
 #[test]
 fn l02_loads_that_a_mask_may_leave_out() {
     for code in [
@@ -453,7 +453,7 @@ fn l02_hints_about_addresses() {
             }
         }
     }
-    // Flushes fault where nothing is mapped; they are no business of a domain all the same.
+    // Flushes fault if nothing is mapped. A domain may not use them nevertheless.
     for code in ["0f ae 38", "66 0f ae 38", "66 0f ae 30"] {
         refuse(code, Write, Rule::System);
     }

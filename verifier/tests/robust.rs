@@ -105,7 +105,7 @@ proptest! {
     }
 }
 
-/// A verifier that has seen other objects says the same as one that has not.
+/// Objects that a verifier has seen do not change its later answers.
 #[test]
 fn what_was_seen_before_changes_nothing() {
     let pieces = [
@@ -161,8 +161,8 @@ fn what_was_seen_before_changes_nothing() {
     assert!(accepted > 0);
 }
 
-/// The verifier must refuse these bytes in the time that a few megabytes may take on a busy
-/// machine. Work that grows with the square of the file takes hours.
+/// Asserts that the verifier refuses these bytes in the time that a few megabytes may take on a
+/// busy machine. Work that grows with the square of the file takes hours.
 #[track_caller]
 fn refused_soon(what: &str, bytes: &[u8]) {
     let start = std::time::Instant::now();

@@ -23,7 +23,7 @@ use std::time::{Duration, Instant};
 
 const TEXT: u64 = 0x40_0000;
 
-/// The rules that a text of one instruction breaks.
+/// Returns the rules that a text of one instruction breaks.
 fn rules(bytes: &[u8], second: bool) -> Vec<(Rule, String)> {
     // One byte follows, so that a branch with displacement 0 has a target.
     let mut bytes = bytes.to_vec();

@@ -216,7 +216,7 @@ fn e04_symbols() {
     assert_eq!(with(&|s| (s.section, s.value) = (0xfff2, 16)), []);
     assert_eq!(with(&|s| (s.section, s.value) = (0xfff2, 17)), [Rule::SymbolKind]);
     assert_eq!(with(&|s| (s.section, s.value) = (0xfff2, 1 << 40)), [Rule::SymbolKind]);
-    // behind the end of data
+    // past the end of data
     let mut elf = plain();
     elf.add(section(".data", PROGBITS, A | W, vec![0; 8]));
     assert_eq!(rules(&elf.clone().symbol(symbol("d", 2, 8)), Write), []);

@@ -14,16 +14,16 @@ macro_rules! rules {
             /// All rules, in the order of the contract.
             pub const ALL: &[Rule] = &[ $( Rule::$name, )* ];
 
-            /// Stable code, for example `SFI-S01`.
+            /// Returns the stable code, for example `SFI-S01`.
             pub const fn id(self) -> &'static str { match self { $( Rule::$name => $id, )* } }
 
-            /// Title: the finding in one line.
+            /// Returns the finding in one line.
             pub const fn title(self) -> &'static str { match self { $( Rule::$name => $title, )* } }
 
-            /// Reason for the rule, and its source.
+            /// Returns the reason for the rule, and its source.
             pub const fn why(self) -> &'static str { match self { $( Rule::$name => $why, )* } }
 
-            /// Advice for the object's author.
+            /// Returns advice for the object's author.
             pub const fn help(self) -> &'static str { match self { $( Rule::$name => $help, )* } }
         }
     };

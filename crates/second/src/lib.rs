@@ -1,5 +1,5 @@
-//! The second opinion. Another decoder (yaxpeax-x86) reads every instruction again, and both must
-//! read the same.
+//! The second opinion. Another decoder (yaxpeax-x86) reads every instruction again, and both
+//! readings must agree.
 //!
 //! The decoder is the one part of the trusted base that nobody can read in an hour. If it takes a
 //! store for a load, a domain escapes. With two decoders by different authors and with tables of

@@ -32,7 +32,7 @@ pub struct Facts {
     pub registers: [Fact; 16],
     /// Words of the frame by place, in order.
     slots: Vec<((u32, i64), Fact)>,
-    /// Whether %al may hold the number of vector registers that a variadic call passes.
+    /// %al may hold the number of vector registers that a variadic call passes.
     pub count: bool,
 }
 

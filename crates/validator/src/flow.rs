@@ -53,7 +53,7 @@ impl State {
         self.harm &= !set;
     }
 
-    /// An unknown function left any values in these.
+    /// Marks registers in which an unknown function left any values.
     fn forget(&mut self, set: Set) {
         self.gain(set);
         self.meant &= !(set | COUNT);
@@ -223,8 +223,8 @@ impl Function<'_, '_, '_> {
         summary.needs |= set & state.as_entry;
     }
 
-    /// A callee may read r11 before it writes it. Compilers pass nothing there, so the value should
-    /// not matter on such a path. Hand-written code may mean it.
+    /// Reports a callee that may read r11 before it writes it. Compilers pass nothing there, so the
+    /// value should not matter on such a path. Hand-written code may mean it.
     fn chance(&mut self, at: Index, needs: Set, state: State) {
         if let Some(faults) = self.faults.as_mut().filter(|_| needs & whole(R11) & !state.right() != 0) {
             let what = "the function called may read r11, which the new code has overwritten".to_owned();
@@ -232,8 +232,8 @@ impl Function<'_, '_, '_> {
         }
     }
 
-    /// An unknown function may take these. Values that the original program left there on purpose
-    /// must be right.
+    /// Checks the registers that an unknown function may take. Values that the original program
+    /// left there on purpose must be right.
     fn take(&mut self, at: Index, set: Set, state: State, summary: &mut Summary) {
         let lost = set & state.harm;
         if lost != 0 {

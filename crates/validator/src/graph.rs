@@ -307,7 +307,7 @@ impl Graph {
         }
     }
 
-    /// Control arrives at a label with these facts.
+    /// Joins the facts with which control arrives at a label.
     fn reach(&mut self, to: Index, facts: &Facts, pending: &mut Pending) {
         if self.entry[to] {
             return;

@@ -1,4 +1,4 @@
-//! The validator: proves that a rewritten object does what the original one does.
+//! The validator: proves that a rewritten object does the original one's work.
 //!
 //! It takes both objects and the rewriter's traces, which tell the new code of each original
 //! instruction. It walks both programs in lockstep. It shares no analysis with the rewriter and

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-/// How sure a finding is.
+/// The certainty of a finding.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Verdict {
     /// The validator cannot decide.
@@ -26,7 +26,7 @@ pub struct Finding {
     pub function: Option<String>,
     /// The original instructions around the place.
     pub original: Vec<String>,
-    /// The new instructions that should do the same.
+    /// The new instructions that should do their work.
     pub new: Vec<String>,
 }
 

@@ -109,7 +109,7 @@ pub enum ShortBranch {
 }
 
 impl ShortBranch {
-    /// The opcode byte.
+    /// Returns the opcode byte.
     pub const fn opcode(self) -> u8 {
         match self {
             ShortBranch::Loopne => 0xe0,

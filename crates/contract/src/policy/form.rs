@@ -52,7 +52,7 @@ pub enum Class {
     Table,
 }
 
-/// How a form uses its ModRM memory operand, if the operand is memory and not a register.
+/// The use of a form's ModRM memory operand, if the operand is memory and not a register.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 #[repr(u8)]
 pub enum Memory {
