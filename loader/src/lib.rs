@@ -86,9 +86,9 @@ mod vm;
 mod world;
 
 pub use fault::limits::{Budget, Limits};
+pub use fault::report::{AddressClass, Fault, FaultKind};
 pub use fault::stray::{Distance, Nearest, Stray, Whose};
 pub use fault::trace::{Backtrace, Frame};
-pub use fault::{AddressClass, Fault, FaultKind};
 pub use fleet::pool::{Pool, PoolError, Pooled};
 pub use fleet::server::{Exhausted, Lease, Server};
 pub use fleet::template::{Template, TemplateBuilder};

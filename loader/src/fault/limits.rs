@@ -1,6 +1,16 @@
 //! How long calls and domains may run.
 
+use crate::gate::fault::RawFault;
+use libc::c_int;
 use std::time::Duration;
+
+/// The signal by which a call learns that its time is over. By default it is ignored, pending ones
+/// are merged, and programs that use it expect it at any time.
+pub const TIME_SIGNAL: c_int = libc::SIGURG;
+
+/// [`RawFault::signal`] of a domain that asked to end. A mark: the signal itself is never handled
+/// here.
+pub const EXIT: c_int = libc::SIGTERM;
 
 /// Limits of one call of the host into its world, whatever domains and host functions it leads
 /// through.
@@ -70,7 +80,7 @@ impl Budget {
     }
 }
 
-/// Why a call was ended: the code of its [`crate::fault::RawFault`].
+/// Why a call was ended: the code of its [`RawFault`].
 pub mod reason {
     /// The call's limit on the wall clock.
     pub const CALL_WALL: u32 = 1;
@@ -89,4 +99,14 @@ pub mod reason {
     pub const WAITING: u32 = 0x200;
     /// The bits of the reason itself.
     pub const KIND: u32 = 0xff;
+}
+
+/// Whether the domain did not run when its call's time was over: it waited for another one.
+pub fn waited(fault: &RawFault) -> bool {
+    fault.signal == TIME_SIGNAL && fault.code as u32 & reason::WAITING != 0
+}
+
+/// A limit in nanoseconds, as records keep it; 0: none.
+pub fn nanos(limit: Option<Duration>) -> u64 {
+    limit.map_or(0, |limit| u64::try_from(limit.as_nanos()).unwrap_or(u64::MAX).max(1))
 }

@@ -16,44 +16,15 @@
 //! that has least left. That sum is one word, so a call's end, a host function's return and the
 //! watchdog compare two words.
 
-use crate::fault;
-use crate::fault::limits::{Budget, reason};
-use crate::fault::watchdog;
+use crate::fault::clock::{moment, now, rate};
+use crate::fault::limits::{Budget, TIME_SIGNAL, nanos, reason};
+use crate::fault::watch;
 use crate::gate::fault::{RawFault, Trace};
 use crate::gate::records::{Account, Context, DomainState, Status};
-use std::sync::OnceLock;
-use std::time::{Duration, Instant};
-
-/// The processor's time-stamp counter.
-#[inline]
-pub fn now() -> u64 {
-    // SAFETY: every x86-64 processor has the instruction, and Linux allows it.
-    unsafe { core::arch::x86_64::_rdtsc() }
-}
-
-/// A moment on both clocks, from which their ratio is taken.
-static ORIGIN: OnceLock<(Instant, u64)> = OnceLock::new();
-
-/// Notes the origin of the ratio. Before the first call of a world with budgets.
-pub fn start() {
-    ORIGIN.get_or_init(|| (Instant::now(), now()));
-}
-
-/// Nanoseconds for each tick of the counter. Async-signal-safe after [`start`].
-fn rate() -> f64 {
-    let Some((instant, ticks)) = ORIGIN.get() else { return 1.0 };
-    let passed = now().wrapping_sub(*ticks).max(1);
-    instant.elapsed().as_nanos() as f64 / passed as f64
-}
-
-/// Processor time of this thread in nanoseconds. Async-signal-safe.
-pub fn processor() -> u64 {
-    watchdog::clock(libc::CLOCK_THREAD_CPUTIME_ID).map_or(0, |time| time.as_nanos() as u64)
-}
+use std::time::Duration;
 
 /// Opens an account, with nothing charged.
 pub fn open(account: &mut Account, budget: &Budget) {
-    let nanos = |limit: Option<Duration>| limit.map_or(0, |l| u64::try_from(l.as_nanos()).unwrap_or(u64::MAX).max(1));
     *account = Account { wall: nanos(budget.wall), cpu: nanos(budget.cpu), ..Account::default() };
 }
 
@@ -101,7 +72,7 @@ pub unsafe fn charge(context: *mut Context, domain: *mut DomainState) {
 pub unsafe fn settle(context: *mut Context, current: *const DomainState) -> u32 {
     // SAFETY: see the function's contract; states live as long as the world.
     unsafe {
-        let Some(watch) = watchdog::of(&*context) else { return 0 };
+        let Some(watch) = watch::of(&*context) else { return 0 };
         let states = || std::iter::successors((*context).domains.as_mut(), |state| state.next.as_mut());
         let accounts = || states().map(|state| &mut state.account);
         let rate = rate();
@@ -135,12 +106,7 @@ pub unsafe fn settle(context: *mut Context, current: *const DomainState) -> u32 
                 due = why;
             } else {
                 // It waits or is idle: whoever returns to it, or calls it, finds it dead.
-                state.fault = RawFault {
-                    signal: watchdog::SIGNAL,
-                    code: why as i32,
-                    when: fault::moment(),
-                    ..RawFault::default()
-                };
+                state.fault = RawFault { signal: TIME_SIGNAL, code: why as i32, when: moment(), ..RawFault::default() };
                 state.trace = Trace::EMPTY;
                 state.dead = Status::Dead;
                 state.sp = 0;

@@ -7,7 +7,7 @@
 //! opens the room; when the host's handler returns, the room is closed again before the domain goes
 //! on:
 //!
-//! - [`open`] sends the thread [`watchdog::SIGNAL`], blocked in the context to which it returns,
+//! - [`open`] sends the thread [`TIME_SIGNAL`], blocked in the context to which it returns,
 //!   the host's handler. What that handler interrupted has its own mask, so the signal arrives when
 //!   the handler has returned, before an instruction of what was interrupted runs.
 //! - [`close`], called for that signal, closes the room if a domain or a gate was interrupted, and
@@ -17,7 +17,7 @@
 //! is left it sends `SIGSEGV` instead and forgets the signal: [`cramped`]. That is the end of a
 //! domain which goes so far. Gates begin only where a frame is left.
 
-use crate::fault::watchdog;
+use crate::fault::limits::TIME_SIGNAL;
 use crate::gate;
 use crate::gate::control_stack::ControlStack;
 use crate::gate::records::{CONTROL_ROOM, Context, GATE_FRAMES};
@@ -25,7 +25,7 @@ use libc::{c_int, c_void, siginfo_t, ucontext_t};
 use sfi_contract::layout::{PAGE_SIZE, WINDOW_SIZE};
 
 /// `si_code` of a fault that the kernel found itself.
-const SI_KERNEL: i32 = 0x80;
+pub const SI_KERNEL: i32 = 0x80;
 /// A signal's frame where the kernel does not say how large it is (before 5.14): more than AVX-512
 /// takes.
 const FRAME: u64 = 8 << 10;
@@ -90,7 +90,7 @@ pub unsafe fn open(context: &mut Context, signal: c_int, info: &siginfo_t, machi
 /// Closes the room if no handler uses it any more. Whether it was open. Async-signal-safe.
 ///
 /// # Safety
-/// As for [`open`], of [`watchdog::SIGNAL`].
+/// As for [`open`], of [`TIME_SIGNAL`].
 pub unsafe fn close(context: &mut Context, machine: &mut ucontext_t) -> bool {
     if !context.room {
         return false;
@@ -117,7 +117,7 @@ pub unsafe fn close(context: &mut Context, machine: &mut ucontext_t) -> bool {
 fn ask(machine: &mut ucontext_t) {
     // SAFETY: the mask is the context's own; a signal to the thread itself.
     unsafe {
-        libc::sigaddset(&mut machine.uc_sigmask, watchdog::SIGNAL);
-        libc::syscall(libc::SYS_tgkill, libc::getpid(), libc::gettid(), watchdog::SIGNAL);
+        libc::sigaddset(&mut machine.uc_sigmask, TIME_SIGNAL);
+        libc::syscall(libc::SYS_tgkill, libc::getpid(), libc::gettid(), TIME_SIGNAL);
     }
 }

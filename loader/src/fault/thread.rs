@@ -1,6 +1,7 @@
 //! Per-thread state: which world the thread runs, what its GS holds, its alternate signal stack.
 
 use crate::fault::signal_room;
+use crate::fault::watchdog;
 use crate::gate::records::ThreadState;
 use std::cell::UnsafeCell;
 use std::ptr;
@@ -63,7 +64,7 @@ impl SignalStack {
 
 impl Drop for SignalStack {
     fn drop(&mut self) {
-        crate::fault::watchdog::leave(state());
+        watchdog::leave(state());
         // SAFETY: the previous stack is put back only if ours is still installed; then nothing
         // refers to the mapping.
         unsafe {

@@ -4,10 +4,10 @@
 //! A call costs two stores: its number when it begins, zero when it ends. The watchdog looks at the
 //! numbers a few times within the shortest limit; a number that stays for the limit belongs to a
 //! call that overstays. It then writes that number to [`Watch::ordered`] and, unless a host
-//! function runs, sends [`SIGNAL`] to the thread, again and again until the number is another. What
-//! the thread does about it is in `fault` and `host`: a domain is ended where it runs, where it
-//! enters a gate, or where a host function returns to it. An order for a call that is over is void,
-//! because no number is used twice.
+//! function runs, sends [`TIME_SIGNAL`] to the thread, again and again until the number is another.
+//! What the thread does about it is in `fault` and `host`: a domain is ended where it runs, where
+//! it enters a gate, or where a host function returns to it. An order for a call that is over is
+//! void, because no number is used twice.
 //!
 //! A call has one deadline, however many domains it leads through and however often they are
 //! restarted. At its limit the domain that runs is ended; its callers get an error, and a little
@@ -19,24 +19,20 @@
 //! ([`crate::fault::meter`]). The watchdog only sees that somebody may be over a budget, and makes
 //! the thread find out who ([`reason::SETTLE`]): that one ends, others go on.
 
-use crate::fault::limits::{Budget, Limits, reason};
+use crate::fault::clock::{clock, now, processor, start};
+use crate::fault::limits::{Budget, Limits, TIME_SIGNAL, reason};
 use crate::fault::meter;
+use crate::fault::watch::Watch;
 use crate::gate::records::{Context, DomainState, ThreadState};
 use std::ptr;
 use std::sync::atomic::{AtomicBool, AtomicI32, AtomicPtr, AtomicU32, AtomicU64, Ordering, compiler_fence};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
 
-/// The signal. By default it is ignored, pending ones are merged, and programs that use it expect
-/// it at any time.
-pub const SIGNAL: libc::c_int = libc::SIGURG;
 /// Time between two orders to the same call.
 const RETRY: Duration = Duration::from_millis(1);
 /// Bounds of [`grace`].
 const GRACE: [Duration; 2] = [Duration::from_millis(10), Duration::from_millis(250)];
-/// Ticks of a call above which its end asks whether the thread waited: less than the shortest turn
-/// that a scheduler gives another thread.
-const MANY_TICKS: u64 = 20_000;
 /// Looks within one limit.
 const LOOKS: u32 = 8;
 /// Longest time between two looks where budgets are charged.
@@ -44,84 +40,7 @@ const BUDGET_PERIOD: Duration = Duration::from_millis(4);
 /// Bounds of the time between two looks.
 const PERIOD: [Duration; 2] = [Duration::from_millis(1), Duration::from_millis(250)];
 
-/// What a world with a limit and the watchdog share.
-#[derive(Debug)]
-pub struct Watch {
-    /// Limits of every call.
-    limits: Limits,
-    /// Nanoseconds for the call in progress, wall clock and processor; 0: none.
-    wall: AtomicU64,
-    cpu: AtomicU64,
-    /// Some domain had a budget when the world was built: time is charged.
-    metered: bool,
-    /// Some budget counted processor time.
-    processor: bool,
-    /// The smallest budget.
-    budget: Option<Duration>,
-    /// Charged ticks of all domains before which nobody is over a budget.
-    enough: AtomicU64,
-    /// Charged ticks of all domains, and the thread's clock in nanoseconds, when they were last
-    /// compared. Only the thread that runs the world touches them.
-    charged: AtomicU64,
-    clock: AtomicU64,
-    /// Where to see which domain runs.
-    context: AtomicPtr<Context>,
-    /// The number of the call in progress, another one after each domain of it that was ended; 0 if
-    /// there is none.
-    running: AtomicU64,
-    /// The number with which the call in progress began.
-    call: AtomicU64,
-    /// A domain of the call in progress was ended at the call's limit: the others have what
-    /// [`grace`] says.
-    grace: AtomicBool,
-    /// The last number that was used; only the thread that runs the world touches it.
-    last: AtomicU64,
-    /// The kernel's id of the thread that runs the call; its processor clock follows from it.
-    thread: AtomicI32,
-    /// A host function runs, not a domain: no signal is sent.
-    in_host: AtomicBool,
-    /// The call in progress was seen more than once.
-    long: AtomicBool,
-    /// The number of the call that must end.
-    ordered: AtomicU64,
-    /// Why: a [`reason`].
-    why: AtomicU32,
-}
-
-/// The world's watch, if its calls are limited.
-pub fn of(context: &Context) -> Option<&Watch> {
-    // SAFETY: the builder made the pointer of a `Watch` that lives as long as the world, or left it
-    // null.
-    unsafe { context.watch.cast::<Watch>().as_ref() }
-}
-
 impl Watch {
-    /// A new number.
-    fn next(&self) -> u64 {
-        let number = self.last.load(Ordering::Relaxed) + 1;
-        self.last.store(number, Ordering::Relaxed);
-        number
-    }
-
-    /// Why the call in progress must end: a [`reason`], 0 if it need not. Async-signal-safe.
-    #[inline]
-    pub fn overdue(&self) -> u32 {
-        match self.ordered() {
-            reason::SETTLE => 0,
-            why => why,
-        }
-    }
-
-    /// The same, or [`reason::SETTLE`].
-    #[inline]
-    pub fn ordered(&self) -> u32 {
-        let running = self.running.load(Ordering::Relaxed);
-        if running == 0 || self.ordered.load(Ordering::Acquire) != running {
-            return 0;
-        }
-        self.why.load(Ordering::Relaxed)
-    }
-
     /// As [`Watch::overdue`], for a domain that a host function returns to: also if it is over its
     /// budget.
     ///
@@ -135,71 +54,6 @@ impl Watch {
             let due = if self.is_spent(context) { meter::settle(context, domain) } else { 0 };
             if due != 0 { due } else { self.overdue() }
         }
-    }
-
-    /// Whether some domain may be over its budget: all of them together were charged enough.
-    ///
-    /// # Safety
-    /// As for [`Watch::due`].
-    #[inline]
-    unsafe fn is_spent(&self, context: *const Context) -> bool {
-        // SAFETY: see the function's contract.
-        self.metered && unsafe { (*context).ticks } >= self.enough.load(Ordering::Relaxed)
-    }
-
-    /// The call that ends charged so much that the thread may have waited meanwhile.
-    ///
-    /// # Safety
-    /// As for [`Watch::due`].
-    unsafe fn many_ticks(&self, context: *const Context) -> bool {
-        // SAFETY: see the function's contract.
-        unsafe { (*context).ticks }.saturating_sub(self.charged.load(Ordering::Relaxed)) > MANY_TICKS
-    }
-
-    /// Nobody can be over a budget before all domains together were charged so much.
-    pub fn nobody_before(&self, ticks: u64) {
-        self.enough.store(ticks, Ordering::Relaxed);
-    }
-
-    /// Of the ticks that domains were charged since this was asked last, or since the call began,
-    /// those in which the thread cannot have run. `ticks`: all that were charged so far. 0 where no
-    /// budget counts processor time.
-    pub fn waited(&self, ticks: u64, rate: f64) -> u64 {
-        if !self.processor {
-            return 0;
-        }
-        let now = meter::processor();
-        let charged = ticks.saturating_sub(self.charged.load(Ordering::Relaxed)) as f64 * rate;
-        let waited = charged - now.saturating_sub(self.clock.load(Ordering::Relaxed)) as f64;
-        if waited <= 0.0 {
-            return 0;
-        }
-        self.charged.store(ticks, Ordering::Relaxed);
-        self.clock.store(now, Ordering::Relaxed);
-        (waited / rate) as u64
-    }
-
-    /// Whether time is charged to domains.
-    pub fn is_metered(&self) -> bool {
-        self.metered
-    }
-
-    /// Where to see which domain runs. Set once, before the first call.
-    pub fn attach(&self, context: *mut Context) {
-        self.context.store(context, Ordering::Release);
-    }
-
-    /// Limits for the next call, instead of the world's.
-    pub fn limit_call(&self, limits: Limits) {
-        let nanos =
-            |limit: Option<Duration>| limit.map_or(0, |l| u64::try_from(l.as_nanos()).unwrap_or(u64::MAX).max(1));
-        self.wall.store(nanos(limits.wall), Ordering::Relaxed);
-        self.cpu.store(nanos(limits.cpu), Ordering::Relaxed);
-    }
-
-    /// The world's limits again.
-    pub fn limit_calls(&self) {
-        self.limit_call(self.limits);
     }
 
     /// A host function begins, or goes on, after `domain` ran.
@@ -244,7 +98,7 @@ pub unsafe fn begin(context: *mut Context, state: *mut ThreadState) {
         if watch.metered {
             watch.charged.store((*context).ticks, Ordering::Relaxed);
             if watch.processor {
-                watch.clock.store(meter::processor(), Ordering::Relaxed);
+                watch.clock.store(processor(), Ordering::Relaxed);
             }
         }
         watch.leave_host(context);
@@ -332,7 +186,7 @@ fn join(state: *mut ThreadState) {
     unsafe {
         let mut set: libc::sigset_t = std::mem::zeroed();
         libc::sigemptyset(&mut set);
-        libc::sigaddset(&mut set, SIGNAL);
+        libc::sigaddset(&mut set, TIME_SIGNAL);
         libc::pthread_sigmask(libc::SIG_UNBLOCK, &set, ptr::null_mut());
         (*state).id = libc::gettid();
     }
@@ -366,14 +220,6 @@ fn cpu_clock(thread: i32) -> Option<Duration> {
     clock((!thread << 3) | 6)
 }
 
-/// What a clock of the kernel says. Async-signal-safe.
-pub fn clock(clock: libc::clockid_t) -> Option<Duration> {
-    let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
-    // SAFETY: a valid pointer; a clock that does not exist is an error.
-    let result = unsafe { libc::clock_gettime(clock, &mut time) };
-    (result == 0).then(|| Duration::new(time.tv_sec as u64, time.tv_nsec as u32))
-}
-
 impl Entry {
     fn period(&self) -> Duration {
         let watch = &*self.watch;
@@ -396,7 +242,7 @@ impl Entry {
         let (ticks, since) = unsafe {
             (ptr::read_volatile(&raw const (*context).ticks), ptr::read_volatile(&raw const (*context).since))
         };
-        let running = (meter::now().wrapping_sub(since) as i64).max(0) as u64;
+        let running = (now().wrapping_sub(since) as i64).max(0) as u64;
         ticks.saturating_add(running) >= self.watch.enough.load(Ordering::Relaxed)
     }
 
@@ -460,7 +306,7 @@ impl Entry {
         if !watch.in_host.load(Ordering::Acquire) && watch.running.load(Ordering::Acquire) == running {
             // SAFETY: a system call without pointers. The thread lives: it was in a call after the
             // registry was locked.
-            unsafe { libc::syscall(libc::SYS_tgkill, libc::getpid(), thread, SIGNAL) };
+            unsafe { libc::syscall(libc::SYS_tgkill, libc::getpid(), thread, TIME_SIGNAL) };
         }
         wait
     }
@@ -483,7 +329,7 @@ impl Watched {
         static STARTED: OnceLock<()> = OnceLock::new();
         let budget = budgets.iter().flat_map(|b| [b.wall, b.cpu]).flatten().min();
         if budget.is_some() {
-            meter::start();
+            start()?;
         }
         let watch = Arc::new(Watch {
             limits,

@@ -2,7 +2,7 @@
 //! address space by brute force pays for every wrong guess with a delay, over all domains of the
 //! same owner, in all worlds.
 
-use crate::fault::{AddressClass, Fault, FaultKind};
+use crate::fault::report::{AddressClass, Fault, FaultKind};
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};

@@ -1,8 +1,8 @@
 //! Building a world: verify, link, place, relocate, seal, verify again, bind, initialise.
 
-use crate::fault;
 use crate::fault::limits::{Budget, Limits};
 use crate::fault::signal_room;
+use crate::fault::signals;
 use crate::fault::watchdog::Watched;
 use crate::gate::Machine;
 use crate::gate::control_stack::ControlStack;
@@ -436,7 +436,7 @@ impl World {
     /// Puts a record in its place: from here on signal handlers and gates can find it.
     fn open(inner: Inner) -> Self {
         let mut world = Self { inner: Box::into_raw(Box::new(inner)) };
-        fault::install();
+        signals::install();
         let (record, inner) = (world.inner, world.record());
         let watch = inner.watched.as_ref().map_or(ptr::null(), Watched::watch);
         let floor = inner.control.low() + signal_room::reserve();

@@ -1,7 +1,8 @@
 //! A domain of a world, and what faults in it mean.
 
+use crate::fault::describe::{self, Scene};
+use crate::fault::report::Fault;
 use crate::fault::stray::{self, AROUND, Nearest, Refused, Whose};
-use crate::fault::{self, Fault};
 use crate::gate::fault::{RawFault, Trace};
 use crate::gate::records::DomainState;
 use crate::gate::stubs;
@@ -121,10 +122,10 @@ impl Domain {
     }
 
     fn describe_here(&self, raw: &RawFault, trace: &Trace, index: usize, domains: &[Domain]) -> Fault {
-        fault::describe(
+        describe::describe(
             raw,
             trace,
-            &fault::Scene {
+            &Scene {
                 index,
                 names: &|index| domains.get(index).map(|domain| (domain.name.clone(), Arc::clone(&domain.image.names))),
                 name: &self.name,

@@ -1,6 +1,6 @@
 //! A domain as hosts see it.
 
-use crate::fault::Fault;
+use crate::fault::report::Fault;
 use crate::gate::records::Status;
 use crate::vm::memory;
 use crate::world::Inner;

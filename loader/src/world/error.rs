@@ -1,6 +1,6 @@
 //! Errors of building a world and of calling into it.
 
-use crate::fault::Fault;
+use crate::fault::report::Fault;
 use crate::gate::records::Status;
 use crate::link::error::LinkError;
 use crate::spec::signature::BadSignature;

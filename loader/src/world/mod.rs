@@ -15,6 +15,7 @@ pub(crate) mod owner;
 
 use crate::fault::signal_room;
 use crate::fault::thread;
+use crate::fault::watch;
 use crate::fault::watchdog::{self, Watched};
 use crate::gate::control_stack::ControlStack;
 use crate::gate::frame::Active;
@@ -171,7 +172,7 @@ impl Inner {
             let (current, top) = ((*context).current, (*context).top);
             let (host_rsp, control_sp) = ((*context).host_rsp, (*context).control_sp);
             let host_mxcsr = (*context).host_mxcsr;
-            let watch = watchdog::of(&*context);
+            let watch = watch::of(&*context);
             watch.inspect(|w| w.leave_host(context));
             let crossed = Self::cross_here(inner, binding, frame, floats, control_sp);
             watch.inspect(|w| w.enter_host(context, binding.callee));

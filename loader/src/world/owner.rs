@@ -1,6 +1,7 @@
 //! What faults of a world's domains cost their owners.
 
-use crate::fault;
+use crate::fault::clock::when;
+use crate::fault::limits::waited;
 use crate::spec::owner::{NotAdmitted, Owner};
 use crate::world::Inner;
 use crate::world::World;
@@ -22,13 +23,13 @@ impl Inner {
         let domain = &mut self.domains[index];
         // SAFETY: the state lives as long as the world.
         let fault = unsafe { (*domain.state).fault };
-        if fault.signal == 0 || fault::waited(&fault) || domain.settled {
+        if fault.signal == 0 || waited(&fault) || domain.settled {
             return;
         }
         domain.settled = true;
         if let Some(owner) = self.domains[index].spec.owner.as_ref() {
             // SAFETY: the call that met the fault is over.
-            owner.faulted(unsafe { Domain::describe(&self.domains, index) }, fault::when(&fault));
+            owner.faulted(unsafe { Domain::describe(&self.domains, index) }, when(&fault));
         }
     }
 

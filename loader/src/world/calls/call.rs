@@ -1,7 +1,7 @@
 //! Typed calls from the host into domains.
 
 use crate::fault::limits::Limits;
-use crate::fault::watchdog::Watch;
+use crate::fault::watch::Watch;
 use crate::gate::records::{Binding, CallFrame, Status};
 use crate::world::error::{CallError, Failure};
 use crate::world::{Inner, World};

@@ -1,9 +1,10 @@
 //! Host functions: what the host offers to domains.
 
-use crate::fault;
-use crate::fault::limits::reason;
+use crate::fault::clock::moment;
+use crate::fault::limits::{EXIT, TIME_SIGNAL, reason};
+use crate::fault::signals;
 use crate::fault::trace;
-use crate::fault::watchdog;
+use crate::fault::watch;
 use crate::gate::fault::RawFault;
 use crate::gate::frame::Active;
 use crate::gate::records::{Binding, Context, DomainState, FUNCTIONS, HostFrame, Status, flag};
@@ -346,7 +347,7 @@ pub unsafe fn run(
     // SAFETY: see the function's contract.
     unsafe {
         let (caller, depth) = ((*context).current, (*context).depth);
-        let watch = watchdog::of(&*context);
+        let watch = watch::of(&*context);
         (*frame).xmm0 = 0;
         if (*binding).pointers != 0
             && let Err(code) =
@@ -371,7 +372,7 @@ pub unsafe fn run(
         match result {
             Ok(Ok(value)) => (*frame).rax = value,
             Ok(Err(error)) => match error.exit() {
-                Some(code) => return ended(context, caller, fault::EXIT, code),
+                Some(code) => return ended(context, caller, EXIT, code),
                 None => _ = failed(binding, frame, caller, error),
             },
             Err(payload) => return panicked(context, payload),
@@ -417,8 +418,8 @@ pub fn is_code(pointer: u64) -> bool {
 unsafe fn overstayed(context: *mut Context, caller: *mut DomainState, due: u32) -> Status {
     // SAFETY: see the function's contract.
     unsafe {
-        let status = ended(context, caller, watchdog::SIGNAL, (due & reason::KIND) as i32);
-        fault::overstayed(context, due);
+        let status = ended(context, caller, TIME_SIGNAL, (due & reason::KIND) as i32);
+        signals::overstayed(context, due);
         status
     }
 }
@@ -434,8 +435,7 @@ unsafe fn ended(context: *mut Context, caller: *mut DomainState, signal: i32, co
         let place = Active::calling_host(&*context).at;
         let return_address = *(place as *const u64);
         (*caller).trace = trace::walk(&*context, place);
-        (*caller).fault =
-            RawFault { signal, code, caller: return_address, when: fault::moment(), ..RawFault::default() };
+        (*caller).fault = RawFault { signal, code, caller: return_address, when: moment(), ..RawFault::default() };
         (*caller).dead = Status::Dead;
         (*caller).sp = 0;
     }

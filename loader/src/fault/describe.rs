@@ -1,0 +1,136 @@
+//! What a raw fault means: its kind, its place, and what it touched.
+
+use crate::fault::limits::{EXIT, TIME_SIGNAL, reason};
+use crate::fault::names::Names;
+use crate::fault::report::{AddressClass, Calls, Fault, FaultKind};
+use crate::fault::signal_room::SI_KERNEL;
+use crate::fault::stray::{NULL, Nearest, Refused, Stray, Whose};
+use crate::fault::trace::{self, Place};
+use crate::gate::fault::{RawFault, Trace};
+use sfi_contract::layout::{GUARD_SIZE, WINDOW_SIZE};
+use sfi_contract::matching::Check;
+use std::sync::Arc;
+
+/// `si_code` of `SIGFPE`: integer division by zero.
+const FPE_INTDIV: i32 = 1;
+/// `si_code` of `SIGFPE`: integer overflow.
+const FPE_INTOVF: i32 = 2;
+
+/// The parts of a domain that a fault's description needs.
+pub struct Scene<'a> {
+    /// The domain's name.
+    pub name: &'a str,
+    /// The window's base.
+    pub base: u64,
+    /// Unmapped bytes below the data stack, `[start, end)` as window offsets.
+    pub stack_guard: [u64; 2],
+    /// Whether a window offset is mapped.
+    pub mapped: &'a dyn Fn(u64) -> bool,
+    /// The shared region at an address: in the domain's window, visible or not, or of the common
+    /// addresses that it knows.
+    pub region: &'a dyn Fn(u64) -> Option<String>,
+    /// Mode match: the instruction whose check's trap ends at a window offset.
+    pub refused: &'a dyn Fn(u64) -> Option<Refused>,
+    /// Whose an address is, and the part of a window next to it.
+    pub owner: &'a dyn Fn(u64) -> (Whose, Option<Nearest>),
+    /// Window offset of the trap that unused dispatch slots lead to.
+    pub trap: u64,
+    /// Window offsets of the traps of the control stack's stubs.
+    pub cut_traps: [u64; 2],
+    /// The function around a window offset: its name and the distance to its start.
+    pub function: &'a dyn Fn(u64) -> Option<(String, u64)>,
+    /// The domain's index in its world.
+    pub index: usize,
+    /// A domain's name and those of its places, by index.
+    pub names: &'a dyn Fn(usize) -> Option<(String, Arc<Names>)>,
+}
+
+/// Describes a fault.
+pub fn describe(raw: &RawFault, trace: &Trace, scene: &Scene<'_>) -> Fault {
+    let refused = (raw.signal == libc::SIGTRAP).then(|| (scene.refused)(raw.rip.wrapping_sub(scene.base))).flatten();
+    let kind = match &refused {
+        Some(Refused { check: Check::Store, .. }) => FaultKind::SegmentMatch,
+        Some(Refused { check: Check::Branch, .. }) => FaultKind::WildBranch,
+        None => classify(raw, scene),
+    };
+    let behind_call = matches!(raw.signal, libc::SIGILL)
+        && matches!(kind, FaultKind::WildBranch | FaultKind::DeadFrame)
+        || raw.rip.wrapping_sub(scene.base) >= WINDOW_SIZE;
+    let place = if behind_call { raw.caller.wrapping_sub(1) } else { raw.rip };
+    let place = match &refused {
+        Some(refused) => place.wrapping_add(refused.distance),
+        // The processor reports the address behind an int3.
+        None if raw.signal == libc::SIGTRAP => place.wrapping_sub(1),
+        None => place,
+    };
+    let find = |place: u64| Some(place.wrapping_sub(scene.base)).filter(|o| *o < WINDOW_SIZE).and_then(scene.function);
+    // A call can be ended within a stub, or below a host function.
+    let stub = raw.signal == TIME_SIGNAL || raw.signal == EXIT;
+    let direct = find(place);
+    let by_caller = behind_call || (direct.is_none() && stub);
+    let found = direct.or_else(|| stub.then(|| find(raw.caller.wrapping_sub(1))).flatten());
+    let (function, offset) = found.map_or((None, 0), |(name, offset)| (Some(name), offset));
+    // The innermost call of the trace is the fault's place where that was found through it.
+    let at = if by_caller { raw.caller.wrapping_sub(1) } else { place }.wrapping_sub(scene.base);
+    let mut places = Vec::new();
+    if at < WINDOW_SIZE
+        && let Some((domain, names)) = (scene.names)(scene.index)
+    {
+        places.push(Place::Code { domain, names, offset: at });
+    }
+    let skip = usize::from(by_caller && !places.is_empty());
+    places.extend(trace::places(trace, skip, scene.names));
+    let classes = [AddressClass::Protected, AddressClass::Unmapped].map(FaultKind::Memory);
+    let accessed = classes.contains(&kind) || kind == FaultKind::SegmentMatch;
+    let region = Some(raw.address).filter(|_| accessed).and_then(scene.region);
+    let store = raw.store || kind == FaultKind::SegmentMatch;
+    let region = region.map(|name| Box::new((name, store)));
+    let stray = refused.map(|Refused { instruction, .. }| {
+        let (owner, nearest) = (scene.owner)(raw.address);
+        Box::new(Stray { instruction, owner, nearest })
+    });
+    let calls = Arc::new(Calls { places, more: trace.more() });
+    let domain = scene.name.to_owned();
+    Fault { domain, kind, function, offset, region, stray, address: raw.address, instruction: place, trace: calls }
+}
+
+/// Tells the kind of a fault that no check of mode match reported.
+fn classify(raw: &RawFault, scene: &Scene<'_>) -> FaultKind {
+    if raw.control {
+        return FaultKind::ControlStackOverflow;
+    }
+    let rip = raw.rip.wrapping_sub(scene.base);
+    match raw.signal {
+        TIME_SIGNAL => match raw.code as u32 & reason::KIND {
+            reason::CALL_CPU => FaultKind::CpuLimit,
+            reason::DOMAIN_WALL => FaultKind::TimeBudget,
+            reason::DOMAIN_CPU => FaultKind::CpuBudget,
+            _ => FaultKind::TimeLimit,
+        },
+        EXIT => FaultKind::Exit(raw.code),
+        libc::SIGILL if rip == scene.trap => FaultKind::WildBranch,
+        libc::SIGILL if scene.cut_traps.contains(&rip) => FaultKind::DeadFrame,
+        libc::SIGILL => FaultKind::IllegalInstruction,
+        libc::SIGTRAP => FaultKind::Breakpoint,
+        libc::SIGFPE if raw.code == FPE_INTDIV || raw.code == FPE_INTOVF => FaultKind::Division,
+        libc::SIGFPE => FaultKind::FloatingPoint,
+        libc::SIGBUS if raw.code != SI_KERNEL => FaultKind::Bus,
+        _ if raw.code == SI_KERNEL => FaultKind::Memory(AddressClass::Unknown),
+        _ => {
+            let offset = raw.address.wrapping_sub(scene.base);
+            let class = if raw.address < NULL || offset < NULL {
+                AddressClass::Null
+            } else if (scene.stack_guard[0]..scene.stack_guard[1]).contains(&offset) {
+                return FaultKind::DataStackOverflow;
+            } else if offset >= WINDOW_SIZE + GUARD_SIZE {
+                // Whoever follows a pointer into a region that it no longer sees did not search.
+                if (scene.region)(raw.address).is_some() { AddressClass::Unmapped } else { AddressClass::Outside }
+            } else if offset < WINDOW_SIZE && (scene.mapped)(offset) {
+                AddressClass::Protected
+            } else {
+                AddressClass::Unmapped
+            };
+            FaultKind::Memory(class)
+        }
+    }
+}

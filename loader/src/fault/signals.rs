@@ -1,0 +1,312 @@
+//! The signal handlers: a fault inside a domain, or its time being over, becomes an error of the
+//! crossing. All code here that a handler runs neither allocates nor locks.
+
+use crate::fault::clock::moment;
+use crate::fault::limits::{TIME_SIGNAL, reason};
+use crate::fault::meter;
+use crate::fault::signal_room;
+use crate::fault::thread;
+use crate::fault::trace;
+use crate::fault::watch;
+use crate::fault::watchdog;
+use crate::gate;
+use crate::gate::control_stack::ControlStack;
+use crate::gate::fault::{RawFault, Trace};
+use crate::gate::frame::{Active, Entry};
+use crate::gate::records::{Context, Status};
+use libc::{c_int, c_void, siginfo_t, ucontext_t};
+use sfi_contract::layout::WINDOW_SIZE;
+use sfi_contract::matching::NOTE;
+use std::sync::OnceLock;
+
+/// The signals that a domain can cause.
+const SIGNALS: [c_int; 5] = [libc::SIGSEGV, libc::SIGBUS, libc::SIGFPE, libc::SIGILL, libc::SIGTRAP];
+/// Number of the processor's exception for a page fault.
+const PAGE_FAULT: i64 = 14;
+/// Bit of its error code: the access was a store.
+const PAGE_FAULT_WRITE: i64 = 2;
+
+/// The handlers that were installed before ours.
+static PREVIOUS: OnceLock<[libc::sigaction; SIGNALS.len()]> = OnceLock::new();
+
+/// Installs the handlers, once per process. Handlers that the host installs later must pass on what
+/// is not theirs.
+pub fn install() {
+    install_time();
+    PREVIOUS.get_or_init(|| {
+        SIGNALS.map(|signal| {
+            // SAFETY: sigaction with valid pointers only reads the present handler.
+            unsafe {
+                let mut old: libc::sigaction = std::mem::zeroed();
+                assert_eq!(libc::sigaction(signal, std::ptr::null(), &mut old), 0, "sigaction");
+                old
+            }
+        })
+    });
+    static INSTALLED: OnceLock<()> = OnceLock::new();
+    INSTALLED.get_or_init(|| {
+        for signal in SIGNALS {
+            // SAFETY: the handler is async-signal-safe (see `on_signal`) and PREVIOUS is set before
+            // it can run.
+            unsafe {
+                let mut action: libc::sigaction = std::mem::zeroed();
+                action.sa_sigaction = on_signal as *const () as usize;
+                action.sa_flags = libc::SA_SIGINFO | libc::SA_ONSTACK | libc::SA_RESTART;
+                libc::sigemptyset(&mut action.sa_mask);
+                // `signal_room` sends it for later.
+                libc::sigaddset(&mut action.sa_mask, TIME_SIGNAL);
+                assert_eq!(libc::sigaction(signal, &action, std::ptr::null_mut()), 0, "sigaction");
+            }
+        }
+    });
+}
+
+/// The handler of the watchdog's signal that was installed before ours.
+static PREVIOUS_TIME: OnceLock<libc::sigaction> = OnceLock::new();
+
+/// Installs the handler of the watchdog's signal.
+fn install_time() {
+    PREVIOUS_TIME.get_or_init(|| {
+        // SAFETY: the handler is async-signal-safe (see `on_time`). A signal that comes before the
+        // previous handler is noted is ignored, which is the default.
+        unsafe {
+            let mut action: libc::sigaction = std::mem::zeroed();
+            let mut old: libc::sigaction = std::mem::zeroed();
+            action.sa_sigaction = on_time as *const () as usize;
+            action.sa_flags = libc::SA_SIGINFO | libc::SA_ONSTACK | libc::SA_RESTART;
+            libc::sigemptyset(&mut action.sa_mask);
+            assert_eq!(libc::sigaction(TIME_SIGNAL, &action, &mut old), 0, "sigaction");
+            old
+        }
+    });
+}
+
+/// The watchdog's signal. If the call in progress overstays and a domain runs, which is so exactly
+/// if rip is in the window of `context.current`: ends it. That covers the stubs: they change r10
+/// and r11 only, and the gate behind them has not run. Elsewhere, in a gate or in the host, it
+/// leaves everything as it is but closes the gates; the signal comes again. It also closes the room
+/// that a handler of the host had opened. Touches what `on_signal` touches, and the world's watch.
+extern "C" fn on_time(signal: c_int, info: *mut siginfo_t, context: *mut c_void) {
+    // SAFETY: the kernel passes valid pointers; the thread's state is its own; a world's watch
+    // lives as long as the world.
+    unsafe {
+        let current = (*thread::state()).current;
+        let machine = &mut *context.cast::<ucontext_t>();
+        let own = !current.is_null() && signal_room::close(&mut *current, machine);
+        let due = ordered(current);
+        if due != 0 {
+            let rip = machine.uc_mcontext.gregs[libc::REG_RIP as usize] as u64;
+            let domain = (*current).current;
+            if (*current).top != 0 && domain.as_ref().is_some_and(|d| rip.wrapping_sub(d.base) < WINDOW_SIZE) {
+                let due = if due == reason::SETTLE {
+                    meter::charge(current, domain);
+                    meter::settle(current, domain)
+                } else {
+                    due
+                };
+                if due == 0 {
+                    return;
+                }
+                let caller = topmost(&*current, machine);
+                let code = (due & reason::KIND) as i32;
+                fail(&mut *current, machine, RawFault { signal, code, rip, caller, ..RawFault::default() });
+                overstayed(current, due);
+            } else if due & reason::KIND == reason::CALL_WALL || due & reason::KIND == reason::CALL_CPU {
+                watchdog::close_gates(current);
+            }
+            return;
+        }
+        if own && (*info).si_code == libc::SI_TKILL {
+            return;
+        }
+        match PREVIOUS_TIME.get() {
+            Some(old) if old.sa_sigaction != libc::SIG_DFL && old.sa_sigaction != libc::SIG_IGN => {
+                call_previous(old, signal, info, context);
+            }
+            _ => {}
+        }
+    }
+}
+
+/// The watchdog's order to the call in progress: a [`reason`], 0 if there is none.
+///
+/// # Safety
+/// The context is null or that of the world that this thread runs.
+unsafe fn ordered(context: *const Context) -> u32 {
+    // SAFETY: see the function's contract; the records live as long as the world.
+    unsafe { context.as_ref().and_then(watch::of).map_or(0, watch::Watch::ordered) }
+}
+
+/// Touches nothing but the interrupted thread's records, the signal context and `PREVIOUS`: no
+/// allocation, no lock.
+extern "C" fn on_signal(signal: c_int, info: *mut siginfo_t, context: *mut c_void) {
+    // SAFETY: the kernel passes valid pointers; the thread's state is its own.
+    let handled = unsafe {
+        let current = (*thread::state()).current;
+        let machine = &mut *context.cast::<ucontext_t>();
+        !current.is_null()
+            && (unwind(&mut *current, signal, &*info, machine)
+                || signal_room::open(&mut *current, signal, &*info, machine))
+    };
+    if !handled {
+        pass_on(signal, info, context);
+    }
+}
+
+/// If the running domain faulted: marks it dead and continues at its crossing's error path.
+///
+/// # Safety
+/// `context` is the context of the world that this thread runs.
+unsafe fn unwind(context: &mut Context, signal: c_int, info: &siginfo_t, machine: &mut ucontext_t) -> bool {
+    let rip = machine.uc_mcontext.gregs[libc::REG_RIP as usize] as u64;
+    // SAFETY: `current` and `top` are set together by the gates while a domain runs; all records
+    // live as long as the world.
+    unsafe {
+        let Some(domain) = context.current.as_ref() else { return false };
+        // A gate stopped, or was about to look whether it must.
+        let in_gate = rip == gate::control_trap()
+            || (gate::text().contains(&rip) && signal_room::cramped(context, info, machine));
+        if context.top == 0 || info.si_code <= 0 || !(in_gate || rip.wrapping_sub(domain.base) < WINDOW_SIZE) {
+            return false;
+        }
+        // A gate that was closed because the call overstays.
+        let due = watch::of(context).filter(|_| in_gate).map_or(0, watch::Watch::overdue);
+        if due != 0 {
+            let (caller, code) = (topmost(context, machine), (due & reason::KIND) as i32);
+            fail(context, machine, RawFault { signal: TIME_SIGNAL, code, caller, ..RawFault::default() });
+            overstayed(context, due);
+            return true;
+        }
+        let no_room = signal_room::cramped(context, info, machine);
+        let address = match signal {
+            libc::SIGSEGV | libc::SIGBUS => info.si_addr() as u64,
+            // The address that the last check of mode match looked at; the TCB page is mapped for
+            // as long as the domain lives.
+            libc::SIGTRAP if !in_gate => *((domain.base + NOTE) as *const u64),
+            _ => 0,
+        };
+        let fault = RawFault {
+            signal,
+            code: info.si_code,
+            address,
+            rip,
+            caller: topmost(context, machine),
+            control: in_gate || no_room || (signal == libc::SIGSEGV && ControlStack::room(context).contains(&address)),
+            store: machine.uc_mcontext.gregs[libc::REG_TRAPNO as usize] == PAGE_FAULT
+                && machine.uc_mcontext.gregs[libc::REG_ERR as usize] & PAGE_FAULT_WRITE != 0,
+            when: 0,
+        };
+        fail(context, machine, fault);
+    }
+    true
+}
+
+/// The word at rsp: the topmost return address. 0 if rsp is not on the control stack.
+///
+/// # Safety
+/// As for [`unwind`].
+unsafe fn topmost(context: &Context, machine: &ucontext_t) -> u64 {
+    let rsp = machine.uc_mcontext.gregs[libc::REG_RSP as usize] as u64;
+    // SAFETY: the stack area is mapped; rsp is a multiple of 8 while a domain runs.
+    if ControlStack::area(context).contains(&rsp) { unsafe { *(rsp as *const u64) } } else { 0 }
+}
+
+/// Marks the running domain dead; the thread goes on at the error path of the crossing that entered
+/// it.
+///
+/// # Safety
+/// As for [`unwind`]; a domain runs.
+unsafe fn fail(context: &mut Context, machine: &mut ucontext_t, fault: RawFault) {
+    let registers = &mut machine.uc_mcontext.gregs;
+    // SAFETY: see the function's contract.
+    unsafe {
+        if watch::of(context).is_some_and(watch::Watch::is_metered) {
+            meter::charge(context, context.current);
+        }
+        let trace = trace::walk(context, registers[libc::REG_RSP as usize] as u64);
+        let domain = &mut *context.current;
+        domain.fault = RawFault { when: moment(), ..fault };
+        domain.trace = trace;
+        domain.dead = Status::Dead;
+        domain.sp = 0;
+        let binding = (*(context.top as *const Entry)).binding;
+        registers[libc::REG_RIP as usize] = (*binding).failed as i64;
+        registers[libc::REG_RSP as usize] = context.top as i64;
+        registers[libc::REG_RAX as usize] = Status::Fault as i64;
+    }
+}
+
+/// The running domain was ended for a [`reason`]. Where that is one for all, the domains that wait
+/// for it down to the innermost entry from the host end as well: the gates do not return to dead
+/// domains. Async-signal-safe.
+///
+/// # Safety
+/// `context` belongs to a world with a watch that this thread runs; its frames are whole.
+pub unsafe fn overstayed(context: *mut Context, due: u32) {
+    // SAFETY: see the function's contract; domain states live as long as their frames.
+    unsafe {
+        if due & reason::FINAL != 0 {
+            let mut active = Active::running(&*context, 0);
+            while !active.entered_by_host()
+                && let Some(outer) = active.outer(&*context)
+            {
+                active = outer;
+                let domain = &mut *active.domain;
+                if domain.dead == Status::Ok {
+                    let code = ((due & reason::KIND) | reason::WAITING) as i32;
+                    let (signal, caller) = (TIME_SIGNAL, *(active.at as *const u64));
+                    domain.fault = RawFault { signal, code, caller, ..RawFault::default() };
+                    domain.trace = Trace::EMPTY;
+                    domain.dead = Status::Dead;
+                    domain.sp = 0;
+                }
+            }
+        }
+        watchdog::again(context, due);
+    }
+}
+
+/// Not ours: does what would have happened without us.
+fn pass_on(signal: c_int, info: *mut siginfo_t, context: *mut c_void) {
+    let previous = PREVIOUS.get().and_then(|all| {
+        let index = SIGNALS.iter().position(|s| *s == signal)?;
+        all.get(index)
+    });
+    // SAFETY: the previous handler is called as the kernel would have called it. Restoring the
+    // default action and returning repeats a synchronous fault, which then ends the process; other
+    // signals are raised again.
+    unsafe {
+        let sent = (*info).si_code <= 0;
+        match previous {
+            Some(action) if action.sa_sigaction != libc::SIG_DFL && action.sa_sigaction != libc::SIG_IGN => {
+                call_previous(action, signal, info, context);
+            }
+            Some(action) if action.sa_sigaction == libc::SIG_IGN && sent => {}
+            _ => {
+                let mut default: libc::sigaction = std::mem::zeroed();
+                default.sa_sigaction = libc::SIG_DFL;
+                libc::sigaction(signal, &default, std::ptr::null_mut());
+                if sent || signal == libc::SIGTRAP {
+                    libc::raise(signal);
+                }
+            }
+        }
+    }
+}
+
+/// Calls a handler as the kernel would have called it.
+///
+/// # Safety
+/// `action` is neither the default nor to ignore; the rest is what the kernel passed.
+unsafe fn call_previous(action: &libc::sigaction, signal: c_int, info: *mut siginfo_t, context: *mut c_void) {
+    // SAFETY: the flag says which of the two types the handler has.
+    unsafe {
+        if action.sa_flags & libc::SA_SIGINFO != 0 {
+            let handler: extern "C" fn(c_int, *mut siginfo_t, *mut c_void) = std::mem::transmute(action.sa_sigaction);
+            handler(signal, info, context);
+        } else {
+            let handler: extern "C" fn(c_int) = std::mem::transmute(action.sa_sigaction);
+            handler(signal);
+        }
+    }
+}

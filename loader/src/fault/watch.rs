@@ -1,0 +1,153 @@
+//! The words by which a world with limits or budgets and the watchdog understand each other.
+
+use crate::fault::clock::processor;
+use crate::fault::limits::{Limits, nanos, reason};
+use crate::gate::records::Context;
+use std::sync::atomic::{AtomicBool, AtomicI32, AtomicPtr, AtomicU32, AtomicU64, Ordering};
+use std::time::Duration;
+
+/// Ticks of a call above which its end asks whether the thread waited: less than the shortest turn
+/// that a scheduler gives another thread.
+const MANY_TICKS: u64 = 20_000;
+
+/// What a world with a limit and the watchdog share.
+#[derive(Debug)]
+pub struct Watch {
+    /// Limits of every call.
+    pub(super) limits: Limits,
+    /// Nanoseconds for the call in progress, wall clock and processor; 0: none.
+    pub(super) wall: AtomicU64,
+    pub(super) cpu: AtomicU64,
+    /// Some domain had a budget when the world was built: time is charged.
+    pub(super) metered: bool,
+    /// Some budget counted processor time.
+    pub(super) processor: bool,
+    /// The smallest budget.
+    pub(super) budget: Option<Duration>,
+    /// Charged ticks of all domains before which nobody is over a budget.
+    pub(super) enough: AtomicU64,
+    /// Charged ticks of all domains, and the thread's clock in nanoseconds, when they were last
+    /// compared. Only the thread that runs the world touches them.
+    pub(super) charged: AtomicU64,
+    pub(super) clock: AtomicU64,
+    /// Where to see which domain runs.
+    pub(super) context: AtomicPtr<Context>,
+    /// The number of the call in progress, another one after each domain of it that was ended; 0 if
+    /// there is none.
+    pub(super) running: AtomicU64,
+    /// The number with which the call in progress began.
+    pub(super) call: AtomicU64,
+    /// A domain of the call in progress was ended at the call's limit: the others have a
+    /// little time left.
+    pub(super) grace: AtomicBool,
+    /// The last number that was used; only the thread that runs the world touches it.
+    pub(super) last: AtomicU64,
+    /// The kernel's id of the thread that runs the call; its processor clock follows from it.
+    pub(super) thread: AtomicI32,
+    /// A host function runs, not a domain: no signal is sent.
+    pub(super) in_host: AtomicBool,
+    /// The call in progress was seen more than once.
+    pub(super) long: AtomicBool,
+    /// The number of the call that must end.
+    pub(super) ordered: AtomicU64,
+    /// Why: a [`reason`].
+    pub(super) why: AtomicU32,
+}
+
+/// The world's watch, if its calls are limited.
+pub fn of(context: &Context) -> Option<&Watch> {
+    // SAFETY: the builder made the pointer of a `Watch` that lives as long as the world, or left it
+    // null.
+    unsafe { context.watch.cast::<Watch>().as_ref() }
+}
+
+impl Watch {
+    /// A new number.
+    pub(super) fn next(&self) -> u64 {
+        let number = self.last.load(Ordering::Relaxed) + 1;
+        self.last.store(number, Ordering::Relaxed);
+        number
+    }
+
+    /// Why the call in progress must end: a [`reason`], 0 if it need not. Async-signal-safe.
+    #[inline]
+    pub fn overdue(&self) -> u32 {
+        match self.ordered() {
+            reason::SETTLE => 0,
+            why => why,
+        }
+    }
+
+    /// The same, or [`reason::SETTLE`].
+    #[inline]
+    pub fn ordered(&self) -> u32 {
+        let running = self.running.load(Ordering::Relaxed);
+        if running == 0 || self.ordered.load(Ordering::Acquire) != running {
+            return 0;
+        }
+        self.why.load(Ordering::Relaxed)
+    }
+
+    /// Whether some domain may be over its budget: all of them together were charged enough.
+    ///
+    /// # Safety
+    /// `context` is that of the world that this thread runs.
+    #[inline]
+    pub(super) unsafe fn is_spent(&self, context: *const Context) -> bool {
+        // SAFETY: see the function's contract.
+        self.metered && unsafe { (*context).ticks } >= self.enough.load(Ordering::Relaxed)
+    }
+
+    /// The call that ends charged so much that the thread may have waited meanwhile.
+    ///
+    /// # Safety
+    /// As for [`Watch::is_spent`].
+    pub(super) unsafe fn many_ticks(&self, context: *const Context) -> bool {
+        // SAFETY: see the function's contract.
+        unsafe { (*context).ticks }.saturating_sub(self.charged.load(Ordering::Relaxed)) > MANY_TICKS
+    }
+
+    /// Nobody can be over a budget before all domains together were charged so much.
+    pub fn nobody_before(&self, ticks: u64) {
+        self.enough.store(ticks, Ordering::Relaxed);
+    }
+
+    /// Of the ticks that domains were charged since this was asked last, or since the call began,
+    /// those in which the thread cannot have run. `ticks`: all that were charged so far. 0 where no
+    /// budget counts processor time.
+    pub fn waited(&self, ticks: u64, rate: f64) -> u64 {
+        if !self.processor {
+            return 0;
+        }
+        let now = processor();
+        let charged = ticks.saturating_sub(self.charged.load(Ordering::Relaxed)) as f64 * rate;
+        let waited = charged - now.saturating_sub(self.clock.load(Ordering::Relaxed)) as f64;
+        if waited <= 0.0 {
+            return 0;
+        }
+        self.charged.store(ticks, Ordering::Relaxed);
+        self.clock.store(now, Ordering::Relaxed);
+        (waited / rate) as u64
+    }
+
+    /// Whether time is charged to domains.
+    pub fn is_metered(&self) -> bool {
+        self.metered
+    }
+
+    /// Where to see which domain runs. Set once, before the first call.
+    pub fn attach(&self, context: *mut Context) {
+        self.context.store(context, Ordering::Release);
+    }
+
+    /// Limits for the next call, instead of the world's.
+    pub fn limit_call(&self, limits: Limits) {
+        self.wall.store(nanos(limits.wall), Ordering::Relaxed);
+        self.cpu.store(nanos(limits.cpu), Ordering::Relaxed);
+    }
+
+    /// The world's limits again.
+    pub fn limit_calls(&self) {
+        self.limit_call(self.limits);
+    }
+}
