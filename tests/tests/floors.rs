@@ -93,6 +93,6 @@ fn an_import_that_points_up_is_seen() {
     let mut reverse = LOADER.to_vec();
     reverse.reverse();
     let found = upward(&root().join("loader/src"), &reverse);
-    assert!(found.iter().any(|f| f.contains("world/mod.rs") && f.contains("crate::gate")), "{found:?}");
+    assert!(found.iter().any(|f| f.contains("world/inner.rs") && f.contains("crate::gate")), "{found:?}");
     assert_eq!(named("use crate::vm::window;\n  x::crate_of(y)"), [(1, "vm".to_owned())]);
 }

@@ -1,8 +1,8 @@
 //! Instances that are used by one tenant after the other.
 
 use crate::fleet::template::Template;
-use crate::world::World;
 use crate::world::error::BuildError;
+use crate::world::inner::World;
 use std::ops::{Deref, DerefMut};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 

@@ -4,10 +4,10 @@
 use crate::link::image::Image;
 use crate::spec::DomainSpec;
 use crate::vm::space::La57;
-use crate::world::World;
 use crate::world::builder::Builder;
-use crate::world::calls::host::HostCall;
+use crate::world::calls::host_call::HostCall;
 use crate::world::error::{BuildError, HostError};
+use crate::world::inner::World;
 use std::sync::Arc;
 use std::time::Duration;
 

@@ -18,16 +18,19 @@ use crate::vm::error::MapError;
 use crate::vm::region::{self, Common, Placed, Region};
 use crate::vm::space::{Draw, La57, Places};
 use crate::vm::window::pages;
-use crate::world::bindings::{self, Hook, Manager, Permit, Request};
+use crate::world::bindings::described::{records, stubs};
+use crate::world::bindings::manager::{self, Hook, Manager, Permit, Request};
 use crate::world::calls::buffers_in;
 use crate::world::calls::builtin;
 use crate::world::calls::header;
 use crate::world::calls::header::Supervisor;
-use crate::world::calls::host::{Host, HostCall};
+use crate::world::calls::host::Host;
+use crate::world::calls::host_call::HostCall;
 use crate::world::domain::{Domain, RegionPlace};
 use crate::world::error::{BindError, BuildError, HostError, SpecError};
+use crate::world::inner::{Inner, World};
 use crate::world::lives::Lives;
-use crate::world::{Inner, World};
+use crate::world::owner;
 use rand_chacha::ChaCha20Rng;
 use rand_chacha::rand_core::SeedableRng;
 use std::collections::HashSet;
@@ -259,12 +262,12 @@ impl Builder {
         let find = |name: &str| self.domains.iter().position(|d| d.name == name);
         // Load each domain: place, relocate, seal, verify again.
         for spec in &self.domains {
-            crate::world::owner::admit(spec.owner.as_ref(), true)?;
+            owner::admit(spec.owner.as_ref(), true)?;
         }
         let mut loaded = Vec::new();
         let mut draw = Draw { rng: &mut rng, space };
         for (index, spec) in self.domains.iter().enumerate() {
-            let records = bindings::records(index, spec, &find, &hosts)?;
+            let records = records(index, spec, &find, &hosts)?;
             let start = manager.take_range(index, records.len());
             for (n, record) in records.into_iter().enumerate() {
                 manager.records[start + n] = Some(record);
@@ -272,7 +275,7 @@ impl Builder {
             let around = Surroundings { regions: &regions, map: &manager.map };
             loaded.push(match prepared {
                 Some(image) => raised::again(&mut draw, spec, Arc::clone(image), &regions)?,
-                None => load(&mut draw, spec, &plans[index], &around, &bindings::stubs(spec, start))?,
+                None => load(&mut draw, spec, &plans[index], &around, &stubs(spec, start))?,
             });
         }
         drop(plans);
@@ -325,7 +328,7 @@ impl Builder {
             return Err(BindError::Name(name.clone()).into());
         }
         for domain in &self.domains {
-            if !bindings::is_name(&domain.name) {
+            if !manager::is_name(&domain.name) {
                 return Err(BindError::Name(domain.name.clone()).into());
             }
             if !names.insert(domain.name.as_str()) || supervisors.contains(domain.name.as_str()) {
@@ -375,7 +378,7 @@ impl Builder {
 
 /// Whether a supervisor's name and that of its entry point are names.
 fn is_entry((supervisor, entry): (&str, &str)) -> bool {
-    bindings::is_name(supervisor) && bindings::is_name(entry)
+    manager::is_name(supervisor) && manager::is_name(entry)
 }
 
 /// Whether the names in a specification are unique and exist.
@@ -419,7 +422,7 @@ pub fn check_domain<'d>(
             Callee::Host { .. } | Callee::Entry { .. } => {}
         }
     }
-    if let Some((name, _)) = domain.registers.iter().find(|(name, _)| !bindings::is_name(name)) {
+    if let Some((name, _)) = domain.registers.iter().find(|(name, _)| !manager::is_name(name)) {
         return Err(BindError::Name(name.clone()).into());
     }
     let mut names = HashSet::new();
@@ -433,6 +436,11 @@ pub fn check_domain<'d>(
 }
 
 impl World {
+    /// Starts a description of a world.
+    pub fn builder() -> Builder {
+        Builder::new()
+    }
+
     /// Puts a record in its place: from here on signal handlers and gates can find it.
     fn open(inner: Inner) -> Self {
         let mut world = Self { inner: Box::into_raw(Box::new(inner)) };

@@ -51,7 +51,7 @@ pub struct Domain {
     pub region_places: Arc<[RegionPlace]>,
     /// It may hand floats on without naming a vector register: some binding from it or to it has
     /// floats in its signature or no signature, or it connects or registers entry points while
-    /// calls are in progress. See [`crate::world::Inner::pass_floats`].
+    /// calls are in progress. See [`crate::world::inner::Inner::pass_floats`].
     pub passes_floats: bool,
 }
 

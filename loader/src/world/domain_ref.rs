@@ -3,10 +3,11 @@
 use crate::fault::report::Fault;
 use crate::gate::records::Status;
 use crate::vm::memory;
-use crate::world::Inner;
-use crate::world::calls::call::{Function, TypedFn};
+use crate::world::calls::call::TypedFn;
+use crate::world::calls::values::Function;
 use crate::world::domain::Domain;
 use crate::world::error::{CallError, LookupError};
+use crate::world::inner::Inner;
 use sfi_verifier::Usage;
 
 /// What placement was drawn from, see [`DomainRef::placement`]. The header page, the dispatch table

@@ -2,7 +2,7 @@
 
 use crate::gate::frame::Active;
 use crate::gate::records::Binding;
-use crate::world::Inner;
+use crate::world::inner::Inner;
 
 /// What calls in progress return to or through.
 #[derive(Debug, Default)]

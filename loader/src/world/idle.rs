@@ -27,7 +27,7 @@
 //! than once. The path of a call does nothing for this.
 
 use crate::gate::control_stack::ControlStack;
-use crate::world::{Inner, World};
+use crate::world::inner::{Inner, World};
 use sfi_contract::layout::PAGE_SIZE;
 
 /// Bytes at the stacks' tops that stay after a long call: the next one uses them.

@@ -9,8 +9,8 @@
 use crate::gate::records::{CallFrame, Status};
 use crate::vm::error::MapError;
 use crate::vm::window::Protection;
-use crate::world::Inner;
 use crate::world::error::{BuildError, CallError, Failure};
+use crate::world::inner::Inner;
 use rustix::io::Errno;
 use sfi_contract::layout::{DISPATCH_OFFSET, PAGE_SIZE};
 

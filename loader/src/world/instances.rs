@@ -7,12 +7,13 @@ use crate::link::image::Image;
 use crate::load::raised;
 use crate::vm::error::MapError;
 use crate::vm::window::Window;
-use crate::world::bindings::Registered;
+use crate::world::bindings::manager::Registered;
 use crate::world::bindings::record::Record;
 use crate::world::domain::Domain;
 use crate::world::domain_ref::DomainRef;
 use crate::world::error::{BindError, BuildError, LookupError};
-use crate::world::{Inner, World};
+use crate::world::inner::{Inner, World};
+use crate::world::owner;
 use std::sync::Arc;
 
 /// An instance that [`World::instantiate`] made.
@@ -86,12 +87,6 @@ impl World {
         unsafe { (*self.inner).vacate(index) };
         Ok(())
     }
-
-    /// Runs the resolvers and the initialisers of a domain.
-    pub(crate) fn initialise(&mut self, index: usize) -> Result<(), BuildError> {
-        // SAFETY: `&mut self`: this thread holds the world.
-        unsafe { Inner::initialise(self.inner, index) }
-    }
 }
 
 impl Inner {
@@ -128,7 +123,7 @@ impl Inner {
 
     /// A window with the image of a domain. Its index.
     fn raise(&mut self, original: usize) -> Result<usize, BuildError> {
-        crate::world::owner::admit(self.domains[original].spec.owner.as_ref(), true)?;
+        owner::admit(self.domains[original].spec.owner.as_ref(), true)?;
         let domain = &self.domains[original];
         let (origin, passes_floats, spec, region_places) =
             (domain.origin, domain.passes_floats, Arc::clone(&domain.spec), Arc::clone(&domain.region_places));

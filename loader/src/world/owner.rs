@@ -3,11 +3,11 @@
 use crate::fault::clock::when;
 use crate::fault::limits::waited;
 use crate::spec::owner::{NotAdmitted, Owner};
-use crate::world::Inner;
-use crate::world::World;
 use crate::world::domain::Domain;
 use crate::world::domain_ref::DomainRef;
 use crate::world::error::{BuildError, LookupError};
+use crate::world::inner::Inner;
+use crate::world::inner::World;
 use std::time::Instant;
 
 impl<'w> DomainRef<'w> {

@@ -3,12 +3,14 @@
 
 use crate::fault::meter;
 use crate::spec::{DomainSpec, Entry};
-use crate::world::bindings::Permit;
-use crate::world::calls::call::{Function, TypedFn};
-use crate::world::calls::host::HostCall;
+use crate::world::bindings::described::registered;
+use crate::world::bindings::manager::Permit;
+use crate::world::calls::call::TypedFn;
+use crate::world::calls::host_call::HostCall;
+use crate::world::calls::values::Function;
 use crate::world::domain_ref::DomainRef;
 use crate::world::error::{BindError, BuildError, LookupError};
-use crate::world::{Inner, World};
+use crate::world::inner::{Inner, World};
 
 /// A gateway of a client that leads to an entry point, until it is disconnected.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -74,7 +76,7 @@ macro_rules! operations {
         pub fn register(&mut self, domain: &str, name: &str, entry: Entry) -> Result<(), BuildError> {
             let inner = self.record();
             let index = inner.find(domain).map_err(BindError::from)?;
-            let (name, entry) = crate::world::bindings::registered(index, domain, (name, &entry), &inner.hosts)?;
+            let (name, entry) = registered(index, domain, (name, &entry), &inner.hosts)?;
             inner.register(index, &name, entry)?;
             Ok(inner.connect_waiting(false)?)
         }
@@ -122,11 +124,6 @@ impl DomainRef<'_> {
 }
 
 impl World {
-    pub(crate) fn record(&mut self) -> &mut Inner {
-        // SAFETY: the record lives as long as the world, which is borrowed mutably.
-        unsafe { &mut *self.inner }
-    }
-
     operations!();
 
     /// Gives a domain its whole budget again.
@@ -161,12 +158,6 @@ impl World {
 
 /// The same from within a host function.
 impl HostCall<'_> {
-    pub(crate) fn record(&mut self) -> &mut Inner {
-        // SAFETY: the host runs, on the thread that holds the world mutably, and the code that
-        // entered the domain is suspended.
-        unsafe { &mut *self.world() }
-    }
-
     operations!();
 
     /// A global function of any domain, to call it: `cx.export::<fn(u64) -> u64>("codec",

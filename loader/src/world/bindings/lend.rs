@@ -7,118 +7,19 @@
 //! never names another function, and the pointers of one function are equal. No client takes more
 //! than its share while others have none.
 
-use crate::link::image::Image;
 use crate::spec::signature::Signature;
 use crate::spec::{DEFAULT_CALLBACKS, DomainSpec, Trust};
+use crate::world::bindings::lendings::{Function, Lent, Loan, OfHost};
 use crate::world::bindings::record::{Record, To};
-use crate::world::calls::call::Pointer;
-use crate::world::calls::host::{Host, HostCall};
+use crate::world::calls::host::Host;
+use crate::world::calls::host_call::HostCall;
+use crate::world::calls::values::Pointer;
 use crate::world::error::{BindError, BuildError, HostError};
-use crate::world::{Inner, World};
+use crate::world::inner::{Inner, World};
 use sfi_contract::layout::DISPATCH_OFFSET;
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
-use std::sync::{Arc, Weak};
-
-/// A function that may be passed.
-#[derive(Clone, Debug)]
-pub enum Function {
-    /// Code of a domain.
-    Domain {
-        /// Index of the domain.
-        domain: usize,
-        /// Number of the instance.
-        life: u64,
-        /// What the domain was linked to. Never read: it tells images apart, also those that are
-        /// gone.
-        image: Weak<Image>,
-        /// Window offset.
-        offset: u64,
-        /// The function's name and the distance from its start.
-        name: Option<(String, u64)>,
-    },
-    /// A function of the host, by its name.
-    Host(String),
-}
-
-impl Function {
-    /// Whether both are the same code.
-    fn is(&self, other: &Function) -> bool {
-        match (self, other) {
-            (Function::Host(name), Function::Host(known)) => name == known,
-            (
-                Function::Domain { domain, life, image, offset, .. },
-                Function::Domain { domain: d, life: l, image: i, offset: o, .. },
-            ) => (domain, life, offset) == (d, l, o) && Weak::ptr_eq(image, i),
-            _ => false,
-        }
-    }
-
-    /// Whether this is the function of the same name in a domain that was loaded again.
-    fn follows(&self, other: &Function) -> bool {
-        match (self, other) {
-            (
-                Function::Domain { domain, life, image, name: name @ Some(_), .. },
-                Function::Domain { domain: d, life: l, image: i, name: n, .. },
-            ) => (domain, life, name) == (d, l, n) && !Weak::ptr_eq(image, i),
-            _ => false,
-        }
-    }
-}
-
-/// One gateway that a function has.
-#[derive(Debug)]
-struct Lent {
-    /// No other gateway has it.
-    id: u64,
-    function: Function,
-    /// The domain whose share it counts to; `None` is the host.
-    party: Option<usize>,
-    signature: Signature,
-    trust: Trust,
-    /// Calls in progress that pass it.
-    calls: usize,
-}
-
-/// A function of the host that is lent until the host takes it back.
-#[derive(Debug)]
-struct OfHost {
-    callee: usize,
-    name: String,
-    loan: Loan,
-    /// Index of the function.
-    host: usize,
-}
-
-/// The gateways that functions have, by the domain to which they were passed.
-#[derive(Debug, Default)]
-pub struct Lendings {
-    /// In the order of the gateways.
-    by_callee: BTreeMap<usize, Vec<Lent>>,
-    ids: u64,
-    hosts: Vec<OfHost>,
-    /// Places among the host functions that nobody uses.
-    vacant: Vec<usize>,
-}
-
-impl Lendings {
-    /// The domain begins anew: nobody holds pointers to its gateways.
-    pub fn forget(&mut self, callee: usize) {
-        self.by_callee.remove(&callee);
-    }
-
-    fn of(&self, callee: usize) -> &[Lent] {
-        self.by_callee.get(&callee).map_or(&[], Vec::as_slice)
-    }
-}
-
-/// One function that is lent to a domain.
-#[derive(Clone, Copy, Debug)]
-pub struct Loan {
-    callee: usize,
-    gateway: usize,
-    id: u64,
-}
+use std::sync::Arc;
 
 impl Inner {
     /// What a specification that is loaded again says about [`DomainSpec::callbacks`], if it is

@@ -7,7 +7,6 @@ use crate::gate::{MXCSR_ALL, MXCSR_CONTROL, Table, vectors};
 use crate::spec::Trust;
 use crate::spec::signature::Signature;
 use crate::world::bindings::policy::{BindingReport, Crossing, Side, explain_host};
-use crate::world::calls::functions;
 use crate::world::calls::host::Host;
 use crate::world::domain::Domain;
 use sfi_contract::Mode;
@@ -93,6 +92,8 @@ pub struct Common<'w> {
     pub hosts: &'w [Host],
     /// A domain that nobody can enter.
     pub nobody: *mut DomainState,
+    /// The shim of calls that pass functions: the host lends them to the callee meanwhile.
+    pub lends: usize,
     /// Some domain has a budget: crossings between domains are charged.
     pub metered: bool,
 }
@@ -111,7 +112,7 @@ impl Common<'_> {
             To::Nobody => {}
             To::Host(host) => self.to_host(&mut binding, *host, &from.side(), record.signature.as_ref()),
             _ if record.passes_functions() => {
-                let way = (functions::shim(), std::ptr::null_mut());
+                let way = (self.lends, std::ptr::null_mut());
                 self.to_shim(&mut binding, way, &from.side(), record.signature.as_ref());
             }
             To::Function { domain, .. } | To::Code { domain, .. } => {

@@ -7,12 +7,15 @@ use crate::load::raised::{self, Raised};
 use crate::load::{self, Surroundings};
 use crate::spec::{DomainSpec, Restart};
 use crate::vm::error::MapError;
-use crate::world::Inner;
+use crate::world::bindings::described::{all_registered, records, stubs};
+use crate::world::bindings::manager::Registered;
 use crate::world::bindings::record::{Record, To};
-use crate::world::bindings::{Registered, all_registered, records, stubs};
+use crate::world::builder::check_domain;
 use crate::world::domain::Domain;
 use crate::world::error::{BindError, BuildError, SpecError};
 use crate::world::frames::Activity;
+use crate::world::inner::Inner;
+use crate::world::owner;
 use std::sync::Arc;
 
 impl Inner {
@@ -44,12 +47,12 @@ impl Inner {
             return Err(BindError::Instances { domain: name }.into());
         }
         this.settle(index);
-        crate::world::owner::admit(spec.owner.as_ref(), wait)?;
+        owner::admit(spec.owner.as_ref(), wait)?;
         let find = |n: &str| this.domains.iter().position(|d| d.name == n);
         let exports = |domain: &str| Some(&*this.domains[find(domain)?].spec);
         let regions: Vec<&str> = this.regions.iter().map(|r| r.name.as_str()).collect();
         let hosts: Vec<&str> = this.hosts.iter().map(|h| h.name.as_str()).collect();
-        crate::world::builder::check_domain(&spec, &regions, &hosts, &exports)?;
+        check_domain(&spec, &regions, &hosts, &exports)?;
         let plan = link::plan(&spec, &spec.roots(&this.domains[index].roots))?;
         let hosts: Vec<String> = this.hosts.iter().map(|h| h.name.clone()).collect();
         let new = records(index, &spec, &find, &hosts)?;
@@ -133,7 +136,7 @@ impl Inner {
         let this = unsafe { &mut *inner };
         this.settle(index);
         let domain = &this.domains[index];
-        crate::world::owner::admit(domain.spec.owner.as_ref(), false)?;
+        owner::admit(domain.spec.owner.as_ref(), false)?;
         let (spec, image) = (Arc::clone(&domain.spec), Arc::clone(&domain.image));
         let raised = raised::again(&mut this.places.draw(), &spec, image, &this.regions)?;
         let registered = all_registered(index, &spec, &this.hosts)?;
@@ -170,7 +173,7 @@ impl Inner {
             }
             let spec = Arc::clone(&domain.spec);
             this.settle(index);
-            if let Err(BuildError::NotReady { .. }) = crate::world::owner::admit(spec.owner.as_ref(), false) {
+            if let Err(BuildError::NotReady { .. }) = owner::admit(spec.owner.as_ref(), false) {
                 return Err(Status::NotReady);
             }
             if (*this.domains[index].state).fault.signal != 0 {

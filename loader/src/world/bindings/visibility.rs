@@ -6,9 +6,9 @@ use crate::spec::Access;
 use crate::vm::memory::Segment;
 use crate::vm::region::{Placed, Uppers};
 use crate::vm::window::Protection;
-use crate::world::calls::host::HostCall;
+use crate::world::calls::host_call::HostCall;
 use crate::world::error::BindError;
-use crate::world::{Inner, World};
+use crate::world::inner::{Inner, World};
 use rustix::fd::AsFd;
 use sfi_contract::Mode;
 use sfi_contract::layout::{

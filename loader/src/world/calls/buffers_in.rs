@@ -12,12 +12,13 @@ use crate::spec::Trust;
 use crate::spec::interface::{Declaration, Direction, Kind, Length, Parameter, Scalar};
 use crate::spec::signature::Signature;
 use crate::vm::window::{Protection, Window};
-use crate::world::Inner;
-use crate::world::calls::call::{Arguments, Enter, Function, TypedFn};
+use crate::world::calls::call::{Enter, TypedFn};
 use crate::world::calls::functions::Loans;
-use crate::world::calls::host::HostCall;
+use crate::world::calls::host_call::HostCall;
+use crate::world::calls::values::{Arguments, Function};
 use crate::world::domain_ref::DomainRef;
 use crate::world::error::{CallError, Failure, HostError, LookupError};
+use crate::world::inner::Inner;
 use sfi_contract::layout::WINDOW_SIZE;
 
 /// Bytes of the callee's data stack that stay free for the callee itself.

@@ -9,7 +9,7 @@
 use crate::spec::interface::{Declaration, Kind, Length, Parameter, Scalar};
 use crate::world::builder::Builder;
 use crate::world::calls::buffers_in;
-use crate::world::calls::host::HostCall;
+use crate::world::calls::host_call::HostCall;
 use crate::world::error::{CallError, HostError};
 use sfi_contract::layout::WINDOW_SIZE;
 use std::ops::{Deref, DerefMut};

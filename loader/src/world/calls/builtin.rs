@@ -16,11 +16,11 @@
 
 use crate::gate::records::{Binding, Status};
 use crate::spec::Access;
-use crate::world::Inner;
-use crate::world::bindings::Registered;
+use crate::world::bindings::manager::Registered;
 use crate::world::bindings::record::To;
-use crate::world::calls::host::{HostCall, HostFn};
+use crate::world::calls::host_call::{HostCall, HostFn};
 use crate::world::error::HostError;
+use crate::world::inner::Inner;
 
 /// Name of the host function that restarts domains; no symbol has it.
 pub const REVIVE: &str = "(revive)";

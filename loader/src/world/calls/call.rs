@@ -2,196 +2,12 @@
 
 use crate::fault::limits::Limits;
 use crate::fault::watch::Watch;
-use crate::gate::records::{Binding, CallFrame, Status};
+use crate::gate::records::{Binding, Status, flag};
+use crate::world::calls::values::{Arguments, Function, Outcome};
 use crate::world::error::{CallError, Failure};
-use crate::world::{Inner, World};
+use crate::world::inner::{Inner, World};
 use std::marker::PhantomData;
-use std::mem::MaybeUninit;
 use std::sync::Arc;
-
-/// A value that crosses in one register: integers, `bool`, `f32`, `f64`, [`Pointer`].
-pub trait Value: Copy {
-    /// Travels in a vector register.
-    const FLOAT: bool;
-    /// The register's 64 bits. Integers narrower than 64 bits are extended as the psABI's users
-    /// expect.
-    fn to_word(self) -> u64;
-    /// The value out of a register.
-    fn from_word(word: u64) -> Self;
-}
-
-/// A pointer in a domain's terms; [`crate::Memory`] reads and writes through it.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub struct Pointer(pub u64);
-
-macro_rules! integers {
-    ($($t:ty),*) => { $(
-        impl Value for $t {
-            const FLOAT: bool = false;
-            #[inline]
-            fn to_word(self) -> u64 { self as u64 }
-            #[inline]
-            fn from_word(word: u64) -> Self { word as Self }
-        }
-    )* };
-}
-integers!(u8, u16, u32, u64, usize, i8, i16, i32, i64, isize);
-
-impl Value for bool {
-    const FLOAT: bool = false;
-    #[inline]
-    fn to_word(self) -> u64 {
-        u64::from(self)
-    }
-    #[inline]
-    fn from_word(word: u64) -> Self {
-        word & 0xff != 0
-    }
-}
-
-impl Value for Pointer {
-    const FLOAT: bool = false;
-    #[inline]
-    fn to_word(self) -> u64 {
-        self.0
-    }
-    #[inline]
-    fn from_word(word: u64) -> Self {
-        Self(word)
-    }
-}
-
-impl Value for f64 {
-    const FLOAT: bool = true;
-    #[inline]
-    fn to_word(self) -> u64 {
-        self.to_bits()
-    }
-    #[inline]
-    fn from_word(word: u64) -> Self {
-        Self::from_bits(word)
-    }
-}
-
-impl Value for f32 {
-    const FLOAT: bool = true;
-    #[inline]
-    fn to_word(self) -> u64 {
-        u64::from(self.to_bits())
-    }
-    #[inline]
-    fn from_word(word: u64) -> Self {
-        Self::from_bits(word as u32)
-    }
-}
-
-/// A result: a [`Value`] or `()`.
-pub trait Outcome {
-    /// Out of rax and the low half of xmm0.
-    fn from_registers(rax: u64, xmm0: u64) -> Self;
-}
-
-impl Outcome for () {
-    #[inline]
-    fn from_registers(_: u64, _: u64) {}
-}
-
-impl<T: Value> Outcome for T {
-    #[inline]
-    fn from_registers(rax: u64, xmm0: u64) -> Self {
-        T::from_word(if T::FLOAT { xmm0 } else { rax })
-    }
-}
-
-/// Arguments sorted into registers and stack words (psABI 3.2.3).
-#[derive(Clone, Copy)]
-pub struct Arguments {
-    pub(crate) frame: CallFrame,
-    ints: usize,
-    floats: usize,
-    stack: [MaybeUninit<u64>; MAX_ARGUMENTS],
-    stack_words: usize,
-}
-
-/// Most arguments of a typed call.
-pub const MAX_ARGUMENTS: usize = 12;
-
-impl Arguments {
-    #[inline]
-    pub(crate) fn new() -> Self {
-        let stack = [MaybeUninit::uninit(); MAX_ARGUMENTS];
-        Self { frame: CallFrame::new(), ints: 0, floats: 0, stack, stack_words: 0 }
-    }
-
-    #[inline]
-    fn push<T: Value>(&mut self, value: T) {
-        self.push_word(value.to_word(), T::FLOAT);
-    }
-
-    /// A word, for a vector register if `float`.
-    #[inline]
-    pub(crate) fn push_word(&mut self, word: u64, float: bool) {
-        if float && self.floats < 8 {
-            self.frame.floats[self.floats] = word;
-            self.floats += 1;
-        } else if !float && self.ints < 6 {
-            self.frame.ints[self.ints] = word;
-            self.ints += 1;
-        } else {
-            self.stack[self.stack_words] = MaybeUninit::new(word);
-            self.stack_words += 1;
-        }
-    }
-
-    /// Stack words in order.
-    pub(crate) fn stack(&self) -> Vec<u64> {
-        // SAFETY: `push` initialised the first `stack_words`.
-        self.stack[..self.stack_words].iter().map(|w| unsafe { w.assume_init() }).collect()
-    }
-}
-
-/// A function type whose calls can cross: `fn(u64, f64) -> u64` and the like, up to
-/// [`MAX_ARGUMENTS`] arguments.
-pub trait Function {
-    /// The arguments as a tuple.
-    type Args;
-    /// The result.
-    type Output: Outcome;
-    /// Some argument travels in a vector register.
-    const FLOATS: bool;
-    /// Sorts the arguments into registers.
-    fn arguments(args: Self::Args) -> Arguments;
-}
-
-macro_rules! functions {
-    ($($name:ident)*) => {
-        impl<R: Outcome, $($name: Value),*> Function for fn($($name),*) -> R {
-            type Args = ($($name,)*);
-            type Output = R;
-            const FLOATS: bool = false $(|| $name::FLOAT)*;
-            #[inline]
-            #[allow(non_snake_case, unused_mut)]
-            fn arguments(($($name,)*): Self::Args) -> Arguments {
-                let mut arguments = Arguments::new();
-                $(arguments.push($name);)*
-                arguments
-            }
-        }
-    };
-}
-functions!();
-functions!(A);
-functions!(A B);
-functions!(A B C);
-functions!(A B C D);
-functions!(A B C D E);
-functions!(A B C D E F);
-functions!(A B C D E F G);
-functions!(A B C D E F G H);
-functions!(A B C D E F G H I);
-functions!(A B C D E F G H I J);
-functions!(A B C D E F G H I J K);
-functions!(A B C D E F G H I J K L);
 
 /// Something that may enter domains: a [`World`], or within a host function the
 /// [`crate::HostCall`].
@@ -201,7 +17,7 @@ pub(crate) mod sealed {
     /// Access to the world's record.
     pub trait Sealed {
         /// The record; valid while `self` is borrowed.
-        fn inner(&mut self) -> *mut crate::world::Inner;
+        fn inner(&mut self) -> *mut crate::world::inner::Inner;
     }
 }
 
@@ -223,12 +39,6 @@ pub struct TypedFn<F> {
     /// By which it is found again when the callee was loaded again.
     pub(crate) name: Option<Arc<str>>,
     pub(crate) function: PhantomData<F>,
-}
-
-impl std::fmt::Debug for Arguments {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Arguments").field("ints", &self.ints).field("floats", &self.floats).finish_non_exhaustive()
-    }
 }
 
 impl<F> std::fmt::Debug for TypedFn<F> {
@@ -329,7 +139,7 @@ impl<F: Function> TypedFn<F> {
                 return entered;
             }
             arguments.frame.sp = sp;
-            if arguments.stack_words != 0 && !Inner::push_arguments(inner, self.binding.callee, arguments) {
+            if arguments.has_stack() && !Inner::push_arguments(inner, self.binding.callee, arguments) {
                 return Err(Failure::Status(Status::Arguments));
             }
             match Inner::cross(inner, &self.binding, &mut arguments.frame, F::FLOATS) {
@@ -375,6 +185,26 @@ impl<F: Function> TypedFn<F> {
                 Some(offset) => (*inner).typed::<F>(index, *offset, None).enter(inner, arguments),
                 None => Err(Failure::Gone),
             }
+        }
+    }
+}
+
+impl Inner {
+    /// Makes the function at a window offset callable.
+    pub fn typed<F: Function>(&self, domain: usize, offset: u64, name: Option<Arc<str>>) -> TypedFn<F> {
+        let mut binding = self.host_binding(domain, offset);
+        binding.flags |= if F::FLOATS { flag::FLOATS } else { 0 };
+        // SAFETY: the state lives as long as the world.
+        let (generation, life) = unsafe { ((*binding.callee).generation, (*binding.callee).life) };
+        TypedFn { world: self.id, generation, life, binding, name, function: PhantomData }
+    }
+
+    /// The function that a pointer of a domain means: the same arithmetic as an indirect call of
+    /// the domain.
+    pub fn function_at<F: Function>(&self, domain: usize, pointer: u64) -> Result<TypedFn<F>, CallError> {
+        match self.code_at(domain, pointer) {
+            Some(offset) => Ok(self.typed(domain, offset, None)),
+            None => Err(CallError::NotAFunction { domain: self.domains[domain].name.clone() }),
         }
     }
 }

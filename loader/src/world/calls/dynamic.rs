@@ -2,11 +2,12 @@
 //! as those in C.
 
 use crate::spec::signature::{Argument, Outcome, Signature};
-use crate::world::Inner;
-use crate::world::calls::call::{Arguments, Enter, Function, MAX_ARGUMENTS, TypedFn};
-use crate::world::calls::host::HostCall;
+use crate::world::calls::call::{Enter, TypedFn};
+use crate::world::calls::host_call::HostCall;
+use crate::world::calls::values::{Arguments, Function, MAX_ARGUMENTS};
 use crate::world::domain_ref::DomainRef;
 use crate::world::error::{CallError, LookupError};
+use crate::world::inner::Inner;
 use std::sync::Arc;
 
 /// A function of a domain with its signature. Looked up once, called often; like [`TypedFn`], it
@@ -109,6 +110,25 @@ impl DomainRef<'_> {
 }
 
 impl HostCall<'_> {
+    /// The function that the caller passed as integer argument `index`, which its import declares
+    /// to be an `fn`, with the signature that is declared there. It leads to the function as long
+    /// as the caller's domain is not loaded again. `None`: the caller passed NULL.
+    ///
+    /// # Errors
+    /// [`CallError::NotAFunction`] if the import declares something else.
+    pub fn passed(&mut self, index: usize) -> Result<Option<DynFn>, CallError> {
+        let is_int = |argument: &&Argument| **argument != Argument::Float;
+        let ints = self.signature().map_or(&[][..], |s| &s.arguments).iter().filter(is_int);
+        let declared = match ints.skip(self.skipped()).nth(index) {
+            Some(Argument::Function(signature)) => (**signature).clone(),
+            _ => return Err(CallError::NotAFunction { domain: self.caller().to_owned() }),
+        };
+        match self.arg(index) {
+            0 => Ok(None),
+            pointer => self.function_dynamic(pointer, declared).map(Some),
+        }
+    }
+
     /// A global function of any domain.
     ///
     /// # Errors

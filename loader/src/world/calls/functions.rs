@@ -8,12 +8,15 @@
 use crate::gate::records::{Binding, Context, HostFrame, Status};
 use crate::spec::Trust;
 use crate::spec::signature::{Argument, Outcome, Signature};
-use crate::world::Inner;
-use crate::world::bindings::lend::Loan;
+use crate::world::bindings::lendings::Loan;
 use crate::world::bindings::record::To;
-use crate::world::calls::call::{Arguments, TypedFn};
-use crate::world::calls::host::{self, HostCall, Shim};
+use crate::world::calls::call::TypedFn;
+use crate::world::calls::host::Shim;
+use crate::world::calls::host_call::HostCall;
+use crate::world::calls::shim as host;
+use crate::world::calls::values::Arguments;
 use crate::world::error::HostError;
+use crate::world::inner::Inner;
 
 /// `shim` of bindings to domains that pass functions.
 pub fn shim() -> usize {

@@ -6,7 +6,7 @@ use crate::spec::capability::{CAPABILITY_SIZE, Capability};
 use crate::spec::signature::{Argument, Signature};
 use crate::spec::{Entry, Header, Trust};
 use crate::world::calls::functions::Loans;
-use crate::world::calls::host::{HostCall, HostFn};
+use crate::world::calls::host_call::{HostCall, HostFn};
 use crate::world::error::HostError;
 
 impl Header {

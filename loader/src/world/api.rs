@@ -1,0 +1,79 @@
+//! A world as hosts see it.
+
+use crate::gate::records::Status;
+use crate::link::image::Image;
+use crate::vm::memory::Memory;
+use crate::vm::region::View;
+use crate::world::bindings::policy::BindingReport;
+use crate::world::domain_ref::DomainRef;
+use crate::world::error::LookupError;
+use crate::world::inner::World;
+use std::sync::Arc;
+
+impl World {
+    /// An image, for further instances.
+    pub(crate) fn image(&self, index: usize) -> Arc<Image> {
+        Arc::clone(&self.get().domains[index].image)
+    }
+
+    /// Makes all domains what they were at their start, but for their initialisers, and what the
+    /// host holds of a call. Not if one of them died.
+    pub(crate) fn wipe(&mut self) -> bool {
+        // SAFETY: `&mut self`: no call is in progress.
+        unsafe {
+            let inner = &mut *self.inner;
+            inner.panic = None;
+            inner.manager.permits.truncate(inner.manager.first_permits);
+            for domain in &mut inner.domains {
+                (domain.crash, domain.restarts) = (None, 0);
+            }
+            let all = 0..inner.domains.len();
+            inner.domains.iter().all(|d| (*d.state).dead == Status::Ok)
+                && all.clone().all(|index| inner.clear(index).is_ok())
+        }
+    }
+
+    /// All bindings, in the order of the domains and their imports.
+    pub fn bindings(&self) -> Vec<BindingReport> {
+        self.get().reports()
+    }
+
+    /// A domain by name.
+    ///
+    /// # Errors
+    /// [`LookupError::Domain`].
+    pub fn domain(&self, name: &str) -> Result<DomainRef<'_>, LookupError> {
+        let index = self.get().find(name)?;
+        Ok(DomainRef { inner: self.get(), index })
+    }
+
+    /// The names of all domains that were described, in the order in which they were added.
+    pub fn domains(&self) -> impl Iterator<Item = &str> {
+        self.get()
+            .domains
+            .iter()
+            .enumerate()
+            .filter(|(index, d)| d.origin == *index && !d.name.is_empty())
+            .map(|(_, d)| d.name.as_str())
+    }
+
+    /// A domain's memory.
+    ///
+    /// # Errors
+    /// [`LookupError::Domain`].
+    pub fn memory(&mut self, name: &str) -> Result<Memory<'_>, LookupError> {
+        let index = self.get().find(name)?;
+        Ok(self.get().domains[index].memory())
+    }
+
+    /// A shared region's memory.
+    ///
+    /// # Errors
+    /// [`LookupError::Region`].
+    pub fn region(&mut self, name: &str) -> Result<&mut View, LookupError> {
+        // SAFETY: the record lives as long as the world; `&mut self` makes the access exclusive.
+        let inner = unsafe { &mut *self.inner };
+        let region = inner.regions.iter_mut().find(|r| r.name == name);
+        region.map(|r| &mut r.view).ok_or_else(|| LookupError::Region(name.to_owned()))
+    }
+}

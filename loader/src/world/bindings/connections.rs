@@ -1,0 +1,192 @@
+//! Entry points come and go, and clients are connected to them and disconnected.
+
+use crate::gate::stubs::Way;
+use crate::spec::signature::Signature;
+use crate::world::bindings::manager::{Registered, is_name};
+use crate::world::bindings::record::{Record, To};
+use crate::world::calls::shim;
+use crate::world::error::BindError;
+use crate::world::frames::Activity;
+use crate::world::inner::Inner;
+use sfi_contract::layout::WINDOW_SIZE;
+
+/// Most entry points that one domain registers at run time.
+const MAX_REGISTERED: usize = 64;
+
+impl Inner {
+    /// Registers an entry point. The name is the domain's followed by a dot and `name`, which has
+    /// none.
+    pub fn register(&mut self, domain: usize, name: &str, entry: Registered) -> Result<(), BindError> {
+        if !is_name(name) {
+            return Err(BindError::Name(name.to_owned()));
+        }
+        let full = format!("{}.{name}", self.domains[domain].name);
+        if self.manager.entries.contains_key(&full) {
+            return Err(BindError::Taken(full));
+        }
+        let dynamic = self.manager.entries.values().filter(|e| e.dynamic && e.owner == Some(domain)).count();
+        if entry.dynamic && dynamic >= MAX_REGISTERED {
+            return Err(BindError::TooMany { domain: self.domains[domain].name.clone() });
+        }
+        if let To::Function { function, .. } = &entry.to
+            && !self.domains[domain].image.functions_by_name.contains_key(function)
+        {
+            return Err(BindError::Function { domain: self.domains[domain].name.clone(), function: function.clone() });
+        }
+        self.manager.entries.insert(full, entry);
+        Ok(())
+    }
+
+    /// The calls in progress.
+    pub fn activity(&self) -> Activity {
+        // SAFETY: a reference to the record exists only while the host runs, on the thread that
+        // holds the world.
+        unsafe { Activity::of(self) }
+    }
+
+    /// Takes an entry point back: what was connected to it leads nowhere.
+    pub fn unregister(&mut self, entry: &str) -> Result<(), BindError> {
+        self.manager.entries.remove(entry).ok_or_else(|| BindError::Entry(entry.to_owned()))?;
+        let connected = |r: &Option<Record>| r.as_ref().is_some_and(|r| r.entry.as_deref() == Some(entry));
+        let records = &self.manager.records;
+        let all: Vec<usize> = (0..records.len()).filter(|n| connected(&records[*n])).collect();
+        all.into_iter().try_for_each(|number| self.undo(number, true))
+    }
+
+    /// Connects a client by name: its import `symbol`, or a free gateway. Returns the record's
+    /// number. Instances of a domain share their bindings.
+    pub fn connect(&mut self, client: usize, symbol: Option<&str>, entry: &str) -> Result<usize, BindError> {
+        let registered = self.manager.entries.get(entry).cloned().ok_or_else(|| BindError::Entry(entry.to_owned()))?;
+        let client = self.domains[client].origin;
+        let name = self.domains[client].name.clone();
+        if !self.manager.permitted(&name, entry) {
+            return Err(BindError::Refused { client: name, entry: entry.to_owned() });
+        }
+        let active = self.activity();
+        let number = match symbol {
+            Some(symbol) => self.find_import(client, symbol)?,
+            None => match self.spare(client, entry, &active)? {
+                Spare::Connected(number) => return Ok(number),
+                Spare::Free(number) => number,
+            },
+        };
+        if registered.signature.as_ref().is_none_or(Signature::has_floats) {
+            self.pass_floats(&[Some(client), registered.to.domain()])?;
+        }
+        if active.bindings.contains(&self.control.binding(number)) {
+            return Err(BindError::Active { domain: name });
+        }
+        let record = self.manager.records[number].as_mut().ok_or_else(|| BindError::Entry(entry.to_owned()))?;
+        let fits = match record.way {
+            Way::Binding => true,
+            Way::Host => matches!(registered.to, To::Host(_)),
+            Way::Domain => registered.to.domain().is_some(),
+        };
+        let same = record.expected.is_none() || record.expected == registered.signature;
+        if !fits || !same {
+            return Err(BindError::Signature { client: name, entry: entry.to_owned() });
+        }
+        record.to = registered.to;
+        record.signature = registered.signature;
+        record.entry = Some(entry.to_owned());
+        self.write([number])?;
+        Ok(number)
+    }
+
+    fn find_import(&self, client: usize, symbol: &str) -> Result<usize, BindError> {
+        let (start, count) = self.manager.ranges[self.domains[client].origin];
+        let found = |n: &usize| self.manager.records[*n].as_ref().is_some_and(|r| r.symbol.as_deref() == Some(symbol));
+        (start..start + count)
+            .find(found)
+            .ok_or_else(|| BindError::Import { domain: self.domains[client].name.clone(), symbol: symbol.to_owned() })
+    }
+
+    /// A gateway of the client that is connected already, or a free one that no call in progress
+    /// uses.
+    fn spare(&self, client: usize, entry: &str, active: &Activity) -> Result<Spare, BindError> {
+        let (start, count) = self.manager.ranges[client];
+        let spares = || {
+            let all = (start..start + count).map(|n| (n, &self.manager.records[n]));
+            all.filter_map(|(n, r)| r.as_ref().filter(|r| r.symbol.is_none() && !r.lent).map(|r| (n, r)))
+        };
+        if let Some((n, _)) = spares().find(|(_, r)| r.to != To::Nobody && r.entry.as_deref() == Some(entry)) {
+            return Ok(Spare::Connected(n));
+        }
+        let free = |n: usize| !active.bindings.contains(&self.control.binding(n));
+        let found = spares().find(|(n, r)| r.to == To::Nobody && free(*n)).map(|(n, _)| Spare::Free(n));
+        found.ok_or_else(|| BindError::NoSpare { domain: self.domains[client].name.clone() })
+    }
+
+    /// Makes a record lead nowhere. With `keep` an import remembers the entry point's name.
+    pub fn undo(&mut self, number: usize, keep: bool) -> Result<(), BindError> {
+        let Some(record) = self.manager.records[number].as_mut() else { return Ok(()) };
+        let server = std::mem::replace(&mut record.to, To::Nobody).domain();
+        if record.symbol.is_none() || !keep {
+            record.entry = None;
+        }
+        let at = self.control.binding(number);
+        let active = self.activity();
+        if let Some(server) = server.filter(|server| !active.domains.contains(server)) {
+            // SAFETY: no call returns to it.
+            unsafe { self.release_unbound(server) };
+        }
+        if !active.bindings.contains(&at) {
+            return self.write([number]);
+        }
+        // A call in progress returns by this record: only what later calls read is changed.
+        // SAFETY: a mapped record.
+        let mut binding = unsafe { *at };
+        binding.callee = self.manager.nobody;
+        binding.shim = shim::unbound();
+        self.control.write_bindings(&[(number, binding)]).map_err(BindError::Memory)
+    }
+
+    /// Disconnects an import of a client.
+    pub fn disconnect(&mut self, client: usize, symbol: &str) -> Result<(), BindError> {
+        let number = self.find_import(client, symbol)?;
+        self.undo(number, false)
+    }
+
+    /// The function pointer of a client's gateway that is bound at run time.
+    pub fn pointer(&self, client: usize, number: usize) -> u64 {
+        let domain = &self.domains[client];
+        let spare = number - self.manager.ranges[domain.origin].0 - domain.spec.imports.len();
+        domain.window.base() + domain.image.spares[spare]
+    }
+
+    /// The record behind such a pointer, and behind one of a function that was passed to the
+    /// client.
+    pub fn number(&self, client: usize, pointer: u64) -> Option<usize> {
+        let domain = &self.domains[client];
+        let offset = pointer & (WINDOW_SIZE - 1);
+        let spare = domain.image.spares.iter().position(|slot| *slot == offset)?;
+        Some(self.manager.ranges[domain.origin].0 + domain.spec.imports.len() + spare)
+    }
+
+    /// Connects what asks for its entry point by name and leads nowhere, where the entry point
+    /// exists. `strict`: a refusal is an error; otherwise what is refused goes on leading nowhere.
+    pub fn connect_waiting(&mut self, strict: bool) -> Result<(), BindError> {
+        let waiting: Vec<(usize, String, String)> = self
+            .manager
+            .records
+            .iter()
+            .flatten()
+            .filter(|r| r.to == To::Nobody)
+            .filter_map(|r| Some((r.client, r.symbol.clone()?, r.entry.clone()?)))
+            .filter(|(_, _, entry)| self.manager.entries.contains_key(entry))
+            .collect();
+        for (client, symbol, entry) in waiting {
+            let connected = self.connect(client, Some(&symbol), &entry);
+            if strict {
+                connected?;
+            }
+        }
+        Ok(())
+    }
+}
+
+/// See [`Inner::spare`].
+enum Spare {
+    Connected(usize),
+    Free(usize),
+}

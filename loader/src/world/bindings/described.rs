@@ -1,0 +1,112 @@
+//! What a specification says about bindings: stubs, records, entry points.
+
+use crate::gate::stubs::{Stub, Way};
+use crate::spec::signature::Signature;
+use crate::spec::{Callee, DomainSpec, Entry, Import, Trust};
+use crate::world::bindings::manager::Registered;
+use crate::world::bindings::record::{Record, To};
+use crate::world::calls::buffers_in;
+use crate::world::calls::header;
+use crate::world::calls::host::Host;
+use crate::world::error::{BuildError, SpecError};
+
+/// The stubs of a domain whose first record has this number.
+pub fn stubs(spec: &DomainSpec, start: usize) -> Vec<Stub> {
+    let way = |import: &Import| match import.callee {
+        Callee::Host { .. } => Way::Host,
+        Callee::Domain { .. } if import.interface.is_some() => Way::Host,
+        Callee::Domain { .. } => Way::Domain,
+        Callee::Entry { .. } => Way::Binding,
+    };
+    let imports = spec.imports.iter().map(|(_, import)| way(import));
+    let others = std::iter::repeat_n(Way::Binding, spec.gateways() - spec.imports.len());
+    imports.chain(others).enumerate().map(|(i, way)| Stub { binding: start + i, way }).collect()
+}
+
+/// The records of a domain's stubs. `find` gives the index of another domain by name.
+pub fn records(
+    client: usize,
+    spec: &DomainSpec,
+    domains: &dyn Fn(&str) -> Option<usize>,
+    hosts: &[String],
+) -> Result<Vec<Record>, BuildError> {
+    let mut all = Vec::new();
+    for ((symbol, import), stub) in spec.imports.iter().zip(stubs(spec, 0)) {
+        let signature = import.parsed().map_err(|error| BuildError::Signature {
+            domain: spec.name.clone(),
+            symbol: symbol.clone(),
+            error,
+        })?;
+        let client_name = || (spec.name.clone(), symbol.clone());
+        let host = |function: &str| {
+            hosts.iter().position(|h| h == function).map(To::Host).ok_or_else(|| {
+                let (domain, symbol) = client_name();
+                SpecError::UnknownHostFunction { domain, symbol, function: function.to_owned() }
+            })
+        };
+        let (to, entry) = match &import.callee {
+            Callee::Host { function } => (host(function)?, None),
+            Callee::Domain { .. } if import.interface.is_some() => {
+                (host(&buffers_in::host_name(&spec.name, symbol))?, None)
+            }
+            Callee::Domain { domain: server, function } => {
+                let domain = domains(server).ok_or_else(|| {
+                    let (domain, symbol) = client_name();
+                    SpecError::UnknownServer { domain, symbol, server: server.clone() }
+                })?;
+                (To::Function { domain, function: function.clone() }, None)
+            }
+            Callee::Entry { name } => (To::Nobody, Some(name.clone())),
+        };
+        let symbol = Some(symbol.clone());
+        let expected = signature.clone();
+        let (on_fault, trust) = (import.on_fault, import.trust);
+        let (lent, way) = (false, stub.way);
+        all.push(Record { client, symbol, lent, way, to, entry, signature, expected, on_fault, trust });
+    }
+    let spare = Record {
+        client,
+        symbol: None,
+        lent: false,
+        way: Way::Binding,
+        to: To::Nobody,
+        entry: None,
+        signature: None,
+        expected: None,
+        on_fault: u64::MAX,
+        trust: Trust::MutualDistrust,
+    };
+    let lent = Record { lent: true, signature: Some(Signature::NOTHING), ..spare.clone() };
+    all.extend(std::iter::repeat_n(spare, spec.spare));
+    all.extend(std::iter::repeat_n(lent, spec.callbacks.unwrap_or(0)));
+    Ok(all)
+}
+
+/// What a specification registers, by name.
+pub fn all_registered(
+    index: usize,
+    spec: &DomainSpec,
+    hosts: &[Host],
+) -> Result<Vec<(String, Registered)>, BuildError> {
+    spec.registers.iter().map(|(name, entry)| registered(index, &spec.name, (name, entry), hosts)).collect()
+}
+
+/// An entry point of a domain. What has a header leads to the header.
+pub fn registered(
+    index: usize,
+    domain: &str,
+    (name, entry): (&str, &Entry),
+    hosts: &[Host],
+) -> Result<(String, Registered), BuildError> {
+    let signature = entry.parsed(domain, name)?;
+    let to = match (&entry.header, entry.functions.as_slice()) {
+        (None, [function]) => To::Function { domain: index, function: function.clone() },
+        // Several functions have a header.
+        _ => {
+            let header = header::host_name(domain, name);
+            let wrong = || SpecError::Header { domain: domain.to_owned(), entry: name.to_owned() };
+            To::Host(hosts.iter().position(|h| h.name == header).ok_or_else(wrong)?)
+        }
+    };
+    Ok((name.to_owned(), Registered { to, owner: Some(index), signature, dynamic: false }))
+}

@@ -1,0 +1,107 @@
+//! Which functions have which gateways of the domains that they were passed to. `lend` decides.
+
+use crate::link::image::Image;
+use crate::spec::Trust;
+use crate::spec::signature::Signature;
+use std::collections::BTreeMap;
+use std::sync::Weak;
+
+/// A function that may be passed.
+#[derive(Clone, Debug)]
+pub enum Function {
+    /// Code of a domain.
+    Domain {
+        /// Index of the domain.
+        domain: usize,
+        /// Number of the instance.
+        life: u64,
+        /// What the domain was linked to. Never read: it tells images apart, also those that are
+        /// gone.
+        image: Weak<Image>,
+        /// Window offset.
+        offset: u64,
+        /// The function's name and the distance from its start.
+        name: Option<(String, u64)>,
+    },
+    /// A function of the host, by its name.
+    Host(String),
+}
+
+impl Function {
+    /// Whether both are the same code.
+    pub(super) fn is(&self, other: &Function) -> bool {
+        match (self, other) {
+            (Function::Host(name), Function::Host(known)) => name == known,
+            (
+                Function::Domain { domain, life, image, offset, .. },
+                Function::Domain { domain: d, life: l, image: i, offset: o, .. },
+            ) => (domain, life, offset) == (d, l, o) && Weak::ptr_eq(image, i),
+            _ => false,
+        }
+    }
+
+    /// Whether this is the function of the same name in a domain that was loaded again.
+    pub(super) fn follows(&self, other: &Function) -> bool {
+        match (self, other) {
+            (
+                Function::Domain { domain, life, image, name: name @ Some(_), .. },
+                Function::Domain { domain: d, life: l, image: i, name: n, .. },
+            ) => (domain, life, name) == (d, l, n) && !Weak::ptr_eq(image, i),
+            _ => false,
+        }
+    }
+}
+
+/// One gateway that a function has.
+#[derive(Debug)]
+pub struct Lent {
+    /// No other gateway has it.
+    pub(super) id: u64,
+    pub(super) function: Function,
+    /// The domain whose share it counts to; `None` is the host.
+    pub(super) party: Option<usize>,
+    pub(super) signature: Signature,
+    pub(super) trust: Trust,
+    /// Calls in progress that pass it.
+    pub(super) calls: usize,
+}
+
+/// A function of the host that is lent until the host takes it back.
+#[derive(Debug)]
+pub struct OfHost {
+    pub(super) callee: usize,
+    pub(super) name: String,
+    pub(super) loan: Loan,
+    /// Index of the function.
+    pub(super) host: usize,
+}
+
+/// The gateways that functions have, by the domain to which they were passed.
+#[derive(Debug, Default)]
+pub struct Lendings {
+    /// In the order of the gateways.
+    pub(super) by_callee: BTreeMap<usize, Vec<Lent>>,
+    pub(super) ids: u64,
+    pub(super) hosts: Vec<OfHost>,
+    /// Places among the host functions that nobody uses.
+    pub(super) vacant: Vec<usize>,
+}
+
+impl Lendings {
+    /// The domain begins anew: nobody holds pointers to its gateways.
+    pub fn forget(&mut self, callee: usize) {
+        self.by_callee.remove(&callee);
+    }
+
+    pub(super) fn of(&self, callee: usize) -> &[Lent] {
+        self.by_callee.get(&callee).map_or(&[], Vec::as_slice)
+    }
+}
+
+/// One function that is lent to a domain.
+#[derive(Clone, Copy, Debug)]
+pub struct Loan {
+    pub(super) callee: usize,
+    pub(super) gateway: usize,
+    pub(super) id: u64,
+}

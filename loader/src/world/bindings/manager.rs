@@ -1,0 +1,142 @@
+//! What the manager keeps: entry points, rules, and the record of every binding.
+
+use crate::gate::records::{DomainState, Status};
+use crate::link::place::Map;
+use crate::spec::signature::Signature;
+use crate::world::bindings::lendings::Lendings;
+use crate::world::bindings::record::{Record, To};
+use std::collections::BTreeMap;
+
+/// Whether text can be the name of a domain or of an entry point. The names of both are joined by a
+/// dot, so that none may hold one: `net.tls.seal` would be the entry point of two domains.
+pub fn is_name(text: &str) -> bool {
+    !text.is_empty() && !text.contains('.')
+}
+
+/// A registered entry point.
+#[derive(Clone, Debug)]
+pub struct Registered {
+    /// Where it leads.
+    pub to: To,
+    /// Index of the domain that registered it.
+    pub owner: Option<usize>,
+    /// What crosses.
+    pub signature: Option<Signature>,
+    /// Registered by the domain while it ran.
+    pub dynamic: bool,
+}
+
+/// Somebody asks for a connection.
+#[derive(Debug)]
+pub struct Request<'r> {
+    /// The domain that would call.
+    pub client: &'r str,
+    /// The entry point's name, `domain.name`.
+    pub entry: &'r str,
+    /// What the rules say ([`crate::Builder::permit`]).
+    pub permitted: bool,
+}
+
+/// The host's own decision about connections.
+pub type Hook = Box<dyn FnMut(&Request<'_>) -> bool + Send>;
+
+/// Client and entry point of a rule; each may end in `*`.
+#[derive(Clone, Debug)]
+pub struct Permit {
+    pub client: String,
+    pub entry: String,
+}
+
+/// What the manager keeps.
+pub struct Manager {
+    /// What shared regions take of every window.
+    pub map: Map,
+    /// By number of the binding.
+    pub records: Vec<Option<Record>>,
+    /// First record of each domain, and how many it may use.
+    pub ranges: Vec<(usize, usize)>,
+    /// A domain that nobody can enter.
+    pub nobody: *mut DomainState,
+    pub entries: BTreeMap<String, Registered>,
+    pub permits: Vec<Permit>,
+    /// How many of them were there when the world was built.
+    pub first_permits: usize,
+    pub hook: Option<Hook>,
+    /// Entry points of supervisors, until they are registered.
+    pub supervisors: Vec<(String, Option<Signature>)>,
+    /// Functions that were passed to domains.
+    pub lent: Lendings,
+}
+
+impl Drop for Manager {
+    fn drop(&mut self) {
+        // SAFETY: made with `Box::into_raw` by `Manager::new`; the world that used it is being
+        // dropped.
+        unsafe { drop(Box::from_raw(self.nobody)) };
+    }
+}
+
+impl Manager {
+    pub fn new(map: Map, permits: Vec<Permit>) -> Self {
+        let nobody = DomainState { dead: Status::Unbound, ..DomainState::nobody(u32::MAX as usize) };
+        Self {
+            map,
+            // The first is the reviver's.
+            records: vec![None],
+            ranges: Vec::new(),
+            nobody: Box::into_raw(Box::new(nobody)),
+            entries: BTreeMap::new(),
+            first_permits: permits.len(),
+            permits,
+            hook: None,
+            supervisors: Vec::new(),
+            lent: Lendings::default(),
+        }
+    }
+
+    /// Whether the client may connect.
+    pub(super) fn permitted(&mut self, client: &str, entry: &str) -> bool {
+        let permitted = self.permits.iter().any(|p| matches(&p.client, client) && matches(&p.entry, entry));
+        match &mut self.hook {
+            Some(hook) => hook(&Request { client, entry, permitted }),
+            None => permitted,
+        }
+    }
+
+    /// Numbers for `count` records of a domain. What it had before is given up.
+    pub fn take_range(&mut self, domain: usize, count: usize) -> usize {
+        self.lent.forget(domain);
+        self.ranges.resize(self.ranges.len().max(domain + 1), (0, 0));
+        let (start, capacity) = self.ranges[domain];
+        self.records[start..start + capacity].fill(None);
+        if count <= capacity {
+            return start;
+        }
+        let start = self.free_range(count);
+        self.records.resize(self.records.len().max(start + count), None);
+        self.ranges[domain] = (start, count);
+        start
+    }
+
+    /// The first gap between the domains' ranges that is large enough.
+    pub fn free_range(&self, count: usize) -> usize {
+        let mut taken = self.ranges.clone();
+        taken.sort_unstable();
+        let mut start = 1;
+        for (low, length) in taken.into_iter().filter(|(_, length)| *length > 0) {
+            if low >= start + count {
+                return start;
+            }
+            start = start.max(low + length);
+        }
+        start
+    }
+}
+
+/// A pattern matches itself; with `*` at its end, everything that begins with the rest.
+fn matches(pattern: &str, text: &str) -> bool {
+    match pattern.strip_suffix('*') {
+        Some(start) => text.starts_with(start),
+        None => pattern == text,
+    }
+}

@@ -1,0 +1,108 @@
+//! The bindings that gates read are written from the manager's records.
+
+use crate::fault::watchdog::Watched;
+use crate::gate::records::Binding;
+use crate::spec::{Callee, Import, Restart};
+use crate::world::bindings::policy::BindingReport;
+use crate::world::bindings::record::{Common, Record, To};
+use crate::world::calls::builtin;
+use crate::world::calls::functions;
+use crate::world::domain::Domain;
+use crate::world::error::BindError;
+use crate::world::inner::Inner;
+
+impl Inner {
+    /// What all bindings have in common.
+    pub fn common(&self) -> Common<'_> {
+        Common {
+            table: self.table,
+            domains: &self.domains,
+            hosts: &self.hosts,
+            nobody: self.manager.nobody,
+            lends: functions::shim(),
+            metered: self.watched.as_ref().is_some_and(Watched::is_metered),
+        }
+    }
+
+    /// See [`Domain::passes_floats`].
+    pub fn passes_floats(&self, index: usize) -> bool {
+        let spec = &self.domains[index].spec;
+        let asks = |(_, import): &(String, Import)| matches!(&import.callee, Callee::Host { function } if function == builtin::REGISTER);
+        let dynamic = spec.spare > 0 || !spec.registers.is_empty() || spec.imports.iter().any(asks);
+        let of = |r: &&Record| r.client == index || r.to.domain() == Some(index);
+        dynamic
+            || self
+                .manager
+                .records
+                .iter()
+                .flatten()
+                .filter(of)
+                .any(|r| r.to == To::Nobody && !r.lent || r.passes_floats())
+    }
+
+    /// Floats will cross to or from these domains: those that name no register for them are treated
+    /// as if they did, from now on. Not while calls are in progress, whose frames were made for
+    /// domains in which such registers are somebody else's.
+    pub fn pass_floats(&mut self, sides: &[Option<usize>]) -> Result<(), BindError> {
+        let named = |index: usize| sides.contains(&Some(index));
+        let new = |d: &Domain| named(d.origin) && !d.side().has_vectors();
+        let Some(first) = self.domains.iter().find(|d| new(d)) else { return Ok(()) };
+        // SAFETY: the header of the world's control stack, which lives as long as the world.
+        if unsafe { (*self.control.context()).depth } > 0 {
+            return Err(BindError::Busy { domain: first.name.clone() });
+        }
+        for domain in self.domains.iter_mut().filter(|d| named(d.origin)) {
+            if domain.side().has_vectors() {
+                domain.passes_floats = true;
+                continue;
+            }
+            domain.passes_floats = true;
+            // What the host looked up before does not clear what this domain may hand on now.
+            // SAFETY: the state lives as long as the world.
+            unsafe { (*domain.state).generation += 1 };
+        }
+        let records = self.manager.records.iter().enumerate();
+        let touched = |r: &Record| named(r.client) || r.to.domain().is_some_and(named);
+        let numbers: Vec<usize> =
+            records.filter(|(_, r)| r.as_ref().is_some_and(touched)).map(|(number, _)| number).collect();
+        self.write(numbers)
+    }
+
+    /// All bindings, for people.
+    pub fn reports(&self) -> Vec<BindingReport> {
+        let common = self.common();
+        let records = self.manager.records.iter().flatten();
+        records.filter(|r| !r.lent || r.to != To::Nobody).map(|record| common.report(record)).collect()
+    }
+
+    /// Writes the bindings of some records.
+    pub fn write(&mut self, numbers: impl IntoIterator<Item = usize>) -> Result<(), BindError> {
+        let (common, records) = (self.common(), &self.manager.records);
+        let bindings: Vec<(usize, Binding)> =
+            numbers.into_iter().filter_map(|n| records[n].as_ref().map(|r| (n, common.binding(r)))).collect();
+        self.control.write_bindings(&bindings).map_err(BindError::Memory)
+    }
+
+    /// Makes room for all records and writes them.
+    pub fn write_all(&mut self) -> Result<(), BindError> {
+        let count = self.manager.records.len();
+        if count == 1 && self.domains.iter().all(|d| d.spec.restart == Restart::Never) {
+            return Ok(());
+        }
+        self.control.reserve_bindings(count).map_err(BindError::Memory)?;
+        self.write(1..count)?;
+        if self.domains.iter().any(|d| d.spec.restart != Restart::Never) { self.write_reviver() } else { Ok(()) }
+    }
+
+    /// Writes the binding of the host function that restarts domains, if some domain may be.
+    pub fn write_reviver(&mut self) -> Result<(), BindError> {
+        let Some(host) = self.hosts.iter().position(|h| h.name == builtin::REVIVE) else { return Ok(()) };
+        let reviver = self.common().reviver(host);
+        self.control.write_bindings(&[(0, reviver)]).map_err(BindError::Memory)?;
+        let restarts = self.domains.iter().any(|d| d.spec.restart != Restart::Never);
+        let at = if restarts { self.control.binding(0) } else { std::ptr::null() };
+        // SAFETY: the header of the world's control stack, which lives as long as the world.
+        unsafe { (*self.control.context()).revive = at };
+        Ok(())
+    }
+}

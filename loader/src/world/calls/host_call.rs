@@ -1,0 +1,209 @@
+//! One call of a host function, as the function sees it.
+
+use crate::gate::records::{Binding, HostFrame, flag};
+use crate::spec::signature::Signature;
+use crate::vm::memory::{Memory, MemoryError};
+use crate::world::calls::call::{Enter, TypedFn, sealed};
+use crate::world::calls::values::Function;
+use crate::world::error::{CallError, HostError};
+use crate::world::inner::Inner;
+use std::marker::PhantomData;
+
+/// One life of a domain or an instance in its world, see [`HostCall::tenant`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct Tenant {
+    index: usize,
+    birth: u64,
+}
+
+impl Tenant {
+    /// Whether this is another life of the same domain, or of an instance that took its place in
+    /// the world.
+    pub fn replaces(&self, other: &Tenant) -> bool {
+        self.index == other.index && self.birth != other.birth
+    }
+}
+
+/// A host function of the loader's own.
+pub type HostFn = Box<dyn FnMut(&mut HostCall<'_>) -> Result<u64, HostError> + Send>;
+
+/// One call of a host function: its arguments, and its caller's memory. Everything in it is
+/// hostile.
+#[derive(Debug)]
+pub struct HostCall<'c> {
+    inner: *mut Inner,
+    frame: *mut HostFrame,
+    binding: *const Binding,
+    caller: usize,
+    skip: usize,
+    life: PhantomData<&'c mut ()>,
+}
+
+impl HostCall<'_> {
+    /// One call, by `caller`.
+    ///
+    /// # Safety
+    /// The gate passed the frame and the binding of this call; `inner` belongs to the world that
+    /// this thread runs, and the host code that entered the domain is suspended.
+    pub(super) unsafe fn new(inner: *mut Inner, frame: *mut HostFrame, binding: *const Binding, caller: usize) -> Self {
+        Self { inner, frame, binding, caller, skip: 0, life: PhantomData }
+    }
+
+    /// The world's record.
+    pub(crate) fn record(&mut self) -> &mut Inner {
+        // SAFETY: the host runs, on the thread that holds the world mutably, and the code that
+        // entered the domain is suspended.
+        unsafe { &mut *self.world() }
+    }
+
+    /// The world's record, for the loader's own host functions.
+    pub(crate) fn world(&self) -> *mut Inner {
+        self.inner
+    }
+
+    /// The caller's index in the world.
+    pub(crate) fn caller_index(&self) -> usize {
+        self.caller
+    }
+
+    /// The next so many arguments were a header's: those of the procedure begin behind them.
+    pub(crate) fn skip(&mut self, arguments: usize) {
+        self.skip += arguments;
+    }
+
+    /// How many were.
+    pub(crate) fn skipped(&self) -> usize {
+        self.skip
+    }
+
+    /// Integer argument `index`. From the seventh on they come from the caller's data stack; 0 if
+    /// that is unusable. 0 also where the import has a signature that does not name the argument:
+    /// what the caller has in other registers is not shown.
+    pub fn arg(&self, index: usize) -> u64 {
+        let index = index + self.skip;
+        // SAFETY: the frame lives on the gate's part of the host stack during the call, and the
+        // binding as long.
+        let (frame, binding) = unsafe { (&*self.frame, &*self.binding) };
+        match (frame.ints.get(index), index.checked_sub(frame.ints.len())) {
+            (Some(word), _) if index < binding.ints as usize => *word,
+            (None, Some(below)) if below < binding.stack_words as usize => {
+                let mut word = [0; 8];
+                let at = frame.r15.wrapping_add(8 * below as u64);
+                match self.memory().read_into(at, &mut word) {
+                    Ok(()) => u64::from_le_bytes(word),
+                    Err(_) => 0,
+                }
+            }
+            _ => 0,
+        }
+    }
+
+    /// Floating-point argument `index` as a `double`. 0 if `index` is above 7 or the import's
+    /// signature has no `float`.
+    pub fn arg_f64(&self, index: usize) -> f64 {
+        f64::from_bits(self.float(index))
+    }
+
+    /// Floating-point argument `index` as a `float`, see [`HostCall::arg_f64`].
+    pub fn arg_f32(&self, index: usize) -> f32 {
+        f32::from_bits(self.float(index) as u32)
+    }
+
+    fn float(&self, index: usize) -> u64 {
+        // SAFETY: as in `arg`; with the flag the gate stored all eight.
+        unsafe {
+            let frame = &*self.frame;
+            match frame.floats.get(index) {
+                Some(word) if (*self.binding).flags & flag::FLOATS != 0 && index < (*self.binding).floats as usize => {
+                    word.assume_init()
+                }
+                _ => 0,
+            }
+        }
+    }
+
+    /// The floating-point result, besides the integer that the function returns.
+    pub fn set_result_f64(&mut self, value: f64) {
+        // SAFETY: as in `arg`; `&mut self` makes the access exclusive.
+        unsafe { (*self.frame).xmm0 = value.to_bits() };
+    }
+
+    /// The floating-point result as a `float`.
+    pub fn set_result_f32(&mut self, value: f32) {
+        // SAFETY: as in `set_result_f64`.
+        unsafe { (*self.frame).xmm0 = u64::from(value.to_bits()) };
+    }
+
+    /// The caller's name.
+    pub fn caller(&self) -> &str {
+        // SAFETY: the world is borrowed by the call.
+        unsafe { &(&(*self.inner).domains)[self.caller].name }
+    }
+
+    /// Tells the caller's present life apart from its other lives and from other callers. A domain
+    /// that was restarted, reset or loaded again is another tenant: host functions that keep
+    /// something for a domain keep it under this key.
+    pub fn tenant(&self) -> Tenant {
+        // SAFETY: the world is borrowed by the call.
+        Tenant { index: self.caller, birth: unsafe { (&(*self.inner).domains)[self.caller].birth } }
+    }
+
+    /// The caller's memory.
+    pub fn memory(&self) -> Memory<'_> {
+        // SAFETY: the world is borrowed by the call; the domains are not moved or freed during it.
+        unsafe { (&(*self.inner).domains)[self.caller].memory() }
+    }
+
+    /// Copies `length` bytes out of the caller's memory.
+    ///
+    /// # Errors
+    /// [`MemoryError::OutOfBounds`].
+    pub fn read(&self, pointer: u64, length: usize) -> Result<Vec<u8>, MemoryError> {
+        self.memory().read(pointer, length)
+    }
+
+    /// Copies bytes into the caller's memory.
+    ///
+    /// # Errors
+    /// See [`Memory::write`].
+    pub fn write(&mut self, pointer: u64, bytes: &[u8]) -> Result<(), MemoryError> {
+        self.memory().write(pointer, bytes)
+    }
+
+    /// The number of the binding through which the domain called.
+    pub(crate) fn binding_index(&self) -> usize {
+        // SAFETY: the world is borrowed by the call.
+        unsafe { (*self.inner).control.binding_index(self.binding) }
+    }
+
+    /// Whether a pointer is a function pointer of the caller's.
+    pub(crate) fn owns(&self, pointer: u64) -> bool {
+        // SAFETY: the world is borrowed by the call.
+        unsafe { (*self.inner).own_function(self.caller, pointer).is_some() }
+    }
+
+    /// Returns the signature that the domain's import declares.
+    pub(crate) fn signature(&self) -> Option<&Signature> {
+        // SAFETY: as above.
+        let records = unsafe { &(*self.inner).manager.records };
+        records.get(self.binding_index())?.as_ref()?.signature.as_ref()
+    }
+
+    /// The caller's function that a function pointer means, to call it back: `cx.function::<fn(u64)
+    /// -> u64>(p)?.call(cx, (1,))`.
+    ///
+    /// # Errors
+    /// [`CallError::NotAFunction`].
+    pub fn function<F: Function>(&self, pointer: u64) -> Result<TypedFn<F>, CallError> {
+        // SAFETY: the world is borrowed by the call.
+        unsafe { (*self.inner).function_at(self.caller, pointer) }
+    }
+}
+
+impl sealed::Sealed for HostCall<'_> {
+    fn inner(&mut self) -> *mut Inner {
+        self.inner
+    }
+}
+
+impl Enter for HostCall<'_> {}

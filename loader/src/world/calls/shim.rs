@@ -1,0 +1,259 @@
+//! The code between the gate and a host function.
+
+use crate::fault::clock::moment;
+use crate::fault::limits::{EXIT, TIME_SIGNAL, reason};
+use crate::fault::signals;
+use crate::fault::trace;
+use crate::fault::watch;
+use crate::gate::fault::RawFault;
+use crate::gate::frame::Active;
+use crate::gate::records::{Binding, Context, DomainState, FUNCTIONS, HostFrame, Status};
+use crate::world::calls::host::Host;
+use crate::world::calls::host_call::HostCall;
+use crate::world::error::HostError;
+use crate::world::inner::Inner;
+use sfi_contract::layout::{DISPATCH_OFFSET, DISPATCH_SLOTS};
+use std::any::Any;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+
+/// What is behind [`Host::record`].
+struct Record<F> {
+    busy: bool,
+    function: F,
+}
+
+impl Host {
+    /// Takes the function; its shim is compiled for it, so that gates call it without a detour.
+    pub fn new<F>(name: String, function: F) -> Self
+    where
+        F: FnMut(&mut HostCall<'_>) -> Result<u64, HostError> + Send + 'static,
+    {
+        /// # Safety
+        /// `record` comes from `Host::new` of this type and is not used again.
+        unsafe fn drop_record<F>(record: *mut ()) {
+            // SAFETY: see the function's contract.
+            drop(unsafe { Box::from_raw(record.cast::<Record<F>>()) });
+        }
+        let record = Box::into_raw(Box::new(Record { busy: false, function })).cast();
+        Self { name, record, shim: shim::<F>, drop: drop_record::<F> }
+    }
+
+    /// Takes a function that may be called again while it runs.
+    pub fn reentrant<F>(name: String, function: F) -> Self
+    where
+        F: Fn(&mut HostCall<'_>) -> Result<u64, HostError> + Send + 'static,
+    {
+        /// # Safety
+        /// `record` comes from `Host::reentrant` of this type and is not used again.
+        unsafe fn drop_function<F>(record: *mut ()) {
+            // SAFETY: see the function's contract.
+            drop(unsafe { Box::from_raw(record.cast::<F>()) });
+        }
+        /// # Safety
+        /// As for the other shim; `data` is an `F`.
+        unsafe extern "C" fn shim<F>(context: *mut Context, binding: *const Binding, frame: *mut HostFrame) -> Status
+        where
+            F: Fn(&mut HostCall<'_>) -> Result<u64, HostError> + Send + 'static,
+        {
+            // SAFETY: see the function's contract; only shared references to the function exist.
+            unsafe { run(context, binding, frame, &*(*binding).data.cast::<F>()) }
+        }
+        let record = Box::into_raw(Box::new(function)).cast();
+        Self { name, record, shim: shim::<F>, drop: drop_function::<F> }
+    }
+}
+
+/// `shim` of bindings that led to a host function and lead nowhere now.
+pub fn unbound() -> usize {
+    unsafe extern "C" fn shim(context: *mut Context, binding: *const Binding, frame: *mut HostFrame) -> Status {
+        // SAFETY: as in the other shim.
+        unsafe { refused(binding, frame, (*context).current, Status::Unbound) }
+    }
+    shim as *const () as usize
+}
+
+/// Runs a host function for the gate. Returns [`Status::Ok`], or why the caller cannot be returned
+/// to. A panic is caught here, kept in the world and resumed by the host code that entered the
+/// domain: it never unwinds through the gate. In worlds with a time limit a caller whose call
+/// overstayed is not returned to.
+///
+/// # Safety
+/// The gate passes the context of the world that this thread runs, one of its bindings, whose
+/// `data` is a [`Record`] of `F`, and a frame on the host stack. The host code that entered the
+/// domain is suspended and holds the world mutably.
+unsafe extern "C" fn shim<F>(context: *mut Context, binding: *const Binding, frame: *mut HostFrame) -> Status
+where
+    F: FnMut(&mut HostCall<'_>) -> Result<u64, HostError> + Send + 'static,
+{
+    // SAFETY: see the function's contract.
+    unsafe {
+        let host = (*binding).data.cast::<Record<F>>();
+        if (*host).busy {
+            (*frame).xmm0 = 0;
+            return refused(binding, frame, (*context).current, Status::Refused);
+        }
+        (*host).busy = true;
+        let status = run(context, binding, frame, |call| ((*host).function)(call));
+        (*host).busy = false;
+        status
+    }
+}
+
+/// Runs code of the host that a domain called.
+///
+/// # Safety
+/// As for [`shim`]; `body` may do what a host function may.
+#[inline]
+pub unsafe fn run(
+    context: *mut Context,
+    binding: *const Binding,
+    frame: *mut HostFrame,
+    mut body: impl FnMut(&mut HostCall<'_>) -> Result<u64, HostError>,
+) -> Status {
+    // SAFETY: see the function's contract.
+    unsafe {
+        let (caller, depth) = ((*context).current, (*context).depth);
+        let watch = watch::of(&*context);
+        (*frame).xmm0 = 0;
+        if (*binding).pointers != 0
+            && let Err(code) =
+                declared(&*(*context).world.cast::<Inner>(), &*binding, &*frame, (*caller).index as usize)
+        {
+            return refused(binding, frame, caller, code);
+        }
+        (*context).depth = depth + 1;
+        if let Some(watch) = watch {
+            watch.enter_host(context, caller);
+        }
+        let result = catch_unwind(AssertUnwindSafe(|| {
+            let index = (*caller).index as usize;
+            let mut call = HostCall::new((*context).world.cast(), frame, binding, index);
+            body(&mut call)
+        }));
+        (*context).depth = depth;
+        if let Some(watch) = watch {
+            watch.leave_host(context);
+        }
+        match result {
+            Ok(Ok(value)) => (*frame).rax = value,
+            Ok(Err(error)) => match error.exit() {
+                Some(code) => return ended(context, caller, EXIT, code),
+                None => _ = failed(binding, frame, caller, error),
+            },
+            Err(payload) => return panicked(context, payload),
+        }
+        if (*caller).dead != Status::Ok {
+            return Status::Dead;
+        }
+        match watch.map_or(0, |watch| watch.due(context, caller)) {
+            0 => Status::Ok,
+            due => overstayed(context, caller, due),
+        }
+    }
+}
+
+/// Whether arguments that the signature calls pointers are none to code, and those that it calls
+/// functions are functions of the caller.
+fn declared(inner: &Inner, binding: &Binding, frame: &HostFrame, caller: usize) -> Result<(), Status> {
+    for (i, word) in frame.ints.iter().enumerate() {
+        if binding.pointers & 1 << i != 0 && is_code(*word) {
+            return Err(Status::Code);
+        }
+        if binding.pointers & 1 << (i as u32 + FUNCTIONS) != 0
+            && *word != 0
+            && inner.own_function(caller, *word).is_none()
+        {
+            return Err(Status::Function);
+        }
+    }
+    Ok(())
+}
+
+/// Whether a pointer means a place of the dispatch table, as the gates judge (`REFUSE_CODE` in
+/// gate/common.s).
+pub fn is_code(pointer: u64) -> bool {
+    (pointer as u32).wrapping_sub(DISPATCH_OFFSET as u32) < 8 * DISPATCH_SLOTS as u32
+}
+
+/// The call overstayed its time in the host function: its caller ends here.
+///
+/// # Safety
+/// As for [`shim`].
+#[cold]
+unsafe fn overstayed(context: *mut Context, caller: *mut DomainState, due: u32) -> Status {
+    // SAFETY: see the function's contract.
+    unsafe {
+        let status = ended(context, caller, TIME_SIGNAL, (due & reason::KIND) as i32);
+        signals::overstayed(context, due);
+        status
+    }
+}
+
+/// Ends the caller of a host function, with a fault at the place of its call.
+///
+/// # Safety
+/// As for [`shim`].
+#[cold]
+unsafe fn ended(context: *mut Context, caller: *mut DomainState, signal: i32, code: i32) -> Status {
+    // SAFETY: see the function's contract.
+    unsafe {
+        let place = Active::calling_host(&*context).at;
+        let return_address = *(place as *const u64);
+        (*caller).trace = trace::walk(&*context, place);
+        (*caller).fault = RawFault { signal, code, caller: return_address, when: moment(), ..RawFault::default() };
+        (*caller).dead = Status::Dead;
+        (*caller).sp = 0;
+    }
+    Status::Fault
+}
+
+/// The host function was not run, or returned an error: the caller gets its import's value and
+/// `status`.
+///
+/// # Safety
+/// As for [`shim`].
+#[cold]
+unsafe fn refused(
+    binding: *const Binding,
+    frame: *mut HostFrame,
+    caller: *const DomainState,
+    status: Status,
+) -> Status {
+    // SAFETY: see the function's contract.
+    unsafe {
+        (*frame).rax = (*binding).on_fault;
+        (*frame).xmm0 = 0;
+        Inner::set_error(caller, status);
+    }
+    Status::Ok
+}
+
+/// The host function returned an error.
+///
+/// # Safety
+/// As for [`shim`].
+#[cold]
+unsafe fn failed(
+    binding: *const Binding,
+    frame: *mut HostFrame,
+    caller: *const DomainState,
+    error: HostError,
+) -> Status {
+    // SAFETY: see the function's contract.
+    unsafe { refused(binding, frame, caller, error.status()) }
+}
+
+/// The host function panicked: keeps the payload for the host code that entered the domain.
+///
+/// # Safety
+/// As for [`shim`].
+#[cold]
+unsafe fn panicked(context: *mut Context, payload: Box<dyn Any + Send>) -> Status {
+    // SAFETY: see the function's contract. An earlier payload cannot be there: it is taken when its
+    // entry ends.
+    unsafe {
+        (*(*context).world.cast::<Inner>()).panic = Some(payload);
+        Inner::abandon(context);
+    }
+    Status::Panic
+}

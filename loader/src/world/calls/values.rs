@@ -1,0 +1,202 @@
+//! Values that cross in registers, and functions by the types of theirs.
+
+use crate::gate::records::CallFrame;
+use std::mem::MaybeUninit;
+
+/// A value that crosses in one register: integers, `bool`, `f32`, `f64`, [`Pointer`].
+pub trait Value: Copy {
+    /// Travels in a vector register.
+    const FLOAT: bool;
+    /// The register's 64 bits. Integers narrower than 64 bits are extended as the psABI's users
+    /// expect.
+    fn to_word(self) -> u64;
+    /// The value out of a register.
+    fn from_word(word: u64) -> Self;
+}
+
+/// A pointer in a domain's terms; [`crate::Memory`] reads and writes through it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct Pointer(pub u64);
+
+macro_rules! integers {
+    ($($t:ty),*) => { $(
+        impl Value for $t {
+            const FLOAT: bool = false;
+            #[inline]
+            fn to_word(self) -> u64 { self as u64 }
+            #[inline]
+            fn from_word(word: u64) -> Self { word as Self }
+        }
+    )* };
+}
+
+integers!(u8, u16, u32, u64, usize, i8, i16, i32, i64, isize);
+
+impl Value for bool {
+    const FLOAT: bool = false;
+    #[inline]
+    fn to_word(self) -> u64 {
+        u64::from(self)
+    }
+    #[inline]
+    fn from_word(word: u64) -> Self {
+        word & 0xff != 0
+    }
+}
+
+impl Value for Pointer {
+    const FLOAT: bool = false;
+    #[inline]
+    fn to_word(self) -> u64 {
+        self.0
+    }
+    #[inline]
+    fn from_word(word: u64) -> Self {
+        Self(word)
+    }
+}
+
+impl Value for f64 {
+    const FLOAT: bool = true;
+    #[inline]
+    fn to_word(self) -> u64 {
+        self.to_bits()
+    }
+    #[inline]
+    fn from_word(word: u64) -> Self {
+        Self::from_bits(word)
+    }
+}
+
+impl Value for f32 {
+    const FLOAT: bool = true;
+    #[inline]
+    fn to_word(self) -> u64 {
+        u64::from(self.to_bits())
+    }
+    #[inline]
+    fn from_word(word: u64) -> Self {
+        Self::from_bits(word as u32)
+    }
+}
+
+/// A result: a [`Value`] or `()`.
+pub trait Outcome {
+    /// Out of rax and the low half of xmm0.
+    fn from_registers(rax: u64, xmm0: u64) -> Self;
+}
+
+impl Outcome for () {
+    #[inline]
+    fn from_registers(_: u64, _: u64) {}
+}
+
+impl<T: Value> Outcome for T {
+    #[inline]
+    fn from_registers(rax: u64, xmm0: u64) -> Self {
+        T::from_word(if T::FLOAT { xmm0 } else { rax })
+    }
+}
+
+/// Arguments sorted into registers and stack words (psABI 3.2.3).
+#[derive(Clone, Copy)]
+pub struct Arguments {
+    pub(crate) frame: CallFrame,
+    ints: usize,
+    floats: usize,
+    stack: [MaybeUninit<u64>; MAX_ARGUMENTS],
+    stack_words: usize,
+}
+
+/// Most arguments of a typed call.
+pub const MAX_ARGUMENTS: usize = 12;
+
+impl Arguments {
+    #[inline]
+    pub(crate) fn new() -> Self {
+        let stack = [MaybeUninit::uninit(); MAX_ARGUMENTS];
+        Self { frame: CallFrame::new(), ints: 0, floats: 0, stack, stack_words: 0 }
+    }
+
+    #[inline]
+    fn push<T: Value>(&mut self, value: T) {
+        self.push_word(value.to_word(), T::FLOAT);
+    }
+
+    /// A word, for a vector register if `float`.
+    #[inline]
+    pub(crate) fn push_word(&mut self, word: u64, float: bool) {
+        if float && self.floats < 8 {
+            self.frame.floats[self.floats] = word;
+            self.floats += 1;
+        } else if !float && self.ints < 6 {
+            self.frame.ints[self.ints] = word;
+            self.ints += 1;
+        } else {
+            self.stack[self.stack_words] = MaybeUninit::new(word);
+            self.stack_words += 1;
+        }
+    }
+
+    /// Whether some do not fit into registers.
+    #[inline]
+    pub(crate) fn has_stack(&self) -> bool {
+        self.stack_words != 0
+    }
+
+    /// Stack words in order.
+    pub(crate) fn stack(&self) -> Vec<u64> {
+        // SAFETY: `push` initialised the first `stack_words`.
+        self.stack[..self.stack_words].iter().map(|w| unsafe { w.assume_init() }).collect()
+    }
+}
+
+impl std::fmt::Debug for Arguments {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Arguments").field("ints", &self.ints).field("floats", &self.floats).finish_non_exhaustive()
+    }
+}
+
+/// A function type whose calls can cross: `fn(u64, f64) -> u64` and the like, up to
+/// [`MAX_ARGUMENTS`] arguments.
+pub trait Function {
+    /// The arguments as a tuple.
+    type Args;
+    /// The result.
+    type Output: Outcome;
+    /// Some argument travels in a vector register.
+    const FLOATS: bool;
+    /// Sorts the arguments into registers.
+    fn arguments(args: Self::Args) -> Arguments;
+}
+
+macro_rules! functions {
+    ($($name:ident)*) => {
+        impl<R: Outcome, $($name: Value),*> Function for fn($($name),*) -> R {
+            type Args = ($($name,)*);
+            type Output = R;
+            const FLOATS: bool = false $(|| $name::FLOAT)*;
+            #[inline]
+            #[allow(non_snake_case, unused_mut)]
+            fn arguments(($($name,)*): Self::Args) -> Arguments {
+                let mut arguments = Arguments::new();
+                $(arguments.push($name);)*
+                arguments
+            }
+        }
+    };
+}
+
+functions!();
+functions!(A);
+functions!(A B);
+functions!(A B C);
+functions!(A B C D);
+functions!(A B C D E);
+functions!(A B C D E F);
+functions!(A B C D E F G);
+functions!(A B C D E F G H);
+functions!(A B C D E F G H I);
+functions!(A B C D E F G H I J);
+functions!(A B C D E F G H I J K);
+functions!(A B C D E F G H I J K L);

@@ -1,0 +1,206 @@
+//! The host's crossings into domains.
+
+use crate::fault::signal_room;
+use crate::fault::thread;
+use crate::fault::watch;
+use crate::fault::watchdog;
+use crate::gate;
+use crate::gate::control_stack::ControlStack;
+use crate::gate::records::{Binding, CallFrame, DomainState, MAX_DEPTH, Status, flag};
+use crate::world::bindings::record::mxcsr_mask;
+use crate::world::calls::values::Arguments;
+use crate::world::error::Failure;
+use crate::world::inner::Inner;
+use sfi_verifier::Vectors;
+
+impl Inner {
+    /// The host's crossing into a domain.
+    ///
+    /// # Safety
+    /// `inner` belongs to a world that this thread holds mutably, the binding is one of its own,
+    /// `frame.sp` is a data stack pointer of the callee. `floats`: the binding's flag.
+    #[inline(always)]
+    pub unsafe fn cross(
+        inner: *mut Inner,
+        binding: &Binding,
+        frame: &mut CallFrame,
+        floats: bool,
+    ) -> Result<(), Failure> {
+        // SAFETY: see the function's contract.
+        unsafe {
+            let context = (*inner).control.context();
+            if (*context).depth != 0 {
+                return Self::aside(Self::cross_nested, inner, binding, frame, floats);
+            }
+            if !(*context).watch.is_null() {
+                return Self::aside(Self::cross_limited, inner, binding, frame, floats);
+            }
+            Self::cross_here(inner, binding, frame, floats, ControlStack::top_of(context))
+        }
+    }
+
+    /// Crosses in another way, with a copy of the frame: the caller's own has no address then, and
+    /// stays in registers.
+    ///
+    /// # Safety
+    /// As for [`Inner::cross`].
+    #[inline]
+    unsafe fn aside(
+        way: unsafe fn(*mut Inner, &Binding, &mut CallFrame, bool) -> Result<(), Failure>,
+        inner: *mut Inner,
+        binding: &Binding,
+        frame: &mut CallFrame,
+        floats: bool,
+    ) -> Result<(), Failure> {
+        let mut copy = *frame;
+        // SAFETY: see the function's contract.
+        let crossed = unsafe { way(inner, binding, &mut copy, floats) };
+        *frame = copy;
+        crossed
+    }
+
+    /// A crossing with a time limit.
+    ///
+    /// # Safety
+    /// As for [`Inner::cross`].
+    #[inline(never)]
+    unsafe fn cross_limited(
+        inner: *mut Inner,
+        binding: &Binding,
+        frame: &mut CallFrame,
+        floats: bool,
+    ) -> Result<(), Failure> {
+        // SAFETY: see the function's contract.
+        unsafe {
+            let context = (*inner).control.context();
+            let state = thread::state();
+            if !(*state).ready {
+                thread::prepare(state);
+            }
+            watchdog::begin(context, state);
+            let crossed = Self::cross_here(inner, binding, frame, floats, ControlStack::top_of(context));
+            if watchdog::end(context, binding.callee) {
+                (*inner).trim_some();
+            }
+            crossed
+        }
+    }
+
+    /// A crossing by a host function: puts back what the entry changes for good.
+    ///
+    /// # Safety
+    /// As for [`Inner::cross`].
+    #[cold]
+    unsafe fn cross_nested(
+        inner: *mut Inner,
+        binding: &Binding,
+        frame: &mut CallFrame,
+        floats: bool,
+    ) -> Result<(), Failure> {
+        // SAFETY: see the function's contract.
+        unsafe {
+            let context = (*inner).control.context();
+            if (*context).depth >= MAX_DEPTH || (*context).control_sp < (*context).floor + signal_room::reserve() {
+                return Err(Failure::TooDeep);
+            }
+            let (current, top) = ((*context).current, (*context).top);
+            let (host_rsp, control_sp) = ((*context).host_rsp, (*context).control_sp);
+            let host_mxcsr = (*context).host_mxcsr;
+            let watch = watch::of(&*context);
+            watch.inspect(|w| w.leave_host(context));
+            let crossed = Self::cross_here(inner, binding, frame, floats, control_sp);
+            watch.inspect(|w| w.enter_host(context, binding.callee));
+            (*context).current = current;
+            (*context).top = top;
+            (*context).host_rsp = host_rsp;
+            (*context).control_sp = control_sp;
+            (*context).host_mxcsr = host_mxcsr;
+            crossed
+        }
+    }
+
+    /// The crossing itself.
+    ///
+    /// # Safety
+    /// As for [`Inner::cross`].
+    #[inline(always)]
+    unsafe fn cross_here(
+        inner: *mut Inner,
+        binding: &Binding,
+        frame: &mut CallFrame,
+        floats: bool,
+        control_sp: u64,
+    ) -> Result<(), Failure> {
+        // SAFETY: see the function's contract. Only raw pointers to the records are kept across the
+        // call, because host functions use the records too.
+        unsafe {
+            let context = (*inner).control.context();
+            let state = thread::state();
+            if !(*state).ready {
+                thread::prepare(state);
+            }
+            let outer = (*state).current;
+            (*state).current = context;
+            (*context).thread = state;
+            let status = gate::enter((*inner).table.enter, context, binding, state, control_sp, frame, floats);
+            (*state).current = outer;
+            match status {
+                Status::Ok => Ok(()),
+                status => Err(Failure::Status(status)),
+            }
+        }
+    }
+
+    /// Copies stack arguments to the callee's data stack and lowers `frame.sp`. `false` if they do
+    /// not fit.
+    ///
+    /// # Safety
+    /// As for [`Inner::cross`].
+    #[cold]
+    pub unsafe fn push_arguments(inner: *mut Inner, callee: *const DomainState, arguments: &mut Arguments) -> bool {
+        // SAFETY: see the function's contract.
+        unsafe {
+            let domain = &(&(*inner).domains)[(*callee).index as usize];
+            let words = arguments.stack();
+            let sp = arguments.frame.sp - (words.len() as u64 * 8).next_multiple_of(16);
+            if sp < (*callee).stack_low {
+                return false;
+            }
+            for (i, word) in words.iter().enumerate() {
+                domain.window.write(sp - domain.window.base() + 8 * i as u64, &word.to_le_bytes());
+            }
+            arguments.frame.sp = sp;
+            true
+        }
+    }
+
+    /// A binding for entries of the host.
+    pub fn host_binding(&self, domain: usize, offset: u64) -> Binding {
+        let callee = &self.domains[domain];
+        let zmm = if callee.image.usage.vectors >= Vectors::Zmm { flag::ZMM_IN } else { 0 };
+        let vectors = if callee.side().has_vectors() { flag::VECTORS } else { 0 };
+        let x87 = if self.any_x87 { flag::X87 } else { 0 };
+        let mxcsr = if callee.image.usage.mxcsr { flag::MXCSR } else { 0 };
+        Binding {
+            callee: callee.state,
+            entry: callee.window.base() + offset,
+            arguments: 0,
+            results: 0,
+            failed: self.table.enter_failed,
+            on_fault: 0,
+            flags: flag::ENTRY | zmm | vectors | x87 | mxcsr,
+            failing: 0,
+            stack_words: 0,
+            pointers: 0,
+            host: 0,
+            ints: 0,
+            floats: 0,
+            mxcsr: mxcsr_mask(callee.image.usage),
+            base: callee.window.base(),
+            shim: 0,
+            data: std::ptr::null_mut(),
+            gate: 0,
+            metered: [0; 2],
+        }
+    }
+}

@@ -1,0 +1,71 @@
+//! Calls that fail: what the host is told, and what becomes of the domains.
+
+use crate::gate::frame::Active;
+use crate::gate::records::{Context, DomainState, Status};
+use crate::world::domain::Domain;
+use crate::world::error::{CallError, Failure};
+use crate::world::inner::Inner;
+use sfi_contract::layout::TCB_ERROR;
+
+impl Inner {
+    /// Puts a failure into words; resumes a host function's panic.
+    ///
+    /// # Safety
+    /// `inner` belongs to a world that this thread holds mutably; `callee` is one of its domains
+    /// unless the failure is [`Failure::WrongWorld`].
+    #[cold]
+    pub unsafe fn failure(inner: *mut Inner, callee: *const DomainState, failure: Failure) -> CallError {
+        match failure {
+            Failure::WrongWorld => return CallError::WrongWorld,
+            Failure::Discarded => return CallError::Discarded,
+            _ => {}
+        }
+        // SAFETY: see the function's contract.
+        let (domains, index) = unsafe {
+            if failure == Failure::Status(Status::Panic)
+                && let Some(payload) = (*inner).panic.take()
+            {
+                std::panic::resume_unwind(payload);
+            }
+            (*inner).settle((*callee).index as usize);
+            (&(*inner).domains, (*callee).index as usize)
+        };
+        let name = domains[index].name.clone();
+        match failure {
+            // SAFETY: the call is over.
+            Failure::Status(Status::Fault) => CallError::Fault(unsafe { Domain::describe(domains, index) }),
+            Failure::Status(Status::Refused) => CallError::Busy { domain: name },
+            Failure::Status(Status::Arguments) => CallError::Arguments { domain: name },
+            Failure::Status(Status::NotReady) => CallError::NotReady { domain: name },
+            Failure::TooDeep => CallError::TooDeep,
+            Failure::Gone => CallError::Gone { domain: name },
+            _ => CallError::Dead { domain: name },
+        }
+    }
+
+    /// Sets `__sfi_error` of a domain.
+    ///
+    /// # Safety
+    /// `domain` is the state of a living domain.
+    pub unsafe fn set_error(domain: *const DomainState, status: Status) {
+        // SAFETY: the TCB page is mapped read-write at this place for as long as the domain lives.
+        unsafe { (((*domain).base + TCB_ERROR) as *mut u32).write(status.into()) };
+    }
+
+    /// A host function panicked: the domains with frames above the innermost entry from the host
+    /// were interrupted and are dead.
+    ///
+    /// # Safety
+    /// The host runs and `context` is its world's.
+    pub unsafe fn abandon(context: *mut Context) {
+        // SAFETY: see the function's contract; domain states live as long as their frames.
+        unsafe {
+            let mut part = Some(Active::calling_host(&*context));
+            while let Some(active) = part {
+                (*active.domain).dead = Status::Dead;
+                (*active.domain).sp = 0;
+                part = if active.entered_by_host() { None } else { active.outer(&*context) };
+            }
+        }
+    }
+}

@@ -1,0 +1,104 @@
+//! A world's record, and the handle by which the host holds it.
+
+use crate::fault::watchdog::Watched;
+use crate::gate::Table;
+use crate::gate::control_stack::ControlStack;
+use crate::vm::region::Region;
+use crate::vm::space::Places;
+use crate::world::bindings::manager::Manager;
+use crate::world::calls::host::Host;
+use crate::world::domain::Domain;
+use crate::world::error::LookupError;
+use crate::world::lives::Lives;
+use sfi_contract::layout::DISPATCH_MASK;
+use std::any::Any;
+
+/// Domains that are loaded, sealed and ready to be called. Built by [`World::builder`]; dropping it
+/// unmaps everything.
+///
+/// A world is entered by one thread at a time (calls take `&mut`), but it may move between threads.
+/// More parallelism comes from more worlds.
+#[derive(Debug)]
+pub struct World {
+    pub(crate) inner: *mut Inner,
+}
+
+// SAFETY: the record belongs to the world alone. Nothing in it is tied to a thread: the signal
+// stack and GS are looked up per thread at every entry, and the control stack is used by the thread
+// that holds the world mutably.
+unsafe impl Send for World {}
+
+/// The world's record. Gates and host functions reach it through a raw pointer while host code is
+/// suspended inside a call.
+pub struct Inner {
+    pub id: u64,
+    pub control: ControlStack,
+    pub table: &'static Table,
+    pub any_x87: bool,
+    pub domains: Vec<Domain>,
+    pub hosts: Vec<Host>,
+    pub regions: Vec<Region>,
+    pub panic: Option<Box<dyn Any + Send>>,
+    /// The time limit.
+    pub watched: Option<Watched>,
+    /// Places and canaries of windows that are made later.
+    pub places: Places,
+    /// Domains that ask for it may read the processor's clock.
+    pub clock: bool,
+    /// Numbers of instances and of lives, and the places of discarded instances.
+    pub lives: Lives,
+    /// The domain at which looking after idle stacks goes on.
+    pub trimmed: usize,
+    /// Bindings, registered entry points, placement.
+    pub manager: Manager,
+}
+
+impl World {
+    /// The record, to read.
+    pub(crate) fn get(&self) -> &Inner {
+        // SAFETY: the record lives as long as the world; `&self` means that no call is in progress.
+        unsafe { &*self.inner }
+    }
+
+    /// The record.
+    pub(crate) fn record(&mut self) -> &mut Inner {
+        // SAFETY: the record lives as long as the world, which is borrowed mutably.
+        unsafe { &mut *self.inner }
+    }
+}
+
+impl Inner {
+    /// Returns the index of a domain by name.
+    pub fn find(&self, name: &str) -> Result<usize, LookupError> {
+        let found = self.domains.iter().position(|d| d.name == name && !name.is_empty());
+        found.ok_or_else(|| LookupError::Domain(name.to_owned()))
+    }
+
+    /// The window offset of the code that a pointer of a domain means.
+    pub fn code_at(&self, domain: usize, pointer: u64) -> Option<u64> {
+        let slot = (pointer as u32 & DISPATCH_MASK) as usize / 8;
+        self.domains[domain].image.slots.get(slot).copied().filter(|_| slot != 0)
+    }
+}
+
+impl Drop for World {
+    fn drop(&mut self) {
+        // SAFETY: both were made by the builder with `Box::into_raw`; no call is in progress, so
+        // nobody uses them.
+        unsafe {
+            let mut inner = Box::from_raw(self.inner);
+            // First: the watchdog looks at the others.
+            inner.watched = None;
+            (0..inner.domains.len()).for_each(|index| inner.settle(index));
+            for state in inner.domains.iter().map(|d| d.state) {
+                drop(Box::from_raw(state));
+            }
+        }
+    }
+}
+
+impl std::fmt::Debug for Inner {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Inner").field("id", &self.id).finish_non_exhaustive()
+    }
+}
