@@ -4,13 +4,13 @@ mod common;
 use common::{assemble, function};
 use sfi_loader::{CallError, DomainSpec, Fault, FaultKind, Import, TypedFn, World};
 
-/// A function with a line table: `line N` stands for a `.loc` of that line of `file`.
+/// Returns a function with a line table: `line N` becomes a `.loc` of that line of `file`.
 fn lined(file: &str, name: &str, body: &str) -> String {
     let body = body.replace("line ", ".loc 1 ");
     format!(".file 1 \"{file}\"\n{}", function(name, &body))
 }
 
-/// Assembles with a compilation unit around the text, so that the line table is found.
+/// Assembles the text with a compilation unit around it, so that the line table is found.
 fn unit(file: &str, text: &str) -> Vec<u8> {
     assemble(&format!(
         ".text\n.Lstart:\n{text}\n.text\n.Lend:\n\
@@ -25,7 +25,7 @@ fn unit(file: &str, text: &str) -> Vec<u8> {
     ))
 }
 
-/// Frames as `domain:function@file:line`.
+/// Returns the frames as `domain:function@file:line`.
 fn shape(fault: &Fault) -> Vec<String> {
     let frames = fault.backtrace().frames;
     let one = |f: &sfi_loader::Frame| match (&f.domain, &f.function) {
@@ -55,7 +55,7 @@ fn a_fault_names_its_line_and_its_callers() {
         text,
         "   0: app: crash+0x0 at /src/a.c:7\n   1: app: middle+0x5 at /src/a.c:21\n   2: app: run+0x4 at /src/a.c:30\n   3: host\n"
     );
-    // It can still be named when the world is gone, and tells no address.
+    // The fault can be named after the world is dropped, and shows no address.
     let base = format!("{:x}", world.domain("app").unwrap().secret_base() >> 32);
     assert!(!text.contains(&base));
     drop(world);
@@ -171,8 +171,8 @@ fn hostile_debug_information_only_gives_wrong_answers() {
     assert!(wrong > 20, "{wrong}");
 }
 
-/// Recursion is written once, by one function and by several in turn; what is inside and outside of
-/// it stays.
+/// Shows recursion once, by one function and by several in turn, with the frames inside and outside
+/// of it.
 #[test]
 fn recursion_is_written_once() {
     let step = |name: &str, next: &str| function(name, &format!("dec %edi\njz crash\ncall {next}\nret"));

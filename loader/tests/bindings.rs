@@ -1,4 +1,4 @@
-//! Entry points that servers register, connections by name, and what is left of both when a server
+//! Entry points that servers register, connections by name, and the remains of both when a server
 //! goes.
 
 mod common;
@@ -10,7 +10,7 @@ use sfi_loader::{
 
 const PAIR: &str = "(int, int) -> int";
 
-/// `work` adds `by`, `die` faults, `spin` calls the host.
+/// Makes a server: `work` adds `by`, `die` faults, `spin` calls the host.
 fn server(by: u32) -> DomainSpec {
     let text = function("work", &format!("lea {by}(%rdi,%rsi),%rax\nret")) + &function("die", "ud2");
     DomainSpec::new("server")
@@ -19,8 +19,8 @@ fn server(by: u32) -> DomainSpec {
         .registers("die", Entry::function("die").signature("() -> int"))
 }
 
-/// `run(a, b)` calls the import; `connect(name)` asks by name; `through(pointer, a, b)` calls a
-/// pointer; `error()` tells and clears.
+/// Makes a client: `run(a, b)` calls the import, `connect(name)` connects by name,
+/// `through(pointer, a, b)` calls a pointer, `error()` returns the error and clears it.
 fn client() -> DomainSpec {
     let text = ".data\n.globl name\nname: .skip 300\n.text\n".to_owned()
         + &function("run", "call work\nret")
@@ -85,13 +85,12 @@ fn a_client_connects_at_load_and_at_run_time() {
     let pointer = bench.ask("server.work");
     assert_ne!(pointer, 0);
     assert_eq!((bench.through(pointer, 3, 4), bench.error()), (107, 0));
-    // The same again: it is the same gateway.
+    // A second connection to the entry point gives the same gateway.
     assert_eq!(bench.ask("server.work"), pointer);
     assert_eq!(bench.disconnect.call(&mut bench.world, (pointer,)), Ok(0));
     assert_eq!((bench.through(pointer, 3, 4), bench.error()), (-1, Status::Unbound as u32));
     assert_eq!(bench.run(1, 2), 103, "other bindings stay");
-    // Before anything was connected a spare gateway leads nowhere too, and so does one given back
-    // twice.
+    // A spare gateway that was given back leads nowhere, also if it is given back twice.
     assert_eq!(bench.disconnect.call(&mut bench.world, (pointer,)), Ok(0));
     assert_eq!((bench.through(pointer, 3, 4), bench.error()), (-1, Status::Unbound as u32));
 }
@@ -108,7 +107,7 @@ fn what_no_rule_permits_is_refused_and_looks_as_if_it_did_not_exist() {
     let die = bench.ask("server.die");
     assert_ne!(die, 0);
     assert_eq!((bench.through(die, 0, 0), bench.error()), (-1, Status::Fault as u32));
-    // An import that is refused when the world is built is an error of building it.
+    // An import that is refused is an error of building the world.
     let error = World::builder().domain(client()).domain(server(1)).build().unwrap_err();
     assert!(matches!(error, BuildError::Bind(BindError::Refused { .. })), "{error}");
 }
@@ -122,7 +121,7 @@ fn the_host_has_the_last_word() {
     assert_ne!(bench.ask("server.work"), 0);
 }
 
-/// Names and pointers that a client makes up.
+/// A client makes up names and pointers.
 #[test]
 fn forged_pointers_disconnect_nothing() {
     let mut bench = bench();
@@ -162,8 +161,8 @@ fn unregistering_leaves_no_dangling_slot() {
     assert_eq!((bench.through(pointer, 1, 2), bench.error()), (-1, Status::Unbound as u32));
     assert_eq!((bench.run(1, 2), bench.error()), (-7, Status::Unbound as u32));
     assert_eq!(bench.world.unregister("server.work"), Err(BindError::Entry("server.work".into())));
-    // Registered again, an import that asked for it by name is connected again; the pointer was
-    // given up.
+    // After the entry is registered again, an import by name is connected again. The pointer was
+    // given up and is not.
     bench.world.register("server", "work", Entry::function("work").signature(PAIR)).unwrap();
     assert_eq!(bench.run(1, 2), 103);
     assert_eq!(bench.through(pointer, 1, 2), -1);
@@ -197,14 +196,14 @@ fn a_reloaded_server_is_bound_again_by_name() {
         assert_eq!(bench.through(pointer, 1, 2), i64::from(by) + 3);
         assert_eq!(work.call(&mut bench.world, (1, 2)), Ok(u64::from(by) + 3));
     }
-    // Without the function: an error for everyone, and the client lives.
+    // A server without the function is an error for its callers, and the client lives.
     let other = DomainSpec::new("server").object("o.o", assemble(&function("other", "ret")));
     bench.world.reload(other).unwrap();
     assert_eq!((bench.run(1, 2), bench.error()), (-7, Status::Unbound as u32));
     assert_eq!((bench.through(pointer, 1, 2), bench.error()), (-1, Status::Unbound as u32));
     assert_eq!(work.call(&mut bench.world, (1, 2)), Err(CallError::Gone { domain: "server".into() }));
     assert!(bench.world.entries().is_empty());
-    // What is refused leaves the old one as it is.
+    // A reload that is refused leaves the old server as it is.
     let refused = DomainSpec::new("server").object("o.o", assemble(&function("work", "mov %rax,(%rdi)\nret")));
     assert!(matches!(bench.world.reload(refused), Err(BuildError::Link(LinkError::Refused { .. }))));
     assert!(bench.world.domain("server").unwrap().export::<fn()>("other").is_ok());
@@ -234,7 +233,7 @@ fn an_unbound_server_gives_its_stack_back() {
     assert_eq!(bench.run(1, 2), 3);
 }
 
-/// A client with other, and more, imports than before.
+/// A client is loaded again with other, and more, imports than before.
 #[test]
 fn a_reloaded_client_has_its_own_bindings() {
     let mut bench = bench();
@@ -277,7 +276,7 @@ fn unbinding_and_reloading_in_the_middle_of_a_call() {
                 assert!(matches!(error, BuildError::Bind(BindError::Active { .. })), "{name}: {error}");
             }
             cx.reload(other(2)).unwrap();
-            // It uses more registers than the frames below know of.
+            // This server uses more registers than the frames of the active calls saved.
             let vectors = DomainSpec::new("other").object("o.o", assemble(&function("f", "fld1\nfstp %st(0)\nret")));
             let error = cx.reload(vectors).unwrap_err();
             assert!(matches!(error, BuildError::Bind(BindError::Busy { .. })), "{error}");
@@ -294,7 +293,7 @@ fn unbinding_and_reloading_in_the_middle_of_a_call() {
     assert_eq!(bench.run(1, 2), 9);
 }
 
-/// A server registers its own functions, under its own name only.
+/// A server registers its own functions, and only under its own name.
 #[test]
 fn a_server_registers_at_run_time() {
     let text = ".data\nname: .asciz \"late\"\ntype: .asciz \"(int, int) -> int\"\nbad: .asciz \"(int\"\n.text\n"
@@ -380,7 +379,8 @@ fn a_crashed_server_is_restarted_at_a_fresh_place() {
     assert_eq!((bench.run(1, 2), bench.error()), (-7, Status::Dead as u32));
 }
 
-/// Not while calls that it made are outstanding: these fault when they return.
+/// A server is not loaded again while calls that it made are outstanding. These calls fault when
+/// they return.
 #[test]
 fn a_domain_with_outstanding_calls_is_not_restarted() {
     let a = function("outer", "call middle\nmov $1,%eax\nret") + &function("inner", "ud2");
@@ -407,8 +407,8 @@ fn a_domain_with_outstanding_calls_is_not_restarted() {
     }
 }
 
-/// A server without any code for floats hands them on, and returns them, also through bindings of
-/// which nothing was known when it was loaded.
+/// A server without any code for floats hands them on and returns them, also through bindings that
+/// were not known when it was loaded.
 #[test]
 fn floats_cross_bindings_of_run_time() {
     let echo = function("echo", "ret") + &function("number", "lea 1(%rdi),%rax\nret");
@@ -431,7 +431,7 @@ fn floats_cross_bindings_of_run_time() {
     assert_eq!((echo.call(&mut world, (3.0,)), number.call(&mut world, (3,))), (Ok(3.0), Ok(4)));
     let signature = "(float) -> float";
     world.register("server", "echo", Entry::function("echo").signature(signature)).unwrap();
-    // By name it was waiting for that.
+    // The import by name was waiting for this registration.
     assert_eq!(add.call(&mut world, (2.5,)), Ok(5.0));
     assert_eq!((echo.call(&mut world, (4.0,)), number.call(&mut world, (4,))), (Ok(4.0), Ok(5)));
     let other: TypedFn<fn(f64) -> f64> = world.instance(instance).unwrap().export("echo").unwrap();
@@ -443,8 +443,8 @@ fn floats_cross_bindings_of_run_time() {
     assert_ne!(connect.call(&mut world, ()), Ok(0));
 }
 
-/// In the middle of a call such a binding is refused: what its frames left in registers belongs to
-/// others.
+/// In the middle of a call such a binding is refused, because the frames of active calls left
+/// values in the vector registers that belong to others.
 #[test]
 fn the_first_float_does_not_come_in_the_middle_of_a_call() {
     let text = ".section .rodata\n.globl name\nname: .asciz \"server.echo\"\n.text\n".to_owned()
@@ -462,14 +462,14 @@ fn the_first_float_does_not_come_in_the_middle_of_a_call() {
     let pointer = world.connect_spare("client", "server.echo").unwrap().pointer();
     let through: TypedFn<fn(u64, f64) -> f64> = world.domain("client").unwrap().export("through").unwrap();
     assert_eq!(through.call(&mut world, (pointer.0, 0.5)), Ok(0.5));
-    // Once it hands floats on it may be bound and unbound in the middle of calls.
+    // Once the server hands floats on, it may be bound and unbound in the middle of calls.
     world.unregister("server.echo").unwrap();
     world.register("server", "echo", Entry::function("echo").signature("(float) -> float")).unwrap();
     assert_ne!(connect.call(&mut world, ()), Ok(0));
 }
 
-/// The domain whose image instances run is not replaced by another; it comes back from a crash,
-/// elsewhere, and they go on.
+/// A domain whose image instances run cannot be replaced by another one. After a crash it restarts
+/// at another place, and the instances go on.
 #[test]
 fn domains_with_instances() {
     let mut bench = Bench::new(
@@ -506,7 +506,7 @@ fn domains_with_instances() {
     assert_eq!(bench.run(1, 2), 203);
 }
 
-/// A dot stands between a domain and its entry point, and in no name. Otherwise `net` could
+/// A dot separates a domain from its entry point, so no name may hold one. Otherwise `net` could
 /// register `tls.seal` and be taken for `net.tls`.
 #[test]
 fn no_name_holds_the_separator() {
@@ -526,7 +526,7 @@ fn no_name_holds_the_separator() {
     }
     let supervisor = || Supervisor::new("net").entry("seal", Service::function(|_| Ok(0)));
     assert!(World::builder().supervisor(supervisor()).domain(spec("net")).build().is_err(), "nobody is taken for one");
-    // At run time.
+    // The rule also holds at run time.
     let text =
         function("squat", "lea name(%rip),%rdi\nlea f(%rip),%rsi\nlea type(%rip),%rdx\ncall __sfi_register\nret")
             + &function("f", "ret")
@@ -539,8 +539,8 @@ fn no_name_holds_the_separator() {
     assert_eq!(world.entries(), Vec::<String>::new());
 }
 
-/// What is wrong with a specification is a value that a host can match on, and no text of a chain
-/// of errors stands in it twice.
+/// An error in a specification is a value that a host can match on. No text stands twice in its
+/// chain of errors.
 #[test]
 fn errors_are_values_and_say_a_thing_once() {
     let text = |error: &dyn std::error::Error| {

@@ -1,5 +1,5 @@
-//! Limits of single calls and budgets of domains: what they count, whom they end, and what they
-//! say.
+//! Limits of single calls and budgets of domains: the time that they count, the domain that they
+//! end, and their reports.
 
 mod common;
 use common::{assemble, function};
@@ -7,7 +7,7 @@ use sfi_loader::{Budget, CallError, DomainSpec, FaultKind, Import, Limits, Resta
 use std::time::{Duration, Instant};
 
 const LIMIT: Duration = Duration::from_millis(30);
-/// What a busy machine may add. A call that is never ended does not end within it either.
+/// Delay that a busy machine may add. A call that is never ended exceeds it too.
 const PATIENCE: Duration = Duration::from_secs(20);
 
 fn loops() -> String {
@@ -21,13 +21,13 @@ fn spec(name: &str) -> DomainSpec {
     DomainSpec::new(name).object("loops.o", assemble(&loops())).import("host", Import::host("host"))
 }
 
-/// Processor time of this thread.
+/// Returns the processor time of this thread.
 fn used() -> Duration {
     let time = rustix::time::clock_gettime(rustix::time::ClockId::ThreadCPUTime);
     Duration::new(time.tv_sec as u64, time.tv_nsec as u32)
 }
 
-/// `host` sleeps and works for three limits each.
+/// Sleeps and works for three limits each, as the host function `host`.
 fn busy(_: &mut sfi_loader::HostCall<'_>) -> Result<u64, sfi_loader::HostError> {
     std::thread::sleep(3 * LIMIT);
     let start = used();
@@ -60,7 +60,7 @@ fn processor_time_is_not_the_wall_clock() {
     assert!((LIMIT..PATIENCE).contains(&start.elapsed()), "{:?}", start.elapsed());
     let error = world.domain("app").unwrap().last_fault().unwrap().to_string();
     assert!(error.contains("processor time"), "{error}");
-    // A host function is not aborted, but what it uses counts, and its caller ends when it returns.
+    // A host function is not aborted, but its time counts, and its caller ends when it returns.
     let mut world = World::builder().domain(spec("app")).host_fn("host", busy).cpu_limit(LIMIT).build().unwrap();
     ended(nullary(&world, "app", "rest").call(&mut world, ()), FaultKind::CpuLimit, "app");
 }
@@ -83,7 +83,7 @@ fn a_call_has_limits_of_its_own() {
         assert_eq!(count.call(&mut world, (n,)), Ok(n));
         n *= 2;
     }
-    // A limit beside the world's, for once.
+    // A limit of one call beside the world's own.
     let world = World::builder().domain(spec("app")).host_fn("host", busy).time_limit(LIMIT);
     let mut world = world.build().unwrap();
     let rest = nullary(&world, "app", "rest");
@@ -107,7 +107,7 @@ fn pair(budget: Budget, restart: Restart) -> World {
     World::builder().domain(app).domain(codec).host_fn("host", busy).build().unwrap()
 }
 
-/// The one that used up its budget ends, nobody else.
+/// Only the domain that used up its budget is ended.
 #[test]
 fn a_domain_ends_when_its_budget_is_used_up() {
     for (budget, kind) in [(Budget::cpu(LIMIT), FaultKind::CpuBudget), (Budget::wall(LIMIT), FaultKind::TimeBudget)] {
@@ -121,7 +121,7 @@ fn a_domain_ends_when_its_budget_is_used_up() {
         assert!(fault.to_string().contains("budget"), "{fault}");
         assert!(!world.domain("app").unwrap().is_dead());
         assert_eq!(nullary(&world, "app", "error").call(&mut world, ()), Ok(Status::Fault.into()));
-        // Nobody enters it until it is restarted, with a new budget.
+        // The domain cannot be entered until it is restarted with a new budget.
         assert_eq!(run.call(&mut world, ()), Ok(16));
         assert_eq!(nullary(&world, "app", "error").call(&mut world, ()), Ok(Status::Dead.into()));
         world.restart("codec").unwrap();
@@ -130,8 +130,7 @@ fn a_domain_ends_when_its_budget_is_used_up() {
     }
 }
 
-/// Calls that are much shorter than the time between two looks add up; a caller is not charged for
-/// its callee.
+/// Calls much shorter than the watchdog's interval add up. A caller is not charged for its callee.
 #[test]
 fn short_calls_are_charged_and_callers_are_not() {
     let mut world = pair(Budget::wall(2 * LIMIT), Restart::Always);
@@ -143,8 +142,8 @@ fn short_calls_are_charged_and_callers_are_not() {
     }
     assert!(start.elapsed() > LIMIT / 2, "{:?}", start.elapsed());
     assert_eq!(world.domain("codec").unwrap().last_fault().unwrap().kind, FaultKind::TimeBudget);
-    // With its budget filled up again and again it goes on; the client, whose budget is smaller,
-    // lives all the time.
+    // With its budget refilled again and again the server goes on. The client, whose budget is
+    // smaller, lives all the time.
     let start = Instant::now();
     assert_eq!(delegate.call(&mut world, (1,)), Ok(1), "restarted");
     while start.elapsed() < 5 * LIMIT {
@@ -154,7 +153,7 @@ fn short_calls_are_charged_and_callers_are_not() {
     assert!(!world.domain("app").unwrap().is_dead());
 }
 
-/// Time in host functions is nobody's but the call's.
+/// Time in host functions counts for the call's limit but for no domain's budget.
 #[test]
 fn host_functions_are_neither_charged_nor_aborted() {
     let mut world = pair(Budget::wall(LIMIT), Restart::Never);
@@ -165,16 +164,16 @@ fn host_functions_are_neither_charged_nor_aborted() {
     assert!(world.used("codec").unwrap().wall < LIMIT);
 }
 
-/// Processor time of `codec` between calls of its host function, as that one sees it.
+/// Processor time of `codec` between calls of its host function, measured by the host function.
 #[derive(Default)]
 struct Seen {
     domain: Duration,
     left: Option<Duration>,
 }
 
-/// `codec`'s `sly(n)` works in slices of many lengths for ever and sleeps in the host function
-/// between them; `app`'s `through` does the same through `codec`. The host function gives the
-/// slice's length.
+/// Builds a world for slices. `codec`'s `sly(n)` works in n slices of many lengths and sleeps in
+/// the host function between them. The host function gives the slice's length. `codec`'s `through`
+/// works and calls `app` in turn for ever.
 fn sly(budget: Budget) -> (World, std::sync::Arc<std::sync::Mutex<Seen>>) {
     let text =
         function("sly", "mov %rdi,%rbx\n1:\ncall host\nmov %rax,%rdi\n2:\ndec %rdi\njnz 2b\ndec %rbx\njnz 1b\nret")
@@ -207,7 +206,7 @@ fn sly(budget: Budget) -> (World, std::sync::Arc<std::sync::Mutex<Seen>>) {
     (world.time_limit(PATIENCE).build().unwrap(), seen)
 }
 
-/// What is charged is what was used, whoever looks when.
+/// The charge is the time that was used, independent of the watchdog's looks.
 #[test]
 fn charges_are_exact() {
     let (mut world, seen) = sly(Budget::cpu(PATIENCE));
@@ -215,32 +214,33 @@ fn charges_are_exact() {
     let start = (used(), Instant::now());
     for _ in 0..4 {
         sly.call(&mut world, (40,)).unwrap();
-        // The host's time between two calls is nobody's.
+        // The host's time between two calls belongs to no domain.
         seen.lock().unwrap().left = None;
     }
     let (all, wall) = (used() - start.0, start.1.elapsed());
     let (charged, domain) = (world.used("codec").unwrap(), seen.lock().unwrap().domain);
     assert!(domain > Duration::from_millis(20), "{domain:?}");
-    // The last slice of each call is not seen.
+    // The host function does not see the last slice of each call.
     assert!(charged.cpu >= domain.mul_f64(0.99), "{charged:?} for {domain:?}");
     assert!(charged.cpu <= all.mul_f64(1.01), "{charged:?} of {all:?}");
     assert!(charged.wall >= charged.cpu && charged.wall < wall, "{charged:?} in {wall:?}");
     assert_eq!(world.used("app").unwrap(), sfi_loader::Used::default());
 }
 
-/// A domain that is in a host function, or waits for another domain, whenever somebody looks.
+/// A domain is ended even if it is in a host function, or waits for another domain, at each of the
+/// watchdog's looks.
 #[test]
 fn nobody_hides_from_a_budget() {
     for (budget, kind) in [(Budget::cpu(LIMIT), FaultKind::CpuBudget), (Budget::wall(LIMIT), FaultKind::TimeBudget)] {
         let (mut world, seen) = sly(budget);
         let sly_: TypedFn<fn(u64) -> u64> = world.domain("codec").unwrap().export("sly").unwrap();
         ended(sly_.call(&mut world, (u64::MAX,)), kind, "codec");
-        // One slice more than the budget at most, and that only if it was the processor's time that
-        // counted.
+        // The domain got at most one slice more than the budget, and reached the budget only if it
+        // limits processor time.
         let domain = seen.lock().unwrap().domain;
         assert!(domain <= LIMIT + Duration::from_millis(10), "{domain:?}");
         assert!(kind == FaultKind::TimeBudget || domain + Duration::from_millis(10) >= LIMIT, "{domain:?}");
-        // The same domain as a client, which spends most of the time in its server.
+        // Now the domain is a client that spends most of its time in its server.
         let (mut world, _) = sly(budget);
         let through: TypedFn<fn() -> u64> = world.domain("codec").unwrap().export("through").unwrap();
         ended(through.call(&mut world, ()), kind, "codec");
@@ -251,7 +251,7 @@ fn nobody_hides_from_a_budget() {
     }
 }
 
-/// Instances have the budget of their domain, each its own.
+/// Each instance has a budget of its own, as large as its domain's.
 #[test]
 fn instances_have_budgets() {
     let mut world = pair(Budget::cpu(LIMIT), Restart::Never);

@@ -7,8 +7,8 @@ use sfi_loader::{CallError, DomainSpec, FaultKind, HostError, Import, TypedFn, W
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// `down(n)` calls itself n times, then leaves through `jmp *%gs:leaf` with rdi and rsi from
-/// `words`.
+/// Assembles the attacker. `down(n)` calls itself n times, then leaves through `jmp *%gs:leaf` with
+/// rdi and rsi from `words`.
 fn attacker() -> Vec<u8> {
     let mut text = ".data\n.globl words\nwords: .quad 0,0\n.globl leaf\nleaf: .quad 0\n".to_owned();
     text += &function(
@@ -22,7 +22,7 @@ fn attacker() -> Vec<u8> {
         text += &function(&format!("slot_of{stub}"), &format!("lea {stub}(%rip),%rax\nret"));
         text += &function(&format!("call{stub}"), &format!("call {stub}\nret"));
     }
-    // Registers behind a stub: no address of the host is left in one.
+    // After a stub no register holds an address of the host.
     text += &function("after_depth", "call __sfi_depth\nmov %r10,%rax\nor %r11,%rax\nret");
     text += &function(
         "after_cut",
@@ -49,7 +49,7 @@ impl Cage {
         f.call(&mut self.world, ()).unwrap()
     }
 
-    /// From `frames` frames down, `stub` with a depth and a target.
+    /// Leaves through `stub` with a depth and a target, from `frames` frames down.
     fn leave(&mut self, stub: &str, frames: u64, first: u64, second: u64) -> Result<u64, CallError> {
         let slot = self.call(&format!("slot_of{stub}"));
         let domain = self.world.domain("bad").unwrap();
@@ -79,7 +79,7 @@ fn every_depth_of_the_part_can_be_cut_to_and_no_other() {
     let target = cage.call("slot_of_target");
     for frames in [0, 1, 2, 50] {
         for depth in 0..=frames {
-            // `target` returns into the frame at this depth; each of those adds one.
+            // `target` returns into the frame at this depth. Each frame there adds one.
             assert_eq!(cage.leave("__sfi_cut", frames, depth, target), Ok(1000 + depth), "{depth} of {frames}");
         }
         let wrong = [
@@ -112,7 +112,7 @@ fn every_depth_of_the_part_can_be_cut_to_and_no_other() {
 fn targets_are_masked_like_those_of_any_indirect_branch() {
     let mut cage = Cage::new();
     let target = cage.call("slot_of_target");
-    // The low bits and those above the table do not count.
+    // The mask drops the low bits and those above the table.
     for (offset, high) in [(0, 0), (1, 0), (7, 0), (3, 0x7fff_0000_0000_0000), (0, 0xffff_ffff_0000_0000)] {
         assert_eq!(cage.leave("__sfi_cut", 3, 1, (target & 0xffff_ffff) | offset | high), Ok(1001));
     }
@@ -120,7 +120,7 @@ fn targets_are_masked_like_those_of_any_indirect_branch() {
         let kind = kind(cage.leave("__sfi_cut", 3, 1, wild));
         assert!(matches!(kind, FaultKind::WildBranch | FaultKind::Memory(_)), "{wild:#x}: {kind:?}");
     }
-    // The host's own addresses as targets.
+    // The targets are addresses of the host.
     let host = every_depth_of_the_part_can_be_cut_to_and_no_other as *const () as u64;
     for delta in [0, 1, 8] {
         let kind = kind(cage.leave("__sfi_cut", 3, 1, host + delta));
@@ -138,7 +138,7 @@ fn return_addresses_are_those_of_the_domain() {
         for index in 0..frames {
             assert_eq!(cage.leave("__sfi_return", frames, index, 0), Ok(text + frames), "all of them from one call");
         }
-        // The next word is the return address into the gate, which is the host's.
+        // The next word is the host's: the return address into the gate.
         for index in [frames, frames + 1, frames + 13, u64::MAX, u64::MAX - 1, u64::MAX - 13, 1 << 61, 1 << 63, 1 << 32]
         {
             assert_eq!(kind(cage.leave("__sfi_return", frames, index, 0)), FaultKind::DeadFrame, "{index} of {frames}");
@@ -159,7 +159,7 @@ fn no_stub_leaves_an_address_of_the_host() {
 
 #[test]
 fn stubs_can_be_entered_from_the_host_and_as_targets() {
-    // A slot of a stub is a pointer that the host may be given and call.
+    // The host may get a stub's slot as a pointer, and call it.
     let mut world = World::builder().domain(DomainSpec::new("bad").object("bad.o", attacker())).build().unwrap();
     let slot = |world: &mut World, name: &str| {
         let f: TypedFn<fn() -> u64> = world.domain("bad").unwrap().export(&format!("slot_of{name}")).unwrap();
@@ -196,11 +196,12 @@ fn a_stub_that_jumps_to_itself_ends_with_the_time_limit() {
     assert_eq!(kind(spin.call(&mut world, ())), FaultKind::TimeLimit);
 }
 
-/// A calls B calls A again, which holds the depth of A's first part: it must not reach it, nor B's.
+/// A calls B, which calls A again. The second part of A holds the depth of the first, and can reach
+/// neither it nor B's part.
 #[test]
 fn nobody_cuts_across_a_crossing() {
     let mut a = String::new();
-    // go(n, depth): n frames, then middle(depth), which comes back to `again`.
+    // go(n, depth): n frames, then middle(depth), which calls back `again`.
     a += &function(
         "go",
         "test %rdi,%rdi\nje 1f\ndec %rdi\ncall go\nadd $1,%rax\nret\n1: mov %rsi,%rdi\ncall middle\nadd $100,%rax\nret",
@@ -223,7 +224,7 @@ fn nobody_cuts_across_a_crossing() {
         );
     let mut world = world.build().unwrap();
     let go: TypedFn<fn(u64, u64) -> u64> = world.domain("a").unwrap().export("go").unwrap();
-    // Depth 0 and 1 are those of the second entry into A; `landing` returns to B.
+    // Depths 0 and 1 are those of the second entry into A. `landing` returns to B.
     assert_eq!(go.call(&mut world, (4, 0)), Ok(5000 + 20 + 10 + 100 + 4));
     let landing_in_again = go.call(&mut world, (4, 1));
     assert_eq!(landing_in_again, Ok(5000 + 20 + 10 + 100 + 4));
@@ -237,7 +238,7 @@ fn nobody_cuts_across_a_crossing() {
     }
 }
 
-/// A callback out of a host function that cuts: only its own part is there.
+/// A callback from a host function cuts: it reaches only its own part.
 #[test]
 fn nobody_cuts_across_a_host_function() {
     let mut text = function("go", "lea back(%rip),%rsi\ncall host_call\nadd $1,%rax\nret");

@@ -1,6 +1,6 @@
-//! Buffers are copied once: whoever changes the source after the copy, or while it is made, changes
-//! neither what the other side sees nor how much is copied back. Nothing is read twice, lengths
-//! least of all.
+//! Buffers are copied once. A change of the source during or after the copy changes neither the
+//! data that the other side sees nor the amount that is copied back. Nothing is read twice, least
+//! of all a length.
 
 mod common;
 use common::{assemble, function};
@@ -10,11 +10,12 @@ use sfi_loader::{
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-/// Fills `data` with its number of bytes and says how many there were, adding one.
+/// Fills `data` with its number of bytes, and adds one to `size`.
 const FILL: &str = "u64 fill(inout u8 data[*size], inout u64 size[1])";
-/// More than any buffer here has.
+/// A size beyond any buffer here.
 const HUGE: u64 = 1 << 20;
-/// Calls against a writer, at least: more until it interfered, for at most so long.
+/// Least number of calls against a writer. More calls follow until it interfered, within the time
+/// below.
 const CALLS: usize = 20_000;
 const PATIENCE: Duration = Duration::from_secs(30);
 
@@ -22,8 +23,8 @@ fn declaration(text: &str) -> Declaration {
     text.parse().unwrap()
 }
 
-/// Destroys the first 128 bytes of the region, then does what [`FILL`] says with what it was given,
-/// and returns the sum of the first bytes that it found there afterwards.
+/// Makes the server. It overwrites the first 128 bytes of the region, does the work of [`FILL`] on
+/// its copies, and returns the first byte that it found in its copy of `data`.
 fn server() -> DomainSpec {
     let spoil: String = (0..16).map(|i| format!("mov %rax,%gs:shared+{}(%eip)\n", 8 * i)).collect();
     let text = function(
@@ -74,7 +75,7 @@ fn the_callee_changes_the_source() {
 fn a_host_function_sees_its_own_copy() {
     let builder = World::builder().serve("fill", declaration(FILL), |cx, received| {
         let at = cx.arg(0);
-        // Whoever shares the caller's memory writes to it now.
+        // Another holder of the caller's memory writes to it now.
         cx.write(at, &[0xff; 64])?;
         cx.write(cx.arg(1), &HUGE.to_le_bytes())?;
         let [Received::Elements(data), Received::Elements(size)] = received else { panic!("{received:?}") };
@@ -94,7 +95,7 @@ fn a_host_function_sees_its_own_copy() {
     assert_eq!(read(&memory, own, 16), [16; 16]);
     assert_eq!(read(&memory, own + 16, 48), [0xff; 48], "the length was read again");
     assert_eq!(read(&memory, own + 64, 64), [5; 64]);
-    // What is not as declared never reaches the host function.
+    // Buffers that do not fit the declaration never reach the host function.
     let error: TypedFn<fn() -> u32> = world.domain("client").unwrap().export("error").unwrap();
     for (data, size) in [(own, 0), (own, own + 4092), (own, own), (0, own + 128), (own + 4096 - 8, own + 256)] {
         world.memory("client").unwrap().write(own, &[0xff; 8]).unwrap();
@@ -105,9 +106,9 @@ fn a_host_function_sees_its_own_copy() {
     }
 }
 
-/// Another thread writes numbers to a word, over and over, while `body` runs.
+/// Runs `body` while another thread writes numbers to a word, over and over.
 fn while_somebody_writes(at: u64, body: impl FnOnce()) {
-    /// Ends the thread, also when the body panics.
+    /// Ends the thread when it is dropped, also if the body panics.
     struct Stop<'s>(&'s AtomicBool);
     impl Drop for Stop<'_> {
         fn drop(&mut self) {
@@ -166,7 +167,7 @@ fn a_thread_changes_the_length_of_a_domains_buffer() {
 fn a_thread_changes_the_length_of_a_hosts_buffer() {
     let mut world = World::builder().region("region", 4096).domain(server()).build().unwrap();
     let fill = world.domain("server").unwrap().bind(&declaration(FILL)).unwrap();
-    // 64 bytes of a buffer, and what must stay.
+    // 64 bytes of a buffer, and bytes after it that must not change.
     let mut data = vec![0xaa_u8; 256];
     let mut size = 0_u64;
     let (data_at, size_at) = (data.as_mut_ptr(), &raw mut size);
@@ -176,7 +177,7 @@ fn a_thread_changes_the_length_of_a_hosts_buffer() {
         while (calls < CALLS || refused == 0 || done == 0) && start.elapsed() < PATIENCE {
             calls += 1;
             let arguments = [Raw::Buffer(data_at, 64), Raw::Buffer(size_at.cast(), 8)];
-            // SAFETY: both are buffers of at least so many bytes.
+            // SAFETY: both are buffers of at least the given sizes.
             match unsafe { fill.call_raw(&mut world, &arguments) } {
                 Ok(_) => done += 1,
                 Err(CallError::Arguments { .. }) => refused += 1,
@@ -187,7 +188,7 @@ fn a_thread_changes_the_length_of_a_hosts_buffer() {
     assert!(refused > 0 && done > 0, "nobody interfered: {refused} refused, {done} done");
     assert!(data[..64].iter().any(|byte| *byte != 0xaa));
     assert_eq!(data[64..], [0xaa; 192], "more was copied back than was checked");
-    // In place: buffers of a host in another language may overlap.
+    // Overlapping buffers, as hosts in other languages may pass them.
     let mut both = 8_u64;
     let at = (&raw mut both).cast();
     // SAFETY: as above.

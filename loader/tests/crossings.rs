@@ -144,7 +144,7 @@ fn host_functions_take_and_give() {
 
 #[test]
 fn callbacks_and_nested_calls() {
-    // run(f, n): apply calls back `double_it`, which the domain passes as a function pointer.
+    // run(): apply calls back `double_it`, which the domain passes as a function pointer.
     let app = function("run", "lea double_it(%rip),%rdi\nmov $21,%esi\ncall apply\nret")
         + &function("double_it", "lea (%rdi,%rdi),%rax\nret")
         + &function("by_pointer", &format!("lea double_it(%rip),%rax\n{CALL_RAX}ret"));
@@ -166,7 +166,7 @@ fn callbacks_and_nested_calls() {
     assert_eq!(by_pointer.call(&mut world, (4,)), Ok(8));
 }
 
-/// A calls B, which calls A again, and so on: every activation finds its own frame.
+/// A calls B, which calls A again, and so on. Every activation finds its own frame.
 #[test]
 fn mutual_recursion_keeps_every_frame() {
     let body = |next: &str| {
@@ -189,8 +189,8 @@ fn mutual_recursion_keeps_every_frame() {
         .unwrap();
     let ping: TypedFn<fn(u64) -> u64> = world.domain("a").unwrap().export("ping").unwrap();
     assert_eq!(ping.call(&mut world, (1000,)), Ok(500_500));
-    // Too deep for the control stack: the innermost domain dies, in each of its frames the other
-    // one gets an error.
+    // The calls nest too deeply for the control stack. The innermost domain dies, and the other one
+    // gets an error in each of its frames.
     let result = ping.call(&mut world, (1 << 40,));
     let faults = ["a", "b"].map(|name| world.domain(name).unwrap().last_fault().map(|f| f.kind));
     match faults {
@@ -203,8 +203,8 @@ fn mutual_recursion_keeps_every_frame() {
     assert_eq!(ping.call(&mut world, (10,)), Ok(55));
 }
 
-/// A domain whose r15 is garbage when it calls out cannot be entered again until it returns;
-/// nothing is corrupted.
+/// A domain whose r15 is garbage when it calls out cannot be entered again until that call returns.
+/// Nothing is corrupted.
 #[test]
 fn nested_entry_with_a_wild_stack_pointer_is_refused() {
     let app = function("run", "mov %r15,%r12\nmov $0x1234567890,%r15\ncall back\nmov %r12,%r15\nret")
@@ -385,9 +385,9 @@ fn crossings_leave_no_trace_on_the_control_stack() {
     assert_eq!(*ticks.lock().unwrap(), 1_000_000);
 }
 
-/// Nesting between host functions and domains ends in an error, not in a stack overflow of the
-/// host. A host function is not called again while it runs, so a domain needs many of them to nest
-/// deeply; it finds them by function pointers.
+/// Nesting of host functions and domains ends in an error, not in a stack overflow of the host. A
+/// host function is not called again while it runs, so a domain needs many of them to nest deeply.
+/// It finds them by function pointers.
 #[test]
 fn nesting_is_bounded() {
     let count = sfi_loader::MAX_DEPTH as usize + 6;
@@ -450,7 +450,7 @@ fn every_variant_of_the_gates_works() {
     }
 }
 
-/// Faults are caught on every thread, also when a world moves.
+/// Faults are caught on every thread, also after a world moved.
 #[test]
 fn faults_on_other_threads() {
     let mut world = one(&(function("die", "ud2") + &function("deep", "call deep\nret")));

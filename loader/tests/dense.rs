@@ -1,10 +1,10 @@
-//! Domains that lie side by side in their windows.
+//! Domains whose parts lie side by side in their windows.
 
 mod common;
 use common::{CALL_RAX, assemble, function, maps};
 use sfi_loader::{DomainSpec, FaultKind, Import, Mode, Placement, Protection, TypedFn, World};
 
-/// Text, constants, data, bss, thread locals, and a pointer of every kind between them.
+/// Assembles text, constants, data, bss, thread locals, and a pointer of every kind between them.
 fn object() -> Vec<u8> {
     assemble(
         &(function("get", "mov value(%rip),%rax\nadd fixed(%rip),%rax\nmov zeroes+8(%rip),%rcx\nadd %rcx,%rax\nret")
@@ -21,7 +21,7 @@ fn spec(name: &str, object: &[u8]) -> DomainSpec {
     DomainSpec::new(name).object("a.o", object.to_vec()).placement(Placement::Dense)
 }
 
-/// The process' mappings in a window, as offsets and permissions.
+/// Returns the process' mappings in a window, as offsets and permissions.
 fn window(base: u64) -> Vec<(u64, u64, String)> {
     let mut all = Vec::new();
     for line in maps() {
@@ -42,11 +42,11 @@ fn a_dense_domain_takes_six_mappings_and_is_sealed() {
     let domain = world.domain("a").unwrap();
     let mappings = window(domain.secret_base());
     let kinds: Vec<&str> = mappings.iter().map(|m| m.2.as_str()).collect();
-    // The text needs a copy of its own because of `wide`; see below for a shared one.
+    // The text has a copy of its own because of `wide`. A shared one is tested below.
     assert_eq!(kinds, ["---p", "r-xp", "r--p", "---p", "rw-p", "---p"], "{mappings:x?}");
     assert!(mappings[0].1 >= 0x8_0000 && mappings.last().unwrap().1 >= (1 << 32) + (64 << 10));
     assert!(mappings.windows(2).all(|pair| pair[0].1 == pair[1].0), "{mappings:x?}");
-    // The table of indirect branch targets, all that the mask can reach, is not writable.
+    // The whole range of indirect branch targets that the mask can reach is not writable.
     assert!(mappings.iter().all(|m| !m.2.contains('w') || m.0 >= 0x20_0000), "{mappings:x?}");
     assert!(domain.placement().parts.iter().all(|p| p.places == 1));
     assert_eq!(domain.placement().windows, (1 << 15) - 2);
@@ -74,8 +74,8 @@ fn a_dense_domain_computes_what_a_scattered_one_does() {
 
 #[test]
 fn what_does_not_fit_goes_to_random_places() {
-    // Constants of a megabyte, thread locals beside a stack of a megabyte, data larger than what is
-    // copied.
+    // Constants of a megabyte, thread locals beside a stack of a megabyte, and data larger than the
+    // limit for copies.
     let big = function("sum", "mov table+1048568(%rip),%rax\nadd array+99992(%rip),%rax\nadd back(%rip),%rax\nret")
         + ".section .rodata\ntable: .zero 1048568\n.quad 5\n.data\narray: .zero 99992\n.quad 6\nback: .quad array\n.section .tbss,\"awT\",@nobits\nlocal: .zero 64\n";
     let world = || World::builder().domain(spec("a", &assemble(&big)).memory(1 << 20)).build().unwrap();
@@ -107,13 +107,12 @@ fn text_is_shared_sealed_and_never_writable() {
     let mappings = window(world.domain("a").unwrap().secret_base());
     let (start, end, _) = mappings.iter().find(|m| m.2 == "r-xs").expect("a shared mapping").clone();
     let at = (world.domain("a").unwrap().secret_base() + start) as *mut libc::c_void;
-    // SAFETY: nothing changes: the file is sealed against it.
+    // SAFETY: the call changes nothing, because the file is sealed.
     let refused = unsafe { libc::mprotect(at, (end - start) as usize, libc::PROT_READ | libc::PROT_WRITE) };
     assert_eq!((refused, std::io::Error::last_os_error().raw_os_error()), (-1, Some(libc::EACCES)));
 }
 
-/// A stack below the thread locals never reaches down to the dispatch table, whatever the sizes
-/// are.
+/// A stack below the thread locals never reaches down to the dispatch table, for any sizes.
 #[test]
 fn nothing_writable_lies_where_indirect_branches_look() {
     for (stack, locals) in [(1 << 20, 0), (1 << 20, 8), ((1 << 20) - 4096, 8), (1 << 14, 1 << 19), (4 << 20, 0)] {
@@ -126,8 +125,8 @@ fn nothing_writable_lies_where_indirect_branches_look() {
     }
 }
 
-/// Text with a word that depends on the window is every instance's own, verified in each; so is
-/// every other such word, whatever its form.
+/// Text with a word that depends on the window is copied and verified for each instance. So is
+/// every other such word, in any form.
 #[test]
 fn words_that_depend_on_the_window_are_right_in_every_instance() {
     let text = function("wide", "movabs $value,%rax\nmov (%rax),%rax\nret")
@@ -155,7 +154,7 @@ fn words_that_depend_on_the_window_are_right_in_every_instance() {
     }
 }
 
-/// An address of a window never fits 32 bits, although its offset does.
+/// An address in a window never fits 32 bits, although its offset does.
 #[test]
 fn window_addresses_of_32_bits_are_refused() {
     for (text, why) in [

@@ -1,4 +1,4 @@
-//! An error says its own part. Its sources say the rest, each thing once.
+//! An error's text has its own part only. Its sources have the rest, each part once.
 
 use sfi_loader::manifest::{Manifest, ManifestError};
 use sfi_loader::{
@@ -7,7 +7,7 @@ use sfi_loader::{
 };
 use std::error::Error;
 
-/// One error for every way in which an error of the loader has a source, and one without.
+/// Returns an error for every way in which an error of the loader has a source, and one without.
 fn representatives() -> Vec<(Box<dyn Error>, usize)> {
     let errno = std::io::Error::from_raw_os_error(libc::ENOSPC);
     let errno = || rustix::io::Errno::from_io_error(&errno).unwrap();

@@ -1,6 +1,7 @@
 //! Every way out of a crossing, with a canary of each party in every register that the machine has.
 //!
 //! A watcher calls a middle domain, the middle calls a domain behind it or the host, and somebody
+//! A watcher calls a middle domain. The middle calls a domain behind it or the host. One of them
 //! returns, faults, panics, overstays its time, or is abandoned. Then the watcher stores all
 //! registers. The cases are the product of the exits ([`EXITS`]), the trust of the watcher and of
 //! the middle in their servers, the groups of registers that the middle's text names, and the
@@ -28,34 +29,34 @@ use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::{LazyLock, Mutex};
 use std::time::Duration;
 
-/// How the watcher's call ends.
+/// The end of the watcher's call.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum End {
-    /// The middle returns, after the domain behind it did.
+    /// The middle returns after the domain behind it returned.
     Returned,
-    /// The middle returns, after what it called failed or was the host.
+    /// The middle returns after its own call failed or went to the host.
     Recovered,
     /// The call fails.
     Failed,
-    /// It is a call of a host function, which returns.
+    /// The call goes to a host function, which returns.
     Host,
-    /// The watcher ends too: nobody sees anything.
+    /// The watcher ends too, so its registers are not compared.
     Over,
 }
 
-/// When the call is made.
+/// The limits under which the call is made.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Clock {
-    /// Without a limit.
+    /// No limit.
     None,
-    /// With a time limit, which it exceeds.
+    /// A time limit, which the call exceeds.
     Limit,
-    /// With a budget of each server, which one exceeds.
+    /// A budget for each server, which one exceeds.
     Budget,
 }
 
-/// A function of the watcher, of the middle (`m_`) or of the host (`h_`) that it calls, and the
-/// end.
+/// A function of the watcher, the function of the middle (`m_`) or of the host (`h_`) that it
+/// calls, and the end of the call.
 struct Exit {
     name: &'static str,
     end: End,
@@ -68,8 +69,8 @@ const fn exit(name: &'static str, end: End, clock: Clock, middle: &'static str) 
     Exit { name, end, clock, middle }
 }
 
-/// The exits. `PASS` and `DIE` stand for the middle's canaries: where a caller may find them, and
-/// everywhere.
+/// The exits. `PASS` stands for the middle's canaries where a caller may find them, `DIE` for
+/// canaries everywhere.
 const EXITS: [Exit; 26] = [
     exit("m_return", End::Returned, Clock::None, "PASS call leave\nret"),
     exit("m_fault", End::Failed, Clock::None, "DIE ud2"),
@@ -99,7 +100,7 @@ const EXITS: [Exit; 26] = [
     exit("m_over", End::Over, Clock::Limit, "call back_over\nret"),
 ];
 
-/// What the domain behind the middle does; hostile, it changes every register.
+/// Assembles the domain behind the middle. It is hostile and changes every register.
 fn back(width: Width) -> String {
     let ruin = BACK.everywhere(width);
     let all = [
@@ -120,7 +121,7 @@ fn back(width: Width) -> String {
     data() + &BACK.data() + &functions
 }
 
-/// The functions of the domain behind that the middle calls.
+/// The functions of the domain behind the middle that the middle calls.
 const BEHIND: [&str; 12] = [
     "leave",
     "ruin",
@@ -152,7 +153,7 @@ impl Groups {
         self.0 & group != 0
     }
 
-    /// Puts a canary where a caller may find it: not in what functions preserve.
+    /// Puts a canary where a caller may find it, so not into preserved registers.
     fn pass(self, c: &Canary, width: Width) -> String {
         let mut body = String::new();
         if self.has(Self::X87) {
@@ -202,7 +203,8 @@ fn middle(groups: Groups, width: Width) -> String {
     text
 }
 
-/// It names everything, plants its own canary, calls, and stores what it finds.
+/// Assembles the watcher. It names every register, plants its own canary, calls, and stores the
+/// registers that it finds.
 fn watcher(width: Width) -> String {
     let mut text = data() + &OWN.data();
     for exit in &EXITS {
@@ -211,7 +213,7 @@ fn watcher(width: Width) -> String {
             &format!("{}call {}\n{}ret", OWN.before_a_call(width), exit.name, dump(width)),
         );
     }
-    // A stack argument that lies nowhere. r15 comes back from the gate.
+    // A stack argument at an unmapped place. r15 comes back from the gate.
     let call = format!(
         "mov %r15,%gs:kept(%eip)\n{}mov $64,%r15d\ncall nine\nmov %gs:kept(%eip),%r15\n{}ret\n",
         OWN.before_a_call(width),
@@ -243,7 +245,7 @@ struct Case {
     clock: Clock,
 }
 
-/// Long enough that a busy machine lets a call come to where it waits.
+/// Long enough that the call reaches its waiting place even on a busy machine.
 const LIMIT: Duration = Duration::from_millis(8);
 
 fn world(case: &Case) -> World {
@@ -335,11 +337,11 @@ thread_local! {
     static WAIT: Cell<Duration> = const { Cell::new(LIMIT) };
 }
 
-/// Calls, and gives what the watcher found.
+/// Makes the call, and returns the registers that the watcher found.
 fn run(world: &mut World, case: &Case, name: &str, end: End) -> Dump {
     let call: TypedFn<fn()> = world.domain("watcher").unwrap().export(&format!("w_{name}")).unwrap();
     let mut last = String::new();
-    // On a busy machine a limit may pass elsewhere than where the call waits.
+    // On a busy machine the limit may pass before the call reaches its waiting place.
     for attempt in 0..12 {
         let before = host_control();
         let result = if case.clock == Clock::Limit {
@@ -374,7 +376,7 @@ fn revive(world: &mut World) {
     }
 }
 
-/// What may be found beside zeroes and the finder's own values.
+/// The values that may be found beside zeroes and the finder's own.
 struct Allowed {
     /// In the result registers, vectors, zmm16-31 and masks, and the x87 registers.
     passing: [Vec<Canary>; 4],
@@ -389,10 +391,10 @@ impl Allowed {
         Self { passing: Default::default(), preserved: Vec::new(), control: Default::default() }
     }
 
-    /// After a call, by the words of the trust levels: a server's values pass where its client
-    /// trusts it and it trusts its client; preserved registers are safe from a server that its
-    /// client does not trust, and from one whose client does not name them. What the middle does
-    /// not name passes through it to nobody.
+    /// The values that may be found after a call, by the words of the trust levels. A server's
+    /// values pass where client and server trust each other. Preserved registers are safe from a
+    /// server that its client does not trust, and from one whose client does not name them. State
+    /// that the middle does not name passes through it to nobody.
     fn after(case: &Case, end: End) -> Self {
         let mut all = Self::nothing();
         if !matches!(end, End::Returned | End::Recovered) {
@@ -433,14 +435,14 @@ fn check(seen: &Dump, world: &World, case: &Case, allowed: &Allowed, result: Opt
         } else if let ("rax", Some(result)) = (r, result) {
             assert_eq!(value, result, "{}", at(r));
         } else {
-            // A middle that is trusted hands on what its own call gave it.
+            // A trusted middle hands on the result of its own call.
             let failed = r == "rax" && value == 3 && !results.is_empty();
             let passes = failed || ["rax", "rdx"].contains(&r) && one_of(results, value);
             assert!(value == 0 || passes, "{value:#x} in {}", at(r));
         }
     }
     for register in 0..32 {
-        // xmm0-15 are never the watcher's after a call that clears.
+        // xmm0-15 never hold the watcher's values after a call that clears them.
         let (list, own) = if register < 16 { (vectors, !vectors.is_empty()) } else { (zmm, true) };
         for word in 0..seen.words(case.width, register) {
             let value = seen.word(VECTORS + 64 * register + 8 * word);
@@ -473,20 +475,21 @@ fn check(seen: &Dump, world: &World, case: &Case, allowed: &Allowed, result: Opt
     }
     for (i, value) in image.registers.iter().enumerate() {
         let found = [OWN].iter().chain(x87).any(|c| *value == c.extended());
-        // Who may leave the x87 stack to somebody may leave results there.
+        // A domain that may leave the x87 stack to another may leave results there.
         let passes = *value == [0; 10] || found || x87.contains(&BACK);
         assert!(passes, "{value:x?} in {}", at(&format!("x87 register {i}")));
     }
     check_flags(seen, &at("flags"));
 }
 
-/// The gates' own last result is zero; AF is undefined.
+/// Checks the flags: the gates' own last result is zero, and AF is undefined.
 fn check_flags(seen: &Dump, what: &str) {
     assert_eq!(seen.flags() & 0xffd5, 0x44, "{what}");
 }
 
-/// What the domain behind the middle finds when it is entered: trust in a server shows it what its
-/// client leaves, and through a client that names the group what that client was shown.
+/// Checks the registers of the domain behind the middle when it is entered. In groups that the
+/// middle names it sees the middle's values if the middle trusts it. It also sees the watcher's
+/// values there if the watcher trusts the middle too.
 fn check_entry(seen: &Dump, world: &World, case: &Case) {
     let trusted = |t: Trust| t != Trust::MutualDistrust;
     let vectors = case.groups.has(Groups::VECTORS | Groups::ZMM);
@@ -531,7 +534,8 @@ fn all() -> bool {
     std::env::var("SFI_EXITS").is_ok_and(|what| what == "all")
 }
 
-/// The product, with every set of groups if `whole`, else none, each, and all of them.
+/// Returns the product: with every set of groups if `whole`, otherwise with none, each, and all of
+/// them.
 fn cases(clock: Clock, whole: bool) -> Vec<Case> {
     let here = (Machine::detect(), *widths().last().unwrap());
     let machines = if all() { variants() } else { vec![here] };
@@ -554,7 +558,7 @@ fn cases(clock: Clock, whole: bool) -> Vec<Case> {
     cases
 }
 
-/// Runs the product. Says how many cases of each exit failed, after the first of each.
+/// Runs the product. Reports how many cases of each exit failed, after the first of each.
 fn explore(clock: Clock, whole: bool) {
     let mut failures: BTreeMap<&str, usize> = BTreeMap::new();
     for case in cases(clock, whole) {
@@ -602,7 +606,7 @@ fn after_a_budget() {
     explore(Clock::Budget, all());
 }
 
-/// A dead callee that is restarted for a call: what the host did meanwhile is not seen.
+/// A dead callee is restarted for a call. The host's values from that time are not seen.
 #[test]
 fn after_a_restart() {
     let (machine, width) = (Machine::detect(), *widths().last().unwrap());

@@ -5,7 +5,7 @@ use common::{CALL_RAX, assemble, function};
 use sfi_loader::{AddressClass, CallError, DomainSpec, Fault, FaultKind, Import, Mode, Status, TypedFn, World};
 use std::sync::atomic::{AtomicU32, Ordering};
 
-/// Each body, what it must be reported as, and in which function.
+/// Returns bodies of functions with the expected fault and its function.
 fn kinds() -> Vec<(&'static str, String, FaultKind)> {
     let memory = FaultKind::Memory;
     vec![
@@ -99,8 +99,8 @@ fn every_kind_reaches_a_calling_domain() {
     }
 }
 
-/// A -> B -> A, and the inner A faults: B gets an error, and when it returns the outer A cannot go
-/// on.
+/// A calls B, which calls A again, and the inner A faults. B gets an error. When B returns, the
+/// outer A cannot go on.
 #[test]
 fn a_dead_domain_is_not_returned_to() {
     let a = function("outer", "call middle\nmov $1,%eax\nret") + &function("inner", "ud2");
@@ -122,7 +122,7 @@ fn a_dead_domain_is_not_returned_to() {
     }
 }
 
-/// The same through a host function, which sees the error of its own call.
+/// The nested call goes through a host function, which sees the error of its own call.
 #[test]
 fn a_host_function_survives_the_death_of_its_caller() {
     let a = function("outer", "lea inner(%rip),%rdi\ncall back\nmov $1,%eax\nret") + &function("inner", "ud2");
@@ -238,7 +238,7 @@ fn what_is_not_ours_goes_to_the_previous_handler() {
     assert_eq!(HANDLED.load(Ordering::SeqCst), 2);
 }
 
-/// Without a previous handler the host's own fault still ends the process with its signal.
+/// Without an earlier handler, the host's own fault still ends the process with its signal.
 #[test]
 fn the_hosts_own_fault_stays_fatal() {
     use std::os::unix::process::ExitStatusExt;
@@ -257,7 +257,7 @@ fn the_hosts_own_fault_stays_fatal() {
                 .object("a.o", assemble(&function("run", "call own\nret")))
                 .import("own", Import::host("own")),
         )
-        // SAFETY: none: the fault is what is tested, in a process of its own.
+        // SAFETY: there is none: the fault is the purpose of the test, in a process of its own.
         .host_fn("own", |_| Ok(unsafe { std::hint::black_box(16 as *const u64).read_volatile() }))
         .build()
         .unwrap();

@@ -1,4 +1,4 @@
-//! Idle stacks: their pages go back to the kernel, and never while somebody returns to them.
+//! Idle stacks: their pages go back to the kernel, but never while a call returns to them.
 
 mod common;
 use common::{CALL_RAX, assemble, function};
@@ -8,8 +8,8 @@ use std::time::Duration;
 const STACK: u64 = 1 << 20;
 const PAGE: u64 = 4096;
 
-/// `deep(pages, spins)` writes to so many pages of the data stack and takes its time, `nest(n)`
-/// calls itself; `sum` adds up a buffer and puts it back doubled.
+/// Makes the server. `deep(pages, spins)` writes to that many pages of the data stack and takes its
+/// time, `nest(n)` calls itself, `sum` adds up a buffer and puts it back doubled.
 fn server() -> DomainSpec {
     let text = function(
         "deep",
@@ -20,7 +20,7 @@ fn server() -> DomainSpec {
             "xor %eax,%eax\n1:\nmov %gs:-8(%edi,%esi,8),%rcx\nadd %rcx,%rax\nadd %rcx,%rcx\nmov %rcx,%gs:-8(%edi,%esi,8)\ndec %rsi\njnz 1b\n\
              mov $20000000,%ecx\n2:\ndec %rcx\njnz 2b\nret",
         )
-        // Leaves marks on its stack, calls back, and counts those that are still there.
+        // Leaves marks on its stack, calls back, and counts the marks that are still there.
         + &function(
             "marks",
             "lea -65536(%r15),%r15\nmov $8192,%ecx\n1:\nmov %rcx,%gs:-8(%r15d,%ecx,8)\ndec %ecx\njnz 1b\ncall back\n\
@@ -34,8 +34,8 @@ fn server() -> DomainSpec {
         .registers("marks", Entry::function("marks").signature("() -> int"))
 }
 
-/// `call(pages)` calls the server's `deep`. `run` connects to `marks` and calls it; what that calls
-/// back disconnects it.
+/// Makes the client. `call(pages)` calls the server's `deep`. `run` connects to `marks` and calls
+/// it; the callback from there disconnects it.
 fn client() -> DomainSpec {
     let text = ".data\npointer: .quad 0\n.section .rodata\nname: .asciz \"server.marks\"\n.text\n".to_owned()
         + &function("call", "xor %esi,%esi\njmp deep")
@@ -56,7 +56,7 @@ fn world() -> World {
     World::builder().domain(client()).domain(server()).permit("*", "*").build().unwrap()
 }
 
-/// The watchdog looks every four milliseconds where there is a budget.
+/// Builds a world with a budget, in which the watchdog looks every four milliseconds.
 fn watched() -> World {
     let server = server().stack(4 * STACK).budget(Budget::cpu(Duration::from_secs(600)));
     World::builder().domain(client()).domain(server).permit("*", "*").build().unwrap()
@@ -70,15 +70,15 @@ fn count(start: u64, length: u64) -> usize {
     pages.iter().filter(|page| **page & 1 != 0).count()
 }
 
-/// Resident pages of a domain's data stack.
+/// Returns the resident pages of a domain's data stack.
 fn stack(world: &World, domain: &str) -> usize {
     let domain = world.domain(domain).unwrap();
     let segment = domain.segments().iter().find(|s| s.name == "data stack").unwrap();
     count(domain.secret_base() + segment.offset, segment.length)
 }
 
-/// Resident pages of the one control stack of this process, whose stack area is the last MiB of 4
-/// MiB-aligned 4 MiB.
+/// Returns the resident pages of this process' one control stack. Its stack area is the last MiB of
+/// 4 MiB-aligned 4 MiB.
 fn control() -> usize {
     let range = |line: &String| {
         let (from, to) = line.split(' ').next()?.split_once('-')?;
@@ -102,7 +102,7 @@ fn a_trimmed_world_keeps_nothing_on_its_stacks() {
         assert_eq!((stack(&world, "server"), stack(&world, "client")), (0, 0));
         assert!(control() < 190, "{}", control());
     }
-    // A dead one, too, and it lives again.
+    // A dead domain gives back its pages, too, and lives again.
     assert!(call.call(&mut world, (300,)).unwrap() != 5);
     assert!(world.domain("server").unwrap().is_dead());
     world.trim();
@@ -126,7 +126,7 @@ fn a_server_that_nobody_is_bound_to_keeps_nothing() {
     assert_eq!(stack(&world, "server"), 0);
 }
 
-/// The last binding goes while the server is in the middle of a call through it.
+/// The last binding goes in the middle of a call through it.
 #[test]
 fn a_stack_that_is_in_use_stays() {
     let mut world = world();
@@ -137,7 +137,7 @@ fn a_stack_that_is_in_use_stays() {
     }
 }
 
-/// The watchdog sees it, so that other calls need not be looked at.
+/// The watchdog finds idle stacks, so that other calls need not look at them.
 #[test]
 fn a_long_call_leaves_a_small_stack() {
     let mut world = watched();
@@ -151,7 +151,7 @@ fn a_long_call_leaves_a_small_stack() {
     assert!(released);
 }
 
-/// What a long call put into its buffers is on its stack until it is copied back.
+/// The contents of a long call's buffers stay on its stack until they are copied back.
 #[test]
 fn buffers_of_a_long_call_come_back() {
     let mut world = watched();

@@ -1,5 +1,5 @@
-//! Buffers that cross by copy: from domain to domain, from host to domain, and everything that a
-//! hostile side may say about them.
+//! Buffers that cross by copy, from domain to domain and from host to domain, and all values that a
+//! hostile side may give for them.
 
 mod common;
 use common::{assemble, function};
@@ -8,7 +8,7 @@ use sfi_loader::{CallError, DomainSpec, Import, Passed, Status, TypedFn, World, 
 
 /// Doubles `values` into `result` and returns their sum.
 const DOUBLE: &str = "i32 double(in i32 values[count], u64 count, out i32 result[count])";
-/// Fills `data` with the number that `size` says, and says one less.
+/// Fills `data` with the number in `size`, and lowers `size` by one.
 const SHRINK: &str = "void shrink(inout u8 data[*size], inout u32 size[1])";
 const LAST: &str = "i64 last(in u8 data[count], i8 count, out u64 where[2])";
 const HALF: &str = "f64 half(f64 x, in f32 y[1])";
@@ -35,7 +35,7 @@ fn declaration(text: &str) -> Declaration {
     text.parse().unwrap()
 }
 
-/// Functions of the client that pass their own arguments on.
+/// Returns functions of the client that pass their own arguments on.
 fn client() -> String {
     let mut text = String::from(
         ".globl data\n.data\n.balign 16\ndata: .skip 65536, 7\n.section .rodata\n.globl fixed\nfixed: .skip 64, 5\n.text\n",
@@ -88,9 +88,9 @@ fn buffers_cross_between_domains() {
     assert_eq!(call(&mut world, "double", data, 4, data + 64) as i32, 100);
     assert_eq!(seen(&mut world, data + 64, 16), bytes(&[2i32, -10, 200, 8]));
     assert_eq!(seen(&mut world, data, 16), bytes(&[1i32, -5, 100, 4]), "`in` is not copied back");
-    // The upper half of a pointer does not matter to its owner's stores, and so not here.
+    // The client's stores ignore the upper half of a pointer, and so does the copy.
     assert_eq!(call(&mut world, "double", data & 0xffff_ffff, 1, data + 128) as i32, 1);
-    // No elements: any pointer.
+    // Without elements any pointer is good.
     assert_eq!(call(&mut world, "double", 0, 0, 1 << 63) as i32, 0);
 }
 
@@ -102,10 +102,10 @@ fn lengths_behind_pointers_and_results() {
     call(&mut world, "shrink", data + 64, data, 0);
     assert_eq!(seen(&mut world, data, 4), 39u32.to_le_bytes());
     assert_eq!(seen(&mut world, data + 64, 41), [[40u8; 40].as_slice(), &[7]].concat());
-    // An 8-bit length counts as wide as it is.
+    // Only the 8 bits of an 8-bit length count.
     fill(&mut world, data + 4, &[9]);
     assert_eq!(call(&mut world, "last", data, 0xabcd_ef05, data + 128), 9);
-    // What the callee saw are addresses of its own stack, and `out` was zero.
+    // The callee saw addresses of its own stack, and `out` was zero.
     let told = seen(&mut world, data + 128, 16);
     let pointer = |i: usize| u64::from_le_bytes(told[i..i + 8].try_into().unwrap());
     let base = world.domain("server").unwrap().secret_base();
@@ -145,7 +145,7 @@ fn hostile_clients_get_an_error() {
     fill(&mut world, data, &u32::MAX.to_le_bytes());
     assert_eq!(call(&mut world, "shrink", data, data, 0), -99);
     assert_eq!(call(&mut world, "last", data, 0xff, data), -99, "a negative length");
-    // Afterwards all is as before, the server's stack too.
+    // Afterwards the state is as before, including the server's stack.
     fill(&mut world, data, bytes(&[21i32]));
     for _ in 0..1000 {
         assert_eq!(call(&mut world, "double", data, 1, data + 4) as i32, 21);

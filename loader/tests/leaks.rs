@@ -1,5 +1,5 @@
-//! What the process holds after much has gone wrong. Alone in its process: other tests map worlds
-//! of their own meanwhile.
+//! Resources that the process holds after many failures. This test is alone in its process, because
+//! other tests map worlds of their own.
 
 mod common;
 use common::{assemble, function};
@@ -35,7 +35,7 @@ fn ten_thousand_faults_leak_nothing() {
     assert!(resident() < before.2 + (16 << 20), "memory grows");
 }
 
-/// Resident bytes of this process.
+/// Returns the resident bytes of this process.
 fn resident() -> usize {
     let text = std::fs::read_to_string("/proc/self/statm").unwrap();
     text.split(' ').nth(1).unwrap().parse::<usize>().unwrap() * 4096

@@ -1,11 +1,10 @@
-//! What the linker in the loader does: archives, COMDAT, weak, common, thread locals, initialisers,
-//! errors.
+//! The loader's linker: archives, COMDAT, weak, common, thread locals, initialisers, errors.
 
 mod common;
 use common::{CALL_RAX, assemble, function};
 use sfi_loader::{BuildError, DomainSpec, Import, TypedFn, World};
 
-/// An archive made by `ar`.
+/// Makes an archive with `ar`.
 fn archive(members: &[(&str, Vec<u8>)]) -> Vec<u8> {
     let directory = tempfile::tempdir().unwrap();
     let mut ar = std::process::Command::new("ar");
@@ -52,8 +51,8 @@ fn archives_give_what_is_needed_and_nothing_else() {
     let needs_bad = function("run", "call unwanted\nret");
     let error = fail(spec(&needs_bad).archive("lib.a", members.clone()));
     assert!(error.contains("nobody_has_this (used in lib.a(bad.o))"), "{error}");
-    // A granted name that a member defines is an error, linked or not; a weak reference pulls
-    // nothing.
+    // A granted name that a member defines is an error, whether the member is linked or not. A weak
+    // reference pulls nothing.
     let app =
         ".weak other\n".to_owned() + &function("run", "call one\nlea other@GOTPCREL(%rip),%rcx\nadd (%rcx),%rax\nret");
     let error = conflict(spec(&app).archive("lib.a", members.clone()), "one");
@@ -70,7 +69,7 @@ fn archives_give_what_is_needed_and_nothing_else() {
     assert_eq!(f.call(&mut world, ()), Ok(7));
 }
 
-/// An IFUNC that is `pick`, and the functions that it may choose.
+/// Returns an IFUNC that is `pick`, and the functions that it may choose.
 fn ifunc(resolver: &str) -> String {
     format!(".text\n.globl pick\n.type pick,@gnu_indirect_function\npick:\n{resolver}\nret\n")
         + &function("one", "mov $1,%eax\nret")
@@ -79,8 +78,8 @@ fn ifunc(resolver: &str) -> String {
 
 #[test]
 fn a_resolver_chooses_what_a_name_means() {
-    // Calls, pointers in data and pointers out of the GOT, in the object that defines it and in
-    // another, are one function.
+    // Calls, pointers in data and pointers out of the GOT lead to one function, in the object that
+    // defines it and in another.
     let equal = "lea pick(%rip),%rcx\nmov pick@GOTPCREL(%rip),%rdx\ncmp %rcx,%rdx\njne 1f\nmov p(%rip),%rdx\ncmp %rcx,%rdx\njne 1f\n";
     let use_all = format!("call pick\n{equal}mov %rcx,%rax\n{CALL_RAX}lea 40(%rax),%rax\nret\n1: ud2");
     let pointer = ".data\np: .quad pick\n";
@@ -88,7 +87,7 @@ fn a_resolver_chooses_what_a_name_means() {
     assert_eq!(run(spec(&inside)), 42);
     let outside = function("run", &use_all) + pointer;
     assert_eq!(run(spec(&outside).object("b.o", assemble(&ifunc("lea two(%rip),%rax")))), 42);
-    // A resolver may call functions, and IFUNCs that were chosen before it; a restart chooses
+    // A resolver may call functions, and IFUNCs that were chosen before it. A restart chooses
     // again.
     let first = ".globl first\n.type first,@gnu_indirect_function\nfirst: lea one(%rip),%rax\nret\n";
     let text = format!(".text\n{first}") + &ifunc("call first\nlea two(%rip),%rax") + &function("run", "jmp pick");
@@ -109,14 +108,14 @@ fn a_resolver_cannot_choose_a_place_that_is_no_function() {
     for resolver in [
         "xor %eax,%eax",
         "mov $-8,%rax",
-        // The trap's slot, an IFUNC's own slot, a slot that is not used, the middle of one, one of
+        // The trap's slot, an IFUNC's own slot, an unused slot, the middle of a slot, a slot of
         // another 4 GiB.
         "mov %gs:0xff000,%rax\nadd $0x100000,%rax",
         "mov %gs:0xff000,%rax\nadd $0x100008,%rax",
         "mov %gs:0xff000,%rax\nadd $0x1ffff8,%rax",
         "lea two(%rip),%rax\nadd $4,%rax",
         "lea two(%rip),%rax\nmov %eax,%eax",
-        // The code behind the slot, itself, a gateway.
+        // The code that the slot leads to, the IFUNC itself, a gateway.
         "lea two(%rip),%rax\nmov (%rax),%rax",
         "lea pick(%rip),%rax",
         "lea granted(%rip),%rax",
@@ -129,7 +128,7 @@ fn a_resolver_cannot_choose_a_place_that_is_no_function() {
         };
         assert!(error.contains("no function of domain"), "{resolver}: {error}");
     }
-    // Neither is one chosen before its resolver has run, and a fault of a resolver is an error.
+    // An IFUNC cannot be chosen before its resolver has run, and a fault of a resolver is an error.
     for (resolver, what) in [
         ("call pick", "something that is not a function in `pick`"),
         ("ud2", "in `pick`"),
@@ -176,7 +175,7 @@ fn strong_weak_and_common() {
     assert!(granted.unwrap_err().to_string().contains("f (granted by the specification, a.o)"));
 }
 
-/// Why a world in which a host's function is granted under a name is not built.
+/// Returns the error for a world in which a host's function is granted under a name.
 fn conflict(domain: DomainSpec, name: &str) -> String {
     let domain = domain.import(name, Import::host(name));
     World::builder().domain(domain).host_fn(name, |_| Ok(0)).build().unwrap_err().to_string()
@@ -208,7 +207,7 @@ fn granted_names_are_defined_by_nobody_else() {
         ] {
             let error = conflict(domain.clone(), "f");
             assert!(error.contains("f (granted by the specification, "), "{how}, {place}: {error}");
-            // A call goes to text of its own object, or to another's.
+            // In one object a call needs a definition with text.
             if place == "the same object" && !definition.contains("ret") {
                 continue;
             }
@@ -221,13 +220,13 @@ fn granted_names_are_defined_by_nobody_else() {
             assert_eq!(run.call(&mut world, ()), Ok(7), "{how}, {place}");
         }
     }
-    // So it is for regions, whose names have no override.
+    // The rule also holds for regions, whose names have no override.
     let shared = spec(&(function("run", "ret") + ".comm buf_end,8,8\n")).shared("buf", "r", sfi_loader::Access::Read);
     let error = World::builder().region("r", 4096).domain(shared).build().unwrap_err().to_string();
     assert!(error.contains("buf_end (granted"), "{error}");
 }
 
-/// Work and memory are linear in what the files hold.
+/// Work and memory are linear in the size of the files.
 #[test]
 fn small_objects_cost_little() {
     let start = std::time::Instant::now();
@@ -245,7 +244,7 @@ fn small_objects_cost_little() {
     let padded: String = (0..100).map(|i| format!(".section .d{i},\"aw\"\n.balign 0x200000\n.byte 1\n")).collect();
     let error = fail(spec(&(function("run", "ret") + &padded)).memory(1 << 20));
     assert!(error.contains("padding"), "{error}");
-    // 100,000 IFUNCs, and as many names of sections whose bounds are asked for.
+    // 100,000 IFUNCs, and as many names of sections whose bounds are used.
     let resolvers: String = (0..100_000).map(|i| format!(".type i{i},@gnu_indirect_function\ni{i}: nop\n")).collect();
     let error =
         fail(spec(&(function("run", "ret") + &resolvers + &resolvers.replace(" i", " q").replace("\ni", "\nq"))));
@@ -258,7 +257,7 @@ fn small_objects_cost_little() {
     assert!(start.elapsed().as_secs() < 60, "{:?}", start.elapsed());
 }
 
-/// Resident bytes of this process, from `/proc/self/statm`.
+/// Returns the resident bytes of this process, from `/proc/self/statm`.
 fn resident() -> u64 {
     let statm = std::fs::read_to_string("/proc/self/statm").unwrap();
     statm.split_whitespace().nth(1).unwrap().parse::<u64>().unwrap() * 4096
@@ -286,7 +285,7 @@ fn thread_locals_lie_below_the_tcb() {
     let a = ".section .tdata,\"awT\",@progbits\n.globl x\n.balign 64\nx: .quad 5\ny: .quad 6\n.section .tbss,\"awT\",@nobits\n.globl z\nz: .skip 8\n".to_owned()
         + &function(
             "run",
-            // gs:0x300000+x@tpoff, and through the thread pointer.
+            // Access by gs:0x300000+x@tpoff, and through the thread pointer.
             "mov %gs:0x300000+x@tpoff,%rax\nmov %gs:0x300000,%rcx\nadd y@tpoff(%rcx),%rax\nadd z@tpoff(%rcx),%rax\nlea z@tpoff(%rcx),%rsi\nmovq $100,%gs:(%esi)\nadd z@tpoff(%rcx),%rax\nlea x@tpoff(%rcx),%rdx\nand $63,%edx\nadd %rdx,%rax\nret",
         );
     assert_eq!(run(spec(&a)), 111);
@@ -360,8 +359,8 @@ fn switch_tables_hold_slots() {
             CALL_RAX.replace("call", "jmp")
         ),
     ) + ".section .rodata\ntable: .long .Lzero-table,.Lone-table\n";
-    // Against local labels the assembler would emit their section and an offset, which is not what
-    // the contract wants.
+    // Against local labels the assembler would emit their section and an offset, which the contract
+    // does not allow.
     let text = text.replace(".Lzero", "zero").replace(".Lone", "one") + ".globl zero,one\n";
     assert_eq!(run(spec(&text)), 2);
 }
@@ -394,7 +393,7 @@ fn weak_functions_that_nobody_defines() {
 fn addresses_that_do_not_fit_are_errors_with_their_place() {
     let error = fail(spec(&(function("run", "mov $value,%eax\nret") + ".data\n.globl value\nvalue: .quad 0\n")));
     assert!(error.contains("a.o: .text+0x1") && error.contains("`value`") && error.contains("32 bits"), "{error}");
-    // A weak symbol that nobody defines is 0, which no rip-relative operand reaches.
+    // An undefined weak symbol is 0, which no rip-relative operand reaches.
     let error = fail(spec(&(".weak far\n".to_owned() + &function("run", "lea far(%rip),%rax\nret"))));
     assert!(error.contains("`far`") && error.contains("32 bits"), "{error}");
 }
@@ -420,8 +419,8 @@ fn unsafe_objects_are_refused_with_every_violation() {
     assert!(fail(spec(&load).mode(sfi_loader::Mode::Full)).contains("SFI-L01"));
 }
 
-/// The processor's clock is read only where the domain asks for it and the world grants it, also
-/// after a reload.
+/// The processor's clock is read only if the domain asks for it and the world grants it, also after
+/// a reload.
 #[test]
 fn the_clock_needs_two_grants() {
     let text = function("run", "rdtsc\nmov $1,%eax\nret");

@@ -1,4 +1,4 @@
-//! What faults cost the owners of domains, and the manifest that says so.
+//! The price of faults for the owners of domains, and its manifest.
 
 mod common;
 use common::{assemble, function};
@@ -89,8 +89,8 @@ fn a_budget_of_faults_ends_restarts() {
     refused(World::builder().domain(bad()).build().map(drop));
 }
 
-/// Who calls a domain that waits for its owner's penalties learns so at once, and neither waits nor
-/// is ended for it.
+/// A caller of a domain that waits for its owner's penalties gets an error at once. It neither
+/// waits nor is ended for it.
 #[test]
 fn a_penalty_is_not_the_clients() {
     let delay = Duration::from_secs(600);
@@ -134,7 +134,7 @@ fn a_penalty_is_not_the_clients() {
     }
 }
 
-/// A search for other domains: many accesses outside the own window.
+/// Many accesses outside the own window are a search for other domains.
 #[test]
 fn a_search_is_suspicious() {
     let owner = Owner::new("mallory");
@@ -224,7 +224,7 @@ fn a_manifest_says_all_this() {
         assert_eq!(run.call(&mut world, ()), Ok(result));
         assert_eq!(world.domain("codec").unwrap().restarts(), restarts);
     }
-    // What it gives is a restarted domain's too.
+    // A restarted domain gets the manifest's capabilities, too.
     let mut world = manifest(MANIFEST).unwrap();
     world.restart("app").unwrap();
     let guarded: TypedFn<fn(u64) -> i64> = world.domain("app").unwrap().export("guarded_call").unwrap();

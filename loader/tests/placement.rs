@@ -19,7 +19,7 @@ fn world(seed: Option<u8>) -> World {
     builder.region("region", 4096).domain(spec("a")).domain(spec("b")).build().unwrap()
 }
 
-/// Absolute addresses of the segments that move.
+/// Returns the absolute addresses of the segments that move.
 fn places(world: &World) -> Vec<(String, u64)> {
     let mut all = Vec::new();
     for name in ["a", "b"] {
@@ -61,8 +61,8 @@ fn windows_are_aligned_reserved_and_guarded() {
         let domain = world.domain(name).unwrap();
         let base = domain.secret_base();
         assert_eq!(base % (1 << 32), 0);
-        // Everything in the window and the guard behind it is ours: mapped, accessible only where
-        // segments are.
+        // The whole window and the guard after it belong to the loader: mapped, and accessible only
+        // where segments are.
         let mut accessible = Vec::new();
         let mut covered = base;
         for line in maps() {
@@ -96,12 +96,12 @@ fn windows_are_aligned_reserved_and_guarded() {
         assert!(expected.len() <= 8, "too many mappings: {expected:?}");
         assert!(expected.iter().all(|s| s.0 >= 0xf_f000));
     }
-    // A shared region lies at the same offset everywhere.
+    // A shared region lies at one offset in all windows.
     let offset = |name: &str| world.domain(name).unwrap().symbol("buf").unwrap().0 & 0xffff_ffff;
     assert_eq!(offset("a"), offset("b"));
 }
 
-/// In a process of its own: other tests map memory at the same time.
+/// Runs in a process of its own, because other tests map memory meanwhile.
 #[test]
 fn dropping_a_world_gives_everything_back() {
     if std::env::var_os("SFI_TEST_CHILD").is_none() {
@@ -150,7 +150,7 @@ fn memory_access_is_bounds_checked() {
     };
     let mut memory = world.memory("a").unwrap();
     assert_eq!(memory.read(value, 8).unwrap(), 7u64.to_le_bytes());
-    // A pointer counts by its lower half, as for the domain's own stores.
+    // Only the lower half of a pointer counts, as for the domain's own stores.
     assert_eq!(memory.read(value & 0xffff_ffff, 8).unwrap(), 7u64.to_le_bytes());
     memory.write(value, &[9]).unwrap();
     assert_eq!(memory.read(value, 1).unwrap(), [9]);
@@ -198,7 +198,7 @@ fn regions_may_be_read_only() {
     assert!(matches!(world.memory("a").unwrap().write(buf.0, &[1]), Err(MemoryError::ReadOnly { .. })));
 }
 
-/// What this machine does not offer is an error, a fallback, or nothing at all.
+/// A feature that this machine lacks is an error, a fallback, or has no effect.
 #[test]
 fn five_levels_of_page_tables_on_request() {
     let five = std::fs::read_to_string("/proc/cpuinfo").unwrap().split_whitespace().any(|flag| flag == "la57");
@@ -222,8 +222,8 @@ fn five_levels_of_page_tables_on_request() {
             assert!(template.unwrap_err().to_string().starts_with("SFI-M02: "));
             continue;
         };
-        // A window in the upper half of 57 bits, once in 512 a low one; its code computes and
-        // stores addresses.
+        // The window lies in the upper half of 57 bits, and once in 512 draws low. Its code
+        // computes and stores addresses.
         for mut world in [world.unwrap(), template.unwrap().instance().unwrap()] {
             let domain = world.domain("a").unwrap();
             assert_eq!(domain.placement().windows, space.windows());

@@ -1,4 +1,5 @@
-//! What the loader's tests share: domains written in assembly, in the form that the contract wants.
+//! Shared parts of the loader's tests: domains written in assembly, in the form that the contract
+//! demands.
 #![allow(dead_code)]
 
 use std::io::Write;
@@ -21,7 +22,7 @@ pub fn assemble(text: &str) -> Vec<u8> {
     std::fs::read(object).unwrap()
 }
 
-/// A function definition.
+/// Returns the assembly text of a function.
 pub fn function(name: &str, body: &str) -> String {
     format!(".text\n.globl {name}\n.type {name},@function\n{name}:\n{body}\n.size {name},.-{name}\n")
 }
@@ -29,7 +30,7 @@ pub fn function(name: &str, body: &str) -> String {
 /// An indirect call through the pointer in rax.
 pub const CALL_RAX: &str = "and $0xffff8,%eax\ncall *%gs:0x100000(%eax)\n";
 
-/// This process' mappings, without those of the heap and of libraries' lazily grown memory.
+/// Returns this process' mappings, without those of the heap and of libraries' lazily grown memory.
 pub fn maps() -> Vec<String> {
     let text = std::fs::read_to_string("/proc/self/maps").unwrap();
     text.lines().map(str::to_owned).collect()
