@@ -10,8 +10,8 @@ use sfi_loader::{
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
-/// `run(a, b, c)` passes its arguments on to the import; `with(number, a)` shows the capability at
-/// `bits` behind the number.
+/// Makes a client. `run(a, b, c)` passes its arguments on to the import. `with(number, a)` shows
+/// the capability at `bits` after the number.
 fn client() -> DomainSpec {
     let text = ".data\n.globl bits\nbits: .skip 64\n.text\n".to_owned()
         + &function("run", "call op\nret")
@@ -53,7 +53,7 @@ impl Bench {
     }
 }
 
-/// Host code behind the gateways, with its own state.
+/// A host function serves an entry point with procedure numbers, and keeps state of its own.
 #[test]
 fn a_supervisor_dispatches_by_number() {
     let mut total = 0;
@@ -110,7 +110,7 @@ fn a_capability_opens_a_supervisor() {
     assert_eq!(capability.refused(), 4, "nothing was compared");
 }
 
-/// The same for a sandboxed server: the header is the host's, the procedures are the domain's.
+/// A sandboxed server has the header of the host before its procedures.
 #[test]
 fn a_domain_behind_a_header() {
     let capability = Capability::generate().unwrap();
@@ -146,7 +146,7 @@ fn a_domain_behind_a_header() {
     assert_eq!(bench.run(at.0, 10, 0), (13, 0));
     bench.give(&[0; 64]);
     assert_eq!(bench.run(at.0, 10, 0), (-1, Status::Host as u32));
-    // Loaded again it has the same headers; others are the host's to build.
+    // A server that is loaded again has its earlier headers. The host has to build others.
     bench.world.reload(server).unwrap();
     bench.give(capability.secret_bytes());
     assert_eq!(bench.run(at.0, 10, 0), (13, 0));

@@ -8,8 +8,8 @@ use sfi_loader::{
     TypedFn, World,
 };
 
-/// A linked list at `list` and a hash table of 16 chains at `hash`. Nodes hold full pointers of
-/// whoever made them.
+/// Assembles a linked list at `list` and a hash table of 16 chains at `hash`. Nodes hold full
+/// pointers of the domain that made them.
 fn structures() -> String {
     let next_free = |at: &str, first: &str| {
         format!("mov %gs:{at}(%eip),%rdx\ntest %rdx,%rdx\njnz 1f\nlea {first}(%rip),%rdx\n1:\n")
@@ -116,7 +116,7 @@ fn a_region_disappears_under_pointers_that_are_kept_and_comes_back() {
         world.restart("b").unwrap();
         let found = fault(export(&world, "write").call(&mut world, (at + 8, 0)));
         assert_eq!(found.region(), Some(("list", true)));
-        // It stays away when the domain is reset or loaded again.
+        // The region stays hidden when the domain is reset or loaded again.
         world.restart("b").unwrap();
         world.reload(side("b", Access::ReadWrite)).unwrap();
         assert!(matches!(export(&world, "sum").call(&mut world, (0, 0)), Err(CallError::Fault(_))));
@@ -135,7 +135,7 @@ fn a_region_disappears_under_pointers_that_are_kept_and_comes_back() {
     assert_eq!(world.make_invisible("x", "list"), Err(unknown(LookupError::Domain("x".into()))));
 }
 
-/// A root domain sees every region and decides what others see; nobody else does.
+/// Only a root domain sees every region and decides which regions others see.
 #[test]
 fn a_root_domain_decides_what_others_see() {
     let names = ".data\nchild: .asciz \"child\"\nsecret: .asciz \"secret\"\nwrong: .asciz \"wrong\"\n.globl length\nlength: .quad 0\n.text\n";

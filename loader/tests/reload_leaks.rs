@@ -1,5 +1,5 @@
-//! What the process holds after servers were reloaded, restarted, bound and unbound many times.
-//! Alone in its process, as `leaks`.
+//! Resources that the process holds after servers were reloaded, restarted, bound and unbound many
+//! times. This test is alone in its process, like `leaks`.
 
 mod common;
 use common::{assemble, function};
@@ -33,7 +33,7 @@ fn reloads_restarts_and_bindings_leak_nothing() {
         assert_eq!(kill.call(world, ()), Ok(-1));
         assert_eq!(run.call(world, ()), Ok(5), "restarted");
         world.connect_spare("client", "server.work").unwrap();
-        // Other numbers of records, so that their ranges move.
+        // Another number of records, so that their ranges move.
         world.reload(server(i % 7)).unwrap();
         assert_eq!((run.call(world, ()), work.call(world, (1, 2))), (Ok(5), Ok(3)));
         world.make_invisible("server", "r").unwrap();
@@ -54,7 +54,7 @@ fn reloads_restarts_and_bindings_leak_nothing() {
     assert!(resident() < before.2 + (8 << 20), "memory grows: {} to {}", before.2, resident());
 }
 
-/// Resident bytes of this process.
+/// Returns the resident bytes of this process.
 fn resident() -> usize {
     let text = std::fs::read_to_string("/proc/self/statm").unwrap();
     text.split(' ').nth(1).unwrap().parse::<usize>().unwrap() * 4096

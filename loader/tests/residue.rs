@@ -1,6 +1,6 @@
-//! A tenant's residue: all that a domain can write, in memory, registers and the world's records,
-//! is as at the start after a reset, for pools and for instances. And what a host does to worlds
-//! that lend or limit.
+//! A tenant's residue. After a reset all state that a domain can write, in memory, registers and
+//! the world's records, is as at the start, for pools and for instances. The limits and loans of a
+//! tenant's host are undone, too.
 
 mod common;
 mod registers;
@@ -45,8 +45,8 @@ fn call(world: &mut World, name: &str, arguments: (u64, u64)) -> Result<u64, Cal
 /// A segment's name and bytes.
 type Part = (String, Vec<u8>);
 
-/// All that the domain can read, by segment, with addresses of its window as offsets. The canary of
-/// the stack is drawn anew each time.
+/// Returns all memory that the domain can read, by segment, with addresses of its window as
+/// offsets. The stack's canary is new each time.
 fn image(world: &mut World) -> Vec<Part> {
     let domain = world.domain("app").unwrap();
     let (base, segments) = (domain.secret_base(), domain.segments().to_vec());
@@ -72,7 +72,7 @@ fn fill(world: &mut World) {
     }
 }
 
-/// Bytes that differ, by segment.
+/// Counts the bytes that differ, by segment.
 fn differences(a: &[Part], b: &[Part]) -> Vec<(String, usize)> {
     let count = |(a, b): (&Part, &Part)| {
         assert_eq!((&a.0, a.1.len()), (&b.0, b.1.len()));
@@ -86,7 +86,7 @@ fn check(before: &[Part], after: &[Part], what: &str) {
         let longest = bytes.chunk_by(|a, b| a == b).filter(|run| run[0] == CANARY).map(<[u8]>::len).max();
         assert!(longest.unwrap_or(0) < 4, "{what}: {longest:?} canaries in {name}");
     }
-    // Stack canary and pointer guard: 16 bytes, of which the first is 0.
+    // Stack canary and pointer guard take 16 bytes, of which the first is 0.
     for (name, count) in differences(before, after) {
         assert!(name == "thread locals" && count <= 15, "{what}: {count} bytes of {name} differ");
     }
@@ -132,13 +132,13 @@ fn no_register_of_a_tenant_is_left() {
             seen.check_vectors(width, &[]);
             seen.check_x87(0x37f);
             assert_eq!(seen.mxcsr(), 0x1f80);
-            // The domain's preserved registers are the host's, which the gate restores.
+            // Preserved registers of the domain are the host's, and the gate restores them.
             call(&mut world, "leave", (0, 0)).unwrap();
         }
     }
 }
 
-/// Connections, functions that were lent, faults that are over.
+/// Connections, lent functions and earlier faults are gone after a reset.
 #[test]
 fn no_record_of_a_tenant_is_left() {
     let build = |restart| {
@@ -151,8 +151,8 @@ fn no_record_of_a_tenant_is_left() {
         let mut world = pool.take().unwrap();
         assert!(world.domain("app").unwrap().last_fault().is_none(), "round {round}");
         assert_eq!(world.domain("app").unwrap().restarts(), 0);
-        // A gateway that the last tenant bound leads nowhere, and so does a function that it was
-        // lent.
+        // A gateway that the last tenant bound leads nowhere, and neither does a function that it
+        // was lent.
         for pointer in pointers.drain(..) {
             assert_eq!(call(&mut world, "through", (pointer, 1)), Ok(u64::MAX), "round {round}");
         }
@@ -162,7 +162,7 @@ fn no_record_of_a_tenant_is_left() {
         assert_eq!(call(&mut world, "through", (spare, 1)), Ok(0x1122334455667789));
         let Pointer(lent) = world.lend("app", "host", "(int) -> int", |cx| Ok(cx.arg(0) + 1)).unwrap();
         assert_eq!(call(&mut world, "through", (lent, 1)), Ok(2));
-        // It dies, and lives again at another place with the next call.
+        // The domain dies, and the next call restarts it at another place.
         assert!(call(&mut world, "die", (0, 0)).is_err());
         assert_eq!(call(&mut world, "get", (0, 0)), Ok(0x1122334455667789));
         let base = world.domain("app").unwrap().secret_base();
@@ -170,14 +170,14 @@ fn no_record_of_a_tenant_is_left() {
         assert_eq!(again & !(WINDOW - 1), base);
         pointers = vec![again, base | (lent & (WINDOW - 1))];
     }
-    // A name that the last tenant's host used is free.
+    // A name that the last tenant's host used is free again.
     let mut world = pool.take().unwrap();
     assert!(matches!(world.take_back("app", "host"), Err(BindError::Lent { .. })));
     assert!(!matches!(world.lend("app", "host", "(int)", |_| Ok(0)), Err(BuildError::Bind(_))));
 }
 
-/// `body` may put another world in the place of the one whose limits it was given. Freed memory is
-/// filled with a pattern.
+/// `body` may replace the world whose limits it was given by another one. Freed memory is filled
+/// with a pattern.
 #[test]
 fn a_world_is_dropped_while_it_is_limited() {
     const NAME: &str = "a_world_is_dropped_while_it_is_limited";
@@ -193,7 +193,7 @@ fn a_world_is_dropped_while_it_is_limited() {
     let limits = Limits { wall: Some(Duration::from_secs(60)), cpu: None };
     world.within(limits, |world| drop(std::mem::replace(world, build()))).unwrap();
     assert_eq!(call(&mut world, "get", (0, 0)), Ok(0x1122334455667789));
-    // Exchanged, both worlds have their own limits again.
+    // After the exchange both worlds have their own limits again.
     let mut other = build();
     world.within(limits, |world| std::mem::swap(world, &mut other)).unwrap();
     for world in [&mut world, &mut other] {

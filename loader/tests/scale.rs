@@ -1,5 +1,5 @@
-//! Many instances: in one world, in pools, up to what the kernel allows. What counts the process'
-//! mappings or memory runs in a process of its own.
+//! Many instances: in one world, in pools, up to the kernel's limit. Tests that count the process'
+//! mappings or memory run in a process of their own.
 
 mod common;
 use common::{CALL_RAX, assemble, function, maps};
@@ -21,8 +21,8 @@ fn child(test: &str) -> bool {
     false
 }
 
-/// `mix(x)`: `state = state * 31 + x`, state begins with 7; `touch(p, x)`: a store anywhere; and
-/// ways to die and to ask the host.
+/// Assembles the object. `mix(x)` sets `state = state * 31 + x`, and state begins with 7.
+/// `touch(p, x)` stores anywhere. Other functions die or ask the host.
 fn object() -> Vec<u8> {
     assemble(
         &(function("mix", "imul $31,state(%rip),%rax\nadd %rdi,%rax\nmov %rax,%gs:state(%eip)\nret")
@@ -79,14 +79,14 @@ fn instances_are_domains_of_their_own() {
     }
     let bases: Vec<u64> = [one, two].iter().map(|i| world.instance(*i).unwrap().secret_base()).collect();
     assert_ne!(bases[0], bases[1]);
-    // The canary is each one's own, pointers lead into their own windows.
+    // Each instance has its own canary, and its pointers lead into its own window.
     assert_ne!(call(&mut world, one, "canary", 0), call(&mut world, two, "canary", 0));
     for (instance, base) in [one, two].into_iter().zip(bases) {
         let state = world.instance(instance).unwrap().symbol("state").unwrap().0;
         assert_eq!(state >> 32, base >> 32);
         assert_eq!(call(&mut world, instance, "peek", state + 8), Ok(state));
     }
-    // A fault is one's own.
+    // A fault ends only its own instance.
     let error = call(&mut world, one, "die", 0).unwrap_err();
     let CallError::Fault(fault) = error else { panic!("{error}") };
     assert_eq!((fault.domain.as_str(), fault.function.as_deref()), ("app#1", Some("die")));
@@ -106,7 +106,7 @@ fn instances_that_were_discarded_are_gone_for_everybody() {
     assert!(matches!(world.instance(old), Err(LookupError::Instance)));
     assert_eq!(world.discard(old), Err(LookupError::Instance));
     assert_eq!(mix.call(&mut world, (0, 0)), Err(CallError::Discarded));
-    // The next one takes its place in the world, and old handles do not become its.
+    // The next instance takes its place in the world, but old handles do not lead to it.
     let new = world.instantiate("app").unwrap();
     let fresh = function_of(&world, new, "mix");
     assert_eq!(mix.call(&mut world, (0, 0)), Err(CallError::Discarded));
@@ -148,7 +148,7 @@ fn a_reset_hides_what_was_shown_to_the_last_tenant() {
         world.reset(instance).unwrap();
         assert_eq!(get.call(&mut world, (address, 0)).is_ok(), seen);
     }
-    // A root domain's instance sees everything, too.
+    // An instance of a root domain sees every region, too.
     let root = world.instantiate("root").unwrap();
     let get = function_of(&world, root, "get");
     assert_eq!((get.call(&mut world, (secret, 0)), get.call(&mut world, (always, 0))), (Ok(0), Ok(0)));
@@ -170,7 +170,7 @@ fn plant(world: &mut World, function: &dyn Fn(&World, &str) -> Two, symbols: [u6
     }
 }
 
-/// Occurrences of the secret in all memory of a domain.
+/// Counts occurrences of the secret in all memory of a domain.
 fn occurrences(base: u64, segments: &[sfi_loader::Segment], memory: &sfi_loader::Memory<'_>) -> usize {
     let mut found = 0;
     for segment in segments {
@@ -280,7 +280,7 @@ fn a_pool_that_is_used_up_says_so_and_replaces_the_dead() {
     let die = export(&one, "die");
     assert!(die.call(&mut *one, (0, 0)).is_err());
     drop(one);
-    // The dead one is not used again: what comes lies elsewhere.
+    // The dead instance is not used again, so the next one lies elsewhere.
     let three = pool.take().unwrap();
     assert!(!places.contains(&base(&three)));
     drop(two);
@@ -303,7 +303,7 @@ fn a_pooled_instance_keeps_no_secret() {
     }
 }
 
-/// A line of `/proc/self/status` or `smaps_rollup`, in bytes.
+/// Returns a line of `/proc/self/status` or `smaps_rollup`, in bytes.
 fn kilobytes(file: &str, key: &str) -> u64 {
     let text = std::fs::read_to_string(format!("/proc/self/{file}")).unwrap();
     let line = text.lines().find(|l| l.starts_with(key)).unwrap_or_else(|| panic!("no {key} in {file}"));
@@ -381,14 +381,14 @@ fn the_limit_on_mappings_is_an_error_and_nothing_else() {
         return;
     }
     let limit: u64 = std::fs::read_to_string("/proc/sys/vm/max_map_count").unwrap().trim().parse().unwrap();
-    // Assembled before: nobody can be started at the limit.
+    // Assembled before, because no process can be started at the limit.
     let spec = spec();
     let build = || World::builder().domain(spec.clone()).host_fn("host", |call| Ok(call.arg(0) + 1)).build();
     let mut world = build().unwrap();
-    // The host uses up most of what the kernel allows, so that the kernel refuses and not the
-    // loader's own account: every second page of a mapping gets another protection.
+    // The host uses up most of the kernel's limit, so that the kernel refuses and not the loader's
+    // own account. Every second page of a mapping gets another protection.
     let pages = ((limit - 2_000) / 2) as usize;
-    // SAFETY: a fresh mapping that nobody else uses.
+    // SAFETY: a fresh mapping with no other user.
     let at = unsafe {
         libc::mmap(
             std::ptr::null_mut(),
@@ -425,7 +425,7 @@ fn the_limit_on_mappings_is_an_error_and_nothing_else() {
         };
         assert!(instances.len() > 100, "{} instances only", instances.len());
         refused(error, instances.len());
-        // A world of its own does not fit either. All that exists works, faults included.
+        // A world of its own does not fit either. All existing instances work, faults included.
         refused(build().unwrap_err(), instances.len());
         for (n, instance) in instances.iter().enumerate() {
             assert_eq!(function_of(&world, *instance, "ask").call(&mut world, (n as u64, 0)), Ok(n as u64 + 1));
@@ -448,7 +448,7 @@ fn the_loader_leaves_the_host_some_mappings() {
     if !child("the_loader_leaves_the_host_some_mappings") {
         return;
     }
-    // Scattered domains reach the limit soonest.
+    // Scattered domains reach the limit first.
     let text = function("one", "mov $1,%eax\nret") + ".data\n.quad 1\n.section .rodata\n.quad 2\n";
     let mut world = World::builder().domain(DomainSpec::new("app").object("a.o", assemble(&text))).build().unwrap();
     let mut instances = Vec::new();
@@ -500,8 +500,8 @@ fn a_thousand_instances_leave_nothing_behind() {
     assert!(after.3 <= before.3 + (256 << 10), "page tables: {} then {}", before.3, after.3);
 }
 
-/// What a domain registered while it ran ends with its tenant, and what led to it leads nowhere,
-/// whoever comes to its place.
+/// A domain's registrations at run time end with its tenant. Connections to them lead nowhere, also
+/// after another tenant took its place.
 #[test]
 fn entry_points_of_instances_end_with_them() {
     let server = ".data\nname: .asciz \"late\"\ntype: .asciz \"(int) -> int\"\n.text\n".to_owned()

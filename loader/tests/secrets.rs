@@ -1,5 +1,5 @@
-//! Nothing of one side is visible on the other, in either direction, whatever the registers held,
-//! in all variants of the gates: with and without VEX instructions, with and without `wrgsbase`.
+//! No value of one side is visible on the other, in either direction, for any register contents, in
+//! all variants of the gates: with and without VEX instructions, with and without `wrgsbase`.
 #![allow(clippy::type_complexity)]
 
 mod common;
@@ -73,7 +73,7 @@ fn a_caller_sees_the_result_only() {
     }
 }
 
-/// Without a signature the argument and result registers pass, all others are cleared all the same.
+/// Without a signature the argument and result registers pass. All others are cleared nevertheless.
 #[test]
 fn without_a_signature_only_argument_and_result_registers_pass() {
     let a = data() + &function("run", &(plant(Width::Ymm) + "call work\n" + &dump(Width::Ymm) + "ret"));
@@ -140,7 +140,7 @@ fn the_host_shows_nothing_to_domains() {
     }
 }
 
-/// A failed call shows as little as one that returns.
+/// A failed call shows no more than one that returns.
 #[test]
 fn a_faulting_callee_shows_nothing() {
     for (machine, width) in variants() {
@@ -179,8 +179,8 @@ extern "C" fn trampoline() {
     });
 }
 
-/// A domain that destroys every register leaves the host's preserved registers and control state
-/// alone, also by a fault.
+/// A domain that destroys every register does not change the host's preserved registers and control
+/// state, even with a fault.
 #[test]
 fn the_hosts_preserved_state_survives() {
     for end in ["ret", "ud2"] {
@@ -197,9 +197,8 @@ fn the_hosts_preserved_state_survives() {
             let host_cw: u16 = 0x027f; // double precision
             let (mut mxcsr, mut wrong): (u32, u64) = (0, 0);
             let mut environment = [0u8; 28];
-            // SAFETY: a call of an `extern "C"` function with an aligned stack; all registers that
-            // it may change are declared, the preserved ones are put back, and so is the control
-            // state.
+            // SAFETY: a call of an `extern "C"` function with an aligned stack. All registers that
+            // it may change are declared. The preserved ones and the control state are put back.
             unsafe {
                 asm!(
                     "push rbx", "push rbp", "mov rbp, rsp", "and rsp, -16",

@@ -1,5 +1,5 @@
-//! Signals of the host at any time: a profiler's timer during crossings. Each in its own process,
-//! because handlers belong to processes.
+//! Signals of the host at any time: a profiler's timer during crossings. Each test runs in its own
+//! process, because handlers belong to processes.
 
 mod common;
 use common::{assemble, function};
@@ -9,10 +9,10 @@ use std::time::Duration;
 
 static TICKS: AtomicU64 = AtomicU64::new(0);
 
-/// What a profiler does, and more: it changes every register that it may.
+/// Does more than a profiler: it changes every register that a handler may change.
 extern "C" fn tick(_: libc::c_int, _: *mut libc::siginfo_t, _: *mut libc::c_void) {
     TICKS.fetch_add(1, Ordering::Relaxed);
-    // SAFETY: all that is changed is declared.
+    // SAFETY: all changed registers are declared.
     unsafe {
         std::arch::asm!(
             "pcmpeqd xmm0, xmm0", "movdqa xmm1, xmm0", "movdqa xmm7, xmm0", "movdqa xmm15, xmm0", "mov r10, -1", "mov r11, -1",
@@ -21,8 +21,8 @@ extern "C" fn tick(_: libc::c_int, _: *mut libc::siginfo_t, _: *mut libc::c_void
     }
 }
 
-/// Sends `SIGPROF` to this thread every 150 µs, which no interval timer of the kernel's ticks
-/// could.
+/// Sends `SIGPROF` to this thread every 150 µs, faster than an interval timer of the kernel's ticks
+/// can.
 fn profile(
     flags: libc::c_int,
     handler: extern "C" fn(libc::c_int, *mut libc::siginfo_t, *mut libc::c_void),
@@ -55,7 +55,8 @@ fn alone(test: &str, body: impl FnOnce()) {
     assert!(status.success(), "{status}");
 }
 
-/// A million crossings between domains, to the host and from it, with faults and limits among them.
+/// Makes a million crossings between domains, to the host and from it, with faults and limits among
+/// them.
 fn crossings() {
     let app = function(
         "run",
@@ -104,7 +105,7 @@ fn a_profiler_on_the_alternate_stack() {
     });
 }
 
-/// Its frames lie on the control stack of whatever domain runs.
+/// The handler's frames lie on the control stack of the running domain.
 #[test]
 fn a_profiler_without_an_alternate_stack() {
     alone("a_profiler_without_an_alternate_stack", || {
@@ -115,8 +116,7 @@ fn a_profiler_without_an_alternate_stack() {
 
 static NESTED: AtomicU64 = AtomicU64::new(0);
 
-/// A handler that takes more of its stack than a domain leaves, and is interrupted by another one
-/// meanwhile.
+/// Takes more of its stack than a domain leaves, and is interrupted by another handler meanwhile.
 extern "C" fn hungry(signal: libc::c_int, info: *mut libc::siginfo_t, context: *mut libc::c_void) {
     let mut much = [0_u8; 24 << 10];
     much.iter_mut().step_by(512).for_each(|byte| *byte = 0xee);
@@ -146,8 +146,8 @@ fn handle(signal: libc::c_int, handler: usize, flags: libc::c_int) {
     }
 }
 
-/// `deep(n, spins)` calls itself n times and then takes its time; `cross` makes calls instead, to a
-/// domain and the host.
+/// Builds a world for deep calls. `deep(n, spins)` calls itself n times and then takes its time.
+/// `cross` makes calls instead, to a domain and the host.
 fn deep() -> World {
     let down = |name: &str, work: &str| {
         let again = format!("test %rdi,%rdi\njz 1f\ndec %rdi\ncall {name}\ninc %rax\nret\n1:\n");
@@ -165,7 +165,7 @@ fn deep() -> World {
 
 type Deep = TypedFn<fn(u64, u64) -> u64>;
 
-/// `true`: it came back. Nothing but the end of the control stack may have ended it.
+/// Returns `true` if the call came back. Only the end of the control stack may have ended it.
 fn down(world: &mut World, function: &Deep, n: u64, work: u64) -> bool {
     match function.call(world, (n, work)) {
         Ok(value) => {
@@ -181,7 +181,7 @@ fn down(world: &mut World, function: &Deep, n: u64, work: u64) -> bool {
     }
 }
 
-/// The deepest call that comes back.
+/// Finds the deepest call that comes back.
 fn deepest(world: &mut World, function: &Deep) -> u64 {
     let (mut low, mut high) = (0, 1 << 20);
     while high - low > 1 {
@@ -191,8 +191,7 @@ fn deepest(world: &mut World, function: &Deep) -> u64 {
     low
 }
 
-/// A domain that has nearly used up its control stack when signals come whose handlers need that
-/// stack.
+/// A domain has nearly used up its control stack when signals come whose handlers need that stack.
 #[test]
 fn handlers_find_room_wherever_a_domain_is() {
     alone("handlers_find_room_wherever_a_domain_is", || {
@@ -203,8 +202,8 @@ fn handlers_find_room_wherever_a_domain_is() {
         assert!(gates < end, "{gates} {end}");
         handle(libc::SIGUSR2, nested as *const () as usize, 0);
         let timer = profile(0, hungry);
-        // Words from the end. Where the kernel finds no room for a frame the domain ends; it may be
-        // anything from 1 to 12 KiB.
+        // Words from the end. The domain ends if the kernel finds no room for a signal frame, which
+        // takes 1 to 12 KiB.
         let mut ended = 0;
         for left in [0, 1, 5, 20, 60, 110, 180, 300, 420, 470, 520, 700, 1000, 1300, 1600, 2000, 3000, 5000, 8000] {
             for _ in 0..4 {
@@ -213,7 +212,7 @@ fn handlers_find_room_wherever_a_domain_is() {
                 ended += u32::from(!back);
                 assert!(back || left < 1600, "no room for a frame {left} words from the end");
                 assert!(!back || TICKS.load(Ordering::Relaxed) > before, "no signal came");
-                // The room is the handlers' alone.
+                // Only handlers may use the room.
                 assert!(!down(&mut world, &spin, end + 1, 1));
             }
         }
@@ -247,7 +246,7 @@ extern "C" fn urgent(_: libc::c_int) {
     PASSED[1].fetch_add(1, Ordering::Relaxed);
 }
 
-/// Handlers that the host had before get what is theirs, while domains end for what is theirs.
+/// The host's earlier handlers get the host's signals, while domains end for their own.
 #[test]
 fn earlier_handlers_are_called() {
     alone("earlier_handlers_are_called", || {

@@ -1,11 +1,14 @@
-//! Crossings under stress: eight threads, a hundred domains, and everything that can happen to them
-//! at random, with every result computed beforehand. Twelve worlds of eight domains wander between
-//! the threads, a pool of four instances and a server of two serve all; domains call in a ring and
-//! in pairs, with buffers, in modes write and full, at every trust level, die in all ways,
-//! overstay, are restarted, loaded again, instantiated, unbound and bound, while signals hit every
-//! thread. Worlds, not threads, own the random numbers, so that a failure comes again whatever the
-//! schedule was: it prints `SFI_STRESS_SEED`. `SFI_STRESS_CALLS`: calls per thread and domain.
-//! Alone in its process, whose mappings and memory it counts.
+//! Crossings under stress: eight threads, a hundred domains, and random events of every kind, with
+//! every result computed beforehand.
+//!
+//! Twelve worlds of eight domains move between the threads. A pool of four instances and a server
+//! of two serve all. Domains call in a ring and in pairs, with buffers, in modes write and full, at
+//! every trust level. They die in all ways, overstay, are restarted, loaded again, instantiated,
+//! unbound and bound, while signals hit every thread.
+//!
+//! Worlds, not threads, own the random numbers, so a failure can be repeated under any schedule: it
+//! prints `SFI_STRESS_SEED`. `SFI_STRESS_CALLS` sets the calls per thread and domain. The test is
+//! alone in its process, because it counts mappings and memory.
 #![allow(clippy::type_complexity)]
 
 mod common;
@@ -26,7 +29,7 @@ const DOMAINS: u64 = WORLDS * RING as u64 + POOLED as u64;
 
 type Pass = TypedFn<fn(u64, u64, u64) -> u64>;
 
-/// A world and what must come of it.
+/// A world, and the state that it must reach.
 struct Slot<'s> {
     world: World,
     model: Model,
@@ -73,7 +76,7 @@ impl<'s> Slot<'s> {
         }
     }
 
-    /// Below `end`.
+    /// Draws a number below `end`.
     fn draw(&mut self, end: u64) -> u64 {
         self.random = self.random.wrapping_add(0x9e37_79b9_7f4a_7c15);
         let x = (self.random ^ (self.random >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
@@ -81,7 +84,7 @@ impl<'s> Slot<'s> {
         (x ^ (x >> 31)) % end
     }
 
-    /// One call, and perhaps something that happens to the world before.
+    /// Makes one call, perhaps after another event.
     fn step(&mut self) {
         let place = self.draw(RING as u64) as usize;
         let other = self.draw(RING as u64) as usize;
@@ -117,7 +120,8 @@ impl<'s> Slot<'s> {
         count(Event::Restart);
     }
 
-    /// The domain that is restarted by itself would register and connect anew.
+    /// Restarts the domain that restarts by itself, if it is dead. Otherwise its restart would
+    /// register and connect anew in the middle of a step.
     fn revive(&mut self) {
         assert_eq!(self.world.domain(&name(RING - 1)).unwrap().is_dead(), self.model.dead[RING - 1]);
         if self.model.dead[RING - 1] {
@@ -133,7 +137,7 @@ impl<'s> Slot<'s> {
         count(Event::Reload);
     }
 
-    /// The entry point goes and comes back; who was bound to it is bound again.
+    /// Removes an entry point and registers it again. A bound client is bound again.
     fn unregister(&mut self, place: usize) {
         self.revive();
         let client = (place + RING - 1) % RING;
@@ -160,7 +164,8 @@ impl<'s> Slot<'s> {
         self.model.bound[place] ^= true;
     }
 
-    /// A binding at run time, used, lost by unregistering or by loading the client again.
+    /// Makes a binding at run time, uses it, and loses it by unregistering or by loading the client
+    /// again.
     fn connect(&mut self, client: usize, server: usize) {
         self.revive();
         if self.model.dead[client] {
@@ -192,7 +197,7 @@ impl<'s> Slot<'s> {
         count(Event::Unbind);
     }
 
-    /// A call through some domains, at whose end this happens.
+    /// Makes a call through some domains. At its end the event `way` happens.
     fn pass(&mut self, place: usize, way: u64) {
         let (n, x, kind) = (self.draw(11), self.draw(1 << 40), self.draw(4));
         let path = [Path::Ring, Path::Ping, Path::Pong, Path::Ring][kind as usize];
@@ -213,8 +218,8 @@ impl<'s> Slot<'s> {
         };
         let pass = &self.passes[place][kind as usize];
         let world = &mut self.world;
-        // Processor time, because the callers of whom overstays go on and must not be ended for
-        // what other threads use.
+        // Processor time, because the callers of a domain that overstays go on, and must not be
+        // ended for time that other threads use.
         let limits =
             if n == 0 { Limits::wall(Duration::from_millis(2)) } else { Limits::cpu(Duration::from_millis(2)) };
         let found = catch_unwind(AssertUnwindSafe(|| match way {
@@ -261,7 +266,7 @@ impl<'s> Slot<'s> {
         }
     }
 
-    /// An instance of the server, in whatever state.
+    /// Uses an instance of the server, in any state.
     fn serve(&mut self) {
         let Ok(mut lease) = self.shared.2.enter() else { return };
         let work: Pass = lease.domain("worker").unwrap().export("work").unwrap();
@@ -277,7 +282,7 @@ impl<'s> Slot<'s> {
         count(Event::Lease);
     }
 
-    /// Another instance of a domain, dead or not: it begins at the beginning.
+    /// Makes another instance of a domain, dead or alive. It begins in the initial state.
     fn instantiate(&mut self, place: usize) {
         let instance = self.world.instantiate(&name(place)).unwrap();
         let chain: Pass = self.world.instance(instance).unwrap().export("chain").unwrap();
@@ -303,10 +308,10 @@ impl<'s> Slot<'s> {
         ((0..count).map(|_| self.draw(u64::MAX)).collect(), self.draw(u64::MAX))
     }
 
-    /// A buffer from domain to domain and back.
+    /// Passes a buffer from domain to domain and back.
     fn gather(&mut self, place: usize) {
         let (values, total) = self.values();
-        // It would come back at another place, without the values.
+        // Otherwise the domain could restart at another place, without the values.
         self.revive();
         if self.model.dead[place] {
             return;
@@ -331,7 +336,7 @@ impl<'s> Slot<'s> {
         stress_model::count(Event::Buffers);
     }
 
-    /// A buffer from the host to a domain and back.
+    /// Passes a buffer from the host to a domain and back.
     fn sum(&mut self, place: usize) {
         let (values, old) = self.values();
         let mut total = [old];
@@ -362,14 +367,14 @@ impl<'s> Slot<'s> {
     fn float(&mut self, place: usize) {
         let (x, y) = (self.draw(1 << 20) as f64, self.draw(1 << 20) as f64);
         let next = (place + 1) % RING;
-        // Nothing comes to life in the model that is not called.
+        // In the model a domain that is not called does not restart.
         if [place, next].iter().all(|i| !self.model.dead[*i] || *i == RING - 1) {
             assert!(self.model.enter(place) && self.model.enter(next));
             assert_eq!(self.float[place].call(&mut self.world, (x, y)), Ok((x + y) * y));
         }
     }
 
-    /// What the last failed call left in the domain.
+    /// Checks the error that the last failed call left in the domain.
     fn error(&mut self, place: usize) {
         if self.model.enter(place) {
             let expected = std::mem::replace(&mut self.model.error[place], Status::Ok);
@@ -378,7 +383,7 @@ impl<'s> Slot<'s> {
     }
 }
 
-/// Says which numbers led to a failure.
+/// Prints the numbers that led to a failure.
 struct Blame(u64, u64, u64);
 
 impl Drop for Blame {
@@ -389,23 +394,24 @@ impl Drop for Blame {
     }
 }
 
-/// A number from the environment.
+/// Returns a number from the environment.
 fn setting(name: &str, default: u64) -> u64 {
     std::env::var(name).map_or(default, |text| text.parse().unwrap())
 }
 
-/// Whether the world has, or may have, calls left until this goal; not after a failure.
+/// Says whether the world has, or may have, calls left until this goal. A world that failed has
+/// none.
 fn more(slot: &Mutex<Slot<'_>>, goal: u64) -> bool {
     slot.try_lock().map_or_else(|error| matches!(error, TryLockError::WouldBlock), |slot| slot.left > goal)
 }
 
-/// So many calls in all. Everything that it makes is gone afterwards.
+/// Makes this many calls in all. Everything that it makes is gone afterwards.
 fn run(objects: Objects, seed: u64, calls: u64) -> Objects {
     let start = Instant::now();
     let shared = (objects, pool(), server());
     let slots: Vec<Mutex<Slot<'_>>> =
         (0..WORLDS).map(|i| Mutex::new(Slot::new(&shared, seed ^ (i << 56), calls / WORLDS))).collect();
-    // Threads end and others begin: what belongs to them must go, too.
+    // Threads end and others begin, and a thread's resources must go with it.
     for generation in 1..=4 {
         let goal = calls / WORLDS * (4 - generation) / 4;
         std::thread::scope(|scope| {
@@ -442,7 +448,7 @@ fn run(objects: Objects, seed: u64, calls: u64) -> Objects {
     shared.0
 }
 
-/// Mappings, files, and resident bytes of this process.
+/// Returns mappings, files, and resident bytes of this process.
 fn held() -> (usize, usize, usize) {
     // SAFETY: no other thread of this process allocates now.
     unsafe { libc::malloc_trim(0) };
@@ -469,10 +475,10 @@ fn eight_threads_and_a_hundred_domains() {
     println!("{DOMAINS} domains, {THREADS} threads, {calls} calls, {signals} signals, {}, {time:?}", counts.join(", "));
     println!("mappings, files, bytes: {before:?} before, {after:?} after");
     assert!(signals > 100 && COUNTS.iter().all(|count| count.load(Relaxed) > 0), "something did not happen");
-    // Mappings: what differs are stacks of ended threads that libc keeps and arenas of the
-    // allocator, two lines for each of ten threads at most, not the five and more mappings of each
-    // of the domains that were made meanwhile. Memory: free lists of those arenas; a single page
-    // lost per restart would be several times as much at full size.
+    // Mappings may differ by stacks of ended threads that libc keeps and by arenas of the
+    // allocator: two lines for each of ten threads at most, not the five and more of each of the
+    // many domains. Memory may differ by free lists of those arenas. A single page lost per restart
+    // would be several times as much at full size.
     assert!(after.0 <= before.0 + 40, "mappings grow: {} to {}", before.0, after.0);
     assert!(after.1 <= before.1, "files grow: {} to {}", before.1, after.1);
     assert!(after.2 <= before.2 + (16 << 20), "memory grows: {} to {}", before.2, after.2);

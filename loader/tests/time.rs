@@ -1,5 +1,5 @@
-//! Calls that overstay their world's time limit end in an error, at the right time, and nothing
-//! else is lost.
+//! Calls that overstay their world's time limit end in an error at the right time, and everything
+//! else goes on.
 
 mod common;
 use common::{assemble, function};
@@ -9,10 +9,11 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 const LIMIT: Duration = Duration::from_millis(30);
-/// What a busy machine may add. A call that is never ended does not end within it either.
+/// Delay that a busy machine may add. A call that is never ended exceeds it too.
 const PATIENCE: Duration = Duration::from_secs(20);
 
-/// `spin` loops for ever, `count(n)` n times and gives n, `answer` gives 42.
+/// Returns three functions: `spin` loops for ever, `count(n)` loops n times and returns n, `answer`
+/// returns 42.
 fn loops() -> String {
     function("spin", "1:\njmp 1b\nret")
         + &function("count", "mov %rdi,%rax\n1:\ndec %rdi\njnz 1b\nret")
@@ -28,7 +29,7 @@ fn nullary(world: &World, domain: &str, name: &str) -> TypedFn<fn() -> u64> {
     world.domain(domain).unwrap().export(name).unwrap()
 }
 
-/// The call was ended in this domain and function.
+/// Checks that the call was ended in this domain and function.
 fn ended(result: Result<u64, CallError>, domain: &str, name: &str) {
     let Err(CallError::Fault(fault)) = result else { panic!("not ended: {result:?}") };
     assert_eq!((fault.kind, fault.domain.as_str()), (FaultKind::TimeLimit, domain), "{fault}");
@@ -68,20 +69,20 @@ fn a_callee_ends_and_its_caller_goes_on() {
     assert!(!world.domain("app").unwrap().is_dead());
     assert_eq!(run.call(&mut world, ()), expected(Status::Dead as u32));
     world.restart("codec").unwrap();
-    // A caller that does not stop is ended after its callee, not earlier than the time that it has
-    // for its return.
+    // A caller that does not stop is ended after its callee, and not before its time for a return
+    // is over.
     let start = Instant::now();
     ended(run_on.call(&mut world, ()), "app", "run_on");
     assert!((LIMIT + Duration::from_millis(10)..PATIENCE).contains(&start.elapsed()), "{:?}", start.elapsed());
     assert!(world.domain("codec").unwrap().is_dead());
 }
 
-/// A call that goes on for ever by what it calls: the same server restarted, one accomplice after
-/// the other, or a host function that calls back. It has one deadline, however many domains it
-/// ends.
+/// A call can go on for ever through its callees: one server restarted again and again, one
+/// accomplice after the other, or a host function that calls back. It has one deadline, however
+/// many domains are ended.
 #[test]
 fn a_call_has_one_deadline_whatever_is_restarted() {
-    /// Enough that one limit for each would outlast [`PATIENCE`].
+    /// At this number one limit for each would outlast [`PATIENCE`].
     const MANY: usize = 1000;
     let spin = assemble(&loops());
     let each = |names: &[String]| names.iter().map(|name| format!("call {name}\n")).collect::<String>();
@@ -125,8 +126,8 @@ fn a_call_has_one_deadline_whatever_is_restarted() {
     assert!(world.domain("codec").unwrap().restarts() <= 2);
 }
 
-/// Domains that wait when a call's time is over are ended with it, at any depth, and nobody's owner
-/// pays for that.
+/// Domains that wait when a call's time is over are ended with it, at any depth. No owner pays for
+/// that.
 #[test]
 fn domains_that_wait_end_without_running_and_without_a_penalty() {
     let owners = ["a", "b", "c"].map(Owner::new);
@@ -188,7 +189,7 @@ fn endless_mutual_recursion_is_a_stack_overflow() {
     assert!(!found.contains(&Some(FaultKind::TimeLimit)), "{found:?}");
 }
 
-/// A world whose domain calls the host function `host` with 3: once, or for ever.
+/// Builds a world whose domain calls the host function `host` with 3: once, or for ever.
 fn with_host(limit: Duration, mut host: impl FnMut() + Send + 'static) -> World {
     let text = function("once", "mov $3,%edi\ncall host\nret")
         + &function("always", "1:\nmov $3,%edi\ncall host\njmp 1b\nret")
@@ -201,7 +202,7 @@ fn with_host(limit: Duration, mut host: impl FnMut() + Send + 'static) -> World 
     World::builder().domain(spec).host_fn("host", function).time_limit(limit).build().unwrap()
 }
 
-/// The domain itself runs for nanoseconds between calls of a quick or a slow host function.
+/// The domain itself runs only for nanoseconds between calls of a quick or a slow host function.
 #[test]
 fn a_loop_of_host_calls_ends_between_them() {
     for pause in [Duration::ZERO, Duration::from_millis(3)] {
@@ -243,7 +244,7 @@ fn a_long_host_function_is_not_aborted_but_its_caller_ends() {
     assert!(done.load(Ordering::Relaxed) && start.elapsed() >= 6 * LIMIT);
 }
 
-/// A host function that calls back: the inner call is ended, the host function sees it and goes on,
+/// A host function calls back. The inner call is ended. The host function sees that and goes on,
 /// and so does its caller.
 #[test]
 fn a_call_back_ends_for_the_host_function() {
@@ -268,9 +269,8 @@ fn a_call_back_ends_for_the_host_function() {
     assert!(world.domain("codec").unwrap().is_dead() && !world.domain("app").unwrap().is_dead());
 }
 
-/// Calls whose length hovers about the limit, so that many end while the order to end them is on
-/// its way. Every one gives its result or ends, never early, and the next one is not met by the
-/// order for the one before.
+/// Many calls end about when the limit passes, so the order to end them often arrives late. Each
+/// call gives its result or is ended, never early, and an order for one call does not end the next.
 #[test]
 fn calls_at_the_edge_of_the_limit() {
     let limit = Duration::from_millis(3);
@@ -299,7 +299,8 @@ fn calls_at_the_edge_of_the_limit() {
     assert!(results > 0 && ends > 0, "{results} results, {ends} ends");
 }
 
-/// Worlds on other threads, with and without a limit, go on while one is ended again and again.
+/// Worlds on other threads, with and without a limit, go on while one world is ended again and
+/// again.
 #[test]
 fn other_threads_are_not_disturbed() {
     let stop = AtomicBool::new(false);
@@ -317,7 +318,7 @@ fn other_threads_are_not_disturbed() {
         }
         let mut world = looping(LIMIT);
         for _ in 0..6 {
-            // A new thread each: the world moves, and threads that made calls end.
+            // Each round has a new thread: the world moves, and threads that made calls end.
             world = std::thread::scope(|inner| {
                 let body = move || {
                     let spin = nullary(&world, "app", "spin");
@@ -353,7 +354,7 @@ fn many_worlds() {
     }
 }
 
-/// A world entered by another one's host function: each has its own limit.
+/// A world is entered by another one's host function. Each has its own limit.
 #[test]
 fn worlds_within_worlds() {
     let mut inner = looping(LIMIT);
@@ -362,7 +363,7 @@ fn worlds_within_worlds() {
         inner.restart("app").unwrap();
     });
     assert_eq!(nullary(&outer, "app", "once").call(&mut outer, ()), Ok(3));
-    // The inner one has no limit and outstays the outer one's.
+    // The inner world has no limit and exceeds the outer one's.
     let spec = DomainSpec::new("app").object("app.o", assemble(&loops()));
     let mut inner = World::builder().domain(spec).build().unwrap();
     let mut outer = with_host(LIMIT, move || {
@@ -374,8 +375,8 @@ fn worlds_within_worlds() {
     ended(nullary(&outer, "app", "once").call(&mut outer, ()), "app", "once");
 }
 
-/// After calls that end in time: longer idle times, sleeps and other signals' handlers are as
-/// without a limit.
+/// Calls that end in time have no later effects: idle times, sleeps and handlers of other signals
+/// are as without a limit.
 #[test]
 fn a_call_in_time_leaves_nothing_behind() {
     let mut world = looping(LIMIT);
@@ -386,7 +387,7 @@ fn a_call_in_time_leaves_nothing_behind() {
         }
         // nanosleep is not restarted after a handler ran: a signal would show here.
         let time = libc::timespec { tv_sec: 0, tv_nsec: 2 * LIMIT.as_nanos() as i64 };
-        // SAFETY: a valid time; the rest of an interrupted sleep is not asked for.
+        // SAFETY: a valid time. The null pointer drops the rest of an interrupted sleep.
         assert_eq!(unsafe { libc::nanosleep(&time, std::ptr::null_mut()) }, 0);
     }
 }

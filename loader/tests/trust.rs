@@ -1,6 +1,6 @@
-//! Trust levels: what each lets through and what none does. A server that abuses its client's trust
-//! harms that client's values, never the host, the client's own clients, or what third parties left
-//! in registers.
+//! Trust levels: the values that each lets through, and those that none lets through. A server that
+//! abuses its client's trust harms that client's values, never the host, the client's own clients,
+//! or values that third parties left in registers.
 #![allow(clippy::type_complexity)]
 
 mod common;
@@ -9,14 +9,14 @@ use common::{assemble, function};
 use registers::*;
 use sfi_loader::{CallError, DomainSpec, FaultKind, Import, Mode, Trust, TypedFn, World};
 
-/// A client that plants secrets, calls and dumps; a server that dumps, plants, or plants and
-/// faults.
+/// Builds a client that plants secrets, calls and dumps, and a server that dumps, plants, or plants
+/// and faults.
 fn pair(trust: Trust, signature: &str, width: Width) -> World {
     let client = data()
         + &function("show", &(plant(width) + "call see\nret"))
         + &function("look", &(plant(width) + "call leave\n" + &dump(width) + "ret"))
         + &function("rue", &(plant(width) + "call fault\n" + &dump(width) + "ret"));
-    // A server that one trusts preserves what functions preserve.
+    // A trustworthy server preserves the registers that functions preserve.
     let server = data()
         + &function("see", &(dump(width) + "ret"))
         + &function("leave", &(save() + &plant(width) + &load("%gs:") + "mov $9,%eax\nret"))
@@ -36,7 +36,7 @@ fn pair(trust: Trust, signature: &str, width: Width) -> World {
         .unwrap()
 }
 
-/// Stores and loads the preserved registers and the control words.
+/// Returns code that stores the preserved registers and the control words.
 fn save() -> String {
     let registers: String =
         PRESERVED.iter().enumerate().map(|(i, r)| format!("mov %{r},%gs:kept+{}(%eip)\n", 8 * i)).collect();
@@ -70,7 +70,7 @@ fn a_trusted_server_sees_what_its_client_left_and_no_other_level_shows_it() {
                 assert!(["rbx", "rdi", "r9", "r14"].iter().all(|r| seen.gpr(r) == SECRET));
                 assert_eq!(seen.word(VECTORS + 64 * 9 + 8), SECRET);
             }
-            // A client that is not trusted cannot make its server trap.
+            // An untrusted client cannot make its server trap.
             if trust != Trust::TrustedBoth {
                 assert_eq!(seen.mxcsr(), 0x1f80);
                 seen.check_x87(0x37f);
@@ -102,8 +102,8 @@ fn a_client_sees_what_its_server_left_only_if_both_are_trusted() {
     }
 }
 
-/// A fault gives the client its preserved registers back and shows it nothing, whatever it believes
-/// of the server.
+/// After a fault the client gets its preserved registers back and sees nothing of the server, at
+/// any level of trust.
 #[test]
 fn a_fault_restores_and_hides_at_every_level() {
     for width in widths() {
@@ -121,7 +121,8 @@ fn a_fault_restores_and_hides_at_every_level() {
     }
 }
 
-/// outer plants and calls middle, which calls inner. Middle's text names `names` and the stack.
+/// Builds three domains: front plants and calls middle with trust `outer`, which calls back with
+/// trust `inner`. Middle's text names the registers in `names` and the stack.
 fn chain(outer: Trust, inner: Trust, width: Width, names: &str) -> World {
     let front = data()
         + &function("show", &(plant(width) + "call pass_see\nret"))
@@ -134,7 +135,7 @@ fn chain(outer: Trust, inner: Trust, width: Width, names: &str) -> World {
         + &function("pass_host", "lea die(%rip),%rdi\ncall host\nret")
         + &function("die", "ud2")
         + &function("names", &format!("{names}\nret"));
-    // Hostile: it changes everything and restores nothing.
+    // The hostile domain changes everything and restores nothing.
     let back = data()
         + &function("see", &(dump(width) + "ret"))
         + &function("leave", &(plant(width) + "mov secret(%rip),%r15\nxor %ebx,%ebx\nxor %r13d,%r13d\nret"))
@@ -172,12 +173,12 @@ fn chain(outer: Trust, inner: Trust, width: Width, names: &str) -> World {
         .unwrap()
 }
 
-/// What middle names: nothing, or a part of each group.
+/// The registers that middle names: none, or a part of each group.
 const NAMES: [&str; 4] =
     ["", "mov %rbx,%rax", "movaps %xmm3,%xmm0", "mov %r12,%rax\nvpxor %ymm2,%ymm2,%ymm2\nstmxcsr %gs:(%eax)\nfldz"];
 
-/// The values in registers that a domain does not name belong to others: it has nothing to trust
-/// anybody with.
+/// A domain cannot pass on trust for registers that it does not name, because their values belong
+/// to others.
 #[test]
 fn trust_never_covers_third_parties_on_the_way_in() {
     for width in widths() {
@@ -208,7 +209,7 @@ fn trust_never_covers_third_parties_on_the_way_out() {
     }
 }
 
-/// Front finds its own values and nothing else.
+/// Checks that front finds its own values and nothing else.
 fn check_front(world: &mut World, width: Width, result: u64, what: &str) {
     let seen = take(world, "front");
     for r in ["rbx", "rbp", "r12", "r13", "r14"] {
@@ -221,8 +222,8 @@ fn check_front(world: &mut World, width: Width, result: u64, what: &str) {
     assert_eq!(seen.mxcsr(), 0x7fbf, "{what}");
 }
 
-/// Middle dies while a domain that it called runs, or a host function: the frames below it did not
-/// save what middle does not name.
+/// Middle dies while a domain that it called runs, or a host function. The frames below it did not
+/// save the registers that middle does not name.
 #[test]
 fn a_domain_that_dies_in_the_middle_costs_its_client_no_register() {
     for width in widths() {
@@ -240,8 +241,8 @@ fn a_domain_that_dies_in_the_middle_costs_its_client_no_register() {
     }
 }
 
-/// Whom a domain trusts wrongly can change its preserved registers; at the level of distrust he
-/// cannot.
+/// A server that does not deserve trust can change its client's preserved registers. At the level
+/// of distrust it cannot.
 #[test]
 fn a_hostile_server_harms_those_who_trust_it_only() {
     for trust in Trust::ALL {
@@ -265,7 +266,7 @@ fn a_hostile_server_harms_those_who_trust_it_only() {
     }
 }
 
-/// An x87 exception that a client left pending is no business of a third domain: one that only
+/// An x87 exception that a client left pending does not reach a third domain. A domain that only
 /// waits for exceptions does not trap on it.
 #[test]
 fn waiting_for_x87_finds_nobody_elses_exception() {
@@ -294,15 +295,15 @@ fn waiting_for_x87_finds_nobody_elses_exception() {
                 .unwrap();
             assert_eq!(run(&mut world, "front", "run"), Ok(5), "{outer}, {inner}");
             assert!(!world.domain("back").unwrap().is_dead(), "{outer}, {inner}");
-            // Its own exception is.
+            // A domain's own exception does trap.
             let Err(CallError::Fault(fault)) = run(&mut world, "front", "trap") else { panic!("no trap") };
             assert_eq!(fault.kind, FaultKind::FloatingPoint);
         }
     }
 }
 
-/// Nine words on the stack: an image that names `__sfi_client_stack` reads them where the client
-/// put them, if it may and is trusted.
+/// Nine arguments need words on the stack. An image that names `__sfi_client_stack` reads them on
+/// the client's stack if it may read there and its client trusts it.
 #[test]
 fn stack_arguments_are_read_on_the_clients_stack() {
     let signature = format!("({}) -> int", ["int"; 9].join(", "));
@@ -339,7 +340,7 @@ fn stack_arguments_are_read_on_the_clients_stack() {
                 continue; // nobody gave it an address
             }
             assert_eq!(run(&mut world, "client", "run"), Ok(789), "{report}");
-            // Whatever a client says its stack is, the server reads nowhere else.
+            // For any stack pointer of the client, the server reads nowhere else.
             let wild: TypedFn<fn(u64) -> u64> = world.domain("client").unwrap().export("wild").unwrap();
             let base = world.domain("client").unwrap().secret_base();
             for at in [0, 1 << 20, base + 0x30_0000, u64::MAX, base + 0xffff_fff8] {
@@ -350,7 +351,7 @@ fn stack_arguments_are_read_on_the_clients_stack() {
     }
 }
 
-/// The reports say what was decided.
+/// The reports of bindings show the decisions.
 #[test]
 fn bindings_are_explained() {
     let world = pair(Trust::TrustedServer, "() -> int", Width::Ymm);
@@ -368,8 +369,7 @@ fn bindings_are_explained() {
     assert!(text.iter().any(|t| t.starts_with("middle `host` -> (host) `host`, (int) -> int\n")), "{text:?}");
 }
 
-/// A domain that names no vector register hands floats on, and nothing that somebody else left
-/// there.
+/// A domain that names no vector register hands floats on, and no values that others left there.
 #[test]
 fn floats_pass_through_a_domain_that_does_not_name_them() {
     for width in widths() {

@@ -3,29 +3,30 @@
 use super::{GPRS, PRESERVED, Width};
 use std::arch::asm;
 
-/// What a party puts into registers: no result, argument or address looks like it.
+/// A party's values for registers. No result, argument or address looks like them.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Canary {
     name: &'static str,
-    /// Of general, vector, mask and x87 registers; a double.
+    /// The value of general, vector, mask and x87 registers. It is a double.
     pub word: u64,
-    /// Of MXCSR.
+    /// The value of MXCSR.
     pub mxcsr: u32,
-    /// Of x87.
+    /// The x87 control word.
     pub control_word: u16,
 }
 
-/// Who looks at registers after a call. Nothing is unmasked, no default is kept.
+/// The party that looks at registers after a call. No exception is unmasked, and no value is a
+/// default.
 pub const OWN: Canary = Canary { name: "own", word: 0x3ff5_7e57_c0de_0a01, mxcsr: 0x7fbf, control_word: 0x0f7f };
-/// Who is called. Division by zero traps.
+/// The party that is called. Division by zero traps.
 pub const MIDDLE: Canary = Canary { name: "middle", word: 0x4a11_b0b5_feed_1b02, mxcsr: 0x5f80, control_word: 0x0b7b };
-/// A third party. Everything traps.
+/// A third party. Every exception traps.
 pub const BACK: Canary = Canary { name: "back", word: 0x4b1d_c0c5_badd_2c03, mxcsr: 0xa03f, control_word: 0x0340 };
 /// The host.
 pub const HOST: Canary = Canary { name: "host", word: 0x4c05_7c0d_e5ec_3d04, mxcsr: 0x1fbf, control_word: 0x037f };
 
 impl Canary {
-    /// The data that the code uses.
+    /// Returns the data that the code uses.
     pub fn data(&self) -> String {
         let Self { name, word, mxcsr, control_word } = self;
         format!(
@@ -34,7 +35,7 @@ impl Canary {
         )
     }
 
-    /// The name of the word's place.
+    /// Returns the symbol of the word.
     pub fn symbol(&self) -> &'static str {
         match self.name {
             "own" => "own_word",
@@ -44,7 +45,7 @@ impl Canary {
         }
     }
 
-    /// The word as an x87 register.
+    /// Returns the word as an x87 register.
     pub fn extended(&self) -> [u8; 10] {
         let exponent = (self.word >> 52) as u16 - 1023 + 16383;
         let mantissa = 1 << 63 | self.word << 12 >> 1;
@@ -58,22 +59,22 @@ impl Canary {
         registers.map(|r| format!("mov {}_word(%rip),%{r}\n", self.name)).collect()
     }
 
-    /// The registers that calls preserve, but r15.
+    /// Returns code for the registers that calls preserve, except r15.
     pub fn preserved(&self) -> String {
         self.general(PRESERVED.into_iter().filter(|r| *r != "r15"))
     }
 
-    /// The other general registers.
+    /// Returns code for the other general registers.
     pub fn volatile(&self) -> String {
         self.general(GPRS.into_iter().filter(|r| !PRESERVED.contains(r)))
     }
 
-    /// MXCSR.
+    /// Returns code for MXCSR.
     pub fn mxcsr(&self) -> String {
         format!("ldmxcsr {}_mxcsr(%rip)\n", self.name)
     }
 
-    /// Vector registers 0-15.
+    /// Returns code for the vector registers 0-15.
     pub fn vectors(&self, width: Width) -> String {
         let one = |n: usize| match width {
             Width::Xmm => format!("movsd {}_word(%rip),%xmm{n}\nunpcklpd %xmm{n},%xmm{n}\n", self.name),
@@ -83,7 +84,7 @@ impl Canary {
         (0..16).map(one).collect()
     }
 
-    /// All of zmm0-31 and of the masks, where the width reaches them.
+    /// Returns code for all of zmm0-31 and the masks, as far as the width reaches them.
     pub fn zmm(&self, width: Width) -> String {
         if width != Width::Zmm {
             return String::new();
@@ -93,24 +94,25 @@ impl Canary {
         self.vectors(width) + &upper.chain(masks).collect::<String>()
     }
 
-    /// An empty x87 stack whose registers hold the word, as calls want it. Keeps the control word.
+    /// Returns code for an empty x87 stack whose registers hold the word, as calls require it.
+    /// Keeps the control word.
     pub fn x87_residue(&self) -> String {
         format!("fldl {}_word(%rip)\n", self.name).repeat(8) + &"fstp %st(0)\n".repeat(8)
     }
 
-    /// An x87 stack that calls do not want, with an exception pending if the control word unmasks
-    /// division by zero.
+    /// Returns code for an x87 stack that calls forbid, with an exception pending if the control
+    /// word unmasks division by zero.
     pub fn x87_pending(&self) -> String {
         let words = format!("fldl {}_word(%rip)\n", self.name).repeat(5);
         format!("fninit\n{words}fld1\nfldz\nfdivrp\nfldcw {}_control(%rip)\n", self.name)
     }
 
-    /// Every register, as calls want them: the x87 stack is empty.
+    /// Returns code for every register, in a state that calls allow: the x87 stack is empty.
     pub fn before_a_call(&self, width: Width) -> String {
         format!("fninit\nfldcw {}_control(%rip)\n", self.name) + &self.x87_residue() + &self.all_but_x87(width)
     }
 
-    /// Every register, as nobody wants them.
+    /// Returns code for every register, in a state that calls forbid.
     pub fn everywhere(&self, width: Width) -> String {
         self.x87_pending() + &self.all_but_x87(width)
     }
@@ -119,10 +121,10 @@ impl Canary {
         self.mxcsr() + &self.vectors(width) + &self.zmm(width) + &self.volatile() + &self.preserved()
     }
 
-    /// This thread's registers, beyond the general ones, which Rust code uses.
+    /// Plants the canary in this thread's registers, except the general ones, which Rust code uses.
     pub fn plant_here(&self, width: Width) {
-        // SAFETY: the registers are declared as changed, MXCSR keeps its masks and rounding; x87 is
-        // left as the ABI wants it.
+        // SAFETY: the registers are declared as changed. MXCSR keeps its masks and rounding. x87 is
+        // left as the ABI requires.
         unsafe {
             asm!("ldmxcsr [{}]", in(reg) &self.mxcsr);
             asm!("fld qword ptr [{0}]", "fstp qword ptr [{0}]", in(reg) &mut self.word.to_le_bytes(),
@@ -163,7 +165,7 @@ unsafe fn plant_ymm(word: u64) {
     vectors!("ymm0" "ymm1" "ymm2" "ymm3" "ymm4" "ymm5" "ymm6" "ymm7" "ymm8" "ymm9" "ymm10" "ymm11" "ymm12" "ymm13" "ymm14" "ymm15");
 }
 
-/// This thread's control bits of MXCSR, and the x87 control word.
+/// Returns this thread's control bits of MXCSR, and the x87 control word.
 pub fn host_control() -> (u32, u16) {
     let (mut mxcsr, mut control) = (0u32, 0u16);
     // SAFETY: stores two words.

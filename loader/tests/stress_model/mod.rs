@@ -1,4 +1,4 @@
-//! The stress suite's domains, and what they must answer.
+//! The stress suite's domains, and their expected answers.
 
 pub mod signals;
 
@@ -17,18 +17,18 @@ pub const POOLED: usize = 4;
 /// Instances of the server.
 pub const SERVERS: usize = 2;
 pub const SIGNATURE: &str = "(int, int, int) -> int";
-/// What a caller finds when its callee failed.
+/// A caller's result when its callee failed.
 pub const FAIL: u64 = -5_i64 as u64;
 /// The argument at which `tell` panics.
 pub const PANIC: u64 = -0x5eed_i64 as u64;
-/// Domains are told to die in the ways 1 to this one, or in these two.
+/// Domains die in the ways 1 to this number, or in the two ways below.
 pub const WAYS: u64 = 4;
 pub const OVERSTAY: u64 = 5;
 pub const MAKE_PANIC: u64 = 6;
 
 pub static COUNTS: [AtomicU64; 9] = [const { AtomicU64::new(0) }; 9];
 
-/// What happened, for the report.
+/// The events of a run, for the report.
 #[derive(Clone, Copy, Debug)]
 pub enum Event {
     Fault,
@@ -42,7 +42,7 @@ pub enum Event {
     Lease,
 }
 
-/// All of them.
+/// All events.
 pub const EVENTS: [Event; 9] = [
     Event::Fault,
     Event::Timeout,
@@ -59,24 +59,25 @@ pub fn count(event: Event) {
     COUNTS[event as usize].fetch_add(1, Relaxed);
 }
 
-/// What the domain at a place of the ring adds to results, so that they tell who computed them.
+/// Returns the number that the domain at a place of the ring adds to results. It shows which domain
+/// computed them.
 pub fn key(place: usize, version: usize) -> u64 {
     1000 * (place as u64 + 1) + version as u64
 }
 
-/// Most values of a buffer, and how many kill who sums them up.
+/// Most values of a buffer, and the number of values at which the domain that sums them up dies.
 pub const VALUES: u64 = 64;
 pub const DEADLY: u64 = 13;
-/// `3 * total` and the values and a key make the new total; the result is the number of values.
+/// The new total is `3 * total` plus the values plus a key. The result is the number of values.
 pub const SUM: &str = "u64 sum(in u64 values[count], u64 count, inout u64 total[1])";
 
-/// What `sum` makes of a total.
+/// Computes the new total of `sum`.
 pub fn summed(place: usize, version: usize, values: &[u64], total: u64) -> u64 {
     values.iter().fold(total.wrapping_mul(3).wrapping_add(key(place, version)), |sum, value| sum.wrapping_add(*value))
 }
 
-/// `chain`, `ping` and `pong(n, x, way)` pass the call on n times, the last one works on its state
-/// or dies; `ask` does so by way of the host.
+/// Assembles a domain of the ring. `chain`, `ping` and `pong(n, x, way)` pass the call on n times.
+/// The last one works on its state or dies. `ask` goes through the host.
 pub fn object(place: usize, version: usize) -> Vec<u8> {
     let key = key(place, version);
     let pass = |name: &str, next: &str| {
@@ -173,7 +174,7 @@ pub fn build(objects: &Objects) -> World {
     builder.host_fn("tell", |cx| tell(cx.arg(0))).host_fn("back", back).build().unwrap()
 }
 
-/// Serves everybody: `work(x, die)`.
+/// Makes the server of all: `work(x, die)`.
 fn worker() -> DomainSpec {
     let text = "test %rsi,%rsi\njnz 1f\ncall tell\nimul $31,state(%rip),%rcx\nadd %rcx,%rax\nmov %rax,%gs:state(%eip)\nret\n1:\nud2";
     let text = function("work", text) + ".data\nstate: .quad 7\n";
@@ -181,27 +182,27 @@ fn worker() -> DomainSpec {
     spec.import("tell", Import::host("tell").signature("(int) -> int"))
 }
 
-/// Instances that are as new for whoever takes one.
+/// Makes instances that are as new for each user.
 pub fn pool() -> Pool {
     let template = Template::builder(worker()).host_fn("tell", |cx| tell(cx.arg(0))).build().unwrap();
     Pool::new(&template, POOLED).unwrap()
 }
 
-/// Instances that stay what their last user made of them.
+/// Makes instances that keep the state that their last user left.
 pub fn server() -> Server {
     let spec = worker();
     let world = || World::builder().domain(spec.clone()).host_fn("tell", |cx| tell(cx.arg(0))).build().unwrap();
     Server::new((0..SERVERS).map(|_| world()).collect()).most_waiting(3)
 }
 
-/// How a call does not return.
+/// The ways in which a call does not return.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Stop {
     /// The callee died.
     Died,
-    /// It had died when its own callee returned.
+    /// The domain had died when its own callee returned.
     Below,
-    /// It was dead.
+    /// The callee was dead before.
     Dead,
     Panic,
 }
@@ -213,7 +214,7 @@ pub enum Path {
     Pong,
 }
 
-/// What the domains of a world must do.
+/// The expected state of a world's domains.
 #[derive(Debug)]
 pub struct Model {
     pub state: [u64; RING],
@@ -230,7 +231,8 @@ impl Model {
         (self.state[place], self.dead[place], self.error[place]) = (7, false, Status::Ok);
     }
 
-    /// Whether the domain can be entered; the last one is restarted if no call returns to it.
+    /// Says whether the domain can be entered. The last one is restarted first if no call returns
+    /// to it.
     pub fn enter(&mut self, place: usize) -> bool {
         if self.dead[place] && place == RING - 1 && self.active[place] == 0 {
             self.reborn(place);
@@ -240,7 +242,7 @@ impl Model {
         !self.dead[place]
     }
 
-    /// A call of a function of this kind.
+    /// Computes the result of a call of a function of this kind.
     pub fn call(&mut self, place: usize, path: Path, n: u64, x: u64, way: u64) -> Result<u64, Stop> {
         if !self.enter(place) {
             return Err(Stop::Dead);
@@ -275,7 +277,7 @@ impl Model {
         if self.dead[place] { Err(Stop::Below) } else { Ok(result.wrapping_add(x).wrapping_add(key)) }
     }
 
-    /// The new total, or the status of the failure.
+    /// Computes the new total, or the status of the failure.
     pub fn sum(&mut self, place: usize, values: &[u64], total: u64) -> Result<u64, Status> {
         if !self.enter(place) {
             return Err(Status::Dead);
@@ -287,7 +289,7 @@ impl Model {
         Ok(summed(place, self.version[place], values, total))
     }
 
-    /// A call of a domain by a domain.
+    /// Computes the result of a call of a domain by a domain.
     #[allow(clippy::too_many_arguments)]
     pub fn cross(
         &mut self,

@@ -4,13 +4,13 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 const KINDS: [libc::c_int; 2] = [libc::SIGPROF, libc::SIGUSR1];
 
-/// How many came.
+/// The number of signals that came.
 pub static SEEN: AtomicU64 = AtomicU64::new(0);
 
 /// Installs the handler.
 pub fn handle() {
     for signal in KINDS {
-        // On the alternate stack: elsewhere it would meet domains that leave it no room on theirs.
+        // The handler has the alternate stack, because some domains leave it no room on theirs.
         // SAFETY: a valid action, whose handler is async-signal-safe.
         unsafe {
             let mut action: libc::sigaction = std::mem::zeroed();
@@ -21,17 +21,17 @@ pub fn handle() {
     }
 }
 
-/// What a profiler does, and more: it changes every register that it may.
+/// Does more than a profiler: it changes every register that a handler may change.
 extern "C" fn tick(_: libc::c_int) {
     SEEN.fetch_add(1, Relaxed);
-    // SAFETY: all that is changed is declared.
+    // SAFETY: all changed registers are declared.
     unsafe {
         std::arch::asm!("pcmpeqd xmm0, xmm0", "movdqa xmm1, xmm0", "movdqa xmm15, xmm0", "mov r10, -1", "mov r11, -1",
             out("xmm0") _, out("xmm1") _, out("xmm15") _, out("r10") _, out("r11") _);
     }
 }
 
-/// Signals hit this thread five thousand times a second while it lives.
+/// A timer that sends this thread five thousand signals a second while it lives.
 pub struct Timer(libc::timer_t);
 
 impl Timer {
