@@ -1,8 +1,9 @@
-//! Phase 4: who follows whom. Labels, entries, and the *units* of code that share one register
+//! Phase 4: the flow of control. Labels, entries, and the *units* of code that share one register
 //! assignment.
 //!
-//! A unit is a function with all that jumps connect to it: its `.cold` part, its switch targets,
-//! the function into whose middle it jumps. Tail calls to a function's entry do not connect.
+//! A unit is a function with all code that jumps connect to it: its `.cold` part, its switch
+//! targets, the function into whose middle it jumps. Tail calls to a function's entry do not
+//! connect.
 
 use crate::analysis::depth::{Height, State};
 use crate::object::address::{Addresses, insn_of};
@@ -11,48 +12,48 @@ use crate::object::read::Place;
 use crate::unwind::{Landing, Unwind};
 use std::collections::{HashMap, HashSet};
 
-/// Where an indirect jump may lead.
+/// The kind of an indirect jump's targets.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum JumpKind {
     /// Labels of its own unit: a switch or a computed goto.
     Inside,
     /// Out of the function.
     Tail,
-    /// Not known; nothing is on the stack, so both look the same.
+    /// Not known. Nothing is on the stack, so both kinds look alike.
     Either,
 }
 
 /// Control flow of an object.
 pub struct FlowGraph {
-    /// Instructions that something names: branch targets, symbols, taken addresses.
+    /// Instructions that code or data names: branch targets, symbols, taken addresses.
     pub label: Vec<bool>,
-    /// Instructions that something behind them jumps to.
+    /// Targets of jumps that come after them in the section.
     pub looped: Vec<bool>,
-    /// Instructions where a symbol's extent ends.
+    /// Instructions at the end of a symbol's extent.
     pub end: Vec<bool>,
-    /// Instructions where functions begin: called, exported or taken as an address and named by a
-    /// function symbol.
+    /// Instructions where functions begin. They are called, exported, or taken as an address and
+    /// named by a function symbol.
     pub entry: Vec<bool>,
-    /// Unit of each instruction; the number is an instruction of the unit.
+    /// Unit of each instruction. The number is an instruction of the unit.
     pub unit: Vec<u32>,
-    /// Targets of indirect jumps by unit: labels whose address is taken and that are no entries.
+    /// Targets of indirect jumps, by unit: labels whose address is taken and that are no entries.
     pub interior: HashMap<u32, Vec<InsnIndex>>,
-    /// Those of them that pointers name. The others are entries of switch tables only, which
-    /// [`crate::analysis::jumps`] has.
+    /// Those labels of `interior` that pointers name. The others are entries of switch tables only,
+    /// and [`crate::analysis::jumps`] handles them.
     pub pointed: HashMap<u32, Vec<InsnIndex>>,
-    /// Indirect jumps whose kind is settled, with their targets; see [`FlowGraph::settle`].
+    /// Indirect jumps whose kind is settled, with their targets. See [`FlowGraph::settle`].
     jumps: HashMap<InsnIndex, (JumpKind, Vec<InsnIndex>)>,
     /// Targets of the indirect jumps whose tables are proven.
     pub tables: HashMap<InsnIndex, Vec<InsnIndex>>,
-    /// Where exceptions out of calls go.
+    /// The targets of exceptions, by call.
     landings: HashMap<InsnIndex, Landing>,
     /// Labels of jumps whose targets do not agree about the stack's height.
     mixed: HashSet<InsnIndex>,
 }
 
 impl FlowGraph {
-    /// Where control may go after an instruction, apart from a call's callee: calls `visit` for
-    /// every successor.
+    /// Calls `visit` for every instruction that control may reach next. A call's callee does not
+    /// count.
     pub fn successors(&self, code: &Code<'_, '_>, at: InsnIndex, mut visit: impl FnMut(InsnIndex)) {
         match code.insns[at].flow {
             Flow::Next | Flow::Call(_) | Flow::CallIndirect => {
@@ -86,27 +87,28 @@ impl FlowGraph {
         }
     }
 
-    /// Where an exception out of a call goes.
+    /// Returns the target of an exception from a call.
     pub fn landing(&self, at: InsnIndex) -> Option<Landing> {
         self.landings.get(&at).copied()
     }
 
-    /// The instruction behind, if it is in the same section.
+    /// Returns the instruction after this one, if it is in the same section.
     pub fn next(&self, code: &Code<'_, '_>, at: InsnIndex) -> Option<InsnIndex> {
         following(code, at)
     }
 
-    /// Labels of its own unit that an indirect jump may reach.
+    /// Returns the labels of its own unit that an indirect jump may reach.
     pub fn jump_targets(&self, at: InsnIndex) -> &[InsnIndex] {
         self.tables.get(&at).or(self.jumps.get(&at).map(|(_, targets)| targets)).map_or(&[], Vec::as_slice)
     }
 
-    /// Whether the unit has labels that indirect jumps reach.
+    /// Says whether the unit has labels that indirect jumps reach.
     pub fn has_interior(&self, at: InsnIndex) -> bool {
         self.interior.contains_key(&self.unit[at])
     }
 
-    /// Where an indirect jump may lead; until it is settled, out of the function.
+    /// Returns the kind of an indirect jump's targets. Until it is settled, the jump leaves the
+    /// function.
     pub fn jump_kind(&self, at: InsnIndex) -> JumpKind {
         if self.tables.contains_key(&at) {
             return JumpKind::Inside;
@@ -114,20 +116,22 @@ impl FlowGraph {
         self.jumps.get(&at).map_or(JumpKind::Tail, |(kind, _)| *kind)
     }
 
-    /// Whether the label is a target of a jump whose targets disagree about the stack's height.
+    /// Says whether the label is a target of a jump whose targets disagree about the stack's
+    /// height.
     pub fn is_mixed(&self, at: InsnIndex) -> bool {
         self.mixed.contains(&at)
     }
 
-    /// Tells tail calls from jumps inside a unit, one round: `heights` are those that the jumps
+    /// Tells tail calls from jumps inside a unit, one round. `states` are those that the jumps
     /// settled so far imply. Says whether more was settled.
     ///
-    /// The jumps without proven tables lead to what a pointer names, so those of units without such
-    /// labels are tail calls. A tail call happens with nothing on the stack, hence a jump with
-    /// something on it stays inside. What remains: where other jumps of the unit reach all its
-    /// labels with something on the stack, one that has nothing on it cannot mean the same labels;
-    /// else it may be both, and is taken for neither. That the labels have the heights that this
-    /// presumes shows at the function's ends ([`crate::analysis::height::check_returns`]).
+    /// A jump without a proven table leads to a place that a pointer names. If its unit has no such
+    /// label, it is a tail call. A tail call happens with nothing on the stack, so a jump with
+    /// something on the stack stays inside. Two cases remain for a jump with nothing on the stack.
+    /// If other jumps of the unit reach all its labels with something on the stack, this jump
+    /// cannot lead to these labels. Otherwise it may be both, and is taken for neither. The rounds
+    /// presume heights for the labels, and [`crate::analysis::height::check_returns`] checks them
+    /// at the function's ends.
     pub fn settle(&mut self, code: &Code<'_, '_>, states: &[State]) -> bool {
         let open: Vec<InsnIndex> = (0..code.insns.len())
             .filter(|&at| code.insns[at].flow == Flow::JumpIndirect && self.pointed.contains_key(&self.unit[at]))
@@ -154,7 +158,7 @@ impl FlowGraph {
     }
 
     /// Finds the labels of jumps whose targets disagree, given the final heights. Such a jump and
-    /// all its labels agree on one place of the data stack, and so does every other jump to one of
+    /// all its labels agree on one place of the data stack. So does every other jump to one of
     /// these labels.
     pub fn find_mixed(&mut self, states: &[State]) {
         let jumps = self.tables.values().chain(self.pointed.values());
@@ -175,15 +179,15 @@ impl FlowGraph {
     }
 }
 
-/// The instruction behind, if it is in the same section and control gets there: not the trap, into
-/// which nothing falls, and not the cold part of another function.
+/// Returns the instruction after this one, if it is in the same section and control gets there.
+/// Control does not fall into the trap or into the cold part of another function.
 fn following(code: &Code<'_, '_>, at: InsnIndex) -> Option<InsnIndex> {
     let next = at + 1;
     let beside = next < code.insns.len() && code.insns[next].section == code.insns[at].section;
     (beside && !code.is_trap(next) && !code.ends_cold_part(at)).then_some(next)
 }
 
-/// Whether `dest` is a tail call or call of a function rather than a jump inside one.
+/// Says whether `dest` is a tail call or call of a function, and no jump inside one.
 fn is_entry_jump(entry: &[bool], code: &Code<'_, '_>, dest: Dest) -> bool {
     insn_of(code, dest).is_none_or(|target| entry[target])
 }
@@ -229,7 +233,7 @@ pub fn build(code: &Code<'_, '_>, addresses: &Addresses, unwind: &Unwind) -> Flo
         let Some(target) = code.at(section, symbol.value) else { continue };
         label[target] = true;
         let function = symbol.is_function();
-        // A local function symbol that only jumps and switches reach is a .cold part, not a
+        // A local function symbol that only jumps and switches reach is a .cold part and no
         // function.
         let inner = jumped[target] || addresses.taken[target];
         if symbol.is_open() || (function && (addresses.pointed[target] || !inner)) {
@@ -247,7 +251,8 @@ pub fn build(code: &Code<'_, '_>, addresses: &Addresses, unwind: &Unwind) -> Flo
         entry[section.trap] = true;
     }
     let unit = units(code, addresses, unwind, &entry);
-    // And so is one in a unit that has no indirect jump that could reach it: it is called.
+    // A taken label in a unit without an indirect jump is a function too: no jump could reach it,
+    // so it is called.
     let jumping: HashSet<u32> =
         (0..count).filter(|&at| code.insns[at].flow == Flow::JumpIndirect).map(|at| unit[at]).collect();
     for at in 0..count {
@@ -276,7 +281,7 @@ pub fn build(code: &Code<'_, '_>, addresses: &Addresses, unwind: &Unwind) -> Flo
     }
 }
 
-/// The first instruction of the function whose symbol's extent contains an instruction.
+/// Returns the first instruction of the function whose symbol's extent contains an instruction.
 fn function_around(code: &Code<'_, '_>, insn: &Insn) -> Option<InsnIndex> {
     let symbol = &code.object.symbols[code.function_at(insn.section as usize, insn.offset.into())?];
     let inside = symbol.size == 0 || u64::from(insn.offset) < symbol.end();
@@ -314,8 +319,8 @@ fn units(code: &Code<'_, '_>, addresses: &Addresses, unwind: &Unwind, entry: &[b
     for (call, landing) in unwind.landings() {
         join(&mut parent, call, landing.pad);
     }
-    // Code that nothing but a taken label reaches (computed goto) belongs to the function that a
-    // symbol says contains it.
+    // Code that only a taken label reaches (computed goto) belongs to the function whose symbol
+    // contains it.
     for (at, insn) in code.insns.iter().enumerate().filter(|(at, _)| addresses.taken[*at] && !entry[*at]) {
         if let Some(first) = function_around(code, insn) {
             join(&mut parent, at, first);

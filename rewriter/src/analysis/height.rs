@@ -1,8 +1,9 @@
-//! Phase 6: how far the original stack pointer lies below its value at the function's entry.
+//! Phase 6: the height, which is the distance of the original stack pointer below its value at the
+//! function's entry.
 //!
 //! The height decides only how the data stack is kept (see `transform`), never safety. It also
 //! finds code that reads or replaces its return address, which in a domain is not on the data
-//! stack: what reads it is given it, what replaces it is refused.
+//! stack. Code that reads the address gets it, and code that replaces it is refused.
 
 use crate::analysis::depth::{Height, State};
 use crate::analysis::flow::FlowGraph;
@@ -15,8 +16,8 @@ use iced_x86::{Instruction, Mnemonic, OpKind, Register};
 const UNSEEN: State = State { rsp: Height::Unseen, rbp: Height::Unseen };
 const ENTRY: State = State { rsp: Height::Known(0), rbp: Height::Computed };
 
-/// States before each instruction. `last`: also where nothing is known to lead, because all
-/// indirect jumps are settled.
+/// Returns the states before each instruction. `last`: all indirect jumps are settled, so labels
+/// that nothing reaches get a state too.
 pub fn heights(code: &Code<'_, '_>, graph: &FlowGraph, effects: &[Effects], last: bool) -> Vec<State> {
     let mut states = vec![UNSEEN; code.insns.len()];
     let mut work: Vec<InsnIndex> = (0..code.insns.len()).rev().filter(|&at| graph.entry[at]).collect();
@@ -43,7 +44,7 @@ pub fn heights(code: &Code<'_, '_>, graph: &FlowGraph, effects: &[Effects], last
                 }
             });
         }
-        // Labels that nothing reaches: symbols of hand-written code, targets of computed jumps.
+        // Nothing reaches these labels: symbols of hand-written code, targets of computed jumps.
         let unreached = |&at: &InsnIndex| states[at] == UNSEEN && graph.label[at] && (last || !graph.has_interior(at));
         match (first_unreached..code.insns.len()).find(unreached) {
             Some(at) => {
@@ -57,8 +58,8 @@ pub fn heights(code: &Code<'_, '_>, graph: &FlowGraph, effects: &[Effects], last
     }
 }
 
-/// A call behind which the function's symbol ends: compilers place nothing but calls that do not
-/// return there.
+/// Says whether the function's symbol ends after a call. Compilers place only calls there that do
+/// not return.
 pub fn is_presumed_noreturn(code: &Code<'_, '_>, graph: &FlowGraph, at: InsnIndex) -> bool {
     let insn = &code.insns[at];
     if !matches!(insn.flow, Flow::Call(_) | Flow::CallIndirect) {
@@ -115,9 +116,9 @@ fn transfer(code: &Code<'_, '_>, effects: &[Effects], at: InsnIndex, state: Stat
     }
 }
 
-/// Refuses ends of functions where the stack's height shows that labels were given heights that
-/// they do not have. Only units with labels that pointers name are concerned: which jump leads to
-/// which of them is presumed, see [`FlowGraph::settle`].
+/// Refuses function ends where the stack's height shows that labels have other heights than
+/// presumed. This concerns units with labels that pointers name: [`FlowGraph::settle`] presumes
+/// which jump leads to which label.
 pub fn check_returns(code: &Code<'_, '_>, graph: &FlowGraph, states: &[State]) -> Vec<Refusal> {
     let mut refusals = Vec::new();
     for (at, insn) in code.insns.iter().enumerate().filter(|(at, _)| graph.pointed.contains_key(&graph.unit[*at])) {
@@ -136,8 +137,8 @@ pub fn check_returns(code: &Code<'_, '_>, graph: &FlowGraph, states: &[State]) -
     refusals
 }
 
-/// Whether the stack pointer comes out of another register in the straight line before a jump, as
-/// at a function's end.
+/// Says whether another register gives the stack pointer in the straight line before a jump, as at
+/// a function's end.
 fn is_behind_restore(code: &Code<'_, '_>, at: InsnIndex) -> bool {
     let line = code.insns[..at].iter().rev().take_while(|insn| insn.flow == Flow::Next);
     line.map(|insn| &insn.ins).any(|ins| {
@@ -147,7 +148,8 @@ fn is_behind_restore(code: &Code<'_, '_>, at: InsnIndex) -> bool {
     })
 }
 
-/// Refuses what replaces a return address or takes it off the stack, as far as heights are known.
+/// Refuses code that replaces a return address or takes it off the stack, as far as heights are
+/// known.
 pub fn check_return_addresses(code: &Code<'_, '_>, effects: &[Effects], states: &[State]) -> Vec<Refusal> {
     let mut refusals = Vec::new();
     for (at, insn) in code.insns.iter().enumerate() {
@@ -185,14 +187,14 @@ pub fn check_return_addresses(code: &Code<'_, '_>, effects: &[Effects], states: 
     refusals
 }
 
-/// Whether a place of the frame, counted from the stack pointer at the entry, is part of the return
-/// address.
+/// Says whether a place of the frame is part of the return address. It counts from the stack
+/// pointer at the entry.
 fn overlaps_return_address(from: i64, size: i64) -> bool {
     from < 8 && from + size > 0
 }
 
-/// Whether an instruction's memory operand is the return address or a part of it; not of fences,
-/// which change nothing wherever they point.
+/// Says whether an instruction's memory operand is the return address or a part of it. Fences do
+/// not count, because they change nothing at any address.
 fn touches_return_address(insn: &Insn, state: &State) -> bool {
     let ins = &insn.ins;
     let operand = (0..ins.op_count()).any(|op| ins.op_kind(op) == OpKind::Memory);
@@ -210,14 +212,15 @@ fn touches_return_address(insn: &Insn, state: &State) -> bool {
     matches!(base, Height::Known(height) if overlaps_return_address(place(height), size)) && !is_fence(ins)
 }
 
-/// Whether an instruction reads the return address or a part of it, and changes none of it.
+/// Says whether an instruction reads the return address or a part of it, and changes none of it.
 pub fn reads_return_address(insn: &Insn, effects: &Effects, state: &State) -> bool {
     let pushes = insn.ins.mnemonic() == Mnemonic::Push;
     let reads = effects.memory_read && (!effects.memory_write || pushes) && insn.ins.mnemonic() != Mnemonic::Pop;
     reads && insn.flow == Flow::Next && !insn.is_nop() && touches_return_address(insn, state)
 }
 
-/// `lock or $0,(%rsp)`: a fence that changes nothing, wherever it points.
+/// Says whether an instruction is a fence like `lock or $0,(%rsp)`, which changes nothing at any
+/// address.
 fn is_fence(ins: &Instruction) -> bool {
     ins.has_lock_prefix()
         && matches!(ins.mnemonic(), Mnemonic::Or | Mnemonic::Add)

@@ -1,24 +1,23 @@
-//! Phase 5c: what an indirect jump's target is made from, and so where it may lead.
+//! Phase 5c: the origin of an indirect jump's target, and so its targets.
 //!
-//! Proved here, over all paths that [`Reach`] finds:
+//! This phase proves one of these, over all paths that [`Reach`] finds:
 //!
-//! - *A switch.* The target is a sum, and one summand comes from nothing but `lea`s of switch
-//!   tables (`lea table(%rip),%b ; movslq (%b,%i,4),%t ; add %b,%t ; jmp *%t`, also where the `lea`
-//!   is far away, or the base lay in the frame). The jump leads to the entries of these tables.
-//!   Where some path hides what comes before (a call that does not return), the form shows that it
-//!   is a switch: `%b` is added to what was loaded from `(%b,%i,4)`. Then the jump may lead to the
-//!   entries of all tables of its unit.
-//! - *A switch of code for a fixed place*: `jmp *table(,%i,8)`, where only such jumps name the
-//!   table.
+//! - *A switch.* The target is a sum, and one summand comes only from `lea`s of switch tables (`lea
+//!   table(%rip),%b ; movslq (%b,%i,4),%t ; add %b,%t ; jmp *%t`, also if the `lea` is far away, or
+//!   the base was in the frame). The jump leads to the entries of these tables. Some path may hide
+//!   the code before (a call that does not return). Then the form shows that it is a switch: `%b`
+//!   is added to the value loaded from `(%b,%i,4)`. In this case the jump may lead to the entries
+//!   of all tables of its unit.
+//! - *A switch of code for a fixed place*: `jmp *table(,%i,8)`, if only such jumps name the table.
 //! - *A table of labels.* The target is loaded from an array of pointers whose base is named, and
 //!   the array holds labels of the jump's own unit.
-//! - *A pointer.* The target is loaded, passed, returned or named, but not a sum. Then it is no
-//!   entry of a switch table, and [`FlowGraph::settle`] decides between a tail call and labels that
+//! - *A pointer.* The target is loaded, passed, returned or named, and no sum. Then it is no entry
+//!   of a switch table, and [`FlowGraph::settle`] decides between a tail call and labels that
 //!   pointers name.
 //!
-//! What is left is a sum whose summands are not tables: differences of labels that the assembler
-//! resolved, which no relocation shows. They are refused, but for sums with memory in units that
-//! have no labels: those add what is known at run time only.
+//! The rest are sums whose summands are no tables. They are differences of labels that the
+//! assembler resolved, which no relocation shows. They are refused. Sums with memory in units
+//! without labels are not refused, because they add values that are known only at run time.
 
 use crate::analysis::flow::FlowGraph;
 use crate::analysis::height;
@@ -30,14 +29,15 @@ use crate::object::read::{Place, SectionIndex};
 use iced_x86::{Mnemonic, OpKind, Register};
 use std::collections::{BTreeMap, HashMap};
 
-/// Finds the targets of all jumps that use tables and notes them in the graph. Gives the jumps to a
-/// sum of which nothing is known.
+/// Finds the targets of all jumps that use tables, and adds them to the graph. Returns the jumps to
+/// a sum of which nothing is known.
 pub fn prove(code: &Code<'_, '_>, graph: &mut FlowGraph, effects: &[Effects], addresses: &Addresses) -> Vec<InsnIndex> {
     let tables = Tables::new(code, graph, addresses);
     let mut open: Vec<InsnIndex> =
         (0..code.insns.len()).filter(|&at| code.insns[at].flow == Flow::JumpIndirect).collect();
     let mut sums = Vec::new();
-    // A jump whose targets are known is no predecessor of other labels, which may prove one more.
+    // A jump whose targets are known is no predecessor of other labels. This may prove another
+    // jump.
     loop {
         let mut proven = Vec::new();
         sums.clear();
@@ -59,14 +59,14 @@ pub fn prove(code: &Code<'_, '_>, graph: &mut FlowGraph, effects: &[Effects], ad
     }
 }
 
-/// What a jump's target is.
+/// The origin of a jump's target.
 enum Target {
     Labels(Vec<InsnIndex>),
     Pointer,
     Sum,
 }
 
-/// Tables by what names them.
+/// Tables, by the instructions and units that name them.
 struct Tables<'x> {
     /// Targets of switch tables, by the instruction that names the table.
     named: HashMap<InsnIndex, &'x [InsnIndex]>,
@@ -147,8 +147,8 @@ impl Search<'_, '_, '_, '_> {
         }
     }
 
-    /// Whether a jump ends its function: the frame was given up directly before it, and no pointer
-    /// names a label of its unit. What looks like a sum then comes from a path on which the
+    /// Says whether a jump ends its function: the frame was given up directly before it, and no
+    /// pointer names a label of its unit. An apparent sum then comes from a path on which the
     /// register means something else.
     fn leaves_frame(&self, at: InsnIndex) -> bool {
         let before = at.checked_sub(1).map(|before| &self.code.insns[before]);
@@ -163,7 +163,7 @@ impl Search<'_, '_, '_, '_> {
         !self.graph.pointed.contains_key(&self.graph.unit[at]) && before.is_some_and(gives_up)
     }
 
-    /// The entries of the switch tables that are one summand of a sum.
+    /// Returns the entries of the switch tables that are one summand of a sum.
     fn switch(&self, by: InsnIndex) -> Option<Vec<InsnIndex>> {
         let ins = &self.code.insns[by].ins;
         let summands = match ins.mnemonic() {
@@ -188,8 +188,8 @@ impl Search<'_, '_, '_, '_> {
         proven.or_else(|| any().cloned().map(sorted))
     }
 
-    /// Whether a sum adds a table's base to what is loaded from `(%base,%index,4)`, in one straight
-    /// line.
+    /// Says whether a sum adds a table's base to the value loaded from `(%base,%index,4)`, in one
+    /// straight line.
     fn is_entry(&self, by: InsnIndex, [a, b]: [Register; 2]) -> bool {
         let loads = |entry: Register, base: Register| {
             let line = self.code.insns[..by].iter().enumerate().rev().take_while(|(_, insn)| insn.flow == Flow::Next);
@@ -206,8 +206,8 @@ impl Search<'_, '_, '_, '_> {
         loads(a, b) || loads(b, a)
     }
 
-    /// The labels of the jump's unit in the array of pointers that an operand in memory is an
-    /// element of.
+    /// Returns the labels of the jump's unit in the array of pointers that a memory operand reads
+    /// an element of.
     fn array(&self, jump: InsnIndex, by: InsnIndex) -> Option<Vec<InsnIndex>> {
         let insn = &self.code.insns[by];
         let base = insn.ins.memory_base();
@@ -223,7 +223,7 @@ impl Search<'_, '_, '_, '_> {
         (!labels.is_empty()).then(|| sorted(labels))
     }
 
-    /// The labels of the jump's unit among the pointers from the place on that an instruction
+    /// Returns the labels of the jump's unit among the pointers from the place that an instruction
     /// names.
     fn labels(&self, jump: InsnIndex, name: InsnIndex) -> Option<Vec<InsnIndex>> {
         let insn = &self.code.insns[name];

@@ -1,11 +1,11 @@
-//! Phase 7: which registers and flags are live before each instruction of the original code.
+//! Phase 7: the registers and flags that are live before each instruction of the original code.
 //!
 //! gcc's IPA-RA lets a caller keep a value in a call-clobbered register across a call to a function
-//! of the same object that does not clobber it. So such calls kill nothing here, and at a
-//! function's end every register that its unit does not clobber itself is live.
+//! of its own object that does not clobber it. So such calls kill nothing here, and at a function's
+//! end every register that its unit does not clobber itself is live.
 //!
-//! `transform` takes a scratch register where one is dead. If none is, it spills one to the TCB
-//! page. Flags that live across inserted arithmetic are kept with `lahf`, `seto` and `sahf`.
+//! `transform` takes a dead register as scratch register. If there is none, it spills one to the
+//! TCB page. Flags that live across inserted arithmetic are kept with `lahf`, `seto` and `sahf`.
 
 use crate::analysis::flow::{FlowGraph, JumpKind};
 use crate::analysis::regs::{Effects, FLAGS, GPRS, Set, arguments, bits, callee_saved, results};
@@ -18,11 +18,11 @@ use std::collections::{HashMap, HashSet};
 pub struct Liveness {
     /// Live before each instruction.
     pub before: Vec<Set>,
-    /// Live behind each instruction.
+    /// Live after each instruction.
     pub after: Vec<Set>,
 }
 
-/// Whether a callee is known to the compiler that built this object.
+/// Says whether a callee is known to the compiler that built this object.
 fn is_local_call(code: &Code<'_, '_>, dest: Dest) -> bool {
     insn_of(code, dest).is_some()
 }
@@ -30,14 +30,14 @@ fn is_local_call(code: &Code<'_, '_>, dest: Dest) -> bool {
 /// Computes liveness.
 pub fn liveness(code: &Code<'_, '_>, graph: &FlowGraph, effects: &[Effects]) -> Liveness {
     let call_clobbered = GPRS & !callee_saved();
-    // Registers that each unit of code writes itself or lets unknown callees write.
+    // Registers that each unit writes itself or lets unknown callees write.
     let mut clobbered = HashMap::<u32, Set>::new();
     for (at, insn) in code.insns.iter().enumerate() {
         let unknown = match insn.flow {
             Flow::Call(dest) | Flow::Jump(dest) | Flow::Branch(dest) => !is_local_call(code, dest),
             Flow::CallIndirect => true,
-            // Only a proven tail call: the compiler knows no more of its callee, but it knows the
-            // labels of a jump that stays inside.
+            // Only a proven tail call counts. The compiler knows nothing more of its callee, but it
+            // knows the labels of a jump that stays inside.
             Flow::JumpIndirect => graph.jump_kind(at) == JumpKind::Tail,
             _ => false,
         };
@@ -55,7 +55,7 @@ pub fn liveness(code: &Code<'_, '_>, graph: &FlowGraph, effects: &[Effects]) -> 
         .filter(|(insn, _)| named(insn, Mnemonic::Pop))
         .map(|(_, unit)| *unit)
         .collect();
-    // Of a unit with several entries it is not known which of them writes it.
+    // In a unit with several entries it is not known which of them writes rax.
     let mut entries = HashMap::<u32, usize>::new();
     for (at, unit) in graph.unit.iter().enumerate() {
         *entries.entry(*unit).or_default() += usize::from(graph.entry[at]);
@@ -77,7 +77,7 @@ pub fn liveness(code: &Code<'_, '_>, graph: &FlowGraph, effects: &[Effects]) -> 
         changed = false;
         for at in (0..count).rev() {
             let insn = &code.insns[at];
-            // Live wherever the function ends: what the caller may rely on.
+            // Registers that the caller may rely on. They are live where the function ends.
             let passed = callee_saved() | (GPRS & !clobbered[&graph.unit[at]]);
             let mut out = 0;
             graph.successors(code, at, |next| out |= before[next]);
@@ -87,13 +87,13 @@ pub fn liveness(code: &Code<'_, '_>, graph: &FlowGraph, effects: &[Effects]) -> 
                     (effects[at].uses, 0)
                 }
                 Flow::Call(dest) if is_local_call(code, dest) => {
-                    // Nobody keeps a value in rax across a callee that itself writes it, and does
+                    // Nobody keeps a value in rax across a callee that writes rax itself and does
                     // not save it.
                     let callee = insn_of(code, dest).map(|to| graph.unit[to]);
                     let rax =
                         if callee.is_some_and(|unit| results_in.contains(&unit)) { bits(&[Register::RAX]) } else { 0 };
-                    // Hand-written functions take arguments wherever they like: what the callee
-                    // reads is live.
+                    // Hand-written functions take arguments in any register, so every register that
+                    // the callee reads is live.
                     let taken = insn_of(code, dest).map_or(0, |to| before[to]);
                     (arguments() | callee_saved() | (taken & GPRS), FLAGS | rax)
                 }
@@ -115,7 +115,7 @@ pub fn liveness(code: &Code<'_, '_>, graph: &FlowGraph, effects: &[Effects]) -> 
                 Flow::Next if insn.ins.mnemonic() == Mnemonic::Syscall => {
                     (arguments() | bits(&[Register::RAX]) | callee_saved(), 0)
                 }
-                // Falling off the section's end.
+                // Control falls off the section's end.
                 Flow::Next if graph.next(code, at).is_none() => (GPRS | FLAGS, 0),
                 Flow::Next => (effects[at].uses, effects[at].kills),
             };
@@ -130,8 +130,8 @@ pub fn liveness(code: &Code<'_, '_>, graph: &FlowGraph, effects: &[Effects]) -> 
     Liveness { before, after }
 }
 
-/// Registers and flags that callers in this object read after a unit returns, before they write
-/// them: what hand-written functions return there.
+/// Returns the registers and flags that callers in this object read after a unit returns, before
+/// they write them. Hand-written functions return values there.
 fn read_behind_calls(code: &Code<'_, '_>, graph: &FlowGraph, effects: &[Effects]) -> HashMap<u32, Set> {
     let mut returned = HashMap::<u32, Set>::new();
     let mut before: Vec<Set> = vec![0; code.insns.len()];
@@ -155,7 +155,7 @@ fn read_behind_calls(code: &Code<'_, '_>, graph: &FlowGraph, effects: &[Effects]
                     (0, 0)
                 }
                 Flow::Jump(dest) | Flow::Branch(dest) => {
-                    // A tail call returns to the same callers.
+                    // A tail call returns to this function's callers.
                     let callers = returned.get(&graph.unit[at]).copied().unwrap_or(0);
                     if let Some(to) = insn_of(code, dest).filter(|to| graph.unit[*to] != graph.unit[at]) {
                         changed |= add(&mut returned, graph.unit[to], callers);
@@ -174,7 +174,7 @@ fn read_behind_calls(code: &Code<'_, '_>, graph: &FlowGraph, effects: &[Effects]
     returned
 }
 
-/// Adds to what a unit returns; says whether that is more than before.
+/// Adds to the registers that a unit returns. Says whether they are more than before.
 fn add(returned: &mut HashMap<u32, Set>, unit: u32, set: Set) -> bool {
     let known = returned.entry(unit).or_default();
     let more = *known | set;

@@ -1,14 +1,14 @@
-//! Phase 6b: whether a function that leaves does so on its own stack.
+//! Phase 6b: checks that a function that leaves does so on its own stack.
 //!
 //! Return addresses lie on the control stack, which does not follow when code loads another stack
-//! pointer. Calls on another stack are right all the same, as calls and returns stay nested. A
-//! function that *leaves* with a stack pointer that is not its own switches to another chain of
-//! calls (a coroutine, `__builtin_longjmp`, a goto out of a nested function), and its control stack
-//! would be wrong.
+//! pointer. Calls on another stack work nevertheless, because calls and returns stay nested. But a
+//! function may *leave* with a stack pointer that is not its own. It then switches to another chain
+//! of calls (a coroutine, `__builtin_longjmp`, a goto out of a nested function), and its control
+//! stack would be wrong.
 //!
-//! Proved here, for every path to a place where a function is left: the stack pointer comes from
-//! its value at the function's entry, by arithmetic, by copies between registers, or from places of
-//! the frame to which nothing else is stored.
+//! This phase proves for every path to a place where a function is left that the stack pointer
+//! comes from its value at the function's entry. It comes by arithmetic, by copies between
+//! registers, or from places of the frame to which nothing else is stored.
 
 use crate::analysis::depth::{Height, State};
 use crate::analysis::flow::{FlowGraph, JumpKind};
@@ -27,10 +27,10 @@ const RBP: Set = 1 << 5;
 enum Slot {
     /// Distance from the stack pointer at the function's entry.
     Distance(i64),
-    /// Index register, scale and displacement, where the distance is not known: a place of a
-    /// realigned stack, or below one, whatever register holds its base.
+    /// Index register, scale and displacement, if the distance is not known: a place of a realigned
+    /// stack, or below one, with any register as its base.
     Operand(Register, u32, i64),
-    /// Every place that was pushed where the height is not known: a realigned stack, whose old
+    /// Every place that was pushed while the height was not known: a realigned stack. Its old
     /// pointer lies among them.
     Pushed,
 }
@@ -85,12 +85,12 @@ struct Own<'x, 'o, 'a> {
     graph: &'x FlowGraph,
     effects: &'x [Effects],
     states: &'x [State],
-    /// Registers that hold addresses of the own stack, before each instruction that something leads
-    /// to.
+    /// Registers that hold addresses of the own stack, before each instruction that control
+    /// reaches.
     before: HashMap<InsnIndex, Set>,
-    /// Stores to places of the frame, by unit: where, and which register.
+    /// Stores to places of the frame, by unit: the instruction, and the register.
     stores: HashMap<(u32, Slot), Vec<(InsnIndex, Register)>>,
-    /// What the units write that call nobody and jump to nobody.
+    /// Registers written by each unit that neither calls nor jumps to another one.
     leaves: HashMap<u32, Set>,
 }
 
@@ -101,7 +101,7 @@ impl Own<'_, '_, '_> {
                 self.stores.entry((self.graph.unit[at], slot)).or_default().push((at, register));
             }
         }
-        // What is loaded depends on what is stored anywhere, so until nothing changes.
+        // A load depends on stores anywhere in the unit, so this repeats until nothing changes.
         loop {
             let earlier = self.before.clone();
             let mut work: Vec<InsnIndex> = members.iter().copied().filter(|&at| self.graph.entry[at]).collect();
@@ -121,7 +121,7 @@ impl Own<'_, '_, '_> {
                         }
                     }
                 }
-                // Labels that nothing is seen to reach.
+                // Labels that nothing seems to reach.
                 let Some(at) = rest.find(|at| !self.before.contains_key(at)) else { break };
                 self.before.insert(at, RSP | RBP);
                 work.push(at);
@@ -129,7 +129,7 @@ impl Own<'_, '_, '_> {
             if self.before == earlier {
                 return;
             }
-            // Every round starts where the last one ended, with fewer registers.
+            // Every round starts with the last one's result and ends with fewer registers.
             let all: Vec<InsnIndex> = self.before.keys().copied().collect();
             for at in all {
                 let after = self.transfer(at);
@@ -144,8 +144,8 @@ impl Own<'_, '_, '_> {
         }
     }
 
-    /// The place of the frame that an operand in memory is, if its base may hold an address of the
-    /// own stack.
+    /// Returns the place of the frame that a memory operand is, if its base may hold an address of
+    /// the own stack.
     fn slot(&self, at: InsnIndex, ins: &Instruction) -> Option<Slot> {
         let (base, index) = (ins.memory_base(), ins.memory_index());
         if !base.is_gpr64() || ins.segment_prefix() != Register::None {
@@ -178,8 +178,8 @@ impl Own<'_, '_, '_> {
         }
     }
 
-    /// Whether the place of the frame that an instruction loads from holds an address of the own
-    /// stack.
+    /// Says whether the place of the frame that an instruction loads from holds an address of the
+    /// own stack.
     fn loads_own(&self, at: InsnIndex, slot: Slot) -> bool {
         let unit = self.graph.unit[at];
         let holds = |at: InsnIndex, register: Register| {
@@ -191,7 +191,7 @@ impl Own<'_, '_, '_> {
             pushed.is_some_and(|pushed| pushed.iter().any(own))
         };
         let stores = || self.stores.get(&(unit, slot)).into_iter().flatten();
-        // Where the distance is not known, stores through other pointers look alike.
+        // If the distance is not known, stores through other pointers look alike.
         let mut beside = stores().filter(|(at, _)| holds(*at, self.code.insns[*at].ins.memory_base())).peekable();
         match slot {
             Slot::Distance(_) => stores().next().is_some() && stores().all(own),
@@ -201,8 +201,8 @@ impl Own<'_, '_, '_> {
         }
     }
 
-    /// Registers that a callee leaves alone: of a function of this object that calls nobody, all
-    /// that it does not write. Hand-written code relies on that.
+    /// Returns the registers that a callee leaves alone. If a function of this object calls nobody,
+    /// these are all that it does not write. Hand-written code relies on that.
     fn kept(&self, dest: Dest) -> Set {
         let unit = insn_of(self.code, dest).map(|to| self.graph.unit[to]);
         callee_saved() | unit.and_then(|unit| self.leaves.get(&unit)).map_or(0, |written| GPRS & !written)
@@ -250,7 +250,7 @@ impl Own<'_, '_, '_> {
     }
 }
 
-/// What each unit writes, of those in which nothing runs but their own code.
+/// Returns the registers written by each unit in which only its own code runs.
 fn leaves(code: &Code<'_, '_>, graph: &FlowGraph, effects: &[Effects]) -> HashMap<u32, Set> {
     let mut written = HashMap::<u32, Set>::new();
     let mut open = HashSet::new();

@@ -1,9 +1,9 @@
 //! Phase 5b: stock code that uses r15, which the data stack needs.
 //!
-//! A unit that leaves a preserved register alone gets r15 renamed to it. Else the register lives in
-//! memory, at one place of the TCB page for the whole domain: a unit saves and restores that place
-//! where it saved and restored the register. Since all preserved registers are alike to the
-//! callers, r15 first changes places with the one that the unit's loops use least.
+//! If a unit leaves a preserved register alone, r15 is renamed to it. Otherwise the register lives
+//! in memory, at one place of the TCB page for the whole domain. A unit saves and restores that
+//! place where it saved and restored the register. All preserved registers are alike to the
+//! callers, so r15 first changes places with the one that the unit's loops use least.
 
 pub(crate) mod kept;
 pub(crate) mod passed;
@@ -30,8 +30,8 @@ const SCRATCH: [Register; 8] = {
     [R11, R10, R9, R8, RDI, RSI, RCX, RDX]
 };
 
-/// Decides for every unit that names r15; others are absent. If r15 is passed between units, all
-/// have it at one place.
+/// Decides for every unit that names r15. Other units are absent. If units pass r15 to each other,
+/// all keep it at one place.
 pub fn decide(
     code: &Code<'_, '_>,
     graph: &FlowGraph,
@@ -80,7 +80,7 @@ pub fn decide(
         }
         let preserved = candidates.iter().copied();
         // A leaf may take a call-clobbered register, unless a caller in this object could know that
-        // it was left alone (IPA-RA).
+        // the leaf does not change it (IPA-RA).
         let leaf = !leaves.contains(&unit) && !called.contains(&unit);
         let scratch = SCRATCH.into_iter().filter(|_| leaf);
         let free = preserved.chain(scratch).find(|r| named & bit(*r) == 0);
@@ -113,7 +113,7 @@ fn exchange(
                 *cost += weight * times;
             }
         }
-        // Operands that the encoding fixes, and frame pointers, stay.
+        // Operands that the encoding fixes stay, and so do frame pointers.
         let fixed = (effects[at].uses | effects[at].writes) & !explicit;
         let frame = explicit & bit(Register::RBP) != 0 && explicit & bit(Register::RSP) != 0;
         let high = mentions(&insn.ins).any(|(register, _)| register == Register::BH);
@@ -137,8 +137,8 @@ fn number(register: Register) -> usize {
     register.full_register() as usize - Register::RAX as usize
 }
 
-/// General registers that an instruction names, with what naming them costs: an address needs one
-/// more load.
+/// Returns the general registers that an instruction names, with the cost of each: an address needs
+/// one more load.
 fn mentions(ins: &Instruction) -> impl Iterator<Item = (Register, u64)> {
     let operands = (0..ins.op_count())
         .filter(|&op| ins.op_kind(op) == OpKind::Register && ins.op_register(op).is_gpr())
@@ -147,7 +147,8 @@ fn mentions(ins: &Instruction) -> impl Iterator<Item = (Register, u64)> {
     operands.chain(address)
 }
 
-/// How many loops surround each instruction; a loop is what a backward branch spans.
+/// Returns how many loops surround each instruction. A loop is the code that a backward branch
+/// spans.
 fn loop_depths(code: &Code<'_, '_>) -> Vec<u32> {
     let mut change = vec![0i32; code.insns.len() + 1];
     for (at, insn) in code.insns.iter().enumerate() {
@@ -169,7 +170,8 @@ fn loop_depths(code: &Code<'_, '_>) -> Vec<u32> {
         .collect()
 }
 
-/// Where r15 is at an instruction: its register, and the slot of the frame that is its home.
+/// Returns the place of r15 at an instruction: its register, and the slot of the frame that is its
+/// home.
 pub fn keeping(
     graph: &FlowGraph,
     decisions: &HashMap<u32, R15>,
@@ -184,7 +186,7 @@ pub fn keeping(
     (keeping, slots.depth(graph.unit[at]))
 }
 
-/// How many units took which way.
+/// Counts the units by the ways in which they keep r15.
 pub fn count(code: &Code<'_, '_>, graph: &FlowGraph, decisions: &HashMap<u32, R15>, slots: &Slots) -> Stats {
     // Padding and the trap of a section are no functions.
     let used = (0..code.insns.len()).filter(|&at| !code.insns[at].is_nop() && !code.is_trap(at));
@@ -203,8 +205,7 @@ pub fn count(code: &Code<'_, '_>, graph: &FlowGraph, decisions: &HashMap<u32, R1
     stats
 }
 
-/// Renames r15 in the instructions of units that leave a register free, and exchanges it where that
-/// is cheaper.
+/// Renames r15 in units that leave a register free, and exchanges it where that is cheaper.
 pub fn rename(code: &mut Code<'_, '_>, graph: &FlowGraph, decisions: &HashMap<u32, R15>) {
     for at in 0..code.insns.len() {
         let ins = &mut code.insns[at].ins;
@@ -240,7 +241,7 @@ fn substitute(ins: &mut Instruction, new: impl Fn(Register) -> Register) {
     }
 }
 
-/// The register `to` at the width of `shape`.
+/// Returns the register `to` at the width of `shape`.
 pub fn like(shape: Register, to: Register) -> Register {
     let number = to.full_register() as u32 - Register::RAX as u32;
     match shape.size() {

@@ -1,10 +1,10 @@
 //! Phase 6b: r15 in the slot of the frame where the function saved it.
 //!
-//! A function that keeps r15 in memory has no use for its caller's r15: the caller's own copy lies
+//! A function that keeps r15 in memory has no use for its caller's r15. The caller's own copy lies
 //! in the caller's frame, or in the TCB page, which the function then leaves alone. So saving and
 //! restoring become nothing, and the slot is r15's place in between. That holds if every function
-//! of the object saves r15 before it writes it, and none reads its caller's; an object of which
-//! that cannot be said has no slots.
+//! of the object saves r15 before it writes it, and none reads its caller's. Otherwise the object
+//! has no slots.
 
 use crate::analysis::depth::{Height, State};
 use crate::analysis::flow::FlowGraph;
@@ -25,18 +25,18 @@ pub struct Slots {
     moves: HashSet<InsnIndex>,
 }
 
-/// What is known of r15 at a point.
+/// The known content of r15 at a point.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Known {
     /// Nothing leads here.
     Unseen,
-    /// The caller's, not saved.
+    /// The caller's value, not saved.
     Caller,
-    /// The caller's, saved.
+    /// The caller's value, saved.
     Saved,
-    /// Saved, and perhaps the function's own.
+    /// Saved. The register may hold the function's own value.
     Maybe,
-    /// Saved, and the function's own.
+    /// Saved. The register holds the function's own value.
     Own,
     /// Paths disagree.
     Mixed,
@@ -54,17 +54,17 @@ impl Known {
     }
 }
 
-/// Why a unit has no slot.
+/// The reason why a unit has no slot.
 enum Unfit {
-    /// It takes part in a convention of its own about r15.
+    /// It has a convention of its own about r15.
     Convention,
-    /// The slot's place is not known wherever r15 is named.
+    /// The slot's place is not known at every use of r15.
     Place,
 }
 
 impl Slots {
-    /// Finds the units that can have their r15 in a slot. `r15`: what became of r15 in each unit;
-    /// renaming is done.
+    /// Finds the units that can have their r15 in a slot. `r15` holds the decision for each unit.
+    /// Renaming is done.
     pub fn find(
         code: &Code<'_, '_>,
         graph: &FlowGraph,
@@ -95,12 +95,12 @@ impl Slots {
         slots
     }
 
-    /// How far below the entry's stack pointer the slot of a unit lies, if it has one.
+    /// Returns how far below the entry's stack pointer the slot of a unit lies, if it has one.
     pub fn depth(&self, unit: u32) -> Option<i64> {
         self.depths.get(&unit).copied()
     }
 
-    /// Whether an instruction saves or restores an r15 that lives in a slot.
+    /// Says whether an instruction saves or restores an r15 that lives in a slot.
     pub fn is_move(&self, at: InsnIndex) -> bool {
         self.moves.contains(&at)
     }
@@ -123,9 +123,9 @@ impl Search<'_, '_, '_> {
         for &at in &entries {
             self.known[at] = Known::Caller;
         }
-        // The save's place first: restores are recognised by it.
+        // Finds the save's place first, because it identifies the restores.
         self.depth = insns.iter().find_map(|&at| self.saved_at(at).filter(|_| self.is_first_mention(insns, at)));
-        // Saved in a way that is not read here.
+        // The unit saves r15 in a way that is not understood here.
         let saves = |at: InsnIndex| {
             let ins = &self.code.insns[at].ins;
             let stored = ins.op_count() == 2 && ins.op0_kind() == OpKind::Memory && ins.op1_register() == Register::R15;
@@ -166,7 +166,7 @@ impl Search<'_, '_, '_> {
         }
     }
 
-    /// Whether no instruction before names r15.
+    /// Says whether no earlier instruction names r15.
     fn is_first_mention(&self, insns: &[InsnIndex], at: InsnIndex) -> bool {
         insns.iter().take_while(|&&before| before < at).all(|&before| !self.names(before))
     }
@@ -175,7 +175,7 @@ impl Search<'_, '_, '_> {
         (self.effects[at].uses | self.effects[at].writes) & R15_BIT != 0
     }
 
-    /// Where an instruction stores r15 as functions save it: `push %r15`, `mov %r15,d(%rsp)`.
+    /// Returns the place where an instruction saves r15: `push %r15`, `mov %r15,d(%rsp)`.
     fn saved_at(&self, at: InsnIndex) -> Option<i64> {
         let ins = &self.code.insns[at].ins;
         let Height::Known(height) = self.states[at].rsp else { return None };
@@ -188,7 +188,7 @@ impl Search<'_, '_, '_> {
         }
     }
 
-    /// Where an instruction loads r15 as functions restore it.
+    /// Returns the place from which an instruction restores r15.
     fn restored_at(&self, at: InsnIndex) -> Option<i64> {
         let ins = &self.code.insns[at].ins;
         match ins.mnemonic() {
@@ -204,7 +204,7 @@ impl Search<'_, '_, '_> {
         }
     }
 
-    /// The displacement of an operand `d(%rsp)`.
+    /// Returns the displacement of an operand `d(%rsp)`.
     fn on_stack(&self, at: InsnIndex) -> Option<i64> {
         let insn = &self.code.insns[at];
         let plain = insn.ins.memory_base() == Register::RSP
@@ -234,7 +234,7 @@ impl Search<'_, '_, '_> {
         }
     }
 
-    /// Whether an instruction is a save or restore, given what is known of r15 everywhere.
+    /// Says whether an instruction is a save or restore, given the content of r15 everywhere.
     fn check(&self, at: InsnIndex) -> Result<bool, Unfit> {
         let (insn, known, effects) = (&self.code.insns[at], self.known[at], &self.effects[at]);
         let leaves = match insn.flow {
@@ -266,7 +266,7 @@ impl Search<'_, '_, '_> {
         }
         let depth = self.depth.unwrap_or(i64::MAX);
         let moves_stack = effects.writes & bit(Register::RSP) != 0 && effects.writes & R15_BIT != 0;
-        // A frame pointer finds the slot wherever the stack pointer went.
+        // A frame pointer finds the slot at any stack pointer.
         let placed = match self.states[at].rsp {
             Height::Known(height) => height >= depth,
             Height::Computed | Height::Mixed => matches!(self.states[at].rbp, Height::Known(_)),
@@ -276,8 +276,9 @@ impl Search<'_, '_, '_> {
     }
 }
 
-/// Reads of a register of which nothing remains: `sbb %r15,%r15`, `or $-1,%r15`, and, as what the
-/// rest of it holds does not matter to compilers, `sete %r15b` and `mov %al,%r15b`.
+/// Says whether a read of a register has no effect on the result: `sbb %r15,%r15`, `or $-1,%r15`.
+/// So do `sete %r15b` and `mov %al,%r15b`, because the rest of the register does not matter to
+/// compilers.
 pub fn reads_nothing(ins: &Instruction, register: Register) -> bool {
     let is = |other: Register| other.full_register() == register;
     if ins.op0_kind() != OpKind::Register || !is(ins.op0_register()) || is(ins.memory_base()) || is(ins.memory_index())
@@ -288,7 +289,7 @@ pub fn reads_nothing(ins: &Instruction, register: Register) -> bool {
         Mnemonic::Sbb => ins.op0_register() == ins.op1_register(),
         Mnemonic::Or => ins.try_immediate(1).is_ok_and(|v| v as i32 == -1),
         Mnemonic::And => ins.try_immediate(1).is_ok_and(|v| v == 0),
-        // Left alone if the source is zero, which then nobody relies on.
+        // The register is unchanged if the source is zero, and nobody relies on it then.
         Mnemonic::Bsf | Mnemonic::Bsr => ins.op1_kind() == OpKind::Memory || !is(ins.op1_register()),
         _ => false,
     };
@@ -296,7 +297,8 @@ pub fn reads_nothing(ins: &Instruction, register: Register) -> bool {
     constant || (low && (ins.op_count() == 1 || ins.mnemonic() == Mnemonic::Mov))
 }
 
-/// The operand that takes r15's place, as a base and a displacement in the original program.
+/// Returns the operand that takes r15's place, as a base and a displacement in the original
+/// program.
 pub fn operand(state: &State, depth: i64) -> Option<(Register, i64)> {
     match (state.rsp, state.rbp) {
         (Height::Known(height), _) => Some((Register::RSP, height - depth)),
