@@ -19,7 +19,7 @@
 pub mod archive;
 pub mod resolve;
 
-/// ELF's numbers by the names of its specification. The project's crates take them from here.
+/// ELF's numbers by the names of its specification, for the crates that use this model.
 pub mod number {
     pub use goblin::elf::reloc::{
         R_X86_64_32, R_X86_64_32S, R_X86_64_64, R_X86_64_DTPOFF32, R_X86_64_DTPOFF64, R_X86_64_GOTPCREL,
