@@ -9,7 +9,7 @@ use subtle::ConstantTimeEq;
 /// Bytes of a capability.
 pub const CAPABILITY_SIZE: usize = 64;
 
-/// A sparse password capability. Who has the bits may call. Clones are the same capability.
+/// A sparse password capability. Any holder of the bits may call. Clones are one capability.
 #[derive(Clone)]
 pub struct Capability {
     bits: [u8; CAPABILITY_SIZE],
@@ -24,7 +24,7 @@ impl std::fmt::Debug for Capability {
 }
 
 impl Capability {
-    /// A new one, from the system's randomness.
+    /// Makes a new one from the system's randomness.
     ///
     /// # Errors
     /// [`MapError::Memory`] if the system has none.
@@ -38,24 +38,24 @@ impl Capability {
         Ok(Self::from_bytes(bits))
     }
 
-    /// One that somebody stored.
+    /// Makes one from stored bits.
     pub fn from_bytes(bits: [u8; CAPABILITY_SIZE]) -> Self {
         Self { bits, refused: Arc::default() }
     }
 
-    /// The bits, to hand them to a domain that may call. Whoever reads them may, too.
+    /// Returns the bits, to hand them to a domain that may call. Any reader of the bits may call.
     pub fn secret_bytes(&self) -> &[u8; CAPABILITY_SIZE] {
         &self.bits
     }
 
-    /// Whether these are the bits. Takes the same time wherever they differ.
+    /// Says whether these are the bits. Takes equal time wherever they differ.
     pub fn matches(&self, shown: &[u8; CAPABILITY_SIZE]) -> bool {
         let same: bool = self.bits.ct_eq(shown).into();
         self.refused.fetch_add(u64::from(!same), Ordering::Relaxed);
         same
     }
 
-    /// How often something else was shown.
+    /// Returns how often wrong bits were shown.
     pub fn refused(&self) -> u64 {
         self.refused.load(Ordering::Relaxed)
     }

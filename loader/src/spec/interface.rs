@@ -1,4 +1,4 @@
-//! Interface descriptions: what a function's pointers point to, so that buffers can cross.
+//! Interface descriptions: the buffers behind a function's pointers, so that they can cross.
 //!
 //! A declaration is one line, close to C:
 //!
@@ -23,27 +23,27 @@ use std::str::FromStr;
 /// A type of numbers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Scalar {
-    /// `i8`, `i16`, `i32`, `i64`: bytes.
+    /// `i8`, `i16`, `i32`, `i64`, by size in bytes.
     Signed(u8),
-    /// `u8`, `u16`, `u32`, `u64`: bytes.
+    /// `u8`, `u16`, `u32`, `u64`, by size in bytes.
     Unsigned(u8),
-    /// `f32`, `f64`: bytes.
+    /// `f32`, `f64`, by size in bytes.
     Float(u8),
 }
 
 impl Scalar {
-    /// Bytes of one element.
+    /// Returns the size of one element in bytes.
     pub fn size(self) -> u64 {
         let (Scalar::Signed(size) | Scalar::Unsigned(size) | Scalar::Float(size)) = self;
         u64::from(size)
     }
 
-    /// Travels in a vector register.
+    /// Says whether it travels in a vector register.
     pub fn is_float(self) -> bool {
         matches!(self, Scalar::Float(_))
     }
 
-    /// The name in Rust, which is the one in declarations.
+    /// Returns the name in Rust, which is also the one in declarations.
     pub fn rust(self) -> String {
         let (letter, size) = match self {
             Scalar::Signed(size) => ('i', size),
@@ -53,12 +53,12 @@ impl Scalar {
         format!("{letter}{}", 8 * size)
     }
 
-    /// The name in signatures.
+    /// Returns the name in signatures.
     fn word(self) -> &'static str {
         if self.is_float() { "float" } else { "int" }
     }
 
-    /// The name in C.
+    /// Returns the name in C.
     pub fn c(self) -> String {
         match self {
             Scalar::Signed(size) => format!("int{}_t", 8 * size),
@@ -85,52 +85,52 @@ impl Scalar {
     }
 }
 
-/// Who reads a buffer, seen from the callee.
+/// The direction of a buffer, seen from the callee.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Direction {
     /// The callee reads it.
     In,
     /// The callee writes it.
     Out,
-    /// Both.
+    /// The callee reads and writes it.
     InOut,
 }
 
 impl Direction {
-    /// The caller's elements are copied to the callee.
+    /// Says whether the caller's elements are copied to the callee.
     pub fn reads(self) -> bool {
         self != Direction::Out
     }
 
-    /// The callee's elements are copied back.
+    /// Says whether the callee's elements are copied back.
     pub fn writes(self) -> bool {
         self != Direction::In
     }
 }
 
-/// How many elements a buffer has.
+/// The number of elements of a buffer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Length {
-    /// So many.
+    /// This constant number.
     Constant(u64),
-    /// As many as this parameter says.
+    /// The value of this parameter.
     Parameter(usize),
-    /// As many as the first element of this parameter's buffer says.
+    /// The first element of this parameter's buffer.
     Pointee(usize),
 }
 
-/// What a parameter is.
+/// The kind of a parameter.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Kind {
     /// A number.
     Number(Scalar),
     /// A pointer to elements.
     Buffer {
-        /// Who reads them.
+        /// The copies that are made.
         direction: Direction,
-        /// Their type.
+        /// The elements' type.
         element: Scalar,
-        /// Their number.
+        /// The elements' number.
         length: Length,
     },
     /// A function of the caller.
@@ -150,18 +150,18 @@ pub struct Prototype {
 pub const MAX_PROTOTYPE: usize = 6;
 
 impl Prototype {
-    /// The types of the parameters.
+    /// Returns the types of the parameters.
     pub fn parameters(&self) -> impl Iterator<Item = Scalar> + '_ {
         self.parameters.iter().flatten().copied()
     }
 
-    /// The signature of calls to it, as for [`crate::Import::signature`].
+    /// Returns the signature of calls to it, as for [`crate::Import::signature`].
     pub fn signature(&self) -> String {
         let words: Vec<&str> = self.parameters().map(Scalar::word).collect();
         format!("({}) -> {}", words.join(", "), self.result.map_or("void", Scalar::word))
     }
 
-    /// Reads what is behind `fn`: `(TYPE, ..) -> TYPE`.
+    /// Reads the text after `fn`: `(TYPE, ..) -> TYPE`.
     fn parse(text: &str) -> Option<Self> {
         let (list, result) = text.trim().strip_prefix('(')?.split_once(')')?;
         let result = match result.trim().strip_prefix("->")?.trim() {
@@ -189,12 +189,12 @@ impl fmt::Display for Prototype {
 pub struct Parameter {
     /// Its name.
     pub name: String,
-    /// What it is.
+    /// Its kind.
     pub kind: Kind,
 }
 
-/// A function with what its pointers point to. `Display` and `FromStr` use the form of the module's
-/// text.
+/// A function with the buffers that its pointers point to. `Display` and `FromStr` use the form of
+/// the module's text.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Declaration {
     /// Its name.
@@ -215,13 +215,13 @@ pub struct BadDeclaration {
 }
 
 impl Declaration {
-    /// Some parameter travels in a vector register.
+    /// Says whether a parameter travels in a vector register.
     pub fn has_floats(&self) -> bool {
         self.parameters.iter().any(|p| matches!(p.kind, Kind::Number(Scalar::Float(_))))
     }
 
-    /// The signature of the crossing, as for [`crate::Import::signature`]. Pointers are numbers to
-    /// it: the callee never sees the caller's.
+    /// Returns the signature of the crossing, as for [`crate::Import::signature`]. Pointers are
+    /// numbers there, because the callee never sees the caller's.
     pub fn signature(&self) -> String {
         let kinds = self.parameters.iter().map(|p| match p.kind {
             Kind::Number(scalar) => scalar.word().to_owned(),
@@ -269,7 +269,7 @@ fn identifier(text: &str) -> Option<&str> {
     (text.starts_with(starts) && text.chars().all(|c| starts(c) || c.is_ascii_digit())).then_some(text)
 }
 
-/// `TYPE NAME`
+/// Reads `TYPE NAME`.
 fn typed(text: &str) -> Option<(Option<Scalar>, String)> {
     let (kind, name) = text.trim().rsplit_once(char::is_whitespace)?;
     let scalar = if kind.trim() == "void" { None } else { Some(Scalar::parse(kind.trim())?) };
@@ -278,13 +278,13 @@ fn typed(text: &str) -> Option<(Option<Scalar>, String)> {
 
 /// A parameter as it is written.
 enum Written {
-    /// All but the length of a buffer.
+    /// Any kind except a buffer.
     Kind(Kind),
-    /// Who reads the elements, their type, and their number.
+    /// A buffer's direction, element type, and number of elements as text.
     Buffer(Direction, Scalar, String),
 }
 
-/// The name of a parameter, and what it is.
+/// Reads a parameter: its name, and its kind as written.
 fn parameter(text: &str) -> Option<(String, Written)> {
     let text = text.trim();
     if let Some(function) = text.strip_prefix("fn").filter(|rest| rest.trim_start().starts_with('(')) {
@@ -307,7 +307,7 @@ fn parameter(text: &str) -> Option<(String, Written)> {
     Some((name, Written::Buffer(direction, scalar?, length.trim().to_owned())))
 }
 
-/// The parts of a list between commas that are in no parentheses.
+/// Returns the parts of a list between commas outside of parentheses.
 fn parts(list: &str) -> Vec<&str> {
     let mut depth = 0_usize;
     let between = |c: char| {

@@ -2,25 +2,25 @@
 
 use rustix::io::Errno;
 
-/// The operating system gave no memory, or not where it was wanted.
+/// The operating system refused memory, or the place that was wanted.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum MapError {
-    /// The operating system gave no memory.
+    /// The operating system refused memory.
     #[error("cannot map memory for {what}")]
     Memory {
-        /// What it was for.
+        /// The purpose of the memory.
         what: String,
         /// The system's error.
         #[source]
         error: Errno,
     },
-    /// The kernel allows no more mappings. Everything that exists keeps working.
+    /// The kernel allows no more mappings. All existing domains keep working.
     #[error(
         "SFI-M01: no more mappings for {what}: vm.max_map_count is {limit}, this process has {mappings}, with {domains} domains; \
          drop domains, place them densely, or raise the limit (sysctl vm.max_map_count)"
     )]
     Mappings {
-        /// What they were for.
+        /// The purpose of the mappings.
         what: String,
         /// `vm.max_map_count`.
         limit: u64,
@@ -38,7 +38,8 @@ pub enum MapError {
 }
 
 impl MapError {
-    /// The system refused memory for `what`; says so if that is because of the number of mappings.
+    /// Makes the error for a refusal of memory for `what`. Tells whether the number of mappings is
+    /// the cause.
     pub(crate) fn new(what: &str, error: Errno) -> Self {
         if error == Errno::NOMEM {
             let p = crate::vm::ledger::pressure();
@@ -50,7 +51,7 @@ impl MapError {
         MapError::Memory { what: what.to_owned(), error }
     }
 
-    /// Makes the error of a refusal.
+    /// Returns a function that makes the error of a refusal.
     pub(crate) fn of(what: &str) -> impl FnOnce(Errno) -> Self {
         let what = what.to_owned();
         move |error| Self::new(&what, error)

@@ -1,9 +1,9 @@
-//! Which parts of the address space belong to windows, for the whole process.
+//! The process' account of address space: the parts that belong to windows.
 //!
-//! A window at `i * 4 GiB` is reserved without access together with the guard behind it, the first
-//! 64 KiB of the next 4 GiB; the first 512 KiB of a window are never mapped, so a window that
-//! follows directly is a guard as good. The registry lets windows be neighbours: their reservations
-//! meet and the kernel keeps one mapping where they do.
+//! A window at `i * 4 GiB` is reserved without access together with the guard after it, the first
+//! 64 KiB of the next 4 GiB. The first 512 KiB of a window are never mapped, so a directly
+//! following window serves as guard too. The registry lets windows be neighbours. Their
+//! reservations meet, and the kernel keeps one mapping for them.
 
 use rustix::io::Errno;
 use rustix::mm::{MapFlags, ProtFlags, mmap_anonymous, munmap};
@@ -12,15 +12,16 @@ use std::collections::HashSet;
 use std::ffi::c_void;
 use std::sync::{LazyLock, Mutex, MutexGuard};
 
-/// Mappings that are left to the host: a process that uses up the kernel's limit cannot even start
+/// Mappings that are left to the host. A process that uses up the kernel's limit cannot even start
 /// a thread or grow its heap.
 const HOST_MAPPINGS: u64 = 512;
 
 /// The process' windows, by number.
 struct Registry {
-    /// In use.
+    /// Windows in use.
     live: HashSet<u64>,
-    /// Not in use and still reserved: the kernel could not unmap them at its limit.
+    /// Windows that are not in use but still reserved, because the kernel could not unmap them at
+    /// its limit.
     spare: HashSet<u64>,
     /// Mappings of windows and control stacks, at most.
     mappings: u64,
@@ -33,12 +34,12 @@ static REGISTRY: LazyLock<Mutex<Registry>> = LazyLock::new(|| {
 });
 
 fn registry() -> MutexGuard<'static, Registry> {
-    // Nothing panics while the lock is held but in the middle of nothing.
+    // A panic while the lock is held leaves the registry whole, so a poisoned lock is good.
     REGISTRY.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
 }
 
 fn map_limit() -> u64 {
-    /// The kernel's default, where `/proc` is not mounted.
+    /// The kernel's default, for systems where `/proc` is not mounted.
     const DEFAULT: u64 = 65_530;
     let text = std::fs::read_to_string("/proc/sys/vm/max_map_count").ok();
     text.and_then(|text| text.trim().parse().ok()).unwrap_or(DEFAULT)
@@ -49,7 +50,7 @@ impl Registry {
         self.live.contains(&window) || self.spare.contains(&window)
     }
 
-    /// The part of a window's reservation that no neighbour holds.
+    /// Returns the part of a window's reservation that no neighbour holds.
     fn extent(&self, window: u64) -> (u64, u64) {
         let guard = |held: bool| if held { GUARD_SIZE } else { 0 };
         let start = window * WINDOW_SIZE + guard(window > 0 && self.held(window - 1));
@@ -58,7 +59,7 @@ impl Registry {
     }
 }
 
-/// Reserves a window, if nothing is there. `false`: somebody else's memory is.
+/// Reserves a window if its place is free. Returns `false` if other memory is there.
 pub fn reserve(window: u64) -> Result<bool, Errno> {
     let mut registry = registry();
     if registry.live.contains(&window) {
@@ -74,17 +75,17 @@ pub fn reserve(window: u64) -> Result<bool, Errno> {
     Ok(true)
 }
 
-/// Unmaps a window and all that is in it.
+/// Unmaps a window and everything in it.
 pub fn release(window: u64, mappings: u64) {
     let mut registry = registry();
     registry.mappings -= mappings;
     registry.live.remove(&window);
     let (start, end) = registry.extent(window);
-    // SAFETY: the range belongs to the window alone, and whoever releases it is done with it.
+    // SAFETY: the range belongs to the window alone, whose owner no longer uses it.
     if unsafe { munmap(start as *mut c_void, (end - start) as usize) }.is_err() {
         // One mapping holds this reservation and the neighbours', and the kernel's limit leaves no
-        // room to cut it. What was mapped in the window goes; the reservation waits for its next
-        // use. SAFETY: as above.
+        // room to cut it. The window's contents go, and the reservation waits for its next use.
+        // SAFETY: as above.
         let emptied = unsafe {
             let flags = MapFlags::PRIVATE | MapFlags::NORESERVE | MapFlags::FIXED;
             mmap_anonymous(start as *mut c_void, (end - start) as usize, ProtFlags::empty(), flags)
@@ -92,34 +93,35 @@ pub fn release(window: u64, mappings: u64) {
         if emptied.is_ok() {
             registry.spare.insert(window);
         } else {
-            // Neither: it stays what it is and is never used again.
+            // The window can neither be unmapped nor emptied. It stays as it is and is never used
+            // again.
             registry.live.insert(window);
         }
     }
 }
 
-/// Reserves a range without access, if nothing is there.
+/// Reserves a range without access. Returns `false` if other memory is there.
 pub fn reserve_at(start: u64, length: u64) -> Result<bool, Errno> {
-    // SAFETY: MAP_FIXED_NOREPLACE never touches an existing mapping; the new one has no access at
-    // all.
+    // SAFETY: MAP_FIXED_NOREPLACE never touches an existing mapping, and the new one allows no
+    // access.
     let result = unsafe {
         let flags = MapFlags::PRIVATE | MapFlags::NORESERVE | MapFlags::FIXED_NOREPLACE;
         mmap_anonymous(start as *mut c_void, length as usize, ProtFlags::empty(), flags)
     };
     match result {
         Ok(at) if at as u64 == start => Ok(true),
-        // A kernel older than 4.17 takes the address as a hint.
-        // SAFETY: this is the mapping that was just made.
+        // A kernel older than 4.17 takes the address as a hint. SAFETY: unmaps the mapping that was
+        // just made.
         Ok(at) => unsafe { munmap(at, length as usize).map(|()| false) },
         Err(Errno::EXIST) => Ok(false),
         Err(error) => Err(error),
     }
 }
 
-/// Counts mappings that are about to be made.
+/// Counts mappings that the caller is about to make.
 ///
 /// # Errors
-/// They would not leave the host enough of what the kernel allows.
+/// They would leave the host too few of the mappings that the kernel allows.
 pub fn account(mappings: u64) -> Result<(), Errno> {
     let mut registry = registry();
     if registry.mappings + mappings + HOST_MAPPINGS.min(registry.limit / 2) > registry.limit {
@@ -134,7 +136,7 @@ pub fn forget(mappings: u64) {
     registry().mappings -= mappings;
 }
 
-/// How far the process is from the kernel's limit on mappings.
+/// The state of the process with respect to the kernel's limit on mappings.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Pressure {
     /// `vm.max_map_count`.
@@ -143,11 +145,11 @@ pub struct Pressure {
     pub mappings: u64,
     /// Windows in use.
     pub domains: u64,
-    /// The limit is why no more can be mapped.
+    /// Whether the limit keeps the process from mapping more.
     pub exhausted: bool,
 }
 
-/// Counts. Slow with many mappings; allocates nothing large.
+/// Counts the process' mappings. Slow if there are many. Allocates nothing large.
 pub fn pressure() -> Pressure {
     use std::io::Read;
     let mut mappings = 0;
@@ -158,14 +160,14 @@ pub fn pressure() -> Pressure {
         }
     }
     let registry = registry();
-    // A window takes a handful of mappings; the count may be off by some that are no lines of the
-    // file.
+    // A window takes a handful of mappings. The count may be off by some mappings that are no lines
+    // of the file.
     let near = |count: u64| count + 64 >= registry.limit;
     let exhausted = near(mappings) || near(registry.mappings + HOST_MAPPINGS.min(registry.limit / 2));
     Pressure { limit: registry.limit, mappings, domains: registry.live.len() as u64, exhausted }
 }
 
-/// Windows in use by this process.
+/// Returns the number of windows that this process uses.
 pub fn live() -> u64 {
     registry().live.len() as u64
 }
@@ -174,8 +176,8 @@ pub fn live() -> u64 {
 mod tests {
     use super::*;
 
-    /// Far from where the other tests' windows are likely to be is nowhere; so retries until three
-    /// neighbours are free.
+    /// Returns the first of three neighbouring windows that are free. No place is certainly far
+    /// from the windows of other tests, so it retries.
     fn three() -> u64 {
         (1000..20_000)
             .find(|first| {

@@ -6,20 +6,20 @@ use sfi_contract::layout::WINDOW_SIZE;
 /// A mapped part of a window.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Segment {
-    /// What it holds, for people.
+    /// A name of its contents, for people.
     pub name: String,
     /// Window offset of its first byte.
     pub offset: u64,
     /// Length in bytes, whole pages.
     pub length: u64,
-    /// What the domain may do with it.
+    /// The domain's access to it.
     pub protection: Protection,
     /// Whether it is a shared region.
     pub shared: bool,
 }
 
 impl Segment {
-    /// Window offset behind its last byte.
+    /// Returns the window offset after its last byte.
     pub fn end(&self) -> u64 {
         self.offset + self.length
     }
@@ -33,7 +33,7 @@ pub enum MemoryError {
     OutOfBounds {
         /// Offset in the domain's window.
         offset: u64,
-        /// Bytes asked for.
+        /// Bytes of the range.
         length: usize,
     },
     /// The domain itself may not write there.
@@ -52,9 +52,9 @@ pub enum MemoryError {
     },
 }
 
-/// A domain's memory, in the domain's own terms: a pointer means what it means to the domain's
-/// stores, its lower 32 bits are the offset in its window (so pointers out of shared regions work
-/// whoever wrote them).
+/// A domain's memory, in the domain's own terms. A pointer means what it means to the domain's
+/// stores: its lower 32 bits are the offset in its window. So pointers from shared regions work,
+/// whichever domain wrote them.
 #[derive(Debug)]
 pub struct Memory<'w> {
     pub(crate) window: &'w Window,
@@ -62,7 +62,7 @@ pub struct Memory<'w> {
 }
 
 impl Memory<'_> {
-    /// The segment that holds the range, and the range's window offset.
+    /// Returns the segment that holds the range, and the range's window offset.
     pub(crate) fn find(&self, pointer: u64, length: usize) -> Result<(&Segment, u64), MemoryError> {
         let offset = pointer & (WINDOW_SIZE - 1);
         let error = MemoryError::OutOfBounds { offset, length };
@@ -74,7 +74,7 @@ impl Memory<'_> {
             .ok_or(error)
     }
 
-    /// Copies `length` bytes out.
+    /// Copies `length` bytes out of the domain's memory.
     ///
     /// # Errors
     /// [`MemoryError::OutOfBounds`].
@@ -95,7 +95,7 @@ impl Memory<'_> {
         Ok(())
     }
 
-    /// Copies a C string out, without its zero byte.
+    /// Copies a C string out of the domain's memory, without its zero byte.
     ///
     /// # Errors
     /// [`MemoryError::OutOfBounds`]; [`MemoryError::Unterminated`] if there is no zero byte within
@@ -117,8 +117,7 @@ impl Memory<'_> {
         Err(MemoryError::Unterminated { offset, limit })
     }
 
-    /// Whether bytes may be copied in: only where the domain itself may write. Gives the window
-    /// offset.
+    /// Checks that the domain itself may write to the range. Returns its window offset.
     ///
     /// # Errors
     /// [`MemoryError::OutOfBounds`], [`MemoryError::ReadOnly`].
@@ -127,7 +126,7 @@ impl Memory<'_> {
         if segment.protection == Protection::ReadWrite { Ok(offset) } else { Err(MemoryError::ReadOnly { offset }) }
     }
 
-    /// Copies bytes in.
+    /// Copies bytes into the domain's memory.
     ///
     /// # Errors
     /// As [`Memory::writable`].

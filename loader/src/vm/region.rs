@@ -1,10 +1,10 @@
 //! Shared regions: memory files that several domains and the host map.
 //!
-//! A region lies at the same offset of every window that it is mapped in, and once more, read-only,
-//! at that offset of a 4 GiB-aligned place which is no window. The addresses of that place are the
-//! *common addresses* of the region: what pointers to it hold, in every domain, for as long as the
-//! world lives. Loads read there; stores, and the loads of mode full, take the lower 32 bits only
-//! and so reach the same bytes in the domain's own window.
+//! A region lies at one offset in every window that it is mapped in. It is mapped once more,
+//! read-only, at that offset of a 4 GiB-aligned place that is no window. The addresses there are
+//! the *common addresses* of the region. Pointers to the region hold them, in every domain, as long
+//! as the world lives. Loads read there. Stores, and the loads of mode full, use the lower 32 bits
+//! only and so reach the bytes in the domain's own window.
 
 use crate::vm::ledger;
 use crate::vm::memory::MemoryError;
@@ -20,7 +20,7 @@ use std::ffi::c_void;
 /// A shared region.
 pub struct Region {
     pub name: String,
-    /// Keeps the memory; domains map it.
+    /// The memory. Domains map it.
     pub file: OwnedFd,
     /// The host's own view.
     pub view: View,
@@ -29,25 +29,25 @@ pub struct Region {
     pub common: Common,
 }
 
-/// Where a region lies.
+/// The place of a region.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Placed {
-    /// In every window that it is mapped in.
+    /// Offset in every window that it is mapped in.
     pub offset: u64,
-    /// Bytes, whole pages.
+    /// Length in bytes, whole pages.
     pub length: u64,
     /// The common address of its first byte, which has the offset as its lower half.
     pub common: u64,
 }
 
 impl Placed {
-    /// Whether an address is one of the region's common ones.
+    /// Says whether an address is one of the region's common ones.
     pub fn holds(&self, address: u64) -> bool {
         (self.common..self.common + self.length).contains(&address)
     }
 }
 
-/// Most 4 GiB-aligned places that a world's regions have. No two have the same [`region_slot`].
+/// Most 4 GiB-aligned places of a world's regions. Each has its own [`region_slot`].
 const MOST_PLACES: usize = 128;
 const _: () = assert!(MOST_PLACES <= REGION_SLOTS / 2);
 
@@ -57,14 +57,14 @@ const _: () = assert!(MOST_PLACES <= REGION_SLOTS / 2);
 pub struct Uppers(pub [u32; REGION_SLOTS]);
 
 impl Uppers {
-    /// None. No upper half with the slot 0 is 1.
+    /// The table without any. No upper half with the slot 0 is 1.
     pub const NONE: Self = {
         let mut all = [0; REGION_SLOTS];
         all[0] = 1;
         Self(all)
     };
 
-    /// Those of addresses.
+    /// Collects the upper halves of addresses.
     pub fn of(addresses: impl Iterator<Item = u64>) -> Self {
         let mut all = Self::NONE;
         for address in addresses {
@@ -73,7 +73,7 @@ impl Uppers {
         all
     }
 
-    /// Whether an address has one of them.
+    /// Says whether the upper half of an address is in the table.
     pub fn hold(&self, address: u64) -> bool {
         u64::from(self.0[region_slot(address)]) == address >> 32
     }
@@ -84,18 +84,18 @@ impl Uppers {
 pub struct Common {
     start: u64,
     length: u64,
-    /// The region is mapped there.
+    /// Whether the region is mapped there.
     shown: bool,
 }
 
-/// Mappings that a region may take for its common addresses: itself and what is reserved on both
+/// Most mappings for a region's common addresses: the region itself and the reservations on both
 /// sides.
 const COMMON_MAPPINGS: u64 = 3;
 
 impl Common {
-    /// Reserves place for a region of `length` bytes at the `offset` of a 4 GiB-aligned place,
-    /// drawn uniformly among those that are free. `before` has the common addresses of the world's
-    /// other regions: once there are many of them, theirs are shared.
+    /// Reserves room for a region of `length` bytes at the `offset` of a 4 GiB-aligned place. Draws
+    /// the place uniformly among the free ones. `before` holds the common addresses of the world's
+    /// other regions. If there are many of them, their places are shared.
     pub fn reserve(draw: &mut Draw<'_>, offset: u64, length: u64, before: &[u64]) -> Result<Self, Errno> {
         ledger::account(COMMON_MAPPINGS)?;
         let found = Self::find(draw, offset, length, before);
@@ -116,7 +116,8 @@ impl Common {
             let free = match shared {
                 Some(_) => ledger::reserve_at(base + from, to - from)?,
                 None if before.iter().any(|other| region_slot(*other) == region_slot(base)) => false,
-                // Nothing of the host lies near it, whose place its upper half would tell.
+                // The whole 4 GiB must be free. Otherwise the upper half would reveal the place of
+                // host memory there.
                 None => {
                     ledger::reserve_at(base, WINDOW_SIZE)? && {
                         Self::give_back(base, from);
@@ -132,26 +133,26 @@ impl Common {
         Err(Errno::NOMEM)
     }
 
-    /// Unmaps what belongs to the value alone. At the kernel's limit on mappings the place stays
-    /// reserved and is lost.
+    /// Unmaps a part of a reservation. At the kernel's limit on mappings the place stays reserved
+    /// and is lost.
     fn give_back(at: u64, length: u64) {
-        // SAFETY: part of a reservation that its owner is done with.
+        // SAFETY: part of a reservation that its owner no longer uses.
         let _ = unsafe { munmap(at as *mut c_void, length as usize) };
     }
 
-    /// The address of the region's first byte.
+    /// Returns the address of the region's first byte.
     pub fn address(&self) -> u64 {
         self.start
     }
 
-    /// Maps the region's file, read-only, or takes it out again.
+    /// Maps the region's file read-only, or unmaps it.
     pub fn show(&mut self, file: &OwnedFd, shown: bool) -> Result<(), Errno> {
         if shown == self.shown {
             return Ok(());
         }
         let (at, length) = (self.start as *mut c_void, self.length as usize);
-        // SAFETY: the range lies inside this reservation, which nobody else uses and no reference
-        // points to.
+        // SAFETY: the range lies inside this reservation, which nobody else uses. No reference
+        // points to it.
         unsafe {
             if shown {
                 mmap(at, length, ProtFlags::READ, MapFlags::SHARED | MapFlags::FIXED, file.as_fd(), 0)?;
@@ -179,8 +180,8 @@ pub struct View {
     length: usize,
 }
 
-// SAFETY: the mapping belongs to the value; access goes through `&self` and `&mut self` copies
-// only.
+// SAFETY: the mapping belongs to the value, and access goes only through copies by `&self` and
+// `&mut self`.
 unsafe impl Send for View {}
 
 /// Makes a region of `length` bytes (whole pages) of zeroes.
@@ -202,12 +203,12 @@ pub(crate) fn create(length: u64) -> Result<(OwnedFd, View), Errno> {
 }
 
 impl View {
-    /// Size in bytes.
+    /// Returns the size in bytes.
     pub fn len(&self) -> usize {
         self.length
     }
 
-    /// Never: regions have at least a page.
+    /// Says whether the region is empty. It never is: regions have at least a page.
     pub fn is_empty(&self) -> bool {
         self.length == 0
     }
@@ -219,19 +220,19 @@ impl View {
         }
     }
 
-    /// Copies bytes out.
+    /// Copies bytes out of the region.
     ///
     /// # Errors
     /// [`MemoryError::OutOfBounds`], with the offset in the region.
     pub fn read(&self, offset: usize, out: &mut [u8]) -> Result<(), MemoryError> {
         self.check(offset, out.len())?;
-        // SAFETY: in bounds of the mapping; no domain of this world runs while the world is
+        // SAFETY: in bounds of the mapping. No domain of this world runs while the world is
         // borrowed.
         unsafe { std::ptr::copy_nonoverlapping(self.at.add(offset), out.as_mut_ptr(), out.len()) };
         Ok(())
     }
 
-    /// Copies bytes in.
+    /// Copies bytes into the region.
     ///
     /// # Errors
     /// [`MemoryError::OutOfBounds`], with the offset in the region.
@@ -258,7 +259,7 @@ mod tests {
     use rand_chacha::ChaCha20Rng;
     use rand_chacha::rand_core::SeedableRng;
 
-    /// Places differ in what they are looked up by, whatever their number; then they are shared at
+    /// Places differ in their slots as long as there are slots. Further regions share places at
     /// other offsets.
     #[test]
     fn common_places() {
@@ -278,7 +279,7 @@ mod tests {
         bases.sort_unstable();
         bases.dedup();
         assert_eq!(bases.len(), MOST_PLACES);
-        // Nothing else is looked up as one of them: no null pointer, no neighbour.
+        // No other address is taken for one of them: no null pointer, no neighbour.
         for address in addresses.iter().copied().chain([0, 4096]) {
             for other in
                 [address + (1 << 40), address.wrapping_sub(1 << 40), address ^ (1 << 32), address % WINDOW_SIZE]

@@ -5,15 +5,16 @@ use rustix::fs::{SealFlags, fcntl_add_seals, fcntl_get_seals};
 use rustix::io::{Errno, pwrite};
 use std::ffi::CStr;
 
-/// Everything that could change a file: nobody writes, grows or shrinks it, or takes a seal away,
-/// and what maps it shared can never become writable.
+/// The seals. Nobody can write, grow or shrink the file, or take a seal away, and its shared
+/// mappings can never become writable.
 const SEALS: SealFlags = SealFlags::SEAL.union(SealFlags::SHRINK).union(SealFlags::GROW).union(SealFlags::WRITE);
 
-/// A sealed memory file with these bytes, never mapped writable. `None` if the system allows no
-/// executable ones (`vm.memfd_noexec`): then every instance gets a copy of the text.
+/// Makes a sealed memory file with these bytes that was never mapped writable. Returns `None` if
+/// the system allows no executable ones (`vm.memfd_noexec`). Every instance then gets a copy of the
+/// text.
 pub fn seal(name: &CStr, bytes: &[u8], executable: bool) -> Result<Option<OwnedFd>, Errno> {
-    // Since Linux 6.3 one has to say whether a memory file may be executed; before, the flags were
-    // unknown.
+    // Since Linux 6.3 a flag says whether a memory file may be executed. Older kernels do not know
+    // the flags.
     let kind = if executable { libc::MFD_EXEC } else { libc::MFD_NOEXEC_SEAL };
     let base = libc::MFD_CLOEXEC | libc::MFD_ALLOW_SEALING;
     let file = match create(name, base | kind) {
@@ -38,7 +39,7 @@ pub fn seal(name: &CStr, bytes: &[u8], executable: bool) -> Result<Option<OwnedF
 }
 
 fn create(name: &CStr, flags: u32) -> Result<OwnedFd, Errno> {
-    // SAFETY: a C string; the descriptor is new and belongs to nobody else.
+    // SAFETY: a C string. The descriptor is new and has no other owner.
     unsafe {
         match libc::memfd_create(name.as_ptr(), flags) {
             -1 => Err(Errno::from_io_error(&std::io::Error::last_os_error()).unwrap_or(Errno::IO)),
@@ -64,13 +65,14 @@ mod tests {
             assert_eq!(rustix::fs::ftruncate(file, 1 << 20), Err(Errno::PERM));
             let punch = FallocateFlags::PUNCH_HOLE | FallocateFlags::KEEP_SIZE;
             assert_eq!(fallocate(file, punch, 0, 4096), Err(Errno::PERM));
-            // Nor by another description of the same file, as somebody with /proc would get.
+            // A new description of the file, as another process gets through /proc, cannot write
+            // either.
             use rustix::fd::AsRawFd;
             let path = format!("/proc/self/fd/{}", file.as_raw_fd());
             let again = std::fs::OpenOptions::new().write(true).open(path).unwrap();
             assert_eq!(pwrite(&again, b"x", 0), Err(Errno::PERM));
             assert_eq!(fcntl_add_seals(file, SealFlags::FUTURE_WRITE), Err(Errno::PERM));
-            // SAFETY: fresh mappings that nobody uses.
+            // SAFETY: fresh mappings without users.
             unsafe {
                 let map = |prot| mmap(std::ptr::null_mut(), 4096, prot, MapFlags::SHARED, file, 0);
                 assert_eq!(map(ProtFlags::READ | ProtFlags::WRITE).unwrap_err(), Errno::PERM);

@@ -1,10 +1,10 @@
-//! Where windows and control stacks may lie: the user half of the address space, with four levels
-//! of page tables or with five.
+//! The places of windows and control stacks: the user half of the address space, with four or with
+//! five levels of page tables.
 //!
-//! The kernel gives no address above 47 bits to who does not ask for one, so nothing else of the
-//! host is there. Everything that a domain can reach is counted from its window's base, 64 bits
-//! wide, or from the low 32 bits of an address; nothing depends on the upper ones being zero but
-//! that addresses are canonical.
+//! The kernel gives out an address above 47 bits only on request, so no other memory of the host is
+//! there. A domain counts all addresses from its window's base, which is 64 bits wide, or uses the
+//! low 32 bits of an address. Apart from the rule that addresses are canonical, nothing requires
+//! the upper bits to be zero.
 
 use crate::vm::error::MapError;
 use crate::vm::ledger::reserve_at;
@@ -14,15 +14,16 @@ use sfi_contract::layout::{PAGE_SIZE, WINDOW_SIZE};
 use std::io::Write as _;
 use std::sync::OnceLock;
 
-/// Whether windows are drawn from the 56 bits of five-level paging (Intel's LA57).
+/// A choice whether windows are drawn from the 56 bits of five-level paging (Intel's LA57).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum La57 {
-    /// No.
+    /// Windows lie in 47 bits.
     #[default]
     Never,
-    /// Where the machine and its kernel have it; else a warning is printed, once.
+    /// Windows lie in 56 bits if the machine and its kernel have them. Otherwise a warning is
+    /// printed, once.
     IfAvailable,
-    /// Yes; building fails with `SFI-M02` where the machine does not have it.
+    /// Windows lie in 56 bits. Building fails with `SFI-M02` if the machine does not have them.
     Always,
 }
 
@@ -47,7 +48,7 @@ pub fn draw(rng: &mut ChaCha20Rng, bound: u64) -> u64 {
     }
 }
 
-/// What places are drawn with, and from.
+/// A borrowed source of random numbers, and the space in which it places one window.
 pub struct Draw<'r> {
     pub rng: &'r mut ChaCha20Rng,
     pub space: AddressSpace,
@@ -74,20 +75,20 @@ impl AddressSpace {
         }
     }
 
-    /// The number of places that a window may have: 4 GiB-aligned, not the first one, with a guard
-    /// behind the last one.
+    /// Returns the number of places for a window: 4 GiB-aligned, not the first one, with a guard
+    /// after the last one.
     pub const fn windows(self) -> u64 {
         self.end() / WINDOW_SIZE - 2
     }
 
-    /// The kernel maps memory there.
+    /// Says whether the kernel maps memory in this space.
     pub fn available(self) -> bool {
         static FIVE: OnceLock<bool> = OnceLock::new();
-        // The upper half is nobody's who did not ask for it.
+        // No other memory lies in the upper half, because the kernel gives it out only on request.
         let probe = || {
             (1..8).any(|i| {
                 let at = (AddressSpace::Five.end() >> 1) + i * WINDOW_SIZE;
-                // SAFETY: unmaps what was just mapped.
+                // SAFETY: unmaps the page that was just mapped.
                 reserve_at(at, PAGE_SIZE) == Ok(true)
                     && unsafe { rustix::mm::munmap(at as *mut _, PAGE_SIZE as usize) }.is_ok()
             })
@@ -95,19 +96,20 @@ impl AddressSpace {
         self == AddressSpace::Four || *FIVE.get_or_init(probe)
     }
 
-    /// Uniformly a number of one of the `size`-aligned places, neither the first nor the last one.
+    /// Draws the number of one of the `size`-aligned places uniformly, neither the first nor the
+    /// last one.
     pub(crate) fn draw(self, rng: &mut ChaCha20Rng, size: u64) -> u64 {
         draw(rng, self.end() / size - 2) + 1
     }
 
-    /// The number of a window.
+    /// Draws the number of a window.
     pub(crate) fn draw_window(self, rng: &mut ChaCha20Rng) -> u64 {
         self.draw(rng, WINDOW_SIZE)
     }
 }
 
 impl La57 {
-    /// The addresses to draw from.
+    /// Returns the address space to draw from.
     pub(crate) fn space(self) -> Result<AddressSpace, MapError> {
         self.choose(AddressSpace::Five.available(), || {
             static ONCE: std::sync::Once = std::sync::Once::new();
@@ -136,7 +138,7 @@ impl La57 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    /// Another size than a window's.
+    /// A size other than a window's.
     const CONTROL_SIZE: u64 = 4 << 20;
     use rand_chacha::rand_core::SeedableRng;
     use std::cell::Cell;
@@ -150,8 +152,8 @@ mod tests {
                 let (mut eighths, count) = ([0_u32; 8], 80_000);
                 for _ in 0..count {
                     let at = space.draw(&mut rng, size) * size;
-                    // With the guard behind it below the end, which a non-canonical address would
-                    // follow.
+                    // The guard after it also lies below the end, where non-canonical addresses
+                    // begin.
                     assert!(at >= size && at + size < 1 << bits, "{at:#x}");
                     eighths[(at >> (bits - 3)) as usize] += 1;
                 }

@@ -9,7 +9,7 @@ use rustix::mm::{Advice, MapFlags, MprotectFlags, ProtFlags, madvise, mmap, mmap
 use sfi_contract::layout::{PAGE_SIZE, WINDOW_SIZE};
 use std::ffi::c_void;
 
-/// Draws before giving up; with any sane address space the first one or two succeed.
+/// Most draws. With any sane address space the first or second succeeds.
 pub const DRAWS: u32 = 10_000;
 
 /// Protection of a mapping. There is no writable and executable one.
@@ -43,7 +43,8 @@ pub const fn pages(bytes: u64) -> u64 {
 pub struct Word {
     /// Offset in its part or content.
     pub at: u32,
-    /// The base is subtracted, not added: the distance from the window to a fixed address.
+    /// The base is subtracted, not added: the word is the distance from the window to a fixed
+    /// address.
     pub minus: bool,
 }
 
@@ -51,12 +52,12 @@ pub struct Word {
 #[derive(Debug)]
 pub struct Window {
     base: u64,
-    /// Mappings on the process' account.
+    /// Mappings of the window on the process' account.
     mappings: u64,
 }
 
 impl Window {
-    /// Draws a window, uniformly among all that are free, that will take so many mappings at most.
+    /// Draws a window uniformly among the free ones. It will take `mappings` mappings at most.
     pub fn reserve(rng: &mut ChaCha20Rng, space: AddressSpace, mappings: u64) -> Result<Self, Errno> {
         ledger::account(mappings)?;
         for _ in 0..DRAWS {
@@ -74,12 +75,12 @@ impl Window {
         Err(Errno::NOMEM)
     }
 
-    /// No window: nothing is or can be mapped in it.
+    /// Returns an empty value without a window, in which nothing can be mapped.
     pub fn none() -> Self {
         Self { base: 0, mappings: 0 }
     }
 
-    /// The window's base.
+    /// Returns the window's base.
     pub fn base(&self) -> u64 {
         self.base
     }
@@ -115,7 +116,7 @@ impl Window {
         Ok(())
     }
 
-    /// Maps a memory file from `from` on at `offset`: shared, or copy-on-write.
+    /// Maps a memory file from `from` on at `offset`, shared or copy-on-write.
     pub fn map_file(
         &self,
         offset: u64,
@@ -141,7 +142,7 @@ impl Window {
         Ok(())
     }
 
-    /// Takes a mapping out again; its place stays reserved.
+    /// Unmaps a mapping. Its place stays reserved.
     pub fn unmap(&self, offset: u64, length: u64) -> Result<(), Errno> {
         self.check(offset, length);
         // SAFETY: as in `map`.
@@ -171,7 +172,8 @@ impl Window {
         unsafe { std::ptr::write_bytes((self.base + offset) as *mut u8, 0, length as usize) };
     }
 
-    /// Adds the base to words of memory that is mapped writable; they count from `offset`.
+    /// Adds the base to words of memory that is mapped writable. Their places are relative to
+    /// `offset`.
     pub fn rebase(&self, offset: u64, words: &[Word]) {
         let Some(last) = words.last() else { return };
         assert!(words.is_sorted(), "words out of order");
@@ -179,7 +181,7 @@ impl Window {
         for word in words {
             let at = (self.base + offset + u64::from(word.at)) as *mut u64;
             let base = if word.minus { self.base.wrapping_neg() } else { self.base };
-            // SAFETY: as in `write`; all words lie at or before the last one.
+            // SAFETY: as in `write`. All words lie at or before the last one.
             unsafe { at.write_unaligned(at.read_unaligned().wrapping_add(base)) };
         }
     }
@@ -199,12 +201,12 @@ impl Window {
     /// Writes to memory that is mapped writable.
     pub fn write(&self, offset: u64, bytes: &[u8]) {
         self.touch(offset, bytes.len());
-        // SAFETY: inside the reservation; callers write to segments that they mapped read-write,
+        // SAFETY: inside the reservation. Callers write to segments that they mapped read-write,
         // and no reference to window memory is ever made.
         unsafe { std::ptr::copy_nonoverlapping(bytes.as_ptr(), (self.base + offset) as *mut u8, bytes.len()) };
     }
 
-    /// The same out of host memory that others may write to: no reference to it is made.
+    /// Writes from host memory that others may write to, without making a reference to it.
     ///
     /// # Safety
     /// `length` bytes can be read at `from`.
@@ -214,8 +216,8 @@ impl Window {
         unsafe { std::ptr::copy_nonoverlapping(from, (self.base + offset) as *mut u8, length) };
     }
 
-    /// Reads memory that is mapped readable into host memory that others may use: no reference to
-    /// it is made.
+    /// Reads memory that is mapped readable into host memory that others may use, without making a
+    /// reference to it.
     ///
     /// # Safety
     /// `length` bytes can be written at `to`.
@@ -229,14 +231,14 @@ impl Window {
     pub fn copy(&self, offset: u64, length: u64, to: &Window, at: u64) {
         self.touch(offset, length as usize);
         to.touch(at, length as usize);
-        // SAFETY: inside both reservations; as in `read` and `write`.
+        // SAFETY: inside both reservations. Otherwise as in `read` and `write`.
         unsafe { std::ptr::copy((self.base + offset) as *const u8, (to.base + at) as *mut u8, length as usize) };
     }
 
     /// Reads memory that is mapped readable.
     pub fn read(&self, offset: u64, out: &mut [u8]) {
         self.touch(offset, out.len());
-        // SAFETY: inside the reservation; callers read segments that they mapped.
+        // SAFETY: inside the reservation. Callers read segments that they mapped.
         unsafe { std::ptr::copy_nonoverlapping((self.base + offset) as *const u8, out.as_mut_ptr(), out.len()) };
     }
 }
@@ -246,7 +248,7 @@ impl Drop for Window {
         if self.base == 0 {
             return;
         }
-        // No domain runs in it, and nobody keeps references to window memory.
+        // No domain runs in the window, and no references to window memory exist.
         ledger::release(self.base / WINDOW_SIZE, self.mappings);
     }
 }
