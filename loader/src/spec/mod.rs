@@ -1,5 +1,5 @@
-//! What the host asks for: domains, their parts, and what they may call. Plain descriptions,
-//! checked when a world is built.
+//! Descriptions of a world by its host: domains, their parts, and the functions that they may call.
+//! They are checked when a world is built.
 
 pub(crate) mod capability;
 pub mod interface;
@@ -20,17 +20,17 @@ pub const DEFAULT_MEMORY: u64 = 64 << 20;
 /// Default size of a data stack, bytes.
 pub const DEFAULT_STACK: u64 = 1 << 20;
 
-/// What callers pass before the procedure's own arguments.
+/// The values that callers pass before the procedure's own arguments.
 #[derive(Clone, Debug, Default)]
 pub struct Header {
-    /// How many procedures there are; a caller passes the number of one. `None`: there is one, and
-    /// no number.
+    /// The number of procedures. A caller passes the number of one. `None`: there is one procedure,
+    /// and callers pass no number.
     pub procedures: Option<usize>,
     /// A caller passes a pointer to its bits.
     pub capability: Option<Capability>,
 }
 
-/// What a domain may do with a shared region.
+/// A domain's access to a shared region.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Access {
     /// Loads only.
@@ -39,20 +39,20 @@ pub enum Access {
     ReadWrite,
 }
 
-/// How a domain lies in its window. The window itself always lies at a random place.
+/// The layout of a domain in its window. The window itself always lies at a random place.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, serde::Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Placement {
-    /// Every part at a random page. Some eleven mappings of the kernel's.
+    /// Every part lies at a random page. Takes some eleven mappings of the kernel's.
     #[default]
     Scattered,
-    /// Side by side around the places that the contract fixes: five or six mappings, so that ten
-    /// thousand domains fit a process, and few page tables. What is secret then is the window's
-    /// place alone.
+    /// The parts lie side by side around the places that the contract fixes. Takes five or six
+    /// mappings and few page tables, so that ten thousand domains fit a process. Only the window's
+    /// place is secret.
     Dense,
 }
 
-/// One domain to be loaded.
+/// The description of one domain.
 #[derive(Clone, Debug)]
 pub struct DomainSpec {
     pub(crate) name: String,
@@ -76,22 +76,22 @@ pub struct DomainSpec {
     pub(crate) holds: Vec<(String, Capability)>,
 }
 
-/// Whether a domain that died is loaded again, at a fresh place, when it is called the next time.
+/// The choice whether the next call to a dead domain loads it again, at a fresh place.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum Restart {
-    /// No: it is dead until [`crate::World::restart`].
+    /// The domain stays dead until [`crate::World::restart`].
     #[default]
     Never,
-    /// Yes.
+    /// Every time.
     Always,
-    /// Yes, so many times.
+    /// This many times.
     Limited(u32),
 }
 
 /// Most gateways of a domain that are bound at run time.
 pub const MAX_SPARE: usize = 1024;
-/// Functions that can be passed to a domain, unless [`DomainSpec::callbacks`] says otherwise, if
-/// some import or entry point that leads to it has an `fn` in its signature.
+/// Functions that can be passed to a domain unless [`DomainSpec::callbacks`] is set. Applies if an
+/// import or entry point that leads to the domain has an `fn` in its signature.
 pub const DEFAULT_CALLBACKS: usize = 64;
 
 /// A function that a domain registers under a name, for others to connect to.
@@ -103,23 +103,23 @@ pub struct Entry {
 }
 
 impl Entry {
-    /// A global function of the domain.
+    /// Describes an entry point that is a global function of the domain.
     pub fn function(function: impl Into<String>) -> Self {
         Self { functions: vec![function.into()], signature: None, header: None }
     }
 
-    /// Several global functions behind one entry point: callers pass the number of one, from 0 on,
-    /// as the first argument. The header that looks at it is host code between two crossings. It
-    /// passes integers and pointers, up to the sixth argument, its own included, and is not entered
-    /// again while it runs.
+    /// Describes an entry point with several global functions. Callers pass the number of one, from
+    /// 0 on, as the first argument. The header that checks it is host code between two crossings.
+    /// The header passes on integers and pointers, up to the sixth argument, its own included. It
+    /// is not entered again while it runs.
     pub fn procedures<I: IntoIterator<Item = S>, S: Into<String>>(functions: I) -> Self {
         let functions: Vec<String> = functions.into_iter().map(Into::into).collect();
         let header = Some(Arc::new(Header { procedures: Some(functions.len()), capability: None }));
         Self { functions, signature: None, header }
     }
 
-    /// Callers pass a pointer to the 64 bytes of this capability, behind the number if there is
-    /// one. The same kind of header compares them.
+    /// Demands a capability. Callers pass a pointer to its 64 bytes, after the procedure's number
+    /// if there is one. The header compares the bytes.
     #[must_use]
     pub fn capability(mut self, capability: Capability) -> Self {
         let procedures = self.header.as_ref().and_then(|h| h.procedures);
@@ -127,14 +127,14 @@ impl Entry {
         self
     }
 
-    /// Declares what crosses, as for [`Import::signature`].
+    /// Declares the arguments and the result, as for [`Import::signature`].
     #[must_use]
     pub fn signature(mut self, text: impl Into<String>) -> Self {
         self.signature = Some(text.into());
         self
     }
 
-    /// The parsed signature.
+    /// Returns the parsed signature.
     pub(crate) fn parsed(&self, domain: &str, name: &str) -> Result<Option<Signature>, crate::BuildError> {
         let parsed = self.signature.as_deref().map(str::parse).transpose();
         parsed.map_err(|error| crate::BuildError::Signature { domain: domain.into(), symbol: name.into(), error })
@@ -159,8 +159,8 @@ pub(crate) struct Share {
 }
 
 impl DomainSpec {
-    /// A domain without code, in mode write, with a heap of [`DEFAULT_MEMORY`] and a data stack of
-    /// [`DEFAULT_STACK`].
+    /// Describes a domain without code, in mode write, with a heap of [`DEFAULT_MEMORY`] and a data
+    /// stack of [`DEFAULT_STACK`].
     pub fn new(name: impl Into<String>) -> Self {
         Self {
             name: name.into(),
@@ -185,37 +185,37 @@ impl DomainSpec {
         }
     }
 
-    /// The mode that its objects must satisfy.
+    /// Sets the mode that its objects must satisfy.
     #[must_use]
     pub fn mode(mut self, mode: Mode) -> Self {
         self.mode = mode;
         self
     }
 
-    /// It may read the processor's clock (`rdtsc`), if the world grants that too
-    /// ([`crate::Builder::clock`]). By default its objects are refused if they do: a precise clock
-    /// is what side channels are read with.
+    /// Lets it read the processor's clock (`rdtsc`), if the world grants that too
+    /// ([`crate::Builder::clock`]). Without this, objects with the instruction are refused, because
+    /// side channels are read with a precise clock.
     #[must_use]
     pub fn clock(mut self) -> Self {
         self.clock = true;
         self
     }
 
-    /// How it lies in its window.
+    /// Sets the layout in its window.
     #[must_use]
     pub fn placement(mut self, placement: Placement) -> Self {
         self.placement = placement;
         self
     }
 
-    /// Size of the heap in bytes, rounded up to pages. May be 0.
+    /// Sets the size of the heap in bytes, rounded up to pages. May be 0.
     #[must_use]
     pub fn memory(mut self, bytes: u64) -> Self {
         self.memory = bytes;
         self
     }
 
-    /// Size of the data stack in bytes, rounded up to pages.
+    /// Sets the size of the data stack in bytes, rounded up to pages.
     #[must_use]
     pub fn stack(mut self, bytes: u64) -> Self {
         self.stack = bytes;
@@ -236,7 +236,7 @@ impl DomainSpec {
         self
     }
 
-    /// Takes all objects and archives out: to load a domain again from others.
+    /// Removes all objects and archives, to load a domain again from others.
     #[must_use]
     pub fn without_files(mut self) -> Self {
         self.files.clear();
@@ -250,47 +250,48 @@ impl DomainSpec {
         self
     }
 
-    /// Maps a region of the world into the domain. `symbol` becomes its first byte, `symbol` with
-    /// `_end` appended the byte behind it.
+    /// Maps a region of the world into the domain. `symbol` becomes its first byte, and `symbol`
+    /// with `_end` appended the byte after it.
     #[must_use]
     pub fn shared(mut self, symbol: impl Into<String>, region: impl Into<String>, access: Access) -> Self {
         self.shared.push(Share { symbol: symbol.into(), region: region.into(), access });
         self
     }
 
-    /// The domain's libc runs its initialisers and finalisers itself, when its start function is
-    /// called; the loader does not.
+    /// Leaves initialisers and finalisers to the domain's libc, whose start function runs them. The
+    /// loader then does not.
     #[must_use]
     pub fn own_start(mut self) -> Self {
         self.own_start = true;
         self
     }
 
-    /// Gateways without a binding, for connections at run time, at most [`MAX_SPARE`]. Default:
-    /// none.
+    /// Sets the number of gateways without a binding, for connections at run time, at most
+    /// [`MAX_SPARE`]. Default: none.
     #[must_use]
     pub fn spare_bindings(mut self, count: usize) -> Self {
         self.spare = count;
         self
     }
 
-    /// Most different functions that others pass to this domain as `fn` in its life, at most
-    /// [`MAX_SPARE`]. Each gets a gateway, which leads to this function or nowhere until the domain
-    /// begins anew. Default: [`DEFAULT_CALLBACKS`], or none if no signature passes it a function.
+    /// Sets how many different functions others can pass to this domain as `fn` in its life, at
+    /// most [`MAX_SPARE`]. Each gets a gateway. Until the domain is restarted or loaded again, the
+    /// gateway leads to this function or nowhere. Default: [`DEFAULT_CALLBACKS`], or none if no
+    /// signature passes it a function.
     #[must_use]
     pub fn callbacks(mut self, count: usize) -> Self {
         self.callbacks = Some(count);
         self
     }
 
-    /// Its gateways: those of its imports, those for connections at run time, and those for
-    /// functions that are passed to it, in this order.
+    /// Returns the number of its gateways: those of its imports, then those for connections at run
+    /// time, then those for functions that are passed to it.
     pub(crate) fn gateways(&self) -> usize {
         self.imports.len() + self.spare + self.callbacks.unwrap_or(0)
     }
 
-    /// Whether somebody may pass it a function, as far as signatures tell: its entry points', and
-    /// those of imports from it.
+    /// Says whether others may pass it a function. Looks at the signatures of its entry points and
+    /// of imports that lead to it.
     pub(crate) fn takes_functions<'i>(&self, mut imports: impl Iterator<Item = &'i Import>) -> bool {
         let passes = |signature: &Option<String>| {
             let parsed = signature.as_deref().map(str::parse::<Signature>);
@@ -301,36 +302,36 @@ impl DomainSpec {
             || imports.any(|import| from(import) && passes(&import.signature))
     }
 
-    /// Registers an entry point: others connect to it as `domain.name`.
+    /// Registers an entry point. Others connect to it as `domain.name`.
     #[must_use]
     pub fn registers(mut self, name: impl Into<String>, entry: Entry) -> Self {
         self.registers.push((name.into(), entry));
         self
     }
 
-    /// Who answers for its faults.
+    /// Sets the owner, who answers for its faults.
     #[must_use]
     pub fn owner(mut self, owner: &Owner) -> Self {
         self.owner = Some(owner.clone());
         self
     }
 
-    /// Gives the domain a capability: its bits are written to the global variable `symbol` (64
-    /// bytes) whenever the domain begins anew.
+    /// Gives the domain a capability. Its bits are written to the global variable `symbol` (64
+    /// bytes) whenever the domain is built, restarted or loaded again.
     #[must_use]
     pub fn holds(mut self, symbol: impl Into<String>, capability: &Capability) -> Self {
         self.holds.push((symbol.into(), capability.clone()));
         self
     }
 
-    /// What the domain may use in its life, see [`Budget`].
+    /// Sets the time that the domain may use in its life, see [`Budget`].
     #[must_use]
     pub fn budget(mut self, budget: Budget) -> Self {
         self.budget = budget;
         self
     }
 
-    /// A root domain sees all regions of its world, read-write, and may be granted
+    /// Makes it a root domain. It sees all regions of its world, read-write, and may be granted
     /// `__sfi_make_visible` and `__sfi_make_invisible`.
     #[must_use]
     pub fn root(mut self) -> Self {
@@ -338,21 +339,21 @@ impl DomainSpec {
         self
     }
 
-    /// What happens after the domain died.
+    /// Sets whether the domain restarts after it died.
     #[must_use]
     pub fn restart(mut self, restart: Restart) -> Self {
         self.restart = restart;
         self
     }
 
-    /// The functions that must be linked: those that are exported and registered, and those that
-    /// others import.
+    /// Returns the functions that must be linked: those that are exported and registered, and those
+    /// that others import.
     pub(crate) fn roots(&self, imported: &[String]) -> Vec<String> {
         let registered = self.registers.iter().flat_map(|(_, entry)| &entry.functions);
         self.exports.iter().flatten().chain(registered).chain(imported).cloned().collect()
     }
 
-    /// The functions that other domains may import. Without this, all global functions.
+    /// Sets the functions that other domains may import. Without this, all global functions.
     #[must_use]
     pub fn exports<I: IntoIterator<Item = S>, S: Into<String>>(mut self, names: I) -> Self {
         self.exports = Some(names.into_iter().map(Into::into).collect());
@@ -360,7 +361,7 @@ impl DomainSpec {
     }
 }
 
-/// Where an import leads.
+/// The target of an import.
 #[derive(Clone, Debug)]
 pub(crate) enum Callee {
     Domain { domain: String, function: String },
@@ -368,21 +369,21 @@ pub(crate) enum Callee {
     Entry { name: String },
 }
 
-/// What the two sides of an import believe of each other (Yarvin et al. section 3.2): how much of
-/// the registers the intermediary saves, clears and restores. Whatever the level, stores stay in
-/// the window and the host is not reached: who is trusted wrongly can harm the values of those who
-/// trust it, and of nobody else. Trust passes on: a domain shows those whom it trusts what was
+/// The trust between the two sides of an import (Yarvin et al. section 3.2). It decides how many
+/// registers the gate saves, clears and restores. At every level stores stay in the window and the
+/// host is out of reach: a side that does not deserve trust can harm the values of those who trust
+/// it, and nobody else's. Trust passes on: a domain shows those that it trusts the values that were
 /// shown to it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Trust {
-    /// Neither is trusted: everything that is not an argument or a result is cleared, the preserved
+    /// Neither is trusted. Everything except arguments and results is cleared, and the preserved
     /// registers are restored.
     #[default]
     MutualDistrust,
-    /// The client trusts the server to preserve what functions preserve and to keep what it sees to
-    /// itself. The server does not trust the client.
+    /// The client trusts the server to preserve the registers that functions preserve, and to keep
+    /// the values that it sees to itself. The server does not trust the client.
     TrustedServer,
-    /// Each trusts the other: the data stack is switched, and the rest is what the ABI asks of
+    /// Each trusts the other. The data stack is switched, and the rest is left to the ABI of
     /// functions.
     TrustedBoth,
 }
@@ -391,7 +392,7 @@ impl Trust {
     /// All levels, the least trusting first.
     pub const ALL: [Self; 3] = [Self::MutualDistrust, Self::TrustedServer, Self::TrustedBoth];
 
-    /// As in manifests.
+    /// Returns the name, as in manifests.
     pub fn name(self) -> &'static str {
         match self {
             Trust::MutualDistrust => "mutual-distrust",
@@ -420,7 +421,7 @@ impl std::str::FromStr for Trust {
 /// A granted crossing.
 ///
 /// Without a [`signature`](Import::signature) all argument registers reach the callee and `rax`,
-/// `rdx`, `xmm0`, `xmm1` come back, so values that the compiler left in them do too: anonymity
+/// `rdx`, `xmm0`, `xmm1` come back. So values that the compiler left in them cross too: anonymity
 /// needs the signature.
 #[derive(Clone, Debug)]
 pub struct Import {
@@ -433,37 +434,38 @@ pub struct Import {
 }
 
 impl Import {
-    /// A function of another domain.
+    /// Imports a function of another domain.
     pub fn domain(domain: impl Into<String>, function: impl Into<String>) -> Self {
         let callee = Callee::Domain { domain: domain.into(), function: function.into() };
         Self { callee, signature: None, interface: None, on_fault: u64::MAX, trust: Trust::default(), overrides: false }
     }
 
-    /// A function of the host.
+    /// Imports a function of the host.
     pub fn host(function: impl Into<String>) -> Self {
         let callee = Callee::Host { function: function.into() };
         Self { callee, signature: None, interface: None, on_fault: u64::MAX, trust: Trust::default(), overrides: false }
     }
 
-    /// An entry point that a domain registers, `domain.name`. It is bound at once if it exists;
-    /// otherwise calls fail with [`crate::Status::Unbound`] until somebody registers it and
-    /// [`crate::World::connect`] binds it. The registered signature counts; one that is given here
-    /// must be the same.
+    /// Imports an entry point that a domain registers, `domain.name`. It is bound at once if it
+    /// exists. Otherwise calls fail with [`crate::Status::Unbound`] until a domain registers it and
+    /// [`crate::World::connect`] binds it. The registered signature counts. A signature that is
+    /// given here must be equal to it.
     pub fn entry(name: impl Into<String>) -> Self {
         let callee = Callee::Entry { name: name.into() };
         Self { callee, signature: None, interface: None, on_fault: u64::MAX, trust: Trust::default(), overrides: false }
     }
 
-    /// Declares what crosses, see [`Signature`]: `(ptr, int, float) -> int`. All other registers
-    /// are cleared, and arguments beyond the registers are copied from stack to stack.
+    /// Declares the arguments and the result, see [`Signature`]: `(ptr, int, float) -> int`. All
+    /// other registers are cleared, and arguments beyond the registers are copied from stack to
+    /// stack.
     #[must_use]
     pub fn signature(mut self, text: impl Into<String>) -> Self {
         self.signature = Some(text.into());
         self
     }
 
-    /// Declares what the function's pointers point to, see [`crate::spec::interface`]: buffers are
-    /// copied from caller to callee and back.
+    /// Declares the buffers that the function's pointers point to, see [`crate::spec::interface`].
+    /// They are copied from caller to callee and back.
     #[must_use]
     pub fn interface(mut self, declaration: Declaration) -> Self {
         self.signature = Some(declaration.signature());
@@ -471,31 +473,32 @@ impl Import {
         self
     }
 
-    /// What the caller finds in `rax` when the callee faults or cannot be called. Default -1.
+    /// Sets the value that the caller finds in `rax` when the callee faults or cannot be called.
+    /// Default: -1.
     #[must_use]
     pub fn on_fault(mut self, value: i64) -> Self {
         self.on_fault = value as u64;
         self
     }
 
-    /// Takes the place of a definition in the domain's objects and archives. Without this, such a
-    /// definition is an error: the gate takes the name for the object's own. Calls that an
-    /// assembler bound inside one object stay as they are.
+    /// Lets the import replace a definition in the domain's objects and archives. Without this,
+    /// such a definition is an error, because the gate takes the name for the object's own. Calls
+    /// that an assembler bound inside one object stay as they are.
     #[must_use]
     pub fn overrides(mut self) -> Self {
         self.overrides = true;
         self
     }
 
-    /// What client and server believe of each other. Default: nothing. Host functions are trusted
-    /// anyway, and never trust.
+    /// Sets the trust between client and server. Default: none. Host functions are always trusted,
+    /// and never trust.
     #[must_use]
     pub fn trust(mut self, trust: Trust) -> Self {
         self.trust = trust;
         self
     }
 
-    /// The parsed signature.
+    /// Returns the parsed signature.
     pub(crate) fn parsed(&self) -> Result<Option<Signature>, crate::spec::signature::BadSignature> {
         self.signature.as_deref().map(str::parse).transpose()
     }

@@ -1,43 +1,43 @@
-//! Owners of domains, and what faults cost them (Yarvin et al. section 2.2): who searches the
-//! address space by brute force pays for every wrong guess with a delay, over all domains of the
-//! same owner, in all worlds.
+//! Owners of domains, and their penalties for faults (Yarvin et al. section 2.2). A brute-force
+//! search of the address space pays for every wrong guess with a delay of all domains of its owner,
+//! in all worlds.
 
 use crate::fault::report::{AddressClass, Fault, FaultKind};
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-/// Faults that are remembered one by one.
+/// The number of last faults that are kept one by one.
 const REMEMBERED: usize = 256;
-/// So many accesses to addresses outside the own window within [`SUSPICIOUS_TIME`] are a pattern:
-/// programs with mistakes stop at one.
+/// This many accesses to addresses outside the own window within [`SUSPICIOUS_TIME`] are
+/// suspicious. Programs with mistakes stop at one.
 const SUSPICIOUS: usize = 8;
 /// See [`SUSPICIOUS`].
 const SUSPICIOUS_TIME: Duration = Duration::from_secs(60);
 
-/// What a fault costs: its owner's domains are restarted, loaded and instantiated that much later.
-/// The host waits for that where it asks for a restart, a reload or an instance. A call into a dead
-/// domain that would be restarted does not wait: it fails with [`crate::CallError::NotReady`], and
-/// between domains with [`crate::Status::NotReady`].
+/// The price of a fault: a delay before domains of the owner are restarted, loaded and
+/// instantiated. The host waits for its end in a restart, a reload or an instantiation. A call into
+/// a dead domain that would be restarted does not wait. It fails with
+/// [`crate::CallError::NotReady`], and between domains with [`crate::Status::NotReady`].
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Penalty {
-    /// Nothing.
+    /// No delay.
     #[default]
     None,
-    /// The same for every fault.
+    /// An equal delay for every fault.
     Constant(Duration),
-    /// Twice as much for every fault within `window` before it.
+    /// A delay that doubles for every fault within `window` before it.
     Adaptive {
-        /// For the first one.
+        /// The delay for the first fault.
         first: Duration,
-        /// At most.
+        /// The longest delay.
         most: Duration,
-        /// How long faults count.
+        /// The time for which faults count.
         window: Duration,
     },
 }
 
-/// Who answers for domains. Clones are the same owner.
+/// The party that answers for domains. Clones are one owner.
 #[derive(Clone, Debug)]
 pub struct Owner(Arc<Shared>);
 
@@ -58,42 +58,42 @@ struct State {
     delayed: Duration,
 }
 
-/// A fault that is remembered.
+/// A fault in an owner's record.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Event {
-    /// When it was noted: when the host learnt of it, or at the latest before the domain lived
-    /// again.
+    /// The time when it was noted: when the host learnt of it, or at the latest before the domain
+    /// lived again.
     pub when: Instant,
     /// The fault.
     pub fault: Fault,
 }
 
-/// Why a domain may not begin another life.
+/// The reason why a domain may not begin another life.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum NotAdmitted {
-    /// Its owner's domains faulted so often that none of them may.
+    /// Its owner's domains reached the limit of faults.
     Faults(u64),
     /// The penalties are not over.
     NotReady,
 }
 
-/// What an owner's domains did so far.
+/// The faults of an owner's domains so far.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Record {
     /// All faults.
     pub faults: u64,
-    /// Those at addresses outside the domain's own window.
+    /// Faults at addresses outside the domain's own window.
     pub outside: u64,
-    /// Delays so far, and the one that is not over yet.
+    /// The delays so far, including one that is not over yet.
     pub delayed: Duration,
     /// The last faults, the oldest first.
     pub history: Vec<Event>,
-    /// The last faults look like a search for other domains.
+    /// Whether the last faults look like a search for other domains.
     pub suspicious: bool,
 }
 
 impl Owner {
-    /// An owner without a budget and without a penalty.
+    /// Makes an owner without a limit of faults and without a penalty.
     pub fn new(name: impl Into<String>) -> Self {
         Self::with(name.into(), None, Penalty::None)
     }
@@ -104,26 +104,26 @@ impl Owner {
         Self(Arc::new(Shared { name, most_faults, penalty, state }))
     }
 
-    /// After so many faults no domain of the owner is restarted, loaded or instantiated any more.
-    /// Begins with a clean record.
+    /// Sets the number of faults after which no domain of the owner is restarted, loaded or
+    /// instantiated any more. Begins with a clean record.
     #[must_use]
     pub fn most_faults(self, faults: u64) -> Self {
         Self::with(self.0.name.clone(), Some(faults), self.0.penalty)
     }
 
-    /// What every fault costs. Begins with a clean record.
+    /// Sets the price of every fault. Begins with a clean record.
     #[must_use]
     pub fn penalty(self, penalty: Penalty) -> Self {
         Self::with(self.0.name.clone(), self.0.most_faults, penalty)
     }
 
-    /// The name.
+    /// Returns the name.
     pub fn name(&self) -> &str {
         &self.0.name
     }
 
-    /// What its domains did so far. A fault that only another domain has seen may come later, when
-    /// the domain is restarted or dropped.
+    /// Returns the faults of its domains so far. A fault that only another domain has seen may
+    /// appear later, when the domain is restarted or dropped.
     pub fn record(&self) -> Record {
         let state = self.lock();
         let recent = |e: &&Event| e.when.elapsed() <= SUSPICIOUS_TIME && is_outside(&e.fault);
@@ -140,7 +140,7 @@ impl Owner {
         self.0.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// A domain of the owner faulted at `now`.
+    /// Notes that a domain of the owner faulted at `now`.
     pub(crate) fn faulted(&self, fault: Fault, now: Instant) {
         let mut state = self.lock();
         let delay = match self.0.penalty {
@@ -152,7 +152,7 @@ impl Owner {
                 first.checked_mul(factor).unwrap_or(most).min(most)
             }
         };
-        // One after the other, so that many domains do not search faster than one.
+        // Delays add up, so that many domains do not search faster than one.
         state.ready = state.ready.max(now) + delay;
         state.delayed += delay;
         state.faults += 1;
@@ -163,14 +163,14 @@ impl Owner {
         state.history.push_back(Event { when: now, fault });
     }
 
-    /// When the penalties so far will be over. `None` if they are. Domains that need not be
-    /// restarted do not wait for that.
+    /// Returns the end of the penalties so far, or `None` if they are over. Domains that need no
+    /// restart do not wait for it.
     pub fn ready_at(&self) -> Option<Instant> {
         Some(self.lock().ready).filter(|ready| *ready > Instant::now())
     }
 
-    /// Whether a domain may begin another life. Waits until the penalties are over if `wait` says
-    /// so.
+    /// Decides whether a domain may begin another life. With `wait` it waits for the end of the
+    /// penalties.
     pub(crate) fn admit(&self, wait: bool) -> Result<(), NotAdmitted> {
         loop {
             let faults = self.lock().faults;

@@ -10,9 +10,10 @@ pub enum Argument {
     /// An integer of up to 64 bits, or a pointer that passes unchanged (and reveals the caller's
     /// window).
     Int,
-    /// A pointer. It keeps its value if it leads into a shared region that the callee sees, or is
-    /// null; else its upper half is replaced by the callee's window (Wahbe et al. section 3.6, lazy
-    /// pointer swizzling). A function pointer is refused ([`crate::Status::Code`]).
+    /// A pointer. It keeps its value if it is null or leads into a shared region that the callee
+    /// sees. Otherwise its upper half is replaced by that of the callee's window (Wahbe et al.
+    /// section 3.6, lazy pointer swizzling). A function pointer is refused
+    /// ([`crate::Status::Code`]).
     Pointer,
     /// `float` or `double`.
     Float,
@@ -24,23 +25,23 @@ pub enum Argument {
 /// The result.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Outcome {
-    /// Nothing.
+    /// No result.
     Void,
     /// An integer of up to 64 bits.
     Int,
-    /// A pointer, in the terms of the caller as an argument is in those of the callee.
+    /// A pointer, translated to the caller's terms as an argument is to the callee's.
     Pointer,
     /// `float` or `double`.
     Float,
 }
 
-/// What crosses. `Display` and `FromStr` use the form `(ptr, int, float) -> int`, with
-/// `fn(int) -> int` for an argument that is a function.
+/// The arguments and the result of a crossing. `Display` and `FromStr` use the form
+/// `(ptr, int, float) -> int`, with `fn(int) -> int` for an argument that is a function.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Signature {
     /// Arguments in order.
     pub arguments: Vec<Argument>,
-    /// Result.
+    /// The result.
     pub outcome: Outcome,
 }
 
@@ -53,7 +54,7 @@ pub const MAX_STACK_WORDS: u32 = 64;
 /// Deepest nesting of `fn` in `fn`.
 pub const MAX_FUNCTION_DEPTH: usize = 4;
 
-/// How a signature maps to registers (psABI 3.2.3).
+/// The registers of a signature (psABI 3.2.3).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Registers {
     /// Integer registers in use.
@@ -77,16 +78,16 @@ pub struct BadSignature {
 }
 
 impl Signature {
-    /// Nothing crosses.
+    /// The signature without arguments and result.
     pub(crate) const NOTHING: Self = Self { arguments: Vec::new(), outcome: Outcome::Void };
 
-    /// Floats cross, at this call or at calls of a function that it passes.
+    /// Says whether floats cross, at this call or at calls of a function that it passes.
     pub fn has_floats(&self) -> bool {
         let mut functions = self.functions();
         self.registers().floats > 0 || self.outcome == Outcome::Float || functions.any(Self::has_floats)
     }
 
-    /// The signatures of the functions that are passed.
+    /// Returns the signatures of the functions that are passed.
     pub fn functions(&self) -> impl Iterator<Item = &Signature> {
         self.arguments.iter().filter_map(|argument| match argument {
             Argument::Function(signature) => Some(&**signature),
@@ -94,7 +95,7 @@ impl Signature {
         })
     }
 
-    /// Some argument is a function.
+    /// Says whether an argument is a function.
     pub fn has_functions(&self) -> bool {
         self.functions().next().is_some()
     }
@@ -195,7 +196,7 @@ impl<'t> Rest<'t> {
 }
 
 impl Signature {
-    /// Whether the arguments fit where they must be.
+    /// Checks that the arguments fit into their registers and stack words.
     fn check(&self) -> Result<(), &'static str> {
         let words = self.registers().stack_words;
         if words > MAX_STACK_WORDS {
