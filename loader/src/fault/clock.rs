@@ -5,20 +5,20 @@ use std::io;
 use std::sync::OnceLock;
 use std::time::{Duration, Instant};
 
-/// The processor's time-stamp counter.
+/// Reads the processor's time-stamp counter.
 #[inline]
 pub fn now() -> u64 {
     // SAFETY: every x86-64 processor has the instruction, and Linux allows it.
     unsafe { core::arch::x86_64::_rdtsc() }
 }
 
-/// A moment on both clocks, from which their ratio is taken.
+/// One moment on both clocks, the origin of their ratio.
 static ORIGIN: OnceLock<(Instant, u64)> = OnceLock::new();
 
-/// Notes the origin of the ratio. Before the first call of a world with budgets.
+/// Notes the origin of the ratio, before the first call of a world with budgets.
 ///
 /// # Errors
-/// The kernel does not tell a thread's processor time: a budget could not be kept.
+/// The kernel does not tell a thread's processor time, so a budget could not be kept.
 pub fn start() -> io::Result<()> {
     if clock(libc::CLOCK_THREAD_CPUTIME_ID).is_none() {
         return Err(io::Error::last_os_error());
@@ -27,35 +27,35 @@ pub fn start() -> io::Result<()> {
     Ok(())
 }
 
-/// Nanoseconds for each tick of the counter. Async-signal-safe after [`start`].
+/// Returns the nanoseconds of one tick of the counter. Async-signal-safe after [`start`].
 pub fn rate() -> f64 {
     let Some((instant, ticks)) = ORIGIN.get() else { return 1.0 };
     let passed = now().wrapping_sub(*ticks).max(1);
     instant.elapsed().as_nanos() as f64 / passed as f64
 }
 
-/// Processor time of this thread in nanoseconds. Async-signal-safe.
+/// Returns the processor time of this thread in nanoseconds. Async-signal-safe.
 pub fn processor() -> u64 {
     own(libc::CLOCK_THREAD_CPUTIME_ID)
 }
 
-/// Now, in nanoseconds of the monotonic clock. Async-signal-safe.
+/// Returns the present time in nanoseconds of the monotonic clock. Async-signal-safe.
 pub fn moment() -> u64 {
     own(libc::CLOCK_MONOTONIC)
 }
 
-/// When a fault happened; now if nobody noted it.
+/// Returns the time of a fault, or the present time if none was noted.
 pub fn when(fault: &RawFault) -> Instant {
     let now = Instant::now();
     let ago = if fault.when == 0 { 0 } else { moment().saturating_sub(fault.when) };
     now.checked_sub(Duration::from_nanos(ago)).unwrap_or(now)
 }
 
-/// Nanoseconds of a clock that every kernel has for every thread. Async-signal-safe.
+/// Reads, in nanoseconds, a clock that every kernel has for every thread. Async-signal-safe.
 ///
-/// Without an answer the process ends. A wrong number would undo what depends on it: with a
-/// processor time that stands still no budget would ever be used up. That does not happen unless a
-/// filter of system calls is installed after the first world with budgets, see [`start`].
+/// Without an answer the process ends, because a wrong number would break budgets: with a processor
+/// time that stands still no budget would ever be used up. This happens only if a filter of system
+/// calls is installed after the first world with budgets, see [`start`].
 fn own(id: libc::clockid_t) -> u64 {
     match clock(id) {
         Some(time) => time.as_nanos() as u64,
@@ -63,10 +63,10 @@ fn own(id: libc::clockid_t) -> u64 {
     }
 }
 
-/// What a clock of the kernel says. Async-signal-safe.
+/// Reads a clock of the kernel. Async-signal-safe.
 pub fn clock(clock: libc::clockid_t) -> Option<Duration> {
     let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
-    // SAFETY: a valid pointer; a clock that does not exist is an error.
+    // SAFETY: a valid pointer. A clock that does not exist is an error.
     let result = unsafe { libc::clock_gettime(clock, &mut time) };
     (result == 0).then(|| Duration::new(time.tv_sec as u64, time.tv_nsec as u32))
 }

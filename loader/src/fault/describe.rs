@@ -1,4 +1,4 @@
-//! What a raw fault means: its kind, its place, and what it touched.
+//! The description of a raw fault: its kind, its place, and the address that it accessed.
 
 use crate::fault::limits::{EXIT, TIME_SIGNAL, reason};
 use crate::fault::names::Names;
@@ -24,24 +24,24 @@ pub struct Scene<'a> {
     pub base: u64,
     /// Unmapped bytes below the data stack, `[start, end)` as window offsets.
     pub stack_guard: [u64; 2],
-    /// Whether a window offset is mapped.
+    /// Says whether a window offset is mapped.
     pub mapped: &'a dyn Fn(u64) -> bool,
-    /// The shared region at an address: in the domain's window, visible or not, or of the common
-    /// addresses that it knows.
+    /// Finds the shared region at an address: in the domain's window, visible or not, or among the
+    /// common addresses that it knows.
     pub region: &'a dyn Fn(u64) -> Option<String>,
-    /// Mode match: the instruction whose check's trap ends at a window offset.
+    /// Mode match: finds the instruction whose check's trap ends at a window offset.
     pub refused: &'a dyn Fn(u64) -> Option<Refused>,
-    /// Whose an address is, and the part of a window next to it.
+    /// Finds the owner of an address, and the part of a window next to it.
     pub owner: &'a dyn Fn(u64) -> (Whose, Option<Nearest>),
     /// Window offset of the trap that unused dispatch slots lead to.
     pub trap: u64,
     /// Window offsets of the traps of the control stack's stubs.
     pub cut_traps: [u64; 2],
-    /// The function around a window offset: its name and the distance to its start.
+    /// Finds the function around a window offset: its name and the distance to its start.
     pub function: &'a dyn Fn(u64) -> Option<(String, u64)>,
     /// The domain's index in its world.
     pub index: usize,
-    /// A domain's name and those of its places, by index.
+    /// Returns a domain's name and the names of its places, by index.
     pub names: &'a dyn Fn(usize) -> Option<(String, Arc<Names>)>,
 }
 
@@ -59,7 +59,7 @@ pub fn describe(raw: &RawFault, trace: &Trace, scene: &Scene<'_>) -> Fault {
     let place = if behind_call { raw.caller.wrapping_sub(1) } else { raw.rip };
     let place = match &refused {
         Some(refused) => place.wrapping_add(refused.distance),
-        // The processor reports the address behind an int3.
+        // The processor reports the address after an int3.
         None if raw.signal == libc::SIGTRAP => place.wrapping_sub(1),
         None => place,
     };
@@ -70,7 +70,7 @@ pub fn describe(raw: &RawFault, trace: &Trace, scene: &Scene<'_>) -> Fault {
     let by_caller = behind_call || (direct.is_none() && stub);
     let found = direct.or_else(|| stub.then(|| find(raw.caller.wrapping_sub(1))).flatten());
     let (function, offset) = found.map_or((None, 0), |(name, offset)| (Some(name), offset));
-    // The innermost call of the trace is the fault's place where that was found through it.
+    // If the fault was found through its caller, its place is the innermost call of the trace.
     let at = if by_caller { raw.caller.wrapping_sub(1) } else { place }.wrapping_sub(scene.base);
     let mut places = Vec::new();
     if at < WINDOW_SIZE
@@ -94,7 +94,7 @@ pub fn describe(raw: &RawFault, trace: &Trace, scene: &Scene<'_>) -> Fault {
     Fault { domain, kind, function, offset, region, stray, address: raw.address, instruction: place, trace: calls }
 }
 
-/// Tells the kind of a fault that no check of mode match reported.
+/// Returns the kind of a fault that no check of mode match reported.
 fn classify(raw: &RawFault, scene: &Scene<'_>) -> FaultKind {
     if raw.control {
         return FaultKind::ControlStackOverflow;
@@ -123,7 +123,7 @@ fn classify(raw: &RawFault, scene: &Scene<'_>) -> FaultKind {
             } else if (scene.stack_guard[0]..scene.stack_guard[1]).contains(&offset) {
                 return FaultKind::DataStackOverflow;
             } else if offset >= WINDOW_SIZE + GUARD_SIZE {
-                // Whoever follows a pointer into a region that it no longer sees did not search.
+                // An access to a region that the domain no longer sees is no search.
                 if (scene.region)(raw.address).is_some() { AddressClass::Unmapped } else { AddressClass::Outside }
             } else if offset < WINDOW_SIZE && (scene.mapped)(offset) {
                 AddressClass::Protected

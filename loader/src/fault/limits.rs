@@ -1,19 +1,18 @@
-//! How long calls and domains may run.
+//! Limits on the time of calls and domains.
 
 use crate::gate::fault::RawFault;
 use libc::c_int;
 use std::time::Duration;
 
-/// The signal by which a call learns that its time is over. By default it is ignored, pending ones
-/// are merged, and programs that use it expect it at any time.
+/// The signal that tells a call that its time is over. By default it is ignored, pending ones are
+/// merged, and programs that use it expect it at any time.
 pub const TIME_SIGNAL: c_int = libc::SIGURG;
 
-/// [`RawFault::signal`] of a domain that asked to end. A mark: the signal itself is never handled
-/// here.
+/// [`RawFault::signal`] of a domain that asked to end. It is only a mark: the signal itself is
+/// never handled here.
 pub const EXIT: c_int = libc::SIGTERM;
 
-/// Limits of one call of the host into its world, whatever domains and host functions it leads
-/// through.
+/// Limits of one call of the host into its world, through any domains and host functions.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Limits {
     /// Wall clock.
@@ -36,22 +35,25 @@ impl Limits {
         Self { wall: None, cpu: Some(limit) }
     }
 
-    /// Whether there is one.
+    /// Says whether a limit is set.
     pub fn is_set(&self) -> bool {
         self.wall.is_some() || self.cpu.is_some()
     }
 }
 
-/// What a domain may use in its life, over all calls, while it runs itself: not what domains and
-/// host functions use that it calls. It has the whole budget again when it is restarted or loaded
-/// again, and after [`crate::World::refill`]. Instances have budgets of their own, like the
-/// domain's. Time is charged where domains are entered and left; a domain that is over its budget
-/// is ended within four milliseconds while it runs, at once where a host function returns to it,
-/// and else when the call ends. In worlds where some domain has a budget when they are built, a
-/// call between domains reads the time-stamp counter twice (some 50 ns in a virtual machine), and
-/// where a budget counts processor time a call of the host reads the thread's clock twice (two
-/// system calls, together some 1.3 us there). In other worlds budgets that come later, by a reload,
-/// do not count.
+/// The time that a domain may use in its life, over all calls, while it runs itself. The time of
+/// domains and host functions that it calls does not count. It has the whole budget again when it
+/// is restarted or loaded again, and after [`crate::World::refill`]. Each instance has a budget of
+/// its own, as large as the domain's.
+///
+/// Time is charged when domains are entered and left. A domain that is over its budget is ended
+/// within four milliseconds while it runs, at once when a host function returns to it, and
+/// otherwise when the call ends.
+///
+/// In worlds that are built with a budget of some domain, a call between domains reads the
+/// time-stamp counter twice (some 50 ns in a virtual machine). If a budget counts processor time, a
+/// call of the host reads the thread's clock twice (two system calls, together some 1.3 us there).
+/// In other worlds budgets that come later, by a reload, do not count.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Budget {
     /// Wall clock.
@@ -74,13 +76,13 @@ impl Budget {
         Self { cpu: Some(most), ..Self::NONE }
     }
 
-    /// Whether there is one.
+    /// Says whether a budget is set.
     pub fn is_set(&self) -> bool {
         *self != Self::NONE
     }
 }
 
-/// Why a call was ended: the code of its [`RawFault`].
+/// The reason why a call was ended: the code of its [`RawFault`].
 pub mod reason {
     /// The call's limit on the wall clock.
     pub const CALL_WALL: u32 = 1;
@@ -90,23 +92,23 @@ pub mod reason {
     pub const DOMAIN_WALL: u32 = 3;
     /// The domain's budget of processor time.
     pub const DOMAIN_CPU: u32 = 4;
-    /// Somebody may be over a budget: the thread that runs the domains finds out.
+    /// A domain may be over a budget. The thread that runs the domains finds out which.
     pub const SETTLE: u32 = 5;
-    /// Beside a call's limit: the time that was left to its other domains is over too, and all of
-    /// them end.
+    /// Set beside a call's limit: the time that was left to its other domains is over too, and all
+    /// of them end.
     pub const FINAL: u32 = 0x100;
-    /// Beside it: the domain did not run, it waited for one that did.
+    /// Set beside it: the domain did not run, but waited for one that did.
     pub const WAITING: u32 = 0x200;
     /// The bits of the reason itself.
     pub const KIND: u32 = 0xff;
 }
 
-/// Whether the domain did not run when its call's time was over: it waited for another one.
+/// Says whether the domain did not run when its call's time was over, but waited for another one.
 pub fn waited(fault: &RawFault) -> bool {
     fault.signal == TIME_SIGNAL && fault.code as u32 & reason::WAITING != 0
 }
 
-/// A limit in nanoseconds, as records keep it; 0: none.
+/// Returns a limit in nanoseconds, as records keep it. 0 is no limit.
 pub fn nanos(limit: Option<Duration>) -> u64 {
     limit.map_or(0, |limit| u64::try_from(limit.as_nanos()).unwrap_or(u64::MAX).max(1))
 }

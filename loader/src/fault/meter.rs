@@ -1,19 +1,19 @@
-//! What domains use of their budgets, charged where they are entered and left.
+//! The use of budgets, charged when domains are entered and left.
 //!
 //! In worlds with budgets the processor's time-stamp counter is read at every crossing: by the
-//! gates (`gate/meter.s`) between domains, here where the host takes part. The time since the last
-//! crossing is the domain's that ran. So nothing depends on when somebody looks, and no domain can
-//! tell when it will be charged. Worlds without budgets have none of that on the way of their
-//! calls.
+//! gates (`gate/meter.s`) between domains, and here if the host takes part. The time since the last
+//! crossing is charged to the domain that ran. So the charge does not depend on when the watchdog
+//! looks, and no domain can tell when it will be charged. Calls in worlds without budgets have no
+//! such cost.
 //!
-//! The counter goes on while the thread waits for a processor. Where a budget counts processor
-//! time, the thread's own clock is read at the beginning and the end of a call of the host, and
-//! before a domain is ended: time that the domains were charged beyond what the thread ran was
-//! spent waiting, and is given back, in proportion to what each was charged ([`settle`]). Since the
-//! thread's clock also counts host functions, no domain is ever charged less than it used.
+//! The counter goes on while the thread waits for a processor. If a budget counts processor time,
+//! the thread's own clock is read at the beginning and the end of a call of the host, and before a
+//! domain is ended. If the domains were charged more than the thread ran, the rest was spent
+//! waiting. It is given back in proportion to each domain's charge ([`settle`]). Since the thread's
+//! clock also counts host functions, no domain is ever charged less than it used.
 //!
-//! Somebody can be over their budget only after all domains together have used as much as the one
-//! that has least left. That sum is one word, so a call's end, a host function's return and the
+//! A domain can be over its budget only after all domains together have used as much as the one
+//! with the least left. That sum is one word, so a call's end, a host function's return and the
 //! watchdog compare two words.
 
 use crate::fault::clock::{moment, now, rate};
@@ -28,13 +28,13 @@ pub fn open(account: &mut Account, budget: &Budget) {
     *account = Account { wall: nanos(budget.wall), cpu: nanos(budget.cpu), ..Account::default() };
 }
 
-/// What was charged to an account: wall clock and processor time.
+/// Returns the time charged to an account: wall clock and processor time.
 pub fn used(account: &Account) -> (Duration, Duration) {
     let time = |ticks: u64| Duration::from_nanos((ticks as f64 * rate()) as u64);
     (time(account.ticks), time(account.ticks.saturating_sub(account.relief)))
 }
 
-/// A domain begins to run, or goes on.
+/// Notes that a domain begins to run, or goes on.
 ///
 /// # Safety
 /// `context` is that of the world that this thread runs.
@@ -53,7 +53,7 @@ pub unsafe fn charge(context: *mut Context, domain: *mut DomainState) {
     // SAFETY: see the function's contract.
     unsafe {
         let now = now();
-        // Counters of two processors may differ by a little.
+        // Counters of two processors may differ a little.
         let ticks = (now.wrapping_sub((*context).since) as i64).max(0) as u64;
         (*context).since = now;
         (*context).ticks += ticks;
@@ -61,12 +61,12 @@ pub unsafe fn charge(context: *mut Context, domain: *mut DomainState) {
     }
 }
 
-/// Brings the accounts up to date and ends the domains that are over their budgets: those that run
-/// are told apart by the caller. Returns the [`reason`] for which `current` must end, 0 if it need
-/// not. Async-signal-safe.
+/// Brings the accounts up to date and ends the domains that are over their budgets. The caller ends
+/// `current` itself: the result is the [`reason`] for it, or 0 if it need not end.
+/// Async-signal-safe.
 ///
 /// # Safety
-/// As for [`resume`], in a world with budgets; all time is charged, and no code of the world is in
+/// As for [`resume`], in a world with budgets. All time is charged, and no code of the world is in
 /// the middle of changing its domains.
 #[cold]
 pub unsafe fn settle(context: *mut Context, current: *const DomainState) -> u32 {
@@ -105,7 +105,7 @@ pub unsafe fn settle(context: *mut Context, current: *const DomainState) -> u32 
             if std::ptr::eq(&raw const *state, current) {
                 due = why;
             } else {
-                // It waits or is idle: whoever returns to it, or calls it, finds it dead.
+                // The domain waits or is idle. A call or a return to it finds it dead.
                 state.fault = RawFault { signal: TIME_SIGNAL, code: why as i32, when: moment(), ..RawFault::default() };
                 state.trace = Trace::EMPTY;
                 state.dead = Status::Dead;

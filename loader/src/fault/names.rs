@@ -1,10 +1,10 @@
-//! Names of places in an image, so that a fault can name its line. Objects are read only when
-//! somebody asks.
+//! Names of places in an image, so that a fault can name its line. Objects are read only when a
+//! fault is described.
 
 use sfi_debuginfo::Frame;
 use sfi_verifier::elf;
 
-/// An object that has debug information, and where its text went.
+/// An object with debug information, and the places of its text.
 pub struct DebugObject {
     /// The file, as it was verified.
     pub bytes: Vec<u8>,
@@ -15,7 +15,7 @@ pub struct DebugObject {
 /// Names of the places of an image. Faults keep it, so it holds no memory of the domain.
 #[derive(Default)]
 pub struct Names {
-    /// Offset of the first byte of text behind the stubs, and the text's length in bytes.
+    /// Offset of the first byte of text after the stubs, and the text's length in bytes.
     pub text: (u64, u64),
     /// Functions by offset: offset, size (0 if unknown), name.
     pub functions: Vec<(u64, u64, String)>,
@@ -24,7 +24,7 @@ pub struct Names {
 }
 
 impl Names {
-    /// The function around an offset: its name and the distance to its start.
+    /// Finds the function around an offset: its name and the distance to its start.
     pub fn function(&self, offset: u64) -> Option<(String, u64)> {
         if !(self.text.0..self.text.0 + self.text.1).contains(&offset) {
             return None;
@@ -34,8 +34,8 @@ impl Names {
         Some((name.clone(), offset - start))
     }
 
-    /// Where window offsets of text come from: for each the frames, innermost first; none if
-    /// nothing is known.
+    /// Returns the sources of window offsets of text: for each its frames, innermost first, or none
+    /// if nothing is known.
     pub fn sources(&self, offsets: &[u64]) -> Vec<Vec<Frame>> {
         let mut all = vec![Vec::new(); offsets.len()];
         for object in &self.debug {

@@ -1,4 +1,4 @@
-//! Faults as hosts see them.
+//! Faults in the form that hosts see.
 
 use crate::fault::stray::Stray;
 use crate::fault::trace::{self, Backtrace, Place};
@@ -6,23 +6,23 @@ use sfi_contract::text::clean;
 use std::fmt;
 use std::sync::Arc;
 
-/// Where a faulting access went.
+/// The target of a faulting access.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum AddressClass {
     /// The first 64 KiB of the address space or of the domain's window.
     Null,
-    /// A mapped part of the domain's window that does not allow the access.
+    /// A mapped part of the domain's window whose protection forbids the access.
     Protected,
-    /// An unmapped part of the domain's window, the guard behind it, or a region that the domain
-    /// saw and nobody maps.
+    /// An unmapped part of the domain's window, the guard after it, or a region that the domain saw
+    /// and that is no longer mapped there.
     Unmapped,
-    /// Elsewhere.
+    /// Any other place.
     Outside,
-    /// No address at all: not canonical, or not reported by the processor.
+    /// Not an address: not canonical, or not reported by the processor.
     Unknown,
 }
 
-/// What kind of fault ended a call.
+/// The kind of a fault that ended a call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum FaultKind {
     /// A load or store that the memory does not allow.
@@ -35,20 +35,20 @@ pub enum FaultKind {
     Division,
     /// A floating-point exception that the domain unmasked.
     FloatingPoint,
-    /// `ud2` or an instruction that this processor does not have.
+    /// `ud2`, or an instruction that this processor does not have.
     IllegalInstruction,
-    /// `int3`: a trap of the code itself, or control fell off a function's end.
+    /// `int3`: a trap of the code itself, or control ran past a function's end.
     Breakpoint,
     /// An indirect call or jump whose pointer is no function of the domain.
     WildBranch,
-    /// A jump out of functions that are not active any more, or of another crossing's: a stale or
-    /// forged `jmp_buf`.
+    /// A jump out of functions that are no longer active, or that belong to another crossing: a
+    /// stale or forged `jmp_buf`.
     DeadFrame,
     /// Mode match: the check before a store found an address outside the domain's window.
-    /// [`Fault::stray`] says where it leads. For an indirect branch that is
+    /// [`Fault::stray`] describes the address. For an indirect branch the kind is
     /// [`FaultKind::WildBranch`].
     SegmentMatch,
-    /// The memory behind a mapping is gone (`SIGBUS`).
+    /// The memory of a mapping is gone (`SIGBUS`).
     Bus,
     /// The call took longer than [`crate::Builder::time_limit`], or its own limit, allows.
     TimeLimit,
@@ -58,8 +58,7 @@ pub enum FaultKind {
     TimeBudget,
     /// The domain used more processor time than its own budget allows.
     CpuBudget,
-    /// The domain asked to end: `exit`, or a signal to itself. The number is the exit status that
-    /// it gave.
+    /// The domain asked to end: `exit`, or a signal to itself. The number is its exit status.
     Exit(i32),
 }
 
@@ -90,32 +89,32 @@ impl fmt::Display for FaultKind {
     }
 }
 
-/// A fault of a domain. `Display` reveals no address: in a world of anonymous domains addresses are
-/// secrets.
+/// A fault of a domain. `Display` reveals no address, because the places of domains are secrets.
 #[derive(Clone)]
 pub struct Fault {
     /// The domain's name.
     pub domain: String,
-    /// What happened.
+    /// The kind of the fault.
     pub kind: FaultKind,
-    /// The function that was running; for [`FaultKind::WildBranch`] the one that branched.
+    /// The function that was running. For [`FaultKind::WildBranch`] the one that branched.
     pub function: Option<String>,
-    /// Offset from the function's start, bytes.
+    /// Offset from the function's start in bytes.
     pub offset: u64,
-    /// The shared region that was accessed, and whether it was a store. Boxed: errors stay small.
+    /// The shared region that was accessed, and whether the access was a store. Boxed to keep
+    /// errors small.
     pub(crate) region: Option<Box<(String, bool)>>,
-    /// Mode match: what a check refused.
+    /// Mode match: the address that a check refused.
     pub(crate) stray: Option<Box<Stray>>,
     pub(crate) address: u64,
     pub(crate) instruction: u64,
     pub(crate) trace: Arc<Calls>,
 }
 
-/// Where the fault happened and the calls around it, to be named when somebody asks.
+/// The place of the fault and the calls around it, which are named on request.
 pub(crate) struct Calls {
     /// The first is the fault's own place.
     pub(super) places: Vec<Place>,
-    /// Calls beyond those.
+    /// Number of further calls.
     pub(super) more: u32,
 }
 
@@ -130,44 +129,44 @@ impl PartialEq for Fault {
 impl Eq for Fault {}
 
 impl Fault {
-    /// Where the fault happened, as file and line; innermost first if functions were inlined there.
-    /// Empty if the object has no debug information. Reads the object's debug information, within
-    /// bounds: what it says is the object's author's word.
+    /// Returns the place of the fault as file and line, innermost first if functions were inlined
+    /// there. Empty if the object has no debug information. Reads the object's debug information
+    /// within bounds, and its contents are the word of the object's author.
     pub fn source(&self) -> Vec<sfi_debuginfo::Frame> {
         let mut trace = trace::name(&self.trace.places[..self.trace.places.len().min(1)], 0);
         trace.frames.pop().map_or(Vec::new(), |frame| frame.source)
     }
 
-    /// The calls that were in progress, out of the control stack: this domain's, those of the
-    /// domains that called it, and the host's between them. Names and lines are looked up here, not
-    /// when the fault happens.
+    /// Returns the calls that were in progress, as the control stack holds them: this domain's,
+    /// those of the domains that called it, and the host's between them. Names and lines are looked
+    /// up here, not when the fault happens.
     pub fn backtrace(&self) -> Backtrace {
         trace::name(&self.trace.places, self.trace.more)
     }
 
-    /// The address that was accessed. A secret.
+    /// Returns the address that was accessed. It is a secret.
     pub fn secret_address(&self) -> u64 {
         self.address
     }
 
-    /// The shared region that was accessed, if the address lies in one, visible or not, and whether
-    /// it was a store.
+    /// Returns the shared region at the accessed address, visible or not, and whether the access
+    /// was a store.
     pub fn region(&self) -> Option<(&str, bool)> {
         self.region.as_ref().map(|r| (r.0.as_str(), r.1))
     }
 
-    /// Mode match: the instruction whose check failed, and where its address leads.
+    /// Mode match: returns the instruction whose check failed, and the target of its address.
     pub fn stray(&self) -> Option<&Stray> {
         self.stray.as_deref()
     }
 
-    /// The instruction's address. A secret.
+    /// Returns the instruction's address. It is a secret.
     pub fn secret_instruction(&self) -> u64 {
         self.instruction
     }
 }
 
-/// As `Display`: tests and logs print `Debug`, and addresses are secrets there too.
+/// Prints as `Display` does: tests and logs print `Debug`, and addresses are secrets there too.
 impl fmt::Debug for Fault {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "Fault({self})")

@@ -1,5 +1,5 @@
-//! The signal handlers: a fault inside a domain, or its time being over, becomes an error of the
-//! crossing. All code here that a handler runs neither allocates nor locks.
+//! The signal handlers. A fault inside a domain, or the end of its time, becomes an error of the
+//! crossing. Code here that a handler runs neither allocates nor locks.
 
 use crate::fault::clock::moment;
 use crate::fault::limits::{TIME_SIGNAL, reason};
@@ -29,13 +29,14 @@ const PAGE_FAULT_WRITE: i64 = 2;
 /// The handlers that were installed before ours.
 static PREVIOUS: OnceLock<[libc::sigaction; SIGNALS.len()]> = OnceLock::new();
 
-/// Installs the handlers, once per process. Handlers that the host installs later must pass on what
-/// is not theirs.
+/// Installs the handlers, once per process. A handler that the host installs later must pass on the
+/// signals that it does not know.
 pub fn install() {
     install_time();
     PREVIOUS.get_or_init(|| {
         SIGNALS.map(|signal| {
-            // SAFETY: sigaction with valid pointers only reads the present handler.
+            // SAFETY: sigaction with valid pointers and without an action only reads the present
+            // handler.
             unsafe {
                 let mut old: libc::sigaction = std::mem::zeroed();
                 assert_eq!(libc::sigaction(signal, std::ptr::null(), &mut old), 0, "sigaction");
@@ -53,7 +54,7 @@ pub fn install() {
                 action.sa_sigaction = on_signal as *const () as usize;
                 action.sa_flags = libc::SA_SIGINFO | libc::SA_ONSTACK | libc::SA_RESTART;
                 libc::sigemptyset(&mut action.sa_mask);
-                // `signal_room` sends it for later.
+                // `signal_room` sends it to be handled later.
                 libc::sigaddset(&mut action.sa_mask, TIME_SIGNAL);
                 assert_eq!(libc::sigaction(signal, &action, std::ptr::null_mut()), 0, "sigaction");
             }
@@ -81,13 +82,14 @@ fn install_time() {
     });
 }
 
-/// The watchdog's signal. If the call in progress overstays and a domain runs, which is so exactly
-/// if rip is in the window of `context.current`: ends it. That covers the stubs: they change r10
-/// and r11 only, and the gate behind them has not run. Elsewhere, in a gate or in the host, it
-/// leaves everything as it is but closes the gates; the signal comes again. It also closes the room
-/// that a handler of the host had opened. Touches what `on_signal` touches, and the world's watch.
+/// Handles the watchdog's signal. If the call in progress overstays and a domain runs, it ends the
+/// domain. A domain runs exactly if rip is in the window of `context.current`. That includes the
+/// stubs, because they change only r10 and r11 and the gate after them has not run. In a gate or in
+/// the host it only closes the gates, and the signal comes again. It also closes the room that a
+/// handler of the host had opened. Touches the data that `on_signal` touches, and the world's
+/// watch.
 extern "C" fn on_time(signal: c_int, info: *mut siginfo_t, context: *mut c_void) {
-    // SAFETY: the kernel passes valid pointers; the thread's state is its own; a world's watch
+    // SAFETY: the kernel passes valid pointers. The thread's state is its own. A world's watch
     // lives as long as the world.
     unsafe {
         let current = (*thread::state()).current;
@@ -128,7 +130,7 @@ extern "C" fn on_time(signal: c_int, info: *mut siginfo_t, context: *mut c_void)
     }
 }
 
-/// The watchdog's order to the call in progress: a [`reason`], 0 if there is none.
+/// Returns the watchdog's order to the call in progress: a [`reason`], or 0 if there is none.
 ///
 /// # Safety
 /// The context is null or that of the world that this thread runs.
@@ -137,8 +139,8 @@ unsafe fn ordered(context: *const Context) -> u32 {
     unsafe { context.as_ref().and_then(watch::of).map_or(0, watch::Watch::ordered) }
 }
 
-/// Touches nothing but the interrupted thread's records, the signal context and `PREVIOUS`: no
-/// allocation, no lock.
+/// Handles the signals that a domain can cause. Touches only the interrupted thread's records, the
+/// signal context and `PREVIOUS`, without allocation or lock.
 extern "C" fn on_signal(signal: c_int, info: *mut siginfo_t, context: *mut c_void) {
     // SAFETY: the kernel passes valid pointers; the thread's state is its own.
     let handled = unsafe {
@@ -153,7 +155,7 @@ extern "C" fn on_signal(signal: c_int, info: *mut siginfo_t, context: *mut c_voi
     }
 }
 
-/// If the running domain faulted: marks it dead and continues at its crossing's error path.
+/// Marks the running domain dead if it faulted, and continues at its crossing's error path.
 ///
 /// # Safety
 /// `context` is the context of the world that this thread runs.
@@ -163,13 +165,13 @@ unsafe fn unwind(context: &mut Context, signal: c_int, info: &siginfo_t, machine
     // live as long as the world.
     unsafe {
         let Some(domain) = context.current.as_ref() else { return false };
-        // A gate stopped, or was about to look whether it must.
+        // A gate stopped, or was about to check whether it must.
         let in_gate = rip == gate::control_trap()
             || (gate::text().contains(&rip) && signal_room::cramped(context, info, machine));
         if context.top == 0 || info.si_code <= 0 || !(in_gate || rip.wrapping_sub(domain.base) < WINDOW_SIZE) {
             return false;
         }
-        // A gate that was closed because the call overstays.
+        // A gate was closed because the call overstays.
         let due = watch::of(context).filter(|_| in_gate).map_or(0, watch::Watch::overdue);
         if due != 0 {
             let (caller, code) = (topmost(context, machine), (due & reason::KIND) as i32);
@@ -180,8 +182,8 @@ unsafe fn unwind(context: &mut Context, signal: c_int, info: &siginfo_t, machine
         let no_room = signal_room::cramped(context, info, machine);
         let address = match signal {
             libc::SIGSEGV | libc::SIGBUS => info.si_addr() as u64,
-            // The address that the last check of mode match looked at; the TCB page is mapped for
-            // as long as the domain lives.
+            // The address that the last check of mode match tested. The TCB page is mapped as long
+            // as the domain lives.
             libc::SIGTRAP if !in_gate => *((domain.base + NOTE) as *const u64),
             _ => 0,
         };
@@ -201,17 +203,17 @@ unsafe fn unwind(context: &mut Context, signal: c_int, info: &siginfo_t, machine
     true
 }
 
-/// The word at rsp: the topmost return address. 0 if rsp is not on the control stack.
+/// Returns the word at rsp, the topmost return address, or 0 if rsp is not on the control stack.
 ///
 /// # Safety
 /// As for [`unwind`].
 unsafe fn topmost(context: &Context, machine: &ucontext_t) -> u64 {
     let rsp = machine.uc_mcontext.gregs[libc::REG_RSP as usize] as u64;
-    // SAFETY: the stack area is mapped; rsp is a multiple of 8 while a domain runs.
+    // SAFETY: the stack area is mapped, and rsp is a multiple of 8 while a domain runs.
     if ControlStack::area(context).contains(&rsp) { unsafe { *(rsp as *const u64) } } else { 0 }
 }
 
-/// Marks the running domain dead; the thread goes on at the error path of the crossing that entered
+/// Marks the running domain dead. The thread goes on at the error path of the crossing that entered
 /// it.
 ///
 /// # Safety
@@ -236,9 +238,9 @@ unsafe fn fail(context: &mut Context, machine: &mut ucontext_t, fault: RawFault)
     }
 }
 
-/// The running domain was ended for a [`reason`]. Where that is one for all, the domains that wait
-/// for it down to the innermost entry from the host end as well: the gates do not return to dead
-/// domains. Async-signal-safe.
+/// Takes note that the running domain was ended for a [`reason`]. A final reason also ends the
+/// domains that wait for it, down to the innermost entry from the host: the gates do not return to
+/// dead domains. Async-signal-safe.
 ///
 /// # Safety
 /// `context` belongs to a world with a watch that this thread runs; its frames are whole.
@@ -266,14 +268,14 @@ pub unsafe fn overstayed(context: *mut Context, due: u32) {
     }
 }
 
-/// Not ours: does what would have happened without us.
+/// Passes on a signal that belongs to no domain, as if these handlers were not installed.
 fn pass_on(signal: c_int, info: *mut siginfo_t, context: *mut c_void) {
     let previous = PREVIOUS.get().and_then(|all| {
         let index = SIGNALS.iter().position(|s| *s == signal)?;
         all.get(index)
     });
-    // SAFETY: the previous handler is called as the kernel would have called it. Restoring the
-    // default action and returning repeats a synchronous fault, which then ends the process; other
+    // SAFETY: the previous handler is called as the kernel would have called it. After the default
+    // action is restored, returning repeats a synchronous fault, which then ends the process. Other
     // signals are raised again.
     unsafe {
         let sent = (*info).si_code <= 0;

@@ -1,7 +1,7 @@
-//! Mode match: what a check found wrong with an address, in words.
+//! Mode match: the description of an address that a check refused.
 //!
-//! A check stands before the instruction that it is for ([`sfi_contract::matching`]). The fault is
-//! that instruction's.
+//! A check stands before its instruction ([`sfi_contract::matching`]). The fault is that
+//! instruction's.
 
 use crate::vm::memory::Segment;
 use iced_x86::{Decoder, DecoderOptions, Instruction, OpKind};
@@ -11,41 +11,41 @@ use sfi_contract::policy::{self, Class, Memory};
 use sfi_contract::text::clean;
 use std::fmt;
 
-/// Bytes around a trap that hold its check and the instruction behind it.
+/// Bytes around a trap that hold its check and the instruction after it.
 pub(crate) const AROUND: u64 = 512;
-/// Instructions between a trap and the instruction that it is for: another check, an unsafe region.
+/// Most instructions between a trap and its instruction: another check, an unsafe region.
 const BETWEEN: usize = 24;
-/// Accesses this close to a null pointer count as one.
+/// Accesses this close to a null pointer count as accesses through it.
 pub(crate) const NULL: u64 = 64 << 10;
 
-/// Where an address of mode match leads that a check refused.
+/// The target of an address that a check of mode match refused.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Stray {
     /// The instruction: `mov`, `lock xadd`, `rep stosq`, `jmp`.
     pub instruction: String,
-    /// Whose the address is.
+    /// The owner of the address.
     pub owner: Whose,
-    /// The part of a window next to the address; for an address of nobody the part of the domain's
-    /// own window next to its lower half.
+    /// The part of a window next to the address. For an address without an owner it is the part of
+    /// the domain's own window next to the address's lower half.
     pub nearest: Option<Nearest>,
 }
 
-/// Whose an address is.
+/// The owner of an address.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Whose {
     /// A null pointer, or one close to it.
     Null,
-    /// The domain's own: a branch to something else than a function pointer.
+    /// The domain itself: the address of a branch is no function pointer.
     Own,
-    /// In the window of another domain.
+    /// The window of another domain.
     Domain(String),
-    /// The common address of a region that the domain does not see any more.
+    /// A region that the domain no longer sees, at its common address.
     Region(String),
-    /// In no window.
+    /// No window.
     Nobody,
 }
 
-/// A part of a window and how far from it an address is.
+/// A part of a window, and the distance of an address from it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Nearest {
     /// The part's name.
@@ -61,7 +61,7 @@ pub enum Distance {
     Inside(u64),
     /// Before its start.
     Before(u64),
-    /// Behind its last byte's end.
+    /// After its last byte's end.
     Behind(u64),
 }
 
@@ -85,7 +85,7 @@ impl fmt::Display for Stray {
     }
 }
 
-/// The instruction that a check was for.
+/// The instruction of a check.
 pub(crate) struct Refused {
     /// Bytes from the trap's end to the instruction.
     pub distance: u64,
@@ -93,7 +93,7 @@ pub(crate) struct Refused {
     pub check: Check,
 }
 
-/// The instruction whose check trapped: the bytes are text, and the trap ends at `at`.
+/// Finds the instruction whose check trapped. `bytes` are text, and the trap ends at `at`.
 pub(crate) fn refused(bytes: &[u8], at: usize) -> Option<Refused> {
     let (check, _) = trapped(bytes, at)?;
     let mut decoder = Decoder::with_ip(64, &bytes[at..], 0, DecoderOptions::NONE);
@@ -101,7 +101,7 @@ pub(crate) fn refused(bytes: &[u8], at: usize) -> Option<Refused> {
     Some(Refused { distance: found.ip(), instruction: name(&found), check })
 }
 
-/// Whether an instruction is of those that have such a check.
+/// Says whether an instruction is of the kind that has such a check.
 fn is_checked(i: &Instruction, check: Check) -> bool {
     let Some(form) = policy::lookup(i.code()) else { return false };
     let through_register = i.memory_base().is_gpr() || i.memory_index().is_gpr();
@@ -121,7 +121,7 @@ fn name(i: &Instruction) -> String {
     format!("{prefix}{:?}", i.mnemonic()).to_lowercase()
 }
 
-/// The part of a window next to an offset.
+/// Returns the part of a window next to an offset.
 pub(crate) fn nearest(segments: &[Segment], offset: u64) -> Option<Nearest> {
     let offset = offset % WINDOW_SIZE;
     let distance = |s: &Segment| match offset {

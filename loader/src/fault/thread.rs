@@ -1,4 +1,4 @@
-//! Per-thread state: which world the thread runs, what its GS holds, its alternate signal stack.
+//! Per-thread state: the world that the thread runs, its GS base, its alternate signal stack.
 
 use crate::fault::signal_room;
 use crate::fault::watchdog;
@@ -6,7 +6,7 @@ use crate::gate::records::ThreadState;
 use std::cell::UnsafeCell;
 use std::ptr;
 
-/// Guard below it.
+/// Size of the guard below the stack.
 const SIGNAL_GUARD: usize = 4096;
 
 thread_local! {
@@ -15,8 +15,8 @@ thread_local! {
     static SIGNALS: SignalStack = SignalStack::install();
 }
 
-/// This thread's state. Async-signal-safe once the thread has entered a domain: the thread local is
-/// constant-initialised and has no destructor.
+/// Returns this thread's state. Async-signal-safe once the thread has entered a domain, because the
+/// thread local is constant-initialised and has no destructor.
 #[inline]
 pub fn state() -> *mut ThreadState {
     STATE.with(UnsafeCell::get)
@@ -38,10 +38,10 @@ struct SignalStack {
 }
 
 impl SignalStack {
-    /// Maps and installs one.
+    /// Maps and installs the stack.
     fn install() -> Self {
         let size = signal_room::alternate() as usize;
-        // SAFETY: a fresh anonymous mapping with a guard page; sigaltstack is given memory that
+        // SAFETY: a fresh anonymous mapping with a guard page. The memory given to sigaltstack
         // stays mapped until `drop`.
         unsafe {
             let mapping = libc::mmap(
@@ -65,7 +65,7 @@ impl SignalStack {
 impl Drop for SignalStack {
     fn drop(&mut self) {
         watchdog::leave(state());
-        // SAFETY: the previous stack is put back only if ours is still installed; then nothing
+        // SAFETY: the previous stack is put back only if this one is still installed. Then nothing
         // refers to the mapping.
         unsafe {
             (*state()).ready = false;

@@ -1,9 +1,9 @@
-//! The calls in progress at a fault, read off the control stack. It holds return addresses and the
-//! gates' frames, and no code of a domain can write there, so this needs no unwind tables and
-//! cannot be confused.
+//! The calls in progress at a fault, read from the control stack. It holds return addresses and the
+//! gates' frames, and no code of a domain can write there. So this needs no unwind tables and
+//! cannot be misled.
 //!
-//! The signal handler notes addresses only ([`walk`]: no allocation, bounded length); names and
-//! lines are looked up when somebody asks.
+//! The signal handler notes addresses only ([`walk`]: no allocation, bounded length). Names and
+//! lines are looked up on request.
 
 use crate::fault::names::Names;
 use crate::gate::control_stack::ControlStack;
@@ -16,11 +16,11 @@ use sfi_debuginfo::Frame as Source;
 use std::fmt;
 use std::sync::Arc;
 
-/// Notes the calls in progress, from the return address at `at` on. Safe in a signal handler.
+/// Notes the calls in progress, from the return address at `at` on. Async-signal-safe.
 ///
 /// # Safety
-/// `context` is the context of the world that this thread runs, a domain runs or is being called
-/// from by the host, and `at` is a place in the stack area whose word is a return address of the
+/// `context` is the context of the world that this thread runs. A domain runs, or the host is
+/// calling from one. `at` is a place in the stack area whose word is a return address of the
 /// running domain's code, or `context.top` if there is none.
 pub unsafe fn walk(context: &Context, at: u64) -> Trace {
     let mut trace = Trace::EMPTY;
@@ -28,8 +28,8 @@ pub unsafe fn walk(context: &Context, at: u64) -> Trace {
         return trace;
     }
     let mut part = Some(Active::running(context, at));
-    // SAFETY: the control stack's frames are the gates' own; `at` and what lies above it in the
-    // stack area is mapped, and domain states live as long as their frames.
+    // SAFETY: the control stack's frames are the gates' own. `at` and the stack area above it are
+    // mapped, and domain states live as long as their frames.
     unsafe {
         while let Some(active) = part {
             // The last word below the frame is the gate's own return address.
@@ -45,13 +45,13 @@ pub unsafe fn walk(context: &Context, at: u64) -> Trace {
     trace
 }
 
-/// A return address as it is noted. Outside the window there is none but in a gate, which cannot
-/// be.
+/// Packs a return address with its domain's index, in the form that is noted. Every return address
+/// of a domain's code lies in its window.
 fn place(domain: &DomainState, address: u64) -> u64 {
     u64::from(domain.index) << 32 | (address.wrapping_sub(domain.base) % WINDOW_SIZE)
 }
 
-/// A place that can be named later, when its world is gone.
+/// A place that can be named later, after its world is gone.
 #[derive(Clone)]
 pub enum Place {
     /// The host: a call of a function of a domain, or a host function that made one.
@@ -60,49 +60,49 @@ pub enum Place {
     Code {
         /// The domain's name.
         domain: String,
-        /// What names its places.
+        /// The names of its places.
         names: Arc<Names>,
-        /// An offset in the window, of a byte of the instruction in question.
+        /// Window offset of a byte of the instruction.
         offset: u64,
     },
 }
 
-/// The places of a trace; `domain` gives name and image by index. `skip` leaves out the innermost
-/// ones.
+/// Returns the places of a trace without the `skip` innermost ones. `domain` gives name and image
+/// by index.
 pub fn places(trace: &Trace, skip: usize, domain: impl Fn(usize) -> Option<(String, Arc<Names>)>) -> Vec<Place> {
     let noted = &trace.places[..(trace.count as usize).min(DEPTH)];
     let name = |place: &u64| match *place {
         HOST => Some(Place::Host),
         place => {
             let (domain, names) = domain((place >> 32) as usize)?;
-            // A byte of the call, not the instruction behind it.
+            // The return address follows the call. The byte before it belongs to the call.
             Some(Place::Code { domain, names, offset: (place & 0xffff_ffff).saturating_sub(1) })
         }
     };
     noted.iter().skip(skip).filter_map(name).collect()
 }
 
-/// The calls that were in progress at a fault, innermost first. The first frame is where it
-/// happened.
+/// The calls that were in progress at a fault, innermost first. The first frame is the place of the
+/// fault.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Backtrace {
     /// The frames; at most 49.
     pub frames: Vec<Frame>,
-    /// Frames further out that were not noted.
+    /// Number of outer frames that were not noted.
     pub more: u32,
 }
 
 /// A call in progress.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Frame {
-    /// The domain; `None` is the host.
+    /// The domain, or `None` for the host.
     pub domain: Option<String>,
     /// The function, by the symbol at or before the place.
     pub function: Option<String>,
-    /// Offset of the place from the function's start, bytes. For calls: of the last byte of the
-    /// call.
+    /// Offset of the place from the function's start in bytes. For a call it is that of the call's
+    /// last byte.
     pub offset: u64,
-    /// File and line, innermost first where functions were inlined; empty without debug
+    /// File and line, innermost first if functions were inlined there. Empty without debug
     /// information.
     pub source: Vec<Source>,
 }
@@ -153,17 +153,17 @@ impl fmt::Display for Frame {
     }
 }
 
-/// Longest cycle of calls that is written once.
+/// The longest cycle of calls that is recognised.
 const CYCLE: usize = 8;
 
 impl Backtrace {
-    /// How often the `length` frames from `at` on stand there, one after the other.
+    /// Counts how often the `length` frames from `at` on repeat, one after the other.
     fn repeats(&self, at: usize, length: usize) -> usize {
         let cycle = &self.frames[at..at + length];
         self.frames[at..].chunks_exact(length).take_while(|frames| *frames == cycle).count()
     }
 
-    /// The shortest cycle that begins at a frame and stands there three times or more: its length
+    /// Finds the shortest cycle that begins at a frame and repeats three times or more: its length
     /// and how often.
     fn cycle(&self, at: usize) -> Option<(usize, usize)> {
         let longest = CYCLE.min((self.frames.len() - at) / 3);
@@ -171,11 +171,11 @@ impl Backtrace {
     }
 }
 
-/// One line for each frame, and one for each function that was inlined into it. Recursion is
-/// written once.
+/// Prints one line for each frame, and one for each function that was inlined into it. A recursion
+/// is printed once.
 impl fmt::Display for Backtrace {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        // The frames of a cycle that are written, and the ones that are left out after them.
+        // The frames of a cycle that are printed, and the ones after them that are left out.
         let (mut written, mut repeated) = (0..0, 0);
         let mut left_out = 0..0;
         for (number, frame) in self.frames.iter().enumerate() {
@@ -189,8 +189,8 @@ impl fmt::Display for Backtrace {
                 left_out = written.end..number + length * times;
             }
             writeln!(f, "{number:4}: {frame}")?;
-            // The first is the frame's own place; the last is the function itself, which the symbol
-            // has named.
+            // The first source is the frame's own place. The last one is the function itself, which
+            // the symbol has named.
             for pair in frame.source.windows(2) {
                 let inlined = pair[0].function.as_deref().unwrap_or("??");
                 writeln!(f, "        {inlined}, inlined at {}", pair[1])?;

@@ -1,4 +1,4 @@
-//! The words by which a world with limits or budgets and the watchdog understand each other.
+//! The words that a world with limits or budgets and the watchdog share.
 
 use crate::fault::clock::processor;
 use crate::fault::limits::{Limits, nanos, reason};
@@ -6,55 +6,55 @@ use crate::gate::records::Context;
 use std::sync::atomic::{AtomicBool, AtomicI32, AtomicPtr, AtomicU32, AtomicU64, Ordering};
 use std::time::Duration;
 
-/// Ticks of a call above which its end asks whether the thread waited: less than the shortest turn
-/// that a scheduler gives another thread.
+/// If a call used more ticks than this, its end asks whether the thread waited. It is less than the
+/// shortest turn that a scheduler gives another thread.
 const MANY_TICKS: u64 = 20_000;
 
-/// What a world with a limit and the watchdog share.
+/// The record that a world with a limit and the watchdog share.
 #[derive(Debug)]
 pub struct Watch {
     /// Limits of every call.
     pub(super) limits: Limits,
-    /// Nanoseconds for the call in progress, wall clock and processor; 0: none.
+    /// Limits of the call in progress in nanoseconds, wall clock and processor. 0 is none.
     pub(super) wall: AtomicU64,
     pub(super) cpu: AtomicU64,
-    /// Some domain had a budget when the world was built: time is charged.
+    /// Set if a domain had a budget when the world was built, so that time is charged.
     pub(super) metered: bool,
-    /// Some budget counted processor time.
+    /// Set if a budget counted processor time.
     pub(super) processor: bool,
     /// The smallest budget.
     pub(super) budget: Option<Duration>,
-    /// Charged ticks of all domains before which nobody is over a budget.
+    /// While the charged ticks of all domains are below this, no domain is over a budget.
     pub(super) enough: AtomicU64,
-    /// Charged ticks of all domains, and the thread's clock in nanoseconds, when they were last
-    /// compared. Only the thread that runs the world touches them.
+    /// The charged ticks of all domains, and the thread's clock in nanoseconds, at their last
+    /// comparison. Only the thread that runs the world touches them.
     pub(super) charged: AtomicU64,
     pub(super) clock: AtomicU64,
-    /// Where to see which domain runs.
+    /// The context, which tells the domain that runs.
     pub(super) context: AtomicPtr<Context>,
-    /// The number of the call in progress, another one after each domain of it that was ended; 0 if
-    /// there is none.
+    /// The number of the call in progress, or 0 if there is none. It changes after each domain of
+    /// the call that was ended.
     pub(super) running: AtomicU64,
     /// The number with which the call in progress began.
     pub(super) call: AtomicU64,
-    /// A domain of the call in progress was ended at the call's limit: the others have a
-    /// little time left.
+    /// Set if a domain of the call in progress was ended at the call's limit, so that the others
+    /// have little time left.
     pub(super) grace: AtomicBool,
-    /// The last number that was used; only the thread that runs the world touches it.
+    /// The last number that was used. Only the thread that runs the world touches it.
     pub(super) last: AtomicU64,
-    /// The kernel's id of the thread that runs the call; its processor clock follows from it.
+    /// The kernel's id of the thread that runs the call. Its processor clock follows from the id.
     pub(super) thread: AtomicI32,
-    /// A host function runs, not a domain: no signal is sent.
+    /// Set while a host function runs and not a domain, so that no signal is sent.
     pub(super) in_host: AtomicBool,
-    /// The call in progress was seen more than once.
+    /// Set if the call in progress was seen more than once.
     pub(super) long: AtomicBool,
     /// The number of the call that must end.
     pub(super) ordered: AtomicU64,
-    /// Why: a [`reason`].
+    /// The reason of that: a [`reason`].
     pub(super) why: AtomicU32,
 }
 
-/// The world's watch, if its calls are limited.
+/// Returns the world's watch, if its calls are limited.
 pub fn of(context: &Context) -> Option<&Watch> {
     // SAFETY: the builder made the pointer of a `Watch` that lives as long as the world, or left it
     // null.
@@ -62,14 +62,15 @@ pub fn of(context: &Context) -> Option<&Watch> {
 }
 
 impl Watch {
-    /// A new number.
+    /// Returns a new number.
     pub(super) fn next(&self) -> u64 {
         let number = self.last.load(Ordering::Relaxed) + 1;
         self.last.store(number, Ordering::Relaxed);
         number
     }
 
-    /// Why the call in progress must end: a [`reason`], 0 if it need not. Async-signal-safe.
+    /// Returns the reason for which the call in progress must end, a [`reason`], or 0 if it need
+    /// not. Async-signal-safe.
     #[inline]
     pub fn overdue(&self) -> u32 {
         match self.ordered() {
@@ -78,7 +79,7 @@ impl Watch {
         }
     }
 
-    /// The same, or [`reason::SETTLE`].
+    /// Returns the order to the call in progress: [`Watch::overdue`], or [`reason::SETTLE`].
     #[inline]
     pub fn ordered(&self) -> u32 {
         let running = self.running.load(Ordering::Relaxed);
@@ -88,7 +89,8 @@ impl Watch {
         self.why.load(Ordering::Relaxed)
     }
 
-    /// Whether some domain may be over its budget: all of them together were charged enough.
+    /// Says whether a domain may be over its budget, because all of them together were charged
+    /// enough.
     ///
     /// # Safety
     /// `context` is that of the world that this thread runs.
@@ -98,7 +100,7 @@ impl Watch {
         self.metered && unsafe { (*context).ticks } >= self.enough.load(Ordering::Relaxed)
     }
 
-    /// The call that ends charged so much that the thread may have waited meanwhile.
+    /// Says whether the ending call charged so much that the thread may have waited meanwhile.
     ///
     /// # Safety
     /// As for [`Watch::is_spent`].
@@ -107,14 +109,15 @@ impl Watch {
         unsafe { (*context).ticks }.saturating_sub(self.charged.load(Ordering::Relaxed)) > MANY_TICKS
     }
 
-    /// Nobody can be over a budget before all domains together were charged so much.
+    /// Notes that no domain can be over a budget before all domains together were charged this many
+    /// ticks.
     pub fn nobody_before(&self, ticks: u64) {
         self.enough.store(ticks, Ordering::Relaxed);
     }
 
-    /// Of the ticks that domains were charged since this was asked last, or since the call began,
-    /// those in which the thread cannot have run. `ticks`: all that were charged so far. 0 where no
-    /// budget counts processor time.
+    /// Returns the ticks in which the thread cannot have run, of those that domains were charged
+    /// since the last call of this function or the beginning of the call. `ticks` are all that were
+    /// charged so far. Returns 0 if no budget counts processor time.
     pub fn waited(&self, ticks: u64, rate: f64) -> u64 {
         if !self.processor {
             return 0;
@@ -130,23 +133,23 @@ impl Watch {
         (waited / rate) as u64
     }
 
-    /// Whether time is charged to domains.
+    /// Says whether time is charged to domains.
     pub fn is_metered(&self) -> bool {
         self.metered
     }
 
-    /// Where to see which domain runs. Set once, before the first call.
+    /// Sets the context, which tells the domain that runs. Called once, before the first call.
     pub fn attach(&self, context: *mut Context) {
         self.context.store(context, Ordering::Release);
     }
 
-    /// Limits for the next call, instead of the world's.
+    /// Sets limits for the next call, instead of the world's.
     pub fn limit_call(&self, limits: Limits) {
         self.wall.store(nanos(limits.wall), Ordering::Relaxed);
         self.cpu.store(nanos(limits.cpu), Ordering::Relaxed);
     }
 
-    /// The world's limits again.
+    /// Sets the world's limits again.
     pub fn limit_calls(&self) {
         self.limit_call(self.limits);
     }

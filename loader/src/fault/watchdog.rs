@@ -1,23 +1,23 @@
-//! Time limits and budgets: one thread per process that looks after the calls of worlds that have
-//! some.
+//! Time limits and budgets: one thread per process that watches the calls of worlds with limits or
+//! budgets.
 //!
 //! A call costs two stores: its number when it begins, zero when it ends. The watchdog looks at the
-//! numbers a few times within the shortest limit; a number that stays for the limit belongs to a
-//! call that overstays. It then writes that number to [`Watch::ordered`] and, unless a host
-//! function runs, sends [`TIME_SIGNAL`] to the thread, again and again until the number is another.
-//! What the thread does about it is in `fault` and `host`: a domain is ended where it runs, where
-//! it enters a gate, or where a host function returns to it. An order for a call that is over is
-//! void, because no number is used twice.
+//! numbers a few times within the shortest limit. A number that stays for the whole limit belongs
+//! to a call that overstays. The watchdog writes that number to [`Watch::ordered`] and, unless a
+//! host function runs, sends [`TIME_SIGNAL`] to the thread, again and again until the number
+//! changes. The thread obeys in `fault::signals` and in host functions: a domain is ended while it
+//! runs, when it enters a gate, or when a host function returns to it. An order for a call that is
+//! over has no effect, because no number is used twice.
 //!
 //! A call has one deadline, however many domains it leads through and however often they are
-//! restarted. At its limit the domain that runs is ended; its callers get an error, and a little
-//! time in which to return it ([`grace`]). When that is over too, all domains of the call end at
-//! once, without running again.
+//! restarted. At its limit the running domain is ended. Its callers get an error, and a little time
+//! in which to return it ([`grace`]). After that time all domains of the call end at once, without
+//! running again.
 //!
 //! Limits of a call count wall clock or the processor time of its thread, whose clock the watchdog
-//! reads. Budgets of domains are charged where domains are entered and left
-//! ([`crate::fault::meter`]). The watchdog only sees that somebody may be over a budget, and makes
-//! the thread find out who ([`reason::SETTLE`]): that one ends, others go on.
+//! reads. Budgets of domains are charged when domains are entered and left
+//! ([`crate::fault::meter`]). The watchdog only sees that a domain may be over a budget, and makes
+//! the thread find out which ([`reason::SETTLE`]). That domain ends, and the others go on.
 
 use crate::fault::clock::{clock, now, processor, start};
 use crate::fault::limits::{Budget, Limits, TIME_SIGNAL, reason};
@@ -33,16 +33,16 @@ use std::time::{Duration, Instant};
 const RETRY: Duration = Duration::from_millis(1);
 /// Bounds of [`grace`].
 const GRACE: [Duration; 2] = [Duration::from_millis(10), Duration::from_millis(250)];
-/// Looks within one limit.
+/// Number of looks within one limit.
 const LOOKS: u32 = 8;
-/// Longest time between two looks where budgets are charged.
+/// Longest time between two looks if budgets are charged.
 const BUDGET_PERIOD: Duration = Duration::from_millis(4);
 /// Bounds of the time between two looks.
 const PERIOD: [Duration; 2] = [Duration::from_millis(1), Duration::from_millis(250)];
 
 impl Watch {
-    /// As [`Watch::overdue`], for a domain that a host function returns to: also if it is over its
-    /// budget.
+    /// Returns the reason for which the domain that a host function returns to must end, or 0. As
+    /// [`Watch::overdue`], but also if the domain is over its budget.
     ///
     /// # Safety
     /// `context` is that of the world that this thread runs, `domain` one of its domains, and the
@@ -56,7 +56,7 @@ impl Watch {
         }
     }
 
-    /// A host function begins, or goes on, after `domain` ran.
+    /// Notes that a host function begins, or goes on, after `domain` ran.
     ///
     /// # Safety
     /// As for [`Watch::due`].
@@ -69,7 +69,7 @@ impl Watch {
         self.in_host.store(true, Ordering::Release);
     }
 
-    /// It ends, or enters a domain.
+    /// Notes that a host function ends, or enters a domain.
     ///
     /// # Safety
     /// As for [`Watch::due`].
@@ -89,7 +89,7 @@ impl Watch {
 /// `context` belongs to a world with a watch that this thread holds mutably; `state` is this
 /// thread's.
 pub unsafe fn begin(context: *mut Context, state: *mut ThreadState) {
-    // SAFETY: see the function's contract; the watch lives as long as the world.
+    // SAFETY: see the function's contract. The watch lives as long as the world.
     unsafe {
         if (*state).id == 0 {
             join(state);
@@ -110,7 +110,7 @@ pub unsafe fn begin(context: *mut Context, state: *mut ThreadState) {
     }
 }
 
-/// Ends it, a call into `domain`. Orders that come later are void. Whether it was a long one.
+/// Ends a call into `domain`. Later orders have no effect. Says whether the call was a long one.
 ///
 /// # Safety
 /// As for [`begin`].
@@ -128,7 +128,7 @@ pub unsafe fn end(context: *mut Context, domain: *mut DomainState) -> bool {
         watch.running.store(0, Ordering::Release);
         compiler_fence(Ordering::SeqCst);
         open_gates(context);
-        // A look at this call may come too late for it; then the next one counts as long.
+        // A look at this call may set the flag too late. Then the next call counts as long.
         let long = watch.long.load(Ordering::Relaxed);
         if long {
             watch.long.store(false, Ordering::Relaxed);
@@ -137,8 +137,8 @@ pub unsafe fn end(context: *mut Context, domain: *mut DomainState) -> bool {
     }
 }
 
-/// A domain was ended for a [`reason`]: the order is void for the others, unless it is for all of
-/// them. Async-signal-safe.
+/// Notes that a domain was ended for a [`reason`]. The order no longer holds for the other domains
+/// of the call, unless it is for all of them. Async-signal-safe.
 ///
 /// # Safety
 /// As for [`begin`], or the signal handler of that thread.
@@ -158,19 +158,19 @@ pub unsafe fn again(context: *mut Context, due: u32) {
     }
 }
 
-/// How long the other domains of a call may go on when one was ended at the call's limit, all of
-/// them together.
+/// Returns the time that the other domains of a call have together after one was ended at the
+/// call's limit.
 fn grace(limit: Duration) -> Duration {
     (limit / 4).clamp(GRACE[0], GRACE[1])
 }
 
-/// From now on every gate that a domain enters stops as if the control stack were used up.
+/// Makes every gate that a domain enters stop, as if the control stack were used up.
 /// Async-signal-safe.
 ///
 /// # Safety
 /// As for [`again`].
 pub unsafe fn close_gates(context: *mut Context) {
-    // SAFETY: see the function's contract; `limit` is read by gates only.
+    // SAFETY: see the function's contract. Only gates read `limit`.
     unsafe { ptr::write_volatile(&raw mut (*context).limit, u64::MAX) };
 }
 
@@ -179,10 +179,10 @@ unsafe fn open_gates(context: *mut Context) {
     unsafe { ptr::write_volatile(&raw mut (*context).limit, (*context).floor) };
 }
 
-/// The thread's first call with a limit.
+/// Prepares the thread for its first call with a limit.
 #[cold]
 fn join(state: *mut ThreadState) {
-    // SAFETY: `state` is this thread's own; the mask is changed for the one signal only.
+    // SAFETY: `state` is this thread's own, and the mask changes for the one signal only.
     unsafe {
         let mut set: libc::sigset_t = std::mem::zeroed();
         libc::sigemptyset(&mut set);
@@ -192,8 +192,8 @@ fn join(state: *mut ThreadState) {
     }
 }
 
-/// The thread ends. Waits until the watchdog is not about to send a signal: it does so with the
-/// registry locked, and only to a thread that it sees in a call then.
+/// Prepares the end of the thread: waits while the watchdog may be sending it a signal. The
+/// watchdog sends with the registry locked, and only to a thread that it sees in a call.
 pub fn leave(state: *mut ThreadState) {
     // SAFETY: `state` is this thread's own.
     unsafe {
@@ -204,7 +204,7 @@ pub fn leave(state: *mut ThreadState) {
     }
 }
 
-/// One watch, and what the watchdog saw of it.
+/// One watch, and the watchdog's view of it.
 struct Entry {
     watch: Arc<Watch>,
     seen: u64,
@@ -213,9 +213,9 @@ struct Entry {
     cpu_since: Option<Duration>,
 }
 
-/// The processor time of a thread of this process. `None` if it is gone. The kernel's encoding of a
-/// thread's clock: `(~tid << 3) | CPUCLOCK_PERTHREAD_MASK | CPUCLOCK_SCHED`
-/// (linux/posix-timers_types.h), as `pthread_getcpuclockid` makes it.
+/// Reads the processor time of a thread of this process, or `None` if it is gone. The kernel
+/// encodes a thread's clock as `(~tid << 3) | CPUCLOCK_PERTHREAD_MASK | CPUCLOCK_SCHED`
+/// (linux/posix-timers_types.h), as `pthread_getcpuclockid` does.
 fn cpu_clock(thread: i32) -> Option<Duration> {
     clock((!thread << 3) | 6)
 }
@@ -229,16 +229,16 @@ impl Entry {
         (shortest / LOOKS).clamp(PERIOD[0], PERIOD[1])
     }
 
-    /// Whether some domain may be over its budget. Not while a host function runs: its end asks the
-    /// same.
+    /// Says whether a domain may be over its budget. While a host function runs the answer is no,
+    /// because its end checks the budgets.
     fn spent(&self) -> bool {
         let context = self.watch.context.load(Ordering::Acquire);
         if context.is_null() || !self.watch.metered || self.watch.in_host.load(Ordering::Acquire) {
             return false;
         }
-        // SAFETY: the world drops its watch before its records, and the watch is only looked at
-        // with the registry locked. The gates write the words while this thread reads them: a wrong
-        // sum makes the other thread look in vain, or later.
+        // SAFETY: the world drops its watch before its records, and the watch is only read with the
+        // registry locked. The gates write the words while this thread reads them. A wrong sum
+        // makes the other thread check in vain, or later.
         let (ticks, since) = unsafe {
             (ptr::read_volatile(&raw const (*context).ticks), ptr::read_volatile(&raw const (*context).since))
         };
@@ -246,7 +246,8 @@ impl Entry {
         ticks.saturating_add(running) >= self.watch.enough.load(Ordering::Relaxed)
     }
 
-    /// Why the call in progress must end, and when to look again if it need not.
+    /// Returns the reason for which the call in progress must end, or 0 and the time until the next
+    /// look.
     fn call(&mut self, now: Instant) -> (u32, Duration) {
         let watch = &*self.watch;
         let last = watch.grace.load(Ordering::Relaxed);
@@ -263,7 +264,7 @@ impl Entry {
             }
             wait = wait.min(limit - elapsed);
         }
-        // A thread that is gone uses no time any more.
+        // A thread that is gone uses no more time.
         let clock = || cpu_clock(watch.thread.load(Ordering::Relaxed));
         if let Some((limit, now)) = limit(&watch.cpu).and_then(|limit| Some((limit, clock()?))) {
             let used = now.saturating_sub(*self.cpu_since.get_or_insert(now));
@@ -275,7 +276,7 @@ impl Entry {
         (0, wait)
     }
 
-    /// Looks at the call in progress. Returns when to look again.
+    /// Looks at the call in progress. Returns the time until the next look.
     fn look(&mut self, now: Instant) -> Duration {
         let running = self.watch.running.load(Ordering::Acquire);
         let call = self.watch.call.load(Ordering::Relaxed);
@@ -304,8 +305,8 @@ impl Entry {
         watch.ordered.store(running, Ordering::Release);
         let thread = watch.thread.load(Ordering::Relaxed);
         if !watch.in_host.load(Ordering::Acquire) && watch.running.load(Ordering::Acquire) == running {
-            // SAFETY: a system call without pointers. The thread lives: it was in a call after the
-            // registry was locked.
+            // SAFETY: a system call without pointers. The thread lives, because it was in a call
+            // after the registry was locked.
             unsafe { libc::syscall(libc::SYS_tgkill, libc::getpid(), thread, TIME_SIGNAL) };
         }
         wait
@@ -324,7 +325,7 @@ fn registry() -> MutexGuard<'static, Vec<Entry>> {
 pub struct Watched(Arc<Watch>);
 
 impl Watched {
-    /// Registers limits and the domains' budgets; starts the watchdog when they are the first.
+    /// Registers limits and the domains' budgets. Starts the watchdog if they are the first.
     pub fn new(limits: Limits, budgets: &[Budget]) -> std::io::Result<Self> {
         static STARTED: OnceLock<()> = OnceLock::new();
         let budget = budgets.iter().flat_map(|b| [b.wall, b.cpu]).flatten().min();
@@ -364,27 +365,27 @@ impl Watched {
         Ok(Self(watch))
     }
 
-    /// The watch, valid as long as this value.
+    /// Returns the watch, which is valid as long as this value.
     pub fn watch(&self) -> *const Watch {
         Arc::as_ptr(&self.0)
     }
 
-    /// An account changed: the next look finds out when somebody can be over a budget.
+    /// Notes that an account changed. The next look finds out when a domain can be over a budget.
     pub fn look_again(&self) {
         self.0.nobody_before(0);
     }
 
-    /// Whether time is charged to domains.
+    /// Says whether time is charged to domains.
     pub fn is_metered(&self) -> bool {
         self.0.metered
     }
 
-    /// The watch, which may outlive the world.
+    /// Returns the watch, which may outlive the world.
     pub fn shared(&self) -> Arc<Watch> {
         Arc::clone(&self.0)
     }
 
-    /// Limits for the calls that begin from now on. The watchdog learns of them at once.
+    /// Sets limits for the calls that begin from now on. The watchdog learns of them at once.
     pub fn limit_call(&self, limits: Limits) {
         self.0.limit_call(limits);
         CHANGED.notify_one();
@@ -397,9 +398,9 @@ impl Drop for Watched {
     }
 }
 
-/// The watchdog. It sleeps while no world has a limit.
+/// Runs the watchdog. It sleeps while no world has a limit.
 fn run() {
-    // SAFETY: only this thread's mask: the host's signals are not for it.
+    // SAFETY: changes only this thread's mask. The host's signals are not for it.
     unsafe {
         let mut all: libc::sigset_t = std::mem::zeroed();
         libc::sigfillset(&mut all);
