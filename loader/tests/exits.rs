@@ -1,18 +1,17 @@
 //! Every way out of a crossing, with a canary of each party in every register that the machine has.
 //!
-//! A watcher calls a middle domain, the middle calls a domain behind it or the host, and somebody
 //! A watcher calls a middle domain. The middle calls a domain behind it or the host. One of them
 //! returns, faults, panics, overstays its time, or is abandoned. Then the watcher stores all
 //! registers. The cases are the product of the exits ([`EXITS`]), the trust of the watcher and of
 //! the middle in their servers, the groups of registers that the middle's text names, and the
 //! modes.
 //!
-//! What the watcher may find is said by [`Allowed`], from the words of the contract and not from
-//! the gates' flags: its own values, zeroes, and what the trust levels let pass at a return. A
-//! failing exit lets nothing pass at any level.
+//! [`Allowed`] describes the values that the watcher may find. It follows the words of the
+//! contract, not the gates' flags: the watcher's own values, zeroes, and the values that the trust
+//! levels let pass at a return. A failing exit lets nothing pass at any level.
 //!
-//! `SFI_EXITS=all` runs the whole product in all variants of the gates; the normal run leaves out
-//! most of what waits for a clock, and the variants for other machines.
+//! `SFI_EXITS=all` runs the whole product in all variants of the gates. The normal run leaves out
+//! most cases that wait for a clock, and the variants for other machines.
 
 mod common;
 mod registers;

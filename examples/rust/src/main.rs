@@ -25,7 +25,7 @@ fn main() -> Result<(), Box<dyn Error>> {
         })
         .build()?;
 
-    // The host says what types functions have. A wrong type gives wrong values, never an escape.
+    // The host chooses the types of functions. A wrong type gives wrong values, never an escape.
     let plugin = world.domain("plugin")?;
     let shout: TypedFn<fn(Pointer) -> u64> = plugin.export("shout")?;
     let crash: TypedFn<fn(Pointer) -> i32> = plugin.export("crash")?;

@@ -63,8 +63,8 @@ pub fn cramped(context: &Context, info: &siginfo_t, machine: &ucontext_t) -> boo
 /// Async-signal-safe.
 ///
 /// # Safety
-/// `context` is that of the world that this thread runs. The rest is what the kernel passed to the
-/// handler of the fault.
+/// `context` is that of the world that this thread runs. The rest are the values that the kernel
+/// passed to the handler of the fault.
 pub unsafe fn open(context: &mut Context, signal: c_int, info: &siginfo_t, machine: &mut ucontext_t) -> bool {
     let (room, area) = (ControlStack::room(context), ControlStack::area(context));
     let rsp = register(machine, libc::REG_RSP);

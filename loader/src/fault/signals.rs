@@ -299,7 +299,7 @@ fn pass_on(signal: c_int, info: *mut siginfo_t, context: *mut c_void) {
 /// Calls a handler as the kernel would have called it.
 ///
 /// # Safety
-/// `action` is neither the default nor to ignore; the rest is what the kernel passed.
+/// `action` is neither the default nor to ignore. The rest are the values that the kernel passed.
 unsafe fn call_previous(action: &libc::sigaction, signal: c_int, info: *mut siginfo_t, context: *mut c_void) {
     // SAFETY: the flag says which of the two types the handler has.
     unsafe {

@@ -52,8 +52,8 @@ pub enum MemoryError {
     },
 }
 
-/// A domain's memory, in the domain's own terms. A pointer means what it means to the domain's
-/// stores: its lower 32 bits are the offset in its window. So pointers from shared regions work,
+/// A domain's memory, in the domain's own terms. Of a pointer only the lower 32 bits count, the
+/// offset in the window, as for the domain's stores. So pointers from shared regions work,
 /// whichever domain wrote them.
 #[derive(Debug)]
 pub struct Memory<'w> {

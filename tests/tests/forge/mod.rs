@@ -14,11 +14,11 @@
 //! # show: the command that shows it
 //! ```
 //!
-//! Patches say what an assembler cannot: `header SECTION FIELD = V`, `relocation SECTION INDEX
-//! FIELD = V`, `symbol NAME FIELD = V`, `bytes SECTION OFFSET = B`, `file OFFSET = B`. `V` is a
-//! number, `index SECTION` (its number) or `place SECTION` (its offset in the file); `B` is bytes
-//! in hexadecimal, or `index SECTION` as four bytes. A relocation is named by the section it
-//! applies to and its position in the table.
+//! Patches make objects that an assembler cannot: `header SECTION FIELD = V`,
+//! `relocation SECTION INDEX FIELD = V`, `symbol NAME FIELD = V`, `bytes SECTION OFFSET = B`,
+//! `file OFFSET = B`. `V` is a number, `index SECTION` (its number) or `place SECTION` (its offset
+//! in the file). `B` is bytes in hexadecimal, or `index SECTION` as four bytes. A relocation is
+//! named by the section that it applies to and its position in the table.
 
 // Each test file uses its part of this module.
 #![allow(dead_code)]

@@ -1,14 +1,12 @@
 //! All heads: prefixes, REX, VEX or EVEX, opcode, ModRM and SIB.
 //!
-//! A [`Unit`] is everything before the opcode. It goes over the opcodes, and for each over
-//! ModRM and SIB. Left out are only heads that the verifier refuses whatever stands there, and of
-//! these a sample is tried:
+//! A [`Unit`] is everything before the opcode. It goes over the opcodes, and for each over ModRM
+//! and SIB. Only heads that the verifier certainly refuses are left out. A sample of them is tried:
 //!
-//! - orders of prefixes that are not canonical (rule `SFI-D03`; `verifier/src/prefix.rs`): the
-//!   sample is made of accepted heads with one prefix more;
-//! - SIB bytes behind an opcode and a ModRM byte that is refused with each of three SIB bytes that
-//!   name neither rsp nor any odd register. No rule but the one about rsp, which refuses, looks at
-//!   SIB;
+//! - Orders of prefixes that are not canonical (rule `SFI-D03`; `verifier/src/prefix.rs`). The
+//!   sample is made of accepted heads with one more prefix.
+//! - SIB bytes after an opcode and a ModRM byte that is refused with each of three SIB bytes that
+//!   name neither rsp nor any odd register. Only the rule about rsp looks at SIB, and it refuses.
 //! - VEX with a map that the verifier's decoder does not have.
 //!
 //! EVEX has its register fields at their extremes, in the prefix, in ModRM and in SIB.

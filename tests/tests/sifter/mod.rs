@@ -2,20 +2,20 @@
 //!
 //! The opcode space is walked by bytes, not by an assembler: all opcodes of the legacy, VEX and
 //! EVEX maps with a sample of prefixes, ModRM, SIB, displacements and immediates drawn from a fixed
-//! seed. What [`verify_text`] accepts as a text of one instruction is executed with hostile
-//! registers, and the processor, not the decoder, says what it did:
+//! seed. If [`verify_text`] accepts a text of one instruction, it is executed with hostile
+//! registers. The processor, not the decoder, shows its effects:
 //!
-//! - in [`stores`] nothing can be written, so that every store faults: the address must lie in the
-//!   window or its guard;
-//! - in [`effects`] the window can be written: the instruction must be as long as decoded, change
-//!   no register that the verifier's usage does not name, nor rsp, segments, segment bases, or
-//!   flags other than the arithmetic ones;
-//! - in [`every_store`] each listed form that writes memory must be met, with extreme registers at
-//!   random windows;
-//! - in [`silent`] each listed form whose mask may leave its access out must be met, and faults in
-//!   the window;
-//! - in [`sight`] no outcome may depend on state that the usage does not name;
-//! - in [`loads`] (mode full) nothing can be read either: every access must fault in the window.
+//! - In [`stores`] nothing can be written, so that every store faults. The address must lie in the
+//!   window or its guard.
+//! - In [`effects`] the window can be written. The instruction must be as long as decoded. It may
+//!   change no register that the verifier's usage does not name, nor rsp, segments, segment bases,
+//!   or flags other than the arithmetic ones.
+//! - In [`every_store`] each listed form that writes memory must be executed, with extreme
+//!   registers at random windows.
+//! - In [`silent`] each listed form whose mask may leave its access out must be executed, and
+//!   faults in the window.
+//! - In [`sight`] no outcome may depend on state that the usage does not name.
+//! - In [`loads`] (mode full) nothing can be read either, so every access must fault in the window.
 
 pub mod every_store;
 pub mod sight;
