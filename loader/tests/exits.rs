@@ -221,7 +221,7 @@ fn watcher(width: Width) -> String {
     text + &function("w_nine", &call) + ".bss\nkept: .quad 0\n"
 }
 
-/// An object, assembled once.
+/// Returns an object, assembled once.
 fn object(text: String) -> Vec<u8> {
     static DONE: LazyLock<Mutex<HashMap<String, Vec<u8>>>> = LazyLock::new(Mutex::default);
     if let Some(done) = DONE.lock().unwrap().get(&text) {
@@ -390,7 +390,8 @@ impl Allowed {
         Self { passing: Default::default(), preserved: Vec::new(), control: Default::default() }
     }
 
-    /// The values that may be found after a call, by the words of the trust levels. A server's
+    /// Returns the values that may be found after a call, by the words of the trust levels. A
+    /// server's
     /// values pass where client and server trust each other. Preserved registers are safe from a
     /// server that its client does not trust, and from one whose client does not name them. State
     /// that the middle does not name passes through it to nobody.

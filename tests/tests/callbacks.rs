@@ -18,7 +18,7 @@ const UNARY: &str = "(fn(int) -> int, int) -> int";
 const ON_FAULT: i64 = -7777;
 const WINDOW: u64 = 1 << 32;
 
-/// A fixture, compiled and rewritten once.
+/// Returns a fixture, compiled and rewritten once.
 fn object(name: &'static str, mode: Mode) -> Vec<u8> {
     type Made = HashMap<(&'static str, Mode), Vec<u8>>;
     static MADE: LazyLock<Mutex<Made>> = LazyLock::new(Mutex::default);
@@ -36,7 +36,7 @@ fn compile(name: &str, mode: Mode) -> Vec<u8> {
     sandbox::rewrite(&std::fs::read(&object).unwrap(), mode).unwrap()
 }
 
-/// `app`, with the trust that it puts into `lib`.
+/// Describes `app`, with the trust that it puts into `lib`.
 fn app(mode: Mode, trust: Trust) -> DomainSpec {
     client("app", mode, trust)
 }

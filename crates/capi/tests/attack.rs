@@ -44,7 +44,7 @@ imports.ask = { host = \"ask\", signature = \"(int) -> int\", on_fault = -5 }
 imports.with = { host = \"with\", signature = \"(fn(int) -> int, int) -> int\", on_fault = -6 }
 ";
 
-/// The rewritten plugin in a folder, and its object.
+/// Puts the rewritten plugin into a folder. Returns the folder and the object.
 fn plugin() -> (tempfile::TempDir, Vec<u8>) {
     let folder = tempfile::tempdir().unwrap();
     let (source, object) = (folder.path().join("plugin.c"), folder.path().join("plugin.o"));
@@ -168,7 +168,8 @@ unsafe extern "C" fn with(user: *mut c_void, this: *mut sfi_host_call, result: *
     }
 }
 
-/// A world with the plugin, and the host's record, which lives as long as the process.
+/// Opens a world with the plugin. Returns it and the host's record, which lives as long as the
+/// process.
 fn open() -> (*mut sfi_world, &'static Host, Vec<u8>) {
     let (folder, object) = plugin();
     let host: &'static Host = Box::leak(Box::default());

@@ -25,12 +25,12 @@ impl Limits {
     /// No limits.
     pub const NONE: Self = Self { wall: None, cpu: None };
 
-    /// A limit on the wall clock.
+    /// Makes a limit on the wall clock.
     pub fn wall(limit: Duration) -> Self {
         Self { wall: Some(limit), cpu: None }
     }
 
-    /// A limit on processor time.
+    /// Makes a limit on processor time.
     pub fn cpu(limit: Duration) -> Self {
         Self { wall: None, cpu: Some(limit) }
     }
@@ -66,12 +66,12 @@ impl Budget {
     /// No bound.
     pub const NONE: Self = Self { wall: None, cpu: None };
 
-    /// A bound on the wall clock.
+    /// Makes a bound on the wall clock.
     pub fn wall(most: Duration) -> Self {
         Self { wall: Some(most), ..Self::NONE }
     }
 
-    /// A bound on processor time.
+    /// Makes a bound on processor time.
     pub fn cpu(most: Duration) -> Self {
         Self { cpu: Some(most), ..Self::NONE }
     }

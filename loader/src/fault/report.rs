@@ -155,7 +155,7 @@ impl Fault {
         self.region.as_ref().map(|r| (r.0.as_str(), r.1))
     }
 
-    /// Mode match: returns the instruction whose check failed, and the target of its address.
+    /// Returns the instruction whose check failed in mode match, and the target of its address.
     pub fn stray(&self) -> Option<&Stray> {
         self.stray.as_deref()
     }
