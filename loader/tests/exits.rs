@@ -391,10 +391,9 @@ impl Allowed {
     }
 
     /// Returns the values that may be found after a call, by the words of the trust levels. A
-    /// server's
-    /// values pass where client and server trust each other. Preserved registers are safe from a
-    /// server that its client does not trust, and from one whose client does not name them. State
-    /// that the middle does not name passes through it to nobody.
+    /// server's values pass where client and server trust each other. Preserved registers are safe
+    /// from a server that its client does not trust, and from one whose client does not name them.
+    /// State that the middle does not name passes through it to nobody.
     fn after(case: &Case, end: End) -> Self {
         let mut all = Self::nothing();
         if !matches!(end, End::Returned | End::Recovered) {

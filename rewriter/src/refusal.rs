@@ -36,7 +36,7 @@ reasons! {
         "gcc -shared -o f.so f.c           # linked already",
         "give objects as a compiler or assembler writes them (ET_REL), not executables or shared objects";
     DataInText = "SFI-W02", "data lies between instructions",
-        "All text is decoded and written anew; bytes that may be data and may be code cannot be both.",
+        "All text is decoded and written anew. Bytes that may be data or code cannot be treated as both.",
         "        lea 1f(%rip),%rax\n        ret\n1:      .byte 6                           # in .text, and nothing in sight reads it",
         "move tables of hand-written assembly into .rodata";
     NoSafeForm = "SFI-W03", "instruction has no safe form",
@@ -44,7 +44,7 @@ reasons! {
         "wrpkru                            # protection keys\nfxsave (%rdi)                     # not on the positive list",
         "build the object without it: usually a hand-written assembly variant that can be configured out";
     StackPointerUse = "SFI-W04", "stack pointer is used in a way that the data stack cannot imitate",
-        "The data stack is another register; instructions that use rsp implicitly or at 32 bits have no counterpart.",
+        "The data stack has another register as its pointer. Instructions that use rsp implicitly or at 32 bits have no counterpart.",
         "push %fs",
         "use the portable C version of the function";
     ReturnAddress = "SFI-W05", "function reads or replaces its return address",
@@ -56,19 +56,19 @@ reasons! {
         "jmp *%rax                         # the targets: a function, and a label with something on the stack",
         "compile with -fno-jump-tables, or report the object";
     Relocation = "SFI-W07", "relocation cannot be kept",
-        "The field means something that new places of code do not keep, or that a domain cannot have.",
+        "The meaning of the field changes when code moves, or a domain cannot have it.",
         "movzbl table-.(%r8,%r9),%eax      # relative to the instruction's own place",
         "compile with -fPIC or -fPIE";
     CodeAddress = "SFI-W08", "code address is computed in a way that is not recognised",
-        "Code addresses become dispatch slots; a sum that the rewriter cannot see through would lead nowhere.",
+        "Code addresses become dispatch slots. A sum that the rewriter cannot analyse would lead nowhere.",
         "lea 1f(%rip),%rcx\nlea (%rcx,%rax,8),%rax\nadd %rcx,%rax\njmp *%rax                         # into the middle of a run of instructions",
         "compile with -fno-jump-tables, or avoid differences of code labels";
     ExceptionTables = "SFI-W09", "exception tables are not understood",
-        "They are distances between places of the old code and are made anew; what cannot be read cannot be.",
+        "They hold distances between places of the old code and are made anew. The rewriter must read them first.",
         ".gcc_except_table with an encoding that no compiler writes",
         "compile with gcc or clang and their usual tables, or with -fno-exceptions";
-    IndirectFunction = "SFI-W10", "IFUNC whose resolver is no function, or a branch behind its entry",
-        "What an IFUNC means is known when its resolver has run, and then as a whole function only.",
+    IndirectFunction = "SFI-W10", "IFUNC whose resolver is no function, or a branch past its entry",
+        "The target of an IFUNC is known only after its resolver has run, and only as a whole function.",
         "call memcpy + 4                   # memcpy is an IFUNC",
         "configure the library without run-time dispatch of this kind";
     ThreadLocal = "SFI-W11", "thread-local access sequence is not recognised",

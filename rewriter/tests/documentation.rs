@@ -1,21 +1,35 @@
-//! `docs/REFUSALS.md` lists every reason of a refusal as the code words it. `BLESS=1` writes it.
+//! `docs/REFUSALS.md` lists every reason of a refusal in the words of the code. `BLESS=1` writes it.
 
 use sfi_rewriter::Reason;
 use std::fmt::Write;
 use std::path::Path;
 
+const INTRODUCTION: &str = "A closed list. The rewriter guesses nothing: it refuses code that it does not recognise, \
+    with object, section, offset, function and instruction. `sfi explain SFI-W03` prints an entry. Generated from \
+    `rewriter/src/refusal.rs`.";
+
+/// Breaks a paragraph into lines of at most 100 columns.
+fn wrapped(text: &str) -> String {
+    let mut lines: Vec<String> = Vec::new();
+    for word in text.split(' ') {
+        match lines.last_mut() {
+            Some(line) if line.len() + 1 + word.len() <= 100 => *line += &format!(" {word}"),
+            _ => lines.push(word.to_owned()),
+        }
+    }
+    lines.join("\n")
+}
+
 #[test]
 fn refusals_are_documented() {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../docs/REFUSALS.md");
-    let mut expected = String::from(
-        "# What `sfi rewrite` refuses\n\nA closed list: nothing is guessed, what is not recognised is refused with object, section, offset, function and \
-         instruction.\n`sfi explain SFI-W03` says the same. Generated from `rewriter/src/refusal.rs`.\n\n| code | what is in the way | what to do |\n| --- | --- | --- |\n",
-    );
+    let mut expected = format!("# What `sfi rewrite` refuses\n\n{}\n\n", wrapped(INTRODUCTION));
+    expected += "| code | what is in the way | what to do |\n| --- | --- | --- |\n";
     for reason in Reason::ALL {
         writeln!(expected, "| {} | {} | {} |", reason.id(), reason.title(), reason.help()).expect("write");
     }
     for reason in Reason::ALL {
-        let (id, title, why, example) = (reason.id(), reason.title(), reason.why(), reason.example());
+        let (id, title, why, example) = (reason.id(), reason.title(), wrapped(reason.why()), reason.example());
         writeln!(expected, "\n## {id}: {title}\n\n{why}\n\n```\n{example}\n```").expect("write");
     }
     if std::env::var_os("BLESS").is_some() {

@@ -68,9 +68,9 @@ pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
 const HEAD: &str = "\
 # Rules and the tests that hold them
 
-Written by `cargo xtask mutants`: each rule of the verifier is left out in turn, and the suites of the verifier, the hostile objects and
-the gate run against what is left. Every rule's absence is noticed by the number of tests in the third column; the first of them
-are named.
+Written by `cargo xtask mutants`: each rule of the verifier is left out in turn, and the suites of
+the verifier, the hostile objects and the gate run against what is left. Every rule's absence is
+noticed by the number of tests in the third column; the first of them are named.
 
 | rule | what was found | tests that fail without it | among them |
 | --- | --- | --- | --- |

@@ -181,9 +181,10 @@ impl Report {
     /// Returns the report of a finished run, and the sums of runs in other modes.
     pub fn markdown(&self, others: &[Report]) -> String {
         let mut out = String::from(
-            "# Coverage\n\nHow many objects of Debian's static archives `sfi rewrite` rewrites as they are. Written by `cargo xtask coverage --write`.\n\
-             The reasons are those of [REFUSALS.md](REFUSALS.md); an object counts under the first that was found. *s*: rewriting and verifying all members, wall \
-             clock. *text*: bytes of code behind by before.\n",
+            "# Coverage\n\nHow many objects of Debian's static archives `sfi rewrite` rewrites as they are. Written by\n\
+             `cargo xtask coverage --write`. The reasons are those of [REFUSALS.md](REFUSALS.md). An object counts\n\
+             under the first reason that was found. *s*: wall clock of rewriting and verifying. *text*: bytes of\n\
+             code after rewriting, divided by those before.\n",
         );
         let _ = write!(out, "\nMode {}.\n\n| bar | measured | |\n| --- | --- | --- |\n", self.mode);
         for (what, value, met) in &self.bars {
