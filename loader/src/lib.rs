@@ -1,10 +1,10 @@
 //! Loads verified objects into fault domains of this process and calls between them.
 //!
-//! A [`World`] holds domains. Each domain lives in a 4 GiB window at a secret random place; its
-//! code was rewritten so that it cannot store or jump outside, and every object is verified before
-//! it is linked and again where it will run. Calls cross through gateways that the description
-//! grants, at the cost of a few function calls. A fault in a domain is an error of the call, not
-//! the end of the process.
+//! A [`World`] holds domains. Each domain lives in a 4 GiB window at a secret random place. Its
+//! code was rewritten so that it cannot store or jump outside. Every object is verified before it
+//! is linked, and again at the place where it runs. Calls cross through gateways that the
+//! description grants, at the cost of a few function calls. A fault in a domain is an error of the
+//! call, not the end of the process.
 //!
 //! ```no_run
 //! use sfi_loader::{DomainSpec, Import, TypedFn, World};
@@ -28,33 +28,33 @@
 //! # }
 //! ```
 //!
-//! # What a host must know
+//! # Rules for hosts
 //!
-//! - Only verified text runs in a domain, but what it computes is its author's: treat every
-//!   argument and all of its memory as hostile. [`HostCall`] and [`Memory`] check bounds; meaning
-//!   is the host's to check.
-//! - Linux leaves the GS base to user code; this library owns it on threads that enter domains.
-//! - `SIGSEGV`, `SIGBUS`, `SIGFPE`, `SIGILL` and `SIGTRAP` are handled from the first [`World`] on;
-//!   what is no domain's fault goes to the handlers that were there before. Threads that enter
-//!   domains get an alternate signal stack. Other handlers of the host should use it
-//!   (`SA_ONSTACK`). One without that flag has 256 KiB behind an interrupted domain's control
-//!   stack; but where a domain has used up all but the last pages of that the kernel forgets the
-//!   signal, and the domain ends as if it had used up the rest. Handlers must not call into a
+//! - Only verified text runs in a domain, but its results are its author's. Treat every argument
+//!   and all of its memory as hostile. [`HostCall`] and [`Memory`] check bounds. The host must
+//!   check the meaning.
+//! - Linux leaves the GS base to user code. This library owns it on threads that enter domains.
+//! - `SIGSEGV`, `SIGBUS`, `SIGFPE`, `SIGILL` and `SIGTRAP` are handled from the first [`World`] on.
+//!   Signals that belong to no domain go to the handlers that were installed before. Threads that
+//!   enter domains get an alternate signal stack. Other handlers of the host should use it
+//!   (`SA_ONSTACK`). A handler without that flag runs on the interrupted domain's control stack and
+//!   gets 256 KiB there. If the domain has left less than one signal frame, the kernel drops the
+//!   signal, and the domain ends with a control-stack overflow. Handlers must not call into a
 //!   world.
-//! - A call takes as long as it likes unless the world has a limit ([`Builder::time_limit`]). From
-//!   the first limit on, a thread of this library sends `SIGURG` to threads whose call overstays,
-//!   and threads send it to themselves when a handler without `SA_ONSTACK` needed room: they must
-//!   not block it, and a handler that the host installs after the first [`World`] must pass it on.
-//!   Host functions are not aborted: the domain is ended when they return to it. A child of `fork`
-//!   has no such thread, and no limits.
-//! - Timing and speculative execution are not defended against.
+//! - A call may run for ever unless the world has a limit ([`Builder::time_limit`]). From the first
+//!   limit on, a thread of this library sends `SIGURG` to threads whose call overstays. Threads
+//!   also send it to themselves when a handler without `SA_ONSTACK` needed room. They must not
+//!   block it, and a handler that the host installs after the first [`World`] must pass it on. Host
+//!   functions are not aborted: the domain is ended when they return to it. A child of `fork` has
+//!   no such thread, and no limits.
+//! - There is no defence against timing side channels and speculative execution.
 //!
 //! # Many domains
 //!
-//! A domain that is loaded once can be instantiated often: [`World::instantiate`] adds an instance
-//! to the world, and a [`Template`] gives instances that are worlds of their own, fresh ones or
-//! from a [`Pool`], to any thread. Text is verified and linked once and shared; data is each one's
-//! own.
+//! A domain that is loaded once can have many instances. [`World::instantiate`] adds an instance to
+//! the world. A [`Template`] gives instances that are worlds of their own, fresh ones or from a
+//! [`Pool`], to any thread. Text is verified and linked once and shared. Each instance has its own
+//! data.
 //!
 //! ```no_run
 //! use sfi_loader::{DomainSpec, Placement, Pool, Template, TypedFn};
