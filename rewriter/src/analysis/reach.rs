@@ -1,11 +1,10 @@
-//! Where the value of a register may come from: the instructions whose writes reach a point, and
-//! the leaves of a chain of moves.
+//! The origin of a register's value: the instructions whose writes reach a point, and the leaves of
+//! a chain of moves.
 //!
 //! The predecessors are a superset: an indirect jump whose targets are not proven counts as a
 //! predecessor of every label of its unit. So a claim about *all* definitions holds on every path.
-//! A function's entry is reached from code that this analysis does not see, and says so
-//! ([`Leaf::Outside`]). Moves between registers are followed, and so are stores to and loads from a
-//! place of the frame.
+//! Code that this analysis does not see reaches a function's entry, and [`Leaf::Outside`] tells so.
+//! Moves between registers are followed, and so are stores to and loads from a place of the frame.
 
 use crate::analysis::depth::{Height, State};
 use crate::analysis::flow::FlowGraph;
@@ -14,10 +13,10 @@ use crate::object::decode::{Code, Flow, InsnIndex};
 use iced_x86::{ConditionCode, Instruction, Mnemonic, OpKind, Register};
 use std::collections::{HashMap, HashSet};
 
-/// How far back definitions are searched, in instructions.
+/// Most instructions that are searched for definitions.
 const REACH: usize = 100_000;
 
-/// Where a value comes from.
+/// The origin of a value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Leaf {
     /// `lea place(%rip)` or `mov $place`: the address of a place.
@@ -30,11 +29,11 @@ pub enum Leaf {
     Result(InsnIndex),
     /// Anything else that is computed.
     Other(InsnIndex),
-    /// An argument, or a value from where nothing is known.
+    /// An argument, or a value whose origin is not known.
     Outside,
 }
 
-/// Definitions of registers, by search against the flow of control.
+/// Definitions of registers, found by a search against the flow of control.
 pub struct Reach<'x, 'o, 'a> {
     code: &'x Code<'o, 'a>,
     graph: &'x FlowGraph,
@@ -43,7 +42,7 @@ pub struct Reach<'x, 'o, 'a> {
     /// Predecessors of instruction `i`: `before[start[i]..start[i + 1]]`.
     start: Vec<u32>,
     before: Vec<u32>,
-    /// Indirect jumps by unit that may lead to any label of it.
+    /// Indirect jumps that may lead to any label of their unit, by unit.
     open: HashMap<u32, Vec<InsnIndex>>,
     /// Labels that the open jumps may reach.
     reached: HashSet<InsnIndex>,
@@ -59,8 +58,8 @@ impl<'x, 'o, 'a> Reach<'x, 'o, 'a> {
         let each = |visit: &mut dyn FnMut(InsnIndex, InsnIndex)| {
             for at in 0..count {
                 if code.insns[at].flow != Flow::JumpIndirect || graph.tables.contains_key(&at) {
-                    // What another function leaves in a register is nothing that this one finds,
-                    // also where padding or a call that does not return seems to fall into it.
+                    // This function does not find values that another one left in a register. That
+                    // holds even if padding or a call that does not return seems to fall into it.
                     let foreign = |next: InsnIndex| graph.entry[next] && graph.unit[next] != graph.unit[at];
                     graph.successors(code, at, |next| {
                         if !foreign(next) {
@@ -98,7 +97,7 @@ impl<'x, 'o, 'a> Reach<'x, 'o, 'a> {
         Reach { code, graph, effects, states, start, before, open, reached, stores }
     }
 
-    /// What an instruction does to registers.
+    /// Returns the effects of an instruction on registers.
     pub fn effects(&self, at: InsnIndex) -> &Effects {
         &self.effects[at]
     }
@@ -115,7 +114,7 @@ impl<'x, 'o, 'a> Reach<'x, 'o, 'a> {
             let near = &self.before[self.start[at] as usize..self.start[at + 1] as usize];
             let jumps = self.reached.contains(&at) && !std::mem::replace(&mut hub, true);
             let far = self.open.get(&self.graph.unit[at]).filter(|_| jumps).map_or(&[][..], Vec::as_slice);
-            // Padding behind a jump is reached from nowhere, and no label.
+            // Nothing reaches the padding after a jump, and it is no label.
             let unknown = near.is_empty() && self.graph.label[at] && !self.reached.contains(&at);
             outside |= self.graph.entry[at] || unknown;
             if seen.len() > REACH {
@@ -136,7 +135,7 @@ impl<'x, 'o, 'a> Reach<'x, 'o, 'a> {
         outside
     }
 
-    /// Where the value that a register has before `at` comes from.
+    /// Returns the origins of the value that a register has before `at`.
     pub fn leaves(&self, at: InsnIndex, register: Register) -> HashSet<Leaf> {
         let mut leaves = HashSet::new();
         let mut seen = HashSet::from([(at, register)]);
@@ -152,7 +151,7 @@ impl<'x, 'o, 'a> Reach<'x, 'o, 'a> {
         leaves
     }
 
-    /// One definition of a register: a leaf, or values to follow.
+    /// Handles one definition of a register: adds a leaf, or values to follow.
     fn step(
         &self,
         by: InsnIndex,
@@ -198,7 +197,7 @@ impl<'x, 'o, 'a> Reach<'x, 'o, 'a> {
         }
     }
 
-    /// What is stored at a place of the frame.
+    /// Handles the stores to a place of the frame.
     fn stored(&self, stores: &[InsnIndex], leaves: &mut HashSet<Leaf>, next: &mut Vec<(InsnIndex, Register)>) {
         for &store in stores {
             let ins = &self.code.insns[store].ins;
@@ -211,8 +210,9 @@ impl<'x, 'o, 'a> Reach<'x, 'o, 'a> {
     }
 }
 
-/// The place of the frame that an instruction's memory operand is: its distance from the function's
-/// entry, without a register, or base register and displacement where the height is not known.
+/// Returns the place of the frame that an instruction's memory operand is: its distance from the
+/// function's entry without a register. If the height is not known, it is base register and
+/// displacement.
 pub fn frame_place(ins: &Instruction, state: &State) -> Option<(Register, i64)> {
     let operand = (0..ins.op_count()).any(|op| ins.op_kind(op) == OpKind::Memory);
     if !operand || ins.memory_index() != Register::None || ins.segment_prefix() != Register::None {
