@@ -1,4 +1,4 @@
-//! Instances that are used by one tenant after the other.
+//! Instances that tenants use one after the other.
 
 use crate::fleet::template::Template;
 use crate::world::error::BuildError;
@@ -8,9 +8,9 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 
 /// Instances of a template that wait for their next tenant. For any number of threads.
 ///
-/// An instance goes back when its [`Pooled`] is dropped, and is reset there and then: no byte of a
-/// tenant survives in it. It keeps its place, though: a tenant of a domain in mode write can find
-/// out where it is and tell the next one's enemies. Where that matters, take
+/// An instance goes back when its [`Pooled`] is dropped, and is reset at that moment: no byte of a
+/// tenant survives in it. It keeps its place, though. A tenant of a domain in mode write can find
+/// out that place and tell it to enemies of the next tenant. If that matters, take
 /// [`Template::instance`], which costs more and draws a new place. An instance that died is not
 /// used again.
 #[derive(Clone, Debug)]
@@ -29,26 +29,26 @@ struct Shared {
 #[derive(Debug)]
 struct State {
     idle: Vec<World>,
-    /// Idle ones and those in use.
+    /// The number of idle and used instances.
     existing: usize,
 }
 
-/// No instance can be had.
+/// The pool has no instance to give.
 #[derive(Debug, thiserror::Error)]
 pub enum PoolError {
     /// All are in use.
     #[error("all {capacity} instances of the pool are in use")]
     Exhausted {
-        /// How many there are.
+        /// The number of instances.
         capacity: usize,
     },
-    /// One had to be made, or its initialisers failed.
+    /// An instance had to be made, and could not be.
     #[error(transparent)]
     Build(#[from] BuildError),
 }
 
 impl Pool {
-    /// A pool of `capacity` instances, all of which are made now.
+    /// Makes a pool of `capacity` instances, and all of them now.
     ///
     /// # Errors
     /// As for [`Template::instance`].
@@ -58,17 +58,17 @@ impl Pool {
         Ok(Self { shared: Arc::new(Shared { template: template.clone(), capacity, state, returned: Condvar::new() }) })
     }
 
-    /// An instance, as it was at its start.
+    /// Takes an instance in its initial state.
     ///
     /// # Errors
-    /// [`PoolError::Exhausted`] if all are in use; [`PoolError::Build`] if one has to be replaced
-    /// and cannot be.
+    /// [`PoolError::Exhausted`] if all are in use. [`PoolError::Build`] if an instance has to be
+    /// replaced and cannot be.
     pub fn take(&self) -> Result<Pooled, PoolError> {
         let state = self.shared.lock();
         self.from(state)
     }
 
-    /// As [`Pool::take`], but waits while all are in use.
+    /// Takes an instance as [`Pool::take`] does, but waits while all are in use.
     ///
     /// # Errors
     /// [`PoolError::Build`].
@@ -100,7 +100,7 @@ impl Pool {
         }
     }
 
-    /// Instances that nobody uses.
+    /// Returns the number of idle instances.
     pub fn idle(&self) -> usize {
         self.shared.lock().idle.len()
     }
@@ -108,18 +108,19 @@ impl Pool {
 
 impl Shared {
     fn lock(&self) -> MutexGuard<'_, State> {
-        // Nothing can panic while the lock is held.
+        // No code panics while the lock is held.
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// One less exists.
+    /// Notes that an instance is gone.
     fn gone(&self) {
         self.lock().existing -= 1;
         self.returned.notify_one();
     }
 }
 
-/// An instance of a pool, and the way back: a [`World`] with the template's domain.
+/// An instance of a pool, which goes back when it is dropped: a [`World`] with the template's
+/// domain.
 #[derive(Debug)]
 pub struct Pooled {
     world: Option<World>,

@@ -17,8 +17,8 @@ pub struct Exhausted {
     pub waiting: usize,
 }
 
-/// Instances of a server. Their number is the degree of parallelism: who finds none is refused or
-/// waits, first come, first served.
+/// Instances of a server. Their number is the degree of parallelism. A caller who finds no idle
+/// instance is refused or waits, first come, first served.
 ///
 /// ```no_run
 /// # use sfi_loader::{DomainSpec, Server, TypedFn, World};
@@ -46,37 +46,37 @@ pub struct Server {
 #[derive(Debug)]
 struct State {
     idle: Vec<World>,
-    /// The callers that wait, in order.
+    /// The waiting callers, in order.
     queue: VecDeque<u64>,
     next: u64,
 }
 
 impl Server {
-    /// A server of these instances, which are alike.
+    /// Makes a server of these instances, which are alike.
     pub fn new(instances: Vec<World>) -> Self {
         let count = instances.len();
         let state = State { idle: instances, queue: VecDeque::new(), next: 0 };
         Self { state: Mutex::new(state), changed: Condvar::new(), instances: count, most_waiting: usize::MAX }
     }
 
-    /// Bounds the queue: who comes when so many wait is refused. Default: no bound.
+    /// Bounds the queue: when this many callers wait, the next one is refused. Default: no bound.
     #[must_use]
     pub fn most_waiting(mut self, callers: usize) -> Self {
         self.most_waiting = callers;
         self
     }
 
-    /// The degree of parallelism.
+    /// Returns the degree of parallelism.
     pub fn instances(&self) -> usize {
         self.instances
     }
 
-    /// Instances that nobody uses now.
+    /// Returns the number of idle instances.
     pub fn idle(&self) -> usize {
         self.lock().idle.len()
     }
 
-    /// Callers in the queue.
+    /// Returns the number of callers in the queue.
     pub fn waiting(&self) -> usize {
         self.lock().queue.len()
     }
@@ -89,7 +89,7 @@ impl Server {
         Exhausted { instances: self.instances, waiting: state.queue.len() }
     }
 
-    /// An instance, if one is idle and nobody waits for it.
+    /// Takes an instance if one is idle and no caller waits for it.
     ///
     /// # Errors
     /// [`Exhausted`].
@@ -103,8 +103,8 @@ impl Server {
         Err(self.exhausted(&state))
     }
 
-    /// An instance, after those who came before. A thread that holds one and waits for another may
-    /// wait for ever.
+    /// Takes an instance after the callers that came before. A thread that holds one and waits for
+    /// another may wait for ever.
     ///
     /// # Errors
     /// [`Exhausted`] if the queue is full.
@@ -112,7 +112,7 @@ impl Server {
         self.wait(None)
     }
 
-    /// The same, for at most so long.
+    /// Takes an instance as [`Server::enter`] does, but waits no longer than `time`.
     ///
     /// # Errors
     /// [`Exhausted`] if the queue is full or the time is over.
@@ -155,14 +155,14 @@ impl Server {
         }
     }
 
-    /// The instances that nobody uses, to look after them, as with [`World::trim`]. While somebody
-    /// does the others are refused or wait.
+    /// Visits the idle instances, to maintain them, as with [`World::trim`]. During a visit callers
+    /// are refused or wait.
     pub fn each_idle(&self, mut visit: impl FnMut(&mut World)) {
         self.lock().idle.iter_mut().for_each(&mut visit);
     }
 }
 
-/// An instance that one thread uses; dropping it gives it back.
+/// An instance that one thread uses. Dropping it gives it back.
 #[derive(Debug)]
 pub struct Lease<'s> {
     server: &'s Server,

@@ -1,5 +1,5 @@
-//! Domains that are loaded once and instantiated often, each instance a world of its own: for hosts
-//! with several threads.
+//! Domains that are loaded once and instantiated often. Each instance is a world of its own, so a
+//! host can use them in several threads.
 
 use crate::link::image::Image;
 use crate::spec::DomainSpec;
@@ -14,7 +14,7 @@ use std::time::Duration;
 /// A host function that any number of threads may run at the same time.
 type SharedFn = Arc<dyn Fn(&mut HostCall<'_>) -> Result<u64, HostError> + Send + Sync>;
 
-/// A domain that was verified, linked and sealed. Cheap to clone; usable from any thread.
+/// A domain that was verified, linked and sealed. It is cheap to clone and usable from any thread.
 #[derive(Clone)]
 pub struct Template {
     parts: Arc<Parts>,
@@ -62,28 +62,28 @@ impl TemplateBuilder {
         self
     }
 
-    /// See [`Builder::time_limit`].
+    /// Sets the time limit of calls, see [`Builder::time_limit`].
     #[must_use]
     pub fn time_limit(mut self, limit: impl Into<Option<Duration>>) -> Self {
         self.time_limit = limit.into();
         self
     }
 
-    /// See [`Builder::la57`].
+    /// Sets the address space of windows, see [`Builder::la57`].
     #[must_use]
     pub fn la57(mut self, la57: La57) -> Self {
         self.la57 = la57;
         self
     }
 
-    /// See [`Builder::clock`].
+    /// Lets the domain read the processor's clock, see [`Builder::clock`].
     #[must_use]
     pub fn clock(mut self) -> Self {
         self.clock = true;
         self
     }
 
-    /// Verifies, links and seals.
+    /// Verifies, links and seals the domain.
     ///
     /// # Errors
     /// As for [`Builder::build`].
@@ -111,23 +111,24 @@ fn describe(
 }
 
 impl Template {
-    /// A template of this domain, whose imports must be host functions.
+    /// Describes a template of this domain, whose imports must be host functions.
     pub fn builder(spec: DomainSpec) -> TemplateBuilder {
         TemplateBuilder { spec, hosts: Vec::new(), time_limit: None, la57: La57::Never, clock: false }
     }
 
-    /// The domain's name, in every instance.
+    /// Returns the domain's name, which is that of every instance.
     pub fn name(&self) -> &str {
         &self.parts.spec.name
     }
 
-    /// All instances run the same pages of text. See [`crate::DomainRef::shares_text`].
+    /// Says whether all instances run the same pages of text. See
+    /// [`crate::DomainRef::shares_text`].
     pub fn shares_text(&self) -> bool {
         self.parts.image.shares_text()
     }
 
-    /// A fresh instance at a fresh random place: a world with this one domain. Nothing is verified
-    /// or linked again, but text that cannot be shared.
+    /// Makes a fresh instance at a fresh random place: a world with this one domain. Nothing is
+    /// verified or linked again, except text that cannot be shared.
     ///
     /// # Errors
     /// [`BuildError::Map`], [`BuildError::Map`], [`BuildError::Initialiser`].
@@ -137,7 +138,7 @@ impl Template {
         Ok(world)
     }
 
-    /// A fresh instance whose initialisers did not run yet.
+    /// Makes a fresh instance whose initialisers have not run yet.
     pub(crate) fn raw(&self) -> Result<World, BuildError> {
         let Parts { spec, hosts, time_limit, la57, clock, image } = &*self.parts;
         describe(spec, hosts, *time_limit, *la57, *clock).prepared(Arc::clone(image)).build()

@@ -1,5 +1,5 @@
-//! Loads one planned domain: places it, links it, seals it and verifies what will run. The same at
-//! the start and later.
+//! Loading one planned domain: places it, links it, seals it and verifies its text where it runs.
+//! Domains are loaded in this way at the start and later.
 
 pub(crate) mod raised;
 pub(crate) mod verify;
@@ -17,11 +17,11 @@ use crate::vm::space::Draw;
 pub struct Surroundings<'w> {
     /// The shared regions and their window offsets.
     pub regions: &'w [Region],
-    /// Which offsets they take.
+    /// The offsets that they take.
     pub map: &'w Map,
 }
 
-/// Draws places, links for them, seals and verifies again.
+/// Draws places, links for them, seals, and verifies again.
 pub fn load(
     draw: &mut Draw<'_>,
     spec: &DomainSpec,

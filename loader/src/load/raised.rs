@@ -1,6 +1,6 @@
-//! An image in a window: raised once, reset as often as one likes. No page is ever writable and
-//! executable, and what is sealed never becomes writable again, but for the dispatch slots of
-//! IFUNCs while no code of the domain runs (see `world/ifunc.rs`).
+//! An image in a window: raised once, and reset any number of times. No page is ever writable and
+//! executable. A sealed page never becomes writable again, except for the dispatch slots of IFUNCs
+//! while no code of the domain runs (see `world/ifunc.rs`).
 
 use crate::gate::fault::{RawFault, Trace};
 use crate::gate::records::{Account, DomainState, Status};
@@ -22,7 +22,7 @@ use sfi_contract::layout::{PAGE_SIZE, TCB_CANARY};
 use sfi_verifier::Usage;
 use std::sync::Arc;
 
-/// Bytes above the first data stack pointer, so that code may look at stack arguments that nobody
+/// Bytes above the first data stack pointer, so that code may read stack arguments that no caller
 /// passed.
 const STACK_SLACK: u64 = 1024;
 
@@ -33,11 +33,11 @@ const _: () = assert!(STACK_SLACK < PAGE_SIZE && STACK_SLACK.is_multiple_of(16))
 pub struct Raised {
     pub window: Window,
     pub image: Arc<Image>,
-    /// Data stack pointer of an entry.
+    /// Data stack pointer at an entry.
     pub initial_sp: u64,
 }
 
-/// The first window of an image: what is in it is verified as it will run.
+/// Raises the first window of an image, and verifies its contents as they will run.
 pub fn first(
     draw: &mut Draw<'_>,
     spec: &DomainSpec,
@@ -49,8 +49,8 @@ pub fn first(
     Ok(Raised::new(window, Arc::new(image)))
 }
 
-/// Another window of an image. Shared text was verified in the first one, and nobody could write it
-/// since; text that is a copy is verified again.
+/// Raises another window of an image. Shared text was verified in the first one, and nobody could
+/// write it since. Text that is a copy is verified again.
 pub fn again(
     draw: &mut Draw<'_>,
     spec: &DomainSpec,
@@ -87,7 +87,7 @@ impl Raised {
         Self { window, image, initial_sp }
     }
 
-    /// What the gates know of it.
+    /// Returns the state of the domain for the gates.
     pub fn state(&self, index: usize, generation: u64) -> DomainState {
         let base = self.window.base();
         DomainState {
@@ -108,7 +108,7 @@ impl Raised {
     }
 }
 
-/// Maps, writes, seals. `region` gives the memory file of a shared region's segment.
+/// Maps, writes and seals. `region` gives the memory file of a shared region's segment.
 pub fn raise<'f>(
     window: &Window,
     image: &Image,
@@ -140,7 +140,7 @@ pub fn raise<'f>(
     Ok(())
 }
 
-/// Makes the writable memory of an instance what it was: no byte of it survives. Shared regions
+/// Resets the writable memory of an instance to its start, so that no byte survives. Shared regions
 /// stay.
 pub fn reset(window: &Window, image: &Image, rng: &mut ChaCha20Rng) -> Result<(), Errno> {
     for (start, end) in &image.discarded {
@@ -156,7 +156,8 @@ pub fn reset(window: &Window, image: &Image, rng: &mut ChaCha20Rng) -> Result<()
     Ok(())
 }
 
-/// Writes initial bytes. Stored ones are there already but for the words that depend on the base.
+/// Writes initial bytes. Stored ones are there already, except for the words that depend on the
+/// base.
 fn write(window: &Window, content: &Content) {
     if !content.stored {
         window.write(content.offset, &content.bytes);
@@ -164,7 +165,7 @@ fn write(window: &Window, content: &Content) {
     window.rebase(content.offset, &content.words);
 }
 
-/// A stack canary, whose first byte is zero, and a pointer guard, for this instance and this time.
+/// Writes a new stack canary, whose first byte is zero, and a new pointer guard for this instance.
 fn canary(window: &Window, rng: &mut ChaCha20Rng) {
     window.write(TCB_CANARY, &(rng.next_u64() & !0xff).to_le_bytes());
     window.write(TCB_CANARY + 8, &rng.next_u64().to_le_bytes());

@@ -6,9 +6,9 @@ use crate::spec::DomainSpec;
 use crate::vm::window::Window;
 use sfi_verifier::{FinalText, Usage, Violation, verify_text};
 
-/// The second verification: over the bytes of a sealed window, as they will run. Offsets count from
-/// the window's base and the rules know nothing else, so the result holds for every window that
-/// maps the same sealed file; text that is copied is verified in every window.
+/// Verifies the bytes of a sealed window again, as they will run. Offsets count from the window's
+/// base, and the rules know nothing else. So the result holds for every window that maps the same
+/// sealed file. Text that is copied is verified in every window.
 ///
 /// # Errors
 /// The violations.

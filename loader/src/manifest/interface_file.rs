@@ -4,18 +4,18 @@ use crate::manifest::ManifestError;
 use crate::spec::interface::Declaration;
 use std::path::{Path, PathBuf};
 
-/// Where an interface is written down.
+/// The place of an interface's declarations.
 #[derive(Clone, Debug, serde::Deserialize)]
 #[serde(untagged)]
 pub enum Source {
-    /// Here.
+    /// The manifest itself.
     Functions(Vec<Declaration>),
-    /// In this file, as [`InterfaceFile`].
+    /// This file, an [`InterfaceFile`].
     File(PathBuf),
 }
 
 impl Source {
-    /// The declarations. Paths are relative to `directory`.
+    /// Returns the declarations. Paths are relative to `directory`.
     ///
     /// # Errors
     /// [`ManifestError`].
@@ -36,7 +36,7 @@ pub struct InterfaceFile {
 }
 
 impl InterfaceFile {
-    /// Reads a file.
+    /// Reads an interface file.
     ///
     /// # Errors
     /// [`ManifestError`].

@@ -87,11 +87,11 @@ use std::path::{Path, PathBuf};
 
 use values::{access, default_memory, default_stack, la57, minus_one, mode, read_write, restart, signature, trust};
 
-/// A manifest as it was written.
+/// A manifest in the form in which it was written.
 #[derive(Clone, Debug, serde::Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Manifest {
-    /// What to run. A host that embeds the loader needs none.
+    /// The function that a run calls. A host that embeds the loader needs none.
     #[serde(default)]
     pub entry: Option<Entry>,
     /// Shared regions by name, and their sizes in bytes.
@@ -108,10 +108,10 @@ pub struct Manifest {
     /// Limits.
     #[serde(default)]
     pub limits: Limits,
-    /// Where windows lie.
+    /// The choice of address space for windows.
     #[serde(default)]
     pub placement: Space,
-    /// Who may connect to what.
+    /// Rules about connections.
     #[serde(default)]
     pub permit: Vec<Permit>,
     /// Owners by name.
@@ -123,9 +123,9 @@ pub struct Manifest {
 #[derive(Clone, Debug, serde::Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Permit {
-    /// Domain, perhaps with `*` at its end.
+    /// Domain. May end in `*`.
     pub client: String,
-    /// Entry point, perhaps with `*` at its end.
+    /// Entry point. May end in `*`.
     pub entry: String,
 }
 
@@ -140,16 +140,16 @@ pub struct Owner {
     pub penalty: Penalty,
 }
 
-/// What a fault costs, see [`crate::Penalty`].
+/// The price of a fault, see [`crate::Penalty`].
 #[derive(Clone, Copy, Debug, Default, serde::Deserialize)]
 #[serde(untagged)]
 pub enum Penalty {
-    /// Nothing.
+    /// No delay.
     #[default]
     None,
-    /// The same for every fault.
+    /// An equal delay for every fault.
     Constant(Time),
-    /// Twice as much for every earlier one.
+    /// A delay that doubles for every earlier fault.
     Adaptive(Adaptive),
 }
 
@@ -157,11 +157,11 @@ pub enum Penalty {
 #[derive(Clone, Copy, Debug, serde::Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Adaptive {
-    /// For the first fault.
+    /// The delay for the first fault.
     pub first: Time,
-    /// At most.
+    /// The longest delay.
     pub most: Time,
-    /// How long faults count.
+    /// The time for which faults count.
     pub window: Time,
 }
 
@@ -169,21 +169,21 @@ pub struct Adaptive {
 #[derive(Clone, Debug, serde::Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Registered {
-    /// The function behind it, or
+    /// The entry point's one function. Either this or `procedures`.
     pub function: Option<String>,
-    /// several, by number.
+    /// The entry point's functions, which callers name by number.
     #[serde(default)]
     pub procedures: Vec<String>,
-    /// What crosses.
+    /// Signature.
     #[serde(deserialize_with = "signature")]
     pub signature: Option<Signature>,
-    /// Callers must show a capability, which the domains get whose `capabilities` name the entry
-    /// point.
+    /// Whether callers must show a capability. Domains whose `capabilities` name the entry point
+    /// get it.
     #[serde(default)]
     pub capability: bool,
 }
 
-/// What a run may use.
+/// Limits of a run.
 #[derive(Clone, Debug, Default, serde::Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Limits {
@@ -193,7 +193,7 @@ pub struct Limits {
     pub cpu: Option<Time>,
 }
 
-/// Where windows lie.
+/// The choice of address space for windows.
 #[derive(Clone, Copy, Debug, Default, serde::Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Space {
@@ -202,7 +202,7 @@ pub struct Space {
     pub la57: La57,
 }
 
-/// What a domain may use in its life, see [`crate::Budget`].
+/// The time that a domain may use in its life, see [`crate::Budget`].
 #[derive(Clone, Copy, Debug, Default, serde::Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Budget {
@@ -244,10 +244,10 @@ pub struct Domain {
     /// Size of the data stack.
     #[serde(default = "default_stack")]
     pub stack: Size,
-    /// May read the processor's clock, see [`DomainSpec::clock`].
+    /// Whether it may read the processor's clock, see [`DomainSpec::clock`].
     #[serde(default)]
     pub clock: bool,
-    /// How it lies in its window.
+    /// Its layout in its window.
     #[serde(default)]
     pub placement: Placement,
     /// Functions that other domains may import.
@@ -267,37 +267,37 @@ pub struct Domain {
     pub spare_bindings: usize,
     /// Functions that others may pass to it, see [`DomainSpec::callbacks`].
     pub callbacks: Option<usize>,
-    /// Sees all regions.
+    /// Whether it is a root domain, which sees all regions.
     #[serde(default)]
     pub root: bool,
-    /// What happens after a fault.
+    /// Whether it restarts after a fault.
     #[serde(default, deserialize_with = "restart")]
     pub restart: Restart,
-    /// What it may use in its life.
+    /// The time that it may use in its life.
     #[serde(default)]
     pub budget: Budget,
-    /// Who answers for it.
+    /// The owner, who answers for its faults.
     pub owner: Option<String>,
-    /// Capabilities by the variable that gets the bits: names of entry points.
+    /// Names of entry points whose capabilities it gets, by the variable that holds the bits.
     #[serde(default)]
     pub capabilities: BTreeMap<String, String>,
-    /// System calls; without this table there are none.
+    /// System calls. Without this table there are none.
     pub syscalls: Option<Syscalls>,
-    /// What the embedding adds to a domain with system calls: not part of the text.
+    /// Code that the embedding adds to a domain with system calls. It is no part of the text.
     #[serde(skip)]
     pub support: Option<Support>,
 }
 
-/// Code that the embedding links beside a stock libc.
+/// Code that the embedding links in addition to a stock libc.
 #[derive(Clone, Debug)]
 pub struct Support {
     /// Relocatable objects.
     pub objects: Vec<Vec<u8>>,
-    /// The libc runs its initialisers itself, see [`DomainSpec::own_start`].
+    /// Whether the libc runs its initialisers itself, see [`DomainSpec::own_start`].
     pub own_start: bool,
 }
 
-/// The host function that answers a domain's system calls.
+/// Returns the name of the host function that answers a domain's system calls.
 pub fn arbiter_of(domain: &str) -> String {
     format!("{}:{domain}", sfi_contract::names::ARBITRATE)
 }
@@ -316,7 +316,7 @@ pub struct Grant {
     pub function: Option<String>,
     /// The interface that declares the function: its buffers are copied. Instead of `signature`.
     pub interface: Option<String>,
-    /// What crosses.
+    /// Signature.
     #[serde(default, deserialize_with = "signature")]
     pub signature: Option<Signature>,
     /// Result when the call fails.
@@ -326,8 +326,8 @@ pub struct Grant {
     /// [`Trust`].
     #[serde(default, deserialize_with = "trust")]
     pub trust: Option<Trust>,
-    /// The grant takes the place of a definition in the domain's objects, which is an error
-    /// otherwise.
+    /// Whether the grant replaces a definition in the domain's objects. Otherwise such a definition
+    /// is an error.
     #[serde(default, rename = "override")]
     pub overrides: bool,
 }
@@ -360,16 +360,16 @@ pub enum ManifestError {
     Text {
         /// The manifest.
         path: PathBuf,
-        /// What is wrong where.
+        /// The error and its place.
         #[source]
         error: Box<toml::de::Error>,
     },
-    /// Something contradicts itself.
+    /// The manifest contradicts itself.
     #[error("{}: {why}", path.display())]
     Meaning {
         /// The manifest.
         path: PathBuf,
-        /// What is wrong.
+        /// The contradiction.
         why: String,
     },
 }
@@ -490,7 +490,7 @@ impl Manifest {
 }
 
 impl Manifest {
-    /// The declarations of an interface. Paths are relative to `directory`.
+    /// Returns the declarations of an interface. Paths are relative to `directory`.
     ///
     /// # Errors
     /// [`ManifestError`]: the file cannot be read, or there is no such interface.
@@ -506,7 +506,7 @@ impl Manifest {
     }
 }
 
-/// What an import must say.
+/// Returns the error for an import with no target, or with several.
 fn one_way(domain: &str, symbol: &str) -> String {
     format!("domain `{domain}`: import `{symbol}`: give either `host`, `entry`, or `domain` and `function`")
 }

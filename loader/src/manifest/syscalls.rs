@@ -1,5 +1,5 @@
-//! The `syscalls` table of a domain: what its system calls may do. The arbitration code turns it
-//! into a policy.
+//! The `syscalls` table of a domain: the permissions of its system calls. The arbitration code
+//! turns it into a policy.
 //!
 //! ```toml
 //! [domains.app.syscalls]
@@ -36,22 +36,22 @@ use crate::spec::Access;
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
-/// What a domain's system calls may do.
+/// The permissions of a domain's system calls.
 #[derive(Clone, Debug, serde::Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Syscalls {
     /// Names of calls and groups.
     pub allow: Vec<String>,
-    /// Taken away from `allow`.
+    /// Calls and groups taken away from `allow`.
     #[serde(default)]
     pub deny: Vec<String>,
-    /// What calls return that are not allowed.
+    /// The result of calls that are not allowed.
     #[serde(default)]
     pub denied: Denied,
-    /// What is logged.
+    /// The calls that are logged.
     #[serde(default)]
     pub log: Log,
-    /// What descriptors 0, 1, ... are.
+    /// Descriptors 0, 1, ... at the start.
     #[serde(default = "standard")]
     pub descriptors: Vec<Descriptor>,
     /// Directories by the names that the domain's paths use.
@@ -60,7 +60,7 @@ pub struct Syscalls {
     /// Files, of any kind, by the names that the domain's paths use.
     #[serde(default)]
     pub files: BTreeMap<String, File>,
-    /// How much it may use.
+    /// Quotas.
     #[serde(default)]
     pub quota: Quotas,
     /// Resolution of the domain's clocks, and of the times of files.
@@ -71,23 +71,23 @@ pub struct Syscalls {
     /// A program's environment: `NAME=value`, or `NAME` for the host's own value.
     #[serde(default)]
     pub environment: Vec<String>,
-    /// The domain's name for the directory where it starts.
+    /// The directory in which the program starts, by the domain's name for it.
     pub working_directory: Option<String>,
 }
 
-/// What a refused call returns.
+/// The result of a refused call.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Deserialize)]
 pub enum Denied {
-    /// As if there were no such call.
+    /// `ENOSYS`: as if there were no such call.
     #[default]
     #[serde(rename = "ENOSYS")]
     Enosys,
-    /// As if it were forbidden.
+    /// `EPERM`: as if it were forbidden.
     #[serde(rename = "EPERM")]
     Eperm,
 }
 
-/// Which calls are logged.
+/// The calls that are logged.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Log {
@@ -100,7 +100,7 @@ pub enum Log {
     All,
 }
 
-/// What a descriptor is when the domain starts.
+/// A descriptor at the start of the domain.
 #[derive(Clone, Debug, PartialEq, Eq, serde::Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Descriptor {
@@ -112,9 +112,9 @@ pub enum Descriptor {
     Stdout,
     /// The process's standard error.
     Stderr,
-    /// A file, to be read.
+    /// A file for reading.
     Read(PathBuf),
-    /// A file, made or emptied, to be written.
+    /// A file for writing, made or emptied.
     Write(PathBuf),
 }
 
@@ -143,8 +143,8 @@ pub struct File {
     pub access: Access,
 }
 
-/// How much a domain may use; unset is unlimited, or as much as the arbitration code allows
-/// anybody.
+/// Quotas of a domain. One that is not set is unlimited, or the most that the arbitration code
+/// allows.
 #[derive(Clone, Copy, Debug, Default, serde::Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Quotas {
@@ -152,7 +152,7 @@ pub struct Quotas {
     pub memory: Option<Size>,
     /// Descriptors at a time.
     pub descriptors: Option<usize>,
-    /// Bytes written in all, those that files grow by without a write among them.
+    /// Bytes written in all, including those by which files grow without a write.
     pub written: Option<Size>,
     /// Files, directories and links made in all.
     pub created: Option<u64>,

@@ -1,4 +1,4 @@
-//! Manifests that are read and refused.
+//! Manifests that are read, and manifests that are refused.
 
 use super::*;
 use std::time::Duration;
@@ -16,7 +16,7 @@ fn calls_between_domains_need_a_signature() {
     assert!(error.contains("import `compress`") && error.contains("needs a signature"), "{error}");
 }
 
-/// The manifest in this module's documentation.
+/// Returns the manifest in this module's documentation.
 fn example() -> String {
     let source = include_str!("mod.rs");
     let block = source.split("```").nth(1).unwrap();

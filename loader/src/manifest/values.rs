@@ -1,4 +1,4 @@
-//! Values as manifests write them: times, sizes, and words for choices.
+//! Values in the form of manifests: times, sizes, and words for choices.
 
 use crate::spec::signature::Signature;
 use crate::spec::{Access, DEFAULT_MEMORY, DEFAULT_STACK, Restart, Trust};
@@ -136,7 +136,7 @@ pub fn restart<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Restart, D:
     deserializer.deserialize_any(Any)
 }
 
-/// `true`, `false` or `"if-available"`.
+/// Reads `true`, `false` or `"if-available"`.
 pub fn la57<'de, D: Deserializer<'de>>(deserializer: D) -> Result<La57, D::Error> {
     struct Any;
     impl Visitor<'_> for Any {
