@@ -132,10 +132,14 @@ pub fn compare(source: &Path, configuration: &Configuration, modes: &[Mode]) -> 
     Ok(true)
 }
 
-type Rewritten = (TempDir, Vec<PathBuf>);
+pub(crate) type Rewritten = (TempDir, Vec<PathBuf>);
 
 /// Returns the runtime's part in a domain, rewritten once for each configuration and mode.
-fn domain_runtime(configuration: &Configuration, runtime: &Objects, mode: Mode) -> anyhow::Result<Arc<Rewritten>> {
+pub(crate) fn domain_runtime(
+    configuration: &Configuration,
+    runtime: &Objects,
+    mode: Mode,
+) -> anyhow::Result<Arc<Rewritten>> {
     type Cell = Arc<OnceLock<Result<Arc<Rewritten>, String>>>;
     static CACHE: OnceLock<Mutex<HashMap<(Configuration, &'static str), Cell>>> = OnceLock::new();
     let cell = {

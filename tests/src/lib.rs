@@ -7,6 +7,7 @@
 
 pub mod build;
 pub mod csmith;
+pub mod libraries;
 pub mod native;
 pub mod paths;
 pub mod program;

@@ -1,11 +1,11 @@
 //! Random translation units that stress conventions instead of arithmetic: values that callers keep
 //! across calls, beginnings and ends of functions, and targets of indirect jumps.
 
-use crate::build::{Compiler, Configuration, Level};
-use crate::csmith;
+mod compare;
+
+pub use compare::{BATCH, Fared, batch};
+
 use crate::random::Random;
-use anyhow::{Context, bail};
-use sfi_contract::Mode;
 use std::fmt::Write as _;
 
 /// The choices of a unit.
@@ -31,60 +31,72 @@ struct pair { u64 a, b; };
 struct big { u64 a, b, c, d, e; };
 static unsigned fuel = 30000;
 static u64 words[64];
+int _setjmp(u64 *) __attribute__((returns_twice));
+void longjmp(u64 *, int) __attribute__((noreturn));
+#if defined __clang__
+#define REGCALL __attribute__((regcall))
+#else
+#define REGCALL
+#endif
 ";
 
 /// Kinds of functions.
-const KINDS: u64 = 13;
-/// One unit in this many has computed gotos by differences of labels, which the rewriter refuses.
+const KINDS: u64 = 19;
+/// One batch in this many has computed gotos by differences of labels.
 const DIFFERENCES: u64 = 4;
 const WITH_DIFFERENCES: u64 = 10;
+/// Functions of a unit have numbers of their own, below this.
+const NUMBERS: u64 = 100;
 
-/// Returns the unit of a seed: C for gcc and clang, whose `main` prints and ends.
-pub fn source(seed: u64) -> String {
-    let mut dice = Dice(Random(seed));
+/// Returns one program of the units of some seeds: C for gcc and clang, whose `main` prints and
+/// ends.
+pub fn source(seeds: &[u64], differences: bool) -> String {
     let mut text = HEAD.to_owned();
-    let count = dice.from(8, 20);
-    for number in 0..count {
-        let mut kind = if number == 0 { 0 } else { dice.from(0, KINDS) };
-        if kind == DIFFERENCES && !seed.is_multiple_of(WITH_DIFFERENCES) {
-            kind = 3;
-        }
-        function(&mut text, &mut dice, number, kind);
+    for (index, seed) in (0..).zip(seeds) {
+        unit(&mut text, index, *seed, differences);
     }
-    let _ = writeln!(text, "static u64 (*const all[])(u64, u64, unsigned) = {{");
-    for number in 0..count {
-        let _ = write!(text, "f{number}, ");
+    text += "int main(void) {\n    u64 sum = 1;\n";
+    for index in 0..seeds.len() {
+        let _ = writeln!(text, "    sum = unit{index}(sum);");
     }
-    text += "};\nint main(void) {\n    u64 sum = 1;\n    for (unsigned i = 0; i < sizeof all / sizeof *all; i++) {\n";
-    text += "        fuel = 30000;\n        u64 x = all[i](i * 77 + sum % 100, i ^ 5, i + 3);\n";
-    text += "        printf(\"%u %lx\\n\", i, x);\n        sum = sum * 31 + x;\n    }\n";
-    text += "    for (unsigned i = 0; i < 64; i++) sum ^= words[i] << (i & 7);\n";
-    text += "    printf(\"%lx\\n\", sum);\n    return (int)(sum & 63);\n}\n";
-    text
+    text + "    return (int)(sum & 63);\n}\n"
 }
 
-/// Compares the unit of a seed natively and in domains, by gcc and clang, at levels and in modes
-/// that the seed chooses. Says whether the rewriter accepted it: it refuses units with differences
-/// of labels.
-///
-/// # Errors
-/// A difference, with the configuration, or a native program that does not end.
-pub fn random_unit(seed: u64) -> anyhow::Result<bool> {
-    let directory = tempfile::tempdir()?;
-    let path = directory.path().join("unit.c");
-    std::fs::write(&path, source(seed))?;
-    let modes = [Mode::ALL[seed as usize % Mode::ALL.len()]];
-    for (index, compiler) in [Compiler::Gcc, Compiler::Clang].into_iter().enumerate() {
-        let level = Level::ALL[(seed as usize + index) % Level::ALL.len()];
-        let configuration = Configuration { compiler, level, flags: vec!["-fPIE".to_owned()] };
-        match csmith::compare(&path, &configuration, &modes) {
-            Ok(true) => {}
-            Ok(false) => bail!("{configuration}: the program does not end"),
-            Err(error) if format!("{error:#}").contains("refused by the rewriter") => return Ok(false),
-            Err(error) => return Err(error).with_context(|| configuration.to_string()),
+fn unit(text: &mut String, index: u64, seed: u64, differences: bool) {
+    let mut dice = Dice(Random(seed));
+    let first = index * NUMBERS;
+    let count = dice.from(8, 20);
+    for number in first..first + count {
+        let mut kind = if number == first { 0 } else { dice.from(0, KINDS) };
+        if kind == DIFFERENCES && !differences {
+            kind = 3;
         }
+        function(text, &mut dice, Numbers { first, number }, kind);
     }
-    Ok(true)
+    let _ = writeln!(text, "static u64 (*const all{index}[])(u64, u64, unsigned) = {{");
+    for number in first..first + count {
+        let _ = write!(text, "f{number}, ");
+    }
+    let _ = writeln!(text, "}};\nstatic NOINLINE u64 unit{index}(u64 sum) {{");
+    let _ = writeln!(text, "    for (unsigned i = 0; i < sizeof all{index} / sizeof *all{index}; i++) {{");
+    let _ = writeln!(text, "        fuel = 30000;\n        u64 x = all{index}[i](i * 77 + sum % 100, i ^ 5, i + 3);");
+    *text += "        printf(\"%u %lx\\n\", i, x);\n        sum = sum * 31 + x;\n    }\n";
+    *text += "    for (unsigned i = 0; i < 64; i++) sum ^= words[i] << (i & 7);\n";
+    *text += "    printf(\"%lx\\n\", sum);\n    return sum;\n}\n";
+}
+
+/// The number of a function, and of the first one of its unit.
+#[derive(Clone, Copy)]
+struct Numbers {
+    first: u64,
+    number: u64,
+}
+
+impl Numbers {
+    /// Draws an earlier function of the unit.
+    fn earlier(self, dice: &mut Dice) -> u64 {
+        dice.from(self.first, self.number)
+    }
 }
 
 /// Writes an expression over the names that every function has.
@@ -103,12 +115,13 @@ fn expression(dice: &mut Dice, names: &[&str]) -> String {
 }
 
 /// Writes a call of an earlier function.
-fn call(dice: &mut Dice, number: u64, names: &[&str]) -> String {
-    let callee = dice.from(0, number);
+fn call(dice: &mut Dice, numbers: Numbers, names: &[&str]) -> String {
+    let callee = numbers.earlier(dice);
     format!("f{callee}({}, {}, n)", expression(dice, names), expression(dice, names))
 }
 
-fn function(text: &mut String, dice: &mut Dice, number: u64, kind: u64) {
+fn function(text: &mut String, dice: &mut Dice, numbers: Numbers, kind: u64) {
+    let number = numbers.number;
     const NAMES: [&str; 3] = ["a", "b", "(u64)n"];
     const FUEL: &str = "    if (fuel == 0) return a ^ b;\n    fuel--;\n";
     let head = |attributes: &str| format!("static NOINLINE {attributes}u64 f{number}(u64 a, u64 b, unsigned n) {{\n");
@@ -125,7 +138,7 @@ fn function(text: &mut String, dice: &mut Dice, number: u64, kind: u64) {
             }
             for _ in 0..dice.from(1, 5) {
                 let (v, w) = (dice.from(0, live), dice.from(0, live));
-                let _ = writeln!(body, "    v{v} ^= {} + v{w};", call(dice, number, &NAMES));
+                let _ = writeln!(body, "    v{v} ^= {} + v{w};", call(dice, numbers, &NAMES));
             }
             let all: Vec<String> = (0..live).map(|v| format!("v{v} * {}", 2 * v + 1)).collect();
             body + &format!("    return {};\n}}\n", all.join(" + "))
@@ -136,7 +149,7 @@ fn function(text: &mut String, dice: &mut Dice, number: u64, kind: u64) {
             let _ = writeln!(body, "    u64 r = {};\n    switch (a % 24) {{", e(dice));
             for case in (0..24).filter(|case| case % 5 != 3) {
                 let _ = match dice.from(0, 4) {
-                    0 => writeln!(body, "    case {case}: r += {}; break;", call(dice, number, &NAMES)),
+                    0 => writeln!(body, "    case {case}: r += {}; break;", call(dice, numbers, &NAMES)),
                     1 => writeln!(body, "    case {case}: r ^= {};", e(dice)),
                     2 => writeln!(body, "    case {case}: return {};", e(dice)),
                     _ => writeln!(body, "    case {case}: r = {}; break;", e(dice)),
@@ -160,7 +173,7 @@ fn function(text: &mut String, dice: &mut Dice, number: u64, kind: u64) {
             let _ = writeln!(body, "    enum {{ M = {count} }};\n    u64 r = b;\n    unsigned k = n % 9 + 2;");
             let _ = writeln!(body, "    goto *({jump});");
             for l in 0..count {
-                let work = if dice.from(0, 3) == 0 { call(dice, number, &NAMES) } else { e(dice) };
+                let work = if dice.from(0, 3) == 0 { call(dice, numbers, &NAMES) } else { e(dice) };
                 let _ = writeln!(body, "l{l}:\n    r = r * 5 + {work};\n    a = a * 7 + r + 1;");
                 let _ = writeln!(body, "    if (k-- == 0) return r;\n    goto *({jump});");
             }
@@ -169,8 +182,8 @@ fn function(text: &mut String, dice: &mut Dice, number: u64, kind: u64) {
         // A chain of tail calls, directly or through a pointer.
         5 => {
             let (x, y) = (e(dice), e(dice));
-            let callee = dice.from(0, number);
-            let other = dice.from(0, number);
+            let callee = numbers.earlier(dice);
+            let other = numbers.earlier(dice);
             format!(
                 "{}{FUEL}    if (n & 1) return f{callee}({x}, {y}, n / 2);\n    static u64 (*volatile g)(u64, u64, unsigned) = f{other};\n    return g({y}, {x}, n / 2);\n}}\n",
                 head("")
@@ -198,7 +211,7 @@ fn function(text: &mut String, dice: &mut Dice, number: u64, kind: u64) {
         }
         // A frame whose size is known at run time.
         8 => {
-            let work = call(dice, number, &["a", "b", "p[0]"]);
+            let work = call(dice, numbers, &["a", "b", "p[0]"]);
             format!(
                 "{}{FUEL}    u64 *p = __builtin_alloca((n % 17 + 1) * 8);\n    for (unsigned i = 0; i <= n % 17; i++) p[i] = {} + i;\n    u64 r = {work};\n    return r + p[n % 17] + p[0];\n}}\n",
                 head(""),
@@ -208,7 +221,7 @@ fn function(text: &mut String, dice: &mut Dice, number: u64, kind: u64) {
         // Structures by value, in registers and in memory.
         9 => {
             let (x, y, z) = (e(dice), e(dice), e(dice));
-            let work = call(dice, number, &NAMES);
+            let work = call(dice, numbers, &NAMES);
             format!(
                 "static NOINLINE struct pair p{number}(u64 a, u64 b, unsigned n) {{ return (struct pair){{ {x}, {y} }}; }}\nstatic NOINLINE struct big b{number}(struct big s, u64 a, u64 b, unsigned n) {{ s.a += {z}; s.e ^= s.a; return s; }}\n{}{FUEL}    struct pair p = p{number}(a, b, n);\n    struct big s = b{number}((struct big){{ p.a, p.b, a, b, n }}, p.b, p.a, n);\n    u64 r = {work};\n    return r + s.a + s.e * 3 + s.c + p.a;\n}}\n",
                 head("")
@@ -217,7 +230,7 @@ fn function(text: &mut String, dice: &mut Dice, number: u64, kind: u64) {
         // Another calling convention.
         10 => {
             let (x, y) = (e(dice), e(dice));
-            let work = call(dice, number, &NAMES);
+            let work = call(dice, numbers, &NAMES);
             format!(
                 "static NOINLINE __attribute__((ms_abi)) u64 m{number}(u64 a, u64 b, unsigned n, u64 c, u64 d, u64 q) {{ u64 r = {work}; return r + {x} + c * 3 + d * 5 + q; }}\n{}{FUEL}    u64 k = {y};\n    return m{number}(a, b, n, k, a + k, b ^ k) + k;\n}}\n",
                 head("")
@@ -226,17 +239,89 @@ fn function(text: &mut String, dice: &mut Dice, number: u64, kind: u64) {
         // A loop with stores, loads and callbacks.
         11 => {
             let (x, y) = (e(dice), e(dice));
-            let callee = dice.from(0, number);
+            let callee = numbers.earlier(dice);
             format!(
                 "static NOINLINE u64 w{number}(u64 (*g)(u64, u64, unsigned), u64 a, u64 b, unsigned n) {{\n    u64 r = 0, s = a, t = b, q = a * b;\n    for (unsigned i = 0; i < n % 7; i++) {{\n        words[(i + n) & 63] += g(s, t, i);\n        r += words[i & 63] ^ {x};\n        s += r, t ^= s, q += t;\n    }}\n    return r ^ s ^ t ^ q;\n}}\n{}{FUEL}    return w{number}(f{callee}, {y}, b, n);\n}}\n",
                 head("")
             )
         }
+        // A leaf without a frame that jumps by a table: callers keep values in r8 to r11 across it.
+        13 => {
+            let mut body = head("") + "    switch (a % 13) {\n";
+            for case in (0..13).filter(|case| case % 6 != 5) {
+                let _ = writeln!(body, "    case {case}: return {};", e(dice));
+            }
+            body + &format!("    }}\n    return {};\n}}\n", e(dice))
+        }
+        // An interpreter: the table's address is computed before the loop.
+        14 => {
+            let mut body = head("") + FUEL;
+            body += "    u64 r = a, s = b, t = a ^ b, k = n % 23 + 3;\n    while (k--) {\n        switch ((r >> 3) % 11) {\n";
+            for case in 0..10 {
+                let work = if dice.from(0, 3) == 0 {
+                    call(dice, numbers, &["r", "s", "t"])
+                } else {
+                    expression(dice, &["r", "s", "t"])
+                };
+                let to = dice.pick(&["r", "s", "t"]);
+                let end = dice.pick(&["break;", "break;", "continue;", "if (t & 4) return s ^ r; break;"]);
+                let _ = writeln!(body, "        case {case}: {to} += {work}; {end}");
+            }
+            body + "        default: r = r * 3 + 7;\n        }\n        r ^= s + k, t = t * 5 + r;\n    }\n    return r ^ s ^ t;\n}\n"
+        }
+        // A jump out of a call.
+        15 => {
+            let (x, y) = (e(dice), e(dice));
+            let callee = numbers.earlier(dice);
+            format!(
+                "static u64 j{number}[40];\nstatic NOINLINE u64 l{number}(u64 a, u64 b, unsigned n) {{ u64 r = {x}; if (r & 1) longjmp(j{number}, (int)(r & 63) + 1); return r + f{callee}(b, a, n); }}\n{}{FUEL}    volatile u64 r = {y};\n    u64 k = a * 3 + b;\n    int z = _setjmp(j{number});\n    if (z == 0) {{ r += l{number}(a, b, n); r ^= k; }} else r += (u64)z;\n    return r;\n}}\n",
+                head("")
+            )
+        }
+        // Arguments in registers that no other convention uses.
+        16 => {
+            let (x, y) = (e(dice), e(dice));
+            let work = call(dice, numbers, &NAMES);
+            format!(
+                "static NOINLINE REGCALL u64 r{number}(u64 a, u64 b, unsigned n, u64 c, u64 d, u64 q) {{ u64 r = {work}; return r + {x} + c * 3 + d * 5 + q; }}\n{}{FUEL}    u64 k = {y};\n    return r{number}(a, b, n, k, a + k, b ^ k) + k;\n}}\n",
+                head("")
+            )
+        }
+        // A tail call through a pointer beside a jump by a table, with much to restore before it.
+        17 => {
+            let mut body = head("") + FUEL;
+            let (one, other) = (numbers.earlier(dice), numbers.earlier(dice));
+            let _ = writeln!(
+                body,
+                "    static u64 (*volatile g)(u64, u64, unsigned) = f{one};\n    u64 r = {}, s = {};",
+                e(dice),
+                e(dice)
+            );
+            let _ = writeln!(body, "    r += f{other}(s, r, n / 2) + s;\n    switch (r % 9) {{");
+            for case in 0..8 {
+                let _ = match dice.from(0, 3) {
+                    0 => writeln!(body, "    case {case}: return g(r, s, n / 2);"),
+                    1 => writeln!(body, "    case {case}: return f{other}({}, s, n / 2);", e(dice)),
+                    _ => writeln!(body, "    case {case}: r += {}; break;", call(dice, numbers, &["r", "s", "a"])),
+                };
+            }
+            body + "    }\n    return r * s;\n}\n"
+        }
+        // Loops that compilers unroll and turn into vectors, over memory of the frame.
+        18 => {
+            let size = dice.from(9, 70);
+            let (x, y) = (e(dice), dice.from(1, 60));
+            format!(
+                "{}{FUEL}    unsigned t[{size}]; u64 q[{size}];\n    for (unsigned i = 0; i < {size}; i++) t[i] = (unsigned)({x}) + i * {y}, q[i] = t[i] * a + i;\n    for (unsigned i = 1; i < {size}; i++) t[i] ^= t[{size} - 1 - i] + (unsigned)q[i];\n    for (unsigned i = 0; i < {size}; i++) q[t[i] % {size}] += b ^ t[i];\n    u64 r = {};\n    for (unsigned i = 0; i < {size}; i++) r += q[i] * (t[i] & 7);\n    return r;\n}}\n",
+                head(""),
+                call(dice, numbers, &["a", "q[3]", "t[2]"])
+            )
+        }
         // A cold part, and a function that does not return from there.
         _ => {
             let (x, y) = (e(dice), e(dice));
-            let first = call(dice, number, &NAMES);
-            let second = call(dice, number, &NAMES);
+            let first = call(dice, numbers, &NAMES);
+            let second = call(dice, numbers, &NAMES);
             format!(
                 "{}{FUEL}    u64 r = {x};\n    if (__builtin_expect(a % 97 == 96, 0)) {{ words[n & 63] ^= {first}; r += {y}; }}\n    for (unsigned k = 0; k < 4 && __builtin_expect((r & 15) == 3, 0); k++) r = r * 3 + {second};\n    if (__builtin_expect(fuel > 40000, 0)) __builtin_trap();\n    return r;\n}}\n",
                 head("")
@@ -249,8 +334,8 @@ fn function(text: &mut String, dice: &mut Dice, number: u64, kind: u64) {
 #[cfg(test)]
 mod tests {
     #[test]
-    fn a_seed_gives_one_unit() {
-        assert_eq!(super::source(7), super::source(7));
-        assert_ne!(super::source(7), super::source(8));
+    fn seeds_give_one_program() {
+        assert_eq!(super::source(&[7, 8], false), super::source(&[7, 8], false));
+        assert_ne!(super::source(&[7], false), super::source(&[8], false));
     }
 }

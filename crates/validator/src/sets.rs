@@ -152,8 +152,11 @@ pub fn keeps_flags(ins: &Instruction) -> bool {
     use Mnemonic::{Rcl, Rcr, Rol, Ror, Sal, Sar, Shl, Shld, Shr, Shrd};
     let shift = matches!(ins.mnemonic(), Shl | Shr | Sar | Sal | Rol | Ror | Rcl | Rcr | Shld | Shrd);
     let last = ins.op_count().saturating_sub(1);
-    let by_one = shift && ins.try_immediate(last).is_ok_and(|count| count & 31 != 0);
-    (shift && !by_one) || (ins.is_string_instruction() && (ins.has_rep_prefix() || ins.has_repne_prefix()))
+    // The processor takes six bits of the count for eight bytes, else five.
+    let eight_bytes = ins.op0_register().size() == 8 || ins.memory_size().size() == 8;
+    let mask = if eight_bytes { 63 } else { 31 };
+    let by_some = shift && ins.try_immediate(last).is_ok_and(|count| count & mask != 0);
+    (shift && !by_some) || (ins.is_string_instruction() && (ins.has_rep_prefix() || ins.has_repne_prefix()))
 }
 
 /// Returns the names of the registers and flags in a set.
@@ -164,4 +167,26 @@ pub fn names(set: Set) -> String {
     let registers = (0..16).filter(|n| set & whole(*n) != 0).map(|n| NAMES[n]);
     let flags = (0..6).filter(|n| set & (1 << (32 + n)) != 0).map(|n| FLAG_NAMES[n]);
     registers.chain(flags).collect::<Vec<_>>().join(", ")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::keeps_flags;
+    use iced_x86::{Decoder, DecoderOptions};
+
+    #[test]
+    fn counts_of_shifts_are_masked_by_the_operand_size() {
+        let cases: [(&[u8], bool); 6] = [
+            (&[0x48, 0xc1, 0xe8, 0x20], false),       // shr $32, %rax
+            (&[0xc1, 0xe8, 0x20], true),              // shr $32, %eax
+            (&[0x48, 0xc1, 0x2f, 0x20], false),       // shrq $32, (%rdi)
+            (&[0x48, 0xc1, 0xe8, 0x40], true),        // shr $64, %rax
+            (&[0x48, 0xd3, 0xe8], true),              // shr %cl, %rax
+            (&[0x48, 0x0f, 0xa4, 0xc2, 0x20], false), // shld $32, %rax, %rdx
+        ];
+        for (bytes, kept) in cases {
+            let ins = Decoder::new(64, bytes, DecoderOptions::NONE).decode();
+            assert_eq!(keeps_flags(&ins), kept, "{bytes:x?}");
+        }
+    }
 }

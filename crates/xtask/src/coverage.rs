@@ -1,10 +1,11 @@
 //! `cargo xtask coverage`
 
+use crate::apt;
 use crate::setup::cargo;
-use anyhow::{Context, bail, ensure};
+use anyhow::{Context, bail};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
-use std::process::{Command, ExitCode, Stdio};
+use std::process::{Command, ExitCode};
 
 /// Debian packages whose static archives are measured.
 const PACKAGES: &[&str] = &[
@@ -68,9 +69,9 @@ const PACKAGES: &[&str] = &[
     "zlib1g-dev",
 ];
 
-/// Rewrites and verifies every member of the static archives of Debian's -dev packages. Downloads
-/// the packages without installing them, prints a line for each archive and the totals, and fails
-/// if a bar is missed.
+/// Rewrites, proves and verifies every member of the static archives of Debian's -dev packages.
+/// Downloads the packages without installing them, prints a line for each archive and the totals,
+/// and fails if a bar is missed.
 #[derive(clap::Args)]
 pub struct Args {
     /// Sandbox modes; the report covers the first and sums up the others
@@ -127,10 +128,7 @@ fn fetch(cache: &Path, packages: &[&str]) -> anyhow::Result<Vec<PathBuf>> {
     let missing: Vec<&str> = packages.iter().copied().filter(|p| !have.contains_key(*p)).collect();
     if !missing.is_empty() {
         eprintln!("downloading {}", missing.join(" "));
-        if !download(&debs, &missing)? {
-            quiet("apt-get", &["update", "-qq"], &debs)?;
-            ensure!(download(&debs, &missing)?, "`apt-get download` failed; it must know these Debian packages");
-        }
+        apt::download(&debs, &missing)?;
         for entry in std::fs::read_dir(&debs)? {
             unpack(&entry?.path(), &trees)?;
         }
@@ -170,7 +168,7 @@ fn draw(cache: &Path, seed: u64, count: usize) -> anyhow::Result<Vec<PathBuf>> {
         }
         if !unpacked(&trees)?.contains_key(name) {
             // A name that cannot be downloaded is a virtual package.
-            if !download(&debs, &[name])? {
+            if apt::try_download(&debs, &[name])?.is_some() {
                 continue;
             }
             for entry in std::fs::read_dir(&debs)? {
@@ -216,17 +214,6 @@ fn unpacked(trees: &Path) -> anyhow::Result<BTreeMap<String, PathBuf>> {
     Ok(found)
 }
 
-fn download(debs: &Path, packages: &[&str]) -> anyhow::Result<bool> {
-    let status = Command::new("apt-get")
-        .args(["download", "-qq"])
-        .args(packages)
-        .current_dir(debs)
-        .stdout(Stdio::null())
-        .stderr(Stdio::null())
-        .status();
-    Ok(status.context("cannot run apt-get: this task needs Debian's archive")?.success())
-}
-
 /// Unpacks `name_version_arch.deb` into the directory `name=version`.
 fn unpack(deb: &Path, trees: &Path) -> anyhow::Result<()> {
     let file = deb.file_name().map(|n| n.to_string_lossy().into_owned()).unwrap_or_default();
@@ -236,17 +223,8 @@ fn unpack(deb: &Path, trees: &Path) -> anyhow::Result<()> {
     if !tree.exists() {
         let part = tree.with_file_name(format!("{package}={version}.part"));
         let _ = std::fs::remove_dir_all(&part);
-        let (deb, into) = (deb.display().to_string(), part.display().to_string());
-        quiet("dpkg-deb", &["-x", &deb, &into], trees)?;
+        apt::quiet(Command::new("dpkg-deb").arg("-x").arg(deb).arg(&part))?;
         std::fs::rename(&part, &tree)?;
     }
-    Ok(())
-}
-
-fn quiet(program: &str, arguments: &[&str], directory: &Path) -> anyhow::Result<()> {
-    let mut command = Command::new(program);
-    let status = command.args(arguments).current_dir(directory).stdin(Stdio::null()).stdout(Stdio::null()).status();
-    let status = status.with_context(|| format!("cannot run {program}"))?;
-    ensure!(status.success(), "`{program} {}` failed: {status}", arguments.join(" "));
     Ok(())
 }

@@ -2,6 +2,7 @@
 
 #![forbid(unsafe_code)]
 
+mod apt;
 mod bench;
 mod coverage;
 mod demo;
@@ -13,6 +14,7 @@ mod soak;
 mod sources;
 mod steps;
 mod test;
+mod testsuite;
 
 use clap::Parser;
 use std::process::ExitCode;

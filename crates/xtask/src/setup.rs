@@ -50,6 +50,19 @@ pub const BASE: &[Need] = &[
     Need { package: "bzip2", proof: Proof::File(&["/usr/bin/bzip2", "/bin/bzip2"]) },
 ];
 
+/// For the long suites: compilers beside gcc and clang.
+pub const COMPILERS: &[Need] = &[
+    Need { package: "gcc-11", proof: Proof::Program("gcc-11") },
+    Need { package: "clang-16", proof: Proof::Program("clang-16") },
+    Need { package: "clang-19", proof: Proof::Program("clang-19") },
+];
+
+/// Lists all compilers of the long suites, with commas between them.
+pub fn compilers() -> String {
+    let more = COMPILERS.iter().map(|need| need.package);
+    ["gcc", "clang"].into_iter().chain(more).collect::<Vec<_>>().join(",")
+}
+
 impl Need {
     fn met(&self) -> bool {
         match self.proof {

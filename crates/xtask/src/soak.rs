@@ -3,14 +3,18 @@
 use crate::setup::{self, cargo};
 use crate::steps::Steps;
 use crate::{programs, sources};
+use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode};
 
-/// Runs the long suites: random programs, compared natively and in domains; every static archive on
-/// the machine; random instructions, read by both decoders; all instruction heads, read by four
-/// decoders; live domains; crossings under stress; every way out of a crossing on every variant of
-/// the gates; a search by speculation.
+/// Runs the long suites: gcc's own tests, random units and programs, compared natively and in
+/// domains; every static archive on the machine; random instructions, read by both decoders; all
+/// instruction heads, read by four decoders; live domains; crossings under stress; every way out of
+/// a crossing on every variant of the gates; a search by speculation.
 #[derive(clap::Args)]
 pub struct Args {
+    /// Random translation units, by every compiler that the distribution has
+    #[arg(long, default_value_t = 20_000)]
+    units: u64,
     /// Number of random programs
     #[arg(long, default_value_t = 2000)]
     programs: u64,
@@ -38,8 +42,18 @@ pub struct Args {
 /// Runs the task.
 pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
     setup::ensure(setup::BASE)?;
+    setup::ensure(setup::COMPILERS)?;
     sources::ensure()?;
     let mut steps = Steps::default();
+    let mut command = Command::new(cargo());
+    command.args(["test", "--release", "-p", "sfi-tests", "--test", "torture", "--"]);
+    command.env("SFI_TORTURE", "all").env("SFI_TORTURE_TABLE", root()?.join("docs/TORTURE.md"));
+    steps.tests("gcc's own tests", &mut command)?;
+    let mut command = Command::new(cargo());
+    command.args(["test", "--release", "-p", "sfi-tests", "--test", "units", "--", "--nocapture"]);
+    command.env("SFI_UNITS", args.units.to_string()).env("SFI_UNITS_SEED", args.seed.to_string());
+    command.env("SFI_UNITS_COMPILERS", setup::compilers());
+    steps.tests("random translation units", &mut command)?;
     let mut command = Command::new(cargo());
     command.args(["test", "--release", "-p", "sfi-tests", "--test", "soak", "--"]);
     command.env("SFI_SOAK_PROGRAMS", args.programs.to_string()).env("SFI_SOAK_SEED", args.seed.to_string());
@@ -73,4 +87,9 @@ pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
     steps.tests("a search by speculation", &mut command)?;
     programs::step(&mut steps)?;
     Ok(steps.finish())
+}
+
+/// Returns the repository's root.
+fn root() -> anyhow::Result<PathBuf> {
+    Ok(Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").canonicalize()?)
 }

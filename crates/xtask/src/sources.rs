@@ -4,6 +4,7 @@
 //! The machine's own package configuration names the archive and is not changed. A copy of it, with
 //! source packages in place of binary ones, lies beside the sources.
 
+use crate::testsuite;
 use anyhow::{Context, bail, ensure};
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -27,6 +28,7 @@ pub fn directory() -> anyhow::Result<PathBuf> {
 /// A package cannot be fetched; the message says what to do.
 pub fn ensure() -> anyhow::Result<()> {
     let root = directory()?;
+    testsuite::ensure()?;
     let missing: Vec<&str> = PACKAGES.iter().copied().filter(|p| !root.join(p).join(".complete").exists()).collect();
     if missing.is_empty() {
         return Ok(());

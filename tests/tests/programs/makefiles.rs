@@ -3,6 +3,7 @@
 use crate::build;
 use anyhow::{Context, ensure};
 use sfi_contract::Mode;
+use sfi_tests::libraries::libc;
 use sfi_tests::paths::sfi;
 use sfi_tests::run::must;
 use sfi_tests::sources::package;
@@ -31,7 +32,7 @@ fn shell(text: &str, mode: Mode, directory: &Path) -> anyhow::Result<Command> {
     let mut command = Command::new("sh");
     command.arg("-c").arg(text).current_dir(directory);
     command.env("PATH", format!("{}:{path}", own.display())).env("SFI_RUN_FLAGS", "--dir .::.");
-    command.env("SFI_MODE", mode.name()).env("SFI_LIBC_DIR", build::libc(mode)?).env("SFI_CC", build::COMPILER);
+    command.env("SFI_MODE", mode.name()).env("SFI_LIBC_DIR", libc(mode)?).env("SFI_CC", build::COMPILER);
     Ok(command)
 }
 

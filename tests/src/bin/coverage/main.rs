@@ -1,4 +1,4 @@
-//! Rewrites and verifies every member of the static archives below some directories
+//! Rewrites, proves and verifies every member of the static archives below some directories
 //! (`package=version`), and reports the result. `cargo xtask coverage` fetches the directories and
 //! runs it.
 //!
@@ -28,7 +28,7 @@ struct Args {
     /// Where to write the report, as Markdown
     #[arg(long)]
     report: Option<PathBuf>,
-    /// Directory in which to list every refused object, a file for each mode
+    /// Directory in which to list every refused and every unproved object, files for each mode
     #[arg(long)]
     refused: Option<PathBuf>,
     /// The directories are a part of the set: hold no bar against the totals
@@ -50,6 +50,9 @@ fn main() -> anyhow::Result<ExitCode> {
             let path = directory.join(format!("refused-{mode}.txt"));
             std::fs::write(&path, report.refused()).with_context(|| path.display().to_string())?;
             println!("every refused object: {}", path.display());
+            let path = directory.join(format!("unproved-{mode}.txt"));
+            std::fs::write(&path, report.unproved()).with_context(|| path.display().to_string())?;
+            println!("every unproved object: {}", path.display());
         }
         reports.push(report);
     }
@@ -109,6 +112,7 @@ struct Sum {
     objects: usize,
     rewritten: usize,
     verified: usize,
+    proved: usize,
     repeated: usize,
     seconds: f64,
     text_in: u64,
@@ -120,6 +124,7 @@ impl Sum {
         self.objects += archive.objects;
         self.rewritten += archive.rewritten;
         self.verified += archive.verified;
+        self.proved += archive.proved;
         self.repeated += archive.repeated;
         self.seconds += archive.seconds;
         self.text_in += archive.text_in;

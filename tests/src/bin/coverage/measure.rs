@@ -1,11 +1,12 @@
-//! One archive: every member rewritten, verified, and a sample rewritten twice.
+//! One archive: every member rewritten, proved, verified, and a sample rewritten twice.
 
 use anyhow::Context;
 use object::read::archive::ArchiveFile;
 use rayon::prelude::*;
 use sfi_contract::Mode;
-use sfi_rewriter::{Options, Output, Reason};
+use sfi_rewriter::{Options, Reason};
 use sfi_tests::sandbox;
+use sfi_validator::Verdict;
 use sha2::{Digest, Sha256};
 use std::collections::BTreeMap;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -25,22 +26,26 @@ pub struct Archive {
     pub rewritten: usize,
     /// The rewritten objects that the verifier accepts.
     pub verified: usize,
+    /// The rewritten objects that the validator proves.
+    pub proved: usize,
     /// The objects whose second rewriting gave the same bytes.
     pub repeated: usize,
     /// Refused objects by the reason of their first refusal.
     pub reasons: BTreeMap<Reason, usize>,
     /// Member and first refusal in words.
     pub refused: Vec<(String, String)>,
+    /// Member and first place that is unproved.
+    pub unproved: Vec<(String, String)>,
     /// Events that must not happen: panics, violations, differences.
     pub defects: Vec<String>,
-    /// Wall clock of rewriting and verifying.
+    /// Wall clock of rewriting, proving and verifying.
     pub seconds: f64,
     pub text_in: u64,
     pub text_out: u64,
 }
 
 enum Outcome {
-    Rewritten { text_in: u64, text_out: u64, repeated: bool },
+    Rewritten { text_in: u64, text_out: u64, repeated: bool, unproved: Option<String> },
     Refused(Reason, String),
     Defect(String),
 }
@@ -71,9 +76,11 @@ pub fn archive(path: &Path, bytes: &[u8], mode: Mode) -> anyhow::Result<Archive>
     };
     for ((name, _), outcome) in members.into_iter().zip(outcomes) {
         match outcome {
-            Outcome::Rewritten { text_in, text_out, repeated } => {
+            Outcome::Rewritten { text_in, text_out, repeated, unproved } => {
                 archive.rewritten += 1;
                 archive.verified += 1;
+                archive.proved += usize::from(unproved.is_none());
+                archive.unproved.extend(unproved.map(|place| (name, place)));
                 archive.repeated += usize::from(repeated);
                 archive.text_in += text_in;
                 archive.text_out += text_out;
@@ -99,14 +106,23 @@ fn member(object: &[u8], mode: Mode, repeat: bool) -> Outcome {
             Some(first) => Outcome::Refused(first.reason, first.to_string()),
             None => Outcome::Defect("refused without a reason".into()),
         },
-        Ok(Ok(Output { bytes, stats, .. })) => {
-            if let Err(error) = sandbox::verify(&bytes, mode) {
+        Ok(Ok(output)) => {
+            if let Err(error) = sandbox::verify(&output.bytes, mode) {
                 return Outcome::Defect(format!("{error:#}"));
             }
-            if repeat && !matches!(once(), Ok(Ok(again)) if again.bytes == bytes) {
+            if repeat && !matches!(once(), Ok(Ok(again)) if again.bytes == output.bytes) {
                 return Outcome::Defect("rewriting twice gives different objects".into());
             }
-            Outcome::Rewritten { text_in: stats.text_in, text_out: stats.text_out, repeated: repeat }
+            let prove = || sfi_validator::validate(object, &output.bytes, &output.traces);
+            let Ok(proof) = catch_unwind(AssertUnwindSafe(prove)) else {
+                return Outcome::Defect("the validator panicked".into());
+            };
+            if let Some(wrong) = proof.findings.iter().find(|f| f.verdict == Verdict::Wrong) {
+                return Outcome::Defect(wrong.to_string());
+            }
+            let unproved = proof.findings.first().map(sfi_validator::Finding::place);
+            let stats = &output.stats;
+            Outcome::Rewritten { text_in: stats.text_in, text_out: stats.text_out, repeated: repeat, unproved }
         }
     }
 }
