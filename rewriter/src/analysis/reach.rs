@@ -8,10 +8,12 @@
 
 use crate::analysis::depth::{Height, State};
 use crate::analysis::flow::FlowGraph;
-use crate::analysis::regs::{Effects, bit};
+use crate::analysis::regs::{Effects, Set, bit};
 use crate::object::decode::{Code, Flow, InsnIndex};
 use iced_x86::{ConditionCode, Instruction, Mnemonic, OpKind, Register};
+use std::cell::RefCell;
 use std::collections::{HashMap, HashSet};
+use std::rc::Rc;
 
 /// Most instructions that are searched for definitions.
 const REACH: usize = 100_000;
@@ -48,6 +50,51 @@ pub struct Reach<'x, 'o, 'a> {
     reached: HashSet<InsnIndex>,
     /// Stores to places of frames, by unit and place.
     stores: HashMap<(u32, Register, i64), Vec<InsnIndex>>,
+    /// What was searched before: the jumps of an interpreter ask for the same registers.
+    known: RefCell<HashMap<(InsnIndex, Register), Rc<Definitions>>>,
+    /// Marks of a search for definitions, of values that were followed, and of their definitions.
+    marks: [RefCell<Marks>; 3],
+}
+
+/// Registers by instruction that one search has met.
+struct Marks {
+    /// Number of the search.
+    search: u32,
+    /// The last search that met each instruction, and registers.
+    met: Vec<(u32, Set)>,
+}
+
+impl Marks {
+    fn new(count: usize) -> RefCell<Marks> {
+        RefCell::new(Marks { search: 0, met: vec![(0, 0); count] })
+    }
+
+    /// Begins a search, which has met nothing.
+    fn begin(&mut self) -> &mut Marks {
+        self.search += 1;
+        self
+    }
+
+    /// Marks a register at an instruction; says whether the search meets it for the first time.
+    fn meet(&mut self, at: InsnIndex, register: Register) -> bool {
+        const OTHER: Set = 1 << 31;
+        let registers = if bit(register) == 0 { OTHER } else { bit(register) };
+        let (search, met) = &mut self.met[at];
+        if std::mem::replace(search, self.search) != self.search {
+            *met = 0;
+        }
+        let before = *met;
+        *met |= registers;
+        before & registers == 0
+    }
+}
+
+/// The writes of a register that may reach a point.
+#[derive(Default)]
+struct Definitions {
+    by: Vec<InsnIndex>,
+    /// There are paths without one.
+    outside: bool,
 }
 
 impl<'x, 'o, 'a> Reach<'x, 'o, 'a> {
@@ -94,7 +141,8 @@ impl<'x, 'o, 'a> Reach<'x, 'o, 'a> {
         }
         let labels = open.keys().filter_map(|unit| graph.interior.get(unit));
         let reached = labels.flatten().copied().collect();
-        Reach { code, graph, effects, states, start, before, open, reached, stores }
+        let (known, marks) = (RefCell::default(), std::array::from_fn(|_| Marks::new(count)));
+        Reach { code, graph, effects, states, start, before, open, reached, stores, known, marks }
     }
 
     /// Returns the effects of an instruction on registers.
@@ -102,51 +150,92 @@ impl<'x, 'o, 'a> Reach<'x, 'o, 'a> {
         &self.effects[at]
     }
 
-    /// Calls `visit` for every instruction whose write of a register may reach `at`; says whether
-    /// there are paths without one.
-    fn definitions(&self, at: InsnIndex, register: Register, mut visit: impl FnMut(InsnIndex)) -> bool {
-        let wanted = bit(register);
-        let mut outside = false;
+    /// Every instruction whose write of a register may reach `at`.
+    fn definitions(&self, at: InsnIndex, register: Register) -> Rc<Definitions> {
+        let at = self.line_head(at, register);
+        if let Some(known) = self.known.borrow().get(&(at, register)) {
+            return Rc::clone(known);
+        }
+        let found = Rc::new(self.search(at, register));
+        self.known.borrow_mut().insert((at, register), Rc::clone(&found));
+        found
+    }
+
+    /// The first place of the straight line to `at` in which nothing writes a register: all of them
+    /// have the same definitions.
+    fn line_head(&self, mut at: InsnIndex, register: Register) -> InsnIndex {
+        while let [earlier] = *self.near(at)
+            && !self.graph.entry[at]
+            && !self.reached.contains(&at)
+            && !self.defines(earlier as usize, register)
+            && (earlier as usize) < at
+        {
+            at = earlier as usize;
+        }
+        at
+    }
+
+    fn near(&self, at: InsnIndex) -> &[u32] {
+        &self.before[self.start[at] as usize..self.start[at + 1] as usize]
+    }
+
+    fn defines(&self, at: InsnIndex, register: Register) -> bool {
+        let call = matches!(self.code.insns[at].flow, Flow::Call(_) | Flow::CallIndirect);
+        let result = call && bit(register) & crate::analysis::regs::results() != 0;
+        result || self.effects[at].writes & bit(register) != 0
+    }
+
+    fn search(&self, at: InsnIndex, register: Register) -> Definitions {
+        let mut found = Definitions::default();
         let mut hub = false;
-        let mut seen = HashSet::from([at]);
+        let mut marks = self.marks[0].borrow_mut();
+        let marks = marks.begin();
+        marks.meet(at, register);
+        let mut count = 1;
         let mut work = vec![at];
         while let Some(at) = work.pop() {
-            let near = &self.before[self.start[at] as usize..self.start[at + 1] as usize];
+            let near = self.near(at);
             let jumps = self.reached.contains(&at) && !std::mem::replace(&mut hub, true);
             let far = self.open.get(&self.graph.unit[at]).filter(|_| jumps).map_or(&[][..], Vec::as_slice);
             // Nothing reaches the padding after a jump, and it is no label.
             let unknown = near.is_empty() && self.graph.label[at] && !self.reached.contains(&at);
-            outside |= self.graph.entry[at] || unknown;
-            if seen.len() > REACH {
-                return true;
+            found.outside |= self.graph.entry[at] || unknown;
+            if count > REACH {
+                found.outside = true;
+                return found;
             }
             for earlier in near.iter().map(|&at| at as usize).chain(far.iter().copied()) {
-                let call = matches!(self.code.insns[earlier].flow, Flow::Call(_) | Flow::CallIndirect);
-                let result = call && wanted & crate::analysis::regs::results() != 0;
-                if result || self.effects[earlier].writes & wanted != 0 {
-                    if seen.insert(earlier) {
-                        visit(earlier);
-                    }
-                } else if seen.insert(earlier) {
+                if !marks.meet(earlier, register) {
+                    continue;
+                }
+                count += 1;
+                if self.defines(earlier, register) {
+                    found.by.push(earlier);
+                } else {
                     work.push(earlier);
                 }
             }
         }
-        outside
+        found
     }
 
     /// Returns the origins of the value that a register has before `at`.
     pub fn leaves(&self, at: InsnIndex, register: Register) -> HashSet<Leaf> {
         let mut leaves = HashSet::new();
-        let mut seen = HashSet::from([(at, register)]);
+        let (mut values, mut writes) = (self.marks[1].borrow_mut(), self.marks[2].borrow_mut());
+        let (values, writes) = (values.begin(), writes.begin());
+        values.meet(at, register);
         let mut work = vec![(at, register)];
         while let Some((at, register)) = work.pop() {
             let mut next = Vec::new();
-            let outside = self.definitions(at, register, |by| self.step(by, register, &mut leaves, &mut next));
-            if outside {
+            let definitions = self.definitions(at, register);
+            for &by in definitions.by.iter().filter(|&&by| writes.meet(by, register)) {
+                self.step(by, register, &mut leaves, &mut next);
+            }
+            if definitions.outside {
                 leaves.insert(Leaf::Outside);
             }
-            work.extend(next.into_iter().filter(|value| seen.insert(*value)));
+            work.extend(next.into_iter().filter(|&(at, register)| values.meet(at, register)));
         }
         leaves
     }
