@@ -2,7 +2,7 @@
 //!
 //! Untrusted: a mistake here can make a plugin crash, never let it escape; the verifier decides.
 //! Data flows one way, one module a phase: `object` (read, check, carve, decode, address) →
-//! `unwind` → `analysis` (flow, regs, reach, jumps, height, own, frame_walk, r15, slot, live,
+//! `unwind` → `analysis` (flow, receive, regs, reach, jumps, height, own, frame_walk, r15, slot, live,
 //! count, pads) → `transform` → `text` (share, layout) → `debug` → `output` (sections,
 //! unwind_table, write).
 

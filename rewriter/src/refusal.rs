@@ -45,7 +45,7 @@ reasons! {
         "build the object without it: usually a hand-written assembly variant that can be configured out";
     StackPointerUse = "SFI-W04", "stack pointer is used in a way that the data stack cannot imitate",
         "The data stack has another register as its pointer. Instructions that use rsp implicitly or at 32 bits have no counterpart.",
-        "push %fs",
+        "push %fs\nmov %rsp,(%rdi)\nmov (%rsi),%rsp\nret                               # to another chain of calls, as coroutines do",
         "use the portable C version of the function";
     ReturnAddress = "SFI-W05", "function reads or replaces its return address",
         "Return addresses lie on the control stack, which no instruction of a domain can name. A function may read its own one.",

@@ -1,12 +1,12 @@
 //! Rewrites objects and members of archives, and validates the results: `check [--mode MODE]
-//! FILE...`
+//! [--limit FINDINGS] [--refused REFUSALS] FILE...`
 use object::read::archive::ArchiveFile;
 use sfi_rewriter::{Mode, Options};
 use std::time::{Duration, Instant};
 
 fn main() {
     let mut mode = Mode::Write;
-    let mut limit = 5usize;
+    let (mut limit, mut refused) = (5usize, 0usize);
     let mut totals = [0usize; 4];
     let (mut rewriting, mut validating) = (Duration::ZERO, Duration::ZERO);
     let mut arguments = std::env::args().skip(1);
@@ -19,12 +19,20 @@ fn main() {
             limit = arguments.next().unwrap().parse().unwrap();
             continue;
         }
+        if argument == "--refused" {
+            refused = arguments.next().unwrap().parse().unwrap();
+            continue;
+        }
         let bytes = std::fs::read(&argument).unwrap();
         let mut one = |name: String, bytes: &[u8]| {
             let start = Instant::now();
-            let Ok(output) = sfi_rewriter::rewrite(bytes, &Options { mode }) else {
-                totals[3] += 1;
-                return;
+            let output = match sfi_rewriter::rewrite(bytes, &Options { mode }) {
+                Ok(output) => output,
+                Err(refusals) => {
+                    totals[3] += 1;
+                    refusals.iter().take(refused).for_each(|refusal| println!("## {name}: {refusal}"));
+                    return;
+                }
             };
             let rewritten = start.elapsed();
             let start = Instant::now();

@@ -57,6 +57,17 @@ impl<'p, 'a> Context<'p, 'a> {
         Ok(Context { pair, old, new, pads, starts, until })
     }
 
+    /// Makes addresses of receivers odd: only those count as addresses of their labels.
+    pub fn mark_receivers(&mut self, receivers: impl Iterator<Item = Index>) {
+        for at in receivers {
+            let section = self.old.place[at].0 as usize;
+            let Some(pad) = self.old.pad[at].map(u64::from) else { continue };
+            if let Some(label) = self.pads.remove(&(section, pad)) {
+                self.pads.insert((section, pad + 1), label);
+            }
+        }
+    }
+
     /// Returns the end of the stretch of code that contains an offset.
     pub fn stretch_end(&self, section: usize, offset: u64) -> u64 {
         let Some(starts) = self.starts.get(&section) else { return offset };

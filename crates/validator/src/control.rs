@@ -7,7 +7,7 @@ use crate::machine::Machine;
 use crate::object::{Spot, is_open};
 use crate::sets::{self, RAX, Set, whole};
 use crate::value::{Id, Node};
-use crate::walk::{Block, Callee, Edge, Op, Stand, Walk};
+use crate::walk::{Block, Callee, Edge, Op, Stand, Walk, Way};
 use iced_x86::{Code as Opcode, FlowControl, Instruction, Mnemonic, OpKind, Register};
 use sfi_contract::layout::{DISPATCH_MASK, DISPATCH_OFFSET, HEADER_BASE, TCB_SCRATCH, TCB_SCRATCH_SLOTS};
 
@@ -111,7 +111,7 @@ impl Walk<'_, '_, '_> {
     /// Says whether a branch skips the rest of a check of mode match. The rest may branch to the
     /// same place. It changes only registers that the check restores and the rewriter's words, and
     /// ends with a trap.
-    fn ends_in_trap(&self, section: usize, branch: &Insn) -> bool {
+    pub(crate) fn ends_in_trap(&self, section: usize, branch: &Insn) -> bool {
         let over = branch.ins.near_branch_target();
         let scratch: &[Register] = match branch.ins.mnemonic() {
             Mnemonic::Je => &[Register::RCX],
@@ -141,7 +141,7 @@ impl Walk<'_, '_, '_> {
         false
     }
 
-    fn execute(&mut self, new: &mut Machine, insn: &Insn) -> Result<(), Difference> {
+    pub(crate) fn execute(&mut self, new: &mut Machine, insn: &Insn) -> Result<(), Difference> {
         if insn.ins.is_stack_instruction() || sets::number(insn.ins.op0_register()) == Some(sets::RSP) {
             return wrong("the control stack is used");
         }
@@ -270,6 +270,10 @@ impl Walk<'_, '_, '_> {
         let branch = self.run_to_branch(&mut new, stand, jump.as_ref())?;
         let facts = stand.facts.clone();
         let lost = self.compare(&old, &new, &facts, kept, &mut stand.delta)?;
+        if flow == Flow::JumpIndirect && self.is_far(at, stand) {
+            block.ops.push(Op::Need(at, self.graph.effects[at].reads & !sets::ALL_FLAGS));
+            return self.far_jump(at, &branch, lost, (&old, &mut new), stand, block);
+        }
         if matches!(flow, Flow::Call(_) | Flow::CallIndirect | Flow::Return | Flow::JumpIndirect) {
             block.ops.push(Op::Need(at, self.graph.effects[at].reads & !sets::ALL_FLAGS));
         }
@@ -400,7 +404,7 @@ impl Walk<'_, '_, '_> {
         }
     }
 
-    fn expect_delta(&self, stand: &Stand, wanted: i64, what: &str) -> Result<(), Difference> {
+    pub(crate) fn expect_delta(&self, stand: &Stand, wanted: i64, what: &str) -> Result<(), Difference> {
         if stand.delta == wanted {
             return Ok(());
         }
@@ -435,7 +439,7 @@ impl Walk<'_, '_, '_> {
         match self.context.old.insn_of(dest) {
             Some(to) if !self.graph.entry[to] => {
                 let after = block.ops.len();
-                self.edge(Edge { from: at, to, lost: 0, after, lands: false }, stand, block)
+                self.edge(Edge { from: at, to, lost: 0, after, way: Way::Plain }, stand, block)
             }
             Some(to) => {
                 // A jump to a function's beginning may stay inside a function with several entries.
@@ -457,7 +461,7 @@ impl Walk<'_, '_, '_> {
 
     /// Compares the unsafe region: its register holds the target. Returns the offset after it.
     #[allow(clippy::too_many_arguments)]
-    fn region(
+    pub(crate) fn region(
         &mut self,
         at: Index,
         insn: &Insn,
@@ -529,7 +533,11 @@ impl Walk<'_, '_, '_> {
         self.returns.push((at, stand.place));
         if let Some(landing) = self.graph.landings.get(&at) {
             let after = block.ops.len();
-            self.edge(Edge { from: at, to: landing.pad, lost: 0, after, lands: true }, stand, block)?;
+            self.edge(Edge { from: at, to: landing.pad, lost: 0, after, way: Way::Landing }, stand, block)?;
+        }
+        for &to in self.graph.receivers(at) {
+            let (lost, after) = (self.receives(to)?, block.ops.len());
+            self.edge(Edge { from: at, to, lost, after, way: Way::Receiver }, stand, block)?;
         }
         self.step_facts(at, stand);
         Ok(true)
@@ -627,7 +635,7 @@ impl Walk<'_, '_, '_> {
                     self.compare(old, &new, &facts, kept, &mut delta)?
                 }
             };
-            self.edge(Edge { from: at, to, lost, after, lands: false }, stand, block)?;
+            self.edge(Edge { from: at, to, lost, after, way: Way::Plain }, stand, block)?;
         }
         Ok(false)
     }

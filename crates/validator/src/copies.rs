@@ -138,7 +138,7 @@ impl Walk<'_, '_, '_> {
     }
 
     /// Returns the offset of the new instruction that ends at an offset.
-    fn before(&self, section: usize, offset: u64) -> Result<u64, Difference> {
+    pub(crate) fn before(&self, section: usize, offset: u64) -> Result<u64, Difference> {
         let ends = |start: &u64| {
             self.context.new.at(section, *start).is_some_and(|at| self.context.new.insns[at].end() == offset)
         };

@@ -3,6 +3,7 @@
 //! address.
 
 use crate::code::{Flow, Index, Old};
+use crate::jump_tables;
 use crate::object::kind;
 use crate::sets::{Effects, PRESERVED, R15, RAX, RBP, RSP, number, whole};
 use iced_x86::{Instruction, Mnemonic, OpKind, Register};
@@ -249,6 +250,9 @@ impl Facts {
         };
         match ins.mnemonic() {
             Mnemonic::Mov if ins.op1_kind() == OpKind::Register => register(ins.op1_register()),
+            Mnemonic::Mov if ins.op1_kind() == OpKind::Memory && jump_tables::base(old, at).is_some() => {
+                jump_tables::base(old, at).map_or(Fact::Unknown, |(section, base)| Fact::Target(section as u32, base))
+            }
             Mnemonic::Mov if ins.op1_kind() == OpKind::Memory => match (indexed(), self.operand(old, at)) {
                 (Some((section, base, 8)), _) => Fact::Target(section, base),
                 (_, Some(place)) if ins.op0_register().is_gpr64() => self.slot(place),

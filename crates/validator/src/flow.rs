@@ -12,9 +12,9 @@ use crate::context::Context;
 use crate::graph::Graph;
 use crate::report::Verdict;
 use crate::sets::{
-    ALL, ALL_FLAGS, ARGUMENTS, COUNT, OF_ALL_BYTES, PRESERVED, R11, RAX, RESULTS, Set, names, rest, whole, wholes,
+    ALL, ALL_FLAGS, ARGUMENTS, COUNT, OF_ALL_BYTES, PRESERVED, R11, RAX, RBP, RESULTS, Set, names, rest, whole, wholes,
 };
-use crate::walk::{Block, Callee, Op};
+use crate::walk::{Block, Callee, Op, Way};
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 /// The state of registers at a point. Registers in neither `valid` nor `as_entry` are lost.
@@ -59,6 +59,17 @@ impl State {
         self.meant &= !(set | COUNT);
     }
 
+    /// State behind a function that was called: its state at the end, relative to its entry, and
+    /// what it writes.
+    fn behind(self, end: State, writes: Set) -> State {
+        let preserved = wholes(&PRESERVED);
+        let valid = end.valid & !preserved | end.as_entry & self.valid & !preserved | self.valid & preserved;
+        let as_entry = end.as_entry & self.as_entry & !preserved | self.as_entry & preserved;
+        let meant = self.meant & !(writes | COUNT);
+        let lost = self.right() & !(valid | as_entry) & self.meant;
+        State { valid, as_entry, meant, harm: (self.harm | lost) & !(writes | COUNT) }
+    }
+
     fn lose(&mut self, set: Set) {
         let count = if set & whole(RAX) != 0 { COUNT } else { 0 };
         self.harm |= (set | count) & self.meant;
@@ -76,6 +87,8 @@ struct Summary {
     takes: Set,
     /// State at the function's end, relative to its entry.
     end: State,
+    /// The same where far jumps leave it, or functions that it calls.
+    far: State,
     /// Registers that the original function may write.
     writes: Set,
     /// Preserved registers in which it takes a value from its caller.
@@ -84,7 +97,7 @@ struct Summary {
     unkept: u32,
 }
 
-const UNSEEN: Summary = Summary { needs: 0, takes: 0, end: TOP, writes: 0, taken: 0, unkept: 0 };
+const UNSEEN: Summary = Summary { needs: 0, takes: 0, end: TOP, far: TOP, writes: 0, taken: 0, unkept: 0 };
 
 /// A register that is lost at an instruction that needs it, and the fault in words.
 pub type Fault = (Index, (Verdict, String));
@@ -104,6 +117,7 @@ pub fn check(context: &Context<'_, '_>, graph: &Graph, blocks: &BTreeMap<Index, 
             called: BTreeSet::new(),
             faults: None,
             sites: BTreeSet::new(),
+            thrown: TOP,
         };
         let summary = function.run(entry);
         for callee in function.called {
@@ -123,6 +137,7 @@ pub fn check(context: &Context<'_, '_>, graph: &Graph, blocks: &BTreeMap<Index, 
             called: BTreeSet::new(),
             faults: Some(BTreeMap::new()),
             sites: BTreeSet::new(),
+            thrown: TOP,
         };
         let summary = function.run(entry);
         if graph.open[entry] {
@@ -145,6 +160,8 @@ struct Function<'x, 'p, 'a> {
     faults: Option<BTreeMap<Index, (Verdict, String)>>,
     /// The places where registers were lost, for messages.
     sites: BTreeSet<(Set, Index)>,
+    /// State where a far jump out of the last call arrives.
+    thrown: State,
 }
 
 impl Function<'_, '_, '_> {
@@ -166,8 +183,14 @@ impl Function<'_, '_, '_> {
                     let mut after = state;
                     self.lost(edge.from, edge.lost);
                     after.lose(edge.lost);
-                    if edge.lands {
-                        after.gain(wholes(&RESULTS));
+                    match edge.way {
+                        Way::Plain => {}
+                        Way::Landing => after.gain(wholes(&RESULTS)),
+                        Way::Receiver => {
+                            after = self.thrown;
+                            after.lose(edge.lost);
+                            after.gain(whole(RBP));
+                        }
                     }
                     let joined = states.get(&edge.to).map_or(after, |known| known.meet(after));
                     if states.insert(edge.to, joined) != Some(joined) {
@@ -289,6 +312,8 @@ impl Function<'_, '_, '_> {
                 state.harm &= !COUNT;
             }
             Op::Call(at, callee, own) => *state = self.call(at, callee, own, *state, summary),
+            // Callers find at their receivers what is lost here.
+            Op::Far => summary.far = summary.far.meet(*state),
             Op::Return(at, unkept) => {
                 self.keeps(at, *state, summary, unkept);
                 self.need_results(at, *state);
@@ -361,6 +386,7 @@ impl Function<'_, '_, '_> {
                 // Its changes are equal in both programs, or nobody reads them.
                 after.forget(ALL & !wholes(&PRESERVED));
                 summary.writes |= ALL & !wholes(&PRESERVED);
+                self.thrown = after;
             }
             Callee::Local { entry, count } => {
                 self.called.insert(entry);
@@ -381,16 +407,13 @@ impl Function<'_, '_, '_> {
                 // The callee may take values that the function's own caller left. That caller
                 // answers for them.
                 summary.taken |= of.taken & !own;
-                let preserved = wholes(&PRESERVED);
-                after.valid =
-                    of.end.valid & !preserved | of.end.as_entry & state.valid & !preserved | state.valid & preserved;
-                after.meant = state.meant & !(of.writes | COUNT) | wholes(&RESULTS);
+                after = state.behind(of.end, of.writes);
+                after.meant |= wholes(&RESULTS);
                 summary.writes |= of.writes;
-                after.as_entry = of.end.as_entry & state.as_entry & !preserved | state.as_entry & preserved;
-                let lost = state.right() & !after.right() & state.meant;
-                after.harm = (state.harm | lost) & !(of.writes | COUNT);
+                self.thrown = state.behind(of.far, of.writes);
             }
         }
+        summary.far = summary.far.meet(self.thrown);
         after
     }
 

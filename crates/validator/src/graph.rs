@@ -3,9 +3,11 @@
 
 use crate::code::{Dest, Flow, Index, Old};
 use crate::facts::{Fact, Facts, named_place};
+use crate::far::saves_stack;
+use crate::jump_tables::{self, JumpTables};
 use crate::landings::{Landing, Unwinding};
 use crate::object::{is_function, is_open, kind};
-use crate::sets::{Effects, RSP, effects};
+use crate::sets::{Effects, RBP, RSP, effects};
 use iced_x86::{InstructionInfoFactory, Mnemonic, OpKind, Register};
 use sfi_elf::Place;
 use std::collections::{BTreeMap, HashMap, HashSet};
@@ -62,6 +64,20 @@ pub struct Graph {
     pub landings: BTreeMap<Index, Landing>,
     /// The base of each PC32 entry, and an instruction that names it.
     bases: HashMap<(usize, i64), (i64, Index)>,
+    /// Tables of pointers that only jumps read.
+    pub jump_tables: JumpTables,
+    /// Labels that jumps out of callees reach, by group.
+    receivers: HashMap<u32, Receivers>,
+}
+
+/// Labels of one function that jumps out of its callees reach, and what is known there.
+#[derive(Default)]
+struct Receivers {
+    labels: Vec<Index>,
+    /// The stack pointer and the frame pointer where the function stores them.
+    stack: Option<[Fact; 2]>,
+    /// The frame at its calls.
+    frame: Option<Facts>,
 }
 
 impl Graph {
@@ -89,6 +105,8 @@ impl Graph {
             entries: [BTreeMap::new(), BTreeMap::new()],
             named: BTreeMap::new(),
             bases: HashMap::new(),
+            jump_tables: JumpTables::find(old),
+            receivers: HashMap::new(),
             landings: BTreeMap::new(),
         };
         for at in (0..count).filter(|&at| matches!(old.flow[at], Flow::Call(_) | Flow::CallIndirect)) {
@@ -122,6 +140,7 @@ impl Graph {
         let pair = old.pair;
         let mut pointed = vec![false; self.label.len()];
         let mut jumped = vec![false; self.label.len()];
+        self.named.extend(&self.jump_tables.bases);
         for landing in self.landings.values() {
             self.label[landing.pad] = true;
             jumped[landing.pad] = true;
@@ -165,10 +184,12 @@ impl Graph {
                 let offset = reloc.offset as i64;
                 let target = value.wrapping_add_signed(reloc.addend);
                 if reloc.kind == kind::ABSOLUTE {
-                    if let Some(to) = old.text.at(text, target) {
+                    let by = self.jump_tables.by((section, offset));
+                    let never = by.and_then(|by| old.never_reached(by, text, target));
+                    if let Some(to) = never.or_else(|| old.text.at(text, target)) {
                         self.entries[1].insert((section, offset), to);
                         self.taken[to] = true;
-                        pointed[to] = true;
+                        pointed[to] |= by.is_none();
                     }
                 } else if reloc.kind == kind::PC32 {
                     let start = match run {
@@ -224,7 +245,8 @@ impl Graph {
         }
         // Code that names a switch table jumps to the table's targets.
         for at in 0..count {
-            let table = named_place(old, at).map(|(section, base)| self.table(section, base));
+            let base = named_place(old, at).or_else(|| jump_tables::base(old, at));
+            let table = base.map(|(section, base)| self.table(section, base));
             for to in table.into_iter().flatten().filter(|to| !self.entry[*to]) {
                 join(&mut parent, at, to);
             }
@@ -262,7 +284,15 @@ impl Graph {
         }
         let jumping: HashSet<u32> =
             (0..count).filter(|&at| old.flow[at] == Flow::JumpIndirect).map(|at| self.group[at]).collect();
+        let saving: HashSet<u32> = (0..count).filter(|&at| saves_stack(old, at)).map(|at| self.group[at]).collect();
+        let data: HashSet<Index> = self.entries.iter().flat_map(|entries| entries.values().copied()).collect();
         for at in (0..count).filter(|&at| self.taken[at] && !old.is_trap(at)) {
+            let group = self.group[at];
+            let received = old.pad[at].is_some() && saving.contains(&group) && !jumping.contains(&group);
+            if !self.entry[at] && received && !data.contains(&at) {
+                self.receivers.entry(group).or_default().labels.push(at);
+                continue;
+            }
             if !self.entry[at] && !jumping.contains(&self.group[at]) {
                 self.entry[at] = true;
                 self.open[at] = true;
@@ -348,6 +378,7 @@ impl Graph {
                 }
                 self.jumps.insert(at, targets);
             }
+            self.note_receivers(old, at, &facts, pending);
             facts.step(old, &self.effects[at], at, named_place(old, at));
             if let Some(landing) = self.landings.get(&at).copied() {
                 let mut facts = facts.clone();
@@ -381,6 +412,43 @@ impl Graph {
         }
     }
 
+    /// Returns the receivers of the function around an instruction.
+    pub fn receivers(&self, at: Index) -> &[Index] {
+        self.receivers.get(&self.group[at]).map_or(&[], |receivers| receivers.labels.as_slice())
+    }
+
+    /// Returns all receivers.
+    pub fn all_receivers(&self) -> impl Iterator<Item = Index> {
+        self.receivers.values().flat_map(|receivers| receivers.labels.iter().copied())
+    }
+
+    /// Adds an instruction's facts to those of the receivers of its function. A receiver finds the
+    /// stored stack and frame pointers, and the frame as the function's calls leave it.
+    fn note_receivers(&mut self, old: &Old<'_, '_>, at: Index, facts: &Facts, pending: &mut Pending) {
+        let Some(receivers) = self.receivers.get_mut(&self.group[at]) else { return };
+        if saves_stack(old, at) {
+            let here = [facts.registers[RSP], facts.registers[RBP]];
+            receivers.stack = Some(match receivers.stack {
+                Some(known) => [0, 1].map(|n| if known[n] == here[n] { here[n] } else { Fact::Unknown }),
+                None => here,
+            });
+        }
+        if matches!(old.flow[at], Flow::Call(_) | Flow::CallIndirect) {
+            match &mut receivers.frame {
+                Some(known) => _ = known.join(facts),
+                None => receivers.frame = Some(facts.clone()),
+            }
+        }
+        if let (Some([stack, frame]), Some(known)) = (receivers.stack, &receivers.frame) {
+            let mut facts = known.clone();
+            (facts.registers, facts.count) = ([Fact::Unknown; 16], false);
+            (facts.registers[RSP], facts.registers[RBP]) = (stack, frame);
+            for to in receivers.labels.clone() {
+                self.reach(to, &facts, pending);
+            }
+        }
+    }
+
     /// Returns the targets of an indirect jump, by the facts before it.
     fn targets(&self, old: &Old<'_, '_>, at: Index, facts: &Facts) -> Targets {
         let insn = &old.text.insns[at];
@@ -391,7 +459,10 @@ impl Graph {
                 Some(Fact::Address(section, base)) if ins.memory_index() != Register::None => {
                     Fact::Target(section, base.wrapping_add(ins.memory_displacement64() as i64))
                 }
-                _ => Fact::Unknown,
+                _ => match jump_tables::base(old, at) {
+                    Some((section, base)) => Fact::Target(section as u32, base),
+                    None => Fact::Unknown,
+                },
             },
         };
         let all = || self.interior.get(&self.group[at]).cloned().unwrap_or_default();

@@ -29,7 +29,7 @@ pub fn validate(original: &[u8], new: &[u8], traces: &[Trace]) -> Proof {
         Ok(pair) => pair,
         Err(what) => return whole(Verdict::Wrong, what),
     };
-    let context = match Context::read(&pair, traces) {
+    let mut context = match Context::read(&pair, traces) {
         Ok(context) => context,
         Err(what) => return whole(Verdict::Unproved, what),
     };
@@ -37,6 +37,7 @@ pub fn validate(original: &[u8], new: &[u8], traces: &[Trace]) -> Proof {
         return whole(Verdict::Unproved, "the unwind tables are not understood".to_owned());
     };
     let graph = Graph::find(&context.old, &unwinding);
+    context.mark_receivers(graph.all_receivers());
     let walk = Walk::run(&context, &graph);
     let mut proof = Proof { instructions: walk.compared, ..Proof::default() };
     let mut findings: BTreeMap<(usize, u64, Option<Index>), Finding> = BTreeMap::new();

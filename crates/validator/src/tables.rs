@@ -41,7 +41,7 @@ pub fn check(context: &Context<'_, '_>, graph: &Graph) -> Vec<Difference> {
         }
     }
     symbols(context, &mut found);
-    slots(context, &mut found);
+    slots(context, graph, &mut found);
     found
 }
 
@@ -60,9 +60,16 @@ fn relocation(
         let debugging = !context.pair.old.sections[section].is_allocated();
         return (!same && !debugging).then(|| "a relocation names something else".into());
     }
-    let mut never = None;
+    let never;
     let distance = match reloc.kind {
-        kind::ABSOLUTE => 0,
+        kind::ABSOLUTE => {
+            let by = graph.jump_tables.by((section, reloc.offset as i64));
+            let place = context.pair.old_code(reloc.symbol);
+            never = by.zip(place).and_then(|(by, (text, value))| {
+                context.old.never_reached(by, text, value.wrapping_add_signed(reloc.addend))
+            });
+            0
+        }
         kind::PC32 => match graph.base(section, reloc.offset as i64) {
             Some((base, by)) => {
                 let distance = reloc.offset as i64 - base;
@@ -133,7 +140,7 @@ fn symbols(context: &Context<'_, '_>, found: &mut Vec<Difference>) {
     }
     // New names for the linker would change how other objects resolve theirs.
     for symbol in context.pair.new.symbols.iter().filter(|s| is_open(s)) {
-        let ours = [names::SYSCALL, names::DEPTH, names::RETURN].contains(&symbol.name);
+        let ours = [names::SYSCALL, names::DEPTH, names::RETURN, names::CUT].contains(&symbol.name);
         let ours = ours && symbol.place == Place::Undefined;
         if !ours && !context.pair.old.symbols.iter().any(|s| s.name == symbol.name && is_open(s)) {
             found.push((Verdict::Wrong, format!("symbol {} is new", symbol.name), 0, 0));
@@ -142,7 +149,7 @@ fn symbols(context: &Context<'_, '_>, found: &mut Vec<Difference>) {
 }
 
 /// Checks that addresses lead to a label with a landing pad through its pad only.
-fn slots(context: &Context<'_, '_>, found: &mut Vec<Difference>) {
+fn slots(context: &Context<'_, '_>, graph: &Graph, found: &mut Vec<Difference>) {
     let mut padded: HashMap<(usize, u64), usize> = HashMap::new();
     for (at, pad) in context.old.pad.iter().enumerate() {
         if pad.is_some() {
@@ -153,7 +160,7 @@ fn slots(context: &Context<'_, '_>, found: &mut Vec<Difference>) {
     if padded.is_empty() {
         return;
     }
-    for section in context.pair.new.sections.iter().filter(|s| s.is_allocated()) {
+    for (index, section) in context.pair.new.sections.iter().enumerate().filter(|(_, s)| s.is_allocated()) {
         for reloc in section.relocations.iter().filter(|r| r.kind != kind::PLT32) {
             // A record for the unwinder begins with the address of its code. Nothing jumps there.
             if section.name == sfi_contract::names::UNWIND_SECTION && reloc.offset == 0 {
@@ -163,6 +170,7 @@ fn slots(context: &Context<'_, '_>, found: &mut Vec<Difference>) {
             if let Place::Section(text) = symbol.place
                 && let Some(&at) = padded.get(&(text, symbol.value))
                 && context.pair.new.sections[text].is_executable()
+                && !(graph.receivers(at).contains(&at) && in_pad(context, at, index, reloc.offset))
             {
                 let insn = &context.old.text.insns[at];
                 let what = "an address leads past the landing pad of a label".to_owned();
@@ -170,4 +178,11 @@ fn slots(context: &Context<'_, '_>, found: &mut Vec<Difference>) {
             }
         }
     }
+}
+
+/// Whether a field of the new code belongs to the pad of a label.
+fn in_pad(context: &Context<'_, '_>, at: usize, section: usize, offset: u64) -> bool {
+    let pad = context.old.pad[at].map(u64::from);
+    let own = section == context.old.place[at].0 as usize;
+    own && pad.is_some_and(|pad| (pad..context.stretch_end(section, pad)).contains(&offset))
 }

@@ -57,6 +57,8 @@ pub enum Op {
     /// The function ends by a jump to another one, with the preserved registers that are not known
     /// to hold the caller's values.
     Tail(Index, Callee, u32),
+    /// The function ends by a jump into the frame of a caller.
+    Far,
     /// The function may end by a jump to an unknown function, or go on inside.
     Leave { at: Index, count: bool, lost: Set, unkept: u32 },
 }
@@ -69,8 +71,17 @@ pub struct Edge {
     pub lost: Set,
     /// The edge leaves after this many of the block's operations.
     pub after: usize,
-    /// An exception takes this edge. Both programs get values in rax and rdx on it.
-    pub lands: bool,
+    pub way: Way,
+}
+
+/// How control goes along an edge.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Way {
+    Plain,
+    /// An exception takes the edge. Both programs get values in rax and rdx on it.
+    Landing,
+    /// A far jump in a callee takes the edge. Both programs get a frame pointer on it.
+    Receiver,
 }
 
 /// The operations and edges of the code after a label.
@@ -144,6 +155,9 @@ impl<'x, 'p, 'a> Walk<'x, 'p, 'a> {
     fn block(&mut self, at: &mut Index, stand: &mut Stand, block: &mut Block) -> Result<(), Difference> {
         let head = *at;
         let mut called = None;
+        if self.graph.entry[head] && !self.graph.receivers(head).is_empty() {
+            self.lays_depth(head, stand, block)?;
+        }
         loop {
             let here = *at;
             if here != head
@@ -188,7 +202,7 @@ impl<'x, 'p, 'a> Walk<'x, 'p, 'a> {
         self.run_to(&mut new, stand, end)?;
         let lost = self.compare(&old, &new, &stand.facts.clone(), kept, &mut stand.delta)?;
         let from = to;
-        self.edge(Edge { from, to, lost, after: block.ops.len(), lands: false }, stand, block)
+        self.edge(Edge { from, to, lost, after: block.ops.len(), way: Way::Plain }, stand, block)
     }
 
     /// Adds an edge. All ways to a label must have one `delta`.
@@ -271,6 +285,9 @@ impl<'x, 'p, 'a> Walk<'x, 'p, 'a> {
         let saves = self.touches_slot(at, stand, kept) && self.saves(at, stand, kept);
         let (mut old, mut new) = self.begin(stand, kept, saves)?;
         if self.reads_return_address(at, stand) {
+            if !self.graph.receivers(at).is_empty() {
+                return wrong("the word of the return address holds the depth of the control stack");
+            }
             self.return_address(&mut old, &mut new, stand)?;
         }
         let mut last = at;

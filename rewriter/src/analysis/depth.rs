@@ -36,3 +36,10 @@ pub struct State {
     pub rsp: Height,
     pub rbp: Height,
 }
+
+impl State {
+    /// What both paths agree on.
+    pub fn join(self, other: State) -> State {
+        State { rsp: self.rsp.join(other.rsp), rbp: self.rbp.join(other.rbp) }
+    }
+}

@@ -6,6 +6,7 @@
 //! connect.
 
 use crate::analysis::depth::{Height, State};
+use crate::analysis::receive::Far;
 use crate::object::address::{Addresses, insn_of};
 use crate::object::decode::{Code, Dest, Flow, Insn, InsnIndex};
 use crate::object::read::Place;
@@ -21,6 +22,8 @@ pub enum JumpKind {
     Tail,
     /// Not known. Nothing is on the stack, so both kinds look alike.
     Either,
+    /// Into the frame of a caller.
+    Far,
 }
 
 /// Control flow of an object.
@@ -49,6 +52,8 @@ pub struct FlowGraph {
     landings: HashMap<InsnIndex, Landing>,
     /// Labels of jumps whose targets do not agree about the stack's height.
     mixed: HashSet<InsnIndex>,
+    /// Jumps into the frames of callers, and where they arrive.
+    pub far: Far,
 }
 
 impl FlowGraph {
@@ -63,6 +68,10 @@ impl FlowGraph {
                 }
                 if let Some(landing) = self.landing(at).filter(|landing| Some(landing.pad) != next) {
                     visit(landing.pad);
+                }
+                if code.insns[at].flow != Flow::Next {
+                    let receivers = self.far.receivers(self.unit[at]).iter().copied();
+                    receivers.filter(|to| Some(*to) != next).for_each(visit);
                 }
             }
             Flow::Branch(dest) => {
@@ -110,6 +119,9 @@ impl FlowGraph {
     /// Returns the kind of an indirect jump's targets. Until it is settled, the jump leaves the
     /// function.
     pub fn jump_kind(&self, at: InsnIndex) -> JumpKind {
+        if self.far.is_jump(at) {
+            return JumpKind::Far;
+        }
         if self.tables.contains_key(&at) {
             return JumpKind::Inside;
         }
@@ -135,7 +147,7 @@ impl FlowGraph {
     pub fn settle(&mut self, code: &Code<'_, '_>, states: &[State]) -> bool {
         let open: Vec<InsnIndex> = (0..code.insns.len())
             .filter(|&at| code.insns[at].flow == Flow::JumpIndirect && self.pointed.contains_key(&self.unit[at]))
-            .filter(|at| !self.tables.contains_key(at) && !self.jumps.contains_key(at))
+            .filter(|at| !self.tables.contains_key(at) && !self.jumps.contains_key(at) && !self.far.is_jump(*at))
             .filter(|&at| states[at].rsp != Height::Unseen)
             .collect();
         let deep: Vec<InsnIndex> = open.iter().copied().filter(|&at| states[at].rsp != Height::Known(0)).collect();
@@ -255,12 +267,15 @@ pub fn build(code: &Code<'_, '_>, addresses: &Addresses, unwind: &Unwind) -> Flo
     // so it is called.
     let jumping: HashSet<u32> =
         (0..count).filter(|&at| code.insns[at].flow == Flow::JumpIndirect).map(|at| unit[at]).collect();
+    let inner = |at: InsnIndex| !entry[at] && function_around(code, &code.insns[at]).is_some();
+    let far = Far::find(code, addresses, &unit, inner);
+    let receivers: HashSet<InsnIndex> = far.all().collect();
     for at in 0..count {
-        entry[at] |= addresses.taken[at] && !jumping.contains(&unit[at]);
+        entry[at] |= addresses.taken[at] && !jumping.contains(&unit[at]) && !receivers.contains(&at);
     }
     let mut interior = HashMap::<u32, Vec<InsnIndex>>::new();
     let mut pointed = HashMap::<u32, Vec<InsnIndex>>::new();
-    for at in (0..count).filter(|&at| addresses.taken[at] && !entry[at]) {
+    for at in (0..count).filter(|&at| addresses.taken[at] && !entry[at] && !receivers.contains(&at)) {
         interior.entry(unit[at]).or_default().push(at);
         if addresses.pointed[at] {
             pointed.entry(unit[at]).or_default().push(at);
@@ -278,6 +293,7 @@ pub fn build(code: &Code<'_, '_>, addresses: &Addresses, unwind: &Unwind) -> Flo
         tables: HashMap::new(),
         landings: unwind.landings().collect(),
         mixed: HashSet::new(),
+        far,
     }
 }
 

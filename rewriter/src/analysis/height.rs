@@ -28,16 +28,24 @@ pub fn heights(code: &Code<'_, '_>, graph: &FlowGraph, effects: &[Effects], last
     loop {
         while let Some(at) = work.pop() {
             let after = transfer(code, effects, at, states[at]);
+            for &to in graph.far.saved_for(at) {
+                let joined = states[to].join(states[at]);
+                if joined != states[to] {
+                    states[to] = joined;
+                    work.push(to);
+                }
+            }
             let presumed_end = is_presumed_noreturn(code, graph, at);
             let landing = graph.landing(at);
             graph.successors(code, at, |next| {
                 let landing = landing.filter(|landing| landing.pad == next);
-                if graph.entry[next] || (presumed_end && next == at + 1 && landing.is_none()) {
+                let received = graph.far.receivers(graph.unit[at]).contains(&next) && next != at + 1;
+                if graph.entry[next] || received || (presumed_end && next == at + 1 && landing.is_none()) {
                     return;
                 }
                 let arguments = landing.map_or(0, |landing| i64::from(landing.arguments));
                 let after = State { rsp: after.rsp.add(-arguments), ..after };
-                let joined = State { rsp: states[next].rsp.join(after.rsp), rbp: states[next].rbp.join(after.rbp) };
+                let joined = states[next].join(after);
                 if joined != states[next] {
                     states[next] = joined;
                     work.push(next);

@@ -33,8 +33,9 @@ use std::collections::{BTreeMap, HashMap};
 /// a sum of which nothing is known.
 pub fn prove(code: &Code<'_, '_>, graph: &mut FlowGraph, effects: &[Effects], addresses: &Addresses) -> Vec<InsnIndex> {
     let tables = Tables::new(code, graph, addresses);
-    let mut open: Vec<InsnIndex> =
-        (0..code.insns.len()).filter(|&at| code.insns[at].flow == Flow::JumpIndirect).collect();
+    let mut open: Vec<InsnIndex> = (0..code.insns.len())
+        .filter(|&at| code.insns[at].flow == Flow::JumpIndirect && !graph.far.is_jump(at))
+        .collect();
     let mut sums = Vec::new();
     // A jump whose targets are known is no predecessor of other labels. This may prove another
     // jump.

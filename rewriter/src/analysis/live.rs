@@ -106,7 +106,9 @@ pub fn liveness(code: &Code<'_, '_>, graph: &FlowGraph, effects: &[Effects]) -> 
                     (effects[at].uses, effects[at].kills)
                 }
                 Flow::JumpIndirect => {
-                    if graph.jump_kind(at) != JumpKind::Inside {
+                    if graph.jump_kind(at) == JumpKind::Far {
+                        out |= passed;
+                    } else if graph.jump_kind(at) != JumpKind::Inside {
                         out |= passed | (arguments() & !bits(&[Register::R10]));
                     }
                     (effects[at].uses, 0)

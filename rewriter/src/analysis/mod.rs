@@ -11,4 +11,5 @@ pub(crate) mod own;
 pub(crate) mod pads;
 pub(crate) mod r15;
 pub(crate) mod reach;
+pub(crate) mod receive;
 pub(crate) mod regs;

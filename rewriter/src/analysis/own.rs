@@ -3,8 +3,8 @@
 //! Return addresses lie on the control stack, which does not follow when code loads another stack
 //! pointer. Calls on another stack work nevertheless, because calls and returns stay nested. But a
 //! function may *leave* with a stack pointer that is not its own. It then switches to another chain
-//! of calls (a coroutine, `__builtin_longjmp`, a goto out of a nested function), and its control
-//! stack would be wrong.
+//! of calls, as coroutines do, and its control stack would be wrong. Far jumps
+//! ([`crate::analysis::receive`]) take the control stack along.
 //!
 //! This phase proves for every path to a place where a function is left that the stack pointer
 //! comes from its value at the function's entry. It comes by arithmetic, by copies between
@@ -71,12 +71,15 @@ pub fn check(code: &Code<'_, '_>, graph: &FlowGraph, effects: &[Effects], states
     let leaves = |at: InsnIndex| match code.insns[at].flow {
         Flow::Return => true,
         Flow::Jump(dest) | Flow::Branch(dest) => insn_of(code, dest).is_none_or(|to| graph.entry[to]),
-        Flow::JumpIndirect => graph.jump_kind(at) != JumpKind::Inside || !graph.tables.contains_key(&at),
+        Flow::JumpIndirect => match graph.jump_kind(at) {
+            JumpKind::Far => false,
+            kind => kind != JumpKind::Inside || !graph.tables.contains_key(&at),
+        },
         _ => false,
     };
     let foreign = |at: &InsnIndex| leaves(*at) && own.before.get(at).is_some_and(|own| own & RSP == 0);
-    let detail = "the function leaves on another stack than its own, as __builtin_longjmp, a goto out of a nested \
-                  function and coroutines do: the control stack does not follow";
+    let detail = "the function leaves on another stack than its own, as coroutines do: the control stack does not \
+                  follow";
     members.iter().copied().filter(foreign).map(|at| code.refuse(at, Reason::StackPointerUse, detail)).collect()
 }
 

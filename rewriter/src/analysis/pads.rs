@@ -3,6 +3,8 @@
 //! Every label that such a jump may reach gets a landing pad: the jump saves a register (and the
 //! flags) to the TCB page and uses the register for its unsafe region, the pad restores them and
 //! goes on to the label. The label's address becomes the pad's.
+//!
+//! Receivers ([`crate::analysis::receive`]) have pads too, which cut the control stack.
 
 use crate::analysis::flow::{FlowGraph, JumpKind};
 use crate::analysis::live::Liveness;
@@ -20,14 +22,16 @@ pub struct Pads {
     /// Whether the flags are saved too, by unit.
     units: HashMap<u32, bool>,
     labels: HashSet<InsnIndex>,
+    /// Labels that far jumps reach.
+    receivers: HashSet<InsnIndex>,
 }
 
 impl Pads {
     /// Finds the units that need pads.
     pub fn find(code: &Code<'_, '_>, graph: &FlowGraph, live: &Liveness, counts: &[bool]) -> Pads {
-        let mut pads = Pads::default();
+        let mut pads = Pads { receivers: graph.far.all().collect(), ..Pads::default() };
         for (at, insn) in code.insns.iter().enumerate() {
-            if insn.flow != Flow::JumpIndirect || graph.jump_kind(at) == JumpKind::Tail {
+            if insn.flow != Flow::JumpIndirect || matches!(graph.jump_kind(at), JumpKind::Tail | JumpKind::Far) {
                 continue;
             }
             let flags = live.after[at] & FLAGS != 0;
@@ -48,7 +52,12 @@ impl Pads {
 
     /// Whether the label has a pad.
     pub fn has(&self, label: InsnIndex) -> bool {
-        self.labels.contains(&label)
+        self.labels.contains(&label) || self.is_receiver(label)
+    }
+
+    /// Whether the label's pad receives far jumps.
+    pub fn is_receiver(&self, label: InsnIndex) -> bool {
+        self.receivers.contains(&label)
     }
 }
 

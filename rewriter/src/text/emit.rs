@@ -40,6 +40,8 @@ pub enum Stub {
     Depth,
     /// [`sfi_contract::names::RETURN`]
     Return,
+    /// [`sfi_contract::names::CUT`]
+    Cut,
 }
 
 impl Stub {
@@ -49,6 +51,7 @@ impl Stub {
             Stub::Syscall => sfi_contract::names::SYSCALL,
             Stub::Depth => sfi_contract::names::DEPTH,
             Stub::Return => sfi_contract::names::RETURN,
+            Stub::Cut => sfi_contract::names::CUT,
         }
     }
 }
@@ -298,6 +301,17 @@ pub fn condition(code: ConditionCode) -> Option<u8> {
         g => 15,
         None => return Option::None,
     })
+}
+
+/// Tag of a receiver's address. Far jumps lead to tagged addresses only.
+pub const RECEIVER_TAG: i64 = 1;
+
+/// Returns the tag that an address of a place carries; see [`address_of`].
+pub fn tag_of(pads: &Pads, dest: Dest) -> i64 {
+    match dest {
+        Dest::Insn(insn) if pads.is_receiver(insn) => RECEIVER_TAG,
+        _ => 0,
+    }
 }
 
 /// Returns the target of a relocation that takes the address of a place.

@@ -140,13 +140,14 @@ impl Transform<'_, '_, '_> {
         let wanted = match kind {
             JumpKind::Tail => 8,
             JumpKind::Inside => inside,
+            JumpKind::Far => 0,
             JumpKind::Either if inside == 8 => 8,
             JumpKind::Either => {
                 return Err(self.refuse(Reason::IndirectJump, "the jump may be a tail call or lead into the function"));
             }
         };
         self.adjust_to(wanted)?;
-        let pads = self.facts.pads.unit(graph, self.at).filter(|_| kind != JumpKind::Tail);
+        let pads = self.facts.pads.unit(graph, self.at).filter(|_| !matches!(kind, JumpKind::Tail | JumpKind::Far));
         let register = if let Some(flags) = pads {
             self.store_fixed(TCB_SCRATCH + 8 * PAD_SLOT, PAD_REGISTER)?;
             if flags {
@@ -167,6 +168,9 @@ impl Transform<'_, '_, '_> {
             }
             register
         };
+        if kind == JumpKind::Far {
+            self.untag(register)?;
+        }
         self.delta = None;
         self.region(register, Opcode::Jmp_rm64)
     }
@@ -178,6 +182,10 @@ impl Transform<'_, '_, '_> {
             self.stats.pads += 1;
             self.out.mark(label, true);
             self.out.label(Label::Pad(label as u32));
+            if self.facts.pads.is_receiver(label) {
+                self.receive()?;
+                continue;
+            }
             if self.facts.pads.unit(self.facts.graph, label) == Some(true) {
                 self.restore_flags(PAD_FLAGS_SLOT)?;
             }

@@ -7,7 +7,7 @@ use crate::analysis::r15::like;
 use crate::analysis::regs::bit;
 use crate::object::address::is_got;
 use crate::refusal::{Reason, Refusal};
-use crate::text::emit::{Patch, address_of};
+use crate::text::emit::{Patch, address_of, tag_of};
 use iced_x86::{Instruction, Mnemonic, OpKind, Register};
 use object::elf;
 use sfi_contract::layout::TP_OFFSET;
@@ -136,7 +136,7 @@ impl Transform<'_, '_, '_> {
                     immediate: false,
                     kind: elf::R_X86_64_PC32.0,
                     target: address_of(self.facts.pads, *dest),
-                    addend: 0,
+                    addend: tag_of(self.facts.pads, *dest),
                 },
             ));
         };

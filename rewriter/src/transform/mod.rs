@@ -15,6 +15,7 @@ mod matching;
 mod memory;
 mod narrow;
 mod operand;
+mod receive;
 mod returned;
 mod scratch;
 mod stack;
@@ -163,6 +164,9 @@ impl<'x, 'o, 'a> Transform<'x, 'o, 'a> {
         }
         if self.absorbed.contains(&at) {
             return Ok(());
+        }
+        if self.facts.graph.entry[at] && !self.facts.graph.far.receivers(self.facts.graph.unit[at]).is_empty() {
+            self.lay_depth()?;
         }
         if height::reads_return_address(insn, &self.facts.effects[at], &self.facts.states[at]) {
             self.lay_return_address()?;

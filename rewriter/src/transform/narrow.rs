@@ -7,7 +7,7 @@ use crate::analysis::r15::like;
 use crate::analysis::regs::bit;
 use crate::object::read::{Place, Reloc, SymbolIndex};
 use crate::refusal::{Reason, Refusal};
-use crate::text::emit::{Patch, Target, address_of};
+use crate::text::emit::{Patch, Target, address_of, tag_of};
 use iced_x86::{Code as Opcode, Instruction, MemoryOperand, Mnemonic, OpKind, Register};
 use object::elf;
 
@@ -148,7 +148,7 @@ impl Transform<'_, '_, '_> {
     pub(super) fn target(&self, symbol: SymbolIndex, addend: i64) -> (Target, i64) {
         let code = self.facts.code.is_code_symbol(symbol);
         match self.facts.addresses.operands.get(&self.at).filter(|_| code) {
-            Some(dest) => (address_of(self.facts.pads, *dest), 0),
+            Some(dest) => (address_of(self.facts.pads, *dest), tag_of(self.facts.pads, *dest)),
             None => (Target::Symbol(symbol), addend),
         }
     }

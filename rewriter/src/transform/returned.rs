@@ -30,6 +30,9 @@ impl Transform<'_, '_, '_> {
     /// Of the addresses that the depth counts the last is that of its own call, the one before the
     /// function's.
     pub(super) fn lay_return_address(&mut self) -> Result<(), Refusal> {
+        if !self.facts.graph.far.receivers(self.facts.graph.unit[self.at]).is_empty() {
+            return Err(self.refuse(Reason::ReturnAddress, "read in a function that also receives far jumps"));
+        }
         let place = self.return_place(self.facts.states[self.at])?;
         let dead = self.dead();
         let kept = |register: &Register| dead & bit(*register) == 0;
@@ -61,7 +64,7 @@ impl Transform<'_, '_, '_> {
     }
 
     /// Where the original program has the return address, for a store.
-    fn return_place(&self, state: State) -> Result<MemoryOperand, Refusal> {
+    pub(super) fn return_place(&self, state: State) -> Result<MemoryOperand, Refusal> {
         match (state.rsp, state.rbp) {
             (Height::Known(height), _) => Ok(self.slot_for_store(height)),
             (_, Height::Known(height)) => {

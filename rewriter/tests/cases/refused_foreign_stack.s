@@ -1,6 +1,8 @@
 # Another stack: loaded through an argument, from a place of the own stack that the function did not
 # fill, and kept across a call that may change it.
-        .globl  switch, unfilled, lost
+# Jumps that look like those of __builtin_longjmp: `hop` comes back to itself, `restore` brings
+# preserved registers.
+        .globl  switch, unfilled, lost, hop, restore
         .type   switch,@function
 switch: push    %rbx
         mov     %rsp,(%rdi)
@@ -31,4 +33,23 @@ changes:
         mov     %rdi,%r11
         ret
         .size   changes,.-changes
+        .type   hop,@function
+hop:    push    %rbp
+        lea     1f(%rip),%rax
+        mov     %rax,8(%rdi)
+        mov     %rsp,(%rdi)
+        mov     (%rsi),%rsp
+        mov     16(%rsi),%rbp
+        jmp     *8(%rsi)
+1:      pop     %rbp
+        ret
+        .size   hop,.-hop
+        .type   restore,@function
+restore:
+        mov     (%rdi),%rbx
+        mov     8(%rdi),%rbp
+        mov     16(%rdi),%r12
+        mov     24(%rdi),%rsp
+        jmp     *32(%rdi)
+        .size   restore,.-restore
         .section .note.GNU-stack,"",@progbits

@@ -83,7 +83,8 @@ pub fn decide(
         // the leaf does not change it (IPA-RA).
         let leaf = !leaves.contains(&unit) && !called.contains(&unit);
         let scratch = SCRATCH.into_iter().filter(|_| leaf);
-        let free = preserved.chain(scratch).find(|r| named & bit(*r) == 0);
+        let far = graph.far.concerns(unit);
+        let free = preserved.chain(scratch).find(|r| named & bit(*r) == 0 && !far);
         decisions.insert(unit, free.map_or(R15::Home, R15::Renamed));
     }
     exchange(code, graph, effects, &candidates, &mut decisions);
@@ -126,6 +127,9 @@ fn exchange(
         }
     }
     for (unit, cost) in costs {
+        if graph.far.concerns(unit) {
+            continue;
+        }
         let cheapest = candidates.iter().copied().min_by_key(|r| cost[number(*r)]);
         if let Some(register) = cheapest.filter(|r| cost[number(*r)] < cost[number(Register::R15)]) {
             decisions.insert(unit, R15::Exchanged(register));

@@ -7,7 +7,7 @@
 //! has no slots.
 
 use crate::analysis::depth::{Height, State};
-use crate::analysis::flow::FlowGraph;
+use crate::analysis::flow::{FlowGraph, JumpKind};
 use crate::analysis::r15::kept::R15;
 use crate::analysis::regs::{Effects, bit};
 use crate::object::decode::{Code, Flow, InsnIndex};
@@ -118,6 +118,10 @@ struct Search<'x, 'o, 'a> {
 
 impl Search<'_, '_, '_> {
     fn unit(mut self, insns: &[InsnIndex]) -> Result<(i64, HashSet<InsnIndex>), Unfit> {
+        // What a far jump passes over may have changed the place in the TCB page, so it is saved.
+        if insns.first().is_some_and(|&at| self.graph.far.concerns(self.graph.unit[at])) {
+            return Err(Unfit::Place);
+        }
         let entries: Vec<InsnIndex> = insns.iter().copied().filter(|&at| self.graph.entry[at]).collect();
         let mut work = entries.clone();
         for &at in &entries {
@@ -242,7 +246,7 @@ impl Search<'_, '_, '_> {
             Flow::Jump(dest) | Flow::Branch(dest) => {
                 crate::object::address::insn_of(self.code, dest).is_none_or(|to| self.graph.entry[to])
             }
-            Flow::JumpIndirect => self.graph.jump_kind(at) != crate::analysis::flow::JumpKind::Inside,
+            Flow::JumpIndirect => !matches!(self.graph.jump_kind(at), JumpKind::Inside | JumpKind::Far),
             _ => false,
         };
         if leaves && matches!(known, Known::Saved | Known::Maybe | Known::Own) {

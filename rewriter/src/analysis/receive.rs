@@ -1,0 +1,127 @@
+//! Phase 4b: jumps into frames of callers: `__builtin_longjmp` and gotos out of nested functions.
+//!
+//! Both sides are compiler code. A function with a *receiver* stores its stack pointer and frame
+//! pointer in memory, beside the address of a label that nothing in the function jumps to. A *far
+//! jump* loads all three: `mov m,%rsp ; mov %r,%rbp ; jmp *%t`. Compilers take every register for
+//! lost at a receiver, so a function with one saves all preserved registers.
+//!
+//! The data stack follows with the stack pointer; the control stack is cut to the depth that the
+//! receiver's function had at its entry. A switch between coroutines looks alike and is told apart
+//! by what it does besides: it stores the stack pointer and jumps away in the same function, or
+//! loads other preserved registers.
+
+use crate::object::address::Addresses;
+use crate::object::decode::{Code, Flow, InsnIndex};
+use iced_x86::{Instruction, Mnemonic, OpKind, Register};
+use std::collections::{HashMap, HashSet};
+
+/// Longest way from the load of the stack pointer to the jump, in instructions.
+const NEAR: usize = 16;
+
+/// Receivers and far jumps of an object.
+#[derive(Default)]
+pub struct Far {
+    /// Receivers by unit.
+    receivers: HashMap<u32, Vec<InsnIndex>>,
+    /// Where units with receivers store their stack pointer.
+    saves: HashMap<InsnIndex, u32>,
+    jumps: HashSet<InsnIndex>,
+    units: HashSet<u32>,
+}
+
+impl Far {
+    /// Finds them. `label`: labels of a function whose address is taken and that are no function.
+    pub fn find(code: &Code<'_, '_>, addresses: &Addresses, unit: &[u32], label: impl Fn(InsnIndex) -> bool) -> Far {
+        let count = code.insns.len();
+        let units = |wanted: &dyn Fn(InsnIndex) -> bool| -> HashSet<u32> {
+            (0..count).filter(|&at| wanted(at)).map(|at| unit[at]).collect()
+        };
+        let mut far = Far::default();
+        let jumps: Vec<InsnIndex> = (0..count).filter(|&at| is_far_jump(code, at)).collect();
+        let saving = units(&|at| saves_stack(code, at));
+        let jumping = units(&|at| code.insns[at].flow == Flow::JumpIndirect);
+        let data: HashSet<InsnIndex> =
+            addresses.data.values().filter_map(|data| crate::object::address::insn_of(code, data.dest)).collect();
+        let labelled = units(&|at| addresses.pointed[at] && label(at));
+        for at in (0..count).filter(|&at| addresses.pointed[at] && label(at) && !data.contains(&at)) {
+            if saving.contains(&unit[at]) && !jumping.contains(&unit[at]) {
+                far.receivers.entry(unit[at]).or_default().push(at);
+            }
+        }
+        far.saves = (0..count)
+            .filter(|&at| far.receivers.contains_key(&unit[at]) && saves_stack(code, at))
+            .map(|at| (at, unit[at]))
+            .collect();
+        far.jumps = jumps.into_iter().filter(|&at| !labelled.contains(&unit[at])).collect();
+        far.units = far.jumps.iter().map(|&at| unit[at]).chain(far.receivers.keys().copied()).collect();
+        far
+    }
+
+    /// The receivers of a unit.
+    pub fn receivers(&self, unit: u32) -> &[InsnIndex] {
+        self.receivers.get(&unit).map_or(&[], Vec::as_slice)
+    }
+
+    /// Every receiver.
+    pub fn all(&self) -> impl Iterator<Item = InsnIndex> {
+        self.receivers.values().flatten().copied()
+    }
+
+    /// The receivers that find the stack as it is where an instruction stores its pointer.
+    pub fn saved_for(&self, at: InsnIndex) -> &[InsnIndex] {
+        self.saves.get(&at).map_or(&[], |unit| self.receivers(*unit))
+    }
+
+    /// Whether an instruction is a far jump.
+    pub fn is_jump(&self, at: InsnIndex) -> bool {
+        self.jumps.contains(&at)
+    }
+
+    /// Whether a unit has a receiver or a far jump: its frame pointer stays where it is.
+    pub fn concerns(&self, unit: u32) -> bool {
+        self.units.contains(&unit)
+    }
+}
+
+/// `mov %rsp,m`, or `mov %rsp,%r ; mov %r,m`
+fn saves_stack(code: &Code<'_, '_>, at: InsnIndex) -> bool {
+    let ins = &code.insns[at].ins;
+    let before = || code.insns.get(at.wrapping_sub(1)).filter(|before| before.section == code.insns[at].section);
+    let copied = |before: &crate::object::decode::Insn| {
+        before.ins.mnemonic() == Mnemonic::Mov
+            && before.ins.op0_register() == ins.op1_register()
+            && before.ins.op1_register() == Register::RSP
+    };
+    ins.mnemonic() == Mnemonic::Mov
+        && ins.op0_kind() == OpKind::Memory
+        && (ins.op1_register() == Register::RSP || (ins.op1_register().is_gpr64() && before().is_some_and(copied)))
+}
+
+/// Whether the straight line to an indirect jump loads the stack pointer from memory, then the frame
+/// pointer from anywhere or the other way round, and takes no other preserved register from there.
+fn is_far_jump(code: &Code<'_, '_>, at: InsnIndex) -> bool {
+    let insn = &code.insns[at];
+    if insn.flow != Flow::JumpIndirect {
+        return false;
+    }
+    let line = code.insns[..at].iter().rev().take(NEAR);
+    let line = line.take_while(|i| i.flow == Flow::Next && i.section == insn.section).map(|i| &i.ins);
+    let line: Vec<&Instruction> = line.collect();
+    let moves_to = |ins: &Instruction, register: Register| {
+        ins.mnemonic() == Mnemonic::Mov && ins.op0_kind() == OpKind::Register && ins.op0_register() == register
+    };
+    let loads = |ins: &Instruction| ins.op1_kind() == OpKind::Memory;
+    let stack = line.iter().position(|ins| moves_to(ins, Register::RSP) && loads(ins));
+    let frame = line.iter().position(|ins| moves_to(ins, Register::RBP));
+    let (Some(stack), Some(frame)) = (stack, frame) else { return false };
+    let place = line[stack].memory_base();
+    let others = [Register::RBX, Register::R12, Register::R13, Register::R14, Register::R15];
+    let more = |ins: &&Instruction| {
+        others.iter().any(|other| moves_to(ins, *other)) && loads(ins) && ins.memory_base() == place
+    };
+    let between = &line[..stack.max(frame)];
+    let moved = |ins: &&Instruction| {
+        ins.is_stack_instruction() || (ins.op_count() > 0 && ins.op0_register() == Register::RSP && !loads(ins))
+    };
+    !between.iter().any(moved) && !line.iter().any(more)
+}

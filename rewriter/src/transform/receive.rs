@@ -1,0 +1,129 @@
+//! Jumps into the frames of callers ([`crate::analysis::receive`]): the data stack comes along with
+//! its pointer, the control stack is cut.
+//!
+//! The word of the frame where the original program has its return address is free. A function with
+//! a receiver puts the control stack's depth there when it is entered, and half of the word's own
+//! address beside it, so that a pointer to another stack is noticed.
+
+use super::Transform;
+use crate::analysis::r15::like;
+use crate::analysis::regs::{FLAGS, bit};
+use crate::refusal::{Reason, Refusal};
+use crate::text::emit::{Branch, Patch, RECEIVER_TAG, Stub, Target, old};
+use iced_x86::{Code as Opcode, Instruction, MemoryOperand, Register};
+use object::elf;
+use sfi_contract::Mode;
+use sfi_contract::layout::TCB_SCRATCH;
+
+/// Registers that `__sfi_depth` changes, and their spill places.
+const CHANGED: [(Register, u64); 3] = [(Register::RAX, 0), (Register::R10, 2), (Register::R11, 3)];
+/// Registers that `__sfi_cut` changes, and their spill places.
+const CUT_CHANGES: [(Register, u64); 4] =
+    [(Register::RDI, 0), (Register::RSI, 1), (Register::R10, 2), (Register::R11, 3)];
+/// `je` and `jne`
+const EQUAL: Branch = Branch::Condition(4);
+const UNEQUAL: Branch = Branch::Condition(5);
+
+impl Transform<'_, '_, '_> {
+    /// At a function's entry, before its first instruction:
+    ///
+    /// ```text
+    /// call __sfi_depth ; lea -1(%rax),%eax ; mov %eax,%gs:WORD ; lea WORD,%eax ; mov %eax,%gs:WORD+4
+    /// ```
+    ///
+    /// The last of the addresses that the depth counts is that of its own call.
+    pub(super) fn lay_depth(&mut self) -> Result<(), Refusal> {
+        let live = self.facts.live.before[self.at];
+        let saved: Vec<(Register, u64)> = CHANGED
+            .into_iter()
+            .filter(|(register, _)| live & bit(*register) != 0 || *register == Register::RAX)
+            .collect();
+        if self.flags_live() {
+            return Err(self.refuse(Reason::StackPointerUse, "flags are passed to a function that receives far jumps"));
+        }
+        for (register, slot) in &saved {
+            self.store_fixed(TCB_SCRATCH + 8 * slot, *register)?;
+        }
+        self.out.branch(Branch::Call, Target::Stub(Stub::Depth));
+        let less = MemoryOperand::with_base_displ(Register::RAX, -1);
+        self.put_new(Instruction::with2(Opcode::Lea_r32_m, Register::EAX, less))?;
+        let [depth, address] = [0, 4].map(|more| self.slot_for_store(more));
+        self.put_new(Instruction::with2(Opcode::Mov_rm32_r32, depth, Register::EAX))?;
+        let word = MemoryOperand::with_base_displ(super::SP, -self.delta());
+        self.put_new(Instruction::with2(Opcode::Lea_r32_m, Register::EAX, word))?;
+        self.put_new(Instruction::with2(Opcode::Mov_rm32_r32, address, Register::EAX))?;
+        for (register, slot) in saved {
+            self.load_fixed(register, TCB_SCRATCH + 8 * slot)?;
+        }
+        Ok(())
+    }
+
+    /// A far jump's target in a register: a receiver's slot, or the program stops.
+    ///
+    /// ```text
+    /// test $1,%r32 ; jne 1f ; ud2 ; 1: xor $1,%r64
+    /// ```
+    pub(super) fn untag(&mut self, register: Register) -> Result<(), Refusal> {
+        let over = self.out.new_label();
+        let low = like(Register::EAX, register);
+        self.put_new(Instruction::with2(Opcode::Test_rm32_imm32, low, RECEIVER_TAG as i32))?;
+        self.out.branch(UNEQUAL, over);
+        self.put(&Instruction::with(Opcode::Ud2), &[])?;
+        self.out.label(over);
+        self.put_new(Instruction::with2(Opcode::Xor_rm64_imm8, register, RECEIVER_TAG as i32))
+    }
+
+    /// A receiver's pad, where the stack pointer is the function's own again.
+    ///
+    /// ```text
+    /// mov WORD+4,%esi ; lea WORD,%edi ; cmp %edi,%esi ; je 1f ; ud2
+    /// 1: mov WORD,%edi ; lea 2f(%rip),%rsi ; jmp __sfi_cut
+    /// 2: jmp LABEL
+    /// ```
+    ///
+    /// What the stub changes and the label's code needs is stored before and loaded at 2; a caller
+    /// of the function may keep values there.
+    pub(super) fn receive(&mut self) -> Result<(), Refusal> {
+        let (at, facts) = (self.at, self.facts);
+        if super::canonical(facts.graph, facts.states, at) != 0 {
+            return Err(self.refuse(Reason::StackPointerUse, "a far jump arrives where nothing is on the stack"));
+        }
+        let live = facts.live.before[at];
+        if live & FLAGS != 0 {
+            return Err(self.refuse(Reason::StackPointerUse, "flags are needed where a far jump arrives"));
+        }
+        self.delta = Some(0);
+        let word = self.return_place(facts.states[at])?;
+        let (base, distance) = (like(Register::RAX, word.base), word.displacement);
+        let part = |more: i64| match facts.mode {
+            Mode::Full => MemoryOperand { displacement: distance + more, ..word },
+            _ => MemoryOperand::with_base_displ(base, distance + more),
+        };
+        let (over, behind) = (self.out.new_label(), self.out.new_label());
+        let saved = || CUT_CHANGES.into_iter().filter(|(register, _)| live & bit(*register) != 0);
+        for (register, slot) in saved() {
+            self.store_fixed(TCB_SCRATCH + 8 * slot, register)?;
+        }
+        self.put_new(Instruction::with2(Opcode::Mov_r32_rm32, Register::ESI, part(4)))?;
+        let place = MemoryOperand::with_base_displ(base, distance);
+        self.put_new(Instruction::with2(Opcode::Lea_r32_m, Register::EDI, place))?;
+        self.put_new(Instruction::with2(Opcode::Cmp_r32_rm32, Register::ESI, Register::EDI))?;
+        self.out.branch(EQUAL, over);
+        self.put(&Instruction::with(Opcode::Ud2), &[])?;
+        self.out.label(over);
+        self.put_new(Instruction::with2(Opcode::Mov_r32_rm32, Register::EDI, part(0)))?;
+        let label = MemoryOperand::with_base_displ_size(Register::RIP, 0, 4);
+        let lea = Instruction::with2(Opcode::Lea_r64_m, Register::RSI, label)
+            .map_err(|error| self.refuse(Reason::NoSafeForm, error.to_string()))?;
+        let target = behind.into();
+        self.put(&lea, &[Patch { immediate: false, kind: elf::R_X86_64_PC32.0, target, addend: 0 }])?;
+        self.out.branch(Branch::Jump, Target::Stub(Stub::Cut));
+        self.out.label(behind);
+        for (register, slot) in saved() {
+            self.load_fixed(register, TCB_SCRATCH + 8 * slot)?;
+        }
+        self.out.branch(Branch::Jump, old(at));
+        self.delta = None;
+        Ok(())
+    }
+}
