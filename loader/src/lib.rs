@@ -125,5 +125,5 @@ pub use world::calls::host_call::{HostCall, Tenant};
 pub use world::calls::values::{Function, MAX_ARGUMENTS, Outcome, Pointer, Value};
 pub use world::domain_ref::{DomainRef, PartPlaces, PlacementReport};
 pub use world::error::{BindError, BuildError, CallError, HostError, LookupError, SpecError, chain};
-pub use world::inner::World;
+pub use world::held::World;
 pub use world::instances::Instance;

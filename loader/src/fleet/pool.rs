@@ -2,7 +2,7 @@
 
 use crate::fleet::template::Template;
 use crate::world::error::BuildError;
-use crate::world::inner::World;
+use crate::world::held::World;
 use std::ops::{Deref, DerefMut};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 

@@ -1,7 +1,7 @@
 //! Servers that several threads enter: a bounded number of instances (Bryce & Muller's E-stacks),
 //! each entered by one thread at a time.
 
-use crate::world::inner::World;
+use crate::world::held::World;
 use std::collections::VecDeque;
 use std::ops::{Deref, DerefMut};
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};

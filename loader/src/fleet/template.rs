@@ -7,7 +7,7 @@ use crate::vm::space::La57;
 use crate::world::builder::Builder;
 use crate::world::calls::host_call::HostCall;
 use crate::world::error::{BuildError, HostError};
-use crate::world::inner::World;
+use crate::world::held::World;
 use std::sync::Arc;
 use std::time::Duration;
 

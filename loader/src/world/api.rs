@@ -7,7 +7,7 @@ use crate::vm::region::View;
 use crate::world::bindings::policy::BindingReport;
 use crate::world::domain_ref::DomainRef;
 use crate::world::error::LookupError;
-use crate::world::inner::World;
+use crate::world::held::World;
 use std::sync::Arc;
 
 impl World {
@@ -21,7 +21,7 @@ impl World {
     pub(crate) fn wipe(&mut self) -> bool {
         // SAFETY: `&mut self`: no call is in progress.
         unsafe {
-            let inner = &mut *self.inner;
+            let inner = self.record();
             inner.panic = None;
             inner.manager.permits.truncate(inner.manager.first_permits);
             for domain in &mut inner.domains {
@@ -71,9 +71,7 @@ impl World {
     /// # Errors
     /// [`LookupError::Region`].
     pub fn region(&mut self, name: &str) -> Result<&mut View, LookupError> {
-        // SAFETY: the record lives as long as the world; `&mut self` makes the access exclusive.
-        let inner = unsafe { &mut *self.inner };
-        let region = inner.regions.iter_mut().find(|r| r.name == name);
+        let region = self.record().regions.iter_mut().find(|r| r.name == name);
         region.map(|r| &mut r.view).ok_or_else(|| LookupError::Region(name.to_owned()))
     }
 }

@@ -28,7 +28,8 @@ use crate::world::calls::host::Host;
 use crate::world::calls::host_call::HostCall;
 use crate::world::domain::{Domain, RegionPlace};
 use crate::world::error::{BindError, BuildError, HostError, SpecError};
-use crate::world::inner::{Inner, World};
+use crate::world::held::World;
+use crate::world::inner::Inner;
 use crate::world::lives::Lives;
 use crate::world::owner;
 use rand_chacha::ChaCha20Rng;
@@ -443,9 +444,9 @@ impl World {
 
     /// Puts a record in its place: from here on signal handlers and gates can find it.
     fn open(inner: Inner) -> Self {
-        let mut world = Self { inner: Box::into_raw(Box::new(inner)) };
+        let mut world = Self::new(inner);
         signals::install();
-        let (record, inner) = (world.inner, world.record());
+        let (place, inner) = (world.place(), world.record());
         let watch = inner.watched.as_ref().map_or(ptr::null(), Watched::watch);
         let floor = inner.control.low() + signal_room::reserve();
         let context = inner.control.context();
@@ -462,7 +463,7 @@ impl World {
                 scratch: 0,
                 depth: 0,
                 domains: ptr::null_mut(),
-                world: record.cast(),
+                world: place.cast(),
                 watch: watch.cast(),
                 revive: ptr::null(),
                 floor,

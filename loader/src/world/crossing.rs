@@ -9,33 +9,29 @@ use crate::gate::control_stack::ControlStack;
 use crate::gate::records::{Binding, CallFrame, DomainState, MAX_DEPTH, Status, flag};
 use crate::world::bindings::record::mxcsr_mask;
 use crate::world::calls::values::Arguments;
-use crate::world::error::Failure;
+use crate::world::error::{CallError, Failure};
+use crate::world::held::Held;
 use crate::world::inner::Inner;
 use sfi_verifier::Vectors;
 
-impl Inner {
+impl Held<'_> {
     /// The host's crossing into a domain.
     ///
     /// # Safety
-    /// `inner` belongs to a world that this thread holds mutably, the binding is one of its own,
-    /// `frame.sp` is a data stack pointer of the callee. `floats`: the binding's flag.
+    /// The binding is one of the world's own, `frame.sp` is a data stack pointer of the callee.
+    /// `floats`: the binding's flag.
     #[inline(always)]
-    pub unsafe fn cross(
-        inner: *mut Inner,
-        binding: &Binding,
-        frame: &mut CallFrame,
-        floats: bool,
-    ) -> Result<(), Failure> {
+    pub unsafe fn cross(self, binding: &Binding, frame: &mut CallFrame, floats: bool) -> Result<(), Failure> {
         // SAFETY: see the function's contract.
         unsafe {
-            let context = (*inner).control.context();
+            let context = self.control.context();
             if (*context).depth != 0 {
-                return Self::aside(Self::cross_nested, inner, binding, frame, floats);
+                return self.aside(Self::cross_nested, binding, frame, floats);
             }
             if !(*context).watch.is_null() {
-                return Self::aside(Self::cross_limited, inner, binding, frame, floats);
+                return self.aside(Self::cross_limited, binding, frame, floats);
             }
-            Self::cross_here(inner, binding, frame, floats, ControlStack::top_of(context))
+            self.cross_here(binding, frame, floats, ControlStack::top_of(context))
         }
     }
 
@@ -43,18 +39,18 @@ impl Inner {
     /// stays in registers.
     ///
     /// # Safety
-    /// As for [`Inner::cross`].
+    /// As for [`Held::cross`].
     #[inline]
     unsafe fn aside(
-        way: unsafe fn(*mut Inner, &Binding, &mut CallFrame, bool) -> Result<(), Failure>,
-        inner: *mut Inner,
+        self,
+        way: unsafe fn(Self, &Binding, &mut CallFrame, bool) -> Result<(), Failure>,
         binding: &Binding,
         frame: &mut CallFrame,
         floats: bool,
     ) -> Result<(), Failure> {
         let mut copy = *frame;
         // SAFETY: see the function's contract.
-        let crossed = unsafe { way(inner, binding, &mut copy, floats) };
+        let crossed = unsafe { way(self, binding, &mut copy, floats) };
         *frame = copy;
         crossed
     }
@@ -62,25 +58,20 @@ impl Inner {
     /// A crossing with a time limit.
     ///
     /// # Safety
-    /// As for [`Inner::cross`].
+    /// As for [`Held::cross`].
     #[inline(never)]
-    unsafe fn cross_limited(
-        inner: *mut Inner,
-        binding: &Binding,
-        frame: &mut CallFrame,
-        floats: bool,
-    ) -> Result<(), Failure> {
+    unsafe fn cross_limited(mut self, binding: &Binding, frame: &mut CallFrame, floats: bool) -> Result<(), Failure> {
         // SAFETY: see the function's contract.
         unsafe {
-            let context = (*inner).control.context();
+            let context = self.control.context();
             let state = thread::state();
             if !(*state).ready {
                 thread::prepare(state);
             }
             watchdog::begin(context, state);
-            let crossed = Self::cross_here(inner, binding, frame, floats, ControlStack::top_of(context));
+            let crossed = self.again().cross_here(binding, frame, floats, ControlStack::top_of(context));
             if watchdog::end(context, binding.callee) {
-                (*inner).trim_some();
+                self.trim_some();
             }
             crossed
         }
@@ -89,17 +80,12 @@ impl Inner {
     /// A crossing by a host function: puts back what the entry changes for good.
     ///
     /// # Safety
-    /// As for [`Inner::cross`].
+    /// As for [`Held::cross`].
     #[cold]
-    unsafe fn cross_nested(
-        inner: *mut Inner,
-        binding: &Binding,
-        frame: &mut CallFrame,
-        floats: bool,
-    ) -> Result<(), Failure> {
+    unsafe fn cross_nested(self, binding: &Binding, frame: &mut CallFrame, floats: bool) -> Result<(), Failure> {
         // SAFETY: see the function's contract.
         unsafe {
-            let context = (*inner).control.context();
+            let context = self.control.context();
             if (*context).depth >= MAX_DEPTH || (*context).control_sp < (*context).floor + signal_room::reserve() {
                 return Err(Failure::TooDeep);
             }
@@ -108,7 +94,7 @@ impl Inner {
             let host_mxcsr = (*context).host_mxcsr;
             let watch = watch::of(&*context);
             watch.inspect(|w| w.leave_host(context));
-            let crossed = Self::cross_here(inner, binding, frame, floats, control_sp);
+            let crossed = self.cross_here(binding, frame, floats, control_sp);
             watch.inspect(|w| w.enter_host(context, binding.callee));
             (*context).current = current;
             (*context).top = top;
@@ -122,19 +108,19 @@ impl Inner {
     /// The crossing itself.
     ///
     /// # Safety
-    /// As for [`Inner::cross`].
+    /// As for [`Held::cross`].
     #[inline(always)]
     unsafe fn cross_here(
-        inner: *mut Inner,
+        self,
         binding: &Binding,
         frame: &mut CallFrame,
         floats: bool,
         control_sp: u64,
     ) -> Result<(), Failure> {
-        // SAFETY: see the function's contract. Only raw pointers to the records are kept across the
-        // call, because host functions use the records too.
+        // SAFETY: see the function's contract. Only raw pointers to the control stack's header are
+        // kept across the call.
         unsafe {
-            let context = (*inner).control.context();
+            let context = self.control.context();
             let state = thread::state();
             if !(*state).ready {
                 thread::prepare(state);
@@ -142,7 +128,7 @@ impl Inner {
             let outer = (*state).current;
             (*state).current = context;
             (*context).thread = state;
-            let status = gate::enter((*inner).table.enter, context, binding, state, control_sp, frame, floats);
+            let status = gate::enter(self.table.enter, context, binding, state, control_sp, frame, floats);
             (*state).current = outer;
             match status {
                 Status::Ok => Ok(()),
@@ -150,17 +136,39 @@ impl Inner {
             }
         }
     }
+}
 
+impl Held<'_> {
+    /// Calls a function of a domain without arguments. Gives rax.
+    pub fn call_code(&mut self, domain: usize, offset: u64) -> Result<u64, CallError> {
+        let binding = self.host_binding(domain, offset);
+        let callee = binding.callee;
+        // SAFETY: the binding and the callee are the world's own, and its data stack pointer is in
+        // its state while it lives.
+        unsafe {
+            if (*callee).sp == 0 {
+                return Err(self.failure(callee, Failure::Status(Status::Dead)));
+            }
+            let mut frame = CallFrame { sp: (*callee).sp, ..CallFrame::new() };
+            match self.again().cross(&binding, &mut frame, false) {
+                Ok(()) => Ok(frame.rax),
+                Err(failure) => Err(self.failure(callee, failure)),
+            }
+        }
+    }
+}
+
+impl Inner {
     /// Copies stack arguments to the callee's data stack and lowers `frame.sp`. `false` if they do
     /// not fit.
     ///
     /// # Safety
-    /// As for [`Inner::cross`].
+    /// `callee` is the state of one of the world's domains.
     #[cold]
-    pub unsafe fn push_arguments(inner: *mut Inner, callee: *const DomainState, arguments: &mut Arguments) -> bool {
+    pub unsafe fn push_arguments(&self, callee: *const DomainState, arguments: &mut Arguments) -> bool {
         // SAFETY: see the function's contract.
         unsafe {
-            let domain = &(&(*inner).domains)[(*callee).index as usize];
+            let domain = &self.domains[(*callee).index as usize];
             let words = arguments.stack();
             let sp = arguments.frame.sp - (words.len() as u64 * 8).next_multiple_of(16);
             if sp < (*callee).stack_low {

@@ -11,10 +11,10 @@ impl Inner {
     /// Puts a failure into words; resumes a host function's panic.
     ///
     /// # Safety
-    /// `inner` belongs to a world that this thread holds mutably; `callee` is one of its domains
-    /// unless the failure is [`Failure::WrongWorld`].
+    /// `callee` is one of the world's domains unless the failure is [`Failure::WrongWorld`], and
+    /// the call that failed is over.
     #[cold]
-    pub unsafe fn failure(inner: *mut Inner, callee: *const DomainState, failure: Failure) -> CallError {
+    pub unsafe fn failure(&mut self, callee: *const DomainState, failure: Failure) -> CallError {
         match failure {
             Failure::WrongWorld => return CallError::WrongWorld,
             Failure::Discarded => return CallError::Discarded,
@@ -23,12 +23,12 @@ impl Inner {
         // SAFETY: see the function's contract.
         let (domains, index) = unsafe {
             if failure == Failure::Status(Status::Panic)
-                && let Some(payload) = (*inner).panic.take()
+                && let Some(payload) = self.panic.take()
             {
                 std::panic::resume_unwind(payload);
             }
-            (*inner).settle((*callee).index as usize);
-            (&(*inner).domains, (*callee).index as usize)
+            self.settle((*callee).index as usize);
+            (&self.domains, (*callee).index as usize)
         };
         let name = domains[index].name.clone();
         match failure {

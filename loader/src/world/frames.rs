@@ -15,14 +15,12 @@ pub struct Activity {
 
 impl Activity {
     /// All frames of a world. Nothing if no call is in progress.
-    ///
-    /// # Safety
-    /// `inner` belongs to a world that this thread holds mutably, and the host runs.
-    pub unsafe fn of(inner: *const Inner) -> Self {
+    pub fn of(inner: &Inner) -> Self {
         let mut all = Self::default();
-        // SAFETY: see the function's contract. A depth says that a host function runs.
+        // SAFETY: a reference to the record exists only while the host runs, on the thread that
+        // holds the world. A depth says that a host function runs.
         unsafe {
-            let context = &*(*inner).control.context();
+            let context = &*inner.control.context();
             let mut part = (context.depth != 0).then(|| Active::calling_host(context));
             while let Some(active) = part {
                 all.domains.push((*active.domain).index as usize);

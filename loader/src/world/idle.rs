@@ -27,7 +27,8 @@
 //! than once. The path of a call does nothing for this.
 
 use crate::gate::control_stack::ControlStack;
-use crate::world::inner::{Inner, World};
+use crate::world::held::World;
+use crate::world::inner::Inner;
 use sfi_contract::layout::PAGE_SIZE;
 
 /// Bytes at the stacks' tops that stay after a long call: the next one uses them.
@@ -41,12 +42,10 @@ impl World {
     /// stacks, and of the world's control stack. For hosts to call when a world will be idle. It
     /// costs a system call per domain, and the next calls fault their pages in again.
     pub fn trim(&mut self) {
-        // SAFETY: `&mut self`: no call is in progress, so nothing on the stacks is alive.
-        unsafe {
-            let inner = &mut *self.inner;
-            (0..inner.domains.len()).for_each(|index| inner.release_stack(index, 0));
-            inner.release_control(0);
-        }
+        // `&mut self`: no call is in progress, so nothing on the stacks is alive.
+        let inner = self.record();
+        (0..inner.domains.len()).for_each(|index| inner.release_stack(index, 0));
+        inner.release_control(0);
     }
 }
 

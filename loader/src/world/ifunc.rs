@@ -6,38 +6,29 @@
 //! stub's slot; nothing else ever gets there. While the table's page is writable no code of the
 //! domain runs.
 
-use crate::gate::records::{CallFrame, Status};
 use crate::vm::error::MapError;
 use crate::vm::window::Protection;
-use crate::world::error::{BuildError, CallError, Failure};
-use crate::world::inner::Inner;
+use crate::world::error::{BuildError, CallError};
+use crate::world::held::Held;
 use rustix::io::Errno;
 use sfi_contract::layout::{DISPATCH_OFFSET, PAGE_SIZE};
 
 /// Runs the resolvers of a domain and fills the slots of its IFUNCs.
-///
-/// # Safety
-/// `inner` belongs to a world that this thread holds mutably.
-pub unsafe fn choose(inner: *mut Inner, domain: usize) -> Result<(), BuildError> {
-    // SAFETY: see the function's contract. No reference is held while the resolver runs.
-    unsafe {
-        let count = (&(*inner).domains)[domain].image.indirects.len();
-        for index in 0..count {
-            let (slot, resolver) = (&(*inner).domains)[domain].image.indirects[index];
-            let result = ask(inner, domain, resolver);
-            let domain = &(&(*inner).domains)[domain];
-            let fail = |error| BuildError::Initialiser { domain: domain.name.clone(), error: Box::new(error) };
-            let (base, image) = (domain.window.base(), &domain.image);
-            let code = chosen(&image.slots, image.text, result.map_err(fail)?.wrapping_sub(base));
-            let code = code.ok_or_else(|| fail(CallError::NotAFunction { domain: domain.name.clone() }))?;
-            let write = || -> Result<(), Errno> {
-                let page = slot & !(PAGE_SIZE - 1);
-                domain.window.protect(page, PAGE_SIZE, Protection::ReadWrite)?;
-                domain.window.write(slot, &(base + code).to_le_bytes());
-                domain.window.protect(page, PAGE_SIZE, Protection::Read)
-            };
-            write().map_err(|error| MapError::new(&format!("domain `{}`", domain.name), error))?;
-        }
+pub fn choose(held: &mut Held<'_>, index: usize) -> Result<(), BuildError> {
+    for (slot, resolver) in held.domains[index].image.indirects.clone() {
+        let result = held.call_code(index, resolver);
+        let domain = &held.domains[index];
+        let fail = |error| BuildError::Initialiser { domain: domain.name.clone(), error: Box::new(error) };
+        let (base, image) = (domain.window.base(), &domain.image);
+        let code = chosen(&image.slots, image.text, result.map_err(fail)?.wrapping_sub(base));
+        let code = code.ok_or_else(|| fail(CallError::NotAFunction { domain: domain.name.clone() }))?;
+        let write = || -> Result<(), Errno> {
+            let page = slot & !(PAGE_SIZE - 1);
+            domain.window.protect(page, PAGE_SIZE, Protection::ReadWrite)?;
+            domain.window.write(slot, &(base + code).to_le_bytes());
+            domain.window.protect(page, PAGE_SIZE, Protection::Read)
+        };
+        write().map_err(|error| MapError::new(&format!("domain `{}`", domain.name), error))?;
     }
     Ok(())
 }
@@ -49,24 +40,6 @@ fn chosen(slots: &[u64], text: (u64, u64), slot: u64) -> Option<u64> {
     let text = text.0..text.0 + text.1;
     let code = slots.get(usize::try_from(index).ok()?)?;
     text.contains(code).then_some(*code)
-}
-
-/// Calls a resolver. Those of x86-64 take no arguments.
-///
-/// # Safety
-/// As for [`choose`].
-unsafe fn ask(inner: *mut Inner, domain: usize, resolver: u64) -> Result<u64, CallError> {
-    // SAFETY: see the function's contract.
-    unsafe {
-        let binding = (*inner).host_binding(domain, resolver);
-        let callee = binding.callee;
-        if (*callee).sp == 0 {
-            return Err(Inner::failure(inner, callee, Failure::Status(Status::Dead)));
-        }
-        let mut frame = CallFrame { sp: (*callee).sp, ..CallFrame::new() };
-        Inner::cross(inner, &binding, &mut frame, false).map_err(|failure| Inner::failure(inner, callee, failure))?;
-        Ok(frame.rax)
-    }
 }
 
 #[cfg(test)]

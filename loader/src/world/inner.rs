@@ -1,4 +1,4 @@
-//! A world's record, and the handle by which the host holds it.
+//! A world's record.
 
 use crate::fault::watchdog::Watched;
 use crate::gate::Table;
@@ -12,21 +12,6 @@ use crate::world::error::LookupError;
 use crate::world::lives::Lives;
 use sfi_contract::layout::DISPATCH_MASK;
 use std::any::Any;
-
-/// Domains that are loaded, sealed and ready to be called. Built by [`World::builder`]; dropping it
-/// unmaps everything.
-///
-/// A world is entered by one thread at a time (calls take `&mut`), but it may move between threads.
-/// More parallelism comes from more worlds.
-#[derive(Debug)]
-pub struct World {
-    pub(crate) inner: *mut Inner,
-}
-
-// SAFETY: the record belongs to the world alone. Nothing in it is tied to a thread: the signal
-// stack and GS are looked up per thread at every entry, and the control stack is used by the thread
-// that holds the world mutably.
-unsafe impl Send for World {}
 
 /// The world's record. Gates and host functions reach it through a raw pointer while host code is
 /// suspended inside a call.
@@ -53,20 +38,6 @@ pub struct Inner {
     pub manager: Manager,
 }
 
-impl World {
-    /// The record, to read.
-    pub(crate) fn get(&self) -> &Inner {
-        // SAFETY: the record lives as long as the world; `&self` means that no call is in progress.
-        unsafe { &*self.inner }
-    }
-
-    /// The record.
-    pub(crate) fn record(&mut self) -> &mut Inner {
-        // SAFETY: the record lives as long as the world, which is borrowed mutably.
-        unsafe { &mut *self.inner }
-    }
-}
-
 impl Inner {
     /// Returns the index of a domain by name.
     pub fn find(&self, name: &str) -> Result<usize, LookupError> {
@@ -78,22 +49,6 @@ impl Inner {
     pub fn code_at(&self, domain: usize, pointer: u64) -> Option<u64> {
         let slot = (pointer as u32 & DISPATCH_MASK) as usize / 8;
         self.domains[domain].image.slots.get(slot).copied().filter(|_| slot != 0)
-    }
-}
-
-impl Drop for World {
-    fn drop(&mut self) {
-        // SAFETY: both were made by the builder with `Box::into_raw`; no call is in progress, so
-        // nobody uses them.
-        unsafe {
-            let mut inner = Box::from_raw(self.inner);
-            // First: the watchdog looks at the others.
-            inner.watched = None;
-            (0..inner.domains.len()).for_each(|index| inner.settle(index));
-            for state in inner.domains.iter().map(|d| d.state) {
-                drop(Box::from_raw(state));
-            }
-        }
     }
 }
 

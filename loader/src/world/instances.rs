@@ -12,7 +12,8 @@ use crate::world::bindings::record::Record;
 use crate::world::domain::Domain;
 use crate::world::domain_ref::DomainRef;
 use crate::world::error::{BindError, BuildError, LookupError};
-use crate::world::inner::{Inner, World};
+use crate::world::held::World;
+use crate::world::inner::Inner;
 use crate::world::owner;
 use std::sync::Arc;
 
@@ -38,13 +39,12 @@ impl World {
     /// more; [`BuildError::Map`], [`BuildError::Initialiser`]. All that exists keeps working.
     pub fn instantiate(&mut self, domain: &str) -> Result<Instance, BuildError> {
         let original = self.get().find(domain)?;
-        // SAFETY: `&mut self`: no call is in progress, so nobody else uses the record.
-        let index = unsafe { (*self.inner).raise(original)? };
-        // SAFETY: as above.
-        let (handle, shown) = unsafe { ((*self.inner).handle(index), (*self.inner).show_all(index)) };
+        let inner = self.record();
+        let index = inner.raise(original)?;
+        let (handle, shown) = (inner.handle(index), inner.show_all(index));
         shown.map_err(BuildError::from).and_then(|()| self.initialise(index)).inspect_err(|_| {
-            // SAFETY: as above.
-            unsafe { (*self.inner).vacate(index) };
+            // SAFETY: `&mut self`: no call is in progress.
+            unsafe { self.record().vacate(index) };
         })?;
         Ok(handle)
     }
@@ -70,8 +70,9 @@ impl World {
         let index = self.get().living(instance)?;
         // SAFETY: `&mut self`: no call is in progress, so no frame of the domain is outstanding.
         unsafe {
-            (*self.inner).clear(index)?;
-            (*self.inner).hide(index)?;
+            let inner = self.record();
+            inner.clear(index)?;
+            inner.hide(index)?;
         }
         self.initialise(index)
     }
@@ -84,7 +85,7 @@ impl World {
     pub fn discard(&mut self, instance: Instance) -> Result<(), LookupError> {
         let index = self.get().living(instance)?;
         // SAFETY: as in `reset`.
-        unsafe { (*self.inner).vacate(index) };
+        unsafe { self.record().vacate(index) };
         Ok(())
     }
 }

@@ -10,6 +10,7 @@ pub(crate) mod domain_ref;
 pub(crate) mod error;
 pub(crate) mod failure;
 pub(crate) mod frames;
+pub(crate) mod held;
 pub(crate) mod idle;
 pub(crate) mod ifunc;
 pub(crate) mod inner;

@@ -6,8 +6,8 @@ use crate::spec::owner::{NotAdmitted, Owner};
 use crate::world::domain::Domain;
 use crate::world::domain_ref::DomainRef;
 use crate::world::error::{BuildError, LookupError};
+use crate::world::held::World;
 use crate::world::inner::Inner;
-use crate::world::inner::World;
 use std::time::Instant;
 
 impl<'w> DomainRef<'w> {

@@ -10,7 +10,7 @@ use crate::world::calls::host_call::HostCall;
 use crate::world::calls::values::Function;
 use crate::world::domain_ref::DomainRef;
 use crate::world::error::{BindError, BuildError, LookupError};
-use crate::world::inner::{Inner, World};
+use crate::world::held::World;
 
 /// A gateway of a client that leads to an entry point, until it is disconnected.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -103,15 +103,11 @@ macro_rules! operations {
         /// [`BindError::Active`] if a call in progress returns to it, [`BindError::Busy`]; the
         /// other errors of building a world.
         pub fn reload(&mut self, mut spec: DomainSpec) -> Result<(), BuildError> {
-            let inner: *mut Inner = self.record();
-            // SAFETY: the host runs, on the thread that holds the world mutably.
-            spec.clock &= unsafe { (*inner).clock };
-            // SAFETY: the host runs, on the thread that holds the world mutably.
-            unsafe {
-                let index = (*inner).find(&spec.name).map_err(BindError::from)?;
-                (*inner).reserve_callbacks(&mut spec);
-                Inner::load_again(inner, index, std::sync::Arc::new(spec), true)
-            }
+            let mut held = self.held();
+            spec.clock &= held.clock;
+            let index = held.find(&spec.name).map_err(BindError::from)?;
+            held.reserve_callbacks(&mut spec);
+            held.load_again(index, std::sync::Arc::new(spec), true)
         }
     };
 }

@@ -39,9 +39,7 @@ impl Inner {
 
     /// The calls in progress.
     pub fn activity(&self) -> Activity {
-        // SAFETY: a reference to the record exists only while the host runs, on the thread that
-        // holds the world.
-        unsafe { Activity::of(self) }
+        Activity::of(self)
     }
 
     /// Takes an entry point back: what was connected to it leads nowhere.

@@ -14,26 +14,18 @@ use crate::world::builder::check_domain;
 use crate::world::domain::Domain;
 use crate::world::error::{BindError, BuildError, SpecError};
 use crate::world::frames::Activity;
+use crate::world::held::Held;
 use crate::world::inner::Inner;
 use crate::world::owner;
 use std::sync::Arc;
 
-impl Inner {
+impl Held<'_> {
     /// Loads a domain again, at a fresh place, at once or when its owner's penalties are over: with
     /// other objects, or the same ones. All that led to it leads to the functions of the same
     /// names; where there is none any more, nowhere. If it fails before the initialisers run, the
     /// old one stays.
-    ///
-    /// # Safety
-    /// `inner` belongs to a world that this thread holds mutably, and the host runs.
-    pub unsafe fn load_again(
-        inner: *mut Self,
-        index: usize,
-        spec: Arc<DomainSpec>,
-        wait: bool,
-    ) -> Result<(), BuildError> {
-        // SAFETY: see the function's contract.
-        let this = unsafe { &mut *inner };
+    pub fn load_again(&mut self, index: usize, spec: Arc<DomainSpec>, wait: bool) -> Result<(), BuildError> {
+        let this: &mut Inner = self;
         let name = this.domains[index].name.clone();
         if spec.name != name {
             return Err(SpecError::Renamed { domain: name, name: spec.name.clone() }.into());
@@ -93,24 +85,23 @@ impl Inner {
         for (n, record) in new.into_iter().enumerate() {
             this.manager.records[start + n] = Some(record);
         }
-        // SAFETY: see the function's contract.
-        unsafe { Self::install(inner, index, loaded, spec, registered) }
+        // SAFETY: the domain is not among those that calls return to.
+        unsafe { self.install(index, loaded, spec, registered) }
     }
 
     /// Puts a domain in a window of its own in the place of the old one, and makes what led to it
     /// lead there.
     ///
     /// # Safety
-    /// As for [`Inner::load_again`]; no call returns to the domain.
+    /// No call returns to the domain.
     unsafe fn install(
-        inner: *mut Self,
+        &mut self,
         index: usize,
         raised: Raised,
         spec: Arc<DomainSpec>,
         registered: Vec<(String, Registered)>,
     ) -> Result<(), BuildError> {
-        // SAFETY: see the function's contract.
-        let this = unsafe { &mut *inner };
+        let this: &mut Inner = self;
         let active = this.activity();
         this.replace(index, raised, spec);
         if active.domains.is_empty() {
@@ -123,17 +114,15 @@ impl Inner {
         this.rewrite(index, &active)?;
         this.register_again(index, registered)?;
         this.connect_waiting(false)?;
-        // SAFETY: see the function's contract.
-        unsafe { Self::initialise(inner, index) }
+        self.initialise(index)
     }
 
     /// Loads a domain again that has instances, so that its image stays: in a fresh window.
     ///
     /// # Safety
-    /// As for [`Inner::load_again`]; no call returns to the domain.
-    unsafe fn raise_again(inner: *mut Self, index: usize) -> Result<(), BuildError> {
-        // SAFETY: see the function's contract.
-        let this = unsafe { &mut *inner };
+    /// No call returns to the domain.
+    unsafe fn raise_again(&mut self, index: usize) -> Result<(), BuildError> {
+        let this: &mut Inner = self;
         this.settle(index);
         let domain = &this.domains[index];
         owner::admit(domain.spec.owner.as_ref(), false)?;
@@ -141,25 +130,18 @@ impl Inner {
         let raised = raised::again(&mut this.places.draw(), &spec, image, &this.regions)?;
         let registered = all_registered(index, &spec, &this.hosts)?;
         // SAFETY: see the function's contract.
-        unsafe { Self::install(inner, index, raised, spec, registered) }
-    }
-
-    /// Another window holds the domain's image, or the domain is such an instance.
-    pub fn has_instances(&self, index: usize) -> bool {
-        self.domains.iter().enumerate().any(|(i, d)| d.life != 0 && (d.origin == index || i == index))
+        unsafe { self.install(index, raised, spec, registered) }
     }
 
     /// Restarts a dead domain if its specification says so and no call returns to it: loads it
     /// again, at a fresh place. Never waits for penalties: nobody who calls the domain pays for its
     /// owner. Otherwise the status that its callers get.
-    ///
-    /// # Safety
-    /// As for [`Inner::load_again`].
     #[cold]
-    pub unsafe fn revive(inner: *mut Self, index: usize) -> Result<(), Status> {
-        // SAFETY: see the function's contract.
+    pub fn revive(&mut self, index: usize) -> Result<(), Status> {
+        // SAFETY: states live as long as the world; no call returns to the domain where it is
+        // loaded or raised again.
         unsafe {
-            let this = &mut *inner;
+            let this: &mut Inner = self;
             let active = this.activity();
             let Some(domain) = this.domains.get_mut(index) else { return Err(Status::Dead) };
             let allowed = match domain.spec.restart {
@@ -180,18 +162,22 @@ impl Inner {
                 let crash = Domain::describe(&this.domains, index);
                 this.domains[index].crash = Some(crash);
             }
-            let loaded = if this.has_instances(index) {
-                Self::raise_again(inner, index)
-            } else {
-                Self::load_again(inner, index, spec, false)
-            };
+            let loaded =
+                if this.has_instances(index) { self.raise_again(index) } else { self.load_again(index, spec, false) };
             let tried = !matches!(loaded, Err(BuildError::Owner { .. } | BuildError::NotReady { .. }));
-            (&mut (*inner).domains)[index].restarts += u32::from(tried);
+            self.domains[index].restarts += u32::from(tried);
             loaded.map_err(|error| match error {
                 BuildError::NotReady { .. } => Status::NotReady,
                 _ => Status::Dead,
             })
         }
+    }
+}
+
+impl Inner {
+    /// Another window holds the domain's image, or the domain is such an instance.
+    pub fn has_instances(&self, index: usize) -> bool {
+        self.domains.iter().enumerate().any(|(i, d)| d.life != 0 && (d.origin == index || i == index))
     }
 
     /// Puts a loaded domain in the place of one that no call returns to.

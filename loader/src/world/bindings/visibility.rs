@@ -8,7 +8,8 @@ use crate::vm::region::{Placed, Uppers};
 use crate::vm::window::Protection;
 use crate::world::calls::host_call::HostCall;
 use crate::world::error::BindError;
-use crate::world::inner::{Inner, World};
+use crate::world::held::World;
+use crate::world::inner::Inner;
 use rustix::fd::AsFd;
 use sfi_contract::Mode;
 use sfi_contract::layout::{

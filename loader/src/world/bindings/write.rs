@@ -19,7 +19,7 @@ impl Inner {
             domains: &self.domains,
             hosts: &self.hosts,
             nobody: self.manager.nobody,
-            lends: functions::shim(),
+            lends: functions::lends(),
             metered: self.watched.as_ref().is_some_and(Watched::is_metered),
         }
     }

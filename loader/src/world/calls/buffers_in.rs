@@ -12,12 +12,13 @@ use crate::spec::Trust;
 use crate::spec::interface::{Declaration, Direction, Kind, Length, Parameter, Scalar};
 use crate::spec::signature::Signature;
 use crate::vm::window::{Protection, Window};
-use crate::world::calls::call::{Enter, TypedFn};
+use crate::world::calls::call::Enter;
 use crate::world::calls::functions::Loans;
 use crate::world::calls::host_call::HostCall;
-use crate::world::calls::values::{Arguments, Function};
+use crate::world::calls::values::Arguments;
 use crate::world::domain_ref::DomainRef;
 use crate::world::error::{CallError, Failure, HostError, LookupError};
+use crate::world::held::Held;
 use crate::world::inner::Inner;
 use sfi_contract::layout::WINDOW_SIZE;
 
@@ -111,7 +112,7 @@ impl Bound {
     ///
     /// # Errors
     /// [`CallError::Arguments`] if the arguments are not what the declaration says, a slice is
-    /// shorter than its length, or the data stack has no room; otherwise as [`TypedFn::call`].
+    /// shorter than its length, or the data stack has no room; otherwise as [`crate::TypedFn::call`].
     pub fn call(&self, enter: &mut impl Enter, arguments: &mut [Passed<'_>]) -> Result<u64, CallError> {
         let fits = |(passed, kind): (&Passed<'_>, Kind)| match (passed, kind) {
             (Passed::Word(_), Kind::Number(_) | Kind::Function(_)) => true,
@@ -134,7 +135,7 @@ impl Bound {
     /// As [`Bound::call`].
     ///
     /// # Panics
-    /// As [`TypedFn::call`].
+    /// As [`crate::TypedFn::call`].
     ///
     /// # Safety
     /// The bytes of every buffer can be read, or written if the declaration says `out`, or both if
@@ -164,12 +165,9 @@ impl Bound {
         if !as_declared {
             return Err(CallError::Arguments { domain: self.domain.clone() });
         }
-        let inner = enter.inner();
-        // SAFETY: `inner` is valid and unaliased while `enter` is borrowed.
-        unsafe {
-            let index = (*inner).find(&self.domain).map_err(|_| CallError::Gone { domain: self.domain.clone() })?;
-            call(inner, index, &self.declaration, &self.declaration.name, words, caller)
-        }
+        let held = enter.held();
+        let index = held.find(&self.domain).map_err(|_| CallError::Gone { domain: self.domain.clone() })?;
+        call(held, index, &self.declaration, &self.declaration.name, words, caller)
     }
 }
 
@@ -208,23 +206,20 @@ pub fn forward(
     move |cx| {
         let mut words = words(cx, &declaration);
         let caller = cx.caller_index();
-        let inner = cx.world();
-        // SAFETY: the record of the world that this host function runs in, which it holds.
-        let result = unsafe {
-            let index = (*inner).find(&domain)?;
-            if index == caller {
-                return Err(HostError::new("a domain does not cross to itself"));
+        let mut loans = Loans::new(cx);
+        let index = loans.cx.record().find(&domain)?;
+        if index == caller {
+            return Err(HostError::new("a domain does not cross to itself"));
+        }
+        loans.cx.held().ready(index)?;
+        for (word, signature) in words.iter_mut().zip(&functions) {
+            if let Some(signature) = signature {
+                *word = loans.lend((caller, *word), index, signature, Trust::MutualDistrust)?;
             }
-            let mut loans = Loans::new(inner);
-            Inner::ready(inner, index)?;
-            for (word, signature) in words.iter_mut().zip(&functions) {
-                if let Some(signature) = signature {
-                    *word = loans.lend((caller, *word), index, signature, Trust::MutualDistrust)?;
-                }
-            }
-            let mut memory = Pointers { inner, caller, words: &words };
-            call(inner, index, &declaration, &function, &words, &mut memory)?
-        };
+        }
+        let mut memory = Pointers { caller, words: &words };
+        let result = call(loans.cx.held(), index, &declaration, &function, &words, &mut memory)?;
+        drop(loans);
         if declaration.result.is_some_and(Scalar::is_float) {
             cx.set_result_f64(f64::from_bits(result));
             return Ok(0);
@@ -236,18 +231,18 @@ pub fn forward(
 /// The caller's side of the buffers, by number of the parameter. Every access is checked.
 trait Caller {
     /// Copies the first `length` bytes to a window.
-    fn load(&self, parameter: usize, length: u64, to: &Window, at: u64) -> bool;
+    fn load(&self, inner: &Inner, parameter: usize, length: u64, to: &Window, at: u64) -> bool;
     /// Copies `length` bytes from a window to the buffer.
-    fn store(&mut self, parameter: usize, length: u64, from: &Window, at: u64) -> bool;
+    fn store(&mut self, inner: &Inner, parameter: usize, length: u64, from: &Window, at: u64) -> bool;
     /// The buffer has so many bytes, and they may be written.
-    fn writable(&self, parameter: usize, length: u64) -> bool;
+    fn writable(&self, inner: &Inner, parameter: usize, length: u64) -> bool;
 }
 
 /// Buffers of the host.
 struct Slices<'s, 'a>(&'s mut [Passed<'a>]);
 
 impl Caller for Slices<'_, '_> {
-    fn load(&self, parameter: usize, length: u64, to: &Window, at: u64) -> bool {
+    fn load(&self, _: &Inner, parameter: usize, length: u64, to: &Window, at: u64) -> bool {
         let from: &[u8] = match &self.0[parameter] {
             Passed::In(from) => from,
             Passed::InOut(from) => from,
@@ -258,14 +253,14 @@ impl Caller for Slices<'_, '_> {
         true
     }
 
-    fn store(&mut self, parameter: usize, length: u64, from: &Window, at: u64) -> bool {
+    fn store(&mut self, _: &Inner, parameter: usize, length: u64, from: &Window, at: u64) -> bool {
         let (Passed::Out(to) | Passed::InOut(to)) = &mut self.0[parameter] else { return false };
         let Some(to) = to.get_mut(..length as usize) else { return false };
         from.read(at, to);
         true
     }
 
-    fn writable(&self, parameter: usize, length: u64) -> bool {
+    fn writable(&self, _: &Inner, parameter: usize, length: u64) -> bool {
         matches!(&self.0[parameter], Passed::Out(to) | Passed::InOut(to) if to.len() as u64 >= length)
     }
 }
@@ -284,35 +279,33 @@ impl Raws<'_> {
 }
 
 impl Caller for Raws<'_> {
-    fn load(&self, parameter: usize, length: u64, to: &Window, at: u64) -> bool {
+    fn load(&self, _: &Inner, parameter: usize, length: u64, to: &Window, at: u64) -> bool {
         let from = self.place(parameter, length);
         // SAFETY: so many bytes of the buffer can be read.
         from.map(|from| unsafe { to.write_from(at, from, length as usize) }).is_some()
     }
 
-    fn store(&mut self, parameter: usize, length: u64, from: &Window, at: u64) -> bool {
+    fn store(&mut self, _: &Inner, parameter: usize, length: u64, from: &Window, at: u64) -> bool {
         let to = self.place(parameter, length);
         // SAFETY: so many bytes of the buffer can be written.
         to.map(|to| unsafe { from.read_to(at, to, length as usize) }).is_some()
     }
 
-    fn writable(&self, parameter: usize, length: u64) -> bool {
+    fn writable(&self, _: &Inner, parameter: usize, length: u64) -> bool {
         self.place(parameter, length).is_some()
     }
 }
 
 /// Buffers of a domain, by its pointers.
 struct Pointers<'p> {
-    inner: *mut Inner,
     caller: usize,
     words: &'p [u64],
 }
 
 impl Pointers<'_> {
     /// The caller's window and the offset in it, if so many bytes are there.
-    fn place(&self, parameter: usize, length: u64, write: bool) -> Option<(&Window, u64)> {
-        // SAFETY: the host function that made this holds the world.
-        let domain = unsafe { &(&(*self.inner).domains)[self.caller] };
+    fn place<'i>(&self, inner: &'i Inner, parameter: usize, length: u64, write: bool) -> Option<(&'i Window, u64)> {
+        let domain = &inner.domains[self.caller];
         let memory = domain.memory();
         let (segment, offset) = memory.find(self.words[parameter], usize::try_from(length).ok()?).ok()?;
         (!write || segment.protection == Protection::ReadWrite).then_some((&domain.window, offset))
@@ -320,16 +313,16 @@ impl Pointers<'_> {
 }
 
 impl Caller for Pointers<'_> {
-    fn load(&self, parameter: usize, length: u64, to: &Window, at: u64) -> bool {
-        self.place(parameter, length, false).map(|(from, offset)| from.copy(offset, length, to, at)).is_some()
+    fn load(&self, inner: &Inner, parameter: usize, length: u64, to: &Window, at: u64) -> bool {
+        self.place(inner, parameter, length, false).map(|(from, offset)| from.copy(offset, length, to, at)).is_some()
     }
 
-    fn store(&mut self, parameter: usize, length: u64, from: &Window, at: u64) -> bool {
-        self.place(parameter, length, true).map(|(to, offset)| from.copy(at, length, to, offset)).is_some()
+    fn store(&mut self, inner: &Inner, parameter: usize, length: u64, from: &Window, at: u64) -> bool {
+        self.place(inner, parameter, length, true).map(|(to, offset)| from.copy(at, length, to, offset)).is_some()
     }
 
-    fn writable(&self, parameter: usize, length: u64) -> bool {
-        self.place(parameter, length, true).is_some()
+    fn writable(&self, inner: &Inner, parameter: usize, length: u64) -> bool {
+        self.place(inner, parameter, length, true).is_some()
     }
 }
 
@@ -343,101 +336,79 @@ struct Copy {
 }
 
 /// Copies, crosses, copies back. `words`: a number for each parameter, whatever for buffers.
-///
-/// # Safety
-/// `inner` is the record of a world that this thread holds mutably; `index` is one of its domains.
-unsafe fn call(
-    inner: *mut Inner,
+fn call(
+    mut held: Held<'_>,
     index: usize,
     declaration: &Declaration,
     function: &str,
     words: &[u64],
     caller: &mut dyn Caller,
 ) -> Result<u64, CallError> {
-    // SAFETY: see the function's contract. References to the record do not live across the
-    // crossing.
-    unsafe {
-        let (state, sp) = Inner::ready(inner, index)?;
-        let fail = move |status| Inner::failure(inner, state, Failure::Status(status));
-        let domain = &(&(*inner).domains)[index];
-        let gone = || CallError::Gone { domain: domain.name.clone() };
-        let offset = *domain.image.functions_by_name.get(function).ok_or_else(gone)?;
-        let base = domain.window.base();
-        let room = (sp - base, (*state).stack_low - base + CALLEE_RESERVE);
-        let copies = copy_in(declaration, words, caller, &domain.window, room);
-        let Some(copies) = copies else { return Err(fail(Status::Arguments)) };
+    let (state, sp) = held.ready(index)?;
+    let domain = &held.domains[index];
+    let gone = || CallError::Gone { domain: domain.name.clone() };
+    let offset = *domain.image.functions_by_name.get(function).ok_or_else(gone)?;
+    let base = domain.window.base();
+    // SAFETY: the state lives as long as the world.
+    let room = (sp - base, unsafe { (*state).stack_low } - base + CALLEE_RESERVE);
+    // SAFETY: the domain is the world's own, and does not run.
+    let wrong = move |held: &mut Held<'_>| unsafe { held.failure(state, Failure::Status(Status::Arguments)) };
+    let Some(copies) = copy_in(&held, declaration, words, caller, &domain.window, room) else {
+        return Err(wrong(&mut held));
+    };
 
-        let mut arguments = Arguments::new();
-        for (i, parameter) in declaration.parameters.iter().enumerate() {
-            match parameter.kind {
-                Kind::Number(scalar) => arguments.push_word(words[i], scalar.is_float()),
-                Kind::Function(_) => arguments.push_word(words[i], false),
-                Kind::Buffer { .. } => {
-                    let copy = copies.iter().find(|c| c.parameter == i);
-                    arguments.push_word(copy.map_or(0, |c| base + c.offset), false);
-                }
+    let mut arguments = Arguments::new();
+    for (i, parameter) in declaration.parameters.iter().enumerate() {
+        match parameter.kind {
+            Kind::Number(scalar) => arguments.push_word(words[i], scalar.is_float()),
+            Kind::Function(_) => arguments.push_word(words[i], false),
+            Kind::Buffer { .. } => {
+                let copy = copies.iter().find(|c| c.parameter == i);
+                arguments.push_word(copy.map_or(0, |c| base + c.offset), false);
             }
         }
-        // The callee's frames begin below the copies.
-        let low = copies.iter().map(|c| c.offset).min().map_or(sp, |offset| base + offset);
-        let generation = (*state).generation;
+    }
+    // The callee's frames begin below the copies.
+    let low = copies.iter().map(|c| c.offset).min().map_or(sp, |offset| base + offset);
+    // SAFETY: the state lives as long as the world, and nobody else uses it while the host runs.
+    let generation = unsafe {
         (*state).sp = low;
-        let entered = if declaration.has_floats() {
-            enter::<fn(f64)>(inner, index, offset, &mut arguments)
-        } else {
-            enter::<fn()>(inner, index, offset, &mut arguments)
-        };
+        (*state).generation
+    };
+    let entered = held.enter_code(index, offset, declaration.has_floats(), &mut arguments);
+    // SAFETY: as above.
+    unsafe {
         if (*state).sp == low && (*state).generation == generation {
             (*state).sp = sp;
         }
-        entered.map_err(|failure| Inner::failure(inner, state, failure))?;
-        let window = &(&(*inner).domains)[index].window;
-        for copy in copies.iter().filter(|c| c.direction.writes()) {
-            if !caller.store(copy.parameter, copy.length, window, copy.offset) {
-                return Err(fail(Status::Arguments));
-            }
-        }
-        let float = declaration.result.is_some_and(Scalar::is_float);
-        Ok(if float { arguments.frame.xmm0 } else { arguments.frame.rax })
     }
+    entered?;
+    let window = &held.domains[index].window;
+    let stored = |c: &Copy| caller.store(&held, c.parameter, c.length, window, c.offset);
+    if !copies.iter().filter(|c| c.direction.writes()).all(stored) {
+        return Err(wrong(&mut held));
+    }
+    let float = declaration.result.is_some_and(Scalar::is_float);
+    Ok(if float { arguments.frame.xmm0 } else { arguments.frame.rax })
 }
 
-impl Inner {
+impl Held<'_> {
     /// A domain that is about to be called, restarted if need be: its state, and where its data
     /// stack goes on.
-    ///
-    /// # Safety
-    /// As for [`Inner::revive`].
-    pub unsafe fn ready(inner: *mut Inner, index: usize) -> Result<(*mut DomainState, u64), CallError> {
-        // SAFETY: see the function's contract.
+    pub fn ready(&mut self, index: usize) -> Result<(*mut DomainState, u64), CallError> {
+        let state = self.domains[index].state;
+        // SAFETY: the state lives as long as the world, and the domain does not run.
         unsafe {
-            let state = (&(*inner).domains)[index].state;
-            let fail = move |status| Inner::failure(inner, state, Failure::Status(status));
             if (*state).dead != Status::Ok
-                && let Err(status) = Inner::revive(inner, index)
+                && let Err(status) = self.revive(index)
             {
-                return Err(fail(status));
+                return Err(self.failure(state, Failure::Status(status)));
             }
             match (*state).sp {
-                0 => Err(fail(Status::Refused)),
+                0 => Err(self.failure(state, Failure::Status(Status::Refused))),
                 sp => Ok((state, sp)),
             }
         }
-    }
-}
-
-/// # Safety
-/// As for [`call`].
-unsafe fn enter<F: Function>(
-    inner: *mut Inner,
-    index: usize,
-    offset: u64,
-    arguments: &mut Arguments,
-) -> Result<(), Failure> {
-    // SAFETY: see the function's contract.
-    unsafe {
-        let function: TypedFn<F> = (*inner).typed(index, offset, None);
-        function.enter(inner, arguments)
     }
 }
 
@@ -445,6 +416,7 @@ unsafe fn enter<F: Function>(
 /// `room`: window offsets of the data stack pointer and of the lowest place. `None`: something is
 /// not as declared, or there is no room.
 fn copy_in(
+    inner: &Inner,
     declaration: &Declaration,
     words: &[u64],
     caller: &dyn Caller,
@@ -475,11 +447,11 @@ fn copy_in(
                 continue;
             }
             top = top.checked_sub(length).map(|at| at & !15).filter(|at| *at >= lowest)?;
-            if direction.writes() && !caller.writable(parameter, length) {
+            if direction.writes() && !caller.writable(inner, parameter, length) {
                 return None;
             }
             if direction.reads() {
-                caller.load(parameter, length, window, top).then_some(())?;
+                caller.load(inner, parameter, length, window, top).then_some(())?;
             } else {
                 window.zero(top, length);
             }

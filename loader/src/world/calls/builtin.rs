@@ -45,13 +45,6 @@ pub fn all() -> Vec<(&'static str, HostFn)> {
     ]
 }
 
-/// The world's record, for as long as the host function does not call a domain.
-fn inner<'c>(cx: &'c mut HostCall<'_>) -> &'c mut Inner {
-    // SAFETY: the host runs, on the thread that holds the world mutably, and the code that entered
-    // the domain is suspended.
-    unsafe { &mut *cx.world() }
-}
-
 fn name(cx: &HostCall<'_>, argument: usize) -> Result<String, HostError> {
     let bytes = cx.memory().read_c_string(cx.arg(argument), NAME_LIMIT)?;
     String::from_utf8(bytes).map_err(|_| HostError::new("a name is UTF-8"))
@@ -60,7 +53,7 @@ fn name(cx: &HostCall<'_>, argument: usize) -> Result<String, HostError> {
 /// The caller learns that it did not work, and nothing else.
 fn refused(cx: &mut HostCall<'_>, result: u64) -> Result<u64, HostError> {
     let caller = cx.caller_index();
-    let state = inner(cx).domains[caller].state;
+    let state = cx.record().domains[caller].state;
     // SAFETY: the caller's state lives as long as the world.
     unsafe { Inner::set_error(state, Status::Unbound) };
     Ok(result)
@@ -69,7 +62,7 @@ fn refused(cx: &mut HostCall<'_>, result: u64) -> Result<u64, HostError> {
 fn connect(cx: &mut HostCall<'_>) -> Result<u64, HostError> {
     let client = cx.caller_index();
     let Ok(entry) = name(cx, 0) else { return refused(cx, 0) };
-    let inner = inner(cx);
+    let inner = cx.record();
     match inner.connect(client, None, &entry) {
         Ok(number) => Ok(inner.pointer(client, number)),
         Err(_) => refused(cx, 0),
@@ -78,7 +71,7 @@ fn connect(cx: &mut HostCall<'_>) -> Result<u64, HostError> {
 
 fn disconnect(cx: &mut HostCall<'_>) -> Result<u64, HostError> {
     let (client, pointer) = (cx.caller_index(), cx.arg(0));
-    let inner = inner(cx);
+    let inner = cx.record();
     let spare = |number: &usize| inner.manager.records[*number].as_ref().is_some_and(|record| !record.lent);
     let undone = inner.number(client, pointer).filter(spare).map(|number| inner.undo(number, false));
     if matches!(undone, Some(Ok(()))) { Ok(0) } else { refused(cx, u64::MAX) }
@@ -90,7 +83,7 @@ fn register(cx: &mut HostCall<'_>) -> Result<u64, HostError> {
     let signature = signature.and_then(|text| String::from_utf8(text).ok()?.parse().ok());
     let (Ok(name), Some(signature)) = (name(cx, 0), signature) else { return refused(cx, u64::MAX) };
     let pointer = cx.arg(1);
-    let inner = inner(cx);
+    let inner = cx.record();
     let Some(offset) = inner.code_at(domain, pointer) else { return refused(cx, u64::MAX) };
     let to = To::Code { domain, offset };
     let entry = Registered { to, owner: Some(domain), signature: Some(signature), dynamic: true };
@@ -101,7 +94,7 @@ fn register(cx: &mut HostCall<'_>) -> Result<u64, HostError> {
 fn unregister(cx: &mut HostCall<'_>) -> Result<u64, HostError> {
     let domain = cx.caller_index();
     let Ok(name) = name(cx, 0) else { return refused(cx, u64::MAX) };
-    let inner = inner(cx);
+    let inner = cx.record();
     let full = format!("{}.{name}", inner.domains[domain].name);
     let own = inner.manager.entries.get(&full).is_some_and(|e| e.owner == Some(domain));
     if own && inner.unregister(&full).is_ok() { Ok(0) } else { refused(cx, u64::MAX) }
@@ -110,7 +103,7 @@ fn unregister(cx: &mut HostCall<'_>) -> Result<u64, HostError> {
 fn region(cx: &mut HostCall<'_>) -> Result<u64, HostError> {
     let (caller, length) = (cx.caller_index(), cx.arg(1));
     let Ok(region) = name(cx, 0) else { return refused(cx, 0) };
-    let Some((at, bytes)) = inner(cx).region_at(caller, &region) else { return refused(cx, 0) };
+    let Some((at, bytes)) = cx.record().region_at(caller, &region) else { return refused(cx, 0) };
     if length != 0 {
         cx.write(length, &bytes.to_le_bytes())?;
     }
@@ -129,7 +122,7 @@ fn make_invisible(cx: &mut HostCall<'_>) -> Result<u64, HostError> {
 fn show(cx: &mut HostCall<'_>, access: Option<Access>) -> Result<u64, HostError> {
     let caller = cx.caller_index();
     let (Ok(domain), Ok(region)) = (name(cx, 0), name(cx, 1)) else { return refused(cx, u64::MAX) };
-    let inner = inner(cx);
+    let inner = cx.record();
     let done = inner.domains[caller].spec.root && inner.make_visible(&domain, &region, access).is_ok();
     if done { Ok(0) } else { refused(cx, u64::MAX) }
 }
@@ -142,7 +135,7 @@ fn revive(cx: &mut HostCall<'_>) -> Result<u64, HostError> {
     // reference to the record is kept.
     unsafe {
         let callee = (*binding).callee;
-        let revived = Inner::revive(cx.world(), (*callee).index as usize);
+        let revived = cx.held().revive((*callee).index as usize);
         Ok(revived.err().unwrap_or(Status::Ok).into())
     }
 }

@@ -5,7 +5,8 @@ use crate::fault::watch::Watch;
 use crate::gate::records::{Binding, Status, flag};
 use crate::world::calls::values::{Arguments, Function, Outcome};
 use crate::world::error::{CallError, Failure};
-use crate::world::inner::{Inner, World};
+use crate::world::held::{Held, World};
+use crate::world::inner::Inner;
 use std::marker::PhantomData;
 use std::sync::Arc;
 
@@ -14,16 +15,19 @@ use std::sync::Arc;
 pub trait Enter: sealed::Sealed {}
 
 pub(crate) mod sealed {
-    /// Access to the world's record.
+    use crate::world::held::Held;
+
+    /// Access to the world.
     pub trait Sealed {
-        /// The record; valid while `self` is borrowed.
-        fn inner(&mut self) -> *mut crate::world::inner::Inner;
+        /// The world, as long as `self` is borrowed.
+        fn held(&mut self) -> Held<'_>;
     }
 }
 
 impl sealed::Sealed for World {
-    fn inner(&mut self) -> *mut Inner {
-        self.inner
+    #[inline]
+    fn held(&mut self) -> Held<'_> {
+        self.held()
     }
 }
 impl Enter for World {}
@@ -75,8 +79,7 @@ impl World {
                 self.0.limit_calls();
             }
         }
-        // SAFETY: the record lives as long as the world, which is borrowed mutably.
-        let Some(watched) = (unsafe { (*self.inner).watched.as_ref() }) else { return Err(CallError::Untimed) };
+        let Some(watched) = &self.record().watched else { return Err(CallError::Untimed) };
         watched.limit_call(limits);
         let _restore = Restore(watched.shared());
         Ok(body(self))
@@ -95,13 +98,12 @@ impl<F: Function> TypedFn<F> {
     /// are dead then.
     #[inline]
     pub fn call(&self, enter: &mut impl Enter, args: F::Args) -> Result<F::Output, CallError> {
-        let inner = enter.inner();
+        let mut held = enter.held();
         let mut arguments = F::arguments(args);
-        // SAFETY: `inner` is valid and unaliased while `enter` is borrowed.
-        match unsafe { self.enter(inner, &mut arguments) } {
+        match self.enter(held.again(), &mut arguments) {
             Ok(()) => Ok(F::Output::from_registers(arguments.frame.rax, arguments.frame.xmm0)),
-            // SAFETY: as above.
-            Err(failure) => Err(unsafe { Inner::failure(inner, self.binding.callee, failure) }),
+            // SAFETY: the callee is the world's, or `enter` found that it is another's.
+            Err(failure) => Err(unsafe { held.failure(self.binding.callee, failure) }),
         }
     }
 
@@ -118,31 +120,27 @@ impl<F: Function> TypedFn<F> {
     }
 
     /// Crosses.
-    ///
-    /// # Safety
-    /// `inner` is the record of a world that this thread holds mutably.
     #[inline]
-    pub(crate) unsafe fn enter(&self, inner: *mut Inner, arguments: &mut Arguments) -> Result<(), Failure> {
-        // SAFETY: see the function's contract; the binding belongs to this world, so its callee
-        // lives.
+    pub(crate) fn enter(&self, held: Held<'_>, arguments: &mut Arguments) -> Result<(), Failure> {
+        if held.id != self.world {
+            return Err(Failure::WrongWorld);
+        }
+        // SAFETY: the binding belongs to this world, so its callee lives.
         unsafe {
-            if (*inner).id != self.world {
-                return Err(Failure::WrongWorld);
-            }
             let callee = self.binding.callee;
             let sp = (*callee).sp;
             if sp == 0 || (*callee).generation != self.generation {
                 // A copy: the caller's own has no address then, and stays in registers.
                 let mut copy = *arguments;
-                let entered = self.enter_again(inner, &mut copy);
+                let entered = self.enter_again(held, &mut copy);
                 *arguments = copy;
                 return entered;
             }
             arguments.frame.sp = sp;
-            if arguments.has_stack() && !Inner::push_arguments(inner, self.binding.callee, arguments) {
+            if arguments.has_stack() && !held.push_arguments(callee, arguments) {
                 return Err(Failure::Status(Status::Arguments));
             }
-            match Inner::cross(inner, &self.binding, &mut arguments.frame, F::FLOATS) {
+            match held.cross(&self.binding, &mut arguments.frame, F::FLOATS) {
                 // The callee died below one of its own active calls: this is the call in which it
                 // happened.
                 Err(Failure::Status(Status::Dead)) if (*callee).fault.signal != 0 => {
@@ -156,12 +154,9 @@ impl<F: Function> TypedFn<F> {
 
 impl<F: Function> TypedFn<F> {
     /// The callee is dead, active, or was loaded again since the function was looked up.
-    ///
-    /// # Safety
-    /// As for [`TypedFn::enter`].
     #[cold]
-    unsafe fn enter_again(&self, inner: *mut Inner, arguments: &mut Arguments) -> Result<(), Failure> {
-        // SAFETY: see the function's contract; the state lives as long as the world.
+    fn enter_again(&self, mut held: Held<'_>, arguments: &mut Arguments) -> Result<(), Failure> {
+        // SAFETY: the binding belongs to this world, so its callee lives.
         unsafe {
             let callee = self.binding.callee;
             let index = (*callee).index as usize;
@@ -169,7 +164,7 @@ impl<F: Function> TypedFn<F> {
                 return Err(Failure::Discarded);
             }
             if (*callee).dead != Status::Ok
-                && let Err(status) = Inner::revive(inner, index)
+                && let Err(status) = held.revive(index)
             {
                 return Err(Failure::Status(status));
             }
@@ -177,12 +172,11 @@ impl<F: Function> TypedFn<F> {
                 return Err(Failure::Status(Status::Refused));
             }
             if (*callee).generation == self.generation {
-                return self.enter(inner, arguments);
+                return self.enter(held, arguments);
             }
             let Some(name) = &self.name else { return Err(Failure::Gone) };
-            let functions = &(&(*inner).domains)[index].image.functions_by_name;
-            match functions.get(&**name) {
-                Some(offset) => (*inner).typed::<F>(index, *offset, None).enter(inner, arguments),
+            match held.domains[index].image.functions_by_name.get(&**name).copied() {
+                Some(offset) => held.typed::<F>(index, offset, None).enter(held, arguments),
                 None => Err(Failure::Gone),
             }
         }
@@ -206,5 +200,28 @@ impl Inner {
             Some(offset) => Ok(self.typed(domain, offset, None)),
             None => Err(CallError::NotAFunction { domain: self.domains[domain].name.clone() }),
         }
+    }
+}
+
+impl Held<'_> {
+    /// Calls the code at a window offset with arguments that are sorted already. `floats`: some
+    /// travel in vector registers.
+    pub fn enter_code(
+        &mut self,
+        domain: usize,
+        offset: u64,
+        floats: bool,
+        arguments: &mut Arguments,
+    ) -> Result<(), CallError> {
+        let entered = if floats {
+            let function: TypedFn<fn(f64)> = self.typed(domain, offset, None);
+            function.enter(self.again(), arguments)
+        } else {
+            let function: TypedFn<fn()> = self.typed(domain, offset, None);
+            function.enter(self.again(), arguments)
+        };
+        let state = self.domains[domain].state;
+        // SAFETY: the callee is the world's own.
+        entered.map_err(|failure| unsafe { self.failure(state, failure) })
     }
 }

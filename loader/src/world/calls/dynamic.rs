@@ -7,6 +7,7 @@ use crate::world::calls::host_call::HostCall;
 use crate::world::calls::values::{Arguments, Function, MAX_ARGUMENTS};
 use crate::world::domain_ref::DomainRef;
 use crate::world::error::{CallError, LookupError};
+use crate::world::held::Held;
 use crate::world::inner::Inner;
 use std::sync::Arc;
 
@@ -61,14 +62,11 @@ impl DynFn {
         for (word, argument) in words.iter().zip(expected) {
             arguments.push_word(*word, *argument == Argument::Float);
         }
-        let inner = enter.inner();
-        // SAFETY: `inner` is valid and unaliased while `enter` is borrowed.
-        unsafe {
-            match &self.entry {
-                Way::Words(function) => cross(function, inner, &mut arguments),
-                Way::Floats(function) => cross(function, inner, &mut arguments),
-            }?;
-        }
+        let held = enter.held();
+        match &self.entry {
+            Way::Words(function) => cross(function, held, &mut arguments),
+            Way::Floats(function) => cross(function, held, &mut arguments),
+        }?;
         Ok(match self.signature.outcome {
             Outcome::Void => 0,
             Outcome::Int | Outcome::Pointer => arguments.frame.rax,
@@ -77,17 +75,12 @@ impl DynFn {
     }
 }
 
-/// # Safety
-/// `inner` is the record of a world that this thread holds mutably.
-unsafe fn cross<F: Function>(
-    function: &TypedFn<F>,
-    inner: *mut Inner,
-    arguments: &mut Arguments,
-) -> Result<(), CallError> {
-    // SAFETY: see the function's contract.
-    unsafe {
-        function.enter(inner, arguments).map_err(|failure| Inner::failure(inner, function.binding.callee, failure))
-    }
+/// Crosses, and puts a failure into words.
+fn cross<F: Function>(function: &TypedFn<F>, mut held: Held<'_>, arguments: &mut Arguments) -> Result<(), CallError> {
+    function.enter(held.again(), arguments).map_err(|failure| {
+        // SAFETY: the callee is the world's, or `enter` found that it is another's.
+        unsafe { held.failure(function.binding.callee, failure) }
+    })
 }
 
 impl Inner {

@@ -10,49 +10,45 @@ use crate::spec::Trust;
 use crate::spec::signature::{Argument, Outcome, Signature};
 use crate::world::bindings::lendings::Loan;
 use crate::world::bindings::record::To;
-use crate::world::calls::call::TypedFn;
 use crate::world::calls::host::Shim;
 use crate::world::calls::host_call::HostCall;
-use crate::world::calls::shim as host;
+use crate::world::calls::shim;
 use crate::world::calls::values::Arguments;
 use crate::world::error::HostError;
 use crate::world::inner::Inner;
 
 /// `shim` of bindings to domains that pass functions.
-pub fn shim() -> usize {
-    unsafe extern "C" fn shim(context: *mut Context, binding: *const Binding, frame: *mut HostFrame) -> Status {
+pub fn lends() -> usize {
+    unsafe extern "C" fn lends(context: *mut Context, binding: *const Binding, frame: *mut HostFrame) -> Status {
         // SAFETY: the gate passes what a host function's shim gets.
-        unsafe { host::run(context, binding, frame, forward) }
+        unsafe { shim::run(context, binding, frame, forward) }
     }
-    let shim: Shim = shim;
+    let shim: Shim = lends;
     shim as *const () as usize
 }
 
-/// The functions that one call lends to its callee. They are taken back when it is over, however it
-/// ends.
-pub struct Loans {
-    inner: *mut Inner,
+/// A call of a host function, and the functions that it lends to its callee. They are taken back
+/// when it is over, however it ends.
+pub struct Loans<'a, 'c> {
+    /// The call.
+    pub cx: &'a mut HostCall<'c>,
     loans: Vec<Loan>,
 }
 
-impl Drop for Loans {
+impl Drop for Loans<'_, '_> {
     fn drop(&mut self) {
         for loan in self.loans.drain(..) {
-            // SAFETY: `new` has the contract. If the binding cannot be written the function stays
-            // lent: then the kernel refuses what it allowed before.
-            let _ = unsafe { (*self.inner).end_loan(loan) };
+            // If the binding cannot be written the function stays lent: then the kernel refuses
+            // what it allowed before.
+            let _ = self.cx.record().end_loan(loan);
         }
     }
 }
 
-impl Loans {
-    /// None.
-    ///
-    /// # Safety
-    /// Until it is dropped, `inner` belongs to a world that this thread holds mutably, and the host
-    /// runs whenever it is used or dropped.
-    pub unsafe fn new(inner: *mut Inner) -> Self {
-        Self { inner, loans: Vec::new() }
+impl<'a, 'c> Loans<'a, 'c> {
+    /// No functions yet.
+    pub fn new(cx: &'a mut HostCall<'c>) -> Self {
+        Self { cx, loans: Vec::new() }
     }
 
     /// Lends a function of one domain to another. Gives the pointer in the callee's terms. Null
@@ -67,8 +63,7 @@ impl Loans {
         if pointer == 0 {
             return Ok(0);
         }
-        // SAFETY: `new` has the contract; no reference outlives this function.
-        let inner = unsafe { &mut *self.inner };
+        let inner = self.cx.record();
         let no_function = || HostError::of_status(Status::Function, "an `fn` argument is no function of the caller");
         let offset = inner.own_function(caller, pointer).ok_or_else(no_function)?;
         let (function, to) = (inner.function_of(caller, offset), To::Code { domain: caller, offset });
@@ -87,64 +82,52 @@ fn back(trust: Trust) -> Trust {
 
 /// Calls the domain that the caller's import leads to.
 fn forward(cx: &mut HostCall<'_>) -> Result<u64, HostError> {
-    let (inner, caller, number) = (cx.world(), cx.caller_index(), cx.binding_index());
-    // SAFETY: the record of the world that this code of the host runs in; references to it do not
-    // live across the crossing.
-    unsafe {
-        let record = || (&(*inner).manager.records)[number].as_ref();
-        let unbound = || HostError::of_status(Status::Unbound, "the import leads nowhere");
-        let callee = record().and_then(|record| record.to.domain()).ok_or_else(unbound)?;
-        Inner::ready(inner, callee)?;
-        // Pointers of the callee lead nowhere after its restart.
-        let record = record().ok_or_else(unbound)?;
-        let offset = match &record.to {
-            To::Function { function, .. } => (&(*inner).domains)[callee].image.functions_by_name.get(function).copied(),
-            To::Code { offset, .. } => Some(*offset),
-            To::Nobody | To::Host(_) => None,
-        };
-        let offset = offset.ok_or_else(unbound)?;
-        let (signature, trust) = (record.signature.clone().unwrap_or(Signature::NOTHING), record.trust);
-        let mut loans = Loans::new(inner);
-        let mut arguments = Arguments::new();
-        let (mut ints, mut floats) = (0, 0);
-        for argument in &signature.arguments {
-            if *argument == Argument::Float {
-                arguments.push_word(cx.arg_f64(floats).to_bits(), true);
-                floats += 1;
-                continue;
-            }
-            let word = cx.arg(ints);
-            ints += 1;
-            let word = match argument {
-                Argument::Function(signature) => loans.lend((caller, word), callee, signature, trust)?,
-                Argument::Pointer => (&(*inner).domains)[callee].rebase(word),
-                Argument::Int | Argument::Float => word,
-            };
-            arguments.push_word(word, false);
+    let (caller, number) = (cx.caller_index(), cx.binding_index());
+    let mut held = cx.held();
+    let unbound = || HostError::of_status(Status::Unbound, "the import leads nowhere");
+    let server = |inner: &Inner| inner.manager.records[number].as_ref()?.to.domain();
+    let callee = server(&held).ok_or_else(unbound)?;
+    held.ready(callee)?;
+    // Pointers of the callee lead nowhere after its restart.
+    let record = held.manager.records[number].as_ref().ok_or_else(unbound)?;
+    let offset = match &record.to {
+        To::Function { function, .. } => held.domains[callee].image.functions_by_name.get(function).copied(),
+        To::Code { offset, .. } => Some(*offset),
+        To::Nobody | To::Host(_) => None,
+    };
+    let offset = offset.ok_or_else(unbound)?;
+    let (signature, trust) = (record.signature.clone().unwrap_or(Signature::NOTHING), record.trust);
+    let mut loans = Loans::new(cx);
+    let mut arguments = Arguments::new();
+    let (mut ints, mut floats) = (0, 0);
+    for argument in &signature.arguments {
+        if *argument == Argument::Float {
+            arguments.push_word(loans.cx.arg_f64(floats).to_bits(), true);
+            floats += 1;
+            continue;
         }
-        let entered = if floats > 0 {
-            let function: TypedFn<fn(f64)> = (*inner).typed(callee, offset, None);
-            function.enter(inner, &mut arguments)
-        } else {
-            let function: TypedFn<fn()> = (*inner).typed(callee, offset, None);
-            function.enter(inner, &mut arguments)
+        let word = loans.cx.arg(ints);
+        ints += 1;
+        let word = match argument {
+            Argument::Function(signature) => loans.lend((caller, word), callee, signature, trust)?,
+            Argument::Pointer => loans.cx.record().domains[callee].rebase(word),
+            Argument::Int | Argument::Float => word,
         };
-        if let Err(failure) = entered {
-            let state = (&(*inner).domains)[callee].state;
-            return Err(Inner::failure(inner, state, failure).into());
+        arguments.push_word(word, false);
+    }
+    let mut held = loans.cx.held();
+    held.enter_code(callee, offset, floats > 0, &mut arguments)?;
+    let (result, float) = (arguments.frame.rax, arguments.frame.xmm0);
+    match signature.outcome {
+        Outcome::Void => Ok(0),
+        Outcome::Int => Ok(result),
+        Outcome::Pointer if shim::is_code(result) => {
+            Err(HostError::of_status(Status::Code, "a `ptr` result is a function pointer"))
         }
-        let (result, float) = (arguments.frame.rax, arguments.frame.xmm0);
-        match signature.outcome {
-            Outcome::Void => Ok(0),
-            Outcome::Int => Ok(result),
-            Outcome::Pointer if host::is_code(result) => {
-                Err(HostError::of_status(Status::Code, "a `ptr` result is a function pointer"))
-            }
-            Outcome::Pointer => Ok((&(*inner).domains)[caller].rebase(result)),
-            Outcome::Float => {
-                cx.set_result_f64(f64::from_bits(float));
-                Ok(0)
-            }
+        Outcome::Pointer => Ok(held.domains[caller].rebase(result)),
+        Outcome::Float => {
+            loans.cx.set_result_f64(f64::from_bits(float));
+            Ok(0)
         }
     }
 }

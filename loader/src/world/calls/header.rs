@@ -141,17 +141,16 @@ pub fn forward(domain: String, entry: &Entry) -> Option<HostFn> {
                 *word = cx.rebase(&domain, *word)?;
             }
         }
-        // SAFETY: the host function holds the world, and drops this before it returns.
-        let mut loans = unsafe { Loans::new(cx.world()) };
+        let mut loans = Loans::new(cx);
         for (i, argument) in signature.iter().flat_map(|s| &s.arguments).skip(taken).enumerate().take(6 - taken) {
             if let Argument::Function(function) = argument {
-                let (caller, callee) = (cx.caller_index(), cx.record().find(&domain)?);
+                let (caller, callee) = (loans.cx.caller_index(), loans.cx.record().find(&domain)?);
                 words[i] = loans.lend((caller, words[i]), callee, function, Trust::MutualDistrust)?;
             }
         }
         let [a, b, c, d, e, f] = words;
-        let function = cx.export::<fn(u64, u64, u64, u64, u64, u64) -> u64>(&domain, function)?;
-        let called = function.call(cx, (a, b, c, d, e, f));
+        let function = loans.cx.export::<fn(u64, u64, u64, u64, u64, u64) -> u64>(&domain, function)?;
+        let called = function.call(loans.cx, (a, b, c, d, e, f));
         Ok(called?)
     }))
 }

@@ -6,8 +6,8 @@ use crate::vm::memory::{Memory, MemoryError};
 use crate::world::calls::call::{Enter, TypedFn, sealed};
 use crate::world::calls::values::Function;
 use crate::world::error::{CallError, HostError};
+use crate::world::held::Held;
 use crate::world::inner::Inner;
-use std::marker::PhantomData;
 
 /// One life of a domain or an instance in its world, see [`HostCall::tenant`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -31,34 +31,30 @@ pub type HostFn = Box<dyn FnMut(&mut HostCall<'_>) -> Result<u64, HostError> + S
 /// hostile.
 #[derive(Debug)]
 pub struct HostCall<'c> {
-    inner: *mut Inner,
+    held: Held<'c>,
     frame: *mut HostFrame,
     binding: *const Binding,
     caller: usize,
     skip: usize,
-    life: PhantomData<&'c mut ()>,
 }
 
-impl HostCall<'_> {
+impl<'c> HostCall<'c> {
     /// One call, by `caller`.
     ///
     /// # Safety
-    /// The gate passed the frame and the binding of this call; `inner` belongs to the world that
-    /// this thread runs, and the host code that entered the domain is suspended.
-    pub(super) unsafe fn new(inner: *mut Inner, frame: *mut HostFrame, binding: *const Binding, caller: usize) -> Self {
-        Self { inner, frame, binding, caller, skip: 0, life: PhantomData }
+    /// The gate passed the frame and the binding of this call.
+    pub(super) unsafe fn new(held: Held<'c>, frame: *mut HostFrame, binding: *const Binding, caller: usize) -> Self {
+        Self { held, frame, binding, caller, skip: 0 }
     }
 
     /// The world's record.
     pub(crate) fn record(&mut self) -> &mut Inner {
-        // SAFETY: the host runs, on the thread that holds the world mutably, and the code that
-        // entered the domain is suspended.
-        unsafe { &mut *self.world() }
+        &mut self.held
     }
 
-    /// The world's record, for the loader's own host functions.
-    pub(crate) fn world(&self) -> *mut Inner {
-        self.inner
+    /// Holds the world.
+    pub(crate) fn held(&mut self) -> Held<'_> {
+        self.held.again()
     }
 
     /// The caller's index in the world.
@@ -136,22 +132,19 @@ impl HostCall<'_> {
 
     /// The caller's name.
     pub fn caller(&self) -> &str {
-        // SAFETY: the world is borrowed by the call.
-        unsafe { &(&(*self.inner).domains)[self.caller].name }
+        &self.held.domains[self.caller].name
     }
 
     /// Tells the caller's present life apart from its other lives and from other callers. A domain
     /// that was restarted, reset or loaded again is another tenant: host functions that keep
     /// something for a domain keep it under this key.
     pub fn tenant(&self) -> Tenant {
-        // SAFETY: the world is borrowed by the call.
-        Tenant { index: self.caller, birth: unsafe { (&(*self.inner).domains)[self.caller].birth } }
+        Tenant { index: self.caller, birth: self.held.domains[self.caller].birth }
     }
 
     /// The caller's memory.
     pub fn memory(&self) -> Memory<'_> {
-        // SAFETY: the world is borrowed by the call; the domains are not moved or freed during it.
-        unsafe { (&(*self.inner).domains)[self.caller].memory() }
+        self.held.domains[self.caller].memory()
     }
 
     /// Copies `length` bytes out of the caller's memory.
@@ -172,20 +165,17 @@ impl HostCall<'_> {
 
     /// The number of the binding through which the domain called.
     pub(crate) fn binding_index(&self) -> usize {
-        // SAFETY: the world is borrowed by the call.
-        unsafe { (*self.inner).control.binding_index(self.binding) }
+        self.held.control.binding_index(self.binding)
     }
 
     /// Whether a pointer is a function pointer of the caller's.
     pub(crate) fn owns(&self, pointer: u64) -> bool {
-        // SAFETY: the world is borrowed by the call.
-        unsafe { (*self.inner).own_function(self.caller, pointer).is_some() }
+        self.held.own_function(self.caller, pointer).is_some()
     }
 
     /// Returns the signature that the domain's import declares.
     pub(crate) fn signature(&self) -> Option<&Signature> {
-        // SAFETY: as above.
-        let records = unsafe { &(*self.inner).manager.records };
+        let records = &self.held.manager.records;
         records.get(self.binding_index())?.as_ref()?.signature.as_ref()
     }
 
@@ -195,14 +185,14 @@ impl HostCall<'_> {
     /// # Errors
     /// [`CallError::NotAFunction`].
     pub fn function<F: Function>(&self, pointer: u64) -> Result<TypedFn<F>, CallError> {
-        // SAFETY: the world is borrowed by the call.
-        unsafe { (*self.inner).function_at(self.caller, pointer) }
+        self.held.function_at(self.caller, pointer)
     }
 }
 
 impl sealed::Sealed for HostCall<'_> {
-    fn inner(&mut self) -> *mut Inner {
-        self.inner
+    #[inline]
+    fn held(&mut self) -> Held<'_> {
+        self.held.again()
     }
 }
 

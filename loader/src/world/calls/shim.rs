@@ -11,6 +11,7 @@ use crate::gate::records::{Binding, Context, DomainState, FUNCTIONS, HostFrame, 
 use crate::world::calls::host::Host;
 use crate::world::calls::host_call::HostCall;
 use crate::world::error::HostError;
+use crate::world::held::Held;
 use crate::world::inner::Inner;
 use sfi_contract::layout::{DISPATCH_OFFSET, DISPATCH_SLOTS};
 use std::any::Any;
@@ -116,8 +117,7 @@ pub unsafe fn run(
         let watch = watch::of(&*context);
         (*frame).xmm0 = 0;
         if (*binding).pointers != 0
-            && let Err(code) =
-                declared(&*(*context).world.cast::<Inner>(), &*binding, &*frame, (*caller).index as usize)
+            && let Err(code) = declared(&Held::called_with(context), &*binding, &*frame, (*caller).index as usize)
         {
             return refused(binding, frame, caller, code);
         }
@@ -127,7 +127,7 @@ pub unsafe fn run(
         }
         let result = catch_unwind(AssertUnwindSafe(|| {
             let index = (*caller).index as usize;
-            let mut call = HostCall::new((*context).world.cast(), frame, binding, index);
+            let mut call = HostCall::new(Held::called_with(context), frame, binding, index);
             body(&mut call)
         }));
         (*context).depth = depth;
@@ -154,6 +154,7 @@ pub unsafe fn run(
 
 /// Whether arguments that the signature calls pointers are none to code, and those that it calls
 /// functions are functions of the caller.
+#[inline(never)]
 fn declared(inner: &Inner, binding: &Binding, frame: &HostFrame, caller: usize) -> Result<(), Status> {
     for (i, word) in frame.ints.iter().enumerate() {
         if binding.pointers & 1 << i != 0 && is_code(*word) {
@@ -252,7 +253,7 @@ unsafe fn panicked(context: *mut Context, payload: Box<dyn Any + Send>) -> Statu
     // SAFETY: see the function's contract. An earlier payload cannot be there: it is taken when its
     // entry ends.
     unsafe {
-        (*(*context).world.cast::<Inner>()).panic = Some(payload);
+        Held::called_with(context).panic = Some(payload);
         Inner::abandon(context);
     }
     Status::Panic
