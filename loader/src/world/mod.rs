@@ -2,8 +2,10 @@
 
 pub(crate) mod api;
 pub(crate) mod bindings;
+pub(crate) mod build;
 pub(crate) mod builder;
 pub(crate) mod calls;
+pub(crate) mod check;
 pub(crate) mod crossing;
 pub(crate) mod domain;
 pub(crate) mod domain_ref;

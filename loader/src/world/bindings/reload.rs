@@ -10,7 +10,7 @@ use crate::vm::error::MapError;
 use crate::world::bindings::described::{all_registered, records, stubs};
 use crate::world::bindings::manager::Registered;
 use crate::world::bindings::record::{Record, To};
-use crate::world::builder::check_domain;
+use crate::world::check::check_domain;
 use crate::world::domain::Domain;
 use crate::world::error::{BindError, BuildError, SpecError};
 use crate::world::frames::Activity;

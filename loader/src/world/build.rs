@@ -1,0 +1,296 @@
+//! Building a world, phase by phase: verify, link, place, relocate, seal, verify again, bind,
+//! initialise.
+
+use crate::fault::limits::{Budget, Limits};
+use crate::fault::signal_room;
+use crate::fault::signals;
+use crate::fault::watchdog::Watched;
+use crate::gate::Machine;
+use crate::gate::control_stack::ControlStack;
+use crate::gate::records::Context;
+use crate::link::place::place_regions;
+use crate::link::{self, Plan};
+use crate::load::raised::{self, Raised};
+use crate::load::{Surroundings, load};
+use crate::spec::{Callee, DEFAULT_CALLBACKS, DomainSpec, Import};
+use crate::vm::error::MapError;
+use crate::vm::region::{self, Common, Placed, Region};
+use crate::vm::space::{Draw, Places};
+use crate::vm::window::pages;
+use crate::world::bindings::described::{records, stubs};
+use crate::world::bindings::manager::Manager;
+use crate::world::builder::Builder;
+use crate::world::calls::buffers_in;
+use crate::world::calls::builtin;
+use crate::world::calls::header;
+use crate::world::calls::host::Host;
+use crate::world::domain::{Domain, RegionPlace};
+use crate::world::error::{BuildError, SpecError};
+use crate::world::held::World;
+use crate::world::inner::Inner;
+use crate::world::lives::Lives;
+use crate::world::owner;
+use rand_chacha::ChaCha20Rng;
+use rand_chacha::rand_core::SeedableRng;
+use std::io::Write as _;
+use std::ptr;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+impl Builder {
+    /// Builds the world. Every object is verified before anything of it is mapped, and the linked
+    /// text again where it will run.
+    ///
+    /// # Errors
+    /// [`BuildError`]; nothing stays mapped then.
+    pub fn build(mut self) -> Result<World, BuildError> {
+        self.complete()?;
+        self.check()?;
+        let mut places = self.places()?;
+
+        // Plan: select and verify the objects, resolve symbols. Nothing is mapped yet.
+        let roots: Vec<Vec<String>> = self.domains.iter().map(|spec| self.roots(spec)).collect();
+        let plans = self.plans(&roots)?;
+
+        // Place what domains share.
+        let lengths: Vec<u64> = self.regions.iter().map(|(_, bytes)| pages(*bytes)).collect();
+        let (map, offsets) = place_regions(&mut places.rng, &lengths)?;
+        let regions = self.make_regions(&mut places.draw(), &offsets)?;
+
+        // Load each domain: place, relocate, seal, verify again.
+        let mut manager = Manager::new(map, self.permits.clone());
+        let loaded = self.load(&plans, &mut places, &regions, &mut manager)?;
+        drop(plans);
+
+        // Open the world: from here on signal handlers and gates can find it.
+        let initialised = self.prepared.is_none();
+        let mut world = World::open(self.record(loaded, roots, places, regions, manager)?);
+
+        // Bind.
+        world.record().set_up()?;
+
+        // Initialise. A prepared world is initialised when it is used.
+        let described = if initialised { world.get().domains.len() } else { 0 };
+        (0..described).try_for_each(|index| world.initialise(index))?;
+        Ok(world)
+    }
+
+    /// Adds what a description leaves to the loader: host functions of its own, and defaults.
+    fn complete(&mut self) -> Result<(), BuildError> {
+        if let Some(error) = self.bad_signature.take() {
+            return Err(error);
+        }
+        let mut own: Vec<Host> = Vec::new();
+        for (name, function) in builtin::all() {
+            own.push(Host::new(name.to_owned(), function));
+        }
+        for domain in &self.domains {
+            for (symbol, import) in &domain.imports {
+                if let (Callee::Domain { domain: callee, function }, Some(declaration)) =
+                    (&import.callee, &import.interface)
+                {
+                    let copier = buffers_in::forward(callee.clone(), function.clone(), declaration.clone());
+                    own.push(Host::reentrant(buffers_in::host_name(&domain.name, symbol), copier));
+                }
+            }
+            for (name, entry) in &domain.registers {
+                let function = header::forward(domain.name.clone(), entry);
+                own.extend(function.map(|f| Host::new(header::host_name(&domain.name, name), f)));
+            }
+        }
+        self.hosts.append(&mut own);
+        for index in 0..self.domains.len() {
+            let imports = self.domains.iter().flat_map(|spec| &spec.imports).map(|(_, import)| import);
+            let count = if self.domains[index].takes_functions(imports) { DEFAULT_CALLBACKS } else { 0 };
+            let domain = &mut self.domains[index];
+            domain.callbacks.get_or_insert(count);
+            domain.clock &= self.clock;
+        }
+        Ok(())
+    }
+
+    /// The source of all places.
+    fn places(&self) -> Result<Places, BuildError> {
+        let space = self.la57.space()?;
+        let rng = ChaCha20Rng::from_seed(self.seed.map_or_else(os_seed, Ok)?);
+        Ok(Places { rng, space })
+    }
+
+    /// A plan for each domain; none if the image is there already.
+    fn plans(&self, roots: &[Vec<String>]) -> Result<Vec<Plan<'_>>, BuildError> {
+        let planned = if self.prepared.is_some() { &[] } else { self.domains.as_slice() };
+        let plans = planned.iter().zip(roots).map(|(spec, roots)| link::plan(spec, &spec.roots(roots)));
+        Ok(plans.collect::<Result<_, _>>()?)
+    }
+
+    /// What other domains import of a domain.
+    fn roots(&self, spec: &DomainSpec) -> Vec<String> {
+        let imports = self.domains.iter().flat_map(|d| &d.imports);
+        let of = |(_, import): &(String, Import)| match &import.callee {
+            Callee::Domain { domain, function } if *domain == spec.name => Some(function.clone()),
+            _ => None,
+        };
+        imports.filter_map(of).collect()
+    }
+
+    /// Makes the regions at these window offsets.
+    fn make_regions(&self, draw: &mut Draw<'_>, offsets: &[u64]) -> Result<Vec<Region>, BuildError> {
+        let mut regions = Vec::new();
+        let mut before = Vec::new();
+        for ((name, bytes), offset) in self.regions.iter().zip(offsets) {
+            let (length, failed) = (pages(*bytes), |error| MapError::new(&format!("region `{name}`"), error));
+            let (file, view) = region::create(length).map_err(failed)?;
+            let common = Common::reserve(draw, *offset, length, &before).map_err(failed)?;
+            before.push(common.address());
+            let place = Placed { offset: *offset, length, common: common.address() };
+            regions.push(Region { name: name.clone(), file, view, place, common });
+        }
+        Ok(regions)
+    }
+
+    /// Raises each domain in a window, and takes numbers for its bindings.
+    fn load(
+        &self,
+        plans: &[Plan<'_>],
+        places: &mut Places,
+        regions: &[Region],
+        manager: &mut Manager,
+    ) -> Result<Vec<Raised>, BuildError> {
+        for spec in &self.domains {
+            owner::admit(spec.owner.as_ref(), true)?;
+        }
+        let hosts: Vec<String> = self.hosts.iter().map(|host| host.name.clone()).collect();
+        let find = |name: &str| self.domains.iter().position(|d| d.name == name);
+        let mut loaded = Vec::new();
+        for (index, spec) in self.domains.iter().enumerate() {
+            let records = records(index, spec, &find, &hosts)?;
+            let start = manager.take_range(index, records.len());
+            for (n, record) in records.into_iter().enumerate() {
+                manager.records[start + n] = Some(record);
+            }
+            let around = Surroundings { regions, map: &manager.map };
+            loaded.push(match &self.prepared {
+                Some(image) => raised::again(&mut places.draw(), spec, Arc::clone(image), regions)?,
+                None => load(&mut places.draw(), spec, &plans[index], &around, &stubs(spec, start))?,
+            });
+        }
+        Ok(loaded)
+    }
+
+    /// The record of the world that was built.
+    fn record(
+        self,
+        loaded: Vec<Raised>,
+        roots: Vec<Vec<String>>,
+        mut places: Places,
+        regions: Vec<Region>,
+        mut manager: Manager,
+    ) -> Result<Inner, BuildError> {
+        let region_places: Arc<[RegionPlace]> = regions.iter().map(|r| (r.name.clone(), r.place)).collect();
+        let mut domains: Vec<Domain> = Vec::new();
+        for ((raised, spec), roots) in loaded.into_iter().zip(self.domains).zip(roots) {
+            let region_places = Arc::clone(&region_places);
+            domains.push(Domain { roots, region_places, ..Domain::new(domains.len(), raised, Arc::new(spec)) });
+        }
+        let control = ControlStack::map(&mut places.rng, places.space).map_err(MapError::of("the control stack"))?;
+        manager.hook = self.hook;
+        manager.supervisors = self.supervisors;
+        let limits = Limits { wall: self.time_limit, cpu: self.cpu_limit };
+        Ok(Inner {
+            id: new_id(),
+            table: self.machine.unwrap_or_else(machine).table(),
+            any_x87: domains.iter().any(|d| d.image.usage.x87),
+            watched: watched(self.timed, limits, &domains)?,
+            domains,
+            hosts: self.hosts,
+            regions,
+            panic: None,
+            manager,
+            control,
+            places,
+            clock: self.clock,
+            lives: Lives::default(),
+            trimmed: 0,
+        })
+    }
+}
+
+impl World {
+    /// Puts a record in its place: from here on signal handlers and gates can find it.
+    fn open(inner: Inner) -> Self {
+        let mut world = Self::new(inner);
+        signals::install();
+        let (place, inner) = (world.place(), world.record());
+        let watch = inner.watched.as_ref().map_or(ptr::null(), Watched::watch);
+        let floor = inner.control.low() + signal_room::reserve();
+        let context = inner.control.context();
+        // SAFETY: the world is new and owned here; the header page is mapped read-write.
+        unsafe {
+            context.write(Context {
+                limit: floor,
+                current: ptr::null_mut(),
+                top: 0,
+                control_sp: 0,
+                host_rsp: 0,
+                thread: ptr::null_mut(),
+                host_mxcsr: 0,
+                scratch: 0,
+                depth: 0,
+                domains: ptr::null_mut(),
+                world: place.cast(),
+                watch: watch.cast(),
+                revive: ptr::null(),
+                floor,
+                since: 0,
+                ticks: 0,
+                room: false,
+            });
+            watch.as_ref().inspect(|w| w.attach(context));
+        }
+        for index in 0..inner.domains.len() {
+            inner.link(inner.domains[index].state);
+            inner.refill(index);
+        }
+        world
+    }
+}
+
+/// Returns a number that no other world of this process has.
+fn new_id() -> u64 {
+    static NEXT: AtomicU64 = AtomicU64::new(1);
+    NEXT.fetch_add(1, Ordering::Relaxed)
+}
+
+/// Makes a world's watch if it has limits or budgets, or will have some.
+fn watched(timed: bool, limits: Limits, domains: &[Domain]) -> Result<Option<Watched>, SpecError> {
+    let budgets: Vec<Budget> = domains.iter().map(|d| d.spec.budget).collect();
+    let watch = timed || limits.is_set() || budgets.iter().any(Budget::is_set);
+    let watched = watch.then(|| Watched::new(limits, &budgets)).transpose();
+    watched.map_err(|e| SpecError::Watchdog(e.to_string()))
+}
+
+/// What this machine offers; says once when calls will be slow.
+fn machine() -> Machine {
+    static MACHINE: std::sync::OnceLock<Machine> = std::sync::OnceLock::new();
+    *MACHINE.get_or_init(|| {
+        let machine = Machine::detect();
+        if !machine.fsgsbase {
+            let _ = writeln!(
+                std::io::stderr(),
+                "warning: this kernel does not let programs set GS base; every crossing costs system calls"
+            );
+        }
+        machine
+    })
+}
+
+/// 256 bits of the system's randomness.
+fn os_seed() -> Result<[u8; 32], BuildError> {
+    let mut seed = [0; 32];
+    let mut filled = 0;
+    while filled < seed.len() {
+        filled += rustix::rand::getrandom(&mut seed[filled..], rustix::rand::GetRandomFlags::empty())
+            .map_err(MapError::of("a random seed"))?;
+    }
+    Ok(seed)
+}
