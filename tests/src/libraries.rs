@@ -10,7 +10,7 @@ use std::sync::OnceLock;
 use std::time::Duration;
 use tempfile::TempDir;
 
-/// Where Debian's musl-dev puts libc.a.
+/// The place of libc.a in Debian's musl-dev.
 const LIBC: &str = "/usr/lib/x86_64-linux-musl/libc.a";
 
 type Made = [OnceLock<Result<TempDir, String>>; 3];

@@ -287,7 +287,8 @@ fn function(text: &mut String, dice: &mut Dice, numbers: Numbers, kind: u64) {
                 head("")
             )
         }
-        // A tail call through a pointer beside a jump by a table, with much to restore before it.
+        // A tail call through a pointer beside a jump by a table, with many registers to restore
+        // before it.
         17 => {
             let mut body = head("") + FUEL;
             let (one, other) = (numbers.earlier(dice), numbers.earlier(dice));

@@ -5,7 +5,7 @@
 use rayon::prelude::*;
 use sfi_tests::units::{BATCH, Fared, batch};
 
-/// Units, unless `SFI_UNITS` says otherwise.
+/// The number of units, unless `SFI_UNITS` gives another.
 const UNITS: u64 = 1000;
 
 #[test]

@@ -1,4 +1,4 @@
-//! Batches of units: each is one program, compared in one configuration that its number chooses.
+//! Batches of units. Each is one program, compared in one configuration that its number chooses.
 
 use super::source;
 use crate::build::{Compiler, Configuration, Level, Objects, runtime};
@@ -15,7 +15,7 @@ use std::time::Duration;
 
 /// Units of one program.
 pub const BATCH: u64 = 4;
-/// Programs end in milliseconds; the machine may be busy.
+/// The time limit. Programs end in milliseconds, but the machine may be busy.
 const LIMIT: Duration = Duration::from_secs(30);
 
 /// Levels of the psABI and the features that each adds, as /proc/cpuinfo names them.
@@ -26,7 +26,7 @@ const MACHINES: [(&str, &[&str]); 4] = [
     ("x86-64-v4", &["avx512f", "avx512bw", "avx512cd", "avx512dq", "avx512vl"]),
 ];
 
-/// How a batch is compiled, and the mode that it is compared in.
+/// The configuration of a batch, and the mode in which it is compared.
 struct Setting<'c> {
     compiler: &'c str,
     level: Level,
@@ -41,12 +41,12 @@ impl fmt::Display for Setting<'_> {
     }
 }
 
-/// How a batch fared.
+/// The result of a batch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Fared {
-    /// The same output and status natively and in a domain.
+    /// Equal output and status natively and in a domain.
     Same,
-    /// Rewritten, proved and verified; this processor cannot run it.
+    /// Rewritten, proved and verified. This processor cannot run it.
     Proved,
     /// Refused by the rewriter.
     Refused,

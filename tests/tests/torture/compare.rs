@@ -15,7 +15,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
 
-/// How long compilers and programs may take.
+/// Time limit of compilers and programs.
 const LIMIT: Duration = Duration::from_secs(120);
 /// The modes that are compared.
 pub const MODES: [Mode; 2] = [Mode::Write, Mode::Full];
@@ -23,7 +23,7 @@ pub const MODES: [Mode; 2] = [Mode::Write, Mode::Full];
 /// A compiler and a level.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Variant {
-    /// `gcc` or `clang`, a version of it if there is a `-` behind.
+    /// `gcc` or `clang`. A version may follow after a `-`.
     pub compiler: &'static str,
     pub level: &'static str,
 }
@@ -34,21 +34,22 @@ impl fmt::Display for Variant {
     }
 }
 
-/// How a program fared in a domain.
+/// The result of a program in a domain.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Verdict {
-    /// The same output and status; the number of places that the validator could not decide.
+    /// Equal output and status. `unproved` is the number of places that the validator could not
+    /// decide.
     Same { unproved: usize },
     /// Refused, by this code.
     Refused(String),
-    /// Anything else, in words.
+    /// Any other result, in words.
     Different(String),
 }
 
-/// What a comparison gave.
+/// The result of a comparison.
 #[derive(Clone, Debug)]
 pub enum Compared {
-    /// There is nothing to compare with: the program does not compile, link or succeed natively.
+    /// There is no native result: the program does not compile, link or succeed natively.
     NotNatively(&'static str),
     /// One verdict for each of [`MODES`].
     Domains(Vec<Verdict>),
@@ -57,7 +58,7 @@ pub enum Compared {
 /// Compares a program.
 ///
 /// # Errors
-/// A tool that must work does not.
+/// A tool fails that must work.
 pub fn compare(program: &Program, variant: Variant) -> anyhow::Result<Compared> {
     let directory = tempfile::tempdir()?;
     let scratch = directory.path();
@@ -124,7 +125,7 @@ fn succeeds(command: &mut Command, scratch: &Path) -> anyhow::Result<bool> {
     Ok(run(command, scratch, LIMIT)?.status.success())
 }
 
-/// The objects of a program; `None` if one does not compile.
+/// Compiles the objects of a program. Returns `None` if one does not compile.
 fn compile(program: &Program, variant: Variant, scratch: &Path) -> anyhow::Result<Option<Vec<PathBuf>>> {
     let mut objects = Vec::new();
     for (number, source) in program.sources.iter().enumerate() {
@@ -140,7 +141,7 @@ fn compile(program: &Program, variant: Variant, scratch: &Path) -> anyhow::Resul
             command.args(["--target=x86_64-linux-musl", "-nostdlibinc", "-isystem", "/usr/include/x86_64-linux-musl"]);
         }
         command.arg(variant.level).args(["-w", "-fPIE"]).args(&program.flags);
-        // Dump files and the like stay in the scratch directory.
+        // Dump files and similar output stay in the scratch directory.
         command.arg("-c").arg(source).arg("-o").arg(&object).current_dir(scratch);
         if !succeeds(&mut command, scratch)? {
             return Ok(None);

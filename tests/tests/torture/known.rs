@@ -3,15 +3,15 @@
 use crate::programs::Suite;
 use anyhow::ensure;
 
-/// A suite, a program, and why it differs.
+/// A suite, a program, and the reason why it differs.
 const KNOWN: &[(Suite, &str, &str)] = &[(Suite::C, "return-addr.c", "prints addresses of its stack")];
 
-/// Says why a program may differ, if it may.
+/// Returns the reason why a program may differ, if it may.
 pub fn reason(suite: Suite, name: &str) -> Option<&'static str> {
     KNOWN.iter().find(|(s, n, _)| *s == suite && *n == name).map(|(.., why)| *why)
 }
 
-/// Names all programs that may differ.
+/// Returns all programs that may differ.
 pub fn names() -> impl Iterator<Item = (Suite, &'static str)> {
     KNOWN.iter().map(|(suite, name, _)| (*suite, *name))
 }

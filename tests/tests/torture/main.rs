@@ -1,8 +1,8 @@
-//! gcc's own torture tests in a domain: the same status and output as natively, or a refusal.
+//! gcc's own torture tests in a domain: status and output as natively, or a refusal.
 //!
-//! A slice by default. `SFI_TORTURE=once` compares every program in one variant, `SFI_TORTURE=all`
-//! in all of them; `SFI_TORTURE_TABLE` names a file for the table. The programs come from
-//! `cargo xtask sources`.
+//! The default is a slice. `SFI_TORTURE=once` compares every program in one variant,
+//! `SFI_TORTURE=all` in all of them. `SFI_TORTURE_TABLE` names a file for the table. The programs
+//! come from `cargo xtask sources`.
 
 mod compare;
 mod known;
@@ -75,7 +75,7 @@ fn one(program: Program) -> (Program, Variant) {
     (program, variant)
 }
 
-/// Chooses programs all over both suites, always the same.
+/// Chooses programs all over both suites, equal ones in each run.
 fn slice(mut programs: Vec<Program>) -> Vec<Program> {
     programs.sort_by_cached_key(|program| Random(hash(&program.name)).next());
     programs.truncate(SLICE);

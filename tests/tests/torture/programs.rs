@@ -1,4 +1,4 @@
-//! Programs of gcc's test suite and what their directives ask of the compiler.
+//! Programs of gcc's test suite, and the flags that their directives ask of the compiler.
 
 use anyhow::Context;
 use std::path::{Path, PathBuf};
@@ -68,7 +68,7 @@ pub fn all(testsuite: &Path) -> anyhow::Result<Vec<Program>> {
         }
         let library = source.with_file_name(format!("{stem}-lib.c"));
         let mut program = read(Suite::C, &directory, source, vec![library, main.clone()])?;
-        // As builtins.exp has it: the test's own functions must not become calls of themselves.
+        // As in builtins.exp: the test's own functions must not become calls of themselves.
         program.flags.extend(["-fno-tree-dse", "-fno-tree-loop-distribute-patterns"].map(String::from));
         programs.push(program);
     }
@@ -141,7 +141,7 @@ fn text(path: &Path) -> anyhow::Result<String> {
     Ok(String::from_utf8_lossy(&bytes).into_owned())
 }
 
-/// Returns the arguments of a directive wherever it applies to x86-64:
+/// Returns the arguments of a directive if it applies to x86-64:
 /// `{ dg-options "-O2 -w" { target x86_64-*-* } }`.
 fn directives<'t>(text: &'t str, name: &'t str) -> impl Iterator<Item = String> + 't {
     text.lines().filter_map(move |line| {
@@ -155,7 +155,7 @@ fn directives<'t>(text: &'t str, name: &'t str) -> impl Iterator<Item = String> 
     })
 }
 
-/// Whether a selector such as `{ target { i?86-*-* x86_64-*-* } }` holds on x86-64 Linux.
+/// Says whether a selector such as `{ target { i?86-*-* x86_64-*-* } }` holds on x86-64 Linux.
 fn applies(selector: &str) -> bool {
     let Some((_, target)) = selector.split_once("target") else { return true };
     let other = target.contains("ia32") && !target.contains("! ia32") && !target.contains("! { ia32");
@@ -179,7 +179,7 @@ fn files(directory: &Path, ending: &str, below: bool) -> anyhow::Result<Vec<Path
     Ok(found)
 }
 
-/// Checks that directives are read as dejagnu reads them: otherwise tests run with wrong flags.
+/// Checks that directives are read as dejagnu reads them. Otherwise tests run with wrong flags.
 pub fn directives_are_read() -> anyhow::Result<()> {
     let text = "/* { dg-options \"-O2 -w\" } */\n// { dg-options -w }\n\
                 /* { dg-options { \"-fwrapv\" } } */\n\

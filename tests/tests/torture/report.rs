@@ -7,14 +7,14 @@ use anyhow::ensure;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::{self, Write};
 
-/// At most this share of the comparisons may be refusals, in percent.
+/// The largest share of refusals among the comparisons, in percent.
 const REFUSED: usize = 5;
 
 /// Counts of one suite, variant and mode.
 #[derive(Default)]
 struct Count {
     same: usize,
-    /// Of those, with places that the validator could not decide.
+    /// The part of these with places that the validator could not decide.
     unproved: usize,
     refused: usize,
     known: usize,
@@ -66,7 +66,7 @@ impl Tally {
     }
 
     /// Checks that programs were compared and few were refused. In a whole run every known
-    /// difference must still be one.
+    /// difference must occur.
     pub fn check(&self, whole: bool) -> anyhow::Result<()> {
         let sum = |of: fn(&Count) -> usize| self.counts.values().map(of).sum::<usize>();
         let (same, refused) = (sum(|c| c.same), sum(|c| c.refused));
