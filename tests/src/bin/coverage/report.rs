@@ -197,8 +197,8 @@ impl Report {
         let mut out = String::from(
             "# Coverage\n\nHow many objects of Debian's static archives `sfi rewrite` rewrites as they are. Written by\n\
              `cargo xtask coverage --write`. The reasons are those of [REFUSALS.md](REFUSALS.md). An object counts\n\
-             under the first reason that was found. *s*: wall clock of rewriting and verifying. *text*: bytes of\n\
-             code after rewriting, divided by those before.\n",
+             under the first reason that was found. *s*: wall clock of rewriting, proving and verifying.\n\
+             *text*: bytes of code after rewriting, divided by those before.\n",
         );
         let _ = write!(out, "\nMode {}.\n\n| bar | measured | |\n| --- | --- | --- |\n", self.mode);
         for (what, value, met) in &self.bars {
