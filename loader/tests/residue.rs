@@ -25,13 +25,16 @@ fn spec(placement: Placement, large: usize) -> DomainSpec {
         + &function("die", "ud2")
         + &function("connect", "lea name(%rip),%rdi\ncall __sfi_connect\nret")
         + &function("through", &format!("mov %rdi,%rax\nmov %rsi,%rdi\n{CALL_RAX}ret"))
-        + ".section .rodata\nname: .asciz \"app.get\"\n";
+        + &function("withdraw", "lea own(%rip),%rdi\ncall __sfi_unregister\nret")
+        + ".section .rodata\nname: .asciz \"app.get\"\nown: .asciz \"get\"\n";
     DomainSpec::new("app")
         .placement(placement)
         .memory(300_000)
         .stack(200_000)
         .object("app.o", assemble(&text))
         .import("__sfi_connect", Import::host("__sfi_connect"))
+        .import("__sfi_unregister", Import::host("__sfi_unregister"))
+        .import("late", Import::entry("app.late").signature("() -> int"))
         .registers("get", Entry::function("get").signature("() -> int"))
         .spare_bindings(2)
         .callbacks(2)
@@ -174,6 +177,45 @@ fn no_record_of_a_tenant_is_left() {
     let mut world = pool.take().unwrap();
     assert!(matches!(world.take_back("app", "host"), Err(BindError::Lent { .. })));
     assert!(!matches!(world.lend("app", "host", "(int)", |_| Ok(0)), Err(BuildError::Bind(_))));
+}
+
+/// A pool takes no world back after its host changed the world's shape, and no domain takes back an
+/// entry point of its specification: the next tenant finds all of them.
+#[test]
+fn no_change_of_a_tenants_host_is_left() {
+    fn entry() -> Entry {
+        Entry::function("get").signature("() -> int")
+    }
+    type Change = fn(&mut World);
+    let changes: [(&str, bool, Change); 8] = [
+        ("nothing", true, |world| assert_eq!(call(world, "withdraw", (0, 0)), Ok(u64::MAX))),
+        ("a rule", true, |world| world.permit("app", "app.*")),
+        ("an entry point more", false, |world| world.register("app", "more", entry()).unwrap()),
+        ("an entry point less", false, |world| world.unregister("app.get").unwrap()),
+        ("an import connected", false, |world| {
+            world.permit("app", "app.*");
+            world.connect("app", "late", "app.get").unwrap();
+        }),
+        ("an import disconnected", false, |world| world.disconnect("app", "late").unwrap()),
+        ("other code", false, |world| {
+            let spec = world.domain("app").unwrap().spec();
+            world.reload(spec).unwrap();
+        }),
+        // An instance would keep the gateways of the domain bound.
+        ("an instance", false, |world| assert!(world.instantiate("app").is_ok())),
+    ];
+    let pool = Pool::new(&Template::builder(spec(Placement::Dense, 10)).build().unwrap(), 1).unwrap();
+    for (what, again, change) in changes {
+        let mut world = pool.take().unwrap();
+        let place = world.domain("app").unwrap().secret_base();
+        change(&mut world);
+        drop(world);
+        assert_eq!(pool.idle(), usize::from(again), "{what}");
+        let mut world = pool.take().unwrap();
+        assert_eq!(world.domain("app").unwrap().secret_base() == place, again, "{what}");
+        assert_eq!(world.entries(), ["app.get"], "{what}");
+        assert_eq!((world.domains().count(), call(&mut world, "get", (0, 0))), (1, Ok(0x1122334455667789)), "{what}");
+    }
 }
 
 /// `body` may replace the world whose limits it was given by another one. Freed memory is filled

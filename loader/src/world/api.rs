@@ -17,7 +17,8 @@ impl World {
     }
 
     /// Makes all domains what they were at their start, but for their initialisers, and what the
-    /// host holds of a call. Not if one of them died.
+    /// host holds of a call. Not if one of them died, and not if the host changed the world's
+    /// shape: entry points, imports, instances, the objects of a domain.
     pub(crate) fn wipe(&mut self) -> bool {
         // SAFETY: `&mut self`: no call is in progress.
         unsafe {
@@ -28,7 +29,8 @@ impl World {
                 (domain.crash, domain.restarts) = (None, 0);
             }
             let all = 0..inner.domains.len();
-            inner.domains.iter().all(|d| (*d.state).dead == Status::Ok)
+            !inner.manager.reshaped
+                && inner.domains.iter().all(|d| (*d.state).dead == Status::Ok)
                 && all.clone().all(|index| inner.clear(index).is_ok())
         }
     }

@@ -40,6 +40,7 @@ impl World {
     pub fn instantiate(&mut self, domain: &str) -> Result<Instance, BuildError> {
         let original = self.get().find(domain)?;
         let inner = self.record();
+        inner.manager.reshaped = true;
         let index = inner.raise(original)?;
         let (handle, shown) = (inner.handle(index), inner.show_all(index));
         shown.map_err(BuildError::from).and_then(|()| self.initialise(index)).inspect_err(|_| {

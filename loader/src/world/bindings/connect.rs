@@ -41,6 +41,7 @@ macro_rules! operations {
         /// [`BindError`].
         pub fn connect(&mut self, client: &str, symbol: &str, entry: &str) -> Result<(), BindError> {
             let inner = self.record();
+            inner.manager.reshaped = true;
             let client = inner.find(client)?;
             inner.connect(client, Some(symbol), entry).map(drop)
         }
@@ -64,6 +65,7 @@ macro_rules! operations {
         /// [`BindError`].
         pub fn disconnect(&mut self, client: &str, symbol: &str) -> Result<(), BindError> {
             let inner = self.record();
+            inner.manager.reshaped = true;
             let client = inner.find(client)?;
             inner.disconnect(client, symbol)
         }
@@ -75,6 +77,7 @@ macro_rules! operations {
         /// [`BuildError::Signature`], [`BuildError::Bind`].
         pub fn register(&mut self, domain: &str, name: &str, entry: Entry) -> Result<(), BuildError> {
             let inner = self.record();
+            inner.manager.reshaped = true;
             let index = inner.find(domain).map_err(BindError::from)?;
             let (name, entry) = registered(index, domain, (name, &entry), &inner.hosts)?;
             inner.register(index, &name, entry)?;
@@ -86,7 +89,9 @@ macro_rules! operations {
         /// # Errors
         /// [`BindError::Entry`].
         pub fn unregister(&mut self, entry: &str) -> Result<(), BindError> {
-            self.record().unregister(entry)
+            let inner = self.record();
+            inner.manager.reshaped = true;
+            inner.unregister(entry)
         }
 
         /// Adds a rule, see [`crate::Builder::permit`].
@@ -104,6 +109,7 @@ macro_rules! operations {
         /// other errors of building a world.
         pub fn reload(&mut self, mut spec: DomainSpec) -> Result<(), BuildError> {
             let mut held = self.held();
+            held.manager.reshaped = true;
             spec.clock &= held.clock;
             let index = held.find(&spec.name).map_err(BindError::from)?;
             held.reserve_callbacks(&mut spec);

@@ -66,6 +66,8 @@ pub struct Manager {
     pub supervisors: Vec<(String, Option<Signature>)>,
     /// Functions that were passed to domains.
     pub lent: Lendings,
+    /// The host changed entry points, imports or domains since the world was built.
+    pub reshaped: bool,
 }
 
 impl Drop for Manager {
@@ -91,6 +93,7 @@ impl Manager {
             hook: None,
             supervisors: Vec::new(),
             lent: Lendings::default(),
+            reshaped: false,
         }
     }
 

@@ -96,7 +96,8 @@ fn unregister(cx: &mut HostCall<'_>) -> Result<u64, HostError> {
     let Ok(name) = name(cx, 0) else { return refused(cx, u64::MAX) };
     let inner = cx.record();
     let full = format!("{}.{name}", inner.domains[domain].name);
-    let own = inner.manager.entries.get(&full).is_some_and(|e| e.owner == Some(domain));
+    // Entry points of the specification are the host's to take back.
+    let own = inner.manager.entries.get(&full).is_some_and(|e| e.dynamic && e.owner == Some(domain));
     if own && inner.unregister(&full).is_ok() { Ok(0) } else { refused(cx, u64::MAX) }
 }
 
