@@ -21,6 +21,26 @@ pub struct Job<'a> {
     pub hash: bool,
 }
 
+/// Most findings of one run that are kept; more are counted. Each refused object keeps its first.
+const MOST_FINDINGS: usize = 200_000;
+/// Objects that are checked before their findings are cut to what is left.
+const BATCH: usize = 64;
+
+/// How many findings may still be kept.
+struct Room(usize);
+
+impl Room {
+    /// Cuts an object's findings to the room that is left.
+    fn take(&mut self, outcome: &mut Outcome) {
+        let Ok(verdict) = &mut outcome.result else { return };
+        let kept = verdict.findings.len().min(self.0.max(1));
+        verdict.omitted += (verdict.findings.len() - kept) as u64;
+        verdict.findings.truncate(kept);
+        verdict.findings.shrink_to_fit();
+        self.0 = self.0.saturating_sub(kept);
+    }
+}
+
 /// Checks all objects of all sources; outcomes are in their order. Shows progress on a terminal if
 /// there is an archive.
 pub fn check(sources: &[Source], job: &Job<'_>) -> Vec<Outcome> {
@@ -38,11 +58,19 @@ pub fn check(sources: &[Source], job: &Job<'_>) -> Vec<Outcome> {
         bar.inc(place.size);
         outcome
     };
-    let mut outcomes: Vec<Outcome> = all.par_iter().with_max_len(1).map(one).collect();
+    let mut outcomes: Vec<Outcome> = Vec::new();
+    let mut room = Room(MOST_FINDINGS);
+    for batch in all.chunks(BATCH) {
+        let mut part: Vec<Outcome> = batch.par_iter().with_max_len(1).map(one).collect();
+        part.iter_mut().for_each(|outcome| room.take(outcome));
+        outcomes.extend(part);
+    }
     bar.finish_and_clear();
     refuse_nothing(sources, &mut outcomes);
     if let Some(policy) = job.policy {
         policy.check_imports(&mut outcomes);
+        let mut room = Room(MOST_FINDINGS);
+        outcomes.iter_mut().for_each(|outcome| room.take(outcome));
     }
     outcomes
 }
