@@ -31,6 +31,9 @@ impl std::fmt::Display for Frame {
     }
 }
 
+/// Lines and columns: no file has others, and no reader of a report expects more than 31 bits.
+const NUMBERS: std::ops::RangeInclusive<u64> = 1..=i32::MAX as u64;
+
 /// Longest chain of calls that were inlined into one place.
 const DEEPEST: usize = 32;
 /// Longest chain of entries that name each other.
@@ -87,8 +90,8 @@ fn frames(found: &Found) -> Vec<Frame> {
     let frame = |function: Option<String>, place: Row| Frame {
         function,
         file: place.file,
-        line: Some(place.line).filter(|line| *line != 0),
-        column: Some(place.column).filter(|column| *column != 0),
+        line: Some(place.line).filter(|line| NUMBERS.contains(line)),
+        column: Some(place.column).filter(|column| NUMBERS.contains(column)),
     };
     let mut frames = Vec::new();
     for call in found.chain.iter().rev() {
