@@ -21,6 +21,7 @@ mod directories;
 mod errno;
 mod file_system;
 mod files;
+mod granted_file;
 mod heap;
 mod log;
 pub mod manifest;

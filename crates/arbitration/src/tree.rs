@@ -5,10 +5,11 @@
 
 use crate::errno::Errno;
 use crate::file_system;
+use crate::granted_file::GrantedFile;
 use rustix::fs::{Mode, OFlags};
 use std::io::{Error, ErrorKind};
 use std::os::fd::OwnedFd;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::Arc;
 
 /// A directory or a file of the host that a domain sees.
@@ -30,8 +31,7 @@ pub(crate) enum Root {
         /// Whether paths may cross into file systems that are mounted beneath it.
         mounts: bool,
     },
-    /// A file of any kind, by the host's name for it.
-    File(PathBuf),
+    File(GrantedFile),
 }
 
 impl Preopen {
@@ -53,16 +53,14 @@ impl Preopen {
         Ok(Preopen { guest: absolute("", guest.as_ref()), root, writable })
     }
 
-    /// Grants one file of any kind, a device or a FIFO for example. It is opened by the host's name
-    /// whenever the domain opens it.
+    /// Grants one file of any kind, a device or a FIFO for example. It is opened anew whenever the
+    /// domain opens it. The links of its name are followed now; later a file of the same kind, or
+    /// the same device, must lie there.
     ///
     /// # Errors
     /// There is no such file, or it is a directory.
     pub fn file(host: &Path, guest: impl AsRef<str>, writable: bool) -> std::io::Result<Preopen> {
-        if std::fs::metadata(host)?.is_dir() {
-            return Err(ErrorKind::IsADirectory.into());
-        }
-        Ok(Preopen { guest: absolute("", guest.as_ref()), root: Root::File(std::path::absolute(host)?), writable })
+        Ok(Preopen { guest: absolute("", guest.as_ref()), root: Root::File(GrantedFile::new(host)?), writable })
     }
 
     /// Lets paths cross into file systems that are mounted beneath the directory.
@@ -78,8 +76,10 @@ impl Preopen {
 /// The grants of a domain, with `/dev/null` among them.
 pub(crate) fn with_null(mut preopens: Vec<Preopen>) -> Arc<[Preopen]> {
     let null = "/dev/null";
-    if preopens.iter().all(|p| p.guest != null) {
-        preopens.push(Preopen { guest: null.into(), root: Root::File(null.into()), writable: true });
+    if preopens.iter().all(|p| p.guest != null)
+        && let Ok(preopen) = Preopen::file(Path::new(null), null, true)
+    {
+        preopens.push(preopen);
     }
     preopens.into()
 }
@@ -165,10 +165,10 @@ impl Tree {
         self.preopens.iter().find(|p| p.guest == guest)
     }
 
-    /// Whether a directory is one that the domain was granted as read-only, whatever the path to it
-    /// was.
-    pub(crate) fn is_read_only(&self, directory: (u64, u64)) -> bool {
-        self.preopens.iter().any(|p| !p.writable && p.is(directory))
+    /// Whether a directory or a file is one that the domain was granted as read-only, whatever the
+    /// path to it was.
+    pub(crate) fn is_read_only(&self, identity: (u64, u64)) -> bool {
+        self.preopens.iter().any(|p| !p.writable && p.is(identity))
     }
 
     /// Whether the name or the directory is a grant itself: its entry stays where it is.
@@ -178,8 +178,11 @@ impl Tree {
 }
 
 impl Preopen {
-    fn is(&self, directory: (u64, u64)) -> bool {
-        matches!(self.root, Root::Directory { identity, .. } if identity == directory)
+    fn is(&self, known: (u64, u64)) -> bool {
+        match &self.root {
+            Root::Directory { identity, .. } => *identity == known,
+            Root::File(file) => file.is(known),
+        }
     }
 }
 

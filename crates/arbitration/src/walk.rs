@@ -9,10 +9,10 @@
 use crate::descriptors::Kind;
 use crate::errno::Errno;
 use crate::file_system;
+use crate::granted_file::GrantedFile;
 use crate::tree::{Preopen, Root, Tree};
 use rustix::fs::{FileType, Mode, OFlags, ResolveFlags, Stat};
 use std::os::fd::OwnedFd;
-use std::path::PathBuf;
 use std::sync::Arc;
 
 /// Most directories that are open at a time during a walk.
@@ -60,7 +60,7 @@ pub(crate) struct Found {
     /// What lies there now, for looking at it: opened with `O_PATH`.
     target: Option<(OwnedFd, Stat)>,
     /// A file that was granted by name.
-    file: Option<PathBuf>,
+    file: Option<GrantedFile>,
     /// Whether the domain may change it.
     writable: bool,
     /// The whole name in the domain's tree, without links.
@@ -130,9 +130,8 @@ impl Walk<'_> {
                 Ok(None)
             }
             Root::File(_) if !last => Err(Errno::NOTDIR),
-            Root::File(host) => {
-                let fd = rustix::fs::open(host, OFlags::PATH | OFlags::CLOEXEC, Mode::empty())?;
-                let stat = rustix::fs::fstat(&fd)?;
+            Root::File(file) => {
+                let (fd, stat) = file.open(OFlags::PATH)?;
                 let parent = Place {
                     fd: Arc::new(rustix::io::fcntl_dupfd_cloexec(&fd, 3)?),
                     entry: String::new(),
@@ -141,7 +140,7 @@ impl Walk<'_> {
                     writable: false,
                     mounts: false,
                 };
-                let (writable, file) = (grant.writable, Some(host.clone()));
+                let (writable, file) = (grant.writable, Some(file.clone()));
                 let found = Found { file, writable, guest, grant: true, ..Found::at(parent, entry, Some((fd, stat))) };
                 Ok(Some(found))
             }
@@ -224,7 +223,12 @@ impl Walk<'_> {
                 Ok(None)
             }
             _ if !ends => Err(Errno::NOTDIR),
-            _ => Ok(Some(Found::at(here.clone(), name, Some((fd, stat))))),
+            _ => {
+                // A file that was granted as read-only stays as it is, whatever may be changed around it.
+                let grant = here.writable && self.tree.is_read_only((stat.st_dev, stat.st_ino));
+                let found = Found::at(here.clone(), name, Some((fd, stat)));
+                Ok(Some(Found { grant, writable: found.writable && !grant, ..found }))
+            }
         }
     }
 }
@@ -273,8 +277,8 @@ impl Found {
         }
         // Nobody waits for the other end of a FIFO, and no terminal becomes this process's.
         let quiet = flags.difference(OFlags::TRUNC) | OFlags::NONBLOCK | OFlags::NOCTTY;
-        if let Some(host) = &self.file {
-            return self.open_file(host, quiet, flags);
+        if let Some(file) = &self.file {
+            return self.open_file(file, quiet, flags);
         }
         if let Some((_, stat)) = &self.target {
             file_system::plain(stat)?;
@@ -308,16 +312,17 @@ impl Found {
     }
 
     /// Opens a file that was granted by name.
-    fn open_file(&self, host: &PathBuf, quiet: OFlags, flags: OFlags) -> Result<(OwnedFd, Kind), Errno> {
+    fn open_file(&self, file: &GrantedFile, quiet: OFlags, flags: OFlags) -> Result<(OwnedFd, Kind), Errno> {
         if flags.contains(OFlags::CREATE | OFlags::EXCL) {
             return Err(Errno::EXIST);
         }
         if flags.contains(OFlags::DIRECTORY) || self.directory_only {
             return Err(Errno::NOTDIR);
         }
-        let known = quiet.difference(OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW) | OFlags::CLOEXEC;
-        let fd = rustix::fs::open(host, known, Mode::empty())?;
-        let kind = Kind::of(&rustix::fs::fstat(&fd)?);
+        // Looked at before: some devices notice that they are opened.
+        file.open(OFlags::PATH)?;
+        let (fd, stat) = file.open(quiet.difference(OFlags::CREATE | OFlags::EXCL))?;
+        let kind = Kind::of(&stat);
         if flags.contains(OFlags::TRUNC) && kind == Kind::File {
             rustix::fs::ftruncate(&fd, 0)?;
         }

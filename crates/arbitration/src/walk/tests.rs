@@ -246,3 +246,76 @@ fn swapped_entries_lead_nowhere_else() {
     assert!(opened > 100, "only {opened} were opened: nothing was tested");
     println!("{opened} opened");
 }
+
+/// A file that was granted by name is what it was granted as, also where the domain may change the
+/// directory around it and finds a link, a FIFO or a device there to put in its place.
+#[test]
+fn a_granted_file_is_exchanged_for_nothing_else() {
+    let directory = tempfile::tempdir().expect("directory");
+    let at = |name: &str| directory.path().join(name);
+    let outside = tempfile::NamedTempFile::new().expect("file");
+    fs::write(outside.path(), "secret").expect("written");
+    for name in ["one", "spare"] {
+        fs::write(at(name), name).expect("written");
+    }
+    symlink(at("one"), at("alias")).expect("link");
+    for name in ["one", "alias"] {
+        let tree = Tree::new(with_null(vec![
+            grant(directory.path(), "/d", true),
+            Preopen::file(&at(name), "/file", true).expect("file"),
+        ]));
+        let read = || {
+            let fd = open(&tree, "/file", OFlags::RDONLY)?;
+            std::io::read_to_string(fs::File::from(fd)).map_err(|_| Errno::INVAL)
+        };
+        assert_eq!(read(), Ok("one".into()));
+        // As the domain would, by names that it may change.
+        let place = |other: &str| {
+            assert_eq!((entry(&tree, &format!("/d/{other}")), entry(&tree, "/d/one")), (Ok(()), Ok(())));
+            fs::rename(at(other), at("one")).expect("renamed");
+        };
+        symlink(outside.path(), at("link")).expect("link");
+        place("link");
+        assert!(read().is_err(), "followed a link to {:?}", read());
+        rustix::fs::mkfifoat(rustix::fs::CWD, at("fifo"), Mode::from_raw_mode(0o666)).expect("FIFO");
+        place("fifo");
+        for flags in WAYS {
+            assert_eq!(open(&tree, "/file", flags).map(drop), Err(Errno::ACCES), "{flags:?}");
+        }
+        // Another file of the same kind is the file from now on, as programs replace files.
+        fs::write(at("spare"), "one").expect("written");
+        place("spare");
+        assert_eq!(read(), Ok("one".into()));
+    }
+    let null = Preopen::file(Path::new("/dev/stdin"), "/in", false);
+    assert!(null.is_ok(), "a link of /proc: {null:?}");
+    assert!(Preopen::file(directory.path(), "/x", false).is_err());
+    symlink("loop", at("loop")).expect("link");
+    assert!(Preopen::file(&at("loop"), "/x", false).is_err());
+}
+
+/// A file that was granted as read-only stays as it is on every way to it.
+#[test]
+fn a_read_only_file_in_a_writable_directory_stays() {
+    let directory = tempfile::tempdir().expect("directory");
+    let at = |name: &str| directory.path().join(name);
+    fs::create_dir(at("sub")).expect("directory");
+    fs::write(at("sub/file"), "text").expect("written");
+    let tree = Tree::new(with_null(vec![
+        grant(directory.path(), "/d", true),
+        Preopen::file(&at("sub/file"), "/d/sub/file", false).expect("file"),
+    ]));
+    let check = |path: &str| {
+        assert!(open(&tree, path, OFlags::RDONLY).is_ok(), "{path}");
+        for flags in WAYS.into_iter().filter(|flags| *flags != WAYS[0] && *flags != WAYS[5]) {
+            assert_eq!(open(&tree, path, flags).map(drop), Err(Errno::ROFS), "{path} {flags:?}");
+        }
+        assert!(entry(&tree, path).is_err(), "{path}");
+        assert!(!tree.look_up("", path, Last::Follow, Intent::Read).expect("found").writable());
+    };
+    check("/d/sub/file");
+    fs::rename(at("sub"), at("other")).expect("renamed");
+    check("/d/other/file");
+    fs::write(at("other/more"), "text").expect("written");
+    assert!(open(&tree, "/d/other/more", OFlags::RDWR).is_ok());
+}
