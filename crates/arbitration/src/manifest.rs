@@ -99,11 +99,34 @@ pub fn descriptors(table: &Syscalls, directory: &Path) -> Result<Stdio, TableErr
     Ok(Stdio { fds })
 }
 
+/// Opens a file of the host, without waiting for the other end of a FIFO: the arbiter waits, when the domain reads or writes.
 fn open(path: &Path, flags: OFlags) -> Result<std::os::fd::OwnedFd, TableError> {
     let mode = Mode::from_raw_mode(0o666);
-    rustix::fs::open(path, flags | OFlags::CLOEXEC | OFlags::NOCTTY, mode).map_err(|e| file(path, e.into()))
+    rustix::fs::open(path, flags | OFlags::CLOEXEC | OFlags::NOCTTY | OFlags::NONBLOCK, mode)
+        .map_err(|e| file(path, e.into()))
 }
 
 fn file(path: &Path, error: std::io::Error) -> TableError {
     TableError::File { path: path.display().to_string(), error }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Neither a FIFO without a writer nor one without a reader keeps the host waiting.
+    #[test]
+    fn nobody_waits_for_a_fifo() {
+        let directory = tempfile::tempdir().expect("directory");
+        rustix::fs::mkfifoat(rustix::fs::CWD, directory.path().join("fifo"), Mode::from_raw_mode(0o600)).expect("FIFO");
+        let table = |text: &str| {
+            let manifest =
+                format!("[domains.a]\nobjects = []\n[domains.a.syscalls]\nallow = []\ndescriptors = [{text}]\n");
+            let manifest = sfi_loader::manifest::Manifest::parse(&manifest, Path::new("m.toml")).expect("a manifest");
+            let syscalls = manifest.domains["a"].syscalls.clone().expect("a table");
+            descriptors(&syscalls, directory.path()).map(|stdio| stdio.fds.len())
+        };
+        assert!(table("{ write = 'fifo' }").is_err());
+        assert_eq!(table("{ read = 'fifo' }").expect("opened"), 1);
+    }
 }

@@ -3,6 +3,7 @@
 use crate::border::{Result, api, give, place, text, values};
 use crate::enter::{alone, both, enter, sfi_world};
 use crate::error::{Failure, LOAD, NOT_FOUND, sfi_error};
+use sfi_loader::manifest::file;
 use sfi_loader::{DomainSpec, World};
 use std::ffi::{CStr, c_char, c_int, c_void};
 use std::ptr;
@@ -69,7 +70,7 @@ api! {
             };
             let read = |path: &std::path::Path| {
                 let path = this.directory.join(path);
-                std::fs::read(&path).map_err(|e| Failure::new(LOAD, format!("{}: {e}", path.display())))
+                file::read(&path).map_err(|e| Failure::new(LOAD, format!("{}: {e}", path.display())))
             };
             for path in &described.objects {
                 spec = spec.object(path.display().to_string(), read(path)?);

@@ -1,6 +1,6 @@
 //! Interfaces that a manifest names: declarations in place, or in a file of their own.
 
-use crate::manifest::ManifestError;
+use crate::manifest::{ManifestError, file};
 use crate::spec::interface::Declaration;
 use std::path::{Path, PathBuf};
 
@@ -41,8 +41,7 @@ impl InterfaceFile {
     /// # Errors
     /// [`ManifestError`].
     pub fn load(path: &Path) -> Result<Self, ManifestError> {
-        let text =
-            std::fs::read_to_string(path).map_err(|error| ManifestError::File { path: path.to_owned(), error })?;
+        let text = file::read_text(path).map_err(|error| ManifestError::File { path: path.to_owned(), error })?;
         toml::from_str(&text).map_err(|error| ManifestError::Text { path: path.to_owned(), error: Box::new(error) })
     }
 }

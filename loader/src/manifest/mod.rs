@@ -67,6 +67,7 @@
 //! la57 = "if-available"                 # windows in 56 bits of address: true (an error where that is not possible) or false (default)
 //! ```
 
+pub mod file;
 mod interface_file;
 mod syscalls;
 mod values;
@@ -380,8 +381,8 @@ impl Manifest {
     /// # Errors
     /// [`ManifestError`].
     pub fn load(path: &Path) -> Result<Self, ManifestError> {
-        let file = |error| ManifestError::File { path: path.to_owned(), error };
-        Self::parse(&std::fs::read_to_string(path).map_err(file)?, path)
+        let unreadable = |error| ManifestError::File { path: path.to_owned(), error };
+        Self::parse(&file::read_text(path).map_err(unreadable)?, path)
     }
 
     /// Reads a manifest's text; `path` is for messages.
@@ -556,7 +557,7 @@ impl Domain {
     ) -> Result<DomainSpec, ManifestError> {
         let read = |path: &Path| {
             let path = directory.join(path);
-            std::fs::read(&path).map_err(|error| ManifestError::File { path, error })
+            file::read(&path).map_err(|error| ManifestError::File { path, error })
         };
         let mut spec = DomainSpec::new(name)
             .mode(self.mode)

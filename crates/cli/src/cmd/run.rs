@@ -2,9 +2,11 @@
 
 use crate::anonymity::odds::duration;
 use crate::grants::Grants;
+use crate::render::visible;
 use crate::{arbiters, program};
 use anyhow::{Context, bail};
-use sfi_loader::manifest::Manifest;
+use sfi_contract::layout::WINDOW_SIZE;
+use sfi_loader::manifest::{Manifest, file};
 use sfi_loader::{Builder, CallError, HostCall, HostError, Owner, Protection, TypedFn, World};
 use std::io::{Read, Seek, SeekFrom, Write};
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
@@ -44,10 +46,10 @@ pub struct Args {
     #[arg(long, default_value = "write", value_name = "write|full|match")]
     mode: sfi_loader::Mode,
     /// Program: size of its heap, MiB.
-    #[arg(long, default_value_t = 1024, value_name = "MiB")]
+    #[arg(long, default_value_t = 1024, value_name = "MiB", value_parser = mebibytes())]
     memory: u64,
     /// Program: size of its data stack, MiB.
-    #[arg(long, default_value_t = 8, value_name = "MiB")]
+    #[arg(long, default_value_t = 8, value_name = "MiB", value_parser = mebibytes())]
     stack: u64,
     #[command(flatten)]
     grants: Grants,
@@ -98,10 +100,13 @@ struct Exit(u64);
 
 /// Runs the subcommand.
 pub fn run(args: Args) -> anyhow::Result<ExitCode> {
-    if let Some(bytes) = std::fs::read(&args.manifest).ok().filter(|bytes| program::is_program(bytes)) {
+    let path = &args.manifest;
+    let bytes = file::read(path).with_context(|| format!("cannot read `{}`", path.display()))?;
+    if program::is_program(&bytes) {
         return run_program(&args, bytes);
     }
-    let mut manifest = Manifest::load(&args.manifest)?;
+    let text = String::from_utf8(bytes).with_context(|| format!("`{}` is not a manifest", path.display()))?;
+    let mut manifest = Manifest::parse(&text, path)?;
     let entry = manifest.entry.clone().context("the manifest has no [entry]: nothing to run")?;
     arbiters::prepare(&mut manifest);
     let directory = args.manifest.parent().unwrap_or(Path::new(""));
@@ -221,7 +226,7 @@ impl Drop for Owners {
     fn drop(&mut self) {
         for owner in &self.0 {
             let record = owner.record();
-            let (name, delay) = (owner.name(), duration(record.delayed.as_secs_f64()));
+            let (name, delay) = (visible(owner.name()), duration(record.delayed.as_secs_f64()));
             let faults = if record.faults == 1 { "fault" } else { "faults" };
             eprint!("owner `{name}`: {} {faults}, {} outside their domain's window", record.faults, record.outside);
             eprint!("{}", if record.delayed.is_zero() { String::new() } else { format!(", {delay} of penalties") });
@@ -244,14 +249,13 @@ impl Drop for Told {
 
 /// Adds the host functions.
 fn offer(builder: Builder, manifest: &Manifest, directory: &Path, options: &Args) -> anyhow::Result<Builder> {
-    let mut files = Vec::new();
+    let (mut files, mut sizes) = (Vec::new(), Vec::new());
     for (name, path) in &manifest.files {
         let path = directory.join(path);
-        let file = std::fs::File::open(&path).with_context(|| format!("cannot open `{}`", path.display()))?;
+        let (file, size) = file::open(&path).with_context(|| format!("cannot open `{}`", path.display()))?;
         files.push((name.clone(), file));
+        sizes.push((name.clone(), size));
     }
-    let sizes: Vec<(String, u64)> =
-        files.iter().map(|(n, f)| Ok((n.clone(), f.metadata()?.len()))).collect::<std::io::Result<_>>()?;
     let step = options.grants.clock_resolution.0.as_nanos().max(1);
     let args: Vec<u8> = options.args.iter().flat_map(|a| a.bytes().chain([0])).collect();
     let start = Instant::now();
@@ -336,6 +340,11 @@ fn explain(world: &World, addresses: bool) -> anyhow::Result<()> {
         }
     }
     Ok(())
+}
+
+/// Numbers of mebibytes that a window has room for.
+fn mebibytes() -> clap::builder::RangedU64ValueParser {
+    clap::value_parser!(u64).range(..=WINDOW_SIZE >> 20)
 }
 
 /// Seconds as people write them.

@@ -25,15 +25,15 @@ pub struct Circumstances<'a> {
     pub options: &'a Options,
     /// What was asked for beside.
     pub policy: Option<&'a Policy>,
-    /// Archives and their SHA-256, before the members were read.
+    /// Archives and the SHA-256 of the bytes in which their members were found.
     pub archives: &'a [(String, String)],
     /// Value of `SOURCE_DATE_EPOCH`, seconds.
     pub epoch: Option<u64>,
 }
 
-/// SHA-256 of each archive.
-pub fn archives(sources: &[Source]) -> anyhow::Result<Vec<(String, String)>> {
-    sources.iter().filter(|s| s.is_archive).map(|s| Ok((s.path.clone(), s.sha256()?))).collect()
+/// SHA-256 of each archive that was read as a whole.
+pub fn archives(sources: &[Source]) -> Vec<(String, String)> {
+    sources.iter().filter_map(|s| Some((s.path.clone(), super::digest::sha256(s.kept()?)))).collect()
 }
 
 /// The statement.

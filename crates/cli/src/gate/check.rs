@@ -8,7 +8,7 @@ use indicatif::{ProgressBar, ProgressStyle};
 use rayon::prelude::*;
 use sfi_loader::advice;
 use sfi_verifier::elf::{Object, Place as SymbolPlace, resolve};
-use sfi_verifier::{Options, Report, Verifier};
+use sfi_verifier::{MAX_VIOLATIONS, Options, Report, Verifier};
 use std::sync::Mutex;
 
 /// What to do with each object.
@@ -21,8 +21,9 @@ pub struct Job<'a> {
     pub hash: bool,
 }
 
-/// Most findings of one run that are kept; more are counted. Each refused object keeps its first.
-const MOST_FINDINGS: usize = 200_000;
+/// Most findings of one run that are kept; more are counted. Each refused object keeps its first. As JSON a finding takes
+/// some five kilobytes of memory.
+const MOST_FINDINGS: usize = 50_000;
 /// Objects that are checked before their findings are cut to what is left.
 const BATCH: usize = 64;
 
@@ -33,7 +34,7 @@ impl Room {
     /// Cuts an object's findings to the room that is left.
     fn take(&mut self, outcome: &mut Outcome) {
         let Ok(verdict) = &mut outcome.result else { return };
-        let kept = verdict.findings.len().min(self.0.max(1));
+        let kept = verdict.findings.len().min(self.0.clamp(1, MAX_VIOLATIONS));
         verdict.omitted += (verdict.findings.len() - kept) as u64;
         verdict.findings.truncate(kept);
         verdict.findings.shrink_to_fit();

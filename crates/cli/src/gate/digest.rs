@@ -2,27 +2,9 @@
 
 use sha2::{Digest, Sha256};
 
-/// SHA-256, piece by piece.
-#[derive(Default)]
-pub struct Hash(Sha256);
-
-impl Hash {
-    /// More bytes.
-    pub fn update(&mut self, bytes: &[u8]) {
-        self.0.update(bytes);
-    }
-
-    /// Lower-case hexadecimal.
-    pub fn finish(self) -> String {
-        self.0.finalize().iter().map(|byte| format!("{byte:02x}")).collect()
-    }
-}
-
 /// SHA-256 in lower-case hexadecimal.
 pub fn sha256(bytes: &[u8]) -> String {
-    let mut hash = Hash::default();
-    hash.update(bytes);
-    hash.finish()
+    Sha256::digest(bytes).iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
 #[cfg(test)]

@@ -6,6 +6,7 @@ use glob::Pattern;
 use serde::Deserialize;
 use serde_json::{Value, json};
 use sfi_contract::{Mode, names};
+use sfi_loader::manifest::file;
 use sfi_verifier::Options;
 use std::collections::HashSet;
 use std::path::Path;
@@ -72,7 +73,7 @@ impl Policy {
     /// # Errors
     /// It cannot be read, is not TOML, or holds unknown keys, modes or malformed patterns.
     pub fn read(path: &Path) -> anyhow::Result<Policy> {
-        let text = std::fs::read_to_string(path).with_context(|| format!("cannot read `{}`", path.display()))?;
+        let text = file::read_text(path).with_context(|| format!("cannot read `{}`", path.display()))?;
         Policy::parse(&text).with_context(|| format!("in the policy `{}`", path.display()))
     }
 

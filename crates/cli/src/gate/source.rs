@@ -3,8 +3,11 @@
 //!
 //! Members are read one at a time by the worker that checks them, so memory is bounded by the
 //! largest member and not by the archive. The file stays open, so a later read is of the same file.
+//! An archive that a statement will name is read once and kept: its digest is that of the bytes in
+//! which the members were found.
 
-use anyhow::{Context, ensure};
+use anyhow::Context;
+use sfi_loader::manifest::file;
 use sfi_verifier::elf::archive;
 use std::fs::File;
 use std::io;
@@ -15,13 +18,19 @@ use std::path::Path;
 pub struct Source {
     /// The path as it was given.
     pub path: String,
-    /// Bytes of the file.
-    pub size: u64,
     /// The file is an archive.
     pub is_archive: bool,
     /// The objects, in the file's order.
     pub objects: Vec<Place>,
-    file: File,
+    bytes: Bytes,
+}
+
+/// Where the bytes of an input come from.
+enum Bytes {
+    /// Read from the file when they are needed.
+    File(File),
+    /// Read before, all at once.
+    Kept(Vec<u8>),
 }
 
 /// Where an object lies in its file.
@@ -35,48 +44,77 @@ pub struct Place {
 }
 
 impl Source {
-    /// Opens a file and finds the objects in it.
-    pub fn open(path: &Path) -> anyhow::Result<Source> {
+    /// Opens a file and finds the objects in it. With `keep` an archive is read once, as a whole.
+    pub fn open(path: &Path, keep: bool) -> anyhow::Result<Source> {
         let name = path.display().to_string();
-        // Looked at before as well: a FIFO waits for its writer when it is opened.
-        let metadata = std::fs::metadata(path).with_context(|| format!("cannot read `{name}`"))?;
-        ensure!(metadata.is_file(), "`{name}` is not a file");
-        let file = File::open(path).with_context(|| format!("cannot read `{name}`"))?;
-        let metadata = file.metadata().with_context(|| format!("cannot read `{name}`"))?;
-        ensure!(metadata.is_file(), "`{name}` is not a file");
-        let size = metadata.len();
-        let start = read(&file, 0, size.min(8)).with_context(|| format!("cannot read `{name}`"))?;
+        let (file, size) = file::open(path).with_context(|| format!("cannot read `{name}`"))?;
+        let mut bytes = Bytes::File(file);
+        let start = bytes.read(0, size.min(8)).with_context(|| format!("cannot read `{name}`"))?;
         let is_archive = archive::is_archive(&start);
+        if is_archive && keep {
+            bytes = Bytes::Kept(bytes.read(0, size).with_context(|| format!("cannot read `{name}`"))?);
+        }
         let objects = if is_archive {
-            let members = archive::members(size, |offset, length| read(&file, offset, length))
+            let members = archive::members(size, |offset, length| bytes.read(offset, length))
                 .with_context(|| format!("cannot read the archive `{name}`"))?;
             members.into_iter().map(|m| Place { member: Some(m.name), offset: m.offset, size: m.size }).collect()
         } else {
             vec![Place { member: None, offset: 0, size }]
         };
-        Ok(Source { path: name, size, is_archive, objects, file })
+        Ok(Source { path: name, is_archive, objects, bytes })
     }
 
     /// The bytes of one object.
     pub fn read(&self, place: &Place) -> anyhow::Result<Vec<u8>> {
-        read(&self.file, place.offset, place.size).with_context(|| format!("cannot read `{}`", self.path))
+        self.bytes.read(place.offset, place.size).with_context(|| format!("cannot read `{}`", self.path))
     }
 
-    /// SHA-256 of the whole file.
-    pub fn sha256(&self) -> anyhow::Result<String> {
-        let mut hash = super::digest::Hash::default();
-        let mut at = 0;
-        while at < self.size {
-            let piece = read(&self.file, at, (self.size - at).min(1 << 20))?;
-            at += piece.len() as u64;
-            hash.update(&piece);
+    /// The bytes that were read as a whole.
+    pub fn kept(&self) -> Option<&[u8]> {
+        match &self.bytes {
+            Bytes::File(_) => None,
+            Bytes::Kept(bytes) => Some(bytes),
         }
-        Ok(hash.finish())
     }
 }
 
-fn read(file: &File, offset: u64, size: u64) -> io::Result<Vec<u8>> {
-    let mut bytes = vec![0; usize::try_from(size).map_err(io::Error::other)?];
-    file.read_exact_at(&mut bytes, offset)?;
-    Ok(bytes)
+impl Bytes {
+    fn read(&self, offset: u64, size: u64) -> io::Result<Vec<u8>> {
+        let length = usize::try_from(size).map_err(io::Error::other)?;
+        match self {
+            Bytes::File(file) => {
+                let mut bytes = vec![0; length];
+                file.read_exact_at(&mut bytes, offset)?;
+                Ok(bytes)
+            }
+            Bytes::Kept(all) => {
+                let start = usize::try_from(offset).ok();
+                let part = start.and_then(|start| all.get(start..start.checked_add(length)?));
+                part.map(<[u8]>::to_vec).ok_or_else(|| io::ErrorKind::UnexpectedEof.into())
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// An archive for a statement is read once: neither members nor digest follow what becomes of the file.
+    #[test]
+    fn a_kept_archive_stays_as_it_was() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("x.a");
+        let archive = |byte: char| {
+            let body = byte.to_string().repeat(100);
+            format!("!<arch>\n{:<48}{:<10}`\n{body}", "m.o/", body.len())
+        };
+        std::fs::write(&path, archive('a')).unwrap();
+        let source = Source::open(&path, true).unwrap();
+        assert_eq!((source.is_archive, source.objects.len()), (true, 1));
+        std::fs::write(&path, archive('b')).unwrap();
+        assert_eq!(source.read(&source.objects[0]).unwrap(), [b'a'; 100]);
+        assert_eq!(source.kept(), Some(archive('a').as_bytes()));
+        assert!(Source::open(&path, false).unwrap().kept().is_none());
+    }
 }
