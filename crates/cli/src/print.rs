@@ -61,7 +61,10 @@ pub fn failure(error: &anyhow::Error) -> ExitCode {
     if kinds.into_iter().any(|kind| kind == ErrorKind::BrokenPipe) {
         return ExitCode::from(CLOSED);
     }
-    eprintln!("error: {error:#}");
+    // Names of files and domains may be anybody's; errors about text have lines.
+    let text = format!("{error:#}");
+    let lines: Vec<String> = text.split('\n').map(crate::render::visible).collect();
+    eprintln!("error: {}", lines.join("\n"));
     ExitCode::from(2)
 }
 

@@ -256,3 +256,99 @@ fn special_files_are_no_objects() {
         assert!(String::from_utf8_lossy(&out.stderr).contains("is not a file"), "{special}");
     }
 }
+
+/// Nor are they manifests, or what a manifest names.
+#[test]
+fn special_files_are_no_manifests() {
+    let bench = Bench::new();
+    bench.assemble("ok.o", SAFE);
+    support::succeed(std::process::Command::new("mkfifo").arg(bench.path("fifo")));
+    std::os::unix::fs::symlink("/dev/zero", bench.path("zero")).unwrap();
+    std::fs::create_dir(bench.path("folder")).unwrap();
+    let grant = "imports.f = { domain = 'a', function = 'g', interface = 'i' }";
+    for special in ["fifo", "zero", "folder"] {
+        let domain = |objects: &str, more: &str| {
+            format!("[entry]\ndomain = 'a'\nfunction = 'g'\n[domains.a]\nobjects = ['{objects}']\n{more}\n")
+        };
+        let manifests = [
+            domain(special, ""),
+            domain("ok.o", &format!("archives = ['{special}']")),
+            domain("ok.o", &format!("[files]\nx = '{special}'")),
+            domain("ok.o", &format!("exports = ['g']\n{grant}\n[interfaces]\ni = '{special}'")),
+        ];
+        for text in manifests {
+            bench.write("m.toml", text.as_bytes());
+            let out = bench.run(&["run", "m.toml"], 2);
+            assert!(String::from_utf8_lossy(&out.stderr).contains("is not a file"), "{text}: {out:?}");
+        }
+        let out = bench.run(&["verify", "--policy", special, "ok.o"], 2);
+        assert!(String::from_utf8_lossy(&out.stderr).contains("is not a file"), "{special}");
+        let out = bench.run(&["run", special], 2);
+        assert!(String::from_utf8_lossy(&out.stderr).contains("is not a file"), "{special}");
+    }
+}
+
+/// Names in errors reach no terminal as they are, whosever they are.
+#[test]
+fn errors_hold_no_control_characters() {
+    let bench = Bench::new();
+    for (name, told) in [("\u{1b}[31m", "a\u{fffd}[31m"), ("\u{202e}", "a\u{fffd}"), ("\u{200b}x", "a\u{fffd}x")] {
+        let missing = format!("a{name}");
+        for arguments in [["verify", &missing], ["run", &missing], ["rewrite", &missing]] {
+            let arguments =
+                if arguments[0] == "rewrite" { vec!["rewrite", "-o", "o.o", &missing] } else { arguments.to_vec() };
+            let out = bench.run(&arguments, 2);
+            let text = String::from_utf8(out.stderr).unwrap();
+            assert!(text.contains(told) && !text.contains(name), "{arguments:?}: {text:?}");
+        }
+    }
+    bench.write("m.toml", b"[domains.a]\nobjects = 3\n");
+    let text = String::from_utf8(bench.run(&["run", "m.toml"], 2).stderr).unwrap();
+    assert!(text.lines().count() > 2, "{text}");
+    // No number of mebibytes wraps around.
+    bench.assemble("ok.o", SAFE);
+    let out = bench.run(&["run", "--memory", "17592186044417", "ok.o"], 2);
+    assert!(String::from_utf8_lossy(&out.stderr).contains("is not in"), "{out:?}");
+}
+
+/// Findings are bounded over all objects of a run, not only for each: hostile members cost no memory
+/// without end. Each refused object keeps one, and all are counted.
+#[test]
+fn findings_are_bounded_in_all() {
+    const COPIES: usize = 25;
+    const STORES: u64 = 10_050;
+    let bench = Bench::new();
+    bench.assemble("many.o", &format!(".text\n.rept {STORES}\n\tmov %rax,(%rdi)\n.endr\n\tret\n"));
+    bench.archive("many.a", &["many.o"; COPIES]);
+    bench.run(&["verify", "--attest", "s.json", "many.a"], 1);
+    let statement = json(&std::fs::read(bench.path("s.json")).unwrap());
+    let objects = statement["predicate"]["objects"].as_array().unwrap();
+    let numbers =
+        |object: &Value| (object["violations"]["SFI-S01"].as_u64().unwrap(), object["omitted"].as_u64().unwrap());
+    let all: Vec<(u64, u64)> = objects.iter().map(numbers).collect();
+    assert_eq!(all.len(), COPIES);
+    assert!(all.iter().all(|(kept, omitted)| *kept > 0 && kept + omitted == STORES), "{all:?}");
+    // So are those of a policy, of which the verifier counts none.
+    let calls: String = (0..STORES).map(|number| format!("\tcall missing{number}@PLT\n")).collect();
+    bench.assemble("calls.o", &format!(".text\n{calls}\tret\n"));
+    bench.write("p.toml", b"imports = { allow = [] }");
+    let verdict = json(&bench.run(&["verify", "--json", "--policy", "p.toml", "calls.o"], 1).stdout);
+    assert_eq!((codes(&verdict).len(), &verdict["objects"][0]["omitted"]), (10_000, &serde_json::json!(50)));
+    assert!(all.iter().map(|(kept, _)| kept).sum::<u64>() < 51_000, "{all:?}");
+}
+
+/// Lines that no file has are nobody's: readers of SARIF and JSON expect small numbers.
+#[test]
+fn lines_of_hostile_debug_information_are_small() {
+    let bench = Bench::new();
+    let lines = |line: u64, column: u64| {
+        let place = format!(".file 1 \"x.c\"\n\t.loc 1 {line} {column}\n");
+        bench.assemble("bad.o", &UNSAFE.replace("f:\n", &format!("f:\n\t{place}")));
+        let found = json(&bench.run(&["verify", "--json", "bad.o"], 1).stdout);
+        let finding = &found["objects"][0]["violations"][0];
+        (finding["line"].as_u64(), finding["column"].as_u64())
+    };
+    assert_eq!(lines(7, 3), (Some(7), Some(3)));
+    assert_eq!(lines(0x7fff_ffff, 3), (Some(0x7fff_ffff), Some(3)));
+    assert_eq!(lines(0xffff_fff0, 3), (None, None));
+}
