@@ -233,3 +233,93 @@ fn the_hosts_preserved_state_survives() {
         }
     }
 }
+
+/// No word that a domain can read names a place of the host, of another domain, or of a region that
+/// the domain does not see: not in the header page, not in stubs and tables, not in what calls,
+/// buffers, functions that crossed, restarts and a fault have left. Common addresses may also stand
+/// negated, as the checks of mode match have them.
+#[test]
+fn no_memory_of_a_domain_names_a_place_outside() {
+    const WINDOW: u64 = 1 << 32;
+    let text =
+        ".section .rodata\n.globl where\nwhere: .asciz \"b.work\"\n.data\n.globl buffer\nbuffer: .fill 64, 8, 7\n"
+            .to_owned()
+            + &function("work", "lea 1(%rdi),%rax\nret")
+            + &function(
+                "run",
+                "call give\nmov $3,%edi\ncall other\nlea buffer(%rip),%rdi\nmov $64,%esi\ncall their_sum\nret",
+            )
+            + &function("pass", "lea work(%rip),%rdi\ncall their_take\nret")
+            + &function("take", "mov %rdi,%rax\nmov $5,%edi\nand $0xffff8,%eax\njmp *%gs:0x100000(%eax)")
+            + &function("sum", "mov (%rdi),%rax\nret")
+            + &function("connect", "lea where(%rip),%rdi\ncall __sfi_connect\nret")
+            + &function("die", "mov %rdi,%gs:0x10");
+    let declaration: sfi_loader::interface::Declaration = "u64 sum(in u64 values[count], u64 count)".parse().unwrap();
+    for mode in [sfi_loader::Mode::Write, sfi_loader::Mode::Full] {
+        let text =
+            if mode == sfi_loader::Mode::Full { text.replace("mov (%rdi)", "mov %gs:(%edi)") } else { text.clone() };
+        let spec = |name: &str, other: &str| {
+            DomainSpec::new(name)
+                .mode(mode)
+                .object("o.o", assemble(&text))
+                .exports(["work", "sum", "take"])
+                .import("give", Import::host("give").signature("() -> int"))
+                .import("other", Import::domain(other, "work").signature("(int) -> int"))
+                .import("their_take", Import::domain(other, "take").signature("(fn(int) -> int) -> int"))
+                .import("their_sum", Import::domain(other, "sum").interface(declaration.clone()))
+                .import("__sfi_connect", Import::host("__sfi_connect"))
+                .registers("work", sfi_loader::Entry::function("work").signature("(int) -> int"))
+                .spare_bindings(2)
+                .restart(sfi_loader::Restart::Always)
+        };
+        let mut world = World::builder()
+            .region("seen", 8192)
+            .region("unseen", 8192)
+            .domain(spec("a", "b").shared("r", "seen", sfi_loader::Access::ReadWrite))
+            .domain(spec("b", "a").shared("u", "unseen", sfi_loader::Access::ReadWrite))
+            .permit("*", "*")
+            .timed()
+            .host_fn("give", |_| Ok(9))
+            .build()
+            .unwrap();
+        let call = |world: &mut World, name: &str| {
+            let f: TypedFn<fn(u64) -> u64> = world.domain("a").unwrap().export(name).unwrap();
+            f.call(world, (1,))
+        };
+        for _ in 0..2 {
+            assert_eq!(call(&mut world, "run"), Ok(7));
+            assert_eq!(call(&mut world, "pass"), Ok(6));
+            assert_ne!(call(&mut world, "connect"), Ok(0));
+            assert!(call(&mut world, "die").is_err());
+        }
+        assert_eq!(call(&mut world, "run"), Ok(7));
+        let places: Vec<(u64, u64)> = common::maps()
+            .iter()
+            .filter_map(|line| {
+                let (start, end) = line.split_whitespace().next()?.split_once('-')?;
+                Some((u64::from_str_radix(start, 16).ok()?, u64::from_str_radix(end, 16).ok()?))
+            })
+            .collect();
+        for (name, region) in [("a", "seen"), ("b", "unseen")] {
+            let domain = world.domain(name).unwrap();
+            let (base, segments) = (domain.secret_base(), domain.segments().to_vec());
+            let common = world.region_in(name, region).unwrap().0 & !(WINDOW - 1);
+            let own = |word: u64| [base, common].contains(&(word & !(WINDOW - 1)));
+            let told = |word: u64| !own(word) && places.iter().any(|(start, end)| (*start..*end).contains(&word));
+            let memory = world.memory(name).unwrap();
+            let mut words = 0;
+            for segment in segments {
+                let bytes = memory.read(segment.offset, segment.length as usize).unwrap();
+                for (at, word) in bytes.windows(8).enumerate() {
+                    let word = u64::from_le_bytes(word.try_into().unwrap());
+                    words += 1;
+                    let negated = word.wrapping_neg();
+                    // The place of its own region may be there, negated.
+                    let tells = told(word) || told(negated) && negated != common;
+                    assert!(!tells, "{name}: {word:#x} in {} at {at:#x}", segment.name);
+                }
+            }
+            assert!(words > 20_000, "{words}");
+        }
+    }
+}
