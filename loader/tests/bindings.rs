@@ -509,13 +509,13 @@ fn domains_with_instances() {
 /// A dot separates a domain from its entry point, so no name may hold one. Otherwise `net` could
 /// register `tls.seal` and be taken for `net.tls`.
 #[test]
-fn no_name_holds_the_separator() {
+fn no_name_holds_the_separator_or_what_cannot_be_printed() {
     let refused = |builder: sfi_loader::Builder, name: &str| match builder.build() {
         Err(BuildError::Bind(BindError::Name(found))) => assert_eq!(found, name),
         other => panic!("{name}: {other:?}"),
     };
     let spec = |name: &str| DomainSpec::new(name).object("o.o", assemble(&function("f", "ret")));
-    for name in ["net.tls", ".", "net.", ".tls", ""] {
+    for name in ["net.tls", ".", "net.", ".tls", "", "tls\u{1b}[31m", "tls\n", "\u{202e}slt", "t\u{200b}ls"] {
         refused(World::builder().domain(spec(name)), name);
         refused(World::builder().domain(spec("net").registers(name, Entry::function("f"))), name);
         for (supervisor, entry) in [(name, "seal"), ("net", name)] {
@@ -527,16 +527,21 @@ fn no_name_holds_the_separator() {
     let supervisor = || Supervisor::new("net").entry("seal", Service::function(|_| Ok(0)));
     assert!(World::builder().supervisor(supervisor()).domain(spec("net")).build().is_err(), "nobody is taken for one");
     // The rule also holds at run time.
-    let text =
-        function("squat", "lea name(%rip),%rdi\nlea f(%rip),%rsi\nlea type(%rip),%rdx\ncall __sfi_register\nret")
-            + &function("f", "ret")
-            + ".section .rodata\nname: .asciz \"tls.seal\"\ntype: .asciz \"(int) -> int\"\n";
+    let text = function("squat", "lea f(%rip),%rsi\nlea type(%rip),%rdx\ncall __sfi_register\nret")
+        + &function("f", "ret")
+        + ".section .rodata\ntype: .asciz \"(int) -> int\"\n.balign 16\n.globl names\nnames:\n"
+        + ".asciz \"tls.seal\"\n.balign 16\n.asciz \"tls\\n\"\n.balign 16\n.asciz \"\\342\\200\\256slt\"\n"
+        + ".balign 16\n.asciz \"tls\"\n";
     let net = DomainSpec::new("net").object("o.o", assemble(&text));
     let net = net.import("__sfi_register", Import::host("__sfi_register").signature("(int, int, int) -> int"));
     let mut world = World::builder().domain(net).build().unwrap();
-    let squat: TypedFn<fn() -> i32> = world.domain("net").unwrap().export("squat").unwrap();
-    assert_eq!(squat.call(&mut world, ()), Ok(-1));
+    let squat: TypedFn<fn(u64) -> i32> = world.domain("net").unwrap().export("squat").unwrap();
+    let names = world.domain("net").unwrap().symbol("names").unwrap().0;
+    for at in [0, 16, 32] {
+        assert_eq!(squat.call(&mut world, (names + at,)), Ok(-1));
+    }
     assert_eq!(world.entries(), Vec::<String>::new());
+    assert_eq!(squat.call(&mut world, (names + 48,)), Ok(0));
 }
 
 /// An error in a specification is a value that a host can match on. No text stands twice in its

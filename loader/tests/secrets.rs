@@ -253,7 +253,7 @@ fn no_memory_of_a_domain_names_a_place_outside() {
             + &function("take", "mov %rdi,%rax\nmov $5,%edi\nand $0xffff8,%eax\njmp *%gs:0x100000(%eax)")
             + &function("sum", "mov (%rdi),%rax\nret")
             + &function("connect", "lea where(%rip),%rdi\ncall __sfi_connect\nret")
-            + &function("die", "mov %rdi,%gs:0x10");
+            + &function("die", "xor %edi,%edi\nmov %rdi,%gs:0x10(%edi)");
     let declaration: sfi_loader::interface::Declaration = "u64 sum(in u64 values[count], u64 count)".parse().unwrap();
     for mode in [sfi_loader::Mode::Write, sfi_loader::Mode::Full] {
         let text =
@@ -261,6 +261,8 @@ fn no_memory_of_a_domain_names_a_place_outside() {
         let spec = |name: &str, other: &str| {
             DomainSpec::new(name)
                 .mode(mode)
+                .memory(16_384)
+                .stack(65_536)
                 .object("o.o", assemble(&text))
                 .exports(["work", "sum", "take"])
                 .import("give", Import::host("give").signature("() -> int"))

@@ -273,8 +273,11 @@ pub enum BindError {
         /// The domain.
         domain: String,
     },
-    /// A name that is empty or holds the separator, a dot.
-    #[error("`{0}` is no name: it is empty or has a dot, which stands between a domain and its entry point")]
+    /// A name that is empty, holds the separator, a dot, or a character that cannot be printed.
+    #[error(
+        "`{}` is no name: it is empty, or has a dot, which stands between a domain and its entry point, or a character that cannot be printed",
+        sfi_contract::text::clean(.0.as_bytes())
+    )]
     Name(String),
     /// The name is taken.
     #[error("the entry point `{0}` is registered already")]

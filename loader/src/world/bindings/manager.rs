@@ -5,12 +5,14 @@ use crate::link::place::Map;
 use crate::spec::signature::Signature;
 use crate::world::bindings::lendings::Lendings;
 use crate::world::bindings::record::{Record, To};
+use sfi_contract::text::is_unprintable;
 use std::collections::BTreeMap;
 
 /// Whether text can be the name of a domain or of an entry point. The names of both are joined by a
-/// dot, so that none may hold one: `net.tls.seal` would be the entry point of two domains.
+/// dot, so that none may hold one: `net.tls.seal` would be the entry point of two domains. Hosts
+/// print such names, and domains choose them while they run: every character is printable.
 pub fn is_name(text: &str) -> bool {
-    !text.is_empty() && !text.contains('.')
+    !text.is_empty() && !text.contains('.') && !text.contains(is_unprintable)
 }
 
 /// A registered entry point.
