@@ -1,9 +1,9 @@
 //! A single file that the host granted by its name: of any kind, a device or a FIFO for example.
 //!
-//! It is opened anew whenever the domain opens it, so that the host may replace it as programs replace files. But the
-//! directory around it may be the domain's to change, by another grant: a link or a device that lies there already could
-//! be renamed to the file's name. So links are followed once, when the file is granted, and what lies there later must
-//! be of the same kind.
+//! It is opened anew whenever the domain opens it, so that the host may replace it as programs
+//! replace files. But another grant may let the domain change the directory around it: a link or a
+//! device that lies there already could be renamed to the file's name. So links are followed once,
+//! when the file is granted, and later a file of the same kind must lie there.
 
 use crate::errno::Errno;
 use crate::file_system;

@@ -224,7 +224,8 @@ impl Walk<'_> {
             }
             _ if !ends => Err(Errno::NOTDIR),
             _ => {
-                // A file that was granted as read-only stays as it is, whatever may be changed around it.
+                // A file that was granted as read-only stays as it is, also where the domain may
+                // change the directory around it.
                 let grant = here.writable && self.tree.is_read_only((stat.st_dev, stat.st_ino));
                 let found = Found::at(here.clone(), name, Some((fd, stat)));
                 Ok(Some(Found { grant, writable: found.writable && !grant, ..found }))

@@ -311,8 +311,8 @@ fn errors_hold_no_control_characters() {
     assert!(String::from_utf8_lossy(&out.stderr).contains("is not in"), "{out:?}");
 }
 
-/// Findings are bounded over all objects of a run, not only for each: hostile members cost no memory
-/// without end. Each refused object keeps one, and all are counted.
+/// Findings are bounded over all objects of a run, not only for each, so that hostile members cost
+/// bounded memory. Each refused object keeps one, and all are counted.
 #[test]
 fn findings_are_bounded_in_all() {
     const COPIES: usize = 25;

@@ -1,6 +1,7 @@
 //! Opening what a manifest names: regular files only, and without waiting.
 //!
-//! A FIFO waits for its writer when it is opened, a device has no end. Neither is a manifest, an object or an interface.
+//! A FIFO waits for its writer when it is opened, a device has no end. Neither is a manifest, an
+//! object or an interface.
 
 use std::fs::{File, OpenOptions};
 use std::io::{Error, ErrorKind, Read, Result};

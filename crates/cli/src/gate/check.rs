@@ -21,8 +21,8 @@ pub struct Job<'a> {
     pub hash: bool,
 }
 
-/// Most findings of one run that are kept; more are counted. Each refused object keeps its first. As JSON a finding takes
-/// some five kilobytes of memory.
+/// Most findings of one run that are kept. The others are counted. Each refused object keeps its
+/// first. As JSON a finding takes some five kilobytes of memory.
 const MOST_FINDINGS: usize = 50_000;
 /// Objects that are checked before their findings are cut to what is left.
 const BATCH: usize = 64;

@@ -100,7 +100,8 @@ impl Bytes {
 mod tests {
     use super::*;
 
-    /// An archive for a statement is read once: neither members nor digest follow what becomes of the file.
+    /// An archive for a statement is read once: later changes of the file reach neither members nor
+    /// digest.
     #[test]
     fn a_kept_archive_stays_as_it_was() {
         let directory = tempfile::tempdir().unwrap();
