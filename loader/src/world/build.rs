@@ -38,11 +38,11 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 impl Builder {
-    /// Builds the world. Every object is verified before anything of it is mapped, and the linked
-    /// text again where it will run.
+    /// Builds the world. Every object is verified before any of it is mapped, and the linked text
+    /// is verified again at the place where it runs.
     ///
     /// # Errors
-    /// [`BuildError`]; nothing stays mapped then.
+    /// [`BuildError`]. Nothing stays mapped then.
     pub fn build(mut self) -> Result<World, BuildError> {
         self.complete()?;
         self.check()?;
@@ -123,7 +123,7 @@ impl Builder {
         Ok(plans.collect::<Result<_, _>>()?)
     }
 
-    /// What other domains import of a domain.
+    /// Returns the functions of a domain that other domains import.
     fn roots(&self, spec: &DomainSpec) -> Vec<String> {
         let imports = self.domains.iter().flat_map(|d| &d.imports);
         let of = |(_, import): &(String, Import)| match &import.callee {
@@ -261,7 +261,7 @@ fn new_id() -> u64 {
     NEXT.fetch_add(1, Ordering::Relaxed)
 }
 
-/// Makes a world's watch if it has limits or budgets, or will have some.
+/// Makes a world's watch if the world has or may get limits or budgets.
 fn watched(timed: bool, limits: Limits, domains: &[Domain]) -> Result<Option<Watched>, SpecError> {
     let budgets: Vec<Budget> = domains.iter().map(|d| d.spec.budget).collect();
     let watch = timed || limits.is_set() || budgets.iter().any(Budget::is_set);
@@ -269,7 +269,7 @@ fn watched(timed: bool, limits: Limits, domains: &[Domain]) -> Result<Option<Wat
     watched.map_err(|e| SpecError::Watchdog(e.to_string()))
 }
 
-/// What this machine offers; says once when calls will be slow.
+/// Detects the features of this machine. Warns once if calls will be slow.
 fn machine() -> Machine {
     static MACHINE: std::sync::OnceLock<Machine> = std::sync::OnceLock::new();
     *MACHINE.get_or_init(|| {
@@ -284,7 +284,7 @@ fn machine() -> Machine {
     })
 }
 
-/// 256 bits of the system's randomness.
+/// Draws 256 bits of the system's randomness.
 fn os_seed() -> Result<[u8; 32], BuildError> {
     let mut seed = [0; 32];
     let mut filled = 0;

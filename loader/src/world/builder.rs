@@ -48,7 +48,7 @@ impl Builder {
         Self::default()
     }
 
-    /// Lets domains read the processor's clock (`rdtsc`) that ask for it ([`DomainSpec::clock`]).
+    /// Lets domains that ask for it ([`DomainSpec::clock`]) read the processor's clock (`rdtsc`).
     #[must_use]
     pub fn clock(mut self) -> Self {
         self.clock = true;
@@ -63,8 +63,8 @@ impl Builder {
         self
     }
 
-    /// Uses the gates for another machine. For tests; on a processor with AVX the gates without it
-    /// leave the upper halves of vector registers as they are.
+    /// Uses the gates for another machine. For tests. On a processor with AVX the gates without it
+    /// do not change the upper halves of vector registers.
     #[doc(hidden)]
     #[must_use]
     pub fn machine(mut self, machine: Machine) -> Self {
@@ -72,8 +72,9 @@ impl Builder {
         self
     }
 
-    /// Whether windows are drawn from the 56 bits of five-level paging; default: from 47. A wrong
-    /// guess is then a wrong guess among 512 times as many, for a level more of page tables.
+    /// Sets whether windows are drawn from the 56 bits of five-level paging. Default: from 47. A
+    /// guess then has 512 times as many places to hit, at the price of one more level of page
+    /// tables.
     #[must_use]
     pub fn la57(mut self, la57: La57) -> Self {
         self.la57 = la57;
@@ -88,8 +89,8 @@ impl Builder {
     }
 
     /// Offers a host function. It runs on the host's stack while its caller waits. A panic in it
-    /// ends the calls that are in progress and is resumed in the host code that entered the domain.
-    /// While it runs it cannot be called again.
+    /// ends the calls in progress and is resumed in the host code that entered the domain. While it
+    /// runs it cannot be called again.
     #[must_use]
     pub fn host_fn(
         mut self,
@@ -107,23 +108,26 @@ impl Builder {
         self
     }
 
-    /// Ends every call of the host that takes longer, wall clock; default: none. The domain that
-    /// runs then faults with [`crate::FaultKind::TimeLimit`]; it need not be the one that loops. If
-    /// another domain called it, that one sees the error and has a quarter of the limit, at least
-    /// 10 ms and at most 250 ms, in which to return. That time is for all domains of the call
-    /// together, whoever is called or restarted meanwhile. When it is over every domain of the call
-    /// ends. So a call takes at most the limit, that time, twice the precision, and what the last
-    /// host function takes: these are not aborted, but the domain is ended when they return to it.
-    /// Calls of a host function back into its world belong to the call that they are part of.
-    /// Initialisers and finalisers are calls too, each. The precision is an eighth of the limit, at
-    /// least a millisecond and at most a quarter of a second.
+    /// Ends every call of the host that takes longer by the wall clock. Default: none.
+    ///
+    /// At the limit the running domain faults with [`crate::FaultKind::TimeLimit`]. It need not be
+    /// the one that loops. If another domain called it, that one sees the error and has a quarter
+    /// of the limit, at least 10 ms and at most 250 ms, in which to return. That time is for all
+    /// domains of the call together, also those that are called or restarted meanwhile. After it
+    /// every domain of the call ends. So a call takes at most the limit, that time, twice the
+    /// precision, and the time of the last host function. Host functions are not aborted, but the
+    /// domain is ended when they return to it.
+    ///
+    /// Calls of a host function back into its world belong to the call that they are part of. Each
+    /// initialiser and finaliser is a call, too. The precision is an eighth of the limit, at least
+    /// a millisecond and at most a quarter of a second.
     #[must_use]
     pub fn time_limit(mut self, limit: impl Into<Option<Duration>>) -> Self {
         self.time_limit = limit.into();
         self
     }
 
-    /// The image of the one domain, linked before by a world with the same description.
+    /// Uses the image of the one domain, which a world with the same description linked before.
     #[must_use]
     pub(crate) fn prepared(mut self, image: Arc<Image>) -> Self {
         self.prepared = Some(image);
@@ -131,7 +135,7 @@ impl Builder {
     }
 
     /// Ends every call of the host that uses more processor time, as [`Builder::time_limit`] does
-    /// for the wall clock; what the host functions use counts.
+    /// for the wall clock. The time of host functions counts.
     #[must_use]
     pub fn cpu_limit(mut self, limit: impl Into<Option<Duration>>) -> Self {
         self.cpu_limit = limit.into();
@@ -140,15 +144,15 @@ impl Builder {
 
     /// Lets single calls have limits of their own
     /// ([`TypedFn::call_within`](crate::TypedFn::call_within)). A world with any limit or budget
-    /// can do that without.
+    /// allows that anyway.
     #[must_use]
     pub fn timed(mut self) -> Self {
         self.timed = true;
         self
     }
 
-    /// Allows clients to connect to entry points: names of domains and of entry points
-    /// (`domain.name`), each of which may end in `*`. What no rule allows is refused, unless
+    /// Allows clients to connect to entry points. Both are names of domains and of entry points
+    /// (`domain.name`), which may end in `*`. A connection that no rule allows is refused, unless
     /// [`Builder::permission`] decides otherwise.
     #[must_use]
     pub fn permit(mut self, client: impl Into<String>, entry: impl Into<String>) -> Self {
@@ -156,7 +160,8 @@ impl Builder {
         self
     }
 
-    /// Adds a supervisor domain: trusted code of the host, behind the same gateways.
+    /// Adds a supervisor domain: trusted code of the host behind entry points and gateways like a
+    /// domain's.
     #[must_use]
     pub fn supervisor(mut self, supervisor: Supervisor) -> Self {
         for (entry, service) in supervisor.services {
@@ -173,7 +178,7 @@ impl Builder {
         self
     }
 
-    /// Decides about connections: sees what the rules say and has the last word.
+    /// Sets the function that has the last word on connections. It sees the verdict of the rules.
     #[must_use]
     pub fn permission(mut self, hook: impl FnMut(&Request<'_>) -> bool + Send + 'static) -> Self {
         self.hook = Some(Box::new(hook));

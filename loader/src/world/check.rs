@@ -44,12 +44,12 @@ impl Builder {
     }
 }
 
-/// Whether a supervisor's name and that of its entry point are names.
+/// Says whether a supervisor's name and that of its entry point are valid names.
 fn is_entry((supervisor, entry): (&str, &str)) -> bool {
     is_name(supervisor) && is_name(entry)
 }
 
-/// Whether the names in a specification are unique and exist.
+/// Checks that the names in a specification are unique or exist.
 pub fn check_domain<'d>(
     domain: &DomainSpec,
     regions: &[&str],
@@ -74,7 +74,7 @@ pub fn check_domain<'d>(
     for (symbol, import) in &domain.imports {
         let (client, symbol) = (client(), symbol.clone());
         match &import.callee {
-            // In parentheses: the loader's own, which nobody can grant.
+            // Names in parentheses are the loader's own, and nobody can grant them.
             Callee::Host { function } if function.starts_with('(') || !hosts.contains(&function.as_str()) => {
                 return spec(SpecError::UnknownHostFunction { domain: client, symbol, function: function.clone() });
             }

@@ -15,7 +15,7 @@ use crate::world::inner::Inner;
 use sfi_verifier::Vectors;
 
 impl Held<'_> {
-    /// The host's crossing into a domain.
+    /// Crosses from the host into a domain.
     ///
     /// # Safety
     /// The binding is one of the world's own, `frame.sp` is a data stack pointer of the callee.
@@ -35,8 +35,8 @@ impl Held<'_> {
         }
     }
 
-    /// Crosses in another way, with a copy of the frame: the caller's own has no address then, and
-    /// stays in registers.
+    /// Crosses in another way, with a copy of the frame. The caller's own frame then has no address
+    /// and stays in registers.
     ///
     /// # Safety
     /// As for [`Held::cross`].
@@ -55,7 +55,7 @@ impl Held<'_> {
         crossed
     }
 
-    /// A crossing with a time limit.
+    /// Crosses with a time limit.
     ///
     /// # Safety
     /// As for [`Held::cross`].
@@ -77,7 +77,7 @@ impl Held<'_> {
         }
     }
 
-    /// A crossing by a host function: puts back what the entry changes for good.
+    /// Crosses from a host function, and puts back the state that an entry changes for good.
     ///
     /// # Safety
     /// As for [`Held::cross`].
@@ -105,7 +105,7 @@ impl Held<'_> {
         }
     }
 
-    /// The crossing itself.
+    /// Makes the crossing itself.
     ///
     /// # Safety
     /// As for [`Held::cross`].
@@ -159,8 +159,8 @@ impl Held<'_> {
 }
 
 impl Inner {
-    /// Copies stack arguments to the callee's data stack and lowers `frame.sp`. `false` if they do
-    /// not fit.
+    /// Copies stack arguments to the callee's data stack and lowers `frame.sp`. Returns `false` if
+    /// they do not fit.
     ///
     /// # Safety
     /// `callee` is the state of one of the world's domains.
@@ -182,7 +182,7 @@ impl Inner {
         }
     }
 
-    /// A binding for entries of the host.
+    /// Makes a binding for entries of the host.
     pub fn host_binding(&self, domain: usize, offset: u64) -> Binding {
         let callee = &self.domains[domain];
         let zmm = if callee.image.usage.vectors >= Vectors::Zmm { flag::ZMM_IN } else { 0 };

@@ -1,4 +1,4 @@
-//! A domain of a world, and what faults in it mean.
+//! A domain of a world, and the description of its faults.
 
 use crate::fault::describe::{self, Scene};
 use crate::fault::report::Fault;
@@ -25,46 +25,46 @@ pub struct Domain {
     pub state: *mut DomainState,
     pub image: Arc<Image>,
     pub initial_sp: u64,
-    /// Number of an instance; 0 for the domains that were described, and where there is none.
+    /// Number of an instance. 0 for the domains that were described, and for a discarded instance.
     pub life: u64,
-    /// Number of its present life among those of the world's domains; 0 until something that was
-    /// restarted, reset, loaded again or made at run time has this place.
+    /// Number of its present life among those of the world's domains. 0 until the domain is
+    /// restarted, reset or loaded again, or an instance takes its place.
     pub birth: u64,
-    /// The domain whose instance it is: itself for the domains that were described. They share
+    /// The domain whose instance it is, or itself for the domains that were described. They share
     /// their bindings.
     pub origin: usize,
-    /// What it was made from.
+    /// Its specification.
     pub spec: Arc<DomainSpec>,
-    /// Functions that other domains import, beside those that the specification exports.
+    /// Functions that other domains import, besides those that the specification exports.
     pub roots: Vec<String>,
-    /// How often it was restarted because its specification says so.
+    /// The number of automatic restarts.
     pub restarts: u32,
-    /// Why, the last time.
+    /// The fault before the last automatic restart.
     pub crash: Option<Fault>,
-    /// Its owner knows of the fault in its state.
+    /// Whether its owner knows of the fault in its state.
     pub settled: bool,
-    /// What is mapped, if regions became visible or invisible since it was loaded.
+    /// The mapped segments, if regions became visible or invisible since it was loaded.
     pub own_segments: Option<Vec<memory::Segment>>,
-    /// Which, by index of the region.
+    /// These regions, by index.
     pub shown: Vec<(usize, Option<Access>)>,
     /// All regions of the world, visible or not.
     pub region_places: Arc<[RegionPlace]>,
-    /// It may hand floats on without naming a vector register: some binding from it or to it has
-    /// floats in its signature or no signature, or it connects or registers entry points while
-    /// calls are in progress. See [`crate::world::inner::Inner::pass_floats`].
+    /// Whether it may hand floats on without naming a vector register. That is so if a binding from
+    /// it or to it has floats in its signature or no signature, or if it connects or registers
+    /// entry points while calls are in progress. See [`crate::world::inner::Inner::pass_floats`].
     pub passes_floats: bool,
 }
 
-/// A shared region's name, and where it lies.
+/// A shared region's name and its place.
 pub type RegionPlace = (String, Placed);
 
 impl Domain {
-    /// A domain that was described, in its window.
+    /// Makes a domain that was described, in its window.
     pub fn new(index: usize, raised: Raised, spec: Arc<DomainSpec>) -> Self {
         Self::with(Box::into_raw(Box::new(raised.state(index, 0))), index, raised, spec)
     }
 
-    /// The same with a state that is there already.
+    /// Makes a domain with an existing state.
     pub fn with(state: *mut DomainState, index: usize, raised: Raised, spec: Arc<DomainSpec>) -> Self {
         Self {
             name: spec.name.clone(),
@@ -92,12 +92,12 @@ impl Domain {
         Memory { window: &self.window, segments: self.segments() }
     }
 
-    /// What is mapped.
+    /// Returns the mapped segments.
     pub fn segments(&self) -> &[memory::Segment] {
         self.own_segments.as_deref().unwrap_or(&self.image.segments)
     }
 
-    /// What crossings depend on.
+    /// Returns the facts that crossings depend on.
     pub fn side(&self) -> Side {
         let image = &self.image;
         Side {
@@ -110,7 +110,7 @@ impl Domain {
 }
 
 impl Domain {
-    /// Puts a fault of one of the domains into words.
+    /// Describes the fault of one of the domains.
     ///
     /// # Safety
     /// No call is in progress that could write the domain's record.
@@ -142,7 +142,7 @@ impl Domain {
         )
     }
 
-    /// The region that lies at an address: in the domain's window, visible or not, or of common
+    /// Finds the region at an address: in the domain's window, visible or not, or among the common
     /// addresses that the domain was given.
     fn region_at(&self, address: u64) -> Option<&String> {
         let own = |place: &Placed| {
@@ -154,30 +154,32 @@ impl Domain {
         found.map(|(_, (name, _))| name)
     }
 
-    /// Whether the domain sees a region, or saw it: its common addresses are no secret from it.
+    /// Says whether the domain sees or saw a region, so that the region's common addresses are no
+    /// secret from it.
     fn was_given(&self, index: usize, name: &str) -> bool {
         self.spec.root || self.spec.shared.iter().any(|s| s.region == name) || self.shown.iter().any(|s| s.0 == index)
     }
 
-    /// Whether the domain sees a region, as far as its window shows.
+    /// Says whether the domain sees a region, judging by its window.
     pub fn sees(&self, region: &Placed) -> bool {
         let segments = self.segments();
         segments.binary_search_by_key(&region.offset, |s| s.offset).is_ok_and(|at| segments[at].shared)
     }
 
-    /// Whether the domain's loads use a region's common addresses: those of mode full are confined.
+    /// Says whether the domain's loads use a region's common addresses. Those of mode full do not,
+    /// because they are confined.
     pub fn reads(&self, region: &Placed) -> bool {
         self.mode != Mode::Full && self.sees(region)
     }
 
-    /// A pointer of another domain in this one's terms, as the gates pass it.
+    /// Returns a pointer of another domain in this one's terms, as the gates pass it.
     pub fn rebase(&self, pointer: u64) -> u64 {
         // SAFETY: the state lives as long as the world.
         let stays = pointer == 0 || unsafe { &(*self.state).regions }.hold(pointer);
         if stays { pointer } else { self.window.base() | pointer & (WINDOW_SIZE - 1) }
     }
 
-    /// Mode match: the instruction whose check's trap ends at a window offset.
+    /// Finds the instruction whose check's trap ends at a window offset, in mode match.
     fn refused(&self, offset: u64) -> Option<Refused> {
         let text = self.image.text.0..self.image.text.0 + self.image.text.1;
         if self.mode != Mode::Match || !text.contains(&offset) {
@@ -189,7 +191,7 @@ impl Domain {
         stray::refused(&bytes, (offset - from) as usize)
     }
 
-    /// Whose an address that this domain used is, and the part of a window next to it.
+    /// Finds the owner of an address that this domain used, and the part of a window next to it.
     fn owner_of(&self, domains: &[Domain], address: u64) -> (Whose, Option<Nearest>) {
         let base = address & !(WINDOW_SIZE - 1);
         let holds = |domain: &&Domain| base != 0 && domain.window.base() == base;

@@ -20,7 +20,7 @@ pub enum BuildError {
     /// Objects cannot be verified or linked.
     #[error(transparent)]
     Link(LinkError),
-    /// The operating system gave no memory.
+    /// The operating system refused memory.
     #[error(transparent)]
     Map(#[from] MapError),
     /// The specification does not fit together.
@@ -33,7 +33,7 @@ pub enum BuildError {
         domain: String,
         /// The import.
         symbol: String,
-        /// What is wrong.
+        /// The error in it.
         #[source]
         error: BadSignature,
     },
@@ -48,8 +48,8 @@ pub enum BuildError {
         /// Faults so far.
         faults: u64,
     },
-    /// A domain is not restarted yet, because its owner's penalties are not over and nobody wants
-    /// to wait.
+    /// A domain is not restarted yet, because its owner's penalties are not over and the caller
+    /// does not wait.
     #[error("the domains of `{owner}` wait for penalties to be over")]
     NotReady {
         /// The owner.
@@ -60,7 +60,7 @@ pub enum BuildError {
     Initialiser {
         /// Domain.
         domain: String,
-        /// How.
+        /// The failure of its call.
         #[source]
         error: Box<CallError>,
     },
@@ -69,10 +69,10 @@ pub enum BuildError {
 /// A specification, or a name that a host asks for, does not fit the world.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum SpecError {
-    /// Two domains, or a domain and a supervisor, have the same name.
+    /// Two domains, or a domain and a supervisor, with one name.
     #[error("two domains are named `{0}`")]
     TwoDomains(String),
-    /// Two host functions have the same name.
+    /// Two host functions with one name.
     #[error("two host functions are named `{0}`")]
     TwoHostFunctions(String),
     /// A region.
@@ -152,7 +152,7 @@ pub enum SpecError {
     TooManySpare {
         /// The client.
         domain: String,
-        /// How many there may be.
+        /// The most that are allowed.
         most: usize,
     },
     /// A capability that a domain holds has no variable of 64 bytes of writable memory.
@@ -208,20 +208,20 @@ pub enum BindError {
     /// Nobody registered the entry point.
     #[error("nobody registered the entry point `{0}`")]
     Entry(String),
-    /// Neither a rule nor the host allows it.
+    /// Neither a rule nor the host's own function allows it.
     #[error("domain `{client}` may not connect to `{entry}`")]
     Refused {
-        /// Who asked.
+        /// The domain that asked.
         client: String,
-        /// For what.
+        /// The entry point that it asked for.
         entry: String,
     },
-    /// The client expects something else.
+    /// The client's import declares another signature or kind.
     #[error("the import of domain `{client}` and the entry point `{entry}` do not have the same signature or kind")]
     Signature {
-        /// Who asked.
+        /// The domain that asked.
         client: String,
-        /// For what.
+        /// The entry point that it asked for.
         entry: String,
     },
     /// The client's specification has no such import.
@@ -238,13 +238,13 @@ pub enum BindError {
         /// The client.
         domain: String,
     },
-    /// As many different functions were passed to the domain as it has gateways for.
+    /// All gateways of the domain for functions that are passed to it have a function already.
     #[error("domain `{domain}` has no gateway left for a function; see `DomainSpec::callbacks`")]
     NoCallback {
         /// The domain.
         domain: String,
     },
-    /// The host lends the domain a function of this name already, or does not.
+    /// The host already lends the domain a function of this name, or lends none.
     #[error("domain `{domain}`: a function `{name}` of the host is lent twice, or not at all")]
     Lent {
         /// The domain.
@@ -252,7 +252,7 @@ pub enum BindError {
         /// The function's name.
         name: String,
     },
-    /// A call in progress needs what would change.
+    /// A call in progress needs the binding or the domain that would change.
     #[error("domain `{domain}` is in the middle of a call")]
     Active {
         /// The domain.
@@ -299,7 +299,7 @@ pub enum BindError {
     /// No such domain or region.
     #[error(transparent)]
     Unknown(#[from] LookupError),
-    /// The operating system gave no memory.
+    /// The operating system refused memory.
     #[error("cannot change the bindings")]
     Memory(#[source] rustix::io::Errno),
 }
@@ -316,8 +316,8 @@ pub enum CallError {
         /// Domain.
         domain: String,
     },
-    /// The callee is dead and is restarted automatically, but its owner's penalties are not over
-    /// ([`crate::Penalty`]). [`crate::World::ready_at`] says when they will be.
+    /// The callee is dead and will be restarted automatically, but its owner's penalties are not
+    /// over ([`crate::Penalty`]). [`crate::World::ready_at`] gives the time of their end.
     #[error("domain `{domain}` is dead since an earlier fault and waits for its owner's penalties")]
     NotReady {
         /// Domain.
@@ -338,8 +338,8 @@ pub enum CallError {
         /// Domain.
         domain: String,
     },
-    /// The domain was loaded again, and the function has no name by which it could be found again
-    /// or is gone.
+    /// The domain was loaded again, and the function is gone or has no name by which it could be
+    /// found again.
     #[error("domain `{domain}` was loaded again and the function is gone")]
     Gone {
         /// Domain.
@@ -362,10 +362,10 @@ pub enum CallError {
     },
 }
 
-/// Why a call by the host did not return, before it is put into words.
+/// The reason why a call by the host did not return, before it is described.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Failure {
-    /// A gate says so; not [`Status::Ok`].
+    /// A status of a gate, other than [`Status::Ok`].
     Status(Status),
     /// See [`CallError::TooDeep`].
     TooDeep,
@@ -399,8 +399,8 @@ pub enum LookupError {
     Region(String),
 }
 
-/// A host function's refusal. The domain that called finds its import's `on_fault` value and
-/// `__sfi_error` set.
+/// A host function's refusal. The domain that called gets its import's `on_fault` value, and
+/// `__sfi_error` is set.
 #[derive(Debug)]
 pub struct HostError {
     message: Box<str>,
@@ -409,28 +409,28 @@ pub struct HostError {
 }
 
 impl HostError {
-    /// An error with a message for the host's own use.
+    /// Makes an error with a message for the host's own use.
     pub fn new(message: impl Into<Box<str>>) -> Self {
         Self { message: message.into(), status: Status::Host, exit: None }
     }
 
-    /// The caller finds this in `__sfi_error`.
+    /// Makes an error that sets the caller's `__sfi_error` to this status.
     pub(crate) fn of_status(status: Status, message: impl Into<Box<str>>) -> Self {
         Self { status, ..Self::new(message) }
     }
 
-    /// Ends the domain that called: its own callers get a fault of the kind
-    /// [`crate::FaultKind::Exit`], and it is dead.
+    /// Makes an error that ends the domain that called. The domain is dead, and its own callers get
+    /// a fault of the kind [`crate::FaultKind::Exit`].
     pub fn end_caller(code: i32) -> Self {
         Self { exit: Some(code), ..Self::new("the domain ended itself") }
     }
 
-    /// The exit status of a caller that is to end.
+    /// Returns the exit status for a caller that is to end.
     pub(crate) fn exit(&self) -> Option<i32> {
         self.exit
     }
 
-    /// What the caller finds in `__sfi_error`.
+    /// Returns the status for the caller's `__sfi_error`.
     pub(crate) fn status(&self) -> Status {
         self.status
     }
@@ -456,8 +456,8 @@ impl From<LookupError> for HostError {
     }
 }
 
-/// A domain that was called failed: the caller of the host function finds the status that a call of
-/// its own would have given.
+/// A domain that the host function called failed. The function's caller gets the status that a call
+/// of its own would have given.
 impl From<CallError> for HostError {
     fn from(error: CallError) -> Self {
         let status = match &error {

@@ -1,4 +1,4 @@
-//! Calls that fail: what the host is told, and what becomes of the domains.
+//! Calls that fail: the host's error, and the state of the domains afterwards.
 
 use crate::gate::frame::Active;
 use crate::gate::records::{Context, DomainState, Status};
@@ -8,7 +8,7 @@ use crate::world::inner::Inner;
 use sfi_contract::layout::TCB_ERROR;
 
 impl Inner {
-    /// Puts a failure into words; resumes a host function's panic.
+    /// Describes a failure. Resumes a host function's panic.
     ///
     /// # Safety
     /// `callee` is one of the world's domains unless the failure is [`Failure::WrongWorld`], and
@@ -52,8 +52,8 @@ impl Inner {
         unsafe { (((*domain).base + TCB_ERROR) as *mut u32).write(status.into()) };
     }
 
-    /// A host function panicked: the domains with frames above the innermost entry from the host
-    /// were interrupted and are dead.
+    /// Notes that a host function panicked. The domains with frames above the innermost entry from
+    /// the host were interrupted and are dead.
     ///
     /// # Safety
     /// The host runs and `context` is its world's.

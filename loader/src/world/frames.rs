@@ -1,10 +1,10 @@
-//! Who is in the middle of a call: the frames on the control stack, as a host function finds them.
+//! The calls in progress: the frames on the control stack, as a host function finds them.
 
 use crate::gate::frame::Active;
 use crate::gate::records::Binding;
 use crate::world::inner::Inner;
 
-/// What calls in progress return to or through.
+/// The domains and bindings that calls in progress return to or through.
 #[derive(Debug, Default)]
 pub struct Activity {
     /// Indices of domains with a frame that is returned to.
@@ -14,7 +14,7 @@ pub struct Activity {
 }
 
 impl Activity {
-    /// All frames of a world. Nothing if no call is in progress.
+    /// Collects all frames of a world. There are none if no call is in progress.
     pub fn of(inner: &Inner) -> Self {
         let mut all = Self::default();
         // SAFETY: a reference to the record exists only while the host runs, on the thread that

@@ -5,10 +5,10 @@ use crate::world::inner::Inner;
 use std::marker::PhantomData;
 use std::ops::{Deref, DerefMut};
 
-/// Domains that are loaded, sealed and ready to be called. Built by [`World::builder`]; dropping it
-/// unmaps everything.
+/// Domains that are loaded, sealed and ready to be called. [`World::builder`] builds it, and
+/// dropping it unmaps everything.
 ///
-/// A world is entered by one thread at a time (calls take `&mut`), but it may move between threads.
+/// One thread at a time enters a world (calls take `&mut`), but the world may move between threads.
 /// More parallelism comes from more worlds.
 #[derive(Debug)]
 pub struct World {
@@ -31,13 +31,13 @@ impl World {
         self.inner
     }
 
-    /// The record, to read.
+    /// Borrows the record for reading.
     pub(crate) fn get(&self) -> &Inner {
         // SAFETY: the record lives as long as the world; `&self` means that no call is in progress.
         unsafe { &*self.inner }
     }
 
-    /// The record.
+    /// Borrows the record.
     pub(crate) fn record(&mut self) -> &mut Inner {
         // SAFETY: the record lives as long as the world, which is borrowed mutably.
         unsafe { &mut *self.inner }
@@ -56,7 +56,7 @@ impl Drop for World {
         // nobody uses them.
         unsafe {
             let mut inner = Box::from_raw(self.inner);
-            // First: the watchdog looks at the others.
+            // Dropped first, because the watchdog looks at the others.
             inner.watched = None;
             (0..inner.domains.len()).for_each(|index| inner.settle(index));
             for state in inner.domains.iter().map(|d| d.state) {

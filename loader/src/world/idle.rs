@@ -1,9 +1,9 @@
-//! One data stack for each domain, and the pages of stacks that wait.
+//! One data stack for each domain, and the pages of idle stacks.
 //!
 //! ARPC gives each binding a data stack in the server's space (Yarvin et al. section 3.2), because
-//! threads of several clients are in a server at the same time. Within a [`World`] one thread
-//! enters, so the calls that are active in a domain nest, whatever bindings they came through: A →
-//! B → A → B. One stack keeps what a stack for each binding promises:
+//! threads of several clients are inside a server simultaneously. One thread at a time enters a
+//! [`World`], so the active calls of a domain nest, through any bindings: A → B → A → B. One stack
+//! keeps the promises that a stack for each binding makes:
 //!
 //! - No call writes on the frames of another. The gate notes the stack pointer of the domain that
 //!   leaves in `DomainState::sp`, outside every window. The next call of that domain begins there,
@@ -31,15 +31,15 @@ use crate::world::held::World;
 use crate::world::inner::Inner;
 use sfi_contract::layout::PAGE_SIZE;
 
-/// Bytes at the stacks' tops that stay after a long call: the next one uses them.
+/// Bytes at the stacks' tops that stay after a long call, because the next call uses them.
 const WARM: u64 = 16 * PAGE_SIZE;
-/// Domains that are looked after at the end of one long call; so it costs the same in worlds with
-/// thousands.
+/// Number of domains whose stacks are trimmed at the end of one long call. So the cost does not
+/// grow in worlds with thousands.
 const AT_ONCE: usize = 64;
 
 impl World {
-    /// Gives pages back to the kernel that only the next call would use: those of all domains' data
-    /// stacks, and of the world's control stack. For hosts to call when a world will be idle. It
+    /// Gives pages that only the next call would use back to the kernel: those of all domains' data
+    /// stacks, and of the world's control stack. Hosts can call it when a world will be idle. It
     /// costs a system call per domain, and the next calls fault their pages in again.
     pub fn trim(&mut self) {
         // `&mut self`: no call is in progress, so nothing on the stacks is alive.
@@ -50,7 +50,7 @@ impl World {
 }
 
 impl Inner {
-    /// After a long call: some of the domains, in turn.
+    /// Trims the stacks of some of the domains, in turn, after a long call.
     ///
     /// # Safety
     /// No call is in progress.
@@ -64,7 +64,7 @@ impl Inner {
         self.release_control(WARM);
     }
 
-    /// The pages of a server's data stack, when nothing is bound to it any more.
+    /// Gives back the pages of a server's data stack when nothing is bound to it any more.
     ///
     /// # Safety
     /// No call returns to the server.
@@ -74,9 +74,9 @@ impl Inner {
         }
     }
 
-    /// All but `warm` bytes. A domain that no call returns to has nothing on its stack, but buffers
-    /// that are about to be copied back (`marshal`): those lie above its stack pointer. Where it
-    /// fails, as with locked memory, the pages stay.
+    /// Gives back all but `warm` bytes of a data stack. A domain that no call returns to has
+    /// nothing on its stack, except buffers that are about to be copied back, which lie above its
+    /// stack pointer. If the kernel refuses, as with locked memory, the pages stay.
     fn release_stack(&self, index: usize, warm: u64) {
         let domain = &self.domains[index];
         let [start, end] = domain.image.stack;

@@ -1,10 +1,10 @@
-//! IFUNCs: which function a name means is chosen by a resolver, a function of the domain, when the
-//! domain starts.
+//! IFUNCs: when the domain starts, a resolver, which is a function of the domain, chooses the
+//! function that a name means.
 //!
 //! Calls and pointers go to a stub that jumps through a dispatch slot of its own. The resolvers run
-//! in the domain as initialisers do, after sealing. A result that is a used slot is copied to the
-//! stub's slot; nothing else ever gets there. While the table's page is writable no code of the
-//! domain runs.
+//! in the domain as initialisers do, after sealing. If a resolver's result is a used slot, its
+//! contents are copied to the stub's slot. No other value ever gets there. While the table's page
+//! is writable no code of the domain runs.
 
 use crate::vm::error::MapError;
 use crate::vm::window::Protection;
@@ -33,8 +33,8 @@ pub fn choose(held: &mut Held<'_>, index: usize) -> Result<(), BuildError> {
     Ok(())
 }
 
-/// The code offset that a resolver's result means: that of a slot which holds a function, and not
-/// again an IFUNC.
+/// Returns the code offset that a resolver's result means: that of a slot which holds a function,
+/// and not an IFUNC in turn.
 fn chosen(slots: &[u64], text: (u64, u64), slot: u64) -> Option<u64> {
     let index = slot.checked_sub(DISPATCH_OFFSET).filter(|distance| distance.is_multiple_of(8))? / 8;
     let text = text.0..text.0 + text.1;

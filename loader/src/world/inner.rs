@@ -26,13 +26,13 @@ pub struct Inner {
     pub panic: Option<Box<dyn Any + Send>>,
     /// The time limit.
     pub watched: Option<Watched>,
-    /// Places and canaries of windows that are made later.
+    /// Draws the places and canaries of windows that are made later.
     pub places: Places,
-    /// Domains that ask for it may read the processor's clock.
+    /// Whether domains that ask for it may read the processor's clock.
     pub clock: bool,
     /// Numbers of instances and of lives, and the places of discarded instances.
     pub lives: Lives,
-    /// The domain at which looking after idle stacks goes on.
+    /// The domain at which the trimming of idle stacks goes on.
     pub trimmed: usize,
     /// Bindings, registered entry points, placement.
     pub manager: Manager,
@@ -45,7 +45,7 @@ impl Inner {
         found.ok_or_else(|| LookupError::Domain(name.to_owned()))
     }
 
-    /// The window offset of the code that a pointer of a domain means.
+    /// Returns the window offset of the code that a pointer of a domain means.
     pub fn code_at(&self, domain: usize, pointer: u64) -> Option<u64> {
         let slot = (pointer as u32 & DISPATCH_MASK) as usize / 8;
         self.domains[domain].image.slots.get(slot).copied().filter(|_| slot != 0)

@@ -1,4 +1,4 @@
-//! Further instances of a world's domains, made and given up at run time.
+//! Further instances of a world's domains, made and discarded at run time.
 
 use crate::fault::meter;
 use crate::gate::fault::RawFault;
@@ -26,17 +26,17 @@ pub struct Instance {
 }
 
 impl World {
-    /// Makes another instance of a domain, at a fresh random place, as the domain was when it was
-    /// loaded: its own memory, the same verified and sealed text, the same imports, the same shared
-    /// regions. The initialisers run.
+    /// Makes another instance of a domain, at a fresh random place, in the state of the domain when
+    /// it was loaded. The instance has its own memory, and the domain's verified and sealed text,
+    /// imports and shared regions. The initialisers run.
     ///
     /// Text is not verified again unless it had to be copied ([`DomainRef::shares_text`]).
-    /// Instances have no name that others can ask for; they are reached by what this returns. A
-    /// bond that the domain makes while it runs is its instances' too.
+    /// Instances have no name that others can ask for. The result leads to the instance. A binding
+    /// that the domain makes at run time also holds for its instances.
     ///
     /// # Errors
-    /// [`BuildError::Spec`] for an unknown name; [`BuildError::Map`] when the kernel allows no
-    /// more; [`BuildError::Map`], [`BuildError::Initialiser`]. All that exists keeps working.
+    /// [`BuildError::Spec`] for an unknown name, [`BuildError::Map`] if the kernel allows no more
+    /// mappings, [`BuildError::Initialiser`]. All existing domains keep working.
     pub fn instantiate(&mut self, domain: &str) -> Result<Instance, BuildError> {
         let original = self.get().find(domain)?;
         let inner = self.record();
@@ -50,7 +50,7 @@ impl World {
         Ok(handle)
     }
 
-    /// An instance.
+    /// Returns an instance.
     ///
     /// # Errors
     /// [`LookupError::Instance`] if it was discarded or belongs to another world.
@@ -60,9 +60,9 @@ impl World {
         Ok(DomainRef { inner, index })
     }
 
-    /// Makes an instance what it was at its start, at the same place: data, heap, stack and thread
-    /// locals, whatever was done to it, what it registered and what regions it sees. The
-    /// initialisers run. After a fault prefer a fresh one: this one's place may be known to others.
+    /// Resets an instance to its start, at its place: data, heap, stack and thread locals, whatever
+    /// was changed, its registrations, and the regions that it sees. The initialisers run. After a
+    /// fault prefer a fresh instance, because others may know the place of this one.
     ///
     /// # Errors
     /// [`BuildError::Spec`] for an instance that was discarded, [`BuildError::Map`],
@@ -78,8 +78,8 @@ impl World {
         self.initialise(index)
     }
 
-    /// Gives up an instance: its memory and its mappings go back. Functions that were looked up in
-    /// it get errors from then on.
+    /// Discards an instance. Its memory and its mappings go back to the kernel. Functions that were
+    /// looked up in it then give errors.
     ///
     /// # Errors
     /// [`LookupError::Instance`].
@@ -92,7 +92,7 @@ impl World {
 }
 
 impl Inner {
-    /// Puts the state of a new place among those that the context knows.
+    /// Adds the state of a new place to those that the context knows.
     pub(crate) fn link(&mut self, state: *mut DomainState) {
         // SAFETY: the header of the control stack and the states live as long as the world, which
         // is borrowed mutably.
@@ -103,7 +103,7 @@ impl Inner {
         }
     }
 
-    /// Gives a domain its whole budget.
+    /// Gives a domain its whole budget again.
     pub(crate) fn refill(&mut self, index: usize) {
         let domain = &self.domains[index];
         // SAFETY: the state lives as long as the world, which is borrowed mutably.
@@ -115,7 +115,7 @@ impl Inner {
         Instance { world: self.id, index, life: self.domains[index].life }
     }
 
-    /// The index of an instance that was not discarded.
+    /// Returns the index of an instance that was not discarded.
     fn living(&self, instance: Instance) -> Result<usize, LookupError> {
         match self.domains.get(instance.index) {
             Some(domain) if instance.world == self.id && instance.life == domain.life => Ok(instance.index),
@@ -123,7 +123,7 @@ impl Inner {
         }
     }
 
-    /// A window with the image of a domain. Its index.
+    /// Makes a window with the image of a domain. Returns its index.
     fn raise(&mut self, original: usize) -> Result<usize, BuildError> {
         owner::admit(self.domains[original].spec.owner.as_ref(), true)?;
         let domain = &self.domains[original];
@@ -137,7 +137,7 @@ impl Inner {
         let state = match self.domains.get(index) {
             Some(vacant) => {
                 // SAFETY: the state of a vacant place belongs to the world alone. Functions that
-                // were looked up in who was here know another generation.
+                // were looked up in the earlier instance there know another generation.
                 unsafe {
                     let (next, generation) = ((*vacant.state).next, (*vacant.state).generation + 1);
                     *vacant.state = DomainState { next, ..raised.state(index, generation) };
@@ -172,7 +172,7 @@ impl Inner {
         Ok(index)
     }
 
-    /// Puts a domain back to its start where it is.
+    /// Resets a domain to its start, at its place.
     ///
     /// # Safety
     /// No call of the domain is in progress.
@@ -197,7 +197,7 @@ impl Inner {
         self.hand_out(index)
     }
 
-    /// Takes back what a domain registered while it ran, and lets what leads to it lead nowhere.
+    /// Takes back a domain's registrations at run time. Bindings to them lead nowhere afterwards.
     fn forget(&mut self, index: usize, all: bool) -> Result<(), BindError> {
         let of = |e: &Registered| e.owner == Some(index) && (all || e.dynamic);
         let entries = self.manager.entries.iter().filter(|(_, e)| of(e));
@@ -216,7 +216,7 @@ impl Inner {
         Ok(())
     }
 
-    /// Lets a domain see the regions that it saw at its start.
+    /// Makes the regions visible to a domain that it saw at its start, and no others.
     fn hide(&mut self, index: usize) -> Result<(), BindError> {
         let (shown, spec) = (std::mem::take(&mut self.domains[index].shown), Arc::clone(&self.domains[index].spec));
         for (region, _) in &shown {
@@ -227,8 +227,8 @@ impl Inner {
         if shown.is_empty() { Ok(()) } else { self.show_all(index) }
     }
 
-    /// Empties a domain's place in the world. Its state stays, so that whoever knows it finds that
-    /// the domain is gone.
+    /// Empties a domain's place in the world. Its state stays, so that holders of pointers to it
+    /// find that the domain is gone.
     ///
     /// # Safety
     /// No call of the domain is in progress.
@@ -244,7 +244,7 @@ impl Inner {
         domain.own_segments = None;
         domain.shown = Vec::new();
         domain.image = Arc::new(Image::default());
-        // What stays mapped is read-only, and goes with the next change.
+        // Mappings that stay are read-only, and go with the next change.
         let _ = read.into_iter().try_for_each(|region| self.map_common(region));
         let domain = &self.domains[index];
         // SAFETY: see the function's contract.

@@ -30,7 +30,7 @@ impl Lives {
         self.vacant.pop()
     }
 
-    /// Leaves a place to a later instance.
+    /// Leaves a place for a later instance.
     pub fn leave(&mut self, index: usize) {
         self.vacant.push(index);
     }

@@ -1,4 +1,4 @@
-//! What faults of a world's domains cost their owners.
+//! The price of faults of a world's domains for their owners.
 
 use crate::fault::clock::when;
 use crate::fault::limits::waited;
@@ -11,14 +11,14 @@ use crate::world::inner::Inner;
 use std::time::Instant;
 
 impl<'w> DomainRef<'w> {
-    /// Who answers for the domain.
+    /// Returns the owner, who answers for the domain.
     pub fn owner(&self) -> Option<&'w Owner> {
         self.domain().spec.owner.as_ref()
     }
 }
 
 impl Inner {
-    /// Tells a domain's owner of a fault that nobody has told of yet.
+    /// Reports a fault to the domain's owner, unless that was done already.
     pub fn settle(&mut self, index: usize) {
         let domain = &mut self.domains[index];
         // SAFETY: the state lives as long as the world.
@@ -33,7 +33,8 @@ impl Inner {
         }
     }
 
-    /// Before a domain lives again: its owner is told, and pays.
+    /// Reports the domain's fault to its owner before the domain lives again, and makes the owner
+    /// pay.
     pub fn admit(&mut self, index: usize) -> Result<(), BuildError> {
         self.settle(index);
         admit(self.domains[index].spec.owner.as_ref(), true)?;
@@ -53,8 +54,8 @@ pub fn admit(owner: Option<&Owner>, wait: bool) -> Result<(), BuildError> {
 }
 
 impl World {
-    /// When calls will be able to restart a domain that is dead ([`crate::CallError::NotReady`]).
-    /// `None` if no penalty of its owner stands in the way.
+    /// Returns the time from which calls can restart a dead domain
+    /// ([`crate::CallError::NotReady`]), or `None` if no penalty of its owner stands in the way.
     ///
     /// # Errors
     /// [`LookupError::Domain`].

@@ -1,4 +1,4 @@
-//! Domains start and end: initialisers and finalisers.
+//! The start and the end of domains: initialisers and finalisers.
 
 use crate::gate::records::Status;
 use crate::world::error::{BuildError, CallError};
@@ -11,8 +11,9 @@ impl World {
         self.held().initialise(index)
     }
 
-    /// Brings a domain back to the state in which it was built: data, heap, stack and thread locals
-    /// are reloaded and the initialisers run again. Shared regions stay as they are, placement too.
+    /// Restarts a domain in the state in which it was built: data, heap, stack and thread locals
+    /// are loaded again and the initialisers run again. Shared regions and the place stay as they
+    /// are.
     ///
     /// # Errors
     /// [`BuildError::Spec`] for an unknown name, [`BuildError::Initialiser`], [`BuildError::Map`].
@@ -26,7 +27,7 @@ impl World {
     }
 
     /// Runs the finalisers (`.fini_array`) of all living domains, the last added first. All run,
-    /// the first error is given.
+    /// and the first error is returned.
     ///
     /// # Errors
     /// [`CallError`] of a finaliser.
@@ -46,7 +47,7 @@ impl World {
 }
 
 impl Held<'_> {
-    /// Chooses what IFUNCs mean, then runs the initialisers.
+    /// Chooses the functions of IFUNCs, then runs the initialisers.
     pub fn initialise(&mut self, domain: usize) -> Result<(), BuildError> {
         ifunc::choose(self, domain)?;
         let offsets = self.domains[domain].image.initialisers.clone();

@@ -1,4 +1,4 @@
-//! What a host does with bindings while its world exists: connect, disconnect, register, load
+//! A host's control over bindings while its world exists: connect, disconnect, register, load
 //! again.
 
 use crate::fault::meter;
@@ -12,18 +12,18 @@ use crate::world::domain_ref::DomainRef;
 use crate::world::error::{BindError, BuildError, LookupError};
 use crate::world::held::World;
 
-/// A gateway of a client that leads to an entry point, until it is disconnected.
+/// A gateway of a client that leads to an entry point until it is disconnected.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Connected(crate::Pointer);
 
 impl Connected {
-    /// The function pointer, in the client's terms.
+    /// Returns the function pointer, in the client's terms.
     pub fn pointer(self) -> crate::Pointer {
         self.0
     }
 }
 
-/// See [`World::used`].
+/// The time that a domain used, see [`World::used`].
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Used {
     /// Wall clock.
@@ -34,8 +34,8 @@ pub struct Used {
 
 macro_rules! operations {
     () => {
-        /// Connects an import of a client to a registered entry point, `domain.name`, whatever it
-        /// led to before. The rules ([`crate::Builder::permit`]) apply.
+        /// Connects an import of a client to a registered entry point, `domain.name`, and gives up
+        /// its earlier binding. The rules ([`crate::Builder::permit`]) apply.
         ///
         /// # Errors
         /// [`BindError`].
@@ -46,7 +46,7 @@ macro_rules! operations {
             inner.connect(client, Some(symbol), entry).map(drop)
         }
 
-        /// Connects a client by one of its spare gateways ([`DomainSpec::spare_bindings`]): what
+        /// Connects a client through one of its spare gateways ([`DomainSpec::spare_bindings`]), as
         /// `__sfi_connect` does for a client that calls it.
         ///
         /// # Errors
@@ -58,8 +58,9 @@ macro_rules! operations {
             Ok(Connected(crate::Pointer(inner.pointer(client, number))))
         }
 
-        /// Disconnects an import of a client, however it was connected: calls through it fail with
-        /// [`crate::Status::Unbound`]. Calls in progress through it return normally.
+        /// Disconnects an import of a client, also one that was not connected by name. Calls
+        /// through it then fail with [`crate::Status::Unbound`]. Calls in progress through it
+        /// return normally.
         ///
         /// # Errors
         /// [`BindError`].
@@ -84,7 +85,7 @@ macro_rules! operations {
             Ok(inner.connect_waiting(false)?)
         }
 
-        /// Takes an entry point back; whatever was connected to it leads nowhere.
+        /// Takes an entry point back. Bindings to it then lead nowhere.
         ///
         /// # Errors
         /// [`BindError::Entry`].
@@ -99,13 +100,13 @@ macro_rules! operations {
             self.record().manager.permits.push(Permit { client: client.into(), entry: entry.into() });
         }
 
-        /// Loads a domain again: other objects, or the same, at a fresh place. Its memory is new;
-        /// shared regions stay. What was connected to it is connected to the functions of the same
-        /// names, or leads nowhere. [`crate::TypedFn`]s find their function again by its name. If
-        /// it fails before the initialisers run, the old one stays.
+        /// Loads a domain again at a fresh place, from other objects or from the same ones. Its
+        /// memory is new, and shared regions stay. Bindings to it are redirected to its functions
+        /// of the same names, or lead nowhere. [`crate::TypedFn`]s find their function again by its
+        /// name. If it fails before the initialisers run, the old domain stays.
         ///
         /// # Errors
-        /// [`BindError::Active`] if a call in progress returns to it, [`BindError::Busy`]; the
+        /// [`BindError::Active`] if a call in progress returns to it, [`BindError::Busy`], and the
         /// other errors of building a world.
         pub fn reload(&mut self, mut spec: DomainSpec) -> Result<(), BuildError> {
             let mut held = self.held();
@@ -119,7 +120,7 @@ macro_rules! operations {
 }
 
 impl DomainRef<'_> {
-    /// What the domain was made from, to load it again with changes.
+    /// Returns the domain's specification, to load it again with changes.
     pub fn spec(&self) -> DomainSpec {
         DomainSpec::clone(&self.domain().spec)
     }
@@ -139,8 +140,8 @@ impl World {
         Ok(())
     }
 
-    /// What a domain used of its budget. Only domains of worlds in which some domain has a budget
-    /// are charged.
+    /// Returns the time that a domain used of its budget. Only domains of worlds with a budget of
+    /// some domain are charged.
     ///
     /// # Errors
     /// [`LookupError::Domain`].
@@ -152,18 +153,18 @@ impl World {
         Ok(Used { wall, cpu })
     }
 
-    /// The names of all entry points.
+    /// Returns the names of all entry points.
     pub fn entries(&mut self) -> Vec<String> {
         self.record().manager.entries.keys().cloned().collect()
     }
 }
 
-/// The same from within a host function.
+/// Operations on bindings from within a host function.
 impl HostCall<'_> {
     operations!();
 
-    /// A global function of any domain, to call it: `cx.export::<fn(u64) -> u64>("codec",
-    /// "size")?.call(cx, (1,))`.
+    /// Returns a global function of any domain, to call it:
+    /// `cx.export::<fn(u64) -> u64>("codec", "size")?.call(cx, (1,))`.
     ///
     /// # Errors
     /// [`LookupError`].
@@ -179,9 +180,9 @@ impl HostCall<'_> {
         Ok(inner.typed(index, offset, Some(function.into())))
     }
 
-    /// A pointer of one domain in the terms of another, as the gates pass those that a signature
-    /// calls `ptr`: the same offset in its window. Null stays null, and so does a pointer into a
-    /// shared region that it sees.
+    /// Returns a pointer of one domain in the terms of another, with the offset in its window, as
+    /// the gates pass arguments that a signature calls `ptr`. Null stays null, and a pointer into a
+    /// shared region that the domain sees stays as it is.
     ///
     /// # Errors
     /// [`LookupError::Domain`].

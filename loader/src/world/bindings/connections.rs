@@ -1,4 +1,4 @@
-//! Entry points come and go, and clients are connected to them and disconnected.
+//! Registering entry points, and connecting and disconnecting clients.
 
 use crate::gate::stubs::Way;
 use crate::spec::signature::Signature;
@@ -14,8 +14,8 @@ use sfi_contract::layout::WINDOW_SIZE;
 const MAX_REGISTERED: usize = 64;
 
 impl Inner {
-    /// Registers an entry point. The name is the domain's followed by a dot and `name`, which has
-    /// none.
+    /// Registers an entry point. Its full name is the domain's name, a dot, and `name`, which may
+    /// hold no dot.
     pub fn register(&mut self, domain: usize, name: &str, entry: Registered) -> Result<(), BindError> {
         if !is_name(name) {
             return Err(BindError::Name(name.to_owned()));
@@ -37,12 +37,12 @@ impl Inner {
         Ok(())
     }
 
-    /// The calls in progress.
+    /// Returns the calls in progress.
     pub fn activity(&self) -> Activity {
         Activity::of(self)
     }
 
-    /// Takes an entry point back: what was connected to it leads nowhere.
+    /// Takes an entry point back. Bindings to it then lead nowhere.
     pub fn unregister(&mut self, entry: &str) -> Result<(), BindError> {
         self.manager.entries.remove(entry).ok_or_else(|| BindError::Entry(entry.to_owned()))?;
         let connected = |r: &Option<Record>| r.as_ref().is_some_and(|r| r.entry.as_deref() == Some(entry));
@@ -51,8 +51,8 @@ impl Inner {
         all.into_iter().try_for_each(|number| self.undo(number, true))
     }
 
-    /// Connects a client by name: its import `symbol`, or a free gateway. Returns the record's
-    /// number. Instances of a domain share their bindings.
+    /// Connects a client by name, through its import `symbol` or a free gateway. Returns the
+    /// record's number. Instances of a domain share their bindings.
     pub fn connect(&mut self, client: usize, symbol: Option<&str>, entry: &str) -> Result<usize, BindError> {
         let registered = self.manager.entries.get(entry).cloned().ok_or_else(|| BindError::Entry(entry.to_owned()))?;
         let client = self.domains[client].origin;
@@ -99,8 +99,8 @@ impl Inner {
             .ok_or_else(|| BindError::Import { domain: self.domains[client].name.clone(), symbol: symbol.to_owned() })
     }
 
-    /// A gateway of the client that is connected already, or a free one that no call in progress
-    /// uses.
+    /// Finds a gateway of the client that is connected already, or a free one that no call in
+    /// progress uses.
     fn spare(&self, client: usize, entry: &str, active: &Activity) -> Result<Spare, BindError> {
         let (start, count) = self.manager.ranges[client];
         let spares = || {
@@ -145,15 +145,15 @@ impl Inner {
         self.undo(number, false)
     }
 
-    /// The function pointer of a client's gateway that is bound at run time.
+    /// Returns the function pointer of a client's gateway that is bound at run time.
     pub fn pointer(&self, client: usize, number: usize) -> u64 {
         let domain = &self.domains[client];
         let spare = number - self.manager.ranges[domain.origin].0 - domain.spec.imports.len();
         domain.window.base() + domain.image.spares[spare]
     }
 
-    /// The record behind such a pointer, and behind one of a function that was passed to the
-    /// client.
+    /// Returns the number of the record that such a pointer means, or a pointer of a function that
+    /// was passed to the client.
     pub fn number(&self, client: usize, pointer: u64) -> Option<usize> {
         let domain = &self.domains[client];
         let offset = pointer & (WINDOW_SIZE - 1);
@@ -161,8 +161,8 @@ impl Inner {
         Some(self.manager.ranges[domain.origin].0 + domain.spec.imports.len() + spare)
     }
 
-    /// Connects what asks for its entry point by name and leads nowhere, where the entry point
-    /// exists. `strict`: a refusal is an error; otherwise what is refused goes on leading nowhere.
+    /// Connects the imports that wait for an entry point by name, if the entry point exists. With
+    /// `strict` a refusal is an error. Otherwise a refused import stays unbound.
     pub fn connect_waiting(&mut self, strict: bool) -> Result<(), BindError> {
         let waiting: Vec<(usize, String, String)> = self
             .manager
@@ -183,7 +183,7 @@ impl Inner {
     }
 }
 
-/// See [`Inner::spare`].
+/// A gateway that [`Inner::spare`] found.
 enum Spare {
     Connected(usize),
     Free(usize),

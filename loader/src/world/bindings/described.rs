@@ -1,4 +1,4 @@
-//! What a specification says about bindings: stubs, records, entry points.
+//! The bindings of a specification: stubs, records, entry points.
 
 use crate::gate::stubs::{Stub, Way};
 use crate::spec::signature::Signature;
@@ -10,7 +10,7 @@ use crate::world::calls::header;
 use crate::world::calls::host::Host;
 use crate::world::error::{BuildError, SpecError};
 
-/// The stubs of a domain whose first record has this number.
+/// Returns the stubs of a domain whose first record has this number.
 pub fn stubs(spec: &DomainSpec, start: usize) -> Vec<Stub> {
     let way = |import: &Import| match import.callee {
         Callee::Host { .. } => Way::Host,
@@ -23,7 +23,7 @@ pub fn stubs(spec: &DomainSpec, start: usize) -> Vec<Stub> {
     imports.chain(others).enumerate().map(|(i, way)| Stub { binding: start + i, way }).collect()
 }
 
-/// The records of a domain's stubs. `find` gives the index of another domain by name.
+/// Returns the records of a domain's stubs. `find` gives the index of another domain by name.
 pub fn records(
     client: usize,
     spec: &DomainSpec,
@@ -82,7 +82,7 @@ pub fn records(
     Ok(all)
 }
 
-/// What a specification registers, by name.
+/// Returns the entry points of a specification, by name.
 pub fn all_registered(
     index: usize,
     spec: &DomainSpec,
@@ -91,7 +91,7 @@ pub fn all_registered(
     spec.registers.iter().map(|(name, entry)| registered(index, &spec.name, (name, entry), hosts)).collect()
 }
 
-/// An entry point of a domain. What has a header leads to the header.
+/// Returns an entry point of a domain. One with a header leads to the header.
 pub fn registered(
     index: usize,
     domain: &str,

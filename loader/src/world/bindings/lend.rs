@@ -1,11 +1,11 @@
-//! Functions that are passed to a domain as `fn`: gateways of the callee that lead to functions of
-//! its caller, or of the host, while a call that passes them lasts.
+//! Functions that are passed to a domain as `fn`. While a call that passes them lasts, gateways of
+//! the callee lead to functions of its caller, or of the host.
 //!
-//! A domain has a number of gateways for that ([`DomainSpec::callbacks`]). The first time that a
-//! function is passed it gets one of them for good: until the callee begins anew, the gateway's
-//! slot means this function or, while nobody lends it, nobody. So a pointer that the callee keeps
-//! never names another function, and the pointers of one function are equal. No client takes more
-//! than its share while others have none.
+//! A domain has a number of gateways for that ([`DomainSpec::callbacks`]). When a function is
+//! passed for the first time it gets one of them. Until the callee is restarted or loaded again,
+//! the gateway's slot means this function while it is lent, and nothing otherwise. So a pointer
+//! that the callee keeps never means another function, and the pointers of one function are equal.
+//! A client cannot take more than its share while others have none.
 
 use crate::spec::signature::Signature;
 use crate::spec::{DEFAULT_CALLBACKS, DomainSpec, Trust};
@@ -23,8 +23,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::Arc;
 
 impl Inner {
-    /// What a specification that is loaded again says about [`DomainSpec::callbacks`], if it is
-    /// silent.
+    /// Fills in [`DomainSpec::callbacks`] in a specification that is loaded again without it.
     pub fn reserve_callbacks(&self, spec: &mut DomainSpec) {
         let known = self.domains.iter().find(|d| d.name == spec.name).and_then(|d| d.spec.callbacks).unwrap_or(0);
         let imports = self.domains.iter().flat_map(|d| &d.spec.imports).map(|(_, import)| import);
@@ -32,8 +31,9 @@ impl Inner {
         spec.callbacks.get_or_insert(known.max(asked));
     }
 
-    /// The code that a function pointer of a domain means, if it is one of its own: the address of
-    /// a slot that is used for code of the domain or for a gateway that leads somewhere.
+    /// Returns the code that a function pointer of a domain means if it is one of the domain's own:
+    /// the address of a slot that is used for code of the domain or for a gateway that leads
+    /// somewhere.
     pub fn own_function(&self, domain: usize, pointer: u64) -> Option<u64> {
         let base = self.domains[domain].window.base();
         let slot = pointer.checked_sub(base + DISPATCH_OFFSET).filter(|distance| distance.is_multiple_of(8))?;
@@ -46,20 +46,20 @@ impl Inner {
         (leads && code != image.trap).then_some(code)
     }
 
-    /// A function of a domain, to be lent.
+    /// Describes a function of a domain that is to be lent.
     pub fn function_of(&self, domain: usize, offset: u64) -> Function {
         let from = &self.domains[domain];
         let name = from.image.function(offset);
         Function::Domain { domain, life: from.life, image: Arc::downgrade(&from.image), offset, name }
     }
 
-    /// Number of the record of a domain's gateway.
+    /// Returns the number of the record of a domain's gateway.
     fn lent_number(&self, callee: usize, gateway: usize) -> usize {
         let spec = &self.domains[callee].spec;
         self.manager.ranges[callee].0 + spec.imports.len() + spec.spare + gateway
     }
 
-    /// Lends a function to a domain. Gives the pointer, in the domain's terms. Instances share
+    /// Lends a function to a domain. Returns the pointer, in the domain's terms. Instances share
     /// their gateways with the domain that they are instances of.
     pub fn lend(
         &mut self,
@@ -102,8 +102,8 @@ impl Inner {
         Ok((loan, self.pointer(callee, number)))
     }
 
-    /// The gateway that a function has, or the next one that nobody has, if its party's share
-    /// allows that.
+    /// Returns the gateway that a function has, or the next free one if its party's share allows
+    /// that.
     fn gateway(
         &self,
         callee: usize,
@@ -125,8 +125,8 @@ impl Inner {
         found.or_else(|| known.iter().position(moved)).or_else(next)
     }
 
-    /// The gateways of a domain that one party may have: all clients that are connected and pass
-    /// functions have the same right, and so has the host if it lends some.
+    /// Returns how many gateways of a domain one party may have. All connected clients that pass
+    /// functions have equal rights, and so has the host if it lends some.
     fn share(&self, callee: usize, party: Option<usize>) -> usize {
         let passes = |r: &&Record| r.to.domain() == Some(callee) && r.passes_functions();
         let clients = self.manager.records.iter().flatten().filter(passes).map(|r| Some(r.client));
@@ -135,7 +135,8 @@ impl Inner {
         self.domains[callee].spec.callbacks.unwrap_or(0).div_ceil(parties.len())
     }
 
-    /// A call that passed a function is over. If it was the last one, the gateway leads nowhere.
+    /// Notes that a call that passed a function is over. After the last one the gateway leads
+    /// nowhere.
     pub fn end_loan(&mut self, loan: Loan) -> Result<(), BindError> {
         let all = self.manager.lent.by_callee.get_mut(&loan.callee);
         let lent = all.and_then(|all| all.get_mut(loan.gateway)).filter(|lent| lent.id == loan.id);
@@ -147,9 +148,9 @@ impl Inner {
         self.undo(self.lent_number(loan.callee, loan.gateway), false)
     }
 
-    /// A domain begins anew where it is: what its gateways were bound to at run time is undone, and
-    /// those for functions are free for others. Not while instances of it may hold pointers to
-    /// them.
+    /// Frees a domain's gateways when it is restarted at its place: undoes their bindings made at
+    /// run time, and frees those for functions. Does nothing while instances of the domain may hold
+    /// pointers to them.
     pub fn recall(&mut self, callee: usize) -> Result<(), BindError> {
         if self.has_instances(callee) {
             return Ok(());
@@ -168,7 +169,7 @@ impl Inner {
         Ok(())
     }
 
-    /// A function of the host for a domain, until it is taken back.
+    /// Lends a function of the host to a domain until it is taken back.
     fn lend_host(&mut self, domain: &str, name: &str, signature: &Signature, function: Host) -> Result<u64, BindError> {
         let callee = self.find(domain)?;
         if self.host_loan(callee, name).is_some() {
@@ -214,15 +215,16 @@ impl Inner {
     }
 }
 
-/// Name of host functions that are lent; no import can name it.
+/// Name of host functions that are lent. No import can name it.
 const LENT: &str = "(lent)";
 
 impl World {
-    /// Lends a function of the host to a domain: gives a function pointer in the domain's terms,
-    /// for arguments that the domain expects to be functions. It is good until [`World::take_back`]
-    /// and until the domain begins anew; after that, calls through it fail with
-    /// [`crate::Status::Unbound`]. It uses one of the domain's gateways for functions
-    /// ([`DomainSpec::callbacks`]), which stays with this name until the domain begins anew.
+    /// Lends a function of the host to a domain. Returns a function pointer in the domain's terms,
+    /// for arguments that the domain expects to be functions. The pointer works until
+    /// [`World::take_back`], or until the domain is restarted or loaded again. Later calls through
+    /// it fail with [`crate::Status::Unbound`]. The loan uses one of the domain's gateways for
+    /// functions ([`DomainSpec::callbacks`]), which keeps this name until the domain is restarted
+    /// or loaded again.
     ///
     /// # Errors
     /// [`BuildError::Signature`], [`BuildError::Bind`].
@@ -242,7 +244,7 @@ impl World {
         Ok(Pointer(self.record().lend_host(domain, name, &parsed, function)?))
     }
 
-    /// Takes a function back that was lent.
+    /// Takes back a function that was lent.
     ///
     /// # Errors
     /// [`BindError::Lent`] if none of this name is lent, [`BindError::Unknown`].
@@ -266,7 +268,7 @@ impl World {
     /// As [`World::lend`].
     ///
     /// # Panics
-    /// Resumes the panic of `body`; the function is taken back first.
+    /// Resumes the panic of `body`. The function is taken back first.
     pub fn lending<R>(
         &mut self,
         domain: &str,
@@ -277,7 +279,7 @@ impl World {
     ) -> Result<R, BuildError> {
         let pointer = self.lend(domain, name, signature, function)?;
         let result = catch_unwind(AssertUnwindSafe(|| body(self, pointer)));
-        // `body` may have taken it back, or put another world in the place of this one.
+        // `body` may have taken the function back, or put another world in the place of this one.
         let ended = match self.take_back(domain, name) {
             Err(BindError::Lent { .. } | BindError::Unknown(_)) => Ok(()),
             ended => ended,

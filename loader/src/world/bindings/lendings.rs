@@ -1,4 +1,5 @@
-//! Which functions have which gateways of the domains that they were passed to. `lend` decides.
+//! The functions behind the gateways of the domains that they were passed to. `lend` decides about
+//! them.
 
 use crate::link::image::Image;
 use crate::spec::Trust;
@@ -15,8 +16,7 @@ pub enum Function {
         domain: usize,
         /// Number of the instance.
         life: u64,
-        /// What the domain was linked to. Never read: it tells images apart, also those that are
-        /// gone.
+        /// The domain's image. It is never read, but tells images apart, also discarded ones.
         image: Weak<Image>,
         /// Window offset.
         offset: u64,
@@ -28,7 +28,7 @@ pub enum Function {
 }
 
 impl Function {
-    /// Whether both are the same code.
+    /// Says whether both are the same code.
     pub(super) fn is(&self, other: &Function) -> bool {
         match (self, other) {
             (Function::Host(name), Function::Host(known)) => name == known,
@@ -40,7 +40,7 @@ impl Function {
         }
     }
 
-    /// Whether this is the function of the same name in a domain that was loaded again.
+    /// Says whether this is the function of the same name in a domain that was loaded again.
     pub(super) fn follows(&self, other: &Function) -> bool {
         match (self, other) {
             (
@@ -52,13 +52,13 @@ impl Function {
     }
 }
 
-/// One gateway that a function has.
+/// A gateway that belongs to a function.
 #[derive(Debug)]
 pub struct Lent {
-    /// No other gateway has it.
+    /// A number that no other gateway has.
     pub(super) id: u64,
     pub(super) function: Function,
-    /// The domain whose share it counts to; `None` is the host.
+    /// The domain whose share it counts to, or `None` for the host.
     pub(super) party: Option<usize>,
     pub(super) signature: Signature,
     pub(super) trust: Trust,
@@ -72,23 +72,24 @@ pub struct OfHost {
     pub(super) callee: usize,
     pub(super) name: String,
     pub(super) loan: Loan,
-    /// Index of the function.
+    /// Index of the function among the host functions.
     pub(super) host: usize,
 }
 
-/// The gateways that functions have, by the domain to which they were passed.
+/// The gateways that belong to functions, by the domain to which they were passed.
 #[derive(Debug, Default)]
 pub struct Lendings {
     /// In the order of the gateways.
     pub(super) by_callee: BTreeMap<usize, Vec<Lent>>,
     pub(super) ids: u64,
     pub(super) hosts: Vec<OfHost>,
-    /// Places among the host functions that nobody uses.
+    /// Free places among the host functions.
     pub(super) vacant: Vec<usize>,
 }
 
 impl Lendings {
-    /// The domain begins anew: nobody holds pointers to its gateways.
+    /// Forgets a domain's gateways when it is restarted or loaded again, so that nobody holds
+    /// pointers to them.
     pub fn forget(&mut self, callee: usize) {
         self.by_callee.remove(&callee);
     }

@@ -1,9 +1,9 @@
 //! The manager (Yarvin et al. section 3.2.1): entry points that servers register, and connections
 //! of clients by name.
 //!
-//! A binding is a record outside every window; a stub finds it by its number. So connecting and
-//! disconnecting never touch sealed text: they write the record. A record without a server leads to
-//! a domain that nobody can enter.
+//! A binding is a record outside every window. A stub finds it by its number. So connecting and
+//! disconnecting write the record and never touch sealed text. A record without a server leads to a
+//! domain that nobody can enter.
 
 pub(crate) mod connect;
 pub(crate) mod connections;

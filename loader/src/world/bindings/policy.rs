@@ -1,7 +1,8 @@
-//! What a crossing between two domains saves, clears and restores, from its trust level and from
-//! what the verifier found in the final text of both sides. Nothing here comes from an object's own
-//! word, and no decision here concerns memory: whatever is chosen, stores stay in the window, the
-//! control stack out of reach, and the frames of the host and of other domains whole.
+//! The state that a crossing between two domains saves, clears and restores. It follows from the
+//! trust level and from the verifier's facts about the final text of both sides, never from an
+//! object's own word. No decision here concerns memory. With any choice stores stay in the window,
+//! the control stack stays out of reach, and the frames of the host and of other domains stay
+//! whole.
 //!
 //! # Who trusts whom (Yarvin et al. section 3.2)
 //!
@@ -11,51 +12,53 @@
 //! | [`Trust::TrustedServer`] | yes | no | save for failures; stack arguments are read where they are | clear |
 //! | [`Trust::TrustedBoth`] | yes | yes | save for failures; stack arguments are read where they are | |
 //!
-//! A trusted party may be buggy, and is not malicious: it preserves what the ABI says while it does
-//! not fail.
+//! A trusted party may be buggy, but is not malicious: as long as it does not fail, it preserves
+//! the registers that the ABI names.
 //!
 //! # Third parties
 //!
 //! Registers come in groups: the preserved ones (rbx, rbp, r12-r14), zmm0-15, zmm16-31 with the
-//! masks, x87, MXCSR. Of a group that a domain's text names nothing of, the domain sees and changes
-//! nothing, so a crossing into it leaves the group as it is, and while the domain runs the group
-//! belongs to somebody else: whoever called it, or whom it called. That is never *its* value to
-//! trust somebody with. Hence one rule for all levels, which needs only the two sides of a binding:
+//! masks, x87, MXCSR. If a domain's text names nothing of a group, the domain can neither see nor
+//! change it. So a crossing into the domain leaves the group as it is. While the domain runs the
+//! group belongs to others: to its callers, or to a domain that it called. The domain cannot decide
+//! to trust somebody with their values. Hence one rule for all levels, which needs only the two
+//! sides of a binding:
 //!
-//! - a group that the side which is entered names is cleared, unless the level lets it pass *and*
-//!   the side that is left names it too;
-//! - preserved registers that the callee's text can change and the caller's does not name are
-//!   restored, whatever the level: they are the values of the caller's callers, who did not choose
-//!   that level.
+//! - A group that the entered side names is cleared, unless the level lets it pass *and* the other
+//!   side names it too.
+//! - Preserved registers that the callee's text can change and the caller's does not name are
+//!   restored at every level. They are the values of the caller's callers, who did not choose that
+//!   level.
 //!
-//! A domain that names no vector register may still hand floats on (`double f(double x) { return
-//! g(x); }`), so one with a binding that passes floats counts as naming them: they are cleared
-//! around it like around one that computes with them.
+//! A domain that names no vector register may still hand floats on
+//! (`double f(double x) { return g(x); }`). So a domain with a binding that passes floats counts as
+//! naming them: they are cleared around it as around a domain that computes with them.
 //!
-//! What passes between trusting parties may pass on: the levels are transitive where the trust is.
+//! A value that passes between trusting parties may pass on: the levels are as transitive as the
+//! trust.
 //!
 //! # Failing exits
 //!
 //! A call that does not return trusts nobody. A party that faulted, overstayed its time or was
-//! interrupted by the host has not cleaned up, at whatever level, and may have died at a place that
-//! a third party chose. So there the rule has no exception, and a frame has two words of flags:
+//! interrupted by the host has not cleaned up, at any level, and may have died at a place that a
+//! third party chose. So there the rule has no exception, and a frame has two words of flags:
 //! [`Binding::flags`] for the way in and for a return, [`Binding::failing`] for every other way
 //! out.
 //!
 //! - Groups that a caller preserves over calls (rbx, rbp, r12-r15, the control words of x87 and
 //!   SSE) come back as they were at the call. A crossing whose callee can change them saves them at
 //!   every level.
-//! - The other registers hold nothing: the result is the import's `on_fault`, all else is zero, the
-//!   x87 stack is empty.
+//! - The other registers hold nothing: the result is the import's `on_fault`, all others are zero,
+//!   and the x87 stack is empty.
 //!
 //! This holds frame by frame. If a domain died while its callee ran, the callee's return is
-//! abandoned and the frame that entered the dead domain fails. The abandoned frame is left like any
-//! other first: its callee may have named groups that neither the dead domain nor its caller name,
-//! so that the next frame has no flag for them, although a domain further out names them. By
-//! induction from the innermost frame out, each frame that is left, for whatever reason, leaves the
-//! groups that its own sides do not name as its caller had them, and for groups that they name does
-//! the above. A host function's frame is no exception: the host names every group, so the flags
-//! depend on its caller and on the world only.
+//! abandoned, and the frame that entered the dead domain fails. The abandoned frame is left like
+//! any other first. Its callee may have named groups that neither the dead domain nor its caller
+//! name. The next frame then has no flag for them, although a domain further out names them. By
+//! induction from the innermost frame out, each frame that is left for any reason leaves the groups
+//! that its own sides do not name as its caller had them, and treats the groups that they name as
+//! above. A host function's frame is no exception: the host names every group, so the flags depend
+//! on its caller and on the world only.
 
 use crate::gate::records::{Binding, flag};
 use crate::gate::{Table, floats, vectors};
@@ -65,33 +68,33 @@ use sfi_contract::Mode;
 use sfi_verifier::{Usage, Vectors};
 use std::fmt;
 
-/// What becomes of rbx, rbp and r12-r14; r15 is always saved and restored. The order is that of
+/// The treatment of rbx, rbp and r12-r14. r15 is always saved and restored. The order is that of
 /// [`Table::gates`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Preserved {
-    /// Nothing: they pass.
+    /// They pass unchanged.
     Left,
-    /// Saved, and put back if the callee fails.
+    /// They are saved, and put back if the callee fails.
     Saved,
-    /// Saved, cleared, restored.
+    /// They are saved, cleared and restored.
     Restored,
 }
 
 /// One side of a crossing.
 #[derive(Clone, Copy, Debug)]
 pub struct Side {
-    /// What its final text uses.
+    /// The use of its final text.
     pub usage: Usage,
     /// Its mode.
     pub mode: Mode,
-    /// Its image names [`sfi_contract::names::CLIENT_STACK`].
+    /// Whether its image names [`sfi_contract::names::CLIENT_STACK`].
     pub reads_client_stack: bool,
     /// See [`crate::world::domain::Domain::passes_floats`].
     pub passes_floats: bool,
 }
 
 impl Side {
-    /// Names vector registers, or hands them on.
+    /// Says whether it names vector registers, or hands them on.
     pub fn has_vectors(&self) -> bool {
         self.usage.vectors > Vectors::None || self.passes_floats
     }
@@ -104,11 +107,11 @@ pub struct Crossing {
     pub preserved: Preserved,
     /// Indices in [`Table::arguments`].
     pub arguments: (usize, usize),
-    /// What of the result registers passes; `None`: rax, rdx, xmm0, xmm1.
+    /// The result that passes. `None`: rax, rdx, xmm0, xmm1.
     pub outcome: Option<Outcome>,
     /// Index in [`crate::gate::Results`].
     pub results: usize,
-    /// The control words of x87 and SSE are saved at entry, for failures.
+    /// Whether the control words of x87 and SSE are saved at entry, for failures.
     pub control: bool,
     /// Flags of [`flag`] for [`Binding::flags`].
     pub flags: u32,
@@ -120,22 +123,22 @@ pub struct Crossing {
     pub pointers: u32,
 }
 
-/// One binding, for people.
+/// The description of one binding, for people.
 #[derive(Clone, Debug)]
 pub struct BindingReport {
     /// The domain that calls.
     pub client: String,
     /// The symbol that it calls; `None` for a gateway that is bound at run time.
     pub symbol: Option<String>,
-    /// The domain that is called; `None`: the host, or nobody.
+    /// The domain that is called. `None` for the host or nobody.
     pub server: Option<String>,
     /// The function there.
     pub entry: String,
     /// The trust level, between domains.
     pub trust: Option<Trust>,
-    /// What crosses, if it was declared.
+    /// The declared signature, if any.
     pub signature: Option<Signature>,
-    /// What the crossing saves, clears, copies and restores; `None`: it leads nowhere.
+    /// The state that the crossing saves, clears, copies and restores. `None` if it leads nowhere.
     pub work: Option<String>,
 }
 
@@ -158,7 +161,7 @@ impl fmt::Display for BindingReport {
     }
 }
 
-/// What a call to a host function does, from the flags of its binding.
+/// Describes the work of a call to a host function, from the flags of its binding.
 pub fn explain_host(flags: u32) -> String {
     let has = |bit: u32| flags & bit != 0;
     let mut text = "preserved registers left to the host; cleared out: integer registers".to_owned();
@@ -188,7 +191,7 @@ fn names_preserved(usage: Usage) -> bool {
 }
 
 impl Crossing {
-    /// Decides.
+    /// Decides about a crossing.
     pub fn new(trust: Trust, from: &Side, to: &Side, signature: Option<&Signature>) -> Self {
         let (client, server) = (from.usage, to.usage);
         let hides_client = trust == Trust::MutualDistrust;
@@ -201,8 +204,8 @@ impl Crossing {
         } else {
             Preserved::Left
         };
-        // The integer argument registers are always somebody's whom the caller may show: no
-        // crossing leaves a third party's in them.
+        // The integer argument registers always hold values that the caller may show, because no
+        // crossing leaves a third party's values in them.
         let ints = registers.filter(|_| hides_client).map_or(6, |r| r.ints);
         let vectors_in = if !to.has_vectors() {
             floats::LEAVE
@@ -224,8 +227,8 @@ impl Crossing {
                 }
             }
         };
-        // MXCSR counts as named by all: a domain depends on its control bits. So it may stay only
-        // where both sides name it.
+        // MXCSR counts as named by all domains, because a domain depends on its control bits. So it
+        // may stay only if both sides name it.
         let state = |client: bool, server: bool| if hides_server { client || server } else { client != server };
         let stack_words = registers.map_or(0, |r| r.stack_words);
         let client_stack = !hides_client && to.reads_client_stack && to.mode != Mode::Full;
@@ -236,7 +239,8 @@ impl Crossing {
             (flag::CLIENT_STACK, client_stack),
             (flag::POINTERS, pointers != 0),
             (flag::POINTER_RESULT, signature.is_some_and(|s| s.outcome == Outcome::Pointer)),
-            // x87 is not: what a side without it passes through is reset before anybody sees it.
+            // x87 does not. State that passes through a side without x87 is reset before another
+            // domain sees it.
             (flag::X87, if hides_server { client.x87 || server.x87 } else { server.x87 && !client.x87 }),
             (flag::MXCSR, state(client.mxcsr, server.mxcsr)),
             (flag::ZMM_IN, names_zmm(server) && (hides_client || !names_zmm(client))),
@@ -264,7 +268,7 @@ impl Crossing {
         }
     }
 
-    /// Writes them into a binding.
+    /// Writes the decisions into a binding.
     pub fn apply(&self, binding: &mut Binding, table: &Table) {
         binding.gate = table.gates[self.preserved as usize][usize::from(self.control)];
         binding.arguments = table.arguments[self.arguments.0][self.arguments.1];
@@ -282,7 +286,7 @@ impl Crossing {
     }
 }
 
-/// For `sfi run --explain-bindings`.
+/// Prints the crossing for `sfi run --explain-bindings`.
 impl fmt::Display for Crossing {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let has = |bit: u32| self.flags & bit != 0;

@@ -1,4 +1,4 @@
-//! Bindings: which crossing each stub leads to, and what the record of it says.
+//! Bindings: the crossing of each stub, and the contents of its record.
 
 use crate::gate;
 use crate::gate::records::{Binding, DomainState, FUNCTIONS, Status, flag};
@@ -12,21 +12,22 @@ use crate::world::domain::Domain;
 use sfi_contract::Mode;
 use sfi_verifier::{Usage, Vectors};
 
-/// Where a crossing leads.
+/// The target of a crossing.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum To {
     /// Nowhere: calls get [`crate::Status::Unbound`].
     Nobody,
     /// A host function, by index.
     Host(usize),
-    /// A function of a domain, by name: it is found again when the domain is loaded again.
+    /// A function of a domain, by name. It is found again after the domain was loaded again.
     Function {
         /// Index of the domain.
         domain: usize,
         /// Global function.
         function: String,
     },
-    /// A function of a domain that it named by a pointer; gone when the domain is loaded again.
+    /// A function of a domain that it named by a pointer. It is gone when the domain is loaded
+    /// again.
     Code {
         /// Index of the domain.
         domain: usize,
@@ -36,7 +37,7 @@ pub enum To {
 }
 
 impl To {
-    /// The domain that is called.
+    /// Returns the domain that is called.
     pub fn domain(&self) -> Option<usize> {
         match self {
             To::Function { domain, .. } | To::Code { domain, .. } => Some(*domain),
@@ -54,35 +55,36 @@ pub struct Record {
     pub symbol: Option<String>,
     /// The stub is for functions that are passed to the domain, see `bindings/lend.rs`.
     pub lent: bool,
-    /// How the stub finds its gate.
+    /// The way in which the stub finds its gate.
     pub way: Way,
-    /// Where it leads now.
+    /// The present target.
     pub to: To,
     /// The registered name by which it was connected.
     pub entry: Option<String>,
-    /// What crosses.
+    /// The declared arguments and result.
     pub signature: Option<Signature>,
-    /// What an import that connects by name says about that; an entry point must agree.
+    /// The signature of an import that connects by name. An entry point must have an equal one.
     pub expected: Option<Signature>,
-    /// rax for the caller when the call fails.
+    /// The caller's rax when the call fails.
     pub on_fault: u64,
-    /// What both sides believe of each other.
+    /// The trust between the two sides.
     pub trust: Trust,
 }
 
 impl Record {
-    /// Floats may pass: the signature has some, or there is none.
+    /// Says whether floats may pass: the signature has some, or there is none.
     pub fn passes_floats(&self) -> bool {
         self.signature.as_ref().is_none_or(Signature::has_floats)
     }
 
-    /// The client passes functions to a domain: the host lends that domain gateways meanwhile.
+    /// Says whether the client passes functions to a domain, so that the host lends them during
+    /// calls.
     pub fn passes_functions(&self) -> bool {
         self.to.domain().is_some() && self.signature.as_ref().is_some_and(Signature::has_functions)
     }
 }
 
-/// What all bindings of a world have in common.
+/// Data that all bindings of a world share.
 pub struct Common<'w> {
     /// The gates.
     pub table: &'w Table,
@@ -92,19 +94,19 @@ pub struct Common<'w> {
     pub hosts: &'w [Host],
     /// A domain that nobody can enter.
     pub nobody: *mut DomainState,
-    /// The shim of calls that pass functions: the host lends them to the callee meanwhile.
+    /// The shim of calls that pass functions, which the host lends to the callee during the call.
     pub lends: usize,
-    /// Some domain has a budget: crossings between domains are charged.
+    /// Whether a domain has a budget, so that crossings between domains are charged.
     pub metered: bool,
 }
 
 impl Common<'_> {
-    /// Some domain leaves x87 state behind.
+    /// Says whether a domain leaves x87 state behind.
     pub fn any_x87(&self) -> bool {
         self.domains.iter().any(|d| d.image.usage.x87)
     }
 
-    /// The record's binding. A function that its domain does not have is nobody.
+    /// Returns the record's binding. A function that its domain does not have becomes nobody.
     pub fn binding(&self, record: &Record) -> Binding {
         let mut binding = Binding { on_fault: record.on_fault, ..self.nowhere() };
         let from = &self.domains[record.client];
@@ -135,13 +137,13 @@ impl Common<'_> {
         binding
     }
 
-    /// What calls of the record save, clear and restore.
+    /// Decides which state calls of the record save, clear and restore.
     fn crossing(&self, record: &Record, callee: &Domain) -> Crossing {
         let from = self.domains[record.client].side();
         Crossing::new(record.trust, &from, &callee.side(), record.signature.as_ref())
     }
 
-    /// The record for people.
+    /// Describes the record for people.
     pub fn report(&self, record: &Record) -> BindingReport {
         let (server, entry, work) = match &record.to {
             To::Nobody => (None, record.entry.clone().unwrap_or_default(), None),
@@ -171,7 +173,8 @@ impl Common<'_> {
         }
     }
 
-    /// The binding of the host function that restarts domains, which any domain's call may meet.
+    /// Returns the binding of the host function that restarts domains, which a call of any domain
+    /// may need.
     pub fn reviver(&self, host: usize) -> Binding {
         let mut binding = Binding { on_fault: Status::Dead.into(), ..self.nowhere() };
         let usage = self.domains.iter().fold(Usage::default(), |all, d| all.union(d.image.usage));
@@ -180,19 +183,20 @@ impl Common<'_> {
         binding
     }
 
-    /// A call to a host function. The host is trusted and preserves what the ABI says. rax and xmm0
-    /// pass whatever the signature says.
+    /// Fills in a call to a host function. The host is trusted and preserves the registers that the
+    /// ABI names. rax and xmm0 pass with any signature.
     fn to_host(&self, binding: &mut Binding, host: usize, caller: &Side, signature: Option<&Signature>) {
         binding.host = host as u32;
         self.to_shim(binding, self.hosts[host].entry(), caller, signature);
     }
 
-    /// A call to code of the host, by its shim and what that needs.
+    /// Fills in a call to code of the host, by its shim and the shim's data.
     fn to_shim(&self, binding: &mut Binding, way: (usize, *mut ()), caller: &Side, signature: Option<&Signature>) {
         let named = caller.has_vectors();
         (binding.shim, binding.data) = way;
         binding.gate = self.table.gate_host;
-        // An argument that the signature does not name is the caller's own business.
+        // An argument that the signature does not name may hold a value that the caller does not
+        // want to show.
         let named_arguments = signature.map(Signature::registers);
         binding.ints = named_arguments.as_ref().map_or(u32::MAX, |r| r.ints as u32);
         binding.floats = named_arguments.as_ref().map_or(u32::MAX, |r| r.floats as u32);
@@ -200,7 +204,7 @@ impl Common<'_> {
         binding.pointers = named_arguments.as_ref().map_or(0, |r| r.pointers | r.functions << FUNCTIONS);
         binding.results = self.table.results_host[if named { vectors::KEEP } else { vectors::LEAVE }];
         let flags = [
-            // What a domain has in registers that it does not name is not its own.
+            // A register that the domain does not name may hold a value of others.
             (flag::FLOATS, named && signature.is_none_or(|s| s.registers().floats > 0)),
             (flag::X87, self.any_x87()),
             (flag::MXCSR, caller.usage.mxcsr),
@@ -210,7 +214,7 @@ impl Common<'_> {
         binding.flags = flags.iter().filter(|(_, on)| *on).fold(0, |all, (bit, _)| all | bit);
     }
 
-    /// A binding to a domain that nobody can enter.
+    /// Returns a binding to a domain that nobody can enter.
     fn nowhere(&self) -> Binding {
         Binding {
             callee: self.nobody,
@@ -236,8 +240,8 @@ impl Common<'_> {
     }
 }
 
-/// The bits of MXCSR that matter to a domain: without an instruction that names it, the status
-/// flags are invisible.
+/// Returns the bits of MXCSR that matter to a domain. Without an instruction that names MXCSR its
+/// status flags are invisible.
 pub fn mxcsr_mask(usage: Usage) -> u32 {
     if usage.mxcsr { MXCSR_ALL } else { MXCSR_CONTROL }
 }

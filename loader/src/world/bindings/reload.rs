@@ -1,5 +1,5 @@
-//! Domains that are loaded again, and dead ones that live again, while their world goes on. What
-//! led to them leads to what took their place.
+//! Domains that are loaded again, and dead ones that live again, while their world goes on.
+//! Bindings are redirected to the replacement.
 
 use crate::gate::records::{DomainState, Status};
 use crate::link;
@@ -20,10 +20,10 @@ use crate::world::owner;
 use std::sync::Arc;
 
 impl Held<'_> {
-    /// Loads a domain again, at a fresh place, at once or when its owner's penalties are over: with
-    /// other objects, or the same ones. All that led to it leads to the functions of the same
-    /// names; where there is none any more, nowhere. If it fails before the initialisers run, the
-    /// old one stays.
+    /// Loads a domain again at a fresh place, at once or when its owner's penalties are over, from
+    /// other objects or the same ones. Its bindings are redirected to functions of the same names.
+    /// A binding to a function that no longer exists leads nowhere. If it fails before the
+    /// initialisers run, the old domain stays.
     pub fn load_again(&mut self, index: usize, spec: Arc<DomainSpec>, wait: bool) -> Result<(), BuildError> {
         let this: &mut Inner = self;
         let name = this.domains[index].name.clone();
@@ -34,7 +34,7 @@ impl Held<'_> {
         if active.domains.contains(&index) {
             return Err(BindError::Active { domain: name }.into());
         }
-        // Their stubs lead through the same records.
+        // The stubs of instances lead through the same records.
         if this.has_instances(index) {
             return Err(BindError::Instances { domain: name }.into());
         }
@@ -59,7 +59,7 @@ impl Held<'_> {
         if let Some(missing) = functions.into_iter().find(|f| !loaded.image.functions_by_name.contains_key(*f)) {
             return Err(BindError::Function { domain: name, function: missing.clone() }.into());
         }
-        // The header of an entry point is the host's and was made once.
+        // The header of an entry point belongs to the host and was made once.
         let header = |spec: &DomainSpec, name: &str| {
             let found = spec.registers.iter().find(|(n, _)| n == name);
             found.and_then(|(_, e)| e.header.as_ref().map(Arc::as_ptr))
@@ -68,7 +68,7 @@ impl Held<'_> {
         if let Some((entry, _)) = spec.registers.iter().find(|(n, _)| header(&spec, n) != header(old_spec, n)) {
             return Err(SpecError::Header { domain: name, entry: entry.clone() }.into());
         }
-        // Calls in progress return by flags that depend on what domains use.
+        // Calls in progress return by flags that depend on the registers that domains use.
         let (was, is) = (this.domains[index].image.usage, loaded.image.usage);
         // SAFETY: the header of the world's control stack, which lives as long as the world.
         let depth = unsafe { (*this.control.context()).depth };
@@ -89,8 +89,8 @@ impl Held<'_> {
         unsafe { self.install(index, loaded, spec, registered) }
     }
 
-    /// Puts a domain in a window of its own in the place of the old one, and makes what led to it
-    /// lead there.
+    /// Puts a domain in a window of its own in the place of the old one, and redirects the old
+    /// one's bindings to it.
     ///
     /// # Safety
     /// No call returns to the domain.
@@ -117,7 +117,7 @@ impl Held<'_> {
         self.initialise(index)
     }
 
-    /// Loads a domain again that has instances, so that its image stays: in a fresh window.
+    /// Loads a domain with instances again in a fresh window. Its image stays.
     ///
     /// # Safety
     /// No call returns to the domain.
@@ -133,9 +133,9 @@ impl Held<'_> {
         unsafe { self.install(index, raised, spec, registered) }
     }
 
-    /// Restarts a dead domain if its specification says so and no call returns to it: loads it
-    /// again, at a fresh place. Never waits for penalties: nobody who calls the domain pays for its
-    /// owner. Otherwise the status that its callers get.
+    /// Restarts a dead domain if its specification allows that and no call returns to it: loads it
+    /// again, at a fresh place. Never waits for penalties, so that a caller does not pay for the
+    /// domain's owner. If it is not restarted, returns the status for its callers.
     #[cold]
     pub fn revive(&mut self, index: usize) -> Result<(), Status> {
         // SAFETY: states live as long as the world; no call returns to the domain where it is
@@ -175,12 +175,12 @@ impl Held<'_> {
 }
 
 impl Inner {
-    /// Another window holds the domain's image, or the domain is such an instance.
+    /// Says whether another window holds the domain's image, or the domain is such an instance.
     pub fn has_instances(&self, index: usize) -> bool {
         self.domains.iter().enumerate().any(|(i, d)| d.life != 0 && (d.origin == index || i == index))
     }
 
-    /// Puts a loaded domain in the place of one that no call returns to.
+    /// Replaces a domain that no call returns to by a loaded one.
     fn replace(&mut self, index: usize, loaded: Raised, spec: Arc<DomainSpec>) {
         let birth = self.lives.new_birth();
         let domain: &mut Domain = &mut self.domains[index];
@@ -200,7 +200,7 @@ impl Inner {
         self.refill(index);
         let any_x87 = self.common().any_x87();
         if any_x87 && !self.any_x87 {
-            // Entries of the host that were looked up before do not reset what this domain leaves
+            // Entries that the host looked up before do not reset state that this domain leaves
             // behind.
             for domain in &self.domains {
                 // SAFETY: as above.
@@ -225,8 +225,8 @@ impl Inner {
         self.write_reviver()
     }
 
-    /// After a domain was replaced: entry points that it does not register any more, or otherwise,
-    /// go.
+    /// Registers a replaced domain's entry points anew. Those that it registers no longer, or
+    /// otherwise, go.
     fn register_again(&mut self, index: usize, new: Vec<(String, Registered)>) -> Result<(), BindError> {
         let full = |name: &str| format!("{}.{name}", self.domains[index].name);
         let new: Vec<(String, Registered)> = new.into_iter().map(|(name, entry)| (full(&name), entry)).collect();

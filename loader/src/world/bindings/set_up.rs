@@ -8,7 +8,7 @@ use crate::world::inner::Inner;
 use std::sync::Arc;
 
 impl Inner {
-    /// The rest of building: bindings, entry points, connections by name.
+    /// Sets up bindings, entry points and connections by name, as the last part of building.
     pub fn set_up(&mut self) -> Result<(), BuildError> {
         for record in self.manager.records.iter().flatten() {
             if let (Some(symbol), To::Function { domain, function }) = (&record.symbol, &record.to)

@@ -1,5 +1,5 @@
-//! Shared regions appear in domains and disappear at run time (Bryce & Muller: dp_make_visible), at
-//! the same window offset everywhere.
+//! Shared regions become visible and invisible to domains at run time (Bryce & Muller:
+//! dp_make_visible), at one window offset everywhere.
 
 use crate::link::REGION;
 use crate::spec::Access;
@@ -22,7 +22,7 @@ impl Inner {
         found.ok_or_else(|| crate::LookupError::Region(name.to_owned()).into())
     }
 
-    /// Maps a region into a domain's window, or takes it out.
+    /// Maps a region into a domain's window, or unmaps it.
     pub fn show(&mut self, domain: usize, region: usize, access: Option<Access>) -> Result<(), BindError> {
         let (domain, region) = (&mut self.domains[domain], &self.regions[region]);
         let Placed { offset, length, .. } = region.place;
@@ -48,7 +48,7 @@ impl Inner {
         Ok(())
     }
 
-    /// Maps the common addresses of a region if some domain reads there: one that sees it, and
+    /// Maps the common addresses of a region if a domain reads there: one that sees the region and
     /// whose loads are not confined.
     pub fn map_common(&mut self, region: usize) -> Result<(), BindError> {
         let (domains, region) = (&self.domains, &mut self.regions[region]);
@@ -56,14 +56,14 @@ impl Inner {
         region.common.show(&region.file, shown).map_err(BindError::Memory)
     }
 
-    /// The regions whose common addresses a domain reads.
+    /// Returns the regions whose common addresses a domain reads.
     pub fn read_by(&self, domain: usize) -> impl Iterator<Item = usize> + use<'_> {
         let domain = &self.domains[domain];
         (0..self.regions.len()).filter(|region| domain.reads(&self.regions[*region].place))
     }
 
-    /// Lets the gates know where the regions that a domain sees have their common addresses, and in
-    /// mode match its header page too.
+    /// Tells the gates, and in mode match the header page, the common addresses of the regions that
+    /// a domain sees.
     fn tell_regions(&mut self, index: usize) -> Result<(), BindError> {
         let domain = &self.domains[index];
         let seen =
@@ -88,7 +88,7 @@ impl Inner {
         window.protect(HEADER_OFFSET, PAGE_SIZE, Protection::Read).map_err(BindError::Memory)
     }
 
-    /// Lets a new domain find the regions that it sees.
+    /// Makes the common addresses of its regions readable to a new domain.
     pub fn settle_regions(&mut self, index: usize) -> Result<(), BindError> {
         for number in self.read_by(index).collect::<Vec<_>>() {
             let region = &mut self.regions[number];
@@ -97,7 +97,7 @@ impl Inner {
         self.tell_regions(index)
     }
 
-    /// The same, and keeps it so when the domain is loaded again.
+    /// Changes the visibility of a region, also for later loads of the domain.
     pub fn make_visible(&mut self, domain: &str, region: &str, access: Option<Access>) -> Result<(), BindError> {
         let (index, region) = (self.find(domain)?, self.region_index(region)?);
         self.show(index, region, access)?;
@@ -109,8 +109,7 @@ impl Inner {
         Ok(())
     }
 
-    /// What a domain sees besides, or unlike, what its specification says: a root domain sees
-    /// everything.
+    /// Applies the visibility that differs from the specification's. A root domain sees everything.
     pub fn show_all(&mut self, domain: usize) -> Result<(), BindError> {
         let spec = self.domains[domain].spec.clone();
         if spec.root {
@@ -123,12 +122,12 @@ impl Inner {
         for (region, access) in self.domains[domain].shown.clone() {
             self.show(domain, region, access)?;
         }
-        // It may have taken the place of another that saw other regions.
+        // The domain may have replaced one that saw other regions.
         (0..self.regions.len()).try_for_each(|region| self.map_common(region))?;
         self.tell_regions(domain)
     }
 
-    /// The common address of a region that a domain sees, and its length.
+    /// Returns the common address of a region that a domain sees, and its length.
     pub fn region_at(&self, domain: usize, region: &str) -> Option<(u64, u64)> {
         let region = self.regions.iter().find(|r| r.name == region)?;
         self.domains[domain].sees(&region.place).then_some((region.place.common, region.place.length))
@@ -137,8 +136,8 @@ impl Inner {
 
 macro_rules! operations {
     () => {
-        /// Makes a shared region visible to a domain, at the same window offset as everywhere, or
-        /// changes what the domain may do with it.
+        /// Makes a shared region visible to a domain, at its one window offset, or changes the
+        /// domain's access to it.
         ///
         /// # Errors
         /// [`BindError::Unknown`], [`BindError::Memory`].
@@ -146,8 +145,8 @@ macro_rules! operations {
             self.record().make_visible(domain, region, Some(access))
         }
 
-        /// Takes a region out of a domain's window. Pointers into it that the domain kept fault,
-        /// and the fault names the region.
+        /// Takes a region out of a domain's window. Pointers into it that the domain kept then
+        /// fault, and the fault names the region.
         ///
         /// # Errors
         /// As for `make_visible`.
@@ -155,8 +154,8 @@ macro_rules! operations {
             self.record().make_visible(domain, region, None)
         }
 
-        /// The address of a region that a domain sees: the same for all domains, and for as long as
-        /// the world lives.
+        /// Returns the address of a region that a domain sees. It is equal for all domains, as long
+        /// as the world lives.
         pub fn region_in(&mut self, domain: &str, region: &str) -> Option<crate::Pointer> {
             let inner = self.record();
             let index = inner.find(domain).ok()?;
@@ -169,7 +168,7 @@ impl World {
     operations!();
 }
 
-/// The same from within a host function.
+/// Operations on regions from within a host function.
 impl HostCall<'_> {
     operations!();
 }

@@ -1,4 +1,4 @@
-//! The bindings that gates read are written from the manager's records.
+//! Writing the bindings that gates read, from the manager's records.
 
 use crate::fault::watchdog::Watched;
 use crate::gate::records::Binding;
@@ -12,7 +12,7 @@ use crate::world::error::BindError;
 use crate::world::inner::Inner;
 
 impl Inner {
-    /// What all bindings have in common.
+    /// Returns the data that all bindings share.
     pub fn common(&self) -> Common<'_> {
         Common {
             table: self.table,
@@ -24,7 +24,7 @@ impl Inner {
         }
     }
 
-    /// See [`Domain::passes_floats`].
+    /// Computes [`Domain::passes_floats`].
     pub fn passes_floats(&self, index: usize) -> bool {
         let spec = &self.domains[index].spec;
         let asks = |(_, import): &(String, Import)| matches!(&import.callee, Callee::Host { function } if function == builtin::REGISTER);
@@ -40,9 +40,9 @@ impl Inner {
                 .any(|r| r.to == To::Nobody && !r.lent || r.passes_floats())
     }
 
-    /// Floats will cross to or from these domains: those that name no register for them are treated
-    /// as if they did, from now on. Not while calls are in progress, whose frames were made for
-    /// domains in which such registers are somebody else's.
+    /// Prepares these domains for floats that cross to or from them. Domains that name no register
+    /// for floats are treated from now on as if they did. Refused while calls are in progress,
+    /// because their frames were made for domains in which such registers belong to others.
     pub fn pass_floats(&mut self, sides: &[Option<usize>]) -> Result<(), BindError> {
         let named = |index: usize| sides.contains(&Some(index));
         let new = |d: &Domain| named(d.origin) && !d.side().has_vectors();
@@ -57,8 +57,8 @@ impl Inner {
                 continue;
             }
             domain.passes_floats = true;
-            // What the host looked up before does not clear what this domain may hand on now.
-            // SAFETY: the state lives as long as the world.
+            // Entries that the host looked up before do not clear state that this domain may now
+            // hand on. SAFETY: the state lives as long as the world.
             unsafe { (*domain.state).generation += 1 };
         }
         let records = self.manager.records.iter().enumerate();
@@ -68,7 +68,7 @@ impl Inner {
         self.write(numbers)
     }
 
-    /// All bindings, for people.
+    /// Describes all bindings for people.
     pub fn reports(&self) -> Vec<BindingReport> {
         let common = self.common();
         let records = self.manager.records.iter().flatten();
@@ -94,7 +94,7 @@ impl Inner {
         if self.domains.iter().any(|d| d.spec.restart != Restart::Never) { self.write_reviver() } else { Ok(()) }
     }
 
-    /// Writes the binding of the host function that restarts domains, if some domain may be.
+    /// Writes the binding of the host function that restarts domains, if a domain may be restarted.
     pub fn write_reviver(&mut self) -> Result<(), BindError> {
         let Some(host) = self.hosts.iter().position(|h| h.name == builtin::REVIVE) else { return Ok(()) };
         let reviver = self.common().reviver(host);

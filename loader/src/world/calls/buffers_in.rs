@@ -1,11 +1,11 @@
 //! Crossings with buffers ([`crate::spec::interface`]): elements are copied straight from the
 //! caller's memory to the callee's data stack, and back.
 //!
-//! Whatever the caller says about lengths and pointers is checked against its own memory, and
-//! against the room on the callee's data stack, before the callee runs. Nothing of the caller's is
-//! read twice: a length behind a pointer is read from the copy, so that the callee sees the number
-//! that was used, and what is copied back has the lengths that were checked, although the caller's
-//! memory may change meanwhile (a shared region does).
+//! The caller's lengths and pointers are checked against the caller's own memory, and against the
+//! room on the callee's data stack, before the callee runs. None of the caller's memory is read
+//! twice. A length behind a pointer is read from the copy, so that the callee sees the number that
+//! was used. The copy back has the lengths that were checked, although the caller's memory may
+//! change meanwhile (a shared region does).
 
 use crate::gate::records::{DomainState, Status};
 use crate::spec::Trust;
@@ -25,24 +25,24 @@ use sfi_contract::layout::WINDOW_SIZE;
 /// Bytes of the callee's data stack that stay free for the callee itself.
 const CALLEE_RESERVE: u64 = 16 << 10;
 
-/// What a host passes to a [`Bound`] function, one for each parameter.
+/// A host's argument for a [`Bound`] function, one for each parameter.
 #[derive(Debug)]
 pub enum Passed<'a> {
-    /// A number: integers extended to 64 bits, the bits of floating-point numbers. A function: a
-    /// pointer in the callee's terms ([`crate::World::lend`]) or 0.
+    /// A number: an integer extended to 64 bits, or the bits of a floating-point number. For a
+    /// function: a pointer in the callee's terms ([`crate::World::lend`]) or 0.
     Word(u64),
     /// Elements that the callee reads.
     In(&'a [u8]),
     /// Elements that the callee writes.
     Out(&'a mut [u8]),
-    /// Both.
+    /// Elements that the callee reads and writes.
     InOut(&'a mut [u8]),
 }
 
 /// An element of a buffer: integers and floating-point numbers.
 pub trait Element: sealed::Plain {}
 mod sealed {
-    /// Without padding, valid for all bits.
+    /// Types without padding, whose bits are all valid.
     pub trait Plain: Copy {}
 }
 macro_rules! elements {
@@ -50,25 +50,25 @@ macro_rules! elements {
 }
 elements!(u8, i8, u16, i16, u32, i32, u64, i64, f32, f64);
 
-/// The elements' bytes.
+/// Returns the elements' bytes.
 pub fn bytes<T: Element>(elements: &[T]) -> &[u8] {
     // SAFETY: elements have no padding, and every address is aligned for bytes.
     unsafe { std::slice::from_raw_parts(elements.as_ptr().cast(), size_of_val(elements)) }
 }
 
-/// The elements' bytes, to be written.
+/// Returns the elements' bytes, for writing.
 pub fn bytes_mut<T: Element>(elements: &mut [T]) -> &mut [u8] {
-    // SAFETY: as in `bytes`; all bits are valid elements.
+    // SAFETY: as in `bytes`. All bits are valid elements.
     unsafe { std::slice::from_raw_parts_mut(elements.as_mut_ptr().cast(), size_of_val(elements)) }
 }
 
-/// The same for hosts in other languages, whose buffers others may hold, and write to, at the same
-/// time: no reference to them is made.
+/// An argument for hosts in other languages. Others may hold its buffers and write to them
+/// meanwhile, so no reference to them is made.
 #[derive(Clone, Copy, Debug)]
 pub enum Raw {
     /// A number, as in [`Passed::Word`].
     Word(u64),
-    /// A buffer: where it begins, and how many bytes it has.
+    /// A buffer: its address, and its size in bytes.
     Buffer(*mut u8, usize),
 }
 
@@ -80,7 +80,7 @@ pub struct Bound {
 }
 
 impl DomainRef<'_> {
-    /// A function whose buffers cross by copy.
+    /// Binds a function whose buffers cross by copy.
     ///
     /// # Errors
     /// [`LookupError::Function`].
@@ -91,7 +91,7 @@ impl DomainRef<'_> {
 }
 
 impl HostCall<'_> {
-    /// A function of any domain whose buffers cross by copy.
+    /// Binds a function of any domain whose buffers cross by copy.
     ///
     /// # Errors
     /// [`LookupError`].
@@ -102,12 +102,12 @@ impl HostCall<'_> {
 }
 
 impl Bound {
-    /// What it is a binding of.
+    /// Returns the declaration of the function.
     pub fn declaration(&self) -> &Declaration {
         &self.declaration
     }
 
-    /// Calls the function with one argument for each parameter. Gives rax, or the bits of the
+    /// Calls the function with one argument for each parameter. Returns rax, or the bits of the
     /// floating-point result.
     ///
     /// # Errors
@@ -128,7 +128,7 @@ impl Bound {
     }
 
     /// Calls the function with buffers that are only known by their addresses. They may overlap. If
-    /// somebody else writes to them meanwhile, the callee sees old or new elements; lengths are
+    /// other threads write to them meanwhile, the callee sees old or new elements, and lengths stay
     /// those that were checked.
     ///
     /// # Errors
@@ -171,12 +171,12 @@ impl Bound {
     }
 }
 
-/// Name of the host function that copies for an import. No import can name it.
+/// Returns the name of the host function that copies for an import. No import can name it.
 pub fn host_name(client: &str, symbol: &str) -> String {
     format!("(interface) {client}.{symbol}")
 }
 
-/// The registers of a call by a domain, one for each parameter.
+/// Returns the registers of a call by a domain, one for each parameter.
 pub fn words(cx: &HostCall<'_>, declaration: &Declaration) -> Vec<u64> {
     let (mut ints, mut floats) = (0, 0);
     let word = |parameter: &Parameter| match parameter.kind {
@@ -192,7 +192,7 @@ pub fn words(cx: &HostCall<'_>, declaration: &Declaration) -> Vec<u64> {
     declaration.parameters.iter().map(word).collect()
 }
 
-/// What an import with a declaration leads to: copies, calls the domain, copies back.
+/// Makes the target of an import with a declaration: it copies, calls the domain, and copies back.
 pub fn forward(
     domain: String,
     function: String,
@@ -234,7 +234,7 @@ trait Caller {
     fn load(&self, inner: &Inner, parameter: usize, length: u64, to: &Window, at: u64) -> bool;
     /// Copies `length` bytes from a window to the buffer.
     fn store(&mut self, inner: &Inner, parameter: usize, length: u64, from: &Window, at: u64) -> bool;
-    /// The buffer has so many bytes, and they may be written.
+    /// Says whether the buffer has this many bytes that may be written.
     fn writable(&self, inner: &Inner, parameter: usize, length: u64) -> bool;
 }
 
@@ -265,11 +265,11 @@ impl Caller for Slices<'_, '_> {
     }
 }
 
-/// Buffers of a host by address; [`Bound::call_raw`] vouches for them.
+/// Buffers of a host by address. The caller of [`Bound::call_raw`] vouches for them.
 struct Raws<'r>(&'r [Raw]);
 
 impl Raws<'_> {
-    /// Where a buffer is, if it has so many bytes.
+    /// Returns the address of a buffer, if it has this many bytes.
     fn place(&self, parameter: usize, length: u64) -> Option<*mut u8> {
         match self.0[parameter] {
             Raw::Buffer(at, bytes) if bytes as u64 >= length => Some(at),
@@ -281,13 +281,13 @@ impl Raws<'_> {
 impl Caller for Raws<'_> {
     fn load(&self, _: &Inner, parameter: usize, length: u64, to: &Window, at: u64) -> bool {
         let from = self.place(parameter, length);
-        // SAFETY: so many bytes of the buffer can be read.
+        // SAFETY: `length` bytes of the buffer can be read.
         from.map(|from| unsafe { to.write_from(at, from, length as usize) }).is_some()
     }
 
     fn store(&mut self, _: &Inner, parameter: usize, length: u64, from: &Window, at: u64) -> bool {
         let to = self.place(parameter, length);
-        // SAFETY: so many bytes of the buffer can be written.
+        // SAFETY: `length` bytes of the buffer can be written.
         to.map(|to| unsafe { from.read_to(at, to, length as usize) }).is_some()
     }
 
@@ -303,7 +303,7 @@ struct Pointers<'p> {
 }
 
 impl Pointers<'_> {
-    /// The caller's window and the offset in it, if so many bytes are there.
+    /// Returns the caller's window and the offset in it, if this many bytes are there.
     fn place<'i>(&self, inner: &'i Inner, parameter: usize, length: u64, write: bool) -> Option<(&'i Window, u64)> {
         let domain = &inner.domains[self.caller];
         let memory = domain.memory();
@@ -335,7 +335,8 @@ struct Copy {
     length: u64,
 }
 
-/// Copies, crosses, copies back. `words`: a number for each parameter, whatever for buffers.
+/// Copies, crosses, and copies back. `words` has a number for each parameter, with any value for a
+/// buffer.
 fn call(
     mut held: Held<'_>,
     index: usize,
@@ -393,8 +394,8 @@ fn call(
 }
 
 impl Held<'_> {
-    /// A domain that is about to be called, restarted if need be: its state, and where its data
-    /// stack goes on.
+    /// Prepares a domain for a call, and restarts it if necessary. Returns its state, and the place
+    /// where its data stack goes on.
     pub fn ready(&mut self, index: usize) -> Result<(*mut DomainState, u64), CallError> {
         let state = self.domains[index].state;
         // SAFETY: the state lives as long as the world, and the domain does not run.
@@ -413,8 +414,8 @@ impl Held<'_> {
 }
 
 /// Places the buffers from the data stack pointer downwards, 16-byte aligned, and fills them.
-/// `room`: window offsets of the data stack pointer and of the lowest place. `None`: something is
-/// not as declared, or there is no room.
+/// `room` holds the window offsets of the data stack pointer and of the lowest place. Returns
+/// `None` if a value does not fit the declaration, or there is no room.
 fn copy_in(
     inner: &Inner,
     declaration: &Declaration,
@@ -424,7 +425,7 @@ fn copy_in(
     (mut top, lowest): (u64, u64),
 ) -> Option<Vec<Copy>> {
     let mut copies: Vec<Copy> = Vec::new();
-    // Lengths behind pointers come last: they are read from the copies.
+    // Lengths behind pointers come last, because they are read from the copies.
     for behind in [false, true] {
         for (parameter, declared) in declaration.parameters.iter().enumerate() {
             let Kind::Buffer { direction, element, length } = declared.kind else { continue };
@@ -461,7 +462,7 @@ fn copy_in(
     Some(copies)
 }
 
-/// A length out of a register: as wide as its type, not negative.
+/// Returns a length from a register: as wide as its type, and not negative.
 pub fn number(word: u64, kind: Kind) -> Option<u64> {
     let Kind::Number(scalar) = kind else { return None };
     let shift = 64 - 8 * scalar.size();

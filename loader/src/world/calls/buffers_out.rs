@@ -1,10 +1,10 @@
-//! Host functions with a declaration ([`crate::spec::interface`]): what a domain's pointers point
-//! to is copied into the host's memory once, before the host function sees anything of it, and what
-//! it wrote is copied back.
+//! Host functions with a declaration ([`crate::spec::interface`]). A domain's buffers are copied
+//! into the host's memory once, before the host function sees any of them. The elements that it
+//! wrote are copied back.
 //!
-//! Nothing is read twice. A length behind a pointer comes from the copy, and what is copied back
-//! has the length that was checked first: whoever else writes to the caller's memory meanwhile
-//! (shared regions, host threads) changes neither.
+//! Nothing is read twice. A length behind a pointer comes from the copy, and the copy back has the
+//! length that was checked first. Other writers to the caller's memory (shared regions, host
+//! threads) change neither.
 
 use crate::spec::interface::{Declaration, Kind, Length, Parameter, Scalar};
 use crate::world::builder::Builder;
@@ -14,15 +14,15 @@ use crate::world::error::{CallError, HostError};
 use sfi_contract::layout::WINDOW_SIZE;
 use std::ops::{Deref, DerefMut};
 
-/// What a host function gets for a parameter.
+/// A host function's value for a parameter.
 #[derive(Debug)]
 pub enum Received {
-    /// A number: 64 bits of a register, of which the type's lower ones count; the bits of
-    /// floating-point numbers. A function: a function pointer of the caller, for
+    /// A number: 64 bits of a register, of which the type's lower ones count, or the bits of a
+    /// floating-point number. For a function: a function pointer of the caller, for
     /// [`HostCall::function`], or 0.
     Word(u64),
-    /// The host's own copy of the elements; zero where the callee only writes. Copied back if the
-    /// declaration says `out` or `inout`.
+    /// The host's own copy of the elements. They are zero if the callee only writes them, and are
+    /// copied back if the declaration says `out` or `inout`.
     Elements(Elements),
 }
 
@@ -54,10 +54,11 @@ impl DerefMut for Elements {
 }
 
 impl Builder {
-    /// Offers a host function with a declaration: it gets numbers and copies of buffers, and gives
-    /// rax or the bits of the floating-point result. Imports of it need the declaration's
+    /// Offers a host function with a declaration. It gets numbers and copies of buffers, and
+    /// returns rax or the bits of the floating-point result. Imports of it need the declaration's
     /// [signature](Declaration::signature). A caller whose pointers or lengths are wrong gets its
-    /// import's value and [`crate::Status::Arguments`]; otherwise as [`Builder::host_fn`].
+    /// import's `on_fault` value and [`crate::Status::Arguments`]. Otherwise as
+    /// [`Builder::host_fn`].
     #[must_use]
     pub fn serve(
         self,
@@ -92,7 +93,7 @@ fn wrong(cx: &HostCall<'_>) -> HostError {
     CallError::Arguments { domain: cx.caller().to_owned() }.into()
 }
 
-/// The parameters, copied. `None`: something is not as declared.
+/// Copies the parameters. Returns `None` if a value does not fit the declaration.
 fn receive(cx: &HostCall<'_>, declaration: &Declaration, words: &[u64]) -> Option<Vec<Received>> {
     let own = |(word, p): (&u64, &Parameter)| !matches!(p.kind, Kind::Function(_)) || *word == 0 || cx.owns(*word);
     if !words.iter().zip(&declaration.parameters).all(own) {
@@ -100,7 +101,7 @@ fn receive(cx: &HostCall<'_>, declaration: &Declaration, words: &[u64]) -> Optio
     }
     let memory = cx.memory();
     let mut received: Vec<Received> = words.iter().map(|word| Received::Word(*word)).collect();
-    // Lengths behind pointers come last: they are read from the copies.
+    // Lengths behind pointers come last, because they are read from the copies.
     for behind in [false, true] {
         for (i, parameter) in declaration.parameters.iter().enumerate() {
             let Kind::Buffer { direction, element, length } = parameter.kind else { continue };
@@ -120,7 +121,7 @@ fn receive(cx: &HostCall<'_>, declaration: &Declaration, words: &[u64]) -> Optio
                 }
             };
             let length = count.checked_mul(element.size()).filter(|bytes| *bytes < WINDOW_SIZE)? as usize;
-            // Checked before the host takes memory for it.
+            // The buffer is checked before the host takes memory for it.
             if length > 0 && direction.writes() {
                 memory.writable(words[i], length).ok()?;
             } else if length > 0 {

@@ -11,8 +11,8 @@
 //! | `__sfi_make_visible` | `int (const char *domain, const char *region, int write)` | root domains: shows a region to a domain |
 //! | `__sfi_make_invisible` | `int (const char *domain, const char *region)` | root domains: takes it away |
 //!
-//! Those that return `int` return 0 or -1. Nothing tells a client apart that an entry point does
-//! not exist and that it may not connect.
+//! Those that return `int` return 0 or -1. A client cannot tell an entry point that does not exist
+//! from one that it may not connect to.
 
 use crate::gate::records::{Binding, Status};
 use crate::spec::Access;
@@ -22,16 +22,16 @@ use crate::world::calls::host_call::{HostCall, HostFn};
 use crate::world::error::HostError;
 use crate::world::inner::Inner;
 
-/// Name of the host function that restarts domains; no symbol has it.
+/// Name of the host function that restarts domains. No symbol has it.
 pub const REVIVE: &str = "(revive)";
-/// The one by which domains register entry points.
+/// Name of the host function by which domains register entry points.
 pub const REGISTER: &str = "__sfi_register";
 /// Longest name that a domain may pass.
 const NAME_LIMIT: usize = 256;
 /// Longest signature.
 const SIGNATURE_LIMIT: usize = 1024;
 
-/// All of them.
+/// Returns all host functions of the loader.
 pub fn all() -> Vec<(&'static str, HostFn)> {
     vec![
         ("__sfi_connect", Box::new(connect)),
@@ -50,7 +50,7 @@ fn name(cx: &HostCall<'_>, argument: usize) -> Result<String, HostError> {
     String::from_utf8(bytes).map_err(|_| HostError::new("a name is UTF-8"))
 }
 
-/// The caller learns that it did not work, and nothing else.
+/// Refuses a call. The caller learns nothing else.
 fn refused(cx: &mut HostCall<'_>, result: u64) -> Result<u64, HostError> {
     let caller = cx.caller_index();
     let state = cx.record().domains[caller].state;
@@ -128,8 +128,8 @@ fn show(cx: &mut HostCall<'_>, access: Option<Access>) -> Result<u64, HostError>
     if done { Ok(0) } else { refused(cx, u64::MAX) }
 }
 
-/// Called by the gate between domains (gate/domain.s) with the binding of a call whose callee is
-/// dead. Gives [`Status::Ok`] to call again, else the status of the call.
+/// Restarts a dead callee. The gate between domains (gate/domain.s) calls this with the binding of
+/// a call. Returns [`Status::Ok`] if the call can begin again, otherwise the status of the call.
 fn revive(cx: &mut HostCall<'_>) -> Result<u64, HostError> {
     let binding = cx.arg(0) as *const Binding;
     // SAFETY: only the gate calls this, with one of the world's bindings; no import can name it. No

@@ -10,8 +10,7 @@ use crate::world::inner::Inner;
 use std::marker::PhantomData;
 use std::sync::Arc;
 
-/// Something that may enter domains: a [`World`], or within a host function the
-/// [`crate::HostCall`].
+/// A way into domains: a [`World`], or within a host function the [`crate::HostCall`].
 pub trait Enter: sealed::Sealed {}
 
 pub(crate) mod sealed {
@@ -32,15 +31,15 @@ impl sealed::Sealed for World {
 }
 impl Enter for World {}
 
-/// A function of a domain with its type. Looked up once, called often.
+/// A function of a domain with its type. It is looked up once and called often.
 pub struct TypedFn<F> {
     pub(crate) world: u64,
-    /// Of the callee, when the binding was made.
+    /// The callee's generation when the binding was made.
     pub(crate) generation: u64,
     /// Number of the callee, if it is an instance.
     pub(crate) life: u64,
     pub(crate) binding: Binding,
-    /// By which it is found again when the callee was loaded again.
+    /// The name by which the function is found again after the callee was loaded again.
     pub(crate) name: Option<Arc<str>>,
     pub(crate) function: PhantomData<F>,
 }
@@ -65,14 +64,14 @@ unsafe impl<F> Send for TypedFn<F> {}
 unsafe impl<F> Sync for TypedFn<F> {}
 
 impl World {
-    /// Makes calls with limits of their own instead of the world's, which has some already or is
-    /// [`crate::Builder::timed`]. Every call of `body` has the whole limit.
+    /// Makes calls with limits of their own instead of the world's. The world must have limits
+    /// already, or be [`crate::Builder::timed`]. Every call of `body` has the whole limit.
     ///
     /// # Errors
     /// [`CallError::Untimed`].
     pub fn within<R>(&mut self, limits: Limits, body: impl FnOnce(&mut Self) -> R) -> Result<R, CallError> {
-        /// Puts the world's limits back, also when a panic goes on. The world may be gone by then:
-        /// `body` can put another one in its place.
+        /// Puts the world's limits back, also when a panic goes on. The world may be gone by then,
+        /// because `body` can put another one in its place.
         struct Restore(Arc<Watch>);
         impl Drop for Restore {
             fn drop(&mut self) {
@@ -87,15 +86,16 @@ impl World {
 }
 
 impl<F: Function> TypedFn<F> {
-    /// Calls the function in its domain. What the type says is between the caller and the domain's
-    /// author: a wrong type gives wrong values, never more than the domain could do anyway.
+    /// Calls the function in its domain. Its type is a convention between the caller and the
+    /// domain's author. A wrong type gives wrong values, but lets the domain do no more than it
+    /// could anyway.
     ///
     /// # Errors
-    /// [`CallError`]; the domain is dead after [`CallError::Fault`].
+    /// [`CallError`]. The domain is dead after [`CallError::Fault`].
     ///
     /// # Panics
-    /// Resumes the panic of a host function that the domain called. The domains that were active
-    /// are dead then.
+    /// Resumes the panic of a host function that the domain called. The active domains are dead
+    /// then.
     #[inline]
     pub fn call(&self, enter: &mut impl Enter, args: F::Args) -> Result<F::Output, CallError> {
         let mut held = enter.held();
@@ -107,8 +107,8 @@ impl<F: Function> TypedFn<F> {
         }
     }
 
-    /// Calls the function with limits for this call instead of the world's, which has some already
-    /// or is [`crate::Builder::timed`].
+    /// Calls the function with limits for this call instead of the world's. The world must have
+    /// limits already, or be [`crate::Builder::timed`].
     ///
     /// # Errors
     /// As for [`TypedFn::call`]; [`CallError::Untimed`].
@@ -119,7 +119,7 @@ impl<F: Function> TypedFn<F> {
         world.within(limits, |world| self.call(world, args))?
     }
 
-    /// Crosses.
+    /// Crosses into the domain.
     #[inline]
     pub(crate) fn enter(&self, held: Held<'_>, arguments: &mut Arguments) -> Result<(), Failure> {
         if held.id != self.world {
@@ -130,7 +130,8 @@ impl<F: Function> TypedFn<F> {
             let callee = self.binding.callee;
             let sp = (*callee).sp;
             if sp == 0 || (*callee).generation != self.generation {
-                // A copy: the caller's own has no address then, and stays in registers.
+                // The copy leaves the caller's own frame without an address, so that it stays in
+                // registers.
                 let mut copy = *arguments;
                 let entered = self.enter_again(held, &mut copy);
                 *arguments = copy;
@@ -141,7 +142,7 @@ impl<F: Function> TypedFn<F> {
                 return Err(Failure::Status(Status::Arguments));
             }
             match held.cross(&self.binding, &mut arguments.frame, F::FLOATS) {
-                // The callee died below one of its own active calls: this is the call in which it
+                // The callee died below one of its own active calls. This is the call in which it
                 // happened.
                 Err(Failure::Status(Status::Dead)) if (*callee).fault.signal != 0 => {
                     Err(Failure::Status(Status::Fault))
@@ -153,7 +154,7 @@ impl<F: Function> TypedFn<F> {
 }
 
 impl<F: Function> TypedFn<F> {
-    /// The callee is dead, active, or was loaded again since the function was looked up.
+    /// Handles a callee that is dead, active, or was loaded again since the function was looked up.
     #[cold]
     fn enter_again(&self, mut held: Held<'_>, arguments: &mut Arguments) -> Result<(), Failure> {
         // SAFETY: the binding belongs to this world, so its callee lives.
@@ -193,8 +194,8 @@ impl Inner {
         TypedFn { world: self.id, generation, life, binding, name, function: PhantomData }
     }
 
-    /// The function that a pointer of a domain means: the same arithmetic as an indirect call of
-    /// the domain.
+    /// Makes the function that a pointer of a domain means callable. The arithmetic is that of an
+    /// indirect call of the domain.
     pub fn function_at<F: Function>(&self, domain: usize, pointer: u64) -> Result<TypedFn<F>, CallError> {
         match self.code_at(domain, pointer) {
             Some(offset) => Ok(self.typed(domain, offset, None)),

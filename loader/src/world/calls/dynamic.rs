@@ -1,4 +1,4 @@
-//! Calls whose signature is known at run time only: for hosts that are not compiled with it, such
+//! Calls whose signature is known only at run time, for hosts that are not compiled with it, such
 //! as those in C.
 
 use crate::spec::signature::{Argument, Outcome, Signature};
@@ -11,8 +11,8 @@ use crate::world::held::Held;
 use crate::world::inner::Inner;
 use std::sync::Arc;
 
-/// A function of a domain with its signature. Looked up once, called often; like [`TypedFn`], it
-/// finds its function again when the domain was loaded again.
+/// A function of a domain with its signature. It is looked up once and called often. Like
+/// [`TypedFn`], it finds its function again after the domain was loaded again.
 #[derive(Clone, Debug)]
 pub struct DynFn {
     domain: Arc<str>,
@@ -20,7 +20,7 @@ pub struct DynFn {
     entry: Way,
 }
 
-/// How the domain is entered: the gate loads vector registers or not.
+/// The way in: with or without vector registers to load.
 #[derive(Clone, Debug)]
 enum Way {
     Words(TypedFn<fn()>),
@@ -38,13 +38,13 @@ impl DynFn {
         Self { domain: inner.domains[index].name.as_str().into(), signature, entry }
     }
 
-    /// What crosses.
+    /// Returns the signature.
     pub fn signature(&self) -> &Signature {
         &self.signature
     }
 
     /// Calls the function with one word for each argument: integers extended to 64 bits, pointers
-    /// in the domain's terms, the bits of floating-point numbers. Gives rax, or the bits of the
+    /// in the domain's terms, the bits of floating-point numbers. Returns rax, or the bits of the
     /// floating-point result.
     ///
     /// # Errors
@@ -93,7 +93,7 @@ impl Inner {
 }
 
 impl DomainRef<'_> {
-    /// A global function, with the signature that the caller says it has.
+    /// Returns a global function with the given signature.
     ///
     /// # Errors
     /// [`LookupError::Function`].
@@ -103,9 +103,9 @@ impl DomainRef<'_> {
 }
 
 impl HostCall<'_> {
-    /// The function that the caller passed as integer argument `index`, which its import declares
-    /// to be an `fn`, with the signature that is declared there. It leads to the function as long
-    /// as the caller's domain is not loaded again. `None`: the caller passed NULL.
+    /// Returns the function that the caller passed as integer argument `index`, with the signature
+    /// that its import declares for that `fn`. It leads to the function until the caller's domain
+    /// is loaded again. `None` if the caller passed NULL.
     ///
     /// # Errors
     /// [`CallError::NotAFunction`] if the import declares something else.
@@ -122,7 +122,7 @@ impl HostCall<'_> {
         }
     }
 
-    /// A global function of any domain.
+    /// Returns a global function of any domain with the given signature.
     ///
     /// # Errors
     /// [`LookupError`].
@@ -131,7 +131,7 @@ impl HostCall<'_> {
         inner.dynamic(inner.find(domain)?, function, signature)
     }
 
-    /// The caller's function that a function pointer means.
+    /// Returns the caller's function that a function pointer means.
     ///
     /// # Errors
     /// [`CallError::NotAFunction`].

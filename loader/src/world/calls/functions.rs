@@ -2,8 +2,8 @@
 //! (`world/bindings/lend.rs`).
 //!
 //! An import with an `fn` in its signature leads to this code of the host instead of to the gate
-//! between domains, so other imports cost what they always did. Calls of the callee through what
-//! was lent are calls between domains like all others.
+//! between domains, so other imports cost nothing extra. Calls of the callee through a lent
+//! function are calls between domains like all others.
 
 use crate::gate::records::{Binding, Context, HostFrame, Status};
 use crate::spec::Trust;
@@ -17,7 +17,7 @@ use crate::world::calls::values::Arguments;
 use crate::world::error::HostError;
 use crate::world::inner::Inner;
 
-/// `shim` of bindings to domains that pass functions.
+/// Returns the `shim` of bindings to domains that pass functions.
 pub fn lends() -> usize {
     unsafe extern "C" fn lends(context: *mut Context, binding: *const Binding, frame: *mut HostFrame) -> Status {
         // SAFETY: the gate passes what a host function's shim gets.
@@ -51,7 +51,7 @@ impl<'a, 'c> Loans<'a, 'c> {
         Self { cx, loans: Vec::new() }
     }
 
-    /// Lends a function of one domain to another. Gives the pointer in the callee's terms. Null
+    /// Lends a function of one domain to another. Returns the pointer in the callee's terms. Null
     /// stays null.
     pub fn lend(
         &mut self,
@@ -74,8 +74,8 @@ impl<'a, 'c> Loans<'a, 'c> {
     }
 }
 
-/// The trust level of calls back: the callee is the client now. Only who trusts both ways is
-/// trusted by a client.
+/// Returns the trust level of calls back, in which the callee is the client. A client trusts only a
+/// domain that trusts it both ways.
 fn back(trust: Trust) -> Trust {
     if trust == Trust::TrustedBoth { trust } else { Trust::MutualDistrust }
 }

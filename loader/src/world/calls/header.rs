@@ -1,6 +1,6 @@
-//! What runs at an entry point before the procedure (Bryce & Muller section 2.2): the header takes
-//! the procedure's number and the capability off the arguments and decides. It is host code, so
-//! that neither side can reach around it.
+//! The header of an entry point (Bryce & Muller section 2.2). It runs before the procedure, takes
+//! the procedure's number and the capability off the arguments, and decides. It is host code, so
+//! neither side can bypass it.
 
 use crate::spec::capability::{CAPABILITY_SIZE, Capability};
 use crate::spec::signature::{Argument, Signature};
@@ -10,7 +10,8 @@ use crate::world::calls::host_call::{HostCall, HostFn};
 use crate::world::error::HostError;
 
 impl Header {
-    /// The number of the procedure. Its own arguments are [`HostCall::arg`] from 0 on.
+    /// Checks the header's arguments and returns the number of the procedure. The procedure's own
+    /// arguments are [`HostCall::arg`] from 0 on.
     pub fn check(&self, cx: &mut HostCall<'_>) -> Result<usize, HostError> {
         let mut taken = 0;
         let mut number = 0;
@@ -45,12 +46,12 @@ impl std::fmt::Debug for Supervisor {
 }
 
 impl Supervisor {
-    /// One without entry points. Its name is as unique as those of domains.
+    /// Makes a supervisor without entry points. Its name must be unique among those of domains.
     pub fn new(name: impl Into<String>) -> Self {
         Self { name: name.into(), services: Vec::new() }
     }
 
-    /// Registers an entry point: domains connect to it as `supervisor.name`.
+    /// Registers an entry point. Domains connect to it as `supervisor.name`.
     #[must_use]
     pub fn entry(mut self, name: impl Into<String>, service: Service) -> Self {
         self.services.push((name.into(), service));
@@ -58,7 +59,7 @@ impl Supervisor {
     }
 }
 
-/// What is behind an entry point of a [`Supervisor`].
+/// The code of an entry point of a [`Supervisor`].
 pub struct Service {
     procedures: Vec<HostFn>,
     numbered: bool,
@@ -73,17 +74,18 @@ impl std::fmt::Debug for Service {
 }
 
 impl Service {
-    /// One procedure, without a number.
+    /// Makes a service of one procedure, without a number.
     pub fn function(procedure: impl FnMut(&mut HostCall<'_>) -> Result<u64, HostError> + Send + 'static) -> Self {
         Self { procedures: vec![Box::new(procedure)], numbered: false, capability: None, signature: None }
     }
 
-    /// Procedures, of which a caller names one by its number, the first argument. None yet.
+    /// Makes a service of several procedures, without any yet. A caller names one by its number,
+    /// the first argument.
     pub fn procedures() -> Self {
         Self { procedures: Vec::new(), numbered: true, capability: None, signature: None }
     }
 
-    /// Adds a procedure with the next number, from 0 on. Its arguments begin behind the header's.
+    /// Adds a procedure with the next number, from 0 on. Its arguments begin after the header's.
     #[must_use]
     pub fn procedure(
         mut self,
@@ -93,21 +95,22 @@ impl Service {
         self
     }
 
-    /// Callers pass a pointer to the bits of this capability, behind the number if there is one.
+    /// Demands a capability. Callers pass a pointer to its bits, after the number if there is one.
     #[must_use]
     pub fn capability(mut self, capability: Capability) -> Self {
         self.capability = Some(capability);
         self
     }
 
-    /// Declares what crosses, the header's arguments included, as for [`crate::Import::signature`].
+    /// Declares the arguments and the result, the header's arguments included, as for
+    /// [`crate::Import::signature`].
     #[must_use]
     pub fn signature(mut self, text: impl Into<String>) -> Self {
         self.signature = Some(text.into());
         self
     }
 
-    /// The function behind the entry point.
+    /// Returns the function of the entry point.
     pub(crate) fn into_function(self) -> HostFn {
         let Self { mut procedures, numbered, capability, .. } = self;
         let header = Header { procedures: numbered.then_some(procedures.len()), capability };
@@ -119,12 +122,13 @@ impl Service {
     }
 }
 
-/// Name of the host function that is the header of a domain's entry point. No import can name it.
+/// Returns the name of the host function that is the header of a domain's entry point. No import
+/// can name it.
 pub fn host_name(domain: &str, entry: &str) -> String {
     format!("(header) {domain}.{entry}")
 }
 
-/// The header of a domain's entry point: checks, then calls the domain.
+/// Makes the header of a domain's entry point, which checks and then calls the domain.
 pub fn forward(domain: String, entry: &Entry) -> Option<HostFn> {
     let header = entry.header.clone()?;
     let (functions, signature) = (entry.functions.clone(), entry.signature.clone());

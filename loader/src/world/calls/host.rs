@@ -1,4 +1,4 @@
-//! Functions that a host offers, as bindings keep them.
+//! Functions that a host offers, in the form that bindings keep.
 
 use crate::gate::records::{Binding, Context, HostFrame, Status};
 
@@ -20,7 +20,7 @@ pub struct Host {
 unsafe impl Send for Host {}
 
 impl Host {
-    /// `shim` and `data` of bindings to it. They are good while it lives.
+    /// Returns `shim` and `data` of bindings to it. They are valid while it lives.
     pub fn entry(&self) -> (usize, *mut ()) {
         (self.shim as usize, self.record)
     }

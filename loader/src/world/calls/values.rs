@@ -1,20 +1,19 @@
-//! Values that cross in registers, and functions by the types of theirs.
+//! Values that cross in registers, and functions by the types of their values.
 
 use crate::gate::records::CallFrame;
 use std::mem::MaybeUninit;
 
 /// A value that crosses in one register: integers, `bool`, `f32`, `f64`, [`Pointer`].
 pub trait Value: Copy {
-    /// Travels in a vector register.
+    /// Whether it travels in a vector register.
     const FLOAT: bool;
-    /// The register's 64 bits. Integers narrower than 64 bits are extended as the psABI's users
-    /// expect.
+    /// Returns the register's 64 bits. Narrower integers are extended as users of the psABI expect.
     fn to_word(self) -> u64;
-    /// The value out of a register.
+    /// Makes the value from a register.
     fn from_word(word: u64) -> Self;
 }
 
-/// A pointer in a domain's terms; [`crate::Memory`] reads and writes through it.
+/// A pointer in a domain's terms. [`crate::Memory`] reads and writes through it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Pointer(pub u64);
 
@@ -82,7 +81,7 @@ impl Value for f32 {
 
 /// A result: a [`Value`] or `()`.
 pub trait Outcome {
-    /// Out of rax and the low half of xmm0.
+    /// Makes the result from rax and the low half of xmm0.
     fn from_registers(rax: u64, xmm0: u64) -> Self;
 }
 
@@ -123,7 +122,7 @@ impl Arguments {
         self.push_word(value.to_word(), T::FLOAT);
     }
 
-    /// A word, for a vector register if `float`.
+    /// Adds a word, for a vector register if `float`.
     #[inline]
     pub(crate) fn push_word(&mut self, word: u64, float: bool) {
         if float && self.floats < 8 {
@@ -138,13 +137,13 @@ impl Arguments {
         }
     }
 
-    /// Whether some do not fit into registers.
+    /// Says whether some arguments do not fit into registers.
     #[inline]
     pub(crate) fn has_stack(&self) -> bool {
         self.stack_words != 0
     }
 
-    /// Stack words in order.
+    /// Returns the stack words in order.
     pub(crate) fn stack(&self) -> Vec<u64> {
         // SAFETY: `push` initialised the first `stack_words`.
         self.stack[..self.stack_words].iter().map(|w| unsafe { w.assume_init() }).collect()
@@ -157,14 +156,14 @@ impl std::fmt::Debug for Arguments {
     }
 }
 
-/// A function type whose calls can cross: `fn(u64, f64) -> u64` and the like, up to
+/// A function type whose calls can cross, such as `fn(u64, f64) -> u64`, with up to
 /// [`MAX_ARGUMENTS`] arguments.
 pub trait Function {
     /// The arguments as a tuple.
     type Args;
     /// The result.
     type Output: Outcome;
-    /// Some argument travels in a vector register.
+    /// Whether an argument travels in a vector register.
     const FLOATS: bool;
     /// Sorts the arguments into registers.
     fn arguments(args: Self::Args) -> Arguments;
