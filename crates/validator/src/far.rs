@@ -1,10 +1,10 @@
 //! Jumps into the frames of callers: `__builtin_longjmp` and gotos out of nested functions.
 //!
-//! A function with a *receiver* stores its stack pointer beside the address of a label, of which its
-//! caller's part of the stack is no concern. In the new program the word of the frame that holds the
-//! return address in the original one has the depth of the control stack and the lower half of its
-//! own address; the receiver's pad compares that and cuts the control stack. A far jump leads to
-//! receivers only, whose addresses are odd.
+//! A function with a *receiver* stores its stack pointer beside the address of a label. Its
+//! caller's part of the stack does not concern it. In the original program a word of its frame
+//! holds the return address. In the new program this word has the depth of the control stack and
+//! the lower half of its own address. The receiver's pad compares that half and cuts the control
+//! stack. A far jump leads to receivers only, whose addresses are odd.
 
 use crate::code::{Flow, Index, Insn, Old};
 use crate::difference::{Difference, unproved, wrong};
@@ -21,7 +21,7 @@ use sfi_contract::names::{CUT, DEPTH};
 /// Most new instructions of a store and its check.
 const MOST: usize = 60;
 
-/// `mov %rsp,m`, or `mov %rsp,%r` and `mov %r,m` behind it
+/// Says whether an instruction is `mov %rsp,m`, or the second of `mov %rsp,%r` and `mov %r,m`.
 pub fn saves_stack(old: &Old<'_, '_>, at: Index) -> bool {
     let ins = &old.text.insns[at].ins;
     if ins.mnemonic() != Mnemonic::Mov || ins.op0_kind() != OpKind::Memory {
@@ -40,7 +40,7 @@ pub fn saves_stack(old: &Old<'_, '_>, at: Index) -> bool {
 /// Registers that `__sfi_cut` changes: rdi, rsi, r10, r11.
 const CUT_CHANGES: [usize; 4] = [7, 6, 10, 11];
 
-/// Whether an instruction moves a register to or from a spill place.
+/// Says whether an instruction moves a register to or from a spill place.
 fn spilled(ins: &Instruction) -> bool {
     matches!(ins.code(), Opcode::Mov_r64_rm64 | Opcode::Mov_rm64_r64)
         && ins.segment_prefix() == Register::GS
@@ -54,7 +54,7 @@ fn loads_spilled(ins: &Instruction) -> bool {
 }
 
 impl Walk<'_, '_, '_> {
-    /// The beginning of a function with receivers: it notes the depth.
+    /// Compares the beginning of a function with receivers, which notes the depth.
     pub(crate) fn lays_depth(&mut self, at: Index, stand: &mut Stand, block: &mut Block) -> Result<(), Difference> {
         let kept = self.context.old.kept[at];
         if kept.slot.is_some() {
@@ -101,7 +101,7 @@ impl Walk<'_, '_, '_> {
         Ok(())
     }
 
-    /// Executes one new instruction; a branch must be that of a check.
+    /// Executes one new instruction. A branch must be that of a check.
     fn step_new(&mut self, new: &mut Machine, stand: &mut Stand) -> Result<(), Difference> {
         let insn = *self.new_insn(stand.place)?;
         match insn.ins.flow_control() {
@@ -118,7 +118,7 @@ impl Walk<'_, '_, '_> {
         }
     }
 
-    /// A receiver's pad; gives what the new program loses there.
+    /// Compares a receiver's pad. Returns the registers and flags that the new program loses there.
     ///
     /// ```text
     /// [store] ; mov WORD+4,%esi ; lea WORD,%edi ; cmp %edi,%esi ; je 1f ; ud2
@@ -195,8 +195,8 @@ impl Walk<'_, '_, '_> {
         Ok(Self::LOST_TO_RECEIVERS | changed)
     }
 
-    /// Whether an indirect jump leads into the frame of a caller: it leaves on a stack pointer that
-    /// was loaded, with a frame pointer that is not the caller's.
+    /// Says whether an indirect jump leads into the frame of a caller. Such a jump leaves on a
+    /// stack pointer that was loaded, with a frame pointer that is not the caller's.
     pub(crate) fn is_far(&self, at: Index, stand: &Stand) -> bool {
         let Fact::Stack(by, 0) = stand.facts.registers[RSP] else { return false };
         let loads = by
@@ -206,8 +206,8 @@ impl Walk<'_, '_, '_> {
         self.context.old.flow[at] == Flow::JumpIndirect && loads && !crate::facts::is_callers(&stand.facts, RBP)
     }
 
-    /// `test $1,%r32 ; jne 1f ; ud2 ; 1: xor $1,%r64`, and the unsafe region. `branch` is the `jne`;
-    /// `lost` what the new program has lost before it.
+    /// Compares `test $1,%r32 ; jne 1f ; ud2 ; 1: xor $1,%r64` and the unsafe region. `branch` is
+    /// the `jne`. `lost` is the set that the new program has lost before it.
     pub(crate) fn far_jump(
         &mut self,
         at: Index,
@@ -253,14 +253,15 @@ impl Walk<'_, '_, '_> {
         self.region(at, &insn, &mask, old, new, false, block)?;
         if let Some(target) = sets::number(insn.ins.op0_register()).filter(|_| insn.ins.op0_kind() == OpKind::Register)
         {
-            // What is jumped to is nothing that the receiver's function could read.
+            // The receiver's function cannot read the jump's target.
             block.ops.push(Op::Forget(whole(target)));
         }
         block.ops.push(Op::Far);
         Ok(false)
     }
 
-    /// Preserved registers hold at a receiver what the far jump finds in them, but for rbp.
+    /// The preserved registers without rbp. At a receiver they hold the values that the far jump
+    /// finds in them.
     pub(crate) const LOST_TO_RECEIVERS: Set = {
         let mut lost = 0;
         let mut number = 0;

@@ -59,8 +59,8 @@ impl State {
         self.meant &= !(set | COUNT);
     }
 
-    /// State behind a function that was called: its state at the end, relative to its entry, and
-    /// what it writes.
+    /// Returns the state after a function that was called, by its writes and its state at the end,
+    /// relative to its entry.
     fn behind(self, end: State, writes: Set) -> State {
         let preserved = wholes(&PRESERVED);
         let valid = end.valid & !preserved | end.as_entry & self.valid & !preserved | self.valid & preserved;
@@ -87,7 +87,7 @@ struct Summary {
     takes: Set,
     /// State at the function's end, relative to its entry.
     end: State,
-    /// The same where far jumps leave it, or functions that it calls.
+    /// State where far jumps leave the function, or functions that it calls.
     far: State,
     /// Registers that the original function may write.
     writes: Set,

@@ -70,7 +70,7 @@ pub struct Graph {
     receivers: HashMap<u32, Receivers>,
 }
 
-/// Labels of one function that jumps out of its callees reach, and what is known there.
+/// Labels of one function that jumps out of its callees reach, with the facts there.
 #[derive(Default)]
 struct Receivers {
     labels: Vec<Index>,

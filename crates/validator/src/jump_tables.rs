@@ -1,5 +1,5 @@
-//! Tables of 64-bit pointers that only jumps read, as code for a fixed place has them
-//! (`jmp *table(,%r,8)`): nobody keeps such an entry as a pointer to a function.
+//! Tables of 64-bit pointers that only jumps read, as code for a fixed place has them (`jmp
+//! *table(,%r,8)`). No code keeps such an entry as a pointer to a function.
 
 use crate::code::{Flow, Index, Old};
 use crate::object::{is_open, kind, may_go};
@@ -17,7 +17,7 @@ pub struct JumpTables {
 }
 
 impl JumpTables {
-    /// Finds runs of adjacent pointers to code that jumps name and nothing else does.
+    /// Finds runs of adjacent pointers to code that only jumps name.
     pub fn find(old: &Old<'_, '_>) -> JumpTables {
         let object = &old.pair.old;
         let mut named: BTreeMap<(usize, i64), Option<Index>> = BTreeMap::new();
@@ -54,14 +54,15 @@ impl JumpTables {
         tables
     }
 
-    /// An instruction that names the table of an entry.
+    /// Returns an instruction that names the table of an entry.
     pub fn by(&self, entry: (usize, i64)) -> Option<Index> {
         let base = self.bases.range(..=entry).next_back().filter(|_| self.entries.contains(&entry))?;
         Some(*base.1)
     }
 }
 
-/// The table that `jmp *table(,%r,8)` jumps through, or `mov table(,%r,8),%r` with the jump behind.
+/// Returns the table that an instruction reads: `jmp *table(,%r,8)`, or `mov table(,%r,8),%r`
+/// followed by the jump.
 pub fn base(old: &Old<'_, '_>, at: Index) -> Option<(usize, i64)> {
     let insn = &old.text.insns[at];
     let ins = &insn.ins;
@@ -73,7 +74,7 @@ pub fn base(old: &Old<'_, '_>, at: Index) -> Option<(usize, i64)> {
     any_place(old, at, insn.displacement.filter(|_| reads))
 }
 
-/// The place of data that a field of an instruction names.
+/// Returns the place of data that a field of an instruction names.
 fn any_place(old: &Old<'_, '_>, at: Index, field: Option<u32>) -> Option<(usize, i64)> {
     let insn = &old.text.insns[at];
     let relative = insn.ins.is_ip_rel_memory_operand() && field == insn.displacement;

@@ -180,7 +180,7 @@ fn slots(context: &Context<'_, '_>, graph: &Graph, found: &mut Vec<Difference>) 
     }
 }
 
-/// Whether a field of the new code belongs to the pad of a label.
+/// Says whether a field of the new code belongs to the pad of a label.
 fn in_pad(context: &Context<'_, '_>, at: usize, section: usize, offset: u64) -> bool {
     let pad = context.old.pad[at].map(u64::from);
     let own = section == context.old.place[at].0 as usize;

@@ -38,7 +38,7 @@ pub struct State {
 }
 
 impl State {
-    /// What both paths agree on.
+    /// Keeps the heights that both paths agree on.
     pub fn join(self, other: State) -> State {
         State { rsp: self.rsp.join(other.rsp), rbp: self.rbp.join(other.rbp) }
     }

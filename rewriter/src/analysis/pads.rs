@@ -1,8 +1,8 @@
-//! Phase 7b: units whose indirect jumps leave no register, or whose flags are live across one.
+//! Phase 7b: units whose indirect jumps leave no register free, or whose flags are live across one.
 //!
-//! Every label that such a jump may reach gets a landing pad: the jump saves a register (and the
-//! flags) to the TCB page and uses the register for its unsafe region, the pad restores them and
-//! goes on to the label. The label's address becomes the pad's.
+//! Every label that such a jump may reach gets a landing pad. The jump saves a register (and the
+//! flags) to the TCB page and uses the register for its unsafe region. The pad restores them and
+//! goes on to the label. The pad's address takes the place of the label's.
 //!
 //! Receivers ([`crate::analysis::receive`]) have pads too, which cut the control stack.
 
@@ -16,10 +16,10 @@ use std::collections::{HashMap, HashSet};
 /// The register that padded jumps use.
 pub const PAD_REGISTER: Register = Register::R11;
 
-/// Which units have landing pads, and which labels.
+/// The units and labels that have landing pads.
 #[derive(Default)]
 pub struct Pads {
-    /// Whether the flags are saved too, by unit.
+    /// For each unit with pads, whether the flags are saved too.
     units: HashMap<u32, bool>,
     labels: HashSet<InsnIndex>,
     /// Labels that far jumps reach.
@@ -45,23 +45,24 @@ impl Pads {
         pads
     }
 
-    /// Whether the unit of an instruction has pads; if so, whether they restore the flags.
+    /// Returns whether the pads of an instruction's unit restore the flags, `None` if it has no
+    /// pads.
     pub fn unit(&self, graph: &FlowGraph, at: InsnIndex) -> Option<bool> {
         self.units.get(&graph.unit[at]).copied()
     }
 
-    /// Whether the label has a pad.
+    /// Says whether the label has a pad.
     pub fn has(&self, label: InsnIndex) -> bool {
         self.labels.contains(&label) || self.is_receiver(label)
     }
 
-    /// Whether the label's pad receives far jumps.
+    /// Says whether the label's pad receives far jumps.
     pub fn is_receiver(&self, label: InsnIndex) -> bool {
         self.receivers.contains(&label)
     }
 }
 
-/// A register that an indirect jump may use for its target: its own operand, or one that is dead.
+/// Returns a register that an indirect jump may use for its target: its own operand, or a dead one.
 pub fn jump_register(ins: &Instruction, live: &Liveness, counts: &[bool], at: InsnIndex) -> Option<Register> {
     let after = live.after[at];
     let own = ins.op0_kind() == OpKind::Register && ![Register::RSP, Register::R15].contains(&ins.op0_register());
@@ -69,7 +70,8 @@ pub fn jump_register(ins: &Instruction, live: &Liveness, counts: &[bool], at: In
         return Some(ins.op0_register());
     }
     let mut dead = GPRS & !after & !bit(Register::RSP) & !bit(Register::R15);
-    // A homed r15 of the address is loaded first, and the rest of the address must outlive that.
+    // If the address names r15 and r15 is homed, r15 is loaded first. The rest of the address must
+    // outlive that.
     let address = bit(ins.memory_base()) | bit(ins.memory_index());
     if address & bit(Register::R15) != 0 {
         dead &= !address;

@@ -50,13 +50,14 @@ pub struct Reach<'x, 'o, 'a> {
     reached: HashSet<InsnIndex>,
     /// Stores to places of frames, by unit and place.
     stores: HashMap<(u32, Register, i64), Vec<InsnIndex>>,
-    /// What was searched before: the jumps of an interpreter ask for the same registers.
+    /// The results of earlier searches. The jumps of an interpreter ask for one set of registers
+    /// again and again.
     known: RefCell<HashMap<(InsnIndex, Register), Rc<Definitions>>>,
     /// Marks of a search for definitions, of values that were followed, and of their definitions.
     marks: [RefCell<Marks>; 3],
 }
 
-/// Registers by instruction that one search has met.
+/// The registers that one search has met, by instruction.
 struct Marks {
     /// Number of the search.
     search: u32,
@@ -75,7 +76,7 @@ impl Marks {
         self
     }
 
-    /// Marks a register at an instruction; says whether the search meets it for the first time.
+    /// Marks a register at an instruction. Says whether the search meets it for the first time.
     fn meet(&mut self, at: InsnIndex, register: Register) -> bool {
         const OTHER: Set = 1 << 31;
         let registers = if bit(register) == 0 { OTHER } else { bit(register) };
@@ -150,7 +151,7 @@ impl<'x, 'o, 'a> Reach<'x, 'o, 'a> {
         &self.effects[at]
     }
 
-    /// Every instruction whose write of a register may reach `at`.
+    /// Returns every instruction whose write of a register may reach `at`.
     fn definitions(&self, at: InsnIndex, register: Register) -> Rc<Definitions> {
         let at = self.line_head(at, register);
         if let Some(known) = self.known.borrow().get(&(at, register)) {
@@ -161,8 +162,8 @@ impl<'x, 'o, 'a> Reach<'x, 'o, 'a> {
         found
     }
 
-    /// The first place of the straight line to `at` in which nothing writes a register: all of them
-    /// have the same definitions.
+    /// Returns the first place of the straight line to `at` in which nothing writes a register. All
+    /// places of this line have equal definitions.
     fn line_head(&self, mut at: InsnIndex, register: Register) -> InsnIndex {
         while let [earlier] = *self.near(at)
             && !self.graph.entry[at]

@@ -5,10 +5,10 @@
 //! jump* loads all three: `mov m,%rsp ; mov %r,%rbp ; jmp *%t`. Compilers take every register for
 //! lost at a receiver, so a function with one saves all preserved registers.
 //!
-//! The data stack follows with the stack pointer; the control stack is cut to the depth that the
-//! receiver's function had at its entry. A switch between coroutines looks alike and is told apart
-//! by what it does besides: it stores the stack pointer and jumps away in the same function, or
-//! loads other preserved registers.
+//! The data stack follows with the stack pointer. The receiver's pad cuts the control stack to the
+//! depth that the receiver's function had at its entry. A switch between coroutines looks alike,
+//! but it does more: it stores the stack pointer and jumps away in one function, or loads other
+//! preserved registers.
 
 use crate::object::address::Addresses;
 use crate::object::decode::{Code, Flow, InsnIndex};
@@ -23,14 +23,15 @@ const NEAR: usize = 16;
 pub struct Far {
     /// Receivers by unit.
     receivers: HashMap<u32, Vec<InsnIndex>>,
-    /// Where units with receivers store their stack pointer.
+    /// The instructions by which units with receivers store their stack pointer, with the unit.
     saves: HashMap<InsnIndex, u32>,
     jumps: HashSet<InsnIndex>,
     units: HashSet<u32>,
 }
 
 impl Far {
-    /// Finds them. `label`: labels of a function whose address is taken and that are no function.
+    /// Finds them. `label` says whether an instruction is a label in a function whose address is
+    /// taken, and no function.
     pub fn find(code: &Code<'_, '_>, addresses: &Addresses, unit: &[u32], label: impl Fn(InsnIndex) -> bool) -> Far {
         let count = code.insns.len();
         let units = |wanted: &dyn Fn(InsnIndex) -> bool| -> HashSet<u32> {
@@ -57,33 +58,34 @@ impl Far {
         far
     }
 
-    /// The receivers of a unit.
+    /// Returns the receivers of a unit.
     pub fn receivers(&self, unit: u32) -> &[InsnIndex] {
         self.receivers.get(&unit).map_or(&[], Vec::as_slice)
     }
 
-    /// Every receiver.
+    /// Returns every receiver.
     pub fn all(&self) -> impl Iterator<Item = InsnIndex> {
         self.receivers.values().flatten().copied()
     }
 
-    /// The receivers that find the stack as it is where an instruction stores its pointer.
+    /// Returns the receivers that find the stack as it is at an instruction that stores its
+    /// pointer.
     pub fn saved_for(&self, at: InsnIndex) -> &[InsnIndex] {
         self.saves.get(&at).map_or(&[], |unit| self.receivers(*unit))
     }
 
-    /// Whether an instruction is a far jump.
+    /// Says whether an instruction is a far jump.
     pub fn is_jump(&self, at: InsnIndex) -> bool {
         self.jumps.contains(&at)
     }
 
-    /// Whether a unit has a receiver or a far jump: its frame pointer stays where it is.
+    /// Says whether a unit has a receiver or a far jump. Its frame pointer then keeps its place.
     pub fn concerns(&self, unit: u32) -> bool {
         self.units.contains(&unit)
     }
 }
 
-/// `mov %rsp,m`, or `mov %rsp,%r ; mov %r,m`
+/// Says whether an instruction is `mov %rsp,m`, or the second of `mov %rsp,%r ; mov %r,m`.
 fn saves_stack(code: &Code<'_, '_>, at: InsnIndex) -> bool {
     let ins = &code.insns[at].ins;
     let before = || code.insns.get(at.wrapping_sub(1)).filter(|before| before.section == code.insns[at].section);
@@ -97,8 +99,9 @@ fn saves_stack(code: &Code<'_, '_>, at: InsnIndex) -> bool {
         && (ins.op1_register() == Register::RSP || (ins.op1_register().is_gpr64() && before().is_some_and(copied)))
 }
 
-/// Whether the straight line to an indirect jump loads the stack pointer from memory, then the frame
-/// pointer from anywhere or the other way round, and takes no other preserved register from there.
+/// Says whether an indirect jump is a far jump. The straight line to it loads the stack pointer
+/// from memory, and the frame pointer from anywhere, in any order. It loads no other preserved
+/// register from there.
 fn is_far_jump(code: &Code<'_, '_>, at: InsnIndex) -> bool {
     let insn = &code.insns[at];
     if insn.flow != Flow::JumpIndirect {

@@ -306,7 +306,7 @@ pub fn condition(code: ConditionCode) -> Option<u8> {
 /// Tag of a receiver's address. Far jumps lead to tagged addresses only.
 pub const RECEIVER_TAG: i64 = 1;
 
-/// Returns the tag that an address of a place carries; see [`address_of`].
+/// Returns the tag that an address of a place carries. See [`address_of`].
 pub fn tag_of(pads: &Pads, dest: Dest) -> i64 {
     match dest {
         Dest::Insn(insn) if pads.is_receiver(insn) => RECEIVER_TAG,
