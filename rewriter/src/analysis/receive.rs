@@ -30,8 +30,7 @@ pub struct Far {
 }
 
 impl Far {
-    /// Finds them. `label` says whether an instruction is a label in a function whose address is
-    /// taken, and no function.
+    /// Finds them. `label` says whether an instruction lies inside a function and begins none.
     pub fn find(code: &Code<'_, '_>, addresses: &Addresses, unit: &[u32], label: impl Fn(InsnIndex) -> bool) -> Far {
         let count = code.insns.len();
         let units = |wanted: &dyn Fn(InsnIndex) -> bool| -> HashSet<u32> {
