@@ -25,7 +25,7 @@ pub struct ControlStack {
 }
 
 impl ControlStack {
-    /// Maps one at a random place, without bindings.
+    /// Maps a control stack at a random place, without bindings.
     pub fn map(rng: &mut ChaCha20Rng, space: AddressSpace) -> Result<Self, Errno> {
         ledger::account(CONTROL_MAPPINGS)?;
         let reserved = (0..DRAWS).find_map(|_| {
@@ -56,7 +56,7 @@ impl ControlStack {
         if length > self.bindings {
             let flags = MapFlags::PRIVATE | MapFlags::FIXED | MapFlags::NORESERVE;
             let at = (self.base + BINDINGS_OFFSET + self.bindings) as *mut c_void;
-            // SAFETY: the range lies inside this reservation, behind the bindings and before the
+            // SAFETY: the range lies inside this reservation, after the bindings and before the
             // guard, where nothing is mapped.
             unsafe { mmap_anonymous(at, (length - self.bindings) as usize, ProtFlags::READ, flags)? };
             self.bindings = length;
@@ -64,20 +64,20 @@ impl ControlStack {
         Ok(())
     }
 
-    /// Address of a binding.
+    /// Returns the address of a binding.
     pub fn binding(&self, index: usize) -> *const Binding {
         let offset = (index * size_of::<Binding>()) as u64;
         assert!(offset + size_of::<Binding>() as u64 <= self.bindings, "no such binding");
         (self.base + BINDINGS_OFFSET + offset) as *const Binding
     }
 
-    /// The index of a binding of this control stack.
+    /// Returns the index of a binding of this control stack.
     pub fn binding_index(&self, binding: *const Binding) -> usize {
         (binding as u64 - self.base - BINDINGS_OFFSET) as usize / size_of::<Binding>()
     }
 
-    /// Writes bindings, which are writable only meanwhile. No gate runs: the world's thread is
-    /// here.
+    /// Writes bindings, which are writable only during this call. No gate runs, because the world's
+    /// thread is here.
     pub fn write_bindings(&mut self, records: &[(usize, Binding)]) -> Result<(), Errno> {
         let (at, length) = ((self.base + BINDINGS_OFFSET) as *mut c_void, self.bindings as usize);
         if records.is_empty() {
@@ -94,34 +94,34 @@ impl ControlStack {
         }
     }
 
-    /// The header.
+    /// Returns the header.
     pub fn context(&self) -> *mut Context {
         self.base as *mut Context
     }
 
-    /// Lowest address of the stack area.
+    /// Returns the lowest address of the stack area.
     pub fn low(&self) -> u64 {
         self.high() - CONTROL_AREA
     }
 
-    /// First address behind the stack area.
+    /// Returns the first address after the stack area.
     pub fn high(&self) -> u64 {
         self.base + CONTROL_SIZE
     }
 
-    /// Where the outermost entry begins.
+    /// Returns the place where the outermost entry begins.
     #[inline]
     pub fn top_of(context: *const Context) -> u64 {
         context as u64 + CONTROL_SIZE - 64
     }
 
-    /// The stack area.
+    /// Returns the stack area.
     pub fn area(context: *const Context) -> Range<u64> {
         let high = context as u64 + CONTROL_SIZE;
         high - CONTROL_AREA..high
     }
 
-    /// The handlers' room, which ends where the stack area begins.
+    /// Returns the handlers' room, which ends where the stack area begins.
     pub fn room(context: *const Context) -> Range<u64> {
         let end = Self::area(context).start;
         end - CONTROL_ROOM..end
@@ -130,9 +130,9 @@ impl ControlStack {
 
 impl Drop for ControlStack {
     fn drop(&mut self) {
-        // SAFETY: the reservation belongs to this value alone and no domain runs when it is
-        // dropped. It fails only at the kernel's limit on mappings, when nothing but the
-        // reservation was mapped; that is lost then.
+        // SAFETY: the reservation belongs to this value alone, and no domain runs when it is
+        // dropped. munmap fails only at the kernel's limit on mappings, when only the reservation
+        // is mapped. It is lost then.
         let _ = unsafe { munmap(self.base as *mut c_void, CONTROL_SIZE as usize) };
         ledger::forget(CONTROL_MAPPINGS);
     }

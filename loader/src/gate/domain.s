@@ -1,7 +1,7 @@
-# domain to domain: the common path. \p: of rbx, rbp, r12-r14 it 0 saves none, 1 saves all for the
-# case that the callee fails, 2 saves, clears and restores all. \c: the control words of x87 and SSE
-# are saved for that case too. It uses rax and r15 on the way in and rcx, rsi, rdi, r8, r9 on the
-# way out, so nothing else need be saved.
+# Domain to domain: the common path. With \p 0 it saves none of rbx, rbp, r12-r14, with 1 it saves
+# all for the case that the callee fails, with 2 it saves, clears and restores all. With \c the
+# control words of x87 and SSE are saved for that case too. It uses rax and r15 on the way in and
+# rcx, rsi, rdi, r8, r9 on the way out, so nothing else need be saved.
 .macro GATE_DOMAIN v, fsgs, p, c
     .p2align 6
 sfi_gate_\p\c\()_\v:
@@ -50,7 +50,7 @@ sfi_gate_\p\c\()_\v:
     SET_GS  \fsgs
     call    *{B_ARGUMENTS}(%r10)
 
-# The callee returned. What is not the common case is for `sfi_leave`.
+# The callee returned. `sfi_leave` handles the cases off the common path.
     FIND_CONTEXT
     mov     {FRAME_BINDING}(%rsp), %r10
     mov     {FRAME_CALLER}(%rsp), %r9
@@ -90,10 +90,10 @@ sfi_gate_\p\c\()_\v:
     jmp     sfi_leave_as_\v
 .endm
 
-# domain to domain: what all gates share, beside the common path.
+# Domain to domain: the parts off the common path, which all gates share.
 .macro DOMAIN_ASIDE v, avx, fsgs
-# The way in. r10 binding, rax callee, r15 its data stack pointer, which may go down; the frame lies
-# behind the return address.
+# The way in. r10 is the binding, rax the callee, r15 its data stack pointer, which may go down. The
+# frame lies after the return address.
     .p2align 4
 sfi_way_in_\v:
     testl   ${F_POINTERS}, {B_FLAGS}(%r10)
@@ -108,7 +108,7 @@ sfi_way_in_\v:
 16:
     testl   ${F_STACK}, {B_FLAGS}(%r10)
     jz      20f
-# Stack arguments. rbx: caller, r12: words, r13: the caller's address of them.
+# Stack arguments. rbx is the caller, r12 the number of words, r13 their address in the caller.
     SAVE    {WORD}
     mov     {WORD}+{FRAME_CALLER}(%rsp), %rbx
     mov     {WORD}+{FRAME_R15}(%rsp), %r13d
@@ -164,7 +164,7 @@ sfi_way_in_\v:
     FIND_CONTEXT
 25:
     ret
-# No copy: the callee gets the arguments' address, checked, in its TCB page.
+# Without a copy: the callee gets the arguments' address, checked, in its TCB page.
 18:
     mov     {B_BASE}(%r10), %rax
     mov     %r13, {TCB_CLIENT_STACK}(%rax)
@@ -177,20 +177,20 @@ sfi_way_in_\v:
     RESTORE {WORD}
     lea     {WORD}(%rsp), %rsp
     mov     ${E_ARGUMENTS}, %ecx
-# Nothing of the callee ran, and nothing of the caller's state was touched. ecx: status.
+# Nothing of the callee ran, and nothing of the caller's state was touched. ecx is the status.
 sfi_refused_\v:
     mov     {FRAME_CALLER}(%rsp), %r9
     jmp     sfi_report_\v
 
-# The callee faulted, or faulted in a frame below that it had to return to. eax: status; rsp: the
-# frame.
+# The callee faulted, or faulted in a frame below that it had to return to. eax is the status, rsp
+# the frame.
     .p2align 4
 sfi_failed_\v:
     mov     %eax, %ecx
 
-# The one way out of a frame. ecx: status, 0 if the callee returned; then rax, rdx, xmm0 and xmm1
-# are its result. What the frame's binding says is restored and cleared for whoever goes on: its
-# caller, or a frame further out if the caller died.
+# The one way out of a frame. ecx is the status, or 0 if the callee returned, with rax, rdx, xmm0
+# and xmm1 as its result. Restores and clears the state that the frame's binding names for the side
+# that goes on: its caller, or a frame further out if the caller died.
 sfi_leave_\v:
     FIND_CONTEXT
     mov     {FRAME_BINDING}(%rsp), %r10
@@ -202,8 +202,8 @@ sfi_leave_\v:
     mov     {D_DEAD}(%r9), %r8d
     or      %ecx, %r8d
     cmovnz  {B_FAILING}(%r10), %esi
-# A host function's frame comes here, and a return to a caller whose GS is there. r11 context, r10
-# binding, r9 caller, esi flags, rdi GS base, 0 if it is not known.
+# Joined by a host function's frame, and by a return to a caller whose GS is set. r11 is the
+# context, r10 the binding, r9 the caller, esi the flags, rdi the GS base, or 0 if it is not known.
 sfi_leave_as_\v:
     test    ${F_PRESERVED}, %esi
     jz      30f
@@ -251,7 +251,7 @@ sfi_leave_as_\v:
 39:
     mov     ${E_CODE}, %ecx
 
-# The caller (r9), whose GS this is, learns of a failure. ecx: status.
+# Reports a failure to the caller (r9), whose GS this is. ecx is the status.
 sfi_report_\v:
     mov     {FRAME_SP}(%rsp), %rdi
     mov     %rdi, {D_SP}(%r9)
@@ -261,8 +261,8 @@ sfi_report_\v:
     lea     {FRAME_RETURN}(%rsp), %rsp
     jmp     sfi_results_int_all_\v
 
-# The caller died while its callee ran: the frame that entered it fails. The host says itself why a
-# caller of its functions died.
+# The caller died while its callee ran, so the frame that entered the caller fails. If the caller
+# called a host function, ecx holds the host's reason.
 sfi_abandon_\v:
     mov     ${E_DEAD}, %eax
     cmpq    $0, {B_SHIM}(%r10)
@@ -271,7 +271,7 @@ sfi_abandon_\v:
     mov     {ENTRY_BINDING}(%rsp), %r10
     jmp     *{B_FAILED}(%r10)
 
-# The callee's (rax) stack pointer is 0: it is dead, or active and not usable. Nothing of the callee
+# The callee's (rax) stack pointer is 0: the callee is dead, or active and not usable. Nothing of it
 # ran.
 sfi_refuse_\v:
     mov     {D_DEAD}(%rax), %eax
@@ -285,9 +285,9 @@ sfi_refuse_\v:
 36:
     mov     %eax, %ecx
     jmp     sfi_refused_\v
-# The world restarts dead domains: everything becomes as at the gate's entry, the arguments are
-# kept, and a host function is called, which gets the binding. If it restarted the callee the call
-# begins again, else it fails.
+# The world restarts dead domains. The state becomes that of the gate's entry, the arguments are
+# kept, and a host function is called with the binding. If it restarted the callee, the call begins
+# again. Otherwise it fails.
 37:
     mov     {FRAME_SP}(%rsp), %rax
     mov     {FRAME_CALLER}(%rsp), %r15
@@ -312,7 +312,7 @@ sfi_refuse_\v:
     .endr
     lea     {KEPT}(%rsp), %rsp
     jmp     *{B_GATE}(%r10)
-# The host function's gate has cleared everything but rax, the status, and xmm0 is its result: 0.
+# The host function's gate has cleared everything but rax, the status. xmm0 is its result, 0.
 38:
     mov     %eax, %gs:{TCB_ERROR}
     mov     {B_ON_FAULT}(%r10), %rax

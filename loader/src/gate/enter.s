@@ -1,9 +1,9 @@
-# host to domain. r11 context, r10 binding, r12 control stack pointer, r14 thread, r15 the callee's
-# data stack pointer; the arguments in their registers, xmm0-7 among them only with the flag FLOATS.
-# Gives rax and xmm0, and in edx the status; of the others rbx and rbp are preserved. Changes
-# current, top, host_rsp and host_mxcsr for good; `Inner::cross_nested` puts them back when a host
-# function enters. On the host's stack, pushed: rbp, rbx, the flags (MXCSR also if it was set here).
-# It is 16-byte aligned then.
+# Host to domain. r11 is the context, r10 the binding, r12 the control stack pointer, r14 the
+# thread, r15 the callee's data stack pointer. The arguments are in their registers, xmm0-7 only
+# with the flag FLOATS. Returns rax and xmm0, and the status in edx. Of the other registers rbx and
+# rbp are preserved. Changes current, top, host_rsp and host_mxcsr for good; `Inner::cross_nested`
+# puts them back when a host function enters. Pushes rbp, rbx and the flags on the host's stack (and
+# MXCSR if it was set here), which is 16-byte aligned then.
 
 .macro GATE_ENTER v, avx, fsgs
     .p2align 6
@@ -115,7 +115,7 @@ sfi_enter_\v:
     ldmxcsr {C_HOST_MXCSR}(%r11)
     jmp     41b
 
-# The entered domain faulted: eax = status, rsp = the frame.
+# The entered domain faulted. eax is the status, rsp the frame.
 sfi_enter_failed_\v:
     FIND_CONTEXT
     mov     {ENTRY_BINDING}(%rsp), %r10

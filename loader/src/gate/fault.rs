@@ -1,7 +1,7 @@
-//! What a signal handler notes of a fault, in the records of the domain. Raw: addresses are
+//! The signal handler's notes of a fault, in the records of the domain. They are raw: addresses are
 //! secrets.
 
-/// What the signal handler notes down. Raw: addresses are secrets.
+/// The signal handler's notes of a fault. They are raw: addresses are secrets.
 #[derive(Clone, Copy, Debug, Default)]
 #[repr(C)]
 pub struct RawFault {
@@ -9,17 +9,17 @@ pub struct RawFault {
     pub signal: i32,
     /// `si_code`.
     pub code: i32,
-    /// `si_addr`; for a trap of mode match the address that was checked.
+    /// `si_addr`, or for a trap of mode match the address that was checked.
     pub address: u64,
     /// Instruction pointer.
     pub rip: u64,
-    /// The topmost return address, where there is one.
+    /// The topmost return address, if there is one.
     pub caller: u64,
-    /// The control stack was used up.
+    /// Whether the control stack was used up.
     pub control: bool,
-    /// The access was a store.
+    /// Whether the access was a store.
     pub store: bool,
-    /// When, in nanoseconds of the monotonic clock; 0 if nobody noted it.
+    /// Time of the fault in nanoseconds of the monotonic clock, or 0 if none was noted.
     pub when: u64,
 }
 
@@ -28,13 +28,13 @@ pub const DEPTH: usize = 48;
 /// A place in the host.
 pub const HOST: u64 = u64::MAX;
 
-/// Places, innermost first: the domain's index and the offset in its window of a return address, or
-/// [`HOST`].
+/// Places, innermost first. Each is the domain's index and the window offset of a return address,
+/// or [`HOST`].
 #[derive(Clone, Copy)]
 pub struct Trace {
     pub places: [u64; DEPTH],
     pub count: u32,
-    /// Places beyond those.
+    /// Number of further places.
     more: u32,
 }
 
@@ -42,7 +42,7 @@ impl Trace {
     /// No places.
     pub const EMPTY: Trace = Trace { places: [0; DEPTH], count: 0, more: 0 };
 
-    /// Places that were not noted.
+    /// Returns the number of places that were not noted.
     pub fn more(&self) -> u32 {
         self.more
     }

@@ -1,6 +1,6 @@
-# domain to host function. The frame's word `entry` is the flag MXCSR if its MXCSR holds the
-# caller's, else 0; `base` is written last. Of the registers that functions preserve it uses r15
-# only; behind the call it finds everything through the record on the host's stack.
+# Domain to host function. The frame's word `entry` is the flag MXCSR if its MXCSR holds the
+# caller's, otherwise 0. `base` is written last. Of the registers that functions preserve it uses
+# only r15. After the call it finds everything through the record on the host's stack.
 
 .macro GATE_HOST v, avx, fsgs
     .p2align 6
@@ -112,7 +112,7 @@ sfi_gate_host_\v:
     mov     {B_FLAGS}(%r10), %esi
     or      {FRAME_ENTRY}(%rsp), %esi
     jmp     sfi_leave_as_\v
-# The host function panicked: the domains between it and the host's innermost entry are dead, and
+# The host function panicked. The domains between it and the host's innermost entry are dead, and
 # that entry is left.
 61:
     mov     %ecx, %edx

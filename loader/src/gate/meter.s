@@ -1,9 +1,9 @@
 # Worlds with budgets. The bindings of their domains reach the code that clears registers through
-# here (`Binding::metered`): the time since the last crossing is charged to the side that is left.
-# fault/meter.rs says what becomes of it. Nothing waits for rdtsc or keeps it in its place, so a few
-# instructions are charged to the other side. r10 binding, r11 context.
+# this code (`Binding::metered`). It charges the time since the last crossing to the side that is
+# left. fault/meter.rs handles the charges. No instruction waits for rdtsc or orders it, so a few
+# instructions are charged to the other side. r10 is the binding, r11 the context.
 
-# Takes the time since context.since into rax; jumps to 1 if the counter of another processor is
+# Takes the time since context.since into rax. Jumps to 1 if the counter of another processor is
 # behind. Clobbers rcx and rdx.
 .macro METER
     rdtsc
@@ -16,7 +16,7 @@
     add     %rax, {C_TICKS}(%r11)
 .endm
 
-# In the place of Binding::arguments. The frame lies behind the gate's return address. rax is free.
+# Stands in for Binding::arguments. The frame lies after the gate's return address. rax is free.
     .globl  sfi_meter_arguments
     .hidden sfi_meter_arguments
     .p2align 4
@@ -31,8 +31,8 @@ sfi_meter_arguments:
     pop     %rdx
     jmp     *{B_METERED}(%r10)
 
-# In the place of Binding::results. rax and rdx may be results, of the others rcx, rsi, rdi, r8 and
-# r9 are free.
+# Stands in for Binding::results. rax and rdx may be results. Of the other registers rcx, rsi, rdi,
+# r8 and r9 are free.
     .globl  sfi_meter_results
     .hidden sfi_meter_results
     .p2align 4

@@ -44,7 +44,7 @@ sfi_table_\v:
     .quad   sfi_enter_\v
     .quad   sfi_failed_\v
     .quad   sfi_enter_failed_\v
-# by outcome: nothing of the vector registers is cleared, all but the result, all
+# By outcome: no vector register is cleared, all but the result, all.
     .quad   sfi_results_any_leave_\v, sfi_results_any_keep_\v, sfi_results_any_all_\v
     .quad   sfi_results_void_leave_\v, sfi_results_void_all_\v, sfi_results_void_all_\v
     .quad   sfi_results_int_leave_\v, sfi_results_int_all_\v, sfi_results_int_all_\v
@@ -63,7 +63,7 @@ sfi_table_\v:
     GATES   avx_prctl, 1, 0
     GATES   sse_prctl, 0, 0
 
-# GS base = rax through the kernel: arch_prctl(ARCH_SET_GS, rax). Keeps every register but the
+# Sets GS base to rax through the kernel: arch_prctl(ARCH_SET_GS, rax). Keeps every register but the
 # flags.
 sfi_set_gs:
     push    %rdi

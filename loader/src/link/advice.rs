@@ -1,18 +1,18 @@
-//! What is wrong with a refused object as a whole, before its violations are listed one by one.
+//! Advice about a refused object as a whole, which a report gives before the violations.
 
 use sfi_contract::{Mode, names};
 use sfi_verifier::Options;
 use sfi_verifier::elf::Object;
 use std::fmt;
 
-/// The first thing that a report says about a refused object.
+/// The first statement of a report about a refused object.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Advice {
     /// The object obeys another mode.
     OtherMode {
-        /// What it was checked for.
+        /// The mode that it was checked for.
         asked: Mode,
-        /// What it obeys, as the verifier says.
+        /// The mode that it obeys, as the verifier says.
         obeys: Mode,
     },
     /// The object has no note of the rewriter.
@@ -33,7 +33,7 @@ impl fmt::Display for Advice {
     }
 }
 
-/// Finds out what to say about an object that was refused with these options.
+/// Finds the advice about an object that was refused with these options.
 pub fn advice(bytes: &[u8], object: &Object<'_>, options: &Options) -> Option<Advice> {
     let asked = options.mode;
     let obeys = |mode: &Mode| {
@@ -46,13 +46,14 @@ pub fn advice(bytes: &[u8], object: &Object<'_>, options: &Options) -> Option<Ad
     Mode::ALL.iter().copied().find(obeys).map(|obeys| Advice::OtherMode { asked, obeys })
 }
 
-/// Violations of one object that are printed.
+/// Number of violations of one object that are printed.
 pub const SHOWN: usize = 20;
 
-/// Where the violations beyond [`SHOWN`] are: `1,980 more, in f (1,200), g (700) and 13 other
-/// functions`. `places` are all violations in order, as `function+distance`.
+/// Describes the places of the violations beyond [`SHOWN`]:
+/// `1,980 more, in f (1,200), g (700) and 13 other functions`. `places` are all violations in
+/// order, as `function+distance`.
 pub fn rest<'a>(places: impl IntoIterator<Item = Option<&'a str>>, omitted: u64) -> Option<String> {
-    /// Functions that are named.
+    /// Number of functions that are named.
     const NAMED: usize = 5;
     let mut more = omitted;
     let mut functions: Vec<(&str, u64)> = Vec::new();

@@ -1,5 +1,5 @@
-//! What is kept of objects with debug information, so that a fault can name its line. It is read
-//! only when somebody asks.
+//! The objects with debug information that are kept, so that a fault can name its line. They are
+//! read only on request.
 
 use crate::fault::names::DebugObject;
 use crate::link::layout::{Layout, Part};
