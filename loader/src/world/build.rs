@@ -52,7 +52,7 @@ impl Builder {
         let roots: Vec<Vec<String>> = self.domains.iter().map(|spec| self.roots(spec)).collect();
         let plans = self.plans(&roots)?;
 
-        // Place what domains share.
+        // Place the shared regions.
         let lengths: Vec<u64> = self.regions.iter().map(|(_, bytes)| pages(*bytes)).collect();
         let (map, offsets) = place_regions(&mut places.rng, &lengths)?;
         let regions = self.make_regions(&mut places.draw(), &offsets)?;
@@ -75,7 +75,7 @@ impl Builder {
         Ok(world)
     }
 
-    /// Adds what a description leaves to the loader: host functions of its own, and defaults.
+    /// Completes the description by the loader's own host functions and by defaults.
     fn complete(&mut self) -> Result<(), BuildError> {
         if let Some(error) = self.bad_signature.take() {
             return Err(error);
@@ -109,14 +109,14 @@ impl Builder {
         Ok(())
     }
 
-    /// The source of all places.
+    /// Makes the source of all places.
     fn places(&self) -> Result<Places, BuildError> {
         let space = self.la57.space()?;
         let rng = ChaCha20Rng::from_seed(self.seed.map_or_else(os_seed, Ok)?);
         Ok(Places { rng, space })
     }
 
-    /// A plan for each domain; none if the image is there already.
+    /// Plans each domain. There are no plans if the image exists already.
     fn plans(&self, roots: &[Vec<String>]) -> Result<Vec<Plan<'_>>, BuildError> {
         let planned = if self.prepared.is_some() { &[] } else { self.domains.as_slice() };
         let plans = planned.iter().zip(roots).map(|(spec, roots)| link::plan(spec, &spec.roots(roots)));
@@ -177,7 +177,7 @@ impl Builder {
         Ok(loaded)
     }
 
-    /// The record of the world that was built.
+    /// Makes the record of the world.
     fn record(
         self,
         loaded: Vec<Raised>,
@@ -216,7 +216,7 @@ impl Builder {
 }
 
 impl World {
-    /// Puts a record in its place: from here on signal handlers and gates can find it.
+    /// Puts a record in its place. From here on signal handlers and gates can find it.
     fn open(inner: Inner) -> Self {
         let mut world = Self::new(inner);
         signals::install();

@@ -1,4 +1,4 @@
-//! Names in specifications: which must be unique, and which must exist.
+//! Names in specifications: those that must be unique, and those that must exist.
 
 use crate::spec::{Callee, DomainSpec, MAX_SPARE};
 use crate::world::bindings::manager::is_name;

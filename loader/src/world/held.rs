@@ -1,4 +1,4 @@
-//! Who holds a world: the host by a [`World`], code of the host that runs by a [`Held`].
+//! The holders of a world: the host by a [`World`], and running code of the host by a [`Held`].
 
 use crate::gate::records::Context;
 use crate::world::inner::Inner;
@@ -26,7 +26,7 @@ impl World {
         Self { inner: Box::into_raw(Box::new(inner)) }
     }
 
-    /// The record's place, for the gates.
+    /// Returns the record's place, for the gates.
     pub(super) fn place(&self) -> *mut Inner {
         self.inner
     }
@@ -56,7 +56,7 @@ impl Drop for World {
         // nobody uses them.
         unsafe {
             let mut inner = Box::from_raw(self.inner);
-            // Dropped first, because the watchdog looks at the others.
+            // Dropped first, because the watchdog looks at the other fields.
             inner.watched = None;
             (0..inner.domains.len()).for_each(|index| inner.settle(index));
             for state in inner.domains.iter().map(|d| d.state) {
@@ -66,11 +66,11 @@ impl Drop for World {
     }
 }
 
-/// This thread holds a world mutably, and the host runs.
+/// Proof that this thread holds a world mutably and the host runs.
 ///
-/// Only [`World::held`] and the gate's call of a host function make one, and there is one at a time
-/// that is not borrowed. A crossing takes it or borrows it mutably. So no reference to the record
-/// lives across a crossing, in which host functions use the record too: the compiler refuses it.
+/// Only [`World::held`] and the gate's call of a host function make one, and only one at a time is
+/// not borrowed. A crossing takes it or borrows it mutably. So the compiler refuses references to
+/// the record that live across a crossing, in which host functions use the record too.
 #[derive(Debug)]
 pub struct Held<'w> {
     inner: *mut Inner,
@@ -78,7 +78,7 @@ pub struct Held<'w> {
 }
 
 impl Held<'_> {
-    /// The world whose domain calls the host.
+    /// Returns the world whose domain calls the host.
     ///
     /// # Safety
     /// The gate passed `context` to a host function that has not returned, on this thread, and
@@ -89,7 +89,7 @@ impl Held<'_> {
         Held { inner: unsafe { (*context).world.cast() }, world: PhantomData }
     }
 
-    /// The same for a shorter time.
+    /// Borrows it for a shorter time.
     #[inline]
     pub fn again(&mut self) -> Held<'_> {
         Held { inner: self.inner, world: PhantomData }
@@ -101,7 +101,7 @@ impl Deref for Held<'_> {
 
     #[inline]
     fn deref(&self) -> &Inner {
-        // SAFETY: the world lives and is held; whoever else holds it is suspended or borrowed.
+        // SAFETY: the world lives and is held. Any other holder is suspended or borrowed.
         unsafe { &*self.inner }
     }
 }

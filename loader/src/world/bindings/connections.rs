@@ -131,7 +131,8 @@ impl Inner {
         if !active.bindings.contains(&at) {
             return self.write([number]);
         }
-        // A call in progress returns by this record: only what later calls read is changed.
+        // A call in progress returns by this record, so only the fields that later calls read
+        // change.
         // SAFETY: a mapped record.
         let mut binding = unsafe { *at };
         binding.callee = self.manager.nobody;

@@ -111,8 +111,8 @@ impl Bound {
     /// floating-point result.
     ///
     /// # Errors
-    /// [`CallError::Arguments`] if the arguments are not what the declaration says, a slice is
-    /// shorter than its length, or the data stack has no room; otherwise as [`crate::TypedFn::call`].
+    /// [`CallError::Arguments`] if the arguments do not fit the declaration, a slice is shorter
+    /// than its length, or the data stack has no room. Otherwise as [`crate::TypedFn::call`].
     pub fn call(&self, enter: &mut impl Enter, arguments: &mut [Passed<'_>]) -> Result<u64, CallError> {
         let fits = |(passed, kind): (&Passed<'_>, Kind)| match (passed, kind) {
             (Passed::Word(_), Kind::Number(_) | Kind::Function(_)) => true,

@@ -18,7 +18,7 @@ pub(crate) mod sealed {
 
     /// Access to the world.
     pub trait Sealed {
-        /// The world, as long as `self` is borrowed.
+        /// Returns the world, which is held as long as `self` is borrowed.
         fn held(&mut self) -> Held<'_>;
     }
 }

@@ -46,7 +46,7 @@ impl Drop for Loans<'_, '_> {
 }
 
 impl<'a, 'c> Loans<'a, 'c> {
-    /// No functions yet.
+    /// Starts without loans.
     pub fn new(cx: &'a mut HostCall<'c>) -> Self {
         Self { cx, loans: Vec::new() }
     }
