@@ -1,4 +1,4 @@
-//! A world as hosts see it.
+//! A world in the form that hosts see.
 
 use crate::gate::records::Status;
 use crate::link::image::Image;
@@ -11,7 +11,7 @@ use crate::world::held::World;
 use std::sync::Arc;
 
 impl World {
-    /// An image, for further instances.
+    /// Returns an image, for further instances.
     pub(crate) fn image(&self, index: usize) -> Arc<Image> {
         Arc::clone(&self.get().domains[index].image)
     }
@@ -35,12 +35,12 @@ impl World {
         }
     }
 
-    /// All bindings, in the order of the domains and their imports.
+    /// Returns all bindings, in the order of the domains and their imports.
     pub fn bindings(&self) -> Vec<BindingReport> {
         self.get().reports()
     }
 
-    /// A domain by name.
+    /// Returns a domain by name.
     ///
     /// # Errors
     /// [`LookupError::Domain`].
@@ -49,7 +49,7 @@ impl World {
         Ok(DomainRef { inner: self.get(), index })
     }
 
-    /// The names of all domains that were described, in the order in which they were added.
+    /// Returns the names of all described domains, in the order in which they were added.
     pub fn domains(&self) -> impl Iterator<Item = &str> {
         self.get()
             .domains
@@ -59,7 +59,7 @@ impl World {
             .map(|(_, d)| d.name.as_str())
     }
 
-    /// A domain's memory.
+    /// Returns a domain's memory.
     ///
     /// # Errors
     /// [`LookupError::Domain`].
@@ -68,7 +68,7 @@ impl World {
         Ok(self.get().domains[index].memory())
     }
 
-    /// A shared region's memory.
+    /// Returns a shared region's memory.
     ///
     /// # Errors
     /// [`LookupError::Region`].

@@ -1,4 +1,4 @@
-//! What the manager keeps: entry points, rules, and the record of every binding.
+//! The manager's data: entry points, rules, and the record of every binding.
 
 use crate::gate::records::{DomainState, Status};
 use crate::link::place::Map;
@@ -18,24 +18,24 @@ pub fn is_name(text: &str) -> bool {
 /// A registered entry point.
 #[derive(Clone, Debug)]
 pub struct Registered {
-    /// Where it leads.
+    /// Its target.
     pub to: To,
     /// Index of the domain that registered it.
     pub owner: Option<usize>,
-    /// What crosses.
+    /// Returns the signature.
     pub signature: Option<Signature>,
-    /// Registered by the domain while it ran.
+    /// Whether the domain registered it while it ran.
     pub dynamic: bool,
 }
 
-/// Somebody asks for a connection.
+/// A client's request for a connection.
 #[derive(Debug)]
 pub struct Request<'r> {
     /// The domain that would call.
     pub client: &'r str,
     /// The entry point's name, `domain.name`.
     pub entry: &'r str,
-    /// What the rules say ([`crate::Builder::permit`]).
+    /// The verdict of the rules ([`crate::Builder::permit`]).
     pub permitted: bool,
 }
 
@@ -49,19 +49,19 @@ pub struct Permit {
     pub entry: String,
 }
 
-/// What the manager keeps.
+/// The manager's data.
 pub struct Manager {
-    /// What shared regions take of every window.
+    /// The places of shared regions in every window.
     pub map: Map,
-    /// By number of the binding.
+    /// Records by number of the binding.
     pub records: Vec<Option<Record>>,
-    /// First record of each domain, and how many it may use.
+    /// The first record of each domain, and the number that it may use.
     pub ranges: Vec<(usize, usize)>,
     /// A domain that nobody can enter.
     pub nobody: *mut DomainState,
     pub entries: BTreeMap<String, Registered>,
     pub permits: Vec<Permit>,
-    /// How many of them were there when the world was built.
+    /// The number of rules when the world was built.
     pub first_permits: usize,
     pub hook: Option<Hook>,
     /// Entry points of supervisors, until they are registered.
@@ -85,7 +85,7 @@ impl Manager {
         let nobody = DomainState { dead: Status::Unbound, ..DomainState::nobody(u32::MAX as usize) };
         Self {
             map,
-            // The first is the reviver's.
+            // The first record is the reviver's.
             records: vec![None],
             ranges: Vec::new(),
             nobody: Box::into_raw(Box::new(nobody)),
@@ -99,7 +99,7 @@ impl Manager {
         }
     }
 
-    /// Whether the client may connect.
+    /// Decides whether the client may connect.
     pub(super) fn permitted(&mut self, client: &str, entry: &str) -> bool {
         let permitted = self.permits.iter().any(|p| matches(&p.client, client) && matches(&p.entry, entry));
         match &mut self.hook {
@@ -108,7 +108,7 @@ impl Manager {
         }
     }
 
-    /// Numbers for `count` records of a domain. What it had before is given up.
+    /// Takes numbers for `count` records of a domain, and gives up its earlier ones.
     pub fn take_range(&mut self, domain: usize, count: usize) -> usize {
         self.lent.forget(domain);
         self.ranges.resize(self.ranges.len().max(domain + 1), (0, 0));
@@ -123,7 +123,7 @@ impl Manager {
         start
     }
 
-    /// The first gap between the domains' ranges that is large enough.
+    /// Finds the first gap between the domains' ranges that is large enough.
     pub fn free_range(&self, count: usize) -> usize {
         let mut taken = self.ranges.clone();
         taken.sort_unstable();
@@ -138,7 +138,8 @@ impl Manager {
     }
 }
 
-/// A pattern matches itself; with `*` at its end, everything that begins with the rest.
+/// Says whether a pattern matches. It matches itself or, with `*` at its end, any text that begins
+/// with the rest.
 fn matches(pattern: &str, text: &str) -> bool {
     match pattern.strip_suffix('*') {
         Some(start) => text.starts_with(start),
