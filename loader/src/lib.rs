@@ -75,6 +75,8 @@
 //! `dispatch`, `reloc`, `image`) → `load` (raise, seal, verify again) → `world` (bindings, calls).
 //! Faults and time: `fault`. The assembly between domains: `gate`.
 
+#![warn(unreachable_pub)]
+
 mod fault;
 mod fleet;
 mod gate;
@@ -112,7 +114,8 @@ pub use vm::memory::{Memory, MemoryError, Segment};
 pub use vm::region::View;
 pub use vm::space::{AddressSpace, La57};
 pub use vm::window::Protection;
-pub use world::bindings::connect::{Connected, Used};
+pub use world::bindings::connect::Used;
+pub use world::bindings::manage::{Connected, Manage};
 pub use world::bindings::manager::Request;
 pub use world::bindings::policy::BindingReport;
 pub use world::builder::Builder;

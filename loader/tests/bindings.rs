@@ -4,8 +4,8 @@
 mod common;
 use common::{CALL_RAX, assemble, function};
 use sfi_loader::{
-    BindError, BuildError, CallError, DomainSpec, Entry, Import, LinkError, Pointer, Restart, Service, SpecError,
-    Status, Supervisor, TypedFn, World,
+    BindError, BuildError, CallError, DomainSpec, Entry, Import, LinkError, Manage, Pointer, Restart, Service,
+    SpecError, Status, Supervisor, TypedFn, World,
 };
 
 const PAIR: &str = "(int, int) -> int";

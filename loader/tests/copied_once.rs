@@ -5,7 +5,8 @@
 mod common;
 use common::{assemble, function};
 use sfi_loader::{
-    Access, CallError, DomainSpec, Import, Memory, Raw, Received, Status, TypedFn, World, interface::Declaration,
+    Access, CallError, DomainSpec, Import, Manage, Memory, Raw, Received, Status, TypedFn, World,
+    interface::Declaration,
 };
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};

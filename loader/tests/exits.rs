@@ -20,7 +20,7 @@ use common::{assemble, function};
 use registers::canary::{BACK, Canary, HOST, MIDDLE, OWN, host_control};
 use registers::*;
 use sfi_loader::{
-    Budget, CallError, DomainSpec, HostError, Import, Limits, Machine, Mode, Restart, Trust, TypedFn, World,
+    Budget, CallError, DomainSpec, HostError, Import, Limits, Machine, Manage, Mode, Restart, Trust, TypedFn, World,
 };
 use std::cell::Cell;
 use std::collections::{BTreeMap, HashMap};

@@ -2,7 +2,7 @@
 
 mod common;
 use common::{CALL_RAX, assemble, function};
-use sfi_loader::{Budget, DomainSpec, Entry, Import, Passed, TypedFn, World, bytes_mut};
+use sfi_loader::{Budget, DomainSpec, Entry, Import, Manage, Passed, TypedFn, World, bytes_mut};
 use std::time::Duration;
 
 const STACK: u64 = 1 << 20;

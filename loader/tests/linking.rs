@@ -2,7 +2,7 @@
 
 mod common;
 use common::{CALL_RAX, assemble, function};
-use sfi_loader::{BuildError, DomainSpec, Import, TypedFn, World};
+use sfi_loader::{BuildError, DomainSpec, Import, Manage, TypedFn, World};
 
 /// Makes an archive with `ar`.
 fn archive(members: &[(&str, Vec<u8>)]) -> Vec<u8> {

@@ -3,7 +3,9 @@
 mod common;
 use common::{assemble, function};
 use sfi_loader::manifest::Manifest;
-use sfi_loader::{BuildError, CallError, DomainSpec, Import, Owner, Passed, Penalty, Restart, Status, TypedFn, World};
+use sfi_loader::{
+    BuildError, CallError, DomainSpec, Import, Manage, Owner, Passed, Penalty, Restart, Status, TypedFn, World,
+};
 use std::time::{Duration, Instant};
 
 const DELAY: Duration = Duration::from_millis(40);

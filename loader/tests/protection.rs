@@ -5,7 +5,8 @@
 mod common;
 use common::{assemble, function};
 use sfi_loader::{
-    BuildError, Capability, DomainSpec, Entry, Exhausted, Import, Server, Service, Status, Supervisor, TypedFn, World,
+    BuildError, Capability, DomainSpec, Entry, Exhausted, Import, Manage, Server, Service, Status, Supervisor, TypedFn,
+    World,
 };
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;

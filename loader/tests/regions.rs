@@ -4,8 +4,8 @@
 mod common;
 use common::{assemble, function};
 use sfi_loader::{
-    Access, AddressClass, BindError, CallError, DomainSpec, Fault, FaultKind, Import, LookupError, Mode, Status,
-    TypedFn, World,
+    Access, AddressClass, BindError, CallError, DomainSpec, Fault, FaultKind, Import, LookupError, Manage, Mode,
+    Status, TypedFn, World,
 };
 
 /// Assembles a linked list at `list` and a hash table of 16 chains at `hash`. Nodes hold full

@@ -3,7 +3,7 @@
 
 mod common;
 use common::{assemble, function};
-use sfi_loader::{Access, DomainSpec, Entry, Import, Restart, TypedFn, World};
+use sfi_loader::{Access, DomainSpec, Entry, Import, Manage, Restart, TypedFn, World};
 
 #[test]
 fn reloads_restarts_and_bindings_leak_nothing() {

@@ -7,8 +7,8 @@ mod registers;
 use common::{CALL_RAX, assemble, function};
 use registers::{check_gprs, data, dump, plant, take, widths};
 use sfi_loader::{
-    BindError, BuildError, CallError, DomainSpec, Entry, Import, Limits, Placement, Pointer, Pool, Protection, Restart,
-    Template, TypedFn, World,
+    BindError, BuildError, CallError, DomainSpec, Entry, Import, Limits, Manage, Placement, Pointer, Pool, Protection,
+    Restart, Template, TypedFn, World,
 };
 use std::time::Duration;
 

@@ -4,8 +4,8 @@
 mod common;
 use common::{CALL_RAX, assemble, function, maps};
 use sfi_loader::{
-    Access, BuildError, CallError, DomainSpec, Import, Instance, LookupError, MapError, Placement, Pool, PoolError,
-    Template, TypedFn, World,
+    Access, BuildError, CallError, DomainSpec, Import, Instance, LookupError, Manage, MapError, Placement, Pool,
+    PoolError, Template, TypedFn, World,
 };
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Instant;

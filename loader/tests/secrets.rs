@@ -7,7 +7,7 @@ mod registers;
 use common::{assemble, function};
 use registers::canary::HOST;
 use registers::*;
-use sfi_loader::{DomainSpec, Import, Machine, TypedFn, World};
+use sfi_loader::{DomainSpec, Import, Machine, Manage, TypedFn, World};
 use std::arch::asm;
 
 fn pair((machine, width, other): (Machine, Width, Width), signature: &str) -> World {

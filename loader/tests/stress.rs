@@ -14,8 +14,8 @@
 mod common;
 mod stress_model;
 use sfi_loader::{
-    AddressClass, Bound, CallError, Entry, FaultKind, Limits, Passed, Pool, Server, Status, TypedFn, World, bytes,
-    bytes_mut,
+    AddressClass, Bound, CallError, Entry, FaultKind, Limits, Manage, Passed, Pool, Server, Status, TypedFn, World,
+    bytes, bytes_mut,
 };
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::Ordering::Relaxed;

@@ -3,8 +3,8 @@
 //! and failing pointers.
 
 use sfi_loader::{
-    BindError, BuildError, CallError, DomainSpec, FaultKind, HostError, Import, Mode, Owner, Pointer, Restart, Status,
-    Trust, TypedFn, World,
+    BindError, BuildError, CallError, DomainSpec, FaultKind, HostError, Import, Manage, Mode, Owner, Pointer, Restart,
+    Status, Trust, TypedFn, World,
 };
 use sfi_tests::sandbox;
 use std::collections::HashMap;

@@ -3,7 +3,8 @@
 
 use sfi_contract::{Mode, Rule};
 use sfi_loader::{
-    Access, BuildError, CallError, Distance, DomainSpec, Fault, FaultKind, LinkError, Nearest, TypedFn, Whose, World,
+    Access, BuildError, CallError, Distance, DomainSpec, Fault, FaultKind, LinkError, Manage, Nearest, TypedFn, Whose,
+    World,
 };
 use sfi_tests::sandbox;
 use std::path::Path;

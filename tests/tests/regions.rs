@@ -3,8 +3,8 @@
 
 use sfi_contract::Mode;
 use sfi_loader::{
-    Access, AddressClass, CallError, DomainSpec, Fault, FaultKind, HostCall, Import, Owner, Pointer, Restart, TypedFn,
-    Whose, World,
+    Access, AddressClass, CallError, DomainSpec, Fault, FaultKind, HostCall, Import, Manage, Owner, Pointer, Restart,
+    TypedFn, Whose, World,
 };
 use sfi_tests::build::object;
 use sfi_tests::sandbox;

@@ -1,10 +1,10 @@
 //! A host's control over domains and bindings while their world exists.
 
 use crate::border::{Result, api, give, place, text, values};
-use crate::enter::{alone, both, enter, sfi_world};
+use crate::enter::{alone, enter, sfi_world};
 use crate::error::{Failure, LOAD, NOT_FOUND, sfi_error};
 use sfi_loader::manifest::file;
-use sfi_loader::{DomainSpec, World};
+use sfi_loader::{DomainSpec, Manage, World};
 use std::ffi::{CStr, c_char, c_int, c_void};
 use std::ptr;
 use std::time::Duration;
@@ -92,20 +92,20 @@ api! {
     /// Connects an import of a client to an entry point.
     fn sfi_world_connect(world: *mut sfi_world, client: *const c_char, symbol: *const c_char, entry: *const c_char) {
         let (client, symbol, entry) = (text(client, "client")?, text(symbol, "symbol")?, text(entry, "entry")?);
-        enter(world, |inside| both!(inside, |way| Ok(way.connect(client, symbol, entry)?)))
+        enter(world, |inside| Ok(inside.way().connect(client, symbol, entry)?))
     }
 
     /// Disconnects an import of a client.
     fn sfi_world_disconnect(world: *mut sfi_world, client: *const c_char, symbol: *const c_char) {
         let (client, symbol) = (text(client, "client")?, text(symbol, "symbol")?);
-        enter(world, |inside| both!(inside, |way| Ok(way.disconnect(client, symbol)?)))
+        enter(world, |inside| Ok(inside.way().disconnect(client, symbol)?))
     }
 
     /// Adds a rule about connections.
     fn sfi_world_permit(world: *mut sfi_world, client: *const c_char, entry: *const c_char) {
         let (client, entry) = (text(client, "client")?, text(entry, "entry")?);
         enter(world, |inside| {
-            both!(inside, |way| way.permit(client, entry));
+            inside.way().permit(client, entry);
             Ok(())
         })
     }

@@ -3,7 +3,7 @@
 use crate::border::{Result, handle};
 use crate::error::{Failure, IN_USE};
 use sfi_loader::manifest::Manifest;
-use sfi_loader::{HostCall, World};
+use sfi_loader::{HostCall, Manage, World};
 use std::cell::UnsafeCell;
 use std::path::PathBuf;
 use std::ptr;
@@ -62,16 +62,15 @@ pub(crate) enum Inside<'w> {
     Host(&'w mut HostCall<'static>),
 }
 
-/// Does the same operation on either way in.
-macro_rules! both {
-    ($inside:expr, |$way:ident| $body:expr) => {
-        match $inside {
-            $crate::enter::Inside::World($way) => $body,
-            $crate::enter::Inside::Host($way) => $body,
+impl<'w> Inside<'w> {
+    /// Returns the operations that both ways have.
+    pub(crate) fn way(self) -> &'w mut dyn Manage {
+        match self {
+            Inside::World(world) => world,
+            Inside::Host(call) => call,
         }
-    };
+    }
 }
-pub(crate) use both;
 
 /// Returns the record of use that a world shares with its host functions.
 ///

@@ -1,7 +1,7 @@
 //! Functions of domains: found once, called often.
 
 use crate::border::{Result, api, give, handle, place, text, values};
-use crate::enter::{Inside, both, enter, sfi_world};
+use crate::enter::{Inside, enter, sfi_world};
 use crate::error::{ARGUMENTS, Failure, INVALID, UNTIMED};
 use sfi_loader::interface::{Declaration, Kind};
 use sfi_loader::{Bound, DynFn, Enter, Limits, Raw, Signature};
@@ -63,14 +63,14 @@ pub struct sfi_bound(Bound);
 
 /// A callee that can be called from outside and from within a host function.
 trait Callee {
-    fn call(&self, way: &mut impl Enter) -> Result<u64>;
+    fn call(&self, way: &mut (impl Enter + ?Sized)) -> Result<u64>;
 }
 
 /// A function, and the words of its arguments.
 struct Words<'c>(&'c DynFn, Vec<u64>);
 
 impl Callee for Words<'_> {
-    fn call(&self, way: &mut impl Enter) -> Result<u64> {
+    fn call(&self, way: &mut (impl Enter + ?Sized)) -> Result<u64> {
         Ok(self.0.call(way, &self.1)?)
     }
 }
@@ -79,7 +79,7 @@ impl Callee for Words<'_> {
 struct Buffers<'c>(&'c Bound, Vec<Raw>);
 
 impl Callee for Buffers<'_> {
-    fn call(&self, way: &mut impl Enter) -> Result<u64> {
+    fn call(&self, way: &mut (impl Enter + ?Sized)) -> Result<u64> {
         // SAFETY: the host promises the sizes of its buffers.
         Ok(unsafe { self.0.call_raw(way, &self.1) }?)
     }
@@ -94,7 +94,7 @@ unsafe fn cross(world: *mut sfi_world, limits: *const sfi_limits, callee: &impl 
     unsafe {
         let limits = limits.as_ref().map(|limits| limits.limits()).filter(|l| l.wall.is_some() || l.cpu.is_some());
         enter(world, |inside| match (inside, limits) {
-            (inside, None) => both!(inside, |way| callee.call(way)),
+            (inside, None) => callee.call(inside.way()),
             (Inside::World(world), Some(limits)) => world.within(limits, |world| callee.call(world))?,
             (Inside::Host(_), Some(_)) => {
                 let why = "a call within a host function is part of the call in progress and has its limits";

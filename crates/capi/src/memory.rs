@@ -2,7 +2,7 @@
 //! byte is copied.
 
 use crate::border::{Result, api, give, place, text};
-use crate::enter::{alone, both, enter, sfi_world};
+use crate::enter::{alone, enter, sfi_world};
 use crate::error::{Failure, INVALID, NOT_FOUND};
 use sfi_loader::Access;
 use std::ffi::{c_char, c_int, c_void};
@@ -88,7 +88,7 @@ api! {
     fn sfi_region_in(world: *mut sfi_world, domain: *const c_char, region: *const c_char, pointer: *mut u64) {
         let (domain, region, to) = (text(domain, "domain")?, text(region, "region")?, place(pointer, "pointer")?);
         let unseen = || Failure::new(NOT_FOUND, format!("domain `{domain}` sees no region `{region}`"));
-        let found = enter(world, |inside| both!(inside, |way| way.region_in(domain, region).ok_or_else(unseen)))?;
+        let found = enter(world, |inside| inside.way().region_in(domain, region).ok_or_else(unseen))?;
         to.write(found.0);
         Ok(())
     }
@@ -97,12 +97,12 @@ api! {
     fn sfi_region_show(world: *mut sfi_world, domain: *const c_char, region: *const c_char, writable: c_int) {
         let (domain, region) = (text(domain, "domain")?, text(region, "region")?);
         let access = if writable != 0 { Access::ReadWrite } else { Access::Read };
-        enter(world, |inside| both!(inside, |way| Ok(way.make_visible(domain, region, access)?)))
+        enter(world, |inside| Ok(inside.way().make_visible(domain, region, access)?))
     }
 
     /// Takes a region away from a domain.
     fn sfi_region_hide(world: *mut sfi_world, domain: *const c_char, region: *const c_char) {
         let (domain, region) = (text(domain, "domain")?, text(region, "region")?);
-        enter(world, |inside| both!(inside, |way| Ok(way.make_invisible(domain, region)?)))
+        enter(world, |inside| Ok(inside.way().make_invisible(domain, region)?))
     }
 }

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 /// Reads the processor's time-stamp counter.
 #[inline]
-pub fn now() -> u64 {
+pub(crate) fn now() -> u64 {
     // SAFETY: every x86-64 processor has the instruction, and Linux allows it.
     unsafe { core::arch::x86_64::_rdtsc() }
 }
@@ -19,7 +19,7 @@ static ORIGIN: OnceLock<(Instant, u64)> = OnceLock::new();
 ///
 /// # Errors
 /// The kernel does not tell a thread's processor time, so a budget could not be kept.
-pub fn start() -> io::Result<()> {
+pub(crate) fn start() -> io::Result<()> {
     if clock(libc::CLOCK_THREAD_CPUTIME_ID).is_none() {
         return Err(io::Error::last_os_error());
     }
@@ -28,24 +28,24 @@ pub fn start() -> io::Result<()> {
 }
 
 /// Returns the nanoseconds of one tick of the counter. Async-signal-safe after [`start`].
-pub fn rate() -> f64 {
+pub(crate) fn rate() -> f64 {
     let Some((instant, ticks)) = ORIGIN.get() else { return 1.0 };
     let passed = now().wrapping_sub(*ticks).max(1);
     instant.elapsed().as_nanos() as f64 / passed as f64
 }
 
 /// Returns the processor time of this thread in nanoseconds. Async-signal-safe.
-pub fn processor() -> u64 {
+pub(crate) fn processor() -> u64 {
     own(libc::CLOCK_THREAD_CPUTIME_ID)
 }
 
 /// Returns the present time in nanoseconds of the monotonic clock. Async-signal-safe.
-pub fn moment() -> u64 {
+pub(crate) fn moment() -> u64 {
     own(libc::CLOCK_MONOTONIC)
 }
 
 /// Returns the time of a fault, or the present time if none was noted.
-pub fn when(fault: &RawFault) -> Instant {
+pub(crate) fn when(fault: &RawFault) -> Instant {
     let now = Instant::now();
     let ago = if fault.when == 0 { 0 } else { moment().saturating_sub(fault.when) };
     now.checked_sub(Duration::from_nanos(ago)).unwrap_or(now)
@@ -64,7 +64,7 @@ fn own(id: libc::clockid_t) -> u64 {
 }
 
 /// Reads a clock of the kernel. Async-signal-safe.
-pub fn clock(clock: libc::clockid_t) -> Option<Duration> {
+pub(crate) fn clock(clock: libc::clockid_t) -> Option<Duration> {
     let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
     // SAFETY: a valid pointer. A clock that does not exist is an error.
     let result = unsafe { libc::clock_gettime(clock, &mut time) };

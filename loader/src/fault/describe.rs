@@ -17,7 +17,7 @@ const FPE_INTDIV: i32 = 1;
 const FPE_INTOVF: i32 = 2;
 
 /// The parts of a domain that a fault's description needs.
-pub struct Scene<'a> {
+pub(crate) struct Scene<'a> {
     /// The domain's name.
     pub name: &'a str,
     /// The window's base.
@@ -46,7 +46,7 @@ pub struct Scene<'a> {
 }
 
 /// Describes a fault.
-pub fn describe(raw: &RawFault, trace: &Trace, scene: &Scene<'_>) -> Fault {
+pub(crate) fn describe(raw: &RawFault, trace: &Trace, scene: &Scene<'_>) -> Fault {
     let refused = (raw.signal == libc::SIGTRAP).then(|| (scene.refused)(raw.rip.wrapping_sub(scene.base))).flatten();
     let kind = match &refused {
         Some(Refused { check: Check::Store, .. }) => FaultKind::SegmentMatch,

@@ -6,11 +6,11 @@ use std::time::Duration;
 
 /// The signal that tells a call that its time is over. By default it is ignored, pending ones are
 /// merged, and programs that use it expect it at any time.
-pub const TIME_SIGNAL: c_int = libc::SIGURG;
+pub(crate) const TIME_SIGNAL: c_int = libc::SIGURG;
 
 /// [`RawFault::signal`] of a domain that asked to end. It is only a mark: the signal itself is
 /// never handled here.
-pub const EXIT: c_int = libc::SIGTERM;
+pub(crate) const EXIT: c_int = libc::SIGTERM;
 
 /// Limits of one call of the host into its world, through any domains and host functions.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
@@ -83,32 +83,32 @@ impl Budget {
 }
 
 /// The reason why a call was ended: the code of its [`RawFault`].
-pub mod reason {
+pub(crate) mod reason {
     /// The call's limit on the wall clock.
-    pub const CALL_WALL: u32 = 1;
+    pub(crate) const CALL_WALL: u32 = 1;
     /// The call's limit on processor time.
-    pub const CALL_CPU: u32 = 2;
+    pub(crate) const CALL_CPU: u32 = 2;
     /// The domain's budget of wall clock.
-    pub const DOMAIN_WALL: u32 = 3;
+    pub(crate) const DOMAIN_WALL: u32 = 3;
     /// The domain's budget of processor time.
-    pub const DOMAIN_CPU: u32 = 4;
+    pub(crate) const DOMAIN_CPU: u32 = 4;
     /// A domain may be over a budget. The thread that runs the domains finds out which.
-    pub const SETTLE: u32 = 5;
+    pub(crate) const SETTLE: u32 = 5;
     /// Set beside a call's limit: the time that was left to its other domains is over too, and all
     /// of them end.
-    pub const FINAL: u32 = 0x100;
+    pub(crate) const FINAL: u32 = 0x100;
     /// Set beside it: the domain did not run, but waited for one that did.
-    pub const WAITING: u32 = 0x200;
+    pub(crate) const WAITING: u32 = 0x200;
     /// The bits of the reason itself.
-    pub const KIND: u32 = 0xff;
+    pub(crate) const KIND: u32 = 0xff;
 }
 
 /// Says whether the domain did not run when its call's time was over, but waited for another one.
-pub fn waited(fault: &RawFault) -> bool {
+pub(crate) fn waited(fault: &RawFault) -> bool {
     fault.signal == TIME_SIGNAL && fault.code as u32 & reason::WAITING != 0
 }
 
 /// Returns a limit in nanoseconds, as records keep it. 0 is no limit.
-pub fn nanos(limit: Option<Duration>) -> u64 {
+pub(crate) fn nanos(limit: Option<Duration>) -> u64 {
     limit.map_or(0, |limit| u64::try_from(limit.as_nanos()).unwrap_or(u64::MAX).max(1))
 }

@@ -24,12 +24,12 @@ use crate::gate::records::{Account, Context, DomainState, Status};
 use std::time::Duration;
 
 /// Opens an account, with nothing charged.
-pub fn open(account: &mut Account, budget: &Budget) {
+pub(crate) fn open(account: &mut Account, budget: &Budget) {
     *account = Account { wall: nanos(budget.wall), cpu: nanos(budget.cpu), ..Account::default() };
 }
 
 /// Returns the time charged to an account: wall clock and processor time.
-pub fn used(account: &Account) -> (Duration, Duration) {
+pub(crate) fn used(account: &Account) -> (Duration, Duration) {
     let time = |ticks: u64| Duration::from_nanos((ticks as f64 * rate()) as u64);
     (time(account.ticks), time(account.ticks.saturating_sub(account.relief)))
 }
@@ -39,7 +39,7 @@ pub fn used(account: &Account) -> (Duration, Duration) {
 /// # Safety
 /// `context` is that of the world that this thread runs.
 #[inline]
-pub unsafe fn resume(context: *mut Context) {
+pub(crate) unsafe fn resume(context: *mut Context) {
     // SAFETY: see the function's contract.
     unsafe { (*context).since = now() };
 }
@@ -49,7 +49,7 @@ pub unsafe fn resume(context: *mut Context) {
 /// # Safety
 /// As for [`resume`]; `domain` is one of the world's.
 #[inline]
-pub unsafe fn charge(context: *mut Context, domain: *mut DomainState) {
+pub(crate) unsafe fn charge(context: *mut Context, domain: *mut DomainState) {
     // SAFETY: see the function's contract.
     unsafe {
         let now = now();
@@ -69,7 +69,7 @@ pub unsafe fn charge(context: *mut Context, domain: *mut DomainState) {
 /// As for [`resume`], in a world with budgets. All time is charged, and no code of the world is in
 /// the middle of changing its domains.
 #[cold]
-pub unsafe fn settle(context: *mut Context, current: *const DomainState) -> u32 {
+pub(crate) unsafe fn settle(context: *mut Context, current: *const DomainState) -> u32 {
     // SAFETY: see the function's contract; states live as long as the world.
     unsafe {
         let Some(watch) = watch::of(&*context) else { return 0 };

@@ -26,7 +26,7 @@ use libc::{c_int, c_void, siginfo_t, ucontext_t};
 use sfi_contract::layout::{PAGE_SIZE, WINDOW_SIZE};
 
 /// `si_code` of a fault that the kernel itself found.
-pub const SI_KERNEL: i32 = 0x80;
+pub(crate) const SI_KERNEL: i32 = 0x80;
 /// Size of a signal's frame on kernels that do not tell it (before 5.14): more than AVX-512 takes.
 const FRAME: u64 = 8 << 10;
 
@@ -38,13 +38,13 @@ fn frame() -> u64 {
 }
 
 /// Returns the bytes of the stack area that must be left for a gate to begin.
-pub fn reserve() -> u64 {
+pub(crate) fn reserve() -> u64 {
     GATE_FRAMES + frame().next_multiple_of(PAGE_SIZE)
 }
 
 /// Returns the size of an alternate signal stack. It fits the frames of some nested signals, and
 /// leaves a handler as much again.
-pub fn alternate() -> u64 {
+pub(crate) fn alternate() -> u64 {
     (8 * frame()).next_multiple_of(PAGE_SIZE).max(64 << 10)
 }
 
@@ -54,7 +54,7 @@ fn register(machine: &ucontext_t, register: c_int) -> u64 {
 
 /// Says whether the kernel may have found no room for a signal's frame, because rsp is near the
 /// stack area's end. No gate is in the middle of its work there.
-pub fn cramped(context: &Context, info: &siginfo_t, machine: &ucontext_t) -> bool {
+pub(crate) fn cramped(context: &Context, info: &siginfo_t, machine: &ucontext_t) -> bool {
     let near = ControlStack::area(context).start..context.floor - GATE_FRAMES / 2;
     info.si_signo == libc::SIGSEGV && info.si_code == SI_KERNEL && near.contains(&register(machine, libc::REG_RSP))
 }
@@ -65,7 +65,7 @@ pub fn cramped(context: &Context, info: &siginfo_t, machine: &ucontext_t) -> boo
 /// # Safety
 /// `context` is that of the world that this thread runs. The rest are the values that the kernel
 /// passed to the handler of the fault.
-pub unsafe fn open(context: &mut Context, signal: c_int, info: &siginfo_t, machine: &mut ucontext_t) -> bool {
+pub(crate) unsafe fn open(context: &mut Context, signal: c_int, info: &siginfo_t, machine: &mut ucontext_t) -> bool {
     let (room, area) = (ControlStack::room(context), ControlStack::area(context));
     let rsp = register(machine, libc::REG_RSP);
     // SAFETY: a SIGSEGV that was not sent has an address.
@@ -91,7 +91,7 @@ pub unsafe fn open(context: &mut Context, signal: c_int, info: &siginfo_t, machi
 ///
 /// # Safety
 /// As for [`open`], in the handler of [`TIME_SIGNAL`].
-pub unsafe fn close(context: &mut Context, machine: &mut ucontext_t) -> bool {
+pub(crate) unsafe fn close(context: &mut Context, machine: &mut ucontext_t) -> bool {
     if !context.room {
         return false;
     }

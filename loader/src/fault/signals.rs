@@ -31,7 +31,7 @@ static PREVIOUS: OnceLock<[libc::sigaction; SIGNALS.len()]> = OnceLock::new();
 
 /// Installs the handlers, once per process. A handler that the host installs later must pass on the
 /// signals that it does not know.
-pub fn install() {
+pub(crate) fn install() {
     install_time();
     PREVIOUS.get_or_init(|| {
         SIGNALS.map(|signal| {
@@ -244,7 +244,7 @@ unsafe fn fail(context: &mut Context, machine: &mut ucontext_t, fault: RawFault)
 ///
 /// # Safety
 /// `context` belongs to a world with a watch that this thread runs; its frames are whole.
-pub unsafe fn overstayed(context: *mut Context, due: u32) {
+pub(crate) unsafe fn overstayed(context: *mut Context, due: u32) {
     // SAFETY: see the function's contract; domain states live as long as their frames.
     unsafe {
         if due & reason::FINAL != 0 {

@@ -18,13 +18,13 @@ thread_local! {
 /// Returns this thread's state. Async-signal-safe once the thread has entered a domain, because the
 /// thread local is constant-initialised and has no destructor.
 #[inline]
-pub fn state() -> *mut ThreadState {
+pub(crate) fn state() -> *mut ThreadState {
     STATE.with(UnsafeCell::get)
 }
 
 /// Prepares the thread for faults in domains.
 #[cold]
-pub fn prepare(state: *mut ThreadState) {
+pub(crate) fn prepare(state: *mut ThreadState) {
     SIGNALS.with(|_| ());
     // SAFETY: `state` is this thread's own record and nobody holds a reference to it.
     unsafe { (*state).ready = true };

@@ -22,7 +22,7 @@ use std::sync::Arc;
 /// `context` is the context of the world that this thread runs. A domain runs, or the host is
 /// calling from one. `at` is a place in the stack area whose word is a return address of the
 /// running domain's code, or `context.top` if there is none.
-pub unsafe fn walk(context: &Context, at: u64) -> Trace {
+pub(crate) unsafe fn walk(context: &Context, at: u64) -> Trace {
     let mut trace = Trace::EMPTY;
     if !ControlStack::area(context).contains(&at) {
         return trace;
@@ -53,7 +53,7 @@ fn place(domain: &DomainState, address: u64) -> u64 {
 
 /// A place that can be named later, after its world is gone.
 #[derive(Clone)]
-pub enum Place {
+pub(crate) enum Place {
     /// The host: a call of a function of a domain, or a host function that made one.
     Host,
     /// Code of a domain.
@@ -69,7 +69,7 @@ pub enum Place {
 
 /// Returns the places of a trace without the `skip` innermost ones. `domain` gives name and image
 /// by index.
-pub fn places(trace: &Trace, skip: usize, domain: impl Fn(usize) -> Option<(String, Arc<Names>)>) -> Vec<Place> {
+pub(crate) fn places(trace: &Trace, skip: usize, domain: impl Fn(usize) -> Option<(String, Arc<Names>)>) -> Vec<Place> {
     let noted = &trace.places[..(trace.count as usize).min(DEPTH)];
     let name = |place: &u64| match *place {
         HOST => Some(Place::Host),
@@ -108,7 +108,7 @@ pub struct Frame {
 }
 
 /// Names all places, reading each object's debug information once.
-pub fn name(places: &[Place], more: u32) -> Backtrace {
+pub(crate) fn name(places: &[Place], more: u32) -> Backtrace {
     let mut frames: Vec<Frame> = vec![Frame::default(); places.len()];
     let mut done: Vec<*const Names> = Vec::new();
     for first in places {

@@ -55,7 +55,7 @@ pub struct Watch {
 }
 
 /// Returns the world's watch, if its calls are limited.
-pub fn of(context: &Context) -> Option<&Watch> {
+pub(crate) fn of(context: &Context) -> Option<&Watch> {
     // SAFETY: the builder made the pointer of a `Watch` that lives as long as the world, or left it
     // null.
     unsafe { context.watch.cast::<Watch>().as_ref() }

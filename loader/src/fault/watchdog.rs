@@ -88,7 +88,7 @@ impl Watch {
 /// # Safety
 /// `context` belongs to a world with a watch that this thread holds mutably; `state` is this
 /// thread's.
-pub unsafe fn begin(context: *mut Context, state: *mut ThreadState) {
+pub(crate) unsafe fn begin(context: *mut Context, state: *mut ThreadState) {
     // SAFETY: see the function's contract. The watch lives as long as the world.
     unsafe {
         if (*state).id == 0 {
@@ -114,7 +114,7 @@ pub unsafe fn begin(context: *mut Context, state: *mut ThreadState) {
 ///
 /// # Safety
 /// As for [`begin`].
-pub unsafe fn end(context: *mut Context, domain: *mut DomainState) -> bool {
+pub(crate) unsafe fn end(context: *mut Context, domain: *mut DomainState) -> bool {
     // SAFETY: see the function's contract. The signal handler closes the gates only while the
     // number stands.
     unsafe {
@@ -142,7 +142,7 @@ pub unsafe fn end(context: *mut Context, domain: *mut DomainState) -> bool {
 ///
 /// # Safety
 /// As for [`begin`], or the signal handler of that thread.
-pub unsafe fn again(context: *mut Context, due: u32) {
+pub(crate) unsafe fn again(context: *mut Context, due: u32) {
     if due & reason::FINAL != 0 {
         return;
     }
@@ -169,7 +169,7 @@ fn grace(limit: Duration) -> Duration {
 ///
 /// # Safety
 /// As for [`again`].
-pub unsafe fn close_gates(context: *mut Context) {
+pub(crate) unsafe fn close_gates(context: *mut Context) {
     // SAFETY: see the function's contract. Only gates read `limit`.
     unsafe { ptr::write_volatile(&raw mut (*context).limit, u64::MAX) };
 }
@@ -194,7 +194,7 @@ fn join(state: *mut ThreadState) {
 
 /// Prepares the end of the thread: waits while the watchdog may be sending it a signal. The
 /// watchdog sends with the registry locked, and only to a thread that it sees in a call.
-pub fn leave(state: *mut ThreadState) {
+pub(crate) fn leave(state: *mut ThreadState) {
     // SAFETY: `state` is this thread's own.
     unsafe {
         if (*state).id != 0 {

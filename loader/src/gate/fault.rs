@@ -24,9 +24,9 @@ pub struct RawFault {
 }
 
 /// Most places that are noted.
-pub const DEPTH: usize = 48;
+pub(crate) const DEPTH: usize = 48;
 /// A place in the host.
-pub const HOST: u64 = u64::MAX;
+pub(crate) const HOST: u64 = u64::MAX;
 
 /// Places, innermost first. Each is the domain's index and the window offset of a return address,
 /// or [`HOST`].

@@ -17,7 +17,7 @@ use crate::gate::records::{Binding, Context, DomainState, flag};
 /// The start of every frame, and all of the frame of an entry from the host. The host's registers
 /// are on the host's stack.
 #[repr(C)]
-pub struct Entry {
+pub(crate) struct Entry {
     /// The crossing.
     pub binding: *const Binding,
     /// Address of the callee's function. In the frame of a host function: [`flag::MXCSR`] if
@@ -27,7 +27,7 @@ pub struct Entry {
 
 /// The frame of a call between domains or of a host function: the calling domain's state.
 #[repr(C)]
-pub struct Frame {
+pub(crate) struct Frame {
     /// The crossing and its target.
     pub start: Entry,
     /// The domain that calls.
@@ -60,7 +60,7 @@ pub struct Frame {
 
 /// The arguments of a call whose callee is restarted first, below the return address of that call.
 #[repr(C)]
-pub struct Kept {
+pub(crate) struct Kept {
     /// rdi, rsi, rdx, rcx, r8, r9.
     pub ints: [u64; 6],
     /// xmm0-xmm7.
@@ -72,7 +72,7 @@ pub struct Kept {
 /// A domain with calls in progress: the one that runs, or one that waits for another or for the
 /// host.
 #[derive(Clone, Copy, Debug)]
-pub struct Active {
+pub(crate) struct Active {
     /// The domain.
     pub domain: *mut DomainState,
     /// Where its return addresses begin, the innermost first.
@@ -86,7 +86,7 @@ pub struct Active {
 
 impl Active {
     /// The domain that runs. `at` is the place of its innermost return address.
-    pub fn running(context: &Context, at: u64) -> Self {
+    pub(crate) fn running(context: &Context, at: u64) -> Self {
         let entered = context.top as *const Entry;
         Self { domain: context.current, at, left_by: std::ptr::null(), entered }
     }
@@ -95,7 +95,7 @@ impl Active {
     ///
     /// # Safety
     /// `context` is that of a world whose host function runs.
-    pub unsafe fn calling_host(context: &Context) -> Self {
+    pub(crate) unsafe fn calling_host(context: &Context) -> Self {
         // SAFETY: see the function's contract.
         unsafe { Self::waiting(context.control_sp as *const Frame) }
     }
@@ -116,7 +116,7 @@ impl Active {
     ///
     /// # Safety
     /// The domain is active in a call in progress.
-    pub unsafe fn entered_by_host(&self) -> bool {
+    pub(crate) unsafe fn entered_by_host(&self) -> bool {
         // SAFETY: the frame is on the control stack while the domain is active; a binding stays
         // while a frame refers to it.
         unsafe { (*(*self.entered).binding).flags & flag::ENTRY != 0 }
@@ -127,7 +127,7 @@ impl Active {
     ///
     /// # Safety
     /// The domain is active in a call in progress of the world with this context.
-    pub unsafe fn outer(&self, context: &Context) -> Option<Self> {
+    pub(crate) unsafe fn outer(&self, context: &Context) -> Option<Self> {
         // SAFETY: see the function's contract. A frame starts with an entry, and a host function's
         // frame lies directly above the entry of a call that the function makes.
         unsafe {

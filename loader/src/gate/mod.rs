@@ -119,34 +119,34 @@ core::arch::global_asm!(
 );
 
 /// MXCSR at a function's entry (psABI 3.2.1): all exceptions masked, round to nearest, no flags.
-pub const MXCSR_DEFAULT: u32 = 0x1f80;
+pub(crate) const MXCSR_DEFAULT: u32 = 0x1f80;
 /// The control bits of MXCSR; the others are status flags.
-pub const MXCSR_CONTROL: u32 = 0xffc0;
+pub(crate) const MXCSR_CONTROL: u32 = 0xffc0;
 /// All bits of MXCSR.
-pub const MXCSR_ALL: u32 = 0xffff;
+pub(crate) const MXCSR_ALL: u32 = 0xffff;
 
 /// The host calls a gate with 16-byte aligned frames.
 const _: () = assert!(size_of::<HostFrame>().is_multiple_of(16));
 
 /// Results of one kind that pass to a caller, by what becomes of the vector registers: [`vectors`].
-pub type Results = [usize; 3];
+pub(crate) type Results = [usize; 3];
 
 /// Indices of [`Results`].
-pub mod vectors {
+pub(crate) mod vectors {
     /// None is cleared: the caller's text names none.
-    pub const LEAVE: usize = 0;
+    pub(crate) const LEAVE: usize = 0;
     /// All are cleared but the result.
-    pub const KEEP: usize = 1;
+    pub(crate) const KEEP: usize = 1;
     /// All are cleared.
-    pub const ALL: usize = 2;
+    pub(crate) const ALL: usize = 2;
 }
 
 /// Last index of [`Table::arguments`] that depends on the count of floats is 8.
-pub mod floats {
+pub(crate) mod floats {
     /// All of xmm0-xmm7 pass, the rest is cleared.
-    pub const ANY: usize = 9;
+    pub(crate) const ANY: usize = 9;
     /// No vector register is cleared.
-    pub const LEAVE: usize = 10;
+    pub(crate) const LEAVE: usize = 10;
 }
 
 /// Addresses of one variant of the gates.
@@ -186,7 +186,7 @@ pub struct Table {
 /// runs, the binding one of its own, `control_sp` a place on the control stack above which all
 /// frames lie, `frame.sp` a data stack pointer of the callee.
 #[inline(always)]
-pub unsafe fn enter(
+pub(crate) unsafe fn enter(
     gate: usize,
     context: *mut Context,
     binding: *const Binding,
@@ -240,19 +240,19 @@ unsafe extern "C" {
 }
 
 /// Makes crossings by a binding between domains charge the domains' accounts.
-pub fn meter(binding: &mut Binding) {
+pub(crate) fn meter(binding: &mut Binding) {
     binding.metered = [binding.arguments, binding.results];
     binding.arguments = (&raw const sfi_meter_arguments) as usize;
     binding.results = (&raw const sfi_meter_results) as usize;
 }
 
 /// Where the gates' code lies.
-pub fn text() -> Range<u64> {
+pub(crate) fn text() -> Range<u64> {
     (&raw const sfi_gates_begin) as u64..(&raw const sfi_gates_end) as u64
 }
 
 /// Where a gate stops when the control stack is used up.
-pub fn control_trap() -> u64 {
+pub(crate) fn control_trap() -> u64 {
     (&raw const sfi_trap_control) as u64
 }
 
@@ -287,7 +287,7 @@ impl Machine {
 
 /// The processor state that the system has switched on (XCR0), 0 where the system does not use
 /// `xsave`.
-pub fn enabled_features() -> u64 {
+pub(crate) fn enabled_features() -> u64 {
     /// `CPUID.1:ECX.OSXSAVE`
     const OSXSAVE: u32 = 1 << 27;
     if std::arch::x86_64::__cpuid(1).ecx & OSXSAVE == 0 {

@@ -10,20 +10,20 @@ use crate::vm::region::Uppers;
 use std::mem::MaybeUninit;
 
 /// Size and alignment of a control stack, its header and guard included.
-pub const CONTROL_SIZE: u64 = 4 << 20;
+pub(crate) const CONTROL_SIZE: u64 = 4 << 20;
 /// Bytes of the stack area, at the control stack's end.
-pub const CONTROL_AREA: u64 = 1 << 20;
+pub(crate) const CONTROL_AREA: u64 = 1 << 20;
 /// Where the bindings of the stubs begin, behind the header. A stub adds the offset of its own to
 /// the control stack's base.
-pub const BINDINGS_OFFSET: u64 = 4096;
+pub(crate) const BINDINGS_OFFSET: u64 = 4096;
 /// Bytes below the stack area that are for signal handlers of the host, see `fault/signal_room.rs`.
-pub const CONTROL_ROOM: u64 = 256 << 10;
+pub(crate) const CONTROL_ROOM: u64 = 256 << 10;
 /// Least guard between the bindings and that room. Larger than a signal frame, so that no handler
 /// can be made to write over the bindings.
-pub const CONTROL_GUARD: u64 = 64 << 10;
+pub(crate) const CONTROL_GUARD: u64 = 64 << 10;
 /// Bytes of the stack area that gates use, at most; they get a signal's frame besides
 /// ([`Context::floor`]).
-pub const GATE_FRAMES: u64 = 4096;
+pub(crate) const GATE_FRAMES: u64 = 4096;
 /// Deepest nesting of host functions that call back into domains.
 pub const MAX_DEPTH: u32 = 64;
 
@@ -218,40 +218,40 @@ impl DomainState {
 }
 
 /// Flags of a [`Binding`]: work that its crossings need besides the common path.
-pub mod flag {
+pub(crate) mod flag {
     /// Stack arguments are copied.
-    pub const STACK: u32 = 1;
+    pub(crate) const STACK: u32 = 1;
     /// Some integer arguments are pointers: rebased to the callee's window, unless they lead into a
     /// region that it sees.
-    pub const POINTERS: u32 = 2;
+    pub(crate) const POINTERS: u32 = 2;
     /// x87 and MMX state is reset in both directions and the caller's control word is restored.
-    pub const X87: u32 = 4;
+    pub(crate) const X87: u32 = 4;
     /// zmm16-31 and the mask registers are cleared when the callee is entered.
-    pub const ZMM_IN: u32 = 8;
+    pub(crate) const ZMM_IN: u32 = 8;
     /// zmm16-31 and the mask registers are cleared when the caller is returned to.
-    pub const ZMM_OUT: u32 = 16;
+    pub(crate) const ZMM_OUT: u32 = 16;
     /// The result is a pointer, in the same way for the caller.
-    pub const POINTER_RESULT: u32 = 32;
+    pub(crate) const POINTER_RESULT: u32 = 32;
     /// Between host and domain: floating-point arguments cross.
-    pub const FLOATS: u32 = 64;
+    pub(crate) const FLOATS: u32 = 64;
     /// MXCSR is named by a domain on one side: it is saved, set and restored.
-    pub const MXCSR: u32 = 128;
+    pub(crate) const MXCSR: u32 = 128;
     /// On the way out: rbx, rbp and r12-r14 are restored from the frame.
-    pub const PRESERVED: u32 = 256;
+    pub(crate) const PRESERVED: u32 = 256;
     /// Stack arguments are not copied; the callee gets their address.
-    pub const CLIENT_STACK: u32 = 512;
+    pub(crate) const CLIENT_STACK: u32 = 512;
     /// Between host and domain: the domain's text names vector registers.
-    pub const VECTORS: u32 = 1024;
+    pub(crate) const VECTORS: u32 = 1024;
     /// The host enters a domain.
-    pub const ENTRY: u32 = 2048;
+    pub(crate) const ENTRY: u32 = 2048;
     /// What makes a gate leave the common path on the way in.
-    pub const IN: u32 = STACK | POINTERS | X87 | ZMM_IN | MXCSR;
+    pub(crate) const IN: u32 = STACK | POINTERS | X87 | ZMM_IN | MXCSR;
     /// What makes a gate leave the common path on the way out.
-    pub const OUT: u32 = X87 | ZMM_OUT | POINTER_RESULT | MXCSR;
+    pub(crate) const OUT: u32 = X87 | ZMM_OUT | POINTER_RESULT | MXCSR;
 }
 
 /// See [`Binding::pointers`].
-pub const FUNCTIONS: u32 = 8;
+pub(crate) const FUNCTIONS: u32 = 8;
 
 /// One granted crossing (ARPC section 3.2.1): who is called, where, and what is cleared.
 #[repr(C)]
@@ -327,7 +327,7 @@ impl CallFrame {
 
 /// Registers of a call to a host function, on the host's stack.
 #[repr(C)]
-pub struct HostFrame {
+pub(crate) struct HostFrame {
     /// rdi, rsi, rdx, rcx, r8, r9.
     pub ints: [u64; 6],
     /// Low halves of xmm0-xmm7; undefined without [`flag::FLOATS`].

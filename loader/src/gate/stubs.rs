@@ -31,49 +31,49 @@ use sfi_contract::layout::{DISPATCH_MASK, DISPATCH_OFFSET};
 /// Bytes of a stub.
 const STUB: u64 = 32;
 /// Offset of the trap.
-pub const TRAP: u64 = 0;
+pub(crate) const TRAP: u64 = 0;
 /// Offset of the arbitration gateway.
-pub const SYSCALL: u64 = STUB;
+pub(crate) const SYSCALL: u64 = STUB;
 /// Offset of [`sfi_contract::names::DEPTH`].
-pub const DEPTH: u64 = 2 * STUB;
+pub(crate) const DEPTH: u64 = 2 * STUB;
 /// Offset of [`sfi_contract::names::RETURN`].
-pub const RETURN: u64 = 3 * STUB;
+pub(crate) const RETURN: u64 = 3 * STUB;
 /// Offset of [`sfi_contract::names::CUT`].
-pub const CUT: u64 = 5 * STUB;
+pub(crate) const CUT: u64 = 5 * STUB;
 /// Offset of the first import's stub.
 const IMPORTS: u64 = 7 * STUB;
 /// Offset of the trap of [`RETURN`], its last two bytes.
-pub const RETURN_TRAP: u64 = CUT - 2;
+pub(crate) const RETURN_TRAP: u64 = CUT - 2;
 /// Offset of the trap of [`CUT`], its last two bytes.
-pub const CUT_TRAP: u64 = IMPORTS - 2;
+pub(crate) const CUT_TRAP: u64 = IMPORTS - 2;
 /// The entries before those of imports.
-pub const FIXED: [u64; 5] = [TRAP, SYSCALL, DEPTH, RETURN, CUT];
+pub(crate) const FIXED: [u64; 5] = [TRAP, SYSCALL, DEPTH, RETURN, CUT];
 /// `ud2`
 const UD2: [u8; 2] = [0x0f, 0x0b];
 /// `-ENOSYS`.
 const ENOSYS: i32 = -38;
 
 /// Offset of an import's stub.
-pub fn import(index: usize) -> u64 {
+pub(crate) fn import(index: usize) -> u64 {
     IMPORTS + STUB * index as u64
 }
 
 /// Bytes of the area; text begins behind it.
-pub fn size(imports: usize) -> u64 {
+pub(crate) fn size(imports: usize) -> u64 {
     import(imports).next_multiple_of(64)
 }
 
 /// Bytes of an IFUNC's stub.
-pub const CHOICE: u64 = 16;
+pub(crate) const CHOICE: u64 = 16;
 
 /// Bytes of the stubs of IFUNCs, which come behind the area.
-pub fn choices_size(choices: usize) -> u64 {
+pub(crate) fn choices_size(choices: usize) -> u64 {
     (CHOICE * choices as u64).next_multiple_of(64)
 }
 
 /// The stub of an IFUNC: it jumps to what a dispatch slot of its own holds, the trap until its
 /// resolver has chosen.
-pub fn choice(slot: u64) -> [u8; CHOICE as usize] {
+pub(crate) fn choice(slot: u64) -> [u8; CHOICE as usize] {
     let mut code = [0xcc; CHOICE as usize];
     // jmp *%gs:slot
     code[..4].copy_from_slice(&[0x65, 0xff, 0x24, 0x25]);
@@ -83,7 +83,7 @@ pub fn choice(slot: u64) -> [u8; CHOICE as usize] {
 
 /// What a stub leads to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Stub {
+pub(crate) struct Stub {
     /// Index of its binding in the world.
     pub binding: usize,
     /// What it may lead to.
@@ -102,7 +102,7 @@ pub enum Way {
 }
 
 /// The stub area.
-pub fn emit(stubs: &[Stub]) -> Vec<u8> {
+pub(crate) fn emit(stubs: &[Stub]) -> Vec<u8> {
     let mut bytes = vec![0xcc; size(stubs.len()) as usize];
     for trap in [TRAP, RETURN_TRAP, CUT_TRAP] {
         bytes[trap as usize..][..2].copy_from_slice(&UD2);

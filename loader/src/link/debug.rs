@@ -7,7 +7,7 @@ use crate::link::place::Places;
 use crate::link::select::Input;
 
 /// Keeps the objects that have line tables.
-pub fn collect(inputs: &[Input<'_>], layout: &Layout, places: &Places) -> Vec<DebugObject> {
+pub(crate) fn collect(inputs: &[Input<'_>], layout: &Layout, places: &Places) -> Vec<DebugObject> {
     let mut all = Vec::new();
     for (input, from) in inputs.iter().enumerate() {
         if !from.object.sections.iter().any(|s| s.name == ".debug_line" && !s.data.is_empty()) {

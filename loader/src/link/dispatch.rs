@@ -14,7 +14,7 @@ use std::collections::HashMap;
 
 /// Slots and what they hold.
 #[derive(Debug)]
-pub struct Dispatch {
+pub(crate) struct Dispatch {
     /// Code offset by slot; slot 0 is the trap, so that a null pointer means it.
     pub slots: Vec<u64>,
     index: HashMap<u64, usize>,
@@ -22,12 +22,12 @@ pub struct Dispatch {
 
 impl Dispatch {
     /// Window offset of the slot of a code offset.
-    pub fn slot(&self, code: u64) -> Option<u64> {
+    pub(crate) fn slot(&self, code: u64) -> Option<u64> {
         self.index.get(&code).map(|i| DISPATCH_OFFSET + 8 * *i as u64)
     }
 
     /// Code offset of the slot at a window offset.
-    pub fn code(&self, slot: u64) -> Option<u64> {
+    pub(crate) fn code(&self, slot: u64) -> Option<u64> {
         let index = slot.checked_sub(DISPATCH_OFFSET)?;
         if !index.is_multiple_of(8) {
             return None;
@@ -36,7 +36,7 @@ impl Dispatch {
     }
 
     /// The table's bytes for a window at 0: whole pages, unused slots hold the trap.
-    pub fn bytes(&self) -> Vec<u8> {
+    pub(crate) fn bytes(&self) -> Vec<u8> {
         let slots = self.slots.len().next_multiple_of(PAGE_SIZE as usize / 8);
         let all = self.slots.iter().copied().chain(std::iter::repeat(self.slots[0])).take(slots);
         all.flat_map(u64::to_le_bytes).collect()
@@ -44,12 +44,12 @@ impl Dispatch {
 }
 
 /// Window offset of the slot that an IFUNC's stub jumps through.
-pub fn choice(index: usize) -> u64 {
+pub(crate) fn choice(index: usize) -> u64 {
     DISPATCH_OFFSET + 8 * (1 + index as u64)
 }
 
 /// Gives a slot to every IFUNC, and to every code address that a relocation takes.
-pub fn collect(
+pub(crate) fn collect(
     spec: &DomainSpec,
     inputs: &[Input<'_>],
     symbols: &Symbols<'_>,

@@ -155,7 +155,7 @@ const WARM_STACK: u64 = 2 * PAGE_SIZE;
 
 /// From this size on contents are mapped copy-on-write; smaller ones are copied, which is faster
 /// than the faults of a file's pages and leaves them in one mapping with their neighbours.
-pub const COPY_LIMIT: usize = 64 << 10;
+pub(crate) const COPY_LIMIT: usize = 64 << 10;
 
 impl Image {
     /// Decides what comes from files and writes the contents there. The files are sealed: nobody

@@ -24,7 +24,7 @@ const GROWTH: u64 = 16 << 20;
 
 /// The parts of an image.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub enum Part {
+pub(crate) enum Part {
     /// Stubs and text, r-x.
     Text,
     /// Constants, tables of addresses and the GOT, r--.
@@ -37,12 +37,12 @@ pub enum Part {
 
 impl Part {
     /// All of them.
-    pub const ALL: [Part; 4] = [Part::Text, Part::Constants, Part::Data, Part::Locals];
+    pub(crate) const ALL: [Part; 4] = [Part::Text, Part::Constants, Part::Data, Part::Locals];
 }
 
 /// A place in a part.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub struct Spot {
+pub(crate) struct Spot {
     /// Part.
     pub part: Part,
     /// Offset in the part, bytes.
@@ -50,7 +50,7 @@ pub struct Spot {
 }
 
 /// Sizes and spots.
-pub struct Layout {
+pub(crate) struct Layout {
     /// By object and section.
     pub sections: Vec<Vec<Option<Spot>>>,
     /// Common blocks.
@@ -111,7 +111,7 @@ impl Cursor<'_> {
 }
 
 /// Lays out a domain's image.
-pub fn lay_out(spec: &DomainSpec, inputs: &[Input<'_>], symbols: &Symbols<'_>) -> Result<Layout, LinkError> {
+pub(crate) fn lay_out(spec: &DomainSpec, inputs: &[Input<'_>], symbols: &Symbols<'_>) -> Result<Layout, LinkError> {
     let mut keys = Vec::new();
     for (input, from) in inputs.iter().enumerate() {
         for (section, s) in from.object.sections.iter().enumerate() {
@@ -232,7 +232,7 @@ fn bounds(
 }
 
 /// Initialisers or finalisers: the range of an array.
-pub fn array_range(inputs: &[Input<'_>], layout: &Layout, base: &str) -> Option<(Spot, u64)> {
+pub(crate) fn array_range(inputs: &[Input<'_>], layout: &Layout, base: &str) -> Option<(Spot, u64)> {
     let mut range: Option<(Spot, u64)> = None;
     for (input, from) in inputs.iter().enumerate() {
         for (section, s) in from.object.sections.iter().enumerate() {

@@ -38,10 +38,10 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 /// Segments of shared regions are named by this and the region's name.
-pub const REGION: &str = "region ";
+pub(crate) const REGION: &str = "region ";
 
 /// What is known about a domain before its addresses matter.
-pub struct Plan<'a> {
+pub(crate) struct Plan<'a> {
     /// Verified objects.
     pub inputs: Vec<Input<'a>>,
     /// Resolved symbols.
@@ -51,7 +51,7 @@ pub struct Plan<'a> {
 }
 
 /// Selects, verifies, resolves and lays out.
-pub fn plan<'a>(spec: &'a DomainSpec, roots: &[String]) -> Result<Plan<'a>, LinkError> {
+pub(crate) fn plan<'a>(spec: &'a DomainSpec, roots: &[String]) -> Result<Plan<'a>, LinkError> {
     let inputs = select::select(spec, roots)?;
     let symbols = crate::link::symbols::resolve(spec, &inputs)?;
     reloc::check_undefined(spec, &inputs, &symbols)?;
@@ -60,7 +60,7 @@ pub fn plan<'a>(spec: &'a DomainSpec, roots: &[String]) -> Result<Plan<'a>, Link
 }
 
 /// Where a planned domain goes.
-pub struct Site<'l> {
+pub(crate) struct Site<'l> {
     /// The parts.
     pub places: &'l Places,
     /// Where each of the domain's shared regions lies.
@@ -70,7 +70,7 @@ pub struct Site<'l> {
 }
 
 /// Relocates, for a window at 0, and builds the tables.
-pub fn link(spec: &DomainSpec, plan: &Plan<'_>, site: &Site<'_>) -> Result<Image, LinkError> {
+pub(crate) fn link(spec: &DomainSpec, plan: &Plan<'_>, site: &Site<'_>) -> Result<Image, LinkError> {
     let Plan { inputs, symbols, layout } = plan;
     let places = site.places;
     let dispatch = dispatch::collect(spec, inputs, symbols, layout, places)?;

@@ -82,7 +82,7 @@ struct Place {
 
 /// Places shared regions of these lengths, which lie at the same offset of every window: gives the
 /// offsets.
-pub fn place_regions(rng: &mut ChaCha20Rng, lengths: &[u64]) -> Result<(Map, Vec<u64>), LinkError> {
+pub(crate) fn place_regions(rng: &mut ChaCha20Rng, lengths: &[u64]) -> Result<(Map, Vec<u64>), LinkError> {
     let mut map = Map::default();
     let mut place = |length: &u64| map.place(rng, *length, PAGE_SIZE, GUARD, REGIONS_HIGH).map(|place| place.at);
     let offsets = lengths.iter().map(|length| place(length).ok_or(LinkError::Regions)).collect::<Result<_, _>>()?;
@@ -91,7 +91,7 @@ pub fn place_regions(rng: &mut ChaCha20Rng, lengths: &[u64]) -> Result<(Map, Vec
 
 /// Window offsets of a domain's parts.
 #[derive(Clone, Debug)]
-pub struct Places {
+pub(crate) struct Places {
     /// By [`Part`].
     pub parts: [u64; 4],
     /// Start of the heap; its length in whole pages.
@@ -107,7 +107,7 @@ pub struct Places {
 
 impl Places {
     /// Window offset of a spot.
-    pub fn of(&self, spot: crate::link::layout::Spot) -> u64 {
+    pub(crate) fn of(&self, spot: crate::link::layout::Spot) -> u64 {
         self.parts[spot.part as usize] + spot.offset
     }
 }
@@ -120,7 +120,12 @@ impl Places {
 /// unmapped   r-x   r--        r--     r--         unmapped  rw-         rw-            rw-  rw-   rw-   unmapped
 ///      0x80000             0xff000  0x100000          0x200000 and above           0x300000
 /// ```
-pub fn place(rng: &mut ChaCha20Rng, spec: &DomainSpec, layout: &Layout, regions: &Map) -> Result<Places, LinkError> {
+pub(crate) fn place(
+    rng: &mut ChaCha20Rng,
+    spec: &DomainSpec,
+    layout: &Layout,
+    regions: &Map,
+) -> Result<Places, LinkError> {
     let full = |what: &str| LinkError::NoRoom { domain: spec.name.clone(), part: what.to_owned() };
     let dense = spec.placement == Placement::Dense;
     let mut map = regions.clone();

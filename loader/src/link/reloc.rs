@@ -37,7 +37,7 @@ fn needs_got(kind: u32) -> bool {
 }
 
 /// Every relocation of every section that becomes memory, with what it refers to.
-pub fn relocations<'l>(
+pub(crate) fn relocations<'l>(
     inputs: &'l [Input<'_>],
     symbols: &'l Symbols<'_>,
 ) -> impl Iterator<Item = (usize, usize, &'l Relocation, Target)> {
@@ -56,7 +56,7 @@ pub fn relocations<'l>(
 }
 
 /// The content of a word of the GOT: a symbol's address and an addend.
-pub type GotEntry = (Target, i64);
+pub(crate) type GotEntry = (Target, i64);
 
 /// The GOT's word that a relocation's field leads to.
 fn got_entry(r: &Relocation, target: Target, lea: bool) -> Option<GotEntry> {
@@ -69,7 +69,7 @@ fn got_entry(r: &Relocation, target: Target, lea: bool) -> Option<GotEntry> {
 }
 
 /// What the GOT holds.
-pub fn got_entries(inputs: &[Input<'_>], symbols: &Symbols<'_>, leas: &Leas) -> Vec<GotEntry> {
+pub(crate) fn got_entries(inputs: &[Input<'_>], symbols: &Symbols<'_>, leas: &Leas) -> Vec<GotEntry> {
     let mut seen = HashSet::new();
     relocations(inputs, symbols)
         .filter_map(|(input, section, r, target)| got_entry(r, target, leas.contains(&(input, section, r.offset))))
@@ -80,10 +80,10 @@ pub fn got_entries(inputs: &[Input<'_>], symbols: &Symbols<'_>, leas: &Leas) -> 
 /// Object, section and offset of the displacements of `lea X(%rip),%r64` where X is in a shared
 /// region. What they give is a common address, which no displacement reaches: each becomes `mov`
 /// from a word of the GOT.
-pub type Leas = HashSet<(usize, usize, u64)>;
+pub(crate) type Leas = HashSet<(usize, usize, u64)>;
 
 /// Finds them. A verified section decodes from its start.
-pub fn region_leas(inputs: &[Input<'_>], symbols: &Symbols<'_>) -> Leas {
+pub(crate) fn region_leas(inputs: &[Input<'_>], symbols: &Symbols<'_>) -> Leas {
     let to_region = |(input, section, r, target): (usize, usize, &Relocation, Target)| {
         let code = inputs[input].object.sections[section].is_executable();
         let found = code && r.kind == R_PC32 && matches!(target, Target::Region { .. });
@@ -108,7 +108,7 @@ pub fn region_leas(inputs: &[Input<'_>], symbols: &Symbols<'_>) -> Leas {
 }
 
 /// Every symbol that a relocation needs and nobody defines, in one error.
-pub fn check_undefined(spec: &DomainSpec, inputs: &[Input<'_>], symbols: &Symbols<'_>) -> Result<(), LinkError> {
+pub(crate) fn check_undefined(spec: &DomainSpec, inputs: &[Input<'_>], symbols: &Symbols<'_>) -> Result<(), LinkError> {
     let mut missing: BTreeMap<String, &str> = BTreeMap::new();
     for (input, _, r, target) in relocations(inputs, symbols) {
         if target == Target::Undefined {
@@ -124,7 +124,7 @@ pub fn check_undefined(spec: &DomainSpec, inputs: &[Input<'_>], symbols: &Symbol
 }
 
 /// Window offset of a code symbol: a place in an executable section, or a gateway.
-pub fn code_offset(target: Target, layout: &Layout, places: &Places) -> Option<u64> {
+pub(crate) fn code_offset(target: Target, layout: &Layout, places: &Places) -> Option<u64> {
     let text = places.parts[Part::Text as usize];
     match target {
         Target::Section { input, section, offset } => {
@@ -139,12 +139,12 @@ pub fn code_offset(target: Target, layout: &Layout, places: &Places) -> Option<u
 }
 
 /// Whether a relocation takes a code symbol's address (a branch does not).
-pub fn takes_address(kind: u32) -> bool {
+pub(crate) fn takes_address(kind: u32) -> bool {
     kind != R_PLT32
 }
 
 /// Everything an address depends on, but the window's base.
-pub struct Addresses<'l> {
+pub(crate) struct Addresses<'l> {
     /// Spots.
     pub layout: &'l Layout,
     /// Places of the parts.
@@ -218,7 +218,7 @@ impl Addresses<'_> {
 
 /// Applies all relocations to the parts' bytes, for a window at 0. Gives the words that depend on
 /// the window's base, by part.
-pub fn apply(
+pub(crate) fn apply(
     spec: &DomainSpec,
     inputs: &[Input<'_>],
     symbols: &Symbols<'_>,

@@ -11,7 +11,7 @@ use sfi_verifier::{Options, Usage};
 use std::collections::{BTreeSet, HashMap, HashSet, VecDeque};
 
 /// An object that is linked. It was verified.
-pub struct Input<'a> {
+pub(crate) struct Input<'a> {
     /// `file` or `archive(member)`.
     pub name: String,
     /// The file's bytes.
@@ -57,7 +57,7 @@ struct Member<'a> {
 }
 
 /// Reads, selects and verifies. `roots` are names that the host or other domains ask for.
-pub fn select<'a>(spec: &'a DomainSpec, roots: &[String]) -> Result<Vec<Input<'a>>, LinkError> {
+pub(crate) fn select<'a>(spec: &'a DomainSpec, roots: &[String]) -> Result<Vec<Input<'a>>, LinkError> {
     let mut claims = Claims::new(spec);
     let mut chosen: Vec<(String, &'a [u8], Object<'a>)> = Vec::new();
     let mut members: Vec<Option<Member<'a>>> = Vec::new();
@@ -163,6 +163,6 @@ fn verify<'a>(
 }
 
 /// How the verifier is asked.
-pub fn options(spec: &DomainSpec) -> Options {
+pub(crate) fn options(spec: &DomainSpec) -> Options {
     Options { mode: spec.mode, clock: spec.clock, ..Options::default() }
 }

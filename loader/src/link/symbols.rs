@@ -13,13 +13,13 @@ use std::collections::{HashMap, HashSet};
 use std::hash::Hash;
 
 /// `STT_FUNC`.
-pub const STT_FUNC: u8 = 2;
+pub(crate) const STT_FUNC: u8 = 2;
 /// `STT_GNU_IFUNC`.
 const STT_GNU_IFUNC: u8 = 10;
 
 /// What a symbol means.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Target {
+pub(crate) enum Target {
     /// A place in a section that is linked.
     Section {
         /// Index of the object.
@@ -68,7 +68,7 @@ pub enum Target {
 
 /// A common block.
 #[derive(Clone, Copy, Debug)]
-pub struct Common {
+pub(crate) struct Common {
     /// Bytes.
     pub size: u64,
     /// Bytes.
@@ -76,7 +76,7 @@ pub struct Common {
 }
 
 /// The result.
-pub struct Symbols<'a> {
+pub(crate) struct Symbols<'a> {
     /// By object and symbol index.
     pub targets: Vec<Vec<Target>>,
     /// By object and section index: whether the section becomes memory.
@@ -93,7 +93,7 @@ pub struct Symbols<'a> {
 
 /// Where a resolver is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub struct Resolver {
+pub(crate) struct Resolver {
     /// Index of the object.
     pub input: usize,
     /// Index of the section.
@@ -110,7 +110,7 @@ struct Definition {
 }
 
 /// Resolves all symbols.
-pub fn resolve<'a>(spec: &DomainSpec, inputs: &[Input<'a>]) -> Result<Symbols<'a>, LinkError> {
+pub(crate) fn resolve<'a>(spec: &DomainSpec, inputs: &[Input<'a>]) -> Result<Symbols<'a>, LinkError> {
     let live = resolve::live_sections(inputs.iter().map(|i| &i.object));
     let mut commons = Vec::new();
     let mut indirects = Indirects::new();

@@ -14,7 +14,7 @@ use crate::vm::region::{Placed, Region};
 use crate::vm::space::Draw;
 
 /// The world around a domain.
-pub struct Surroundings<'w> {
+pub(crate) struct Surroundings<'w> {
     /// The shared regions and their window offsets.
     pub regions: &'w [Region],
     /// The offsets that they take.
@@ -22,7 +22,7 @@ pub struct Surroundings<'w> {
 }
 
 /// Draws places, links for them, seals, and verifies again.
-pub fn load(
+pub(crate) fn load(
     draw: &mut Draw<'_>,
     spec: &DomainSpec,
     plan: &Plan<'_>,

@@ -38,7 +38,7 @@ pub struct Raised {
 }
 
 /// Raises the first window of an image, and verifies its contents as they will run.
-pub fn first(
+pub(crate) fn first(
     draw: &mut Draw<'_>,
     spec: &DomainSpec,
     mut image: Image,
@@ -51,7 +51,7 @@ pub fn first(
 
 /// Raises another window of an image. Shared text was verified in the first one, and nobody could
 /// write it since. Text that is a copy is verified again.
-pub fn again(
+pub(crate) fn again(
     draw: &mut Draw<'_>,
     spec: &DomainSpec,
     image: Arc<Image>,
@@ -109,7 +109,7 @@ impl Raised {
 }
 
 /// Maps, writes and seals. `region` gives the memory file of a shared region's segment.
-pub fn raise<'f>(
+pub(crate) fn raise<'f>(
     window: &Window,
     image: &Image,
     rng: &mut ChaCha20Rng,
@@ -142,7 +142,7 @@ pub fn raise<'f>(
 
 /// Resets the writable memory of an instance to its start, so that no byte survives. Shared regions
 /// stay.
-pub fn reset(window: &Window, image: &Image, rng: &mut ChaCha20Rng) -> Result<(), Errno> {
+pub(crate) fn reset(window: &Window, image: &Image, rng: &mut ChaCha20Rng) -> Result<(), Errno> {
     for (start, end) in &image.discarded {
         window.discard(*start, end - start)?;
     }

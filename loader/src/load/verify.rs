@@ -12,7 +12,7 @@ use sfi_verifier::{FinalText, Usage, Violation, verify_text};
 ///
 /// # Errors
 /// The violations.
-pub fn verify(window: &Window, image: &Image, spec: &DomainSpec) -> Result<Usage, Vec<Violation>> {
+pub(crate) fn verify(window: &Window, image: &Image, spec: &DomainSpec) -> Result<Usage, Vec<Violation>> {
     let mut bytes = vec![0; image.text.1 as usize];
     window.read(image.text.0, &mut bytes);
     let text = FinalText {

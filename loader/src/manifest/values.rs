@@ -89,33 +89,33 @@ fn parse_size(text: &str) -> Option<u64> {
     digits.parse::<u64>().ok()?.checked_mul(unit)
 }
 
-pub fn default_memory() -> Size {
+pub(super) fn default_memory() -> Size {
     Size(DEFAULT_MEMORY)
 }
 
-pub fn default_stack() -> Size {
+pub(super) fn default_stack() -> Size {
     Size(DEFAULT_STACK)
 }
 
-pub fn minus_one() -> i64 {
+pub(super) fn minus_one() -> i64 {
     -1
 }
 
-pub fn read_write() -> Access {
+pub(super) fn read_write() -> Access {
     Access::ReadWrite
 }
 
-pub fn mode<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Mode, D::Error> {
+pub(super) fn mode<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Mode, D::Error> {
     let text: String = serde::Deserialize::deserialize(deserializer)?;
     text.parse().map_err(D::Error::custom)
 }
 
-pub fn signature<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Signature>, D::Error> {
+pub(super) fn signature<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Signature>, D::Error> {
     let text: String = serde::Deserialize::deserialize(deserializer)?;
     text.parse().map(Some).map_err(D::Error::custom)
 }
 
-pub fn restart<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Restart, D::Error> {
+pub(super) fn restart<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Restart, D::Error> {
     struct Any;
     impl Visitor<'_> for Any {
         type Value = Restart;
@@ -137,7 +137,7 @@ pub fn restart<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Restart, D:
 }
 
 /// Reads `true`, `false` or `"if-available"`.
-pub fn la57<'de, D: Deserializer<'de>>(deserializer: D) -> Result<La57, D::Error> {
+pub(super) fn la57<'de, D: Deserializer<'de>>(deserializer: D) -> Result<La57, D::Error> {
     struct Any;
     impl Visitor<'_> for Any {
         type Value = La57;
@@ -155,12 +155,12 @@ pub fn la57<'de, D: Deserializer<'de>>(deserializer: D) -> Result<La57, D::Error
     deserializer.deserialize_any(Any)
 }
 
-pub fn trust<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Trust>, D::Error> {
+pub(super) fn trust<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Trust>, D::Error> {
     let text: String = serde::Deserialize::deserialize(deserializer)?;
     text.parse().map(Some).map_err(D::Error::custom)
 }
 
-pub fn access<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Access, D::Error> {
+pub(super) fn access<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Access, D::Error> {
     let text: String = serde::Deserialize::deserialize(deserializer)?;
     match text.as_str() {
         "read" => Ok(Access::Read),

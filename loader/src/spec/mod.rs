@@ -22,7 +22,7 @@ pub const DEFAULT_STACK: u64 = 1 << 20;
 
 /// The values that callers pass before the procedure's own arguments.
 #[derive(Clone, Debug, Default)]
-pub struct Header {
+pub(crate) struct Header {
     /// The number of procedures. A caller passes the number of one. `None`: there is one procedure,
     /// and callers pass no number.
     pub procedures: Option<usize>,
@@ -448,7 +448,7 @@ impl Import {
 
     /// Imports an entry point that a domain registers, `domain.name`. It is bound at once if it
     /// exists. Otherwise calls fail with [`crate::Status::Unbound`] until a domain registers it and
-    /// [`crate::World::connect`] binds it. The registered signature counts. A signature that is
+    /// [`crate::Manage::connect`] binds it. The registered signature counts. A signature that is
     /// given here must be equal to it.
     pub fn entry(name: impl Into<String>) -> Self {
         let callee = Callee::Entry { name: name.into() };

@@ -46,13 +46,13 @@ pub struct Signature {
 }
 
 /// Registers for integer arguments.
-pub const INT_REGISTERS: usize = 6;
+pub(crate) const INT_REGISTERS: usize = 6;
 /// Registers for floating-point arguments.
-pub const FLOAT_REGISTERS: usize = 8;
+pub(crate) const FLOAT_REGISTERS: usize = 8;
 /// Most words of stack arguments.
-pub const MAX_STACK_WORDS: u32 = 64;
+pub(crate) const MAX_STACK_WORDS: u32 = 64;
 /// Deepest nesting of `fn` in `fn`.
-pub const MAX_FUNCTION_DEPTH: usize = 4;
+pub(crate) const MAX_FUNCTION_DEPTH: usize = 4;
 
 /// The registers of a signature (psABI 3.2.3).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -60,7 +60,7 @@ impl Registry {
 }
 
 /// Reserves a window if its place is free. Returns `false` if other memory is there.
-pub fn reserve(window: u64) -> Result<bool, Errno> {
+pub(crate) fn reserve(window: u64) -> Result<bool, Errno> {
     let mut registry = registry();
     if registry.live.contains(&window) {
         return Ok(false);
@@ -76,7 +76,7 @@ pub fn reserve(window: u64) -> Result<bool, Errno> {
 }
 
 /// Unmaps a window and everything in it.
-pub fn release(window: u64, mappings: u64) {
+pub(crate) fn release(window: u64, mappings: u64) {
     let mut registry = registry();
     registry.mappings -= mappings;
     registry.live.remove(&window);
@@ -101,7 +101,7 @@ pub fn release(window: u64, mappings: u64) {
 }
 
 /// Reserves a range without access. Returns `false` if other memory is there.
-pub fn reserve_at(start: u64, length: u64) -> Result<bool, Errno> {
+pub(crate) fn reserve_at(start: u64, length: u64) -> Result<bool, Errno> {
     // SAFETY: MAP_FIXED_NOREPLACE never touches an existing mapping, and the new one allows no
     // access.
     let result = unsafe {
@@ -122,7 +122,7 @@ pub fn reserve_at(start: u64, length: u64) -> Result<bool, Errno> {
 ///
 /// # Errors
 /// They would leave the host too few of the mappings that the kernel allows.
-pub fn account(mappings: u64) -> Result<(), Errno> {
+pub(crate) fn account(mappings: u64) -> Result<(), Errno> {
     let mut registry = registry();
     if registry.mappings + mappings + HOST_MAPPINGS.min(registry.limit / 2) > registry.limit {
         return Err(Errno::NOMEM);
@@ -132,13 +132,13 @@ pub fn account(mappings: u64) -> Result<(), Errno> {
 }
 
 /// Takes mappings off the account.
-pub fn forget(mappings: u64) {
+pub(crate) fn forget(mappings: u64) {
     registry().mappings -= mappings;
 }
 
 /// The state of the process with respect to the kernel's limit on mappings.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Pressure {
+pub(crate) struct Pressure {
     /// `vm.max_map_count`.
     pub limit: u64,
     /// Mappings of the process, all of them.
@@ -150,7 +150,7 @@ pub struct Pressure {
 }
 
 /// Counts the process' mappings. Slow if there are many. Allocates nothing large.
-pub fn pressure() -> Pressure {
+pub(crate) fn pressure() -> Pressure {
     use std::io::Read;
     let mut mappings = 0;
     if let Ok(mut maps) = std::fs::File::open("/proc/self/maps") {
@@ -168,7 +168,7 @@ pub fn pressure() -> Pressure {
 }
 
 /// Returns the number of windows that this process uses.
-pub fn live() -> u64 {
+pub(crate) fn live() -> u64 {
     registry().live.len() as u64
 }
 

@@ -12,7 +12,7 @@ const SEALS: SealFlags = SealFlags::SEAL.union(SealFlags::SHRINK).union(SealFlag
 /// Makes a sealed memory file with these bytes that was never mapped writable. Returns `None` if
 /// the system allows no executable ones (`vm.memfd_noexec`). Every instance then gets a copy of the
 /// text.
-pub fn seal(name: &CStr, bytes: &[u8], executable: bool) -> Result<Option<OwnedFd>, Errno> {
+pub(crate) fn seal(name: &CStr, bytes: &[u8], executable: bool) -> Result<Option<OwnedFd>, Errno> {
     // Since Linux 6.3 a flag says whether a memory file may be executed. Older kernels do not know
     // the flags.
     let kind = if executable { libc::MFD_EXEC } else { libc::MFD_NOEXEC_SEAL };

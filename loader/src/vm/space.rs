@@ -37,7 +37,7 @@ pub enum AddressSpace {
 }
 
 /// Draws uniformly from `0..bound`, by rejection.
-pub fn draw(rng: &mut ChaCha20Rng, bound: u64) -> u64 {
+pub(crate) fn draw(rng: &mut ChaCha20Rng, bound: u64) -> u64 {
     assert!(bound > 0, "empty range");
     let limit = u64::MAX - u64::MAX % bound;
     loop {

@@ -10,7 +10,7 @@ use sfi_contract::layout::{PAGE_SIZE, WINDOW_SIZE};
 use std::ffi::c_void;
 
 /// Most draws. With any sane address space the first or second succeeds.
-pub const DRAWS: u32 = 10_000;
+pub(crate) const DRAWS: u32 = 10_000;
 
 /// Protection of a mapping. There is no writable and executable one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -34,7 +34,7 @@ impl Protection {
 }
 
 /// Rounds up to whole pages.
-pub const fn pages(bytes: u64) -> u64 {
+pub(crate) const fn pages(bytes: u64) -> u64 {
     bytes.next_multiple_of(PAGE_SIZE)
 }
 

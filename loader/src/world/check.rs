@@ -50,7 +50,7 @@ fn is_entry((supervisor, entry): (&str, &str)) -> bool {
 }
 
 /// Checks that the names in a specification are unique or exist.
-pub fn check_domain<'d>(
+pub(crate) fn check_domain<'d>(
     domain: &DomainSpec,
     regions: &[&str],
     hosts: &[&str],

@@ -56,7 +56,7 @@ pub struct Domain {
 }
 
 /// A shared region's name and its place.
-pub type RegionPlace = (String, Placed);
+pub(crate) type RegionPlace = (String, Placed);
 
 impl Domain {
     /// Makes a domain that was described, in its window.

@@ -14,7 +14,7 @@ use rustix::io::Errno;
 use sfi_contract::layout::{DISPATCH_OFFSET, PAGE_SIZE};
 
 /// Runs the resolvers of a domain and fills the slots of its IFUNCs.
-pub fn choose(held: &mut Held<'_>, index: usize) -> Result<(), BuildError> {
+pub(crate) fn choose(held: &mut Held<'_>, index: usize) -> Result<(), BuildError> {
     for (slot, resolver) in held.domains[index].image.indirects.clone() {
         let result = held.call_code(index, resolver);
         let domain = &held.domains[index];

@@ -44,7 +44,7 @@ impl Inner {
 }
 
 /// Waits until an owner's penalties are over, or refuses until then.
-pub fn admit(owner: Option<&Owner>, wait: bool) -> Result<(), BuildError> {
+pub(crate) fn admit(owner: Option<&Owner>, wait: bool) -> Result<(), BuildError> {
     let Some(owner) = owner else { return Ok(()) };
     let name = || owner.name().to_owned();
     owner.admit(wait).map_err(|why| match why {

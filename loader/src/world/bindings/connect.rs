@@ -1,27 +1,13 @@
-//! A host's control over bindings while its world exists: connect, disconnect, register, load
-//! again.
+//! Budgets, entry points and functions of domains, as a host asks for them while its world exists.
 
 use crate::fault::meter;
-use crate::spec::{DomainSpec, Entry};
-use crate::world::bindings::described::registered;
-use crate::world::bindings::manager::Permit;
+use crate::spec::DomainSpec;
 use crate::world::calls::call::TypedFn;
 use crate::world::calls::host_call::HostCall;
 use crate::world::calls::values::Function;
 use crate::world::domain_ref::DomainRef;
-use crate::world::error::{BindError, BuildError, LookupError};
+use crate::world::error::LookupError;
 use crate::world::held::World;
-
-/// A gateway of a client that leads to an entry point until it is disconnected.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub struct Connected(crate::Pointer);
-
-impl Connected {
-    /// Returns the function pointer, in the client's terms.
-    pub fn pointer(self) -> crate::Pointer {
-        self.0
-    }
-}
 
 /// The time that a domain used, see [`World::used`].
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -32,93 +18,6 @@ pub struct Used {
     pub cpu: std::time::Duration,
 }
 
-macro_rules! operations {
-    () => {
-        /// Connects an import of a client to a registered entry point, `domain.name`, and gives up
-        /// its earlier binding. The rules ([`crate::Builder::permit`]) apply.
-        ///
-        /// # Errors
-        /// [`BindError`].
-        pub fn connect(&mut self, client: &str, symbol: &str, entry: &str) -> Result<(), BindError> {
-            let inner = self.record();
-            inner.manager.reshaped = true;
-            let client = inner.find(client)?;
-            inner.connect(client, Some(symbol), entry).map(drop)
-        }
-
-        /// Connects a client through one of its spare gateways ([`DomainSpec::spare_bindings`]), as
-        /// `__sfi_connect` does for a client that calls it.
-        ///
-        /// # Errors
-        /// [`BindError`].
-        pub fn connect_spare(&mut self, client: &str, entry: &str) -> Result<Connected, BindError> {
-            let inner = self.record();
-            let client = inner.find(client)?;
-            let number = inner.connect(client, None, entry)?;
-            Ok(Connected(crate::Pointer(inner.pointer(client, number))))
-        }
-
-        /// Disconnects an import of a client, also one that was not connected by name. Calls
-        /// through it then fail with [`crate::Status::Unbound`]. Calls in progress through it
-        /// return normally.
-        ///
-        /// # Errors
-        /// [`BindError`].
-        pub fn disconnect(&mut self, client: &str, symbol: &str) -> Result<(), BindError> {
-            let inner = self.record();
-            inner.manager.reshaped = true;
-            let client = inner.find(client)?;
-            inner.disconnect(client, symbol)
-        }
-
-        /// Registers a global function of a domain as an entry point, `domain.name`. Imports that
-        /// wait for it are connected.
-        ///
-        /// # Errors
-        /// [`BuildError::Signature`], [`BuildError::Bind`].
-        pub fn register(&mut self, domain: &str, name: &str, entry: Entry) -> Result<(), BuildError> {
-            let inner = self.record();
-            inner.manager.reshaped = true;
-            let index = inner.find(domain).map_err(BindError::from)?;
-            let (name, entry) = registered(index, domain, (name, &entry), &inner.hosts)?;
-            inner.register(index, &name, entry)?;
-            Ok(inner.connect_waiting(false)?)
-        }
-
-        /// Takes an entry point back. Bindings to it then lead nowhere.
-        ///
-        /// # Errors
-        /// [`BindError::Entry`].
-        pub fn unregister(&mut self, entry: &str) -> Result<(), BindError> {
-            let inner = self.record();
-            inner.manager.reshaped = true;
-            inner.unregister(entry)
-        }
-
-        /// Adds a rule, see [`crate::Builder::permit`].
-        pub fn permit(&mut self, client: impl Into<String>, entry: impl Into<String>) {
-            self.record().manager.permits.push(Permit { client: client.into(), entry: entry.into() });
-        }
-
-        /// Loads a domain again at a fresh place, from other objects or from the same ones. Its
-        /// memory is new, and shared regions stay. Bindings to it are redirected to its functions
-        /// of the same names, or lead nowhere. [`crate::TypedFn`]s find their function again by its
-        /// name. If it fails before the initialisers run, the old domain stays.
-        ///
-        /// # Errors
-        /// [`BindError::Active`] if a call in progress returns to it, [`BindError::Busy`], and the
-        /// other errors of building a world.
-        pub fn reload(&mut self, mut spec: DomainSpec) -> Result<(), BuildError> {
-            let mut held = self.held();
-            held.manager.reshaped = true;
-            spec.clock &= held.clock;
-            let index = held.find(&spec.name).map_err(BindError::from)?;
-            held.reserve_callbacks(&mut spec);
-            held.load_again(index, std::sync::Arc::new(spec), true)
-        }
-    };
-}
-
 impl DomainRef<'_> {
     /// Returns the domain's specification, to load it again with changes.
     pub fn spec(&self) -> DomainSpec {
@@ -127,8 +26,6 @@ impl DomainRef<'_> {
 }
 
 impl World {
-    operations!();
-
     /// Gives a domain its whole budget again.
     ///
     /// # Errors
@@ -159,10 +56,8 @@ impl World {
     }
 }
 
-/// Operations on bindings from within a host function.
+/// Functions and pointers of any domain, from within a host function.
 impl HostCall<'_> {
-    operations!();
-
     /// Returns a global function of any domain, to call it:
     /// `cx.export::<fn(u64) -> u64>("codec", "size")?.call(cx, (1,))`.
     ///

@@ -11,7 +11,7 @@ use crate::world::calls::host::Host;
 use crate::world::error::{BuildError, SpecError};
 
 /// Returns the stubs of a domain whose first record has this number.
-pub fn stubs(spec: &DomainSpec, start: usize) -> Vec<Stub> {
+pub(crate) fn stubs(spec: &DomainSpec, start: usize) -> Vec<Stub> {
     let way = |import: &Import| match import.callee {
         Callee::Host { .. } => Way::Host,
         Callee::Domain { .. } if import.interface.is_some() => Way::Host,
@@ -24,7 +24,7 @@ pub fn stubs(spec: &DomainSpec, start: usize) -> Vec<Stub> {
 }
 
 /// Returns the records of a domain's stubs. `find` gives the index of another domain by name.
-pub fn records(
+pub(crate) fn records(
     client: usize,
     spec: &DomainSpec,
     domains: &dyn Fn(&str) -> Option<usize>,
@@ -83,7 +83,7 @@ pub fn records(
 }
 
 /// Returns the entry points of a specification, by name.
-pub fn all_registered(
+pub(crate) fn all_registered(
     index: usize,
     spec: &DomainSpec,
     hosts: &[Host],
@@ -92,7 +92,7 @@ pub fn all_registered(
 }
 
 /// Returns an entry point of a domain. One with a header leads to the header.
-pub fn registered(
+pub(crate) fn registered(
     index: usize,
     domain: &str,
     (name, entry): (&str, &Entry),

@@ -54,7 +54,7 @@ impl Function {
 
 /// A gateway that belongs to a function.
 #[derive(Debug)]
-pub struct Lent {
+pub(crate) struct Lent {
     /// A number that no other gateway has.
     pub(super) id: u64,
     pub(super) function: Function,
@@ -68,7 +68,7 @@ pub struct Lent {
 
 /// A function of the host that is lent until the host takes it back.
 #[derive(Debug)]
-pub struct OfHost {
+pub(crate) struct OfHost {
     pub(super) callee: usize,
     pub(super) name: String,
     pub(super) loan: Loan,

@@ -11,7 +11,7 @@ use std::collections::BTreeMap;
 /// Whether text can be the name of a domain or of an entry point. The names of both are joined by a
 /// dot, so that none may hold one: `net.tls.seal` would be the entry point of two domains. Hosts
 /// print such names, and domains choose them while they run: every character is printable.
-pub fn is_name(text: &str) -> bool {
+pub(crate) fn is_name(text: &str) -> bool {
     !text.is_empty() && !text.contains('.') && !text.contains(is_unprintable)
 }
 
@@ -40,7 +40,7 @@ pub struct Request<'r> {
 }
 
 /// The host's own decision about connections.
-pub type Hook = Box<dyn FnMut(&Request<'_>) -> bool + Send>;
+pub(crate) type Hook = Box<dyn FnMut(&Request<'_>) -> bool + Send>;
 
 /// Client and entry point of a rule; each may end in `*`.
 #[derive(Clone, Debug)]

@@ -10,6 +10,7 @@ pub(crate) mod connections;
 pub(crate) mod described;
 pub(crate) mod lend;
 pub(crate) mod lendings;
+pub(crate) mod manage;
 pub(crate) mod manager;
 pub(crate) mod policy;
 pub(crate) mod record;

@@ -71,7 +71,7 @@ use std::fmt;
 /// The treatment of rbx, rbp and r12-r14. r15 is always saved and restored. The order is that of
 /// [`Table::gates`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Preserved {
+pub(crate) enum Preserved {
     /// They pass unchanged.
     Left,
     /// They are saved, and put back if the callee fails.
@@ -102,7 +102,7 @@ impl Side {
 
 /// The decisions about one crossing.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Crossing {
+pub(crate) struct Crossing {
     /// The preserved registers.
     pub preserved: Preserved,
     /// Indices in [`Table::arguments`].
@@ -162,7 +162,7 @@ impl fmt::Display for BindingReport {
 }
 
 /// Describes the work of a call to a host function, from the flags of its binding.
-pub fn explain_host(flags: u32) -> String {
+pub(crate) fn explain_host(flags: u32) -> String {
     let has = |bit: u32| flags & bit != 0;
     let mut text = "preserved registers left to the host; cleared out: integer registers".to_owned();
     for (bit, what) in [
@@ -192,7 +192,7 @@ fn names_preserved(usage: Usage) -> bool {
 
 impl Crossing {
     /// Decides about a crossing.
-    pub fn new(trust: Trust, from: &Side, to: &Side, signature: Option<&Signature>) -> Self {
+    pub(crate) fn new(trust: Trust, from: &Side, to: &Side, signature: Option<&Signature>) -> Self {
         let (client, server) = (from.usage, to.usage);
         let hides_client = trust == Trust::MutualDistrust;
         let hides_server = trust != Trust::TrustedBoth;
@@ -269,7 +269,7 @@ impl Crossing {
     }
 
     /// Writes the decisions into a binding.
-    pub fn apply(&self, binding: &mut Binding, table: &Table) {
+    pub(crate) fn apply(&self, binding: &mut Binding, table: &Table) {
         binding.gate = table.gates[self.preserved as usize][usize::from(self.control)];
         binding.arguments = table.arguments[self.arguments.0][self.arguments.1];
         binding.results = match self.outcome {

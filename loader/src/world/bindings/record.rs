@@ -242,6 +242,6 @@ impl Common<'_> {
 
 /// Returns the bits of MXCSR that matter to a domain. Without an instruction that names MXCSR its
 /// status flags are invisible.
-pub fn mxcsr_mask(usage: Usage) -> u32 {
+pub(crate) fn mxcsr_mask(usage: Usage) -> u32 {
     if usage.mxcsr { MXCSR_ALL } else { MXCSR_CONTROL }
 }

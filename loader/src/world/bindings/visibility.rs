@@ -6,9 +6,7 @@ use crate::spec::Access;
 use crate::vm::memory::Segment;
 use crate::vm::region::{Placed, Uppers};
 use crate::vm::window::Protection;
-use crate::world::calls::host_call::HostCall;
 use crate::world::error::BindError;
-use crate::world::held::World;
 use crate::world::inner::Inner;
 use rustix::fd::AsFd;
 use sfi_contract::Mode;
@@ -132,43 +130,4 @@ impl Inner {
         let region = self.regions.iter().find(|r| r.name == region)?;
         self.domains[domain].sees(&region.place).then_some((region.place.common, region.place.length))
     }
-}
-
-macro_rules! operations {
-    () => {
-        /// Makes a shared region visible to a domain, at its one window offset, or changes the
-        /// domain's access to it.
-        ///
-        /// # Errors
-        /// [`BindError::Unknown`], [`BindError::Memory`].
-        pub fn make_visible(&mut self, domain: &str, region: &str, access: Access) -> Result<(), BindError> {
-            self.record().make_visible(domain, region, Some(access))
-        }
-
-        /// Takes a region out of a domain's window. Pointers into it that the domain kept then
-        /// fault, and the fault names the region.
-        ///
-        /// # Errors
-        /// As for `make_visible`.
-        pub fn make_invisible(&mut self, domain: &str, region: &str) -> Result<(), BindError> {
-            self.record().make_visible(domain, region, None)
-        }
-
-        /// Returns the address of a region that a domain sees. It is equal for all domains, as long
-        /// as the world lives.
-        pub fn region_in(&mut self, domain: &str, region: &str) -> Option<crate::Pointer> {
-            let inner = self.record();
-            let index = inner.find(domain).ok()?;
-            inner.region_at(index, region).map(|(at, _)| crate::Pointer(at))
-        }
-    };
-}
-
-impl World {
-    operations!();
-}
-
-/// Operations on regions from within a host function.
-impl HostCall<'_> {
-    operations!();
 }

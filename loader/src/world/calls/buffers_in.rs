@@ -140,7 +140,7 @@ impl Bound {
     /// # Safety
     /// The bytes of every buffer can be read, or written if the declaration says `out`, or both if
     /// `inout`.
-    pub unsafe fn call_raw(&self, enter: &mut impl Enter, arguments: &[Raw]) -> Result<u64, CallError> {
+    pub unsafe fn call_raw(&self, enter: &mut (impl Enter + ?Sized), arguments: &[Raw]) -> Result<u64, CallError> {
         let fits = |(raw, kind): (&Raw, Kind)| match raw {
             Raw::Word(_) => matches!(kind, Kind::Number(_) | Kind::Function(_)),
             Raw::Buffer(..) => matches!(kind, Kind::Buffer { .. }),
@@ -157,7 +157,7 @@ impl Bound {
 
     fn cross(
         &self,
-        enter: &mut impl Enter,
+        enter: &mut (impl Enter + ?Sized),
         as_declared: bool,
         words: &[u64],
         caller: &mut dyn Caller,
@@ -172,12 +172,12 @@ impl Bound {
 }
 
 /// Returns the name of the host function that copies for an import. No import can name it.
-pub fn host_name(client: &str, symbol: &str) -> String {
+pub(crate) fn host_name(client: &str, symbol: &str) -> String {
     format!("(interface) {client}.{symbol}")
 }
 
 /// Returns the registers of a call by a domain, one for each parameter.
-pub fn words(cx: &HostCall<'_>, declaration: &Declaration) -> Vec<u64> {
+pub(crate) fn words(cx: &HostCall<'_>, declaration: &Declaration) -> Vec<u64> {
     let (mut ints, mut floats) = (0, 0);
     let word = |parameter: &Parameter| match parameter.kind {
         Kind::Number(scalar) if scalar.is_float() => {
@@ -193,7 +193,7 @@ pub fn words(cx: &HostCall<'_>, declaration: &Declaration) -> Vec<u64> {
 }
 
 /// Makes the target of an import with a declaration: it copies, calls the domain, and copies back.
-pub fn forward(
+pub(crate) fn forward(
     domain: String,
     function: String,
     declaration: Declaration,
@@ -463,7 +463,7 @@ fn copy_in(
 }
 
 /// Returns a length from a register: as wide as its type, and not negative.
-pub fn number(word: u64, kind: Kind) -> Option<u64> {
+pub(crate) fn number(word: u64, kind: Kind) -> Option<u64> {
     let Kind::Number(scalar) = kind else { return None };
     let shift = 64 - 8 * scalar.size();
     match scalar {

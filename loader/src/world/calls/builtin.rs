@@ -23,16 +23,16 @@ use crate::world::error::HostError;
 use crate::world::inner::Inner;
 
 /// Name of the host function that restarts domains. No symbol has it.
-pub const REVIVE: &str = "(revive)";
+pub(crate) const REVIVE: &str = "(revive)";
 /// Name of the host function by which domains register entry points.
-pub const REGISTER: &str = "__sfi_register";
+pub(crate) const REGISTER: &str = "__sfi_register";
 /// Longest name that a domain may pass.
 const NAME_LIMIT: usize = 256;
 /// Longest signature.
 const SIGNATURE_LIMIT: usize = 1024;
 
 /// Returns all host functions of the loader.
-pub fn all() -> Vec<(&'static str, HostFn)> {
+pub(crate) fn all() -> Vec<(&'static str, HostFn)> {
     vec![
         ("__sfi_connect", Box::new(connect)),
         ("__sfi_disconnect", Box::new(disconnect)),

@@ -97,7 +97,7 @@ impl<F: Function> TypedFn<F> {
     /// Resumes the panic of a host function that the domain called. The active domains are dead
     /// then.
     #[inline]
-    pub fn call(&self, enter: &mut impl Enter, args: F::Args) -> Result<F::Output, CallError> {
+    pub fn call(&self, enter: &mut (impl Enter + ?Sized), args: F::Args) -> Result<F::Output, CallError> {
         let mut held = enter.held();
         let mut arguments = F::arguments(args);
         match self.enter(held.again(), &mut arguments) {

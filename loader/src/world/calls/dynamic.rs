@@ -53,7 +53,7 @@ impl DynFn {
     ///
     /// # Panics
     /// As [`TypedFn::call`].
-    pub fn call(&self, enter: &mut impl Enter, words: &[u64]) -> Result<u64, CallError> {
+    pub fn call(&self, enter: &mut (impl Enter + ?Sized), words: &[u64]) -> Result<u64, CallError> {
         let expected = &self.signature.arguments;
         if words.len() != expected.len() || self.signature.registers().stack_words as usize > MAX_ARGUMENTS {
             return Err(CallError::Arguments { domain: self.domain.to_string() });

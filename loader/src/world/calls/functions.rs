@@ -18,7 +18,7 @@ use crate::world::error::HostError;
 use crate::world::inner::Inner;
 
 /// Returns the `shim` of bindings to domains that pass functions.
-pub fn lends() -> usize {
+pub(crate) fn lends() -> usize {
     unsafe extern "C" fn lends(context: *mut Context, binding: *const Binding, frame: *mut HostFrame) -> Status {
         // SAFETY: the gate passes what a host function's shim gets.
         unsafe { shim::run(context, binding, frame, forward) }
@@ -29,7 +29,7 @@ pub fn lends() -> usize {
 
 /// A call of a host function, and the functions that it lends to its callee. They are taken back
 /// when it is over, however it ends.
-pub struct Loans<'a, 'c> {
+pub(crate) struct Loans<'a, 'c> {
     /// The call.
     pub cx: &'a mut HostCall<'c>,
     loans: Vec<Loan>,
@@ -47,13 +47,13 @@ impl Drop for Loans<'_, '_> {
 
 impl<'a, 'c> Loans<'a, 'c> {
     /// Starts without loans.
-    pub fn new(cx: &'a mut HostCall<'c>) -> Self {
+    pub(crate) fn new(cx: &'a mut HostCall<'c>) -> Self {
         Self { cx, loans: Vec::new() }
     }
 
     /// Lends a function of one domain to another. Returns the pointer in the callee's terms. Null
     /// stays null.
-    pub fn lend(
+    pub(crate) fn lend(
         &mut self,
         (caller, pointer): (usize, u64),
         callee: usize,

@@ -12,7 +12,7 @@ use crate::world::error::HostError;
 impl Header {
     /// Checks the header's arguments and returns the number of the procedure. The procedure's own
     /// arguments are [`HostCall::arg`] from 0 on.
-    pub fn check(&self, cx: &mut HostCall<'_>) -> Result<usize, HostError> {
+    pub(crate) fn check(&self, cx: &mut HostCall<'_>) -> Result<usize, HostError> {
         let mut taken = 0;
         let mut number = 0;
         if let Some(count) = self.procedures {
@@ -124,12 +124,12 @@ impl Service {
 
 /// Returns the name of the host function that is the header of a domain's entry point. No import
 /// can name it.
-pub fn host_name(domain: &str, entry: &str) -> String {
+pub(crate) fn host_name(domain: &str, entry: &str) -> String {
     format!("(header) {domain}.{entry}")
 }
 
 /// Makes the header of a domain's entry point, which checks and then calls the domain.
-pub fn forward(domain: String, entry: &Entry) -> Option<HostFn> {
+pub(crate) fn forward(domain: String, entry: &Entry) -> Option<HostFn> {
     let header = entry.header.clone()?;
     let (functions, signature) = (entry.functions.clone(), entry.signature.clone());
     let signature: Option<Signature> = signature.and_then(|text| text.parse().ok());

@@ -3,7 +3,7 @@
 use crate::gate::records::{Binding, Context, HostFrame, Status};
 
 /// Runs a host function for the gate.
-pub type Shim = unsafe extern "C" fn(*mut Context, *const Binding, *mut HostFrame) -> Status;
+pub(crate) type Shim = unsafe extern "C" fn(*mut Context, *const Binding, *mut HostFrame) -> Status;
 
 /// A host function of any type. It is not called again while it runs.
 pub struct Host {

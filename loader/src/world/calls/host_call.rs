@@ -25,7 +25,7 @@ impl Tenant {
 }
 
 /// A host function of the loader's own.
-pub type HostFn = Box<dyn FnMut(&mut HostCall<'_>) -> Result<u64, HostError> + Send>;
+pub(crate) type HostFn = Box<dyn FnMut(&mut HostCall<'_>) -> Result<u64, HostError> + Send>;
 
 /// One call of a host function: its arguments, and its caller's memory. Everything in it is
 /// hostile.

@@ -65,7 +65,7 @@ impl Host {
 }
 
 /// `shim` of bindings that led to a host function and lead nowhere now.
-pub fn unbound() -> usize {
+pub(crate) fn unbound() -> usize {
     unsafe extern "C" fn shim(context: *mut Context, binding: *const Binding, frame: *mut HostFrame) -> Status {
         // SAFETY: as in the other shim.
         unsafe { refused(binding, frame, (*context).current, Status::Unbound) }
@@ -105,7 +105,7 @@ where
 /// # Safety
 /// As for [`shim`]; `body` may do what a host function may.
 #[inline]
-pub unsafe fn run(
+pub(crate) unsafe fn run(
     context: *mut Context,
     binding: *const Binding,
     frame: *mut HostFrame,
@@ -172,7 +172,7 @@ fn declared(inner: &Inner, binding: &Binding, frame: &HostFrame, caller: usize) 
 
 /// Whether a pointer means a place of the dispatch table, as the gates judge (`REFUSE_CODE` in
 /// gate/common.s).
-pub fn is_code(pointer: u64) -> bool {
+pub(crate) fn is_code(pointer: u64) -> bool {
     (pointer as u32).wrapping_sub(DISPATCH_OFFSET as u32) < 8 * DISPATCH_SLOTS as u32
 }
 
