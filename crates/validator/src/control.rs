@@ -320,6 +320,11 @@ impl Walk<'_, '_, '_> {
             }
             Flow::Jump(dest) => {
                 if insn.ins.mnemonic() == Mnemonic::Xbegin {
+                    // No reason, and no hint to try again.
+                    let none = self.values.number(0);
+                    if new.registers[RAX] != none {
+                        return wrong("an aborted transaction gives a reason");
+                    }
                     block.ops.push(Op::Gain(whole(RAX)));
                 }
                 if branch.ins.mnemonic() != Mnemonic::Jmp || context.new_target(&branch) != jump || jump.is_none() {
@@ -520,6 +525,14 @@ impl Walk<'_, '_, '_> {
         (0..16).find(holds).map_or(0, whole)
     }
 
+    /// Returns the preserved registers of the original program that live in some registers.
+    fn lives_where(&self, at: Index, among: impl Fn(usize) -> bool) -> Set {
+        let kept = self.context.old.kept[at];
+        let there =
+            |register: &&usize| matches!(kept.place(**register), crate::alike::Place::Register(to) if among(to));
+        sets::PRESERVED.iter().filter(there).fold(0, |set, register| set | whole(*register))
+    }
+
     fn called(
         &mut self,
         at: Index,
@@ -529,6 +542,10 @@ impl Walk<'_, '_, '_> {
         end: u64,
     ) -> Result<bool, Difference> {
         block.ops.push(Op::Call(at, callee, self.unkept(stand)));
+        let lost = self.lives_where(at, |to| !sets::PRESERVED.contains(&to));
+        if lost != 0 {
+            block.ops.push(Op::Lose(at, lost));
+        }
         stand.place.1 = end;
         self.returns.push((at, stand.place));
         if let Some(landing) = self.graph.landings.get(&at) {
@@ -563,6 +580,10 @@ impl Walk<'_, '_, '_> {
             block.ops.push(Op::Lose(at, lost));
         }
         block.ops.push(Op::Call(at, Callee::System, 0));
+        let lost = self.lives_where(at, |to| [RAX, 1, 11].contains(&to));
+        if lost != 0 {
+            block.ops.push(Op::Lose(at, lost));
+        }
         stand.place.1 = branch.end();
         self.step_facts(at, stand);
         Ok(self.context.old.text.next(at))

@@ -8,6 +8,7 @@ mod coverage;
 mod demo;
 mod fuzz;
 mod mutants;
+mod planted;
 mod programs;
 mod setup;
 mod soak;

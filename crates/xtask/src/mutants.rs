@@ -1,5 +1,6 @@
 //! `cargo xtask mutants`
 
+use crate::planted;
 use crate::setup::{self, cargo};
 use anyhow::{Context, ensure};
 use sfi_contract::Rule;
@@ -17,6 +18,13 @@ pub struct Args {
     /// Only these rules; the table is not written then
     #[arg(value_name = "RULE")]
     rules: Vec<String>,
+    /// Plant mistakes in the rewriter instead, one after the other, and say whether the validator
+    /// or the verifier notices; writes `docs/PLANTED.md`
+    #[arg(long, conflicts_with = "rules")]
+    rewriter: bool,
+    /// Only each Nth mistake in the rewriter; the table is not written then
+    #[arg(long, value_name = "N", default_value_t = 1, requires = "rewriter")]
+    each: usize,
 }
 
 /// The file that records every violation.
@@ -35,6 +43,9 @@ pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").canonicalize()?;
     let tree = root.join("target/mutants/tree");
     copy(&root, &tree)?;
+    if args.rewriter {
+        return planted::run(&root, &tree, (0, args.each.max(1)));
+    }
     let file = tree.join(FILE);
     let source = std::fs::read_to_string(&file)?;
     ensure!(

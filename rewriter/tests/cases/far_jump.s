@@ -3,6 +3,9 @@
         .type   catcher,@function
 catcher:
         push    %r15
+        push    %r14
+        push    %r13
+        push    %r12
         push    %rbx
         push    %rbp
         mov     %rbp,buffer(%rip)
@@ -13,6 +16,9 @@ catcher:
         xor     %eax,%eax
 2:      pop     %rbp
         pop     %rbx
+        pop     %r12
+        pop     %r13
+        pop     %r14
         pop     %r15
         ret
 1:      mov     $1,%eax

@@ -1,0 +1,82 @@
+//! Rewrites objects with each mistake in turn and says who notices: `planted MISTAKES FIRST STEP FILE...`
+
+use sfi_rewriter::{Mode, Options, PLANTED, Trace};
+use sfi_validator::Verdict;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::atomic::Ordering::Relaxed;
+
+/// An object as it is rewritten without a mistake.
+struct Case {
+    name: String,
+    mode: Mode,
+    original: Vec<u8>,
+    bytes: Vec<u8>,
+    traces: Vec<Trace>,
+}
+
+fn main() {
+    let arguments: Vec<String> = std::env::args().skip(1).collect();
+    let number = |at: usize| arguments[at].parse::<usize>().unwrap();
+    let (count, first, step) = (number(0), number(1), number(2));
+    let mut cases = Vec::new();
+    for name in &arguments[3..] {
+        let original = std::fs::read(name).unwrap();
+        // The small ones, which are about single instructions, in every mode.
+        let modes: &[Mode] = if original.len() < 6000 { &Mode::ALL } else { &[Mode::Write] };
+        for &mode in modes {
+            let Ok(output) = sfi_rewriter::rewrite(&original, &Options { mode }) else { continue };
+            // What is not proved without a mistake says nothing of one.
+            let proof = sfi_validator::validate(&original, &output.bytes, &output.traces);
+            assert!(proof.holds(), "{name} in mode {} is not proved", mode.name());
+            let (name, original) = (name.clone(), original.clone());
+            cases.push(Case { name, mode, original, bytes: output.bytes, traces: output.traces });
+        }
+    }
+    std::panic::set_hook(Box::new(|_| {}));
+    for mistake in (first..count).step_by(step) {
+        PLANTED.store(mistake + 1, Relaxed);
+        println!("{mistake}\t{}", judge(&cases));
+    }
+}
+
+/// Who notices first, and where: the validator before the verifier.
+fn judge(cases: &[Case]) -> String {
+    let (mut changed, mut refused, mut unproved) = (0, 0, None);
+    for case in cases {
+        let at = |who: &str| format!("{who}\t{} {}", case.name, case.mode.name());
+        let result = catch_unwind(AssertUnwindSafe(|| {
+            sfi_rewriter::rewrite(&case.original, &Options { mode: case.mode })
+        }));
+        let output = match result {
+            Err(_) => return at("rewriter stops"),
+            Ok(Err(_)) => {
+                refused += 1;
+                continue;
+            }
+            Ok(Ok(output)) => output,
+        };
+        let same = |a: &[Trace], b: &[Trace]| format!("{a:?}") == format!("{b:?}");
+        if output.bytes == case.bytes && same(&output.traces, &case.traces) {
+            continue;
+        }
+        changed += 1;
+        let proof = sfi_validator::validate(&case.original, &output.bytes, &output.traces);
+        match proof.findings.iter().map(|f| (f.verdict, f.what.clone())).max_by_key(|f| f.0) {
+            Some((Verdict::Wrong, what)) => return format!("{}\t{what}", at("validator")),
+            Some((_, what)) => unproved = Some(format!("{}\t{what}", at("validator, unproved"))),
+            None => {}
+        }
+        let options = sfi_verifier::Options { mode: case.mode, ..Default::default() };
+        match sfi_verifier::verify(&output.bytes, &options) {
+            Ok(report) if report.violations.is_empty() => {}
+            Ok(report) => return format!("{}\t{}", at("verifier"), report.violations[0].rule.id()),
+            Err(_) => return at("verifier"),
+        }
+    }
+    match (unproved, changed, refused) {
+        (Some(unproved), ..) => unproved,
+        (None, 0, 0) => "no object changes".to_owned(),
+        (None, 0, _) => "only refusals".to_owned(),
+        _ => format!("NOBODY\t{changed} objects change"),
+    }
+}
