@@ -77,10 +77,11 @@ pub fn compare(program: &Program, variant: Variant) -> anyhow::Result<Compared> 
     if !succeeds(&mut link, scratch)? {
         return Ok(Compared::NotNatively("does not link"));
     }
-    let expected = match execute(&mut Command::new(&native), scratch) {
-        Ok(outcome) if outcome.status.success() => outcome,
-        _ => return Ok(Compared::NotNatively("does not succeed")),
-    };
+    let once = || execute(&mut Command::new(&native), scratch).ok().filter(|outcome| outcome.status.success());
+    let Some(expected) = once() else { return Ok(Compared::NotNatively("does not succeed")) };
+    if once().is_none_or(|again| again.stdout != expected.stdout) {
+        return Ok(Compared::NotNatively("prints something else each time"));
+    }
     let mut verdicts = Vec::new();
     for mode in MODES {
         let verdict = match domain(program, &objects, mode, scratch)? {
