@@ -98,6 +98,7 @@ pub use fleet::template::{Template, TemplateBuilder};
 pub use gate::Machine;
 pub use gate::records::{MAX_DEPTH, Status};
 pub use link::advice::{Advice, SHOWN, advice, rest};
+pub use link::check as check_link;
 pub use link::error::{LinkError, RefusedObject};
 pub use sfi_contract::Mode;
 pub use sfi_debuginfo::Frame as Source;

@@ -175,6 +175,37 @@ fn strong_weak_and_common() {
     assert!(granted.unwrap_err().to_string().contains("f (granted by the specification, a.o)"));
 }
 
+/// A member's common block is a definition, and a block looks for a definition with contents, as
+/// the gABI says of archives.
+#[test]
+fn common_blocks_and_archives() {
+    let reads = function("run", "mov c(%rip),%eax\nret");
+    let block = ".comm c,4,4\n";
+    let full = ".data\n.globl c\nc: .long 7\n";
+    let members = |texts: &[&str]| {
+        let names = ["one.o", "two.o"];
+        archive(&names.into_iter().zip(texts).map(|(name, text)| (name, assemble(text))).collect::<Vec<_>>())
+    };
+    assert_eq!(run(spec(&reads).archive("lib.a", members(&[block]))), 0);
+    assert_eq!(run(spec(&reads).archive("lib.a", members(&[block, full]))), 7);
+    let both = reads + block;
+    assert_eq!(run(spec(&both).archive("lib.a", members(&[full]))), 7);
+    assert_eq!(run(spec(&both).archive("lib.a", members(&[block]))), 0);
+    // A weak definition has contents, too, and gives way to a block.
+    assert_eq!(run(spec(&both).archive("lib.a", members(&[".data\n.weak c\nc: .long 7\n"]))), 0);
+}
+
+#[test]
+fn a_whole_archive_is_linked() {
+    let counts = function("run", "mov count(%rip),%eax\nret") + ".data\n.globl count\ncount: .long 0\n";
+    let adds = function("add", "incl count(%rip)\nret") + ".section .init_array,\"aw\"\n.quad add\n";
+    let members = archive(&[("adds.o", assemble(&adds))]);
+    assert_eq!(run(spec(&counts).archive("lib.a", members.clone())), 0);
+    assert_eq!(run(spec(&counts).whole_archive("lib.a", members.clone())), 1);
+    let error = fail(spec(&counts).object("b.o", assemble(&adds)).whole_archive("lib.a", members));
+    assert!(error.contains("add (b.o, lib.a(adds.o))"), "{error}");
+}
+
 /// Returns the error for a world in which a host's function is granted under a name.
 fn conflict(domain: DomainSpec, name: &str) -> String {
     let domain = domain.import(name, Import::host(name));

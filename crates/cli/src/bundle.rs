@@ -1,12 +1,14 @@
 //! What a program is made of: its objects, and of archives the members that it needs, which alone
 //! are rewritten.
 
+use crate::driver::linker::Wishes;
 use crate::input::{self, Input, member_name};
-use crate::members::{archive, fail, note, notes, rewrite_members};
+use crate::members::{archive, fail, notes, rewrite_members};
+use crate::renamed::renamed;
 use anyhow::Context;
-use goblin::elf::{Elf, section_header::SHN_UNDEF, sym};
+use goblin::elf::{Elf, section_header, sym};
 use sfi_rewriter::{Mode, Options};
-use sfi_validator::{Failure, Validation};
+use sfi_validator::Validation;
 use std::collections::{HashMap, HashSet};
 use std::path::Path;
 
@@ -14,6 +16,8 @@ use std::path::Path;
 #[derive(Default)]
 pub struct Bundle {
     parts: Vec<Part>,
+    /// Why a member is linked, in the order in which they were taken.
+    reasons: Vec<(String, String)>,
 }
 
 struct Part {
@@ -28,16 +32,20 @@ struct Part {
 /// Global names of an object.
 #[derive(Default)]
 struct Names {
+    /// With contents.
     defined: Vec<String>,
+    /// Common blocks.
+    blocks: Vec<String>,
     wanted: Vec<String>,
 }
 
 impl Bundle {
-    /// Adds an object or an archive; `shown` is its name for people.
+    /// Adds an object or an archive, `whole` or the members that are needed; `shown` is its name
+    /// for people.
     ///
     /// # Errors
     /// The file cannot be read.
-    pub fn add(&mut self, path: &Path, shown: &Path) -> anyhow::Result<()> {
+    pub fn add(&mut self, path: &Path, shown: &Path, whole: bool) -> anyhow::Result<()> {
         match input::read(path)? {
             Input::Object(bytes) => {
                 let name = shown.file_name().unwrap_or(shown.as_os_str()).to_string_lossy().into_owned();
@@ -46,25 +54,22 @@ impl Bundle {
             Input::Archive(bytes) => {
                 for (name, bytes) in input::members(path, &bytes)? {
                     let shown = member_name(shown, &name);
-                    self.parts.push(Part { name, shown, bytes: bytes.to_vec(), member: true });
+                    self.parts.push(Part { name, shown, bytes: bytes.to_vec(), member: !whole });
                 }
             }
         }
         Ok(())
     }
 
-    /// Rewrites what `roots` and the objects need and packs it into an archive. `None`: an object
-    /// was refused, and that was said. A refused member is left out with a note; the loader names
-    /// what is missing then.
+    /// Rewrites what is linked and packs it into an archive. `None`: an object was refused, and
+    /// that was said.
     ///
     /// # Errors
     /// The archive cannot be written.
-    pub fn pack(self, mode: Mode, validation: Validation, roots: &[&[u8]]) -> anyhow::Result<Option<Vec<u8>>> {
-        let needed = self.needed(roots)?;
-        let parts: Vec<Part> = self.parts.into_iter().zip(needed).filter(|(_, n)| *n).map(|(part, _)| part).collect();
-        let mut packed = Vec::with_capacity(parts.len());
+    pub fn pack(self, mode: Mode, validation: Validation) -> anyhow::Result<Option<Vec<u8>>> {
+        let mut packed = Vec::with_capacity(self.parts.len());
         // What is rewritten already stays as it is.
-        let (done, parts): (Vec<Part>, Vec<Part>) = parts.into_iter().partition(|part| rewritten(&part.bytes));
+        let (done, parts): (Vec<Part>, Vec<Part>) = self.parts.into_iter().partition(|part| rewritten(&part.bytes));
         let inputs: Vec<(String, &[u8])> = parts.iter().map(|p| (p.shown.clone(), &p.bytes[..])).collect();
         let results = rewrite_members(&inputs, &Options { mode }, validation);
         let mut refused = false;
@@ -73,10 +78,6 @@ impl Bundle {
                 Ok(checked) => {
                     notes(&part.shown, &checked);
                     packed.push((part.name.clone(), checked.output.bytes));
-                }
-                Err(Failure::Refused(refusals)) if part.member => {
-                    let why: Vec<String> = refusals.iter().take(1).map(ToString::to_string).collect();
-                    note(&part.shown, &[format!("left out: {}", why.concat())]);
                 }
                 Err(failure) => {
                     fail(&part.shown, &failure);
@@ -88,42 +89,102 @@ impl Bundle {
         if refused { Ok(None) } else { archive(&packed).map(Some) }
     }
 
-    /// Which parts are linked: the first definition of every name that is wanted, as linkers
-    /// choose.
-    fn needed(&self, roots: &[&[u8]]) -> anyhow::Result<Vec<bool>> {
+    /// Packs what is linked as it is: a library for later links.
+    ///
+    /// # Errors
+    /// The archive cannot be written.
+    pub fn library(self) -> anyhow::Result<Vec<u8>> {
+        archive(&self.parts.into_iter().map(|part| (part.name, part.bytes)).collect::<Vec<_>>())
+    }
+
+    /// Gives the names that are wanted and not defined their meaning, see [`Wishes::meaning`].
+    ///
+    /// # Errors
+    /// An object cannot be read.
+    pub fn rename(&mut self, wishes: &Wishes) -> anyhow::Result<()> {
+        for part in self.parts.iter_mut().filter(|_| wishes.rename()) {
+            part.bytes = renamed(&part.bytes, |name| wishes.meaning(name))
+                .with_context(|| format!("cannot read `{}`", part.shown))?;
+        }
+        Ok(())
+    }
+
+    /// Keeps the objects, and the members that they, `roots` and `asked` need: the first definition
+    /// of every name that is wanted, as linkers choose. A common block is a definition that still
+    /// looks for one with contents. Gives the names that nobody defines.
+    ///
+    /// # Errors
+    /// An object cannot be read.
+    pub fn select(&mut self, roots: &[&[u8]], asked: &[String]) -> anyhow::Result<HashSet<String>> {
         let names: Vec<Names> = self
             .parts
             .iter()
             .map(|part| names(&part.bytes).with_context(|| format!("cannot read `{}`", part.shown)))
             .collect::<anyhow::Result<_>>()?;
-        let mut first: HashMap<&str, usize> = HashMap::new();
+        // The first part with contents of a name, and the first with a block.
+        let (mut contents, mut blocks): (HashMap<&str, usize>, HashMap<&str, usize>) = Default::default();
         for (index, names) in names.iter().enumerate() {
-            for name in &names.defined {
-                first.entry(name).or_insert(index);
+            for (list, first) in [(&names.defined, &mut contents), (&names.blocks, &mut blocks)] {
+                for name in list {
+                    first.entry(name).or_insert(index);
+                }
             }
         }
-        let mut wanted: Vec<String> = Vec::new();
         let roots = roots.iter().map(|root| self::names(root)).collect::<anyhow::Result<Vec<_>>>()?;
         let mut needed: Vec<bool> = self.parts.iter().map(|part| !part.member).collect();
-        let mut defined: HashSet<&str> = HashSet::new();
-        for root in &roots {
-            wanted.extend(root.wanted.iter().cloned());
-            defined.extend(root.defined.iter().map(String::as_str));
+        let mut linked: Linked<'_> = Linked::default();
+        asked.iter().for_each(|name| linked.wanted.push((name, "the command line")));
+        roots.iter().for_each(|root| linked.add(root, "the program's start"));
+        for (names, part) in names.iter().zip(&self.parts).filter(|(_, part)| !part.member) {
+            linked.add(names, &part.shown);
         }
-        for (index, _) in needed.iter().enumerate().filter(|(_, needed)| **needed) {
-            defined.extend(names[index].defined.iter().map(String::as_str));
-            wanted.extend(names[index].wanted.iter().cloned());
-        }
-        while let Some(name) = wanted.pop() {
-            if defined.contains(&*name) {
+        let (mut missing, mut reasons) = (HashSet::new(), Vec::new());
+        while let Some((name, by)) = linked.wanted.pop() {
+            if linked.defined.contains(name) {
                 continue;
             }
-            let Some(&index) = first.get(&*name).filter(|index| !needed[**index]) else { continue };
-            needed[index] = true;
-            defined.extend(names[index].defined.iter().map(String::as_str));
-            wanted.extend(names[index].wanted.iter().cloned());
+            let block = linked.blocks.contains(name);
+            let first = [contents.get(name), blocks.get(name).filter(|_| !block)].into_iter().flatten().min();
+            match first {
+                Some(&index) if !needed[index] => {
+                    needed[index] = true;
+                    reasons.push((self.parts[index].shown.clone(), format!("{by} ({name})")));
+                    linked.add(&names[index], &self.parts[index].shown);
+                }
+                _ if block => {}
+                _ => drop(missing.insert(name.to_owned())),
+            }
         }
-        Ok(needed)
+        self.reasons = reasons;
+        let mut needed = needed.into_iter();
+        self.parts.retain(|_| needed.next().unwrap_or_default());
+        Ok(missing)
+    }
+
+    /// What is linked, and why, as linkers list it.
+    pub fn map(&self) -> String {
+        let mut text = "Archive member included to satisfy reference by file (symbol)\n\n".to_owned();
+        self.reasons.iter().for_each(|(member, by)| text += &format!("{member}\n    {by}\n"));
+        text += "\nLinked, in this order\n\n";
+        self.parts.iter().for_each(|part| text += &format!("LOAD {}\n", part.shown));
+        text
+    }
+}
+
+/// The names of what is linked so far.
+#[derive(Default)]
+struct Linked<'a> {
+    defined: HashSet<&'a str>,
+    blocks: HashSet<&'a str>,
+    /// With who wants them.
+    wanted: Vec<(&'a str, &'a str)>,
+}
+
+impl<'a> Linked<'a> {
+    fn add(&mut self, names: &'a Names, by: &'a str) {
+        self.defined.extend(names.defined.iter().map(String::as_str));
+        self.blocks.extend(names.blocks.iter().map(String::as_str));
+        self.wanted.extend(names.wanted.iter().chain(&names.blocks).map(|name| (name.as_str(), by)));
     }
 }
 
@@ -138,11 +199,13 @@ fn names(bytes: &[u8]) -> anyhow::Result<Names> {
     let mut names = Names::default();
     for symbol in elf.syms.iter().filter(|s| s.st_bind() != sym::STB_LOCAL) {
         let Some(name) = elf.strtab.get_at(symbol.st_name).filter(|name| !name.is_empty()) else { continue };
-        if symbol.st_shndx != SHN_UNDEF as usize {
-            names.defined.push(name.to_owned());
-        } else if symbol.st_bind() != sym::STB_WEAK {
-            names.wanted.push(name.to_owned());
-        }
+        let list = match symbol.st_shndx as u32 {
+            section_header::SHN_UNDEF if symbol.st_bind() == sym::STB_WEAK => continue,
+            section_header::SHN_UNDEF => &mut names.wanted,
+            section_header::SHN_COMMON => &mut names.blocks,
+            _ => &mut names.defined,
+        };
+        list.push(name.to_owned());
     }
     Ok(names)
 }

@@ -17,6 +17,7 @@ mod listing;
 mod members;
 mod objects;
 mod program;
+mod renamed;
 mod render;
 mod stats;
 

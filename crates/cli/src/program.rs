@@ -3,7 +3,7 @@
 use crate::grants::Grants;
 use anyhow::bail;
 use sfi_arbitration::{Counts, Exit, GATEWAY, Program};
-use sfi_loader::{CallError, DomainSpec, Import, Mode, TypedFn, World};
+use sfi_loader::{CallError, DomainSpec, Import, LinkError, Mode, TypedFn, World};
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::path::Path;
 use std::process::ExitCode;
@@ -59,20 +59,36 @@ pub struct Setup<'a> {
     pub time_limit: Option<Duration>,
 }
 
+/// The domain of a program: of what `sfi cc` linked all that it packed, of another archive the
+/// members that are needed.
+fn domain(mode: Mode, name: &str, bytes: Vec<u8>, linked: bool) -> DomainSpec {
+    let spec = DomainSpec::new(DOMAIN)
+        .mode(mode)
+        .own_start()
+        .object("support", sfi_support::object(mode))
+        .object("jumps", sfi_support::jumps_object(mode))
+        .import(GATEWAY, Import::host(GATEWAY).signature("(int) -> int"));
+    match () {
+        () if linked => spec.whole_archive(name, bytes),
+        () if bytes.starts_with(ARCHIVE) => spec.archive(name, bytes),
+        () => spec.object(name, bytes),
+    }
+}
+
+/// Says what running a linked program would say of its objects.
+///
+/// # Errors
+/// Something is undefined or defined twice, fits no window, or breaks a rule.
+pub fn check(mode: Mode, name: &str, archive: Vec<u8>) -> Result<(), LinkError> {
+    sfi_loader::check_link(&domain(mode, name, archive, true))
+}
+
 /// Runs a program out of its file's bytes; the exit code is its own, or `fault` if it faulted.
 pub fn run(setup: Setup<'_>, mut bytes: Vec<u8>, fault: u8) -> anyhow::Result<ExitCode> {
-    bytes.drain(..script(&bytes));
-    let name = setup.path.display().to_string();
-    let spec = DomainSpec::new(DOMAIN)
-        .mode(setup.mode)
-        .memory(setup.memory)
-        .stack(setup.stack)
-        .own_start()
-        .object("support", sfi_support::object(setup.mode))
-        .object("jumps", sfi_support::jumps_object(setup.mode))
-        .import(GATEWAY, Import::host(GATEWAY).signature("(int) -> int"));
+    let linked = bytes.drain(..script(&bytes)).count() > 0;
+    let spec = domain(setup.mode, &setup.path.display().to_string(), bytes, linked);
+    let spec = spec.memory(setup.memory).stack(setup.stack);
     let spec = if setup.clock { spec.clock() } else { spec };
-    let spec = if bytes.starts_with(ARCHIVE) { spec.archive(name, bytes) } else { spec.object(name, bytes) };
     let mut arbiter = setup.grants.arbiter(setup.time_limit)?;
     let counts = setup.grants.count_syscalls.then(|| arbiter.counts());
     let builder = World::builder().domain(spec).time_limit(setup.time_limit);

@@ -59,6 +59,15 @@ pub(crate) fn plan<'a>(spec: &'a DomainSpec, roots: &[String]) -> Result<Plan<'a
     Ok(Plan { inputs, symbols, layout })
 }
 
+/// Says what loading a domain would say of its files: whether all is verified, defined once, and
+/// fits a window.
+///
+/// # Errors
+/// [`LinkError`].
+pub fn check(spec: &DomainSpec) -> Result<(), LinkError> {
+    plan(spec, &spec.roots(&[])).map(drop)
+}
+
 /// Where a planned domain goes.
 pub(crate) struct Site<'l> {
     /// The parts.

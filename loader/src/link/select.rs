@@ -3,7 +3,7 @@
 
 use crate::link::advice::advice;
 use crate::link::error::{LinkError, RefusedObject};
-use crate::spec::{DomainSpec, File};
+use crate::spec::{DomainSpec, File, FileKind};
 use sfi_contract::names;
 use sfi_verifier::elf::resolve::{self, Strength};
 use sfi_verifier::elf::{self, Object, Unreadable, archive};
@@ -56,19 +56,29 @@ struct Member<'a> {
     bytes: &'a [u8],
 }
 
+/// The members that define a name, in order, and how.
+type Index<'a> = HashMap<&'a str, Vec<(usize, Strength)>>;
+
 /// Reads, selects and verifies. `roots` are names that the host or other domains ask for.
 pub(crate) fn select<'a>(spec: &'a DomainSpec, roots: &[String]) -> Result<Vec<Input<'a>>, LinkError> {
     let mut claims = Claims::new(spec);
     let mut chosen: Vec<(String, &'a [u8], Object<'a>)> = Vec::new();
     let mut members: Vec<Option<Member<'a>>> = Vec::new();
-    let mut index: HashMap<&'a str, Vec<usize>> = HashMap::new();
+    let mut index = Index::new();
     for file in &spec.files {
-        if file.archive {
-            open_archive(file, &mut members, &mut index, &mut claims)?;
-        } else {
-            let object = parse(&file.name, &file.bytes)?;
-            claims.note(&file.name, &object);
-            chosen.push((file.name.clone(), &file.bytes, object));
+        match file.kind {
+            FileKind::Archive => index_archive(file, &mut members, &mut index, &mut claims)?,
+            FileKind::WholeArchive => {
+                for (name, bytes, object) in open_archive(file)? {
+                    claims.note(&name, &object);
+                    chosen.push((name, bytes, object));
+                }
+            }
+            FileKind::Object => {
+                let object = parse(&file.name, &file.bytes)?;
+                claims.note(&file.name, &object);
+                chosen.push((file.name.clone(), &file.bytes, object));
+            }
         }
     }
     claims.check(spec)?;
@@ -78,30 +88,41 @@ pub(crate) fn select<'a>(spec: &'a DomainSpec, roots: &[String]) -> Result<Vec<I
         [names::HEADER, names::ERROR, names::SYSCALL, names::DEPTH, names::RETURN, names::CUT].map(str::to_owned),
     );
     let mut wanted: VecDeque<String> = roots.iter().cloned().collect();
+    // A common block is a definition that still looks for one with contents.
+    let mut commons: HashSet<String> = HashSet::new();
     let note = |object: &Object<'a>, defined: &mut HashSet<String>, wanted: &mut VecDeque<String>| {
         let live = resolve::live_sections([object]).concat();
+        let mut blocks = Vec::new();
         for symbol in &object.symbols {
             if symbol.is_wanted() && !symbol.is_weak() {
                 wanted.push_back(symbol.name.to_owned());
-            } else if resolve::strength(symbol, &live).is_some() {
-                defined.insert(symbol.name.to_owned());
+                continue;
+            }
+            match resolve::strength(symbol, &live) {
+                Some(Strength::Common) => {
+                    wanted.push_back(symbol.name.to_owned());
+                    blocks.push(symbol.name.to_owned());
+                }
+                Some(Strength::Weak | Strength::Strong) => drop(defined.insert(symbol.name.to_owned())),
+                None => {}
             }
         }
+        blocks
     };
     for (_, _, object) in &chosen {
-        note(object, &mut defined, &mut wanted);
+        commons.extend(note(object, &mut defined, &mut wanted));
     }
     while let Some(name) = wanted.pop_front() {
         if defined.contains(&name) {
             continue;
         }
-        let Some(found) = index.get(name.as_str()).and_then(|all| all.iter().copied().find(|m| members[*m].is_some()))
-        else {
-            continue;
-        };
+        let common = commons.contains(&name);
+        let mut all = index.get(name.as_str()).into_iter().flatten();
+        let found = all.find(|(m, how)| members[*m].is_some() && !(common && *how == Strength::Common));
+        let Some(&(found, _)) = found else { continue };
         if let Some(member) = members[found].take() {
             let object = parse(&member.name, member.bytes)?;
-            note(&object, &mut defined, &mut wanted);
+            commons.extend(note(&object, &mut defined, &mut wanted));
             chosen.push((member.name, member.bytes, object));
         }
     }
@@ -112,24 +133,27 @@ fn parse<'a>(name: &str, bytes: &'a [u8]) -> Result<Object<'a>, LinkError> {
     elf::parse(bytes).map_err(|e| LinkError::Unreadable { file: name.to_owned(), why: e.to_string() })
 }
 
+/// Reads the members of an archive.
+fn open_archive(file: &File) -> Result<Vec<(String, &[u8], Object<'_>)>, LinkError> {
+    let unreadable = |e: Unreadable| LinkError::Unreadable { file: file.name.clone(), why: e.to_string() };
+    let members = archive::members_in(&file.bytes).map_err(unreadable)?.into_iter();
+    let members = members.map(|(name, bytes)| (format!("{}({name})", file.name), bytes));
+    members.map(|(name, bytes)| parse(&name, bytes).map(|object| (name, bytes, object))).collect()
+}
+
 /// Notes which member defines which symbol. The archive's own index is not used: it may lie.
-fn open_archive<'a>(
+fn index_archive<'a>(
     file: &'a File,
     members: &mut Vec<Option<Member<'a>>>,
-    index: &mut HashMap<&'a str, Vec<usize>>,
+    index: &mut Index<'a>,
     claims: &mut Claims,
 ) -> Result<(), LinkError> {
-    let bytes: &[u8] = &file.bytes;
-    let unreadable = |e: Unreadable| LinkError::Unreadable { file: file.name.clone(), why: e.to_string() };
-    for (name, bytes) in archive::members_in(bytes).map_err(unreadable)? {
-        let name = format!("{}({name})", file.name);
-        let object = parse(&name, bytes)?;
+    for (name, bytes, object) in open_archive(file)? {
         claims.note(&name, &object);
         let live = resolve::live_sections([&object]).concat();
         for symbol in &object.symbols {
-            // A common block pulls nothing.
-            if matches!(resolve::strength(symbol, &live), Some(Strength::Weak | Strength::Strong)) {
-                index.entry(symbol.name).or_default().push(members.len());
+            if let Some(strength) = resolve::strength(symbol, &live) {
+                index.entry(symbol.name).or_default().push((members.len(), strength));
             }
         }
         members.push(Some(Member { name, bytes }));

@@ -147,7 +147,17 @@ pub(crate) struct File {
     pub name: String,
     /// Shared, because the world keeps its specifications.
     pub bytes: Arc<Cow<'static, [u8]>>,
-    pub archive: bool,
+    pub kind: FileKind,
+}
+
+/// What of a file is linked.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum FileKind {
+    Object,
+    /// An archive, the members that are needed.
+    Archive,
+    /// An archive, all members.
+    WholeArchive,
 }
 
 /// A shared region seen by a domain.
@@ -225,14 +235,21 @@ impl DomainSpec {
     /// Adds a relocatable object; `name` is for messages.
     #[must_use]
     pub fn object(mut self, name: impl Into<String>, bytes: impl Into<Cow<'static, [u8]>>) -> Self {
-        self.files.push(File { name: name.into(), bytes: Arc::new(bytes.into()), archive: false });
+        self.files.push(File { name: name.into(), bytes: Arc::new(bytes.into()), kind: FileKind::Object });
         self
     }
 
     /// Adds an `ar` archive; members are linked when they define a symbol that is still undefined.
     #[must_use]
     pub fn archive(mut self, name: impl Into<String>, bytes: impl Into<Cow<'static, [u8]>>) -> Self {
-        self.files.push(File { name: name.into(), bytes: Arc::new(bytes.into()), archive: true });
+        self.files.push(File { name: name.into(), bytes: Arc::new(bytes.into()), kind: FileKind::Archive });
+        self
+    }
+
+    /// Adds an `ar` archive whose members are all linked, as if each were an object.
+    #[must_use]
+    pub fn whole_archive(mut self, name: impl Into<String>, bytes: impl Into<Cow<'static, [u8]>>) -> Self {
+        self.files.push(File { name: name.into(), bytes: Arc::new(bytes.into()), kind: FileKind::WholeArchive });
         self
     }
 

@@ -1,5 +1,6 @@
 //! A compiler's command line, read as far as linking needs.
 
+use super::linker::{Effect, Wishes};
 use anyhow::{Context, bail};
 use std::ffi::{OsStr, OsString};
 use std::path::{Path, PathBuf};
@@ -18,6 +19,10 @@ pub struct Line {
     pub flags: Vec<OsString>,
     /// No libc and no compiler's library.
     pub bare: bool,
+    /// `-shared`: a library for later links.
+    pub library: bool,
+    /// The linker's options.
+    pub wishes: Wishes,
 }
 
 /// An input.
@@ -26,14 +31,15 @@ pub enum Item {
     /// A source, with the language of `-x`.
     Source(PathBuf, Option<OsString>),
     Object(PathBuf),
+    /// `-l`: a name, or `:` and a file's name.
     Library(String),
+    /// The archives behind it are linked as a whole, or not any more.
+    Whole(bool),
 }
 
 /// Flags whose value is the next word and matters for compiling.
 const WITH_VALUE: [&str; 9] =
     ["-include", "-imacros", "-isystem", "-idirafter", "-iquote", "-iprefix", "-MF", "-MT", "-MQ"];
-/// Flags whose value is the next word and that mean nothing here.
-const LINK_WITH_VALUE: [&str; 4] = ["-Xlinker", "-u", "-z", "-T"];
 /// Flags of a link that mean nothing here.
 const LINK: [&str; 8] =
     ["-static", "-pie", "-static-pie", "-no-pie", "-rdynamic", "-s", "-static-libgcc", "-no-canonical-prefixes"];
@@ -42,9 +48,14 @@ const LINK: [&str; 8] =
 pub fn parse(arguments: &[OsString]) -> anyhow::Result<Line> {
     let mut line = Line::default();
     let mut language = None;
+    let mut linker = Vec::new();
     let mut rest = arguments.iter();
     while let Some(argument) = rest.next() {
+        // A value may be a word of its own behind `-Xlinker` or `-Wl,`.
         let text = argument.to_string_lossy();
+        if !(linker.is_empty() || text.starts_with("-Wl,") || text == "-Xlinker") {
+            line.link(&mut linker)?;
+        }
         let mut value = |prefix: &str| -> anyhow::Result<OsString> {
             match text.strip_prefix(prefix) {
                 Some("") => rest.next().cloned().with_context(|| format!("`{prefix}` wants a value")),
@@ -54,7 +65,8 @@ pub fn parse(arguments: &[OsString]) -> anyhow::Result<Line> {
         };
         match &*text {
             "-c" | "-S" | "-E" | "-M" | "-MM" | "-fsyntax-only" | "-r" => line.compile_only = true,
-            "-shared" => bail!("-shared: a domain's code is linked statically; link archives instead"),
+            "-shared" => line.library = true,
+            "-nostartfiles" => bail!("-nostartfiles: a program starts in `main`, called by its libc"),
             "-nostdlib" | "-nodefaultlibs" => line.bare = true,
             _ if text.starts_with("-x") => {
                 let name = value("-x")?;
@@ -64,8 +76,11 @@ pub fn parse(arguments: &[OsString]) -> anyhow::Result<Line> {
                 let value = value(&text)?;
                 line.flags.extend([argument.clone(), value]);
             }
-            _ if LINK_WITH_VALUE.contains(&&*text) => drop(value(&text)?),
-            _ if LINK.contains(&&*text) || text.starts_with("-Wl,") => {}
+            "-Xlinker" => linker.push(value("-Xlinker")?),
+            "-u" | "-z" | "-T" | "-e" => linker.extend([argument.clone(), value(&text)?]),
+            _ if text.starts_with("-u") && text != "-undef" => linker.push(argument.clone()),
+            _ if text.starts_with("-Wl,") => linker.extend(text.split(',').skip(1).map(OsString::from)),
+            _ if LINK.contains(&&*text) => {}
             _ if text.starts_with("-o") => line.output = Some(value("-o")?.into()),
             _ if text.starts_with("-L") => line.directories.push(value("-L")?.into()),
             _ if text.starts_with("-l") => line.inputs.push(Item::Library(value("-l")?.to_string_lossy().into_owned())),
@@ -77,15 +92,45 @@ pub fn parse(arguments: &[OsString]) -> anyhow::Result<Line> {
             _ if text.starts_with('-') && text != "-" => line.flags.push(argument.clone()),
             _ => {
                 let path = PathBuf::from(argument);
-                let object = matches!(path.extension().and_then(OsStr::to_str), Some("o" | "a" | "obj" | "lo"));
                 line.inputs.push(match &language {
-                    None if object => Item::Object(path),
+                    None if is_object(&path) => Item::Object(path),
                     language => Item::Source(path, language.clone()),
                 });
             }
         }
     }
+    line.link(&mut linker)?;
     Ok(line)
+}
+
+/// Whether a file is no source, by its name.
+fn is_object(path: &Path) -> bool {
+    matches!(path.extension().and_then(OsStr::to_str), Some("o" | "a" | "obj" | "lo")) || is_library(path)
+}
+
+/// Whether a file is a library as `-shared` makes them, by its name: `libz.so`, `libz.so.1`.
+pub fn is_library(path: &Path) -> bool {
+    let name = path.file_name().unwrap_or_default().to_string_lossy();
+    name.ends_with(".so") || name.contains(".so.")
+}
+
+impl Line {
+    /// Takes the linker's options that were gathered.
+    fn link(&mut self, words: &mut Vec<OsString>) -> anyhow::Result<()> {
+        let mut words = std::mem::take(words).into_iter();
+        while let Some(word) = words.next() {
+            match self.wishes.take(&word, &mut || words.next())? {
+                Effect::Nothing => {}
+                Effect::Whole(whole) => self.inputs.push(Item::Whole(whole)),
+                Effect::Input(word) => match word.to_string_lossy() {
+                    text if text.starts_with("-l") => self.inputs.push(Item::Library(text[2..].to_owned())),
+                    text if text.starts_with("-L") => self.directories.push(text[2..].into()),
+                    _ => self.inputs.push(Item::Object(word.into())),
+                },
+            }
+        }
+        Ok(())
+    }
 }
 
 /// Replaces `@FILE` by the words in the file, as compilers do: quotes and backslashes keep spaces.
@@ -152,7 +197,29 @@ mod tests {
         assert_eq!(line("-include config.h -D X=1 -I dir -MF a.d a.c").flags.len(), 8);
         assert!(line("-nostdlib a.o").bare);
         assert!(parse(&["-o".into()]).is_err());
-        assert!(parse(&["-shared".into(), "a.o".into()]).is_err());
+        assert!(line("-shared a.o").library);
+        assert!(parse(&["-nostartfiles".into(), "a.o".into()]).is_err());
+    }
+
+    #[test]
+    fn the_linkers_options_keep_their_place() {
+        let l = line(
+            "a.o -Wl,--whole-archive,libx.so -Wl,--wrap -Wl,f -Xlinker -u -Xlinker g -l:libz.a -u h -Wl,-lm liby.so.1",
+        );
+        let (object, library) = (|name: &str| Item::Object(name.into()), |name: &str| Item::Library(name.into()));
+        let inputs = [
+            object("a.o"),
+            Item::Whole(true),
+            object("libx.so"),
+            library(":libz.a"),
+            library("m"),
+            object("liby.so.1"),
+        ];
+        assert_eq!(l.inputs, inputs);
+        assert_eq!((l.wishes.wraps, l.wishes.undefined), (vec!["f".to_owned()], vec!["g".to_owned(), "h".to_owned()]));
+        for refused in ["a.o -T script.ld", "a.o -Wl,-T,script.ld", "a.o -e begin", "a.o -Wl,--frobnicate"] {
+            assert!(parse(&refused.split(' ').map(OsString::from).collect::<Vec<_>>()).is_err(), "{refused}");
+        }
     }
 
     #[test]

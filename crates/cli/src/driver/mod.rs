@@ -2,6 +2,7 @@
 
 pub mod compiler;
 mod line;
+pub mod linker;
 mod runtime;
 
 use crate::bundle::Bundle;
@@ -40,6 +41,7 @@ fn link(driver: &Driver, flags: &[OsString], libc_dir: &Path, line: &Line) -> an
     let mode: Mode = std::env::var("SFI_MODE").map_or(Ok(Mode::Write), |mode| mode.parse())?;
     let temporary = tempfile::tempdir()?;
     let mut bundle = Bundle::default();
+    let mut whole = false;
     for (number, item) in line.inputs.iter().enumerate() {
         match item {
             Item::Source(path, language) => {
@@ -53,48 +55,82 @@ fn link(driver: &Driver, flags: &[OsString], libc_dir: &Path, line: &Line) -> an
                 if !status.success() {
                     return Ok(code(status));
                 }
-                bundle.add(&object, path)?;
+                bundle.add(&object, path, false)?;
             }
-            Item::Object(path) => bundle.add(path, path)?,
+            // A library is linked by whoever links with it.
+            Item::Object(path) if line.library && line::is_library(path) => {}
+            Item::Object(path) => bundle.add(path, path, whole)?,
+            Item::Whole(now) => whole = *now,
             Item::Library(name) => {
                 // In the end, whatever the line says.
                 if matches!(&**name, "stdc++" | "gcc" | "gcc_s" | "gcc_eh" | "c") {
                     continue;
                 }
-                let file = format!("lib{name}.a");
-                let found =
-                    line.directories.iter().map(|d| d.join(&file)).chain([libc_dir.join(&file)]).find(|p| p.exists());
-                let found = match found {
-                    Some(path) => Some(path),
-                    None => library(driver, &file)?,
-                };
-                let path = found.with_context(|| format!("cannot find `{file}`: give its directory with -L"))?;
-                bundle.add(&path, &path)?;
+                let path = find(driver, libc_dir, line, name)?;
+                if !(line.library && line::is_library(&path)) {
+                    bundle.add(&path, &path, whole)?;
+                }
             }
         }
+    }
+    let output = line.output.clone().unwrap_or_else(|| PathBuf::from("a.out"));
+    if line.library {
+        bundle.rename(&line.wishes)?;
+        bundle.select(&[], &line.wishes.undefined)?;
+        write_output(&output, &bundle.library()?, 0o755)?;
+        return Ok(ExitCode::SUCCESS);
     }
     if driver.cxx {
         runtime::add_runtime(driver, temporary.path(), &mut bundle)?;
     }
     if !line.bare {
         if let Some(libgcc) = library(driver, "libgcc.a")? {
-            bundle.add(&libgcc, &libgcc)?;
+            bundle.add(&libgcc, &libgcc, false)?;
         }
         let libc = libc_dir.join("libc.a");
         bundle
-            .add(&libc, &libc)
+            .add(&libc, &libc, false)
             .with_context(|| "a libc is needed: install musl-dev, or name its directory in SFI_LIBC_DIR")?;
     }
-    let output = line.output.clone().unwrap_or_else(|| PathBuf::from("a.out"));
+    bundle.rename(&line.wishes)?;
     let roots = [sfi_support::object(mode), sfi_support::jumps_object(mode)];
+    bundle.select(&roots.each_ref().map(Vec::as_slice), &line.wishes.undefined)?;
+    if let Some(map) = &line.wishes.map {
+        write_output(map, bundle.map().as_bytes(), 0o644)?;
+    }
     let validation = match std::env::var("SFI_VALIDATE") {
         Ok(text) => text.parse().map_err(|why| anyhow::anyhow!("SFI_VALIDATE: {why}"))?,
         Err(_) => Validation::default(),
     };
-    let Some(archive) = bundle.pack(mode, validation, &roots.each_ref().map(Vec::as_slice))? else {
+    let Some(archive) = bundle.pack(mode, validation)? else {
         return Ok(ExitCode::FAILURE);
     };
-    let bytes = [crate::program::header(mode).into_bytes(), archive].concat();
+    let bytes = [crate::program::header(mode).as_bytes(), &archive].concat();
+    if let Err(error) = crate::program::check(mode, &output.display().to_string(), archive) {
+        eprintln!("error: {error}");
+        return Ok(ExitCode::FAILURE);
+    }
     write_output(&output, &bytes, 0o755)?;
     Ok(ExitCode::SUCCESS)
+}
+
+/// The archive that `-l` names: in the directories of `-L`, beside the libc, or where the compiler
+/// has it. A library that `-shared` made is an archive, too.
+fn find(driver: &Driver, libc_dir: &Path, line: &Line, name: &str) -> anyhow::Result<PathBuf> {
+    let files = match name.strip_prefix(':') {
+        Some(file) => vec![file.to_owned()],
+        None => vec![format!("lib{name}.so"), format!("lib{name}.a")],
+    };
+    let directories = line.directories.iter().map(PathBuf::as_path).chain([libc_dir]);
+    let mut paths = directories.flat_map(|directory| files.iter().map(|file| directory.join(file)));
+    if let Some(path) = paths.find(|path| path.exists() && !is_shared_object(path)) {
+        return Ok(path);
+    }
+    let last = files.last().map_or(name, String::as_str);
+    library(driver, last)?.with_context(|| format!("cannot find `{last}`: give its directory with -L"))
+}
+
+/// Whether a file is a shared object, which no domain can be linked with.
+fn is_shared_object(path: &Path) -> bool {
+    line::is_library(path) && !matches!(crate::input::read(path), Ok(crate::input::Input::Archive(_)))
 }

@@ -10,7 +10,7 @@ pub fn add_runtime(driver: &Driver, temporary: &Path, bundle: &mut Bundle) -> an
     let library = library(driver, "libstdc++.a")?;
     let library = library
         .with_context(|| "cannot find libstdc++.a: install libstdc++-12-dev, or name another compiler in SFI_CXX")?;
-    bundle.add(&library, &library)?;
+    bundle.add(&library, &library, false)?;
     for (name, source) in sfi_support::CXX_SOURCES {
         let file = temporary.join(format!("sfi-{name}.c"));
         let object = file.with_extension("o");
@@ -19,7 +19,7 @@ pub fn add_runtime(driver: &Driver, temporary: &Path, bundle: &mut Bundle) -> an
         command.args(["-x", "c", "-O2", "-fPIE", "-funwind-tables", "-fexceptions", "-ffreestanding", "-w", "-c"]);
         let status = command.arg(&file).arg("-o").arg(&object).status()?;
         ensure!(status.success(), "`{}` does not compile the runtime's `{name}.c`", driver.compiler.display());
-        bundle.add(&object, &object)?;
+        bundle.add(&object, &object, false)?;
     }
     Ok(())
 }
