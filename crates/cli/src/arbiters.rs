@@ -55,6 +55,6 @@ pub fn program(manifest: &Manifest, domain: &str, name: &Path, arguments: &[Stri
     let own = table.map(|t| t.arguments.as_slice()).unwrap_or_default();
     Program {
         arguments: [name.display().to_string()].iter().chain(own).chain(arguments).cloned().collect(),
-        environment: table.map(|t| environment(&t.environment)).unwrap_or_default(),
+        environment: table.map(|t| environment(&t.environment, false)).unwrap_or_default(),
     }
 }

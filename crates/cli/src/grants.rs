@@ -1,9 +1,10 @@
 //! What `sfi run` grants to a program's system calls, by options.
 
+use crate::build_tree::{self, BuildTree};
 use anyhow::Context;
 use sfi_arbitration::{Arbiter, Denial, Logger, Policy, Preopen, Quota, Record, Stdio, manifest};
 use sfi_loader::manifest::{Log, Time};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 /// Calls that are logged where nothing else is said.
@@ -22,6 +23,12 @@ pub struct Grants {
     /// Program: a directory like --dir that it may not change.
     #[arg(long = "dir-read", value_name = "HOST[::GUEST]")]
     pub readable: Vec<String>,
+    /// Program: within a build tree it sees that tree and may change it, reads the sources that it
+    /// is built from, starts in this working directory, and has this environment. The tree is that
+    /// of Makefiles, or of configure, CMake or Meson, around the working directory; elsewhere this
+    /// grants nothing. The default of programs that are run by their names.
+    #[arg(long)]
+    pub build_tree: bool,
     /// Program: its directories include the file systems that are mounted beneath them. The
     /// kernel's own (/proc, /sys) stay out.
     #[arg(long)]
@@ -81,13 +88,24 @@ impl Grants {
             let preopen = Preopen::file(Path::new(host), guest, writable);
             preopens.push(preopen.with_context(|| format!("cannot grant the file `{host}`"))?);
         }
+        let tree = self.tree()?;
+        if let Some((_, tree)) = &tree {
+            let may = !self.read_only;
+            for (path, writable) in [(Some(&tree.root), may), (tree.sources.as_ref(), false)] {
+                let Some(path) = path else { continue };
+                let guest = path.to_str().context("the build tree's name is not UTF-8")?;
+                let preopen = Preopen::open(path, guest, writable);
+                preopens.push(preopen.with_context(|| format!("cannot open the directory `{guest}`"))?);
+            }
+        }
         let written = self.max_written.map_or(u64::MAX, |mebibytes| mebibytes.saturating_mul(1 << 20));
         let (descriptors, created) = (self.max_descriptors, self.max_created);
         let quota = Quota { descriptors, written, created, ..Quota::default() }.within(time_limit);
         let calls = manifest::calls(&self.allow, &self.deny)?;
         let (denial, clock) = (self.denied, self.clock_resolution.0);
         let mut policy = Policy { calls, preopens, denial, quota, clock, ..Policy::default() };
-        if let Some(directory) = &self.cwd {
+        let working = tree.as_ref().and_then(|(directory, _)| directory.to_str());
+        if let Some(directory) = self.cwd.as_deref().or(working) {
             policy = policy.start_in(directory).with_context(|| format!("cannot start in `{directory}`"))?;
         }
         let arbiter = Arbiter::new(policy, Stdio::inherit()?).program();
@@ -96,6 +114,16 @@ impl Grants {
 }
 
 impl Grants {
+    /// The working directory and the build tree around it, if they are asked for and there is one.
+    pub fn tree(&self) -> anyhow::Result<Option<(PathBuf, BuildTree)>> {
+        if !self.build_tree {
+            return Ok(None);
+        }
+        let directory = std::env::current_dir().context("cannot find the working directory")?;
+        let home = std::env::home_dir();
+        Ok(build_tree::around(&directory, home.as_deref()).map(|tree| (directory, tree)))
+    }
+
     /// What is granted for writing and for reading: the host's name, the domain's, and whether it
     /// may be changed.
     fn names<'a>(

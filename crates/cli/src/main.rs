@@ -7,6 +7,7 @@ mod print;
 
 mod anonymity;
 mod arbiters;
+mod build_tree;
 mod bundle;
 mod cmd;
 mod driver;

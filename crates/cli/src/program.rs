@@ -18,7 +18,7 @@ const ARCHIVE: &[u8] = b"!<arch>\n";
 
 /// The script in front of a program whose objects satisfy `mode`.
 pub fn header(mode: Mode) -> String {
-    format!("#!/bin/sh\nexec sfi run --mode {mode} $SFI_RUN_FLAGS \"$0\" -- \"$@\"\nexit 127\n")
+    format!("#!/bin/sh\nexec sfi run --mode {mode} ${{SFI_RUN_FLAGS---build-tree}} \"$0\" -- \"$@\"\nexit 127\n")
 }
 
 /// How long the script in front of a program is: 0 without one.
@@ -136,13 +136,19 @@ pub fn start(
 }
 
 /// Variables as they are asked for: `NAME=value`, or `NAME` for what it is in this process, if it
-/// is set.
-pub fn environment(asked: &[String]) -> Vec<String> {
+/// is set; and behind them `all` of this process.
+pub fn environment(asked: &[String], all: bool) -> Vec<String> {
     let variable = |text: &String| match text.contains('=') {
         true => Some(text.clone()),
         false => std::env::var(text).ok().map(|value| format!("{text}={value}")),
     };
-    asked.iter().filter_map(variable).collect()
+    let mut variables: Vec<String> = asked.iter().filter_map(variable).collect();
+    if all {
+        let texts =
+            std::env::vars_os().filter_map(|(name, value)| name.into_string().ok().zip(value.into_string().ok()));
+        variables.extend(texts.map(|(name, value)| format!("{name}={value}")));
+    }
+    variables
 }
 
 /// Puts arguments and environment into the end of the heap; gives the address of argv.

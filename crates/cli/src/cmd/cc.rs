@@ -27,11 +27,12 @@ Environment:
   SFI_MODE          write, full or match (default write)
   SFI_VALIDATE      differences, strict or no: what must be proved of the rewritten code
                     (default differences)
-  SFI_RUN_FLAGS     when the program is run by its name: flags of `sfi run`, such as `--dir .::.`
+  SFI_RUN_FLAGS     when the program is run by its name: flags of `sfi run`
+                    (default --build-tree: the build tree around the working directory, if any)
 
 Examples:
   sfi cc -O2 a.c b.c -lm -o prog && ./prog argument
-  ./configure CC='sfi cc' && make && SFI_RUN_FLAGS='--dir .::.' make check
+  ./configure CC='sfi cc' && make && make check
   sfi run --dir data::/data prog -- argument
 
 Exit codes:

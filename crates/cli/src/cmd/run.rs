@@ -177,7 +177,7 @@ fn run_program(args: &Args, bytes: Vec<u8>) -> anyhow::Result<ExitCode> {
         grants: &args.grants,
         arguments: &args.args,
         name: args.argv0.as_deref(),
-        environment: program::environment(&args.environment),
+        environment: program::environment(&args.environment, args.grants.tree()?.is_some()),
         seed: args.seed,
         clock: args.clock,
         time_limit: args.time_limit,
