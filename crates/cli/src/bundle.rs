@@ -89,6 +89,20 @@ impl Bundle {
         if refused { Ok(None) } else { archive(&packed).map(Some) }
     }
 
+    /// Whether some part wants a name that begins like this.
+    ///
+    /// # Errors
+    /// An object cannot be read.
+    pub fn wants(&self, beginning: &str) -> anyhow::Result<bool> {
+        for part in &self.parts {
+            let names = names(&part.bytes).with_context(|| format!("cannot read `{}`", part.shown))?;
+            if names.wanted.iter().any(|name| name.starts_with(beginning)) {
+                return Ok(true);
+            }
+        }
+        Ok(false)
+    }
+
     /// Packs what is linked as it is: a library for later links.
     ///
     /// # Errors

@@ -42,6 +42,7 @@ fn link(driver: &Driver, flags: &[OsString], libc_dir: &Path, line: &Line) -> an
     let temporary = tempfile::tempdir()?;
     let mut bundle = Bundle::default();
     let mut whole = false;
+    let mut cxx = driver.cxx;
     for (number, item) in line.inputs.iter().enumerate() {
         match item {
             Item::Source(path, language) => {
@@ -63,7 +64,8 @@ fn link(driver: &Driver, flags: &[OsString], libc_dir: &Path, line: &Line) -> an
             Item::Whole(now) => whole = *now,
             Item::Library(name) => {
                 // In the end, whatever the line says.
-                if matches!(&**name, "stdc++" | "gcc" | "gcc_s" | "gcc_eh" | "c") {
+                cxx |= matches!(&**name, "stdc++" | "supc++");
+                if matches!(&**name, "stdc++" | "supc++" | "gcc" | "gcc_s" | "gcc_eh" | "c") {
                     continue;
                 }
                 let path = find(driver, libc_dir, line, name)?;
@@ -80,9 +82,7 @@ fn link(driver: &Driver, flags: &[OsString], libc_dir: &Path, line: &Line) -> an
         write_output(&output, &bundle.library()?, 0o755)?;
         return Ok(ExitCode::SUCCESS);
     }
-    if driver.cxx {
-        runtime::add_runtime(driver, temporary.path(), &mut bundle)?;
-    }
+    runtime::add_runtime(driver, cxx, temporary.path(), &mut bundle)?;
     if !line.bare {
         if let Some(libgcc) = library(driver, "libgcc.a")? {
             bundle.add(&libgcc, &libgcc, false)?;

@@ -5,12 +5,22 @@ use crate::bundle::Bundle;
 use anyhow::{Context, ensure};
 use std::path::Path;
 
-/// Adds libstdc++, the unwinder and what libstdc++ expects of a libc.
-pub fn add_runtime(driver: &Driver, temporary: &Path, bundle: &mut Bundle) -> anyhow::Result<()> {
-    let library = library(driver, "libstdc++.a")?;
-    let library = library
-        .with_context(|| "cannot find libstdc++.a: install libstdc++-12-dev, or name another compiler in SFI_CXX")?;
-    bundle.add(&library, &library, false)?;
+/// Names of the functions that raise and catch exceptions.
+const UNWINDER: &str = "_Unwind_";
+
+/// Adds what the line's language needs: for C++ libstdc++; and the unwinder, with what libstdc++
+/// expects of a libc, for C++ and where an object or a member of an archive raises or catches
+/// exceptions, as static libraries of Rust do.
+pub fn add_runtime(driver: &Driver, cxx: bool, temporary: &Path, bundle: &mut Bundle) -> anyhow::Result<()> {
+    if cxx {
+        let library = library(driver, "libstdc++.a")?;
+        let library = library.with_context(
+            || "cannot find libstdc++.a: install libstdc++-12-dev, or name another compiler in SFI_CXX",
+        )?;
+        bundle.add(&library, &library, false)?;
+    } else if !bundle.wants(UNWINDER)? {
+        return Ok(());
+    }
     for (name, source) in sfi_support::CXX_SOURCES {
         let file = temporary.join(format!("sfi-{name}.c"));
         let object = file.with_extension("o");
