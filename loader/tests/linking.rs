@@ -198,7 +198,8 @@ fn common_blocks_and_archives() {
 #[test]
 fn a_whole_archive_is_linked() {
     let counts = function("run", "mov count(%rip),%eax\nret") + ".data\n.globl count\ncount: .long 0\n";
-    let adds = function("add", "incl count(%rip)\nret") + ".section .init_array,\"aw\"\n.quad add\n";
+    let adds =
+        function("add", "lea count(%rip),%rax\nincl %gs:(%eax)\nret") + ".section .init_array,\"aw\"\n.quad add\n";
     let members = archive(&[("adds.o", assemble(&adds))]);
     assert_eq!(run(spec(&counts).archive("lib.a", members.clone())), 0);
     assert_eq!(run(spec(&counts).whole_archive("lib.a", members.clone())), 1);
