@@ -8,6 +8,7 @@ use crate::paths::copy_in;
 use crate::process::Exit;
 use crate::tenant::State;
 use crate::walk::{Intent, Last};
+use crate::words::word;
 use crate::{Arbiter, Request, changes, directories, files, process, start, transfer, wait};
 use sfi_loader::HostCall;
 
@@ -24,7 +25,9 @@ impl Arbiter {
         let [a, b, c, d, e, _] = request.args;
         let (files, tree) = (&mut state.files, &mut state.tree);
         let (spending, clock) = (&mut self.spending, self.clock);
-        let longest = self.quota.wait;
+        // Waiting ends with the timer, whose signal interrupts.
+        let until = state.signals.until();
+        let longest = self.quota.wait.min(until);
         let found = |files: &Descriptors, at: u64, path: u64, last: Last, intent: Intent| {
             tree.find(cx, files, (at, path), last, intent)
         };
@@ -119,8 +122,8 @@ impl Arbiter {
             libc::SYS_time => clock.seconds(cx, a),
             libc::SYS_times => clock.times(cx, a),
             libc::SYS_getrusage => clock.usage(cx, b),
-            libc::SYS_nanosleep => clock.sleep(cx, a),
-            libc::SYS_clock_nanosleep => clock.sleep_on(cx, a, b, c),
+            libc::SYS_nanosleep => clock.sleep(cx, a, b, until),
+            libc::SYS_clock_nanosleep => clock.sleep_on(cx, [a, b, c, d], until),
             libc::SYS_getrandom => transfer::random(cx, a, b),
 
             libc::SYS_exit | libc::SYS_exit_group => {
@@ -140,9 +143,20 @@ impl Arbiter {
             libc::SYS_sched_getaffinity => process::affinity(cx, b, c),
             libc::SYS_rt_sigaction => state.signals.action(cx, &request.args),
             libc::SYS_rt_sigprocmask => state.signals.mask(cx, &request.args),
-            libc::SYS_sigaltstack => Ok(0),
-            libc::SYS_kill | libc::SYS_tkill => state.signals.send(&[a], b).map(|exit| state.end(exit)),
-            libc::SYS_tgkill => state.signals.send(&[a, b], c).map(|exit| state.end(exit)),
+            libc::SYS_rt_sigreturn => Ok(state.signals.end(a)),
+            libc::SYS_rt_sigpending => state.signals.pending(cx, a),
+            libc::SYS_rt_sigsuspend => {
+                let mask = Some(word(cx, a)?);
+                state.signals.suspend(mask, self.quota.sleep)
+            }
+            libc::SYS_rt_sigtimedwait => state.signals.wait(cx, &request.args, self.quota.sleep),
+            libc::SYS_pause => state.signals.suspend(None, self.quota.sleep),
+            libc::SYS_alarm => Ok(state.signals.alarm(a)),
+            libc::SYS_setitimer => state.signals.timer(cx, a, b, c),
+            libc::SYS_getitimer => state.signals.timer(cx, a, 0, b),
+            libc::SYS_sigaltstack => state.signals.stack(cx, a, b),
+            libc::SYS_kill | libc::SYS_tkill => state.signals.send(&[a], b),
+            libc::SYS_tgkill => state.signals.send(&[a, b], c),
             libc::SYS_arch_prctl => start::set_thread_pointer(a, b),
             _ => Err(self.denial.errno()),
         }

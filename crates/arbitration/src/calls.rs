@@ -125,6 +125,14 @@ const GROUPS: &[(&str, &[i64])] = &[
             libc::SYS_sched_getaffinity,
             libc::SYS_rt_sigaction,
             libc::SYS_rt_sigprocmask,
+            libc::SYS_rt_sigreturn,
+            libc::SYS_rt_sigpending,
+            libc::SYS_rt_sigsuspend,
+            libc::SYS_rt_sigtimedwait,
+            libc::SYS_pause,
+            libc::SYS_alarm,
+            libc::SYS_setitimer,
+            libc::SYS_getitimer,
             libc::SYS_sigaltstack,
             libc::SYS_kill,
             libc::SYS_tkill,
@@ -136,13 +144,14 @@ const GROUPS: &[(&str, &[i64])] = &[
 
 /// Always granted: ending, and what a libc does before `main`. These reach nothing but the domain's
 /// own records.
-const ALWAYS: [i64; 8] = [
+const ALWAYS: [i64; 9] = [
     libc::SYS_exit,
     libc::SYS_exit_group,
     libc::SYS_arch_prctl,
     libc::SYS_set_tid_address,
     libc::SYS_rt_sigprocmask,
     libc::SYS_rt_sigaction,
+    libc::SYS_rt_sigreturn,
     libc::SYS_sigaltstack,
     libc::SYS_futex,
 ];

@@ -73,17 +73,43 @@ impl Clock {
         std::thread::sleep(end.saturating_sub(start).min(self.longest));
     }
 
-    pub(crate) fn sleep(&self, cx: &HostCall<'_>, pointer: u64) -> Result<u64, Errno> {
+    /// Sleeps, at most for `until`: a timer ends then. What is left goes to a pointer.
+    fn nap(&self, cx: &mut HostCall<'_>, time: Duration, left: u64, until: Duration) -> Result<u64, Errno> {
+        if until >= time {
+            self.rest(time);
+            return Ok(0);
+        }
+        self.rest(until);
+        if left != 0 {
+            put(cx, left, time - until, 1)?;
+        }
+        Err(Errno::INTR)
+    }
+
+    /// Waits for as long as a time of the domain says.
+    pub(crate) fn wait(&self, cx: &HostCall<'_>, pointer: u64) -> Result<(), Errno> {
         self.rest(duration(cx, pointer)?);
-        Ok(0)
+        Ok(())
+    }
+
+    /// `nanosleep`.
+    pub(crate) fn sleep(&self, cx: &mut HostCall<'_>, pointer: u64, left: u64, until: Duration) -> Result<u64, Errno> {
+        let time = duration(cx, pointer)?;
+        self.nap(cx, time, left, until)
     }
 
     /// `clock_nanosleep`, also until a time.
-    pub(crate) fn sleep_on(&self, cx: &HostCall<'_>, which: u64, flags: u64, pointer: u64) -> Result<u64, Errno> {
+    pub(crate) fn sleep_on(
+        &self,
+        cx: &mut HostCall<'_>,
+        [which, flags, pointer, left]: [u64; 4],
+        until: Duration,
+    ) -> Result<u64, Errno> {
         let (id, time) = (clock(which)?, duration(cx, pointer)?);
-        let until = flags as i32 & libc::TIMER_ABSTIME != 0;
-        self.rest(if until { time.saturating_sub(self.now(id)) } else { time });
-        Ok(0)
+        if flags as i32 & libc::TIMER_ABSTIME != 0 {
+            return self.nap(cx, time.saturating_sub(self.now(id)), 0, until);
+        }
+        self.nap(cx, time, left, until)
     }
 
     /// `times`: all of it is the program's own.

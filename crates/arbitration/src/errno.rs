@@ -13,6 +13,7 @@ impl Errno {
     pub(crate) const NOMEM: Errno = Errno(libc::ENOMEM);
     pub(crate) const ACCES: Errno = Errno(libc::EACCES);
     pub(crate) const FAULT: Errno = Errno(libc::EFAULT);
+    pub(crate) const INTR: Errno = Errno(libc::EINTR);
     pub(crate) const INVAL: Errno = Errno(libc::EINVAL);
     pub(crate) const MFILE: Errno = Errno(libc::EMFILE);
     pub(crate) const NOTTY: Errno = Errno(libc::ENOTTY);

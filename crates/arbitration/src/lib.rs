@@ -28,6 +28,7 @@ pub mod manifest;
 mod paths;
 mod policy;
 mod process;
+mod signals;
 mod spending;
 mod start;
 mod tenant;
@@ -49,9 +50,11 @@ use clock::Clock;
 use errno::Errno;
 use heap::Heap;
 use sfi_contract::layout::WINDOW_SIZE;
+use sfi_contract::requests;
 use sfi_loader::{HostCall, HostError};
+use signals::Due;
 use spending::Spending;
-use tenant::Tenants;
+use tenant::{State, Tenants};
 
 /// Name of the host function that the support code calls with a pointer to a [`Request`].
 pub const GATEWAY: &str = sfi_contract::names::ARBITRATE;
@@ -151,15 +154,15 @@ impl Arbiter {
             Some(heap) => heap,
             None => Heap::of(cx, self.quota.memory)?,
         };
-        let granted = self.calls.contains(request.number);
-        self.counts.add(request.number, granted);
-        if request.number == libc::SYS_exit || request.number == libc::SYS_exit_group {
-            self.record(&request, heap.base(), granted, Ok(0));
-        }
-        let answer = if granted { self.answer(cx, &mut state, &mut heap, &request) } else { Err(self.denial.errno()) };
-        self.record(&request, heap.base(), granted, answer);
+        let answer = match support(cx, &mut state, &request) {
+            Some(answer) => answer,
+            None => self.call(cx, &mut state, &mut heap, &request),
+        };
         if let Some(exit) = state.exit {
             return self.end(exit);
+        }
+        if let Some(faults) = state.signals.caught() {
+            cx.catch_faults(faults, sfi_contract::names::FAULT);
         }
         state.heap = Some(heap);
         self.tenants.put(state);
@@ -167,6 +170,33 @@ impl Arbiter {
             Ok(value) => value,
             Err(Errno(code)) => -i64::from(code) as u64,
         })
+    }
+
+    /// Answers a system call, and says which signals it leaves to do.
+    fn call(
+        &mut self,
+        cx: &mut HostCall<'_>,
+        state: &mut State,
+        heap: &mut Heap,
+        request: &Request,
+    ) -> Result<u64, Errno> {
+        let granted = self.calls.contains(request.number);
+        self.counts.add(request.number, granted);
+        if request.number == libc::SYS_exit || request.number == libc::SYS_exit_group {
+            self.record(request, heap.base(), granted, Ok(0));
+        }
+        let answer = if granted { self.answer(cx, state, heap, request) } else { Err(self.denial.errno()) };
+        let answer = state.signals.interrupt(request.number, answer);
+        self.record(request, heap.base(), granted, answer);
+        if state.exit.is_none() && request.number != libc::SYS_rt_sigreturn {
+            let again = answer == Err(Errno::INTR) && signals::is_transfer(request.number);
+            match state.signals.due(again) {
+                Due::Nothing => {}
+                Due::Handler { again } => state.signals.ask(cx, cx.arg(0), again)?,
+                Due::End(exit) => state.exit = Some(exit),
+            }
+        }
+        answer
     }
 
     /// The domain ends; its state is gone.
@@ -189,4 +219,24 @@ impl Arbiter {
             granted,
         });
     }
+}
+
+/// Answers a request of the support code that is no system call: about the domain's own signals. As
+/// in a kernel, a handler whose frame cannot be written ends the domain.
+fn support(cx: &mut HostCall<'_>, state: &mut State, request: &Request) -> Option<Result<u64, Errno>> {
+    let at = cx.arg(0);
+    let handler = match request.number {
+        requests::NEXT => state.signals.next(cx, at),
+        requests::FAULTED => state.signals.fault(cx, at, &request.args),
+        // The instruction would fault again.
+        requests::RETURNED => {
+            state.exit = Some(Exit(128 + (request.args[1] & 0x7f) as i32));
+            Ok(0)
+        }
+        _ => return None,
+    };
+    if handler.is_err() {
+        state.exit = Some(Exit(128 + libc::SIGSEGV));
+    }
+    Some(handler)
 }

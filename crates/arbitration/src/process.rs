@@ -3,89 +3,16 @@
 
 use crate::clock::Clock;
 use crate::errno::Errno;
-use crate::words::word;
 use sfi_loader::HostCall;
 
 /// The domain's process and thread number.
 pub(crate) const SELF: u64 = 1;
-/// Signals, 1 to this.
-const SIGNALS: u64 = 64;
-/// Bytes of a signal set.
-const SET: u64 = 8;
 
 /// A domain asked to end. For a whole program ([`crate::Arbiter::program`]) the host function
 /// raises it as a panic payload (`resume_unwind`), which the embedding catches. Any other domain
 /// ends alone, with a fault of the kind [`sfi_loader::FaultKind::Exit`] for its callers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Exit(pub i32);
-
-/// Which signals the domain ignores.
-#[derive(Debug, Default)]
-pub(crate) struct Signals {
-    ignored: u64,
-    mask: u64,
-}
-
-impl Signals {
-    /// `rt_sigaction`: only whether a signal is ignored is remembered. No handler ever runs.
-    pub(crate) fn action(&mut self, cx: &mut HostCall<'_>, args: &[u64; 6]) -> Result<u64, Errno> {
-        let [signal, new, old, size, ..] = *args;
-        let kills = signal as i32 == libc::SIGKILL || signal as i32 == libc::SIGSTOP;
-        if signal == 0 || signal > SIGNALS || size != SET || new != 0 && kills {
-            return Err(Errno::INVAL);
-        }
-        let bit = 1 << (signal - 1);
-        let handler = if new == 0 { None } else { Some(word(cx, new)?) };
-        if old != 0 {
-            // struct kernel_sigaction: handler, flags, restorer, mask
-            let mut bytes = [0; 32];
-            bytes[0] = u8::from(self.ignored & bit != 0);
-            cx.write(old, &bytes)?;
-        }
-        if let Some(handler) = handler {
-            self.ignored = if handler == libc::SIG_IGN as u64 { self.ignored | bit } else { self.ignored & !bit };
-        }
-        Ok(0)
-    }
-
-    /// `rt_sigprocmask`: kept, without any meaning.
-    pub(crate) fn mask(&mut self, cx: &mut HostCall<'_>, args: &[u64; 6]) -> Result<u64, Errno> {
-        let [how, new, old, size, ..] = *args;
-        if size != SET {
-            return Err(Errno::INVAL);
-        }
-        let set = if new == 0 { None } else { Some(word(cx, new)?) };
-        if old != 0 {
-            cx.write(old, &self.mask.to_le_bytes())?;
-        }
-        if let Some(set) = set {
-            self.mask = match how as i32 {
-                libc::SIG_BLOCK => self.mask | set,
-                libc::SIG_UNBLOCK => self.mask & !set,
-                libc::SIG_SETMASK => set,
-                _ => return Err(Errno::INVAL),
-            };
-        }
-        Ok(0)
-    }
-
-    /// A signal to the domain itself does what it does by default, which may be to end it; others
-    /// it cannot reach.
-    pub(crate) fn send(&self, to: &[u64], signal: u64) -> Result<Option<Exit>, Errno> {
-        if to.iter().any(|pid| *pid as u32 != SELF as u32) {
-            return Err(Errno::SRCH);
-        }
-        let signal = signal as u32;
-        if u64::from(signal) > SIGNALS {
-            return Err(Errno::INVAL);
-        }
-        let harmless = [0, libc::SIGCHLD, libc::SIGURG, libc::SIGWINCH, libc::SIGCONT];
-        if harmless.contains(&(signal as i32)) || self.ignored & 1 << (signal - 1) != 0 {
-            return Ok(None);
-        }
-        Ok(Some(Exit(128 + signal as i32)))
-    }
-}
 
 /// `uname`: six fields of 65 bytes.
 pub(crate) fn uname(cx: &mut HostCall<'_>, out: u64) -> Result<u64, Errno> {
@@ -157,27 +84,9 @@ pub(crate) fn futex(cx: &HostCall<'_>, args: &[u64; 6], clock: &Clock) -> Result
             if timeout == 0 {
                 return Err(Errno(libc::EDEADLK));
             }
-            clock.sleep(cx, timeout)?;
+            clock.wait(cx, timeout)?;
             Err(Errno::TIMEDOUT)
         }
         _ => Err(Errno::NOSYS),
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn signals_reach_only_the_domain_itself() {
-        let mut signals = Signals::default();
-        assert_eq!(signals.send(&[2], 9), Err(Errno::SRCH));
-        assert_eq!(signals.send(&[u64::MAX], 9), Err(Errno::SRCH));
-        assert_eq!(signals.send(&[1], 65), Err(Errno::INVAL));
-        assert_eq!(signals.send(&[1, 1], 0), Ok(None));
-        assert_eq!(signals.send(&[1], libc::SIGCHLD as u64), Ok(None));
-        assert_eq!(signals.send(&[1], 15), Ok(Some(Exit(143))));
-        signals.ignored = 1 << 14;
-        assert_eq!(signals.send(&[1], 15), Ok(None));
     }
 }

@@ -3,7 +3,8 @@
 
 use crate::descriptors::{Descriptors, Stdio};
 use crate::heap::Heap;
-use crate::process::{Exit, Signals};
+use crate::process::Exit;
+use crate::signals::Signals;
 use crate::tree::{Preopen, Tree, with_null};
 use sfi_loader::Tenant;
 use std::os::fd::OwnedFd;
@@ -20,14 +21,6 @@ pub(crate) struct State {
     pub heap: Option<Heap>,
     /// The domain asked to end.
     pub exit: Option<Exit>,
-}
-
-impl State {
-    /// Notes whether the domain ends; the answer of a call that sends a signal.
-    pub(crate) fn end(&mut self, exit: Option<Exit>) -> u64 {
-        self.exit = exit;
-        0
-    }
 }
 
 /// The states of all lives that are not over, and what each begins with.

@@ -170,11 +170,11 @@ fn tree(directory: &Path) -> Vec<(PathBuf, String)> {
 }
 
 #[test]
-fn no_handler_runs() {
+fn a_signal_reaches_its_handler_or_ends_the_program() {
     let directory = tempfile::tempdir().expect("directory");
     let program = compile(directory.path(), "write", &["-O2"], "hostile_calls.c");
     let output = run(Command::new(SFI).arg("run").arg(&program).args(["--", "raise"]), "");
-    assert_eq!((text(&output.stdout).as_str(), output.status.code()), ("", Some(128 + 10)));
+    assert_eq!((text(&output.stdout).as_str(), output.status.code()), ("handled 10\n", Some(128 + 10)));
 }
 
 #[test]

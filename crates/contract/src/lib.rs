@@ -15,6 +15,7 @@ pub mod mode;
 pub mod names;
 pub mod note;
 pub mod policy;
+pub mod requests;
 pub mod rule;
 pub mod syntax;
 pub mod text;

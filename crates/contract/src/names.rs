@@ -26,6 +26,9 @@ pub const RETURN: &str = "__sfi_return";
 pub const CUT: &str = "__sfi_cut";
 /// Host function that the support code of [`SYSCALL`] calls with a pointer to number and arguments.
 pub const ARBITRATE: &str = "__sfi_arbitrate";
+/// Function of the support code: where a domain goes on that faulted and handles the fault's
+/// signal itself.
+pub const FAULT: &str = "__sfi_fault";
 /// Section of unwind tables. They are data for the unwinder in the domain, which finds them between
 /// `__start_` and `__stop_` followed by this name.
 pub const UNWIND_SECTION: &str = "sfi_unwind";

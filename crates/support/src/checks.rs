@@ -2,12 +2,12 @@
 //! which has no indirect branches.
 
 use iced_x86::{Code, IcedError, Instruction, MemoryOperand, Register};
-use sfi_contract::matching::{HEAD, STORE, STORE_KEEPING_FLAGS};
+use sfi_contract::matching::{BRANCH, HEAD, STORE, STORE_KEEPING_FLAGS};
 
 /// Instructions before a `rep movsb` that belong to its unsafe region: two masks of two each.
 const REGION: usize = 4;
 
-/// The same instructions with a check before each store.
+/// The same instructions with a check before each store and each indirect call.
 pub(crate) fn add(plain: &[Instruction]) -> Result<Vec<Instruction>, IcedError> {
     let mut checked = Vec::new();
     for (at, i) in plain.iter().enumerate() {
@@ -21,7 +21,11 @@ pub(crate) fn add(plain: &[Instruction]) -> Result<Vec<Instruction>, IcedError> 
                 bytes(&mut checked, &[0xe3, over as u8])?;
                 check(&mut checked, end, &STORE)?;
             }
-        } else if i.op0_kind() == iced_x86::OpKind::Memory && i.memory_base().is_gpr32() {
+        } else if plain.get(at + 1).is_some_and(Instruction::is_call_near_indirect) {
+            // The mask and the call are one region.
+            let pointer = MemoryOperand::with_base(i.op0_register().full_register());
+            check(&mut checked, pointer, &BRANCH)?;
+        } else if i.op0_kind() == iced_x86::OpKind::Memory && !i.is_call_near_indirect() && i.memory_base().is_gpr32() {
             let [base, index] = [i.memory_base(), i.memory_index()].map(Register::full_register);
             let displacement = i.memory_displacement64() as i32;
             let scale = i.memory_index_scale();

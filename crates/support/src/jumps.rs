@@ -6,7 +6,8 @@
 //! slot to continue at. A forged one gives registers that its author could have loaded as well, and
 //! a depth and a slot that `__sfi_cut` checks and masks.
 //!
-//! Signal masks are not saved: a domain has no signals of its own.
+//! `sigsetjmp` keeps the signal mask behind these words, where both libcs have it, if it is asked
+//! to.
 
 use crate::function::{Function, call_external, function, jump_external};
 use iced_x86::code_asm::*;
@@ -23,14 +24,26 @@ const PLACE: i32 = 56;
 
 pub(crate) fn functions(mode: Mode) -> Result<Vec<Function>, IcedError> {
     let set = function("setjmp", &[names::DEPTH], mode, setjmp)?;
+    let set_mask = function("sigsetjmp", &[names::SYSCALL, names::DEPTH], mode, sigsetjmp)?;
     let jump = function("longjmp", &[names::CUT], mode, longjmp)?;
+    let jump_mask = function("siglongjmp", &[names::SYSCALL, names::CUT], mode, siglongjmp)?;
     let resume = function("__sfi_resume", &[names::CUT], mode, resume)?;
     Ok(vec![
-        Function { aliases: &["_setjmp", "__setjmp", "sigsetjmp", "__sigsetjmp"], ..set },
-        Function { aliases: &["_longjmp", "siglongjmp", "__longjmp_chk"], ..jump },
+        Function { aliases: &["_setjmp", "__setjmp"], ..set },
+        Function { aliases: &["__sigsetjmp"], ..set_mask },
+        Function { aliases: &["_longjmp", "__longjmp_chk"], ..jump },
+        jump_mask,
         resume,
     ])
 }
+
+/// Whether the signal mask was saved, and the mask.
+const SAVED: i32 = 64;
+const MASK: i32 = 72;
+/// `rt_sigprocmask`, its way to set a mask, and the bytes of one.
+const SIGPROCMASK: i32 = 14;
+const SIG_SETMASK: i32 = 2;
+const MASK_BYTES: i32 = 8;
 
 /// `%gs:TCB_R15` with the 32-bit address size.
 fn home() -> MemoryOperand {
@@ -52,6 +65,46 @@ fn setjmp(a: &mut CodeAssembler) -> Result<(), IcedError> {
     a.mov(dword_ptr(edi + (PLACE + 4)).gs(), eax)?;
     a.xor(eax, eax)?;
     a.ret()
+}
+
+/// `int sigsetjmp(sigjmp_buf, int)`; r11 as for `setjmp`.
+fn sigsetjmp(a: &mut CodeAssembler) -> Result<(), IcedError> {
+    let mut plain = a.create_label();
+    a.mov(dword_ptr(edi + SAVED).gs(), esi)?;
+    a.test(esi, esi)?;
+    a.je(plain)?;
+    // rt_sigprocmask(SIG_BLOCK, NULL, &mask, 8) changes rax, rcx and r11.
+    a.mov(dword_ptr(edi + PLACE).gs(), r11d)?;
+    a.lea(rdx, qword_ptr(rdi + MASK))?;
+    a.xor(edi, edi)?;
+    a.xor(esi, esi)?;
+    a.mov(r10d, MASK_BYTES)?;
+    a.mov(eax, SIGPROCMASK)?;
+    call_external(a)?;
+    a.lea(rdi, qword_ptr(rdx - MASK))?;
+    a.mov(r11d, dword_ptr(edi + PLACE).gs())?;
+    a.set_label(&mut plain)?;
+    setjmp(a)
+}
+
+/// `void siglongjmp(sigjmp_buf, int)`
+fn siglongjmp(a: &mut CodeAssembler) -> Result<(), IcedError> {
+    let mut plain = a.create_label();
+    a.mov(eax, dword_ptr(edi + SAVED).gs())?;
+    a.test(eax, eax)?;
+    a.je(plain)?;
+    // rt_sigprocmask(SIG_SETMASK, &mask, NULL, 8)
+    a.mov(r8d, esi)?;
+    a.lea(rsi, qword_ptr(rdi + MASK))?;
+    a.mov(edi, SIG_SETMASK)?;
+    a.xor(edx, edx)?;
+    a.mov(r10d, MASK_BYTES)?;
+    a.mov(eax, SIGPROCMASK)?;
+    call_external(a)?;
+    a.lea(rdi, qword_ptr(rsi - MASK))?;
+    a.mov(esi, r8d)?;
+    a.set_label(&mut plain)?;
+    longjmp(a)
 }
 
 /// `void longjmp(jmp_buf, int)`

@@ -21,8 +21,9 @@
 mod checks;
 mod function;
 mod jumps;
+mod signals;
 
-use function::{Function, call_external, function, jump_external};
+use function::{Function, function, jump_external};
 use iced_x86::IcedError;
 use iced_x86::code_asm::*;
 use object::write::{Object, Relocation, StandardSection, Symbol, SymbolId, SymbolSection};
@@ -30,6 +31,8 @@ use object::{
     Architecture, BinaryFormat, Endianness, RelocationFlags, SectionFlags, SectionKind, SymbolFlags, SymbolKind,
     SymbolScope, elf,
 };
+
+use signals::LEA_STACK;
 
 use sfi_contract::layout::{HEADER_BASE, HEADER_TCB};
 use sfi_contract::{Mode, names};
@@ -39,13 +42,18 @@ use sfi_contract::{Mode, names};
 /// with unwind tables and rewritten when a program is linked.
 pub const CXX_SOURCES: [(&str, &str); 2] = [("unwind", include_str!("unwind.c")), ("cxx", include_str!("cxx.c"))];
 
+/// Calls the handlers of waiting signals.
+const HANDLERS: &str = "__sfi_handlers";
+/// Bytes of the stack on which a fault's handler is asked for.
+const FAULT_STACK: u64 = 1024;
+
 /// The entry point of a program.
 pub const START: &str = "__sfi_start";
 
 /// Bytes below r15 that the caller of `__sfi_syscall` may be using: its red zone.
 const RED_ZONE: i32 = 128;
-/// Number and arguments, then sixteen vector registers.
-const FRAME: i32 = 64 + 16 * 16;
+/// Number, arguments and mark, then sixteen vector registers and the answer.
+const FRAME: i32 = 64 + 16 * 16 + 16;
 
 /// `mov %reg, %gs:disp(%r15d)`
 fn save(a: &mut CodeAssembler, disp: i32, register: AsmRegister64) -> Result<(), IcedError> {
@@ -59,28 +67,6 @@ fn restore(a: &mut CodeAssembler, register: AsmRegister64, disp: i32) -> Result<
 
 const VECTORS: [AsmRegisterXmm; 16] =
     [xmm0, xmm1, xmm2, xmm3, xmm4, xmm5, xmm6, xmm7, xmm8, xmm9, xmm10, xmm11, xmm12, xmm13, xmm14, xmm15];
-
-fn syscall(a: &mut CodeAssembler) -> Result<(), IcedError> {
-    // A system call preserves everything but rax, rcx and r11 (psABI A.2.1).
-    let below = RED_ZONE + FRAME;
-    a.lea(r15, qword_ptr(r15 - below))?;
-    for (i, register) in [rax, rdi, rsi, rdx, r10, r8, r9].into_iter().enumerate() {
-        save(a, 8 * i as i32, register)?;
-    }
-    for (i, register) in VECTORS.into_iter().enumerate() {
-        a.movups(xmmword_ptr(r15d + (64 + 16 * i as i32)).gs(), register)?;
-    }
-    a.mov(rdi, r15)?;
-    call_external(a)?;
-    for (i, register) in VECTORS.into_iter().enumerate() {
-        a.movups(register, xmmword_ptr(r15d + (64 + 16 * i as i32)).gs())?;
-    }
-    for (i, register) in [rdi, rsi, rdx, r10, r8, r9].into_iter().enumerate() {
-        restore(a, register, 8 * (i as i32 + 1))?;
-    }
-    a.lea(r15, qword_ptr(r15 + below))?;
-    a.ret()
-}
 
 fn start(a: &mut CodeAssembler) -> Result<(), IcedError> {
     // __libc_start_main(main, argc, argv, 0, 0, 0)
@@ -203,7 +189,9 @@ const ENVIRONMENT: [u64; 5] = [0, 6, 4096, 0, 0];
 
 fn build(kind: Kind, mode: Mode) -> Result<Vec<u8>, Box<dyn std::error::Error>> {
     let mut functions = vec![
-        function(names::SYSCALL, &[names::ARBITRATE], mode, syscall)?,
+        function(names::SYSCALL, &[names::ARBITRATE, HANDLERS], mode, signals::syscall)?,
+        function(HANDLERS, &[names::ARBITRATE; 2], mode, signals::handlers)?,
+        function(names::FAULT, &[names::ARBITRATE; 2], mode, signals::fault)?,
         function("__init_tls", &["__init_tp"], mode, init_tls)?,
         function("memmove", &[], mode, memmove)?,
         function("_init", &[], mode, |a| a.ret())?,
@@ -276,6 +264,14 @@ fn make(functions: &[Function], first: &str, library: bool) -> Result<Vec<u8>, B
         for (at, name) in &f.calls {
             let target = undefined(&mut object, name);
             object.add_relocation(text, relocation(offset + at, target, elf::R_X86_64_PLT32))?;
+        }
+        if let Some(at) = f.bytes.windows(LEA_STACK.len()).position(|w| w == LEA_STACK) {
+            let stack = object.section_id(StandardSection::UninitializedData);
+            let start = object.append_section_bss(stack, FAULT_STACK, 16);
+            let symbol = object.section_symbol(stack);
+            let place = relocation(offset + at as u64 + 3, symbol, elf::R_X86_64_PC32);
+            let addend = place.addend + (start + FAULT_STACK / 2) as i64;
+            object.add_relocation(text, Relocation { addend, ..place })?;
         }
         if let Some(at) = f.bytes.windows(LEA_MAIN.len()).position(|w| w == LEA_MAIN) {
             let symbol = undefined(&mut object, first);

@@ -1,6 +1,7 @@
 //! Faults of domains, the signals that report them, and the time that domains may use.
 
 pub(crate) mod clock;
+pub(crate) mod deliver;
 pub(crate) mod describe;
 pub(crate) mod limits;
 pub(crate) mod meter;

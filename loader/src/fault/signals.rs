@@ -2,6 +2,7 @@
 //! crossing. Code here that a handler runs neither allocates nor locks.
 
 use crate::fault::clock::moment;
+use crate::fault::deliver;
 use crate::fault::limits::{TIME_SIGNAL, reason};
 use crate::fault::meter;
 use crate::fault::signal_room;
@@ -180,6 +181,9 @@ unsafe fn unwind(context: &mut Context, signal: c_int, info: &siginfo_t, machine
             return true;
         }
         let no_room = signal_room::cramped(context, info, machine);
+        if !in_gate && !no_room && deliver::deliver(context, signal, info, machine) {
+            return true;
+        }
         let address = match signal {
             libc::SIGSEGV | libc::SIGBUS => info.si_addr() as u64,
             // The address that the last check of mode match tested. The TCB page is mapped as long

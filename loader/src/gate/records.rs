@@ -161,6 +161,20 @@ pub struct Account {
     pub cpu: u64,
 }
 
+/// Faults that a domain handles itself, see [`crate::fault::deliver`].
+#[derive(Clone, Copy, Debug, Default)]
+#[repr(C)]
+pub struct Caught {
+    /// Bits by signal number.
+    pub signals: u64,
+    /// Address of the function that the domain goes on in.
+    pub entry: u64,
+    /// Its own text, without the stubs: start and end.
+    pub text: [u64; 2],
+    /// Address of its trap.
+    pub trap: u64,
+}
+
 /// What the gates know of a domain.
 #[repr(C)]
 pub struct DomainState {
@@ -188,6 +202,8 @@ pub struct DomainState {
     pub regions: Uppers,
     /// Worlds with budgets.
     pub account: Account,
+    /// The faults that it handles itself.
+    pub caught: Caught,
     /// The last fault.
     pub fault: RawFault,
     /// The calls in progress at the last fault.
@@ -211,6 +227,7 @@ impl DomainState {
             next: std::ptr::null_mut(),
             regions: Uppers::NONE,
             account: Account::default(),
+            caught: Caught::default(),
             fault,
             trace: Trace::EMPTY,
         }

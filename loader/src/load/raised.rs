@@ -3,7 +3,7 @@
 //! while no code of the domain runs (see `world/ifunc.rs`).
 
 use crate::gate::fault::{RawFault, Trace};
-use crate::gate::records::{Account, DomainState, Status};
+use crate::gate::records::{Account, Caught, DomainState, Status};
 use crate::link::REGION;
 use crate::link::error::LinkError;
 use crate::link::image::{Content, Image, Source};
@@ -102,6 +102,7 @@ impl Raised {
             next: std::ptr::null_mut(),
             regions: Uppers::NONE,
             account: Account::default(),
+            caught: Caught::default(),
             fault: RawFault::default(),
             trace: Trace::EMPTY,
         }

@@ -1,6 +1,6 @@
 //! One call of a host function, as the function sees it.
 
-use crate::gate::records::{Binding, HostFrame, flag};
+use crate::gate::records::{Binding, Caught, HostFrame, flag};
 use crate::spec::signature::Signature;
 use crate::vm::memory::{Memory, MemoryError};
 use crate::world::calls::call::{Enter, TypedFn, sealed};
@@ -161,6 +161,21 @@ impl<'c> HostCall<'c> {
     /// See [`Memory::write`].
     pub fn write(&mut self, pointer: u64, bytes: &[u8]) -> Result<(), MemoryError> {
         self.memory().write(pointer, bytes)
+    }
+
+    /// Lets the caller handle its own faults: from now on one of these signals, bits by number, lets
+    /// it go on in its global function `entry`, with signal, code and address as arguments, in place
+    /// of ending it. That holds for one fault, until the next call of this function. Whether the
+    /// caller has such a function.
+    pub fn catch_faults(&mut self, signals: u64, entry: &str) -> bool {
+        let domain = &self.held.domains[self.caller];
+        let Some(offset) = domain.image.functions_by_name.get(entry).copied() else { return false };
+        let (base, (text, length)) = (domain.window.base(), domain.image.text);
+        let text = [base + text, base + text + length];
+        let caught = Caught { signals, entry: base + offset, text, trap: base + domain.image.trap };
+        // SAFETY: the state lives as long as the world, and no gate or handler uses it now.
+        unsafe { (*domain.state).caught = caught };
+        true
     }
 
     /// The number of the binding through which the domain called.

@@ -1,0 +1,463 @@
+//! The signals of a domain: what it does about each, which wait, its timer, and the requests of the
+//! support code that calls its handlers. Everything here is the domain's own business: a signal
+//! reaches nobody else, and nothing that a handler returns with is believed.
+
+use crate::errno::Errno;
+use crate::process::{Exit, SELF};
+use crate::words::word;
+use sfi_contract::requests::{
+    AGAIN, FRAME_CONTEXT_MASK, FRAME_END, FRAME_INFO, FRAME_MASK, FRAME_SIGNAL, FRAME_SIZE, FRAME_STACK, MARK, WAITING,
+};
+use sfi_loader::HostCall;
+use std::time::{Duration, Instant};
+
+/// Signals, 1 to this.
+const SIGNALS: u64 = 64;
+/// Bytes of a signal set.
+const SET: u64 = 8;
+/// Signals that do nothing by default.
+const HARMLESS: [i32; 4] = [libc::SIGCHLD, libc::SIGURG, libc::SIGWINCH, libc::SIGCONT];
+/// Signals of faults.
+const FAULTS: [i32; 4] = [libc::SIGSEGV, libc::SIGBUS, libc::SIGFPE, libc::SIGILL];
+/// `si_code` of a signal that a process sent, and of one that a timer or the kernel did.
+const SI_USER: i32 = 0;
+const SI_KERNEL: i32 = 0x80;
+/// Bytes below the data stack pointer that interrupted code may be using.
+const RED_ZONE: u64 = 128;
+
+fn bit(signal: u64) -> u64 {
+    1 << (signal - 1)
+}
+
+/// Calls that move data, and that are made again after a handler with `SA_RESTART`.
+pub(crate) fn is_transfer(number: i64) -> bool {
+    [libc::SYS_read, libc::SYS_readv, libc::SYS_write, libc::SYS_writev].contains(&number)
+}
+
+/// `struct kernel_sigaction`.
+#[derive(Clone, Copy, Debug, Default)]
+struct Action {
+    handler: u64,
+    flags: u64,
+    restorer: u64,
+    mask: u64,
+}
+
+impl Action {
+    /// Whether the domain has a function for it.
+    fn is_handled(&self) -> bool {
+        self.handler != libc::SIG_DFL as u64 && self.handler != libc::SIG_IGN as u64
+    }
+
+    fn has(&self, flag: i32) -> bool {
+        self.flags & flag as u32 as u64 != 0
+    }
+}
+
+/// What is to be done about waiting signals.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Due {
+    Nothing,
+    /// A handler is to be called, and the call that was interrupted made again.
+    Handler {
+        again: bool,
+    },
+    /// A signal ends the domain.
+    End(Exit),
+}
+
+/// The signals of one life.
+#[derive(Debug)]
+pub(crate) struct Signals {
+    actions: [Action; SIGNALS as usize],
+    mask: u64,
+    pending: u64,
+    /// `sigsuspend`: the mask to come back when the handler returns.
+    suspended: Option<u64>,
+    /// `ITIMER_REAL`: its next end, and the time between ends.
+    timer: Option<Instant>,
+    interval: Duration,
+    /// `sigaltstack`: address, flags, size.
+    stack: [u64; 3],
+    /// The faults that the host turns into signals, as it was told last.
+    caught: u64,
+}
+
+impl Default for Signals {
+    fn default() -> Self {
+        Signals {
+            actions: [Action::default(); SIGNALS as usize],
+            mask: 0,
+            pending: 0,
+            suspended: None,
+            timer: None,
+            interval: Duration::ZERO,
+            stack: [0, libc::SS_DISABLE as u64, 0],
+            caught: 0,
+        }
+    }
+}
+
+impl Signals {
+    /// `rt_sigaction`.
+    pub(crate) fn action(&mut self, cx: &mut HostCall<'_>, args: &[u64; 6]) -> Result<u64, Errno> {
+        let [signal, new, old, size, ..] = *args;
+        let kills = signal as i32 == libc::SIGKILL || signal as i32 == libc::SIGSTOP;
+        if signal == 0 || signal > SIGNALS || size != SET || new != 0 && kills {
+            return Err(Errno::INVAL);
+        }
+        let read = |new: u64| -> Result<Action, Errno> {
+            let word = |index: u64| word(cx, new.wrapping_add(8 * index));
+            Ok(Action { handler: word(0)?, flags: word(1)?, restorer: word(2)?, mask: word(3)? })
+        };
+        let new = if new == 0 { None } else { Some(read(new)?) };
+        let action = &mut self.actions[signal as usize - 1];
+        if old != 0 {
+            let words = [action.handler, action.flags, action.restorer, action.mask];
+            cx.write(old, &words.map(u64::to_le_bytes).concat())?;
+        }
+        if let Some(new) = new {
+            *action = new;
+        }
+        Ok(0)
+    }
+
+    /// `rt_sigprocmask`.
+    pub(crate) fn mask(&mut self, cx: &mut HostCall<'_>, args: &[u64; 6]) -> Result<u64, Errno> {
+        let [how, new, old, size, ..] = *args;
+        if size != SET {
+            return Err(Errno::INVAL);
+        }
+        let set = if new == 0 { None } else { Some(word(cx, new)?) };
+        if old != 0 {
+            cx.write(old, &self.mask.to_le_bytes())?;
+        }
+        if let Some(set) = set {
+            self.set_mask(match how as i32 {
+                libc::SIG_BLOCK => self.mask | set,
+                libc::SIG_UNBLOCK => self.mask & !set,
+                libc::SIG_SETMASK => set,
+                _ => return Err(Errno::INVAL),
+            });
+        }
+        Ok(0)
+    }
+
+    fn set_mask(&mut self, mask: u64) {
+        self.mask = mask & !(bit(libc::SIGKILL as u64) | bit(libc::SIGSTOP as u64));
+    }
+
+    /// `kill` and its like: a signal to the domain itself waits until it is delivered; others it
+    /// cannot reach.
+    pub(crate) fn send(&mut self, to: &[u64], signal: u64) -> Result<u64, Errno> {
+        if to.iter().any(|pid| *pid as u32 != SELF as u32) {
+            return Err(Errno::SRCH);
+        }
+        let signal = u64::from(signal as u32);
+        if signal > SIGNALS {
+            return Err(Errno::INVAL);
+        }
+        if signal != 0 {
+            self.pending |= bit(signal);
+        }
+        Ok(0)
+    }
+
+    /// `rt_sigpending`.
+    pub(crate) fn pending(&self, cx: &mut HostCall<'_>, out: u64) -> Result<u64, Errno> {
+        cx.write(out, &(self.pending & self.mask).to_le_bytes())?;
+        Ok(0)
+    }
+
+    /// `sigaltstack`.
+    pub(crate) fn stack(&mut self, cx: &mut HostCall<'_>, new: u64, old: u64) -> Result<u64, Errno> {
+        let read = |new: u64| -> Result<[u64; 3], Errno> {
+            let word = |index: u64| word(cx, new.wrapping_add(8 * index));
+            Ok([word(0)?, word(1)? & 0xffff_ffff, word(2)?])
+        };
+        let new = if new == 0 { None } else { Some(read(new)?) };
+        if old != 0 {
+            cx.write(old, &self.stack.map(u64::to_le_bytes).concat())?;
+        }
+        if let Some(new) = new {
+            if new[1] & libc::SS_DISABLE as u64 == 0 && new[2] < libc::MINSIGSTKSZ as u64 {
+                return Err(Errno::NOMEM);
+            }
+            self.stack = new;
+        }
+        Ok(0)
+    }
+
+    /// `alarm`: seconds; gives those that were left.
+    pub(crate) fn alarm(&mut self, seconds: u64) -> u64 {
+        let left = self.left();
+        self.interval = Duration::ZERO;
+        self.timer = Some(seconds as u32).filter(|s| *s != 0).map(|s| Instant::now() + Duration::from_secs(s.into()));
+        left.as_secs() + u64::from(left.subsec_nanos() >= 500_000_000 || left.as_secs() == 0 && !left.is_zero())
+    }
+
+    /// `setitimer`, of the real time, and `getitimer` without a new one.
+    pub(crate) fn timer(&mut self, cx: &mut HostCall<'_>, which: u64, new: u64, old: u64) -> Result<u64, Errno> {
+        if which as i32 != libc::ITIMER_REAL as i32 {
+            return Err(Errno::INVAL);
+        }
+        let time = |at: u64| -> Result<Duration, Errno> {
+            let (seconds, micro) = (word(cx, at)?, word(cx, at.wrapping_add(8))?);
+            if micro >= 1_000_000 || seconds > u32::MAX.into() {
+                return Err(Errno::INVAL);
+            }
+            Ok(Duration::from_secs(seconds) + Duration::from_micros(micro))
+        };
+        let new = if new == 0 { None } else { Some((time(new)?, time(new.wrapping_add(16))?)) };
+        if old != 0 {
+            let words = [self.interval, self.left()].map(|time| [time.as_secs(), time.subsec_micros().into()]);
+            cx.write(old, &words.concat().into_iter().flat_map(u64::to_le_bytes).collect::<Vec<_>>())?;
+        }
+        if let Some((interval, value)) = new {
+            self.interval = interval;
+            self.timer = Some(value).filter(|value| !value.is_zero()).map(|value| Instant::now() + value);
+        }
+        Ok(0)
+    }
+
+    fn left(&self) -> Duration {
+        self.timer.map_or(Duration::ZERO, |end| end.saturating_duration_since(Instant::now()))
+    }
+
+    /// How long a call may wait until the timer ends it.
+    pub(crate) fn until(&self) -> Duration {
+        let alarm = libc::SIGALRM as u64;
+        let silent = self.mask & bit(alarm) != 0 || self.actions[alarm as usize - 1].handler == libc::SIG_IGN as u64;
+        self.timer.filter(|_| !silent).map_or(Duration::MAX, |_| self.left())
+    }
+
+    /// The answer of a call that waited until the timer ended: it was interrupted.
+    pub(crate) fn interrupt(&self, number: i64, answer: Result<u64, Errno>) -> Result<u64, Errno> {
+        let in_vain = match answer {
+            Err(Errno::AGAIN) => is_transfer(number),
+            Ok(0) => [libc::SYS_poll, libc::SYS_ppoll, libc::SYS_select, libc::SYS_pselect6].contains(&number),
+            _ => false,
+        };
+        if in_vain && self.until().is_zero() { Err(Errno::INTR) } else { answer }
+    }
+
+    /// `pause` and `sigsuspend`: waits for the timer, which alone can send a signal meanwhile, or
+    /// as long as the policy lets a call wait.
+    pub(crate) fn suspend(&mut self, mask: Option<u64>, longest: Duration) -> Result<u64, Errno> {
+        if let Some(mask) = mask {
+            let before = self.mask;
+            self.suspended.get_or_insert(before);
+            self.set_mask(mask);
+        }
+        if self.due(false) == Due::Nothing {
+            std::thread::sleep(self.until().min(longest));
+        }
+        Err(Errno::INTR)
+    }
+
+    /// `rt_sigtimedwait`: takes a waiting signal out of a set, without its handler.
+    pub(crate) fn wait(&mut self, cx: &mut HostCall<'_>, args: &[u64; 6], longest: Duration) -> Result<u64, Errno> {
+        let [set, info, time, ..] = *args;
+        let set = word(cx, set)?;
+        let time = if time == 0 { longest } else { crate::clock::duration(cx, time)?.min(longest) };
+        self.tick();
+        if self.pending & set == 0 {
+            std::thread::sleep(self.until().min(time));
+            self.tick();
+        }
+        let found = self.pending & set;
+        if found == 0 {
+            return Err(Errno::AGAIN);
+        }
+        let signal = u64::from(found.trailing_zeros()) + 1;
+        self.pending &= !bit(signal);
+        if info != 0 {
+            cx.write(info, &information(signal, SI_USER, 0))?;
+        }
+        Ok(signal)
+    }
+
+    /// Sends the timer's signal if its time is over.
+    fn tick(&mut self) {
+        let now = Instant::now();
+        if self.timer.is_some_and(|end| end <= now) {
+            self.pending |= bit(libc::SIGALRM as u64);
+            self.timer = Some(self.interval).filter(|interval| !interval.is_zero()).map(|interval| now + interval);
+        }
+    }
+
+    /// The first waiting signal that is not blocked; those that are ignored wait no longer.
+    fn first(&mut self) -> Option<u64> {
+        loop {
+            let open = self.pending & !self.mask;
+            if open == 0 {
+                return None;
+            }
+            let signal = u64::from(open.trailing_zeros()) + 1;
+            let action = self.actions[signal as usize - 1];
+            let harmless = action.handler == libc::SIG_DFL as u64 && HARMLESS.contains(&(signal as i32));
+            if action.handler != libc::SIG_IGN as u64 && !harmless {
+                return Some(signal);
+            }
+            self.pending &= !bit(signal);
+        }
+    }
+
+    /// What is due after a call, which was interrupted or not.
+    pub(crate) fn due(&mut self, interrupted: bool) -> Due {
+        self.tick();
+        match self.first() {
+            None => Due::Nothing,
+            Some(signal) => match self.actions[signal as usize - 1] {
+                action if action.is_handled() => Due::Handler { again: interrupted && action.has(libc::SA_RESTART) },
+                _ => Due::End(Exit(128 + signal as i32)),
+            },
+        }
+    }
+
+    /// Asks the support code for what is due, in the mark of its request.
+    pub(crate) fn ask(&mut self, cx: &mut HostCall<'_>, request: u64, again: bool) -> Result<(), Errno> {
+        let mark = if again { AGAIN } else { WAITING };
+        Ok(cx.write(request.wrapping_add(MARK), &mark.to_le_bytes())?)
+    }
+
+    /// The next signal's handler, whose frame lies at `frame`; 0 if nothing waits.
+    pub(crate) fn next(&mut self, cx: &mut HostCall<'_>, frame: u64) -> Result<u64, Errno> {
+        let signal = self.first().filter(|signal| self.actions[*signal as usize - 1].is_handled());
+        let Some(signal) = signal else {
+            // A mask that nobody waits with any more.
+            if let Some(mask) = self.suspended.take() {
+                self.set_mask(mask);
+            }
+            return Ok(0);
+        };
+        self.pending &= !bit(signal);
+        let before = self.suspended.take().unwrap_or(self.mask);
+        self.begin(cx, frame, information(signal, SI_USER, 0), (signal, before))
+    }
+
+    /// `rt_sigreturn`.
+    pub(crate) fn end(&mut self, mask: u64) -> u64 {
+        self.set_mask(mask);
+        0
+    }
+
+    /// The handler for a fault's signal: its frame lies where the domain's `sigaltstack` says or
+    /// below the data stack pointer that the fault found. 0 if there is none.
+    pub(crate) fn fault(&mut self, cx: &mut HostCall<'_>, request: u64, args: &[u64; 6]) -> Result<u64, Errno> {
+        let [signal, code, address, pointer, ..] = *args;
+        self.caught = 0;
+        let Some(action) = self.actions.get((signal as usize).wrapping_sub(1)).copied() else { return Ok(0) };
+        if !action.is_handled() || self.mask & bit(signal) != 0 {
+            return Ok(0);
+        }
+        let [low, flags, size] = self.stack;
+        let own = action.has(libc::SA_ONSTACK) && flags & libc::SS_DISABLE as u64 == 0;
+        let inside = pointer.wrapping_sub(low) < size;
+        let top = if own && !inside { low.wrapping_add(size) } else { pointer.wrapping_sub(RED_ZONE) };
+        let frame = top.wrapping_sub(FRAME_SIZE) & !15;
+        cx.write(request.wrapping_add(FRAME_STACK), &frame.to_le_bytes())?;
+        let before = self.mask;
+        self.begin(cx, frame, information(signal, code as i32, address), (signal, before))
+    }
+
+    /// Writes a handler's frame and blocks what the handler is not to be interrupted by.
+    fn begin(
+        &mut self,
+        cx: &mut HostCall<'_>,
+        frame: u64,
+        information: [u8; 128],
+        (signal, before): (u64, u64),
+    ) -> Result<u64, Errno> {
+        let action = self.actions[signal as usize - 1];
+        let mut bytes = vec![0; FRAME_END as usize];
+        let mut put = |at: u64, with: &[u8]| bytes[at as usize..at as usize + with.len()].copy_from_slice(with);
+        put(FRAME_MASK, &before.to_le_bytes());
+        put(FRAME_SIGNAL, &signal.to_le_bytes());
+        put(FRAME_INFO, &information);
+        put(FRAME_CONTEXT_MASK, &before.to_le_bytes());
+        cx.write(frame, &bytes)?;
+        let own = if action.has(libc::SA_NODEFER) { 0 } else { bit(signal) };
+        self.set_mask(self.mask | action.mask | own);
+        if action.has(libc::SA_RESETHAND) {
+            self.actions[signal as usize - 1] = Action::default();
+        }
+        Ok(action.handler)
+    }
+
+    /// The faults that have a handler and are not blocked, if the host was told of others last.
+    pub(crate) fn caught(&mut self) -> Option<u64> {
+        let open = FAULTS.iter().map(|signal| *signal as u64);
+        let open = open.filter(|s| self.actions[*s as usize - 1].is_handled() && self.mask & bit(*s) == 0);
+        let now = open.map(|signal| 1 << signal).fold(0, |all, bit: u64| all | bit);
+        (now != std::mem::replace(&mut self.caught, now)).then_some(now)
+    }
+}
+
+/// `siginfo_t`.
+fn information(signal: u64, code: i32, address: u64) -> [u8; 128] {
+    let mut bytes = [0; 128];
+    bytes[..4].copy_from_slice(&(signal as u32).to_le_bytes());
+    let code = if signal == libc::SIGALRM as u64 { SI_KERNEL } else { code };
+    bytes[8..12].copy_from_slice(&code.to_le_bytes());
+    let word = if FAULTS.contains(&(signal as i32)) && code != SI_USER { address } else { SELF };
+    bytes[16..24].copy_from_slice(&word.to_le_bytes());
+    bytes
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn signals_reach_only_the_domain_itself() {
+        let mut signals = Signals::default();
+        assert_eq!(signals.send(&[2], 9), Err(Errno::SRCH));
+        assert_eq!(signals.send(&[u64::MAX], 9), Err(Errno::SRCH));
+        assert_eq!(signals.send(&[1], 65), Err(Errno::INVAL));
+        assert_eq!((signals.send(&[1, 1], 0), signals.due(false)), (Ok(0), Due::Nothing));
+        assert_eq!((signals.send(&[1], libc::SIGCHLD as u64), signals.due(false)), (Ok(0), Due::Nothing));
+        assert_eq!((signals.send(&[1], 15), signals.due(false)), (Ok(0), Due::End(Exit(143))));
+        signals.actions[14].handler = libc::SIG_IGN as u64;
+        assert_eq!((signals.due(false), signals.pending), (Due::Nothing, 0));
+    }
+
+    #[test]
+    fn blocked_signals_wait_and_handlers_are_due() {
+        let mut signals = Signals::default();
+        signals.set_mask(u64::MAX);
+        assert_eq!((signals.send(&[1], 10), signals.due(false)), (Ok(0), Due::Nothing));
+        assert_eq!((signals.send(&[1], 9), signals.due(false)), (Ok(0), Due::End(Exit(137))));
+        signals.pending &= !bit(9);
+        signals.set_mask(0);
+        assert_eq!(signals.due(false), Due::End(Exit(138)));
+        signals.actions[9].handler = 0x1000;
+        assert_eq!(signals.due(true), Due::Handler { again: false });
+        signals.actions[9].flags = libc::SA_RESTART as u64;
+        assert_eq!(
+            (signals.due(true), signals.due(false)),
+            (Due::Handler { again: true }, Due::Handler { again: false })
+        );
+    }
+
+    #[test]
+    fn a_timer_ends_once_or_again() {
+        let mut signals = Signals::default();
+        assert_eq!((signals.alarm(100), signals.until() > Duration::from_secs(90)), (0, true));
+        assert_eq!((signals.alarm(0), signals.until()), (100, Duration::MAX));
+        signals.timer = Some(Instant::now());
+        signals.interval = Duration::from_secs(50);
+        assert_eq!(signals.due(false), Due::End(Exit(142)));
+        assert!(signals.until() > Duration::from_secs(40));
+    }
+
+    #[test]
+    fn faults_are_caught_while_they_are_handled() {
+        let mut signals = Signals::default();
+        assert_eq!(signals.caught(), None);
+        signals.actions[libc::SIGSEGV as usize - 1].handler = 0x1000;
+        assert_eq!((signals.caught(), signals.caught()), (Some(1 << libc::SIGSEGV), None));
+        signals.set_mask(bit(libc::SIGSEGV as u64));
+        assert_eq!((signals.caught(), signals.caught()), (Some(0), None));
+    }
+}

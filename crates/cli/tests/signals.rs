@@ -1,0 +1,95 @@
+//! Signal handlers of programs: the same output in a domain as natively.
+//!
+//! Needs musl-gcc (Debian package musl-tools); a missing one fails the tests.
+
+mod support;
+
+use std::path::PathBuf;
+use std::process::{Command, Output};
+use support::{Bench, root, succeed};
+
+const MODES: [&str; 3] = ["write", "full", "match"];
+
+fn source(name: &str) -> PathBuf {
+    root().join("fixtures/signals").join(name)
+}
+
+/// Builds a program natively and for a domain, and compares what they print.
+fn same(name: &str, code: i32) {
+    let bench = Bench::new();
+    let file = source(name);
+    let native = bench.path("native");
+    succeed(Command::new("musl-gcc").args(["-O2", "-w"]).arg(&file).arg("-o").arg(&native));
+    let expected = text(&Command::new(&native).output().expect("runs").stdout);
+    assert!(expected.lines().count() > 5, "{expected}");
+    for mode in MODES {
+        build(&bench, mode, &file);
+        let output = bench.run(&["run", "--mode", mode, "prog"], code);
+        assert_eq!(text(&output.stdout), expected, "{mode}: {}", text(&output.stderr));
+    }
+}
+
+fn build(bench: &Bench, mode: &str, file: &std::path::Path) {
+    let mut cc = support::sfi(bench, &["cc"]);
+    succeed(cc.env("SFI_MODE", mode).args(["-O2", "-w"]).arg(file).args(["-o", "prog"]));
+}
+
+fn text(bytes: &[u8]) -> String {
+    String::from_utf8_lossy(bytes).into_owned()
+}
+
+fn run(source: &str, code: i32) -> Output {
+    let bench = Bench::new();
+    bench.write("prog.c", source.as_bytes());
+    build(&bench, "write", &bench.path("prog.c"));
+    bench.run(&["run", "--time-limit", "20", "prog"], code)
+}
+
+#[test]
+fn handlers_run_at_system_calls() {
+    same("calls.c", 128 + 15);
+}
+
+#[test]
+fn handlers_run_at_faults() {
+    same("faults.c", 5);
+}
+
+/// A handler that faults, or whose signal is blocked, does not run: the fault ends the program.
+#[test]
+fn a_fault_of_a_faults_handler_ends_the_program() {
+    let faults = "#include <signal.h>\nstatic void again(int s) { *(volatile int *)64 = s; }\n\
+        int main(void) { signal(SIGSEGV, again); *(volatile int *)64 = 1; return 0; }";
+    let output = run(faults, 3);
+    assert!(text(&output.stderr).contains("null pointer access in `again`"), "{}", text(&output.stderr));
+    let blocked = "#include <signal.h>\n#include <stdlib.h>\nstatic void stop(int s) { (void)s; _Exit(0); }\n\
+        int main(void) { sigset_t all; sigfillset(&all); signal(SIGSEGV, stop); sigprocmask(SIG_BLOCK, &all, 0);\n\
+        *(volatile int *)64 = 1; return 0; }";
+    let output = run(blocked, 3);
+    assert!(text(&output.stderr).contains("null pointer access in `main`"), "{}", text(&output.stderr));
+}
+
+/// Nothing is resumed: a handler that returns to its fault ends the program as the signal would.
+#[test]
+fn a_returning_handler_of_a_fault_ends_the_program() {
+    let returns = "#include <signal.h>\n#include <unistd.h>\nstatic void note(int s) { (void)s; write(1, \"x\", 1); }\n\
+        int main(void) { signal(SIGSEGV, note); *(volatile int *)64 = 1; return 0; }";
+    assert_eq!(text(&run(returns, 128 + 11).stdout), "x");
+}
+
+/// Hostile: a domain that enters the support code's functions itself, with whatever it likes, gains
+/// nothing and ends.
+#[test]
+fn calls_of_the_support_code_reach_nothing() {
+    let forged = "#include <signal.h>\nvoid __sfi_fault(long, long, long); void __sfi_handlers(void);\n\
+        static void none(int s) { (void)s; }\n\
+        int main(void) { signal(SIGSEGV, (void (*)(int))0x1234567890); __sfi_handlers();\n\
+        __sfi_fault(11, 0, 0); return 0; }";
+    let output = run(forged, 3);
+    assert!(text(&output.stderr).contains("fault: domain `program`"), "{}", text(&output.stderr));
+    let stack = "#include <signal.h>\nstatic void none(int s) { (void)s; }\n\
+        int main(void) { stack_t s = { (void *)0x7fff00000000, 0, 1 << 20 }; sigaltstack(&s, 0);\n\
+        struct sigaction a = { .sa_handler = none, .sa_flags = SA_ONSTACK }; sigaction(SIGSEGV, &a, 0);\n\
+        *(volatile int *)64 = 1; return 0; }";
+    run(stack, 128 + 11);
+}

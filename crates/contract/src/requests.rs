@@ -1,0 +1,40 @@
+//! Requests of the support code in a domain to the arbiter that are no system calls, and the frame
+//! in the domain's memory that a signal's handler gets. Both sides belong to the domain: the
+//! arbiter believes nothing of what it finds there.
+
+/// Word of every request, behind number and arguments: 0, or what the arbiter asks for. The support
+/// code calls the handlers of waiting signals then.
+pub const MARK: u64 = 56;
+/// [`MARK`]: signals wait.
+pub const WAITING: u64 = 1;
+/// [`MARK`]: signals wait, and the call is to be made again afterwards.
+pub const AGAIN: u64 = 2;
+
+/// Asks for the next signal: the handler to call, or 0.
+pub const NEXT: i64 = 1 << 32;
+/// A fault's signal: the handler to call, or 0. Arguments: signal, code, address, data stack
+/// pointer.
+pub const FAULTED: i64 = NEXT + 1;
+/// A fault's handler returned.
+pub const RETURNED: i64 = NEXT + 2;
+/// `rt_sigreturn`: a handler returned. Argument: the mask of before.
+pub const SIGRETURN: i64 = 15;
+
+/// Bytes of a frame, from the request on.
+pub const FRAME_SIZE: u64 = 1152;
+/// The signal mask of before: the argument of [`SIGRETURN`].
+pub const FRAME_MASK: u64 = 8;
+/// The signal's number.
+pub const FRAME_SIGNAL: u64 = 16;
+/// Answer of [`FAULTED`]: where the handler's frame lies.
+pub const FRAME_STACK: u64 = 40;
+/// `siginfo_t`.
+pub const FRAME_INFO: u64 = 64;
+/// `ucontext_t`: zeros but for the mask.
+pub const FRAME_CONTEXT: u64 = 192;
+/// The mask in it.
+pub const FRAME_CONTEXT_MASK: u64 = FRAME_CONTEXT + 296;
+/// Where [`FRAME_CONTEXT`] ends.
+pub const FRAME_END: u64 = FRAME_CONTEXT + 936;
+
+const _: () = assert!(FRAME_END + 8 <= FRAME_SIZE);

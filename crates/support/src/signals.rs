@@ -1,0 +1,114 @@
+//! System calls and signal handlers: code of the domain that asks the arbiter and calls what it
+//! names. The arbiter only answers; so a handler is called as any function of the domain is, and
+//! may leave by `siglongjmp`.
+
+use crate::function::call_external;
+use crate::{FRAME, RED_ZONE, VECTORS, restore, save};
+use iced_x86::IcedError;
+use iced_x86::code_asm::*;
+use sfi_contract::layout::{DISPATCH_MASK, DISPATCH_OFFSET};
+use sfi_contract::requests::{
+    AGAIN, FAULTED, FRAME_CONTEXT, FRAME_INFO, FRAME_SIGNAL, FRAME_SIZE, FRAME_STACK, MARK, NEXT, RETURNED, SIGRETURN,
+};
+
+/// Where a frame for a handler keeps the data stack pointer that was there before.
+const BEFORE: i32 = FRAME_SIZE as i32 - 8;
+/// `lea 0(%rip),%r15`
+pub(crate) const LEA_STACK: [u8; 7] = [0x4c, 0x8d, 0x3d, 0, 0, 0, 0];
+
+/// What `syscall` became: a request at r15, and then the handlers of signals that came.
+pub(crate) fn syscall(a: &mut CodeAssembler) -> Result<(), IcedError> {
+    let (mut again, mut out, mut signals) = (a.create_label(), a.create_label(), a.create_label());
+    // A system call preserves everything but rax, rcx and r11 (psABI A.2.1).
+    let below = RED_ZONE + FRAME;
+    let answer = 64 + 16 * 16;
+    a.lea(r15, qword_ptr(r15 - below))?;
+    for (i, register) in [rax, rdi, rsi, rdx, r10, r8, r9].into_iter().enumerate() {
+        save(a, 8 * i as i32, register)?;
+    }
+    for (i, register) in VECTORS.into_iter().enumerate() {
+        a.movups(xmmword_ptr(r15d + (64 + 16 * i as i32)).gs(), register)?;
+    }
+    a.set_label(&mut again)?;
+    a.xor(ecx, ecx)?;
+    save(a, MARK as i32, rcx)?;
+    a.mov(rdi, r15)?;
+    call_external(a)?;
+    restore(a, rcx, MARK as i32)?;
+    a.test(rcx, rcx)?;
+    a.jne(signals)?;
+    a.set_label(&mut out)?;
+    for (i, register) in VECTORS.into_iter().enumerate() {
+        a.movups(register, xmmword_ptr(r15d + (64 + 16 * i as i32)).gs())?;
+    }
+    for (i, register) in [rdi, rsi, rdx, r10, r8, r9].into_iter().enumerate() {
+        restore(a, register, 8 * (i as i32 + 1))?;
+    }
+    a.lea(r15, qword_ptr(r15 + below))?;
+    a.ret()?;
+    a.set_label(&mut signals)?;
+    save(a, answer, rax)?;
+    call_external(a)?;
+    restore(a, rax, answer)?;
+    restore(a, rcx, MARK as i32)?;
+    a.cmp(ecx, AGAIN as i32)?;
+    a.je(again)?;
+    a.jmp(out)
+}
+
+/// Calls the handlers of signals that wait, each in a frame of its own below r15.
+pub(crate) fn handlers(a: &mut CodeAssembler) -> Result<(), IcedError> {
+    let (mut next, mut done) = (a.create_label(), a.create_label());
+    a.mov(rax, r15)?;
+    a.lea(r15, qword_ptr(r15 - FRAME_SIZE as i32))?;
+    a.and(r15, -16)?;
+    save(a, BEFORE, rax)?;
+    a.set_label(&mut next)?;
+    request(a, NEXT)?;
+    a.test(rax, rax)?;
+    a.je(done)?;
+    handler(a)?;
+    // The mask of before is this request's argument.
+    request(a, SIGRETURN)?;
+    a.jmp(next)?;
+    a.set_label(&mut done)?;
+    restore(a, r15, BEFORE)?;
+    a.ret()
+}
+
+/// Where the host lets a domain go on that faulted: rdi, rsi and rdx are signal, code and address,
+/// r15 is what it was. `lea` names a stack of this function's own.
+pub(crate) fn fault(a: &mut CodeAssembler) -> Result<(), IcedError> {
+    let mut over = a.create_label();
+    a.mov(rcx, r15)?;
+    a.db(&LEA_STACK)?;
+    for (i, register) in [rdi, rsi, rdx, rcx].into_iter().enumerate() {
+        save(a, 8 * (i as i32 + 1), register)?;
+    }
+    request(a, FAULTED)?;
+    a.test(rax, rax)?;
+    a.je(over)?;
+    restore(a, r15, FRAME_STACK as i32)?;
+    handler(a)?;
+    request(a, RETURNED)?;
+    a.set_label(&mut over)?;
+    a.ud2()
+}
+
+/// `mov $number,%rax ; mov %rax,%gs:(%r15d) ; mov %r15,%rdi ; call __sfi_arbitrate`
+fn request(a: &mut CodeAssembler, number: i64) -> Result<(), IcedError> {
+    a.mov(rax, number)?;
+    save(a, 0, rax)?;
+    a.mov(rdi, r15)?;
+    call_external(a)
+}
+
+/// Calls the handler rax with what its frame at r15 says.
+fn handler(a: &mut CodeAssembler) -> Result<(), IcedError> {
+    restore(a, rdi, FRAME_SIGNAL as i32)?;
+    a.lea(rsi, qword_ptr(r15 + FRAME_INFO as i32))?;
+    a.lea(rdx, qword_ptr(r15 + FRAME_CONTEXT as i32))?;
+    // and $0xffff8,%eax ; call *%gs:0x100000(%eax)
+    a.and(eax, DISPATCH_MASK as i32)?;
+    a.call(qword_ptr(eax + DISPATCH_OFFSET as i32).gs())
+}

@@ -1,0 +1,64 @@
+//! Faults that a domain handles itself: the signal handler lets the domain go on at a function of
+//! its own in place of the faulting instruction.
+//!
+//! The domain could have called that function there itself, with these registers: the function is
+//! one of the domain's own by name, all registers but the data stack pointer are 0 or say what
+//! faulted, and the return address is the place of the domain's trap. What comes afterwards is code
+//! of the domain like all other; nothing is resumed, and nothing is believed.
+
+use crate::gate::control_stack::ControlStack;
+use crate::gate::records::{Caught, Context};
+use libc::{REG_EFL, REG_RDI, REG_RDX, REG_RIP, REG_RSI, REG_RSP, c_int, siginfo_t, ucontext_t};
+
+/// Flags of a function's start: interrupts, and the bit that is always there.
+const FLAGS: i64 = 0x202;
+/// Registers that carry nothing into the function, by their places in the context.
+const CLEARED: [c_int; 11] = [
+    libc::REG_R8,
+    libc::REG_R9,
+    libc::REG_R10,
+    libc::REG_R11,
+    libc::REG_R12,
+    libc::REG_R13,
+    libc::REG_R14,
+    libc::REG_RBP,
+    libc::REG_RBX,
+    libc::REG_RAX,
+    libc::REG_RCX,
+];
+
+/// Lets the running domain go on in its handler of faults, if it has one for this signal and
+/// faulted in its own text. The handler is not entered again before the domain asks for it.
+/// Async-signal-safe.
+///
+/// # Safety
+/// `context` is that of the world that this thread runs, a domain runs, and the rest is what the
+/// kernel passed to the handler of the fault.
+pub unsafe fn deliver(context: &mut Context, signal: c_int, info: &siginfo_t, machine: &mut ucontext_t) -> bool {
+    // SAFETY: the records live as long as the world.
+    let Some(domain) = (unsafe { context.current.as_mut() }) else { return false };
+    let registers = &mut machine.uc_mcontext.gregs;
+    let (rip, rsp) = (registers[REG_RIP as usize] as u64, registers[REG_RSP as usize] as u64);
+    let Caught { signals, entry, text, trap } = domain.caught;
+    let area = ControlStack::area(context);
+    let room = rsp.is_multiple_of(8) && area.contains(&rsp) && area.contains(&(rsp - 8));
+    if signals & 1 << signal == 0 || !(text[0]..text[1]).contains(&rip) || !room {
+        return false;
+    }
+    let address = match signal {
+        // SAFETY: these signals have an address.
+        libc::SIGSEGV | libc::SIGBUS => unsafe { info.si_addr() as i64 },
+        _ => rip as i64,
+    };
+    // SAFETY: the word lies in the stack area, below everything that is in use there.
+    unsafe { ((rsp - 8) as *mut u64).write(trap) };
+    CLEARED.iter().for_each(|register| registers[*register as usize] = 0);
+    registers[REG_RSP as usize] = rsp as i64 - 8;
+    registers[REG_RDI as usize] = signal.into();
+    registers[REG_RSI as usize] = info.si_code.into();
+    registers[REG_RDX as usize] = address;
+    registers[REG_EFL as usize] = FLAGS;
+    registers[REG_RIP as usize] = entry as i64;
+    domain.caught.signals = 0;
+    true
+}
