@@ -100,10 +100,19 @@ pub fn run(setup: Setup<'_>, mut bytes: Vec<u8>, fault: u8) -> anyhow::Result<Ex
         builder = builder.seed(seed);
     }
     let mut world = builder.build()?;
-    let mut arguments = vec![setup.name.map_or_else(|| setup.path.display().to_string(), str::to_owned)];
+    let mut arguments = vec![setup.name.map_or_else(|| own_name(setup.path, linked), str::to_owned)];
     arguments.extend_from_slice(setup.arguments);
     let program = Program { arguments, environment: setup.environment };
     start(&mut world, DOMAIN, &program, counts, fault)
+}
+
+/// The name that a program was called by. The shell that runs a linked program is told its path, also
+/// where somebody found it in PATH by its name alone.
+fn own_name(path: &Path, linked: bool) -> String {
+    let directories = std::env::var_os("PATH").filter(|_| linked).unwrap_or_default();
+    let found = std::env::split_paths(&directories).any(|directory| path.parent() == Some(&directory));
+    let name = path.file_name().filter(|_| found && path.is_absolute());
+    name.map_or_else(|| path.display().to_string(), |name| name.to_string_lossy().into_owned())
 }
 
 /// Runs the program in a domain of a world to its end.

@@ -10,7 +10,7 @@ use support::{Bench, succeed};
 
 const READS: &str = "#include <stdio.h>\n#include <stdlib.h>\n#include <unistd.h>\n\
     int main(int argc, char **argv) {\n\
-        char here[4096], line[64] = \"\"; const char *value = getenv(\"SFI_TREE\");\n\
+        char here[4096], line[64] = \"\"; const char *value = getenv(\"TREE_KIND\");\n\
         FILE *in = fopen(argv[1], \"r\"), *out = fopen(\"made\", \"w\");\n\
         if (in) fgets(line, sizeof line, in);\n\
         printf(\"%s|%d|%s|%s|%s\\n\", line, out != 0, value ? value : \"-\", getcwd(here, sizeof here), argv[0]);\n\
@@ -22,7 +22,7 @@ fn run(bench: &Bench, directory: &Path, flags: Option<&str>, argument: &Path) ->
     let own = Path::new(env!("CARGO_BIN_EXE_sfi")).parent().expect("a directory");
     let path = format!("{}:{}", own.display(), std::env::var("PATH").unwrap_or_default());
     let mut program = Command::new(bench.path("prog"));
-    program.arg(argument).current_dir(directory).env("PATH", path).env("SFI_TREE", "oak").env_remove("SFI_RUN_FLAGS");
+    program.arg(argument).current_dir(directory).env("PATH", path).env("TREE_KIND", "oak").env_remove("SFI_RUN_FLAGS");
     flags.map(|flags| program.env("SFI_RUN_FLAGS", flags));
     program.output().expect("runs")
 }
@@ -36,7 +36,7 @@ fn a_build_tree_is_granted_and_nothing_else() {
     let bench = Bench::new();
     let top = bench.directory().canonicalize().expect("a path");
     let (tests, source): (PathBuf, PathBuf) = (top.join("build/tests"), top.join("source"));
-    [&tests, &source].map(|directory| std::fs::create_dir_all(directory).expect("made"));
+    [&tests, &source].iter().for_each(|directory| std::fs::create_dir_all(directory).expect("made"));
     bench.write("reads.c", READS.as_bytes());
     bench.write("source/data", b"data");
     bench.write("outside", b"outside");
@@ -60,4 +60,10 @@ fn a_build_tree_is_granted_and_nothing_else() {
     assert_eq!((out(&made), source.join("made").exists()), (nothing.clone(), false));
     // Flags take the tree's place, also none.
     assert_eq!(out(&run(&bench, &tests, Some(""), Path::new("../inside"))), nothing);
+    // Found in PATH, the program has the name that it was called by.
+    let own = Path::new(env!("CARGO_BIN_EXE_sfi")).parent().expect("a directory");
+    let path = format!("{}:{}:{}", own.display(), top.display(), std::env::var("PATH").unwrap_or_default());
+    let mut shell = Command::new("sh");
+    let found = succeed(shell.args(["-c", "prog none"]).env("PATH", path).env("SFI_RUN_FLAGS", ""));
+    assert_eq!(found, "|0|-|/|prog\n");
 }

@@ -138,3 +138,32 @@ fn a_plugin_without_std_allocates_and_its_panic_stays_its_own() {
         assert_eq!(text, format!("{expected}-1\n-1\n"), "{mode}: {}", String::from_utf8_lossy(&output.stderr));
     }
 }
+
+const LIBRARY: &str = r#"
+#[unsafe(no_mangle)]
+pub extern "C" fn sum(bytes: *const u8, count: usize) -> u64 {
+    let bytes = unsafe { std::slice::from_raw_parts(bytes, count) };
+    let sum = || match bytes {
+        [] => panic!("nothing to add"),
+        bytes => bytes.iter().map(|byte| u64::from(*byte)).collect::<Vec<_>>().iter().sum(),
+    };
+    std::panic::catch_unwind(sum).unwrap_or(99)
+}
+"#;
+const CALLS: &str = "#include <stdio.h>\nunsigned long sum(const char *, unsigned long);\n\
+    int main(void) { printf(\"%lu %lu\\n\", sum(\"abcd\", 4), sum(\"\", 0)); return 0; }\n";
+
+/// A static library with std in a program of C: what panics and is caught unwinds.
+#[test]
+fn a_static_library_with_std_links() {
+    let bench = Bench::new();
+    bench.write("sum.rs", LIBRARY.as_bytes());
+    bench.write("calls.c", CALLS.as_bytes());
+    let mut rustc = Command::new("rustc");
+    rustc.args(["-O", "--edition", "2024", "--crate-type", "staticlib", "sum.rs", "-o", "libsum.a"]);
+    succeed(rustc.current_dir(bench.directory()));
+    succeed(support::sfi(&bench, &["cc"]).args(["-O2", "calls.c", "-L.", "-lsum", "-o", "prog"]));
+    let output = bench.run(&["run", "prog"], 0);
+    assert_eq!(String::from_utf8_lossy(&output.stdout), "394 99\n");
+    assert!(String::from_utf8_lossy(&output.stderr).contains("nothing to add"));
+}
