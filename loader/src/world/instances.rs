@@ -2,7 +2,7 @@
 
 use crate::fault::meter;
 use crate::gate::fault::RawFault;
-use crate::gate::records::{DomainState, Status};
+use crate::gate::records::{Caught, DomainState, Status};
 use crate::link::image::Image;
 use crate::load::raised;
 use crate::vm::error::MapError;
@@ -192,6 +192,7 @@ impl Inner {
         unsafe {
             (*domain.state).dead = Status::Ok;
             (*domain.state).fault = RawFault::default();
+            (*domain.state).caught = Caught::default();
             (*domain.state).sp = domain.initial_sp;
         }
         self.hand_out(index)
