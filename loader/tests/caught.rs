@@ -8,8 +8,8 @@ use std::sync::{Arc, Mutex};
 
 type Notes = Arc<Mutex<Vec<[u64; 4]>>>;
 
-/// `arm` asks for SIGSEGV, `die` loads from 8 with a word in a preserved register, `entry` tells the
-/// host of its arguments and that register, `leave` ends without a return.
+/// `arm` asks for SIGSEGV, `die` loads from 8 with a word in a preserved register, `entry` tells
+/// the host of its arguments and that register, `leave` ends without a return.
 fn world() -> (World, Notes) {
     let text = function("arm", "call allow\nret")
         + &function("die", "mov $77,%rbx\nmov 8,%rax\nret")

@@ -125,11 +125,11 @@ impl Bundle {
 
     /// Keeps the objects, and the members that they, `roots` and `asked` need: the first definition
     /// of every name that is wanted, as linkers choose. A common block is a definition that still
-    /// looks for one with contents. Gives the names that nobody defines.
+    /// looks for one with contents.
     ///
     /// # Errors
     /// An object cannot be read.
-    pub fn select(&mut self, roots: &[&[u8]], asked: &[String]) -> anyhow::Result<HashSet<String>> {
+    pub fn select(&mut self, roots: &[&[u8]], asked: &[String]) -> anyhow::Result<()> {
         let names: Vec<Names> = self
             .parts
             .iter()
@@ -152,27 +152,24 @@ impl Bundle {
         for (names, part) in names.iter().zip(&self.parts).filter(|(_, part)| !part.member) {
             linked.add(names, &part.shown);
         }
-        let (mut missing, mut reasons) = (HashSet::new(), Vec::new());
+        let mut reasons = Vec::new();
         while let Some((name, by)) = linked.wanted.pop() {
             if linked.defined.contains(name) {
                 continue;
             }
             let block = linked.blocks.contains(name);
             let first = [contents.get(name), blocks.get(name).filter(|_| !block)].into_iter().flatten().min();
-            match first {
-                Some(&index) if !needed[index] => {
-                    needed[index] = true;
-                    reasons.push((self.parts[index].shown.clone(), format!("{by} ({name})")));
-                    linked.add(&names[index], &self.parts[index].shown);
-                }
-                _ if block => {}
-                _ => drop(missing.insert(name.to_owned())),
+            // What nobody defines, the check of the whole link finds.
+            if let Some(&index) = first.filter(|index| !needed[**index]) {
+                needed[index] = true;
+                reasons.push((self.parts[index].shown.clone(), format!("{by} ({name})")));
+                linked.add(&names[index], &self.parts[index].shown);
             }
         }
         self.reasons = reasons;
         let mut needed = needed.into_iter();
         self.parts.retain(|_| needed.next().unwrap_or_default());
-        Ok(missing)
+        Ok(())
     }
 
     /// What is linked, and why, as linkers list it.

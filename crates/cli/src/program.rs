@@ -106,8 +106,8 @@ pub fn run(setup: Setup<'_>, mut bytes: Vec<u8>, fault: u8) -> anyhow::Result<Ex
     start(&mut world, DOMAIN, &program, counts, fault)
 }
 
-/// The name that a program was called by. The shell that runs a linked program is told its path, also
-/// where somebody found it in PATH by its name alone.
+/// The name that a program was called by. The shell that runs a linked program is told its path,
+/// also where somebody found it in PATH by its name alone.
 fn own_name(path: &Path, linked: bool) -> String {
     let directories = std::env::var_os("PATH").filter(|_| linked).unwrap_or_default();
     let found = std::env::split_paths(&directories).any(|directory| path.parent() == Some(&directory));

@@ -50,24 +50,6 @@ const FAULT_STACK: u64 = 1024;
 /// The entry point of a program.
 pub const START: &str = "__sfi_start";
 
-/// Bytes below r15 that the caller of `__sfi_syscall` may be using: its red zone.
-const RED_ZONE: i32 = 128;
-/// Number, arguments and mark, then sixteen vector registers and the answer.
-const FRAME: i32 = 64 + 16 * 16 + 16;
-
-/// `mov %reg, %gs:disp(%r15d)`
-fn save(a: &mut CodeAssembler, disp: i32, register: AsmRegister64) -> Result<(), IcedError> {
-    a.mov(qword_ptr(r15d + disp).gs(), register)
-}
-
-/// `mov %gs:disp(%r15d), %reg`
-fn restore(a: &mut CodeAssembler, register: AsmRegister64, disp: i32) -> Result<(), IcedError> {
-    a.mov(register, qword_ptr(r15d + disp).gs())
-}
-
-const VECTORS: [AsmRegisterXmm; 16] =
-    [xmm0, xmm1, xmm2, xmm3, xmm4, xmm5, xmm6, xmm7, xmm8, xmm9, xmm10, xmm11, xmm12, xmm13, xmm14, xmm15];
-
 fn start(a: &mut CodeAssembler) -> Result<(), IcedError> {
     // __libc_start_main(main, argc, argv, 0, 0, 0)
     a.mov(rdx, rsi)?;

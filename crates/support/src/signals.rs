@@ -3,13 +3,30 @@
 //! may leave by `siglongjmp`.
 
 use crate::function::call_external;
-use crate::{FRAME, RED_ZONE, VECTORS, restore, save};
 use iced_x86::IcedError;
 use iced_x86::code_asm::*;
 use sfi_contract::layout::{DISPATCH_MASK, DISPATCH_OFFSET};
 use sfi_contract::requests::{
     AGAIN, FAULTED, FRAME_CONTEXT, FRAME_INFO, FRAME_SIGNAL, FRAME_SIZE, FRAME_STACK, MARK, NEXT, RETURNED, SIGRETURN,
 };
+
+/// Bytes below r15 that the caller of `__sfi_syscall` may be using: its red zone.
+const RED_ZONE: i32 = 128;
+/// Number, arguments and mark, then sixteen vector registers and the answer.
+const FRAME: i32 = 64 + 16 * 16 + 16;
+
+/// `mov %reg, %gs:disp(%r15d)`
+fn save(a: &mut CodeAssembler, disp: i32, register: AsmRegister64) -> Result<(), IcedError> {
+    a.mov(qword_ptr(r15d + disp).gs(), register)
+}
+
+/// `mov %gs:disp(%r15d), %reg`
+fn restore(a: &mut CodeAssembler, register: AsmRegister64, disp: i32) -> Result<(), IcedError> {
+    a.mov(register, qword_ptr(r15d + disp).gs())
+}
+
+const VECTORS: [AsmRegisterXmm; 16] =
+    [xmm0, xmm1, xmm2, xmm3, xmm4, xmm5, xmm6, xmm7, xmm8, xmm9, xmm10, xmm11, xmm12, xmm13, xmm14, xmm15];
 
 /// Where a frame for a handler keeps the data stack pointer that was there before.
 const BEFORE: i32 = FRAME_SIZE as i32 - 8;

@@ -161,7 +161,7 @@ pub struct Account {
     pub cpu: u64,
 }
 
-/// Faults that a domain handles itself, see [`crate::fault::deliver`].
+/// Faults that a domain handles itself, see `fault/deliver`.
 #[derive(Clone, Copy, Debug, Default)]
 #[repr(C)]
 pub struct Caught {

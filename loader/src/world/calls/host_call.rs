@@ -163,10 +163,10 @@ impl<'c> HostCall<'c> {
         self.memory().write(pointer, bytes)
     }
 
-    /// Lets the caller handle its own faults: from now on one of these signals, bits by number, lets
-    /// it go on in its global function `entry`, with signal, code and address as arguments, in place
-    /// of ending it. That holds for one fault, until the next call of this function. Whether the
-    /// caller has such a function.
+    /// Lets the caller handle its own faults: from now on one of these signals, bits by number,
+    /// lets it go on in its global function `entry`, with signal, code and address as arguments, in
+    /// place of ending it. That holds for one fault, until the next call of this function. Whether
+    /// the caller has such a function.
     pub fn catch_faults(&mut self, signals: u64, entry: &str) -> bool {
         let domain = &self.held.domains[self.caller];
         let Some(offset) = domain.image.functions_by_name.get(entry).copied() else { return false };
