@@ -34,7 +34,7 @@ const CLEARED: [c_int; 11] = [
 /// # Safety
 /// `context` is that of the world that this thread runs, a domain runs, and the rest is what the
 /// kernel passed to the handler of the fault.
-pub unsafe fn deliver(context: &mut Context, signal: c_int, info: &siginfo_t, machine: &mut ucontext_t) -> bool {
+pub(crate) unsafe fn deliver(context: &mut Context, signal: c_int, info: &siginfo_t, machine: &mut ucontext_t) -> bool {
     // SAFETY: the records live as long as the world.
     let Some(domain) = (unsafe { context.current.as_mut() }) else { return false };
     let registers = &mut machine.uc_mcontext.gregs;
