@@ -130,14 +130,17 @@ pub fn counter() -> anyhow::Result<Vec<u8>> {
     let touch = object.add_symbol(symbol("touch", SymbolSection::Undefined, SymbolKind::Text));
     #[rustfmt::skip]
     let code = [
-        0x65, 0x48, 0x8b, 0x04, 0x25, 0x10, 0xf0, 0x0f, 0,  //    mov %gs:0xff010,%rax   (the heap's start, in the header page)
+        0x65, 0x48, 0x8b, 0x04, 0x25, 0, 0, 0, 0,           //    mov %gs:__sfi_header+0x10,%rax   (the heap's start)
         0x65, 0x67, 0x48, 0x89, 0x38,                       // 1: mov %rdi,%gs:(%eax)
         0x48, 0x05, 0, 0x10, 0, 0,                          //    add $4096,%rax
         0xff, 0xcf,                                         //    dec %edi
         0x75, 0xf1,                                         //    jne 1b
         0xc3,                                               //    ret
     ];
-    // Directly after `count`: padding would have to be instructions.
-    object.add_symbol_data(touch, text, &code, 1);
+    // Right behind: padding would have to be instructions.
+    let at = object.add_symbol_data(touch, text, &code, 1);
+    let header = object.add_symbol(symbol("__sfi_header", SymbolSection::Undefined, SymbolKind::Unknown));
+    let flags = flags(object::elf::R_X86_64_32S);
+    object.add_relocation(text, Relocation { offset: at + 5, symbol: header, addend: 0x10, flags })?;
     Ok(object.write()?)
 }

@@ -117,7 +117,11 @@ fn calls_between_domains_and_through_the_host_are_followed() {
 #[test]
 fn deep_recursion_is_cut_and_wild_branches_name_the_branch() {
     let text = lined("a.c", "deep", "line 4\ncall deep\nret")
-        + &lined("a.c", "wild", "line 8\nxor %eax,%eax\nand $0xffff8,%eax\nline 9\ncall *%gs:0x100000(%eax)\nret")
+        + &lined(
+            "a.c",
+            "wild",
+            "line 8\nxor %eax,%eax\nand $0xffff8,%eax\nline 9\ncall *%gs:__sfi_dispatch(%eax)\nret",
+        )
         + &lined("a.c", "outside", "line 12\ncall wild\nret");
     let mut world = World::builder().domain(DomainSpec::new("app").object("a.o", unit("a.c", &text))).build().unwrap();
     let deep: TypedFn<fn() -> u64> = world.domain("app").unwrap().export("deep").unwrap();

@@ -14,7 +14,7 @@ fn attacker() -> Vec<u8> {
     text += &function(
         "down",
         "test %rdi,%rdi\nje 1f\ndec %rdi\ncall down\nadd $1,%rax\nret\n\
-         1: mov words(%rip),%rdi\nmov words+8(%rip),%rsi\nmov leaf(%rip),%r11\nand $0xffff8,%r11d\njmp *%gs:0x100000(%r11d)",
+         1: mov words(%rip),%rdi\nmov words+8(%rip),%rsi\nmov leaf(%rip),%r11\nand $0xffff8,%r11d\njmp *%gs:__sfi_dispatch(%r11d)",
     );
     text += &function("target", "mov $1000,%eax\nret");
     text += &function("slot_of_target", "lea target(%rip),%rax\nret");

@@ -223,11 +223,11 @@ fn nested_entry_with_a_wild_stack_pointer_is_refused() {
         run.call(w, ())
     });
     assert_eq!(world_error.unwrap(), Ok(u64::MAX));
-    let app = app + ".data\n.quad inner\n";
+    let app = app.replace("call back", "lea inner(%rip),%rdi\ncall back");
     let mut world = World::builder()
         .domain(DomainSpec::new("app").object("app.o", assemble(&app)).import("back", Import::host("back")))
         .host_fn("back", |cx| {
-            let inner: TypedFn<fn()> = cx.function(0x100008)?;
+            let inner: TypedFn<fn()> = cx.function(cx.arg(0))?;
             assert!(matches!(inner.call(cx, ()), Err(CallError::Busy { .. })));
             Ok(9)
         })
@@ -426,7 +426,7 @@ fn every_variant_of_the_gates_works() {
         }
         let app = function(
             "run",
-            "mov $3,%ebx\ncall work\nadd %rbx,%rax\nmov %rax,%rdi\nmov %gs:0xff000,%rcx\nmov __sfi_header(%rip),%rdx\nsub %rdx,%rcx\nadd %rcx,%rdi\ncall tell\nret",
+            "mov $3,%ebx\ncall work\nadd %rbx,%rax\nmov %rax,%rdi\nmov %gs:__sfi_header,%rcx\nmov __sfi_header(%rip),%rdx\nsub %rdx,%rcx\nadd %rcx,%rdi\ncall tell\nret",
         ) + &function("die", "ud2");
         let codec = function("work", "lea (%rdi,%rdi),%rax\nmov $99,%ebx\ncall tell\nret");
         let mut world = World::builder()

@@ -34,7 +34,7 @@ fn kinds() -> Vec<(&'static str, String, FaultKind)> {
         ),
         ("wild_call", format!("mov $0x100ff0,%eax\n{CALL_RAX}ret"), FaultKind::WildBranch),
         ("null_call", format!("xor %eax,%eax\n{CALL_RAX}ret"), FaultKind::WildBranch),
-        ("far_slot", format!("mov $0x1ff000,%eax\n{CALL_RAX}ret"), memory(AddressClass::Unmapped)),
+        ("far_slot", format!("mov $0x1ff000,%eax\n{CALL_RAX}ret"), FaultKind::WildBranch),
         ("recursion", "call recursion\nret".into(), FaultKind::ControlStackOverflow),
         (
             "big_frames",
@@ -172,9 +172,9 @@ fn restart_reloads_everything_private() {
 
 #[test]
 fn segment_match_traps_are_named() {
-    let check = "addr32 mov %rcx,%gs:0x300f30\nlea (%rdi),%rcx\naddr32 mov %rcx,%gs:0x300f40\nshr $32,%rcx\n\
-        cmp %gs:0xff004,%ecx\nje 1f\nmovzbl %gs:0x300f44,%ecx\nmov %gs:0xff800(,%rcx,8),%rcx\nadd %gs:0x300f40,%rcx\n\
-        shr $32,%rcx\nje 1f\nint3\n1: mov %gs:0x300f30,%rcx\nmovl $1,%gs:(%edi)\nret";
+    let check = "addr32 mov %rcx,%gs:__sfi_tcb+0xf30\nlea (%rdi),%rcx\naddr32 mov %rcx,%gs:__sfi_tcb+0xf40\nshr $32,%rcx\n\
+        cmp %gs:__sfi_header+0x4,%ecx\nje 1f\nmovzbl %gs:__sfi_tcb+0xf44,%ecx\nmov %gs:__sfi_header+0x800(,%rcx,8),%rcx\nadd %gs:__sfi_tcb+0xf40,%rcx\n\
+        shr $32,%rcx\nje 1f\nint3\n1: mov %gs:__sfi_tcb+0xf30,%rcx\nmovl $1,%gs:(%edi)\nret";
     let text = function("check", check) + &function("plain", "int3\nret");
     let mut world =
         World::builder().domain(DomainSpec::new("a").mode(Mode::Match).object("a.o", assemble(&text))).build().unwrap();

@@ -250,7 +250,7 @@ fn no_memory_of_a_domain_names_a_place_outside() {
                 "call give\nmov $3,%edi\ncall other\nlea buffer(%rip),%rdi\nmov $64,%esi\ncall their_sum\nret",
             )
             + &function("pass", "lea work(%rip),%rdi\ncall their_take\nret")
-            + &function("take", "mov %rdi,%rax\nmov $5,%edi\nand $0xffff8,%eax\njmp *%gs:0x100000(%eax)")
+            + &function("take", "mov %rdi,%rax\nmov $5,%edi\nand $0xffff8,%eax\njmp *%gs:__sfi_dispatch(%eax)")
             + &function("sum", "mov (%rdi),%rax\nret")
             + &function("connect", "lea where(%rip),%rdi\ncall __sfi_connect\nret")
             + &function("die", "xor %edi,%edi\nmov %rdi,%gs:0x10(%edi)");

@@ -2,8 +2,8 @@
 //!
 //! Untrusted: a mistake here can make a plugin crash, never let it escape; the verifier decides.
 //! Data flows one way, one module a phase: `object` (read, check, carve, decode, address) →
-//! `unwind` → `analysis` (flow, receive, regs, reach, jumps, height, own, frame_walk, r15, slot, live,
-//! count, pads) → `transform` → `text` (share, layout) → `debug` → `output` (sections,
+//! `unwind` → `analysis` (flow, receive, regs, reach, jumps, height, own, frame_walk, r15, slot,
+//! live, count, pads) → `transform` → `text` (share, layout) → `debug` → `output` (sections,
 //! unwind_table, write).
 
 #![forbid(unsafe_code)]

@@ -59,7 +59,7 @@ fn attacker(imports: &[&str]) -> Vec<u8> {
         text += &function(
             &format!("by_pointer_{import}"),
             &format!(
-                "{}lea {import}(%rip), %rax\nand $0xffff8, %eax\ncall *%gs:0x100000(%eax)\nret",
+                "{}lea {import}(%rip), %rax\nand $0xffff8, %eax\ncall *%gs:__sfi_dispatch(%eax)\nret",
                 load_registers("block")
             ),
         );

@@ -70,6 +70,7 @@ fn violations(fixture: &Fixture, object: &[u8]) -> Result<Option<Vec<Violation>>
         offset: place.offset,
         gateways: &place.gateways,
         slots: &place.slots,
+        anchors: place.anchors,
         mode: fixture.mode,
     };
     Ok(Some(verify_text(&text, &options).err().unwrap_or_default()))

@@ -403,7 +403,9 @@ fn instances() {
         }
         assert_eq!(get(&mut world, "a", "sum", 0, 0), 3);
         let header = |world: &mut World| {
-            let header = world.domain(&names[0]).unwrap().secret_base() + sfi_contract::layout::HEADER_REGIONS;
+            let domain = world.domain(&names[0]).unwrap();
+            let page = domain.segments().iter().find(|segment| segment.name == "header page").unwrap().offset;
+            let header = domain.secret_base() + page + sfi_contract::layout::HEADER_REGIONS.addend as u64;
             world.memory(&names[0]).unwrap().read(header, 8 * sfi_contract::layout::REGION_SLOTS).unwrap()
         };
         let before = header(&mut world);

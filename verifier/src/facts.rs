@@ -8,9 +8,9 @@
 
 use crate::length::{Shape, window};
 use crate::region::Step;
-use sfi_contract::Usage;
-use sfi_contract::layout::{DISPATCH_MASK, DISPATCH_OFFSET, HEADER_BASE};
+use sfi_contract::layout::{DISPATCH, DISPATCH_MASK, HEADER_BASE};
 use sfi_contract::policy::Class;
+use sfi_contract::{Anchored, Usage};
 
 /// The facts of one instruction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -96,16 +96,23 @@ impl Facts {
         self.class == Class::Branch
     }
 
-    /// Returns the role of the instruction that the bytes begin with in an unsafe region.
-    pub fn step_of(&self, instruction: &[u8]) -> Step {
-        let (field, wanted, otherwise) = match self.step {
-            Step::Mask => (self.immediate(), DISPATCH_MASK.into(), Step::Other),
-            Step::Through => (self.displacement(), DISPATCH_OFFSET, Step::Astray),
-            Step::Rebase | Step::RebaseOnly => (self.displacement(), HEADER_BASE, Step::Other),
-            step => return step,
-        };
+    /// The place that the displacement must name so that the instruction is a part of an unsafe
+    /// region.
+    pub fn place(&self) -> Option<Anchored> {
         match self.step {
-            _ if field.number(instruction) != wanted => otherwise,
+            Step::Through => Some(DISPATCH),
+            Step::Rebase | Step::RebaseOnly => Some(HEADER_BASE),
+            _ => None,
+        }
+    }
+
+    /// What the instruction that the bytes begin with is to its neighbours; `named`: its
+    /// displacement names its [`Facts::place`].
+    pub fn step_of(&self, instruction: &[u8], named: bool) -> Step {
+        match self.step {
+            Step::Mask if self.immediate().number(instruction) != DISPATCH_MASK.into() => Step::Other,
+            Step::Through if !named => Step::Astray,
+            Step::Rebase | Step::RebaseOnly if !named => Step::Other,
             Step::RebaseOnly => Step::Rebase,
             step => step,
         }

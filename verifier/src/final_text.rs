@@ -4,8 +4,8 @@ use crate::matching;
 use crate::memo::Memo;
 use crate::options::Options;
 use crate::report::{Findings, Violation};
-use crate::sweep::{Map, Text, sweep};
-use sfi_contract::{Mode, Rule, Usage};
+use crate::sweep::{Map, Stage, Text, sweep};
+use sfi_contract::{Anchors, Mode, Rule, Usage};
 
 /// A domain's text as it will be mapped.
 #[derive(Clone, Copy, Debug)]
@@ -18,7 +18,9 @@ pub struct FinalText<'a> {
     pub gateways: &'a [u64],
     /// Window offsets that the dispatch table's slots hold.
     pub slots: &'a [u64],
-    /// The mode to check for. It overrides [`Options::mode`].
+    /// Where the domain's header page, dispatch table and TCB page lie.
+    pub anchors: Anchors,
+    /// The mode to check for; overrides [`Options::mode`].
     pub mode: Mode,
 }
 
@@ -30,7 +32,7 @@ pub struct FinalText<'a> {
 pub fn verify_text(text: &FinalText<'_>, options: &Options) -> Result<Usage, Vec<Violation>> {
     let options = Options { mode: text.mode, ..*options };
     let mut findings = Findings::default();
-    let swept = Text { bytes: text.bytes, base: text.offset, origin: None };
+    let swept = Text { bytes: text.bytes, base: text.offset, stage: Stage::Final(text.anchors) };
     let mut memo = Memo::default();
     memo.reserve(text.bytes.len());
     let mut map = Map::default();

@@ -53,7 +53,7 @@ use landmarks::Landmarks;
 use memo::Memo;
 use report::Findings;
 use sfi_contract::Mode;
-use sweep::{Map, Origin, Text, sweep};
+use sweep::{Map, Origin, Stage, Text, sweep};
 
 /// Checks one object. Every violation is listed, not only the first.
 ///
@@ -103,7 +103,7 @@ impl Verifier {
             self.seen = self.seen.saturating_add(section.data.len());
             self.memo.reserve(self.seen);
             let origin = Origin { object: &object, section: index, landmarks: &landmarks };
-            let text = Text { bytes: section.data, base: 0, origin: Some(origin) };
+            let text = Text { bytes: section.data, base: 0, stage: Stage::Object(origin) };
             self.maps.resize_with(self.maps.len().max(texts + 1), Map::default);
             let map = &mut self.maps[texts];
             sweep(&text, &self.options, &mut self.memo, map, &mut findings);

@@ -8,7 +8,7 @@ use crate::report::Findings;
 use crate::sweep::{Map, Text};
 use iced_x86::{Code, Decoder, DecoderOptions, Instruction, OpKind, Register};
 use sfi_contract::Rule;
-use sfi_contract::matching::{Check, HEAD, tail};
+use sfi_contract::matching::{Check, HEAD, Pattern, tail};
 use sfi_contract::policy::{self, Class, Memory};
 
 /// Base, index, scale and displacement of an address.
@@ -72,12 +72,15 @@ fn read(text: &Text<'_>, decoder: &mut Decoder<'_>, at: usize) -> Option<(Checke
         [0xe3, over @ ..0x80, ..] => (Some(usize::from(*over)), at + 2),
         _ => (None, at),
     };
-    if !text.bytes.get(start..)?.starts_with(&HEAD) {
+    let names =
+        |start: usize, pattern: &Pattern| pattern.fields.iter().all(|(at, place)| text.names(start + at, *place));
+    if !HEAD.fits(text.bytes.get(start..)?) || !names(start, &HEAD) {
         return None;
     }
-    let lea = decode(text, decoder, start + HEAD.len())?;
+    let lea = decode(text, decoder, start + HEAD.bytes.len())?;
     let end = decoder.position();
-    let (check, length) = tail(&text.bytes[end..])?;
+    let (check, tail) = tail(&text.bytes[end..]).filter(|(_, tail)| names(end, tail))?;
+    let length = tail.bytes.len();
     let skips_it = guarded.is_none_or(|over| start + over == end + length);
     let fits = lea.code() == Code::Lea_r64_m && lea.op0_register() == Register::RCX && skips_it;
     fits.then(|| (Checked { check, address: address(&lea), guarded: guarded.is_some() }, end + length))

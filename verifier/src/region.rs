@@ -1,13 +1,15 @@
 //! Unsafe regions: adjacent instructions that are safe only together.
 //!
 //! ```text
-//! and  $0xffff8,%R ; call|jmp *%gs:0x100000(%R)                          an indirect branch
-//! mov %edi,%edi ; add %gs:0xff000,%rdi ; stos, movs, scas                a string instruction by rdi
-//! mov %esi,%esi ; add %gs:0xff000,%rsi ; lods                            one by rsi (mode full)
+//! and  $0xffff8,%R ; call|jmp *%gs:__sfi_dispatch(%R)                    an indirect branch
+//! mov %edi,%edi ; add %gs:__sfi_header,%rdi ; stos, movs, scas           a string instruction by rdi
+//! mov %esi,%esi ; add %gs:__sfi_header,%rsi ; lods                       one by rsi (mode full)
 //! mov %esi,%esi ; add ...,%rsi ; mov %edi,%edi ; add ...,%rdi ; movs, cmps   one by both (mode full)
 //! ```
 //!
-//! The tracker follows a sweep and knows how much of such a sequence it has just passed.
+//! The symbols are [`sfi_contract::Anchor`]s: in an object a relocation against them, in the final
+//! text the domain's own number. The tracker follows a sweep and knows how much of such a sequence
+//! lies directly behind.
 
 use sfi_contract::Rule;
 
@@ -18,7 +20,7 @@ pub(crate) enum Step {
     Other,
     /// `and $0xffff8,%R`
     Mask,
-    /// `call|jmp *%gs:0x100000(%R)`
+    /// `call|jmp *%gs:__sfi_dispatch(%R)`
     Through,
     /// Any other indirect branch.
     Astray,
@@ -26,7 +28,7 @@ pub(crate) enum Step {
     TruncateDi,
     /// `mov %esi,%esi`
     TruncateSi,
-    /// `add %gs:0xff000,%R`
+    /// `add %gs:__sfi_header,%R`
     Rebase,
     /// `add %gs:0xff000,%R` as a load of mode full, which may read this address and no other.
     RebaseOnly,
@@ -86,9 +88,9 @@ impl Missing {
 
     pub fn text(self) -> &'static str {
         match self {
-            Missing::Mask => "not `and $0xffff8,%r32` directly followed by a branch through %gs:0x100000(%r32)",
+            Missing::Mask => "not `and $0xffff8,%r32` directly followed by a branch through %gs:__sfi_dispatch(%r32)",
             Missing::Pointers => {
-                "`mov %edi,%edi` and `add %gs:0xff000,%rdi` (in mode full for %rsi too) are not right before it"
+                "`mov %edi,%edi` and `add %gs:__sfi_header,%rdi` (in mode full for %rsi too) are not right before it"
             }
         }
     }

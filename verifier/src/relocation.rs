@@ -3,7 +3,7 @@
 use crate::elf::{Object, Place, Relocation};
 use crate::facts::{Facts, Field};
 use goblin::elf::reloc as r;
-use sfi_contract::Rule;
+use sfi_contract::{Anchor, Anchored, Rule};
 
 /// Returns how many bytes a relocation type writes, for the types that may patch text.
 pub(crate) fn text_width(kind: u32) -> Option<u64> {
@@ -36,7 +36,17 @@ pub(crate) fn kind_name(kind: u32) -> &'static str {
     r::r_to_str(kind, goblin::elf::header::EM_X86_64)
 }
 
-/// The rule that a relocation breaks, and the detail.
+/// The place whose window offset the loader will write: `R_X86_64_32` or `R_X86_64_32S` against the
+/// undefined symbol of an anchor. Such an offset is below 2 GiB, so both types write the same
+/// number.
+pub(crate) fn place(relocation: &Relocation, object: &Object<'_>) -> Option<Anchored> {
+    let symbol = object.symbols.get(relocation.symbol).filter(|symbol| symbol.place == Place::Undefined)?;
+    let fits = matches!(relocation.kind, r::R_X86_64_32 | r::R_X86_64_32S);
+    let addend = i32::try_from(relocation.addend).ok()?;
+    Anchor::named(symbol.name).filter(|_| fits).map(|anchor| anchor.at(addend))
+}
+
+/// What is wrong with a relocation.
 type Fault = (Rule, String);
 
 /// Checks all rules about a relocation that begins in the instruction at `at`. Returns the field

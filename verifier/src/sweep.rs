@@ -17,16 +17,57 @@ use crate::region::{Step, Tracker};
 use crate::relocation;
 use crate::report::Findings;
 use iced_x86::{Decoder, DecoderOptions, Instruction};
-use sfi_contract::Rule;
 use sfi_contract::layout::WINDOW_SIZE;
+use sfi_contract::{Anchored, Anchors, Rule};
 
 /// A text with its address and its origin.
 pub(crate) struct Text<'a> {
     pub bytes: &'a [u8],
     /// Address of the first byte: 0 for a section, the window offset for the final text.
     pub base: u64,
-    /// The section, which the linker will relocate. `None` for the final text.
-    pub origin: Option<Origin<'a>>,
+    /// Where the numbers in it come from.
+    pub stage: Stage<'a>,
+}
+
+/// What the numbers in a text are.
+pub(crate) enum Stage<'a> {
+    /// The text is a section, and some of its fields are relocated later.
+    Object(Origin<'a>),
+    /// The text is as it will run, in a domain with these offsets.
+    Final(Anchors),
+}
+
+impl<'a> Text<'a> {
+    /// The section that the text is.
+    fn origin(&self) -> Option<&Origin<'a>> {
+        match &self.stage {
+            Stage::Object(origin) => Some(origin),
+            Stage::Final(_) => None,
+        }
+    }
+
+    /// The relocations of the section that the text is, by their offsets.
+    fn relocations(&self) -> &'a [Relocation] {
+        self.origin().map_or(&[], |origin| &origin.object.sections[origin.section].relocations)
+    }
+
+    /// Whether the four bytes at an offset are the offset of a place in the window, or a relocation
+    /// will make them that.
+    pub fn names(&self, at: usize, place: Anchored) -> bool {
+        match &self.stage {
+            Stage::Final(anchors) => {
+                let field = self.bytes.get(at..).and_then(<[u8]>::first_chunk);
+                // Below 2 GiB it does not matter whether the processor extends the number with
+                // zeros or with its sign.
+                field.is_some_and(|field| i64::from(i32::from_le_bytes(*field)) as u64 == anchors.offset(place))
+            }
+            Stage::Object(origin) => {
+                let relocations = self.relocations();
+                let found = relocations.binary_search_by_key(&(at as u64), |relocation| relocation.offset);
+                found.is_ok_and(|index| relocation::place(&relocations[index], origin.object) == Some(place))
+            }
+        }
+    }
 }
 
 /// The section that holds a text.
@@ -94,11 +135,7 @@ impl Map {
 
 /// Sweeps a text and fills its map.
 pub(crate) fn sweep(text: &Text<'_>, options: &Options, memo: &mut Memo, map: &mut Map, findings: &mut Findings) {
-    let (section, relocations) = match &text.origin {
-        Some(origin) => (origin.section, &origin.object.sections[origin.section].relocations[..]),
-        None => (0, &[][..]),
-    };
-    map.reset(section, text.bytes.len());
+    map.reset(text.origin().map_or(0, |origin| origin.section), text.bytes.len());
     let mut sweep = Sweep {
         text,
         rules: Rules::new(options),
@@ -106,7 +143,7 @@ pub(crate) fn sweep(text: &Text<'_>, options: &Options, memo: &mut Memo, map: &m
         findings,
         map,
         tracker: Tracker::default(),
-        relocations,
+        relocations: text.relocations(),
         next_relocation_at: 0,
         relocated_at: None,
     };
@@ -125,7 +162,7 @@ struct Sweep<'a, 'f> {
     relocations: &'a [Relocation],
     /// Offset of the first of `relocations`, `u64::MAX` if there is none.
     next_relocation_at: u64,
-    /// Offset of the last relocation that the sweep has passed.
+    /// Offset of the last relocation that was passed and that an unsafe region cannot have.
     relocated_at: Option<u64>,
 }
 
@@ -200,8 +237,9 @@ impl<'a> Sweep<'a, '_> {
         if facts.step == Step::Other {
             return self.tracker.reset();
         }
-        let step = facts.step_of(self.rest(at));
-        if facts.step == Step::RebaseOnly && (displacement_relocated || step != Step::Rebase) {
+        let named = self.names_its_place(at, facts);
+        let step = facts.step_of(self.rest(at), named);
+        if facts.step == Step::RebaseOnly && step != Step::Rebase {
             self.refuse(Rule::LoadUnconfined, at, "a constant address, and not the header page's first word");
         } else if facts.step == Step::Relative {
             self.check_relative_load(at, facts, displacement_relocated);
@@ -213,7 +251,14 @@ impl<'a> Sweep<'a, '_> {
         }
     }
 
-    /// Returns the text from an offset on.
+    /// Whether the instruction's displacement, of 32 bits, is the number that makes it a part of an
+    /// unsafe region.
+    fn names_its_place(&self, at: u64, facts: &Facts) -> bool {
+        let field = facts.displacement();
+        facts.place().is_some_and(|place| field.size == 4 && self.text.names(at as usize + field.offset, place))
+    }
+
+    /// The text from an offset on.
     fn rest(&self, at: u64) -> &[u8] {
         self.text.bytes.get(at as usize..).unwrap_or_default()
     }
@@ -222,7 +267,7 @@ impl<'a> Sweep<'a, '_> {
     /// of mode full.
     #[inline(never)]
     fn check_relative_load(&mut self, at: u64, facts: &Facts, relocated: bool) {
-        if self.text.origin.is_some() {
+        if self.text.origin().is_some() {
             if !relocated {
                 self.refuse(Rule::LoadUnconfined, at, "rip-relative without a relocation");
             }
@@ -236,7 +281,8 @@ impl<'a> Sweep<'a, '_> {
         }
     }
 
-    /// Marks an unsafe region. Checks rule `SFI-R03`: nothing in the region is relocated.
+    /// Marks an unsafe region. Rule `SFI-R03`: nothing in it is relocated but the fields that name
+    /// its places.
     #[inline(never)]
     fn region(&mut self, start: u64, at: u64, end: u64) {
         self.map.targets.remove(start as usize + 1, at as usize);
@@ -255,7 +301,7 @@ impl<'a> Sweep<'a, '_> {
         // The object is refused already. A symbol or branch that points here need not be reported
         // as well.
         self.map.targets.insert(at as usize);
-        let resume = self.text.origin.as_ref().and_then(|origin| origin.landmarks.behind(origin.section, at));
+        let resume = self.text.origin().and_then(|origin| origin.landmarks.behind(origin.section, at));
         let resume = resume.filter(|mark| *mark < self.text.bytes.len() as u64);
         let bytes: Vec<String> = self.text.bytes.iter().skip(at as usize).take(8).map(|b| format!("{b:02x}")).collect();
         let rest = if resume.is_some() { "the next symbol" } else { "the section's end" };
@@ -282,8 +328,11 @@ impl<'a> Sweep<'a, '_> {
     /// this instruction. Says whether it covers the instruction's displacement.
     #[inline(never)]
     fn check_relocation(&mut self, at: u64, facts: &Facts) -> bool {
-        let (Some(origin), [relocation, rest @ ..]) = (&self.text.origin, self.relocations) else { return false };
-        self.relocated_at = Some(relocation.offset);
+        let (Some(origin), [relocation, rest @ ..]) = (self.text.origin(), self.relocations) else { return false };
+        let named = at + facts.displacement().offset as u64 == relocation.offset && self.names_its_place(at, facts);
+        if !named || relocation::place(relocation, origin.object) != facts.place() {
+            self.relocated_at = Some(relocation.offset);
+        }
         self.look_at(rest);
         let field = relocation::check(relocation, at, facts, origin.object);
         if let Err((rule, detail)) = &field {

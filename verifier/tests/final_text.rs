@@ -3,7 +3,7 @@
 mod support;
 
 use sfi_contract::Mode::{self, Full, Write};
-use sfi_contract::Rule;
+use sfi_contract::{Anchors, Rule};
 use sfi_verifier::{FinalText, Options, verify_text};
 use support::hex;
 
@@ -11,7 +11,7 @@ const OFFSET: u64 = 0x40_0000;
 
 fn check(code: &str, gateways: &[u64], slots: &[u64], mode: Mode) -> Vec<Rule> {
     let bytes = hex(code);
-    let text = FinalText { bytes: &bytes, offset: OFFSET, gateways, slots, mode };
+    let text = FinalText { bytes: &bytes, offset: OFFSET, gateways, slots, anchors: Anchors::EXAMPLE, mode };
     match verify_text(&text, &Options::default()) {
         Ok(_) => Vec::new(),
         Err(violations) => {
@@ -97,7 +97,8 @@ fn instruction_rules_hold_again() {
 #[test]
 fn offsets_are_those_of_the_window() {
     let bytes = hex("90 48 89 07");
-    let text = FinalText { bytes: &bytes, offset: OFFSET, gateways: &[], slots: &[], mode: Write };
+    let text =
+        FinalText { bytes: &bytes, offset: OFFSET, gateways: &[], slots: &[], anchors: Anchors::EXAMPLE, mode: Write };
     let violations = verify_text(&text, &Options::default()).unwrap_err();
     assert_eq!(violations[0].offset, OFFSET + 1);
     assert_eq!(violations[0].instruction.as_deref(), Some("mov %rax, (%rdi)"));

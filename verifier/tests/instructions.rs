@@ -249,9 +249,9 @@ fn s01_s02_stores() {
             assert_eq!(text(&with("64 67"), mode), [Rule::FsNamed], "fs {code}");
         }
         refuse(&with("65 67"), Match, Rule::Unmatched);
-        for tail in [&STORE[..], &STORE_KEEPING_FLAGS] {
+        for tail in [&STORE, &STORE_KEEPING_FLAGS] {
             // lea (%rdi),%rcx
-            let check = [&HEAD, &[0x48, 0x8d, 0x0f][..], tail].concat();
+            let check = [&filled(&HEAD), &[0x48, 0x8d, 0x0f][..], &filled(tail)].concat();
             let check: String = check.iter().map(|byte| format!("{byte:02x} ")).collect();
             accept(&format!("{check} {}", with("65 67")), Match);
             assert_eq!(text(&format!("{check} {}", with("65")), Match), [Rule::StoreAddressSize], "65 {code}");

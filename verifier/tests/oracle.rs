@@ -10,7 +10,7 @@ use iced_x86::{
 };
 use proptest::test_runner::TestRng;
 use random::random;
-use sfi_contract::Mode;
+use sfi_contract::{Anchors, Mode};
 use sfi_verifier::{FinalText, Options, verify_text};
 
 fn is_write(access: OpAccess) -> bool {
@@ -41,8 +41,9 @@ fn judge(
         if is_read(memory.access()) && mode == Mode::Full {
             // The target of a rip-relative load is checked elsewhere.
             let relative = instruction.is_ip_rel_memory_operand() && memory.segment() == Register::DS;
-            let header =
-                memory.segment() == Register::GS && memory.base() == Register::None && memory.displacement() == 0xff000;
+            let header = memory.segment() == Register::GS
+                && memory.base() == Register::None
+                && memory.displacement() == Anchors::EXAMPLE.header;
             assert!(confined || stack || relative || header, "reads: {}", context());
         }
     }
@@ -92,7 +93,8 @@ fn accepted_instructions_are_harmless() {
         }
         let bytes = &random[..instruction.len()];
         for (i, mode) in [Mode::Write, Mode::Full].into_iter().enumerate() {
-            let text = FinalText { bytes, offset: 0x40_0000, gateways: &[], slots: &[], mode };
+            let text =
+                FinalText { bytes, offset: 0x40_0000, gateways: &[], slots: &[], anchors: Anchors::EXAMPLE, mode };
             if let Ok(usage) = verify_text(&text, &Options::default()) {
                 accepted[i] += 1;
                 judge(&instruction, bytes, mode, &usage, &mut factory);

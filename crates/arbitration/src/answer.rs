@@ -157,7 +157,7 @@ impl Arbiter {
             libc::SYS_sigaltstack => state.signals.stack(cx, a, b),
             libc::SYS_kill | libc::SYS_tkill => state.signals.send(&[a], b),
             libc::SYS_tgkill => state.signals.send(&[a, b], c),
-            libc::SYS_arch_prctl => start::set_thread_pointer(a, b),
+            libc::SYS_arch_prctl => start::set_thread_pointer(cx.thread_pointer(), a, b),
             _ => Err(self.denial.errno()),
         }
     }

@@ -4,9 +4,10 @@
 
 use crate::descriptors::{Descriptors, Kind};
 use crate::errno::Errno;
-use sfi_contract::layout::{HEADER_HEAP_END, HEADER_HEAP_START, PAGE_SIZE, WINDOW_SIZE};
-use sfi_loader::{HostCall, HostError};
+use sfi_contract::layout::{PAGE_SIZE, WINDOW_SIZE};
+use sfi_loader::HostCall;
 use std::collections::BTreeMap;
+use std::ops::Range;
 
 /// Most mappings of a domain, the kernel's own limit (`vm.max_map_count`).
 const MOST_MAPS: usize = 65_530;
@@ -32,18 +33,14 @@ pub(crate) struct Heap {
 }
 
 impl Heap {
-    /// Reads the heap's bounds from the caller's header page.
-    pub(crate) fn of(cx: &HostCall<'_>, quota: u64) -> Result<Heap, HostError> {
-        let word = |offset| -> Result<u64, HostError> {
-            let bytes = cx.read(offset, 8)?;
-            bytes.try_into().map(u64::from_le_bytes).map_err(|_| HostError::new("short header"))
-        };
-        let (low, high) = (word(HEADER_HEAP_START)?, word(HEADER_HEAP_END)?);
+    /// The caller's heap, of which nothing is in use.
+    pub(crate) fn of(cx: &HostCall<'_>, quota: u64) -> Heap {
+        let Range { start: low, end: high } = cx.heap();
         let offset = |address: u64| address & (WINDOW_SIZE - 1);
         let (start, end) = (offset(low), offset(low) + (high - low));
         // The last pages hold the program's arguments.
         let end = end.saturating_sub(crate::start::ARGUMENT_BYTES).max(start);
-        Ok(Heap {
+        Heap {
             base: low - start,
             low: start,
             high: end,
@@ -52,7 +49,7 @@ impl Heap {
             maps: BTreeMap::new(),
             map_used: end,
             quota,
-        })
+        }
     }
 
     /// Bits of an address above the window offset.

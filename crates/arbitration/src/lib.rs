@@ -152,7 +152,7 @@ impl Arbiter {
         let mut state = self.tenants.take(cx.tenant());
         let mut heap = match state.heap.take() {
             Some(heap) => heap,
-            None => Heap::of(cx, self.quota.memory)?,
+            None => Heap::of(cx, self.quota.memory),
         };
         let answer = match support(cx, &mut state, &request) {
             Some(answer) => answer,

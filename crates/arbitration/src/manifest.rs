@@ -99,8 +99,8 @@ pub fn descriptors(table: &Syscalls, directory: &Path) -> Result<Stdio, TableErr
     Ok(Stdio { fds })
 }
 
-/// Opens a file of the host, without waiting for the other end of a FIFO. The arbiter waits when the
-/// domain reads or writes.
+/// Opens a file of the host, without waiting for the other end of a FIFO. The arbiter waits when
+/// the domain reads or writes.
 fn open(path: &Path, flags: OFlags) -> Result<std::os::fd::OwnedFd, TableError> {
     let mode = Mode::from_raw_mode(0o666);
     rustix::fs::open(path, flags | OFlags::CLOEXEC | OFlags::NOCTTY | OFlags::NONBLOCK, mode)

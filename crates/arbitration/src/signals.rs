@@ -198,7 +198,7 @@ impl Signals {
 
     /// `setitimer`, of the real time, and `getitimer` without a new one.
     pub(crate) fn timer(&mut self, cx: &mut HostCall<'_>, which: u64, new: u64, old: u64) -> Result<u64, Errno> {
-        if which as i32 != libc::ITIMER_REAL as i32 {
+        if which as i32 != libc::ITIMER_REAL {
             return Err(Errno::INVAL);
         }
         let time = |at: u64| -> Result<Duration, Errno> {

@@ -2,7 +2,6 @@
 //! lays out a new process's stack (psABI 3.4.1).
 
 use crate::errno::Errno;
-use sfi_contract::layout::TP_OFFSET;
 
 /// The heap's last bytes, which hold the arguments.
 pub const ARGUMENT_BYTES: u64 = 256 << 10;
@@ -59,9 +58,9 @@ pub fn random_bytes() -> std::io::Result<[u8; 16]> {
 /// `arch_prctl(ARCH_SET_FS)`: a domain's thread pointer never moves; setting it to where it is
 /// succeeds. The answer is 1, which the kernel never gives: musl (`__init_tp`) then knows that
 /// there are no more threads, and `pthread_create` fails with `ENOSYS` before it prepares one.
-pub(crate) fn set_thread_pointer(code: u64, address: u64) -> Result<u64, Errno> {
+pub(crate) fn set_thread_pointer(own: u64, code: u64, address: u64) -> Result<u64, Errno> {
     const ARCH_SET_FS: u64 = 0x1002;
-    if code == ARCH_SET_FS && address & 0xffff_ffff == TP_OFFSET { Ok(1) } else { Err(Errno::PERM) }
+    if code == ARCH_SET_FS && address == own { Ok(1) } else { Err(Errno::PERM) }
 }
 
 #[cfg(test)]

@@ -17,9 +17,9 @@
  *    description, which the host frees with sfi_error_free. The previous value of *error is
  *    overwritten and not freed.
  *  - Handles and results must not be NULL unless the function's comment allows it. A NULL is
- *    SFI_INVALID. A handle is valid until it is freed, and is freed once, but not by a host function
- *    within a call of that handle. Freeing NULL does nothing. Text is UTF-8 with a zero byte at its
- *    end. An out-parameter that is no handle may be NULL if the host does not need it.
+ *    SFI_INVALID. A handle is valid until it is freed, and is freed once, but not by a host
+ *    function within a call of that handle. Freeing NULL does nothing. Text is UTF-8 with a zero
+ *    byte at its end. An out-parameter that is no handle may be NULL if the host does not need it.
  *  - Threads: one thread at a time uses a world. It may be another thread each time, if the host
  *    synchronises them. A use by two threads at once, or within a function that forbids it, is
  *    SFI_IN_USE and does nothing. Closing a world while another thread uses it is not detected.

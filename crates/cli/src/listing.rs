@@ -5,7 +5,8 @@ use iced_x86::{
     Decoder, DecoderOptions, Formatter, GasFormatter, Instruction, InstructionInfoFactory, Mnemonic, OpAccess, OpKind,
     Register,
 };
-use sfi_contract::layout::{DISPATCH_MASK, DISPATCH_OFFSET, HEADER_BASE, TCB_SIZE, TLS_LOW, TP_OFFSET};
+use sfi_contract::layout::{DISPATCH, DISPATCH_MASK, HEADER_BASE};
+use sfi_contract::{Anchor, Anchored};
 use sfi_debuginfo::map::{self, Entry};
 use sfi_verifier::elf::{Object, Place, Relocation, Section};
 use std::collections::{BTreeMap, BTreeSet};
@@ -89,7 +90,7 @@ impl<'a> Listing<'a> {
                 }
             };
             let map = maps.iter().find(|(of, _)| *of == index).map(|(_, entries)| entries.as_slice());
-            let mut lines = decode(section, range, map);
+            let mut lines = decode(object, section, range, map);
             for line in &mut lines {
                 line.slot = slots.contains(&(index, line.offset));
                 let patch = relocations.range(line.offset..line.offset + line.length).next();
@@ -148,8 +149,16 @@ fn target(object: &Object<'_>, relocation: &Relocation) -> Option<String> {
     Some(if plain { name.to_owned() } else { format!("{name}{:+}", relocation.addend) })
 }
 
+/// The place of the window whose offset the field at an offset will hold.
+fn anchored(object: &Object<'_>, section: &Section<'_>, offset: u64) -> Option<Anchored> {
+    let relocations = &section.relocations;
+    let relocation = &relocations[relocations.binary_search_by_key(&offset, |relocation| relocation.offset).ok()?];
+    let anchor = Anchor::named(object.symbols.get(relocation.symbol)?.name)?;
+    Some(anchor.at(i32::try_from(relocation.addend).ok()?))
+}
+
 /// Decodes a range of a section and says what is known without symbols.
-fn decode<'a>(section: &Section<'a>, range: Range<u64>, map: Option<&[Entry]>) -> Vec<Line<'a>> {
+fn decode<'a>(object: &Object<'_>, section: &Section<'a>, range: Range<u64>, map: Option<&[Entry]>) -> Vec<Line<'a>> {
     let data = &section.data[range.start as usize..range.end as usize];
     let mut decoder = Decoder::with_ip(64, data, range.start, DecoderOptions::NONE);
     let mut formatter = GasFormatter::new();
@@ -159,9 +168,13 @@ fn decode<'a>(section: &Section<'a>, range: Range<u64>, map: Option<&[Entry]>) -
     let mut lines: Vec<Line<'a>> = Vec::new();
     let mut instructions: Vec<Instruction> = Vec::new();
     while decoder.can_decode() {
-        let ins = decoder.decode();
+        let mut ins = decoder.decode();
         let mut text = String::new();
         formatter.format(&ins, &mut text);
+        let field = decoder.get_constant_offsets(&ins).displacement_offset() as u64;
+        if let Some(place) = anchored(object, section, ins.ip() + field).filter(|_| field != 0) {
+            ins.set_memory_displacement64(place.symbolic());
+        }
         let offset = ins.ip();
         // The entry that the instruction belongs to.
         let entry = map.and_then(|map| map[..map.partition_point(|e| e.new <= offset)].last());
@@ -198,8 +211,8 @@ fn notes(ins: &Instruction, factory: &mut InstructionInfoFactory) -> Vec<Note> {
     let info = factory.info(ins);
     let memory = (0..ins.op_count()).find(|op| ins.op_kind(*op) == OpKind::Memory);
     let gs = ins.segment_prefix() == Register::GS;
-    let fixed = gs && ins.memory_base() == Register::None && ins.memory_index() == Register::None;
-    if fixed && (TLS_LOW..TP_OFFSET + TCB_SIZE).contains(&ins.memory_displacement64()) {
+    let anchored = Anchored::from_symbolic(ins.memory_displacement64());
+    if gs && anchored.is_some_and(|place| place.anchor == Anchor::Tcb) {
         notes.push(Note::Tcb);
     } else if gs && memory.is_some_and(|op| writes(info.op_access(op))) {
         notes.push(Note::Store);
@@ -217,10 +230,10 @@ fn notes(ins: &Instruction, factory: &mut InstructionInfoFactory) -> Vec<Note> {
 /// none do.
 fn region(all: &[Instruction]) -> usize {
     let Some((last, before)) = all.split_last() else { return 0 };
-    let gs = |ins: &Instruction, displacement: u64| {
-        ins.segment_prefix() == Register::GS && ins.memory_displacement64() == displacement
+    let gs = |ins: &Instruction, place: Anchored| {
+        ins.segment_prefix() == Register::GS && ins.memory_displacement64() == place.symbolic()
     };
-    let indirect = last.op_count() == 1 && last.op0_kind() == OpKind::Memory && gs(last, DISPATCH_OFFSET);
+    let indirect = last.op_count() == 1 && last.op0_kind() == OpKind::Memory && gs(last, DISPATCH);
     let mask = |ins: &Instruction| {
         ins.mnemonic() == Mnemonic::And && ins.op_count() == 2 && ins.immediate32() == DISPATCH_MASK
     };
@@ -230,7 +243,7 @@ fn region(all: &[Instruction]) -> usize {
     if !last.is_string_instruction() {
         return 0;
     }
-    // mov %e,%e ; add %gs:0xff000,%r, once for each pointer.
+    // mov %e,%e ; add %gs:__sfi_header,%r, once for each pointer.
     let rebase = |pair: &[Instruction]| {
         pair[0].mnemonic() == Mnemonic::Mov
             && pair[0].op0_kind() == OpKind::Register

@@ -162,11 +162,8 @@ pub fn environment(asked: &[String], all: bool) -> Vec<String> {
 
 /// Puts arguments and environment into the end of the heap; gives the address of argv.
 fn place_arguments(world: &mut World, domain: &str, program: &Program) -> anyhow::Result<u64> {
-    use sfi_contract::layout::HEADER_HEAP_END;
     let mut memory = world.memory(domain)?;
-    let mut word = [0; 8];
-    memory.read_into(HEADER_HEAP_END, &mut word)?;
-    let address = u64::from_le_bytes(word) - sfi_arbitration::ARGUMENT_BYTES;
+    let address = memory.heap().end - sfi_arbitration::ARGUMENT_BYTES;
     let random = sfi_arbitration::random_bytes()?;
     let Some(bytes) = sfi_arbitration::arguments(program, address, random) else {
         bail!("the arguments and the environment are longer than {} bytes", sfi_arbitration::ARGUMENT_BYTES)

@@ -22,21 +22,27 @@ fn bench(domains: usize) -> Bench {
 
 #[test]
 fn a_real_search_agrees_with_the_formula() {
-    // Forty domains and the one that searches: some 800 guesses each time.
     let bench = bench(40);
-    let output = bench.run(&["anonymity", "domains.toml", "--penalty", "0.5", "--searches", "40", "--json"], 0);
+    let output = bench.run(&["anonymity", "domains.toml", "--penalty", "0.5", "--searches", "10", "--json"], 0);
     let report: Value = serde_json::from_slice(&output.stdout).unwrap();
     let number = |pointer: &str| {
         report.pointer(pointer).and_then(Value::as_f64).unwrap_or_else(|| panic!("{pointer}: {report}"))
     };
-    assert_eq!(number("/v"), 32_765.0);
-    assert_eq!(number("/simulation/m"), 40.0);
-    assert_eq!(number("/manifest/m"), 39.0);
-    assert!((number("/simulation/expected") - 32_766.0 / 41.0).abs() < 1e-6);
+    // Eight domains whose longest run is 1 GiB: three places in each window, since the first bytes
+    // of a window are never mapped.
+    assert_eq!(number("/windows"), 32_765.0);
+    assert_eq!((number("/simulation/v"), number("/simulation/m")), (3.0 * 32_765.0, 8.0));
+    assert!((number("/simulation/expected") - (3.0 * 32_765.0 + 1.0) / 9.0).abs() < 1e-6);
     assert!(number("/simulation/standard_errors").abs() < 3.29);
-    assert!(number("/simulation/guesses") > 40.0 * 100.0, "forty finds within a few guesses: nothing was searched");
+    assert!(number("/simulation/guesses") > 10.0 * 100.0, "eight finds within a few guesses: nothing was searched");
+    // The manifest's: one address for each length of the longest run, and so many of them mapped.
+    let (run, mapped) = (number("/others/run"), number("/others/mapped"));
+    assert_eq!(number("/others/domains"), 39.0);
+    assert!((4096.0..1048576.0 * 3.0).contains(&run) && mapped >= run, "{run} {mapped}");
+    assert_eq!(number("/manifest/v"), 32_765.0 * ((4_294_967_296.0 / run).floor() - 1.0));
+    assert_eq!(number("/manifest/m"), (mapped / run).round());
     let five = |pointer: &str| number(&format!("/spaces/1/{pointer}"));
-    assert_eq!((number("/spaces/0/v"), five("bits"), five("v")), (32_765.0, 56.0, 16_777_213.0));
+    assert_eq!((number("/spaces/0/windows"), five("bits"), five("windows")), (32_765.0, 56.0, 16_777_213.0));
     assert!((five("manifest/mean_guesses") / number("/manifest/mean_guesses") - 512.0).abs() < 0.1);
     let delay = number("/d/measured") + 0.5;
     assert!((number("/manifest/seconds") / (number("/manifest/median_guesses") * delay) - 1.0).abs() < 1e-9);
@@ -48,11 +54,13 @@ fn the_report_for_people() {
     let bench = bench(2);
     let text = String::from_utf8(bench.run(&["anonymity", "domains.toml", "--searches", "2"], 0).stdout).unwrap();
     for line in [
-        "V  places of a window            32765",
-        "M  other domains of the manifest 1",
-        "   V with 47 bits of address     32765, time to breach ",
-        "   V with 56 bits of address     16777213, time to breach ",
-        "domains that can search       d1",
+        "windows' places               32765\n",
+        "other domains of the manifest 1\n",
+        "V  addresses to try ",
+        "M  of them mapped ",
+        "with 47 bits of address       32765 windows, time to breach ",
+        "with 56 bits of address       16777213 windows, time to breach ",
+        "domains that can search       d1\n",
         "agrees",
     ] {
         assert!(text.contains(line), "{line}\n{text}");
@@ -62,9 +70,22 @@ fn the_report_for_people() {
     let manifest = std::fs::read_to_string(bench.path("domains.toml")).unwrap() + "[placement]\nla57 = true\n";
     bench.write("five.toml", manifest.as_bytes());
     let text = String::from_utf8(bench.run(&["anonymity", "five.toml", "--searches", "2"], 0).stdout).unwrap();
-    assert!(text.contains("V  places of a window            16777213\n") && text.contains("agrees"), "{text}");
-    bench.write("bad.toml", b"[entry]\ndomain = \"searcher\"\nfunction = \"f\"\n[domains.searcher]\n");
+    assert!(text.contains("windows' places               16777213\n") && text.contains("agrees"), "{text}");
+    bench.write("bad.toml", b"[entry]\ndomain = \"d\"\nfunction = \"f\"\n[domains.d]\nno_such_key = 1\n");
     bench.run(&["anonymity", "bad.toml"], 2);
+}
+
+/// The times that Yarvin, Bukowski and Anderson print for segments of 8 KiB in 64 bits.
+#[test]
+fn the_papers_table() {
+    let bench = Bench::new();
+    let arguments = ["anonymity", "--address-bits", "64", "--segment", "8K", "--memory", "16M,256M,2G,16G"];
+    let text = String::from_utf8(bench.run(&arguments, 0).stdout).unwrap();
+    let rows: Vec<Vec<&str>> = text.lines().skip(2).map(|line| line.split_whitespace().collect()).collect();
+    assert_eq!(rows.iter().map(|row| row[0]).collect::<Vec<_>>(), ["16", "256", "2", "16"], "{text}");
+    assert!(text.contains("64 bits of address, segments of 8 KiB"), "{text}");
+    bench.run(&["anonymity", "--address-bits", "16", "--memory", "1G"], 2);
+    bench.run(&["anonymity"], 2);
 }
 
 /// Faults bound no search of a domain that has the processor's clock.
@@ -75,7 +96,7 @@ fn domains_with_the_clock_search_without_faults() {
     for (mode, expected) in [("write", 39), ("full", 0)] {
         let changed = manifest.replace("mode = \"write\"", &format!("mode = \"{mode}\"\nclock = true"));
         bench.write("domains.toml", changed.as_bytes());
-        let output = bench.run(&["anonymity", "domains.toml", "--searches", "40", "--json"], 0);
+        let output = bench.run(&["anonymity", "domains.toml", "--searches", "2", "--json"], 0);
         let report: Value = serde_json::from_slice(&output.stdout).unwrap();
         assert_eq!(report["can_search_without_faults"].as_array().unwrap().len(), expected, "{report}");
     }

@@ -29,7 +29,7 @@ const SOURCES: [(&str, &str); 3] = [
     (
         "b.o",
         ".section .text.g,\"axG\",@progbits,g,comdat\n.weak g\n.type g,@function\ng:\n\tand $0xffff8,%eax\n\
-         \tcall *%gs:0x100000(%eax)\n\tmov h@GOTPCREL(%rip),%rax\n\tret\n.comm shared,32,16\n",
+         \tcall *%gs:__sfi_dispatch(%eax)\n\tmov h@GOTPCREL(%rip),%rax\n\tret\n.comm shared,32,16\n",
     ),
     (
         "c.o",

@@ -8,6 +8,7 @@
 #![forbid(unsafe_code)]
 #![warn(unreachable_pub)]
 
+pub mod anchor;
 pub mod intermediate;
 pub mod layout;
 pub mod matching;
@@ -21,10 +22,11 @@ pub mod syntax;
 pub mod text;
 pub mod usage;
 
+pub use anchor::{Anchor, Anchored, Anchors};
 pub use mode::Mode;
 pub use rule::Rule;
 pub use usage::{Usage, Vectors};
 
-/// Version of the contract that this crate describes. Every note has it, and no check of safety
-/// depends on it.
-pub const CONTRACT_VERSION: u16 = 1;
+/// Version of the contract that this crate describes; written into every note, checked by nobody
+/// who matters.
+pub const CONTRACT_VERSION: u16 = 2;

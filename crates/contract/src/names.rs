@@ -1,9 +1,13 @@
 //! Names that the loader defines, or that several parts use.
 
-/// Symbol: the header page ([`crate::layout::HEADER_OFFSET`]), read-only data for the domain.
+/// Symbol: the header page ([`crate::layout::HEADER`]), read-only data for the domain.
 pub const HEADER: &str = "__sfi_header";
-/// Symbol: `int` in the TCB ([`crate::layout::TCB_ERROR`]). A failed crossing sets it to a nonzero
-/// error code, like `errno`. The domain clears it itself.
+/// Symbol: the block of the dispatch table ([`crate::layout::DISPATCH`]).
+pub const DISPATCH: &str = "__sfi_dispatch";
+/// Symbol: the TCB page ([`crate::layout::TCB`]).
+pub const TCB: &str = "__sfi_tcb";
+/// Symbol: `int` in the TCB ([`crate::layout::TCB_ERROR`]) that a failed crossing sets to a
+/// nonzero error code, like `errno`. The domain clears it itself.
 pub const ERROR: &str = "__sfi_error";
 /// Symbol: `const long *` in the TCB ([`crate::layout::TCB_CLIENT_STACK`]). When an import that
 /// trusts the domain calls it, an image that names this symbol finds its stack arguments through

@@ -4,7 +4,8 @@
 const LONGEST: usize = 512;
 
 /// Says whether a character changes how a name looks, or is not seen: controls, separators of
-/// lines, and Unicode's format characters (Cf), which change the direction of text or are invisible.
+/// lines, and Unicode's format characters (Cf), which change the direction of text or are
+/// invisible.
 pub fn is_unprintable(c: char) -> bool {
     let format = matches!(
         c,

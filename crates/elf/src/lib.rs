@@ -30,7 +30,7 @@ pub mod number {
         SHF_COMPRESSED, SHF_GROUP, SHF_TLS, SHF_WRITE, SHT_GROUP, SHT_NOBITS, SHT_NULL, SHT_PROGBITS, SHT_RELA,
         SHT_STRTAB, SHT_SYMTAB, SHT_SYMTAB_SHNDX,
     };
-    pub use goblin::elf::sym::{STB_LOCAL, STT_FILE, STT_FUNC, STT_GNU_IFUNC, STT_SECTION};
+    pub use goblin::elf::sym::{STB_LOCAL, STT_FILE, STT_FUNC, STT_GNU_IFUNC, STT_SECTION, STT_TLS};
 }
 
 use goblin::elf::{header, section_header as sh, sym};

@@ -2,13 +2,28 @@
 //! which has no indirect branches.
 
 use iced_x86::{Code, IcedError, Instruction, MemoryOperand, Register};
-use sfi_contract::matching::{BRANCH, HEAD, STORE, STORE_KEEPING_FLAGS};
+use sfi_contract::Anchored;
+use sfi_contract::matching::{BRANCH, HEAD, Pattern, STORE, STORE_KEEPING_FLAGS};
 
 /// Instructions before a `rep movsb` that belong to its unsafe region: two masks of two each.
 const REGION: usize = 4;
 
+/// An instruction, or bytes of a pattern.
+pub(crate) struct Piece {
+    pub(crate) instruction: Instruction,
+    /// Fields of a pattern's bytes; an instruction's own is its displacement, whose number is
+    /// symbolic.
+    pub(crate) fields: Vec<(usize, Anchored)>,
+}
+
+impl From<Instruction> for Piece {
+    fn from(instruction: Instruction) -> Piece {
+        Piece { instruction, fields: Vec::new() }
+    }
+}
+
 /// The same instructions with a check before each store and each indirect call.
-pub(crate) fn add(plain: &[Instruction]) -> Result<Vec<Instruction>, IcedError> {
+pub(crate) fn add(plain: &[Instruction]) -> Result<Vec<Piece>, IcedError> {
     let mut checked = Vec::new();
     for (at, i) in plain.iter().enumerate() {
         let first = checked.len();
@@ -17,8 +32,8 @@ pub(crate) fn add(plain: &[Instruction]) -> Result<Vec<Instruction>, IcedError> 
             for end in [MemoryOperand::with_base(Register::RDI), last] {
                 // jrcxz behind the check; the lengths of `lea` differ. The masks change the flags.
                 let lea = if end.displacement == 0 { 3 } else { 5 };
-                let over = HEAD.len() + lea + STORE.len();
-                bytes(&mut checked, &[0xe3, over as u8])?;
+                let over = HEAD.bytes.len() + lea + STORE.bytes.len();
+                checked.push(Instruction::with_declare_byte(&[0xe3, over as u8])?.into());
                 check(&mut checked, end, &STORE)?;
             }
         } else if plain.get(at + 1).is_some_and(Instruction::is_call_near_indirect) {
@@ -35,23 +50,31 @@ pub(crate) fn add(plain: &[Instruction]) -> Result<Vec<Instruction>, IcedError> 
         // A label names the first of them.
         let mut own = *i;
         if let Some(check) = checked.get_mut(first) {
-            check.set_ip(i.ip());
+            check.instruction.set_ip(i.ip());
             own.set_ip(0);
         }
-        checked.push(own);
+        checked.push(own.into());
     }
     Ok(checked)
 }
 
-fn check(to: &mut Vec<Instruction>, place: MemoryOperand, tail: &[u8]) -> Result<(), IcedError> {
-    bytes(to, &HEAD)?;
-    to.push(Instruction::with2(Code::Lea_r64_m, Register::RCX, place)?);
-    bytes(to, tail)
+fn check(to: &mut Vec<Piece>, place: MemoryOperand, tail: &Pattern) -> Result<(), IcedError> {
+    pattern(to, &HEAD)?;
+    to.push(Instruction::with2(Code::Lea_r64_m, Register::RCX, place)?.into());
+    pattern(to, tail)
 }
 
-fn bytes(to: &mut Vec<Instruction>, bytes: &[u8]) -> Result<(), IcedError> {
-    for part in bytes.chunks(16) {
-        to.push(Instruction::with_declare_byte(part)?);
+/// As many bytes at a time as a declaration holds, where no field is torn apart.
+fn pattern(to: &mut Vec<Piece>, pattern: &Pattern) -> Result<(), IcedError> {
+    let mut start = 0;
+    while start < pattern.bytes.len() {
+        let most = (start + 16).min(pattern.bytes.len());
+        let torn = pattern.fields.iter().find(|(at, _)| (at + 1..at + 4).contains(&most));
+        let end = torn.map_or(most, |(at, _)| *at);
+        let inside = pattern.fields.iter().filter(|(at, _)| (start..end).contains(at));
+        let fields = inside.map(|(at, place)| (at - start, *place)).collect();
+        to.push(Piece { instruction: Instruction::with_declare_byte(&pattern.bytes[start..end])?, fields });
+        start = end;
     }
     Ok(())
 }

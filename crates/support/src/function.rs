@@ -1,9 +1,9 @@
 //! Assembling one function, with the calls that the linker resolves.
 
-use crate::checks;
+use crate::checks::{self, Piece};
 use iced_x86::code_asm::*;
-use iced_x86::{BlockEncoder, BlockEncoderOptions, IcedError, InstructionBlock};
-use sfi_contract::Mode;
+use iced_x86::{BlockEncoder, BlockEncoderOptions, IcedError, Instruction, InstructionBlock, MemoryOperand, Register};
+use sfi_contract::{Anchored, Mode};
 
 /// Code of one function, with the external functions that it calls: (offset of the rel32, name).
 pub(crate) struct Function {
@@ -11,6 +11,13 @@ pub(crate) struct Function {
     pub(crate) aliases: &'static [&'static str],
     pub(crate) bytes: Vec<u8>,
     pub(crate) calls: Vec<(u64, &'static str)>,
+    /// Offsets of displacements of 32 bits, with the places that they name.
+    pub(crate) places: Vec<(u64, Anchored)>,
+}
+
+/// `%gs:place`, with the 32-bit address size.
+pub(crate) fn fixed(place: Anchored) -> MemoryOperand {
+    MemoryOperand::new(Register::None, Register::None, 1, place.symbolic() as i64, 4, false, Register::GS)
 }
 
 /// Assembles. The placeholders among the instructions are the calls of `externals`, in order.
@@ -23,7 +30,12 @@ pub(crate) fn function(
     let mut a = CodeAssembler::new(64)?;
     emit(&mut a)?;
     let plain = a.take_instructions();
-    let instructions = if mode == Mode::Match { checks::add(&plain)? } else { plain };
+    let pieces = match mode {
+        Mode::Match => checks::add(&plain)?,
+        _ => plain.into_iter().map(Piece::from).collect(),
+    };
+    let mut instructions: Vec<Instruction> = pieces.iter().map(|piece| piece.instruction).collect();
+    let named: Vec<_> = instructions.iter_mut().map(take_place).collect();
     let block = InstructionBlock::new(&instructions, 0);
     let result = BlockEncoder::encode(64, block, BlockEncoderOptions::RETURN_NEW_INSTRUCTION_OFFSETS)?;
     let mut bytes = result.code_buffer;
@@ -36,7 +48,22 @@ pub(crate) fn function(
             calls.extend(names.next().map(|name| (u64::from(offset) + 1, *name)));
         }
     }
-    Ok(Function { name, aliases: &[], bytes, calls })
+    let mut places = Vec::new();
+    let offsets = result.new_instruction_offsets.iter().map(|offset| u64::from(*offset));
+    for ((at, piece), named) in offsets.clone().zip(&pieces).zip(named) {
+        places.extend(piece.fields.iter().map(|(field, place)| (at + *field as u64, *place)));
+        // The displacement comes last: these instructions have no immediate.
+        let end = offsets.clone().find(|end| *end > at).unwrap_or(bytes.len() as u64);
+        places.extend(named.map(|place| (end - 4, place)));
+    }
+    Ok(Function { name, aliases: &[], bytes, calls, places })
+}
+
+/// Replaces a symbolic displacement by a number that can be encoded. Gives the place that it meant.
+fn take_place(instruction: &mut Instruction) -> Option<Anchored> {
+    let place = Anchored::from_symbolic(instruction.memory_displacement64())?;
+    instruction.set_memory_displacement64(0);
+    Some(place)
 }
 
 /// `call` and `jmp` whose target a relocation gives.

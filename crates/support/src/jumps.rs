@@ -9,7 +9,7 @@
 //! `sigsetjmp` keeps the signal mask behind these words, where both libcs have it, if it is asked
 //! to.
 
-use crate::function::{Function, call_external, function, jump_external};
+use crate::function::{Function, call_external, fixed, function, jump_external};
 use iced_x86::code_asm::*;
 use iced_x86::{Code, IcedError, Instruction, MemoryOperand, Register};
 use sfi_contract::layout::TCB_R15;
@@ -47,7 +47,7 @@ const MASK_BYTES: i32 = 8;
 
 /// `%gs:TCB_R15` with the 32-bit address size.
 fn home() -> MemoryOperand {
-    MemoryOperand::new(Register::None, Register::None, 1, TCB_R15 as i64, 4, false, Register::GS)
+    fixed(TCB_R15)
 }
 
 /// `int setjmp(jmp_buf)`; r11: the slot of the place behind the call.

@@ -23,9 +23,9 @@ mod function;
 mod jumps;
 mod signals;
 
-use function::{Function, function, jump_external};
-use iced_x86::IcedError;
+use function::{Function, fixed, function, jump_external};
 use iced_x86::code_asm::*;
+use iced_x86::{Code, IcedError, Instruction, Register};
 use object::write::{Object, Relocation, StandardSection, Symbol, SymbolId, SymbolSection};
 use object::{
     Architecture, BinaryFormat, Endianness, RelocationFlags, SectionFlags, SectionKind, SymbolFlags, SymbolKind,
@@ -67,8 +67,7 @@ const LEA_MAIN: [u8; 7] = [0x48, 0x8d, 0x3d, 0, 0, 0, 0];
 
 fn init_tls(a: &mut CodeAssembler) -> Result<(), IcedError> {
     // __init_tp(TCB)
-    a.xor(eax, eax)?;
-    a.mov(rdi, qword_ptr(eax + HEADER_TCB as i32).gs())?;
+    a.add_instruction(Instruction::with2(Code::Mov_r64_rm64, Register::RDI, fixed(HEADER_TCB))?)?;
     jump_external(a)
 }
 
@@ -87,7 +86,8 @@ fn memmove(a: &mut CodeAssembler) -> Result<(), IcedError> {
     a.mov(rcx, rdx)?;
     for (low, whole) in [(esi, rsi), (edi, rdi)] {
         a.mov(low, low)?;
-        a.db(&mask_base(whole))?;
+        // add %gs:HEADER_BASE,whole
+        a.add_instruction(Instruction::with2(Code::Add_r64_rm64, whole.into(), fixed(HEADER_BASE))?)?;
     }
     a.rep().movsb()?;
     a.ret()?;
@@ -110,14 +110,6 @@ fn memmove(a: &mut CodeAssembler) -> Result<(), IcedError> {
     a.jne(bytes)?;
     a.set_label(&mut done)?;
     a.ret()
-}
-
-/// `add %gs:HEADER_BASE,%rsi` or `%rdi`, as the string region wants it: 65 67 48 03 /r with a
-/// 32-bit displacement and no registers.
-fn mask_base(register: AsmRegister64) -> [u8; 10] {
-    let modrm = if register == rsi { 0x34 } else { 0x3c };
-    let [a, b, c, d] = (HEADER_BASE as u32).to_le_bytes();
-    [0x65, 0x67, 0x48, 0x03, modrm, 0x25, a, b, c, d]
 }
 
 /// Sets musl up where no `__libc_start_main` does: no environment, no name.
@@ -254,6 +246,12 @@ fn make(functions: &[Function], first: &str, library: bool) -> Result<Vec<u8>, B
             let place = relocation(offset + at as u64 + 3, symbol, elf::R_X86_64_PC32);
             let addend = place.addend + (start + FAULT_STACK / 2) as i64;
             object.add_relocation(text, Relocation { addend, ..place })?;
+        }
+        for (at, place) in &f.places {
+            let target = undefined(&mut object, place.anchor.symbol());
+            let flags = RelocationFlags::Elf { r_type: elf::R_X86_64_32S };
+            let addend = place.addend.into();
+            object.add_relocation(text, Relocation { offset: offset + at, symbol: target, addend, flags })?;
         }
         if let Some(at) = f.bytes.windows(LEA_MAIN.len()).position(|w| w == LEA_MAIN) {
             let symbol = undefined(&mut object, first);

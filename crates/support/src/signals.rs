@@ -3,9 +3,9 @@
 //! may leave by `siglongjmp`.
 
 use crate::function::call_external;
-use iced_x86::IcedError;
 use iced_x86::code_asm::*;
-use sfi_contract::layout::{DISPATCH_MASK, DISPATCH_OFFSET};
+use iced_x86::{Code, IcedError, Instruction, MemoryOperand, Register};
+use sfi_contract::layout::{DISPATCH, DISPATCH_MASK};
 use sfi_contract::requests::{
     AGAIN, FAULTED, FRAME_CONTEXT, FRAME_INFO, FRAME_SIGNAL, FRAME_SIZE, FRAME_STACK, MARK, NEXT, RETURNED, SIGRETURN,
 };
@@ -125,7 +125,9 @@ fn handler(a: &mut CodeAssembler) -> Result<(), IcedError> {
     restore(a, rdi, FRAME_SIGNAL as i32)?;
     a.lea(rsi, qword_ptr(r15 + FRAME_INFO as i32))?;
     a.lea(rdx, qword_ptr(r15 + FRAME_CONTEXT as i32))?;
-    // and $0xffff8,%eax ; call *%gs:0x100000(%eax)
+    // and $0xffff8,%eax ; call *%gs:__sfi_dispatch(%eax)
     a.and(eax, DISPATCH_MASK as i32)?;
-    a.call(qword_ptr(eax + DISPATCH_OFFSET as i32).gs())
+    let displacement = DISPATCH.symbolic() as i64;
+    let slot = MemoryOperand::new(Register::EAX, Register::None, 1, displacement, 4, false, Register::GS);
+    a.add_instruction(Instruction::with1(Code::Call_rm64, slot)?)
 }

@@ -5,7 +5,7 @@ use crate::code::{Insn, Kept};
 use crate::context::{Context, has_memory};
 use crate::sets::{Effects, R15, RSP, number};
 use iced_x86::{Mnemonic, OpKind, Register};
-use sfi_contract::layout::TP_OFFSET;
+use sfi_contract::layout::TCB;
 use sfi_debuginfo::map::Keeping;
 
 /// The place of an original register.
@@ -71,7 +71,7 @@ pub fn alike(context: &Context<'_, '_>, kept: Kept, delta: i64, effects: &Effect
         };
         let thread = a.segment_prefix() == Register::FS;
         let shifted = |meaning: Option<(crate::object::Spot, i64)>| {
-            meaning.map(|(spot, at)| (spot, if thread { at + TP_OFFSET as i64 } else { at }))
+            meaning.map(|(spot, at)| (spot, if thread { at.wrapping_add(TCB.symbolic() as i64) } else { at }))
         };
         if shifted(mine.0) != other.0 || mine.1 != other.1 || old.behind() < 0 {
             return false;
@@ -179,10 +179,10 @@ fn memory(kept: Kept, delta: i64, old: &Insn, new: &Insn) -> bool {
         distance = distance.wrapping_sub(delta as u64);
     }
     if thread {
-        distance = distance.wrapping_add(TP_OFFSET);
+        distance = distance.wrapping_add(TCB.symbolic());
     }
     let other = b.memory_displacement64();
-    if confined { distance as u32 == other as u32 } else { distance == other }
+    if confined && !thread { distance as u32 == other as u32 } else { distance == other }
 }
 
 impl Context<'_, '_> {

@@ -1,10 +1,10 @@
 //! The instructions of both objects, and the targets of the original ones.
 
-use crate::object::{Pair, is_function, is_indirect, is_open, kind, relocations};
+use crate::object::{self, Pair, is_function, is_indirect, is_open, kind, relocations};
 use iced_x86::Register;
 use iced_x86::{Code as Opcode, ConstantOffsets, Decoder, DecoderOptions, FlowControl, Instruction, Mnemonic, OpKind};
 use sfi_debuginfo::map::{Keeping, Trace};
-use sfi_elf::{Place, Relocation, Section};
+use sfi_elf::{Object, Place, Relocation};
 use std::collections::BTreeMap;
 
 /// Index of an instruction.
@@ -77,7 +77,8 @@ impl Text {
             .or_else(|| self.at(insn.section as usize, insn.end()))
     }
 
-    fn add(&mut self, index: usize, section: &Section<'_>, decoder: &mut Decoder<'_>) -> Result<(), String> {
+    fn add(&mut self, index: usize, object: &Object<'_>, decoder: &mut Decoder<'_>) -> Result<(), String> {
+        let section = &object.sections[index];
         let offset = decoder.ip();
         let ins = decoder.decode();
         if ins.is_invalid() {
@@ -88,6 +89,8 @@ impl Text {
         for (number, reloc) in relocations(section, offset, ins.next_ip()) {
             let at = (reloc.offset - offset) as usize;
             if reloc.kind == kind::NONE {
+            } else if let Some(place) = object::anchored(object, reloc).filter(|_| at == fields.displacement_offset()) {
+                insn.ins.set_memory_displacement64(place.symbolic());
             } else if fields.has_displacement() && at == fields.displacement_offset() {
                 insn.displacement = Some(number as u32);
             } else if fields.has_immediate() && at == fields.immediate_offset() {
@@ -108,7 +111,7 @@ impl Text {
             text.at[index] = vec![NONE; section.data.len() + 1];
             let mut decoder = Decoder::with_ip(64, section.data, 0, DecoderOptions::NONE);
             while decoder.can_decode() {
-                text.add(index, section, &mut decoder)?;
+                text.add(index, &pair.new, &mut decoder)?;
             }
         }
         Ok(text)
@@ -138,7 +141,7 @@ impl Text {
                     return Err("a trace behind the section".into());
                 }
                 decoder.set_ip(offset as u64);
-                text.add(trace.section, section, &mut decoder)?;
+                text.add(trace.section, &pair.old, &mut decoder)?;
             }
         }
         Ok(text)
@@ -206,6 +209,22 @@ pub struct Old<'p, 'a> {
 }
 
 impl<'p, 'a> Old<'p, 'a> {
+    /// Says whether an instruction is `mov %rsp,m`, or the second of `mov %rsp,%r` and `mov %r,m`.
+    pub fn saves_stack(&self, at: Index) -> bool {
+        let ins = &self.text.insns[at].ins;
+        if ins.mnemonic() != Mnemonic::Mov || ins.op0_kind() != OpKind::Memory {
+            return false;
+        }
+        let copies = |copy: Index| {
+            let copy = &self.text.insns[copy].ins;
+            copy.mnemonic() == Mnemonic::Mov
+                && copy.op1_register() == Register::RSP
+                && copy.op0_register() == ins.op1_register()
+        };
+        let copy = at.checked_sub(1).filter(|copy| self.text.next(*copy) == Some(at));
+        ins.op1_register() == Register::RSP || (ins.op1_register().is_gpr64() && copy.is_some_and(copies))
+    }
+
     /// Decodes the original object and finds the targets of its branches.
     pub fn read(pair: &'p Pair<'a>, traces: &[Trace]) -> Result<Old<'p, 'a>, String> {
         let text = Text::of_old(pair, traces)?;

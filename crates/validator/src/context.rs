@@ -2,9 +2,10 @@
 
 use crate::code::{Index, Insn, Old, Text};
 use crate::machine::Fields;
-use crate::object::{Pair, Spot, is_open, kind, spot_of};
+use crate::object::{Pair, Spot, is_local, is_open, kind, spot_of};
 use crate::value::{Id, Node, Values};
 use iced_x86::OpKind;
+use sfi_contract::layout::TCB;
 use sfi_debuginfo::map::Trace;
 use sfi_elf::Relocation;
 use std::collections::HashMap;
@@ -164,6 +165,11 @@ impl<'p, 'a> Context<'p, 'a> {
             (k, Some(_)) if kind::is_got(k) => {
                 let (spot, at) = self.meaning(is_new, reloc.symbol, 0)?;
                 (at == 0).then(|| (Spot::Got(Box::new(spot)), more))
+            }
+            // The offset in the window, where the original program counts from the thread pointer.
+            (kind::WORD | kind::SIGNED_WORD, None) if is_new && is_local(&self.pair.new, reloc.symbol) => {
+                let (spot, at) = self.meaning(is_new, reloc.symbol, 0)?;
+                Some((Spot::Thread(Box::new(spot)), at.wrapping_add(more).wrapping_add(TCB.symbolic() as i64)))
             }
             (kind::PC32 | kind::PLT32, Some(_)) => self.meaning(is_new, reloc.symbol, more),
             (kind::ABSOLUTE | kind::WORD | kind::SIGNED_WORD, None) => self.meaning(is_new, reloc.symbol, more),

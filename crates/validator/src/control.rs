@@ -9,7 +9,7 @@ use crate::sets::{self, RAX, Set, whole};
 use crate::value::{Id, Node};
 use crate::walk::{Block, Callee, Edge, Op, Stand, Walk, Way};
 use iced_x86::{Code as Opcode, FlowControl, Instruction, Mnemonic, OpKind, Register};
-use sfi_contract::layout::{DISPATCH_MASK, DISPATCH_OFFSET, HEADER_BASE, TCB_SCRATCH, TCB_SCRATCH_SLOTS};
+use sfi_contract::layout::{DISPATCH, DISPATCH_MASK, HEADER_BASE, TCB_SCRATCH, TCB_SCRATCH_SLOTS};
 
 /// Most instructions of a check in mode match.
 const CHECK: usize = 24;
@@ -129,7 +129,7 @@ impl Walk<'_, '_, '_> {
                 && ins.segment_prefix() == Register::GS
                 && ins.memory_base() == Register::None
                 && ins.memory_index() == Register::None
-                && ins.memory_displacement64().wrapping_sub(TCB_SCRATCH) < 8 * TCB_SCRATCH_SLOTS;
+                && ins.memory_displacement64().wrapping_sub(TCB_SCRATCH.symbolic()) < 8 * TCB_SCRATCH_SLOTS;
             at = insn.end();
             match ins.mnemonic() {
                 Mnemonic::Int3 => return at == over,
@@ -169,7 +169,7 @@ impl Walk<'_, '_, '_> {
             && next.ins.segment_prefix() == Register::GS
             && next.ins.memory_base() == Register::None
             && next.ins.memory_index() == Register::None
-            && next.ins.memory_displacement64() == HEADER_BASE;
+            && next.ins.memory_displacement64() == HEADER_BASE.symbolic();
         if !base {
             return Ok(insn.end());
         }
@@ -223,7 +223,7 @@ impl Walk<'_, '_, '_> {
             load.ins.code() == Opcode::Mov_r64_rm64
                 && load.ins.op0_register() == Register::RCX
                 && load.ins.segment_prefix() == Register::GS
-                && load.ins.memory_displacement64() == sfi_contract::matching::SAVED
+                && load.ins.memory_displacement64() == sfi_contract::matching::SAVED.symbolic()
         };
         insn.ins.mnemonic() == Mnemonic::Je && trap.is_some_and(|trap| trap.end() == over) && at(over).is_some_and(ends)
     }
@@ -483,7 +483,7 @@ impl Walk<'_, '_, '_> {
         let register = mask.ins.op0_register();
         let through = branch.ins.memory_base() == register
             && branch.ins.memory_index() == Register::None
-            && branch.ins.memory_displacement64() == DISPATCH_OFFSET
+            && branch.ins.memory_displacement64() == DISPATCH.symbolic()
             && branch.ins.segment_prefix() == Register::GS
             && (branch.ins.flow_control() == FlowControl::IndirectCall) == call;
         if !through {

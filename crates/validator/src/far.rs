@@ -6,7 +6,7 @@
 //! the lower half of its own address. The receiver's pad compares that half and cuts the control
 //! stack. A far jump leads to receivers only, whose addresses are odd.
 
-use crate::code::{Flow, Index, Insn, Old};
+use crate::code::{Flow, Index, Insn};
 use crate::difference::{Difference, unproved, wrong};
 use crate::facts::Fact;
 use crate::machine::Machine;
@@ -21,22 +21,6 @@ use sfi_contract::names::{CUT, DEPTH};
 /// Most new instructions of a store and its check.
 const MOST: usize = 60;
 
-/// Says whether an instruction is `mov %rsp,m`, or the second of `mov %rsp,%r` and `mov %r,m`.
-pub fn saves_stack(old: &Old<'_, '_>, at: Index) -> bool {
-    let ins = &old.text.insns[at].ins;
-    if ins.mnemonic() != Mnemonic::Mov || ins.op0_kind() != OpKind::Memory {
-        return false;
-    }
-    let copies = |copy: Index| {
-        let copy = &old.text.insns[copy].ins;
-        copy.mnemonic() == Mnemonic::Mov
-            && copy.op1_register() == Register::RSP
-            && copy.op0_register() == ins.op1_register()
-    };
-    let copy = at.checked_sub(1).filter(|copy| old.text.next(*copy) == Some(at));
-    ins.op1_register() == Register::RSP || (ins.op1_register().is_gpr64() && copy.is_some_and(copies))
-}
-
 /// Registers that `__sfi_cut` changes: rdi, rsi, r10, r11.
 const CUT_CHANGES: [usize; 4] = [7, 6, 10, 11];
 
@@ -46,7 +30,7 @@ fn spilled(ins: &Instruction) -> bool {
         && ins.segment_prefix() == Register::GS
         && ins.memory_base() == Register::None
         && ins.memory_index() == Register::None
-        && ins.memory_displacement64().wrapping_sub(TCB_SCRATCH) < 8 * TCB_SCRATCH_SLOTS
+        && ins.memory_displacement64().wrapping_sub(TCB_SCRATCH.symbolic()) < 8 * TCB_SCRATCH_SLOTS
 }
 
 fn loads_spilled(ins: &Instruction) -> bool {

@@ -3,7 +3,6 @@
 
 use crate::code::{Dest, Flow, Index, Old};
 use crate::facts::{Fact, Facts, named_place};
-use crate::far::saves_stack;
 use crate::jump_tables::{self, JumpTables};
 use crate::landings::{Landing, Unwinding};
 use crate::object::{is_function, is_open, kind};
@@ -284,7 +283,7 @@ impl Graph {
         }
         let jumping: HashSet<u32> =
             (0..count).filter(|&at| old.flow[at] == Flow::JumpIndirect).map(|at| self.group[at]).collect();
-        let saving: HashSet<u32> = (0..count).filter(|&at| saves_stack(old, at)).map(|at| self.group[at]).collect();
+        let saving: HashSet<u32> = (0..count).filter(|&at| old.saves_stack(at)).map(|at| self.group[at]).collect();
         let data: HashSet<Index> = self.entries.iter().flat_map(|entries| entries.values().copied()).collect();
         for at in (0..count).filter(|&at| self.taken[at] && !old.is_trap(at)) {
             let group = self.group[at];
@@ -426,7 +425,7 @@ impl Graph {
     /// stored stack and frame pointers, and the frame as the function's calls leave it.
     fn note_receivers(&mut self, old: &Old<'_, '_>, at: Index, facts: &Facts, pending: &mut Pending) {
         let Some(receivers) = self.receivers.get_mut(&self.group[at]) else { return };
-        if saves_stack(old, at) {
+        if old.saves_stack(at) {
             let here = [facts.registers[RSP], facts.registers[RBP]];
             receivers.stack = Some(match receivers.stack {
                 Some(known) => [0, 1].map(|n| if known[n] == here[n] { here[n] } else { Fact::Unknown }),

@@ -5,7 +5,8 @@ use crate::object::Spot;
 use crate::sets::{self, FLAGS, RBP, RSP, is_high, number};
 use crate::value::{FLAG_PART, Id, Node, Values};
 use iced_x86::{Instruction, InstructionInfoFactory, Mnemonic, OpAccess, OpKind, Register};
-use sfi_contract::layout::{HEADER_BASE, HEADER_FEATURES, TCB_R15, TCB_SCRATCH, TCB_SCRATCH_SLOTS, TP_OFFSET};
+use sfi_contract::Anchored;
+use sfi_contract::layout::{HEADER_BASE, HEADER_FEATURES, TCB, TCB_R15, TCB_SCRATCH, TCB_SCRATCH_SLOTS};
 
 /// A store: address, bytes, value.
 pub type Store = (Id, u32, Id);
@@ -18,7 +19,8 @@ pub struct Machine {
     /// Vector registers and other special registers that were written.
     pub others: Vec<(Register, Id)>,
     pub stores: Vec<Store>,
-    /// Words of the TCB page that the rewriter uses, by offset. Only the new program has them.
+    /// Words of the TCB page that belong to the rewriter, by symbolic number. Only the new program
+    /// has them.
     pub cells: Vec<(u64, Id)>,
     /// The home of r15 in the frame: its address and its content.
     pub slot: Option<(Id, Id)>,
@@ -83,7 +85,7 @@ impl Machine {
         };
     }
 
-    /// Returns the address of the memory operand. Thread locals lie at a fixed place of the window.
+    /// The address of the memory operand. The TCB has a symbolic number.
     pub fn address(&self, values: &mut Values, insn: &Insn, fields: &Fields) -> Result<Id, Unknown> {
         let ins = &insn.ins;
         let mut sum = values.number(0);
@@ -124,7 +126,11 @@ impl Machine {
             let base = values.id(Node::Base);
             sum = values.without(sum, base);
             let low = ins.memory_base() == Register::None && ins.memory_index() == Register::None;
-            constant = if low { constant & 0xffff_ffff } else { i64::from(constant as i32) };
+            constant = match Anchored::from_symbolic(constant as u64) {
+                Some(_) => constant,
+                None if low => constant & 0xffff_ffff,
+                None => i64::from(constant as i32),
+            };
         }
         if ins.mnemonic() == Mnemonic::Lea {
             // A segment has no effect on an address that is only computed.
@@ -132,7 +138,7 @@ impl Machine {
             if self.is_new {
                 return unknown(ins);
             }
-            constant = constant.wrapping_add(TP_OFFSET as i64);
+            constant = constant.wrapping_add(TCB.symbolic() as i64);
         } else if ins.segment_prefix() == Register::GS && !self.is_new {
             return unknown(ins);
         }
@@ -142,9 +148,9 @@ impl Machine {
     /// Returns the offset of the rewriter's own word at an address, if the new program has one
     /// there.
     fn cell(&self, values: &Values, address: Id) -> Option<u64> {
-        let offset = values.as_number(address).filter(|_| self.is_new)? as u64;
-        let scratch = TCB_SCRATCH..TCB_SCRATCH + 8 * TCB_SCRATCH_SLOTS;
-        (offset == TCB_R15 || scratch.contains(&offset)).then_some(offset)
+        let number = values.as_number(address).filter(|_| self.is_new)? as u64;
+        let scratch = number.wrapping_sub(TCB_SCRATCH.symbolic()) < 8 * TCB_SCRATCH_SLOTS;
+        (number == TCB_R15.symbolic() || scratch).then_some(number)
     }
 
     /// Returns the content of memory.
@@ -154,7 +160,7 @@ impl Machine {
             let whole = known.unwrap_or_else(|| values.junk());
             return values.bits(whole, 0, size.min(8) as u8 * 8);
         }
-        if self.is_new && size == 8 && values.as_number(address) == Some(HEADER_BASE as i64) {
+        if self.is_new && size == 8 && values.as_number(address) == Some(HEADER_BASE.symbolic() as i64) {
             return values.id(Node::Base);
         }
         if let Some((_, value)) = self.slot.filter(|(slot, _)| *slot == address) {
@@ -308,9 +314,9 @@ impl Machine {
                 Ok(())
             }
             Mnemonic::Xgetbv if !self.is_new => {
-                // The header page holds the answer for ecx = 0.
-                for (register, at) in [(Register::EAX, HEADER_FEATURES), (Register::EDX, HEADER_FEATURES + 4)] {
-                    let place = values.number(at as i64);
+                // The header page holds the answer for 0 in ecx.
+                for (register, at) in [(Register::EAX, HEADER_FEATURES), (Register::EDX, HEADER_FEATURES.plus(4))] {
+                    let place = values.number(at.symbolic() as i64);
                     let value = self.load(values, place, 4);
                     self.write(values, register, value);
                 }

@@ -1,8 +1,9 @@
 //! Both objects, and the new section that took the place of each original one.
 
+use sfi_contract::{Anchor, Anchored};
 use sfi_elf::number::{
-    SHT_GROUP, SHT_NULL, SHT_PROGBITS, SHT_RELA, SHT_STRTAB, SHT_SYMTAB, SHT_SYMTAB_SHNDX, STB_LOCAL, STT_FUNC,
-    STT_GNU_IFUNC,
+    SHF_TLS, SHT_GROUP, SHT_NULL, SHT_PROGBITS, SHT_RELA, SHT_STRTAB, SHT_SYMTAB, SHT_SYMTAB_SHNDX, STB_LOCAL,
+    STT_FUNC, STT_GNU_IFUNC, STT_TLS,
 };
 use sfi_elf::{Object, Place, Relocation, Section, Symbol};
 
@@ -46,7 +47,23 @@ pub enum Spot {
     Number,
 }
 
-/// Says whether the linker decides the meaning of a symbol.
+/// The place of the window whose offset a relocation means: its field holds the place's symbolic
+/// number here.
+pub fn anchored(object: &Object<'_>, reloc: &Relocation) -> Option<Anchored> {
+    let symbol = object.symbols.get(reloc.symbol).filter(|symbol| symbol.place == Place::Undefined)?;
+    let anchor = Anchor::named(symbol.name).filter(|_| matches!(reloc.kind, kind::WORD | kind::SIGNED_WORD))?;
+    Some(anchor.at(i32::try_from(reloc.addend).ok()?))
+}
+
+/// Whether a symbol is a thread local, or stands for a section of them.
+pub fn is_local(object: &Object<'_>, symbol: usize) -> bool {
+    object.symbols.get(symbol).is_some_and(|symbol| match symbol.place {
+        Place::Section(section) => object.sections[section].flags & u64::from(SHF_TLS) != 0,
+        _ => symbol.kind == STT_TLS,
+    })
+}
+
+/// Whether the linker decides what a symbol means.
 pub fn is_open(symbol: &Symbol<'_>) -> bool {
     symbol.binding != STB_LOCAL || symbol.kind == STT_GNU_IFUNC
 }

@@ -4,7 +4,7 @@ use crate::context::Context;
 use crate::graph::Graph;
 use crate::object::{Spot, is_open, kind, may_go};
 use crate::report::Verdict;
-use sfi_contract::names;
+use sfi_contract::{Anchor, names};
 use sfi_elf::number::{SHT_GROUP, SHT_NOBITS, STT_FILE, STT_SECTION};
 use sfi_elf::{Place, Relocation, Symbol};
 use std::collections::HashMap;
@@ -140,7 +140,8 @@ fn symbols(context: &Context<'_, '_>, found: &mut Vec<Difference>) {
     }
     // New names for the linker would change how other objects resolve theirs.
     for symbol in context.pair.new.symbols.iter().filter(|s| is_open(s)) {
-        let ours = [names::SYSCALL, names::DEPTH, names::RETURN, names::CUT].contains(&symbol.name);
+        let stubs = [names::SYSCALL, names::DEPTH, names::RETURN, names::CUT];
+        let ours = stubs.contains(&symbol.name) || Anchor::named(symbol.name).is_some();
         let ours = ours && symbol.place == Place::Undefined;
         if !ours && !context.pair.old.symbols.iter().any(|s| s.name == symbol.name && is_open(s)) {
             found.push((Verdict::Wrong, format!("symbol {} is new", symbol.name), 0, 0));

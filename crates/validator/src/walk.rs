@@ -534,7 +534,7 @@ impl<'x, 'p, 'a> Walk<'x, 'p, 'a> {
         for register in (0..16).filter(|r| *r != RSP) {
             match kept.place(register) {
                 Place::Register(to) => new.registers[to] = old.registers[register],
-                Place::Home => new.cells = vec![(TCB_R15, old.registers[register])],
+                Place::Home => new.cells = vec![(TCB_R15.symbolic(), old.registers[register])],
             }
         }
         if let Some(depth) = kept.slot {
@@ -559,7 +559,7 @@ impl<'x, 'p, 'a> Walk<'x, 'p, 'a> {
                 new.slot = Some((slot, old.registers[homed]));
             }
             old.slot = (!free).then_some((slot, token));
-            new.cells = vec![(TCB_R15, token)];
+            new.cells = vec![(TCB_R15.symbolic(), token)];
         }
         Ok((old, new))
     }
@@ -600,7 +600,7 @@ impl<'x, 'p, 'a> Walk<'x, 'p, 'a> {
             let value = match kept.place(register) {
                 Place::Register(to) => Some(new.registers[to]),
                 Place::Home if kept.slot.is_some() && !is_callers(after, register) => new.slot.map(|(_, held)| held),
-                Place::Home => cell(TCB_R15),
+                Place::Home => cell(TCB_R15.symbolic()),
             };
             let wanted = old.registers[register];
             if value != Some(wanted) {
@@ -613,7 +613,7 @@ impl<'x, 'p, 'a> Walk<'x, 'p, 'a> {
             let token = self.values.id(Node::Token);
             let (mine, other) = (old.slot.map(|(_, held)| held), new.slot.map(|(_, held)| held));
             let given_back = is_callers(after, kept.homed()) && mine == other;
-            if cell(TCB_R15) != Some(token) || (mine.is_some_and(|held| held != token) && !given_back) {
+            if cell(TCB_R15.symbolic()) != Some(token) || (mine.is_some_and(|held| held != token) && !given_back) {
                 return wrong("the caller's r15 is not kept");
             }
         }
@@ -639,7 +639,7 @@ impl<'x, 'p, 'a> Walk<'x, 'p, 'a> {
         let Some(fields) = context.fields(&mut self.values, false, insn) else {
             return unproved("a thread local's relocation is not understood");
         };
-        let pointer = self.values.number(sfi_contract::layout::TP_OFFSET as i64);
+        let pointer = self.values.number(sfi_contract::layout::TCB.symbolic() as i64);
         let base = old.load(&mut self.values, pointer, 8);
         old.registers[RAX] = match (context.old_reloc_kind(insn), fields.displacement) {
             (Some(kind::TLSGD), Some(distance)) => self.values.sum(base, distance, 1, 0),

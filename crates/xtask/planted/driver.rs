@@ -1,4 +1,5 @@
-//! Rewrites objects with each mistake in turn and says who notices: `planted MISTAKES FIRST STEP FILE...`
+//! Rewrites objects with each mistake in turn and says who notices: `planted MISTAKES FIRST STEP
+//! FILE...`
 
 use sfi_rewriter::{Mode, Options, PLANTED, Trace};
 use sfi_validator::Verdict;

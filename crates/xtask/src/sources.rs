@@ -28,7 +28,7 @@ pub fn directory() -> anyhow::Result<PathBuf> {
 /// A package cannot be fetched; the message says what to do.
 pub fn ensure() -> anyhow::Result<()> {
     let root = directory()?;
-    testsuite::ensure()?;
+    testsuite::ensure(&root)?;
     let missing: Vec<&str> = PACKAGES.iter().copied().filter(|p| !root.join(p).join(".complete").exists()).collect();
     if missing.is_empty() {
         return Ok(());

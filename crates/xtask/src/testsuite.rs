@@ -2,7 +2,6 @@
 //! directory, and never part of this repository.
 
 use crate::apt;
-use crate::sources::directory;
 use anyhow::{Context, ensure};
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -13,12 +12,12 @@ const PACKAGE: &str = "gcc-12-source";
 /// Below gcc's testsuite.
 const FOLDERS: [&str; 3] = ["gcc.c-torture/execute", "g++.dg", "c-c++-common"];
 
-/// Fetches and unpacks the tests if they are not there.
+/// Fetches and unpacks the tests into the folder of sources if they are not there.
 ///
 /// # Errors
 /// The package cannot be fetched; the message says what to do.
-pub fn ensure() -> anyhow::Result<()> {
-    let directory = directory()?.join("gcc-testsuite");
+pub fn ensure(sources: &Path) -> anyhow::Result<()> {
+    let directory = sources.join("gcc-testsuite");
     let complete = directory.join(".complete");
     if complete.exists() {
         return Ok(());

@@ -7,7 +7,7 @@ use crate::fault::signal_room::SI_KERNEL;
 use crate::fault::stray::{NULL, Nearest, Refused, Stray, Whose};
 use crate::fault::trace::{self, Place};
 use crate::gate::fault::{RawFault, Trace};
-use sfi_contract::layout::{GUARD_SIZE, WINDOW_SIZE};
+use sfi_contract::layout::{DISPATCH_SIZE, GUARD_SIZE, WINDOW_SIZE};
 use sfi_contract::matching::Check;
 use std::sync::Arc;
 
@@ -35,6 +35,8 @@ pub(crate) struct Scene<'a> {
     pub owner: &'a dyn Fn(u64) -> (Whose, Option<Nearest>),
     /// Window offset of the trap that unused dispatch slots lead to.
     pub trap: u64,
+    /// Window offset of the dispatch table's block.
+    pub dispatch: u64,
     /// Window offsets of the traps of the control stack's stubs.
     pub cut_traps: [u64; 2],
     /// Finds the function around a window offset: its name and the distance to its start.
@@ -122,6 +124,9 @@ fn classify(raw: &RawFault, scene: &Scene<'_>) -> FaultKind {
                 AddressClass::Null
             } else if (scene.stack_guard[0]..scene.stack_guard[1]).contains(&offset) {
                 return FaultKind::DataStackOverflow;
+            } else if !raw.store && offset.wrapping_sub(scene.dispatch) < DISPATCH_SIZE {
+                // The block has no page there: the pointer is no function, null perhaps.
+                return FaultKind::WildBranch;
             } else if offset >= WINDOW_SIZE + GUARD_SIZE {
                 // An access to a region that the domain no longer sees is no search.
                 if (scene.region)(raw.address).is_some() { AddressClass::Unmapped } else { AddressClass::Outside }

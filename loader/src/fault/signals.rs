@@ -188,7 +188,7 @@ unsafe fn unwind(context: &mut Context, signal: c_int, info: &siginfo_t, machine
             libc::SIGSEGV | libc::SIGBUS => info.si_addr() as u64,
             // The address that the last check of mode match tested. The TCB page is mapped as long
             // as the domain lives.
-            libc::SIGTRAP if !in_gate => *((domain.base + NOTE) as *const u64),
+            libc::SIGTRAP if !in_gate => *(domain.tcb.wrapping_add_signed(NOTE.addend.into()) as *const u64),
             _ => 0,
         };
         let fault = RawFault {

@@ -119,17 +119,19 @@ sfi_gates_begin:
 7:
 .endm
 
-# Goes to \to if register \r holds an address of the dispatch table, whoever's: function pointers do
-# not cross as pointers. Clobbers eax.
-.macro REFUSE_CODE r, to
-    lea     -{DISPATCH}(\r), %eax
+# Goes to \to if register \r32 holds a place of the dispatch table of \domain, whose pointer it is:
+# function pointers do not cross as pointers. The receiver's table is not asked: the answer would
+# tell the sender where it lies. Clobbers eax.
+.macro REFUSE_CODE r32, domain, to
+    mov     \r32, %eax
+    sub     {D_DISPATCH}(\domain), %eax
     cmp     ${DISPATCH_SIZE}, %eax
     jb      \to
 .endm
-.macro REFUSE_CODE_ARGUMENT i, r, to
+.macro REFUSE_CODE_ARGUMENT i, r32, domain, to
     testb   $(1 << \i), {B_POINTERS}(%r10)
     jz      7f
-    REFUSE_CODE \r, \to
+    REFUSE_CODE \r32, \domain, \to
 7:
 .endm
 

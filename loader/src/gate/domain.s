@@ -98,12 +98,14 @@ sfi_gate_\p\c\()_\v:
 sfi_way_in_\v:
     testl   ${F_POINTERS}, {B_FLAGS}(%r10)
     jz      16f
-    REFUSE_CODE_ARGUMENT 0, %rdi, 9f
-    REFUSE_CODE_ARGUMENT 1, %rsi, 9f
-    REFUSE_CODE_ARGUMENT 2, %rdx, 9f
-    REFUSE_CODE_ARGUMENT 3, %rcx, 9f
-    REFUSE_CODE_ARGUMENT 4, %r8, 9f
-    REFUSE_CODE_ARGUMENT 5, %r9, 9f
+    mov     {WORD}+{FRAME_CALLER}(%rsp), %r11
+    REFUSE_CODE_ARGUMENT 0, %edi, %r11, 9f
+    REFUSE_CODE_ARGUMENT 1, %esi, %r11, 9f
+    REFUSE_CODE_ARGUMENT 2, %edx, %r11, 9f
+    REFUSE_CODE_ARGUMENT 3, %ecx, %r11, 9f
+    REFUSE_CODE_ARGUMENT 4, %r8d, %r11, 9f
+    REFUSE_CODE_ARGUMENT 5, %r9d, %r11, 9f
+    FIND_CONTEXT
     mov     {B_CALLEE}(%r10), %rax
 16:
     testl   ${F_STACK}, {B_FLAGS}(%r10)
@@ -166,7 +168,8 @@ sfi_way_in_\v:
     ret
 # Without a copy: the callee gets the arguments' address, checked, in its TCB page.
 18:
-    mov     {B_BASE}(%r10), %rax
+    mov     {B_CALLEE}(%r10), %rax
+    mov     {D_TCB}(%rax), %rax
     mov     %r13, {TCB_CLIENT_STACK}(%rax)
     jmp     17b
 9:
@@ -239,7 +242,8 @@ sfi_leave_as_\v:
     jnz     sfi_report_\v
     test    ${F_POINTER_RESULT}, %esi
     jz      35f
-    REFUSE_CODE %r8, 39f
+    mov     {B_CALLEE}(%r10), %rdi
+    REFUSE_CODE %r8d, %rdi, 39f
     REBASE  %r8, %r8d, %r8b, {FRAME_BASE}(%rsp), %r9
 35:
     mov     %r8, %rax
@@ -255,7 +259,8 @@ sfi_leave_as_\v:
 sfi_report_\v:
     mov     {FRAME_SP}(%rsp), %rdi
     mov     %rdi, {D_SP}(%r9)
-    mov     %ecx, %gs:{TCB_ERROR}
+    mov     {D_TCB}(%r9), %rdi
+    mov     %ecx, {TCB_ERROR}(%rdi)
     mov     {B_ON_FAULT}(%r10), %rax
     mov     {FRAME_R15}(%rsp), %r15
     lea     {FRAME_RETURN}(%rsp), %rsp
@@ -314,7 +319,9 @@ sfi_refuse_\v:
     jmp     *{B_GATE}(%r10)
 # The host function's gate has cleared everything but rax, the status. xmm0 is its result, 0.
 38:
-    mov     %eax, %gs:{TCB_ERROR}
+    mov     {C_CURRENT}(%r11), %r11
+    mov     {D_TCB}(%r11), %r11
+    mov     %eax, {TCB_ERROR}(%r11)
     mov     {B_ON_FAULT}(%r10), %rax
     CLEAR_X \avx, 0
     xor     %r10d, %r10d

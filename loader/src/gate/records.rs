@@ -191,6 +191,10 @@ pub struct DomainState {
     pub dead: Status,
     /// Index in the world.
     pub index: u32,
+    /// Address of the TCB page.
+    pub tcb: u64,
+    /// Window offset of the dispatch table's block.
+    pub dispatch: u32,
     /// Changes when the domain moves: whoever kept an address of it compares.
     pub generation: u64,
     /// Number of an instance; 0 for domains that were described, and after an instance was
@@ -222,6 +226,8 @@ impl DomainState {
             stack_high,
             dead,
             index: index as u32,
+            tcb: 0,
+            dispatch: 0,
             generation: 0,
             life: 0,
             next: std::ptr::null_mut(),

@@ -26,7 +26,7 @@
 
 use crate::gate::records::{BINDINGS_OFFSET, Binding, CONTROL_SIZE, Context};
 use core::mem::offset_of;
-use sfi_contract::layout::{DISPATCH_MASK, DISPATCH_OFFSET};
+use sfi_contract::layout::DISPATCH_MASK;
 
 /// Bytes of a stub.
 const STUB: u64 = 32;
@@ -101,8 +101,8 @@ pub enum Way {
     Binding,
 }
 
-/// The stub area.
-pub(crate) fn emit(stubs: &[Stub]) -> Vec<u8> {
+/// The stub area of a domain whose dispatch table's block lies at a window offset.
+pub(crate) fn emit(stubs: &[Stub], dispatch: u64) -> Vec<u8> {
     let mut bytes = vec![0xcc; size(stubs.len()) as usize];
     for trap in [TRAP, RETURN_TRAP, CUT_TRAP] {
         bytes[trap as usize..][..2].copy_from_slice(&UD2);
@@ -112,7 +112,7 @@ pub(crate) fn emit(stubs: &[Stub]) -> Vec<u8> {
     let mut refuse = vec![0x48, 0xc7, 0xc0];
     refuse.extend_from_slice(&ENOSYS.to_le_bytes());
     refuse.push(0xc3);
-    for (offset, code) in [(SYSCALL, refuse), (DEPTH, depth()), (RETURN, return_address()), (CUT, cut())] {
+    for (offset, code) in [(SYSCALL, refuse), (DEPTH, depth()), (RETURN, return_address()), (CUT, cut(dispatch))] {
         bytes[offset as usize..][..code.len()].copy_from_slice(&code);
     }
     for (i, stub) in stubs.iter().enumerate() {
@@ -174,7 +174,7 @@ fn return_address() -> Vec<u8> {
 }
 
 /// [`sfi_contract::names::CUT`]
-fn cut() -> Vec<u8> {
+fn cut(dispatch: u64) -> Vec<u8> {
     let mut code = Vec::new();
     header(&mut code);
     // mov TOP(%r11),%r11
@@ -199,9 +199,9 @@ fn cut() -> Vec<u8> {
     // and $DISPATCH_MASK,%esi
     code.extend_from_slice(&[0x81, 0xe6]);
     code.extend_from_slice(&DISPATCH_MASK.to_le_bytes());
-    // jmp *%gs:DISPATCH_OFFSET(%esi)
+    // jmp *%gs:dispatch(%esi)
     code.extend_from_slice(&[0x65, 0x67, 0xff, 0xa6]);
-    code.extend_from_slice(&(DISPATCH_OFFSET as u32).to_le_bytes());
+    code.extend_from_slice(&(dispatch as u32).to_le_bytes());
     code
 }
 
@@ -228,7 +228,7 @@ mod tests {
     #[test]
     fn stubs_say_what_the_comments_say() {
         let stubs = [(3, Way::Domain), (30_000, Way::Host), (5, Way::Binding)];
-        let bytes = emit(&stubs.map(|(binding, way)| Stub { binding, way }));
+        let bytes = emit(&stubs.map(|(binding, way)| Stub { binding, way }), 0x10_0000);
         let text = |offset: u64, count: usize| {
             let mut decoder = Decoder::with_ip(64, &bytes[offset as usize..], offset, DecoderOptions::NONE);
             let mut formatter = GasFormatter::new();
@@ -271,7 +271,7 @@ mod tests {
         assert!(
             depth().len() <= (RETURN - DEPTH) as usize && return_address().len() <= (RETURN_TRAP - RETURN) as usize
         );
-        assert!(cut().len() <= (CUT_TRAP - CUT) as usize);
+        assert!(cut(0x10_0000).len() <= (CUT_TRAP - CUT) as usize);
         assert!(gateway(&Stub { binding: 1, way: Way::Host }).len() <= STUB as usize);
     }
 }

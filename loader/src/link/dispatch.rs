@@ -9,7 +9,7 @@ use crate::link::reloc::{code_offset, relocations, takes_address};
 use crate::link::select::Input;
 use crate::link::symbols::Symbols;
 use crate::spec::DomainSpec;
-use sfi_contract::layout::{DISPATCH_OFFSET, DISPATCH_SLOTS, PAGE_SIZE};
+use sfi_contract::layout::{DISPATCH_SLOTS, PAGE_SIZE};
 use std::collections::HashMap;
 
 /// Slots and what they hold.
@@ -17,22 +17,29 @@ use std::collections::HashMap;
 pub(crate) struct Dispatch {
     /// Code offset by slot; slot 0 is the trap, so that a null pointer means it.
     pub slots: Vec<u64>,
+    /// Window offset of slot 0.
+    pub start: u64,
     index: HashMap<u64, usize>,
 }
 
 impl Dispatch {
     /// Window offset of the slot of a code offset.
     pub(crate) fn slot(&self, code: u64) -> Option<u64> {
-        self.index.get(&code).map(|i| DISPATCH_OFFSET + 8 * *i as u64)
+        self.index.get(&code).map(|i| self.start + 8 * *i as u64)
     }
 
     /// Code offset of the slot at a window offset.
     pub(crate) fn code(&self, slot: u64) -> Option<u64> {
-        let index = slot.checked_sub(DISPATCH_OFFSET)?;
+        let index = slot.checked_sub(self.start)?;
         if !index.is_multiple_of(8) {
             return None;
         }
         self.slots.get((index / 8) as usize).copied()
+    }
+
+    /// Window offset of the slot that an IFUNC's stub jumps through.
+    pub(crate) fn choice(&self, index: usize) -> u64 {
+        self.start + 8 * (1 + index as u64)
     }
 
     /// The table's bytes for a window at 0: whole pages, unused slots hold the trap.
@@ -41,11 +48,6 @@ impl Dispatch {
         let all = self.slots.iter().copied().chain(std::iter::repeat(self.slots[0])).take(slots);
         all.flat_map(u64::to_le_bytes).collect()
     }
-}
-
-/// Window offset of the slot that an IFUNC's stub jumps through.
-pub(crate) fn choice(index: usize) -> u64 {
-    DISPATCH_OFFSET + 8 * (1 + index as u64)
 }
 
 /// Gives a slot to every IFUNC, and to every code address that a relocation takes.
@@ -57,7 +59,7 @@ pub(crate) fn collect(
     places: &Places,
 ) -> Result<Dispatch, LinkError> {
     let trap = places.parts[Part::Text as usize] + stubs::TRAP;
-    let mut dispatch = Dispatch { slots: vec![trap; 1 + symbols.indirects.len()], index: HashMap::new() };
+    let mut dispatch = Dispatch { slots: vec![trap; 1 + symbols.indirects.len()], start: 0, index: HashMap::new() };
     for (_, _, r, target) in relocations(inputs, symbols) {
         if !takes_address(r.kind) {
             continue;
@@ -78,5 +80,6 @@ pub(crate) fn collect(
         let why = format!("{} address-taken code places; a domain has {DISPATCH_SLOTS} slots", dispatch.slots.len());
         return Err(LinkError::Place { domain: spec.name.clone(), place: "dispatch table".into(), why });
     }
+    dispatch.start = places.table(8 * dispatch.slots.len() as u64);
     Ok(dispatch)
 }

@@ -11,6 +11,7 @@ use crate::vm::memory::Segment;
 use crate::vm::sealed_file;
 use crate::vm::window::{Protection, Word, pages};
 use rustix::fd::OwnedFd;
+use sfi_contract::Anchors;
 use sfi_contract::layout::PAGE_SIZE;
 use sfi_verifier::Usage;
 use std::collections::HashMap;
@@ -38,6 +39,10 @@ pub struct Image {
     pub data_file: Option<OwnedFd>,
     /// Offset of the first byte of text behind the stubs, and the text's length in bytes.
     pub text: (u64, u64),
+    /// Header page, block of the dispatch table, thread pointer.
+    pub anchors: Anchors,
+    /// Offset of slot 0.
+    pub table: u64,
     /// Offset of the trap that unused dispatch slots lead to.
     pub trap: u64,
     /// Gateway entries, the trap included.
@@ -236,6 +241,12 @@ impl Image {
     /// All instances run the same pages of text.
     pub fn shares_text(&self) -> bool {
         self.text_file.is_some()
+    }
+
+    /// The number of the slot at a window offset, if the table has it.
+    pub fn slot_at(&self, offset: u64) -> Option<usize> {
+        let distance = offset.checked_sub(self.table).filter(|distance| distance.is_multiple_of(8))?;
+        usize::try_from(distance / 8).ok().filter(|slot| *slot < self.slots.len())
     }
 
     /// The function around an offset: its name and the distance to its start.

@@ -7,7 +7,7 @@ use crate::link::reloc::{self, GotEntry, Leas};
 use crate::link::select::Input;
 use crate::link::symbols::Symbols;
 use crate::spec::DomainSpec;
-use sfi_contract::layout::{IMAGE_HIGH, PAGE_SIZE, TLS_LOW, TP_OFFSET};
+use sfi_contract::layout::{IMAGE_HIGH, PAGE_SIZE, TLS_SIZE};
 use std::collections::HashMap;
 
 /// `SHF_WRITE`.
@@ -151,7 +151,7 @@ pub(crate) fn lay_out(spec: &DomainSpec, inputs: &[Input<'_>], symbols: &Symbols
     }
     let locals = Part::Locals as usize;
     cursor.sizes[locals] = cursor.sizes[locals].next_multiple_of(cursor.aligns[locals]);
-    if cursor.sizes[locals] > TP_OFFSET - TLS_LOW || cursor.aligns[locals] > PAGE_SIZE {
+    if cursor.sizes[locals] > TLS_SIZE || cursor.aligns[locals] > PAGE_SIZE {
         let why = "thread locals are larger than 1 MiB or aligned to more than a page".into();
         return Err(LinkError::Place { domain: spec.name.clone(), place: "thread locals".into(), why });
     }

@@ -24,14 +24,13 @@ use crate::link::select::Input;
 use crate::link::symbols::{Resolver, Symbols, Target};
 use crate::spec::{Access, DomainSpec, Share};
 use crate::vm::error::MapError;
-use crate::vm::memory::Segment;
+use crate::vm::memory::{HEAP, Segment};
 use crate::vm::region::Placed;
 use crate::vm::window::Word;
 use crate::vm::window::{Protection, pages};
 use sfi_contract::layout::{
-    DISPATCH_OFFSET, HEADER_BASE, HEADER_FEATURES, HEADER_HEAP_END, HEADER_HEAP_START, HEADER_MINUS, HEADER_OFFSET,
-    HEADER_REGIONS, HEADER_STACK_HIGH, HEADER_STACK_LOW, HEADER_TCB, PAGE_SIZE, REGION_SLOTS, TCB_SIZE, TP_OFFSET,
-    no_region,
+    HEADER_BASE, HEADER_FEATURES, HEADER_HEAP_END, HEADER_HEAP_START, HEADER_MINUS, HEADER_MINUS_DISPATCH,
+    HEADER_REGIONS, HEADER_STACK_HIGH, HEADER_STACK_LOW, HEADER_TCB, PAGE_SIZE, REGION_SLOTS, TCB_SIZE, no_region,
 };
 use sfi_verifier::Usage;
 use std::collections::HashMap;
@@ -84,7 +83,7 @@ pub(crate) fn link(spec: &DomainSpec, plan: &Plan<'_>, site: &Site<'_>) -> Resul
     let places = site.places;
     let dispatch = dispatch::collect(spec, inputs, symbols, layout, places)?;
     let mut parts = fill(inputs, layout, site);
-    let indirects = indirects(symbols, layout, places, &mut parts[Part::Text as usize]);
+    let indirects = indirects(symbols, layout, places, &dispatch, &mut parts[Part::Text as usize]);
     let addresses = Addresses { layout, places, dispatch: &dispatch, regions: site.regions };
     let words = reloc::apply(spec, inputs, symbols, &addresses, &mut parts)?;
     let at = |part: Part| places.parts[part as usize];
@@ -115,6 +114,8 @@ pub(crate) fn link(spec: &DomainSpec, plan: &Plan<'_>, site: &Site<'_>) -> Resul
         text_file: None,
         data_file: None,
         text,
+        anchors: places.anchors,
+        table: dispatch.start,
         trap: at(Part::Text) + stubs::TRAP,
         gateways,
         spares: (spec.imports.len()..site.stubs.len())
@@ -146,7 +147,7 @@ fn fill(inputs: &[Input<'_>], layout: &Layout, site: &Site<'_>) -> [Vec<u8>; 4] 
         Part::Text => vec![0xcc; pages(layout.sizes[part as usize]) as usize],
         _ => vec![0; layout.stored[part as usize] as usize],
     });
-    let stubs = stubs::emit(site.stubs);
+    let stubs = stubs::emit(site.stubs, site.places.anchors.dispatch);
     parts[Part::Text as usize][..stubs.len()].copy_from_slice(&stubs);
     for (input, from) in inputs.iter().enumerate() {
         for (section, s) in from.object.sections.iter().enumerate() {
@@ -162,14 +163,20 @@ fn fill(inputs: &[Input<'_>], layout: &Layout, site: &Site<'_>) -> [Vec<u8>; 4] 
 
 /// Writes the stubs of IFUNCs. What their slots hold is chosen when the domain runs (see
 /// `world/ifunc.rs`).
-fn indirects(symbols: &Symbols<'_>, layout: &Layout, places: &Places, text: &mut [u8]) -> Vec<(u64, u64)> {
+fn indirects(
+    symbols: &Symbols<'_>,
+    layout: &Layout,
+    places: &Places,
+    dispatch: &Dispatch,
+    text: &mut [u8],
+) -> Vec<(u64, u64)> {
     let mut indirects = Vec::new();
     for (index, resolver) in symbols.indirects.iter().enumerate() {
         let Resolver { input, section, offset } = *resolver;
         let at = (layout.indirects + stubs::CHOICE * index as u64) as usize;
-        text[at..at + stubs::CHOICE as usize].copy_from_slice(&stubs::choice(dispatch::choice(index)));
+        text[at..at + stubs::CHOICE as usize].copy_from_slice(&stubs::choice(dispatch.choice(index)));
         if let Some(code) = code_offset(Target::Section { input, section, offset }, layout, places) {
-            indirects.push((dispatch::choice(index), code));
+            indirects.push((dispatch.choice(index), code));
         }
     }
     indirects
@@ -230,10 +237,10 @@ fn segments(
             segments.push(Segment { name: name.to_owned(), offset, length: pages(length), protection, shared });
         }
     };
-    let table = pages(8 * dispatch.slots.len() as u64);
-    add("header and dispatch table", HEADER_OFFSET, PAGE_SIZE + table, Protection::Read, false);
+    add("header page", places.anchors.header, PAGE_SIZE, Protection::Read, false);
+    add("dispatch table", dispatch.start, 8 * dispatch.slots.len() as u64, Protection::Read, false);
     let locals = places.parts[Part::Locals as usize] & !(PAGE_SIZE - 1);
-    add("thread locals", locals, TP_OFFSET + TCB_SIZE - locals, Protection::ReadWrite, false);
+    add("thread locals", locals, places.anchors.tcb + TCB_SIZE - locals, Protection::ReadWrite, false);
     let part = |part: Part| (places.parts[part as usize], layout.sizes[part as usize]);
     for (name, which, protection) in [
         ("text", Part::Text, Protection::ReadExecute),
@@ -243,7 +250,7 @@ fn segments(
         let (offset, length) = part(which);
         add(name, offset, length, protection, false);
     }
-    add("heap", places.heap.0, places.heap.1, Protection::ReadWrite, false);
+    add(HEAP, places.heap.0, places.heap.1, Protection::ReadWrite, false);
     add("data stack", places.stack.0, places.stack.1, Protection::ReadWrite, false);
     for (share, place) in spec.shared.iter().zip(regions) {
         let protection = match share.access {
@@ -269,8 +276,8 @@ fn contents(
     let all = (0..table.len() as u32).step_by(8).map(|at| Word { at, minus: false }).collect();
     let mut contents = vec![
         header(site),
-        Content { offset: DISPATCH_OFFSET, bytes: table, words: all, writable: false, stored },
-        tcb(),
+        Content { offset: dispatch.start, bytes: table, words: all, writable: false, stored },
+        tcb(site.places.anchors.tcb),
     ];
     for ((part, mut bytes), words) in Part::ALL.into_iter().zip(parts).zip(words) {
         if part != Part::Text {
@@ -294,29 +301,33 @@ fn header(site: &Site<'_>) -> Content {
     let places = site.places;
     for (field, offset) in [
         (HEADER_BASE, 0),
-        (HEADER_TCB, TP_OFFSET),
+        (HEADER_TCB, places.anchors.tcb),
         (HEADER_HEAP_START, places.heap.0),
         (HEADER_HEAP_END, places.heap.0 + places.heap.1),
         (HEADER_STACK_LOW, places.stack.0),
         (HEADER_STACK_HIGH, places.stack.0 + places.stack.1),
     ] {
-        let at = (field - HEADER_OFFSET) as usize;
+        let at = field.addend as usize;
         bytes[at..at + 8].copy_from_slice(&offset.to_le_bytes());
         words.push(Word { at: at as u32, minus: false });
     }
-    let at = (HEADER_FEATURES - HEADER_OFFSET) as usize;
+    let at = HEADER_FEATURES.addend as usize;
     bytes[at..at + 8].copy_from_slice(&enabled_features().to_le_bytes());
-    words.push(Word { at: (HEADER_MINUS - HEADER_OFFSET) as u32, minus: true });
-    let at = (HEADER_REGIONS - HEADER_OFFSET) as usize;
+    for (field, offset) in [(HEADER_MINUS, 0), (HEADER_MINUS_DISPATCH, places.anchors.dispatch)] {
+        let at = field.addend as usize;
+        bytes[at..at + 8].copy_from_slice(&offset.wrapping_neg().to_le_bytes());
+        words.push(Word { at: at as u32, minus: true });
+    }
+    let at = HEADER_REGIONS.addend as usize;
     let regions: Vec<u8> = (0..REGION_SLOTS).flat_map(|slot| no_region(slot).to_le_bytes()).collect();
     bytes[at..at + regions.len()].copy_from_slice(&regions);
-    Content { offset: HEADER_OFFSET, bytes, words, writable: false, stored: false }
+    Content { offset: places.anchors.header, bytes, words, writable: false, stored: false }
 }
 
 /// The TCB: a pointer to itself (psABI 3.4.6). The canary is an instance's own.
-fn tcb() -> Content {
+fn tcb(offset: u64) -> Content {
     let words = vec![Word { at: 0, minus: false }];
-    Content { offset: TP_OFFSET, bytes: TP_OFFSET.to_le_bytes().to_vec(), words, writable: true, stored: false }
+    Content { offset, bytes: offset.to_le_bytes().to_vec(), words, writable: true, stored: false }
 }
 
 /// Names of functions by offset, for faults.

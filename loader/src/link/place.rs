@@ -7,9 +7,9 @@ use crate::spec::{DomainSpec, Placement};
 use crate::vm::space::draw;
 use crate::vm::window::pages;
 use rand_chacha::ChaCha20Rng;
-use sfi_contract::layout::{
-    HEADER_OFFSET, IMAGE_HIGH, LOW_UNMAPPED, PAGE_SIZE, SEGMENTS_LOW, TCB_SIZE, TLS_LOW, TP_OFFSET, WINDOW_SIZE,
-};
+use rand_chacha::rand_core::Rng;
+use sfi_contract::Anchors;
+use sfi_contract::layout::{DISPATCH_SIZE, IMAGE_HIGH, PAGE_SIZE, SEGMENTS_LOW, TCB_SIZE, TLS_SIZE, WINDOW_SIZE};
 
 /// Unmapped bytes below the data stack, so that large frames hit them.
 const STACK_GUARD: u64 = 1 << 20;
@@ -61,16 +61,6 @@ impl Map {
         }
         None
     }
-
-    /// Takes a fixed place if it is free.
-    fn take(&mut self, at: u64, length: u64, high: u64) -> Option<Place> {
-        let end = at.checked_add(length).filter(|end| *end <= high)?;
-        if self.taken.iter().any(|(start, stop)| at < *stop && *start < end) {
-            return None;
-        }
-        self.taken.push((at, end));
-        Some(Place { at, choices: 1 })
-    }
 }
 
 /// A place, and how many there were to draw from.
@@ -94,6 +84,10 @@ pub(crate) fn place_regions(rng: &mut ChaCha20Rng, lengths: &[u64]) -> Result<(M
 pub(crate) struct Places {
     /// By [`Part`].
     pub parts: [u64; 4],
+    /// Header page, block of the dispatch table, thread pointer.
+    pub anchors: Anchors,
+    /// Says where in its block the dispatch table begins: see [`Places::table`]. 0: with the block.
+    table: u64,
     /// Start of the heap; its length in whole pages.
     pub heap: (u64, u64),
     /// Start of the data stack; its length in whole pages.
@@ -110,16 +104,37 @@ impl Places {
     pub(crate) fn of(&self, spot: crate::link::layout::Spot) -> u64 {
         self.parts[spot.part as usize] + spot.offset
     }
+
+    /// Window offset of a dispatch table of so many bytes: any page of its block that leaves room
+    /// for it.
+    pub(crate) fn table(&self, length: u64) -> u64 {
+        let free = DISPATCH_SIZE.saturating_sub(pages(length)) / PAGE_SIZE;
+        self.anchors.dispatch + self.table % (free + 1) * PAGE_SIZE
+    }
 }
 
-/// Places a domain around the shared regions. Dense: what fits lies at fixed places around the
-/// contract's own, in two runs of mappings, and the rest at random ones:
-///
-/// ```text
-///            text  constants  header  dispatch table        data stack  thread locals  TCB  data  heap
-/// unmapped   r-x   r--        r--     r--         unmapped  rw-         rw-            rw-  rw-   rw-   unmapped
-///      0x80000             0xff000  0x100000          0x200000 and above           0x300000
-/// ```
+/// The sizes of what is placed: whole pages, by [`Part`], and alignments.
+struct Sizes {
+    parts: [u64; 4],
+    aligns: [u64; 4],
+    heap: u64,
+    stack: u64,
+}
+
+impl Sizes {
+    fn new(spec: &DomainSpec, layout: &Layout) -> Option<Sizes> {
+        let parts = layout.sizes.map(pages);
+        let aligns = layout.aligns.map(|align| align.max(PAGE_SIZE));
+        let (heap, stack) = (checked_pages(spec.memory)?, checked_pages(spec.stack.max(4 * PAGE_SIZE))?);
+        Some(Sizes { parts, aligns, heap, stack })
+    }
+
+    fn of(&self, part: Part) -> (u64, u64) {
+        (self.parts[part as usize], self.aligns[part as usize])
+    }
+}
+
+/// Places a domain around the shared regions.
 pub(crate) fn place(
     rng: &mut ChaCha20Rng,
     spec: &DomainSpec,
@@ -127,54 +142,114 @@ pub(crate) fn place(
     regions: &Map,
 ) -> Result<Places, LinkError> {
     let full = |what: &str| LinkError::NoRoom { domain: spec.name.clone(), part: what.to_owned() };
-    let dense = spec.placement == Placement::Dense;
+    let sizes = Sizes::new(spec, layout).ok_or_else(|| full("heap and data stack"))?;
     let mut map = regions.clone();
-    let mut parts = [0; 4];
+    let placed = match spec.placement {
+        Placement::Dense => dense(rng, &sizes, &mut map),
+        Placement::Scattered => scattered(rng, &sizes, &mut map),
+    };
+    let mut places = placed.map_err(full)?;
+    let locals = layout.sizes[Part::Locals as usize];
+    places.parts[Part::Locals as usize] = places.anchors.tcb - locals;
+    Ok(places)
+}
+
+/// Every part at a random page of its own.
+fn scattered(rng: &mut ChaCha20Rng, sizes: &Sizes, map: &mut Map) -> Result<Places, &'static str> {
     let mut choices = Vec::new();
-    parts[Part::Locals as usize] = TP_OFFSET - layout.sizes[Part::Locals as usize];
-    let size = |part: Part| pages(layout.sizes[part as usize]);
-    // The fixed places that a dense domain tries: its image grows down from the header page, its
-    // data up from the TCB.
-    let mut low = HEADER_OFFSET;
-    let mut high = TP_OFFSET + TCB_SIZE;
+    let mut put = |name: &'static str, (length, align): (u64, u64), before: u64, high: u64| {
+        let place = map.place(rng, length, align, before, high)?;
+        choices.push((name, length, place.choices));
+        Some(place.at)
+    };
+    let mut parts = [0; 4];
     for (part, name) in [(Part::Constants, "constants"), (Part::Text, "text"), (Part::Data, "data")] {
-        let (length, align) = (size(part), layout.aligns[part as usize].max(PAGE_SIZE));
+        if sizes.of(part).0 > 0 {
+            parts[part as usize] = put(name, sizes.of(part), GUARD, IMAGE_HIGH).ok_or("image")?;
+        }
+    }
+    let page = (PAGE_SIZE, PAGE_SIZE);
+    let dispatch = put("dispatch table", (DISPATCH_SIZE, DISPATCH_SIZE), 0, IMAGE_HIGH).ok_or("dispatch table")?;
+    let header = put("header page", page, 0, IMAGE_HIGH).ok_or("header page")?;
+    let locals = sizes.of(Part::Locals).0;
+    let tcb = put("thread locals", (locals + TCB_SIZE, PAGE_SIZE), GUARD, IMAGE_HIGH).ok_or("thread locals")? + locals;
+    let heap = match sizes.heap {
+        0 => SEGMENTS_LOW,
+        length => put("heap", (length, PAGE_SIZE), GUARD, WINDOW_SIZE).ok_or("heap")?,
+    };
+    let stack = put("data stack", (sizes.stack, PAGE_SIZE), STACK_GUARD, WINDOW_SIZE).ok_or("data stack")?;
+    Ok(Places {
+        parts,
+        anchors: Anchors { header, dispatch, tcb },
+        table: rng.next_u64(),
+        heap: (heap, sizes.heap),
+        stack: (stack, sizes.stack),
+        stack_guard: stack - STACK_GUARD,
+        choices,
+    })
+}
+
+/// What fits lies in two runs of mappings around the dispatch table's block, at a random multiple
+/// of its size, and the rest at random pages:
+///
+/// ```text
+///            text  constants  header  dispatch table        data stack  thread locals  TCB  data  heap
+/// unmapped   r-x   r--        r--     r--         unmapped  rw-         rw-            rw-  rw-   rw-   unmapped
+///                                     block       block + 1 MiB                        block + 2 MiB
+/// ```
+fn dense(rng: &mut ChaCha20Rng, sizes: &Sizes, map: &mut Map) -> Result<Places, &'static str> {
+    let room = |part: Part| if sizes.of(part).0 == 0 { 0 } else { sizes.of(part).0 + sizes.of(part).1 };
+    let below = (room(Part::Text) + room(Part::Constants) + PAGE_SIZE).next_multiple_of(DISPATCH_SIZE);
+    let above = DISPATCH_SIZE + TLS_SIZE + TCB_SIZE + room(Part::Data);
+    let mut draw = |heap: u64| map.place(rng, below + above + heap, DISPATCH_SIZE, 0, IMAGE_HIGH);
+    let (cluster, heap_within) = match draw(sizes.heap) {
+        Some(place) => (place, true),
+        None => (draw(0).ok_or("image")?, false),
+    };
+    let dispatch = cluster.at + below;
+    let (header, tcb) = (dispatch - PAGE_SIZE, dispatch + DISPATCH_SIZE + TLS_SIZE);
+    let mut choices =
+        vec![("header page", PAGE_SIZE, cluster.choices), ("dispatch table", DISPATCH_SIZE, cluster.choices)];
+    let (mut low, mut high) = (header, tcb + TCB_SIZE);
+    let mut parts = [0; 4];
+    for (part, name) in [(Part::Constants, "constants"), (Part::Text, "text"), (Part::Data, "data")] {
+        let (length, align) = sizes.of(part);
         if length == 0 {
             continue;
         }
-        let fixed = if part == Part::Data { Some(high.next_multiple_of(align)) } else { low.checked_sub(length) };
-        let fixed = fixed.filter(|at| dense && *at >= LOW_UNMAPPED && at.is_multiple_of(align));
-        let place = fixed.and_then(|at| map.take(at, length, IMAGE_HIGH));
-        if let Some(place) = place {
-            if part == Part::Data { high = place.at + length } else { low = place.at }
+        let at = if part == Part::Data { high.next_multiple_of(align) } else { (low - length) & !(align - 1) };
+        if part == Part::Data {
+            high = at + length
+        } else {
+            low = at
         }
-        let place = place.or_else(|| map.place(rng, length, align, GUARD, IMAGE_HIGH)).ok_or_else(|| full("image"))?;
-        parts[part as usize] = place.at;
-        choices.push((name, length, place.choices));
+        parts[part as usize] = at;
+        choices.push((name, length, cluster.choices));
     }
-    let heap_length = checked_pages(spec.memory).ok_or_else(|| full("heap"))?;
-    let mut heap = SEGMENTS_LOW;
-    if heap_length > 0 {
-        let place = Some(high).filter(|_| dense).and_then(|at| map.take(at, heap_length, WINDOW_SIZE));
-        let place = place.or_else(|| map.place(rng, heap_length, PAGE_SIZE, GUARD, WINDOW_SIZE));
-        let place = place.ok_or_else(|| full("heap"))?;
-        heap = place.at;
-        choices.push(("heap", heap_length, place.choices));
-    }
-    let stack_length = checked_pages(spec.stack.max(4 * PAGE_SIZE)).ok_or_else(|| full("data stack"))?;
-    let locals = parts[Part::Locals as usize] & !(PAGE_SIZE - 1);
-    let below = locals.checked_sub(stack_length).filter(|at| dense && *at >= TLS_LOW);
-    let (place, guard) = match below {
-        // Nothing below it is writable.
-        Some(at) => (Some(Place { at, choices: 1 }), DENSE_STACK_GUARD),
-        None => (map.place(rng, stack_length, PAGE_SIZE, STACK_GUARD, WINDOW_SIZE), STACK_GUARD),
+    let locals = tcb - sizes.of(Part::Locals).0;
+    choices.push(("thread locals", tcb + TCB_SIZE - locals, cluster.choices));
+    let mut elsewhere = |length: u64, guard: u64| map.place(rng, length, PAGE_SIZE, guard, WINDOW_SIZE);
+    let heap = match sizes.heap {
+        0 => Place { at: SEGMENTS_LOW, choices: 1 },
+        _ if heap_within => Place { at: high, ..cluster },
+        length => elsewhere(length, GUARD).ok_or("heap")?,
     };
-    let stack = place.ok_or_else(|| full("data stack"))?;
-    choices.push(("data stack", stack_length, stack.choices));
+    if sizes.heap > 0 {
+        choices.push(("heap", sizes.heap, heap.choices));
+    }
+    let below = locals.checked_sub(sizes.stack).filter(|at| *at >= dispatch + DISPATCH_SIZE);
+    let (stack, guard) = match below {
+        // Nothing below it is writable.
+        Some(at) => (Place { at, ..cluster }, DENSE_STACK_GUARD),
+        None => (elsewhere(sizes.stack, STACK_GUARD).ok_or("data stack")?, STACK_GUARD),
+    };
+    choices.push(("data stack", sizes.stack, stack.choices));
     Ok(Places {
         parts,
-        heap: (heap, heap_length),
-        stack: (stack.at, stack_length),
+        anchors: Anchors { header, dispatch, tcb },
+        table: 0,
+        heap: (heap.at, sizes.heap),
+        stack: (stack.at, sizes.stack),
         stack_guard: stack.at - guard,
         choices,
     })

@@ -11,7 +11,7 @@ use crate::spec::DomainSpec;
 use crate::vm::region::Placed;
 use crate::vm::window::Word;
 use iced_x86::{Code, Decoder, DecoderOptions, Instruction, Register};
-use sfi_contract::layout::{TP_OFFSET, WINDOW_SIZE};
+use sfi_contract::layout::WINDOW_SIZE;
 use sfi_verifier::elf::Relocation;
 use std::collections::{BTreeMap, HashMap, HashSet};
 
@@ -176,7 +176,7 @@ impl Addresses<'_> {
                 self.places.of(spot).wrapping_add(offset)
             }
             Target::Common(index) => self.places.of(self.layout.commons[index]),
-            Target::Fixed(offset) => offset,
+            Target::Anchored(place) => self.places.anchors.offset(place),
             Target::Got => self.places.of(self.layout.got_spot),
             Target::Bound { name, end } => {
                 let (first, last) = self.layout.bounds[name];
@@ -209,7 +209,7 @@ impl Addresses<'_> {
             Target::Section { input, section, offset } => {
                 let spot = self.layout.sections[input][section].filter(|s| s.part == Part::Locals);
                 let spot = spot.ok_or("the symbol is not thread-local")?;
-                Ok((self.places.of(spot).wrapping_add(offset) as i64).wrapping_sub(TP_OFFSET as i64))
+                Ok((self.places.of(spot).wrapping_add(offset) as i64).wrapping_sub(self.places.anchors.tcb as i64))
             }
             _ => Err("the symbol is not thread-local"),
         }
@@ -340,10 +340,13 @@ fn value(
     let add = |s: u64| s.wrapping_add_signed(r.addend);
     let relative = |s: u64| add(s).wrapping_sub(place) as i64;
     let pointer = || addresses.pointer(target);
-    // Windows begin at 4 GiB and above.
-    let absolute = || match pointer()? {
-        Address::Absolute(value) => Ok(value),
-        Address::InWindow(_) => Err(NARROW),
+    // Windows begin at 4 GiB and above. Operands name the anchors and thread locals by their offset
+    // in the window.
+    let absolute = || match (pointer()?, target) {
+        (Address::Absolute(value), _) => Ok(value),
+        (Address::InWindow(offset), Target::Anchored(_)) => Ok(offset),
+        (Address::InWindow(offset), _) if addresses.local(target).is_ok() => Ok(offset),
+        (Address::InWindow(_), _) => Err(NARROW),
     };
     let distance = || match (pointer()?, target) {
         (Address::InWindow(offset), _) => Ok(offset),

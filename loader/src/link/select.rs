@@ -62,7 +62,7 @@ type Index<'a> = HashMap<&'a str, Vec<(usize, Strength)>>;
 /// Reads, selects and verifies. `roots` are names that the host or other domains ask for.
 pub(crate) fn select<'a>(spec: &'a DomainSpec, roots: &[String]) -> Result<Vec<Input<'a>>, LinkError> {
     let mut claims = Claims::new(spec);
-    let mut chosen: Vec<(String, &'a [u8], Object<'a>)> = Vec::new();
+    let mut chosen: Vec<Named<'a>> = Vec::new();
     let mut members: Vec<Option<Member<'a>>> = Vec::new();
     let mut index = Index::new();
     for file in &spec.files {
@@ -85,7 +85,17 @@ pub(crate) fn select<'a>(spec: &'a DomainSpec, roots: &[String]) -> Result<Vec<I
     let mut defined: HashSet<String> = spec.imports.iter().map(|(n, _)| n.clone()).collect();
     defined.extend(spec.shared.iter().map(|s| s.symbol.clone()));
     defined.extend(
-        [names::HEADER, names::ERROR, names::SYSCALL, names::DEPTH, names::RETURN, names::CUT].map(str::to_owned),
+        [
+            names::HEADER,
+            names::DISPATCH,
+            names::TCB,
+            names::ERROR,
+            names::SYSCALL,
+            names::DEPTH,
+            names::RETURN,
+            names::CUT,
+        ]
+        .map(str::to_owned),
     );
     let mut wanted: VecDeque<String> = roots.iter().cloned().collect();
     // A common block is a definition that still looks for one with contents.
@@ -133,8 +143,11 @@ fn parse<'a>(name: &str, bytes: &'a [u8]) -> Result<Object<'a>, LinkError> {
     elf::parse(bytes).map_err(|e| LinkError::Unreadable { file: name.to_owned(), why: e.to_string() })
 }
 
+/// An object with its name and its bytes.
+type Named<'a> = (String, &'a [u8], Object<'a>);
+
 /// Reads the members of an archive.
-fn open_archive(file: &File) -> Result<Vec<(String, &[u8], Object<'_>)>, LinkError> {
+fn open_archive(file: &File) -> Result<Vec<Named<'_>>, LinkError> {
     let unreadable = |e: Unreadable| LinkError::Unreadable { file: file.name.clone(), why: e.to_string() };
     let members = archive::members_in(&file.bytes).map_err(unreadable)?.into_iter();
     let members = members.map(|(name, bytes)| (format!("{}({name})", file.name), bytes));

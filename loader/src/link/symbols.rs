@@ -6,7 +6,7 @@ use crate::link::error::LinkError;
 use crate::link::select::Input;
 use crate::spec::DomainSpec;
 use sfi_contract::layout::{self, DISPATCH_SLOTS};
-use sfi_contract::names;
+use sfi_contract::{Anchor, Anchored, names};
 use sfi_verifier::elf::resolve::{self, Strength};
 use sfi_verifier::elf::{Place, Section, Symbol};
 use std::collections::{HashMap, HashSet};
@@ -42,8 +42,8 @@ pub(crate) enum Target {
     Stub(u64),
     /// The function that an IFUNC's resolver chooses, by index in [`Symbols::indirects`].
     Choice(usize),
-    /// A fixed window offset.
-    Fixed(u64),
+    /// A place that code names by its offset in the window.
+    Anchored(Anchored),
     /// The GOT.
     Got,
     /// Start (or end) of the sections with a name, by index in [`Symbols::bounds`].
@@ -158,6 +158,10 @@ pub(crate) fn resolve<'a>(spec: &DomainSpec, inputs: &[Input<'a>]) -> Result<Sym
                 if !s.is_global() {
                     return place(s, input, &live[input], &mut indirects);
                 }
+                // The verifier took it for the loader's number: nobody else defines it.
+                if let Some(anchor) = Anchor::named(s.name).filter(|_| s.place == Place::Undefined) {
+                    return Target::Anchored(anchor.at(0));
+                }
                 if let Some(definition) = definitions.get(s.name) {
                     return definition.target;
                 }
@@ -268,9 +272,9 @@ fn grant<'a>(spec: &DomainSpec, definitions: &mut HashMap<&'a str, Definition>, 
 fn loader_symbol(name: &str, sections: &HashSet<&str>, bounds: &mut Numbered<String>) -> Option<Target> {
     let mut bound = |section: &str, end: bool| Some(Target::Bound { name: bounds.number(section.to_owned()), end });
     match name {
-        names::HEADER | "__dso_handle" => Some(Target::Fixed(layout::HEADER_OFFSET)),
-        names::ERROR => Some(Target::Fixed(layout::TCB_ERROR)),
-        names::CLIENT_STACK => Some(Target::Fixed(layout::TCB_CLIENT_STACK)),
+        "__dso_handle" => Some(Target::Anchored(layout::HEADER)),
+        names::ERROR => Some(Target::Anchored(layout::TCB_ERROR)),
+        names::CLIENT_STACK => Some(Target::Anchored(layout::TCB_CLIENT_STACK)),
         names::SYSCALL => Some(Target::Stub(stubs::SYSCALL)),
         names::DEPTH => Some(Target::Stub(stubs::DEPTH)),
         names::RETURN => Some(Target::Stub(stubs::RETURN)),

@@ -97,6 +97,8 @@ impl Raised {
             stack_high: base + self.image.stack[1],
             dead: Status::Ok,
             index: index as u32,
+            tcb: base + self.image.anchors.tcb,
+            dispatch: self.image.anchors.dispatch as u32,
             generation,
             life: 0,
             next: std::ptr::null_mut(),
@@ -134,7 +136,7 @@ pub(crate) fn raise<'f>(
     for content in &image.contents {
         write(window, content);
     }
-    canary(window, rng);
+    canary(window, image, rng);
     for m in image.mappings.iter().filter(|m| m.source != Source::Text && m.protection != Protection::ReadWrite) {
         window.protect(m.offset, m.length, m.protection)?;
     }
@@ -153,7 +155,7 @@ pub(crate) fn reset(window: &Window, image: &Image, rng: &mut ChaCha20Rng) -> Re
     for content in image.contents.iter().filter(|c| c.writable) {
         write(window, content);
     }
-    canary(window, rng);
+    canary(window, image, rng);
     Ok(())
 }
 
@@ -167,7 +169,8 @@ fn write(window: &Window, content: &Content) {
 }
 
 /// Writes a new stack canary, whose first byte is zero, and a new pointer guard for this instance.
-fn canary(window: &Window, rng: &mut ChaCha20Rng) {
-    window.write(TCB_CANARY, &(rng.next_u64() & !0xff).to_le_bytes());
-    window.write(TCB_CANARY + 8, &rng.next_u64().to_le_bytes());
+fn canary(window: &Window, image: &Image, rng: &mut ChaCha20Rng) {
+    let at = image.anchors.offset(TCB_CANARY);
+    window.write(at, &(rng.next_u64() & !0xff).to_le_bytes());
+    window.write(at + 8, &rng.next_u64().to_le_bytes());
 }

@@ -7,8 +7,8 @@ use crate::vm::window::Window;
 use sfi_verifier::{FinalText, Usage, Violation, verify_text};
 
 /// Verifies the bytes of a sealed window again, as they will run. Offsets count from the window's
-/// base, and the rules know nothing else. So the result holds for every window that maps the same
-/// sealed file. Text that is copied is verified in every window.
+/// base, and the rules know nothing else but the image's anchors. So the result holds for every
+/// window that maps the same sealed file. Text that is copied is verified in every window.
 ///
 /// # Errors
 /// The violations.
@@ -20,6 +20,7 @@ pub(crate) fn verify(window: &Window, image: &Image, spec: &DomainSpec) -> Resul
         offset: image.text.0,
         gateways: &image.gateways,
         slots: &image.slots,
+        anchors: image.anchors,
         mode: spec.mode,
     };
     verify_text(&text, &options(spec))

@@ -2,6 +2,7 @@
 
 use crate::vm::window::{Protection, Window};
 use sfi_contract::layout::WINDOW_SIZE;
+use std::ops::Range;
 
 /// A mapped part of a window.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -61,8 +62,18 @@ pub struct Memory<'w> {
     pub(crate) segments: &'w [Segment],
 }
 
+/// The name of the heap's segment.
+pub(crate) const HEAP: &str = "heap";
+
 impl Memory<'_> {
-    /// Returns the segment that holds the range, and the range's window offset.
+    /// The heap, as addresses in the domain's own terms; empty if there is none.
+    pub fn heap(&self) -> Range<u64> {
+        let heap = self.segments.iter().find(|segment| segment.name == HEAP);
+        let (start, end) = heap.map_or((0, 0), |heap| (heap.offset, heap.end()));
+        self.window.base() + start..self.window.base() + end
+    }
+
+    /// The segment that holds the range, and the range's window offset.
     pub(crate) fn find(&self, pointer: u64, length: usize) -> Result<(&Segment, u64), MemoryError> {
         let offset = pointer & (WINDOW_SIZE - 1);
         let error = MemoryError::OutOfBounds { offset, length };

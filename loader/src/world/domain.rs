@@ -136,6 +136,7 @@ impl Domain {
                 refused: &|offset| self.refused(offset),
                 owner: &|address| self.owner_of(domains, address),
                 trap: self.image.trap,
+                dispatch: self.image.anchors.dispatch,
                 cut_traps: [stubs::RETURN_TRAP, stubs::CUT_TRAP].map(|offset| self.image.trap - stubs::TRAP + offset),
                 function: &|offset| self.image.function(offset),
             },

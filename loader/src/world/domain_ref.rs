@@ -10,10 +10,10 @@ use crate::world::error::{CallError, LookupError};
 use crate::world::inner::Inner;
 use sfi_verifier::Usage;
 
-/// What placement was drawn from, see [`DomainRef::placement`]. The header page, the dispatch table
-/// and the TCB page lie at fixed offsets of every window: whoever finds one window's base finds the
-/// rest without a fault, so what counts against an informed attacker is `windows / live`, whatever
-/// the parts have.
+/// What placement was drawn from, see [`DomainRef::placement`]. Nothing in a window lies at a known
+/// offset, so a search tries addresses: one for each length of the longest run, `windows * (4 GiB /
+/// run)` places for a domain of one run. Instances of one image share their offsets: a domain that
+/// knows its own knows theirs, and tries windows.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PlacementReport {
     /// Equally likely places of a window.
@@ -24,6 +24,8 @@ pub struct PlacementReport {
     pub parts: Vec<PartPlaces>,
     /// Bytes of the window that are mapped, shared regions included.
     pub mapped: u64,
+    /// Bytes of the longest run of them.
+    pub run: u64,
 }
 
 /// A part of a window that was placed.
@@ -99,6 +101,7 @@ impl<'w> DomainRef<'w> {
             live: crate::vm::ledger::live(),
             parts: parts.map(|(name, bytes, places)| PartPlaces { name, bytes: *bytes, places: *places }).collect(),
             mapped: self.domain().image.segments.iter().map(|s| s.length).sum(),
+            run: longest_run(&self.domain().image.segments),
         }
     }
 
@@ -138,4 +141,17 @@ impl<'w> DomainRef<'w> {
     pub fn restarts(&self) -> u32 {
         self.domain().restarts
     }
+}
+
+/// Bytes of the longest run of segments without a gap, of those in the order of their offsets.
+fn longest_run(segments: &[memory::Segment]) -> u64 {
+    let (mut longest, mut start, mut end) = (0, 0, 0);
+    for segment in segments {
+        if segment.offset != end {
+            start = segment.offset;
+        }
+        end = segment.end();
+        longest = longest.max(end - start);
+    }
+    longest
 }

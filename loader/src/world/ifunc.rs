@@ -6,12 +6,13 @@
 //! contents are copied to the stub's slot. No other value ever gets there. While the table's page
 //! is writable no code of the domain runs.
 
+use crate::link::image::Image;
 use crate::vm::error::MapError;
 use crate::vm::window::Protection;
 use crate::world::error::{BuildError, CallError};
 use crate::world::held::Held;
 use rustix::io::Errno;
-use sfi_contract::layout::{DISPATCH_OFFSET, PAGE_SIZE};
+use sfi_contract::layout::PAGE_SIZE;
 
 /// Runs the resolvers of a domain and fills the slots of its IFUNCs.
 pub(crate) fn choose(held: &mut Held<'_>, index: usize) -> Result<(), BuildError> {
@@ -20,7 +21,7 @@ pub(crate) fn choose(held: &mut Held<'_>, index: usize) -> Result<(), BuildError
         let domain = &held.domains[index];
         let fail = |error| BuildError::Initialiser { domain: domain.name.clone(), error: Box::new(error) };
         let (base, image) = (domain.window.base(), &domain.image);
-        let code = chosen(&image.slots, image.text, result.map_err(fail)?.wrapping_sub(base));
+        let code = chosen(image, result.map_err(fail)?.wrapping_sub(base));
         let code = code.ok_or_else(|| fail(CallError::NotAFunction { domain: domain.name.clone() }))?;
         let write = || -> Result<(), Errno> {
             let page = slot & !(PAGE_SIZE - 1);
@@ -35,10 +36,9 @@ pub(crate) fn choose(held: &mut Held<'_>, index: usize) -> Result<(), BuildError
 
 /// Returns the code offset that a resolver's result means: that of a slot which holds a function,
 /// and not an IFUNC in turn.
-fn chosen(slots: &[u64], text: (u64, u64), slot: u64) -> Option<u64> {
-    let index = slot.checked_sub(DISPATCH_OFFSET).filter(|distance| distance.is_multiple_of(8))? / 8;
-    let text = text.0..text.0 + text.1;
-    let code = slots.get(usize::try_from(index).ok()?)?;
+fn chosen(image: &Image, slot: u64) -> Option<u64> {
+    let text = image.text.0..image.text.0 + image.text.1;
+    let code = image.slots.get(image.slot_at(slot)?)?;
     text.contains(code).then_some(*code)
 }
 
@@ -49,13 +49,13 @@ mod tests {
     #[test]
     fn only_slots_of_verified_code_are_chosen() {
         // The trap, an IFUNC's slot, a function, a gateway.
-        let slots = [0x40_0000, 0x40_0000, 0x40_1230, 0x40_0040];
-        let text = (0x40_1000, 0x1000);
-        let ask = |slot: u64| chosen(&slots, text, DISPATCH_OFFSET.wrapping_add(slot));
+        let slots = vec![0x40_0000, 0x40_0000, 0x40_1230, 0x40_0040];
+        let image = Image { slots, text: (0x40_1000, 0x1000), table: 0x70_3000, ..Image::default() };
+        let ask = |slot: u64| chosen(&image, image.table.wrapping_add(slot));
         assert_eq!(ask(16), Some(0x40_1230));
-        for slot in [0, 8, 17, 15, 24, 32, 0x10_0010, u64::MAX - 7, 0u64.wrapping_sub(DISPATCH_OFFSET)] {
+        for slot in [0, 8, 17, 15, 24, 32, 0x10_0010, u64::MAX - 7, 0u64.wrapping_sub(image.table)] {
             assert_eq!(ask(slot), None, "{slot:#x}");
         }
-        assert_eq!(chosen(&slots, text, 0x40_1230), None);
+        assert_eq!(chosen(&image, 0x40_1230), None);
     }
 }

@@ -10,7 +10,7 @@ use crate::world::calls::host::Host;
 use crate::world::domain::Domain;
 use crate::world::error::LookupError;
 use crate::world::lives::Lives;
-use sfi_contract::layout::DISPATCH_MASK;
+use sfi_contract::layout::{DISPATCH_MASK, DISPATCH_SIZE};
 use std::any::Any;
 
 /// The world's record. Gates and host functions reach it through a raw pointer while host code is
@@ -47,8 +47,16 @@ impl Inner {
 
     /// Returns the window offset of the code that a pointer of a domain means.
     pub fn code_at(&self, domain: usize, pointer: u64) -> Option<u64> {
-        let slot = (pointer as u32 & DISPATCH_MASK) as usize / 8;
-        self.domains[domain].image.slots.get(slot).copied().filter(|_| slot != 0)
+        let image = &self.domains[domain].image;
+        let slot = image.slot_at(image.anchors.dispatch + u64::from(pointer as u32 & DISPATCH_MASK))?;
+        image.slots.get(slot).copied().filter(|_| slot != 0)
+    }
+
+    /// Whether a pointer of a domain means a place of its dispatch table, as the gates judge
+    /// (`REFUSE_CODE` in gate/common.s).
+    pub fn is_code(&self, domain: usize, pointer: u64) -> bool {
+        let dispatch = self.domains[domain].image.anchors.dispatch as u32;
+        u64::from((pointer as u32).wrapping_sub(dispatch)) < DISPATCH_SIZE
     }
 }
 

@@ -28,7 +28,7 @@ pub fn function(name: &str, body: &str) -> String {
 }
 
 /// An indirect call through the pointer in rax.
-pub const CALL_RAX: &str = "and $0xffff8,%eax\ncall *%gs:0x100000(%eax)\n";
+pub const CALL_RAX: &str = "and $0xffff8,%eax\ncall *%gs:__sfi_dispatch(%eax)\n";
 
 /// Returns this process' mappings, without those of the heap and of libraries' lazily grown memory.
 pub fn maps() -> Vec<String> {

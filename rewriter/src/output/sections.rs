@@ -12,7 +12,7 @@ use crate::output::object::{Contents, NewObject, NewPlace, NewReloc, NewSection,
 use crate::output::unwind_table;
 use crate::refusal::{Reason, Refusal};
 use crate::text::emit::address_of;
-use crate::text::emit::{Label, Stub, Target, old};
+use crate::text::emit::{Label, LoaderSymbol, Target, old};
 use crate::text::layout::{Text, TextReloc};
 use crate::unwind::Unwind;
 use object::elf;
@@ -249,8 +249,8 @@ struct Symbols<'c, 'o, 'a> {
     sizes: HashMap<SectionIndex, u64>,
     needed: Vec<Label>,
     number: HashMap<Label, usize>,
-    /// Functions of the loader that relocations refer to.
-    stubs: BTreeSet<Stub>,
+    /// Symbols of the loader that relocations refer to.
+    loader: BTreeSet<LoaderSymbol>,
     /// New sections whose own symbol debug information needs.
     sections: BTreeSet<usize>,
 }
@@ -259,7 +259,7 @@ struct Symbols<'c, 'o, 'a> {
 struct Numbers {
     symbols: Vec<usize>,
     labels: HashMap<Label, usize>,
-    stubs: BTreeMap<Stub, usize>,
+    loader: BTreeMap<LoaderSymbol, usize>,
     /// Symbols of new sections.
     sections: HashMap<usize, usize>,
 }
@@ -273,7 +273,7 @@ impl Numbers {
         match target {
             Target::Symbol(symbol) => self.of_symbol(symbol),
             Target::Label(label) => self.labels.get(&label).copied().unwrap_or(0),
-            Target::Stub(stub) => self.stubs.get(&stub).copied().unwrap_or(0),
+            Target::Loader(symbol) => self.loader.get(&symbol).copied().unwrap_or(0),
         }
     }
 }
@@ -295,7 +295,7 @@ impl<'c, 'o, 'a> Symbols<'c, 'o, 'a> {
             sizes,
             needed: Vec::new(),
             number: HashMap::new(),
-            stubs: BTreeSet::new(),
+            loader: BTreeSet::new(),
             sections: BTreeSet::new(),
         }
     }
@@ -309,7 +309,7 @@ impl<'c, 'o, 'a> Symbols<'c, 'o, 'a> {
                     self.needed.push(label);
                 }
             }
-            Target::Stub(stub) => _ = self.stubs.insert(stub),
+            Target::Loader(symbol) => _ = self.loader.insert(symbol),
             Target::Symbol(_) => {}
         }
     }
@@ -330,9 +330,9 @@ impl<'c, 'o, 'a> Symbols<'c, 'o, 'a> {
         self.add_labels(&mut table, &symbols);
         let sections = self.add_sections(&mut table, &symbols);
         self.copy(&mut table, &mut symbols, false);
-        let mut stubs = BTreeMap::new();
-        for stub in self.stubs {
-            let name = stub.name().as_bytes();
+        let mut loader = BTreeMap::new();
+        for symbol in self.loader {
+            let name = symbol.name().as_bytes();
             let existing = self.code.object.symbols.iter().position(|s| s.name == name);
             let mut number = existing.map_or(0, |symbol| symbols[symbol]);
             if number == 0 {
@@ -347,9 +347,9 @@ impl<'c, 'o, 'a> Symbols<'c, 'o, 'a> {
                 });
                 number = table.len();
             }
-            stubs.insert(stub, number);
+            loader.insert(symbol, number);
         }
-        (table, Numbers { symbols, labels: self.number, stubs, sections })
+        (table, Numbers { symbols, labels: self.number, loader, sections })
     }
 
     /// Copies the local or the other symbols.

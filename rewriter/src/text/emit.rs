@@ -5,6 +5,9 @@ use crate::analysis::pads::Pads;
 use crate::object::decode::{Dest, InsnIndex};
 use crate::object::read::SymbolIndex;
 use iced_x86::{ConditionCode, Encoder, IcedError, Instruction, OpKind};
+use object::elf;
+use sfi_contract::matching::Pattern;
+use sfi_contract::{Anchor, Anchored};
 
 /// A label of the new code.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -28,12 +31,12 @@ pub enum Label {
 pub enum Target {
     Label(Label),
     Symbol(SymbolIndex),
-    Stub(Stub),
+    Loader(LoaderSymbol),
 }
 
-/// A function that the loader defines.
+/// A symbol that the loader defines.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub enum Stub {
+pub enum LoaderSymbol {
     /// [`sfi_contract::names::SYSCALL`]
     Syscall,
     /// [`sfi_contract::names::DEPTH`]
@@ -42,16 +45,19 @@ pub enum Stub {
     Return,
     /// [`sfi_contract::names::CUT`]
     Cut,
+    /// A place whose offset the loader draws.
+    Anchor(Anchor),
 }
 
-impl Stub {
-    /// Returns the symbol's name.
+impl LoaderSymbol {
+    /// The symbol's name.
     pub const fn name(self) -> &'static str {
         match self {
-            Stub::Syscall => sfi_contract::names::SYSCALL,
-            Stub::Depth => sfi_contract::names::DEPTH,
-            Stub::Return => sfi_contract::names::RETURN,
-            Stub::Cut => sfi_contract::names::CUT,
+            LoaderSymbol::Syscall => sfi_contract::names::SYSCALL,
+            LoaderSymbol::Depth => sfi_contract::names::DEPTH,
+            LoaderSymbol::Return => sfi_contract::names::RETURN,
+            LoaderSymbol::Cut => sfi_contract::names::CUT,
+            LoaderSymbol::Anchor(anchor) => anchor.symbol(),
         }
     }
 }
@@ -70,10 +76,10 @@ pub fn old(insn: InsnIndex) -> Label {
     Label::Old(insn as u32)
 }
 
-/// A relocation of an encoded instruction.
-#[derive(Clone, Copy, Debug)]
+/// A relocation of encoded instructions.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Fixup {
-    /// Offset of the field from the instruction's start.
+    /// Offset of the field from the item's start.
     pub field: u8,
     pub kind: u32,
     pub target: Target,
@@ -123,6 +129,21 @@ impl ShortBranch {
     }
 }
 
+impl Fixup {
+    /// The offset of a place in the window.
+    fn anchored(field: usize, place: Anchored) -> Fixup {
+        let target = Target::Loader(LoaderSymbol::Anchor(place.anchor));
+        Fixup { field: field as u8, kind: elf::R_X86_64_32S.0, target, addend: place.addend.into() }
+    }
+}
+
+/// Relocations of an item: where they begin in [`Emitter::fixups`], and their number.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Fixups {
+    first: u32,
+    count: u8,
+}
+
 /// One piece of the new code.
 #[derive(Clone, Copy, Debug)]
 pub enum Item {
@@ -136,7 +157,7 @@ pub enum Item {
     Bytes {
         start: u32,
         len: u8,
-        fixups: [Option<u32>; 2],
+        fixups: Fixups,
     },
     Branch {
         kind: Branch,
@@ -221,18 +242,37 @@ impl Emitter {
         self.marks.push(Mark { item: self.items.len() as u32, insn: insn as u32, pad });
     }
 
-    /// Encodes an instruction here. `patches` name its relocated fields.
+    /// The relocations of an item.
+    pub fn fixups(&self, of: Fixups) -> &[Fixup] {
+        &self.fixups[of.first as usize..][..usize::from(of.count)]
+    }
+
+    /// Encodes an instruction here; `patches` name its relocated fields. A symbolic displacement
+    /// ([`Anchored::symbolic`]) becomes a relocated one.
     pub fn insn(&mut self, ins: &Instruction, patches: &[Patch]) -> Result<(), NoEncoding> {
         debug_assert!(!(0..ins.op_count()).any(|op| ins.op_kind(op) == OpKind::NearBranch64));
-        if let Err(error) = self.encoder.encode(ins, 0) {
+        let mut ins = *ins;
+        let anchored = Anchored::from_symbolic(ins.memory_displacement64());
+        if anchored.is_some() {
+            let wide = [ins.memory_base(), ins.memory_index()].iter().any(|register| register.is_gpr64());
+            ins.set_memory_displacement64(0);
+            ins.set_memory_displ_size(if wide { 8 } else { ins.memory_displ_size().max(4) });
+        }
+        if let Err(error) = self.encoder.encode(&ins, 0) {
             self.encoder.set_buffer(Vec::new());
             return Err(error.into());
         }
         let fields = self.encoder.get_constant_offsets();
         let mut bytes = self.encoder.take_buffer();
         let len = bytes.len();
-        let mut fixups = [None; 2];
-        for (slot, patch) in fixups.iter_mut().zip(patches) {
+        let first = self.fixups.len() as u32;
+        if let Some(place) = anchored {
+            if fields.displacement_size() != 4 {
+                return Err(NoEncoding("a place of the window needs a displacement of 32 bits".to_owned()));
+            }
+            self.fixups.push(Fixup::anchored(fields.displacement_offset(), place));
+        }
+        for patch in patches {
             let (field, size) = if patch.immediate {
                 (fields.immediate_offset(), fields.immediate_size())
             } else {
@@ -244,22 +284,24 @@ impl Emitter {
             bytes[field..field + size].fill(0);
             let relative = !patch.immediate && ins.is_ip_rel_memory_operand();
             let addend = if relative { patch.addend.wrapping_sub((len - field) as i64) } else { patch.addend };
-            *slot = Some(self.fixups.len() as u32);
             self.fixups.push(Fixup { field: field as u8, kind: patch.kind, target: patch.target, addend });
         }
         let start = self.bytes.len() as u32;
         self.bytes.extend_from_slice(&bytes);
+        let fixups = Fixups { first, count: (self.fixups.len() - first as usize) as u8 };
         self.items.push(Item::Bytes { start, len: len as u8, fixups });
         bytes.clear();
         self.encoder.set_buffer(bytes);
         Ok(())
     }
 
-    /// Adds instructions that are encoded already, at most 255 bytes.
-    pub fn raw(&mut self, bytes: &[u8]) {
-        let start = self.bytes.len() as u32;
-        self.bytes.extend_from_slice(bytes);
-        self.items.push(Item::Bytes { start, len: bytes.len() as u8, fixups: [None; 2] });
+    /// Instructions that are encoded already, at most 255 bytes.
+    pub fn pattern(&mut self, pattern: &Pattern) {
+        let (start, first) = (self.bytes.len() as u32, self.fixups.len() as u32);
+        self.bytes.extend_from_slice(pattern.bytes);
+        self.fixups.extend(pattern.fields.iter().map(|(field, place)| Fixup::anchored(*field, *place)));
+        let fixups = Fixups { first, count: pattern.fields.len() as u8 };
+        self.items.push(Item::Bytes { start, len: pattern.bytes.len() as u8, fixups });
     }
 
     /// Adds a direct branch here.

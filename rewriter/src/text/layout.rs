@@ -120,8 +120,7 @@ fn write(emitter: &Emitter, local: &HashMap<Label, usize>, long: &[bool], offset
             }
             Item::Align { .. } => nops(&mut text.bytes, (offsets[index + 1] - offsets[index]) as usize),
             Item::Bytes { start, len, fixups } => {
-                for fixup in fixups.iter().flatten() {
-                    let Fixup { field, kind, target, addend } = emitter.fixups[*fixup as usize];
+                for &Fixup { field, kind, target, addend } in emitter.fixups(*fixups) {
                     text.relocs.push(TextReloc {
                         offset: u64::from(offsets[index]) + u64::from(field),
                         kind,

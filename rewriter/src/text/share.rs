@@ -3,7 +3,7 @@
 //! Compilers repeat a function's end at every return, because pops are short. The loads that
 //! replace pops are not short. So a later copy becomes a jump into the first.
 
-use crate::text::emit::{Branch, Emitter, Item};
+use crate::text::emit::{Branch, Emitter, Fixup, Fixups, Item, LoaderSymbol, Target};
 use iced_x86::{Decoder, DecoderOptions, Instruction, Mnemonic, OpKind};
 use std::collections::HashMap;
 
@@ -22,45 +22,45 @@ pub fn ends(emitter: &mut Emitter, unit: &[u32]) {
         let kept = kept.entry(unit[emitter.marks[mark].insn as usize]).or_default();
         let end: Vec<usize> = (0..=ret).rev().take_while(|&item| item == ret || is_simple(emitter, item)).collect();
         let common = |other: &&Vec<usize>| {
-            end.iter().zip(*other).take_while(|(a, b)| bytes(emitter, **a) == bytes(emitter, **b)).count()
+            end.iter().zip(*other).take_while(|(a, b)| code(emitter, **a) == code(emitter, **b)).count()
         };
         let Some(like) = kept.iter().max_by_key(common) else {
             kept.push(end);
             continue;
         };
         let count = common(&like);
-        let size: usize = end[..count].iter().map(|item| bytes(emitter, *item).map_or(0, <[u8]>::len)).sum();
+        let size: usize =
+            end[..count].iter().map(|item| code(emitter, *item).map_or(0, |(bytes, _)| bytes.len())).sum();
         if size < WORTH {
             kept.push(end);
             continue;
         }
         let place = like[count - 1];
         for &item in &end[..count] {
-            emitter.items[item] = Item::Bytes { start: 0, len: 0, fixups: [None; 2] };
+            emitter.items[item] = Item::Bytes { start: 0, len: 0, fixups: Fixups::default() };
         }
         let label = emitter.label_at(place);
         emitter.items[end[count - 1]] = Item::Branch { kind: Branch::Jump, target: label.into() };
     }
 }
 
-/// Returns the bytes of an item that no relocation patches.
-fn bytes(emitter: &Emitter, item: usize) -> Option<&[u8]> {
-    match emitter.items[item] {
-        Item::Bytes { start, len, fixups: [None, None] } => {
-            Some(&emitter.bytes[start as usize..start as usize + usize::from(len)])
-        }
-        _ => None,
-    }
+/// The bytes of an item and its relocations, if these do not depend on its place.
+fn code(emitter: &Emitter, item: usize) -> Option<(&[u8], &[Fixup])> {
+    let Item::Bytes { start, len, fixups } = emitter.items[item] else { return None };
+    let fixups = emitter.fixups(fixups);
+    let fixed = |fixup: &Fixup| matches!(fixup.target, Target::Loader(LoaderSymbol::Anchor(_)));
+    let bytes = &emitter.bytes[start as usize..start as usize + usize::from(len)];
+    fixups.iter().all(fixed).then_some((bytes, fixups))
 }
 
 fn is_return(emitter: &Emitter, item: usize) -> bool {
-    bytes(emitter, item) == Some(&[0xc3])
+    code(emitter, item).is_some_and(|(bytes, _)| bytes == [0xc3])
 }
 
 /// Says whether an item is an instruction that has one effect at any place, and no part of an
 /// unsafe region.
 fn is_simple(emitter: &Emitter, item: usize) -> bool {
-    let Some(bytes) = bytes(emitter, item) else { return false };
+    let Some((bytes, _)) = code(emitter, item) else { return false };
     let ins: Instruction = Decoder::new(64, bytes, DecoderOptions::NONE).decode();
     match ins.mnemonic() {
         Mnemonic::Lea | Mnemonic::Xor | Mnemonic::Movaps | Mnemonic::Movups => true,

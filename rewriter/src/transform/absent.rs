@@ -45,7 +45,7 @@ impl Transform<'_, '_, '_> {
             _ if policy::refusal::is_silent(ins.code()) => {}
             Mnemonic::Xgetbv => {
                 let low = self.fixed_for_load(HEADER_FEATURES);
-                let high = self.fixed_for_load(HEADER_FEATURES + 4);
+                let high = self.fixed_for_load(HEADER_FEATURES.plus(4));
                 self.put_new(Instruction::with2(Opcode::Mov_r32_rm32, Register::EAX, low))?;
                 self.put_new(Instruction::with2(Opcode::Mov_r32_rm32, Register::EDX, high))?;
             }
@@ -85,8 +85,8 @@ impl Transform<'_, '_, '_> {
     ///
     /// ```text
     ///    jrcxz 2f
-    /// 1: mov (%rsi),%s ; mov %s,%gs:(%edi) ; lea -n(%rsi),%rsi ; lea -n(%rdi),%rdi ; lea -1(%rcx),%rcx ; jrcxz 2f ; jmp 1b
-    /// 2:
+    /// 1: mov (%rsi),%s ; mov %s,%gs:(%edi) ; lea -n(%rsi),%rsi ; lea -n(%rdi),%rdi ; lea
+    /// -1(%rcx),%rcx ; jrcxz 2f ; jmp 1b 2:
     /// ```
     pub(super) fn copy_backwards(&mut self, movs: &Instruction) -> Result<(), Refusal> {
         let Some((size, shape, load, store)) = backward_copy(movs) else {

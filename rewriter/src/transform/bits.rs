@@ -2,12 +2,12 @@
 //! look-up.
 
 use super::Transform;
+use super::scratch::spill_place;
 use crate::analysis::r15::like;
 use crate::analysis::regs::{CARRY, FLAGS, bit};
 use crate::refusal::{Reason, Refusal};
 use crate::text::emit::Branch;
 use iced_x86::{Code as Opcode, Instruction, MemoryOperand, Mnemonic, OpKind, Register};
-use sfi_contract::layout::TCB_SCRATCH;
 
 /// Spill places of the two registers that a bit test needs.
 const BIT_SLOT: u64 = 0;
@@ -129,7 +129,7 @@ impl Transform<'_, '_, '_> {
             moved = Some(scratch);
         }
         if kept {
-            self.store_fixed(TCB_SCRATCH + 8 * OLD_SLOT, Register::RAX)?;
+            self.store_fixed(spill_place(OLD_SLOT), Register::RAX)?;
         }
         self.check_store(&exchange, &[])?;
         self.put_plain(load, true, false)?;
@@ -146,7 +146,7 @@ impl Transform<'_, '_, '_> {
         self.out.branch(NOT_EQUAL, again);
         self.put_new(Instruction::with2(test, sized(Register::RAX), offset))?;
         if kept {
-            self.load_fixed(Register::RAX, TCB_SCRATCH + 8 * OLD_SLOT)?;
+            self.load_fixed(Register::RAX, spill_place(OLD_SLOT))?;
         }
         moved.map_or(Ok(()), |scratch| self.release(scratch))
     }

@@ -1,6 +1,7 @@
 //! Calls, jumps and returns. Indirect ones are an unsafe region: `and $0xffff8,%r32 ; call|jmp
-//! *%gs:0x100000(%r32)`.
+//! *%gs:__sfi_dispatch(%r32)`.
 
+use super::scratch::spill_place;
 use super::{SP, Transform, canonical};
 use crate::analysis::depth::Height;
 use crate::analysis::flow::JumpKind;
@@ -12,7 +13,7 @@ use crate::refusal::{Reason, Refusal};
 use crate::text::emit::{Branch, Label, Patch, ShortBranch, condition, old};
 use iced_x86::{Code as Opcode, Instruction, MemoryOperand, Mnemonic, OpKind, Register};
 use object::elf;
-use sfi_contract::layout::{DISPATCH_MASK, DISPATCH_OFFSET, TCB_SCRATCH};
+use sfi_contract::layout::{DISPATCH, DISPATCH_MASK};
 
 /// Spill places of a jump's register and flags, until its landing pad.
 const PAD_SLOT: u64 = 12;
@@ -149,7 +150,7 @@ impl Transform<'_, '_, '_> {
         self.adjust_to(wanted)?;
         let pads = self.facts.pads.unit(graph, self.at).filter(|_| !matches!(kind, JumpKind::Tail | JumpKind::Far));
         let register = if let Some(flags) = pads {
-            self.store_fixed(TCB_SCRATCH + 8 * PAD_SLOT, PAD_REGISTER)?;
+            self.store_fixed(spill_place(PAD_SLOT), PAD_REGISTER)?;
             if flags {
                 self.save_flags(PAD_FLAGS_SLOT)?;
             }
@@ -189,7 +190,7 @@ impl Transform<'_, '_, '_> {
             if self.facts.pads.unit(self.facts.graph, label) == Some(true) {
                 self.restore_flags(PAD_FLAGS_SLOT)?;
             }
-            self.load_fixed(PAD_REGISTER, TCB_SCRATCH + 8 * PAD_SLOT)?;
+            self.load_fixed(PAD_REGISTER, spill_place(PAD_SLOT))?;
             self.out.branch(Branch::Jump, old(label));
         }
         Ok(())
@@ -232,8 +233,8 @@ impl Transform<'_, '_, '_> {
         // and $0xffff8,%r32
         let and = if low == Register::EAX { Opcode::And_EAX_imm32 } else { Opcode::And_rm32_imm32 };
         self.put_new(Instruction::with2(and, low, DISPATCH_MASK))?;
-        // call|jmp *%gs:0x100000(%r32)
-        let slot = MemoryOperand::new(low, Register::None, 1, DISPATCH_OFFSET as i64, 4, false, Register::GS);
+        // call|jmp *%gs:__sfi_dispatch(%r32)
+        let slot = MemoryOperand::new(low, Register::None, 1, DISPATCH.symbolic() as i64, 4, false, Register::GS);
         self.put_new(Instruction::with1(code, slot))
     }
 }

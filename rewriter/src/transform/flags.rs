@@ -2,9 +2,9 @@
 //! domain. An image holds bit 1 and the interrupt flag besides, as a program sees it natively.
 
 use super::Transform;
+use super::scratch::spill_place;
 use crate::refusal::Refusal;
 use iced_x86::{Code as Opcode, Instruction, Register};
-use sfi_contract::layout::TCB_SCRATCH;
 
 /// Spill place of rax; the flags are in the next one.
 const FLAGS_SLOT: u64 = 9;
@@ -18,13 +18,13 @@ impl Transform<'_, '_, '_> {
     /// mov %gs:place+8,%rax ; add $0x7f,%al ; sahf ; mov %gs:place,%rax
     /// ```
     pub(super) fn push_flags(&mut self) -> Result<(), Refusal> {
-        let place = TCB_SCRATCH + 8 * FLAGS_SLOT;
+        let place = spill_place(FLAGS_SLOT);
         self.stats.stores += 1;
         self.stats.flag_saves += 1;
         self.store_fixed(place, Register::RAX)?;
         self.put(&Instruction::with(Opcode::Lahf), &[])?;
         self.put_new(Instruction::with1(Opcode::Seto_rm8, Register::AL))?;
-        self.store_fixed(place + 8, Register::RAX)?;
+        self.store_fixed(place.plus(8), Register::RAX)?;
         // The flags' low byte into al, the overflow flag from bit 8 to bit 11.
         self.put_new(Instruction::with2(Opcode::Movzx_r32_rm16, Register::EAX, Register::AX))?;
         self.put_new(Instruction::with2(Opcode::Rol_rm16_imm8, Register::AX, 8))?;
@@ -32,7 +32,7 @@ impl Transform<'_, '_, '_> {
         self.put_new(Instruction::with2(Opcode::Or_EAX_imm32, Register::EAX, ALWAYS))?;
         let slot = self.slot_for_store(-8);
         self.put_new(Instruction::with2(Opcode::Mov_rm64_r64, slot, Register::RAX))?;
-        self.load_fixed(Register::RAX, place + 8)?;
+        self.load_fixed(Register::RAX, place.plus(8))?;
         self.put_new(Instruction::with2(Opcode::Add_AL_imm8, Register::AL, 0x7f))?;
         self.put(&Instruction::with(Opcode::Sahf), &[])?;
         self.load_fixed(Register::RAX, place)?;
@@ -45,7 +45,7 @@ impl Transform<'_, '_, '_> {
     /// add $0x7f,%al ; sahf ; mov %gs:place,%rax
     /// ```
     pub(super) fn pop_flags(&mut self) -> Result<(), Refusal> {
-        let place = TCB_SCRATCH + 8 * FLAGS_SLOT;
+        let place = spill_place(FLAGS_SLOT);
         self.store_fixed(place, Register::RAX)?;
         let slot = self.slot_for_load(0);
         self.put_new(Instruction::with2(Opcode::Mov_r64_rm64, Register::RAX, slot))?;

@@ -11,8 +11,8 @@ use crate::refusal::{Reason, Refusal};
 use crate::text::emit::{Branch, Patch, ShortBranch};
 use iced_x86::{Code as Opcode, Instruction, MemoryOperand, Register};
 use sfi_contract::Mode;
-use sfi_contract::layout::{HEADER_BASE, TP_OFFSET};
-use sfi_contract::matching::{BRANCH, HEAD, STORE, STORE_KEEPING_FLAGS};
+use sfi_contract::layout::{HEADER_BASE, TCB};
+use sfi_contract::matching::{BRANCH, HEAD, Pattern, STORE, STORE_KEEPING_FLAGS};
 use sfi_contract::policy::{self, Memory};
 
 /// Spill places of the two registers that a store to thread locals needs.
@@ -64,23 +64,23 @@ impl Transform<'_, '_, '_> {
         if self.matching() { self.check_address(MemoryOperand::with_base(register), &BRANCH) } else { Ok(()) }
     }
 
-    fn check_address(&mut self, address: MemoryOperand, tail: &[u8]) -> Result<(), Refusal> {
+    fn check_address(&mut self, address: MemoryOperand, tail: &Pattern) -> Result<(), Refusal> {
         let lea = Instruction::with2(Opcode::Lea_r64_m, Register::RCX, address)
             .map_err(|error| self.refuse(Reason::NoSafeForm, error.to_string()))?;
         self.check(&lea, &[], tail)
     }
 
-    fn check(&mut self, lea: &Instruction, patches: &[Patch], tail: &[u8]) -> Result<(), Refusal> {
-        self.out.raw(&HEAD);
+    fn check(&mut self, lea: &Instruction, patches: &[Patch], tail: &Pattern) -> Result<(), Refusal> {
+        self.out.pattern(&HEAD);
         self.put(lea, patches)?;
-        self.out.raw(tail);
+        self.out.pattern(tail);
         Ok(())
     }
 
     /// A store to `%fs:d(base,index,s)`, whose registers hold no address, by its address:
     ///
     /// ```text
-    /// lea TP+d(base,index,s),%s ; mov %gs:HEADER_BASE,%t ; lea (%s,%t),%s ; OP %gs:(%s32)
+    /// lea TCB+d(base,index,s),%s ; mov %gs:HEADER_BASE,%t ; lea (%s,%t),%s ; OP %gs:(%s32)
     /// ```
     ///
     /// Says whether the instruction was one.
@@ -96,7 +96,9 @@ impl Transform<'_, '_, '_> {
         let [address, base] = [self.scratch(0, THREAD_SLOT)?, self.scratch(0, THREAD_SLOT + 1)?];
         let (displacement, immediate): (Vec<Patch>, Vec<Patch>) = patches.iter().partition(|p| !p.immediate);
         let mut lea = address_into(ins, address.register);
-        lea.set_memory_displacement64(ins.memory_displacement64().wrapping_add(TP_OFFSET));
+        if displacement.is_empty() {
+            lea.set_memory_displacement64(ins.memory_displacement64().wrapping_add(TCB.symbolic()));
+        }
         size_displacement(&mut lea, !displacement.is_empty());
         self.put(&lea, &displacement)?;
         self.load_fixed(base.register, HEADER_BASE)?;

@@ -10,7 +10,7 @@ use crate::refusal::{Reason, Refusal};
 use crate::text::emit::{Patch, address_of, tag_of};
 use iced_x86::{Instruction, Mnemonic, OpKind, Register};
 use object::elf;
-use sfi_contract::layout::TP_OFFSET;
+use sfi_contract::layout::TCB;
 use sfi_contract::policy;
 
 /// The spill place of a high byte's address (see [`Transform::scratch`]).
@@ -73,7 +73,7 @@ impl Transform<'_, '_, '_> {
         let outside = half || self.full() && ins.memory_base() != Register::RIP;
         let confined_load = load && (is_silent(&ins) || outside);
         if accesses && (store || confined_load || thread) {
-            confine(&mut ins, thread);
+            confine(&mut ins, thread && patches.iter().all(|p| p.immediate));
         }
         size_displacement(&mut ins, patches.iter().any(|p| !p.immediate));
         if is_high_byte(&ins) && needs_rex(&ins) {
@@ -143,7 +143,10 @@ impl Transform<'_, '_, '_> {
         let relative = ins.is_ip_rel_memory_operand();
         let behind_field = insn.behind_displacement();
         let (target, relative_addend) = self.target(reloc.symbol, reloc.addend.wrapping_add(behind_field));
-        let thread = if ins.segment_prefix() == Register::FS { TP_OFFSET as i64 } else { 0 };
+        // Relative to GS, a thread local's offset counts from the window's base and not from the
+        // thread pointer.
+        let thread = ins.segment_prefix() == Register::FS;
+        let local = if thread { elf::R_X86_64_32S.0 } else { elf::R_X86_64_TPOFF32.0 };
         let (kind, addend) = match reloc.kind {
             k if relative && [elf::R_X86_64_PC32.0, elf::R_X86_64_PLT32.0].contains(&k) => {
                 (elf::R_X86_64_PC32.0, relative_addend)
@@ -152,10 +155,7 @@ impl Transform<'_, '_, '_> {
                 let kind = if ins.mnemonic() == Mnemonic::Mov { k } else { elf::R_X86_64_GOTPCREL.0 };
                 (kind, reloc.addend.wrapping_add(behind_field))
             }
-            k if !relative && k == elf::R_X86_64_TPOFF32.0 => (k, reloc.addend.wrapping_add(thread)),
-            k if !relative && k == elf::R_X86_64_DTPOFF32.0 => {
-                (elf::R_X86_64_TPOFF32.0, reloc.addend.wrapping_add(thread))
-            }
+            k if !relative && [elf::R_X86_64_TPOFF32.0, elf::R_X86_64_DTPOFF32.0].contains(&k) => (local, reloc.addend),
             k => return Err(self.refuse(Reason::Relocation, format!("relocation type {k} on a displacement"))),
         };
         Ok(Some(Patch { immediate: false, kind, target, addend }))
@@ -163,8 +163,8 @@ impl Transform<'_, '_, '_> {
 }
 
 /// `d(base,index,s)` becomes `%gs:d(base32,index32,s)`: GS.base + zext32(..) (rules SFI-S01,
-/// SFI-S02). Thread locals (`%fs:d`) lie at a fixed place of the window.
-fn confine(ins: &mut Instruction, thread: bool) {
+/// SFI-S02). `%fs:d` lies so far from the TCB; `from_tcb` is false where a relocation says so.
+fn confine(ins: &mut Instruction, from_tcb: bool) {
     ins.set_segment_prefix(Register::GS);
     if ins.memory_base() == Register::RIP {
         ins.set_memory_base(Register::EIP);
@@ -175,11 +175,11 @@ fn confine(ins: &mut Instruction, thread: bool) {
     if ins.memory_index().is_gpr() {
         ins.set_memory_index(like(Register::EAX, ins.memory_index()));
     }
-    if thread {
-        ins.set_memory_displacement64(ins.memory_displacement64().wrapping_add(TP_OFFSET));
-    }
     if ins.memory_base() != Register::EIP {
         ins.set_memory_displacement64(i64::from(ins.memory_displacement64() as i32) as u64);
+    }
+    if from_tcb {
+        ins.set_memory_displacement64(ins.memory_displacement64().wrapping_add(TCB.symbolic()));
     }
     if ins.memory_base() == Register::None && !ins.memory_index().is_gpr() {
         ins.set_memory_displ_size(4);

@@ -34,7 +34,7 @@ use crate::object::address::{Addresses, insn_of};
 use crate::object::decode::{Code, Dest, Flow, InsnIndex};
 use crate::refusal::{Reason, Refusal};
 use crate::stats::Stats;
-use crate::text::emit::{Branch, Emitter, Label, NoEncoding, Patch, Stub, Target, old};
+use crate::text::emit::{Branch, Emitter, Label, LoaderSymbol, NoEncoding, Patch, Target, old};
 use crate::unwind::Unwind;
 use iced_x86::{Code as Opcode, Instruction, Mnemonic, OpKind, Register};
 use sfi_contract::{Mode, policy};
@@ -220,7 +220,7 @@ impl<'x, 'o, 'a> Transform<'x, 'o, 'a> {
             Mnemonic::Syscall => {
                 // The gateway's support code saves registers below r15, behind the red zone.
                 self.adjust_to(0)?;
-                self.out.branch(Branch::Call, Target::Stub(Stub::Syscall));
+                self.out.branch(Branch::Call, Target::Loader(LoaderSymbol::Syscall));
                 Ok(())
             }
             _ if self.absent_feature(ins)? => Ok(()),

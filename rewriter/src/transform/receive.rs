@@ -6,14 +6,14 @@
 //! address beside it, so that a pointer to another stack is noticed.
 
 use super::Transform;
+use super::scratch::spill_place;
 use crate::analysis::r15::like;
 use crate::analysis::regs::{FLAGS, bit};
 use crate::refusal::{Reason, Refusal};
-use crate::text::emit::{Branch, Patch, RECEIVER_TAG, Stub, Target, old};
+use crate::text::emit::{Branch, LoaderSymbol, Patch, RECEIVER_TAG, Target, old};
 use iced_x86::{Code as Opcode, Instruction, MemoryOperand, Register};
 use object::elf;
 use sfi_contract::Mode;
-use sfi_contract::layout::TCB_SCRATCH;
 
 /// Registers that `__sfi_depth` changes, and their spill places.
 const CHANGED: [(Register, u64); 3] = [(Register::RAX, 0), (Register::R10, 2), (Register::R11, 3)];
@@ -42,9 +42,9 @@ impl Transform<'_, '_, '_> {
             return Err(self.refuse(Reason::StackPointerUse, "flags are passed to a function that receives far jumps"));
         }
         for (register, slot) in &saved {
-            self.store_fixed(TCB_SCRATCH + 8 * slot, *register)?;
+            self.store_fixed(spill_place(*slot), *register)?;
         }
-        self.out.branch(Branch::Call, Target::Stub(Stub::Depth));
+        self.out.branch(Branch::Call, Target::Loader(LoaderSymbol::Depth));
         let less = MemoryOperand::with_base_displ(Register::RAX, -1);
         self.put_new(Instruction::with2(Opcode::Lea_r32_m, Register::EAX, less))?;
         let [depth, address] = [0, 4].map(|more| self.slot_for_store(more));
@@ -53,7 +53,7 @@ impl Transform<'_, '_, '_> {
         self.put_new(Instruction::with2(Opcode::Lea_r32_m, Register::EAX, word))?;
         self.put_new(Instruction::with2(Opcode::Mov_rm32_r32, address, Register::EAX))?;
         for (register, slot) in saved {
-            self.load_fixed(register, TCB_SCRATCH + 8 * slot)?;
+            self.load_fixed(register, spill_place(slot))?;
         }
         Ok(())
     }
@@ -102,7 +102,7 @@ impl Transform<'_, '_, '_> {
         let (over, behind) = (self.out.new_label(), self.out.new_label());
         let saved = || CUT_CHANGES.into_iter().filter(|(register, _)| live & bit(*register) != 0);
         for (register, slot) in saved() {
-            self.store_fixed(TCB_SCRATCH + 8 * slot, register)?;
+            self.store_fixed(spill_place(slot), register)?;
         }
         self.put_new(Instruction::with2(Opcode::Mov_r32_rm32, Register::ESI, part(4)))?;
         let place = MemoryOperand::with_base_displ(base, distance);
@@ -117,10 +117,10 @@ impl Transform<'_, '_, '_> {
             .map_err(|error| self.refuse(Reason::NoSafeForm, error.to_string()))?;
         let target = behind.into();
         self.put(&lea, &[Patch { immediate: false, kind: elf::R_X86_64_PC32.0, target, addend: 0 }])?;
-        self.out.branch(Branch::Jump, Target::Stub(Stub::Cut));
+        self.out.branch(Branch::Jump, Target::Loader(LoaderSymbol::Cut));
         self.out.label(behind);
         for (register, slot) in saved() {
-            self.load_fixed(register, TCB_SCRATCH + 8 * slot)?;
+            self.load_fixed(register, spill_place(slot))?;
         }
         self.out.branch(Branch::Jump, old(at));
         self.delta = None;

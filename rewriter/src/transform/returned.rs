@@ -5,12 +5,12 @@
 //! its domain: 0.
 
 use super::Transform;
+use super::scratch::spill_place;
 use crate::analysis::depth::{Height, State};
 use crate::analysis::regs::bit;
 use crate::refusal::{Reason, Refusal};
-use crate::text::emit::{Branch, Stub, Target};
+use crate::text::emit::{Branch, LoaderSymbol, Target};
 use iced_x86::{Code as Opcode, Instruction, MemoryOperand, Register};
-use sfi_contract::layout::TCB_SCRATCH;
 
 /// Registers that the stubs change.
 const CHANGED: [Register; 4] = [Register::RAX, Register::RDI, Register::R10, Register::R11];
@@ -43,19 +43,19 @@ impl Transform<'_, '_, '_> {
             self.save_flags(FLAGS_SLOT)?;
         }
         for (register, slot) in &saved {
-            self.store_fixed(TCB_SCRATCH + 8 * slot, *register)?;
+            self.store_fixed(spill_place(*slot), *register)?;
         }
         let entry = self.out.new_label();
-        self.out.branch(Branch::Call, Target::Stub(Stub::Depth));
+        self.out.branch(Branch::Call, Target::Loader(LoaderSymbol::Depth));
         self.put_new(Instruction::with2(Opcode::Mov_r64_rm64, Register::RDI, Register::RAX))?;
         self.put_new(Instruction::with2(Opcode::Xor_r32_rm32, Register::EAX, Register::EAX))?;
         self.put_new(Instruction::with2(Opcode::Sub_rm64_imm8, Register::RDI, 2))?;
         self.out.branch(BELOW, entry);
-        self.out.branch(Branch::Call, Target::Stub(Stub::Return));
+        self.out.branch(Branch::Call, Target::Loader(LoaderSymbol::Return));
         self.out.label(entry);
         self.put_new(Instruction::with2(Opcode::Mov_rm64_r64, place, Register::RAX))?;
         for (register, slot) in saved {
-            self.load_fixed(register, TCB_SCRATCH + 8 * slot)?;
+            self.load_fixed(register, spill_place(slot))?;
         }
         if flags {
             self.restore_flags(FLAGS_SLOT)?;

@@ -5,13 +5,14 @@ use super::Transform;
 use crate::analysis::regs::{FLAGS, GPRS, Set, VECTOR_COUNT, bit};
 use crate::refusal::Refusal;
 use iced_x86::{Code as Opcode, Instruction, MemoryOperand, Register};
+use sfi_contract::Anchored;
 use sfi_contract::layout::{TCB_SCRATCH, TCB_SCRATCH_SLOTS};
 
 /// A register that may be overwritten until it is released.
 #[derive(Clone, Copy, Debug)]
 pub struct Scratch {
     pub register: Register,
-    spilled: Option<u64>,
+    spilled: Option<Anchored>,
 }
 
 /// Order of preference: registers that need no REX prefix first, then call-clobbered ones.
@@ -20,9 +21,14 @@ const ORDER: [Register; 14] = {
     [RAX, RCX, RDX, RSI, RDI, R11, R10, R9, R8, RBX, RBP, R12, R13, R14]
 };
 
-/// `%gs:offset`, with the 32-bit address size.
-pub fn fixed(offset: u64) -> MemoryOperand {
-    MemoryOperand::new(Register::None, Register::None, 1, offset as i64, 4, false, Register::GS)
+/// `%gs:place`, with the 32-bit address size.
+pub fn fixed(place: Anchored) -> MemoryOperand {
+    MemoryOperand::new(Register::None, Register::None, 1, place.symbolic() as i64, 4, false, Register::GS)
+}
+
+/// The word of the TCB page that a number of a spill place means.
+pub fn spill_place(slot: u64) -> Anchored {
+    TCB_SCRATCH.plus(8 * slot as i32)
 }
 
 impl Transform<'_, '_, '_> {
@@ -52,7 +58,7 @@ impl Transform<'_, '_, '_> {
         };
         self.busy |= bit(register);
         self.stats.spills += 1;
-        let place = TCB_SCRATCH + 8 * slot;
+        let place = spill_place(slot);
         self.store_fixed(place, register)?;
         Ok(Scratch { register, spilled: Some(place) })
     }
@@ -67,19 +73,19 @@ impl Transform<'_, '_, '_> {
     }
 
     /// `mov %register, %gs:place`
-    pub(super) fn store_fixed(&mut self, place: u64, register: Register) -> Result<(), Refusal> {
+    pub(super) fn store_fixed(&mut self, place: Anchored, register: Register) -> Result<(), Refusal> {
         self.put_new(Instruction::with2(Opcode::Mov_rm64_r64, fixed(place), register))
     }
 
     /// `mov %gs:place, %register`
-    pub(super) fn load_fixed(&mut self, register: Register, place: u64) -> Result<(), Refusal> {
+    pub(super) fn load_fixed(&mut self, register: Register, place: Anchored) -> Result<(), Refusal> {
         self.put_new(Instruction::with2(Opcode::Mov_r64_rm64, register, self.fixed_for_load(place)))
     }
 
     /// A fixed place as the operand of a load, which only mode full confines.
-    pub(super) fn fixed_for_load(&self, place: u64) -> MemoryOperand {
+    pub(super) fn fixed_for_load(&self, place: Anchored) -> MemoryOperand {
         let size = if self.full() { 4 } else { 8 };
-        MemoryOperand::new(Register::None, Register::None, 1, place as i64, size, false, Register::GS)
+        MemoryOperand::new(Register::None, Register::None, 1, place.symbolic() as i64, size, false, Register::GS)
     }
 
     /// Whether flags hold a value that is needed after the current instruction's expansion begins.
@@ -90,20 +96,20 @@ impl Transform<'_, '_, '_> {
     /// Saves the flags in two spill places from `slot` on; all registers keep their values.
     pub(super) fn save_flags(&mut self, slot: u64) -> Result<(), Refusal> {
         self.stats.flag_saves += 1;
-        let place = TCB_SCRATCH + 8 * slot;
+        let place = spill_place(slot);
         self.store_fixed(place, Register::RAX)?;
         // lahf; seto %al
         self.put(&Instruction::with(Opcode::Lahf), &[])?;
         self.put_new(Instruction::with1(Opcode::Seto_rm8, Register::AL))?;
-        self.store_fixed(place + 8, Register::RAX)?;
+        self.store_fixed(place.plus(8), Register::RAX)?;
         self.load_fixed(Register::RAX, place)
     }
 
     /// Restores what [`Transform::save_flags`] saved; all registers keep their values.
     pub(super) fn restore_flags(&mut self, slot: u64) -> Result<(), Refusal> {
-        let place = TCB_SCRATCH + 8 * slot;
+        let place = spill_place(slot);
         self.store_fixed(place, Register::RAX)?;
-        self.load_fixed(Register::RAX, place + 8)?;
+        self.load_fixed(Register::RAX, place.plus(8))?;
         // add $0x7f,%al sets OF if al was 1; sahf leaves OF alone.
         self.put_new(Instruction::with2(Opcode::Add_AL_imm8, Register::AL, 0x7f))?;
         self.put(&Instruction::with(Opcode::Sahf), &[])?;

@@ -5,12 +5,12 @@
 //! mov %gs:place,%rdi` behind.
 
 use super::Transform;
-use super::scratch::fixed;
+use super::scratch::{fixed, spill_place};
 use crate::analysis::regs::bit;
 use crate::refusal::{Reason, Refusal};
 use crate::text::emit::{Branch, ShortBranch};
 use iced_x86::{Code as Opcode, Instruction, OpKind, Register};
-use sfi_contract::layout::{HEADER_BASE, TCB_SCRATCH};
+use sfi_contract::layout::HEADER_BASE;
 
 const FLAGS_SLOT: u64 = 9;
 /// Spill places of rsi and rdi, whose upper halves they keep.
@@ -44,7 +44,7 @@ impl Transform<'_, '_, '_> {
         let after = self.facts.live.after[self.at];
         let kept = || masked().filter(|(_, _, whole, _)| after & bit(*whole) != 0);
         for (_, _, whole, slot) in kept() {
-            self.store_fixed(TCB_SCRATCH + 8 * slot, whole)?;
+            self.store_fixed(spill_place(slot), whole)?;
         }
         let flags = self.flags_live();
         let writes_flags = effects.writes & crate::analysis::regs::FLAGS != 0;
@@ -69,7 +69,7 @@ impl Transform<'_, '_, '_> {
             None => {}
         }
         for (_, low, whole, slot) in kept() {
-            let place = TCB_SCRATCH + 8 * slot;
+            let place = spill_place(slot);
             self.put_new(Instruction::with2(Opcode::Mov_rm32_r32, fixed(place), low))?;
             self.load_fixed(whole, place)?;
         }

@@ -1,5 +1,5 @@
 //! Thread-local access sequences (psABI and Drepper's "ELF Handling For Thread-Local Storage"): a
-//! domain is linked statically, so every model becomes local-exec, at a fixed place of the window.
+//! domain is linked statically, so every model becomes local-exec, in the domain's one block.
 
 use super::Transform;
 use super::scratch::fixed;
@@ -8,7 +8,7 @@ use crate::refusal::{Reason, Refusal};
 use crate::text::emit::{Patch, Target};
 use iced_x86::{Code as Opcode, Instruction, MemoryOperand, Mnemonic, Register};
 use object::elf;
-use sfi_contract::layout::TP_OFFSET;
+use sfi_contract::layout::TCB;
 
 impl Transform<'_, '_, '_> {
     /// Rewrites general-dynamic, local-dynamic and initial-exec sequences. Says whether the
@@ -27,7 +27,7 @@ impl Transform<'_, '_, '_> {
             k if k == elf::R_X86_64_TLSGD.0 => {
                 self.absorb_get_addr()?;
                 // mov %gs:TP,%rax ; lea x@tpoff(%rax),%rax
-                self.put_new(Instruction::with2(Opcode::Mov_r64_rm64, Register::RAX, fixed(TP_OFFSET)))?;
+                self.put_new(Instruction::with2(Opcode::Mov_r64_rm64, Register::RAX, fixed(TCB)))?;
                 let operand = MemoryOperand::with_base_displ_size(Register::RAX, 0, 8);
                 let lea = Instruction::with2(Opcode::Lea_r64_m, Register::RAX, operand)
                     .map_err(|error| self.refuse(Reason::ThreadLocal, error.to_string()))?;
@@ -37,7 +37,7 @@ impl Transform<'_, '_, '_> {
             k if k == elf::R_X86_64_TLSLD.0 => {
                 self.absorb_get_addr()?;
                 // mov %gs:TP,%rax; the accesses' DTPOFF become TPOFF.
-                self.put_new(Instruction::with2(Opcode::Mov_r64_rm64, Register::RAX, fixed(TP_OFFSET)))?;
+                self.put_new(Instruction::with2(Opcode::Mov_r64_rm64, Register::RAX, fixed(TCB)))?;
                 Ok(true)
             }
             k if k == elf::R_X86_64_GOTTPOFF.0 => {

@@ -1,4 +1,5 @@
-# __builtin_longjmp: the receiver's function notes the depth of the control stack, and the receiver's pad cuts it.
+# __builtin_longjmp: the receiver's function notes the depth of the control stack, and the
+# receiver's pad cuts it.
         .globl  catcher, thrower
         .type   catcher,@function
 catcher:

@@ -1,4 +1,5 @@
-# A table of pointers that only a jump reads leads to the function's unlikely part, which is no function.
+# A table of pointers that only a jump reads leads to the function's unlikely part, which is no
+# function.
         .globl  f
         .type   f,@function
 f:      push    %rbx

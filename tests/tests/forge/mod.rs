@@ -9,6 +9,7 @@
 //! # mode: full                  the mode to check it for; `write` if absent
 //! # patch: header .text flags = 7
 //! # text: offset 0x400000       check the section .text as a final text at this window offset
+//! # text: anchors 0xff000 0x100000 0x300000       those of the domain: header page, dispatch table, TCB
 //! # text: gateways 0x500000
 //! # text: slots 0x400000
 //! # show: the command that shows it
@@ -24,7 +25,7 @@
 #![allow(dead_code)]
 
 use anyhow::{Context, Result, bail, ensure};
-use sfi_contract::Mode;
+use sfi_contract::{Anchors, Mode};
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -40,10 +41,11 @@ pub struct Fixture {
     pub text: Option<FinalPlace>,
 }
 
-/// The way in which a fixture's `.text` is checked as a final text.
-#[derive(Clone, Debug, Default)]
+/// How a fixture's `.text` is to be checked as a final text.
+#[derive(Clone, Debug)]
 pub struct FinalPlace {
     pub offset: u64,
+    pub anchors: Anchors,
     pub gateways: Vec<u64>,
     pub slots: Vec<u64>,
 }
@@ -106,12 +108,22 @@ impl Fixture {
     }
 }
 
+impl Default for FinalPlace {
+    fn default() -> Self {
+        FinalPlace { offset: 0, anchors: Anchors::EXAMPLE, gateways: Vec::new(), slots: Vec::new() }
+    }
+}
+
 impl FinalPlace {
     fn read(&mut self, value: &str) -> Result<()> {
         let (key, numbers) = value.split_once(' ').context("text: KEY NUMBER...")?;
         let numbers: Vec<u64> = numbers.split_whitespace().map(number).collect::<Result<_>>()?;
         match key {
             "offset" => self.offset = *numbers.first().context("a number")?,
+            "anchors" => {
+                let [header, dispatch, tcb] = numbers[..] else { bail!("anchors HEADER DISPATCH TCB") };
+                self.anchors = Anchors { header, dispatch, tcb };
+            }
             "gateways" => self.gateways = numbers,
             "slots" => self.slots = numbers,
             _ => bail!("unknown text key `{key}`"),

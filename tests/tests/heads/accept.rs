@@ -3,7 +3,7 @@
 
 use crate::walk::Head;
 use iced_x86::{Instruction, OpKind, Register};
-use sfi_contract::{Mode, Rule};
+use sfi_contract::{Anchors, Mode, Rule};
 use sfi_verifier::{FinalText, MAX_VIOLATIONS, Options, verify_text};
 
 /// Window offset of the text.
@@ -62,7 +62,8 @@ impl Judge {
         self.text.push(0xcc);
         accepted.clear();
         accepted.resize(heads.len(), true);
-        let text = FinalText { bytes: &self.text, offset: TEXT, gateways: &[], slots: &[], mode };
+        let text =
+            FinalText { bytes: &self.text, offset: TEXT, gateways: &[], slots: &[], anchors: Anchors::EXAMPLE, mode };
         // The clock may be granted, so its instruction is part of the language.
         let options = Options { mode, clock: true, ..Options::default() };
         for found in verify_text(&text, &options).err().unwrap_or_default() {

@@ -8,7 +8,7 @@ impl Follow<'_> {
     /// Returns the start of the mask directly before an indirect branch through the dispatch table.
     pub(super) fn mask_before(&self, at: u64, branch: &[u8]) -> Option<u64> {
         const MASK: [u8; 4] = [0xf8, 0xff, 0x0f, 0x00];
-        // 65 67 [40|41] ff /2|/4, mod 2, disp32 = 0x100000
+        // 65 67 [40|41] ff /2|/4, mod 2, disp32 = the dispatch table's
         let rest = branch.strip_prefix(&[0x65, 0x67]).or_else(|| branch.strip_prefix(&[0x67, 0x65]))?;
         let (high, rest) = match rest {
             [0x40, rest @ ..] => (0, rest),
@@ -22,7 +22,10 @@ impl Follow<'_> {
             4 => rest.split_first().filter(|(sib, _)| **sib & 0x3f == 0x24)?.1,
             _ => rest,
         };
-        if modrm >> 6 != 2 || !matches!(modrm >> 3 & 7, 2 | 4) || displacement != [0, 0, 0x10, 0] || register == 4 {
+        if modrm >> 6 != 2 || !matches!(modrm >> 3 & 7, 2 | 4) || displacement.len() != 4 || register == 4 {
+            return None;
+        }
+        if !self.names_place(at + branch.len() as u64 - 4, "__sfi_dispatch") {
             return None;
         }
         let before = &self.text.bytes[..at as usize];
@@ -73,9 +76,12 @@ impl Follow<'_> {
         Ok(())
     }
 
-    /// Returns the start of `mov %edi,%edi; add %gs:0xff000,%rdi` (or esi) directly before `end`.
+    /// `mov %edi,%edi; add %gs:__sfi_header,%rdi` (or esi) right before `end`; where it begins.
     fn pointer_before(&self, end: u64, register: u8) -> Option<u64> {
         let before = &self.text.bytes[..end as usize];
+        if !self.names_place(end.checked_sub(4)?, "__sfi_header") {
+            return None;
+        }
         let add = (9..=11)
             .find(|length| before.len() >= *length && rebase(&before[before.len() - length..]) == Some(register))?;
         let before = &before[..before.len() - add];
@@ -89,13 +95,14 @@ impl Follow<'_> {
     }
 }
 
-/// Returns the register of `add %gs:0xff000,%r`, from its bytes: 65, perhaps 67, REX.W, 03.
+/// The register of `add %gs:__sfi_header,%r`, by bytes alone: one of the forms with 65, perhaps 67,
+/// REX.W, 03.
 fn rebase(bytes: &[u8]) -> Option<u8> {
     let rest = match bytes {
         [0x65, 0x67, rest @ ..] | [0x67, 0x65, rest @ ..] | [0x65, rest @ ..] => rest,
         _ => return None,
     };
     // No base, no index. REX.X would make it r12, and REX.R another destination.
-    let [0x48 | 0x49, 0x03, modrm, sib, 0x00, 0xf0, 0x0f, 0x00] = rest else { return None };
+    let [0x48 | 0x49, 0x03, modrm, sib, _, _, _, _] = rest else { return None };
     (modrm & 0xc7 == 4 && sib & 0x3f == 0x25).then_some(modrm >> 3 & 7)
 }

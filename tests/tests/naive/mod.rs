@@ -31,6 +31,8 @@ struct Patch {
     symbol: usize,
     addend: i64,
     width: u64,
+    /// The undefined symbol.
+    name: Option<String>,
 }
 
 /// A text section.
@@ -107,7 +109,11 @@ pub fn judge(bytes: &[u8], mode: Mode) -> Result<(), String> {
                 | elf::R_X86_64_DTPOFF32 => 4,
                 _ => return Err(format!("relocation type {kind:?} in text")),
             };
+            let symbol = symbols.symbol(SymbolIndex(relocation.r_sym(endian, false) as usize));
+            let name = symbol.ok().filter(|s| s.st_shndx(endian).0 == elf::SHN_UNDEF.0);
+            let name = name.and_then(|s| s.name(endian, symbols.strings()).ok());
             text.patches.push(Patch {
+                name: name.map(|name| String::from_utf8_lossy(name).into_owned()),
                 at: relocation.r_offset(endian),
                 kind,
                 symbol: relocation.r_sym(endian, false) as usize,
@@ -209,11 +215,25 @@ impl<'t> Follow<'t> {
                 return Err(format!("{place:#x} enters the region from {first:#x} to {last:#x}"));
             }
             let all = *first..last + self.reached[last];
-            if let Some(patch) = self.text.patches.iter().find(|p| p.at < all.end && all.start < p.at + p.width) {
+            let inside = |p: &&Patch| p.at < all.end && all.start < p.at + p.width && !self.is_place(p);
+            if let Some(patch) = self.text.patches.iter().find(inside) {
                 return Err(format!("a relocation at {:#x} in the region from {first:#x} on", patch.at));
             }
         }
         Ok(())
+    }
+
+    /// The number that the loader draws for the header page or the dispatch table; no other
+    /// relocation touches the field.
+    fn is_place(&self, patch: &Patch) -> bool {
+        self.names_place(patch.at, "__sfi_header") || self.names_place(patch.at, "__sfi_dispatch")
+    }
+
+    fn names_place(&self, at: u64, name: &str) -> bool {
+        let all: Vec<&Patch> = self.patches(at, 4).collect();
+        let [patch] = all[..] else { return false };
+        let kind = matches!(patch.kind, elf::R_X86_64_32 | elf::R_X86_64_32S);
+        kind && patch.at == at && patch.addend == 0 && patch.name.as_deref() == Some(name)
     }
 
     fn patches(&self, at: u64, length: u64) -> impl Iterator<Item = &'t Patch> {
@@ -323,8 +343,7 @@ impl<'t> Follow<'t> {
                     && prefixes.gs
                     && instruction.memory_base() == Register::None
                     && instruction.memory_index() == Register::None
-                    && instruction.memory_displacement64() == 0xf_f000
-                    && self.patches(at, instruction.len() as u64).next().is_none();
+                    && self.names_place(at + instruction.len() as u64 - 4, "__sfi_header");
                 if !based && !header {
                     return Err("a load that is not confined".into());
                 }

@@ -23,8 +23,8 @@ pub mod silent;
 
 use crate::machine::{Exit, Machine, PAGE, RSP, Registers, WINDOW, Window, state};
 use iced_x86::{Code, Decoder, DecoderOptions, FlowControl, Instruction, Mnemonic};
-use sfi_contract::Mode;
 use sfi_contract::policy::{self, Memory};
+use sfi_contract::{Anchors, Mode};
 use sfi_tests::random::Random;
 use sfi_verifier::{FinalText, Options, Usage, Vectors, verify_text};
 use std::collections::HashSet;
@@ -190,7 +190,14 @@ fn accepted(walk: Walk, mode: Mode, seed: u64, mut f: impl FnMut(&Accepted, &mut
         // One more byte gives a branch with displacement 0 a target.
         let mut text = bytes[..instruction.len()].to_vec();
         text.push(0xcc);
-        let text = FinalText { bytes: &text, offset: TEXT + INSET, gateways: &[], slots: &[], mode };
+        let text = FinalText {
+            bytes: &text,
+            offset: TEXT + INSET,
+            gateways: &[],
+            slots: &[],
+            anchors: Anchors::EXAMPLE,
+            mode,
+        };
         if let Ok(usage) = verify_text(&text, &options) {
             count += 1;
             f(&Accepted { instruction, bytes: bytes[..instruction.len()].to_vec(), usage }, random);

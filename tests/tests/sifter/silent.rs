@@ -7,8 +7,8 @@ use super::{Accepted, Arena, INSET, TEXT, context, no_strange_fault};
 use crate::instance::instance;
 use crate::machine::{Machine, RSP};
 use iced_x86::{Code, Encoder, Instruction, OpKind, Register};
-use sfi_contract::Mode;
 use sfi_contract::policy::{self, Memory};
+use sfi_contract::{Anchors, Mode};
 use sfi_tests::random::Random;
 use sfi_verifier::{FinalText, Options, Usage, verify_text};
 
@@ -50,7 +50,14 @@ fn accepted(instruction: Instruction) -> Accepted {
     encoder.encode(&instruction, TEXT + INSET).unwrap_or_else(|error| panic!("{instruction}: {error}"));
     let bytes = encoder.take_buffer();
     for mode in Mode::ALL {
-        let text = FinalText { bytes: &bytes, offset: TEXT + INSET, gateways: &[], slots: &[], mode };
+        let text = FinalText {
+            bytes: &bytes,
+            offset: TEXT + INSET,
+            gateways: &[],
+            slots: &[],
+            anchors: Anchors::EXAMPLE,
+            mode,
+        };
         let options = Options { mode, ..Options::default() };
         verify_text(&text, &options).unwrap_or_else(|found| panic!("{instruction} in mode {mode}: {found:?}"));
     }

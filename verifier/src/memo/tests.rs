@@ -8,10 +8,11 @@ use crate::facts::{Facts, Field};
 use crate::instruction::Rules;
 use crate::options::Options;
 use crate::region::Step;
+use crate::sweep::{Stage, Text};
 use iced_x86::{Decoder, DecoderOptions, Instruction};
 use proptest::test_runner::{RngAlgorithm, TestRng};
 use rand::RngExt;
-use sfi_contract::Mode;
+use sfi_contract::{Anchors, Mode};
 
 /// Returns the bytes of the instruction that the text begins with, its facts, and whether the memo
 /// may learn them. `None` if the instruction breaks a rule by itself.
@@ -159,8 +160,13 @@ fn what_is_to_be_a_region_has_its_number() {
         for learned_from in [right, wrong] {
             let mut memo = learned(&[learned_from]);
             let facts = recall(&mut memo, wrong).expect("the same head");
-            assert!(!matches!(facts.step_of(right), Step::Other | Step::Astray), "{right:02x?}");
-            assert!(matches!(facts.step_of(wrong), Step::Other | Step::Astray), "{wrong:02x?}");
+            let text = |bytes| Text { bytes, base: 0, stage: Stage::Final(Anchors::EXAMPLE) };
+            let step = |bytes| {
+                let named = facts.place().is_some_and(|place| text(bytes).names(facts.displacement().offset, place));
+                facts.step_of(bytes, named)
+            };
+            assert!(!matches!(step(right), Step::Other | Step::Astray), "{right:02x?}");
+            assert!(matches!(step(wrong), Step::Other | Step::Astray), "{wrong:02x?}");
         }
     }
 }

@@ -1,7 +1,8 @@
 //! A small ELF writer. It can write objects that no assembler would.
 #![allow(dead_code)]
 
-use sfi_contract::{Mode, Rule};
+use sfi_contract::matching::Pattern;
+use sfi_contract::{Anchors, Mode, Rule, names};
 use sfi_verifier::{Options, Report, verify};
 
 pub const PROGBITS: u32 = 1;
@@ -112,7 +113,57 @@ impl Elf {
         self
     }
 
-    /// Adds a section group.
+    /// Adds relocations that name the places of [`Anchors::EXAMPLE`] wherever an executable section
+    /// holds their numbers and no relocation covers them: so texts can be written as they run.
+    fn with_places(&self) -> Elf {
+        let mut elf = self.clone();
+        for target in 1..=self.sections.len() as u32 {
+            let text = &self.sections[target as usize - 1];
+            if text.flags & X == 0 {
+                continue;
+            }
+            let tables = self.sections.iter().filter(|s| s.kind == RELA && s.info == target);
+            let taken: Vec<u64> = tables
+                .flat_map(|s| s.data.chunks_exact(24).map(|r| u64::from_le_bytes(r[..8].try_into().unwrap())))
+                .collect();
+            let mut found = Vec::new();
+            for (at, field) in text.data.windows(4).enumerate() {
+                let number = u32::from_le_bytes(field.try_into().unwrap());
+                let (name, addend) = match number {
+                    0xf_f000..0xf_f900 => (names::HEADER, number - 0xf_f000),
+                    0x10_0000 => (names::DISPATCH, 0),
+                    0x30_0f00..0x30_1000 => (names::TCB, number - 0x30_0000),
+                    _ => continue,
+                };
+                if taken.iter().all(|other| other.abs_diff(at as u64) >= 4) {
+                    let index = elf.symbols.iter().position(|s| s.name == name && s.section == 0);
+                    let index = index.unwrap_or_else(|| {
+                        elf.symbols.push(Symbol { kind: 0, ..symbol(name, 0, 0) });
+                        elf.symbols.len() - 1
+                    });
+                    found.push((at as u64, R_32, index as u32 + 1, i64::from(addend)));
+                }
+            }
+            elf.add_relocations(target, &found);
+        }
+        elf
+    }
+
+    /// Puts relocations into a section's table.
+    fn add_relocations(&mut self, target: u32, entries: &[(u64, u32, u32, i64)]) {
+        if entries.is_empty() {
+            return;
+        }
+        let mut new = std::mem::take(self).relocations(target, entries);
+        let table = new.sections.pop().unwrap();
+        match new.sections.iter_mut().find(|s| s.kind == RELA && s.info == target) {
+            Some(old) => old.data.extend(table.data),
+            None => new.sections.push(table),
+        }
+        *self = new;
+    }
+
+    /// A section group.
     pub fn group(mut self, words: &[u32], signature: u32) -> Elf {
         let data = words.iter().flat_map(|w| w.to_le_bytes()).collect();
         let mut table = section(".group", GROUP, 0, data);
@@ -122,6 +173,10 @@ impl Elf {
     }
 
     pub fn build(&self) -> Vec<u8> {
+        self.with_places().write()
+    }
+
+    fn write(&self) -> Vec<u8> {
         let mut strings = vec![0];
         let mut symbols = vec![0; 24];
         for s in &self.symbols {
@@ -190,7 +245,16 @@ impl Elf {
     }
 }
 
-/// Returns bytes from hexadecimal digits. Spaces and `|` may separate them.
+/// The bytes of a pattern in a domain with [`Anchors::EXAMPLE`].
+pub fn filled(pattern: &Pattern) -> Vec<u8> {
+    let mut bytes = pattern.bytes.to_vec();
+    for (at, place) in pattern.fields {
+        bytes[*at..at + 4].copy_from_slice(&(Anchors::EXAMPLE.offset(*place) as u32).to_le_bytes());
+    }
+    bytes
+}
+
+/// Bytes from hexadecimal digits; spaces and `|` separate.
 pub fn hex(text: &str) -> Vec<u8> {
     let digits: Vec<u8> = text.bytes().filter(u8::is_ascii_hexdigit).collect();
     assert_eq!(digits.len() % 2, 0, "{text}");

@@ -5,6 +5,8 @@
 //! paper's time to breach is `n D` where `P(n)` is one half; the mean number of guesses is `(V + 1)
 //! / (M + 1)`.
 
+use sfi_contract::layout::WINDOW_SIZE;
+
 /// A search.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Search {
@@ -15,6 +17,16 @@ pub struct Search {
 }
 
 impl Search {
+    /// The search for `mapped` bytes in windows of which so many are possible. The longest run of
+    /// the bytes has `run`, so one address is tried for each multiple of it; a window's first one
+    /// is unmapped always. `None` if there is nothing to find.
+    pub fn for_memory(windows: u64, run: u64, mapped: u64) -> Option<Search> {
+        let slots = (WINDOW_SIZE.checked_div(run)? - 1).max(1);
+        let places = windows * slots;
+        let targets = ((mapped + run / 2) / run).clamp(1, places - 1);
+        Some(Search { places, targets })
+    }
+
     /// The probability that `guesses` at different places all miss.
     pub fn all_miss(self, guesses: u64) -> f64 {
         if guesses > self.places - self.targets {
@@ -88,6 +100,21 @@ mod tests {
         near(years(16, 1e-3), 24.0);
         near(years(16, 1e-6) * 31_556_952.0, 1.25 * 604_800.0);
         near(years(2048, 1e-6) * 31_556_952.0, 1.7 * 3600.0);
+    }
+
+    /// 16 MiB in one run: half of 2^35 / 4096 guesses, and a little less, because a window's first
+    /// bytes are unmapped.
+    #[test]
+    fn memory_is_searched_by_its_longest_run() {
+        let windows = (1 << 15) - 3;
+        let search = Search::for_memory(windows, 16 << 20, 16 << 20).unwrap();
+        assert_eq!(search, Search { places: windows * 255, targets: 1 });
+        assert!((search.mean() / f64::from(1 << 22) - 1.0).abs() < 0.01);
+        // Sixteen runs of 1 MiB are found as fast.
+        let scattered = Search::for_memory(windows, 1 << 20, 16 << 20).unwrap();
+        assert!((scattered.mean() / search.mean() * 17.0 / 32.0 - 1.0).abs() < 0.01);
+        assert_eq!(Search::for_memory(windows, 3 << 30, 3 << 30).unwrap().places, windows);
+        assert_eq!(Search::for_memory(windows, 0, 0), None);
     }
 
     /// Against counting: every way to place two targets among seven.

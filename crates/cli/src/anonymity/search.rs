@@ -5,11 +5,11 @@ use super::odds::Search;
 use anyhow::{Context, ensure};
 use rand::Rng;
 use rand::seq::SliceRandom;
-use sfi_contract::layout::{HEADER_BASE, WINDOW_SIZE};
-use sfi_loader::{CallError, TypedFn, World};
+use sfi_contract::layout::WINDOW_SIZE;
+use sfi_loader::{CallError, DomainSpec, La57, TypedFn, World};
 use std::time::{Duration, Instant};
 
-/// The searching domain. The name is reserved in the world that is searched.
+/// The searching domain.
 pub const SEARCHER: &str = "searcher";
 
 /// What was seen.
@@ -40,26 +40,49 @@ impl Outcome {
     }
 }
 
+/// Domains that are searched for.
+pub const DECOYS: u64 = 8;
+/// The heap of each: the longest run of its memory.
+pub const RUN: u64 = 1 << 30;
+
+/// A world with one domain that searches and [`DECOYS`] others. These are large, so that a search
+/// takes thousands of guesses and not thousands of millions.
+pub fn world() -> anyhow::Result<World> {
+    let idle = |name: &str| DomainSpec::new(name).memory(0).stack(4096).object("load.o", sfi_support::load_object());
+    let mut builder = World::builder().la57(La57::Never).domain(idle(SEARCHER));
+    for number in 0..DECOYS {
+        builder = builder.domain(idle(&format!("decoy{number}")).memory(RUN));
+    }
+    Ok(builder.build()?)
+}
+
+/// The search in that world.
+pub fn odds(windows: u64) -> anyhow::Result<Search> {
+    // Its own window is no news to the searcher.
+    Search::for_memory(windows - 1, RUN, DECOYS * RUN).context("there are no windows")
+}
+
 /// Searches `searches` times for a window that is not the searcher's own, in a random order each
 /// time.
 ///
-/// The place that is tried in a window is the header page: it is mapped in every window, at the
-/// same offset, so this is the best that a searcher can do.
+/// One address is tried for each length of the longest run, in all windows: nothing in a window is
+/// at a known place, so this is the best that a searcher can do.
 pub fn search(world: &mut World, searches: u64, random: &mut impl Rng) -> anyhow::Result<Outcome> {
     let windows = world.domain(SEARCHER)?.placement().windows;
     let load: TypedFn<fn(u64) -> u64> = world.domain(SEARCHER)?.export("load")?;
-    let mut order: Vec<u64> = (1..=windows).collect();
+    let per_window = WINDOW_SIZE / RUN;
+    let mut order: Vec<u64> = (per_window..per_window * (windows + 1)).filter(|n| n % per_window != 0).collect();
     let mut guesses = 0;
     let start = Instant::now();
     for _ in 0..searches {
         order.shuffle(random);
         let mut found = false;
-        for window in &order {
-            if window * WINDOW_SIZE == world.domain(SEARCHER)?.secret_base() {
+        for number in &order {
+            let address = number * RUN;
+            if address & !(WINDOW_SIZE - 1) == world.domain(SEARCHER)?.secret_base() {
                 continue;
             }
             guesses += 1;
-            let address = window * WINDOW_SIZE + HEADER_BASE;
             match load.call(world, (address,)) {
                 Ok(_) => {
                     found = true;
@@ -69,7 +92,7 @@ pub fn search(world: &mut World, searches: u64, random: &mut impl Rng) -> anyhow
                 Err(error) => return Err(error.into()),
             }
         }
-        ensure!(found, "{} windows were tried and none is mapped", order.len());
+        ensure!(found, "{} addresses were tried and none is mapped", order.len());
     }
     Ok(Outcome { searches, guesses, time: start.elapsed() })
 }

@@ -3,10 +3,10 @@
 use crate::anonymity::odds::{Search, duration};
 use crate::anonymity::search::{self, Outcome, SEARCHER};
 use crate::anonymity::{host, penalty};
-use anyhow::ensure;
+use anyhow::{Context, ensure};
 use sfi_contract::layout::WINDOW_SIZE;
 use sfi_loader::manifest::Manifest;
-use sfi_loader::{AddressSpace, DomainSpec, La57, Mode, World};
+use sfi_loader::{AddressSpace, DomainRef, La57, Mode, PlacementReport, World};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::Duration;
@@ -14,19 +14,24 @@ use std::time::Duration;
 /// Says how long a domain would have to search for another one's memory, and tries.
 ///
 /// In mode write a domain's loads are not confined: what keeps it from reading other domains is
-/// that it does not know where they are (Yarvin et al. section 2). V is the number of places that a
-/// window may have, M the number of windows that are not the searcher's, D the delay that a wrong
-/// guess costs: the fault, its report, the restart, and the penalty that the embedder imposes. The
-/// time to breach is the time after which a search has succeeded with a probability of one half.
-/// The simulation loads the manifest's domains and beside them one that searches, by loads that
-/// fault; it does so in 47 bits of address also where the manifest asks for 56 (`la57`), which
-/// would take 512 times as long. In mode full there is nothing to search: loads cannot leave the
-/// window.
+/// that it does not know where they are (Yarvin et al. section 2). Nothing in a window is at a
+/// known place, so a search tries one address for each length of the longest run of the others'
+/// memory. V is the number of these addresses, M the number of them that are mapped, D the delay
+/// that a wrong guess costs: the fault, its report, the restart, and the penalty that the embedder
+/// imposes. The time to breach is the time after which a search has succeeded with a probability of
+/// one half. The simulation searches a world of its own by loads that fault, for domains so large
+/// that it ends in seconds; it does so in 47 bits of address also where the manifest asks for 56
+/// (`la57`), which would take 512 times as long. In mode full there is nothing to search: loads
+/// cannot leave the window.
+///
+/// Without a manifest it prints the table of the paper: times to breach for one address space of so
+/// many bits, with segments of one size that lie anywhere in it.
 #[derive(clap::Args)]
 #[command(after_help = "\
 Examples:
   sfi anonymity domains.toml
   sfi anonymity domains.toml --penalty 1 --searches 100 --json
+  sfi anonymity --address-bits 64 --segment 8K --memory 16M,256M,2G,16G
 
 Exit codes:
   0  the simulation agrees with the formula within 99.9%
@@ -34,8 +39,8 @@ Exit codes:
   2  an error")]
 pub struct Args {
     /// The manifest.
-    #[arg(value_name = "MANIFEST")]
-    manifest: PathBuf,
+    #[arg(value_name = "MANIFEST", required_unless_present = "address_bits")]
+    manifest: Option<PathBuf>,
     /// Delay that the embedder adds to every fault, in seconds. Default: what the manifest's owners
     /// pay for each of many faults, the domain that pays least among those that can search; nothing
     /// if it has no owner.
@@ -47,6 +52,15 @@ pub struct Args {
     /// Print one JSON object.
     #[arg(long)]
     json: bool,
+    /// The paper's table: bits of an address.
+    #[arg(long, value_name = "BITS", value_parser = clap::value_parser!(u32).range(13..=64), conflicts_with_all = ["manifest", "penalty", "searches", "json"])]
+    address_bits: Option<u32>,
+    /// The paper's table: size of a segment.
+    #[arg(long, value_name = "BYTES", value_parser = parse_size, default_value = "4K", requires = "address_bits")]
+    segment: u64,
+    /// The paper's table: sizes of the memory that is looked for.
+    #[arg(long, value_name = "BYTES,...", value_parser = parse_size, value_delimiter = ',', default_value = "16M,256M,2G,16G", requires = "address_bits")]
+    memory: Vec<u64>,
 }
 
 /// Seconds that the simulation may take, roughly.
@@ -55,43 +69,45 @@ const PATIENCE: f64 = 3.0;
 const FEW: u64 = 8;
 /// Standard errors that one run in a thousand exceeds.
 const FAR: f64 = 3.29;
-/// Numbers of domains of the table.
-const TABLE: [u64; 5] = [1, 10, 100, 1000, 10_000];
+/// Sizes of the table's memory: one domain each, with a heap of this size.
+const TABLE: [u64; 5] = [1 << 20, 16 << 20, 128 << 20, 256 << 20, 1 << 30];
 /// Delays of the paper's table.
 const DELAYS: [f64; 3] = [1.0, 1e-3, 1e-6];
 
 /// Runs the subcommand.
 pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
-    let manifest = Manifest::load(&args.manifest)?;
-    ensure!(
-        !manifest.domains.contains_key(SEARCHER),
-        "a domain is called `{SEARCHER}`; the simulation needs that name"
-    );
-    let mut world = world(&manifest, args.manifest.parent().unwrap_or(Path::new("")))?;
-    let placement = world.domain(SEARCHER)?.placement();
-    // Its own window is no news to the searcher.
-    let search = Search { places: placement.windows - 1, targets: manifest.domains.len() as u64 };
+    if let Some(bits) = args.address_bits {
+        return papers_table(bits, args.segment, &args.memory);
+    }
+    let path = args.manifest.as_deref().context("no manifest")?;
+    let manifest = Manifest::load(path)?;
+    let world = load(&manifest, path.parent().unwrap_or(Path::new("")))?;
+    let names: Vec<String> = world.domains().map(str::to_owned).collect();
+    let domains = names.iter().map(|name| Ok(world.domain(name)?)).collect::<anyhow::Result<Vec<_>>>()?;
+    let placements: Vec<PlacementReport> = domains.iter().map(DomainRef::placement).collect();
+    let windows: Vec<_> = domains.iter().map(|d| d.secret_base()..d.secret_base() + WINDOW_SIZE).collect();
+    let host = host::search(&windows);
+    drop(world);
+    let mut simulated = search::world()?;
+    let four = simulated.domain(SEARCHER)?.placement().windows;
     let five = match manifest.placement.la57 {
         La57::Never => false,
         La57::IfAvailable => AddressSpace::Five.available(),
         La57::Always => true,
     };
-    let places = if five { AddressSpace::Five.windows() - 1 } else { search.places };
+    let space = if five { AddressSpace::Five } else { AddressSpace::Four };
     let mut random = rand::rng();
+    let odds = search::odds(four)?;
     let searches = match args.searches {
         Some(searches) => searches,
         None => {
-            let trial = search::search(&mut world, 2, &mut random)?;
-            ((PATIENCE / (trial.delay() * search.mean())) as u64).max(FEW)
+            let trial = search::search(&mut simulated, 2, &mut random)?;
+            ((PATIENCE / (trial.delay() * odds.mean())) as u64).max(FEW)
         }
     };
-    let outcome = search::search(&mut world, searches, &mut random)?;
-    let names: Vec<String> = world.domains().map(str::to_owned).collect();
-    let base = |name: &String| world.domain(name).map(|d| d.secret_base());
-    let windows = names.iter().map(|n| Ok(base(n)?..base(n)? + WINDOW_SIZE)).collect::<anyhow::Result<Vec<_>>>()?;
-    let host = host::search(&windows);
+    let outcome = search::search(&mut simulated, searches, &mut random)?;
     let penalty = args.penalty.unwrap_or_else(|| penalty::of(&manifest)).as_secs_f64();
-    let report = Report { places, search, host, outcome, penalty, manifest: &manifest };
+    let report = Report { space, odds, others: Others::of(&placements), host, outcome, penalty, manifest: &manifest };
     if args.json {
         println!("{}", serde_json::to_string_pretty(&report.json())?);
     } else {
@@ -100,9 +116,9 @@ pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
     Ok(if report.agrees() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
-/// The manifest's domains, and the one that searches. Host functions do nothing: nothing of the
-/// manifest is called but initialisers.
-fn world(manifest: &Manifest, directory: &Path) -> anyhow::Result<World> {
+/// The manifest's domains. Host functions do nothing: nothing of the manifest is called but
+/// initialisers.
+fn load(manifest: &Manifest, directory: &Path) -> anyhow::Result<World> {
     let mut builder = manifest.build(World::builder(), directory)?.la57(La57::Never);
     let mut names: Vec<&String> =
         manifest.domains.values().flat_map(|d| d.imports.values()).filter_map(|g| g.host.as_ref()).collect();
@@ -111,19 +127,74 @@ fn world(manifest: &Manifest, directory: &Path) -> anyhow::Result<World> {
     for name in names {
         builder = builder.host_fn(name.clone(), |_| Ok(0));
     }
-    let searcher = DomainSpec::new(SEARCHER).memory(0).stack(4096).object("searcher.o", sfi_support::load_object());
-    Ok(builder.domain(searcher).build()?)
+    Ok(builder.build()?)
+}
+
+/// A size in bytes, with K, M or G.
+fn parse_size(text: &str) -> Result<u64, String> {
+    let (digits, unit) = match text.strip_suffix(['K', 'M', 'G']) {
+        Some(digits) => (digits, 1 << (10 * (1 + "KMG".find(&text[digits.len()..]).unwrap_or(0)))),
+        None => (text, 1),
+    };
+    let size = digits.parse::<u64>().ok().and_then(|number| number.checked_mul(unit)).filter(|size| *size > 0);
+    size.ok_or_else(|| "not a size such as 8K, 16M or 2G".to_owned())
+}
+
+/// A size for people.
+fn size(bytes: u64) -> String {
+    let unit = [(1 << 30, "GiB"), (1 << 20, "MiB"), (1 << 10, "KiB")].into_iter().find(|(unit, _)| bytes >= *unit);
+    unit.map_or_else(|| format!("{bytes} bytes"), |(unit, name)| format!("{} {name}", bytes / unit))
+}
+
+/// Times to breach for an address space of segments that lie anywhere (Yarvin et al., table 1).
+fn papers_table(bits: u32, segment: u64, memory: &[u64]) -> anyhow::Result<ExitCode> {
+    let places = u64::try_from((1_u128 << bits) / u128::from(segment))?;
+    println!("time to breach: {bits} bits of address, segments of {}", size(segment));
+    println!("{:>10} {:>12} {:>12} {:>12}", "memory", "1 s", "1 ms", "1 µs");
+    for bytes in memory {
+        let targets = bytes / segment;
+        ensure!((1..places).contains(&targets), "{} are no memory that such an address space can hide", size(*bytes));
+        let guesses = Search { places, targets }.median() as f64;
+        let cells = DELAYS.map(|delay| format!("{:>12}", duration(guesses * delay))).join(" ");
+        println!("{:>10} {cells}", size(*bytes));
+    }
+    Ok(ExitCode::SUCCESS)
 }
 
 /// What a domain with the processor's clock can do, as docs/SECURITY.md has measured it.
 const SPECULATION: &str =
     "with the clock, windows are found by speculation in some 2 s of processor time (docs/SECURITY.md)";
 
+/// The memory that a domain of the manifest may look for: that of all others.
+#[derive(Clone, Copy, Default)]
+struct Others {
+    domains: u64,
+    /// Bytes of them all.
+    mapped: u64,
+    /// Bytes of the longest run.
+    run: u64,
+}
+
+impl Others {
+    /// For the domain that has least, which so has most before it.
+    fn of(placements: &[PlacementReport]) -> Others {
+        let mut all: Vec<&PlacementReport> = placements.iter().collect();
+        all.sort_by_key(|placement| placement.mapped);
+        let others = all.get(1..).unwrap_or_default();
+        Others {
+            domains: others.len() as u64,
+            mapped: others.iter().map(|placement| placement.mapped).sum(),
+            run: others.iter().map(|placement| placement.run).max().unwrap_or(0),
+        }
+    }
+}
+
 struct Report<'a> {
-    /// Of a window, as the manifest has it.
-    places: u64,
-    /// That of the simulation.
-    search: Search,
+    /// Where the manifest's windows lie.
+    space: AddressSpace,
+    /// The search of the simulation.
+    odds: Search,
+    others: Others,
     host: Option<Search>,
     outcome: Outcome,
     penalty: f64,
@@ -132,7 +203,7 @@ struct Report<'a> {
 
 impl Report<'_> {
     fn agrees(&self) -> bool {
-        self.outcome.standard_errors(self.search).abs() < FAR
+        self.outcome.standard_errors(self.odds).abs() < FAR
     }
 
     fn delay(&self) -> f64 {
@@ -140,9 +211,13 @@ impl Report<'_> {
     }
 
     /// The search that a domain of the manifest has before it: for all others.
-    fn inside(&self, places: u64) -> Option<Search> {
-        let others = self.search.targets.checked_sub(1).filter(|others| *others > 0)?;
-        Some(Search { places, targets: others })
+    fn inside(&self, space: AddressSpace) -> Option<Search> {
+        Search::for_memory(space.windows() - 1, self.others.run, self.others.mapped)
+    }
+
+    /// The search for one domain with a heap of this size.
+    fn one(&self, bytes: u64) -> Option<Search> {
+        Search::for_memory(self.space.windows() - 1, bytes, bytes)
     }
 
     fn free_loads(&self) -> Vec<&str> {
@@ -158,28 +233,34 @@ impl Report<'_> {
 
     fn print(&self) {
         let delay = self.delay();
-        println!("V  places of a window            {}", self.places);
         println!(
             "D  delay of a wrong guess        {} measured + {} penalty",
             duration(self.outcome.delay()),
             if self.penalty > 0.0 { duration(self.penalty) } else { "no".to_owned() }
         );
-        match self.inside(self.places) {
+        println!("   windows' places               {}", self.space.windows() - 1);
+        match self.inside(self.space) {
             Some(inside) => {
-                println!("M  other domains of the manifest {}", inside.targets);
+                println!("   other domains of the manifest {}", self.others.domains);
+                println!(
+                    "   their memory                  {}, at most {} in one run",
+                    size(self.others.mapped),
+                    size(self.others.run)
+                );
+                println!("V  addresses to try              {}", inside.places);
+                println!("M  of them mapped                {}", inside.targets);
                 println!("   guesses until a breach        {:.0} (mean), {} (median)", inside.mean(), inside.median());
                 let first = 1.0 - inside.all_miss(1);
                 println!("   breach by the first fault     {first:.1e} (all that a domain has that is not restarted)");
                 println!("   time to breach                {}", duration(inside.median() as f64 * delay));
             }
-            None => println!("M  other domains of the manifest 0: nothing to find but the host"),
+            None => println!("   other domains of the manifest 0: nothing to find but the host"),
         }
         let here = if AddressSpace::Five.available() { "" } else { ", not on this machine" };
         for (bits, space, here) in [(47, AddressSpace::Four, ""), (56, AddressSpace::Five, here)] {
-            let places = space.windows() - 1;
-            let breach = self.inside(places).map(|s| s.median() as f64 * delay);
+            let breach = self.inside(space).map(|s| s.median() as f64 * delay);
             let breach = breach.map_or_else(String::new, |time| format!(", time to breach {}", duration(time)));
-            println!("   V with {bits} bits of address     {places}{breach}{here}");
+            println!("   with {bits} bits of address       {} windows{breach}{here}", space.windows() - 1);
         }
         if let Some(host) = self.host {
             println!(
@@ -196,61 +277,55 @@ impl Report<'_> {
         if !timed.is_empty() {
             println!("   without a single fault         {}: {SPECULATION}", timed.join(", "));
         }
-        println!("\ntime to breach by number of other domains and delay");
-        println!("{:>8} {:>12} {:>12} {:>12} {:>12}", "M", "1 s", "1 ms", "1 µs", "here");
-        for targets in TABLE {
-            let guesses = Search { places: self.places, targets }.median() as f64;
+        println!("\ntime to breach by memory of one other domain, in one run, and delay");
+        println!("{:>8} {:>12} {:>12} {:>12} {:>12}", "memory", "1 s", "1 ms", "1 µs", "here");
+        for (bytes, search) in TABLE.iter().filter_map(|bytes| Some((bytes, self.one(*bytes)?))) {
+            let guesses = search.median() as f64;
             let cells = DELAYS.iter().chain([&delay]).map(|d| format!("{:>12}", duration(guesses * d)));
-            println!("{targets:>8} {}", cells.collect::<Vec<_>>().join(" "));
+            println!("{:>8} {}", size(*bytes), cells.collect::<Vec<_>>().join(" "));
         }
-        let half = 1.96 * self.search.deviation() / (self.outcome.searches as f64).sqrt();
+        let half = 1.96 * self.odds.deviation() / (self.outcome.searches as f64).sqrt();
         println!(
-            "\nsimulation: {} searches for {} domains, {} guesses in {}",
+            "\nsimulation: {} searches for {} domains of {}, {} guesses in {}",
             self.outcome.searches,
-            self.search.targets,
+            search::DECOYS,
+            size(search::RUN),
             self.outcome.guesses,
             duration(self.outcome.time.as_secs_f64())
         );
         println!(
             "guesses until a breach: {:.0} seen, {:.0} ± {half:.0} expected (95%): {}",
             self.outcome.mean(),
-            self.search.mean(),
+            self.odds.mean(),
             if self.agrees() { "agrees" } else { "DISAGREES" }
         );
     }
 
     fn json(&self) -> serde_json::Value {
-        let table = TABLE.map(|targets| {
-            let search = Search { places: self.places, targets };
-            serde_json::json!({ "m": targets, "median_guesses": search.median(), "mean_guesses": search.mean(), "seconds": search.median() as f64 * self.delay() })
-        });
-        let inside = |places: u64| {
-            self.inside(places).map(|s| {
-                serde_json::json!({ "m": s.targets, "first_guess": 1.0 - s.all_miss(1), "median_guesses": s.median(), "mean_guesses": s.mean(), "seconds": s.median() as f64 * self.delay() })
-            })
-        };
+        let of = |search: Search| serde_json::json!({ "v": search.places, "m": search.targets, "first_guess": 1.0 - search.all_miss(1), "median_guesses": search.median(), "mean_guesses": search.mean(), "seconds": search.median() as f64 * self.delay() });
+        let table = TABLE.map(|bytes| serde_json::json!({ "memory": bytes, "search": self.one(bytes).map(of) }));
         let spaces = [(47, AddressSpace::Four), (56, AddressSpace::Five)].map(|(bits, space)| {
-            let places = space.windows() - 1;
-            serde_json::json!({ "bits": bits, "available": space.available(), "v": places, "manifest": inside(places) })
+            serde_json::json!({ "bits": bits, "available": space.available(), "windows": space.windows() - 1, "manifest": self.inside(space).map(of) })
         });
         serde_json::json!({
-            "v": self.places,
+            "windows": self.space.windows() - 1,
             "spaces": spaces,
             "d": { "measured": self.outcome.delay(), "penalty": self.penalty },
-            "manifest": inside(self.places),
-            "host": self.host.map(|s| serde_json::json!({ "v": s.places, "median_guesses": s.median(), "seconds": s.median() as f64 * self.delay() })),
+            "others": { "domains": self.others.domains, "mapped": self.others.mapped, "run": self.others.run },
+            "manifest": self.inside(self.space).map(of),
+            "host": self.host.map(of),
             "can_search": self.free_loads(),
             "can_search_without_faults": self.timed(),
             "table": table,
             "simulation": {
-                "v": self.search.places,
-                "m": self.search.targets,
+                "v": self.odds.places,
+                "m": self.odds.targets,
                 "searches": self.outcome.searches,
                 "guesses": self.outcome.guesses,
                 "seconds": self.outcome.time.as_secs_f64(),
                 "mean_guesses": self.outcome.mean(),
-                "expected": self.search.mean(),
-                "standard_errors": self.outcome.standard_errors(self.search),
+                "expected": self.odds.mean(),
+                "standard_errors": self.outcome.standard_errors(self.odds),
                 "agrees": self.agrees(),
             },
         })

@@ -122,7 +122,7 @@ const fn contract_example(rule: Rule) -> &'static str {
         Rule::StoreAddressSize => "mov %rax,%gs:(%rdi)               # safe: mov %rax,%gs:(%edi)",
         Rule::StoreMoving => "bts %ecx,%gs:(%edi)               # writes at edi + ecx / 8",
         Rule::StringMask => {
-            "rep stosq                         # safe:\n                                  #   mov %edi,%edi\n                                  #   add %gs:0xff000,%rdi\n                                  #   rep stosq"
+            "rep stosq                         # safe:\n                                  #   mov %edi,%edi\n                                  #   add %gs:__sfi_header,%rdi\n                                  #   rep stosq"
         }
         Rule::LoadUnconfined => "mov (%rdi),%rax                   # in mode full: mov %gs:(%edi),%rax",
         Rule::SilentAccess => {
@@ -132,13 +132,13 @@ const fn contract_example(rule: Rule) -> &'static str {
         Rule::StackImplicit => "push %rax",
         Rule::BranchTarget => "jmp .+3                           # into the middle of the next instruction",
         Rule::BranchIntoRegion => {
-            "        mov %edi,%edi\n        add %gs:0xff000,%rdi\n1:      stosb\n        jmp 1b                    # skips the mask"
+            "        mov %edi,%edi\n        add %gs:__sfi_header,%rdi\n1:      stosb\n        jmp 1b                    # skips the mask"
         }
         Rule::BranchRelocation => "call f + 1                        # R_X86_64_PLT32 f - 3",
         Rule::IndirectBranch => {
-            "call *%rax                        # safe:\n                                  #   and $0xffff8,%eax\n                                  #   call *%gs:0x100000(%eax)"
+            "call *%rax                        # safe:\n                                  #   and $0xffff8,%eax\n                                  #   call *%gs:__sfi_dispatch(%eax)"
         }
-        Rule::FsNamed => "mov %fs:0x28,%rax                 # safe: mov %gs:0x300028,%rax",
+        Rule::FsNamed => "mov %fs:0x28,%rax                 # safe: mov %gs:__sfi_tcb+0x28,%rax",
         Rule::SegmentState => "wrgsbase %rax",
         Rule::RelocationField => "a relocation whose offset lies on an opcode",
         Rule::RelocationType => ".reloc ., R_X86_64_8, f           # one byte, no field of an instruction",

@@ -65,7 +65,7 @@ struct Limits {
 
 /// Symbols that every domain has and that grant nothing. The gateway of system calls is not among
 /// them.
-const HARMLESS: [&str; 3] = [names::HEADER, names::ERROR, "_GLOBAL_OFFSET_TABLE_"];
+const HARMLESS: [&str; 5] = [names::HEADER, names::DISPATCH, names::TCB, names::ERROR, "_GLOBAL_OFFSET_TABLE_"];
 
 impl Policy {
     /// Reads a policy file.

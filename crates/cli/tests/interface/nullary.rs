@@ -1,5 +1,4 @@
-//! The interface `nullary`, written by `sfi bind`: calls of a host into a domain that implements
-//! it.
+//! The interface `nullary`, written by `sfi bind`: calls of a host into a domain that implements it.
 
 use sfi_loader::interface::BadDeclaration;
 use sfi_loader::{Bound, CallError, Enter, LookupError, World};

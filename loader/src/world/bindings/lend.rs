@@ -17,7 +17,6 @@ use crate::world::calls::values::Pointer;
 use crate::world::error::{BindError, BuildError, HostError};
 use crate::world::held::World;
 use crate::world::inner::Inner;
-use sfi_contract::layout::DISPATCH_OFFSET;
 use std::collections::BTreeSet;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::Arc;
@@ -35,10 +34,9 @@ impl Inner {
     /// the address of a slot that is used for code of the domain or for a gateway that leads
     /// somewhere.
     pub fn own_function(&self, domain: usize, pointer: u64) -> Option<u64> {
-        let base = self.domains[domain].window.base();
-        let slot = pointer.checked_sub(base + DISPATCH_OFFSET).filter(|distance| distance.is_multiple_of(8))?;
         let image = &self.domains[domain].image;
-        let code = image.slots.get(usize::try_from(slot / 8).ok()?).copied()?;
+        let slot = image.slot_at(pointer.checked_sub(self.domains[domain].window.base())?)?;
+        let code = image.slots.get(slot).copied()?;
         let leads = match self.number(domain, pointer) {
             Some(number) => self.manager.records[number].as_ref().is_some_and(|r| r.to != To::Nobody),
             None => true,

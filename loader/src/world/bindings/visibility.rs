@@ -10,9 +10,7 @@ use crate::world::error::BindError;
 use crate::world::inner::Inner;
 use rustix::fd::AsFd;
 use sfi_contract::Mode;
-use sfi_contract::layout::{
-    HEADER_OFFSET, HEADER_REGIONS, PAGE_SIZE, REGION_SLOTS, WINDOW_SIZE, no_region, region_slot,
-};
+use sfi_contract::layout::{HEADER_REGIONS, PAGE_SIZE, REGION_SLOTS, WINDOW_SIZE, no_region, region_slot};
 
 impl Inner {
     fn region_index(&self, name: &str) -> Result<usize, BindError> {
@@ -81,9 +79,10 @@ impl Inner {
             words[region_slot(address)] = (address & !(WINDOW_SIZE - 1)).wrapping_neg();
         }
         let (window, bytes) = (&domain.window, words.map(u64::to_le_bytes));
-        window.protect(HEADER_OFFSET, PAGE_SIZE, Protection::ReadWrite).map_err(BindError::Memory)?;
-        window.write(HEADER_REGIONS, bytes.as_flattened());
-        window.protect(HEADER_OFFSET, PAGE_SIZE, Protection::Read).map_err(BindError::Memory)
+        let anchors = domain.image.anchors;
+        window.protect(anchors.header, PAGE_SIZE, Protection::ReadWrite).map_err(BindError::Memory)?;
+        window.write(anchors.offset(HEADER_REGIONS), bytes.as_flattened());
+        window.protect(anchors.header, PAGE_SIZE, Protection::Read).map_err(BindError::Memory)
     }
 
     /// Makes the common addresses of its regions readable to a new domain.

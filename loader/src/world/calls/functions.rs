@@ -121,7 +121,7 @@ fn forward(cx: &mut HostCall<'_>) -> Result<u64, HostError> {
     match signature.outcome {
         Outcome::Void => Ok(0),
         Outcome::Int => Ok(result),
-        Outcome::Pointer if shim::is_code(result) => {
+        Outcome::Pointer if held.is_code(callee, result) => {
             Err(HostError::of_status(Status::Code, "a `ptr` result is a function pointer"))
         }
         Outcome::Pointer => Ok(held.domains[caller].rebase(result)),

@@ -8,6 +8,7 @@ use crate::world::calls::values::Function;
 use crate::world::error::{CallError, HostError};
 use crate::world::held::Held;
 use crate::world::inner::Inner;
+use std::ops::Range;
 
 /// One life of a domain or an instance in its world, see [`HostCall::tenant`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -145,6 +146,17 @@ impl<'c> HostCall<'c> {
     /// The caller's memory.
     pub fn memory(&self) -> Memory<'_> {
         self.held.domains[self.caller].memory()
+    }
+
+    /// The caller's thread pointer: the address of its TCB page.
+    pub fn thread_pointer(&self) -> u64 {
+        let domain = &self.held.domains[self.caller];
+        domain.window.base() + domain.image.anchors.tcb
+    }
+
+    /// The caller's heap, in its own terms.
+    pub fn heap(&self) -> Range<u64> {
+        self.memory().heap()
     }
 
     /// Copies `length` bytes out of the caller's memory.

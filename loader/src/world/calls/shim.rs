@@ -13,7 +13,6 @@ use crate::world::calls::host_call::HostCall;
 use crate::world::error::HostError;
 use crate::world::held::Held;
 use crate::world::inner::Inner;
-use sfi_contract::layout::{DISPATCH_OFFSET, DISPATCH_SLOTS};
 use std::any::Any;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
@@ -157,7 +156,7 @@ pub(crate) unsafe fn run(
 #[inline(never)]
 fn declared(inner: &Inner, binding: &Binding, frame: &HostFrame, caller: usize) -> Result<(), Status> {
     for (i, word) in frame.ints.iter().enumerate() {
-        if binding.pointers & 1 << i != 0 && is_code(*word) {
+        if binding.pointers & 1 << i != 0 && inner.is_code(caller, *word) {
             return Err(Status::Code);
         }
         if binding.pointers & 1 << (i as u32 + FUNCTIONS) != 0
@@ -168,12 +167,6 @@ fn declared(inner: &Inner, binding: &Binding, frame: &HostFrame, caller: usize) 
         }
     }
     Ok(())
-}
-
-/// Whether a pointer means a place of the dispatch table, as the gates judge (`REFUSE_CODE` in
-/// gate/common.s).
-pub(crate) fn is_code(pointer: u64) -> bool {
-    (pointer as u32).wrapping_sub(DISPATCH_OFFSET as u32) < 8 * DISPATCH_SLOTS as u32
 }
 
 /// The call overstayed its time in the host function: its caller ends here.
