@@ -246,10 +246,11 @@ fn clients_share_what_there_is() {
     assert_eq!(count(&mut world, "other"), 4);
 }
 
-/// The window offset of a domain's dispatch table.
-fn table(world: &World, domain: &str) -> u64 {
+/// The window offset of a domain's dispatch table, and its length in bytes.
+fn table(world: &World, domain: &str) -> (u64, u64) {
     let segments = world.domain(domain).unwrap().segments();
-    segments.iter().find(|segment| segment.name == "dispatch table").unwrap().offset
+    let table = segments.iter().find(|segment| segment.name == "dispatch table").unwrap();
+    (table.offset, table.end() - table.offset)
 }
 
 #[test]
@@ -257,7 +258,7 @@ fn what_is_no_function_of_the_caller_is_refused() {
     each(|mut world, mode, trust| {
         let (code, own) = (run(&mut world, "code", 0) as u64, call(&mut world, "lib", "own_address", (0, 0)) as u64);
         let base = code & !(WINDOW - 1);
-        let (block, table) = (code & !(DISPATCH_SIZE - 1), base | table(&world, "app"));
+        let (block, table) = (code & !(DISPATCH_SIZE - 1), base | table(&world, "app").0);
         let text = world.domain("app").unwrap().symbol("calls").map_or(base | 0x40_0000, |p| p.0);
         let mut forged = vec![code + 1, code + 4, code - 7, code ^ WINDOW, code & (WINDOW - 1), code | 1 << 63];
         forged.extend([own, block, block + 0xf_fff8, block + DISPATCH_SIZE, block - 0x1000, base, text, 8, u64::MAX]);
@@ -295,7 +296,7 @@ fn every_slot_of_the_table_is_the_domains_own_or_refused() {
         // A function of `app` calls the pointer that `lib` kept. Without this call the pointer is
         // NULL, which is a fault of `lib` itself.
         assert_eq!(run(&mut world, "run_keep", 0), 0);
-        let table = base | table(&world, "app");
+        let table = base | table(&world, "app").0;
         let (mut refused, mut answered) = (0, 0);
         for slot in 0..512 {
             match try_call(&mut world, "app", "forge", ((table + 8 * slot) as i64, 3)) {
@@ -318,15 +319,15 @@ fn every_slot_of_the_table_is_the_domains_own_or_refused() {
 fn pointers_refuse_functions() {
     each(|mut world, mode, trust| {
         let code = run(&mut world, "code", 0);
-        let size = DISPATCH_SIZE as i64;
-        let block = code & (WINDOW as i64 - size);
+        let (begin, size) = table(&world, "app");
+        let (begin, size) = (begin as i64, size as i64);
         for name in ["look_at", "host_look_at"] {
-            assert_eq!((run(&mut world, name, 0), run(&mut world, name, block + 2 * size)), (0, 1));
-            for pointer in [code, code + 3, block, block + size - 1, code ^ (1 << 40)] {
+            assert_eq!((run(&mut world, name, 0), run(&mut world, name, begin + 2 * size)), (0, 1));
+            for pointer in [code, code + 3, begin, begin + size - 1, code ^ (1 << 40)] {
                 assert_eq!(run(&mut world, name, pointer), ON_FAULT, "{mode:?} {trust} {name} {pointer:#x}");
                 assert_eq!(error(&mut world, "app"), Status::Code as u64);
             }
-            assert_eq!((run(&mut world, name, block - 1), run(&mut world, name, block + size)), (1, 1));
+            assert_eq!((run(&mut world, name, begin - 1), run(&mut world, name, begin + size)), (1, 1));
         }
         assert_eq!((run(&mut world, "found", 0), error(&mut world, "app")), (0, 0));
         assert_eq!((run(&mut world, "found", 1), error(&mut world, "app")), (ON_FAULT, Status::Code as u64));

@@ -125,7 +125,7 @@ sfi_gates_begin:
 .macro REFUSE_CODE r32, domain, to
     mov     \r32, %eax
     sub     {D_DISPATCH}(\domain), %eax
-    cmp     ${DISPATCH_SIZE}, %eax
+    cmp     {D_DISPATCH_SIZE}(\domain), %eax
     jb      \to
 .endm
 .macro REFUSE_CODE_ARGUMENT i, r32, domain, to

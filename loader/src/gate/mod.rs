@@ -65,6 +65,7 @@ core::arch::global_asm!(
     D_DEAD = const offset_of!(DomainState, dead),
     D_TCB = const offset_of!(DomainState, tcb),
     D_DISPATCH = const offset_of!(DomainState, dispatch),
+    D_DISPATCH_SIZE = const offset_of!(DomainState, dispatch_size),
     D_REGIONS = const offset_of!(DomainState, regions),
     D_TICKS = const offset_of!(DomainState, account) + offset_of!(Account, ticks),
     B_CALLEE = const offset_of!(Binding, callee),
@@ -114,7 +115,6 @@ core::arch::global_asm!(
     E_REFUSED = const Status::Refused as u32,
     E_ARGUMENTS = const Status::Arguments as u32,
     E_CODE = const Status::Code as u32,
-    DISPATCH_SIZE = const sfi_contract::layout::DISPATCH_SIZE,
     E_PANIC = const Status::Panic as u32,
     options(att_syntax)
 );

@@ -193,8 +193,9 @@ pub struct DomainState {
     pub index: u32,
     /// Address of the TCB page.
     pub tcb: u64,
-    /// Window offset of the dispatch table's block.
+    /// Window offset of the dispatch table, and its length in bytes.
     pub dispatch: u32,
+    pub dispatch_size: u32,
     /// Changes when the domain moves: whoever kept an address of it compares.
     pub generation: u64,
     /// Number of an instance; 0 for domains that were described, and after an instance was
@@ -228,6 +229,7 @@ impl DomainState {
             index: index as u32,
             tcb: 0,
             dispatch: 0,
+            dispatch_size: 0,
             generation: 0,
             life: 0,
             next: std::ptr::null_mut(),

@@ -163,6 +163,11 @@ const WARM_STACK: u64 = 2 * PAGE_SIZE;
 pub(crate) const COPY_LIMIT: usize = 64 << 10;
 
 impl Image {
+    /// Length of the dispatch table in bytes: whole pages.
+    pub(crate) fn table_size(&self) -> u64 {
+        (8 * self.slots.len() as u64).next_multiple_of(PAGE_SIZE)
+    }
+
     /// Decides what comes from files and writes the contents there. The files are sealed: nobody
     /// can write them again.
     pub fn store(&mut self) -> Result<(), rustix::io::Errno> {

@@ -10,7 +10,7 @@ use crate::world::calls::host::Host;
 use crate::world::domain::Domain;
 use crate::world::error::LookupError;
 use crate::world::lives::Lives;
-use sfi_contract::layout::{DISPATCH_MASK, DISPATCH_SIZE};
+use sfi_contract::layout::DISPATCH_MASK;
 use std::any::Any;
 
 /// The world's record. Gates and host functions reach it through a raw pointer while host code is
@@ -55,8 +55,8 @@ impl Inner {
     /// Whether a pointer of a domain means a place of its dispatch table, as the gates judge
     /// (`REFUSE_CODE` in gate/common.s).
     pub fn is_code(&self, domain: usize, pointer: u64) -> bool {
-        let dispatch = self.domains[domain].image.anchors.dispatch as u32;
-        u64::from((pointer as u32).wrapping_sub(dispatch)) < DISPATCH_SIZE
+        let image = &self.domains[domain].image;
+        u64::from((pointer as u32).wrapping_sub(image.table as u32)) < image.table_size()
     }
 }
 
