@@ -3,6 +3,7 @@
 use crate::elf::Object;
 use iced_x86::{Decoder, DecoderOptions};
 use sfi_contract::{Rule, Usage, syntax};
+use std::fmt;
 
 /// Most violations that are kept for one object. [`Report::omitted`] counts the others: an object
 /// with a hundred million one-byte violations must not cost the host its memory.
@@ -29,6 +30,24 @@ pub struct Violation {
     pub instruction: Option<String>,
     /// The defect at this place, beyond [`Rule::title`].
     pub detail: String,
+}
+
+/// One line: rule, place, instruction, and why.
+impl fmt::Display for Violation {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.rule.id())?;
+        if let Some(section) = &self.section_name {
+            write!(f, " {section}")?;
+        }
+        write!(f, "+{:#x}", self.offset)?;
+        if let Some(function) = &self.function {
+            write!(f, " in {function}")?;
+        }
+        if let Some(instruction) = &self.instruction {
+            write!(f, ": `{instruction}`")?;
+        }
+        write!(f, ": {}", if self.detail.is_empty() { self.rule.title() } else { &self.detail })
+    }
 }
 
 /// The verifier's answer about one object. The object is safe if there are no violations.

@@ -3,10 +3,11 @@
 
 use crate::driver::linker::Wishes;
 use crate::input::{self, Input, member_name};
-use crate::members::{archive, fail, notes, rewrite_members};
+use crate::members::{fail, notes, rewrite_members};
 use crate::renamed::renamed;
 use anyhow::Context;
 use goblin::elf::{Elf, section_header, sym};
+use sfi_build::archive;
 use sfi_rewriter::{Mode, Options};
 use sfi_validator::Validation;
 use std::collections::{HashMap, HashSet};
@@ -86,7 +87,7 @@ impl Bundle {
             }
         }
         packed.extend(done.into_iter().map(|part| (part.name, part.bytes)));
-        if refused { Ok(None) } else { archive(&packed).map(Some) }
+        if refused { Ok(None) } else { Ok(Some(archive(&packed)?)) }
     }
 
     /// Whether some part wants a name that begins like this.
@@ -108,7 +109,7 @@ impl Bundle {
     /// # Errors
     /// The archive cannot be written.
     pub fn library(self) -> anyhow::Result<Vec<u8>> {
-        archive(&self.parts.into_iter().map(|part| (part.name, part.bytes)).collect::<Vec<_>>())
+        Ok(archive(&self.parts.into_iter().map(|part| (part.name, part.bytes)).collect::<Vec<_>>())?)
     }
 
     /// Gives the names that are wanted and not defined their meaning, see [`Wishes::meaning`].

@@ -6,7 +6,7 @@ use rayon::prelude::*;
 use sfi_rewriter::{Options, Refusal};
 use sfi_validator::{Checked, Failure, Finding, Validation};
 use std::fs::{OpenOptions, Permissions};
-use std::io::{Cursor, ErrorKind, IsTerminal, Write};
+use std::io::{ErrorKind, IsTerminal, Write};
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
@@ -55,18 +55,6 @@ fn not_proved(object: &str, findings: &[Finding]) {
         }
         eprintln!("   = help: please report this with the object");
     }
-}
-
-/// An archive with a symbol index, deterministic (no times, no owners).
-pub fn archive(members: &[(String, Vec<u8>)]) -> anyhow::Result<Vec<u8>> {
-    use ar_archive_writer::{ArchiveKind, DEFAULT_OBJECT_READER, NewArchiveMember, write_archive_to_stream};
-    let members: Vec<NewArchiveMember<'_>> = members
-        .iter()
-        .map(|(name, bytes)| NewArchiveMember::new(bytes, &DEFAULT_OBJECT_READER, name.clone()))
-        .collect();
-    let mut out = Cursor::new(Vec::new());
-    write_archive_to_stream(&mut out, &members, ArchiveKind::Gnu, false, None).context("cannot write the archive")?;
-    Ok(out.into_inner())
 }
 
 /// Writes an output. A regular file appears as a whole or not at all: the bytes are written beside

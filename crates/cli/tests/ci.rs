@@ -82,7 +82,7 @@ fn the_cmake_function_gates() {
         let bench = Bench::new();
         bench.write("code.s", source.as_bytes());
         bench.write("policy.toml", b"modes = ['write']\n");
-        let include = root().join("ci/sfi.cmake").canonicalize().unwrap();
+        let include = root().join("integrations/build/sfiConfig.cmake").canonicalize().unwrap();
         let lists = format!(
             "cmake_minimum_required(VERSION 3.20)\nproject(p LANGUAGES C ASM)\ninclude(\"{}\")\nadd_library(code STATIC code.s)\n\
              sfi_verify(code MODE write POLICY policy.toml)\n",
@@ -100,10 +100,10 @@ fn the_cmake_function_gates() {
 #[test]
 fn the_ninja_rule_gates() {
     let bench = bench();
-    std::fs::copy(root().join("ci/sfi.ninja"), bench.path("sfi.ninja")).unwrap();
+    std::fs::copy(root().join("integrations/build/sfi.ninja"), bench.path("sfi.ninja")).unwrap();
     for (object, is_safe) in [("good.o", true), ("bad.o", false)] {
         let text = format!(
-            "sfi_program = {SFI}\nsfi_options = --mode write\ninclude sfi.ninja\nbuild verified: sfi_verify {object}\n"
+            "sfi_program = {SFI}\nsfi_mode = --mode write\ninclude sfi.ninja\nbuild verified: sfi_verify {object}\n"
         );
         bench.write("build.ninja", text.as_bytes());
         let built = Command::new("ninja").current_dir(bench.directory()).output().unwrap();
@@ -112,19 +112,39 @@ fn the_ninja_rule_gates() {
     }
 }
 
-/// Bazel is not run: the genrule's command is, with Bazel's variables put in.
+/// The command of one of Bazel's functions, with its arguments put in.
+fn bazel(function: &str, arguments: &[&str]) -> String {
+    let text = std::fs::read_to_string(root().join("integrations/build/sfi.bzl")).unwrap();
+    let (_, body) = text.split_once(&format!("def {function}(")).unwrap();
+    let line = body.lines().find_map(|l| l.trim().strip_prefix("cmd = \"")).unwrap();
+    let (template, _) = line.split_once("\" % (").unwrap();
+    arguments.iter().fold(template.to_owned(), |command, argument| command.replacen("%s", argument, 1))
+}
+
+/// Runs a command of a genrule after Bazel's variables were put in.
+fn genrule(bench: &Bench, command: &str, variables: &[(&str, &str)]) -> Option<i32> {
+    let command = variables.iter().fold(command.to_owned(), |command, (name, value)| command.replace(name, value));
+    let command = command.replace(&format!("$(execpath {SFI})"), SFI);
+    assert!(!command.contains(['%', '$']), "{command}");
+    Command::new("bash").args(["-c", &command]).current_dir(bench.directory()).status().unwrap().code()
+}
+
+/// Bazel is not run: the genrules' commands are.
 #[test]
-fn the_bazel_rules_command_gates() {
+fn the_bazel_rules_commands_gate() {
     let bench = bench();
-    let text = std::fs::read_to_string(root().join("ci/sfi.bzl")).unwrap();
-    let line = text.lines().find_map(|l| l.trim().strip_prefix("cmd = \"")).unwrap();
-    let template = line.strip_suffix("\" % (sfi, options),").unwrap();
-    let command =
-        template.replacen("$(execpath %s)", SFI, 1).replacen("%s", "--mode write", 1).replace("$@", "out.sarif");
+    let verify = bazel("sfi_verify", &[SFI, "--mode write"]);
+    let plugin = bazel("sfi_plugin", &[SFI, "write", "out", SFI, "write", ""]);
+    let variables = [("$@", "out.sarif"), ("$(RULEDIR)", "."), ("$(OUTS)", "out/good.o")];
     for (object, code) in [("good.o", 0), ("bad.o", 1)] {
-        let command = command.replace("$(SRCS)", object);
-        assert!(!command.contains(['%', '$']), "{command}");
-        let status = Command::new("bash").args(["-c", &command]).current_dir(bench.directory()).status().unwrap();
-        assert_eq!(status.code(), Some(code));
+        let variables = [variables.as_slice(), &[("$(SRCS)", object)]].concat();
+        assert_eq!(genrule(&bench, &verify, &variables), Some(code));
     }
+    std::fs::create_dir(bench.path("out")).unwrap();
+    bench.write("plugin.c", b"int set(int *at) { return *at = 7; }");
+    succeed(Command::new("gcc").args(["-O2", "-fPIE", "-c", "plugin.c"]).current_dir(bench.directory()));
+    let variables = [("$(RULEDIR)", "."), ("$(OUTS)", "out/plugin.o"), ("$(SRCS)", "plugin.o")];
+    assert_eq!(genrule(&bench, &plugin, &variables), Some(0));
+    bench.run(&["verify", "out/plugin.o"], 0);
+    bench.run(&["verify", "plugin.o"], 1);
 }

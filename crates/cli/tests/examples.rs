@@ -32,12 +32,15 @@ fn run(name: &str) {
     let (source, bench, libraries) = (root().join("examples").join(name), Bench::new(), libraries());
     copy(&source, &bench);
     let readme = std::fs::read_to_string(source.join("README.md")).unwrap();
-    let manifest = format!("cargo run --quiet --manifest-path '{}' --", source.join("Cargo.toml").display());
-    let script = block(&readme, "sh").replace("cargo run --", &manifest);
+    let manifest = |path: &str| format!("cargo run --quiet --manifest-path '{}'", source.join(path).display());
+    let script = block(&readme, "sh")
+        .replace("cargo run -- ", &format!("{} -- ", manifest("Cargo.toml")))
+        .replace("cargo run --manifest-path host/Cargo.toml", &manifest("host/Cargo.toml"));
     let sfi = Path::new(env!("CARGO_BIN_EXE_sfi"));
     let path = format!("{}:{}", sfi.parent().unwrap().display(), std::env::var("PATH").unwrap());
     let mut command = Command::new("sh");
     command.arg("-ec").arg(script).current_dir(bench.directory()).env("PATH", path);
+    command.env("SFI_BUILD", root().join("integrations/build").canonicalize().unwrap());
     command.env("LIBSFI_CFLAGS", format!("-I{}", root().join("crates/capi/include").display()));
     command.env("LIBSFI_LIBS", format!("-L{0} -Wl,-rpath,{0} -lsfi", libraries.display()));
     let output = command.output().expect("sh runs");
@@ -62,6 +65,11 @@ fn a_host_in_cpp() {
     run("cpp");
 }
 
+#[test]
+fn a_plugin_by_every_build_system() {
+    run("build");
+}
+
 /// Each example is named by the overview and run here.
 #[test]
 fn every_example_is_run() {
@@ -73,6 +81,6 @@ fn every_example_is_run() {
         .map(|path| path.file_name().unwrap().to_str().unwrap().to_owned())
         .collect();
     names.sort();
-    assert_eq!(names, ["c", "cpp", "rust"]);
+    assert_eq!(names, ["build", "c", "cpp", "rust"]);
     assert!(names.iter().all(|name| overview.contains(&format!("]({name}/README.md)"))));
 }

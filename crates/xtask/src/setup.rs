@@ -34,6 +34,7 @@ pub const BASE: &[Need] = &[
     Need { package: "clang", proof: Proof::Program("clang") },
     Need { package: "cmake", proof: Proof::Program("cmake") },
     Need { package: "ninja-build", proof: Proof::Program("ninja") },
+    Need { package: "meson", proof: Proof::Program("meson") },
     Need {
         package: "musl-dev",
         proof: Proof::File(&["/usr/lib/x86_64-linux-musl/libc.a", "/usr/lib/musl/lib/libc.a"]),

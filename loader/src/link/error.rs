@@ -37,7 +37,7 @@ pub enum LinkError {
         objects: Vec<RefusedObject>,
     },
     /// The verifier refused the linked text. This is a defect of the loader.
-    #[error("domain `{domain}`: the final text was refused:\n{}", lines(.violations.iter().map(line)))]
+    #[error("domain `{domain}`: the final text was refused:\n{}", lines(.violations.iter().map(ToString::to_string)))]
     FinalText {
         /// Domain.
         domain: String,
@@ -114,25 +114,8 @@ fn refused(objects: &[RefusedObject]) -> String {
         // An object in another mode breaks one rule at each load.
         let shown = if matches!(object.advice, Some(Advice::OtherMode { .. })) { 0 } else { SHOWN };
         let rest = rest(object.violations.iter().map(|v| v.function.as_deref()), object.omitted);
-        let violations = object.violations.iter().take(shown).map(line);
+        let violations = object.violations.iter().take(shown).map(ToString::to_string);
         let all = advice.into_iter().chain(violations).chain(rest.filter(|_| shown > 0));
         all.map(move |text| format!("{name}: {text}"))
     }))
-}
-
-/// A violation in one line.
-fn line(v: &Violation) -> String {
-    let mut text = v.rule.id().to_owned();
-    if let Some(section) = &v.section_name {
-        text += &format!(" {section}");
-    }
-    text += &format!("+{:#x}", v.offset);
-    if let Some(function) = &v.function {
-        text += &format!(" in {function}");
-    }
-    if let Some(instruction) = &v.instruction {
-        text += &format!(": `{instruction}`");
-    }
-    text += &format!(": {}", if v.detail.is_empty() { v.rule.title() } else { &v.detail });
-    text
 }

@@ -13,7 +13,7 @@
 //! input = "data.bin"                    # what host functions may open, relative to the manifest
 //!
 //! [domains.app]
-//! objects = ["app.o"]                   # relative to the manifest
+//! objects = ["app.o"]                   # relative to the manifest; all members of an archive
 //! archives = ["rt.a"]                   # members are linked as needed
 //! mode = "write"                        # write (default), full or match
 //! memory = "64 MiB"                     # heap
@@ -83,6 +83,7 @@ use crate::spec::{self, Access, DomainSpec, Import, Placement, Restart, Trust};
 use crate::vm::space::La57;
 use crate::world::builder::Builder;
 use sfi_contract::Mode;
+use sfi_verifier::elf::archive::is_archive;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
@@ -230,7 +231,7 @@ pub struct Entry {
 #[derive(Clone, Debug, serde::Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Domain {
-    /// Relocatable objects.
+    /// Relocatable objects, and archives of which all members are linked.
     #[serde(default)]
     pub objects: Vec<PathBuf>,
     /// Archives.
@@ -578,7 +579,8 @@ impl Domain {
             spec = spec.callbacks(count);
         }
         for path in &self.objects {
-            spec = spec.object(path.display().to_string(), read(path)?);
+            let (name, bytes) = (path.display().to_string(), read(path)?);
+            spec = if is_archive(&bytes) { spec.whole_archive(name, bytes) } else { spec.object(name, bytes) };
         }
         for path in &self.archives {
             spec = spec.archive(path.display().to_string(), read(path)?);

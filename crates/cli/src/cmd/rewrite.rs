@@ -1,9 +1,10 @@
 //! `sfi rewrite`
 
 use crate::input::{self, Input};
-use crate::members::{archive, fail, notes, rewrite_members, write_output};
+use crate::members::{fail, notes, rewrite_members, write_output};
 use crate::stats::{self, Counted};
 use anyhow::Context;
+use sfi_build::archive;
 use sfi_rewriter::{Mode, Options, Reason};
 use sfi_validator::{Failure, Validation};
 use std::path::{Path, PathBuf};

@@ -1,0 +1,212 @@
+//! Sandboxed plugins in a Cargo build script: compiled, rewritten, verified.
+//!
+//! ```no_run
+//! // build.rs
+//! sfi_build::Plugin::new("codec").file("plugin/codec.c").archive("/usr/lib/x86_64-linux-gnu/libz.a").build();
+//! ```
+//!
+//! The host finds the archive at a path that Cargo tells the compiler, and embeds it:
+//!
+//! ```ignore
+//! const CODEC: &[u8] = include_bytes!(env!("SFI_PLUGIN_CODEC"));
+//! let world = World::builder().domain(DomainSpec::new("codec").whole_archive("codec.a", CODEC)).build()?;
+//! ```
+//!
+//! [`Plugin::file`] takes C, C++ and assembly, which the crate `cc` compiles. [`Plugin::archive`]
+//! takes libraries that somebody else compiled, and [`Plugin::rust`] takes a crate. Nothing is
+//! linked: the loader links the archive's objects when the domain is built, and verifies them
+//! again.
+
+#![forbid(unsafe_code)]
+
+mod archive;
+mod error;
+mod objects;
+
+pub use archive::archive;
+pub use error::Error;
+pub use sfi_contract::Mode;
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+/// A plugin to build.
+#[derive(Clone, Debug)]
+#[must_use = "nothing happens before `build` or `try_build`"]
+pub struct Plugin {
+    name: String,
+    mode: Mode,
+    compiler: cc::Build,
+    is_compiled: bool,
+    archives: Vec<PathBuf>,
+    crates: Vec<PathBuf>,
+    watched: Vec<PathBuf>,
+    skip_refused: bool,
+    out: Option<PathBuf>,
+}
+
+impl Plugin {
+    /// Begins a plugin. Its archive is `NAME.sfi.a`, and `SFI_PLUGIN_NAME` in capitals, with `_`
+    /// for every other character, is its path.
+    ///
+    /// C and C++ are compiled with `-O2 -g` as position-independent code, whatever the host's
+    /// profile is.
+    pub fn new(name: impl Into<String>) -> Plugin {
+        let mut compiler = cc::Build::new();
+        compiler.cargo_metadata(false).opt_level(2).debug(true).pic(true).warnings(true);
+        Plugin {
+            name: name.into(),
+            mode: Mode::default(),
+            compiler,
+            is_compiled: false,
+            archives: Vec::new(),
+            crates: Vec::new(),
+            watched: Vec::new(),
+            skip_refused: false,
+            out: None,
+        }
+    }
+
+    /// Sets the sandbox's mode. Default: write. The domain that loads the plugin must have the same
+    /// mode.
+    pub fn mode(mut self, mode: Mode) -> Plugin {
+        self.mode = mode;
+        self
+    }
+
+    /// Adds a source file: C, C++ (by [`Plugin::compiler`] with `cpp(true)`) or assembly.
+    pub fn file(mut self, path: impl AsRef<Path>) -> Plugin {
+        self.compiler.file(path.as_ref());
+        self.watched.push(path.as_ref().to_owned());
+        self.is_compiled = true;
+        self
+    }
+
+    /// Adds source files.
+    pub fn files<P: AsRef<Path>>(self, paths: impl IntoIterator<Item = P>) -> Plugin {
+        paths.into_iter().fold(self, Plugin::file)
+    }
+
+    /// Changes how sources are compiled: include paths, macros, flags, C++, another compiler.
+    ///
+    /// ```no_run
+    /// let plugin = sfi_build::Plugin::new("codec").file("codec.cc");
+    /// plugin.compiler(|cc| cc.cpp(true).define("NDEBUG", None)).build();
+    /// ```
+    pub fn compiler(mut self, change: impl FnOnce(&mut cc::Build) -> &mut cc::Build) -> Plugin {
+        change(&mut self.compiler);
+        self
+    }
+
+    /// Adds all members of a static library.
+    pub fn archive(mut self, path: impl AsRef<Path>) -> Plugin {
+        self.archives.push(path.as_ref().to_owned());
+        self.watched.push(path.as_ref().to_owned());
+        self
+    }
+
+    /// Adds a crate of Rust, by the folder of its Cargo.toml. Cargo builds its library as a static
+    /// library in the release profile with `panic=abort`. All of std comes with it; see
+    /// [`Plugin::skip_refused`].
+    pub fn rust(mut self, folder: impl AsRef<Path>) -> Plugin {
+        self.crates.push(folder.as_ref().to_owned());
+        self.watched.push(folder.as_ref().to_owned());
+        self
+    }
+
+    /// Leaves members of archives that cannot be rewritten out, with a warning, instead of failing.
+    /// A plugin that needs one of them fails when it is loaded: a symbol is undefined.
+    pub fn skip_refused(mut self) -> Plugin {
+        self.skip_refused = true;
+        self
+    }
+
+    /// Sets the output folder. Default: Cargo's `OUT_DIR`.
+    pub fn out_dir(mut self, folder: impl AsRef<Path>) -> Plugin {
+        self.compiler.out_dir(folder.as_ref());
+        self.out = Some(folder.as_ref().to_owned());
+        self
+    }
+
+    /// Builds the plugin, tells Cargo about it, and returns the archive's path. Ends the process
+    /// with a message if something fails, as build scripts do.
+    pub fn build(self) -> PathBuf {
+        let (variable, watched) = (self.variable(), self.watched.clone());
+        match self.try_build() {
+            Ok(built) => {
+                for path in watched {
+                    println!("cargo::rerun-if-changed={}", path.display());
+                }
+                for warning in &built.warnings {
+                    println!("cargo::warning={warning}");
+                }
+                println!("cargo::rustc-env={variable}={}", built.path.display());
+                built.path
+            }
+            Err(error) => {
+                eprintln!("{error}");
+                for line in error.to_string().lines() {
+                    println!("cargo::error={line}");
+                }
+                std::process::exit(1)
+            }
+        }
+    }
+
+    /// Builds the plugin. Prints nothing but the compiler's messages.
+    ///
+    /// # Errors
+    /// What the compiler, the rewriter, the validator and the verifier say against it.
+    pub fn try_build(self) -> Result<Built, Error> {
+        let folder = match &self.out {
+            Some(folder) => folder.clone(),
+            None => PathBuf::from(std::env::var_os("OUT_DIR").ok_or(Error::NoOutput)?),
+        };
+        let mut inputs = Vec::new();
+        if self.is_compiled {
+            inputs.extend(self.compiler.try_compile_intermediates().map_err(Error::Compiler)?);
+        }
+        inputs.extend(self.archives.iter().cloned());
+        for source in &self.crates {
+            inputs.push(static_library(source, &folder)?);
+        }
+        let rewritten = objects::rewrite(&inputs, self.mode, self.skip_refused)?;
+        let path = folder.join(format!("{}.sfi.a", self.name));
+        std::fs::write(&path, archive(&rewritten.members)?)
+            .map_err(|source| Error::File { path: path.clone(), source })?;
+        Ok(Built { path, warnings: rewritten.warnings })
+    }
+
+    /// The environment variable that holds the archive's path while the host is compiled.
+    fn variable(&self) -> String {
+        let letter = |c: char| if c.is_ascii_alphanumeric() { c.to_ascii_uppercase() } else { '_' };
+        format!("SFI_PLUGIN_{}", self.name.chars().map(letter).collect::<String>())
+    }
+}
+
+/// A plugin that was built.
+#[derive(Clone, Debug)]
+pub struct Built {
+    /// The archive.
+    pub path: PathBuf,
+    /// Members that were left out, and parts of objects that were dropped or are not proved.
+    pub warnings: Vec<String>,
+}
+
+/// Has Cargo build a crate's library, and returns the static library's path.
+fn static_library(source: &Path, folder: &Path) -> Result<PathBuf, Error> {
+    let target = folder.join("rust");
+    let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
+    let mut command = Command::new(cargo);
+    command.args(["rustc", "--release", "--lib", "--crate-type", "staticlib", "--message-format", "json"]);
+    command.arg("--manifest-path").arg(source.join("Cargo.toml")).arg("--target-dir").arg(target);
+    // The host's own settings would change the plugin, and its target folder is locked meanwhile.
+    command.args(["--", "-C", "panic=abort"]).env_remove("CARGO_ENCODED_RUSTFLAGS").env_remove("RUSTFLAGS");
+    let output = command.output().map_err(|source| Error::Cargo { what: source.to_string() })?;
+    if !output.status.success() {
+        return Err(Error::Cargo { what: String::from_utf8_lossy(&output.stderr).into_owned() });
+    }
+    let said = String::from_utf8_lossy(&output.stdout);
+    let path = said.split('"').rfind(|word| word.ends_with(".a"));
+    path.map(PathBuf::from).ok_or_else(|| Error::Cargo { what: "the crate has no static library".into() })
+}

@@ -1,0 +1,19 @@
+# include sfi.mk: NAME.sfi.o from NAME.o, NAME.sfi.a from NAME.a. Rewritten and verified: there is no
+# output without a verdict. Compile with -fPIE or -fPIC.
+#   SFI        the program
+#   SFI_MODE   write, full or match
+#   SFI_POLICY a policy file
+SFI ?= sfi
+SFI_MODE ?= write
+
+define sfi_rewrite
+$(SFI) rewrite --mode $(SFI_MODE) -o $@.new $<
+$(SFI) verify --mode $(SFI_MODE) $(if $(SFI_POLICY),--policy $(SFI_POLICY)) -- $@.new
+mv -f $@.new $@
+endef
+
+%.sfi.o: %.o $(SFI_POLICY)
+	$(sfi_rewrite)
+
+%.sfi.a: %.a $(SFI_POLICY)
+	$(sfi_rewrite)

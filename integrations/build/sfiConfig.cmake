@@ -1,0 +1,114 @@
+# Sandboxed plugins in CMake: find_package(sfi), with -Dsfi_DIR=.../integrations/build where it is
+# not installed. SFI_EXECUTABLE names the program. Else it is looked for on the path.
+#
+#   sfi_add_plugin(NAME SOURCE... [MODE mode] [POLICY file] [OUTPUT file])
+#     Compiles sources, rewrites and verifies the objects. NAME is an object library: give it
+#     include paths and options as any other target.
+#   sfi_rewrite(TARGET [MODE mode] [POLICY file] [OUTPUT file])
+#     Rewrites and verifies the objects of a static or object library that is there.
+#   sfi_rewrite_archive(NAME FILE [MODE mode] [POLICY file] [OUTPUT file])
+#     Rewrites and verifies a library that somebody else compiled, such as a distribution's libz.a.
+#   sfi_verify(TARGET [MODE mode] [POLICY file])
+#     Building the project fails if an object of TARGET could leave its sandbox.
+#
+# Each of the first three makes a target TARGET-sfi (or NAME), part of `all`, whose property
+# SFI_OUTPUT is the archive for a manifest's `objects`: by default TARGET.sfi.a in the binary
+# folder.
+include_guard(GLOBAL)
+find_program(SFI_EXECUTABLE sfi REQUIRED)
+
+# Reads the options that all functions share into the caller's scope.
+macro(_sfi_arguments usage first)
+    cmake_parse_arguments(PARSE_ARGV ${first} arg "" "MODE;POLICY;OUTPUT" "")
+    if(arg_KEYWORDS_MISSING_VALUES)
+        message(FATAL_ERROR "${usage}: no value for ${arg_KEYWORDS_MISSING_VALUES}")
+    endif()
+    set(_sfi_mode)
+    if(arg_MODE)
+        set(_sfi_mode --mode "${arg_MODE}")
+    endif()
+    set(_sfi_policy)
+    set(_sfi_policy_file)
+    if(arg_POLICY)
+        get_filename_component(_sfi_policy_file "${arg_POLICY}" ABSOLUTE)
+        set(_sfi_policy --policy "${_sfi_policy_file}")
+    endif()
+endmacro()
+
+function(_sfi_no_others usage)
+    if(ARGN)
+        message(FATAL_ERROR "${usage}: ${ARGN} is not understood")
+    endif()
+endfunction()
+
+# Makes the target that rewrites ${inputs} (files, or one generator expression that lists them).
+function(_sfi_output target default inputs mode policy policy_file output)
+    if(NOT output)
+        set(output "${default}")
+    endif()
+    get_filename_component(output "${output}" ABSOLUTE BASE_DIR "${CMAKE_CURRENT_BINARY_DIR}")
+    set(packed "${CMAKE_CURRENT_BINARY_DIR}/${target}.a")
+    # An archive of the objects first: members keep their order, and names may repeat. A failed
+    # verdict must leave no output, or the next build would take it for a good one.
+    add_custom_command(
+        OUTPUT "${output}"
+        COMMAND "${CMAKE_COMMAND}" -E rm -f "${packed}" "${output}"
+        COMMAND "${CMAKE_AR}" qc "${packed}" "${inputs}"
+        COMMAND "${SFI_EXECUTABLE}" rewrite ${mode} -o "${packed}" "${packed}"
+        COMMAND "${SFI_EXECUTABLE}" verify ${mode} ${policy} -- "${packed}"
+        COMMAND "${CMAKE_COMMAND}" -E rename "${packed}" "${output}"
+        DEPENDS "${inputs}" ${policy_file} "${SFI_EXECUTABLE}"
+        COMMENT "Rewriting and verifying ${target}"
+        COMMAND_EXPAND_LISTS VERBATIM)
+    add_custom_target(${target} ALL DEPENDS "${output}")
+    set_target_properties(${target} PROPERTIES SFI_OUTPUT "${output}")
+endfunction()
+
+function(sfi_add_plugin name)
+    _sfi_arguments("sfi_add_plugin(${name})" 1)
+    if(NOT arg_UNPARSED_ARGUMENTS)
+        message(FATAL_ERROR "sfi_add_plugin(${name}): no sources")
+    endif()
+    add_library(${name} OBJECT ${arg_UNPARSED_ARGUMENTS})
+    set_target_properties(${name} PROPERTIES POSITION_INDEPENDENT_CODE ON INTERPROCEDURAL_OPTIMIZATION OFF)
+    _sfi_output(${name}-sfi ${name}.sfi.a "$<TARGET_OBJECTS:${name}>" "${_sfi_mode}" "${_sfi_policy}" "${_sfi_policy_file}" "${arg_OUTPUT}")
+endfunction()
+
+function(sfi_rewrite target)
+    _sfi_arguments("sfi_rewrite(${target})" 1)
+    _sfi_no_others("sfi_rewrite(${target})" ${arg_UNPARSED_ARGUMENTS})
+    _sfi_output(${target}-sfi ${target}.sfi.a "$<TARGET_OBJECTS:${target}>" "${_sfi_mode}" "${_sfi_policy}" "${_sfi_policy_file}" "${arg_OUTPUT}")
+endfunction()
+
+function(sfi_rewrite_archive name file)
+    _sfi_arguments("sfi_rewrite_archive(${name})" 2)
+    _sfi_no_others("sfi_rewrite_archive(${name})" ${arg_UNPARSED_ARGUMENTS})
+    get_filename_component(file "${file}" ABSOLUTE)
+    if(NOT arg_OUTPUT)
+        set(arg_OUTPUT ${name}.sfi.a)
+    endif()
+    get_filename_component(output "${arg_OUTPUT}" ABSOLUTE BASE_DIR "${CMAKE_CURRENT_BINARY_DIR}")
+    add_custom_command(
+        OUTPUT "${output}"
+        COMMAND "${SFI_EXECUTABLE}" rewrite ${_sfi_mode} -o "${output}.new" "${file}"
+        COMMAND "${SFI_EXECUTABLE}" verify ${_sfi_mode} ${_sfi_policy} -- "${output}.new"
+        COMMAND "${CMAKE_COMMAND}" -E rename "${output}.new" "${output}"
+        DEPENDS "${file}" ${_sfi_policy_file} "${SFI_EXECUTABLE}"
+        COMMENT "Rewriting and verifying ${file}"
+        VERBATIM)
+    add_custom_target(${name} ALL DEPENDS "${output}")
+    set_target_properties(${name} PROPERTIES SFI_OUTPUT "${output}")
+endfunction()
+
+function(sfi_verify target)
+    _sfi_arguments("sfi_verify(${target})" 1)
+    _sfi_no_others("sfi_verify(${target})" ${arg_UNPARSED_ARGUMENTS})
+    set(stamp "${CMAKE_CURRENT_BINARY_DIR}/${target}.sfi-verified")
+    add_custom_command(
+        OUTPUT "${stamp}"
+        COMMAND "${SFI_EXECUTABLE}" verify ${_sfi_mode} ${_sfi_policy} -- "$<TARGET_OBJECTS:${target}>"
+        COMMAND "${CMAKE_COMMAND}" -E touch "${stamp}"
+        DEPENDS "$<TARGET_OBJECTS:${target}>" ${_sfi_policy_file} "${SFI_EXECUTABLE}"
+        COMMAND_EXPAND_LISTS VERBATIM)
+    add_custom_target(${target}-sfi-verify ALL DEPENDS "${stamp}")
+endfunction()
