@@ -1,5 +1,5 @@
-//! What changes names, sizes and attributes of files: only beneath preopened directories that may
-//! be changed.
+//! Calls that change names, sizes and attributes of files. They work only beneath preopened
+//! directories that may be changed.
 
 use crate::descriptors::Descriptors;
 use crate::errno::Errno;
@@ -23,8 +23,8 @@ pub(crate) fn unlink(path: &Found, flags: u64) -> Result<u64, Errno> {
 }
 
 pub(crate) fn mkdir(path: &Found, umask: u32, mode: u64, spending: &mut Spending) -> Result<u64, Errno> {
-    // What is there already says so, also where nothing may be made: programs create paths from
-    // their roots.
+    // An existing entry is EEXIST also where nothing may be made: programs create paths from their
+    // roots.
     if path.exists() {
         return Err(Errno::EXIST);
     }

@@ -30,7 +30,7 @@ pub(crate) struct GrantedFile {
     kind: Kind,
 }
 
-/// What must stay: the type, and which device it is.
+/// The part of a file that must stay: its type, and its number if it is a device.
 type Kind = (FileType, u64);
 
 fn kind(stat: &Stat) -> Kind {

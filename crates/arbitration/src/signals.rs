@@ -54,7 +54,7 @@ impl Action {
     }
 }
 
-/// What is to be done about waiting signals.
+/// An action for waiting signals.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Due {
     Nothing,
@@ -303,7 +303,7 @@ impl Signals {
         }
     }
 
-    /// What is due after a call, which was interrupted or not.
+    /// Returns the action that is due after a call, which a signal interrupted or not.
     pub(crate) fn due(&mut self, interrupted: bool) -> Due {
         self.tick();
         match self.first() {

@@ -1,5 +1,5 @@
-//! What arbitration keeps for a domain: one state for each life of the domain and of its instances,
-//! so that nobody finds what a dead one left.
+//! The arbitration state of a domain: one for each life of the domain and of its instances. A new
+//! life finds nothing of a dead one.
 
 use crate::descriptors::{Descriptors, Stdio};
 use crate::heap::Heap;
