@@ -34,6 +34,9 @@ pub fn is_program(bytes: &[u8]) -> bool {
 
 /// The domain's name.
 const DOMAIN: &str = "program";
+/// Bytes of zeroed data that a program may ask for when it is linked: as much as 32-bit
+/// relocations reach.
+const MOST_MEMORY: u64 = 1 << 31;
 
 /// What a program gets.
 pub struct Setup<'a> {
@@ -78,9 +81,10 @@ fn domain(mode: Mode, name: &str, bytes: Vec<u8>, linked: bool) -> DomainSpec {
 /// Says what running a linked program would say of its objects.
 ///
 /// # Errors
-/// Something is undefined or defined twice, fits no window, or breaks a rule.
+/// Something is undefined or defined twice, fits no window, or breaks a rule. How much memory the
+/// program is given is decided when it is run, so zeroed data may take [`MOST_MEMORY`] here.
 pub fn check(mode: Mode, name: &str, archive: Vec<u8>) -> Result<(), LinkError> {
-    sfi_loader::check_link(&domain(mode, name, archive, true))
+    sfi_loader::check_link(&domain(mode, name, archive, true).memory(MOST_MEMORY))
 }
 
 /// Runs a program out of its file's bytes; the exit code is its own, or `fault` if it faulted.

@@ -171,7 +171,7 @@ fn check_growth(spec: &DomainSpec, inputs: &[Input<'_>], symbols: &Symbols<'_>, 
     if grown <= most {
         return Ok(());
     }
-    let why = format!("{grown} bytes, and `memory` and {} MiB are {most}", GROWTH >> 20);
+    let why = format!("{grown} bytes, and `memory` and {} MiB are {most}; give more `memory`", GROWTH >> 20);
     let place = "zeroed data and padding of the objects".into();
     Err(LinkError::Place { domain: spec.name.clone(), place, why })
 }
