@@ -8,13 +8,13 @@ use sfi_loader::manifest::{Entry, Log, Manifest, Support, arbiter_of};
 use std::path::Path;
 use std::time::Duration;
 
-/// Whether the entry point is a whole program: `main` of a domain with system calls.
+/// Says whether the entry point is a whole program: `main` of a domain with system calls.
 pub fn is_program(manifest: &Manifest) -> bool {
     let domain = |entry: &Entry| manifest.domains.get(&entry.domain).is_some_and(|d| d.syscalls.is_some());
     manifest.entry.as_ref().is_some_and(|entry| entry.function == "main" && domain(entry))
 }
 
-/// Gives the domains with system calls the code that stands between them and their libc.
+/// Gives the domains with system calls the code that connects their libc to the arbiter.
 pub fn prepare(manifest: &mut Manifest) {
     let program = manifest.entry.as_ref().filter(|_| is_program(manifest)).map(|entry| entry.domain.clone());
     for (name, domain) in manifest.domains.iter_mut().filter(|(_, domain)| domain.syscalls.is_some()) {
@@ -24,8 +24,8 @@ pub fn prepare(manifest: &mut Manifest) {
     }
 }
 
-/// Adds the host functions that answer; gives the counts by domain. No call sleeps or waits for
-/// longer than `limit`.
+/// Adds the host functions that answer system calls, and returns the counts of each domain. No call
+/// sleeps or waits for longer than `limit`.
 pub fn add(
     mut builder: Builder,
     manifest: &Manifest,
@@ -38,7 +38,7 @@ pub fn add(
         let Some(syscalls) = &domain.syscalls else { continue };
         let policy = table::policy(syscalls, directory, limit)?;
         let arbiter = Arbiter::new(policy, table::descriptors(syscalls, directory)?);
-        // The entry point's domain ends the run with its exit; any other only itself.
+        // The exit of the entry point's domain ends the run. Any other domain ends only itself.
         let entered = manifest.entry.as_ref().is_some_and(|entry| entry.domain == *name);
         let arbiter = if entered { arbiter.program() } else { arbiter };
         let (log, records) = (log.unwrap_or(syscalls.log), syscalls.quota.records);
@@ -49,7 +49,7 @@ pub fn add(
     Ok((builder, all))
 }
 
-/// What the program that is a domain gets.
+/// Returns the arguments and the environment of a domain that is a program.
 pub fn program(manifest: &Manifest, domain: &str, name: &Path, arguments: &[String]) -> Program {
     let table = manifest.domains.get(domain).and_then(|d| d.syscalls.as_ref());
     let own = table.map(|t| t.arguments.as_slice()).unwrap_or_default();

@@ -1,9 +1,9 @@
-//! What a program that is run by its name sees while it is built and tested: the build tree around
-//! the working directory, and the sources that it is built from.
+//! The files that a program sees if it is run by its name while it is built and tested: the build
+//! tree around the working directory, and its source tree.
 
 use std::path::{Path, PathBuf};
 
-/// Files that a directory of a build tree has.
+/// Files that mark a directory as part of a build tree.
 const MARKS: [&str; 8] = [
     "Makefile",
     "makefile",
@@ -14,20 +14,22 @@ const MARKS: [&str; 8] = [
     "build.ninja",
     "meson.build",
 ];
-/// Directories without a mark between the working directory and the tree: those that tests make.
+/// Number of directories without a mark that may lie between the working directory and the tree.
+/// Tests make such directories.
 const DEEP: usize = 3;
 
 /// A build tree.
 #[derive(Debug, PartialEq, Eq)]
 pub struct BuildTree {
-    /// Its uppermost directory.
+    /// The uppermost directory of the tree.
     pub root: PathBuf,
-    /// Where its sources are, if they lie elsewhere.
+    /// The directory of its sources, if they lie outside the tree.
     pub sources: Option<PathBuf>,
 }
 
-/// The build tree around a directory: the uppermost of those around it that have a mark, one inside
-/// the other. The root of the file system and a home directory are none.
+/// Finds the build tree around a directory: the uppermost of the directories with a mark that lie
+/// one inside the other. Neither the root of the file system nor a home directory is part of a
+/// tree.
 pub fn around(directory: &Path, home: Option<&Path>) -> Option<BuildTree> {
     let is_part = |directory: &Path| {
         let may = directory.parent().is_some() && Some(directory) != home;
@@ -39,10 +41,10 @@ pub fn around(directory: &Path, home: Option<&Path>) -> Option<BuildTree> {
     Some(BuildTree { root: root.to_owned(), sources })
 }
 
-/// The source tree that a build tree names.
+/// Returns the source tree that the files of a build tree name.
 fn sources(root: &Path) -> Option<PathBuf> {
     let read = |file: &str| std::fs::read_to_string(root.join(file)).unwrap_or_default();
-    // configure notes its own command line, `$ ../configure ...`.
+    // configure logs its own command line: `$ ../configure ...`.
     let log = read("config.log");
     let command = log.lines().find_map(|line| line.trim_start().strip_prefix("$ "));
     let configure = command.and_then(|command| command.split_whitespace().find(|word| word.ends_with("/configure")));

@@ -1,5 +1,5 @@
-//! What a program is made of: its objects, and of archives the members that it needs, which alone
-//! are rewritten.
+//! The objects of a program, and the members of archives that it needs. Other members are not
+//! rewritten.
 
 use crate::driver::linker::Wishes;
 use crate::input::{self, Input, member_name};
@@ -13,36 +13,36 @@ use sfi_validator::Validation;
 use std::collections::{HashMap, HashSet};
 use std::path::Path;
 
-/// Objects and members of archives, in link order, as they were read.
+/// Objects and members of archives in link order, as they were read.
 #[derive(Default)]
 pub struct Bundle {
     parts: Vec<Part>,
-    /// Why a member is linked, in the order in which they were taken.
+    /// Each member that is linked and the reason for it, in the order in which they were selected.
     reasons: Vec<(String, String)>,
 }
 
 struct Part {
     name: String,
-    /// For messages.
+    /// The name in messages.
     shown: String,
     bytes: Vec<u8>,
-    /// A member of an archive: linked if something needs it.
+    /// Part of an archive, and linked only if something needs it.
     member: bool,
 }
 
 /// Global names of an object.
 #[derive(Default)]
 struct Names {
-    /// With contents.
+    /// Names of definitions with contents.
     defined: Vec<String>,
-    /// Common blocks.
+    /// Names of common blocks.
     blocks: Vec<String>,
     wanted: Vec<String>,
 }
 
 impl Bundle {
-    /// Adds an object or an archive, `whole` or the members that are needed; `shown` is its name
-    /// for people.
+    /// Adds an object or an archive. `whole` takes all members of an archive, otherwise only the
+    /// needed ones stay. `shown` is the name in messages.
     ///
     /// # Errors
     /// The file cannot be read.
@@ -62,14 +62,14 @@ impl Bundle {
         Ok(())
     }
 
-    /// Rewrites what is linked and packs it into an archive. `None`: an object was refused, and
-    /// that was said.
+    /// Rewrites the objects and packs them into an archive. Returns `None` after it reported that
+    /// an object was refused.
     ///
     /// # Errors
     /// The archive cannot be written.
     pub fn pack(self, mode: Mode, validation: Validation) -> anyhow::Result<Option<Vec<u8>>> {
         let mut packed = Vec::with_capacity(self.parts.len());
-        // What is rewritten already stays as it is.
+        // Objects that were rewritten before stay as they are.
         let (done, parts): (Vec<Part>, Vec<Part>) = self.parts.into_iter().partition(|part| rewritten(&part.bytes));
         let inputs: Vec<(String, &[u8])> = parts.iter().map(|p| (p.shown.clone(), &p.bytes[..])).collect();
         let results = rewrite_members(&inputs, &Options { mode }, validation);
@@ -90,7 +90,7 @@ impl Bundle {
         if refused { Ok(None) } else { Ok(Some(archive(&packed)?)) }
     }
 
-    /// Whether some part wants a name that begins like this.
+    /// Says whether some part needs a name with this beginning.
     ///
     /// # Errors
     /// An object cannot be read.
@@ -104,7 +104,7 @@ impl Bundle {
         Ok(false)
     }
 
-    /// Packs what is linked as it is: a library for later links.
+    /// Packs the objects unchanged, as a library for later links.
     ///
     /// # Errors
     /// The archive cannot be written.
@@ -112,7 +112,7 @@ impl Bundle {
         Ok(archive(&self.parts.into_iter().map(|part| (part.name, part.bytes)).collect::<Vec<_>>())?)
     }
 
-    /// Gives the names that are wanted and not defined their meaning, see [`Wishes::meaning`].
+    /// Renames undefined names, as [`Wishes::meaning`] says.
     ///
     /// # Errors
     /// An object cannot be read.
@@ -124,9 +124,10 @@ impl Bundle {
         Ok(())
     }
 
-    /// Keeps the objects, and the members that they, `roots` and `asked` need: the first definition
-    /// of every name that is wanted, as linkers choose. A common block is a definition that still
-    /// looks for one with contents.
+    /// Keeps the objects, and the members that the objects, `roots` and `asked` need.
+    ///
+    /// For every needed name it takes the first definition, as linkers do. A common block counts as
+    /// a definition, but a definition with contents that comes later is still taken.
     ///
     /// # Errors
     /// An object cannot be read.
@@ -136,7 +137,7 @@ impl Bundle {
             .iter()
             .map(|part| names(&part.bytes).with_context(|| format!("cannot read `{}`", part.shown)))
             .collect::<anyhow::Result<_>>()?;
-        // The first part with contents of a name, and the first with a block.
+        // The first part that defines a name with contents, and the first with a common block.
         let (mut contents, mut blocks): (HashMap<&str, usize>, HashMap<&str, usize>) = Default::default();
         for (index, names) in names.iter().enumerate() {
             for (list, first) in [(&names.defined, &mut contents), (&names.blocks, &mut blocks)] {
@@ -160,7 +161,7 @@ impl Bundle {
             }
             let block = linked.blocks.contains(name);
             let first = [contents.get(name), blocks.get(name).filter(|_| !block)].into_iter().flatten().min();
-            // What nobody defines, the check of the whole link finds.
+            // The check of the whole link reports names that no part defines.
             if let Some(&index) = first.filter(|index| !needed[**index]) {
                 needed[index] = true;
                 reasons.push((self.parts[index].shown.clone(), format!("{by} ({name})")));
@@ -173,7 +174,8 @@ impl Bundle {
         Ok(())
     }
 
-    /// What is linked, and why, as linkers list it.
+    /// Returns the list of linked parts, with the reason for each member, in the form of a linker's
+    /// map.
     pub fn map(&self) -> String {
         let mut text = "Archive member included to satisfy reference by file (symbol)\n\n".to_owned();
         self.reasons.iter().for_each(|(member, by)| text += &format!("{member}\n    {by}\n"));
@@ -183,12 +185,12 @@ impl Bundle {
     }
 }
 
-/// The names of what is linked so far.
+/// The names of the parts that are linked so far.
 #[derive(Default)]
 struct Linked<'a> {
     defined: HashSet<&'a str>,
     blocks: HashSet<&'a str>,
-    /// With who wants them.
+    /// Each needed name and the part that needs it.
     wanted: Vec<(&'a str, &'a str)>,
 }
 
@@ -200,7 +202,8 @@ impl<'a> Linked<'a> {
     }
 }
 
-/// Whether an object says of itself that it was rewritten. The loader believes nothing of it.
+/// Says whether an object is marked as rewritten. The mark is only a hint: the loader does not
+/// trust it.
 fn rewritten(bytes: &[u8]) -> bool {
     let Ok(elf) = Elf::parse(bytes) else { return false };
     elf.section_headers.iter().any(|s| elf.shdr_strtab.get_at(s.sh_name) == Some(sfi_contract::names::NOTE_SECTION))

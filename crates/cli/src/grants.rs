@@ -1,4 +1,4 @@
-//! What `sfi run` grants to a program's system calls, by options.
+//! Options of `sfi run` that grant system calls to a program.
 
 use crate::build_tree::{self, BuildTree};
 use anyhow::Context;
@@ -7,33 +7,33 @@ use sfi_loader::manifest::{Log, Time};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-/// Calls that are logged where nothing else is said.
+/// Default number of calls that are logged.
 const RECORDS: u64 = 1 << 20;
 
 /// Options about a program's system calls.
 #[derive(Clone, Debug, clap::Args)]
 pub struct Grants {
-    /// Program: a directory that its paths may name, as they name it. `.` and `/` are the root of
-    /// its tree, where it starts.
+    /// Program: a directory that its paths may name, by this name. `.` and `/` mean the root of its
+    /// tree, where it starts.
     #[arg(long = "dir", value_name = "HOST[::GUEST]")]
     pub directories: Vec<String>,
-    /// Program: where it starts, as its paths name it. Default: the root of its tree.
+    /// Program: the directory where it starts, as its paths name it. Default: the root of its tree.
     #[arg(long, value_name = "GUEST")]
     pub cwd: Option<String>,
     /// Program: a directory like --dir that it may not change.
     #[arg(long = "dir-read", value_name = "HOST[::GUEST]")]
     pub readable: Vec<String>,
-    /// Program: within a build tree it sees that tree and may change it, reads the sources that it
-    /// is built from, starts in this working directory, and has this environment. The tree is that
-    /// of Makefiles, or of configure, CMake or Meson, around the working directory; elsewhere this
-    /// grants nothing. The default of programs that are run by their names.
+    /// Program: inside a build tree it sees that tree and may change it, reads the tree's sources,
+    /// starts in this working directory, and has this environment. The tree is that of Makefiles,
+    /// or of configure, CMake or Meson, around the working directory. Elsewhere this option grants
+    /// nothing. Programs that are run by their names use it by default.
     #[arg(long)]
     pub build_tree: bool,
     /// Program: its directories include the file systems that are mounted beneath them. The
     /// kernel's own (/proc, /sys) stay out.
     #[arg(long)]
     pub mounts: bool,
-    /// Program: a single file of any kind, a device for example, that its paths may name. /dev/null
+    /// Program: a single file of any kind, for example a device, that its paths may name. /dev/null
     /// is always there.
     #[arg(long = "file", value_name = "HOST[::GUEST]")]
     pub files: Vec<String>,
@@ -43,40 +43,40 @@ pub struct Grants {
     /// Program: it may change no directory and no file.
     #[arg(long)]
     pub read_only: bool,
-    /// Program: the system calls that it may make, names and groups: io, files, changes, memory,
+    /// Program: the system calls that it may make, by names and groups: io, files, changes, memory,
     /// time, random, process, all.
     #[arg(long, value_name = "NAME,...", value_delimiter = ',', default_value = "all")]
     pub allow: Vec<String>,
-    /// Program: system calls and groups taken away from --allow.
+    /// Program: system calls and groups to remove from --allow.
     #[arg(long, value_name = "NAME,...", value_delimiter = ',')]
     pub deny: Vec<String>,
-    /// Program: what other system calls return.
+    /// Program: the error of all other system calls.
     #[arg(long, default_value = "ENOSYS", value_name = "ENOSYS|EPERM", value_parser = parse_denial)]
     pub denied: Denial,
-    /// Program: how many descriptors it may hold.
+    /// Program: number of descriptors that it may hold.
     #[arg(long, default_value_t = Quota::default().descriptors, value_name = "COUNT")]
     pub max_descriptors: usize,
-    /// Program: how much it may write in all, MiB. Default: no limit.
+    /// Program: MiB that it may write in all. Default: no limit.
     #[arg(long, value_name = "MiB")]
     pub max_written: Option<u64>,
-    /// Program: how many files, directories and links it may make in all.
+    /// Program: number of files, directories and links that it may make in all.
     #[arg(long, default_value_t = Quota::default().created, value_name = "COUNT")]
     pub max_created: u64,
-    /// Resolution of a program's clocks and of files' times; of `host_clock`, too. A manifest says
-    /// it for each domain.
+    /// Resolution of a program's clocks, of files' times, and of `host_clock`. A manifest sets it
+    /// for each domain.
     #[arg(long, default_value = "1 us", value_name = "TIME")]
     pub clock_resolution: Time,
-    /// Tell each system call on standard error: all, or those that are refused. Addresses are
+    /// Print each system call on standard error: all calls, or the refused ones. Addresses are
     /// offsets in the domain's window.
     #[arg(long, value_name = "all|refused", num_args = 0..=1, require_equals = true, default_missing_value = "all", value_parser = parse_log)]
     pub log_syscalls: Option<Log>,
-    /// At the end, tell on standard error how often each system call was made and refused.
+    /// At the end, print on standard error how often each system call was made and refused.
     #[arg(long)]
     pub count_syscalls: bool,
 }
 
 impl Grants {
-    /// The arbiter; no sleep is longer than `time_limit`.
+    /// Returns the arbiter. No sleep is longer than `time_limit`.
     pub fn arbiter(&self, time_limit: Option<Duration>) -> anyhow::Result<Arbiter> {
         let mut preopens = Vec::new();
         for (host, guest, writable) in self.names(&self.directories, &self.readable) {
@@ -114,7 +114,8 @@ impl Grants {
 }
 
 impl Grants {
-    /// The working directory and the build tree around it, if they are asked for and there is one.
+    /// Returns the working directory and the build tree around it, if the user asked for it and
+    /// there is one.
     pub fn tree(&self) -> anyhow::Result<Option<(PathBuf, BuildTree)>> {
         if !self.build_tree {
             return Ok(None);
@@ -124,8 +125,8 @@ impl Grants {
         Ok(build_tree::around(&directory, home.as_deref()).map(|tree| (directory, tree)))
     }
 
-    /// What is granted for writing and for reading: the host's name, the domain's, and whether it
-    /// may be changed.
+    /// Returns the grants for writing and for reading: the name on the host, the name in the
+    /// domain, and whether the domain may change it.
     fn names<'a>(
         &self,
         writable: &'a [String],
@@ -140,7 +141,7 @@ impl Grants {
     }
 }
 
-/// Adds a log on standard error, of at most so many calls.
+/// Adds a log on standard error. It ends after `records` calls.
 pub fn logging(arbiter: Arbiter, log: Log, prefix: &str, records: Option<u64>) -> Arbiter {
     let prefix = prefix.to_owned();
     let mut left = records.unwrap_or(RECORDS);

@@ -4,26 +4,26 @@ use anyhow::Context;
 use sfi_verifier::elf::archive;
 use std::path::Path;
 
-/// What a path held.
+/// The content of a file.
 pub enum Input {
     /// A relocatable object.
     Object(Vec<u8>),
-    /// An `ar` archive; members are read from these bytes.
+    /// An `ar` archive with its members.
     Archive(Vec<u8>),
 }
 
-/// Reads a file and says which kind it is by its magic number.
+/// Reads a file and finds its kind by its magic number.
 pub fn read(path: &Path) -> anyhow::Result<Input> {
     let bytes = std::fs::read(path).with_context(|| format!("cannot read `{}`", path.display()))?;
     Ok(if archive::is_archive(&bytes) { Input::Archive(bytes) } else { Input::Object(bytes) })
 }
 
-/// The members of an archive in order: name and bytes. Names may repeat.
+/// Returns the name and the bytes of each member of an archive, in order. Names may repeat.
 pub fn members<'a>(path: &Path, bytes: &'a [u8]) -> anyhow::Result<Vec<(String, &'a [u8])>> {
     archive::members_in(bytes).with_context(|| format!("cannot read the archive `{}`", path.display()))
 }
 
-/// `libz.a(deflate.o)`, as linkers write it.
+/// Returns `libz.a(deflate.o)`, as linkers write it.
 pub fn member_name(path: &Path, member: &str) -> String {
     format!("{}({member})", path.display())
 }

@@ -1,4 +1,4 @@
-//! The code of an object, instruction by instruction, with what is known about each.
+//! The code of an object, instruction by instruction, with notes about each.
 
 use crate::objects::functions;
 use iced_x86::{
@@ -12,7 +12,7 @@ use sfi_verifier::elf::{Object, Place, Relocation, Section};
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
 
-/// What an instruction is for.
+/// The purpose of an instruction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Note {
     /// Part of an unsafe region.
@@ -28,7 +28,7 @@ pub enum Note {
 }
 
 impl Note {
-    /// In one word.
+    /// Returns the purpose in one word.
     pub const fn name(self) -> &'static str {
         match self {
             Note::Region => "region",
@@ -40,23 +40,23 @@ impl Note {
     }
 }
 
-/// An instruction.
+/// An instruction with its notes.
 pub struct Line<'a> {
     pub offset: u64,
-    /// Bytes.
+    /// Length in bytes.
     pub length: u64,
-    /// Offset of the original instruction that it stands for.
+    /// Offset of the original instruction that this one stands for.
     pub original: Option<u64>,
-    /// The rewriter inserted it.
+    /// Says whether the rewriter inserted the instruction.
     pub inserted: bool,
     /// Symbols at this place.
     pub labels: Vec<&'a str>,
-    /// Its address is taken: the loader gives it a slot.
+    /// Says whether its address is taken, so that the loader gives it a slot.
     pub slot: bool,
-    /// File and line.
+    /// File and line of the source.
     pub source: Option<String>,
     pub text: String,
-    /// Symbol and addend that patch it.
+    /// Symbol and addend of the relocation that patches the instruction.
     pub relocation: Option<String>,
     pub notes: Vec<Note>,
 }
@@ -64,13 +64,13 @@ pub struct Line<'a> {
 /// A section, or a function of it.
 pub struct Listing<'a> {
     pub section: &'a str,
-    /// Whether it is known what was inserted.
+    /// Says whether the object has a map, which tells inserted instructions from original ones.
     pub mapped: bool,
     pub lines: Vec<Line<'a>>,
 }
 
 impl<'a> Listing<'a> {
-    /// The sections of code of an object; with a function's name, only that.
+    /// Lists the sections of code of an object, or only one function.
     pub fn of(object: &Object<'a>, function: Option<&str>) -> Vec<Listing<'a>> {
         let slots = slots(object);
         let maps = maps(object);
@@ -108,9 +108,9 @@ impl<'a> Listing<'a> {
     }
 }
 
-/// Places of code whose address a relocation takes.
+/// Returns the places of code whose address a relocation takes.
 fn slots(object: &Object<'_>) -> BTreeSet<(usize, u64)> {
-    /// `R_X86_64_PLT32`: branches.
+    /// `R_X86_64_PLT32`, the relocation of branches.
     const BRANCH: u32 = 4;
     let relocations = object.sections.iter().filter(|s| s.is_allocated()).flat_map(|s| &s.relocations);
     relocations
@@ -123,7 +123,7 @@ fn slots(object: &Object<'_>) -> BTreeSet<(usize, u64)> {
         .collect()
 }
 
-/// The maps by section, if the rewriter left one.
+/// Returns the map of each section, if the rewriter left one.
 fn maps(object: &Object<'_>) -> Vec<(usize, Vec<Entry>)> {
     let Some(section) = object.sections.iter().find(|s| s.name == map::SECTION && !s.is_allocated()) else {
         return Vec::new();
@@ -138,7 +138,7 @@ fn maps(object: &Object<'_>) -> Vec<(usize, Vec<Entry>)> {
     map::decode(section.data).into_iter().filter_map(|(field, entries)| Some((section_of(field)?, entries))).collect()
 }
 
-/// What a relocation means, for people.
+/// Writes the target of a relocation for people.
 fn target(object: &Object<'_>, relocation: &Relocation) -> Option<String> {
     let symbol = object.symbols.get(relocation.symbol)?;
     let name = match symbol.place {
@@ -149,7 +149,7 @@ fn target(object: &Object<'_>, relocation: &Relocation) -> Option<String> {
     Some(if plain { name.to_owned() } else { format!("{name}{:+}", relocation.addend) })
 }
 
-/// The place of the window whose offset the field at an offset will hold.
+/// Returns the place in the window whose offset the loader will write into the field at `offset`.
 fn anchored(object: &Object<'_>, section: &Section<'_>, offset: u64) -> Option<Anchored> {
     let relocations = &section.relocations;
     let relocation = &relocations[relocations.binary_search_by_key(&offset, |relocation| relocation.offset).ok()?];
@@ -157,7 +157,7 @@ fn anchored(object: &Object<'_>, section: &Section<'_>, offset: u64) -> Option<A
     Some(anchor.at(i32::try_from(relocation.addend).ok()?))
 }
 
-/// Decodes a range of a section and says what is known without symbols.
+/// Decodes a range of a section and notes everything that needs no symbols.
 fn decode<'a>(object: &Object<'_>, section: &Section<'a>, range: Range<u64>, map: Option<&[Entry]>) -> Vec<Line<'a>> {
     let data = &section.data[range.start as usize..range.end as usize];
     let mut decoder = Decoder::with_ip(64, data, range.start, DecoderOptions::NONE);
@@ -176,7 +176,7 @@ fn decode<'a>(object: &Object<'_>, section: &Section<'a>, range: Range<u64>, map
             ins.set_memory_displacement64(place.symbolic());
         }
         let offset = ins.ip();
-        // The entry that the instruction belongs to.
+        // The entry of the map that the instruction belongs to.
         let entry = map.and_then(|map| map[..map.partition_point(|e| e.new <= offset)].last());
         let original = entry.filter(|e| e.main == Some(offset - e.new)).map(|e| e.old);
         lines.push(Line {
@@ -226,8 +226,8 @@ fn notes(ins: &Instruction, factory: &mut InstructionInfoFactory) -> Vec<Note> {
     notes
 }
 
-/// How many instructions at the end form an unsafe region (`docs/CONTRACT.md`, rules 6 and 7), 0 if
-/// none do.
+/// Returns the number of instructions at the end that form an unsafe region (`docs/CONTRACT.md`,
+/// rules 6 and 7), or 0.
 fn region(all: &[Instruction]) -> usize {
     let Some((last, before)) = all.split_last() else { return 0 };
     let gs = |ins: &Instruction, place: Anchored| {

@@ -35,10 +35,10 @@ pub fn rewrite_members(
     results
 }
 
-/// Code of a rewritten object that the validator does not prove to do what the original one does.
+/// Code of a difference: the validator cannot prove that the output does what the input does.
 const NOT_PROVED: &str = "SFI-V01";
 
-/// Prints why there is no output of an object.
+/// Prints the reason why an object has no output.
 pub fn fail(object: &str, failure: &Failure) {
     match failure {
         Failure::Refused(refusals) => report(object, refusals),
@@ -57,9 +57,11 @@ fn not_proved(object: &str, findings: &[Finding]) {
     }
 }
 
-/// Writes an output. A regular file appears as a whole or not at all: the bytes are written beside
-/// it and renamed. Links are followed, a file that is there keeps its mode (but is executable if
-/// the output is), and what is no regular file is written to as it is.
+/// Writes an output.
+///
+/// A regular file appears as a whole or not at all, because the bytes are written to a new file
+/// that then takes its name. Links are followed. An existing file keeps its mode, and becomes
+/// executable if the output is. Other files, such as devices, are opened and written.
 pub fn write_output(out: &Path, bytes: &[u8], mode: u32) -> anyhow::Result<()> {
     if out.as_os_str().is_empty() {
         bail!("the output has no name");
@@ -73,7 +75,7 @@ fn write_file(out: &Path, bytes: &[u8], mode: u32) -> std::io::Result<()> {
         Ok(there) if !there.is_file() => return OpenOptions::new().write(true).open(out)?.write_all(bytes),
         Ok(there) => {
             let kept = there.permissions().mode();
-            // Whoever may read it may run it, as with linkers.
+            // Users who may read the file may run it, as with linkers.
             kept | mode & 0o111 & (kept >> 2)
         }
         Err(error) if error.kind() == ErrorKind::NotFound => mode,
@@ -87,15 +89,15 @@ fn write_file(out: &Path, bytes: &[u8], mode: u32) -> std::io::Result<()> {
     Ok(())
 }
 
-/// Longest chain of links, as the kernel's.
+/// Length of the longest chain of links: the kernel's limit.
 const LINKS: usize = 40;
 
-/// Where a chain of links ends, which may be a file that does not exist yet.
+/// Returns the end of a chain of links, which may be a file that does not exist yet.
 fn follow(path: &Path) -> std::io::Result<PathBuf> {
     let mut path = path.to_owned();
     for _ in 0..LINKS {
         let Ok(target) = std::fs::read_link(&path) else { return Ok(path) };
-        // Links of the kernel's own, as in /proc, say no path.
+        // Links of the kernel's own, as in /proc, do not lead to a path.
         if std::fs::metadata(&path).is_ok_and(|m| !m.is_file()) {
             return Ok(path);
         }
@@ -104,14 +106,14 @@ fn follow(path: &Path) -> std::io::Result<PathBuf> {
     Err(std::io::Error::other("too many links"))
 }
 
-/// Prints what was left out.
+/// Prints notes about an object.
 pub fn note(object: &str, notes: &[String]) {
     for note in notes {
         eprintln!("note: {object}: {note}");
     }
 }
 
-/// Prints what was left out of a rewritten object, and what is unproved.
+/// Prints the parts that were left out of a rewritten object, and those that are not proved.
 pub fn notes(object: &str, checked: &Checked) {
     note(object, &checked.output.notes);
     note(object, checked.note().as_slice());

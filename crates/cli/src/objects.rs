@@ -1,11 +1,11 @@
-//! The objects in a file that somebody looks at: an object, an archive, or what `sfi cc` wrote.
+//! The objects in a file for tools that show them: an object, an archive, or a program of `sfi cc`.
 
 use crate::{input, program};
 use anyhow::Context;
 use sfi_verifier::elf::{self, Object, Place, archive};
 use std::path::Path;
 
-/// Bytes of a file's objects, with the names that people see.
+/// A file with objects.
 pub struct Objects {
     bytes: Vec<u8>,
     path: std::path::PathBuf,
@@ -19,8 +19,8 @@ impl Objects {
         Ok(Objects { bytes, path: path.to_owned() })
     }
 
-    /// Each object with its name: the path, or `archive(member)`. Members that are no objects are
-    /// left out.
+    /// Returns each object with its name: the path, or `archive(member)`. Leaves out members that
+    /// are no objects.
     pub fn all(&self) -> anyhow::Result<Vec<(String, Object<'_>)>> {
         if !archive::is_archive(&self.bytes) {
             let object = elf::parse(&self.bytes).with_context(|| format!("cannot read `{}`", self.path.display()))?;
@@ -34,8 +34,8 @@ impl Objects {
     }
 }
 
-/// The functions of a section of code by offset: offset and name, functions before other labels,
-/// one for each offset.
+/// Returns the offset and name of the functions of a section, sorted by offset. A place with
+/// several names keeps one, a function's if there is one.
 pub fn functions<'a>(object: &Object<'a>, section: usize) -> Vec<(u64, &'a str)> {
     /// `STT_FUNC`.
     const FUNCTION: u8 = 2;

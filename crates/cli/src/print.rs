@@ -1,36 +1,36 @@
-//! Printing for readers that may have gone: the macros of the standard library panic when a pipe is
-//! closed.
+//! Printing that survives a reader who closed the pipe. The macros of the standard library panic
+//! then.
 
 use std::fmt::Arguments;
 use std::io::{self, ErrorKind, Write};
 use std::process::ExitCode;
 
-/// Exit code when nobody reads the standard output any more: that of a program which SIGPIPE ended.
-/// The signal itself stays ignored, because a domain that writes to a closed pipe must not end its
-/// host.
+/// Exit code after the reader of the standard output is gone: that of a program which SIGPIPE
+/// ended. The signal itself stays ignored, because a domain that writes to a closed pipe must not
+/// end its host.
 const CLOSED: u8 = 128 + 13;
 
-/// As `std::print!`.
+/// Prints as `std::print!` does.
 macro_rules! print {
     ($($text:tt)*) => { $crate::print::out(format_args!($($text)*)) };
 }
 
-/// As `std::println!`.
+/// Prints as `std::println!` does.
 macro_rules! println {
     ($($text:tt)*) => { $crate::print::out(format_args!("{}\n", format_args!($($text)*))) };
 }
 
-/// As `std::eprint!`.
+/// Prints as `std::eprint!` does.
 macro_rules! eprint {
     ($($text:tt)*) => { $crate::print::err(format_args!($($text)*)) };
 }
 
-/// As `std::eprintln!`.
+/// Prints as `std::eprintln!` does.
 macro_rules! eprintln {
     ($($text:tt)*) => { $crate::print::err(format_args!("{}\n", format_args!($($text)*))) };
 }
 
-/// Writes to the standard output. Ends the process if that fails: a report that is cut off is no
+/// Writes to the standard output. Ends the process if that fails, because a truncated report is no
 /// success.
 pub fn out(text: Arguments<'_>) {
     if let Err(error) = io::stdout().lock().write_fmt(text) {
@@ -38,12 +38,12 @@ pub fn out(text: Arguments<'_>) {
     }
 }
 
-/// Writes to the standard error output. Without a reader there is nothing left to say it to.
+/// Writes to the standard error output. Ignores errors, because there is no other place for them.
 pub fn err(text: Arguments<'_>) {
     let _ = io::stderr().lock().write_fmt(text);
 }
 
-/// Says why output was lost, unless its reader is gone, and returns the exit code for it.
+/// Reports the error of a write, unless the reader is gone, and returns the exit code for it.
 fn lost(error: &io::Error) -> u8 {
     if error.kind() == ErrorKind::BrokenPipe {
         return CLOSED;
@@ -61,7 +61,8 @@ pub fn failure(error: &anyhow::Error) -> ExitCode {
     if kinds.into_iter().any(|kind| kind == ErrorKind::BrokenPipe) {
         return ExitCode::from(CLOSED);
     }
-    // Names of files and domains may be anybody's; errors about text have lines.
+    // Names of files and domains may come from hostile objects. Only line breaks are kept, because
+    // errors about texts have several lines.
     let text = format!("{error:#}");
     let lines: Vec<String> = text.split('\n').map(crate::render::visible).collect();
     eprintln!("error: {}", lines.join("\n"));

@@ -9,61 +9,62 @@ use std::path::Path;
 use std::process::ExitCode;
 use std::time::Duration;
 
-/// What a program's file starts with: a shell script that runs the archive behind it.
+/// First bytes of a linked program: a shell script that runs the archive after it.
 const HEADER: &[u8] = b"#!/bin/sh\nexec sfi run ";
-/// How the script ends.
+/// End of the script.
 const HEADER_END: &[u8] = b"\nexit 127\n";
-/// How archives start.
+/// First bytes of an archive.
 const ARCHIVE: &[u8] = b"!<arch>\n";
 
-/// The script in front of a program whose objects satisfy `mode`.
+/// Returns the script at the start of a program whose objects satisfy `mode`.
 pub fn header(mode: Mode) -> String {
     format!("#!/bin/sh\nexec sfi run --mode {mode} ${{SFI_RUN_FLAGS---build-tree}} \"$0\" -- \"$@\"\nexit 127\n")
 }
 
-/// How long the script in front of a program is: 0 without one.
+/// Returns the length of the script at the start of a program, or 0 if there is none.
 pub fn script(bytes: &[u8]) -> usize {
     let end = bytes.starts_with(HEADER).then(|| bytes.windows(HEADER_END.len()).position(|w| w == HEADER_END));
     end.flatten().map_or(0, |end| end + HEADER_END.len())
 }
 
-/// Whether a file is a program by its first bytes: an archive, an object, or what `sfi cc` wrote.
+/// Says whether the first bytes are those of a program: an archive, an object, or the output of
+/// `sfi cc`.
 pub fn is_program(bytes: &[u8]) -> bool {
     bytes.starts_with(HEADER) || bytes.starts_with(ARCHIVE) || bytes.starts_with(b"\x7fELF")
 }
 
-/// The domain's name.
+/// Name of the domain.
 const DOMAIN: &str = "program";
-/// Bytes of zeroed data that a program may ask for when it is linked: as much as 32-bit
-/// relocations reach.
+/// The most bytes of zeroed data that a program may have when it is linked, which is the reach of
+/// 32-bit relocations.
 const MOST_MEMORY: u64 = 1 << 31;
 
-/// What a program gets.
+/// The settings of a run.
 pub struct Setup<'a> {
     /// The file's name, for messages.
     pub path: &'a Path,
-    /// `argv[0]`; the file's name if there is none.
+    /// `argv[0]`. Default: the file's name.
     pub name: Option<&'a str>,
-    /// Mode its objects must satisfy.
+    /// The mode that its objects must satisfy.
     pub mode: Mode,
-    /// Heap and data stack, bytes.
+    /// Bytes of the heap, and of the data stack.
     pub memory: u64,
     pub stack: u64,
-    /// What its system calls may do.
+    /// The grants of its system calls.
     pub grants: &'a Grants,
-    /// Arguments behind the program's name.
+    /// Arguments after the program's name.
     pub arguments: &'a [String],
     /// Environment, `NAME=value`.
     pub environment: Vec<String>,
     pub seed: Option<[u8; 32]>,
-    /// It may read the processor's clock.
+    /// Says whether it may read the processor's clock.
     pub clock: bool,
-    /// Wall clock for the whole run.
+    /// Limit of wall-clock time for the whole run.
     pub time_limit: Option<Duration>,
 }
 
-/// The domain of a program: of what `sfi cc` linked all that it packed, of another archive the
-/// members that are needed.
+/// Returns the domain of a program. An archive of `sfi cc` is loaded as a whole, other archives
+/// only with the members that are needed.
 fn domain(mode: Mode, name: &str, bytes: Vec<u8>, linked: bool) -> DomainSpec {
     let spec = DomainSpec::new(DOMAIN)
         .mode(mode)
@@ -78,16 +79,18 @@ fn domain(mode: Mode, name: &str, bytes: Vec<u8>, linked: bool) -> DomainSpec {
     }
 }
 
-/// Says what running a linked program would say of its objects.
+/// Returns the error that a run of a linked program would report about its objects.
 ///
 /// # Errors
-/// Something is undefined or defined twice, fits no window, or breaks a rule. How much memory the
-/// program is given is decided when it is run, so zeroed data may take [`MOST_MEMORY`] here.
+/// A symbol is undefined or defined twice, or the code does not fit into a window or breaks a
+/// rule. The memory of a program is chosen when it runs, so zeroed data may take [`MOST_MEMORY`]
+/// here.
 pub fn check(mode: Mode, name: &str, archive: Vec<u8>) -> Result<(), LinkError> {
     sfi_loader::check_link(&domain(mode, name, archive, true).memory(MOST_MEMORY))
 }
 
-/// Runs a program out of its file's bytes; the exit code is its own, or `fault` if it faulted.
+/// Runs a program from the bytes of its file. Returns the program's exit code, or `fault` if it
+/// faulted.
 pub fn run(setup: Setup<'_>, mut bytes: Vec<u8>, fault: u8) -> anyhow::Result<ExitCode> {
     let linked = bytes.drain(..script(&bytes)).count() > 0;
     let spec = domain(setup.mode, &setup.path.display().to_string(), bytes, linked);
@@ -110,8 +113,8 @@ pub fn run(setup: Setup<'_>, mut bytes: Vec<u8>, fault: u8) -> anyhow::Result<Ex
     start(&mut world, DOMAIN, &program, counts, fault)
 }
 
-/// The name that a program was called by. The shell that runs a linked program is told its path,
-/// also where somebody found it in PATH by its name alone.
+/// Returns the name that the user called a program by. The script of a linked program passes its
+/// path, even if the user's shell found it in PATH by its name alone.
 fn own_name(path: &Path, linked: bool) -> String {
     let directories = std::env::var_os("PATH").filter(|_| linked).unwrap_or_default();
     let found = std::env::split_paths(&directories).any(|directory| path.parent() == Some(&directory));
@@ -148,8 +151,8 @@ pub fn start(
     }
 }
 
-/// Variables as they are asked for: `NAME=value`, or `NAME` for what it is in this process, if it
-/// is set; and behind them `all` of this process.
+/// Returns the variables of an environment. `asked` has `NAME=value`, or `NAME` for the value in
+/// this process, if it is set. With `all` the variables of this process follow.
 pub fn environment(asked: &[String], all: bool) -> Vec<String> {
     let variable = |text: &String| match text.contains('=') {
         true => Some(text.clone()),
@@ -164,7 +167,7 @@ pub fn environment(asked: &[String], all: bool) -> Vec<String> {
     variables
 }
 
-/// Puts arguments and environment into the end of the heap; gives the address of argv.
+/// Writes arguments and environment to the end of the heap. Returns the address of argv.
 fn place_arguments(world: &mut World, domain: &str, program: &Program) -> anyhow::Result<u64> {
     let mut memory = world.memory(domain)?;
     let address = memory.heap().end - sfi_arbitration::ARGUMENT_BYTES;

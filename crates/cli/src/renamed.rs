@@ -1,20 +1,20 @@
-//! An object whose undefined names are others.
+//! Renaming of an object's undefined names.
 
 use anyhow::Context;
 use goblin::elf::section_header::{SHN_UNDEF, SHT_SYMTAB};
 use goblin::elf::{Elf, sym};
 
-/// Bytes of a symbol, of which the first four are the place of its name.
+/// Size of a symbol in bytes. Its first four hold the offset of its name.
 const SYMBOL: usize = 24;
-/// Places in a section header: `sh_offset`, `sh_size`.
+/// Offsets in a section header: `sh_offset`, `sh_size`.
 const OFFSET: usize = 24;
 const SIZE: usize = 32;
 
-/// The object with other names for what it does not define, where `meaning` has one. The table of
+/// Returns the object with other names for undefined symbols, if `meaning` has one. The table of
 /// names moves to the end of the file.
 ///
 /// # Errors
-/// It is no object.
+/// The bytes are no object.
 pub fn renamed(bytes: &[u8], meaning: impl Fn(&str) -> Option<String>) -> anyhow::Result<Vec<u8>> {
     let elf = Elf::parse(bytes)?;
     let Some(table) = elf.section_headers.iter().find(|s| s.sh_type == SHT_SYMTAB) else { return Ok(bytes.to_vec()) };

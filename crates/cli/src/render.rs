@@ -9,30 +9,30 @@ const BOLD: Style = Style::new().bold();
 const MARGIN: Style = AnsiColor::BrightBlue.on_default().bold();
 const GOOD: Style = AnsiColor::BrightGreen.on_default().bold();
 
-/// One finding about one place of an object.
+/// One diagnostic about one place of an object.
 pub struct Diagnostic<'a> {
     /// Stable code.
     pub code: &'a str,
-    /// What was found, in one line.
+    /// The violation, in one line.
     pub title: &'a str,
     /// The object: a path, or `archive(member)`.
     pub object: &'a str,
-    /// Section name and offset in it.
+    /// Name of the section, and offset in it.
     pub place: Option<(&'a str, u64)>,
-    /// Function and distance from its start.
+    /// The function, with the distance from its start.
     pub function: Option<&'a str>,
     /// File and line of the source.
     pub source: Option<String>,
     /// The instruction.
     pub instruction: Option<&'a str>,
-    /// What is wrong with it.
+    /// The details of the violation.
     pub detail: &'a str,
-    /// What to do.
+    /// Advice.
     pub help: &'a str,
 }
 
 impl<'a> Diagnostic<'a> {
-    /// A broken rule.
+    /// Makes a diagnostic from a finding.
     pub fn finding(object: &'a str, finding: &'a Finding) -> Self {
         Diagnostic {
             code: finding.code.id(),
@@ -47,7 +47,7 @@ impl<'a> Diagnostic<'a> {
         }
     }
 
-    /// Prints it. `out` takes the escape sequences out where it is no terminal.
+    /// Prints the diagnostic. `out` removes the escape sequences if it is no terminal.
     pub fn print(&self, out: &mut impl Write) -> io::Result<()> {
         writeln!(out, "{ERROR}error[{}]{ERROR:#}{BOLD}: {}{BOLD:#}", self.code, self.title)?;
         write!(out, "  {MARGIN}-->{MARGIN:#} {}", visible(self.object))?;
@@ -77,37 +77,37 @@ impl<'a> Diagnostic<'a> {
     }
 }
 
-/// An error without a place: `error: libz.a: why`.
+/// Prints an error without a place: `error: libz.a: why`.
 pub fn error(out: &mut impl Write, object: &str, why: &str) -> io::Result<()> {
     writeln!(out, "{ERROR}error{ERROR:#}{BOLD}: {}: {}{BOLD:#}\n", visible(object), visible(why))
 }
 
-/// What is not listed: `note: libz.a(deflate.o): and 12 more`.
+/// Prints the number of omitted findings: `note: libz.a(deflate.o): and 12 more`.
 pub fn more(out: &mut impl Write, object: &str, what: &str) -> io::Result<()> {
     writeln!(out, "{BOLD}note{BOLD:#}: {}: {}\n", visible(object), visible(what))
 }
 
-/// A line that says that an input is fine.
+/// Prints the line of an input that is safe.
 pub fn good(out: &mut impl Write, object: &str, what: &str) -> io::Result<()> {
     writeln!(out, "{GOOD}safe{GOOD:#}: {}: {what}", visible(object))
 }
 
-/// A line that says that an input is not.
+/// Prints the line of an input that is refused.
 pub fn bad(out: &mut impl Write, object: &str, what: &str) -> io::Result<()> {
     writeln!(out, "{ERROR}refused{ERROR:#}: {}: {what}", visible(object))
 }
 
-/// What there is to say about a code.
+/// The explanation of a code.
 pub struct Explanation {
     pub id: &'static str,
     pub title: &'static str,
     pub why: &'static str,
-    /// Some lines that break the rule.
+    /// A few lines that break the rule.
     pub example: &'static str,
     pub help: &'static str,
 }
 
-/// A code, explained.
+/// Prints the explanation of a code.
 pub fn explanation(out: &mut impl Write, topic: &Explanation) -> io::Result<()> {
     writeln!(out, "{BOLD}{}{BOLD:#}: {}\n", topic.id, topic.title)?;
     writeln!(out, "{MARGIN}Why{MARGIN:#}\n  {}\n", topic.why)?;
@@ -118,7 +118,8 @@ pub fn explanation(out: &mut impl Write, topic: &Explanation) -> io::Result<()> 
     writeln!(out, "\n{MARGIN}What to do{MARGIN:#}\n  {}", topic.help)
 }
 
-/// Names come from hostile objects: control characters in them must not reach the terminal.
+/// Replaces control characters, so that names from hostile objects cannot send them to the
+/// terminal.
 pub fn visible(text: &str) -> String {
     text.chars().map(|c| if sfi_contract::text::is_unprintable(c) { '\u{fffd}' } else { c }).collect()
 }

@@ -1,4 +1,4 @@
-//! What the rewriter did, in numbers.
+//! The rewriter's counts.
 
 use serde_json::{Value, json};
 use sfi_rewriter::Stats;
@@ -6,9 +6,9 @@ use std::io::{self, Write};
 
 /// Counts of one input file, and of the objects in it if it is an archive.
 pub struct Counted {
-    /// The file.
+    /// Path of the file.
     pub path: String,
-    /// Its objects.
+    /// Its objects, with their names.
     pub objects: Vec<(String, Stats)>,
 }
 
@@ -29,7 +29,7 @@ fn growth(stats: &Stats) -> f64 {
     stats.text_out as f64 / stats.text_in.max(1) as f64
 }
 
-/// For people: a line for each object of an archive, a table for each file, and one for all.
+/// Prints a line for each object of an archive, a table for each file, and one for all files.
 pub fn print(out: &mut impl Write, files: &[Counted]) -> io::Result<()> {
     for file in files {
         if let [(name, stats)] = file.objects.as_slice() {
@@ -82,7 +82,7 @@ fn table(out: &mut impl Write, name: &str, s: &Stats) -> io::Result<()> {
     Ok(())
 }
 
-/// One document.
+/// Returns all counts as one JSON document.
 pub fn document(files: &[Counted]) -> Value {
     let objects = files.iter().flat_map(|file| &file.objects);
     let object = |(name, stats): &(String, Stats)| {

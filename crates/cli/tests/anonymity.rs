@@ -1,5 +1,5 @@
-//! `sfi anonymity` on a manifest: the numbers fit together, and a real search agrees with the
-//! formula.
+//! `sfi anonymity` on a manifest. The numbers agree with each other, and a real search agrees with
+//! the formula.
 
 mod support;
 
@@ -28,14 +28,15 @@ fn a_real_search_agrees_with_the_formula() {
     let number = |pointer: &str| {
         report.pointer(pointer).and_then(Value::as_f64).unwrap_or_else(|| panic!("{pointer}: {report}"))
     };
-    // Eight domains whose longest run is 1 GiB: three places in each window, since the first bytes
-    // of a window are never mapped.
+    // Eight domains have a longest run of 1 GiB. Each window gives three places, because the first
+    // bytes of a window are never mapped.
     assert_eq!(number("/windows"), 32_765.0);
     assert_eq!((number("/simulation/v"), number("/simulation/m")), (3.0 * 32_765.0, 8.0));
     assert!((number("/simulation/expected") - (3.0 * 32_765.0 + 1.0) / 9.0).abs() < 1e-6);
     assert!(number("/simulation/standard_errors").abs() < 3.29);
     assert!(number("/simulation/guesses") > 10.0 * 100.0, "eight finds within a few guesses: nothing was searched");
-    // The manifest's: one address for each length of the longest run, and so many of them mapped.
+    // The search in the manifest's world tries one address for each length of the longest run. M is
+    // the number of these that are mapped.
     let (run, mapped) = (number("/others/run"), number("/others/mapped"));
     assert_eq!(number("/others/domains"), 39.0);
     assert!((4096.0..1048576.0 * 3.0).contains(&run) && mapped >= run, "{run} {mapped}");
@@ -65,8 +66,8 @@ fn the_report_for_people() {
     ] {
         assert!(text.contains(line), "{line}\n{text}");
     }
-    // Asked for, the larger space is the manifest's, whether this machine has it or not; the search
-    // stays in the smaller one.
+    // The manifest asks for the larger space, so its windows lie there on every machine. The
+    // simulation stays in the smaller space.
     let manifest = std::fs::read_to_string(bench.path("domains.toml")).unwrap() + "[placement]\nla57 = true\n";
     bench.write("five.toml", manifest.as_bytes());
     let text = String::from_utf8(bench.run(&["anonymity", "five.toml", "--searches", "2"], 0).stdout).unwrap();
@@ -88,7 +89,7 @@ fn the_papers_table() {
     bench.run(&["anonymity"], 2);
 }
 
-/// Faults bound no search of a domain that has the processor's clock.
+/// A domain that has the processor's clock searches without faults.
 #[test]
 fn domains_with_the_clock_search_without_faults() {
     let bench = bench(40);

@@ -1,7 +1,7 @@
-//! What programs make the host spend and tell: quotas, clocks, and hostile values in every argument
-//! of every system call.
+//! Programs use the host's resources and learn about the host only within their grants. The tests
+//! are about quotas, clocks, and hostile values in every argument of every system call.
 //!
-//! Needs musl-gcc (Debian package musl-tools); a missing compiler fails the tests.
+//! Needs musl-gcc (Debian package musl-tools). A missing compiler fails the tests.
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 
 const SFI: &str = env!("CARGO_BIN_EXE_sfi");
 
-/// `sfi cc` of a program in the fixtures.
+/// Compiles a program of the fixtures with `sfi cc`.
 fn compile(directory: &Path, name: &str, mode: &str) -> PathBuf {
     let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fixtures/programs").join(name);
     compile_file(directory, &source, mode)
@@ -28,7 +28,7 @@ fn text(bytes: &[u8]) -> String {
     String::from_utf8_lossy(bytes).into_owned()
 }
 
-/// Runs with a standard input that stays open and empty.
+/// Runs a command whose standard input stays open and empty.
 fn run_waiting(command: &mut Command) -> Output {
     let mut child =
         command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("sfi starts");
@@ -38,7 +38,7 @@ fn run_waiting(command: &mut Command) -> Output {
     output
 }
 
-/// A program as a domain of a manifest with this table of system calls.
+/// Writes a manifest in which a program is a domain with this table of system calls.
 fn manifest(directory: &Path, program: &Path, mode: &str, table: &str) -> PathBuf {
     let bytes = std::fs::read(program).expect("program");
     let archive = bytes.windows(8).position(|bytes| bytes == b"!<arch>\n").expect("an archive");
@@ -52,14 +52,14 @@ fn manifest(directory: &Path, program: &Path, mode: &str, table: &str) -> PathBu
     manifest
 }
 
-/// Bytes of all files beneath a directory.
+/// Returns the bytes of all files beneath a directory.
 fn size(directory: &Path) -> u64 {
     let entries = std::fs::read_dir(directory).expect("directory").map(|entry| entry.expect("entry").path());
     entries.map(|path| if path.is_dir() { size(&path) } else { path.metadata().expect("metadata").len() }).sum()
 }
 
-/// Memory, descriptors, inodes, bytes, time and log: each has a number in the manifest, and a
-/// program that wants more gets exactly that.
+/// Memory, descriptors, inodes, bytes, time and log each have a bound in the manifest. A program
+/// that asks for more gets exactly that bound.
 #[test]
 fn everything_that_a_domain_can_spend_is_bounded() {
     let directory = tempfile::tempdir().expect("directory");
@@ -116,7 +116,7 @@ fn the_time_limit_ends_every_wait() {
         assert_eq!(output.status.code(), Some(3), "{way}: {}{}", text(&output.stdout), text(&output.stderr));
         assert!(begin.elapsed() < Duration::from_secs(60), "{way}");
     }
-    // Beneath a directory nobody waits for the other end.
+    // Beneath a directory no open waits for the other end of a FIFO.
     let granted = format!("{}::/d", directory.path().display());
     let output = run_waiting(Command::new(SFI).args(["run", "--dir", &granted]).arg(&program).args(["--", "/d/fifo"]));
     assert_eq!((text(&output.stdout).as_str(), output.status.code()), ("Permission denied\n", Some(9)));
@@ -172,7 +172,7 @@ fn clocks_have_the_resolution_that_was_granted() {
     assert_eq!(text(&output.stdout), "3200 checked\n", "{}", text(&output.stderr));
 }
 
-/// A libc's set-up needs no grant: a program that may write writes.
+/// The set-up of a libc needs no grant, so a program that may only write does write.
 #[test]
 fn set_up_does_not_depend_on_the_grant() {
     let directory = tempfile::tempdir().expect("directory");
@@ -195,7 +195,7 @@ fn set_up_does_not_depend_on_the_grant() {
     assert_eq!(output.status.code(), Some(4), "{}", text(&output.stderr));
 }
 
-/// Each call of the table, each argument, each hostile value.
+/// Every call of the table gets every hostile value in every argument.
 #[test]
 fn hostile_values_in_every_argument() {
     for mode in ["write", "full"] {
@@ -230,7 +230,8 @@ quota = { written = "64 MiB", created = 1000, sleep = "0 s", wait = "0 s" }
     }
 }
 
-/// A program gets its name, its directory and what it asks for of the environment.
+/// A program gets its name, its directory, and the variables of the environment that it was
+/// granted.
 #[test]
 fn programs_start_where_and_as_they_are_told() {
     let directory = tempfile::tempdir().expect("directory");
@@ -270,8 +271,8 @@ int main(int argc, char **argv) {
 }
 "#;
 
-/// Beyond the host's own limit of file sizes the kernel ends the process. The domain gets an error
-/// instead.
+/// The kernel ends a process that writes beyond the host's limit of file sizes. The domain gets an
+/// error instead.
 #[test]
 fn the_hosts_file_size_limit_does_not_end_the_host() {
     let directory = tempfile::tempdir().expect("directory");

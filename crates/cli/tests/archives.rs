@@ -1,5 +1,5 @@
-//! Gate, loader and rewriter agree on what an archive holds, and the gate says nothing of what it
-//! did not look at.
+//! Gate, loader and rewriter find the same members in an archive. The gate gives no verdict on
+//! bytes that it did not check.
 
 mod support;
 
@@ -12,7 +12,7 @@ const BAD: &str = ".text\n.globl clock\n.type clock,@function\nclock:\n\tsyscall
 const MANIFEST: &str =
     "[entry]\ndomain = 'app'\nfunction = 'f'\n[domains.app]\nobjects = ['main.o']\narchives = ['x.a']\n";
 
-/// A member of any name, with its padding.
+/// Returns a member of any name, with its padding.
 fn entry(name: &str, data: &[u8]) -> Vec<u8> {
     let mut bytes = format!("{name:<16}{:<12}{:<6}{:<6}{:<8}{:<10}`\n", 0, 0, 0, 644, data.len()).into_bytes();
     bytes.extend_from_slice(data);
@@ -20,7 +20,7 @@ fn entry(name: &str, data: &[u8]) -> Vec<u8> {
     bytes
 }
 
-/// Where an object hides: the entries around it.
+/// Returns archives that hide an object: how it hides, and all entries.
 fn hidden(ok: &[u8], object: &[u8]) -> Vec<(&'static str, Vec<Vec<u8>>)> {
     let bsd = [&b"__.SYMDEF_evil.o\0\0\0\0"[..], object].concat();
     let exact = [&b"__.SYMDEF\0\0\0"[..], object].concat();
@@ -66,12 +66,12 @@ fn members_that_look_like_tables_are_judged_and_loaded() {
         bench.run(&["verify", "--policy", "p.toml", "x.a"], 1);
         bench.run(&["verify", "x.a"], 0);
         bench.run(&["run", "m.toml"], 7);
-        // The rewriter finds them too.
+        // The rewriter finds these members too.
         bench.run(&["rewrite", "-o", "y.a", "x.a"], 0);
         let said: Value = serde_json::from_slice(&bench.run(&["verify", "--json", "y.a"], 0).stdout).unwrap();
         assert_eq!(said["objects"].as_array().unwrap().len(), 2, "{how}");
     }
-    // An object in the place of a table is in nobody's reading.
+    // No tool accepts an object at the place of a table.
     for name in ["/", "/SYM64/", "//", "__.SYMDEF", "__.SYMDEF SORTED"] {
         write(vec![entry(name, &clock), entry("ok.o/", &ok)]);
         for arguments in [&["verify", "x.a"][..], &["run", "m.toml"], &["rewrite", "-o", "y.a", "x.a"]] {
@@ -79,7 +79,7 @@ fn members_that_look_like_tables_are_judged_and_loaded() {
             assert!(String::from_utf8_lossy(&out.stderr).contains("where a table belongs"), "{name}: {arguments:?}");
         }
     }
-    // What is no object is listed, and no archive with such a member is safe.
+    // Members that are no objects are listed, and an archive with such a member is not safe.
     for (name, data) in
         [("empty.o/", &b""[..]), ("notes.txt/", b"text"), ("in.a/", b"!<arch>\n"), ("bc.o/", b"BC\xc0\xde")]
     {
@@ -135,13 +135,13 @@ fn nothing_checked_is_no_verdict() {
             assert_eq!(statement["predicate"]["result"], "FAILED", "{input}");
         }
     }
-    // Data alone is something, and an empty object beside it is no reason to say no.
+    // Data alone can be checked, and an empty object beside it changes nothing.
     bench.run(&["verify", "data.o", "void.o"], 0);
     bench.run(&["verify", "data.o", "empty.a"], 2);
 }
 
-/// The gate's answer about imports is the loader's: where the gate calls a name the object's own,
-/// the loader grants it to nobody.
+/// The gate agrees with the loader about imports. If the gate takes a name for the object's own,
+/// the loader does not grant it.
 #[test]
 fn imports_are_what_the_loader_grants() {
     let bench = Bench::new();
@@ -175,7 +175,7 @@ fn imports_are_what_the_loader_grants() {
             ("objects = ['plain.o', 'd.o']", &["plain.o", "d.o"]),
             ("objects = ['plain.o']\narchives = ['d.a']", &["plain.o", "d.a"]),
         ] {
-            // In one object such a branch is refused for what it is.
+            // In one object such a branch breaks a rule of its own.
             if files == ["both.o"] && ["note", "eh", "debug"].contains(&how) {
                 bench.run(&["verify", "both.o"], 1);
                 continue;

@@ -1,4 +1,4 @@
-//! `sfi bind`: what it writes compiles, and both sides understand each other. `BLESS=1` rewrites
+//! `sfi bind` writes files that compile, and both sides understand each other. `BLESS=1` rewrites
 //! the generated files.
 
 #[rustfmt::skip]
@@ -28,7 +28,7 @@ fn bind(arguments: &[&str]) -> Output {
     Command::new(env!("CARGO_BIN_EXE_sfi")).arg("bind").args(arguments).output().expect("sfi runs")
 }
 
-/// A source compiled by gcc and rewritten.
+/// Compiles a source with gcc and rewrites it.
 fn rewritten(name: &str) -> Vec<u8> {
     let directory = tempfile::tempdir().unwrap();
     let object = directory.path().join("out.o");
@@ -77,7 +77,7 @@ fn the_generated_files_are_what_it_writes() {
             assert_eq!(String::from_utf8(output.stdout).unwrap(), written, "{name}");
         }
     }
-    // As C++ too.
+    // The header is valid C++ too.
     let mut check = Command::new("g++");
     let status = check.args(["-fsyntax-only", "-Wall", "-Werror", "-x", "c++"]).arg(file("codec.h")).status();
     assert!(status.expect("g++ is needed").success());
@@ -87,8 +87,8 @@ fn the_generated_files_are_what_it_writes() {
 fn plugins_on_both_sides() {
     let mut world = world();
     let client: TypedFn<fn(i32) -> i32> = world.domain("client").unwrap().export("client").unwrap();
-    // Ten runs of a hundred: twenty bytes, the second run is of ones; the mean is 3; two checks
-    // hold.
+    // The client checks ten runs of a hundred bytes, which pack into twenty bytes. The second run
+    // is of ones, the mean is 3, and two checks hold.
     assert_eq!(client.call(&mut world, (64,)), Ok(20_100_132));
     assert_eq!(client.call(&mut world, (19,)), Ok(-1), "the server's own refusal");
     assert_eq!(client.call(&mut world, (1 << 30,)), Ok(-7), "more room than the client has: the crossing's refusal");
@@ -146,7 +146,7 @@ fn hosts_in_c_and_cxx() {
     }
 }
 
-/// What an interface does not need is not imported: these modules are compiled without a warning.
+/// Generated modules import only the names that they use, so they compile without a warning.
 #[test]
 fn interfaces_without_buffers_or_parameters() {
     let text = ".globl first, second, sum, negate\n.type first,@function\n.type second,@function\n.type sum,@function\n\

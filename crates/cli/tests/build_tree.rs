@@ -1,6 +1,6 @@
 //! Programs that are run by their names, in a build tree and elsewhere.
 //!
-//! Needs musl-gcc (Debian package musl-tools); a missing one fails the tests.
+//! Needs musl-gcc (Debian package musl-tools). A missing compiler fails the tests.
 
 mod support;
 
@@ -43,7 +43,7 @@ fn a_build_tree_is_granted_and_nothing_else() {
     bench.write("build/inside", b"inside");
     succeed(support::sfi(&bench, &["cc"]).args(["-O2", "reads.c", "-o", "prog"]));
     let name = bench.path("prog").display().to_string();
-    // No tree, nothing granted.
+    // Without a tree nothing is granted.
     let nothing = format!("|0|-|/|{name}");
     assert_eq!(out(&run(&bench, &tests, None, Path::new("../inside"))), nothing);
     bench.write("build/config.log", b"  $ ../source/configure CC=x\n");
@@ -55,12 +55,12 @@ fn a_build_tree_is_granted_and_nothing_else() {
         assert_eq!(out(&run(&bench, &tests, None, Path::new(argument))), granted(line), "{argument}");
     }
     assert_eq!(out(&run(&bench, &tests, None, &source.join("data"))), granted("data"));
-    // The sources stay as they are.
+    // The program cannot change the sources.
     let made = run(&bench, &source, None, Path::new("data"));
     assert_eq!((out(&made), source.join("made").exists()), (nothing.clone(), false));
-    // Flags take the tree's place, also none.
+    // `SFI_RUN_FLAGS` replaces the default, even if it is empty.
     assert_eq!(out(&run(&bench, &tests, Some(""), Path::new("../inside"))), nothing);
-    // Found in PATH, the program has the name that it was called by.
+    // The shell finds the program in PATH, and the program gets the name that was typed.
     let own = Path::new(env!("CARGO_BIN_EXE_sfi")).parent().expect("a directory");
     let path = format!("{}:{}:{}", own.display(), top.display(), std::env::var("PATH").unwrap_or_default());
     let mut shell = Command::new("sh");

@@ -1,5 +1,5 @@
-//! What `ci/` offers does what it says: each piece runs with the built `sfi` on an object that is
-//! safe and one that is not.
+//! The files in `ci/` do what they promise. Each runs with the built `sfi` on an object that is
+//! safe and on one that is not.
 
 mod support;
 
@@ -26,7 +26,7 @@ fn said(output: &Output) -> String {
     String::from_utf8_lossy(&output.stdout).into_owned() + &String::from_utf8_lossy(&output.stderr)
 }
 
-/// Runs the action's one step as a runner does: `bash -e` on a file, inputs through its `env`.
+/// Runs the action's one step as a runner does: `bash -e` on a file, with the inputs in its `env`.
 fn action(bench: &Bench, inputs: &[(&str, &str)]) -> Output {
     let action = yaml("ci/action.yml");
     assert_eq!(action["runs"]["using"], "composite");
@@ -112,7 +112,7 @@ fn the_ninja_rule_gates() {
     }
 }
 
-/// The command of one of Bazel's functions, with its arguments put in.
+/// Returns the command of one of Bazel's functions, with its arguments filled in.
 fn bazel(function: &str, arguments: &[&str]) -> String {
     let text = std::fs::read_to_string(root().join("integrations/build/sfi.bzl")).unwrap();
     let (_, body) = text.split_once(&format!("def {function}(")).unwrap();
@@ -121,7 +121,7 @@ fn bazel(function: &str, arguments: &[&str]) -> String {
     arguments.iter().fold(template.to_owned(), |command, argument| command.replacen("%s", argument, 1))
 }
 
-/// Runs a command of a genrule after Bazel's variables were put in.
+/// Runs the command of a genrule, with Bazel's variables filled in.
 fn genrule(bench: &Bench, command: &str, variables: &[(&str, &str)]) -> Option<i32> {
     let command = variables.iter().fold(command.to_owned(), |command, (name, value)| command.replace(name, value));
     let command = command.replace(&format!("$(execpath {SFI})"), SFI);
@@ -129,7 +129,7 @@ fn genrule(bench: &Bench, command: &str, variables: &[(&str, &str)]) -> Option<i
     Command::new("bash").args(["-c", &command]).current_dir(bench.directory()).status().unwrap().code()
 }
 
-/// Bazel is not run: the genrules' commands are.
+/// The test runs the commands of the genrules without Bazel.
 #[test]
 fn the_bazel_rules_commands_gate() {
     let bench = bench();

@@ -1,7 +1,7 @@
 //! `sfi cc` in place of a compiler: several files, clang, archives by path and by `-l`, a Makefile,
-//! what it does not do.
+//! and errors.
 //!
-//! Needs musl-gcc, clang, make and binutils (Debian packages); a missing one fails the tests.
+//! Needs musl-gcc, clang, make and binutils (Debian packages). A missing one fails the tests.
 
 mod support;
 
@@ -12,7 +12,7 @@ use support::{Bench, succeed};
 const HEADER: &str = "struct pair { long a; double b; };\nstruct pair twist(struct pair, int);\nlong mix(const long *, int);\nextern int calls;\n";
 const TWIST: &str = "#include \"parts.h\"\n#include <math.h>\n\
     struct pair twist(struct pair p, int n) { calls++; p.a = p.a * 31 + n; p.b = sqrt(p.b * p.b + n); return p; }\n";
-/// More values than registers: r15 is taken where nothing reserves it.
+/// Needs more values than there are registers, so compilers use r15 unless it is reserved.
 const MIX: &str = "#include \"parts.h\"\nint calls;\n\
     long mix(const long *v, int n) {\n\
         long a = v[0], b = v[1], c = v[2], d = v[3], e = v[4], f = v[5], g = v[6], h = v[7], i = v[8], j = v[9], k = v[10], l = v[11];\n\
@@ -46,7 +46,7 @@ fn bench() -> Bench {
     bench
 }
 
-/// What the program prints natively.
+/// Returns the output of the native program.
 fn native(bench: &Bench) -> String {
     let mut command = Command::new("gcc");
     command.args(["-O2", "main.c", "twist.c", "mix.c", "-lm", "-o", "native"]).current_dir(bench.directory());
@@ -71,13 +71,14 @@ fn build(bench: &Bench, compiler: &str, mode: &str, arguments: &[&str]) {
     assert!(output.status.success(), "{compiler} {mode} {arguments:?}: {}", text(&output.stderr));
 }
 
-/// The program's name may differ in length, so it has the native one's.
+/// Runs the program. It must have the native program's path, because the output depends on the
+/// length of the name.
 fn check(bench: &Bench, mode: &str, program: &str, expected: &str) {
     let output = bench.run(&["run", "--mode", mode, program, "--", "one", "three"], 17);
     assert_eq!(text(&output.stdout), expected, "{mode} {program}: {}", text(&output.stderr));
 }
 
-/// How often an object's code names r15.
+/// Counts how often an object's code names r15.
 fn r15(bench: &Bench, object: &str) -> usize {
     let mut command = Command::new("objdump");
     let listing = succeed(command.args(["-d", "--no-show-raw-insn", object]).current_dir(bench.directory()));
@@ -98,8 +99,8 @@ fn clang_and_gcc_compile_programs_of_several_files() {
     }
 }
 
-/// gcc has a flag for the register that the data stack takes and gets it; clang 14 for this machine
-/// has none, so its objects are rewritten as stock ones are.
+/// gcc has a flag that reserves the register of the data stack, and gets it. clang 14 for this
+/// machine has none, so its objects are rewritten like stock ones.
 #[test]
 fn r15_is_reserved_where_the_compiler_can() {
     let bench = bench();
@@ -138,7 +139,7 @@ fn archives_of_its_objects_link() {
             &["main.o", "lib/libparts.a", "-lm"],
             &["main.o", "-Llib", "-lparts", "-lm"],
             &["-L", "lib", "main.o", "-lm", "-lparts"],
-            // Archives are searched as a whole, wherever they stand.
+            // The link searches archives as a whole, wherever they stand.
             &["-Llib", "-lparts", "main.c"],
         ];
         for link in links {
@@ -162,6 +163,6 @@ fn a_plain_makefile_works() {
     succeed(make.args(["CC=sfi cc", "check"]).env("PATH", path).current_dir(bench.directory()));
     let out = std::fs::read_to_string(bench.path("out")).expect("output");
     let words = |text: &str| text.split_whitespace().skip(2).map(str::to_owned).collect::<Vec<_>>();
-    // The program's own name has another length.
+    // The path of this program has another length.
     assert_eq!(words(&out), words(&expected));
 }

@@ -43,7 +43,7 @@ binding app `near` -> codec `work`, trusted-server, (int) -> int
   preserved registers saved for failures; cleared in: zmm0-15; cleared out: integer registers
 ";
     assert_eq!(text, expected);
-    // Manifests say what levels there are.
+    // The manifest's error names an unknown level.
     bench.write("domains.toml", MANIFEST.replace("trusted-server", "trusted").as_bytes());
     let output = bench.run(&["run", "domains.toml"], 2);
     assert!(String::from_utf8_lossy(&output.stderr).contains("unknown trust level `trusted`"));

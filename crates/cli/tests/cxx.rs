@@ -1,7 +1,7 @@
 //! Programs on the distribution's run-time libraries (libstdc++, libgfortran, Rust's std) and musl,
-//! all rewritten as they are: the same output as natively, which is on glibc.
+//! all rewritten from stock files. The output is that of the native program, which uses glibc.
 //!
-//! Needs g++, clang, gfortran and musl-dev (Debian packages); a missing one fails the tests.
+//! Needs g++, clang, gfortran and musl-dev (Debian packages). A missing one fails the tests.
 
 use std::io::Write;
 use std::path::{Path, PathBuf};
@@ -12,7 +12,7 @@ const SFI: &str = env!("CARGO_BIN_EXE_sfi");
 fn run(command: &mut Command, input: &str) -> Output {
     let spawned = command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn();
     let mut child = spawned.unwrap_or_else(|e| panic!("{command:?}: {e}"));
-    // A program may end without reading.
+    // A program may end before it reads its input.
     let _ = child.stdin.take().expect("piped").write_all(input.as_bytes());
     child.wait_with_output().expect("output")
 }
@@ -26,7 +26,7 @@ fn build(command: &mut Command) {
     assert!(output.status.success(), "{command:?}: {}", text(&output.stderr));
 }
 
-/// One object serves all modes.
+/// Compiles an object, which serves all modes.
 fn object(directory: &Path, source: &Path, compiler: &str, level: &str) -> PathBuf {
     let object = directory.join("program.o");
     let mut command = Command::new(SFI);
@@ -43,7 +43,7 @@ fn sandboxed(object: &Path, compiler: &str, mode: &str) -> PathBuf {
     program
 }
 
-/// Native output against that of the domain, in both modes.
+/// Compares the native output with that of the domain in both modes.
 fn compare(name: &str, compiler: &str, level: &str) {
     let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fixtures/programs").join(name);
     let directory = tempfile::tempdir().expect("directory");
@@ -86,7 +86,7 @@ fn the_library_of_clang() {
     compare("library.cc", "clang++", "-O0");
 }
 
-/// Nothing of the domain catches it, and nobody else is asked.
+/// The domain has no handler for the exception, and no unwinder but its own looks for one.
 #[test]
 fn an_exception_that_nobody_catches_ends_the_program() {
     let directory = tempfile::tempdir().expect("directory");
@@ -165,7 +165,7 @@ fn a_rust_library_with_std() {
     }
 }
 
-/// Collections, formatting, a panic that is caught and drops what it passes.
+/// Uses collections, formatting, and a caught panic that drops the values it passes.
 const RUST: &str = r#"
 use std::collections::{BTreeMap, HashMap};
 use std::fmt::Write;

@@ -1,6 +1,6 @@
 //! Gate and loader on damaged files: thousands of objects and archives with changed headers,
-//! sections, symbols, relocations, text and members. Both read the same bytes, give the same
-//! verdict, and break the same rules.
+//! sections, symbols, relocations, text and members. Both read the same bytes, so they must give
+//! the same verdict and name the same broken rules.
 //!
 //! The damage is drawn from a fixed seed. `SFI_DAMAGED` sets the number of files.
 
@@ -14,12 +14,12 @@ use sfi_loader::{BuildError, DomainSpec, LinkError, World};
 use std::collections::BTreeMap;
 use support::{Bench, sfi};
 
-/// Damaged files, unless `SFI_DAMAGED` says otherwise.
+/// Number of damaged files, unless `SFI_DAMAGED` sets another one.
 const FILES: usize = 5000;
-/// Files that one run of the gate gets.
+/// Number of files in one run of the gate.
 const BATCH: usize = 250;
 
-/// Members that need each other, so that the loader takes all three.
+/// Members that need each other, so the loader takes all three.
 const SOURCES: [(&str, &str); 3] = [
     (
         "a.o",
@@ -39,12 +39,12 @@ const SOURCES: [(&str, &str); 3] = [
     ),
 ];
 
-/// The little-endian number of eight bytes at an offset.
+/// Reads a little-endian number of eight bytes.
 fn word(bytes: &[u8], at: usize) -> usize {
     bytes.get(at..at + 8).map_or(0, |b| u64::from_le_bytes(b.try_into().expect("eight")) as usize)
 }
 
-/// A place of an object at which damage tells: a header, or a word of a section.
+/// Returns a place in an object where damage has an effect: in a header, or in a section.
 fn telling(object: &[u8], random: &mut Random) -> usize {
     let (headers, count) = (word(object, 40), usize::from(object[60]));
     let section = headers + 64 * random.below(count);
@@ -55,7 +55,7 @@ fn telling(object: &[u8], random: &mut Random) -> usize {
     }
 }
 
-/// Damages one to three places; an archive at its headers as well as in its members.
+/// Damages one to three places. An archive is damaged in its headers and in its members.
 fn damage(original: &[u8], random: &mut Random) -> Vec<u8> {
     let mut bytes = original.to_vec();
     let starts: Vec<usize> =
@@ -85,11 +85,11 @@ fn damage(original: &[u8], random: &mut Random) -> Vec<u8> {
     bytes
 }
 
-/// What one of the two says of a file: by object, the rules that it breaks; `None` if something is
-/// unreadable.
+/// A verdict of the gate or the loader on a file: the broken rules of each object, or `None` if an
+/// object is unreadable.
 type Verdict = Option<BTreeMap<String, Vec<String>>>;
 
-/// The gate's words of each file.
+/// Runs the gate and returns its verdict on each file.
 fn gate(bench: &Bench, names: &[String]) -> BTreeMap<String, Verdict> {
     let arguments = [vec!["verify", "--json"], names.iter().map(String::as_str).collect()].concat();
     let output = sfi(bench, &arguments).output().expect("sfi runs");
@@ -119,9 +119,9 @@ fn gate(bench: &Bench, names: &[String]) -> BTreeMap<String, Verdict> {
     verdicts
 }
 
-/// Loads a file and returns the loader's verdict.
+/// The loader's verdict on a file.
 enum Loaded {
-    /// It builds a domain, or refuses to link what is safe.
+    /// The loader builds a domain, or refuses to link a safe object for another reason.
     Safe {
         built: bool,
     },
@@ -191,7 +191,8 @@ fn gate_and_loader_judge_damaged_files_alike() {
                     safe += 1;
                     built += u64::from(yes);
                 }
-                // The loader looks at the members that somebody needs, the gate at all of them.
+                // The loader verifies only the members that the link needs. The gate verifies all
+                // of them.
                 (Loaded::Safe { built: false }, _) if is_archive => refused += 1,
                 (Loaded::Safe { .. }, _) => differ("the loader accepts it"),
                 (Loaded::Refused(None), None) => unreadable += 1,

@@ -1,5 +1,5 @@
-//! Debug information on its way through the tools: compilers' objects, the gate, whole programs
-//! that fault.
+//! Debug information on its way through the tools: objects of compilers, findings of the gate, and
+//! faults of whole programs.
 
 mod support;
 
@@ -7,7 +7,7 @@ use serde_json::Value;
 use std::process::Command;
 use support::{Bench, succeed};
 
-/// `line 4` stores through a null pointer, `line 8` calls, `line 12` calls that.
+/// Line 4 stores through a null pointer, line 8 calls that function, and line 12 calls that one.
 const CRASH: &str = "\
 #include <stdio.h>
 static volatile int *nothing;
@@ -49,11 +49,11 @@ fn a_faulting_program_names_file_line_and_callers() {
         for (frame, (function, line)) in frames.iter().zip([("deep", 4), ("middle", 8), ("main", 12)]) {
             assert!(frame.contains(&format!(" program: {function}+0x")) && frame.ends_with(&place(line)), "{text}");
         }
-        // What is behind main comes from the libc, which has no debug information, and from the
+        // The frames after main belong to the libc, which has no debug information, and to the
         // support code.
         assert!(frames.len() > 4 && frames.last().is_some_and(|f| f.ends_with("host")), "{text}");
         let lines = bench.run(&["addr2line", "--json", "crash", "middle"], 0);
-        // Optimised, the body's first line begins where the function does.
+        // In optimised code the first line of the body may begin where the function does.
         let line = &json(&lines.stdout)[0]["frames"][0]["line"];
         assert!(line == 7 || (line == 8 && level == "-O2"), "{line}");
     }
@@ -74,7 +74,7 @@ fn findings_have_lines_where_the_object_does() {
     let text = String::from_utf8(bench.run(&["verify", "with.o"], 1).stderr).unwrap();
     assert!(text.contains("/bad.c:4\n"), "{text}");
 
-    // SARIF: the line is the location, the byte in the object is related to it.
+    // In SARIF the line is the location, and the byte in the object is a related location.
     let mut schema = json(&std::fs::read(support::root().join("fixtures/gate/sarif-schema-2.1.0.json")).unwrap());
     for definition in ["run", "toolComponent"] {
         schema["definitions"][definition]["properties"]["language"].as_object_mut().unwrap().remove("pattern");
@@ -118,7 +118,7 @@ fn a_listing_tells_original_from_inserted() {
     let starts: Vec<u64> =
         native.iter().map(|l| u64::from_str_radix(l.split(':').next().unwrap().trim(), 16).unwrap()).collect();
     assert!(original.iter().all(|at| starts.contains(at)));
-    // What became no instruction: adjustments that the data stack absorbed.
+    // A few instructions have no counterpart: the data stack absorbed their adjustments.
     assert!(original.len() + 4 >= starts.len(), "{original:?} {starts:?}");
     let inserted: Vec<&str> =
         lines.iter().filter(|l| l["inserted"] == true).map(|l| l["text"].as_str().unwrap()).collect();
@@ -127,8 +127,8 @@ fn a_listing_tells_original_from_inserted() {
     assert!(lines.iter().any(|l| l["notes"][0] == "store"), "{store}");
 }
 
-/// binutils read what is left of an object's debug information without a complaint, and it says
-/// what it said before.
+/// binutils read the debug information of a rewritten object without a complaint, and find the same
+/// lines in it.
 #[test]
 fn readelf_and_objdump_read_surviving_debug_information() {
     let bench = Bench::new();
@@ -140,7 +140,7 @@ fn readelf_and_objdump_read_surviving_debug_information() {
         assert!(output.status.success() && errors.is_empty(), "{name} {arguments:?}: {errors}");
         String::from_utf8_lossy(&output.stdout).into_owned()
     };
-    // Rows of the line table: line and address.
+    // Returns the rows of the line table: line and address.
     let rows = |object: &str| -> Vec<(u32, u64)> {
         let table = tool("readelf", &["--debug-dump=decodedline", object]);
         let words = table.lines().map(|l| l.split_whitespace().collect::<Vec<_>>());
@@ -161,7 +161,7 @@ fn readelf_and_objdump_read_surviving_debug_information() {
         let store = listing.lines().skip_while(|l| !l.contains("/f.c:11")).find(|l| l.contains("%gs:"));
         assert!(store.is_some_and(|l| l.contains("mov")), "{listing}");
     }
-    // Without debug information there is none.
+    // An object without debug information gets none.
     compile(&bench, &["-O2", "-c", "f.c", "-o", "f.o"]);
     bench.run(&["rewrite", "f.o"], 0);
     assert_eq!(rows("f.sfi.o"), []);

@@ -1,4 +1,4 @@
-//! `examples`: the commands of each README, run as they stand, and the output that it shows.
+//! The examples: each README's commands run unchanged and print the output that the README shows.
 
 mod support;
 
@@ -6,14 +6,15 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use support::{Bench, root};
 
-/// The first block of a README with this language.
+/// Returns the first block of a README with this language.
 fn block(readme: &str, language: &str) -> String {
     let begin = format!("```{language}\n");
     let (_, rest) = readme.split_once(&begin).unwrap_or_else(|| panic!("no block {language}"));
     rest.split_once("```").unwrap().0.to_owned()
 }
 
-/// `libsfi` lies where the tests do: Cargo makes all forms of a package's library at once.
+/// Returns the folder of `libsfi`. It lies beside the tests, because Cargo builds all forms of a
+/// package's library at once.
 fn libraries() -> PathBuf {
     std::env::current_exe().unwrap().parent().unwrap().to_owned()
 }
@@ -70,7 +71,7 @@ fn a_plugin_by_every_build_system() {
     run("build");
 }
 
-/// Each example is named by the overview and run here.
+/// The overview names every example, and this file runs each of them.
 #[test]
 fn every_example_is_run() {
     let folder = root().join("examples");

@@ -10,14 +10,14 @@ const SAFE: &str = ".text\n.globl g\n.type g,@function\ng:\n\tmov %rax,%gs:(%edi
 const CURIOUS: &str =
     ".text\n.globl h\nh:\n\tcpuid\n\trdtsc\n\tcall system@PLT\n\tcall g@PLT\n\tret\n.bss\n.zero 5000\n";
 
-/// A policy's grant of the clock.
+/// The grant of the clock in a policy.
 const CLOCK: &str = "instructions = { rdtsc = true }\n";
 
 fn json(text: &[u8]) -> Value {
     serde_json::from_slice(text).unwrap_or_else(|e| panic!("{e}: {}", String::from_utf8_lossy(text)))
 }
 
-/// Codes in the answer of `--format json`, in order.
+/// Returns the codes in a document of `--format json`, in order.
 fn codes(document: &Value) -> Vec<String> {
     let objects = document["objects"].as_array().unwrap();
     let all = objects.iter().flat_map(|o| o["violations"].as_array().unwrap());
@@ -32,8 +32,8 @@ fn sarif_follows_the_standards_schema() {
     bench.archive("both.a", &["bad.o", "a good:one.o"]);
     bench.write("junk.o", b"junk");
     let mut schema = json(&std::fs::read(support::root().join("fixtures/gate/sarif-schema-2.1.0.json")).unwrap());
-    // The published pattern of a language tag has a bracket too many for strict regular
-    // expressions; we write no language.
+    // The published pattern of a language tag has one bracket too many for strict regular
+    // expressions. The gate writes no language.
     for definition in ["run", "toolComponent"] {
         let language = schema["definitions"][definition]["properties"]["language"].as_object_mut().unwrap();
         assert!(language.remove("pattern").is_some());
@@ -47,7 +47,7 @@ fn sarif_follows_the_standards_schema() {
         assert_eq!(errors, Vec::<String>::new());
         document
     };
-    // The validator can say no.
+    // The validator also refuses documents.
     assert!(!validator.is_valid(&serde_json::json!({ "version": "2.1.0", "runs": [{}] })));
 
     let document = run(&["bad.o", "a good:one.o", "both.a"], 1);
@@ -130,8 +130,8 @@ fn a_policy_refuses_what_is_safe_and_not_wanted() {
     assert_eq!(verdict(&clock("limits = { data = 5000 }"), &["h.o"], 0), none);
     assert_eq!(verdict("limits = { object = 64 }", &["g.o"], 1), ["SFI-P07"]);
 
-    // Place and instruction are those of the offender; all formats know the codes, and so does
-    // `explain`.
+    // Place and instruction are those of the offending instruction. All formats and `explain` know
+    // the codes.
     bench.write("p.toml", b"instructions = { rdtsc = false }");
     let human = bench.run(&["verify", "--policy", "p.toml", "h.o"], 1);
     let text = String::from_utf8(human.stderr).unwrap();
@@ -193,7 +193,7 @@ fn a_statement_names_what_was_verified() {
     assert_eq!(command.env("SOURCE_DATE_EPOCH", "soon").status().unwrap().code(), Some(2));
 }
 
-/// What the statement says of each key of the policy is what the verdict holds the object against.
+/// The statement repeats each key of the policy that decides the verdict.
 #[test]
 fn a_statement_says_what_the_policy_accepts() {
     let bench = Bench::new();
@@ -222,7 +222,7 @@ fn a_statement_says_what_the_policy_accepts() {
         (&format!("limits = {{ object = {object} }}"), None, bound("object", object)),
         (&format!("limits = {{ object = {less_object} }}"), Some("SFI-P07"), bound("object", less_object)),
     ] {
-        // The object reads the clock: what is about something else grants it.
+        // The object reads the clock, so policies about other things grant it.
         let other = !policy.is_empty() && !policy.starts_with("instructions");
         bench.write("p.toml", format!("{}{policy}", if other { CLOCK } else { "" }).as_bytes());
         let exit = i32::from(code.is_some());
@@ -236,14 +236,14 @@ fn a_statement_says_what_the_policy_accepts() {
         assert_eq!(predicate.pointer(&pointer), Some(&value), "{policy}: {predicate}");
         assert_eq!(predicate["result"], if code.is_some() { "FAILED" } else { "PASSED" }, "{policy}");
     }
-    // The command line forbids as the policy does.
+    // The command line forbids the same instructions.
     for (flags, key) in [(&[][..], "rdtsc"), (&["--clock", "--no-identity"], "cpuid")] {
         bench.run(&[&["verify", "--attest", "s.json", "h.o"], flags].concat(), 1);
         assert_eq!(json(&std::fs::read(bench.path("s.json")).unwrap())["predicate"]["allowed"][key], false);
     }
 }
 
-/// The gate refuses FIFOs and devices at once: it neither waits for a writer nor reads a device.
+/// The gate refuses FIFOs and devices at once. It neither waits for a writer nor reads a device.
 #[test]
 fn special_files_are_no_objects() {
     let bench = Bench::new();
@@ -257,7 +257,7 @@ fn special_files_are_no_objects() {
     }
 }
 
-/// Nor are they manifests, or what a manifest names.
+/// Manifests, and the files that they name, are refused in the same way.
 #[test]
 fn special_files_are_no_manifests() {
     let bench = Bench::new();
@@ -288,7 +288,7 @@ fn special_files_are_no_manifests() {
     }
 }
 
-/// Names in errors reach no terminal as they are, whosever they are.
+/// Names in errors reach a terminal without control characters, whatever their origin.
 #[test]
 fn errors_hold_no_control_characters() {
     let bench = Bench::new();
@@ -311,8 +311,8 @@ fn errors_hold_no_control_characters() {
     assert!(String::from_utf8_lossy(&out.stderr).contains("is not in"), "{out:?}");
 }
 
-/// Findings are bounded over all objects of a run, not only for each, so that hostile members cost
-/// bounded memory. Each refused object keeps one, and all are counted.
+/// A bound over all objects of a run limits the findings, so hostile members take bounded memory.
+/// Each refused object keeps one finding, and all findings are counted.
 #[test]
 fn findings_are_bounded_in_all() {
     const COPIES: usize = 25;
@@ -328,7 +328,7 @@ fn findings_are_bounded_in_all() {
     let all: Vec<(u64, u64)> = objects.iter().map(numbers).collect();
     assert_eq!(all.len(), COPIES);
     assert!(all.iter().all(|(kept, omitted)| *kept > 0 && kept + omitted == STORES), "{all:?}");
-    // So are those of a policy, of which the verifier counts none.
+    // Findings of a policy have the bound too, although the verifier does not count them.
     let calls: String = (0..STORES).map(|number| format!("\tcall missing{number}@PLT\n")).collect();
     bench.assemble("calls.o", &format!(".text\n{calls}\tret\n"));
     bench.write("p.toml", b"imports = { allow = [] }");
@@ -337,7 +337,8 @@ fn findings_are_bounded_in_all() {
     assert!(all.iter().map(|(kept, _)| kept).sum::<u64>() < 51_000, "{all:?}");
 }
 
-/// Lines that no file has are nobody's: readers of SARIF and JSON expect small numbers.
+/// Line numbers too large for any file are left out, because readers of SARIF and JSON expect small
+/// numbers.
 #[test]
 fn lines_of_hostile_debug_information_are_small() {
     let bench = Bench::new();

@@ -1,6 +1,6 @@
-//! `sfi cc` as a linker: what is linked, what is an error, and the linker's options.
+//! `sfi cc` as a linker: linked parts, errors of the link, and the linker's options.
 //!
-//! Needs musl-gcc and binutils (Debian packages); a missing one fails the tests.
+//! Needs musl-gcc and binutils (Debian packages). A missing one fails the tests.
 
 mod support;
 
@@ -15,14 +15,14 @@ fn text(bytes: &[u8]) -> String {
     String::from_utf8_lossy(bytes).into_owned()
 }
 
-/// Links and runs; what the program prints.
+/// Links and runs a program. Returns its output.
 fn run(bench: &Bench, arguments: &[&str]) -> String {
     let output = cc(bench, &[arguments, &["-o", "prog"]].concat());
     assert!(output.status.success(), "{arguments:?}: {}", text(&output.stderr));
     text(&bench.run(&["run", "prog"], 0).stdout)
 }
 
-/// Links and must fail; what is said.
+/// Attempts a link that must fail. Returns its messages.
 fn fail(bench: &Bench, arguments: &[&str]) -> String {
     let output = cc(bench, &[arguments, &["-o", "none"]].concat());
     assert!(matches!(output.status.code(), Some(1 | 2)), "{arguments:?}: {:?}", output.status);
@@ -30,7 +30,7 @@ fn fail(bench: &Bench, arguments: &[&str]) -> String {
     text(&output.stderr)
 }
 
-/// Compiles each file alone, and makes an archive of them.
+/// Compiles each file alone and makes an archive of the objects.
 fn library(bench: &Bench, archive: &str, sources: &[&str], flags: &[&str]) {
     let objects: Vec<String> = sources.iter().map(|source| source.replace(".c", ".o")).collect();
     for (source, object) in sources.iter().zip(&objects) {
@@ -71,7 +71,7 @@ fn undefined_and_duplicate_symbols_fail_the_link() {
     assert!(undefined.contains("nobody_has_this (used in none(undefined.c))"), "{undefined}");
     let twice = fail(&bench, &["one.c", "two.c"]);
     assert!(twice.contains("f (none(one.c), none(two.c))"), "{twice}");
-    // An archive's definition is not needed, so it is none.
+    // The link does not need the archive's definition, so there is no duplicate.
     library(&bench, "libtwo.a", &["two.c"], &[]);
     cc(&bench, &["one.c", "libtwo.a", "-o", "prog"]);
     bench.run(&["run", "prog"], 1);
@@ -94,7 +94,7 @@ fn common_symbols_are_definitions() {
     library(&bench, "libcommon.a", &["common.c"], &["-fcommon"]);
     assert_eq!(run(&bench, &["-fcommon", "extern.c", "common.c"]), "");
     assert_eq!(run(&bench, &["extern.c", "libcommon.a"]), "");
-    // A block looks for a definition with contents.
+    // A definition with contents replaces a common block.
     library(&bench, "libfull.a", &["full.c"], &[]);
     assert_eq!(run(&bench, &["-fcommon", "block.c"]), "0\n");
     assert_eq!(run(&bench, &["-fcommon", "block.c", "libfull.a"]), "5\n");
@@ -134,8 +134,7 @@ fn the_linkers_options_work_or_are_errors() {
     }
 }
 
-/// A member that is needed and cannot be rewritten is an error of the link, and one that is not
-/// needed none.
+/// A refused member is an error of the link only if the link needs that member.
 #[test]
 fn refused_members_fail_the_link_that_needs_them() {
     let bench = bench();
@@ -150,7 +149,7 @@ fn refused_members_fail_the_link_that_needs_them() {
     assert!(error.contains("--> libbad.a(bad.o)") && error.contains("error[SFI-"), "{error}");
 }
 
-/// `-shared` keeps objects for later links, as libtool and Makefiles expect of it.
+/// `-shared` keeps objects for later links, as libtool and Makefiles expect.
 #[test]
 fn shared_libraries_are_linked_into_their_programs() {
     let bench = bench();
@@ -161,7 +160,7 @@ fn shared_libraries_are_linked_into_their_programs() {
     for library in [&["libtwo.so"][..], &["libtwo.so.1.2"], &["-L.", "-ltwo"]] {
         assert_eq!(run(&bench, &[&["uses.c"], library].concat()), "2\n");
     }
-    // What another library has is not in it.
+    // A library does not hold the code of libraries that it was linked with.
     bench.write("calls.c", b"int f(void); int g(void) { return f(); }");
     assert!(cc(&bench, &["-shared", "calls.c", "-L.", "-ltwo", "-o", "libcalls.so"]).status.success());
     bench.write("uses_both.c", b"int g(void); int main(void) { return g() - 2; }");

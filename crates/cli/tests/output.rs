@@ -1,4 +1,4 @@
-//! Where output goes: files that are there already, devices, links, and pipes that nobody reads.
+//! Destinations of output: existing files, devices, links, and pipes without a reader.
 
 mod support;
 
@@ -21,8 +21,8 @@ fn an_output_replaces_regular_files_only() {
     let wanted = std::fs::read(bench.path("fresh.o")).unwrap();
     let rewrite = |out: &str| bench.run(&["rewrite", "-o", out, "f.o"], 0);
 
-    // A character device stays one. `/dev/null` itself is not put at stake: this one is ours, where
-    // that is allowed.
+    // A character device stays a device. The test risks only a device of its own, if it may make
+    // one, and then opens `/dev/null` itself.
     let null = bench.path("null");
     let made = Command::new("mknod").arg(&null).args(["c", "1", "3"]).stderr(Stdio::null()).status();
     if made.is_ok_and(|status| status.success()) {
@@ -53,7 +53,7 @@ fn an_output_replaces_regular_files_only() {
     symlink("circle.o", bench.path("circle.o")).unwrap();
     bench.run(&["rewrite", "-o", "circle.o", "f.o"], 2);
 
-    // The mode stays, and nothing is left beside the output.
+    // The mode stays, and no temporary file is left beside the output.
     bench.write("kept.o", b"old");
     std::fs::set_permissions(bench.path("kept.o"), PermissionsExt::from_mode(0o640)).unwrap();
     rewrite("kept.o");
@@ -65,7 +65,8 @@ fn an_output_replaces_regular_files_only() {
             .to_string_lossy()
             .starts_with(".tmp"))
     );
-    // A regular file is replaced, not written over: whoever has the old one open keeps it.
+    // A regular file is replaced and not overwritten, so a reader with the old file open keeps its
+    // bytes.
     let before = std::fs::metadata(bench.path("kept.o")).unwrap().ino();
     let mut open = std::fs::File::open(bench.path("kept.o")).unwrap();
     rewrite("kept.o");
@@ -75,7 +76,8 @@ fn an_output_replaces_regular_files_only() {
     assert_ne!(std::fs::metadata(bench.path("kept.o")).unwrap().ino(), before);
 }
 
-/// Every subcommand with its output into a pipe without a reader: no panic, and no success.
+/// Every subcommand writes into a pipe without a reader. None panics, and none that prints ends
+/// with success.
 #[test]
 fn closed_pipes_end_the_program_quietly() {
     let bench = Bench::new();
@@ -83,7 +85,7 @@ fn closed_pipes_end_the_program_quietly() {
     bench.run(&["rewrite", "-o", "good.o", "bad.o"], 0);
     bench.write("m.toml", b"[entry]\ndomain = 'app'\nfunction = 'f'\n[domains.app]\nobjects = ['good.o']\n");
     bench.write("i.toml", b"[domains.app]\nobjects = ['good.o']\n[interfaces.i]\nfile = 'i.h'\n");
-    // What is printed on the standard output, and what on the standard error output only.
+    // Each row says whether the command prints on the standard output.
     let cases: &[(&[&str], bool)] = &[
         (&["verify", "good.o"], true),
         (&["verify", "bad.o"], true),
@@ -116,7 +118,8 @@ fn closed_pipes_end_the_program_quietly() {
         assert!(cases.iter().any(|(arguments, _)| arguments[0] == command), "`{command}` is not in the table");
     }
     for (arguments, prints) in cases {
-        // Nobody reads the standard output; then nobody reads either.
+        // First only the standard output has no reader, then the standard error output has none
+        // either.
         for both in [false, true] {
             let (reader, writer) = std::io::pipe().unwrap();
             drop(reader);
@@ -131,7 +134,7 @@ fn closed_pipes_end_the_program_quietly() {
             assert!(!prints || code != Some(0), "{arguments:?} says that all is well: {said}");
         }
     }
-    // A full disk is said, and is no success.
+    // A full disk is reported, and is no success.
     let full = std::fs::OpenOptions::new().write(true).open("/dev/full").unwrap();
     let output = sfi(&bench, &["addr2line", "good.o", "f"]).stdout(full).stderr(Stdio::piped()).output().unwrap();
     assert_eq!(output.status.code(), Some(2));

@@ -1,14 +1,14 @@
-//! Owners of a manifest: `sfi run` tells what their domains did, `sfi anonymity` takes what they
-//! pay for a wrong guess.
+//! Owners in a manifest: `sfi run` prints the faults of their domains, and `sfi anonymity` takes
+//! their penalty as the price of a wrong guess.
 
 mod support;
 
 use serde_json::Value;
 use support::Bench;
 
-/// `sfi_main` calls `probe` until it faulted ten times, with an address that is far outside; `null`
-/// loads from NULL. While `probe`'s domain waits for its owner's penalties (status 8) it asks
-/// again.
+/// `sfi_main` calls `probe` with a far address until it has faulted ten times. `probe`'s domain
+/// often waits for its owner's penalty (status 8), and then `sfi_main` calls again. `null` loads
+/// from NULL.
 const APP: &str = ".text\n.globl sfi_main, null, idle\n.type sfi_main,@function\n.type null,@function\n.type idle,@function\n\
     sfi_main:\n\tmov $10,%ebx\n1:\tmov $0x7000,%edi\n\tshl $32,%rdi\n\tcall probe@PLT\n\tmov __sfi_error(%rip),%eax\n\tcmp $8,%eax\n\tje 1b\n\tdec %ebx\n\tjnz 1b\n\txor %eax,%eax\n\tret\n\
     null:\n\tmov 8,%rax\n\tret\n\

@@ -1,7 +1,7 @@
-//! Whole C programs on a rewritten musl: the same output as natively, and system calls that must be
-//! refused.
+//! Whole C programs on a rewritten musl. Their output is that of native programs, and hostile
+//! system calls are refused.
 //!
-//! Needs musl-gcc (Debian package musl-tools); a missing compiler fails the tests.
+//! Needs musl-gcc (Debian package musl-tools). A missing compiler fails the tests.
 
 use std::io::Write;
 use std::path::{Path, PathBuf};
@@ -21,7 +21,7 @@ fn run(command: &mut Command, input: &str) -> Output {
     child.wait_with_output().expect("output")
 }
 
-/// `sfi cc ARGUMENTS`
+/// Runs `sfi cc ARGUMENTS`.
 fn compile(directory: &Path, mode: &str, arguments: &[&str], name: &str) -> PathBuf {
     let program = directory.join(format!("{name}-{mode}"));
     let mut command = Command::new(SFI);
@@ -108,8 +108,8 @@ fn files_in_a_granted_directory() {
     assert_eq!(std::fs::read_dir(&data).expect("data").count(), 0);
 }
 
-/// A directory with `data`, `ro`, and a secret beside them; both hold a file and links that lead
-/// out.
+/// Makes a directory with `data`, `ro`, and a secret beside them. Both hold a file, and links that
+/// lead out.
 fn hostile_tree() -> tempfile::TempDir {
     use std::os::unix::fs::symlink;
     let directory = tempfile::tempdir().expect("directory");
@@ -148,7 +148,7 @@ fn hostile_system_calls_are_refused() {
     }
 }
 
-/// Names, kinds and contents of everything.
+/// Returns the names, kinds and contents of all files beneath a directory.
 fn tree(directory: &Path) -> Vec<(PathBuf, String)> {
     let mut all = Vec::new();
     for entry in std::fs::read_dir(directory).expect("directory") {
@@ -196,8 +196,8 @@ fn policies_allow_deny_count_and_log() {
     assert_eq!(text(&only.stdout), "open: Function not implemented\n");
     let log = text(&only.stderr);
     assert!(log.contains("[refused]") && log.contains("writev(0x1, "), "{log}");
-    // Addresses are told as offsets: no word lies above the window, up to 56 bits of address.
-    // Registers that a call does not use may hold anything else.
+    // The log shows addresses as offsets, so no number lies between the window's size and 2^56.
+    // Registers that a call does not use may hold other large numbers.
     let mut words = log.split(|c: char| !c.is_ascii_alphanumeric()).filter_map(|w| w.strip_prefix("0x"));
     let wild = |word: &&str| (1 << 32..1 << 56).contains(&u64::from_str_radix(word, 16).expect("a number"));
     assert_eq!(words.find(wild), None, "{log}");
@@ -208,7 +208,7 @@ fn policies_allow_deny_count_and_log() {
     assert!(text(&error.stderr).contains("`execve` cannot be granted"), "{}", text(&error.stderr));
 }
 
-/// A manifest's table: a program with arguments, environment, descriptors, directories; and a
+/// Tables of a manifest: a program with arguments, environment, descriptors and directories, and a
 /// domain that is a library on a libc.
 #[test]
 fn manifests_hold_policies() {
@@ -299,7 +299,7 @@ denied = "EPERM"
 log = "refused"
 "#;
 
-/// A program that never ends, and one that sleeps: both are ended in time.
+/// The limit ends a program that never ends, and one that sleeps.
 #[test]
 fn the_time_limit_ends_a_program() {
     let directory = tempfile::tempdir().expect("directory");
@@ -319,7 +319,7 @@ fn the_time_limit_ends_a_program() {
         assert!(begin.elapsed() > std::time::Duration::from_millis(300));
         assert!(begin.elapsed() < std::time::Duration::from_secs(60), "ended by itself");
     }
-    // Enough time: the program ends as it would.
+    // With enough time the program ends by itself.
     let quick = compile(directory.path(), "write", &["-O2"], "stdio.c");
     let output = run(Command::new(SFI).args(["run", "--time-limit", "100"]).arg(&quick), "");
     assert_eq!(output.status.code(), Some(42), "{}", text(&output.stderr));

@@ -1,11 +1,12 @@
-//! `sfi rewrite` proves what it writes, says what it could not decide, and writes nothing wrong.
+//! `sfi rewrite` proves its output, reports the places that it could not decide, and writes no
+//! output that differs.
 
 mod support;
 
 use support::Bench;
 
-/// Where the stack pointer stands at the end depends on a system call that returns, which exit does
-/// not, and nobody knows.
+/// The stack pointer at the end depends on whether the system call returns. This one is exit, which
+/// does not, but the validator cannot know that.
 const UNDECIDED: &str = "\
 .text
 .globl f

@@ -1,5 +1,5 @@
-//! A plugin in Rust without std: `no_std` and `alloc`, a static library on a stock libc's
-//! allocator, in a domain of its own.
+//! A plugin in Rust without std, with `alloc`. It is a static library on the allocator of a stock
+//! libc, in a domain of its own.
 
 mod support;
 
@@ -117,13 +117,13 @@ fn a_plugin_without_std_allocates_and_its_panic_stays_its_own() {
     let flags = ["--edition=2024", "--crate-type=staticlib", "-Cpanic=abort", "-Copt-level=2"];
     run("rustc", &[&flags[..], &["plugin.rs", "-o", "stock.a"]].concat());
     run("musl-gcc", &["-O2", "-fPIE", "-c", "main.c", "-o", "main.o"]);
-    // Natively, up to the panic.
+    // The native run gives the output up to the panic.
     run("gcc", &["-O2", "main.c", "stock.a", "-o", "native"]);
     let native = Command::new(bench.path("native")).output().expect("runs");
     let expected = String::from_utf8_lossy(&native.stdout).into_owned();
     assert!(native.status.code().is_none() && expected.lines().count() == 1, "{expected}");
     for mode in ["write", "full"] {
-        // A few members of the libc are refused, which a plugin does not need.
+        // A few members of the libc are refused, but a plugin does not need them.
         let stock = "/usr/lib/x86_64-linux-musl/libc.a";
         let libc = support::sfi(&bench, &["rewrite", "--skip-refused", "--mode", mode, stock, "-o", "libc.a"]).output();
         assert_eq!(libc.expect("sfi runs").status.code(), Some(1));
@@ -134,7 +134,7 @@ fn a_plugin_without_std_allocates_and_its_panic_stays_its_own() {
         bench.write("domains.toml", MANIFEST.replace("MODE", mode).as_bytes());
         let output = bench.run(&["run", "domains.toml"], 3);
         let text = String::from_utf8_lossy(&output.stdout).into_owned();
-        // The third call panics: an error for its caller, and the domain is dead from then on.
+        // The third call panics. Its caller gets an error, and the domain stays dead.
         assert_eq!(text, format!("{expected}-1\n-1\n"), "{mode}: {}", String::from_utf8_lossy(&output.stderr));
     }
 }
@@ -153,7 +153,7 @@ pub extern "C" fn sum(bytes: *const u8, count: usize) -> u64 {
 const CALLS: &str = "#include <stdio.h>\nunsigned long sum(const char *, unsigned long);\n\
     int main(void) { printf(\"%lu %lu\\n\", sum(\"abcd\", 4), sum(\"\", 0)); return 0; }\n";
 
-/// A static library with std in a program of C: what panics and is caught unwinds.
+/// A static library with std in a C program: a caught panic unwinds.
 #[test]
 fn a_static_library_with_std_links() {
     let bench = Bench::new();

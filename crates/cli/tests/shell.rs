@@ -1,4 +1,4 @@
-//! Completions and manual pages: for every subcommand, in a form that their readers accept.
+//! Completions and manual pages exist for every subcommand, in a form that their readers accept.
 
 use std::io::Write;
 use std::process::{Command, Output, Stdio};
@@ -7,7 +7,7 @@ fn sfi(arguments: &[&str]) -> Output {
     Command::new(env!("CARGO_BIN_EXE_sfi")).args(arguments).output().expect("sfi runs")
 }
 
-/// The subcommands as `sfi --help` lists them.
+/// Returns the subcommands that `sfi --help` lists.
 fn subcommands() -> Vec<String> {
     let help = String::from_utf8(sfi(&["--help"]).stdout).unwrap();
     let list = help.split("Commands:\n").nth(1).unwrap().split("\n\n").next().unwrap();
@@ -50,7 +50,7 @@ fn every_subcommand_has_a_manual_page() {
         assert!(text.contains("Examples"), "{name}");
     }
     assert!(page("sfi-bench-crossing.1").contains("rounds"), "subcommands of subcommands too");
-    // A place that cannot be a folder.
+    // A path that cannot be a folder is an error.
     assert_eq!(sfi(&["man", "/dev/null/man1"]).status.code(), Some(2));
 }
 

@@ -1,6 +1,6 @@
-//! Signal handlers of programs: the same output in a domain as natively.
+//! Signal handlers of programs: the output in a domain is the native one.
 //!
-//! Needs musl-gcc (Debian package musl-tools); a missing one fails the tests.
+//! Needs musl-gcc (Debian package musl-tools). A missing compiler fails the tests.
 
 mod support;
 
@@ -14,7 +14,7 @@ fn source(name: &str) -> PathBuf {
     root().join("fixtures/signals").join(name)
 }
 
-/// Builds a program natively and for a domain, and compares what they print.
+/// Builds a program natively and for a domain, and compares their output.
 fn same(name: &str, code: i32) {
     let bench = Bench::new();
     let file = source(name);
@@ -55,7 +55,8 @@ fn handlers_run_at_faults() {
     same("faults.c", 5);
 }
 
-/// A handler that faults, or whose signal is blocked, does not run: the fault ends the program.
+/// A handler does not run if it faulted itself or if its signal is blocked. The fault then ends the
+/// program.
 #[test]
 fn a_fault_of_a_faults_handler_ends_the_program() {
     let faults = "#include <signal.h>\nstatic void again(int s) { *(volatile int *)64 = s; }\n\
@@ -69,7 +70,8 @@ fn a_fault_of_a_faults_handler_ends_the_program() {
     assert!(text(&output.stderr).contains("null pointer access in `main`"), "{}", text(&output.stderr));
 }
 
-/// Nothing is resumed: a handler that returns to its fault ends the program as the signal would.
+/// Execution does not resume at the fault. If its handler returns, the program ends as by the
+/// signal.
 #[test]
 fn a_returning_handler_of_a_fault_ends_the_program() {
     let returns = "#include <signal.h>\n#include <unistd.h>\nstatic void note(int s) { (void)s; write(1, \"x\", 1); }\n\
@@ -77,7 +79,7 @@ fn a_returning_handler_of_a_fault_ends_the_program() {
     assert_eq!(text(&run(returns, 128 + 11).stdout), "x");
 }
 
-/// Hostile: a domain that enters the support code's functions itself, with whatever it likes, gains
+/// A hostile domain enters the support code's functions itself with forged arguments. It gains
 /// nothing and ends.
 #[test]
 fn calls_of_the_support_code_reach_nothing() {

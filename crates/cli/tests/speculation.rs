@@ -1,5 +1,5 @@
-//! A search for another domain's window by loads that only speculation executes: what it needs, and
-//! what it finds.
+//! A search for another domain's window by loads that only speculation executes: its preconditions
+//! and its result.
 //!
 //! `SFI_PROBE=1 cargo test --release -p sfi-cli --test speculation -- --nocapture` runs the search
 //! and prints its figures.
@@ -9,7 +9,7 @@ mod support;
 use std::process::Command;
 use support::{Bench, root, succeed};
 
-/// The two domains, rewritten. `from` in the manifest becomes `to`.
+/// Makes the two domains, rewritten. `from` in the manifest becomes `to`.
 fn bench(from: &str, to: &str) -> Bench {
     let bench = Bench::new();
     let folder = root().join("fixtures/secrecy");
@@ -25,7 +25,7 @@ fn bench(from: &str, to: &str) -> Bench {
     bench
 }
 
-/// Without both grants the search's clock is refused, before anything runs.
+/// Without both grants the gate refuses the search's clock before anything runs.
 #[test]
 fn the_search_needs_the_clock() {
     for (from, to, arguments) in [
@@ -38,7 +38,7 @@ fn the_search_needs_the_clock() {
     }
 }
 
-/// The search with the clock: it ends, or dies of a wrong guess, and says what it saw.
+/// With the clock the search ends, or dies of a wrong guess, and prints its figures.
 #[test]
 fn the_search_is_measured() {
     if std::env::var_os("SFI_PROBE").is_none() {

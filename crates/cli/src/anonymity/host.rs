@@ -1,15 +1,16 @@
-//! What a search for the host's own memory would meet: the kernel's randomisation.
+//! How long a search for the host's own memory takes, from the kernel's randomisation.
 
 use super::odds::Search;
 use std::ops::Range;
 
-/// The randomisation of mappings when the kernel does not tell: x86-64's default.
+/// Bits of a mapping's address that are random if the kernel does not say: x86-64's default.
 const DEFAULT_BITS: u32 = 28;
 const PAGE: u64 = 4096;
 
-/// A search for the longest run of readable memory that is not in `windows`: its start is at one of
-/// `2^bits` pages (`vm.mmap_rnd_bits`), and who looks for it tries one address per length of the
-/// run.
+/// Returns the odds of a search for the longest run of readable memory outside `windows`.
+///
+/// The run starts at one of `2^bits` pages (`vm.mmap_rnd_bits`). The searcher tries one address for
+/// each length of the run.
 pub fn search(windows: &[Range<u64>]) -> Option<Search> {
     let maps = std::fs::read_to_string("/proc/self/maps").ok()?;
     let bits = std::fs::read_to_string("/proc/sys/vm/mmap_rnd_bits").ok();
@@ -18,7 +19,7 @@ pub fn search(windows: &[Range<u64>]) -> Option<Search> {
     (run > 0).then(|| Search { places: ((PAGE << bits) / run).max(2), targets: 1 })
 }
 
-/// Bytes of the longest run of readable mappings without a gap.
+/// Returns the size in bytes of the longest run of readable mappings without a gap.
 fn longest_run(maps: &str, windows: &[Range<u64>]) -> u64 {
     let (mut longest, mut run, mut end) = (0, 0, 0);
     for line in maps.lines() {

@@ -1,4 +1,4 @@
-//! What `sfi anonymity` computes and tries.
+//! The computation and the simulation of `sfi anonymity`.
 
 pub mod host;
 pub mod odds;

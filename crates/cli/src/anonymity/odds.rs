@@ -1,25 +1,27 @@
 //! How long a brute-force search takes (Yarvin et al. section 2).
 //!
-//! `V` places, `M` of them hold what is looked for, and a wrong guess costs the delay `D`. `P(n)`,
-//! the probability that `n` guesses at different places all miss, is `C(V-n, M) / C(V, M)`. The
-//! paper's time to breach is `n D` where `P(n)` is one half; the mean number of guesses is `(V + 1)
-//! / (M + 1)`.
+//! `M` of `V` places hold the memory that the searcher looks for. A wrong guess costs the delay
+//! `D`. `P(n)`, the probability that `n` guesses at different places all miss, is `C(V-n, M) / C(V,
+//! M)`. The paper's time to breach is `n D` for the `n` with `P(n) = 1/2`. The mean number of
+//! guesses is `(V + 1) / (M + 1)`.
 
 use sfi_contract::layout::WINDOW_SIZE;
 
-/// A search.
+/// A search by guesses at places, each with the same chance.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Search {
-    /// Equally likely places.
+    /// Number of places, all equally likely.
     pub places: u64,
-    /// Places that hold something; fewer than the places.
+    /// Number of places that hold something. Less than `places`.
     pub targets: u64,
 }
 
 impl Search {
-    /// The search for `mapped` bytes in windows of which so many are possible. The longest run of
-    /// the bytes has `run`, so one address is tried for each multiple of it; a window's first one
-    /// is unmapped always. `None` if there is nothing to find.
+    /// Returns the search for `mapped` bytes in `windows` possible windows.
+    ///
+    /// The longest run of these bytes is `run` long, so the searcher tries one address for each
+    /// multiple of `run`. It leaves out the first one of each window, which is never mapped.
+    /// Returns `None` if there is nothing to find.
     pub fn for_memory(windows: u64, run: u64, mapped: u64) -> Option<Search> {
         let slots = (WINDOW_SIZE.checked_div(run)? - 1).max(1);
         let places = windows * slots;
@@ -27,19 +29,20 @@ impl Search {
         Some(Search { places, targets })
     }
 
-    /// The probability that `guesses` at different places all miss.
+    /// Returns the probability that `guesses` at different places all miss.
     pub fn all_miss(self, guesses: u64) -> f64 {
         if guesses > self.places - self.targets {
             return 0.0;
         }
-        // The product over the shorter of both: each target escapes all guesses, or each guess
-        // escapes all targets.
+        // Each target escapes all guesses, or each guess escapes all targets: the shorter of the
+        // two products gives the same result.
         let (few, many) = if self.targets < guesses { (self.targets, guesses) } else { (guesses, self.targets) };
         let all = self.places as f64;
         (0..few).map(|i| (-(many as f64) / (all - i as f64)).ln_1p()).sum::<f64>().exp()
     }
 
-    /// Guesses after which the search has succeeded with a probability of one half.
+    /// Returns the number of guesses after which the search has succeeded with probability one
+    /// half.
     pub fn median(self) -> u64 {
         let (mut low, mut high) = (0, self.places);
         while low < high {
@@ -49,20 +52,20 @@ impl Search {
         low
     }
 
-    /// Mean number of guesses, the successful one included.
+    /// Returns the mean number of guesses, with the successful one.
     pub fn mean(self) -> f64 {
         (self.places as f64 + 1.0) / (self.targets as f64 + 1.0)
     }
 
-    /// Standard deviation of the number of guesses: of the least of a random subset (negative
-    /// hypergeometric distribution).
+    /// Returns the standard deviation of the number of guesses: that of the least element of a
+    /// random subset (negative hypergeometric distribution).
     pub fn deviation(self) -> f64 {
         let (v, m) = (self.places as f64, self.targets as f64);
         (m * (v + 1.0) * (v - m) / ((m + 1.0) * (m + 1.0) * (m + 2.0))).sqrt()
     }
 }
 
-/// A time for people: two digits and a unit.
+/// Writes a time for people: a number of two digits and its unit.
 pub fn duration(seconds: f64) -> String {
     const UNITS: [(f64, &str); 8] = [
         (31_556_952.0, "years"),
@@ -84,7 +87,7 @@ pub fn duration(seconds: f64) -> String {
 mod tests {
     use super::*;
 
-    /// Table 1 of the paper: 64-bit addresses, segments of 8 KiB.
+    /// Table 1 of the paper: 64-bit addresses and segments of 8 KiB.
     #[test]
     fn the_papers_table_comes_out() {
         let places = 1 << 51;
@@ -92,7 +95,7 @@ mod tests {
             let search = Search { places, targets: megabytes << 7 };
             search.median() as f64 * delay / 31_556_952.0
         };
-        // The table has two digits.
+        // The table gives two digits.
         let near = |value: f64, expected: f64| assert!((value / expected - 1.0).abs() < 0.03, "{value} for {expected}");
         near(years(16, 1.0), 24_162.0);
         near(years(256, 1.0), 1510.0);
@@ -102,22 +105,22 @@ mod tests {
         near(years(2048, 1e-6) * 31_556_952.0, 1.7 * 3600.0);
     }
 
-    /// 16 MiB in one run: half of 2^35 / 4096 guesses, and a little less, because a window's first
-    /// bytes are unmapped.
+    /// 16 MiB in one run take half of 2^35 / 4096 guesses, and a little less, because the first
+    /// bytes of a window are never mapped.
     #[test]
     fn memory_is_searched_by_its_longest_run() {
         let windows = (1 << 15) - 3;
         let search = Search::for_memory(windows, 16 << 20, 16 << 20).unwrap();
         assert_eq!(search, Search { places: windows * 255, targets: 1 });
         assert!((search.mean() / f64::from(1 << 22) - 1.0).abs() < 0.01);
-        // Sixteen runs of 1 MiB are found as fast.
+        // A search finds sixteen runs of 1 MiB as fast.
         let scattered = Search::for_memory(windows, 1 << 20, 16 << 20).unwrap();
         assert!((scattered.mean() / search.mean() * 17.0 / 32.0 - 1.0).abs() < 0.01);
         assert_eq!(Search::for_memory(windows, 3 << 30, 3 << 30).unwrap().places, windows);
         assert_eq!(Search::for_memory(windows, 0, 0), None);
     }
 
-    /// Against counting: every way to place two targets among seven.
+    /// The formulas agree with a count over every way to place two targets among seven.
     #[test]
     fn small_cases_are_counted() {
         let search = Search { places: 7, targets: 2 };

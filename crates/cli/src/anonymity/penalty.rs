@@ -1,15 +1,15 @@
-//! What the owners of a manifest pay for a wrong guess.
+//! The price of a wrong guess, from the penalties of a manifest's owners.
 
 use sfi_contract::Mode;
 use sfi_loader::manifest::{Manifest, Penalty};
 use std::collections::VecDeque;
 use std::time::Duration;
 
-/// Faults of a searcher of whom the first half only warms the penalty up.
+/// Simulated faults in a row. The first half only raises the penalty to its steady value.
 const MANY: usize = 2048;
 
-/// The least that a search pays for each guess: that of the domain which pays least among those
-/// that can search. Who has no owner pays nothing.
+/// Returns the lowest price of a guess among the domains that can search, or among all if none can.
+/// Domains without an owner pay nothing.
 pub fn of(manifest: &Manifest) -> Duration {
     let domains = || manifest.domains.values();
     let can_search = domains().filter(|d| d.mode != Mode::Full);
@@ -20,8 +20,8 @@ pub fn of(manifest: &Manifest) -> Duration {
     can_search.map(pays).min().or_else(|| domains().map(pays).min()).unwrap_or_default()
 }
 
-/// The mean delay of one of many faults in a row, each as soon as the penalty for the last one is
-/// over.
+/// Returns the mean delay of one of many faults in a row, if the domain faults again as soon as the
+/// penalty for the last fault is over.
 fn each_of_many(penalty: Penalty) -> Duration {
     let rule = match penalty {
         Penalty::None => return Duration::ZERO,
@@ -60,7 +60,7 @@ mod tests {
     fn many_faults_pay_the_most_that_the_window_keeps_up() {
         assert_eq!(each_of_many(Penalty::Constant(Time(Duration::from_secs(1)))), Duration::from_secs(1));
         assert_eq!(adaptive(10, 10_000, 600_000), Duration::from_secs(10));
-        // Never two within the window: the first one's price each time.
+        // Never two faults within the window: each costs the first price.
         assert_eq!(adaptive(10, 10_000, 0).as_millis(), 10);
         let between = adaptive(10, 10_000, 1000).as_millis();
         assert!((11..10_000).contains(&between), "{between} ms");

@@ -1,5 +1,5 @@
-//! The search itself: a domain that loads from one window after the other until it finds one, and
-//! dies at every wrong guess.
+//! A simulated search: a domain loads from one window after the other until it finds one. Every
+//! wrong guess ends the domain.
 
 use super::odds::Search;
 use anyhow::{Context, ensure};
@@ -9,44 +9,44 @@ use sfi_contract::layout::WINDOW_SIZE;
 use sfi_loader::{CallError, DomainSpec, La57, TypedFn, World};
 use std::time::{Duration, Instant};
 
-/// The searching domain.
+/// Name of the domain that searches.
 pub const SEARCHER: &str = "searcher";
 
-/// What was seen.
+/// The result of some searches.
 #[derive(Debug)]
 pub struct Outcome {
-    /// Searches that ended with a find.
+    /// Searches, each of which ended with a find.
     pub searches: u64,
-    /// Guesses of all searches, the finds included.
+    /// Guesses of all searches, with the finds.
     pub guesses: u64,
     /// Time of all guesses.
     pub time: Duration,
 }
 
 impl Outcome {
-    /// Mean number of guesses.
+    /// Returns the mean number of guesses of a search.
     pub fn mean(&self) -> f64 {
         self.guesses as f64 / self.searches as f64
     }
 
-    /// What a wrong guess takes: the fault, its report and the restart.
+    /// Returns the seconds that a guess takes: the fault, its report and the restart.
     pub fn delay(&self) -> f64 {
         self.time.as_secs_f64() / self.guesses as f64
     }
 
-    /// How far from the formula's mean the observed mean lies, in standard errors.
+    /// Returns how many standard errors the observed mean lies from the formula's mean.
     pub fn standard_errors(&self, search: Search) -> f64 {
         (self.mean() - search.mean()) / (search.deviation() / (self.searches as f64).sqrt())
     }
 }
 
-/// Domains that are searched for.
+/// Number of domains that can be found.
 pub const DECOYS: u64 = 8;
-/// The heap of each: the longest run of its memory.
+/// Bytes of the heap of each of them: the longest run of its memory.
 pub const RUN: u64 = 1 << 30;
 
-/// A world with one domain that searches and [`DECOYS`] others. These are large, so that a search
-/// takes thousands of guesses and not thousands of millions.
+/// Builds a world with one domain that searches and [`DECOYS`] others. The others are so large that
+/// a search takes thousands of guesses and not thousands of millions.
 pub fn world() -> anyhow::Result<World> {
     let idle = |name: &str| DomainSpec::new(name).memory(0).stack(4096).object("load.o", sfi_support::load_object());
     let mut builder = World::builder().la57(La57::Never).domain(idle(SEARCHER));
@@ -56,17 +56,17 @@ pub fn world() -> anyhow::Result<World> {
     Ok(builder.build()?)
 }
 
-/// The search in that world.
+/// Returns the odds of a search in that world.
 pub fn odds(windows: u64) -> anyhow::Result<Search> {
-    // Its own window is no news to the searcher.
+    // The searcher knows its own window.
     Search::for_memory(windows - 1, RUN, DECOYS * RUN).context("there are no windows")
 }
 
-/// Searches `searches` times for a window that is not the searcher's own, in a random order each
-/// time.
+/// Searches `searches` times for a window that is not the searcher's own, each time in a random
+/// order.
 ///
-/// One address is tried for each length of the longest run, in all windows: nothing in a window is
-/// at a known place, so this is the best that a searcher can do.
+/// It tries one address for each length of the longest run, in all windows. Nothing in a window
+/// lies at a known place, so no searcher can do better.
 pub fn search(world: &mut World, searches: u64, random: &mut impl Rng) -> anyhow::Result<Outcome> {
     let windows = world.domain(SEARCHER)?.placement().windows;
     let load: TypedFn<fn(u64) -> u64> = world.domain(SEARCHER)?.export("load")?;

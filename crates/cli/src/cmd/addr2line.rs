@@ -10,11 +10,10 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 /// Say which function and source line a place in an object comes from.
-///
-/// The places are those that faults and refusals name: a function with an offset, a section with an
+/// The places are those in faults and refusals: a function with an offset, a section with an
 /// offset, or an offset in the only section of code. Functions that were inlined are named
-/// innermost first. Lines need debug information (`-g`), which rewriting keeps; what it says is the
-/// object's author's word.
+/// innermost first. Lines need debug information (`-g`), which rewriting keeps. The object's author
+/// wrote it, so it may be wrong.
 #[derive(clap::Args)]
 #[command(after_help = "\
 Examples:
@@ -39,12 +38,12 @@ pub struct Args {
     json: bool,
 }
 
-/// A place that was found.
+/// A place in an object, with its source.
 struct Found {
-    /// What was asked.
+    /// The place as the user wrote it.
     asked: String,
     object: String,
-    /// Section's name and offset in it.
+    /// The section's name. `offset` counts from its start.
     section: String,
     offset: u64,
     frames: Vec<Frame>,
@@ -89,7 +88,7 @@ pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
     Ok(if complete { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
-/// A name, or none, and an offset.
+/// Parses an offset with an optional name before it.
 fn parse(text: &str) -> anyhow::Result<(Option<&str>, u64)> {
     let number = |text: &str| u64::from_str_radix(text.strip_prefix("0x").unwrap_or(text), 16);
     if let Some((name, offset)) = text.rsplit_once('+') {
@@ -102,8 +101,8 @@ fn parse(text: &str) -> anyhow::Result<(Option<&str>, u64)> {
     }
 }
 
-/// The places of an object that the name means: of a function, else of a section, else of the only
-/// section of code.
+/// Returns the places of an object that a name means: those of functions, or else of a section.
+/// Without a name it is the only section of code.
 fn find(object: &Object<'_>, name: Option<&str>, offset: u64) -> Vec<(usize, u64)> {
     let code = || object.sections.iter().enumerate().filter(|(_, s)| s.is_executable() && !s.data.is_empty());
     let inside = |place: &(usize, u64)| object.sections.get(place.0).is_some_and(|s| place.1 < s.data.len() as u64);

@@ -11,21 +11,23 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::Duration;
 
-/// Says how long a domain would have to search for another one's memory, and tries.
+/// Tell how long a domain has to search for another one's memory, and search for real.
 ///
-/// In mode write a domain's loads are not confined: what keeps it from reading other domains is
-/// that it does not know where they are (Yarvin et al. section 2). Nothing in a window is at a
-/// known place, so a search tries one address for each length of the longest run of the others'
-/// memory. V is the number of these addresses, M the number of them that are mapped, D the delay
-/// that a wrong guess costs: the fault, its report, the restart, and the penalty that the embedder
+/// In mode write a domain's loads are not confined. A domain cannot read other domains only because
+/// it does not know where they are (Yarvin et al. section 2). Nothing in a window is at a known
+/// place, so a search tries one address for each length of the longest run of the others' memory. V
+/// is the number of these addresses, and M the number of them that are mapped. D is the delay that
+/// a wrong guess costs: the fault, its report, the restart, and the penalty that the embedder
 /// imposes. The time to breach is the time after which a search has succeeded with a probability of
-/// one half. The simulation searches a world of its own by loads that fault, for domains so large
-/// that it ends in seconds; it does so in 47 bits of address also where the manifest asks for 56
-/// (`la57`), which would take 512 times as long. In mode full there is nothing to search: loads
-/// cannot leave the window.
+/// one half.
 ///
-/// Without a manifest it prints the table of the paper: times to breach for one address space of so
-/// many bits, with segments of one size that lie anywhere in it.
+/// The simulation searches a world of its own by loads that fault. Its domains are so large that it
+/// ends in seconds. It uses 47 bits of address even if the manifest asks for 56 (`la57`), which
+/// would take 512 times as long. In mode full there is nothing to search, because loads cannot
+/// leave the window.
+///
+/// Without a manifest the command prints the paper's table: times to breach for an address space of
+/// --address-bits bits, with segments of one size that lie anywhere in it.
 #[derive(clap::Args)]
 #[command(after_help = "\
 Examples:
@@ -41,37 +43,36 @@ pub struct Args {
     /// The manifest.
     #[arg(value_name = "MANIFEST", required_unless_present = "address_bits")]
     manifest: Option<PathBuf>,
-    /// Delay that the embedder adds to every fault, in seconds. Default: what the manifest's owners
-    /// pay for each of many faults, the domain that pays least among those that can search; nothing
-    /// if it has no owner.
+    /// Delay that the embedder adds to every fault, in seconds. Default: the least that a domain
+    /// which can search pays to its owner for each of many faults, or 0 if it has no owner.
     #[arg(long, value_name = "SECONDS", value_parser = super::run::parse_seconds)]
     penalty: Option<Duration>,
-    /// Searches of the simulation. Default: as many as take about three seconds, at least eight.
+    /// Number of searches of the simulation. Default: about three seconds of them, at least eight.
     #[arg(long, value_parser = clap::value_parser!(u64).range(2..=1_000_000))]
     searches: Option<u64>,
     /// Print one JSON object.
     #[arg(long)]
     json: bool,
-    /// The paper's table: bits of an address.
+    /// For the paper's table: bits of an address.
     #[arg(long, value_name = "BITS", value_parser = clap::value_parser!(u32).range(13..=64), conflicts_with_all = ["manifest", "penalty", "searches", "json"])]
     address_bits: Option<u32>,
-    /// The paper's table: size of a segment.
+    /// For the paper's table: size of a segment.
     #[arg(long, value_name = "BYTES", value_parser = parse_size, default_value = "4K", requires = "address_bits")]
     segment: u64,
-    /// The paper's table: sizes of the memory that is looked for.
+    /// For the paper's table: sizes of the memory to find.
     #[arg(long, value_name = "BYTES,...", value_parser = parse_size, value_delimiter = ',', default_value = "16M,256M,2G,16G", requires = "address_bits")]
     memory: Vec<u64>,
 }
 
-/// Seconds that the simulation may take, roughly.
+/// Roughly the number of seconds that the simulation may take.
 const PATIENCE: f64 = 3.0;
-/// Searches that tell something.
+/// The least number of searches whose mean says anything.
 const FEW: u64 = 8;
-/// Standard errors that one run in a thousand exceeds.
+/// Number of standard errors that one run in a thousand exceeds.
 const FAR: f64 = 3.29;
-/// Sizes of the table's memory: one domain each, with a heap of this size.
+/// Sizes of memory in the table: one domain each, with a heap of this size.
 const TABLE: [u64; 5] = [1 << 20, 16 << 20, 128 << 20, 256 << 20, 1 << 30];
-/// Delays of the paper's table.
+/// Delays in the paper's table.
 const DELAYS: [f64; 3] = [1.0, 1e-3, 1e-6];
 
 /// Runs the subcommand.
@@ -116,8 +117,7 @@ pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
     Ok(if report.agrees() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
-/// The manifest's domains. Host functions do nothing: nothing of the manifest is called but
-/// initialisers.
+/// Builds the manifest's domains. Its host functions do nothing, because only initialisers run.
 fn load(manifest: &Manifest, directory: &Path) -> anyhow::Result<World> {
     let mut builder = manifest.build(World::builder(), directory)?.la57(La57::Never);
     let mut names: Vec<&String> =
@@ -130,7 +130,7 @@ fn load(manifest: &Manifest, directory: &Path) -> anyhow::Result<World> {
     Ok(builder.build()?)
 }
 
-/// A size in bytes, with K, M or G.
+/// Parses a size in bytes, with K, M or G.
 fn parse_size(text: &str) -> Result<u64, String> {
     let (digits, unit) = match text.strip_suffix(['K', 'M', 'G']) {
         Some(digits) => (digits, 1 << (10 * (1 + "KMG".find(&text[digits.len()..]).unwrap_or(0)))),
@@ -140,13 +140,14 @@ fn parse_size(text: &str) -> Result<u64, String> {
     size.ok_or_else(|| "not a size such as 8K, 16M or 2G".to_owned())
 }
 
-/// A size for people.
+/// Writes a size for people.
 fn size(bytes: u64) -> String {
     let unit = [(1 << 30, "GiB"), (1 << 20, "MiB"), (1 << 10, "KiB")].into_iter().find(|(unit, _)| bytes >= *unit);
     unit.map_or_else(|| format!("{bytes} bytes"), |(unit, name)| format!("{} {name}", bytes / unit))
 }
 
-/// Times to breach for an address space of segments that lie anywhere (Yarvin et al., table 1).
+/// Prints the times to breach of segments that lie anywhere in an address space (Yarvin et al.,
+/// table 1).
 fn papers_table(bits: u32, segment: u64, memory: &[u64]) -> anyhow::Result<ExitCode> {
     let places = u64::try_from((1_u128 << bits) / u128::from(segment))?;
     println!("time to breach: {bits} bits of address, segments of {}", size(segment));
@@ -161,22 +162,22 @@ fn papers_table(bits: u32, segment: u64, memory: &[u64]) -> anyhow::Result<ExitC
     Ok(ExitCode::SUCCESS)
 }
 
-/// What a domain with the processor's clock can do, as docs/SECURITY.md has measured it.
+/// A domain with the processor's clock needs no faults. The time is from docs/SECURITY.md.
 const SPECULATION: &str =
     "with the clock, windows are found by speculation in some 2 s of processor time (docs/SECURITY.md)";
 
-/// The memory that a domain of the manifest may look for: that of all others.
+/// The memory that a domain of the manifest may look for: that of all other domains.
 #[derive(Clone, Copy, Default)]
 struct Others {
     domains: u64,
-    /// Bytes of them all.
+    /// Bytes of all of them.
     mapped: u64,
-    /// Bytes of the longest run.
+    /// Bytes of the longest run in one of them.
     run: u64,
 }
 
 impl Others {
-    /// For the domain that has least, which so has most before it.
+    /// Returns the others of the smallest domain, which has the most memory to find.
     fn of(placements: &[PlacementReport]) -> Others {
         let mut all: Vec<&PlacementReport> = placements.iter().collect();
         all.sort_by_key(|placement| placement.mapped);
@@ -190,9 +191,9 @@ impl Others {
 }
 
 struct Report<'a> {
-    /// Where the manifest's windows lie.
+    /// The address space in which the manifest's windows lie.
     space: AddressSpace,
-    /// The search of the simulation.
+    /// The odds of the simulated search.
     odds: Search,
     others: Others,
     host: Option<Search>,
@@ -210,12 +211,12 @@ impl Report<'_> {
         self.outcome.delay() + self.penalty
     }
 
-    /// The search that a domain of the manifest has before it: for all others.
+    /// Returns the search of a domain of the manifest for all others.
     fn inside(&self, space: AddressSpace) -> Option<Search> {
         Search::for_memory(space.windows() - 1, self.others.run, self.others.mapped)
     }
 
-    /// The search for one domain with a heap of this size.
+    /// Returns the search for one domain with a heap of `bytes`.
     fn one(&self, bytes: u64) -> Option<Search> {
         Search::for_memory(self.space.windows() - 1, bytes, bytes)
     }
@@ -225,8 +226,8 @@ impl Report<'_> {
         domains.filter(|(_, d)| d.mode != Mode::Full).map(|(name, _)| name.as_str()).collect()
     }
 
-    /// Those of them that ask for the processor's clock: with it they search by speculation, and no
-    /// fault is counted.
+    /// Returns the domains with free loads that ask for the processor's clock. With it they search
+    /// by speculation, without a fault that counts.
     fn timed(&self) -> Vec<&str> {
         self.free_loads().into_iter().filter(|name| self.manifest.domains[*name].clock).collect()
     }

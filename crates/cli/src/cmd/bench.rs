@@ -7,7 +7,7 @@ use number::round;
 use sfi_benches::crossing;
 use std::process::ExitCode;
 
-/// Measures on this machine what crossings and domains cost.
+/// Measure the cost of crossings and domains on this machine.
 #[derive(clap::Args)]
 #[command(after_help = "\
 Examples:
@@ -27,21 +27,21 @@ pub struct Args {
 enum What {
     /// Null calls, there and back, in nanoseconds: medians over interleaved rounds of one run.
     ///
-    /// Between domains for each trust level, by what the texts of both sides name and the gate
-    /// therefore saves: nothing, the preserved integer registers, these and the floating-point
-    /// state (vector registers, MXCSR), and that with x87. Beside them a direct call, an indirect
-    /// one, a system call, and round trips to another thread over a futex, a pipe and a Unix
-    /// socket.
+    /// Calls between domains are measured for each trust level, and by the registers that the texts
+    /// of both sides name, because these decide what the gate saves: none, the preserved integer
+    /// registers, also the floating-point state (vector registers, MXCSR), and also x87. Beside
+    /// them: a direct call, an indirect one, a system call, and round trips to another thread over
+    /// a futex, a pipe and a Unix socket.
     Crossing {
         /// Print one JSON object.
         #[arg(long)]
         json: bool,
-        /// Rounds; every round measures everything once.
+        /// Number of rounds. Each measures everything once.
         #[arg(long, default_value_t = 21, value_parser = clap::value_parser!(u32).range(1..=10_000))]
         rounds: u32,
     },
-    /// Instances of a loaded image in microseconds: fresh ones, pooled ones, a process to compare
-    /// with; then many at once.
+    /// Instances of a loaded image in microseconds: fresh ones, pooled ones and a process to
+    /// compare with, and then many at once.
     Instance(instance::Args),
 }
 

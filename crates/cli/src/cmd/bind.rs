@@ -13,11 +13,11 @@ use std::process::ExitCode;
 /// Generate the sides of an interface: a C header for plugins, a Rust module or a C header for
 /// hosts.
 ///
-/// An interface declares functions and what their pointers point to: `functions = ["i32 sum(in i32
+/// An interface declares functions and the targets of their pointers: `functions = ["i32 sum(in i32
 /// values[count], u64 count)"]` in a file of its own, or `[interfaces] NAME = ["..."]` in a
-/// manifest. A plugin includes the header and calls, or defines, plain functions: buffers are
-/// copied at the crossing. A host uses the module, slices in, slices out, or the C header for hosts
-/// over `sfi.h`, which offers functions to domains, too.
+/// manifest. A plugin includes the header and calls, or defines, plain functions. Buffers are
+/// copied at the crossing. A host in Rust uses the module, with slices for buffers. A host in C
+/// uses its header over `sfi.h`, which also offers functions to domains.
 #[derive(clap::Args)]
 #[command(after_help = "\
 Examples:
@@ -33,18 +33,18 @@ pub struct Args {
     /// A file with `functions`, or a manifest.
     #[arg(value_name = "FILE")]
     file: PathBuf,
-    /// Which of the manifest's interfaces. Default: the only one.
+    /// The interface of the manifest. Default: the only one.
     #[arg(long, value_name = "NAME")]
     interface: Option<String>,
-    /// What to write.
+    /// The kind of file to write.
     #[arg(long, value_enum, default_value_t = Emit::Header)]
     emit: Emit,
-    /// Where to. Default: standard output.
+    /// The output file. Default: standard output.
     #[arg(short, long, value_name = "FILE")]
     output: Option<PathBuf>,
 }
 
-/// What can be written.
+/// Kinds of files that can be written.
 #[derive(Clone, Copy, clap::ValueEnum)]
 enum Emit {
     /// C: prototypes and function pointer types, for the plugins on both sides.
@@ -70,7 +70,7 @@ pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// The interface's name and declarations.
+/// Reads the interface's name and declarations.
 fn read(args: &Args) -> anyhow::Result<(String, Vec<Declaration>)> {
     let own = match InterfaceFile::load(&args.file) {
         Ok(file) => {
@@ -80,7 +80,8 @@ fn read(args: &Args) -> anyhow::Result<(String, Vec<Declaration>)> {
         }
         Err(error) => error,
     };
-    // Neither: the file's own trouble is the likelier one if it does not look like a manifest.
+    // The file is neither an interface nor a manifest. The error of the interface file is the
+    // likelier cause.
     let Ok(manifest) = Manifest::load(&args.file) else { return Err(own.into()) };
     let names: Vec<&String> = manifest.interfaces.keys().collect();
     let name = match (&args.interface, &names[..]) {
@@ -92,7 +93,7 @@ fn read(args: &Args) -> anyhow::Result<(String, Vec<Declaration>)> {
     Ok((name.clone(), manifest.interface(name, directory)?))
 }
 
-/// The parameters as C.
+/// Writes the parameters in C.
 fn c_parameters(declaration: &Declaration) -> String {
     let parameter = |p: &sfi_loader::interface::Parameter| match p.kind {
         Kind::Number(scalar) => format!("{} {}", scalar.c(), p.name),
@@ -104,7 +105,7 @@ fn c_parameters(declaration: &Declaration) -> String {
     if all.is_empty() { "void".into() } else { all.join(", ") }
 }
 
-/// A parameter that is a function, as C.
+/// Writes a parameter that is a function in C.
 fn c_function(name: &str, prototype: &Prototype) -> String {
     let all: Vec<String> = prototype.parameters().map(Scalar::c).collect();
     let list = if all.is_empty() { "void".into() } else { all.join(", ") };
@@ -130,7 +131,7 @@ fn header(name: &str, functions: &[Declaration]) -> String {
     text
 }
 
-/// A name as a Rust type.
+/// Turns a name into the name of a Rust type.
 fn camel(name: &str) -> String {
     let mut text = String::new();
     for part in name.split('_').filter(|p| !p.is_empty()) {
@@ -195,7 +196,7 @@ fn rust(name: &str, functions: &[Declaration]) -> String {
         let _ = write!(text, ") -> Result<{result}, CallError> {{\n        {body}\n    }}\n");
     }
     text += "}\n";
-    // Only what the functions use: hosts compile with warnings.
+    // Import only the names that the functions use, because hosts compile with warnings.
     let wanted = [
         ("Passed", "Passed::"),
         ("Pointer", ": Pointer"),
@@ -212,7 +213,7 @@ fn rust(name: &str, functions: &[Declaration]) -> String {
     )
 }
 
-/// A number as the bits of a register.
+/// Writes a number as the bits of a register.
 fn word(name: &str, scalar: Scalar) -> String {
     match scalar {
         Scalar::Float(4) => format!("u64::from({name}.to_bits())"),

@@ -7,17 +7,17 @@ use std::process::ExitCode;
 
 /// Compile and link a C program that runs in a domain, on a rewritten musl.
 ///
-/// Takes the arguments of a C compiler. With -c, -S, -E or no inputs the compiler runs as it is
-/// (with -ffixed-r15 if it knows that, because r15 is the data stack). A link gives one file that
-/// holds the rewritten program and the rewritten archives, and that runs itself (`sfi run FILE`):
-/// so `./configure CC="sfi cc"` works. The link fails where a linker's would, and also where the
-/// verifier or the loader would refuse the program. Archives are searched as a whole, wherever they
+/// Takes the arguments of a C compiler. With -c, -S, -E or no inputs the compiler runs unchanged,
+/// and gets -ffixed-r15 if it knows that, because r15 is the data stack. A link writes one file
+/// with the rewritten program and the rewritten archives. The file runs itself (`sfi run FILE`), so
+/// `./configure CC="sfi cc"` works. The link fails where a linker's would, and also where the
+/// verifier or the loader would refuse the program. It searches archives as a whole, wherever they
 /// stand.
 ///
-/// There is no dynamic linking: -shared makes an archive of the objects, which programs that name
-/// it are linked with. Of the linker's options `--whole-archive`, `-u`, `--wrap`, `--defsym
-/// NAME=NAME` and `-Map` work, those about dynamic linking, warnings and what may be left out mean
-/// nothing, and all others are errors.
+/// There is no dynamic linking. -shared makes an archive of the objects, and programs that name it
+/// are linked with it. Of the linker's options `--whole-archive`, `-u`, `--wrap`, `--defsym
+/// NAME=NAME` and `-Map` work. Options about dynamic linking, warnings and omitted parts have no
+/// effect, and all others are errors.
 #[derive(clap::Args)]
 #[command(after_help = "\
 Environment:

@@ -7,8 +7,8 @@ use std::process::ExitCode;
 
 /// Compile and link a C++ program that runs in a domain, on a rewritten libstdc++ and musl.
 ///
-/// As `sfi cc`, with exceptions: the unwinder is code of the domain. libstdc++.a is the compiler's
-/// own, rewritten as it is.
+/// As `sfi cc`, with exceptions. The unwinder is code of the domain. libstdc++.a is the compiler's
+/// own, rewritten without changes.
 #[derive(clap::Args)]
 #[command(after_help = "\
 Environment:

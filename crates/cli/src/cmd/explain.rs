@@ -7,10 +7,10 @@ use sfi_rewriter::Reason;
 use std::io::Write;
 use std::process::ExitCode;
 
-/// Explain the rules of the sandbox contract and of policies, and why objects are refused.
+/// Explain the rules of the sandbox contract and of policies, and the reasons for refusals.
 ///
-/// Prints a rule or a reason of `sfi rewrite`: what it says, why it exists, an example that breaks
-/// it, and what to do. Without a code, lists all.
+/// Prints a rule or a reason of `sfi rewrite`: its meaning, its cause, an example that breaks it,
+/// and advice. Without a code, lists all.
 #[derive(clap::Args)]
 #[command(after_help = "\
 Examples:
@@ -27,12 +27,12 @@ pub struct Args {
     codes: Vec<String>,
 }
 
-/// Something with a code.
+/// A code that `sfi explain` knows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Topic {
-    /// What the verifier or a policy finds.
+    /// A rule of the verifier or of a policy.
     Rule(Code),
-    /// Why the rewriter refuses.
+    /// A reason for which the rewriter refuses code.
     Refusal(Reason),
 }
 
@@ -100,7 +100,7 @@ fn example(code: Code) -> &'static str {
     }
 }
 
-/// Something that breaks the rule.
+/// Returns code that breaks the rule.
 const fn contract_example(rule: Rule) -> &'static str {
     match rule {
         Rule::SectionBounds => "a section header whose sh_offset + sh_size lies behind the end of the file",

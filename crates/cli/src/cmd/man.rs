@@ -14,7 +14,7 @@ Exit codes:
   0  written
   2  a file could not be written")]
 pub struct Args {
-    /// The folder; it is made if it does not exist.
+    /// The folder. It is made if it does not exist.
     #[arg(value_name = "DIR")]
     folder: PathBuf,
 }

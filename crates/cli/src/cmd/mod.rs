@@ -36,8 +36,8 @@ pub enum Command {
 }
 
 impl Command {
-    /// Runs the subcommand; its exit code is documented in its `--help`. `whole` describes the
-    /// whole command line.
+    /// Runs the subcommand. Its `--help` documents the exit codes. `whole` describes the whole
+    /// command line.
     pub fn run(self, whole: impl FnOnce() -> clap::Command) -> anyhow::Result<ExitCode> {
         match self {
             Command::Rewrite(args) => rewrite::run(args),

@@ -16,14 +16,14 @@ const NEW: Style = AnsiColor::Green.on_default();
 const REGION: Style = AnsiColor::Yellow.on_default();
 const DIM: Style = Style::new().dimmed();
 
-/// List the code of a rewritten object, and say why each instruction is there.
+/// List the code of a rewritten object, with the purpose of each instruction.
 ///
-/// The columns: offset; offset in the original object, where the instruction stands for one; `+`
-/// for instructions that the rewriter inserted; the instruction. Behind it, what it is for:
-/// `region` (an unsafe region: nothing may jump between its instructions), `store` (confined by GS
-/// and a 32-bit address), `stack` (moves the data stack), `tcb` (registers kept in memory, thread
-/// locals), `control` (calls and returns). `slot` marks labels whose address is taken: the loader
-/// gives them a dispatch slot. What was inserted is known for objects that had debug information.
+/// The columns are the offset, the offset of the original instruction that this one stands for, `+`
+/// for instructions that the rewriter inserted, the instruction, and its purpose: `region` (an
+/// unsafe region: nothing may jump between its instructions), `store` (confined by GS and a 32-bit
+/// address), `stack` (moves the data stack), `tcb` (registers kept in memory, thread locals),
+/// `control` (calls and returns). `slot` marks labels whose address is taken: the loader gives them
+/// a dispatch slot. Inserted instructions are known only in objects that had debug information.
 #[derive(clap::Args)]
 #[command(after_help = "\
 Examples:

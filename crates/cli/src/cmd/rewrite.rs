@@ -12,12 +12,12 @@ use std::process::ExitCode;
 
 /// Rewrite objects and archives so that they obey the sandbox contract.
 ///
-/// An object gives an object, an archive gives an archive with the same members in the same order.
-/// The same input always gives the same output. What cannot be rewritten is refused with object,
-/// function, offset, instruction and reason. Then no output file is written.
+/// An object gives an object, an archive gives an archive with its members in their order. Equal
+/// inputs give equal outputs. Code that cannot be rewritten is refused with object, function,
+/// offset, instruction and reason. Then no output file is written.
 ///
 /// The output is proved to do what the input does. A difference is an internal error: it is shown
-/// with both listings, and no output file is written. What cannot be decided is noted.
+/// with both listings, and no output file is written. Undecided places are noted.
 #[derive(clap::Args)]
 #[command(after_help = "\
 Examples:
@@ -38,12 +38,11 @@ pub struct Args {
     /// Confine stores and jumps (write), loads too (full), or trap at the offending store (match).
     #[arg(long, default_value = "write", value_name = "write|full|match")]
     mode: Mode,
-    /// Output file; a directory if there are several inputs. Default: INPUT with `.sfi` before its
-    /// extension.
+    /// Output file, or a directory if there are several inputs. Default: INPUT with `.sfi` before
+    /// its extension.
     #[arg(short, long, value_name = "OUT")]
     output: Option<PathBuf>,
-    /// What is an error beside refusals: a difference (differences), or all that is unproved
-    /// (strict).
+    /// Errors beside refusals: only differences (differences), or all unproved places (strict).
     #[arg(
         long,
         value_name = "differences|strict",
@@ -59,7 +58,7 @@ pub struct Args {
     /// Leave refused members out of an archive instead of refusing the archive.
     #[arg(long)]
     skip_refused: bool,
-    /// Print counts of what was done: for each object, and for all.
+    /// Print the rewriter's counts: for each object, and for all.
     #[arg(long)]
     stats: bool,
     /// With --stats: print them as one JSON document.
@@ -91,7 +90,7 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
     Ok(ExitCode::from(worst as u8))
 }
 
-/// How rewriting went; the discriminant is the exit code.
+/// The result of a run. Its discriminant is the exit code.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum Outcome {
     Clean = 0,
@@ -99,7 +98,7 @@ enum Outcome {
     Unreadable = 2,
 }
 
-/// `plugin.o` gives `plugin.sfi.o`.
+/// Returns `plugin.sfi.o` for `plugin.o`.
 fn default_output(path: &Path) -> PathBuf {
     match path.extension() {
         Some(extension) => path.with_extension(format!("sfi.{}", extension.to_string_lossy())),
@@ -107,7 +106,7 @@ fn default_output(path: &Path) -> PathBuf {
     }
 }
 
-/// Whether the input is nothing that could be rewritten.
+/// Says whether the input has no code that could be rewritten.
 fn is_unreadable(failure: &Failure) -> bool {
     let Failure::Refused(refusals) = failure else { return false };
     refusals.iter().any(|r| matches!(r.reason, Reason::NotRelocatable | Reason::IntermediateCode))

@@ -14,19 +14,20 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
-/// Loads the domains of a manifest and calls its entry point.
+/// Load the domains of a manifest and call its entry point.
 ///
-/// The objects must be rewritten already (`sfi rewrite`); what the verifier refuses does not run.
+/// The objects must be rewritten already (`sfi rewrite`). Objects that the verifier refuses do not
+/// run.
 ///
-/// A domain with a `syscalls` table may hold a stock libc, rewritten; what its system calls do, the
-/// table says. If the entry point is `main` of such a domain it is run as a whole program.
+/// A domain with a `syscalls` table may hold a rewritten stock libc. The table decides about its
+/// system calls. If the entry point is `main` of such a domain, it runs as a whole program.
 ///
 /// Host functions that a manifest can grant: `host_write(pointer, length)` writes to standard
 /// output, `host_error` to standard error, `host_read(pointer, length)` reads standard input,
 /// `host_read_file(name, offset, pointer, length)` and `host_file_size(name)` read the manifest's
-/// files (`name` is a C string), `host_clock()` gives monotonic nanoseconds, `host_args(pointer,
-/// length)` gives the arguments, each with a zero byte behind it, and returns the length of all,
-/// `host_exit(code)` ends the run. Failures return -1.
+/// files (`name` is a C string), `host_clock()` returns monotonic nanoseconds, `host_args(pointer,
+/// length)` writes the arguments, each with a zero byte after it, and returns the length of all,
+/// and `host_exit(code)` ends the run. Failures return -1.
 #[derive(clap::Args)]
 #[command(after_help = "\
 Examples:
@@ -53,26 +54,26 @@ pub struct Args {
     stack: u64,
     #[command(flatten)]
     grants: Grants,
-    /// Program: a variable of its environment, which is empty otherwise. Without a value: as it is
-    /// here, if it is set.
+    /// Program: a variable of its environment, which is empty otherwise. Without a value, the
+    /// variable is as in this environment, if it is set.
     #[arg(long = "env", value_name = "NAME[=VALUE]")]
     environment: Vec<String>,
-    /// Program: its own name, argv[0]. Default: the file's.
+    /// Program: its own name, argv[0]. Default: the file's name.
     #[arg(long, value_name = "NAME")]
     argv0: Option<String>,
-    /// End calls that take longer: a program's whole run, a manifest's entry point. Default: the
-    /// manifest's limit, or none.
+    /// End calls that take longer: the whole run of a program, or a manifest's entry point.
+    /// Default: the manifest's limit, or none.
     #[arg(long, value_name = "SECONDS", value_parser = parse_seconds)]
     time_limit: Option<Duration>,
     /// Let a program, and the domains of a manifest with `clock = true`, read the processor's clock
-    /// (`rdtsc`). It is what side channels are read with.
+    /// (`rdtsc`). Side channels are read with it.
     #[arg(long)]
     clock: bool,
-    /// Print what is mapped for each domain, on standard error.
+    /// Print the mappings of each domain on standard error.
     #[arg(long)]
     explain_layout: bool,
-    /// Print every binding, on standard error: client and symbol, server and entry, trust level,
-    /// signature, and what the crossing saves, clears and copies.
+    /// Print every binding on standard error: client and symbol, server and entry, trust level,
+    /// signature, and the state that the crossing saves, clears and copies.
     #[arg(long)]
     explain_bindings: bool,
     /// With --explain-layout: print addresses too. They are secrets that keep domains apart.
@@ -87,15 +88,16 @@ pub struct Args {
     args: Vec<String>,
 }
 
-/// The exit code when the entry point's domain faults.
+/// The exit code after a fault of the entry point's domain.
 const FAULT: u8 = 3;
-/// Longest file name that a domain may pass.
+/// Number of bytes of the longest file name that a domain may pass.
 const NAME_LIMIT: usize = 4096;
 
-/// Entry points take up to six integers.
+/// The type of an entry point, which takes up to six integers.
 type EntryPoint = fn(u64, u64, u64, u64, u64, u64) -> u64;
 
-/// A domain asked to end the run. Carried as a panic through the domains, without a message.
+/// A domain's request to end the run, with its exit code. It unwinds through the domains as a panic
+/// without a message.
 struct Exit(u64);
 
 /// Runs the subcommand.
@@ -124,7 +126,7 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
     let builder = offer(builder, &manifest, directory, &args)?;
     let limit = args.time_limit.or(manifest.limits.call.map(|limit| limit.0));
     let (builder, counts) = arbiters::add(builder, &manifest, directory, args.grants.log_syscalls, limit)?;
-    // Dropped after the world, which tells the owners of the last faults.
+    // Dropped after the world, because the world's end tells the owners of the last faults.
     let mut owners = Owners::default();
     let world = catch_unwind(AssertUnwindSafe(|| builder.build()));
     let mut world = match world {
@@ -185,7 +187,7 @@ fn run_program(args: &Args, bytes: Vec<u8>) -> anyhow::Result<ExitCode> {
     program::run(setup, bytes, FAULT)
 }
 
-/// Says which domains behind the entry's faulted: their callers only saw an error.
+/// Prints the faults of domains that the entry's domain called. Their callers saw only an error.
 fn report_faults(world: &World, entry: &str) {
     for name in world.domains().filter(|name| *name != entry) {
         if let Some(fault) = world.domain(name).ok().and_then(|d| d.last_fault()) {
@@ -194,7 +196,7 @@ fn report_faults(world: &World, entry: &str) {
     }
 }
 
-/// The exit code behind a panic that was an [`Exit`]; others go on.
+/// Returns the exit code of a panic that is an [`Exit`]. Other panics go on.
 fn exit(payload: Box<dyn std::any::Any + Send>) -> anyhow::Result<ExitCode> {
     std::io::stdout().flush()?;
     let other = match payload.downcast::<Exit>() {
@@ -207,12 +209,12 @@ fn exit(payload: Box<dyn std::any::Any + Send>) -> anyhow::Result<ExitCode> {
     }
 }
 
-/// Tells what the owners' domains did when the run ends, however it ends.
+/// Prints the faults of the owners' domains when the run ends, for whatever reason.
 #[derive(Default)]
 struct Owners(Vec<Owner>);
 
 impl Owners {
-    /// Those of a world's domains, each once.
+    /// Adds the owners of a world's domains, each once.
     fn take(&mut self, world: &World) -> anyhow::Result<()> {
         for name in world.domains() {
             let owner = world.domain(name)?.owner().cloned();
@@ -236,7 +238,7 @@ impl Drop for Owners {
     }
 }
 
-/// Tells the counts of system calls when the run ends, however it ends.
+/// Prints the counts of system calls when the run ends, for whatever reason.
 struct Told(Vec<(String, sfi_arbitration::Counts)>);
 
 impl Drop for Told {
@@ -247,7 +249,7 @@ impl Drop for Told {
     }
 }
 
-/// Adds the host functions.
+/// Adds the host functions that a manifest can grant.
 fn offer(builder: Builder, manifest: &Manifest, directory: &Path, options: &Args) -> anyhow::Result<Builder> {
     let (mut files, mut sizes) = (Vec::new(), Vec::new());
     for (name, path) in &manifest.files {
@@ -300,7 +302,7 @@ fn write(cx: &HostCall<'_>, to: &mut impl Write) -> Result<u64, HostError> {
     Ok(bytes.len() as u64)
 }
 
-/// Reads once, at most a megabyte, into the domain's memory.
+/// Reads once, at most a mebibyte, into the domain's memory.
 fn read(cx: &mut HostCall<'_>, from: &mut impl Read, pointer: u64, length: u64) -> Result<u64, HostError> {
     let mut bytes = vec![0; length.min(1 << 20) as usize];
     let count = from.read(&mut bytes).map_err(host)?;
@@ -308,7 +310,7 @@ fn read(cx: &mut HostCall<'_>, from: &mut impl Read, pointer: u64, length: u64) 
     Ok(count as u64)
 }
 
-/// Prints the map of the domains.
+/// Prints the segments of each domain.
 fn explain(world: &World, addresses: bool) -> anyhow::Result<()> {
     for name in world.domains() {
         let domain = world.domain(name)?;
@@ -322,7 +324,7 @@ fn explain(world: &World, addresses: bool) -> anyhow::Result<()> {
         }
         let mut segments: Vec<_> = domain.segments().iter().collect();
         if !addresses {
-            // Their order in memory is part of the secret.
+            // The order of segments in memory is part of the secret.
             segments.sort_by(|a, b| a.name.cmp(&b.name));
         }
         for segment in segments {
@@ -342,12 +344,12 @@ fn explain(world: &World, addresses: bool) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Numbers of mebibytes that a window has room for.
+/// Parses a number of mebibytes that a window has room for.
 fn mebibytes() -> clap::builder::RangedU64ValueParser {
     clap::value_parser!(u64).range(..=WINDOW_SIZE >> 20)
 }
 
-/// Seconds as people write them.
+/// Parses seconds, such as 2 or 0.5.
 pub fn parse_seconds(text: &str) -> Result<Duration, String> {
     let seconds = text.parse().map_err(|_| "expected seconds, such as 2 or 0.5".to_owned())?;
     Duration::try_from_secs_f64(seconds).map_err(|e| e.to_string())

@@ -14,9 +14,9 @@ use std::time::Instant;
 
 /// Check that objects obey the sandbox contract.
 ///
-/// Every object, and every member of an archive, is checked on its own, and every violation is
-/// listed with its code, place, function and instruction. Nothing that the object says about itself
-/// is believed. `sfi explain CODE` says more about a code.
+/// Every object, and every member of an archive, is checked on its own. Every violation is listed
+/// with its code, place, function and instruction. The verifier trusts nothing that the object says
+/// about itself. `sfi explain CODE` says more about a code.
 #[derive(clap::Args)]
 #[command(after_help = "\
 Examples:
@@ -41,8 +41,8 @@ pub struct Args {
     /// Relocatable objects (.o) and archives (.a).
     #[arg(required = true, value_name = "INPUT")]
     inputs: Vec<PathBuf>,
-    /// What is confined: stores and jumps (write), loads too (full). The default is the policy's
-    /// first mode, else write.
+    /// The confinement: stores and jumps (write), loads too (full). Default: the policy's first
+    /// mode, else write.
     #[arg(long, value_name = "write|full|match")]
     mode: Option<Mode>,
     /// Accept `rdtsc` (with a policy, its `instructions.rdtsc` decides).
@@ -51,13 +51,13 @@ pub struct Args {
     /// Refuse `cpuid`.
     #[arg(long)]
     no_identity: bool,
-    /// Hold the objects against a policy besides.
+    /// Check the objects against a policy, too.
     #[arg(long, value_name = "FILE")]
     policy: Option<PathBuf>,
-    /// How the verdict is printed. JSON and SARIF go to the standard output, as one document.
+    /// The form of the verdict. JSON and SARIF go to the standard output, as one document.
     #[arg(long, value_name = "FORMAT", default_value = "human")]
     format: Format,
-    /// The same as --format json.
+    /// As --format json.
     #[arg(long, conflicts_with = "format")]
     json: bool,
     /// Write an in-toto statement (not signed) about the inputs and the verdict.
@@ -68,12 +68,12 @@ pub struct Args {
     stats: bool,
 }
 
-/// Shapes of the verdict.
+/// Forms of the verdict.
 #[derive(Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
 enum Format {
     /// For people.
     Human,
-    /// One document of our own shape.
+    /// One document in a form of its own.
     Json,
     /// SARIF 2.1.0, for code scanning.
     Sarif,
@@ -158,7 +158,7 @@ fn exit_code(outcomes: &[Outcome]) -> ExitCode {
     }
 }
 
-/// Totals over all objects that could be read.
+/// Totals over all inputs. Only objects that could be read add to bytes and instructions.
 struct Totals {
     objects: usize,
     text_bytes: u64,
@@ -177,7 +177,7 @@ impl Totals {
         }
     }
 
-    /// Millions of bytes of text per second.
+    /// Returns millions of bytes of text per second.
     fn mb_per_s(&self) -> f64 {
         if self.seconds > 0.0 { self.text_bytes as f64 / 1e6 / self.seconds } else { 0.0 }
     }

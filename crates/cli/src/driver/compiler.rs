@@ -1,4 +1,4 @@
-//! The compiler: how it is called, and what it brings along.
+//! The compiler: its command, the flags of every compilation, and its own libraries.
 
 use anyhow::Context;
 use std::ffi::{OsStr, OsString};
@@ -9,12 +9,12 @@ use std::process::Command;
 pub struct Driver {
     /// The compiler, with arguments if any (`ccache gcc`).
     pub compiler: OsString,
-    /// C++: exceptions, libstdc++ and what it needs.
+    /// Says whether the language is C++, with exceptions and libstdc++.
     pub cxx: bool,
 }
 
 impl Driver {
-    /// A command with the compiler's own arguments.
+    /// Returns a command with the compiler's own arguments.
     pub fn command(&self) -> Command {
         let text = self.compiler.to_string_lossy();
         let mut words = text.split_whitespace();
@@ -23,7 +23,7 @@ impl Driver {
         command
     }
 
-    /// Returns its answer on standard output; `None` if it fails.
+    /// Returns the compiler's answer on standard output, or `None` if it fails.
     fn ask(&self, arguments: &[&str]) -> Option<String> {
         let output = self.command().args(arguments).stderr(std::process::Stdio::null()).output().ok()?;
         output.status.success().then(|| String::from_utf8_lossy(&output.stdout).into_owned())
@@ -33,13 +33,13 @@ impl Driver {
         command.status().with_context(|| advice(self))
     }
 
-    /// What every compilation gets: position-independent code, the headers of the libc that will be
-    /// linked, r15 left alone where the compiler can.
+    /// Returns the flags of every compilation: position-independent code and the headers of the
+    /// libc of the link. Compilers that can do so also leave r15 alone.
     pub fn flags(&self, libc: &Path) -> Vec<OsString> {
         let mut flags: Vec<OsString> = vec!["-fPIE".into()];
         if !self.cxx {
             flags.push("-fno-asynchronous-unwind-tables".into());
-            // musl's own compiler knows its headers.
+            // musl's own compiler finds its headers.
             if !self.compiler.to_string_lossy().contains("musl") {
                 let headers = std::env::var_os("SFI_LIBC_INCLUDE").map_or_else(|| include_of(libc), PathBuf::from);
                 if self.ask(&["--version"]).is_some_and(|text| text.contains("clang")) {
@@ -59,7 +59,7 @@ impl Driver {
     }
 }
 
-/// Debian's place of the headers that belong to a libc's directory.
+/// Returns the directory where Debian keeps the headers of a libc.
 fn include_of(libc: &Path) -> PathBuf {
     match libc.file_name().and_then(OsStr::to_str) {
         Some("lib") => libc.with_file_name("include"),
@@ -76,7 +76,7 @@ fn advice(driver: &Driver) -> String {
     )
 }
 
-/// A library that the compiler brings along, if it does.
+/// Returns the path of a library of the compiler, if it has that library.
 pub fn library(driver: &Driver, file: &str) -> anyhow::Result<Option<PathBuf>> {
     let output = driver.command().arg(format!("-print-file-name={file}")).output().with_context(|| advice(driver))?;
     let path = PathBuf::from(String::from_utf8_lossy(&output.stdout).trim());

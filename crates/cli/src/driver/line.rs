@@ -1,23 +1,23 @@
-//! A compiler's command line, read as far as linking needs.
+//! Reads the parts of a compiler's command line that a link needs.
 
 use super::linker::{Effect, Wishes};
 use anyhow::{Context, bail};
 use std::ffi::{OsStr, OsString};
 use std::path::{Path, PathBuf};
 
-/// What a command line of a compiler asks for.
+/// The request of a compiler's command line.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub struct Line {
-    /// Stops before linking, or only asks the compiler something.
+    /// The compiler stops before linking, or only answers a question.
     pub compile_only: bool,
     pub output: Option<PathBuf>,
-    /// Sources, objects, archives and `-l` in order.
+    /// Sources, objects, archives and `-l`, in order.
     pub inputs: Vec<Item>,
     /// Directories of `-L`.
     pub directories: Vec<PathBuf>,
-    /// Everything else, for compiling.
+    /// All other arguments, for compiling.
     pub flags: Vec<OsString>,
-    /// No libc and no compiler's library.
+    /// Linked without libc and without the compiler's library.
     pub bare: bool,
     /// `-shared`: a library for later links.
     pub library: bool,
@@ -33,25 +33,25 @@ pub enum Item {
     Object(PathBuf),
     /// `-l`: a name, or `:` and a file's name.
     Library(String),
-    /// The archives behind it are linked as a whole, or not any more.
+    /// From here on archives are linked as a whole, or by need again.
     Whole(bool),
 }
 
-/// Flags whose value is the next word and matters for compiling.
+/// Flags that matter for compiling and whose value is the next word.
 const WITH_VALUE: [&str; 9] =
     ["-include", "-imacros", "-isystem", "-idirafter", "-iquote", "-iprefix", "-MF", "-MT", "-MQ"];
-/// Flags of a link that mean nothing here.
+/// Flags of a link that have no effect here.
 const LINK: [&str; 8] =
     ["-static", "-pie", "-static-pie", "-no-pie", "-rdynamic", "-s", "-static-libgcc", "-no-canonical-prefixes"];
 
-/// Reads a command line. Response files are expanded already.
+/// Reads a command line. `expand` has already replaced response files.
 pub fn parse(arguments: &[OsString]) -> anyhow::Result<Line> {
     let mut line = Line::default();
     let mut language = None;
     let mut linker = Vec::new();
     let mut rest = arguments.iter();
     while let Some(argument) = rest.next() {
-        // A value may be a word of its own behind `-Xlinker` or `-Wl,`.
+        // The value of an option may follow in a `-Xlinker` or `-Wl,` word of its own.
         let text = argument.to_string_lossy();
         if !(linker.is_empty() || text.starts_with("-Wl,") || text == "-Xlinker") {
             line.link(&mut linker)?;
@@ -84,7 +84,7 @@ pub fn parse(arguments: &[OsString]) -> anyhow::Result<Line> {
             _ if text.starts_with("-o") => line.output = Some(value("-o")?.into()),
             _ if text.starts_with("-L") => line.directories.push(value("-L")?.into()),
             _ if text.starts_with("-l") => line.inputs.push(Item::Library(value("-l")?.to_string_lossy().into_owned())),
-            // Definitions and directories may stand apart from their flags.
+            // The value of these flags may be the next word.
             "-D" | "-U" | "-I" => {
                 let value = value(&text)?;
                 line.flags.extend([argument.clone(), value]);
@@ -103,19 +103,19 @@ pub fn parse(arguments: &[OsString]) -> anyhow::Result<Line> {
     Ok(line)
 }
 
-/// Whether a file is no source, by its name.
+/// Says whether a file is an object or a library, by its name.
 fn is_object(path: &Path) -> bool {
     matches!(path.extension().and_then(OsStr::to_str), Some("o" | "a" | "obj" | "lo")) || is_library(path)
 }
 
-/// Whether a file is a library as `-shared` makes them, by its name: `libz.so`, `libz.so.1`.
+/// Says whether a file has the name of a library that `-shared` makes: `libz.so`, `libz.so.1`.
 pub fn is_library(path: &Path) -> bool {
     let name = path.file_name().unwrap_or_default().to_string_lossy();
     name.ends_with(".so") || name.contains(".so.")
 }
 
 impl Line {
-    /// Takes the linker's options that were gathered.
+    /// Obeys the linker's options that were gathered, and empties the list.
     fn link(&mut self, words: &mut Vec<OsString>) -> anyhow::Result<()> {
         let mut words = std::mem::take(words).into_iter();
         while let Some(word) = words.next() {
@@ -133,9 +133,9 @@ impl Line {
     }
 }
 
-/// Replaces `@FILE` by the words in the file, as compilers do: quotes and backslashes keep spaces.
+/// Replaces `@FILE` by the words in the file, as compilers do. Quotes and backslashes keep spaces.
 pub fn expand(arguments: &[OsString]) -> anyhow::Result<Vec<OsString>> {
-    /// Files within files.
+    /// Depth to which response files may name response files.
     const DEPTH: usize = 16;
     fn into(arguments: &[OsString], out: &mut Vec<OsString>, depth: usize) -> anyhow::Result<()> {
         for argument in arguments {

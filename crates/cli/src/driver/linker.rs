@@ -1,35 +1,35 @@
-//! The linker's options in a compiler's command line: what of them a domain's link obeys, and what
-//! it cannot.
+//! The linker's options in a compiler's command line. The link of a domain obeys some, ignores
+//! those that have no effect in a domain, and refuses all others.
 
 use anyhow::{Context, bail, ensure};
 use std::ffi::{OsStr, OsString};
 use std::path::PathBuf;
 
-/// What the linker's options ask for.
+/// The request of the linker's options.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub struct Wishes {
-    /// `-u`: names that archives must define.
+    /// `-u`: names that members of archives are linked for.
     pub undefined: Vec<String>,
-    /// `--wrap`: references to `name` mean `__wrap_name`, those to `__real_name` mean `name`.
+    /// `--wrap`: a reference to `name` means `__wrap_name`, and one to `__real_name` means `name`.
     pub wraps: Vec<String>,
-    /// `--defsym`: references to the first name mean the second.
+    /// `--defsym`: a reference to the first name means the second.
     pub synonyms: Vec<(String, String)>,
-    /// `-Map`: where the list of what was linked goes.
+    /// `-Map`: the file for the list of linked parts.
     pub map: Option<PathBuf>,
 }
 
-/// What one option does besides a wish.
+/// The effect of one option beside a change of [`Wishes`].
 #[derive(Debug, PartialEq, Eq)]
 pub enum Effect {
     Nothing,
-    /// The archives behind it are linked as a whole, or not any more.
+    /// From here on archives are linked as a whole, or by need again.
     Whole(bool),
-    /// An input.
+    /// The option names an input.
     Input(OsString),
 }
 
-/// Options whose effect a domain does not have: dynamic linking, symbols and sections that are left
-/// out, order, warnings.
+/// Options that have no effect in a domain. They are about dynamic linking, symbols and sections to
+/// leave out, order, and warnings.
 const HARMLESS: [&str; 52] = [
     "as-needed",
     "no-as-needed",
@@ -84,7 +84,7 @@ const HARMLESS: [&str; 52] = [
     "allow-shlib-undefined",
     "no-allow-shlib-undefined",
 ];
-/// The same with a value: in the same word behind `=`, or the next one.
+/// Options without effect that have a value, after `=` in the same word or as the next word.
 const HARMLESS_WITH_VALUE: [&str; 17] = [
     "z",
     "rpath",
@@ -106,10 +106,10 @@ const HARMLESS_WITH_VALUE: [&str; 17] = [
 ];
 
 impl Wishes {
-    /// Takes one option of the linker; `next` gives the words behind it.
+    /// Obeys one option of the linker. `next` returns the words after it.
     ///
     /// # Errors
-    /// A domain's link cannot do what it asks for.
+    /// The link of a domain cannot do this.
     pub fn take(&mut self, word: &OsStr, next: &mut dyn FnMut() -> Option<OsString>) -> anyhow::Result<Effect> {
         let text = word.to_string_lossy().into_owned();
         let Some(option) = text.strip_prefix('-') else { return Ok(Effect::Input(word.to_owned())) };
@@ -152,7 +152,7 @@ impl Wishes {
         Ok(Effect::Nothing)
     }
 
-    /// What a reference to a name means, where it is another name.
+    /// Returns the name that a reference to `name` means, if it is another one.
     pub fn meaning(&self, name: &str) -> Option<String> {
         if self.wraps.iter().any(|wrapped| wrapped == name) {
             return Some(format!("__wrap_{name}"));
@@ -162,7 +162,7 @@ impl Wishes {
         real.map(str::to_owned).or_else(synonym)
     }
 
-    /// Whether some references mean another name.
+    /// Says whether some references mean another name.
     pub fn rename(&self) -> bool {
         !self.wraps.is_empty() || !self.synonyms.is_empty()
     }

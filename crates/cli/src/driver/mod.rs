@@ -16,7 +16,7 @@ use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-/// Where Debian's musl-dev puts libc.a.
+/// The directory of libc.a in Debian's musl-dev.
 const LIBC_DIR: &str = "/usr/lib/x86_64-linux-musl";
 
 /// Compiles or links.
@@ -36,7 +36,7 @@ fn code(status: std::process::ExitStatus) -> ExitCode {
     ExitCode::from(status.code().and_then(|c| u8::try_from(c).ok()).unwrap_or(1))
 }
 
-/// Compiles the sources, rewrites everything, packs it into one file.
+/// Compiles the sources, rewrites all parts and packs them into one file.
 fn link(driver: &Driver, flags: &[OsString], libc_dir: &Path, line: &Line) -> anyhow::Result<ExitCode> {
     let mode: Mode = std::env::var("SFI_MODE").map_or(Ok(Mode::Write), |mode| mode.parse())?;
     let temporary = tempfile::tempdir()?;
@@ -58,12 +58,12 @@ fn link(driver: &Driver, flags: &[OsString], libc_dir: &Path, line: &Line) -> an
                 }
                 bundle.add(&object, path, false)?;
             }
-            // A library is linked by whoever links with it.
+            // Libraries are linked with a program, not with another library.
             Item::Object(path) if line.library && line::is_library(path) => {}
             Item::Object(path) => bundle.add(path, path, whole)?,
             Item::Whole(now) => whole = *now,
             Item::Library(name) => {
-                // In the end, whatever the line says.
+                // The link adds these libraries itself at its end.
                 cxx |= matches!(&**name, "stdc++" | "supc++");
                 if matches!(&**name, "stdc++" | "supc++" | "gcc" | "gcc_s" | "gcc_eh" | "c") {
                     continue;
@@ -114,8 +114,8 @@ fn link(driver: &Driver, flags: &[OsString], libc_dir: &Path, line: &Line) -> an
     Ok(ExitCode::SUCCESS)
 }
 
-/// The archive that `-l` names: in the directories of `-L`, beside the libc, or where the compiler
-/// has it. A library that `-shared` made is an archive, too.
+/// Returns the archive that `-l` names. It may lie in a directory of `-L`, beside the libc, or
+/// among the compiler's libraries. Libraries that `-shared` made are archives, too.
 fn find(driver: &Driver, libc_dir: &Path, line: &Line, name: &str) -> anyhow::Result<PathBuf> {
     let files = match name.strip_prefix(':') {
         Some(file) => vec![file.to_owned()],
@@ -130,7 +130,7 @@ fn find(driver: &Driver, libc_dir: &Path, line: &Line, name: &str) -> anyhow::Re
     library(driver, last)?.with_context(|| format!("cannot find `{last}`: give its directory with -L"))
 }
 
-/// Whether a file is a shared object, which no domain can be linked with.
+/// Says whether a file is a shared object. No domain can be linked with one.
 fn is_shared_object(path: &Path) -> bool {
     line::is_library(path) && !matches!(crate::input::read(path), Ok(crate::input::Input::Archive(_)))
 }

@@ -5,11 +5,13 @@ use crate::bundle::Bundle;
 use anyhow::{Context, ensure};
 use std::path::Path;
 
-/// Names of the functions that raise and catch exceptions.
+/// Beginning of the names of the functions that raise and catch exceptions.
 const UNWINDER: &str = "_Unwind_";
 
-/// Adds what the line's language needs: for C++ libstdc++; and the unwinder, with what libstdc++
-/// expects of a libc, for C++ and where an object or a member of an archive raises or catches
+/// Adds the C++ runtime.
+///
+/// C++ gets libstdc++ and the unwinder, with the functions that libstdc++ expects of a libc.
+/// Programs in C get the unwinder if an object or a member of an archive raises or catches
 /// exceptions, as static libraries of Rust do.
 pub fn add_runtime(driver: &Driver, cxx: bool, temporary: &Path, bundle: &mut Bundle) -> anyhow::Result<()> {
     if cxx {

@@ -1,11 +1,11 @@
-//! A statement about what was verified, in the form of in-toto (Statement v1), unsigned.
+//! An unsigned statement about a verification, in the form of in-toto (Statement v1).
 //!
-//! It is no SLSA verification summary: that speaks of one resource, by the URI that its consumers
-//! know it by, and of how it was built. This one speaks of many objects and of what their code can
-//! do, and knows neither URI nor build.
+//! It is no SLSA verification summary. Such a summary is about one resource, which its consumers
+//! know by a URI, and about the build of it. This statement is about many objects and the abilities
+//! of their code, and it knows neither URI nor build.
 //!
-//! Subjects are the input files and the members of archives, with their SHA-256. The same inputs
-//! give the same bytes: there is no time in it unless `SOURCE_DATE_EPOCH` gives one.
+//! Subjects are the input files and the members of archives, with their SHA-256. Equal inputs give
+//! equal bytes, because the statement holds no time unless `SOURCE_DATE_EPOCH` gives one.
 
 use super::Outcome;
 use super::policy::Policy;
@@ -16,30 +16,30 @@ use sfi_contract::CONTRACT_VERSION;
 use sfi_verifier::Options;
 use std::collections::{BTreeMap, HashMap};
 
-/// Type of the predicate. Its shape changes only with this name.
+/// Type of the predicate. A new shape gets a new name.
 pub const PREDICATE_TYPE: &str = "urn:sfi:predicate:verification:v2";
 
-/// What the statement says besides the outcomes.
+/// The circumstances of a verification.
 pub struct Circumstances<'a> {
-    /// What was checked for.
+    /// The options of the verifier.
     pub options: &'a Options,
-    /// What was asked for beside.
+    /// The policy that was checked besides.
     pub policy: Option<&'a Policy>,
-    /// Archives and the SHA-256 of the bytes in which their members were found.
+    /// Archives, each with the SHA-256 of the bytes that its members were read from.
     pub archives: &'a [(String, String)],
     /// Value of `SOURCE_DATE_EPOCH`, seconds.
     pub epoch: Option<u64>,
 }
 
-/// SHA-256 of each archive that was read as a whole.
+/// Returns the SHA-256 of each archive that was read as a whole.
 pub fn archives(sources: &[Source]) -> Vec<(String, String)> {
     sources.iter().filter_map(|s| Some((s.path.clone(), super::digest::sha256(s.kept()?)))).collect()
 }
 
-/// The statement.
+/// Returns the statement.
 ///
 /// # Errors
-/// Nothing could be read, so that there is nothing to speak about.
+/// No input could be read, so there is nothing to attest.
 pub fn statement(outcomes: &[Outcome], context: &Circumstances<'_>) -> anyhow::Result<Value> {
     let mut names = Names::default();
     let mut subjects: Vec<Value> =
@@ -74,8 +74,8 @@ pub fn statement(outcomes: &[Outcome], context: &Circumstances<'_>) -> anyhow::R
     }))
 }
 
-/// The instructions that an object could use and pass: what the command line and the policy both
-/// allow.
+/// Returns the instructions that a safe object may use: those that both the command line and the
+/// policy allow.
 fn allowed(context: &Circumstances<'_>) -> Value {
     let policy = |key: fn(&Policy) -> bool| context.policy.is_none_or(key);
     json!({
@@ -84,7 +84,7 @@ fn allowed(context: &Circumstances<'_>) -> Value {
     })
 }
 
-/// `SOURCE_DATE_EPOCH`, if it is set.
+/// Returns `SOURCE_DATE_EPOCH`, if it is set.
 ///
 /// # Errors
 /// It is not a number of seconds.
@@ -122,7 +122,7 @@ fn object(name: &str, outcome: &Outcome) -> Value {
     }
 }
 
-/// Members of an archive may share a name; subjects may not.
+/// Makes names unique. Members of an archive may share a name, but subjects may not.
 #[derive(Default)]
 struct Names(HashMap<String, u64>);
 

@@ -1,4 +1,4 @@
-//! Has objects verified: in parallel, one object at a time for each worker.
+//! Verifies objects in parallel, one at a time on each worker.
 
 use super::findings::findings;
 use super::policy::Policy;
@@ -11,27 +11,27 @@ use sfi_verifier::elf::{Object, Place as SymbolPlace, resolve};
 use sfi_verifier::{MAX_VIOLATIONS, Options, Report, Verifier};
 use std::sync::Mutex;
 
-/// What to do with each object.
+/// The checks of each object.
 pub struct Job<'a> {
-    /// What the verifier checks for.
+    /// The options of the verifier.
     pub options: Options,
-    /// What is asked beyond that.
+    /// The policy to check besides.
     pub policy: Option<&'a Policy>,
-    /// Hash the objects.
+    /// Compute the SHA-256 of the objects.
     pub hash: bool,
 }
 
-/// Most findings of one run that are kept. The others are counted. Each refused object keeps its
-/// first. As JSON a finding takes some five kilobytes of memory.
+/// Number of findings of one run that are kept. Each refused object keeps its first. The others are
+/// counted. As JSON a finding takes about five kilobytes of memory.
 const MOST_FINDINGS: usize = 50_000;
-/// Objects that are checked before their findings are cut to what is left.
+/// Number of objects that are checked before their findings are cut.
 const BATCH: usize = 64;
 
-/// How many findings may still be kept.
+/// Number of findings that may still be kept.
 struct Room(usize);
 
 impl Room {
-    /// Cuts an object's findings to the room that is left.
+    /// Cuts an object's findings to this number.
     fn take(&mut self, outcome: &mut Outcome) {
         let Ok(verdict) = &mut outcome.result else { return };
         let kept = verdict.findings.len().min(self.0.clamp(1, MAX_VIOLATIONS));
@@ -42,12 +42,12 @@ impl Room {
     }
 }
 
-/// Checks all objects of all sources; outcomes are in their order. Shows progress on a terminal if
-/// there is an archive.
+/// Checks all objects of all sources. The outcomes have their order. Shows progress on a terminal
+/// if there is an archive.
 pub fn check(sources: &[Source], job: &Job<'_>) -> Vec<Outcome> {
     let all: Vec<(&Source, &Place)> = sources.iter().flat_map(|s| s.objects.iter().map(move |p| (s, p))).collect();
     let bar = if sources.iter().any(|s| s.is_archive) { progress(&all) } else { ProgressBar::hidden() };
-    // One verifier for each worker: it is faster the more it has seen.
+    // One verifier for each worker. Its memo makes it faster the more code it has seen.
     let idle = Mutex::new(Vec::new());
     let one = |&(source, place): &(&Source, &Place)| {
         let mut verifier =
@@ -76,10 +76,10 @@ pub fn check(sources: &[Source], job: &Job<'_>) -> Vec<Outcome> {
     outcomes
 }
 
-/// No verdict on nothing: an archive without members, and objects of which none has a byte of text
-/// or data.
+/// Turns a verdict on nothing into an error: on an archive without members, and on objects that
+/// together have no byte of text or data.
 fn refuse_nothing(sources: &[Source], outcomes: &mut Vec<Outcome>) {
-    // The sizes are the objects' own word: their sum means nothing.
+    // The objects state their sizes themselves, so a sum of them could overflow.
     let has_bytes = |v: &Verdict| v.text_bytes > 0 || v.data_bytes > 0;
     let checked = outcomes.iter().filter_map(|o| o.result.as_ref().ok()).any(has_bytes);
     for outcome in outcomes.iter_mut().filter(|o| !checked && o.is_safe()) {
@@ -94,7 +94,7 @@ fn refuse_nothing(sources: &[Source], outcomes: &mut Vec<Outcome>) {
     outcomes.extend(empty);
 }
 
-/// A bar on the standard error output; indicatif draws none where that is no terminal.
+/// Returns a bar on the standard error output. indicatif draws none if that is no terminal.
 fn progress(all: &[(&Source, &Place)]) -> ProgressBar {
     let bar = ProgressBar::new(all.iter().map(|(_, place)| place.size).sum());
     let template = "verifying [{bar:40}] {bytes}/{total_bytes}, {bytes_per_sec}, {eta} left";
@@ -141,7 +141,8 @@ fn verdict(bytes: &[u8], report: &Report<'_>, job: &Job<'_>) -> Verdict {
     let Some(policy) = job.policy else { return verdict };
     policy.check(bytes, &job.options, &mut verdict);
     if policy.wants_symbols() {
-        // As the loader resolves them, which refuses to grant a name that an object lays claim to.
+        // The loader resolves symbols with the same function, and refuses to grant a name that an
+        // object claims.
         let live = resolve::live_sections([&report.object]).concat();
         for symbol in &report.object.symbols {
             if symbol.is_wanted() {
@@ -154,7 +155,7 @@ fn verdict(bytes: &[u8], report: &Report<'_>, job: &Job<'_>) -> Verdict {
     verdict
 }
 
-/// Bytes of memory that are not text, zeroed ones and common blocks included.
+/// Returns the bytes of memory that are not text, with zeroed ones and common blocks.
 fn data_bytes(object: &Object<'_>) -> u64 {
     let sections = object.sections.iter().filter(|s| s.is_allocated() && !s.is_executable()).map(|s| s.size);
     let common = object.symbols.iter().filter(|s| s.place == SymbolPlace::Common).map(|s| s.size);

@@ -2,7 +2,7 @@
 
 use sha2::{Digest, Sha256};
 
-/// SHA-256 in lower-case hexadecimal.
+/// Returns the SHA-256 in lower-case hexadecimal.
 pub fn sha256(bytes: &[u8]) -> String {
     Sha256::digest(bytes).iter().map(|byte| format!("{byte:02x}")).collect()
 }

@@ -1,14 +1,14 @@
-//! Violations of the contract as findings, with their places in the source.
+//! Violations of the contract as findings, with their places in the source code.
 
 use super::{Code, Finding};
 use sfi_verifier::{Options, Report};
 
-/// What the verifier says about an object that has been read before.
+/// Returns the findings of the verifier for an object that was read before.
 pub fn contract_findings(bytes: &[u8], options: &Options) -> Vec<Finding> {
     sfi_verifier::verify(bytes, options).map(|report| findings(&report)).unwrap_or_default()
 }
 
-/// The findings of a report.
+/// Returns the findings of a report.
 pub fn findings(report: &Report<'_>) -> Vec<Finding> {
     let finding = |v: &sfi_verifier::Violation| {
         let section = v.section.and_then(|index| report.object.sections.get(index));
@@ -31,7 +31,7 @@ pub fn findings(report: &Report<'_>) -> Vec<Finding> {
     findings
 }
 
-/// Most findings of an object that get a file and line.
+/// Number of findings of an object that get a file and line.
 const SOURCES: usize = 1000;
 
 /// Adds files and lines from the object's debug information.

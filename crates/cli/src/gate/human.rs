@@ -1,12 +1,13 @@
-//! The verdict for people: of each object the first findings, and the number of the rest. JSON and
-//! SARIF have them all.
+//! The verdict for people: the first findings of each object, and the number of the others. JSON
+//! and SARIF hold all of them.
 
 use super::{Code, Finding, Outcome};
 use crate::render::{self, Diagnostic};
 use sfi_loader::{Advice, SHOWN, rest};
 use std::io::Write;
 
-/// Findings go to the standard error output, one line for each object to the standard output.
+/// Prints the findings to the standard error output, and one line for each object to the standard
+/// output.
 pub fn print(outcomes: &[Outcome]) -> std::io::Result<()> {
     let mut err = std::io::BufWriter::new(anstream::stderr().lock());
     let mut out = anstream::stdout().lock();
@@ -18,8 +19,8 @@ pub fn print(outcomes: &[Outcome]) -> std::io::Result<()> {
                 if let Some(advice) = verdict.advice {
                     render::error(&mut err, &name, &advice.to_string())?;
                 }
-                // An object in another mode breaks one rule at each load: what the policy says is
-                // left to say.
+                // An object in another mode breaks one rule at each load. The advice covers these
+                // violations, so only the policy's findings are printed.
                 let one_line = matches!(verdict.advice, Some(Advice::OtherMode { .. }));
                 let is_shown = |f: &&Finding| !one_line || matches!(f.code, Code::Policy(_));
                 for finding in verdict.findings.iter().filter(is_shown).take(SHOWN) {

@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 use sfi_contract::Mode;
 use sfi_verifier::{Usage, Vectors};
 
-/// The document: `mode`, and `objects` with everything that is known about each.
+/// Returns the document: `mode`, and `objects` with all facts about each.
 pub fn document(mode: Mode, outcomes: &[Outcome]) -> Value {
     json!({ "mode": mode.name(), "objects": outcomes.iter().map(object).collect::<Vec<_>>() })
 }
@@ -64,7 +64,7 @@ fn usage(usage: &Usage) -> Value {
     })
 }
 
-/// Names of the general registers in a set.
+/// Returns the names of the general registers in a set.
 fn registers(set: u16) -> Vec<&'static str> {
     const NAMES: [&str; 16] =
         ["rax", "rcx", "rdx", "rbx", "rsp", "rbp", "rsi", "rdi", "r8", "r9", "r10", "r11", "r12", "r13", "r14", "r15"];

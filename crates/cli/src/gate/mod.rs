@@ -1,8 +1,7 @@
-//! The gate: what `sfi verify` does with objects, and the shapes its answer can take.
+//! The gate: the work of `sfi verify`, and the forms of its verdict.
 //!
-//! Data flows one way: [`source`] finds objects in files, [`check`] has them verified and holds
-//! them against a [`policy`], and [`human`], [`json`], [`sarif`] and [`attest`] write down what
-//! came of it.
+//! Data flows one way. [`source`] finds objects in files. [`check`] has them verified and compares
+//! them with a [`policy`]. [`human`], [`json`], [`sarif`] and [`attest`] write the verdict.
 
 pub mod attest;
 pub mod check;
@@ -20,23 +19,23 @@ use sfi_contract::Rule;
 use sfi_loader::Advice;
 use sfi_verifier::Usage;
 
-/// What a finding is about: a rule of the contract, or one of the user's own policy.
+/// The rule that a finding is about: one of the contract, or one of the user's policy.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Code {
-    /// The object is not safe.
+    /// The object breaks a rule of the contract, so it is not safe.
     Contract(Rule),
-    /// The object is not wanted.
+    /// The object breaks a rule of the policy.
     Policy(PolicyRule),
 }
 
 impl Code {
-    /// All codes, in the order of the contract, then those of policies.
+    /// Returns all codes: those of the contract in its order, then those of policies.
     pub fn all() -> impl Iterator<Item = Code> {
         let contract = Rule::ALL.iter().map(|rule| Code::Contract(*rule));
         contract.chain(PolicyRule::ALL.iter().map(|rule| Code::Policy(*rule)))
     }
 
-    /// Stable code, for example `SFI-S01`.
+    /// Returns the stable code, for example `SFI-S01`.
     pub const fn id(self) -> &'static str {
         match self {
             Code::Contract(rule) => rule.id(),
@@ -44,7 +43,7 @@ impl Code {
         }
     }
 
-    /// One line that says what was found.
+    /// Returns one line about the violation.
     pub const fn title(self) -> &'static str {
         match self {
             Code::Contract(rule) => rule.title(),
@@ -52,7 +51,7 @@ impl Code {
         }
     }
 
-    /// Why there is such a rule.
+    /// Returns the reason for the rule.
     pub const fn why(self) -> &'static str {
         match self {
             Code::Contract(rule) => rule.why(),
@@ -60,7 +59,7 @@ impl Code {
         }
     }
 
-    /// What to do about it.
+    /// Returns advice.
     pub const fn help(self) -> &'static str {
         match self {
             Code::Contract(rule) => rule.help(),
@@ -84,30 +83,30 @@ pub struct Finding {
     pub file_offset: Option<u64>,
     /// Symbol at or before the place, with the distance: `inflate+0x12`.
     pub function: Option<String>,
-    /// File and line of the source, where debug information names them: the object's author's word.
+    /// File and line of the source, from debug information that the object's author wrote.
     pub source: Option<sfi_debuginfo::Frame>,
     /// The instruction in AT&T syntax.
     pub instruction: Option<String>,
-    /// What is wrong here, beyond the title.
+    /// The details of this violation, beyond the title.
     pub detail: String,
 }
 
-/// What came of one object.
+/// The result for one object.
 #[derive(Clone, Debug)]
 pub struct Outcome {
     /// Path of the input file.
     pub path: String,
     /// Name of the archive's member, if the file is an archive.
     pub member: Option<String>,
-    /// SHA-256 of the object's bytes, lower-case hexadecimal; `None` if they were not read or
-    /// nobody asked.
+    /// SHA-256 of the object's bytes in lower-case hexadecimal. `None` if they were not read or no
+    /// statement needs it.
     pub sha256: Option<String>,
-    /// The verdict, or why there is none.
+    /// The verdict, or the reason why there is none.
     pub result: Result<Verdict, String>,
 }
 
 impl Outcome {
-    /// `libz.a(deflate.o)`, as linkers write it, or the path.
+    /// Returns `libz.a(deflate.o)`, as linkers write it, or the path.
     pub fn name(&self) -> String {
         match &self.member {
             Some(member) => format!("{}({member})", self.path),
@@ -115,38 +114,37 @@ impl Outcome {
         }
     }
 
-    /// The object could be read and nothing was found.
+    /// Says whether the object could be read and breaks no rule.
     pub fn is_safe(&self) -> bool {
         self.result.as_ref().is_ok_and(Verdict::is_safe)
     }
 }
 
-/// What is known about an object that could be read.
+/// The facts about an object that could be read.
 #[derive(Clone, Debug, Default)]
 pub struct Verdict {
-    /// Everything that was found and kept.
+    /// Findings, up to a limit.
     pub findings: Vec<Finding>,
-    /// Number of findings beyond those kept.
+    /// Number of findings beyond that limit.
     pub omitted: u64,
     /// Advice about a refused object as a whole.
     pub advice: Option<Advice>,
-    /// What the text uses.
+    /// Registers and instructions that the text uses.
     pub usage: Usage,
     /// Bytes of text.
     pub text_bytes: u64,
     /// Bytes of memory that are not text.
     pub data_bytes: u64,
-    /// Instructions decoded.
+    /// Number of decoded instructions.
     pub instructions: u64,
-    /// Names that the object leaves undefined, and those that it defines for others. Filled in only
-    /// if the policy asks.
+    /// Names that the object leaves undefined. Collected only if the policy has a list of imports.
     pub undefined: Vec<String>,
-    /// See `undefined`.
+    /// Names that the object defines for others. Collected with `undefined`.
     pub defined: Vec<String>,
 }
 
 impl Verdict {
-    /// Nothing was found.
+    /// Says whether there are no findings.
     pub fn is_safe(&self) -> bool {
         self.findings.is_empty() && self.omitted == 0
     }

@@ -1,4 +1,4 @@
-//! The user's policy: what is accepted beyond being safe.
+//! The user's policy: demands on objects beyond safety.
 
 use super::{Code, Finding, Outcome, PolicyRule, Verdict};
 use anyhow::Context;
@@ -23,7 +23,7 @@ pub struct Policy {
     limits: Limits,
 }
 
-/// The file's text. Unknown keys are errors: a misspelt limit must not be no limit.
+/// The content of the file. Unknown keys are errors, because a misspelt limit would be no limit.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct File {
@@ -54,7 +54,7 @@ struct Imports {
     allow: Vec<String>,
 }
 
-/// Largest sizes of one object, bytes.
+/// Largest sizes of one object, in bytes.
 #[derive(Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 struct Limits {
@@ -98,27 +98,27 @@ impl Policy {
         })
     }
 
-    /// The mode to check in if the user names none.
+    /// Returns the mode for checks if the user names none.
     pub fn preferred_mode(&self) -> Option<Mode> {
         self.modes.as_ref().and_then(|modes| modes.first().copied())
     }
 
-    /// `instructions.rdtsc`
+    /// Returns `instructions.rdtsc`.
     pub fn allows_clock(&self) -> bool {
         self.rdtsc
     }
 
-    /// `instructions.cpuid`
+    /// Returns `instructions.cpuid`.
     pub fn allows_identity(&self) -> bool {
         self.cpuid
     }
 
-    /// Whether names of symbols must be collected.
+    /// Says whether the check needs the names of symbols.
     pub fn wants_symbols(&self) -> bool {
         self.imports.is_some()
     }
 
-    /// What the policy accepts, key by key as in the file; `null` is no bound.
+    /// Returns the accepted values, with the keys of the file. `null` is no bound.
     pub fn accepted(&self) -> Value {
         let names = |modes: &Vec<Mode>| modes.iter().map(|mode| mode.name()).collect::<Vec<_>>();
         let patterns = |all: &Vec<Pattern>| all.iter().map(|p| p.as_str().to_owned()).collect::<Vec<_>>();
@@ -131,7 +131,7 @@ impl Policy {
         })
     }
 
-    /// Holds one object against everything but imports.
+    /// Checks one object against all of the policy but its imports.
     pub fn check(&self, bytes: &[u8], options: &Options, verdict: &mut Verdict) {
         let mut found = Vec::new();
         if self.modes.as_ref().is_some_and(|modes| !modes.contains(&options.mode)) {
@@ -159,7 +159,7 @@ impl Policy {
         verdict.findings.extend(found);
     }
 
-    /// Holds what all objects together leave undefined against the imports.
+    /// Checks the names that all objects together leave undefined against the imports.
     pub fn check_imports(&self, outcomes: &mut [Outcome]) {
         let Some(patterns) = &self.imports else { return };
         let verdicts = || outcomes.iter().filter_map(|o| o.result.as_ref().ok());
@@ -190,7 +190,8 @@ fn about_object(rule: PolicyRule, detail: String) -> Finding {
     }
 }
 
-/// The places of a forbidden instruction: what the verifier finds more with stricter options.
+/// Returns the places of a forbidden instruction: the findings that the verifier adds with stricter
+/// options.
 fn places(rule: PolicyRule, bytes: &[u8], stricter: &Options, verdict: &Verdict) -> Vec<Finding> {
     let strict = super::findings::contract_findings(bytes, stricter);
     let known: HashSet<(Option<usize>, u64, &str)> =

@@ -1,5 +1,5 @@
-//! The rules of a policy by name. Their codes are as stable as those of the contract, and live
-//! beside them: `SFI-P..`.
+//! The rules of policies. Their codes are as stable as those of the contract and continue them:
+//! `SFI-P..`.
 
 /// A rule that a policy file can switch on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -32,7 +32,7 @@ impl PolicyRule {
         PolicyRule::ObjectSize,
     ];
 
-    /// Stable code.
+    /// Returns the stable code.
     pub const fn id(self) -> &'static str {
         match self {
             PolicyRule::Mode => "SFI-P01",
@@ -45,7 +45,7 @@ impl PolicyRule {
         }
     }
 
-    /// One line that says what was found.
+    /// Returns one line about the violation.
     pub const fn title(self) -> &'static str {
         match self {
             PolicyRule::Mode => "checked in a mode that the policy does not accept",
@@ -58,7 +58,7 @@ impl PolicyRule {
         }
     }
 
-    /// Why somebody wants it.
+    /// Returns the reason for such a rule.
     pub const fn why(self) -> &'static str {
         match self {
             PolicyRule::Mode => {
@@ -75,7 +75,7 @@ impl PolicyRule {
         }
     }
 
-    /// What to do.
+    /// Returns advice.
     pub const fn help(self) -> &'static str {
         match self {
             PolicyRule::Mode => "verify with a mode of the policy's `modes`, and rewrite the object for it",
@@ -92,7 +92,7 @@ impl PolicyRule {
         }
     }
 
-    /// Something that breaks the rule.
+    /// Returns an example that breaks the rule.
     pub const fn example(self) -> &'static str {
         match self {
             PolicyRule::Mode => "modes = [\"full\"]                  # and: sfi verify --mode write",

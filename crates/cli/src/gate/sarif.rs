@@ -1,10 +1,10 @@
 //! The verdict as SARIF 2.1.0 (OASIS standard *Static Analysis Results Interchange Format*), for
 //! code scanning.
 //!
-//! One run. The driver lists every rule, in the order of [`Code::all`]; a result points to the
-//! input file and the byte in it, and names the archive's member and the function as logical
-//! locations. An input without a verdict is a notification of the invocation, which is then not
-//! successful.
+//! The log has one run. The driver lists every rule, in the order of [`Code::all`]. A result points
+//! to the byte in the input file, and names the archive's member and the function as logical
+//! locations. An input without a verdict becomes a notification of the invocation, which is then
+//! not successful.
 
 use super::{Code, Finding, Outcome};
 use serde::Serialize;
@@ -43,7 +43,7 @@ struct ResultObject {
     partial_fingerprints: Value,
 }
 
-/// The document.
+/// Returns the document.
 pub fn document(outcomes: &[Outcome]) -> serde_json::Result<Value> {
     let mut results = Vec::new();
     let mut notifications = Vec::new();
@@ -90,7 +90,8 @@ fn rule(code: Code) -> Value {
     })
 }
 
-/// As code scanning reads it, 0 to 10: an unsafe object is an escape, an unwanted one is not.
+/// Returns the severity as code scanning reads it, 0 to 10. An unsafe object can escape, an
+/// unwanted one cannot.
 const fn severity(code: Code) -> &'static str {
     match code {
         Code::Contract(_) => "9.0",
@@ -132,8 +133,8 @@ fn notification(outcome: &Outcome, level: &str, text: &str) -> Value {
     json!({ "level": level, "message": { "text": text }, "locations": [location(outcome, None)] })
 }
 
-/// `location`: the line of the source, which is what code scanning shows. Function and object by
-/// name, as in [`location`].
+/// `location`: the line of the source, because code scanning shows that. Names function and object,
+/// as [`location`] does.
 fn source(outcome: &Outcome, finding: &Finding) -> Option<Value> {
     let source = finding.source.as_ref()?;
     let mut region = json!({ "startLine": source.line? });
@@ -148,14 +149,14 @@ fn source(outcome: &Outcome, finding: &Finding) -> Option<Value> {
     Some(place)
 }
 
-/// `location`: the object behind a source line, and the byte in it.
+/// `location`: the object with the instruction of a source line, and the byte in it.
 fn object_of(outcome: &Outcome, finding: &Finding) -> Value {
     let mut place = location(outcome, Some(finding));
     place["message"] = json!({ "text": "the instruction in the object" });
     place
 }
 
-/// `location`: the file and the byte in it, and member and function by name.
+/// `location`: the file and the byte in it, and the names of member and function.
 fn location(outcome: &Outcome, finding: Option<&Finding>) -> Value {
     let mut physical = Map::new();
     physical.insert("artifactLocation".to_owned(), json!({ "uri": uri(&outcome.path) }));
@@ -174,8 +175,8 @@ fn location(outcome: &Outcome, finding: Option<&Finding>) -> Value {
     json!({ "physicalLocation": physical, "logicalLocations": logical })
 }
 
-/// A path as a URI reference (RFC 3986): everything but unreserved characters and slashes is
-/// escaped, so a first segment with a colon is no scheme.
+/// Writes a path as a URI reference (RFC 3986). It escapes everything but unreserved characters and
+/// slashes, so a colon in the first segment does not make a scheme.
 fn uri(path: &str) -> String {
     let scheme = if path.starts_with('/') { "file://" } else { "" };
     let escaped = path.bytes().map(|byte| match byte {

@@ -1,10 +1,9 @@
-//! Where objects come from: files, and archives of which only the headers are read ahead
-//! ([`archive`]).
+//! Inputs: files, and archives of which only the headers are read ahead ([`archive`]).
 //!
-//! Members are read one at a time by the worker that checks them, so memory is bounded by the
-//! largest member and not by the archive. The file stays open, so a later read is of the same file.
-//! An archive that a statement will name is read once and kept: its digest is that of the bytes in
-//! which the members were found.
+//! Each worker reads one member at a time, so the largest member bounds the memory and not the
+//! archive. The file stays open, so later reads see the same file. For a statement an archive is
+//! read once and kept, so the statement's digest is that of the bytes that the members were found
+//! in.
 
 use anyhow::Context;
 use sfi_loader::manifest::file;
@@ -16,30 +15,30 @@ use std::path::Path;
 
 /// An open input and the objects in it.
 pub struct Source {
-    /// The path as it was given.
+    /// The path as the user wrote it.
     pub path: String,
-    /// The file is an archive.
+    /// Says whether the file is an archive.
     pub is_archive: bool,
     /// The objects, in the file's order.
     pub objects: Vec<Place>,
     bytes: Bytes,
 }
 
-/// Where the bytes of an input come from.
+/// The bytes of an input.
 enum Bytes {
-    /// Read from the file when they are needed.
+    /// Read from the file when a worker needs them.
     File(File),
-    /// Read before, all at once.
+    /// Read before, as a whole.
     Kept(Vec<u8>),
 }
 
-/// Where an object lies in its file.
+/// The place of an object in its file.
 pub struct Place {
     /// Name of the member, `None` if the object is the file.
     pub member: Option<String>,
-    /// First byte in the file.
+    /// Offset of the first byte in the file.
     pub offset: u64,
-    /// Bytes.
+    /// Size in bytes.
     pub size: u64,
 }
 
@@ -64,12 +63,12 @@ impl Source {
         Ok(Source { path: name, is_archive, objects, bytes })
     }
 
-    /// The bytes of one object.
+    /// Reads the bytes of one object.
     pub fn read(&self, place: &Place) -> anyhow::Result<Vec<u8>> {
         self.bytes.read(place.offset, place.size).with_context(|| format!("cannot read `{}`", self.path))
     }
 
-    /// The bytes that were read as a whole.
+    /// Returns the bytes of an input that was read as a whole.
     pub fn kept(&self) -> Option<&[u8]> {
         match &self.bytes {
             Bytes::File(_) => None,
@@ -100,8 +99,8 @@ impl Bytes {
 mod tests {
     use super::*;
 
-    /// An archive for a statement is read once: later changes of the file reach neither members nor
-    /// digest.
+    /// An archive for a statement is read once. Later changes of the file change neither members
+    /// nor digest.
     #[test]
     fn a_kept_archive_stays_as_it_was() {
         let directory = tempfile::tempdir().unwrap();

@@ -1,4 +1,4 @@
-/* Calls across, through the prototypes and through a function pointer of the generated type. */
+/* Calls through the prototypes, and through a function pointer of the generated type. */
 #include "codec.h"
 
 static uint8_t plain[1000], packed[64];

@@ -34,7 +34,7 @@ impl Bench {
         succeed(Command::new("ar").arg("qc").arg(name).args(members).current_dir(self.directory()));
     }
 
-    /// Runs `sfi` and holds its exit code against the expected one.
+    /// Runs `sfi`, which must end with `code`.
     pub fn run(&self, arguments: &[&str], code: i32) -> Output {
         let output = sfi(self, arguments).output().expect("sfi runs");
         let text = || String::from_utf8_lossy(&output.stdout).into_owned() + &String::from_utf8_lossy(&output.stderr);
@@ -44,20 +44,20 @@ impl Bench {
 }
 
 impl Bench {
-    /// The exit code of `sfi`, where any will do.
+    /// Runs `sfi` and returns its exit code.
     pub fn run_code(&self, arguments: &[&str]) -> i32 {
         sfi(self, arguments).output().expect("sfi runs").status.code().expect("no signal")
     }
 }
 
-/// The built binary, in a directory and without settings of the caller.
+/// Returns the built binary as a command in the bench's directory, without the caller's settings.
 pub fn sfi(bench: &Bench, arguments: &[&str]) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_sfi"));
     command.args(arguments).current_dir(bench.directory()).env_remove("SOURCE_DATE_EPOCH");
     command
 }
 
-/// Runs a command that must succeed; its standard output.
+/// Runs a command that must succeed. Returns its standard output.
 pub fn succeed(command: &mut Command) -> String {
     let output = command.output().unwrap_or_else(|e| panic!("{command:?}: {e}: run `cargo xtask setup`"));
     let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
@@ -65,13 +65,13 @@ pub fn succeed(command: &mut Command) -> String {
     text(&output.stdout)
 }
 
-/// What coreutils say.
+/// Returns the SHA-256 that coreutils compute.
 pub fn sha256sum(path: &Path) -> String {
     let line = succeed(Command::new("sha256sum").arg("--").arg(path));
     line.split_whitespace().next().expect("a digest").to_owned()
 }
 
-/// The repository.
+/// Returns the repository's folder.
 pub fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
 }

@@ -10,10 +10,10 @@ pub struct Args {
     /// Print one JSON object
     #[arg(long)]
     json: bool,
-    /// Rounds; every round measures everything once
+    /// Number of rounds. Each measures everything once
     #[arg(long, default_value_t = 21, value_parser = clap::value_parser!(u32).range(1..=10_000))]
     rounds: u32,
-    /// Domains that live at the same time in the second part; 0 leaves it out
+    /// Number of domains that live at one time in the second part. 0 leaves the part out
     #[arg(long, default_value_t = 10_000)]
     domains: u32,
 }

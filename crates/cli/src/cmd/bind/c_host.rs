@@ -5,14 +5,14 @@ use anyhow::{bail, ensure};
 use sfi_loader::interface::{Declaration, Direction, Kind, Length, Parameter, Scalar};
 use std::fmt::Write;
 
-/// Words that are no names in C or C++.
+/// Words that cannot be names in C or C++.
 const KEYWORDS: &str = "auto break case char const continue default do double else enum extern float for goto if inline int long register restrict \
     return short signed sizeof static struct switch typedef union unsigned void volatile while bool class delete export friend mutable \
     namespace new operator private protected public template this throw try catch using virtual";
-/// What the generated header calls its own, and so no function of the interface.
+/// Names that the generated header uses itself, so no function of the interface may have them.
 const OWN: [&str; 4] = ["connect", "disconnect", "offer", "user"];
 
-/// The header's text.
+/// Returns the header's text.
 pub fn emit(name: &str, functions: &[Declaration]) -> anyhow::Result<String> {
     let keyword = |word: &str| KEYWORDS.split_whitespace().any(|k| k == word);
     let starts = |word: &str| word.starts_with(|c: char| c.is_ascii_alphabetic() || c == '_');
@@ -81,18 +81,19 @@ pub fn emit(name: &str, functions: &[Declaration]) -> anyhow::Result<String> {
     Ok(text)
 }
 
-/// A parameter as C writes it.
+/// Writes a parameter in C.
 fn parameter(p: &Parameter) -> String {
     match p.kind {
         Kind::Number(scalar) => format!("{} {}", scalar.c(), p.name),
         Kind::Buffer { direction: Direction::In, element, .. } => format!("const {} *{}", element.c(), p.name),
         Kind::Buffer { element, .. } => format!("{} *{}", element.c(), p.name),
-        // In the domain's terms: from sfi_world_lend, for sfi_host_callback.
+        // The address of a function as the domain sees it: sfi_world_lend makes it,
+        // sfi_host_callback calls it.
         Kind::Function(_) => format!("uint64_t {}", p.name),
     }
 }
 
-/// A C value as a `sfi_value`.
+/// Writes the conversion of a C value to a `sfi_value`.
 fn value(scalar: Scalar, what: &str) -> String {
     match scalar {
         Scalar::Signed(_) => format!("sfi_i({what})"),
@@ -102,7 +103,7 @@ fn value(scalar: Scalar, what: &str) -> String {
     }
 }
 
-/// A `sfi_value` as a C value.
+/// Writes the conversion of a `sfi_value` to a C value.
 fn from_value(scalar: Scalar, what: &str) -> String {
     match scalar {
         Scalar::Float(4) => format!("sfi_as_f32({what})"),
@@ -111,8 +112,8 @@ fn from_value(scalar: Scalar, what: &str) -> String {
     }
 }
 
-/// How many elements a buffer has, as a C expression of type uint64_t. A negative number is none:
-/// the loader says what is wrong with it.
+/// Writes the number of elements of a buffer as a C expression of type uint64_t. A negative number
+/// gives a buffer without bytes, and the loader refuses the call with the reason.
 fn count(d: &Declaration, length: Length) -> String {
     match length {
         Length::Constant(count) => format!("UINT64_C({count})"),
@@ -120,7 +121,7 @@ fn count(d: &Declaration, length: Length) -> String {
         Length::Pointee(of) => {
             let name = &d.parameters[of].name;
             match d.parameters[of].kind {
-                // No elements: nothing to read.
+                // Without elements there is nothing to read.
                 Kind::Buffer { length: Length::Parameter(n), .. } => {
                     format!("({name} && {} ? (uint64_t)*{name} : 0)", d.parameters[n].name)
                 }
@@ -130,7 +131,7 @@ fn count(d: &Declaration, length: Length) -> String {
     }
 }
 
-/// The wrapper of a call into a domain.
+/// Writes the wrapper of a call into a domain.
 fn call(text: &mut String, name: &str, d: &Declaration) {
     let result = d.result.map(|scalar| format!("{} *sfi_result", scalar.c()));
     let client = format!("{name} *sfi_client");
@@ -180,7 +181,7 @@ fn call(text: &mut String, name: &str, d: &Declaration) {
     text.push_str("    return sfi_code;\n}\n");
 }
 
-/// What the host offers to domains.
+/// Writes the functions that the host offers to domains.
 fn host(text: &mut String, name: &str, functions: &[Declaration]) {
     let _ = write!(
         text,
