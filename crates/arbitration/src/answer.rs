@@ -1,4 +1,4 @@
-//! The table of answers: which code answers which call.
+//! The table of answers: the code that answers each call.
 
 use crate::descriptors::Descriptors;
 use crate::errno::Errno;
@@ -13,8 +13,8 @@ use crate::{Arbiter, Request, changes, directories, files, process, start, trans
 use sfi_loader::HostCall;
 
 impl Arbiter {
-    /// Answers a granted call. Where arguments are flags or numbers of 32 bits, the answers look at
-    /// no more, as the kernel does.
+    /// Answers a granted call. Flags and numbers of 32 bits are read from the lower half of their
+    /// register, as in the kernel.
     pub(crate) fn answer(
         &mut self,
         cx: &mut HostCall<'_>,
@@ -25,7 +25,7 @@ impl Arbiter {
         let [a, b, c, d, e, _] = request.args;
         let (files, tree) = (&mut state.files, &mut state.tree);
         let (spending, clock) = (&mut self.spending, self.clock);
-        // Waiting ends with the timer, whose signal interrupts.
+        // Waiting ends with the timer, because its signal interrupts.
         let until = state.signals.until();
         let longest = self.quota.wait.min(until);
         let found = |files: &Descriptors, at: u64, path: u64, last: Last, intent: Intent| {
@@ -97,7 +97,7 @@ impl Arbiter {
             }
             libc::SYS_truncate => changes::truncate_path(&change(files, CWD, a)?, b, spending),
             libc::SYS_link => changes::link(&entry(files, CWD, a)?, &entry(files, CWD, b)?, spending),
-            // Neither following links nor descriptors without a name.
+            // Neither links to follow nor descriptors without a name.
             libc::SYS_linkat if e as i32 != 0 => Err(Errno::INVAL),
             libc::SYS_linkat => changes::link(&entry(files, a, b)?, &entry(files, c, d)?, spending),
             libc::SYS_symlink => changes::symlink(&copy_in(cx, a)?, &entry(files, CWD, b)?, spending),
@@ -105,7 +105,7 @@ impl Arbiter {
             libc::SYS_chmod => changes::chmod(&change(files, CWD, a)?, b),
             libc::SYS_fchmodat => changes::chmod(&change(files, a, b)?, c),
             libc::SYS_fchmod => changes::fchmod(files, a, b),
-            // Owners are the host's: nothing changes.
+            // Files belong to the host's users, so nothing changes.
             libc::SYS_chown | libc::SYS_lchown | libc::SYS_fchown | libc::SYS_fchownat => Err(Errno::PERM),
             libc::SYS_utimensat => changes::set_times(cx, tree, files, (a, b), c),
 

@@ -1,11 +1,11 @@
-//! Which system calls a domain may make: names, groups, and the set of a policy.
+//! The system calls that a domain may make: names, groups, and the set of a policy.
 
 use std::collections::BTreeSet;
 use std::fmt;
 use std::str::FromStr;
 use syscalls::x86_64::Sysno;
 
-/// Groups of calls that [`crate::Arbiter`] can answer, by what they reach.
+/// Groups of the calls that [`crate::Arbiter`] can answer.
 const GROUPS: &[(&str, &[i64])] = &[
     (
         "io",
@@ -142,8 +142,8 @@ const GROUPS: &[(&str, &[i64])] = &[
     ),
 ];
 
-/// Always granted: ending, and what a libc does before `main`. These reach nothing but the domain's
-/// own records.
+/// Calls that every policy grants: the end of a program, and the calls of a libc before `main`.
+/// They reach only the domain's own records.
 const ALWAYS: [i64; 9] = [
     libc::SYS_exit,
     libc::SYS_exit_group,
@@ -160,12 +160,12 @@ fn known(number: i64) -> Option<Sysno> {
     usize::try_from(number).ok().and_then(Sysno::new)
 }
 
-/// Whether the kernel has a call of this number.
+/// Says whether the kernel has a call with this number.
 pub(crate) fn is_known(number: i64) -> bool {
     known(number).is_some()
 }
 
-/// The name of a call, or its number.
+/// Returns the name of a call, or its number if it has none.
 pub(crate) fn name(number: i64) -> String {
     known(number).map_or_else(|| number.to_string(), |call| call.name().to_owned())
 }
@@ -174,24 +174,24 @@ pub(crate) fn name(number: i64) -> String {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Calls(BTreeSet<i64>);
 
-/// Text that names neither a group nor a call that can be granted.
+/// The error for a name that is neither a group nor a call that can be granted.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum BadCall {
     /// The kernel has no such call and there is no such group.
     #[error("`{0}` is neither a system call nor a group (io, files, changes, memory, time, random, process, all)")]
     Unknown(String),
-    /// A call that arbitration never grants.
+    /// Arbitration never grants this call.
     #[error("`{0}` cannot be granted: arbitration has no answer for it")]
     Ungrantable(String),
 }
 
 impl Calls {
-    /// Nothing but a libc's set-up and ending.
+    /// Returns the calls of a libc's set-up and end.
     pub fn none() -> Calls {
         Calls(ALWAYS.into())
     }
 
-    /// Everything that can be answered.
+    /// Returns all calls that the arbiter can answer.
     pub fn all() -> Calls {
         Calls(ALWAYS.into_iter().chain(GROUPS.iter().flat_map(|(_, calls)| calls.iter().copied())).collect())
     }
@@ -205,7 +205,7 @@ impl Calls {
         Ok(self)
     }
 
-    /// Takes a call or a group away. Set-up and ending stay.
+    /// Removes a call or a group. Set-up and end stay.
     ///
     /// # Errors
     /// [`BadCall`].
@@ -216,7 +216,7 @@ impl Calls {
         Ok(self)
     }
 
-    /// Whether a call is in the set.
+    /// Says whether a call is in the set.
     pub fn contains(&self, number: i64) -> bool {
         self.0.contains(&number)
     }

@@ -1,5 +1,5 @@
 //! Calls that change names, sizes and attributes of files. They work only beneath preopened
-//! directories that may be changed.
+//! directories that the domain may change.
 
 use crate::descriptors::Descriptors;
 use crate::errno::Errno;
@@ -23,8 +23,8 @@ pub(crate) fn unlink(path: &Found, flags: u64) -> Result<u64, Errno> {
 }
 
 pub(crate) fn mkdir(path: &Found, umask: u32, mode: u64, spending: &mut Spending) -> Result<u64, Errno> {
-    // An existing entry is EEXIST also where nothing may be made: programs create paths from their
-    // roots.
+    // An existing entry is EEXIST even where the domain may make nothing, because programs create
+    // paths from the root on.
     if path.exists() {
         return Err(Errno::EXIST);
     }
@@ -44,7 +44,7 @@ pub(crate) fn rename(from: &Found, to: &Found, flags: u64) -> Result<u64, Errno>
     Ok(0)
 }
 
-/// `link`: a second name for a regular file that may be changed, beneath the same grant.
+/// `link`: makes a second name for a regular file that the domain may change, beneath one grant.
 pub(crate) fn link(from: &Found, to: &Found, spending: &mut Spending) -> Result<u64, Errno> {
     let ((from_parent, from_name), (to_parent, to_name)) = (from.entry()?, to.entry()?);
     if file_system::kind(from.target()?.1) != FileType::RegularFile {
@@ -55,8 +55,8 @@ pub(crate) fn link(from: &Found, to: &Found, spending: &mut Spending) -> Result<
     Ok(0)
 }
 
-/// `symlink`: only to what lies beneath the link's own directory, so that no link that a domain
-/// makes leads anybody else out of there.
+/// `symlink`: the link may name only places beneath its own directory. So links that a domain makes
+/// lead no other program out of there.
 pub(crate) fn symlink(text: &str, to: &Found, spending: &mut Spending) -> Result<u64, Errno> {
     let (parent, name) = to.entry()?;
     if text.is_empty() {
@@ -78,7 +78,7 @@ pub(crate) fn truncate_path(path: &Found, length: u64, spending: &mut Spending) 
     spending.resize(&path.open(OFlags::WRONLY, Mode::empty())?.0, length)
 }
 
-/// A file whose attributes may change.
+/// Opens a file whose attributes the domain may change.
 fn changeable(path: &Found) -> Result<OwnedFd, Errno> {
     if !path.writable() {
         return Err(Errno::ROFS);
@@ -86,7 +86,7 @@ fn changeable(path: &Found) -> Result<OwnedFd, Errno> {
     Ok(path.open(OFlags::RDONLY, Mode::empty())?.0)
 }
 
-/// Permission bits, without set-user-id and its like.
+/// Returns permission bits, without set-user-id, set-group-id and the sticky bit.
 fn permissions(mode: u64) -> Mode {
     Mode::from_raw_mode(mode as u32 & 0o777)
 }
@@ -105,7 +105,7 @@ pub(crate) fn fchmod(files: &Descriptors, fd: u64, mode: u64) -> Result<u64, Err
     Ok(0)
 }
 
-/// `utimensat`, of a path or (path 0) of a descriptor.
+/// `utimensat`: sets the times of a path, or of a descriptor if `path` is 0.
 pub(crate) fn set_times(
     cx: &HostCall<'_>,
     tree: &Tree,

@@ -1,4 +1,5 @@
-//! Clocks. They tell the time in steps of the policy's resolution, and nothing else of the host.
+//! Clocks. They tell the time in steps of the policy's resolution, and tell nothing else about the
+//! host.
 
 use crate::errno::Errno;
 use crate::words::word;
@@ -8,12 +9,12 @@ use std::time::Duration;
 
 const SECOND: u64 = 1_000_000_000;
 
-/// A domain's clocks.
+/// The clocks of a domain.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Clock {
-    /// Nanoseconds of a step, at least 1.
+    /// Nanoseconds of one step, at least 1.
     step: u64,
-    /// Longest sleep of one call.
+    /// The longest sleep of one call.
     longest: Duration,
 }
 
@@ -23,7 +24,7 @@ impl Clock {
         Clock { step, longest }
     }
 
-    /// A time less what is finer than a step.
+    /// Rounds a time down to a step.
     pub(crate) fn coarse(&self, seconds: i64, nanoseconds: i64) -> (i64, i64) {
         let (second, step) = (i128::from(SECOND), i128::from(self.step));
         let time = i128::from(seconds) * second + i128::from(nanoseconds);
@@ -37,7 +38,7 @@ impl Clock {
         Duration::new(seconds as u64, nanoseconds as u32)
     }
 
-    /// Processor time of this thread, which runs the domain.
+    /// Returns the processor time of this thread, which runs the domain.
     fn used(&self) -> Duration {
         self.now(ClockId::ThreadCPUTime)
     }
@@ -63,8 +64,8 @@ impl Clock {
         Ok(now)
     }
 
-    /// Sleeps as long as asked, at most the longest, and then until the clock's next step: waking
-    /// up tells no more than the clock does.
+    /// Sleeps for `time`, and then until the clock's next step, so waking up tells no more than the
+    /// clock does. Never sleeps longer than `longest`.
     fn rest(&self, time: Duration) {
         let start = clock_gettime(ClockId::Monotonic);
         let start = Duration::new(start.tv_sec as u64, start.tv_nsec as u32);
@@ -73,7 +74,8 @@ impl Clock {
         std::thread::sleep(end.saturating_sub(start).min(self.longest));
     }
 
-    /// Sleeps, at most for `until`: a timer ends then. What is left goes to a pointer.
+    /// Sleeps until a timer ends after `until`, if that is earlier. Writes the rest of the time to
+    /// `left`.
     fn nap(&self, cx: &mut HostCall<'_>, time: Duration, left: u64, until: Duration) -> Result<u64, Errno> {
         if until >= time {
             self.rest(time);
@@ -86,7 +88,7 @@ impl Clock {
         Err(Errno::INTR)
     }
 
-    /// Waits for as long as a time of the domain says.
+    /// Waits for a time in the domain's memory.
     pub(crate) fn wait(&self, cx: &HostCall<'_>, pointer: u64) -> Result<(), Errno> {
         self.rest(duration(cx, pointer)?);
         Ok(())
@@ -98,7 +100,7 @@ impl Clock {
         self.nap(cx, time, left, until)
     }
 
-    /// `clock_nanosleep`, also until a time.
+    /// `clock_nanosleep`: sleeps for a time, or until a time.
     pub(crate) fn sleep_on(
         &self,
         cx: &mut HostCall<'_>,
@@ -112,9 +114,9 @@ impl Clock {
         self.nap(cx, time, left, until)
     }
 
-    /// `times`: all of it is the program's own.
+    /// `times`: reports all processor time as the program's own.
     pub(crate) fn times(&self, cx: &mut HostCall<'_>, pointer: u64) -> Result<u64, Errno> {
-        /// What `sysconf(_SC_CLK_TCK)` says.
+        /// Value of `sysconf(_SC_CLK_TCK)`.
         const TICKS: u128 = 100;
         let ticks = |time: Duration| (time.as_millis() * TICKS / 1000) as u64;
         if pointer != 0 {
@@ -124,7 +126,7 @@ impl Clock {
         Ok(ticks(self.now(ClockId::Monotonic)))
     }
 
-    /// `getrusage`: the time; all else is 0.
+    /// `getrusage`: reports the processor time. All other fields are 0.
     pub(crate) fn usage(&self, cx: &mut HostCall<'_>, pointer: u64) -> Result<u64, Errno> {
         let used = self.used();
         let mut bytes = [0; 144];
@@ -135,8 +137,8 @@ impl Clock {
     }
 }
 
-/// The clock behind a domain's number. A process is the thread that runs it: what the host's other
-/// threads use is not the domain's business.
+/// Returns the clock with a number. The process clock is that of the thread which runs the domain,
+/// because the times of other threads belong to the host.
 fn clock(number: u64) -> Result<ClockId, Errno> {
     Ok(match number as i32 {
         libc::CLOCK_REALTIME | libc::CLOCK_REALTIME_COARSE => ClockId::Realtime,
@@ -148,14 +150,14 @@ fn clock(number: u64) -> Result<ClockId, Errno> {
     })
 }
 
-/// Writes seconds and the rest in units of `unit` nanoseconds.
+/// Writes seconds, and the rest in units of `unit` nanoseconds.
 fn put(cx: &mut HostCall<'_>, pointer: u64, time: Duration, unit: u32) -> Result<u64, Errno> {
     let rest = u64::from(time.subsec_nanos() / unit);
     cx.write(pointer, &[time.as_secs().to_le_bytes(), rest.to_le_bytes()].concat())?;
     Ok(0)
 }
 
-/// A time of the domain, relative.
+/// Reads a duration from the domain's memory.
 pub(crate) fn duration(cx: &HostCall<'_>, pointer: u64) -> Result<Duration, Errno> {
     let (seconds, nanoseconds) = (word(cx, pointer)?, word(cx, pointer.wrapping_add(8))?);
     if nanoseconds >= SECOND || seconds > i64::MAX as u64 {
@@ -187,7 +189,7 @@ mod tests {
         let before = clock.now(ClockId::Monotonic);
         clock.rest(Duration::from_nanos(1));
         assert!(clock.now(ClockId::Monotonic) >= before + step);
-        // The longest sleep bounds the step, too.
+        // The longest sleep bounds the wait for the next step, too.
         let start = std::time::Instant::now();
         Clock::new(Duration::MAX, Duration::from_millis(1)).rest(Duration::MAX);
         assert!(start.elapsed() < Duration::from_secs(60));

@@ -1,11 +1,11 @@
-//! Descriptors of a domain: small numbers of its own, each for a descriptor that the host opened.
+//! Descriptors of a domain. It has small numbers of its own for descriptors that the host opened.
 
 use crate::errno::Errno;
 use rustix::fs::{FileType, OFlags, Stat};
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
 
-/// What a domain's descriptors are when it starts, by number; `None` is closed.
+/// The descriptors of a domain at its start, by number. `None` is closed.
 #[derive(Debug, Default)]
 pub struct Stdio {
     /// Usually standard input, output and error.
@@ -13,7 +13,7 @@ pub struct Stdio {
 }
 
 impl Stdio {
-    /// Duplicates of the process's own three.
+    /// Duplicates the three standard descriptors of this process.
     ///
     /// # Errors
     /// One cannot be duplicated.
@@ -28,10 +28,10 @@ impl Stdio {
     }
 }
 
-/// What a descriptor leads to, as far as reading and writing differ.
+/// The kinds of files that differ in how they are read and written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Kind {
-    /// A regular file: never waits for anybody.
+    /// A regular file. Transfers never wait.
     File,
     Directory,
     Pipe,
@@ -51,7 +51,7 @@ impl Kind {
         }
     }
 
-    /// Whether reading and writing may wait.
+    /// Says whether reading and writing may wait.
     pub(crate) fn waits(self) -> bool {
         !matches!(self, Kind::File | Kind::Directory)
     }
@@ -60,20 +60,19 @@ impl Kind {
 /// An open descriptor.
 #[derive(Debug)]
 pub(crate) struct Open {
-    /// Shared with the host's own table where the host gave it.
+    /// Shared with the host's table if the host granted the descriptor.
     pub fd: Arc<OwnedFd>,
     pub kind: Kind,
-    /// Whether the domain asked not to wait. What the host's descriptor says is the host's
-    /// business.
+    /// Says whether the domain asked not to wait. The flag of the host's descriptor stays the
+    /// host's.
     pub nonblocking: bool,
-    /// The directory's name in the domain, to resolve paths relative to it. `None`: not a
-    /// directory.
+    /// The directory's name in the domain, for paths relative to it. `None` for other files.
     pub directory: Option<String>,
-    /// Whether the preopened directory that it came from may be changed.
+    /// Says whether the domain may change the preopened directory that the file came from.
     pub writable: bool,
 }
 
-/// A domain's descriptor table.
+/// The descriptor table of a domain.
 #[derive(Debug)]
 pub(crate) struct Descriptors {
     table: Vec<Option<Open>>,
@@ -81,37 +80,38 @@ pub(crate) struct Descriptors {
 }
 
 impl Descriptors {
-    /// A table as a domain finds it at its start, with the host's descriptors.
+    /// Makes the table of a domain at its start, from the host's descriptors.
     pub(crate) fn new(stdio: &[Option<Arc<OwnedFd>>], limit: usize) -> Self {
         let granted = |fd: &Arc<OwnedFd>| {
-            // Of what cannot be looked at, no promise is kept but that nobody waits for it.
+            // A descriptor that fstat refuses counts as a device, so the arbiter never waits in a
+            // transfer.
             let kind = rustix::fs::fstat(fd).map_or(Kind::Device, |stat| Kind::of(&stat));
             Open { fd: Arc::clone(fd), kind, nonblocking: false, directory: None, writable: false }
         };
         Descriptors { table: stdio.iter().map(|fd| fd.as_ref().map(granted)).collect(), limit }
     }
 
-    /// How many a domain may hold.
+    /// Returns the number of descriptors that the domain may hold.
     pub(crate) fn limit(&self) -> usize {
         self.limit
     }
 
     pub(crate) fn entry(&self, number: u64) -> Result<&Open, Errno> {
-        // The kernel takes an `unsigned int`: the upper half of the register is nothing.
+        // The kernel takes an `unsigned int` and ignores the upper half of the register.
         self.table.get(number as u32 as usize).and_then(Option::as_ref).ok_or(Errno::BADF)
     }
 
-    /// The host's descriptor behind a domain's number.
+    /// Returns the host's descriptor for a number of the domain.
     pub(crate) fn get(&self, number: u64) -> Result<&OwnedFd, Errno> {
         self.entry(number).map(|open| &*open.fd)
     }
 
-    /// Takes a descriptor in; gives the lowest free number.
+    /// Adds a descriptor. Returns its number, the lowest free one.
     pub(crate) fn insert(&mut self, open: Open) -> Result<u64, Errno> {
         self.insert_from(open, 0)
     }
 
-    /// Whether another one may be opened.
+    /// Fails if the domain may not open another descriptor.
     pub(crate) fn has_room(&self) -> Result<(), Errno> {
         let open = self.table.iter().filter(|open| open.is_some()).count();
         if open < self.limit { Ok(()) } else { Err(Errno::MFILE) }
@@ -150,7 +150,7 @@ impl Descriptors {
         self.insert_from(copy, lowest)
     }
 
-    /// `dup2` and `dup3`; `same` is whether both numbers may be equal.
+    /// `dup2` and `dup3`. `same` says whether both numbers may be equal.
     pub(crate) fn duplicate_to(&mut self, number: u64, to: u64, same: bool) -> Result<u64, Errno> {
         let target = to as u32 as usize;
         if number as u32 == to as u32 {
@@ -165,13 +165,13 @@ impl Descriptors {
         Ok(target as u64)
     }
 
-    /// `fcntl`: duplication and the flags that do nothing here.
+    /// `fcntl`: duplicates, and accepts the flags that have no effect here.
     pub(crate) fn control(&mut self, number: u64, command: u64, argument: u64) -> Result<u64, Errno> {
         match command as i32 {
             libc::F_DUPFD | libc::F_DUPFD_CLOEXEC => self.duplicate(number, argument),
             libc::F_GETFD | libc::F_SETFD => self.get(number).map(|_| 0),
-            // Of the flags that can be changed, only this one matters here; the host's descriptor
-            // keeps its own.
+            // Of the flags that can change, only this one matters here. The host's descriptor keeps
+            // its own flags.
             libc::F_SETFL => {
                 let nonblocking = argument as i32 & libc::O_NONBLOCK != 0;
                 self.get(number)?;
@@ -184,7 +184,7 @@ impl Descriptors {
                 flags.set(OFlags::NONBLOCK, open.nonblocking);
                 Ok(flags.bits().into())
             }
-            // Advisory locks: the domain is alone with its files as far as it can tell.
+            // Advisory locks always succeed, because a domain knows no other user of its files.
             libc::F_SETLK | libc::F_SETLKW => self.get(number).map(|_| 0),
             _ => Err(Errno::INVAL),
         }

@@ -8,10 +8,11 @@ use rustix::fs::{FileType, RawDir};
 use sfi_loader::HostCall;
 use std::mem::MaybeUninit;
 
-/// Most bytes of entries in one answer.
+/// Largest number of bytes of entries in one answer.
 const CHUNK: usize = 32 << 10;
 
-/// `getdents64`: one answer of the kernel, written anew record by record (`struct linux_dirent64`).
+/// `getdents64`: returns one answer of the kernel, written anew record by record (`struct
+/// linux_dirent64`).
 pub(crate) fn entries(
     cx: &mut HostCall<'_>,
     files: &Descriptors,
@@ -23,7 +24,7 @@ pub(crate) fn entries(
         return Err(Errno::NOTDIR);
     }
     let length = usize::try_from(length as u32).unwrap_or(CHUNK).min(CHUNK);
-    // Before the directory moves on.
+    // Checked before the directory's position moves.
     cx.memory().writable(out, length)?;
     let mut buffer = vec![MaybeUninit::<u8>::uninit(); length];
     let mut directory = RawDir::new(&open.fd, &mut buffer);
@@ -47,7 +48,7 @@ pub(crate) fn entries(
     Ok(bytes.len() as u64)
 }
 
-/// `d_type`.
+/// Returns the `d_type` of a kind of file.
 fn kind(kind: rustix::fs::FileType) -> u8 {
     match kind {
         FileType::RegularFile => libc::DT_REG,
@@ -72,10 +73,10 @@ pub(crate) fn working(cx: &mut HostCall<'_>, tree: &Tree, pointer: u64, length: 
     Ok(bytes.len() as u64)
 }
 
-/// `chdir`: the working directory is a name; it must be a directory now, and is looked up again
-/// whenever it is used.
+/// `chdir`: stores the name of the new working directory. It must be a directory now, and every
+/// later use looks the name up again.
 pub(crate) fn change(cx: &HostCall<'_>, tree: &mut Tree, path: u64) -> Result<u64, Errno> {
-    // The root is always there, where the domain starts, whether or not a directory lies behind it.
+    // The domain can always go back to the root, even if no directory is granted there.
     let text = crate::paths::copy_in(cx, path)?;
     if !text.is_empty() && absolute(&tree.working, &text).is_empty() {
         tree.working.clear();

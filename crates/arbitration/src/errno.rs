@@ -1,4 +1,4 @@
-//! Error numbers as a domain sees them.
+//! Error numbers that a domain gets.
 
 use sfi_loader::MemoryError;
 

@@ -1,16 +1,16 @@
-//! Which file systems and which kinds of files a domain may reach through a granted directory.
+//! The file systems and kinds of files that a domain may reach through a granted directory.
 //!
-//! A directory holds more than data: `/proc/self/mem` is this process's memory, `/sys` and `/dev`
-//! are the machine. So a list says which file systems keep ordinary files, and everything that is
-//! neither a regular file nor a directory stays closed. A single file of any kind can be granted by
-//! its own name ([`crate::Preopen::file`]).
+//! A directory can lead to more than data: `/proc/self/mem` is this process's memory, and `/sys`
+//! and `/dev` are the machine. So a list holds the file systems that keep ordinary files, and only
+//! regular files and directories can be opened. The host can grant a single file of any kind by its
+//! own name ([`crate::Preopen::file`]).
 
 use crate::errno::Errno;
 use rustix::fs::{FileType, Stat};
 use std::os::fd::AsFd;
 
-/// Magic numbers (statfs(2)) of file systems that hold files for their users. What is not listed
-/// belongs to the kernel, or nobody looked at it.
+/// Magic numbers (statfs(2)) of file systems that hold files for their users. Other file systems
+/// belong to the kernel, or were never reviewed.
 const ORDINARY: &[u32] = &[
     0x0000_ef53, // ext2, ext3, ext4
     0x5846_5342, // xfs
@@ -57,18 +57,18 @@ const ORDINARY: &[u32] = &[
     0x0001_1954, // ufs
 ];
 
-/// Whether the file system of a descriptor holds ordinary files.
+/// Says whether the file system of a descriptor holds ordinary files.
 pub(crate) fn ordinary(fd: impl AsFd) -> Result<bool, Errno> {
-    // The type of `f_type` differs between targets; magic numbers have 32 bits.
+    // The type of `f_type` differs between targets. Magic numbers have 32 bits.
     Ok(ORDINARY.contains(&(rustix::fs::fstatfs(fd)?.f_type as u32)))
 }
 
-/// What a file's metadata say it is.
+/// Returns the kind of a file.
 pub(crate) fn kind(stat: &Stat) -> FileType {
     FileType::from_raw_mode(stat.st_mode)
 }
 
-/// Refuses devices, FIFOs, sockets and whatever else is neither a file nor a directory.
+/// Refuses devices, FIFOs, sockets and all other files but regular ones and directories.
 pub(crate) fn plain(stat: &Stat) -> Result<(), Errno> {
     match kind(stat) {
         FileType::RegularFile | FileType::Directory => Ok(()),
@@ -98,7 +98,7 @@ mod tests {
         let (read, _) = rustix::pipe::pipe().expect("pipe");
         assert_eq!(ordinary(&read), Ok(false));
         let event = rustix::fs::memfd_create("test", rustix::fs::MemfdFlags::CLOEXEC).expect("memfd");
-        // A memfd is a file of tmpfs: only the names in /proc/self/fd lead to it, and those are
+        // A memfd is a file of tmpfs. Only the names in /proc/self/fd lead to it, and /proc is
         // closed.
         assert_eq!(ordinary(&event), Ok(true));
     }

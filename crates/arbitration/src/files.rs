@@ -1,4 +1,4 @@
-//! Files by path and by descriptor: opening, looking, moving within.
+//! Files by path and by descriptor: opening them, their attributes, and positions in them.
 
 use crate::clock::Clock;
 use crate::descriptors::{Descriptors, Kind, Open};
@@ -11,10 +11,10 @@ use sfi_loader::HostCall;
 
 /// `AT_FDCWD` as an argument.
 pub(crate) const CWD: u64 = libc::AT_FDCWD as u64;
-/// Sizes of `struct stat` on x86-64, and of `struct statx`.
+/// Size of `struct stat` on x86-64 in bytes.
 const STAT_SIZE: usize = 144;
 const STATX_SIZE: usize = 256;
-/// Flags of `open` that mean what they say; others are refused (O_PATH and O_TMPFILE among them).
+/// Flags of `open` that have their effect. Others are refused, O_PATH and O_TMPFILE among them.
 const OPEN_FLAGS: i32 = libc::O_ACCMODE
     | libc::O_CREAT
     | libc::O_EXCL
@@ -28,10 +28,10 @@ const OPEN_FLAGS: i32 = libc::O_ACCMODE
     | libc::O_SYNC
     | libc::O_DSYNC
     | libc::O_LARGEFILE;
-/// The kernel's own O_LARGEFILE, which libc hides on 64-bit.
+/// The kernel's own O_LARGEFILE, which libc defines as 0 on 64-bit systems.
 const LARGE_FILE: i32 = 0o100_000;
 
-/// How `open` looks its path up.
+/// Returns the look-up that `open` makes for its path.
 pub(crate) fn opening(flags: u64) -> (Last, Intent) {
     let flags = flags as i32;
     let exclusive = flags & libc::O_CREAT != 0 && flags & libc::O_EXCL != 0;
@@ -64,7 +64,7 @@ pub(crate) fn open(
     files.insert(Open { fd: fd.into(), kind, nonblocking, directory, writable: path.writable() })
 }
 
-/// A path, or with `AT_EMPTY_PATH` the descriptor itself.
+/// Returns the attributes of a path, or with `AT_EMPTY_PATH` those of the descriptor.
 fn find(
     cx: &HostCall<'_>,
     tree: &Tree,
@@ -97,8 +97,8 @@ pub(crate) fn fstat(cx: &mut HostCall<'_>, files: &Descriptors, fd: u64, to: Out
     put_stat(cx, to, &stat)
 }
 
-/// Where attributes go, and the clock that a file's times follow: the kernel sets them as finely as
-/// it can tell time.
+/// The address for attributes, and the clock that makes a file's times coarse. The kernel stores
+/// them with all digits.
 pub(crate) type Out = (u64, Clock);
 
 /// Writes `struct stat` field by field (x86-64: asm/stat.h).
@@ -127,7 +127,7 @@ fn put_stat(cx: &mut HostCall<'_>, (out, clock): Out, stat: &Stat) -> Result<u64
     Ok(0)
 }
 
-/// `statx`, answered from `fstat`: the basic fields.
+/// `statx`: writes the basic fields, from the attributes of `stat`.
 pub(crate) fn statx(
     cx: &mut HostCall<'_>,
     tree: &Tree,
@@ -136,7 +136,7 @@ pub(crate) fn statx(
     flags: u64,
     (out, clock): Out,
 ) -> Result<u64, Errno> {
-    /// STATX_BASIC_STATS
+    /// `STATX_BASIC_STATS`
     const BASIC: u32 = 0x7ff;
     let stat = find(cx, tree, files, path, AtFlags::from_bits_retain(flags as u32))?;
     let mut bytes = Vec::with_capacity(STATX_SIZE);
@@ -152,7 +152,7 @@ pub(crate) fn statx(
     bytes.extend(stat.st_size.to_le_bytes());
     bytes.extend(stat.st_blocks.to_le_bytes());
     bytes.extend([0; 8]);
-    // Access, birth (none), change, modification.
+    // Access, birth (unknown), change, modification.
     let times = [(stat.st_atime, stat.st_atime_nsec), (0, 0), (stat.st_ctime, stat.st_ctime_nsec)];
     for (seconds, nanoseconds) in times.into_iter().chain([(stat.st_mtime, stat.st_mtime_nsec)]) {
         let (seconds, nanoseconds) = clock.coarse(seconds, nanoseconds as i64);
@@ -185,8 +185,8 @@ pub(crate) fn sync(files: &Descriptors, fd: u64) -> Result<u64, Errno> {
     Ok(0)
 }
 
-/// `access`: what is there may be read and searched; written only beneath directories that may be
-/// changed.
+/// `access`: existing files may be read and searched. Files may be written only beneath directories
+/// that the domain may change.
 pub(crate) fn access(path: &Found, mode: u64) -> Result<u64, Errno> {
     let bits = path.target()?.1.st_mode;
     if mode as i32 & libc::W_OK != 0 && !path.writable() {
@@ -198,7 +198,8 @@ pub(crate) fn access(path: &Found, mode: u64) -> Result<u64, Errno> {
     Ok(0)
 }
 
-/// `readlink`: the text of a link, which may name anything; following it is another matter.
+/// `readlink`: returns the text of a link. The text may name any place, because only the look-up
+/// decides about access.
 pub(crate) fn read_link(path: &Found, cx: &mut HostCall<'_>, out: u64, length: u64) -> Result<u64, Errno> {
     let text = path.link_text()?;
     let text = &text[..text.len().min(usize::try_from(length).unwrap_or(usize::MAX))];
@@ -206,7 +207,7 @@ pub(crate) fn read_link(path: &Found, cx: &mut HostCall<'_>, out: u64, length: u
     Ok(text.len() as u64)
 }
 
-/// `ioctl`: the size of a terminal's window, by which `isatty` asks whether it is one.
+/// `ioctl`: answers the size of a terminal's window, with which `isatty` recognises terminals.
 pub(crate) fn ioctl(cx: &mut HostCall<'_>, files: &Descriptors, fd: u64, request: u64, out: u64) -> Result<u64, Errno> {
     let fd = files.get(fd)?;
     if request != libc::TIOCGWINSZ {

@@ -1,9 +1,9 @@
-//! A single file that the host granted by its name: of any kind, a device or a FIFO for example.
+//! A single file of any kind that the host granted by its name, for example a device or a FIFO.
 //!
-//! It is opened anew whenever the domain opens it, so that the host may replace it as programs
-//! replace files. But another grant may let the domain change the directory around it: a link or a
-//! device that lies there already could be renamed to the file's name. So links are followed once,
-//! when the file is granted, and later a file of the same kind must lie there.
+//! The arbiter opens it anew whenever the domain opens it, so the host may replace it as programs
+//! replace files. But another grant may let the domain change the directory around it, and then the
+//! domain could rename a link or a device in that directory to the file's name. So links are
+//! followed only once, at the grant, and later a file of the original kind must have the name.
 
 use crate::errno::Errno;
 use crate::file_system;
@@ -15,9 +15,9 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 use std::sync::Arc;
 
-/// Most symbolic links in a name, as in the kernel.
+/// Length of the longest chain of symbolic links: the kernel's limit.
 const LINKS: usize = 40;
-/// Magic number of `/proc`, where links lead to what their texts do not name.
+/// Magic number of `/proc`. Links there do not lead to the places that their texts name.
 const PROC: u32 = 0x9fa0;
 
 /// A granted file.
@@ -25,12 +25,12 @@ const PROC: u32 = 0x9fa0;
 pub(crate) struct GrantedFile {
     directory: Arc<OwnedFd>,
     name: OsString,
-    /// `NOFOLLOW`, but for entries of `/proc`, which no domain can change.
+    /// `NOFOLLOW`, except for entries of `/proc`, which no domain can change.
     follow: OFlags,
     kind: Kind,
 }
 
-/// The part of a file that must stay: its type, and its number if it is a device.
+/// The part of a file that must not change: its type, and its number if it is a device.
 type Kind = (FileType, u64);
 
 fn kind(stat: &Stat) -> Kind {
@@ -70,7 +70,7 @@ impl GrantedFile {
         Err(Error::from_raw_os_error(libc::ELOOP))
     }
 
-    /// Opens what lies there now; of another kind than what was granted it may not be.
+    /// Opens the file that has the name now. It must have the kind that was granted.
     pub(crate) fn open(&self, flags: OFlags) -> Result<(OwnedFd, Stat), Errno> {
         let fd =
             rustix::fs::openat(&*self.directory, &self.name, flags | self.follow | OFlags::CLOEXEC, Mode::empty())?;
@@ -78,7 +78,7 @@ impl GrantedFile {
         if kind(&stat) == self.kind { Ok((fd, stat)) } else { Err(Errno::ACCES) }
     }
 
-    /// Whether this device and inode lie there now.
+    /// Says whether the file that has the name now is this device and inode.
     pub(crate) fn is(&self, identity: (u64, u64)) -> bool {
         let now = statat(&*self.directory, &self.name, AtFlags::SYMLINK_NOFOLLOW);
         now.is_ok_and(|stat| (stat.st_dev, stat.st_ino) == identity)

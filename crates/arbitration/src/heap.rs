@@ -1,6 +1,7 @@
-//! A domain's memory calls: `brk` from the bottom of its heap, `mmap` from the top. Nothing else of
-//! the window can be touched: not text, dispatch table, header or TCB page, not another domain's
-//! regions.
+//! A domain's memory calls: `brk` from the bottom of its heap, `mmap` from the top.
+//!
+//! They reach no other part of the window: not text, dispatch table, header page or TCB page, and
+//! no shared region.
 
 use crate::descriptors::{Descriptors, Kind};
 use crate::errno::Errno;
@@ -9,12 +10,12 @@ use sfi_loader::HostCall;
 use std::collections::BTreeMap;
 use std::ops::Range;
 
-/// Most mappings of a domain, the kernel's own limit (`vm.max_map_count`).
+/// Largest number of mappings of a domain: the kernel's own limit (`vm.max_map_count`).
 const MOST_MAPS: usize = 65_530;
 
 static ZEROS: [u8; 64 << 10] = [0; 64 << 10];
 
-/// The heap's bookkeeping. Window offsets, whole pages.
+/// The heap's records, in window offsets and whole pages.
 #[derive(Debug)]
 pub(crate) struct Heap {
     /// Bits of an address above the window offset.
@@ -22,18 +23,18 @@ pub(crate) struct Heap {
     low: u64,
     high: u64,
     brk: u64,
-    /// Highest the break ever was: above it memory is fresh.
+    /// The highest break so far. Memory above it is fresh.
     brk_used: u64,
-    /// Mappings: offset and length.
+    /// Length of each mapping, by its offset.
     maps: BTreeMap<u64, u64>,
-    /// Lowest offset that was ever mapped: below it memory is fresh.
+    /// The lowest mapped offset so far. Memory below it is fresh.
     map_used: u64,
-    /// Most bytes that may be given out at a time.
+    /// Bytes that the domain may hold at a time.
     quota: u64,
 }
 
 impl Heap {
-    /// The caller's heap, of which nothing is in use.
+    /// Makes the records of the caller's heap, with nothing in use.
     pub(crate) fn of(cx: &HostCall<'_>, quota: u64) -> Heap {
         let Range { start: low, end: high } = cx.heap();
         let offset = |address: u64| address & (WINDOW_SIZE - 1);
@@ -52,18 +53,18 @@ impl Heap {
         }
     }
 
-    /// Bits of an address above the window offset.
+    /// Returns the bits of an address above the window offset.
     pub(crate) fn base(&self) -> u64 {
         self.base
     }
 
-    /// How much there is, and how much of it is free.
+    /// Returns the bytes that the domain may hold, and the free ones among them.
     pub(crate) fn size(&self) -> (u64, u64) {
         let total = (self.high - self.low).min(self.quota);
         (total, total.saturating_sub(self.given()))
     }
 
-    /// Bytes given out.
+    /// Returns the bytes in use.
     fn given(&self) -> u64 {
         self.brk - self.low + self.maps.values().sum::<u64>()
     }
@@ -82,12 +83,12 @@ impl Heap {
         Ok(())
     }
 
-    /// Lowest mapped offset.
+    /// Returns the lowest mapped offset.
     fn maps_low(&self) -> u64 {
         self.maps.keys().next().copied().unwrap_or(self.high)
     }
 
-    /// `brk`: the new break, or the old one if it cannot move there.
+    /// `brk`: returns the new break, or the old one if it cannot move there.
     pub(crate) fn brk(&mut self, cx: &mut HostCall<'_>, address: u64) -> Result<u64, Errno> {
         let wanted = address.wrapping_sub(self.base);
         let more = wanted.saturating_sub(self.brk);
@@ -95,7 +96,7 @@ impl Heap {
             if wanted > self.brk {
                 let reused = self.brk_used.min(wanted);
                 Self::zero(cx, self.brk, reused)?;
-                // Memory that mappings used before is not fresh either.
+                // Memory of former mappings is not fresh either.
                 Self::zero(cx, self.map_used.max(self.brk), wanted)?;
             }
             self.brk = wanted;
@@ -104,7 +105,7 @@ impl Heap {
         Ok(self.base + self.brk)
     }
 
-    /// `mmap`: private memory only, never executable; a file's contents are copied.
+    /// `mmap`: maps private memory that is never executable. A file's contents are copied.
     pub(crate) fn map(&mut self, cx: &mut HostCall<'_>, files: &Descriptors, args: &[u64; 6]) -> Result<u64, Errno> {
         let [hint, length, protection, flags, fd, offset] = *args;
         let flags = flags as i32;
@@ -137,7 +138,7 @@ impl Heap {
         Ok(self.base + at)
     }
 
-    /// Enters a free range, as zeros.
+    /// Adds a mapping in a free range and fills it with zeros.
     fn give(&mut self, cx: &mut HostCall<'_>, at: u64, length: u64) -> Result<(), Errno> {
         Self::zero(cx, at.max(self.map_used), at + length)?;
         Self::zero(cx, at, self.brk_used.min(at + length).max(at))?;
@@ -146,7 +147,7 @@ impl Heap {
         Ok(())
     }
 
-    /// A place that the domain chose: in its heap above the break, and nowhere else.
+    /// Checks and frees a place that the domain chose. It must lie in the heap above the break.
     fn fixed(&mut self, address: u64, length: u64, replace: bool) -> Result<u64, Errno> {
         let at = address.wrapping_sub(self.base);
         let floor = self.brk.next_multiple_of(PAGE_SIZE);
@@ -165,7 +166,7 @@ impl Heap {
         Ok(at)
     }
 
-    /// `mremap` of one whole mapping or its tail, in place or moved.
+    /// `mremap`: resizes a whole mapping or its tail, in place or at another place.
     pub(crate) fn remap(&mut self, cx: &mut HostCall<'_>, args: &[u64; 6]) -> Result<u64, Errno> {
         let [address, old, new, flags, ..] = *args;
         if flags & !(libc::MREMAP_MAYMOVE as u64) != 0 || old == 0 || new == 0 {
@@ -197,7 +198,8 @@ impl Heap {
             self.maps.insert(start, at + new - start);
             return Ok(address);
         }
-        // The new place is one more for now, and what stays of the old one another.
+        // The new place is one more mapping until the old one is gone, and a rest of the old one
+        // may be another.
         if flags == 0 || self.maps.len() + 1 >= MOST_MAPS {
             return Err(Errno::NOMEM);
         }
@@ -216,7 +218,7 @@ impl Heap {
 
     fn fill(cx: &mut HostCall<'_>, files: &Descriptors, to: (u64, u64), fd: u64, offset: u64) -> Result<(), Errno> {
         let open = files.entry(fd)?;
-        // Only of what never waits.
+        // Only regular files can be mapped, because reading them never waits.
         if open.kind != Kind::File {
             return Err(Errno(libc::ENODEV));
         }
@@ -235,7 +237,7 @@ impl Heap {
         Ok(())
     }
 
-    /// The highest gap above the break that is long enough.
+    /// Finds the highest gap above the break that is long enough.
     fn find_gap(&self, length: u64) -> Option<u64> {
         let mut end = self.high;
         for (&start, &mapped) in self.maps.iter().rev() {
@@ -248,12 +250,12 @@ impl Heap {
         (end.checked_sub(floor)? >= length).then(|| end - length)
     }
 
-    /// `munmap` of whole mappings, their heads, tails and middles.
+    /// `munmap`: removes whole mappings, and heads, tails and middles of them.
     pub(crate) fn unmap(&mut self, address: u64, length: u64) -> Result<u64, Errno> {
         self.check(address, length)?;
         let start = address.wrapping_sub(self.base);
         let end = start + length.next_multiple_of(PAGE_SIZE);
-        // A hole in the middle of one makes two.
+        // A hole in the middle of a mapping makes two of it.
         if self.maps.len() >= MOST_MAPS && self.maps.range(..start).next_back().is_some_and(|(a, l)| a + l > end) {
             return Err(Errno::NOMEM);
         }
@@ -271,7 +273,7 @@ impl Heap {
         Ok(0)
     }
 
-    /// `mprotect`: memory stays readable and writable; executable it cannot become.
+    /// `mprotect`: memory stays readable and writable, and cannot become executable.
     pub(crate) fn protect(&self, address: u64, length: u64, protection: u64) -> Result<u64, Errno> {
         if protection as i32 & libc::PROT_EXEC != 0 {
             return Err(Errno::ACCES);
@@ -279,7 +281,7 @@ impl Heap {
         self.check(address, length).map(|()| 0)
     }
 
-    /// Whether a range of whole pages lies in the heap.
+    /// Checks that a range of whole pages lies in the heap.
     pub(crate) fn check(&self, address: u64, length: u64) -> Result<(), Errno> {
         let start = address.wrapping_sub(self.base);
         let end = length.checked_next_multiple_of(PAGE_SIZE).and_then(|l| start.checked_add(l)).ok_or(Errno::INVAL)?;

@@ -1,13 +1,12 @@
-//! Arbitration: what becomes of a domain's system calls (Wahbe et al. section 3.3).
+//! Arbitration: answers to a domain's system calls (Wahbe et al., section 3.4).
 //!
-//! A domain cannot execute `syscall`; rewritten code calls the gateway `__sfi_syscall` instead,
-//! whose support code in the domain passes number and arguments to the host function [`GATEWAY`].
-//! The [`Arbiter`] answers from its own records where it can, and reaches the kernel only with
-//! descriptors and paths of its own: no pointer, descriptor or path of a domain is ever passed on.
-//! Every argument is copied in before it is looked at, because a shared region may change
-//! meanwhile.
+//! A domain cannot execute `syscall`. Rewritten code calls the gateway `__sfi_syscall` instead. Its
+//! support code in the domain passes number and arguments to the host function [`GATEWAY`]. The
+//! [`Arbiter`] answers from its own records if it can, and calls the kernel only with descriptors
+//! and paths of its own. No pointer, descriptor or path of a domain ever reaches the kernel. The
+//! arbiter copies every argument before it checks it, because a shared region may change meanwhile.
 //!
-//! What is not granted fails with `ENOSYS` or `EPERM` ([`Policy`]), and is counted.
+//! Calls that are not granted fail with `ENOSYS` or `EPERM` ([`Policy`]), and are counted.
 
 #![forbid(unsafe_code)]
 #![warn(unreachable_pub)]
@@ -69,7 +68,7 @@ pub struct Request {
 }
 
 impl Request {
-    /// Size in memory.
+    /// Size in memory, in bytes.
     pub const SIZE: usize = 56;
 
     fn parse(bytes: &[u8]) -> Option<Request> {
@@ -83,19 +82,20 @@ impl Request {
     }
 }
 
-/// The arbitration code of one domain. Whenever the domain is restarted, reset or loaded again, it
-/// begins with nothing but the policy: descriptors, heap, working directory and signals are those
-/// of a new process. Instances of the domain are processes of their own. What may be written
-/// ([`Quota::written`]) is counted over all of them.
+/// The arbitration code of one domain.
+///
+/// A domain that is restarted, reset or loaded again begins with nothing but the policy: its
+/// descriptors, heap, working directory and signals are those of a new process. Instances of the
+/// domain are processes of their own. [`Quota::written`] counts the bytes that all of them write.
 pub struct Arbiter {
     calls: Calls,
     denial: Denial,
     quota: Quota,
     spending: Spending,
     clock: Clock,
-    /// What each life of the domain, and of its instances, has.
+    /// The state of each life of the domain and of its instances.
     tenants: Tenants,
-    /// The domain is a whole program: its exit is the embedding's.
+    /// Says whether the domain is a whole program, so that its exit ends the run.
     program: bool,
     counts: Counts,
     logger: Option<Logger>,
@@ -108,7 +108,7 @@ impl std::fmt::Debug for Arbiter {
 }
 
 impl Arbiter {
-    /// An arbiter that grants what a policy says; the domain's first descriptors are `stdio`.
+    /// Makes an arbiter with the grants of a policy. `stdio` are the domain's first descriptors.
     pub fn new(policy: Policy, stdio: Stdio) -> Self {
         Arbiter {
             calls: policy.calls,
@@ -123,26 +123,27 @@ impl Arbiter {
         }
     }
 
-    /// Tells `logger` of every call.
+    /// Passes every call to `logger`.
     #[must_use]
     pub fn logger(mut self, logger: Logger) -> Self {
         self.logger = Some(logger);
         self
     }
 
-    /// The domain is a whole program: it ends with [`Exit`].
+    /// Makes the domain a whole program: its exit unwinds the host with [`Exit`].
     #[must_use]
     pub fn program(mut self) -> Self {
         self.program = true;
         self
     }
 
-    /// How often each call was made and refused: a handle that outlives the arbiter.
+    /// Returns the counts of calls that were made and refused. The handle stays valid after the
+    /// arbiter is gone.
     pub fn counts(&self) -> Counts {
         self.counts.clone()
     }
 
-    /// Answers one call: the host function behind [`GATEWAY`].
+    /// Answers one call. This is the host function [`GATEWAY`].
     ///
     /// # Errors
     /// The request itself is not readable memory of the domain.
@@ -172,7 +173,7 @@ impl Arbiter {
         })
     }
 
-    /// Answers a system call, and says which signals it leaves to do.
+    /// Answers a system call, and starts a handler or ends the domain if a signal is due.
     fn call(
         &mut self,
         cx: &mut HostCall<'_>,
@@ -199,7 +200,7 @@ impl Arbiter {
         answer
     }
 
-    /// The domain ends; its state is gone.
+    /// Ends the domain. Its state is already gone.
     fn end(&self, exit: Exit) -> Result<u64, HostError> {
         if self.program {
             std::panic::resume_unwind(Box::new(exit));
@@ -207,7 +208,7 @@ impl Arbiter {
         Err(HostError::end_caller(exit.0))
     }
 
-    /// Tells the log and `tracing`.
+    /// Passes a call to the log and to `tracing`.
     fn record(&mut self, request: &Request, base: u64, granted: bool, answer: Result<u64, Errno>) {
         tracing::trace!(number = request.number, granted, ?answer, "system call");
         let Some(logger) = &mut self.logger else { return };
@@ -221,14 +222,14 @@ impl Arbiter {
     }
 }
 
-/// Answers a request of the support code that is no system call: about the domain's own signals. As
-/// in a kernel, a handler whose frame cannot be written ends the domain.
+/// Answers a request of the support code that is no system call. These requests are about the
+/// domain's own signals. As in the kernel, a handler whose frame cannot be written ends the domain.
 fn support(cx: &mut HostCall<'_>, state: &mut State, request: &Request) -> Option<Result<u64, Errno>> {
     let at = cx.arg(0);
     let handler = match request.number {
         requests::NEXT => state.signals.next(cx, at),
         requests::FAULTED => state.signals.fault(cx, at, &request.args),
-        // The instruction would fault again.
+        // The handler of a fault returned, and the instruction would fault again.
         requests::RETURNED => {
             state.exit = Some(Exit(128 + (request.args[1] & 0x7f) as i32));
             Ok(0)

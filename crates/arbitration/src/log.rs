@@ -1,4 +1,4 @@
-//! What was called, how often, and with which answer.
+//! Records of calls, their counts and their answers.
 
 use crate::calls::{is_known, name};
 use std::collections::BTreeMap;
@@ -10,12 +10,12 @@ use std::sync::{Arc, Mutex, PoisonError};
 pub struct Record {
     /// Number of the call.
     pub number: i64,
-    /// Arguments. Addresses of the domain are reduced to offsets in its window: where the window
-    /// lies is a secret.
+    /// Arguments. Addresses in the domain appear as offsets in its window, because the window's
+    /// place is a secret.
     pub args: [u64; 6],
-    /// The answer, or a positive error number. Addresses are reduced, too.
+    /// The answer, or a positive error number. Addresses appear as offsets, too.
     pub answer: Result<u64, i32>,
-    /// Whether the policy grants the call; the answer may be an error all the same.
+    /// Says whether the policy grants the call. A granted call may fail, too.
     pub granted: bool,
 }
 
@@ -36,14 +36,14 @@ impl fmt::Display for Record {
 /// Receives [`Record`]s.
 pub type Logger = Box<dyn FnMut(&Record) + Send>;
 
-/// How often each call was made: a handle that stays valid when the arbiter is gone. Numbers that
-/// no kernel knows are counted together, as [`Counts::UNKNOWN`]: a domain may invent as many as it
-/// likes.
+/// Counts of each call, in a handle that stays valid after the arbiter is gone. Numbers that the
+/// kernel does not know are counted together as [`Counts::UNKNOWN`], because a domain may invent
+/// any number of them.
 #[derive(Clone, Debug, Default)]
 pub struct Counts(Arc<Mutex<BTreeMap<(i64, bool), u64>>>);
 
 impl Counts {
-    /// Number of all calls that have no name.
+    /// Key of all calls without a name.
     pub const UNKNOWN: i64 = -1;
 
     pub(crate) fn add(&self, number: i64, granted: bool) {
@@ -56,19 +56,19 @@ impl Counts {
         counts.iter().filter(|((_, g), _)| *g == granted).map(|((n, _), count)| (*n, *count)).collect()
     }
 
-    /// How often each system call was refused by the policy, by number.
+    /// Returns how often the policy refused each call, by number.
     pub fn refused(&self) -> BTreeMap<i64, u64> {
         self.select(false)
     }
 
-    /// How often each granted system call was made, by number.
+    /// Returns how often each granted call was made, by number.
     pub fn granted(&self) -> BTreeMap<i64, u64> {
         self.select(true)
     }
 }
 
 impl fmt::Display for Counts {
-    /// A line for each call: count, name, `refused` where it was.
+    /// Writes a line for each call: count, name, and `refused` if the policy refused it.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         for (number, count) in self.granted() {
             writeln!(f, "{count:>8} {}", name(number))?;

@@ -1,4 +1,4 @@
-//! From a manifest's `syscalls` table to a policy.
+//! Turns a manifest's `syscalls` table into a policy.
 
 use crate::{BadCall, CLOCK_RESOLUTION, Calls, Denial, Policy, Preopen, Quota, Stdio};
 use rustix::fs::{Mode, OFlags};
@@ -7,16 +7,16 @@ use sfi_loader::manifest::{Denied, Descriptor, Syscalls};
 use std::path::Path;
 use std::time::Duration;
 
-/// What a table asks for cannot be given.
+/// The error for a table whose grants cannot be made.
 #[derive(Debug, thiserror::Error)]
 pub enum TableError {
-    /// A name in `allow` or `deny`.
+    /// A name in `allow` or `deny` is not known.
     #[error(transparent)]
     Call(#[from] BadCall),
     /// A directory or file cannot be opened.
     #[error("cannot open `{path}`")]
     File {
-        /// As the manifest names it.
+        /// The path as the manifest names it.
         path: String,
         /// The system's error.
         #[source]
@@ -24,7 +24,7 @@ pub enum TableError {
     },
 }
 
-/// The calls of `allow` less those of `deny`.
+/// Returns the calls of `allow` without those of `deny`.
 ///
 /// # Errors
 /// A name is no call or group that can be granted.
@@ -33,8 +33,8 @@ pub fn calls(allow: &[String], deny: &[String]) -> Result<Calls, BadCall> {
     deny.iter().try_fold(allowed, |calls, name| calls.deny(name))
 }
 
-/// The policy that a table describes; paths are relative to `directory`, the manifest's. No sleep
-/// and no wait is longer than `limit`, the manifest's for a call.
+/// Returns the policy of a table. Paths are relative to `directory`, the manifest's. No sleep and
+/// no wait is longer than `limit`, the manifest's limit of a call.
 ///
 /// # Errors
 /// [`TableError`].
@@ -77,7 +77,7 @@ pub fn policy(table: &Syscalls, directory: &Path, limit: Option<Duration>) -> Re
     }
 }
 
-/// The descriptors that a table names, from 0 on.
+/// Opens the descriptors of a table, from number 0 on.
 ///
 /// # Errors
 /// One cannot be opened or duplicated.
@@ -115,7 +115,7 @@ fn file(path: &Path, error: std::io::Error) -> TableError {
 mod tests {
     use super::*;
 
-    /// Neither a FIFO without a writer nor one without a reader keeps the host waiting.
+    /// The host waits for neither end of a FIFO.
     #[test]
     fn nobody_waits_for_a_fifo() {
         let directory = tempfile::tempdir().expect("directory");

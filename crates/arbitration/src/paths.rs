@@ -1,4 +1,4 @@
-//! Paths that a domain passes: copied in, and looked up in its tree.
+//! Paths that a domain passes: the copies of them, and their look-up in the domain's tree.
 
 use crate::descriptors::Descriptors;
 use crate::errno::Errno;
@@ -9,7 +9,7 @@ use sfi_loader::HostCall;
 /// Longest path that a domain may pass, in bytes.
 pub(crate) const PATH_LIMIT: usize = 4096;
 
-/// Copies a path out of a domain.
+/// Copies a path from a domain's memory.
 pub(crate) fn copy_in(cx: &HostCall<'_>, pointer: u64) -> Result<String, Errno> {
     let bytes = cx.memory().read_c_string(pointer, PATH_LIMIT).map_err(|error| match error {
         sfi_loader::MemoryError::Unterminated { .. } => Errno::NAMETOOLONG,

@@ -1,4 +1,4 @@
-//! What the host grants to a domain's system calls.
+//! The host's grants to a domain's system calls.
 
 use crate::calls::Calls;
 use crate::errno::Errno;
@@ -6,13 +6,13 @@ use crate::tree::{Preopen, Tree};
 use crate::walk::{Intent, Last};
 use std::time::Duration;
 
-/// How a call fails that is not granted.
+/// The error of a call that is not granted.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Denial {
-    /// As if the kernel did not know it.
+    /// `ENOSYS`, as if the kernel did not know the call.
     #[default]
     NoSys,
-    /// As if it were forbidden.
+    /// `EPERM`, as if the call were forbidden.
     NotPermitted,
 }
 
@@ -25,26 +25,28 @@ impl Denial {
     }
 }
 
-/// How much a domain may use.
+/// Bounds on a domain's resources.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Quota {
-    /// Bytes of its heap that `brk` and `mmap` give out at a time; the heap's size bounds it, too.
+    /// Bytes of its heap that `brk` and `mmap` give out at a time. The heap's size bounds them,
+    /// too.
     pub memory: u64,
-    /// Descriptors open at a time.
+    /// Number of descriptors that are open at a time.
     pub descriptors: usize,
-    /// Bytes that it may write in all, to files, pipes and terminals; a file that grows without
-    /// being written counts as well.
+    /// Bytes that it may write in all, to files, pipes and terminals. Growth of a file by other
+    /// calls counts as well.
     pub written: u64,
-    /// Files, directories and links that it may make in all.
+    /// Number of files, directories and links that it may make in all.
     pub created: u64,
-    /// Longest sleep of one call.
+    /// The longest sleep of one call.
     pub sleep: Duration,
-    /// Longest wait of one call for a pipe, a terminal or a socket; then it fails with `EAGAIN`.
+    /// The longest wait of one call for a pipe, a terminal or a socket. Then the call fails with
+    /// `EAGAIN`.
     pub wait: Duration,
 }
 
 impl Quota {
-    /// Cuts sleeps and waits to the time that a call has at all.
+    /// Cuts sleeps and waits to the time limit of a call.
     #[must_use]
     pub fn within(self, limit: Option<Duration>) -> Quota {
         let cut = |time: Duration| limit.map_or(time, |limit| limit.min(time));
@@ -65,30 +67,30 @@ impl Default for Quota {
     }
 }
 
-/// Resolution of a domain's clocks where nothing else is said.
+/// Resolution of a domain's clocks if the policy sets no other.
 pub const CLOCK_RESOLUTION: Duration = Duration::from_micros(1);
 
-/// What is granted.
+/// The grants of one domain.
 #[derive(Debug)]
 pub struct Policy {
-    /// The calls; the default is all that can be answered.
+    /// The calls. The default is all that can be answered.
     pub calls: Calls,
-    /// Directories whose contents paths may name, and files.
+    /// Directories whose contents paths may name, and single files.
     pub preopens: Vec<Preopen>,
-    /// The domain's name for the directory where it starts: absolute, empty for the root.
-    /// [`Policy::start_in`] sets it to one that is there.
+    /// The domain's name for its first working directory: absolute, empty for the root.
+    /// [`Policy::start_in`] sets it to one that exists.
     pub working: String,
-    /// How other calls fail.
+    /// The error of all other calls.
     pub denial: Denial,
-    /// How much may be used.
+    /// Bounds on the domain's resources.
     pub quota: Quota,
     /// Resolution of the clocks and of files' times.
     pub clock: Duration,
 }
 
 impl Policy {
-    /// Lets the domain start in a directory, by the name that it has there. Otherwise it starts at
-    /// the root of its tree.
+    /// Lets the domain start in a directory, which is named as in the domain. By default it starts
+    /// at the root of its tree.
     ///
     /// # Errors
     /// There is no such directory beneath the grants.

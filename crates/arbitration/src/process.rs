@@ -1,5 +1,5 @@
-//! The process that a domain believes to be: one thread, number 1, alone. Constants and records;
-//! nothing of the host.
+//! The process that the domain sees: one thread, number 1, alone. The answers are constants and
+//! records, and tell nothing about the host.
 
 use crate::clock::Clock;
 use crate::errno::Errno;
@@ -8,13 +8,15 @@ use sfi_loader::HostCall;
 /// The domain's process and thread number.
 pub(crate) const SELF: u64 = 1;
 
-/// A domain asked to end. For a whole program ([`crate::Arbiter::program`]) the host function
-/// raises it as a panic payload (`resume_unwind`), which the embedding catches. Any other domain
-/// ends alone, with a fault of the kind [`sfi_loader::FaultKind::Exit`] for its callers.
+/// A domain's request to end.
+///
+/// For a whole program ([`crate::Arbiter::program`]) the host function raises it as a panic payload
+/// (`resume_unwind`), which the embedding catches. Any other domain ends alone, and its callers get
+/// a fault of the kind [`sfi_loader::FaultKind::Exit`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Exit(pub i32);
 
-/// `uname`: six fields of 65 bytes.
+/// `uname`: writes six fields of 65 bytes.
 pub(crate) fn uname(cx: &mut HostCall<'_>, out: u64) -> Result<u64, Errno> {
     let fields = ["Linux", "domain", "6.1.0", "#1", "x86_64", "(none)"];
     let mut bytes = Vec::new();
@@ -27,7 +29,7 @@ pub(crate) fn uname(cx: &mut HostCall<'_>, out: u64) -> Result<u64, Errno> {
     Ok(0)
 }
 
-/// `sysinfo`: as much memory as the heap has, and nothing else.
+/// `sysinfo`: reports the memory of the heap, one process, and 0 for all other fields.
 pub(crate) fn sysinfo(cx: &mut HostCall<'_>, out: u64, (total, free): (u64, u64)) -> Result<u64, Errno> {
     // uptime, loads[3], totalram, freeram, sharedram, bufferram, totalswap, freeswap, procs (u16)
     // and padding, totalhigh, freehigh, mem_unit
@@ -37,7 +39,8 @@ pub(crate) fn sysinfo(cx: &mut HostCall<'_>, out: u64, (total, free): (u64, u64)
     Ok(0)
 }
 
-/// `getrlimit`, and `prlimit64` without a new limit.
+/// `getrlimit`, and `prlimit64` without a new limit: writes the limit twice, as soft and as hard
+/// one.
 pub(crate) fn limit(
     cx: &mut HostCall<'_>,
     resource: u64,
@@ -45,7 +48,7 @@ pub(crate) fn limit(
     descriptors: usize,
     heap: u64,
 ) -> Result<u64, Errno> {
-    /// Kinds of limits there are.
+    /// Number of kinds of limits.
     const KINDS: u64 = 16;
     if resource >= KINDS {
         return Err(Errno::INVAL);
@@ -62,7 +65,7 @@ pub(crate) fn limit(
     Ok(0)
 }
 
-/// `sched_getaffinity`: one processor.
+/// `sched_getaffinity`: reports one processor.
 pub(crate) fn affinity(cx: &mut HostCall<'_>, size: u64, out: u64) -> Result<u64, Errno> {
     if size < 8 {
         return Err(Errno::INVAL);
@@ -71,7 +74,8 @@ pub(crate) fn affinity(cx: &mut HostCall<'_>, size: u64, out: u64) -> Result<u64
     Ok(8)
 }
 
-/// `futex` of a program with one thread: nobody waits, and nobody would wake.
+/// `futex` in a program with one thread: a wake finds no waiter, and a wait ends only with its
+/// time.
 pub(crate) fn futex(cx: &HostCall<'_>, args: &[u64; 6], clock: &Clock) -> Result<u64, Errno> {
     let [address, operation, value, timeout, ..] = *args;
     match operation as i32 & !(libc::FUTEX_PRIVATE_FLAG | libc::FUTEX_CLOCK_REALTIME) {

@@ -1,6 +1,8 @@
-//! The signals of a domain: what it does about each, which wait, its timer, and the requests of the
-//! support code that calls its handlers. Everything here is the domain's own business: a signal
-//! reaches nobody else, and nothing that a handler returns with is believed.
+//! The signals of a domain: its actions, its pending signals, its timer, and the requests of the
+//! support code that calls its handlers.
+//!
+//! All of this concerns only the domain. Its signals reach no other process, and the arbiter trusts
+//! no value that a handler returns with.
 
 use crate::errno::Errno;
 use crate::process::{Exit, SELF};
@@ -11,15 +13,15 @@ use sfi_contract::requests::{
 use sfi_loader::HostCall;
 use std::time::{Duration, Instant};
 
-/// Signals, 1 to this.
+/// Number of signals. The first is 1.
 const SIGNALS: u64 = 64;
 /// Bytes of a signal set.
 const SET: u64 = 8;
-/// Signals that do nothing by default.
+/// Signals that are ignored by default.
 const HARMLESS: [i32; 4] = [libc::SIGCHLD, libc::SIGURG, libc::SIGWINCH, libc::SIGCONT];
 /// Signals of faults.
 const FAULTS: [i32; 4] = [libc::SIGSEGV, libc::SIGBUS, libc::SIGFPE, libc::SIGILL];
-/// `si_code` of a signal that a process sent, and of one that a timer or the kernel did.
+/// `si_code` of a signal that a process sent.
 const SI_USER: i32 = 0;
 const SI_KERNEL: i32 = 0x80;
 /// Bytes below the data stack pointer that interrupted code may be using.
@@ -29,7 +31,7 @@ fn bit(signal: u64) -> u64 {
     1 << (signal - 1)
 }
 
-/// Calls that move data, and that are made again after a handler with `SA_RESTART`.
+/// Says whether a call moves data, so that it is made again after a handler with `SA_RESTART`.
 pub(crate) fn is_transfer(number: i64) -> bool {
     [libc::SYS_read, libc::SYS_readv, libc::SYS_write, libc::SYS_writev].contains(&number)
 }
@@ -44,7 +46,7 @@ struct Action {
 }
 
 impl Action {
-    /// Whether the domain has a function for it.
+    /// Says whether the domain has a handler for the signal.
     fn is_handled(&self) -> bool {
         self.handler != libc::SIG_DFL as u64 && self.handler != libc::SIG_IGN as u64
     }
@@ -54,11 +56,11 @@ impl Action {
     }
 }
 
-/// An action for waiting signals.
+/// The next step for pending signals.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Due {
     Nothing,
-    /// A handler is to be called, and the call that was interrupted made again.
+    /// A handler must be called. `again` says that the interrupted call must be made again.
     Handler {
         again: bool,
     },
@@ -66,20 +68,20 @@ pub(crate) enum Due {
     End(Exit),
 }
 
-/// The signals of one life.
+/// The signals of one life of a domain.
 #[derive(Debug)]
 pub(crate) struct Signals {
     actions: [Action; SIGNALS as usize],
     mask: u64,
     pending: u64,
-    /// `sigsuspend`: the mask to come back when the handler returns.
+    /// `sigsuspend`: the mask that comes back when the handler returns.
     suspended: Option<u64>,
     /// `ITIMER_REAL`: its next end, and the time between ends.
     timer: Option<Instant>,
     interval: Duration,
     /// `sigaltstack`: address, flags, size.
     stack: [u64; 3],
-    /// The faults that the host turns into signals, as it was told last.
+    /// Faults that the host turns into signals, as the arbiter told it last.
     caught: u64,
 }
 
@@ -147,8 +149,8 @@ impl Signals {
         self.mask = mask & !(bit(libc::SIGKILL as u64) | bit(libc::SIGSTOP as u64));
     }
 
-    /// `kill` and its like: a signal to the domain itself waits until it is delivered; others it
-    /// cannot reach.
+    /// `kill` and its relatives: a signal to the domain itself becomes pending. Other processes do
+    /// not exist for it.
     pub(crate) fn send(&mut self, to: &[u64], signal: u64) -> Result<u64, Errno> {
         if to.iter().any(|pid| *pid as u32 != SELF as u32) {
             return Err(Errno::SRCH);
@@ -188,7 +190,7 @@ impl Signals {
         Ok(0)
     }
 
-    /// `alarm`: seconds; gives those that were left.
+    /// `alarm`: sets the timer in seconds. Returns the seconds that were left.
     pub(crate) fn alarm(&mut self, seconds: u64) -> u64 {
         let left = self.left();
         self.interval = Duration::ZERO;
@@ -196,7 +198,7 @@ impl Signals {
         left.as_secs() + u64::from(left.subsec_nanos() >= 500_000_000 || left.as_secs() == 0 && !left.is_zero())
     }
 
-    /// `setitimer`, of the real time, and `getitimer` without a new one.
+    /// `setitimer` for real time, and `getitimer` if `new` is 0.
     pub(crate) fn timer(&mut self, cx: &mut HostCall<'_>, which: u64, new: u64, old: u64) -> Result<u64, Errno> {
         if which as i32 != libc::ITIMER_REAL {
             return Err(Errno::INVAL);
@@ -224,14 +226,14 @@ impl Signals {
         self.timer.map_or(Duration::ZERO, |end| end.saturating_duration_since(Instant::now()))
     }
 
-    /// How long a call may wait until the timer ends it.
+    /// Returns the time that a call may wait before the timer interrupts it.
     pub(crate) fn until(&self) -> Duration {
         let alarm = libc::SIGALRM as u64;
         let silent = self.mask & bit(alarm) != 0 || self.actions[alarm as usize - 1].handler == libc::SIG_IGN as u64;
         self.timer.filter(|_| !silent).map_or(Duration::MAX, |_| self.left())
     }
 
-    /// The answer of a call that waited until the timer ended: it was interrupted.
+    /// Returns `EINTR` for a call that waited until the timer ended, and other answers unchanged.
     pub(crate) fn interrupt(&self, number: i64, answer: Result<u64, Errno>) -> Result<u64, Errno> {
         let in_vain = match answer {
             Err(Errno::AGAIN) => is_transfer(number),
@@ -241,8 +243,8 @@ impl Signals {
         if in_vain && self.until().is_zero() { Err(Errno::INTR) } else { answer }
     }
 
-    /// `pause` and `sigsuspend`: waits for the timer, which alone can send a signal meanwhile, or
-    /// as long as the policy lets a call wait.
+    /// `pause` and `sigsuspend`: waits for the timer, because nothing else can send a signal
+    /// meanwhile. Never waits longer than `longest`.
     pub(crate) fn suspend(&mut self, mask: Option<u64>, longest: Duration) -> Result<u64, Errno> {
         if let Some(mask) = mask {
             let before = self.mask;
@@ -255,7 +257,7 @@ impl Signals {
         Err(Errno::INTR)
     }
 
-    /// `rt_sigtimedwait`: takes a waiting signal out of a set, without its handler.
+    /// `rt_sigtimedwait`: removes a pending signal of a set without calling its handler.
     pub(crate) fn wait(&mut self, cx: &mut HostCall<'_>, args: &[u64; 6], longest: Duration) -> Result<u64, Errno> {
         let [set, info, time, ..] = *args;
         let set = word(cx, set)?;
@@ -277,7 +279,7 @@ impl Signals {
         Ok(signal)
     }
 
-    /// Sends the timer's signal if its time is over.
+    /// Makes the timer's signal pending if its time is over.
     fn tick(&mut self) {
         let now = Instant::now();
         if self.timer.is_some_and(|end| end <= now) {
@@ -286,7 +288,7 @@ impl Signals {
         }
     }
 
-    /// The first waiting signal that is not blocked; those that are ignored wait no longer.
+    /// Returns the first pending signal that is not blocked. Drops those that are ignored.
     fn first(&mut self) -> Option<u64> {
         loop {
             let open = self.pending & !self.mask;
@@ -303,7 +305,8 @@ impl Signals {
         }
     }
 
-    /// Returns the action that is due after a call, which a signal interrupted or not.
+    /// Returns the action that is due after a call. `interrupted` says whether a signal interrupted
+    /// it.
     pub(crate) fn due(&mut self, interrupted: bool) -> Due {
         self.tick();
         match self.first() {
@@ -315,17 +318,18 @@ impl Signals {
         }
     }
 
-    /// Asks the support code for what is due, in the mark of its request.
+    /// Asks the support code to call a handler, in the mark of its request.
     pub(crate) fn ask(&mut self, cx: &mut HostCall<'_>, request: u64, again: bool) -> Result<(), Errno> {
         let mark = if again { AGAIN } else { WAITING };
         Ok(cx.write(request.wrapping_add(MARK), &mark.to_le_bytes())?)
     }
 
-    /// The next signal's handler, whose frame lies at `frame`; 0 if nothing waits.
+    /// Returns the handler of the next signal and writes its frame to `frame`. Returns 0 if none is
+    /// pending.
     pub(crate) fn next(&mut self, cx: &mut HostCall<'_>, frame: u64) -> Result<u64, Errno> {
         let signal = self.first().filter(|signal| self.actions[*signal as usize - 1].is_handled());
         let Some(signal) = signal else {
-            // A mask that nobody waits with any more.
+            // No handler will return, so the mask from before the suspension comes back now.
             if let Some(mask) = self.suspended.take() {
                 self.set_mask(mask);
             }
@@ -342,8 +346,8 @@ impl Signals {
         0
     }
 
-    /// The handler for a fault's signal: its frame lies where the domain's `sigaltstack` says or
-    /// below the data stack pointer that the fault found. 0 if there is none.
+    /// Returns the handler for a fault's signal, or 0 if there is none. Its frame lies on the stack
+    /// of `sigaltstack`, or below the data stack pointer at the fault.
     pub(crate) fn fault(&mut self, cx: &mut HostCall<'_>, request: u64, args: &[u64; 6]) -> Result<u64, Errno> {
         let [signal, code, address, pointer, ..] = *args;
         self.caught = 0;
@@ -361,7 +365,7 @@ impl Signals {
         self.begin(cx, frame, information(signal, code as i32, address), (signal, before))
     }
 
-    /// Writes a handler's frame and blocks what the handler is not to be interrupted by.
+    /// Writes a handler's frame and blocks the signals that must not interrupt the handler.
     fn begin(
         &mut self,
         cx: &mut HostCall<'_>,
@@ -385,7 +389,8 @@ impl Signals {
         Ok(action.handler)
     }
 
-    /// The faults that have a handler and are not blocked, if the host was told of others last.
+    /// Returns the faults that have a handler and are not blocked, if the host was last told of
+    /// others.
     pub(crate) fn caught(&mut self) -> Option<u64> {
         let open = FAULTS.iter().map(|signal| *signal as u64);
         let open = open.filter(|s| self.actions[*s as usize - 1].is_handled() && self.mask & bit(*s) == 0);
@@ -394,7 +399,7 @@ impl Signals {
     }
 }
 
-/// `siginfo_t`.
+/// Returns the bytes of a `siginfo_t`.
 fn information(signal: u64, code: i32, address: u64) -> [u8; 128] {
     let mut bytes = [0; 128];
     bytes[..4].copy_from_slice(&(signal as u32).to_le_bytes());

@@ -1,4 +1,4 @@
-//! How much a domain may still make the host spend on files.
+//! The host's resources for files that a domain may still use.
 
 use crate::descriptors::Open;
 use crate::errno::Errno;
@@ -6,16 +6,17 @@ use crate::policy::Quota;
 use rustix::fs::OFlags;
 use rustix::process::{Resource, getrlimit};
 
-/// What is left.
+/// The rest of a domain's quota.
 #[derive(Debug)]
 pub(crate) struct Spending {
     written: u64,
     created: u64,
-    /// Largest file of this process: beyond it the kernel ends the process by a signal.
+    /// Size of the largest file that this process may write. The kernel ends the process by a
+    /// signal beyond it.
     largest: u64,
 }
 
-/// A place in a regular file where bytes will go, and the file's size.
+/// The start of a write in a regular file, and the file's size.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Extent {
     start: u64,
@@ -23,7 +24,7 @@ pub(crate) struct Extent {
 }
 
 impl Extent {
-    /// Of a write to a file: at its position, or at `at`.
+    /// Returns the extent of a write to a file, at its position or at `at`.
     pub(crate) fn of(open: &Open, at: Option<u64>) -> Result<Extent, Errno> {
         let size = rustix::fs::fstat(&open.fd)?.st_size as u64;
         let start = match at {
@@ -38,7 +39,7 @@ impl Extent {
         self.start.saturating_add(count)
     }
 
-    /// The bytes, and the hole in front of them if there is one.
+    /// Returns the number of bytes, with those of a hole before them.
     fn cost(self, count: u64) -> u64 {
         count.max(self.end(count).saturating_sub(self.size))
     }
@@ -50,13 +51,13 @@ impl Spending {
         Spending { written: quota.written, created: quota.created, largest }
     }
 
-    /// Pays for a file, a directory or a link that will be made.
+    /// Pays for a file, a directory or a link before it is made.
     pub(crate) fn create(&mut self) -> Result<(), Errno> {
         self.created = self.created.checked_sub(1).ok_or(Errno::DQUOT)?;
         Ok(())
     }
 
-    /// Whether bytes may be written.
+    /// Checks that bytes may be written.
     pub(crate) fn allows(&self, count: u64) -> Result<(), Errno> {
         if count > self.written { Err(Errno::DQUOT) } else { Ok(()) }
     }
@@ -66,7 +67,7 @@ impl Spending {
         self.written = self.written.saturating_sub(count);
     }
 
-    /// Whether bytes may be written into a file.
+    /// Checks that bytes may be written into a file.
     pub(crate) fn allows_in(&self, extent: Extent, count: u64) -> Result<(), Errno> {
         if count > 0 && extent.end(count) > self.largest {
             return Err(Errno(libc::EFBIG));
@@ -81,7 +82,7 @@ impl Spending {
         }
     }
 
-    /// Gives a file a length; what it grows by is paid for.
+    /// Gives a file a length, and pays for its growth.
     pub(crate) fn resize(&mut self, fd: &std::os::fd::OwnedFd, length: u64) -> Result<u64, Errno> {
         if length > i64::MAX as u64 {
             return Err(Errno::INVAL);

@@ -1,9 +1,9 @@
-//! Starting a program: its arguments and environment in the domain's memory, laid out as the kernel
-//! lays out a new process's stack (psABI 3.4.1).
+//! The start of a program: its arguments and environment in the domain's memory, in the layout of a
+//! new process's stack (psABI 3.4.1).
 
 use crate::errno::Errno;
 
-/// The heap's last bytes, which hold the arguments.
+/// Bytes at the end of the heap that hold the arguments.
 pub const ARGUMENT_BYTES: u64 = 256 << 10;
 
 /// Keys of the auxiliary vector.
@@ -15,15 +15,17 @@ const AT_RANDOM: u64 = 25;
 /// A program's arguments and environment.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Program {
-    /// argv, the program's name first.
+    /// argv, with the program's name first.
     pub arguments: Vec<String>,
     /// `NAME=value`.
     pub environment: Vec<String>,
 }
 
-/// The bytes that hold a program's arguments at an address of a domain: argc's vector argv, a null,
-/// the environment, a null, the auxiliary vector, then the strings. `random` is the program's
-/// AT_RANDOM. `None` if they do not fit.
+/// Returns the bytes of a program's arguments at an address of a domain, or `None` if they do not
+/// fit.
+///
+/// They are the vector argv, a null, the environment, a null, the auxiliary vector and then the
+/// strings. `random` is the program's AT_RANDOM.
 pub fn arguments(program: &Program, address: u64, random: [u8; 16]) -> Option<Vec<u8>> {
     let vectors = 8 * (program.arguments.len() + program.environment.len() + 2) + 16 * 4;
     let mut words = Vec::with_capacity(vectors);
@@ -45,7 +47,7 @@ pub fn arguments(program: &Program, address: u64, random: [u8; 16]) -> Option<Ve
     (words.len() as u64 <= ARGUMENT_BYTES).then_some(words)
 }
 
-/// Bytes for a program's AT_RANDOM.
+/// Returns random bytes for a program's AT_RANDOM.
 ///
 /// # Errors
 /// The kernel gives none.
@@ -55,9 +57,11 @@ pub fn random_bytes() -> std::io::Result<[u8; 16]> {
     Ok(bytes)
 }
 
-/// `arch_prctl(ARCH_SET_FS)`: a domain's thread pointer never moves; setting it to where it is
-/// succeeds. The answer is 1, which the kernel never gives: musl (`__init_tp`) then knows that
-/// there are no more threads, and `pthread_create` fails with `ENOSYS` before it prepares one.
+/// `arch_prctl(ARCH_SET_FS)`: succeeds only for the address that the domain's thread pointer
+/// already has, because the pointer never moves.
+///
+/// The answer is 1, which the kernel never gives. From it musl (`__init_tp`) concludes that there
+/// are no threads, so `pthread_create` fails with `ENOSYS` before it prepares one.
 pub(crate) fn set_thread_pointer(own: u64, code: u64, address: u64) -> Result<u64, Errno> {
     const ARCH_SET_FS: u64 = 0x1002;
     if code == ARCH_SET_FS && address == own { Ok(1) } else { Err(Errno::PERM) }

@@ -1,5 +1,5 @@
 //! The arbitration state of a domain: one for each life of the domain and of its instances. A new
-//! life finds nothing of a dead one.
+//! life begins without the state of the last one.
 
 use crate::descriptors::{Descriptors, Stdio};
 use crate::heap::Heap;
@@ -17,21 +17,21 @@ pub(crate) struct State {
     pub tree: Tree,
     pub files: Descriptors,
     pub signals: Signals,
-    /// Made at the first call: the domain's header says where its heap is.
+    /// Made at the first call, because the domain's header page tells where its heap is.
     pub heap: Option<Heap>,
-    /// The domain asked to end.
+    /// The exit that the domain asked for.
     pub exit: Option<Exit>,
 }
 
-/// The states of all lives that are not over, and what each begins with.
+/// The states of all current lives, and the values that each begins with.
 #[derive(Debug)]
 pub(crate) struct Tenants {
     preopens: Arc<[Preopen]>,
     working: String,
     stdio: Vec<Option<Arc<OwnedFd>>>,
     descriptors: usize,
-    /// The one that called last is at the end. No two of them have the same place in the world, so
-    /// there are not more than the world has had domains at a time.
+    /// The state of the last caller is at the end. Each state has its own place in the world, so
+    /// there are never more states than the world has had domains at a time.
     states: Vec<State>,
 }
 
@@ -41,8 +41,8 @@ impl Tenants {
         Tenants { preopens: with_null(preopens), working, stdio, descriptors, states: Vec::new() }
     }
 
-    /// Takes out a life's state, a new one if it has none yet. The states of lives that it replaces
-    /// are dropped.
+    /// Removes and returns the state of a life, or a new one if it has none yet. Drops the states
+    /// of lives that this life replaces.
     pub(crate) fn take(&mut self, tenant: Tenant) -> State {
         if self.states.last().is_some_and(|state| state.tenant == tenant)
             && let Some(state) = self.states.pop()
@@ -63,7 +63,7 @@ impl Tenants {
         }
     }
 
-    /// Puts it back.
+    /// Puts a state back.
     pub(crate) fn put(&mut self, state: State) {
         self.states.push(state);
     }

@@ -1,4 +1,4 @@
-//! Bytes between descriptors and a domain's memory. Buffers are copied; the kernel never sees a
+//! Bytes between descriptors and a domain's memory. Buffers are copied, so the kernel never gets a
 //! domain's pointer.
 
 use crate::descriptors::{Descriptors, Kind, Open};
@@ -12,12 +12,12 @@ use sfi_loader::HostCall;
 use std::os::fd::OwnedFd;
 use std::time::Duration;
 
-/// Most bytes moved by one call; a caller sees a short count and goes on.
+/// Largest number of bytes in one call. The caller sees a short count and goes on.
 const CHUNK: u64 = 1 << 20;
-/// Most parts of a vector (`IOV_MAX`).
+/// Largest number of parts of a vector (`IOV_MAX`).
 const PARTS: u64 = 1024;
 
-/// Copies a vector of (pointer, length) in.
+/// Copies a vector of (pointer, length) from the domain.
 pub(crate) fn vector(cx: &HostCall<'_>, pointer: u64, count: u64) -> Result<Vec<(u64, u64)>, Errno> {
     if count > PARTS {
         return Err(Errno::INVAL);
@@ -31,7 +31,7 @@ pub(crate) fn vector(cx: &HostCall<'_>, pointer: u64, count: u64) -> Result<Vec<
 
 fn bytes_in(cx: &HostCall<'_>, parts: &[(u64, u64)]) -> Result<Vec<u8>, Errno> {
     let mut bytes = Vec::new();
-    // An empty part may point anywhere.
+    // An empty part may have any pointer.
     for &(pointer, length) in parts.iter().filter(|(_, length)| *length != 0) {
         let room = CHUNK - bytes.len() as u64;
         bytes.extend(cx.read(pointer, length.min(room) as usize)?);
@@ -54,8 +54,8 @@ fn total(parts: &[(u64, u64)]) -> usize {
     parts.iter().map(|(_, length)| *length).fold(0, u64::saturating_add).min(CHUNK) as usize
 }
 
-/// Most bytes that are given at a time to what may wait: a pipe that is ready takes as many without
-/// waiting (`PIPE_BUF`).
+/// Largest number of bytes in one write to a descriptor that may wait. A pipe that is ready takes
+/// this number without waiting (`PIPE_BUF`).
 const PART: usize = 4096;
 
 pub(crate) fn write(
@@ -79,7 +79,7 @@ pub(crate) fn write(
     Ok(count)
 }
 
-/// Writes to what may wait, part by part.
+/// Writes to a descriptor that may wait, part by part.
 fn push(open: &Open, bytes: &[u8], spending: &mut Spending, longest: Duration) -> Result<u64, Errno> {
     let end = wait::end(longest);
     let mut done = 0;
@@ -97,8 +97,8 @@ fn push(open: &Open, bytes: &[u8], spending: &mut Spending, longest: Duration) -
     Ok(done as u64)
 }
 
-/// Writes a part. A pipe that nobody reads and a socket that was closed are an error, and no signal
-/// for the host.
+/// Writes a part. A pipe without a reader and a closed socket are errors, and send the host no
+/// signal.
 fn push_part(open: &Open, part: &[u8], events: PollFlags) -> Result<usize, Errno> {
     match open.kind {
         Kind::Pipe if events.contains(PollFlags::ERR) => Err(Errno(libc::EPIPE)),
@@ -177,8 +177,8 @@ fn check_out(cx: &HostCall<'_>, parts: &[(u64, u64)]) -> Result<(), Errno> {
     Ok(())
 }
 
-/// `pipe2`: a pipe of the domain's own. The host never waits on it: it has one thread, so nobody
-/// would write or read meanwhile.
+/// `pipe2`: makes a pipe for the domain alone. The host never waits on it, because the domain has
+/// one thread and nothing else would write or read.
 pub(crate) fn pipe(cx: &mut HostCall<'_>, files: &mut Descriptors, out: u64) -> Result<u64, Errno> {
     use rustix::pipe::PipeFlags;
     cx.memory().writable(out, 8)?;
@@ -198,7 +198,7 @@ pub(crate) fn pipe(cx: &mut HostCall<'_>, files: &mut Descriptors, out: u64) -> 
     Ok(0)
 }
 
-/// `getrandom`: at most 256 bytes at a time, as the kernel guarantees.
+/// `getrandom`: returns at most 256 bytes, the number that the kernel always gives at once.
 pub(crate) fn random(cx: &mut HostCall<'_>, pointer: u64, length: u64) -> Result<u64, Errno> {
     let mut bytes = vec![0; length.min(256) as usize];
     let count = rustix::rand::getrandom(&mut bytes[..], rustix::rand::GetRandomFlags::empty())?;

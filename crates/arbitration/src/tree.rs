@@ -1,7 +1,7 @@
-//! The tree of a domain: its root holds the granted directories and files, under their guest names.
+//! The tree of a domain: its root holds the granted directories and files under their guest names.
 //!
-//! Relative paths start at the domain's working directory, which is a name in that tree and nothing
-//! of the host's. [`crate::walk`] looks the names up.
+//! Relative paths start at the domain's working directory. It is a name in this tree and no
+//! directory of the host. [`crate::walk`] looks the names up.
 
 use crate::errno::Errno;
 use crate::file_system;
@@ -12,31 +12,31 @@ use std::os::fd::OwnedFd;
 use std::path::Path;
 use std::sync::Arc;
 
-/// A directory or a file of the host that a domain sees.
+/// A directory or a file of the host that is granted to a domain.
 #[derive(Clone, Debug)]
 pub struct Preopen {
-    /// Absolute, normal, without a slash at its end: the root is empty.
+    /// Absolute and normal, without a slash at its end. Empty for the root.
     pub(crate) guest: String,
     pub(crate) root: Root,
     pub(crate) writable: bool,
 }
 
-/// The directory or file of the host that is granted.
+/// The host's side of a grant.
 #[derive(Clone, Debug)]
 pub(crate) enum Root {
     Directory {
         fd: Arc<OwnedFd>,
         /// Device and inode.
         identity: (u64, u64),
-        /// Whether paths may cross into file systems that are mounted beneath it.
+        /// Says whether paths may cross into file systems that are mounted beneath it.
         mounts: bool,
     },
     File(GrantedFile),
 }
 
 impl Preopen {
-    /// Opens a directory of the host; the domain calls it `guest`: `/data` and `data` are the same,
-    /// `.` and `/` are the root.
+    /// Opens a directory of the host under the name `guest` in the domain. `/data` and `data` are
+    /// one name, and `.` and `/` mean the root.
     ///
     /// # Errors
     /// The directory cannot be opened, or lies on a file system of the kernel's own, such as
@@ -53,9 +53,10 @@ impl Preopen {
         Ok(Preopen { guest: absolute("", guest.as_ref()), root, writable })
     }
 
-    /// Grants one file of any kind, a device or a FIFO for example. It is opened anew whenever the
-    /// domain opens it. The links of its name are followed now; later a file of the same kind, or
-    /// the same device, must lie there.
+    /// Grants one file of any kind, for example a device or a FIFO.
+    ///
+    /// The links in its name are followed now. It is opened anew whenever the domain opens it, and
+    /// must then be a file of the original kind, or the original device.
     ///
     /// # Errors
     /// There is no such file, or it is a directory.
@@ -73,7 +74,7 @@ impl Preopen {
     }
 }
 
-/// The grants of a domain, with `/dev/null` among them.
+/// Returns the grants of a domain, with `/dev/null` among them.
 pub(crate) fn with_null(mut preopens: Vec<Preopen>) -> Arc<[Preopen]> {
     let null = "/dev/null";
     if preopens.iter().all(|p| p.guest != null)
@@ -84,7 +85,7 @@ pub(crate) fn with_null(mut preopens: Vec<Preopen>) -> Arc<[Preopen]> {
     preopens.into()
 }
 
-/// Joins a path to a directory's name and takes `.` and `..` away by their letters.
+/// Joins a path to a directory's name, and removes `.` and `..` without looking at files.
 pub(crate) fn absolute(directory: &str, path: &str) -> String {
     let mut parts: Vec<&str> = Vec::new();
     let base = if path.starts_with('/') { "" } else { directory };
@@ -98,8 +99,8 @@ pub(crate) fn absolute(directory: &str, path: &str) -> String {
     parts.iter().flat_map(|part| ["/", *part]).collect()
 }
 
-/// Joins a path to a directory's name. Only the `..` in front are taken away by their letters;
-/// [`crate::walk`] resolves the others, so that they mean what they mean behind symbolic links.
+/// Joins a path to a directory's name. Removes only the `..` at the beginning. [`crate::walk`]
+/// resolves the others, because their meaning after a symbolic link depends on the link.
 fn join(directory: &str, path: &str) -> String {
     if path.starts_with('/') {
         return path.to_owned();
@@ -116,36 +117,35 @@ fn join(directory: &str, path: &str) -> String {
     format!("{directory}/{path}")
 }
 
-/// A domain's view of files: its tree and where it is.
+/// A domain's view of files: its tree and its working directory.
 #[derive(Debug)]
 pub(crate) struct Tree {
     preopens: Arc<[Preopen]>,
-    /// Like a preopen's guest name.
+    /// In the form of a preopen's guest name.
     pub working: String,
     pub umask: u32,
 }
 
 impl Tree {
-    /// A tree with these grants.
+    /// Makes a tree with these grants.
     pub(crate) fn new(preopens: Arc<[Preopen]>) -> Tree {
         Tree { preopens, working: String::new(), umask: 0o022 }
     }
 
-    /// The same tree for a domain that starts in a directory of it.
+    /// Returns the tree for a domain that starts in a directory of it.
     #[must_use]
     pub(crate) fn starting_in(self, working: String) -> Tree {
         Tree { working, ..self }
     }
 
-    /// Finds the grant that a path lies beneath, the one with the longest name, and the rest of the
-    /// path.
+    /// Finds the grant with the longest name that a path lies beneath, and the rest of the path.
     pub(crate) fn locate(&self, base: &str, path: &str) -> Result<(&Preopen, String), Errno> {
         if path.is_empty() {
             return Err(Errno::NOENT);
         }
         let name = join(base, path);
-        // Slashes may be doubled, and `.` mean nothing, in front of the preopened directory's name,
-        // too.
+        // Before the preopened directory's name, too, slashes may be doubled and `.` has no
+        // meaning.
         let beneath = |preopen: &Preopen| -> Option<String> {
             let mut rest = name.as_str();
             for part in preopen.guest.split('/').filter(|p| !p.is_empty()) {
@@ -160,18 +160,17 @@ impl Tree {
         found.max_by_key(|(p, _)| p.guest.len()).ok_or(Errno::NOENT)
     }
 
-    /// The grant of exactly this name.
+    /// Returns the grant with exactly this name.
     pub(crate) fn granted(&self, guest: &str) -> Option<&Preopen> {
         self.preopens.iter().find(|p| p.guest == guest)
     }
 
-    /// Whether a directory or a file is one that the domain was granted as read-only, whatever the
-    /// path to it was.
+    /// Says whether a directory or a file was granted as read-only, whatever path led to it.
     pub(crate) fn is_read_only(&self, identity: (u64, u64)) -> bool {
         self.preopens.iter().any(|p| !p.writable && p.is(identity))
     }
 
-    /// Whether the name or the directory is a grant itself: its entry stays where it is.
+    /// Says whether the name or the directory is a grant itself, so that its entry must stay.
     pub(crate) fn is_granted(&self, guest: &str, directory: (u64, u64)) -> bool {
         self.preopens.iter().any(|p| p.guest == guest || p.is(directory))
     }
@@ -186,7 +185,7 @@ impl Preopen {
     }
 }
 
-/// Leaves slashes and single dots in front out.
+/// Removes slashes and single dots at the beginning.
 fn skip(mut path: &str) -> &str {
     loop {
         path = path.trim_start_matches('/');
@@ -229,7 +228,7 @@ mod tests {
         assert_eq!(rest("/etc/passwd"), Err(Errno::NOENT));
         assert_eq!(rest("/datax"), Err(Errno::NOENT));
         assert_eq!(rest(""), Err(Errno::NOENT));
-        // Looking this up refuses it: it stays relative to the directory.
+        // The walk refuses this later, and resolves it only relative to the directory.
         assert_eq!(rest("/data/../../etc"), Ok(("/../../etc".into(), false)));
         assert_eq!(rest("/dev/null"), Ok(("".into(), true)));
     }

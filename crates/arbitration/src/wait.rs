@@ -1,4 +1,4 @@
-//! Waiting: for a pipe, a terminal, a socket, and never longer than the policy says.
+//! Waiting for a pipe, a terminal or a socket, never longer than the policy allows.
 
 use crate::clock;
 use crate::descriptors::{Descriptors, Open};
@@ -9,15 +9,15 @@ use rustix::fs::OFlags;
 use sfi_loader::HostCall;
 use std::time::{Duration, Instant};
 
-/// What a domain may ask for.
+/// The events that a domain may ask for.
 const EVENTS: PollFlags = PollFlags::IN.union(PollFlags::PRI).union(PollFlags::OUT).union(PollFlags::RDNORM);
 
-/// When a wait ends; `None` if it need not.
+/// Returns the end of a wait, or `None` if it has none.
 pub(crate) fn end(longest: Duration) -> Option<Instant> {
     Instant::now().checked_add(longest)
 }
 
-/// `poll` until a time, also through signals.
+/// Calls `poll` until a time. Signals of the host do not end it.
 fn poll_until(fds: &mut [PollFd<'_>], end: Option<Instant>) -> Result<usize, Errno> {
     loop {
         let left = end.map(|end| end.saturating_duration_since(Instant::now()));
@@ -32,8 +32,8 @@ fn poll_until(fds: &mut [PollFd<'_>], end: Option<Instant>) -> Result<usize, Err
     }
 }
 
-/// Waits until a descriptor that may wait is ready for `events`; says what it is ready for. It must
-/// be open for that: for the wrong end of a pipe one would wait forever.
+/// Waits until a descriptor that may wait is ready for `events`. Returns what it is ready for. The
+/// descriptor must be open for these events, because a wait at the wrong end of a pipe never ends.
 pub(crate) fn ready(open: &Open, events: PollFlags, end: Option<Instant>) -> Result<PollFlags, Errno> {
     let useless = if events.contains(PollFlags::OUT) { OFlags::RDONLY } else { OFlags::WRONLY };
     if rustix::fs::fcntl_getfl(&open.fd)? & OFlags::ACCMODE == useless {
@@ -44,8 +44,8 @@ pub(crate) fn ready(open: &Open, events: PollFlags, end: Option<Instant>) -> Res
     if poll_until(&mut fds, end)? == 0 { Err(Errno::AGAIN) } else { Ok(fds[0].revents()) }
 }
 
-/// Waits for any of some descriptors of a domain: what each is ready for, 0 for negative numbers.
-/// `None` waits as long as the policy allows.
+/// Waits for any of some descriptors of a domain. Returns what each is ready for, which is nothing
+/// for negative numbers. Without a `time` it waits as long as the policy allows.
 fn wait_for(
     files: &Descriptors,
     asked: &[(i32, PollFlags)],
@@ -73,12 +73,13 @@ fn wait_for(
     Ok(found)
 }
 
-/// A time in milliseconds; negative: none.
+/// Reads a time in milliseconds. A negative one means no limit.
 pub(crate) fn milliseconds(time: u64) -> Option<Duration> {
     u64::try_from(time as i32).ok().map(Duration::from_millis)
 }
 
-/// A time at a pointer, in units of `unit` nanoseconds behind the seconds; null: none.
+/// Reads a time of seconds and a rest in units of `unit` nanoseconds. A null pointer means no
+/// limit.
 pub(crate) fn time_at(cx: &HostCall<'_>, pointer: u64, unit: u32) -> Result<Option<Duration>, Errno> {
     if pointer == 0 {
         return Ok(None);
@@ -94,7 +95,7 @@ pub(crate) fn time_at(cx: &HostCall<'_>, pointer: u64, unit: u32) -> Result<Opti
     Ok(Some(Duration::from_secs(seconds).saturating_add(rest)))
 }
 
-/// `poll` and `ppoll`, which does not change the signal mask: no handler ever runs.
+/// `poll` and `ppoll`: waits for the descriptors of a list. `ppoll` ignores its signal mask.
 pub(crate) fn poll_list(
     cx: &mut HostCall<'_>,
     files: &Descriptors,
@@ -120,7 +121,7 @@ pub(crate) fn poll_list(
     Ok(found.iter().filter(|found| !found.is_empty()).count() as u64)
 }
 
-/// `select` and `pselect6`: three sets of bits, for reading, writing and the exceptional.
+/// `select` and `pselect6`: three sets of bits, for reading, writing and exceptional conditions.
 pub(crate) fn select(
     cx: &mut HostCall<'_>,
     files: &Descriptors,
@@ -128,7 +129,7 @@ pub(crate) fn select(
     time: Option<Duration>,
     longest: Duration,
 ) -> Result<u64, Errno> {
-    /// Most descriptors in a set (`FD_SETSIZE`).
+    /// Largest number of descriptors in a set (`FD_SETSIZE`).
     const MOST: u64 = 1024;
     const WAITS: [PollFlags; 3] = [PollFlags::IN, PollFlags::OUT, PollFlags::PRI];
     let over = PollFlags::HUP | PollFlags::ERR;

@@ -1,10 +1,11 @@
-//! Looking names up, one at a time.
+//! Looking up names, one at a time.
 //!
-//! Only here the kernel gets names of a domain: single plain names, beneath a directory that is
-//! open already, never a link, and never across a mount unless the grant says so. `..` and symbolic
-//! links are resolved here, on a stack of open directories. So nobody who renames or swaps entries
-//! meanwhile leads the walk out of what was granted, and each directory on the way is held against
-//! the grants: one that was granted as read-only is read-only on every way to it.
+//! Only this module passes names of a domain to the kernel. They are single plain names beneath an
+//! open directory. The kernel follows no link, and crosses a mount only if the grant allows it. The
+//! walk itself resolves `..` and symbolic links, on a stack of open directories. So a program that
+//! renames or swaps entries meanwhile cannot lead the walk out of the grant. The walk compares each
+//! directory on the way with the grants: one that was granted as read-only is read-only on every
+//! path to it.
 
 use crate::descriptors::Kind;
 use crate::errno::Errno;
@@ -15,19 +16,19 @@ use rustix::fs::{FileType, Mode, OFlags, ResolveFlags, Stat};
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
 
-/// Most directories that are open at a time during a walk.
+/// Largest number of directories that are open at a time during a walk.
 const DEPTH: usize = 256;
-/// Most symbolic links in a walk, as in the kernel.
+/// Largest number of symbolic links in a walk: the kernel's limit.
 const LINKS: usize = 40;
 
-/// Whether a symbolic link at the path's end is followed.
+/// The treatment of a symbolic link at the path's end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Last {
     Follow,
     Keep,
 }
 
-/// Whether something is to be changed: then a read-only grant says so before anything else does.
+/// The purpose of a look-up. For a change, `EROFS` of a read-only grant precedes other errors.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Intent {
     Read,
@@ -38,30 +39,31 @@ pub(crate) enum Intent {
 #[derive(Clone, Debug)]
 struct Place {
     fd: Arc<OwnedFd>,
-    /// In its parent.
+    /// Its name in its parent.
     entry: String,
-    /// In the domain's tree; the root is empty.
+    /// Its name in the domain's tree. Empty for the root.
     guest: String,
     device: u64,
     writable: bool,
     mounts: bool,
 }
 
-/// Where a path leads.
+/// The result of a look-up.
 #[derive(Debug)]
 pub(crate) struct Found {
-    /// Where it is opened. A directory that has no name here is opened as `.` of itself.
+    /// The directory that it is opened in. A directory without a parent in the walk is opened as
+    /// `.` of itself.
     parent: Place,
     name: String,
-    /// A slash at the end.
+    /// Says whether the path ended with a slash.
     directory_only: bool,
-    /// Whether it is a grant, whose entry stays.
+    /// Says whether it is a grant, so that its entry must stay.
     grant: bool,
-    /// What lies there now, for looking at it: opened with `O_PATH`.
+    /// The current file of that name, opened with `O_PATH` to examine it.
     target: Option<(OwnedFd, Stat)>,
     /// A file that was granted by name.
     file: Option<GrantedFile>,
-    /// Whether the domain may change it.
+    /// Says whether the domain may change it.
     writable: bool,
     /// The whole name in the domain's tree, without links.
     pub guest: String,
@@ -71,13 +73,13 @@ pub(crate) struct Found {
 fn open_one(place: &Place, name: &str, flags: OFlags, mode: Mode) -> Result<OwnedFd, Errno> {
     let mut resolve = ResolveFlags::BENEATH | ResolveFlags::NO_MAGICLINKS | ResolveFlags::NO_SYMLINKS;
     resolve.set(ResolveFlags::NO_XDEV, !place.mounts);
-    // A final link is opened itself by O_PATH, which NO_SYMLINKS forbids; without O_PATH it is
-    // refused by O_NOFOLLOW.
+    // With O_PATH a final link is opened itself, which NO_SYMLINKS would forbid. Without O_PATH,
+    // O_NOFOLLOW refuses the link.
     resolve.set(ResolveFlags::NO_SYMLINKS, !flags.contains(OFlags::PATH));
-    // The kernel refuses a mode that would mean nothing.
+    // The kernel refuses a mode without O_CREAT.
     let mode = if flags.contains(OFlags::CREATE) { mode } else { Mode::empty() };
     match rustix::fs::openat2(&*place.fd, name, flags | OFlags::NOFOLLOW | OFlags::CLOEXEC, mode, resolve) {
-        // What the kernel says of another mount.
+        // The kernel reports another mount in this way.
         Err(rustix::io::Errno::XDEV) => Err(Errno::ACCES),
         result => Ok(result?),
     }
@@ -85,7 +87,7 @@ fn open_one(place: &Place, name: &str, flags: OFlags, mode: Mode) -> Result<Owne
 
 /// Looks `rest` up beneath a grant.
 pub(crate) fn walk(tree: &Tree, start: &Preopen, rest: &str, last: Last, intent: Intent) -> Result<Found, Errno> {
-    // The entries `.` and `..` are not changed.
+    // The entries `.` and `..` cannot be changed.
     let end = rest.rsplit('/').find(|part| !part.is_empty());
     if intent == Intent::Change && last == Last::Keep && end.is_some_and(|part| part == "." || part == "..") {
         return Err(Errno::INVAL);
@@ -104,9 +106,9 @@ pub(crate) fn walk(tree: &Tree, start: &Preopen, rest: &str, last: Last, intent:
 
 struct Walk<'t> {
     tree: &'t Tree,
-    /// The directories from the grant on; never empty after the first.
+    /// The directories from the grant on. The grant's own is never removed.
     stack: Vec<Place>,
-    /// Names that are to be looked up, the next one last.
+    /// Names still to look up, with the next one last.
     todo: Vec<String>,
     links: usize,
 }
@@ -186,7 +188,7 @@ impl Walk<'_> {
         Ok(Found { guest, grant, writable, directory_only, ..found })
     }
 
-    /// Takes one name. The walk ends at whatever is no directory to go on from.
+    /// Looks up one name. The walk ends at an entry that is no directory.
     fn step(&mut self, name: String, ends: bool, follow: bool) -> Result<Option<Found>, Errno> {
         let here = self.here()?;
         let guest = format!("{}/{name}", here.guest);
@@ -224,8 +226,8 @@ impl Walk<'_> {
             }
             _ if !ends => Err(Errno::NOTDIR),
             _ => {
-                // A file that was granted as read-only stays as it is, also where the domain may
-                // change the directory around it.
+                // A file that was granted as read-only stays so, even if the domain may change the
+                // directory around it.
                 let grant = here.writable && self.tree.is_read_only((stat.st_dev, stat.st_ino));
                 let found = Found::at(here.clone(), name, Some((fd, stat)));
                 Ok(Some(Found { grant, writable: found.writable && !grant, ..found }))
@@ -241,17 +243,17 @@ impl Found {
         Found { parent, name, directory_only: false, grant: false, target, file, writable, guest }
     }
 
-    /// Whether something lies there.
+    /// Says whether the file exists.
     pub(crate) fn exists(&self) -> bool {
         self.target.is_some()
     }
 
-    /// Whether the domain may change what lies here.
+    /// Says whether the domain may change it.
     pub(crate) fn writable(&self) -> bool {
         self.writable
     }
 
-    /// What lies there, for looking at it.
+    /// Returns the file, open for examination, and its attributes.
     pub(crate) fn target(&self) -> Result<(&OwnedFd, &Stat), Errno> {
         let (fd, stat) = self.target.as_ref().ok_or(Errno::NOENT)?;
         if self.directory_only && file_system::kind(stat) != FileType::Directory {
@@ -260,23 +262,23 @@ impl Found {
         Ok((fd, stat))
     }
 
-    /// The directory that holds the entry, and the entry's name, to change it.
+    /// Returns the directory that holds the entry, and the entry's name, for changes of the entry.
     pub(crate) fn entry(&self) -> Result<(&OwnedFd, &str), Errno> {
-        // What was granted stays where it is, as a mount does.
+        // A grant's entry cannot be moved or removed, as with a mount.
         if self.grant {
             return Err(Errno(libc::EBUSY));
         }
         if self.parent.writable { Ok((&self.parent.fd, &self.name)) } else { Err(Errno::ROFS) }
     }
 
-    /// Opens what lies there, or makes it: a regular file or a directory, or the file that was
-    /// granted by name. Never waits.
+    /// Opens or makes a regular file or a directory, or opens a file that was granted by name.
+    /// Never waits.
     pub(crate) fn open(&self, flags: OFlags, mode: Mode) -> Result<(OwnedFd, Kind), Errno> {
         let writes = flags.intersects(OFlags::WRONLY | OFlags::RDWR | OFlags::CREATE | OFlags::TRUNC | OFlags::APPEND);
         if writes && !self.writable {
             return Err(Errno::ROFS);
         }
-        // Nobody waits for the other end of a FIFO, and no terminal becomes this process's.
+        // An open never waits for the other end of a FIFO, and takes no controlling terminal.
         let quiet = flags.difference(OFlags::TRUNC) | OFlags::NONBLOCK | OFlags::NOCTTY;
         if let Some(file) = &self.file {
             return self.open_file(file, quiet, flags);
@@ -297,11 +299,11 @@ impl Found {
         Ok((fd, kind))
     }
 
-    /// Opens it and looks at what was opened: it may be another than the one that was found.
+    /// Opens the entry and checks the result, because it may have been swapped since the look-up.
     fn open_quietly(&self, flags: OFlags, mode: Mode) -> Result<OwnedFd, Errno> {
         let open = |more| open_one(&self.parent, &self.name, flags | more, mode);
-        // Reading leaves no trace under a read-only grant. The kernel allows that to a file's owner
-        // only.
+        // Reading does not change the access time under a read-only grant. The kernel allows
+        // O_NOATIME only to a file's owner.
         let fd = match if self.writable { Err(Errno::PERM) } else { open(OFlags::NOATIME) } {
             Err(Errno::PERM) => open(OFlags::empty())?,
             result => result?,
@@ -320,7 +322,7 @@ impl Found {
         if flags.contains(OFlags::DIRECTORY) || self.directory_only {
             return Err(Errno::NOTDIR);
         }
-        // Looked at before: some devices notice that they are opened.
+        // The check precedes the open, because some devices react to being opened.
         file.open(OFlags::PATH)?;
         let (fd, stat) = file.open(quiet.difference(OFlags::CREATE | OFlags::EXCL))?;
         let kind = Kind::of(&stat);
@@ -330,12 +332,12 @@ impl Found {
         Ok((fd, kind))
     }
 
-    /// The directory's name in the domain's tree.
+    /// Returns the directory's name in the domain's tree.
     pub(crate) fn directory(self) -> Result<String, Errno> {
         if file_system::kind(self.target()?.1) == FileType::Directory { Ok(self.guest) } else { Err(Errno::NOTDIR) }
     }
 
-    /// The text of a link.
+    /// Returns the text of a link.
     pub(crate) fn link_text(&self) -> Result<Vec<u8>, Errno> {
         let (fd, stat) = self.target()?;
         if file_system::kind(stat) != FileType::Symlink {

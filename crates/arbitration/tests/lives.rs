@@ -1,5 +1,5 @@
-//! A domain that lives again begins as a new process does: nothing of its dead self is left in its
-//! arbiter, and its exit is its own.
+//! A domain that lives again begins as a new process does. Its arbiter keeps nothing of its former
+//! life, and an exit ends only the domain that asked for it.
 //!
 //! Needs gcc.
 
@@ -10,8 +10,8 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::Path;
 use std::process::Command;
 
-/// `sys` makes a system call with five arguments, `die` faults, `text` gives a path, `here` an
-/// address of the domain's data.
+/// `sys` makes a system call with five arguments, `die` faults, `text` returns the address of a
+/// path, and `here` returns an address of the domain's data.
 const TENANT: &str = ".text
 .globl sys, die, text, here
 .type sys,@function
@@ -45,7 +45,7 @@ request: .zero 56
 .section .note.GNU-stack,\"\",@progbits
 ";
 
-/// Calls functions of the tenant and tells its own value where that fails.
+/// Calls functions of the tenant, and returns its own value if that fails.
 const CLIENT: &str = ".text
 .globl kill, leave
 .type kill,@function
@@ -59,7 +59,7 @@ leave:
 .section .note.GNU-stack,\"\",@progbits
 ";
 
-/// What the client gets for a call that failed.
+/// The client's value for a call that failed.
 const FAILED: i64 = -77;
 const MEMORY: u64 = 1 << 20;
 
@@ -110,8 +110,7 @@ fn sys(world: &mut World, call_: i64, a: u64, b: u64, c: u64) -> i64 {
     call::<fn(i64, u64, u64, u64, u64, u64) -> i64>(world, "tenant", "sys", (call_, a, b, c, 0x22, 0)).unwrap()
 }
 
-/// Everything that a tenant can leave behind: memory, descriptors, the working directory, the mask
-/// of new files, ignored signals.
+/// Changes state that a life can leave behind: memory, descriptors, and the mask of new files.
 fn spend(world: &mut World) {
     assert!(sys(world, libc::SYS_mmap, 0, MEMORY / 2, 3) > 0);
     assert_eq!(sys(world, libc::SYS_mmap, 0, MEMORY, 3), -i64::from(libc::ENOMEM), "the quota bounds it");
@@ -121,7 +120,7 @@ fn spend(world: &mut World) {
     assert_eq!(sys(world, libc::SYS_umask, 0o77, 0, 0), 0o22);
 }
 
-/// The domain finds none of it.
+/// Checks that the domain finds nothing of that state.
 fn is_new(world: &mut World) {
     let memory = sys(world, libc::SYS_mmap, 0, MEMORY, 3);
     let base = world.domain("tenant").unwrap().secret_base();

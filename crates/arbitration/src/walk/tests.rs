@@ -1,5 +1,5 @@
-//! Ways around the grants: special files, the kernel's file systems, read-only directories inside
-//! others, and entries that change meanwhile.
+//! Attempts to get around the grants: special files, the kernel's file systems, read-only
+//! directories inside others, and entries that change meanwhile.
 
 use super::*;
 use crate::tree::with_null;
@@ -73,7 +73,7 @@ fn no_directory_leads_to_the_kernels_file_systems() {
             "/proc",
             "/sys",
         ] {
-            // Nothing is made or cut: this is the machine's own tree.
+            // No file is made or truncated, because this is the machine's own tree.
             for flags in [OFlags::RDONLY, OFlags::WRONLY, OFlags::RDWR] {
                 let result = open(&tree, path, flags).map(drop);
                 assert!(matches!(result, Err(Errno::ACCES | Errno::NOENT)), "{crossing} {path} {flags:?}: {result:?}");
@@ -84,7 +84,7 @@ fn no_directory_leads_to_the_kernels_file_systems() {
     }
 }
 
-/// `data` may be changed, `data/a/ro` in it may not, whatever leads there.
+/// The domain may change `data`, but not `data/a/ro`, whatever path leads there.
 #[test]
 fn read_only_directories_inside_others_are_read_only() {
     let directory = tempfile::tempdir().expect("directory");
@@ -123,7 +123,7 @@ fn read_only_directories_inside_others_are_read_only() {
         for path in ["/data/a/ro", "/data/x/../a/ro", "/data/a/ro/", "/data"] {
             assert_eq!(entry(&tree, path), Err(Errno(libc::EBUSY)), "{guest} {path}");
         }
-        // What lies around it may be changed, and takes it along.
+        // The domain may change the directories around the grant, and a move takes the grant along.
         assert!(entry(&tree, "/data/a").is_ok() && entry(&tree, "/data/link").is_ok());
         fs::rename(data.join("a"), data.join("moved")).expect("rename");
         assert_eq!(open(&tree, "/data/moved/ro/f", OFlags::WRONLY).map(drop), Err(Errno::ROFS));
@@ -174,9 +174,9 @@ fn a_walk_ends() {
     assert_eq!(open(&tree, &long, OFlags::RDWR | OFlags::CREATE).map(drop), Err(Errno::NAMETOOLONG));
 }
 
-/// Somebody swaps an entry between a directory, a file, links that lead out and into what is
-/// read-only, and a FIFO, and moves directories in and out of the grant, while the domain opens
-/// names through it.
+/// A thread swaps an entry between a directory, a file, a FIFO, and links that lead out or into a
+/// read-only directory. It also moves directories in and out of the grant. Meanwhile the domain
+/// opens names through the entry.
 #[test]
 fn swapped_entries_lead_nowhere_else() {
     let directory = tempfile::tempdir().expect("directory");
@@ -207,7 +207,8 @@ fn swapped_entries_lead_nowhere_else() {
                 match round % (texts.len() + 3) {
                     0 => symlink(&absolute, &new).expect("link"),
                     1 => rustix::fs::mkfifoat(rustix::fs::CWD, &new, Mode::from_raw_mode(0o666)).expect("FIFO"),
-                    // A directory leaves the grant under the domain's feet and comes back.
+                    // A directory leaves the grant while the domain may stand in it, and comes
+                    // back.
                     2 => {
                         fs::rename(at("data/dir/deep"), at("outside/moved")).expect("rename");
                         fs::rename(at("outside/moved"), at("data/dir/deep")).expect("rename");
@@ -247,8 +248,8 @@ fn swapped_entries_lead_nowhere_else() {
     println!("{opened} opened");
 }
 
-/// A file that was granted by name is what it was granted as, also where the domain may change the
-/// directory around it and finds a link, a FIFO or a device there to put in its place.
+/// A file that was granted by name keeps its kind. The domain may change the directory around it,
+/// and tries to put a link, a FIFO or a device in its place.
 #[test]
 fn a_granted_file_is_exchanged_for_nothing_else() {
     let directory = tempfile::tempdir().expect("directory");
@@ -269,7 +270,7 @@ fn a_granted_file_is_exchanged_for_nothing_else() {
             std::io::read_to_string(fs::File::from(fd)).map_err(|_| Errno::INVAL)
         };
         assert_eq!(read(), Ok("one".into()));
-        // As the domain would, by names that it may change.
+        // Swaps files as the domain would, by names that it may change.
         let place = |other: &str| {
             assert_eq!((entry(&tree, &format!("/d/{other}")), entry(&tree, "/d/one")), (Ok(()), Ok(())));
             fs::rename(at(other), at("one")).expect("renamed");
@@ -282,7 +283,8 @@ fn a_granted_file_is_exchanged_for_nothing_else() {
         for flags in WAYS {
             assert_eq!(open(&tree, "/file", flags).map(drop), Err(Errno::ACCES), "{flags:?}");
         }
-        // Another file of the same kind is the file from now on, as programs replace files.
+        // Another file of the original kind becomes the granted file, because programs replace
+        // files so.
         fs::write(at("spare"), "one").expect("written");
         place("spare");
         assert_eq!(read(), Ok("one".into()));
@@ -294,7 +296,7 @@ fn a_granted_file_is_exchanged_for_nothing_else() {
     assert!(Preopen::file(&at("loop"), "/x", false).is_err());
 }
 
-/// A file that was granted as read-only stays as it is on every way to it.
+/// A file that was granted as read-only stays so on every path to it.
 #[test]
 fn a_read_only_file_in_a_writable_directory_stays() {
     let directory = tempfile::tempdir().expect("directory");
