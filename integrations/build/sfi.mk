@@ -1,5 +1,5 @@
-# include sfi.mk: NAME.sfi.o from NAME.o, NAME.sfi.a from NAME.a. Rewritten and verified: there is no
-# output without a verdict. Compile with -fPIE or -fPIC.
+# include sfi.mk: NAME.sfi.o from NAME.o, NAME.sfi.a from NAME.a. Objects are rewritten and
+# verified, and there is no output without a verdict. Compile with -fPIE or -fPIC.
 #   SFI        the program
 #   SFI_MODE   write, full or match
 #   SFI_POLICY a policy file

@@ -1,19 +1,18 @@
-# Sandboxed plugins in CMake: find_package(sfi), with -Dsfi_DIR=.../integrations/build where it is
-# not installed. SFI_EXECUTABLE names the program. Else it is looked for on the path.
+# Sandboxed plugins in CMake: find_package(sfi), with -Dsfi_DIR=.../integrations/build unless it is
+# installed. SFI_EXECUTABLE names the program. By default CMake searches the path for it.
 #
 #   sfi_add_plugin(NAME SOURCE... [MODE mode] [POLICY file] [OUTPUT file])
 #     Compiles sources, rewrites and verifies the objects. NAME is an object library: give it
 #     include paths and options as any other target.
 #   sfi_rewrite(TARGET [MODE mode] [POLICY file] [OUTPUT file])
-#     Rewrites and verifies the objects of a static or object library that is there.
+#     Rewrites and verifies the objects of an existing static or object library.
 #   sfi_rewrite_archive(NAME FILE [MODE mode] [POLICY file] [OUTPUT file])
-#     Rewrites and verifies a library that somebody else compiled, such as a distribution's libz.a.
+#     Rewrites and verifies a compiled library, such as a distribution's libz.a.
 #   sfi_verify(TARGET [MODE mode] [POLICY file])
 #     Building the project fails if an object of TARGET could leave its sandbox.
 #
-# Each of the first three makes a target TARGET-sfi (or NAME), part of `all`, whose property
-# SFI_OUTPUT is the archive for a manifest's `objects`: by default TARGET.sfi.a in the binary
-# folder.
+# Each of the first three makes a target TARGET-sfi (or NAME) that is part of `all`. Its property
+# SFI_OUTPUT is the archive for a manifest's `objects`. Default: TARGET.sfi.a in the binary folder.
 include_guard(GLOBAL)
 find_program(SFI_EXECUTABLE sfi REQUIRED)
 
@@ -48,8 +47,8 @@ function(_sfi_output target default inputs mode policy policy_file output)
     endif()
     get_filename_component(output "${output}" ABSOLUTE BASE_DIR "${CMAKE_CURRENT_BINARY_DIR}")
     set(packed "${CMAKE_CURRENT_BINARY_DIR}/${target}.a")
-    # An archive of the objects first: members keep their order, and names may repeat. A failed
-    # verdict must leave no output, or the next build would take it for a good one.
+    # The objects first become an archive: members keep their order, and names may repeat. A failed
+    # verdict must leave no output, because the next build would take it for a good one.
     add_custom_command(
         OUTPUT "${output}"
         COMMAND "${CMAKE_COMMAND}" -E rm -f "${packed}" "${output}"

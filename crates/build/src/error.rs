@@ -1,11 +1,11 @@
-//! Reasons why there is no plugin.
+//! Reasons for which a plugin cannot be built.
 
 use sfi_rewriter::Refusal;
 use sfi_validator::Finding;
 use sfi_verifier::{Unreadable, Violation};
 use std::path::PathBuf;
 
-/// Why there is no plugin.
+/// A reason for which a plugin cannot be built.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     /// There is no folder to write to.
@@ -20,7 +20,7 @@ pub enum Error {
     /// Cargo failed to build a crate.
     #[error("cannot build the plugin's crate: {what}")]
     Cargo {
-        /// Its own words.
+        /// Cargo's message.
         what: String,
     },
     /// A file could not be read or written.
@@ -45,7 +45,7 @@ pub enum Error {
     /// The rewriter refuses objects.
     #[error("{}", refusals(.0))]
     Refused(Vec<(String, Vec<Refusal>)>),
-    /// Rewritten code is not proved to do what the original does: a mistake in the rewriter.
+    /// The rewritten code is not proved to do what the original does, by a mistake in the rewriter.
     #[error("{object}: the rewritten code does not do what the original does; please report this: {}", lines(.findings))]
     NotProved {
         /// File, or archive and member.
@@ -53,7 +53,7 @@ pub enum Error {
         /// The places, with listings.
         findings: Vec<Finding>,
     },
-    /// The verifier refuses a rewritten object: a mistake in the rewriter.
+    /// The verifier refuses a rewritten object, by a mistake in the rewriter.
     #[error("{object}: the rewritten object is refused; please report this: {}", lines(.violations))]
     Unsafe {
         /// File, or archive and member.

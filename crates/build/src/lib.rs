@@ -1,11 +1,11 @@
-//! Sandboxed plugins in a Cargo build script: compiled, rewritten, verified.
+//! Builds sandboxed plugins in a Cargo build script: compiles, rewrites and verifies them.
 //!
 //! ```no_run
 //! // build.rs
 //! sfi_build::Plugin::new("codec").file("plugin/codec.c").archive("/usr/lib/x86_64-linux-gnu/libz.a").build();
 //! ```
 //!
-//! The host finds the archive at a path that Cargo tells the compiler, and embeds it:
+//! Cargo tells the compiler the archive's path, so the host can embed the archive:
 //!
 //! ```ignore
 //! const CODEC: &[u8] = include_bytes!(env!("SFI_PLUGIN_CODEC"));
@@ -13,8 +13,8 @@
 //! ```
 //!
 //! [`Plugin::file`] takes C, C++ and assembly, which the crate `cc` compiles. [`Plugin::archive`]
-//! takes libraries that somebody else compiled, and [`Plugin::rust`] takes a crate. Nothing is
-//! linked: the loader links the archive's objects when the domain is built, and verifies them
+//! takes libraries that are compiled already, and [`Plugin::rust`] takes a crate. The build links
+//! nothing. The loader links the archive's objects when it builds the domain, and verifies them
 //! again.
 
 #![forbid(unsafe_code)]
@@ -46,8 +46,8 @@ pub struct Plugin {
 }
 
 impl Plugin {
-    /// Begins a plugin. Its archive is `NAME.sfi.a`, and `SFI_PLUGIN_NAME` in capitals, with `_`
-    /// for every other character, is its path.
+    /// Begins a plugin. Its archive is `NAME.sfi.a`. The environment variable `SFI_PLUGIN_NAME`
+    /// holds the archive's path, where NAME is in capitals, with `_` for every other character.
     ///
     /// C and C++ are compiled with `-O2 -g` as position-independent code, whatever the host's
     /// profile is.
@@ -105,17 +105,18 @@ impl Plugin {
         self
     }
 
-    /// Adds a crate of Rust, by the folder of its Cargo.toml. Cargo builds its library as a static
-    /// library in the release profile with `panic=abort`. All of std comes with it; see
-    /// [`Plugin::skip_refused`].
+    /// Adds a Rust crate, by the folder of its Cargo.toml.
+    ///
+    /// Cargo builds its library as a static library in the release profile with `panic=abort`. The
+    /// library contains all of std, and parts of it may be refused: see [`Plugin::skip_refused`].
     pub fn rust(mut self, folder: impl AsRef<Path>) -> Plugin {
         self.crates.push(folder.as_ref().to_owned());
         self.watched.push(folder.as_ref().to_owned());
         self
     }
 
-    /// Leaves members of archives that cannot be rewritten out, with a warning, instead of failing.
-    /// A plugin that needs one of them fails when it is loaded: a symbol is undefined.
+    /// Leaves out members of archives that cannot be rewritten, with a warning, instead of failing.
+    /// A plugin that needs such a member fails when it is loaded, because a symbol is undefined.
     pub fn skip_refused(mut self) -> Plugin {
         self.skip_refused = true;
         self
@@ -156,7 +157,7 @@ impl Plugin {
     /// Builds the plugin. Prints nothing but the compiler's messages.
     ///
     /// # Errors
-    /// What the compiler, the rewriter, the validator and the verifier say against it.
+    /// The compiler, the rewriter, the validator or the verifier failed or refused an object.
     pub fn try_build(self) -> Result<Built, Error> {
         let folder = match &self.out {
             Some(folder) => folder.clone(),
@@ -177,7 +178,7 @@ impl Plugin {
         Ok(Built { path, warnings: rewritten.warnings })
     }
 
-    /// The environment variable that holds the archive's path while the host is compiled.
+    /// Returns the environment variable that holds the archive's path while the host is compiled.
     fn variable(&self) -> String {
         let letter = |c: char| if c.is_ascii_alphanumeric() { c.to_ascii_uppercase() } else { '_' };
         format!("SFI_PLUGIN_{}", self.name.chars().map(letter).collect::<String>())
@@ -187,7 +188,7 @@ impl Plugin {
 /// A plugin that was built.
 #[derive(Clone, Debug)]
 pub struct Built {
-    /// The archive.
+    /// Path of the archive.
     pub path: PathBuf,
     /// Members that were left out, and parts of objects that were dropped or are not proved.
     pub warnings: Vec<String>,
@@ -200,7 +201,8 @@ fn static_library(source: &Path, folder: &Path) -> Result<PathBuf, Error> {
     let mut command = Command::new(cargo);
     command.args(["rustc", "--release", "--lib", "--crate-type", "staticlib", "--message-format", "json"]);
     command.arg("--manifest-path").arg(source.join("Cargo.toml")).arg("--target-dir").arg(target);
-    // The host's own settings would change the plugin, and its target folder is locked meanwhile.
+    // The host's own flags would change the plugin. The host's target folder is locked meanwhile,
+    // so the crate gets its own.
     command.args(["--", "-C", "panic=abort"]).env_remove("CARGO_ENCODED_RUSTFLAGS").env_remove("RUSTFLAGS");
     let output = command.output().map_err(|source| Error::Cargo { what: source.to_string() })?;
     if !output.status.success() {

@@ -1,4 +1,4 @@
-//! Compiled objects and archives become rewritten and verified objects.
+//! Turns compiled objects and archives into rewritten and verified objects.
 
 use crate::{Error, Mode};
 use rayon::prelude::*;
@@ -17,9 +17,9 @@ pub(crate) struct Rewritten {
 
 /// One object before it is rewritten.
 struct Source {
-    /// `file` or `archive(member)`.
+    /// The name in messages: `file` or `archive(member)`.
     shown: String,
-    /// Name in the new archive.
+    /// The name in the new archive.
     name: String,
     bytes: Vec<u8>,
 }
@@ -76,7 +76,7 @@ fn read(path: &Path, sources: &mut Vec<Source>) -> Result<(), Error> {
     Ok(())
 }
 
-/// The gate. The loader asks again; a build should fail first.
+/// Verifies an object. The loader does so again, but a build should fail first.
 fn verify(object: &str, bytes: &[u8], mode: Mode) -> Result<(), Error> {
     let options = sfi_verifier::Options { mode, ..sfi_verifier::Options::default() };
     let report = sfi_verifier::verify(bytes, &options)

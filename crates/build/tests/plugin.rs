@@ -1,10 +1,10 @@
-//! Plugins built as build scripts build them, then loaded and called.
+//! Builds plugins as build scripts do, loads them and calls them.
 
 use sfi_build::{Error, Mode, Plugin};
 use sfi_loader::{DomainSpec, TypedFn, World};
 use std::path::{Path, PathBuf};
 
-/// A folder with sources; Cargo's variables as a build script has them.
+/// A folder with sources. It gives plugins the settings that Cargo gives build scripts.
 struct Folder(tempfile::TempDir);
 
 impl Folder {
@@ -20,7 +20,7 @@ impl Folder {
         self.0.path().join(name)
     }
 
-    /// The crate `cc` wants to know what build scripts are told.
+    /// Begins a plugin. The crate `cc` needs a target and a host, which Cargo tells build scripts.
     fn plugin(&self, name: &str) -> Plugin {
         let target = "x86_64-unknown-linux-gnu";
         Plugin::new(name).out_dir(self.0.path()).compiler(|cc| cc.target(target).host(target))
@@ -59,7 +59,7 @@ fn sources_become_a_plugin_in_each_mode() {
     }
 }
 
-/// All members are linked, also those that nothing asks for.
+/// All members are linked, even those that no code needs.
 #[test]
 fn an_archive_is_linked_as_a_whole() {
     let folder = Folder::new(&[
@@ -90,7 +90,7 @@ fn a_library_of_the_distribution_is_taken_as_it_is() {
     assert!(Path::new(library).exists(), "run `cargo xtask setup`");
     let built = folder.plugin("z").archive(library).try_build().unwrap();
     let spec = DomainSpec::new("z").archive("z.a", std::fs::read(&built.path).unwrap()).exports(["adler32"]);
-    // It wants malloc and free of a libc, and adler32 does not.
+    // The library needs malloc and free of a libc, but adler32 does not.
     let mut world = World::builder().domain(spec).build().unwrap();
     let adler: TypedFn<fn(u64, u64, u32) -> u64> = world.domain("z").unwrap().export("adler32").unwrap();
     assert_eq!(adler.call(&mut world, (1, 0, 0)).unwrap(), 1);

@@ -32,7 +32,7 @@ pub fn sections_of<'a>(object: &Object<'a>) -> Result<Sections<'a>, Malformed> {
 }
 
 /// Looks up places of an object, given as section and offset. Returns the frames of each, innermost
-/// first, and none if nothing is known.
+/// first, or none for places without debug information.
 pub fn lookup_in(object: &Object<'_>, places: &[(usize, u64)]) -> Vec<Vec<Frame>> {
     let addresses: Vec<u64> = places.iter().map(|(section, offset)| crate::address(*section, *offset)).collect();
     match sections_of(object) {

@@ -31,15 +31,16 @@ impl std::fmt::Display for Frame {
     }
 }
 
-/// Lines and columns: no file has others, and no reader of a report expects more than 31 bits.
+/// Valid lines and columns. No file has larger ones, and readers of a report expect at most 31
+/// bits.
 const NUMBERS: std::ops::RangeInclusive<u64> = 1..=i32::MAX as u64;
 
-/// Longest chain of calls that were inlined into one place.
+/// Length of the longest chain of calls that were inlined into one place.
 const DEEPEST: usize = 32;
-/// Longest chain of entries that name each other.
+/// Length of the longest chain of entries that name each other.
 const LONGEST: usize = 8;
-/// Longest name in the string sections. Longer strings would be searched for their end again and
-/// again.
+/// Length of the longest name in the string sections. The search for the end of longer ones would
+/// be repeated and costly.
 const LONGEST_STRING: usize = 64 << 10;
 
 /// The findings about an address so far.
@@ -76,7 +77,7 @@ pub fn lookup(sections: &Sections<'_>, addresses: &[u64], fuel: &mut Fuel) -> Ve
     if sane && !wanted.is_empty() {
         let dwarf = sections.dwarf();
         let mut search = Search { dwarf: &dwarf, cache: Cache::default(), fuel, wanted: &wanted, found: &mut found };
-        // When the fuel runs out, the answer is what was found so far.
+        // If the fuel runs out, the findings so far are the answer.
         let _ = search.all();
     }
     addresses
@@ -152,7 +153,7 @@ struct Search<'x, 's> {
 impl<'s> Search<'_, 's> {
     fn all(&mut self) -> Result<(), Exhausted> {
         let mut headers = self.dwarf.units();
-        // After a malformed header nothing can be found.
+        // No unit can be found after a malformed header.
         while let Ok(Some(header)) = headers.next() {
             if let Some(unit) = self.cache.unit(self.dwarf, header, self.fuel)? {
                 self.one(&unit)?;

@@ -1,9 +1,10 @@
 //! The section `.sfi.map`: for each original instruction the instructions of the rewritten object
-//! that serve it. It is for people (`sfi objdump`). No decision depends on it.
+//! that serve it. It is for people (`sfi objdump`), and no decision depends on it.
 //!
 //! It has one record for each section of text. A record holds a version byte, the section's address
-//! (8 bytes, relocated), the number of entries, and the entries. Numbers are LEB128, and an entry's
-//! offsets are differences to the entry before. An entry ends where the next begins.
+//! (8 bytes, relocated), the number of entries, and the entries. Numbers are LEB128, and the
+//! offsets of an entry are differences from the previous entry. An entry ends where the next
+//! begins.
 
 use gimli::write::{EndianVec, Writer};
 use gimli::{EndianSlice, LittleEndian, Reader as _};
@@ -38,8 +39,8 @@ pub enum Keeping {
     Exchanged(u8),
 }
 
-/// The rewrite's account of one original instruction, for the validator. Nobody trusts it: a wrong
-/// trace makes a proof fail.
+/// The rewriter's account of one original instruction, for the validator. The validator does not
+/// trust it: a wrong trace makes a proof fail.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Step {
     /// Offset in the new section where its code begins.

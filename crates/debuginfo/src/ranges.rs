@@ -1,6 +1,7 @@
-//! The addresses of an entry. gimli (0.34) adds up their numbers without a check. A hostile
-//! object's sum may overflow, which is a panic if the host is built with overflow checks. So the
-//! sums are checked here first.
+//! The addresses of an entry.
+//!
+//! gimli (0.34) adds up their numbers without a check. The sums of a hostile object may overflow,
+//! and a host that is built with overflow checks would panic. So this module checks the sums first.
 
 use crate::sections::Reader;
 use gimli::{
@@ -48,7 +49,7 @@ pub(crate) fn listed<'s>(
     dwarf.attr_ranges(unit, value)
 }
 
-/// Checks the place of the list that an index stands for. It is `DW_AT_rnglists_base` plus an
+/// Checks the place of the list that an index names. The place is `DW_AT_rnglists_base` plus an
 /// offset, which may have 64 bits (DWARF 5, section 7.28).
 fn check_index<'s>(
     dwarf: &Dwarf<Reader<'s>>,

@@ -49,7 +49,7 @@ pub enum Meaning {
     Other(u64),
 }
 
-/// The debug information cannot be read.
+/// The error for debug information that cannot be read.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Malformed(pub &'static str);
 
@@ -61,7 +61,7 @@ impl std::fmt::Display for Malformed {
 
 impl std::error::Error for Malformed {}
 
-/// The sections that are read.
+/// The sections that are read. The others are ignored.
 const NEEDED: [SectionId; 11] = [
     SectionId::DebugAbbrev,
     SectionId::DebugAddr,
@@ -76,10 +76,11 @@ const NEEDED: [SectionId; 11] = [
     SectionId::DebugStrOffsets,
 ];
 
-/// Most bytes of all compressed sections of one object, in units of their compressed size. Real
-/// debug information shrinks to a fifth, and zeros shrink to a thousandth.
+/// Bound on the bytes of all compressed sections of one object after decompression, as a multiple
+/// of their compressed size. Real debug information shrinks to a fifth, and zeros shrink to a
+/// thousandth.
 const EXPANSION: u64 = 16;
-/// Bytes that small sections may have beyond that.
+/// Bytes that small sections may have beyond this bound.
 const SMALL: u64 = 64 << 10;
 
 /// An object's debug information, with addresses as [`crate::address`] makes them.
@@ -89,7 +90,7 @@ pub struct Sections<'a> {
 }
 
 impl<'a> Sections<'a> {
-    /// Finds the sections among `raw`. Of two with one name the first counts.
+    /// Finds the sections among `raw`. If two have one name, the first counts.
     ///
     /// # Errors
     /// [`Malformed`] if a section cannot be decompressed.
@@ -118,7 +119,7 @@ impl<'a> Sections<'a> {
         Ok(sections)
     }
 
-    /// Says whether nothing here names lines or functions.
+    /// Says whether the sections name no lines and no functions.
     pub fn is_empty(&self) -> bool {
         self.get(SectionId::DebugInfo).is_empty()
     }

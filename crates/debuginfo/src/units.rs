@@ -1,5 +1,5 @@
-//! Units, paid for by the size of the tables that they name. Units may share tables, so a hostile
-//! object may let many units name one large table. Each table of abbreviations is parsed once.
+//! Units, with a price for the tables that they name. Units may share tables, so a hostile object
+//! may let many units name one large table. Each table of abbreviations is parsed once.
 
 use crate::fuel::{Exhausted, Fuel};
 use crate::sections::Reader;
@@ -7,7 +7,7 @@ use gimli::{Abbreviations, AttributeValue, DebugAbbrevOffset, Dwarf, Reader as _
 use std::collections::HashMap;
 use std::sync::Arc;
 
-/// Price of a unit beside its tables. For each unit strings of up to that length are read.
+/// Price of a unit without its tables. Each unit may cost the reading of strings of that length.
 pub(crate) const UNIT: u64 = 2000;
 
 /// Tables of abbreviations by offset.
@@ -94,7 +94,7 @@ fn size(mut table: Reader<'_>) -> u64 {
         }
         Ok(())
     };
-    // The parser finds the same mistake again.
+    // The parser finds such a mistake again.
     let _ = walk();
     count
 }

@@ -1,4 +1,4 @@
-//! Debug information that is made to be expensive. The budget ends the work.
+//! Debug information that is expensive on purpose. The budget ends the work.
 
 use sfi_debuginfo::{Fuel, Meaning, Raw, Sections, address, lookup};
 use std::time::{Duration, Instant};
@@ -85,7 +85,7 @@ fn few_entries_are_read_and_too_many_are_not() {
     let frames = lookup(&gather(&many), &places, &mut Fuel::default());
     assert!(start.elapsed() < Duration::from_secs(60), "4e10 steps were to be cut");
     assert!(frames[1].is_empty());
-    // The budget ended the work: with next to none nothing is found at all.
+    // The budget ended the work: with almost no fuel nothing is found.
     assert!(lookup(&gather(&few), &places, &mut Fuel::new(100))[0].is_empty());
 }
 
@@ -101,7 +101,7 @@ fn sections_that_lie_about_their_size_are_refused() {
     }
 }
 
-/// Zeros shrink to a thousandth: 260 KB of them would become 256 MB in the host.
+/// Zeros shrink to a thousandth. 260 KB of them would become 256 MB in the host.
 #[test]
 fn compressed_sections_grow_by_a_bounded_factor() {
     use std::io::Write;

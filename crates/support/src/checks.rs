@@ -1,18 +1,18 @@
-//! The checks of mode match ([`sfi_contract::matching`]) before the stores of the support code,
-//! which has no indirect branches.
+//! The checks of mode match ([`sfi_contract::matching`]) before the stores and the indirect calls
+//! of the support code.
 
 use iced_x86::{Code, IcedError, Instruction, MemoryOperand, Register};
 use sfi_contract::Anchored;
 use sfi_contract::matching::{BRANCH, HEAD, Pattern, STORE, STORE_KEEPING_FLAGS};
 
-/// Instructions before a `rep movsb` that belong to its unsafe region: two masks of two each.
+/// Instructions of an unsafe region before its `rep movsb`: two masks of two instructions each.
 const REGION: usize = 4;
 
 /// An instruction, or bytes of a pattern.
 pub(crate) struct Piece {
     pub(crate) instruction: Instruction,
-    /// Fields of a pattern's bytes; an instruction's own is its displacement, whose number is
-    /// symbolic.
+    /// Fields of a pattern's bytes. The field of an instruction is its displacement, which holds a
+    /// symbolic number.
     pub(crate) fields: Vec<(usize, Anchored)>,
 }
 
@@ -22,7 +22,7 @@ impl From<Instruction> for Piece {
     }
 }
 
-/// The same instructions with a check before each store and each indirect call.
+/// Returns the instructions with a check before each store and each indirect call.
 pub(crate) fn add(plain: &[Instruction]) -> Result<Vec<Piece>, IcedError> {
     let mut checked = Vec::new();
     for (at, i) in plain.iter().enumerate() {
@@ -30,14 +30,15 @@ pub(crate) fn add(plain: &[Instruction]) -> Result<Vec<Piece>, IcedError> {
         if plain.get(at + REGION).is_some_and(|copy| copy.code() == Code::Movsb_m8_m8) {
             let last = MemoryOperand::with_base_index_scale_displ_size(Register::RDI, Register::RCX, 1, -1, 1);
             for end in [MemoryOperand::with_base(Register::RDI), last] {
-                // jrcxz behind the check; the lengths of `lea` differ. The masks change the flags.
+                // jrcxz skips the check. The lengths of `lea` differ. The masks change the flags
+                // anyway, so the check need not keep them.
                 let lea = if end.displacement == 0 { 3 } else { 5 };
                 let over = HEAD.bytes.len() + lea + STORE.bytes.len();
                 checked.push(Instruction::with_declare_byte(&[0xe3, over as u8])?.into());
                 check(&mut checked, end, &STORE)?;
             }
         } else if plain.get(at + 1).is_some_and(Instruction::is_call_near_indirect) {
-            // The mask and the call are one region.
+            // The mask and the call are one region, so the check precedes both.
             let pointer = MemoryOperand::with_base(i.op0_register().full_register());
             check(&mut checked, pointer, &BRANCH)?;
         } else if i.op0_kind() == iced_x86::OpKind::Memory && !i.is_call_near_indirect() && i.memory_base().is_gpr32() {
@@ -47,7 +48,7 @@ pub(crate) fn add(plain: &[Instruction]) -> Result<Vec<Piece>, IcedError> {
             let place = MemoryOperand::new(base, index, scale, displacement.into(), 1, false, Register::None);
             check(&mut checked, place, &STORE_KEEPING_FLAGS)?;
         }
-        // A label names the first of them.
+        // A label names the first instruction of the check.
         let mut own = *i;
         if let Some(check) = checked.get_mut(first) {
             check.instruction.set_ip(i.ip());
@@ -64,7 +65,8 @@ fn check(to: &mut Vec<Piece>, place: MemoryOperand, tail: &Pattern) -> Result<()
     pattern(to, tail)
 }
 
-/// As many bytes at a time as a declaration holds, where no field is torn apart.
+/// Declares the bytes of a pattern in pieces of at most 16 bytes, none of which ends inside a
+/// field.
 fn pattern(to: &mut Vec<Piece>, pattern: &Pattern) -> Result<(), IcedError> {
     let mut start = 0;
     while start < pattern.bytes.len() {

@@ -1,9 +1,9 @@
-/* What libraries that were built for glibc expect of it and musl does not have: libstdc++,
- * Rust's std, libgfortran. */
+/* Functions that libraries built for glibc need and musl does not have. The libraries are
+ * libstdc++, Rust's std and libgfortran. */
 #include <stddef.h>
 #include <stdint.h>
 
-/* One thread enters a domain at a time. */
+/* Only one thread enters a domain at a time. */
 char __libc_single_threaded = 1;
 
 struct destructor {
@@ -32,7 +32,7 @@ int __cxa_thread_atexit_impl(void (*run)(void *), void *object, void *library) {
     return 0;
 }
 
-/* musl's, with the thread locals' destructors in front of everything else. */
+/* As musl's exit, but the destructors of thread locals run before everything else. */
 _Noreturn void exit(int code) {
     while (destructors) {
         struct destructor *first = destructors;
@@ -46,9 +46,9 @@ _Noreturn void exit(int code) {
     _Exit(code);
 }
 
-/* libstdc++ reads a locale_t of glibc's layout: tables of character classes behind thirteen
- * pointers. musl's functions read six pointers at the front, null for the C locale. What is
- * named here is never changed or freed. */
+/* libstdc++ reads a locale_t in glibc's layout: thirteen pointers, and then tables of character
+ * classes. musl's functions read six pointers at its start, which are null for the C locale. These
+ * locales are never changed or freed. */
 struct locale {
     const void *category[13];
     const unsigned short *class;
@@ -87,11 +87,11 @@ struct locale *newlocale(int, const char *, struct locale *) __attribute__((alia
 struct locale *duplocale(struct locale *) __attribute__((alias("__duplocale")));
 void freelocale(struct locale *) __attribute__((alias("__freelocale")));
 
-/* Rust's std. Name resolution is read anew by newer versions without being asked. */
+/* For Rust's std. It calls __res_init only if the version is older than 2.26. */
 const char *gnu_get_libc_version(void) { return "2.36"; }
 int __res_init(void) { return 0; }
 
-/* libquadmath: printf learns no new conversions. */
+/* For libquadmath. printf cannot learn new conversions here. */
 int register_printf_modifier(const void *text) { return text ? -1 : -1; }
 int register_printf_type(void (*type)(void)) { return type ? -1 : -1; }
 int register_printf_specifier(int letter, void (*print)(void), void (*size)(void)) {

@@ -1,13 +1,12 @@
-//! `setjmp` and `longjmp`: the data stack pointer, the preserved registers and the control stack's
-//! depth come back.
+//! `setjmp` and `longjmp`. A jump brings back the data stack pointer, the preserved registers and
+//! the depth of the control stack.
 //!
-//! A `jmp_buf` has eight words of its own in musl and glibc: rbx, rbp, r12, r13, r14, r15, the home
-//! of the original r15, and a word whose upper half is the depth and whose lower half the dispatch
-//! slot to continue at. A forged one gives registers that its author could have loaded as well, and
-//! a depth and a slot that `__sfi_cut` checks and masks.
+//! A `jmp_buf` has eight words for them in musl and glibc: rbx, rbp, r12, r13, r14, r15, the home
+//! of the original r15, and a last word. Its upper half is the depth, and its lower half is the
+//! dispatch slot to continue at. A forged buffer gives registers that the domain could load anyway,
+//! and a depth and a slot that `__sfi_cut` checks and masks.
 //!
-//! `sigsetjmp` keeps the signal mask behind these words, where both libcs have it, if it is asked
-//! to.
+//! `sigsetjmp` saves the signal mask after these words if it is asked to, as both libcs do.
 
 use crate::function::{Function, call_external, fixed, function, jump_external};
 use iced_x86::code_asm::*;
@@ -17,9 +16,9 @@ use sfi_contract::{Mode, names};
 
 /// Registers in the order of the buffer's first words.
 const REGISTERS: [AsmRegister64; 6] = [rbx, rbp, r12, r13, r14, r15];
-/// The original r15.
+/// Offset of the original r15.
 const HOME: i32 = 48;
-/// Depth and slot.
+/// Offset of the slot. The depth follows it.
 const PLACE: i32 = 56;
 
 pub(crate) fn functions(mode: Mode) -> Result<Vec<Function>, IcedError> {
@@ -37,20 +36,20 @@ pub(crate) fn functions(mode: Mode) -> Result<Vec<Function>, IcedError> {
     ])
 }
 
-/// Whether the signal mask was saved, and the mask.
+/// Offset of the flag that the signal mask was saved, and of the mask.
 const SAVED: i32 = 64;
 const MASK: i32 = 72;
-/// `rt_sigprocmask`, its way to set a mask, and the bytes of one.
+/// Number of `rt_sigprocmask`, its command to set a mask, and the size of a mask.
 const SIGPROCMASK: i32 = 14;
 const SIG_SETMASK: i32 = 2;
 const MASK_BYTES: i32 = 8;
 
-/// `%gs:TCB_R15` with the 32-bit address size.
+/// Returns the operand `%gs:TCB_R15` with 32-bit address size.
 fn home() -> MemoryOperand {
     fixed(TCB_R15)
 }
 
-/// `int setjmp(jmp_buf)`; r11: the slot of the place behind the call.
+/// `int setjmp(jmp_buf)`. r11 holds the slot of the return address.
 fn setjmp(a: &mut CodeAssembler) -> Result<(), IcedError> {
     for (i, register) in REGISTERS.into_iter().enumerate() {
         a.mov(qword_ptr(edi + 8 * i as i32).gs(), register)?;
@@ -59,15 +58,15 @@ fn setjmp(a: &mut CodeAssembler) -> Result<(), IcedError> {
     a.mov(qword_ptr(edi + HOME).gs(), rax)?;
     a.mov(dword_ptr(edi + PLACE).gs(), r11d)?;
     call_external(a)?;
-    // The depth counts the returns of this call and of this function, which the caller does not
-    // have.
+    // The depth counts the return addresses of this call and of this function. The jump's target
+    // has neither.
     a.sub(eax, 2)?;
     a.mov(dword_ptr(edi + (PLACE + 4)).gs(), eax)?;
     a.xor(eax, eax)?;
     a.ret()
 }
 
-/// `int sigsetjmp(sigjmp_buf, int)`; r11 as for `setjmp`.
+/// `int sigsetjmp(sigjmp_buf, int)`. r11 is as for `setjmp`.
 fn sigsetjmp(a: &mut CodeAssembler) -> Result<(), IcedError> {
     let mut plain = a.create_label();
     a.mov(dword_ptr(edi + SAVED).gs(), esi)?;
@@ -116,14 +115,14 @@ fn longjmp(a: &mut CodeAssembler) -> Result<(), IcedError> {
     restore(a)
 }
 
-/// `void __sfi_resume(words, rax, rdx)`: as `longjmp`, with both registers of a result. The
-/// unwinder's way into a landing pad.
+/// `void __sfi_resume(words, rax, rdx)`: a `longjmp` with both result registers. The unwinder
+/// enters landing pads with it.
 fn resume(a: &mut CodeAssembler) -> Result<(), IcedError> {
     a.mov(rax, rsi)?;
     restore(a)
 }
 
-/// Loads the buffer at rdi and goes there. Keeps rax and rdx.
+/// Loads the buffer at rdi and continues at its slot. Keeps rax and rdx.
 fn restore(a: &mut CodeAssembler) -> Result<(), IcedError> {
     a.mov(rcx, qword_ptr(edi + HOME).gs())?;
     a.add_instruction(Instruction::with2(Code::Mov_rm64_r64, home(), Register::RCX)?)?;

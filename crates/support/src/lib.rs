@@ -1,19 +1,20 @@
-//! Support code that runs inside a domain, beside a stock libc: an object made here, verified like
-//! any other, trusted by nobody.
+//! Support code that runs inside a domain, beside a stock libc. The objects are made here, and the
+//! verifier checks them like all others.
 //!
-//! - `__sfi_syscall`: what `syscall` became. Saves what a system call preserves, stores number and
-//!   arguments in memory, and calls the arbitration gateway `__sfi_arbitrate` with a pointer to
-//!   them.
-//! - `setjmp`, `longjmp` and their like ([`jumps_object`]), because the return address is out of
-//!   reach.
+//! - `__sfi_syscall`: the replacement of `syscall`. Saves the registers that a system call
+//!   preserves, stores number and arguments in memory, and calls the arbitration gateway
+//!   `__sfi_arbitrate` with a pointer to them.
+//! - `__sfi_handlers` and `__sfi_fault`: call the handlers of signals and faults.
+//! - `setjmp`, `longjmp` and their variants ([`jumps_object`]): stock ones read their return
+//!   address, which a domain cannot.
 //! - `__sfi_start(argc, argv)`: calls the libc's `__libc_start_main`. Only programs have it.
 //! - The first initialiser and the last finaliser of a domain that is no program: the libc's
 //!   `__init_libc` and `fflush(NULL)`.
-//! - `memmove`: in place of musl's, which sets the direction flag.
-//! - `__clone`, `vfork`, `dlsym`: in place of musl's, which read their return address; they say
-//!   that there are no threads, processes and symbols.
-//! - `__init_tls`, `_init`, `_fini`: in place of musl's, because the loader lays out thread locals,
-//!   at a place that never moves.
+//! - `memmove`: replaces musl's, which sets the direction flag.
+//! - `__clone`, `vfork`, `dlsym`: replace musl's, which read their return address. They report that
+//!   there are no threads, processes and symbols.
+//! - `__init_tls`, `_init`, `_fini`: replace musl's, because the loader lays out thread locals at a
+//!   place that never moves.
 
 #![forbid(unsafe_code)]
 #![warn(unreachable_pub)]
@@ -37,14 +38,14 @@ use signals::LEA_STACK;
 use sfi_contract::layout::{HEADER_BASE, HEADER_TCB};
 use sfi_contract::{Mode, names};
 
-/// C sources of the objects that a C++ program needs besides its libraries: the unwinder in place
-/// of libgcc_eh, and what libstdc++ expects of a libc and musl does not have. By name; compiled
-/// with unwind tables and rewritten when a program is linked.
+/// C sources of the objects that programs with exceptions need: the unwinder in place of libgcc_eh,
+/// and the functions that libstdc++ expects of a libc and musl does not have. Each has its name.
+/// They are compiled with unwind tables and rewritten when such a program is linked.
 pub const CXX_SOURCES: [(&str, &str); 2] = [("unwind", include_str!("unwind.c")), ("cxx", include_str!("cxx.c"))];
 
-/// Calls the handlers of waiting signals.
+/// Name of the function that calls the handlers of pending signals.
 const HANDLERS: &str = "__sfi_handlers";
-/// Bytes of the stack on which a fault's handler is asked for.
+/// Bytes of the stack on which `__sfi_fault` asks for a handler.
 const FAULT_STACK: u64 = 1024;
 
 /// The entry point of a program.
@@ -54,7 +55,7 @@ fn start(a: &mut CodeAssembler) -> Result<(), IcedError> {
     // __libc_start_main(main, argc, argv, 0, 0, 0)
     a.mov(rdx, rsi)?;
     a.mov(esi, edi)?;
-    // lea main(%rip),%rdi: the displacement is filled in by a relocation.
+    // lea main(%rip),%rdi. A relocation fills in the displacement.
     a.db(&LEA_MAIN)?;
     a.xor(ecx, ecx)?;
     a.xor(r8d, r8d)?;
@@ -71,7 +72,7 @@ fn init_tls(a: &mut CodeAssembler) -> Result<(), IcedError> {
     jump_external(a)
 }
 
-/// musl's own runs backwards with the direction flag set, which no domain may do.
+/// `memmove`. musl's own runs backwards with the direction flag set, which no domain may do.
 fn memmove(a: &mut CodeAssembler) -> Result<(), IcedError> {
     let mut backward = a.create_label();
     let mut words = a.create_label();
@@ -112,7 +113,7 @@ fn memmove(a: &mut CodeAssembler) -> Result<(), IcedError> {
     a.ret()
 }
 
-/// Sets musl up where no `__libc_start_main` does: no environment, no name.
+/// Sets musl up without `__libc_start_main`, with an empty environment and no program name.
 fn init_libc(a: &mut CodeAssembler) -> Result<(), IcedError> {
     // __init_libc(&environment, NULL)
     a.db(&LEA_MAIN)?;
@@ -126,23 +127,23 @@ fn flush(a: &mut CodeAssembler) -> Result<(), IcedError> {
     jump_external(a)
 }
 
-/// There are no other processes and threads: -ENOSYS, as the system call says. musl's own code
-/// takes its return address.
+/// Returns -ENOSYS, as the system call would: there are no other processes and threads. musl's own
+/// functions read their return address.
 fn no_process(a: &mut CodeAssembler) -> Result<(), IcedError> {
     a.mov(eax, -38)?;
     a.ret()
 }
 
-/// What the code is for.
+/// The purpose of the code.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Kind {
     /// A program, started at `main`.
     Program,
-    /// Functions that others call.
+    /// Functions that other code calls.
     Library,
 }
 
-/// The object for a program; like the others it is the same in modes write and full.
+/// Returns the object for a program. All these objects are equal in modes write and full.
 ///
 /// # Panics
 /// Never: the code is fixed and a test assembles it.
@@ -150,7 +151,8 @@ pub fn object(mode: Mode) -> Vec<u8> {
     build(Kind::Program, mode).expect("the support code assembles")
 }
 
-/// The object for a domain that is no program: its libc is set up when the domain is initialised.
+/// Returns the object for a domain that is no program. It sets the libc up when the domain is
+/// initialised.
 ///
 /// # Panics
 /// Never: the code is fixed and a test assembles it.
@@ -158,7 +160,7 @@ pub fn library(mode: Mode) -> Vec<u8> {
     build(Kind::Library, mode).expect("the support code assembles")
 }
 
-/// An empty environment and the auxiliary vector behind it: AT_PAGESZ 4096.
+/// An empty environment, and after it the auxiliary vector: AT_PAGESZ 4096.
 const ENVIRONMENT: [u64; 5] = [0, 6, 4096, 0, 0];
 
 fn build(kind: Kind, mode: Mode) -> Result<Vec<u8>, Box<dyn std::error::Error>> {
@@ -188,7 +190,7 @@ fn build(kind: Kind, mode: Mode) -> Result<Vec<u8>, Box<dyn std::error::Error>> 
     make(&functions, first, kind == Kind::Library)
 }
 
-/// The object that holds `setjmp`, `longjmp` and their like, for domains of any libc.
+/// Returns the object with `setjmp`, `longjmp` and their variants, for domains with any libc.
 ///
 /// # Panics
 /// Never: the code is fixed and a test assembles it.
@@ -199,8 +201,8 @@ pub fn jumps_object(mode: Mode) -> Vec<u8> {
         .expect("the support code assembles")
 }
 
-/// A searcher's object: `load(address)` loads the byte there and returns it. For whoever wants to
-/// know what a load finds or costs.
+/// Returns a searcher's object: `load(address)` loads a byte and returns it. Searches and
+/// measurements of loads use it.
 ///
 /// # Panics
 /// Never: the code is fixed and a test assembles it.
@@ -213,13 +215,15 @@ pub fn load_object() -> Vec<u8> {
     load.and_then(|load| make(&[load], "", false)).expect("the support code assembles")
 }
 
-/// `first` is what the first `lea` names; a library gets its environment and its initialiser.
+/// Makes an object. `first` is the symbol that `LEA_MAIN` names. A library also gets its
+/// environment and its initialiser.
 fn make(functions: &[Function], first: &str, library: bool) -> Result<Vec<u8>, Box<dyn std::error::Error>> {
     let mut object = Object::new(BinaryFormat::Elf, Architecture::X86_64, Endianness::Little);
     let text = object.section_id(StandardSection::Text);
     let mut offsets = Vec::new();
     for f in functions {
-        // int3 up to the next function: text has no byte that is not an instruction.
+        // int3 fills the space up to the next function, because all bytes of text must be
+        // instructions.
         let mut bytes = f.bytes.clone();
         bytes.resize(bytes.len().next_multiple_of(16), 0xcc);
         let offset = object.append_section_data(text, &bytes, 16);

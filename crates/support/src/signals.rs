@@ -1,6 +1,6 @@
-//! System calls and signal handlers: code of the domain that asks the arbiter and calls what it
-//! names. The arbiter only answers; so a handler is called as any function of the domain is, and
-//! may leave by `siglongjmp`.
+//! System calls and signal handlers. This code of the domain asks the arbiter and calls the
+//! handlers that the arbiter names. The arbiter only answers, so a handler is called like any
+//! function of the domain and may leave by `siglongjmp`.
 
 use crate::function::call_external;
 use iced_x86::code_asm::*;
@@ -10,9 +10,9 @@ use sfi_contract::requests::{
     AGAIN, FAULTED, FRAME_CONTEXT, FRAME_INFO, FRAME_SIGNAL, FRAME_SIZE, FRAME_STACK, MARK, NEXT, RETURNED, SIGRETURN,
 };
 
-/// Bytes below r15 that the caller of `__sfi_syscall` may be using: its red zone.
+/// The red zone: bytes below r15 that the caller of `__sfi_syscall` may be using.
 const RED_ZONE: i32 = 128;
-/// Number, arguments and mark, then sixteen vector registers and the answer.
+/// Bytes of number, arguments and mark, then sixteen vector registers and the answer.
 const FRAME: i32 = 64 + 16 * 16 + 16;
 
 /// `mov %reg, %gs:disp(%r15d)`
@@ -28,12 +28,12 @@ fn restore(a: &mut CodeAssembler, register: AsmRegister64, disp: i32) -> Result<
 const VECTORS: [AsmRegisterXmm; 16] =
     [xmm0, xmm1, xmm2, xmm3, xmm4, xmm5, xmm6, xmm7, xmm8, xmm9, xmm10, xmm11, xmm12, xmm13, xmm14, xmm15];
 
-/// Where a frame for a handler keeps the data stack pointer that was there before.
+/// Offset in a handler's frame of the data stack pointer from before.
 const BEFORE: i32 = FRAME_SIZE as i32 - 8;
 /// `lea 0(%rip),%r15`
 pub(crate) const LEA_STACK: [u8; 7] = [0x4c, 0x8d, 0x3d, 0, 0, 0, 0];
 
-/// What `syscall` became: a request at r15, and then the handlers of signals that came.
+/// The replacement of `syscall`: sends a request at r15, and then calls the handlers of signals.
 pub(crate) fn syscall(a: &mut CodeAssembler) -> Result<(), IcedError> {
     let (mut again, mut out, mut signals) = (a.create_label(), a.create_label(), a.create_label());
     // A system call preserves everything but rax, rcx and r11 (psABI A.2.1).
@@ -73,7 +73,7 @@ pub(crate) fn syscall(a: &mut CodeAssembler) -> Result<(), IcedError> {
     a.jmp(out)
 }
 
-/// Calls the handlers of signals that wait, each in a frame of its own below r15.
+/// Calls the handlers of pending signals, each in a frame of its own below r15.
 pub(crate) fn handlers(a: &mut CodeAssembler) -> Result<(), IcedError> {
     let (mut next, mut done) = (a.create_label(), a.create_label());
     a.mov(rax, r15)?;
@@ -85,7 +85,7 @@ pub(crate) fn handlers(a: &mut CodeAssembler) -> Result<(), IcedError> {
     a.test(rax, rax)?;
     a.je(done)?;
     handler(a)?;
-    // The mask of before is this request's argument.
+    // The argument of this request is the mask from before the handler.
     request(a, SIGRETURN)?;
     a.jmp(next)?;
     a.set_label(&mut done)?;
@@ -93,8 +93,8 @@ pub(crate) fn handlers(a: &mut CodeAssembler) -> Result<(), IcedError> {
     a.ret()
 }
 
-/// Where the host lets a domain go on that faulted: rdi, rsi and rdx are signal, code and address,
-/// r15 is what it was. `lea` names a stack of this function's own.
+/// Entered by the host after a fault that the domain catches. rdi, rsi and rdx are signal, code and
+/// address, and r15 is that of the faulting code. `lea` loads a stack that only this function uses.
 pub(crate) fn fault(a: &mut CodeAssembler) -> Result<(), IcedError> {
     let mut over = a.create_label();
     a.mov(rcx, r15)?;
@@ -120,7 +120,7 @@ fn request(a: &mut CodeAssembler, number: i64) -> Result<(), IcedError> {
     call_external(a)
 }
 
-/// Calls the handler rax with what its frame at r15 says.
+/// Calls the handler in rax with the arguments that its frame at r15 holds.
 fn handler(a: &mut CodeAssembler) -> Result<(), IcedError> {
     restore(a, rdi, FRAME_SIGNAL as i32)?;
     a.lea(rsi, qword_ptr(r15 + FRAME_INFO as i32))?;

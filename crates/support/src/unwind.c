@@ -1,13 +1,13 @@
-/* The unwinder: code of a domain, trusted by nobody. Implements the Itanium C++ ABI's base ABI
- * ("C++ ABI for Itanium: Exception Handling", section 1) over the tables that the rewriter
+/* The unwinder: code of a domain, without any trust. It implements the base ABI of the Itanium C++
+ * ABI ("C++ ABI for Itanium: Exception Handling", section 1) over the tables that the rewriter
  * writes (rewriter/src/output/unwind_table.rs describes them).
  *
- * Return addresses come from the stub __sfi_return, by their place on the control stack; a
- * landing pad is entered through __sfi_cut, which checks what this code says. So a mistake here
- * is a mistake of the program.
+ * The stub __sfi_return gives return addresses by their place on the control stack. A landing pad
+ * is entered through __sfi_cut, which checks the depth and the slot that this code passes. So a
+ * mistake here harms only the program itself.
  *
- * Compiled when a C++ program is linked, with unwind tables of its own: it unwinds out of itself
- * first. */
+ * Compiled when a program with exceptions is linked, with unwind tables of its own, because it
+ * first unwinds out of itself. */
 #include <stddef.h>
 #include <stdint.h>
 
@@ -63,20 +63,20 @@ struct row {
 
 enum { RBX, RBP, R12, R13, R14, HOME, SAVED, SP = 7 };
 
-/* A frame at its call. */
+/* A frame, at its call. */
 struct _Unwind_Context {
     uint64_t saved[SAVED];
     uint64_t sp, ip;
-    /* How many return addresses lie on the control stack while its function runs. */
+    /* Number of return addresses on the control stack while its function runs. */
     uint64_t depth;
-    /* For the landing pad: what goes into rax and rdx, and its slot. */
+    /* For the landing pad: the values of rax and rdx, and its slot. */
     uint64_t result[2], landing;
     const struct record *record;
     const struct function *function;
     const struct row *row;
 };
 
-/* What setjmp fills (crates/support/src/jumps.rs). */
+/* The buffer that setjmp fills (crates/support/src/jumps.rs). */
 struct words {
     uint64_t rbx, rbp, r12, r13, r14, r15, home;
     uint32_t slot, depth;
@@ -91,13 +91,13 @@ extern const struct {
 } __sfi_header;
 extern const char __start_sfi_unwind[] __attribute__((weak)), __stop_sfi_unwind[] __attribute__((weak));
 
-/* Records by the address of their code. */
+/* Records, sorted by the address of their code. */
 static struct entry {
     uint64_t base;
     const struct record *record;
 } *index_;
 static size_t entries;
-/* No more records than dispatch slots. */
+/* There are at most as many records as dispatch slots. */
 static struct entry static_index[1 << 17];
 
 /* A dispatch slot holds the address of code. */
@@ -134,7 +134,7 @@ static void make_index(void) {
     }
 }
 
-/* Finds the call that returns to context->ip. Says whether the tables know it. */
+/* Finds the call that returns to context->ip. Returns whether the tables know it. */
 static int find(struct _Unwind_Context *context) {
     context->function = 0;
     context->row = 0;
@@ -166,7 +166,7 @@ static int find(struct _Unwind_Context *context) {
     return 1;
 }
 
-/* From a frame to the one that called it. Says whether there is one that the tables know. */
+/* Steps from a frame to its caller. Returns whether the tables know the caller. */
 static int step(struct _Unwind_Context *context) {
     const struct row *row = context->row;
     if (!row || context->depth == 0) return 0;
@@ -191,7 +191,7 @@ static personality_fn personality(const struct _Unwind_Context *context) {
     return (personality_fn)routine;
 }
 
-/* The frame that called setjmp, whose return address the slot holds. */
+/* Fills in the frame that called setjmp. The slot holds its return address. */
 static void begin(struct _Unwind_Context *context, const struct words *words) {
     context->saved[RBX] = words->rbx;
     context->saved[RBP] = words->rbp;
@@ -220,7 +220,7 @@ static _Noreturn void install(const struct _Unwind_Context *context) {
     __sfi_resume(&words, context->result[0], context->result[1]);
 }
 
-/* A frame is told from others by its depth: private_2 is one more. */
+/* The depth identifies a frame. private_2 is the handler's depth and one, so that it is never 0. */
 static _Unwind_Reason_Code second_phase(struct _Unwind_Exception *exception, struct _Unwind_Context *context) {
     for (;;) {
         personality_fn routine = personality(context);
@@ -322,7 +322,7 @@ void _Unwind_DeleteException(struct _Unwind_Exception *exception) {
     if (exception->cleanup) exception->cleanup(_URC_FOREIGN_EXCEPTION_CAUGHT, exception);
 }
 
-/* DWARF columns. */
+/* Returns the place of a register, by its DWARF number. */
 static uint64_t *column(struct _Unwind_Context *context, int number) {
     switch (number) {
     case 0: return &context->result[0];
@@ -345,14 +345,14 @@ uint64_t _Unwind_GetIPInfo(struct _Unwind_Context *context, int *before) {
     *before = 0;
     return context->ip;
 }
-/* A landing pad is the address of a slot. */
+/* A landing pad is given as the address of its slot. */
 void _Unwind_SetIP(struct _Unwind_Context *context, uint64_t slot) { context->landing = slot; }
 uint64_t _Unwind_GetCFA(struct _Unwind_Context *context) { return context->sp; }
 const void *_Unwind_GetLanguageSpecificData(struct _Unwind_Context *context) {
     uint32_t offset = context->function->exceptions;
     return offset ? (const char *)context->record + offset : 0;
 }
-/* What call sites count from. */
+/* Call sites are offsets from this address. */
 uint64_t _Unwind_GetRegionStart(struct _Unwind_Context *context) { return code_of(context->record->base); }
 uint64_t _Unwind_GetDataRelBase(struct _Unwind_Context *context) { return context ? 0 : 0; }
 uint64_t _Unwind_GetTextRelBase(struct _Unwind_Context *context) { return context ? 0 : 0; }
