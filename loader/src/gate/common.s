@@ -1,44 +1,44 @@
-# The intermediaries (Yarvin et al. section 3.2.2; Wahbe et al. section 4).
+# The gates (Yarvin et al. section 3.2.2, where they are intermediaries; Wahbe et al. section 4).
 #
-# Why nothing in here can fault or be confused by a hostile domain:
-# - rsp is the control stack. Only call and ret of verified text move it, so at a gate's entry it
-#   points to a return address that a call of the domain pushed, and at a callee's return it is the
-#   value from before the gate's own call. The first thing a gate does is compare it with the limit,
-#   below which its frames and that of a signal of the host fit.
-# - r10 and r11 come from a stub, which is entered at its first instruction only; everything else
-#   that is read or written is found through r11: the context, domain states, bindings, frames. They
-#   lie outside every window.
-# - r15 is the one register of a domain that a gate uses as an address: truncated to 32 bits,
-#   rebased to the domain's window and compared with the bounds of its data stack, which stays
-#   mapped read-write while the domain lives.
-# - ldmxcsr and fldcw load values that stmxcsr and fnstcw stored; x87 state is reset by the no-wait
-#   forms first. None of that depends on a trust level: those only choose which registers are
-#   cleared, saved and restored.
+# No instruction here can fault or be misled by a hostile domain:
+# - rsp is the control stack. Only call and ret of verified text move it. So at a gate's entry it
+#   points to a return address that a call of the domain pushed, and at a callee's return it has the
+#   value from before the gate's own call. First of all a gate compares it with the limit. Below the
+#   limit there is room for the gate's frames and for the frame of a signal of the host.
+# - r10 and r11 come from a stub, which is entered at its first instruction only. A gate finds
+#   everything else that it reads or writes through r11: the context, domain states, bindings,
+#   frames. They lie outside every window.
+# - r15 is the one register of a domain that a gate uses as an address. The gate truncates it to 32
+#   bits, rebases it to the domain's window and compares it with the bounds of the domain's data
+#   stack, which stays mapped read-write while the domain lives.
+# - ldmxcsr and fldcw load values that stmxcsr and fnstcw stored. The no-wait forms reset x87 state
+#   first. None of that depends on a trust level. Levels only choose the registers that are cleared,
+#   saved and restored.
 #
-# `policy.rs` decides which registers a crossing clears: those that the text about to run names,
-# whoever left something in them. What a text does not name it neither sees nor changes, so it
-# passes through the text untouched and may be somebody else's. So every frame is left on one path,
-# `sfi_leave`, which puts back and clears the same state whatever the reason: the callee returned or
-# failed, or the caller died meanwhile and the frame is abandoned for the one that entered the
-# caller. A return that needs nothing of that takes a short cut in its gate. The host's entry has a
-# path of its own, one for all reasons too.
+# world/bindings/policy.rs decides which registers a crossing clears: those that the text about to
+# run names, whatever domain left values in them. A text neither sees nor changes a register that it
+# does not name. The register passes through the text untouched and may hold the value of another
+# domain. So all frames are left on one path, `sfi_leave`, which puts back and clears one set of
+# state for every reason: the callee returned or failed, or the caller died meanwhile and the frame
+# is abandoned for the one that entered the caller. A return that needs none of that takes a short
+# cut in its gate. The host's entry has a path of its own, also one for all reasons.
 #
 # MXCSR: a domain whose verified text does not name it runs with the default control bits and cannot
-# see the status flags, so between two such domains there is nothing to do. Where a side names it,
-# it is saved, set to the default and restored. Host functions preserve the control bits and may
-# change the flags (psABI 3.2.3). stmxcsr and ldmxcsr are rare because a stmxcsr behind an ldmxcsr
-# takes 80 ns.
+# see the status flags. Between two such domains there is nothing to do. If a side names it, the
+# gate saves it, sets it to the default and restores it. Host functions preserve the control bits
+# and may change the flags (psABI 3.2.3). stmxcsr and ldmxcsr are rare here because a stmxcsr after
+# an ldmxcsr takes 80 ns.
 #
-# The frames are records of gate/frame.rs: an entry from the host is an `Entry` (ENTRY_*), any other
-# crossing a `Frame` (FRAME_*), whose last word is the return address that the domain's call pushed.
-# Their callee runs below.
+# The frames are records of gate/frame.rs. An entry from the host is an `Entry` (ENTRY_*). Any other
+# crossing is a `Frame` (FRAME_*), whose last word is the return address that the domain's call
+# pushed. Their callee runs below.
 
     .text
     .globl  sfi_gates_begin
     .hidden sfi_gates_begin
 sfi_gates_begin:
 
-# vpxor of an xmm register zeroes all of its zmm register.
+# vpxor of an xmm register zeroes its whole zmm register.
 .macro CLEAR_X avx, n
 .if \avx
     vpxor   %xmm\n, %xmm\n, %xmm\n
@@ -72,7 +72,7 @@ sfi_gates_begin:
 .endif
 .endm
 
-# All of zmm16-31 and k0-k7.
+# Zeroes zmm16-31 and k0-k7.
 .macro CLEAR_ZMM
     .irp n,16,17,18,19,20,21,22,23,24,25,26,27,28,29,30,31
     vpxorq  %zmm\n, %zmm\n, %zmm\n
@@ -82,9 +82,9 @@ sfi_gates_begin:
     .endr
 .endm
 
-# Zeroes the eight x87 registers (MMX included), the instruction and data pointers, the status and
-# tag words; default control word. The first fninit empties the stack and masks the exceptions that
-# fldz could raise.
+# Zeroes the eight x87 registers (MMX included), the instruction and data pointers, and the status
+# and tag words, and sets the default control word. The first fninit empties the stack and masks the
+# exceptions that fldz could raise.
 .macro RESET_X87
     fninit
     .rept 8
@@ -94,7 +94,7 @@ sfi_gates_begin:
 .endm
 
 # Makes register \r a pointer into the window whose base is in \base. Null stays null, and common
-# addresses of regions that the receiving domain sees stay what they are. \low: the register's low
+# addresses of regions that the receiving domain sees stay unchanged. \low is the register's low
 # byte. Changes r11.
 .macro REBASE r, r32, low, base, domain
     test    \r, \r
@@ -111,7 +111,8 @@ sfi_gates_begin:
 5:
 .endm
 
-# One argument register that a binding may declare to be a pointer. rax: the callee.
+# Rebases an integer argument register if the binding declares it to be a pointer. rax is the
+# callee.
 .macro REBASE_ARGUMENT i, r, r32, low
     testb   $(1 << \i), {B_POINTERS}(%r10)
     jz      7f
@@ -119,9 +120,9 @@ sfi_gates_begin:
 7:
 .endm
 
-# Goes to \to if register \r32 holds a place of the dispatch table of \domain, whose pointer it is:
-# function pointers do not cross as pointers. The receiver's table is not asked: the answer would
-# tell the sender where it lies. Clobbers eax.
+# Goes to \to if register \r32 points into the dispatch table of \domain, the pointer's sender:
+# function pointers do not cross as pointers. The receiver's table is not compared, because the
+# answer would tell the sender where that table lies. Clobbers eax.
 .macro REFUSE_CODE r32, domain, to
     mov     \r32, %eax
     sub     {D_DISPATCH}(\domain), %eax
@@ -135,8 +136,8 @@ sfi_gates_begin:
 7:
 .endm
 
-# Takes room for a frame, if the control stack has it. rsp is at the return address, then at the
-# frame.
+# Makes a frame, or traps if the control stack has no room for it. rsp points to the return address,
+# and afterwards to the frame.
 .macro NEW_FRAME
     cmp     {C_LIMIT}(%r11), %rsp
     jb      sfi_trap_control
@@ -149,9 +150,9 @@ sfi_gates_begin:
     and     $-{CONTROL_SIZE}, %r11
 .endm
 
-# The calling domain's data stack pointer for calls back: the address in r15 if it lies in the
-# domain's data stack, aligned; else 0, from the label \none on. Both bounds are addresses of the
-# window.
+# Makes r15 the calling domain's data stack pointer for calls back: its address, aligned, if it lies
+# in the domain's data stack. Otherwise goes to \none, which sets it to 0. Both bounds are addresses
+# in the window.
 .macro DATA_STACK domain, none
     cmp     {D_STACK_LOW}(\domain), %r15
     jb      \none
@@ -160,7 +161,7 @@ sfi_gates_begin:
     and     $-16, %r15
 .endm
 
-# The preserved registers but r15 to and from the frame, which lies \below bytes above rsp.
+# Save and restore the preserved registers but r15. The frame lies \below bytes above rsp.
 .macro SAVE below=0
     mov     %rbx, \below+{FRAME_RBX}(%rsp)
     mov     %rbp, \below+{FRAME_RBP}(%rsp)
@@ -176,7 +177,7 @@ sfi_gates_begin:
     mov     \below+{FRAME_R14}(%rsp), %r14
 .endm
 
-# The integer argument registers to and from six words.
+# Store and load the integer argument registers, as six words.
 .macro STORE_INTS at, base
     mov     %rdi, \at+0*{WORD}(\base)
     mov     %rsi, \at+1*{WORD}(\base)
@@ -194,9 +195,10 @@ sfi_gates_begin:
     mov     \at+5*{WORD}(\base), %r9
 .endm
 
-# The way into a function of a domain, called by the gates with the entry behind the return address.
-# Clears the argument registers behind the first \n integers (0-6) and all but the low halves of the
-# first \m vector registers (0-8), or all but xmm0-xmm7 (9), or no vector register (10).
+# The way into a function of a domain. A gate calls it, with the function's address in the frame
+# after the return address. Clears the argument registers after the first \n integers (0-6), and all
+# but the low halves of the first \m vector registers (0-8), or all but xmm0-xmm7 (9), or no vector
+# register (10).
 .macro ARGUMENTS v, avx, n, m
     .p2align 4
 sfi_args_\v\()_\n\m:
@@ -239,8 +241,8 @@ sfi_args_\v\()_\n\m:
     jmp     *{WORD}+{FRAME_ENTRY}(%rsp)
 .endm
 
-# The way back into a domain; rsp is at its return address. Passes rax if \rax, rdx if \rdx. Vector
-# registers, if any is cleared (\clear): xmm0 and xmm1 pass in \whole, the low half of xmm0 if \low.
+# The way back into a domain. rsp points to its return address. Passes rax if \rax and rdx if \rdx.
+# If \clear, it clears vector registers: xmm0 and xmm1 pass if \whole, the low half of xmm0 if \low.
 .macro RESULTS v, avx, name, rax, rdx, clear, whole, low
     .p2align 4
 sfi_results_\name\()_\v:

@@ -47,7 +47,7 @@ impl ControlStack {
         Ok(stack)
     }
 
-    /// Maps space for `count` bindings in all, read-only zeroes.
+    /// Maps read-only zeroes with space for `count` bindings in all.
     pub fn reserve_bindings(&mut self, count: usize) -> Result<(), Errno> {
         let length = pages((count * size_of::<Binding>()) as u64);
         if BINDINGS_OFFSET + length + CONTROL_GUARD + CONTROL_ROOM + CONTROL_AREA > CONTROL_SIZE {

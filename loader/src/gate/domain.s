@@ -1,7 +1,7 @@
-# Domain to domain: the common path. With \p 0 it saves none of rbx, rbp, r12-r14, with 1 it saves
-# all for the case that the callee fails, with 2 it saves, clears and restores all. With \c the
-# control words of x87 and SSE are saved for that case too. It uses rax and r15 on the way in and
-# rcx, rsi, rdi, r8, r9 on the way out, so nothing else need be saved.
+# Domain to domain: the common path. With \p 0 it saves none of rbx, rbp, r12-r14. With 1 it saves
+# all of them for the case that the callee fails. With 2 it saves, clears and restores all. With \c
+# it also saves the control words of x87 and SSE for that case. The way in uses rax and r15, the way
+# out rcx, rsi, rdi, r8 and r9, so no other register has to be saved.
 .macro GATE_DOMAIN v, fsgs, p, c
     .p2align 6
 sfi_gate_\p\c\()_\v:
@@ -90,10 +90,10 @@ sfi_gate_\p\c\()_\v:
     jmp     sfi_leave_as_\v
 .endm
 
-# Domain to domain: the parts off the common path, which all gates share.
+# Domain to domain: the parts off the common path. All gates share them.
 .macro DOMAIN_ASIDE v, avx, fsgs
-# The way in. r10 is the binding, rax the callee, r15 its data stack pointer, which may go down. The
-# frame lies after the return address.
+# The way in. r10 is the binding, rax the callee, r15 the callee's data stack pointer, which stack
+# arguments may lower. The frame lies after the return address.
     .p2align 4
 sfi_way_in_\v:
     testl   ${F_POINTERS}, {B_FLAGS}(%r10)
@@ -166,7 +166,7 @@ sfi_way_in_\v:
     FIND_CONTEXT
 25:
     ret
-# Without a copy: the callee gets the arguments' address, checked, in its TCB page.
+# Stack arguments without a copy: the callee gets their checked address in its TCB page.
 18:
     mov     {B_CALLEE}(%r10), %rax
     mov     {D_TCB}(%rax), %rax
@@ -180,19 +180,18 @@ sfi_way_in_\v:
     RESTORE {WORD}
     lea     {WORD}(%rsp), %rsp
     mov     ${E_ARGUMENTS}, %ecx
-# Nothing of the callee ran, and nothing of the caller's state was touched. ecx is the status.
+# The callee did not run, and the caller's state was not touched. ecx is the status.
 sfi_refused_\v:
     mov     {FRAME_CALLER}(%rsp), %r9
     jmp     sfi_report_\v
 
-# The callee faulted, or faulted in a frame below that it had to return to. eax is the status, rsp
-# the frame.
+# The callee faulted, or it faulted in a frame further in. eax is the status, rsp the frame.
     .p2align 4
 sfi_failed_\v:
     mov     %eax, %ecx
 
-# The one way out of a frame. ecx is the status, or 0 if the callee returned, with rax, rdx, xmm0
-# and xmm1 as its result. Restores and clears the state that the frame's binding names for the side
+# The only way out of a frame. ecx is the status, or 0 if the callee returned, with its result in
+# rax, rdx, xmm0 and xmm1. Restores and clears the state that the frame's binding names for the side
 # that goes on: its caller, or a frame further out if the caller died.
 sfi_leave_\v:
     FIND_CONTEXT
@@ -205,8 +204,9 @@ sfi_leave_\v:
     mov     {D_DEAD}(%r9), %r8d
     or      %ecx, %r8d
     cmovnz  {B_FAILING}(%r10), %esi
-# Joined by a host function's frame, and by a return to a caller whose GS is set. r11 is the
-# context, r10 the binding, r9 the caller, esi the flags, rdi the GS base, or 0 if it is not known.
+# Joined by a host function's frame, and by a return to a caller whose GS base is set. r11 is the
+# context, r10 the binding, r9 the caller, esi the flags, and rdi the GS base, or 0 if it is not
+# known.
 sfi_leave_as_\v:
     test    ${F_PRESERVED}, %esi
     jz      30f
@@ -255,7 +255,7 @@ sfi_leave_as_\v:
 39:
     mov     ${E_CODE}, %ecx
 
-# Reports a failure to the caller (r9), whose GS this is. ecx is the status.
+# Reports a failure to the caller (r9). GS is the caller's. ecx is the status.
 sfi_report_\v:
     mov     {FRAME_SP}(%rsp), %rdi
     mov     %rdi, {D_SP}(%r9)
@@ -276,8 +276,7 @@ sfi_abandon_\v:
     mov     {ENTRY_BINDING}(%rsp), %r10
     jmp     *{B_FAILED}(%r10)
 
-# The callee's (rax) stack pointer is 0: the callee is dead, or active and not usable. Nothing of it
-# ran.
+# The callee's (rax) stack pointer is 0: it is dead, or active and not usable. It does not run.
 sfi_refuse_\v:
     mov     {D_DEAD}(%rax), %eax
     mov     ${E_REFUSED}, %r15d
@@ -290,9 +289,9 @@ sfi_refuse_\v:
 36:
     mov     %eax, %ecx
     jmp     sfi_refused_\v
-# The world restarts dead domains. The state becomes that of the gate's entry, the arguments are
-# kept, and a host function is called with the binding. If it restarted the callee, the call begins
-# again. Otherwise it fails.
+# The world restarts dead domains. The state becomes that at the gate's entry, the arguments are
+# kept, and a host function gets the binding. If it restarted the callee, the call begins again.
+# Otherwise the call fails.
 37:
     mov     {FRAME_SP}(%rsp), %rax
     mov     {FRAME_CALLER}(%rsp), %r15
@@ -317,7 +316,7 @@ sfi_refuse_\v:
     .endr
     lea     {KEPT}(%rsp), %rsp
     jmp     *{B_GATE}(%r10)
-# The host function's gate has cleared everything but rax, the status. xmm0 is its result, 0.
+# The host function's gate has cleared everything but rax, which is the status. xmm0 becomes 0.
 38:
     mov     {C_CURRENT}(%r11), %r11
     mov     {D_TCB}(%r11), %r11

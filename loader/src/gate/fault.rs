@@ -1,7 +1,7 @@
-//! The signal handler's notes of a fault, in the records of the domain. They are raw: addresses are
+//! A domain's record of its last fault, written by the signal handler. It is raw: its addresses are
 //! secrets.
 
-/// The signal handler's notes of a fault. They are raw: addresses are secrets.
+/// The signal handler's notes of a fault. They are raw: their addresses are secrets.
 #[derive(Clone, Copy, Debug, Default)]
 #[repr(C)]
 pub struct RawFault {
@@ -15,15 +15,15 @@ pub struct RawFault {
     pub rip: u64,
     /// The topmost return address, if there is one.
     pub caller: u64,
-    /// Whether the control stack was used up.
+    /// Says whether the control stack was used up.
     pub control: bool,
-    /// Whether the access was a store.
+    /// Says whether the access was a store.
     pub store: bool,
     /// Time of the fault in nanoseconds of the monotonic clock, or 0 if none was noted.
     pub when: u64,
 }
 
-/// Most places that are noted.
+/// Largest number of places in a trace.
 pub(crate) const DEPTH: usize = 48;
 /// A place in the host.
 pub(crate) const HOST: u64 = u64::MAX;

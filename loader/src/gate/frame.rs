@@ -2,19 +2,19 @@
 //!
 //! Gates write frames and read them again (`gate/*.s`). A domain's code cannot reach them: it moves
 //! rsp by `call` and `ret` only, and the control stack lies outside every window. So a walk cannot
-//! be confused, and it may run in a signal handler.
+//! be misled, and it may run in a signal handler.
 //!
 //! From a world's outermost call inwards the control stack holds, from high addresses to low ones:
 //!
 //! - the [`Entry`] of the host's call, then the return addresses of the entered domain;
 //! - for each call between domains a [`Frame`], then the return addresses of the callee;
-//! - for each host function that was called a [`Frame`], and directly below it the [`Entry`] of the
-//!   call that the host function makes.
+//! - for each call of a host function a [`Frame`], and directly below it the [`Entry`] of the call
+//!   that the host function makes.
 
 use crate::gate::control_stack::ControlStack;
 use crate::gate::records::{Binding, Context, DomainState, flag};
 
-/// The start of every frame, and all of the frame of an entry from the host. The host's registers
+/// The start of every frame, and the whole frame of an entry from the host. The host's registers
 /// are on the host's stack.
 #[repr(C)]
 pub(crate) struct Entry {
@@ -42,7 +42,7 @@ pub(crate) struct Frame {
     pub control_word: u32,
     /// The caller's MXCSR, if the crossing saves it.
     pub mxcsr: u32,
-    /// The caller's data stack pointer as it was.
+    /// The caller's data stack pointer at the call.
     pub r15: u64,
     /// The other preserved registers, if the crossing saves them.
     pub r14: u64,
@@ -54,11 +54,12 @@ pub(crate) struct Frame {
     pub rbp: u64,
     /// See `r14`.
     pub rbx: u64,
-    /// The return address of the call that entered the gate; pushed by the domain.
+    /// The return address of the call that entered the gate. The domain pushed it.
     pub return_address: u64,
 }
 
-/// The arguments of a call whose callee is restarted first, below the return address of that call.
+/// The arguments of a call that waits for the restart of its callee. Lies below the call's return
+/// address.
 #[repr(C)]
 pub(crate) struct Kept {
     /// rdi, rsi, rdx, rcx, r8, r9.
@@ -69,29 +70,27 @@ pub(crate) struct Kept {
     pub binding: *const Binding,
 }
 
-/// A domain with calls in progress: the one that runs, or one that waits for another or for the
-/// host.
+/// A domain with a call in progress. It runs, or it waits for another domain or for the host.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Active {
     /// The domain.
     pub domain: *mut DomainState,
-    /// Where its return addresses begin, the innermost first.
+    /// Address of its return addresses, with the innermost first.
     pub at: u64,
-    /// The crossing through which it left, which is read again when it is returned to. Null if it
-    /// runs.
+    /// The crossing through which it left. The return reads it again. Null if the domain runs.
     pub left_by: *const Binding,
     /// The frame that entered it.
     pub entered: *const Entry,
 }
 
 impl Active {
-    /// The domain that runs. `at` is the place of its innermost return address.
+    /// Returns the domain that runs. `at` is the place of its innermost return address.
     pub(crate) fn running(context: &Context, at: u64) -> Self {
         let entered = context.top as *const Entry;
         Self { domain: context.current, at, left_by: std::ptr::null(), entered }
     }
 
-    /// The domain that called the host function in progress.
+    /// Returns the domain that called the host function in progress.
     ///
     /// # Safety
     /// `context` is that of a world whose host function runs.
@@ -100,7 +99,7 @@ impl Active {
         unsafe { Self::waiting(context.control_sp as *const Frame) }
     }
 
-    /// The domain that waits for a frame's callee.
+    /// Returns the domain that waits for a frame's callee.
     ///
     /// # Safety
     /// `frame` is a frame of a call in progress.
@@ -112,18 +111,18 @@ impl Active {
         }
     }
 
-    /// Whether the host entered it, and not a domain.
+    /// Says whether the host entered the domain, and not another domain.
     ///
     /// # Safety
     /// The domain is active in a call in progress.
     pub(crate) unsafe fn entered_by_host(&self) -> bool {
-        // SAFETY: the frame is on the control stack while the domain is active; a binding stays
+        // SAFETY: the frame is on the control stack while the domain is active, and a binding stays
         // while a frame refers to it.
         unsafe { (*(*self.entered).binding).flags & flag::ENTRY != 0 }
     }
 
-    /// The domain that waits for this one; for one that the host entered, the domain that called
-    /// the host function which did so. `None`: the host's outermost call.
+    /// Returns the domain that waits for this one. If the host entered this one, that is the domain
+    /// that called the host function in progress, or `None` for the host's outermost call.
     ///
     /// # Safety
     /// The domain is active in a call in progress of the world with this context.

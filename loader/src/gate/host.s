@@ -113,7 +113,7 @@ sfi_gate_host_\v:
     or      {FRAME_ENTRY}(%rsp), %esi
     jmp     sfi_leave_as_\v
 # The host function panicked. The domains between it and the host's innermost entry are dead, and
-# that entry is left.
+# the entry returns.
 61:
     mov     %ecx, %edx
     mov     {C_HOST_RSP}(%r11), %rsp

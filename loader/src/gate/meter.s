@@ -3,8 +3,8 @@
 # left. fault/meter.rs handles the charges. No instruction waits for rdtsc or orders it, so a few
 # instructions are charged to the other side. r10 is the binding, r11 the context.
 
-# Takes the time since context.since into rax. Jumps to 1 if the counter of another processor is
-# behind. Clobbers rcx and rdx.
+# Puts the time since context.since into rax. Jumps to 1 if it is negative, because another
+# processor's counter is behind. Clobbers rcx and rdx.
 .macro METER
     rdtsc
     shl     $32, %rdx
@@ -16,7 +16,7 @@
     add     %rax, {C_TICKS}(%r11)
 .endm
 
-# Stands in for Binding::arguments. The frame lies after the gate's return address. rax is free.
+# Replaces Binding::arguments. The frame lies after the gate's return address. rax is free.
     .globl  sfi_meter_arguments
     .hidden sfi_meter_arguments
     .p2align 4
@@ -31,8 +31,8 @@ sfi_meter_arguments:
     pop     %rdx
     jmp     *{B_METERED}(%r10)
 
-# Stands in for Binding::results. rax and rdx may be results. Of the other registers rcx, rsi, rdi,
-# r8 and r9 are free.
+# Replaces Binding::results. rax and rdx may be results. Of the other registers rcx, rsi, rdi, r8
+# and r9 are free.
     .globl  sfi_meter_results
     .hidden sfi_meter_results
     .p2align 4

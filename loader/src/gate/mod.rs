@@ -1,4 +1,4 @@
-//! The intermediaries' assembly (`gate/*.s`) and the table of their addresses.
+//! The gates' assembly (`gate/*.s`) and the table of its addresses.
 
 pub(crate) mod control_stack;
 pub(crate) mod fault;
@@ -121,30 +121,31 @@ core::arch::global_asm!(
 
 /// MXCSR at a function's entry (psABI 3.2.1): all exceptions masked, round to nearest, no flags.
 pub(crate) const MXCSR_DEFAULT: u32 = 0x1f80;
-/// The control bits of MXCSR; the others are status flags.
+/// The control bits of MXCSR. The others are status flags.
 pub(crate) const MXCSR_CONTROL: u32 = 0xffc0;
 /// All bits of MXCSR.
 pub(crate) const MXCSR_ALL: u32 = 0xffff;
 
-/// The host calls a gate with 16-byte aligned frames.
+/// A shim of the host is called with its stack at this record, so the stack must stay aligned.
 const _: () = assert!(size_of::<HostFrame>().is_multiple_of(16));
 
-/// Results of one kind that pass to a caller, by what becomes of the vector registers: [`vectors`].
+/// Addresses of the code that passes results of one kind, by the treatment of vector registers:
+/// [`vectors`].
 pub(crate) type Results = [usize; 3];
 
 /// Indices of [`Results`].
 pub(crate) mod vectors {
-    /// None is cleared: the caller's text names none.
+    /// No register is cleared, because the caller's text names none.
     pub(crate) const LEAVE: usize = 0;
-    /// All are cleared but the result.
+    /// All registers are cleared but the result.
     pub(crate) const KEEP: usize = 1;
-    /// All are cleared.
+    /// All registers are cleared.
     pub(crate) const ALL: usize = 2;
 }
 
-/// Last index of [`Table::arguments`] that depends on the count of floats is 8.
+/// Indices of [`Table::arguments`] for vector registers. 0 to 8 are counts of floats.
 pub(crate) mod floats {
-    /// All of xmm0-xmm7 pass, the rest is cleared.
+    /// xmm0-xmm7 pass whole. The others are cleared.
     pub(crate) const ANY: usize = 9;
     /// No vector register is cleared.
     pub(crate) const LEAVE: usize = 10;
@@ -154,12 +155,12 @@ pub(crate) mod floats {
 #[repr(C)]
 #[derive(Debug)]
 pub struct Table {
-    /// Intermediaries between domains, by `policy::Preserved` and whether they save the control
-    /// words of x87 and SSE for failures.
+    /// Gates between domains, by `policy::Preserved`, and by whether they save the control words of
+    /// x87 and SSE for failures.
     pub gates: [[usize; 2]; 3],
-    /// Intermediary to host functions.
+    /// Gate to host functions.
     pub gate_host: usize,
-    /// Entry from the host. It has a calling convention of its own, see [`enter`].
+    /// Entry from the host. Its calling convention is that of [`enter`].
     pub enter: usize,
     /// Continuation of a failed call between domains.
     pub failed: usize,
@@ -167,7 +168,7 @@ pub struct Table {
     pub enter_failed: usize,
     /// rax, rdx, xmm0, xmm1 pass.
     pub results_any: Results,
-    /// Nothing passes.
+    /// No register passes.
     pub results_void: Results,
     /// rax passes.
     pub results_int: Results,
@@ -175,17 +176,17 @@ pub struct Table {
     pub results_float: Results,
     /// rax and the low half of xmm0 pass.
     pub results_host: Results,
-    /// By the count of integer arguments and of floats, see [`floats`].
+    /// Ways into functions, by the number of integer arguments and that of floats, see [`floats`].
     pub arguments: [[usize; 11]; 7],
 }
 
-/// Calls [`Table::enter`]. With `floats` the vector registers of `frame` are arguments; the binding
-/// has the flag then.
+/// Calls [`Table::enter`]. With `floats` the vector registers of `frame` are arguments, and the
+/// binding must have the flag.
 ///
 /// # Safety
-/// `gate` is `enter` of the table, the context that of the world which `thread` (the caller's)
-/// runs, the binding one of its own, `control_sp` a place on the control stack above which all
-/// frames lie, `frame.sp` a data stack pointer of the callee.
+/// `gate` is `enter` of the table. `context` is that of the world which `thread`, the caller's,
+/// runs. `binding` is one of that world. All frames lie above `control_sp` on the control stack.
+/// `frame.sp` is a data stack pointer of the callee.
 #[inline(always)]
 pub(crate) unsafe fn enter(
     gate: usize,
@@ -197,8 +198,8 @@ pub(crate) unsafe fn enter(
     floats: bool,
 ) -> Status {
     let status: u64;
-    // The registers that functions preserve are named, so that the compiler saves what it needs and
-    // nothing twice. rbx and rbp are the gate's to preserve: they cannot be named here.
+    // The registers that functions preserve are named, so the compiler saves those that it needs,
+    // and saves none twice. rbx and rbp cannot be named here, so the gate preserves them.
     macro_rules! cross {
         ($($float:tt)*) => { asm!(
             "call rax",
@@ -212,7 +213,8 @@ pub(crate) unsafe fn enter(
         ) };
     }
     let xmm0: f64;
-    // SAFETY: see the function's contract; the gate changes what is named here, and memory.
+    // SAFETY: see the function's contract. The gate changes only memory and the registers named
+    // here.
     unsafe {
         if floats {
             let f = frame.floats.map(f64::from_bits);
@@ -247,32 +249,32 @@ pub(crate) fn meter(binding: &mut Binding) {
     binding.results = (&raw const sfi_meter_results) as usize;
 }
 
-/// Where the gates' code lies.
+/// Returns the addresses of the gates' code.
 pub(crate) fn text() -> Range<u64> {
     (&raw const sfi_gates_begin) as u64..(&raw const sfi_gates_end) as u64
 }
 
-/// Where a gate stops when the control stack is used up.
+/// Returns the address at which a gate stops if the control stack is used up.
 pub(crate) fn control_trap() -> u64 {
     (&raw const sfi_trap_control) as u64
 }
 
-/// What the machine and its kernel offer.
+/// The features of the machine and its kernel that choose the gates.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Machine {
-    /// VEX instructions exist: clearing must reach the upper halves.
+    /// VEX instructions exist, so clearing must reach the upper halves of vector registers.
     pub avx: bool,
     /// `wrgsbase` works in user mode.
     pub fsgsbase: bool,
 }
 
 impl Machine {
-    /// What this machine offers.
+    /// Detects the features of this machine.
     pub fn detect() -> Self {
         Self { avx: std::arch::is_x86_feature_detected!("avx"), fsgsbase: kernel_allows_fsgsbase() }
     }
 
-    /// The gates for this machine.
+    /// Returns the gates for this machine.
     pub fn table(self) -> &'static Table {
         // SAFETY: the four tables are constants of gate/variants.s with the layout of `Table`.
         unsafe {
@@ -286,7 +288,7 @@ impl Machine {
     }
 }
 
-/// The processor state that the system has switched on (XCR0), 0 where the system does not use
+/// Returns the processor state that the system has enabled (XCR0), or 0 if the system does not use
 /// `xsave`.
 pub(crate) fn enabled_features() -> u64 {
     /// `CPUID.1:ECX.OSXSAVE`
@@ -295,14 +297,15 @@ pub(crate) fn enabled_features() -> u64 {
         return 0;
     }
     let (low, high): (u32, u32);
-    // SAFETY: OSXSAVE says that `xgetbv` works here; it changes nothing but eax and edx.
+    // SAFETY: OSXSAVE says that `xgetbv` works here. It changes nothing but eax and edx.
     unsafe {
         std::arch::asm!("xgetbv", in("ecx") 0, out("eax") low, out("edx") high, options(nomem, nostack, preserves_flags));
     }
     u64::from(high) << 32 | u64::from(low)
 }
 
-/// `HWCAP2_FSGSBASE` (Linux 5.9, Documentation/arch/x86/x86_64/fsgs.rst).
+/// Says whether `wrgsbase` works: `HWCAP2_FSGSBASE` (Linux 5.9,
+/// Documentation/arch/x86/x86_64/fsgs.rst).
 fn kernel_allows_fsgsbase() -> bool {
     const HWCAP2_FSGSBASE: usize = 1 << 1;
     rustix::param::linux_hwcap().1 & HWCAP2_FSGSBASE != 0

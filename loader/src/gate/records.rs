@@ -1,33 +1,33 @@
-//! The records that the gates (`gate/*.s`) and Rust share. Plain data with fixed layouts; nothing
-//! here runs.
+//! The records that the gates (`gate/*.s`) and Rust share. They are plain data with fixed layouts,
+//! and this module runs no code of the crossing.
 //!
 //! All of them live in host memory outside every window. The [`Context`] is the header of a world's
-//! control stack: a gateway stub reaches it by rounding `rsp` down to [`CONTROL_SIZE`], so that no
-//! stub holds a secret.
+//! control stack. A gateway stub finds it by rounding `rsp` down to [`CONTROL_SIZE`], so no stub
+//! holds a secret.
 
 use crate::gate::fault::{RawFault, Trace};
 use crate::vm::region::Uppers;
 use std::mem::MaybeUninit;
 
-/// Size and alignment of a control stack, its header and guard included.
+/// Size and alignment of a control stack, with its header and guard.
 pub(crate) const CONTROL_SIZE: u64 = 4 << 20;
 /// Bytes of the stack area, at the control stack's end.
 pub(crate) const CONTROL_AREA: u64 = 1 << 20;
-/// Where the bindings of the stubs begin, behind the header. A stub adds the offset of its own to
+/// Offset of the stubs' bindings, after the header. A stub adds the offset of its own binding to
 /// the control stack's base.
 pub(crate) const BINDINGS_OFFSET: u64 = 4096;
-/// Bytes below the stack area that are for signal handlers of the host, see `fault/signal_room.rs`.
+/// Bytes below the stack area for signal handlers of the host, see `fault/signal_room.rs`.
 pub(crate) const CONTROL_ROOM: u64 = 256 << 10;
-/// Least guard between the bindings and that room. Larger than a signal frame, so that no handler
-/// can be made to write over the bindings.
+/// Smallest size of the guard between the bindings and that room. It is larger than a signal frame,
+/// so no domain can make a handler write over the bindings.
 pub(crate) const CONTROL_GUARD: u64 = 64 << 10;
-/// Bytes of the stack area that gates use, at most; they get a signal's frame besides
+/// Largest number of bytes of the stack area that gates use. A signal's frame must fit besides
 /// ([`Context::floor`]).
 pub(crate) const GATE_FRAMES: u64 = 4096;
-/// Deepest nesting of host functions that call back into domains.
+/// Depth to which host functions may call back into domains.
 pub const MAX_DEPTH: u32 = 64;
 
-/// How a crossing ended: the domain's `__sfi_error` and the code that a gate gives the host.
+/// The outcome of a crossing: the domain's `__sfi_error`, and the code that a gate gives the host.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u32)]
 pub enum Status {
@@ -35,7 +35,7 @@ pub enum Status {
     Ok = 0,
     /// The callee faulted.
     Fault = 1,
-    /// The callee had faulted before, or the caller did while the callee ran.
+    /// The callee had faulted before, or the caller faulted while the callee ran.
     Dead = 2,
     /// The callee is active and its data stack pointer is not usable for a nested call.
     Refused = 3,
@@ -43,22 +43,22 @@ pub enum Status {
     Arguments = 4,
     /// The host function returned an error.
     Host = 5,
-    /// A host function panicked; only the host sees this.
+    /// A host function panicked. Only the host sees this.
     Panic = 6,
     /// The binding leads nowhere: it was never made, was undone, or its server is gone.
     Unbound = 7,
-    /// The callee is dead, and its owner's penalties are not over: it can be restarted later.
+    /// The callee is dead and its owner's penalties are not over. It can be restarted later.
     NotReady = 8,
-    /// A `ptr` argument or result is a function pointer: those cross as `fn`.
+    /// A `ptr` argument or result is a function pointer. Function pointers cross as `fn`.
     Code = 9,
-    /// An `fn` argument is no function pointer of the caller, or one that leads nowhere any more.
+    /// An `fn` argument is no function pointer of the caller, or its function is gone.
     Function = 10,
-    /// The callee has no gateway left for a function that is passed to it.
+    /// The callee has no gateway left for a function that a caller passes to it.
     Exhausted = 11,
 }
 
 impl Status {
-    /// All of them, in the order of their codes.
+    /// All statuses, in the order of their codes.
     const ALL: [Self; 12] = [
         Self::Ok,
         Self::Fault,
@@ -74,7 +74,7 @@ impl Status {
         Self::Exhausted,
     ];
 
-    /// Returns the status with this code. Gates give no other codes; one would count as
+    /// Returns the status with this code. Gates give no other codes. Another one would count as
     /// [`Status::Dead`].
     #[inline]
     pub(crate) fn of(code: u32) -> Self {
@@ -100,94 +100,96 @@ impl From<Status> for u64 {
     }
 }
 
-/// Header of a control stack. The gates' view of a world.
+/// Header of a control stack: the gates' view of a world.
 #[repr(C)]
 pub struct Context {
-    /// Lowest rsp at which a gate may be entered; above all addresses while the call overstays its
-    /// time.
+    /// Lowest rsp at which a gate may be entered. The watchdog sets it above all addresses to stop
+    /// a call that overstays its time.
     pub limit: u64,
-    /// The domain that runs, or that ran last when the host runs; GS base is its window while it
-    /// runs.
+    /// The domain that runs, or that ran last if the host runs. While it runs, GS base is the base
+    /// of its window.
     pub current: *mut DomainState,
-    /// Innermost frame that entered a domain, an [`Entry`](crate::gate::frame::Entry). 0: none.
+    /// Innermost frame that entered a domain, an [`Entry`](crate::gate::frame::Entry). 0 if there
+    /// is none.
     pub top: u64,
-    /// Where the next entry from the host continues on the control stack; valid while the host
-    /// runs. While a host function runs, its [`Frame`](crate::gate::frame::Frame).
+    /// While the host runs: the place on the control stack where the next entry from the host
+    /// continues. While a host function runs, that is its [`Frame`](crate::gate::frame::Frame).
     pub control_sp: u64,
-    /// The host's stack pointer of the innermost entry; valid while a domain runs.
+    /// While a domain runs: the host's stack pointer at the innermost entry.
     pub host_rsp: u64,
     /// The thread that runs this world now.
     pub thread: *mut ThreadState,
-    /// MXCSR of the host at the innermost entry; the upper half holds the x87 control word.
+    /// MXCSR of the host at the innermost entry. The upper half holds the x87 control word.
     pub host_mxcsr: u64,
-    /// A word for the gates.
+    /// Scratch space of the gates.
     pub scratch: u64,
-    /// Host functions in progress.
+    /// Number of host functions in progress.
     pub depth: u32,
-    /// The first of the world's domains, which are linked by [`DomainState::next`].
+    /// The first of the world's domains. [`DomainState::next`] links the others.
     pub domains: *mut DomainState,
     /// The world's record, for the host's use.
     pub world: *mut (),
-    /// The world's time limit; null without one.
+    /// The world's time limit. Null if it has none.
     pub watch: *const (),
-    /// Binding of the host function that is asked to restart a dead callee; null if no domain is
-    /// restarted.
+    /// Binding of the host function that restarts a dead callee. Null if the world restarts no
+    /// domain.
     pub revive: *const Binding,
-    /// What `limit` is unless the call overstays: a gate's own frames and a signal's fit below.
+    /// Normal value of `limit`. Leaves room for a gate's frames and one signal frame. The watchdog
+    /// raises `limit` to stop a call.
     pub floor: u64,
-    /// Worlds with budgets: the time-stamp counter when the domain that runs was entered or
-    /// returned to.
+    /// In worlds with budgets: the time-stamp counter at the last entry of, or return to, the
+    /// domain that runs.
     pub since: u64,
-    /// Ticks that were charged to all domains.
+    /// Ticks that were charged to any domain.
     pub ticks: u64,
-    /// The handlers' room is open. Only signal handlers of the thread that runs the world touch it.
+    /// Says whether the handlers' room is open. Only signal handlers of the world's thread use it.
     pub room: bool,
 }
 
-/// What was charged to a domain for its time, in ticks of the time-stamp counter, and what it may
-/// use, in nanoseconds (0: no bound).
+/// A domain's time in ticks of the time-stamp counter, and its budgets in nanoseconds. A budget of
+/// 0 is no bound.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Account {
-    /// Time in the domain.
+    /// Ticks in the domain.
     pub ticks: u64,
-    /// Of that, time in which the thread did not run.
+    /// Ticks of these in which the thread did not run.
     pub relief: u64,
-    /// `ticks` when `relief` was last found.
+    /// Value of `ticks` when `relief` was last computed.
     pub mark: u64,
-    /// Wall clock.
+    /// Budget of wall-clock time.
     pub wall: u64,
-    /// Processor time.
+    /// Budget of processor time.
     pub cpu: u64,
 }
 
-/// Faults that a domain handles itself, see `fault/deliver`.
+/// The faults that a domain handles itself, see `fault/deliver.rs`.
 #[derive(Clone, Copy, Debug, Default)]
 #[repr(C)]
 pub struct Caught {
     /// Bits by signal number.
     pub signals: u64,
-    /// Address of the function that the domain goes on in.
+    /// Address of the function in which the domain continues.
     pub entry: u64,
-    /// Its own text, without the stubs: start and end.
+    /// Its own text without the stubs: start and end.
     pub text: [u64; 2],
     /// Address of its trap.
     pub trap: u64,
 }
 
-/// What the gates know of a domain.
+/// The gates' view of a domain.
 #[repr(C)]
 pub struct DomainState {
     /// Base of the window.
     pub base: u64,
-    /// Data stack pointer for the next entry, 16-byte aligned; 0 means the domain cannot be entered
+    /// Data stack pointer for the next entry, 16-byte aligned. 0 if the domain cannot be entered
     /// now.
     pub sp: u64,
     /// Lowest address of the data stack.
     pub stack_low: u64,
     /// Highest data stack pointer that counts as inside the data stack.
     pub stack_high: u64,
-    /// [`Status::Ok`] while the domain lives. After a fault: the status that its callers get.
+    /// [`Status::Ok`] while the domain lives. After a fault, the status that its callers get.
     pub dead: Status,
     /// Index in the world.
     pub index: u32,
@@ -196,16 +198,16 @@ pub struct DomainState {
     /// Window offset of the dispatch table, and its length in bytes.
     pub dispatch: u32,
     pub dispatch_size: u32,
-    /// Changes when the domain moves: whoever kept an address of it compares.
+    /// Changes when the domain moves, so that owners of its addresses notice.
     pub generation: u64,
-    /// Number of an instance; 0 for domains that were described, and after an instance was
+    /// Number of an instance. 0 for domains of the specification, and after an instance was
     /// discarded.
     pub life: u64,
-    /// Another domain of the world; the first is [`Context::domains`].
+    /// Another domain of the world. The first one is [`Context::domains`].
     pub next: *mut DomainState,
     /// The upper halves of the common addresses of the regions that it sees.
     pub regions: Uppers,
-    /// Worlds with budgets.
+    /// Its time, in worlds with budgets.
     pub account: Account,
     /// The faults that it handles itself.
     pub caught: Caught,
@@ -216,7 +218,7 @@ pub struct DomainState {
 }
 
 impl DomainState {
-    /// Nobody can enter it.
+    /// Returns the state of a domain that cannot be entered.
     pub fn nobody(index: usize) -> Self {
         let (base, sp, stack_low, stack_high) = (0, 0, 0, 0);
         let (dead, fault) = (Status::Dead, RawFault::default());
@@ -242,97 +244,98 @@ impl DomainState {
     }
 }
 
-/// Flags of a [`Binding`]: work that its crossings need besides the common path.
+/// Flags of a [`Binding`]: work of its crossings off the common path.
 pub(crate) mod flag {
     /// Stack arguments are copied.
     pub(crate) const STACK: u32 = 1;
-    /// Some integer arguments are pointers: rebased to the callee's window, unless they lead into a
-    /// region that it sees.
+    /// Some integer arguments are pointers. They are rebased to the callee's window, unless they
+    /// point into a region that the callee sees.
     pub(crate) const POINTERS: u32 = 2;
-    /// x87 and MMX state is reset in both directions and the caller's control word is restored.
+    /// x87 and MMX state is reset in both directions, and the caller's control word is restored.
     pub(crate) const X87: u32 = 4;
-    /// zmm16-31 and the mask registers are cleared when the callee is entered.
+    /// zmm16-31 and the mask registers are cleared before the callee runs.
     pub(crate) const ZMM_IN: u32 = 8;
-    /// zmm16-31 and the mask registers are cleared when the caller is returned to.
+    /// zmm16-31 and the mask registers are cleared before the caller continues.
     pub(crate) const ZMM_OUT: u32 = 16;
-    /// The result is a pointer, in the same way for the caller.
+    /// The result is a pointer. It is rebased to the caller's window like [`POINTERS`].
     pub(crate) const POINTER_RESULT: u32 = 32;
     /// Between host and domain: floating-point arguments cross.
     pub(crate) const FLOATS: u32 = 64;
-    /// MXCSR is named by a domain on one side: it is saved, set and restored.
+    /// A domain on one side names MXCSR, so it is saved, set and restored.
     pub(crate) const MXCSR: u32 = 128;
     /// On the way out: rbx, rbp and r12-r14 are restored from the frame.
     pub(crate) const PRESERVED: u32 = 256;
-    /// Stack arguments are not copied; the callee gets their address.
+    /// Stack arguments are not copied. The callee gets their address.
     pub(crate) const CLIENT_STACK: u32 = 512;
     /// Between host and domain: the domain's text names vector registers.
     pub(crate) const VECTORS: u32 = 1024;
     /// The host enters a domain.
     pub(crate) const ENTRY: u32 = 2048;
-    /// What makes a gate leave the common path on the way in.
+    /// Flags that take a gate off the common path on the way in.
     pub(crate) const IN: u32 = STACK | POINTERS | X87 | ZMM_IN | MXCSR;
-    /// What makes a gate leave the common path on the way out.
+    /// Flags that take a gate off the common path on the way out.
     pub(crate) const OUT: u32 = X87 | ZMM_OUT | POINTER_RESULT | MXCSR;
 }
 
-/// See [`Binding::pointers`].
+/// First bit of the functions in [`Binding::pointers`].
 pub(crate) const FUNCTIONS: u32 = 8;
 
-/// One granted crossing (ARPC section 3.2.1): who is called, where, and what is cleared.
+/// One granted crossing (ARPC section 3.2.1): the callee, its function, and the registers to clear.
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub struct Binding {
-    /// The callee; null for host functions.
+    /// The callee. Null for host functions.
     pub callee: *mut DomainState,
     /// Absolute address of the callee's function.
     pub entry: u64,
-    /// Code that clears what the callee must not see and jumps to its function, see `ARGUMENTS` in
-    /// gate/common.s.
+    /// Code that clears the registers that the callee must not see, and jumps to its function. See
+    /// `ARGUMENTS` in gate/common.s.
     pub arguments: usize,
-    /// Code that clears what the caller must not see and returns to it, see `RESULTS` there.
+    /// Code that clears the registers that the caller must not see, and returns to it. See
+    /// `RESULTS` there.
     pub results: usize,
-    /// Code that continues after a fault of the callee; rsp is the frame, eax a [`Status`].
+    /// Code that continues after a fault of the callee. rsp is the frame, eax a [`Status`].
     pub failed: usize,
     /// Value of rax for a domain whose call failed.
     pub on_fault: u64,
-    /// See [`flag`]: the way in, and the way out when the callee returns.
+    /// Flags of [`flag`] for the way in, and for the way out if the callee returns.
     pub flags: u32,
-    /// Words of stack arguments.
+    /// Number of words of stack arguments.
     pub stack_words: u32,
-    /// Bit i: integer argument i is a pointer. Host functions: bit [`FUNCTIONS`] + i: it is a
-    /// function.
+    /// Bit i says that integer argument i is a pointer. For host functions, bit [`FUNCTIONS`] + i
+    /// says that it is a function.
     pub pointers: u32,
     /// Index of the host function.
     pub host: u32,
-    /// Host functions: how many integer argument registers the signature names. Beside them,
-    /// `stack_words` words of the caller's stack are arguments.
+    /// Host functions: the number of integer argument registers in the signature. `stack_words`
+    /// words of the caller's stack are arguments, too.
     pub ints: u32,
-    /// Host functions: how many floating-point ones.
+    /// Host functions: the number of floating-point argument registers.
     pub floats: u32,
     /// Entries from the host: the bits of MXCSR that the domain may see or depends on.
     pub mxcsr: u32,
-    /// See [`flag`]: the way out when the callee does not return, or not to a living caller.
+    /// Flags of [`flag`] for the way out if the callee does not return, or its caller is dead.
     pub failing: u32,
     /// Base of the callee's window.
     pub base: u64,
     /// Host functions: `extern "C" fn(*mut Context, *const Binding, *mut HostFrame) -> Status` that
-    /// runs it.
+    /// runs the function.
     pub shim: usize,
-    /// Host functions: what the shim needs.
+    /// Host functions: the shim's data.
     pub data: *mut (),
-    /// The intermediary: the stubs jump through this word.
+    /// The gate. Stubs jump through this word.
     pub gate: usize,
-    /// Worlds with budgets: where `arguments` and `results` lead in others
-    /// ([`crate::gate::meter`]).
+    /// Worlds with budgets: the code of `arguments` and `results` that runs after the time is
+    /// charged ([`crate::gate::meter`]).
     pub metered: [usize; 2],
 }
 
-/// Registers of a call from the host, and its results.
+/// Registers of a call from the host, and of its results.
 #[derive(Clone, Copy)]
 pub struct CallFrame {
     /// rdi, rsi, rdx, rcx, r8, r9.
     pub ints: [u64; 6],
-    /// Low halves of xmm0-xmm7; used only with [`flag::FLOATS`].
+    /// Low halves of xmm0-xmm7. Used only with [`flag::FLOATS`].
     pub floats: [u64; 8],
     /// The callee's data stack pointer at entry.
     pub sp: u64,
@@ -343,7 +346,7 @@ pub struct CallFrame {
 }
 
 impl CallFrame {
-    /// No arguments.
+    /// Returns a frame without arguments.
     #[inline]
     pub fn new() -> Self {
         Self { ints: [0; 6], floats: [0; 8], sp: 0, rax: 0, xmm0: 0 }
@@ -355,29 +358,29 @@ impl CallFrame {
 pub(crate) struct HostFrame {
     /// rdi, rsi, rdx, rcx, r8, r9.
     pub ints: [u64; 6],
-    /// Low halves of xmm0-xmm7; undefined without [`flag::FLOATS`].
+    /// Low halves of xmm0-xmm7. Undefined without [`flag::FLOATS`].
     pub floats: [MaybeUninit<u64>; 8],
-    /// The caller's r15, hostile.
+    /// The caller's r15. It may have any value.
     pub r15: u64,
     /// rax of the result.
     pub rax: u64,
     /// Low half of xmm0 of the result.
     pub xmm0: u64,
-    /// The world's: for the gate, behind the call.
+    /// The world's context, which the gate reads after the call.
     pub context: *mut Context,
 }
 
-/// What a thread knows about itself; reached through a thread local.
+/// A thread's record for this library. A thread local leads to it.
 #[repr(C)]
 pub struct ThreadState {
-    /// The base that this thread's GS holds, as far as this library set it; 0 when it never did.
-    /// Linux leaves GS to user code and neither glibc nor Rust uses it.
+    /// The base in this thread's GS, as this library set it. 0 if it never did. Linux leaves GS to
+    /// user code, and neither glibc nor Rust uses it.
     pub gs: u64,
-    /// The innermost world that this thread runs, for the signal handler.
+    /// The innermost world that this thread runs. The signal handler reads it.
     pub current: *mut Context,
-    /// Whether the thread's alternate signal stack is installed.
+    /// Says whether the thread's alternate signal stack is installed.
     pub ready: bool,
-    /// The kernel's id of the thread, once it made a call with a time limit; otherwise 0.
+    /// The kernel's id of the thread, set by its first call with a time limit. 0 before.
     pub id: i32,
 }
 

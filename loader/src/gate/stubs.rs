@@ -1,28 +1,29 @@
-//! Gateway stubs: the only code of a window that is not verified, and the only way out. No secret
-//! is in it.
+//! Gateway stubs: the only code of a window that is not verified, and the only way out of it. They
+//! hold no secret.
 //!
-//! Layout of the stub area, which begins on the first page of the text segment: 32 bytes each, the
-//! trap for unused dispatch slots, the arbitration gateway, the three stubs of the control stack,
-//! then one stub per import.
+//! The stub area begins on the first page of the text segment. It holds the trap for unused
+//! dispatch slots, the answer to system calls of domains without an arbiter, the three stubs of the
+//! control stack, then one stub per import. A stub has 32 bytes, and [`RETURN`] and [`CUT`] have
+//! 64.
 //!
 //! # The control stack's stubs
 //!
 //! Let *part* be the words between rsp and `context.top`, the frame that entered the domain,
 //! without the last one, which is the return address into the gate. Only `call` of the domain's
-//! verified text and of no one else put words there, for gates take what they push off again, and
-//! only `ret` and [`CUT`] take them away. So every word of the part is the address behind a call of
-//! the domain.
+//! verified text puts words there, because gates remove the words that they push. Only `ret` and
+//! [`CUT`] remove them. So every word of the part is the address after a call of the domain.
 //!
-//! - [`DEPTH`] gives their number.
-//! - [`RETURN`] gives one of them: addresses that the dispatch table shows the domain anyway, in
-//!   kind and in base.
-//! - [`CUT`] drops the innermost of them and jumps to a slot. With the part's length in front of it
-//!   as an unsigned number, the new length is between 0 and the present one, so rsp stays within
-//!   the part, aligned, at or below the return address into the gate: as if the domain had returned
-//!   that often. The jump is any indirect jump, in the window, so that its faults are the domain's.
-//!   Nothing that a domain keeps (`jmp_buf`, unwind tables) is believed.
+//! - [`DEPTH`] returns their number.
+//! - [`RETURN`] returns one of them. The dispatch table shows the domain such addresses anyway,
+//!   with their base.
+//! - [`CUT`] drops the innermost of them and jumps to a slot. It compares the new length with the
+//!   part's length as unsigned numbers, so the new length is between 0 and the present one. rsp
+//!   stays within the part, aligned, at or below the return address into the gate. So the effect is
+//!   that of some returns of the domain. The jump is an indirect jump like any other, into the
+//!   window, and its faults are the domain's. No value that a domain keeps (`jmp_buf`, unwind
+//!   tables) is trusted.
 //!
-//! A callee's part begins at its own frame, so nobody cuts across a crossing.
+//! A callee's part begins at its own frame, so no domain can cut across a crossing.
 
 use crate::gate::records::{BINDINGS_OFFSET, Binding, CONTROL_SIZE, Context};
 use core::mem::offset_of;
@@ -32,7 +33,7 @@ use sfi_contract::layout::DISPATCH_MASK;
 const STUB: u64 = 32;
 /// Offset of the trap.
 pub(crate) const TRAP: u64 = 0;
-/// Offset of the arbitration gateway.
+/// Offset of the stub that answers ENOSYS to a system call.
 pub(crate) const SYSCALL: u64 = STUB;
 /// Offset of [`sfi_contract::names::DEPTH`].
 pub(crate) const DEPTH: u64 = 2 * STUB;
@@ -46,19 +47,19 @@ const IMPORTS: u64 = 7 * STUB;
 pub(crate) const RETURN_TRAP: u64 = CUT - 2;
 /// Offset of the trap of [`CUT`], its last two bytes.
 pub(crate) const CUT_TRAP: u64 = IMPORTS - 2;
-/// The entries before those of imports.
+/// Offsets of the stubs before those of imports.
 pub(crate) const FIXED: [u64; 5] = [TRAP, SYSCALL, DEPTH, RETURN, CUT];
 /// `ud2`
 const UD2: [u8; 2] = [0x0f, 0x0b];
 /// `-ENOSYS`.
 const ENOSYS: i32 = -38;
 
-/// Offset of an import's stub.
+/// Returns the offset of an import's stub.
 pub(crate) fn import(index: usize) -> u64 {
     IMPORTS + STUB * index as u64
 }
 
-/// Bytes of the area; text begins behind it.
+/// Returns the bytes of the area. Text begins after it.
 pub(crate) fn size(imports: usize) -> u64 {
     import(imports).next_multiple_of(64)
 }
@@ -66,13 +67,13 @@ pub(crate) fn size(imports: usize) -> u64 {
 /// Bytes of an IFUNC's stub.
 pub(crate) const CHOICE: u64 = 16;
 
-/// Bytes of the stubs of IFUNCs, which come behind the area.
+/// Returns the bytes of the stubs of IFUNCs, which follow the area.
 pub(crate) fn choices_size(choices: usize) -> u64 {
     (CHOICE * choices as u64).next_multiple_of(64)
 }
 
-/// The stub of an IFUNC: it jumps to what a dispatch slot of its own holds, the trap until its
-/// resolver has chosen.
+/// Returns the stub of an IFUNC. It jumps to the function in a dispatch slot of its own, which is
+/// the trap until the resolver has chosen.
 pub(crate) fn choice(slot: u64) -> [u8; CHOICE as usize] {
     let mut code = [0xcc; CHOICE as usize];
     // jmp *%gs:slot
@@ -81,27 +82,28 @@ pub(crate) fn choice(slot: u64) -> [u8; CHOICE as usize] {
     code
 }
 
-/// What a stub leads to.
+/// A gateway stub's target.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Stub {
     /// Index of its binding in the world.
     pub binding: usize,
-    /// What it may lead to.
+    /// The kind of target that it may lead to.
     pub way: Way,
 }
 
-/// What a stub may lead to.
+/// The kinds of targets that a stub may lead to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Way {
-    /// A function of another domain, for ever.
+    /// One function of another domain, for ever.
     Domain,
-    /// A function of the host, for ever.
+    /// One function of the host, for ever.
     Host,
-    /// Whatever the binding says, which is made and undone at run time.
+    /// The target of the binding, which is made and undone at run time.
     Binding,
 }
 
-/// The stub area of a domain whose dispatch table's block lies at a window offset.
+/// Returns the stub area of a domain. `dispatch` is the window offset of its dispatch table's
+/// block.
 pub(crate) fn emit(stubs: &[Stub], dispatch: u64) -> Vec<u8> {
     let mut bytes = vec![0xcc; size(stubs.len()) as usize];
     for trap in [TRAP, RETURN_TRAP, CUT_TRAP] {
@@ -122,7 +124,7 @@ pub(crate) fn emit(stubs: &[Stub], dispatch: u64) -> Vec<u8> {
     bytes
 }
 
-/// `r11` = the control stack's header.
+/// Sets `r11` to the control stack's header.
 fn header(code: &mut Vec<u8>) {
     // mov %rsp,%r11
     code.extend_from_slice(&[0x49, 0x89, 0xe3]);
@@ -131,7 +133,7 @@ fn header(code: &mut Vec<u8>) {
     code.extend_from_slice(&(-(CONTROL_SIZE as i32)).to_le_bytes());
 }
 
-/// [`sfi_contract::names::DEPTH`]
+/// Returns the stub [`sfi_contract::names::DEPTH`].
 fn depth() -> Vec<u8> {
     let mut code = Vec::new();
     header(&mut code);
@@ -147,7 +149,7 @@ fn depth() -> Vec<u8> {
     code
 }
 
-/// [`sfi_contract::names::RETURN`]
+/// Returns the stub [`sfi_contract::names::RETURN`].
 fn return_address() -> Vec<u8> {
     let mut code = Vec::new();
     header(&mut code);
@@ -173,7 +175,7 @@ fn return_address() -> Vec<u8> {
     code
 }
 
-/// [`sfi_contract::names::CUT`]
+/// Returns the stub [`sfi_contract::names::CUT`].
 fn cut(dispatch: u64) -> Vec<u8> {
     let mut code = Vec::new();
     header(&mut code);
@@ -205,7 +207,7 @@ fn cut(dispatch: u64) -> Vec<u8> {
     code
 }
 
-/// One gateway. r10 and r11 are free at a call between objects (psABI 3.2.1).
+/// Returns a gateway stub. r10 and r11 are free at a call between objects (psABI 3.2.1).
 fn gateway(stub: &Stub) -> Vec<u8> {
     let mut code = Vec::with_capacity(STUB as usize);
     header(&mut code);

@@ -44,7 +44,7 @@ sfi_table_\v:
     .quad   sfi_enter_\v
     .quad   sfi_failed_\v
     .quad   sfi_enter_failed_\v
-# By outcome: no vector register is cleared, all but the result, all.
+# For each kind of result: no vector register is cleared, all but the result, or all.
     .quad   sfi_results_any_leave_\v, sfi_results_any_keep_\v, sfi_results_any_all_\v
     .quad   sfi_results_void_leave_\v, sfi_results_void_all_\v, sfi_results_void_all_\v
     .quad   sfi_results_int_leave_\v, sfi_results_int_all_\v, sfi_results_int_all_\v
@@ -63,7 +63,7 @@ sfi_table_\v:
     GATES   avx_prctl, 1, 0
     GATES   sse_prctl, 0, 0
 
-# Sets GS base to rax through the kernel: arch_prctl(ARCH_SET_GS, rax). Keeps every register but the
+# Sets GS base to rax by the kernel: arch_prctl(ARCH_SET_GS, rax). Keeps all registers but the
 # flags.
 sfi_set_gs:
     push    %rdi
@@ -86,7 +86,7 @@ sfi_set_gs:
 1:
     hlt
 
-# The control stack is used up. The signal handler knows this place.
+# The control stack is used up. The signal handler recognises this address.
     .globl  sfi_trap_control
     .hidden sfi_trap_control
 sfi_trap_control:
