@@ -124,7 +124,7 @@ fn rounds(command: &mut Command, times: u64) -> anyhow::Result<Run> {
     Ok(Run { nanoseconds: nanoseconds / times as f64, sum })
 }
 
-/// Returns a program's C and assembly files, those in directories too.
+/// Returns a program's C and assembly files, with those in directories.
 fn sources_of(program: &Program, source: &Path, here: &Path) -> anyhow::Result<Vec<PathBuf>> {
     let mut all = vec![here.join(format!("{}.c", program.0))];
     for file in program.2 {

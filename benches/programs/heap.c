@@ -1,6 +1,6 @@
-/* malloc on memory that is never given back to the kernel, natively and in a domain alike. So the
- * benchmark measures code, not page faults. It has size classes with free lists. A block's class
- * lies in front of it. */
+/* malloc on memory that is never given back to the kernel, both natively and in a domain. So the
+ * benchmark measures code and not page faults. It has size classes with free lists. A block's class
+ * lies before the block. */
 #include <errno.h>
 #include <stddef.h>
 #include <stdint.h>

@@ -1,4 +1,4 @@
-# Shifts the code after it by SHIFT bytes, so that a layout's luck is not taken for a cost.
+# Shifts the code after it by SHIFT bytes, so that the luck of one layout is not taken for a cost.
 .section .note.GNU-stack,"",@progbits
 .text
 .globl bench_shift

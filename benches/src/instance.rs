@@ -1,4 +1,5 @@
-//! The cost of instances: fresh, pooled, ten thousand at once, and of a process to compare with.
+//! The cost of instances: fresh ones, pooled ones, ten thousand at once, and a process to compare
+//! with.
 
 use crate::{Measured, fork, objects};
 use anyhow::Context;
@@ -126,7 +127,7 @@ pub struct Many {
 /// times. Checks every result.
 ///
 /// # Errors
-/// If the kernel does not allow as many, or a result is wrong.
+/// The kernel does not allow this number of domains, or a result is wrong.
 pub fn many(domains: u32, rounds: u32) -> anyhow::Result<Many> {
     let mut world = World::builder().domain(spec()?).build()?;
     let before = usage()?;

@@ -37,7 +37,7 @@ pub enum Names {
 impl Names {
     pub const ALL: [Self; 4] = [Self::Nothing, Self::Integer, Self::Float, Self::X87];
 
-    /// Returns the code of a function that nobody calls.
+    /// Returns the code of a function that is never called.
     fn code(self) -> Vec<u8> {
         #[rustfmt::skip]
         let parts: [&[u8]; 3] = [
@@ -62,7 +62,8 @@ impl Names {
 fn add_names(object: &mut Object<'_>, names: Names) {
     let text = object.section_id(StandardSection::Text);
     let id = object.add_symbol(symbol("names", SymbolSection::Undefined, SymbolKind::Text));
-    // Without alignment: padding would be zeroes, and the contract has no instruction of zeroes.
+    // Without alignment, because padding would be zeroes and the contract has no instruction of
+    // zeroes.
     object.add_symbol_data(id, text, &names.code(), 1);
 }
 
@@ -137,7 +138,7 @@ pub fn counter() -> anyhow::Result<Vec<u8>> {
         0x75, 0xf1,                                         //    jne 1b
         0xc3,                                               //    ret
     ];
-    // Right behind: padding would have to be instructions.
+    // Directly after it, because padding would have to be instructions.
     let at = object.add_symbol_data(touch, text, &code, 1);
     let header = object.add_symbol(symbol("__sfi_header", SymbolSection::Undefined, SymbolKind::Unknown));
     let flags = flags(object::elf::R_X86_64_32S);

@@ -1,4 +1,4 @@
-// The plugin's part in C++: a virtual call, so that there are tables to rewrite.
+// The plugin's part in C++. A virtual call gives it tables to rewrite.
 namespace {
 
 struct Shape {

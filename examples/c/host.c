@@ -11,7 +11,7 @@ static void check(sfi_status status, sfi_error *error)
     exit(1);
 }
 
-/* The plugin's only way out. The plugin chooses the arguments: sfi_host_read checks the range. */
+/* The plugin's only way out. sfi_host_read checks the range, because the plugin chooses it. */
 static sfi_status log_text(void *user, sfi_host_call *call, sfi_value *result)
 {
     char text[80];
@@ -31,7 +31,7 @@ int main(void)
     sfi_world *world;
     sfi_error *error;
 
-    /* Verify, link, place, verify again, seal. */
+    /* Verifies, links, places, verifies again and seals. */
     check(sfi_config_function(config, "log", log_text, NULL, &error), error);
     check(sfi_world_open("domains.toml", config, &world, &error), error);
     check(sfi_function_find(world, "plugin", "add", "(int, int) -> int", &add, &error), error);

@@ -69,8 +69,8 @@ private:
     Owned<sfi_function> function;
 };
 
-// The plugin's only way out. The plugin chooses the arguments: sfi_host_read checks the range.
-// No exception may leave a host function.
+// The plugin's only way out. sfi_host_read checks the range, because the plugin chooses it. No
+// exception may leave a host function.
 static sfi_status log_text(void *, sfi_host_call *call, sfi_value *) noexcept
 {
     char text[80];

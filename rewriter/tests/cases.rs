@@ -1,8 +1,8 @@
-//! Each `cases/*.s` is assembled, rewritten and listed; the listing (or the refusals) must equal
-//! the `.out` file beside it.
+//! Assembles, rewrites and lists each `cases/*.s`. The listing, or the refusals, must equal the
+//! `.out` file beside it.
 //!
 //! `# mode: full` in the source's first lines chooses the mode. `BLESS=1 cargo test -p sfi-rewriter
-//! --test cases` rewrites expectations; read the difference before you commit it.
+//! --test cases` rewrites the expectations. Read the difference before you commit it.
 
 use iced_x86::{Decoder, DecoderOptions, Formatter, GasFormatter};
 use object::{Object, ObjectSection, ObjectSymbol, RelocationTarget};
@@ -61,7 +61,7 @@ fn run(path: &Path) -> String {
     }
 }
 
-/// Code with labels and relocations, then relocations of data.
+/// Lists code with labels and relocations, and then the relocations of data.
 fn listing(bytes: &[u8]) -> String {
     let file = object::File::parse(bytes).expect("the output parses");
     let mut out = String::new();

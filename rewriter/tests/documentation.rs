@@ -1,5 +1,5 @@
 //! `docs/REFUSALS.md` lists every reason of a refusal in the words of the code. `BLESS=1` writes
-//! it.
+//! the document.
 
 use sfi_rewriter::Reason;
 use std::fmt::Write;

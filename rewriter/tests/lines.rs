@@ -1,4 +1,4 @@
-//! Line tables survive: stores that carry their own line in their immediate are found in the
+//! Line tables survive. Stores carry their own line in their immediate. The test finds them in the
 //! rewritten object, and binutils' `addr2line` and this workspace's reader must both name that line
 //! and the function.
 
@@ -66,7 +66,7 @@ fn stores(bytes: &[u8]) -> Vec<Store> {
     stores
 }
 
-/// Checks all marked stores of a rewritten object; gives the lines that were seen.
+/// Checks all marked stores of a rewritten object. Returns the lines that it found.
 fn check(path: &Path, bytes: &[u8], file: &str) -> BTreeSet<u64> {
     std::fs::write(path, bytes).expect("write");
     let parsed = sfi_verifier::elf::parse(bytes).expect("readable");
@@ -77,7 +77,7 @@ fn check(path: &Path, bytes: &[u8], file: &str) -> BTreeSet<u64> {
     let mut seen = BTreeSet::new();
     for (store, frames) in stores.iter().zip(ours) {
         let at = format!("{}: {}+{:#x}", path.display(), store.name, store.offset);
-        // The library's own functions may be inlined into the statement.
+        // Functions of the library may be inlined into the statement.
         let frame = frames.iter().find(|f| f.file.as_ref().is_some_and(|f| f.ends_with(file)));
         assert_eq!(frame.and_then(|f| f.line), Some(store.line), "{at}: {frames:?}");
         let section = stores.iter().filter(|s| s.name == store.name).map(|s| s.section).collect::<BTreeSet<_>>();
@@ -87,7 +87,7 @@ fn check(path: &Path, bytes: &[u8], file: &str) -> BTreeSet<u64> {
                 .arg(path)
                 .arg(format!("{:#x}", store.offset)));
             let lines: Vec<&str> = theirs.lines().collect();
-            // Both see the same functions and places, from the innermost out.
+            // Both find the same functions and places, from the innermost out.
             let place = |line: &str| line.split(" (").next().unwrap_or(line).to_owned();
             let theirs: Vec<_> = lines.chunks_exact(2).map(|pair| (pair[0].to_owned(), place(pair[1]))).collect();
             let own: Vec<_> =
@@ -151,7 +151,7 @@ fn rust() {
 
 #[test]
 fn the_linker_keeps_them() {
-    // Relocations are complete: two objects linked into one still name their lines.
+    // Relocations are complete, so two objects linked into one still name their lines.
     let directory = tempfile::tempdir().expect("temporary directory");
     let path = |name: &str| directory.path().join(name);
     let c = compile("gcc", &["-c", "-g", "-O2"], &source("marked.c"), &path("old.o"));
@@ -185,7 +185,7 @@ fn without_debug_information_nothing_changes_and_text_never_does() {
     assert!(sections(&with).iter().any(|(name, _)| name == ".debug_line"));
     let text = |bytes: &[u8]| sections(bytes).into_iter().filter(|(n, _)| n.starts_with(".text")).collect::<Vec<_>>();
     assert_eq!(text(&plain), text(&with));
-    // Variables are left out: their places would be lies.
+    // Variables are left out, because their places would be wrong.
     let file = object::File::parse(&*with).expect("the output parses");
     assert!(file.section_by_name(".debug_loclists").is_none() && file.section_by_name(".debug_loc").is_none());
     assert!(file.symbols().any(|s| s.name() == Ok("looped")));
@@ -218,7 +218,7 @@ fn malformed_debug_information_is_dropped_with_a_note() {
         }
         let output = rewrite(&mutated, &Options { mode: Mode::Write }).expect("the code is as it was");
         dropped += usize::from(!output.notes.is_empty());
-        // Whoever reads it finds something or nothing.
+        // A reader finds places or none, and does not panic.
         for bytes in [&mutated, &output.bytes] {
             let parsed = sfi_verifier::elf::parse(bytes).expect("readable");
             let code = parsed.sections.iter().position(|s| s.name == ".text").expect("text");

@@ -1,10 +1,10 @@
-//! Sizes that a hostile object names: what they ask for is refused, or costs no more than the
-//! object's own size suggests.
+//! Sizes that a hostile object names are refused, or cost no more than the object's own size
+//! suggests.
 
 use sfi_rewriter::{Mode, Options, Output, Reason, Refusal, rewrite};
 use std::process::Command;
 
-/// Assembles; gives the object's bytes.
+/// Assembles a source. Returns the object's bytes.
 fn assemble(source: &str) -> Vec<u8> {
     let folder = tempfile::tempdir().expect("temporary directory");
     let (from, to) = (folder.path().join("a.s"), folder.path().join("a.o"));
@@ -22,7 +22,7 @@ fn word(object: &[u8], at: usize) -> u64 {
     object[at..at + 8].iter().rev().fold(0, |all, byte| all << 8 | u64::from(*byte))
 }
 
-/// Offset of the header of the first section of a kind with contents.
+/// Returns the offset of the header of the first section of a kind with contents.
 fn header(object: &[u8], kind: u8, flags: u64) -> usize {
     let mut headers = (word(object, 40) as usize..object.len()).step_by(64);
     headers
@@ -30,7 +30,7 @@ fn header(object: &[u8], kind: u8, flags: u64) -> usize {
         .expect("a section")
 }
 
-/// The object, with the alignment of its `.rodata`.
+/// Returns an object whose `.rodata` has this alignment.
 fn aligned(align: u64) -> Vec<u8> {
     let mut object = assemble(".globl f\n.type f, @function\nf: ret\n.section .rodata\n.quad 1\n");
     let at = header(&object, 1, 2) + 48;
@@ -70,7 +70,7 @@ fn sections_do_not_overlap() {
     assert!(refusals[0].detail.contains("overlap"), "{}", refusals[0]);
 }
 
-/// Data in text is copied from a multiple of the text's alignment on, once for each run.
+/// Data in text is copied to a multiple of the text's alignment, once for each run.
 #[test]
 fn copies_of_data_in_text_are_small() {
     let one = "lea 1f(%rip),%rax\nmov (%rax),%rax\njmp 2f\n1: .quad 0x0606060606060606\n2:\n";
@@ -107,7 +107,7 @@ fn functions_do_not_share_an_exception_table() {
     assert_eq!(refusals[0].reason, Reason::ExceptionTables, "{}", refusals[0]);
 }
 
-/// Units with the attributes that say whose code they describe.
+/// Makes units with the attributes that name the code they describe.
 fn units(count: usize, name: &str, abbreviations: &str) -> Vec<u8> {
     assemble(&format!(
         ".globl f\n.type f, @function\nf: ret\ne:\n.section .debug_str,\"MS\",@progbits,1\n{name}\n\

@@ -1,5 +1,5 @@
-//! Unwind tables: what is written for calls and landing pads, and that damaged tables end in a
-//! refusal or an object, never in a panic.
+//! Unwind tables: the records of calls and landing pads. Damaged tables end in a refusal or an
+//! object, never in a panic.
 
 use object::{Object, ObjectSection, ObjectSymbol, RelocationTarget};
 use sfi_rewriter::{Mode, Options, Reason, rewrite};
@@ -31,7 +31,7 @@ fn word(bytes: &[u8], at: usize) -> usize {
     u32::from_le_bytes(bytes[at..at + 4].try_into().expect("four bytes")) as usize
 }
 
-/// Every record describes calls of its section: where they return to is behind a call instruction.
+/// Every record describes calls of its section: a call instruction precedes each return address.
 #[test]
 fn records_name_the_places_behind_calls() {
     for compiler in ["g++", "clang++"] {

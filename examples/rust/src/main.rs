@@ -7,9 +7,9 @@ use std::error::Error;
 fn main() -> Result<(), Box<dyn Error>> {
     let path = std::env::args().nth(1).ok_or("usage: sfi-example OBJECT")?;
 
-    // Describe the world: one domain, which may call `say` and nothing else. The signature says
-    // which registers cross. All others are cleared. Building verifies the object, places it at a
-    // random address and seals it.
+    // Describe the world: one domain, which may call `say` and nothing else. The signature lists
+    // the registers that cross. All others are cleared. The build verifies the object, places it at
+    // a random address and seals it.
     let mut world = World::builder()
         .domain(
             DomainSpec::new("plugin")
@@ -18,7 +18,7 @@ fn main() -> Result<(), Box<dyn Error>> {
                 .import("say", Import::host("say").signature("(int, int) -> void")),
         )
         .host_fn("say", |cx| {
-            // Arguments come from the domain: `read` checks the range and copies.
+            // The domain chooses the arguments, so `read` checks the range and copies.
             let text = cx.read(cx.arg(0), cx.arg(1) as usize)?;
             println!("the plugin says: {}", String::from_utf8_lossy(&text));
             Ok(0)
@@ -30,7 +30,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     let shout: TypedFn<fn(Pointer) -> u64> = plugin.export("shout")?;
     let crash: TypedFn<fn(Pointer) -> i32> = plugin.export("crash")?;
 
-    // Some memory of the domain to pass a string in: here, the start of its heap.
+    // The host writes a string into memory of the domain: here, to the start of its heap.
     let heap = plugin.segments().iter().find(|s| s.name == "heap").ok_or("no heap")?;
     let text = Pointer(plugin.secret_base() + heap.offset);
     world.memory("plugin")?.write(text.0, b"hello from the host\0")?;
@@ -46,7 +46,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     world.memory("plugin")?.write(text.0, b"back again\0")?;
     println!("after the restart shout returned {}", shout.call(&mut world, (text,))?);
 
-    // Everything is unmapped here.
+    // The end of the world unmaps everything.
     drop(world);
     Ok(())
 }

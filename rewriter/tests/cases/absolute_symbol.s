@@ -1,4 +1,4 @@
-# A number, also where other objects see it; glibc's locale members define such symbols.
+# A symbol that is a number and that other objects see. glibc's locale members define such symbols.
 .globl used
 used = 1
 .globl f

@@ -1,5 +1,5 @@
 # mode: match
-# The check of the store that a bit test ends with keeps the carry that the test made.
+# A bit test ends with a store. The check of this store keeps the carry flag, the test's result.
 .globl f
 .type f,@function
 f:

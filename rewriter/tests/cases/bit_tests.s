@@ -1,4 +1,4 @@
-# Bit offsets in registers move the operand: the word is addressed first.
+# A bit offset in a register moves the operand, so the word's address is computed first.
 .globl f
 .type f,@function
 f:

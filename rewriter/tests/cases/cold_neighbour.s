@@ -1,5 +1,5 @@
-# The cold part of `one` ends in a call that does not return, and that of `two` begins behind it; a
-# case of `one` that is never taken has the label of `two`'s.
+# The cold part of `one` ends in a call that does not return, and that of `two` begins after it. The
+# table of `one` has a case that is never taken, with the label of `two`'s cold part.
         .text
         .globl  one
         .type   one,@function

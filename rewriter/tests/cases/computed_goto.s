@@ -1,4 +1,4 @@
-# 64-bit table of labels, jump through memory.
+# A 64-bit table of labels, and a jump through memory.
 .globl f
 .type f,@function
 f:

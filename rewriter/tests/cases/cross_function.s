@@ -1,4 +1,4 @@
-# Fall-through into another function, a jump into its middle, a cold part that jumps back.
+# A fall-through into another function, a jump into its middle, and a cold part that jumps back.
 .globl f
 .type f,@function
 f:

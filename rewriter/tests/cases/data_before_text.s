@@ -1,4 +1,4 @@
-# A table at the section's start, named through the section's symbol from elsewhere.
+# A table at the section's start. Another section names it by the section's symbol.
 table: .long 0x06060606, 7
 .globl f
 .type f,@function

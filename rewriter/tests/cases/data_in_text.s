@@ -1,6 +1,6 @@
-# Tables between functions, as hand-written assembly has them: read through a lea, through a
-# register computed from one, by a rip-relative operand; a text that nothing names; a pointer to
-# code.
+# Tables between functions, as in hand-written assembly. They are read through a lea, through a
+# register computed from one, and by a rip-relative operand. There are also a text that nothing
+# names and a pointer to code.
 .globl f
 .type f,@function
 f:  lea table(%rip),%rcx

@@ -1,5 +1,5 @@
-# __builtin_longjmp: the receiver's function notes the depth of the control stack, and the
-# receiver's pad cuts it.
+# __builtin_longjmp: the receiver's function saves the depth of the control stack, and the
+# receiver's landing pad cuts the stack to it.
         .globl  catcher, thrower
         .type   catcher,@function
 catcher:

@@ -1,5 +1,5 @@
-# Segment prefixes that say nothing are left out: on registers, on addresses that are only computed,
-# and those that 64-bit mode ignores.
+# Segment prefixes without effect are left out: those on registers, on addresses that are only
+# computed, and those that 64-bit mode ignores.
     .text
     .globl f
     .type f, @function

@@ -1,5 +1,5 @@
-# Whatever names an IFUNC leaves the choice to the loader, also a local one and a branch in the same
-# section.
+# All references to an IFUNC leave the choice to the loader, even if the IFUNC is local or the
+# reference is a branch in its section.
 .globl memfn
 .type memfn,@gnu_indirect_function
 memfn:

@@ -1,4 +1,4 @@
-# Targets in argument registers and in memory are copied; rax is masked in place.
+# Targets in argument registers and in memory are copied to rax. rax is masked in place.
 .globl f
 .type f,@function
 f:

@@ -1,5 +1,5 @@
-# The caller keeps a value in r11 across a call to a function of this object: the callee must not
-# use it for its push.
+# The caller keeps a value in r11 across a call to a function of this object, so the callee must not
+# use r11 for its push.
 .type callee,@function
 callee:
     push 8(%rdi)

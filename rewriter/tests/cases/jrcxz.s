@@ -1,4 +1,4 @@
-# Short-only branches whose target moved out of reach.
+# Branches that exist only in a short form, with targets that moved out of reach.
 .globl f
 .type f,@function
 f:

@@ -1,4 +1,4 @@
-# A leaf keeps r15 where it was: the red zone lies 8 bytes lower.
+# A leaf leaves r15 unchanged, so the red zone lies 8 bytes lower.
 .globl f
 .type f,@function
 f:

@@ -1,4 +1,4 @@
-# glibc skips the lock prefix where there is one thread only.
+# glibc skips the lock prefix if there is only one thread.
 .globl f
 .type f,@function
 f:  cmpl $0,%fs:0x18

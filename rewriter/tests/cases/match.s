@@ -1,5 +1,5 @@
 # mode: match
-# A check before the store; flags live across it are kept.
+# A check precedes the store and keeps flags that are live across it.
 .globl f
 .type f,@function
 f:

@@ -1,5 +1,4 @@
-# Code that is linked at a fixed place below 2 GiB: addresses in displacements and immediates of 32
-# bits.
+# Code for a fixed place below 2 GiB, with addresses in displacements and immediates of 32 bits.
         .globl  f
         .type   f,@function
 f:      push    %r15

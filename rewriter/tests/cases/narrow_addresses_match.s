@@ -1,6 +1,5 @@
 # mode: match
-# Code that is linked at a fixed place below 2 GiB: addresses in displacements and immediates of 32
-# bits.
+# Code for a fixed place below 2 GiB, with addresses in displacements and immediates of 32 bits.
         .globl  f
         .type   f,@function
 f:      push    %r15

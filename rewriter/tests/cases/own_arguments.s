@@ -1,4 +1,4 @@
-# A function of hand-written code takes an argument in r11: the spilled store before its call takes
+# A hand-written function takes an argument in r11, so the spilled store before the call takes
 # another register.
 .globl f
 .type f,@function

@@ -1,5 +1,5 @@
-# The stack pointer comes back out of memory with an index, and out of a register that a called
-# function leaves alone.
+# The stack pointer comes back from memory with an index, and from a register that a called function
+# preserves.
         .globl  by_index, through_call
         .type   by_index,@function
 by_index:

@@ -1,4 +1,4 @@
-# The stack pointer comes back out of memory of a realigned stack: the function leaves on its own
+# The stack pointer comes back from memory of a realigned stack, so the function returns on its own
 # stack.
         .globl  by_copy
         .type   by_copy,@function

@@ -1,6 +1,6 @@
 # `mul` takes a value in r13, as hand-written functions of one object do. So neither of its callers
-# may keep r15 there: `caller` would exchange the two, as its loop names r13 least, and `through`
-# would rename r15 to r13, which it does not name.
+# may keep r15 in r13. `caller` would exchange r15 and r13, because its loop names r13 least.
+# `through` would rename r15 to r13, because it does not name r13.
         .globl  caller
         .type   caller,@function
 caller: push    %rbx

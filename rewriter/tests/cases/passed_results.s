@@ -1,6 +1,6 @@
-# `rounds` returns in ecx and in the carry flag, beside eax, as hand-written functions of one object
-# do: where r15's home is loaded just before its end, ecx is not free, and its tail call returns to
-# the same caller.
+# `rounds` returns values in ecx and in the carry flag, beside eax, as hand-written functions of one
+# object do. So ecx is not free where r15's home is loaded before its end. Its tail call returns to
+# the original caller.
         .globl  caller
         .type   caller,@function
 caller: push    %r15

@@ -1,4 +1,5 @@
-# Prologue pushes and the adjustment merge into one lea; the hole of the return address is absorbed.
+# Prologue pushes and the adjustment merge into one lea, which also absorbs the hole of the return
+# address.
 .globl f
 .type f,@function
 f:

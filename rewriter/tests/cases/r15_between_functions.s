@@ -1,4 +1,4 @@
-# r15 as an argument of a function that only this object calls: all of the object keeps r15 at one
+# r15 is an argument of a function that only this object calls, so the whole object keeps r15 at one
 # place.
         .globl  f
         .type   f,@function

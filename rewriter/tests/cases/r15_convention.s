@@ -1,5 +1,5 @@
-# A function that reads its caller's r15: nothing in this object has a slot, r15 is one place of the
-# TCB page for both.
+# A function reads its caller's r15. So no function of this object keeps r15 in a frame slot: both
+# use one place of the TCB page.
 .globl f
 .type f,@function
 f:

@@ -1,5 +1,5 @@
-# r15 has no register of its own and is part of the address of an indirect jump or call: the
-# register that it is loaded into is not the other part of the address, though that dies there.
+# r15 has no register of its own and is part of the address of an indirect jump or call. The
+# register that it is loaded into is not the other part of the address, even if that one dies there.
         .globl  jump
         .type   jump,@function
 jump:   push    %rbx

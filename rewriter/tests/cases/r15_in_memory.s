@@ -1,5 +1,5 @@
-# All preserved registers are used: the one used least in loops goes to the slot where r15 was saved
-# (here r12).
+# The function uses all preserved registers. The one that loops use least moves to the frame slot of
+# r15 (here r12).
 .globl f
 .type f,@function
 f:

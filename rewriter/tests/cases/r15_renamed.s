@@ -1,4 +1,4 @@
-# Stock code that uses r15 and leaves rbx alone.
+# Stock code that uses r15 and does not use rbx.
 .globl f
 .type f,@function
 f:

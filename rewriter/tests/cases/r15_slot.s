@@ -1,5 +1,5 @@
-# Slots: saved by mov, with a path that does not save; with a frame pointer and a computed stack
-# pointer; operands of every shape.
+# Frame slots of r15: saved by mov, with a path that does not save, with a frame pointer and a
+# computed stack pointer, and with operands of every shape.
 .globl f
 .type f,@function
 f:

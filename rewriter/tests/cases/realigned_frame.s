@@ -1,4 +1,4 @@
-# A realigned frame: the old stack pointer is pushed where the height is not known, and comes back
+# A realigned frame. The old stack pointer is pushed where the height is not known, and comes back
 # in another register.
         .globl  f
         .type   f,@function

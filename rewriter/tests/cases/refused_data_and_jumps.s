@@ -1,4 +1,4 @@
-# With an indirect jump what is read may be run, too.
+# With an indirect jump, bytes that are read may be executed, too.
 .globl f
 .type f,@function
 f:  lea 1f(%rip),%rax

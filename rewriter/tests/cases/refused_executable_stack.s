@@ -1,4 +1,4 @@
-# A nested function whose address is taken is called through code on the stack.
+# A call of a nested function whose address is taken goes through code on the stack.
         .globl  f
         .type   f,@function
 f:      ret

@@ -1,7 +1,6 @@
-# Another stack: loaded through an argument, from a place of the own stack that the function did not
-# fill, and kept across a call that may change it.
-# Jumps that look like those of __builtin_longjmp: `hop` comes back to itself, `restore` brings
-# preserved registers.
+# Another stack: loaded through an argument, loaded from a place of the own stack that the function
+# did not fill, and kept across a call that may change it. `hop` and `restore` have jumps like those
+# of __builtin_longjmp, but `hop` comes back to itself and `restore` restores preserved registers.
         .globl  switch, unfilled, lost, hop, restore
         .type   switch,@function
 switch: push    %rbx

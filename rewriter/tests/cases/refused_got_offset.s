@@ -1,4 +1,4 @@
-# A domain has no GOT that an offset could mean.
+# A domain has no GOT, so an offset in one has no meaning.
         .globl  f
         .type   f,@function
 f:      ret

@@ -1,5 +1,5 @@
-# The difference of two labels of the same section: the assembler leaves no relocation that would
-# show it.
+# The difference of two labels of one section. The assembler leaves no relocation that would show
+# it.
 .globl f
 .type f,@function
 f:

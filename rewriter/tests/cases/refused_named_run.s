@@ -1,4 +1,4 @@
-# Nobody in sight reads the bytes: they could be code.
+# No visible code reads the bytes, so they could be code.
 .globl f
 .type f,@function
 f:  lea 1f(%rip),%rax

@@ -1,4 +1,4 @@
-# Addresses that the program keeps in 32 bits: those of a window need more.
+# The program keeps addresses in 32 bits, but addresses of a window need more.
         .globl  f
         .type   f,@function
 f:      lea     table(,%rsi,8),%esi

@@ -1,4 +1,4 @@
-# A branch's relocation that names no symbol.
+# The relocation of a branch names no symbol.
 	.text
 	.globl	f
 	.type	f, @function

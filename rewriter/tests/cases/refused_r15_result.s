@@ -1,4 +1,4 @@
-# r15 as a result and as an argument, of functions that other objects see.
+# r15 is a result and an argument of functions that other objects see.
         .globl  gives
         .type   gives,@function
 gives:  lea     1(%rdi),%r15

@@ -1,5 +1,5 @@
-# The return address is not on the data stack: a read finds a copy there, nothing replaces it or
-# takes it off.
+# The return address is not on the data stack. A read finds a copy of it there, but code can neither
+# replace nor remove it.
 .globl f
 .type f,@function
 f:  mov %rax,(%rsp)

@@ -1,4 +1,4 @@
-# Nothing is left to return to a second time.
+# A tail call of setjmp leaves no place for the second return.
 	.globl f
 	.type f, @function
 f:

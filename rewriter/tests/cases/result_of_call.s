@@ -1,4 +1,5 @@
-# rax holds nothing before a call of a function here that writes it, unless that function saves it.
+# rax holds no value before a call of a local function that writes it, unless that function saves
+# rax.
 .globl f
 .type f,@function
 f:

@@ -1,4 +1,4 @@
-# Indirect branches against speculation: thunks, inline, for calls, jumps and returns.
+# Indirect branches against speculation, by thunks and inline, for calls, jumps and returns.
         .globl  f
         .type   f,@function
 f:      push    %rbx

@@ -1,4 +1,4 @@
-# A place that control returns to twice has a slot, which goes along in r11.
+# A place that control returns to twice has a slot. The call of setjmp passes it in r11.
 	.globl f
 	.type f, @function
 f:

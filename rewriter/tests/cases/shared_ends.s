@@ -1,5 +1,5 @@
-# Ends that are alike are one, in a function and not between functions; loops stay aligned, labels
-# that only forward jumps reach do not.
+# Equal ends become one in a function, but not between functions. Loops stay aligned. Labels that
+# only forward jumps reach do not.
 .globl f
 .type f,@function
 f:

@@ -1,5 +1,5 @@
-# Loads that a mask may leave out are confined in every mode, prefetches dropped; xgetbv reads the
-# header page.
+# Loads that a mask may suppress are confined in every mode, and prefetches are dropped. xgetbv
+# becomes a read of the header page.
 .globl f
 .type f,@function
 f:

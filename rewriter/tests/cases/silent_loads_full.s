@@ -1,5 +1,5 @@
 # mode: full
-# As in silent_loads.s, and the other loads are confined too.
+# As silent_loads.s, but the other loads are confined too.
 .globl f
 .type f,@function
 f:

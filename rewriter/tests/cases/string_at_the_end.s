@@ -1,5 +1,5 @@
 # mode: full
-# Behind the last instruction stands nothing: the jump over it needs something to land on.
+# Nothing follows the last instruction, so the jump over it gets a target.
 	.text
 	.globl	f
 	.type	f, @function

@@ -1,4 +1,4 @@
-# String stores are masked; flags that live across them are saved.
+# String stores are masked. Flags that are live across them are saved.
 .globl f
 .type f,@function
 f:

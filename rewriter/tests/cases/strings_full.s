@@ -1,5 +1,5 @@
 # mode: full
-# Loads through rsi and rdi are masked too; a compare that may run zero times keeps the flags.
+# Loads through rsi and rdi are masked too. A compare that may run zero times keeps the flags.
 .globl f
 .type f,@function
 f:

@@ -1,4 +1,5 @@
-# A switch entry leads into the .cold part: no function, same stack height as its siblings.
+# A switch entry leads into the .cold part. The part is no function, and has the stack height of the
+# others.
 .globl f
 .type f,@function
 f:

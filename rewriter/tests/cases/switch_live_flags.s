@@ -1,4 +1,4 @@
-# Flags live across the switch jump, as libjpeg does: landing pads restore them.
+# Flags are live across the switch jump, as in libjpeg. Landing pads restore them.
 .globl f
 .type f,@function
 f:

@@ -1,4 +1,4 @@
-# PC32 table: entries become slots of labels.
+# A PC32 table. Its entries become slots of labels.
 .globl f
 .type f,@function
 f:

@@ -1,4 +1,4 @@
-# The system call becomes a call of the arbitration gateway; hlt becomes a trap.
+# The system call becomes a call of the arbitration gateway, and hlt becomes a trap.
 .globl f
 .type f,@function
 f:

@@ -1,6 +1,6 @@
-# A jump behind its function's epilogue is a tail call, also where the register holds a sum on
-# another path; and what another function leaves in a register, across a call that does not return,
-# is no target.
+# A jump after its function's epilogue is a tail call, even if the register holds a sum on another
+# path. A value that another function leaves in a register, across a call that does not return, is
+# no target.
         .globl  f
         .type   f,@function
 f:      push    %rbx

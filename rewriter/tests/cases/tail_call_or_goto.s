@@ -1,4 +1,4 @@
-# A tail call through a register beside a computed goto: they leave with different stacks.
+# A tail call through a register and a computed goto leave with different stacks.
 .globl f
 .type f,@function
 f:

@@ -1,4 +1,4 @@
-# All models become one access at a fixed place.
+# All models of thread locals become one access at a fixed place.
 .globl f
 .type f,@function
 f:

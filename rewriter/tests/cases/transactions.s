@@ -1,5 +1,5 @@
-# No transactions in a domain: xbegin aborts, xtest says no, xabort does nothing, xend faults. rdssp
-# is a nop, femms is emms.
+# There are no transactions in a domain: xbegin aborts, xtest reports none, xabort has no effect,
+# xend faults. rdssp is a nop, and femms becomes emms.
 .globl f
 .type f,@function
 f:  mov $-1,%eax

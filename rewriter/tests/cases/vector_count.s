@@ -1,4 +1,4 @@
-# A variadic call finds the number of vector registers in %al: then rax does not take the target.
+# A variadic call has the number of vector registers in %al, so rax does not take the target.
 .globl f
 .type f,@function
 f:

@@ -1,4 +1,4 @@
-# A table of pointers that only a jump reads leads to the function's unlikely part, which is no
+# A table of pointers that only a jump reads. It leads to the function's unlikely part, which is no
 # function.
         .globl  f
         .type   f,@function
