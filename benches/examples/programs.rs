@@ -69,8 +69,6 @@ const SHIFTS: [u32; 5] = [16, 32, 64, 208, 1072];
 const ROUND: f64 = 1e8;
 /// Rounds of one process.
 const ROUNDS: &str = "3";
-/// Megabytes for a domain: the array in `heap.c` and some more.
-const HEAP: &str = "256";
 const VARIANTS: [(&str, &str); 4] = [("stock", "write"), ("stock", "full"), ("fixed", "write"), ("fixed", "full")];
 
 fn main() -> anyhow::Result<()> {
@@ -210,10 +208,7 @@ fn measure(program: &Program, sources: &Path, here: &Path, sfi: &Path, work: &Pa
                 rounds(&mut Command::new(&native), repeat)?
             } else {
                 let mode = VARIANTS[index - 1].1;
-                rounds(
-                    Command::new(sfi).args(["run", "--memory", HEAP, "--mode", mode]).arg(&built[index - 1]).arg("--"),
-                    repeat,
-                )?
+                rounds(Command::new(sfi).args(["run", "--mode", mode]).arg(&built[index - 1]).arg("--"), repeat)?
             };
             times[index].push(result.nanoseconds);
             sums.push(result.sum);

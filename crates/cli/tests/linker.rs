@@ -167,3 +167,16 @@ fn shared_libraries_are_linked_into_their_programs() {
     assert!(fail(&bench, &["uses_both.c", "libcalls.so"]).contains("f (used in none(calls.c))"));
     assert_eq!(run(&bench, &["uses_both.c", "libcalls.so", "libtwo.so"]), "");
 }
+
+#[test]
+fn zeroed_data_is_bounded_when_the_program_runs() {
+    let bench = bench();
+    let source = "#include <stdio.h>\nstatic char big[100 << 20];\n\
+                  int main(int n, char **a) { big[n << 20] = 3; return printf(\"%d\\n\", big[1 << 20]) < 0; }";
+    bench.write("big.c", source.as_bytes());
+    let linked = cc(&bench, &["big.c", "-o", "big"]);
+    assert!(linked.status.success(), "{}", text(&linked.stderr));
+    assert_eq!(text(&bench.run(&["run", "big"], 0).stdout), "3\n");
+    let refused = bench.run(&["run", "--memory", "64", "big"], 2);
+    assert!(text(&refused.stderr).contains("give more `memory`"), "{}", text(&refused.stderr));
+}
