@@ -5,7 +5,7 @@ use crate::gate::stubs;
 use crate::link::error::LinkError;
 use crate::link::layout::{Layout, Part};
 use crate::link::place::Places;
-use crate::link::reloc::{code_offset, relocations, takes_address};
+use crate::link::references::{relocations, takes_address};
 use crate::link::select::Input;
 use crate::link::symbols::Symbols;
 use crate::spec::DomainSpec;
@@ -64,7 +64,7 @@ pub(crate) fn collect(
         if !takes_address(r.kind) {
             continue;
         }
-        let Some(code) = code_offset(target, layout, places) else { continue };
+        let Some(code) = places.code(target, layout) else { continue };
         let next = dispatch.slots.len();
         if *dispatch.index.entry(code).or_insert(next) == next {
             dispatch.slots.push(code);

@@ -3,19 +3,14 @@
 
 use crate::gate::stubs;
 use crate::link::error::LinkError;
-use crate::link::reloc::{self, GotEntry, Leas};
+use crate::link::references::{self, GotEntry, Leas};
 use crate::link::select::Input;
 use crate::link::symbols::Symbols;
 use crate::spec::DomainSpec;
 use sfi_contract::layout::{IMAGE_HIGH, PAGE_SIZE, TLS_SIZE};
+use sfi_verifier::elf::number::{SHF_EXECINSTR, SHF_TLS, SHF_WRITE, SHT_NOBITS};
 use std::collections::HashMap;
 
-/// `SHF_WRITE`.
-const SHF_WRITE: u64 = 1;
-/// `SHF_TLS`.
-const SHF_TLS: u64 = 0x400;
-/// `SHT_NOBITS`.
-const SHT_NOBITS: u32 = 8;
 /// Largest alignment of a section, bytes.
 const MAX_ALIGN: u64 = 2 << 20;
 
@@ -57,7 +52,7 @@ pub(crate) struct Layout {
     pub commons: Vec<Spot>,
     /// GOT entries: what each holds, in order of their offset.
     pub got: Vec<GotEntry>,
-    /// See [`reloc::region_leas`].
+    /// See [`references::region_leas`].
     pub leas: Leas,
     /// Where the GOT begins.
     pub got_spot: Spot,
@@ -131,8 +126,8 @@ pub(crate) fn lay_out(spec: &DomainSpec, inputs: &[Input<'_>], symbols: &Symbols
     let text_start = indirects + stubs::choices_size(symbols.indirects.len());
     let mut cursor = Cursor { domain: &spec.name, sizes: [text_start, 0, 0, 0], aligns: [64, 16, 16, 16] };
     let mut stored = [0; 4];
-    let leas = reloc::region_leas(inputs, symbols);
-    let got = reloc::got_entries(inputs, symbols, &leas);
+    let leas = references::region_leas(inputs, symbols);
+    let got = references::got_entries(inputs, symbols, &leas);
     let got_spot = cursor.take(Part::Constants, 8 * got.len() as u64, 8, &|| "GOT".into())?;
     stored[Part::Constants as usize] = cursor.sizes[Part::Constants as usize];
     let mut sections: Vec<Vec<Option<Spot>>> = inputs.iter().map(|i| vec![None; i.object.sections.len()]).collect();
@@ -182,12 +177,12 @@ fn key(name: &str, flags: u64, kind: u32, input: usize, section: usize) -> Key {
     let array = [".preinit_array", ".init_array", ".fini_array"]
         .into_iter()
         .find(|base| name.strip_prefix(base).is_some_and(|rest| rest.is_empty() || rest.starts_with('.')));
-    let executable = flags & 4 != 0;
+    let executable = flags & u64::from(SHF_EXECINSTR) != 0;
     let part = if executable {
         Part::Text
-    } else if flags & SHF_TLS != 0 {
+    } else if flags & u64::from(SHF_TLS) != 0 {
         Part::Locals
-    } else if flags & SHF_WRITE == 0 || array.is_some() || name.starts_with(".data.rel.ro") {
+    } else if flags & u64::from(SHF_WRITE) == 0 || array.is_some() || name.starts_with(".data.rel.ro") {
         Part::Constants
     } else {
         Part::Data

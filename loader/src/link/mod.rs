@@ -7,6 +7,7 @@ pub(crate) mod error;
 pub(crate) mod image;
 pub(crate) mod layout;
 pub(crate) mod place;
+pub(crate) mod references;
 pub(crate) mod reloc;
 pub(crate) mod select;
 pub(crate) mod symbols;
@@ -19,7 +20,7 @@ use crate::link::error::LinkError;
 use crate::link::image::{Content, Image};
 use crate::link::layout::{Layout, Part};
 use crate::link::place::Places;
-use crate::link::reloc::{Addresses, code_offset};
+use crate::link::reloc::Addresses;
 use crate::link::select::Input;
 use crate::link::symbols::{Resolver, Symbols, Target};
 use crate::spec::{Access, DomainSpec, Share};
@@ -33,6 +34,7 @@ use sfi_contract::layout::{
     HEADER_REGIONS, HEADER_STACK_HIGH, HEADER_STACK_LOW, HEADER_TCB, PAGE_SIZE, REGION_SLOTS, TCB_SIZE, no_region,
 };
 use sfi_verifier::Usage;
+use sfi_verifier::elf::number::STT_FUNC;
 use std::collections::HashMap;
 use std::sync::Arc;
 
@@ -52,8 +54,8 @@ pub(crate) struct Plan<'a> {
 /// Selects, verifies, resolves and lays out.
 pub(crate) fn plan<'a>(spec: &'a DomainSpec, roots: &[String]) -> Result<Plan<'a>, LinkError> {
     let inputs = select::select(spec, roots)?;
-    let symbols = crate::link::symbols::resolve(spec, &inputs)?;
-    reloc::check_undefined(spec, &inputs, &symbols)?;
+    let symbols = symbols::resolve(spec, &inputs)?;
+    references::check_undefined(spec, &inputs, &symbols)?;
     let layout = layout::lay_out(spec, &inputs, &symbols)?;
     Ok(Plan { inputs, symbols, layout })
 }
@@ -89,7 +91,7 @@ pub(crate) fn link(spec: &DomainSpec, plan: &Plan<'_>, site: &Site<'_>) -> Resul
     let at = |part: Part| places.parts[part as usize];
     let text = (at(Part::Text) + layout.text_start, pages(layout.sizes[Part::Text as usize]) - layout.text_start);
     let mut gateways = gateways(at(Part::Text), site.stubs.len());
-    let stub = |i: usize| code_offset(Target::Choice(i), layout, places);
+    let stub = |i: usize| places.code(Target::Choice(i), layout);
     gateways.extend((0..indirects.len()).filter_map(stub));
     let usage = inputs.iter().fold(Usage::default(), |all, input| all.union(input.usage));
     let run = |base: &str| match spec.own_start {
@@ -104,7 +106,7 @@ pub(crate) fn link(spec: &DomainSpec, plan: &Plan<'_>, site: &Site<'_>) -> Resul
         [(share.symbol.clone(), place.common), (format!("{}_end", share.symbol), place.common + place.length)]
     };
     let regions = spec.shared.iter().zip(site.regions).flat_map(ends).collect();
-    let debug = crate::link::debug::collect(inputs, layout, places);
+    let debug = debug::collect(inputs, layout, places);
     let names = Arc::new(Names { text, functions: functions(inputs, layout, places), debug });
     let mut image = Image {
         segments: segments(spec, layout, places, site.regions, &dispatch),
@@ -175,7 +177,7 @@ fn indirects(
         let Resolver { input, section, offset } = *resolver;
         let at = (layout.indirects + stubs::CHOICE * index as u64) as usize;
         text[at..at + stubs::CHOICE as usize].copy_from_slice(&stubs::choice(dispatch.choice(index)));
-        if let Some(code) = code_offset(Target::Section { input, section, offset }, layout, places) {
+        if let Some(code) = places.code(Target::Section { input, section, offset }, layout) {
             indirects.push((dispatch.choice(index), code));
         }
     }
@@ -337,8 +339,8 @@ fn functions(inputs: &[Input<'_>], layout: &Layout, places: &Places) -> Vec<(u64
         for symbol in from.object.symbols.iter().filter(|s| !s.name.is_empty() && !s.name.starts_with(".L")) {
             let sfi_verifier::elf::Place::Section(section) = symbol.place else { continue };
             let target = Target::Section { input, section, offset: symbol.value };
-            if let Some(offset) = code_offset(target, layout, places) {
-                let rank = (symbol.kind != crate::link::symbols::STT_FUNC, !symbol.is_global());
+            if let Some(offset) = places.code(target, layout) {
+                let rank = (symbol.kind != STT_FUNC, !symbol.is_global());
                 all.push((offset, rank, symbol.size, symbol.name.to_owned()));
             }
         }
@@ -356,7 +358,7 @@ fn names(symbols: &Symbols<'_>, layout: &Layout, places: &Places) -> (HashMap<St
         let offset = match *target {
             Target::Import(_) => continue,
             Target::Choice(_) => {
-                functions.extend(code_offset(*target, layout, places).map(|offset| ((*name).to_owned(), offset)));
+                functions.extend(places.code(*target, layout).map(|offset| ((*name).to_owned(), offset)));
                 continue;
             }
             Target::Common(index) => Some(places.of(layout.commons[index])),

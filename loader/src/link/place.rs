@@ -1,8 +1,10 @@
 //! Where in the window each part goes: a random page, unmapped space around it; or close together,
 //! for many domains.
 
+use crate::gate::stubs;
 use crate::link::error::LinkError;
-use crate::link::layout::{Layout, Part};
+use crate::link::layout::{Layout, Part, Spot};
+use crate::link::symbols::Target;
 use crate::spec::{DomainSpec, Placement};
 use crate::vm::space::draw;
 use crate::vm::window::pages;
@@ -101,8 +103,24 @@ pub(crate) struct Places {
 
 impl Places {
     /// Window offset of a spot.
-    pub(crate) fn of(&self, spot: crate::link::layout::Spot) -> u64 {
+    pub(crate) fn of(&self, spot: Spot) -> u64 {
         self.parts[spot.part as usize] + spot.offset
+    }
+
+    /// Window offset of a code symbol: a place in an executable section, or a gateway. `layout` is
+    /// the one that was placed.
+    pub(crate) fn code(&self, target: Target, layout: &Layout) -> Option<u64> {
+        let text = self.parts[Part::Text as usize];
+        match target {
+            Target::Section { input, section, offset } => {
+                let spot = layout.sections[input][section].filter(|s| s.part == Part::Text)?;
+                Some(self.of(spot) + offset)
+            }
+            Target::Import(index) => Some(text + stubs::import(index)),
+            Target::Stub(offset) => Some(text + offset),
+            Target::Choice(index) => Some(text + layout.indirects + stubs::CHOICE * index as u64),
+            _ => None,
+        }
     }
 
     /// Window offset of a dispatch table of so many bytes: any page of its block that leaves room

@@ -5,143 +5,19 @@ use crate::link::dispatch::Dispatch;
 use crate::link::error::LinkError;
 use crate::link::layout::{Layout, Part, Spot};
 use crate::link::place::Places;
+use crate::link::references::{got_entry, needs_got, relocations};
 use crate::link::select::Input;
 use crate::link::symbols::{Symbols, Target};
 use crate::spec::DomainSpec;
 use crate::vm::region::Placed;
 use crate::vm::window::Word;
-use iced_x86::{Code, Decoder, DecoderOptions, Instruction, Register};
 use sfi_contract::layout::WINDOW_SIZE;
 use sfi_verifier::elf::Relocation;
-use std::collections::{BTreeMap, HashMap, HashSet};
-
-const R_NONE: u32 = 0;
-const R_64: u32 = 1;
-const R_PC32: u32 = 2;
-const R_PLT32: u32 = 4;
-const R_GOTPCREL: u32 = 9;
-const R_32: u32 = 10;
-const R_32S: u32 = 11;
-const R_DTPOFF64: u32 = 17;
-const R_TPOFF64: u32 = 18;
-const R_DTPOFF32: u32 = 21;
-const R_TPOFF32: u32 = 23;
-const R_PC64: u32 = 24;
-const R_SIZE32: u32 = 32;
-const R_SIZE64: u32 = 33;
-const R_GOTPCRELX: u32 = 41;
-const R_REX_GOTPCRELX: u32 = 42;
-
-fn needs_got(kind: u32) -> bool {
-    matches!(kind, R_GOTPCREL | R_GOTPCRELX | R_REX_GOTPCRELX)
-}
-
-/// Every relocation of every section that becomes memory, with what it refers to.
-pub(crate) fn relocations<'l>(
-    inputs: &'l [Input<'_>],
-    symbols: &'l Symbols<'_>,
-) -> impl Iterator<Item = (usize, usize, &'l Relocation, Target)> {
-    inputs.iter().enumerate().flat_map(move |(input, from)| {
-        let live = &symbols.live[input];
-        from.object.sections.iter().enumerate().filter(move |(s, _)| live[*s]).flat_map(move |(section, s)| {
-            s.relocations.iter().filter(|r| r.kind != R_NONE).map(move |r| {
-                let target = match r.symbol {
-                    0 => Target::Absolute(0),
-                    index => symbols.targets[input].get(index).copied().unwrap_or(Target::Undefined),
-                };
-                (input, section, r, target)
-            })
-        })
-    })
-}
-
-/// The content of a word of the GOT: a symbol's address and an addend.
-pub(crate) type GotEntry = (Target, i64);
-
-/// The GOT's word that a relocation's field leads to.
-fn got_entry(r: &Relocation, target: Target, lea: bool) -> Option<GotEntry> {
-    match r.kind {
-        kind if needs_got(kind) => Some((target, 0)),
-        // The instruction ends behind the field.
-        R_PC32 if lea => Some((target, r.addend.wrapping_add(4))),
-        _ => None,
-    }
-}
-
-/// What the GOT holds.
-pub(crate) fn got_entries(inputs: &[Input<'_>], symbols: &Symbols<'_>, leas: &Leas) -> Vec<GotEntry> {
-    let mut seen = HashSet::new();
-    relocations(inputs, symbols)
-        .filter_map(|(input, section, r, target)| got_entry(r, target, leas.contains(&(input, section, r.offset))))
-        .filter(|entry| seen.insert(*entry))
-        .collect()
-}
-
-/// Object, section and offset of the displacements of `lea X(%rip),%r64` where X is in a shared
-/// region. What they give is a common address, which no displacement reaches: each becomes `mov`
-/// from a word of the GOT.
-pub(crate) type Leas = HashSet<(usize, usize, u64)>;
-
-/// Finds them. A verified section decodes from its start.
-pub(crate) fn region_leas(inputs: &[Input<'_>], symbols: &Symbols<'_>) -> Leas {
-    let to_region = |(input, section, r, target): (usize, usize, &Relocation, Target)| {
-        let code = inputs[input].object.sections[section].is_executable();
-        let found = code && r.kind == R_PC32 && matches!(target, Target::Region { .. });
-        found.then_some((input, section, r.offset))
-    };
-    let mut leas: Leas = relocations(inputs, symbols).filter_map(to_region).collect();
-    let sections: HashSet<(usize, usize)> = leas.iter().map(|(input, section, _)| (*input, *section)).collect();
-    let mut found = Leas::new();
-    for (input, section) in sections {
-        let mut decoder = Decoder::new(64, inputs[input].object.sections[section].data, DecoderOptions::NONE);
-        let mut ins = Instruction::default();
-        while decoder.can_decode() {
-            decoder.decode_out(&mut ins);
-            if ins.code() == Code::Lea_r64_m && ins.memory_base() == Register::RIP {
-                let field = decoder.get_constant_offsets(&ins).displacement_offset() as u64;
-                found.insert((input, section, ins.ip() + field));
-            }
-        }
-    }
-    leas.retain(|lea| found.contains(lea));
-    leas
-}
-
-/// Every symbol that a relocation needs and nobody defines, in one error.
-pub(crate) fn check_undefined(spec: &DomainSpec, inputs: &[Input<'_>], symbols: &Symbols<'_>) -> Result<(), LinkError> {
-    let mut missing: BTreeMap<String, &str> = BTreeMap::new();
-    for (input, _, r, target) in relocations(inputs, symbols) {
-        if target == Target::Undefined {
-            let name = inputs[input].object.symbols.get(r.symbol).map_or("?", |s| s.name);
-            missing.entry(name.to_owned()).or_insert(&inputs[input].name);
-        }
-    }
-    if missing.is_empty() {
-        return Ok(());
-    }
-    let symbols = missing.into_iter().map(|(name, file)| format!("{name} (used in {file})")).collect();
-    Err(LinkError::Undefined { domain: spec.name.clone(), symbols })
-}
-
-/// Window offset of a code symbol: a place in an executable section, or a gateway.
-pub(crate) fn code_offset(target: Target, layout: &Layout, places: &Places) -> Option<u64> {
-    let text = places.parts[Part::Text as usize];
-    match target {
-        Target::Section { input, section, offset } => {
-            let spot = layout.sections[input][section].filter(|s| s.part == Part::Text)?;
-            Some(places.of(spot) + offset)
-        }
-        Target::Import(index) => Some(text + stubs::import(index)),
-        Target::Stub(offset) => Some(text + offset),
-        Target::Choice(index) => Some(text + layout.indirects + stubs::CHOICE * index as u64),
-        _ => None,
-    }
-}
-
-/// Whether a relocation takes a code symbol's address (a branch does not).
-pub(crate) fn takes_address(kind: u32) -> bool {
-    kind != R_PLT32
-}
+use sfi_verifier::elf::number::{
+    R_X86_64_32, R_X86_64_32S, R_X86_64_64, R_X86_64_DTPOFF32, R_X86_64_DTPOFF64, R_X86_64_PC32, R_X86_64_PC64,
+    R_X86_64_PLT32, R_X86_64_SIZE32, R_X86_64_SIZE64, R_X86_64_TPOFF32, R_X86_64_TPOFF64,
+};
+use std::collections::HashMap;
 
 /// Everything an address depends on, but the window's base.
 pub(crate) struct Addresses<'l> {
@@ -167,7 +43,7 @@ enum Address {
 impl Addresses<'_> {
     /// The address that a pointer to the target holds: of the dispatch slot for code.
     fn pointer(&self, target: Target) -> Result<Address, &'static str> {
-        if let Some(code) = code_offset(target, self.layout, self.places) {
+        if let Some(code) = self.places.code(target, self.layout) {
             return self.dispatch.slot(code).map(Address::InWindow).ok_or("the function has no dispatch slot");
         }
         Ok(Address::InWindow(match target {
@@ -199,7 +75,7 @@ impl Addresses<'_> {
         match target {
             // Calling a weak function that nobody defines is a fault of the domain.
             Target::Nothing => Ok(self.places.parts[Part::Text as usize] + stubs::TRAP),
-            _ => code_offset(target, self.layout, self.places).ok_or("the branch goes to something that is not code"),
+            _ => self.places.code(target, self.layout).ok_or("the branch goes to something that is not code"),
         }
     }
 
@@ -355,29 +231,31 @@ fn value(
         (Address::Absolute(_), _) => Err(NARROW),
     };
     Ok(match r.kind {
-        R_64 => match pointer()? {
+        R_X86_64_64 => match pointer()? {
             Address::InWindow(offset) => Field::Eight(add(offset), Some(false)),
             Address::Absolute(value) => Field::Eight(add(value), None),
         },
-        R_PC64 => match pointer()? {
+        R_X86_64_PC64 => match pointer()? {
             Address::InWindow(offset) => Field::Eight(relative(offset) as u64, None),
             Address::Absolute(value) => Field::Eight(relative(value) as u64, Some(true)),
         },
-        R_32 => Field::FourUnsigned(add(absolute()?)),
-        R_32S => Field::Four(add(absolute()?) as i64),
-        R_PC32 if got.is_some() => Field::Four(got.unwrap_or_default().wrapping_sub(place).wrapping_sub(4) as i64),
-        R_PC32 => Field::Four(relative(distance()?)),
-        R_PLT32 => Field::Four(relative(addresses.branch(target)?)),
+        R_X86_64_32 => Field::FourUnsigned(add(absolute()?)),
+        R_X86_64_32S => Field::Four(add(absolute()?) as i64),
+        R_X86_64_PC32 if got.is_some() => {
+            Field::Four(got.unwrap_or_default().wrapping_sub(place).wrapping_sub(4) as i64)
+        }
+        R_X86_64_PC32 => Field::Four(relative(distance()?)),
+        R_X86_64_PLT32 => Field::Four(relative(addresses.branch(target)?)),
         kind if needs_got(kind) => Field::Four(relative(got.ok_or("no GOT entry")?)),
-        R_TPOFF32 => Field::Four(addresses.local(target)?.wrapping_add(r.addend)),
-        R_TPOFF64 => Field::Eight(addresses.local(target)?.wrapping_add(r.addend) as u64, None),
-        R_DTPOFF32 | R_DTPOFF64 => {
+        R_X86_64_TPOFF32 => Field::Four(addresses.local(target)?.wrapping_add(r.addend)),
+        R_X86_64_TPOFF64 => Field::Eight(addresses.local(target)?.wrapping_add(r.addend) as u64, None),
+        R_X86_64_DTPOFF32 | R_X86_64_DTPOFF64 => {
             let block = addresses.layout.sizes[Part::Locals as usize] as i64;
             let offset = addresses.local(target)?.wrapping_add(block).wrapping_add(r.addend);
-            if r.kind == R_DTPOFF32 { Field::Four(offset) } else { Field::Eight(offset as u64, None) }
+            if r.kind == R_X86_64_DTPOFF32 { Field::Four(offset) } else { Field::Eight(offset as u64, None) }
         }
-        R_SIZE32 => Field::FourUnsigned(add(size)),
-        R_SIZE64 => Field::Eight(add(size), None),
+        R_X86_64_SIZE32 => Field::FourUnsigned(add(size)),
+        R_X86_64_SIZE64 => Field::Eight(add(size), None),
         _ => return Err("the loader does not know this type"),
     })
 }

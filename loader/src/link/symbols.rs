@@ -7,15 +7,11 @@ use crate::link::select::Input;
 use crate::spec::DomainSpec;
 use sfi_contract::layout::{self, DISPATCH_SLOTS};
 use sfi_contract::{Anchor, Anchored, names};
+use sfi_verifier::elf::number::{STT_FUNC, STT_GNU_IFUNC};
 use sfi_verifier::elf::resolve::{self, Strength};
 use sfi_verifier::elf::{Place, Section, Symbol};
 use std::collections::{HashMap, HashSet};
 use std::hash::Hash;
-
-/// `STT_FUNC`.
-pub(crate) const STT_FUNC: u8 = 2;
-/// `STT_GNU_IFUNC`.
-const STT_GNU_IFUNC: u8 = 10;
 
 /// What a symbol means.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
