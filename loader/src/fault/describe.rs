@@ -7,6 +7,7 @@ use crate::fault::signal_room::SI_KERNEL;
 use crate::fault::stray::{NULL, Nearest, Refused, Stray, Whose};
 use crate::fault::trace::{self, Place};
 use crate::gate::fault::{RawFault, Trace};
+use crate::gate::ids::DomainId;
 use sfi_contract::layout::{DISPATCH_SIZE, GUARD_SIZE, WINDOW_SIZE};
 use sfi_contract::matching::Check;
 use std::sync::Arc;
@@ -42,9 +43,9 @@ pub(crate) struct Scene<'a> {
     /// Finds the function around a window offset: its name and the distance to its start.
     pub function: &'a dyn Fn(u64) -> Option<(String, u64)>,
     /// The domain's index in its world.
-    pub index: usize,
+    pub index: DomainId,
     /// Returns a domain's name and the names of its places, by index.
-    pub names: &'a dyn Fn(usize) -> Option<(String, Arc<Names>)>,
+    pub names: &'a dyn Fn(DomainId) -> Option<(String, Arc<Names>)>,
 }
 
 /// Describes a fault.

@@ -9,6 +9,7 @@ use crate::fault::names::Names;
 use crate::gate::control_stack::ControlStack;
 use crate::gate::fault::{DEPTH, HOST, Trace};
 use crate::gate::frame::Active;
+use crate::gate::ids::{DomainId, Id};
 use crate::gate::records::{Context, DomainState};
 use sfi_contract::layout::WINDOW_SIZE;
 use sfi_contract::text::clean;
@@ -48,7 +49,7 @@ pub(crate) unsafe fn walk(context: &Context, at: u64) -> Trace {
 /// Packs a return address with its domain's index, in the form that is noted. Every return address
 /// of a domain's code lies in its window.
 fn place(domain: &DomainState, address: u64) -> u64 {
-    u64::from(domain.index) << 32 | (address.wrapping_sub(domain.base) % WINDOW_SIZE)
+    (domain.index.place() as u64) << 32 | (address.wrapping_sub(domain.base) % WINDOW_SIZE)
 }
 
 /// A place that can be named later, after its world is gone.
@@ -69,12 +70,16 @@ pub(crate) enum Place {
 
 /// Returns the places of a trace without the `skip` innermost ones. `domain` gives name and image
 /// by index.
-pub(crate) fn places(trace: &Trace, skip: usize, domain: impl Fn(usize) -> Option<(String, Arc<Names>)>) -> Vec<Place> {
+pub(crate) fn places(
+    trace: &Trace,
+    skip: usize,
+    domain: impl Fn(DomainId) -> Option<(String, Arc<Names>)>,
+) -> Vec<Place> {
     let noted = &trace.places[..(trace.count as usize).min(DEPTH)];
     let name = |place: &u64| match *place {
         HOST => Some(Place::Host),
         place => {
-            let (domain, names) = domain((place >> 32) as usize)?;
+            let (domain, names) = domain(DomainId::of((place >> 32) as usize))?;
             // The return address follows the call. The byte before it belongs to the call.
             Some(Place::Code { domain, names, offset: (place & 0xffff_ffff).saturating_sub(1) })
         }

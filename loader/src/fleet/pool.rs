@@ -1,6 +1,7 @@
 //! Instances that tenants use one after the other.
 
 use crate::fleet::template::Template;
+use crate::gate::ids::DomainId;
 use crate::world::error::BuildError;
 use crate::world::held::World;
 use std::ops::{Deref, DerefMut};
@@ -83,7 +84,7 @@ impl Pool {
         if let Some(world) = state.idle.pop() {
             drop(state);
             let mut pooled = Pooled { world: Some(world), shared };
-            pooled.initialise(0)?;
+            pooled.initialise(DomainId::FIRST)?;
             return Ok(pooled);
         }
         if state.existing >= shared.capacity {

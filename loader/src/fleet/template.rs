@@ -1,6 +1,7 @@
 //! Domains that are loaded once and instantiated often. Each instance is a world of its own, so a
 //! host can use them in several threads.
 
+use crate::gate::ids::DomainId;
 use crate::link::image::Image;
 use crate::spec::DomainSpec;
 use crate::vm::space::La57;
@@ -90,7 +91,7 @@ impl TemplateBuilder {
     pub fn build(self) -> Result<Template, BuildError> {
         let Self { spec, hosts, time_limit, la57, clock } = self;
         let first = describe(&spec, &hosts, time_limit, la57, clock).build()?;
-        let image = first.image(0);
+        let image = first.image(DomainId::FIRST);
         Ok(Template { parts: Arc::new(Parts { spec, hosts, time_limit, la57, clock, image }) })
     }
 }
@@ -134,7 +135,7 @@ impl Template {
     /// [`BuildError::Map`], [`BuildError::Map`], [`BuildError::Initialiser`].
     pub fn instance(&self) -> Result<World, BuildError> {
         let mut world = self.raw()?;
-        world.initialise(0)?;
+        world.initialise(DomainId::FIRST)?;
         Ok(world)
     }
 

@@ -6,6 +6,7 @@
 //! holds a secret.
 
 use crate::gate::fault::{RawFault, Trace};
+use crate::gate::ids::DomainId;
 use crate::vm::region::Uppers;
 use std::mem::MaybeUninit;
 
@@ -191,8 +192,8 @@ pub struct DomainState {
     pub stack_high: u64,
     /// [`Status::Ok`] while the domain lives. After a fault, the status that its callers get.
     pub dead: Status,
-    /// Index in the world.
-    pub index: u32,
+    /// Number in the world.
+    pub index: DomainId,
     /// Address of the TCB page.
     pub tcb: u64,
     /// Window offset of the dispatch table, and its length in bytes.
@@ -219,7 +220,7 @@ pub struct DomainState {
 
 impl DomainState {
     /// Returns the state of a domain that cannot be entered.
-    pub fn nobody(index: usize) -> Self {
+    pub fn nobody(index: DomainId) -> Self {
         let (base, sp, stack_low, stack_high) = (0, 0, 0, 0);
         let (dead, fault) = (Status::Dead, RawFault::default());
         Self {
@@ -228,7 +229,7 @@ impl DomainState {
             stack_low,
             stack_high,
             dead,
-            index: index as u32,
+            index,
             tcb: 0,
             dispatch: 0,
             dispatch_size: 0,

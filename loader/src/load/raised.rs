@@ -3,6 +3,7 @@
 //! while no code of the domain runs (see `world/ifunc.rs`).
 
 use crate::gate::fault::{RawFault, Trace};
+use crate::gate::ids::DomainId;
 use crate::gate::records::{Account, Caught, DomainState, Status};
 use crate::link::REGION;
 use crate::link::error::LinkError;
@@ -88,7 +89,7 @@ impl Raised {
     }
 
     /// Returns the state of the domain for the gates.
-    pub fn state(&self, index: usize, generation: u64) -> DomainState {
+    pub fn state(&self, index: DomainId, generation: u64) -> DomainState {
         let base = self.window.base();
         DomainState {
             base,
@@ -96,7 +97,7 @@ impl Raised {
             stack_low: base + self.image.stack[0],
             stack_high: base + self.image.stack[1],
             dead: Status::Ok,
-            index: index as u32,
+            index,
             tcb: base + self.image.anchors.tcb,
             dispatch: self.image.table as u32,
             dispatch_size: self.image.table_size() as u32,

@@ -1,5 +1,6 @@
 //! A world in the form that hosts see.
 
+use crate::gate::ids::DomainId;
 use crate::gate::records::Status;
 use crate::link::image::Image;
 use crate::vm::memory::Memory;
@@ -12,7 +13,7 @@ use std::sync::Arc;
 
 impl World {
     /// Returns an image, for further instances.
-    pub(crate) fn image(&self, index: usize) -> Arc<Image> {
+    pub(crate) fn image(&self, index: DomainId) -> Arc<Image> {
         Arc::clone(&self.get().domains[index].image)
     }
 
@@ -28,10 +29,9 @@ impl World {
             for domain in &mut inner.domains {
                 (domain.crash, domain.restarts) = (None, 0);
             }
-            let all = 0..inner.domains.len();
             !inner.manager.reshaped
                 && inner.domains.iter().all(|d| (*d.state).dead == Status::Ok)
-                && all.clone().all(|index| inner.clear(index).is_ok())
+                && inner.domains.ids().all(|index| inner.clear(index).is_ok())
         }
     }
 
@@ -53,7 +53,6 @@ impl World {
     pub fn domains(&self) -> impl Iterator<Item = &str> {
         self.get()
             .domains
-            .iter()
             .enumerate()
             .filter(|(index, d)| d.origin == *index && !d.name.is_empty())
             .map(|(_, d)| d.name.as_str())

@@ -7,6 +7,7 @@ use crate::fault::signals;
 use crate::fault::watchdog::Watched;
 use crate::gate::Machine;
 use crate::gate::control_stack::ControlStack;
+use crate::gate::ids::{ById, DomainId, Id};
 use crate::gate::records::Context;
 use crate::link::place::place_regions;
 use crate::link::{self, Plan};
@@ -70,8 +71,9 @@ impl Builder {
         world.record().set_up()?;
 
         // Initialise. A prepared world is initialised when it is used.
-        let described = if initialised { world.get().domains.len() } else { 0 };
-        (0..described).try_for_each(|index| world.initialise(index))?;
+        if initialised {
+            world.get().domains.ids().try_for_each(|index| world.initialise(index))?;
+        }
         Ok(world)
     }
 
@@ -160,11 +162,12 @@ impl Builder {
             owner::admit(spec.owner.as_ref(), true)?;
         }
         let hosts: Vec<String> = self.hosts.iter().map(|host| host.name.clone()).collect();
-        let find = |name: &str| self.domains.iter().position(|d| d.name == name);
+        let find = |name: &str| self.domains.iter().position(|d| d.name == name).map(DomainId::of);
         let mut loaded = Vec::new();
         for (index, spec) in self.domains.iter().enumerate() {
-            let records = records(index, spec, &find, &hosts)?;
-            let start = manager.take_range(index, records.len());
+            let id = DomainId::of(index);
+            let records = records(id, spec, &find, &hosts)?;
+            let start = manager.take_range(id, records.len());
             for (n, record) in records.into_iter().enumerate() {
                 manager.records[start + n] = Some(record);
             }
@@ -187,10 +190,10 @@ impl Builder {
         mut manager: Manager,
     ) -> Result<Inner, BuildError> {
         let region_places: Arc<[RegionPlace]> = regions.iter().map(|r| (r.name.clone(), r.place)).collect();
-        let mut domains: Vec<Domain> = Vec::new();
+        let mut domains: ById<DomainId, Domain> = ById::new();
         for ((raised, spec), roots) in loaded.into_iter().zip(self.domains).zip(roots) {
             let region_places = Arc::clone(&region_places);
-            domains.push(Domain { roots, region_places, ..Domain::new(domains.len(), raised, Arc::new(spec)) });
+            domains.push(Domain { roots, region_places, ..Domain::new(domains.next(), raised, Arc::new(spec)) });
         }
         let control = ControlStack::map(&mut places.rng, places.space).map_err(MapError::of("the control stack"))?;
         manager.hook = self.hook;
@@ -247,7 +250,7 @@ impl World {
             });
             watch.as_ref().inspect(|w| w.attach(context));
         }
-        for index in 0..inner.domains.len() {
+        for index in inner.domains.ids() {
             inner.link(inner.domains[index].state);
             inner.refill(index);
         }
@@ -262,7 +265,7 @@ fn new_id() -> u64 {
 }
 
 /// Makes a world's watch if the world has or may get limits or budgets.
-fn watched(timed: bool, limits: Limits, domains: &[Domain]) -> Result<Option<Watched>, SpecError> {
+fn watched(timed: bool, limits: Limits, domains: &ById<DomainId, Domain>) -> Result<Option<Watched>, SpecError> {
     let budgets: Vec<Budget> = domains.iter().map(|d| d.spec.budget).collect();
     let watch = timed || limits.is_set() || budgets.iter().any(Budget::is_set);
     let watched = watch.then(|| Watched::new(limits, &budgets)).transpose();

@@ -6,6 +6,7 @@ use crate::fault::watch;
 use crate::fault::watchdog;
 use crate::gate;
 use crate::gate::control_stack::ControlStack;
+use crate::gate::ids::DomainId;
 use crate::gate::records::{Binding, CallFrame, DomainState, MAX_DEPTH, Status, flag};
 use crate::world::bindings::record::mxcsr_mask;
 use crate::world::calls::values::Arguments;
@@ -140,7 +141,7 @@ impl Held<'_> {
 
 impl Held<'_> {
     /// Calls a function of a domain without arguments. Gives rax.
-    pub fn call_code(&mut self, domain: usize, offset: u64) -> Result<u64, CallError> {
+    pub fn call_code(&mut self, domain: DomainId, offset: u64) -> Result<u64, CallError> {
         let binding = self.host_binding(domain, offset);
         let callee = binding.callee;
         // SAFETY: the binding and the callee are the world's own, and its data stack pointer is in
@@ -168,7 +169,7 @@ impl Inner {
     pub unsafe fn push_arguments(&self, callee: *const DomainState, arguments: &mut Arguments) -> bool {
         // SAFETY: see the function's contract.
         unsafe {
-            let domain = &self.domains[(*callee).index as usize];
+            let domain = &self.domains[(*callee).index];
             let words = arguments.stack();
             let sp = arguments.frame.sp - (words.len() as u64 * 8).next_multiple_of(16);
             if sp < (*callee).stack_low {
@@ -183,7 +184,7 @@ impl Inner {
     }
 
     /// Makes a binding for entries of the host.
-    pub fn host_binding(&self, domain: usize, offset: u64) -> Binding {
+    pub fn host_binding(&self, domain: DomainId, offset: u64) -> Binding {
         let callee = &self.domains[domain];
         let zmm = if callee.image.usage.vectors >= Vectors::Zmm { flag::ZMM_IN } else { 0 };
         let vectors = if callee.side().has_vectors() { flag::VECTORS } else { 0 };

@@ -4,6 +4,7 @@ use crate::fault::describe::{self, Scene};
 use crate::fault::report::Fault;
 use crate::fault::stray::{self, AROUND, Nearest, Refused, Whose};
 use crate::gate::fault::{RawFault, Trace};
+use crate::gate::ids::{ById, DomainId};
 use crate::gate::records::DomainState;
 use crate::gate::stubs;
 use crate::link::image::Image;
@@ -32,7 +33,7 @@ pub struct Domain {
     pub birth: u64,
     /// The domain whose instance it is, or itself for the domains that were described. They share
     /// their bindings.
-    pub origin: usize,
+    pub origin: DomainId,
     /// Its specification.
     pub spec: Arc<DomainSpec>,
     /// Functions that other domains import, besides those that the specification exports.
@@ -60,12 +61,12 @@ pub(crate) type RegionPlace = (String, Placed);
 
 impl Domain {
     /// Makes a domain that was described, in its window.
-    pub fn new(index: usize, raised: Raised, spec: Arc<DomainSpec>) -> Self {
+    pub fn new(index: DomainId, raised: Raised, spec: Arc<DomainSpec>) -> Self {
         Self::with(Box::into_raw(Box::new(raised.state(index, 0))), index, raised, spec)
     }
 
     /// Makes a domain with an existing state.
-    pub fn with(state: *mut DomainState, index: usize, raised: Raised, spec: Arc<DomainSpec>) -> Self {
+    pub fn with(state: *mut DomainState, index: DomainId, raised: Raised, spec: Arc<DomainSpec>) -> Self {
         Self {
             name: spec.name.clone(),
             mode: spec.mode,
@@ -114,14 +115,14 @@ impl Domain {
     ///
     /// # Safety
     /// No call is in progress that could write the domain's record.
-    pub unsafe fn describe(domains: &[Domain], index: usize) -> Fault {
+    pub unsafe fn describe(domains: &ById<DomainId, Domain>, index: DomainId) -> Fault {
         let this = &domains[index];
         // SAFETY: the state lives as long as the domain; see the function's contract.
         let (raw, trace) = unsafe { ((*this.state).fault, (*this.state).trace) };
         this.describe_here(&raw, &trace, index, domains)
     }
 
-    fn describe_here(&self, raw: &RawFault, trace: &Trace, index: usize, domains: &[Domain]) -> Fault {
+    fn describe_here(&self, raw: &RawFault, trace: &Trace, index: DomainId, domains: &ById<DomainId, Domain>) -> Fault {
         describe::describe(
             raw,
             trace,
@@ -193,7 +194,7 @@ impl Domain {
     }
 
     /// Finds the owner of an address that this domain used, and the part of a window next to it.
-    fn owner_of(&self, domains: &[Domain], address: u64) -> (Whose, Option<Nearest>) {
+    fn owner_of(&self, domains: &ById<DomainId, Domain>, address: u64) -> (Whose, Option<Nearest>) {
         let base = address & !(WINDOW_SIZE - 1);
         let holds = |domain: &&Domain| base != 0 && domain.window.base() == base;
         let own = || stray::nearest(self.segments(), address);

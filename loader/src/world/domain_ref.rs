@@ -1,6 +1,7 @@
 //! A domain as hosts see it.
 
 use crate::fault::report::Fault;
+use crate::gate::ids::DomainId;
 use crate::gate::records::Status;
 use crate::vm::memory;
 use crate::world::calls::call::TypedFn;
@@ -43,7 +44,7 @@ pub struct PartPlaces {
 #[derive(Clone, Copy)]
 pub struct DomainRef<'w> {
     pub(crate) inner: &'w Inner,
-    pub(crate) index: usize,
+    pub(crate) index: DomainId,
 }
 
 impl std::fmt::Debug for DomainRef<'_> {

@@ -27,8 +27,8 @@ impl Inner {
             {
                 std::panic::resume_unwind(payload);
             }
-            self.settle((*callee).index as usize);
-            (&self.domains, (*callee).index as usize)
+            self.settle((*callee).index);
+            (&self.domains, (*callee).index)
         };
         let name = domains[index].name.clone();
         match failure {

@@ -1,14 +1,15 @@
 //! The calls in progress: the frames on the control stack, as a host function finds them.
 
 use crate::gate::frame::Active;
+use crate::gate::ids::DomainId;
 use crate::gate::records::Binding;
 use crate::world::inner::Inner;
 
 /// The domains and bindings that calls in progress return to or through.
 #[derive(Debug, Default)]
 pub struct Activity {
-    /// Indices of domains with a frame that is returned to.
-    pub domains: Vec<usize>,
+    /// Domains with a frame that is returned to.
+    pub domains: Vec<DomainId>,
     /// Bindings that are read again at a return.
     pub bindings: Vec<*const Binding>,
 }
@@ -23,7 +24,7 @@ impl Activity {
             let context = &*inner.control.context();
             let mut part = (context.depth != 0).then(|| Active::calling_host(context));
             while let Some(active) = part {
-                all.domains.push((*active.domain).index as usize);
+                all.domains.push((*active.domain).index);
                 all.bindings.push(active.left_by);
                 part = active.outer(context);
             }

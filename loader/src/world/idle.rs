@@ -27,6 +27,7 @@
 //! than once. The path of a call does nothing for this.
 
 use crate::gate::control_stack::ControlStack;
+use crate::gate::ids::{DomainId, Id};
 use crate::world::held::World;
 use crate::world::inner::Inner;
 use sfi_contract::layout::PAGE_SIZE;
@@ -44,7 +45,7 @@ impl World {
     pub fn trim(&mut self) {
         // `&mut self`: no call is in progress, so nothing on the stacks is alive.
         let inner = self.record();
-        (0..inner.domains.len()).for_each(|index| inner.release_stack(index, 0));
+        inner.domains.ids().for_each(|index| inner.release_stack(index, 0));
         inner.release_control(0);
     }
 }
@@ -57,7 +58,7 @@ impl Inner {
     #[cold]
     pub unsafe fn trim_some(&mut self) {
         let count = self.domains.len();
-        for index in (0..count.min(AT_ONCE)).map(|i| (self.trimmed + i) % count) {
+        for index in (0..count.min(AT_ONCE)).map(|i| DomainId::of((self.trimmed + i) % count)) {
             self.release_stack(index, WARM);
         }
         self.trimmed = (self.trimmed + AT_ONCE) % count.max(1);
@@ -68,7 +69,7 @@ impl Inner {
     ///
     /// # Safety
     /// No call returns to the server.
-    pub unsafe fn release_unbound(&self, server: usize) {
+    pub unsafe fn release_unbound(&self, server: DomainId) {
         if !self.manager.records.iter().flatten().any(|r| r.to.domain() == Some(server)) {
             self.release_stack(server, 0);
         }
@@ -77,7 +78,7 @@ impl Inner {
     /// Gives back all but `warm` bytes of a data stack. A domain that no call returns to has
     /// nothing on its stack, except buffers that are about to be copied back, which lie above its
     /// stack pointer. If the kernel refuses, as with locked memory, the pages stay.
-    fn release_stack(&self, index: usize, warm: u64) {
+    fn release_stack(&self, index: DomainId, warm: u64) {
         let domain = &self.domains[index];
         let [start, end] = domain.image.stack;
         // SAFETY: the state lives as long as the world.

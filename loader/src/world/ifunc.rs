@@ -6,6 +6,7 @@
 //! contents are copied to the stub's slot. No other value ever gets there. While the table's page
 //! is writable no code of the domain runs.
 
+use crate::gate::ids::DomainId;
 use crate::link::image::Image;
 use crate::vm::error::MapError;
 use crate::vm::window::Protection;
@@ -15,7 +16,7 @@ use rustix::io::Errno;
 use sfi_contract::layout::PAGE_SIZE;
 
 /// Runs the resolvers of a domain and fills the slots of its IFUNCs.
-pub(crate) fn choose(held: &mut Held<'_>, index: usize) -> Result<(), BuildError> {
+pub(crate) fn choose(held: &mut Held<'_>, index: DomainId) -> Result<(), BuildError> {
     for (slot, resolver) in held.domains[index].image.indirects.clone() {
         let result = held.call_code(index, resolver);
         let domain = &held.domains[index];

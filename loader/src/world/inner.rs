@@ -3,6 +3,7 @@
 use crate::fault::watchdog::Watched;
 use crate::gate::Table;
 use crate::gate::control_stack::ControlStack;
+use crate::gate::ids::{ById, DomainId};
 use crate::vm::region::Region;
 use crate::vm::space::Places;
 use crate::world::bindings::manager::Manager;
@@ -20,7 +21,7 @@ pub struct Inner {
     pub control: ControlStack,
     pub table: &'static Table,
     pub any_x87: bool,
-    pub domains: Vec<Domain>,
+    pub domains: ById<DomainId, Domain>,
     pub hosts: Vec<Host>,
     pub regions: Vec<Region>,
     pub panic: Option<Box<dyn Any + Send>>,
@@ -39,14 +40,14 @@ pub struct Inner {
 }
 
 impl Inner {
-    /// Returns the index of a domain by name.
-    pub fn find(&self, name: &str) -> Result<usize, LookupError> {
-        let found = self.domains.iter().position(|d| d.name == name && !name.is_empty());
+    /// Returns the number of a domain by name.
+    pub fn find(&self, name: &str) -> Result<DomainId, LookupError> {
+        let found = self.domains.position(|d| d.name == name && !name.is_empty());
         found.ok_or_else(|| LookupError::Domain(name.to_owned()))
     }
 
     /// Returns the window offset of the code that a pointer of a domain means.
-    pub fn code_at(&self, domain: usize, pointer: u64) -> Option<u64> {
+    pub fn code_at(&self, domain: DomainId, pointer: u64) -> Option<u64> {
         let image = &self.domains[domain].image;
         let slot = image.slot_at(image.anchors.dispatch + u64::from(pointer as u32 & DISPATCH_MASK))?;
         image.slots.get(slot).copied().filter(|_| slot != 0)
@@ -54,7 +55,7 @@ impl Inner {
 
     /// Whether a pointer of a domain means a place of its dispatch table, as the gates judge
     /// (`REFUSE_CODE` in gate/common.s).
-    pub fn is_code(&self, domain: usize, pointer: u64) -> bool {
+    pub fn is_code(&self, domain: DomainId, pointer: u64) -> bool {
         let image = &self.domains[domain].image;
         u64::from((pointer as u32).wrapping_sub(image.table as u32)) < image.table_size()
     }

@@ -2,6 +2,7 @@
 
 use crate::fault::meter;
 use crate::gate::fault::RawFault;
+use crate::gate::ids::DomainId;
 use crate::gate::records::{Caught, DomainState, Status};
 use crate::link::image::Image;
 use crate::load::raised;
@@ -21,7 +22,7 @@ use std::sync::Arc;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Instance {
     world: u64,
-    index: usize,
+    index: DomainId,
     life: u64,
 }
 
@@ -104,27 +105,27 @@ impl Inner {
     }
 
     /// Gives a domain its whole budget again.
-    pub(crate) fn refill(&mut self, index: usize) {
+    pub(crate) fn refill(&mut self, index: DomainId) {
         let domain = &self.domains[index];
         // SAFETY: the state lives as long as the world, which is borrowed mutably.
         meter::open(unsafe { &mut (*domain.state).account }, &domain.spec.budget);
         self.watched.as_ref().inspect(|watched| watched.look_again());
     }
 
-    fn handle(&self, index: usize) -> Instance {
+    fn handle(&self, index: DomainId) -> Instance {
         Instance { world: self.id, index, life: self.domains[index].life }
     }
 
-    /// Returns the index of an instance that was not discarded.
-    fn living(&self, instance: Instance) -> Result<usize, LookupError> {
+    /// Returns the number of an instance that was not discarded.
+    fn living(&self, instance: Instance) -> Result<DomainId, LookupError> {
         match self.domains.get(instance.index) {
             Some(domain) if instance.world == self.id && instance.life == domain.life => Ok(instance.index),
             _ => Err(LookupError::Instance),
         }
     }
 
-    /// Makes a window with the image of a domain. Returns its index.
-    fn raise(&mut self, original: usize) -> Result<usize, BuildError> {
+    /// Makes a window with the image of a domain. Returns its number.
+    fn raise(&mut self, original: DomainId) -> Result<DomainId, BuildError> {
         owner::admit(self.domains[original].spec.owner.as_ref(), true)?;
         let domain = &self.domains[original];
         let (origin, passes_floats, spec, region_places) =
@@ -133,7 +134,7 @@ impl Inner {
         let raised = raised::again(&mut self.places.draw(), &spec, image, &self.regions)?;
         let life = self.lives.new_instance();
         let name = format!("{name}#{life}");
-        let index = self.lives.take_vacant().unwrap_or(self.domains.len());
+        let index = self.lives.take_vacant().unwrap_or(self.domains.next());
         let state = match self.domains.get(index) {
             Some(vacant) => {
                 // SAFETY: the state of a vacant place belongs to the world alone. Functions that
@@ -161,11 +162,7 @@ impl Inner {
             passes_floats,
             ..Domain::with(state, index, raised, spec)
         };
-        if index < self.domains.len() {
-            self.domains[index] = domain;
-        } else {
-            self.domains.push(domain);
-        }
+        self.domains.put(index, domain);
         self.refill(index);
         self.settle_regions(index)?;
         self.hand_out(index)?;
@@ -176,7 +173,7 @@ impl Inner {
     ///
     /// # Safety
     /// No call of the domain is in progress.
-    pub(crate) unsafe fn clear(&mut self, index: usize) -> Result<(), BuildError> {
+    pub(crate) unsafe fn clear(&mut self, index: DomainId) -> Result<(), BuildError> {
         self.admit(index)?;
         self.forget(index, false)?;
         if self.domains[index].origin == index {
@@ -199,7 +196,7 @@ impl Inner {
     }
 
     /// Takes back a domain's registrations at run time. Bindings to them lead nowhere afterwards.
-    fn forget(&mut self, index: usize, all: bool) -> Result<(), BindError> {
+    fn forget(&mut self, index: DomainId, all: bool) -> Result<(), BindError> {
         let of = |e: &Registered| e.owner == Some(index) && (all || e.dynamic);
         let entries = self.manager.entries.iter().filter(|(_, e)| of(e));
         let names: Vec<String> = entries.map(|(name, _)| name.clone()).collect();
@@ -218,7 +215,7 @@ impl Inner {
     }
 
     /// Makes the regions visible to a domain that it saw at its start, and no others.
-    fn hide(&mut self, index: usize) -> Result<(), BindError> {
+    fn hide(&mut self, index: DomainId) -> Result<(), BindError> {
         let (shown, spec) = (std::mem::take(&mut self.domains[index].shown), Arc::clone(&self.domains[index].spec));
         for (region, _) in &shown {
             let name = &self.regions[*region].name;
@@ -233,7 +230,7 @@ impl Inner {
     ///
     /// # Safety
     /// No call of the domain is in progress.
-    unsafe fn vacate(&mut self, index: usize) {
+    unsafe fn vacate(&mut self, index: DomainId) {
         self.settle(index);
         let forgotten = self.forget(index, true);
         let read: Vec<usize> = self.read_by(index).collect();

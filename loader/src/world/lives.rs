@@ -1,5 +1,7 @@
 //! Numbers of a world's instances and lives.
 
+use crate::gate::ids::DomainId;
+
 /// Counts the instances and the lives of a world's domains, and remembers the places of discarded
 /// instances.
 #[derive(Default)]
@@ -8,8 +10,8 @@ pub struct Lives {
     instances: u64,
     /// Further lives: of domains that were restarted, reset, loaded again, or made at run time.
     births: u64,
-    /// Indices of instances that were discarded.
-    vacant: Vec<usize>,
+    /// Numbers of instances that were discarded.
+    vacant: Vec<DomainId>,
 }
 
 impl Lives {
@@ -26,12 +28,12 @@ impl Lives {
     }
 
     /// Takes the place of a discarded instance, the one that was left last.
-    pub fn take_vacant(&mut self) -> Option<usize> {
+    pub fn take_vacant(&mut self) -> Option<DomainId> {
         self.vacant.pop()
     }
 
     /// Leaves a place for a later instance.
-    pub fn leave(&mut self, index: usize) {
+    pub fn leave(&mut self, index: DomainId) {
         self.vacant.push(index);
     }
 }

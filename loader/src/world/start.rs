@@ -1,5 +1,6 @@
 //! The start and the end of domains: initialisers and finalisers.
 
+use crate::gate::ids::DomainId;
 use crate::gate::records::Status;
 use crate::world::error::{BuildError, CallError};
 use crate::world::held::{Held, World};
@@ -7,7 +8,7 @@ use crate::world::ifunc;
 
 impl World {
     /// Runs the resolvers and the initialisers of a domain.
-    pub(crate) fn initialise(&mut self, index: usize) -> Result<(), BuildError> {
+    pub(crate) fn initialise(&mut self, index: DomainId) -> Result<(), BuildError> {
         self.held().initialise(index)
     }
 
@@ -33,7 +34,7 @@ impl World {
     /// [`CallError`] of a finaliser.
     pub fn shutdown(mut self) -> Result<(), CallError> {
         let mut result = Ok(());
-        for index in (0..self.get().domains.len()).rev() {
+        for index in self.get().domains.ids().rev() {
             let domain = &self.get().domains[index];
             // SAFETY: the state lives as long as the world, which this thread owns.
             if unsafe { (*domain.state).dead } != Status::Ok {
@@ -48,7 +49,7 @@ impl World {
 
 impl Held<'_> {
     /// Chooses the functions of IFUNCs, then runs the initialisers.
-    pub fn initialise(&mut self, domain: usize) -> Result<(), BuildError> {
+    pub fn initialise(&mut self, domain: DomainId) -> Result<(), BuildError> {
         ifunc::choose(self, domain)?;
         let offsets = self.domains[domain].image.initialisers.clone();
         self.run_all(domain, &offsets).map_err(|error| {
@@ -58,7 +59,7 @@ impl Held<'_> {
     }
 
     /// Runs functions without arguments, in order.
-    fn run_all(&mut self, domain: usize, offsets: &[u64]) -> Result<(), CallError> {
+    fn run_all(&mut self, domain: DomainId, offsets: &[u64]) -> Result<(), CallError> {
         offsets.iter().try_for_each(|offset| self.call_code(domain, *offset).map(drop))
     }
 }

@@ -1,5 +1,6 @@
 //! Registering entry points, and connecting and disconnecting clients.
 
+use crate::gate::ids::DomainId;
 use crate::gate::stubs::Way;
 use crate::spec::signature::Signature;
 use crate::world::bindings::manager::{Registered, is_name};
@@ -16,7 +17,7 @@ const MAX_REGISTERED: usize = 64;
 impl Inner {
     /// Registers an entry point. Its full name is the domain's name, a dot, and `name`, which may
     /// hold no dot.
-    pub fn register(&mut self, domain: usize, name: &str, entry: Registered) -> Result<(), BindError> {
+    pub fn register(&mut self, domain: DomainId, name: &str, entry: Registered) -> Result<(), BindError> {
         if !is_name(name) {
             return Err(BindError::Name(name.to_owned()));
         }
@@ -53,7 +54,7 @@ impl Inner {
 
     /// Connects a client by name, through its import `symbol` or a free gateway. Returns the
     /// record's number. Instances of a domain share their bindings.
-    pub fn connect(&mut self, client: usize, symbol: Option<&str>, entry: &str) -> Result<usize, BindError> {
+    pub fn connect(&mut self, client: DomainId, symbol: Option<&str>, entry: &str) -> Result<usize, BindError> {
         let registered = self.manager.entries.get(entry).cloned().ok_or_else(|| BindError::Entry(entry.to_owned()))?;
         let client = self.domains[client].origin;
         let name = self.domains[client].name.clone();
@@ -91,7 +92,7 @@ impl Inner {
         Ok(number)
     }
 
-    fn find_import(&self, client: usize, symbol: &str) -> Result<usize, BindError> {
+    fn find_import(&self, client: DomainId, symbol: &str) -> Result<usize, BindError> {
         let (start, count) = self.manager.ranges[self.domains[client].origin];
         let found = |n: &usize| self.manager.records[*n].as_ref().is_some_and(|r| r.symbol.as_deref() == Some(symbol));
         (start..start + count)
@@ -101,7 +102,7 @@ impl Inner {
 
     /// Finds a gateway of the client that is connected already, or a free one that no call in
     /// progress uses.
-    fn spare(&self, client: usize, entry: &str, active: &Activity) -> Result<Spare, BindError> {
+    fn spare(&self, client: DomainId, entry: &str, active: &Activity) -> Result<Spare, BindError> {
         let (start, count) = self.manager.ranges[client];
         let spares = || {
             let all = (start..start + count).map(|n| (n, &self.manager.records[n]));
@@ -141,13 +142,13 @@ impl Inner {
     }
 
     /// Disconnects an import of a client.
-    pub fn disconnect(&mut self, client: usize, symbol: &str) -> Result<(), BindError> {
+    pub fn disconnect(&mut self, client: DomainId, symbol: &str) -> Result<(), BindError> {
         let number = self.find_import(client, symbol)?;
         self.undo(number, false)
     }
 
     /// Returns the function pointer of a client's gateway that is bound at run time.
-    pub fn pointer(&self, client: usize, number: usize) -> u64 {
+    pub fn pointer(&self, client: DomainId, number: usize) -> u64 {
         let domain = &self.domains[client];
         let spare = number - self.manager.ranges[domain.origin].0 - domain.spec.imports.len();
         domain.window.base() + domain.image.spares[spare]
@@ -155,7 +156,7 @@ impl Inner {
 
     /// Returns the number of the record that such a pointer means, or a pointer of a function that
     /// was passed to the client.
-    pub fn number(&self, client: usize, pointer: u64) -> Option<usize> {
+    pub fn number(&self, client: DomainId, pointer: u64) -> Option<usize> {
         let domain = &self.domains[client];
         let offset = pointer & (WINDOW_SIZE - 1);
         let spare = domain.image.spares.iter().position(|slot| *slot == offset)?;
@@ -165,7 +166,7 @@ impl Inner {
     /// Connects the imports that wait for an entry point by name, if the entry point exists. With
     /// `strict` a refusal is an error. Otherwise a refused import stays unbound.
     pub fn connect_waiting(&mut self, strict: bool) -> Result<(), BindError> {
-        let waiting: Vec<(usize, String, String)> = self
+        let waiting: Vec<(DomainId, String, String)> = self
             .manager
             .records
             .iter()

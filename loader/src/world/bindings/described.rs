@@ -1,5 +1,6 @@
 //! The bindings of a specification: stubs, records, entry points.
 
+use crate::gate::ids::DomainId;
 use crate::gate::stubs::{Stub, Way};
 use crate::spec::signature::Signature;
 use crate::spec::{Callee, DomainSpec, Entry, Import, Trust};
@@ -25,9 +26,9 @@ pub(crate) fn stubs(spec: &DomainSpec, start: usize) -> Vec<Stub> {
 
 /// Returns the records of a domain's stubs. `find` gives the index of another domain by name.
 pub(crate) fn records(
-    client: usize,
+    client: DomainId,
     spec: &DomainSpec,
-    domains: &dyn Fn(&str) -> Option<usize>,
+    domains: &dyn Fn(&str) -> Option<DomainId>,
     hosts: &[String],
 ) -> Result<Vec<Record>, BuildError> {
     let mut all = Vec::new();
@@ -84,7 +85,7 @@ pub(crate) fn records(
 
 /// Returns the entry points of a specification, by name.
 pub(crate) fn all_registered(
-    index: usize,
+    index: DomainId,
     spec: &DomainSpec,
     hosts: &[Host],
 ) -> Result<Vec<(String, Registered)>, BuildError> {
@@ -93,7 +94,7 @@ pub(crate) fn all_registered(
 
 /// Returns an entry point of a domain. One with a header leads to the header.
 pub(crate) fn registered(
-    index: usize,
+    index: DomainId,
     domain: &str,
     (name, entry): (&str, &Entry),
     hosts: &[Host],

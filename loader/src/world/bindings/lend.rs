@@ -7,6 +7,7 @@
 //! that the callee keeps never means another function, and the pointers of one function are equal.
 //! A client cannot take more than its share while others have none.
 
+use crate::gate::ids::DomainId;
 use crate::spec::signature::Signature;
 use crate::spec::{DEFAULT_CALLBACKS, DomainSpec, Trust};
 use crate::world::bindings::lendings::{Function, Lent, Loan, OfHost};
@@ -33,7 +34,7 @@ impl Inner {
     /// Returns the code that a function pointer of a domain means if it is one of the domain's own:
     /// the address of a slot that is used for code of the domain or for a gateway that leads
     /// somewhere.
-    pub fn own_function(&self, domain: usize, pointer: u64) -> Option<u64> {
+    pub fn own_function(&self, domain: DomainId, pointer: u64) -> Option<u64> {
         let image = &self.domains[domain].image;
         let slot = image.slot_at(pointer.checked_sub(self.domains[domain].window.base())?)?;
         let code = image.slots.get(slot).copied()?;
@@ -45,14 +46,14 @@ impl Inner {
     }
 
     /// Describes a function of a domain that is to be lent.
-    pub fn function_of(&self, domain: usize, offset: u64) -> Function {
+    pub fn function_of(&self, domain: DomainId, offset: u64) -> Function {
         let from = &self.domains[domain];
         let name = from.image.function(offset);
         Function::Domain { domain, life: from.life, image: Arc::downgrade(&from.image), offset, name }
     }
 
     /// Returns the number of the record of a domain's gateway.
-    fn lent_number(&self, callee: usize, gateway: usize) -> usize {
+    fn lent_number(&self, callee: DomainId, gateway: usize) -> usize {
         let spec = &self.domains[callee].spec;
         self.manager.ranges[callee].0 + spec.imports.len() + spec.spare + gateway
     }
@@ -61,7 +62,7 @@ impl Inner {
     /// their gateways with the domain that they are instances of.
     pub fn lend(
         &mut self,
-        callee: usize,
+        callee: DomainId,
         function: Function,
         to: To,
         signature: &Signature,
@@ -104,8 +105,8 @@ impl Inner {
     /// that.
     fn gateway(
         &self,
-        callee: usize,
-        party: Option<usize>,
+        callee: DomainId,
+        party: Option<DomainId>,
         function: &Function,
         signature: &Signature,
         trust: Trust,
@@ -125,11 +126,11 @@ impl Inner {
 
     /// Returns how many gateways of a domain one party may have. All connected clients that pass
     /// functions have equal rights, and so has the host if it lends some.
-    fn share(&self, callee: usize, party: Option<usize>) -> usize {
+    fn share(&self, callee: DomainId, party: Option<DomainId>) -> usize {
         let passes = |r: &&Record| r.to.domain() == Some(callee) && r.passes_functions();
         let clients = self.manager.records.iter().flatten().filter(passes).map(|r| Some(r.client));
         let known = self.manager.lent.of(callee).iter().map(|l| l.party);
-        let parties: BTreeSet<Option<usize>> = clients.chain(known).chain([party]).collect();
+        let parties: BTreeSet<Option<DomainId>> = clients.chain(known).chain([party]).collect();
         self.domains[callee].spec.callbacks.unwrap_or(0).div_ceil(parties.len())
     }
 
@@ -149,7 +150,7 @@ impl Inner {
     /// Frees a domain's gateways when it is restarted at its place: undoes their bindings made at
     /// run time, and frees those for functions. Does nothing while instances of the domain may hold
     /// pointers to them.
-    pub fn recall(&mut self, callee: usize) -> Result<(), BindError> {
+    pub fn recall(&mut self, callee: DomainId) -> Result<(), BindError> {
         if self.has_instances(callee) {
             return Ok(());
         }
@@ -192,7 +193,7 @@ impl Inner {
         }
     }
 
-    fn host_loan(&self, callee: usize, name: &str) -> Option<usize> {
+    fn host_loan(&self, callee: DomainId, name: &str) -> Option<usize> {
         self.manager.lent.hosts.iter().position(|of| of.callee == callee && of.name == name)
     }
 

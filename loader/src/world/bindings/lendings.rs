@@ -1,6 +1,7 @@
 //! The functions behind the gateways of the domains that they were passed to. `lend` decides about
 //! them.
 
+use crate::gate::ids::DomainId;
 use crate::link::image::Image;
 use crate::spec::Trust;
 use crate::spec::signature::Signature;
@@ -12,8 +13,8 @@ use std::sync::Weak;
 pub enum Function {
     /// Code of a domain.
     Domain {
-        /// Index of the domain.
-        domain: usize,
+        /// The domain.
+        domain: DomainId,
         /// Number of the instance.
         life: u64,
         /// The domain's image. It is never read, but tells images apart, also discarded ones.
@@ -59,7 +60,7 @@ pub(crate) struct Lent {
     pub(super) id: u64,
     pub(super) function: Function,
     /// The domain whose share it counts to, or `None` for the host.
-    pub(super) party: Option<usize>,
+    pub(super) party: Option<DomainId>,
     pub(super) signature: Signature,
     pub(super) trust: Trust,
     /// Calls in progress that pass it.
@@ -69,7 +70,7 @@ pub(crate) struct Lent {
 /// A function of the host that is lent until the host takes it back.
 #[derive(Debug)]
 pub(crate) struct OfHost {
-    pub(super) callee: usize,
+    pub(super) callee: DomainId,
     pub(super) name: String,
     pub(super) loan: Loan,
     /// Index of the function among the host functions.
@@ -80,7 +81,7 @@ pub(crate) struct OfHost {
 #[derive(Debug, Default)]
 pub struct Lendings {
     /// In the order of the gateways.
-    pub(super) by_callee: BTreeMap<usize, Vec<Lent>>,
+    pub(super) by_callee: BTreeMap<DomainId, Vec<Lent>>,
     pub(super) ids: u64,
     pub(super) hosts: Vec<OfHost>,
     /// Free places among the host functions.
@@ -90,11 +91,11 @@ pub struct Lendings {
 impl Lendings {
     /// Forgets a domain's gateways when it is restarted or loaded again, so that nobody holds
     /// pointers to them.
-    pub fn forget(&mut self, callee: usize) {
+    pub fn forget(&mut self, callee: DomainId) {
         self.by_callee.remove(&callee);
     }
 
-    pub(super) fn of(&self, callee: usize) -> &[Lent] {
+    pub(super) fn of(&self, callee: DomainId) -> &[Lent] {
         self.by_callee.get(&callee).map_or(&[], Vec::as_slice)
     }
 }
@@ -102,7 +103,7 @@ impl Lendings {
 /// One function that is lent to a domain.
 #[derive(Clone, Copy, Debug)]
 pub struct Loan {
-    pub(super) callee: usize,
+    pub(super) callee: DomainId,
     pub(super) gateway: usize,
     pub(super) id: u64,
 }

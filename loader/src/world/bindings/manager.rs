@@ -1,5 +1,6 @@
 //! The manager's data: entry points, rules, and the record of every binding.
 
+use crate::gate::ids::{ById, DomainId};
 use crate::gate::records::{DomainState, Status};
 use crate::link::place::Map;
 use crate::spec::signature::Signature;
@@ -20,8 +21,8 @@ pub(crate) fn is_name(text: &str) -> bool {
 pub struct Registered {
     /// Its target.
     pub to: To,
-    /// Index of the domain that registered it.
-    pub owner: Option<usize>,
+    /// The domain that registered it.
+    pub owner: Option<DomainId>,
     /// Returns the signature.
     pub signature: Option<Signature>,
     /// Whether the domain registered it while it ran.
@@ -56,7 +57,7 @@ pub struct Manager {
     /// Records by number of the binding.
     pub records: Vec<Option<Record>>,
     /// The first record of each domain, and the number that it may use.
-    pub ranges: Vec<(usize, usize)>,
+    pub ranges: ById<DomainId, (usize, usize)>,
     /// A domain that nobody can enter.
     pub nobody: *mut DomainState,
     pub entries: BTreeMap<String, Registered>,
@@ -82,12 +83,12 @@ impl Drop for Manager {
 
 impl Manager {
     pub fn new(map: Map, permits: Vec<Permit>) -> Self {
-        let nobody = DomainState { dead: Status::Unbound, ..DomainState::nobody(u32::MAX as usize) };
+        let nobody = DomainState { dead: Status::Unbound, ..DomainState::nobody(DomainId::NOBODY) };
         Self {
             map,
             // The first record is the reviver's.
             records: vec![None],
-            ranges: Vec::new(),
+            ranges: ById::new(),
             nobody: Box::into_raw(Box::new(nobody)),
             entries: BTreeMap::new(),
             first_permits: permits.len(),
@@ -109,9 +110,11 @@ impl Manager {
     }
 
     /// Takes numbers for `count` records of a domain, and gives up its earlier ones.
-    pub fn take_range(&mut self, domain: usize, count: usize) -> usize {
+    pub fn take_range(&mut self, domain: DomainId, count: usize) -> usize {
         self.lent.forget(domain);
-        self.ranges.resize(self.ranges.len().max(domain + 1), (0, 0));
+        if self.ranges.next() == domain {
+            self.ranges.push((0, 0));
+        }
         let (start, capacity) = self.ranges[domain];
         self.records[start..start + capacity].fill(None);
         if count <= capacity {
@@ -125,7 +128,7 @@ impl Manager {
 
     /// Finds the first gap between the domains' ranges that is large enough.
     pub fn free_range(&self, count: usize) -> usize {
-        let mut taken = self.ranges.clone();
+        let mut taken: Vec<(usize, usize)> = self.ranges.iter().copied().collect();
         taken.sort_unstable();
         let mut start = 1;
         for (low, length) in taken.into_iter().filter(|(_, length)| *length > 0) {

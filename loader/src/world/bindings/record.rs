@@ -1,6 +1,7 @@
 //! Bindings: the crossing of each stub, and the contents of its record.
 
 use crate::gate;
+use crate::gate::ids::{ById, DomainId};
 use crate::gate::records::{Binding, DomainState, FUNCTIONS, Status, flag};
 use crate::gate::stubs::Way;
 use crate::gate::{MXCSR_ALL, MXCSR_CONTROL, Table, vectors};
@@ -21,16 +22,16 @@ pub enum To {
     Host(usize),
     /// A function of a domain, by name. It is found again after the domain was loaded again.
     Function {
-        /// Index of the domain.
-        domain: usize,
+        /// The domain.
+        domain: DomainId,
         /// Global function.
         function: String,
     },
     /// A function of a domain that it named by a pointer. It is gone when the domain is loaded
     /// again.
     Code {
-        /// Index of the domain.
-        domain: usize,
+        /// The domain.
+        domain: DomainId,
         /// Window offset.
         offset: u64,
     },
@@ -38,7 +39,7 @@ pub enum To {
 
 impl To {
     /// Returns the domain that is called.
-    pub fn domain(&self) -> Option<usize> {
+    pub fn domain(&self) -> Option<DomainId> {
         match self {
             To::Function { domain, .. } | To::Code { domain, .. } => Some(*domain),
             To::Nobody | To::Host(_) => None,
@@ -49,8 +50,8 @@ impl To {
 /// One stub's crossing, as the manager knows it. Its index is that of the stub's [`Binding`].
 #[derive(Clone, Debug)]
 pub struct Record {
-    /// Index of the domain whose stub leads here.
-    pub client: usize,
+    /// The domain whose stub leads here.
+    pub client: DomainId,
     /// The import, or `None` for a stub that is bound at run time.
     pub symbol: Option<String>,
     /// The stub is for functions that are passed to the domain, see `bindings/lend.rs`.
@@ -89,7 +90,7 @@ pub struct Common<'w> {
     /// The gates.
     pub table: &'w Table,
     /// The domains.
-    pub domains: &'w [Domain],
+    pub domains: &'w ById<DomainId, Domain>,
     /// The host functions.
     pub hosts: &'w [Host],
     /// A domain that nobody can enter.

@@ -1,6 +1,7 @@
 //! Domains that are loaded again, and dead ones that live again, while their world goes on.
 //! Bindings are redirected to the replacement.
 
+use crate::gate::ids::DomainId;
 use crate::gate::records::{DomainState, Status};
 use crate::link;
 use crate::load::raised::{self, Raised};
@@ -24,7 +25,7 @@ impl Held<'_> {
     /// other objects or the same ones. Its bindings are redirected to functions of the same names.
     /// A binding to a function that no longer exists leads nowhere. If it fails before the
     /// initialisers run, the old domain stays.
-    pub fn load_again(&mut self, index: usize, spec: Arc<DomainSpec>, wait: bool) -> Result<(), BuildError> {
+    pub fn load_again(&mut self, index: DomainId, spec: Arc<DomainSpec>, wait: bool) -> Result<(), BuildError> {
         let this: &mut Inner = self;
         let name = this.domains[index].name.clone();
         if spec.name != name {
@@ -40,7 +41,7 @@ impl Held<'_> {
         }
         this.settle(index);
         owner::admit(spec.owner.as_ref(), wait)?;
-        let find = |n: &str| this.domains.iter().position(|d| d.name == n);
+        let find = |n: &str| this.domains.position(|d| d.name == n);
         let exports = |domain: &str| Some(&*this.domains[find(domain)?].spec);
         let regions: Vec<&str> = this.regions.iter().map(|r| r.name.as_str()).collect();
         let hosts: Vec<&str> = this.hosts.iter().map(|h| h.name.as_str()).collect();
@@ -78,7 +79,7 @@ impl Held<'_> {
         if depth > 0 {
             let floats = |r: &&Record| r.to == To::Nobody || r.passes_floats();
             let sides = |r: &Record| [Some(index), r.to.domain()];
-            let all: Vec<Option<usize>> = new.iter().filter(floats).flat_map(sides).collect();
+            let all: Vec<Option<DomainId>> = new.iter().filter(floats).flat_map(sides).collect();
             this.pass_floats(&all)?;
         }
         this.manager.take_range(index, new.len());
@@ -96,7 +97,7 @@ impl Held<'_> {
     /// No call returns to the domain.
     unsafe fn install(
         &mut self,
-        index: usize,
+        index: DomainId,
         raised: Raised,
         spec: Arc<DomainSpec>,
         registered: Vec<(String, Registered)>,
@@ -105,8 +106,7 @@ impl Held<'_> {
         let active = this.activity();
         this.replace(index, raised, spec);
         if active.domains.is_empty() {
-            let all: Vec<Option<usize>> =
-                (0..this.domains.len()).filter(|i| this.passes_floats(*i)).map(Some).collect();
+            let all: Vec<Option<DomainId>> = this.domains.ids().filter(|i| this.passes_floats(*i)).map(Some).collect();
             this.pass_floats(&all)?;
         }
         this.show_all(index)?;
@@ -121,7 +121,7 @@ impl Held<'_> {
     ///
     /// # Safety
     /// No call returns to the domain.
-    unsafe fn raise_again(&mut self, index: usize) -> Result<(), BuildError> {
+    unsafe fn raise_again(&mut self, index: DomainId) -> Result<(), BuildError> {
         let this: &mut Inner = self;
         this.settle(index);
         let domain = &this.domains[index];
@@ -137,7 +137,7 @@ impl Held<'_> {
     /// again, at a fresh place. Never waits for penalties, so that a caller does not pay for the
     /// domain's owner. If it is not restarted, returns the status for its callers.
     #[cold]
-    pub fn revive(&mut self, index: usize) -> Result<(), Status> {
+    pub fn revive(&mut self, index: DomainId) -> Result<(), Status> {
         // SAFETY: states live as long as the world; no call returns to the domain where it is
         // loaded or raised again.
         unsafe {
@@ -176,12 +176,12 @@ impl Held<'_> {
 
 impl Inner {
     /// Says whether another window holds the domain's image, or the domain is such an instance.
-    pub fn has_instances(&self, index: usize) -> bool {
-        self.domains.iter().enumerate().any(|(i, d)| d.life != 0 && (d.origin == index || i == index))
+    pub fn has_instances(&self, index: DomainId) -> bool {
+        self.domains.enumerate().any(|(i, d)| d.life != 0 && (d.origin == index || i == index))
     }
 
     /// Replaces a domain that no call returns to by a loaded one.
-    fn replace(&mut self, index: usize, loaded: Raised, spec: Arc<DomainSpec>) {
+    fn replace(&mut self, index: DomainId, loaded: Raised, spec: Arc<DomainSpec>) {
         let birth = self.lives.new_birth();
         let domain: &mut Domain = &mut self.domains[index];
         domain.birth = birth;
@@ -212,7 +212,7 @@ impl Inner {
 
     /// Writes every record again after a domain was replaced. Records that calls in progress return
     /// by do not lead into it.
-    fn rewrite(&mut self, index: usize, active: &Activity) -> Result<(), BindError> {
+    fn rewrite(&mut self, index: DomainId, active: &Activity) -> Result<(), BindError> {
         for record in self.manager.records.iter_mut().flatten() {
             if matches!(record.to, To::Code { domain, .. } if domain == index) {
                 record.to = To::Nobody;
@@ -227,7 +227,7 @@ impl Inner {
 
     /// Registers a replaced domain's entry points anew. Those that it registers no longer, or
     /// otherwise, go.
-    fn register_again(&mut self, index: usize, new: Vec<(String, Registered)>) -> Result<(), BindError> {
+    fn register_again(&mut self, index: DomainId, new: Vec<(String, Registered)>) -> Result<(), BindError> {
         let full = |name: &str| format!("{}.{name}", self.domains[index].name);
         let new: Vec<(String, Registered)> = new.into_iter().map(|(name, entry)| (full(&name), entry)).collect();
         let kept = |name: &String, old: &Registered| {

@@ -1,5 +1,6 @@
 //! The last part of building a world: bindings, entry points, connections by name.
 
+use crate::gate::ids::DomainId;
 use crate::world::bindings::described::all_registered;
 use crate::world::bindings::manager::Registered;
 use crate::world::bindings::record::To;
@@ -19,11 +20,11 @@ impl Inner {
                 return Err(SpecError::NoFunction { domain, symbol, server, function }.into());
             }
         }
-        for index in 0..self.domains.len() {
+        for index in self.domains.ids() {
             self.domains[index].passes_floats = self.passes_floats(index);
         }
         self.write_all()?;
-        for index in 0..self.domains.len() {
+        for index in self.domains.ids() {
             self.show_all(index)?;
             self.hand_out(index)?;
             for (name, entry) in all_registered(index, &self.domains[index].spec, &self.hosts)? {
@@ -48,7 +49,7 @@ impl Inner {
     }
 
     /// Writes the capabilities that a domain holds into its variables.
-    pub fn hand_out(&mut self, index: usize) -> Result<(), BuildError> {
+    pub fn hand_out(&mut self, index: DomainId) -> Result<(), BuildError> {
         let domain = &self.domains[index];
         for (symbol, capability) in &domain.spec.holds {
             let wrong = || SpecError::CapabilityVariable { domain: domain.name.clone(), symbol: symbol.clone() };

@@ -1,6 +1,7 @@
 //! Shared regions become visible and invisible to domains at run time (Bryce & Muller:
 //! dp_make_visible), at one window offset everywhere.
 
+use crate::gate::ids::DomainId;
 use crate::link::REGION;
 use crate::spec::Access;
 use crate::vm::memory::Segment;
@@ -19,7 +20,7 @@ impl Inner {
     }
 
     /// Maps a region into a domain's window, or unmaps it.
-    pub fn show(&mut self, domain: usize, region: usize, access: Option<Access>) -> Result<(), BindError> {
+    pub fn show(&mut self, domain: DomainId, region: usize, access: Option<Access>) -> Result<(), BindError> {
         let (domain, region) = (&mut self.domains[domain], &self.regions[region]);
         let Placed { offset, length, .. } = region.place;
         let protection = access.map(|access| match access {
@@ -53,14 +54,14 @@ impl Inner {
     }
 
     /// Returns the regions whose common addresses a domain reads.
-    pub fn read_by(&self, domain: usize) -> impl Iterator<Item = usize> + use<'_> {
+    pub fn read_by(&self, domain: DomainId) -> impl Iterator<Item = usize> + use<'_> {
         let domain = &self.domains[domain];
         (0..self.regions.len()).filter(|region| domain.reads(&self.regions[*region].place))
     }
 
     /// Tells the gates, and in mode match the header page, the common addresses of the regions that
     /// a domain sees.
-    fn tell_regions(&mut self, index: usize) -> Result<(), BindError> {
+    fn tell_regions(&mut self, index: DomainId) -> Result<(), BindError> {
         let domain = &self.domains[index];
         let seen =
             || self.regions.iter().map(|r| &r.place).filter(|place| domain.sees(place)).map(|place| place.common);
@@ -86,7 +87,7 @@ impl Inner {
     }
 
     /// Makes the common addresses of its regions readable to a new domain.
-    pub fn settle_regions(&mut self, index: usize) -> Result<(), BindError> {
+    pub fn settle_regions(&mut self, index: DomainId) -> Result<(), BindError> {
         for number in self.read_by(index).collect::<Vec<_>>() {
             let region = &mut self.regions[number];
             region.common.show(&region.file, true).map_err(BindError::Memory)?;
@@ -107,7 +108,7 @@ impl Inner {
     }
 
     /// Applies the visibility that differs from the specification's. A root domain sees everything.
-    pub fn show_all(&mut self, domain: usize) -> Result<(), BindError> {
+    pub fn show_all(&mut self, domain: DomainId) -> Result<(), BindError> {
         let spec = self.domains[domain].spec.clone();
         if spec.root {
             for region in 0..self.regions.len() {
@@ -125,7 +126,7 @@ impl Inner {
     }
 
     /// Returns the common address of a region that a domain sees, and its length.
-    pub fn region_at(&self, domain: usize, region: &str) -> Option<(u64, u64)> {
+    pub fn region_at(&self, domain: DomainId, region: &str) -> Option<(u64, u64)> {
         let region = self.regions.iter().find(|r| r.name == region)?;
         self.domains[domain].sees(&region.place).then_some((region.place.common, region.place.length))
     }

@@ -1,6 +1,7 @@
 //! Writing the bindings that gates read, from the manager's records.
 
 use crate::fault::watchdog::Watched;
+use crate::gate::ids::DomainId;
 use crate::gate::records::Binding;
 use crate::spec::{Callee, Import, Restart};
 use crate::world::bindings::policy::BindingReport;
@@ -25,7 +26,7 @@ impl Inner {
     }
 
     /// Computes [`Domain::passes_floats`].
-    pub fn passes_floats(&self, index: usize) -> bool {
+    pub fn passes_floats(&self, index: DomainId) -> bool {
         let spec = &self.domains[index].spec;
         let asks = |(_, import): &(String, Import)| matches!(&import.callee, Callee::Host { function } if function == builtin::REGISTER);
         let dynamic = spec.spare > 0 || !spec.registers.is_empty() || spec.imports.iter().any(asks);
@@ -43,8 +44,8 @@ impl Inner {
     /// Prepares these domains for floats that cross to or from them. Domains that name no register
     /// for floats are treated from now on as if they did. Refused while calls are in progress,
     /// because their frames were made for domains in which such registers belong to others.
-    pub fn pass_floats(&mut self, sides: &[Option<usize>]) -> Result<(), BindError> {
-        let named = |index: usize| sides.contains(&Some(index));
+    pub fn pass_floats(&mut self, sides: &[Option<DomainId>]) -> Result<(), BindError> {
+        let named = |index: DomainId| sides.contains(&Some(index));
         let new = |d: &Domain| named(d.origin) && !d.side().has_vectors();
         let Some(first) = self.domains.iter().find(|d| new(d)) else { return Ok(()) };
         // SAFETY: the header of the world's control stack, which lives as long as the world.

@@ -7,6 +7,7 @@
 //! was used. The copy back has the lengths that were checked, although the caller's memory may
 //! change meanwhile (a shared region does).
 
+use crate::gate::ids::DomainId;
 use crate::gate::records::{DomainState, Status};
 use crate::spec::Trust;
 use crate::spec::interface::{Declaration, Direction, Kind, Length, Parameter, Scalar};
@@ -298,7 +299,7 @@ impl Caller for Raws<'_> {
 
 /// Buffers of a domain, by its pointers.
 struct Pointers<'p> {
-    caller: usize,
+    caller: DomainId,
     words: &'p [u64],
 }
 
@@ -339,7 +340,7 @@ struct Copy {
 /// buffer.
 fn call(
     mut held: Held<'_>,
-    index: usize,
+    index: DomainId,
     declaration: &Declaration,
     function: &str,
     words: &[u64],
@@ -396,7 +397,7 @@ fn call(
 impl Held<'_> {
     /// Prepares a domain for a call, and restarts it if necessary. Returns its state, and the place
     /// where its data stack goes on.
-    pub fn ready(&mut self, index: usize) -> Result<(*mut DomainState, u64), CallError> {
+    pub fn ready(&mut self, index: DomainId) -> Result<(*mut DomainState, u64), CallError> {
         let state = self.domains[index].state;
         // SAFETY: the state lives as long as the world, and the domain does not run.
         unsafe {

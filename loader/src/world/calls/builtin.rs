@@ -136,7 +136,7 @@ fn revive(cx: &mut HostCall<'_>) -> Result<u64, HostError> {
     // reference to the record is kept.
     unsafe {
         let callee = (*binding).callee;
-        let revived = cx.held().revive((*callee).index as usize);
+        let revived = cx.held().revive((*callee).index);
         Ok(revived.err().unwrap_or(Status::Ok).into())
     }
 }

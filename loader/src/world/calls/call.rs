@@ -2,6 +2,7 @@
 
 use crate::fault::limits::Limits;
 use crate::fault::watch::Watch;
+use crate::gate::ids::DomainId;
 use crate::gate::records::{Binding, Status, flag};
 use crate::world::calls::values::{Arguments, Function, Outcome};
 use crate::world::error::{CallError, Failure};
@@ -160,7 +161,7 @@ impl<F: Function> TypedFn<F> {
         // SAFETY: the binding belongs to this world, so its callee lives.
         unsafe {
             let callee = self.binding.callee;
-            let index = (*callee).index as usize;
+            let index = (*callee).index;
             if (*callee).life != self.life {
                 return Err(Failure::Discarded);
             }
@@ -186,7 +187,7 @@ impl<F: Function> TypedFn<F> {
 
 impl Inner {
     /// Makes the function at a window offset callable.
-    pub fn typed<F: Function>(&self, domain: usize, offset: u64, name: Option<Arc<str>>) -> TypedFn<F> {
+    pub fn typed<F: Function>(&self, domain: DomainId, offset: u64, name: Option<Arc<str>>) -> TypedFn<F> {
         let mut binding = self.host_binding(domain, offset);
         binding.flags |= if F::FLOATS { flag::FLOATS } else { 0 };
         // SAFETY: the state lives as long as the world.
@@ -196,7 +197,7 @@ impl Inner {
 
     /// Makes the function that a pointer of a domain means callable. The arithmetic is that of an
     /// indirect call of the domain.
-    pub fn function_at<F: Function>(&self, domain: usize, pointer: u64) -> Result<TypedFn<F>, CallError> {
+    pub fn function_at<F: Function>(&self, domain: DomainId, pointer: u64) -> Result<TypedFn<F>, CallError> {
         match self.code_at(domain, pointer) {
             Some(offset) => Ok(self.typed(domain, offset, None)),
             None => Err(CallError::NotAFunction { domain: self.domains[domain].name.clone() }),
@@ -209,7 +210,7 @@ impl Held<'_> {
     /// travel in vector registers.
     pub fn enter_code(
         &mut self,
-        domain: usize,
+        domain: DomainId,
         offset: u64,
         floats: bool,
         arguments: &mut Arguments,

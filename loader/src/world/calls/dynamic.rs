@@ -1,6 +1,7 @@
 //! Calls whose signature is known only at run time, for hosts that are not compiled with it, such
 //! as those in C.
 
+use crate::gate::ids::DomainId;
 use crate::spec::signature::{Argument, Outcome, Signature};
 use crate::world::calls::call::{Enter, TypedFn};
 use crate::world::calls::host_call::HostCall;
@@ -28,7 +29,7 @@ enum Way {
 }
 
 impl DynFn {
-    fn new(inner: &Inner, index: usize, offset: u64, name: Option<Arc<str>>, signature: Signature) -> Self {
+    fn new(inner: &Inner, index: DomainId, offset: u64, name: Option<Arc<str>>, signature: Signature) -> Self {
         let floats = signature.arguments.contains(&Argument::Float);
         let entry = if floats {
             Way::Floats(inner.typed(index, offset, name))
@@ -84,7 +85,7 @@ fn cross<F: Function>(function: &TypedFn<F>, mut held: Held<'_>, arguments: &mut
 }
 
 impl Inner {
-    fn dynamic(&self, index: usize, function: &str, signature: Signature) -> Result<DynFn, LookupError> {
+    fn dynamic(&self, index: DomainId, function: &str, signature: Signature) -> Result<DynFn, LookupError> {
         let domain = &self.domains[index];
         let unknown = || LookupError::Function { domain: domain.name.clone(), function: function.to_owned() };
         let offset = *domain.image.functions_by_name.get(function).ok_or_else(unknown)?;

@@ -5,6 +5,7 @@
 //! between domains, so other imports cost nothing extra. Calls of the callee through a lent
 //! function are calls between domains like all others.
 
+use crate::gate::ids::DomainId;
 use crate::gate::records::{Binding, Context, HostFrame, Status};
 use crate::spec::Trust;
 use crate::spec::signature::{Argument, Outcome, Signature};
@@ -55,8 +56,8 @@ impl<'a, 'c> Loans<'a, 'c> {
     /// stays null.
     pub(crate) fn lend(
         &mut self,
-        (caller, pointer): (usize, u64),
-        callee: usize,
+        (caller, pointer): (DomainId, u64),
+        callee: DomainId,
         signature: &Signature,
         trust: Trust,
     ) -> Result<u64, HostError> {

@@ -1,5 +1,6 @@
 //! One call of a host function, as the function sees it.
 
+use crate::gate::ids::DomainId;
 use crate::gate::records::{Binding, Caught, HostFrame, flag};
 use crate::spec::signature::Signature;
 use crate::vm::memory::{Memory, MemoryError};
@@ -13,7 +14,7 @@ use std::ops::Range;
 /// One life of a domain or an instance in its world, see [`HostCall::tenant`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Tenant {
-    index: usize,
+    index: DomainId,
     birth: u64,
 }
 
@@ -35,7 +36,7 @@ pub struct HostCall<'c> {
     held: Held<'c>,
     frame: *mut HostFrame,
     binding: *const Binding,
-    caller: usize,
+    caller: DomainId,
     skip: usize,
 }
 
@@ -44,7 +45,7 @@ impl<'c> HostCall<'c> {
     ///
     /// # Safety
     /// The gate passed the frame and the binding of this call.
-    pub(super) unsafe fn new(held: Held<'c>, frame: *mut HostFrame, binding: *const Binding, caller: usize) -> Self {
+    pub(super) unsafe fn new(held: Held<'c>, frame: *mut HostFrame, binding: *const Binding, caller: DomainId) -> Self {
         Self { held, frame, binding, caller, skip: 0 }
     }
 
@@ -59,7 +60,7 @@ impl<'c> HostCall<'c> {
     }
 
     /// The caller's index in the world.
-    pub(crate) fn caller_index(&self) -> usize {
+    pub(crate) fn caller_index(&self) -> DomainId {
         self.caller
     }
 

@@ -7,6 +7,7 @@ use crate::fault::trace;
 use crate::fault::watch;
 use crate::gate::fault::RawFault;
 use crate::gate::frame::Active;
+use crate::gate::ids::DomainId;
 use crate::gate::records::{Binding, Context, DomainState, FUNCTIONS, HostFrame, Status};
 use crate::world::calls::host::Host;
 use crate::world::calls::host_call::HostCall;
@@ -116,7 +117,7 @@ pub(crate) unsafe fn run(
         let watch = watch::of(&*context);
         (*frame).xmm0 = 0;
         if (*binding).pointers != 0
-            && let Err(code) = declared(&Held::called_with(context), &*binding, &*frame, (*caller).index as usize)
+            && let Err(code) = declared(&Held::called_with(context), &*binding, &*frame, (*caller).index)
         {
             return refused(binding, frame, caller, code);
         }
@@ -125,7 +126,7 @@ pub(crate) unsafe fn run(
             watch.enter_host(context, caller);
         }
         let result = catch_unwind(AssertUnwindSafe(|| {
-            let index = (*caller).index as usize;
+            let index = (*caller).index;
             let mut call = HostCall::new(Held::called_with(context), frame, binding, index);
             body(&mut call)
         }));
@@ -154,7 +155,7 @@ pub(crate) unsafe fn run(
 /// Whether arguments that the signature calls pointers are none to code, and those that it calls
 /// functions are functions of the caller.
 #[inline(never)]
-fn declared(inner: &Inner, binding: &Binding, frame: &HostFrame, caller: usize) -> Result<(), Status> {
+fn declared(inner: &Inner, binding: &Binding, frame: &HostFrame, caller: DomainId) -> Result<(), Status> {
     for (i, word) in frame.ints.iter().enumerate() {
         if binding.pointers & 1 << i != 0 && inner.is_code(caller, *word) {
             return Err(Status::Code);
