@@ -1,5 +1,6 @@
 //! Control stacks: the return addresses of a world's calls, at a random place outside every window.
 
+use crate::gate::ids::{BindingId, Id};
 use crate::gate::records::{
     BINDINGS_OFFSET, Binding, CONTROL_AREA, CONTROL_GUARD, CONTROL_ROOM, CONTROL_SIZE, Context,
 };
@@ -65,30 +66,30 @@ impl ControlStack {
     }
 
     /// Returns the address of a binding.
-    pub fn binding(&self, index: usize) -> *const Binding {
-        let offset = (index * size_of::<Binding>()) as u64;
+    pub fn binding(&self, id: BindingId) -> *const Binding {
+        let offset = (id.place() * size_of::<Binding>()) as u64;
         assert!(offset + size_of::<Binding>() as u64 <= self.bindings, "no such binding");
         (self.base + BINDINGS_OFFSET + offset) as *const Binding
     }
 
-    /// Returns the index of a binding of this control stack.
-    pub fn binding_index(&self, binding: *const Binding) -> usize {
-        (binding as u64 - self.base - BINDINGS_OFFSET) as usize / size_of::<Binding>()
+    /// Returns the number of a binding of this control stack.
+    pub fn binding_id(&self, binding: *const Binding) -> BindingId {
+        BindingId::of((binding as u64 - self.base - BINDINGS_OFFSET) as usize / size_of::<Binding>())
     }
 
     /// Writes bindings, which are writable only during this call. No gate runs, because the world's
     /// thread is here.
-    pub fn write_bindings(&mut self, records: &[(usize, Binding)]) -> Result<(), Errno> {
+    pub fn write_bindings(&mut self, records: &[(BindingId, Binding)]) -> Result<(), Errno> {
         let (at, length) = ((self.base + BINDINGS_OFFSET) as *mut c_void, self.bindings as usize);
         if records.is_empty() {
             return Ok(());
         }
-        // SAFETY: the mapped bindings of this reservation; `binding` checks the index. Gates hold
+        // SAFETY: the mapped bindings of this reservation; `binding` checks the number. Gates hold
         // no reference to them.
         unsafe {
             mprotect(at, length, MprotectFlags::READ | MprotectFlags::WRITE)?;
-            for (index, record) in records {
-                self.binding(*index).cast_mut().write(*record);
+            for (id, record) in records {
+                self.binding(*id).cast_mut().write(*record);
             }
             mprotect(at, length, MprotectFlags::READ)
         }

@@ -13,6 +13,11 @@ pub trait Id: Copy + 'static {
     fn of(place: usize) -> Self;
     /// Returns the part's place in its list.
     fn place(self) -> usize;
+
+    /// Returns the number that follows after so many others.
+    fn after(self, others: usize) -> Self {
+        Self::of(self.place() + others)
+    }
 }
 
 /// Defines kinds of numbers.
@@ -40,6 +45,12 @@ ids! {
     /// A domain of a world, or an instance of one. Another instance may take the place of one that
     /// was discarded, and its number.
     DomainId
+    /// A host function of a world.
+    HostId
+    /// A binding of a world, and the manager's record of it.
+    BindingId
+    /// A shared region of a world.
+    RegionId
 }
 
 impl DomainId {
@@ -47,6 +58,43 @@ impl DomainId {
     pub const FIRST: Self = Self(0);
     /// The number of no domain.
     pub const NOBODY: Self = Self(u32::MAX);
+}
+
+impl BindingId {
+    /// The binding of the host function that restarts domains.
+    pub const REVIVER: Self = Self(0);
+    /// The first binding of a stub.
+    pub const FIRST: Self = Self(1);
+}
+
+/// Consecutive numbers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Run<I> {
+    /// The lowest of them.
+    pub first: I,
+    /// How many they are.
+    pub count: usize,
+}
+
+impl<I: Id> Run<I> {
+    /// Returns all of them.
+    pub fn ids(self) -> impl Iterator<Item = I> {
+        (self.first.place()..self.first.place() + self.count).map(I::of)
+    }
+
+    /// Returns the number at a place of the run.
+    ///
+    /// # Panics
+    /// If the run is not so long.
+    pub fn at(self, place: usize) -> I {
+        assert!(place < self.count, "no such number in the run");
+        self.first.after(place)
+    }
+
+    /// Returns the place of a number in the run.
+    pub fn place(self, id: I) -> Option<usize> {
+        id.place().checked_sub(self.first.place()).filter(|place| *place < self.count)
+    }
 }
 
 /// The parts of one kind by their numbers.
@@ -85,6 +133,11 @@ impl<I: Id, T> ById<I, T> {
     /// Returns the count of parts.
     pub fn len(&self) -> usize {
         self.parts.len()
+    }
+
+    /// Returns all parts.
+    pub fn as_slice(&self) -> &[T] {
+        &self.parts
     }
 
     /// Returns a part, if there is one with this number.
@@ -185,6 +238,15 @@ mod tests {
         assert_eq!(names.enumerate().collect::<Vec<_>>(), [(a, &"c"), (b, &"b"), (next, &"d")]);
         assert_eq!(names.position(|name| *name == "d"), Some(next));
         assert_eq!(names.get(DomainId::NOBODY), None);
+    }
+
+    #[test]
+    fn runs_have_their_own_numbers_only() {
+        let run = Run { first: BindingId::FIRST.after(4), count: 2 };
+        let [five, six] = [5, 6].map(BindingId::of);
+        assert_eq!(run.ids().collect::<Vec<_>>(), [five, six]);
+        assert_eq!((run.at(1), run.place(six)), (six, Some(1)));
+        assert_eq!([4, 7].map(|place| run.place(BindingId::of(place))), [None, None]);
     }
 
     #[test]

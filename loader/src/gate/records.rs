@@ -306,8 +306,6 @@ pub struct Binding {
     /// Bit i says that integer argument i is a pointer. For host functions, bit [`FUNCTIONS`] + i
     /// says that it is a function.
     pub pointers: u32,
-    /// Index of the host function.
-    pub host: u32,
     /// Host functions: the number of integer argument registers in the signature. `stack_words`
     /// words of the caller's stack are arguments, too.
     pub ints: u32,

@@ -25,6 +25,7 @@
 //!
 //! A callee's part begins at its own frame, so no domain can cut across a crossing.
 
+use crate::gate::ids::{BindingId, Id};
 use crate::gate::records::{BINDINGS_OFFSET, Binding, CONTROL_SIZE, Context};
 use core::mem::offset_of;
 use sfi_contract::layout::DISPATCH_MASK;
@@ -85,8 +86,8 @@ pub(crate) fn choice(slot: u64) -> [u8; CHOICE as usize] {
 /// A gateway stub's target.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Stub {
-    /// Index of its binding in the world.
-    pub binding: usize,
+    /// Its binding in the world.
+    pub binding: BindingId,
     /// The kind of target that it may lead to.
     pub way: Way,
 }
@@ -213,7 +214,7 @@ fn gateway(stub: &Stub) -> Vec<u8> {
     header(&mut code);
     // lea BINDING(%r11),%r10
     code.extend_from_slice(&[0x4d, 0x8d, 0x93]);
-    let offset = BINDINGS_OFFSET + (stub.binding * size_of::<Binding>()) as u64;
+    let offset = BINDINGS_OFFSET + (stub.binding.place() * size_of::<Binding>()) as u64;
     code.extend_from_slice(&(offset as u32).to_le_bytes());
     // jmp *GATE(%r10)
     const GATE: usize = offset_of!(Binding, gate);
@@ -230,7 +231,7 @@ mod tests {
     #[test]
     fn stubs_say_what_the_comments_say() {
         let stubs = [(3, Way::Domain), (30_000, Way::Host), (5, Way::Binding)];
-        let bytes = emit(&stubs.map(|(binding, way)| Stub { binding, way }), 0x10_0000);
+        let bytes = emit(&stubs.map(|(binding, way)| Stub { binding: BindingId::of(binding), way }), 0x10_0000);
         let text = |offset: u64, count: usize| {
             let mut decoder = Decoder::with_ip(64, &bytes[offset as usize..], offset, DecoderOptions::NONE);
             let mut formatter = GasFormatter::new();
@@ -274,6 +275,6 @@ mod tests {
             depth().len() <= (RETURN - DEPTH) as usize && return_address().len() <= (RETURN_TRAP - RETURN) as usize
         );
         assert!(cut(0x10_0000).len() <= (CUT_TRAP - CUT) as usize);
-        assert!(gateway(&Stub { binding: 1, way: Way::Host }).len() <= STUB as usize);
+        assert!(gateway(&Stub { binding: BindingId::FIRST, way: Way::Host }).len() <= STUB as usize);
     }
 }

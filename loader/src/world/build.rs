@@ -7,7 +7,7 @@ use crate::fault::signals;
 use crate::fault::watchdog::Watched;
 use crate::gate::Machine;
 use crate::gate::control_stack::ControlStack;
-use crate::gate::ids::{ById, DomainId, Id};
+use crate::gate::ids::{ById, DomainId, HostId, Id, RegionId};
 use crate::gate::records::Context;
 use crate::link::place::place_regions;
 use crate::link::{self, Plan};
@@ -161,20 +161,20 @@ impl Builder {
         for spec in &self.domains {
             owner::admit(spec.owner.as_ref(), true)?;
         }
-        let hosts: Vec<String> = self.hosts.iter().map(|host| host.name.clone()).collect();
+        let hosts = |name: &str| self.hosts.iter().position(|host| host.name == name).map(HostId::of);
         let find = |name: &str| self.domains.iter().position(|d| d.name == name).map(DomainId::of);
         let mut loaded = Vec::new();
         for (index, spec) in self.domains.iter().enumerate() {
             let id = DomainId::of(index);
             let records = records(id, spec, &find, &hosts)?;
-            let start = manager.take_range(id, records.len());
+            let first = manager.take_run(id, records.len());
             for (n, record) in records.into_iter().enumerate() {
-                manager.records[start + n] = Some(record);
+                manager.records[first.after(n)] = Some(record);
             }
             let around = Surroundings { regions, map: &manager.map };
             loaded.push(match &self.prepared {
                 Some(image) => raised::again(&mut places.draw(), spec, Arc::clone(image), regions)?,
-                None => load(&mut places.draw(), spec, &plans[index], &around, &stubs(spec, start))?,
+                None => load(&mut places.draw(), spec, &plans[index], &around, &stubs(spec, first))?,
             });
         }
         Ok(loaded)
@@ -189,7 +189,8 @@ impl Builder {
         regions: Vec<Region>,
         mut manager: Manager,
     ) -> Result<Inner, BuildError> {
-        let region_places: Arc<[RegionPlace]> = regions.iter().map(|r| (r.name.clone(), r.place)).collect();
+        let places_of = regions.iter().map(|r| (r.name.clone(), r.place));
+        let region_places: Arc<ById<RegionId, RegionPlace>> = Arc::new(places_of.collect());
         let mut domains: ById<DomainId, Domain> = ById::new();
         for ((raised, spec), roots) in loaded.into_iter().zip(self.domains).zip(roots) {
             let region_places = Arc::clone(&region_places);
@@ -205,8 +206,8 @@ impl Builder {
             any_x87: domains.iter().any(|d| d.image.usage.x87),
             watched: watched(self.timed, limits, &domains)?,
             domains,
-            hosts: self.hosts,
-            regions,
+            hosts: self.hosts.into_iter().collect(),
+            regions: regions.into_iter().collect(),
             panic: None,
             manager,
             control,

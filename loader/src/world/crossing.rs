@@ -201,7 +201,6 @@ impl Inner {
             failing: 0,
             stack_words: 0,
             pointers: 0,
-            host: 0,
             ints: 0,
             floats: 0,
             mxcsr: mxcsr_mask(callee.image.usage),

@@ -4,7 +4,7 @@ use crate::fault::describe::{self, Scene};
 use crate::fault::report::Fault;
 use crate::fault::stray::{self, AROUND, Nearest, Refused, Whose};
 use crate::gate::fault::{RawFault, Trace};
-use crate::gate::ids::{ById, DomainId};
+use crate::gate::ids::{ById, DomainId, RegionId};
 use crate::gate::records::DomainState;
 use crate::gate::stubs;
 use crate::link::image::Image;
@@ -46,10 +46,10 @@ pub struct Domain {
     pub settled: bool,
     /// The mapped segments, if regions became visible or invisible since it was loaded.
     pub own_segments: Option<Vec<memory::Segment>>,
-    /// These regions, by index.
-    pub shown: Vec<(usize, Option<Access>)>,
+    /// These regions.
+    pub shown: Vec<(RegionId, Option<Access>)>,
     /// All regions of the world, visible or not.
-    pub region_places: Arc<[RegionPlace]>,
+    pub region_places: Arc<ById<RegionId, RegionPlace>>,
     /// Whether it may hand floats on without naming a vector register. That is so if a binding from
     /// it or to it has floats in its signature or no signature, or if it connects or registers
     /// entry points while calls are in progress. See [`crate::world::inner::Inner::pass_floats`].
@@ -85,7 +85,7 @@ impl Domain {
             settled: false,
             own_segments: None,
             shown: Vec::new(),
-            region_places: Arc::new([]),
+            region_places: Arc::default(),
         }
     }
 
@@ -150,16 +150,15 @@ impl Domain {
         let own = |place: &Placed| {
             address.checked_sub(self.window.base() + place.offset).is_some_and(|distance| distance < place.length)
         };
-        let mut all = self.region_places.iter().enumerate();
-        let found =
-            all.find(|(index, (name, place))| own(place) || place.holds(address) && self.was_given(*index, name));
+        let mut all = self.region_places.enumerate();
+        let found = all.find(|(id, (name, place))| own(place) || place.holds(address) && self.was_given(*id, name));
         found.map(|(_, (name, _))| name)
     }
 
     /// Says whether the domain sees or saw a region, so that the region's common addresses are no
     /// secret from it.
-    fn was_given(&self, index: usize, name: &str) -> bool {
-        self.spec.root || self.spec.shared.iter().any(|s| s.region == name) || self.shown.iter().any(|s| s.0 == index)
+    fn was_given(&self, id: RegionId, name: &str) -> bool {
+        self.spec.root || self.spec.shared.iter().any(|s| s.region == name) || self.shown.iter().any(|s| s.0 == id)
     }
 
     /// Says whether the domain sees a region, judging by its window.

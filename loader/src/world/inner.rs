@@ -3,7 +3,7 @@
 use crate::fault::watchdog::Watched;
 use crate::gate::Table;
 use crate::gate::control_stack::ControlStack;
-use crate::gate::ids::{ById, DomainId};
+use crate::gate::ids::{ById, DomainId, HostId, RegionId};
 use crate::vm::region::Region;
 use crate::vm::space::Places;
 use crate::world::bindings::manager::Manager;
@@ -22,8 +22,8 @@ pub struct Inner {
     pub table: &'static Table,
     pub any_x87: bool,
     pub domains: ById<DomainId, Domain>,
-    pub hosts: Vec<Host>,
-    pub regions: Vec<Region>,
+    pub hosts: ById<HostId, Host>,
+    pub regions: ById<RegionId, Region>,
     pub panic: Option<Box<dyn Any + Send>>,
     /// The time limit.
     pub watched: Option<Watched>,

@@ -2,7 +2,7 @@
 
 use crate::fault::meter;
 use crate::gate::fault::RawFault;
-use crate::gate::ids::DomainId;
+use crate::gate::ids::{BindingId, DomainId, RegionId};
 use crate::gate::records::{Caught, DomainState, Status};
 use crate::link::image::Image;
 use crate::load::raised;
@@ -131,7 +131,7 @@ impl Inner {
         let (origin, passes_floats, spec, region_places) =
             (domain.origin, domain.passes_floats, Arc::clone(&domain.spec), Arc::clone(&domain.region_places));
         let (image, name) = (Arc::clone(&domain.image), domain.name.as_str());
-        let raised = raised::again(&mut self.places.draw(), &spec, image, &self.regions)?;
+        let raised = raised::again(&mut self.places.draw(), &spec, image, self.regions.as_slice())?;
         let life = self.lives.new_instance();
         let name = format!("{name}#{life}");
         let index = self.lives.take_vacant().unwrap_or(self.domains.next());
@@ -205,8 +205,8 @@ impl Inner {
         }
         if all {
             let leads = |r: &Option<Record>| r.as_ref().is_some_and(|r| r.to.domain() == Some(index));
-            let records = self.manager.records.iter().enumerate().filter(|(_, r)| leads(r));
-            let numbers: Vec<usize> = records.map(|(number, _)| number).collect();
+            let records = self.manager.records.enumerate().filter(|(_, r)| leads(r));
+            let numbers: Vec<BindingId> = records.map(|(number, _)| number).collect();
             for number in numbers {
                 self.undo(number, false)?;
             }
@@ -233,7 +233,7 @@ impl Inner {
     unsafe fn vacate(&mut self, index: DomainId) {
         self.settle(index);
         let forgotten = self.forget(index, true);
-        let read: Vec<usize> = self.read_by(index).collect();
+        let read: Vec<RegionId> = self.read_by(index).collect();
         let domain = &mut self.domains[index];
         domain.life = 0;
         domain.origin = index;

@@ -1,6 +1,6 @@
 //! Registering entry points, and connecting and disconnecting clients.
 
-use crate::gate::ids::DomainId;
+use crate::gate::ids::{BindingId, DomainId};
 use crate::gate::stubs::Way;
 use crate::spec::signature::Signature;
 use crate::world::bindings::manager::{Registered, is_name};
@@ -48,13 +48,13 @@ impl Inner {
         self.manager.entries.remove(entry).ok_or_else(|| BindError::Entry(entry.to_owned()))?;
         let connected = |r: &Option<Record>| r.as_ref().is_some_and(|r| r.entry.as_deref() == Some(entry));
         let records = &self.manager.records;
-        let all: Vec<usize> = (0..records.len()).filter(|n| connected(&records[*n])).collect();
+        let all: Vec<BindingId> = records.ids().filter(|n| connected(&records[*n])).collect();
         all.into_iter().try_for_each(|number| self.undo(number, true))
     }
 
     /// Connects a client by name, through its import `symbol` or a free gateway. Returns the
     /// record's number. Instances of a domain share their bindings.
-    pub fn connect(&mut self, client: DomainId, symbol: Option<&str>, entry: &str) -> Result<usize, BindError> {
+    pub fn connect(&mut self, client: DomainId, symbol: Option<&str>, entry: &str) -> Result<BindingId, BindError> {
         let registered = self.manager.entries.get(entry).cloned().ok_or_else(|| BindError::Entry(entry.to_owned()))?;
         let client = self.domains[client].origin;
         let name = self.domains[client].name.clone();
@@ -92,10 +92,11 @@ impl Inner {
         Ok(number)
     }
 
-    fn find_import(&self, client: DomainId, symbol: &str) -> Result<usize, BindError> {
-        let (start, count) = self.manager.ranges[self.domains[client].origin];
-        let found = |n: &usize| self.manager.records[*n].as_ref().is_some_and(|r| r.symbol.as_deref() == Some(symbol));
-        (start..start + count)
+    fn find_import(&self, client: DomainId, symbol: &str) -> Result<BindingId, BindError> {
+        let run = self.manager.runs[self.domains[client].origin];
+        let found =
+            |n: &BindingId| self.manager.records[*n].as_ref().is_some_and(|r| r.symbol.as_deref() == Some(symbol));
+        run.ids()
             .find(found)
             .ok_or_else(|| BindError::Import { domain: self.domains[client].name.clone(), symbol: symbol.to_owned() })
     }
@@ -103,21 +104,21 @@ impl Inner {
     /// Finds a gateway of the client that is connected already, or a free one that no call in
     /// progress uses.
     fn spare(&self, client: DomainId, entry: &str, active: &Activity) -> Result<Spare, BindError> {
-        let (start, count) = self.manager.ranges[client];
+        let run = self.manager.runs[client];
         let spares = || {
-            let all = (start..start + count).map(|n| (n, &self.manager.records[n]));
+            let all = run.ids().map(|n| (n, &self.manager.records[n]));
             all.filter_map(|(n, r)| r.as_ref().filter(|r| r.symbol.is_none() && !r.lent).map(|r| (n, r)))
         };
         if let Some((n, _)) = spares().find(|(_, r)| r.to != To::Nobody && r.entry.as_deref() == Some(entry)) {
             return Ok(Spare::Connected(n));
         }
-        let free = |n: usize| !active.bindings.contains(&self.control.binding(n));
+        let free = |n: BindingId| !active.bindings.contains(&self.control.binding(n));
         let found = spares().find(|(n, r)| r.to == To::Nobody && free(*n)).map(|(n, _)| Spare::Free(n));
         found.ok_or_else(|| BindError::NoSpare { domain: self.domains[client].name.clone() })
     }
 
     /// Makes a record lead nowhere. With `keep` an import remembers the entry point's name.
-    pub fn undo(&mut self, number: usize, keep: bool) -> Result<(), BindError> {
+    pub fn undo(&mut self, number: BindingId, keep: bool) -> Result<(), BindError> {
         let Some(record) = self.manager.records[number].as_mut() else { return Ok(()) };
         let server = std::mem::replace(&mut record.to, To::Nobody).domain();
         if record.symbol.is_none() || !keep {
@@ -148,19 +149,19 @@ impl Inner {
     }
 
     /// Returns the function pointer of a client's gateway that is bound at run time.
-    pub fn pointer(&self, client: DomainId, number: usize) -> u64 {
+    pub fn pointer(&self, client: DomainId, number: BindingId) -> u64 {
         let domain = &self.domains[client];
-        let spare = number - self.manager.ranges[domain.origin].0 - domain.spec.imports.len();
-        domain.window.base() + domain.image.spares[spare]
+        let place = self.manager.runs[domain.origin].place(number).expect("a binding of the client");
+        domain.window.base() + domain.image.spares[place - domain.spec.imports.len()]
     }
 
     /// Returns the number of the record that such a pointer means, or a pointer of a function that
     /// was passed to the client.
-    pub fn number(&self, client: DomainId, pointer: u64) -> Option<usize> {
+    pub fn number(&self, client: DomainId, pointer: u64) -> Option<BindingId> {
         let domain = &self.domains[client];
         let offset = pointer & (WINDOW_SIZE - 1);
         let spare = domain.image.spares.iter().position(|slot| *slot == offset)?;
-        Some(self.manager.ranges[domain.origin].0 + domain.spec.imports.len() + spare)
+        Some(self.manager.runs[domain.origin].at(domain.spec.imports.len() + spare))
     }
 
     /// Connects the imports that wait for an entry point by name, if the entry point exists. With
@@ -187,6 +188,6 @@ impl Inner {
 
 /// A gateway that [`Inner::spare`] found.
 enum Spare {
-    Connected(usize),
-    Free(usize),
+    Connected(BindingId),
+    Free(BindingId),
 }

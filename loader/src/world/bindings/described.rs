@@ -1,6 +1,6 @@
 //! The bindings of a specification: stubs, records, entry points.
 
-use crate::gate::ids::DomainId;
+use crate::gate::ids::{BindingId, ById, DomainId, HostId, Id};
 use crate::gate::stubs::{Stub, Way};
 use crate::spec::signature::Signature;
 use crate::spec::{Callee, DomainSpec, Entry, Import, Trust};
@@ -12,7 +12,7 @@ use crate::world::calls::host::Host;
 use crate::world::error::{BuildError, SpecError};
 
 /// Returns the stubs of a domain whose first record has this number.
-pub(crate) fn stubs(spec: &DomainSpec, start: usize) -> Vec<Stub> {
+pub(crate) fn stubs(spec: &DomainSpec, first: BindingId) -> Vec<Stub> {
     let way = |import: &Import| match import.callee {
         Callee::Host { .. } => Way::Host,
         Callee::Domain { .. } if import.interface.is_some() => Way::Host,
@@ -21,18 +21,19 @@ pub(crate) fn stubs(spec: &DomainSpec, start: usize) -> Vec<Stub> {
     };
     let imports = spec.imports.iter().map(|(_, import)| way(import));
     let others = std::iter::repeat_n(Way::Binding, spec.gateways() - spec.imports.len());
-    imports.chain(others).enumerate().map(|(i, way)| Stub { binding: start + i, way }).collect()
+    imports.chain(others).enumerate().map(|(i, way)| Stub { binding: first.after(i), way }).collect()
 }
 
-/// Returns the records of a domain's stubs. `find` gives the index of another domain by name.
+/// Returns the records of a domain's stubs. `domains` and `hosts` find the world's domains and host
+/// functions by name.
 pub(crate) fn records(
     client: DomainId,
     spec: &DomainSpec,
     domains: &dyn Fn(&str) -> Option<DomainId>,
-    hosts: &[String],
+    hosts: &dyn Fn(&str) -> Option<HostId>,
 ) -> Result<Vec<Record>, BuildError> {
     let mut all = Vec::new();
-    for ((symbol, import), stub) in spec.imports.iter().zip(stubs(spec, 0)) {
+    for ((symbol, import), stub) in spec.imports.iter().zip(stubs(spec, BindingId::FIRST)) {
         let signature = import.parsed().map_err(|error| BuildError::Signature {
             domain: spec.name.clone(),
             symbol: symbol.clone(),
@@ -40,7 +41,7 @@ pub(crate) fn records(
         })?;
         let client_name = || (spec.name.clone(), symbol.clone());
         let host = |function: &str| {
-            hosts.iter().position(|h| h == function).map(To::Host).ok_or_else(|| {
+            hosts(function).map(To::Host).ok_or_else(|| {
                 let (domain, symbol) = client_name();
                 SpecError::UnknownHostFunction { domain, symbol, function: function.to_owned() }
             })
@@ -87,7 +88,7 @@ pub(crate) fn records(
 pub(crate) fn all_registered(
     index: DomainId,
     spec: &DomainSpec,
-    hosts: &[Host],
+    hosts: &ById<HostId, Host>,
 ) -> Result<Vec<(String, Registered)>, BuildError> {
     spec.registers.iter().map(|(name, entry)| registered(index, &spec.name, (name, entry), hosts)).collect()
 }
@@ -97,7 +98,7 @@ pub(crate) fn registered(
     index: DomainId,
     domain: &str,
     (name, entry): (&str, &Entry),
-    hosts: &[Host],
+    hosts: &ById<HostId, Host>,
 ) -> Result<(String, Registered), BuildError> {
     let signature = entry.parsed(domain, name)?;
     let to = match (&entry.header, entry.functions.as_slice()) {
@@ -106,7 +107,7 @@ pub(crate) fn registered(
         _ => {
             let header = header::host_name(domain, name);
             let wrong = || SpecError::Header { domain: domain.to_owned(), entry: name.to_owned() };
-            To::Host(hosts.iter().position(|h| h.name == header).ok_or_else(wrong)?)
+            To::Host(hosts.position(|h| h.name == header).ok_or_else(wrong)?)
         }
     };
     Ok((name.to_owned(), Registered { to, owner: Some(index), signature, dynamic: false }))

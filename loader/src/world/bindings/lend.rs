@@ -7,7 +7,7 @@
 //! that the callee keeps never means another function, and the pointers of one function are equal.
 //! A client cannot take more than its share while others have none.
 
-use crate::gate::ids::DomainId;
+use crate::gate::ids::{BindingId, DomainId, HostId};
 use crate::spec::signature::Signature;
 use crate::spec::{DEFAULT_CALLBACKS, DomainSpec, Trust};
 use crate::world::bindings::lendings::{Function, Lent, Loan, OfHost};
@@ -53,9 +53,9 @@ impl Inner {
     }
 
     /// Returns the number of the record of a domain's gateway.
-    fn lent_number(&self, callee: DomainId, gateway: usize) -> usize {
+    fn lent_number(&self, callee: DomainId, gateway: usize) -> BindingId {
         let spec = &self.domains[callee].spec;
-        self.manager.ranges[callee].0 + spec.imports.len() + spec.spare + gateway
+        self.manager.runs[callee].at(spec.imports.len() + spec.spare + gateway)
     }
 
     /// Lends a function to a domain. Returns the pointer, in the domain's terms. Instances share
@@ -154,9 +154,9 @@ impl Inner {
         if self.has_instances(callee) {
             return Ok(());
         }
-        let (start, count) = self.manager.ranges.get(callee).copied().unwrap_or_default();
+        let Some(run) = self.manager.runs.get(callee).copied() else { return Ok(()) };
         let bound = |r: &Record| r.symbol.is_none() && r.to != To::Nobody;
-        for number in start..start + count {
+        for number in run.ids() {
             if self.manager.records[number].as_ref().is_some_and(bound) {
                 self.undo(number, false)?;
             }
@@ -174,12 +174,8 @@ impl Inner {
         if self.host_loan(callee, name).is_some() {
             return Err(BindError::Lent { domain: domain.to_owned(), name: name.to_owned() });
         }
-        let host = self.manager.lent.vacant.pop().unwrap_or(self.hosts.len());
-        if host < self.hosts.len() {
-            self.hosts[host] = function
-        } else {
-            self.hosts.push(function)
-        }
+        let host = self.manager.lent.vacant.pop().unwrap_or(self.hosts.next());
+        self.hosts.put(host, function);
         let lent = Function::Host(name.to_owned());
         match self.lend(callee, lent, To::Host(host), signature, Trust::MutualDistrust) {
             Ok((loan, pointer)) => {
@@ -198,7 +194,7 @@ impl Inner {
     }
 
     /// Drops a function of the host to which no record leads.
-    fn vacate_host(&mut self, host: usize) {
+    fn vacate_host(&mut self, host: HostId) {
         self.hosts[host] = Host::new(LENT.to_owned(), |_| Err(HostError::new("taken back")));
         self.manager.lent.vacant.push(host);
     }

@@ -1,7 +1,7 @@
 //! The functions behind the gateways of the domains that they were passed to. `lend` decides about
 //! them.
 
-use crate::gate::ids::DomainId;
+use crate::gate::ids::{DomainId, HostId};
 use crate::link::image::Image;
 use crate::spec::Trust;
 use crate::spec::signature::Signature;
@@ -73,8 +73,7 @@ pub(crate) struct OfHost {
     pub(super) callee: DomainId,
     pub(super) name: String,
     pub(super) loan: Loan,
-    /// Index of the function among the host functions.
-    pub(super) host: usize,
+    pub(super) host: HostId,
 }
 
 /// The gateways that belong to functions, by the domain to which they were passed.
@@ -84,8 +83,8 @@ pub struct Lendings {
     pub(super) by_callee: BTreeMap<DomainId, Vec<Lent>>,
     pub(super) ids: u64,
     pub(super) hosts: Vec<OfHost>,
-    /// Free places among the host functions.
-    pub(super) vacant: Vec<usize>,
+    /// Numbers of host functions that were taken back.
+    pub(super) vacant: Vec<HostId>,
 }
 
 impl Lendings {

@@ -1,6 +1,6 @@
 //! The manager's data: entry points, rules, and the record of every binding.
 
-use crate::gate::ids::{ById, DomainId};
+use crate::gate::ids::{BindingId, ById, DomainId, Id, Run};
 use crate::gate::records::{DomainState, Status};
 use crate::link::place::Map;
 use crate::spec::signature::Signature;
@@ -55,9 +55,9 @@ pub struct Manager {
     /// The places of shared regions in every window.
     pub map: Map,
     /// Records by number of the binding.
-    pub records: Vec<Option<Record>>,
-    /// The first record of each domain, and the number that it may use.
-    pub ranges: ById<DomainId, (usize, usize)>,
+    pub records: ById<BindingId, Option<Record>>,
+    /// The records that each domain may use.
+    pub runs: ById<DomainId, Run<BindingId>>,
     /// A domain that nobody can enter.
     pub nobody: *mut DomainState,
     pub entries: BTreeMap<String, Registered>,
@@ -87,8 +87,8 @@ impl Manager {
         Self {
             map,
             // The first record is the reviver's.
-            records: vec![None],
-            ranges: ById::new(),
+            records: ById::from_iter([None]),
+            runs: ById::new(),
             nobody: Box::into_raw(Box::new(nobody)),
             entries: BTreeMap::new(),
             first_permits: permits.len(),
@@ -109,35 +109,38 @@ impl Manager {
         }
     }
 
-    /// Takes numbers for `count` records of a domain, and gives up its earlier ones.
-    pub fn take_range(&mut self, domain: DomainId, count: usize) -> usize {
+    /// Takes numbers for `count` records of a domain, and gives up its earlier ones. Returns the
+    /// first.
+    pub fn take_run(&mut self, domain: DomainId, count: usize) -> BindingId {
         self.lent.forget(domain);
-        if self.ranges.next() == domain {
-            self.ranges.push((0, 0));
+        if self.runs.next() == domain {
+            self.runs.push(Run { first: BindingId::FIRST, count: 0 });
         }
-        let (start, capacity) = self.ranges[domain];
-        self.records[start..start + capacity].fill(None);
-        if count <= capacity {
-            return start;
+        let run = self.runs[domain];
+        run.ids().for_each(|id| self.records[id] = None);
+        if count <= run.count {
+            return run.first;
         }
-        let start = self.free_range(count);
-        self.records.resize(self.records.len().max(start + count), None);
-        self.ranges[domain] = (start, count);
-        start
+        let run = Run { first: self.free_run(count), count };
+        while self.records.next() < run.first.after(count) {
+            self.records.push(None);
+        }
+        self.runs[domain] = run;
+        run.first
     }
 
-    /// Finds the first gap between the domains' ranges that is large enough.
-    pub fn free_range(&self, count: usize) -> usize {
-        let mut taken: Vec<(usize, usize)> = self.ranges.iter().copied().collect();
+    /// Finds the first gap between the domains' numbers that is large enough.
+    pub fn free_run(&self, count: usize) -> BindingId {
+        let mut taken: Vec<Run<BindingId>> = self.runs.iter().copied().filter(|run| run.count > 0).collect();
         taken.sort_unstable();
-        let mut start = 1;
-        for (low, length) in taken.into_iter().filter(|(_, length)| *length > 0) {
-            if low >= start + count {
-                return start;
+        let mut first = BindingId::FIRST;
+        for run in taken {
+            if run.first >= first.after(count) {
+                return first;
             }
-            start = start.max(low + length);
+            first = first.max(run.first.after(run.count));
         }
-        start
+        first
     }
 }
 

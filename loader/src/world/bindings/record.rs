@@ -1,7 +1,7 @@
 //! Bindings: the crossing of each stub, and the contents of its record.
 
 use crate::gate;
-use crate::gate::ids::{ById, DomainId};
+use crate::gate::ids::{ById, DomainId, HostId};
 use crate::gate::records::{Binding, DomainState, FUNCTIONS, Status, flag};
 use crate::gate::stubs::Way;
 use crate::gate::{MXCSR_ALL, MXCSR_CONTROL, Table, vectors};
@@ -18,8 +18,8 @@ use sfi_verifier::{Usage, Vectors};
 pub enum To {
     /// Nowhere: calls get [`crate::Status::Unbound`].
     Nobody,
-    /// A host function, by index.
-    Host(usize),
+    /// A host function.
+    Host(HostId),
     /// A function of a domain, by name. It is found again after the domain was loaded again.
     Function {
         /// The domain.
@@ -47,7 +47,7 @@ impl To {
     }
 }
 
-/// One stub's crossing, as the manager knows it. Its index is that of the stub's [`Binding`].
+/// One stub's crossing, as the manager knows it. Its number is that of the stub's [`Binding`].
 #[derive(Clone, Debug)]
 pub struct Record {
     /// The domain whose stub leads here.
@@ -92,7 +92,7 @@ pub struct Common<'w> {
     /// The domains.
     pub domains: &'w ById<DomainId, Domain>,
     /// The host functions.
-    pub hosts: &'w [Host],
+    pub hosts: &'w ById<HostId, Host>,
     /// A domain that nobody can enter.
     pub nobody: *mut DomainState,
     /// The shim of calls that pass functions, which the host lends to the callee during the call.
@@ -176,7 +176,7 @@ impl Common<'_> {
 
     /// Returns the binding of the host function that restarts domains, which a call of any domain
     /// may need.
-    pub fn reviver(&self, host: usize) -> Binding {
+    pub fn reviver(&self, host: HostId) -> Binding {
         let mut binding = Binding { on_fault: Status::Dead.into(), ..self.nowhere() };
         let usage = self.domains.iter().fold(Usage::default(), |all, d| all.union(d.image.usage));
         let any = Side { usage, mode: Mode::Write, reads_client_stack: false, passes_floats: true };
@@ -186,8 +186,7 @@ impl Common<'_> {
 
     /// Fills in a call to a host function. The host is trusted and preserves the registers that the
     /// ABI names. rax and xmm0 pass with any signature.
-    fn to_host(&self, binding: &mut Binding, host: usize, caller: &Side, signature: Option<&Signature>) {
-        binding.host = host as u32;
+    fn to_host(&self, binding: &mut Binding, host: HostId, caller: &Side, signature: Option<&Signature>) {
         self.to_shim(binding, self.hosts[host].entry(), caller, signature);
     }
 
@@ -228,7 +227,6 @@ impl Common<'_> {
             failing: 0,
             stack_words: 0,
             pointers: 0,
-            host: 0,
             ints: 0,
             floats: 0,
             mxcsr: MXCSR_CONTROL,

@@ -1,7 +1,7 @@
 //! Domains that are loaded again, and dead ones that live again, while their world goes on.
 //! Bindings are redirected to the replacement.
 
-use crate::gate::ids::DomainId;
+use crate::gate::ids::{BindingId, DomainId, Id};
 use crate::gate::records::{DomainState, Status};
 use crate::link;
 use crate::load::raised::{self, Raised};
@@ -47,13 +47,13 @@ impl Held<'_> {
         let hosts: Vec<&str> = this.hosts.iter().map(|h| h.name.as_str()).collect();
         check_domain(&spec, &regions, &hosts, &exports)?;
         let plan = link::plan(&spec, &spec.roots(&this.domains[index].roots))?;
-        let hosts: Vec<String> = this.hosts.iter().map(|h| h.name.clone()).collect();
+        let hosts = |name: &str| this.hosts.position(|h| h.name == name);
         let new = records(index, &spec, &find, &hosts)?;
-        let old = this.manager.ranges[index];
-        let start = if new.len() > old.1 { this.manager.free_range(new.len()) } else { old.0 };
-        this.control.reserve_bindings(start + new.len()).map_err(MapError::of("bindings"))?;
-        let around = Surroundings { regions: &this.regions, map: &this.manager.map };
-        let loaded = load::load(&mut this.places.draw(), &spec, &plan, &around, &stubs(&spec, start))?;
+        let old = this.manager.runs[index];
+        let first = if new.len() > old.count { this.manager.free_run(new.len()) } else { old.first };
+        this.control.reserve_bindings(first.after(new.len()).place()).map_err(MapError::of("bindings"))?;
+        let around = Surroundings { regions: this.regions.as_slice(), map: &this.manager.map };
+        let loaded = load::load(&mut this.places.draw(), &spec, &plan, &around, &stubs(&spec, first))?;
         drop(plan);
         let registered = all_registered(index, &spec, &this.hosts)?;
         let functions = spec.registers.iter().flat_map(|(_, entry)| &entry.functions);
@@ -82,9 +82,9 @@ impl Held<'_> {
             let all: Vec<Option<DomainId>> = new.iter().filter(floats).flat_map(sides).collect();
             this.pass_floats(&all)?;
         }
-        this.manager.take_range(index, new.len());
+        this.manager.take_run(index, new.len());
         for (n, record) in new.into_iter().enumerate() {
-            this.manager.records[start + n] = Some(record);
+            this.manager.records[first.after(n)] = Some(record);
         }
         // SAFETY: the domain is not among those that calls return to.
         unsafe { self.install(index, loaded, spec, registered) }
@@ -127,7 +127,7 @@ impl Held<'_> {
         let domain = &this.domains[index];
         owner::admit(domain.spec.owner.as_ref(), false)?;
         let (spec, image) = (Arc::clone(&domain.spec), Arc::clone(&domain.image));
-        let raised = raised::again(&mut this.places.draw(), &spec, image, &this.regions)?;
+        let raised = raised::again(&mut this.places.draw(), &spec, image, this.regions.as_slice())?;
         let registered = all_registered(index, &spec, &this.hosts)?;
         // SAFETY: see the function's contract.
         unsafe { self.install(index, raised, spec, registered) }
@@ -219,8 +219,8 @@ impl Inner {
             }
         }
         self.control.reserve_bindings(self.manager.records.len()).map_err(BindError::Memory)?;
-        let idle = |n: &usize| !active.bindings.contains(&self.control.binding(*n));
-        let numbers: Vec<usize> = (1..self.manager.records.len()).filter(idle).collect();
+        let idle = |n: &BindingId| !active.bindings.contains(&self.control.binding(*n));
+        let numbers: Vec<BindingId> = self.manager.records.ids().skip(1).filter(idle).collect();
         self.write(numbers)?;
         self.write_reviver()
     }

@@ -38,7 +38,7 @@ impl Inner {
             }
         }
         for (name, signature) in std::mem::take(&mut self.manager.supervisors) {
-            let host = self.hosts.iter().position(|h| h.name == name);
+            let host = self.hosts.position(|h| h.name == name);
             let to = To::Host(host.ok_or_else(|| BindError::Entry(name.clone()))?);
             let entry = Registered { to, owner: None, signature, dynamic: false };
             if self.manager.entries.insert(name.clone(), entry).is_some() {

@@ -1,7 +1,7 @@
 //! Shared regions become visible and invisible to domains at run time (Bryce & Muller:
 //! dp_make_visible), at one window offset everywhere.
 
-use crate::gate::ids::DomainId;
+use crate::gate::ids::{DomainId, RegionId};
 use crate::link::REGION;
 use crate::spec::Access;
 use crate::vm::memory::Segment;
@@ -14,13 +14,13 @@ use sfi_contract::Mode;
 use sfi_contract::layout::{HEADER_REGIONS, PAGE_SIZE, REGION_SLOTS, WINDOW_SIZE, no_region, region_slot};
 
 impl Inner {
-    fn region_index(&self, name: &str) -> Result<usize, BindError> {
-        let found = self.regions.iter().position(|r| r.name == name);
+    fn region_index(&self, name: &str) -> Result<RegionId, BindError> {
+        let found = self.regions.position(|r| r.name == name);
         found.ok_or_else(|| crate::LookupError::Region(name.to_owned()).into())
     }
 
     /// Maps a region into a domain's window, or unmaps it.
-    pub fn show(&mut self, domain: DomainId, region: usize, access: Option<Access>) -> Result<(), BindError> {
+    pub fn show(&mut self, domain: DomainId, region: RegionId, access: Option<Access>) -> Result<(), BindError> {
         let (domain, region) = (&mut self.domains[domain], &self.regions[region]);
         let Placed { offset, length, .. } = region.place;
         let protection = access.map(|access| match access {
@@ -47,16 +47,16 @@ impl Inner {
 
     /// Maps the common addresses of a region if a domain reads there: one that sees the region and
     /// whose loads are not confined.
-    pub fn map_common(&mut self, region: usize) -> Result<(), BindError> {
+    pub fn map_common(&mut self, region: RegionId) -> Result<(), BindError> {
         let (domains, region) = (&self.domains, &mut self.regions[region]);
         let shown = domains.iter().any(|domain| domain.reads(&region.place));
         region.common.show(&region.file, shown).map_err(BindError::Memory)
     }
 
     /// Returns the regions whose common addresses a domain reads.
-    pub fn read_by(&self, domain: DomainId) -> impl Iterator<Item = usize> + use<'_> {
+    pub fn read_by(&self, domain: DomainId) -> impl Iterator<Item = RegionId> + use<'_> {
         let domain = &self.domains[domain];
-        (0..self.regions.len()).filter(|region| domain.reads(&self.regions[*region].place))
+        self.regions.ids().filter(|region| domain.reads(&self.regions[*region].place))
     }
 
     /// Tells the gates, and in mode match the header page, the common addresses of the regions that
@@ -111,7 +111,7 @@ impl Inner {
     pub fn show_all(&mut self, domain: DomainId) -> Result<(), BindError> {
         let spec = self.domains[domain].spec.clone();
         if spec.root {
-            for region in 0..self.regions.len() {
+            for region in self.regions.ids() {
                 if !spec.shared.iter().any(|s| s.region == self.regions[region].name) {
                     self.show(domain, region, Some(Access::ReadWrite))?;
                 }
@@ -121,7 +121,7 @@ impl Inner {
             self.show(domain, region, access)?;
         }
         // The domain may have replaced one that saw other regions.
-        (0..self.regions.len()).try_for_each(|region| self.map_common(region))?;
+        self.regions.ids().try_for_each(|region| self.map_common(region))?;
         self.tell_regions(domain)
     }
 

@@ -1,7 +1,7 @@
 //! Writing the bindings that gates read, from the manager's records.
 
 use crate::fault::watchdog::Watched;
-use crate::gate::ids::DomainId;
+use crate::gate::ids::{BindingId, DomainId};
 use crate::gate::records::Binding;
 use crate::spec::{Callee, Import, Restart};
 use crate::world::bindings::policy::BindingReport;
@@ -62,9 +62,9 @@ impl Inner {
             // hand on. SAFETY: the state lives as long as the world.
             unsafe { (*domain.state).generation += 1 };
         }
-        let records = self.manager.records.iter().enumerate();
+        let records = self.manager.records.enumerate();
         let touched = |r: &Record| named(r.client) || r.to.domain().is_some_and(named);
-        let numbers: Vec<usize> =
+        let numbers: Vec<BindingId> =
             records.filter(|(_, r)| r.as_ref().is_some_and(touched)).map(|(number, _)| number).collect();
         self.write(numbers)
     }
@@ -77,9 +77,9 @@ impl Inner {
     }
 
     /// Writes the bindings of some records.
-    pub fn write(&mut self, numbers: impl IntoIterator<Item = usize>) -> Result<(), BindError> {
+    pub fn write(&mut self, numbers: impl IntoIterator<Item = BindingId>) -> Result<(), BindError> {
         let (common, records) = (self.common(), &self.manager.records);
-        let bindings: Vec<(usize, Binding)> =
+        let bindings: Vec<(BindingId, Binding)> =
             numbers.into_iter().filter_map(|n| records[n].as_ref().map(|r| (n, common.binding(r)))).collect();
         self.control.write_bindings(&bindings).map_err(BindError::Memory)
     }
@@ -91,17 +91,17 @@ impl Inner {
             return Ok(());
         }
         self.control.reserve_bindings(count).map_err(BindError::Memory)?;
-        self.write(1..count)?;
+        self.write(self.manager.records.ids().skip(1))?;
         if self.domains.iter().any(|d| d.spec.restart != Restart::Never) { self.write_reviver() } else { Ok(()) }
     }
 
     /// Writes the binding of the host function that restarts domains, if a domain may be restarted.
     pub fn write_reviver(&mut self) -> Result<(), BindError> {
-        let Some(host) = self.hosts.iter().position(|h| h.name == builtin::REVIVE) else { return Ok(()) };
+        let Some(host) = self.hosts.position(|h| h.name == builtin::REVIVE) else { return Ok(()) };
         let reviver = self.common().reviver(host);
-        self.control.write_bindings(&[(0, reviver)]).map_err(BindError::Memory)?;
+        self.control.write_bindings(&[(BindingId::REVIVER, reviver)]).map_err(BindError::Memory)?;
         let restarts = self.domains.iter().any(|d| d.spec.restart != Restart::Never);
-        let at = if restarts { self.control.binding(0) } else { std::ptr::null() };
+        let at = if restarts { self.control.binding(BindingId::REVIVER) } else { std::ptr::null() };
         // SAFETY: the header of the world's control stack, which lives as long as the world.
         unsafe { (*self.control.context()).revive = at };
         Ok(())

@@ -14,6 +14,7 @@
 //! Those that return `int` return 0 or -1. A client cannot tell an entry point that does not exist
 //! from one that it may not connect to.
 
+use crate::gate::ids::BindingId;
 use crate::gate::records::{Binding, Status};
 use crate::spec::Access;
 use crate::world::bindings::manager::Registered;
@@ -72,7 +73,7 @@ fn connect(cx: &mut HostCall<'_>) -> Result<u64, HostError> {
 fn disconnect(cx: &mut HostCall<'_>) -> Result<u64, HostError> {
     let (client, pointer) = (cx.caller_index(), cx.arg(0));
     let inner = cx.record();
-    let spare = |number: &usize| inner.manager.records[*number].as_ref().is_some_and(|record| !record.lent);
+    let spare = |number: &BindingId| inner.manager.records[*number].as_ref().is_some_and(|record| !record.lent);
     let undone = inner.number(client, pointer).filter(spare).map(|number| inner.undo(number, false));
     if matches!(undone, Some(Ok(()))) { Ok(0) } else { refused(cx, u64::MAX) }
 }

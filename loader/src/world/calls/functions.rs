@@ -83,7 +83,7 @@ fn back(trust: Trust) -> Trust {
 
 /// Calls the domain that the caller's import leads to.
 fn forward(cx: &mut HostCall<'_>) -> Result<u64, HostError> {
-    let (caller, number) = (cx.caller_index(), cx.binding_index());
+    let (caller, number) = (cx.caller_index(), cx.binding_id());
     let mut held = cx.held();
     let unbound = || HostError::of_status(Status::Unbound, "the import leads nowhere");
     let server = |inner: &Inner| inner.manager.records[number].as_ref()?.to.domain();

@@ -1,6 +1,6 @@
 //! One call of a host function, as the function sees it.
 
-use crate::gate::ids::DomainId;
+use crate::gate::ids::{BindingId, DomainId};
 use crate::gate::records::{Binding, Caught, HostFrame, flag};
 use crate::spec::signature::Signature;
 use crate::vm::memory::{Memory, MemoryError};
@@ -192,8 +192,8 @@ impl<'c> HostCall<'c> {
     }
 
     /// The number of the binding through which the domain called.
-    pub(crate) fn binding_index(&self) -> usize {
-        self.held.control.binding_index(self.binding)
+    pub(crate) fn binding_id(&self) -> BindingId {
+        self.held.control.binding_id(self.binding)
     }
 
     /// Whether a pointer is a function pointer of the caller's.
@@ -204,7 +204,7 @@ impl<'c> HostCall<'c> {
     /// Returns the signature that the domain's import declares.
     pub(crate) fn signature(&self) -> Option<&Signature> {
         let records = &self.held.manager.records;
-        records.get(self.binding_index())?.as_ref()?.signature.as_ref()
+        records.get(self.binding_id())?.as_ref()?.signature.as_ref()
     }
 
     /// The caller's function that a function pointer means, to call it back: `cx.function::<fn(u64)
