@@ -1,4 +1,4 @@
-//! The objects with debug information that are kept, so that a fault can name its line. They are
+//! The objects with debug information, which are kept so that a fault can name its line. They are
 //! read only on request.
 
 use crate::fault::names::DebugObject;

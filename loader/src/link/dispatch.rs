@@ -12,10 +12,10 @@ use crate::spec::DomainSpec;
 use sfi_contract::layout::{DISPATCH_SLOTS, PAGE_SIZE};
 use std::collections::HashMap;
 
-/// Slots and what they hold.
+/// The slots, and the code that they hold.
 #[derive(Debug)]
 pub(crate) struct Dispatch {
-    /// Code offset by slot; slot 0 is the trap, so that a null pointer means it.
+    /// Code offset by slot. Slot 0 is the trap, so that a null pointer leads to it.
     pub slots: Vec<u64>,
     /// Window offset of slot 0.
     pub start: u64,
@@ -23,12 +23,12 @@ pub(crate) struct Dispatch {
 }
 
 impl Dispatch {
-    /// Window offset of the slot of a code offset.
+    /// Returns the window offset of the slot of a code offset.
     pub(crate) fn slot(&self, code: u64) -> Option<u64> {
         self.index.get(&code).map(|i| self.start + 8 * *i as u64)
     }
 
-    /// Code offset of the slot at a window offset.
+    /// Returns the code offset of the slot at a window offset.
     pub(crate) fn code(&self, slot: u64) -> Option<u64> {
         let index = slot.checked_sub(self.start)?;
         if !index.is_multiple_of(8) {
@@ -37,12 +37,12 @@ impl Dispatch {
         self.slots.get((index / 8) as usize).copied()
     }
 
-    /// Window offset of the slot that an IFUNC's stub jumps through.
+    /// Returns the window offset of the slot that an IFUNC's stub jumps through.
     pub(crate) fn choice(&self, index: usize) -> u64 {
         self.start + 8 * (1 + index as u64)
     }
 
-    /// The table's bytes for a window at 0: whole pages, unused slots hold the trap.
+    /// Returns the table's bytes for a window at 0: whole pages, whose unused slots hold the trap.
     pub(crate) fn bytes(&self) -> Vec<u8> {
         let slots = self.slots.len().next_multiple_of(PAGE_SIZE as usize / 8);
         let all = self.slots.iter().copied().chain(std::iter::repeat(self.slots[0])).take(slots);
@@ -70,7 +70,7 @@ pub(crate) fn collect(
             dispatch.slots.push(code);
         }
     }
-    // What is connected at run time is called through a pointer.
+    // Gateways that are connected at run time are called through pointers.
     for spare in spec.imports.len()..spec.gateways() {
         let code = places.parts[Part::Text as usize] + stubs::import(spare);
         dispatch.index.insert(code, dispatch.slots.len());

@@ -11,7 +11,7 @@ pub struct RefusedObject {
     pub name: String,
     /// The violations, by section and offset.
     pub violations: Vec<Violation>,
-    /// Number of violations beyond those kept.
+    /// Number of violations beyond these.
     pub omitted: u64,
     /// Advice about the object as a whole.
     pub advice: Option<Advice>,
@@ -25,7 +25,7 @@ pub enum LinkError {
     Unreadable {
         /// Object or `archive(member)`.
         file: String,
-        /// What is wrong.
+        /// The reason.
         why: String,
     },
     /// The verifier refused objects; every violation is listed.
@@ -69,14 +69,14 @@ pub enum LinkError {
         /// `symbol (granted by the specification, file)`, one per symbol.
         symbols: Vec<String>,
     },
-    /// Something that linking cannot do, with its place.
+    /// A place that linking failed at.
     #[error("domain `{domain}`: {place}: {why}")]
     Place {
         /// Domain.
         domain: String,
         /// File, section and offset.
         place: String,
-        /// What is wrong.
+        /// The reason.
         why: String,
     },
     /// A part of the domain fits nowhere in its window.
@@ -84,7 +84,7 @@ pub enum LinkError {
     NoRoom {
         /// Domain.
         domain: String,
-        /// Which part.
+        /// The part.
         part: String,
     },
     /// The regions are larger than a window.
@@ -111,7 +111,7 @@ fn refused(objects: &[RefusedObject]) -> String {
     lines(objects.iter().flat_map(|object| {
         let name = &object.name;
         let advice = object.advice.map(|advice| advice.to_string());
-        // An object in another mode breaks one rule at each load.
+        // An object of another mode breaks a rule at each load, so only the advice is printed.
         let shown = if matches!(object.advice, Some(Advice::OtherMode { .. })) { 0 } else { SHOWN };
         let rest = rest(object.violations.iter().map(|v| v.function.as_deref()), object.omitted);
         let violations = object.violations.iter().take(shown).map(ToString::to_string);

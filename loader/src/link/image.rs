@@ -1,10 +1,10 @@
 //! A linked domain: plain bytes and offsets for a window at 0, from which any number of instances
 //! are made.
 //!
-//! What depends on a window's base are 64-bit words: pointers in data and constants, the GOT, the
-//! dispatch table, the header page, rarely an immediate in text. The image lists them; everything
-//! else is the same in every instance. So text without such words lies in a sealed memory file that
-//! all instances map, and large data in another one that they map copy-on-write.
+//! Only some 64-bit words depend on a window's base: pointers in data and constants, the GOT, the
+//! dispatch table, the header page, and rarely an immediate in text. The image lists them. All
+//! other bytes are equal in every instance. So text without such words lies in a sealed memory file
+//! that all instances map. Large data lies in another one, which they map copy-on-write.
 
 use crate::fault::names::Names;
 use crate::vm::memory::Segment;
@@ -17,97 +17,97 @@ use sfi_verifier::Usage;
 use std::collections::HashMap;
 use std::sync::Arc;
 
-/// A domain's memory as it is at its start, and the tables that the host keeps about it. Offsets
-/// count from the window's base.
+/// The memory of a domain at its start, and the tables that the host keeps about the domain.
+/// Offsets count from the window's base.
 #[derive(Default)]
 pub struct Image {
-    /// What is mapped, in the terms of the domain.
+    /// The segments of the window, in order.
     pub segments: Vec<Segment>,
-    /// What is mapped, in the terms of the kernel: neighbours of the same kind are one mapping.
-    /// Without shared regions.
+    /// The kernel's mappings of the window, without those of shared regions. Neighbouring zeroed
+    /// segments with one protection are one mapping.
     pub mappings: Vec<Mapping>,
     /// Writable ranges whose pages a reset gives back to the kernel.
     pub discarded: Vec<(u64, u64)>,
-    /// Writable ranges that a reset zeroes in place: beside small contents, and at the data stack's
-    /// top.
+    /// Writable ranges that a reset zeroes in place: the rest of pages with small contents, and the
+    /// data stack's top.
     pub zeroed: Vec<(u64, u64)>,
-    /// Initial bytes, by page-aligned segment part.
+    /// The initial bytes of the window.
     pub contents: Vec<Content>,
     /// The sealed file that text is mapped from, if no word of it depends on the base.
     pub text_file: Option<OwnedFd>,
     /// The sealed file that large data is mapped from.
     pub data_file: Option<OwnedFd>,
-    /// Offset of the first byte of text behind the stubs, and the text's length in bytes.
+    /// Offset of the first byte of text after the stubs, and the text's length in bytes.
     pub text: (u64, u64),
-    /// Header page, block of the dispatch table, thread pointer.
+    /// Offsets of the anchors: header page, block of the dispatch table, TCB page.
     pub anchors: Anchors,
-    /// Offset of slot 0.
+    /// Offset of the dispatch table's slot 0.
     pub table: u64,
-    /// Offset of the trap that unused dispatch slots lead to.
+    /// Offset of the trap, which unused dispatch slots lead to.
     pub trap: u64,
-    /// Gateway entries, the trap included.
+    /// Offsets of all stubs: the fixed ones with the trap, those of imports, and those of IFUNCs.
     pub gateways: Vec<u64>,
-    /// Dispatch table: the code offset of every used slot. Slot 0 is the trap.
+    /// The dispatch table: the code offset of every used slot. Slot 0 is the trap.
     pub slots: Vec<u64>,
-    /// Slots of the gateways that are bound at run time: window offsets.
+    /// Window offsets of the slots of gateways that are bound at run time.
     pub spares: Vec<u64>,
-    /// Names of places, which faults keep when the image is gone.
+    /// Names of places. Faults keep them when the image is gone.
     pub names: Arc<Names>,
-    /// Global functions by name.
+    /// Offsets of global functions, by name.
     pub functions_by_name: HashMap<String, u64>,
-    /// Global variables by name.
+    /// Offsets of global variables, by name.
     pub variables: HashMap<String, u64>,
-    /// The common addresses of regions' first bytes, and of the bytes behind them, by the domain's
-    /// symbols.
+    /// The common addresses of each region's first byte, and of the byte after the region, by the
+    /// domain's symbols.
     pub regions: HashMap<String, u64>,
     /// Code offsets of initialisers, in order.
     pub initialisers: Vec<u64>,
     /// Code offsets of finalisers, in order.
     pub finalisers: Vec<u64>,
-    /// Unmapped bytes below the data stack, `[start, end)`.
+    /// The bytes below the data stack that no store reaches, `[start, end)`.
     pub stack_guard: [u64; 2],
     /// The data stack, `[start, end)`.
     pub stack: [u64; 2],
-    /// What was placed: its name, length in bytes, and the number of places that it could have had
-    /// in the window.
+    /// The parts that were placed: name, length in bytes, and the number of places in the window
+    /// that each could have had.
     pub choices: Vec<(&'static str, u64, u64)>,
-    /// IFUNCs: the dispatch slot (window offset) that its stub jumps through, and its resolver
-    /// (code offset).
+    /// For each IFUNC the window offset of the dispatch slot that its stub jumps through, and the
+    /// code offset of its resolver.
     pub indirects: Vec<(u64, u64)>,
-    /// What the text uses.
+    /// The verifier's facts about the state that the text uses.
     pub usage: Usage,
-    /// Some object names [`sfi_contract::names::CLIENT_STACK`].
+    /// Says whether some object names [`sfi_contract::names::CLIENT_STACK`].
     pub reads_client_stack: bool,
 }
 
-/// Initial bytes.
+/// The initial bytes of a range.
 pub struct Content {
     /// Window offset.
     pub offset: u64,
-    /// Bytes, for a window at 0.
+    /// The bytes, for a window at 0.
     pub bytes: Vec<u8>,
-    /// Words in them that depend on the base.
+    /// The words of the range that depend on the base.
     pub words: Vec<Word>,
-    /// The domain may write here.
+    /// Says whether the domain may write here.
     pub writable: bool,
-    /// Mapped from a file, which has the bytes.
+    /// Says whether the range is mapped from a file, which has the bytes.
     pub stored: bool,
 }
 
 impl Content {
-    /// The bytes' range.
+    /// Returns the range of the bytes.
     fn range(&self) -> (u64, u64) {
         (self.offset, self.offset + self.bytes.len() as u64)
     }
 
-    /// The range of their pages.
+    /// Returns the range of the bytes' pages.
     fn pages(&self) -> (u64, u64) {
         let (start, end) = self.range();
         (start & !(PAGE_SIZE - 1), pages(end))
     }
 }
 
-/// Sorted ranges without overlaps.
+/// Sorts ranges, and joins those that meet.
 fn union(mut ranges: Vec<(u64, u64)>) -> Vec<(u64, u64)> {
     ranges.sort_unstable();
     let mut all: Vec<(u64, u64)> = Vec::new();
@@ -120,7 +120,7 @@ fn union(mut ranges: Vec<(u64, u64)>) -> Vec<(u64, u64)> {
     all
 }
 
-/// Ranges less others.
+/// Returns the ranges without the bytes of others.
 fn without(ranges: Vec<(u64, u64)>, others: &[(u64, u64)]) -> Vec<(u64, u64)> {
     let mut rest = ranges;
     for (from, to) in others {
@@ -137,13 +137,13 @@ pub struct Mapping {
     pub offset: u64,
     /// Length in bytes.
     pub length: u64,
-    /// Once it is sealed.
+    /// The protection once the window is sealed.
     pub protection: Protection,
-    /// Where its pages come from.
+    /// The source of its pages.
     pub source: Source,
 }
 
-/// Where pages come from.
+/// The source of pages.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Source {
     /// Zeroed memory of the instance.
@@ -154,22 +154,22 @@ pub enum Source {
     Data(u64),
 }
 
-/// Bytes at the data stack's top that stay resident over a reset: whoever used the instance used
+/// Bytes at the data stack's top that stay resident over a reset. Every use of an instance touches
 /// them, and zeroing them takes less time than losing them and faulting them in again.
 const WARM_STACK: u64 = 2 * PAGE_SIZE;
 
-/// From this size on contents are mapped copy-on-write; smaller ones are copied, which is faster
+/// Contents larger than this are mapped copy-on-write. Smaller ones are copied, which is faster
 /// than the faults of a file's pages and leaves them in one mapping with their neighbours.
 pub(crate) const COPY_LIMIT: usize = 64 << 10;
 
 impl Image {
-    /// Length of the dispatch table in bytes: whole pages.
+    /// Returns the length of the dispatch table in bytes: whole pages.
     pub(crate) fn table_size(&self) -> u64 {
         (8 * self.slots.len() as u64).next_multiple_of(PAGE_SIZE)
     }
 
-    /// Decides what comes from files and writes the contents there. The files are sealed: nobody
-    /// can write them again.
+    /// Decides which contents come from files, and writes them there. The files are sealed, so they
+    /// cannot be written again.
     pub fn store(&mut self) -> Result<(), rustix::io::Errno> {
         let text = self.segments.iter().find(|s| s.protection == Protection::ReadExecute).map(|s| s.offset);
         let mut data: Vec<u8> = Vec::new();
@@ -220,7 +220,7 @@ impl Image {
         Ok(())
     }
 
-    /// Divides the writable memory into what a reset writes, zeroes and discards.
+    /// Divides the writable memory into the ranges that a reset writes, zeroes and discards.
     fn plan_reset(&mut self) {
         let copied = |c: &&Content| c.writable && !c.stored;
         let mut warm: Vec<(u64, u64)> = self.contents.iter().filter(copied).map(Content::pages).collect();
@@ -232,8 +232,8 @@ impl Image {
         self.zeroed = without(union(warm), &bytes);
     }
 
-    /// The kernel's mappings of a window with this image, reserved space included, if no neighbour
-    /// shares one.
+    /// Returns the number of the kernel's mappings of a window with this image, with those of
+    /// reserved space. They are counted as if no neighbour shared one.
     pub fn mapping_count(&self) -> u64 {
         let regions = self.segments.iter().filter(|s| s.shared).map(|s| (s.offset, s.end()));
         let mut ranges: Vec<(u64, u64)> = self.mappings.iter().map(|m| (m.offset, m.offset + m.length)).collect();
@@ -243,18 +243,18 @@ impl Image {
         (ranges.len() + holes + 2) as u64
     }
 
-    /// All instances run the same pages of text.
+    /// Says whether all instances run the same pages of text.
     pub fn shares_text(&self) -> bool {
         self.text_file.is_some()
     }
 
-    /// The number of the slot at a window offset, if the table has it.
+    /// Returns the number of the slot at a window offset, if the table has one there.
     pub fn slot_at(&self, offset: u64) -> Option<usize> {
         let distance = offset.checked_sub(self.table).filter(|distance| distance.is_multiple_of(8))?;
         usize::try_from(distance / 8).ok().filter(|slot| *slot < self.slots.len())
     }
 
-    /// The function around an offset: its name and the distance to its start.
+    /// Finds the function around an offset. Returns its name and the distance from its start.
     pub fn function(&self, offset: u64) -> Option<(String, u64)> {
         self.names.function(offset)
     }

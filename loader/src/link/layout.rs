@@ -1,5 +1,5 @@
-//! Which section goes to which offset of which segment, and how large the segments are. No
-//! addresses yet.
+//! The layout of a domain's image: a place in a part for each section, and the sizes of the parts.
+//! The parts have no window offsets yet.
 
 use crate::gate::stubs;
 use crate::link::error::LinkError;
@@ -11,10 +11,10 @@ use sfi_contract::layout::{IMAGE_HIGH, PAGE_SIZE, TLS_SIZE};
 use sfi_verifier::elf::number::{SHF_EXECINSTR, SHF_TLS, SHF_WRITE, SHT_NOBITS};
 use std::collections::HashMap;
 
-/// Largest alignment of a section, bytes.
+/// Largest alignment of a section in bytes.
 const MAX_ALIGN: u64 = 2 << 20;
 
-/// Zeroed data and padding that a domain may have beyond the size of its heap, bytes.
+/// Bytes of zeroed data and padding that a domain may have beyond the size of its heap.
 const GROWTH: u64 = 16 << 20;
 
 /// The parts of an image.
@@ -31,42 +31,42 @@ pub(crate) enum Part {
 }
 
 impl Part {
-    /// All of them.
+    /// All parts.
     pub(crate) const ALL: [Part; 4] = [Part::Text, Part::Constants, Part::Data, Part::Locals];
 }
 
 /// A place in a part.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct Spot {
-    /// Part.
+    /// The part.
     pub part: Part,
     /// Offset in the part, bytes.
     pub offset: u64,
 }
 
-/// Sizes and spots.
+/// The sizes of the parts, and the places in them.
 pub(crate) struct Layout {
-    /// By object and section.
+    /// Spots of the sections, by object and section.
     pub sections: Vec<Vec<Option<Spot>>>,
-    /// Common blocks.
+    /// Spots of the common blocks.
     pub commons: Vec<Spot>,
-    /// GOT entries: what each holds, in order of their offset.
+    /// The words of the GOT, in order of their offsets.
     pub got: Vec<GotEntry>,
     /// See [`references::region_leas`].
     pub leas: Leas,
-    /// Where the GOT begins.
+    /// The spot of the GOT.
     pub got_spot: Spot,
     /// Start and end of the sections that [`Symbols::bounds`] names.
     pub bounds: Vec<(Spot, Spot)>,
-    /// Where text begins, behind the stubs. Offset in [`Part::Text`].
+    /// Offset in [`Part::Text`] of the text after the stubs.
     pub text_start: u64,
     /// Offset of the first stub of an IFUNC in the text.
     pub indirects: u64,
-    /// Bytes of each part that the files have, the GOT included; what follows is zero.
+    /// Bytes of each part that the files have, with the GOT. The bytes after them are zero.
     pub stored: [u64; 4],
-    /// Sizes in bytes, by part; [`Part::Locals`] is a multiple of its alignment.
+    /// Sizes of the parts in bytes. That of [`Part::Locals`] is a multiple of its alignment.
     pub sizes: [u64; 4],
-    /// Alignments in bytes, by part.
+    /// Alignments of the parts in bytes.
     pub aligns: [u64; 4],
 }
 
@@ -88,7 +88,7 @@ struct Cursor<'a> {
 }
 
 impl Cursor<'_> {
-    /// Takes `size` bytes; text gets at least one more byte, for the trap that ends it.
+    /// Takes `size` bytes. Text gets at least one more byte, for the `int3` that ends each section.
     fn take(&mut self, part: Part, size: u64, align: u64, place: &dyn Fn() -> String) -> Result<Spot, LinkError> {
         let fail = |why: &str| LinkError::Place { domain: self.domain.to_owned(), place: place(), why: why.to_owned() };
         let align = align.max(1);
@@ -157,8 +157,8 @@ pub(crate) fn lay_out(spec: &DomainSpec, inputs: &[Input<'_>], symbols: &Symbols
     Ok(Layout { sections, commons, got, leas, got_spot, bounds, text_start, indirects, stored, sizes, aligns })
 }
 
-/// Memory that no file has bytes for, zeroed data and the padding between sections, is bounded by
-/// the heap's size: a small object must not be given much.
+/// Checks that zeroed data and padding, which no file has bytes for, exceed the heap's size by at
+/// most [`GROWTH`]. Otherwise a small object could take much memory.
 fn check_growth(spec: &DomainSpec, inputs: &[Input<'_>], symbols: &Symbols<'_>, made: u64) -> Result<(), LinkError> {
     let sections = inputs.iter().zip(&symbols.live).flat_map(|(input, live)| input.object.sections.iter().zip(live));
     let given: u64 = sections.filter(|(_, live)| **live).map(|(s, _)| s.data.len() as u64).sum();
@@ -171,8 +171,8 @@ fn check_growth(spec: &DomainSpec, inputs: &[Input<'_>], symbols: &Symbols<'_>, 
     Err(LinkError::Place { domain: spec.name.clone(), place, why })
 }
 
-/// Sections whose name is a C identifier, and arrays of initialisers, lie together, so that their
-/// bounds mean something.
+/// Returns a section's place in the order. Sections whose name is a C identifier are adjacent if
+/// they have one name, and so are arrays of initialisers, because symbols name their bounds.
 fn key(name: &str, flags: u64, kind: u32, input: usize, section: usize) -> Key {
     let array = [".preinit_array", ".init_array", ".fini_array"]
         .into_iter()
@@ -203,7 +203,8 @@ fn key(name: &str, flags: u64, kind: u32, input: usize, section: usize) -> Key {
     Key { part, class, name: group, priority, input, section }
 }
 
-/// Start and end of named sections. A name without sections gets an empty range.
+/// Returns start and end of the sections with each name of [`Symbols::bounds`]. A name without
+/// sections gets an empty range.
 fn bounds(
     inputs: &[Input<'_>],
     symbols: &Symbols<'_>,
@@ -226,7 +227,7 @@ fn bounds(
     symbols.bounds.iter().map(|name| ranges.get(name.as_str()).copied().unwrap_or((empty, empty))).collect()
 }
 
-/// Initialisers or finalisers: the range of an array.
+/// Finds the range of an array of initialisers or finalisers: its start, and its end in the part.
 pub(crate) fn array_range(inputs: &[Input<'_>], layout: &Layout, base: &str) -> Option<(Spot, u64)> {
     let mut range: Option<(Spot, u64)> = None;
     for (input, from) in inputs.iter().enumerate() {

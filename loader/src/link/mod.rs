@@ -1,4 +1,4 @@
-//! Links one domain: from verified objects and places to an image.
+//! Links one domain: verified objects and their places become an image.
 
 pub(crate) mod advice;
 pub(crate) mod debug;
@@ -38,20 +38,20 @@ use sfi_verifier::elf::number::STT_FUNC;
 use std::collections::HashMap;
 use std::sync::Arc;
 
-/// Segments of shared regions are named by this and the region's name.
+/// The name of a shared region's segment is this and the region's name.
 pub(crate) const REGION: &str = "region ";
 
-/// What is known about a domain before its addresses matter.
+/// The results of linking that do not depend on the domain's addresses.
 pub(crate) struct Plan<'a> {
-    /// Verified objects.
+    /// The verified objects.
     pub inputs: Vec<Input<'a>>,
-    /// Resolved symbols.
+    /// The resolved symbols.
     pub symbols: Symbols<'a>,
-    /// Spots.
+    /// The layout of the parts.
     pub layout: Layout,
 }
 
-/// Selects, verifies, resolves and lays out.
+/// Selects and verifies the objects, resolves their symbols, and lays out the parts.
 pub(crate) fn plan<'a>(spec: &'a DomainSpec, roots: &[String]) -> Result<Plan<'a>, LinkError> {
     let inputs = select::select(spec, roots)?;
     let symbols = symbols::resolve(spec, &inputs)?;
@@ -60,26 +60,26 @@ pub(crate) fn plan<'a>(spec: &'a DomainSpec, roots: &[String]) -> Result<Plan<'a
     Ok(Plan { inputs, symbols, layout })
 }
 
-/// Says what loading a domain would say of its files: whether all is verified, defined once, and
-/// fits a window.
+/// Checks a domain's files without loading it: the verifier must accept them, no symbol may be
+/// undefined or defined twice, and the parts must fit into an image.
 ///
 /// # Errors
-/// [`LinkError`].
+/// The error that loading would give.
 pub fn check(spec: &DomainSpec) -> Result<(), LinkError> {
     plan(spec, &spec.roots(&[])).map(drop)
 }
 
-/// Where a planned domain goes.
+/// The places that a planned domain gets.
 pub(crate) struct Site<'l> {
-    /// The parts.
+    /// The places of the parts.
     pub places: &'l Places,
-    /// Where each of the domain's shared regions lies.
+    /// The places of the domain's shared regions.
     pub regions: &'l [Placed],
-    /// Where the imports' stubs lead.
+    /// The targets of the imports' stubs.
     pub stubs: &'l [Stub],
 }
 
-/// Relocates, for a window at 0, and builds the tables.
+/// Relocates the parts, for a window at 0, and builds the image's tables.
 pub(crate) fn link(spec: &DomainSpec, plan: &Plan<'_>, site: &Site<'_>) -> Result<Image, LinkError> {
     let Plan { inputs, symbols, layout } = plan;
     let places = site.places;
@@ -142,8 +142,8 @@ pub(crate) fn link(spec: &DomainSpec, plan: &Plan<'_>, site: &Site<'_>) -> Resul
     Ok(image)
 }
 
-/// The parts' bytes before relocation, as far as the files have some. Text is int3 wherever no
-/// section is.
+/// Returns the parts' bytes before relocation: stubs and sections. Text is int3 outside of them.
+/// The other parts have only the bytes that files give them.
 fn fill(inputs: &[Input<'_>], layout: &Layout, site: &Site<'_>) -> [Vec<u8>; 4] {
     let mut parts = Part::ALL.map(|part| match part {
         Part::Text => vec![0xcc; pages(layout.sizes[part as usize]) as usize],
@@ -153,7 +153,7 @@ fn fill(inputs: &[Input<'_>], layout: &Layout, site: &Site<'_>) -> [Vec<u8>; 4] 
     parts[Part::Text as usize][..stubs.len()].copy_from_slice(&stubs);
     for (input, from) in inputs.iter().enumerate() {
         for (section, s) in from.object.sections.iter().enumerate() {
-            // A section without bytes may lie behind those that are stored.
+            // A section without bytes may lie beyond the stored bytes of its part.
             if let Some(spot) = layout.sections[input][section].filter(|_| !s.data.is_empty()) {
                 let offset = spot.offset as usize;
                 parts[spot.part as usize][offset..offset + s.data.len()].copy_from_slice(s.data);
@@ -163,8 +163,8 @@ fn fill(inputs: &[Input<'_>], layout: &Layout, site: &Site<'_>) -> [Vec<u8>; 4] 
     parts
 }
 
-/// Writes the stubs of IFUNCs. What their slots hold is chosen when the domain runs (see
-/// `world/ifunc.rs`).
+/// Writes the stubs of IFUNCs. Returns the slot and the resolver of each. The domain fills the
+/// slots when it runs (see `world/ifunc.rs`).
 fn indirects(
     symbols: &Symbols<'_>,
     layout: &Layout,
@@ -184,7 +184,7 @@ fn indirects(
     indirects
 }
 
-/// Whether some object reads its stack arguments on its clients' stacks.
+/// Says whether some object reads its stack arguments on its clients' stacks.
 fn names_client_stack(inputs: &[Input<'_>]) -> bool {
     inputs.iter().flat_map(|i| &i.object.symbols).any(|s| s.name == sfi_contract::names::CLIENT_STACK)
 }
@@ -193,7 +193,7 @@ fn gateways(text: u64, imports: usize) -> Vec<u64> {
     stubs::FIXED.into_iter().chain((0..imports).map(stubs::import)).map(|o| text + o).collect()
 }
 
-/// The code offsets in an array of initialisers or finalisers.
+/// Reads the code offsets in an array of initialisers or finalisers.
 fn functions_of(
     spec: &DomainSpec,
     inputs: &[Input<'_>],
@@ -205,7 +205,7 @@ fn functions_of(
 ) -> Result<Vec<u64>, LinkError> {
     let Some((first, end)) = layout::array_range(inputs, layout, array) else { return Ok(Vec::new()) };
     let fail = |why: &str| LinkError::Place { domain: spec.name.clone(), place: array.to_owned(), why: why.to_owned() };
-    // What lies behind the stored bytes is zero, and no function.
+    // The bytes after the stored ones are zero, so they are no functions.
     let stored = parts[first.part as usize].get(first.offset as usize..).unwrap_or_default();
     let bytes = &stored[..stored.len().min((end - first.offset) as usize)];
     if !(end - first.offset).is_multiple_of(8) {
@@ -225,7 +225,7 @@ fn functions_of(
     Ok(functions)
 }
 
-/// What is mapped where.
+/// Lists the segments of the window.
 fn segments(
     spec: &DomainSpec,
     layout: &Layout,
@@ -265,7 +265,7 @@ fn segments(
     segments
 }
 
-/// Everything that is written before sealing.
+/// Lists the bytes that are written before sealing.
 fn contents(
     parts: [Vec<u8>; 4],
     words: [Vec<Word>; 4],
@@ -283,7 +283,7 @@ fn contents(
     ];
     for ((part, mut bytes), words) in Part::ALL.into_iter().zip(parts).zip(words) {
         if part != Part::Text {
-            // What is zero needs no page before it is touched.
+            // Zeroed ends of parts need no page before the domain touches them.
             let last = words.last().map_or(0, |w| w.at as usize + 8);
             let used = bytes.iter().rposition(|b| *b != 0).map_or(0, |last| last + 1).max(last);
             bytes.truncate(used);
@@ -296,7 +296,7 @@ fn contents(
     contents
 }
 
-/// The header page.
+/// Makes the header page.
 fn header(site: &Site<'_>) -> Content {
     let mut bytes = vec![0; PAGE_SIZE as usize];
     let mut words = Vec::new();
@@ -326,13 +326,13 @@ fn header(site: &Site<'_>) -> Content {
     Content { offset: places.anchors.header, bytes, words, writable: false, stored: false }
 }
 
-/// The TCB: a pointer to itself (psABI 3.4.6). The canary is an instance's own.
+/// Makes the TCB: a pointer to itself (psABI 3.4.6). Each instance has a canary of its own.
 fn tcb(offset: u64) -> Content {
     let words = vec![Word { at: 0, minus: false }];
     Content { offset, bytes: offset.to_le_bytes().to_vec(), words, writable: true, stored: false }
 }
 
-/// Names of functions by offset, for faults.
+/// Collects the names of functions by offset, for faults.
 fn functions(inputs: &[Input<'_>], layout: &Layout, places: &Places) -> Vec<(u64, u64, String)> {
     let mut all = Vec::new();
     for (input, from) in inputs.iter().enumerate() {
@@ -350,7 +350,7 @@ fn functions(inputs: &[Input<'_>], layout: &Layout, places: &Places) -> Vec<(u64
     all.into_iter().map(|(offset, _, size, name)| (offset, size, name)).collect()
 }
 
-/// Global functions and variables.
+/// Collects the offsets of global functions, and those of global variables.
 fn names(symbols: &Symbols<'_>, layout: &Layout, places: &Places) -> (HashMap<String, u64>, HashMap<String, u64>) {
     let mut functions = HashMap::new();
     let mut variables = HashMap::new();

@@ -1,5 +1,5 @@
-//! Where in the window each part goes: a random page, unmapped space around it; or close together,
-//! for many domains.
+//! Places the parts in the window. Each goes to a random page with unmapped space around it, or all
+//! go close together, for many domains.
 
 use crate::gate::stubs;
 use crate::link::error::LinkError;
@@ -13,18 +13,17 @@ use rand_chacha::rand_core::Rng;
 use sfi_contract::Anchors;
 use sfi_contract::layout::{DISPATCH_SIZE, IMAGE_HIGH, PAGE_SIZE, SEGMENTS_LOW, TCB_SIZE, TLS_SIZE, WINDOW_SIZE};
 
-/// Unmapped bytes below the data stack, so that large frames hit them.
+/// Unmapped bytes below the data stack. Large frames that overflow the stack end in them.
 const STACK_GUARD: u64 = 1 << 20;
-/// Unmapped bytes around everything else.
+/// Unmapped bytes around every other part.
 const GUARD: u64 = 64 << 10;
-/// The bytes below a dense domain's data stack that count as its guard: what is mapped below them
-/// is read-only.
+/// Bytes below a dense domain's data stack that count as its guard. Nothing writable lies in them.
 const DENSE_STACK_GUARD: u64 = 512 << 10;
-/// Largest offset that shared regions may reach: text anywhere below [`IMAGE_HIGH`] reaches them by
+/// Largest end of a shared region. Text anywhere below [`IMAGE_HIGH`] reaches all lower offsets by
 /// rip-relative addressing.
 const REGIONS_HIGH: u64 = 0x8000_0000;
 
-/// Taken ranges of a window. Ranges include their guards.
+/// Taken ranges of a window, with their guards.
 #[derive(Clone, Debug, Default)]
 pub struct Map {
     taken: Vec<(u64, u64)>,
@@ -65,15 +64,15 @@ impl Map {
     }
 }
 
-/// A place, and how many there were to draw from.
+/// A place, and the number of places that it was drawn from.
 #[derive(Clone, Copy, Debug)]
 struct Place {
     at: u64,
     choices: u64,
 }
 
-/// Places shared regions of these lengths, which lie at the same offset of every window: gives the
-/// offsets.
+/// Places shared regions of these lengths, each at one offset of every window. Returns the taken
+/// ranges and the offsets.
 pub(crate) fn place_regions(rng: &mut ChaCha20Rng, lengths: &[u64]) -> Result<(Map, Vec<u64>), LinkError> {
     let mut map = Map::default();
     let mut place = |length: &u64| map.place(rng, *length, PAGE_SIZE, GUARD, REGIONS_HIGH).map(|place| place.at);
@@ -84,31 +83,32 @@ pub(crate) fn place_regions(rng: &mut ChaCha20Rng, lengths: &[u64]) -> Result<(M
 /// Window offsets of a domain's parts.
 #[derive(Clone, Debug)]
 pub(crate) struct Places {
-    /// By [`Part`].
+    /// Of the parts, by [`Part`].
     pub parts: [u64; 4],
-    /// Header page, block of the dispatch table, thread pointer.
+    /// Of the anchors: header page, block of the dispatch table, TCB page.
     pub anchors: Anchors,
-    /// Says where in its block the dispatch table begins: see [`Places::table`]. 0: with the block.
+    /// Decides at which page of its block the dispatch table begins: see [`Places::table`]. 0 is
+    /// the block's first page.
     table: u64,
-    /// Start of the heap; its length in whole pages.
+    /// Start of the heap, and its length in whole pages.
     pub heap: (u64, u64),
-    /// Start of the data stack; its length in whole pages.
+    /// Start of the data stack, and its length in whole pages.
     pub stack: (u64, u64),
     /// Start of the bytes below the data stack that no store reaches.
     pub stack_guard: u64,
-    /// What was placed: its name, length in bytes, and the number of places that it could have had
-    /// in the window.
+    /// The parts that were placed: name, length in bytes, and the number of places in the window
+    /// that each could have had.
     pub choices: Vec<(&'static str, u64, u64)>,
 }
 
 impl Places {
-    /// Window offset of a spot.
+    /// Returns the window offset of a spot.
     pub(crate) fn of(&self, spot: Spot) -> u64 {
         self.parts[spot.part as usize] + spot.offset
     }
 
-    /// Window offset of a code symbol: a place in an executable section, or a gateway. `layout` is
-    /// the one that was placed.
+    /// Returns the window offset of a code symbol: a place in an executable section, or a gateway.
+    /// `layout` is the one that these places belong to.
     pub(crate) fn code(&self, target: Target, layout: &Layout) -> Option<u64> {
         let text = self.parts[Part::Text as usize];
         match target {
@@ -123,15 +123,15 @@ impl Places {
         }
     }
 
-    /// Window offset of a dispatch table of so many bytes: any page of its block that leaves room
-    /// for it.
+    /// Returns the window offset of a dispatch table of `length` bytes: any page of its block that
+    /// leaves room for the table.
     pub(crate) fn table(&self, length: u64) -> u64 {
         let free = DISPATCH_SIZE.saturating_sub(pages(length)) / PAGE_SIZE;
         self.anchors.dispatch + self.table % (free + 1) * PAGE_SIZE
     }
 }
 
-/// The sizes of what is placed: whole pages, by [`Part`], and alignments.
+/// Sizes of the parts in whole pages, and their alignments.
 struct Sizes {
     parts: [u64; 4],
     aligns: [u64; 4],
@@ -172,7 +172,7 @@ pub(crate) fn place(
     Ok(places)
 }
 
-/// Every part at a random page of its own.
+/// Places every part at a random page of its own.
 fn scattered(rng: &mut ChaCha20Rng, sizes: &Sizes, map: &mut Map) -> Result<Places, &'static str> {
     let mut choices = Vec::new();
     let mut put = |name: &'static str, (length, align): (u64, u64), before: u64, high: u64| {
@@ -207,8 +207,8 @@ fn scattered(rng: &mut ChaCha20Rng, sizes: &Sizes, map: &mut Map) -> Result<Plac
     })
 }
 
-/// What fits lies in two runs of mappings around the dispatch table's block, at a random multiple
-/// of its size, and the rest at random pages:
+/// Places the parts in two runs of mappings around the dispatch table's block, which lies at a
+/// random multiple of its size. Parts that do not fit go to random pages:
 ///
 /// ```text
 ///            text  constants  header  dispatch table        data stack  thread locals  TCB  data  heap
@@ -257,7 +257,7 @@ fn dense(rng: &mut ChaCha20Rng, sizes: &Sizes, map: &mut Map) -> Result<Places, 
     }
     let below = locals.checked_sub(sizes.stack).filter(|at| *at >= dispatch + DISPATCH_SIZE);
     let (stack, guard) = match below {
-        // Nothing below it is writable.
+        // At most pages of the dispatch table lie in this guard, and they are read-only.
         Some(at) => (Place { at, ..cluster }, DENSE_STACK_GUARD),
         None => (elsewhere(sizes.stack, STACK_GUARD).ok_or("data stack")?, STACK_GUARD),
     };

@@ -1,5 +1,5 @@
-//! What the relocations refer to: their targets, the words of the GOT that they need, and the
-//! symbols that nobody defines. No offsets yet.
+//! The targets of relocations, the words of the GOT that they need, and the symbols without a
+//! definition. Nothing has an offset yet.
 
 use crate::link::error::LinkError;
 use crate::link::select::Input;
@@ -17,7 +17,8 @@ pub(crate) fn needs_got(kind: u32) -> bool {
     matches!(kind, R_X86_64_GOTPCREL | R_X86_64_GOTPCRELX | R_X86_64_REX_GOTPCRELX)
 }
 
-/// Every relocation of every section that becomes memory, with what it refers to.
+/// Lists the relocations of all sections that become memory: object, section, relocation and
+/// target.
 pub(crate) fn relocations<'l>(
     inputs: &'l [Input<'_>],
     symbols: &'l Symbols<'_>,
@@ -39,17 +40,18 @@ pub(crate) fn relocations<'l>(
 /// The content of a word of the GOT: a symbol's address and an addend.
 pub(crate) type GotEntry = (Target, i64);
 
-/// The GOT's word that a relocation's field leads to.
+/// Returns the GOT's word that a relocation's field leads to. `lea` says whether [`Leas`] has the
+/// field.
 pub(crate) fn got_entry(r: &Relocation, target: Target, lea: bool) -> Option<GotEntry> {
     match r.kind {
         kind if needs_got(kind) => Some((target, 0)),
-        // The instruction ends behind the field.
+        // The instruction ends with the field, 4 bytes after the field's start.
         R_X86_64_PC32 if lea => Some((target, r.addend.wrapping_add(4))),
         _ => None,
     }
 }
 
-/// What the GOT holds.
+/// Lists the words of the GOT, each once.
 pub(crate) fn got_entries(inputs: &[Input<'_>], symbols: &Symbols<'_>, leas: &Leas) -> Vec<GotEntry> {
     let mut seen = HashSet::new();
     relocations(inputs, symbols)
@@ -58,12 +60,12 @@ pub(crate) fn got_entries(inputs: &[Input<'_>], symbols: &Symbols<'_>, leas: &Le
         .collect()
 }
 
-/// Object, section and offset of the displacements of `lea X(%rip),%r64` where X is in a shared
-/// region. What they give is a common address, which no displacement reaches: each becomes `mov`
-/// from a word of the GOT.
+/// Object, section and offset of the displacements of `lea X(%rip),%r64` for an X in a shared
+/// region. Such a `lea` gives a common address, which no displacement reaches. So it becomes a
+/// `mov` from a word of the GOT.
 pub(crate) type Leas = HashSet<(usize, usize, u64)>;
 
-/// Finds them. A verified section decodes from its start.
+/// Finds the displacements of [`Leas`]. A verified section decodes from its start.
 pub(crate) fn region_leas(inputs: &[Input<'_>], symbols: &Symbols<'_>) -> Leas {
     let to_region = |(input, section, r, target): (usize, usize, &Relocation, Target)| {
         let code = inputs[input].object.sections[section].is_executable();
@@ -88,12 +90,12 @@ pub(crate) fn region_leas(inputs: &[Input<'_>], symbols: &Symbols<'_>) -> Leas {
     leas
 }
 
-/// Whether a relocation takes a code symbol's address (a branch does not).
+/// Says whether a relocation takes a code symbol's address. A branch does not.
 pub(crate) fn takes_address(kind: u32) -> bool {
     kind != R_X86_64_PLT32
 }
 
-/// Every symbol that a relocation needs and nobody defines, in one error.
+/// Reports all undefined symbols that relocations need, in one error.
 pub(crate) fn check_undefined(spec: &DomainSpec, inputs: &[Input<'_>], symbols: &Symbols<'_>) -> Result<(), LinkError> {
     let mut missing: BTreeMap<String, &str> = BTreeMap::new();
     for (input, _, r, target) in relocations(inputs, symbols) {

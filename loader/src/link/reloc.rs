@@ -19,29 +19,30 @@ use sfi_verifier::elf::number::{
 };
 use std::collections::HashMap;
 
-/// Everything an address depends on, but the window's base.
+/// All values that addresses depend on, except the window's base.
 pub(crate) struct Addresses<'l> {
-    /// Spots.
+    /// The layout of the parts.
     pub layout: &'l Layout,
     /// Places of the parts.
     pub places: &'l Places,
-    /// Slots of address-taken code.
+    /// Slots of code whose address is taken.
     pub dispatch: &'l Dispatch,
-    /// Where each shared region of the domain lies.
+    /// Places of the domain's shared regions.
     pub regions: &'l [Placed],
 }
 
-/// An address as far as it is known before there is a window.
+/// An address before there is a window.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Address {
     /// Offset from the window's base.
     InWindow(u64),
-    /// A number.
+    /// A number that does not depend on the window.
     Absolute(u64),
 }
 
 impl Addresses<'_> {
-    /// The address that a pointer to the target holds: of the dispatch slot for code.
+    /// Returns the address that a pointer to the target holds. For code it is that of the dispatch
+    /// slot.
     fn pointer(&self, target: Target) -> Result<Address, &'static str> {
         if let Some(code) = self.places.code(target, self.layout) {
             return self.dispatch.slot(code).map(Address::InWindow).ok_or("the function has no dispatch slot");
@@ -70,16 +71,16 @@ impl Addresses<'_> {
         }))
     }
 
-    /// The window offset that a branch goes to.
+    /// Returns the window offset that a branch goes to.
     fn branch(&self, target: Target) -> Result<u64, &'static str> {
         match target {
-            // Calling a weak function that nobody defines is a fault of the domain.
+            // A call of a weak function without a definition is a fault of the domain.
             Target::Nothing => Ok(self.places.parts[Part::Text as usize] + stubs::TRAP),
             _ => self.places.code(target, self.layout).ok_or("the branch goes to something that is not code"),
         }
     }
 
-    /// Offset of a thread local from the thread pointer.
+    /// Returns the offset of a thread local from the thread pointer.
     fn local(&self, target: Target) -> Result<i64, &'static str> {
         match target {
             Target::Section { input, section, offset } => {
@@ -92,7 +93,7 @@ impl Addresses<'_> {
     }
 }
 
-/// Applies all relocations to the parts' bytes, for a window at 0. Gives the words that depend on
+/// Applies all relocations to the parts' bytes, for a window at 0. Returns the words that depend on
 /// the window's base, by part.
 pub(crate) fn apply(
     spec: &DomainSpec,
@@ -143,7 +144,7 @@ pub(crate) fn apply(
         let size = from.object.symbols.get(r.symbol).map_or(0, |s| s.size);
         let lea = layout.leas.contains(&(input, section, r.offset));
         if lea {
-            // Opcode and ModRM stand before the displacement; `mov` has the form of `lea`.
+            // Opcode and ModRM precede the displacement. `mov` has the form of `lea`.
             bytes[at - 2] = MOV;
         }
         let got = got_entry(r, target, lea).and_then(|entry| got.get(&entry).copied());
@@ -157,7 +158,7 @@ pub(crate) fn apply(
             Field::Eight(v, base) => {
                 slot.copy_from_slice(&v.to_le_bytes());
                 if let Some(minus) = base {
-                    // Parts are smaller than `IMAGE_HIGH`.
+                    // `at` fits, because parts are smaller than `IMAGE_HIGH`.
                     words[spot.part as usize].push(Word { at: at as u32, minus });
                 }
             }
@@ -180,13 +181,13 @@ pub(crate) fn apply(
 /// The opcode of `mov r/m,r`. That of `lea` is 8d.
 const MOV: u8 = 0x8b;
 
-/// Why an address of a window, or the distance between a window and a fixed address, has no 32-bit
-/// form.
+/// The reason why an address of a window, or the distance between a window and a fixed address, has
+/// no 32-bit form.
 const NARROW: &str = "the address does not fit 32 bits";
 
-/// What a relocation writes.
+/// The value that a relocation writes.
 enum Field {
-    /// 64 bits. `Some`: the window's base is added to it, or subtracted if `true`.
+    /// 64 bits. `Some(false)`: the window's base is added. `Some(true)`: the base is subtracted.
     Eight(u64, Option<bool>),
     /// 32 bits, sign-extended by the processor.
     Four(i64),
@@ -203,7 +204,7 @@ impl Field {
     }
 }
 
-/// The value of one relocation at the window offset `place`.
+/// Computes the value of one relocation at the window offset `place`.
 fn value(
     addresses: &Addresses<'_>,
     got: Option<u64>,
@@ -226,7 +227,7 @@ fn value(
     };
     let distance = || match (pointer()?, target) {
         (Address::InWindow(offset), _) => Ok(offset),
-        // An access: the same bytes lie in the window, at the same lower half.
+        // An access goes to the region's bytes in the window, at the lower half of the address.
         (Address::Absolute(common), Target::Region { .. }) if code => Ok(common % WINDOW_SIZE),
         (Address::Absolute(_), _) => Err(NARROW),
     };

@@ -1,5 +1,5 @@
-//! Which objects are linked: the given ones, and archive members that define what is still
-//! undefined.
+//! Selects the objects that are linked: the given ones, and archive members that define symbols
+//! that are still undefined.
 
 use crate::link::advice::advice;
 use crate::link::error::{LinkError, RefusedObject};
@@ -10,21 +10,21 @@ use sfi_verifier::elf::{self, Object, Unreadable, archive};
 use sfi_verifier::{Options, Usage};
 use std::collections::{BTreeSet, HashMap, HashSet, VecDeque};
 
-/// An object that is linked. It was verified.
+/// A verified object that is linked.
 pub(crate) struct Input<'a> {
     /// `file` or `archive(member)`.
     pub name: String,
     /// The file's bytes.
     pub bytes: &'a [u8],
-    /// What was verified.
+    /// The object as the verifier read it.
     pub object: Object<'a>,
-    /// What its text uses.
+    /// The verifier's facts about the state that its text uses.
     pub usage: Usage,
 }
 
-/// Names that are granted to the domain, and the files that lay claim to one: an object, or any
-/// member of an archive, whether or not it is linked. Otherwise a definition that loses, or that is
-/// never linked, would hide from the gate that the name is an import.
+/// Names that are granted to the domain, and the files that claim one. An object claims the names
+/// that it defines, and so does any member of an archive, linked or not. Otherwise a definition
+/// that loses, or that is never linked, would hide from the gate that the name is an import.
 struct Claims {
     granted: HashSet<String>,
     found: BTreeSet<String>,
@@ -56,10 +56,11 @@ struct Member<'a> {
     bytes: &'a [u8],
 }
 
-/// The members that define a name, in order, and how.
+/// The members that define a name, in order, with the strength of the definition.
 type Index<'a> = HashMap<&'a str, Vec<(usize, Strength)>>;
 
-/// Reads, selects and verifies. `roots` are names that the host or other domains ask for.
+/// Reads, selects and verifies the objects. `roots` are names that the host or other domains ask
+/// for.
 pub(crate) fn select<'a>(spec: &'a DomainSpec, roots: &[String]) -> Result<Vec<Input<'a>>, LinkError> {
     let mut claims = Claims::new(spec);
     let mut chosen: Vec<Named<'a>> = Vec::new();
@@ -98,7 +99,8 @@ pub(crate) fn select<'a>(spec: &'a DomainSpec, roots: &[String]) -> Result<Vec<I
         .map(str::to_owned),
     );
     let mut wanted: VecDeque<String> = roots.iter().cloned().collect();
-    // A common block is a definition that still looks for one with contents.
+    // A common block is a definition. But a member that defines its name with contents is still
+    // linked.
     let mut commons: HashSet<String> = HashSet::new();
     let note = |object: &Object<'a>, defined: &mut HashSet<String>, wanted: &mut VecDeque<String>| {
         let live = resolve::live_sections([object]).concat();
@@ -154,7 +156,8 @@ fn open_archive(file: &File) -> Result<Vec<Named<'_>>, LinkError> {
     members.map(|(name, bytes)| parse(&name, bytes).map(|object| (name, bytes, object))).collect()
 }
 
-/// Notes which member defines which symbol. The archive's own index is not used: it may lie.
+/// Notes the members that define each symbol. The archive's own index is not used, because it may
+/// lie.
 fn index_archive<'a>(
     file: &'a File,
     members: &mut Vec<Option<Member<'a>>>,
@@ -174,7 +177,7 @@ fn index_archive<'a>(
     Ok(())
 }
 
-/// Verifies everything that is linked; all violations of all objects are reported together.
+/// Verifies every object that is linked. Reports the violations of all objects together.
 fn verify<'a>(
     spec: &DomainSpec,
     chosen: impl Iterator<Item = (String, &'a [u8])>,
@@ -199,7 +202,7 @@ fn verify<'a>(
     }
 }
 
-/// How the verifier is asked.
+/// Returns the verifier's options for the domain.
 pub(crate) fn options(spec: &DomainSpec) -> Options {
     Options { mode: spec.mode, clock: spec.clock, ..Options::default() }
 }

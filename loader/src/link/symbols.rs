@@ -13,7 +13,7 @@ use sfi_verifier::elf::{Place, Section, Symbol};
 use std::collections::{HashMap, HashSet};
 use std::hash::Hash;
 
-/// What a symbol means.
+/// The meaning of a symbol.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum Target {
     /// A place in a section that is linked.
@@ -34,7 +34,7 @@ pub(crate) enum Target {
     Common(usize),
     /// A gateway stub, by index of the import.
     Import(usize),
-    /// A fixed stub, by its offset: the arbitration gateway, the control stack's.
+    /// A fixed stub, by its offset: that of `__sfi_syscall`, or one of the control stack's.
     Stub(u64),
     /// The function that an IFUNC's resolver chooses, by index in [`Symbols::indirects`].
     Choice(usize),
@@ -42,52 +42,52 @@ pub(crate) enum Target {
     Anchored(Anchored),
     /// The GOT.
     Got,
-    /// Start (or end) of the sections with a name, by index in [`Symbols::bounds`].
+    /// Start or end of the sections with a name, by index in [`Symbols::bounds`].
     Bound {
         /// Index of the name.
         name: usize,
-        /// The byte behind them.
+        /// Says whether it is the end: the byte after the sections.
         end: bool,
     },
-    /// A shared region, by index in the specification.
+    /// A shared region's start or end, by index in the specification.
     Region {
         /// Index.
         share: usize,
-        /// The byte behind it.
+        /// Says whether it is the end: the byte after the region.
         end: bool,
     },
-    /// A weak symbol that nobody defines: 0.
+    /// A weak symbol without a definition: 0.
     Nothing,
-    /// Undefined. An error if a relocation needs it.
+    /// An undefined symbol. It is an error if a relocation needs it.
     Undefined,
 }
 
 /// A common block.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Common {
-    /// Bytes.
+    /// Size in bytes.
     pub size: u64,
-    /// Bytes.
+    /// Alignment in bytes.
     pub align: u64,
 }
 
-/// The result.
+/// The resolved symbols of a domain.
 pub(crate) struct Symbols<'a> {
-    /// By object and symbol index.
+    /// Targets, by object and symbol index.
     pub targets: Vec<Vec<Target>>,
-    /// By object and section index: whether the section becomes memory.
+    /// Says whether a section becomes memory, by object and section index.
     pub live: Vec<Vec<bool>>,
     /// Common blocks.
     pub commons: Vec<Common>,
-    /// Global definitions by name, and whether they are functions.
+    /// Global definitions by name. `true` is a function.
     pub globals: HashMap<&'a str, (Target, bool)>,
-    /// Names of sections whose bounds are asked for.
+    /// Names of sections whose bounds symbols name.
     pub bounds: Vec<String>,
     /// Resolvers of IFUNCs.
     pub indirects: Vec<Resolver>,
 }
 
-/// Where a resolver is.
+/// The place of an IFUNC's resolver.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct Resolver {
     /// Index of the object.
@@ -154,7 +154,7 @@ pub(crate) fn resolve<'a>(spec: &DomainSpec, inputs: &[Input<'a>]) -> Result<Sym
                 if !s.is_global() {
                     return place(s, input, &live[input], &mut indirects);
                 }
-                // The verifier took it for the loader's number: nobody else defines it.
+                // The verifier took it for the loader's number, so no other definition counts.
                 if let Some(anchor) = Anchor::named(s.name).filter(|_| s.place == Place::Undefined) {
                     return Target::Anchored(anchor.at(0));
                 }
@@ -180,10 +180,10 @@ pub(crate) fn resolve<'a>(spec: &DomainSpec, inputs: &[Input<'a>]) -> Result<Sym
     Ok(Symbols { targets, live, commons, globals, bounds, indirects })
 }
 
-/// Where a defined symbol lies.
+/// Returns the target of a defined symbol.
 fn place(symbol: &Symbol<'_>, input: usize, live: &[bool], indirects: &mut Indirects) -> Target {
     match symbol.place {
-        // The verifier has seen that the section is executable. Names of one resolver are one
+        // The verifier has checked that the section is executable. Names of one resolver are one
         // function.
         Place::Section(section) if live[section] && symbol.kind == STT_GNU_IFUNC => {
             Target::Choice(indirects.number(Resolver { input, section, offset: symbol.value }))
@@ -195,7 +195,7 @@ fn place(symbol: &Symbol<'_>, input: usize, live: &[bool], indirects: &mut Indir
     }
 }
 
-/// Things by number, each once.
+/// Values with numbers, each once.
 struct Numbered<T> {
     all: Vec<T>,
     numbers: HashMap<T, usize>,
@@ -218,7 +218,7 @@ impl<T: Clone + Eq + Hash> Numbered<T> {
     }
 }
 
-/// A definition, if the symbol is one for others.
+/// Makes a definition of the symbol, if others may use it.
 fn define<'a>(
     symbol: &Symbol<'a>,
     input: usize,
@@ -244,8 +244,8 @@ fn define<'a>(
     Some(Definition { target, strength, input, function })
 }
 
-/// Imports and shared regions define their names, over any other definition:
-/// [`crate::link::select`] lets none pass that the specification does not mean.
+/// Gives the names of imports and shared regions their meaning, over any other definition.
+/// [`crate::link::select`] refuses such definitions, unless the import overrides them.
 fn grant<'a>(spec: &DomainSpec, definitions: &mut HashMap<&'a str, Definition>, inputs: &[Input<'a>]) {
     let mut granted: HashMap<String, Target> = HashMap::new();
     for (i, (symbol, _)) in spec.imports.iter().enumerate() {
@@ -264,7 +264,8 @@ fn grant<'a>(spec: &DomainSpec, definitions: &mut HashMap<&'a str, Definition>, 
     }
 }
 
-/// Symbols that the loader defines. `sections` are the names of those that become memory.
+/// Finds a symbol that the loader defines. `sections` are the names of the sections that become
+/// memory.
 fn loader_symbol(name: &str, sections: &HashSet<&str>, bounds: &mut Numbered<String>) -> Option<Target> {
     let mut bound = |section: &str, end: bool| Some(Target::Bound { name: bounds.number(section.to_owned()), end });
     match name {
