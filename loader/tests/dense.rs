@@ -167,9 +167,30 @@ fn window_addresses_of_32_bits_are_refused() {
         (function("f", "mov value,%eax\nret"), "does not fit 32 bits"),
         (".data\n.long value\n".to_owned() + &function("f", "ret"), "does not fit 32 bits"),
         (".weak none\n".to_owned() + &function("f", "mov none(%rip),%eax\nret"), "does not fit 32 bits"),
+        (".weak none\n".to_owned() + &function("f", "movl $1,none(%rip)\nret"), "does not fit 32 bits"),
     ] {
         let object = assemble(&(text + ".data\nvalue: .quad 7\n"));
         let error = World::builder().domain(spec("a", &object)).build().unwrap_err().to_string();
         assert!(error.contains(why), "{error}");
+    }
+}
+
+/// The displacement of a store relative to rip may name any place of the window and no other.
+#[test]
+fn stores_relative_to_rip_stay_in_the_window() {
+    let build = |body: &str| {
+        let object = assemble(&(function("f", body) + ".data\nvalue: .quad 7\n"));
+        World::builder().domain(spec("a", &object)).build()
+    };
+    for store in
+        ["mov %rax,value(%rip)", "movl $1,value+4(%rip)", "lock incq value+0x1000000(%rip)", "fnsave value(%rip)"]
+    {
+        assert!(build(&format!("{store}\nret")).is_ok(), "{store}");
+    }
+    for store in
+        ["mov %rax,value-0x7f000000(%rip)", "movl $1,value-0x7f000000(%rip)", "lock incq value-0x7f000000(%rip)"]
+    {
+        let error = build(&format!("{store}\nret")).unwrap_err().to_string();
+        assert!(error.contains("SFI-T04"), "{error}");
     }
 }

@@ -22,6 +22,10 @@ fn kinds() -> Vec<(&'static str, String, FaultKind)> {
         ),
         ("header_store", "movl $1,%gs:__sfi_header(%eip)\nret".into(), memory(AddressClass::Protected)),
         ("constant_store", "movl $1,%gs:constant(%eip)\nret".into(), memory(AddressClass::Protected)),
+        // The same by stores relative to rip.
+        ("relative_slot", "movl $1,relative_slot(%rip)\nret".into(), memory(AddressClass::Protected)),
+        ("relative_header", "lock incl __sfi_header(%rip)\nret".into(), memory(AddressClass::Protected)),
+        ("relative_constant", "movl $1,constant(%rip)\nret".into(), memory(AddressClass::Protected)),
         ("divide", "xor %edx,%edx\nxor %ecx,%ecx\ndiv %ecx\nret".into(), FaultKind::Division),
         ("divide_overflow", "mov $0x80000000,%eax\ncltd\nmov $-1,%ecx\nidiv %ecx\nret".into(), FaultKind::Division),
         ("undefined", "ud2".into(), FaultKind::IllegalInstruction),

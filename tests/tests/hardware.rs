@@ -16,6 +16,8 @@ use iced_x86::code_asm::{
 };
 use libtest_mimic::{Arguments, Failed, Trial};
 use machine::{Exit, Machine, PAGE, RAX, RCX, RDI, RSI, RSP, Registers, WINDOW, Window};
+use sfi_contract::{Anchors, Mode};
+use sfi_verifier::{FinalText, Options, verify_text};
 use std::process::ExitCode;
 
 /// Offset of the code under test in its window.
@@ -31,6 +33,7 @@ fn main() -> ExitCode {
         ("sum_is_truncated", sum_is_truncated),
         ("scaled_index_is_truncated", scaled_index_is_truncated),
         ("eip_relative_store", eip_relative_store),
+        ("rip_relative_store", rip_relative_store),
         ("absolute_store", absolute_store),
         ("compressed_displacement", compressed_displacement),
         ("stores_run_past_the_end_into_the_guard", stores_run_past_the_end_into_the_guard),
@@ -151,6 +154,55 @@ fn eip_relative_store() {
         let offset = (TEXT + 8).wrapping_add(displacement as i64 as u64) & 0xffff_ffff;
         assert_store_at(&window, &exit, offset, &format!("eip {displacement:+#x}"));
     }
+}
+
+/// Runs stores relative to rip whose operand ends, or begins, at an edge of the window. The store
+/// faults at the offset that the check of the final text computed, and every store that it accepts
+/// lies in the window.
+fn rip_relative_store() {
+    let (mut machine, window) = (Machine::new(), Window::new());
+    // (width, before the displacement, behind it)
+    let forms: [(u64, &[u8], &[u8]); 8] = [
+        (8, &[0x48, 0x89, 0x05], &[]),                    // mov %rax,d(%rip)
+        (1, &[0x88, 0x25], &[]),                          // mov %ah,d(%rip)
+        (4, &[0xc7, 0x05], &[0x78, 0x56, 0x34, 0x12]),    // movl $0x12345678,d(%rip)
+        (2, &[0x66, 0x83, 0x05], &[0x07]),                // addw $7,d(%rip)
+        (8, &[0xf0, 0x48, 0x0f, 0xc1, 0x05], &[]),        // lock xadd %rax,d(%rip)
+        (16, &[0x0f, 0x11, 0x05], &[]),                   // movups %xmm0,d(%rip)
+        (64, &[0x62, 0xf1, 0x7c, 0x48, 0x11, 0x05], &[]), // vmovups %zmm0,d(%rip)
+        (108, &[0xdd, 0x35], &[]),                        // fnsave d(%rip)
+    ];
+    let (mut accepted, mut refused) = (0, 0);
+    for (width, before, behind) in forms {
+        let length = (before.len() + 4 + behind.len()) as u64;
+        let mut at = |text: u64, target: i64| {
+            let distance = i32::try_from(target - (text + length) as i64).expect("within 2 GiB");
+            let code = [before, &distance.to_le_bytes(), behind].concat();
+            let anchors = Anchors::EXAMPLE;
+            let text_of =
+                FinalText { bytes: &code, offset: text, gateways: &[], slots: &[], anchors, mode: Mode::Full };
+            let fine = verify_text(&text_of, &Options::default()).is_ok();
+            *if fine { &mut accepted } else { &mut refused } += 1;
+            let exit = machine.run_code(&window, text, &code, registers());
+            let what = format!("{code:02x?} at {text:#x} to {target:#x}");
+            assert!(exit.is_write(), "{what}: {exit:x?}");
+            // The processor names any byte of those that it cannot write.
+            let from = exit.address.wrapping_sub(window.base.wrapping_add_signed(target));
+            assert!(from < width, "{what}: {exit:x?}");
+            assert_eq!(fine, (0..=WINDOW as i64 - 128).contains(&target), "{what}");
+            if fine {
+                assert!(exit.address - window.base <= WINDOW - width, "{what}: {exit:x?}");
+            }
+        };
+        for target in [0, 1, 0x1000, 0x7000_0000, -1, -(width as i64), 1 - width as i64, -4096] {
+            at(TEXT, target);
+        }
+        let end = WINDOW as i64;
+        for target in [end - 128, end - 127, end - width as i64 + 1, end - 1, end, end + 4096, 0x8000_0000] {
+            at(WINDOW - 16 * PAGE, target);
+        }
+    }
+    assert!(accepted >= 40 && refused >= 70, "{accepted} accepted, {refused} refused");
 }
 
 /// Stores by `mov %rax,%gs:disp32` with 32-bit address size: the displacement is not sign-extended

@@ -24,7 +24,7 @@ pub struct FinalText<'a> {
     pub mode: Mode,
 }
 
-/// Checks the final text: all rules about instructions again, and `SFI-T01` to `SFI-T03`. A branch
+/// Checks the final text: all rules about instructions again, and `SFI-T01` to `SFI-T04`. A branch
 /// that had a relocation is now a branch like any other.
 ///
 /// # Errors

@@ -54,9 +54,14 @@ impl<'i> Decoded<'i> {
         self.prefixes.opcode == 0x62 && i.memory_displ_size() != 0 && i.memory_displacement64() == 0
     }
 
-    /// Says whether it loads relative to rip, without prefixes that confine.
-    fn is_relative_load(&self) -> bool {
-        self.memory == Memory::Load && self.confining() == 0 && self.instruction.memory_base() == Register::RIP
+    /// Says whether it writes its memory operand.
+    fn stores(&self) -> bool {
+        matches!(self.memory, Memory::Store | Memory::Lockable)
+    }
+
+    /// Says whether its operand is relative to rip, in 64 bits and without a segment.
+    fn is_relative(&self) -> bool {
+        self.has_memory() && self.confining() == 0 && self.instruction.memory_base() == Register::RIP
     }
 
     /// Says whether a mask may leave out the load, in part or whole. A load that is left out never
@@ -139,7 +144,7 @@ impl Rules {
         };
         note(check_prefixes(decoded));
         note(check_stack_pointer(facts));
-        note(check_store(decoded));
+        note(check_store(decoded, facts));
         note(check_moving(decoded));
         note(check_silent(decoded));
         note(self.check_load(decoded, facts));
@@ -156,7 +161,7 @@ impl Rules {
         match decoded.memory {
             _ if !self.full => Ok(()),
             _ if decoded.form.class == Class::Table => refuse("xlat cannot be confined"),
-            _ if matches!(facts.step, Step::RebaseOnly | Step::Relative) => Ok(()),
+            _ if matches!(facts.step, Step::RebaseOnly | Step::RelativeLoad) => Ok(()),
             Memory::Load if decoded.confining() == P65 | P67 || decoded.is_silent() => Ok(()),
             Memory::Load => refuse("neither 65 67 (gs, 32-bit address size) nor rip-relative"),
             _ => Ok(()),
@@ -216,7 +221,8 @@ impl Rules {
             }
             _ if is_rebase(decoded) && self.full && decoded.confining() != P65 | P67 => Step::RebaseOnly,
             _ if is_rebase(decoded) => Step::Rebase,
-            _ if self.full && decoded.is_relative_load() => Step::Relative,
+            _ if decoded.stores() && decoded.is_relative() => Step::RelativeStore,
+            _ if self.full && decoded.memory == Memory::Load && decoded.is_relative() => Step::RelativeLoad,
             _ => Step::Other,
         }
     }
@@ -275,9 +281,10 @@ fn check_stack_pointer(facts: &Facts) -> Result<(), Fault> {
 }
 
 /// Checks rules `SFI-S01` and `SFI-S02`: a store has GS and 32-bit address size, by its raw bytes.
-fn check_store(decoded: &Decoded<'_>) -> Result<(), Fault> {
-    let stores = matches!(decoded.memory, Memory::Store | Memory::Lockable);
-    match if stores { P65 | P67 } else { 0 } & !decoded.confining() {
+/// A store relative to rip names no register, so its place decides: see [`Step`].
+fn check_store(decoded: &Decoded<'_>, facts: &Facts) -> Result<(), Fault> {
+    let confined = decoded.stores() && facts.step != Step::RelativeStore;
+    match if confined { P65 | P67 } else { 0 } & !decoded.confining() {
         0 => Ok(()),
         missing if missing & P65 != 0 => Err((Rule::StoreSegment, "the bytes have no prefix 65 (gs)")),
         _ => Err((Rule::StoreAddressSize, "the bytes have no prefix 67 (32-bit address size)")),

@@ -96,7 +96,8 @@ fn address(i: &Instruction) -> Address {
 fn needed(i: &Instruction) -> Vec<Checked> {
     let Some(form) = policy::lookup(i.code()) else { return Vec::new() };
     let one = |check, address| vec![Checked { check, address, guarded: false }];
-    let named = [i.memory_base(), i.memory_index()].iter().any(|r| *r != Register::None && *r != Register::EIP);
+    let constant = [Register::None, Register::EIP, Register::RIP];
+    let named = [i.memory_base(), i.memory_index()].iter().any(|register| !constant.contains(register));
     match form.class {
         Class::IndirectBranch => one(Check::Branch, (i.memory_base().full_register(), Register::None, 1, 0)),
         // A string store needs a check of its first and of its last byte.

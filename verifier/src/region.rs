@@ -34,7 +34,9 @@ pub(crate) enum Step {
     RebaseOnly,
     /// A rip-relative load of mode full. It needs a relocation, because the loader chooses the
     /// target.
-    Relative,
+    RelativeLoad,
+    /// A rip-relative store without GS. As such a load, in every mode.
+    RelativeStore,
     /// A string instruction that needs rdi.
     StringDi,
     /// A string instruction that needs rsi.
@@ -115,7 +117,8 @@ impl Tracker {
             (Step::Rebase, State::DiTruncated) if named == RDI => State::Di,
             (Step::Rebase, State::SiDiTruncated) if named == RDI => State::SiDi,
             (Step::Rebase, State::SiTruncated) if named == RSI => State::Si,
-            (Step::Rebase | Step::RebaseOnly | Step::Relative | Step::Other, _) => State::None,
+            (Step::Rebase | Step::RebaseOnly | Step::Other, _) => State::None,
+            (Step::RelativeLoad | Step::RelativeStore, _) => State::None,
             (Step::Through, State::Masked(masked)) if named == masked => return Ok(Some(self.start)),
             (Step::StringDi, State::Di | State::SiDi) => return Ok(Some(self.start)),
             (Step::StringSi, State::Si) => return Ok(Some(self.start)),

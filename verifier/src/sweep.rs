@@ -241,8 +241,8 @@ impl<'a> Sweep<'a, '_> {
         let step = facts.step_of(self.rest(at), named);
         if facts.step == Step::RebaseOnly && step != Step::Rebase {
             self.refuse(Rule::LoadUnconfined, at, "a constant address, and not the header page's first word");
-        } else if facts.step == Step::Relative {
-            self.check_relative_load(at, facts, displacement_relocated);
+        } else if matches!(facts.step, Step::RelativeLoad | Step::RelativeStore) {
+            self.check_relative(at, facts, displacement_relocated);
         }
         match self.tracker.step(at, step, facts.named()) {
             Ok(None) => {}
@@ -263,13 +263,18 @@ impl<'a> Sweep<'a, '_> {
         self.text.bytes.get(at as usize..).unwrap_or_default()
     }
 
-    /// Checks rules `SFI-L01` and, in the final text, `SFI-T03`: the target of a rip-relative load
-    /// of mode full.
+    /// Checks the place that an instruction accesses relative to rip. In an object the loader will
+    /// choose it (rules `SFI-L01`, `SFI-S01`), and in the final text the whole operand lies in the
+    /// window (rules `SFI-T03`, `SFI-T04`).
     #[inline(never)]
-    fn check_relative_load(&mut self, at: u64, facts: &Facts, relocated: bool) {
+    fn check_relative(&mut self, at: u64, facts: &Facts, relocated: bool) {
+        let (open, outside, accesses) = match facts.step {
+            Step::RelativeStore => (Rule::StoreSegment, Rule::FinalStore, "writes"),
+            _ => (Rule::LoadUnconfined, Rule::FinalLoad, "reads"),
+        };
         if self.text.origin().is_some() {
             if !relocated {
-                self.refuse(Rule::LoadUnconfined, at, "rip-relative without a relocation");
+                self.refuse(open, at, "rip-relative without a relocation");
             }
             return;
         }
@@ -277,7 +282,7 @@ impl<'a> Sweep<'a, '_> {
         let target = end.wrapping_add(facts.displacement().number(self.rest(at)));
         // No operand on the list is wider than 128 bytes.
         if facts.displacement().size != 4 || target > WINDOW_SIZE - 128 {
-            self.refuse(Rule::FinalLoad, at, &format!("it reads at window offset {:#x}", target as i64));
+            self.refuse(outside, at, &format!("it {accesses} at window offset {:#x}", target as i64));
         }
     }
 

@@ -2,7 +2,7 @@
 
 mod support;
 
-use sfi_contract::Mode::{self, Full, Write};
+use sfi_contract::Mode::{self, Full, Match, Write};
 use sfi_contract::{Anchors, Rule};
 use sfi_verifier::{FinalText, Options, verify_text};
 use support::hex;
@@ -10,8 +10,12 @@ use support::hex;
 const OFFSET: u64 = 0x40_0000;
 
 fn check(code: &str, gateways: &[u64], slots: &[u64], mode: Mode) -> Vec<Rule> {
+    check_at(OFFSET, code, gateways, slots, mode)
+}
+
+fn check_at(offset: u64, code: &str, gateways: &[u64], slots: &[u64], mode: Mode) -> Vec<Rule> {
     let bytes = hex(code);
-    let text = FinalText { bytes: &bytes, offset: OFFSET, gateways, slots, anchors: Anchors::EXAMPLE, mode };
+    let text = FinalText { bytes: &bytes, offset, gateways, slots, anchors: Anchors::EXAMPLE, mode };
     match verify_text(&text, &Options::default()) {
         Ok(_) => Vec::new(),
         Err(violations) => {
@@ -71,6 +75,44 @@ fn t03_loads() {
     for target in [-1, -4096, -(1 << 30)] {
         assert_eq!(check(&load(target), &[], &[], Full), [Rule::FinalLoad]);
         assert_eq!(check(&load(target), &[], &[], Write), []);
+    }
+}
+
+/// The whole operand of a store lies in the window, in every mode and behind every immediate.
+#[test]
+fn t04_stores() {
+    // (before the displacement, behind it)
+    let forms = [
+        ("48 89 05", ""),          // mov %rax,d(%rip)
+        ("66 c7 05", "34 12"),     // movw $0x1234,d(%rip)
+        ("c7 05", "78 56 34 12"),  // movl $0x12345678,d(%rip)
+        ("80 0d", "01"),           // orb $1,d(%rip)
+        ("f0 48 0f c7 0d", ""),    // lock cmpxchg16b d(%rip)
+        ("62 f1 7c 49 11 05", ""), // vmovups %zmm0,d(%rip){%k1}
+        ("dd 35", ""),             // fnsave d(%rip)
+    ];
+    for (before, behind) in forms {
+        let length = (hex(before).len() + 4 + hex(behind).len()) as i64;
+        let rules = |text: u64, target: i64, mode| {
+            let distance = i32::try_from(target - text as i64 - length).expect("within 2 GiB").to_le_bytes();
+            let distance: String = distance.iter().map(|byte| format!("{byte:02x} ")).collect();
+            check_at(text, &format!("{before} {distance} {behind}"), &[], &[], mode)
+        };
+        for mode in [Write, Match, Full] {
+            for target in [0, 1, OFFSET as i64, 0x7000_0000] {
+                assert_eq!(rules(OFFSET, target, mode), [], "{before} to {target:#x}");
+            }
+            for target in [-1, -8, -63, -128, -4096, -(1 << 30)] {
+                assert_eq!(rules(OFFSET, target, mode), [Rule::FinalStore], "{before} to {target:#x}");
+            }
+            let end = 1i64 << 32;
+            for target in [end - 128, end - 4096] {
+                assert_eq!(rules(0xf000_0000, target, mode), [], "{before} to {target:#x}");
+            }
+            for target in [end - 127, end - 64, end - 1, end, end + 4096, end + 0x6000_0000] {
+                assert_eq!(rules(0xf000_0000, target, mode), [Rule::FinalStore], "{before} to {target:#x}");
+            }
+        }
     }
 }
 

@@ -257,12 +257,61 @@ fn s01_s02_stores() {
             assert_eq!(text(&format!("{check} {}", with("65")), Match), [Rule::StoreAddressSize], "65 {code}");
         }
     }
-    // rip-relative and absolute
+    // rip-relative without a relocation, and absolute
     refuse("48 89 05 00 00 00 00", Write, Rule::StoreSegment);
     refuse("65 48 89 05 00 00 00 00", Write, Rule::StoreAddressSize);
     accept("65 67 48 89 05 00 00 00 00", Write);
     refuse("65 48 89 04 25 00 00 30 00", Write, Rule::StoreAddressSize);
     accept("65 67 48 89 04 25 00 00 30 00", Write);
+}
+
+#[test]
+fn s01_stores_relative_to_rip() {
+    // (instruction, offset of its displacement, distance from there to its end)
+    let stores = [
+        ("48 89 05 00 00 00 00", 3, 4),          // mov %rax,d(%rip)
+        ("88 25 00 00 00 00", 2, 4),             // mov %ah,d(%rip)
+        ("c7 05 00 00 00 00 01 00 00 00", 2, 8), // movl $1,d(%rip)
+        ("66 c7 05 00 00 00 00 01 00", 3, 6),    // movw $1,d(%rip)
+        ("83 05 00 00 00 00 05", 2, 5),          // addl $5,d(%rip)
+        ("48 c1 25 00 00 00 00 02", 3, 5),       // shlq $2,d(%rip)
+        ("f0 ff 05 00 00 00 00", 3, 4),          // lock incl d(%rip)
+        ("f0 48 0f c7 0d 00 00 00 00", 5, 4),    // lock cmpxchg16b d(%rip)
+        ("87 05 00 00 00 00", 2, 4),             // xchg %eax,d(%rip)
+        ("0f 94 05 00 00 00 00", 3, 4),          // sete d(%rip)
+        ("0f 11 05 00 00 00 00", 3, 4),          // movups %xmm0,d(%rip)
+        ("62 f1 7c 48 11 05 00 00 00 00", 6, 4), // vmovups %zmm0,d(%rip)
+        ("62 f1 7c 49 11 05 00 00 00 00", 6, 4), // masked
+        ("c4 e3 7d 39 05 00 00 00 00 01", 5, 5), // vextracti128 $1,%ymm0,d(%rip)
+        ("dd 35 00 00 00 00", 2, 4),             // fnsave d(%rip)
+        ("db 3d 00 00 00 00", 2, 4),             // fstpt d(%rip)
+        ("0f ae 1d 00 00 00 00", 3, 4),          // stmxcsr d(%rip)
+    ];
+    let at = |code: &str, offset: u64, behind: i64, mode| {
+        let elf = Elf::text(&hex(code)).symbol(symbol("data", 0, 0)).relocations(1, &[(offset, R_PC32, 2, -behind)]);
+        rules(&elf, mode)
+    };
+    for (code, offset, behind) in stores {
+        for mode in [Write, Match, Full] {
+            refuse(code, mode, Rule::StoreSegment);
+            assert_eq!(at(code, offset, behind, mode), [], "{code}");
+            // Either prefix alone makes another address of it.
+            assert_eq!(at(&format!("67 {code}"), offset + 1, behind, mode), [Rule::StoreSegment], "67 {code}");
+            assert_eq!(at(&format!("65 {code}"), offset + 1, behind, mode), [Rule::StoreAddressSize], "65 {code}");
+        }
+    }
+    // The relocation is on the immediate, or on the next instruction.
+    assert_eq!(at("c7 05 00 00 00 00 01 00 00 00", 6, 4, Write), [Rule::StoreSegment]);
+    assert_eq!(at("89 05 00 00 00 00 8b 05 00 00 00 00", 8, 4, Write), [Rule::StoreSegment]);
+    // A relocated displacement helps no other address: d(%rdi), d(,%rdi), d.
+    for (code, offset) in [("89 87 00 00 00 00", 2), ("89 04 3d 00 00 00 00", 3), ("89 04 25 00 00 00 00", 3)] {
+        assert_eq!(at(code, offset, 4, Write), [Rule::StoreSegment], "{code}");
+    }
+    // bts %eax,d(%rip) reaches beyond its operand.
+    assert_eq!(at("0f ab 05 00 00 00 00", 3, 4, Write), [Rule::StoreMoving]);
+    // It is no part of a region: a mask and its branch with such a store between them.
+    let broken = "25 f8 ff 0f 00 89 05 00 00 00 00 65 67 ff 90 00 00 10 00";
+    assert!(at(broken, 7, 4, Write).contains(&Rule::IndirectBranch));
 }
 
 #[test]

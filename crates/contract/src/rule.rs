@@ -70,7 +70,7 @@ rules! {
         "All rules stand on what a decoder says; one mistake in its tables must not be an escape, so two by different authors must agree.",
         "rewrite the object with `sfi rewrite`; if it stays, report it: one of the two decoders is wrong";
     StoreSegment = "SFI-S01", "store without the GS override",
-        "The effective address of a store is GS.base + zext32(..): inside the window whatever the registers hold.",
+        "The effective address of a store is GS.base + zext32(..): inside the window whatever the registers hold. A rip-relative store names no register, and the loader chooses its target by a relocation.",
         "rewrite the object with `sfi rewrite`";
     StoreAddressSize = "SFI-S02", "store with 64-bit address size",
         "Without the 32-bit address size the registers decide the upper half of the address.",
@@ -132,6 +132,9 @@ rules! {
     FinalLoad = "SFI-T03", "rip-relative load in the final text leaves the window (mode full)",
         "As SFI-L01, over the final text.",
         "report it: this is a defect of the loader";
+    FinalStore = "SFI-T04", "rip-relative store in the final text leaves the window",
+        "A store relative to rip has no GS override, so the place that it writes is computed from the bytes that will run.",
+        "the source adds a number to a symbol that leads out of the domain; otherwise report it: this is a defect of the loader";
 }
 
 impl fmt::Display for Rule {

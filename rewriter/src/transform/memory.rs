@@ -72,7 +72,9 @@ impl Transform<'_, '_, '_> {
         let half = ins.memory_base().is_gpr32() || ins.memory_index().is_gpr32();
         let outside = half || self.full() && ins.memory_base() != Register::RIP;
         let confined_load = load && (is_silent(&ins) || outside);
-        if accesses && (store || confined_load || thread) {
+        // The loader chooses the place, and the verifier looks at it again (rule SFI-T04).
+        let chosen = ins.memory_base() == Register::RIP && patches.iter().any(|p| !p.immediate);
+        if store && !chosen || confined_load || thread && accesses {
             confine(&mut ins, thread && patches.iter().all(|p| p.immediate));
         }
         size_displacement(&mut ins, patches.iter().any(|p| !p.immediate));

@@ -328,23 +328,24 @@ impl<'t> Follow<'t> {
                 && memory.address_size() == CodeSize::Code32
                 && prefixes.gs
                 && prefixes.address_size;
-            if writes && (!truncated || memory.vsib_size() != 0) {
+            // The loader chooses the place that a relocated displacement leads to.
+            let chosen = instruction.is_ip_rel_memory_operand()
+                && !prefixes.gs
+                && !prefixes.address_size
+                && self.patches(at, instruction.len() as u64).any(|p| self.is_displacement(at, instruction, p));
+            if writes && (!truncated && !chosen || memory.vsib_size() != 0) {
                 return Err("a store that is not sandboxed".into());
             }
-            if reads && !truncated && is_silent(instruction, memory) {
+            if reads && !truncated && !(writes && chosen) && is_silent(instruction, memory) {
                 return Err("a load that a mask may leave out is not confined".into());
             }
             if self.full && reads && !truncated {
-                let based = instruction.is_ip_rel_memory_operand()
-                    && !prefixes.gs
-                    && !prefixes.address_size
-                    && self.patches(at, instruction.len() as u64).any(|p| self.is_displacement(at, instruction, p));
                 let header = instruction.code() == Code::Add_r64_rm64
                     && prefixes.gs
                     && instruction.memory_base() == Register::None
                     && instruction.memory_index() == Register::None
                     && self.names_place(at + instruction.len() as u64 - 4, "__sfi_header");
-                if !based && !header {
+                if !chosen && !header {
                     return Err("a load that is not confined".into());
                 }
             }

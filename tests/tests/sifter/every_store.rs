@@ -151,7 +151,8 @@ fn operand(instruction: &Instruction) -> Option<u32> {
 /// addressing and not by the processor.
 fn extent(found: &Accepted, start: &Registers, base: u64) -> (u64, u64) {
     let value = |register: Register, _, _| {
-        if register == Register::GS {
+        // The bytes were decoded at their offset in the window.
+        if register == Register::GS || found.instruction.memory_base() == Register::RIP {
             return Some(base);
         }
         let full = register.full_register();

@@ -146,6 +146,7 @@ const fn contract_example(rule: Rule) -> &'static str {
         Rule::FinalTarget => "call f                            # where the loader has put f between two boundaries",
         Rule::FinalSlot => "a dispatch slot with the address of an instruction's second byte",
         Rule::FinalLoad => "mov x(%rip),%rax                  # where x lies outside the window",
+        Rule::FinalStore => "mov %rax,x(%rip)                  # where x lies outside the window",
         Rule::Unmatched => "mov %rax,%gs:(%edi)               # in mode match: behind the check of %rdi",
     }
 }
