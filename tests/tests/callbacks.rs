@@ -52,6 +52,9 @@ fn client(name: &str, mode: Mode, trust: Trust) -> DomainSpec {
         ("relay", UNARY),
         ("mixed", "(int, fn(int) -> int, float, fn(int) -> int) -> int"),
         ("look", "(ptr) -> int"),
+        ("seen", "(ptr) -> int"),
+        ("back", "(ptr) -> ptr"),
+        ("back_with", "(fn(int) -> int, ptr) -> ptr"),
         ("find", "(int) -> ptr"),
     ];
     let mut spec = DomainSpec::new(name).mode(mode).object("app.o", object("app", mode));
@@ -320,18 +323,50 @@ fn pointers_refuse_functions() {
     each(|mut world, mode, trust| {
         let code = run(&mut world, "code", 0);
         let (begin, size) = table(&world, "app");
-        let (begin, size) = (begin as i64, size as i64);
+        let (begin, size) = ((code as u64 & !(WINDOW - 1) | begin) as i64, size as i64);
         for name in ["look_at", "host_look_at"] {
             assert_eq!((run(&mut world, name, 0), run(&mut world, name, begin + 2 * size)), (0, 1));
-            for pointer in [code, code + 3, begin, begin + size - 1, code ^ (1 << 40)] {
+            for pointer in [code, code + 3, begin, begin + size - 1] {
                 assert_eq!(run(&mut world, name, pointer), ON_FAULT, "{mode:?} {trust} {name} {pointer:#x}");
                 assert_eq!(error(&mut world, "app"), Status::Code as u64);
             }
-            assert_eq!((run(&mut world, name, begin - 1), run(&mut world, name, begin + size)), (1, 1));
+            // Addresses outside the table, and none in the own window.
+            for pointer in [begin - 1, begin + size, code ^ (1 << 40), begin & 0xffff_ffff] {
+                assert_eq!(run(&mut world, name, pointer), 1, "{mode:?} {trust} {name} {pointer:#x}");
+            }
         }
         assert_eq!((run(&mut world, "found", 0), error(&mut world, "app")), (0, 0));
         assert_eq!((run(&mut world, "found", 1), error(&mut world, "app")), (ON_FAULT, Status::Code as u64));
         assert_eq!(run(&mut world, "run", 21), 42, "the caller's registers are as they were");
+    });
+}
+
+/// A pointer of one domain may lie where the other one has its dispatch table. It crosses as a bare
+/// offset, so that it is never taken for a function of the domain that passes it back.
+#[test]
+fn pointers_come_back_wherever_they_lie() {
+    each(|mut world, mode, trust| {
+        let code = [run(&mut world, "code", 0), call(&mut world, "lib", "own_address", (0, 0))];
+        let [app, lib] = code.map(|code| code as u64 & !(WINDOW - 1));
+        let (own, (begin, size)) = (table(&world, "app"), table(&world, "lib"));
+        let block = begin & !(DISPATCH_SIZE - 1);
+        let inside = [block, begin.saturating_sub(16).max(block), begin, begin + 8, begin + size - 1, begin + size];
+        let inside = inside.map(|offset| offset.min(block + DISPATCH_SIZE - 1));
+        let outside = [block - 1, block + DISPATCH_SIZE, 0x8000_0000, WINDOW - 1, 8];
+        for (offset, inside) in inside.map(|o| (o, true)).into_iter().chain(outside.map(|o| (o, false))) {
+            if (own.0..own.0 + own.1).contains(&offset) {
+                continue;
+            }
+            let pointer = (app | offset) as i64;
+            let expected = if inside { offset } else { lib | offset };
+            assert_eq!(run(&mut world, "seen_at", pointer), expected as i64, "{mode:?} {trust} {offset:#x}");
+            for name in ["back_at", "back_with_at"] {
+                let own_block = offset / DISPATCH_SIZE == own.0 / DISPATCH_SIZE;
+                let expected = if own_block { offset as i64 } else { pointer };
+                assert_eq!(run(&mut world, name, pointer), expected, "{mode:?} {trust} {name} {offset:#x}");
+                assert_eq!((error(&mut world, "app"), error(&mut world, "lib")), (0, 0));
+            }
+        }
     });
 }
 
@@ -545,6 +580,9 @@ fn functions_cross_by_every_kind_of_import() {
                 "relay",
                 "mixed",
                 "look",
+                "seen",
+                "back",
+                "back_with",
                 "find",
                 "host_apply",
                 "host_look",

@@ -94,8 +94,10 @@ sfi_gates_begin:
 .endm
 
 # Makes register \r a pointer into the window whose base is in \base. Null stays null, and common
-# addresses of regions that the receiving domain sees stay unchanged. \low is the register's low
-# byte. Changes r11.
+# addresses of regions that the receiving domain sees stay what they are. An offset in the block of
+# the receiver's dispatch table stays a bare offset: no pointer of the receiver's own means that
+# block, so that REFUSE_CODE never takes a pointer that comes back for one to its code. \low: the
+# register's low byte. Changes r11.
 .macro REBASE r, r32, low, base, domain
     test    \r, \r
     jz      5f
@@ -104,6 +106,10 @@ sfi_gates_begin:
     cmp     \r32, {D_REGIONS}(\domain,%r11,4)
     je      6f
     shr     $32, \r
+    mov     \r32, %r11d
+    xor     {D_DISPATCH}(\domain), %r11d
+    cmp     ${BLOCK}, %r11d
+    jb      5f
     or      \base, \r
     jmp     5f
 6:
@@ -120,19 +126,24 @@ sfi_gates_begin:
 7:
 .endm
 
-# Goes to \to if register \r32 points into the dispatch table of \domain, the pointer's sender:
-# function pointers do not cross as pointers. The receiver's table is not compared, because the
-# answer would tell the sender where that table lies. Clobbers eax.
-.macro REFUSE_CODE r32, domain, to
+# Goes to \to if register \r is the address of a place of the dispatch table of \domain, whose
+# pointer it is: function pointers do not cross as pointers. The receiver's table is not
+# compared, because the answer would tell the sender where that table lies. Clobbers rax.
+.macro REFUSE_CODE r, r32, domain, to
     mov     \r32, %eax
     sub     {D_DISPATCH}(\domain), %eax
     cmp     {D_DISPATCH_SIZE}(\domain), %eax
-    jb      \to
+    jae     8f
+    mov     \r, %rax
+    shr     $32, %rax
+    cmp     {D_BASE}+4(\domain), %eax
+    je      \to
+8:
 .endm
-.macro REFUSE_CODE_ARGUMENT i, r32, domain, to
+.macro REFUSE_CODE_ARGUMENT i, r, r32, domain, to
     testb   $(1 << \i), {B_POINTERS}(%r10)
     jz      7f
-    REFUSE_CODE \r32, \domain, \to
+    REFUSE_CODE \r, \r32, \domain, \to
 7:
 .endm
 

@@ -99,12 +99,12 @@ sfi_way_in_\v:
     testl   ${F_POINTERS}, {B_FLAGS}(%r10)
     jz      16f
     mov     {WORD}+{FRAME_CALLER}(%rsp), %r11
-    REFUSE_CODE_ARGUMENT 0, %edi, %r11, 9f
-    REFUSE_CODE_ARGUMENT 1, %esi, %r11, 9f
-    REFUSE_CODE_ARGUMENT 2, %edx, %r11, 9f
-    REFUSE_CODE_ARGUMENT 3, %ecx, %r11, 9f
-    REFUSE_CODE_ARGUMENT 4, %r8d, %r11, 9f
-    REFUSE_CODE_ARGUMENT 5, %r9d, %r11, 9f
+    REFUSE_CODE_ARGUMENT 0, %rdi, %edi, %r11, 9f
+    REFUSE_CODE_ARGUMENT 1, %rsi, %esi, %r11, 9f
+    REFUSE_CODE_ARGUMENT 2, %rdx, %edx, %r11, 9f
+    REFUSE_CODE_ARGUMENT 3, %rcx, %ecx, %r11, 9f
+    REFUSE_CODE_ARGUMENT 4, %r8, %r8d, %r11, 9f
+    REFUSE_CODE_ARGUMENT 5, %r9, %r9d, %r11, 9f
     FIND_CONTEXT
     mov     {B_CALLEE}(%r10), %rax
 16:
@@ -243,7 +243,7 @@ sfi_leave_as_\v:
     test    ${F_POINTER_RESULT}, %esi
     jz      35f
     mov     {B_CALLEE}(%r10), %rdi
-    REFUSE_CODE %r8d, %rdi, 39f
+    REFUSE_CODE %r8, %r8d, %rdi, 39f
     REBASE  %r8, %r8d, %r8b, {FRAME_BASE}(%rsp), %r9
 35:
     mov     %r8, %rax

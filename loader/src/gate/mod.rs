@@ -12,6 +12,7 @@ use crate::gate::records::{Account, Binding, CallFrame, Context, DomainState, Ho
 use core::arch::asm;
 use core::mem::{offset_of, size_of};
 use core::ops::Range;
+use sfi_contract::layout::DISPATCH_SIZE;
 
 core::arch::global_asm!(
     include_str!("common.s"),
@@ -117,6 +118,7 @@ core::arch::global_asm!(
     E_ARGUMENTS = const Status::Arguments as u32,
     E_CODE = const Status::Code as u32,
     E_PANIC = const Status::Panic as u32,
+    BLOCK = const DISPATCH_SIZE,
     options(att_syntax)
 );
 

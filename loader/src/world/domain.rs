@@ -15,7 +15,7 @@ use crate::vm::region::Placed;
 use crate::vm::window::Window;
 use crate::world::bindings::policy::Side;
 use sfi_contract::Mode;
-use sfi_contract::layout::WINDOW_SIZE;
+use sfi_contract::layout::{DISPATCH_SIZE, WINDOW_SIZE};
 use std::sync::Arc;
 
 /// One loaded domain.
@@ -177,7 +177,12 @@ impl Domain {
     pub fn rebase(&self, pointer: u64) -> u64 {
         // SAFETY: the state lives as long as the world.
         let stays = pointer == 0 || unsafe { &(*self.state).regions }.hold(pointer);
-        if stays { pointer } else { self.window.base() | pointer & (WINDOW_SIZE - 1) }
+        let offset = pointer & (WINDOW_SIZE - 1);
+        match stays {
+            true => pointer,
+            false if (offset ^ self.image.anchors.dispatch) < DISPATCH_SIZE => offset,
+            false => self.window.base() | offset,
+        }
     }
 
     /// Finds the instruction whose check's trap ends at a window offset, in mode match.

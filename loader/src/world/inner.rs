@@ -53,11 +53,11 @@ impl Inner {
         image.slots.get(slot).copied().filter(|_| slot != 0)
     }
 
-    /// Whether a pointer of a domain means a place of its dispatch table, as the gates judge
-    /// (`REFUSE_CODE` in gate/common.s).
+    /// Whether a pointer of a domain is the address of a place of its dispatch table, as the gates
+    /// judge (`REFUSE_CODE` in gate/common.s).
     pub fn is_code(&self, domain: DomainId, pointer: u64) -> bool {
-        let image = &self.domains[domain].image;
-        u64::from((pointer as u32).wrapping_sub(image.table as u32)) < image.table_size()
+        let Domain { image, window, .. } = &self.domains[domain];
+        pointer.wrapping_sub(window.base() + image.table) < image.table_size()
     }
 }
 
