@@ -121,6 +121,51 @@ fn the_host_has_the_last_word() {
     assert_ne!(bench.ask("server.work"), 0);
 }
 
+/// An entry point that the host took back stays away in every later life of its domain: after a
+/// crash, a restart and a reload, and if the domain registers the name itself.
+#[test]
+fn what_the_host_took_back_stays_away() {
+    let text = "name: .asciz \"work\"\ntype: .asciz \"(int, int) -> int\"\n";
+    let text = format!(".section .rodata\n{text}.text\n")
+        + &function("work", "lea 100(%rdi,%rsi),%rax\nret")
+        + &function("die", "ud2")
+        + &function("again", "lea name(%rip),%rdi\nlea work(%rip),%rsi\nlea type(%rip),%rdx\ncall __sfi_register\nret");
+    let server = || {
+        DomainSpec::new("server")
+            .object("server.o", assemble(&text))
+            .import("__sfi_register", Import::host("__sfi_register"))
+            .registers("work", Entry::function("work").signature(PAIR))
+            .registers("die", Entry::function("die").signature("() -> int"))
+            .restart(Restart::Always)
+    };
+    let world = World::builder().domain(client()).domain(server()).permit("client", "*").build().unwrap();
+    let mut bench = Bench::new(world);
+    assert_eq!(bench.run(1, 2), 103);
+    bench.world.unregister("server.work").unwrap();
+    for life in 0..4 {
+        match life {
+            0 => {}
+            1 => {
+                let die = bench.ask("server.die");
+                assert_eq!(bench.through(die, 0, 0), -1);
+                assert_eq!((bench.through(die, 0, 0), bench.error()), (-1, Status::Fault as u32));
+            }
+            2 => bench.world.restart("server").unwrap(),
+            _ => bench.world.reload(server()).unwrap(),
+        }
+        assert_eq!((bench.run(1, 2), bench.error()), (-7, Status::Unbound as u32), "life {life}");
+        assert_eq!(bench.ask("server.work"), 0);
+        let again: TypedFn<fn() -> i32> = bench.world.domain("server").unwrap().export("again").unwrap();
+        assert_eq!(again.call(&mut bench.world, ()), Ok(-1), "life {life}");
+        assert_eq!(bench.run(1, 2), -7);
+        assert!(bench.world.entries().iter().all(|entry| entry != "server.work"), "life {life}");
+    }
+    bench.world.register("server", "work", Entry::function("work").signature(PAIR)).unwrap();
+    assert_eq!(bench.run(1, 2), 103);
+    bench.world.restart("server").unwrap();
+    assert_eq!(bench.run(1, 2), 103);
+}
+
 /// A client makes up names and pointers.
 #[test]
 fn forged_pointers_disconnect_nothing() {

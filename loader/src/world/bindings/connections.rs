@@ -22,6 +22,9 @@ impl Inner {
             return Err(BindError::Name(name.to_owned()));
         }
         let full = format!("{}.{name}", self.domains[domain].name);
+        if entry.dynamic && self.manager.withdrawn.contains(&full) {
+            return Err(BindError::Entry(full));
+        }
         if self.manager.entries.contains_key(&full) {
             return Err(BindError::Taken(full));
         }
@@ -34,7 +37,15 @@ impl Inner {
         {
             return Err(BindError::Function { domain: self.domains[domain].name.clone(), function: function.clone() });
         }
+        self.manager.withdrawn.remove(&full);
         self.manager.entries.insert(full, entry);
+        Ok(())
+    }
+
+    /// Takes an entry point back for the host. No life of its domain registers it again.
+    pub fn withdraw(&mut self, entry: &str) -> Result<(), BindError> {
+        self.unregister(entry)?;
+        self.manager.withdrawn.insert(entry.to_owned());
         Ok(())
     }
 

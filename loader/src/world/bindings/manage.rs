@@ -76,14 +76,15 @@ pub trait Manage: Enter {
         Ok(inner.connect_waiting(false)?)
     }
 
-    /// Takes an entry point back. Bindings to it then lead nowhere.
+    /// Takes an entry point back. Bindings to it then lead nowhere. The domain does not offer it
+    /// again, also after it is restarted or loaded again, until the host registers it.
     ///
     /// # Errors
     /// [`BindError::Entry`].
     fn unregister(&mut self, entry: &str) -> Result<(), BindError> {
         let mut inner = self.held();
         inner.manager.reshaped = true;
-        inner.unregister(entry)
+        inner.withdraw(entry)
     }
 
     /// Adds a rule, see [`crate::Builder::permit`].

@@ -7,7 +7,7 @@ use crate::spec::signature::Signature;
 use crate::world::bindings::lendings::Lendings;
 use crate::world::bindings::record::{Record, To};
 use sfi_contract::text::is_unprintable;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// Whether text can be the name of a domain or of an entry point. The names of both are joined by a
 /// dot, so that none may hold one: `net.tls.seal` would be the entry point of two domains. Hosts
@@ -61,6 +61,8 @@ pub struct Manager {
     /// A domain that nobody can enter.
     pub nobody: *mut DomainState,
     pub entries: BTreeMap<String, Registered>,
+    /// Entry points that the host took back. Only the host registers them again.
+    pub withdrawn: BTreeSet<String>,
     pub permits: Vec<Permit>,
     /// The number of rules when the world was built.
     pub first_permits: usize,
@@ -91,6 +93,7 @@ impl Manager {
             runs: ById::new(),
             nobody: Box::into_raw(Box::new(nobody)),
             entries: BTreeMap::new(),
+            withdrawn: BTreeSet::new(),
             first_permits: permits.len(),
             permits,
             hook: None,

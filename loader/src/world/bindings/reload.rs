@@ -226,10 +226,15 @@ impl Inner {
     }
 
     /// Registers a replaced domain's entry points anew. Those that it registers no longer, or
-    /// otherwise, go.
+    /// otherwise, go, and those that the host took back stay away.
     fn register_again(&mut self, index: DomainId, new: Vec<(String, Registered)>) -> Result<(), BindError> {
         let full = |name: &str| format!("{}.{name}", self.domains[index].name);
-        let new: Vec<(String, Registered)> = new.into_iter().map(|(name, entry)| (full(&name), entry)).collect();
+        let withdrawn = &self.manager.withdrawn;
+        let new: Vec<(String, Registered)> = new
+            .into_iter()
+            .map(|(name, entry)| (full(&name), entry))
+            .filter(|(name, _)| !withdrawn.contains(name))
+            .collect();
         let kept = |name: &String, old: &Registered| {
             new.iter().any(|(n, e)| n == name && e.to == old.to && e.signature == old.signature)
         };
