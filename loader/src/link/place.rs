@@ -12,6 +12,7 @@ use rand_chacha::ChaCha20Rng;
 use rand_chacha::rand_core::Rng;
 use sfi_contract::Anchors;
 use sfi_contract::layout::{DISPATCH_SIZE, IMAGE_HIGH, PAGE_SIZE, SEGMENTS_LOW, TCB_SIZE, TLS_SIZE, WINDOW_SIZE};
+use std::collections::BTreeMap;
 
 /// Unmapped bytes below the data stack. Large frames that overflow the stack end in them.
 const STACK_GUARD: u64 = 1 << 20;
@@ -26,8 +27,12 @@ const REGIONS_HIGH: u64 = 0x8000_0000;
 /// Taken ranges of a window, with their guards.
 #[derive(Clone, Debug, Default)]
 pub struct Map {
-    taken: Vec<(u64, u64)>,
+    /// The end of each range by its start. Ranges are disjoint.
+    taken: BTreeMap<u64, u64>,
 }
+
+/// Draws of [`Map::find`].
+const ATTEMPTS: usize = 32;
 
 impl Map {
     /// Draws a page-aligned place for `length` bytes with `before` unmapped bytes below, uniformly
@@ -37,8 +42,7 @@ impl Map {
         let mut choices = Vec::new();
         let mut total = 0;
         let mut low = SEGMENTS_LOW;
-        self.taken.sort_unstable();
-        for (start, end) in self.taken.iter().copied().chain([(high, high)]) {
+        for (start, end) in self.taken.iter().map(|(start, end)| (*start, *end)).chain([(high, high)]) {
             let first = low.checked_add(before)?.next_multiple_of(align);
             let stop = start.min(high);
             if let Some(room) = stop.checked_sub(first).and_then(|r| r.checked_sub(length.checked_add(GUARD)?)) {
@@ -55,10 +59,26 @@ impl Map {
         for (first, count) in choices {
             if chosen < count {
                 let at = first + chosen * align;
-                self.taken.push((at - before, at + length + GUARD));
+                self.taken.insert(at - before, at + length + GUARD);
                 return Some(Place { at, choices: total });
             }
             chosen -= count;
+        }
+        None
+    }
+
+    /// Draws a place as [`Map::place`] does, but looks at no other place than those that it draws.
+    /// Each of the free ones is equally likely. Returns `None` if all draws met taken ranges.
+    fn find(&mut self, rng: &mut ChaCha20Rng, length: u64, before: u64, high: u64) -> Option<u64> {
+        let first = (SEGMENTS_LOW + before).next_multiple_of(PAGE_SIZE);
+        let room = high.checked_sub(first)?.checked_sub(length.checked_add(GUARD)?)?;
+        for _ in 0..ATTEMPTS {
+            let at = first + draw(rng, room / PAGE_SIZE + 1) * PAGE_SIZE;
+            let (start, end) = (at - before, at + length + GUARD);
+            if self.taken.range(..end).next_back().is_none_or(|(_, taken)| *taken <= start) {
+                self.taken.insert(start, end);
+                return Some(at);
+            }
         }
         None
     }
@@ -74,9 +94,17 @@ struct Place {
 /// Places shared regions of these lengths, each at one offset of every window. Returns the taken
 /// ranges and the offsets.
 pub(crate) fn place_regions(rng: &mut ChaCha20Rng, lengths: &[u64]) -> Result<(Map, Vec<u64>), LinkError> {
+    let all = lengths.iter().try_fold(0u64, |all, length| all.checked_add(length + 2 * GUARD));
+    // Too many are refused before the first one is placed.
+    if all.is_none_or(|all| all > REGIONS_HIGH - SEGMENTS_LOW) {
+        return Err(LinkError::Regions);
+    }
     let mut map = Map::default();
-    let mut place = |length: &u64| map.place(rng, *length, PAGE_SIZE, GUARD, REGIONS_HIGH).map(|place| place.at);
-    let offsets = lengths.iter().map(|length| place(length).ok_or(LinkError::Regions)).collect::<Result<_, _>>()?;
+    let mut place = |length: u64| {
+        let found = map.find(rng, length, GUARD, REGIONS_HIGH);
+        found.or_else(|| Some(map.place(rng, length, PAGE_SIZE, GUARD, REGIONS_HIGH)?.at))
+    };
+    let offsets = lengths.iter().map(|length| place(*length).ok_or(LinkError::Regions)).collect::<Result<_, _>>()?;
     Ok((map, offsets))
 }
 

@@ -12,6 +12,7 @@ use crate::load::raised::Raised;
 use crate::spec::DomainSpec;
 use crate::vm::region::{Placed, Region};
 use crate::vm::space::Draw;
+use std::collections::HashMap;
 
 /// The world around a domain.
 pub(crate) struct Surroundings<'w> {
@@ -30,9 +31,10 @@ pub(crate) fn load(
     stubs: &[Stub],
 ) -> Result<Raised, LinkError> {
     let places = place(draw.rng, spec, &plan.layout, around.map)?;
+    let regions: HashMap<&str, Placed> = around.regions.iter().map(|r| (r.name.as_str(), r.place)).collect();
     let find = |region: &String| {
         let unknown = || LinkError::UnknownRegion { domain: spec.name.clone(), region: region.clone() };
-        around.regions.iter().find(|r| r.name == *region).map(|r| r.place).ok_or_else(unknown)
+        regions.get(region.as_str()).copied().ok_or_else(unknown)
     };
     let shared: Vec<Placed> = spec.shared.iter().map(|s| find(&s.region)).collect::<Result<_, _>>()?;
     let image = link::link(spec, plan, &Site { places: &places, regions: &shared, stubs })?;

@@ -21,6 +21,7 @@ use rustix::fd::{AsFd, BorrowedFd};
 use rustix::io::Errno;
 use sfi_contract::layout::{PAGE_SIZE, TCB_CANARY};
 use sfi_verifier::Usage;
+use std::collections::HashMap;
 use std::sync::Arc;
 
 /// Bytes above the first data stack pointer, so that code may read stack arguments that no caller
@@ -69,10 +70,8 @@ pub(crate) fn again(
 fn fill(draw: &mut Draw<'_>, name: &str, image: &Image, regions: &[Region]) -> Result<Window, LinkError> {
     let memory = |error| MapError::new(&format!("domain `{name}`"), error);
     let window = Window::reserve(draw.rng, draw.space, image.mapping_count()).map_err(memory)?;
-    let region = |segment: &Segment| {
-        let region = regions.iter().find(|r| Some(r.name.as_str()) == segment.name.strip_prefix(REGION))?;
-        Some(region.file.as_fd())
-    };
+    let regions: HashMap<&str, &Region> = regions.iter().map(|r| (r.name.as_str(), r)).collect();
+    let region = |segment: &Segment| Some(regions.get(segment.name.strip_prefix(REGION)?)?.file.as_fd());
     raise(&window, image, draw.rng, region).map_err(memory)?;
     Ok(window)
 }

@@ -12,8 +12,8 @@ impl Builder {
     pub(super) fn check(&self) -> Result<(), BuildError> {
         let mut names = HashSet::new();
         let domains = |name: &str| self.domains.iter().find(|d| d.name == name);
-        let regions: Vec<&str> = self.regions.iter().map(|(name, _)| name.as_str()).collect();
-        let hosts: Vec<&str> = self.hosts.iter().map(|host| host.name.as_str()).collect();
+        let regions: HashSet<&str> = self.regions.iter().map(|(name, _)| name.as_str()).collect();
+        let hosts: HashSet<&str> = self.hosts.iter().map(|host| host.name.as_str()).collect();
         let entries = self.supervisors.iter().map(|(name, _)| name.as_str());
         let supervisors: HashSet<&str> = entries.filter_map(|name| Some(name.split_once('.')?.0)).collect();
         if let Some((name, _)) = self.supervisors.iter().find(|(name, _)| !name.split_once('.').is_some_and(is_entry)) {
@@ -52,8 +52,8 @@ fn is_entry((supervisor, entry): (&str, &str)) -> bool {
 /// Checks that the names in a specification are unique or exist.
 pub(crate) fn check_domain<'d>(
     domain: &DomainSpec,
-    regions: &[&str],
-    hosts: &[&str],
+    regions: &HashSet<&str>,
+    hosts: &HashSet<&str>,
     domains: &dyn Fn(&str) -> Option<&'d DomainSpec>,
 ) -> Result<(), BuildError> {
     let name = &domain.name;
@@ -67,7 +67,7 @@ pub(crate) fn check_domain<'d>(
         }
     }
     for share in &domain.shared {
-        if !regions.contains(&share.region.as_str()) {
+        if !regions.contains(share.region.as_str()) {
             return spec(SpecError::UnknownRegion { domain: client(), region: share.region.clone() });
         }
     }
@@ -75,7 +75,7 @@ pub(crate) fn check_domain<'d>(
         let (client, symbol) = (client(), symbol.clone());
         match &import.callee {
             // Names in parentheses are the loader's own, and nobody can grant them.
-            Callee::Host { function } if function.starts_with('(') || !hosts.contains(&function.as_str()) => {
+            Callee::Host { function } if function.starts_with('(') || !hosts.contains(function.as_str()) => {
                 return spec(SpecError::UnknownHostFunction { domain: client, symbol, function: function.clone() });
             }
             Callee::Domain { domain: callee, function } => {

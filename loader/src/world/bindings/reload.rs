@@ -18,6 +18,7 @@ use crate::world::frames::Activity;
 use crate::world::held::Held;
 use crate::world::inner::Inner;
 use crate::world::owner;
+use std::collections::HashSet;
 use std::sync::Arc;
 
 impl Held<'_> {
@@ -43,9 +44,9 @@ impl Held<'_> {
         owner::admit(spec.owner.as_ref(), wait)?;
         let find = |n: &str| this.domains.position(|d| d.name == n);
         let exports = |domain: &str| Some(&*this.domains[find(domain)?].spec);
-        let regions: Vec<&str> = this.regions.iter().map(|r| r.name.as_str()).collect();
-        let hosts: Vec<&str> = this.hosts.iter().map(|h| h.name.as_str()).collect();
-        check_domain(&spec, &regions, &hosts, &exports)?;
+        let regions: HashSet<&str> = this.regions.iter().map(|r| r.name.as_str()).collect();
+        let names: HashSet<&str> = this.hosts.iter().map(|h| h.name.as_str()).collect();
+        check_domain(&spec, &regions, &names, &exports)?;
         let plan = link::plan(&spec, &spec.roots(&this.domains[index].roots))?;
         let hosts = |name: &str| this.hosts.position(|h| h.name == name);
         let new = records(index, &spec, &find, &hosts)?;

@@ -12,6 +12,7 @@ use crate::world::inner::Inner;
 use rustix::fd::AsFd;
 use sfi_contract::Mode;
 use sfi_contract::layout::{HEADER_REGIONS, PAGE_SIZE, REGION_SLOTS, WINDOW_SIZE, no_region, region_slot};
+use std::collections::HashSet;
 
 impl Inner {
     fn region_index(&self, name: &str) -> Result<RegionId, BindError> {
@@ -27,21 +28,19 @@ impl Inner {
             Access::Read => Protection::Read,
             Access::ReadWrite => Protection::ReadWrite,
         });
-        let mut segments: Vec<Segment> = domain.segments().to_vec();
-        segments.retain(|s| !(s.shared && s.offset == offset));
         match protection {
-            Some(protection) => {
-                domain
-                    .window
-                    .map_file(offset, length, protection, region.file.as_fd(), 0, true)
-                    .map_err(BindError::Memory)?;
-                let name = format!("{REGION}{}", region.name);
-                segments.push(Segment { name, offset, length, protection, shared: true });
-                segments.sort_by_key(|s| s.offset);
-            }
-            None => domain.window.unmap(offset, length).map_err(BindError::Memory)?,
+            Some(protection) => domain.window.map_file(offset, length, protection, region.file.as_fd(), 0, true),
+            None => domain.window.unmap(offset, length),
         }
-        domain.own_segments = Some(segments);
+        .map_err(BindError::Memory)?;
+        let segments = domain.own_segments.get_or_insert_with(|| domain.image.segments.clone());
+        let at = segments.partition_point(|s| s.offset < offset);
+        let old = at..at + usize::from(segments.get(at).is_some_and(|s| s.shared && s.offset == offset));
+        let name = || format!("{REGION}{}", region.name);
+        segments.splice(
+            old,
+            protection.map(|protection| Segment { name: name(), offset, length, protection, shared: true }),
+        );
         Ok(())
     }
 
@@ -111,8 +110,9 @@ impl Inner {
     pub fn show_all(&mut self, domain: DomainId) -> Result<(), BindError> {
         let spec = self.domains[domain].spec.clone();
         if spec.root {
+            let named: HashSet<&str> = spec.shared.iter().map(|s| s.region.as_str()).collect();
             for region in self.regions.ids() {
-                if !spec.shared.iter().any(|s| s.region == self.regions[region].name) {
+                if !named.contains(self.regions[region].name.as_str()) {
                     self.show(domain, region, Some(Access::ReadWrite))?;
                 }
             }
