@@ -27,7 +27,8 @@
  *    them.
  *  - Host functions run on the thread that uses the world. A host function may use that world while
  *    it runs; functions with the remark "not within a host function" return SFI_IN_USE there. It
- *    must return: no longjmp, no C++ exception and no thread exit may leave it.
+ *    must return: no longjmp and no thread exit may leave it. A C++ exception that leaves it, or
+ *    another function of the host that the library calls, ends the process.
  *  - Signals: the library handles SIGSEGV, SIGBUS, SIGFPE, SIGILL and SIGTRAP from the first world
  *    on, and SIGURG from the first limit on. It passes signals that belong to no domain to the
  *    handlers that were installed before. A handler that the host installs later must pass on the

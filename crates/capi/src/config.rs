@@ -11,12 +11,15 @@ use sfi_loader::{Builder, HostCall, HostError, Received, Signature};
 use std::ffi::{c_char, c_int, c_void};
 use std::sync::Arc;
 
+// A C++ exception may leave these functions. Rust catches none: it ends the process where it would
+// catch a panic, so that no frame of a gate is ever unwound.
+
 /// `sfi_host_fn`
 pub type sfi_host_fn =
-    Option<unsafe extern "C" fn(user: *mut c_void, call: *mut sfi_host_call, result: *mut sfi_value) -> Status>;
+    Option<unsafe extern "C-unwind" fn(user: *mut c_void, call: *mut sfi_host_call, result: *mut sfi_value) -> Status>;
 /// `sfi_serve_fn`
 pub type sfi_serve_fn = Option<
-    unsafe extern "C" fn(
+    unsafe extern "C-unwind" fn(
         user: *mut c_void,
         call: *mut sfi_host_call,
         arguments: *const sfi_argument,
@@ -25,7 +28,12 @@ pub type sfi_serve_fn = Option<
 >;
 /// `sfi_permission_fn`
 pub type sfi_permission_fn = Option<
-    unsafe extern "C" fn(user: *mut c_void, client: *const c_char, entry: *const c_char, permitted: c_int) -> c_int,
+    unsafe extern "C-unwind" fn(
+        user: *mut c_void,
+        client: *const c_char,
+        entry: *const c_char,
+        permitted: c_int,
+    ) -> c_int,
 >;
 
 /// A pointer of the host that only its own functions use.

@@ -100,7 +100,7 @@ unsafe fn call(world: *mut sfi_world, name: &str, signature: &str, arguments: &[
 }
 
 /// Enters the world again, passes its own call to others, and asks for forbidden things.
-unsafe extern "C" fn ask(user: *mut c_void, this: *mut sfi_host_call, result: *mut sfi_value) -> Status {
+unsafe extern "C-unwind" fn ask(user: *mut c_void, this: *mut sfi_host_call, result: *mut sfi_value) -> Status {
     let host = unsafe { &*user.cast::<Host>() };
     let argument = unsafe { sfi_host_argument(this, 0) } as i64;
     let world = host.world.load(Ordering::Relaxed);
@@ -147,7 +147,7 @@ unsafe extern "C" fn ask(user: *mut c_void, this: *mut sfi_host_call, result: *m
 }
 
 /// Calls the function that it gets as an argument.
-unsafe extern "C" fn with(user: *mut c_void, this: *mut sfi_host_call, result: *mut sfi_value) -> Status {
+unsafe extern "C-unwind" fn with(user: *mut c_void, this: *mut sfi_host_call, result: *mut sfi_value) -> Status {
     let host = unsafe { &*user.cast::<Host>() };
     let outer = host.outer.load(Ordering::Relaxed);
     let signature = text("(int) -> int");
