@@ -83,7 +83,7 @@ impl Pool {
         let shared = Arc::clone(&self.shared);
         if let Some(world) = state.idle.pop() {
             drop(state);
-            let mut pooled = Pooled { world: Some(world), shared };
+            let mut pooled = Pooled::new(world, shared);
             pooled.initialise(DomainId::FIRST)?;
             return Ok(pooled);
         }
@@ -93,7 +93,7 @@ impl Pool {
         state.existing += 1;
         drop(state);
         match shared.template.instance() {
-            Ok(world) => Ok(Pooled { world: Some(world), shared }),
+            Ok(world) => Ok(Pooled::new(world, shared)),
             Err(error) => {
                 shared.gone();
                 Err(error.into())
@@ -125,7 +125,16 @@ impl Shared {
 #[derive(Debug)]
 pub struct Pooled {
     world: Option<World>,
+    /// The world's number. A tenant's host may put another world in its place, which the pool does
+    /// not take.
+    id: u64,
     shared: Arc<Shared>,
+}
+
+impl Pooled {
+    fn new(world: World, shared: Arc<Shared>) -> Self {
+        Self { id: world.get().id, world: Some(world), shared }
+    }
 }
 
 impl Deref for Pooled {
@@ -145,7 +154,7 @@ impl DerefMut for Pooled {
 impl Drop for Pooled {
     fn drop(&mut self) {
         let Some(mut world) = self.world.take() else { return };
-        if world.wipe() {
+        if world.get().id == self.id && world.wipe() {
             self.shared.lock().idle.push(world);
             self.shared.returned.notify_one();
         } else {
