@@ -77,7 +77,9 @@ fn read(text: &Text<'_>, decoder: &mut Decoder<'_>, at: usize) -> Option<(Checke
     if !HEAD.fits(text.bytes.get(start..)?) || !names(start, &HEAD) {
         return None;
     }
-    let lea = decode(text, decoder, start + HEAD.bytes.len())?;
+    let at = start + HEAD.bytes.len();
+    // 67 would test the lower half of the address only.
+    let lea = decode(text, decoder, at).filter(|_| text.bytes[at] != 0x67)?;
     let end = decoder.position();
     let (check, tail) = tail(&text.bytes[end..]).filter(|(_, tail)| names(end, tail))?;
     let length = tail.bytes.len();
