@@ -10,7 +10,8 @@
 //! the thread's own clock is read at the beginning and the end of a call of the host, and before a
 //! domain is ended. If the domains were charged more than the thread ran, the rest was spent
 //! waiting. It is given back in proportion to each domain's charge ([`settle`]). Since the thread's
-//! clock also counts host functions, no domain is ever charged less than it used.
+//! clock also counts host functions, all domains together are never charged less than they used.
+//! One domain can be, and another one more: nobody knows in whose turn the thread waited.
 //!
 //! A domain can be over its budget only after all domains together have used as much as the one
 //! with the least left. That sum is one word, so a call's end, a host function's return and the

@@ -162,8 +162,8 @@ fn papers_table(bits: u32, segment: u64, memory: &[u64]) -> anyhow::Result<ExitC
     Ok(ExitCode::SUCCESS)
 }
 
-/// Processor time in seconds for one address that is looked at by speculation, without a fault. From
-/// docs/SECURITY.md, which has the method.
+/// Processor time in seconds for one address that is looked at by speculation, without a fault.
+/// docs/SECURITY.md has the method.
 const LOOK: f64 = 20e-6;
 
 /// The memory that a domain of the manifest may look for: that of all other domains.
