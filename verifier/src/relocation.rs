@@ -1,8 +1,8 @@
 //! Relocations over text (System V psABI x86-64, section 4.4).
 
+use crate::elf::number::{self as r, relocation_name};
 use crate::elf::{Object, Place, Relocation};
 use crate::facts::{Facts, Field};
-use goblin::elf::reloc as r;
 use sfi_contract::{Anchor, Anchored, Rule};
 
 /// Returns how many bytes a relocation type writes, for the types that may patch text.
@@ -29,11 +29,6 @@ pub(crate) fn data_width(kind: u32) -> Option<u64> {
         r::R_X86_64_GOTPCRELX | r::R_X86_64_REX_GOTPCRELX => None,
         kind => text_width(kind),
     }
-}
-
-/// Returns the type's name as readelf prints it.
-pub(crate) fn kind_name(kind: u32) -> &'static str {
-    r::r_to_str(kind, goblin::elf::header::EM_X86_64)
 }
 
 /// The place whose window offset the loader will write: `R_X86_64_32` or `R_X86_64_32S` against the
@@ -64,7 +59,10 @@ pub(crate) fn check(relocation: &Relocation, at: u64, facts: &Facts, object: &Ob
 /// Checks rule `SFI-R02`: the type may patch text. Returns its width in bytes.
 fn check_type(relocation: &Relocation) -> Result<u64, Fault> {
     text_width(relocation.kind).ok_or_else(|| {
-        (Rule::RelocationType, format!("type {} ({}) may not patch text", relocation.kind, kind_name(relocation.kind)))
+        (
+            Rule::RelocationType,
+            format!("type {} ({}) may not patch text", relocation.kind, relocation_name(relocation.kind)),
+        )
     })
 }
 
@@ -74,7 +72,7 @@ fn check_field(relocation: &Relocation, width: u64, at: u64, facts: &Facts) -> R
     let covers =
         |field: &Field| field.size as u64 == width && relocation.offset == at.wrapping_add(field.offset as u64);
     [facts.displacement(), facts.immediate()].into_iter().find(covers).ok_or_else(|| {
-        let detail = format!("{} covers no whole displacement or immediate", kind_name(relocation.kind));
+        let detail = format!("{} covers no whole displacement or immediate", relocation_name(relocation.kind));
         (Rule::RelocationField, detail)
     })
 }
@@ -84,7 +82,7 @@ fn check_field(relocation: &Relocation, width: u64, at: u64, facts: &Facts) -> R
 fn check_branch(relocation: &Relocation, object: &Object<'_>) -> Result<(), Fault> {
     let fault = |detail: String| Err((Rule::BranchRelocation, detail));
     if relocation.kind != r::R_X86_64_PLT32 {
-        return fault(format!("the type is {}", kind_name(relocation.kind)));
+        return fault(format!("the type is {}", relocation_name(relocation.kind)));
     }
     if relocation.addend != -4 {
         return fault(format!("the addend is {}, not -4", relocation.addend));

@@ -1,10 +1,10 @@
 //! The rules about the object as a container: sections, symbols, relocation tables, groups
 //! (`SFI-E01` to `SFI-E08`).
 
-use crate::elf::{Object, Place, Relocation, Section, Symbol, words};
-use crate::relocation::{data_width, kind_name, text_width};
+use crate::elf::number::relocation_name;
+use crate::elf::{Object, Place, Relocation, Section, Symbol, number as n, words};
+use crate::relocation::{data_width, text_width};
 use crate::report::Findings;
-use goblin::elf::{section_header as sh, sym};
 use sfi_contract::layout::WINDOW_SIZE;
 use sfi_contract::{Rule, intermediate};
 
@@ -14,26 +14,19 @@ const MAX_ALIGN: u64 = 2 << 20;
 /// it, so a small object with a large alignment would cost gigabytes. Bytes.
 const MAX_TEXT_ALIGN: u64 = 4096;
 
-/// Types of relocation tables without addends or in packed form.
-const SHT_RELR: u32 = 19;
-const SHT_CREL: u32 = 0x4000_0014;
-
-const SHF_GNU_RETAIN: u64 = 1 << 21;
-const SHF_X86_64_LARGE: u64 = 1 << 28;
-
 /// Flags that an executable section may have.
-const TEXT_FLAGS: u64 = sh::SHF_ALLOC as u64 | sh::SHF_EXECINSTR as u64 | sh::SHF_GROUP as u64 | SHF_GNU_RETAIN;
+const TEXT_FLAGS: u64 = (n::SHF_ALLOC | n::SHF_EXECINSTR | n::SHF_GROUP | n::SHF_GNU_RETAIN) as u64;
 /// Flags that an allocated section of data may have.
-const DATA_FLAGS: u64 = sh::SHF_ALLOC as u64
-    | sh::SHF_WRITE as u64
-    | sh::SHF_MERGE as u64
-    | sh::SHF_STRINGS as u64
-    | sh::SHF_INFO_LINK as u64
-    | sh::SHF_LINK_ORDER as u64
-    | sh::SHF_GROUP as u64
-    | sh::SHF_TLS as u64
-    | SHF_GNU_RETAIN
-    | SHF_X86_64_LARGE;
+const DATA_FLAGS: u64 = (n::SHF_ALLOC
+    | n::SHF_WRITE
+    | n::SHF_MERGE
+    | n::SHF_STRINGS
+    | n::SHF_INFO_LINK
+    | n::SHF_LINK_ORDER
+    | n::SHF_GROUP
+    | n::SHF_TLS
+    | n::SHF_GNU_RETAIN
+    | n::SHF_X86_64_LARGE) as u64;
 
 /// Applies every rule of this module.
 pub(crate) fn check(object: &Object<'_>, file_size: u64, findings: &mut Findings) {
@@ -75,7 +68,7 @@ fn check_overlap(object: &Object<'_>, findings: &mut Findings) {
         .filter(|(_, s)| s.has_file_bytes() && s.size != 0)
         .map(|(i, s)| (s.offset, s.offset.saturating_add(s.size), i))
         .collect();
-    ranges.push((0, goblin::elf64::header::SIZEOF_EHDR as u64, 0));
+    ranges.push((0, n::SIZEOF_EHDR as u64, 0));
     ranges.sort_unstable();
     let mut end = 0;
     let mut before = 0;
@@ -97,11 +90,11 @@ fn check_executable(section: &Section<'_>, findings: &mut Findings) {
     if !section.is_executable() {
         return;
     }
-    let why = if section.kind != sh::SHT_PROGBITS {
-        format!("executable, but of type {}", sh::sht_to_str(section.kind))
+    let why = if section.kind != n::SHT_PROGBITS {
+        format!("executable, but of type {}", n::sht_to_str(section.kind))
     } else if !section.is_allocated() {
         "executable, but not allocated".to_owned()
-    } else if section.flags & u64::from(sh::SHF_WRITE) != 0 {
+    } else if section.flags & u64::from(n::SHF_WRITE) != 0 {
         "executable and writable".to_owned()
     } else if section.flags & !TEXT_FLAGS != 0 {
         format!("executable, with the flags {:#x} beside", section.flags & !TEXT_FLAGS)
@@ -114,7 +107,7 @@ fn check_executable(section: &Section<'_>, findings: &mut Findings) {
 /// Checks rule `SFI-E07`: an allocated section has a known type, flags, alignment and address.
 fn check_kind(index: usize, section: &Section<'_>, findings: &mut Findings) {
     let mut add = |detail: String| findings.add(Rule::SectionKind, 0, detail);
-    if (index == 0) != (section.kind == sh::SHT_NULL) {
+    if (index == 0) != (section.kind == n::SHT_NULL) {
         add("section 0, and no other, is the null section".into());
     }
     if !section.is_allocated() {
@@ -122,13 +115,13 @@ fn check_kind(index: usize, section: &Section<'_>, findings: &mut Findings) {
     }
     let known = matches!(
         section.kind,
-        sh::SHT_PROGBITS
-            | sh::SHT_NOBITS
-            | sh::SHT_NOTE
-            | sh::SHT_INIT_ARRAY
-            | sh::SHT_FINI_ARRAY
-            | sh::SHT_PREINIT_ARRAY
-            | sh::SHT_X86_64_UNWIND
+        n::SHT_PROGBITS
+            | n::SHT_NOBITS
+            | n::SHT_NOTE
+            | n::SHT_INIT_ARRAY
+            | n::SHT_FINI_ARRAY
+            | n::SHT_PREINIT_ARRAY
+            | n::SHT_X86_64_UNWIND
     );
     if !known {
         add(format!("an allocated section of type {:#x}", section.kind));
@@ -165,15 +158,15 @@ fn check_symbols(object: &Object<'_>, findings: &mut Findings) {
             continue;
         }
         match symbol.kind {
-            sym::STT_NOTYPE | sym::STT_OBJECT | sym::STT_FUNC => {}
-            sym::STT_SECTION | sym::STT_FILE | sym::STT_COMMON | sym::STT_TLS => {}
+            n::STT_NOTYPE | n::STT_OBJECT | n::STT_FUNC => {}
+            n::STT_SECTION | n::STT_FILE | n::STT_COMMON | n::STT_TLS => {}
             // The loader calls an IFUNC's resolver in the sealed domain, like any other code of the
             // domain.
-            sym::STT_GNU_IFUNC if in_text(symbol) => {}
-            sym::STT_GNU_IFUNC => refuse("is an IFUNC without a resolver in text".into()),
+            n::STT_GNU_IFUNC if in_text(symbol) => {}
+            n::STT_GNU_IFUNC => refuse("is an IFUNC without a resolver in text".into()),
             kind => refuse(format!("has the type {kind}")),
         }
-        if !matches!(symbol.binding, sym::STB_LOCAL | sym::STB_GLOBAL | sym::STB_WEAK | sym::STB_GNU_UNIQUE) {
+        if !matches!(symbol.binding, n::STB_LOCAL | n::STB_GLOBAL | n::STB_WEAK | n::STB_GNU_UNIQUE) {
             refuse(format!("has the binding {}", symbol.binding));
         }
         if symbol.other != 0 {
@@ -193,10 +186,10 @@ fn check_symbols(object: &Object<'_>, findings: &mut Findings) {
                 if symbol.value > section.size && !section.is_executable() {
                     refuse(format!("lies at {:#x}, behind the end of `{}`", symbol.value, section.name));
                 }
-                if symbol.kind == sym::STT_TLS && section.flags & u64::from(sh::SHF_TLS) == 0 {
+                if symbol.kind == n::STT_TLS && section.flags & u64::from(n::SHF_TLS) == 0 {
                     refuse(format!("is thread-local, but `{}` is not", section.name));
                 }
-                if symbol.kind == sym::STT_FILE {
+                if symbol.kind == n::STT_FILE {
                     refuse("is a file name with a place".into());
                 }
             }
@@ -212,8 +205,8 @@ fn check_relocation_tables(object: &Object<'_>, findings: &mut Findings) {
         findings.section = Some(index);
         let mut add = |detail: &str| findings.add(Rule::RelocationTable, 0, detail);
         match table.kind {
-            sh::SHT_REL | SHT_RELR | SHT_CREL => add("relocations without addends, or packed ones"),
-            sh::SHT_RELA => {
+            n::SHT_REL | n::SHT_RELR | n::SHT_CREL => add("relocations without addends, or packed ones"),
+            n::SHT_RELA => {
                 seen.resize(object.sections.len(), false);
                 if table.entry_size != 24 || table.size % 24 != 0 {
                     add("the table does not consist of whole entries");
@@ -228,7 +221,7 @@ fn check_relocation_tables(object: &Object<'_>, findings: &mut Findings) {
                     None => add("the table applies to no section"),
                     Some(target) if !target.has_file_bytes() => add("the table applies to a section without bytes"),
                     Some(target)
-                        if matches!(target.kind, sh::SHT_RELA | sh::SHT_SYMTAB | sh::SHT_STRTAB | sh::SHT_GROUP) =>
+                        if matches!(target.kind, n::SHT_RELA | n::SHT_SYMTAB | n::SHT_STRTAB | n::SHT_GROUP) =>
                     {
                         add("the table applies to a table");
                     }
@@ -245,7 +238,7 @@ fn check_relocation_tables(object: &Object<'_>, findings: &mut Findings) {
 
 /// Says whether the table's link leads to a symbol table.
 fn names_symbols(object: &Object<'_>, table: &Section<'_>) -> bool {
-    object.sections.get(table.link as usize).is_some_and(|s| s.kind == sh::SHT_SYMTAB)
+    object.sections.get(table.link as usize).is_some_and(|s| s.kind == n::SHT_SYMTAB)
 }
 
 /// Checks rule `SFI-E05` for the entries.
@@ -273,7 +266,7 @@ fn check_relocations(object: &Object<'_>, findings: &mut Findings) {
                     before = (offset, end);
                 }
                 Some(_) => add(offset, "the relocation lies outside its section".into()),
-                None => add(offset, format!("type {kind} ({}) may not patch data", kind_name(kind))),
+                None => add(offset, format!("type {kind} ({}) may not patch data", relocation_name(kind))),
             }
         }
     }
@@ -282,7 +275,7 @@ fn check_relocations(object: &Object<'_>, findings: &mut Findings) {
 /// Checks rule `SFI-E06`: groups have a signature and valid members.
 fn check_groups(object: &Object<'_>, findings: &mut Findings) {
     let mut owner = Vec::new();
-    for (index, group) in object.sections.iter().enumerate().filter(|(_, s)| s.kind == sh::SHT_GROUP) {
+    for (index, group) in object.sections.iter().enumerate().filter(|(_, s)| s.kind == n::SHT_GROUP) {
         findings.section = Some(index);
         owner.resize(object.sections.len(), 0);
         let mut add = |offset: usize, detail: String| findings.add(Rule::GroupTable, offset as u64, detail);
@@ -309,7 +302,7 @@ fn check_groups(object: &Object<'_>, findings: &mut Findings) {
             }
             match object.sections.get(member).filter(|_| member != 0) {
                 None => add(offset, format!("member {member} is not there")),
-                Some(section) if matches!(section.kind, sh::SHT_GROUP | sh::SHT_SYMTAB | sh::SHT_STRTAB) => {
+                Some(section) if matches!(section.kind, n::SHT_GROUP | n::SHT_SYMTAB | n::SHT_STRTAB) => {
                     add(offset, format!("member {member} `{}` is a table", section.name));
                 }
                 Some(section) if owner[member] != 0 => {

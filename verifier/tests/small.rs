@@ -52,7 +52,7 @@ fn few_lines() {
 
 #[test]
 fn few_dependencies_and_none_on_the_others() {
-    let own = ["sfi-contract", "sfi-elf", "sfi-second", "iced-x86", "goblin"];
+    let own = ["sfi-contract", "sfi-elf", "sfi-second", "iced-x86"];
     assert_eq!(dependencies(&crate_at("verifier")), own);
     assert_eq!(dependencies(&crate_at("crates/elf")), ["sfi-contract", "goblin", "memchr", "thiserror"]);
     assert_eq!(dependencies(&crate_at("crates/second")), ["sfi-contract", "iced-x86", "yaxpeax-arch", "yaxpeax-x86"]);

@@ -2,6 +2,7 @@
 
 use crate::{input, program};
 use anyhow::Context;
+use sfi_verifier::elf::number::STT_FUNC;
 use sfi_verifier::elf::{self, Object, Place, archive};
 use std::path::Path;
 
@@ -37,13 +38,11 @@ impl Objects {
 /// Returns the offset and name of the functions of a section, sorted by offset. A place with
 /// several names keeps one, a function's if there is one.
 pub fn functions<'a>(object: &Object<'a>, section: usize) -> Vec<(u64, &'a str)> {
-    /// `STT_FUNC`.
-    const FUNCTION: u8 = 2;
     let mut all: Vec<(u64, bool, &str)> = object
         .symbols
         .iter()
         .filter(|s| s.place == Place::Section(section) && !s.name.is_empty() && !s.name.starts_with(".L"))
-        .map(|s| (s.value, s.kind != FUNCTION, s.name))
+        .map(|s| (s.value, s.kind != STT_FUNC, s.name))
         .collect();
     all.sort_unstable();
     all.dedup_by_key(|(offset, _, _)| *offset);

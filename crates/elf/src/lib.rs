@@ -19,8 +19,9 @@
 pub mod archive;
 pub mod resolve;
 
-/// ELF's numbers by the names of its specification, for the crates that use this model.
+/// ELF's numbers by the names of its specifications, for the crates that use this model.
 pub mod number {
+    pub use goblin::elf::header::EM_X86_64;
     pub use goblin::elf::reloc::{
         R_X86_64_32, R_X86_64_32S, R_X86_64_64, R_X86_64_DTPOFF32, R_X86_64_DTPOFF64, R_X86_64_GOTPCREL,
         R_X86_64_GOTPCRELX, R_X86_64_GOTTPOFF, R_X86_64_NONE, R_X86_64_PC32, R_X86_64_PC64, R_X86_64_PLT32,
@@ -28,10 +29,30 @@ pub mod number {
         R_X86_64_TPOFF64,
     };
     pub use goblin::elf::section_header::{
-        SHF_COMPRESSED, SHF_EXECINSTR, SHF_GROUP, SHF_TLS, SHF_WRITE, SHT_GROUP, SHT_NOBITS, SHT_NULL, SHT_PROGBITS,
-        SHT_RELA, SHT_STRTAB, SHT_SYMTAB, SHT_SYMTAB_SHNDX,
+        SHF_ALLOC, SHF_COMPRESSED, SHF_EXECINSTR, SHF_GROUP, SHF_INFO_LINK, SHF_LINK_ORDER, SHF_MERGE, SHF_STRINGS,
+        SHF_TLS, SHF_WRITE, SHT_FINI_ARRAY, SHT_GROUP, SHT_INIT_ARRAY, SHT_NOBITS, SHT_NOTE, SHT_NULL,
+        SHT_PREINIT_ARRAY, SHT_PROGBITS, SHT_REL, SHT_RELA, SHT_STRTAB, SHT_SYMTAB, SHT_SYMTAB_SHNDX,
+        SHT_X86_64_UNWIND, sht_to_str,
     };
-    pub use goblin::elf::sym::{STB_LOCAL, STT_FILE, STT_FUNC, STT_GNU_IFUNC, STT_SECTION, STT_TLS};
+    pub use goblin::elf::sym::{
+        STB_GLOBAL, STB_GNU_UNIQUE, STB_LOCAL, STB_WEAK, STT_COMMON, STT_FILE, STT_FUNC, STT_GNU_IFUNC, STT_NOTYPE,
+        STT_OBJECT, STT_SECTION, STT_TLS,
+    };
+    pub use goblin::elf64::header::SIZEOF_EHDR;
+
+    /// A table of relative relocations in packed form (gABI, *Relative Relocation Table*).
+    pub const SHT_RELR: u32 = 19;
+    /// A table of relocations in packed form (LLVM, *CREL*).
+    pub const SHT_CREL: u32 = 0x4000_0014;
+    /// A section that a linker keeps (GNU).
+    pub const SHF_GNU_RETAIN: u32 = 1 << 21;
+    /// A section that may lie beyond 2 GiB (psABI 4.2.1).
+    pub const SHF_X86_64_LARGE: u32 = 1 << 28;
+
+    /// Returns the name of a relocation's type as readelf prints it.
+    pub fn relocation_name(kind: u32) -> &'static str {
+        goblin::elf::reloc::r_to_str(kind, EM_X86_64)
+    }
 }
 
 use goblin::elf::{header, section_header as sh, sym};

@@ -88,8 +88,9 @@ impl<'p, 'a> Context<'p, 'a> {
 
     /// Returns the symbol that stands for a section of the original object.
     pub fn section_symbol(&self, section: usize) -> Option<usize> {
-        const STT_SECTION: u8 = 3;
-        let is = |s: &sfi_elf::Symbol<'_>| s.kind == STT_SECTION && s.place == sfi_elf::Place::Section(section);
+        let is = |s: &sfi_elf::Symbol<'_>| {
+            s.kind == sfi_elf::number::STT_SECTION && s.place == sfi_elf::Place::Section(section)
+        };
         self.pair.old.symbols.iter().position(is)
     }
 

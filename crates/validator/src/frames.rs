@@ -158,7 +158,6 @@ fn place(object: &Object<'_>, named: Named) -> Option<(usize, u64)> {
 }
 
 fn relocated(object: &Object<'_>, addresses: &Addresses, index: usize) -> Option<Vec<u8>> {
-    const PC64: u32 = 24;
     let section = &object.sections[index];
     let mut bytes = section.data.to_vec();
     for reloc in &section.relocations {
@@ -167,7 +166,7 @@ fn relocated(object: &Object<'_>, addresses: &Addresses, index: usize) -> Option
         let (value, size) = match reloc.kind {
             kind::NONE => continue,
             kind::ABSOLUTE => (target, 8),
-            PC64 => (target.wrapping_sub(here), 8),
+            kind::PC64 => (target.wrapping_sub(here), 8),
             kind::PC32 | kind::PLT32 => (target.wrapping_sub(here), 4),
             _ => return None,
         };
