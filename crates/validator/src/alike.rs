@@ -57,7 +57,7 @@ pub fn alike(context: &Context<'_, '_>, kept: Kept, delta: i64, effects: &Effect
         && a.rounding_control() == b.rounding_control()
         && a.suppress_all_exceptions() == b.suppress_all_exceptions()
         && a.is_broadcast() == b.is_broadcast();
-    if !same || !moving(a.mnemonic(), has_memory(a), a.op1_kind()) {
+    if !same || reaches_beyond(a.mnemonic(), has_memory(a), a.op1_kind()) {
         return false;
     }
     let fields = old.displacement.is_some()
@@ -92,11 +92,11 @@ pub fn alike(context: &Context<'_, '_>, kept: Kept, delta: i64, effects: &Effect
     })
 }
 
-/// Says whether an instruction is neither a bit test of memory by a register, which reaches beyond
-/// its operand, nor `xlat`.
-fn moving(mnemonic: Mnemonic, memory: bool, second: OpKind) -> bool {
+/// Says whether an instruction reaches memory beyond its operand: a bit test of memory by a
+/// register, or `xlat`.
+fn reaches_beyond(mnemonic: Mnemonic, memory: bool, second: OpKind) -> bool {
     let test = matches!(mnemonic, Mnemonic::Bt | Mnemonic::Bts | Mnemonic::Btr | Mnemonic::Btc);
-    !(test && memory && second == OpKind::Register) && mnemonic != Mnemonic::Xlatb
+    test && memory && second == OpKind::Register || mnemonic == Mnemonic::Xlatb
 }
 
 /// Says whether the instruction uses a register that moved without naming it in an operand, or the

@@ -148,10 +148,7 @@ impl Values {
         let mask = (1i64 << count) - 1;
         match *self.node(of) {
             Node::Sum(ref terms, value) if terms.is_empty() => return self.number((value >> from) & mask),
-            Node::Bits(inner, first, _) if from == 0 && self.width(of) <= u32::from(count) => {
-                let _ = (inner, first);
-                return of;
-            }
+            Node::Bits(..) if from == 0 && self.width(of) <= u32::from(count) => return of,
             Node::Bits(inner, first, width) if from + count <= width => return self.bits(inner, first + from, count),
             Node::Insert(base, value, at, width) => {
                 if (at, width) == (from, count) {
@@ -198,12 +195,6 @@ impl Values {
                 return self.id(Node::Insert(inner, other, at, width));
             }
             _ => {}
-        }
-        // Both bytes of a word whose rest is zero, whatever the word was before.
-        if let Node::Bits(_, _, 16) = *self.node(base)
-            && count == 8
-        {
-            return self.id(Node::Insert(base, value, from, count));
         }
         self.id(Node::Insert(base, value, from, count))
     }

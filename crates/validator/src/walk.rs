@@ -583,10 +583,9 @@ impl<'x, 'p, 'a> Walk<'x, 'p, 'a> {
                 return wrong(format!("a store has another {part}"));
             }
         }
-        for (register, value) in old.others.iter().chain(&new.others) {
+        for (register, _) in old.others.iter().chain(&new.others) {
             let of = |m: &Machine| m.others.iter().find(|(r, _)| r == register).map(|(_, id)| *id);
             if of(old) != of(new) {
-                let _ = value;
                 return wrong(format!("{register:?} differs").to_lowercase());
             }
         }
