@@ -70,9 +70,10 @@ fn read(path: &Path, sources: &mut Vec<Source>) -> Result<(), Error> {
         return Ok(());
     }
     let members = archive::members_in(&bytes).map_err(|source| Error::Unreadable { object: shown.clone(), source })?;
-    let member =
-        |(name, bytes): (String, &[u8])| Source { shown: format!("{shown}({name})"), name, bytes: bytes.to_vec() };
-    sources.extend(members.into_iter().map(member));
+    sources.extend(members.into_iter().map(|(name, bytes)| {
+        let shown = archive::member_name(&shown, &name);
+        Source { shown, name, bytes: bytes.to_vec() }
+    }));
     Ok(())
 }
 

@@ -25,5 +25,5 @@ pub fn members<'a>(path: &Path, bytes: &'a [u8]) -> anyhow::Result<Vec<(String, 
 
 /// Returns `libz.a(deflate.o)`, as linkers write it.
 pub fn member_name(path: &Path, member: &str) -> String {
-    format!("{}({member})", path.display())
+    archive::member_name(path.display(), member)
 }

@@ -11,6 +11,7 @@
 
 use crate::{Unreadable, unreadable};
 use sfi_contract::text::clean;
+use std::fmt::Display;
 use std::io;
 
 const MAGIC: &[u8; 8] = b"!<arch>\n";
@@ -31,6 +32,11 @@ pub struct Member {
     pub offset: u64,
     /// Size in bytes.
     pub size: u64,
+}
+
+/// Returns the name of a member for messages, as linkers write it: `libz.a(deflate.o)`.
+pub fn member_name(archive: impl Display, member: &str) -> String {
+    format!("{archive}({member})")
 }
 
 /// Says whether a file that starts like this is an archive. Thin archives are archives too.

@@ -50,12 +50,6 @@ impl Claims {
     }
 }
 
-/// A member of an archive that was not pulled yet.
-struct Member<'a> {
-    name: String,
-    bytes: &'a [u8],
-}
-
 /// The members that define a name, in order, with the strength of the definition.
 type Index<'a> = HashMap<&'a str, Vec<(usize, Strength)>>;
 
@@ -64,7 +58,8 @@ type Index<'a> = HashMap<&'a str, Vec<(usize, Strength)>>;
 pub(crate) fn select<'a>(spec: &'a DomainSpec, roots: &[String]) -> Result<Vec<Input<'a>>, LinkError> {
     let mut claims = Claims::new(spec);
     let mut chosen: Vec<Named<'a>> = Vec::new();
-    let mut members: Vec<Option<Member<'a>>> = Vec::new();
+    // Members that were pulled are `None`.
+    let mut members: Vec<Option<Named<'a>>> = Vec::new();
     let mut index = Index::new();
     for file in &spec.files {
         match file.kind {
@@ -133,9 +128,8 @@ pub(crate) fn select<'a>(spec: &'a DomainSpec, roots: &[String]) -> Result<Vec<I
         let found = all.find(|(m, how)| members[*m].is_some() && !(common && *how == Strength::Common));
         let Some(&(found, _)) = found else { continue };
         if let Some(member) = members[found].take() {
-            let object = parse(&member.name, member.bytes)?;
-            commons.extend(note(&object, &mut defined, &mut wanted));
-            chosen.push((member.name, member.bytes, object));
+            commons.extend(note(&member.2, &mut defined, &mut wanted));
+            chosen.push(member);
         }
     }
     verify(spec, chosen.into_iter().map(|(name, bytes, _)| (name, bytes)))
@@ -152,7 +146,7 @@ type Named<'a> = (String, &'a [u8], Object<'a>);
 fn open_archive(file: &File) -> Result<Vec<Named<'_>>, LinkError> {
     let unreadable = |e: Unreadable| LinkError::Unreadable { file: file.name.clone(), why: e.to_string() };
     let members = archive::members_in(&file.bytes).map_err(unreadable)?.into_iter();
-    let members = members.map(|(name, bytes)| (format!("{}({name})", file.name), bytes));
+    let members = members.map(|(name, bytes)| (archive::member_name(&file.name, &name), bytes));
     members.map(|(name, bytes)| parse(&name, bytes).map(|object| (name, bytes, object))).collect()
 }
 
@@ -160,19 +154,20 @@ fn open_archive(file: &File) -> Result<Vec<Named<'_>>, LinkError> {
 /// lie.
 fn index_archive<'a>(
     file: &'a File,
-    members: &mut Vec<Option<Member<'a>>>,
+    members: &mut Vec<Option<Named<'a>>>,
     index: &mut Index<'a>,
     claims: &mut Claims,
 ) -> Result<(), LinkError> {
-    for (name, bytes, object) in open_archive(file)? {
-        claims.note(&name, &object);
-        let live = resolve::live_sections([&object]).concat();
+    for member in open_archive(file)? {
+        let (name, _, object) = &member;
+        claims.note(name, object);
+        let live = resolve::live_sections([object]).concat();
         for symbol in &object.symbols {
             if let Some(strength) = resolve::strength(symbol, &live) {
                 index.entry(symbol.name).or_default().push((members.len(), strength));
             }
         }
-        members.push(Some(Member { name, bytes }));
+        members.push(Some(member));
     }
     Ok(())
 }
