@@ -15,6 +15,18 @@ pub fn fixture(name: &str) -> PathBuf {
     root().join("fixtures").join(name)
 }
 
+/// Returns the project's own files that match one of Git's patterns, as paths from its root.
+/// Without patterns it returns all.
+///
+/// # Panics
+/// Git does not run here.
+pub fn own_files(patterns: &[&str]) -> Vec<PathBuf> {
+    let listing = Command::new("git").arg("ls-files").args(patterns).current_dir(root()).output().expect("git runs");
+    assert!(listing.status.success(), "git ls-files: {}", listing.status);
+    let names = String::from_utf8(listing.stdout).expect("names are UTF-8");
+    names.lines().map(PathBuf::from).filter(|name| root().join(name).exists()).collect()
+}
+
 /// Builds the `sfi` command line tool in the profile of the running test, and returns its path.
 ///
 /// # Errors

@@ -1,20 +1,13 @@
 //! The documents: links lead somewhere, and CONTRIBUTING names every environment variable.
 
+use sfi_tests::paths::{own_files, root};
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
-use std::process::Command;
-
-fn root() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap().to_owned()
-}
 
 /// Returns the project's own files with this ending, from its root, with their texts.
 fn files(pattern: &str) -> Vec<(PathBuf, String)> {
-    let listing = Command::new("git").args(["ls-files", pattern]).current_dir(root()).output().expect("git runs");
-    assert!(listing.status.success(), "git ls-files: {}", listing.status);
-    let names = String::from_utf8(listing.stdout).expect("names are UTF-8");
-    let present = names.lines().map(PathBuf::from).filter(|name| root().join(name).exists());
-    present.map(|name| (name.clone(), std::fs::read_to_string(root().join(name)).unwrap())).collect()
+    let text = |name: &PathBuf| std::fs::read_to_string(root().join(name)).unwrap();
+    own_files(&[pattern]).into_iter().map(|name| (name.clone(), text(&name))).collect()
 }
 
 /// Returns the lines outside of fenced blocks.

@@ -3,8 +3,8 @@
 //! Code keeps rustfmt's 120. Exempt are rows of tables, fenced blocks, the lines of a fixture's
 //! header that hold a command, generated headers, and links that cannot be broken.
 
+use sfi_tests::paths::{own_files, root};
 use std::path::{Path, PathBuf};
-use std::process::Command;
 
 const COLUMNS: usize = 100;
 
@@ -64,13 +64,9 @@ fn long_lines(kind: Kind, text: &str) -> Vec<usize> {
     found
 }
 
-/// Returns the project's own files of these kinds, from its root.
+/// Returns the project's own files of these kinds.
 fn files() -> Vec<(PathBuf, Kind)> {
-    let root = Path::new(env!("CARGO_MANIFEST_DIR")).parent().expect("the package has a parent folder");
-    let listing = Command::new("git").arg("ls-files").current_dir(root).output().expect("git runs");
-    assert!(listing.status.success(), "git ls-files: {}", listing.status);
-    let names = String::from_utf8(listing.stdout).expect("names are UTF-8");
-    let paths = names.lines().map(|name| root.join(name)).filter(|path| path.exists());
+    let paths = own_files(&[]).into_iter().map(|name| root().join(name));
     paths.filter_map(|path| kind(&path).map(|kind| (path, kind))).collect()
 }
 
