@@ -39,17 +39,17 @@ impl Drop for Reset<'_> {
 
 impl Shared {
     /// Notes that a host function runs, until the result is dropped.
-    pub fn runs(&self, call: *mut HostCall<'static>) -> Reset<'_> {
+    pub(crate) fn runs(&self, call: *mut HostCall<'static>) -> Reset<'_> {
         Reset(self, self.call.swap(call, Ordering::Relaxed))
     }
 
     /// Says whether this is the call of the innermost host function, and this thread runs it.
-    pub fn is_innermost(&self, call: *mut HostCall<'static>) -> bool {
+    pub(crate) fn is_innermost(&self, call: *mut HostCall<'static>) -> bool {
         self.call.load(Ordering::Relaxed) == call && self.thread.load(Ordering::Relaxed) == this_thread()
     }
 
     /// Keeps the host from using the world until the result is dropped.
-    pub fn closed(&self) -> Reset<'_> {
+    pub(crate) fn closed(&self) -> Reset<'_> {
         self.runs(ptr::null_mut())
     }
 }

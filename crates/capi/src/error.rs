@@ -65,12 +65,12 @@ pub(crate) fn c_text(text: impl Into<String>) -> CString {
 
 impl Failure {
     /// Makes an error with a message.
-    pub fn new(code: Status, message: impl Into<String>) -> Self {
+    pub(crate) fn new(code: Status, message: impl Into<String>) -> Self {
         Self(Box::new(sfi_error { code, message: c_text(message), fault: None }))
     }
 
     /// Describes a panic that reached the border: a defect.
-    pub fn panic(payload: Box<dyn Any + Send>) -> Self {
+    pub(crate) fn panic(payload: Box<dyn Any + Send>) -> Self {
         let text = payload.downcast_ref::<&str>().map(|text| (*text).to_owned());
         let text = text.or_else(|| payload.downcast_ref::<String>().cloned()).unwrap_or_default();
         // The payload's destructor does not run here, because it may panic too.
@@ -79,12 +79,12 @@ impl Failure {
     }
 
     /// Returns the status, which the host gets in any case.
-    pub fn status(&self) -> Status {
+    pub(crate) fn status(&self) -> Status {
         self.0.code
     }
 
     /// Allocates the error for the host, which frees it.
-    pub fn boxed(self) -> *mut sfi_error {
+    pub(crate) fn boxed(self) -> *mut sfi_error {
         Box::into_raw(self.0)
     }
 }

@@ -7,6 +7,7 @@
 //! the given size. Use of a world by two threads at once is noticed and refused. Panics end at the
 //! border. Buffers that cross to domains are only copied by address, so others may hold them and
 //! write to them.
+#![warn(unreachable_pub)]
 #![allow(clippy::missing_safety_doc, reason = "the same for all functions: the crate's documentation and sfi.h")]
 #![allow(non_camel_case_types, reason = "the names of C")]
 
@@ -20,11 +21,7 @@ mod host;
 mod memory;
 mod world;
 
-pub use config::{
-    sfi_config, sfi_config_free, sfi_config_function, sfi_config_limits, sfi_config_new, sfi_config_permission,
-    sfi_config_permit, sfi_config_serve, sfi_host_fn, sfi_permission_fn, sfi_serve_fn, sfi_world_lend,
-    sfi_world_take_back,
-};
+pub use config::*;
 pub use control::*;
 pub use enter::sfi_world;
 pub use error::*;
