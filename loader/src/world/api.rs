@@ -25,7 +25,7 @@ impl World {
         unsafe {
             let inner = self.record();
             inner.panic = None;
-            inner.manager.permits.truncate(inner.manager.first_permits);
+            inner.manager.rules.reset();
             for domain in &mut inner.domains {
                 (domain.crash, domain.restarts) = (None, 0);
             }

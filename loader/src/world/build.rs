@@ -19,7 +19,7 @@ use crate::vm::region::{self, Common, Placed, Region};
 use crate::vm::space::{Draw, Places};
 use crate::vm::window::pages;
 use crate::world::bindings::described::{records, stubs};
-use crate::world::bindings::manager::Manager;
+use crate::world::bindings::manager::{Manager, Rules};
 use crate::world::builder::Builder;
 use crate::world::calls::buffers_in;
 use crate::world::calls::builtin;
@@ -28,7 +28,7 @@ use crate::world::calls::host::Host;
 use crate::world::domain::{Domain, RegionPlace};
 use crate::world::error::{BuildError, SpecError};
 use crate::world::held::World;
-use crate::world::inner::Inner;
+use crate::world::inner::{Gates, Inner, Supply, Time};
 use crate::world::lives::Lives;
 use crate::world::owner;
 use rand_chacha::ChaCha20Rng;
@@ -48,6 +48,8 @@ impl Builder {
         self.complete()?;
         self.check()?;
         let mut places = self.places()?;
+        let rules = Rules::new(std::mem::take(&mut self.permits), self.hook.take());
+        let mut manager = Manager::new(rules, std::mem::take(&mut self.supervisors));
 
         // Plan: select and verify the objects, resolve symbols. Nothing is mapped yet.
         let roots: Vec<Vec<String>> = self.domains.iter().map(|spec| self.roots(spec)).collect();
@@ -57,15 +59,15 @@ impl Builder {
         let lengths: Vec<u64> = self.regions.iter().map(|(_, bytes)| pages(*bytes)).collect();
         let (map, offsets) = place_regions(&mut places.rng, &lengths)?;
         let regions = self.make_regions(&mut places.draw(), &offsets)?;
+        let mut supply = Supply { places, map, lives: Lives::default() };
 
         // Load each domain: place, relocate, seal, verify again.
-        let mut manager = Manager::new(map, self.permits.clone());
-        let loaded = self.load(&plans, &mut places, &regions, &mut manager)?;
+        let loaded = self.load(&plans, &mut supply, &regions, &mut manager)?;
         drop(plans);
 
         // Open the world: from here on signal handlers and gates can find it.
         let initialised = self.prepared.is_none();
-        let mut world = World::open(self.record(loaded, roots, places, regions, manager)?);
+        let mut world = World::open(self.record(loaded, roots, supply, regions, manager)?);
 
         // Bind.
         world.record().set_up()?;
@@ -154,7 +156,7 @@ impl Builder {
     fn load(
         &self,
         plans: &[Plan<'_>],
-        places: &mut Places,
+        supply: &mut Supply,
         regions: &[Region],
         manager: &mut Manager,
     ) -> Result<Vec<Raised>, BuildError> {
@@ -171,10 +173,10 @@ impl Builder {
             for (n, record) in records.into_iter().enumerate() {
                 manager.records[first.after(n)] = Some(record);
             }
-            let around = Surroundings { regions, map: &manager.map };
+            let around = Surroundings { regions, map: &supply.map };
             loaded.push(match &self.prepared {
-                Some(image) => raised::again(&mut places.draw(), spec, Arc::clone(image), regions)?,
-                None => load(&mut places.draw(), spec, &plans[index], &around, &stubs(spec, first))?,
+                Some(image) => raised::again(&mut supply.places.draw(), spec, Arc::clone(image), regions)?,
+                None => load(&mut supply.places.draw(), spec, &plans[index], &around, &stubs(spec, first))?,
             });
         }
         Ok(loaded)
@@ -185,9 +187,9 @@ impl Builder {
         self,
         loaded: Vec<Raised>,
         roots: Vec<Vec<String>>,
-        mut places: Places,
+        mut supply: Supply,
         regions: Vec<Region>,
-        mut manager: Manager,
+        manager: Manager,
     ) -> Result<Inner, BuildError> {
         let places_of = regions.iter().map(|r| (r.name.clone(), r.place));
         let region_places: Arc<ById<RegionId, RegionPlace>> = Arc::new(places_of.collect());
@@ -196,25 +198,23 @@ impl Builder {
             let region_places = Arc::clone(&region_places);
             domains.push(Domain { roots, region_places, ..Domain::new(domains.next(), raised, Arc::new(spec)) });
         }
+        let places = &mut supply.places;
         let control = ControlStack::map(&mut places.rng, places.space).map_err(MapError::of("the control stack"))?;
-        manager.hook = self.hook;
-        manager.supervisors = self.supervisors;
         let limits = Limits { wall: self.time_limit, cpu: self.cpu_limit };
         Ok(Inner {
             id: new_id(),
-            table: self.machine.unwrap_or_else(machine).table(),
-            any_x87: domains.iter().any(|d| d.image.usage.x87),
-            watched: watched(self.timed, limits, &domains)?,
+            gates: Gates {
+                control,
+                table: self.machine.unwrap_or_else(machine).table(),
+                any_x87: domains.iter().any(|d| d.image.usage.x87),
+            },
+            time: Time { watched: watched(self.timed, limits, &domains)?, clock: self.clock, trimmed: 0 },
             domains,
             hosts: self.hosts.into_iter().collect(),
             regions: regions.into_iter().collect(),
             panic: None,
             manager,
-            control,
-            places,
-            clock: self.clock,
-            lives: Lives::default(),
-            trimmed: 0,
+            supply,
         })
     }
 }
@@ -225,9 +225,9 @@ impl World {
         let mut world = Self::new(inner);
         signals::install();
         let (place, inner) = (world.place(), world.record());
-        let watch = inner.watched.as_ref().map_or(ptr::null(), Watched::watch);
-        let floor = inner.control.low() + signal_room::reserve();
-        let context = inner.control.context();
+        let watch = inner.time.watched.as_ref().map_or(ptr::null(), Watched::watch);
+        let floor = inner.gates.control.low() + signal_room::reserve();
+        let context = inner.gates.control.context();
         // SAFETY: the world is new and owned here; the header page is mapped read-write.
         unsafe {
             context.write(Context {

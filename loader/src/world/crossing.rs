@@ -25,7 +25,7 @@ impl Held<'_> {
     pub unsafe fn cross(self, binding: &Binding, frame: &mut CallFrame, floats: bool) -> Result<(), Failure> {
         // SAFETY: see the function's contract.
         unsafe {
-            let context = self.control.context();
+            let context = self.gates.control.context();
             if (*context).depth != 0 {
                 return self.aside(Self::cross_nested, binding, frame, floats);
             }
@@ -64,7 +64,7 @@ impl Held<'_> {
     unsafe fn cross_limited(mut self, binding: &Binding, frame: &mut CallFrame, floats: bool) -> Result<(), Failure> {
         // SAFETY: see the function's contract.
         unsafe {
-            let context = self.control.context();
+            let context = self.gates.control.context();
             let state = thread::state();
             if !(*state).ready {
                 thread::prepare(state);
@@ -86,7 +86,7 @@ impl Held<'_> {
     unsafe fn cross_nested(self, binding: &Binding, frame: &mut CallFrame, floats: bool) -> Result<(), Failure> {
         // SAFETY: see the function's contract.
         unsafe {
-            let context = self.control.context();
+            let context = self.gates.control.context();
             if (*context).depth >= MAX_DEPTH || (*context).control_sp < (*context).floor + signal_room::reserve() {
                 return Err(Failure::TooDeep);
             }
@@ -121,7 +121,7 @@ impl Held<'_> {
         // SAFETY: see the function's contract. Only raw pointers to the control stack's header are
         // kept across the call.
         unsafe {
-            let context = self.control.context();
+            let context = self.gates.control.context();
             let state = thread::state();
             if !(*state).ready {
                 thread::prepare(state);
@@ -129,7 +129,7 @@ impl Held<'_> {
             let outer = (*state).current;
             (*state).current = context;
             (*context).thread = state;
-            let status = gate::enter(self.table.enter, context, binding, state, control_sp, frame, floats);
+            let status = gate::enter(self.gates.table.enter, context, binding, state, control_sp, frame, floats);
             (*state).current = outer;
             match status {
                 Status::Ok => Ok(()),
@@ -188,14 +188,14 @@ impl Inner {
         let callee = &self.domains[domain];
         let zmm = if callee.image.usage.vectors >= Vectors::Zmm { flag::ZMM_IN } else { 0 };
         let vectors = if callee.side().has_vectors() { flag::VECTORS } else { 0 };
-        let x87 = if self.any_x87 { flag::X87 } else { 0 };
+        let x87 = if self.gates.any_x87 { flag::X87 } else { 0 };
         let mxcsr = if callee.image.usage.mxcsr { flag::MXCSR } else { 0 };
         Binding {
             callee: callee.state,
             entry: callee.window.base() + offset,
             arguments: 0,
             results: 0,
-            failed: self.table.enter_failed,
+            failed: self.gates.table.enter_failed,
             on_fault: 0,
             flags: flag::ENTRY | zmm | vectors | x87 | mxcsr,
             failing: 0,

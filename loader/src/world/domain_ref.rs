@@ -98,7 +98,7 @@ impl<'w> DomainRef<'w> {
     pub fn placement(&self) -> PlacementReport {
         let parts = self.domain().image.choices.iter();
         PlacementReport {
-            windows: self.inner.places.space.windows(),
+            windows: self.inner.supply.places.space.windows(),
             live: crate::vm::ledger::live(),
             parts: parts.map(|(name, bytes, places)| PartPlaces { name, bytes: *bytes, places: *places }).collect(),
             mapped: self.domain().image.segments.iter().map(|s| s.length).sum(),

@@ -21,7 +21,7 @@ impl Activity {
         // SAFETY: a reference to the record exists only while the host runs, on the thread that
         // holds the world. A depth says that a host function runs.
         unsafe {
-            let context = &*inner.control.context();
+            let context = &*inner.gates.control.context();
             let mut part = (context.depth != 0).then(|| Active::calling_host(context));
             while let Some(active) = part {
                 all.domains.push((*active.domain).index);

@@ -57,7 +57,7 @@ impl Drop for World {
         unsafe {
             let mut inner = Box::from_raw(self.inner);
             // Dropped first, because the watchdog looks at the other fields.
-            inner.watched = None;
+            inner.time.watched = None;
             inner.domains.ids().for_each(|index| inner.settle(index));
             for state in inner.domains.iter().map(|d| d.state) {
                 drop(Box::from_raw(state));

@@ -58,10 +58,10 @@ impl Inner {
     #[cold]
     pub unsafe fn trim_some(&mut self) {
         let count = self.domains.len();
-        for index in (0..count.min(AT_ONCE)).map(|i| DomainId::of((self.trimmed + i) % count)) {
+        for index in (0..count.min(AT_ONCE)).map(|i| DomainId::of((self.time.trimmed + i) % count)) {
             self.release_stack(index, WARM);
         }
-        self.trimmed = (self.trimmed + AT_ONCE) % count.max(1);
+        self.time.trimmed = (self.time.trimmed + AT_ONCE) % count.max(1);
         self.release_control(WARM);
     }
 
@@ -91,7 +91,7 @@ impl Inner {
     }
 
     fn release_control(&self, warm: u64) {
-        let area = ControlStack::area(self.control.context());
+        let area = ControlStack::area(self.gates.control.context());
         let length = (area.end - area.start).saturating_sub(warm);
         // SAFETY: the stack area of this world's control stack, on which no frame lies.
         unsafe { libc::madvise(area.start as *mut libc::c_void, length as usize, libc::MADV_DONTNEED) };

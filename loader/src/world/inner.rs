@@ -4,6 +4,7 @@ use crate::fault::watchdog::Watched;
 use crate::gate::Table;
 use crate::gate::control_stack::ControlStack;
 use crate::gate::ids::{ById, DomainId, HostId, RegionId};
+use crate::link::place::Map;
 use crate::vm::region::Region;
 use crate::vm::space::Places;
 use crate::world::bindings::manager::Manager;
@@ -18,25 +19,45 @@ use std::any::Any;
 /// suspended inside a call.
 pub struct Inner {
     pub id: u64,
-    pub control: ControlStack,
-    pub table: &'static Table,
-    pub any_x87: bool,
+    pub gates: Gates,
     pub domains: ById<DomainId, Domain>,
     pub hosts: ById<HostId, Host>,
     pub regions: ById<RegionId, Region>,
+    /// The panic of a host function, on its way to the host code that entered a domain.
     pub panic: Option<Box<dyn Any + Send>>,
+    pub time: Time,
+    pub supply: Supply,
+    /// Bindings and registered entry points.
+    pub manager: Manager,
+}
+
+/// The way into the world's domains.
+pub struct Gates {
+    pub control: ControlStack,
+    /// The gates for this processor.
+    pub table: &'static Table,
+    /// Whether a domain leaves x87 state behind.
+    pub any_x87: bool,
+}
+
+/// Time limits and what depends on them.
+pub struct Time {
     /// The time limit.
     pub watched: Option<Watched>,
-    /// Draws the places and canaries of windows that are made later.
-    pub places: Places,
     /// Whether domains that ask for it may read the processor's clock.
     pub clock: bool,
+    /// The place of the domain at which the trimming of idle stacks goes on after a long call.
+    pub trimmed: usize,
+}
+
+/// The source of places and numbers for windows and lives that begin later.
+pub struct Supply {
+    /// Draws the places and canaries of windows.
+    pub places: Places,
+    /// The places of shared regions in every window.
+    pub map: Map,
     /// Numbers of instances and of lives, and the places of discarded instances.
     pub lives: Lives,
-    /// The domain at which the trimming of idle stacks goes on.
-    pub trimmed: usize,
-    /// Bindings, registered entry points, placement.
-    pub manager: Manager,
 }
 
 impl Inner {

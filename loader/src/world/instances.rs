@@ -98,7 +98,7 @@ impl Inner {
         // SAFETY: the header of the control stack and the states live as long as the world, which
         // is borrowed mutably.
         unsafe {
-            let context = self.control.context();
+            let context = self.gates.control.context();
             (*state).next = (*context).domains;
             (*context).domains = state;
         }
@@ -109,7 +109,7 @@ impl Inner {
         let domain = &self.domains[index];
         // SAFETY: the state lives as long as the world, which is borrowed mutably.
         meter::open(unsafe { &mut (*domain.state).account }, &domain.spec.budget);
-        self.watched.as_ref().inspect(|watched| watched.look_again());
+        self.time.watched.as_ref().inspect(|watched| watched.look_again());
     }
 
     fn handle(&self, index: DomainId) -> Instance {
@@ -131,10 +131,10 @@ impl Inner {
         let (origin, passes_floats, spec, region_places) =
             (domain.origin, domain.passes_floats, Arc::clone(&domain.spec), Arc::clone(&domain.region_places));
         let (image, name) = (Arc::clone(&domain.image), domain.name.as_str());
-        let raised = raised::again(&mut self.places.draw(), &spec, image, self.regions.as_slice())?;
-        let life = self.lives.new_instance();
+        let raised = raised::again(&mut self.supply.places.draw(), &spec, image, self.regions.as_slice())?;
+        let life = self.supply.lives.new_instance();
         let name = format!("{name}#{life}");
-        let index = self.lives.take_vacant().unwrap_or(self.domains.next());
+        let index = self.supply.lives.take_vacant().unwrap_or(self.domains.next());
         let state = match self.domains.get(index) {
             Some(vacant) => {
                 // SAFETY: the state of a vacant place belongs to the world alone. Functions that
@@ -155,7 +155,7 @@ impl Inner {
         unsafe { (*state).life = life };
         let domain = Domain {
             life,
-            birth: self.lives.new_birth(),
+            birth: self.supply.lives.new_birth(),
             origin,
             name,
             region_places,
@@ -180,9 +180,9 @@ impl Inner {
             self.recall(index)?;
         }
         let domain = &self.domains[index];
-        raised::reset(&domain.window, &domain.image, &mut self.places.rng)
+        raised::reset(&domain.window, &domain.image, &mut self.supply.places.rng)
             .map_err(|error| MapError::new(&format!("domain `{}`", domain.name), error))?;
-        self.domains[index].birth = self.lives.new_birth();
+        self.domains[index].birth = self.supply.lives.new_birth();
         self.refill(index);
         let domain = &self.domains[index];
         // SAFETY: the state lives as long as the world; see the function's contract.
@@ -254,7 +254,7 @@ impl Inner {
         }
         // A binding that could not be undone leads to a state that stays dead.
         if forgotten.is_ok() {
-            self.lives.leave(index);
+            self.supply.lives.leave(index);
         }
     }
 }

@@ -69,7 +69,7 @@ impl Inner {
         let registered = self.manager.entries.get(entry).cloned().ok_or_else(|| BindError::Entry(entry.to_owned()))?;
         let client = self.domains[client].origin;
         let name = self.domains[client].name.clone();
-        if !self.manager.permitted(&name, entry) {
+        if !self.manager.rules.allow(&name, entry) {
             return Err(BindError::Refused { client: name, entry: entry.to_owned() });
         }
         let active = self.activity();
@@ -83,7 +83,7 @@ impl Inner {
         if registered.signature.as_ref().is_none_or(Signature::has_floats) {
             self.pass_floats(&[Some(client), registered.to.domain()])?;
         }
-        if active.bindings.contains(&self.control.binding(number)) {
+        if active.bindings.contains(&self.gates.control.binding(number)) {
             return Err(BindError::Active { domain: name });
         }
         let record = self.manager.records[number].as_mut().ok_or_else(|| BindError::Entry(entry.to_owned()))?;
@@ -123,7 +123,7 @@ impl Inner {
         if let Some((n, _)) = spares().find(|(_, r)| r.to != To::Nobody && r.entry.as_deref() == Some(entry)) {
             return Ok(Spare::Connected(n));
         }
-        let free = |n: BindingId| !active.bindings.contains(&self.control.binding(n));
+        let free = |n: BindingId| !active.bindings.contains(&self.gates.control.binding(n));
         let found = spares().find(|(n, r)| r.to == To::Nobody && free(*n)).map(|(n, _)| Spare::Free(n));
         found.ok_or_else(|| BindError::NoSpare { domain: self.domains[client].name.clone() })
     }
@@ -135,7 +135,7 @@ impl Inner {
         if record.symbol.is_none() || !keep {
             record.entry = None;
         }
-        let at = self.control.binding(number);
+        let at = self.gates.control.binding(number);
         let active = self.activity();
         if let Some(server) = server.filter(|server| !active.domains.contains(server)) {
             // SAFETY: no call returns to it.
@@ -150,7 +150,7 @@ impl Inner {
         let mut binding = unsafe { *at };
         binding.callee = self.manager.nobody;
         binding.shim = shim::unbound();
-        self.control.write_bindings(&[(number, binding)]).map_err(BindError::Memory)
+        self.gates.control.write_bindings(&[(number, binding)]).map_err(BindError::Memory)
     }
 
     /// Disconnects an import of a client.

@@ -89,7 +89,7 @@ pub trait Manage: Enter {
 
     /// Adds a rule, see [`crate::Builder::permit`].
     fn permit(&mut self, client: &str, entry: &str) {
-        self.held().manager.permits.push(Permit { client: client.to_owned(), entry: entry.to_owned() });
+        self.held().manager.rules.permits.push(Permit { client: client.to_owned(), entry: entry.to_owned() });
     }
 
     /// Loads a domain again at a fresh place, from other objects or from the same ones. Its
@@ -103,7 +103,7 @@ pub trait Manage: Enter {
     fn reload(&mut self, mut spec: DomainSpec) -> Result<(), BuildError> {
         let mut held = self.held();
         held.manager.reshaped = true;
-        spec.clock &= held.clock;
+        spec.clock &= held.time.clock;
         let index = held.find(&spec.name).map_err(BindError::from)?;
         held.reserve_callbacks(&mut spec);
         held.load_again(index, Arc::new(spec), true)

@@ -2,7 +2,6 @@
 
 use crate::gate::ids::{BindingId, ById, DomainId, Id, Run};
 use crate::gate::records::{DomainState, Status};
-use crate::link::place::Map;
 use crate::spec::signature::Signature;
 use crate::world::bindings::lendings::Lendings;
 use crate::world::bindings::record::{Record, To};
@@ -50,10 +49,36 @@ pub struct Permit {
     pub entry: String,
 }
 
+/// The decision about who may connect to what.
+pub struct Rules {
+    pub permits: Vec<Permit>,
+    /// The number of permits when the world was built.
+    first: usize,
+    hook: Option<Hook>,
+}
+
+impl Rules {
+    pub fn new(permits: Vec<Permit>, hook: Option<Hook>) -> Self {
+        Self { first: permits.len(), permits, hook }
+    }
+
+    /// Forgets the permits that were added since the world was built.
+    pub fn reset(&mut self) {
+        self.permits.truncate(self.first);
+    }
+
+    /// Decides whether the client may connect.
+    pub(super) fn allow(&mut self, client: &str, entry: &str) -> bool {
+        let permitted = self.permits.iter().any(|p| matches(&p.client, client) && matches(&p.entry, entry));
+        match &mut self.hook {
+            Some(hook) => hook(&Request { client, entry, permitted }),
+            None => permitted,
+        }
+    }
+}
+
 /// The manager's data.
 pub struct Manager {
-    /// The places of shared regions in every window.
-    pub map: Map,
     /// Records by number of the binding.
     pub records: ById<BindingId, Option<Record>>,
     /// The records that each domain may use.
@@ -63,10 +88,7 @@ pub struct Manager {
     pub entries: BTreeMap<String, Registered>,
     /// Entry points that the host took back. Only the host registers them again.
     pub withdrawn: BTreeSet<String>,
-    pub permits: Vec<Permit>,
-    /// The number of rules when the world was built.
-    pub first_permits: usize,
-    pub hook: Option<Hook>,
+    pub rules: Rules,
     /// Entry points of supervisors, until they are registered.
     pub supervisors: Vec<(String, Option<Signature>)>,
     /// Functions that were passed to domains.
@@ -84,31 +106,19 @@ impl Drop for Manager {
 }
 
 impl Manager {
-    pub fn new(map: Map, permits: Vec<Permit>) -> Self {
+    pub fn new(rules: Rules, supervisors: Vec<(String, Option<Signature>)>) -> Self {
         let nobody = DomainState { dead: Status::Unbound, ..DomainState::nobody(DomainId::NOBODY) };
         Self {
-            map,
             // The first record is the reviver's.
             records: ById::from_iter([None]),
             runs: ById::new(),
             nobody: Box::into_raw(Box::new(nobody)),
             entries: BTreeMap::new(),
             withdrawn: BTreeSet::new(),
-            first_permits: permits.len(),
-            permits,
-            hook: None,
-            supervisors: Vec::new(),
+            rules,
+            supervisors,
             lent: Lendings::default(),
             reshaped: false,
-        }
-    }
-
-    /// Decides whether the client may connect.
-    pub(super) fn permitted(&mut self, client: &str, entry: &str) -> bool {
-        let permitted = self.permits.iter().any(|p| matches(&p.client, client) && matches(&p.entry, entry));
-        match &mut self.hook {
-            Some(hook) => hook(&Request { client, entry, permitted }),
-            None => permitted,
         }
     }
 

@@ -52,9 +52,9 @@ impl Held<'_> {
         let new = records(index, &spec, &find, &hosts)?;
         let old = this.manager.runs[index];
         let first = if new.len() > old.count { this.manager.free_run(new.len()) } else { old.first };
-        this.control.reserve_bindings(first.after(new.len()).place()).map_err(MapError::of("bindings"))?;
-        let around = Surroundings { regions: this.regions.as_slice(), map: &this.manager.map };
-        let loaded = load::load(&mut this.places.draw(), &spec, &plan, &around, &stubs(&spec, first))?;
+        this.gates.control.reserve_bindings(first.after(new.len()).place()).map_err(MapError::of("bindings"))?;
+        let around = Surroundings { regions: this.regions.as_slice(), map: &this.supply.map };
+        let loaded = load::load(&mut this.supply.places.draw(), &spec, &plan, &around, &stubs(&spec, first))?;
         drop(plan);
         let registered = all_registered(index, &spec, &this.hosts)?;
         let functions = spec.registers.iter().flat_map(|(_, entry)| &entry.functions);
@@ -73,7 +73,7 @@ impl Held<'_> {
         // Calls in progress return by flags that depend on the registers that domains use.
         let (was, is) = (this.domains[index].image.usage, loaded.image.usage);
         // SAFETY: the header of the world's control stack, which lives as long as the world.
-        let depth = unsafe { (*this.control.context()).depth };
+        let depth = unsafe { (*this.gates.control.context()).depth };
         if depth > 0 && was.union(is) != was {
             return Err(BindError::Busy { domain: name }.into());
         }
@@ -128,7 +128,7 @@ impl Held<'_> {
         let domain = &this.domains[index];
         owner::admit(domain.spec.owner.as_ref(), false)?;
         let (spec, image) = (Arc::clone(&domain.spec), Arc::clone(&domain.image));
-        let raised = raised::again(&mut this.places.draw(), &spec, image, this.regions.as_slice())?;
+        let raised = raised::again(&mut this.supply.places.draw(), &spec, image, this.regions.as_slice())?;
         let registered = all_registered(index, &spec, &this.hosts)?;
         // SAFETY: see the function's contract.
         unsafe { self.install(index, raised, spec, registered) }
@@ -183,7 +183,7 @@ impl Inner {
 
     /// Replaces a domain that no call returns to by a loaded one.
     fn replace(&mut self, index: DomainId, loaded: Raised, spec: Arc<DomainSpec>) {
-        let birth = self.lives.new_birth();
+        let birth = self.supply.lives.new_birth();
         let domain: &mut Domain = &mut self.domains[index];
         domain.birth = birth;
         // SAFETY: the state lives as long as the world, and nobody else uses it now.
@@ -200,7 +200,7 @@ impl Inner {
         domain.settled = false;
         self.refill(index);
         let any_x87 = self.common().any_x87();
-        if any_x87 && !self.any_x87 {
+        if any_x87 && !self.gates.any_x87 {
             // Entries that the host looked up before do not reset state that this domain leaves
             // behind.
             for domain in &self.domains {
@@ -208,7 +208,7 @@ impl Inner {
                 unsafe { (*domain.state).generation += 1 };
             }
         }
-        self.any_x87 |= any_x87;
+        self.gates.any_x87 |= any_x87;
     }
 
     /// Writes every record again after a domain was replaced. Records that calls in progress return
@@ -219,8 +219,8 @@ impl Inner {
                 record.to = To::Nobody;
             }
         }
-        self.control.reserve_bindings(self.manager.records.len()).map_err(BindError::Memory)?;
-        let idle = |n: &BindingId| !active.bindings.contains(&self.control.binding(*n));
+        self.gates.control.reserve_bindings(self.manager.records.len()).map_err(BindError::Memory)?;
+        let idle = |n: &BindingId| !active.bindings.contains(&self.gates.control.binding(*n));
         let numbers: Vec<BindingId> = self.manager.records.ids().skip(1).filter(idle).collect();
         self.write(numbers)?;
         self.write_reviver()

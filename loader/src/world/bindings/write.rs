@@ -16,12 +16,12 @@ impl Inner {
     /// Returns the data that all bindings share.
     pub fn common(&self) -> Common<'_> {
         Common {
-            table: self.table,
+            table: self.gates.table,
             domains: &self.domains,
             hosts: &self.hosts,
             nobody: self.manager.nobody,
             lends: functions::lends(),
-            metered: self.watched.as_ref().is_some_and(Watched::is_metered),
+            metered: self.time.watched.as_ref().is_some_and(Watched::is_metered),
         }
     }
 
@@ -49,7 +49,7 @@ impl Inner {
         let new = |d: &Domain| named(d.origin) && !d.side().has_vectors();
         let Some(first) = self.domains.iter().find(|d| new(d)) else { return Ok(()) };
         // SAFETY: the header of the world's control stack, which lives as long as the world.
-        if unsafe { (*self.control.context()).depth } > 0 {
+        if unsafe { (*self.gates.control.context()).depth } > 0 {
             return Err(BindError::Busy { domain: first.name.clone() });
         }
         for domain in self.domains.iter_mut().filter(|d| named(d.origin)) {
@@ -81,7 +81,7 @@ impl Inner {
         let (common, records) = (self.common(), &self.manager.records);
         let bindings: Vec<(BindingId, Binding)> =
             numbers.into_iter().filter_map(|n| records[n].as_ref().map(|r| (n, common.binding(r)))).collect();
-        self.control.write_bindings(&bindings).map_err(BindError::Memory)
+        self.gates.control.write_bindings(&bindings).map_err(BindError::Memory)
     }
 
     /// Makes room for all records and writes them.
@@ -90,7 +90,7 @@ impl Inner {
         if count == 1 && self.domains.iter().all(|d| d.spec.restart == Restart::Never) {
             return Ok(());
         }
-        self.control.reserve_bindings(count).map_err(BindError::Memory)?;
+        self.gates.control.reserve_bindings(count).map_err(BindError::Memory)?;
         self.write(self.manager.records.ids().skip(1))?;
         if self.domains.iter().any(|d| d.spec.restart != Restart::Never) { self.write_reviver() } else { Ok(()) }
     }
@@ -99,11 +99,11 @@ impl Inner {
     pub fn write_reviver(&mut self) -> Result<(), BindError> {
         let Some(host) = self.hosts.position(|h| h.name == builtin::REVIVE) else { return Ok(()) };
         let reviver = self.common().reviver(host);
-        self.control.write_bindings(&[(BindingId::REVIVER, reviver)]).map_err(BindError::Memory)?;
+        self.gates.control.write_bindings(&[(BindingId::REVIVER, reviver)]).map_err(BindError::Memory)?;
         let restarts = self.domains.iter().any(|d| d.spec.restart != Restart::Never);
-        let at = if restarts { self.control.binding(BindingId::REVIVER) } else { std::ptr::null() };
+        let at = if restarts { self.gates.control.binding(BindingId::REVIVER) } else { std::ptr::null() };
         // SAFETY: the header of the world's control stack, which lives as long as the world.
-        unsafe { (*self.control.context()).revive = at };
+        unsafe { (*self.gates.control.context()).revive = at };
         Ok(())
     }
 }

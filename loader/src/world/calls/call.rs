@@ -79,7 +79,7 @@ impl World {
                 self.0.limit_calls();
             }
         }
-        let Some(watched) = &self.record().watched else { return Err(CallError::Untimed) };
+        let Some(watched) = &self.record().time.watched else { return Err(CallError::Untimed) };
         watched.limit_call(limits);
         let _restore = Restore(watched.shared());
         Ok(body(self))

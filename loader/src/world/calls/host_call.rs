@@ -193,7 +193,7 @@ impl<'c> HostCall<'c> {
 
     /// The number of the binding through which the domain called.
     pub(crate) fn binding_id(&self) -> BindingId {
-        self.held.control.binding_id(self.binding)
+        self.held.gates.control.binding_id(self.binding)
     }
 
     /// Whether a pointer is a function pointer of the caller's.
