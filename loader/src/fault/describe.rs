@@ -8,6 +8,7 @@ use crate::fault::stray::{NULL, Nearest, Refused, Stray, Whose};
 use crate::fault::trace::{self, Place};
 use crate::gate::fault::{RawFault, Trace};
 use crate::gate::ids::DomainId;
+use crate::vm::address::HostAddress;
 use sfi_contract::layout::{DISPATCH_SIZE, GUARD_SIZE, WINDOW_SIZE};
 use sfi_contract::matching::Check;
 use std::sync::Arc;
@@ -22,7 +23,7 @@ pub(crate) struct Scene<'a> {
     /// The domain's name.
     pub name: &'a str,
     /// The window's base.
-    pub base: u64,
+    pub base: HostAddress,
     /// Unmapped bytes below the data stack, `[start, end)` as window offsets.
     pub stack_guard: [u64; 2],
     /// Says whether a window offset is mapped.
@@ -50,7 +51,8 @@ pub(crate) struct Scene<'a> {
 
 /// Describes a fault.
 pub(crate) fn describe(raw: &RawFault, trace: &Trace, scene: &Scene<'_>) -> Fault {
-    let refused = (raw.signal == libc::SIGTRAP).then(|| (scene.refused)(raw.rip.wrapping_sub(scene.base))).flatten();
+    let refused =
+        (raw.signal == libc::SIGTRAP).then(|| (scene.refused)(raw.rip.wrapping_sub(scene.base.number()))).flatten();
     let kind = match &refused {
         Some(Refused { check: Check::Store, .. }) => FaultKind::SegmentMatch,
         Some(Refused { check: Check::Branch, .. }) => FaultKind::WildBranch,
@@ -58,7 +60,7 @@ pub(crate) fn describe(raw: &RawFault, trace: &Trace, scene: &Scene<'_>) -> Faul
     };
     let behind_call = matches!(raw.signal, libc::SIGILL)
         && matches!(kind, FaultKind::WildBranch | FaultKind::DeadFrame)
-        || raw.rip.wrapping_sub(scene.base) >= WINDOW_SIZE;
+        || raw.rip.wrapping_sub(scene.base.number()) >= WINDOW_SIZE;
     let place = if behind_call { raw.caller.wrapping_sub(1) } else { raw.rip };
     let place = match &refused {
         Some(refused) => place.wrapping_add(refused.distance),
@@ -66,7 +68,9 @@ pub(crate) fn describe(raw: &RawFault, trace: &Trace, scene: &Scene<'_>) -> Faul
         None if raw.signal == libc::SIGTRAP => place.wrapping_sub(1),
         None => place,
     };
-    let find = |place: u64| Some(place.wrapping_sub(scene.base)).filter(|o| *o < WINDOW_SIZE).and_then(scene.function);
+    let find = |place: u64| {
+        Some(place.wrapping_sub(scene.base.number())).filter(|o| *o < WINDOW_SIZE).and_then(scene.function)
+    };
     // A call can be ended within a stub, or below a host function.
     let stub = raw.signal == TIME_SIGNAL || raw.signal == EXIT;
     let direct = find(place);
@@ -74,7 +78,7 @@ pub(crate) fn describe(raw: &RawFault, trace: &Trace, scene: &Scene<'_>) -> Faul
     let found = direct.or_else(|| stub.then(|| find(raw.caller.wrapping_sub(1))).flatten());
     let (function, offset) = found.map_or((None, 0), |(name, offset)| (Some(name), offset));
     // If the fault was found through its caller, its place is the innermost call of the trace.
-    let at = if by_caller { raw.caller.wrapping_sub(1) } else { place }.wrapping_sub(scene.base);
+    let at = if by_caller { raw.caller.wrapping_sub(1) } else { place }.wrapping_sub(scene.base.number());
     let mut places = Vec::new();
     if at < WINDOW_SIZE
         && let Some((domain, names)) = (scene.names)(scene.index)
@@ -102,7 +106,7 @@ fn classify(raw: &RawFault, scene: &Scene<'_>) -> FaultKind {
     if raw.control {
         return FaultKind::ControlStackOverflow;
     }
-    let rip = raw.rip.wrapping_sub(scene.base);
+    let rip = raw.rip.wrapping_sub(scene.base.number());
     match raw.signal {
         TIME_SIGNAL => match raw.code as u32 & reason::KIND {
             reason::CALL_CPU => FaultKind::CpuLimit,
@@ -120,7 +124,7 @@ fn classify(raw: &RawFault, scene: &Scene<'_>) -> FaultKind {
         libc::SIGBUS if raw.code != SI_KERNEL => FaultKind::Bus,
         _ if raw.code == SI_KERNEL => FaultKind::Memory(AddressClass::Unknown),
         _ => {
-            let offset = raw.address.wrapping_sub(scene.base);
+            let offset = raw.address.wrapping_sub(scene.base.number());
             let class = if raw.address < NULL || offset < NULL {
                 AddressClass::Null
             } else if (scene.stack_guard[0]..scene.stack_guard[1]).contains(&offset) {

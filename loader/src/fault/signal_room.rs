@@ -98,7 +98,7 @@ pub(crate) unsafe fn close(context: &mut Context, machine: &mut ucontext_t) -> b
     let (rip, rsp) = (register(machine, libc::REG_RIP), register(machine, libc::REG_RSP));
     // SAFETY: domains live as long as their world.
     let domain = unsafe { context.current.as_ref() };
-    let back = gate::text().contains(&rip) || domain.is_some_and(|d| rip.wrapping_sub(d.base) < WINDOW_SIZE);
+    let back = gate::text().contains(&rip) || domain.is_some_and(|d| rip.wrapping_sub(d.base.number()) < WINDOW_SIZE);
     let room = ControlStack::room(context);
     if back && rsp >= room.end {
         // The contents of the room were the host's. A room that cannot be closed stays open.

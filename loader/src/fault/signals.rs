@@ -100,7 +100,7 @@ extern "C" fn on_time(signal: c_int, info: *mut siginfo_t, context: *mut c_void)
         if due != 0 {
             let rip = machine.uc_mcontext.gregs[libc::REG_RIP as usize] as u64;
             let domain = (*current).current;
-            if (*current).top != 0 && domain.as_ref().is_some_and(|d| rip.wrapping_sub(d.base) < WINDOW_SIZE) {
+            if (*current).top != 0 && domain.as_ref().is_some_and(|d| rip.wrapping_sub(d.base.number()) < WINDOW_SIZE) {
                 let due = if due == reason::SETTLE {
                     meter::charge(current, domain);
                     meter::settle(current, domain)
@@ -169,7 +169,7 @@ unsafe fn unwind(context: &mut Context, signal: c_int, info: &siginfo_t, machine
         // A gate stopped, or was about to check whether it must.
         let in_gate = rip == gate::control_trap()
             || (gate::text().contains(&rip) && signal_room::cramped(context, info, machine));
-        if context.top == 0 || info.si_code <= 0 || !(in_gate || rip.wrapping_sub(domain.base) < WINDOW_SIZE) {
+        if context.top == 0 || info.si_code <= 0 || !(in_gate || rip.wrapping_sub(domain.base.number()) < WINDOW_SIZE) {
             return false;
         }
         // A gate was closed because the call overstays.
@@ -188,7 +188,7 @@ unsafe fn unwind(context: &mut Context, signal: c_int, info: &siginfo_t, machine
             libc::SIGSEGV | libc::SIGBUS => info.si_addr() as u64,
             // The address that the last check of mode match tested. The TCB page is mapped as long
             // as the domain lives.
-            libc::SIGTRAP if !in_gate => *(domain.tcb.wrapping_add_signed(NOTE.addend.into()) as *const u64),
+            libc::SIGTRAP if !in_gate => *(domain.tcb.number().wrapping_add_signed(NOTE.addend.into()) as *const u64),
             _ => 0,
         };
         let fault = RawFault {

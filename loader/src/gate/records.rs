@@ -7,6 +7,7 @@
 
 use crate::gate::fault::{RawFault, Trace};
 use crate::gate::ids::DomainId;
+use crate::vm::address::HostAddress;
 use crate::vm::region::Uppers;
 use std::mem::MaybeUninit;
 
@@ -182,7 +183,7 @@ pub struct Caught {
 #[repr(C)]
 pub struct DomainState {
     /// Base of the window.
-    pub base: u64,
+    pub base: HostAddress,
     /// Data stack pointer for the next entry, 16-byte aligned. 0 if the domain cannot be entered
     /// now.
     pub sp: u64,
@@ -195,7 +196,7 @@ pub struct DomainState {
     /// Number in the world.
     pub index: DomainId,
     /// Address of the TCB page.
-    pub tcb: u64,
+    pub tcb: HostAddress,
     /// Window offset of the dispatch table, and its length in bytes.
     pub dispatch: u32,
     pub dispatch_size: u32,
@@ -221,7 +222,7 @@ pub struct DomainState {
 impl DomainState {
     /// Returns the state of a domain that cannot be entered.
     pub fn nobody(index: DomainId) -> Self {
-        let (base, sp, stack_low, stack_high) = (0, 0, 0, 0);
+        let (base, sp, stack_low, stack_high) = (HostAddress::NULL, 0, 0, 0);
         let (dead, fault) = (Status::Dead, RawFault::default());
         Self {
             base,
@@ -230,7 +231,7 @@ impl DomainState {
             stack_high,
             dead,
             index,
-            tcb: 0,
+            tcb: HostAddress::NULL,
             dispatch: 0,
             dispatch_size: 0,
             generation: 0,
@@ -288,7 +289,7 @@ pub struct Binding {
     /// The callee. Null for host functions.
     pub callee: *mut DomainState,
     /// Absolute address of the callee's function.
-    pub entry: u64,
+    pub entry: HostAddress,
     /// Code that clears the registers that the callee must not see, and jumps to its function. See
     /// `ARGUMENTS` in gate/common.s.
     pub arguments: usize,
@@ -316,7 +317,7 @@ pub struct Binding {
     /// Flags of [`flag`] for the way out if the callee does not return, or its caller is dead.
     pub failing: u32,
     /// Base of the callee's window.
-    pub base: u64,
+    pub base: HostAddress,
     /// Host functions: `extern "C" fn(*mut Context, *const Binding, *mut HostFrame) -> Status` that
     /// runs the function.
     pub shim: usize,

@@ -15,7 +15,7 @@ pub(crate) fn collect(inputs: &[Input<'_>], layout: &Layout, places: &Places) ->
         }
         let spots = from.object.sections.iter().enumerate().filter_map(|(section, s)| {
             let spot = layout.sections[input][section].filter(|spot| spot.part == Part::Text)?;
-            Some((places.of(spot), s.size, section))
+            Some((places.of(spot).bytes(), s.size, section))
         });
         all.push(DebugObject { bytes: from.bytes.to_vec(), sections: spots.collect() });
     }

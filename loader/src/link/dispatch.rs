@@ -9,6 +9,7 @@ use crate::link::references::{relocations, takes_address};
 use crate::link::select::Input;
 use crate::link::symbols::Symbols;
 use crate::spec::DomainSpec;
+use crate::vm::address::WindowOffset;
 use sfi_contract::layout::{DISPATCH_SLOTS, PAGE_SIZE};
 use std::collections::HashMap;
 
@@ -16,20 +17,20 @@ use std::collections::HashMap;
 #[derive(Debug)]
 pub(crate) struct Dispatch {
     /// Code offset by slot. Slot 0 is the trap, so that a null pointer leads to it.
-    pub slots: Vec<u64>,
+    pub slots: Vec<WindowOffset>,
     /// Window offset of slot 0.
-    pub start: u64,
-    index: HashMap<u64, usize>,
+    pub start: WindowOffset,
+    index: HashMap<WindowOffset, usize>,
 }
 
 impl Dispatch {
     /// Returns the window offset of the slot of a code offset.
-    pub(crate) fn slot(&self, code: u64) -> Option<u64> {
+    pub(crate) fn slot(&self, code: WindowOffset) -> Option<WindowOffset> {
         self.index.get(&code).map(|i| self.start + 8 * *i as u64)
     }
 
     /// Returns the code offset of the slot at a window offset.
-    pub(crate) fn code(&self, slot: u64) -> Option<u64> {
+    pub(crate) fn code(&self, slot: WindowOffset) -> Option<WindowOffset> {
         let index = slot.checked_sub(self.start)?;
         if !index.is_multiple_of(8) {
             return None;
@@ -38,7 +39,7 @@ impl Dispatch {
     }
 
     /// Returns the window offset of the slot that an IFUNC's stub jumps through.
-    pub(crate) fn choice(&self, index: usize) -> u64 {
+    pub(crate) fn choice(&self, index: usize) -> WindowOffset {
         self.start + 8 * (1 + index as u64)
     }
 
@@ -46,7 +47,7 @@ impl Dispatch {
     pub(crate) fn bytes(&self) -> Vec<u8> {
         let slots = self.slots.len().next_multiple_of(PAGE_SIZE as usize / 8);
         let all = self.slots.iter().copied().chain(std::iter::repeat(self.slots[0])).take(slots);
-        all.flat_map(u64::to_le_bytes).collect()
+        all.flat_map(|code| code.bytes().to_le_bytes()).collect()
     }
 }
 
@@ -59,7 +60,8 @@ pub(crate) fn collect(
     places: &Places,
 ) -> Result<Dispatch, LinkError> {
     let trap = places.parts[Part::Text as usize] + stubs::TRAP;
-    let mut dispatch = Dispatch { slots: vec![trap; 1 + symbols.indirects.len()], start: 0, index: HashMap::new() };
+    let mut dispatch =
+        Dispatch { slots: vec![trap; 1 + symbols.indirects.len()], start: WindowOffset::ZERO, index: HashMap::new() };
     for (_, _, r, target) in relocations(inputs, symbols) {
         if !takes_address(r.kind) {
             continue;

@@ -7,6 +7,7 @@
 //! that all instances map. Large data lies in another one, which they map copy-on-write.
 
 use crate::fault::names::Names;
+use crate::vm::address::{HostAddress, WindowOffset};
 use crate::vm::memory::Segment;
 use crate::vm::sealed_file;
 use crate::vm::window::{Protection, Word, pages};
@@ -16,6 +17,9 @@ use sfi_contract::layout::PAGE_SIZE;
 use sfi_verifier::Usage;
 use std::collections::HashMap;
 use std::sync::Arc;
+
+/// The first place of a range, and the place behind it.
+pub(crate) type Range = (WindowOffset, WindowOffset);
 
 /// The memory of a domain at its start, and the tables that the host keeps about the domain.
 /// Offsets count from the window's base.
@@ -27,10 +31,10 @@ pub struct Image {
     /// segments with one protection are one mapping.
     pub mappings: Vec<Mapping>,
     /// Writable ranges whose pages a reset gives back to the kernel.
-    pub discarded: Vec<(u64, u64)>,
+    pub discarded: Vec<Range>,
     /// Writable ranges that a reset zeroes in place: the rest of pages with small contents, and the
     /// data stack's top.
-    pub zeroed: Vec<(u64, u64)>,
+    pub zeroed: Vec<Range>,
     /// The initial bytes of the window.
     pub contents: Vec<Content>,
     /// The sealed file that text is mapped from, if no word of it depends on the base.
@@ -38,42 +42,42 @@ pub struct Image {
     /// The sealed file that large data is mapped from.
     pub data_file: Option<OwnedFd>,
     /// Offset of the first byte of text after the stubs, and the text's length in bytes.
-    pub text: (u64, u64),
+    pub text: (WindowOffset, u64),
     /// Offsets of the anchors: header page, block of the dispatch table, TCB page.
     pub anchors: Anchors,
     /// Offset of the dispatch table's slot 0.
-    pub table: u64,
+    pub table: WindowOffset,
     /// Offset of the trap, which unused dispatch slots lead to.
-    pub trap: u64,
+    pub trap: WindowOffset,
     /// Offsets of all stubs: the fixed ones with the trap, those of imports, and those of IFUNCs.
-    pub gateways: Vec<u64>,
+    pub gateways: Vec<WindowOffset>,
     /// The dispatch table: the code offset of every used slot. Slot 0 is the trap.
-    pub slots: Vec<u64>,
+    pub slots: Vec<WindowOffset>,
     /// Window offsets of the slots of gateways that are bound at run time.
-    pub spares: Vec<u64>,
+    pub spares: Vec<WindowOffset>,
     /// Names of places. Faults keep them when the image is gone.
     pub names: Arc<Names>,
     /// Offsets of global functions, by name.
-    pub functions_by_name: HashMap<String, u64>,
+    pub functions_by_name: HashMap<String, WindowOffset>,
     /// Offsets of global variables, by name.
-    pub variables: HashMap<String, u64>,
+    pub variables: HashMap<String, WindowOffset>,
     /// The common addresses of each region's first byte, and of the byte after the region, by the
     /// domain's symbols.
-    pub regions: HashMap<String, u64>,
+    pub regions: HashMap<String, HostAddress>,
     /// Code offsets of initialisers, in order.
-    pub initialisers: Vec<u64>,
+    pub initialisers: Vec<WindowOffset>,
     /// Code offsets of finalisers, in order.
-    pub finalisers: Vec<u64>,
+    pub finalisers: Vec<WindowOffset>,
     /// The bytes below the data stack that no store reaches, `[start, end)`.
-    pub stack_guard: [u64; 2],
+    pub stack_guard: [WindowOffset; 2],
     /// The data stack, `[start, end)`.
-    pub stack: [u64; 2],
+    pub stack: [WindowOffset; 2],
     /// The parts that were placed: name, length in bytes, and the number of places in the window
     /// that each could have had.
     pub choices: Vec<(&'static str, u64, u64)>,
     /// For each IFUNC the window offset of the dispatch slot that its stub jumps through, and the
     /// code offset of its resolver.
-    pub indirects: Vec<(u64, u64)>,
+    pub indirects: Vec<(WindowOffset, WindowOffset)>,
     /// The verifier's facts about the state that the text uses.
     pub usage: Usage,
     /// Says whether some object names [`sfi_contract::names::CLIENT_STACK`].
@@ -83,7 +87,7 @@ pub struct Image {
 /// The initial bytes of a range.
 pub struct Content {
     /// Window offset.
-    pub offset: u64,
+    pub offset: WindowOffset,
     /// The bytes, for a window at 0.
     pub bytes: Vec<u8>,
     /// The words of the range that depend on the base.
@@ -96,21 +100,21 @@ pub struct Content {
 
 impl Content {
     /// Returns the range of the bytes.
-    fn range(&self) -> (u64, u64) {
+    fn range(&self) -> Range {
         (self.offset, self.offset + self.bytes.len() as u64)
     }
 
     /// Returns the range of the bytes' pages.
-    fn pages(&self) -> (u64, u64) {
+    fn pages(&self) -> Range {
         let (start, end) = self.range();
-        (start & !(PAGE_SIZE - 1), pages(end))
+        (start.page(), WindowOffset::new(pages(end.bytes())))
     }
 }
 
 /// Sorts ranges, and joins those that meet.
-fn union(mut ranges: Vec<(u64, u64)>) -> Vec<(u64, u64)> {
+fn union(mut ranges: Vec<Range>) -> Vec<Range> {
     ranges.sort_unstable();
-    let mut all: Vec<(u64, u64)> = Vec::new();
+    let mut all: Vec<Range> = Vec::new();
     for (start, end) in ranges {
         match all.last_mut() {
             Some(last) if start <= last.1 => last.1 = last.1.max(end),
@@ -121,10 +125,10 @@ fn union(mut ranges: Vec<(u64, u64)>) -> Vec<(u64, u64)> {
 }
 
 /// Returns the ranges without the bytes of others.
-fn without(ranges: Vec<(u64, u64)>, others: &[(u64, u64)]) -> Vec<(u64, u64)> {
+fn without(ranges: Vec<Range>, others: &[Range]) -> Vec<Range> {
     let mut rest = ranges;
     for (from, to) in others {
-        let pieces = |(start, end): (u64, u64)| [(start, end.min(*from)), (start.max(*to), end)];
+        let pieces = |(start, end): Range| [(start, end.min(*from)), (start.max(*to), end)];
         rest = rest.into_iter().flat_map(pieces).filter(|(start, end)| start < end).collect();
     }
     rest
@@ -133,8 +137,8 @@ fn without(ranges: Vec<(u64, u64)>, others: &[(u64, u64)]) -> Vec<(u64, u64)> {
 /// A mapping of a window.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Mapping {
-    /// Window offset.
-    pub offset: u64,
+    /// Its first place.
+    pub offset: WindowOffset,
     /// Length in bytes.
     pub length: u64,
     /// The protection once the window is sealed.
@@ -171,7 +175,7 @@ impl Image {
     /// Decides which contents come from files, and writes them there. The files are sealed, so they
     /// cannot be written again.
     pub fn store(&mut self) -> Result<(), rustix::io::Errno> {
-        let text = self.segments.iter().find(|s| s.protection == Protection::ReadExecute).map(|s| s.offset);
+        let text = self.segments.iter().find(|s| s.protection == Protection::ReadExecute).map(Segment::start);
         let mut data: Vec<u8> = Vec::new();
         let mut sources = HashMap::new();
         for content in &mut self.contents {
@@ -180,7 +184,7 @@ impl Image {
                     self.text_file = sealed_file::seal(c"text", &content.bytes, true)?;
                     content.stored = self.text_file.is_some();
                 }
-            } else if content.bytes.len() > COPY_LIMIT && content.offset.is_multiple_of(PAGE_SIZE) {
+            } else if content.bytes.len() > COPY_LIMIT && content.offset == content.offset.page() {
                 sources.insert(content.offset, (data.len() as u64, pages(content.bytes.len() as u64)));
                 data.append(&mut content.bytes);
                 data.resize(pages(data.len() as u64) as usize, 0);
@@ -192,7 +196,7 @@ impl Image {
         }
         self.mappings.clear();
         for s in self.segments.iter().filter(|s| !s.shared) {
-            let mut add = |offset: u64, length: u64, source: Source| {
+            let mut add = |offset: WindowOffset, length: u64, source: Source| {
                 let protection = s.protection;
                 match self.mappings.last_mut() {
                     Some(last)
@@ -207,13 +211,13 @@ impl Image {
                     _ => self.mappings.push(Mapping { offset, length, protection, source }),
                 }
             };
-            if Some(s.offset) == text && self.text_file.is_some() {
-                add(s.offset, s.length, Source::Text);
-            } else if let Some((at, length)) = sources.get(&s.offset) {
-                add(s.offset, *length, Source::Data(*at));
-                add(s.offset + length, s.length - length, Source::Zero);
+            if Some(s.start()) == text && self.text_file.is_some() {
+                add(s.start(), s.length, Source::Text);
+            } else if let Some((at, length)) = sources.get(&s.start()) {
+                add(s.start(), *length, Source::Data(*at));
+                add(s.start() + *length, s.length - length, Source::Zero);
             } else {
-                add(s.offset, s.length, Source::Zero);
+                add(s.start(), s.length, Source::Zero);
             }
         }
         self.plan_reset();
@@ -223,20 +227,21 @@ impl Image {
     /// Divides the writable memory into the ranges that a reset writes, zeroes and discards.
     fn plan_reset(&mut self) {
         let copied = |c: &&Content| c.writable && !c.stored;
-        let mut warm: Vec<(u64, u64)> = self.contents.iter().filter(copied).map(Content::pages).collect();
-        warm.push((self.stack[1].saturating_sub(WARM_STACK).max(self.stack[0]), self.stack[1]));
+        let mut warm: Vec<Range> = self.contents.iter().filter(copied).map(Content::pages).collect();
+        let [low, high] = self.stack;
+        warm.push((high - WARM_STACK.min(high - low), high));
         let writable = |m: &&Mapping| m.protection == Protection::ReadWrite;
         let mappings = self.mappings.iter().filter(writable).map(|m| (m.offset, m.offset + m.length)).collect();
         self.discarded = without(mappings, &warm);
-        let bytes: Vec<(u64, u64)> = self.contents.iter().filter(copied).map(Content::range).collect();
+        let bytes: Vec<Range> = self.contents.iter().filter(copied).map(Content::range).collect();
         self.zeroed = without(union(warm), &bytes);
     }
 
     /// Returns the number of the kernel's mappings of a window with this image, with those of
     /// reserved space. They are counted as if no neighbour shared one.
     pub fn mapping_count(&self) -> u64 {
-        let regions = self.segments.iter().filter(|s| s.shared).map(|s| (s.offset, s.end()));
-        let mut ranges: Vec<(u64, u64)> = self.mappings.iter().map(|m| (m.offset, m.offset + m.length)).collect();
+        let regions = self.segments.iter().filter(|s| s.shared).map(|s| (s.start(), s.start() + s.length));
+        let mut ranges: Vec<Range> = self.mappings.iter().map(|m| (m.offset, m.offset + m.length)).collect();
         ranges.extend(regions);
         ranges.sort_unstable();
         let holes = ranges.windows(2).filter(|pair| pair[0].1 < pair[1].0).count();
@@ -249,13 +254,13 @@ impl Image {
     }
 
     /// Returns the number of the slot at a window offset, if the table has one there.
-    pub fn slot_at(&self, offset: u64) -> Option<usize> {
+    pub fn slot_at(&self, offset: WindowOffset) -> Option<usize> {
         let distance = offset.checked_sub(self.table).filter(|distance| distance.is_multiple_of(8))?;
         usize::try_from(distance / 8).ok().filter(|slot| *slot < self.slots.len())
     }
 
     /// Finds the function around an offset. Returns its name and the distance from its start.
-    pub fn function(&self, offset: u64) -> Option<(String, u64)> {
-        self.names.function(offset)
+    pub fn function(&self, offset: WindowOffset) -> Option<(String, u64)> {
+        self.names.function(offset.bytes())
     }
 }

@@ -24,6 +24,7 @@ use crate::link::reloc::Addresses;
 use crate::link::select::Input;
 use crate::link::symbols::{Resolver, Symbols, Target};
 use crate::spec::{Access, DomainSpec, Share};
+use crate::vm::address::WindowOffset;
 use crate::vm::error::MapError;
 use crate::vm::memory::{HEAP, Segment};
 use crate::vm::region::Placed;
@@ -107,7 +108,7 @@ pub(crate) fn link(spec: &DomainSpec, plan: &Plan<'_>, site: &Site<'_>) -> Resul
     };
     let regions = spec.shared.iter().zip(site.regions).flat_map(ends).collect();
     let debug = debug::collect(inputs, layout, places);
-    let names = Arc::new(Names { text, functions: functions(inputs, layout, places), debug });
+    let names = Arc::new(Names { text: (text.0.bytes(), text.1), functions: functions(inputs, layout, places), debug });
     let mut image = Image {
         segments: segments(spec, layout, places, site.regions, &dispatch),
         mappings: Vec::new(),
@@ -171,12 +172,12 @@ fn indirects(
     places: &Places,
     dispatch: &Dispatch,
     text: &mut [u8],
-) -> Vec<(u64, u64)> {
+) -> Vec<(WindowOffset, WindowOffset)> {
     let mut indirects = Vec::new();
     for (index, resolver) in symbols.indirects.iter().enumerate() {
         let Resolver { input, section, offset } = *resolver;
         let at = (layout.indirects + stubs::CHOICE * index as u64) as usize;
-        text[at..at + stubs::CHOICE as usize].copy_from_slice(&stubs::choice(dispatch.choice(index)));
+        text[at..at + stubs::CHOICE as usize].copy_from_slice(&stubs::choice(dispatch.choice(index).bytes()));
         if let Some(code) = places.code(Target::Section { input, section, offset }, layout) {
             indirects.push((dispatch.choice(index), code));
         }
@@ -189,7 +190,7 @@ fn names_client_stack(inputs: &[Input<'_>]) -> bool {
     inputs.iter().flat_map(|i| &i.object.symbols).any(|s| s.name == sfi_contract::names::CLIENT_STACK)
 }
 
-fn gateways(text: u64, imports: usize) -> Vec<u64> {
+fn gateways(text: WindowOffset, imports: usize) -> Vec<WindowOffset> {
     stubs::FIXED.into_iter().chain((0..imports).map(stubs::import)).map(|o| text + o).collect()
 }
 
@@ -202,7 +203,7 @@ fn functions_of(
     words: &[Vec<Word>; 4],
     dispatch: &Dispatch,
     array: &str,
-) -> Result<Vec<u64>, LinkError> {
+) -> Result<Vec<WindowOffset>, LinkError> {
     let Some((first, end)) = layout::array_range(inputs, layout, array) else { return Ok(Vec::new()) };
     let fail = |why: &str| LinkError::Place { domain: spec.name.clone(), place: array.to_owned(), why: why.to_owned() };
     // The bytes after the stored ones are zero, so they are no functions.
@@ -218,7 +219,7 @@ fn functions_of(
         let in_window = words[first.part as usize].binary_search(&Word { at, minus: false }).is_ok();
         // gABI: 0 and -1 are ignored.
         if in_window || (pointer != 0 && pointer != u64::MAX) {
-            let code = dispatch.code(pointer).filter(|_| in_window);
+            let code = dispatch.code(WindowOffset::new(pointer)).filter(|_| in_window);
             functions.push(code.ok_or_else(|| fail("an entry is not a function pointer"))?);
         }
     }
@@ -234,15 +235,21 @@ fn segments(
     dispatch: &Dispatch,
 ) -> Vec<Segment> {
     let mut segments = Vec::new();
-    let mut add = |name: &str, offset: u64, length: u64, protection: Protection, shared: bool| {
+    let mut add = |name: &str, offset: WindowOffset, length: u64, protection: Protection, shared: bool| {
         if length > 0 {
-            segments.push(Segment { name: name.to_owned(), offset, length: pages(length), protection, shared });
+            segments.push(Segment {
+                name: name.to_owned(),
+                offset: offset.bytes(),
+                length: pages(length),
+                protection,
+                shared,
+            });
         }
     };
-    add("header page", places.anchors.header, PAGE_SIZE, Protection::Read, false);
+    add("header page", WindowOffset::new(places.anchors.header), PAGE_SIZE, Protection::Read, false);
     add("dispatch table", dispatch.start, 8 * dispatch.slots.len() as u64, Protection::Read, false);
-    let locals = places.parts[Part::Locals as usize] & !(PAGE_SIZE - 1);
-    add("thread locals", locals, places.anchors.tcb + TCB_SIZE - locals, Protection::ReadWrite, false);
+    let locals = places.parts[Part::Locals as usize].page();
+    add("thread locals", locals, places.anchors.tcb + TCB_SIZE - locals.bytes(), Protection::ReadWrite, false);
     let part = |part: Part| (places.parts[part as usize], layout.sizes[part as usize]);
     for (name, which, protection) in [
         ("text", Part::Text, Protection::ReadExecute),
@@ -279,7 +286,7 @@ fn contents(
     let mut contents = vec![
         header(site),
         Content { offset: dispatch.start, bytes: table, words: all, writable: false, stored },
-        tcb(site.places.anchors.tcb),
+        tcb(WindowOffset::new(site.places.anchors.tcb)),
     ];
     for ((part, mut bytes), words) in Part::ALL.into_iter().zip(parts).zip(words) {
         if part != Part::Text {
@@ -304,10 +311,10 @@ fn header(site: &Site<'_>) -> Content {
     for (field, offset) in [
         (HEADER_BASE, 0),
         (HEADER_TCB, places.anchors.tcb),
-        (HEADER_HEAP_START, places.heap.0),
-        (HEADER_HEAP_END, places.heap.0 + places.heap.1),
-        (HEADER_STACK_LOW, places.stack.0),
-        (HEADER_STACK_HIGH, places.stack.0 + places.stack.1),
+        (HEADER_HEAP_START, places.heap.0.bytes()),
+        (HEADER_HEAP_END, places.heap.0.bytes() + places.heap.1),
+        (HEADER_STACK_LOW, places.stack.0.bytes()),
+        (HEADER_STACK_HIGH, places.stack.0.bytes() + places.stack.1),
     ] {
         let at = field.addend as usize;
         bytes[at..at + 8].copy_from_slice(&offset.to_le_bytes());
@@ -323,13 +330,13 @@ fn header(site: &Site<'_>) -> Content {
     let at = HEADER_REGIONS.addend as usize;
     let regions: Vec<u8> = (0..REGION_SLOTS).flat_map(|slot| no_region(slot).to_le_bytes()).collect();
     bytes[at..at + regions.len()].copy_from_slice(&regions);
-    Content { offset: places.anchors.header, bytes, words, writable: false, stored: false }
+    Content { offset: WindowOffset::new(places.anchors.header), bytes, words, writable: false, stored: false }
 }
 
 /// Makes the TCB: a pointer to itself (psABI 3.4.6). Each instance has a canary of its own.
-fn tcb(offset: u64) -> Content {
+fn tcb(offset: WindowOffset) -> Content {
     let words = vec![Word { at: 0, minus: false }];
-    Content { offset, bytes: offset.to_le_bytes().to_vec(), words, writable: true, stored: false }
+    Content { offset, bytes: offset.bytes().to_le_bytes().to_vec(), words, writable: true, stored: false }
 }
 
 /// Collects the names of functions by offset, for faults.
@@ -341,7 +348,7 @@ fn functions(inputs: &[Input<'_>], layout: &Layout, places: &Places) -> Vec<(u64
             let target = Target::Section { input, section, offset: symbol.value };
             if let Some(offset) = places.code(target, layout) {
                 let rank = (symbol.kind != STT_FUNC, !symbol.is_global());
-                all.push((offset, rank, symbol.size, symbol.name.to_owned()));
+                all.push((offset.bytes(), rank, symbol.size, symbol.name.to_owned()));
             }
         }
     }
@@ -351,7 +358,11 @@ fn functions(inputs: &[Input<'_>], layout: &Layout, places: &Places) -> Vec<(u64
 }
 
 /// Collects the offsets of global functions, and those of global variables.
-fn names(symbols: &Symbols<'_>, layout: &Layout, places: &Places) -> (HashMap<String, u64>, HashMap<String, u64>) {
+fn names(
+    symbols: &Symbols<'_>,
+    layout: &Layout,
+    places: &Places,
+) -> (HashMap<String, WindowOffset>, HashMap<String, WindowOffset>) {
     let mut functions = HashMap::new();
     let mut variables = HashMap::new();
     for (name, (target, _)) in &symbols.globals {

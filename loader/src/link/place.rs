@@ -6,6 +6,7 @@ use crate::link::error::LinkError;
 use crate::link::layout::{Layout, Part, Spot};
 use crate::link::symbols::Target;
 use crate::spec::{DomainSpec, Placement};
+use crate::vm::address::WindowOffset;
 use crate::vm::space::draw;
 use crate::vm::window::pages;
 use rand_chacha::ChaCha20Rng;
@@ -60,7 +61,7 @@ impl Map {
             if chosen < count {
                 let at = first + chosen * align;
                 self.taken.insert(at - before, at + length + GUARD);
-                return Some(Place { at, choices: total });
+                return Some(Place { at: WindowOffset::new(at), choices: total });
             }
             chosen -= count;
         }
@@ -69,7 +70,7 @@ impl Map {
 
     /// Draws a place as [`Map::place`] does, but looks at no other place than those that it draws.
     /// Each of the free ones is equally likely. Returns `None` if all draws met taken ranges.
-    fn find(&mut self, rng: &mut ChaCha20Rng, length: u64, before: u64, high: u64) -> Option<u64> {
+    fn find(&mut self, rng: &mut ChaCha20Rng, length: u64, before: u64, high: u64) -> Option<WindowOffset> {
         let first = (SEGMENTS_LOW + before).next_multiple_of(PAGE_SIZE);
         let room = high.checked_sub(first)?.checked_sub(length.checked_add(GUARD)?)?;
         for _ in 0..ATTEMPTS {
@@ -77,7 +78,7 @@ impl Map {
             let (start, end) = (at - before, at + length + GUARD);
             if self.taken.range(..end).next_back().is_none_or(|(_, taken)| *taken <= start) {
                 self.taken.insert(start, end);
-                return Some(at);
+                return Some(WindowOffset::new(at));
             }
         }
         None
@@ -87,13 +88,13 @@ impl Map {
 /// A place, and the number of places that it was drawn from.
 #[derive(Clone, Copy, Debug)]
 struct Place {
-    at: u64,
+    at: WindowOffset,
     choices: u64,
 }
 
 /// Places shared regions of these lengths, each at one offset of every window. Returns the taken
 /// ranges and the offsets.
-pub(crate) fn place_regions(rng: &mut ChaCha20Rng, lengths: &[u64]) -> Result<(Map, Vec<u64>), LinkError> {
+pub(crate) fn place_regions(rng: &mut ChaCha20Rng, lengths: &[u64]) -> Result<(Map, Vec<WindowOffset>), LinkError> {
     let all = lengths.iter().try_fold(0u64, |all, length| all.checked_add(length + 2 * GUARD));
     // Too many are refused before the first one is placed.
     if all.is_none_or(|all| all > REGIONS_HIGH - SEGMENTS_LOW) {
@@ -112,18 +113,18 @@ pub(crate) fn place_regions(rng: &mut ChaCha20Rng, lengths: &[u64]) -> Result<(M
 #[derive(Clone, Debug)]
 pub(crate) struct Places {
     /// Of the parts, by [`Part`].
-    pub parts: [u64; 4],
+    pub parts: [WindowOffset; 4],
     /// Of the anchors: header page, block of the dispatch table, TCB page.
     pub anchors: Anchors,
     /// Decides at which page of its block the dispatch table begins: see [`Places::table`]. 0 is
     /// the block's first page.
     table: u64,
     /// Start of the heap, and its length in whole pages.
-    pub heap: (u64, u64),
+    pub heap: (WindowOffset, u64),
     /// Start of the data stack, and its length in whole pages.
-    pub stack: (u64, u64),
+    pub stack: (WindowOffset, u64),
     /// Start of the bytes below the data stack that no store reaches.
-    pub stack_guard: u64,
+    pub stack_guard: WindowOffset,
     /// The parts that were placed: name, length in bytes, and the number of places in the window
     /// that each could have had.
     pub choices: Vec<(&'static str, u64, u64)>,
@@ -131,13 +132,13 @@ pub(crate) struct Places {
 
 impl Places {
     /// Returns the window offset of a spot.
-    pub(crate) fn of(&self, spot: Spot) -> u64 {
+    pub(crate) fn of(&self, spot: Spot) -> WindowOffset {
         self.parts[spot.part as usize] + spot.offset
     }
 
     /// Returns the window offset of a code symbol: a place in an executable section, or a gateway.
     /// `layout` is the one that these places belong to.
-    pub(crate) fn code(&self, target: Target, layout: &Layout) -> Option<u64> {
+    pub(crate) fn code(&self, target: Target, layout: &Layout) -> Option<WindowOffset> {
         let text = self.parts[Part::Text as usize];
         match target {
             Target::Section { input, section, offset } => {
@@ -153,9 +154,9 @@ impl Places {
 
     /// Returns the window offset of a dispatch table of `length` bytes: any page of its block that
     /// leaves room for the table.
-    pub(crate) fn table(&self, length: u64) -> u64 {
+    pub(crate) fn table(&self, length: u64) -> WindowOffset {
         let free = DISPATCH_SIZE.saturating_sub(pages(length)) / PAGE_SIZE;
-        self.anchors.dispatch + self.table % (free + 1) * PAGE_SIZE
+        WindowOffset::new(self.anchors.dispatch + self.table % (free + 1) * PAGE_SIZE)
     }
 }
 
@@ -196,7 +197,7 @@ pub(crate) fn place(
     };
     let mut places = placed.map_err(full)?;
     let locals = layout.sizes[Part::Locals as usize];
-    places.parts[Part::Locals as usize] = places.anchors.tcb - locals;
+    places.parts[Part::Locals as usize] = WindowOffset::new(places.anchors.tcb - locals);
     Ok(places)
 }
 
@@ -208,7 +209,7 @@ fn scattered(rng: &mut ChaCha20Rng, sizes: &Sizes, map: &mut Map) -> Result<Plac
         choices.push((name, length, place.choices));
         Some(place.at)
     };
-    let mut parts = [0; 4];
+    let mut parts = [WindowOffset::ZERO; 4];
     for (part, name) in [(Part::Constants, "constants"), (Part::Text, "text"), (Part::Data, "data")] {
         if sizes.of(part).0 > 0 {
             parts[part as usize] = put(name, sizes.of(part), GUARD, IMAGE_HIGH).ok_or("image")?;
@@ -220,13 +221,13 @@ fn scattered(rng: &mut ChaCha20Rng, sizes: &Sizes, map: &mut Map) -> Result<Plac
     let locals = sizes.of(Part::Locals).0;
     let tcb = put("thread locals", (locals + TCB_SIZE, PAGE_SIZE), GUARD, IMAGE_HIGH).ok_or("thread locals")? + locals;
     let heap = match sizes.heap {
-        0 => SEGMENTS_LOW,
+        0 => WindowOffset::new(SEGMENTS_LOW),
         length => put("heap", (length, PAGE_SIZE), GUARD, WINDOW_SIZE).ok_or("heap")?,
     };
     let stack = put("data stack", (sizes.stack, PAGE_SIZE), STACK_GUARD, WINDOW_SIZE).ok_or("data stack")?;
     Ok(Places {
         parts,
-        anchors: Anchors { header, dispatch, tcb },
+        anchors: Anchors { header: header.bytes(), dispatch: dispatch.bytes(), tcb: tcb.bytes() },
         table: rng.next_u64(),
         heap: (heap, sizes.heap),
         stack: (stack, sizes.stack),
@@ -252,12 +253,12 @@ fn dense(rng: &mut ChaCha20Rng, sizes: &Sizes, map: &mut Map) -> Result<Places, 
         Some(place) => (place, true),
         None => (draw(0).ok_or("image")?, false),
     };
-    let dispatch = cluster.at + below;
+    let dispatch = cluster.at.bytes() + below;
     let (header, tcb) = (dispatch - PAGE_SIZE, dispatch + DISPATCH_SIZE + TLS_SIZE);
     let mut choices =
         vec![("header page", PAGE_SIZE, cluster.choices), ("dispatch table", DISPATCH_SIZE, cluster.choices)];
     let (mut low, mut high) = (header, tcb + TCB_SIZE);
-    let mut parts = [0; 4];
+    let mut parts = [WindowOffset::ZERO; 4];
     for (part, name) in [(Part::Constants, "constants"), (Part::Text, "text"), (Part::Data, "data")] {
         let (length, align) = sizes.of(part);
         if length == 0 {
@@ -269,15 +270,15 @@ fn dense(rng: &mut ChaCha20Rng, sizes: &Sizes, map: &mut Map) -> Result<Places, 
         } else {
             low = at
         }
-        parts[part as usize] = at;
+        parts[part as usize] = WindowOffset::new(at);
         choices.push((name, length, cluster.choices));
     }
     let locals = tcb - sizes.of(Part::Locals).0;
     choices.push(("thread locals", tcb + TCB_SIZE - locals, cluster.choices));
     let mut elsewhere = |length: u64, guard: u64| map.place(rng, length, PAGE_SIZE, guard, WINDOW_SIZE);
     let heap = match sizes.heap {
-        0 => Place { at: SEGMENTS_LOW, choices: 1 },
-        _ if heap_within => Place { at: high, ..cluster },
+        0 => Place { at: WindowOffset::new(SEGMENTS_LOW), choices: 1 },
+        _ if heap_within => Place { at: WindowOffset::new(high), ..cluster },
         length => elsewhere(length, GUARD).ok_or("heap")?,
     };
     if sizes.heap > 0 {
@@ -286,7 +287,7 @@ fn dense(rng: &mut ChaCha20Rng, sizes: &Sizes, map: &mut Map) -> Result<Places, 
     let below = locals.checked_sub(sizes.stack).filter(|at| *at >= dispatch + DISPATCH_SIZE);
     let (stack, guard) = match below {
         // At most pages of the dispatch table lie in this guard, and they are read-only.
-        Some(at) => (Place { at, ..cluster }, DENSE_STACK_GUARD),
+        Some(at) => (Place { at: WindowOffset::new(at), ..cluster }, DENSE_STACK_GUARD),
         None => (elsewhere(sizes.stack, STACK_GUARD).ok_or("data stack")?, STACK_GUARD),
     };
     choices.push(("data stack", sizes.stack, stack.choices));
@@ -316,6 +317,7 @@ mod tests {
         let mut map = Map::default();
         let mut ranges = Vec::new();
         while let Some(Place { at, .. }) = map.place(&mut rng, 200 << 20, PAGE_SIZE, GUARD, WINDOW_SIZE) {
+            let at = at.bytes();
             assert!(at >= SEGMENTS_LOW + GUARD && at + (200 << 20) + GUARD <= WINDOW_SIZE && at % PAGE_SIZE == 0);
             assert!(ranges.iter().all(|r: &u64| r.abs_diff(at) >= (200 << 20) + GUARD));
             ranges.push(at);

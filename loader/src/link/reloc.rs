@@ -9,6 +9,7 @@ use crate::link::references::{got_entry, needs_got, relocations};
 use crate::link::select::Input;
 use crate::link::symbols::{Symbols, Target};
 use crate::spec::DomainSpec;
+use crate::vm::address::WindowOffset;
 use crate::vm::region::Placed;
 use crate::vm::window::Word;
 use sfi_contract::layout::WINDOW_SIZE;
@@ -35,7 +36,7 @@ pub(crate) struct Addresses<'l> {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Address {
     /// Offset from the window's base.
-    InWindow(u64),
+    InWindow(WindowOffset),
     /// A number that does not depend on the window.
     Absolute(u64),
 }
@@ -53,7 +54,7 @@ impl Addresses<'_> {
                 self.places.of(spot).wrapping_add(offset)
             }
             Target::Common(index) => self.places.of(self.layout.commons[index]),
-            Target::Anchored(place) => self.places.anchors.offset(place),
+            Target::Anchored(place) => WindowOffset::new(self.places.anchors.offset(place)),
             Target::Got => self.places.of(self.layout.got_spot),
             Target::Bound { name, end } => {
                 let (first, last) = self.layout.bounds[name];
@@ -61,7 +62,7 @@ impl Addresses<'_> {
             }
             Target::Region { share, end } => {
                 let Placed { common, length, .. } = self.regions[share];
-                return Ok(Address::Absolute(common + if end { length } else { 0 }));
+                return Ok(Address::Absolute((common + if end { length } else { 0 }).number()));
             }
             Target::Absolute(value) => return Ok(Address::Absolute(value)),
             Target::Nothing => return Ok(Address::Absolute(0)),
@@ -72,7 +73,7 @@ impl Addresses<'_> {
     }
 
     /// Returns the window offset that a branch goes to.
-    fn branch(&self, target: Target) -> Result<u64, &'static str> {
+    fn branch(&self, target: Target) -> Result<WindowOffset, &'static str> {
         match target {
             // A call of a weak function without a definition is a fault of the domain.
             Target::Nothing => Ok(self.places.parts[Part::Text as usize] + stubs::TRAP),
@@ -86,7 +87,8 @@ impl Addresses<'_> {
             Target::Section { input, section, offset } => {
                 let spot = self.layout.sections[input][section].filter(|s| s.part == Part::Locals);
                 let spot = spot.ok_or("the symbol is not thread-local")?;
-                Ok((self.places.of(spot).wrapping_add(offset) as i64).wrapping_sub(self.places.anchors.tcb as i64))
+                let at = self.places.of(spot).wrapping_add(offset);
+                Ok((at.bytes() as i64).wrapping_sub(self.places.anchors.tcb as i64))
             }
             _ => Err("the symbol is not thread-local"),
         }
@@ -118,7 +120,7 @@ pub(crate) fn apply(
             Address::Absolute(value) => value,
             Address::InWindow(offset) => {
                 words[spot.part as usize].push(Word { at: spot.offset as u32, minus: false });
-                offset
+                offset.bytes()
             }
         };
         let value = value.wrapping_add_signed(*addend);
@@ -207,47 +209,47 @@ impl Field {
 /// Computes the value of one relocation at the window offset `place`.
 fn value(
     addresses: &Addresses<'_>,
-    got: Option<u64>,
+    got: Option<WindowOffset>,
     r: &Relocation,
     target: Target,
-    place: u64,
+    place: WindowOffset,
     size: u64,
     code: bool,
 ) -> Result<Field, &'static str> {
     let add = |s: u64| s.wrapping_add_signed(r.addend);
-    let relative = |s: u64| add(s).wrapping_sub(place) as i64;
+    let relative = |s: u64| add(s).wrapping_sub(place.bytes()) as i64;
     let pointer = || addresses.pointer(target);
     // Windows begin at 4 GiB and above. Operands name the anchors and thread locals by their offset
     // in the window.
     let absolute = || match (pointer()?, target) {
         (Address::Absolute(value), _) => Ok(value),
-        (Address::InWindow(offset), Target::Anchored(_)) => Ok(offset),
-        (Address::InWindow(offset), _) if addresses.local(target).is_ok() => Ok(offset),
+        (Address::InWindow(offset), Target::Anchored(_)) => Ok(offset.bytes()),
+        (Address::InWindow(offset), _) if addresses.local(target).is_ok() => Ok(offset.bytes()),
         (Address::InWindow(_), _) => Err(NARROW),
     };
     let distance = || match (pointer()?, target) {
-        (Address::InWindow(offset), _) => Ok(offset),
+        (Address::InWindow(offset), _) => Ok(offset.bytes()),
         // An access goes to the region's bytes in the window, at the lower half of the address.
         (Address::Absolute(common), Target::Region { .. }) if code => Ok(common % WINDOW_SIZE),
         (Address::Absolute(_), _) => Err(NARROW),
     };
     Ok(match r.kind {
         R_X86_64_64 => match pointer()? {
-            Address::InWindow(offset) => Field::Eight(add(offset), Some(false)),
+            Address::InWindow(offset) => Field::Eight(add(offset.bytes()), Some(false)),
             Address::Absolute(value) => Field::Eight(add(value), None),
         },
         R_X86_64_PC64 => match pointer()? {
-            Address::InWindow(offset) => Field::Eight(relative(offset) as u64, None),
+            Address::InWindow(offset) => Field::Eight(relative(offset.bytes()) as u64, None),
             Address::Absolute(value) => Field::Eight(relative(value) as u64, Some(true)),
         },
         R_X86_64_32 => Field::FourUnsigned(add(absolute()?)),
         R_X86_64_32S => Field::Four(add(absolute()?) as i64),
-        R_X86_64_PC32 if got.is_some() => {
-            Field::Four(got.unwrap_or_default().wrapping_sub(place).wrapping_sub(4) as i64)
+        R_X86_64_PC32 if let Some(entry) = got => {
+            Field::Four(entry.bytes().wrapping_sub(place.bytes()).wrapping_sub(4) as i64)
         }
         R_X86_64_PC32 => Field::Four(relative(distance()?)),
-        R_X86_64_PLT32 => Field::Four(relative(addresses.branch(target)?)),
-        kind if needs_got(kind) => Field::Four(relative(got.ok_or("no GOT entry")?)),
+        R_X86_64_PLT32 => Field::Four(relative(addresses.branch(target)?.bytes())),
+        kind if needs_got(kind) => Field::Four(relative(got.ok_or("no GOT entry")?.bytes())),
         R_X86_64_TPOFF32 => Field::Four(addresses.local(target)?.wrapping_add(r.addend)),
         R_X86_64_TPOFF64 => Field::Eight(addresses.local(target)?.wrapping_add(r.addend) as u64, None),
         R_X86_64_DTPOFF32 | R_X86_64_DTPOFF64 => {

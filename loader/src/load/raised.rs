@@ -10,6 +10,7 @@ use crate::link::error::LinkError;
 use crate::link::image::{Content, Image, Source};
 use crate::load::verify;
 use crate::spec::DomainSpec;
+use crate::vm::address::WindowOffset;
 use crate::vm::error::MapError;
 use crate::vm::memory::Segment;
 use crate::vm::region::{Region, Uppers};
@@ -83,7 +84,7 @@ fn verify(window: &Window, image: &Image, spec: &DomainSpec) -> Result<Usage, Li
 
 impl Raised {
     fn new(window: Window, image: Arc<Image>) -> Self {
-        let initial_sp = window.base() + image.stack[1] - STACK_SLACK;
+        let initial_sp = window.at(image.stack[1] - STACK_SLACK).number();
         Self { window, image, initial_sp }
     }
 
@@ -93,12 +94,12 @@ impl Raised {
         DomainState {
             base,
             sp: self.initial_sp,
-            stack_low: base + self.image.stack[0],
-            stack_high: base + self.image.stack[1],
+            stack_low: self.window.at(self.image.stack[0]).number(),
+            stack_high: self.window.at(self.image.stack[1]).number(),
             dead: Status::Ok,
             index,
-            tcb: base + self.image.anchors.tcb,
-            dispatch: self.image.table as u32,
+            tcb: self.window.at(WindowOffset::new(self.image.anchors.tcb)),
+            dispatch: self.image.table.bytes() as u32,
             dispatch_size: self.image.table_size() as u32,
             generation,
             life: 0,
@@ -121,7 +122,7 @@ pub(crate) fn raise<'f>(
 ) -> Result<(), Errno> {
     for segment in image.segments.iter().filter(|s| s.shared) {
         if let Some(file) = region(segment) {
-            window.map_file(segment.offset, segment.length, segment.protection, file, 0, true)?;
+            window.map_file(segment.start(), segment.length, segment.protection, file, 0, true)?;
         }
     }
     for mapping in &image.mappings {
@@ -148,10 +149,10 @@ pub(crate) fn raise<'f>(
 /// stay.
 pub(crate) fn reset(window: &Window, image: &Image, rng: &mut ChaCha20Rng) -> Result<(), Errno> {
     for (start, end) in &image.discarded {
-        window.discard(*start, end - start)?;
+        window.discard(*start, *end - *start)?;
     }
     for (start, end) in &image.zeroed {
-        window.zero(*start, end - start);
+        window.zero(*start, *end - *start);
     }
     for content in image.contents.iter().filter(|c| c.writable) {
         write(window, content);
@@ -171,7 +172,7 @@ fn write(window: &Window, content: &Content) {
 
 /// Writes a new stack canary, whose first byte is zero, and a new pointer guard for this instance.
 fn canary(window: &Window, image: &Image, rng: &mut ChaCha20Rng) {
-    let at = image.anchors.offset(TCB_CANARY);
+    let at = WindowOffset::new(image.anchors.offset(TCB_CANARY));
     window.write(at, &(rng.next_u64() & !0xff).to_le_bytes());
     window.write(at + 8, &rng.next_u64().to_le_bytes());
 }

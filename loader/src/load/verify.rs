@@ -3,6 +3,7 @@
 use crate::link::image::Image;
 use crate::link::select::options;
 use crate::spec::DomainSpec;
+use crate::vm::address::WindowOffset;
 use crate::vm::window::Window;
 use sfi_verifier::{FinalText, Usage, Violation, verify_text};
 
@@ -17,11 +18,15 @@ pub(crate) fn verify(window: &Window, image: &Image, spec: &DomainSpec) -> Resul
     window.read(image.text.0, &mut bytes);
     let text = FinalText {
         bytes: &bytes,
-        offset: image.text.0,
-        gateways: &image.gateways,
-        slots: &image.slots,
+        offset: image.text.0.bytes(),
+        gateways: &offsets(&image.gateways),
+        slots: &offsets(&image.slots),
         anchors: image.anchors,
         mode: spec.mode,
     };
     verify_text(&text, &options(spec))
+}
+
+fn offsets(places: &[WindowOffset]) -> Vec<u64> {
+    places.iter().copied().map(WindowOffset::bytes).collect()
 }

@@ -1,7 +1,7 @@
 //! Bounds-checked access to a domain's memory from the host.
 
+use crate::vm::address::WindowOffset;
 use crate::vm::window::{Protection, Window};
-use sfi_contract::layout::WINDOW_SIZE;
 use std::ops::Range;
 
 /// A mapped part of a window.
@@ -23,6 +23,16 @@ impl Segment {
     /// Returns the window offset after its last byte.
     pub fn end(&self) -> u64 {
         self.offset + self.length
+    }
+
+    /// Returns the place of its first byte.
+    pub(crate) fn start(&self) -> WindowOffset {
+        WindowOffset::new(self.offset)
+    }
+
+    /// Says whether a place lies in it.
+    pub(crate) fn holds(&self, place: WindowOffset) -> bool {
+        (self.offset..self.end()).contains(&place.bytes())
     }
 }
 
@@ -70,19 +80,17 @@ impl Memory<'_> {
     pub fn heap(&self) -> Range<u64> {
         let heap = self.segments.iter().find(|segment| segment.name == HEAP);
         let (start, end) = heap.map_or((0, 0), |heap| (heap.offset, heap.end()));
-        self.window.base() + start..self.window.base() + end
+        let [start, end] = [start, end].map(|offset| self.window.at(WindowOffset::new(offset)).number());
+        start..end
     }
 
     /// The segment that holds the range, and the range's window offset.
-    pub(crate) fn find(&self, pointer: u64, length: usize) -> Result<(&Segment, u64), MemoryError> {
-        let offset = pointer & (WINDOW_SIZE - 1);
-        let error = MemoryError::OutOfBounds { offset, length };
-        let end = offset.checked_add(length as u64).ok_or(error)?;
-        self.segments
-            .iter()
-            .find(|s| s.offset <= offset && offset < s.end() && end <= s.end())
-            .map(|s| (s, offset))
-            .ok_or(error)
+    pub(crate) fn find(&self, pointer: u64, length: usize) -> Result<(&Segment, WindowOffset), MemoryError> {
+        let place = WindowOffset::of_pointer(pointer);
+        let error = MemoryError::OutOfBounds { offset: place.bytes(), length };
+        let end = place.bytes().checked_add(length as u64).ok_or(error)?;
+        let found = self.segments.iter().find(|s| s.holds(place) && end <= s.end());
+        found.map(|s| (s, place)).ok_or(error)
     }
 
     /// Copies `length` bytes out of the domain's memory.
@@ -113,7 +121,7 @@ impl Memory<'_> {
     /// `limit` bytes or before the segment's end.
     pub fn read_c_string(&self, pointer: u64, limit: usize) -> Result<Vec<u8>, MemoryError> {
         let (segment, offset) = self.find(pointer, 1)?;
-        let limit = limit.min((segment.end() - offset) as usize);
+        let limit = limit.min((segment.end() - offset.bytes()) as usize);
         let mut bytes = Vec::new();
         let mut chunk = [0; 256];
         while bytes.len() < limit {
@@ -125,7 +133,7 @@ impl Memory<'_> {
             }
             bytes.extend_from_slice(part);
         }
-        Err(MemoryError::Unterminated { offset, limit })
+        Err(MemoryError::Unterminated { offset: offset.bytes(), limit })
     }
 
     /// Checks that the domain itself may write to the range. Returns its window offset.
@@ -133,8 +141,15 @@ impl Memory<'_> {
     /// # Errors
     /// [`MemoryError::OutOfBounds`], [`MemoryError::ReadOnly`].
     pub fn writable(&self, pointer: u64, length: usize) -> Result<u64, MemoryError> {
+        self.find_writable(pointer, length).map(WindowOffset::bytes)
+    }
+
+    fn find_writable(&self, pointer: u64, length: usize) -> Result<WindowOffset, MemoryError> {
         let (segment, offset) = self.find(pointer, length)?;
-        if segment.protection == Protection::ReadWrite { Ok(offset) } else { Err(MemoryError::ReadOnly { offset }) }
+        match segment.protection {
+            Protection::ReadWrite => Ok(offset),
+            _ => Err(MemoryError::ReadOnly { offset: offset.bytes() }),
+        }
     }
 
     /// Copies bytes into the domain's memory.
@@ -142,7 +157,7 @@ impl Memory<'_> {
     /// # Errors
     /// As [`Memory::writable`].
     pub fn write(&mut self, pointer: u64, bytes: &[u8]) -> Result<(), MemoryError> {
-        let offset = self.writable(pointer, bytes.len())?;
+        let offset = self.find_writable(pointer, bytes.len())?;
         self.window.write(offset, bytes);
         Ok(())
     }

@@ -1,5 +1,6 @@
 //! Address space: windows, mappings, sealed files. Knows no ELF, no gate, no world.
 
+pub(crate) mod address;
 pub(crate) mod error;
 pub(crate) mod ledger;
 pub(crate) mod memory;

@@ -6,6 +6,7 @@
 //! as the world lives. Loads read there. Stores, and the loads of mode full, use the lower 32 bits
 //! only and so reach the bytes in the domain's own window.
 
+use crate::vm::address::{HostAddress, WindowOffset};
 use crate::vm::ledger;
 use crate::vm::memory::MemoryError;
 use crate::vm::space::Draw;
@@ -32,18 +33,18 @@ pub struct Region {
 /// The place of a region.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Placed {
-    /// Offset in every window that it is mapped in.
-    pub offset: u64,
+    /// Its place in every window that it is mapped in.
+    pub offset: WindowOffset,
     /// Length in bytes, whole pages.
     pub length: u64,
     /// The common address of its first byte, which has the offset as its lower half.
-    pub common: u64,
+    pub common: HostAddress,
 }
 
 impl Placed {
     /// Says whether an address is one of the region's common ones.
     pub fn holds(&self, address: u64) -> bool {
-        (self.common..self.common + self.length).contains(&address)
+        (self.common..self.common + self.length).contains(&HostAddress::new(address))
     }
 }
 
@@ -65,9 +66,10 @@ impl Uppers {
     };
 
     /// Collects the upper halves of addresses.
-    pub fn of(addresses: impl Iterator<Item = u64>) -> Self {
+    pub fn of(addresses: impl Iterator<Item = HostAddress>) -> Self {
         let mut all = Self::NONE;
         for address in addresses {
+            let address = address.number();
             all.0[region_slot(address)] = (address >> 32) as u32;
         }
         all
@@ -82,7 +84,7 @@ impl Uppers {
 /// The place of a region's common addresses, reserved with guards around it.
 #[derive(Debug)]
 pub struct Common {
-    start: u64,
+    start: HostAddress,
     length: u64,
     /// Whether the region is mapped there.
     shown: bool,
@@ -96,7 +98,12 @@ impl Common {
     /// Reserves room for a region of `length` bytes at the `offset` of a 4 GiB-aligned place. Draws
     /// the place uniformly among the free ones. `before` holds the common addresses of the world's
     /// other regions. If there are many of them, their places are shared.
-    pub fn reserve(draw: &mut Draw<'_>, offset: u64, length: u64, before: &[u64]) -> Result<Self, Errno> {
+    pub fn reserve(
+        draw: &mut Draw<'_>,
+        offset: WindowOffset,
+        length: u64,
+        before: &[HostAddress],
+    ) -> Result<Self, Errno> {
         ledger::account(COMMON_MAPPINGS)?;
         let found = Self::find(draw, offset, length, before);
         if found.is_err() {
@@ -105,17 +112,17 @@ impl Common {
         found
     }
 
-    fn find(draw: &mut Draw<'_>, offset: u64, length: u64, before: &[u64]) -> Result<Self, Errno> {
-        let (from, to) = (offset - GUARD_SIZE, offset + length + GUARD_SIZE);
+    fn find(draw: &mut Draw<'_>, offset: WindowOffset, length: u64, before: &[HostAddress]) -> Result<Self, Errno> {
+        let (from, to) = (offset.bytes() - GUARD_SIZE, offset.bytes() + length + GUARD_SIZE);
         for attempt in 0..DRAWS as usize {
             let shared = before.len().checked_sub(MOST_PLACES).map(|more| before[(more + attempt) % MOST_PLACES]);
             let base = match shared {
-                Some(address) => address & !(WINDOW_SIZE - 1),
+                Some(address) => address.number() & !(WINDOW_SIZE - 1),
                 None => draw.space.draw_window(draw.rng) * WINDOW_SIZE,
             };
             let free = match shared {
                 Some(_) => ledger::reserve_at(base + from, to - from)?,
-                None if before.iter().any(|other| region_slot(*other) == region_slot(base)) => false,
+                None if before.iter().any(|other| region_slot(other.number()) == region_slot(base)) => false,
                 // The whole 4 GiB must be free. Otherwise the upper half would reveal the place of
                 // host memory there.
                 None => {
@@ -127,7 +134,7 @@ impl Common {
                 }
             };
             if free {
-                return Ok(Self { start: base + offset, length, shown: false });
+                return Ok(Self { start: HostAddress::new(base + offset.bytes()), length, shown: false });
             }
         }
         Err(Errno::NOMEM)
@@ -141,7 +148,7 @@ impl Common {
     }
 
     /// Returns the address of the region's first byte.
-    pub fn address(&self) -> u64 {
+    pub fn address(&self) -> HostAddress {
         self.start
     }
 
@@ -150,7 +157,7 @@ impl Common {
         if shown == self.shown {
             return Ok(());
         }
-        let (at, length) = (self.start as *mut c_void, self.length as usize);
+        let (at, length) = (self.start.pointer(), self.length as usize);
         // SAFETY: the range lies inside this reservation, which nobody else uses. No reference
         // points to it.
         unsafe {
@@ -168,7 +175,7 @@ impl Common {
 
 impl Drop for Common {
     fn drop(&mut self) {
-        Self::give_back(self.start - GUARD_SIZE, self.length + 2 * GUARD_SIZE);
+        Self::give_back(self.start.number() - GUARD_SIZE, self.length + 2 * GUARD_SIZE);
         ledger::forget(COMMON_MAPPINGS);
     }
 }
@@ -267,13 +274,14 @@ mod tests {
         let mut draw = Draw { rng: &mut rng, space: AddressSpace::Four };
         let (mut all, mut addresses) = (Vec::new(), Vec::new());
         for number in 0..3 * MOST_PLACES as u64 {
-            let offset = 0x40_0000 + number * 0x3_0000;
+            let offset = WindowOffset::new(0x40_0000 + number * 0x3_0000);
             let common = Common::reserve(&mut draw, offset, 4096, &addresses).unwrap();
-            assert_eq!(common.address() % WINDOW_SIZE, offset);
+            assert_eq!(WindowOffset::of_pointer(common.address().number()), offset);
             addresses.push(common.address());
             all.push(common);
         }
         let uppers = Uppers::of(addresses.iter().copied());
+        let addresses = addresses.into_iter().map(HostAddress::number).collect::<Vec<_>>();
         assert!(addresses.iter().all(|address| uppers.hold(*address)));
         let mut bases: Vec<u64> = addresses.iter().map(|address| address >> 32).collect();
         bases.sort_unstable();
@@ -295,7 +303,7 @@ mod tests {
         let mut rng = ChaCha20Rng::from_seed([10; 32]);
         let mut draw = Draw { rng: &mut rng, space: AddressSpace::Four };
         let (file, mut view) = create(8192).unwrap();
-        let mut common = Common::reserve(&mut draw, 0x1234_5000, 8192, &[]).unwrap();
+        let mut common = Common::reserve(&mut draw, WindowOffset::new(0x1234_5000), 8192, &[]).unwrap();
         let protection = |address: u64| {
             let maps = std::fs::read_to_string("/proc/self/maps").unwrap();
             maps.lines().find_map(|line| {
@@ -305,7 +313,7 @@ mod tests {
                 (from..to).contains(&address).then(|| rest[..4].to_owned())
             })
         };
-        let at = common.address();
+        let at = common.address().number();
         for _ in 0..2 {
             assert_eq!([at - 1, at, at + 8191, at + 8192].map(protection), [(); 4].map(|()| Some("---p".to_owned())));
             common.show(&file, true).unwrap();

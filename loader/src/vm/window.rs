@@ -1,5 +1,6 @@
 //! Windows at random places, and the mappings inside them.
 
+use crate::vm::address::{HostAddress, WindowOffset};
 use crate::vm::ledger;
 use crate::vm::space::AddressSpace;
 use rand_chacha::ChaCha20Rng;
@@ -7,7 +8,6 @@ use rustix::fd::BorrowedFd;
 use rustix::io::Errno;
 use rustix::mm::{Advice, MapFlags, MprotectFlags, ProtFlags, madvise, mmap, mmap_anonymous, mprotect};
 use sfi_contract::layout::{PAGE_SIZE, WINDOW_SIZE};
-use std::ffi::c_void;
 
 /// Most draws. With any sane address space the first or second succeeds.
 pub(crate) const DRAWS: u32 = 10_000;
@@ -51,7 +51,7 @@ pub struct Word {
 /// A reserved window. Dropping it unmaps everything inside.
 #[derive(Debug)]
 pub struct Window {
-    base: u64,
+    base: HostAddress,
     /// Mappings of the window on the process' account.
     mappings: u64,
 }
@@ -63,7 +63,7 @@ impl Window {
         for _ in 0..DRAWS {
             let window = space.draw_window(rng);
             match ledger::reserve(window) {
-                Ok(true) => return Ok(Self { base: window * WINDOW_SIZE, mappings }),
+                Ok(true) => return Ok(Self { base: HostAddress::new(window * WINDOW_SIZE), mappings }),
                 Ok(false) => {}
                 Err(error) => {
                     ledger::forget(mappings);
@@ -77,37 +77,48 @@ impl Window {
 
     /// Returns an empty value without a window, in which nothing can be mapped.
     pub fn none() -> Self {
-        Self { base: 0, mappings: 0 }
+        Self { base: HostAddress::NULL, mappings: 0 }
     }
 
     /// Returns the window's base.
-    pub fn base(&self) -> u64 {
+    pub fn base(&self) -> HostAddress {
         self.base
     }
 
-    fn check(&self, offset: u64, length: u64) {
+    /// Returns the address of a place in the window.
+    pub fn at(&self, offset: WindowOffset) -> HostAddress {
+        self.base + offset.bytes()
+    }
+
+    /// Returns the place in the window that an address means, or `None` for addresses elsewhere.
+    pub fn place(&self, address: u64) -> Option<WindowOffset> {
+        let distance = address.checked_sub(self.base.number()).filter(|distance| *distance < WINDOW_SIZE);
+        distance.map(WindowOffset::new)
+    }
+
+    fn check(&self, offset: WindowOffset, length: u64) {
         assert!(
-            self.base != 0
-                && offset.is_multiple_of(PAGE_SIZE)
+            !self.base.is_null()
+                && offset == offset.page()
                 && length > 0
                 && length.is_multiple_of(PAGE_SIZE)
-                && offset.checked_add(length).is_some_and(|end| end <= WINDOW_SIZE),
+                && offset.checked_add(length).is_some_and(|end| end.bytes() <= WINDOW_SIZE),
             "mapping leaves the window"
         );
     }
 
-    fn touch(&self, offset: u64, length: usize) {
+    fn touch(&self, offset: WindowOffset, length: usize) {
         let end = offset.checked_add(length as u64);
-        assert!(self.base != 0 && end.is_some_and(|end| end <= WINDOW_SIZE), "access leaves the window");
+        assert!(!self.base.is_null() && end.is_some_and(|end| end.bytes() <= WINDOW_SIZE), "access leaves the window");
     }
 
     /// Maps zeroed private memory at `offset`.
-    pub fn map(&self, offset: u64, length: u64, protection: Protection) -> Result<(), Errno> {
+    pub fn map(&self, offset: WindowOffset, length: u64, protection: Protection) -> Result<(), Errno> {
         self.check(offset, length);
         // SAFETY: the range lies inside this reservation (checked above), which nobody else uses.
         unsafe {
             mmap_anonymous(
-                (self.base + offset) as *mut c_void,
+                self.at(offset).pointer(),
                 length as usize,
                 protection.flags(),
                 MapFlags::PRIVATE | MapFlags::FIXED | MapFlags::NORESERVE,
@@ -119,7 +130,7 @@ impl Window {
     /// Maps a memory file from `from` on at `offset`, shared or copy-on-write.
     pub fn map_file(
         &self,
-        offset: u64,
+        offset: WindowOffset,
         length: u64,
         protection: Protection,
         file: BorrowedFd<'_>,
@@ -130,25 +141,18 @@ impl Window {
         let kind = if shared { MapFlags::SHARED } else { MapFlags::PRIVATE | MapFlags::NORESERVE };
         // SAFETY: as in `map`.
         unsafe {
-            mmap(
-                (self.base + offset) as *mut c_void,
-                length as usize,
-                protection.flags(),
-                kind | MapFlags::FIXED,
-                file,
-                from,
-            )?;
+            mmap(self.at(offset).pointer(), length as usize, protection.flags(), kind | MapFlags::FIXED, file, from)?;
         }
         Ok(())
     }
 
     /// Unmaps a mapping. Its place stays reserved.
-    pub fn unmap(&self, offset: u64, length: u64) -> Result<(), Errno> {
+    pub fn unmap(&self, offset: WindowOffset, length: u64) -> Result<(), Errno> {
         self.check(offset, length);
         // SAFETY: as in `map`.
         unsafe {
             mmap_anonymous(
-                (self.base + offset) as *mut c_void,
+                self.at(offset).pointer(),
                 length as usize,
                 ProtFlags::empty(),
                 MapFlags::PRIVATE | MapFlags::FIXED | MapFlags::NORESERVE,
@@ -158,36 +162,36 @@ impl Window {
     }
 
     /// Gives pages back to the kernel: the next access finds zeroes, or the file's bytes.
-    pub fn discard(&self, offset: u64, length: u64) -> Result<(), Errno> {
+    pub fn discard(&self, offset: WindowOffset, length: u64) -> Result<(), Errno> {
         self.check(offset, length);
         // SAFETY: the range lies inside this reservation, and no reference to window memory is ever
         // made.
-        unsafe { madvise((self.base + offset) as *mut c_void, length as usize, Advice::LinuxDontNeed) }
+        unsafe { madvise(self.at(offset).pointer(), length as usize, Advice::LinuxDontNeed) }
     }
 
     /// Zeroes memory that is mapped writable.
-    pub fn zero(&self, offset: u64, length: u64) {
+    pub fn zero(&self, offset: WindowOffset, length: u64) {
         self.touch(offset, length as usize);
         // SAFETY: as in `write`.
-        unsafe { std::ptr::write_bytes((self.base + offset) as *mut u8, 0, length as usize) };
+        unsafe { std::ptr::write_bytes(self.at(offset).pointer::<u8>(), 0, length as usize) };
     }
 
     /// Adds the base to words of memory that is mapped writable. Their places are relative to
     /// `offset`.
-    pub fn rebase(&self, offset: u64, words: &[Word]) {
+    pub fn rebase(&self, offset: WindowOffset, words: &[Word]) {
         let Some(last) = words.last() else { return };
         assert!(words.is_sorted(), "words out of order");
         self.touch(offset, last.at as usize + 8);
         for word in words {
-            let at = (self.base + offset + u64::from(word.at)) as *mut u64;
-            let base = if word.minus { self.base.wrapping_neg() } else { self.base };
+            let at: *mut u64 = self.at(offset + u64::from(word.at)).pointer();
+            let base = if word.minus { self.base.number().wrapping_neg() } else { self.base.number() };
             // SAFETY: as in `write`. All words lie at or before the last one.
             unsafe { at.write_unaligned(at.read_unaligned().wrapping_add(base)) };
         }
     }
 
     /// Changes the protection of mapped memory.
-    pub fn protect(&self, offset: u64, length: u64, protection: Protection) -> Result<(), Errno> {
+    pub fn protect(&self, offset: WindowOffset, length: u64, protection: Protection) -> Result<(), Errno> {
         self.check(offset, length);
         let flags = match protection {
             Protection::Read => MprotectFlags::READ,
@@ -195,25 +199,25 @@ impl Window {
             Protection::ReadExecute => MprotectFlags::READ | MprotectFlags::EXEC,
         };
         // SAFETY: the range lies inside this reservation.
-        unsafe { mprotect((self.base + offset) as *mut c_void, length as usize, flags) }
+        unsafe { mprotect(self.at(offset).pointer(), length as usize, flags) }
     }
 
     /// Writes to memory that is mapped writable.
-    pub fn write(&self, offset: u64, bytes: &[u8]) {
+    pub fn write(&self, offset: WindowOffset, bytes: &[u8]) {
         self.touch(offset, bytes.len());
         // SAFETY: inside the reservation. Callers write to segments that they mapped read-write,
         // and no reference to window memory is ever made.
-        unsafe { std::ptr::copy_nonoverlapping(bytes.as_ptr(), (self.base + offset) as *mut u8, bytes.len()) };
+        unsafe { std::ptr::copy_nonoverlapping(bytes.as_ptr(), self.at(offset).pointer(), bytes.len()) };
     }
 
     /// Writes from host memory that others may write to, without making a reference to it.
     ///
     /// # Safety
     /// `length` bytes can be read at `from`.
-    pub unsafe fn write_from(&self, offset: u64, from: *const u8, length: usize) {
+    pub unsafe fn write_from(&self, offset: WindowOffset, from: *const u8, length: usize) {
         self.touch(offset, length);
         // SAFETY: as in `write`; see the function's contract.
-        unsafe { std::ptr::copy_nonoverlapping(from, (self.base + offset) as *mut u8, length) };
+        unsafe { std::ptr::copy_nonoverlapping(from, self.at(offset).pointer(), length) };
     }
 
     /// Reads memory that is mapped readable into host memory that others may use, without making a
@@ -221,34 +225,34 @@ impl Window {
     ///
     /// # Safety
     /// `length` bytes can be written at `to`.
-    pub unsafe fn read_to(&self, offset: u64, to: *mut u8, length: usize) {
+    pub unsafe fn read_to(&self, offset: WindowOffset, to: *mut u8, length: usize) {
         self.touch(offset, length);
         // SAFETY: as in `read`; see the function's contract.
-        unsafe { std::ptr::copy_nonoverlapping((self.base + offset) as *const u8, to, length) };
+        unsafe { std::ptr::copy_nonoverlapping(self.at(offset).pointer(), to, length) };
     }
 
     /// Copies memory that is mapped readable to another window, where it is mapped writable.
-    pub fn copy(&self, offset: u64, length: u64, to: &Window, at: u64) {
+    pub fn copy(&self, offset: WindowOffset, length: u64, to: &Window, at: WindowOffset) {
         self.touch(offset, length as usize);
         to.touch(at, length as usize);
         // SAFETY: inside both reservations. Otherwise as in `read` and `write`.
-        unsafe { std::ptr::copy((self.base + offset) as *const u8, (to.base + at) as *mut u8, length as usize) };
+        unsafe { std::ptr::copy(self.at(offset).pointer::<u8>(), to.at(at).pointer(), length as usize) };
     }
 
     /// Reads memory that is mapped readable.
-    pub fn read(&self, offset: u64, out: &mut [u8]) {
+    pub fn read(&self, offset: WindowOffset, out: &mut [u8]) {
         self.touch(offset, out.len());
         // SAFETY: inside the reservation. Callers read segments that they mapped.
-        unsafe { std::ptr::copy_nonoverlapping((self.base + offset) as *const u8, out.as_mut_ptr(), out.len()) };
+        unsafe { std::ptr::copy_nonoverlapping(self.at(offset).pointer(), out.as_mut_ptr(), out.len()) };
     }
 }
 
 impl Drop for Window {
     fn drop(&mut self) {
-        if self.base == 0 {
+        if self.base.is_null() {
             return;
         }
         // No domain runs in the window, and no references to window memory exist.
-        ledger::release(self.base / WINDOW_SIZE, self.mappings);
+        ledger::release(self.base.number() / WINDOW_SIZE, self.mappings);
     }
 }

@@ -14,6 +14,7 @@ use crate::link::{self, Plan};
 use crate::load::raised::{self, Raised};
 use crate::load::{Surroundings, load};
 use crate::spec::{Callee, DEFAULT_CALLBACKS, DomainSpec, Import};
+use crate::vm::address::WindowOffset;
 use crate::vm::error::MapError;
 use crate::vm::region::{self, Common, Placed, Region};
 use crate::vm::space::{Draw, Places};
@@ -138,7 +139,7 @@ impl Builder {
     }
 
     /// Makes the regions at these window offsets.
-    fn make_regions(&self, draw: &mut Draw<'_>, offsets: &[u64]) -> Result<Vec<Region>, BuildError> {
+    fn make_regions(&self, draw: &mut Draw<'_>, offsets: &[WindowOffset]) -> Result<Vec<Region>, BuildError> {
         let mut regions = Vec::new();
         let mut before = Vec::new();
         for ((name, bytes), offset) in self.regions.iter().zip(offsets) {

@@ -8,6 +8,7 @@ use crate::gate;
 use crate::gate::control_stack::ControlStack;
 use crate::gate::ids::DomainId;
 use crate::gate::records::{Binding, CallFrame, DomainState, MAX_DEPTH, Status, flag};
+use crate::vm::address::WindowOffset;
 use crate::world::bindings::record::mxcsr_mask;
 use crate::world::calls::values::Arguments;
 use crate::world::error::{CallError, Failure};
@@ -141,8 +142,8 @@ impl Held<'_> {
 
 impl Held<'_> {
     /// Calls a function of a domain without arguments. Gives rax.
-    pub fn call_code(&mut self, domain: DomainId, offset: u64) -> Result<u64, CallError> {
-        let binding = self.host_binding(domain, offset);
+    pub fn call_code(&mut self, domain: DomainId, code: WindowOffset) -> Result<u64, CallError> {
+        let binding = self.host_binding(domain, code);
         let callee = binding.callee;
         // SAFETY: the binding and the callee are the world's own, and its data stack pointer is in
         // its state while it lives.
@@ -172,11 +173,9 @@ impl Inner {
             let domain = &self.domains[(*callee).index];
             let words = arguments.stack();
             let sp = arguments.frame.sp - (words.len() as u64 * 8).next_multiple_of(16);
-            if sp < (*callee).stack_low {
-                return false;
-            }
+            let Some(place) = domain.window.place(sp).filter(|_| sp >= (*callee).stack_low) else { return false };
             for (i, word) in words.iter().enumerate() {
-                domain.window.write(sp - domain.window.base() + 8 * i as u64, &word.to_le_bytes());
+                domain.window.write(place + 8 * i as u64, &word.to_le_bytes());
             }
             arguments.frame.sp = sp;
             true
@@ -184,7 +183,7 @@ impl Inner {
     }
 
     /// Makes a binding for entries of the host.
-    pub fn host_binding(&self, domain: DomainId, offset: u64) -> Binding {
+    pub fn host_binding(&self, domain: DomainId, code: WindowOffset) -> Binding {
         let callee = &self.domains[domain];
         let zmm = if callee.image.usage.vectors >= Vectors::Zmm { flag::ZMM_IN } else { 0 };
         let vectors = if callee.side().has_vectors() { flag::VECTORS } else { 0 };
@@ -192,7 +191,7 @@ impl Inner {
         let mxcsr = if callee.image.usage.mxcsr { flag::MXCSR } else { 0 };
         Binding {
             callee: callee.state,
-            entry: callee.window.base() + offset,
+            entry: callee.window.at(code),
             arguments: 0,
             results: 0,
             failed: self.gates.table.enter_failed,

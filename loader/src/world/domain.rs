@@ -10,6 +10,7 @@ use crate::gate::stubs;
 use crate::link::image::Image;
 use crate::load::raised::Raised;
 use crate::spec::{Access, DomainSpec};
+use crate::vm::address::WindowOffset;
 use crate::vm::memory::{self, Memory};
 use crate::vm::region::Placed;
 use crate::vm::window::Window;
@@ -131,15 +132,16 @@ impl Domain {
                 names: &|index| domains.get(index).map(|domain| (domain.name.clone(), Arc::clone(&domain.image.names))),
                 name: &self.name,
                 base: self.window.base(),
-                stack_guard: self.image.stack_guard,
+                stack_guard: self.image.stack_guard.map(WindowOffset::bytes),
                 mapped: &|offset| self.segments().iter().any(|s| (s.offset..s.end()).contains(&offset)),
                 region: &|address| self.region_at(address).cloned(),
                 refused: &|offset| self.refused(offset),
                 owner: &|address| self.owner_of(domains, address),
-                trap: self.image.trap,
+                trap: self.image.trap.bytes(),
                 dispatch: self.image.anchors.dispatch,
-                cut_traps: [stubs::RETURN_TRAP, stubs::CUT_TRAP].map(|offset| self.image.trap - stubs::TRAP + offset),
-                function: &|offset| self.image.function(offset),
+                cut_traps: [stubs::RETURN_TRAP, stubs::CUT_TRAP]
+                    .map(|offset| self.image.trap.bytes() - stubs::TRAP + offset),
+                function: &|offset| self.image.function(WindowOffset::new(offset)),
             },
         )
     }
@@ -148,7 +150,8 @@ impl Domain {
     /// addresses that the domain was given.
     fn region_at(&self, address: u64) -> Option<&String> {
         let own = |place: &Placed| {
-            address.checked_sub(self.window.base() + place.offset).is_some_and(|distance| distance < place.length)
+            let distance = self.window.place(address).and_then(|at| at.checked_sub(place.offset));
+            distance.is_some_and(|distance| distance < place.length)
         };
         let mut all = self.region_places.enumerate();
         let found = all.find(|(id, (name, place))| own(place) || place.holds(address) && self.was_given(*id, name));
@@ -164,7 +167,7 @@ impl Domain {
     /// Says whether the domain sees a region, judging by its window.
     pub fn sees(&self, region: &Placed) -> bool {
         let segments = self.segments();
-        segments.binary_search_by_key(&region.offset, |s| s.offset).is_ok_and(|at| segments[at].shared)
+        segments.binary_search_by_key(&region.offset, memory::Segment::start).is_ok_and(|at| segments[at].shared)
     }
 
     /// Says whether the domain's loads use a region's common addresses. Those of mode full do not,
@@ -177,30 +180,30 @@ impl Domain {
     pub fn rebase(&self, pointer: u64) -> u64 {
         // SAFETY: the state lives as long as the world.
         let stays = pointer == 0 || unsafe { &(*self.state).regions }.hold(pointer);
-        let offset = pointer & (WINDOW_SIZE - 1);
+        let offset = WindowOffset::of_pointer(pointer);
         match stays {
             true => pointer,
-            false if (offset ^ self.image.anchors.dispatch) < DISPATCH_SIZE => offset,
-            false => self.window.base() | offset,
+            false if (offset.bytes() ^ self.image.anchors.dispatch) < DISPATCH_SIZE => offset.bytes(),
+            false => self.window.at(offset).number(),
         }
     }
 
     /// Finds the instruction whose check's trap ends at a window offset, in mode match.
     fn refused(&self, offset: u64) -> Option<Refused> {
-        let text = self.image.text.0..self.image.text.0 + self.image.text.1;
+        let text = self.image.text.0.bytes()..self.image.text.0.bytes() + self.image.text.1;
         if self.mode != Mode::Match || !text.contains(&offset) {
             return None;
         }
         let from = offset.saturating_sub(AROUND).max(text.start);
         let mut bytes = vec![0; (text.end.min(offset + AROUND) - from) as usize];
-        self.window.read(from, &mut bytes);
+        self.window.read(WindowOffset::new(from), &mut bytes);
         stray::refused(&bytes, (offset - from) as usize)
     }
 
     /// Finds the owner of an address that this domain used, and the part of a window next to it.
     fn owner_of(&self, domains: &ById<DomainId, Domain>, address: u64) -> (Whose, Option<Nearest>) {
         let base = address & !(WINDOW_SIZE - 1);
-        let holds = |domain: &&Domain| base != 0 && domain.window.base() == base;
+        let holds = |domain: &&Domain| base != 0 && domain.window.base().number() == base;
         let own = || stray::nearest(self.segments(), address);
         match domains.iter().find(holds) {
             _ if address < stray::NULL => (Whose::Null, None),

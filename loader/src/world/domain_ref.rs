@@ -84,8 +84,9 @@ impl<'w> DomainRef<'w> {
     /// The address of a global variable, in the domain's terms.
     pub fn symbol(&self, name: &str) -> Option<crate::Pointer> {
         let domain = self.domain();
-        let variable = || Some(domain.window.base() + domain.image.variables.get(name)?);
-        domain.image.regions.get(name).copied().or_else(variable).map(crate::Pointer)
+        let variable = || Some(domain.window.at(*domain.image.variables.get(name)?));
+        let found = domain.image.regions.get(name).copied().or_else(variable);
+        found.map(|address| crate::Pointer(address.number()))
     }
 
     /// What is mapped where, as window offsets.
@@ -114,7 +115,7 @@ impl<'w> DomainRef<'w> {
 
     /// The window's base. A secret: with it other domains find this one's memory.
     pub fn secret_base(&self) -> u64 {
-        self.domain().window.base()
+        self.domain().window.base().number()
     }
 
     /// What the domain's text uses, from the verifier.

@@ -49,7 +49,9 @@ impl Inner {
     /// `domain` is the state of a living domain.
     pub unsafe fn set_error(domain: *const DomainState, status: Status) {
         // SAFETY: the TCB page is mapped read-write at this place for as long as the domain lives.
-        unsafe { ((*domain).tcb.wrapping_add_signed(TCB_ERROR.addend.into()) as *mut u32).write(status.into()) };
+        unsafe {
+            ((*domain).tcb.number().wrapping_add_signed(TCB_ERROR.addend.into()) as *mut u32).write(status.into())
+        };
     }
 
     /// Notes that a host function panicked. The domains with frames above the innermost entry from

@@ -83,9 +83,11 @@ impl Inner {
         let [start, end] = domain.image.stack;
         // SAFETY: the state lives as long as the world.
         let sp = unsafe { (*domain.state).sp };
-        let used = if sp == 0 || sp == domain.initial_sp { end } else { sp - domain.window.base() };
-        let length = (end.saturating_sub(warm).min(used) & !(PAGE_SIZE - 1)).saturating_sub(start);
-        if domain.window.base() != 0 && length > 0 {
+        // A domain without a window has no stack.
+        let used = if sp == 0 || sp == domain.initial_sp { Some(end) } else { domain.window.place(sp) };
+        let Some(used) = used else { return };
+        let cold = (end - warm.min(end - start)).min(used).page();
+        if let Some(length) = cold.checked_sub(start).filter(|length| *length > 0) {
             let _ = domain.window.discard(start, length);
         }
     }

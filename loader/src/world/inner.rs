@@ -5,6 +5,7 @@ use crate::gate::Table;
 use crate::gate::control_stack::ControlStack;
 use crate::gate::ids::{ById, DomainId, HostId, RegionId};
 use crate::link::place::Map;
+use crate::vm::address::WindowOffset;
 use crate::vm::region::Region;
 use crate::vm::space::Places;
 use crate::world::bindings::manager::Manager;
@@ -67,10 +68,11 @@ impl Inner {
         found.ok_or_else(|| LookupError::Domain(name.to_owned()))
     }
 
-    /// Returns the window offset of the code that a pointer of a domain means.
-    pub fn code_at(&self, domain: DomainId, pointer: u64) -> Option<u64> {
+    /// Returns the code that a pointer of a domain means.
+    pub fn code_at(&self, domain: DomainId, pointer: u64) -> Option<WindowOffset> {
         let image = &self.domains[domain].image;
-        let slot = image.slot_at(image.anchors.dispatch + u64::from(pointer as u32 & DISPATCH_MASK))?;
+        let slot =
+            image.slot_at(WindowOffset::new(image.anchors.dispatch + u64::from(pointer as u32 & DISPATCH_MASK)))?;
         image.slots.get(slot).copied().filter(|_| slot != 0)
     }
 
@@ -78,7 +80,7 @@ impl Inner {
     /// judge (`REFUSE_CODE` in gate/common.s).
     pub fn is_code(&self, domain: DomainId, pointer: u64) -> bool {
         let Domain { image, window, .. } = &self.domains[domain];
-        pointer.wrapping_sub(window.base() + image.table) < image.table_size()
+        pointer.wrapping_sub(window.at(image.table).number()) < image.table_size()
     }
 }
 

@@ -2,6 +2,7 @@
 
 use crate::gate::ids::DomainId;
 use crate::gate::records::Status;
+use crate::vm::address::WindowOffset;
 use crate::world::error::{BuildError, CallError};
 use crate::world::held::{Held, World};
 use crate::world::ifunc;
@@ -59,7 +60,7 @@ impl Held<'_> {
     }
 
     /// Runs functions without arguments, in order.
-    fn run_all(&mut self, domain: DomainId, offsets: &[u64]) -> Result<(), CallError> {
+    fn run_all(&mut self, domain: DomainId, offsets: &[WindowOffset]) -> Result<(), CallError> {
         offsets.iter().try_for_each(|offset| self.call_code(domain, *offset).map(drop))
     }
 }

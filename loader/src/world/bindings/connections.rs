@@ -3,13 +3,13 @@
 use crate::gate::ids::{BindingId, DomainId};
 use crate::gate::stubs::Way;
 use crate::spec::signature::Signature;
+use crate::vm::address::WindowOffset;
 use crate::world::bindings::manager::{Registered, is_name};
 use crate::world::bindings::record::{Record, To};
 use crate::world::calls::shim;
 use crate::world::error::BindError;
 use crate::world::frames::Activity;
 use crate::world::inner::Inner;
-use sfi_contract::layout::WINDOW_SIZE;
 
 /// Most entry points that one domain registers at run time.
 const MAX_REGISTERED: usize = 64;
@@ -163,14 +163,14 @@ impl Inner {
     pub fn pointer(&self, client: DomainId, number: BindingId) -> u64 {
         let domain = &self.domains[client];
         let place = self.manager.runs[domain.origin].place(number).expect("a binding of the client");
-        domain.window.base() + domain.image.spares[place - domain.spec.imports.len()]
+        domain.window.at(domain.image.spares[place - domain.spec.imports.len()]).number()
     }
 
     /// Returns the number of the record that such a pointer means, or a pointer of a function that
     /// was passed to the client.
     pub fn number(&self, client: DomainId, pointer: u64) -> Option<BindingId> {
         let domain = &self.domains[client];
-        let offset = pointer & (WINDOW_SIZE - 1);
+        let offset = WindowOffset::of_pointer(pointer);
         let spare = domain.image.spares.iter().position(|slot| *slot == offset)?;
         Some(self.manager.runs[domain.origin].at(domain.spec.imports.len() + spare))
     }

@@ -10,6 +10,7 @@
 use crate::gate::ids::{BindingId, DomainId, HostId};
 use crate::spec::signature::Signature;
 use crate::spec::{DEFAULT_CALLBACKS, DomainSpec, Trust};
+use crate::vm::address::WindowOffset;
 use crate::world::bindings::lendings::{Function, Lent, Loan, OfHost};
 use crate::world::bindings::record::{Record, To};
 use crate::world::calls::host::Host;
@@ -34,9 +35,9 @@ impl Inner {
     /// Returns the code that a function pointer of a domain means if it is one of the domain's own:
     /// the address of a slot that is used for code of the domain or for a gateway that leads
     /// somewhere.
-    pub fn own_function(&self, domain: DomainId, pointer: u64) -> Option<u64> {
+    pub fn own_function(&self, domain: DomainId, pointer: u64) -> Option<WindowOffset> {
         let image = &self.domains[domain].image;
-        let slot = image.slot_at(pointer.checked_sub(self.domains[domain].window.base())?)?;
+        let slot = image.slot_at(self.domains[domain].window.place(pointer)?)?;
         let code = image.slots.get(slot).copied()?;
         let leads = match self.number(domain, pointer) {
             Some(number) => self.manager.records[number].as_ref().is_some_and(|r| r.to != To::Nobody),
@@ -46,7 +47,7 @@ impl Inner {
     }
 
     /// Describes a function of a domain that is to be lent.
-    pub fn function_of(&self, domain: DomainId, offset: u64) -> Function {
+    pub fn function_of(&self, domain: DomainId, offset: WindowOffset) -> Function {
         let from = &self.domains[domain];
         let name = from.image.function(offset);
         Function::Domain { domain, life: from.life, image: Arc::downgrade(&from.image), offset, name }

@@ -5,6 +5,7 @@ use crate::gate::ids::{DomainId, HostId};
 use crate::link::image::Image;
 use crate::spec::Trust;
 use crate::spec::signature::Signature;
+use crate::vm::address::WindowOffset;
 use std::collections::BTreeMap;
 use std::sync::Weak;
 
@@ -19,8 +20,8 @@ pub enum Function {
         life: u64,
         /// The domain's image. It is never read, but tells images apart, also discarded ones.
         image: Weak<Image>,
-        /// Window offset.
-        offset: u64,
+        /// Its place in the domain's window.
+        offset: WindowOffset,
         /// The function's name and the distance from its start.
         name: Option<(String, u64)>,
     },

@@ -7,6 +7,7 @@ use crate::gate::stubs::Way;
 use crate::gate::{MXCSR_ALL, MXCSR_CONTROL, Table, vectors};
 use crate::spec::Trust;
 use crate::spec::signature::Signature;
+use crate::vm::address::{HostAddress, WindowOffset};
 use crate::world::bindings::policy::{BindingReport, Crossing, Side, explain_host};
 use crate::world::calls::host::Host;
 use crate::world::domain::Domain;
@@ -32,8 +33,8 @@ pub enum To {
     Code {
         /// The domain.
         domain: DomainId,
-        /// Window offset.
-        offset: u64,
+        /// Its place in the domain's window.
+        offset: WindowOffset,
     },
 }
 
@@ -128,7 +129,7 @@ impl Common<'_> {
                 let Some(offset) = offset else { return binding };
                 binding.callee = callee.state;
                 binding.base = callee.window.base();
-                binding.entry = callee.window.base() + offset;
+                binding.entry = callee.window.at(offset);
                 self.crossing(record, callee).apply(&mut binding, self.table);
                 if self.metered {
                     gate::meter(&mut binding);
@@ -218,7 +219,7 @@ impl Common<'_> {
     fn nowhere(&self) -> Binding {
         Binding {
             callee: self.nobody,
-            entry: 0,
+            entry: HostAddress::NULL,
             arguments: 0,
             results: 0,
             failed: self.table.failed,
@@ -230,7 +231,7 @@ impl Common<'_> {
             ints: 0,
             floats: 0,
             mxcsr: MXCSR_CONTROL,
-            base: 0,
+            base: HostAddress::NULL,
             shim: 0,
             data: std::ptr::null_mut(),
             gate: self.table.gates[0][0],

@@ -54,7 +54,7 @@ impl Inner {
         for (symbol, capability) in &domain.spec.holds {
             let wrong = || SpecError::CapabilityVariable { domain: domain.name.clone(), symbol: symbol.clone() };
             let at = domain.image.variables.get(symbol).ok_or_else(wrong)?;
-            let written = domain.memory().write(*at, capability.secret_bytes());
+            let written = domain.memory().write(at.bytes(), capability.secret_bytes());
             written.map_err(|_| wrong())?;
         }
         Ok(())

@@ -4,6 +4,7 @@
 use crate::gate::ids::{DomainId, RegionId};
 use crate::link::REGION;
 use crate::spec::Access;
+use crate::vm::address::WindowOffset;
 use crate::vm::memory::Segment;
 use crate::vm::region::{Placed, Uppers};
 use crate::vm::window::Protection;
@@ -34,12 +35,18 @@ impl Inner {
         }
         .map_err(BindError::Memory)?;
         let segments = domain.own_segments.get_or_insert_with(|| domain.image.segments.clone());
-        let at = segments.partition_point(|s| s.offset < offset);
-        let old = at..at + usize::from(segments.get(at).is_some_and(|s| s.shared && s.offset == offset));
+        let at = segments.partition_point(|s| s.start() < offset);
+        let old = at..at + usize::from(segments.get(at).is_some_and(|s| s.shared && s.start() == offset));
         let name = || format!("{REGION}{}", region.name);
         segments.splice(
             old,
-            protection.map(|protection| Segment { name: name(), offset, length, protection, shared: true }),
+            protection.map(|protection| Segment {
+                name: name(),
+                offset: offset.bytes(),
+                length,
+                protection,
+                shared: true,
+            }),
         );
         Ok(())
     }
@@ -76,13 +83,15 @@ impl Inner {
         }
         let mut words: [u64; REGION_SLOTS] = std::array::from_fn(no_region);
         for address in seen() {
+            let address = address.number();
             words[region_slot(address)] = (address & !(WINDOW_SIZE - 1)).wrapping_neg();
         }
         let (window, bytes) = (&domain.window, words.map(u64::to_le_bytes));
         let anchors = domain.image.anchors;
-        window.protect(anchors.header, PAGE_SIZE, Protection::ReadWrite).map_err(BindError::Memory)?;
-        window.write(anchors.offset(HEADER_REGIONS), bytes.as_flattened());
-        window.protect(anchors.header, PAGE_SIZE, Protection::Read).map_err(BindError::Memory)
+        let header = WindowOffset::new(anchors.header);
+        window.protect(header, PAGE_SIZE, Protection::ReadWrite).map_err(BindError::Memory)?;
+        window.write(WindowOffset::new(anchors.offset(HEADER_REGIONS)), bytes.as_flattened());
+        window.protect(header, PAGE_SIZE, Protection::Read).map_err(BindError::Memory)
     }
 
     /// Makes the common addresses of its regions readable to a new domain.
@@ -128,6 +137,6 @@ impl Inner {
     /// Returns the common address of a region that a domain sees, and its length.
     pub fn region_at(&self, domain: DomainId, region: &str) -> Option<(u64, u64)> {
         let region = self.regions.iter().find(|r| r.name == region)?;
-        self.domains[domain].sees(&region.place).then_some((region.place.common, region.place.length))
+        self.domains[domain].sees(&region.place).then_some((region.place.common.number(), region.place.length))
     }
 }

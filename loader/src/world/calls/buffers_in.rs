@@ -12,6 +12,7 @@ use crate::gate::records::{DomainState, Status};
 use crate::spec::Trust;
 use crate::spec::interface::{Declaration, Direction, Kind, Length, Parameter, Scalar};
 use crate::spec::signature::Signature;
+use crate::vm::address::WindowOffset;
 use crate::vm::window::{Protection, Window};
 use crate::world::calls::call::Enter;
 use crate::world::calls::functions::Loans;
@@ -232,9 +233,9 @@ pub(crate) fn forward(
 /// The caller's side of the buffers, by number of the parameter. Every access is checked.
 trait Caller {
     /// Copies the first `length` bytes to a window.
-    fn load(&self, inner: &Inner, parameter: usize, length: u64, to: &Window, at: u64) -> bool;
+    fn load(&self, inner: &Inner, parameter: usize, length: u64, to: &Window, at: WindowOffset) -> bool;
     /// Copies `length` bytes from a window to the buffer.
-    fn store(&mut self, inner: &Inner, parameter: usize, length: u64, from: &Window, at: u64) -> bool;
+    fn store(&mut self, inner: &Inner, parameter: usize, length: u64, from: &Window, at: WindowOffset) -> bool;
     /// Says whether the buffer has this many bytes that may be written.
     fn writable(&self, inner: &Inner, parameter: usize, length: u64) -> bool;
 }
@@ -243,7 +244,7 @@ trait Caller {
 struct Slices<'s, 'a>(&'s mut [Passed<'a>]);
 
 impl Caller for Slices<'_, '_> {
-    fn load(&self, _: &Inner, parameter: usize, length: u64, to: &Window, at: u64) -> bool {
+    fn load(&self, _: &Inner, parameter: usize, length: u64, to: &Window, at: WindowOffset) -> bool {
         let from: &[u8] = match &self.0[parameter] {
             Passed::In(from) => from,
             Passed::InOut(from) => from,
@@ -254,7 +255,7 @@ impl Caller for Slices<'_, '_> {
         true
     }
 
-    fn store(&mut self, _: &Inner, parameter: usize, length: u64, from: &Window, at: u64) -> bool {
+    fn store(&mut self, _: &Inner, parameter: usize, length: u64, from: &Window, at: WindowOffset) -> bool {
         let (Passed::Out(to) | Passed::InOut(to)) = &mut self.0[parameter] else { return false };
         let Some(to) = to.get_mut(..length as usize) else { return false };
         from.read(at, to);
@@ -280,13 +281,13 @@ impl Raws<'_> {
 }
 
 impl Caller for Raws<'_> {
-    fn load(&self, _: &Inner, parameter: usize, length: u64, to: &Window, at: u64) -> bool {
+    fn load(&self, _: &Inner, parameter: usize, length: u64, to: &Window, at: WindowOffset) -> bool {
         let from = self.place(parameter, length);
         // SAFETY: `length` bytes of the buffer can be read.
         from.map(|from| unsafe { to.write_from(at, from, length as usize) }).is_some()
     }
 
-    fn store(&mut self, _: &Inner, parameter: usize, length: u64, from: &Window, at: u64) -> bool {
+    fn store(&mut self, _: &Inner, parameter: usize, length: u64, from: &Window, at: WindowOffset) -> bool {
         let to = self.place(parameter, length);
         // SAFETY: `length` bytes of the buffer can be written.
         to.map(|to| unsafe { from.read_to(at, to, length as usize) }).is_some()
@@ -305,7 +306,13 @@ struct Pointers<'p> {
 
 impl Pointers<'_> {
     /// Returns the caller's window and the offset in it, if this many bytes are there.
-    fn place<'i>(&self, inner: &'i Inner, parameter: usize, length: u64, write: bool) -> Option<(&'i Window, u64)> {
+    fn place<'i>(
+        &self,
+        inner: &'i Inner,
+        parameter: usize,
+        length: u64,
+        write: bool,
+    ) -> Option<(&'i Window, WindowOffset)> {
         let domain = &inner.domains[self.caller];
         let memory = domain.memory();
         let (segment, offset) = memory.find(self.words[parameter], usize::try_from(length).ok()?).ok()?;
@@ -314,11 +321,11 @@ impl Pointers<'_> {
 }
 
 impl Caller for Pointers<'_> {
-    fn load(&self, inner: &Inner, parameter: usize, length: u64, to: &Window, at: u64) -> bool {
+    fn load(&self, inner: &Inner, parameter: usize, length: u64, to: &Window, at: WindowOffset) -> bool {
         self.place(inner, parameter, length, false).map(|(from, offset)| from.copy(offset, length, to, at)).is_some()
     }
 
-    fn store(&mut self, inner: &Inner, parameter: usize, length: u64, from: &Window, at: u64) -> bool {
+    fn store(&mut self, inner: &Inner, parameter: usize, length: u64, from: &Window, at: WindowOffset) -> bool {
         self.place(inner, parameter, length, true).map(|(to, offset)| from.copy(at, length, to, offset)).is_some()
     }
 
@@ -332,7 +339,7 @@ impl Caller for Pointers<'_> {
 struct Copy {
     parameter: usize,
     direction: Direction,
-    offset: u64,
+    offset: WindowOffset,
     length: u64,
 }
 
@@ -350,12 +357,12 @@ fn call(
     let domain = &held.domains[index];
     let gone = || CallError::Gone { domain: domain.name.clone() };
     let offset = *domain.image.functions_by_name.get(function).ok_or_else(gone)?;
-    let base = domain.window.base();
     // SAFETY: the state lives as long as the world.
-    let room = (sp - base, unsafe { (*state).stack_low } - base + CALLEE_RESERVE);
+    let stack = [sp, unsafe { (*state).stack_low } + CALLEE_RESERVE].map(|at| domain.window.place(at));
+    let [Some(top), Some(lowest)] = stack else { return Err(gone()) };
     // SAFETY: the domain is the world's own, and does not run.
     let wrong = move |held: &mut Held<'_>| unsafe { held.failure(state, Failure::Status(Status::Arguments)) };
-    let Some(copies) = copy_in(&held, declaration, words, caller, &domain.window, room) else {
+    let Some(copies) = copy_in(&held, declaration, words, caller, &domain.window, (top, lowest)) else {
         return Err(wrong(&mut held));
     };
 
@@ -366,12 +373,12 @@ fn call(
             Kind::Function(_) => arguments.push_word(words[i], false),
             Kind::Buffer { .. } => {
                 let copy = copies.iter().find(|c| c.parameter == i);
-                arguments.push_word(copy.map_or(0, |c| base + c.offset), false);
+                arguments.push_word(copy.map_or(0, |c| held.domains[index].window.at(c.offset).number()), false);
             }
         }
     }
     // The callee's frames begin below the copies.
-    let low = copies.iter().map(|c| c.offset).min().map_or(sp, |offset| base + offset);
+    let low = copies.iter().map(|c| c.offset).min().map_or(sp, |offset| held.domains[index].window.at(offset).number());
     // SAFETY: the state lives as long as the world, and nobody else uses it while the host runs.
     let generation = unsafe {
         (*state).sp = low;
@@ -423,7 +430,7 @@ fn copy_in(
     words: &[u64],
     caller: &dyn Caller,
     window: &Window,
-    (mut top, lowest): (u64, u64),
+    (mut top, lowest): (WindowOffset, WindowOffset),
 ) -> Option<Vec<Copy>> {
     let mut copies: Vec<Copy> = Vec::new();
     // Lengths behind pointers come last, because they are read from the copies.
@@ -448,7 +455,7 @@ fn copy_in(
             if length == 0 {
                 continue;
             }
-            top = top.checked_sub(length).map(|at| at & !15).filter(|at| *at >= lowest)?;
+            top = top.aligned_below(length, 16).filter(|at| *at >= lowest)?;
             if direction.writes() && !caller.writable(inner, parameter, length) {
                 return None;
             }

@@ -4,6 +4,7 @@ use crate::fault::limits::Limits;
 use crate::fault::watch::Watch;
 use crate::gate::ids::DomainId;
 use crate::gate::records::{Binding, Status, flag};
+use crate::vm::address::WindowOffset;
 use crate::world::calls::values::{Arguments, Function, Outcome};
 use crate::world::error::{CallError, Failure};
 use crate::world::held::{Held, World};
@@ -187,7 +188,7 @@ impl<F: Function> TypedFn<F> {
 
 impl Inner {
     /// Makes the function at a window offset callable.
-    pub fn typed<F: Function>(&self, domain: DomainId, offset: u64, name: Option<Arc<str>>) -> TypedFn<F> {
+    pub fn typed<F: Function>(&self, domain: DomainId, offset: WindowOffset, name: Option<Arc<str>>) -> TypedFn<F> {
         let mut binding = self.host_binding(domain, offset);
         binding.flags |= if F::FLOATS { flag::FLOATS } else { 0 };
         // SAFETY: the state lives as long as the world.
@@ -211,7 +212,7 @@ impl Held<'_> {
     pub fn enter_code(
         &mut self,
         domain: DomainId,
-        offset: u64,
+        offset: WindowOffset,
         floats: bool,
         arguments: &mut Arguments,
     ) -> Result<(), CallError> {

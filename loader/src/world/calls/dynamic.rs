@@ -3,6 +3,7 @@
 
 use crate::gate::ids::DomainId;
 use crate::spec::signature::{Argument, Outcome, Signature};
+use crate::vm::address::WindowOffset;
 use crate::world::calls::call::{Enter, TypedFn};
 use crate::world::calls::host_call::HostCall;
 use crate::world::calls::values::{Arguments, Function, MAX_ARGUMENTS};
@@ -29,7 +30,7 @@ enum Way {
 }
 
 impl DynFn {
-    fn new(inner: &Inner, index: DomainId, offset: u64, name: Option<Arc<str>>, signature: Signature) -> Self {
+    fn new(inner: &Inner, index: DomainId, offset: WindowOffset, name: Option<Arc<str>>, signature: Signature) -> Self {
         let floats = signature.arguments.contains(&Argument::Float);
         let entry = if floats {
             Way::Floats(inner.typed(index, offset, name))

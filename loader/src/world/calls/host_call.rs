@@ -3,6 +3,7 @@
 use crate::gate::ids::{BindingId, DomainId};
 use crate::gate::records::{Binding, Caught, HostFrame, flag};
 use crate::spec::signature::Signature;
+use crate::vm::address::WindowOffset;
 use crate::vm::memory::{Memory, MemoryError};
 use crate::world::calls::call::{Enter, TypedFn, sealed};
 use crate::world::calls::values::Function;
@@ -152,7 +153,7 @@ impl<'c> HostCall<'c> {
     /// The caller's thread pointer: the address of its TCB page.
     pub fn thread_pointer(&self) -> u64 {
         let domain = &self.held.domains[self.caller];
-        domain.window.base() + domain.image.anchors.tcb
+        domain.window.at(WindowOffset::new(domain.image.anchors.tcb)).number()
     }
 
     /// The caller's heap, in its own terms.
@@ -183,9 +184,10 @@ impl<'c> HostCall<'c> {
     pub fn catch_faults(&mut self, signals: u64, entry: &str) -> bool {
         let domain = &self.held.domains[self.caller];
         let Some(offset) = domain.image.functions_by_name.get(entry).copied() else { return false };
-        let (base, (text, length)) = (domain.window.base(), domain.image.text);
-        let text = [base + text, base + text + length];
-        let caught = Caught { signals, entry: base + offset, text, trap: base + domain.image.trap };
+        let (window, (text, length)) = (&domain.window, domain.image.text);
+        let text = [text, text + length].map(|place| window.at(place).number());
+        let [entry, trap] = [offset, domain.image.trap].map(|place| window.at(place).number());
+        let caught = Caught { signals, entry, text, trap };
         // SAFETY: the state lives as long as the world, and no gate or handler uses it now.
         unsafe { (*domain.state).caught = caught };
         true
