@@ -6,6 +6,7 @@ use crate::code::{Flow, Index, Old};
 use crate::jump_tables;
 use crate::object::kind;
 use crate::sets::{Effects, PRESERVED, R15, RAX, RBP, RSP, number, whole};
+use crate::sums::Sums;
 use iced_x86::{Instruction, Mnemonic, OpKind, Register};
 
 /// The known content of a register or a word of the frame.
@@ -35,6 +36,8 @@ pub struct Facts {
     slots: Vec<((u32, i64), Fact)>,
     /// %al may hold the number of vector registers that a variadic call passes.
     pub count: bool,
+    /// Registers that may hold a target of a switch.
+    pub sums: Sums,
 }
 
 impl Facts {
@@ -45,7 +48,7 @@ impl Facts {
         for number in PRESERVED.into_iter().chain([11, 10, 9, 8, 7, 6, 1, 2]) {
             registers[number] = Fact::Caller(number as u8);
         }
-        Facts { registers, slots: Vec::new(), count: true }
+        Facts { registers, slots: Vec::new(), count: true, sums: Sums::default() }
     }
 
     /// Keeps the facts that both have. Says whether fewer are left.
@@ -60,6 +63,7 @@ impl Facts {
             other.slots.binary_search_by_key(&slot.0, |s| s.0).is_ok_and(|at| other.slots[at].1 == slot.1)
         });
         self.count |= other.count;
+        self.sums.join(other.sums);
         *self != before
     }
 
@@ -130,6 +134,7 @@ impl Facts {
     pub fn step(&mut self, old: &Old<'_, '_>, effects: &Effects, at: Index, place: Option<(usize, i64)>) {
         let before = self.registers[RSP];
         self.execute(old, effects, at, place);
+        self.sums.step(old, effects, at);
         // Words below the stack pointer belong to nobody.
         if let (Fact::Stack(base, low), Fact::Stack(other, high)) = (before, self.registers[RSP])
             && base == other

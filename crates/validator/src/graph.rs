@@ -41,6 +41,9 @@ pub struct Graph {
     pub entry: Vec<bool>,
     /// Instructions that the dispatch slots may lead to.
     pub taken: Vec<bool>,
+    /// Labels of which some pointer or instruction gives the address. The addresses of the others
+    /// are only sums with entries of switch tables.
+    pointed: Vec<bool>,
     /// Entries that code of other objects may reach.
     pub open: Vec<bool>,
     /// Facts at each label that control may reach.
@@ -94,6 +97,7 @@ impl Graph {
             label: vec![false; count],
             entry: vec![false; count],
             taken: vec![false; count],
+            pointed: vec![false; count],
             open: vec![false; count],
             facts: HashMap::new(),
             jumps: HashMap::new(),
@@ -189,6 +193,7 @@ impl Graph {
                         self.entries[1].insert((section, offset), to);
                         self.taken[to] = true;
                         pointed[to] |= by.is_none();
+                        self.pointed[to] = true;
                     }
                 } else if reloc.kind == kind::PC32 {
                     let start = match run {
@@ -207,6 +212,7 @@ impl Graph {
                 }
             }
         }
+        self.pointed.iter_mut().zip(&pointed).for_each(|(mine, pointed)| *mine |= pointed);
         for symbol in &pair.old.symbols {
             let Place::Section(section) = symbol.place else { continue };
             let Some(to) = old.text.at(section, symbol.value) else { continue };
@@ -473,7 +479,10 @@ impl Graph {
                 if known { Targets { inside, tail: false } } else { Targets { inside: all(), tail } }
             }
             Fact::Sum | Fact::Entry(..) => Targets { inside: all(), tail: false },
-            _ => Targets { inside: all(), tail: matches!(facts.height(), Some(0) | None) },
+            _ if !matches!(facts.height(), Some(0) | None) => Targets { inside: all(), tail: false },
+            _ if facts.sums.may_lead(old, at) => Targets { inside: all(), tail: true },
+            // A pointer that code or data holds. No pointer leads to the targets of a switch.
+            _ => Targets { inside: all().into_iter().filter(|to| self.pointed[*to]).collect(), tail: true },
         }
     }
 

@@ -43,6 +43,7 @@ mod reference;
 mod report;
 mod returned;
 mod sets;
+mod sums;
 mod tables;
 mod value;
 mod walk;

@@ -169,6 +169,55 @@ fn a_changed_instruction_is_noticed() {
     assert!(missed.is_empty(), "{missed:#?}");
 }
 
+/// A switch whose target goes through memory before a jump takes it. The rewriter counts what is
+/// loaded as a pointer to a function and uses the jump's register. No compiler writes this.
+const STORED_TARGET: &str = "
+    .globl f
+    .type f,@function
+f:  mov $479,%eax
+    lea table(%rip),%r8
+    movslq (%r8,%rdi,4),%rdi
+    add %r8,%rdi
+    test %esi,%esi
+    je 3f
+    jmp *%rdi
+3:  PASS
+1:  ret
+2:  mov $3,%eax
+    ret
+    .section .rodata
+table: .long 1b-table, 2b-table
+    .bss
+word: .skip 8
+    .section .note.GNU-stack,\"\",@progbits
+";
+
+/// A jump to a pointer leads to no case of a switch. One to a value that may be a case's address
+/// does, by whatever way the value came.
+#[test]
+fn a_target_that_was_stored_leads_to_the_cases() {
+    let directory = tempfile::tempdir().expect("temporary directory");
+    let source = directory.path().join("stored.s");
+    let verdict = |pass: &str| {
+        std::fs::write(&source, STORED_TARGET.replace("PASS", pass)).expect("source");
+        let original = object(&source, &[]).expect("assembles");
+        let output = rewrite(&original, &Options::default()).unwrap_or_else(|r| panic!("{pass}: {r:?}"));
+        let proof = validate(&original, &output.bytes, &output.traces);
+        (proof.findings.iter().map(|f| f.verdict).max(), words(&proof))
+    };
+    let (verdict_of_switch, words) = verdict("jmp *%rdi");
+    assert_eq!(verdict_of_switch, None, "{words}");
+    for pass in [
+        "mov %rdi,word(%rip)\nmov word(%rip),%rax\njmp *%rax",
+        "mov %rdi,word(%rip)\nmov word(%rip),%rcx\nmov %rcx,%rax\njmp *%rax",
+        "movq %rdi,%xmm0\nmovq %xmm0,%rax\njmp *%rax",
+    ] {
+        let (verdict, words) = verdict(pass);
+        assert_eq!(verdict, Some(Verdict::Wrong), "{pass}:\n{words}");
+        assert!(words.contains("the function returns with rax overwritten"), "{words}");
+    }
+}
+
 /// The trace is no proof: if it lies about r15, the proof fails.
 #[test]
 fn a_wrong_trace_proves_nothing() {
