@@ -107,8 +107,8 @@ pub use spec::interface;
 pub use spec::owner::{Event, Owner, Penalty, Record};
 pub use spec::signature::{Argument, BadSignature, Signature};
 pub use spec::{
-    Access, DEFAULT_CALLBACKS, DEFAULT_MEMORY, DEFAULT_STACK, DomainSpec, Entry, Import, MAX_SPARE, Placement, Restart,
-    Trust,
+    Access, DEFAULT_CALLBACKS, DEFAULT_FIBERS, DEFAULT_MEMORY, DEFAULT_STACK, DomainSpec, Entry, Import, MAX_FIBERS,
+    MAX_SPARE, Placement, Restart, Trust,
 };
 pub use vm::error::MapError;
 pub use vm::memory::{Memory, MemoryError, Segment};

@@ -18,7 +18,8 @@ use std::sync::atomic::Ordering;
 fn open(mut manifest: Manifest, directory: &Path, config: Option<&sfi_config>) -> Result<*mut sfi_world> {
     for domain in manifest.domains.values_mut().filter(|domain| domain.syscalls.is_some()) {
         let objects = vec![sfi_support::library(domain.mode), sfi_support::jumps_object(domain.mode)];
-        domain.support = Some(Support { objects, own_start: false });
+        let archives = vec![sfi_support::contexts_archive(domain.mode)];
+        domain.support = Some(Support { objects, archives, own_start: false });
     }
     let mut builder = manifest.build(World::builder(), directory)?;
     for (name, domain) in &manifest.domains {

@@ -20,7 +20,9 @@ pub fn prepare(manifest: &mut Manifest) {
     for (name, domain) in manifest.domains.iter_mut().filter(|(_, domain)| domain.syscalls.is_some()) {
         let own_start = program.as_ref() == Some(name);
         let object = if own_start { sfi_support::object(domain.mode) } else { sfi_support::library(domain.mode) };
-        domain.support = Some(Support { objects: vec![object, sfi_support::jumps_object(domain.mode)], own_start });
+        let objects = vec![object, sfi_support::jumps_object(domain.mode)];
+        let archives = vec![sfi_support::contexts_archive(domain.mode)];
+        domain.support = Some(Support { objects, archives, own_start });
     }
 }
 

@@ -71,6 +71,7 @@ fn domain(mode: Mode, name: &str, bytes: Vec<u8>, linked: bool) -> DomainSpec {
         .own_start()
         .object("support", sfi_support::object(mode))
         .object("jumps", sfi_support::jumps_object(mode))
+        .archive("contexts", sfi_support::contexts_archive(mode))
         .import(GATEWAY, Import::host(GATEWAY).signature("(int) -> int"));
     match () {
         () if linked => spec.whole_archive(name, bytes),

@@ -28,6 +28,15 @@ pub const RETURN: &str = "__sfi_return";
 /// masked like the pointer of any indirect branch. Faults if fewer are there. Changes rdi, rsi, r10
 /// and r11 only.
 pub const CUT: &str = "__sfi_cut";
+/// Function: keeps a copy of the return addresses that [`DEPTH`] counts, but for the one of this
+/// call, in place number `rdi` of the intermediary. Faults if the domain has no such place, or if
+/// they are too many for one. Changes rcx, rdi, rsi, r10 and r11 only.
+pub const KEEP: &str = "__sfi_keep";
+/// Function: replaces the return addresses that [`DEPTH`] counts by those of place number `rdi`,
+/// which is empty until [`KEEP`] fills it, and jumps to the dispatch slot `rsi`, masked like the
+/// pointer of any indirect branch. Faults if the domain has no such place, or if the control stack
+/// has no room. Changes rcx, rdi, rsi, r10 and r11 only.
+pub const BRING: &str = "__sfi_bring";
 /// Host function that the support code of [`SYSCALL`] calls with a pointer to number and arguments.
 pub const ARBITRATE: &str = "__sfi_arbitrate";
 /// Function of the support code: where a domain goes on that faulted and handles the fault's

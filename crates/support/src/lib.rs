@@ -20,6 +20,7 @@
 #![warn(unreachable_pub)]
 
 mod checks;
+mod contexts;
 mod function;
 mod jumps;
 mod signals;
@@ -201,6 +202,31 @@ pub fn jumps_object(mode: Mode) -> Vec<u8> {
         .expect("the support code assembles")
 }
 
+/// The object that holds `swapcontext` and its like. A domain that contains it has fibers.
+///
+/// # Panics
+/// Never: the code is fixed and a test assembles it.
+pub fn contexts_object(mode: Mode) -> Vec<u8> {
+    contexts::functions(mode)
+        .map_err(Into::into)
+        .and_then(|all| make(&all, "", false))
+        .expect("the support code assembles")
+}
+
+/// An archive with [`contexts_object`], for linkers that take what is needed.
+///
+/// # Panics
+/// As for [`contexts_object`].
+pub fn contexts_archive(mode: Mode) -> Vec<u8> {
+    let mut object = contexts_object(mode);
+    // ar(5): name, time, owner, group, mode, size.
+    let head = format!("!<arch>\n{:<16}{:<12}{:<6}{:<6}{:<8}{:<10}`\n", "contexts.o/", 0, 0, 0, 644, object.len());
+    if !object.len().is_multiple_of(2) {
+        object.push(b'\n');
+    }
+    [head.into_bytes(), object].concat()
+}
+
 /// Returns a searcher's object: `load(address)` loads a byte and returns it. Searches and
 /// measurements of loads use it.
 ///
@@ -238,6 +264,13 @@ fn make(functions: &[Function], first: &str, library: bool) -> Result<Vec<u8>, B
             .symbol_id(name.as_bytes())
             .unwrap_or_else(|| object.add_symbol(symbol(name, 0, 0, SymbolSection::Undefined, SymbolKind::Unknown)))
     };
+    let has = |f: &Function, pattern: [u8; 7]| f.bytes.windows(7).any(|window| window == pattern);
+    if functions.iter().any(|f| has(f, contexts::LEA_TABLE)) {
+        let (name, size) = contexts::TABLE;
+        let data = object.section_id(StandardSection::UninitializedData);
+        let offset = object.append_section_bss(data, size, 16);
+        object.add_symbol(symbol(name, offset, size, SymbolSection::Section(data), SymbolKind::Data));
+    }
     for (f, offset) in functions.iter().zip(offsets) {
         for (at, name) in &f.calls {
             let target = undefined(&mut object, name);
@@ -250,6 +283,20 @@ fn make(functions: &[Function], first: &str, library: bool) -> Result<Vec<u8>, B
             let place = relocation(offset + at as u64 + 3, symbol, elf::R_X86_64_PC32);
             let addend = place.addend + (start + FAULT_STACK / 2) as i64;
             object.add_relocation(text, Relocation { addend, ..place })?;
+        }
+        let leas = |pattern: [u8; 7]| {
+            let found = f.bytes.windows(7).enumerate().filter(move |(_, window)| *window == pattern);
+            found.map(move |(at, _)| offset + at as u64 + 3)
+        };
+        for at in leas(contexts::LEA_TABLE) {
+            let table = undefined(&mut object, contexts::TABLE.0);
+            object.add_relocation(text, relocation(at, table, elf::R_X86_64_PC32))?;
+        }
+        for (pattern, name) in [contexts::LEA_ON, contexts::LEA_START] {
+            for at in leas(pattern) {
+                let target = undefined(&mut object, name);
+                object.add_relocation(text, relocation(at, target, elf::R_X86_64_PC32))?;
+            }
         }
         for (at, place) in &f.places {
             let target = undefined(&mut object, place.anchor.symbol());
@@ -308,8 +355,10 @@ mod tests {
     #[test]
     fn is_accepted_in_every_mode() {
         for mode in Mode::ALL {
-            let objects = [super::object(mode), super::library(mode), super::jumps_object(mode)];
-            for (bytes, least) in objects.into_iter().zip([60, 60, 30]) {
+            let support = [super::object(mode), super::library(mode)];
+            let jumps = [super::jumps_object(mode), super::contexts_object(mode)];
+            let objects = [support, jumps].concat();
+            for (bytes, least) in objects.into_iter().zip([60, 60, 30, 60]) {
                 let options = sfi_verifier::Options { mode, ..Default::default() };
                 let report = sfi_verifier::verify(&bytes, &options).expect("readable");
                 assert_eq!(report.violations, []);

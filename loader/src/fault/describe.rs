@@ -41,6 +41,8 @@ pub(crate) struct Scene<'a> {
     pub dispatch: u64,
     /// Window offsets of the traps of the control stack's stubs.
     pub cut_traps: [u64; 2],
+    /// Window offsets of the traps of the stubs that keep parts of the control stack.
+    pub fiber_traps: [u64; 2],
     /// Finds the function around a window offset: its name and the distance to its start.
     pub function: &'a dyn Fn(u64) -> Option<(String, u64)>,
     /// The domain's index in its world.
@@ -59,7 +61,7 @@ pub(crate) fn describe(raw: &RawFault, trace: &Trace, scene: &Scene<'_>) -> Faul
         None => classify(raw, scene),
     };
     let behind_call = matches!(raw.signal, libc::SIGILL)
-        && matches!(kind, FaultKind::WildBranch | FaultKind::DeadFrame)
+        && matches!(kind, FaultKind::WildBranch | FaultKind::DeadFrame | FaultKind::Fiber)
         || raw.rip.wrapping_sub(scene.base.number()) >= WINDOW_SIZE;
     let place = if behind_call { raw.caller.wrapping_sub(1) } else { raw.rip };
     let place = match &refused {
@@ -117,6 +119,7 @@ fn classify(raw: &RawFault, scene: &Scene<'_>) -> FaultKind {
         EXIT => FaultKind::Exit(raw.code),
         libc::SIGILL if rip == scene.trap => FaultKind::WildBranch,
         libc::SIGILL if scene.cut_traps.contains(&rip) => FaultKind::DeadFrame,
+        libc::SIGILL if scene.fiber_traps.contains(&rip) => FaultKind::Fiber,
         libc::SIGILL => FaultKind::IllegalInstruction,
         libc::SIGTRAP => FaultKind::Breakpoint,
         libc::SIGFPE if raw.code == FPE_INTDIV || raw.code == FPE_INTOVF => FaultKind::Division,

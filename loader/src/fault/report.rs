@@ -44,6 +44,10 @@ pub enum FaultKind {
     /// A jump out of functions that are no longer active, or that belong to another crossing: a
     /// stale or forged `jmp_buf`.
     DeadFrame,
+    /// A switch of fibers found no room: more of them wait than [`crate::DomainSpec::fibers`]
+    /// allows, one of them has more calls in progress than a place holds, or the control stack is
+    /// too full for the one that goes on.
+    Fiber,
     /// Mode match: the check before a store found an address outside the domain's window.
     /// [`Fault::stray`] describes the address. For an indirect branch the kind is
     /// [`FaultKind::WildBranch`].
@@ -77,6 +81,7 @@ impl fmt::Display for FaultKind {
             FaultKind::FloatingPoint => "floating-point exception",
             FaultKind::IllegalInstruction => "illegal instruction",
             FaultKind::DeadFrame => "jump to a frame that is not active in this call (longjmp)",
+            FaultKind::Fiber => "no room to switch fibers (too many of them wait, or too many calls in one)",
             FaultKind::Breakpoint => "breakpoint trap",
             FaultKind::WildBranch => "indirect branch to something that is not a function",
             FaultKind::SegmentMatch => "store outside the segment",

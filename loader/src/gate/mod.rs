@@ -4,6 +4,7 @@ pub(crate) mod control_stack;
 pub(crate) mod fault;
 pub(crate) mod frame;
 pub(crate) mod ids;
+pub(crate) mod kept;
 pub(crate) mod records;
 pub(crate) mod stubs;
 

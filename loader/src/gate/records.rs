@@ -207,6 +207,10 @@ pub struct DomainState {
     pub life: u64,
     /// Another domain of the world. The first one is [`Context::domains`].
     pub next: *mut DomainState,
+    /// Address of the places for parts of the control stack that the domain keeps, and their
+    /// number ([`crate::gate::kept`]).
+    pub parts_at: u64,
+    pub parts: u64,
     /// The upper halves of the common addresses of the regions that it sees.
     pub regions: Uppers,
     /// Its time, in worlds with budgets.
@@ -237,6 +241,8 @@ impl DomainState {
             generation: 0,
             life: 0,
             next: std::ptr::null_mut(),
+            parts_at: 0,
+            parts: 0,
             regions: Uppers::NONE,
             account: Account::default(),
             caught: Caught::default(),

@@ -2,9 +2,9 @@
 //! hold no secret.
 //!
 //! The stub area begins on the first page of the text segment. It holds the trap for unused
-//! dispatch slots, the answer to system calls of domains without an arbiter, the three stubs of the
-//! control stack, then one stub per import. A stub has 32 bytes, and [`RETURN`] and [`CUT`] have
-//! 64.
+//! dispatch slots, the answer to system calls of domains without an arbiter, the five stubs of the
+//! control stack, then one stub per import. A stub has 32 bytes, [`RETURN`] and [`CUT`]
+//! have 64, [`KEEP`] and [`BRING`] 96.
 //!
 //! # The control stack's stubs
 //!
@@ -22,11 +22,22 @@
 //!   that of some returns of the domain. The jump is an indirect jump like any other, into the
 //!   window, and its faults are the domain's. No value that a domain keeps (`jmp_buf`, unwind
 //!   tables) is trusted.
+//! - [`KEEP`] copies the part, without its own return address, to one of the domain's places in
+//!   host memory ([`crate::gate::kept`]).
+//! - [`BRING`] puts the copy in the part's place and jumps to a slot. Only [`KEEP`] writes the
+//!   places, and a domain that is restarted, reset or loaded again starts with empty ones. So every
+//!   word that comes back is the address after a call of this domain's present text. A copy may
+//!   come back in another crossing, and more than once, because it holds no frame. The return
+//!   address into the gate stays where it is. The stub compares the new rsp with the floor of the
+//!   control stack before anything changes. It sets rsp before it writes the words, so a handler of
+//!   the host that runs on this stack writes below them.
 //!
-//! A callee's part begins at its own frame, so no domain can cut across a crossing.
+//! A callee's part begins at its own frame, so no domain can cut across a crossing. A part that
+//! waits for a callee cannot be kept or replaced.
 
 use crate::gate::ids::{BindingId, Id};
-use crate::gate::records::{BINDINGS_OFFSET, Binding, CONTROL_SIZE, Context};
+use crate::gate::kept::{PART_SHIFT, PART_WORDS};
+use crate::gate::records::{BINDINGS_OFFSET, Binding, CONTROL_SIZE, Context, DomainState};
 use core::mem::offset_of;
 use sfi_contract::layout::DISPATCH_MASK;
 
@@ -42,14 +53,22 @@ pub(crate) const DEPTH: u64 = 2 * STUB;
 pub(crate) const RETURN: u64 = 3 * STUB;
 /// Offset of [`sfi_contract::names::CUT`].
 pub(crate) const CUT: u64 = 5 * STUB;
+/// Offset of [`sfi_contract::names::KEEP`].
+pub(crate) const KEEP: u64 = 7 * STUB;
+/// Offset of [`sfi_contract::names::BRING`].
+pub(crate) const BRING: u64 = 10 * STUB;
 /// Offset of the first import's stub.
-const IMPORTS: u64 = 7 * STUB;
+const IMPORTS: u64 = 13 * STUB;
 /// Offset of the trap of [`RETURN`], its last two bytes.
 pub(crate) const RETURN_TRAP: u64 = CUT - 2;
 /// Offset of the trap of [`CUT`], its last two bytes.
-pub(crate) const CUT_TRAP: u64 = IMPORTS - 2;
+pub(crate) const CUT_TRAP: u64 = KEEP - 2;
+/// Offset of the trap of [`KEEP`], its last two bytes.
+pub(crate) const KEEP_TRAP: u64 = BRING - 2;
+/// Offset of the trap of [`BRING`], its last two bytes.
+pub(crate) const BRING_TRAP: u64 = IMPORTS - 2;
 /// Offsets of the stubs before those of imports.
-pub(crate) const FIXED: [u64; 5] = [TRAP, SYSCALL, DEPTH, RETURN, CUT];
+pub(crate) const FIXED: [u64; 7] = [TRAP, SYSCALL, DEPTH, RETURN, CUT, KEEP, BRING];
 /// `ud2`
 const UD2: [u8; 2] = [0x0f, 0x0b];
 /// `-ENOSYS`.
@@ -107,7 +126,7 @@ pub enum Way {
 /// block.
 pub(crate) fn emit(stubs: &[Stub], dispatch: u64) -> Vec<u8> {
     let mut bytes = vec![0xcc; size(stubs.len()) as usize];
-    for trap in [TRAP, RETURN_TRAP, CUT_TRAP] {
+    for trap in [TRAP, RETURN_TRAP, CUT_TRAP, KEEP_TRAP, BRING_TRAP] {
         bytes[trap as usize..][..2].copy_from_slice(&UD2);
     }
     // mov $-ENOSYS,%rax
@@ -115,7 +134,8 @@ pub(crate) fn emit(stubs: &[Stub], dispatch: u64) -> Vec<u8> {
     let mut refuse = vec![0x48, 0xc7, 0xc0];
     refuse.extend_from_slice(&ENOSYS.to_le_bytes());
     refuse.push(0xc3);
-    for (offset, code) in [(SYSCALL, refuse), (DEPTH, depth()), (RETURN, return_address()), (CUT, cut(dispatch))] {
+    let stack = [(DEPTH, depth()), (RETURN, return_address()), (CUT, cut(dispatch)), (KEEP, keep())];
+    for (offset, code) in [(SYSCALL, refuse), (BRING, bring(dispatch))].into_iter().chain(stack) {
         bytes[offset as usize..][..code.len()].copy_from_slice(&code);
     }
     for (i, stub) in stubs.iter().enumerate() {
@@ -208,6 +228,89 @@ fn cut(dispatch: u64) -> Vec<u8> {
     code
 }
 
+/// [`sfi_contract::names::KEEP`]
+fn keep() -> Vec<u8> {
+    let mut code = Vec::new();
+    header(&mut code);
+    // mov CURRENT(%r11),%r10
+    code.extend_from_slice(&[0x4d, 0x8b, 0x53, offset_of!(Context, current) as u8]);
+    // mov TOP(%r11),%rcx
+    // sub %rsp,%rcx
+    code.extend_from_slice(&[0x49, 0x8b, 0x4b, offset_of!(Context, top) as u8, 0x48, 0x29, 0xe1]);
+    // Without this call's return address and the one into the gate:
+    // sub $16,%rcx
+    // cmp $8*PART_WORDS,%rcx
+    code.extend_from_slice(&[0x48, 0x83, 0xe9, 16, 0x48, 0x81, 0xf9]);
+    code.extend_from_slice(&(8 * PART_WORDS as u32).to_le_bytes());
+    // ja KEEP_TRAP
+    code.extend_from_slice(&[0x77, (KEEP_TRAP - KEEP) as u8 - code.len() as u8 - 2]);
+    place(&mut code, KEEP_TRAP - KEEP);
+    // shr $3,%rcx
+    // mov %rcx,(%rdi)
+    // add $8,%rdi
+    // lea 8(%rsp),%rsi
+    // rep movsq
+    code.extend_from_slice(&[0x48, 0xc1, 0xe9, 3, 0x48, 0x89, 0x0f, 0x48, 0x83, 0xc7, 8]);
+    code.extend_from_slice(&[0x48, 0x8d, 0x74, 0x24, 8, 0xf3, 0x48, 0xa5]);
+    // xor %edi,%edi
+    // xor %esi,%esi
+    // xor %r10d,%r10d
+    // xor %r11d,%r11d
+    // ret
+    code.extend_from_slice(&[0x31, 0xff, 0x31, 0xf6, 0x45, 0x31, 0xd2, 0x45, 0x31, 0xdb, 0xc3]);
+    code
+}
+
+/// `rdi` = the address of place number `rdi` of the domain `r10`. Traps at an offset of the stub if
+/// there is none.
+fn place(code: &mut Vec<u8>, trap: u64) {
+    // cmp PARTS(%r10),%rdi
+    code.extend_from_slice(&[0x49, 0x3b, 0x7a, offset_of!(DomainState, parts) as u8]);
+    // jae trap
+    code.extend_from_slice(&[0x73, trap as u8 - code.len() as u8 - 2]);
+    // shl $PART_SHIFT,%rdi
+    // add PARTS_AT(%r10),%rdi
+    code.extend_from_slice(&[0x48, 0xc1, 0xe7, PART_SHIFT, 0x49, 0x03, 0x7a, offset_of!(DomainState, parts_at) as u8]);
+}
+
+/// [`sfi_contract::names::BRING`]
+fn bring(dispatch: u64) -> Vec<u8> {
+    let mut code = Vec::new();
+    header(&mut code);
+    // mov CURRENT(%r11),%r10
+    code.extend_from_slice(&[0x4d, 0x8b, 0x53, offset_of!(Context, current) as u8]);
+    place(&mut code, BRING_TRAP - BRING);
+    // mov (%rdi),%rcx
+    // mov TOP(%r11),%r10
+    code.extend_from_slice(&[0x48, 0x8b, 0x0f, 0x4d, 0x8b, 0x53, offset_of!(Context, top) as u8]);
+    // neg %rcx
+    // lea -8(%r10,%rcx,8),%r10
+    // neg %rcx
+    code.extend_from_slice(&[0x48, 0xf7, 0xd9, 0x4d, 0x8d, 0x54, 0xca, 0xf8, 0x48, 0xf7, 0xd9]);
+    // cmp FLOOR(%r11),%r10
+    code.extend_from_slice(&[0x4d, 0x3b, 0x53, offset_of!(Context, floor) as u8]);
+    // jb BRING_TRAP
+    code.extend_from_slice(&[0x72, (BRING_TRAP - BRING) as u8 - code.len() as u8 - 2]);
+    // mov %r10,%rsp
+    // mov %esi,%r10d
+    // lea 8(%rdi),%rsi
+    // mov %rsp,%rdi
+    // rep movsq
+    code.extend_from_slice(&[0x4c, 0x89, 0xd4, 0x41, 0x89, 0xf2, 0x48, 0x8d, 0x77, 8]);
+    code.extend_from_slice(&[0x48, 0x89, 0xe7, 0xf3, 0x48, 0xa5]);
+    // xor %edi,%edi
+    // xor %esi,%esi
+    // xor %r11d,%r11d
+    code.extend_from_slice(&[0x31, 0xff, 0x31, 0xf6, 0x45, 0x31, 0xdb]);
+    // and $DISPATCH_MASK,%r10d
+    code.extend_from_slice(&[0x41, 0x81, 0xe2]);
+    code.extend_from_slice(&DISPATCH_MASK.to_le_bytes());
+    // jmp *%gs:dispatch(%r10d)
+    code.extend_from_slice(&[0x65, 0x67, 0x41, 0xff, 0xa2]);
+    code.extend_from_slice(&(dispatch as u32).to_le_bytes());
+    code
+}
+
 /// Returns a gateway stub. r10 and r11 are free at a call between objects (psABI 3.2.1).
 fn gateway(stub: &Stub) -> Vec<u8> {
     let mut code = Vec::with_capacity(STUB as usize);
@@ -270,11 +373,47 @@ mod tests {
         let count = [&load_top[..], "mov %r11,%r10", "sub %rsp,%r10", "shr $3,%r10", "dec %r10", "cmp %r10,%rdi", &at];
         let jump = ["neg %rdi", "lea -8(%r11,%rdi,8),%rsp", "xor %r10d,%r10d", "xor %r11d,%r11d", "xor %edi,%edi"];
         check(CUT, &[&count[..], &jump[..], &["and $0xFFFF8,%esi", "jmpq *%gs:0x100000(%esi)"]].concat());
-        assert_eq!((text(RETURN_TRAP, 1), text(CUT_TRAP, 1)), (vec!["ud2".to_owned()], vec!["ud2".to_owned()]));
+        let current = format!("mov {}(%r11),%r10", offset_of!(Context, current));
+        let into = |offset: u64| format!("0x{offset:016X}");
+        let place = |trap: u64| {
+            [
+                format!("cmp 0x{:X}(%r10),%rdi", offset_of!(DomainState, parts)),
+                format!("jae {}", into(trap)),
+                "shl $0x10,%rdi".to_owned(),
+                format!("add 0x{:X}(%r10),%rdi", offset_of!(DomainState, parts_at)),
+            ]
+        };
+        let top_to = |register: &str| format!("mov 0x{top:X}(%r11),{register}");
+        let copy = |lines: &[&str]| lines.iter().map(|line| (*line).to_owned()).collect::<Vec<String>>();
+        let size = ["sub %rsp,%rcx".to_owned(), "sub $0x10,%rcx".to_owned(), "cmp $0xFFF8,%rcx".to_owned()];
+        let lines = [
+            &[current.clone(), top_to("%rcx")][..],
+            &size,
+            &[format!("ja {}", into(KEEP_TRAP))],
+            &place(KEEP_TRAP),
+            &copy(&["shr $3,%rcx", "mov %rcx,(%rdi)", "add $8,%rdi", "lea 8(%rsp),%rsi", "rep movsq (%rsi),(%rdi)"]),
+            &copy(&["xor %edi,%edi", "xor %esi,%esi", "xor %r10d,%r10d", "xor %r11d,%r11d", "ret"]),
+        ];
+        check(KEEP, &lines.concat().iter().map(String::as_str).collect::<Vec<_>>());
+        let lines = [
+            &[current][..],
+            &place(BRING_TRAP),
+            &["mov (%rdi),%rcx".to_owned(), top_to("%r10")],
+            &copy(&["neg %rcx", "lea -8(%r10,%rcx,8),%r10", "neg %rcx"]),
+            &[format!("cmp 0x{:X}(%r11),%r10", offset_of!(Context, floor)), format!("jb {}", into(BRING_TRAP))],
+            &copy(&["mov %r10,%rsp", "mov %esi,%r10d", "lea 8(%rdi),%rsi", "mov %rsp,%rdi", "rep movsq (%rsi),(%rdi)"]),
+            &copy(&["xor %edi,%edi", "xor %esi,%esi", "xor %r11d,%r11d", "and $0xFFFF8,%r10d"]),
+            &copy(&["jmpq *%gs:0x100000(%r10d)"]),
+        ];
+        check(BRING, &lines.concat().iter().map(String::as_str).collect::<Vec<_>>());
+        for trap in [RETURN_TRAP, CUT_TRAP, KEEP_TRAP, BRING_TRAP] {
+            assert_eq!(text(trap, 1), ["ud2"]);
+        }
         assert!(
             depth().len() <= (RETURN - DEPTH) as usize && return_address().len() <= (RETURN_TRAP - RETURN) as usize
         );
         assert!(cut(0x10_0000).len() <= (CUT_TRAP - CUT) as usize);
+        assert!(keep().len() <= (KEEP_TRAP - KEEP) as usize && bring(0).len() <= (BRING_TRAP - BRING) as usize);
         assert!(gateway(&Stub { binding: BindingId::FIRST, way: Way::Host }).len() <= STUB as usize);
     }
 }

@@ -82,6 +82,8 @@ pub struct Image {
     pub usage: Usage,
     /// Says whether some object names [`sfi_contract::names::CLIENT_STACK`].
     pub reads_client_stack: bool,
+    /// Some object names [`sfi_contract::names::KEEP`].
+    pub switches_fibers: bool,
 }
 
 /// The initial bytes of a range.

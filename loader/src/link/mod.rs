@@ -135,7 +135,8 @@ pub(crate) fn link(spec: &DomainSpec, plan: &Plan<'_>, site: &Site<'_>) -> Resul
         choices: places.choices.clone(),
         stack: [places.stack.0, places.stack.0 + places.stack.1],
         usage,
-        reads_client_stack: names_client_stack(inputs),
+        reads_client_stack: any_names(inputs, sfi_contract::names::CLIENT_STACK),
+        switches_fibers: any_names(inputs, sfi_contract::names::KEEP),
         contents: contents(parts, words, site, &dispatch, layout),
         slots: dispatch.slots,
     };
@@ -185,9 +186,9 @@ fn indirects(
     indirects
 }
 
-/// Says whether some object reads its stack arguments on its clients' stacks.
-fn names_client_stack(inputs: &[Input<'_>]) -> bool {
-    inputs.iter().flat_map(|i| &i.object.symbols).any(|s| s.name == sfi_contract::names::CLIENT_STACK)
+/// Says whether some object names a symbol.
+fn any_names(inputs: &[Input<'_>], name: &str) -> bool {
+    inputs.iter().flat_map(|i| &i.object.symbols).any(|s| s.name == name)
 }
 
 fn gateways(text: WindowOffset, imports: usize) -> Vec<WindowOffset> {

@@ -90,6 +90,8 @@ pub(crate) fn select<'a>(spec: &'a DomainSpec, roots: &[String]) -> Result<Vec<I
             names::DEPTH,
             names::RETURN,
             names::CUT,
+            names::KEEP,
+            names::BRING,
         ]
         .map(str::to_owned),
     );

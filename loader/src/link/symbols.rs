@@ -276,6 +276,8 @@ fn loader_symbol(name: &str, sections: &HashSet<&str>, bounds: &mut Numbered<Str
         names::DEPTH => Some(Target::Stub(stubs::DEPTH)),
         names::RETURN => Some(Target::Stub(stubs::RETURN)),
         names::CUT => Some(Target::Stub(stubs::CUT)),
+        names::KEEP => Some(Target::Stub(stubs::KEEP)),
+        names::BRING => Some(Target::Stub(stubs::BRING)),
         "_GLOBAL_OFFSET_TABLE_" => Some(Target::Got),
         "__preinit_array_start" => bound(".preinit_array", false),
         "__preinit_array_end" => bound(".preinit_array", true),

@@ -4,6 +4,7 @@
 
 use crate::gate::fault::{RawFault, Trace};
 use crate::gate::ids::DomainId;
+use crate::gate::kept::KeptParts;
 use crate::gate::records::{Account, Caught, DomainState, Status};
 use crate::link::REGION;
 use crate::link::error::LinkError;
@@ -38,6 +39,8 @@ pub struct Raised {
     pub image: Arc<Image>,
     /// Data stack pointer at an entry.
     pub initial_sp: u64,
+    /// Where it keeps the return addresses of its fibers.
+    pub kept: KeptParts,
 }
 
 /// Raises the first window of an image, and verifies its contents as they will run.
@@ -49,7 +52,7 @@ pub(crate) fn first(
 ) -> Result<Raised, LinkError> {
     let window = fill(draw, &spec.name, &image, regions)?;
     image.usage = image.usage.union(verify(&window, &image, spec)?);
-    Ok(Raised::new(window, Arc::new(image)))
+    Raised::new(window, Arc::new(image), spec)
 }
 
 /// Raises another window of an image. Shared text was verified in the first one, and nobody could
@@ -64,7 +67,7 @@ pub(crate) fn again(
     if !image.shares_text() {
         verify(&window, &image, spec)?;
     }
-    Ok(Raised::new(window, image))
+    Raised::new(window, image, spec)
 }
 
 /// Reserves a window at a random place, maps the image in it and seals it.
@@ -83,14 +86,17 @@ fn verify(window: &Window, image: &Image, spec: &DomainSpec) -> Result<Usage, Li
 }
 
 impl Raised {
-    fn new(window: Window, image: Arc<Image>) -> Self {
+    fn new(window: Window, image: Arc<Image>, spec: &DomainSpec) -> Result<Self, LinkError> {
         let initial_sp = window.at(image.stack[1] - STACK_SLACK).number();
-        Self { window, image, initial_sp }
+        let count = if image.switches_fibers { spec.fibers } else { 0 };
+        let kept = KeptParts::map(count).map_err(|error| MapError::new(&format!("domain `{}`", spec.name), error))?;
+        Ok(Self { window, image, initial_sp, kept })
     }
 
     /// Returns the state of the domain for the gates.
     pub fn state(&self, index: DomainId, generation: u64) -> DomainState {
         let base = self.window.base();
+        let (parts_at, parts) = self.kept.places();
         DomainState {
             base,
             sp: self.initial_sp,
@@ -104,6 +110,8 @@ impl Raised {
             generation,
             life: 0,
             next: std::ptr::null_mut(),
+            parts_at,
+            parts,
             regions: Uppers::NONE,
             account: Account::default(),
             caught: Caught::default(),

@@ -47,6 +47,7 @@
 //! root = false                          # a root domain sees all regions
 //! spare_bindings = 4                    # gateways for `__sfi_connect`
 //! callbacks = 64                        # different functions that others may pass to it as `fn`; default: 64 where a signature does, else none
+//! fibers = 64                           # fibers (`swapcontext`) that can wait while another one runs; default: 64
 //! imports.size = { entry = "codec.size" }  # an entry point by name
 //! imports.__sfi_connect = { host = "__sfi_connect" }
 //! capabilities.key = "codec.ops"        # the variable `key` (64 bytes) gets the bits
@@ -269,6 +270,8 @@ pub struct Domain {
     pub spare_bindings: usize,
     /// Functions that others may pass to it, see [`DomainSpec::callbacks`].
     pub callbacks: Option<usize>,
+    /// Fibers that can wait, see [`DomainSpec::fibers`].
+    pub fibers: Option<usize>,
     /// Whether it is a root domain, which sees all regions.
     #[serde(default)]
     pub root: bool,
@@ -295,6 +298,8 @@ pub struct Domain {
 pub struct Support {
     /// Relocatable objects.
     pub objects: Vec<Vec<u8>>,
+    /// Archives, of which the members that are needed are linked.
+    pub archives: Vec<Vec<u8>>,
     /// Whether the libc runs its initialisers itself, see [`DomainSpec::own_start`].
     pub own_start: bool,
 }
@@ -578,6 +583,9 @@ impl Domain {
         if let Some(count) = self.callbacks {
             spec = spec.callbacks(count);
         }
+        if let Some(count) = self.fibers {
+            spec = spec.fibers(count);
+        }
         for path in &self.objects {
             let (name, bytes) = (path.display().to_string(), read(path)?);
             spec = if is_archive(&bytes) { spec.whole_archive(name, bytes) } else { spec.object(name, bytes) };
@@ -613,6 +621,9 @@ impl Domain {
         if let Some(support) = &self.support {
             for object in &support.objects {
                 spec = spec.object("support", object.clone());
+            }
+            for archive in &support.archives {
+                spec = spec.archive("support", archive.clone());
             }
             spec = if support.own_start { spec.own_start() } else { spec };
         }

@@ -68,6 +68,7 @@ pub struct DomainSpec {
     pub(crate) placement: Placement,
     pub(crate) spare: usize,
     pub(crate) callbacks: Option<usize>,
+    pub(crate) fibers: usize,
     pub(crate) registers: Vec<(String, Entry)>,
     pub(crate) restart: Restart,
     pub(crate) root: bool,
@@ -93,6 +94,10 @@ pub const MAX_SPARE: usize = 1024;
 /// Functions that can be passed to a domain unless [`DomainSpec::callbacks`] is set. Applies if an
 /// import or entry point that leads to the domain has an `fn` in its signature.
 pub const DEFAULT_CALLBACKS: usize = 64;
+/// Fibers of a domain that can wait unless [`DomainSpec::fibers`] is set.
+pub const DEFAULT_FIBERS: usize = 64;
+/// Most fibers of a domain that can wait.
+pub const MAX_FIBERS: usize = 1024;
 
 /// A function that a domain registers under a name, for others to connect to.
 #[derive(Clone, Debug)]
@@ -186,6 +191,7 @@ impl DomainSpec {
             placement: Placement::default(),
             spare: 0,
             callbacks: None,
+            fibers: DEFAULT_FIBERS,
             registers: Vec::new(),
             restart: Restart::Never,
             root: false,
@@ -298,6 +304,15 @@ impl DomainSpec {
     #[must_use]
     pub fn callbacks(mut self, count: usize) -> Self {
         self.callbacks = Some(count);
+        self
+    }
+
+    /// Sets how many fibers of this domain (`swapcontext`) can wait while another one runs, at most
+    /// [`MAX_FIBERS`]. Each takes up to 64 KiB of host memory for its return addresses, a word for
+    /// each call in progress. Memory is used once a fiber waits. Default: [`DEFAULT_FIBERS`].
+    #[must_use]
+    pub fn fibers(mut self, count: usize) -> Self {
+        self.fibers = count;
         self
     }
 

@@ -1,6 +1,6 @@
 //! Names in specifications: those that must be unique, and those that must exist.
 
-use crate::spec::{Callee, DomainSpec, MAX_SPARE};
+use crate::spec::{Callee, DomainSpec, MAX_FIBERS, MAX_SPARE};
 use crate::world::bindings::manager::is_name;
 use crate::world::builder::Builder;
 use crate::world::calls::host::Host;
@@ -99,6 +99,9 @@ pub(crate) fn check_domain<'d>(
     }
     if domain.spare > MAX_SPARE || domain.callbacks.is_some_and(|count| count > MAX_SPARE) {
         return spec(SpecError::TooManySpare { domain: client(), most: MAX_SPARE });
+    }
+    if domain.fibers > MAX_FIBERS {
+        return spec(SpecError::TooManyFibers { domain: client(), most: MAX_FIBERS });
     }
     Ok(())
 }

@@ -5,6 +5,7 @@ use crate::fault::report::Fault;
 use crate::fault::stray::{self, AROUND, Nearest, Refused, Whose};
 use crate::gate::fault::{RawFault, Trace};
 use crate::gate::ids::{ById, DomainId, RegionId};
+use crate::gate::kept::KeptParts;
 use crate::gate::records::DomainState;
 use crate::gate::stubs;
 use crate::link::image::Image;
@@ -27,6 +28,8 @@ pub struct Domain {
     pub state: *mut DomainState,
     pub image: Arc<Image>,
     pub initial_sp: u64,
+    /// Where it keeps the return addresses of its fibers.
+    pub kept: KeptParts,
     /// Number of an instance. 0 for the domains that were described, and for a discarded instance.
     pub life: u64,
     /// Number of its present life among those of the world's domains. 0 until the domain is
@@ -75,6 +78,7 @@ impl Domain {
             window: raised.window,
             image: raised.image,
             initial_sp: raised.initial_sp,
+            kept: raised.kept,
             life: 0,
             birth: 0,
             origin: index,
@@ -140,6 +144,8 @@ impl Domain {
                 trap: self.image.trap.bytes(),
                 dispatch: self.image.anchors.dispatch,
                 cut_traps: [stubs::RETURN_TRAP, stubs::CUT_TRAP]
+                    .map(|offset| self.image.trap.bytes() - stubs::TRAP + offset),
+                fiber_traps: [stubs::KEEP_TRAP, stubs::BRING_TRAP]
                     .map(|offset| self.image.trap.bytes() - stubs::TRAP + offset),
                 function: &|offset| self.image.function(WindowOffset::new(offset)),
             },

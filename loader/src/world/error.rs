@@ -155,6 +155,14 @@ pub enum SpecError {
         /// The most that are allowed.
         most: usize,
     },
+    /// More fibers than a domain may have ([`crate::MAX_FIBERS`]).
+    #[error("domain `{domain}`: more than {most} fibers")]
+    TooManyFibers {
+        /// The domain.
+        domain: String,
+        /// The most that are allowed.
+        most: usize,
+    },
     /// A capability that a domain holds has no variable of 64 bytes of writable memory.
     #[error("domain `{domain}`: capability `{symbol}`: there is no such variable of 64 bytes of writable memory")]
     CapabilityVariable {

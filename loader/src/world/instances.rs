@@ -3,6 +3,7 @@
 use crate::fault::meter;
 use crate::gate::fault::RawFault;
 use crate::gate::ids::{BindingId, DomainId, RegionId};
+use crate::gate::kept::KeptParts;
 use crate::gate::records::{Caught, DomainState, Status};
 use crate::link::image::Image;
 use crate::load::raised;
@@ -181,6 +182,7 @@ impl Inner {
         }
         let domain = &self.domains[index];
         raised::reset(&domain.window, &domain.image, &mut self.supply.places.rng)
+            .and_then(|()| domain.kept.clear())
             .map_err(|error| MapError::new(&format!("domain `{}`", domain.name), error))?;
         self.domains[index].birth = self.supply.lives.new_birth();
         self.refill(index);
@@ -239,6 +241,7 @@ impl Inner {
         domain.origin = index;
         domain.name = String::new();
         domain.window = Window::none();
+        domain.kept = KeptParts::none();
         domain.own_segments = None;
         domain.shown = Vec::new();
         domain.image = Arc::new(Image::default());
@@ -251,6 +254,7 @@ impl Inner {
             (*domain.state).sp = 0;
             (*domain.state).generation += 1;
             (*domain.state).life = 0;
+            (*domain.state).parts = 0;
         }
         // A binding that could not be undone leads to a state that stays dead.
         if forgotten.is_ok() {

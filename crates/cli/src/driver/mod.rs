@@ -93,7 +93,7 @@ fn link(driver: &Driver, flags: &[OsString], libc_dir: &Path, line: &Line) -> an
             .with_context(|| "a libc is needed: install musl-dev, or name its directory in SFI_LIBC_DIR")?;
     }
     bundle.rename(&line.wishes)?;
-    let roots = [sfi_support::object(mode), sfi_support::jumps_object(mode)];
+    let roots = [sfi_support::object(mode), sfi_support::jumps_object(mode), sfi_support::contexts_object(mode)];
     bundle.select(&roots.each_ref().map(Vec::as_slice), &line.wishes.undefined)?;
     if let Some(map) = &line.wishes.map {
         write_output(map, bundle.map().as_bytes(), 0o644)?;

@@ -195,6 +195,7 @@ impl Inner {
         domain.window = loaded.window;
         domain.image = loaded.image;
         domain.initial_sp = loaded.initial_sp;
+        domain.kept = loaded.kept;
         domain.spec = spec;
         domain.own_segments = None;
         domain.settled = false;

@@ -1,0 +1,76 @@
+//! Kept parts of the control stack: the return addresses of fibers that wait.
+//!
+//! A domain that switches between fibers has the return addresses of the one that runs on the
+//! control stack, and those of the others here, in host memory outside every window. Only the stubs
+//! `KEEP` and `BRING` touch the places (`gate/stubs.rs`). No address of them reaches the domain.
+
+use crate::vm::ledger;
+use rustix::io::Errno;
+use rustix::mm::{Advice, MapFlags, ProtFlags, madvise, mmap_anonymous, munmap};
+use std::ffi::c_void;
+
+/// Binary logarithm of the bytes of a place.
+pub(crate) const PART_SHIFT: u8 = 16;
+/// Return addresses that a place holds. Their number is in front of them.
+pub(crate) const PART_WORDS: u64 = (1 << PART_SHIFT) / 8 - 1;
+
+/// The places of a domain.
+#[derive(Debug)]
+pub struct KeptParts {
+    /// Address of the first place; 0 if there is none.
+    at: u64,
+    count: u64,
+}
+
+impl KeptParts {
+    /// Returns no place.
+    pub fn none() -> Self {
+        Self { at: 0, count: 0 }
+    }
+
+    /// Maps a number of empty places. Memory is used once they are filled.
+    pub fn map(count: usize) -> Result<Self, Errno> {
+        if count == 0 {
+            return Ok(Self::none());
+        }
+        let count = count as u64;
+        ledger::account(1)?;
+        let flags = MapFlags::PRIVATE | MapFlags::NORESERVE;
+        // SAFETY: a new mapping at an address that the kernel chooses.
+        let mapped = unsafe {
+            let rw = ProtFlags::READ | ProtFlags::WRITE;
+            mmap_anonymous(std::ptr::null_mut(), Self::bytes(count), rw, flags)
+        };
+        let at = mapped.inspect_err(|_| ledger::forget(1))? as u64;
+        Ok(Self { at, count })
+    }
+
+    /// Returns the address of the first place, and their number.
+    pub fn places(&self) -> (u64, u64) {
+        (self.at, self.count)
+    }
+
+    /// Empties all places.
+    pub fn clear(&self) -> Result<(), Errno> {
+        if self.count == 0 {
+            return Ok(());
+        }
+        // SAFETY: the whole of this value's own mapping, to which nobody holds a reference.
+        unsafe { madvise(self.at as *mut c_void, Self::bytes(self.count), Advice::LinuxDontNeed) }
+    }
+
+    fn bytes(count: u64) -> usize {
+        (count << PART_SHIFT) as usize
+    }
+}
+
+impl Drop for KeptParts {
+    fn drop(&mut self) {
+        if self.count != 0 {
+            // SAFETY: the mapping belongs to this value alone, and its domain no longer runs. If
+            // the kernel's limit on mappings keeps it from being cut out, it is lost.
+            let _ = unsafe { munmap(self.at as *mut c_void, Self::bytes(self.count)) };
+            ledger::forget(1);
+        }
+    }
+}
