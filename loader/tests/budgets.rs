@@ -227,6 +227,26 @@ fn charges_are_exact() {
     assert_eq!(world.used("app").unwrap(), sfi_loader::Used::default());
 }
 
+/// A domain that works and then faults is charged for its work, and its caller is not.
+#[test]
+fn a_fault_is_no_way_out_of_a_charge() {
+    let text = function("run", "call work\nret")
+        + &function("work", "mov $60000000,%edi\n1:\ndec %rdi\njnz 1b\nud2")
+        + &function("answer", "mov $42,%eax\nret");
+    let object = assemble(&text);
+    let caller = assemble(&function("run", "call work\ncall answer\nret"));
+    let import = |name: &str| Import::domain("codec", name).signature("() -> int").on_fault(5);
+    let app = DomainSpec::new("app").object("app.o", caller).import("work", import("work"));
+    let app = app.import("answer", import("answer")).budget(Budget::wall(PATIENCE));
+    let codec = DomainSpec::new("codec").object("codec.o", object).budget(Budget::wall(PATIENCE));
+    let mut world = World::builder().domain(app).domain(codec).build().unwrap();
+    let start = Instant::now();
+    assert_eq!(nullary(&world, "app", "run").call(&mut world, ()), Ok(5), "the codec is dead");
+    let wall = start.elapsed();
+    let [app, codec] = ["app", "codec"].map(|name| world.used(name).unwrap().wall);
+    assert!(codec > wall.mul_f64(0.5) && app < codec / 4, "app {app:?}, codec {codec:?} of {wall:?}");
+}
+
 /// A domain is ended even if it is in a host function, or waits for another domain, at each of the
 /// watchdog's looks.
 #[test]
