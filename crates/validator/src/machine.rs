@@ -300,7 +300,10 @@ impl Machine {
             Mnemonic::Add | Mnemonic::Sub if wide => {
                 let (a, b) = (self.operand(values, insn, 0, fields)?, self.operand(values, insn, 1, fields)?);
                 let sign = if ins.mnemonic() == Mnemonic::Add { 1 } else { -1 };
-                let sum = values.sum(a, b, sign, 0);
+                let mut sum = values.sum(a, b, sign, 0);
+                if self.is_new && ins.op1_kind() == OpKind::Memory {
+                    sum = restored_pointer(values, sum).unwrap_or(sum);
+                }
                 let mut aside = self.clone();
                 aside.generic(values, factory, insn, fields)?;
                 self.flags = aside.flags;
@@ -602,6 +605,29 @@ pub fn memory_size(ins: &Instruction) -> u32 {
 /// `low` is stored into the word's lower half. The upper half did not change, so the word then
 /// holds the pointer that the instruction left.
 fn moved_pointer(values: &Values, held: Id, low: Id) -> Option<Id> {
+    string_pointer(values, low).filter(|(_, arguments)| arguments.contains(&held)).map(|(moved, _)| moved)
+}
+
+/// Returns the pointer that a string instruction left, for a sum of its lower half and of the
+/// pointer before without its lower half.
+fn restored_pointer(values: &mut Values, sum: Id) -> Option<Id> {
+    for (low, factor) in values.terms(sum).0 {
+        let Some((moved, arguments)) = string_pointer(values, low).filter(|_| factor == 1) else { continue };
+        let arguments = arguments.to_vec();
+        let upper = values.without(sum, low);
+        for before in arguments {
+            let part = values.bits(before, 0, 32);
+            if values.sum(upper, part, 1, 0) == before {
+                return Some(moved);
+            }
+        }
+    }
+    None
+}
+
+/// Returns the pointer that a string instruction left and the instruction's arguments, for the
+/// pointer's lower half.
+fn string_pointer(values: &Values, low: Id) -> Option<(Id, &[Id])> {
     use Mnemonic::{Cmpsb, Cmpsd, Cmpsq, Cmpsw, Lodsb, Lodsd, Lodsq, Lodsw, Scasb, Scasd, Scasq, Scasw};
     let Node::Bits(moved, 0, 32) = *values.node(low) else { return None };
     let Node::Part(op, part) = *values.node(moved) else { return None };
@@ -609,7 +635,7 @@ fn moved_pointer(values: &Values, held: Id, low: Id) -> Option<Id> {
     let reads = [Cmpsb, Cmpsw, Cmpsd, Cmpsq, Lodsb, Lodsw, Lodsd, Lodsq, Scasb, Scasw, Scasd, Scasq];
     let string = writes_memory(*mnemonic) || reads.contains(mnemonic);
     let pointer = [Register::RSI, Register::RDI].iter().any(|register| part == 100 + *register as u32);
-    (string && pointer && arguments.contains(&held)).then_some(moved)
+    (string && pointer).then_some((moved, arguments))
 }
 
 /// Says whether a string instruction stores.

@@ -119,7 +119,8 @@ impl Values {
         self.sum(a, zero, 1, more)
     }
 
-    fn terms(&self, id: Id) -> (Vec<(Id, i64)>, i64) {
+    /// Returns the terms of a sum with their factors, and its constant.
+    pub fn terms(&self, id: Id) -> (Vec<(Id, i64)>, i64) {
         match self.node(id) {
             Node::Sum(terms, constant) => (terms.clone(), *constant),
             _ => (vec![(id, 1)], 0),

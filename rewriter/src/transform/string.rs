@@ -1,12 +1,20 @@
 //! String instructions: `mov %edi,%edi ; add %gs:HEADER_BASE,%rdi ; rep stos` (rule SFI-S04).
 //!
 //! A pointer into a shared region comes out as one into the domain's own window. Where it is needed
-//! afterwards, it gets its upper half back: `mov %rdi,%gs:place` before, and `mov %edi,%gs:place ;
-//! mov %gs:place,%rdi` behind.
+//! afterwards, it gets its upper half back:
+//!
+//! ```text
+//! mov %rdi,%gs:place ; mov %edi,%edi ; sub %rdi,%gs:place     before: the upper half
+//! mov %edi,%edi ; add %gs:place,%rdi                          behind
+//! ```
+//!
+//! That changes the flags. Where they are needed, and where the check of mode match needs the whole
+//! pointer, it is `mov %rdi,%gs:place` before, and `mov %edi,%gs:place ; mov %gs:place,%rdi` behind.
+//! This load waits until both stores are in the cache, because neither holds all its bytes.
 
 use super::Transform;
 use super::scratch::{fixed, spill_place};
-use crate::analysis::regs::bit;
+use crate::analysis::regs::{FLAGS, bit};
 use crate::refusal::{Reason, Refusal};
 use crate::text::emit::{Branch, ShortBranch};
 use iced_x86::{Code as Opcode, Instruction, OpKind, Register};
@@ -47,7 +55,12 @@ impl Transform<'_, '_, '_> {
             self.store_fixed(spill_place(slot), whole)?;
         }
         let flags = self.flags_live();
-        let writes_flags = effects.writes & crate::analysis::regs::FLAGS != 0;
+        let sums = !flags && after & FLAGS == 0 && !self.matching();
+        for (_, low, whole, slot) in kept().filter(|_| sums) {
+            self.put_new(Instruction::with2(Opcode::Mov_r32_rm32, low, low))?;
+            self.put_new(Instruction::with2(Opcode::Sub_rm64_r64, fixed(spill_place(slot)), whole))?;
+        }
+        let writes_flags = effects.writes & FLAGS != 0;
         // Compares and scans keep the flags when they run zero times: skip them then, else they
         // overwrite the flags.
         let skip = (flags && writes_flags).then(|| self.out.new_label());
@@ -70,6 +83,11 @@ impl Transform<'_, '_, '_> {
         }
         for (_, low, whole, slot) in kept() {
             let place = spill_place(slot);
+            if sums {
+                self.put_new(Instruction::with2(Opcode::Mov_r32_rm32, low, low))?;
+                self.put_new(Instruction::with2(Opcode::Add_r64_rm64, whole, fixed(place)))?;
+                continue;
+            }
             self.put_new(Instruction::with2(Opcode::Mov_rm32_r32, fixed(place), low))?;
             self.load_fixed(whole, place)?;
         }
