@@ -89,6 +89,7 @@ mod world;
 
 pub use fault::limits::{Budget, Limits};
 pub use fault::report::{AddressClass, Fault, FaultKind};
+pub use fault::signals::interrupt;
 pub use fault::stray::{Distance, Nearest, Stray, Whose};
 pub use fault::trace::{Backtrace, Frame};
 pub use fleet::pool::{Pool, PoolError, Pooled};
@@ -126,6 +127,7 @@ pub use world::calls::call::{Enter, TypedFn};
 pub use world::calls::dynamic::DynFn;
 pub use world::calls::header::{Service, Supervisor};
 pub use world::calls::host_call::{HostCall, Tenant};
+pub use world::calls::prepared::Prepared;
 pub use world::calls::values::{Function, MAX_ARGUMENTS, Outcome, Pointer, Value};
 pub use world::domain_ref::{DomainRef, PartPlaces, PlacementReport};
 pub use world::error::{BindError, BuildError, CallError, HostError, LookupError, SpecError, chain};

@@ -89,6 +89,7 @@ typedef struct sfi_config sfi_config;
 typedef struct sfi_world sfi_world;
 typedef struct sfi_function sfi_function;
 typedef struct sfi_bound sfi_bound;
+typedef struct sfi_prepared sfi_prepared;
 typedef struct sfi_host_call sfi_host_call;
 
 /* An argument or result: an integer, a pointer in a domain's terms (u), or the bits of a
@@ -190,6 +191,9 @@ SFI_API sfi_status sfi_config_serve(sfi_config *config, const char *name, const 
 SFI_API sfi_status sfi_config_permit(sfi_config *config, const char *client, const char *entry, sfi_error **error);
 /* Lets domains with `clock = true` in the manifest read the processor's clock (rdtsc). */
 SFI_API sfi_status sfi_config_clock(sfi_config *config, sfi_error **error);
+/* Lets signal handlers of the host end calls (sfi_interrupt). A world without limits and budgets
+ * then needs no thread of its own, and the library leaves SIGURG blocked. */
+SFI_API sfi_status sfi_config_interruptible(sfi_config *config, sfi_error **error);
 /* Sets the function that has the last word on every connection. NULL: the rules alone decide. */
 SFI_API sfi_status sfi_config_permission(sfi_config *config, sfi_permission_fn function, void *user, sfi_error **error);
 /* Sets the limits of every call of the host, and allows limits for single calls. A limit of 0
@@ -255,6 +259,47 @@ SFI_API sfi_status sfi_function_find(sfi_world *world, const char *domain, const
  * limits hold. `result` may be NULL. */
 SFI_API sfi_status sfi_call(sfi_world *world, const sfi_function *function, const sfi_value *arguments, size_t count, const sfi_limits *limits, sfi_value *result, sfi_error **error);
 SFI_API void sfi_function_free(sfi_function *function);
+
+/* Prepared calls, for functions that are called very often. A call allocates nothing and looks
+ * nothing up. Buffers are copied once, by the host itself, to the place where the callee reads
+ * them (the A-stack of Bryce & Muller 1995, section 3.2):
+ *
+ *     sfi_prepare(world, "plugin", "area", "(ptr, int) -> float", &area, &error);
+ *     ...
+ *     sfi_prepared_room(world, area, size, &room, &error);
+ *     memcpy(room, points, size);
+ *     sfi_value arguments[] = {sfi_u((uintptr_t)room), sfi_u(count)};
+ *     sfi_prepared_call(world, area, arguments, &result, &error);
+ *
+ * sfi_prepare takes a signature as sfi_function_find, and is not for use within a host function.
+ * sfi_prepared_room makes room of `size` bytes on the callee's data stack, at a multiple of 16.
+ * The host writes there, and passes the address, or addresses within, as arguments. The room
+ * belongs to the next call of this prepared function, with no other use of the world between
+ * them, and is gone after it. Each sfi_prepared_room replaces the room before. The bytes hold
+ * leftovers of the callee. SFI_ARGUMENTS if the data stack has no room (`stack` in a manifest).
+ * A dead domain that the manifest restarts is restarted here or in the call. `arguments` holds
+ * one value for each parameter of the signature, at most 12. The limits are the world's.
+ *
+ * sfi_prepared_view checks that `size` bytes at a pointer in the domain's terms, such as a result,
+ * are memory of the domain, and gives the host's address of them, to be read in place: SFI_BOUNDS
+ * otherwise. Until the next use of the world the bytes stay, if no other domain or thread writes to
+ * them through a shared region. They are the domain's: copy what you check. */
+SFI_API sfi_status sfi_prepare(sfi_world *world, const char *domain, const char *name, const char *signature, sfi_prepared **prepared, sfi_error **error);
+SFI_API sfi_status sfi_prepared_room(sfi_world *world, sfi_prepared *prepared, size_t size, void **room, sfi_error **error);
+SFI_API sfi_status sfi_prepared_call(sfi_world *world, sfi_prepared *prepared, const sfi_value *arguments, sfi_value *result, sfi_error **error);
+SFI_API sfi_status sfi_prepared_view(sfi_world *world, sfi_prepared *prepared, uint64_t pointer, size_t size, const void **memory, sfi_error **error);
+SFI_API void sfi_prepared_free(sfi_prepared *prepared);
+
+/* Ends the call that this thread has in progress, with all domains that it leads through: the call
+ * returns SFI_TIME. The config needs sfi_config_interruptible or limits. For signal handlers that
+ * the host installed with SA_SIGINFO | SA_ONSTACK, with their third argument. May also be called in
+ * a host function with NULL: then the call ends when the host function returns. Async-signal-safe
+ * once this thread has called into a domain. Returns 1 if nothing is left to do: a running domain
+ * was ended, or this thread has no call that can be interrupted. Returns 0 if a gate or a host
+ * function runs. The call ends when the host function returns, or at the next gate, but a domain
+ * that runs on without a gate does not end: interrupt again some milliseconds later until the call
+ * has returned. */
+SFI_API int sfi_interrupt(void *context);
 
 /* Find and call a function by a declaration, which holds its name. The call copies buffers to the
  * domain's data stack, and copies `out` and `inout` buffers back. `size` is the size of the

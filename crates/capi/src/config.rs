@@ -80,6 +80,7 @@ pub struct sfi_config {
     permission: Option<(sfi_permission_fn, User)>,
     limits: Option<sfi_limits>,
     clock: bool,
+    interruptible: bool,
 }
 
 impl sfi_config {
@@ -105,6 +106,9 @@ impl sfi_config {
         }
         if self.clock {
             builder = builder.clock();
+        }
+        if self.interruptible {
+            builder = builder.interruptible();
         }
         for (client, entry) in &self.permits {
             builder = builder.permit(client, entry);
@@ -219,6 +223,12 @@ api! {
     /// Lets domains that ask for it read the processor's clock.
     fn sfi_config_clock(config: *mut sfi_config) {
         change(config)?.clock = true;
+        Ok(())
+    }
+
+    /// Lets signal handlers of the host end calls.
+    fn sfi_config_interruptible(config: *mut sfi_config) {
+        change(config)?.interruptible = true;
         Ok(())
     }
 

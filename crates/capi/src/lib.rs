@@ -19,6 +19,7 @@ mod error;
 mod function;
 mod host;
 mod memory;
+mod prepared;
 mod world;
 
 pub use config::*;
@@ -28,4 +29,5 @@ pub use error::*;
 pub use function::*;
 pub use host::*;
 pub use memory::*;
+pub use prepared::*;
 pub use world::*;

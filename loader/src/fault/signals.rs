@@ -98,25 +98,7 @@ extern "C" fn on_time(signal: c_int, info: *mut siginfo_t, context: *mut c_void)
         let own = !current.is_null() && signal_room::close(&mut *current, machine);
         let due = ordered(current);
         if due != 0 {
-            let rip = machine.uc_mcontext.gregs[libc::REG_RIP as usize] as u64;
-            let domain = (*current).current;
-            if (*current).top != 0 && domain.as_ref().is_some_and(|d| rip.wrapping_sub(d.base.number()) < WINDOW_SIZE) {
-                let due = if due == reason::SETTLE {
-                    meter::charge(current, domain);
-                    meter::settle(current, domain)
-                } else {
-                    due
-                };
-                if due == 0 {
-                    return;
-                }
-                let caller = topmost(&*current, machine);
-                let code = (due & reason::KIND) as i32;
-                fail(&mut *current, machine, RawFault { signal, code, rip, caller, ..RawFault::default() });
-                overstayed(current, due);
-            } else if due & reason::KIND == reason::CALL_WALL || due & reason::KIND == reason::CALL_CPU {
-                watchdog::close_gates(current);
-            }
+            obey(current, machine, due);
             return;
         }
         if own && (*info).si_code == libc::SI_TKILL {
@@ -128,6 +110,69 @@ extern "C" fn on_time(signal: c_int, info: *mut siginfo_t, context: *mut c_void)
             }
             _ => {}
         }
+    }
+}
+
+/// Ends the call in progress for a [`reason`]: the domain, if it runs now. Otherwise closes the
+/// gates. Says whether the domain was ended.
+///
+/// # Safety
+/// `current` is the context of the world that this thread runs, with a watch. `machine` is what the
+/// kernel passed to a signal handler that runs now.
+unsafe fn obey(current: *mut Context, machine: &mut ucontext_t, due: u32) -> bool {
+    // SAFETY: see the function's contract; the records live as long as the world.
+    unsafe {
+        let rip = machine.uc_mcontext.gregs[libc::REG_RIP as usize] as u64;
+        let domain = (*current).current;
+        if (*current).top != 0 && domain.as_ref().is_some_and(|d| rip.wrapping_sub(d.base.number()) < WINDOW_SIZE) {
+            let due = if due == reason::SETTLE {
+                meter::charge(current, domain);
+                meter::settle(current, domain)
+            } else {
+                due
+            };
+            if due == 0 {
+                return false;
+            }
+            let caller = topmost(&*current, machine);
+            let (signal, code) = (TIME_SIGNAL, (due & reason::KIND) as i32);
+            fail(&mut *current, machine, RawFault { signal, code, rip, caller, ..RawFault::default() });
+            overstayed(current, due);
+            return true;
+        }
+        if due & reason::KIND == reason::CALL_WALL || due & reason::KIND == reason::CALL_CPU {
+            watchdog::close_gates(current);
+        }
+        false
+    }
+}
+
+/// Ends the call of a domain that this thread has in progress, with all domains that it leads
+/// through, as at the end of a time limit. For signal handlers of the host that were installed with
+/// `SA_SIGINFO | SA_ONSTACK`, with their third argument. The world must have been built with limits
+/// or with [`crate::Builder::interruptible`]. Async-signal-safe once the thread has entered a
+/// domain.
+///
+/// Returns whether nothing is left to do: a running domain ended, or this thread has no call that
+/// can be interrupted. `false`: a gate or a host function runs. The call ends when the host
+/// function returns, or at the next gate. A domain that runs on without a gate is not ended by
+/// this: interrupt again, some milliseconds later, until the call ended.
+///
+/// A host function may call this with a null pointer. Then the call ends when it returns.
+///
+/// # Safety
+/// `machine` is null, or the `ucontext_t` that the kernel passed to a signal handler that runs now,
+/// on this thread.
+pub unsafe fn interrupt(machine: *mut c_void) -> bool {
+    // SAFETY: see the function's contract. The thread's state is its own, and a world's watch lives
+    // as long as the world.
+    unsafe {
+        let current = (*thread::state()).current;
+        if !current.as_ref().and_then(watch::of).is_some_and(watch::Watch::order) {
+            return true;
+        }
+        let machine = machine.cast::<ucontext_t>().as_mut();
+        machine.is_some_and(|machine| obey(current, machine, ordered(current)))
     }
 }
 

@@ -18,6 +18,8 @@ pub struct Watch {
     /// Limits of the call in progress in nanoseconds, wall clock and processor. 0 is none.
     pub(super) wall: AtomicU64,
     pub(super) cpu: AtomicU64,
+    /// Set if the watchdog looks at the record. Otherwise only the host's handlers end calls.
+    pub(super) by_watchdog: bool,
     /// Set if a domain had a budget when the world was built, so that time is charged.
     pub(super) metered: bool,
     /// Set if a budget counted processor time.
@@ -67,6 +69,15 @@ impl Watch {
         let number = self.last.load(Ordering::Relaxed) + 1;
         self.last.store(number, Ordering::Relaxed);
         number
+    }
+
+    /// Orders the call in progress to end with all of its domains. Says whether there is one.
+    /// Async-signal-safe, on the thread that runs the world.
+    pub(super) fn order(&self) -> bool {
+        let running = self.running.load(Ordering::Relaxed);
+        self.why.store(reason::CALL_WALL | reason::FINAL, Ordering::Relaxed);
+        self.ordered.store(running, Ordering::Release);
+        running != 0
     }
 
     /// Returns the reason for which the call in progress must end, a [`reason`], or 0 if it need

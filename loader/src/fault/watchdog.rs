@@ -91,10 +91,10 @@ impl Watch {
 pub(crate) unsafe fn begin(context: *mut Context, state: *mut ThreadState) {
     // SAFETY: see the function's contract. The watch lives as long as the world.
     unsafe {
-        if (*state).id == 0 {
+        let watch = &*(*context).watch.cast::<Watch>();
+        if watch.by_watchdog && (*state).id == 0 {
             join(state);
         }
-        let watch = &*(*context).watch.cast::<Watch>();
         if watch.metered {
             watch.charged.store((*context).ticks, Ordering::Relaxed);
             if watch.processor {
@@ -320,6 +320,32 @@ fn registry() -> MutexGuard<'static, Vec<Entry>> {
     REGISTRY.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
+/// Makes the record of a world. `budget` is the smallest one.
+fn record(limits: Limits, budgets: &[Budget], budget: Option<Duration>, by_watchdog: bool) -> Arc<Watch> {
+    Arc::new(Watch {
+        limits,
+        wall: AtomicU64::new(0),
+        cpu: AtomicU64::new(0),
+        by_watchdog,
+        metered: budget.is_some(),
+        processor: budgets.iter().any(|b| b.cpu.is_some()),
+        budget,
+        enough: AtomicU64::new(0),
+        charged: AtomicU64::new(0),
+        clock: AtomicU64::new(0),
+        context: AtomicPtr::new(ptr::null_mut()),
+        running: AtomicU64::new(0),
+        call: AtomicU64::new(0),
+        grace: AtomicBool::new(false),
+        last: AtomicU64::new(0),
+        thread: AtomicI32::new(0),
+        in_host: AtomicBool::new(false),
+        long: AtomicBool::new(false),
+        ordered: AtomicU64::new(0),
+        why: AtomicU32::new(0),
+    })
+}
+
 /// A world's limit. Dropping it ends the watch.
 #[derive(Debug)]
 pub struct Watched(Arc<Watch>);
@@ -332,27 +358,7 @@ impl Watched {
         if budget.is_some() {
             start()?;
         }
-        let watch = Arc::new(Watch {
-            limits,
-            wall: AtomicU64::new(0),
-            cpu: AtomicU64::new(0),
-            metered: budget.is_some(),
-            processor: budgets.iter().any(|b| b.cpu.is_some()),
-            budget,
-            enough: AtomicU64::new(0),
-            charged: AtomicU64::new(0),
-            clock: AtomicU64::new(0),
-            context: AtomicPtr::new(ptr::null_mut()),
-            running: AtomicU64::new(0),
-            call: AtomicU64::new(0),
-            grace: AtomicBool::new(false),
-            last: AtomicU64::new(0),
-            thread: AtomicI32::new(0),
-            in_host: AtomicBool::new(false),
-            long: AtomicBool::new(false),
-            ordered: AtomicU64::new(0),
-            why: AtomicU32::new(0),
-        });
+        let watch = record(limits, budgets, budget, true);
         watch.limit_calls();
         let mut all = registry();
         if STARTED.get().is_none() {
@@ -363,6 +369,16 @@ impl Watched {
         all.push(Entry { watch: watch.clone(), seen: 0, since: now, cpu_since: None });
         CHANGED.notify_one();
         Ok(Self(watch))
+    }
+
+    /// Makes a record without limits that the watchdog does not look at.
+    pub fn alone() -> Self {
+        Self(record(Limits::NONE, &[], None, false))
+    }
+
+    /// Says whether calls may have limits.
+    pub fn is_by_watchdog(&self) -> bool {
+        self.0.by_watchdog
     }
 
     /// Returns the watch, which is valid as long as this value.

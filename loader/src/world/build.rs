@@ -209,7 +209,11 @@ impl Builder {
                 table: self.machine.unwrap_or_else(machine).table(),
                 any_x87: domains.iter().any(|d| d.image.usage.x87),
             },
-            time: Time { watched: watched(self.timed, limits, &domains)?, clock: self.clock, trimmed: 0 },
+            time: Time {
+                watched: watched((self.timed, self.interruptible), limits, &domains)?,
+                clock: self.clock,
+                trimmed: 0,
+            },
             domains,
             hosts: self.hosts.into_iter().collect(),
             regions: regions.into_iter().collect(),
@@ -266,10 +270,17 @@ fn new_id() -> u64 {
     NEXT.fetch_add(1, Ordering::Relaxed)
 }
 
-/// Makes a world's watch if the world has or may get limits or budgets.
-fn watched(timed: bool, limits: Limits, domains: &ById<DomainId, Domain>) -> Result<Option<Watched>, SpecError> {
+/// Makes a world's watch if the world has or may get limits or budgets, or can be interrupted.
+fn watched(
+    (timed, interruptible): (bool, bool),
+    limits: Limits,
+    domains: &ById<DomainId, Domain>,
+) -> Result<Option<Watched>, SpecError> {
     let budgets: Vec<Budget> = domains.iter().map(|d| d.spec.budget).collect();
     let watch = timed || limits.is_set() || budgets.iter().any(Budget::is_set);
+    if interruptible && !watch {
+        return Ok(Some(Watched::alone()));
+    }
     let watched = watch.then(|| Watched::new(limits, &budgets)).transpose();
     watched.map_err(|e| SpecError::Watchdog(e.to_string()))
 }

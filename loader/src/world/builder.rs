@@ -25,6 +25,7 @@ pub struct Builder {
     pub(super) time_limit: Option<Duration>,
     pub(super) cpu_limit: Option<Duration>,
     pub(super) timed: bool,
+    pub(super) interruptible: bool,
     pub(super) la57: La57,
     pub(super) clock: bool,
     pub(super) prepared: Option<Arc<Image>>,
@@ -148,6 +149,15 @@ impl Builder {
     #[must_use]
     pub fn timed(mut self) -> Self {
         self.timed = true;
+        self
+    }
+
+    /// Lets a signal handler of the host end the call in progress ([`crate::interrupt`]). A world
+    /// without limits and budgets then needs no watchdog: no thread is started and no signal is
+    /// unblocked.
+    #[must_use]
+    pub fn interruptible(mut self) -> Self {
+        self.interruptible = true;
         self
     }
 

@@ -37,6 +37,25 @@ impl Held<'_> {
         }
     }
 
+    /// Crosses as [`Held::cross`], for callers whose frame has an address anyway.
+    ///
+    /// # Safety
+    /// As for [`Held::cross`].
+    #[inline]
+    pub unsafe fn cross_in_place(self, binding: &Binding, frame: &mut CallFrame, floats: bool) -> Result<(), Failure> {
+        // SAFETY: see the function's contract.
+        unsafe {
+            let context = self.gates.control.context();
+            if (*context).depth != 0 {
+                return self.cross_nested(binding, frame, floats);
+            }
+            if !(*context).watch.is_null() {
+                return self.cross_limited(binding, frame, floats);
+            }
+            self.cross_here(binding, frame, floats, ControlStack::top_of(context))
+        }
+    }
+
     /// Crosses in another way, with a copy of the frame. The caller's own frame then has no address
     /// and stays in registers.
     ///

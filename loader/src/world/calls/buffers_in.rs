@@ -25,7 +25,7 @@ use crate::world::inner::Inner;
 use sfi_contract::layout::WINDOW_SIZE;
 
 /// Bytes of the callee's data stack that stay free for the callee itself.
-const CALLEE_RESERVE: u64 = 16 << 10;
+pub(crate) const CALLEE_RESERVE: u64 = 16 << 10;
 
 /// A host's argument for a [`Bound`] function, one for each parameter.
 #[derive(Debug)]

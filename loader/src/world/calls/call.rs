@@ -80,7 +80,9 @@ impl World {
                 self.0.limit_calls();
             }
         }
-        let Some(watched) = &self.record().time.watched else { return Err(CallError::Untimed) };
+        let Some(watched) = self.record().time.watched.as_ref().filter(|w| w.is_by_watchdog()) else {
+            return Err(CallError::Untimed);
+        };
         watched.limit_call(limits);
         let _restore = Restore(watched.shared());
         Ok(body(self))

@@ -1,0 +1,195 @@
+//! Calls that a host in another language prepares once and makes often: no allocation, no look-up
+//! by name, and arguments that the host writes to the place where the callee reads them.
+//!
+//! That place is the callee's data stack, the A-stack of Bryce & Muller, "Matching Micro-Kernels to
+//! Modern Applications using Fine-Grained Memory Protection", section 3.2: the caller and the
+//! callee both see it, so an argument is copied once.
+
+use crate::gate::ids::DomainId;
+use crate::gate::records::{DomainState, Status, flag};
+use crate::spec::signature::{Argument, Outcome, Signature};
+use crate::world::calls::buffers_in::CALLEE_RESERVE;
+use crate::world::calls::call::{Enter, TypedFn};
+use crate::world::calls::values::{Arguments, MAX_ARGUMENTS};
+use crate::world::domain_ref::DomainRef;
+use crate::world::error::{CallError, Failure, LookupError};
+use crate::world::held::Held;
+use crate::world::inner::Inner;
+use std::sync::Arc;
+
+/// A function of a domain, prepared for many calls. It finds its function again after the domain
+/// was restarted or loaded again.
+#[derive(Debug)]
+pub struct Prepared {
+    index: DomainId,
+    domain: Arc<str>,
+    name: Arc<str>,
+    signature: Signature,
+    /// Bit `i`: argument `i` travels in a vector register.
+    floats: u32,
+    entry: TypedFn<fn()>,
+    /// Lowest address of the room of the next call, 0 for none.
+    room: u64,
+}
+
+/// Finds a function of a domain. `floats`: some arguments travel in vector registers.
+fn find(inner: &Inner, index: DomainId, name: &Arc<str>, floats: bool) -> Option<TypedFn<fn()>> {
+    let offset = *inner.domains[index].image.functions_by_name.get(&**name)?;
+    let mut entry: TypedFn<fn()> = inner.typed(index, offset, Some(Arc::clone(name)));
+    entry.binding.flags |= if floats { flag::FLOATS } else { 0 };
+    Some(entry)
+}
+
+impl DomainRef<'_> {
+    /// Prepares calls of a global function.
+    ///
+    /// # Errors
+    /// [`LookupError::Function`].
+    pub fn prepare(&self, function: &str, signature: Signature) -> Result<Prepared, LookupError> {
+        let inner = self.inner;
+        let domain = &inner.domains[self.index];
+        let unknown = || LookupError::Function { domain: domain.name.clone(), function: function.to_owned() };
+        let bit = |(i, argument): (usize, &Argument)| u32::from(*argument == Argument::Float) << i;
+        let floats = signature.arguments.iter().take(MAX_ARGUMENTS).enumerate().map(bit).sum();
+        let name: Arc<str> = function.into();
+        let entry = find(inner, self.index, &name, floats != 0).ok_or_else(unknown)?;
+        let domain = domain.name.as_str().into();
+        Ok(Prepared { index: self.index, domain, name, signature, floats, entry, room: 0 })
+    }
+}
+
+impl Prepared {
+    /// Returns the signature.
+    pub fn signature(&self) -> &Signature {
+        &self.signature
+    }
+
+    fn wrong(&self) -> CallError {
+        CallError::Arguments { domain: self.domain.to_string() }
+    }
+
+    /// Makes the callee ready, and finds the function again if the callee lives at another place.
+    /// Returns its state and its data stack pointer.
+    #[inline]
+    fn refresh(&mut self, held: &mut Held<'_>) -> Result<(*mut DomainState, u64), CallError> {
+        if held.id != self.entry.world {
+            return Err(CallError::WrongWorld);
+        }
+        let state = self.entry.binding.callee;
+        // SAFETY: the callee is this world's, and its state lives as long as the world.
+        let (sp, generation) = unsafe { ((*state).sp, (*state).generation) };
+        if sp != 0 && generation == self.entry.generation {
+            return Ok((state, sp));
+        }
+        self.refresh_again(held)
+    }
+
+    /// Handles a callee that is dead, active, or lives at another place since the last call.
+    #[cold]
+    fn refresh_again(&mut self, held: &mut Held<'_>) -> Result<(*mut DomainState, u64), CallError> {
+        let (state, sp) = held.ready(self.index)?;
+        // SAFETY: as in `refresh`.
+        unsafe {
+            if (*state).life != self.entry.life {
+                return Err(CallError::Discarded);
+            }
+            if (*state).generation != self.entry.generation {
+                let found = find(held, self.index, &self.name, self.floats != 0);
+                self.entry = found.ok_or_else(|| CallError::Gone { domain: self.domain.to_string() })?;
+            }
+        }
+        Ok((state, sp))
+    }
+
+    /// Makes room for the arguments of the next call on the callee's data stack. Returns its
+    /// address, for the host and for the callee, a multiple of 16. The bytes hold leftovers of the
+    /// callee. The callee is restarted first if it is dead and may be restarted.
+    ///
+    /// # Errors
+    /// [`CallError::Arguments`] if the data stack has no room; otherwise as
+    /// [`TypedFn::call`](crate::TypedFn::call) for a callee that cannot be entered.
+    #[inline]
+    pub fn room(&mut self, enter: &mut (impl Enter + ?Sized), size: usize) -> Result<*mut u8, CallError> {
+        let mut held = enter.held();
+        self.room = 0;
+        let (state, sp) = self.refresh(&mut held)?;
+        // SAFETY: as in `refresh`.
+        let low = unsafe { (*state).stack_low } + CALLEE_RESERVE;
+        let room = sp.checked_sub(size as u64).map(|at| at & !15).filter(|at| *at >= low);
+        self.room = room.ok_or_else(|| self.wrong())?;
+        Ok(self.room as *mut u8)
+    }
+
+    /// Calls the function with one word for each argument, as
+    /// [`DynFn::call`](crate::DynFn::call). The room that was made before belongs to this call and
+    /// is gone after it.
+    ///
+    /// # Errors
+    /// As for [`DynFn::call`](crate::DynFn::call).
+    ///
+    /// # Panics
+    /// As [`TypedFn::call`](crate::TypedFn::call).
+    #[inline]
+    pub fn call(&mut self, enter: &mut (impl Enter + ?Sized), words: &[u64]) -> Result<u64, CallError> {
+        if words.len() != self.signature.arguments.len() || words.len() > MAX_ARGUMENTS {
+            return Err(self.wrong());
+        }
+        let mut held = enter.held();
+        let room = std::mem::take(&mut self.room);
+        let mut arguments = Arguments::new();
+        for (i, word) in words.iter().enumerate() {
+            arguments.push_word(*word, self.floats >> i & 1 != 0);
+        }
+        let (state, sp) = self.refresh(&mut held)?;
+        // SAFETY: the state lives as long as the world, and nobody else uses it while the host
+        // runs. The binding is the world's own. A room above the data stack pointer is one of an
+        // earlier life. A fault clears the pointer, and a restart sets it.
+        unsafe {
+            if room != 0 {
+                if room > sp || room < (*state).stack_low {
+                    return Err(self.wrong());
+                }
+                (*state).sp = room;
+            }
+            arguments.frame.sp = (*state).sp;
+            let fits = !arguments.has_stack() || held.push_arguments(state, &mut arguments);
+            let crossed = match fits {
+                true => held.again().cross_in_place(&self.entry.binding, &mut arguments.frame, self.floats != 0),
+                false => Err(Failure::Status(Status::Arguments)),
+            };
+            if room != 0 && (*state).sp == room && (*state).generation == self.entry.generation {
+                (*state).sp = sp;
+            }
+            match crossed {
+                Ok(()) => {}
+                // The callee died below one of its own active calls.
+                Err(Failure::Status(Status::Dead)) if (*state).fault.signal != 0 => {
+                    return Err(held.failure(state, Failure::Status(Status::Fault)));
+                }
+                Err(failure) => return Err(held.failure(state, failure)),
+            }
+        }
+        Ok(match self.signature.outcome {
+            Outcome::Void => 0,
+            Outcome::Int | Outcome::Pointer => arguments.frame.rax,
+            Outcome::Float => arguments.frame.xmm0,
+        })
+    }
+
+    /// Returns the host's address of memory of the callee, after a check that the whole range is
+    /// memory that the callee may read. The callee may change the bytes in its next call, and takes
+    /// them away when it is restarted or loaded again.
+    ///
+    /// # Errors
+    /// [`CallError::WrongWorld`]; [`CallError::Arguments`] if the range is not the callee's.
+    #[inline]
+    pub fn view(&self, enter: &mut (impl Enter + ?Sized), pointer: u64, size: usize) -> Result<*const u8, CallError> {
+        let held = enter.held();
+        if held.id != self.entry.world {
+            return Err(CallError::WrongWorld);
+        }
+        let domain = &held.domains[self.index];
+        let (_, offset) = domain.memory().find(pointer, size).map_err(|_| self.wrong())?;
+        Ok(domain.window.at(offset).number() as *const u8)
+    }
+}
