@@ -9,6 +9,7 @@ mod demo;
 mod fuzz;
 mod mutants;
 mod planted;
+mod postgres;
 mod programs;
 mod setup;
 mod soak;
@@ -38,6 +39,8 @@ enum Task {
     Coverage(coverage::Args),
     /// Measures speed and size of whole programs in domains.
     Bench(bench::Args),
+    /// Builds and tests the extension for PostgreSQL on a server of its own.
+    Postgres(postgres::Args),
     /// Runs whole programs natively and in domains, and compares them.
     Programs(programs::Args),
     /// Only fetches the sources of whole programs.
@@ -55,9 +58,13 @@ fn main() -> ExitCode {
         Task::Mutants(args) => mutants::run(&args),
         Task::Coverage(args) => coverage::run(&args),
         Task::Bench(args) => bench::run(&args),
+        Task::Postgres(args) => postgres::run(&args),
         Task::Programs(args) => programs::run(&args),
         Task::Sources => setup::ensure(setup::BASE).and_then(|()| sources::ensure()).map(|()| ExitCode::SUCCESS),
-        Task::Setup => setup::ensure(setup::BASE).and_then(|()| setup::components()).map(|()| ExitCode::SUCCESS),
+        Task::Setup => setup::ensure(setup::BASE)
+            .and_then(|()| setup::ensure(setup::POSTGRES))
+            .and_then(|()| setup::components())
+            .map(|()| ExitCode::SUCCESS),
     };
     result.unwrap_or_else(|error| {
         eprintln!("error: {error:#}");

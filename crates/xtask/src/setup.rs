@@ -51,6 +51,17 @@ pub const BASE: &[Need] = &[
     Need { package: "bzip2", proof: Proof::File(&["/usr/bin/bzip2", "/bin/bzip2"]) },
 ];
 
+/// For the extension for PostgreSQL.
+pub const POSTGRES: &[Need] = &[
+    Need { package: "gcc", proof: Proof::Program("gcc") },
+    Need { package: "make", proof: Proof::Program("make") },
+    Need { package: "postgresql-15", proof: Proof::File(&["/usr/lib/postgresql/15/bin/initdb"]) },
+    Need {
+        package: "postgresql-server-dev-15",
+        proof: Proof::File(&["/usr/lib/postgresql/15/lib/pgxs/src/makefiles/pgxs.mk"]),
+    },
+];
+
 /// For the long suites: compilers beside gcc and clang.
 pub const COMPILERS: &[Need] = &[
     Need { package: "gcc-11", proof: Proof::Program("gcc-11") },

@@ -61,6 +61,13 @@ impl Steps {
         Ok(())
     }
 
+    /// Counts a step that could not begin.
+    pub fn failed(&mut self, name: &str, error: &anyhow::Error) {
+        println!("== {name}: {error:#}");
+        self.failed += 1;
+        self.broken.push(name.to_owned());
+    }
+
     /// Prints the last line. The exit code is success only if everything passed.
     pub fn finish(self) -> ExitCode {
         if !self.broken.is_empty() {

@@ -1,5 +1,6 @@
 //! `cargo xtask test`
 
+use crate::postgres;
 use crate::setup::{self, cargo};
 use crate::sources;
 use crate::steps::Steps;
@@ -17,6 +18,7 @@ pub struct Args {
 /// Runs the task.
 pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
     setup::ensure(setup::BASE)?;
+    setup::ensure(setup::POSTGRES)?;
     sources::ensure()?;
     setup::components()?;
     let cargo = |arguments: &[&str]| {
@@ -35,5 +37,9 @@ pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
     let mut doc = cargo(&["doc", "--workspace", "--no-deps", "--quiet"]);
     steps.whole("cargo doc", doc.env("RUSTDOCFLAGS", "-D warnings"))?;
     steps.tests("cargo test", &mut cargo(&["test", "--workspace", "--no-fail-fast"]))?;
+    match postgres::tests() {
+        Ok(mut tests) => steps.tests("the extension for PostgreSQL", &mut tests)?,
+        Err(error) => steps.failed("the extension for PostgreSQL", &error),
+    }
     Ok(steps.finish())
 }

@@ -1,0 +1,42 @@
+//! `cargo xtask postgres`
+
+use crate::setup::{self, cargo};
+use anyhow::{Context, ensure};
+use std::path::{Path, PathBuf};
+use std::process::{Command, ExitCode};
+
+/// Builds the extension for PostgreSQL and tests it: on a server of its own, in a temporary folder,
+/// which is stopped and removed at the end. The last line is `N passed, N failed`.
+#[derive(clap::Args)]
+pub struct Args {
+    /// Only these tests, which are files in integrations/postgresql/test/sql. Most need `honest`
+    /// before them
+    tests: Vec<String>,
+}
+
+/// Returns the program `sfi`, the library and the folder of the extension, all built.
+fn built() -> anyhow::Result<(PathBuf, PathBuf, PathBuf)> {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").canonicalize().context("no repository")?;
+    let target = std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| root.join("target"), PathBuf::from);
+    let build = ["build", "--release", "--package", "sfi-capi", "--package", "sfi-cli"];
+    let status = Command::new(cargo()).args(build).current_dir(&root).status().context("cannot run cargo")?;
+    ensure!(status.success(), "cargo build failed");
+    let release = target.join("release");
+    Ok((release.join("sfi"), release.join("libsfi.a"), root.join("integrations/postgresql")))
+}
+
+/// Returns the command that runs the tests.
+pub fn tests() -> anyhow::Result<Command> {
+    let (sfi, library, folder) = built()?;
+    let mut command = Command::new(folder.join("test/run.sh"));
+    command.arg(sfi).arg(library);
+    Ok(command)
+}
+
+/// Runs the task.
+pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
+    setup::ensure(setup::POSTGRES)?;
+    let mut command = tests()?;
+    let status = command.args(&args.tests).status().context("cannot run test/run.sh")?;
+    Ok(if status.success() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+}

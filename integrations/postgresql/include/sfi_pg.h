@@ -1,0 +1,49 @@
+/* For authors of functions in LANGUAGE sfi. A function is plain C: each SQL argument is one or two
+ * C arguments, in order, and the SQL result is the C result. README.md has the table of types.
+ *
+ * A function gets a last argument of type `struct sfi_call *` if it is not STRICT, if it returns a
+ * set, or if it returns something else than a number. It may leave that argument out. */
+#ifndef SFI_PG_H
+#define SFI_PG_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+struct sfi_call {
+    uint64_t nulls;   /* bit i: SQL argument i is NULL; its C arguments are 0 */
+    uint64_t is_null; /* set it to 1: the result is NULL */
+    uint64_t length;  /* set it: bytes, elements or points of a result of variable length */
+    uint64_t row;     /* of a set: the number of the row, from 0 */
+    uint64_t done;    /* of a set: set it to 1, there is no such row */
+    uint64_t state;   /* of a set: yours, 0 at first, kept from row to row */
+};
+
+/* Of the `consistent` function of a GiST operator class. */
+struct sfi_gist {
+    uint64_t leaf;    /* 1: the key is an indexed value, 0: the union of many */
+    uint64_t recheck; /* 1 at first; set it to 0: the answer is exact */
+};
+
+struct sfi_point {
+    double x, y;
+};
+
+/* Memory for a result: at least `size` bytes, which stay until the next call of sfi_result. A fault
+ * if there is no memory. */
+void *sfi_result(size_t size);
+
+/* Writes a line to the client and the server's log. */
+enum { SFI_DEBUG = 0, SFI_LOG = 1, SFI_INFO = 2, SFI_NOTICE = 3, SFI_WARNING = 4 };
+int sfi_log(int level, const char *text, size_t length);
+
+/* The C runtime for domains. */
+void *malloc(size_t size);
+void *realloc(void *block, size_t size);
+void free(void *block);
+void *memcpy(void *to, const void *from, size_t length);
+void *memset(void *to, int byte, size_t length);
+int memcmp(const void *a, const void *b, size_t length);
+size_t strlen(const char *text);
+int snprintf(char *to, size_t size, const char *format, ...) __attribute__((format(printf, 3, 4)));
+
+#endif

@@ -1,0 +1,296 @@
+/* The validator and the call handler. */
+#include "pgsfi.h"
+
+#include "access/htup_details.h"
+#include "catalog/pg_proc.h"
+#include "catalog/pg_type.h"
+#include "commands/trigger.h"
+#include "miscadmin.h"
+#include "utils/builtins.h"
+#include "utils/guc.h"
+#include "utils/lsyscache.h"
+#include "utils/memutils.h"
+#include "utils/syscache.h"
+
+/* A function, for as long as its FmgrInfo. */
+typedef struct Function {
+    Instance *instance;
+    sfi_prepared *prepared;
+    Oid role;
+    int count;
+    bool strict;
+    bool set;
+    bool block;   /* gets a CallBlock */
+    bool simple;  /* only numbers by value, no block */
+    SupportCache support;
+    char *symbol;
+    Oid arguments[FUNC_MAX_ARGS];
+    Crossing crossings[FUNC_MAX_ARGS];
+    Crossing result;
+} Function;
+
+/* Splits `library:symbol`. The symbol is the function's name if there is none. */
+static void split(const char *source, const char *name, char **library, char **symbol)
+{
+    char *copy = pstrdup(source), *end, *colon;
+
+    while (*copy == ' ' || *copy == '\n' || *copy == '\t') copy++;
+    for (end = copy + strlen(copy); end > copy && (end[-1] == ' ' || end[-1] == '\n' || end[-1] == '\t');) *--end = 0;
+    colon = strrchr(copy, ':');
+    if (colon) *colon = 0;
+    *library = copy;
+    *symbol = colon ? colon + 1 : pstrdup(name);
+}
+
+static void describe(Oid oid, Function *function, MemoryContext context, bool validate)
+{
+    HeapTuple tuple = SearchSysCache1(PROCOID, ObjectIdGetDatum(oid));
+    Form_pg_proc form;
+    StringInfoData signature;
+    char *library, *symbol, *source;
+    bool null;
+    int words = 0;
+    MemoryContext old = MemoryContextSwitchTo(context);
+
+    if (!HeapTupleIsValid(tuple)) elog(ERROR, "cache lookup failed for function %u", oid);
+    form = (Form_pg_proc) GETSTRUCT(tuple);
+    source = TextDatumGetCString(SysCacheGetAttr(PROCOID, tuple, Anum_pg_proc_prosrc, &null));
+    split(source, NameStr(form->proname), &library, &symbol);
+    function->count = form->pronargs;
+    function->strict = form->proisstrict;
+    function->set = form->proretset;
+    function->symbol = symbol;
+    memcpy(function->arguments, form->proargtypes.values, form->pronargs * sizeof(Oid));
+    function->support.support = pgsfi_support(form->prorettype, form->pronargs, function->arguments);
+    if (form->prokind == PROKIND_PROCEDURE || form->prorettype == TRIGGEROID || form->prorettype == EVENT_TRIGGEROID)
+        ereport(ERROR, (errcode(ERRCODE_FEATURE_NOT_SUPPORTED), errmsg("LANGUAGE sfi has no procedures and triggers")));
+    if (function->support.support == SUPPORT_NONE) {
+        bool numbers = true;
+
+        initStringInfo(&signature);
+        appendStringInfoChar(&signature, '(');
+        for (int i = 0; i < function->count; i++) {
+            Crossing *crossing = &function->crossings[i];
+
+            pgsfi_describe(function->arguments[i], false, crossing, context);
+            words += pgsfi_words(crossing->kind);
+            pgsfi_signature(&signature, crossing->kind);
+            numbers = numbers && crossing->kind <= KIND_FLOAT8;
+        }
+        pgsfi_describe(form->prorettype, true, &function->result, context);
+        function->block = !function->strict || function->set || function->result.kind > KIND_FIXED;
+        if (function->result.kind == KIND_VOID) function->block = !function->strict;
+        function->simple = numbers && !function->block;
+        if (function->block) {
+            words++;
+            appendStringInfoString(&signature, "ptr, ");
+        }
+        if (words > MAX_WORDS)
+            ereport(ERROR, (errcode(ERRCODE_TOO_MANY_ARGUMENTS), errmsg("a function in LANGUAGE sfi has at most %d C arguments", MAX_WORDS),
+                            errdetail("This one has %d.", words)));
+        if (words > 0) {
+            signature.len -= 2;
+            signature.data[signature.len] = 0;
+        }
+        appendStringInfoChar(&signature, ')');
+        if (function->result.kind == KIND_FLOAT4 || function->result.kind == KIND_FLOAT8)
+            appendStringInfoString(&signature, " -> float");
+        else if (function->result.kind == KIND_WORD)
+            appendStringInfoString(&signature, " -> int");
+        else
+            appendStringInfoString(&signature, function->result.kind == KIND_VOID ? " -> void" : " -> ptr");
+    }
+    ReleaseSysCache(tuple);
+    if (validate) {
+        char *digest, *mode;
+
+        if (!pgsfi_library_read(library, &digest, &mode, NULL)) (void) pgsfi_library_from_file(library);
+    }
+    function->role = GetUserId();
+    function->instance = pgsfi_instance(library);
+    if (function->support.support == SUPPORT_NONE)
+        function->prepared = pgsfi_entry(function->instance, symbol, signature.data);
+    MemoryContextSwitchTo(old);
+}
+
+/* The compiler of expressions in PostgreSQL 15 takes the input and output functions of types for
+ * functions in C, and ends the server process otherwise (EEOP_IOCOERCE in llvmjit_expr.c). */
+static void check_compiler(const Function *function)
+{
+    bool io = function->result.kind == KIND_CSTRING;
+
+    for (int i = 0; i < function->count; i++) io = io || function->arguments[i] == CSTRINGOID;
+    if (io && strcmp(GetConfigOption("jit", false, false), "on") == 0)
+        ereport(ERROR, (errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
+                        errmsg("input and output functions in LANGUAGE sfi need a server with jit = off"),
+                        errdetail("PostgreSQL's compiler of expressions calls such functions in C only, and crashes otherwise."),
+                        errhint("ALTER SYSTEM SET jit = off; SELECT pg_reload_conf();")));
+}
+
+PG_FUNCTION_INFO_V1(sfi_pg_validator);
+Datum sfi_pg_validator(PG_FUNCTION_ARGS)
+{
+    Oid oid = PG_GETARG_OID(0);
+    Function *function;
+
+    if (!CheckFunctionValidatorAccess(fcinfo->flinfo->fn_oid, oid)) PG_RETURN_VOID();
+    if (!check_function_bodies) PG_RETURN_VOID();
+    function = palloc0(sizeof *function);
+    describe(oid, function, CurrentMemoryContext, true);
+    check_compiler(function);
+    PG_RETURN_VOID();
+}
+
+static Function *lookup(FunctionCallInfo fcinfo)
+{
+    Function *function = fcinfo->flinfo->fn_extra;
+
+    if (likely(function && function->role == GetUserId())) return function;
+    function = MemoryContextAllocZero(fcinfo->flinfo->fn_mcxt, sizeof *function);
+    describe(fcinfo->flinfo->fn_oid, function, fcinfo->flinfo->fn_mcxt, false);
+    fcinfo->flinfo->fn_extra = function;
+    return function;
+}
+
+/* The arguments of a call, detoasted once. */
+typedef struct Ready {
+    Datum values[FUNC_MAX_ARGS];
+    Size size;
+    uint64 nulls;
+} Ready;
+
+static void prepare(Function *function, FunctionCallInfo fcinfo, Ready *ready)
+{
+    ready->size = function->block ? TYPEALIGN(16, sizeof(CallBlock)) : 0;
+    ready->nulls = 0;
+    for (int i = 0; i < function->count; i++) {
+        if (fcinfo->args[i].isnull) {
+            ready->nulls |= UINT64CONST(1) << (i & 63);
+            continue;
+        }
+        ready->values[i] = fcinfo->args[i].value;
+        ready->size += pgsfi_prepare_argument(&function->crossings[i], &ready->values[i]);
+    }
+}
+
+/* Calls, with the block's words in and out. */
+static sfi_value cross(Function *function, FunctionCallInfo fcinfo, Ready *ready, CallBlock *block)
+{
+    sfi_value words[MAX_WORDS], result;
+    int count = 0;
+    CallBlock *shared = NULL;
+
+    if (ready->size > 0) {
+        char *room = pgsfi_room(function->instance, function->prepared, ready->size);
+
+        if (function->block) {
+            shared = (CallBlock *) room;
+            *shared = *block;
+            room += TYPEALIGN(16, sizeof(CallBlock));
+        }
+        for (int i = 0; i < function->count; i++) {
+            if (fcinfo->args[i].isnull) {
+                for (int n = pgsfi_words(function->crossings[i].kind); n > 0; n--) words[count++] = sfi_u(0);
+                continue;
+            }
+            count += pgsfi_put(&function->crossings[i], ready->values[i], &room, words + count);
+        }
+        if (shared) words[count++] = sfi_u((uintptr_t) shared);
+    } else {
+        for (int i = 0; i < function->count; i++)
+            count += pgsfi_put(&function->crossings[i], ready->values[i], NULL, words + count);
+    }
+    result = pgsfi_call(function->instance, function->prepared, words);
+    if (shared) memcpy(block, pgsfi_view(function->instance, function->prepared, (uintptr_t) shared, sizeof *block), sizeof *block);
+    return result;
+}
+
+static Datum call_once(Function *function, FunctionCallInfo fcinfo)
+{
+    Ready ready;
+    CallBlock block = {0};
+    sfi_value result;
+
+    prepare(function, fcinfo, &ready);
+    block.nulls = ready.nulls;
+    result = cross(function, fcinfo, &ready, &block);
+    if (block.is_null) {
+        fcinfo->isnull = true;
+        return (Datum) 0;
+    }
+    return pgsfi_take(&function->result, function->instance, function->prepared, result, block.length);
+}
+
+/* A function of a set is called for one row after the other. */
+static Datum call_set(Function *function, FunctionCallInfo fcinfo)
+{
+    ReturnSetInfo *set = (ReturnSetInfo *) fcinfo->resultinfo;
+    MemoryContext rows, old;
+    Ready ready;
+    uint64 row = 0, state = 0;
+    bool record;
+
+    InitMaterializedSRF(fcinfo, MAT_SRF_USE_EXPECTED_DESC | (type_is_rowtype(function->result.type) ? 0 : MAT_SRF_BLESS));
+    record = type_is_rowtype(function->result.type);
+    rows = AllocSetContextCreate(CurrentMemoryContext, "rows of a function in LANGUAGE sfi", ALLOCSET_DEFAULT_SIZES);
+    prepare(function, fcinfo, &ready);
+    old = MemoryContextSwitchTo(rows);
+    for (;;) {
+        CallBlock block = {0};
+        sfi_value result;
+        Datum value = (Datum) 0;
+        bool null;
+
+        CHECK_FOR_INTERRUPTS();
+        block.nulls = ready.nulls;
+        block.row = row++;
+        block.state = state;
+        result = cross(function, fcinfo, &ready, &block);
+        if (block.done) break;
+        state = block.state;
+        null = block.is_null != 0;
+        if (!null) value = pgsfi_take(&function->result, function->instance, function->prepared, result, block.length);
+        if (record) {
+            Datum columns[MaxTupleAttributeNumber];
+            bool nulls[MaxTupleAttributeNumber];
+
+            memset(nulls, true, sizeof nulls);
+            if (!null) {
+                HeapTupleHeader header = DatumGetHeapTupleHeader(value);
+                HeapTupleData tuple = {.t_len = HeapTupleHeaderGetDatumLength(header), .t_data = header};
+
+                heap_deform_tuple(&tuple, set->setDesc, columns, nulls);
+            }
+            tuplestore_putvalues(set->setResult, set->setDesc, columns, nulls);
+        } else {
+            tuplestore_putvalues(set->setResult, set->setDesc, &value, &null);
+        }
+        MemoryContextReset(rows);
+    }
+    MemoryContextSwitchTo(old);
+    MemoryContextDelete(rows);
+    fcinfo->isnull = true;
+    return (Datum) 0;
+}
+
+PG_FUNCTION_INFO_V1(sfi_pg_call_handler);
+Datum sfi_pg_call_handler(PG_FUNCTION_ARGS)
+{
+    Function *function = lookup(fcinfo);
+
+    if (likely(function->simple)) {
+        sfi_value words[MAX_WORDS], result;
+
+        for (int i = 0; i < function->count; i++) {
+            Datum value = fcinfo->args[i].value;
+
+            words[i] = function->crossings[i].kind == KIND_FLOAT4 ? sfi_f32(DatumGetFloat4(value)) : sfi_u(value);
+        }
+        result = pgsfi_call(function->instance, function->prepared, words);
+        return pgsfi_take(&function->result, function->instance, function->prepared, result, 0);
+    }
+    if (function->support.support != SUPPORT_NONE)
+        return pgsfi_support_call(fcinfo, &function->support, function->instance, function->symbol, function->arguments);
+    if (function->set) return call_set(function, fcinfo);
+    return call_once(function, fcinfo);
+}

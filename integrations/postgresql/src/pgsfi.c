@@ -1,0 +1,46 @@
+/* The module: its settings. */
+#include "pgsfi.h"
+
+#include "utils/guc.h"
+
+PG_MODULE_MAGIC;
+
+enum { MODE_WRITE, MODE_FULL };
+
+int pgsfi_mode = MODE_WRITE;
+int pgsfi_memory = 64 * 1024;
+int pgsfi_stack = 8 * 1024;
+int pgsfi_time_limit = 0;
+char *pgsfi_directories;
+char *pgsfi_command;
+
+static const struct config_enum_entry modes[] = {
+    {"write", MODE_WRITE, false},
+    {"full", MODE_FULL, false},
+    {NULL, 0, false},
+};
+
+const char *pgsfi_mode_name(void)
+{
+    return modes[pgsfi_mode].name;
+}
+
+void _PG_init(void);
+
+void _PG_init(void)
+{
+    DefineCustomEnumVariable("sfi.mode", "Mode in which libraries are rewritten when they are installed.",
+                             "With full, libraries of mode write are not loaded.", &pgsfi_mode, MODE_WRITE, modes,
+                             PGC_SUSET, 0, NULL, NULL, NULL);
+    DefineCustomIntVariable("sfi.memory", "Heap of a library for one role, in one backend.", NULL, &pgsfi_memory,
+                            64 * 1024, 64, 2 * 1024 * 1024, PGC_SUSET, GUC_UNIT_KB, NULL, NULL, NULL);
+    DefineCustomIntVariable("sfi.stack", "Stack of a library. It holds the arguments of calls too.", NULL,
+                            &pgsfi_stack, 8 * 1024, 64, 1024 * 1024, PGC_SUSET, GUC_UNIT_KB, NULL, NULL, NULL);
+    DefineCustomIntVariable("sfi.time_limit", "Longest time of one call. 0 is no limit.", NULL, &pgsfi_time_limit, 0,
+                            0, INT_MAX, PGC_SUSET, GUC_UNIT_MS, NULL, NULL, NULL);
+    DefineCustomStringVariable("sfi.directories", "Folders with objects, with colons between them.", NULL,
+                               &pgsfi_directories, "", PGC_SUSET, 0, NULL, NULL, NULL);
+    DefineCustomStringVariable("sfi.command", "Path of the program sfi, which rewrites objects.", NULL, &pgsfi_command,
+                               SFI_COMMAND, PGC_SUSET, GUC_SUPERUSER_ONLY, NULL, NULL, NULL);
+    MarkGUCPrefixReserved("sfi");
+}

@@ -1,0 +1,128 @@
+/* The extension's own declarations. */
+#ifndef PGSFI_H
+#define PGSFI_H
+
+#include "postgres.h"
+
+#include "fmgr.h"
+#include "funcapi.h"
+#include "sfi.h"
+
+/* As struct sfi_call in sfi_pg.h: the words behind a call's arguments. */
+typedef struct CallBlock {
+    uint64 nulls;
+    uint64 is_null;
+    uint64 length;
+    uint64 row;
+    uint64 done;
+    uint64 state;
+} CallBlock;
+
+/* A library loaded for a role. It lives as long as the backend. */
+typedef struct Instance {
+    struct Instance *next;
+    char *library;
+    Oid role;
+    char *digest; /* hex */
+    sfi_world *world;
+    struct Entry *entries;
+    uint64 calls;
+    uint64 faults;
+} Instance;
+
+/* A function of an instance. */
+typedef struct Entry {
+    struct Entry *next;
+    char *symbol;
+    char *signature;
+    sfi_prepared *prepared;
+} Entry;
+
+/* How a value crosses. */
+typedef enum Kind {
+    KIND_WORD,    /* a number by value */
+    KIND_FLOAT4,
+    KIND_FLOAT8,
+    KIND_FIXED,   /* `size` bytes behind a pointer */
+    KIND_BYTES,   /* pointer and length: bytea, and types of this language */
+    KIND_TEXT,    /* pointer and length, in the server's encoding */
+    KIND_CSTRING, /* the same, of a cstring */
+    KIND_ARRAY,   /* pointer and number of elements of `size` bytes */
+    KIND_POLYGON, /* pointer and number of points */
+    KIND_PATH,    /* pointer, number of points, whether it is closed */
+    KIND_PRINTED, /* as text, by the type's output and input functions */
+    KIND_VOID
+} Kind;
+
+typedef struct Crossing {
+    Kind kind;
+    Oid type;       /* without domains over it */
+    Oid element;    /* of an array */
+    int16 size;     /* of the value or the element */
+    bool by_value;
+    char align;     /* of the element */
+    FmgrInfo print; /* KIND_PRINTED: the output function, for a result the input function */
+    Oid parameter;  /* of the input function */
+} Crossing;
+
+enum { MAX_WORDS = 12 };
+
+/* pgsfi.c */
+extern int pgsfi_mode;
+extern int pgsfi_memory;
+extern int pgsfi_stack;
+extern int pgsfi_time_limit;
+extern char *pgsfi_directories;
+extern char *pgsfi_command;
+extern const char *pgsfi_mode_name(void);
+
+/* library.c */
+/* Reads a library: its object is palloc'ed. Returns false if there is none. */
+extern bool pgsfi_library_read(const char *name, char **digest, char **mode, bytea **object);
+/* Installs a file of sfi.directories if there is one of this name. */
+extern bool pgsfi_library_from_file(const char *name);
+extern void pgsfi_check_usage(void);
+
+/* world.c */
+extern Instance *pgsfi_instance(const char *library);
+extern Instance *pgsfi_instances(void);
+extern sfi_prepared *pgsfi_entry(Instance *instance, const char *symbol, const char *signature);
+extern sfi_value pgsfi_call(Instance *instance, sfi_prepared *prepared, const sfi_value *words);
+extern void *pgsfi_room(Instance *instance, sfi_prepared *prepared, Size size);
+extern const void *pgsfi_view(Instance *instance, sfi_prepared *prepared, uint64 pointer, Size size);
+extern void pgsfi_raise(Instance *instance, sfi_status status, sfi_error *error) pg_attribute_noreturn();
+
+/* interrupt.c */
+extern void pgsfi_begin(void);
+extern void pgsfi_end(void);
+/* Raises the error of a call that was interrupted, if it was. */
+extern void pgsfi_check_interrupted(void);
+
+/* host.c */
+extern void pgsfi_offer(sfi_config *config);
+extern const char *pgsfi_imports(void);
+/* Raises the error that ended a host function, if one did. */
+extern void pgsfi_rethrow(void);
+
+/* values.c */
+extern void pgsfi_describe(Oid type, bool result, Crossing *crossing, MemoryContext context);
+extern int pgsfi_words(Kind kind);
+extern void pgsfi_signature(StringInfo to, Kind kind);
+extern Size pgsfi_prepare_argument(const Crossing *crossing, Datum *value);
+extern int pgsfi_put(const Crossing *crossing, Datum value, char **room, sfi_value *words);
+extern Datum pgsfi_take(const Crossing *crossing, Instance *instance, sfi_prepared *prepared, sfi_value result, uint64 length);
+
+/* gist.c */
+typedef enum Support { SUPPORT_NONE, SUPPORT_CONSISTENT, SUPPORT_UNION, SUPPORT_PENALTY, SUPPORT_PICKSPLIT, SUPPORT_SAME } Support;
+/* A support function, as long as its FmgrInfo. */
+typedef struct SupportCache {
+    Support support;
+    sfi_prepared *prepared;
+    Size size; /* of a key */
+    Crossing query;
+} SupportCache;
+extern Support pgsfi_support(Oid result, int count, const Oid *arguments);
+extern Datum pgsfi_support_call(FunctionCallInfo fcinfo, SupportCache *cache, Instance *instance, const char *symbol,
+                                const Oid *arguments);
+
+#endif

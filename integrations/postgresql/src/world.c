@@ -1,0 +1,223 @@
+/* Libraries in domains: one world for each library and role of this backend. */
+#include "pgsfi.h"
+
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include "catalog/pg_type.h"
+#include "miscadmin.h"
+#include "utils/builtins.h"
+#include "utils/memutils.h"
+
+/* The name of the domain in its world. */
+#define DOMAIN_NAME "library"
+
+static Instance *instances;
+static sfi_config *config;
+
+Instance *pgsfi_instances(void)
+{
+    return instances;
+}
+
+/* Puts an object into a file of memory. */
+static int memory_file(const char *bytes, Size length)
+{
+    int file = memfd_create("sfi-library", MFD_CLOEXEC);
+    Size done = 0;
+
+    if (file < 0) ereport(ERROR, (errmsg("could not create a file of memory: %m")));
+    while (done < length) {
+        ssize_t n = write(file, bytes + done, length - done);
+
+        if (n <= 0) {
+            close(file);
+            ereport(ERROR, (errmsg("could not write a file of memory: %m")));
+        }
+        done += n;
+    }
+    return file;
+}
+
+/* Raises an error that is no fault of a call: its first line is the message, the rest is detail. */
+static void raise_load(const char *library, sfi_error *error) pg_attribute_noreturn();
+static void raise_load(const char *library, sfi_error *error)
+{
+    char *message = pstrdup(sfi_error_message(error));
+
+    sfi_error_free(error);
+    ereport(ERROR, (errcode(ERRCODE_INVALID_OBJECT_DEFINITION), errmsg("library \"%s\" cannot be loaded", library),
+                    errdetail("%s", message)));
+}
+
+Instance *pgsfi_instance(const char *library)
+{
+    Oid role = GetUserId();
+    char *digest, *mode;
+    bytea *object;
+    Instance *found;
+    MemoryContext old;
+    StringInfoData manifest;
+    char share[MAXPGPATH];
+    sfi_world *world;
+    sfi_error *error;
+    sfi_status status;
+    int file;
+
+    if (!pgsfi_library_read(library, &digest, &mode, NULL))
+        ereport(ERROR, (errcode(ERRCODE_UNDEFINED_OBJECT), errmsg("there is no library \"%s\"", library),
+                        errhint("Install one with sfi.install or sfi.install_file.")));
+    if (strcmp(pgsfi_mode_name(), "full") == 0 && strcmp(mode, "full") != 0)
+        ereport(ERROR, (errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
+                        errmsg("library \"%s\" was rewritten for mode %s", library, mode),
+                        errhint("Install it again, now that sfi.mode is full.")));
+    for (found = instances; found; found = found->next)
+        if (found->role == role && strcmp(found->digest, digest) == 0 && strcmp(found->library, library) == 0)
+            return found;
+
+    if (!pgsfi_library_read(library, &digest, &mode, &object)) elog(ERROR, "the library is gone");
+    if (!config) {
+        config = sfi_config_new();
+        pgsfi_offer(config);
+    }
+    get_share_path(my_exec_path, share);
+    file = memory_file(VARDATA_ANY(object), VARSIZE_ANY_EXHDR(object));
+    initStringInfo(&manifest);
+    appendStringInfo(&manifest,
+                     "[domains." DOMAIN_NAME "]\nobjects = [\"/proc/self/fd/%d\"]\n"
+                     "archives = [\"%s/extension/sfi-runtime.%s.a\"]\nmode = \"%s\"\n"
+                     "memory = \"%d KiB\"\nstack = \"%d KiB\"\nrestart = \"always\"\n[domains." DOMAIN_NAME
+                     ".imports]\n%s",
+                     file, share, mode, mode, pgsfi_memory, pgsfi_stack, pgsfi_imports());
+    pgsfi_begin();
+    status = sfi_world_open_text(manifest.data, "/", config, &world, &error);
+    pgsfi_end();
+    close(file);
+    if (status != SFI_OK) {
+        pgsfi_check_interrupted();
+        raise_load(library, error);
+    }
+    old = MemoryContextSwitchTo(TopMemoryContext);
+    found = palloc0(sizeof *found);
+    found->library = pstrdup(library);
+    found->digest = pstrdup(digest);
+    found->role = role;
+    found->world = world;
+    found->next = instances;
+    instances = found;
+    MemoryContextSwitchTo(old);
+    return found;
+}
+
+sfi_prepared *pgsfi_entry(Instance *instance, const char *symbol, const char *signature)
+{
+    Entry *entry;
+    sfi_prepared *prepared;
+    sfi_error *error;
+    MemoryContext old;
+
+    for (entry = instance->entries; entry; entry = entry->next)
+        if (strcmp(entry->symbol, symbol) == 0 && strcmp(entry->signature, signature) == 0) return entry->prepared;
+    if (sfi_prepare(instance->world, DOMAIN_NAME, symbol, signature, &prepared, &error) != SFI_OK) {
+        char *message = pstrdup(sfi_error_message(error));
+
+        sfi_error_free(error);
+        ereport(ERROR, (errcode(ERRCODE_UNDEFINED_FUNCTION),
+                        errmsg("library \"%s\" has no function \"%s\"", instance->library, symbol),
+                        errdetail("%s", message)));
+    }
+    old = MemoryContextSwitchTo(TopMemoryContext);
+    entry = palloc0(sizeof *entry);
+    entry->symbol = pstrdup(symbol);
+    entry->signature = pstrdup(signature);
+    entry->prepared = prepared;
+    entry->next = instance->entries;
+    instance->entries = entry;
+    MemoryContextSwitchTo(old);
+    return prepared;
+}
+
+void pgsfi_raise(Instance *instance, sfi_status status, sfi_error *error)
+{
+    char *message = pstrdup(sfi_error_message(error)), *trace = NULL;
+    StringInfoData place;
+
+    initStringInfo(&place);
+    if (sfi_error_function(error)) {
+        appendStringInfo(&place, "function %s", sfi_error_function(error));
+        if (sfi_error_file(error))
+            appendStringInfo(&place, " at %s:%lu", sfi_error_file(error), (unsigned long) sfi_error_line(error));
+        appendStringInfo(&place, " of library \"%s\"", instance->library);
+    }
+    if (sfi_error_backtrace(error)) trace = pstrdup(sfi_error_backtrace(error));
+    sfi_error_free(error);
+    if (status == SFI_TIME) {
+        /* A host function failed, or a signal came. */
+        pgsfi_rethrow();
+        pgsfi_check_interrupted();
+    }
+    instance->faults++;
+    ereport(ERROR, (errcode(ERRCODE_EXTERNAL_ROUTINE_EXCEPTION), errmsg("%s", message),
+                    trace ? errdetail_internal("%s", trace) : 0,
+                    place.len ? errcontext("%s", place.data) : 0));
+}
+
+sfi_value pgsfi_call(Instance *instance, sfi_prepared *prepared, const sfi_value *words)
+{
+    sfi_value result;
+    sfi_error *error = NULL;
+    sfi_status status;
+
+    instance->calls++;
+    pgsfi_begin();
+    status = sfi_prepared_call(instance->world, prepared, words, &result, &error);
+    pgsfi_end();
+    if (unlikely(status != SFI_OK)) pgsfi_raise(instance, status, error);
+    return result;
+}
+
+void *pgsfi_room(Instance *instance, sfi_prepared *prepared, Size size)
+{
+    void *room;
+    sfi_error *error = NULL;
+    sfi_status status = sfi_prepared_room(instance->world, prepared, size, &room, &error);
+
+    if (unlikely(status == SFI_ARGUMENTS)) {
+        sfi_error_free(error);
+        ereport(ERROR, (errcode(ERRCODE_PROGRAM_LIMIT_EXCEEDED),
+                        errmsg("arguments of %zu bytes do not fit the stack of library \"%s\"", size, instance->library),
+                        errhint("Raise sfi.stack.")));
+    }
+    if (unlikely(status != SFI_OK)) pgsfi_raise(instance, status, error);
+    return room;
+}
+
+const void *pgsfi_view(Instance *instance, sfi_prepared *prepared, uint64 pointer, Size size)
+{
+    const void *memory;
+    sfi_error *error = NULL;
+    sfi_status status = sfi_prepared_view(instance->world, prepared, pointer, size, &memory, &error);
+
+    if (unlikely(status != SFI_OK)) {
+        sfi_error_free(error);
+        ereport(ERROR, (errcode(ERRCODE_EXTERNAL_ROUTINE_EXCEPTION),
+                        errmsg("the result of a function of library \"%s\" is not in its memory", instance->library)));
+    }
+    return memory;
+}
+
+PG_FUNCTION_INFO_V1(sfi_pg_stats);
+Datum sfi_pg_stats(PG_FUNCTION_ARGS)
+{
+    ReturnSetInfo *set = (ReturnSetInfo *) fcinfo->resultinfo;
+
+    InitMaterializedSRF(fcinfo, 0);
+    for (Instance *i = instances; i; i = i->next) {
+        Datum values[5] = {CStringGetTextDatum(i->library), ObjectIdGetDatum(i->role), CStringGetTextDatum(i->digest),
+                           Int64GetDatum(i->calls), Int64GetDatum(i->faults)};
+        bool nulls[5] = {false};
+
+        tuplestore_putvalues(set->setResult, set->setDesc, values, nulls);
+    }
+    return (Datum) 0;
+}
