@@ -12,6 +12,9 @@ pub struct Args {
     /// Only these tests, which are files in integrations/postgresql/test/sql. Most need `honest`
     /// before them
     tests: Vec<String>,
+    /// Measure instead of testing: calls natively, in domains, in PL/pgSQL, over pipes
+    #[arg(long)]
+    bench: bool,
 }
 
 /// Returns the program `sfi`, the library and the folder of the extension, all built.
@@ -37,6 +40,10 @@ pub fn tests() -> anyhow::Result<Command> {
 pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
     setup::ensure(setup::POSTGRES)?;
     let mut command = tests()?;
+    if args.bench {
+        let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").canonicalize().context("no repository")?;
+        command.arg("--exec").arg(root.join("integrations/postgresql/bench/run.sh"));
+    }
     let status = command.args(&args.tests).status().context("cannot run test/run.sh")?;
     Ok(if status.success() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }

@@ -87,7 +87,11 @@ void pgsfi_begin(void)
         enable_timeout_every(timer, TimestampTzPlusMilliseconds(GetCurrentTimestamp(), TICK), TICK);
         ticking = true;
     }
-    if (depth == 0) number++;
+    if (depth == 0) {
+        /* In this order: the last call may have become too long after its end. */
+        number++;
+        overtime = 0;
+    }
     depth++;
 }
 
