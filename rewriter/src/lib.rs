@@ -1,10 +1,12 @@
 //! The rewriter: turns a compiled object into one that obeys the sandbox contract.
 //!
-//! Untrusted: a mistake here can make a plugin crash, never let it escape; the verifier decides.
-//! Data flows one way, one module a phase: `object` (read, check, carve, decode, address) →
-//! `unwind` → `analysis` (flow, receive, regs, reach, jumps, height, own, frame_walk, r15, slot,
-//! live, count, pads) → `transform` → `text` (share, layout) → `debug` → `output` (sections,
-//! unwind_table, write).
+//! Untrusted: a mistake here can break a plugin, but cannot let it escape, because the verifier
+//! decides.
+//!
+//! Data flows one way, one module a phase: `object` (read, check, carve, decode, retpoline,
+//! address) → `unwind` → `analysis` (flow, receive, regs, reach, jumps, height, own, frame_walk,
+//! r15, slot, live, count, pads) → `transform` → `text` (share, layout) → `debug` → `output`
+//! (sections, unwind_table, write).
 
 #![forbid(unsafe_code)]
 
@@ -30,7 +32,7 @@ use crate::object::{address, carve, check, decode, read, retpoline};
 use crate::output::{sections, write};
 use crate::text::{emit, growth, layout, share};
 
-/// What to produce.
+/// Options of a rewrite.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Options {
     /// The sandbox's mode.
@@ -42,25 +44,24 @@ pub struct Options {
 pub struct Output {
     /// The ELF relocatable's bytes.
     pub bytes: Vec<u8>,
-    /// What was done.
+    /// Counts of the work that was done.
     pub stats: Stats,
-    /// What the user should know: parts that were left out.
+    /// Messages for the user about parts that were left out.
     pub notes: Vec<String>,
-    /// Which new code serves which instruction, for the validator.
+    /// The instruction that each piece of new code serves, for the validator.
     pub traces: Vec<Trace>,
 }
 
 /// Rewrites one object. The same input and options give the same bytes.
 ///
-/// # Errors
-/// Everything that is in the way, with place and reason. Nothing is guessed: what is not recognised
-/// is refused.
+/// Returns every obstacle, with its place and reason. The rewriter guesses nothing: it refuses code
+/// that it does not recognise.
 pub fn rewrite(object: &[u8], options: &Options) -> Result<Output, Vec<Refusal>> {
     let object = read::read(object).map_err(|refusal| vec![refusal])?;
     check::sections(&object)?;
     let mixed = |refusal: &Refusal| matches!(refusal.reason, Reason::DataInText | Reason::BranchTarget);
     match rewrite_object(&object, options) {
-        // Data in text shows as text that makes no sense.
+        // Data between instructions decodes to nonsense. Carving moves it out of the text.
         Err(refusals) if refusals.iter().any(mixed) => match carve::carve(&object) {
             Some(carved) => rewrite_object(&carved, options),
             None => Err(refusals),
@@ -69,7 +70,7 @@ pub fn rewrite(object: &[u8], options: &Options) -> Result<Output, Vec<Refusal>>
     }
 }
 
-/// All phases behind `read`.
+/// Runs the phases after `read` and the check of the sections.
 fn rewrite_object(object: &Object<'_>, options: &Options) -> Result<Output, Vec<Refusal>> {
     let mut code = decode::decode(object)?;
     retpoline::replace(&mut code);
@@ -135,7 +136,7 @@ fn rewrite_object(object: &Object<'_>, options: &Options) -> Result<Output, Vec<
         if let Err(more) = transform::Transform::section(&facts, index, &mut emitter, &mut stats) {
             refusals.extend(more);
         }
-        // A store and its check stay together.
+        // In mode match a store and its check stay together, so ends are not shared.
         if options.mode != Mode::Match {
             share::ends(&mut emitter, &graph.unit);
         }

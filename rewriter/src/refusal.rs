@@ -1,4 +1,4 @@
-//! Why an object cannot be rewritten: a closed list of reasons, each with a stable code.
+//! The reasons why an object cannot be rewritten: a closed list, each with a stable code.
 
 use std::fmt;
 
@@ -12,19 +12,19 @@ macro_rules! reasons {
             /// All reasons.
             pub const ALL: &[Reason] = &[ $( Reason::$name, )* ];
 
-            /// Stable code, for example `SFI-W03`.
+            /// Returns the stable code, for example `SFI-W03`.
             pub const fn id(self) -> &'static str { match self { $( Reason::$name => $id, )* } }
 
-            /// What is in the way.
+            /// Returns the obstacle in a few words.
             pub const fn title(self) -> &'static str { match self { $( Reason::$name => $title, )* } }
 
-            /// Why it is in the way.
+            /// Explains why the rewriter refuses it.
             pub const fn why(self) -> &'static str { match self { $( Reason::$name => $why, )* } }
 
-            /// Something that is refused for this reason.
+            /// Returns code, or a command, that is refused for this reason.
             pub const fn example(self) -> &'static str { match self { $( Reason::$name => $example, )* } }
 
-            /// What to do about it.
+            /// Returns advice for the user.
             pub const fn help(self) -> &'static str { match self { $( Reason::$name => $help, )* } }
         }
     };
@@ -96,20 +96,20 @@ impl fmt::Display for Reason {
 pub struct Refusal {
     /// The reason from the closed list.
     pub reason: Reason,
-    /// Section's name; empty if the object as a whole is meant.
+    /// Name of the section. Empty if the refusal is about the whole object.
     pub section: String,
     /// Offset in the section, in bytes.
     pub offset: u64,
-    /// Function that contains the offset, if a symbol says so.
+    /// Function that contains the offset, if a symbol names it.
     pub function: Option<String>,
-    /// The instruction as text (AT&T syntax), if one is meant.
+    /// The instruction as text (AT&T syntax), if the refusal is about one.
     pub instruction: Option<String>,
-    /// What exactly was found.
+    /// Details of the finding.
     pub detail: String,
 }
 
 impl Refusal {
-    /// A refusal that means the object as a whole.
+    /// Makes a refusal of the whole object.
     pub(crate) fn of_object(reason: Reason) -> Refusal {
         Refusal { reason, section: String::new(), offset: 0, function: None, instruction: None, detail: String::new() }
     }

@@ -1,6 +1,6 @@
-//! Counts for people.
+//! Counts of a rewrite, for reports.
 
-/// Counts for people.
+/// Counts of one rewrite, or of several added up.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Stats {
     /// Instructions read.
@@ -22,7 +22,7 @@ pub struct Stats {
     /// Units whose r15, or the register with which it changed places, lives in the frame slot where
     /// it was saved.
     pub slots: u64,
-    /// Other units in which another register lives in memory, with which r15 changed places.
+    /// Other units whose r15 changed places with a register, which lives in memory.
     pub exchanged: u64,
     /// Other units whose r15 lives in memory.
     pub homed: u64,
@@ -32,11 +32,11 @@ pub struct Stats {
     pub flag_saves: u64,
     /// Labels that have a landing pad.
     pub pads: u64,
-    /// Bytes of code read and written.
+    /// Bytes of code read.
     pub text_in: u64,
     /// Bytes of code written.
     pub text_out: u64,
-    /// What these bytes are for.
+    /// Bytes of code read and written, by purpose.
     pub growth: Growth,
 }
 
@@ -62,16 +62,16 @@ impl std::ops::AddAssign for Stats {
     }
 }
 
-/// What bytes of text are for.
+/// A purpose of bytes of text.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Part {
-    /// Nops, and marks for control-flow enforcement, which go.
+    /// Nops and marks for control-flow enforcement. The rewriter drops them.
     Padding,
-    /// Adjustments of rsp; `lea n(%r15),%r15`.
+    /// Adjustments of rsp. They become `lea n(%r15),%r15`.
     StackPointer,
-    /// `push`; a store.
+    /// `push`. It becomes a store.
     Push,
-    /// `pop`; a load.
+    /// `pop`. It becomes a load.
     Pop,
     /// Operands in memory with rsp or rbp as their base.
     Frame,
@@ -81,7 +81,7 @@ pub enum Part {
     Branch,
     /// Indirect branches.
     Indirect,
-    /// Operands that name r15, and what takes its place.
+    /// Operands that name r15, and the code that replaces them.
     R15,
     /// Everything else.
     Rest,
@@ -90,12 +90,12 @@ pub enum Part {
 /// Number of parts.
 const PARTS: usize = Part::Rest as usize + 1;
 
-/// Bytes before and after of every part.
+/// Bytes of every part, before and after the rewrite.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Growth(pub(crate) [(u64, u64); PARTS]);
 
 impl Growth {
-    /// Names of the parts, with bytes before and after.
+    /// Returns the names of the parts, with bytes before and after.
     pub fn parts(&self) -> impl Iterator<Item = (&'static str, u64, u64)> {
         const NAMES: [&str; PARTS] = [
             "padding",

@@ -27,8 +27,8 @@ pub struct NewSection<'a> {
 pub enum Contents<'a> {
     Data(Cow<'a, [u8]>),
     NoBits,
-    /// A section group: flag word, signature symbol, members. Relocation sections of members are
-    /// added by the writer.
+    /// A section group: flag word, signature symbol, members. The writer adds the relocation
+    /// sections of members.
     Group {
         flags: u32,
         signature: usize,

@@ -1,4 +1,5 @@
-//! Phase 10: the new object's tables: sections kept, text replaced, symbols and relocations moved.
+//! Phase 10: the tables of the new object. Sections are kept, text is replaced, and symbols and
+//! relocations move.
 
 use crate::analysis::flow::FlowGraph;
 use crate::analysis::pads::Pads;
@@ -36,7 +37,7 @@ const DATA_RELOCATIONS: [u32; 10] = [
     elf::R_X86_64_TPOFF32.0,
 ];
 
-/// What the unwind tables are made from.
+/// The inputs of the unwind tables.
 pub struct Exceptions<'x> {
     pub unwind: &'x Unwind,
     pub graph: &'x FlowGraph,
@@ -44,7 +45,7 @@ pub struct Exceptions<'x> {
     pub slots: &'x Slots,
 }
 
-/// Puts the tables together. `texts` are in the order of [`Code::sections`].
+/// Assembles the new object's tables. `texts` are in the order of [`Code::sections`].
 ///
 /// # Errors
 /// [`Reason::Relocation`] where a kept section refers to one that is not kept.
@@ -74,7 +75,7 @@ pub fn assemble<'a>(
     for data in addresses.data.values() {
         symbols.need(address_of(pads, data.dest));
     }
-    // The debug sections come behind those that are kept and the note.
+    // The debug sections come after the kept ones and the note.
     let debug_index: Vec<(&'static str, usize)> =
         debug.iter().enumerate().map(|(number, section)| (section.name, count + 2 + number)).collect();
     for section in &debug {
@@ -181,8 +182,8 @@ fn text_reloc(numbers: &Numbers, reloc: &TextReloc) -> NewReloc {
     NewReloc { offset: reloc.offset, kind: reloc.kind, symbol: numbers.of_target(reloc.target), addend: reloc.addend }
 }
 
-/// Whether a section is carried over. What describes the old code is not; what the writer makes
-/// itself is not either.
+/// Says whether a section is carried over. Sections that describe the old code are not, nor are
+/// those that the writer makes itself.
 fn is_kept(code: &Code<'_, '_>, index: SectionIndex) -> bool {
     let section = &code.object.sections[index];
     let made_by_writer =
@@ -190,7 +191,7 @@ fn is_kept(code: &Code<'_, '_>, index: SectionIndex) -> bool {
     if made_by_writer.contains(&section.kind) || is_dropped(section.name) || section.name == NOTE_SECTION.as_bytes() {
         return false;
     }
-    // The intermediate code, and its debug information, which nothing else refers to.
+    // Nothing else refers to the intermediate code and its debug information.
     if intermediate::is_section(section.name) || section.name.starts_with(b".gnu.debuglto_") {
         return false;
     }
@@ -201,11 +202,11 @@ fn is_kept(code: &Code<'_, '_>, index: SectionIndex) -> bool {
             .into_iter()
             .any(|m| code.object.sections.get(m).is_some_and(|s| s.kind != elf::SHT_GROUP.0) && is_kept(code, m));
     }
-    // Tables for tools that point into the code, such as probe descriptions.
+    // Tables for tools that point into the code, such as probe descriptions, are left out.
     section.is_alloc() || section.relocs.is_empty()
 }
 
-/// The new section that a relocation of debug information means.
+/// Returns the new section that a relocation of debug information means.
 fn new_section(target: DebugTarget, section_map: &[usize], debug: &[(&'static str, usize)]) -> usize {
     match target {
         DebugTarget::Code(section) => section_map[section],
@@ -300,7 +301,7 @@ impl<'c, 'o, 'a> Symbols<'c, 'o, 'a> {
         }
     }
 
-    /// A relocation will refer to this target.
+    /// Notes that a relocation will refer to a target.
     fn need(&mut self, target: Target) {
         match target {
             Target::Label(label) => {
@@ -314,7 +315,8 @@ impl<'c, 'o, 'a> Symbols<'c, 'o, 'a> {
         }
     }
 
-    /// New offset of an old one that a symbol names; `end` if it is a symbol's end.
+    /// Returns the new offset of an old one that a symbol names. `end` says that it is the symbol's
+    /// end.
     fn moved(&self, section: SectionIndex, offset: u64, end: bool) -> u64 {
         let Some(size) = self.sizes.get(&section) else { return offset };
         let Some(insn) = self.code.at(section, offset) else { return *size };
@@ -352,7 +354,7 @@ impl<'c, 'o, 'a> Symbols<'c, 'o, 'a> {
         (table, Numbers { symbols, labels: self.number, loader, sections })
     }
 
-    /// Copies the local or the other symbols.
+    /// Copies the local symbols, or all others.
     fn copy(&self, table: &mut Vec<NewSymbol<'a>>, symbols: &mut [usize], local: bool) {
         for (index, symbol) in
             self.code.object.symbols.iter().enumerate().skip(1).filter(|(_, s)| s.is_local() == local)
@@ -385,7 +387,7 @@ impl<'c, 'o, 'a> Symbols<'c, 'o, 'a> {
         }
     }
 
-    /// The relocations of a debug section will refer to sections.
+    /// Notes the sections to which the relocations of a debug section refer.
     fn need_sections(&mut self, section: &DebugSection, debug: &[(&'static str, usize)]) {
         self.sections.extend(section.relocs.iter().map(|r| new_section(r.target, self.section_map, debug)));
     }

@@ -1,5 +1,5 @@
-//! The tables of the new code, one record for a section of code, in sections named [`SECTION`] that
-//! the loader puts one behind the other.
+//! The unwind tables of the new code. Each section of code has one record, in a section named
+//! [`SECTION`]. The loader puts the records one after the other.
 //!
 //! ```text
 //! u64 base        slot of the code section's first instruction
@@ -46,17 +46,17 @@ const CALL: usize = 12;
 /// A row as it is written.
 type NewRow = Vec<u8>;
 
-/// Number of a preserved register in the new rows.
+/// Returns the number of a preserved register in the new rows.
 fn number(register: Register) -> Option<usize> {
     use Register::{R12, R13, R14, R15, RBP, RBX};
     [RBX, RBP, R12, R13, R14, R15].into_iter().position(|r| r == register)
 }
 
-/// The row of the new code, given what became of r15 in the unit, and whether its home is a slot of
-/// the frame.
+/// Translates a row for the new code, given the fate of r15 in the unit and whether its home is a
+/// slot of the frame. Returns `None` if the new tables cannot express the row.
 fn translate(row: &Row, (r15, slot): (Option<R15>, bool)) -> Option<NewRow> {
     const R15_COLUMN: usize = 5;
-    // The number that each column has now.
+    // The new number of each column.
     let mut map = [0, 1, 2, 3, 4, R15_COLUMN];
     let mut free = None;
     match r15 {
@@ -70,8 +70,7 @@ fn translate(row: &Row, (r15, slot): (Option<R15>, bool)) -> Option<NewRow> {
     let mut saved = [Saved::Same; 6];
     for (column, rule) in row.saved.into_iter().enumerate() {
         if rule != Saved::Same {
-            // The register that took r15's part was not used by the unit, so nothing was said of
-            // it.
+            // The unit did not use the register that replaces r15, so its row must not mention it.
             if Some(column) == free {
                 return None;
             }
@@ -79,7 +78,7 @@ fn translate(row: &Row, (r15, slot): (Option<R15>, bool)) -> Option<NewRow> {
         }
     }
     if slot {
-        // What the function saved in its slot is its own.
+        // The slot holds the function's own r15 and not its caller's.
         saved[R15_COLUMN] = Saved::Same;
     }
     let register = match row.cfa.register {
@@ -109,7 +108,7 @@ fn translate(row: &Row, (r15, slot): (Option<R15>, bool)) -> Option<NewRow> {
     Some(bytes)
 }
 
-/// Labels that the records' relocations refer to.
+/// Returns the labels to which the records' relocations refer.
 pub fn needs(unwind: &Unwind, code: &Code<'_, '_>) -> Vec<Label> {
     let mut labels: Vec<Label> = unwind.landings().map(|(_, landing)| old(landing.pad)).collect();
     for function in &unwind.functions {
@@ -125,8 +124,8 @@ pub fn needs(unwind: &Unwind, code: &Code<'_, '_>) -> Vec<Label> {
     labels
 }
 
-/// The record of a code section, if it has one. `r15`: what became of r15 at an instruction, and
-/// whether it lives in a slot; `symbol`: numbers in the new symbol table.
+/// Makes the record of a code section, if it needs one. `r15` returns the fate of r15 at an
+/// instruction, and whether r15 lives in a slot. `symbol` returns numbers in the new symbol table.
 pub fn emit<'a>(
     unwind: &Unwind,
     code: &Code<'_, 'a>,
@@ -172,7 +171,7 @@ pub fn emit<'a>(
                 relocs.push(reloc(exceptions as u64 + offset, elf::R_X86_64_64.0, target, 0));
             }
             tail.extend_from_slice(&bytes);
-            // Actions and types as they are.
+            // Actions and types are copied as they are.
             let from = table.lsda.actions;
             let old_section = &code.object.sections[table.section];
             for r in old_section.relocs.iter().filter(|r| from <= r.offset && r.offset < table.end) {
@@ -184,7 +183,7 @@ pub fn emit<'a>(
                 relocs.push(reloc((body + tail.len()) as u64 + r.offset - from, r.kind, target, r.addend));
             }
             tail.extend_from_slice(&old_section.data[from as usize..table.end as usize]);
-            // Rows and tables are read by words.
+            // The unwinder reads rows and tables by words.
             tail.resize((body + tail.len()).next_multiple_of(4) - body, 0);
         }
         let start = code.at(frame.section, frame.start).and_then(|insn| text.labels.get(&old(insn))).copied();
@@ -222,10 +221,10 @@ pub fn emit<'a>(
     }))
 }
 
-/// A call that has a row: where it returns to, the row's index, the function's index among all.
+/// A call that has a row: the offset of its return, the row's index, and the function's.
 type Entry = (u32, usize, usize);
 
-/// Rows without repetition, and the calls that have one.
+/// Returns the rows without repetition, and the calls that have one.
 fn rows(
     unwind: &Unwind,
     code: &Code<'_, '_>,
@@ -252,7 +251,7 @@ fn rows(
     Ok((rows, entries))
 }
 
-/// The call sites of a function: one for a run of calls that share landing pad and action.
+/// Returns the call sites of a function: one for a run of calls that share landing pad and action.
 fn sites(
     unwind: &Unwind,
     calls: &[(InsnIndex, u32)],

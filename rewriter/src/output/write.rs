@@ -5,11 +5,11 @@ use object::Endianness;
 use object::elf;
 use object::write::elf::{FileHeader, Rel, SectionHeader, Sym, Writer};
 
-/// Largest alignment of a section's place in the file. What a section asks for is about memory;
-/// here it would only cost padding, as much as a hostile object likes.
+/// Largest alignment of a section's place in the file. A section's own alignment is about memory.
+/// In the file it would only cost padding, as much as a hostile object likes.
 const MAX_FILE_ALIGN: u64 = 64;
 
-/// Where a section's parts went.
+/// The places of a section's parts in the file.
 #[derive(Clone, Copy, Default)]
 struct Placed {
     index: u32,
@@ -193,8 +193,8 @@ pub fn write(object: &NewObject<'_>) -> Result<Vec<u8>, object::write::Error> {
     Ok(bytes)
 }
 
-/// GNU's extensions make an object one of ELFOSABI_GNU, as the assembler marks them: without the
-/// mark binutils does not know them by name.
+/// Returns the ABI mark. GNU's extensions need ELFOSABI_GNU, which assemblers set too: without it
+/// binutils does not know them by name.
 fn os_abi(object: &NewObject<'_>) -> elf::OsAbi {
     let unique = object.symbols.iter().any(|s| s.bind == elf::STB_GNU_UNIQUE.0);
     let retain = object.sections.iter().any(|s| s.flags & elf::SHF_GNU_RETAIN.0 != 0);

@@ -1,12 +1,16 @@
-//! Instructions of features that a domain does not have, replaced by what the processor does
+//! Instructions of features that a domain does not have. The new code behaves as the processor may
 //! without them.
 //!
-//! Transactions: `xbegin` may abort at once and for no reason (SDM volume 1, 16.3.5), so here it
-//! always does; then nothing runs inside one, `xtest` says so, `xabort` does nothing and `xend`
-//! faults. Shadow stacks: `rdssp` does nothing where they are off, `incssp` is undefined. Flushes
-//! of caches and prefetches change nothing but times. What `xgetbv` tells stands in the header
-//! page. `femms` is AMD's `emms` that may leave the registers' contents undefined. Between `std`
-//! and `cld` are only `rep movs`, among other things: copies from the end.
+//! - Transactions: `xbegin` may abort at once and for no reason (SDM volume 1, 16.3.5), so here it
+//!   always does. Then no code runs inside a transaction: `xtest` says so, `xabort` does nothing
+//!   and `xend` faults.
+//! - Shadow stacks: `rdssp` does nothing where they are off, and `incssp` is undefined.
+//! - Flushes of caches and prefetches change nothing but times, so they are dropped.
+//! - `xgetbv`: the header page holds its answer.
+//! - `femms` is AMD's variant of `emms`, which may leave the registers' contents undefined, so
+//!   `emms` replaces it.
+//! - `std` and `cld` are dropped if every string instruction between them is a `rep movs`. These
+//!   become loops that copy from the end.
 
 use super::Transform;
 use crate::analysis::r15::like;
@@ -19,29 +23,29 @@ use sfi_contract::layout::HEADER_FEATURES;
 use sfi_contract::policy;
 
 impl Transform<'_, '_, '_> {
-    /// `mov $0,%eax ; jmp fallback`: the transaction aborted, with no reason and no hint to try
-    /// again. Flags survive.
+    /// Rewrites `xbegin` as `mov $0,%eax ; jmp fallback`: the transaction aborted, without a reason
+    /// and without the hint to try again. Flags survive.
     pub(super) fn abort_transaction(&mut self, dest: Dest) -> Result<(), Refusal> {
         self.put_new(Instruction::with2(Opcode::Mov_r32_imm32, Register::EAX, 0u32))?;
         self.jump(dest)
     }
 
-    /// Says whether the instruction was one.
+    /// Rewrites an instruction of an absent feature. Says whether it was one.
     pub(super) fn absent_feature(&mut self, ins: Instruction) -> Result<bool, Refusal> {
         match ins.mnemonic() {
             Mnemonic::Xtest => {
-                // cmp %eax,%eax gives the flags of a test outside, but for the parity flag.
+                // cmp %eax,%eax sets the flags as xtest does outside a transaction, except for PF.
                 if self.facts.live.after[self.at] & crate::analysis::regs::flag(RflagsBits::PF) != 0 {
                     return Err(self.refuse(Reason::NoSafeForm, "the parity of xtest is needed"));
                 }
                 self.put_new(Instruction::with2(Opcode::Cmp_rm32_r32, Register::EAX, Register::EAX))?;
             }
             Mnemonic::Xabort | Mnemonic::Rdsspd | Mnemonic::Rdsspq => {}
-            // Shadow stacks are off: programs ask rdssp first.
+            // Programs ask rdssp first, and see that shadow stacks are off.
             Mnemonic::Incsspd | Mnemonic::Incsspq => self.put(&Instruction::with(Opcode::Ud2), &[])?,
-            // Caches are coherent: what is flushed is read again.
+            // Caches are coherent, so a flush changes no value.
             Mnemonic::Clflush | Mnemonic::Clflushopt | Mnemonic::Clwb => {}
-            // What a hint asks for may be left undone.
+            // A processor may ignore a hint.
             _ if policy::refusal::is_silent(ins.code()) => {}
             Mnemonic::Xgetbv => {
                 let low = self.fixed_for_load(HEADER_FEATURES);
@@ -57,8 +61,8 @@ impl Transform<'_, '_, '_> {
         Ok(true)
     }
 
-    /// From `std` to the next `cld`, with no other way in or out: the string instructions between
-    /// are copies, and run from the end.
+    /// Handles `std`. Straight code must lead from it to a `cld`, and the string instructions
+    /// between them must be copies. They will run from the end.
     fn backwards(&mut self) -> Result<(), Refusal> {
         let (code, graph) = (self.facts.code, self.facts.graph);
         let mut at = self.at;
@@ -81,12 +85,13 @@ impl Transform<'_, '_, '_> {
         }
     }
 
-    /// `rep movs` between `std` and `cld`:
+    /// Rewrites a `rep movs` between `std` and `cld`:
     ///
     /// ```text
     ///    jrcxz 2f
-    /// 1: mov (%rsi),%s ; mov %s,%gs:(%edi) ; lea -n(%rsi),%rsi ; lea -n(%rdi),%rdi ; lea
-    /// -1(%rcx),%rcx ; jrcxz 2f ; jmp 1b 2:
+    /// 1: mov (%rsi),%s ; mov %s,%gs:(%edi) ; lea -n(%rsi),%rsi ; lea -n(%rdi),%rdi
+    ///    lea -1(%rcx),%rcx ; jrcxz 2f ; jmp 1b
+    /// 2:
     /// ```
     pub(super) fn copy_backwards(&mut self, movs: &Instruction) -> Result<(), Refusal> {
         let Some((size, shape, load, store)) = backward_copy(movs) else {
@@ -115,8 +120,8 @@ impl Transform<'_, '_, '_> {
     }
 }
 
-/// What a `rep movs` without prefixes copies at a time: bytes, a register of that size, load and
-/// store.
+/// Returns the unit that a `rep movs` without prefixes copies: its size in bytes, a register of
+/// that size, and the instructions that load and store it.
 fn backward_copy(movs: &Instruction) -> Option<(i64, Register, Opcode, Opcode)> {
     let plain = movs.has_rep_prefix()
         && movs.op1_kind() == iced_x86::OpKind::MemorySegRSI

@@ -1,5 +1,5 @@
-//! Instructions whose memory operand moves on its own: bit tests with a register offset, table
-//! look-up.
+//! Instructions that themselves add a register to their operand's address: bit tests with an offset
+//! in a register, and table look-ups (`xlat`).
 
 use super::Transform;
 use super::scratch::spill_place;
@@ -19,8 +19,8 @@ const OFFSET_SLOT: u64 = 3;
 const NOT_EQUAL: Branch = Branch::Condition(5);
 
 impl Transform<'_, '_, '_> {
-    /// Rewrites `bt`, `bts`, `btr`, `btc` with a memory operand and a register offset, `xlat` where
-    /// loads are confined. Says whether the instruction was one.
+    /// Rewrites `bt`, `bts`, `btr` and `btc` with a memory operand and an offset in a register, and
+    /// `xlat` where loads are confined. Says whether the instruction was one.
     pub(super) fn moving_operand(&mut self, ins: Instruction) -> Result<bool, Refusal> {
         match ins.mnemonic() {
             Mnemonic::Bt | Mnemonic::Bts | Mnemonic::Btr | Mnemonic::Btc
@@ -33,12 +33,12 @@ impl Transform<'_, '_, '_> {
         }
     }
 
+    /// Rewrites a bit test. The end of a locked one differs, see [`Transform::locked_bit_test`].
+    ///
     /// ```text
     /// lea EA,%a ; mov %offset,%t ; sar $6,%t ; lea (%a,%t,8),%a
     /// mov (%a),%t ; bts %offset,%t ; mov %t,%gs:(%a32)
     /// ```
-    ///
-    /// Locked ones end otherwise, see [`Transform::locked_bit_test`].
     fn bit_test(&mut self, ins: Instruction) -> Result<(), Refusal> {
         let other_flags = FLAGS & !CARRY;
         let wide = ins.op1_register().is_gpr64();
@@ -49,7 +49,7 @@ impl Transform<'_, '_, '_> {
                 self.refuse(Reason::NoSafeForm, "bit test of memory that is narrow, or whose other flags are needed")
             );
         }
-        // The old value of an atomic one is in rax, from where `cmpxchg` takes it.
+        // `cmpxchg` takes the old value from rax, so a locked test keeps rax for it.
         let avoid = if ins.has_lock_prefix() { bit(Register::RAX) } else { 0 };
         let address = self.scratch(avoid, BIT_SLOT)?;
         let word = self.scratch(avoid, BIT_SLOT + 1)?;
@@ -85,7 +85,7 @@ impl Transform<'_, '_, '_> {
             Instruction::with2(store, place, value).map_err(|e| self.refuse(Reason::NoSafeForm, e.to_string()))?;
         let stores = ins.mnemonic() != Mnemonic::Bt;
         if stores {
-            // The check of mode match reports a wild address before the load faults.
+            // The check of mode match stands before the load, so it traps at a wild address first.
             self.check_store(&ins_store, &[])?;
         }
         self.put_plain(ins_load, true, false)?;
@@ -100,7 +100,7 @@ impl Transform<'_, '_, '_> {
         self.release(address)
     }
 
-    /// The word at an address, changed at once or not at all:
+    /// Changes a bit of the word at an address atomically:
     ///
     /// ```text
     /// mov (%a),%rax ; 1: mov %rax,%t ; bts %offset,%t ; lock cmpxchg %t,%gs:(%a32) ; jne 1b
@@ -151,7 +151,7 @@ impl Transform<'_, '_, '_> {
         moved.map_or(Ok(()), |scratch| self.release(scratch))
     }
 
-    /// `xlat` is `mov (%rbx,%al),%al`: `movzbl %al,%s ; mov %gs:(%ebx,%s),%al`
+    /// Rewrites `xlat`, which is `mov (%rbx,%al),%al`, as `movzbl %al,%s ; mov %gs:(%ebx,%s),%al`.
     fn table_lookup(&mut self, ins: Instruction) -> Result<(), Refusal> {
         if ins.segment_prefix() != Register::None || ins.memory_base() != Register::RBX {
             return Err(self.refuse(Reason::NoSafeForm, "xlat with a segment or 32-bit addresses"));

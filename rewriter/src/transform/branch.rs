@@ -1,5 +1,8 @@
-//! Calls, jumps and returns. Indirect ones are an unsafe region: `and $0xffff8,%r32 ; call|jmp
-//! *%gs:__sfi_dispatch(%r32)`.
+//! Calls, jumps and returns. An indirect call or jump is an unsafe region:
+//!
+//! ```text
+//! and $0xffff8,%r32 ; call|jmp *%gs:__sfi_dispatch(%r32)
+//! ```
 
 use super::scratch::spill_place;
 use super::{SP, Transform, canonical};
@@ -15,7 +18,7 @@ use iced_x86::{Code as Opcode, Instruction, MemoryOperand, Mnemonic, OpKind, Reg
 use object::elf;
 use sfi_contract::layout::{DISPATCH, DISPATCH_MASK};
 
-/// Spill places of a jump's register and flags, until its landing pad.
+/// Spill places of the register and the flags that a jump uses. Its landing pad restores them.
 const PAD_SLOT: u64 = 12;
 const PAD_FLAGS_SLOT: u64 = 13;
 
@@ -27,8 +30,9 @@ impl Transform<'_, '_, '_> {
             self.returns_here();
             return Ok(());
         }
-        // lea 1f(%rip),%r11 ; call setjmp ; 1: r11 carries nothing into a call of another object,
-        // and a place that control comes to from elsewhere wants a slot.
+        // lea 1f(%rip),%r11 ; call setjmp ; 1:
+        // A second return comes to 1 through the dispatch table, so 1 needs a slot. r11 is free for
+        // it, because it carries nothing into a call of another object.
         let label = self.out.new_label();
         let operand = MemoryOperand::with_base_displ_size(Register::RIP, 0, 4);
         let lea = Instruction::with2(Opcode::Lea_r64_m, Register::R11, operand)
@@ -41,14 +45,15 @@ impl Transform<'_, '_, '_> {
         Ok(())
     }
 
-    /// Marks where a call returns to, for the unwind tables.
+    /// Marks the place to which a call returns, for the unwind tables.
     fn returns_here(&mut self) {
         if self.facts.unwind.knows(self.at) {
             self.out.label(Label::After(self.at as u32));
         }
     }
 
-    /// Whether a call may return a second time: the support code's `setjmp` and its like.
+    /// Says whether a call may return a second time, as the support code's `setjmp` and its like
+    /// do.
     fn returns_twice(&self, dest: Dest) -> bool {
         matches!(dest, Dest::Symbol(symbol) if sfi_contract::names::RETURNS_TWICE.iter()
             .any(|name| name.as_bytes() == self.facts.code.object.symbols[symbol].name))
@@ -100,12 +105,13 @@ impl Transform<'_, '_, '_> {
             return Err(self.refuse(Reason::NoSafeForm, "far call"));
         }
         self.adjust_to(0)?;
-        // Call-clobbered registers that carry no argument die in the call.
+        // These registers are call-clobbered and carry no argument, so the mask may change them.
         let register = match self.operand_register(&ins) {
             Some(register) if bit(register) & bits(&[Register::RAX, Register::R10, Register::R11]) != 0 => register,
             _ => {
-                // rax has the shortest encodings. Where r15 is loaded for an address, the rest of
-                // the address must outlive that.
+                // rax has the shortest encodings. If the address names a homed r15, this register
+                // holds r15 while the target is loaded, so it must be none of the address's other
+                // registers.
                 let homed = self.is_homed() && self.names_r15(&ins);
                 let named = if homed { bit(ins.memory_base()) | bit(ins.memory_index()) } else { 0 };
                 let counted = if self.facts.counts[self.at] { bit(Register::RAX) } else { 0 };
@@ -129,8 +135,9 @@ impl Transform<'_, '_, '_> {
         }
         let (graph, states) = (self.facts.graph, self.facts.states);
         let kind = graph.jump_kind(self.at);
-        // With something on the stack no function is meant: an entry of the table that is not used
-        // has the label of what comes behind.
+        // A jump with something on the stack leads to no function. A function's label in its table
+        // belongs to an unused entry, which compilers let lead to the code after the jump's
+        // function.
         let empty = states[self.at].rsp == Height::Known(0);
         let meant = graph.jump_targets(self.at).iter().filter(|label| empty || !graph.entry[**label]);
         let mut deltas = meant.map(|label| canonical(graph, states, *label));
@@ -176,7 +183,7 @@ impl Transform<'_, '_, '_> {
         self.region(register, Opcode::Jmp_rm64)
     }
 
-    /// The landing pads of a section's labels (see `pads`).
+    /// Emits the landing pads of a section's labels (see `pads`).
     pub(super) fn landing_pads(&mut self, first: InsnIndex, end: InsnIndex) -> Result<(), Refusal> {
         for label in (first..end).filter(|&at| self.facts.pads.has(at)) {
             self.at = label;
@@ -196,13 +203,14 @@ impl Transform<'_, '_, '_> {
         Ok(())
     }
 
-    /// The register operand of an indirect branch; `None` for a memory operand and for a homed r15.
+    /// Returns the register operand of an indirect branch, or `None` for memory, r15 and rsp.
     fn operand_register(&self, ins: &Instruction) -> Option<Register> {
         (ins.op0_kind() == OpKind::Register && ins.op0_register() != SP && ins.op0_register() != Register::RSP)
             .then(|| ins.op0_register())
     }
 
-    /// Loads the low half of an indirect branch's target into a register; in mode match all of it.
+    /// Loads the low half of an indirect branch's target into a register. In mode match it loads
+    /// all of it, because the check looks at the whole address.
     fn target_into(&mut self, ins: Instruction, register: Register) -> Result<(), Refusal> {
         if ins.op0_kind() == OpKind::Register {
             let (shape, code) = match self.matching() {
@@ -225,7 +233,7 @@ impl Transform<'_, '_, '_> {
         self.load_operand(load, register, if self.matching() { 8 } else { 4 })
     }
 
-    /// The unsafe region of an indirect branch (rule SFI-I01).
+    /// Emits the unsafe region of an indirect branch (rule SFI-I01).
     fn region(&mut self, register: Register, code: Opcode) -> Result<(), Refusal> {
         self.stats.indirect += 1;
         self.check_branch(register)?;

@@ -1,17 +1,20 @@
-//! `pushf` and `popf`, of which the six arithmetic flags take part: the others do not change in a
-//! domain. An image holds bit 1 and the interrupt flag besides, as a program sees it natively.
+//! `pushf` and `popf`. Only the six arithmetic flags take part, because the others do not change in
+//! a domain. The pushed word also has bit 1 and the interrupt flag set, as a program sees it
+//! natively.
 
 use super::Transform;
 use super::scratch::spill_place;
 use crate::refusal::Refusal;
 use iced_x86::{Code as Opcode, Instruction, Register};
 
-/// Spill place of rax; the flags are in the next one.
+/// Spill place of rax. The next one holds the flags.
 const FLAGS_SLOT: u64 = 9;
 /// Bit 1 and the interrupt flag.
 const ALWAYS: u32 = 0x202;
 
 impl Transform<'_, '_, '_> {
+    /// Rewrites `pushf`:
+    ///
     /// ```text
     /// mov %rax,%gs:place ; lahf ; seto %al ; mov %rax,%gs:place+8
     /// movzwl %ax,%eax ; rol $8,%ax ; shl $3,%ah ; or $0x202,%eax ; mov %rax,%gs:slot
@@ -25,7 +28,7 @@ impl Transform<'_, '_, '_> {
         self.put(&Instruction::with(Opcode::Lahf), &[])?;
         self.put_new(Instruction::with1(Opcode::Seto_rm8, Register::AL))?;
         self.store_fixed(place.plus(8), Register::RAX)?;
-        // The flags' low byte into al, the overflow flag from bit 8 to bit 11.
+        // Moves the flags' low byte into al, and the overflow flag by bit 8 to bit 11.
         self.put_new(Instruction::with2(Opcode::Movzx_r32_rm16, Register::EAX, Register::AX))?;
         self.put_new(Instruction::with2(Opcode::Rol_rm16_imm8, Register::AX, 8))?;
         self.put_new(Instruction::with2(Opcode::Shl_rm8_imm8, Register::AH, 3))?;
@@ -40,6 +43,8 @@ impl Transform<'_, '_, '_> {
         Ok(())
     }
 
+    /// Rewrites `popf`:
+    ///
     /// ```text
     /// mov %rax,%gs:place ; mov slot,%rax ; shr $3,%ah ; and $1,%ah ; rol $8,%ax
     /// add $0x7f,%al ; sahf ; mov %gs:place,%rax

@@ -1,4 +1,4 @@
-//! r15 of the original code in memory: in a slot of the frame, or at a fixed place of the TCB page.
+//! The original code's r15 in memory: in a slot of the frame, or at a fixed place of the TCB page.
 
 use super::scratch::fixed;
 use super::{SP, Transform};
@@ -12,8 +12,8 @@ use sfi_contract::layout::TCB_R15;
 const HOME_SLOT: u64 = 11;
 
 impl Transform<'_, '_, '_> {
-    /// The memory operand that is r15 at the current instruction: its slot in the frame, or its
-    /// place in the TCB page.
+    /// Returns the memory operand that stands for r15 at the current instruction: its slot in the
+    /// frame, or its place in the TCB page.
     fn home(&self, store: bool) -> MemoryOperand {
         let facts = self.facts;
         let slot = facts.slots.depth(facts.graph.unit[self.at]);
@@ -35,14 +35,15 @@ impl Transform<'_, '_, '_> {
         self.put_new(Instruction::with2(code, register, self.home(false)))
     }
 
-    /// Rewrites an instruction that names r15 where r15 lives in memory.
+    /// Rewrites an instruction that names an r15 that lives in memory.
     pub(super) fn homed(&mut self) -> Result<(), Refusal> {
         let ins = self.facts.code.insns[self.at].ins;
         if matches!(self.facts.code.insns[self.at].flow, Flow::CallIndirect | Flow::JumpIndirect) {
             return self.lower(ins);
         }
         if self.facts.slots.is_move(self.at) {
-            // Saved and restored is what others left in the TCB page, and that stays.
+            // The instruction saves or restores the caller's r15, which this unit never overwrites.
+            // So only the stack pointer moves.
             match ins.mnemonic() {
                 Mnemonic::Push => self.move_sp(-8),
                 Mnemonic::Pop => self.move_sp(8),
@@ -56,8 +57,7 @@ impl Transform<'_, '_, '_> {
         let effects = self.facts.effects[self.at];
         let reads = effects.uses & bit(SP) != 0;
         let writes = effects.writes & bit(SP) != 0;
-        // A plain load into r15 may use its own base as the scratch register; others want a free
-        // one.
+        // The scratch register takes r15's place in the instruction.
         let scratch = self.scratch(high_byte_avoid(&ins), HOME_SLOT)?;
         if reads || !is_whole_write(&ins) {
             self.load_home(scratch.register)?;
@@ -71,7 +71,7 @@ impl Transform<'_, '_, '_> {
         self.release(scratch)
     }
 
-    /// The instruction with r15's home as its memory operand, where one instruction can do it.
+    /// Returns the instruction with r15's home as its memory operand, if one instruction can do it.
     fn with_memory_home(&self, ins: &Instruction) -> Option<Instruction> {
         if (0..ins.op_count()).any(|op| ins.op_kind(op) == OpKind::Memory) {
             return None;
@@ -113,16 +113,16 @@ impl Transform<'_, '_, '_> {
                 Opcode::Mov_rm64_imm32 => {
                     Instruction::with2(Opcode::Mov_rm64_imm32, self.home(true), ins.immediate32to64() as i32).ok()
                 }
-                // mov $imm,%r15d clears the upper half: the same as the sign-extended 64-bit store
-                // of a positive value.
+                // mov $imm,%r15d clears the upper half. The sign-extended 64-bit store does so too
+                // if the value is not negative.
                 Opcode::Mov_r32_imm32 if (ins.immediate32() as i32) >= 0 => {
                     Instruction::with2(Opcode::Mov_rm64_imm32, self.home(true), ins.immediate32() as i32).ok()
                 }
                 _ => None,
             };
         }
-        // op %reg,%r15 and op $imm,%r15 whose ModRM operand is r15: 64-bit ones may write, narrower
-        // ones may only read.
+        // op %reg,%r15 and op $imm,%r15 with r15 as the ModRM operand. A narrower one may only
+        // read, because a 32-bit store would not clear the upper half.
         let modrm = matches!(
             ins.op_code().op_kind(0),
             iced_x86::OpCodeOperandKind::r64_or_mem | iced_x86::OpCodeOperandKind::r32_or_mem
@@ -155,8 +155,8 @@ impl Transform<'_, '_, '_> {
     }
 }
 
-/// The form of `op %r15,%reg` that takes its source from memory; the low half of r15 is at the same
-/// address.
+/// Returns the form of `op %r15,%reg` that takes its source from memory. The low half of r15 is at
+/// the same address.
 fn loading_form(code: Opcode) -> Option<Opcode> {
     use Opcode::*;
     Some(match code {
@@ -178,14 +178,14 @@ fn loading_form(code: Opcode) -> Option<Opcode> {
     })
 }
 
-/// Whether the write to r15 covers all of it (32-bit writes clear the upper half).
+/// Says whether a write to r15 covers all of it (32-bit writes clear the upper half).
 fn is_whole_write(ins: &Instruction) -> bool {
     ins.op0_kind() == OpKind::Register
         && ins.op0_register().full_register() == SP
         && (ins.op0_register().is_gpr64() || ins.op0_register().is_gpr32())
 }
 
-/// An instruction with a high byte register cannot name a register that needs REX.
+/// Returns the registers to avoid beside a high byte register, because they need REX.
 fn high_byte_avoid(ins: &Instruction) -> u32 {
     let high = (0..ins.op_count()).any(|op| {
         ins.op_kind(op) == OpKind::Register

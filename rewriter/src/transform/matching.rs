@@ -1,8 +1,8 @@
 //! Mode match: a check before each store and each indirect branch (Wahbe et al. section 3.1, rule
 //! SFI-M01).
 //!
-//! A check keeps every register, and the flags where they hold something; it uses spill places of
-//! its own.
+//! A check keeps every register, and keeps the flags where they hold a needed value. It has spill
+//! places of its own.
 
 use super::Transform;
 use super::operand::{address_into, size_displacement};
@@ -23,7 +23,7 @@ impl Transform<'_, '_, '_> {
         self.facts.mode == Mode::Match
     }
 
-    /// The check of an instruction that is about to be emitted, if it stores where registers say.
+    /// Emits the check of an instruction that follows, if it stores to an address in registers.
     pub(super) fn check_store(&mut self, ins: &Instruction, patches: &[Patch]) -> Result<(), Refusal> {
         let written = policy::lookup(ins.code()).map(|form| form.memory);
         if !self.matching() || !matches!(written, Some(Memory::Store | Memory::Lockable)) || !names_register(ins) {
@@ -36,8 +36,9 @@ impl Transform<'_, '_, '_> {
         self.check(&lea, &displacement, if live { &STORE_KEEPING_FLAGS } else { &STORE })
     }
 
-    /// The checks of a string instruction that stores: its first byte and its last. It stores
-    /// nothing if `rep` counts no times. The flags are free.
+    /// Emits the checks of a string instruction that stores: of its first byte and of its last.
+    /// With `rep` and a count of 0 it stores nothing, and the checks are skipped. They may change
+    /// the flags.
     pub(super) fn check_string(&mut self, ins: &Instruction) -> Result<(), Refusal> {
         if !self.matching() {
             return Ok(());
@@ -59,7 +60,7 @@ impl Transform<'_, '_, '_> {
         Ok(())
     }
 
-    /// The check of an indirect branch by a register. The flags are free.
+    /// Emits the check of an indirect branch by a register. It may change the flags.
     pub(super) fn check_branch(&mut self, register: Register) -> Result<(), Refusal> {
         if self.matching() { self.check_address(MemoryOperand::with_base(register), &BRANCH) } else { Ok(()) }
     }
@@ -77,7 +78,8 @@ impl Transform<'_, '_, '_> {
         Ok(())
     }
 
-    /// A store to `%fs:d(base,index,s)`, whose registers hold no address, by its address:
+    /// Rewrites a store to `%fs:d(base,index,s)`. Its registers hold no address that a check could
+    /// test, so the whole address is computed:
     ///
     /// ```text
     /// lea TCB+d(base,index,s),%s ; mov %gs:HEADER_BASE,%t ; lea (%s,%t),%s ; OP %gs:(%s32)
@@ -117,7 +119,7 @@ impl Transform<'_, '_, '_> {
     }
 }
 
-/// The address of the memory operand depends on a register.
+/// Says whether the address of the memory operand depends on a general register.
 fn names_register(ins: &Instruction) -> bool {
     [ins.memory_base(), ins.memory_index()].iter().any(|register| register.is_gpr())
 }

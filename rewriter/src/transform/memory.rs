@@ -1,5 +1,5 @@
-//! Memory operands: the data stack instead of rsp, GS instead of FS, and the sandbox itself: `%gs:`
-//! with 32-bit registers.
+//! Memory operands. The data stack takes the place of rsp, and GS that of FS. The sandbox itself is
+//! `%gs:` with 32-bit registers.
 
 use super::operand::{address_into, size_displacement};
 use super::{SP, Transform};
@@ -17,8 +17,8 @@ use sfi_contract::policy;
 const HIGH_BYTE_SLOT: u64 = 7;
 
 impl Transform<'_, '_, '_> {
-    /// Emits an instruction, its explicit memory operand (if any) translated; `load` and `store`
-    /// say what it does there.
+    /// Emits an instruction and translates its explicit memory operand, if it has one. `load` and
+    /// `store` say whether the instruction reads or writes there.
     pub(super) fn put_operand(&mut self, ins: Instruction, load: bool, store: bool) -> Result<(), Refusal> {
         let mut patches = self.immediate_patch(&ins)?;
         let has_memory = (0..ins.op_count()).any(|op| ins.op_kind(op) == OpKind::Memory);
@@ -32,7 +32,7 @@ impl Transform<'_, '_, '_> {
         self.put_memory(ins, patches, load, store)
     }
 
-    /// Emits an instruction with a memory operand that the original code did not have: no
+    /// Emits an instruction with a memory operand that the original code did not have, so no
     /// relocation applies.
     pub(super) fn put_plain(&mut self, ins: Instruction, load: bool, store: bool) -> Result<(), Refusal> {
         self.put_memory(ins, Vec::new(), load, store)
@@ -68,11 +68,12 @@ impl Transform<'_, '_, '_> {
         if store && thread && self.matched_thread_store(&ins, &patches, load)? {
             return Ok(());
         }
-        // Of an address in 32 bits the window is the rest.
+        // A 32-bit address has no upper half, so only confinement leads it into the window.
         let half = ins.memory_base().is_gpr32() || ins.memory_index().is_gpr32();
         let outside = half || self.full() && ins.memory_base() != Register::RIP;
         let confined_load = load && (is_silent(&ins) || outside);
-        // The loader chooses the place, and the verifier looks at it again (rule SFI-T04).
+        // The loader chooses the address, and the verifier checks it in the final text (rule
+        // SFI-T04).
         let chosen = ins.memory_base() == Register::RIP && patches.iter().any(|p| !p.immediate);
         if store && !chosen || confined_load || thread && accesses {
             confine(&mut ins, thread && patches.iter().all(|p| p.immediate));
@@ -84,8 +85,8 @@ impl Transform<'_, '_, '_> {
         self.put(&ins, &patches)
     }
 
-    /// `%ah`-`%dh` cannot be combined with a base that needs REX: go through the address in a low
-    /// register.
+    /// Emits an instruction that names `%ah`-`%dh` and an address that needs REX, which have no
+    /// encoding together. The address goes through a low register.
     fn put_high_byte(&mut self, mut ins: Instruction, patches: &[Patch]) -> Result<(), Refusal> {
         use Register::*;
         let low = [RAX, RCX, RDX, RBX, RSI, RDI, RBP].into_iter().map(bit).fold(0, |a, b| a | b);
@@ -105,7 +106,7 @@ impl Transform<'_, '_, '_> {
         self.release(scratch)
     }
 
-    /// What the relocation of the current instruction's immediate becomes.
+    /// Returns the patch for the relocation of the current instruction's immediate.
     fn immediate_patch(&self, ins: &Instruction) -> Result<Vec<Patch>, Refusal> {
         let insn = &self.facts.code.insns[self.at];
         let Some(reloc) = self.facts.code.imm_reloc(insn) else { return Ok(Vec::new()) };
@@ -121,18 +122,18 @@ impl Transform<'_, '_, '_> {
             }
             k if k == elf::R_X86_64_DTPOFF32.0 => (elf::R_X86_64_TPOFF32.0, reloc.addend),
             k if k == elf::R_X86_64_DTPOFF64.0 => (elf::R_X86_64_TPOFF64.0, reloc.addend),
-            // A number, which no place of the window changes.
+            // The value is a number and no address of the window: `narrow` takes those.
             k if [elf::R_X86_64_32.0, elf::R_X86_64_32S.0].contains(&k) => (k, reloc.addend),
             k => return Err(self.refuse(Reason::Relocation, format!("relocation type {k} on an immediate"))),
         };
         Ok(vec![Patch { immediate: true, kind, target, addend }])
     }
 
-    /// What the relocation of the current instruction's displacement becomes.
+    /// Returns the patch for the relocation of the current instruction's displacement.
     fn displacement_patch(&self, ins: &Instruction) -> Result<Option<Patch>, Refusal> {
         let insn = &self.facts.code.insns[self.at];
         let Some(reloc) = self.facts.code.disp_reloc(insn) else {
-            // `lea f(%rip)` that the assembler resolved.
+            // The assembler may have resolved `lea f(%rip)` itself.
             return Ok(self.facts.addresses.operands.get(&self.at).filter(|_| ins.is_ip_rel_memory_operand()).map(
                 |dest| Patch {
                     immediate: false,
@@ -164,8 +165,9 @@ impl Transform<'_, '_, '_> {
     }
 }
 
-/// `d(base,index,s)` becomes `%gs:d(base32,index32,s)`: GS.base + zext32(..) (rules SFI-S01,
-/// SFI-S02). `%fs:d` lies so far from the TCB; `from_tcb` is false where a relocation says so.
+/// Turns `d(base,index,s)` into `%gs:d(base32,index32,s)`, whose address is GS.base + zext32(..)
+/// (rules SFI-S01, SFI-S02). `from_tcb` says that the displacement counts from the thread pointer.
+/// A relocated one counts from the window's base.
 fn confine(ins: &mut Instruction, from_tcb: bool) {
     ins.set_segment_prefix(Register::GS);
     if ins.memory_base() == Register::RIP {
@@ -202,8 +204,8 @@ fn is_immediate(kind: OpKind) -> bool {
     )
 }
 
-/// A mask may leave out what it reads, and with it the fault: confined in every mode (rule
-/// SFI-L02).
+/// Says whether an instruction has a mask. A mask may leave out the access, and with it the fault,
+/// so such a load is confined in every mode (rule SFI-L02).
 fn is_silent(ins: &Instruction) -> bool {
     let masked = |form: &policy::Form| matches!(form.memory, policy::Memory::Masked | policy::Memory::Gather);
     ins.has_op_mask() || policy::lookup(ins.code()).is_some_and(masked)

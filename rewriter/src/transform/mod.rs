@@ -1,10 +1,12 @@
 //! Phase 8: the new instructions.
 //!
-//! r15 holds the data stack. While a section is walked, `delta` is known at every point: `r15 =
-//! rsp' + delta`, where rsp' is what the stack pointer would be in the original program. Pushes,
-//! pops and adjustments only change `delta`; one `lea` makes it what the next call (0), return (8)
-//! or label (its canonical value) wants. The 8 bytes that `call` would have pushed need no
-//! instruction: at a function's entry and at its `ret`, delta is 8.
+//! r15 is the pointer of the data stack. The phase walks each section in order and knows `delta` at
+//! every instruction: `r15 = rsp' + delta`, where rsp' is the stack pointer of the original
+//! program. Pushes, pops and adjustments by constants change only `delta`.
+//!
+//! Calls need a delta of 0, returns one of 8, and each label has a canonical one. A single `lea`
+//! before such a place produces it. The return address needs no instruction: it has 8 bytes on the
+//! original stack and none on the data stack, so delta is 8 at a function's entry and at its `ret`.
 
 mod absent;
 mod bits;
@@ -43,7 +45,7 @@ use std::collections::{HashMap, HashSet};
 /// The data stack's register.
 const SP: Register = Register::R15;
 
-/// Everything the analyses found.
+/// The results of all analyses.
 pub struct Facts<'x, 'o, 'a> {
     pub code: &'x Code<'o, 'a>,
     pub addresses: &'x Addresses,
@@ -51,7 +53,7 @@ pub struct Facts<'x, 'o, 'a> {
     pub effects: &'x [Effects],
     pub states: &'x [State],
     pub live: &'x Liveness,
-    /// See `count`.
+    /// Says for each instruction whether %al may hold a count of vector registers (see `count`).
     pub counts: &'x [bool],
     pub pads: &'x Pads,
     pub r15: &'x HashMap<u32, R15>,
@@ -65,22 +67,22 @@ pub struct Transform<'x, 'o, 'a> {
     facts: &'x Facts<'x, 'o, 'a>,
     out: &'x mut Emitter,
     stats: &'x mut Stats,
-    /// `r15 - rsp'`; unknown behind an instruction that control does not pass.
+    /// `r15 - rsp'`. Unknown after an instruction that control does not pass.
     delta: Option<i64>,
     /// The instruction being rewritten.
     at: InsnIndex,
-    /// Bytes of nops that were dropped: the next label may want its old alignment.
+    /// Bytes of nops dropped directly before. They show whether the next label was aligned.
     dropped: u64,
     /// Scratch registers in use.
     busy: Set,
     /// Instructions that an earlier one absorbed.
     absorbed: HashSet<InsnIndex>,
-    /// Copies that run from the end.
+    /// `rep movs` instructions between `std` and `cld`, which copy from the end.
     backward: HashSet<InsnIndex>,
 }
 
 impl<'x, 'o, 'a> Transform<'x, 'o, 'a> {
-    /// Rewrites the code section with an index into [`Code::sections`].
+    /// Rewrites the code section at an index of [`Code::sections`].
     pub fn section(
         facts: &'x Facts<'x, 'o, 'a>,
         index: usize,
@@ -110,7 +112,7 @@ impl<'x, 'o, 'a> Transform<'x, 'o, 'a> {
         if refusals.is_empty() { Ok(()) } else { Err(refusals) }
     }
 
-    /// Places the label of the current instruction and makes `delta` what it wants.
+    /// Places the label of the current instruction, if it has one, with its canonical `delta`.
     fn arrive(&mut self) -> Result<(), Refusal> {
         let at = self.at;
         let canonical = canonical(self.facts.graph, self.facts.states, at);
@@ -134,14 +136,14 @@ impl<'x, 'o, 'a> Transform<'x, 'o, 'a> {
         Ok(())
     }
 
-    /// Aligns functions, and loops that were aligned, as compilers do: where only forward jumps
-    /// arrive it gains nothing.
+    /// Aligns functions, and loops that the original code aligned, as compilers do. Only forward
+    /// jumps reach other labels, and aligning those gains nothing.
     fn align(&mut self) {
         let (at, dropped) = (self.at, std::mem::take(&mut self.dropped));
         let insn = &self.facts.code.insns[at];
         let limit = self.facts.code.object.sections[insn.section as usize].align.clamp(1, 32);
         let aligned = 1u64.checked_shl(insn.offset.trailing_zeros()).unwrap_or(limit).min(limit) as u32;
-        // So much padding is for an alignment beyond 16.
+        // An alignment to 16 needs at most 15 bytes, so more padding means a larger one.
         let most = if dropped >= 16 { 32 } else { 16 };
         if self.facts.graph.entry[at] && aligned >= 16 {
             self.out.align(aligned.min(most), most);
@@ -193,7 +195,7 @@ impl<'x, 'o, 'a> Transform<'x, 'o, 'a> {
             Flow::JumpIndirect => return self.jump_indirect(ins),
             Flow::Return => return self.ret(ins),
             Flow::Stop => {
-                // hlt, which some libraries crash with, is privileged.
+                // hlt is privileged. Some libraries crash with it on purpose, and ud2 crashes too.
                 self.delta = None;
                 return self.put(&Instruction::with(Opcode::Ud2), &[]);
             }
@@ -205,7 +207,7 @@ impl<'x, 'o, 'a> Transform<'x, 'o, 'a> {
         if ins.is_string_instruction() {
             return self.string(ins);
         }
-        // Prefixes without meaning (hints, elision).
+        // On other instructions these prefixes mean nothing, or are hints (lock elision).
         ins.set_has_rep_prefix(false);
         ins.set_has_repne_prefix(false);
         if self.narrow_operand(ins)? {
@@ -218,7 +220,7 @@ impl<'x, 'o, 'a> Transform<'x, 'o, 'a> {
             Mnemonic::Popfq => self.pop_flags(),
             Mnemonic::Leave => self.leave(),
             Mnemonic::Syscall => {
-                // The gateway's support code saves registers below r15, behind the red zone.
+                // The support code saves registers below r15 and its red zone, so r15 must be rsp'.
                 self.adjust_to(0)?;
                 self.out.branch(Branch::Call, Target::Loader(LoaderSymbol::Syscall));
                 Ok(())
@@ -231,7 +233,7 @@ impl<'x, 'o, 'a> Transform<'x, 'o, 'a> {
         }
     }
 
-    /// An instruction whose only concerns are its operands.
+    /// Rewrites an instruction that needs no change but of its operands.
     fn ordinary(&mut self, mut ins: Instruction) -> Result<(), Refusal> {
         let effects = &self.facts.effects[self.at];
         if policy::lookup(ins.code()).is_none() {
@@ -250,8 +252,7 @@ impl<'x, 'o, 'a> Transform<'x, 'o, 'a> {
         self.put_operand(ins, load, store)
     }
 
-    /// Emits an instruction, in mode match behind its check. An encoder's complaint becomes a
-    /// refusal.
+    /// Emits an instruction, in mode match after its check. Refuses it if it has no encoding.
     fn put(&mut self, ins: &Instruction, patches: &[Patch]) -> Result<(), Refusal> {
         self.check_store(ins, patches)?;
         self.out.insn(ins, patches).map_err(|NoEncoding(why)| {
@@ -259,7 +260,7 @@ impl<'x, 'o, 'a> Transform<'x, 'o, 'a> {
         })
     }
 
-    /// Emits an instruction that the encoder cannot refuse for its shape.
+    /// Emits an instruction made by iced's constructors. Their errors become refusals.
     fn put_new(&mut self, ins: Result<Instruction, iced_x86::IcedError>) -> Result<(), Refusal> {
         let ins = ins.map_err(|error| self.refuse(Reason::NoSafeForm, error.to_string()))?;
         self.put(&ins, &[])
@@ -269,7 +270,7 @@ impl<'x, 'o, 'a> Transform<'x, 'o, 'a> {
         self.facts.code.refuse(self.at, reason, detail)
     }
 
-    /// The current `delta`.
+    /// Returns the current `delta`, or 0 where it is unknown.
     fn delta(&self) -> i64 {
         self.delta.unwrap_or(0)
     }
@@ -288,10 +289,10 @@ impl<'x, 'o, 'a> Transform<'x, 'o, 'a> {
         operand || ins.memory_base().full_register() == SP || ins.memory_index().full_register() == SP
     }
 
-    /// `delta` where a branch arrives.
+    /// Returns `delta` at the target of a branch.
     fn delta_of(&self, dest: Dest) -> i64 {
         match insn_of(self.facts.code, dest) {
-            // Never taken.
+            // The branch is never taken, so any value does.
             Some(target) if self.facts.code.is_trap(target) => self.delta(),
             Some(target) => canonical(self.facts.graph, self.facts.states, target),
             None => 8,
@@ -299,7 +300,7 @@ impl<'x, 'o, 'a> Transform<'x, 'o, 'a> {
     }
 }
 
-/// `delta` at a label: 8 where nothing is on the stack, else 0.
+/// Returns `delta` at a label: 8 where the function has nothing on the stack, otherwise 0.
 pub fn canonical(graph: &FlowGraph, states: &[State], at: InsnIndex) -> i64 {
     if graph.is_mixed(at) {
         return 0;
@@ -307,8 +308,8 @@ pub fn canonical(graph: &FlowGraph, states: &[State], at: InsnIndex) -> i64 {
     if graph.entry[at] || states[at].rsp == Height::Known(0) { 8 } else { 0 }
 }
 
-/// A segment prefix has something to say. On registers it says nothing, on addresses that are only
-/// computed neither.
+/// Says whether an instruction accesses memory, so that its segment prefix has a meaning. On
+/// registers and on addresses that are only computed it has none.
 fn accesses_memory(ins: &Instruction) -> bool {
     let memory = (0..ins.op_count()).any(|op| ins.op_kind(op) == OpKind::Memory) || ins.is_string_instruction();
     memory && policy::lookup(ins.code()).is_none_or(|form| form.memory != policy::Memory::Address)

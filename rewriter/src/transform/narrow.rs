@@ -1,5 +1,5 @@
-//! Addresses of 32 bits, in code that is compiled to be linked at a fixed place below 2 GiB
-//! (`-fno-pic`): `sym(,%r,8)` and `$sym`. Windows lie above 4 GiB, so the address goes through a
+//! 32-bit addresses of symbols (`sym(,%r,8)` and `$sym`), in code that is compiled to be linked at
+//! a fixed place below 2 GiB (`-fno-pic`). Windows lie above 4 GiB, so the address goes through a
 //! register: `lea sym(%rip),%s`. Flags survive.
 
 use super::{SP, Transform};
@@ -17,7 +17,7 @@ const DISPLACEMENT_SLOT: u64 = 8;
 const IMMEDIATE_SLOT: u64 = 15;
 
 impl Transform<'_, '_, '_> {
-    /// Whether a relocation wants 32 bits of an address in the window.
+    /// Says whether a relocation wants 32 bits of an address in the window.
     fn is_narrow(&self, reloc: &Reloc) -> bool {
         let symbol = &self.facts.code.object.symbols[reloc.symbol];
         [elf::R_X86_64_32.0, elf::R_X86_64_32S.0].contains(&reloc.kind)
@@ -25,13 +25,14 @@ impl Transform<'_, '_, '_> {
             && symbol.place != Place::Absolute
     }
 
-    /// The relocation of the current instruction's displacement, if it wants 32 bits of an address.
+    /// Returns the relocation of the current instruction's displacement, if it wants 32 bits of an
+    /// address.
     pub(super) fn narrow_displacement(&self, ins: &Instruction) -> Option<Reloc> {
         let reloc = self.facts.code.disp_reloc(&self.facts.code.insns[self.at])?;
         (self.is_narrow(reloc) && !ins.is_ip_rel_memory_operand()).then_some(*reloc)
     }
 
-    /// What the relocation of the current instruction's immediate means, if it wants 32 bits of an
+    /// Returns the relocation of the current instruction's immediate, if it wants 32 bits of an
     /// address.
     pub(super) fn narrow_immediate(&self) -> Option<Reloc> {
         let reloc = self.facts.code.imm_reloc(&self.facts.code.insns[self.at])?;
@@ -75,7 +76,7 @@ impl Transform<'_, '_, '_> {
                 return Err(self.refuse(Reason::Relocation, "a symbol, the stack pointer and an index in one address"));
             }
             if base != Register::None {
-                // Where addresses have 32 bits, those of the sum count.
+                // If the operand has a 32-bit address, it takes the low half of this sum.
                 let sum = MemoryOperand::with_base_index(register, base.full_register());
                 self.put_new(Instruction::with2(Opcode::Lea_r64_m, register, sum))?;
             }
@@ -86,8 +87,8 @@ impl Transform<'_, '_, '_> {
         scratch.map_or(Ok(()), |scratch| self.release(scratch))
     }
 
-    /// Rewrites an instruction whose immediate is an address; its register operand takes the
-    /// immediate's part. Says whether it was one.
+    /// Rewrites an instruction whose immediate is an address: a register takes the immediate's
+    /// place. Says whether the instruction was one.
     pub(super) fn narrow_operand(&mut self, ins: Instruction) -> Result<bool, Refusal> {
         let Some(reloc) = self.narrow_immediate() else { return Ok(false) };
         let to_register = ins.op0_kind() == OpKind::Register;
@@ -122,7 +123,8 @@ impl Transform<'_, '_, '_> {
         Ok(true)
     }
 
-    /// `lea sym(%rip),%register`, or, for a symbol that may be nothing, a load from the GOT.
+    /// Loads a symbol's address: by `lea sym(%rip),%register`, or from the GOT if the symbol is
+    /// weak and may be undefined.
     fn put_address(&mut self, reloc: Reloc, register: Register) -> Result<(), Refusal> {
         let symbol = &self.facts.code.object.symbols[reloc.symbol];
         let maybe = symbol.place == Place::Undefined && symbol.bind == elf::STB_WEAK.0;
@@ -143,8 +145,8 @@ impl Transform<'_, '_, '_> {
         Ok(())
     }
 
-    /// What a relocation of the current instruction refers to in the new object, and what is added:
-    /// nothing where it means an instruction.
+    /// Returns the target of a relocation of the current instruction in the new object, and its
+    /// addend. For an instruction the addend is the tag of a receiver, or 0.
     pub(super) fn target(&self, symbol: SymbolIndex, addend: i64) -> (Target, i64) {
         let code = self.facts.code.is_code_symbol(symbol);
         match self.facts.addresses.operands.get(&self.at).filter(|_| code) {
@@ -154,7 +156,7 @@ impl Transform<'_, '_, '_> {
     }
 }
 
-/// The 64-bit register that a plain load or `lea` overwrites.
+/// Returns the 64-bit register that a plain load or `lea` overwrites.
 fn loaded(ins: &Instruction) -> Option<Register> {
     let plain =
         matches!(ins.mnemonic(), Mnemonic::Mov | Mnemonic::Lea | Mnemonic::Movzx | Mnemonic::Movsx | Mnemonic::Movsxd);

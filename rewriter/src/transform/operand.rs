@@ -1,8 +1,8 @@
-//! Memory operands as instructions and bytes.
+//! The address of a memory operand as an instruction, and the size of its displacement.
 
 use iced_x86::{Code as Opcode, Instruction, OpKind, Register};
 
-/// `lea EA,%to` with the registers' upper halves, without segment.
+/// Returns `lea EA,%to` with the registers' upper halves and without a segment.
 pub(super) fn address_into(ins: &Instruction, to: Register) -> Instruction {
     let mut lea = *ins;
     lea.set_code(Opcode::Lea_r64_m);
@@ -26,7 +26,7 @@ pub(super) fn size_displacement(ins: &mut Instruction, relocated: bool) {
     let narrow = |r: Register| r.is_gpr32();
     let wide = if narrow(ins.memory_base()) || narrow(ins.memory_index()) { 4 } else { 8 };
     if ins.memory_base() == Register::None && !ins.memory_index().is_gpr() {
-        // The size says which address size is meant.
+        // Without registers, the displacement's size chooses the address size.
         return;
     }
     let size = if relocated {

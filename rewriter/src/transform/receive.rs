@@ -1,9 +1,10 @@
-//! Jumps into the frames of callers ([`crate::analysis::receive`]): the data stack comes along with
-//! its pointer, the control stack is cut.
+//! Jumps into the frames of callers ([`crate::analysis::receive`]). The data stack follows with its
+//! pointer, and the control stack is cut.
 //!
 //! The word of the frame where the original program has its return address is free. A function with
-//! a receiver puts the control stack's depth there when it is entered, and half of the word's own
-//! address beside it, so that a pointer to another stack is noticed.
+//! a receiver fills it at its entry: with the control stack's depth, and with the low half of the
+//! word's own address. A stack pointer that belongs to another frame leads to a word without that
+//! address, and the receiver stops the program.
 
 use super::Transform;
 use super::scratch::spill_place;
@@ -25,13 +26,14 @@ const EQUAL: Branch = Branch::Condition(4);
 const UNEQUAL: Branch = Branch::Condition(5);
 
 impl Transform<'_, '_, '_> {
-    /// At a function's entry, before its first instruction:
+    /// Notes the depth of the control stack, at a function's entry and before its first
+    /// instruction:
     ///
     /// ```text
     /// call __sfi_depth ; lea -1(%rax),%eax ; mov %eax,%gs:WORD ; lea WORD,%eax ; mov %eax,%gs:WORD+4
     /// ```
     ///
-    /// The last of the addresses that the depth counts is that of its own call.
+    /// `__sfi_depth` counts the return address of its own call too, hence the -1.
     pub(super) fn lay_depth(&mut self) -> Result<(), Refusal> {
         let live = self.facts.live.before[self.at];
         let saved: Vec<(Register, u64)> = CHANGED
@@ -58,7 +60,8 @@ impl Transform<'_, '_, '_> {
         Ok(())
     }
 
-    /// A far jump's target in a register: a receiver's slot, or the program stops.
+    /// Removes the mark of a far jump's target. Stops the program if the target is no receiver's
+    /// slot.
     ///
     /// ```text
     /// test $1,%r32 ; jne 1f ; ud2 ; 1: xor $1,%r64
@@ -73,7 +76,7 @@ impl Transform<'_, '_, '_> {
         self.put_new(Instruction::with2(Opcode::Xor_rm64_imm8, register, RECEIVER_TAG as i32))
     }
 
-    /// A receiver's pad, where the stack pointer is the function's own again.
+    /// Emits a receiver's pad, where the stack pointer is the function's own again.
     ///
     /// ```text
     /// mov WORD+4,%esi ; lea WORD,%edi ; cmp %edi,%esi ; je 1f ; ud2
@@ -81,8 +84,8 @@ impl Transform<'_, '_, '_> {
     /// 2: jmp LABEL
     /// ```
     ///
-    /// What the stub changes and the label's code needs is stored before and loaded at 2; a caller
-    /// of the function may keep values there.
+    /// The stub changes registers. Those that the label's code needs are stored before and loaded
+    /// at 2, because the function's caller may keep values in them.
     pub(super) fn receive(&mut self) -> Result<(), Refusal> {
         let (at, facts) = (self.at, self.facts);
         if super::canonical(facts.graph, facts.states, at) != 0 {

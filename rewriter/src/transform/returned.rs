@@ -1,8 +1,10 @@
 //! Reads of a function's own return address (`__builtin_return_address(0)`), which lies on the
-//! control stack. The word of the data stack where the original program has it is free: before a
-//! read the return address is put there, and the read stays as it is, also one that overlaps the
-//! word only in part. A function that the host or another domain called has no return address in
-//! its domain: 0.
+//! control stack. The word of the data stack where the original program has it is free. New code
+//! puts the return address there before a read, and the read stays as it is, even one of a part of
+//! the word.
+//!
+//! A function that the host or another domain called has no return address in its domain. It reads
+//! 0.
 
 use super::Transform;
 use super::scratch::spill_place;
@@ -22,13 +24,15 @@ const FLAGS_SLOT: u64 = 9;
 const BELOW: Branch = Branch::Condition(2);
 
 impl Transform<'_, '_, '_> {
+    /// Puts the return address into its word:
+    ///
     /// ```text
     /// call __sfi_depth ; mov %rax,%rdi ; xor %eax,%eax ; sub $2,%rdi ; jb 1f ; call __sfi_return
     /// 1: mov %rax,%gs:place
     /// ```
     ///
-    /// Of the addresses that the depth counts the last is that of its own call, the one before the
-    /// function's.
+    /// The last address that `__sfi_depth` counts is that of its own call. The function's is the
+    /// one before.
     pub(super) fn lay_return_address(&mut self) -> Result<(), Refusal> {
         if !self.facts.graph.far.receivers(self.facts.graph.unit[self.at]).is_empty() {
             return Err(self.refuse(Reason::ReturnAddress, "read in a function that also receives far jumps"));
@@ -63,7 +67,7 @@ impl Transform<'_, '_, '_> {
         Ok(())
     }
 
-    /// Where the original program has the return address, for a store.
+    /// Returns the place of the return address in the original program, for a store.
     pub(super) fn return_place(&self, state: State) -> Result<MemoryOperand, Refusal> {
         match (state.rsp, state.rbp) {
             (Height::Known(height), _) => Ok(self.slot_for_store(height)),

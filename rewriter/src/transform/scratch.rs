@@ -1,5 +1,5 @@
-//! Registers to work with: a dead one, or one spilled to the TCB page. Flags kept across inserted
-//! arithmetic.
+//! Scratch registers: a dead one, or one spilled to the TCB page. Also keeps the flags across
+//! inserted arithmetic.
 
 use super::Transform;
 use crate::analysis::regs::{FLAGS, GPRS, Set, VECTOR_COUNT, bit};
@@ -15,24 +15,25 @@ pub struct Scratch {
     spilled: Option<Anchored>,
 }
 
-/// Order of preference: registers that need no REX prefix first, then call-clobbered ones.
+/// Order of preference: call-clobbered registers first, and of these the ones without a REX prefix.
 const ORDER: [Register; 14] = {
     use Register::*;
     [RAX, RCX, RDX, RSI, RDI, R11, R10, R9, R8, RBX, RBP, R12, R13, R14]
 };
 
-/// `%gs:place`, with the 32-bit address size.
+/// Returns `%gs:place`, with 32-bit address size.
 pub fn fixed(place: Anchored) -> MemoryOperand {
     MemoryOperand::new(Register::None, Register::None, 1, place.symbolic() as i64, 4, false, Register::GS)
 }
 
-/// The word of the TCB page that a number of a spill place means.
+/// Returns the word of the TCB page for the number of a spill place.
 pub fn spill_place(slot: u64) -> Anchored {
     TCB_SCRATCH.plus(8 * slot as i32)
 }
 
 impl Transform<'_, '_, '_> {
-    /// General registers that the current instruction neither needs nor leaves for later.
+    /// Returns the general registers that the current instruction does not use and that hold no
+    /// value for later.
     pub(super) fn dead(&self) -> Set {
         let (live, effects) = (self.facts.live, &self.facts.effects[self.at]);
         let mut busy = live.before[self.at] | live.after[self.at] | effects.uses | effects.writes;
@@ -42,7 +43,7 @@ impl Transform<'_, '_, '_> {
         GPRS & !busy & !bit(Register::RSP) & !bit(Register::R15)
     }
 
-    /// A register other than those of `avoid`; `slot` names the spill place to use if none is dead.
+    /// Takes a register outside `avoid`. `slot` names the spill place to use if none is dead.
     pub(super) fn scratch(&mut self, avoid: Set, slot: u64) -> Result<Scratch, Refusal> {
         debug_assert!(slot < TCB_SCRATCH_SLOTS);
         let avoid = avoid | self.busy;
@@ -72,28 +73,28 @@ impl Transform<'_, '_, '_> {
         }
     }
 
-    /// `mov %register, %gs:place`
+    /// Emits `mov %register,%gs:place`.
     pub(super) fn store_fixed(&mut self, place: Anchored, register: Register) -> Result<(), Refusal> {
         self.put_new(Instruction::with2(Opcode::Mov_rm64_r64, fixed(place), register))
     }
 
-    /// `mov %gs:place, %register`
+    /// Emits `mov %gs:place,%register`.
     pub(super) fn load_fixed(&mut self, register: Register, place: Anchored) -> Result<(), Refusal> {
         self.put_new(Instruction::with2(Opcode::Mov_r64_rm64, register, self.fixed_for_load(place)))
     }
 
-    /// A fixed place as the operand of a load, which only mode full confines.
+    /// Returns a fixed place as the operand of a load, which only mode full confines.
     pub(super) fn fixed_for_load(&self, place: Anchored) -> MemoryOperand {
         let size = if self.full() { 4 } else { 8 };
         MemoryOperand::new(Register::None, Register::None, 1, place.symbolic() as i64, size, false, Register::GS)
     }
 
-    /// Whether flags hold a value that is needed after the current instruction's expansion begins.
+    /// Says whether flags are live before the current instruction.
     pub(super) fn flags_live(&self) -> bool {
         self.facts.live.before[self.at] & FLAGS != 0
     }
 
-    /// Saves the flags in two spill places from `slot` on; all registers keep their values.
+    /// Saves the flags in two spill places from `slot` on. All registers keep their values.
     pub(super) fn save_flags(&mut self, slot: u64) -> Result<(), Refusal> {
         self.stats.flag_saves += 1;
         let place = spill_place(slot);
@@ -105,7 +106,7 @@ impl Transform<'_, '_, '_> {
         self.load_fixed(Register::RAX, place)
     }
 
-    /// Restores what [`Transform::save_flags`] saved; all registers keep their values.
+    /// Restores the flags that [`Transform::save_flags`] saved. All registers keep their values.
     pub(super) fn restore_flags(&mut self, slot: u64) -> Result<(), Refusal> {
         let place = spill_place(slot);
         self.store_fixed(place, Register::RAX)?;

@@ -1,4 +1,4 @@
-//! The data stack: push, pop, leave, adjustments.
+//! The data stack: push, pop, leave, and adjustments of its pointer.
 
 use super::{SP, Transform};
 use crate::analysis::regs::FLAGS;
@@ -7,7 +7,7 @@ use crate::refusal::{Reason, Refusal};
 use iced_x86::{Code as Opcode, Instruction, MemoryOperand, Mnemonic, OpKind, Register};
 
 impl Transform<'_, '_, '_> {
-    /// `lea n(%r15),%r15` so that `delta` becomes `wanted`. Flags survive.
+    /// Emits `lea n(%r15),%r15` so that `delta` becomes `wanted`. Flags survive.
     pub(super) fn adjust_to(&mut self, wanted: i64) -> Result<(), Refusal> {
         let by = wanted - self.delta();
         self.delta = Some(wanted);
@@ -17,13 +17,13 @@ impl Transform<'_, '_, '_> {
         self.put_new(Instruction::with2(Opcode::Lea_r64_m, SP, MemoryOperand::with_base_displ(SP, by)))
     }
 
-    /// The stack slot at a distance from rsp', for a store: `%gs:n(%r15d)`.
+    /// Returns the stack slot at a distance from rsp', for a store: `%gs:n(%r15d)`.
     pub(super) fn slot_for_store(&self, distance: i64) -> MemoryOperand {
         let displ = distance - self.delta();
         MemoryOperand::new(Register::R15D, Register::None, 1, displ, 1, false, Register::GS)
     }
 
-    /// The stack slot at a distance from rsp', for a load.
+    /// Returns the stack slot at a distance from rsp', for a load.
     pub(super) fn slot_for_load(&self, distance: i64) -> MemoryOperand {
         if self.full() {
             self.slot_for_store(distance)
@@ -92,7 +92,7 @@ impl Transform<'_, '_, '_> {
             (Opcode::Pop_rm64, OpKind::Memory) => {
                 let scratch = self.scratch(0, 0)?;
                 self.put_new(Instruction::with2(Opcode::Mov_r64_rm64, scratch.register, slot))?;
-                // The operand's address is computed after rsp moved.
+                // The processor computes the operand's address after it moved rsp.
                 self.move_sp(8);
                 let mut store = ins;
                 store.set_code(Opcode::Mov_rm64_r64);
@@ -106,7 +106,7 @@ impl Transform<'_, '_, '_> {
         Ok(())
     }
 
-    /// `lea 8+delta(%rbp),%r15 ; mov (%rbp),%rbp`
+    /// Rewrites `leave` as `lea 8+delta(%rbp),%r15 ; mov (%rbp),%rbp`.
     pub(super) fn leave(&mut self) -> Result<(), Refusal> {
         let next = self.facts.graph.next(self.facts.code, self.at).map(|next| self.facts.code.insns[next].flow);
         let delta = if next == Some(Flow::Return) { 8 } else { 0 };
@@ -125,8 +125,8 @@ impl Transform<'_, '_, '_> {
         Ok(())
     }
 
-    /// Adjustments of rsp by constants, and computed values that become rsp. Says whether it was
-    /// one.
+    /// Rewrites adjustments of rsp by constants, copies of rsp, and computed values that become
+    /// rsp. Says whether the instruction was one.
     pub(super) fn stack_arithmetic(&mut self, ins: Instruction) -> Result<bool, Refusal> {
         let flags_needed = self.facts.live.after[self.at] & self.facts.effects[self.at].writes & FLAGS != 0;
         let to_sp = ins.op_count() >= 2 && ins.op0_kind() == OpKind::Register && ins.op0_register() == Register::RSP;
@@ -168,7 +168,7 @@ impl Transform<'_, '_, '_> {
                 Ok(true)
             }
             Mnemonic::Mov | Mnemonic::Lea if to_sp => {
-                // The value becomes rsp'; what delta was does not matter any more.
+                // The value becomes rsp', so the old delta does not matter any more.
                 let mut replaced = ins;
                 replaced.set_op0_register(SP);
                 self.put_operand(replaced, ins.mnemonic() == Mnemonic::Mov, false)?;

@@ -1,16 +1,16 @@
 //! String instructions: `mov %edi,%edi ; add %gs:HEADER_BASE,%rdi ; rep stos` (rule SFI-S04).
 //!
-//! A pointer into a shared region comes out as one into the domain's own window. Where it is needed
-//! afterwards, it gets its upper half back:
+//! The region turns a pointer into a shared region into one into the domain's own window. If the
+//! code needs the pointer afterwards, it gets its upper half back:
 //!
 //! ```text
 //! mov %rdi,%gs:place ; mov %edi,%edi ; sub %rdi,%gs:place     before: the upper half
-//! mov %edi,%edi ; add %gs:place,%rdi                          behind
+//! mov %edi,%edi ; add %gs:place,%rdi                          after
 //! ```
 //!
-//! That changes the flags. Where they are needed, and where the check of mode match needs the whole
-//! pointer, it is `mov %rdi,%gs:place` before, and `mov %edi,%gs:place ; mov %gs:place,%rdi` behind.
-//! This load waits until both stores are in the cache, because neither holds all its bytes.
+//! That changes the flags. If they are live, or if the check of mode match needs the whole pointer,
+//! the code is `mov %rdi,%gs:place` before, and `mov %edi,%gs:place ; mov %gs:place,%rdi` after.
+//! This load is slower: neither store holds all its bytes, so it waits until both are in the cache.
 
 use super::Transform;
 use super::scratch::{fixed, spill_place};
@@ -21,7 +21,7 @@ use iced_x86::{Code as Opcode, Instruction, OpKind, Register};
 use sfi_contract::layout::HEADER_BASE;
 
 const FLAGS_SLOT: u64 = 9;
-/// Spill places of rsi and rdi, whose upper halves they keep.
+/// Spill places of rsi and rdi. They keep the upper halves.
 const RSI_SLOT: u64 = 14;
 const RDI_SLOT: u64 = 15;
 
@@ -61,8 +61,8 @@ impl Transform<'_, '_, '_> {
             self.put_new(Instruction::with2(Opcode::Sub_rm64_r64, fixed(spill_place(slot)), whole))?;
         }
         let writes_flags = effects.writes & FLAGS != 0;
-        // Compares and scans keep the flags when they run zero times: skip them then, else they
-        // overwrite the flags.
+        // A compare or scan that runs zero times keeps the flags, and a jump skips it. One that
+        // runs overwrites them.
         let skip = (flags && writes_flags).then(|| self.out.new_label());
         if let Some(skip) = skip {
             self.out.branch(Branch::Short(ShortBranch::Jrcxz), skip);
@@ -94,7 +94,7 @@ impl Transform<'_, '_, '_> {
         Ok(())
     }
 
-    /// `mov %e,%e ; add %gs:HEADER_BASE,%r`
+    /// Emits `mov %e,%e ; add %gs:HEADER_BASE,%r`.
     fn mask(&mut self, low: Register, whole: Register) -> Result<(), Refusal> {
         self.put_new(Instruction::with2(Opcode::Mov_r32_rm32, low, low))?;
         self.put_new(Instruction::with2(Opcode::Add_r64_rm64, whole, fixed(HEADER_BASE)))

@@ -1,4 +1,4 @@
-//! Thread-local access sequences (psABI and Drepper's "ELF Handling For Thread-Local Storage"): a
+//! Thread-local access sequences (psABI, and Drepper's "ELF Handling For Thread-Local Storage"). A
 //! domain is linked statically, so every model becomes local-exec, in the domain's one block.
 
 use super::Transform;
@@ -36,7 +36,8 @@ impl Transform<'_, '_, '_> {
             }
             k if k == elf::R_X86_64_TLSLD.0 => {
                 self.absorb_get_addr()?;
-                // mov %gs:TP,%rax; the accesses' DTPOFF become TPOFF.
+                // mov %gs:TP,%rax
+                // The DTPOFF relocations of the accesses become TPOFF.
                 self.put_new(Instruction::with2(Opcode::Mov_r64_rm64, Register::RAX, fixed(TCB)))?;
                 Ok(true)
             }
@@ -58,7 +59,7 @@ impl Transform<'_, '_, '_> {
         }
     }
 
-    /// The call of `__tls_get_addr` behind the current instruction belongs to its sequence.
+    /// Absorbs the call of `__tls_get_addr` that must follow the current instruction.
     fn absorb_get_addr(&mut self) -> Result<(), Refusal> {
         let next = self.facts.graph.next(self.facts.code, self.at);
         let call = next.filter(|&next| {
