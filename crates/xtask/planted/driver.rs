@@ -1,5 +1,8 @@
-//! Rewrites objects with each mistake in turn and says who notices: `planted MISTAKES FIRST STEP
-//! FILE...`
+//! Rewrites objects with each mistake in turn and names the part that notices:
+//!
+//! ```text
+//! planted MISTAKES FIRST STEP FILE...
+//! ```
 
 use sfi_rewriter::{Mode, Options, PLANTED, Trace};
 use sfi_validator::Verdict;
@@ -22,11 +25,11 @@ fn main() {
     let mut cases = Vec::new();
     for name in &arguments[3..] {
         let original = std::fs::read(name).unwrap();
-        // The small ones, which are about single instructions, in every mode.
+        // Small objects are about single instructions and run in every mode.
         let modes: &[Mode] = if original.len() < 6000 { &Mode::ALL } else { &[Mode::Write] };
         for &mode in modes {
             let Ok(output) = sfi_rewriter::rewrite(&original, &Options { mode }) else { continue };
-            // What is not proved without a mistake says nothing of one.
+            // An object that is not proved without a mistake cannot show one.
             let proof = sfi_validator::validate(&original, &output.bytes, &output.traces);
             assert!(proof.holds(), "{name} in mode {} is not proved", mode.name());
             let (name, original) = (name.clone(), original.clone());
@@ -40,7 +43,7 @@ fn main() {
     }
 }
 
-/// Who notices first, and where: the validator before the verifier.
+/// Returns the part that notices first, and the object. The validator looks before the verifier.
 fn judge(cases: &[Case]) -> String {
     let (mut changed, mut refused, mut unproved) = (0, 0, None);
     for case in cases {

@@ -4,10 +4,10 @@ use anyhow::{Context, bail, ensure};
 use std::path::Path;
 use std::process::{Command, Stdio};
 
-/// Downloads packages into a directory. The package lists are updated if they do not have them.
+/// Downloads packages into a directory. Updates the package lists if they do not know the packages.
 ///
 /// # Errors
-/// A package cannot be had; the message names what apt-get said.
+/// A package cannot be fetched. The message quotes apt-get.
 pub fn download(directory: &Path, packages: &[&str]) -> anyhow::Result<()> {
     if try_download(directory, packages)?.is_none() {
         return Ok(());
@@ -22,7 +22,7 @@ pub fn download(directory: &Path, packages: &[&str]) -> anyhow::Result<()> {
     }
 }
 
-/// Downloads packages by the lists that are there. Returns the words of apt-get if that fails.
+/// Downloads packages by the present lists. Returns apt-get's message if that fails.
 ///
 /// # Errors
 /// apt-get cannot be run.

@@ -79,11 +79,11 @@ pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
 const HEAD: &str = "\
 # Rules and the tests that hold them
 
-Written by `cargo xtask mutants`: each rule of the verifier is left out in turn, and the suites of
-the verifier, the hostile objects and the gate run against what is left. Every rule's absence is
-noticed by the number of tests in the third column; the first of them are named.
+Written by `cargo xtask mutants`. It leaves out one rule of the verifier at a time and runs the
+verifier's own tests, those on hostile objects and those of the gate. The third column counts the
+tests that fail then. The fourth names the first three of them.
 
-| rule | what was found | tests that fail without it | among them |
+| rule | violation | tests that fail without it | among them |
 | --- | --- | --- | --- |
 ";
 

@@ -11,7 +11,7 @@ use std::process::{Command, ExitCode};
 const LIST: &str = include_str!("../planted/mistakes.txt");
 /// The program that makes each mistake in turn.
 const DRIVER: &str = include_str!("../planted/driver.rs");
-/// Where the program goes in the copy of the tree.
+/// The program's place in the copy of the tree.
 const DRIVER_FILE: &str = "crates/validator/examples/planted.rs";
 /// The switch that the copy of the rewriter gets.
 const SWITCH: &str = "
@@ -30,7 +30,7 @@ struct Mistake {
     file: &'static str,
     /// Text before the line.
     before: &'static str,
-    /// The line: before the expression, the expression, behind it.
+    /// The line: before the expression, the expression, after it.
     line: [&'static str; 3],
     wrong: &'static str,
     words: &'static str,
@@ -81,7 +81,7 @@ const HEAD: &str = "\
 # Mistakes in the rewriter, and the part that notices each
 
 Written by `cargo xtask mutants --rewriter`. Each row plants one mistake in one phase of the
-rewriter. Objects are rewritten with it until the validator or the verifier refuses a result. The
+rewriter and rewrites objects with it until the validator or the verifier refuses a result. The
 validator looks first. \"Only refusals\" and \"rewriter stops\" mean that no changed object comes out.
 
 | file of the rewriter | mistake | noticed by | in | words |
@@ -115,7 +115,7 @@ fn find(source: &str, mistake: &Mistake) -> Option<Range<usize>> {
     Some(places[at].0..last + width.len_utf8())
 }
 
-/// Puts every mistake into the sources, behind the switch.
+/// Puts every mistake into the sources. The switch chooses the one that is made.
 fn plant(sources: &Path, mistakes: &[Mistake]) -> anyhow::Result<()> {
     let mut files: BTreeMap<PathBuf, BTreeMap<(usize, usize), String>> = BTreeMap::new();
     for (number, mistake) in mistakes.iter().enumerate() {
@@ -165,7 +165,8 @@ fn objects(root: &Path, to: &Path) -> anyhow::Result<Vec<PathBuf>> {
     let mut objects = Vec::new();
     for (number, (source, flags)) in units.iter().enumerate() {
         let stem = source.file_stem().context("a name")?.to_string_lossy();
-        // A case of refusals is refused, and one that the validator does not prove says nothing.
+        // Cases of refusals give no object. A case that the validator does not prove cannot show a
+        // mistake.
         if stem.starts_with("refused") || stem == "own_stack_by_hand" {
             continue;
         }

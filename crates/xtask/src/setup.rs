@@ -51,7 +51,7 @@ pub const BASE: &[Need] = &[
     Need { package: "bzip2", proof: Proof::File(&["/usr/bin/bzip2", "/bin/bzip2"]) },
 ];
 
-/// For the extension for PostgreSQL.
+/// The needs of the extension for PostgreSQL.
 pub const POSTGRES: &[Need] = &[
     Need { package: "gcc", proof: Proof::Program("gcc") },
     Need { package: "make", proof: Proof::Program("make") },
@@ -62,7 +62,7 @@ pub const POSTGRES: &[Need] = &[
     },
 ];
 
-/// For the long suites: compilers beside gcc and clang.
+/// The compilers of the long suites, beside gcc and clang.
 pub const COMPILERS: &[Need] = &[
     Need { package: "gcc-11", proof: Proof::Program("gcc-11") },
     Need { package: "clang-16", proof: Proof::Program("clang-16") },

@@ -28,7 +28,7 @@ pub struct Args {
     /// Calls per thread and domain under stress, of eight threads and a hundred domains
     #[arg(long, default_value_t = 1_000_000)]
     calls: u64,
-    /// Seed of the first one
+    /// Seed of the first random unit and program, and of the stress
     #[arg(long, default_value_t = 1)]
     seed: u64,
     /// Minutes for the two decoders to read random instructions

@@ -7,9 +7,9 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// gcc's upstream archive inside a binary package. So no source package is needed.
+/// A binary package that holds gcc's upstream archive, so no source package is needed.
 const PACKAGE: &str = "gcc-12-source";
-/// Below gcc's testsuite.
+/// Folders of gcc's testsuite.
 const FOLDERS: [&str; 3] = ["gcc.c-torture/execute", "g++.dg", "c-c++-common"];
 
 /// Fetches and unpacks the tests into the folder of sources if they are not there.

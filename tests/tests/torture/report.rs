@@ -84,13 +84,14 @@ impl Tally {
     pub fn markdown(&self) -> String {
         let mut out = String::from(
             "# gcc's torture tests\n\n\
-             The programs of `gcc.c-torture/execute` and the tests of `g++.dg` that run, out of the\n\
-             distribution's gcc-12: natively and in a domain, the same status and output. Written by\n\
-             `cargo xtask soak`; `cargo test` compares 200 of them.\n\n\
-             - *same*: comparisons that agree; *unproved*: those of them with places that the validator\n  \
-             could not decide.\n\
-             - *known*: programs that differ by design, listed below.\n\
-             - *different*: a defect. There must be none.\n\n\
+             The programs are those of `gcc.c-torture/execute`, and the tests of `g++.dg` that run, from the\n\
+             distribution's gcc-12. Each runs natively and in a domain, and must have the same status and output.\n\
+             Each rewrite is proved and verified. `cargo test` compares 200 programs. `cargo xtask soak` compares\n\
+             all of them in all variants and writes this document.\n\n\
+             - *same*: comparisons that agree.\n\
+             - *unproved*: those of them with places that the validator could not decide.\n\
+             - *known*: programs that differ by the sandbox's design. They are listed below.\n\
+             - *different*: defects.\n\n\
              | suite | variant | mode | same | unproved | refused | known | different |\n\
              | --- | --- | --- | --- | --- | --- | --- | --- |\n",
         );
@@ -108,8 +109,10 @@ impl Tally {
             );
         }
         out += "\n## Programs without a native side\n\n\
-                Their directives ask for another machine, library or option, or they fail on musl.\n\n\
-                | suite | variant | why | programs |\n| --- | --- | --- | --- |\n";
+                They do not compile, link or succeed natively, or they print something else each time. Causes are\n\
+                directives that ask for another machine, library or option, and failures on musl.\n\n\
+                | suite | variant | why | programs |\n\
+                | --- | --- | --- | --- |\n";
         for ((suite, variant, why), count) in &self.not_natively {
             let _ = writeln!(out, "| {} | {variant} | {why} | {count} |", suite.name());
         }

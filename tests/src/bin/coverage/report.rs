@@ -195,10 +195,12 @@ impl Report {
     /// Returns the report of a finished run, and the sums of runs in other modes.
     pub fn markdown(&self, others: &[Report]) -> String {
         let mut out = String::from(
-            "# Coverage\n\nHow many objects of Debian's static archives `sfi rewrite` rewrites as they are. Written by\n\
-             `cargo xtask coverage --write`. The reasons are those of [REFUSALS.md](REFUSALS.md). An object counts\n\
-             under the first reason that was found. *s*: wall clock of rewriting, proving and verifying.\n\
-             *text*: bytes of code after rewriting, divided by those before.\n",
+            "# Coverage\n\n\
+             `cargo xtask coverage --write` measures how many objects of Debian's static archives `sfi rewrite`\n\
+             rewrites as they are.\n\n\
+             - The reasons are those of [REFUSALS.md](REFUSALS.md). An object counts under the first one found.\n\
+             - *s*: wall clock of rewriting, proving and verifying.\n\
+             - *text*: bytes of code after rewriting, divided by those before.\n",
         );
         let _ = write!(out, "\nMode {}.\n\n| bar | measured | |\n| --- | --- | --- |\n", self.mode);
         for (what, value, met) in &self.bars {
