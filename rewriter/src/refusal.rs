@@ -46,7 +46,7 @@ reasons! {
     StackPointerUse = "SFI-W04", "stack pointer is used in a way that the data stack cannot imitate",
         "The data stack has another register as its pointer. Instructions that use rsp implicitly or at 32 bits have no counterpart.",
         "push %fs\nmov %rsp,(%rdi)\nmov (%rsi),%rsp\nret                               # to another chain of calls, as coroutines do",
-        "use the portable C version of the function; coroutines switch by swapcontext (BOOST_USE_UCONTEXT, MCO_USE_UCONTEXT)";
+        "use the portable C version of the function";
     ReturnAddress = "SFI-W05", "function reads or replaces its return address",
         "Return addresses lie on the control stack, which no instruction of a domain can name. A function may read its own one.",
         "f:      pop %rax                          # its return address\n        jmp *%rax",

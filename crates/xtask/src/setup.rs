@@ -43,7 +43,8 @@ pub const BASE: &[Need] = &[
     // Another decoder, to compare with the verifier's.
     Need { package: "llvm-dev", proof: Proof::File(&["/usr/include/llvm/MC/MCDisassembler/MCDisassembler.h"]) },
     // Random programs, and the sources of whole programs.
-    Need { package: "csmith", proof: Proof::Program("csmith") },
+    // (csmith writes a file where it runs, also when it is asked for its version.)
+    Need { package: "csmith", proof: Proof::File(&["/usr/bin/csmith"]) },
     Need { package: "libcsmith-dev", proof: Proof::File(&["/usr/include/csmith/csmith.h"]) },
     Need { package: "make", proof: Proof::Program("make") },
     Need { package: "tcl", proof: Proof::File(&["/usr/bin/tclsh"]) },

@@ -79,7 +79,7 @@ pub fn check(code: &Code<'_, '_>, graph: &FlowGraph, effects: &[Effects], states
     };
     let foreign = |at: &InsnIndex| leaves(*at) && own.before.get(at).is_some_and(|own| own & RSP == 0);
     let detail = "the function leaves on another stack than its own, as coroutines do: the control stack does not \
-                  follow; swapcontext is supported";
+                  follow. Use swapcontext (BOOST_USE_UCONTEXT, MCO_USE_UCONTEXT)";
     members.iter().copied().filter(foreign).map(|at| code.refuse(at, Reason::StackPointerUse, detail)).collect()
 }
 

@@ -225,8 +225,8 @@ fn permitted(i: &Instruction) -> u16 {
 }
 
 /// Checks the contract on a reading, without the verifier. Stores, and in mode full loads, are
-/// confined by GS and 32 bits, or use a pointer that the instructions before have rebased. No other
-/// state of the machine changes.
+/// confined by GS and 32 bits, are relative to rip, or use a pointer that the instructions before
+/// have rebased. No other state of the machine changes.
 fn harmless(reading: &Reading, i: &Instruction, full: bool) -> Result<(), String> {
     if reading.control & !permitted(i) != 0 {
         return Err(format!("changes {:#x}", reading.control));
@@ -243,11 +243,11 @@ fn harmless(reading: &Reading, i: &Instruction, full: bool) -> Result<(), String
         let pointer = matches!(operand.base, Some(Part::Wide(6 | 7))) && operand.index.is_none();
         let made = i.is_string_instruction() && pointer && operand.narrow == Some(false);
         let confined = gs && operand.narrow == Some(true) || made;
-        if operand.writes && !confined {
-            return Err("stores outside".into());
-        }
         let relative =
             operand.base == Some(Part::Ip) && operand.segment == Segment::Flat && operand.narrow == Some(false);
+        if operand.writes && !(confined || relative) {
+            return Err("stores outside".into());
+        }
         if full && operand.reads && !(confined || relative || gs && header) {
             return Err("loads from outside in mode full".into());
         }
