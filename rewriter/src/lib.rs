@@ -9,6 +9,7 @@
 //! (sections, unwind_table, write).
 
 #![forbid(unsafe_code)]
+#![warn(unreachable_pub)]
 
 mod analysis;
 mod debug;

@@ -64,7 +64,7 @@ impl std::ops::AddAssign for Stats {
 
 /// A purpose of bytes of text.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Part {
+pub(crate) enum Part {
     /// Nops and marks for control-flow enforcement. The rewriter drops them.
     Padding,
     /// Adjustments of rsp. They become `lea n(%r15),%r15`.

@@ -8,20 +8,20 @@ pub(crate) struct Bitmap {
 
 impl Bitmap {
     /// Empties the set and makes room for the offsets below `length`.
-    pub fn reset(&mut self, length: usize) {
+    pub(crate) fn reset(&mut self, length: usize) {
         self.words.clear();
         self.words.resize(length.div_ceil(64), 0);
     }
 
     #[inline]
-    pub fn insert(&mut self, offset: usize) {
+    pub(crate) fn insert(&mut self, offset: usize) {
         if let Some(word) = self.words.get_mut(offset / 64) {
             *word |= 1 << (offset % 64);
         }
     }
 
     /// Takes out all offsets from `first` to `last`, both included.
-    pub fn remove(&mut self, first: usize, last: usize) {
+    pub(crate) fn remove(&mut self, first: usize, last: usize) {
         for offset in first..=last {
             if let Some(word) = self.words.get_mut(offset / 64) {
                 *word &= !(1 << (offset % 64));
@@ -31,7 +31,7 @@ impl Bitmap {
 
     /// Says whether the set has the offset. Offsets from the length on are never in it.
     #[inline]
-    pub fn contains(&self, offset: u64) -> bool {
+    pub(crate) fn contains(&self, offset: u64) -> bool {
         let word = usize::try_from(offset / 64).ok().and_then(|i| self.words.get(i));
         word.is_some_and(|word| word & (1 << (offset % 64)) != 0)
     }

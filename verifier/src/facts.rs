@@ -36,7 +36,7 @@ impl Field {
     /// Returns the signed number in this field of the instruction that the bytes begin with, 0 if
     /// there is none.
     #[inline]
-    pub fn number(self, instruction: &[u8]) -> u64 {
+    pub(crate) fn number(self, instruction: &[u8]) -> u64 {
         let above = 64u32.saturating_sub(8 * self.size as u32);
         let bytes = window(instruction.get(self.offset..).unwrap_or_default());
         (bytes.checked_shl(above).unwrap_or(0) as i64 >> above.min(63)) as u64
@@ -50,55 +50,56 @@ pub(crate) struct Uses(u64);
 
 impl Uses {
     #[inline]
-    pub fn add(&mut self, facts: &Facts) {
+    pub(crate) fn add(&mut self, facts: &Facts) {
         self.0 |= u64::from(facts.registers) << 16 | 1 << facts.class as u8;
     }
 
-    pub fn join(&mut self, other: Uses) {
+    pub(crate) fn join(&mut self, other: Uses) {
         self.0 |= other.0;
     }
 
-    pub fn usage(self) -> Usage {
+    pub(crate) fn usage(self) -> Usage {
         Usage::new(self.0 as u16, (self.0 >> 16) as u16, (self.0 >> 32) as u16)
     }
 }
 
 impl Facts {
     /// The facts of no instruction.
-    pub const NONE: Facts = Facts { registers: 0, class: Class::Hint, shape: Shape(0), sizes: 0, step: Step::Other };
+    pub(crate) const NONE: Facts =
+        Facts { registers: 0, class: Class::Hint, shape: Shape(0), sizes: 0, step: Step::Other };
 
     /// Returns the place of the displacement: it begins where the head ends.
     #[inline]
-    pub fn displacement(&self) -> Field {
+    pub(crate) fn displacement(&self) -> Field {
         Field { offset: self.shape.head(), size: usize::from(self.sizes >> 4) }
     }
 
     /// Returns the place of the immediate: it ends where the instruction ends.
     #[inline]
-    pub fn immediate(&self) -> Field {
+    pub(crate) fn immediate(&self) -> Field {
         let size = usize::from(self.sizes & 15);
         Field { offset: self.shape.length().saturating_sub(size), size }
     }
 
     /// Returns the general registers that it writes.
-    pub fn written(&self) -> u16 {
+    pub(crate) fn written(&self) -> u16 {
         self.registers as u16
     }
 
     /// Returns the general registers that it names.
-    pub fn named(&self) -> u16 {
+    pub(crate) fn named(&self) -> u16 {
         (self.registers >> 16) as u16
     }
 
     /// Says whether it is a direct branch. Its immediate is the distance.
     #[inline]
-    pub fn is_branch(&self) -> bool {
+    pub(crate) fn is_branch(&self) -> bool {
         self.class == Class::Branch
     }
 
     /// The place that the displacement must name so that the instruction is a part of an unsafe
     /// region.
-    pub fn place(&self) -> Option<Anchored> {
+    pub(crate) fn place(&self) -> Option<Anchored> {
         match self.step {
             Step::Through => Some(DISPATCH),
             Step::Rebase | Step::RebaseOnly => Some(HEADER_BASE),
@@ -108,7 +109,7 @@ impl Facts {
 
     /// What the instruction that the bytes begin with is to its neighbours; `named`: its
     /// displacement names its [`Facts::place`].
-    pub fn step_of(&self, instruction: &[u8], named: bool) -> Step {
+    pub(crate) fn step_of(&self, instruction: &[u8], named: bool) -> Step {
         match self.step {
             Step::Mask if self.immediate().number(instruction) != DISPATCH_MASK.into() => Step::Other,
             Step::Through if !named => Step::Astray,

@@ -95,7 +95,7 @@ pub(crate) struct Rules {
 }
 
 impl Rules {
-    pub fn new(options: &Options) -> Rules {
+    pub(crate) fn new(options: &Options) -> Rules {
         Rules { options: *options, full: options.mode == Mode::Full }
     }
 
@@ -103,8 +103,8 @@ impl Rules {
     /// bytes: its facts, the rules that it breaks wherever it stands, and whether both hold for all
     /// instructions with this head. The memo may learn the facts only if they do and no rule is
     /// broken.
-    pub fn read(&self, raw: &[u8], instruction: &Instruction, decoder: &Decoder<'_>) -> (Facts, Vec<Fault>, bool) {
-        let constants = decoder.get_constant_offsets(instruction);
+    pub(crate) fn read(&self, raw: &[u8], ins: &Instruction, decoder: &Decoder<'_>) -> (Facts, Vec<Fault>, bool) {
+        let constants = decoder.get_constant_offsets(ins);
         let displacement = Field { offset: constants.displacement_offset(), size: constants.displacement_size() };
         let immediate = Field { offset: constants.immediate_offset(), size: constants.immediate_size() };
         let offset = |field: Field| if field.size == 0 { raw.len() } else { field.offset };
@@ -118,10 +118,10 @@ impl Rules {
             Ok(prefixes) => prefixes,
             Err(fault) => return (facts, vec![fault], false),
         };
-        let Some(form) = policy::lookup(instruction.code()) else {
-            return (facts, vec![refusal::reason(instruction)], false);
+        let Some(form) = policy::lookup(ins.code()) else {
+            return (facts, vec![refusal::reason(ins)], false);
         };
-        let decoded = Decoded::new(raw, instruction, prefixes, form);
+        let decoded = Decoded::new(raw, ins, prefixes, form);
         facts.class = form.class;
         facts.registers = registers(&decoded);
         facts.step = self.step(&decoded);

@@ -18,7 +18,7 @@ pub(crate) struct Landmarks<'a> {
 }
 
 impl<'a> Landmarks<'a> {
-    pub fn new(object: &'a Object<'a>) -> Landmarks<'a> {
+    pub(crate) fn new(object: &'a Object<'a>) -> Landmarks<'a> {
         Landmarks { object, sorted: OnceCell::new() }
     }
 
@@ -38,13 +38,13 @@ impl<'a> Landmarks<'a> {
     }
 
     /// Returns the first mark of the section after an offset.
-    pub fn behind(&self, section: usize, offset: u64) -> Option<u64> {
+    pub(crate) fn behind(&self, section: usize, offset: u64) -> Option<u64> {
         let mark = self.around(section, offset).1.first();
         mark.filter(|mark| mark.0 == section).map(|mark| mark.1)
     }
 
     /// Fills in section and function names and puts the violations into the order of their places.
-    pub fn name_places(&self, violations: &mut [Violation]) {
+    pub(crate) fn name_places(&self, violations: &mut [Violation]) {
         for violation in violations.iter_mut() {
             let Some(section) = violation.section else { continue };
             violation.section_name = self.object.sections.get(section).map(|s| s.name.to_owned());

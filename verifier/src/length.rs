@@ -7,12 +7,12 @@ pub(crate) struct Shape(pub u8);
 
 impl Shape {
     #[inline]
-    pub fn head(self) -> usize {
+    pub(crate) fn head(self) -> usize {
         usize::from(self.0 >> 4)
     }
 
     #[inline]
-    pub fn length(self) -> usize {
+    pub(crate) fn length(self) -> usize {
         usize::from(self.0 & 15)
     }
 }

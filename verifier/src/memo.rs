@@ -45,7 +45,7 @@ fn head(window: u64, shape: Shape) -> u64 {
 impl Memo {
     /// Makes room for a text of this many bytes, and for texts up to eight times as long. If the
     /// table grows, it forgets its entries. That happens seldom.
-    pub fn reserve(&mut self, text: usize) {
+    pub(crate) fn reserve(&mut self, text: usize) {
         let wanted = (text / 8).clamp(64, LIMIT).next_power_of_two();
         if wanted > self.entries.len() {
             self.entries = vec![Entry { head: 0, facts: Facts::NONE }; (8 * wanted).min(LIMIT)];
@@ -72,7 +72,7 @@ impl Memo {
     /// Returns the facts of the instruction that the text begins with, if they are the last for
     /// their hash.
     #[inline]
-    pub fn recall(&self, text: &[u8]) -> Option<&Facts> {
+    pub(crate) fn recall(&self, text: &[u8]) -> Option<&Facts> {
         let (slot, is_it) = self.look(text);
         self.entries.get(slot).filter(is_it).map(|entry| &entry.facts)
     }
@@ -80,7 +80,7 @@ impl Memo {
     /// Returns the facts of the instruction that the text begins with, if they are the last but one
     /// for their hash. They become the last.
     #[inline]
-    pub fn recall_older(&mut self, text: &[u8]) -> Option<Facts> {
+    pub(crate) fn recall_older(&mut self, text: &[u8]) -> Option<Facts> {
         let (slot, is_it) = self.look(text);
         let facts = self.entries.get(slot + 1).filter(is_it)?.facts;
         self.entries.swap(slot, slot + 1);
@@ -89,7 +89,7 @@ impl Memo {
 
     /// Remembers the facts of the instruction that the text begins with. The instruction must break
     /// no rule.
-    pub fn learn(&mut self, text: &[u8], facts: &Facts) {
+    pub(crate) fn learn(&mut self, text: &[u8], facts: &Facts) {
         if self.entries.is_empty() || !(1..=8).contains(&facts.shape.head()) {
             return;
         }

@@ -81,14 +81,14 @@ pub(crate) enum Missing {
 
 impl Missing {
     /// Returns `SFI-I01` or `SFI-S04`.
-    pub fn rule(self) -> Rule {
+    pub(crate) fn rule(self) -> Rule {
         match self {
             Missing::Mask => Rule::IndirectBranch,
             Missing::Pointers => Rule::StringMask,
         }
     }
 
-    pub fn text(self) -> &'static str {
+    pub(crate) fn text(self) -> &'static str {
         match self {
             Missing::Mask => "not `and $0xffff8,%r32` directly followed by a branch through %gs:__sfi_dispatch(%r32)",
             Missing::Pointers => {
@@ -101,13 +101,13 @@ impl Missing {
 impl Tracker {
     /// Moves past an instruction that is no part of any region.
     #[inline]
-    pub fn reset(&mut self) {
+    pub(crate) fn reset(&mut self) {
         self.state = State::None;
     }
 
     /// Moves past one instruction at `at`, which names these general registers. Returns the start
     /// of the region that it completes.
-    pub fn step(&mut self, at: u64, step: Step, named: u16) -> Result<Option<u64>, Missing> {
+    pub(crate) fn step(&mut self, at: u64, step: Step, named: u16) -> Result<Option<u64>, Missing> {
         let before = std::mem::take(&mut self.state);
         self.state = match (step, before) {
             (Step::Mask, _) => State::Masked(named),

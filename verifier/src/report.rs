@@ -86,14 +86,14 @@ pub(crate) struct Findings {
 impl Findings {
     /// Adds a violation at an offset of the current section.
     #[cold]
-    pub fn add(&mut self, rule: Rule, offset: u64, detail: impl Into<String>) {
+    pub(crate) fn add(&mut self, rule: Rule, offset: u64, detail: impl Into<String>) {
         self.push(rule, offset, None, detail.into());
     }
 
     /// Adds a violation by the instruction at an offset of a text. The text's first byte has the
     /// address `base`.
     #[cold]
-    pub fn add_instruction(&mut self, rule: Rule, text: &[u8], base: u64, at: u64, detail: &str) {
+    pub(crate) fn add_instruction(&mut self, rule: Rule, text: &[u8], base: u64, at: u64, detail: &str) {
         let rest = usize::try_from(at).ok().and_then(|at| text.get(at..));
         self.push(rule, base.wrapping_add(at), rest, detail.into());
     }

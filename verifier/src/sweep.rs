@@ -53,7 +53,7 @@ impl<'a> Text<'a> {
 
     /// Whether the four bytes at an offset are the offset of a place in the window, or a relocation
     /// will make them that.
-    pub fn names(&self, at: usize, place: Anchored) -> bool {
+    pub(crate) fn names(&self, at: usize, place: Anchored) -> bool {
         match &self.stage {
             Stage::Final(anchors) => {
                 let field = self.bytes.get(at..).and_then(<[u8]>::first_chunk);
@@ -127,7 +127,7 @@ impl Map {
     }
 
     /// Says whether the offset lies in an unsafe region, after its first instruction.
-    pub fn inside_region(&self, offset: u64) -> bool {
+    pub(crate) fn inside_region(&self, offset: u64) -> bool {
         let i = self.regions.partition_point(|(start, _)| *start < offset);
         i > 0 && offset <= self.regions[i - 1].1
     }

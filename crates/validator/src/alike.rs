@@ -10,7 +10,7 @@ use sfi_debuginfo::map::Keeping;
 
 /// The place of an original register.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Place {
+pub(crate) enum Place {
     Register(usize),
     /// The home of r15.
     Home,
@@ -18,7 +18,7 @@ pub enum Place {
 
 impl Kept {
     /// Returns the place of an original register other than rsp.
-    pub fn place(self, register: usize) -> Place {
+    pub(crate) fn place(self, register: usize) -> Place {
         match (self.how, register) {
             (Keeping::Home, R15) => Place::Home,
             (Keeping::Renamed(to) | Keeping::Exchanged(to), R15) => Place::Register(usize::from(to)),
@@ -28,7 +28,7 @@ impl Kept {
     }
 
     /// Returns the original register that lives in the home.
-    pub fn homed(self) -> usize {
+    pub(crate) fn homed(self) -> usize {
         match self.how {
             Keeping::Home => R15,
             Keeping::Renamed(to) | Keeping::Exchanged(to) => usize::from(to),
@@ -36,7 +36,7 @@ impl Kept {
     }
 
     /// Returns the original registers that do not live where callers and callees expect them.
-    pub fn moved(self) -> u32 {
+    pub(crate) fn moved(self) -> u32 {
         match (self.how, self.slot) {
             (Keeping::Home, None) => 0,
             _ => 1 << R15 | 1 << self.homed(),
@@ -45,7 +45,14 @@ impl Kept {
 }
 
 /// Says whether one new instruction does the original one's work.
-pub fn alike(context: &Context<'_, '_>, kept: Kept, delta: i64, effects: &Effects, old: &Insn, new: &Insn) -> bool {
+pub(crate) fn alike(
+    context: &Context<'_, '_>,
+    kept: Kept,
+    delta: i64,
+    effects: &Effects,
+    old: &Insn,
+    new: &Insn,
+) -> bool {
     let (a, b) = (&old.ins, &new.ins);
     // The stack pointer itself, the home and strings take the long way.
     if a.code() != b.code() || a.is_string_instruction() || a.is_stack_instruction() || implicit(kept, effects, old) {
@@ -187,7 +194,7 @@ fn memory(kept: Kept, delta: i64, old: &Insn, new: &Insn) -> bool {
 
 impl Context<'_, '_> {
     /// Returns the type of the relocation on the displacement of an original instruction.
-    pub fn old_reloc_kind(&self, insn: &Insn) -> Option<u32> {
+    pub(crate) fn old_reloc_kind(&self, insn: &Insn) -> Option<u32> {
         let section = &self.pair.old.sections[insn.section as usize];
         section.relocations.get(insn.displacement? as usize).map(|r| r.kind)
     }

@@ -8,13 +8,13 @@ use sfi_elf::{Object, Place, Relocation};
 use std::collections::BTreeMap;
 
 /// Index of an instruction.
-pub type Index = usize;
+pub(crate) type Index = usize;
 
 const NONE: u32 = u32::MAX;
 
 /// An instruction of either object.
 #[derive(Clone, Copy, Debug)]
-pub struct Insn {
+pub(crate) struct Insn {
     /// Decoded with `ip` = offset in the section.
     pub ins: Instruction,
     /// Index of the section.
@@ -29,29 +29,29 @@ pub struct Insn {
 
 impl Insn {
     /// Returns the offset in the section.
-    pub fn offset(&self) -> u64 {
+    pub(crate) fn offset(&self) -> u64 {
         self.ins.ip()
     }
 
     /// Returns the offset of the first byte after it.
-    pub fn end(&self) -> u64 {
+    pub(crate) fn end(&self) -> u64 {
         self.ins.next_ip()
     }
 
     /// Returns the bytes from the displacement to the instruction's end.
-    pub fn behind(&self) -> i64 {
+    pub(crate) fn behind(&self) -> i64 {
         self.ins.len() as i64 - i64::from(self.field)
     }
 
     /// Says whether it does nothing.
-    pub fn is_nop(&self) -> bool {
+    pub(crate) fn is_nop(&self) -> bool {
         matches!(self.ins.mnemonic(), Mnemonic::Nop | Mnemonic::Endbr64 | Mnemonic::Fnop)
     }
 }
 
 /// Instructions of the code sections of one object.
 #[derive(Default)]
-pub struct Text {
+pub(crate) struct Text {
     pub insns: Vec<Insn>,
     /// For each section, the instruction at each offset.
     at: Vec<Vec<u32>>,
@@ -59,7 +59,7 @@ pub struct Text {
 
 impl Text {
     /// Returns the instruction at an offset.
-    pub fn at(&self, section: usize, offset: u64) -> Option<Index> {
+    pub(crate) fn at(&self, section: usize, offset: u64) -> Option<Index> {
         match self.at.get(section)?.get(usize::try_from(offset).ok()?) {
             Some(&index) if index != NONE => Some(index as usize),
             _ => None,
@@ -67,7 +67,7 @@ impl Text {
     }
 
     /// Returns the instruction after this one.
-    pub fn next(&self, at: Index) -> Option<Index> {
+    pub(crate) fn next(&self, at: Index) -> Option<Index> {
         let insn = &self.insns[at];
         let next = at + 1;
         self.insns
@@ -105,7 +105,7 @@ impl Text {
     }
 
     /// Decodes every instruction of the new object.
-    pub fn of_new(pair: &Pair<'_>) -> Result<Text, String> {
+    pub(crate) fn of_new(pair: &Pair<'_>) -> Result<Text, String> {
         let mut text = Text { insns: Vec::new(), at: vec![Vec::new(); pair.new.sections.len()] };
         for (index, section) in pair.new.sections.iter().enumerate().filter(|(_, s)| s.is_executable()) {
             text.at[index] = vec![NONE; section.data.len() + 1];
@@ -119,7 +119,7 @@ impl Text {
 
     /// Decodes the original instructions at the places that the traces name. If a trace leaves out
     /// an instruction, the walk fails when something leads there.
-    pub fn of_old(pair: &Pair<'_>, traces: &[Trace]) -> Result<Text, String> {
+    pub(crate) fn of_old(pair: &Pair<'_>, traces: &[Trace]) -> Result<Text, String> {
         let mut text = Text { insns: Vec::new(), at: vec![Vec::new(); pair.old.sections.len()] };
         for trace in traces {
             let Some(section) = pair.old.sections.get(trace.section) else { return Err("a trace of nothing".into()) };
@@ -165,7 +165,7 @@ fn field(fields: &ConstantOffsets) -> u8 {
 
 /// The target of a direct branch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Dest {
+pub(crate) enum Dest {
     /// An instruction of the object.
     Insn(Index),
     /// A symbol that the linker resolves.
@@ -176,7 +176,7 @@ pub enum Dest {
 
 /// The way on from an instruction of the original object.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Flow {
+pub(crate) enum Flow {
     Next,
     Call(Dest),
     CallIndirect,
@@ -189,13 +189,13 @@ pub enum Flow {
 
 /// The place of the original r15 at an instruction.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Kept {
+pub(crate) struct Kept {
     pub how: Keeping,
     pub slot: Option<i64>,
 }
 
 /// The original code, with the trace's account of it.
-pub struct Old<'p, 'a> {
+pub(crate) struct Old<'p, 'a> {
     pub pair: &'p Pair<'a>,
     pub text: Text,
     pub flow: Vec<Flow>,
@@ -210,7 +210,7 @@ pub struct Old<'p, 'a> {
 
 impl<'p, 'a> Old<'p, 'a> {
     /// Says whether an instruction is `mov %rsp,m`, or the second of `mov %rsp,%r` and `mov %r,m`.
-    pub fn saves_stack(&self, at: Index) -> bool {
+    pub(crate) fn saves_stack(&self, at: Index) -> bool {
         let ins = &self.text.insns[at].ins;
         if ins.mnemonic() != Mnemonic::Mov || ins.op0_kind() != OpKind::Memory {
             return false;
@@ -226,7 +226,7 @@ impl<'p, 'a> Old<'p, 'a> {
     }
 
     /// Decodes the original object and finds the targets of its branches.
-    pub fn read(pair: &'p Pair<'a>, traces: &[Trace]) -> Result<Old<'p, 'a>, String> {
+    pub(crate) fn read(pair: &'p Pair<'a>, traces: &[Trace]) -> Result<Old<'p, 'a>, String> {
         let text = Text::of_old(pair, traces)?;
         let count = text.insns.len();
         let mut old = Old {
@@ -265,19 +265,19 @@ impl<'p, 'a> Old<'p, 'a> {
     }
 
     /// Says whether an instruction is the trap that stands for a section's end.
-    pub fn is_trap(&self, at: Index) -> bool {
+    pub(crate) fn is_trap(&self, at: Index) -> bool {
         let insn = &self.text.insns[at];
         insn.offset() == self.pair.old.sections[insn.section as usize].data.len() as u64
     }
 
     /// Returns the relocation of an instruction's field.
-    pub fn relocation(&self, at: Index, number: Option<u32>) -> Option<&'p Relocation> {
+    pub(crate) fn relocation(&self, at: Index, number: Option<u32>) -> Option<&'p Relocation> {
         let section = &self.pair.old.sections[self.text.insns[at].section as usize];
         section.relocations.get(number? as usize)
     }
 
     /// Returns the instruction of this object that a destination means.
-    pub fn insn_of(&self, dest: Dest) -> Option<Index> {
+    pub(crate) fn insn_of(&self, dest: Dest) -> Option<Index> {
         match dest {
             Dest::Insn(at) => Some(at),
             Dest::Symbol(symbol) if !is_indirect(&self.pair.old.symbols[symbol]) => {
@@ -365,7 +365,7 @@ impl<'p, 'a> Old<'p, 'a> {
     /// Returns the trap after a section, if a branch or table of the code at `from` only seems to
     /// lead to a place: the cold part of another function begins there. Compilers put a label that
     /// they know to be unreachable before whatever comes next.
-    pub fn never_reached(&self, from: Index, section: usize, offset: u64) -> Option<Index> {
+    pub(crate) fn never_reached(&self, from: Index, section: usize, offset: u64) -> Option<Index> {
         let here = self.functions.get(&(section, offset))?;
         let insn = &self.text.insns[from];
         let own = (insn.section as usize, 0)..=(insn.section as usize, insn.offset());
@@ -386,7 +386,7 @@ impl<'p, 'a> Old<'p, 'a> {
 
 impl Insn {
     /// Returns an instruction of neither object.
-    pub fn plain(ins: Instruction) -> Insn {
+    pub(crate) fn plain(ins: Instruction) -> Insn {
         Insn { ins, section: 0, displacement: None, immediate: None, field: 0 }
     }
 }

@@ -11,7 +11,7 @@ use sfi_elf::Relocation;
 use std::collections::HashMap;
 
 /// Both programs.
-pub struct Context<'p, 'a> {
+pub(crate) struct Context<'p, 'a> {
     pub pair: &'p Pair<'a>,
     pub old: Old<'p, 'a>,
     pub new: Text,
@@ -28,7 +28,7 @@ type Meaning = (Spot, i64);
 
 impl<'p, 'a> Context<'p, 'a> {
     /// Decodes both.
-    pub fn read(pair: &'p Pair<'a>, traces: &[Trace]) -> Result<Context<'p, 'a>, String> {
+    pub(crate) fn read(pair: &'p Pair<'a>, traces: &[Trace]) -> Result<Context<'p, 'a>, String> {
         let old = Old::read(pair, traces)?;
         let new = Text::of_new(pair)?;
         let mut starts = HashMap::new();
@@ -59,7 +59,7 @@ impl<'p, 'a> Context<'p, 'a> {
     }
 
     /// Makes addresses of receivers odd: only those count as addresses of their labels.
-    pub fn mark_receivers(&mut self, receivers: impl Iterator<Item = Index>) {
+    pub(crate) fn mark_receivers(&mut self, receivers: impl Iterator<Item = Index>) {
         for at in receivers {
             let section = self.old.place[at].0 as usize;
             let Some(pad) = self.old.pad[at].map(u64::from) else { continue };
@@ -70,24 +70,24 @@ impl<'p, 'a> Context<'p, 'a> {
     }
 
     /// Returns the end of the stretch of code that contains an offset.
-    pub fn stretch_end(&self, section: usize, offset: u64) -> u64 {
+    pub(crate) fn stretch_end(&self, section: usize, offset: u64) -> u64 {
         let Some(starts) = self.starts.get(&section) else { return offset };
         starts.get(starts.partition_point(|start| *start <= offset)).copied().unwrap_or(offset)
     }
 
     /// Returns the new place of an original instruction as a spot.
-    pub fn spot(&self, at: Index) -> Spot {
+    pub(crate) fn spot(&self, at: Index) -> Spot {
         let (section, offset) = self.old.place[at];
         Spot::Code(section as usize, u64::from(offset))
     }
 
     /// Returns a place of the new code as a spot. For a landing pad it is the place of its label.
-    pub fn new_spot(&self, section: usize, offset: u64) -> Spot {
+    pub(crate) fn new_spot(&self, section: usize, offset: u64) -> Spot {
         Spot::Code(section, self.pads.get(&(section, offset)).copied().unwrap_or(offset))
     }
 
     /// Returns the symbol that stands for a section of the original object.
-    pub fn section_symbol(&self, section: usize) -> Option<usize> {
+    pub(crate) fn section_symbol(&self, section: usize) -> Option<usize> {
         let is = |s: &sfi_elf::Symbol<'_>| {
             s.kind == sfi_elf::number::STT_SECTION && s.place == sfi_elf::Place::Section(section)
         };
@@ -95,7 +95,7 @@ impl<'p, 'a> Context<'p, 'a> {
     }
 
     /// Returns the meaning of `symbol + more` in the original object.
-    pub fn old_meaning(&self, symbol: usize, more: i64) -> Option<Meaning> {
+    pub(crate) fn old_meaning(&self, symbol: usize, more: i64) -> Option<Meaning> {
         match self.pair.old_code(symbol) {
             Some(_) if more == 0 && is_open(&self.pair.old.symbols[symbol]) => {
                 Some((Spot::Named(self.pair.old.symbols[symbol].name.to_owned()), 0))
@@ -114,7 +114,7 @@ impl<'p, 'a> Context<'p, 'a> {
     }
 
     /// Returns the new place of data from the original text.
-    pub fn carved(&self, section: usize, offset: u64) -> Option<Meaning> {
+    pub(crate) fn carved(&self, section: usize, offset: u64) -> Option<Meaning> {
         let text = &self.pair.old.sections[section];
         let covered = |at: u64| {
             (at.saturating_sub(15)..=at)
@@ -135,7 +135,7 @@ impl<'p, 'a> Context<'p, 'a> {
     }
 
     /// Returns the meaning of `symbol + more` in the new object.
-    pub fn new_meaning(&self, symbol: usize, more: i64) -> Option<Meaning> {
+    pub(crate) fn new_meaning(&self, symbol: usize, more: i64) -> Option<Meaning> {
         let object = &self.pair.new;
         let of = object.symbols.get(symbol)?;
         match of.place {
@@ -185,7 +185,7 @@ impl<'p, 'a> Context<'p, 'a> {
 
     /// Returns the meanings of an instruction's fields, by relocations or the instruction itself.
     /// `None` if one is not understood.
-    pub fn meanings(&self, is_new: bool, insn: &Insn) -> Option<(Option<Meaning>, Option<Meaning>)> {
+    pub(crate) fn meanings(&self, is_new: bool, insn: &Insn) -> Option<(Option<Meaning>, Option<Meaning>)> {
         let object = if is_new { &self.pair.new } else { &self.pair.old };
         let relocations = &object.sections.get(insn.section as usize)?.relocations;
         let relative = insn.ins.is_ip_rel_memory_operand();
@@ -213,7 +213,7 @@ impl<'p, 'a> Context<'p, 'a> {
     }
 
     /// Returns the values of an instruction's fields as expressions.
-    pub fn fields(&self, values: &mut Values, is_new: bool, insn: &Insn) -> Option<Fields> {
+    pub(crate) fn fields(&self, values: &mut Values, is_new: bool, insn: &Insn) -> Option<Fields> {
         if insn.displacement.is_none() && insn.immediate.is_none() && !insn.ins.is_ip_rel_memory_operand() {
             return Some(Fields { displacement: None, immediate: None, constant: None });
         }
@@ -236,7 +236,7 @@ impl<'p, 'a> Context<'p, 'a> {
     }
 
     /// Returns the target of a direct branch of the new code.
-    pub fn new_target(&self, insn: &Insn) -> Option<Spot> {
+    pub(crate) fn new_target(&self, insn: &Insn) -> Option<Spot> {
         let section = insn.section as usize;
         match insn.immediate.or(insn.displacement) {
             Some(number) => {
@@ -251,6 +251,6 @@ impl<'p, 'a> Context<'p, 'a> {
 }
 
 /// Says whether an operand is explicit memory.
-pub fn has_memory(ins: &iced_x86::Instruction) -> bool {
+pub(crate) fn has_memory(ins: &iced_x86::Instruction) -> bool {
     (0..ins.op_count()).any(|op| ins.op_kind(op) == OpKind::Memory)
 }

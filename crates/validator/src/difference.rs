@@ -4,7 +4,7 @@ use crate::machine::Unknown;
 use crate::report::Verdict;
 
 /// A difference that the walk found.
-pub struct Difference {
+pub(crate) struct Difference {
     pub verdict: Verdict,
     pub what: String,
 }

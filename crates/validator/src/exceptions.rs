@@ -60,7 +60,7 @@ impl<'a> Record<'a> {
 
 /// Compares the records of both objects for each call. `returns`: calls with the new places after
 /// them.
-pub fn check(
+pub(crate) fn check(
     context: &Context<'_, '_>,
     unwinding: &Unwinding,
     returns: &[(Index, (usize, u64))],

@@ -11,7 +11,7 @@ use iced_x86::{Instruction, Mnemonic, OpKind, Register};
 
 /// The known content of a register or a word of the frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Fact {
+pub(crate) enum Fact {
     Unknown,
     /// A distance from a stack pointer. Number 0 is the stack pointer at the function's entry.
     /// Other numbers are an instruction's index plus 1, for the stack pointer that it computed.
@@ -30,7 +30,7 @@ pub enum Fact {
 
 /// Facts at a point of a function.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Facts {
+pub(crate) struct Facts {
     pub registers: [Fact; 16],
     /// Words of the frame by place, in order.
     slots: Vec<((u32, i64), Fact)>,
@@ -42,7 +42,7 @@ pub struct Facts {
 
 impl Facts {
     /// Returns the facts at a function's entry.
-    pub fn entry() -> Facts {
+    pub(crate) fn entry() -> Facts {
         let mut registers = [Fact::Unknown; 16];
         registers[RSP] = Fact::Stack(0, 0);
         for number in PRESERVED.into_iter().chain([11, 10, 9, 8, 7, 6, 1, 2]) {
@@ -52,7 +52,7 @@ impl Facts {
     }
 
     /// Keeps the facts that both have. Says whether fewer are left.
-    pub fn join(&mut self, other: &Facts) -> bool {
+    pub(crate) fn join(&mut self, other: &Facts) -> bool {
         let before = self.clone();
         for (mine, theirs) in self.registers.iter_mut().zip(&other.registers) {
             if mine != theirs {
@@ -68,7 +68,7 @@ impl Facts {
     }
 
     /// Returns the distance of the stack pointer from its place at the entry.
-    pub fn height(&self) -> Option<i64> {
+    pub(crate) fn height(&self) -> Option<i64> {
         match self.registers[RSP] {
             Fact::Stack(0, distance) => Some(distance),
             _ => None,
@@ -76,14 +76,14 @@ impl Facts {
     }
 
     /// Takes arguments of this size off the stack.
-    pub fn lower_arguments(&mut self, bytes: u32) {
+    pub(crate) fn lower_arguments(&mut self, bytes: u32) {
         if let Fact::Stack(_, distance) = &mut self.registers[RSP] {
             *distance = distance.wrapping_add(i64::from(bytes));
         }
     }
 
     /// Returns the place of the memory operand in the frame.
-    pub fn operand(&self, old: &Old<'_, '_>, at: Index) -> Option<(u32, i64)> {
+    pub(crate) fn operand(&self, old: &Old<'_, '_>, at: Index) -> Option<(u32, i64)> {
         let insn = &old.text.insns[at];
         let ins = &insn.ins;
         let plain = ins.memory_index() == Register::None
@@ -98,7 +98,7 @@ impl Facts {
     }
 
     /// Returns the content of a word of the frame.
-    pub fn slot(&self, place: (u32, i64)) -> Fact {
+    pub(crate) fn slot(&self, place: (u32, i64)) -> Fact {
         match self.slots.binary_search_by_key(&place, |s| s.0) {
             Ok(at) => self.slots[at].1,
             Err(_) => Fact::Unknown,
@@ -131,7 +131,7 @@ impl Facts {
     }
 
     /// Moves past an instruction. `place`: the place that a rip-relative operand names.
-    pub fn step(&mut self, old: &Old<'_, '_>, effects: &Effects, at: Index, place: Option<(usize, i64)>) {
+    pub(crate) fn step(&mut self, old: &Old<'_, '_>, effects: &Effects, at: Index, place: Option<(usize, i64)>) {
         let before = self.registers[RSP];
         self.execute(old, effects, at, place);
         self.sums.step(old, effects, at);
@@ -310,7 +310,7 @@ fn writes_first(ins: &Instruction) -> bool {
 
 /// Returns the place of data that a rip-relative operand names: section of the original object and
 /// offset.
-pub fn named_place(old: &Old<'_, '_>, at: Index) -> Option<(usize, i64)> {
+pub(crate) fn named_place(old: &Old<'_, '_>, at: Index) -> Option<(usize, i64)> {
     let insn = &old.text.insns[at];
     let reloc = old.relocation(at, insn.displacement)?;
     if insn.ins.memory_base() != Register::RIP || kind::is_got(reloc.kind) || kind::is_thread(reloc.kind) {
@@ -323,7 +323,7 @@ pub fn named_place(old: &Old<'_, '_>, at: Index) -> Option<(usize, i64)> {
 }
 
 /// Says whether a preserved register, r15 included, holds the caller's value.
-pub fn is_callers(facts: &Facts, number: usize) -> bool {
+pub(crate) fn is_callers(facts: &Facts, number: usize) -> bool {
     debug_assert!(number <= R15);
     facts.registers[number] == Fact::Caller(number as u8)
 }

@@ -100,10 +100,10 @@ struct Summary {
 const UNSEEN: Summary = Summary { needs: 0, takes: 0, end: TOP, far: TOP, writes: 0, taken: 0, unkept: 0 };
 
 /// A register that is lost at an instruction that needs it, and the fault in words.
-pub type Fault = (Index, (Verdict, String));
+pub(crate) type Fault = (Index, (Verdict, String));
 
 /// Follows validity through all functions.
-pub fn check(context: &Context<'_, '_>, graph: &Graph, blocks: &BTreeMap<Index, Block>) -> Vec<Fault> {
+pub(crate) fn check(context: &Context<'_, '_>, graph: &Graph, blocks: &BTreeMap<Index, Block>) -> Vec<Fault> {
     let entries: Vec<Index> = blocks.keys().copied().filter(|at| graph.entry[*at]).collect();
     let mut callers: HashMap<Index, BTreeSet<Index>> = HashMap::new();
     let mut summaries: HashMap<Index, Summary> = HashMap::new();

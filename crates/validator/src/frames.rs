@@ -18,7 +18,7 @@ const STACK: u16 = 7;
 
 /// The place of the caller's value of a register.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Rule {
+pub(crate) enum Rule {
     /// In the register.
     #[default]
     Same,
@@ -30,7 +30,7 @@ pub enum Rule {
 
 /// The facts about the frame in a range of code.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Row {
+pub(crate) struct Row {
     /// Offsets in the code.
     pub range: (u64, u64),
     /// Number of the register that the frame's address counts from: rsp or a preserved one.
@@ -46,14 +46,14 @@ pub struct Row {
 
 /// A place that a table names: a symbol, or a section's beginning, and an offset.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Named {
+pub(crate) enum Named {
     Section(usize, u64),
     Symbol(usize, u64),
 }
 
 /// One call site of a table.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Site {
+pub(crate) struct Site {
     pub range: (u64, u64),
     /// Offset of the landing pad, 0 if there is none.
     pub pad: u64,
@@ -62,7 +62,7 @@ pub struct Site {
 
 /// A function's table of landing pads.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Table {
+pub(crate) struct Table {
     pub sites: Vec<Site>,
     /// Encoding of the type entries.
     pub encoding: u8,
@@ -73,7 +73,7 @@ pub struct Table {
 
 /// A function with its rows.
 #[derive(Clone, Debug)]
-pub struct Frame {
+pub(crate) struct Frame {
     /// The code: section and range.
     pub section: usize,
     pub range: (u64, u64),
@@ -86,19 +86,19 @@ pub struct Frame {
 
 impl Frame {
     /// Returns the row of a call, given the offset after the call.
-    pub fn row(&self, behind: u64) -> Option<&Row> {
+    pub(crate) fn row(&self, behind: u64) -> Option<&Row> {
         self.rows.iter().find(|row| row.range.0 < behind && behind <= row.range.1)
     }
 
     /// Returns the table's entry for a call at an offset.
-    pub fn site(&self, offset: u64) -> Option<Site> {
+    pub(crate) fn site(&self, offset: u64) -> Option<Site> {
         let sites = &self.table.as_ref()?.1.sites;
         sites.iter().copied().find(|site| site.range.0 <= offset && offset < site.range.1)
     }
 }
 
 /// Reads all frames. Returns `None` if a table is malformed.
-pub fn read(object: &Object<'_>) -> Option<Vec<Frame>> {
+pub(crate) fn read(object: &Object<'_>) -> Option<Vec<Frame>> {
     let mut frames = Vec::new();
     let addresses = Addresses::new(object);
     for (index, section) in object.sections.iter().enumerate() {
@@ -267,7 +267,7 @@ fn expression_of(eh: &EhFrame<Slice<'_>>, expression: &UnwindExpression<usize>) 
 }
 
 /// Reads a table of landing pads. `function`: the offset that its own offsets count from.
-pub fn read_table(data: &[u8], at: u64, function: u64) -> Option<Table> {
+pub(crate) fn read_table(data: &[u8], at: u64, function: u64) -> Option<Table> {
     const OMIT: u8 = 0xff;
     let whole = Slice::new(data, LittleEndian);
     let mut rest = whole;

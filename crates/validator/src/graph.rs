@@ -13,7 +13,7 @@ use std::collections::{BTreeMap, HashMap, HashSet};
 
 /// The targets of an indirect jump.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Targets {
+pub(crate) struct Targets {
     /// Labels inside the function.
     pub inside: Vec<Index>,
     /// It may leave the function.
@@ -32,7 +32,7 @@ struct Pending {
 }
 
 /// The original program's control flow.
-pub struct Graph {
+pub(crate) struct Graph {
     /// Effects of each instruction.
     pub effects: Vec<Effects>,
     /// Instructions that some code or data names.
@@ -84,7 +84,7 @@ struct Receivers {
 
 impl Graph {
     /// Finds the control flow.
-    pub fn find(old: &Old<'_, '_>, unwinding: &Unwinding) -> Graph {
+    pub(crate) fn find(old: &Old<'_, '_>, unwinding: &Unwinding) -> Graph {
         let count = old.text.insns.len();
         let mut factory = InstructionInfoFactory::new();
         let effects = old
@@ -125,17 +125,17 @@ impl Graph {
 
     /// Returns the base of the PC32 table that holds this entry, and an instruction that names it.
     /// The table's targets count from there.
-    pub fn base(&self, section: usize, offset: i64) -> Option<(i64, Index)> {
+    pub(crate) fn base(&self, section: usize, offset: i64) -> Option<(i64, Index)> {
         self.bases.get(&(section, offset)).copied()
     }
 
     /// Says whether the code around an instruction pops a register.
-    pub fn is_popped(&self, at: Index, register: usize) -> bool {
+    pub(crate) fn is_popped(&self, at: Index, register: usize) -> bool {
         self.pops.contains(&(self.group[at], register))
     }
 
     /// Says whether a call is of a function that never returns.
-    pub fn is_endless(&self, old: &Old<'_, '_>, call: Index) -> bool {
+    pub(crate) fn is_endless(&self, old: &Old<'_, '_>, call: Index) -> bool {
         ends(old, call)
     }
 
@@ -418,12 +418,12 @@ impl Graph {
     }
 
     /// Returns the receivers of the function around an instruction.
-    pub fn receivers(&self, at: Index) -> &[Index] {
+    pub(crate) fn receivers(&self, at: Index) -> &[Index] {
         self.receivers.get(&self.group[at]).map_or(&[], |receivers| receivers.labels.as_slice())
     }
 
     /// Returns all receivers.
-    pub fn all_receivers(&self) -> impl Iterator<Item = Index> {
+    pub(crate) fn all_receivers(&self) -> impl Iterator<Item = Index> {
         self.receivers.values().flat_map(|receivers| receivers.labels.iter().copied())
     }
 
@@ -536,7 +536,7 @@ fn ends(old: &Old<'_, '_>, call: Index) -> bool {
 }
 
 /// Says whether control may go on after an instruction.
-pub fn falls_through(flow: Flow) -> bool {
+pub(crate) fn falls_through(flow: Flow) -> bool {
     !matches!(flow, Flow::Jump(_) | Flow::JumpIndirect | Flow::Return | Flow::Stop)
 }
 
@@ -555,7 +555,7 @@ fn join(parent: &mut [u32], a: usize, b: usize) {
 
 impl Old<'_, '_> {
     /// Returns the code whose address is an instruction's operand.
-    pub fn address(&self, at: Index) -> Option<Index> {
+    pub(crate) fn address(&self, at: Index) -> Option<Index> {
         let insn = &self.text.insns[at];
         let lea = insn.ins.mnemonic() == Mnemonic::Lea && insn.ins.memory_base() == Register::RIP;
         if lea && insn.displacement.is_none() {

@@ -9,7 +9,7 @@ use std::collections::{BTreeMap, HashSet};
 
 /// The tables of an object.
 #[derive(Default)]
-pub struct JumpTables {
+pub(crate) struct JumpTables {
     /// Places of their entries.
     pub entries: HashSet<(usize, i64)>,
     /// Their first places, with an instruction that names each.
@@ -18,7 +18,7 @@ pub struct JumpTables {
 
 impl JumpTables {
     /// Finds runs of adjacent pointers to code that only jumps name.
-    pub fn find(old: &Old<'_, '_>) -> JumpTables {
+    pub(crate) fn find(old: &Old<'_, '_>) -> JumpTables {
         let object = &old.pair.old;
         let mut named: BTreeMap<(usize, i64), Option<Index>> = BTreeMap::new();
         for (at, insn) in old.text.insns.iter().enumerate() {
@@ -55,7 +55,7 @@ impl JumpTables {
     }
 
     /// Returns an instruction that names the table of an entry.
-    pub fn by(&self, entry: (usize, i64)) -> Option<Index> {
+    pub(crate) fn by(&self, entry: (usize, i64)) -> Option<Index> {
         let base = self.bases.range(..=entry).next_back().filter(|_| self.entries.contains(&entry))?;
         Some(*base.1)
     }
@@ -63,7 +63,7 @@ impl JumpTables {
 
 /// Returns the table that an instruction reads: `jmp *table(,%r,8)`, or `mov table(,%r,8),%r`
 /// followed by the jump.
-pub fn base(old: &Old<'_, '_>, at: Index) -> Option<(usize, i64)> {
+pub(crate) fn base(old: &Old<'_, '_>, at: Index) -> Option<(usize, i64)> {
     let insn = &old.text.insns[at];
     let ins = &insn.ins;
     let indexed = ins.memory_base() == Register::None && ins.memory_index_scale() == 8;

@@ -20,6 +20,7 @@
 //! - `prove`, `report`: the findings.
 
 #![forbid(unsafe_code)]
+#![warn(unreachable_pub)]
 
 mod alike;
 mod checked;

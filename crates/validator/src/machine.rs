@@ -9,11 +9,11 @@ use sfi_contract::Anchored;
 use sfi_contract::layout::{HEADER_BASE, HEADER_FEATURES, TCB, TCB_R15, TCB_SCRATCH, TCB_SCRATCH_SLOTS};
 
 /// A store: address, bytes, value.
-pub type Store = (Id, u32, Id);
+pub(crate) type Store = (Id, u32, Id);
 
 /// The state of one program.
 #[derive(Clone, Debug)]
-pub struct Machine {
+pub(crate) struct Machine {
     pub registers: [Id; 16],
     pub flags: [Id; 6],
     /// Vector registers and other special registers that were written.
@@ -30,10 +30,10 @@ pub struct Machine {
 
 /// An instruction that the validator cannot follow.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Unknown(pub String);
+pub(crate) struct Unknown(pub String);
 
 /// The values that relocations give to an instruction's fields, as expressions.
-pub struct Fields {
+pub(crate) struct Fields {
     pub displacement: Option<Id>,
     pub immediate: Option<Id>,
     /// The value that the memory operand stands for. The linker makes it a constant.
@@ -51,7 +51,7 @@ impl Machine {
     }
 
     /// Returns the value of a register of any kind.
-    pub fn read(&self, values: &mut Values, register: Register) -> Id {
+    pub(crate) fn read(&self, values: &mut Values, register: Register) -> Id {
         match number(register) {
             Some(at) if is_high(register) => values.bits(self.registers[at], 8, 8),
             Some(at) => values.bits(self.registers[at], 0, register.size() as u8 * 8),
@@ -68,7 +68,7 @@ impl Machine {
     }
 
     /// Gives a value to a register.
-    pub fn write(&mut self, values: &mut Values, register: Register, value: Id) {
+    pub(crate) fn write(&mut self, values: &mut Values, register: Register, value: Id) {
         let Some(at) = number(register) else {
             let register = register.full_register();
             self.others.retain(|(known, _)| *known != register);
@@ -86,7 +86,7 @@ impl Machine {
     }
 
     /// The address of the memory operand. The TCB has a symbolic number.
-    pub fn address(&self, values: &mut Values, insn: &Insn, fields: &Fields) -> Result<Id, Unknown> {
+    pub(crate) fn address(&self, values: &mut Values, insn: &Insn, fields: &Fields) -> Result<Id, Unknown> {
         let ins = &insn.ins;
         let mut sum = values.number(0);
         let mut constant = ins.memory_displacement64() as i64;
@@ -154,7 +154,7 @@ impl Machine {
     }
 
     /// Returns the content of memory.
-    pub fn load(&self, values: &mut Values, address: Id, size: u32) -> Id {
+    pub(crate) fn load(&self, values: &mut Values, address: Id, size: u32) -> Id {
         if let Some(cell) = self.cell(values, address) {
             let known = self.cells.iter().find(|(at, _)| *at == cell).map(|(_, id)| *id);
             let whole = known.unwrap_or_else(|| values.junk());
@@ -175,7 +175,7 @@ impl Machine {
     }
 
     /// Stores a value in memory.
-    pub fn store(&mut self, values: &mut Values, address: Id, size: u32, value: Id) -> Result<(), Unknown> {
+    pub(crate) fn store(&mut self, values: &mut Values, address: Id, size: u32, value: Id) -> Result<(), Unknown> {
         if let Some(cell) = self.cell(values, address) {
             let held = self.cells.iter().find(|(at, _)| *at == cell).map(|(_, id)| *id);
             let part = || Unknown("part of a word of the TCB page is written".into());
@@ -257,7 +257,7 @@ impl Machine {
     }
 
     /// Executes an instruction that is no branch.
-    pub fn step(
+    pub(crate) fn step(
         &mut self,
         values: &mut Values,
         factory: &mut InstructionInfoFactory,
@@ -597,7 +597,7 @@ fn names_place(values: &Values, immediate: Option<Id>) -> bool {
 }
 
 /// Returns the size of the memory operand in bytes.
-pub fn memory_size(ins: &Instruction) -> u32 {
+pub(crate) fn memory_size(ins: &Instruction) -> u32 {
     ins.memory_size().size() as u32
 }
 

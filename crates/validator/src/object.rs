@@ -8,8 +8,8 @@ use sfi_elf::number::{
 use sfi_elf::{Object, Place, Relocation, Section, Symbol};
 
 /// The types `R_X86_64_*` that the validator tells apart.
-pub mod kind {
-    pub use sfi_elf::number::{
+pub(crate) mod kind {
+    pub(crate) use sfi_elf::number::{
         R_X86_64_32 as WORD, R_X86_64_32S as SIGNED_WORD, R_X86_64_64 as ABSOLUTE, R_X86_64_DTPOFF32 as DTPOFF32,
         R_X86_64_DTPOFF64 as DTPOFF64, R_X86_64_GOTPCREL as GOTPCREL, R_X86_64_GOTPCRELX as GOTPCRELX,
         R_X86_64_GOTTPOFF as GOTTPOFF, R_X86_64_NONE as NONE, R_X86_64_PC32 as PC32, R_X86_64_PC64 as PC64,
@@ -18,19 +18,19 @@ pub mod kind {
     };
 
     /// Says whether the field leads to an entry of the GOT.
-    pub fn is_got(kind: u32) -> bool {
+    pub(crate) fn is_got(kind: u32) -> bool {
         matches!(kind, GOTPCREL | GOTPCRELX | REX_GOTPCRELX)
     }
 
     /// Says whether the field holds a distance from the thread pointer.
-    pub fn is_thread(kind: u32) -> bool {
+    pub(crate) fn is_thread(kind: u32) -> bool {
         matches!(kind, TPOFF32 | TPOFF64 | DTPOFF32 | DTPOFF64 | GOTTPOFF)
     }
 }
 
 /// A place that a relocation means, in terms of the new object.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Spot {
+pub(crate) enum Spot {
     /// A section of data of the new object, without the offset.
     Data(usize),
     /// Code, by section and offset in the new object.
@@ -49,14 +49,14 @@ pub enum Spot {
 
 /// The place of the window whose offset a relocation means: its field holds the place's symbolic
 /// number here.
-pub fn anchored(object: &Object<'_>, reloc: &Relocation) -> Option<Anchored> {
+pub(crate) fn anchored(object: &Object<'_>, reloc: &Relocation) -> Option<Anchored> {
     let symbol = object.symbols.get(reloc.symbol).filter(|symbol| symbol.place == Place::Undefined)?;
     let anchor = Anchor::named(symbol.name).filter(|_| matches!(reloc.kind, kind::WORD | kind::SIGNED_WORD))?;
     Some(anchor.at(i32::try_from(reloc.addend).ok()?))
 }
 
 /// Whether a symbol is a thread local, or stands for a section of them.
-pub fn is_local(object: &Object<'_>, symbol: usize) -> bool {
+pub(crate) fn is_local(object: &Object<'_>, symbol: usize) -> bool {
     object.symbols.get(symbol).is_some_and(|symbol| match symbol.place {
         Place::Section(section) => object.sections[section].flags & u64::from(SHF_TLS) != 0,
         _ => symbol.kind == STT_TLS,
@@ -64,22 +64,22 @@ pub fn is_local(object: &Object<'_>, symbol: usize) -> bool {
 }
 
 /// Whether the linker decides what a symbol means.
-pub fn is_open(symbol: &Symbol<'_>) -> bool {
+pub(crate) fn is_open(symbol: &Symbol<'_>) -> bool {
     symbol.binding != STB_LOCAL || symbol.kind == STT_GNU_IFUNC
 }
 
 /// Says whether a function begins at the symbol's place.
-pub fn is_function(symbol: &Symbol<'_>) -> bool {
+pub(crate) fn is_function(symbol: &Symbol<'_>) -> bool {
     matches!(symbol.kind, STT_FUNC | STT_GNU_IFUNC)
 }
 
 /// Says whether a resolver chooses the meaning of the symbol.
-pub fn is_indirect(symbol: &Symbol<'_>) -> bool {
+pub(crate) fn is_indirect(symbol: &Symbol<'_>) -> bool {
     symbol.kind == STT_GNU_IFUNC
 }
 
 /// The original and the new object.
-pub struct Pair<'a> {
+pub(crate) struct Pair<'a> {
     pub old: Object<'a>,
     pub new: Object<'a>,
     /// The new section of each original one.
@@ -94,7 +94,7 @@ fn is_table(section: &Section<'_>) -> bool {
 }
 
 /// Says whether a rewrite may leave the section out: it describes the old code, or is for tools.
-pub fn may_go(section: &Section<'_>) -> bool {
+pub(crate) fn may_go(section: &Section<'_>) -> bool {
     !section.is_allocated()
         || section.name == ".eh_frame"
         || section.name.starts_with(".gcc_except_table")
@@ -116,7 +116,7 @@ fn is_unreachable(object: &Object<'_>, index: usize) -> bool {
 
 impl<'a> Pair<'a> {
     /// Reads both objects and pairs their sections, which come in one order.
-    pub fn read(old: &'a [u8], new: &'a [u8]) -> Result<Pair<'a>, String> {
+    pub(crate) fn read(old: &'a [u8], new: &'a [u8]) -> Result<Pair<'a>, String> {
         let parse = |bytes| sfi_elf::parse(bytes).map_err(|error| error.to_string());
         let (old, new) = (parse(old)?, parse(new)?);
         let mut new_of = vec![None; old.sections.len()];
@@ -149,7 +149,7 @@ impl<'a> Pair<'a> {
     }
 
     /// Returns the place in code of a symbol of the original object, if it has one.
-    pub fn old_code(&self, symbol: usize) -> Option<(usize, u64)> {
+    pub(crate) fn old_code(&self, symbol: usize) -> Option<(usize, u64)> {
         let symbol = self.old.symbols.get(symbol)?;
         match symbol.place {
             Place::Section(section) if self.old.sections[section].is_executable() => Some((section, symbol.value)),
@@ -160,7 +160,11 @@ impl<'a> Pair<'a> {
 
 /// Returns the spot and offset of a symbol that is no code of the object. `section` gives the index
 /// in the new object of a section.
-pub fn spot_of(object: &Object<'_>, symbol: usize, section: impl Fn(usize) -> Option<usize>) -> Option<(Spot, i64)> {
+pub(crate) fn spot_of(
+    object: &Object<'_>,
+    symbol: usize,
+    section: impl Fn(usize) -> Option<usize>,
+) -> Option<(Spot, i64)> {
     let symbol = object.symbols.get(symbol)?;
     Some(match symbol.place {
         _ if is_open(symbol) => (Spot::Named(symbol.name.to_owned()), 0),
@@ -172,7 +176,11 @@ pub fn spot_of(object: &Object<'_>, symbol: usize, section: impl Fn(usize) -> Op
 }
 
 /// Returns the relocations of a section in a range of offsets.
-pub fn relocations<'s>(section: &'s Section<'_>, from: u64, to: u64) -> impl Iterator<Item = (usize, &'s Relocation)> {
+pub(crate) fn relocations<'s>(
+    section: &'s Section<'_>,
+    from: u64,
+    to: u64,
+) -> impl Iterator<Item = (usize, &'s Relocation)> {
     let first = section.relocations.partition_point(|r| r.offset < from);
     section.relocations.iter().enumerate().skip(first).take_while(move |(_, r)| r.offset < to)
 }

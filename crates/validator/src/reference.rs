@@ -65,7 +65,7 @@ impl Machine {
     }
 
     /// Executes `pushf` and `popf` on the image of the flags that programs see.
-    pub fn flags_on_stack(
+    pub(crate) fn flags_on_stack(
         &mut self,
         values: &mut Values,
         factory: &mut InstructionInfoFactory,

@@ -6,64 +6,64 @@ use iced_x86::{Instruction, InstructionInfoFactory, InstructionInfoOptions, Mnem
 
 /// Bits 0 to 15: the low bytes of the general registers, by number. Bits 16 to 31: the rest of
 /// them. Bits 32 to 37: flags in the order of [`FLAGS`].
-pub type Set = u64;
+pub(crate) type Set = u64;
 
 /// The flags that code computes.
-pub const FLAGS: [u32; 6] =
+pub(crate) const FLAGS: [u32; 6] =
     [RflagsBits::CF, RflagsBits::PF, RflagsBits::AF, RflagsBits::ZF, RflagsBits::SF, RflagsBits::OF];
-pub const ALL_FLAGS: Set = 0x3f << 32;
+pub(crate) const ALL_FLAGS: Set = 0x3f << 32;
 /// The flags for a result that is zero or negative. They follow from all of its bytes.
-pub const OF_ALL_BYTES: Set = 0x18 << 32;
-pub const ALL: Set = ALL_FLAGS | 0xffff_ffff;
+pub(crate) const OF_ALL_BYTES: Set = 0x18 << 32;
+pub(crate) const ALL: Set = ALL_FLAGS | 0xffff_ffff;
 
 /// Mark: %al is written, and may hold the number of vector registers that a variadic call passes.
-pub const COUNT: Set = 1 << 40;
+pub(crate) const COUNT: Set = 1 << 40;
 
-pub const RAX: usize = 0;
-pub const RSP: usize = 4;
-pub const RBP: usize = 5;
-pub const R11: usize = 11;
-pub const R15: usize = 15;
+pub(crate) const RAX: usize = 0;
+pub(crate) const RSP: usize = 4;
+pub(crate) const RBP: usize = 5;
+pub(crate) const R11: usize = 11;
+pub(crate) const R15: usize = 15;
 /// Registers that functions preserve: rbx, rbp, r12 to r15.
-pub const PRESERVED: [usize; 6] = [3, 5, 12, 13, 14, 15];
+pub(crate) const PRESERVED: [usize; 6] = [3, 5, 12, 13, 14, 15];
 /// Registers that carry arguments, the static chain among them.
-pub const ARGUMENTS: [usize; 7] = [7, 6, 2, 1, 8, 9, 10];
+pub(crate) const ARGUMENTS: [usize; 7] = [7, 6, 2, 1, 8, 9, 10];
 /// Registers that carry results.
-pub const RESULTS: [usize; 2] = [0, 2];
+pub(crate) const RESULTS: [usize; 2] = [0, 2];
 
 /// Returns the number of a general register of any width.
-pub fn number(register: Register) -> Option<usize> {
+pub(crate) fn number(register: Register) -> Option<usize> {
     register.is_gpr().then(|| register.full_register() as usize - Register::RAX as usize)
 }
 
 /// Says whether a register is one of ah, ch, dh, bh.
-pub fn is_high(register: Register) -> bool {
+pub(crate) fn is_high(register: Register) -> bool {
     matches!(register, Register::AH | Register::BH | Register::CH | Register::DH)
 }
 
 /// Returns the set of a register without its low byte.
-pub const fn rest(number: usize) -> Set {
+pub(crate) const fn rest(number: usize) -> Set {
     0x1_0000 << number
 }
 
 /// Returns the set of a whole register.
-pub const fn whole(number: usize) -> Set {
+pub(crate) const fn whole(number: usize) -> Set {
     0x1_0001 << number
 }
 
 /// Returns the set of several whole registers.
-pub fn wholes(numbers: &[usize]) -> Set {
+pub(crate) fn wholes(numbers: &[usize]) -> Set {
     numbers.iter().map(|n| whole(*n)).fold(0, |a, b| a | b)
 }
 
 /// Returns the set of the flags that iced gives as bits.
-pub fn flags(bits: u32) -> Set {
+pub(crate) fn flags(bits: u32) -> Set {
     FLAGS.iter().enumerate().filter(|(_, flag)| bits & **flag != 0).map(|(n, _)| 1 << (32 + n)).fold(0, |a, b| a | b)
 }
 
 /// The reads and writes of an instruction.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct Effects {
+pub(crate) struct Effects {
     pub reads: Set,
     /// Bits that are surely overwritten.
     pub writes: Set,
@@ -77,7 +77,7 @@ pub struct Effects {
 
 /// Returns the reads and writes of an instruction. The stack pointer is left out, because the facts
 /// follow it.
-pub fn effects(factory: &mut InstructionInfoFactory, ins: &Instruction) -> Effects {
+pub(crate) fn effects(factory: &mut InstructionInfoFactory, ins: &Instruction) -> Effects {
     let info = factory.info_options(ins, InstructionInfoOptions::NONE);
     let mut out = Effects::default();
     for used in info.used_registers() {
@@ -148,7 +148,7 @@ pub fn effects(factory: &mut InstructionInfoFactory, ins: &Instruction) -> Effec
 
 /// Says whether an instruction may leave the flags that it writes as they were: shifts by a count
 /// of zero, strings without length.
-pub fn keeps_flags(ins: &Instruction) -> bool {
+pub(crate) fn keeps_flags(ins: &Instruction) -> bool {
     use Mnemonic::{Rcl, Rcr, Rol, Ror, Sal, Sar, Shl, Shld, Shr, Shrd};
     let shift = matches!(ins.mnemonic(), Shl | Shr | Sar | Sal | Rol | Ror | Rcl | Rcr | Shld | Shrd);
     let last = ins.op_count().saturating_sub(1);
@@ -160,7 +160,7 @@ pub fn keeps_flags(ins: &Instruction) -> bool {
 }
 
 /// Returns the names of the registers and flags in a set.
-pub fn names(set: Set) -> String {
+pub(crate) fn names(set: Set) -> String {
     const NAMES: [&str; 16] =
         ["rax", "rcx", "rdx", "rbx", "rsp", "rbp", "rsi", "rdi", "r8", "r9", "r10", "r11", "r12", "r13", "r14", "r15"];
     const FLAG_NAMES: [&str; 6] = ["CF", "PF", "AF", "ZF", "SF", "OF"];

@@ -14,7 +14,7 @@ type Registers = u16;
 
 /// The registers that may hold entries or targets.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Sums {
+pub(crate) struct Sums {
     entries: Registers,
     targets: Registers,
     /// A value that may be a target is in memory or in a vector register.
@@ -23,14 +23,14 @@ pub struct Sums {
 
 impl Sums {
     /// Adds what holds on another way to the same place.
-    pub fn join(&mut self, other: Sums) {
+    pub(crate) fn join(&mut self, other: Sums) {
         self.entries |= other.entries;
         self.targets |= other.targets;
         self.stored |= other.stored;
     }
 
     /// Says whether the target of an indirect jump may be a sum.
-    pub fn may_lead(&self, old: &Old<'_, '_>, jump: Index) -> bool {
+    pub(crate) fn may_lead(&self, old: &Old<'_, '_>, jump: Index) -> bool {
         let ins = &old.text.insns[jump].ins;
         match number(ins.op0_register()).filter(|_| ins.op0_kind() == OpKind::Register) {
             Some(register) => (self.entries | self.targets) & 1 << register != 0,
@@ -39,7 +39,7 @@ impl Sums {
     }
 
     /// Moves past an instruction.
-    pub fn step(&mut self, old: &Old<'_, '_>, effects: &Effects, at: Index) {
+    pub(crate) fn step(&mut self, old: &Old<'_, '_>, effects: &Effects, at: Index) {
         let ins = &old.text.insns[at].ins;
         match old.flow[at] {
             Flow::Call(_) | Flow::CallIndirect => {

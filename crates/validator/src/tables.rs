@@ -10,10 +10,10 @@ use sfi_elf::{Place, Relocation, Symbol};
 use std::collections::HashMap;
 
 /// A difference: verdict, text, original section, offset.
-pub type Difference = (Verdict, String, usize, u64);
+pub(crate) type Difference = (Verdict, String, usize, u64);
 
 /// Compares all tables.
-pub fn check(context: &Context<'_, '_>, graph: &Graph) -> Vec<Difference> {
+pub(crate) fn check(context: &Context<'_, '_>, graph: &Graph) -> Vec<Difference> {
     let mut found = Vec::new();
     for (index, section) in context.pair.old.sections.iter().enumerate() {
         let Some(at) = context.pair.new_of[index] else { continue };

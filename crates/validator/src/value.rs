@@ -5,11 +5,11 @@ use crate::object::Spot;
 use iced_x86::{Mnemonic, Register};
 
 /// Number of an expression.
-pub type Id = u32;
+pub(crate) type Id = u32;
 
 /// An expression.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Node {
+pub(crate) enum Node {
     /// A general register of the original program.
     Register(u8),
     /// A flag of the original program.
@@ -41,23 +41,23 @@ pub enum Node {
 }
 
 /// The part of an instruction's results that is its first flag. The other flags follow.
-pub const FLAG_PART: u32 = 1000;
+pub(crate) const FLAG_PART: u32 = 1000;
 
 /// The expressions of one comparison.
 #[derive(Default)]
-pub struct Values {
+pub(crate) struct Values {
     nodes: Vec<Node>,
     junk: u32,
 }
 
 impl Values {
     /// Forgets everything.
-    pub fn clear(&mut self) {
+    pub(crate) fn clear(&mut self) {
         self.nodes.clear();
     }
 
     /// Returns the number of an expression.
-    pub fn id(&mut self, node: Node) -> Id {
+    pub(crate) fn id(&mut self, node: Node) -> Id {
         if let Some(at) = self.nodes.iter().position(|known| *known == node) {
             return at as Id;
         }
@@ -66,24 +66,24 @@ impl Values {
     }
 
     /// Returns the expression of a number.
-    pub fn node(&self, id: Id) -> &Node {
+    pub(crate) fn node(&self, id: Id) -> &Node {
         &self.nodes[id as usize]
     }
 
     /// Returns a value that equals nothing else.
-    pub fn junk(&mut self) -> Id {
+    pub(crate) fn junk(&mut self) -> Id {
         self.junk += 1;
         let node = Node::Junk(self.junk);
         self.id(node)
     }
 
     /// Returns a constant.
-    pub fn number(&mut self, value: i64) -> Id {
+    pub(crate) fn number(&mut self, value: i64) -> Id {
         self.id(Node::Sum(Vec::new(), value))
     }
 
     /// Returns the constant that an expression is.
-    pub fn as_number(&self, id: Id) -> Option<i64> {
+    pub(crate) fn as_number(&self, id: Id) -> Option<i64> {
         match self.node(id) {
             Node::Sum(terms, value) if terms.is_empty() => Some(*value),
             _ => None,
@@ -91,7 +91,7 @@ impl Values {
     }
 
     /// Returns `a + scale * b + more`.
-    pub fn sum(&mut self, a: Id, b: Id, scale: i64, more: i64) -> Id {
+    pub(crate) fn sum(&mut self, a: Id, b: Id, scale: i64, more: i64) -> Id {
         let (mut terms, mut constant) = self.terms(a);
         let (others, other) = self.terms(b);
         constant = constant.wrapping_add(other.wrapping_mul(scale)).wrapping_add(more);
@@ -114,13 +114,13 @@ impl Values {
     }
 
     /// Returns `a + more`.
-    pub fn plus(&mut self, a: Id, more: i64) -> Id {
+    pub(crate) fn plus(&mut self, a: Id, more: i64) -> Id {
         let zero = self.number(0);
         self.sum(a, zero, 1, more)
     }
 
     /// Returns the terms of a sum with their factors, and its constant.
-    pub fn terms(&self, id: Id) -> (Vec<(Id, i64)>, i64) {
+    pub(crate) fn terms(&self, id: Id) -> (Vec<(Id, i64)>, i64) {
         match self.node(id) {
             Node::Sum(terms, constant) => (terms.clone(), *constant),
             _ => (vec![(id, 1)], 0),
@@ -128,7 +128,7 @@ impl Values {
     }
 
     /// Returns a sum without one of its terms.
-    pub fn without(&mut self, id: Id, term: Id) -> Id {
+    pub(crate) fn without(&mut self, id: Id, term: Id) -> Id {
         match self.terms(id).0.iter().find(|(known, _)| *known == term) {
             Some(&(_, factor)) => self.sum(id, term, factor.wrapping_neg(), 0),
             None => id,
@@ -136,13 +136,13 @@ impl Values {
     }
 
     /// Returns `a - b`, if it is a constant.
-    pub fn difference(&self, a: Id, b: Id) -> Option<i64> {
+    pub(crate) fn difference(&self, a: Id, b: Id) -> Option<i64> {
         let ((left, more), (right, less)) = (self.terms(a), self.terms(b));
         (left == right).then(|| more.wrapping_sub(less))
     }
 
     /// Returns bits of a value.
-    pub fn bits(&mut self, of: Id, from: u8, count: u8) -> Id {
+    pub(crate) fn bits(&mut self, of: Id, from: u8, count: u8) -> Id {
         if count == 64 {
             return of;
         }
@@ -180,7 +180,7 @@ impl Values {
     }
 
     /// Returns a value with bits replaced.
-    pub fn insert(&mut self, base: Id, value: Id, from: u8, count: u8) -> Id {
+    pub(crate) fn insert(&mut self, base: Id, value: Id, from: u8, count: u8) -> Id {
         let value = self.bits(value, 0, count);
         if from == 0 && self.width(base) <= u32::from(count) {
             return value;

@@ -19,7 +19,7 @@ use std::collections::{BTreeMap, HashMap};
 
 /// The callee of a call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Callee {
+pub(crate) enum Callee {
     /// A function of this object.
     Local { entry: Index, count: bool },
     /// A function that this object does not know. `count`: %al may hold the number of vector
@@ -31,7 +31,7 @@ pub enum Callee {
 
 /// The effect of a piece of code on the validity of registers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Op {
+pub(crate) enum Op {
     /// The original program reads these.
     Need(Index, Set),
     /// The original program reads these preserved registers, which hold the caller's values.
@@ -65,7 +65,7 @@ pub enum Op {
 
 /// An edge to a label, with the registers and flags that are lost on the way.
 #[derive(Clone, Copy, Debug)]
-pub struct Edge {
+pub(crate) struct Edge {
     pub from: Index,
     pub to: Index,
     pub lost: Set,
@@ -76,7 +76,7 @@ pub struct Edge {
 
 /// How control goes along an edge.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Way {
+pub(crate) enum Way {
     Plain,
     /// An exception takes the edge. Both programs get values in rax and rdx on it.
     Landing,
@@ -86,7 +86,7 @@ pub enum Way {
 
 /// The operations and edges of the code after a label.
 #[derive(Default)]
-pub struct Block {
+pub(crate) struct Block {
     pub ops: Vec<Op>,
     pub edges: Vec<Edge>,
 }
@@ -101,7 +101,7 @@ pub(crate) struct Stand {
 }
 
 /// The walk through both programs.
-pub struct Walk<'x, 'p, 'a> {
+pub(crate) struct Walk<'x, 'p, 'a> {
     pub(crate) context: &'x Context<'p, 'a>,
     pub(crate) graph: &'x Graph,
     pub(crate) values: Values,
@@ -120,7 +120,7 @@ pub struct Walk<'x, 'p, 'a> {
 
 impl<'x, 'p, 'a> Walk<'x, 'p, 'a> {
     /// Walks from every entry.
-    pub fn run(context: &'x Context<'p, 'a>, graph: &'x Graph) -> Walk<'x, 'p, 'a> {
+    pub(crate) fn run(context: &'x Context<'p, 'a>, graph: &'x Graph) -> Walk<'x, 'p, 'a> {
         let mut walk = Walk {
             context,
             graph,

@@ -11,7 +11,7 @@ use crate::object::decode::{Code, Flow};
 use iced_x86::{Mnemonic, OpKind, Register};
 
 /// Says for each instruction whether %al may hold a count before it.
-pub fn counts(code: &Code<'_, '_>, addresses: &Addresses, graph: &FlowGraph, effects: &[Effects]) -> Vec<bool> {
+pub(crate) fn counts(code: &Code<'_, '_>, addresses: &Addresses, graph: &FlowGraph, effects: &[Effects]) -> Vec<bool> {
     let count = code.insns.len();
     let named: Vec<bool> = (0..count).map(|at| graph.entry[at] || addresses.taken[at]).collect();
     let mut reached = vec![false; count];

@@ -2,7 +2,7 @@
 
 /// Distance in bytes below the entry's stack pointer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Height {
+pub(crate) enum Height {
     /// Nothing leads here.
     Unseen,
     Known(i64),
@@ -13,14 +13,14 @@ pub enum Height {
 }
 
 impl Height {
-    pub fn add(self, bytes: i64) -> Height {
+    pub(crate) fn add(self, bytes: i64) -> Height {
         match self {
             Height::Known(h) => Height::Known(h.wrapping_add(bytes)),
             other => other,
         }
     }
 
-    pub fn join(self, other: Height) -> Height {
+    pub(crate) fn join(self, other: Height) -> Height {
         match (self, other) {
             (Height::Unseen, x) | (x, Height::Unseen) => x,
             (a, b) if a == b => a,
@@ -32,14 +32,14 @@ impl Height {
 
 /// Heights of rsp and rbp before an instruction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct State {
+pub(crate) struct State {
     pub rsp: Height,
     pub rbp: Height,
 }
 
 impl State {
     /// Keeps the heights that both paths agree on.
-    pub fn join(self, other: State) -> State {
+    pub(crate) fn join(self, other: State) -> State {
         State { rsp: self.rsp.join(other.rsp), rbp: self.rbp.join(other.rbp) }
     }
 }

@@ -15,7 +15,7 @@ use std::collections::{HashMap, HashSet};
 
 /// The kind of an indirect jump's targets.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum JumpKind {
+pub(crate) enum JumpKind {
     /// Labels of its own unit: a switch or a computed goto.
     Inside,
     /// Out of the function.
@@ -27,7 +27,7 @@ pub enum JumpKind {
 }
 
 /// Control flow of an object.
-pub struct FlowGraph {
+pub(crate) struct FlowGraph {
     /// Instructions that code or data names: branch targets, symbols, taken addresses.
     pub label: Vec<bool>,
     /// Targets of jumps that come after them in the section.
@@ -59,7 +59,7 @@ pub struct FlowGraph {
 impl FlowGraph {
     /// Calls `visit` for every instruction that control may reach next. A call's callee does not
     /// count.
-    pub fn successors(&self, code: &Code<'_, '_>, at: InsnIndex, mut visit: impl FnMut(InsnIndex)) {
+    pub(crate) fn successors(&self, code: &Code<'_, '_>, at: InsnIndex, mut visit: impl FnMut(InsnIndex)) {
         match code.insns[at].flow {
             Flow::Next | Flow::Call(_) | Flow::CallIndirect => {
                 let next = self.next(code, at);
@@ -97,28 +97,28 @@ impl FlowGraph {
     }
 
     /// Returns the target of an exception from a call.
-    pub fn landing(&self, at: InsnIndex) -> Option<Landing> {
+    pub(crate) fn landing(&self, at: InsnIndex) -> Option<Landing> {
         self.landings.get(&at).copied()
     }
 
     /// Returns the instruction after this one, if it is in the same section.
-    pub fn next(&self, code: &Code<'_, '_>, at: InsnIndex) -> Option<InsnIndex> {
+    pub(crate) fn next(&self, code: &Code<'_, '_>, at: InsnIndex) -> Option<InsnIndex> {
         following(code, at)
     }
 
     /// Returns the labels of its own unit that an indirect jump may reach.
-    pub fn jump_targets(&self, at: InsnIndex) -> &[InsnIndex] {
+    pub(crate) fn jump_targets(&self, at: InsnIndex) -> &[InsnIndex] {
         self.tables.get(&at).or(self.jumps.get(&at).map(|(_, targets)| targets)).map_or(&[], Vec::as_slice)
     }
 
     /// Says whether the unit has labels that indirect jumps reach.
-    pub fn has_interior(&self, at: InsnIndex) -> bool {
+    pub(crate) fn has_interior(&self, at: InsnIndex) -> bool {
         self.interior.contains_key(&self.unit[at])
     }
 
     /// Returns the kind of an indirect jump's targets. Until it is settled, the jump leaves the
     /// function.
-    pub fn jump_kind(&self, at: InsnIndex) -> JumpKind {
+    pub(crate) fn jump_kind(&self, at: InsnIndex) -> JumpKind {
         if self.far.is_jump(at) {
             return JumpKind::Far;
         }
@@ -130,7 +130,7 @@ impl FlowGraph {
 
     /// Says whether the label is a target of a jump whose targets disagree about the stack's
     /// height.
-    pub fn is_mixed(&self, at: InsnIndex) -> bool {
+    pub(crate) fn is_mixed(&self, at: InsnIndex) -> bool {
         self.mixed.contains(&at)
     }
 
@@ -144,7 +144,7 @@ impl FlowGraph {
     /// cannot lead to these labels. Otherwise it may be both, and is taken for neither. The rounds
     /// presume heights for the labels, and [`crate::analysis::height::check_returns`] checks them
     /// at the function's ends.
-    pub fn settle(&mut self, code: &Code<'_, '_>, states: &[State]) -> bool {
+    pub(crate) fn settle(&mut self, code: &Code<'_, '_>, states: &[State]) -> bool {
         let open: Vec<InsnIndex> = (0..code.insns.len())
             .filter(|&at| code.insns[at].flow == Flow::JumpIndirect && self.pointed.contains_key(&self.unit[at]))
             .filter(|at| !self.tables.contains_key(at) && !self.jumps.contains_key(at) && !self.far.is_jump(*at))
@@ -172,7 +172,7 @@ impl FlowGraph {
     /// Finds the labels of jumps whose targets disagree, given the final heights. Such a jump and
     /// all its labels agree on one place of the data stack. So does every other jump to one of
     /// these labels.
-    pub fn find_mixed(&mut self, states: &[State]) {
+    pub(crate) fn find_mixed(&mut self, states: &[State]) {
         let jumps = self.tables.values().chain(self.pointed.values());
         let sets: Vec<Vec<InsnIndex>> =
             jumps.map(|labels| labels.iter().copied().filter(|at| !self.entry[*at]).collect()).collect();
@@ -205,7 +205,7 @@ fn is_entry_jump(entry: &[bool], code: &Code<'_, '_>, dest: Dest) -> bool {
 }
 
 /// Builds the graph.
-pub fn build(code: &Code<'_, '_>, addresses: &Addresses, unwind: &Unwind) -> FlowGraph {
+pub(crate) fn build(code: &Code<'_, '_>, addresses: &Addresses, unwind: &Unwind) -> FlowGraph {
     let count = code.insns.len();
     let mut label = vec![false; count];
     let mut entry = vec![false; count];

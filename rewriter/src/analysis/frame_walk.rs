@@ -20,7 +20,7 @@ use std::collections::{HashMap, HashSet};
 type Walk = u32;
 
 /// Refuses reads of return addresses through copies of the frame pointer.
-pub fn check(code: &Code<'_, '_>, graph: &FlowGraph, effects: &[Effects], states: &[State]) -> Vec<Refusal> {
+pub(crate) fn check(code: &Code<'_, '_>, graph: &FlowGraph, effects: &[Effects], states: &[State]) -> Vec<Refusal> {
     let copies = |at: &InsnIndex| {
         let ins = &code.insns[*at].ins;
         ins.mnemonic() == Mnemonic::Mov

@@ -18,7 +18,7 @@ const ENTRY: State = State { rsp: Height::Known(0), rbp: Height::Computed };
 
 /// Returns the states before each instruction. `last`: all indirect jumps are settled, so labels
 /// that nothing reaches get a state too.
-pub fn heights(code: &Code<'_, '_>, graph: &FlowGraph, effects: &[Effects], last: bool) -> Vec<State> {
+pub(crate) fn heights(code: &Code<'_, '_>, graph: &FlowGraph, effects: &[Effects], last: bool) -> Vec<State> {
     let mut states = vec![UNSEEN; code.insns.len()];
     let mut work: Vec<InsnIndex> = (0..code.insns.len()).rev().filter(|&at| graph.entry[at]).collect();
     for &at in &work {
@@ -68,7 +68,7 @@ pub fn heights(code: &Code<'_, '_>, graph: &FlowGraph, effects: &[Effects], last
 
 /// Says whether the function's symbol ends after a call. Compilers place only calls there that do
 /// not return.
-pub fn is_presumed_noreturn(code: &Code<'_, '_>, graph: &FlowGraph, at: InsnIndex) -> bool {
+pub(crate) fn is_presumed_noreturn(code: &Code<'_, '_>, graph: &FlowGraph, at: InsnIndex) -> bool {
     let insn = &code.insns[at];
     if !matches!(insn.flow, Flow::Call(_) | Flow::CallIndirect) {
         return false;
@@ -127,7 +127,7 @@ fn transfer(code: &Code<'_, '_>, effects: &[Effects], at: InsnIndex, state: Stat
 /// Refuses function ends where the stack's height shows that labels have other heights than
 /// presumed. This concerns units with labels that pointers name: [`FlowGraph::settle`] presumes
 /// which jump leads to which label.
-pub fn check_returns(code: &Code<'_, '_>, graph: &FlowGraph, states: &[State]) -> Vec<Refusal> {
+pub(crate) fn check_returns(code: &Code<'_, '_>, graph: &FlowGraph, states: &[State]) -> Vec<Refusal> {
     let mut refusals = Vec::new();
     for (at, insn) in code.insns.iter().enumerate().filter(|(at, _)| graph.pointed.contains_key(&graph.unit[*at])) {
         let presumed = insn.flow == Flow::JumpIndirect && !graph.tables.contains_key(&at);
@@ -158,7 +158,7 @@ fn is_behind_restore(code: &Code<'_, '_>, at: InsnIndex) -> bool {
 
 /// Refuses code that replaces a return address or takes it off the stack, as far as heights are
 /// known.
-pub fn check_return_addresses(code: &Code<'_, '_>, effects: &[Effects], states: &[State]) -> Vec<Refusal> {
+pub(crate) fn check_return_addresses(code: &Code<'_, '_>, effects: &[Effects], states: &[State]) -> Vec<Refusal> {
     let mut refusals = Vec::new();
     for (at, insn) in code.insns.iter().enumerate() {
         let ins = &insn.ins;
@@ -221,7 +221,7 @@ fn touches_return_address(insn: &Insn, state: &State) -> bool {
 }
 
 /// Says whether an instruction reads the return address or a part of it, and changes none of it.
-pub fn reads_return_address(insn: &Insn, effects: &Effects, state: &State) -> bool {
+pub(crate) fn reads_return_address(insn: &Insn, effects: &Effects, state: &State) -> bool {
     let pushes = insn.ins.mnemonic() == Mnemonic::Push;
     let reads = effects.memory_read && (!effects.memory_write || pushes) && insn.ins.mnemonic() != Mnemonic::Pop;
     reads && insn.flow == Flow::Next && !insn.is_nop() && touches_return_address(insn, state)

@@ -31,7 +31,12 @@ use std::collections::{BTreeMap, HashMap};
 
 /// Finds the targets of all jumps that use tables, and adds them to the graph. Returns the jumps to
 /// a sum of which nothing is known.
-pub fn prove(code: &Code<'_, '_>, graph: &mut FlowGraph, effects: &[Effects], addresses: &Addresses) -> Vec<InsnIndex> {
+pub(crate) fn prove(
+    code: &Code<'_, '_>,
+    graph: &mut FlowGraph,
+    effects: &[Effects],
+    addresses: &Addresses,
+) -> Vec<InsnIndex> {
     let tables = Tables::new(code, graph, addresses);
     let mut open: Vec<InsnIndex> = (0..code.insns.len())
         .filter(|&at| code.insns[at].flow == Flow::JumpIndirect && !graph.far.is_jump(at))

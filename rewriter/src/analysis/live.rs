@@ -15,7 +15,7 @@ use iced_x86::{Mnemonic, Register};
 use std::collections::{HashMap, HashSet};
 
 /// Live sets around each instruction.
-pub struct Liveness {
+pub(crate) struct Liveness {
     /// Live before each instruction.
     pub before: Vec<Set>,
     /// Live after each instruction.
@@ -28,7 +28,7 @@ fn is_local_call(code: &Code<'_, '_>, dest: Dest) -> bool {
 }
 
 /// Computes liveness.
-pub fn liveness(code: &Code<'_, '_>, graph: &FlowGraph, effects: &[Effects]) -> Liveness {
+pub(crate) fn liveness(code: &Code<'_, '_>, graph: &FlowGraph, effects: &[Effects]) -> Liveness {
     let call_clobbered = GPRS & !callee_saved();
     // Registers that each unit writes itself or lets unknown callees write.
     let mut clobbered = HashMap::<u32, Set>::new();

@@ -36,7 +36,7 @@ enum Slot {
 }
 
 /// Refuses functions that leave with a stack pointer that is not their own.
-pub fn check(code: &Code<'_, '_>, graph: &FlowGraph, effects: &[Effects], states: &[State]) -> Vec<Refusal> {
+pub(crate) fn check(code: &Code<'_, '_>, graph: &FlowGraph, effects: &[Effects], states: &[State]) -> Vec<Refusal> {
     let loads = |at: InsnIndex| {
         let ins = &code.insns[at].ins;
         let frame = matches!(states[at].rbp, Height::Known(_));

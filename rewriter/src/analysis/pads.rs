@@ -14,11 +14,11 @@ use iced_x86::{Instruction, OpKind, Register};
 use std::collections::{HashMap, HashSet};
 
 /// The register that padded jumps use.
-pub const PAD_REGISTER: Register = Register::R11;
+pub(crate) const PAD_REGISTER: Register = Register::R11;
 
 /// The units and labels that have landing pads.
 #[derive(Default)]
-pub struct Pads {
+pub(crate) struct Pads {
     /// For each unit with pads, whether the flags are saved too.
     units: HashMap<u32, bool>,
     labels: HashSet<InsnIndex>,
@@ -28,7 +28,7 @@ pub struct Pads {
 
 impl Pads {
     /// Finds the units that need pads.
-    pub fn find(code: &Code<'_, '_>, graph: &FlowGraph, live: &Liveness, counts: &[bool]) -> Pads {
+    pub(crate) fn find(code: &Code<'_, '_>, graph: &FlowGraph, live: &Liveness, counts: &[bool]) -> Pads {
         let mut pads = Pads { receivers: graph.far.all().collect(), ..Pads::default() };
         for (at, insn) in code.insns.iter().enumerate() {
             if insn.flow != Flow::JumpIndirect || matches!(graph.jump_kind(at), JumpKind::Tail | JumpKind::Far) {
@@ -47,23 +47,23 @@ impl Pads {
 
     /// Returns whether the pads of an instruction's unit restore the flags, `None` if it has no
     /// pads.
-    pub fn unit(&self, graph: &FlowGraph, at: InsnIndex) -> Option<bool> {
+    pub(crate) fn unit(&self, graph: &FlowGraph, at: InsnIndex) -> Option<bool> {
         self.units.get(&graph.unit[at]).copied()
     }
 
     /// Says whether the label has a pad.
-    pub fn has(&self, label: InsnIndex) -> bool {
+    pub(crate) fn has(&self, label: InsnIndex) -> bool {
         self.labels.contains(&label) || self.is_receiver(label)
     }
 
     /// Says whether the label's pad receives far jumps.
-    pub fn is_receiver(&self, label: InsnIndex) -> bool {
+    pub(crate) fn is_receiver(&self, label: InsnIndex) -> bool {
         self.receivers.contains(&label)
     }
 }
 
 /// Returns a register that an indirect jump may use for its target: its own operand, or a dead one.
-pub fn jump_register(ins: &Instruction, live: &Liveness, counts: &[bool], at: InsnIndex) -> Option<Register> {
+pub(crate) fn jump_register(ins: &Instruction, live: &Liveness, counts: &[bool], at: InsnIndex) -> Option<Register> {
     let after = live.after[at];
     let own = ins.op0_kind() == OpKind::Register && ![Register::RSP, Register::R15].contains(&ins.op0_register());
     if own && bit(ins.op0_register()) & after == 0 {

@@ -20,7 +20,7 @@ const REACH: usize = 100_000;
 
 /// The origin of a value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Leaf {
+pub(crate) enum Leaf {
     /// `lea place(%rip)` or `mov $place`: the address of a place.
     Address(InsnIndex),
     /// A load from memory that is no place of the frame.
@@ -36,7 +36,7 @@ pub enum Leaf {
 }
 
 /// Definitions of registers, found by a search against the flow of control.
-pub struct Reach<'x, 'o, 'a> {
+pub(crate) struct Reach<'x, 'o, 'a> {
     code: &'x Code<'o, 'a>,
     graph: &'x FlowGraph,
     effects: &'x [Effects],
@@ -100,7 +100,12 @@ struct Definitions {
 
 impl<'x, 'o, 'a> Reach<'x, 'o, 'a> {
     /// Finds predecessors and stores to frames.
-    pub fn new(code: &'x Code<'o, 'a>, graph: &'x FlowGraph, effects: &'x [Effects], states: &'x [State]) -> Self {
+    pub(crate) fn new(
+        code: &'x Code<'o, 'a>,
+        graph: &'x FlowGraph,
+        effects: &'x [Effects],
+        states: &'x [State],
+    ) -> Self {
         let count = code.insns.len();
         let mut start = vec![0u32; count + 1];
         let each = |visit: &mut dyn FnMut(InsnIndex, InsnIndex)| {
@@ -147,7 +152,7 @@ impl<'x, 'o, 'a> Reach<'x, 'o, 'a> {
     }
 
     /// Returns the effects of an instruction on registers.
-    pub fn effects(&self, at: InsnIndex) -> &Effects {
+    pub(crate) fn effects(&self, at: InsnIndex) -> &Effects {
         &self.effects[at]
     }
 
@@ -221,7 +226,7 @@ impl<'x, 'o, 'a> Reach<'x, 'o, 'a> {
     }
 
     /// Returns the origins of the value that a register has before `at`.
-    pub fn leaves(&self, at: InsnIndex, register: Register) -> HashSet<Leaf> {
+    pub(crate) fn leaves(&self, at: InsnIndex, register: Register) -> HashSet<Leaf> {
         let mut leaves = HashSet::new();
         let (mut values, mut writes) = (self.marks[1].borrow_mut(), self.marks[2].borrow_mut());
         let (values, writes) = (values.begin(), writes.begin());
@@ -303,7 +308,7 @@ impl<'x, 'o, 'a> Reach<'x, 'o, 'a> {
 /// Returns the place of the frame that an instruction's memory operand is: its distance from the
 /// function's entry without a register. If the height is not known, it is base register and
 /// displacement.
-pub fn frame_place(ins: &Instruction, state: &State) -> Option<(Register, i64)> {
+pub(crate) fn frame_place(ins: &Instruction, state: &State) -> Option<(Register, i64)> {
     let operand = (0..ins.op_count()).any(|op| ins.op_kind(op) == OpKind::Memory);
     if !operand || ins.memory_index() != Register::None || ins.segment_prefix() != Register::None {
         return None;

@@ -20,7 +20,7 @@ const NEAR: usize = 16;
 
 /// Receivers and far jumps of an object.
 #[derive(Default)]
-pub struct Far {
+pub(crate) struct Far {
     /// Receivers by unit.
     receivers: HashMap<u32, Vec<InsnIndex>>,
     /// The instructions by which units with receivers store their stack pointer, with the unit.
@@ -31,7 +31,12 @@ pub struct Far {
 
 impl Far {
     /// Finds them. `label` says whether an instruction lies inside a function and begins none.
-    pub fn find(code: &Code<'_, '_>, addresses: &Addresses, unit: &[u32], label: impl Fn(InsnIndex) -> bool) -> Far {
+    pub(crate) fn find(
+        code: &Code<'_, '_>,
+        addresses: &Addresses,
+        unit: &[u32],
+        label: impl Fn(InsnIndex) -> bool,
+    ) -> Far {
         let count = code.insns.len();
         let units = |wanted: &dyn Fn(InsnIndex) -> bool| -> HashSet<u32> {
             (0..count).filter(|&at| wanted(at)).map(|at| unit[at]).collect()
@@ -58,28 +63,28 @@ impl Far {
     }
 
     /// Returns the receivers of a unit.
-    pub fn receivers(&self, unit: u32) -> &[InsnIndex] {
+    pub(crate) fn receivers(&self, unit: u32) -> &[InsnIndex] {
         self.receivers.get(&unit).map_or(&[], Vec::as_slice)
     }
 
     /// Returns every receiver.
-    pub fn all(&self) -> impl Iterator<Item = InsnIndex> {
+    pub(crate) fn all(&self) -> impl Iterator<Item = InsnIndex> {
         self.receivers.values().flatten().copied()
     }
 
     /// Returns the receivers that find the stack as it is at an instruction that stores its
     /// pointer.
-    pub fn saved_for(&self, at: InsnIndex) -> &[InsnIndex] {
+    pub(crate) fn saved_for(&self, at: InsnIndex) -> &[InsnIndex] {
         self.saves.get(&at).map_or(&[], |unit| self.receivers(*unit))
     }
 
     /// Says whether an instruction is a far jump.
-    pub fn is_jump(&self, at: InsnIndex) -> bool {
+    pub(crate) fn is_jump(&self, at: InsnIndex) -> bool {
         self.jumps.contains(&at)
     }
 
     /// Says whether a unit has a receiver or a far jump. Its frame pointer then keeps its place.
-    pub fn concerns(&self, unit: u32) -> bool {
+    pub(crate) fn concerns(&self, unit: u32) -> bool {
         self.units.contains(&unit)
     }
 }

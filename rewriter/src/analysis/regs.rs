@@ -4,55 +4,55 @@ use crate::object::decode::Insn;
 use iced_x86::{InstructionInfoFactory, InstructionInfoOptions, Mnemonic, OpAccess, Register, RflagsBits};
 
 /// A set of general registers (bits 0-15 by number) and flags (bits [`FLAG_SHIFT`]..).
-pub type Set = u32;
+pub(crate) type Set = u32;
 
 const FLAG_SHIFT: u32 = 16;
 /// OF, SF, ZF, AF, CF, PF.
-pub const FLAGS: Set =
+pub(crate) const FLAGS: Set =
     (RflagsBits::OF | RflagsBits::SF | RflagsBits::ZF | RflagsBits::AF | RflagsBits::CF | RflagsBits::PF) << FLAG_SHIFT;
 /// CF alone.
-pub const CARRY: Set = flag(RflagsBits::CF);
+pub(crate) const CARRY: Set = flag(RflagsBits::CF);
 /// The number of vector registers that a variadic call finds in %al. It has its own bit, because
 /// masking a slot's address in rax keeps it.
-pub const VECTOR_COUNT: Set = 1 << 30;
+pub(crate) const VECTOR_COUNT: Set = 1 << 30;
 /// All general registers.
-pub const GPRS: Set = 0xffff;
+pub(crate) const GPRS: Set = 0xffff;
 
 /// Returns the set that holds a general register of any width. Other registers give the empty set.
-pub fn bit(register: Register) -> Set {
+pub(crate) fn bit(register: Register) -> Set {
     if register.is_gpr() { 1 << (register.full_register() as u32 - Register::RAX as u32) } else { 0 }
 }
 
 /// Returns the set of the flags that iced gives as bits.
-pub const fn flag(bits: u32) -> Set {
+pub(crate) const fn flag(bits: u32) -> Set {
     bits << FLAG_SHIFT
 }
 
 /// Returns the set of several registers.
-pub fn bits(registers: &[Register]) -> Set {
+pub(crate) fn bits(registers: &[Register]) -> Set {
     registers.iter().map(|r| bit(*r)).fold(0, |a, b| a | b)
 }
 
 /// Returns the registers that a callee preserves.
-pub fn callee_saved() -> Set {
+pub(crate) fn callee_saved() -> Set {
     use Register::*;
     bits(&[RBX, RBP, R12, R13, R14, R15, RSP])
 }
 
 /// Returns the registers that carry arguments (r10 is the static chain), and the count.
-pub fn arguments() -> Set {
+pub(crate) fn arguments() -> Set {
     use Register::*;
     bits(&[RDI, RSI, RDX, RCX, R8, R9, R10, RSP]) | VECTOR_COUNT
 }
 
 /// Returns the registers that carry results.
-pub fn results() -> Set {
+pub(crate) fn results() -> Set {
     bits(&[Register::RAX, Register::RDX])
 }
 
 /// The effects of one instruction on registers.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct Effects {
+pub(crate) struct Effects {
     /// Registers and flags that are read before they are written.
     pub uses: Set,
     /// Registers and flags that are surely and wholly overwritten.
@@ -66,7 +66,7 @@ pub struct Effects {
 }
 
 /// Returns the effects of every instruction.
-pub fn effects(insns: &[Insn]) -> Vec<Effects> {
+pub(crate) fn effects(insns: &[Insn]) -> Vec<Effects> {
     let mut factory = InstructionInfoFactory::new();
     insns.iter().map(|insn| one(&mut factory, insn)).collect()
 }

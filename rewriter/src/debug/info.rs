@@ -19,7 +19,11 @@ const LONGEST: usize = 8;
 const NAME: u64 = 50;
 
 /// Converts all units. Units without code are left out.
-pub fn convert(dwarf: &Dwarf<Reader<'_>>, places: &Places<'_, '_, '_>, fuel: &mut Fuel) -> Result<NewDwarf, Dropped> {
+pub(super) fn convert(
+    dwarf: &Dwarf<Reader<'_>>,
+    places: &Places<'_, '_, '_>,
+    fuel: &mut Fuel,
+) -> Result<NewDwarf, Dropped> {
     let exhausted = |_| dropped("too many units");
     let mut units = Vec::new();
     let mut cache = Cache::default();

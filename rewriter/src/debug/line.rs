@@ -22,7 +22,7 @@ struct Row {
 }
 
 /// The new line table of a unit, under construction.
-pub struct Lines<'x, 's> {
+pub(super) struct Lines<'x, 's> {
     dwarf: &'x Dwarf<Reader<'s>>,
     unit: &'x Unit<Reader<'s>>,
     strings: &'x mut LineStringTable,
@@ -34,7 +34,7 @@ pub struct Lines<'x, 's> {
 
 impl<'x, 's> Lines<'x, 's> {
     /// Returns an empty table for a unit.
-    pub fn new(
+    pub(super) fn new(
         dwarf: &'x Dwarf<Reader<'s>>,
         unit: &'x Unit<Reader<'s>>,
         encoding: Encoding,
@@ -50,7 +50,7 @@ impl<'x, 's> Lines<'x, 's> {
     }
 
     /// Returns the new number of a file.
-    pub fn file(&mut self, index: u64, fuel: &mut Fuel) -> Option<FileId> {
+    pub(super) fn file(&mut self, index: u64, fuel: &mut Fuel) -> Option<FileId> {
         if let Some(known) = self.files.get(&index) {
             return *known;
         }
@@ -78,7 +78,7 @@ impl<'x, 's> Lines<'x, 's> {
     }
 
     /// Moves all sequences.
-    pub fn convert(&mut self, places: &Places<'_, '_, '_>, fuel: &mut Fuel) -> Result<(), Dropped> {
+    pub(super) fn convert(&mut self, places: &Places<'_, '_, '_>, fuel: &mut Fuel) -> Result<(), Dropped> {
         let Some(program) = self.unit.line_program.clone() else { return Ok(()) };
         let mut rows = program.rows();
         let mut sequence = Vec::new();

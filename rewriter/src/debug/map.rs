@@ -7,7 +7,7 @@ use iced_x86::{Decoder, DecoderOptions, Instruction, Mnemonic};
 use sfi_debuginfo::map::{Entry, SECTION, encode};
 
 /// Makes the section. `texts` are in the order of [`Code::sections`].
-pub fn section(code: &Code<'_, '_>, texts: &[Text]) -> DebugSection {
+pub(super) fn section(code: &Code<'_, '_>, texts: &[Text]) -> DebugSection {
     let mut section = DebugSection { name: SECTION, bytes: Vec::new(), relocs: Vec::new() };
     for (of, text) in code.sections.iter().zip(texts) {
         let field = encode(&mut section.bytes, &entries(code, text));

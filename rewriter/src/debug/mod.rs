@@ -14,7 +14,7 @@ mod places;
 mod section;
 mod values;
 
-pub use section::{DebugReloc, DebugSection, DebugTarget};
+pub(crate) use section::{DebugReloc, DebugSection, DebugTarget};
 
 use crate::object::decode::{Code, CodeSection, InsnIndex};
 use crate::object::read::{Object, Place};
@@ -35,7 +35,7 @@ const BUDGET: u64 = 200_000_000;
 ///
 /// # Errors
 /// The reason why the debug information could not be carried over.
-pub fn carry(code: &Code<'_, '_>, texts: &[Text]) -> Result<Vec<DebugSection>, Dropped> {
+pub(crate) fn carry(code: &Code<'_, '_>, texts: &[Text]) -> Result<Vec<DebugSection>, Dropped> {
     let sections = gather(code.object).map_err(dropped)?;
     if sections.is_empty() {
         return Ok(Vec::new());
@@ -53,7 +53,7 @@ pub fn carry(code: &Code<'_, '_>, texts: &[Text]) -> Result<Vec<DebugSection>, D
 
 /// Returns the trace of every instruction. `keeping` gives the place of r15 at an instruction.
 /// `texts` are in the order of [`Code::sections`].
-pub fn traces(
+pub(crate) fn traces(
     code: &Code<'_, '_>,
     texts: &[Text],
     keeping: impl Fn(InsnIndex) -> (Keeping, Option<i64>),

@@ -8,7 +8,7 @@ use crate::text::layout::Text;
 
 /// A stretch of the new code.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Stretch {
+pub(super) struct Stretch {
     pub section: SectionIndex,
     pub begin: u64,
     pub end: u64,
@@ -16,14 +16,14 @@ pub struct Stretch {
 
 /// A landing pad: code at the section's end that serves an instruction elsewhere.
 #[derive(Clone, Copy, Debug)]
-pub struct Pad {
+pub(super) struct Pad {
     /// Address of the instruction that it serves.
     pub serves: u64,
     /// Its place.
     pub place: Stretch,
 }
 
-pub struct Places<'x, 'o, 'a> {
+pub(super) struct Places<'x, 'o, 'a> {
     code: &'x Code<'o, 'a>,
     texts: &'x [Text],
     /// For each text the new offset of each instruction, and the offset where the code ends and
@@ -32,7 +32,7 @@ pub struct Places<'x, 'o, 'a> {
 }
 
 impl<'x, 'o, 'a> Places<'x, 'o, 'a> {
-    pub fn new(code: &'x Code<'o, 'a>, texts: &'x [Text]) -> Self {
+    pub(super) fn new(code: &'x Code<'o, 'a>, texts: &'x [Text]) -> Self {
         let starts = texts
             .iter()
             .map(|text| {
@@ -49,7 +49,7 @@ impl<'x, 'o, 'a> Places<'x, 'o, 'a> {
     }
 
     /// Returns the new place of the instruction at an address, or of the next one.
-    pub fn start(&self, address: u64) -> Option<(SectionIndex, u64)> {
+    pub(super) fn start(&self, address: u64) -> Option<(SectionIndex, u64)> {
         let (section, text, index) = self.find(address)?;
         let (starts, end) = &self.starts[text];
         Some((section, starts.get(index).map_or(*end, |start| u64::from(*start))))
@@ -74,7 +74,7 @@ impl<'x, 'o, 'a> Places<'x, 'o, 'a> {
 
     /// Returns the end of the code before an address. If a symbol ends there, it is the place
     /// before the padding.
-    pub fn end(&self, address: u64) -> Option<(SectionIndex, u64)> {
+    pub(super) fn end(&self, address: u64) -> Option<(SectionIndex, u64)> {
         let (section, text, index) = self.find(address)?;
         let insn = self.code.sections[text].first + index;
         match self.texts[text].labels.get(&Label::End(insn as u32)) {
@@ -84,14 +84,14 @@ impl<'x, 'o, 'a> Places<'x, 'o, 'a> {
     }
 
     /// Returns the new place of a range of code. `None` if it is empty or no code.
-    pub fn stretch(&self, range: gimli::Range) -> Option<Stretch> {
+    pub(super) fn stretch(&self, range: gimli::Range) -> Option<Stretch> {
         let (section, begin) = self.start(range.begin)?;
         let (other, end) = self.end(range.end)?;
         (section == other && begin < end).then_some(Stretch { section, begin, end })
     }
 
     /// Returns the landing pads of a section, by the instructions that they serve.
-    pub fn pads(&self, section: SectionIndex) -> impl Iterator<Item = Pad> + '_ {
+    pub(super) fn pads(&self, section: SectionIndex) -> impl Iterator<Item = Pad> + '_ {
         let text = self.text(section).map(|text| &self.texts[text]);
         let marks = text.map_or(&[][..], |text| &text.marks[text.marks.partition_point(|mark| !mark.pad)..]);
         marks.iter().enumerate().map(move |(index, mark)| {

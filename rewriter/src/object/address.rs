@@ -14,7 +14,7 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 /// The new form of a data relocation against code.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct DataRef {
+pub(crate) struct DataRef {
     pub dest: Dest,
     /// Number added to the slot's address: an entry's distance from its table's base.
     pub addend: i64,
@@ -23,7 +23,7 @@ pub struct DataRef {
 }
 
 /// All places where code is named as data.
-pub struct Addresses {
+pub(crate) struct Addresses {
     /// Instructions whose operand is a code address (`lea`, `movabs`).
     pub operands: HashMap<InsnIndex, Dest>,
     /// Data relocations by (section, index of the relocation).
@@ -37,7 +37,7 @@ pub struct Addresses {
 }
 
 /// A switch table: of PC32 entries, or of pointers that only jumps read.
-pub struct Table {
+pub(crate) struct Table {
     /// Instructions that name it.
     pub names: Vec<InsnIndex>,
     /// The targets of its entries, in their order.
@@ -141,12 +141,12 @@ fn is_named_by_data(code: &Code<'_, '_>, section: SectionIndex, start: u64, end:
 }
 
 /// Says whether a section holds exception tables. The rewriter writes them anew, beside the frames.
-pub fn is_exception_table(name: &[u8]) -> bool {
+pub(crate) fn is_exception_table(name: &[u8]) -> bool {
     name.starts_with(b".gcc_except_table")
 }
 
 /// Says whether a section is not carried over, because its contents describe the old code.
-pub fn is_dropped(name: &[u8]) -> bool {
+pub(crate) fn is_dropped(name: &[u8]) -> bool {
     name == b".eh_frame"
         || is_exception_table(name)
         || name.starts_with(b".debug_")
@@ -162,7 +162,7 @@ pub fn is_dropped(name: &[u8]) -> bool {
 /// [`Reason::CodeAddress`] if an address names no instruction or a table's base is not known,
 /// [`Reason::DataInText`] if code reads text, [`Reason::Relocation`] for relocation types that
 /// cannot name code.
-pub fn find(code: &Code<'_, '_>) -> Result<Addresses, Vec<Refusal>> {
+pub(crate) fn find(code: &Code<'_, '_>) -> Result<Addresses, Vec<Refusal>> {
     let mut found = Addresses {
         operands: HashMap::new(),
         data: HashMap::new(),
@@ -195,7 +195,7 @@ pub fn find(code: &Code<'_, '_>) -> Result<Addresses, Vec<Refusal>> {
 }
 
 /// Returns the instruction that a destination names, if it lies in this object.
-pub fn insn_of(code: &Code<'_, '_>, dest: Dest) -> Option<InsnIndex> {
+pub(crate) fn insn_of(code: &Code<'_, '_>, dest: Dest) -> Option<InsnIndex> {
     match dest {
         Dest::Insn(insn) => Some(insn),
         Dest::Symbol(symbol) => match code.object.symbols[symbol].place {
@@ -278,7 +278,7 @@ fn operand(
 }
 
 /// Says whether a relocation loads from the GOT.
-pub fn is_got(kind: u32) -> bool {
+pub(crate) fn is_got(kind: u32) -> bool {
     [elf::R_X86_64_GOTPCREL.0, elf::R_X86_64_GOTPCRELX.0, elf::R_X86_64_REX_GOTPCRELX.0].contains(&kind)
 }
 

@@ -23,7 +23,7 @@ type At = (SectionIndex, u64);
 
 /// Returns the object with its data moved out of text. `None` if the move cannot be proved right,
 /// or nothing moves.
-pub fn carve<'a>(object: &Object<'a>) -> Option<Object<'a>> {
+pub(crate) fn carve<'a>(object: &Object<'a>) -> Option<Object<'a>> {
     let reached = Reached::find(object)?;
     let named = Named::find(object, &reached)?;
     let mut carved = object.clone();

@@ -8,7 +8,7 @@ use sfi_contract::intermediate;
 use sfi_contract::text::clean;
 
 /// Refuses sections that no later phase could express.
-pub fn sections(object: &Object<'_>) -> Result<(), Vec<Refusal>> {
+pub(crate) fn sections(object: &Object<'_>) -> Result<(), Vec<Refusal>> {
     let mut refusals = Vec::new();
     let mut refuse = |reason, section: &Section<'_>, detail: &str| {
         refusals.push(Refusal {
@@ -42,12 +42,12 @@ pub fn sections(object: &Object<'_>) -> Result<(), Vec<Refusal>> {
 }
 
 /// Says whether a linker could compile a part of the object anew. The new object has no such part.
-pub fn has_intermediate_code(object: &Object<'_>) -> bool {
+pub(crate) fn has_intermediate_code(object: &Object<'_>) -> bool {
     object.sections.iter().any(|s| intermediate::is_section(s.name))
 }
 
 /// Checks that every symbol in text names an instruction or the section's end.
-pub fn symbols(code: &Code<'_, '_>) -> Result<(), Vec<Refusal>> {
+pub(crate) fn symbols(code: &Code<'_, '_>) -> Result<(), Vec<Refusal>> {
     let mut refusals = Vec::new();
     for symbol in &code.object.symbols {
         let Place::Section(section) = symbol.place else { continue };

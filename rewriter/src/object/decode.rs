@@ -8,11 +8,11 @@ use object::elf;
 use sfi_contract::text::clean;
 
 /// Index into [`Code::insns`].
-pub type InsnIndex = usize;
+pub(crate) type InsnIndex = usize;
 
 /// The target of a direct branch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Dest {
+pub(crate) enum Dest {
     /// An instruction of this object, independent of name resolution.
     Insn(InsnIndex),
     /// A symbol that the linker resolves: undefined, or global and so preemptible.
@@ -21,7 +21,7 @@ pub enum Dest {
 
 /// The way on from an instruction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Flow {
+pub(crate) enum Flow {
     Next,
     Call(Dest),
     CallIndirect,
@@ -36,7 +36,7 @@ pub enum Flow {
 
 /// A decoded instruction.
 #[derive(Clone, Copy, Debug)]
-pub struct Insn {
+pub(crate) struct Insn {
     /// Decoded with `ip` = offset in the section.
     pub ins: Instruction,
     pub section: u32,
@@ -54,24 +54,24 @@ pub struct Insn {
 impl Insn {
     /// Says whether the instruction may be dropped: padding, alignment, landing pads of
     /// control-flow enforcement.
-    pub fn is_nop(&self) -> bool {
+    pub(crate) fn is_nop(&self) -> bool {
         matches!(self.ins.mnemonic(), Mnemonic::Nop | Mnemonic::Endbr64 | Mnemonic::Fnop)
     }
 
     /// Returns the offset of the first byte after the instruction.
-    pub fn end(&self) -> u64 {
+    pub(crate) fn end(&self) -> u64 {
         u64::from(self.offset) + self.ins.len() as u64
     }
 
     /// Returns the bytes from the displacement to the instruction's end. Rip-relative addends leave
     /// them out.
-    pub fn behind_displacement(&self) -> i64 {
+    pub(crate) fn behind_displacement(&self) -> i64 {
         self.ins.len() as i64 - i64::from(self.disp_at)
     }
 }
 
 /// A code section's instructions.
-pub struct CodeSection {
+pub(crate) struct CodeSection {
     pub section: SectionIndex,
     /// First instruction and one past the last, which is [`CodeSection::trap`].
     pub first: InsnIndex,
@@ -89,7 +89,7 @@ pub struct CodeSection {
 const NONE: u32 = u32::MAX;
 
 /// All code of an object.
-pub struct Code<'o, 'a> {
+pub(crate) struct Code<'o, 'a> {
     pub object: &'o Object<'a>,
     pub insns: Vec<Insn>,
     pub sections: Vec<CodeSection>,
@@ -99,12 +99,12 @@ pub struct Code<'o, 'a> {
 
 impl<'o> Code<'o, '_> {
     /// Returns the code section with this index, if it is one.
-    pub fn section(&self, section: SectionIndex) -> Option<&CodeSection> {
+    pub(crate) fn section(&self, section: SectionIndex) -> Option<&CodeSection> {
         self.by_section.get(section).copied().flatten().map(|i| &self.sections[i])
     }
 
     /// Returns the instruction that starts at an offset of a section.
-    pub fn at(&self, section: SectionIndex, offset: u64) -> Option<InsnIndex> {
+    pub(crate) fn at(&self, section: SectionIndex, offset: u64) -> Option<InsnIndex> {
         let at = &self.section(section)?.at;
         match at.get(usize::try_from(offset).ok()?) {
             Some(&index) if index != NONE => Some(index as usize),
@@ -113,28 +113,28 @@ impl<'o> Code<'o, '_> {
     }
 
     /// Returns the relocation that patches an instruction's displacement.
-    pub fn disp_reloc(&self, insn: &Insn) -> Option<&'o Reloc> {
+    pub(crate) fn disp_reloc(&self, insn: &Insn) -> Option<&'o Reloc> {
         insn.disp_reloc.map(|r| &self.object.sections[insn.section as usize].relocs[r as usize])
     }
 
     /// Returns the relocation that patches an instruction's immediate.
-    pub fn imm_reloc(&self, insn: &Insn) -> Option<&'o Reloc> {
+    pub(crate) fn imm_reloc(&self, insn: &Insn) -> Option<&'o Reloc> {
         insn.imm_reloc.map(|r| &self.object.sections[insn.section as usize].relocs[r as usize])
     }
 
     /// Says whether a symbol is defined in a code section.
-    pub fn is_code_symbol(&self, symbol: SymbolIndex) -> bool {
+    pub(crate) fn is_code_symbol(&self, symbol: SymbolIndex) -> bool {
         matches!(self.object.symbols[symbol].place, Place::Section(s) if self.section(s).is_some())
     }
 
     /// Says whether an instruction is the trap after its section.
-    pub fn is_trap(&self, at: InsnIndex) -> bool {
+    pub(crate) fn is_trap(&self, at: InsnIndex) -> bool {
         self.section(self.insns[at].section as usize).is_some_and(|section| section.trap == at)
     }
 
     /// Says whether the cold part of a function begins after a call. Such a call does not return,
     /// because compilers let no code fall into another function's cold part.
-    pub fn ends_cold_part(&self, at: InsnIndex) -> bool {
+    pub(crate) fn ends_cold_part(&self, at: InsnIndex) -> bool {
         let insn = &self.insns[at];
         let call = matches!(insn.flow, Flow::Call(_) | Flow::CallIndirect);
         call && self.section(insn.section as usize).is_some_and(|section| {
@@ -152,7 +152,7 @@ impl<'o> Code<'o, '_> {
     /// If a compiler knows that a place is not reached, it emits no code for it. Its label then is
     /// at the next thing: the section's end, or the cold part of another function (`other.cold`),
     /// because gcc collects all unlikely code in one section.
-    pub fn never_reached(&self, from: InsnIndex, section: SectionIndex, offset: u64) -> Option<InsnIndex> {
+    pub(crate) fn never_reached(&self, from: InsnIndex, section: SectionIndex, offset: u64) -> Option<InsnIndex> {
         let target = self.section(section)?;
         if offset == self.object.sections[section].data.len() as u64 {
             return Some(target.trap);
@@ -174,20 +174,20 @@ impl<'o> Code<'o, '_> {
     }
 
     /// Returns the function symbol at or before an offset.
-    pub fn function_at(&self, section: SectionIndex, offset: u64) -> Option<SymbolIndex> {
+    pub(crate) fn function_at(&self, section: SectionIndex, offset: u64) -> Option<SymbolIndex> {
         let functions = &self.section(section)?.functions;
         let next = functions.partition_point(|(start, _)| *start <= offset);
         functions[..next].last().map(|(_, symbol)| *symbol)
     }
 
     /// Returns a refusal that points at an instruction.
-    pub fn refuse(&self, at: InsnIndex, reason: Reason, detail: impl Into<String>) -> Refusal {
+    pub(crate) fn refuse(&self, at: InsnIndex, reason: Reason, detail: impl Into<String>) -> Refusal {
         let insn = &self.insns[at];
         refuse_at(self, insn.section as usize, insn.offset.into(), Some(&insn.ins), reason, detail.into())
     }
 
     /// Returns a refusal that points at an offset of any section.
-    pub fn refuse_offset(
+    pub(crate) fn refuse_offset(
         &self,
         section: SectionIndex,
         offset: u64,
@@ -228,7 +228,7 @@ fn refuse_at(
 /// # Errors
 /// [`Reason::DataInText`] if bytes do not decode or a relocation does not fit an instruction's
 /// field, [`Reason::BranchTarget`] and [`Reason::Relocation`] if a branch leads to no instruction.
-pub fn decode<'o, 'a>(object: &'o Object<'a>) -> Result<Code<'o, 'a>, Vec<Refusal>> {
+pub(crate) fn decode<'o, 'a>(object: &'o Object<'a>) -> Result<Code<'o, 'a>, Vec<Refusal>> {
     let mut code =
         Code { object, insns: Vec::new(), sections: Vec::new(), by_section: vec![None; object.sections.len()] };
     let mut refusals = Vec::new();

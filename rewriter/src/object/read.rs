@@ -10,9 +10,9 @@ use sfi_contract::intermediate;
 use sfi_contract::text::clean;
 
 /// Index into [`Object::sections`]. It is the index in the file.
-pub type SectionIndex = usize;
+pub(crate) type SectionIndex = usize;
 /// Index into [`Object::symbols`]. It is the index in the file.
-pub type SymbolIndex = usize;
+pub(crate) type SymbolIndex = usize;
 
 /// Largest alignment of text. The contract accepts no larger one (SFI-E07), and no code depends on
 /// one.
@@ -20,7 +20,7 @@ const MAX_TEXT_ALIGN: u64 = 4096;
 
 /// A relocatable object.
 #[derive(Clone)]
-pub struct Object<'a> {
+pub(crate) struct Object<'a> {
     /// `e_flags`.
     pub flags: u32,
     /// Sections by index. Section 0 is the null section.
@@ -31,7 +31,7 @@ pub struct Object<'a> {
 
 /// A section and the relocations that apply to it.
 #[derive(Clone)]
-pub struct Section<'a> {
+pub(crate) struct Section<'a> {
     pub name: &'a [u8],
     pub kind: u32,
     pub flags: u64,
@@ -51,24 +51,24 @@ pub struct Section<'a> {
 
 impl Section<'_> {
     /// Says whether the section holds instructions that will run.
-    pub fn is_code(&self) -> bool {
+    pub(crate) fn is_code(&self) -> bool {
         self.kind == elf::SHT_PROGBITS.0 && self.flags & elf::SHF_EXECINSTR.0 != 0 && self.flags & elf::SHF_ALLOC.0 != 0
     }
 
     /// Says whether the section is loaded.
-    pub fn is_alloc(&self) -> bool {
+    pub(crate) fn is_alloc(&self) -> bool {
         self.flags & elf::SHF_ALLOC.0 != 0
     }
 
     /// Returns the name for messages.
-    pub fn display_name(&self) -> String {
+    pub(crate) fn display_name(&self) -> String {
         clean(self.name)
     }
 }
 
 /// The place of a symbol's definition.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Place {
+pub(crate) enum Place {
     Undefined,
     Absolute,
     Common,
@@ -77,7 +77,7 @@ pub enum Place {
 
 /// A symbol table entry.
 #[derive(Clone)]
-pub struct Symbol<'a> {
+pub(crate) struct Symbol<'a> {
     pub name: &'a [u8],
     pub value: u64,
     pub size: u64,
@@ -90,36 +90,36 @@ pub struct Symbol<'a> {
 impl Symbol<'_> {
     /// Returns the offset after the symbol's code or data, or the largest number if its size
     /// overflows.
-    pub fn end(&self) -> u64 {
+    pub(crate) fn end(&self) -> u64 {
         self.value.saturating_add(self.size)
     }
 
     /// Says whether other objects do not see the symbol. They may preempt symbols that they see.
-    pub fn is_local(&self) -> bool {
+    pub(crate) fn is_local(&self) -> bool {
         self.bind == elf::STB_LOCAL.0
     }
 
     /// Says whether the place is a resolver's. The name then means the function that the resolver
     /// chooses.
-    pub fn is_indirect(&self) -> bool {
+    pub(crate) fn is_indirect(&self) -> bool {
         self.kind == elf::STT_GNU_IFUNC.0
     }
 
     /// Says whether a linker decides the meaning of the name: it may be preempted, or a resolver
     /// chooses.
-    pub fn is_open(&self) -> bool {
+    pub(crate) fn is_open(&self) -> bool {
         !self.is_local() || self.is_indirect()
     }
 
     /// Says whether a function begins at the symbol's place.
-    pub fn is_function(&self) -> bool {
+    pub(crate) fn is_function(&self) -> bool {
         self.kind == elf::STT_FUNC.0 || self.is_indirect()
     }
 }
 
 /// A relocation with addend.
 #[derive(Clone, Copy, Debug)]
-pub struct Reloc {
+pub(crate) struct Reloc {
     pub offset: u64,
     pub kind: u32,
     pub symbol: SymbolIndex,
@@ -134,7 +134,7 @@ fn broken(detail: impl std::fmt::Display) -> Refusal {
 ///
 /// # Errors
 /// [`Reason::NotRelocatable`] if the file is anything but a well-formed ELF64 x86-64 relocatable.
-pub fn read(bytes: &[u8]) -> Result<Object<'_>, Refusal> {
+pub(crate) fn read(bytes: &[u8]) -> Result<Object<'_>, Refusal> {
     if intermediate::is_bitcode(bytes) {
         return Err(Refusal::of_object(Reason::IntermediateCode));
     }

@@ -6,7 +6,7 @@ use crate::object::decode::{Code, Dest, Flow, InsnIndex};
 use iced_x86::{Code as Opcode, Instruction, Mnemonic, OpKind, Register};
 
 /// Replaces such calls by their meaning. The code after them never runs.
-pub fn replace(code: &mut Code<'_, '_>) {
+pub(crate) fn replace(code: &mut Code<'_, '_>) {
     for at in 0..code.insns.len() {
         let Some((mut ins, flow)) = meaning(code, at) else { continue };
         let insn = &mut code.insns[at];

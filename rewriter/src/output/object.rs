@@ -4,14 +4,14 @@ use std::borrow::Cow;
 
 /// A relocatable object to be written. Indices are those of these tables, counted from 1; 0 means
 /// none.
-pub struct NewObject<'a> {
+pub(crate) struct NewObject<'a> {
     pub flags: u32,
     pub sections: Vec<NewSection<'a>>,
     /// Local symbols first.
     pub symbols: Vec<NewSymbol<'a>>,
 }
 
-pub struct NewSection<'a> {
+pub(crate) struct NewSection<'a> {
     pub name: Cow<'a, [u8]>,
     pub kind: u32,
     pub flags: u64,
@@ -24,7 +24,7 @@ pub struct NewSection<'a> {
     pub relocs: Vec<NewReloc>,
 }
 
-pub enum Contents<'a> {
+pub(crate) enum Contents<'a> {
     Data(Cow<'a, [u8]>),
     NoBits,
     /// A section group: flag word, signature symbol, members. The writer adds the relocation
@@ -36,7 +36,7 @@ pub enum Contents<'a> {
     },
 }
 
-pub struct NewSymbol<'a> {
+pub(crate) struct NewSymbol<'a> {
     pub name: Cow<'a, [u8]>,
     pub value: u64,
     pub size: u64,
@@ -46,14 +46,14 @@ pub struct NewSymbol<'a> {
     pub place: NewPlace,
 }
 
-pub enum NewPlace {
+pub(crate) enum NewPlace {
     Undefined,
     Absolute,
     Common,
     Section(usize),
 }
 
-pub struct NewReloc {
+pub(crate) struct NewReloc {
     pub offset: u64,
     pub kind: u32,
     pub symbol: usize,

@@ -38,7 +38,7 @@ const DATA_RELOCATIONS: [u32; 10] = [
 ];
 
 /// The inputs of the unwind tables.
-pub struct Exceptions<'x> {
+pub(crate) struct Exceptions<'x> {
     pub unwind: &'x Unwind,
     pub graph: &'x FlowGraph,
     pub r15: &'x HashMap<u32, R15>,
@@ -49,7 +49,7 @@ pub struct Exceptions<'x> {
 ///
 /// # Errors
 /// [`Reason::Relocation`] where a kept section refers to one that is not kept.
-pub fn assemble<'a>(
+pub(crate) fn assemble<'a>(
     code: &Code<'_, 'a>,
     addresses: &Addresses,
     pads: &Pads,

@@ -109,7 +109,7 @@ fn translate(row: &Row, (r15, slot): (Option<R15>, bool)) -> Option<NewRow> {
 }
 
 /// Returns the labels to which the records' relocations refer.
-pub fn needs(unwind: &Unwind, code: &Code<'_, '_>) -> Vec<Label> {
+pub(crate) fn needs(unwind: &Unwind, code: &Code<'_, '_>) -> Vec<Label> {
     let mut labels: Vec<Label> = unwind.landings().map(|(_, landing)| old(landing.pad)).collect();
     for function in &unwind.functions {
         if let Some(Personality { spot: Spot::Section(section, offset), .. }) = function.frame.personality {
@@ -126,7 +126,7 @@ pub fn needs(unwind: &Unwind, code: &Code<'_, '_>) -> Vec<Label> {
 
 /// Makes the record of a code section, if it needs one. `r15` returns the fate of r15 at an
 /// instruction, and whether r15 lives in a slot. `symbol` returns numbers in the new symbol table.
-pub fn emit<'a>(
+pub(crate) fn emit<'a>(
     unwind: &Unwind,
     code: &Code<'_, 'a>,
     r15: impl Fn(InsnIndex) -> (Option<R15>, bool),

@@ -22,7 +22,7 @@ struct Placed {
 ///
 /// # Errors
 /// Fails if the object does not fit the format (more than 4 GiB of names, for example).
-pub fn write(object: &NewObject<'_>) -> Result<Vec<u8>, object::write::Error> {
+pub(crate) fn write(object: &NewObject<'_>) -> Result<Vec<u8>, object::write::Error> {
     let mut bytes = Vec::new();
     let mut writer = Writer::new(Endianness::Little, true, &mut bytes);
     writer.reserve_file_header();

@@ -11,7 +11,7 @@ use sfi_contract::{Anchor, Anchored};
 
 /// A label of the new code.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub enum Label {
+pub(crate) enum Label {
     /// The new place of an instruction of the original code.
     Old(u32),
     /// The end of the code before an original instruction. Padding follows it.
@@ -28,7 +28,7 @@ pub enum Label {
 
 /// The target of a relocation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Target {
+pub(crate) enum Target {
     Label(Label),
     Symbol(SymbolIndex),
     Loader(LoaderSymbol),
@@ -36,7 +36,7 @@ pub enum Target {
 
 /// A symbol that the loader defines.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub enum LoaderSymbol {
+pub(crate) enum LoaderSymbol {
     /// [`sfi_contract::names::SYSCALL`]
     Syscall,
     /// [`sfi_contract::names::DEPTH`]
@@ -51,7 +51,7 @@ pub enum LoaderSymbol {
 
 impl LoaderSymbol {
     /// The symbol's name.
-    pub const fn name(self) -> &'static str {
+    pub(crate) const fn name(self) -> &'static str {
         match self {
             LoaderSymbol::Syscall => sfi_contract::names::SYSCALL,
             LoaderSymbol::Depth => sfi_contract::names::DEPTH,
@@ -72,13 +72,13 @@ impl From<Dest> for Target {
 }
 
 /// Returns the label for the new place of an original instruction.
-pub fn old(insn: InsnIndex) -> Label {
+pub(crate) fn old(insn: InsnIndex) -> Label {
     Label::Old(insn as u32)
 }
 
 /// A relocation of encoded instructions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Fixup {
+pub(crate) struct Fixup {
     /// Offset of the field from the item's start.
     pub field: u8,
     pub kind: u32,
@@ -89,7 +89,7 @@ pub struct Fixup {
 
 /// The field of an instruction that a relocation patches, and the target.
 #[derive(Clone, Copy, Debug)]
-pub struct Patch {
+pub(crate) struct Patch {
     pub immediate: bool,
     pub kind: u32,
     pub target: Target,
@@ -99,7 +99,7 @@ pub struct Patch {
 
 /// A direct branch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Branch {
+pub(crate) enum Branch {
     Jump,
     Call,
     /// jcc, by the nibble of the condition code.
@@ -110,7 +110,7 @@ pub enum Branch {
 
 /// Branches that have no long form.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum ShortBranch {
+pub(crate) enum ShortBranch {
     Jrcxz,
     Loop,
     Loope,
@@ -119,7 +119,7 @@ pub enum ShortBranch {
 
 impl ShortBranch {
     /// Returns the opcode byte.
-    pub const fn opcode(self) -> u8 {
+    pub(crate) const fn opcode(self) -> u8 {
         match self {
             ShortBranch::Loopne => 0xe0,
             ShortBranch::Loope => 0xe1,
@@ -139,14 +139,14 @@ impl Fixup {
 
 /// Relocations of an item: where they begin in [`Emitter::fixups`], and their number.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct Fixups {
+pub(crate) struct Fixups {
     first: u32,
     count: u8,
 }
 
 /// One piece of the new code.
 #[derive(Clone, Copy, Debug)]
-pub enum Item {
+pub(crate) enum Item {
     Label(Label),
     /// Padding up to a power of two, of at most `max` bytes. If more are needed, there is none.
     Align {
@@ -167,7 +167,7 @@ pub enum Item {
 
 /// The original instruction that the code from an item on serves.
 #[derive(Clone, Copy, Debug)]
-pub struct Mark {
+pub(crate) struct Mark {
     /// Index into [`Emitter::items`].
     pub item: u32,
     pub insn: u32,
@@ -176,7 +176,7 @@ pub struct Mark {
 }
 
 /// Collects the new code of one section.
-pub struct Emitter {
+pub(crate) struct Emitter {
     pub items: Vec<Item>,
     /// Marks in the order of the items: one for each instruction of the section, then the landing
     /// pads.
@@ -191,7 +191,7 @@ pub struct Emitter {
 
 /// An instruction cannot be encoded, because no form has this combination of operands.
 #[derive(Debug)]
-pub struct NoEncoding(pub String);
+pub(crate) struct NoEncoding(pub String);
 
 impl From<IcedError> for NoEncoding {
     fn from(error: IcedError) -> Self {
@@ -202,7 +202,7 @@ impl From<IcedError> for NoEncoding {
 impl Emitter {
     /// Returns an emitter whose new labels start at a number, so that the labels of several
     /// sections differ.
-    pub fn new(next_label: u32) -> Self {
+    pub(crate) fn new(next_label: u32) -> Self {
         Emitter {
             items: Vec::new(),
             marks: Vec::new(),
@@ -215,41 +215,41 @@ impl Emitter {
     }
 
     /// Returns the number where the next section's labels start.
-    pub fn next_label(&self) -> u32 {
+    pub(crate) fn next_label(&self) -> u32 {
         self.next_label
     }
 
     /// Returns a fresh label without a place.
-    pub fn new_label(&mut self) -> Label {
+    pub(crate) fn new_label(&mut self) -> Label {
         self.next_label += 1;
         Label::New(self.next_label - 1)
     }
 
     /// Places a label here.
-    pub fn label(&mut self, label: Label) {
+    pub(crate) fn label(&mut self, label: Label) {
         self.items.push(Item::Label(label));
     }
 
     /// Returns a fresh label at the beginning of an existing item.
-    pub fn label_at(&mut self, item: usize) -> Label {
+    pub(crate) fn label_at(&mut self, item: usize) -> Label {
         let label = self.new_label();
         self.placed.push((label, item));
         label
     }
 
     /// Marks the code from here on as serving an original instruction.
-    pub fn mark(&mut self, insn: InsnIndex, pad: bool) {
+    pub(crate) fn mark(&mut self, insn: InsnIndex, pad: bool) {
         self.marks.push(Mark { item: self.items.len() as u32, insn: insn as u32, pad });
     }
 
     /// The relocations of an item.
-    pub fn fixups(&self, of: Fixups) -> &[Fixup] {
+    pub(crate) fn fixups(&self, of: Fixups) -> &[Fixup] {
         &self.fixups[of.first as usize..][..usize::from(of.count)]
     }
 
     /// Encodes an instruction here; `patches` name its relocated fields. A symbolic displacement
     /// ([`Anchored::symbolic`]) becomes a relocated one.
-    pub fn insn(&mut self, ins: &Instruction, patches: &[Patch]) -> Result<(), NoEncoding> {
+    pub(crate) fn insn(&mut self, ins: &Instruction, patches: &[Patch]) -> Result<(), NoEncoding> {
         debug_assert!(!(0..ins.op_count()).any(|op| ins.op_kind(op) == OpKind::NearBranch64));
         let mut ins = *ins;
         let anchored = Anchored::from_symbolic(ins.memory_displacement64());
@@ -296,7 +296,7 @@ impl Emitter {
     }
 
     /// Instructions that are encoded already, at most 255 bytes.
-    pub fn pattern(&mut self, pattern: &Pattern) {
+    pub(crate) fn pattern(&mut self, pattern: &Pattern) {
         let (start, first) = (self.bytes.len() as u32, self.fixups.len() as u32);
         self.bytes.extend_from_slice(pattern.bytes);
         self.fixups.extend(pattern.fields.iter().map(|(field, place)| Fixup::anchored(*field, *place)));
@@ -305,12 +305,12 @@ impl Emitter {
     }
 
     /// Adds a direct branch here.
-    pub fn branch(&mut self, kind: Branch, target: impl Into<Target>) {
+    pub(crate) fn branch(&mut self, kind: Branch, target: impl Into<Target>) {
         self.items.push(Item::Branch { kind, target: target.into() });
     }
 
     /// Pads to a multiple of `to`, if that takes at most `max` bytes.
-    pub fn align(&mut self, to: u32, max: u32) {
+    pub(crate) fn align(&mut self, to: u32, max: u32) {
         self.items.push(Item::Align { to, max });
     }
 }
@@ -322,7 +322,7 @@ impl From<Label> for Target {
 }
 
 /// Returns the low nibble of jcc's opcode.
-pub fn condition(code: ConditionCode) -> Option<u8> {
+pub(crate) fn condition(code: ConditionCode) -> Option<u8> {
     use ConditionCode::*;
     Some(match code {
         o => 0,
@@ -346,10 +346,10 @@ pub fn condition(code: ConditionCode) -> Option<u8> {
 }
 
 /// Tag of a receiver's address. Far jumps lead to tagged addresses only.
-pub const RECEIVER_TAG: i64 = 1;
+pub(crate) const RECEIVER_TAG: i64 = 1;
 
 /// Returns the tag that an address of a place carries. See [`address_of`].
-pub fn tag_of(pads: &Pads, dest: Dest) -> i64 {
+pub(crate) fn tag_of(pads: &Pads, dest: Dest) -> i64 {
     match dest {
         Dest::Insn(insn) if pads.is_receiver(insn) => RECEIVER_TAG,
         _ => 0,
@@ -357,7 +357,7 @@ pub fn tag_of(pads: &Pads, dest: Dest) -> i64 {
 }
 
 /// Returns the target of a relocation that takes the address of a place.
-pub fn address_of(pads: &Pads, dest: Dest) -> Target {
+pub(crate) fn address_of(pads: &Pads, dest: Dest) -> Target {
     match dest {
         Dest::Insn(insn) if pads.has(insn) => Target::Label(Label::Pad(insn as u32)),
         _ => Target::from(dest),

@@ -5,7 +5,7 @@ use object::elf;
 use std::collections::HashMap;
 
 /// A section's new bytes.
-pub struct Text {
+pub(crate) struct Text {
     pub bytes: Vec<u8>,
     pub relocs: Vec<TextReloc>,
     /// Offset of every label placed in the section.
@@ -16,7 +16,7 @@ pub struct Text {
 
 /// A [`crate::text::emit::Mark`] that has a place.
 #[derive(Clone, Copy, Debug)]
-pub struct PlacedMark {
+pub(crate) struct PlacedMark {
     pub offset: u32,
     pub insn: u32,
     pub pad: bool,
@@ -24,7 +24,7 @@ pub struct PlacedMark {
 
 /// A relocation of the new text.
 #[derive(Clone, Copy, Debug)]
-pub struct TextReloc {
+pub(crate) struct TextReloc {
     pub offset: u64,
     pub kind: u32,
     pub target: Target,
@@ -32,7 +32,7 @@ pub struct TextReloc {
 }
 
 /// Lays out the emitted code of one section.
-pub fn lay_out(emitter: &Emitter) -> Text {
+pub(crate) fn lay_out(emitter: &Emitter) -> Text {
     let local: HashMap<Label, usize> = emitter
         .items
         .iter()

@@ -12,7 +12,7 @@ const WORTH: usize = 10;
 
 /// Lets the returns of each unit share their common ends. `unit` has the unit of each original
 /// instruction.
-pub fn ends(emitter: &mut Emitter, unit: &[u32]) {
+pub(crate) fn ends(emitter: &mut Emitter, unit: &[u32]) {
     // The ends of each unit that were kept. Each lists its items, the return first.
     let mut kept = HashMap::<u32, Vec<Vec<usize>>>::new();
     for mark in 0..emitter.marks.len() {

@@ -46,7 +46,7 @@ use std::collections::{HashMap, HashSet};
 const SP: Register = Register::R15;
 
 /// The results of all analyses.
-pub struct Facts<'x, 'o, 'a> {
+pub(crate) struct Facts<'x, 'o, 'a> {
     pub code: &'x Code<'o, 'a>,
     pub addresses: &'x Addresses,
     pub graph: &'x FlowGraph,
@@ -63,7 +63,7 @@ pub struct Facts<'x, 'o, 'a> {
 }
 
 /// Writes the new code of one section.
-pub struct Transform<'x, 'o, 'a> {
+pub(crate) struct Transform<'x, 'o, 'a> {
     facts: &'x Facts<'x, 'o, 'a>,
     out: &'x mut Emitter,
     stats: &'x mut Stats,
@@ -83,7 +83,7 @@ pub struct Transform<'x, 'o, 'a> {
 
 impl<'x, 'o, 'a> Transform<'x, 'o, 'a> {
     /// Rewrites the code section at an index of [`Code::sections`].
-    pub fn section(
+    pub(crate) fn section(
         facts: &'x Facts<'x, 'o, 'a>,
         index: usize,
         out: &'x mut Emitter,
@@ -301,7 +301,7 @@ impl<'x, 'o, 'a> Transform<'x, 'o, 'a> {
 }
 
 /// Returns `delta` at a label: 8 where the function has nothing on the stack, otherwise 0.
-pub fn canonical(graph: &FlowGraph, states: &[State], at: InsnIndex) -> i64 {
+pub(crate) fn canonical(graph: &FlowGraph, states: &[State], at: InsnIndex) -> i64 {
     if graph.is_mixed(at) {
         return 0;
     }

@@ -10,7 +10,7 @@ use sfi_contract::layout::{TCB_SCRATCH, TCB_SCRATCH_SLOTS};
 
 /// A register that may be overwritten until it is released.
 #[derive(Clone, Copy, Debug)]
-pub struct Scratch {
+pub(super) struct Scratch {
     pub register: Register,
     spilled: Option<Anchored>,
 }
@@ -22,12 +22,12 @@ const ORDER: [Register; 14] = {
 };
 
 /// Returns `%gs:place`, with 32-bit address size.
-pub fn fixed(place: Anchored) -> MemoryOperand {
+pub(super) fn fixed(place: Anchored) -> MemoryOperand {
     MemoryOperand::new(Register::None, Register::None, 1, place.symbolic() as i64, 4, false, Register::GS)
 }
 
 /// Returns the word of the TCB page for the number of a spill place.
-pub fn spill_place(slot: u64) -> Anchored {
+pub(super) fn spill_place(slot: u64) -> Anchored {
     TCB_SCRATCH.plus(8 * slot as i32)
 }
 

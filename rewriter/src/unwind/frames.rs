@@ -12,26 +12,26 @@ use object::elf;
 
 /// A place that the unwind tables name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Spot {
+pub(crate) enum Spot {
     Section(SectionIndex, u64),
     Symbol(SymbolIndex, u64),
 }
 
 /// A personality routine, or a pointer to one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Personality {
+pub(crate) struct Personality {
     pub spot: Spot,
     pub indirect: bool,
 }
 
 /// DWARF column of rsp. The other columns are in [`SAVED`].
-pub const SP: u8 = 7;
+pub(crate) const SP: u8 = 7;
 /// DWARF columns of the registers that a callee preserves: rbx, rbp, r12 to r15.
-pub const SAVED: [u8; 6] = [3, 6, 12, 13, 14, 15];
+pub(crate) const SAVED: [u8; 6] = [3, 6, 12, 13, 14, 15];
 
 /// The rule for the canonical frame address.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub struct Cfa {
+pub(crate) struct Cfa {
     /// DWARF column.
     pub register: u8,
     pub offset: i32,
@@ -41,7 +41,7 @@ pub struct Cfa {
 
 /// The place of a register's old value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Saved {
+pub(crate) enum Saved {
     /// It is still in the register.
     Same,
     /// At this distance from the canonical frame address.
@@ -52,7 +52,7 @@ pub enum Saved {
 
 /// The rules for a range of a function.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Row {
+pub(crate) struct Row {
     /// Offsets in the section.
     pub start: u64,
     pub end: u64,
@@ -65,7 +65,7 @@ pub struct Row {
 
 /// One function, or a part of one.
 #[derive(Clone, Debug)]
-pub struct Frame {
+pub(crate) struct Frame {
     pub section: SectionIndex,
     pub start: u64,
     pub end: u64,
@@ -124,7 +124,7 @@ impl Addresses {
 const REPEATED: usize = 200_000_000;
 
 /// Reads all frames. Returns `None` if a table is malformed, because its meaning is then unknown.
-pub fn read(object: &Object<'_>) -> Option<Vec<Frame>> {
+pub(crate) fn read(object: &Object<'_>) -> Option<Vec<Frame>> {
     let addresses = Addresses::new(object);
     if addresses.sections.last().is_some_and(|last| *last >= FIRST_SYMBOL) {
         return None;

@@ -11,7 +11,7 @@ const ABSOLUTE: u8 = 0;
 
 /// A call with a landing pad or actions, or one that is known to have none.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Site {
+pub(crate) struct Site {
     /// Offsets in the section that holds the code.
     pub start: u64,
     pub end: u64,
@@ -23,7 +23,7 @@ pub struct Site {
 
 /// A function's table.
 #[derive(Clone, Debug)]
-pub struct Lsda {
+pub(crate) struct Lsda {
     pub sites: Vec<Site>,
     /// Encoding of the type entries.
     types: u8,
@@ -74,7 +74,7 @@ impl Cursor<'_> {
 
 /// Reads the table at an offset of its section. `function`: the offset where the function (or its
 /// part) begins. Returns `None` if the table is not understood.
-pub fn read(section: &[u8], at: u64, function: u64) -> Option<Lsda> {
+pub(crate) fn read(section: &[u8], at: u64, function: u64) -> Option<Lsda> {
     let mut cursor = Cursor { bytes: section, at: usize::try_from(at).ok()? };
     // Landing pads count from the function's start unless the table says otherwise. That needs a
     // relocation, which no compiler emits.
@@ -109,7 +109,7 @@ pub fn read(section: &[u8], at: u64, function: u64) -> Option<Lsda> {
 }
 
 /// A call site of the new code.
-pub struct NewSite<P> {
+pub(crate) struct NewSite<P> {
     /// Offset from the start of the region that the unwinder reports.
     pub start: u64,
     pub length: u64,
@@ -120,7 +120,7 @@ pub struct NewSite<P> {
 /// Writes a table for the new code, without its actions and types. These follow it, from `actions`
 /// of the section on. Also returns the offsets of the landing pads in the bytes, with their
 /// targets. The addresses of dispatch slots belong there, as landing pads count from 0.
-pub fn write<P>(lsda: &Lsda, sites: Vec<NewSite<P>>) -> (Vec<u8>, Vec<(u64, P)>) {
+pub(crate) fn write<P>(lsda: &Lsda, sites: Vec<NewSite<P>>) -> (Vec<u8>, Vec<(u64, P)>) {
     let mut records = Vec::new();
     let mut pads = Vec::new();
     for site in sites {

@@ -25,7 +25,7 @@ use std::collections::HashMap;
 
 /// The unwinding of an object.
 #[derive(Default)]
-pub struct Unwind {
+pub(crate) struct Unwind {
     pub functions: Vec<Function>,
     /// Calls, with the function that each is in.
     pub calls: HashMap<InsnIndex, usize>,
@@ -34,19 +34,19 @@ pub struct Unwind {
 
 /// The target of an exception from a call.
 #[derive(Clone, Copy, Debug)]
-pub struct Landing {
+pub(crate) struct Landing {
     pub pad: InsnIndex,
     /// Bytes by which the stack pointer is lower at the call than at the pad.
     pub arguments: u32,
 }
 
-pub struct Function {
+pub(crate) struct Function {
     pub frame: Frame,
     pub table: Option<Table>,
 }
 
 /// An exception table, and the place where the next one begins.
-pub struct Table {
+pub(crate) struct Table {
     pub section: usize,
     pub lsda: Lsda,
     pub end: u64,
@@ -54,22 +54,22 @@ pub struct Table {
 
 impl Unwind {
     /// Returns the landing pad of a call.
-    pub fn landing(&self, call: InsnIndex) -> Option<Landing> {
+    pub(crate) fn landing(&self, call: InsnIndex) -> Option<Landing> {
         self.landings.get(&call).copied()
     }
 
     /// Returns all landing pads with their calls.
-    pub fn landings(&self) -> impl Iterator<Item = (InsnIndex, Landing)> {
+    pub(crate) fn landings(&self) -> impl Iterator<Item = (InsnIndex, Landing)> {
         self.landings.iter().map(|(call, landing)| (*call, *landing))
     }
 
     /// Says whether the tables have an entry for a call.
-    pub fn knows(&self, call: InsnIndex) -> bool {
+    pub(crate) fn knows(&self, call: InsnIndex) -> bool {
         self.calls.contains_key(&call)
     }
 
     /// Returns the row of a call.
-    pub fn row(&self, code: &Code<'_, '_>, call: InsnIndex) -> Option<&Row> {
+    pub(crate) fn row(&self, code: &Code<'_, '_>, call: InsnIndex) -> Option<&Row> {
         let inside = code.insns[call].end() - 1;
         let frame = &self.functions[*self.calls.get(&call)?].frame;
         // Rows ascend.
@@ -84,7 +84,7 @@ impl Unwind {
 /// [`Reason::ExceptionTables`] if an exception table, or the frame of a call in it, is not
 /// understood. If a table without exceptions is not understood, it is left out, and unwinding ends
 /// there.
-pub fn collect(code: &Code<'_, '_>) -> Result<Unwind, Vec<Refusal>> {
+pub(crate) fn collect(code: &Code<'_, '_>) -> Result<Unwind, Vec<Refusal>> {
     let object = code.object;
     let tables = object.sections.iter().enumerate().find(|(_, s)| is_exception_table(s.name) && s.size != 0);
     let Some(frames) = frames::read(object) else {

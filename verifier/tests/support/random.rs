@@ -5,7 +5,7 @@ use rand::RngExt;
 
 /// Returns random bytes that often are an instruction: some prefixes, an opcode map, an opcode, and
 /// ModRM with the bytes after it.
-pub fn random(rng: &mut TestRng) -> Vec<u8> {
+pub(super) fn random(rng: &mut TestRng) -> Vec<u8> {
     let mut bytes = Vec::new();
     // Mostly the prefixes that confined operands need.
     if rng.random_ratio(2, 3) {

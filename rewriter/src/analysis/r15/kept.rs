@@ -4,7 +4,7 @@ use iced_x86::Register;
 
 /// The home of r15 in a unit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum R15 {
+pub(crate) enum R15 {
     Renamed(Register),
     /// First exchanged with this register, which then lives in memory.
     Exchanged(Register),

@@ -32,7 +32,7 @@ const SCRATCH: [Register; 8] = {
 
 /// Decides for every unit that names r15. Other units are absent. If units pass r15 to each other,
 /// all keep it at one place.
-pub fn decide(
+pub(crate) fn decide(
     code: &Code<'_, '_>,
     graph: &FlowGraph,
     effects: &[Effects],
@@ -176,7 +176,7 @@ fn loop_depths(code: &Code<'_, '_>) -> Vec<u32> {
 
 /// Returns the place of r15 at an instruction: its register, and the slot of the frame that is its
 /// home.
-pub fn keeping(
+pub(crate) fn keeping(
     graph: &FlowGraph,
     decisions: &HashMap<u32, R15>,
     slots: &Slots,
@@ -191,7 +191,7 @@ pub fn keeping(
 }
 
 /// Counts the units by the ways in which they keep r15.
-pub fn count(code: &Code<'_, '_>, graph: &FlowGraph, decisions: &HashMap<u32, R15>, slots: &Slots) -> Stats {
+pub(crate) fn count(code: &Code<'_, '_>, graph: &FlowGraph, decisions: &HashMap<u32, R15>, slots: &Slots) -> Stats {
     // Padding and the trap of a section are no functions.
     let used = (0..code.insns.len()).filter(|&at| !code.insns[at].is_nop() && !code.is_trap(at));
     let units: HashSet<u32> = used.map(|at| graph.unit[at]).collect();
@@ -210,7 +210,7 @@ pub fn count(code: &Code<'_, '_>, graph: &FlowGraph, decisions: &HashMap<u32, R1
 }
 
 /// Renames r15 in units that leave a register free, and exchanges it where that is cheaper.
-pub fn rename(code: &mut Code<'_, '_>, graph: &FlowGraph, decisions: &HashMap<u32, R15>) {
+pub(crate) fn rename(code: &mut Code<'_, '_>, graph: &FlowGraph, decisions: &HashMap<u32, R15>) {
     for at in 0..code.insns.len() {
         let ins = &mut code.insns[at].ins;
         match decisions.get(&graph.unit[at]) {
@@ -226,7 +226,7 @@ pub fn rename(code: &mut Code<'_, '_>, graph: &FlowGraph, decisions: &HashMap<u3
 }
 
 /// Replaces a general register, at every width, in an instruction's explicit operands.
-pub fn replace(ins: &mut Instruction, from: Register, to: Register) {
+pub(crate) fn replace(ins: &mut Instruction, from: Register, to: Register) {
     substitute(ins, |register| if register.full_register() == from { like(register, to) } else { register });
 }
 
@@ -246,7 +246,7 @@ fn substitute(ins: &mut Instruction, new: impl Fn(Register) -> Register) {
 }
 
 /// Returns the register `to` at the width of `shape`.
-pub fn like(shape: Register, to: Register) -> Register {
+pub(crate) fn like(shape: Register, to: Register) -> Register {
     let number = to.full_register() as u32 - Register::RAX as u32;
     match shape.size() {
         8 => Register::RAX + number,

@@ -34,7 +34,7 @@ enum Holds {
 }
 
 /// The way in which functions of an object pass r15.
-pub enum Passed {
+pub(crate) enum Passed {
     /// Not at all.
     No,
     /// Between functions that only this object calls.
@@ -45,7 +45,7 @@ pub enum Passed {
 ///
 /// # Errors
 /// [`Reason::NoSafeForm`] if code of other objects may call such a unit.
-pub fn find(
+pub(crate) fn find(
     code: &Code<'_, '_>,
     graph: &FlowGraph,
     effects: &[Effects],
@@ -94,7 +94,7 @@ pub fn find(
 
 /// Returns the registers of a list in which functions that this object calls take values from their
 /// callers, or leave values to them. No caller may keep another register's value in these.
-pub fn others(
+pub(crate) fn others(
     code: &Code<'_, '_>,
     graph: &FlowGraph,
     effects: &[Effects],

@@ -18,7 +18,7 @@ const R15_BIT: u32 = 1 << 15;
 
 /// Units whose r15 lives in their frame.
 #[derive(Default)]
-pub struct Slots {
+pub(crate) struct Slots {
     /// The slot's distance below the stack pointer at the unit's entry.
     depths: HashMap<u32, i64>,
     /// Instructions that save and restore r15.
@@ -65,7 +65,7 @@ enum Unfit {
 impl Slots {
     /// Finds the units that can have their r15 in a slot. `r15` holds the decision for each unit.
     /// Renaming is done.
-    pub fn find(
+    pub(crate) fn find(
         code: &Code<'_, '_>,
         graph: &FlowGraph,
         effects: &[Effects],
@@ -96,12 +96,12 @@ impl Slots {
     }
 
     /// Returns how far below the entry's stack pointer the slot of a unit lies, if it has one.
-    pub fn depth(&self, unit: u32) -> Option<i64> {
+    pub(crate) fn depth(&self, unit: u32) -> Option<i64> {
         self.depths.get(&unit).copied()
     }
 
     /// Says whether an instruction saves or restores an r15 that lives in a slot.
-    pub fn is_move(&self, at: InsnIndex) -> bool {
+    pub(crate) fn is_move(&self, at: InsnIndex) -> bool {
         self.moves.contains(&at)
     }
 }
@@ -283,7 +283,7 @@ impl Search<'_, '_, '_> {
 /// Says whether a read of a register has no effect on the result: `sbb %r15,%r15`, `or $-1,%r15`.
 /// So do `sete %r15b` and `mov %al,%r15b`, because the rest of the register does not matter to
 /// compilers.
-pub fn reads_nothing(ins: &Instruction, register: Register) -> bool {
+pub(crate) fn reads_nothing(ins: &Instruction, register: Register) -> bool {
     let is = |other: Register| other.full_register() == register;
     if ins.op0_kind() != OpKind::Register || !is(ins.op0_register()) || is(ins.memory_base()) || is(ins.memory_index())
     {
@@ -303,7 +303,7 @@ pub fn reads_nothing(ins: &Instruction, register: Register) -> bool {
 
 /// Returns the operand that takes r15's place, as a base and a displacement in the original
 /// program.
-pub fn operand(state: &State, depth: i64) -> Option<(Register, i64)> {
+pub(crate) fn operand(state: &State, depth: i64) -> Option<(Register, i64)> {
     match (state.rsp, state.rbp) {
         (Height::Known(height), _) => Some((Register::RSP, height - depth)),
         (_, Height::Known(height)) => Some((Register::RBP, height - depth)),
