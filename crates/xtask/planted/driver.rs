@@ -1,7 +1,7 @@
 //! Rewrites objects with each mistake in turn and names the part that notices:
 //!
 //! ```text
-//! planted MISTAKES FIRST STEP FILE...
+//! planted MISTAKES STEP FILE...
 //! ```
 
 use sfi_rewriter::{Mode, Options, PLANTED, Trace};
@@ -21,9 +21,9 @@ struct Case {
 fn main() {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     let number = |at: usize| arguments[at].parse::<usize>().unwrap();
-    let (count, first, step) = (number(0), number(1), number(2));
+    let (count, step) = (number(0), number(1));
     let mut cases = Vec::new();
-    for name in &arguments[3..] {
+    for name in &arguments[2..] {
         let original = std::fs::read(name).unwrap();
         // Small objects are about single instructions and run in every mode.
         let modes: &[Mode] = if original.len() < 6000 { &Mode::ALL } else { &[Mode::Write] };
@@ -39,7 +39,7 @@ fn main() {
         }
     }
     std::panic::set_hook(Box::new(|_| {}));
-    for mistake in (first..count).step_by(step) {
+    for mistake in (0..count).step_by(step) {
         PLANTED.store(mistake + 1, Relaxed);
         println!("{mistake}\t{}", judge(&cases));
     }

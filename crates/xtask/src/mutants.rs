@@ -25,6 +25,9 @@ pub struct Args {
     /// Only each Nth mistake in the rewriter; the table is not written then
     #[arg(long, value_name = "N", default_value_t = 1, requires = "rewriter")]
     each: usize,
+    /// Do not write the table of mistakes in the rewriter
+    #[arg(long, requires = "rewriter")]
+    no_table: bool,
 }
 
 /// The file that records every violation.
@@ -44,7 +47,7 @@ pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
     let tree = root.join("target/mutants/tree");
     copy(&root, &tree)?;
     if args.rewriter {
-        return planted::run(&root, &tree, (0, args.each.max(1)));
+        return planted::run(&root, &tree, args.each.max(1), !args.no_table && args.each <= 1);
     }
     let file = tree.join(FILE);
     let source = std::fs::read_to_string(&file)?;

@@ -36,10 +36,10 @@ struct Mistake {
     words: &'static str,
 }
 
-/// Makes each mistake of a part of the list in a copy of the tree, rewrites objects with it, and
-/// writes `docs/PLANTED.md` if the part is the whole. Fails if a wrong object comes out that
-/// neither validator nor verifier notices.
-pub(crate) fn run(root: &Path, tree: &Path, slice: (usize, usize)) -> anyhow::Result<ExitCode> {
+/// Makes each Nth mistake of the list in a copy of the tree, rewrites objects with it, and writes
+/// `docs/PLANTED.md` on request. Fails if a wrong object comes out that neither validator nor
+/// verifier notices.
+pub(crate) fn run(root: &Path, tree: &Path, each: usize, write: bool) -> anyhow::Result<ExitCode> {
     let mistakes = mistakes()?;
     plant(&tree.join("rewriter/src"), &mistakes)?;
     std::fs::write(tree.join(DRIVER_FILE), DRIVER)?;
@@ -51,7 +51,7 @@ pub(crate) fn run(root: &Path, tree: &Path, slice: (usize, usize)) -> anyhow::Re
 
     let objects = objects(root, &root.join("target/mutants/objects"))?;
     let mut command = Command::new(target.join("debug/examples/planted"));
-    command.args([mistakes.len(), slice.0, slice.1].map(|number| number.to_string())).args(&objects);
+    command.args([mistakes.len(), each].map(|number| number.to_string())).args(&objects);
     let output = command.output()?;
     ensure!(output.status.success(), "the rewriter with mistakes: {}", String::from_utf8_lossy(&output.stderr));
     let mut table = String::from(HEAD);
@@ -71,7 +71,7 @@ pub(crate) fn run(root: &Path, tree: &Path, slice: (usize, usize)) -> anyhow::Re
         }
     }
     ensure!(missed.is_empty(), "neither validator nor verifier notices: {missed:#?}");
-    if slice.1 == 1 {
+    if write {
         std::fs::write(root.join("docs/PLANTED.md"), table)?;
     }
     Ok(ExitCode::SUCCESS)

@@ -37,6 +37,8 @@ pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
     let mut doc = cargo(&["doc", "--workspace", "--no-deps", "--quiet"]);
     steps.whole("cargo doc", doc.env("RUSTDOCFLAGS", "-D warnings"))?;
     steps.tests("cargo test", &mut cargo(&["test", "--workspace", "--no-fail-fast"]))?;
+    let planted = ["xtask", "mutants", "--rewriter", "--no-table"];
+    steps.whole("mistakes planted in the rewriter", &mut cargo(&planted))?;
     match postgres::tests() {
         Ok(mut tests) => steps.tests("the extension for PostgreSQL", &mut tests)?,
         Err(error) => steps.failed("the extension for PostgreSQL", &error),
