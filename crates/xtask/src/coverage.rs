@@ -1,7 +1,7 @@
 //! `cargo xtask coverage`
 
 use crate::apt;
-use crate::setup::cargo;
+use crate::setup::{self, cargo};
 use anyhow::{Context, bail};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -94,7 +94,7 @@ pub struct Args {
 
 /// Runs the task.
 pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
-    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").canonicalize()?;
+    let root = setup::root()?;
     let target = std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| root.join("target"), PathBuf::from);
     let cache = target.join("coverage");
     let wanted: Vec<&str> = match args.packages.is_empty() {

@@ -36,7 +36,7 @@ fn targets(root: &Path) -> anyhow::Result<Vec<String>> {
 /// Runs the task.
 pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
     setup::ensure(setup::BASE)?;
-    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").canonicalize()?;
+    let root = setup::root()?;
     if !Command::new(cargo()).args(["fuzz", "--version"]).output().is_ok_and(|o| o.status.success()) {
         let status = Command::new(cargo()).args(["install", "cargo-fuzz"]).status()?;
         ensure!(status.success(), "cargo-fuzz cannot be installed");

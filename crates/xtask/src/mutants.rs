@@ -43,7 +43,7 @@ const SUITES: [&[&str]; 3] =
 /// Runs the task.
 pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
     setup::ensure(setup::BASE)?;
-    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").canonicalize()?;
+    let root = setup::root()?;
     let tree = root.join("target/mutants/tree");
     copy(&root, &tree)?;
     if args.rewriter {

@@ -2,7 +2,7 @@
 
 use crate::setup::{self, cargo};
 use anyhow::{Context, ensure};
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::{Command, ExitCode};
 
 /// Builds the extension for PostgreSQL and tests it: on a server of its own, in a temporary folder,
@@ -19,7 +19,7 @@ pub struct Args {
 
 /// Returns the program `sfi`, the library and the folder of the extension, all built.
 fn built() -> anyhow::Result<(PathBuf, PathBuf, PathBuf)> {
-    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").canonicalize().context("no repository")?;
+    let root = setup::root()?;
     let target = std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| root.join("target"), PathBuf::from);
     let build = ["build", "--release", "--package", "sfi-capi", "--package", "sfi-cli"];
     let status = Command::new(cargo()).args(build).current_dir(&root).status().context("cannot run cargo")?;
@@ -41,8 +41,7 @@ pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
     setup::ensure(setup::POSTGRES)?;
     let mut command = tests()?;
     if args.bench {
-        let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").canonicalize().context("no repository")?;
-        command.arg("--exec").arg(root.join("integrations/postgresql/bench/run.sh"));
+        command.arg("--exec").arg(setup::root()?.join("integrations/postgresql/bench/run.sh"));
     }
     let status = command.args(&args.tests).status().context("cannot run test/run.sh")?;
     Ok(if status.success() { ExitCode::SUCCESS } else { ExitCode::FAILURE })

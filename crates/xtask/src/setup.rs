@@ -2,8 +2,17 @@
 //! and named otherwise. Nothing is skipped.
 
 use anyhow::{Context, bail, ensure};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
+
+/// Returns the repository's root.
+///
+/// # Errors
+/// The folder in which this program was built is gone.
+pub fn root() -> anyhow::Result<PathBuf> {
+    let package = Path::new(env!("CARGO_MANIFEST_DIR"));
+    package.join("../..").canonicalize().context("the repository is not where this program was built")
+}
 
 /// A Debian package and the proof that it is installed.
 pub struct Need {

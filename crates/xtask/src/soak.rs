@@ -3,7 +3,6 @@
 use crate::setup::{self, cargo};
 use crate::steps::Steps;
 use crate::{programs, sources};
-use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode};
 
 /// Runs the long suites: gcc's own tests, random units and programs, compared natively and in
@@ -47,7 +46,7 @@ pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
     let mut steps = Steps::default();
     let mut command = Command::new(cargo());
     command.args(["test", "--release", "-p", "sfi-tests", "--test", "torture", "--"]);
-    command.env("SFI_TORTURE", "all").env("SFI_TORTURE_TABLE", root()?.join("docs/TORTURE.md"));
+    command.env("SFI_TORTURE", "all").env("SFI_TORTURE_TABLE", setup::root()?.join("docs/TORTURE.md"));
     steps.tests("gcc's own tests", &mut command)?;
     let mut command = Command::new(cargo());
     command.args(["test", "--release", "-p", "sfi-tests", "--test", "units", "--", "--nocapture"]);
@@ -87,9 +86,4 @@ pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
     steps.tests("a search by speculation", &mut command)?;
     programs::step(&mut steps)?;
     Ok(steps.finish())
-}
-
-/// Returns the repository's root.
-fn root() -> anyhow::Result<PathBuf> {
-    Ok(Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").canonicalize()?)
 }
