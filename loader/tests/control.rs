@@ -2,7 +2,7 @@
 //! nothing else.
 
 mod common;
-use common::{assemble, function};
+use common::{assemble, function, kind};
 use sfi_loader::{CallError, DomainSpec, FaultKind, HostError, Import, TypedFn, World};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -63,13 +63,6 @@ impl Cage {
             self.world.restart("bad").unwrap();
         }
         result
-    }
-}
-
-fn kind(result: Result<u64, CallError>) -> FaultKind {
-    match result {
-        Err(CallError::Fault(fault)) => fault.kind,
-        other => panic!("{other:?}"),
     }
 }
 

@@ -2,7 +2,7 @@
 //! the domain itself had there, and in no other domain, life or place.
 
 mod common;
-use common::{assemble, function};
+use common::{assemble, function, kind};
 use sfi_loader::{CallError, DomainSpec, FaultKind, HostError, Import, TypedFn, World};
 use std::time::Duration;
 
@@ -60,13 +60,6 @@ fn call(world: &mut World, domain: &str, name: &str, a: u64, b: u64) -> Result<u
         world.restart(domain).unwrap();
     }
     result
-}
-
-fn kind(result: Result<u64, CallError>) -> FaultKind {
-    match result {
-        Err(CallError::Fault(fault)) => fault.kind,
-        other => panic!("{other:?}"),
-    }
 }
 
 #[test]

@@ -2,6 +2,7 @@
 //! demands.
 #![allow(dead_code)]
 
+use sfi_loader::{CallError, FaultKind};
 use std::io::Write;
 use std::process::{Command, Stdio};
 
@@ -29,6 +30,14 @@ pub fn function(name: &str, body: &str) -> String {
 
 /// An indirect call through the pointer in rax.
 pub const CALL_RAX: &str = "and $0xffff8,%eax\ncall *%gs:__sfi_dispatch(%eax)\n";
+
+/// Returns the kind of the fault in which a call ended. Any other end fails the test.
+pub fn kind(result: Result<u64, CallError>) -> FaultKind {
+    match result {
+        Err(CallError::Fault(fault)) => fault.kind,
+        other => panic!("{other:?}"),
+    }
+}
 
 /// Returns this process' mappings, without those of the heap and of libraries' lazily grown memory.
 pub fn maps() -> Vec<String> {
