@@ -210,7 +210,7 @@ impl Builder {
                 any_x87: domains.iter().any(|d| d.image.usage.x87),
             },
             time: Time {
-                watched: watched((self.timed, self.interruptible), limits, &domains)?,
+                watched: watched(self.timed, limits, &domains)?.or_else(|| self.interruptible.then(Watched::alone)),
                 clock: self.clock,
                 trimmed: 0,
             },
@@ -270,17 +270,10 @@ fn new_id() -> u64 {
     NEXT.fetch_add(1, Ordering::Relaxed)
 }
 
-/// Makes a world's watch if the world has or may get limits or budgets, or can be interrupted.
-fn watched(
-    (timed, interruptible): (bool, bool),
-    limits: Limits,
-    domains: &ById<DomainId, Domain>,
-) -> Result<Option<Watched>, SpecError> {
+/// Makes a world's watch if the world has or may get limits or budgets.
+fn watched(timed: bool, limits: Limits, domains: &ById<DomainId, Domain>) -> Result<Option<Watched>, SpecError> {
     let budgets: Vec<Budget> = domains.iter().map(|d| d.spec.budget).collect();
     let watch = timed || limits.is_set() || budgets.iter().any(Budget::is_set);
-    if interruptible && !watch {
-        return Ok(Some(Watched::alone()));
-    }
     let watched = watch.then(|| Watched::new(limits, &budgets)).transpose();
     watched.map_err(|e| SpecError::Watchdog(e.to_string()))
 }
