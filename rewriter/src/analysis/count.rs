@@ -7,16 +7,20 @@
 use crate::analysis::flow::FlowGraph;
 use crate::analysis::regs::{Effects, bit};
 use crate::object::address::Addresses;
-use crate::object::decode::{Code, Flow};
+use crate::object::decode::{Code, Flow, InsnIndex, PerInsn};
 use iced_x86::{Mnemonic, OpKind, Register};
 
 /// Says for each instruction whether %al may hold a count before it.
-pub(crate) fn counts(code: &Code<'_, '_>, addresses: &Addresses, graph: &FlowGraph, effects: &[Effects]) -> Vec<bool> {
-    let count = code.insns.len();
-    let named: Vec<bool> = (0..count).map(|at| graph.entry[at] || addresses.taken[at]).collect();
-    let mut reached = vec![false; count];
-    let mut holds = vec![false; count];
-    let mut work: Vec<usize> = (0..count).filter(|&at| named[at]).collect();
+pub(crate) fn counts(
+    code: &Code<'_, '_>,
+    addresses: &Addresses,
+    graph: &FlowGraph,
+    effects: &PerInsn<Effects>,
+) -> PerInsn<bool> {
+    let mut reached = code.per_insn(false);
+    let mut holds = code.per_insn(false);
+    let named = |at: &InsnIndex| graph.entry[*at] || addresses.taken[*at];
+    let mut work: Vec<InsnIndex> = code.insns.keys().filter(named).collect();
     for &at in &work {
         (reached[at], holds[at]) = (true, true);
     }
@@ -39,7 +43,7 @@ pub(crate) fn counts(code: &Code<'_, '_>, addresses: &Addresses, graph: &FlowGra
             }
         });
     }
-    for at in 0..count {
+    for at in code.insns.keys() {
         holds[at] |= !reached[at];
     }
     holds

@@ -8,7 +8,7 @@
 use crate::analysis::depth::{Height, State};
 use crate::analysis::receive::Far;
 use crate::object::address::{Addresses, insn_of};
-use crate::object::decode::{Code, Dest, Flow, Insn, InsnIndex};
+use crate::object::decode::{Code, Dest, Flow, Insn, InsnIndex, PerInsn};
 use crate::object::read::Place;
 use crate::unwind::{Landing, Unwind};
 use std::collections::{HashMap, HashSet};
@@ -29,16 +29,16 @@ pub(crate) enum JumpKind {
 /// Control flow of an object.
 pub(crate) struct FlowGraph {
     /// Instructions that code or data names: branch targets, symbols, taken addresses.
-    pub label: Vec<bool>,
+    pub label: PerInsn<bool>,
     /// Targets of jumps that come after them in the section.
-    pub looped: Vec<bool>,
+    pub looped: PerInsn<bool>,
     /// Instructions at the end of a symbol's extent.
-    pub end: Vec<bool>,
+    pub end: PerInsn<bool>,
     /// Instructions where functions begin. They are called, exported, or taken as an address and
     /// named by a function symbol.
-    pub entry: Vec<bool>,
+    pub entry: PerInsn<bool>,
     /// Unit of each instruction. The number is an instruction of the unit.
-    pub unit: Vec<u32>,
+    pub unit: PerInsn<u32>,
     /// Targets of indirect jumps, by unit: labels whose address is taken and that are no entries.
     pub interior: HashMap<u32, Vec<InsnIndex>>,
     /// Those labels of `interior` that pointers name. The others are entries of switch tables only,
@@ -144,8 +144,10 @@ impl FlowGraph {
     /// cannot lead to these labels. Otherwise it may be both, and is taken for neither. The rounds
     /// presume heights for the labels, and [`crate::analysis::height::check_returns`] checks them
     /// at the function's ends.
-    pub(crate) fn settle(&mut self, code: &Code<'_, '_>, states: &[State]) -> bool {
-        let open: Vec<InsnIndex> = (0..code.insns.len())
+    pub(crate) fn settle(&mut self, code: &Code<'_, '_>, states: &PerInsn<State>) -> bool {
+        let open: Vec<InsnIndex> = code
+            .insns
+            .keys()
             .filter(|&at| code.insns[at].flow == Flow::JumpIndirect && self.pointed.contains_key(&self.unit[at]))
             .filter(|at| !self.tables.contains_key(at) && !self.jumps.contains_key(at) && !self.far.is_jump(*at))
             .filter(|&at| states[at].rsp != Height::Unseen)
@@ -172,7 +174,7 @@ impl FlowGraph {
     /// Finds the labels of jumps whose targets disagree, given the final heights. Such a jump and
     /// all its labels agree on one place of the data stack. So does every other jump to one of
     /// these labels.
-    pub(crate) fn find_mixed(&mut self, states: &[State]) {
+    pub(crate) fn find_mixed(&mut self, states: &PerInsn<State>) {
         let jumps = self.tables.values().chain(self.pointed.values());
         let sets: Vec<Vec<InsnIndex>> =
             jumps.map(|labels| labels.iter().copied().filter(|at| !self.entry[*at]).collect()).collect();
@@ -194,25 +196,24 @@ impl FlowGraph {
 /// Returns the instruction after this one, if it is in the same section and control gets there.
 /// Control does not fall into the trap or into the cold part of another function.
 fn following(code: &Code<'_, '_>, at: InsnIndex) -> Option<InsnIndex> {
-    let next = at + 1;
-    let beside = next < code.insns.len() && code.insns[next].section == code.insns[at].section;
+    let next = at.next();
+    let beside = code.insns.get(next).is_some_and(|next| next.section == code.insns[at].section);
     (beside && !code.is_trap(next) && !code.ends_cold_part(at)).then_some(next)
 }
 
 /// Says whether `dest` is a tail call or call of a function, and no jump inside one.
-fn is_entry_jump(entry: &[bool], code: &Code<'_, '_>, dest: Dest) -> bool {
+fn is_entry_jump(entry: &PerInsn<bool>, code: &Code<'_, '_>, dest: Dest) -> bool {
     insn_of(code, dest).is_none_or(|target| entry[target])
 }
 
 /// Builds the graph.
 pub(crate) fn build(code: &Code<'_, '_>, addresses: &Addresses, unwind: &Unwind) -> FlowGraph {
-    let count = code.insns.len();
-    let mut label = vec![false; count];
-    let mut entry = vec![false; count];
-    let mut end = vec![false; count];
-    let mut jumped = vec![false; count];
-    let mut looped = vec![false; count];
-    for (at, insn) in code.insns.iter().enumerate() {
+    let mut label = code.per_insn(false);
+    let mut entry = code.per_insn(false);
+    let mut end = code.per_insn(false);
+    let mut jumped = code.per_insn(false);
+    let mut looped = code.per_insn(false);
+    for (at, insn) in code.insns.iter_enumerated() {
         match insn.flow {
             Flow::Call(dest) => {
                 if let Some(target) = insn_of(code, dest) {
@@ -230,7 +231,7 @@ pub(crate) fn build(code: &Code<'_, '_>, addresses: &Addresses, unwind: &Unwind)
             _ => {}
         }
     }
-    for (target, taken) in addresses.taken.iter().enumerate() {
+    for (target, taken) in addresses.taken.iter_enumerated() {
         label[target] |= taken;
     }
     for (_, landing) in unwind.landings() {
@@ -253,7 +254,7 @@ pub(crate) fn build(code: &Code<'_, '_>, addresses: &Addresses, unwind: &Unwind)
         }
     }
     // A taken label outside every function's extent is a function that lacks a symbol.
-    for (at, insn) in code.insns.iter().enumerate() {
+    for (at, insn) in code.insns.iter_enumerated() {
         if addresses.taken[at] && function_around(code, insn).is_none() {
             entry[at] = true;
         }
@@ -266,16 +267,16 @@ pub(crate) fn build(code: &Code<'_, '_>, addresses: &Addresses, unwind: &Unwind)
     // A taken label in a unit without an indirect jump is a function too: no jump could reach it,
     // so it is called.
     let jumping: HashSet<u32> =
-        (0..count).filter(|&at| code.insns[at].flow == Flow::JumpIndirect).map(|at| unit[at]).collect();
+        code.insns.keys().filter(|&at| code.insns[at].flow == Flow::JumpIndirect).map(|at| unit[at]).collect();
     let inner = |at: InsnIndex| !entry[at] && function_around(code, &code.insns[at]).is_some();
     let far = Far::find(code, addresses, &unit, inner);
     let receivers: HashSet<InsnIndex> = far.all().collect();
-    for at in 0..count {
+    for at in code.insns.keys() {
         entry[at] |= addresses.taken[at] && !jumping.contains(&unit[at]) && !receivers.contains(&at);
     }
     let mut interior = HashMap::<u32, Vec<InsnIndex>>::new();
     let mut pointed = HashMap::<u32, Vec<InsnIndex>>::new();
-    for at in (0..count).filter(|&at| addresses.taken[at] && !entry[at] && !receivers.contains(&at)) {
+    for at in code.insns.keys().filter(|&at| addresses.taken[at] && !entry[at] && !receivers.contains(&at)) {
         interior.entry(unit[at]).or_default().push(at);
         if addresses.pointed[at] {
             pointed.entry(unit[at]).or_default().push(at);
@@ -304,9 +305,9 @@ fn function_around(code: &Code<'_, '_>, insn: &Insn) -> Option<InsnIndex> {
     inside.then(|| code.at(insn.section as usize, symbol.value)).flatten()
 }
 
-fn units(code: &Code<'_, '_>, addresses: &Addresses, unwind: &Unwind, entry: &[bool]) -> Vec<u32> {
-    let mut parent: Vec<u32> = (0..code.insns.len() as u32).collect();
-    for at in 0..code.insns.len() {
+fn units(code: &Code<'_, '_>, addresses: &Addresses, unwind: &Unwind, entry: &PerInsn<bool>) -> PerInsn<u32> {
+    let mut parent: PerInsn<InsnIndex> = code.insns.keys().collect();
+    for at in code.insns.keys() {
         let insn = &code.insns[at];
         let next = following(code, at);
         match insn.flow {
@@ -337,24 +338,23 @@ fn units(code: &Code<'_, '_>, addresses: &Addresses, unwind: &Unwind, entry: &[b
     }
     // Code that only a taken label reaches (computed goto) belongs to the function whose symbol
     // contains it.
-    for (at, insn) in code.insns.iter().enumerate().filter(|(at, _)| addresses.taken[*at] && !entry[*at]) {
+    for (at, insn) in code.insns.iter_enumerated().filter(|(at, _)| addresses.taken[*at] && !entry[*at]) {
         if let Some(first) = function_around(code, insn) {
             join(&mut parent, at, first);
         }
     }
-    (0..code.insns.len()).map(|at| root(&mut parent, at)).collect()
+    code.insns.keys().map(|at| root(&mut parent, at).number()).collect()
 }
 
-fn root(parent: &mut [u32], mut at: usize) -> u32 {
-    while parent[at] as usize != at {
-        parent[at] = parent[parent[at] as usize];
-        at = parent[at] as usize;
+fn root(parent: &mut PerInsn<InsnIndex>, mut at: InsnIndex) -> InsnIndex {
+    while parent[at] != at {
+        parent[at] = parent[parent[at]];
+        at = parent[at];
     }
-    at as u32
+    at
 }
 
-fn join(parent: &mut [u32], a: usize, b: usize) {
+fn join(parent: &mut PerInsn<InsnIndex>, a: InsnIndex, b: InsnIndex) {
     let (a, b) = (root(parent, a), root(parent, b));
-    let (low, high) = (a.min(b), a.max(b));
-    parent[high as usize] = low;
+    parent[a.max(b)] = a.min(b);
 }

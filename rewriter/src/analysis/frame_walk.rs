@@ -10,7 +10,7 @@ use crate::analysis::depth::{Height, State};
 use crate::analysis::flow::FlowGraph;
 use crate::analysis::reach::frame_place;
 use crate::analysis::regs::Effects;
-use crate::object::decode::{Code, Flow, InsnIndex};
+use crate::object::decode::{Code, Flow, InsnIndex, PerInsn};
 use crate::refusal::{Reason, Refusal};
 use iced_x86::{Mnemonic, OpKind, Register};
 use std::collections::{HashMap, HashSet};
@@ -20,7 +20,12 @@ use std::collections::{HashMap, HashSet};
 type Walk = u32;
 
 /// Refuses reads of return addresses through copies of the frame pointer.
-pub(crate) fn check(code: &Code<'_, '_>, graph: &FlowGraph, effects: &[Effects], states: &[State]) -> Vec<Refusal> {
+pub(crate) fn check(
+    code: &Code<'_, '_>,
+    graph: &FlowGraph,
+    effects: &PerInsn<Effects>,
+    states: &PerInsn<State>,
+) -> Vec<Refusal> {
     let copies = |at: &InsnIndex| {
         let ins = &code.insns[*at].ins;
         ins.mnemonic() == Mnemonic::Mov
@@ -28,11 +33,11 @@ pub(crate) fn check(code: &Code<'_, '_>, graph: &FlowGraph, effects: &[Effects],
             && ins.op0_register() != Register::RSP
             && states[*at].rbp == Height::Known(8)
     };
-    let units: HashSet<u32> = (0..code.insns.len()).filter(copies).map(|at| graph.unit[at]).collect();
+    let units: HashSet<u32> = code.insns.keys().filter(copies).map(|at| graph.unit[at]).collect();
     if units.is_empty() {
         return Vec::new();
     }
-    let members: Vec<InsnIndex> = (0..code.insns.len()).filter(|&at| units.contains(&graph.unit[at])).collect();
+    let members: Vec<InsnIndex> = code.insns.keys().filter(|&at| units.contains(&graph.unit[at])).collect();
     let mut places = HashSet::new();
     let mut before = HashMap::<InsnIndex, Walk>::new();
     loop {
@@ -72,8 +77,8 @@ fn offset(walk: Walk, register: Register) -> Option<i64> {
 fn transfer(
     code: &Code<'_, '_>,
     graph: &FlowGraph,
-    effects: &[Effects],
-    states: &[State],
+    effects: &PerInsn<Effects>,
+    states: &PerInsn<State>,
     at: InsnIndex,
     walk: Walk,
     places: &mut HashSet<(u32, Register, i64)>,

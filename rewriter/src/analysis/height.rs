@@ -9,7 +9,7 @@ use crate::analysis::depth::{Height, State};
 use crate::analysis::flow::FlowGraph;
 use crate::analysis::regs::{Effects, bit};
 use crate::object::address::insn_of;
-use crate::object::decode::{Code, Flow, Insn, InsnIndex};
+use crate::object::decode::{Code, Flow, Insn, InsnIndex, PerInsn};
 use crate::refusal::{Reason, Refusal};
 use iced_x86::{Instruction, Mnemonic, OpKind, Register};
 
@@ -18,13 +18,18 @@ const ENTRY: State = State { rsp: Height::Known(0), rbp: Height::Computed };
 
 /// Returns the states before each instruction. `last`: all indirect jumps are settled, so labels
 /// that nothing reaches get a state too.
-pub(crate) fn heights(code: &Code<'_, '_>, graph: &FlowGraph, effects: &[Effects], last: bool) -> Vec<State> {
-    let mut states = vec![UNSEEN; code.insns.len()];
-    let mut work: Vec<InsnIndex> = (0..code.insns.len()).rev().filter(|&at| graph.entry[at]).collect();
+pub(crate) fn heights(
+    code: &Code<'_, '_>,
+    graph: &FlowGraph,
+    effects: &PerInsn<Effects>,
+    last: bool,
+) -> PerInsn<State> {
+    let mut states = code.per_insn(UNSEEN);
+    let mut work: Vec<InsnIndex> = code.insns.keys().rev().filter(|&at| graph.entry[at]).collect();
     for &at in &work {
         states[at] = ENTRY;
     }
-    let mut first_unreached = 0;
+    let mut first_unreached = InsnIndex::FIRST;
     loop {
         while let Some(at) = work.pop() {
             let after = transfer(code, effects, at, states[at]);
@@ -39,8 +44,8 @@ pub(crate) fn heights(code: &Code<'_, '_>, graph: &FlowGraph, effects: &[Effects
             let landing = graph.landing(at);
             graph.successors(code, at, |next| {
                 let landing = landing.filter(|landing| landing.pad == next);
-                let received = graph.far.receivers(graph.unit[at]).contains(&next) && next != at + 1;
-                if graph.entry[next] || received || (presumed_end && next == at + 1 && landing.is_none()) {
+                let received = graph.far.receivers(graph.unit[at]).contains(&next) && next != at.next();
+                if graph.entry[next] || received || (presumed_end && next == at.next() && landing.is_none()) {
                     return;
                 }
                 let arguments = landing.map_or(0, |landing| i64::from(landing.arguments));
@@ -54,7 +59,7 @@ pub(crate) fn heights(code: &Code<'_, '_>, graph: &FlowGraph, effects: &[Effects
         }
         // Nothing reaches these labels: symbols of hand-written code, targets of computed jumps.
         let unreached = |&at: &InsnIndex| states[at] == UNSEEN && graph.label[at] && (last || !graph.has_interior(at));
-        match (first_unreached..code.insns.len()).find(unreached) {
+        match first_unreached.until(code.insns.next_key()).find(unreached) {
             Some(at) => {
                 let inside = graph.has_interior(at);
                 states[at] = if inside { State { rsp: Height::Computed, rbp: Height::Computed } } else { ENTRY };
@@ -79,7 +84,7 @@ pub(crate) fn is_presumed_noreturn(code: &Code<'_, '_>, graph: &FlowGraph, at: I
     symbol.size != 0 && symbol.end() <= insn.end() && graph.next(code, at).is_some()
 }
 
-fn transfer(code: &Code<'_, '_>, effects: &[Effects], at: InsnIndex, state: State) -> State {
+fn transfer(code: &Code<'_, '_>, effects: &PerInsn<Effects>, at: InsnIndex, state: State) -> State {
     let ins = &code.insns[at].ins;
     let State { rsp, rbp } = state;
     let wrote_rbp = effects[at].writes & bit(Register::RBP) != 0;
@@ -127,9 +132,9 @@ fn transfer(code: &Code<'_, '_>, effects: &[Effects], at: InsnIndex, state: Stat
 /// Refuses function ends where the stack's height shows that labels have other heights than
 /// presumed. This concerns units with labels that pointers name: [`FlowGraph::settle`] presumes
 /// which jump leads to which label.
-pub(crate) fn check_returns(code: &Code<'_, '_>, graph: &FlowGraph, states: &[State]) -> Vec<Refusal> {
+pub(crate) fn check_returns(code: &Code<'_, '_>, graph: &FlowGraph, states: &PerInsn<State>) -> Vec<Refusal> {
     let mut refusals = Vec::new();
-    for (at, insn) in code.insns.iter().enumerate().filter(|(at, _)| graph.pointed.contains_key(&graph.unit[*at])) {
+    for (at, insn) in code.insns.iter_enumerated().filter(|(at, _)| graph.pointed.contains_key(&graph.unit[*at])) {
         let presumed = insn.flow == Flow::JumpIndirect && !graph.tables.contains_key(&at);
         let leaves = match insn.flow {
             Flow::Return => true,
@@ -158,9 +163,13 @@ fn is_behind_restore(code: &Code<'_, '_>, at: InsnIndex) -> bool {
 
 /// Refuses code that replaces a return address or takes it off the stack, as far as heights are
 /// known.
-pub(crate) fn check_return_addresses(code: &Code<'_, '_>, effects: &[Effects], states: &[State]) -> Vec<Refusal> {
+pub(crate) fn check_return_addresses(
+    code: &Code<'_, '_>,
+    effects: &PerInsn<Effects>,
+    states: &PerInsn<State>,
+) -> Vec<Refusal> {
     let mut refusals = Vec::new();
-    for (at, insn) in code.insns.iter().enumerate() {
+    for (at, insn) in code.insns.iter_enumerated() {
         let ins = &insn.ins;
         if insn.is_nop() {
             continue;

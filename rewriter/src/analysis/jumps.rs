@@ -24,7 +24,7 @@ use crate::analysis::height;
 use crate::analysis::reach::{Leaf, Reach};
 use crate::analysis::regs::{Effects, bit};
 use crate::object::address::Addresses;
-use crate::object::decode::{Code, Flow, Insn, InsnIndex};
+use crate::object::decode::{Code, Flow, Insn, InsnIndex, PerInsn};
 use crate::object::read::{Place, SectionIndex};
 use iced_x86::{Mnemonic, OpKind, Register};
 use std::collections::{BTreeMap, HashMap};
@@ -34,13 +34,12 @@ use std::collections::{BTreeMap, HashMap};
 pub(crate) fn prove(
     code: &Code<'_, '_>,
     graph: &mut FlowGraph,
-    effects: &[Effects],
+    effects: &PerInsn<Effects>,
     addresses: &Addresses,
 ) -> Vec<InsnIndex> {
     let tables = Tables::new(code, graph, addresses);
-    let mut open: Vec<InsnIndex> = (0..code.insns.len())
-        .filter(|&at| code.insns[at].flow == Flow::JumpIndirect && !graph.far.is_jump(at))
-        .collect();
+    let mut open: Vec<InsnIndex> =
+        code.insns.keys().filter(|&at| code.insns[at].flow == Flow::JumpIndirect && !graph.far.is_jump(at)).collect();
     let mut sums = Vec::new();
     // A jump whose targets are known is no predecessor of other labels. This may prove another
     // jump.
@@ -157,7 +156,7 @@ impl Search<'_, '_, '_, '_> {
     /// pointer names a label of its unit. An apparent sum then comes from a path on which the
     /// register means something else.
     fn leaves_frame(&self, at: InsnIndex) -> bool {
-        let before = at.checked_sub(1).map(|before| &self.code.insns[before]);
+        let before = at.before().map(|before| &self.code.insns[before]);
         let gives_up = |insn: &Insn| {
             insn.section == self.code.insns[at].section
                 && match insn.ins.mnemonic() {
@@ -198,7 +197,7 @@ impl Search<'_, '_, '_, '_> {
     /// straight line.
     fn is_entry(&self, by: InsnIndex, [a, b]: [Register; 2]) -> bool {
         let loads = |entry: Register, base: Register| {
-            let line = self.code.insns[..by].iter().enumerate().rev().take_while(|(_, insn)| insn.flow == Flow::Next);
+            let line = self.code.insns[..by].iter_enumerated().rev().take_while(|(_, insn)| insn.flow == Flow::Next);
             let written = bit(entry) | bit(base);
             let mut line = line.skip_while(|(at, _)| self.reach.effects(*at).writes & written == 0);
             line.next().is_some_and(|(_, Insn { ins, .. })| {

@@ -10,16 +10,16 @@
 use crate::analysis::flow::{FlowGraph, JumpKind};
 use crate::analysis::regs::{Effects, FLAGS, GPRS, Set, arguments, bits, callee_saved, results};
 use crate::object::address::insn_of;
-use crate::object::decode::{Code, Dest, Flow, Insn};
+use crate::object::decode::{Code, Dest, Flow, Insn, PerInsn};
 use iced_x86::{Mnemonic, Register};
 use std::collections::{HashMap, HashSet};
 
 /// Live sets around each instruction.
 pub(crate) struct Liveness {
     /// Live before each instruction.
-    pub before: Vec<Set>,
+    pub before: PerInsn<Set>,
     /// Live after each instruction.
-    pub after: Vec<Set>,
+    pub after: PerInsn<Set>,
 }
 
 /// Says whether a callee is known to the compiler that built this object.
@@ -28,11 +28,11 @@ fn is_local_call(code: &Code<'_, '_>, dest: Dest) -> bool {
 }
 
 /// Computes liveness.
-pub(crate) fn liveness(code: &Code<'_, '_>, graph: &FlowGraph, effects: &[Effects]) -> Liveness {
+pub(crate) fn liveness(code: &Code<'_, '_>, graph: &FlowGraph, effects: &PerInsn<Effects>) -> Liveness {
     let call_clobbered = GPRS & !callee_saved();
     // Registers that each unit writes itself or lets unknown callees write.
     let mut clobbered = HashMap::<u32, Set>::new();
-    for (at, insn) in code.insns.iter().enumerate() {
+    for (at, insn) in code.insns.iter_enumerated() {
         let unknown = match insn.flow {
             Flow::Call(dest) | Flow::Jump(dest) | Flow::Branch(dest) => !is_local_call(code, dest),
             Flow::CallIndirect => true,
@@ -57,25 +57,23 @@ pub(crate) fn liveness(code: &Code<'_, '_>, graph: &FlowGraph, effects: &[Effect
         .collect();
     // In a unit with several entries it is not known which of them writes rax.
     let mut entries = HashMap::<u32, usize>::new();
-    for (at, unit) in graph.unit.iter().enumerate() {
+    for (at, unit) in graph.unit.iter_enumerated() {
         *entries.entry(*unit).or_default() += usize::from(graph.entry[at]);
     }
     let results_in: HashSet<u32> = code
         .insns
-        .iter()
-        .enumerate()
+        .iter_enumerated()
         .filter(|(at, insn)| effects[*at].writes & bits(&[Register::RAX]) != 0 && !named(insn, Mnemonic::Pop))
         .map(|(at, _)| graph.unit[at])
         .filter(|unit| !saving.contains(unit) && entries[unit] == 1)
         .collect();
     let returned = read_behind_calls(code, graph, effects);
-    let count = code.insns.len();
-    let mut before = vec![0; count];
-    let mut after = vec![0; count];
+    let mut before = code.per_insn(0);
+    let mut after = code.per_insn(0);
     let mut changed = true;
     while changed {
         changed = false;
-        for at in (0..count).rev() {
+        for at in code.insns.keys().rev() {
             let insn = &code.insns[at];
             // Registers that the caller may rely on. They are live where the function ends.
             let passed = callee_saved() | (GPRS & !clobbered[&graph.unit[at]]);
@@ -134,13 +132,13 @@ pub(crate) fn liveness(code: &Code<'_, '_>, graph: &FlowGraph, effects: &[Effect
 
 /// Returns the registers and flags that callers in this object read after a unit returns, before
 /// they write them. Hand-written functions return values there.
-fn read_behind_calls(code: &Code<'_, '_>, graph: &FlowGraph, effects: &[Effects]) -> HashMap<u32, Set> {
+fn read_behind_calls(code: &Code<'_, '_>, graph: &FlowGraph, effects: &PerInsn<Effects>) -> HashMap<u32, Set> {
     let mut returned = HashMap::<u32, Set>::new();
-    let mut before: Vec<Set> = vec![0; code.insns.len()];
+    let mut before: PerInsn<Set> = code.per_insn(0);
     let mut changed = true;
     while changed {
         changed = false;
-        for at in (0..code.insns.len()).rev() {
+        for at in code.insns.keys().rev() {
             let mut out = 0;
             graph.successors(code, at, |next| out |= before[next]);
             let (uses, kills) = match code.insns[at].flow {

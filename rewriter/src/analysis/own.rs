@@ -14,7 +14,7 @@ use crate::analysis::depth::{Height, State};
 use crate::analysis::flow::{FlowGraph, JumpKind};
 use crate::analysis::regs::{Effects, GPRS, Set, bit, callee_saved};
 use crate::object::address::insn_of;
-use crate::object::decode::{Code, Dest, Flow, InsnIndex};
+use crate::object::decode::{Code, Dest, Flow, InsnIndex, PerInsn};
 use crate::refusal::{Reason, Refusal};
 use iced_x86::{Instruction, Mnemonic, OpKind, Register};
 use std::collections::{HashMap, HashSet};
@@ -36,7 +36,12 @@ enum Slot {
 }
 
 /// Refuses functions that leave with a stack pointer that is not their own.
-pub(crate) fn check(code: &Code<'_, '_>, graph: &FlowGraph, effects: &[Effects], states: &[State]) -> Vec<Refusal> {
+pub(crate) fn check(
+    code: &Code<'_, '_>,
+    graph: &FlowGraph,
+    effects: &PerInsn<Effects>,
+    states: &PerInsn<State>,
+) -> Vec<Refusal> {
     let loads = |at: InsnIndex| {
         let ins = &code.insns[at].ins;
         let frame = matches!(states[at].rbp, Height::Known(_));
@@ -53,11 +58,11 @@ pub(crate) fn check(code: &Code<'_, '_>, graph: &FlowGraph, effects: &[Effects],
             _ => ins.op1_register() != Register::RBP || !frame,
         }
     };
-    let suspect: HashSet<u32> = (0..code.insns.len()).filter(|&at| loads(at)).map(|at| graph.unit[at]).collect();
+    let suspect: HashSet<u32> = code.insns.keys().filter(|&at| loads(at)).map(|at| graph.unit[at]).collect();
     if suspect.is_empty() {
         return Vec::new();
     }
-    let members: Vec<InsnIndex> = (0..code.insns.len()).filter(|&at| suspect.contains(&graph.unit[at])).collect();
+    let members: Vec<InsnIndex> = code.insns.keys().filter(|&at| suspect.contains(&graph.unit[at])).collect();
     let mut own = Own {
         code,
         graph,
@@ -86,8 +91,8 @@ pub(crate) fn check(code: &Code<'_, '_>, graph: &FlowGraph, effects: &[Effects],
 struct Own<'x, 'o, 'a> {
     code: &'x Code<'o, 'a>,
     graph: &'x FlowGraph,
-    effects: &'x [Effects],
-    states: &'x [State],
+    effects: &'x PerInsn<Effects>,
+    states: &'x PerInsn<State>,
     /// Registers that hold addresses of the own stack, before each instruction that control
     /// reaches.
     before: HashMap<InsnIndex, Set>,
@@ -254,10 +259,10 @@ impl Own<'_, '_, '_> {
 }
 
 /// Returns the registers written by each unit in which only its own code runs.
-fn leaves(code: &Code<'_, '_>, graph: &FlowGraph, effects: &[Effects]) -> HashMap<u32, Set> {
+fn leaves(code: &Code<'_, '_>, graph: &FlowGraph, effects: &PerInsn<Effects>) -> HashMap<u32, Set> {
     let mut written = HashMap::<u32, Set>::new();
     let mut open = HashSet::new();
-    for (at, insn) in code.insns.iter().enumerate() {
+    for (at, insn) in code.insns.iter_enumerated() {
         let unit = graph.unit[at];
         *written.entry(unit).or_default() |= effects[at].writes & GPRS;
         let leaves = match insn.flow {

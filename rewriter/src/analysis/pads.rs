@@ -9,7 +9,7 @@
 use crate::analysis::flow::{FlowGraph, JumpKind};
 use crate::analysis::live::Liveness;
 use crate::analysis::regs::{FLAGS, GPRS, VECTOR_COUNT, bit};
-use crate::object::decode::{Code, Flow, InsnIndex};
+use crate::object::decode::{Code, Flow, InsnIndex, PerInsn};
 use iced_x86::{Instruction, OpKind, Register};
 use std::collections::{HashMap, HashSet};
 
@@ -28,9 +28,9 @@ pub(crate) struct Pads {
 
 impl Pads {
     /// Finds the units that need pads.
-    pub(crate) fn find(code: &Code<'_, '_>, graph: &FlowGraph, live: &Liveness, counts: &[bool]) -> Pads {
+    pub(crate) fn find(code: &Code<'_, '_>, graph: &FlowGraph, live: &Liveness, counts: &PerInsn<bool>) -> Pads {
         let mut pads = Pads { receivers: graph.far.all().collect(), ..Pads::default() };
-        for (at, insn) in code.insns.iter().enumerate() {
+        for (at, insn) in code.insns.iter_enumerated() {
             if insn.flow != Flow::JumpIndirect || matches!(graph.jump_kind(at), JumpKind::Tail | JumpKind::Far) {
                 continue;
             }
@@ -63,7 +63,12 @@ impl Pads {
 }
 
 /// Returns a register that an indirect jump may use for its target: its own operand, or a dead one.
-pub(crate) fn jump_register(ins: &Instruction, live: &Liveness, counts: &[bool], at: InsnIndex) -> Option<Register> {
+pub(crate) fn jump_register(
+    ins: &Instruction,
+    live: &Liveness,
+    counts: &PerInsn<bool>,
+    at: InsnIndex,
+) -> Option<Register> {
     let after = live.after[at];
     let own = ins.op0_kind() == OpKind::Register && ![Register::RSP, Register::R15].contains(&ins.op0_register());
     if own && bit(ins.op0_register()) & after == 0 {

@@ -9,10 +9,11 @@
 use crate::analysis::depth::{Height, State};
 use crate::analysis::flow::FlowGraph;
 use crate::analysis::regs::{Effects, Set, bit};
-use crate::object::decode::{Code, Flow, InsnIndex};
+use crate::object::decode::{Code, Flow, InsnIndex, PerInsn};
 use iced_x86::{ConditionCode, Instruction, Mnemonic, OpKind, Register};
 use std::cell::RefCell;
 use std::collections::{HashMap, HashSet};
+use std::ops::Range;
 use std::rc::Rc;
 
 /// Most instructions that are searched for definitions.
@@ -39,11 +40,11 @@ pub(crate) enum Leaf {
 pub(crate) struct Reach<'x, 'o, 'a> {
     code: &'x Code<'o, 'a>,
     graph: &'x FlowGraph,
-    effects: &'x [Effects],
-    states: &'x [State],
-    /// Predecessors of instruction `i`: `before[start[i]..start[i + 1]]`.
-    start: Vec<u32>,
-    before: Vec<u32>,
+    effects: &'x PerInsn<Effects>,
+    states: &'x PerInsn<State>,
+    /// The predecessors of each instruction: a range of `before`.
+    near: PerInsn<Range<u32>>,
+    before: Vec<InsnIndex>,
     /// Indirect jumps that may lead to any label of their unit, by unit.
     open: HashMap<u32, Vec<InsnIndex>>,
     /// Labels that the open jumps may reach.
@@ -62,12 +63,12 @@ struct Marks {
     /// Number of the search.
     search: u32,
     /// The last search that met each instruction, and registers.
-    met: Vec<(u32, Set)>,
+    met: PerInsn<(u32, Set)>,
 }
 
 impl Marks {
-    fn new(count: usize) -> RefCell<Marks> {
-        RefCell::new(Marks { search: 0, met: vec![(0, 0); count] })
+    fn new(code: &Code<'_, '_>) -> RefCell<Marks> {
+        RefCell::new(Marks { search: 0, met: code.per_insn((0, 0)) })
     }
 
     /// Begins a search, which has met nothing.
@@ -103,13 +104,12 @@ impl<'x, 'o, 'a> Reach<'x, 'o, 'a> {
     pub(crate) fn new(
         code: &'x Code<'o, 'a>,
         graph: &'x FlowGraph,
-        effects: &'x [Effects],
-        states: &'x [State],
+        effects: &'x PerInsn<Effects>,
+        states: &'x PerInsn<State>,
     ) -> Self {
-        let count = code.insns.len();
-        let mut start = vec![0u32; count + 1];
+        let mut near = code.per_insn(0..0u32);
         let each = |visit: &mut dyn FnMut(InsnIndex, InsnIndex)| {
-            for at in 0..count {
+            for at in code.insns.keys() {
                 if code.insns[at].flow != Flow::JumpIndirect || graph.tables.contains_key(&at) {
                     // This function does not find values that another one left in a register. That
                     // holds even if padding or a call that does not return seems to fall into it.
@@ -122,19 +122,21 @@ impl<'x, 'o, 'a> Reach<'x, 'o, 'a> {
                 }
             }
         };
-        each(&mut |_, next| start[next + 1] += 1);
-        for at in 0..count {
-            start[at + 1] += start[at];
+        each(&mut |_, next| near[next].end += 1);
+        let mut behind = 0;
+        for near in &mut near {
+            let count = near.end;
+            *near = behind..behind;
+            behind += count;
         }
-        let mut fill = start.clone();
-        let mut before = vec![0u32; start[count] as usize];
+        let mut before = vec![InsnIndex::FIRST; behind as usize];
         each(&mut |at, next| {
-            before[fill[next] as usize] = at as u32;
-            fill[next] += 1;
+            before[near[next].end as usize] = at;
+            near[next].end += 1;
         });
         let mut open = HashMap::<u32, Vec<InsnIndex>>::new();
         let mut stores = HashMap::<_, Vec<InsnIndex>>::new();
-        for (at, insn) in code.insns.iter().enumerate() {
+        for (at, insn) in code.insns.iter_enumerated() {
             let unit = graph.unit[at];
             if insn.flow == Flow::JumpIndirect && graph.has_interior(at) && !graph.tables.contains_key(&at) {
                 open.entry(unit).or_default().push(at);
@@ -147,8 +149,8 @@ impl<'x, 'o, 'a> Reach<'x, 'o, 'a> {
         }
         let labels = open.keys().filter_map(|unit| graph.interior.get(unit));
         let reached = labels.flatten().copied().collect();
-        let (known, marks) = (RefCell::default(), std::array::from_fn(|_| Marks::new(count)));
-        Reach { code, graph, effects, states, start, before, open, reached, stores, known, marks }
+        let (known, marks) = (RefCell::default(), std::array::from_fn(|_| Marks::new(code)));
+        Reach { code, graph, effects, states, near, before, open, reached, stores, known, marks }
     }
 
     /// Returns the effects of an instruction on registers.
@@ -173,16 +175,17 @@ impl<'x, 'o, 'a> Reach<'x, 'o, 'a> {
         while let [earlier] = *self.near(at)
             && !self.graph.entry[at]
             && !self.reached.contains(&at)
-            && !self.defines(earlier as usize, register)
-            && (earlier as usize) < at
+            && !self.defines(earlier, register)
+            && earlier < at
         {
-            at = earlier as usize;
+            at = earlier;
         }
         at
     }
 
-    fn near(&self, at: InsnIndex) -> &[u32] {
-        &self.before[self.start[at] as usize..self.start[at + 1] as usize]
+    fn near(&self, at: InsnIndex) -> &[InsnIndex] {
+        let Range { start, end } = self.near[at];
+        &self.before[start as usize..end as usize]
     }
 
     fn defines(&self, at: InsnIndex, register: Register) -> bool {
@@ -210,7 +213,7 @@ impl<'x, 'o, 'a> Reach<'x, 'o, 'a> {
                 found.outside = true;
                 return found;
             }
-            for earlier in near.iter().map(|&at| at as usize).chain(far.iter().copied()) {
+            for earlier in near.iter().chain(far).copied() {
                 if !marks.meet(earlier, register) {
                     continue;
                 }

@@ -11,7 +11,7 @@
 //! preserved registers.
 
 use crate::object::address::Addresses;
-use crate::object::decode::{Code, Flow, InsnIndex};
+use crate::object::decode::{Code, Flow, InsnIndex, PerInsn};
 use iced_x86::{Instruction, Mnemonic, OpKind, Register};
 use std::collections::{HashMap, HashSet};
 
@@ -34,26 +34,27 @@ impl Far {
     pub(crate) fn find(
         code: &Code<'_, '_>,
         addresses: &Addresses,
-        unit: &[u32],
+        unit: &PerInsn<u32>,
         label: impl Fn(InsnIndex) -> bool,
     ) -> Far {
-        let count = code.insns.len();
         let units = |wanted: &dyn Fn(InsnIndex) -> bool| -> HashSet<u32> {
-            (0..count).filter(|&at| wanted(at)).map(|at| unit[at]).collect()
+            code.insns.keys().filter(|&at| wanted(at)).map(|at| unit[at]).collect()
         };
         let mut far = Far::default();
-        let jumps: Vec<InsnIndex> = (0..count).filter(|&at| is_far_jump(code, at)).collect();
+        let jumps: Vec<InsnIndex> = code.insns.keys().filter(|&at| is_far_jump(code, at)).collect();
         let saving = units(&|at| saves_stack(code, at));
         let jumping = units(&|at| code.insns[at].flow == Flow::JumpIndirect);
         let data: HashSet<InsnIndex> =
             addresses.data.values().filter_map(|data| crate::object::address::insn_of(code, data.dest)).collect();
         let labelled = units(&|at| addresses.pointed[at] && label(at));
-        for at in (0..count).filter(|&at| addresses.pointed[at] && label(at) && !data.contains(&at)) {
+        for at in code.insns.keys().filter(|&at| addresses.pointed[at] && label(at) && !data.contains(&at)) {
             if saving.contains(&unit[at]) && !jumping.contains(&unit[at]) {
                 far.receivers.entry(unit[at]).or_default().push(at);
             }
         }
-        far.saves = (0..count)
+        far.saves = code
+            .insns
+            .keys()
             .filter(|&at| far.receivers.contains_key(&unit[at]) && saves_stack(code, at))
             .map(|at| (at, unit[at]))
             .collect();
@@ -92,7 +93,8 @@ impl Far {
 /// Says whether an instruction is `mov %rsp,m`, or the second of `mov %rsp,%r ; mov %r,m`.
 fn saves_stack(code: &Code<'_, '_>, at: InsnIndex) -> bool {
     let ins = &code.insns[at].ins;
-    let before = || code.insns.get(at.wrapping_sub(1)).filter(|before| before.section == code.insns[at].section);
+    let before =
+        || at.before().map(|before| &code.insns[before]).filter(|before| before.section == code.insns[at].section);
     let copied = |before: &crate::object::decode::Insn| {
         before.ins.mnemonic() == Mnemonic::Mov
             && before.ins.op0_register() == ins.op1_register()

@@ -1,6 +1,6 @@
 //! Phase 5: the registers and flags that each instruction of the original code reads and writes.
 
-use crate::object::decode::Insn;
+use crate::object::decode::{Insn, PerInsn};
 use iced_x86::{InstructionInfoFactory, InstructionInfoOptions, Mnemonic, OpAccess, Register, RflagsBits};
 
 /// A set of general registers (bits 0-15 by number) and flags (bits [`FLAG_SHIFT`]..).
@@ -66,7 +66,7 @@ pub(crate) struct Effects {
 }
 
 /// Returns the effects of every instruction.
-pub(crate) fn effects(insns: &[Insn]) -> Vec<Effects> {
+pub(crate) fn effects(insns: &PerInsn<Insn>) -> PerInsn<Effects> {
     let mut factory = InstructionInfoFactory::new();
     insns.iter().map(|insn| one(&mut factory, insn)).collect()
 }

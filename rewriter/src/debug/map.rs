@@ -25,7 +25,7 @@ fn entries(code: &Code<'_, '_>, text: &Text) -> Vec<Entry> {
         if bytes.is_empty() {
             continue;
         }
-        let insn = &code.insns[mark.insn as usize];
+        let insn = &code.insns[mark.insn];
         let main = if mark.pad || insn.is_nop() { None } else { main_of(&insn.ins, bytes) };
         entries.push(Entry { new: u64::from(mark.offset), old: u64::from(insn.offset), main });
     }

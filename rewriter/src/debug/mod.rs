@@ -59,7 +59,7 @@ pub(crate) fn traces(
     keeping: impl Fn(InsnIndex) -> (Keeping, Option<i64>),
 ) -> Vec<Trace> {
     let step = |mark: &PlacedMark| {
-        let at = mark.insn as InsnIndex;
+        let at = mark.insn;
         let (r15, slot) = keeping(at);
         Step { new: mark.offset, old: code.insns[at].offset, pad: mark.pad, r15, slot }
     };

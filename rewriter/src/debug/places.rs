@@ -1,7 +1,7 @@
 //! The way from addresses of the original code, as `sfi-debuginfo` packs them, to offsets of the
 //! new code.
 
-use crate::object::decode::Code;
+use crate::object::decode::{Code, InsnIndex};
 use crate::object::read::SectionIndex;
 use crate::text::emit::Label;
 use crate::text::layout::Text;
@@ -50,34 +50,30 @@ impl<'x, 'o, 'a> Places<'x, 'o, 'a> {
 
     /// Returns the new place of the instruction at an address, or of the next one.
     pub(super) fn start(&self, address: u64) -> Option<(SectionIndex, u64)> {
-        let (section, text, index) = self.find(address)?;
+        let (section, text, insn) = self.find(address)?;
         let (starts, end) = &self.starts[text];
-        Some((section, starts.get(index).map_or(*end, |start| u64::from(*start))))
+        let index = insn.number() - self.code.sections[text].first.number();
+        Some((section, starts.get(index as usize).map_or(*end, |start| u64::from(*start))))
     }
 
-    /// Finds the instruction at an address, or the next one. Returns section, text, and its number
-    /// in the text.
-    fn find(&self, address: u64) -> Option<(SectionIndex, usize, usize)> {
+    /// Finds the instruction at an address, or the next one. Returns section, text, and the
+    /// instruction.
+    fn find(&self, address: u64) -> Option<(SectionIndex, usize, InsnIndex)> {
         let (section, offset) = sfi_debuginfo::split(address)?;
         let text = self.text(section)?;
         let of = &self.code.sections[text];
         if offset > self.code.object.sections[section].data.len() as u64 {
             return None;
         }
-        let insns = &self.code.insns[of.first..of.end];
-        let index = match self.code.at(section, offset) {
-            Some(insn) => insn - of.first,
-            None => insns.partition_point(|insn| u64::from(insn.offset) < offset),
-        };
-        Some((section, text, index))
+        let insn = self.code.at(section, offset).unwrap_or_else(|| self.code.place(of, offset));
+        Some((section, text, insn))
     }
 
     /// Returns the end of the code before an address. If a symbol ends there, it is the place
     /// before the padding.
     pub(super) fn end(&self, address: u64) -> Option<(SectionIndex, u64)> {
-        let (section, text, index) = self.find(address)?;
-        let insn = self.code.sections[text].first + index;
-        match self.texts[text].labels.get(&Label::End(insn as u32)) {
+        let (section, text, insn) = self.find(address)?;
+        match self.texts[text].labels.get(&Label::End(insn)) {
             Some(end) => Some((section, u64::from(*end))),
             None => self.start(address),
         }
@@ -97,7 +93,7 @@ impl<'x, 'o, 'a> Places<'x, 'o, 'a> {
         marks.iter().enumerate().map(move |(index, mark)| {
             let end = marks.get(index + 1).map(|next| u64::from(next.offset));
             let size = text.map_or(0, |text| text.bytes.len() as u64);
-            let insn = &self.code.insns[mark.insn as usize];
+            let insn = &self.code.insns[mark.insn];
             Pad {
                 serves: sfi_debuginfo::address(section, u64::from(insn.offset)),
                 place: Stretch { section, begin: u64::from(mark.offset), end: end.unwrap_or(size) },

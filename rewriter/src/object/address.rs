@@ -5,7 +5,7 @@
 //! data they are 64-bit pointers and the entries of PC32 switch tables. An entry's addend mixes the
 //! target with the entry's distance from the table's base. The base is the place that code names.
 
-use crate::object::decode::{Code, Dest, Flow, InsnIndex};
+use crate::object::decode::{Code, Dest, Flow, InsnIndex, PerInsn};
 use crate::object::read::{Place, Reloc, SectionIndex};
 use crate::refusal::{Reason, Refusal};
 use iced_x86::{Mnemonic, Register};
@@ -29,9 +29,9 @@ pub(crate) struct Addresses {
     /// Data relocations by (section, index of the relocation).
     pub data: HashMap<(SectionIndex, usize), DataRef>,
     /// Instructions whose address is taken, by a pointer or by a switch table.
-    pub taken: Vec<bool>,
+    pub taken: PerInsn<bool>,
     /// Instructions that a pointer names.
-    pub pointed: Vec<bool>,
+    pub pointed: PerInsn<bool>,
     /// Switch tables.
     pub tables: Vec<Table>,
 }
@@ -95,7 +95,7 @@ impl WideTables {
         }
         let mut tables = BTreeMap::new();
         for (start, end) in runs {
-            let inside = || named.range((start, 0)..(end, 0));
+            let inside = || named.range((start, InsnIndex::FIRST)..(end, InsnIndex::FIRST));
             let jumps = inside().next().is_some() && inside().all(|(_, by)| reads_for_jump(code, *by));
             if !jumps || is_named_by_data(code, section, start, end) {
                 continue;
@@ -120,7 +120,7 @@ impl WideTables {
 fn reads_for_jump(code: &Code<'_, '_>, at: InsnIndex) -> bool {
     let ins = &code.insns[at].ins;
     let indexed = ins.memory_base() == Register::None && ins.memory_index_scale() == 8;
-    let next = code.insns.get(at + 1).filter(|next| next.section == code.insns[at].section);
+    let next = code.insns.get(at.next()).filter(|next| next.section == code.insns[at].section);
     let jumps =
         || next.is_some_and(|next| next.flow == Flow::JumpIndirect && next.ins.op0_register() == ins.op0_register());
     let loads = ins.mnemonic() == Mnemonic::Mov && ins.op0_register().is_gpr64();
@@ -166,13 +166,13 @@ pub(crate) fn find(code: &Code<'_, '_>) -> Result<Addresses, Vec<Refusal>> {
     let mut found = Addresses {
         operands: HashMap::new(),
         data: HashMap::new(),
-        taken: vec![false; code.insns.len()],
-        pointed: vec![false; code.insns.len()],
+        taken: code.per_insn(false),
+        pointed: code.per_insn(false),
         tables: Vec::new(),
     };
     let mut refusals = Vec::new();
     let mut named = HashMap::<SectionIndex, BTreeSet<(u64, InsnIndex)>>::new();
-    for index in 0..code.insns.len() {
+    for index in code.insns.keys() {
         if let Err(refusal) = operand(code, index, &mut found, &mut named) {
             refusals.push(refusal);
         }
@@ -318,7 +318,7 @@ fn data_section(
                 _ => reloc.offset,
             };
             run = Some((start, reloc.offset.wrapping_add(4)));
-            let names = named.range((start, 0)..=(reloc.offset, InsnIndex::MAX));
+            let names = named.range((start, InsnIndex::FIRST)..=(reloc.offset, InsnIndex::LAST));
             let Some(&(base, by)) = names.last() else {
                 refusals.push(refuse("no instruction names the base of this switch table"));
                 continue;
@@ -328,7 +328,8 @@ fn data_section(
             match never_reached(code, by, reloc, bias).or_else(|| code_dest(code, reloc, bias)) {
                 Some(dest) => {
                     found.data.insert((section, index), DataRef { dest, addend: distance, pointer: false });
-                    let names = || named.range((base, 0)..=(base, InsnIndex::MAX)).map(|(_, by)| *by).collect();
+                    let names =
+                        || named.range((base, InsnIndex::FIRST)..=(base, InsnIndex::LAST)).map(|(_, by)| *by).collect();
                     found.add_entry(&mut last, base, dest, code, names);
                 }
                 None => refusals.push(refuse("the entry of a switch table does not lead to an instruction")),

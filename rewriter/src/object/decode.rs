@@ -6,9 +6,55 @@ use crate::refusal::{Reason, Refusal};
 use iced_x86::{Code as Opcode, Decoder, DecoderOptions, FlowControl, Instruction, Mnemonic, OpKind, Register};
 use object::elf;
 use sfi_contract::text::clean;
+use typed_index_collections::TiVec;
 
 /// Index into [`Code::insns`].
-pub(crate) type InsnIndex = usize;
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub(crate) struct InsnIndex(u32);
+
+/// A value for each instruction.
+pub(crate) type PerInsn<T> = TiVec<InsnIndex, T>;
+
+impl InsnIndex {
+    /// The index of an object's first instruction.
+    pub(crate) const FIRST: InsnIndex = InsnIndex(0);
+
+    /// An index above those of all instructions.
+    pub(crate) const LAST: InsnIndex = InsnIndex(u32::MAX);
+
+    /// Returns the index as a number.
+    pub(crate) fn number(self) -> u32 {
+        self.0
+    }
+
+    /// Returns the index after this one.
+    pub(crate) fn next(self) -> InsnIndex {
+        InsnIndex(self.0 + 1)
+    }
+
+    /// Returns the index before this one, unless this is the first.
+    pub(crate) fn before(self) -> Option<InsnIndex> {
+        self.0.checked_sub(1).map(InsnIndex)
+    }
+
+    /// Returns the indexes from this one to the one before `end`.
+    pub(crate) fn until(self, end: InsnIndex) -> impl DoubleEndedIterator<Item = InsnIndex> + Clone {
+        (self.0..end.0).map(InsnIndex)
+    }
+}
+
+impl From<usize> for InsnIndex {
+    /// Objects with 2^32 instructions and more are not read: they would take 200 GB.
+    fn from(at: usize) -> InsnIndex {
+        InsnIndex(at as u32)
+    }
+}
+
+impl From<InsnIndex> for usize {
+    fn from(at: InsnIndex) -> usize {
+        at.0 as usize
+    }
+}
 
 /// The target of a direct branch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -91,7 +137,7 @@ const NONE: u32 = u32::MAX;
 /// All code of an object.
 pub(crate) struct Code<'o, 'a> {
     pub object: &'o Object<'a>,
-    pub insns: Vec<Insn>,
+    pub insns: PerInsn<Insn>,
     pub sections: Vec<CodeSection>,
     /// Index into `sections` by section index.
     by_section: Vec<Option<usize>>,
@@ -107,9 +153,21 @@ impl<'o> Code<'o, '_> {
     pub(crate) fn at(&self, section: SectionIndex, offset: u64) -> Option<InsnIndex> {
         let at = &self.section(section)?.at;
         match at.get(usize::try_from(offset).ok()?) {
-            Some(&index) if index != NONE => Some(index as usize),
+            Some(&index) if index != NONE => Some(InsnIndex(index)),
             _ => None,
         }
+    }
+
+    /// Returns the instruction at an offset of a section. If none starts there, returns the next.
+    pub(crate) fn place(&self, section: &CodeSection, offset: u64) -> InsnIndex {
+        let insns = &self.insns[section.first..section.end];
+        let before = insns.raw.partition_point(|insn| u64::from(insn.offset) < offset);
+        InsnIndex(section.first.0 + before as u32)
+    }
+
+    /// Returns a list with this value for each instruction.
+    pub(crate) fn per_insn<T: Clone>(&self, value: T) -> PerInsn<T> {
+        vec![value; self.insns.len()].into()
     }
 
     /// Returns the relocation that patches an instruction's displacement.
@@ -230,7 +288,7 @@ fn refuse_at(
 /// field, [`Reason::BranchTarget`] and [`Reason::Relocation`] if a branch leads to no instruction.
 pub(crate) fn decode<'o, 'a>(object: &'o Object<'a>) -> Result<Code<'o, 'a>, Vec<Refusal>> {
     let mut code =
-        Code { object, insns: Vec::new(), sections: Vec::new(), by_section: vec![None; object.sections.len()] };
+        Code { object, insns: PerInsn::new(), sections: Vec::new(), by_section: vec![None; object.sections.len()] };
     let mut refusals = Vec::new();
     for (index, section) in object.sections.iter().enumerate() {
         if section.is_code() {
@@ -254,7 +312,7 @@ fn decode_section(code: &mut Code<'_, '_>, index: SectionIndex, refusals: &mut V
         .map(|(i, s)| (s.value, i))
         .collect();
     functions.sort_unstable();
-    let first = code.insns.len();
+    let first = code.insns.next_key();
     code.by_section[index] = Some(code.sections.len());
     code.sections.push(CodeSection {
         section: index,
@@ -322,12 +380,12 @@ fn trap_behind(code: &mut Code<'_, '_>, section: usize) {
     let first = code.sections[section].first;
     let CodeSection { section, at, trap, end, .. } = &mut code.sections[section];
     let offset = at.len() - 1;
-    *trap = code.insns.len();
-    *end = *trap + 1;
+    *trap = code.insns.next_key();
+    *end = trap.next();
     if code.insns[first..].iter().any(|insn| is_branch_to(insn, offset as u64))
         && let Some(place) = at.last_mut()
     {
-        *place = *trap as u32;
+        *place = trap.0;
     }
     // ud2
     let mut ins = Instruction::with(Opcode::Ud2);
@@ -347,7 +405,7 @@ fn is_branch_to(insn: &Insn, offset: u64) -> bool {
 
 /// Sets [`Insn::flow`] of all instructions.
 fn resolve_branches(code: &mut Code<'_, '_>, refusals: &mut Vec<Refusal>) {
-    for index in 0..code.insns.len() {
+    for index in code.insns.keys() {
         let insn = code.insns[index];
         let flow = match insn.ins.flow_control() {
             FlowControl::Call if insn.ins.is_call_near() => direct(code, index).map(Flow::Call),

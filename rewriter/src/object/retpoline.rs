@@ -7,7 +7,7 @@ use iced_x86::{Code as Opcode, Instruction, Mnemonic, OpKind, Register};
 
 /// Replaces such calls by their meaning. The code after them never runs.
 pub(crate) fn replace(code: &mut Code<'_, '_>) {
-    for at in 0..code.insns.len() {
+    for at in code.insns.keys() {
         let Some((mut ins, flow)) = meaning(code, at) else { continue };
         let insn = &mut code.insns[at];
         ins.set_len(insn.ins.len());
@@ -19,7 +19,7 @@ pub(crate) fn replace(code: &mut Code<'_, '_>) {
 
 fn meaning(code: &Code<'_, '_>, at: InsnIndex) -> Option<(Instruction, Flow)> {
     let Flow::Call(Dest::Insn(callee)) = code.insns[at].flow else { return None };
-    let [first, second] = code.insns.get(callee..callee + 2)? else { return None };
+    let (first, second) = (code.insns.get(callee)?, code.insns.get(callee.next())?);
     let returns = second.ins.code() == Opcode::Retnq && second.section == first.section;
     if !returns || first.disp_reloc.or(first.imm_reloc).is_some() {
         return None;

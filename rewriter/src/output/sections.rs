@@ -321,7 +321,7 @@ impl<'c, 'o, 'a> Symbols<'c, 'o, 'a> {
         let Some(size) = self.sizes.get(&section) else { return offset };
         let Some(insn) = self.code.at(section, offset) else { return *size };
         let place = |label| self.labels.get(&label).map(|(_, offset)| *offset);
-        let end_label = Label::End(insn as u32);
+        let end_label = Label::End(insn);
         if end { place(end_label).or(place(old(insn))) } else { place(old(insn)) }.unwrap_or(*size)
     }
 
@@ -436,7 +436,7 @@ impl<'c, 'o, 'a> Symbols<'c, 'o, 'a> {
         self.needed.sort_unstable();
         for (count, label) in self.needed.iter().enumerate() {
             let existing = match label {
-                Label::Old(insn) => functions.get(&(*insn as usize)).copied(),
+                Label::Old(insn) => functions.get(insn).copied(),
                 _ => None,
             };
             let number = existing.unwrap_or_else(|| {

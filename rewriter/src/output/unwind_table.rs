@@ -117,7 +117,7 @@ pub(crate) fn needs(unwind: &Unwind, code: &Code<'_, '_>) -> Vec<Label> {
         }
     }
     for (index, section) in code.sections.iter().enumerate() {
-        if (section.first..section.end).any(|at| unwind.knows(at)) {
+        if section.first.until(section.end).any(|at| unwind.knows(at)) {
             labels.push(Label::Start(index as u32));
         }
     }
@@ -135,9 +135,13 @@ pub(crate) fn emit<'a>(
     symbol: impl Fn(Target) -> usize,
 ) -> Result<Option<NewSection<'a>>, Refusal> {
     let section = &code.sections[index];
-    let place = |at: InsnIndex| text.labels.get(&Label::After(at as u32)).copied();
-    let calls: Vec<(InsnIndex, u32)> =
-        (section.first..section.end).filter(|&at| unwind.knows(at)).filter_map(|at| Some((at, place(at)?))).collect();
+    let place = |at: InsnIndex| text.labels.get(&Label::After(at)).copied();
+    let calls: Vec<(InsnIndex, u32)> = section
+        .first
+        .until(section.end)
+        .filter(|&at| unwind.knows(at))
+        .filter_map(|at| Some((at, place(at)?)))
+        .collect();
     let mut functions: Vec<usize> = calls.iter().map(|(at, _)| unwind.calls[at]).collect();
     functions.sort_unstable();
     functions.dedup();

@@ -13,13 +13,13 @@ use sfi_contract::{Anchor, Anchored};
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub(crate) enum Label {
     /// The new place of an instruction of the original code.
-    Old(u32),
+    Old(InsnIndex),
     /// The end of the code before an original instruction. Padding follows it.
-    End(u32),
+    End(InsnIndex),
     /// The landing pad of an original instruction.
-    Pad(u32),
+    Pad(InsnIndex),
     /// The return address of an original call.
-    After(u32),
+    After(InsnIndex),
     /// The beginning of a code section: an index into [`crate::object::decode::Code::sections`].
     Start(u32),
     /// A place that only the new code has.
@@ -73,7 +73,7 @@ impl From<Dest> for Target {
 
 /// Returns the label for the new place of an original instruction.
 pub(crate) fn old(insn: InsnIndex) -> Label {
-    Label::Old(insn as u32)
+    Label::Old(insn)
 }
 
 /// A relocation of encoded instructions.
@@ -170,7 +170,7 @@ pub(crate) enum Item {
 pub(crate) struct Mark {
     /// Index into [`Emitter::items`].
     pub item: u32,
-    pub insn: u32,
+    pub insn: InsnIndex,
     /// The code is a landing pad, which stands apart.
     pub pad: bool,
 }
@@ -239,7 +239,7 @@ impl Emitter {
 
     /// Marks the code from here on as serving an original instruction.
     pub(crate) fn mark(&mut self, insn: InsnIndex, pad: bool) {
-        self.marks.push(Mark { item: self.items.len() as u32, insn: insn as u32, pad });
+        self.marks.push(Mark { item: self.items.len() as u32, insn, pad });
     }
 
     /// The relocations of an item.
@@ -359,7 +359,7 @@ pub(crate) fn tag_of(pads: &Pads, dest: Dest) -> i64 {
 /// Returns the target of a relocation that takes the address of a place.
 pub(crate) fn address_of(pads: &Pads, dest: Dest) -> Target {
     match dest {
-        Dest::Insn(insn) if pads.has(insn) => Target::Label(Label::Pad(insn as u32)),
+        Dest::Insn(insn) if pads.has(insn) => Target::Label(Label::Pad(insn)),
         _ => Target::from(dest),
     }
 }

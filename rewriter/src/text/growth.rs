@@ -13,7 +13,7 @@ pub(crate) fn add(growth: &mut Growth, code: &Code<'_, '_>, section: &CodeSectio
     }
     for (index, mark) in text.marks.iter().enumerate() {
         let end = text.marks.get(index + 1).map_or(text.bytes.len(), |next| next.offset as usize);
-        let part = if mark.pad { Part::Indirect } else { part(&code.insns[mark.insn as usize]) };
+        let part = if mark.pad { Part::Indirect } else { part(&code.insns[mark.insn]) };
         for new in Decoder::new(64, &text.bytes[mark.offset as usize..end], DecoderOptions::NONE) {
             growth.0[inserted(&new).unwrap_or(part) as usize].1 += new.len() as u64;
         }

@@ -1,5 +1,6 @@
 //! Phase 9: places all code. Branches start short and grow until all reach.
 
+use crate::object::decode::InsnIndex;
 use crate::text::emit::{Branch, Emitter, Fixup, Item, Label, Target};
 use object::elf;
 use std::collections::HashMap;
@@ -18,7 +19,7 @@ pub(crate) struct Text {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct PlacedMark {
     pub offset: u32,
-    pub insn: u32,
+    pub insn: InsnIndex,
     pub pad: bool,
 }
 

@@ -3,6 +3,7 @@
 //! Compilers repeat a function's end at every return, because pops are short. The loads that
 //! replace pops are not short. So a later copy becomes a jump into the first.
 
+use crate::object::decode::PerInsn;
 use crate::text::emit::{Branch, Emitter, Fixup, Fixups, Item, LoaderSymbol, Target};
 use iced_x86::{Decoder, DecoderOptions, Instruction, Mnemonic, OpKind};
 use std::collections::HashMap;
@@ -12,14 +13,14 @@ const WORTH: usize = 10;
 
 /// Lets the returns of each unit share their common ends. `unit` has the unit of each original
 /// instruction.
-pub(crate) fn ends(emitter: &mut Emitter, unit: &[u32]) {
+pub(crate) fn ends(emitter: &mut Emitter, unit: &PerInsn<u32>) {
     // The ends of each unit that were kept. Each lists its items, the return first.
     let mut kept = HashMap::<u32, Vec<Vec<usize>>>::new();
     for mark in 0..emitter.marks.len() {
         let first = emitter.marks[mark].item as usize;
         let behind = emitter.marks.get(mark + 1).map_or(emitter.items.len(), |next| next.item as usize);
         let Some(ret) = (first..behind).find(|&item| is_return(emitter, item)) else { continue };
-        let kept = kept.entry(unit[emitter.marks[mark].insn as usize]).or_default();
+        let kept = kept.entry(unit[emitter.marks[mark].insn]).or_default();
         let end: Vec<usize> = (0..=ret).rev().take_while(|&item| item == ret || is_simple(emitter, item)).collect();
         let common = |other: &&Vec<usize>| {
             end.iter().zip(*other).take_while(|(a, b)| code(emitter, **a) == code(emitter, **b)).count()

@@ -48,7 +48,7 @@ impl Transform<'_, '_, '_> {
     /// Marks the place to which a call returns, for the unwind tables.
     fn returns_here(&mut self) {
         if self.facts.unwind.knows(self.at) {
-            self.out.label(Label::After(self.at as u32));
+            self.out.label(Label::After(self.at));
         }
     }
 
@@ -185,11 +185,11 @@ impl Transform<'_, '_, '_> {
 
     /// Emits the landing pads of a section's labels (see `pads`).
     pub(super) fn landing_pads(&mut self, first: InsnIndex, end: InsnIndex) -> Result<(), Refusal> {
-        for label in (first..end).filter(|&at| self.facts.pads.has(at)) {
+        for label in first.until(end).filter(|&at| self.facts.pads.has(at)) {
             self.at = label;
             self.stats.pads += 1;
             self.out.mark(label, true);
-            self.out.label(Label::Pad(label as u32));
+            self.out.label(Label::Pad(label));
             if self.facts.pads.is_receiver(label) {
                 self.receive()?;
                 continue;

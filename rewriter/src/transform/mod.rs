@@ -33,7 +33,7 @@ use crate::analysis::r15::kept::R15;
 use crate::analysis::r15::slot::Slots;
 use crate::analysis::regs::{Effects, Set, bit};
 use crate::object::address::{Addresses, insn_of};
-use crate::object::decode::{Code, Dest, Flow, InsnIndex};
+use crate::object::decode::{Code, Dest, Flow, InsnIndex, PerInsn};
 use crate::refusal::{Reason, Refusal};
 use crate::stats::Stats;
 use crate::text::emit::{Branch, Emitter, Label, LoaderSymbol, NoEncoding, Patch, Target, old};
@@ -50,11 +50,11 @@ pub(crate) struct Facts<'x, 'o, 'a> {
     pub code: &'x Code<'o, 'a>,
     pub addresses: &'x Addresses,
     pub graph: &'x FlowGraph,
-    pub effects: &'x [Effects],
-    pub states: &'x [State],
+    pub effects: &'x PerInsn<Effects>,
+    pub states: &'x PerInsn<State>,
     pub live: &'x Liveness,
     /// Says for each instruction whether %al may hold a count of vector registers (see `count`).
-    pub counts: &'x [bool],
+    pub counts: &'x PerInsn<bool>,
     pub pads: &'x Pads,
     pub r15: &'x HashMap<u32, R15>,
     pub slots: &'x Slots,
@@ -91,11 +91,12 @@ impl<'x, 'o, 'a> Transform<'x, 'o, 'a> {
     ) -> Result<(), Vec<Refusal>> {
         let section = &facts.code.sections[index];
         let (absorbed, backward) = (HashSet::new(), HashSet::new());
-        let mut this = Transform { facts, out, stats, delta: None, at: 0, dropped: 0, busy: 0, absorbed, backward };
+        let mut this =
+            Transform { facts, out, stats, delta: None, at: section.first, dropped: 0, busy: 0, absorbed, backward };
         let mut refusals = Vec::new();
         this.out.label(Label::Start(index as u32));
         let unused = |at: &InsnIndex| *at == section.trap && !facts.graph.label[*at];
-        for at in (section.first..section.end).filter(|at| !unused(at)) {
+        for at in section.first.until(section.end).filter(|at| !unused(at)) {
             this.at = at;
             this.busy = 0;
             let arrived = this.arrive();
@@ -117,7 +118,7 @@ impl<'x, 'o, 'a> Transform<'x, 'o, 'a> {
         let at = self.at;
         let canonical = canonical(self.facts.graph, self.facts.states, at);
         if self.facts.graph.end[at] {
-            self.out.label(Label::End(at as u32));
+            self.out.label(Label::End(at));
         }
         if self.facts.code.insns[at].is_nop() && !self.facts.graph.label[at] {
             return Ok(());
@@ -301,7 +302,7 @@ impl<'x, 'o, 'a> Transform<'x, 'o, 'a> {
 }
 
 /// Returns `delta` at a label: 8 where the function has nothing on the stack, otherwise 0.
-pub(crate) fn canonical(graph: &FlowGraph, states: &[State], at: InsnIndex) -> i64 {
+pub(crate) fn canonical(graph: &FlowGraph, states: &PerInsn<State>, at: InsnIndex) -> i64 {
     if graph.is_mixed(at) {
         return 0;
     }

@@ -106,9 +106,8 @@ pub(crate) fn collect(code: &Code<'_, '_>) -> Result<Unwind, Vec<Refusal>> {
     for frame in frames {
         let Some(section) = code.section(frame.section) else { continue };
         let index = unwind.functions.len();
-        let insns = &code.insns[section.first..section.end];
-        let place = |offset: u64| section.first + insns.partition_point(|insn| u64::from(insn.offset) < offset);
-        for at in place(frame.start)..place(frame.end) {
+        let place = |offset: u64| code.place(section, offset);
+        for at in place(frame.start).until(place(frame.end)) {
             if matches!(code.insns[at].flow, Flow::Call(_) | Flow::CallIndirect) {
                 unwind.calls.insert(at, index);
             }

@@ -15,7 +15,7 @@ use crate::analysis::r15::kept::R15;
 use crate::analysis::r15::passed::Passed;
 use crate::analysis::r15::slot::Slots;
 use crate::analysis::regs::{Effects, Set, bit};
-use crate::object::decode::{Code, Dest, Flow, InsnIndex};
+use crate::object::decode::{Code, Dest, Flow, InsnIndex, PerInsn};
 use crate::stats::Stats;
 use iced_x86::{Instruction, OpKind, Register};
 use sfi_debuginfo::map::Keeping;
@@ -35,15 +35,15 @@ const SCRATCH: [Register; 8] = {
 pub(crate) fn decide(
     code: &Code<'_, '_>,
     graph: &FlowGraph,
-    effects: &[Effects],
-    states: &[State],
+    effects: &PerInsn<Effects>,
+    states: &PerInsn<State>,
     passed: &Passed,
 ) -> HashMap<u32, R15> {
     let mut named = HashMap::<u32, Set>::new();
     // Units that call or leave by a jump, and units that code of this object calls directly.
     let mut leaves = HashSet::new();
     let mut called = HashSet::new();
-    for (at, insn) in code.insns.iter().enumerate() {
+    for (at, insn) in code.insns.iter_enumerated() {
         let unit = graph.unit[at];
         *named.entry(unit).or_default() |= effects[at].uses | effects[at].writes;
         let mut reach = |dest: Dest| match crate::object::address::insn_of(code, dest) {
@@ -95,13 +95,13 @@ pub(crate) fn decide(
 fn exchange(
     code: &Code<'_, '_>,
     graph: &FlowGraph,
-    effects: &[Effects],
+    effects: &PerInsn<Effects>,
     candidates: &[Register],
     decisions: &mut HashMap<u32, R15>,
 ) {
     let depth = loop_depths(code);
     let mut costs = HashMap::<u32, [u64; 16]>::new();
-    for (at, insn) in code.insns.iter().enumerate() {
+    for (at, insn) in code.insns.iter_enumerated() {
         if decisions.get(&graph.unit[at]) != Some(&R15::Home) || insn.is_nop() {
             continue;
         }
@@ -153,20 +153,21 @@ fn mentions(ins: &Instruction) -> impl Iterator<Item = (Register, u64)> {
 
 /// Returns how many loops surround each instruction. A loop is the code that a backward branch
 /// spans.
-fn loop_depths(code: &Code<'_, '_>) -> Vec<u32> {
-    let mut change = vec![0i32; code.insns.len() + 1];
-    for (at, insn) in code.insns.iter().enumerate() {
+fn loop_depths(code: &Code<'_, '_>) -> PerInsn<u32> {
+    let mut change = code.per_insn(0i32);
+    for (at, insn) in code.insns.iter_enumerated() {
         if let Flow::Jump(Dest::Insn(target)) | Flow::Branch(Dest::Insn(target)) = insn.flow
             && target <= at
         {
             change[target] += 1;
-            change[at + 1] -= 1;
+            if let Some(behind) = change.get_mut(at.next()) {
+                *behind -= 1;
+            }
         }
     }
     let mut depth = 0;
     change
         .iter()
-        .take(code.insns.len())
         .map(|change| {
             depth += change;
             depth.max(0) as u32
@@ -193,7 +194,7 @@ pub(crate) fn keeping(
 /// Counts the units by the ways in which they keep r15.
 pub(crate) fn count(code: &Code<'_, '_>, graph: &FlowGraph, decisions: &HashMap<u32, R15>, slots: &Slots) -> Stats {
     // Padding and the trap of a section are no functions.
-    let used = (0..code.insns.len()).filter(|&at| !code.insns[at].is_nop() && !code.is_trap(at));
+    let used = code.insns.keys().filter(|&at| !code.insns[at].is_nop() && !code.is_trap(at));
     let units: HashSet<u32> = used.map(|at| graph.unit[at]).collect();
     let mut stats = Stats { units: units.len() as u64, ..Stats::default() };
     for unit in units {
@@ -211,7 +212,7 @@ pub(crate) fn count(code: &Code<'_, '_>, graph: &FlowGraph, decisions: &HashMap<
 
 /// Renames r15 in units that leave a register free, and exchanges it where that is cheaper.
 pub(crate) fn rename(code: &mut Code<'_, '_>, graph: &FlowGraph, decisions: &HashMap<u32, R15>) {
-    for at in 0..code.insns.len() {
+    for at in code.insns.keys() {
         let ins = &mut code.insns[at].ins;
         match decisions.get(&graph.unit[at]) {
             Some(R15::Renamed(to)) => replace(ins, Register::R15, *to),

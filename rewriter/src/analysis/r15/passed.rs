@@ -14,7 +14,7 @@ use crate::analysis::r15::slot::reads_nothing;
 use crate::analysis::reach::frame_place;
 use crate::analysis::regs::{Effects, Set, bit};
 use crate::object::address::{Addresses, insn_of};
-use crate::object::decode::{Code, Flow, InsnIndex};
+use crate::object::decode::{Code, Flow, InsnIndex, PerInsn};
 use crate::object::read::Place;
 use crate::refusal::{Reason, Refusal};
 use iced_x86::{Instruction, Mnemonic, OpKind, Register};
@@ -48,15 +48,15 @@ pub(crate) enum Passed {
 pub(crate) fn find(
     code: &Code<'_, '_>,
     graph: &FlowGraph,
-    effects: &[Effects],
-    states: &[State],
+    effects: &PerInsn<Effects>,
+    states: &PerInsn<State>,
     addresses: &Addresses,
 ) -> Result<Passed, Vec<Refusal>> {
     let mut units = HashMap::<u32, Vec<InsnIndex>>::new();
-    for at in (0..code.insns.len()).filter(|&at| names(effects, at, Register::R15) && !code.insns[at].is_nop()) {
+    for at in code.insns.keys().filter(|&at| names(effects, at, Register::R15) && !code.insns[at].is_nop()) {
         units.entry(graph.unit[at]).or_default();
     }
-    for at in 0..code.insns.len() {
+    for at in code.insns.keys() {
         if let Some(unit) = units.get_mut(&graph.unit[at]) {
             unit.push(at);
         }
@@ -97,8 +97,8 @@ pub(crate) fn find(
 pub(crate) fn others(
     code: &Code<'_, '_>,
     graph: &FlowGraph,
-    effects: &[Effects],
-    states: &[State],
+    effects: &PerInsn<Effects>,
+    states: &PerInsn<State>,
     registers: &[Register],
 ) -> Set {
     let mut units = HashMap::<u32, Vec<InsnIndex>>::new();
@@ -109,7 +109,7 @@ pub(crate) fn others(
             units.entry(graph.unit[to]).or_default();
         }
     }
-    for at in 0..code.insns.len() {
+    for at in code.insns.keys() {
         if let Some(unit) = units.get_mut(&graph.unit[at]) {
             unit.push(at);
         }
@@ -121,7 +121,7 @@ pub(crate) fn others(
     registers.iter().copied().filter(passed).fold(0, |set, register| set | bit(register))
 }
 
-fn names(effects: &[Effects], at: InsnIndex, register: Register) -> bool {
+fn names(effects: &PerInsn<Effects>, at: InsnIndex, register: Register) -> bool {
     (effects[at].uses | effects[at].writes) & bit(register) != 0
 }
 
@@ -130,8 +130,8 @@ fn names(effects: &[Effects], at: InsnIndex, register: Register) -> bool {
 fn passes(
     code: &Code<'_, '_>,
     graph: &FlowGraph,
-    effects: &[Effects],
-    states: &[State],
+    effects: &PerInsn<Effects>,
+    states: &PerInsn<State>,
     insns: &[InsnIndex],
     register: Register,
 ) -> Option<InsnIndex> {

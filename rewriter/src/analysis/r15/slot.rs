@@ -10,7 +10,7 @@ use crate::analysis::depth::{Height, State};
 use crate::analysis::flow::{FlowGraph, JumpKind};
 use crate::analysis::r15::kept::R15;
 use crate::analysis::regs::{Effects, bit};
-use crate::object::decode::{Code, Flow, InsnIndex};
+use crate::object::decode::{Code, Flow, InsnIndex, PerInsn};
 use iced_x86::{Instruction, Mnemonic, OpKind, Register};
 use std::collections::{HashMap, HashSet};
 
@@ -68,17 +68,17 @@ impl Slots {
     pub(crate) fn find(
         code: &Code<'_, '_>,
         graph: &FlowGraph,
-        effects: &[Effects],
-        states: &[State],
+        effects: &PerInsn<Effects>,
+        states: &PerInsn<State>,
         r15: &HashMap<u32, R15>,
     ) -> Slots {
         let mut units: HashMap<u32, Vec<InsnIndex>> = HashMap::new();
-        for at in 0..code.insns.len() {
+        for at in code.insns.keys() {
             if matches!(r15.get(&graph.unit[at]), Some(R15::Home | R15::Exchanged(_))) {
                 units.entry(graph.unit[at]).or_default().push(at);
             }
         }
-        let mut known = vec![Known::Unseen; code.insns.len()];
+        let mut known = code.per_insn(Known::Unseen);
         let mut slots = Slots::default();
         for (unit, insns) in &units {
             match (Search { code, graph, effects, states, known: &mut known, depth: None, moves: HashSet::new() })
@@ -109,9 +109,9 @@ impl Slots {
 struct Search<'x, 'o, 'a> {
     code: &'x Code<'o, 'a>,
     graph: &'x FlowGraph,
-    effects: &'x [Effects],
-    states: &'x [State],
-    known: &'x mut [Known],
+    effects: &'x PerInsn<Effects>,
+    states: &'x PerInsn<State>,
+    known: &'x mut PerInsn<Known>,
     depth: Option<i64>,
     moves: HashSet<InsnIndex>,
 }
