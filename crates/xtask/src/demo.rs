@@ -1,11 +1,11 @@
 //! `cargo xtask demo`
 
 use crate::setup::{self, cargo};
+use crate::shell;
 use anyhow::{Context, bail, ensure};
 use std::ffi::OsStr;
 use std::fs::File;
 use std::io::IsTerminal;
-use std::iter;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode, Output};
@@ -39,6 +39,9 @@ const LIBZ: [&str; 2] = ["/usr/lib/x86_64-linux-gnu/libz.a", "/usr/lib64/libz.a"
 /// The input is the biggest file up to this size, bytes.
 const INPUT_LIMIT: u64 = 6 << 20;
 
+/// The manifest's name, beside the objects of a mode.
+const MANIFEST: &str = "domains.toml";
+
 /// The exit code of `sfi run` if the world cannot be built.
 const LOAD_ERROR: i32 = 2;
 
@@ -62,8 +65,8 @@ pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
          that was never rewritten is refused."
     );
     setup::ensure(setup::DEMO)?;
-    let start = Instant::now();
     let mut demo = prepare(args, first)?;
+    let start = Instant::now();
     compile(&demo)?;
     for mode in &args.mode {
         demo.mode = mode;
@@ -86,26 +89,23 @@ fn headline(text: &str) {
     anstream::println!("\n{bold}== {text}{bold:#}");
 }
 
-/// Shows a command, dimmed where the output is a terminal. You can type it as shown in the demo's
-/// folder, where `sfi` is the program that was built.
-fn show(demo: &Demo, command: &Command, input: Option<&Path>) {
-    let word = |word: &OsStr| match word {
-        word if word == demo.sfi => "sfi".to_owned(),
-        word => word.to_string_lossy().into_owned(),
-    };
-    let mut line: Vec<String> = iter::once(command.get_program()).chain(command.get_args()).map(word).collect();
-    line.extend(input.map(|input| format!("< {}", input.display())));
+/// Prints a command as you can type it, dimmed where the output is a terminal.
+fn show(line: &str) {
     let dim = anstyle::Style::new().dimmed();
-    anstream::println!("{dim}$ {}{dim:#}", line.join(" "));
+    anstream::println!("{dim}$ {line}{dim:#}");
 }
 
+/// Builds `sfi`, shows the command, and makes the folders of a run.
 fn prepare<'a>(args: &Args, mode: &'a str) -> anyhow::Result<Demo<'a>> {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).ancestors().nth(2).context("no root")?.to_owned();
-    println!("\nBuilding sfi: a few minutes the first time.");
+    println!("\nBuilding sfi in {}: a few minutes the first time.", root.display());
+    let start = Instant::now();
     let mut command = Command::new(cargo());
     command.args(["build", "--release", "-p", "sfi-cli"]).current_dir(&root);
+    show(&shell::line(&command, &[(&cargo(), "cargo")]));
     let status = command.status().context("cannot run cargo")?;
     ensure!(status.success(), "sfi does not build");
+    println!("Built in {:.0} s.", start.elapsed().as_secs_f64());
     let target = std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| root.join("target"), |t| root.join(t));
     let input = match &args.input {
         Some(path) => path.clone(),
@@ -115,7 +115,7 @@ fn prepare<'a>(args: &Args, mode: &'a str) -> anyhow::Result<Demo<'a>> {
     for mode in &args.mode {
         std::fs::create_dir_all(out.join(mode))?;
     }
-    println!("\nThe commands below run in {}; `sfi` is {}.", out.display(), target.join("release/sfi").display());
+    println!("\nThe commands below run in {}. There `sfi` is {}.", out.display(), target.join("release/sfi").display());
     Ok(Demo { sfi: target.join("release/sfi"), root, out, mode, input })
 }
 
@@ -170,16 +170,39 @@ impl Demo<'_> {
         command
     }
 
-    /// Shows a command and runs it.
+    /// Shows a command. You can type it as shown in the demo's folder, where `sfi` is the program
+    /// that was built.
+    fn show(&self, command: &Command) {
+        show(&shell::line(command, &[(self.sfi.as_os_str(), "sfi")]));
+    }
+
+    /// Shows a command that reads a file.
+    fn show_with_input(&self, command: &Command, input: &Path) {
+        let line = shell::line(command, &[(self.sfi.as_os_str(), "sfi")]);
+        show(&format!("{line} < {}", shell::quoted(&input.to_string_lossy())));
+    }
+
+    /// Shows a command and runs it. It must succeed.
     fn shown(&self, command: &mut Command) -> anyhow::Result<Output> {
-        show(self, command, None);
+        self.show(command);
         must(command)
     }
 
+    /// Shows a command, runs it, and writes its output into a file of the mode's folder. Returns
+    /// the file's path from the demo's folder.
+    fn shown_into(&self, command: &mut Command, name: &str) -> anyhow::Result<String> {
+        let path = self.own(name);
+        show(&format!("{} > {}", shell::line(command, &[]), shell::quoted(&path)));
+        std::fs::write(self.out.join(&path), must(command)?.stdout)?;
+        Ok(path)
+    }
+
+    /// Rewrites a file into the mode's folder, and prints the verifier's verdict.
     fn rewrite(&self, input: &Path, output: &str) -> anyhow::Result<()> {
         let output = self.own(output);
         self.shown(self.sfi("rewrite").args(["--mode", self.mode, "-o", &output]).arg(input))?;
-        self.shown(self.sfi("verify").args(["--mode", self.mode, &output]))?;
+        let said = tell(&self.shown(self.sfi("verify").args(["--mode", self.mode, &output]))?);
+        ensure!(said.starts_with("safe: "), "the verifier gave no verdict on {output}");
         Ok(())
     }
 }
@@ -219,26 +242,22 @@ fn build(demo: &Demo) -> anyhow::Result<()> {
     for name in ["rt.a", "app.o", "codec.o"] {
         demo.rewrite(Path::new(name), &name.replace('.', ".sfi."))?;
     }
-    manifest(demo, None)?;
+    println!("The manifest says which objects make a domain, and what it may call:");
+    let rule = format!("/^\\[domains\\.[a-z]*\\]/a mode = \"{}\"", demo.mode);
+    let mut command = demo.command("sed");
+    command.arg(rule).arg(demo.source("domains.toml"));
+    let path = demo.shown_into(&mut command, MANIFEST)?;
+    let text = std::fs::read_to_string(demo.out.join(path))?;
+    let modes = text.lines().filter(|line| line.starts_with("mode = ")).count();
+    ensure!(modes == 2, "the manifest names {modes} modes for two domains");
     Ok(())
 }
 
-/// Copies the manifest beside the objects, with another codec if one is named. Returns its path
-/// from the demo's folder.
-fn manifest(demo: &Demo, codec: Option<&str>) -> anyhow::Result<String> {
-    let text = std::fs::read_to_string(demo.source("domains.toml"))?;
-    let mut text = text.replace("[domains.app]", &format!("[domains.app]\nmode = \"{}\"", demo.mode));
-    text = text.replace("[domains.codec]", &format!("[domains.codec]\nmode = \"{}\"", demo.mode));
-    let name = match codec {
-        None => "domains.toml".to_owned(),
-        Some(codec) => {
-            text = text.replace("codec.sfi.o", &format!("{codec}.o"));
-            format!("{codec}.toml")
-        }
-    };
-    let path = demo.own(&name);
-    std::fs::write(demo.out.join(&path), text)?;
-    Ok(path)
+/// Writes a manifest with another codec. Returns its path from the demo's folder.
+fn manifest_with(demo: &Demo, codec: &str) -> anyhow::Result<String> {
+    let mut command = demo.command("sed");
+    command.arg(format!("s/codec.sfi.o/{codec}.o/")).arg(demo.own(MANIFEST));
+    demo.shown_into(&mut command, &format!("{codec}.toml"))
 }
 
 /// Runs both sides in turn and compares the medians.
@@ -246,10 +265,13 @@ fn measure(demo: &Demo, rounds: usize) -> anyhow::Result<()> {
     let (mut native, mut domains) = (Vec::new(), Vec::new());
     let mut said = String::new();
     let mut run = demo.sfi("run");
-    run.arg(demo.own("domains.toml"));
-    show(demo, &run, Some(&demo.input));
+    run.arg(demo.own(MANIFEST));
+    let mut alone = demo.command("./native");
+    println!("Natively and in domains, {rounds} times each, in turn:");
+    demo.show_with_input(&alone, &demo.input);
+    demo.show_with_input(&run, &demo.input);
     for _ in 0..rounds {
-        native.push(times(&must(demo.command("./native").stdin(File::open(&demo.input)?))?)?);
+        native.push(times(&must(alone.stdin(File::open(&demo.input)?))?)?);
         let output = must(run.stdin(File::open(&demo.input)?))?;
         domains.push(times(&output)?);
         said = String::from_utf8(output.stdout)?;
@@ -258,7 +280,7 @@ fn measure(demo: &Demo, rounds: usize) -> anyhow::Result<()> {
         println!("{line}");
     }
     ensure!(said.contains("the same again"), "the file did not come back");
-    println!("against ./native, medians of {rounds} runs each, in turn:");
+    println!("medians of {rounds} runs:");
     for (index, what) in ["deflate", "inflate"].into_iter().enumerate() {
         let (a, b) = (median(&native, index), median(&domains, index));
         println!("  {what}: native {:.1} ms, in domains {:.1} ms, ratio {:.3}", a / 1e3, b / 1e3, b / a);
@@ -288,10 +310,10 @@ fn sabotage(demo: &Demo, what: &str, story: &str) -> anyhow::Result<()> {
     let object = format!("{stem}.o");
     demo.shown(demo.compiler().args(["-D", what]).arg(demo.source("codec.c")).args(["-o", &object]))?;
     demo.rewrite(Path::new(&object), &format!("{stem}.sfi.o"))?;
-    println!("It verifies: the bug is there, and harmless.");
+    println!("It is safe: the bug is there, and harmless.");
     let mut run = demo.sfi("run");
-    run.arg(manifest(demo, Some(&format!("{stem}.sfi")))?);
-    show(demo, &run, Some(&demo.input));
+    run.arg(manifest_with(demo, &format!("{stem}.sfi"))?);
+    demo.show_with_input(&run, &demo.input);
     let output = run.stdin(File::open(&demo.input)?).output()?;
     let said = tell(&output);
     ensure!(said.contains("I am still here"), "the app did not get an error");
@@ -307,10 +329,10 @@ fn sabotage(demo: &Demo, what: &str, story: &str) -> anyhow::Result<()> {
 fn refuse(demo: &Demo) -> anyhow::Result<()> {
     headline("an object that was never rewritten: the verifier refuses it, and the loader does not run it");
     let object = demo.own("hostile.o");
-    must(demo.command("gcc").arg("-c").arg(demo.source("hostile.s")).args(["-o", &object]))?;
+    demo.shown(demo.command("gcc").arg("-c").arg(demo.source("hostile.s")).args(["-o", &object]))?;
     let mut verify = demo.sfi("verify");
     verify.args(["--mode", demo.mode, &object]);
-    show(demo, &verify, None);
+    demo.show(&verify);
     let output = verify.output()?;
     let said = tell(&output);
     ensure!(output.status.code() == Some(1), "the verifier ended with {}", output.status);
@@ -318,8 +340,8 @@ fn refuse(demo: &Demo) -> anyhow::Result<()> {
         ensure!(said.contains(place), "the verifier did not name {place}");
     }
     let mut run = demo.sfi("run");
-    run.arg(manifest(demo, Some("hostile"))?);
-    show(demo, &run, Some(&demo.input));
+    run.arg(manifest_with(demo, "hostile")?);
+    demo.show_with_input(&run, &demo.input);
     let output = run.stdin(File::open(&demo.input)?).output()?;
     let said = tell(&output);
     ensure!(

@@ -12,6 +12,7 @@ mod planted;
 mod postgres;
 mod programs;
 mod setup;
+mod shell;
 mod soak;
 mod sources;
 mod steps;

@@ -28,16 +28,23 @@ enum Proof {
     File(&'static [&'static str]),
 }
 
-/// The needs of the demo: the first of [`BASE`].
-pub const DEMO: &[Need] = BASE.split_at(4).0;
+const GCC: Need = Need { package: "gcc", proof: Proof::Program("gcc") };
+const BINUTILS: Need = Need { package: "binutils", proof: Proof::Program("readelf") };
+const LIBC: Need =
+    Need { package: "libc6-dev", proof: Proof::File(&["/usr/lib/x86_64-linux-gnu/crt1.o", "/usr/lib64/crt1.o"]) };
+const ZLIB: Need =
+    Need { package: "zlib1g-dev", proof: Proof::File(&["/usr/lib/x86_64-linux-gnu/libz.a", "/usr/lib64/libz.a"]) };
+const MAKE: Need = Need { package: "make", proof: Proof::Program("make") };
+
+/// The needs of the demo.
+pub const DEMO: &[Need] = &[GCC, BINUTILS, LIBC, ZLIB];
 
 /// The needs of the tests.
 pub const BASE: &[Need] = &[
-    // The demo needs only these four.
-    Need { package: "gcc", proof: Proof::Program("gcc") },
-    Need { package: "binutils", proof: Proof::Program("readelf") },
-    Need { package: "libc6-dev", proof: Proof::File(&["/usr/lib/x86_64-linux-gnu/crt1.o", "/usr/lib64/crt1.o"]) },
-    Need { package: "zlib1g-dev", proof: Proof::File(&["/usr/lib/x86_64-linux-gnu/libz.a", "/usr/lib64/libz.a"]) },
+    GCC,
+    BINUTILS,
+    LIBC,
+    ZLIB,
     Need { package: "g++", proof: Proof::Program("g++") },
     Need { package: "gfortran", proof: Proof::Program("gfortran") },
     Need { package: "clang", proof: Proof::Program("clang") },
@@ -55,7 +62,7 @@ pub const BASE: &[Need] = &[
     // (csmith writes a file where it runs, also when it is asked for its version.)
     Need { package: "csmith", proof: Proof::File(&["/usr/bin/csmith"]) },
     Need { package: "libcsmith-dev", proof: Proof::File(&["/usr/include/csmith/csmith.h"]) },
-    Need { package: "make", proof: Proof::Program("make") },
+    MAKE,
     Need { package: "tcl", proof: Proof::File(&["/usr/bin/tclsh"]) },
     Need { package: "xz-utils", proof: Proof::Program("xz") },
     Need { package: "bzip2", proof: Proof::File(&["/usr/bin/bzip2", "/bin/bzip2"]) },
@@ -63,8 +70,8 @@ pub const BASE: &[Need] = &[
 
 /// The needs of the extension for PostgreSQL.
 pub const POSTGRES: &[Need] = &[
-    Need { package: "gcc", proof: Proof::Program("gcc") },
-    Need { package: "make", proof: Proof::Program("make") },
+    GCC,
+    MAKE,
     Need { package: "postgresql-15", proof: Proof::File(&["/usr/lib/postgresql/15/bin/initdb"]) },
     Need {
         package: "postgresql-server-dev-15",
