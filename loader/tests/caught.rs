@@ -71,7 +71,7 @@ fn a_fault_of_the_entry_ends_the_domain() {
 fn nothing_is_caught_unless_it_is_asked_for() {
     let (mut world, notes) = world();
     assert_eq!(fault(&mut world, "die"), (NULL, Some("die".into())));
-    // What a dead life asked for is not asked for by the next.
+    // A request ends with the life that made it.
     world.restart("a").unwrap();
     call(&mut world, "arm").unwrap();
     world.restart("a").unwrap();

@@ -97,8 +97,8 @@ impl Facts {
         self.class == Class::Branch
     }
 
-    /// The place that the displacement must name so that the instruction is a part of an unsafe
-    /// region.
+    /// Returns the place that the displacement must name so that the instruction is a part of an
+    /// unsafe region.
     pub(crate) fn place(&self) -> Option<Anchored> {
         match self.step {
             Step::Through => Some(DISPATCH),
@@ -107,8 +107,8 @@ impl Facts {
         }
     }
 
-    /// What the instruction that the bytes begin with is to its neighbours; `named`: its
-    /// displacement names its [`Facts::place`].
+    /// Returns the part that an instruction plays in an unsafe region. The bytes begin with it.
+    /// `named` says that its displacement names its [`Facts::place`].
     pub(crate) fn step_of(&self, instruction: &[u8], named: bool) -> Step {
         match self.step {
             Step::Mask if self.immediate().number(instruction) != DISPATCH_MASK.into() => Step::Other,

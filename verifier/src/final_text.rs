@@ -18,7 +18,7 @@ pub struct FinalText<'a> {
     pub gateways: &'a [u64],
     /// Window offsets that the dispatch table's slots hold.
     pub slots: &'a [u64],
-    /// Where the domain's header page, dispatch table and TCB page lie.
+    /// The offsets of the domain's header page, dispatch table and TCB page.
     pub anchors: Anchors,
     /// The mode to check for; overrides [`Options::mode`].
     pub mode: Mode,

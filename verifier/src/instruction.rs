@@ -127,7 +127,7 @@ impl Rules {
         facts.step = self.step(&decoded);
         let mut faults = self.check(&decoded, &facts);
         if offset(displacement) != offset(facts.displacement()) || offset(immediate) != offset(facts.immediate()) {
-            faults.push((Rule::SecondReading, "its constants are not behind its head in their order"));
+            faults.push((Rule::SecondReading, "its constants do not follow its head in their order"));
         }
         // Otherwise a byte follows the constants: the register operand of `vblendvps`.
         let whole = head + displacement.size + immediate.size == raw.len();

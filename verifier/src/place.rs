@@ -11,7 +11,7 @@ pub(crate) fn check_branches(bytes: &[u8], map: &Map, findings: &mut Findings) {
     for branch in &map.branches {
         if !map.targets.contains(branch.target) {
             let (rule, why) = if map.inside_region(branch.target) {
-                (Rule::BranchIntoRegion, "behind the first instruction of an unsafe region")
+                (Rule::BranchIntoRegion, "after the first instruction of an unsafe region")
             } else if branch.target >= bytes.len() as u64 {
                 (Rule::BranchTarget, "outside the section")
             } else {

@@ -9,7 +9,7 @@
 //!
 //! The symbols are [`sfi_contract::Anchor`]s: in an object a relocation against them, in the final
 //! text the domain's own number. The tracker follows a sweep and knows how much of such a sequence
-//! lies directly behind.
+//! lies directly after it.
 
 use sfi_contract::Rule;
 

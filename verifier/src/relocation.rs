@@ -31,9 +31,9 @@ pub(crate) fn data_width(kind: u32) -> Option<u64> {
     }
 }
 
-/// The place whose window offset the loader will write: `R_X86_64_32` or `R_X86_64_32S` against the
-/// undefined symbol of an anchor. Such an offset is below 2 GiB, so both types write the same
-/// number.
+/// Returns the place whose window offset the loader will write: `R_X86_64_32` or `R_X86_64_32S`
+/// against the undefined symbol of an anchor. Such an offset is below 2 GiB, so both types write
+/// the same number.
 pub(crate) fn place(relocation: &Relocation, object: &Object<'_>) -> Option<Anchored> {
     let symbol = object.symbols.get(relocation.symbol).filter(|symbol| symbol.place == Place::Undefined)?;
     let fits = matches!(relocation.kind, r::R_X86_64_32 | r::R_X86_64_32S);
@@ -41,7 +41,7 @@ pub(crate) fn place(relocation: &Relocation, object: &Object<'_>) -> Option<Anch
     Anchor::named(symbol.name).filter(|_| fits).map(|anchor| anchor.at(addend))
 }
 
-/// What is wrong with a relocation.
+/// A broken rule about a relocation, and its description.
 type Fault = (Rule, String);
 
 /// Checks all rules about a relocation that begins in the instruction at `at`. Returns the field

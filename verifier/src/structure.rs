@@ -184,7 +184,7 @@ fn check_symbols(object: &Object<'_>, findings: &mut Findings) {
                 let section = &object.sections[section];
                 // In text, rule `SFI-E03` checks the place.
                 if symbol.value > section.size && !section.is_executable() {
-                    refuse(format!("lies at {:#x}, behind the end of `{}`", symbol.value, section.name));
+                    refuse(format!("lies at {:#x}, after the end of `{}`", symbol.value, section.name));
                 }
                 if symbol.kind == n::STT_TLS && section.flags & u64::from(n::SHF_TLS) == 0 {
                     refuse(format!("is thread-local, but `{}` is not", section.name));

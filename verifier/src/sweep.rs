@@ -2,9 +2,9 @@
 //! the rules about places. It leaves the map that the rules about targets (branches, symbols,
 //! slots) need.
 //!
-//! The facts of an instruction ([`crate::facts`]) do not depend on its place. Whether it is allowed
-//! may: it depends on the relocations over it ([`crate::relocation`]) and on the instructions right
-//! before it ([`crate::region`]).
+//! The facts of an instruction ([`crate::facts`]) do not depend on its place. The verdict may: it
+//! depends on the relocations over the instruction ([`crate::relocation`]) and on the instructions
+//! right before it ([`crate::region`]).
 
 use crate::bitmap::Bitmap;
 use crate::elf::{Object, Relocation};
@@ -25,11 +25,11 @@ pub(crate) struct Text<'a> {
     pub bytes: &'a [u8],
     /// Address of the first byte: 0 for a section, the window offset for the final text.
     pub base: u64,
-    /// Where the numbers in it come from.
+    /// The origin of the numbers in it.
     pub stage: Stage<'a>,
 }
 
-/// What the numbers in a text are.
+/// The meaning of the numbers in a text.
 pub(crate) enum Stage<'a> {
     /// The text is a section, and some of its fields are relocated later.
     Object(Origin<'a>),
@@ -38,7 +38,7 @@ pub(crate) enum Stage<'a> {
 }
 
 impl<'a> Text<'a> {
-    /// The section that the text is.
+    /// Returns the section that holds the text, if it is one of an object.
     fn origin(&self) -> Option<&Origin<'a>> {
         match &self.stage {
             Stage::Object(origin) => Some(origin),
@@ -46,13 +46,13 @@ impl<'a> Text<'a> {
         }
     }
 
-    /// The relocations of the section that the text is, by their offsets.
+    /// Returns the relocations of the section that holds the text, by their offsets.
     fn relocations(&self) -> &'a [Relocation] {
         self.origin().map_or(&[], |origin| &origin.object.sections[origin.section].relocations)
     }
 
-    /// Whether the four bytes at an offset are the offset of a place in the window, or a relocation
-    /// will make them that.
+    /// Says whether the four bytes at an offset are the offset of a place in the window, or a
+    /// relocation will make them that.
     pub(crate) fn names(&self, at: usize, place: Anchored) -> bool {
         match &self.stage {
             Stage::Final(anchors) => {
@@ -251,14 +251,14 @@ impl<'a> Sweep<'a, '_> {
         }
     }
 
-    /// Whether the instruction's displacement, of 32 bits, is the number that makes it a part of an
-    /// unsafe region.
+    /// Says whether the instruction's displacement, of 32 bits, is the number that makes it a part
+    /// of an unsafe region.
     fn names_its_place(&self, at: u64, facts: &Facts) -> bool {
         let field = facts.displacement();
         facts.place().is_some_and(|place| field.size == 4 && self.text.names(at as usize + field.offset, place))
     }
 
-    /// The text from an offset on.
+    /// Returns the text from an offset on.
     fn rest(&self, at: u64) -> &[u8] {
         self.text.bytes.get(at as usize..).unwrap_or_default()
     }

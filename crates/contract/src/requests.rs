@@ -2,8 +2,8 @@
 //! in the domain's memory that a signal's handler gets. Both sides belong to the domain: the
 //! arbiter believes nothing of what it finds there.
 
-/// Word of every request, behind number and arguments: 0, or what the arbiter asks for. The support
-/// code calls the handlers of waiting signals then.
+/// Word of every request, after number and arguments. The arbiter writes 0, [`WAITING`] or
+/// [`AGAIN`]. If it is not 0, the support code calls the handlers of waiting signals.
 pub const MARK: u64 = 56;
 /// [`MARK`]: signals wait.
 pub const WAITING: u64 = 1;
@@ -26,7 +26,7 @@ pub const FRAME_SIZE: u64 = 1152;
 pub const FRAME_MASK: u64 = 8;
 /// The signal's number.
 pub const FRAME_SIGNAL: u64 = 16;
-/// Answer of [`FAULTED`]: where the handler's frame lies.
+/// Answer of [`FAULTED`]: the address of the handler's frame.
 pub const FRAME_STACK: u64 = 40;
 /// `siginfo_t`.
 pub const FRAME_INFO: u64 = 64;
@@ -34,7 +34,7 @@ pub const FRAME_INFO: u64 = 64;
 pub const FRAME_CONTEXT: u64 = 192;
 /// The mask in it.
 pub const FRAME_CONTEXT_MASK: u64 = FRAME_CONTEXT + 296;
-/// Where [`FRAME_CONTEXT`] ends.
+/// The end of [`FRAME_CONTEXT`].
 pub const FRAME_END: u64 = FRAME_CONTEXT + 936;
 
 const _: () = assert!(FRAME_END + 8 <= FRAME_SIZE);

@@ -97,7 +97,7 @@ rules! {
         "A jump into the middle of an instruction executes bytes that were never checked.",
         "rewrite the object with `sfi rewrite`";
     BranchIntoRegion = "SFI-B02", "direct branch into an unsafe region",
-        "The mask and the instruction it guards are one unit; entering behind the mask skips it.",
+        "The mask and the instruction it guards are one unit; entering after the mask skips it.",
         "rewrite the object with `sfi rewrite`";
     BranchRelocation = "SFI-B03", "relocated branch that is not R_X86_64_PLT32 with addend -4 to a symbol in text",
         "Another addend lands beside the symbol; another type does not say that a branch is meant.",

@@ -3,8 +3,8 @@
 //!
 //! The loader keeps the return addresses of fibers that wait, in numbered places (`__sfi_keep`,
 //! `__sfi_bring`). The domain keeps the rest in the `ucontext_t`: registers, the home of the
-//! original r15, the number of the place, and the dispatch slot where it goes on. Nothing of that
-//! is believed. A table says which `ucontext_t` each place belongs to, so that one without a place
+//! original r15, the number of the place, and the dispatch slot where it goes on. The loader trusts
+//! none of it. A table says which `ucontext_t` each place belongs to, so that one without a place
 //! may hold anything. A context that `swapcontext` saved gives its place back when it goes on, and
 //! goes on once. One that `getcontext` saved goes on as often as the program wants.
 //!
@@ -29,7 +29,7 @@ const fn word(number: i32) -> i32 {
 const REGISTERS: [AsmRegister64; 6] = [rbx, rbp, r12, r13, r14, r15];
 const SP: i32 = word(5);
 const HOME: i32 = word(6);
-/// How it was saved, and the number of its place.
+/// The way in which it was saved, and the number of its place.
 const KIND: i32 = word(7);
 const PLACE: i32 = word(7) + 4;
 /// The dispatch slot where it goes on.
@@ -55,9 +55,10 @@ pub(crate) const LEA_TABLE: [u8; 7] = [0x4c, 0x8d, 0x05, 0, 0, 0, 0];
 pub(crate) const LEA_ON: ([u8; 7], &str) = ([0x48, 0x8d, 0x05, 0, 0, 0, 0], ON);
 /// `lea __sfi_context_start(%rip),%rdx`
 pub(crate) const LEA_START: ([u8; 7], &str) = ([0x48, 0x8d, 0x15, 0, 0, 0, 0], START);
-/// Where a context goes on that was saved: returns to the caller of the function that saved it.
+/// The code at which a saved context goes on. It returns to the caller of the function that saved
+/// it.
 const ON: &str = "__sfi_context_on";
-/// Where a context begins that was made.
+/// The code at which a made context begins.
 const START: &str = "__sfi_context_start";
 
 pub(crate) fn functions(mode: Mode) -> Result<Vec<Function>, IcedError> {
@@ -79,7 +80,7 @@ fn half_at(offset: i32) -> AsmMemoryOperand {
     dword_ptr(edi + offset).gs()
 }
 
-/// An entry of the table at r8.
+/// Returns the operand of an entry of the table at r8.
 fn entry(number: AsmRegister32) -> AsmMemoryOperand {
     dword_ptr(r8d + number * 4).gs()
 }

@@ -73,7 +73,7 @@ fn init_tls(a: &mut CodeAssembler) -> Result<(), IcedError> {
     jump_external(a)
 }
 
-/// `memmove`. musl's own runs backwards with the direction flag set, which no domain may do.
+/// Writes `memmove`. musl's own runs backwards with the direction flag set, which no domain may do.
 fn memmove(a: &mut CodeAssembler) -> Result<(), IcedError> {
     let mut backward = a.create_label();
     let mut words = a.create_label();
@@ -202,7 +202,7 @@ pub fn jumps_object(mode: Mode) -> Vec<u8> {
         .expect("the support code assembles")
 }
 
-/// The object that holds `swapcontext` and its like. A domain that contains it has fibers.
+/// Returns the object that holds `swapcontext` and its like. A domain that contains it has fibers.
 ///
 /// # Panics
 /// Never: the code is fixed and a test assembles it.
@@ -213,7 +213,7 @@ pub fn contexts_object(mode: Mode) -> Vec<u8> {
         .expect("the support code assembles")
 }
 
-/// An archive with [`contexts_object`], for linkers that take what is needed.
+/// Returns an archive with [`contexts_object`], for linkers that take only needed members.
 ///
 /// # Panics
 /// As for [`contexts_object`].

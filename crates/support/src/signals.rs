@@ -33,7 +33,8 @@ const BEFORE: i32 = FRAME_SIZE as i32 - 8;
 /// `lea 0(%rip),%r15`
 pub(crate) const LEA_STACK: [u8; 7] = [0x4c, 0x8d, 0x3d, 0, 0, 0, 0];
 
-/// The replacement of `syscall`: sends a request at r15, and then calls the handlers of signals.
+/// Writes the replacement of `syscall`. It sends a request at r15, and then calls the handlers of
+/// signals.
 pub(crate) fn syscall(a: &mut CodeAssembler) -> Result<(), IcedError> {
     let (mut again, mut out, mut signals) = (a.create_label(), a.create_label(), a.create_label());
     // A system call preserves everything but rax, rcx and r11 (psABI A.2.1).
@@ -93,8 +94,9 @@ pub(crate) fn handlers(a: &mut CodeAssembler) -> Result<(), IcedError> {
     a.ret()
 }
 
-/// Entered by the host after a fault that the domain catches. rdi, rsi and rdx are signal, code and
-/// address, and r15 is that of the faulting code. `lea` loads a stack that only this function uses.
+/// Writes the function that the host enters after a fault that the domain catches. rdi, rsi and rdx
+/// are signal, code and address, and r15 is that of the faulting code. `lea` loads a stack that
+/// only this function uses.
 pub(crate) fn fault(a: &mut CodeAssembler) -> Result<(), IcedError> {
     let mut over = a.create_label();
     a.mov(rcx, r15)?;

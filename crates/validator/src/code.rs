@@ -138,7 +138,7 @@ impl Text {
                     continue;
                 }
                 if decoder.set_position(offset).is_err() {
-                    return Err("a trace behind the section".into());
+                    return Err("a trace after the section's end".into());
                 }
                 decoder.set_ip(offset as u64);
                 text.add(trace.section, &pair.old, &mut decoder)?;

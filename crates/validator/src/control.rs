@@ -301,7 +301,7 @@ impl Walk<'_, '_, '_> {
                 if self.returns_twice(dest) {
                     let behind = self.values.id(Node::Spot(Spot::Code(branch.section as usize, branch.end())));
                     if new.registers[11] != behind {
-                        return wrong("a function that returns twice does not get the place behind its call");
+                        return wrong("a function that returns twice does not get the place after its call");
                     }
                 }
                 let count = stand.facts.count;

@@ -85,7 +85,7 @@ impl Machine {
         };
     }
 
-    /// The address of the memory operand. The TCB has a symbolic number.
+    /// Returns the address of the memory operand. The TCB has a symbolic number.
     pub(crate) fn address(&self, values: &mut Values, insn: &Insn, fields: &Fields) -> Result<Id, Unknown> {
         let ins = &insn.ins;
         let mut sum = values.number(0);

@@ -47,15 +47,15 @@ pub(crate) enum Spot {
     Number,
 }
 
-/// The place of the window whose offset a relocation means: its field holds the place's symbolic
-/// number here.
+/// Returns the place of the window whose offset a relocation means. Here its field holds the
+/// place's symbolic number.
 pub(crate) fn anchored(object: &Object<'_>, reloc: &Relocation) -> Option<Anchored> {
     let symbol = object.symbols.get(reloc.symbol).filter(|symbol| symbol.place == Place::Undefined)?;
     let anchor = Anchor::named(symbol.name).filter(|_| matches!(reloc.kind, kind::WORD | kind::SIGNED_WORD))?;
     Some(anchor.at(i32::try_from(reloc.addend).ok()?))
 }
 
-/// Whether a symbol is a thread local, or stands for a section of them.
+/// Says whether a symbol is a thread local, or stands for a section of them.
 pub(crate) fn is_local(object: &Object<'_>, symbol: usize) -> bool {
     object.symbols.get(symbol).is_some_and(|symbol| match symbol.place {
         Place::Section(section) => object.sections[section].flags & u64::from(SHF_TLS) != 0,
@@ -63,7 +63,7 @@ pub(crate) fn is_local(object: &Object<'_>, symbol: usize) -> bool {
     })
 }
 
-/// Whether the linker decides what a symbol means.
+/// Says whether the linker decides the meaning of a symbol.
 pub(crate) fn is_open(symbol: &Symbol<'_>) -> bool {
     symbol.binding != STB_LOCAL || symbol.kind == STT_GNU_IFUNC
 }

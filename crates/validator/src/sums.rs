@@ -1,9 +1,9 @@
 //! Values that may be targets of a switch: the sum of a table's address and one of its entries.
 //!
-//! Entries have 4 bytes, so every value loaded from 4 bytes may be one. What 64-bit code computes
-//! from such a value may be a target. A target that was stored may be in everything that is loaded
-//! afterwards. All else that is loaded, passed or returned is none: compilers make a target where
-//! they jump to it, and pass it to no function.
+//! Entries have 4 bytes, so every value loaded from 4 bytes may be one. Every result of 64-bit code
+//! on such a value may be a target. After a target was stored, every loaded value may be one. No
+//! other value that is loaded, passed or returned is a target: compilers make a target where they
+//! jump to it, and pass it to no function.
 
 use crate::code::{Flow, Index, Old};
 use crate::sets::{Effects, PRESERVED, R15, Set, number};

@@ -74,7 +74,7 @@ pub(crate) struct Edge {
     pub way: Way,
 }
 
-/// How control goes along an edge.
+/// The way in which control goes along an edge.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Way {
     Plain,

@@ -84,7 +84,7 @@ pub struct Args {
     /// the totals
     #[arg(long, value_name = "SEED", conflicts_with_all = ["packages", "write"])]
     draw: Option<u64>,
-    /// How many packages to draw
+    /// Number of packages to draw
     #[arg(long, value_name = "COUNT", default_value_t = 150, requires = "draw")]
     count: usize,
     /// Measure these packages only, and hold no bar against the totals

@@ -1,10 +1,10 @@
 //! Faults that a domain handles itself: the signal handler lets the domain go on at a function of
-//! its own in place of the faulting instruction.
+//! its own instead of the faulting instruction.
 //!
 //! The domain could have called that function there itself, with these registers: the function is
-//! one of the domain's own by name, all registers but the data stack pointer are 0 or say what
-//! faulted, and the return address is the place of the domain's trap. What comes afterwards is code
-//! of the domain like all other; nothing is resumed, and nothing is believed.
+//! one of the domain's own by name, all registers but the data stack pointer are 0 or describe the
+//! fault, and the return address is the place of the domain's trap. The function is code of the
+//! domain like any other. Nothing is resumed, and nothing that it does is trusted.
 
 use crate::gate::control_stack::ControlStack;
 use crate::gate::records::{Caught, Context};

@@ -85,7 +85,7 @@ impl fmt::Display for FaultKind {
             FaultKind::Breakpoint => "breakpoint trap",
             FaultKind::WildBranch => "indirect branch to something that is not a function",
             FaultKind::SegmentMatch => "store outside the segment",
-            FaultKind::Bus => "memory behind a mapping is gone",
+            FaultKind::Bus => "the memory of a mapping is gone",
             FaultKind::TimeLimit => "time limit exceeded",
             FaultKind::CpuLimit => "limit on processor time exceeded",
             FaultKind::TimeBudget => "the domain's time budget is used up",

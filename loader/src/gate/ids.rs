@@ -14,7 +14,7 @@ pub trait Id: Copy + 'static {
     /// Returns the part's place in its list.
     fn place(self) -> usize;
 
-    /// Returns the number that follows after so many others.
+    /// Returns the number that is `others` further on.
     fn after(self, others: usize) -> Self {
         Self::of(self.place() + others)
     }
@@ -72,7 +72,7 @@ impl BindingId {
 pub struct Run<I> {
     /// The lowest of them.
     pub first: I,
-    /// How many they are.
+    /// Their count.
     pub count: usize,
 }
 
@@ -110,7 +110,7 @@ impl<I: Id, T> ById<I, T> {
         Self { parts: Vec::new(), id: PhantomData }
     }
 
-    /// Adds a part behind all others. Returns its number.
+    /// Adds a part at the end. Returns its number.
     pub fn push(&mut self, part: T) -> I {
         let id = self.next();
         self.parts.push(part);

@@ -228,7 +228,7 @@ fn cut(dispatch: u64) -> Vec<u8> {
     code
 }
 
-/// [`sfi_contract::names::KEEP`]
+/// Returns the code of [`sfi_contract::names::KEEP`].
 fn keep() -> Vec<u8> {
     let mut code = Vec::new();
     header(&mut code);
@@ -261,8 +261,8 @@ fn keep() -> Vec<u8> {
     code
 }
 
-/// `rdi` = the address of place number `rdi` of the domain `r10`. Traps at an offset of the stub if
-/// there is none.
+/// Appends code that puts the address of place number `rdi` of the domain `r10` into rdi. It traps
+/// at an offset of the stub if there is no such place.
 fn place(code: &mut Vec<u8>, trap: u64) {
     // cmp PARTS(%r10),%rdi
     code.extend_from_slice(&[0x49, 0x3b, 0x7a, offset_of!(DomainState, parts) as u8]);
@@ -273,7 +273,7 @@ fn place(code: &mut Vec<u8>, trap: u64) {
     code.extend_from_slice(&[0x48, 0xc1, 0xe7, PART_SHIFT, 0x49, 0x03, 0x7a, offset_of!(DomainState, parts_at) as u8]);
 }
 
-/// [`sfi_contract::names::BRING`]
+/// Returns the code of [`sfi_contract::names::BRING`].
 fn bring(dispatch: u64) -> Vec<u8> {
     let mut code = Vec::new();
     header(&mut code);

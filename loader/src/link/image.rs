@@ -18,7 +18,7 @@ use sfi_verifier::Usage;
 use std::collections::HashMap;
 use std::sync::Arc;
 
-/// The first place of a range, and the place behind it.
+/// The first place of a range, and the first place after it.
 pub(crate) type Range = (WindowOffset, WindowOffset);
 
 /// The memory of a domain at its start, and the tables that the host keeps about the domain.

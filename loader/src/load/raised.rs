@@ -39,7 +39,7 @@ pub struct Raised {
     pub image: Arc<Image>,
     /// Data stack pointer at an entry.
     pub initial_sp: u64,
-    /// Where it keeps the return addresses of its fibers.
+    /// The return addresses of its fibers.
     pub kept: KeptParts,
 }
 

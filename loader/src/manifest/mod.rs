@@ -180,8 +180,7 @@ pub struct Registered {
     /// Signature.
     #[serde(deserialize_with = "signature")]
     pub signature: Option<Signature>,
-    /// Whether callers must show a capability. Domains whose `capabilities` name the entry point
-    /// get it.
+    /// Demands a capability of callers. Domains whose `capabilities` name the entry point get it.
     #[serde(default)]
     pub capability: bool,
 }
@@ -247,7 +246,7 @@ pub struct Domain {
     /// Size of the data stack.
     #[serde(default = "default_stack")]
     pub stack: Size,
-    /// Whether it may read the processor's clock, see [`DomainSpec::clock`].
+    /// Lets it read the processor's clock, see [`DomainSpec::clock`].
     #[serde(default)]
     pub clock: bool,
     /// Its layout in its window.
@@ -272,10 +271,10 @@ pub struct Domain {
     pub callbacks: Option<usize>,
     /// Fibers that can wait, see [`DomainSpec::fibers`].
     pub fibers: Option<usize>,
-    /// Whether it is a root domain, which sees all regions.
+    /// Makes it a root domain, which sees all regions.
     #[serde(default)]
     pub root: bool,
-    /// Whether it restarts after a fault.
+    /// Its restarts after faults.
     #[serde(default, deserialize_with = "restart")]
     pub restart: Restart,
     /// The time that it may use in its life.
@@ -300,7 +299,7 @@ pub struct Support {
     pub objects: Vec<Vec<u8>>,
     /// Archives, of which the members that are needed are linked.
     pub archives: Vec<Vec<u8>>,
-    /// Whether the libc runs its initialisers itself, see [`DomainSpec::own_start`].
+    /// True if the libc runs its initialisers itself, see [`DomainSpec::own_start`].
     pub own_start: bool,
 }
 
@@ -333,8 +332,7 @@ pub struct Grant {
     /// [`Trust`].
     #[serde(default, deserialize_with = "trust")]
     pub trust: Option<Trust>,
-    /// Whether the grant replaces a definition in the domain's objects. Otherwise such a definition
-    /// is an error.
+    /// Replaces a definition in the domain's objects. Without it such a definition is an error.
     #[serde(default, rename = "override")]
     pub overrides: bool,
 }

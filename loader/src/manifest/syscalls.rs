@@ -8,7 +8,7 @@
 //! denied = "EPERM"                                    # what all others return: ENOSYS (default) or EPERM
 //! log = "refused"                                     # off (default), refused or all: on standard error
 //! descriptors = ["stdin", "stdout", "stderr", { read = "input.bin" }, "none", { write = "out.bin" }]
-//! arguments = ["-v"]                                  # behind the program's name, before those of the command line
+//! arguments = ["-v"]                                  # after the program's name, before those of the command line
 //! environment = ["LANG=C", "TERM"]                    # without a value: as the host has it, if it has it
 //! working_directory = "/data"                         # where it starts; the root otherwise
 //! clock_resolution = "1 ms"                           # of clocks and of files' times; 1 us otherwise
@@ -127,7 +127,7 @@ pub struct Directory {
     /// `read` (default) or `read-write`.
     #[serde(default = "read", deserialize_with = "access")]
     pub access: Access,
-    /// Whether paths may cross into file systems that are mounted beneath it.
+    /// Lets paths cross into file systems that are mounted beneath it.
     #[serde(default)]
     pub mounts: bool,
 }

@@ -155,7 +155,7 @@ pub(crate) struct File {
     pub kind: FileKind,
 }
 
-/// What of a file is linked.
+/// The kind of a file, which decides the parts of it that are linked.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum FileKind {
     Object,

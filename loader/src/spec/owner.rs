@@ -88,7 +88,7 @@ pub struct Record {
     pub delayed: Duration,
     /// The last faults, the oldest first.
     pub history: Vec<Event>,
-    /// Whether the last faults look like a search for other domains.
+    /// True if the last faults look like a search for other domains.
     pub suspicious: bool,
 }
 

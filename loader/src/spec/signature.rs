@@ -177,7 +177,7 @@ impl<'t> Rest<'t> {
                 break;
             }
             if !self.take(",") {
-                return Err("no `,` or `)` behind an argument");
+                return Err("no `,` or `)` after an argument");
             }
         }
         if !self.take("->") {
@@ -220,7 +220,7 @@ impl FromStr for Signature {
         let bad = |why: &str| BadSignature { text: text.chars().take(200).collect(), why: why.to_owned() };
         let mut rest = Rest(text);
         let signature = rest.signature(0).map_err(bad)?;
-        if rest.0.trim().is_empty() { Ok(signature) } else { Err(bad("text behind the result")) }
+        if rest.0.trim().is_empty() { Ok(signature) } else { Err(bad("text after the result")) }
     }
 }
 

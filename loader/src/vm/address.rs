@@ -15,7 +15,7 @@ impl WindowOffset {
     /// The window's base itself.
     pub const ZERO: Self = Self(0);
 
-    /// Returns the place so many bytes behind a window's base.
+    /// Returns the place `bytes` after a window's base.
     pub const fn new(bytes: u64) -> Self {
         Self(bytes)
     }
@@ -36,7 +36,7 @@ impl WindowOffset {
         Self(self.0 & !(PAGE_SIZE - 1))
     }
 
-    /// Returns the distance from another place that is not behind this one.
+    /// Returns the distance from another place, unless that place comes after this one.
     pub fn checked_sub(self, other: Self) -> Option<u64> {
         self.0.checked_sub(other.0)
     }

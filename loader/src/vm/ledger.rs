@@ -145,7 +145,7 @@ pub(crate) struct Pressure {
     pub mappings: u64,
     /// Windows in use.
     pub domains: u64,
-    /// Whether the limit keeps the process from mapping more.
+    /// True if the limit keeps the process from mapping more.
     pub exhausted: bool,
 }
 

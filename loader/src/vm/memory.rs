@@ -15,7 +15,7 @@ pub struct Segment {
     pub length: u64,
     /// The domain's access to it.
     pub protection: Protection,
-    /// Whether it is a shared region.
+    /// True for a shared region.
     pub shared: bool,
 }
 
@@ -76,7 +76,8 @@ pub struct Memory<'w> {
 pub(crate) const HEAP: &str = "heap";
 
 impl Memory<'_> {
-    /// The heap, as addresses in the domain's own terms; empty if there is none.
+    /// Returns the heap, as addresses in the domain's own terms. The range is empty if there is
+    /// none.
     pub fn heap(&self) -> Range<u64> {
         let heap = self.segments.iter().find(|segment| segment.name == HEAP);
         let (start, end) = heap.map_or((0, 0), |heap| (heap.offset, heap.end()));
@@ -84,7 +85,7 @@ impl Memory<'_> {
         start..end
     }
 
-    /// The segment that holds the range, and the range's window offset.
+    /// Finds the segment that holds the range. Returns it and the range's window offset.
     pub(crate) fn find(&self, pointer: u64, length: usize) -> Result<(&Segment, WindowOffset), MemoryError> {
         let place = WindowOffset::of_pointer(pointer);
         let error = MemoryError::OutOfBounds { offset: place.bytes(), length };

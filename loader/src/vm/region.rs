@@ -86,7 +86,7 @@ impl Uppers {
 pub struct Common {
     start: HostAddress,
     length: u64,
-    /// Whether the region is mapped there.
+    /// True while the region is mapped there.
     shown: bool,
 }
 

@@ -1,4 +1,4 @@
-//! What a host asks of a world that it builds.
+//! A host's wishes for a world, and the way from them to the world.
 
 use crate::gate::Machine;
 use crate::link::image::Image;

@@ -28,7 +28,7 @@ pub struct Domain {
     pub state: *mut DomainState,
     pub image: Arc<Image>,
     pub initial_sp: u64,
-    /// Where it keeps the return addresses of its fibers.
+    /// The return addresses of its fibers.
     pub kept: KeptParts,
     /// Number of an instance. 0 for the domains that were described, and for a discarded instance.
     pub life: u64,
@@ -46,7 +46,7 @@ pub struct Domain {
     pub restarts: u32,
     /// The fault before the last automatic restart.
     pub crash: Option<Fault>,
-    /// Whether its owner knows of the fault in its state.
+    /// True if its owner knows of the fault in its state.
     pub settled: bool,
     /// The mapped segments, if regions became visible or invisible since it was loaded.
     pub own_segments: Option<Vec<memory::Segment>>,
@@ -54,7 +54,7 @@ pub struct Domain {
     pub shown: Vec<(RegionId, Option<Access>)>,
     /// All regions of the world, visible or not.
     pub region_places: Arc<ById<RegionId, RegionPlace>>,
-    /// Whether it may hand floats on without naming a vector register. That is so if a binding from
+    /// True if it may hand floats on without naming a vector register. That is so if a binding from
     /// it or to it has floats in its signature or no signature, or if it connects or registers
     /// entry points while calls are in progress. See [`crate::world::inner::Inner::pass_floats`].
     pub passes_floats: bool,

@@ -11,10 +11,10 @@ use crate::world::error::{CallError, LookupError};
 use crate::world::inner::Inner;
 use sfi_verifier::Usage;
 
-/// What placement was drawn from, see [`DomainRef::placement`]. Nothing in a window lies at a known
-/// offset, so a search tries addresses: one for each length of the longest run, `windows * (4 GiB /
-/// run)` places for a domain of one run. Instances of one image share their offsets: a domain that
-/// knows its own knows theirs, and tries windows.
+/// The choices that a domain's placement was drawn from, see [`DomainRef::placement`]. Nothing in a
+/// window lies at a known offset, so a search tries addresses: one for each length of the longest
+/// run, `windows * (4 GiB / run)` places for a domain of one run. Instances of one image share
+/// their offsets: a domain that knows its own knows theirs, and tries windows.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PlacementReport {
     /// Equally likely places of a window.
@@ -32,7 +32,7 @@ pub struct PlacementReport {
 /// A part of a window that was placed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PartPlaces {
-    /// What it holds.
+    /// The name of its contents.
     pub name: &'static str,
     /// Length in bytes.
     pub bytes: u64,
@@ -58,7 +58,7 @@ impl<'w> DomainRef<'w> {
         &self.inner.domains[self.index]
     }
 
-    /// A global function, with the type that the caller says it has.
+    /// Finds a global function. You state its type.
     ///
     /// # Errors
     /// [`LookupError::Function`].
@@ -73,7 +73,7 @@ impl<'w> DomainRef<'w> {
         Ok(self.inner.typed(self.index, offset, Some(function.into())))
     }
 
-    /// The function that a function pointer of the domain means.
+    /// Finds the function that a function pointer of the domain means.
     ///
     /// # Errors
     /// [`CallError::NotAFunction`].
@@ -81,7 +81,7 @@ impl<'w> DomainRef<'w> {
         self.inner.function_at(self.index, pointer)
     }
 
-    /// The address of a global variable, in the domain's terms.
+    /// Returns the address of a global variable, in the domain's terms.
     pub fn symbol(&self, name: &str) -> Option<crate::Pointer> {
         let domain = self.domain();
         let variable = || Some(domain.window.at(*domain.image.variables.get(name)?));
@@ -89,13 +89,13 @@ impl<'w> DomainRef<'w> {
         found.map(|address| crate::Pointer(address.number()))
     }
 
-    /// What is mapped where, as window offsets.
+    /// Returns the mapped segments, as window offsets.
     pub fn segments(&self) -> &'w [memory::Segment] {
         self.domain().segments()
     }
 
-    /// Where the domain might have been placed, and how large it is: what somebody has to guess who
-    /// looks for it.
+    /// Reports the choices that an attacker who looks for the domain must guess: its possible
+    /// places, and its size.
     pub fn placement(&self) -> PlacementReport {
         let parts = self.domain().image.choices.iter();
         PlacementReport {
@@ -107,30 +107,31 @@ impl<'w> DomainRef<'w> {
         }
     }
 
-    /// The domain's text is a sealed file that every instance of its image maps. Not so if the text
-    /// holds an address of its window, as `movabs` does; then each has a copy.
+    /// Says whether the domain's text is a sealed file that every instance of its image maps. If
+    /// the text holds an address of its window, as `movabs` does, each instance has a copy.
     pub fn shares_text(&self) -> bool {
         self.domain().image.shares_text()
     }
 
-    /// The window's base. A secret: with it other domains find this one's memory.
+    /// Returns the window's base. It is a secret, because other domains can find this one's memory
+    /// with it.
     pub fn secret_base(&self) -> u64 {
         self.domain().window.base().number()
     }
 
-    /// What the domain's text uses, from the verifier.
+    /// Returns the verifier's report about the registers and features that the domain's text uses.
     pub fn usage(&self) -> Usage {
         self.domain().image.usage
     }
 
-    /// The domain faulted and was not restarted.
+    /// Says whether the domain faulted and was not restarted.
     pub fn is_dead(&self) -> bool {
         // SAFETY: the state lives as long as the world.
         unsafe { (*self.domain().state).dead != Status::Ok }
     }
 
-    /// The last fault, also if another domain's call met it, or the one after which the domain was
-    /// restarted automatically.
+    /// Returns the last fault, also if a call of another domain met it. After an automatic restart
+    /// it is the fault before the restart.
     pub fn last_fault(&self) -> Option<Fault> {
         // SAFETY: the state lives as long as the world.
         let signal = unsafe { (*self.domain().state).fault.signal };
@@ -139,7 +140,7 @@ impl<'w> DomainRef<'w> {
         last.or_else(|| self.domain().crash.clone())
     }
 
-    /// How often the domain was restarted because its specification says so ([`crate::Restart`]).
+    /// Returns the number of automatic restarts ([`crate::Restart`]).
     pub fn restarts(&self) -> u32 {
         self.domain().restarts
     }

@@ -37,7 +37,7 @@ pub struct Gates {
     pub control: ControlStack,
     /// The gates for this processor.
     pub table: &'static Table,
-    /// Whether a domain leaves x87 state behind.
+    /// True if a domain may leave x87 state in the processor.
     pub any_x87: bool,
 }
 
@@ -45,7 +45,7 @@ pub struct Gates {
 pub struct Time {
     /// The time limit.
     pub watched: Option<Watched>,
-    /// Whether domains that ask for it may read the processor's clock.
+    /// Lets domains that ask for it read the processor's clock.
     pub clock: bool,
     /// The place of the domain at which the trimming of idle stacks goes on after a long call.
     pub trimmed: usize,
@@ -76,8 +76,8 @@ impl Inner {
         image.slots.get(slot).copied().filter(|_| slot != 0)
     }
 
-    /// Whether a pointer of a domain is the address of a place of its dispatch table, as the gates
-    /// judge (`REFUSE_CODE` in gate/common.s).
+    /// Says whether a pointer of a domain is the address of a place of its dispatch table, as the
+    /// gates judge (`REFUSE_CODE` in gate/common.s).
     pub fn is_code(&self, domain: DomainId, pointer: u64) -> bool {
         let Domain { image, window, .. } = &self.domains[domain];
         pointer.wrapping_sub(window.at(image.table).number()) < image.table_size()

@@ -63,7 +63,7 @@ pub(crate) fn check(
         let place = offset(walk, ins.memory_base()).map(|offset| offset + ins.memory_displacement64() as i64);
         copied && effects[*at].memory_read && ins.memory_index() == Register::None && place == Some(8)
     };
-    let detail = "the operand is the return address, behind a copy of the frame pointer";
+    let detail = "the operand is the return address, above a copy of the frame pointer";
     members.iter().copied().filter(reads).map(|at| code.refuse(at, Reason::ReturnAddress, detail)).collect()
 }
 

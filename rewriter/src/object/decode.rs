@@ -474,7 +474,7 @@ fn direct(code: &Code<'_, '_>, index: InsnIndex) -> Result<Dest, Refusal> {
                 return Ok(Dest::Symbol(reloc.symbol));
             }
             if symbol.is_indirect() {
-                return Err(code.refuse(index, Reason::IndirectFunction, "a branch behind an IFUNC's entry"));
+                return Err(code.refuse(index, Reason::IndirectFunction, "a branch after an IFUNC's entry"));
             }
             let offset = symbol.value.wrapping_add_signed(bias);
             let trap = if insn.ins.is_call_near() { None } else { code.never_reached(index, section, offset) };

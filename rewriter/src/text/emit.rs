@@ -50,7 +50,7 @@ pub(crate) enum LoaderSymbol {
 }
 
 impl LoaderSymbol {
-    /// The symbol's name.
+    /// Returns the symbol's name.
     pub(crate) const fn name(self) -> &'static str {
         match self {
             LoaderSymbol::Syscall => sfi_contract::names::SYSCALL,
@@ -130,14 +130,14 @@ impl ShortBranch {
 }
 
 impl Fixup {
-    /// The offset of a place in the window.
+    /// Makes the fixup that writes the offset of a place in the window.
     fn anchored(field: usize, place: Anchored) -> Fixup {
         let target = Target::Loader(LoaderSymbol::Anchor(place.anchor));
         Fixup { field: field as u8, kind: elf::R_X86_64_32S.0, target, addend: place.addend.into() }
     }
 }
 
-/// Relocations of an item: where they begin in [`Emitter::fixups`], and their number.
+/// Relocations of an item: their start in [`Emitter::fixups`], and their number.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Fixups {
     first: u32,
@@ -242,7 +242,7 @@ impl Emitter {
         self.marks.push(Mark { item: self.items.len() as u32, insn, pad });
     }
 
-    /// The relocations of an item.
+    /// Returns the relocations of an item.
     pub(crate) fn fixups(&self, of: Fixups) -> &[Fixup] {
         &self.fixups[of.first as usize..][..usize::from(of.count)]
     }

@@ -45,7 +45,7 @@ pub(crate) fn ends(emitter: &mut Emitter, unit: &PerInsn<u32>) {
     }
 }
 
-/// The bytes of an item and its relocations, if these do not depend on its place.
+/// Returns the bytes of an item and its relocations, if these do not depend on its place.
 fn code(emitter: &Emitter, item: usize) -> Option<(&[u8], &[Fixup])> {
     let Item::Bytes { start, len, fixups } = emitter.items[item] else { return None };
     let fixups = emitter.fixups(fixups);

@@ -41,7 +41,7 @@ pub struct Fixture {
     pub text: Option<FinalPlace>,
 }
 
-/// How a fixture's `.text` is to be checked as a final text.
+/// The place and numbers with which a fixture's `.text` is checked as a final text.
 #[derive(Clone, Debug)]
 pub struct FinalPlace {
     pub offset: u64,

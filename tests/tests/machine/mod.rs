@@ -67,7 +67,7 @@ pub struct Registers {
     pub selectors: u64,
 }
 
-/// How the code ended.
+/// The end of the code's run.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Exit {
     pub signal: c_int,

@@ -1,4 +1,4 @@
-//! How long a search for the host's own memory takes, from the kernel's randomisation.
+//! The length of a search for the host's own memory, from the kernel's randomisation.
 
 use super::odds::Search;
 use std::ops::Range;

@@ -1,4 +1,4 @@
-//! How long a brute-force search takes (Yarvin et al. section 2).
+//! The length of a brute-force search (Yarvin et al. section 2).
 //!
 //! `M` of `V` places hold the memory that the searcher looks for. A wrong guess costs the delay
 //! `D`. `P(n)`, the probability that `n` guesses at different places all miss, is `C(V-n, M) / C(V,

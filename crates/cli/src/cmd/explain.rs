@@ -103,7 +103,7 @@ fn example(code: Code) -> &'static str {
 /// Returns code that breaks the rule.
 const fn contract_example(rule: Rule) -> &'static str {
     match rule {
-        Rule::SectionBounds => "a section header whose sh_offset + sh_size lies behind the end of the file",
+        Rule::SectionBounds => "a section header whose sh_offset + sh_size lies after the end of the file",
         Rule::ExecutableData => ".section .code,\"awx\",@progbits    # writable and executable",
         Rule::SymbolTarget => {
             "f:      mov $0x050f,%eax\n.set g, f + 1                    # inside the mov, at a hidden syscall"
@@ -147,7 +147,7 @@ const fn contract_example(rule: Rule) -> &'static str {
         Rule::FinalSlot => "a dispatch slot with the address of an instruction's second byte",
         Rule::FinalLoad => "mov x(%rip),%rax                  # where x lies outside the window",
         Rule::FinalStore => "mov %rax,x(%rip)                  # where x lies outside the window",
-        Rule::Unmatched => "mov %rax,%gs:(%edi)               # in mode match: behind the check of %rdi",
+        Rule::Unmatched => "mov %rax,%gs:(%edi)               # in mode match: after the check of %rdi",
     }
 }
 

@@ -8,9 +8,9 @@ use crate::world::bindings::record::{Record, To};
 use sfi_contract::text::is_unprintable;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// Whether text can be the name of a domain or of an entry point. The names of both are joined by a
-/// dot, so that none may hold one: `net.tls.seal` would be the entry point of two domains. Hosts
-/// print such names, and domains choose them while they run: every character is printable.
+/// Says whether text can be the name of a domain or of an entry point. A dot joins both names, so
+/// neither may hold one: `net.tls.seal` would be an entry point of two domains. Domains choose such
+/// names while they run and hosts print them, so every character must be printable.
 pub(crate) fn is_name(text: &str) -> bool {
     !text.is_empty() && !text.contains('.') && !text.contains(is_unprintable)
 }
@@ -22,9 +22,9 @@ pub struct Registered {
     pub to: To,
     /// The domain that registered it.
     pub owner: Option<DomainId>,
-    /// Returns the signature.
+    /// Its signature.
     pub signature: Option<Signature>,
-    /// Whether the domain registered it while it ran.
+    /// True if the domain registered it while it ran.
     pub dynamic: bool,
 }
 

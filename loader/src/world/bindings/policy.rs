@@ -87,7 +87,7 @@ pub struct Side {
     pub usage: Usage,
     /// Its mode.
     pub mode: Mode,
-    /// Whether its image names [`sfi_contract::names::CLIENT_STACK`].
+    /// True if its image names [`sfi_contract::names::CLIENT_STACK`].
     pub reads_client_stack: bool,
     /// See [`crate::world::domain::Domain::passes_floats`].
     pub passes_floats: bool,
@@ -111,7 +111,7 @@ pub(crate) struct Crossing {
     pub outcome: Option<Outcome>,
     /// Index in [`crate::gate::Results`].
     pub results: usize,
-    /// Whether the control words of x87 and SSE are saved at entry, for failures.
+    /// Saves the control words of x87 and SSE at entry, for failures.
     pub control: bool,
     /// Flags of [`flag`] for [`Binding::flags`].
     pub flags: u32,

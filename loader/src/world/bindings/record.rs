@@ -98,7 +98,7 @@ pub struct Common<'w> {
     pub nobody: *mut DomainState,
     /// The shim of calls that pass functions, which the host lends to the callee during the call.
     pub lends: usize,
-    /// Whether a domain has a budget, so that crossings between domains are charged.
+    /// True if a domain has a budget, so that crossings between domains are charged.
     pub metered: bool,
 }
 

@@ -20,8 +20,8 @@ pub struct Tenant {
 }
 
 impl Tenant {
-    /// Whether this is another life of the same domain, or of an instance that took its place in
-    /// the world.
+    /// Says whether this is another life of the same domain, or of an instance that took its place
+    /// in the world.
     pub fn replaces(&self, other: &Tenant) -> bool {
         self.index == other.index && self.birth != other.birth
     }
@@ -42,7 +42,7 @@ pub struct HostCall<'c> {
 }
 
 impl<'c> HostCall<'c> {
-    /// One call, by `caller`.
+    /// Makes the record of one call by `caller`.
     ///
     /// # Safety
     /// The gate passed the frame and the binding of this call.
@@ -50,7 +50,7 @@ impl<'c> HostCall<'c> {
         Self { held, frame, binding, caller, skip: 0 }
     }
 
-    /// The world's record.
+    /// Returns the world's record.
     pub(crate) fn record(&mut self) -> &mut Inner {
         &mut self.held
     }
@@ -60,24 +60,24 @@ impl<'c> HostCall<'c> {
         self.held.again()
     }
 
-    /// The caller's index in the world.
+    /// Returns the caller's index in the world.
     pub(crate) fn caller_index(&self) -> DomainId {
         self.caller
     }
 
-    /// The next so many arguments were a header's: those of the procedure begin behind them.
+    /// Skips arguments that were meant for a header. The procedure's own begin after them.
     pub(crate) fn skip(&mut self, arguments: usize) {
         self.skip += arguments;
     }
 
-    /// How many were.
+    /// Returns the number of skipped arguments.
     pub(crate) fn skipped(&self) -> usize {
         self.skip
     }
 
-    /// Integer argument `index`. From the seventh on they come from the caller's data stack; 0 if
-    /// that is unusable. 0 also where the import has a signature that does not name the argument:
-    /// what the caller has in other registers is not shown.
+    /// Returns integer argument `index`. The seventh and later ones come from the caller's data
+    /// stack, and are 0 if that is unusable. An argument that the import's signature does not name
+    /// is 0, so the caller's other registers stay hidden.
     pub fn arg(&self, index: usize) -> u64 {
         let index = index + self.skip;
         // SAFETY: the frame lives on the gate's part of the host stack during the call, and the
@@ -97,13 +97,13 @@ impl<'c> HostCall<'c> {
         }
     }
 
-    /// Floating-point argument `index` as a `double`. 0 if `index` is above 7 or the import's
-    /// signature has no `float`.
+    /// Returns floating-point argument `index` as a `double`, or 0 if `index` is above 7 or the
+    /// import's signature has no `float`.
     pub fn arg_f64(&self, index: usize) -> f64 {
         f64::from_bits(self.float(index))
     }
 
-    /// Floating-point argument `index` as a `float`, see [`HostCall::arg_f64`].
+    /// Returns floating-point argument `index` as a `float`, see [`HostCall::arg_f64`].
     pub fn arg_f32(&self, index: usize) -> f32 {
         f32::from_bits(self.float(index) as u32)
     }
@@ -121,19 +121,19 @@ impl<'c> HostCall<'c> {
         }
     }
 
-    /// The floating-point result, besides the integer that the function returns.
+    /// Sets the floating-point result, besides the integer that the function returns.
     pub fn set_result_f64(&mut self, value: f64) {
         // SAFETY: as in `arg`; `&mut self` makes the access exclusive.
         unsafe { (*self.frame).xmm0 = value.to_bits() };
     }
 
-    /// The floating-point result as a `float`.
+    /// Sets the floating-point result as a `float`.
     pub fn set_result_f32(&mut self, value: f32) {
         // SAFETY: as in `set_result_f64`.
         unsafe { (*self.frame).xmm0 = u64::from(value.to_bits()) };
     }
 
-    /// The caller's name.
+    /// Returns the caller's name.
     pub fn caller(&self) -> &str {
         &self.held.domains[self.caller].name
     }
@@ -145,18 +145,18 @@ impl<'c> HostCall<'c> {
         Tenant { index: self.caller, birth: self.held.domains[self.caller].birth }
     }
 
-    /// The caller's memory.
+    /// Returns the caller's memory.
     pub fn memory(&self) -> Memory<'_> {
         self.held.domains[self.caller].memory()
     }
 
-    /// The caller's thread pointer: the address of its TCB page.
+    /// Returns the caller's thread pointer: the address of its TCB page.
     pub fn thread_pointer(&self) -> u64 {
         let domain = &self.held.domains[self.caller];
         domain.window.at(WindowOffset::new(domain.image.anchors.tcb)).number()
     }
 
-    /// The caller's heap, in its own terms.
+    /// Returns the caller's heap, as addresses in its own terms.
     pub fn heap(&self) -> Range<u64> {
         self.memory().heap()
     }
@@ -177,10 +177,10 @@ impl<'c> HostCall<'c> {
         self.memory().write(pointer, bytes)
     }
 
-    /// Lets the caller handle its own faults: from now on one of these signals, bits by number,
-    /// lets it go on in its global function `entry`, with signal, code and address as arguments, in
-    /// place of ending it. That holds for one fault, until the next call of this function. Whether
-    /// the caller has such a function.
+    /// Lets the caller handle its next fault, if the fault raises one of these signals (bits by
+    /// number). The caller then goes on in its global function `entry`, with signal, code and
+    /// address as arguments. Each call of this function catches one fault. Returns whether the
+    /// caller has such a function.
     pub fn catch_faults(&mut self, signals: u64, entry: &str) -> bool {
         let domain = &self.held.domains[self.caller];
         let Some(offset) = domain.image.functions_by_name.get(entry).copied() else { return false };
@@ -193,12 +193,12 @@ impl<'c> HostCall<'c> {
         true
     }
 
-    /// The number of the binding through which the domain called.
+    /// Returns the number of the binding through which the domain called.
     pub(crate) fn binding_id(&self) -> BindingId {
         self.held.gates.control.binding_id(self.binding)
     }
 
-    /// Whether a pointer is a function pointer of the caller's.
+    /// Says whether a pointer is a function pointer of the caller's.
     pub(crate) fn owns(&self, pointer: u64) -> bool {
         self.held.own_function(self.caller, pointer).is_some()
     }
@@ -209,8 +209,8 @@ impl<'c> HostCall<'c> {
         records.get(self.binding_id())?.as_ref()?.signature.as_ref()
     }
 
-    /// The caller's function that a function pointer means, to call it back: `cx.function::<fn(u64)
-    /// -> u64>(p)?.call(cx, (1,))`.
+    /// Finds the caller's function that a function pointer means, to call it back:
+    /// `cx.function::<fn(u64) -> u64>(p)?.call(cx, (1,))`.
     ///
     /// # Errors
     /// [`CallError::NotAFunction`].

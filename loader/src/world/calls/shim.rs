@@ -17,7 +17,7 @@ use crate::world::inner::Inner;
 use std::any::Any;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
-/// What is behind [`Host::record`].
+/// The memory that [`Host::record`] points to.
 struct Record<F> {
     busy: bool,
     function: F,
@@ -64,7 +64,7 @@ impl Host {
     }
 }
 
-/// `shim` of bindings that led to a host function and lead nowhere now.
+/// Returns the shim of bindings that led to a host function and lead nowhere now.
 pub(crate) fn unbound() -> usize {
     unsafe extern "C" fn shim(context: *mut Context, binding: *const Binding, frame: *mut HostFrame) -> Status {
         // SAFETY: as in the other shim.
@@ -73,10 +73,10 @@ pub(crate) fn unbound() -> usize {
     shim as *const () as usize
 }
 
-/// Runs a host function for the gate. Returns [`Status::Ok`], or why the caller cannot be returned
-/// to. A panic is caught here, kept in the world and resumed by the host code that entered the
-/// domain: it never unwinds through the gate. In worlds with a time limit a caller whose call
-/// overstayed is not returned to.
+/// Runs a host function for the gate. Returns [`Status::Ok`], or the reason why the gate cannot
+/// return to the caller. A panic never unwinds through the gate: this function catches it and keeps
+/// it in the world, and the host code that entered the domain resumes it. The gate does not return
+/// to a caller whose call overstayed the world's time limit.
 ///
 /// # Safety
 /// The gate passes the context of the world that this thread runs, one of its bindings, whose
@@ -152,8 +152,8 @@ pub(crate) unsafe fn run(
     }
 }
 
-/// Whether arguments that the signature calls pointers are none to code, and those that it calls
-/// functions are functions of the caller.
+/// Checks the arguments: no pointer of the signature may be one to code, and each function of the
+/// signature must be a function of the caller.
 #[inline(never)]
 fn declared(inner: &Inner, binding: &Binding, frame: &HostFrame, caller: DomainId) -> Result<(), Status> {
     for (i, word) in frame.ints.iter().enumerate() {
@@ -170,7 +170,7 @@ fn declared(inner: &Inner, binding: &Binding, frame: &HostFrame, caller: DomainI
     Ok(())
 }
 
-/// The call overstayed its time in the host function: its caller ends here.
+/// Ends the caller of a host function in which the call overstayed its time.
 ///
 /// # Safety
 /// As for [`shim`].
@@ -202,8 +202,8 @@ unsafe fn ended(context: *mut Context, caller: *mut DomainState, signal: i32, co
     Status::Fault
 }
 
-/// The host function was not run, or returned an error: the caller gets its import's value and
-/// `status`.
+/// Gives the caller its import's value and `status`, because the host function was not run or
+/// returned an error.
 ///
 /// # Safety
 /// As for [`shim`].
@@ -223,7 +223,7 @@ unsafe fn refused(
     Status::Ok
 }
 
-/// The host function returned an error.
+/// Gives the caller its import's value and the error that the host function returned.
 ///
 /// # Safety
 /// As for [`shim`].
@@ -238,7 +238,7 @@ unsafe fn failed(
     unsafe { refused(binding, frame, caller, error.status()) }
 }
 
-/// The host function panicked: keeps the payload for the host code that entered the domain.
+/// Keeps the payload of a host function's panic for the host code that entered the domain.
 ///
 /// # Safety
 /// As for [`shim`].

@@ -118,7 +118,8 @@ struct Search<'x, 'o, 'a> {
 
 impl Search<'_, '_, '_> {
     fn unit(mut self, insns: &[InsnIndex]) -> Result<(i64, HashSet<InsnIndex>), Unfit> {
-        // What a far jump passes over may have changed the place in the TCB page, so it is saved.
+        // A far jump may pass over code that changed the place in the TCB page, so the place is
+        // saved.
         if insns.first().is_some_and(|&at| self.graph.far.concerns(self.graph.unit[at])) {
             return Err(Unfit::Place);
         }

@@ -19,13 +19,13 @@ use std::process::ExitCode;
 /// The heading of the report's part about drawn packages.
 const DRAWN: &str = "\n## Drawn by a seed\n";
 
-/// How much of a set of static archives can be rewritten.
+/// Measures the share of a set of static archives that can be rewritten.
 #[derive(Parser)]
 struct Args {
     /// Sandbox modes; the report covers the first and sums up the others
     #[arg(long, default_value = "write", value_delimiter = ',')]
     mode: Vec<Mode>,
-    /// Where to write the report, as Markdown
+    /// Write the report to this file, as Markdown
     #[arg(long)]
     report: Option<PathBuf>,
     /// Directory in which to list every refused and every unproved object, files for each mode
