@@ -136,7 +136,7 @@ sfi_gates_begin:
     jae     8f
     mov     \r, %rax
     shr     $32, %rax
-    cmp     {D_BASE}+4(\domain), %eax
+    cmp     {D_BASE_HIGH}(\domain), %eax
     je      \to
 8:
 .endm
@@ -153,6 +153,12 @@ sfi_gates_begin:
     cmp     {C_LIMIT}(%r11), %rsp
     jb      sfi_trap_control
     lea     -{FRAME_RETURN}(%rsp), %rsp
+.endm
+
+# Drops a frame of a domain that goes on: restores its r15, and rsp points to its return address.
+.macro DROP_FRAME
+    mov     {FRAME_R15}(%rsp), %r15
+    lea     {FRAME_RETURN}(%rsp), %rsp
 .endm
 
 # r11 = the context.

@@ -70,8 +70,7 @@ sfi_gate_\p\c\()_\v:
     .if \p == 2
     RESTORE
     .endif
-    mov     {FRAME_R15}(%rsp), %r15
-    lea     {FRAME_RETURN}(%rsp), %rsp
+    DROP_FRAME
     jmp     *{B_RESULTS}(%r10)
 10:
     call    sfi_way_in_\v
@@ -249,8 +248,7 @@ sfi_leave_as_\v:
     mov     %r8, %rax
     mov     {FRAME_SP}(%rsp), %rdi
     mov     %rdi, {D_SP}(%r9)
-    mov     {FRAME_R15}(%rsp), %r15
-    lea     {FRAME_RETURN}(%rsp), %rsp
+    DROP_FRAME
     jmp     *{B_RESULTS}(%r10)
 39:
     mov     ${E_CODE}, %ecx
@@ -262,8 +260,7 @@ sfi_report_\v:
     mov     {D_TCB}(%r9), %rdi
     mov     %ecx, {TCB_ERROR}(%rdi)
     mov     {B_ON_FAULT}(%r10), %rax
-    mov     {FRAME_R15}(%rsp), %r15
-    lea     {FRAME_RETURN}(%rsp), %rsp
+    DROP_FRAME
     jmp     sfi_results_int_all_\v
 
 # The caller died while its callee ran, so the frame that entered the caller fails. If the caller

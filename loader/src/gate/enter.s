@@ -2,7 +2,7 @@
 # thread, r15 the callee's data stack pointer. The arguments are in their registers, xmm0-7 only
 # with the flag FLOATS. Returns rax and xmm0, and the status in edx. Of the other registers only rbx
 # and rbp are preserved. The changes of current, top, host_rsp and host_mxcsr stay.
-# `Inner::cross_nested` restores them when a host function enters a domain. Pushes rbp, rbx and the
+# `Held::cross_nested` restores them when a host function enters a domain. Pushes rbp, rbx and the
 # flags on the host's stack, which is then 16-byte aligned. The pushed flags get MXCSR if the entry
 # sets MXCSR.
 

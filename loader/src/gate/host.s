@@ -66,8 +66,7 @@ sfi_gate_host_\v:
     jne     54f
     mov     {FRAME_SP}(%rsp), %rcx
     mov     %rcx, {D_SP}(%r9)
-    mov     {FRAME_R15}(%rsp), %r15
-    lea     {FRAME_RETURN}(%rsp), %rsp
+    DROP_FRAME
     jmp     *{B_RESULTS}(%r10)
 47:
     mov     %rdi, {T_GS}(%rdx)

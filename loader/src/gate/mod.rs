@@ -56,12 +56,13 @@ core::arch::global_asm!(
     C_HOST_RSP = const offset_of!(Context, host_rsp),
     C_THREAD = const offset_of!(Context, thread),
     C_HOST_MXCSR = const offset_of!(Context, host_mxcsr),
-    C_HOST_CW = const offset_of!(Context, host_mxcsr) + 4,
+    C_HOST_CW = const offset_of!(Context, host_control_word),
     C_SCRATCH = const offset_of!(Context, scratch),
     C_REVIVE = const offset_of!(Context, revive),
     C_SINCE = const offset_of!(Context, since),
     C_TICKS = const offset_of!(Context, ticks),
     D_BASE = const offset_of!(DomainState, base),
+    D_BASE_HIGH = const offset_of!(DomainState, base) + size_of::<u32>(),
     D_SP = const offset_of!(DomainState, sp),
     D_STACK_LOW = const offset_of!(DomainState, stack_low),
     D_STACK_HIGH = const offset_of!(DomainState, stack_high),
@@ -113,6 +114,8 @@ core::arch::global_asm!(
     B_MXCSR = const offset_of!(Binding, mxcsr),
     MXCSR_CONTROL = const MXCSR_CONTROL,
     F_POINTER_RESULT = const flag::POINTER_RESULT,
+    ARCH_SET_GS = const ARCH_SET_GS,
+    ARCH_PRCTL = const libc::SYS_arch_prctl,
     E_OK = const Status::Ok as u32,
     E_DEAD = const Status::Dead as u32,
     E_REFUSED = const Status::Refused as u32,
@@ -123,6 +126,8 @@ core::arch::global_asm!(
     options(att_syntax)
 );
 
+/// `ARCH_SET_GS` of `arch_prctl`, from `asm/prctl.h`.
+const ARCH_SET_GS: u32 = 0x1001;
 /// MXCSR at a function's entry (psABI 3.2.1): all exceptions masked, round to nearest, no flags.
 pub(crate) const MXCSR_DEFAULT: u32 = 0x1f80;
 /// The control bits of MXCSR. The others are status flags.

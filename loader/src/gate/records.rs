@@ -121,8 +121,10 @@ pub struct Context {
     pub host_rsp: u64,
     /// The thread that runs this world now.
     pub thread: *mut ThreadState,
-    /// MXCSR of the host at the innermost entry. The upper half holds the x87 control word.
-    pub host_mxcsr: u64,
+    /// MXCSR of the host at the innermost entry.
+    pub host_mxcsr: u32,
+    /// The x87 control word of the host at the innermost entry, in the lower half.
+    pub host_control_word: u32,
     /// Scratch space of the gates.
     pub scratch: u64,
     /// Number of host functions in progress.

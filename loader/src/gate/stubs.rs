@@ -74,6 +74,12 @@ const UD2: [u8; 2] = [0x0f, 0x0b];
 /// `-ENOSYS`.
 const ENOSYS: i32 = -38;
 
+/// Returns a field's offset as a displacement of one byte, which is signed.
+const fn disp8(offset: usize) -> u8 {
+    assert!(offset < 128, "a displacement of one byte");
+    offset as u8
+}
+
 /// Returns the offset of an import's stub.
 pub(crate) fn import(index: usize) -> u64 {
     IMPORTS + STUB * index as u64
@@ -159,7 +165,7 @@ fn depth() -> Vec<u8> {
     let mut code = Vec::new();
     header(&mut code);
     // mov TOP(%r11),%rax
-    code.extend_from_slice(&[0x49, 0x8b, 0x43, offset_of!(Context, top) as u8]);
+    code.extend_from_slice(&[0x49, 0x8b, 0x43, const { disp8(offset_of!(Context, top)) }]);
     // sub %rsp,%rax
     // shr $3,%rax
     // dec %rax
@@ -175,7 +181,7 @@ fn return_address() -> Vec<u8> {
     let mut code = Vec::new();
     header(&mut code);
     // mov TOP(%r11),%r11
-    code.extend_from_slice(&[0x4d, 0x8b, 0x5b, offset_of!(Context, top) as u8]);
+    code.extend_from_slice(&[0x4d, 0x8b, 0x5b, const { disp8(offset_of!(Context, top)) }]);
     // mov %r11,%rax
     // sub %rsp,%rax
     // shr $3,%rax
@@ -201,7 +207,7 @@ fn cut(dispatch: u64) -> Vec<u8> {
     let mut code = Vec::new();
     header(&mut code);
     // mov TOP(%r11),%r11
-    code.extend_from_slice(&[0x4d, 0x8b, 0x5b, offset_of!(Context, top) as u8]);
+    code.extend_from_slice(&[0x4d, 0x8b, 0x5b, const { disp8(offset_of!(Context, top)) }]);
     // mov %r11,%r10
     // sub %rsp,%r10
     // shr $3,%r10
@@ -233,10 +239,10 @@ fn keep() -> Vec<u8> {
     let mut code = Vec::new();
     header(&mut code);
     // mov CURRENT(%r11),%r10
-    code.extend_from_slice(&[0x4d, 0x8b, 0x53, offset_of!(Context, current) as u8]);
+    code.extend_from_slice(&[0x4d, 0x8b, 0x53, const { disp8(offset_of!(Context, current)) }]);
     // mov TOP(%r11),%rcx
     // sub %rsp,%rcx
-    code.extend_from_slice(&[0x49, 0x8b, 0x4b, offset_of!(Context, top) as u8, 0x48, 0x29, 0xe1]);
+    code.extend_from_slice(&[0x49, 0x8b, 0x4b, const { disp8(offset_of!(Context, top)) }, 0x48, 0x29, 0xe1]);
     // Without this call's return address and the one into the gate:
     // sub $16,%rcx
     // cmp $8*PART_WORDS,%rcx
@@ -265,12 +271,21 @@ fn keep() -> Vec<u8> {
 /// at an offset of the stub if there is no such place.
 fn place(code: &mut Vec<u8>, trap: u64) {
     // cmp PARTS(%r10),%rdi
-    code.extend_from_slice(&[0x49, 0x3b, 0x7a, offset_of!(DomainState, parts) as u8]);
+    code.extend_from_slice(&[0x49, 0x3b, 0x7a, const { disp8(offset_of!(DomainState, parts)) }]);
     // jae trap
     code.extend_from_slice(&[0x73, trap as u8 - code.len() as u8 - 2]);
     // shl $PART_SHIFT,%rdi
     // add PARTS_AT(%r10),%rdi
-    code.extend_from_slice(&[0x48, 0xc1, 0xe7, PART_SHIFT, 0x49, 0x03, 0x7a, offset_of!(DomainState, parts_at) as u8]);
+    code.extend_from_slice(&[
+        0x48,
+        0xc1,
+        0xe7,
+        PART_SHIFT,
+        0x49,
+        0x03,
+        0x7a,
+        const { disp8(offset_of!(DomainState, parts_at)) },
+    ]);
 }
 
 /// Returns the code of [`sfi_contract::names::BRING`].
@@ -278,17 +293,17 @@ fn bring(dispatch: u64) -> Vec<u8> {
     let mut code = Vec::new();
     header(&mut code);
     // mov CURRENT(%r11),%r10
-    code.extend_from_slice(&[0x4d, 0x8b, 0x53, offset_of!(Context, current) as u8]);
+    code.extend_from_slice(&[0x4d, 0x8b, 0x53, const { disp8(offset_of!(Context, current)) }]);
     place(&mut code, BRING_TRAP - BRING);
     // mov (%rdi),%rcx
     // mov TOP(%r11),%r10
-    code.extend_from_slice(&[0x48, 0x8b, 0x0f, 0x4d, 0x8b, 0x53, offset_of!(Context, top) as u8]);
+    code.extend_from_slice(&[0x48, 0x8b, 0x0f, 0x4d, 0x8b, 0x53, const { disp8(offset_of!(Context, top)) }]);
     // neg %rcx
     // lea -8(%r10,%rcx,8),%r10
     // neg %rcx
     code.extend_from_slice(&[0x48, 0xf7, 0xd9, 0x4d, 0x8d, 0x54, 0xca, 0xf8, 0x48, 0xf7, 0xd9]);
     // cmp FLOOR(%r11),%r10
-    code.extend_from_slice(&[0x4d, 0x3b, 0x53, offset_of!(Context, floor) as u8]);
+    code.extend_from_slice(&[0x4d, 0x3b, 0x53, const { disp8(offset_of!(Context, floor)) }]);
     // jb BRING_TRAP
     code.extend_from_slice(&[0x72, (BRING_TRAP - BRING) as u8 - code.len() as u8 - 2]);
     // mov %r10,%rsp
@@ -320,9 +335,7 @@ fn gateway(stub: &Stub) -> Vec<u8> {
     let offset = BINDINGS_OFFSET + (stub.binding.place() * size_of::<Binding>()) as u64;
     code.extend_from_slice(&(offset as u32).to_le_bytes());
     // jmp *GATE(%r10)
-    const GATE: usize = offset_of!(Binding, gate);
-    const { assert!(GATE < 128, "a displacement of one byte") };
-    code.extend_from_slice(&[0x41, 0xff, 0x62, GATE as u8]);
+    code.extend_from_slice(&[0x41, 0xff, 0x62, const { disp8(offset_of!(Binding, gate)) }]);
     code
 }
 

@@ -72,8 +72,8 @@ sfi_set_gs:
     push    %r11
     push    %rax
     mov     %rax, %rsi
-    mov     $0x1001, %edi
-    mov     $158, %eax
+    mov     ${ARCH_SET_GS}, %edi
+    mov     ${ARCH_PRCTL}, %eax
     syscall
     test    %eax, %eax
     jnz     1f

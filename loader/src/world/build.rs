@@ -27,7 +27,7 @@ use crate::world::calls::builtin;
 use crate::world::calls::header;
 use crate::world::calls::host::Host;
 use crate::world::domain::{Domain, RegionPlace};
-use crate::world::error::{BuildError, SpecError};
+use crate::world::error::BuildError;
 use crate::world::held::World;
 use crate::world::inner::{Gates, Inner, Supply, Time};
 use crate::world::lives::Lives;
@@ -212,7 +212,7 @@ impl Builder {
             time: Time {
                 watched: watched(self.timed, limits, &domains)?.or_else(|| self.interruptible.then(Watched::alone)),
                 clock: self.clock,
-                trimmed: 0,
+                trimmed: DomainId::of(0),
             },
             domains,
             hosts: self.hosts.into_iter().collect(),
@@ -243,6 +243,7 @@ impl World {
                 host_rsp: 0,
                 thread: ptr::null_mut(),
                 host_mxcsr: 0,
+                host_control_word: 0,
                 scratch: 0,
                 depth: 0,
                 domains: ptr::null_mut(),
@@ -271,11 +272,11 @@ fn new_id() -> u64 {
 }
 
 /// Makes a world's watch if the world has or may get limits or budgets.
-fn watched(timed: bool, limits: Limits, domains: &ById<DomainId, Domain>) -> Result<Option<Watched>, SpecError> {
+fn watched(timed: bool, limits: Limits, domains: &ById<DomainId, Domain>) -> Result<Option<Watched>, BuildError> {
     let budgets: Vec<Budget> = domains.iter().map(|d| d.spec.budget).collect();
     let watch = timed || limits.is_set() || budgets.iter().any(Budget::is_set);
     let watched = watch.then(|| Watched::new(limits, &budgets)).transpose();
-    watched.map_err(|e| SpecError::Watchdog(e.to_string()))
+    watched.map_err(BuildError::Watchdog)
 }
 
 /// Detects the features of this machine. Warns once if calls will be slow.

@@ -112,7 +112,7 @@ impl Held<'_> {
             }
             let (current, top) = ((*context).current, (*context).top);
             let (host_rsp, control_sp) = ((*context).host_rsp, (*context).control_sp);
-            let host_mxcsr = (*context).host_mxcsr;
+            let (host_mxcsr, host_control_word) = ((*context).host_mxcsr, (*context).host_control_word);
             let watch = watch::of(&*context);
             watch.inspect(|w| w.leave_host(context));
             let crossed = self.cross_here(binding, frame, floats, control_sp);
@@ -122,6 +122,7 @@ impl Held<'_> {
             (*context).host_rsp = host_rsp;
             (*context).control_sp = control_sp;
             (*context).host_mxcsr = host_mxcsr;
+            (*context).host_control_word = host_control_word;
             crossed
         }
     }
