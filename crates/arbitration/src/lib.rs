@@ -72,7 +72,7 @@ impl Request {
     pub const SIZE: usize = 56;
 
     fn parse(bytes: &[u8]) -> Option<Request> {
-        let mut words = bytes.chunks_exact(8).map(|w| w.try_into().map(u64::from_le_bytes).unwrap_or(0));
+        let mut words = bytes.as_chunks().0.iter().map(|word| u64::from_le_bytes(*word));
         let number = words.next()? as i64;
         let mut args = [0; 6];
         for arg in &mut args {

@@ -15,7 +15,7 @@ pub enum Error {
     #[error("the plugin has no objects: add a `file`, an `archive` or a `rust` crate")]
     NoObjects,
     /// The compiler failed.
-    #[error("cannot compile the plugin: {0}")]
+    #[error("cannot compile the plugin")]
     Compiler(#[source] cc::Error),
     /// Cargo failed to build a crate.
     #[error("cannot build the plugin's crate: {what}")]
@@ -24,7 +24,7 @@ pub enum Error {
         what: String,
     },
     /// A file could not be read or written.
-    #[error("{}: {source}", path.display())]
+    #[error("cannot read or write {}", path.display())]
     File {
         /// The file.
         path: PathBuf,
@@ -32,10 +32,10 @@ pub enum Error {
         source: std::io::Error,
     },
     /// The archive could not be written.
-    #[error("cannot write the archive: {0}")]
+    #[error("cannot write the archive")]
     Archive(#[source] std::io::Error),
     /// A file is neither an object nor an archive of objects.
-    #[error("{object}: {source}")]
+    #[error("cannot read {object}")]
     Unreadable {
         /// File, or archive and member.
         object: String,
@@ -65,6 +65,15 @@ pub enum Error {
 
 fn lines(items: &[impl ToString]) -> String {
     items.iter().map(|item| format!("\n  {}", item.to_string())).collect()
+}
+
+impl Error {
+    /// Returns the error and its sources as one text.
+    pub fn chain(&self) -> String {
+        let first: &dyn std::error::Error = self;
+        let sources = std::iter::successors(Some(first), |error| error.source());
+        sources.map(ToString::to_string).collect::<Vec<_>>().join(": ")
+    }
 }
 
 fn refusals(objects: &[(String, Vec<Refusal>)]) -> String {

@@ -145,8 +145,9 @@ impl Plugin {
                 built.path
             }
             Err(error) => {
+                let error = error.chain();
                 eprintln!("{error}");
-                for line in error.to_string().lines() {
+                for line in error.lines() {
                     println!("cargo::error={line}");
                 }
                 std::process::exit(1)

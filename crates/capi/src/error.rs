@@ -60,7 +60,7 @@ struct Told {
 
 /// Makes text for C. A zero byte does not cut off the text after it.
 pub(crate) fn c_text(text: impl Into<String>) -> CString {
-    CString::new(text.into().replace('\0', "\u{fffd}")).unwrap_or_default()
+    CString::new(text.into().replace('\0', "\u{fffd}")).expect("no zero byte is left")
 }
 
 impl Failure {

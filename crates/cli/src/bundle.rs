@@ -6,10 +6,11 @@ use crate::input::{self, Input, member_name};
 use crate::members::{fail, notes, rewrite_members};
 use crate::renamed::renamed;
 use anyhow::Context;
-use goblin::elf::{Elf, section_header, sym};
+use goblin::elf::Elf;
 use sfi_build::archive;
 use sfi_rewriter::{Mode, Options};
 use sfi_validator::Validation;
+use sfi_verifier::elf::number::{SHN_COMMON, SHN_UNDEF, STB_LOCAL, STB_WEAK};
 use std::collections::{HashMap, HashSet};
 use std::path::Path;
 
@@ -170,7 +171,7 @@ impl Bundle {
         }
         self.reasons = reasons;
         let mut needed = needed.into_iter();
-        self.parts.retain(|_| needed.next().unwrap_or_default());
+        self.parts.retain(|_| needed.next().expect("one word for each part"));
         Ok(())
     }
 
@@ -212,12 +213,12 @@ fn rewritten(bytes: &[u8]) -> bool {
 fn names(bytes: &[u8]) -> anyhow::Result<Names> {
     let elf = Elf::parse(bytes)?;
     let mut names = Names::default();
-    for symbol in elf.syms.iter().filter(|s| s.st_bind() != sym::STB_LOCAL) {
+    for symbol in elf.syms.iter().filter(|s| s.st_bind() != STB_LOCAL) {
         let Some(name) = elf.strtab.get_at(symbol.st_name).filter(|name| !name.is_empty()) else { continue };
         let list = match symbol.st_shndx as u32 {
-            section_header::SHN_UNDEF if symbol.st_bind() == sym::STB_WEAK => continue,
-            section_header::SHN_UNDEF => &mut names.wanted,
-            section_header::SHN_COMMON => &mut names.blocks,
+            SHN_UNDEF if symbol.st_bind() == STB_WEAK => continue,
+            SHN_UNDEF => &mut names.wanted,
+            SHN_COMMON => &mut names.blocks,
             _ => &mut names.defined,
         };
         list.push(name.to_owned());

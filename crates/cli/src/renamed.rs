@@ -1,8 +1,8 @@
 //! Renaming of an object's undefined names.
 
 use anyhow::Context;
-use goblin::elf::section_header::{SHN_UNDEF, SHT_SYMTAB};
-use goblin::elf::{Elf, sym};
+use goblin::elf::Elf;
+use sfi_verifier::elf::number::{SHN_UNDEF, SHT_SYMTAB, STB_LOCAL};
 
 /// Size of a symbol in bytes. Its first four hold the offset of its name.
 const SYMBOL: usize = 24;
@@ -19,7 +19,7 @@ pub fn renamed(bytes: &[u8], meaning: impl Fn(&str) -> Option<String>) -> anyhow
     let elf = Elf::parse(bytes)?;
     let Some(table) = elf.section_headers.iter().find(|s| s.sh_type == SHT_SYMTAB) else { return Ok(bytes.to_vec()) };
     let wanted = elf.syms.iter().enumerate();
-    let wanted = wanted.filter(|(_, s)| s.st_shndx == SHN_UNDEF as usize && s.st_bind() != sym::STB_LOCAL);
+    let wanted = wanted.filter(|(_, s)| s.st_shndx == SHN_UNDEF as usize && s.st_bind() != STB_LOCAL);
     let renames: Vec<(usize, String)> =
         wanted.filter_map(|(index, s)| Some((index, meaning(elf.strtab.get_at(s.st_name)?)?))).collect();
     if renames.is_empty() {

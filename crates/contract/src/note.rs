@@ -24,7 +24,7 @@ impl Note {
     /// Returns the section's bytes: one `Elf64_Nhdr` with owner `sfi` and a 4-byte descriptor
     /// (version, mode, zero).
     pub fn encode(&self) -> Vec<u8> {
-        let mode = Mode::ALL.iter().position(|m| *m == self.mode).unwrap_or(0) as u8;
+        let mode = Mode::ALL.iter().position(|m| *m == self.mode).expect("ALL lists every mode") as u8;
         let mut out = Vec::with_capacity(20);
         out.extend_from_slice(&(NOTE_OWNER.len() as u32).to_le_bytes());
         out.extend_from_slice(&4u32.to_le_bytes());

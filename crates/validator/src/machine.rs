@@ -349,10 +349,7 @@ impl Machine {
                 Ok(())
             }
             Mnemonic::Push if !self.is_new => {
-                let value = match ins.op0_kind() {
-                    OpKind::Register => self.registers[number(ins.op0_register()).unwrap_or(0)],
-                    _ => self.operand(values, insn, 0, fields)?,
-                };
+                let value = self.operand(values, insn, 0, fields)?;
                 self.push(values, value)
             }
             Mnemonic::Pop if !self.is_new => {

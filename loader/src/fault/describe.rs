@@ -8,7 +8,7 @@ use crate::fault::stray::{NULL, Nearest, Refused, Stray, Whose};
 use crate::fault::trace::{self, Place};
 use crate::gate::fault::{RawFault, Trace};
 use crate::gate::ids::DomainId;
-use crate::vm::address::HostAddress;
+use crate::vm::address::{HostAddress, WindowOffset};
 use sfi_contract::layout::{DISPATCH_SIZE, GUARD_SIZE, WINDOW_SIZE};
 use sfi_contract::matching::Check;
 use std::sync::Arc;
@@ -25,36 +25,43 @@ pub(crate) struct Scene<'a> {
     /// The window's base.
     pub base: HostAddress,
     /// Unmapped bytes below the data stack, `[start, end)` as window offsets.
-    pub stack_guard: [u64; 2],
+    pub stack_guard: [WindowOffset; 2],
     /// Says whether a window offset is mapped.
-    pub mapped: &'a dyn Fn(u64) -> bool,
+    pub mapped: &'a dyn Fn(WindowOffset) -> bool,
     /// Finds the shared region at an address: in the domain's window, visible or not, or among the
     /// common addresses that it knows.
     pub region: &'a dyn Fn(u64) -> Option<String>,
     /// Mode match: finds the instruction whose check's trap ends at a window offset.
-    pub refused: &'a dyn Fn(u64) -> Option<Refused>,
+    pub refused: &'a dyn Fn(WindowOffset) -> Option<Refused>,
     /// Finds the owner of an address, and the part of a window next to it.
     pub owner: &'a dyn Fn(u64) -> (Whose, Option<Nearest>),
     /// Window offset of the trap that unused dispatch slots lead to.
-    pub trap: u64,
+    pub trap: WindowOffset,
     /// Window offset of the dispatch table's block.
-    pub dispatch: u64,
+    pub dispatch: WindowOffset,
     /// Window offsets of the traps of the control stack's stubs.
-    pub cut_traps: [u64; 2],
+    pub cut_traps: [WindowOffset; 2],
     /// Window offsets of the traps of the stubs that keep parts of the control stack.
-    pub fiber_traps: [u64; 2],
+    pub fiber_traps: [WindowOffset; 2],
     /// Finds the function around a window offset: its name and the distance to its start.
-    pub function: &'a dyn Fn(u64) -> Option<(String, u64)>,
+    pub function: &'a dyn Fn(WindowOffset) -> Option<(String, u64)>,
     /// The domain's index in its world.
     pub index: DomainId,
     /// Returns a domain's name and the names of its places, by index.
     pub names: &'a dyn Fn(DomainId) -> Option<(String, Arc<Names>)>,
 }
 
+impl Scene<'_> {
+    /// Returns the place of an address in the domain's window.
+    fn place(&self, address: u64) -> Option<WindowOffset> {
+        let distance = address.checked_sub(self.base.number()).filter(|distance| *distance < WINDOW_SIZE);
+        distance.map(WindowOffset::new)
+    }
+}
+
 /// Describes a fault.
 pub(crate) fn describe(raw: &RawFault, trace: &Trace, scene: &Scene<'_>) -> Fault {
-    let refused =
-        (raw.signal == libc::SIGTRAP).then(|| (scene.refused)(raw.rip.wrapping_sub(scene.base.number()))).flatten();
+    let refused = scene.place(raw.rip).filter(|_| raw.signal == libc::SIGTRAP).and_then(scene.refused);
     let kind = match &refused {
         Some(Refused { check: Check::Store, .. }) => FaultKind::SegmentMatch,
         Some(Refused { check: Check::Branch, .. }) => FaultKind::WildBranch,
@@ -62,7 +69,7 @@ pub(crate) fn describe(raw: &RawFault, trace: &Trace, scene: &Scene<'_>) -> Faul
     };
     let behind_call = matches!(raw.signal, libc::SIGILL)
         && matches!(kind, FaultKind::WildBranch | FaultKind::DeadFrame | FaultKind::Fiber)
-        || raw.rip.wrapping_sub(scene.base.number()) >= WINDOW_SIZE;
+        || scene.place(raw.rip).is_none();
     let place = if behind_call { raw.caller.wrapping_sub(1) } else { raw.rip };
     let place = match &refused {
         Some(refused) => place.wrapping_add(refused.distance),
@@ -70,9 +77,7 @@ pub(crate) fn describe(raw: &RawFault, trace: &Trace, scene: &Scene<'_>) -> Faul
         None if raw.signal == libc::SIGTRAP => place.wrapping_sub(1),
         None => place,
     };
-    let find = |place: u64| {
-        Some(place.wrapping_sub(scene.base.number())).filter(|o| *o < WINDOW_SIZE).and_then(scene.function)
-    };
+    let find = |place: u64| scene.place(place).and_then(scene.function);
     // A call can be ended within a stub, or below a host function.
     let stub = raw.signal == TIME_SIGNAL || raw.signal == EXIT;
     let direct = find(place);
@@ -80,12 +85,12 @@ pub(crate) fn describe(raw: &RawFault, trace: &Trace, scene: &Scene<'_>) -> Faul
     let found = direct.or_else(|| stub.then(|| find(raw.caller.wrapping_sub(1))).flatten());
     let (function, offset) = found.map_or((None, 0), |(name, offset)| (Some(name), offset));
     // If the fault was found through its caller, its place is the innermost call of the trace.
-    let at = if by_caller { raw.caller.wrapping_sub(1) } else { place }.wrapping_sub(scene.base.number());
+    let at = scene.place(if by_caller { raw.caller.wrapping_sub(1) } else { place });
     let mut places = Vec::new();
-    if at < WINDOW_SIZE
+    if let Some(at) = at
         && let Some((domain, names)) = (scene.names)(scene.index)
     {
-        places.push(Place::Code { domain, names, offset: at });
+        places.push(Place::Code { domain, names, offset: at.bytes() });
     }
     let skip = usize::from(by_caller && !places.is_empty());
     places.extend(trace::places(trace, skip, scene.names));
@@ -108,7 +113,7 @@ fn classify(raw: &RawFault, scene: &Scene<'_>) -> FaultKind {
     if raw.control {
         return FaultKind::ControlStackOverflow;
     }
-    let rip = raw.rip.wrapping_sub(scene.base.number());
+    let is_at = |place: &WindowOffset| scene.place(raw.rip) == Some(*place);
     match raw.signal {
         TIME_SIGNAL => match raw.code as u32 & reason::KIND {
             reason::CALL_CPU => FaultKind::CpuLimit,
@@ -117,9 +122,9 @@ fn classify(raw: &RawFault, scene: &Scene<'_>) -> FaultKind {
             _ => FaultKind::TimeLimit,
         },
         EXIT => FaultKind::Exit(raw.code),
-        libc::SIGILL if rip == scene.trap => FaultKind::WildBranch,
-        libc::SIGILL if scene.cut_traps.contains(&rip) => FaultKind::DeadFrame,
-        libc::SIGILL if scene.fiber_traps.contains(&rip) => FaultKind::Fiber,
+        libc::SIGILL if is_at(&scene.trap) => FaultKind::WildBranch,
+        libc::SIGILL if scene.cut_traps.iter().any(is_at) => FaultKind::DeadFrame,
+        libc::SIGILL if scene.fiber_traps.iter().any(is_at) => FaultKind::Fiber,
         libc::SIGILL => FaultKind::IllegalInstruction,
         libc::SIGTRAP => FaultKind::Breakpoint,
         libc::SIGFPE if raw.code == FPE_INTDIV || raw.code == FPE_INTOVF => FaultKind::Division,
@@ -127,18 +132,20 @@ fn classify(raw: &RawFault, scene: &Scene<'_>) -> FaultKind {
         libc::SIGBUS if raw.code != SI_KERNEL => FaultKind::Bus,
         _ if raw.code == SI_KERNEL => FaultKind::Memory(AddressClass::Unknown),
         _ => {
-            let offset = raw.address.wrapping_sub(scene.base.number());
-            let class = if raw.address < NULL || offset < NULL {
+            // Above the window for addresses below it.
+            let distance = raw.address.wrapping_sub(scene.base.number());
+            let offset = WindowOffset::new(distance);
+            let class = if raw.address < NULL || distance < NULL {
                 AddressClass::Null
             } else if (scene.stack_guard[0]..scene.stack_guard[1]).contains(&offset) {
                 return FaultKind::DataStackOverflow;
-            } else if !raw.store && offset.wrapping_sub(scene.dispatch) < DISPATCH_SIZE {
+            } else if !raw.store && (scene.dispatch..scene.dispatch + DISPATCH_SIZE).contains(&offset) {
                 // The block has no page there: the pointer is no function, null perhaps.
                 return FaultKind::WildBranch;
-            } else if offset >= WINDOW_SIZE + GUARD_SIZE {
+            } else if distance >= WINDOW_SIZE + GUARD_SIZE {
                 // An access to a region that the domain no longer sees is no search.
                 if (scene.region)(raw.address).is_some() { AddressClass::Unmapped } else { AddressClass::Outside }
-            } else if offset < WINDOW_SIZE && (scene.mapped)(offset) {
+            } else if distance < WINDOW_SIZE && (scene.mapped)(offset) {
                 AddressClass::Protected
             } else {
                 AddressClass::Unmapped

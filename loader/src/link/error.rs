@@ -2,7 +2,7 @@
 
 use crate::link::advice::{Advice, SHOWN, rest};
 use crate::vm::error::MapError;
-use sfi_verifier::Violation;
+use sfi_verifier::{Unreadable, Violation};
 
 /// An object that the verifier refused.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -21,12 +21,12 @@ pub struct RefusedObject {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum LinkError {
     /// An object is not readable.
-    #[error("{file}: {why}")]
+    #[error("cannot read {file}")]
     Unreadable {
         /// Object or `archive(member)`.
         file: String,
         /// The reason.
-        why: String,
+        source: Unreadable,
     },
     /// The verifier refused objects; every violation is listed.
     #[error("domain `{domain}` was refused:\n{}", refused(.objects))]

@@ -6,7 +6,7 @@ use crate::link::error::{LinkError, RefusedObject};
 use crate::spec::{DomainSpec, File, FileKind};
 use sfi_contract::names;
 use sfi_verifier::elf::resolve::{self, Strength};
-use sfi_verifier::elf::{self, Object, Unreadable, archive};
+use sfi_verifier::elf::{self, Object, archive};
 use sfi_verifier::{Options, Usage};
 use std::collections::{BTreeSet, HashMap, HashSet, VecDeque};
 
@@ -138,7 +138,7 @@ pub(crate) fn select<'a>(spec: &'a DomainSpec, roots: &[String]) -> Result<Vec<I
 }
 
 fn parse<'a>(name: &str, bytes: &'a [u8]) -> Result<Object<'a>, LinkError> {
-    elf::parse(bytes).map_err(|e| LinkError::Unreadable { file: name.to_owned(), why: e.to_string() })
+    elf::parse(bytes).map_err(|source| LinkError::Unreadable { file: name.to_owned(), source })
 }
 
 /// An object with its name and its bytes.
@@ -146,7 +146,7 @@ type Named<'a> = (String, &'a [u8], Object<'a>);
 
 /// Reads the members of an archive.
 fn open_archive(file: &File) -> Result<Vec<Named<'_>>, LinkError> {
-    let unreadable = |e: Unreadable| LinkError::Unreadable { file: file.name.clone(), why: e.to_string() };
+    let unreadable = |source| LinkError::Unreadable { file: file.name.clone(), source };
     let members = archive::members_in(&file.bytes).map_err(unreadable)?.into_iter();
     let members = members.map(|(name, bytes)| (archive::member_name(&file.name, &name), bytes));
     members.map(|(name, bytes)| parse(&name, bytes).map(|object| (name, bytes, object))).collect()
@@ -184,7 +184,7 @@ fn verify<'a>(
     let mut refused = Vec::new();
     for (name, bytes) in chosen {
         let report = sfi_verifier::verify(bytes, &options)
-            .map_err(|e| LinkError::Unreadable { file: name.clone(), why: e.to_string() })?;
+            .map_err(|source| LinkError::Unreadable { file: name.clone(), source })?;
         if !report.violations.is_empty() {
             let advice = advice(bytes, &report.object, &options);
             let (violations, omitted) = (report.violations, report.omitted);

@@ -34,12 +34,17 @@ impl<'de> serde::Deserialize<'de> for Time {
 }
 
 impl std::str::FromStr for Time {
-    type Err = String;
+    type Err = NoTime;
 
-    fn from_str(text: &str) -> Result<Self, String> {
-        parse_time(text).map(Time).ok_or_else(|| format!("`{text}` is not a time; write \"2 s\""))
+    fn from_str(text: &str) -> Result<Self, NoTime> {
+        parse_time(text).map(Time).ok_or_else(|| NoTime(text.to_owned()))
     }
 }
+
+/// A text is no time.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("`{0}` is not a time; write \"2 s\"")]
+pub struct NoTime(String);
 
 fn parse_time(text: &str) -> Option<Duration> {
     let digits = text.trim_end_matches(|c: char| !c.is_ascii_digit());

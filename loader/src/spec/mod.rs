@@ -319,7 +319,12 @@ impl DomainSpec {
     /// Returns the number of its gateways: those of its imports, then those for connections at run
     /// time, then those for functions that are passed to it.
     pub(crate) fn gateways(&self) -> usize {
-        self.imports.len() + self.spare + self.callbacks.unwrap_or(0)
+        self.imports.len() + self.spare + self.lent_gateways()
+    }
+
+    /// Returns the number of its gateways for functions that are passed to it.
+    pub(crate) fn lent_gateways(&self) -> usize {
+        self.callbacks.expect("the builder sets it before it looks at gateways")
     }
 
     /// Says whether others may pass it a function. Looks at the signatures of its entry points and
@@ -441,14 +446,17 @@ impl std::fmt::Display for Trust {
 }
 
 impl std::str::FromStr for Trust {
-    type Err = String;
+    type Err = UnknownTrust;
 
-    fn from_str(text: &str) -> Result<Self, String> {
-        Self::ALL.into_iter().find(|t| t.name() == text).ok_or_else(|| {
-            format!("unknown trust level `{text}`: expected `mutual-distrust`, `trusted-server` or `trusted-both`")
-        })
+    fn from_str(text: &str) -> Result<Self, UnknownTrust> {
+        Self::ALL.into_iter().find(|t| t.name() == text).ok_or_else(|| UnknownTrust(text.to_owned()))
     }
 }
+
+/// A text is no trust level.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("unknown trust level `{0}`: expected `mutual-distrust`, `trusted-server` or `trusted-both`")]
+pub struct UnknownTrust(String);
 
 /// A granted crossing.
 ///

@@ -136,18 +136,16 @@ impl Domain {
                 names: &|index| domains.get(index).map(|domain| (domain.name.clone(), Arc::clone(&domain.image.names))),
                 name: &self.name,
                 base: self.window.base(),
-                stack_guard: self.image.stack_guard.map(WindowOffset::bytes),
-                mapped: &|offset| self.segments().iter().any(|s| (s.offset..s.end()).contains(&offset)),
+                stack_guard: self.image.stack_guard,
+                mapped: &|at| self.segments().iter().any(|s| (s.offset..s.end()).contains(&at.bytes())),
                 region: &|address| self.region_at(address).cloned(),
-                refused: &|offset| self.refused(offset),
+                refused: &|at| self.refused(at.bytes()),
                 owner: &|address| self.owner_of(domains, address),
-                trap: self.image.trap.bytes(),
-                dispatch: self.image.anchors.dispatch,
-                cut_traps: [stubs::RETURN_TRAP, stubs::CUT_TRAP]
-                    .map(|offset| self.image.trap.bytes() - stubs::TRAP + offset),
-                fiber_traps: [stubs::KEEP_TRAP, stubs::BRING_TRAP]
-                    .map(|offset| self.image.trap.bytes() - stubs::TRAP + offset),
-                function: &|offset| self.image.function(WindowOffset::new(offset)),
+                trap: self.image.trap,
+                dispatch: WindowOffset::new(self.image.anchors.dispatch),
+                cut_traps: [stubs::RETURN_TRAP, stubs::CUT_TRAP].map(|offset| self.image.trap - stubs::TRAP + offset),
+                fiber_traps: [stubs::KEEP_TRAP, stubs::BRING_TRAP].map(|offset| self.image.trap - stubs::TRAP + offset),
+                function: &|at| self.image.function(at),
             },
         )
     }

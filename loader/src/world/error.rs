@@ -23,6 +23,9 @@ pub enum BuildError {
     /// The operating system refused memory.
     #[error(transparent)]
     Map(#[from] MapError),
+    /// The watchdog's thread, which limits and budgets need, does not start.
+    #[error("the watchdog thread does not start")]
+    Watchdog(#[source] std::io::Error),
     /// The specification does not fit together.
     #[error(transparent)]
     Spec(#[from] SpecError),
@@ -187,9 +190,6 @@ pub enum SpecError {
         /// The name in the new specification.
         name: String,
     },
-    /// The watchdog's thread, which limits and budgets need, does not start.
-    #[error("the watchdog thread does not start: {0}")]
-    Watchdog(String),
     /// No such domain or instance.
     #[error(transparent)]
     Unknown(#[from] LookupError),
@@ -414,12 +414,13 @@ pub struct HostError {
     message: Box<str>,
     status: Status,
     exit: Option<i32>,
+    source: Option<Box<dyn std::error::Error + Send + Sync>>,
 }
 
 impl HostError {
     /// Makes an error with a message for the host's own use.
     pub fn new(message: impl Into<Box<str>>) -> Self {
-        Self { message: message.into(), status: Status::Host, exit: None }
+        Self { message: message.into(), status: Status::Host, exit: None, source: None }
     }
 
     /// Makes an error that sets the caller's `__sfi_error` to this status.
@@ -450,17 +451,21 @@ impl fmt::Display for HostError {
     }
 }
 
-impl std::error::Error for HostError {}
+impl std::error::Error for HostError {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        self.source.as_ref().map(|source| &**source as _)
+    }
+}
 
 impl From<MemoryError> for HostError {
     fn from(error: MemoryError) -> Self {
-        Self::new(error.to_string())
+        Self { source: Some(error.into()), ..Self::new("the caller's memory cannot be used") }
     }
 }
 
 impl From<LookupError> for HostError {
     fn from(error: LookupError) -> Self {
-        Self::new(error.to_string())
+        Self { source: Some(error.into()), ..Self::new("the host function named an unknown domain or entry") }
     }
 }
 
@@ -476,6 +481,6 @@ impl From<CallError> for HostError {
             CallError::Arguments { .. } => Status::Arguments,
             _ => Status::Host,
         };
-        Self { status, ..Self::new(error.to_string()) }
+        Self { status, source: Some(error.into()), ..Self::new("a call of the host function failed") }
     }
 }

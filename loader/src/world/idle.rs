@@ -58,10 +58,11 @@ impl Inner {
     #[cold]
     pub unsafe fn trim_some(&mut self) {
         let count = self.domains.len();
-        for index in (0..count.min(AT_ONCE)).map(|i| DomainId::of((self.time.trimmed + i) % count)) {
+        let first = self.time.trimmed.place();
+        for index in (0..count.min(AT_ONCE)).map(|i| DomainId::of((first + i) % count)) {
             self.release_stack(index, WARM);
         }
-        self.time.trimmed = (self.time.trimmed + AT_ONCE) % count.max(1);
+        self.time.trimmed = DomainId::of((first + AT_ONCE) % count.max(1));
         self.release_control(WARM);
     }
 

@@ -48,7 +48,7 @@ pub struct Time {
     /// Lets domains that ask for it read the processor's clock.
     pub clock: bool,
     /// The place of the domain at which the trimming of idle stacks goes on after a long call.
-    pub trimmed: usize,
+    pub trimmed: DomainId,
 }
 
 /// The source of places and numbers for windows and lives that begin later.

@@ -223,7 +223,7 @@ fn debug_section<'a>(
     let reloc = |r: &DebugReloc| NewReloc {
         offset: r.offset,
         kind: if r.size == 8 { elf::R_X86_64_64.0 } else { elf::R_X86_64_32.0 },
-        symbol: numbers.sections.get(&new_section(r.target, section_map, debug)).copied().unwrap_or(0),
+        symbol: numbers.sections[&new_section(r.target, section_map, debug)],
         addend: r.addend,
     };
     let strings = matches!(section.name, ".debug_str" | ".debug_line_str");
@@ -267,14 +267,14 @@ struct Numbers {
 
 impl Numbers {
     fn of_symbol(&self, symbol: SymbolIndex) -> usize {
-        self.symbols.get(symbol).copied().unwrap_or(0)
+        self.symbols[symbol]
     }
 
     fn of_target(&self, target: Target) -> usize {
         match target {
             Target::Symbol(symbol) => self.of_symbol(symbol),
-            Target::Label(label) => self.labels.get(&label).copied().unwrap_or(0),
-            Target::Loader(symbol) => self.loader.get(&symbol).copied().unwrap_or(0),
+            Target::Label(label) => self.labels[&label],
+            Target::Loader(symbol) => self.loader[&symbol],
         }
     }
 }

@@ -204,7 +204,7 @@ pub(crate) fn emit<'a>(
         bytes.extend_from_slice(&start.to_le_bytes());
     }
     for (offset, row, function) in entries {
-        let function = functions.binary_search(&function).unwrap_or_default();
+        let function = functions.binary_search(&function).expect("the functions of all entries are listed");
         for word in [offset, row_offsets[row], function as u32] {
             bytes.extend_from_slice(&word.to_le_bytes());
         }

@@ -5,7 +5,7 @@ use sfi_verifier::{Options, Report};
 
 /// Returns the findings of the verifier for an object that was read before.
 pub fn contract_findings(bytes: &[u8], options: &Options) -> Vec<Finding> {
-    sfi_verifier::verify(bytes, options).map(|report| findings(&report)).unwrap_or_default()
+    findings(&sfi_verifier::verify(bytes, options).expect("the object was read before"))
 }
 
 /// Returns the findings of a report.

@@ -120,7 +120,7 @@ fn result(outcome: &Outcome, finding: &Finding) -> ResultObject {
     );
     ResultObject {
         rule_id: code.id(),
-        rule_index: Code::all().position(|c| c == code).unwrap_or_default(),
+        rule_index: Code::all().position(|c| c == code).expect("every code is listed"),
         level: "error",
         message: json!({ "text": text }),
         locations: [source(outcome, finding).unwrap_or_else(|| location(outcome, Some(finding)))],

@@ -80,7 +80,7 @@ pub(crate) fn records(
     };
     let lent = Record { lent: true, signature: Some(Signature::NOTHING), ..spare.clone() };
     all.extend(std::iter::repeat_n(spare, spec.spare));
-    all.extend(std::iter::repeat_n(lent, spec.callbacks.unwrap_or(0)));
+    all.extend(std::iter::repeat_n(lent, spec.lent_gateways()));
     Ok(all)
 }
 

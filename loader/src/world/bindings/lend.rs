@@ -26,7 +26,7 @@ use std::sync::Arc;
 impl Inner {
     /// Fills in [`DomainSpec::callbacks`] in a specification that is loaded again without it.
     pub fn reserve_callbacks(&self, spec: &mut DomainSpec) {
-        let known = self.domains.iter().find(|d| d.name == spec.name).and_then(|d| d.spec.callbacks).unwrap_or(0);
+        let known = self.domains.iter().find(|d| d.name == spec.name).map_or(0, |d| d.spec.lent_gateways());
         let imports = self.domains.iter().flat_map(|d| &d.spec.imports).map(|(_, import)| import);
         let asked = if spec.takes_functions(imports) { DEFAULT_CALLBACKS } else { 0 };
         spec.callbacks.get_or_insert(known.max(asked));
@@ -118,8 +118,7 @@ impl Inner {
         let found = known.iter().position(|l| alike(l) && function.is(&l.function));
         let next = || {
             let own = known.iter().filter(|l| l.party == party).count();
-            let room =
-                known.len() < self.domains[callee].spec.callbacks.unwrap_or(0) && own < self.share(callee, party);
+            let room = known.len() < self.domains[callee].spec.lent_gateways() && own < self.share(callee, party);
             room.then_some(known.len())
         };
         found.or_else(|| known.iter().position(moved)).or_else(next)
@@ -132,7 +131,7 @@ impl Inner {
         let clients = self.manager.records.iter().flatten().filter(passes).map(|r| Some(r.client));
         let known = self.manager.lent.of(callee).iter().map(|l| l.party);
         let parties: BTreeSet<Option<DomainId>> = clients.chain(known).chain([party]).collect();
-        self.domains[callee].spec.callbacks.unwrap_or(0).div_ceil(parties.len())
+        self.domains[callee].spec.lent_gateways().div_ceil(parties.len())
     }
 
     /// Notes that a call that passed a function is over. After the last one the gateway leads
