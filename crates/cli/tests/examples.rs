@@ -1,4 +1,5 @@
-//! The examples: each README's commands run unchanged and print the output that the README shows.
+//! The examples and the transcript of the first README: the commands run unchanged and print the
+//! output that the README shows.
 
 mod support;
 
@@ -49,6 +50,64 @@ fn run(name: &str) {
     assert!(output.status.success(), "{name}: {}{}", text(&output.stdout), text(&output.stderr));
     let said = text(&output.stdout).replace(&bench.directory().canonicalize().unwrap().display().to_string(), "...");
     assert_eq!(said, block(&readme, "text"), "{name}");
+}
+
+/// Returns the commands of a transcript, each with the output below it.
+fn transcript(block: &str) -> Vec<(&str, String)> {
+    let mut commands: Vec<(&str, String)> = Vec::new();
+    for line in block.lines() {
+        match (line.strip_prefix("$ "), commands.last_mut()) {
+            (Some(command), _) => commands.push((command, String::new())),
+            (None, Some((_, output))) => *output += &format!("{line}\n"),
+            (None, None) => panic!("output before the first command: {line}"),
+        }
+    }
+    commands
+}
+
+/// Says whether output is as a transcript shows it. A last line of dots stands for the rest.
+fn is_shown(output: &str, shown: &str) -> bool {
+    let (output, shown) = (output.trim_end(), shown.trim_end());
+    match shown.strip_suffix("\n...") {
+        Some(start) => output.strip_prefix(start).is_some_and(|rest| rest.starts_with('\n')),
+        None => output == shown,
+    }
+}
+
+/// The files come from the README as well: the plugin from its block, and the manifest from the
+/// output of `cat`.
+#[test]
+fn the_transcript_of_the_readme() {
+    let bench = Bench::new();
+    let readme = std::fs::read_to_string(root().join("README.md")).unwrap();
+    bench.write("plugin.c", block(&readme, "c").as_bytes());
+    let console = block(&readme, "console");
+    let commands = transcript(&console);
+    for part in ["gcc ", "sfi rewrite ", "sfi verify ", "sfi run "] {
+        assert!(commands.iter().any(|(command, _)| command.starts_with(part)), "{part}");
+    }
+    let sfi = Path::new(env!("CARGO_BIN_EXE_sfi"));
+    let path = format!("{}:{}", sfi.parent().unwrap().display(), std::env::var("PATH").unwrap());
+    let directory = bench.directory().canonicalize().unwrap();
+    for (command, shown) in commands {
+        if let Some(file) = command.strip_prefix("cat ") {
+            bench.write(file, shown.as_bytes());
+        }
+        let mut shell = Command::new("sh");
+        shell.arg("-c").arg(format!("exec 2>&1\n{command}")).current_dir(&directory).env("PATH", &path);
+        let output = shell.output().expect("sh runs");
+        let said = String::from_utf8_lossy(&output.stdout).replace(&directory.display().to_string(), "...");
+        assert!(is_shown(&said, &shown), "$ {command}\n{said}\nThe README shows:\n{shown}");
+    }
+}
+
+#[test]
+fn other_output_is_not_that_of_a_transcript() {
+    let commands = transcript("$ a  # first\none\n\n$ b\n$ c\nthree\n...\n");
+    assert_eq!(commands, [("a  # first", "one\n\n".into()), ("b", String::new()), ("c", "three\n...\n".into())]);
+    assert!(is_shown("one\n", "one\n\n") && is_shown("three\nfour\n", "three\n...\n"));
+    assert!(!is_shown("one\ntwo\n", "one\n") && !is_shown("", "one\n") && !is_shown("one\n", ""));
+    assert!(!is_shown("threefold\n", "three\n...\n") && !is_shown("three\n", "three\n...\n"));
 }
 
 #[test]
