@@ -131,7 +131,7 @@ pub fn counter() -> anyhow::Result<Vec<u8>> {
     let touch = object.add_symbol(symbol("touch", SymbolSection::Undefined, SymbolKind::Text));
     #[rustfmt::skip]
     let code = [
-        0x65, 0x48, 0x8b, 0x04, 0x25, 0, 0, 0, 0,           //    mov %gs:__sfi_header+0x10,%rax   (the heap's start)
+        0x65, 0x48, 0x8b, 0x04, 0x25, 0, 0, 0, 0,           // heap: mov %gs:__sfi_header+0x10,%rax
         0x65, 0x67, 0x48, 0x89, 0x38,                       // 1: mov %rdi,%gs:(%eax)
         0x48, 0x05, 0, 0x10, 0, 0,                          //    add $4096,%rax
         0xff, 0xcf,                                         //    dec %edi

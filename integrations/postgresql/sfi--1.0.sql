@@ -30,8 +30,8 @@ CREATE FUNCTION install_file(name text) RETURNS text AS 'MODULE_PATHNAME', 'sfi_
 -- Forgets a library. Running functions finish, and later calls fail.
 CREATE FUNCTION remove(name text) RETURNS boolean AS 'MODULE_PATHNAME', 'sfi_pg_remove' LANGUAGE C STRICT;
 
--- The state of an aggregate: a pointer in its domain's own terms. Outside of the domain it is only a
--- number, and a forged one harms nobody but the domain.
+-- The state of an aggregate: a pointer in its domain's own terms. Outside of the domain it is only
+-- a number, and a forged one harms nobody but the domain.
 CREATE TYPE state;
 CREATE FUNCTION state_in(cstring) RETURNS state AS 'int8in' LANGUAGE internal IMMUTABLE STRICT PARALLEL SAFE;
 CREATE FUNCTION state_out(state) RETURNS cstring AS 'int8out' LANGUAGE internal IMMUTABLE STRICT PARALLEL SAFE;

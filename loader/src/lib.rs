@@ -60,7 +60,8 @@
 //! use sfi_loader::{DomainSpec, Placement, Pool, Template, TypedFn};
 //!
 //! # fn main() -> Result<(), Box<dyn std::error::Error>> {
-//! let spec = DomainSpec::new("filter").object("filter.o", std::fs::read("filter.o")?).placement(Placement::Dense);
+//! let filter = std::fs::read("filter.o")?;
+//! let spec = DomainSpec::new("filter").object("filter.o", filter).placement(Placement::Dense);
 //! let pool = Pool::new(&Template::builder(spec).build()?, 64)?;
 //! // In any thread:
 //! let mut instance = pool.take()?;

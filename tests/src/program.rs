@@ -4,9 +4,9 @@
 //! are comments at the beginning of lines:
 //!
 //! ```text
-//! // Trap: what makes the program hard (or `Workload:`)
+//! // Trap: the difficulty of the program (or `Workload:`)
 //! // flags: -mavx2                 more compiler flags
-//! // variant: -fPIC                one more configuration per line, `plain` for none; without any line there is that one
+//! // variant: -fPIC                one more configuration per line, `plain` (the default) for none
 //! // compilers: gcc                only these compilers
 //! // levels: 1 2 3 s (why)         only these levels
 //! // requires: avx512f avx512bw    CPU features as /proc/cpuinfo names them

@@ -93,7 +93,7 @@ long out(void) { start(); makecontext(&fiber, calls, 0); return next(); }
 static void ends(void) { given = 77; }
 long end(void) { start(); makecontext(&fiber, ends, 0); return next() + 5; }
 
-/* What swapcontext saved goes on once. */
+/* A context of swapcontext's goes on once. */
 static void goes(void) { setcontext(&main_); }
 long twice(void) {
     volatile int times = 0;

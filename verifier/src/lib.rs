@@ -18,7 +18,9 @@
 //! hardware's 32-bit address size instead of by dedicated registers.
 //!
 //! ```
-//! let error = sfi_verifier::verify(b"not an object", &sfi_verifier::Options::default()).unwrap_err();
+//! use sfi_verifier::{Options, verify};
+//!
+//! let error = verify(b"not an object", &Options::default()).unwrap_err();
 //! assert_eq!(error.to_string(), "not an ELF file");
 //! ```
 

@@ -36,7 +36,7 @@ struct Entry {
     facts: Facts,
 }
 
-/// Returns the first bytes of the window, as many as the head has: 1 to 8.
+/// Returns the first bytes of the window, 1 to 8, the length of the head.
 #[inline]
 fn head(window: u64, shape: Shape) -> u64 {
     window & u64::MAX >> (64u32.wrapping_sub(8 * shape.head() as u32) & 63)

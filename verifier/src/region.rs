@@ -1,10 +1,14 @@
 //! Unsafe regions: adjacent instructions that are safe only together.
 //!
 //! ```text
-//! and  $0xffff8,%R ; call|jmp *%gs:__sfi_dispatch(%R)                    an indirect branch
-//! mov %edi,%edi ; add %gs:__sfi_header,%rdi ; stos, movs, scas           a string instruction by rdi
-//! mov %esi,%esi ; add %gs:__sfi_header,%rsi ; lods                       one by rsi (mode full)
-//! mov %esi,%esi ; add ...,%rsi ; mov %edi,%edi ; add ...,%rdi ; movs, cmps   one by both (mode full)
+//! an indirect branch
+//!     and  $0xffff8,%R ; call|jmp *%gs:__sfi_dispatch(%R)
+//! a string instruction by rdi
+//!     mov %edi,%edi ; add %gs:__sfi_header,%rdi ; stos, movs, scas
+//! one by rsi (mode full)
+//!     mov %esi,%esi ; add %gs:__sfi_header,%rsi ; lods
+//! one by both (mode full)
+//!     mov %esi,%esi ; add ...,%rsi ; mov %edi,%edi ; add ...,%rdi ; movs, cmps
 //! ```
 //!
 //! The symbols are [`sfi_contract::Anchor`]s: in an object a relocation against them, in the final

@@ -5,7 +5,7 @@ use crate::elf::{Object, Place, Relocation};
 use crate::facts::{Facts, Field};
 use sfi_contract::{Anchor, Anchored, Rule};
 
-/// Returns how many bytes a relocation type writes, for the types that may patch text.
+/// Returns the number of bytes that a relocation type writes, for the types that may patch text.
 pub(crate) fn text_width(kind: u32) -> Option<u64> {
     match kind {
         r::R_X86_64_64 | r::R_X86_64_PC64 | r::R_X86_64_DTPOFF64 => Some(8),
@@ -22,7 +22,8 @@ pub(crate) fn text_width(kind: u32) -> Option<u64> {
     }
 }
 
-/// Returns how many bytes a relocation type writes, for the types that may patch allocated data.
+/// Returns the number of bytes that a relocation type writes, for the types that may patch
+/// allocated data.
 pub(crate) fn data_width(kind: u32) -> Option<u64> {
     match kind {
         r::R_X86_64_TPOFF64 => Some(8),

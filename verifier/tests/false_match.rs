@@ -134,8 +134,9 @@ fn texts() -> Vec<Vec<u8>> {
         ("48 8d 4f 08", "65 67 48 89 57 08"),    // mov %rdx,%gs:8(%edi)
         ("48 8d 4c 98 f0", "65 67 89 54 98 f0"), // mov %edx,%gs:-16(%eax,%ebx,4)
         ("48 8d 09", "65 67 48 89 11"),          // mov %rdx,%gs:(%ecx)
-        ("49 8d 8c 24 00 10 00 00", "65 67 f0 41 83 84 24 00 10 00 00 01"), // lock addl $1,%gs:0x1000(%r12d)
-        ("48 8d 0f", "65 67 c5 fe 7f 07"),       // vmovdqu %ymm0,%gs:(%edi)
+        // lock addl $1,%gs:0x1000(%r12d)
+        ("49 8d 8c 24 00 10 00 00", "65 67 f0 41 83 84 24 00 10 00 00 01"),
+        ("48 8d 0f", "65 67 c5 fe 7f 07"), // vmovdqu %ymm0,%gs:(%edi)
     ];
     let mut all = Vec::new();
     for end in [filled(&STORE), filled(&STORE_KEEPING_FLAGS)] {

@@ -47,7 +47,8 @@ fn b02_branches_into_regions() {
     refuse(&format!("eb 02 {RDI} aa"), Write, Rule::BranchIntoRegion);
     refuse(&format!("eb 0b {RDI} aa"), Write, Rule::BranchIntoRegion);
     accept(&format!("eb 0c {RDI} aa c3"), Write);
-    refuse(&format!("eb 03 {RDI} aa"), Write, Rule::BranchIntoRegion); // in the middle of an instruction of it
+    // In the middle of an instruction of it.
+    refuse(&format!("eb 03 {RDI} aa"), Write, Rule::BranchIntoRegion);
     // Backwards.
     refuse(&format!("{RDI} aa eb fd"), Write, Rule::BranchIntoRegion);
     refuse(&format!("{RDI} aa eb f4"), Write, Rule::BranchIntoRegion);
@@ -192,9 +193,10 @@ fn r02_types() {
 fn r03_regions_are_not_relocated() {
     let branch = "81 e0 f8 ff 0f 00 65 67 ff a0 00 00 10 00";
     assert_eq!(relocated(branch, 2, R_32, 0), [Rule::RelocationGuard]); // the mask
-    assert_eq!(relocated(branch, 10, R_32, 0), [Rule::IndirectBranch]); // the table, by another name
+    // The table, and the header, by other names.
+    assert_eq!(relocated(branch, 10, R_32, 0), [Rule::IndirectBranch]);
     let string = format!("b8 00 00 00 00 {RDI} aa b8 00 00 00 00");
-    assert_eq!(relocated(&string, 12, R_32, 0), [Rule::StringMask]); // the header, by another name
+    assert_eq!(relocated(&string, 12, R_32, 0), [Rule::StringMask]);
     assert_eq!(relocated(&string, 1, R_32, 0), []); // before
     assert_eq!(relocated(&string, 18, R_32, 0), []); // after
     // The call of a region is no direct branch.

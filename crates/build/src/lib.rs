@@ -2,14 +2,16 @@
 //!
 //! ```no_run
 //! // build.rs
-//! sfi_build::Plugin::new("codec").file("plugin/codec.c").archive("/usr/lib/x86_64-linux-gnu/libz.a").build();
+//! let zlib = "/usr/lib/x86_64-linux-gnu/libz.a";
+//! sfi_build::Plugin::new("codec").file("plugin/codec.c").archive(zlib).build();
 //! ```
 //!
 //! Cargo tells the compiler the archive's path, so the host can embed the archive:
 //!
 //! ```ignore
 //! const CODEC: &[u8] = include_bytes!(env!("SFI_PLUGIN_CODEC"));
-//! let world = World::builder().domain(DomainSpec::new("codec").whole_archive("codec.a", CODEC)).build()?;
+//! let codec = DomainSpec::new("codec").whole_archive("codec.a", CODEC);
+//! let world = World::builder().domain(codec).build()?;
 //! ```
 //!
 //! [`Plugin::file`] takes C, C++ and assembly, which the crate `cc` compiles. [`Plugin::archive`]

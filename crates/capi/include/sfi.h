@@ -55,23 +55,32 @@ typedef int sfi_status;
 
 enum {
     SFI_OK = 0,
-    SFI_FAULT = 1,      /* the domain faulted; it is dead until it is restarted */
-    SFI_TIME = 2,       /* a limit or budget was used up; the domain is dead */
-    SFI_DEAD = 3,       /* the domain faulted before */
-    SFI_REFUSED = 4,    /* the domain cannot be entered now: it is active with an unusable stack, or calls nest too deeply */
-    SFI_ARGUMENTS = 5,  /* they do not fit the signature or declaration, a buffer is too short, or the data stack has no room */
-    SFI_GONE = 6,       /* a reload removed the function, or it belongs to another world, or the pointer is no function */
-    SFI_UNTIMED = 7,    /* limits of a call in a world without any (see sfi_config_limits), or within a host function */
-    SFI_NOT_FOUND = 8,  /* no such domain, function, symbol or region */
-    SFI_BIND = 9,       /* the connection is not permitted, does not fit, or is needed by a call in progress */
-    SFI_LOAD = 10,      /* an error of the manifest, of linking or of memory, or an object that the verifier refuses */
-    SFI_BOUNDS = 11,    /* not memory of the domain or region, or not writable */
-    SFI_INVALID = 12,   /* NULL, text that is not UTF-8, a bad signature or declaration */
-    SFI_IN_USE = 13,    /* the world is in use, or this cannot be done within a host function */
-    SFI_PANIC = 14,     /* a defect of this library */
-    SFI_HOST = 15,      /* a host function returns it to fail: the caller gets its import's `on_fault` and __sfi_error 5 */
-    SFI_EXIT = 16,      /* the domain's libc asked to exit; the domain is dead until it is restarted */
-    SFI_NOT_READY = 17  /* the domain is dead; a call after the penalties of its owner restarts it */
+    SFI_FAULT = 1,     /* the domain faulted; it is dead until it is restarted */
+    SFI_TIME = 2,      /* a limit or budget was used up; the domain is dead */
+    SFI_DEAD = 3,      /* the domain faulted before */
+    SFI_REFUSED = 4,   /* the domain cannot be entered now: it is active with an unusable stack,
+                        * or calls nest too deeply */
+    SFI_ARGUMENTS = 5, /* they do not fit the signature or declaration, a buffer is too short, or
+                        * the data stack has no room */
+    SFI_GONE = 6,      /* a reload removed the function, or it belongs to another world, or the
+                        * pointer is no function */
+    SFI_UNTIMED = 7,   /* limits of a call in a world without any (see sfi_config_limits), or
+                        * within a host function */
+    SFI_NOT_FOUND = 8, /* no such domain, function, symbol or region */
+    SFI_BIND = 9,      /* the connection is not permitted, does not fit, or is needed by a call in
+                        * progress */
+    SFI_LOAD = 10,     /* an error of the manifest, of linking or of memory, or an object that the
+                        * verifier refuses */
+    SFI_BOUNDS = 11,   /* not memory of the domain or region, or not writable */
+    SFI_INVALID = 12,  /* NULL, text that is not UTF-8, a bad signature or declaration */
+    SFI_IN_USE = 13,   /* the world is in use, or this cannot be done within a host function */
+    SFI_PANIC = 14,    /* a defect of this library */
+    SFI_HOST = 15,     /* a host function returns it to fail: the caller gets its import's
+                        * `on_fault` and __sfi_error 5 */
+    SFI_EXIT = 16,     /* the domain's libc asked to exit; the domain is dead until it is
+                        * restarted */
+    SFI_NOT_READY = 17 /* the domain is dead; a call after the penalties of its owner restarts
+                        * it */
 };
 
 /* The target of a faulting access. */
@@ -161,16 +170,16 @@ SFI_API const char *sfi_version(void);
 /* The parts of an error. Text belongs to the error, and is NULL if the error has no such part. No
  * text holds an address, because the places of domains are secrets. Names come from hostile
  * objects, but are short and hold no control characters. */
-SFI_API sfi_status sfi_error_code(const sfi_error *error);           /* SFI_INVALID for NULL */
+SFI_API sfi_status sfi_error_code(const sfi_error *error); /* SFI_INVALID for NULL */
 SFI_API const char *sfi_error_message(const sfi_error *error);
-SFI_API const char *sfi_error_domain(const sfi_error *error);        /* the domain that faulted */
-SFI_API const char *sfi_error_function(const sfi_error *error);      /* the function that was running */
-SFI_API uint64_t sfi_error_offset(const sfi_error *error);           /* bytes from the function's start */
-SFI_API const char *sfi_error_file(const sfi_error *error);          /* from debug information */
-SFI_API uint64_t sfi_error_line(const sfi_error *error);             /* 0: not known */
-SFI_API int sfi_error_address_class(const sfi_error *error);         /* SFI_ADDRESS_... */
-SFI_API const char *sfi_error_region(const sfi_error *error);        /* the shared region that was accessed */
-SFI_API const char *sfi_error_backtrace(const sfi_error *error);     /* the calls in progress, one line each */
+SFI_API const char *sfi_error_domain(const sfi_error *error); /* the domain that faulted */
+SFI_API const char *sfi_error_function(const sfi_error *error); /* the function that was running */
+SFI_API uint64_t sfi_error_offset(const sfi_error *error); /* bytes from the function's start */
+SFI_API const char *sfi_error_file(const sfi_error *error); /* from debug information */
+SFI_API uint64_t sfi_error_line(const sfi_error *error); /* 0: not known */
+SFI_API int sfi_error_address_class(const sfi_error *error); /* SFI_ADDRESS_... */
+SFI_API const char *sfi_error_region(const sfi_error *error); /* the region that was accessed */
+SFI_API const char *sfi_error_backtrace(const sfi_error *error); /* a line for each call */
 SFI_API void sfi_error_free(sfi_error *error);
 
 /* A config: the functions and rules that the host offers to the worlds that it opens. It may be

@@ -57,7 +57,8 @@ pub const HEAD: Pattern = Pattern { bytes: &[0x65, 0x67, 0x48, 0x89, 0x0c, 0x25,
 ///
 /// ```text
 /// mov %rcx,%gs:NOTE ; shr $32,%rcx ; cmp %gs:HEADER_BASE+4,%ecx ; je 1f
-/// movzbl %gs:NOTE+4,%ecx ; mov %gs:HEADER_REGIONS(,%rcx,8),%rcx ; add %gs:NOTE,%rcx ; shr $32,%rcx ; je 1f ; int3
+/// movzbl %gs:NOTE+4,%ecx ; mov %gs:HEADER_REGIONS(,%rcx,8),%rcx
+/// add %gs:NOTE,%rcx ; shr $32,%rcx ; je 1f ; int3
 /// 1: mov %gs:SAVED,%rcx
 /// ```
 pub const STORE: Pattern = Pattern {
@@ -82,7 +83,8 @@ pub const STORE: Pattern = Pattern {
 /// ```text
 /// mov %rcx,%gs:NOTE ; mov %rax,%gs:SAVED_RAX ; mov %gs:HEADER_MINUS,%rax ; lea (%rcx,%rax),%rcx
 /// mov %rcx,%gs:DIFFERENCE ; mov %gs:DIFFERENCE+4,%ecx ; jrcxz 1f
-/// movzbl %gs:NOTE+4,%ecx ; mov %gs:HEADER_REGIONS(,%rcx,8),%rcx ; mov %gs:NOTE,%rax ; lea (%rcx,%rax),%rcx
+/// movzbl %gs:NOTE+4,%ecx ; mov %gs:HEADER_REGIONS(,%rcx,8),%rcx
+/// mov %gs:NOTE,%rax ; lea (%rcx,%rax),%rcx
 /// mov %rcx,%gs:DIFFERENCE ; mov %gs:DIFFERENCE+4,%ecx ; jrcxz 1f ; int3
 /// 1: mov %gs:SAVED_RAX,%rax ; mov %gs:SAVED,%rcx
 /// ```

@@ -31,7 +31,7 @@ macro_rules! rules {
 
 rules! {
     SectionBounds = "SFI-E01", "section lies outside the file or overlaps another section",
-        "What is checked must be what is loaded; two sections over the same bytes invite two readings (ELF-64 chapter Sections).",
+        "The checked bytes must be the loaded bytes; two sections over the same bytes invite two readings (ELF-64 chapter Sections).",
         "the object is damaged or forged; rebuild it";
     ExecutableData = "SFI-E02", "executable section is writable, not PROGBITS, compressed or not allocated",
         "Text is never writable while it is executable (W^X); only decoded PROGBITS bytes become text.",
@@ -49,7 +49,7 @@ rules! {
         "COMDAT decides which sections are loaded; that must be decidable from each object alone.",
         "the object is damaged or forged; rebuild it";
     SectionKind = "SFI-E07", "allocated section of a type, with flags, an alignment or an address that the loader does not accept",
-        "What the loader does with a section must follow from the types that it knows, never from a guess.",
+        "The loader handles a section by the types that it knows, never by a guess.",
         "rewrite the object with `sfi rewrite`";
     IntermediateCode = "SFI-E08", "object holds intermediate code (LTO)",
         "A linker with a plugin compiles it and drops the text that was checked.",
@@ -58,7 +58,7 @@ rules! {
         "Every byte of text, from the section's start, belongs to one decoded instruction: no gap where code could hide.",
         "move data out of text; rewrite the object with `sfi rewrite`";
     NotAllowed = "SFI-D02", "instruction is not on the positive list",
-        "Allowed is what was reviewed, never what was not forbidden.",
+        "Only reviewed instructions are allowed; an unknown one is refused, not tolerated.",
         "see docs/CONTRACT.md for the list; avoid the instruction or ask for its review";
     Prefix = "SFI-D03", "duplicate, redundant, reordered or meaningless prefix",
         "Decoders and vendors read odd prefixes differently (66 on near branches: Intel ignores it, AMD does not).",

@@ -32,17 +32,17 @@ const KNOWN: &[(bool, u8, u8, u8, u8)] = &[
     (false, 1, 0x92, 0x92, GENERAL),                      // kmov r,k
     (false, 1, 0x93, 0x93, TO_GENERAL | MASK),                   // kmov k,r
     (false, 1, 0x98, 0x99, MASK),                            // kortest, ktest
-    (false, 2, 0x50, 0x53, 0),                            // vpdpbusd, vpdpbusds, vpdpwssd, vpdpwssds
+    (false, 2, 0x50, 0x53, 0),                            // vpdpbusd[s], vpdpwssd[s]
     (false, 2, 0x90, 0x93, GATHER),                       // vpgather, vgather
     (false, 2, 0xcf, 0xcf, 0),                            // vgf2p8mulb
     (false, 3, 0x14, 0x15, STORES | GENERAL | IMMEDIATE), // vpextrb, vpextrw with W = 1
     (false, 3, 0x30, 0x33, IMMEDIATE | MASK),                    // kshiftr, kshiftl
     (false, 3, 0x44, 0x44, IMMEDIATE),                    // vpclmulqdq ymm
     (false, 3, 0xce, 0xcf, IMMEDIATE),                    // vgf2p8affineqb, vgf2p8affineinvqb
-    (false, 3, 0x5c, 0x5f, IMMEDIATE),                    // FMA4 (AMD APM volume 6): vfmaddsub, vfmsubadd
+    (false, 3, 0x5c, 0x5f, IMMEDIATE),                    // FMA4 (AMD APM 6): vfmaddsub, vfmsubadd
     (false, 3, 0x68, 0x6f, IMMEDIATE),                    // vfmadd, vfmsub
     (false, 3, 0x78, 0x7f, IMMEDIATE),                    // vfnmadd, vfnmsub
-    (true, 1, 0x71, 0x73, IMMEDIATE),                     // vpsrlw, vpsraw, vpsllw, vpslld, vpsrlq, vpsrldq, vpsllq, vpslldq
+    (true, 1, 0x71, 0x73, IMMEDIATE),                     // vps[rl]l[wdq], vpsra[wd], vps[rl]ldq
     (true, 1, 0x7b, 0x7b, GENERAL),                       // vcvtusi2sd
     (true, 2, 0x90, 0x93, GATHER),                        // vpgather, vgather
 ];

@@ -52,7 +52,8 @@ impl Walk<'_, '_, '_> {
     ///
     /// ```text
     ///    jrcxz 2f ; [spill]
-    /// 1: load ; [check] ; store ; lea -n(%rsi),%rsi ; lea -n(%rdi),%rdi ; lea -1(%rcx),%rcx ; jrcxz 2f ; jmp 1b
+    /// 1: load ; [check] ; store ; lea -n(%rsi),%rsi ; lea -n(%rdi),%rdi
+    ///    lea -1(%rcx),%rcx ; jrcxz 2f ; jmp 1b
     /// 2: [give back]
     /// ```
     fn copy(&mut self, at: Index, stand: &mut Stand) -> Result<Set, Difference> {

@@ -30,7 +30,9 @@ impl Walk<'_, '_, '_> {
     /// both words are equal.
     ///
     /// ```text
-    /// call __sfi_depth ; mov %rax,%rdi ; xor %eax,%eax ; sub $2,%rdi ; jb 1f ; call __sfi_return ; 1:
+    /// call __sfi_depth ; mov %rax,%rdi ; xor %eax,%eax ; sub $2,%rdi ; jb 1f
+    /// call __sfi_return
+    /// 1:
     /// ```
     pub(crate) fn return_address(
         &mut self,

@@ -38,7 +38,7 @@ typedef struct Entry {
     sfi_prepared *prepared;
 } Entry;
 
-/* How a value crosses. */
+/* The way in which a value crosses. */
 typedef enum Kind {
     KIND_WORD,    /* a number by value */
     KIND_FLOAT4,

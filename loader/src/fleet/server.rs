@@ -23,14 +23,16 @@ pub struct Exhausted {
 /// ```no_run
 /// # use sfi_loader::{DomainSpec, Server, TypedFn, World};
 /// let adder = std::fs::read("adder.o").unwrap();
-/// let build = |_| World::builder().domain(DomainSpec::new("adder").object("adder.o", adder.clone())).build().unwrap();
+/// let spec = || DomainSpec::new("adder").object("adder.o", adder.clone());
+/// let build = |_| World::builder().domain(spec()).build().unwrap();
 /// let server = Server::new((0..4).map(build).collect());
 /// std::thread::scope(|scope| {
 ///     for _ in 0..16 {
 ///         scope.spawn(|| {
 ///             let mut instance = server.enter().unwrap();
 ///             let add: TypedFn<fn(u64, u64) -> u64> = instance.domain("adder")?.export("add")?;
-///             Ok::<u64, Box<dyn std::error::Error + Send + Sync>>(add.call(&mut *instance, (1, 2))?)
+///             let sum = add.call(&mut *instance, (1, 2))?;
+///             Ok::<u64, Box<dyn std::error::Error + Send + Sync>>(sum)
 ///         });
 ///     }
 /// });

@@ -9,7 +9,7 @@ pub trait Id: Copy + 'static {
     /// Returns the number of the part at this place of its list.
     ///
     /// # Panics
-    /// From 2^32 on. No world has so many parts.
+    /// From 2^32 on. No world has 2^32 parts.
     fn of(place: usize) -> Self;
     /// Returns the part's place in its list.
     fn place(self) -> usize;

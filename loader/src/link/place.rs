@@ -240,9 +240,18 @@ fn scattered(rng: &mut ChaCha20Rng, sizes: &Sizes, map: &mut Map) -> Result<Plac
 /// random multiple of its size. Parts that do not fit go to random pages:
 ///
 /// ```text
-///            text  constants  header  dispatch table        data stack  thread locals  TCB  data  heap
-/// unmapped   r-x   r--        r--     r--         unmapped  rw-         rw-            rw-  rw-   rw-   unmapped
-///                                     block       block + 1 MiB                        block + 2 MiB
+/// unmapped
+///           r-x  text
+///           r--  constants
+///           r--  header page
+/// block     r--  dispatch table
+/// unmapped
+/// + 1 MiB   rw-  data stack
+///           rw-  thread locals
+///           rw-  TCB page
+/// + 2 MiB   rw-  data
+///           rw-  heap
+/// unmapped
 /// ```
 fn dense(rng: &mut ChaCha20Rng, sizes: &Sizes, map: &mut Map) -> Result<Places, &'static str> {
     let room = |part: Part| if sizes.of(part).0 == 0 { 0 } else { sizes.of(part).0 + sizes.of(part).1 };

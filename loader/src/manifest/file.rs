@@ -1,4 +1,4 @@
-//! Opening what a manifest names: regular files only, and without waiting.
+//! Opens the files that a manifest names: regular files only, and without waiting.
 //!
 //! A FIFO waits for its writer when it is opened, a device has no end. Neither is a manifest, an
 //! object or an interface.

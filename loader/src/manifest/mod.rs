@@ -1,71 +1,95 @@
 //! Domain manifests: a world described in TOML.
 //!
 //! ```toml
-//! [entry]                               # what `sfi run` calls; hosts that embed the loader need none
+//! [entry]                        # the call of `sfi run`; embedders need none
 //! domain = "app"
 //! function = "sfi_main"
-//! args = [1, 2]                         # optional integers, at most six
+//! args = [1, 2]                  # optional integers, at most six
 //!
 //! [regions]
-//! exchange = "1 MiB"                    # shared memory; sizes are bytes or "KiB", "MiB", "GiB"
+//! exchange = "1 MiB"             # shared memory; sizes are bytes or "KiB", "MiB", "GiB"
 //!
 //! [files]
-//! input = "data.bin"                    # what host functions may open, relative to the manifest
+//! input = "data.bin"             # for host functions to open, relative to the manifest
 //!
 //! [domains.app]
-//! objects = ["app.o"]                   # relative to the manifest; all members of an archive
-//! archives = ["rt.a"]                   # members are linked as needed
-//! mode = "write"                        # write (default), full or match
-//! memory = "64 MiB"                     # heap
-//! stack = "1 MiB"                       # data stack
-//! clock = false                         # may read `rdtsc`; needs `Builder::clock` or `sfi run --clock` too
-//! placement = "scattered"               # scattered (default) or dense
+//! objects = ["app.o"]            # relative to the manifest; all members of an archive
+//! archives = ["rt.a"]            # members are linked as needed
+//! mode = "write"                 # write (default), full or match
+//! memory = "64 MiB"              # heap
+//! stack = "1 MiB"                # data stack
+//! clock = false                  # may read `rdtsc`; needs `Builder::clock` or `--clock` too
+//! placement = "scattered"        # scattered (default) or dense
 //!
 //! [domains.app.imports]
 //! host_write = { host = "host_write", signature = "(int, int) -> int" }
-//! compress = { domain = "codec", function = "compress", signature = "(ptr, int) -> int", on_fault = -1, trust = "mutual-distrust" }
-//! each = { domain = "codec", function = "each", signature = "(fn(int, ptr) -> int, int) -> int" }  # the first argument is a function of `app`
-//! close = { host = "close", signature = "(int) -> int", override = true }   # takes the place of a definition in the objects
+//! # Takes the place of a definition in the objects:
+//! close = { host = "close", signature = "(int) -> int", override = true }
+//!
+//! [domains.app.imports.compress]
+//! domain = "codec"
+//! function = "compress"
+//! signature = "(ptr, int) -> int"
+//! on_fault = -1
+//! trust = "mutual-distrust"
+//!
+//! [domains.app.imports.each]
+//! domain = "codec"
+//! function = "each"
+//! # The first argument is a function of `app`:
+//! signature = "(fn(int, ptr) -> int, int) -> int"
 //!
 //! [domains.app.shared]
 //! buffer = { region = "exchange", access = "read-write" }
 //!
 //! [domains.codec]
 //! objects = ["codec.o"]
-//! exports = ["compress"]                # what other domains may import
+//! exports = ["compress"]         # functions that other domains may import
 //! shared = { buffer = { region = "exchange" } }
-//! restart = 3                           # "never" (default), "always" or how often: loaded again, elsewhere, after a fault
-//! budget = { cpu = "1 s", wall = "5 s" }  # what the domain itself may use in its life; default: no bound
-//! owner = "alice"                       # who answers for its faults
+//! # Loads it again, elsewhere, after a fault: "never" (default), "always" or a number of times.
+//! restart = 3
+//! # The time that the domain itself may use in its life. Default: no bound.
+//! budget = { cpu = "1 s", wall = "5 s" }
+//! owner = "alice"                # answers for its faults
 //!
-//! [domains.codec.registers]             # entry points, for others to connect to as `codec.NAME`
+//! [domains.codec.registers]      # entry points, for others to connect to as `codec.NAME`
 //! size = { function = "size", signature = "(int) -> int" }
-//! ops = { procedures = ["open", "close"], capability = true, signature = "(int, int, int) -> int" }
+//!
+//! [domains.codec.registers.ops]
+//! procedures = ["open", "close"]
+//! capability = true
+//! signature = "(int, int, int) -> int"
 //!
 //! [domains.tool]
 //! objects = ["tool.o"]
-//! root = false                          # a root domain sees all regions
-//! spare_bindings = 4                    # gateways for `__sfi_connect`
-//! callbacks = 64                        # different functions that others may pass to it as `fn`; default: 64 where a signature does, else none
-//! fibers = 64                           # fibers (`swapcontext`) that can wait while another one runs; default: 64
+//! root = false                   # a root domain sees all regions
+//! spare_bindings = 4             # gateways for `__sfi_connect`
+//! # Different functions that others may pass to it as `fn`. Default: 64 if a signature has an `fn`
+//! # for it, else none.
+//! callbacks = 64
+//! # Fibers (`swapcontext`) that can wait while another one runs. Default: 64.
+//! fibers = 64
 //! imports.size = { entry = "codec.size" }  # an entry point by name
 //! imports.__sfi_connect = { host = "__sfi_connect" }
-//! capabilities.key = "codec.ops"        # the variable `key` (64 bytes) gets the bits
+//! capabilities.key = "codec.ops" # the variable `key` (64 bytes) gets the bits
 //!
-//! [[permit]]                            # who may connect to which entry points; names may end in `*`
+//! [[permit]]                     # a client and entry points for it; names may end in `*`
 //! client = "tool"
 //! entry = "codec.*"
 //!
 //! [owners.alice]
-//! faults = 100                          # then nothing of hers is restarted any more; default: no bound
-//! penalty = { first = "10 ms", most = "10 s", window = "1 min" }  # or one time for every fault, such as "1 s"; calls do not wait for it
+//! faults = 100                   # then nothing of hers is restarted any more; default: no bound
+//! # Or one time for every fault, such as "1 s". Calls do not wait for it.
+//! penalty = { first = "10 ms", most = "10 s", window = "1 min" }
 //!
-//! [limits]
-//! call = "2 s"                          # wall clock for each call of the host: seconds or "ms", "s", "min"; default: none
-//! cpu = "1 s"                           # processor time for each call of the host
+//! [limits]                       # of each call of the host: seconds or "ms", "s", "min"
+//! call = "2 s"                   # wall clock; default: none
+//! cpu = "1 s"                    # processor time
 //!
 //! [placement]
-//! la57 = "if-available"                 # windows in 56 bits of address: true (an error where that is not possible) or false (default)
+//! # Windows in 56 bits of address: true (an error if that is impossible), "if-available" or false
+//! # (default).
+//! la57 = "if-available"
 //! ```
 
 pub mod file;

@@ -3,32 +3,33 @@
 //!
 //! ```toml
 //! [domains.app.syscalls]
-//! allow = ["io", "files", "memory", "getrandom"]     # groups and names; nothing but set-up and exit otherwise
-//! deny = ["ftruncate"]                                # taken away again
-//! denied = "EPERM"                                    # what all others return: ENOSYS (default) or EPERM
-//! log = "refused"                                     # off (default), refused or all: on standard error
-//! descriptors = ["stdin", "stdout", "stderr", { read = "input.bin" }, "none", { write = "out.bin" }]
-//! arguments = ["-v"]                                  # after the program's name, before those of the command line
-//! environment = ["LANG=C", "TERM"]                    # without a value: as the host has it, if it has it
-//! working_directory = "/data"                         # where it starts; the root otherwise
-//! clock_resolution = "1 ms"                           # of clocks and of files' times; 1 us otherwise
+//! # Groups and names. Without them only set-up and exit are allowed.
+//! allow = ["io", "files", "memory", "getrandom"]
+//! deny = ["ftruncate"]                        # taken away again
+//! denied = "EPERM"                            # the answer of others: ENOSYS (default) or EPERM
+//! log = "refused"                             # off (default), refused or all: on standard error
+//! descriptors = ["stdin", "stdout", "stderr", { read = "in.bin" }, "none", { write = "out.bin" }]
+//! arguments = ["-v"]                          # between the program's name and the command line's
+//! environment = ["LANG=C", "TERM"]            # without a value: as the host has it, if it has it
+//! working_directory = "/data"                 # at the start; the root otherwise
+//! clock_resolution = "1 ms"                   # of clocks and of files' times; 1 us otherwise
 //!
 //! [domains.app.syscalls.directories]
-//! "/data" = { host = "data" }                         # read-only, relative to the manifest
+//! "/data" = { host = "data" }                 # read-only, relative to the manifest
 //! "/out" = { host = "out", access = "read-write" }
-//! "/tree" = { host = "tree", mounts = true }          # with the file systems mounted beneath it
+//! "/tree" = { host = "tree", mounts = true }  # with the file systems mounted beneath it
 //!
 //! [domains.app.syscalls.files]
-//! "/dev/urandom" = { host = "/dev/urandom" }          # single files, of any kind
+//! "/dev/urandom" = { host = "/dev/urandom" }  # single files, of any kind
 //!
 //! [domains.app.syscalls.quota]
-//! memory = "16 MiB"                                   # of its heap
+//! memory = "16 MiB"                           # of its heap
 //! descriptors = 64
-//! written = "1 GiB"                                   # to all descriptors, in all
-//! created = 1000                                      # files, directories and links made, in all
-//! sleep = "1 s"                                       # of one call
-//! wait = "1 s"                                        # of one call, for a pipe, a terminal or a socket
-//! records = 10000                                     # calls that are logged
+//! written = "1 GiB"                           # to all descriptors, in all
+//! created = 1000                              # files, directories and links made, in all
+//! sleep = "1 s"                               # of one call
+//! wait = "1 s"                                # of one call, for a pipe, a terminal or a socket
+//! records = 10000                             # calls that are logged
 //! ```
 
 use super::{Size, Time, access};
@@ -186,7 +187,7 @@ mod tests {
         let manifest: Manifest = toml::from_str(&text).unwrap();
         let table = manifest.domains["app"].syscalls.as_ref().unwrap();
         assert_eq!((table.denied, table.log, table.allow.len()), (Denied::Eperm, Log::Refused, 4));
-        assert_eq!(table.descriptors[3], Descriptor::Read("input.bin".into()));
+        assert_eq!(table.descriptors[3], Descriptor::Read("in.bin".into()));
         assert_eq!((&table.descriptors[4], table.descriptors.len()), (&Descriptor::None, 6));
         assert_eq!(table.directories["/data"].access, Access::Read);
         assert_eq!(table.directories["/out"].access, Access::ReadWrite);

@@ -11,7 +11,7 @@ fn load(text: &str) -> Result<Manifest, String> {
 
 #[test]
 fn calls_between_domains_need_a_signature() {
-    let text = example().replace(", signature = \"(ptr, int) -> int\"", "");
+    let text = example().replace("signature = \"(ptr, int) -> int\"", "");
     let error = load(&text).unwrap_err();
     assert!(error.contains("import `compress`") && error.contains("needs a signature"), "{error}");
 }
@@ -64,8 +64,8 @@ fn errors_name_the_line() {
         ("memory = ", "memroy = ", 16, "unknown field `memroy`"),
         ("\"64 MiB\"", "\"64 MB\"", 16, "not a size"),
         ("(int, int) -> int", "(int, int)", 22, "is not a signature"),
-        ("\"read-write\"", "\"rw\"", 28, "unknown access"),
-        ("\"mutual-distrust\"", "\"mutual\"", 23, "unknown trust level"),
+        ("\"read-write\"", "\"rw\"", 40, "unknown access"),
+        ("\"mutual-distrust\"", "\"mutual\"", 31, "unknown trust level"),
     ] {
         assert!(base.contains(from));
         let error = load(&base.replacen(from, to, 1)).unwrap_err();

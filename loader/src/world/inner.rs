@@ -41,7 +41,7 @@ pub struct Gates {
     pub any_x87: bool,
 }
 
-/// Time limits and what depends on them.
+/// Time limits, and the clocks and trims that depend on them.
 pub struct Time {
     /// The time limit.
     pub watched: Option<Watched>,

@@ -5,13 +5,14 @@
 //! u64 base        slot of the code section's first instruction
 //! u32 size        bytes of the record, a multiple of 8
 //! u32 functions, calls, 0
-//! functions       u64 personality   slot, or with the flag address of a word that holds it; 0: none
+//! functions       u64 personality   slot, or with the flag address of a word with it; 0: none
 //!                 u32 exceptions    offset of the exception table in the record; 0: none
 //!                 u32 start * 2 + flag
-//! calls           u32 return        where the call returns to; ascending; both offsets in the code section
+//! calls           u32 return        the place after the call, ascending; both offsets in code
 //!                 u32 row           offset in the record
 //!                 u32 function      index
-//! rows            u8  register of the frame address: 0 rbx, 1 rbp, 2 r12, 3 r13, 4 r14, 5 the home of r15, 7 the data stack pointer
+//! rows            u8  register of the frame address: 0 rbx, 1 rbp, 2 r12, 3 r13, 4 r14,
+//!                     5 the home of r15, 7 the data stack pointer
 //!                 u8  1: the address is loaded from there
 //!                 u8  bits: registers (0 to 5) that were saved
 //!                 u8  bits: those of them that lie relative to rbp

@@ -30,7 +30,8 @@ impl Transform<'_, '_, '_> {
     /// instruction:
     ///
     /// ```text
-    /// call __sfi_depth ; lea -1(%rax),%eax ; mov %eax,%gs:WORD ; lea WORD,%eax ; mov %eax,%gs:WORD+4
+    /// call __sfi_depth ; lea -1(%rax),%eax ; mov %eax,%gs:WORD
+    /// lea WORD,%eax ; mov %eax,%gs:WORD+4
     /// ```
     ///
     /// `__sfi_depth` counts the return address of its own call too, hence the -1.

@@ -4,12 +4,12 @@
 //! A fixture begins with comments of the form `# key: value`:
 //!
 //! ```text
-//! # Tries: what the object attempts (hostile), or `Shows:` what is allowed (accepted)
-//! # expect: SFI-S01 SFI-C01     the rules it breaks, all of them; `unreadable` if there is nothing to check
+//! # Tries: the attempt of a hostile object, or `Shows:` the form of an accepted one
+//! # expect: SFI-S01 SFI-C01     all rules that it breaks, or `unreadable`
 //! # mode: full                  the mode to check it for; `write` if absent
 //! # patch: header .text flags = 7
 //! # text: offset 0x400000       check the section .text as a final text at this window offset
-//! # text: anchors 0xff000 0x100000 0x300000       those of the domain: header page, dispatch table, TCB
+//! # text: anchors 0xff000 0x100000 0x300000    header page, dispatch table, TCB page
 //! # text: gateways 0x500000
 //! # text: slots 0x400000
 //! # show: the command that shows it

@@ -64,14 +64,14 @@ impl PolicyRule {
             PolicyRule::Mode => {
                 "In mode write loads are not confined; a host with secrets in its memory may want mode full."
             }
-            PolicyRule::Clock => "A precise clock is what timing side channels are read with.",
+            PolicyRule::Clock => "Timing side channels are read with a precise clock.",
             PolicyRule::Identity => "`cpuid` tells the machine's model, and which of several machines this is.",
             PolicyRule::Import => {
-                "Imports are all that an object can ask of its host: what it does not name it cannot reach."
+                "Imports are all that an object can ask of its host. It cannot reach a function that it does not name."
             }
             PolicyRule::TextSize => "Text is locked address space and time for the verifier at each load.",
             PolicyRule::DataSize => "Data, zeroed data included, is memory of the host before the first call.",
-            PolicyRule::ObjectSize => "What is read, hashed and kept is bounded by what is accepted.",
+            PolicyRule::ObjectSize => "The limit bounds the bytes that are read, hashed and kept.",
         }
     }
 

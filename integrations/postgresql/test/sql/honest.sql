@@ -66,7 +66,7 @@ SELECT sum(add_safe(x, 1)) FROM numbers;
 RESET parallel_setup_cost;
 RESET parallel_tuple_cost;
 RESET min_parallel_table_scan_size;
--- What cannot be declared.
+-- Declarations that are refused.
 CREATE FUNCTION no_such(int) RETURNS int LANGUAGE sfi AS 'honest.o';
 CREATE FUNCTION add2(int) RETURNS int LANGUAGE sfi AS 'nothing.o:add';
 CREATE FUNCTION add2(anyelement) RETURNS int LANGUAGE sfi AS 'honest.o:add';

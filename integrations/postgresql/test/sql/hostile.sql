@@ -90,7 +90,7 @@ SET ROLE sfi_mallory;
 SELECT keep(1);
 RESET ROLE;
 SELECT keep(44);
--- Who may create what.
+-- Permissions to create functions.
 GRANT CREATE ON SCHEMA public TO sfi_mallory, sfi_alice;
 SET ROLE sfi_mallory;
 CREATE FUNCTION mine(int, int) RETURNS int LANGUAGE sfi AS 'honest.o:add';

@@ -250,11 +250,18 @@ impl World {
     /// Lends a function of the host to a domain while `body` runs, see [`World::lend`]:
     ///
     /// ```no_run
-    /// # fn f(world: &mut sfi_loader::World) -> Result<(), Box<dyn std::error::Error + Send + Sync>> {
-    /// let apply: sfi_loader::TypedFn<fn(sfi_loader::Pointer, i64) -> i64> = world.domain("plugin")?.export("apply")?;
-    /// let result = world.lending("plugin", "twice", "(int) -> int", |cx| Ok(2 * cx.arg(0)), |world, twice| {
-    ///     apply.call(world, (twice, 21))
-    /// })??;
+    /// # type Done = Result<(), Box<dyn std::error::Error + Send + Sync>>;
+    /// # fn f(world: &mut sfi_loader::World) -> Done {
+    /// use sfi_loader::{Pointer, TypedFn};
+    ///
+    /// let apply: TypedFn<fn(Pointer, i64) -> i64> = world.domain("plugin")?.export("apply")?;
+    /// let result = world.lending(
+    ///     "plugin",
+    ///     "twice",
+    ///     "(int) -> int",
+    ///     |cx| Ok(2 * cx.arg(0)),
+    ///     |world, twice| apply.call(world, (twice, 21)),
+    /// )??;
     /// # Ok(())
     /// # }
     /// ```

@@ -49,7 +49,7 @@ pub struct Permit {
     pub entry: String,
 }
 
-/// The decision about who may connect to what.
+/// The host's decisions about connections of domains to entry points.
 pub struct Rules {
     pub permits: Vec<Permit>,
     /// The number of permits when the world was built.

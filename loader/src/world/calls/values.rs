@@ -5,7 +5,7 @@ use std::mem::MaybeUninit;
 
 /// A value that crosses in one register: integers, `bool`, `f32`, `f64`, [`Pointer`].
 pub trait Value: Copy {
-    /// Whether it travels in a vector register.
+    /// True for values that travel in a vector register.
     const FLOAT: bool;
     /// Returns the register's 64 bits. Narrower integers are extended as users of the psABI expect.
     fn to_word(self) -> u64;
@@ -163,7 +163,7 @@ pub trait Function {
     type Args;
     /// The result.
     type Output: Outcome;
-    /// Whether an argument travels in a vector register.
+    /// True if an argument travels in a vector register.
     const FLOATS: bool;
     /// Sorts the arguments into registers.
     fn arguments(args: Self::Args) -> Arguments;

@@ -44,7 +44,8 @@ pub fn emit(name: &str, functions: &[Declaration]) -> anyhow::Result<String> {
         text,
         "*/\n#ifndef {guard}\n#define {guard}\n\n#include <sfi.h>\n\n#ifdef __cplusplus\nextern \"C\" {{\n#endif\n\
          \n/* A domain that implements the interface. */\ntypedef struct {name} {{\n    sfi_world *world;\n    \
-         sfi_limits limits; /* of each call; zeroes: the world's */\n    sfi_error *error;  /* of the last call */\n"
+         sfi_limits limits; /* of each call; zeroes: the world's */\n    \
+         sfi_error *error;  /* of the last call */\n"
     );
     for d in functions {
         let _ = writeln!(text, "    sfi_bound *sfi_{};", d.name);
