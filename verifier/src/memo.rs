@@ -25,11 +25,11 @@ const LIMIT: usize = 1 << 14;
 #[derive(Debug, Default)]
 pub(crate) struct Memo {
     /// Their number is a power of two.
-    entries: Vec<Entry>,
+    entries: Vec<MemoEntry>,
 }
 
 #[derive(Clone, Copy, Debug)]
-struct Entry {
+struct MemoEntry {
     /// The bytes of the head, then zeros.
     head: u64,
     /// The facts. Their shape is 0 if there is no entry.
@@ -48,7 +48,7 @@ impl Memo {
     pub(crate) fn reserve(&mut self, text: usize) {
         let wanted = (text / 8).clamp(64, LIMIT).next_power_of_two();
         if wanted > self.entries.len() {
-            self.entries = vec![Entry { head: 0, facts: Facts::NONE }; (8 * wanted).min(LIMIT)];
+            self.entries = vec![MemoEntry { head: 0, facts: Facts::NONE }; (8 * wanted).min(LIMIT)];
         }
     }
 
@@ -61,7 +61,7 @@ impl Memo {
     /// Returns the slot of the instruction that the text begins with, and a test whether an entry
     /// is that instruction's.
     #[inline]
-    fn look(&self, text: &[u8]) -> (usize, impl Fn(&&Entry) -> bool) {
+    fn look(&self, text: &[u8]) -> (usize, impl Fn(&&MemoEntry) -> bool) {
         let window = window(text);
         let shape = guess(window);
         let head = head(window, shape);
@@ -95,7 +95,7 @@ impl Memo {
         }
         let head = head(window(text), facts.shape);
         let slot = self.slot(head);
-        self.entries[slot + 1] = std::mem::replace(&mut self.entries[slot], Entry { head, facts: *facts });
+        self.entries[slot + 1] = std::mem::replace(&mut self.entries[slot], MemoEntry { head, facts: *facts });
     }
 }
 

@@ -37,7 +37,7 @@ pub(crate) enum Intent {
 
 /// A directory on the way.
 #[derive(Clone, Debug)]
-struct Place {
+struct OpenDirectory {
     fd: Arc<OwnedFd>,
     /// Its name in its parent.
     entry: String,
@@ -53,7 +53,7 @@ struct Place {
 pub(crate) struct Found {
     /// The directory that it is opened in. A directory without a parent in the walk is opened as
     /// `.` of itself.
-    parent: Place,
+    parent: OpenDirectory,
     name: String,
     /// Says whether the path ended with a slash.
     directory_only: bool,
@@ -70,7 +70,7 @@ pub(crate) struct Found {
 }
 
 /// Opens a single name in a directory.
-fn open_one(place: &Place, name: &str, flags: OFlags, mode: Mode) -> Result<OwnedFd, Errno> {
+fn open_one(place: &OpenDirectory, name: &str, flags: OFlags, mode: Mode) -> Result<OwnedFd, Errno> {
     let mut resolve = ResolveFlags::BENEATH | ResolveFlags::NO_MAGICLINKS | ResolveFlags::NO_SYMLINKS;
     resolve.set(ResolveFlags::NO_XDEV, !place.mounts);
     // With O_PATH a final link is opened itself, which NO_SYMLINKS would forbid. Without O_PATH,
@@ -107,14 +107,14 @@ pub(crate) fn walk(tree: &Tree, start: &Preopen, rest: &str, last: Last, intent:
 struct Walk<'t> {
     tree: &'t Tree,
     /// The directories from the grant on. The grant's own is never removed.
-    stack: Vec<Place>,
+    stack: Vec<OpenDirectory>,
     /// Names still to look up, with the next one last.
     todo: Vec<String>,
     links: usize,
 }
 
 impl Walk<'_> {
-    fn here(&self) -> Result<&Place, Errno> {
+    fn here(&self) -> Result<&OpenDirectory, Errno> {
         self.stack.last().ok_or(Errno::NOENT)
     }
 
@@ -128,13 +128,13 @@ impl Walk<'_> {
         match &grant.root {
             Root::Directory { fd, identity, mounts } => {
                 let (fd, device, writable, mounts) = (Arc::clone(fd), identity.0, grant.writable, *mounts);
-                self.push(Place { fd, entry, guest, device, writable, mounts })?;
+                self.push(OpenDirectory { fd, entry, guest, device, writable, mounts })?;
                 Ok(None)
             }
             Root::File(_) if !last => Err(Errno::NOTDIR),
             Root::File(file) => {
                 let (fd, stat) = file.open(OFlags::PATH)?;
-                let parent = Place {
+                let parent = OpenDirectory {
                     fd: Arc::new(rustix::io::fcntl_dupfd_cloexec(&fd, 3)?),
                     entry: String::new(),
                     guest: String::new(),
@@ -149,7 +149,7 @@ impl Walk<'_> {
         }
     }
 
-    fn push(&mut self, place: Place) -> Result<(), Errno> {
+    fn push(&mut self, place: OpenDirectory) -> Result<(), Errno> {
         if self.stack.len() >= DEPTH {
             return Err(Errno::NAMETOOLONG);
         }
@@ -221,7 +221,7 @@ impl Walk<'_> {
             FileType::Directory => {
                 let writable = here.writable && !self.tree.is_read_only((stat.st_dev, stat.st_ino));
                 let (device, mounts) = (stat.st_dev, here.mounts);
-                self.push(Place { fd: Arc::new(fd), entry: name, guest, device, writable, mounts })?;
+                self.push(OpenDirectory { fd: Arc::new(fd), entry: name, guest, device, writable, mounts })?;
                 Ok(None)
             }
             _ if !ends => Err(Errno::NOTDIR),
@@ -237,7 +237,7 @@ impl Walk<'_> {
 }
 
 impl Found {
-    fn at(parent: Place, name: String, target: Option<(OwnedFd, Stat)>) -> Found {
+    fn at(parent: OpenDirectory, name: String, target: Option<(OwnedFd, Stat)>) -> Found {
         let guest = format!("{}/{name}", parent.guest);
         let (writable, file) = (parent.writable, None);
         Found { parent, name, directory_only: false, grant: false, target, file, writable, guest }

@@ -4,13 +4,13 @@ use crate::grants::logging;
 use crate::program::environment;
 use sfi_arbitration::{Arbiter, Counts, Program, manifest as table};
 use sfi_loader::Builder;
-use sfi_loader::manifest::{Entry, Log, Manifest, Support, arbiter_of};
+use sfi_loader::manifest::{EntryCall, Log, Manifest, Support, arbiter_of};
 use std::path::Path;
 use std::time::Duration;
 
 /// Says whether the entry point is a whole program: `main` of a domain with system calls.
 pub fn is_program(manifest: &Manifest) -> bool {
-    let domain = |entry: &Entry| manifest.domains.get(&entry.domain).is_some_and(|d| d.syscalls.is_some());
+    let domain = |entry: &EntryCall| manifest.domains.get(&entry.domain).is_some_and(|d| d.syscalls.is_some());
     manifest.entry.as_ref().is_some_and(|entry| entry.function == "main" && domain(entry))
 }
 

@@ -7,7 +7,7 @@ use iced_x86::{
 };
 use sfi_contract::layout::{DISPATCH, DISPATCH_MASK, HEADER_BASE};
 use sfi_contract::{Anchor, Anchored};
-use sfi_debuginfo::map::{self, Entry};
+use sfi_debuginfo::map::{self, MapEntry};
 use sfi_verifier::elf::{Object, Place, Relocation, Section};
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
@@ -124,7 +124,7 @@ fn slots(object: &Object<'_>) -> BTreeSet<(usize, u64)> {
 }
 
 /// Returns the map of each section, if the rewriter left one.
-fn maps(object: &Object<'_>) -> Vec<(usize, Vec<Entry>)> {
+fn maps(object: &Object<'_>) -> Vec<(usize, Vec<MapEntry>)> {
     let Some(section) = object.sections.iter().find(|s| s.name == map::SECTION && !s.is_allocated()) else {
         return Vec::new();
     };
@@ -158,7 +158,12 @@ fn anchored(object: &Object<'_>, section: &Section<'_>, offset: u64) -> Option<A
 }
 
 /// Decodes a range of a section and notes everything that needs no symbols.
-fn decode<'a>(object: &Object<'_>, section: &Section<'a>, range: Range<u64>, map: Option<&[Entry]>) -> Vec<Line<'a>> {
+fn decode<'a>(
+    object: &Object<'_>,
+    section: &Section<'a>,
+    range: Range<u64>,
+    map: Option<&[MapEntry]>,
+) -> Vec<Line<'a>> {
     let data = &section.data[range.start as usize..range.end as usize];
     let mut decoder = Decoder::with_ip(64, data, range.start, DecoderOptions::NONE);
     let mut formatter = GasFormatter::new();

@@ -106,7 +106,7 @@ fn frames(found: &Found) -> Vec<Frame> {
 
 /// The attributes of a function's entry.
 #[derive(Default)]
-struct Entry<'s> {
+struct FoundFunction<'s> {
     name: Option<AttributeValue<Reader<'s>>>,
     linkage_name: Option<AttributeValue<Reader<'s>>>,
     origin: Option<AttributeValue<Reader<'s>>>,
@@ -118,7 +118,7 @@ struct Entry<'s> {
     call_column: u64,
 }
 
-impl<'s> Entry<'s> {
+impl<'s> FoundFunction<'s> {
     fn take(&mut self, attribute: &Attribute<Reader<'s>>) {
         let number = || attribute.udata_value().unwrap_or(0);
         match attribute.name() {
@@ -243,7 +243,7 @@ impl<'s> Search<'_, 's> {
     }
 
     /// Returns the wanted addresses in a function's ranges.
-    fn containing(&mut self, unit: &Unit<Reader<'s>>, entry: &Entry<'s>) -> Result<Vec<usize>, Exhausted> {
+    fn containing(&mut self, unit: &Unit<Reader<'s>>, entry: &FoundFunction<'s>) -> Result<Vec<usize>, Exhausted> {
         if let Some(ranges) = entry.ranges
             && let Ok(Some(mut ranges)) = ranges::listed(self.dwarf, unit, ranges)
         {
@@ -273,7 +273,12 @@ impl<'s> Search<'_, 's> {
     }
 
     /// Returns a function's name. Another entry may hold it.
-    fn name(&mut self, unit: &Unit<Reader<'s>>, entry: &Entry<'s>, left: usize) -> Result<Option<String>, Exhausted> {
+    fn name(
+        &mut self,
+        unit: &Unit<Reader<'s>>,
+        entry: &FoundFunction<'s>,
+        left: usize,
+    ) -> Result<Option<String>, Exhausted> {
         self.fuel.spend(UNIT)?;
         let string = |value| self.dwarf.attr_string(unit, value).ok().map(|name| clean(name.slice()));
         if let Some(name) = entry.linkage_name.and_then(string) {
@@ -326,8 +331,8 @@ impl<'s> Search<'_, 's> {
 fn read<'s>(
     entries: &mut EntriesRaw<'_, Reader<'s>>,
     attributes: &[gimli::AttributeSpecification],
-) -> gimli::Result<Entry<'s>> {
-    let mut entry = Entry::default();
+) -> gimli::Result<FoundFunction<'s>> {
+    let mut entry = FoundFunction::default();
     for specification in attributes {
         entry.take(&entries.read_attribute(*specification)?);
     }

@@ -16,7 +16,7 @@ const VERSION: u8 = 1;
 
 /// New code that serves one original instruction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Entry {
+pub struct MapEntry {
     /// Offset of its first instruction.
     pub new: u64,
     /// The original instruction's offset.
@@ -67,7 +67,7 @@ pub struct Trace {
 }
 
 /// Appends a record. Returns the offset of the field for the section's address.
-pub fn encode(out: &mut Vec<u8>, entries: &[Entry]) -> usize {
+pub fn encode(out: &mut Vec<u8>, entries: &[MapEntry]) -> usize {
     let mut bytes = EndianVec::new(LittleEndian);
     // Writing to memory does not fail.
     let mut write = || -> gimli::write::Result<()> {
@@ -91,11 +91,11 @@ pub fn encode(out: &mut Vec<u8>, entries: &[Entry]) -> usize {
 
 /// Reads all records. Returns for each the offset of the field for the section's address, and the
 /// entries. A malformed record ends the list.
-pub fn decode(bytes: &[u8]) -> Vec<(u64, Vec<Entry>)> {
+pub fn decode(bytes: &[u8]) -> Vec<(u64, Vec<MapEntry>)> {
     let whole = EndianSlice::new(bytes, LittleEndian);
     let mut rest = whole;
     let mut records = Vec::new();
-    let mut record = || -> gimli::Result<Option<(u64, Vec<Entry>)>> {
+    let mut record = || -> gimli::Result<Option<(u64, Vec<MapEntry>)>> {
         if rest.is_empty() || rest.read_u8()? != VERSION {
             return Ok(None);
         }
@@ -108,7 +108,7 @@ pub fn decode(bytes: &[u8]) -> Vec<(u64, Vec<Entry>)> {
             new = new.wrapping_add(rest.read_uleb128()?);
             old = old.wrapping_add_signed(rest.read_sleb128()?);
             let main = rest.read_uleb128()?.checked_sub(1);
-            entries.push(Entry { new, old, main });
+            entries.push(MapEntry { new, old, main });
         }
         Ok(Some((field as u64, entries)))
     };
@@ -124,8 +124,8 @@ mod tests {
 
     #[test]
     fn records_are_read_as_they_were_written() {
-        let one = [Entry { new: 0, old: 0, main: Some(3) }, Entry { new: 12, old: 5, main: None }];
-        let two = [Entry { new: 4, old: 900, main: Some(0) }, Entry { new: 5, old: 7, main: Some(0) }];
+        let one = [MapEntry { new: 0, old: 0, main: Some(3) }, MapEntry { new: 12, old: 5, main: None }];
+        let two = [MapEntry { new: 4, old: 900, main: Some(0) }, MapEntry { new: 5, old: 7, main: Some(0) }];
         let mut bytes = Vec::new();
         let fields = [encode(&mut bytes, &one), encode(&mut bytes, &two)];
         let read = decode(&bytes);

@@ -217,9 +217,9 @@ pub fn parse(bytes: &[u8]) -> Result<Object<'_>, Unreadable> {
 
 /// An entry of a table. It may be cut short.
 #[derive(Clone, Copy)]
-struct Entry<'a>(&'a [u8]);
+struct TableEntry<'a>(&'a [u8]);
 
-impl Entry<'_> {
+impl TableEntry<'_> {
     /// Returns `N` bytes at an offset. Missing bytes count as 0.
     fn bytes<const N: usize>(self, at: usize) -> [u8; N] {
         self.0.get(at..).and_then(|rest| rest.first_chunk()).copied().unwrap_or([0; N])
@@ -243,8 +243,8 @@ impl Entry<'_> {
 }
 
 /// Returns the entries of a table. A last piece shorter than an entry is left out.
-fn entries<const SIZE: usize>(table: &[u8]) -> impl ExactSizeIterator<Item = Entry<'_>> {
-    table.as_chunks::<SIZE>().0.iter().map(|entry| Entry(entry))
+fn entries<const SIZE: usize>(table: &[u8]) -> impl ExactSizeIterator<Item = TableEntry<'_>> {
+    table.as_chunks::<SIZE>().0.iter().map(|entry| TableEntry(entry))
 }
 
 /// Sizes of the ELF header, a section header, a symbol and a relocation with addend. Bytes.
@@ -261,7 +261,7 @@ fn read_header(bytes: &[u8]) -> Result<(&[u8], u32), Unreadable> {
     if !bytes.starts_with(header::ELFMAG) {
         return unreadable("not an ELF file");
     }
-    let Some(header) = bytes.get(..HEADER).map(Entry) else { return unreadable("the ELF header is cut short") };
+    let Some(header) = bytes.get(..HEADER).map(TableEntry) else { return unreadable("the ELF header is cut short") };
     if header.u8(header::EI_CLASS) != header::ELFCLASS64 || header.u8(header::EI_DATA) != header::ELFDATA2LSB {
         return unreadable("not a 64-bit little-endian ELF file");
     }
@@ -284,7 +284,7 @@ fn read_header(bytes: &[u8]) -> Result<(&[u8], u32), Unreadable> {
     };
     // Numbers that do not fit into 16 bits are in section 0 (gABI, chapter Sections, Extended
     // numbering).
-    let first = Entry(table.get(..SECTION).unwrap_or_default());
+    let first = TableEntry(table.get(..SECTION).unwrap_or_default());
     let count = if count == 0 { first.u64(32) } else { count.into() };
     let names = if u32::from(names) == sh::SHN_XINDEX { first.u32(40) } else { names.into() };
     match usize::try_from(count).ok().and_then(|n| n.checked_mul(SECTION)).and_then(|size| table.get(..size)) {
@@ -299,7 +299,7 @@ fn read_sections<'a>(
     strings: u32,
     names: &mut Names,
 ) -> Result<Vec<Section<'a>>, Unreadable> {
-    let data = |s: Entry<'_>| -> &'a [u8] {
+    let data = |s: TableEntry<'_>| -> &'a [u8] {
         if matches!(s.u32(4), sh::SHT_NOBITS | sh::SHT_NULL) {
             return &[];
         }

@@ -10,7 +10,7 @@ use sfi_debuginfo::map::Keeping;
 
 /// The place of an original register.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Place {
+pub(crate) enum RegisterPlace {
     Register(usize),
     /// The home of r15.
     Home,
@@ -18,12 +18,12 @@ pub(crate) enum Place {
 
 impl Kept {
     /// Returns the place of an original register other than rsp.
-    pub(crate) fn place(self, register: usize) -> Place {
+    pub(crate) fn place(self, register: usize) -> RegisterPlace {
         match (self.how, register) {
-            (Keeping::Home, R15) => Place::Home,
-            (Keeping::Renamed(to) | Keeping::Exchanged(to), R15) => Place::Register(usize::from(to)),
-            (Keeping::Renamed(to) | Keeping::Exchanged(to), other) if other == usize::from(to) => Place::Home,
-            (_, other) => Place::Register(other),
+            (Keeping::Home, R15) => RegisterPlace::Home,
+            (Keeping::Renamed(to) | Keeping::Exchanged(to), R15) => RegisterPlace::Register(usize::from(to)),
+            (Keeping::Renamed(to) | Keeping::Exchanged(to), other) if other == usize::from(to) => RegisterPlace::Home,
+            (_, other) => RegisterPlace::Register(other),
         }
     }
 
@@ -129,8 +129,10 @@ fn register(kept: Kept, old: Register, new: Register) -> bool {
     match number(old) {
         None => old == new,
         Some(at) => match kept.place(at) {
-            Place::Register(to) => number(new) == Some(to) && old.size() == new.size() && high(old) == high(new),
-            Place::Home => false,
+            RegisterPlace::Register(to) => {
+                number(new) == Some(to) && old.size() == new.size() && high(old) == high(new)
+            }
+            RegisterPlace::Home => false,
         },
     }
 }
@@ -167,8 +169,8 @@ fn memory(kept: Kept, delta: i64, old: &Insn, new: &Insn) -> bool {
                 }
                 R15
             }
-            Place::Register(to) => to,
-            Place::Home => return false,
+            RegisterPlace::Register(to) => to,
+            RegisterPlace::Home => return false,
         };
         let size = if confined { 4 } else { mine.size() };
         number(other) == Some(to) && other.size() == size && (mine.size() == 8 || mine.size() == size)

@@ -531,15 +531,14 @@ impl Walk<'_, '_, '_> {
     fn owner(&self, at: Index, register: Register) -> Set {
         let Some(number) = sets::number(register) else { return 0 };
         let kept = self.context.old.kept[at];
-        let holds = |r: &usize| *r != sets::RSP && kept.place(*r) == crate::alike::Place::Register(number);
+        let holds = |r: &usize| *r != sets::RSP && kept.place(*r) == crate::alike::RegisterPlace::Register(number);
         (0..16).find(holds).map_or(0, whole)
     }
 
     /// Returns the preserved registers of the original program that live in some registers.
     fn lives_where(&self, at: Index, among: impl Fn(usize) -> bool) -> Set {
         let kept = self.context.old.kept[at];
-        let there =
-            |register: &&usize| matches!(kept.place(**register), crate::alike::Place::Register(to) if among(to));
+        let there = |register: &&usize| matches!(kept.place(**register), crate::alike::RegisterPlace::Register(to) if among(to));
         sets::PRESERVED.iter().filter(there).fold(0, |set, register| set | whole(*register))
     }
 

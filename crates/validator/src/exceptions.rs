@@ -2,7 +2,7 @@
 //! original tables about each call: the place of the frame, the registers saved in it, and the
 //! target of exceptions.
 
-use crate::alike::Place;
+use crate::alike::RegisterPlace;
 use crate::code::{Index, Kept};
 use crate::context::Context;
 use crate::difference::{Difference, unproved, wrong};
@@ -132,8 +132,8 @@ impl Comparison<'_, '_, '_> {
 /// none.
 fn translated(row: &Row, kept: Kept) -> Option<Vec<u8>> {
     let place = |register: usize| match kept.place(register) {
-        Place::Register(to) => PRESERVED.iter().position(|r| *r == to).filter(|at| *at < usize::from(HOME)),
-        Place::Home => Some(usize::from(HOME)),
+        RegisterPlace::Register(to) => PRESERVED.iter().position(|r| *r == to).filter(|at| *at < usize::from(HOME)),
+        RegisterPlace::Home => Some(usize::from(HOME)),
     };
     let mut rules = [Rule::Same; 6];
     for (at, rule) in row.rules.iter().enumerate().filter(|(_, rule)| **rule != Rule::Same) {
@@ -162,7 +162,7 @@ fn translated(row: &Row, kept: Kept) -> Option<Vec<u8>> {
             Rule::AtRbp(distance) => {
                 // The new code's rbp must be the original's.
                 by_rbp |= 1 << at;
-                (kept.place(crate::sets::RBP) == Place::Register(crate::sets::RBP)).then_some(distance)?
+                (kept.place(crate::sets::RBP) == RegisterPlace::Register(crate::sets::RBP)).then_some(distance)?
             }
         };
         saved |= 1 << at;

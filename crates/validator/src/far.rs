@@ -223,7 +223,8 @@ impl Walk<'_, '_, '_> {
             return wrong("a jump into the frame of a caller does not tell receivers from other places");
         }
         self.expect_delta(stand, 0, "a jump into the frame of a caller")?;
-        if lost & whole(RBP) != 0 || self.context.old.kept[at].place(RBP) != crate::alike::Place::Register(RBP) {
+        if lost & whole(RBP) != 0 || self.context.old.kept[at].place(RBP) != crate::alike::RegisterPlace::Register(RBP)
+        {
             return wrong("a jump into the frame of a caller loses the frame pointer");
         }
         block.ops.push(Op::Need(at, whole(RBP)));

@@ -2,7 +2,7 @@
 //! the present place of each original register, and `delta`: the distance of the data stack's
 //! pointer from the original stack pointer. Each label must have one `delta`.
 
-use crate::alike::{Place, alike};
+use crate::alike::{RegisterPlace, alike};
 use crate::code::{Dest, Flow, Index, Kept};
 use crate::context::Context;
 use crate::difference::{Difference, unproved, wrong};
@@ -533,8 +533,8 @@ impl<'x, 'p, 'a> Walk<'x, 'p, 'a> {
         new.registers[R15] = values.plus(old.registers[RSP], stand.delta);
         for register in (0..16).filter(|r| *r != RSP) {
             match kept.place(register) {
-                Place::Register(to) => new.registers[to] = old.registers[register],
-                Place::Home => new.cells = vec![(TCB_R15.symbolic(), old.registers[register])],
+                RegisterPlace::Register(to) => new.registers[to] = old.registers[register],
+                RegisterPlace::Home => new.cells = vec![(TCB_R15.symbolic(), old.registers[register])],
             }
         }
         if let Some(depth) = kept.slot {
@@ -597,9 +597,11 @@ impl<'x, 'p, 'a> Walk<'x, 'p, 'a> {
         let mut lost = 0;
         for register in (0..16).filter(|r| *r != RSP) {
             let value = match kept.place(register) {
-                Place::Register(to) => Some(new.registers[to]),
-                Place::Home if kept.slot.is_some() && !is_callers(after, register) => new.slot.map(|(_, held)| held),
-                Place::Home => cell(TCB_R15.symbolic()),
+                RegisterPlace::Register(to) => Some(new.registers[to]),
+                RegisterPlace::Home if kept.slot.is_some() && !is_callers(after, register) => {
+                    new.slot.map(|(_, held)| held)
+                }
+                RegisterPlace::Home => cell(TCB_R15.symbolic()),
             };
             let wanted = old.registers[register];
             if value != Some(wanted) {

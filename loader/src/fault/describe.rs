@@ -5,7 +5,7 @@ use crate::fault::names::Names;
 use crate::fault::report::{AddressClass, Calls, Fault, FaultKind};
 use crate::fault::signal_room::SI_KERNEL;
 use crate::fault::stray::{NULL, Nearest, Refused, Stray, Whose};
-use crate::fault::trace::{self, Place};
+use crate::fault::trace::{self, TracedPlace};
 use crate::gate::fault::{RawFault, Trace};
 use crate::gate::ids::DomainId;
 use crate::vm::address::{HostAddress, WindowOffset};
@@ -90,7 +90,7 @@ pub(crate) fn describe(raw: &RawFault, trace: &Trace, scene: &Scene<'_>) -> Faul
     if let Some(at) = at
         && let Some((domain, names)) = (scene.names)(scene.index)
     {
-        places.push(Place::Code { domain, names, offset: at.bytes() });
+        places.push(TracedPlace::Code { domain, names, offset: at.bytes() });
     }
     let skip = usize::from(by_caller && !places.is_empty());
     places.extend(trace::places(trace, skip, scene.names));

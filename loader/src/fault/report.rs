@@ -1,7 +1,7 @@
 //! Faults in the form that hosts see.
 
 use crate::fault::stray::Stray;
-use crate::fault::trace::{self, Backtrace, Place};
+use crate::fault::trace::{self, Backtrace, TracedPlace};
 use sfi_contract::text::clean;
 use std::fmt;
 use std::sync::Arc;
@@ -118,7 +118,7 @@ pub struct Fault {
 /// The place of the fault and the calls around it, which are named on request.
 pub(crate) struct Calls {
     /// The first is the fault's own place.
-    pub(super) places: Vec<Place>,
+    pub(super) places: Vec<TracedPlace>,
     /// Number of further calls.
     pub(super) more: u32,
 }

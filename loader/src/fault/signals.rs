@@ -13,7 +13,7 @@ use crate::fault::watchdog;
 use crate::gate;
 use crate::gate::control_stack::ControlStack;
 use crate::gate::fault::{RawFault, Trace};
-use crate::gate::frame::{Active, Entry};
+use crate::gate::frame::{Active, FrameStart};
 use crate::gate::records::{Context, Status};
 use libc::{c_int, c_void, siginfo_t, ucontext_t};
 use sfi_contract::layout::WINDOW_SIZE;
@@ -280,7 +280,7 @@ unsafe fn fail(context: &mut Context, machine: &mut ucontext_t, fault: RawFault)
         domain.trace = trace;
         domain.dead = Status::Dead;
         domain.sp = 0;
-        let binding = (*(context.top as *const Entry)).binding;
+        let binding = (*(context.top as *const FrameStart)).binding;
         registers[libc::REG_RIP as usize] = (*binding).failed as i64;
         registers[libc::REG_RSP as usize] = context.top as i64;
         registers[libc::REG_RAX as usize] = Status::Fault as i64;

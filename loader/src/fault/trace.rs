@@ -54,7 +54,7 @@ fn place(domain: &DomainState, address: u64) -> u64 {
 
 /// A place that can be named later, after its world is gone.
 #[derive(Clone)]
-pub(crate) enum Place {
+pub(crate) enum TracedPlace {
     /// The host: a call of a function of a domain, or a host function that made one.
     Host,
     /// Code of a domain.
@@ -74,14 +74,14 @@ pub(crate) fn places(
     trace: &Trace,
     skip: usize,
     domain: impl Fn(DomainId) -> Option<(String, Arc<Names>)>,
-) -> Vec<Place> {
+) -> Vec<TracedPlace> {
     let noted = &trace.places[..(trace.count as usize).min(DEPTH)];
     let name = |place: &u64| match *place {
-        HOST => Some(Place::Host),
+        HOST => Some(TracedPlace::Host),
         place => {
             let (domain, names) = domain(DomainId::of((place >> 32) as usize))?;
             // The return address follows the call. The byte before it belongs to the call.
-            Some(Place::Code { domain, names, offset: (place & 0xffff_ffff).saturating_sub(1) })
+            Some(TracedPlace::Code { domain, names, offset: (place & 0xffff_ffff).saturating_sub(1) })
         }
     };
     noted.iter().skip(skip).filter_map(name).collect()
@@ -113,17 +113,17 @@ pub struct Frame {
 }
 
 /// Names all places, reading each object's debug information once.
-pub(crate) fn name(places: &[Place], more: u32) -> Backtrace {
+pub(crate) fn name(places: &[TracedPlace], more: u32) -> Backtrace {
     let mut frames: Vec<Frame> = vec![Frame::default(); places.len()];
     let mut done: Vec<*const Names> = Vec::new();
     for first in places {
-        let Place::Code { names, .. } = first else { continue };
+        let TracedPlace::Code { names, .. } = first else { continue };
         if done.contains(&Arc::as_ptr(names)) {
             continue;
         }
         done.push(Arc::as_ptr(names));
-        let mine = |place: &Place| match place {
-            Place::Code { names: other, offset, .. } if Arc::ptr_eq(names, other) => Some(*offset),
+        let mine = |place: &TracedPlace| match place {
+            TracedPlace::Code { names: other, offset, .. } if Arc::ptr_eq(names, other) => Some(*offset),
             _ => None,
         };
         let (numbers, offsets): (Vec<usize>, Vec<u64>) =
@@ -136,7 +136,7 @@ pub(crate) fn name(places: &[Place], more: u32) -> Backtrace {
         }
     }
     for (frame, place) in frames.iter_mut().zip(places) {
-        if let Place::Code { domain, .. } = place {
+        if let TracedPlace::Code { domain, .. } = place {
             frame.domain = Some(domain.clone());
         }
     }

@@ -205,7 +205,7 @@ pub(crate) fn leave(state: *mut ThreadState) {
 }
 
 /// One watch, and the watchdog's view of it.
-struct Entry {
+struct Observed {
     watch: Arc<Watch>,
     seen: u64,
     since: Instant,
@@ -220,7 +220,7 @@ fn cpu_clock(thread: i32) -> Option<Duration> {
     clock((!thread << 3) | 6)
 }
 
-impl Entry {
+impl Observed {
     fn period(&self) -> Duration {
         let watch = &*self.watch;
         let limits = [&watch.wall, &watch.cpu].map(|l| l.load(Ordering::Relaxed)).into_iter().filter(|l| *l > 0);
@@ -313,10 +313,10 @@ impl Entry {
     }
 }
 
-static REGISTRY: Mutex<Vec<Entry>> = Mutex::new(Vec::new());
+static REGISTRY: Mutex<Vec<Observed>> = Mutex::new(Vec::new());
 static CHANGED: Condvar = Condvar::new();
 
-fn registry() -> MutexGuard<'static, Vec<Entry>> {
+fn registry() -> MutexGuard<'static, Vec<Observed>> {
     REGISTRY.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
@@ -366,7 +366,7 @@ impl Watched {
             STARTED.get_or_init(|| ());
         }
         let now = Instant::now();
-        all.push(Entry { watch: watch.clone(), seen: 0, since: now, cpu_since: None });
+        all.push(Observed { watch: watch.clone(), seen: 0, since: now, cpu_since: None });
         CHANGED.notify_one();
         Ok(Self(watch))
     }

@@ -29,9 +29,9 @@
 # and may change the flags (psABI 3.2.3). stmxcsr and ldmxcsr are rare here because a stmxcsr after
 # an ldmxcsr takes 80 ns.
 #
-# The frames are records of gate/frame.rs. An entry from the host is an `Entry` (ENTRY_*). Any other
-# crossing is a `Frame` (FRAME_*), whose last word is the return address that the domain's call
-# pushed. Their callee runs below.
+# The frames are records of gate/frame.rs. An entry from the host is a `FrameStart` (ENTRY_*). Any
+# other crossing is a `Frame` (FRAME_*), whose last word is the return address that the domain's
+# call pushed. Their callee runs below.
 
     .text
     .globl  sfi_gates_begin

@@ -6,10 +6,10 @@
 //!
 //! From a world's outermost call inwards the control stack holds, from high addresses to low ones:
 //!
-//! - the [`Entry`] of the host's call, then the return addresses of the entered domain;
+//! - the [`FrameStart`] of the host's call, then the return addresses of the entered domain;
 //! - for each call between domains a [`Frame`], then the return addresses of the callee;
-//! - for each call of a host function a [`Frame`], and directly below it the [`Entry`] of the call
-//!   that the host function makes.
+//! - for each call of a host function a [`Frame`], and directly below it the [`FrameStart`] of the
+//!   call that the host function makes.
 
 use crate::gate::control_stack::ControlStack;
 use crate::gate::records::{Binding, Context, DomainState, flag};
@@ -17,7 +17,7 @@ use crate::gate::records::{Binding, Context, DomainState, flag};
 /// The start of every frame, and the whole frame of an entry from the host. The host's registers
 /// are on the host's stack.
 #[repr(C)]
-pub(crate) struct Entry {
+pub(crate) struct FrameStart {
     /// The crossing.
     pub binding: *const Binding,
     /// Address of the callee's function. In the frame of a host function: [`flag::MXCSR`] if
@@ -29,11 +29,11 @@ pub(crate) struct Entry {
 #[repr(C)]
 pub(crate) struct Frame {
     /// The crossing and its target.
-    pub start: Entry,
+    pub start: FrameStart,
     /// The domain that calls.
     pub caller: *mut DomainState,
     /// The frame that entered the calling domain.
-    pub outer: *const Entry,
+    pub outer: *const FrameStart,
     /// The calling domain's data stack pointer for entries, before this call.
     pub sp: u64,
     /// Base of the calling domain's window. In the frame of a host function only once it returned.
@@ -80,13 +80,13 @@ pub(crate) struct Active {
     /// The crossing through which it left. The return reads it again. Null if the domain runs.
     pub left_by: *const Binding,
     /// The frame that entered it.
-    pub entered: *const Entry,
+    pub entered: *const FrameStart,
 }
 
 impl Active {
     /// Returns the domain that runs. `at` is the place of its innermost return address.
     pub(crate) fn running(context: &Context, at: u64) -> Self {
-        let entered = context.top as *const Entry;
+        let entered = context.top as *const FrameStart;
         Self { domain: context.current, at, left_by: std::ptr::null(), entered }
     }
 

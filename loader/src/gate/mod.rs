@@ -8,7 +8,7 @@ pub(crate) mod kept;
 pub(crate) mod records;
 pub(crate) mod stubs;
 
-use crate::gate::frame::{Entry, Frame, Kept};
+use crate::gate::frame::{Frame, FrameStart, Kept};
 use crate::gate::records::{Account, Binding, CallFrame, Context, DomainState, HostFrame, Status, ThreadState, flag};
 use core::arch::asm;
 use core::mem::{offset_of, size_of};
@@ -27,9 +27,9 @@ core::arch::global_asm!(
     TCB_ERROR = const sfi_contract::layout::TCB_ERROR.addend,
     TCB_CLIENT_STACK = const sfi_contract::layout::TCB_CLIENT_STACK.addend,
     WORD = const size_of::<u64>(),
-    ENTRY = const size_of::<Entry>(),
-    ENTRY_BINDING = const offset_of!(Entry, binding),
-    ENTRY_ENTRY = const offset_of!(Entry, entry),
+    ENTRY = const size_of::<FrameStart>(),
+    ENTRY_BINDING = const offset_of!(FrameStart, binding),
+    ENTRY_ENTRY = const offset_of!(FrameStart, entry),
     FRAME_BINDING = const offset_of!(Frame, start.binding),
     FRAME_ENTRY = const offset_of!(Frame, start.entry),
     FRAME_CALLER = const offset_of!(Frame, caller),

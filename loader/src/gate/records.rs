@@ -111,8 +111,8 @@ pub struct Context {
     /// The domain that runs, or that ran last if the host runs. While it runs, GS base is the base
     /// of its window.
     pub current: *mut DomainState,
-    /// Innermost frame that entered a domain, an [`Entry`](crate::gate::frame::Entry). 0 if there
-    /// is none.
+    /// Innermost frame that entered a domain, a [`FrameStart`](crate::gate::frame::FrameStart). 0
+    /// if there is none.
     pub top: u64,
     /// While the host runs: the place on the control stack where the next entry from the host
     /// continues. While a host function runs, that is its [`Frame`](crate::gate::frame::Frame).

@@ -38,7 +38,7 @@ const ATTEMPTS: usize = 32;
 impl Map {
     /// Draws a page-aligned place for `length` bytes with `before` unmapped bytes below, uniformly
     /// among all that are free.
-    fn place(&mut self, rng: &mut ChaCha20Rng, length: u64, align: u64, before: u64, high: u64) -> Option<Place> {
+    fn place(&mut self, rng: &mut ChaCha20Rng, length: u64, align: u64, before: u64, high: u64) -> Option<Drawn> {
         let align = align.max(PAGE_SIZE);
         let mut choices = Vec::new();
         let mut total = 0;
@@ -61,7 +61,7 @@ impl Map {
             if chosen < count {
                 let at = first + chosen * align;
                 self.taken.insert(at - before, at + length + GUARD);
-                return Some(Place { at: WindowOffset::new(at), choices: total });
+                return Some(Drawn { at: WindowOffset::new(at), choices: total });
             }
             chosen -= count;
         }
@@ -85,9 +85,9 @@ impl Map {
     }
 }
 
-/// A place, and the number of places that it was drawn from.
+/// A drawn place, and the number of places that it was drawn from.
 #[derive(Clone, Copy, Debug)]
-struct Place {
+struct Drawn {
     at: WindowOffset,
     choices: u64,
 }
@@ -286,8 +286,8 @@ fn dense(rng: &mut ChaCha20Rng, sizes: &Sizes, map: &mut Map) -> Result<Places, 
     choices.push(("thread locals", tcb + TCB_SIZE - locals, cluster.choices));
     let mut elsewhere = |length: u64, guard: u64| map.place(rng, length, PAGE_SIZE, guard, WINDOW_SIZE);
     let heap = match sizes.heap {
-        0 => Place { at: WindowOffset::new(SEGMENTS_LOW), choices: 1 },
-        _ if heap_within => Place { at: WindowOffset::new(high), ..cluster },
+        0 => Drawn { at: WindowOffset::new(SEGMENTS_LOW), choices: 1 },
+        _ if heap_within => Drawn { at: WindowOffset::new(high), ..cluster },
         length => elsewhere(length, GUARD).ok_or("heap")?,
     };
     if sizes.heap > 0 {
@@ -296,7 +296,7 @@ fn dense(rng: &mut ChaCha20Rng, sizes: &Sizes, map: &mut Map) -> Result<Places, 
     let below = locals.checked_sub(sizes.stack).filter(|at| *at >= dispatch + DISPATCH_SIZE);
     let (stack, guard) = match below {
         // At most pages of the dispatch table lie in this guard, and they are read-only.
-        Some(at) => (Place { at: WindowOffset::new(at), ..cluster }, DENSE_STACK_GUARD),
+        Some(at) => (Drawn { at: WindowOffset::new(at), ..cluster }, DENSE_STACK_GUARD),
         None => (elsewhere(sizes.stack, STACK_GUARD).ok_or("data stack")?, STACK_GUARD),
     };
     choices.push(("data stack", sizes.stack, stack.choices));
@@ -325,7 +325,7 @@ mod tests {
         let mut rng = ChaCha20Rng::from_seed([7; 32]);
         let mut map = Map::default();
         let mut ranges = Vec::new();
-        while let Some(Place { at, .. }) = map.place(&mut rng, 200 << 20, PAGE_SIZE, GUARD, WINDOW_SIZE) {
+        while let Some(Drawn { at, .. }) = map.place(&mut rng, 200 << 20, PAGE_SIZE, GUARD, WINDOW_SIZE) {
             let at = at.bytes();
             assert!(at >= SEGMENTS_LOW + GUARD && at + (200 << 20) + GUARD <= WINDOW_SIZE && at % PAGE_SIZE == 0);
             assert!(ranges.iter().all(|r: &u64| r.abs_diff(at) >= (200 << 20) + GUARD));

@@ -120,7 +120,7 @@ use values::{access, default_memory, default_stack, la57, minus_one, mode, read_
 pub struct Manifest {
     /// The function that a run calls. A host that embeds the loader needs none.
     #[serde(default)]
-    pub entry: Option<Entry>,
+    pub entry: Option<EntryCall>,
     /// Shared regions by name, and their sizes in bytes.
     #[serde(default)]
     pub regions: BTreeMap<String, Size>,
@@ -241,7 +241,7 @@ pub struct Budget {
 /// The function that a run calls.
 #[derive(Clone, Debug, serde::Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Entry {
+pub struct EntryCall {
     /// Domain.
     pub domain: String,
     /// Global function of that domain.

@@ -10,7 +10,7 @@ use gimli::{AttributeValue, DebugInfoOffset, DebuggingInformationEntry, Dwarf, E
 use sfi_debuginfo::{Cache, Fuel, Reader};
 use std::collections::HashMap;
 
-type Entry<'s> = DebuggingInformationEntry<Reader<'s>>;
+type Die<'s> = DebuggingInformationEntry<Reader<'s>>;
 
 /// Longest chain of entries that name each other.
 const LONGEST: usize = 8;
@@ -96,7 +96,7 @@ impl<'x, 's> One<'x, 's, '_, '_, '_> {
     /// Converts the unit's own entry. Says whether it has code.
     fn root(&mut self) -> Result<bool, Dropped> {
         let mut cursor = self.unit.entries_raw(None).map_err(dropped)?;
-        let mut entry = Entry::null();
+        let mut entry = Die::null();
         if !cursor.read_entry(&mut entry).map_err(dropped)? {
             return Err(dropped("a unit is empty"));
         }
@@ -132,7 +132,7 @@ impl<'x, 's> One<'x, 's, '_, '_, '_> {
     fn functions(&mut self) -> Result<bool, Dropped> {
         let unit = self.unit;
         let mut cursor = unit.entries_raw(None).map_err(dropped)?;
-        let mut entry = Entry::null();
+        let mut entry = Die::null();
         let mut around: Vec<(isize, UnitEntryId)> = Vec::new();
         let root = self.out.root();
         let mut any = false;
@@ -181,7 +181,7 @@ impl<'x, 's> One<'x, 's, '_, '_, '_> {
     }
 
     /// Returns the new ranges of an entry's code.
-    fn ranges(&mut self, unit: &Unit<Reader<'s>>, entry: &Entry<'s>) -> Result<Vec<Stretch>, Dropped> {
+    fn ranges(&mut self, unit: &Unit<Reader<'s>>, entry: &Die<'s>) -> Result<Vec<Stretch>, Dropped> {
         let mut all = Vec::new();
         let mut ranges = sfi_debuginfo::ranges(self.dwarf, unit, entry).map_err(dropped)?;
         while let Some(range) = ranges.next().map_err(dropped)? {
@@ -217,7 +217,7 @@ impl<'x, 's> One<'x, 's, '_, '_, '_> {
     }
 
     /// Returns the abstract entry of the inlined function.
-    fn origin_of(&mut self, entry: &Entry<'s>) -> Option<UnitEntryId> {
+    fn origin_of(&mut self, entry: &Die<'s>) -> Option<UnitEntryId> {
         let (unit, at) = self.follow(self.unit, entry.attr_value(gimli::DW_AT_abstract_origin)?)?;
         let place = at.to_debug_info_offset(&unit.header)?.0;
         if let Some(known) = self.origins.get(&place) {
@@ -255,7 +255,7 @@ impl<'x, 's> One<'x, 's, '_, '_, '_> {
     }
 
     /// Returns the names of a function. Its declaration may have some of them.
-    fn names(&mut self, unit: &'x Unit<Reader<'s>>, entry: &Entry<'s>, left: usize) -> Names {
+    fn names(&mut self, unit: &'x Unit<Reader<'s>>, entry: &Die<'s>, left: usize) -> Names {
         let mut get = |name| entry.attr_value(name).and_then(|value| string(self.dwarf, unit, value, self.fuel));
         let mut names = Names {
             name: get(gimli::DW_AT_name),
@@ -272,7 +272,7 @@ impl<'x, 's> One<'x, 's, '_, '_, '_> {
     }
 
     /// Returns the entry that an entry completes.
-    fn declaration(&self, unit: &'x Unit<Reader<'s>>, entry: &Entry<'s>) -> Option<(&'x Unit<Reader<'s>>, Entry<'s>)> {
+    fn declaration(&self, unit: &'x Unit<Reader<'s>>, entry: &Die<'s>) -> Option<(&'x Unit<Reader<'s>>, Die<'s>)> {
         let value =
             entry.attr_value(gimli::DW_AT_abstract_origin).or_else(|| entry.attr_value(gimli::DW_AT_specification))?;
         let (unit, at) = self.follow(unit, value)?;
@@ -293,7 +293,7 @@ impl<'x, 's> One<'x, 's, '_, '_, '_> {
 
     /// Copies the place of a function's declaration, if this unit's files have it, and whether
     /// others see it.
-    fn copy_declaration(&mut self, unit: &'x Unit<Reader<'s>>, entry: &Entry<'s>, new: UnitEntryId, left: usize) {
+    fn copy_declaration(&mut self, unit: &'x Unit<Reader<'s>>, entry: &Die<'s>, new: UnitEntryId, left: usize) {
         if !std::ptr::eq(unit, self.unit) {
             return;
         }
@@ -310,7 +310,7 @@ impl<'x, 's> One<'x, 's, '_, '_, '_> {
     }
 
     /// Copies file, line and column.
-    fn copy_place(&mut self, entry: &Entry<'s>, new: UnitEntryId, names: [gimli::DwAt; 3]) {
+    fn copy_place(&mut self, entry: &Die<'s>, new: UnitEntryId, names: [gimli::DwAt; 3]) {
         for name in names {
             let Some(value) = entry.attr_value(name) else { continue };
             let value = match (value, value.udata_value()) {

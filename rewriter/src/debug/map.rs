@@ -4,7 +4,7 @@ use super::section::{DebugReloc, DebugSection, DebugTarget};
 use crate::object::decode::Code;
 use crate::text::layout::Text;
 use iced_x86::{Decoder, DecoderOptions, Instruction, Mnemonic};
-use sfi_debuginfo::map::{Entry, SECTION, encode};
+use sfi_debuginfo::map::{MapEntry, SECTION, encode};
 
 /// Makes the section. `texts` are in the order of [`Code::sections`].
 pub(super) fn section(code: &Code<'_, '_>, texts: &[Text]) -> DebugSection {
@@ -17,7 +17,7 @@ pub(super) fn section(code: &Code<'_, '_>, texts: &[Text]) -> DebugSection {
     section
 }
 
-fn entries(code: &Code<'_, '_>, text: &Text) -> Vec<Entry> {
+fn entries(code: &Code<'_, '_>, text: &Text) -> Vec<MapEntry> {
     let mut entries = Vec::new();
     for (index, mark) in text.marks.iter().enumerate() {
         let end = text.marks.get(index + 1).map_or(text.bytes.len(), |next| next.offset as usize);
@@ -27,7 +27,7 @@ fn entries(code: &Code<'_, '_>, text: &Text) -> Vec<Entry> {
         }
         let insn = &code.insns[mark.insn];
         let main = if mark.pad || insn.is_nop() { None } else { main_of(&insn.ins, bytes) };
-        entries.push(Entry { new: u64::from(mark.offset), old: u64::from(insn.offset), main });
+        entries.push(MapEntry { new: u64::from(mark.offset), old: u64::from(insn.offset), main });
     }
     entries
 }

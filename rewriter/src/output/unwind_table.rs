@@ -227,7 +227,7 @@ pub(crate) fn emit<'a>(
 }
 
 /// A call that has a row: the offset of its return, the row's index, and the function's.
-type Entry = (u32, usize, usize);
+type CallRow = (u32, usize, usize);
 
 /// Returns the rows without repetition, and the calls that have one.
 fn rows(
@@ -235,7 +235,7 @@ fn rows(
     code: &Code<'_, '_>,
     calls: &[(InsnIndex, u32)],
     r15: impl Fn(InsnIndex) -> (Option<R15>, bool),
-) -> Result<(Vec<NewRow>, Vec<Entry>), Refusal> {
+) -> Result<(Vec<NewRow>, Vec<CallRow>), Refusal> {
     let mut rows: Vec<NewRow> = Vec::new();
     let mut known: HashMap<NewRow, usize> = HashMap::new();
     let mut entries = Vec::new();

@@ -3,7 +3,7 @@
 #[path = "../../tests/support/random.rs"]
 mod random;
 
-use super::{Entry, Memo};
+use super::{Memo, MemoEntry};
 use crate::facts::{Facts, Field};
 use crate::instruction::Rules;
 use crate::options::Options;
@@ -202,7 +202,7 @@ fn a_head_of_more_than_eight_bytes_is_not_remembered() {
 /// Four entries share a cache line, and none lies in two.
 #[test]
 fn an_entry_is_small() {
-    assert_eq!(size_of::<Entry>(), 16);
+    assert_eq!(size_of::<MemoEntry>(), 16);
 }
 
 /// The memo knows two instructions of one hash, and each use puts the used one first. A third

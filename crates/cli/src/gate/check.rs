@@ -2,7 +2,7 @@
 
 use super::findings::findings;
 use super::policy::Policy;
-use super::source::{Place, Source};
+use super::source::{ObjectPlace, Source};
 use super::{Outcome, Verdict};
 use indicatif::{ProgressBar, ProgressStyle};
 use rayon::prelude::*;
@@ -45,11 +45,12 @@ impl Room {
 /// Checks all objects of all sources. The outcomes have their order. Shows progress on a terminal
 /// if there is an archive.
 pub fn check(sources: &[Source], job: &Job<'_>) -> Vec<Outcome> {
-    let all: Vec<(&Source, &Place)> = sources.iter().flat_map(|s| s.objects.iter().map(move |p| (s, p))).collect();
+    let all: Vec<(&Source, &ObjectPlace)> =
+        sources.iter().flat_map(|s| s.objects.iter().map(move |p| (s, p))).collect();
     let bar = if sources.iter().any(|s| s.is_archive) { progress(&all) } else { ProgressBar::hidden() };
     // One verifier for each worker. Its memo makes it faster the more code it has seen.
     let idle = Mutex::new(Vec::new());
-    let one = |&(source, place): &(&Source, &Place)| {
+    let one = |&(source, place): &(&Source, &ObjectPlace)| {
         let mut verifier =
             idle.lock().ok().and_then(|mut idle| idle.pop()).unwrap_or_else(|| Verifier::new(&job.options));
         let outcome = check_object(&mut verifier, source, place, job);
@@ -95,7 +96,7 @@ fn refuse_nothing(sources: &[Source], outcomes: &mut Vec<Outcome>) {
 }
 
 /// Returns a bar on the standard error output. indicatif draws none if that is no terminal.
-fn progress(all: &[(&Source, &Place)]) -> ProgressBar {
+fn progress(all: &[(&Source, &ObjectPlace)]) -> ProgressBar {
     let bar = ProgressBar::new(all.iter().map(|(_, place)| place.size).sum());
     let template = "verifying [{bar:40}] {bytes}/{total_bytes}, {bytes_per_sec}, {eta} left";
     match ProgressStyle::with_template(template) {
@@ -104,7 +105,7 @@ fn progress(all: &[(&Source, &Place)]) -> ProgressBar {
     }
 }
 
-fn check_object(verifier: &mut Verifier, source: &Source, place: &Place, job: &Job<'_>) -> Outcome {
+fn check_object(verifier: &mut Verifier, source: &Source, place: &ObjectPlace, job: &Job<'_>) -> Outcome {
     let mut outcome =
         Outcome { path: source.path.clone(), member: place.member.clone(), sha256: None, result: Err(String::new()) };
     let bytes = match source.read(place) {

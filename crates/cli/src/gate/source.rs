@@ -20,7 +20,7 @@ pub struct Source {
     /// Says whether the file is an archive.
     pub is_archive: bool,
     /// The objects, in the file's order.
-    pub objects: Vec<Place>,
+    pub objects: Vec<ObjectPlace>,
     bytes: Bytes,
 }
 
@@ -33,7 +33,7 @@ enum Bytes {
 }
 
 /// The place of an object in its file.
-pub struct Place {
+pub struct ObjectPlace {
     /// Name of the member, `None` if the object is the file.
     pub member: Option<String>,
     /// Offset of the first byte in the file.
@@ -56,15 +56,15 @@ impl Source {
         let objects = if is_archive {
             let members = archive::members(size, |offset, length| bytes.read(offset, length))
                 .with_context(|| format!("cannot read the archive `{name}`"))?;
-            members.into_iter().map(|m| Place { member: Some(m.name), offset: m.offset, size: m.size }).collect()
+            members.into_iter().map(|m| ObjectPlace { member: Some(m.name), offset: m.offset, size: m.size }).collect()
         } else {
-            vec![Place { member: None, offset: 0, size }]
+            vec![ObjectPlace { member: None, offset: 0, size }]
         };
         Ok(Source { path: name, is_archive, objects, bytes })
     }
 
     /// Reads the bytes of one object.
-    pub fn read(&self, place: &Place) -> anyhow::Result<Vec<u8>> {
+    pub fn read(&self, place: &ObjectPlace) -> anyhow::Result<Vec<u8>> {
         self.bytes.read(place.offset, place.size).with_context(|| format!("cannot read `{}`", self.path))
     }
 
