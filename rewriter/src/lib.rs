@@ -26,12 +26,13 @@ pub use sfi_contract::Mode;
 pub use sfi_debuginfo::map::Trace;
 pub use stats::{Growth, Stats};
 
-use crate::analysis::{count, flow, frame_walk, height, jumps, live, own, pads, r15};
-use crate::analysis::{r15::slot, regs};
+use crate::analysis::r15;
 use crate::object::read::Object;
 use crate::object::{address, carve, check, decode, read, retpoline};
 use crate::output::{sections, write};
+use crate::text::layout::Text;
 use crate::text::{emit, growth, layout, share};
+use crate::transform::Facts;
 
 /// Options of a rewrite.
 #[derive(Clone, Copy, Debug, Default)]
@@ -78,90 +79,51 @@ fn rewrite_object(object: &Object<'_>, options: &Options) -> Result<Output, Vec<
     let addresses = address::find(&code)?;
     check::symbols(&code)?;
     let unwind = unwind::collect(&code)?;
-    let mut graph = flow::build(&code, &addresses, &unwind);
-    let mut effects = regs::effects(&code.insns);
-    let sums = jumps::prove(&code, &mut graph, &effects, &addresses);
-    while graph.settle(&code, &height::heights(&code, &graph, &effects, false)) {}
-    let mut states = height::heights(&code, &graph, &effects, true);
-    graph.find_mixed(&states);
-    let mut refusals = height::check_return_addresses(&code, &effects, &states);
-    refusals.extend(height::check_returns(&code, &graph, &states));
-    refusals.extend(own::check(&code, &graph, &effects, &states));
-    refusals.extend(frame_walk::check(&code, &graph, &effects, &states));
-    for at in sums {
-        refusals.push(code.refuse(
-            at,
-            Reason::CodeAddress,
-            "the target is a sum, and not with the base of a switch table",
-        ));
-    }
-    let passed = r15::passed::find(&code, &graph, &effects, &states, &addresses).unwrap_or_else(|more| {
-        refusals.extend(more);
-        r15::passed::Passed::No
-    });
-    let r15 = r15::decide(&code, &graph, &effects, &states, &passed);
-    r15::rename(&mut code, &graph, &r15);
-    if !r15.is_empty() {
-        effects = regs::effects(&code.insns);
-        states = height::heights(&code, &graph, &effects, true);
-    }
-    let slots = slot::Slots::find(&code, &graph, &effects, &states, &r15);
-    for (call, landing) in unwind.landings() {
-        if transform::canonical(&graph, &states, landing.pad) != 0 {
-            let detail = "the stack is empty at the landing pad";
-            refusals.push(code.refuse(call, Reason::ExceptionTables, detail));
-        }
-    }
-    let live = live::liveness(&code, &graph, &effects);
-    let counts = count::counts(&code, &addresses, &graph, &effects);
-    let pads = pads::Pads::find(&code, &graph, &live, &counts);
-    let facts = transform::Facts {
-        code: &code,
-        addresses: &addresses,
-        graph: &graph,
-        effects: &effects,
-        states: &states,
-        live: &live,
-        counts: &counts,
-        pads: &pads,
-        r15: &r15,
-        slots: &slots,
-        unwind: &unwind,
-        mode: options.mode,
-    };
-    let mut stats = r15::count(&code, &graph, &r15, &slots);
-    let mut texts = Vec::with_capacity(code.sections.len());
+    let (found, mut refusals) = analysis::run(&mut code, &addresses, &unwind);
+    let facts = Facts::new(&code, &addresses, &unwind, &found, options.mode);
+    refusals.extend(facts.check_landings());
+    let mut stats = r15::count(&code, facts.graph, facts.r15, facts.slots);
+    let texts = texts(&facts, &mut stats, refusals)?;
+    output(&facts, texts, stats)
+}
+
+/// Makes the new text of every code section, unless something was or is refused.
+fn texts(facts: &Facts<'_, '_, '_>, stats: &mut Stats, mut refusals: Vec<Refusal>) -> Result<Vec<Text>, Vec<Refusal>> {
+    let mut texts = Vec::with_capacity(facts.code.sections.len());
     let mut next_label = 0;
-    for (index, section) in code.sections.iter().enumerate() {
+    for (index, section) in facts.code.sections.iter().enumerate() {
         let mut emitter = emit::Emitter::new(next_label);
-        if let Err(more) = transform::Transform::section(&facts, index, &mut emitter, &mut stats) {
+        if let Err(more) = transform::Transform::section(facts, index, &mut emitter, stats) {
             refusals.extend(more);
         }
         // In mode match a store and its check stay together, so ends are not shared.
-        if options.mode != Mode::Match {
-            share::ends(&mut emitter, &graph.unit);
+        if facts.mode != Mode::Match {
+            share::ends(&mut emitter, &facts.graph.unit);
         }
         next_label = emitter.next_label();
         let text = layout::lay_out(&emitter);
-        stats.text_in += object.sections[section.section].data.len() as u64;
+        stats.text_in += facts.code.object.sections[section.section].data.len() as u64;
         stats.text_out += text.bytes.len() as u64;
-        growth::add(&mut stats.growth, &code, section, &text);
+        growth::add(&mut stats.growth, facts.code, section, &text);
         texts.push(text);
     }
-    if !refusals.is_empty() {
-        return Err(refusals);
-    }
+    if refusals.is_empty() { Ok(texts) } else { Err(refusals) }
+}
+
+/// Assembles the new object.
+fn output(facts: &Facts<'_, '_, '_>, texts: Vec<Text>, stats: Stats) -> Result<Output, Vec<Refusal>> {
+    let Facts { graph, pads, r15, slots, .. } = *facts;
     let mut notes = Vec::new();
-    if check::has_intermediate_code(object) {
+    if check::has_intermediate_code(facts.code.object) {
         notes.push("the intermediate code of link-time optimisation was dropped".to_owned());
     }
-    let debug = debug::carry(&code, &texts).unwrap_or_else(|why| {
+    let debug = debug::carry(facts.code, &texts).unwrap_or_else(|why| {
         notes.push(format!("debug information was dropped: {why}"));
         Vec::new()
     });
-    let traces = debug::traces(&code, &texts, |at| r15::keeping(&graph, &r15, &slots, at));
-    let exceptions = sections::Exceptions { unwind: &unwind, graph: &graph, r15: &r15, slots: &slots };
-    let new = sections::assemble(&code, &addresses, &pads, texts, debug, &exceptions, options.mode)?;
+    let traces = debug::traces(facts.code, &texts, |at| r15::keeping(graph, r15, slots, at));
+    let exceptions = sections::Exceptions { unwind: facts.unwind, graph, r15, slots };
+    let new = sections::assemble(facts.code, facts.addresses, pads, texts, debug, &exceptions, facts.mode)?;
     let bytes = write::write(&new)
         .map_err(|error| vec![Refusal { detail: error.to_string(), ..Refusal::of_object(Reason::NotRelocatable) }])?;
     Ok(Output { bytes, stats, notes, traces })

@@ -13,3 +13,61 @@ pub(crate) mod r15;
 pub(crate) mod reach;
 pub(crate) mod receive;
 pub(crate) mod regs;
+
+use crate::analysis::depth::State;
+use crate::analysis::flow::FlowGraph;
+use crate::analysis::live::Liveness;
+use crate::analysis::pads::Pads;
+use crate::analysis::r15::kept::R15;
+use crate::analysis::r15::passed::Passed;
+use crate::analysis::r15::slot::Slots;
+use crate::analysis::regs::Effects;
+use crate::object::address::Addresses;
+use crate::object::decode::{Code, PerInsn};
+use crate::refusal::{Reason, Refusal};
+use crate::unwind::Unwind;
+use std::collections::HashMap;
+
+/// The results of all analyses.
+pub(crate) struct Found {
+    pub graph: FlowGraph,
+    pub effects: PerInsn<Effects>,
+    pub states: PerInsn<State>,
+    pub live: Liveness,
+    /// Says for each instruction whether %al may hold a count of vector registers (see `count`).
+    pub counts: PerInsn<bool>,
+    pub pads: Pads,
+    pub r15: HashMap<u32, R15>,
+    pub slots: Slots,
+}
+
+/// Runs all analyses, and renames r15 in `code` where that frees it. Returns every obstacle besides.
+pub(crate) fn run(code: &mut Code<'_, '_>, addresses: &Addresses, unwind: &Unwind) -> (Found, Vec<Refusal>) {
+    let mut graph = flow::build(code, addresses, unwind);
+    let mut effects = regs::effects(&code.insns);
+    let sums = jumps::prove(code, &mut graph, &effects, addresses);
+    while graph.settle(code, &height::heights(code, &graph, &effects, false)) {}
+    let mut states = height::heights(code, &graph, &effects, true);
+    graph.find_mixed(&states);
+    let mut refusals = height::check_return_addresses(code, &effects, &states);
+    refusals.extend(height::check_returns(code, &graph, &states));
+    refusals.extend(own::check(code, &graph, &effects, &states));
+    refusals.extend(frame_walk::check(code, &graph, &effects, &states));
+    let detail = "the target is a sum, and not with the base of a switch table";
+    refusals.extend(sums.into_iter().map(|at| code.refuse(at, Reason::CodeAddress, detail)));
+    let passed = r15::passed::find(code, &graph, &effects, &states, addresses).unwrap_or_else(|more| {
+        refusals.extend(more);
+        Passed::No
+    });
+    let r15 = r15::decide(code, &graph, &effects, &states, &passed);
+    r15::rename(code, &graph, &r15);
+    if !r15.is_empty() {
+        effects = regs::effects(&code.insns);
+        states = height::heights(code, &graph, &effects, true);
+    }
+    let slots = Slots::find(code, &graph, &effects, &states, &r15);
+    let live = live::liveness(code, &graph, &effects);
+    let counts = count::counts(code, addresses, &graph, &effects);
+    let pads = Pads::find(code, &graph, &live, &counts);
+    (Found { graph, effects, states, live, counts, pads, r15, slots }, refusals)
+}

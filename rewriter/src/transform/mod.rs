@@ -24,6 +24,7 @@ mod stack;
 mod string;
 mod tls;
 
+use crate::analysis::Found;
 use crate::analysis::depth::{Height, State};
 use crate::analysis::flow::FlowGraph;
 use crate::analysis::height;
@@ -45,7 +46,7 @@ use std::collections::{HashMap, HashSet};
 /// The data stack's register.
 const SP: Register = Register::R15;
 
-/// The results of all analyses.
+/// The program and the results of all analyses.
 pub(crate) struct Facts<'x, 'o, 'a> {
     pub code: &'x Code<'o, 'a>,
     pub addresses: &'x Addresses,
@@ -60,6 +61,28 @@ pub(crate) struct Facts<'x, 'o, 'a> {
     pub slots: &'x Slots,
     pub unwind: &'x Unwind,
     pub mode: Mode,
+}
+
+impl<'x, 'o, 'a> Facts<'x, 'o, 'a> {
+    pub(crate) fn new(
+        code: &'x Code<'o, 'a>,
+        addresses: &'x Addresses,
+        unwind: &'x Unwind,
+        found: &'x Found,
+        mode: Mode,
+    ) -> Self {
+        let Found { graph, effects, states, live, counts, pads, r15, slots } = found;
+        Facts { code, addresses, graph, effects, states, live, counts, pads, r15, slots, unwind, mode }
+    }
+
+    /// Refuses calls whose landing pad begins with an empty stack. An unwinder cannot give the pad
+    /// the delta that belongs to it.
+    pub(crate) fn check_landings(&self) -> Vec<Refusal> {
+        let empty = |pad| canonical(self.graph, self.states, pad) != 0;
+        let detail = "the stack is empty at the landing pad";
+        let refuse = |call| self.code.refuse(call, Reason::ExceptionTables, detail);
+        self.unwind.landings().filter(|(_, landing)| empty(landing.pad)).map(|(call, _)| refuse(call)).collect()
+    }
 }
 
 /// Writes the new code of one section.
