@@ -95,6 +95,11 @@ fn names<'t>(text: &'t str, mark: &str) -> impl Iterator<Item = &'t str> {
 #[test]
 fn contributing_names_every_variable() {
     let mut read = BTreeSet::new();
+    let scripts = files("*.sh");
+    assert!(scripts.iter().any(|(_, text)| text.contains("SFI_")), "no script reads a variable");
+    for (_, text) in &scripts {
+        read.extend(names(text, "$").chain(names(text, "${")).map(str::to_owned));
+    }
     for (path, text) in files("*.rs").iter().filter(|(path, _)| *path != Path::new("tests/tests/documents.rs")) {
         assert!(!text.is_empty(), "{}", path.display());
         // Names as whole strings, for any use, and the names in scripts.
