@@ -1,5 +1,24 @@
 //! Places the parts in the window. Each goes to a random page with unmapped space around it, or all
 //! go close together, for many domains.
+//!
+//! # Mappings
+//!
+//! `vm.max_map_count` (65,530) limits the mappings of a process. A scattered domain takes one for
+//! each part, and one for each reservation between and around them: 13 to 17. A dense one takes 6:
+//! `text`, `constants` to `dispatch table`, `data stack` to `heap`, and three reservations. It
+//! takes 5 if the next window belongs to the process too, because reservations of neighbours meet
+//! and become one mapping, and 2 more if the data stack finds no room beside the thread locals. The
+//! loader leaves the host 512 mappings, and beyond that refuses with `SFI-M01`.
+//!
+//! # Offsets
+//!
+//! Nothing in a window lies at a fixed offset. Code names three places of its window by number: the
+//! header page, the dispatch table and the TCB page. Objects have relocations there, and this
+//! module draws the numbers for each domain. Text is relocated before it is verified, and the
+//! verifier compares these fields with the domain's own numbers. The dispatch table lies at a
+//! random page of a block of 1 MiB that is otherwise unmapped, because an indirect branch masks a
+//! pointer's lower 20 bits. A dense domain is one cluster at a random multiple of 1 MiB: 12 bits
+//! inside the window. Instances of one image share their offsets.
 
 use crate::gate::stubs;
 use crate::link::error::LinkError;

@@ -43,12 +43,14 @@ pub enum Access {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, serde::Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Placement {
-    /// Every part lies at a random page. Takes some eleven mappings of the kernel's.
+    /// Every part lies at a random page. Takes two of the kernel's mappings for each part and one
+    /// more: 13 to 17.
     #[default]
     Scattered,
-    /// The parts lie side by side around the places that the contract fixes. Takes five or six
-    /// mappings and few page tables, so that ten thousand domains fit a process. Only the window's
-    /// place is secret.
+    /// The parts lie side by side, in one cluster at a random multiple of 1 MiB. Takes six mappings
+    /// and few page tables, so that ten thousand domains fit a process. Takes eight if the data
+    /// stack finds no room beside the thread locals. The window and the cluster's place in it are
+    /// secret, but one part tells the places of all.
     Dense,
 }
 
