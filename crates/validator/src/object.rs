@@ -114,12 +114,25 @@ fn is_unreachable(object: &Object<'_>, index: usize) -> bool {
     plain && !known && !symbols && !object.sections.iter().enumerate().any(from)
 }
 
+/// Returns the name of a group's signature symbol.
+fn signature<'a>(object: &Object<'a>, group: &Section<'a>) -> Option<&'a str> {
+    object.symbols.get(group.info as usize).map(|symbol| symbol.name)
+}
+
 impl<'a> Pair<'a> {
-    /// Reads both objects and pairs their sections, which come in one order.
+    /// Reads both objects and pairs their sections, which come in one order. Groups are paired by
+    /// their signatures, because a group may go and leave others of its name.
     pub(crate) fn read(old: &'a [u8], new: &'a [u8]) -> Result<Pair<'a>, String> {
         let parse = |bytes| sfi_elf::parse(bytes).map_err(|error| error.to_string());
         let (old, new) = (parse(old)?, parse(new)?);
         let mut new_of = vec![None; old.sections.len()];
+        let mut groups = new.sections.iter().enumerate().filter(|(_, s)| s.kind == SHT_GROUP).collect::<Vec<_>>();
+        for (index, section) in old.sections.iter().enumerate().filter(|(_, s)| s.kind == SHT_GROUP) {
+            let named = signature(&old, section);
+            let found = groups.iter().position(|(_, other)| signature(&new, other) == named);
+            new_of[index] = found.map(|found| groups.remove(found).0);
+        }
+        let is_table = |s: &Section<'_>| is_table(s) || s.kind == SHT_GROUP;
         let mut next = 0;
         for (index, section) in old.sections.iter().enumerate().filter(|(_, s)| !is_table(s)) {
             let like = |s: &Section<'_>| {
