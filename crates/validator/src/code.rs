@@ -4,7 +4,7 @@ use crate::object::{self, Pair, is_function, is_indirect, is_open, kind, relocat
 use iced_x86::Register;
 use iced_x86::{Code as Opcode, ConstantOffsets, Decoder, DecoderOptions, FlowControl, Instruction, Mnemonic, OpKind};
 use sfi_debuginfo::map::{Keeping, Trace};
-use sfi_elf::{Object, Place, Relocation};
+use sfi_elf::{Object, Place, Relocation, Symbol};
 use std::collections::BTreeMap;
 
 /// Index of an instruction.
@@ -364,15 +364,24 @@ impl<'p, 'a> Old<'p, 'a> {
 
     /// Returns the trap after a section, if a branch or table of the code at `from` only seems to
     /// lead to a place: the cold part of another function begins there. Compilers put a label that
-    /// they know to be unreachable before whatever comes next.
+    /// they know to be unreachable before whatever comes next. The other function exists: if it was
+    /// renamed, the part may be this function's.
     pub(crate) fn never_reached(&self, from: Index, section: usize, offset: u64) -> Option<Index> {
         let here = self.functions.get(&(section, offset))?;
         let insn = &self.text.insns[from];
         let own = (insn.section as usize, 0)..=(insn.section as usize, insn.offset());
         let (_, own) = self.functions.range(own).next_back()?;
-        let foreign = here.iter().all(|(name, cold)| *cold && own.iter().all(|(mine, _)| mine != name));
+        let exists = |name: &str| self.functions.values().flatten().any(|(other, cold)| !cold && *other == name);
+        let other = |name: &str| own.iter().all(|(mine, _)| *mine != name) && exists(name);
+        let foreign = here.iter().all(|(name, cold)| *cold && other(name));
         let end = self.pair.old.sections[section].data.len() as u64;
         self.text.at(section, end).filter(|_| foreign)
+    }
+
+    /// Says whether a symbol is one of a function's unlikely part that begins with padding, to which
+    /// nothing leads.
+    pub(crate) fn is_padded_part(&self, symbol: &Symbol<'_>, first: Index) -> bool {
+        !is_open(symbol) && stem(symbol.name).1 && self.text.insns[first].is_nop()
     }
 
     /// Returns the instruction with a `lock` prefix that a branch skips. The branch may as well not

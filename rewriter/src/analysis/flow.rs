@@ -238,7 +238,7 @@ pub(crate) fn build(code: &Code<'_, '_>, addresses: &Addresses, unwind: &Unwind)
         label[landing.pad] = true;
         jumped[landing.pad] = true;
     }
-    for symbol in &code.object.symbols {
+    for (index, symbol) in code.object.symbols.iter().enumerate() {
         let Place::Section(section) = symbol.place else { continue };
         if let Some(behind) = code.at(section, symbol.end()) {
             end[behind] = true;
@@ -248,7 +248,7 @@ pub(crate) fn build(code: &Code<'_, '_>, addresses: &Addresses, unwind: &Unwind)
         let function = symbol.is_function();
         // A local function symbol that only jumps and switches reach is a .cold part and no
         // function.
-        let inner = jumped[target] || addresses.taken[target];
+        let inner = jumped[target] || addresses.taken[target] || code.is_padded_part(index, target);
         if symbol.is_open() || (function && (addresses.pointed[target] || !inner)) {
             entry[target] = true;
         }

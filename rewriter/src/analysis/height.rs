@@ -60,6 +60,11 @@ pub(crate) fn heights(
         // Nothing reaches these labels: symbols of hand-written code, targets of computed jumps.
         let unreached = |&at: &InsnIndex| states[at] == UNSEEN && graph.label[at] && (last || !graph.has_interior(at));
         match first_unreached.until(code.insns.next_key()).find(unreached) {
+            // Padding has the state of the code after it.
+            Some(at) if let Some(state) = padding(code, graph, &states, at) => {
+                states[at] = state;
+                first_unreached = at;
+            }
             Some(at) => {
                 let inside = graph.has_interior(at);
                 states[at] = if inside { State { rsp: Height::Computed, rbp: Height::Computed } } else { ENTRY };
@@ -69,6 +74,12 @@ pub(crate) fn heights(
             None => return states,
         }
     }
+}
+
+/// Returns the state after a label that is padding, if control reaches the code after it.
+fn padding(code: &Code<'_, '_>, graph: &FlowGraph, states: &PerInsn<State>, at: InsnIndex) -> Option<State> {
+    let next = graph.next(code, at).filter(|next| code.insns[at].is_nop() && !graph.entry[*next])?;
+    Some(states[next]).filter(|state| *state != UNSEEN)
 }
 
 /// Says whether the function's symbol ends after a call. Compilers place only calls there that do

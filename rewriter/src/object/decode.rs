@@ -209,7 +209,8 @@ impl<'o> Code<'o, '_> {
     ///
     /// If a compiler knows that a place is not reached, it emits no code for it. Its label then is
     /// at the next thing: the section's end, or the cold part of another function (`other.cold`),
-    /// because gcc collects all unlikely code in one section.
+    /// because gcc collects all unlikely code in one section. Functions can have other names than
+    /// their compiler gave them (`objcopy --prefix-symbols`), so the other function must exist.
     pub(crate) fn never_reached(&self, from: InsnIndex, section: SectionIndex, offset: u64) -> Option<InsnIndex> {
         let target = self.section(section)?;
         if offset == self.object.sections[section].data.len() as u64 {
@@ -227,8 +228,16 @@ impl<'o> Code<'o, '_> {
         let insn = &self.insns[from];
         let own = self.function_at(insn.section as usize, insn.offset.into())?;
         let own = starts(&self.section(insn.section as usize)?.functions, self.object.symbols[own].value);
-        let foreign = here.iter().all(|(_, symbol)| !own.contains(&base(*symbol).0));
+        let exists = |name: &[u8]| self.object.symbols.iter().any(|s| s.is_function() && s.name == name);
+        let foreign = here.iter().map(|(_, symbol)| base(*symbol).0).all(|name| !own.contains(&name) && exists(name));
         foreign.then_some(target.trap)
+    }
+
+    /// Says whether a symbol is one of a function's cold part that begins with padding. gcc pads a
+    /// part whose first code is a landing pad, and nothing leads to the padding.
+    pub(crate) fn is_padded_part(&self, symbol: SymbolIndex, first: InsnIndex) -> bool {
+        let symbol = &self.object.symbols[symbol];
+        symbol.is_function() && !symbol.is_open() && stem(symbol.name).1 && self.insns[first].is_nop()
     }
 
     /// Returns the function symbol at or before an offset.
