@@ -15,6 +15,7 @@ use crate::analysis::flow::{FlowGraph, JumpKind};
 use crate::analysis::regs::{Effects, GPRS, Set, bit, callee_saved};
 use crate::object::address::insn_of;
 use crate::object::decode::{Code, Dest, Flow, InsnIndex, PerInsn};
+use crate::object::read::Place;
 use crate::refusal::{Reason, Refusal};
 use iced_x86::{Instruction, Mnemonic, OpKind, Register};
 use std::collections::{HashMap, HashSet};
@@ -69,6 +70,7 @@ pub(crate) fn check(
         effects,
         states,
         before: HashMap::new(),
+        frames: frames(code, graph, states, &members),
         stores: HashMap::new(),
         leaves: leaves(code, graph, effects),
     };
@@ -96,8 +98,10 @@ struct Own<'x, 'o, 'a> {
     /// Registers that hold addresses of the own stack, before each instruction that control
     /// reaches.
     before: HashMap<InsnIndex, Set>,
-    /// Stores to places of the frame, by unit: the instruction, and the register.
-    stores: HashMap<(u32, Slot), Vec<(InsnIndex, Register)>>,
+    /// The frame of each instruction, as one of the instructions that use it.
+    frames: HashMap<InsnIndex, InsnIndex>,
+    /// Stores to places of a frame: the instruction, and the register.
+    stores: HashMap<(InsnIndex, Slot), Vec<(InsnIndex, Register)>>,
     /// Registers written by each unit that neither calls nor jumps to another one.
     leaves: HashMap<u32, Set>,
 }
@@ -106,7 +110,7 @@ impl Own<'_, '_, '_> {
     fn find(&mut self, members: &[InsnIndex]) {
         for &at in members {
             if let Some((slot, register)) = self.store(at) {
-                self.stores.entry((self.graph.unit[at], slot)).or_default().push((at, register));
+                self.stores.entry((self.frames[&at], slot)).or_default().push((at, register));
             }
         }
         // A load depends on stores anywhere in the unit, so this repeats until nothing changes.
@@ -131,7 +135,10 @@ impl Own<'_, '_, '_> {
                 }
                 // Labels that nothing seems to reach.
                 let Some(at) = rest.find(|at| !self.before.contains_key(at)) else { break };
-                self.before.insert(at, RSP | RBP);
+                // Padding has no code before it.
+                let next = self.graph.next(self.code, at).filter(|_| self.code.insns[at].is_nop());
+                let after = next.and_then(|next| self.before.get(&next)).copied();
+                self.before.insert(at, after.unwrap_or(RSP | RBP));
                 work.push(at);
             }
             if self.before == earlier {
@@ -189,16 +196,16 @@ impl Own<'_, '_, '_> {
     /// Says whether the place of the frame that an instruction loads from holds an address of the
     /// own stack.
     fn loads_own(&self, at: InsnIndex, slot: Slot) -> bool {
-        let unit = self.graph.unit[at];
+        let frame = self.frames[&at];
         let holds = |at: InsnIndex, register: Register| {
             register.is_gpr64() && self.before.get(&at).is_none_or(|own| own & bit(register) != 0)
         };
         let own = |&(at, register): &(InsnIndex, Register)| holds(at, register);
         let pushed = || {
-            let pushed = self.stores.get(&(unit, Slot::Pushed));
+            let pushed = self.stores.get(&(frame, Slot::Pushed));
             pushed.is_some_and(|pushed| pushed.iter().any(own))
         };
-        let stores = || self.stores.get(&(unit, slot)).into_iter().flatten();
+        let stores = || self.stores.get(&(frame, slot)).into_iter().flatten();
         // If the distance is not known, stores through other pointers look alike.
         let mut beside = stores().filter(|(at, _)| holds(*at, self.code.insns[*at].ins.memory_base())).peekable();
         match slot {
@@ -256,6 +263,44 @@ impl Own<'_, '_, '_> {
         let kept = (before & !written) | popped;
         if ins.op0_kind() == OpKind::Register && ins.op0_register().is_gpr64() && result { kept | to } else { kept }
     }
+}
+
+/// Returns the frame of each instruction. A unit has several if functions jump to each other's
+/// beginning: at such a jump the frame is empty.
+fn frames(
+    code: &Code<'_, '_>,
+    graph: &FlowGraph,
+    states: &PerInsn<State>,
+    members: &[InsnIndex],
+) -> HashMap<InsnIndex, InsnIndex> {
+    let starts: HashSet<InsnIndex> = (code.object.symbols.iter().filter(|symbol| symbol.is_function()))
+        .filter_map(|symbol| match symbol.place {
+            Place::Section(section) => code.at(section, symbol.value),
+            _ => None,
+        })
+        .filter(|&at| states[at].rsp == Height::Known(0))
+        .collect();
+    let mut beside: HashMap<InsnIndex, Vec<InsnIndex>> = HashMap::new();
+    for &at in members {
+        let jumps = matches!(code.insns[at].flow, Flow::Jump(_) | Flow::Branch(_));
+        graph.successors(code, at, |to| {
+            if !(jumps && Some(to) != graph.next(code, at) && starts.contains(&to)) {
+                beside.entry(at).or_default().push(to);
+                beside.entry(to).or_default().push(at);
+            }
+        });
+    }
+    let mut frames = HashMap::new();
+    for &first in members {
+        let mut work = vec![first];
+        while let Some(at) = work.pop() {
+            if !frames.contains_key(&at) {
+                frames.insert(at, first);
+                work.extend(beside.get(&at).into_iter().flatten());
+            }
+        }
+    }
+    frames
 }
 
 /// Returns the registers written by each unit in which only its own code runs.

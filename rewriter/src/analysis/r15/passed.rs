@@ -8,7 +8,7 @@
 //! Inside an object such a convention holds if every unit keeps r15 at the one place in the TCB
 //! page. With other objects it cannot hold.
 
-use crate::analysis::depth::State;
+use crate::analysis::depth::{Height, State};
 use crate::analysis::flow::{FlowGraph, JumpKind};
 use crate::analysis::r15::slot::reads_nothing;
 use crate::analysis::reach::frame_place;
@@ -139,17 +139,23 @@ fn passes(
     let place = |at: InsnIndex| frame_place(&code.insns[at].ins, &states[at]);
     // The first store to the frame, if only saves precede it. Variables of the unit are stored
     // later.
-    let saved = insns
+    let save = insns
         .iter()
-        .take_while(|&&at| effects[at].writes & bit(register) == 0)
-        .find(|&&at| moves(at) == Some(Move::Save))
-        .and_then(|&at| place(at));
+        .copied()
+        .take_while(|&at| effects[at].writes & bit(register) == 0)
+        .find(|&at| moves(at) == Some(Move::Save));
+    let saved = save.and_then(place);
+    // Another register may give the stack pointer back before the restore. Then the operand tells
+    // the place.
+    let operand = |at: InsnIndex| (code.insns[at].ins.memory_base(), code.insns[at].ins.memory_displacement64());
+    let back =
+        |at: InsnIndex| states[at].rsp == Height::Computed && save.is_some_and(|save| operand(save) == operand(at));
     let pushed = insns.iter().any(|&at| moves(at) == Some(Move::Push));
     let loads = |at: InsnIndex| {
         let ins = &code.insns[at].ins;
         ins.mnemonic() == Mnemonic::Mov && ins.op0_register() == register && ins.op1_kind() == OpKind::Memory
     };
-    let is = |at: InsnIndex, what: Move| moves(at) == Some(what) && saved.is_some() && place(at) == saved;
+    let is = |at: InsnIndex, what: Move| moves(at) == Some(what) && saved.is_some() && (place(at) == saved || back(at));
     let restored = insns.iter().any(|&at| is(at, Move::Restore));
     let mut holds = HashMap::<InsnIndex, Holds>::new();
     let mut work: Vec<InsnIndex> = insns.iter().copied().filter(|&at| graph.entry[at] && !code.is_trap(at)).collect();
