@@ -2,8 +2,8 @@
 
 use crate::apt;
 use crate::setup::{self, cargo};
-use anyhow::{Context, bail};
-use std::collections::BTreeMap;
+use anyhow::{Context, bail, ensure};
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode};
 
@@ -81,8 +81,8 @@ pub struct Args {
     #[arg(long)]
     write: bool,
     /// Measure packages drawn at random from all of Debian's by this seed, and hold no bar against
-    /// the totals
-    #[arg(long, value_name = "SEED", conflicts_with_all = ["packages", "write"])]
+    /// the totals; with --write only that part of the report is written
+    #[arg(long, value_name = "SEED", conflicts_with = "packages")]
     draw: Option<u64>,
     /// Number of packages to draw
     #[arg(long, value_name = "COUNT", default_value_t = 150, requires = "draw")]
@@ -95,8 +95,7 @@ pub struct Args {
 /// Runs the task.
 pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
     let root = setup::root()?;
-    let target = std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| root.join("target"), PathBuf::from);
-    let cache = target.join("coverage");
+    let cache = cache()?;
     let wanted: Vec<&str> = match args.packages.is_empty() {
         true => PACKAGES.to_vec(),
         false => args.packages.iter().map(String::as_str).collect(),
@@ -114,8 +113,18 @@ pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
     if !args.packages.is_empty() || args.draw.is_some() {
         command.arg("--part");
     }
+    if let Some(seed) = args.draw {
+        command.arg("--seed").arg(seed.to_string());
+    }
     let status = command.args(trees).status().context("cannot run cargo")?;
     Ok(if status.success() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+}
+
+/// Returns the directory of downloads. It is outside the repository, so each checkout has them.
+fn cache() -> anyhow::Result<PathBuf> {
+    let home = || std::env::var_os("HOME").map(|home| PathBuf::from(home).join(".cache"));
+    let caches = std::env::var_os("XDG_CACHE_HOME").map(PathBuf::from).or_else(home);
+    Ok(caches.context("neither XDG_CACHE_HOME nor HOME is set")?.join("sfi-coverage"))
 }
 
 /// Downloads and unpacks missing packages. A directory is named `package=version` and appears only
@@ -148,40 +157,32 @@ fn fetch(cache: &Path, packages: &[&str]) -> anyhow::Result<Vec<PathBuf>> {
 /// packages except those of [`PACKAGES`], those of GHC, whose code no C compiler made, and those
 /// for other machines.
 fn draw(cache: &Path, seed: u64, count: usize) -> anyhow::Result<Vec<PathBuf>> {
-    let names = Command::new("apt-cache").arg("pkgnames").output().context("cannot run apt-cache")?;
-    let names = String::from_utf8(names.stdout)?;
+    let archives = apt::packages_with(&cache.join("lists"), ".a")?;
+    let known = Command::new("apt-cache").arg("pkgnames").output().context("cannot run apt-cache")?;
+    let known = String::from_utf8(known.stdout)?;
+    let known: BTreeSet<&str> = known.lines().collect();
     let other = ["libghc-", "lib32", "libx32", "lib64"];
-    let mut names: Vec<&str> = names
-        .lines()
-        .filter(|name| name.ends_with("-dev") && !PACKAGES.contains(name))
+    let mut names: Vec<&str> = archives
+        .iter()
+        .map(String::as_str)
+        .filter(|name| name.ends_with("-dev") && known.contains(name) && !PACKAGES.contains(name))
         .filter(|name| !other.iter().any(|start| name.starts_with(start)))
         .collect();
     names.sort_by_cached_key(|name| (rank(seed, name), *name));
-    names.dedup();
-    let (debs, trees) = (cache.join("debs"), cache.join("trees"));
-    std::fs::create_dir_all(&debs)?;
-    std::fs::create_dir_all(&trees)?;
     let mut drawn = Vec::new();
-    for name in names {
-        if drawn.len() == count {
-            return Ok(drawn);
-        }
-        if !unpacked(&trees)?.contains_key(name) {
-            // A name that cannot be downloaded is a virtual package.
-            if apt::try_download(&debs, &[name])?.is_some() {
-                continue;
-            }
-            for entry in std::fs::read_dir(&debs)? {
-                unpack(&entry?.path(), &trees)?;
+    let mut rest = names.as_slice();
+    // The lists may be older than a package, which then has no archive any more.
+    while drawn.len() < count {
+        let (next, others) = rest.split_at(rest.len().min(count - drawn.len()));
+        ensure!(!next.is_empty(), "Debian has only {} packages with static archives that can be drawn", drawn.len());
+        for tree in fetch(cache, next)? {
+            if has_archive(&tree)? {
+                drawn.push(tree);
             }
         }
-        if let Some(tree) = unpacked(&trees)?.remove(name)
-            && has_archive(&tree)?
-        {
-            drawn.push(tree);
-        }
+        rest = others;
     }
-    bail!("Debian has only {} packages with static archives that can be drawn", drawn.len())
+    Ok(drawn)
 }
 
 /// Computes FNV-1a of a seed and a name.

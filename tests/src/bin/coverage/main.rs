@@ -2,8 +2,9 @@
 //! (`package=version`), and reports the result. `cargo xtask coverage` fetches the directories and
 //! runs it.
 //!
-//! One archive is in memory at a time. Data flows one way: [`measure`] → [`report`].
+//! One archive is in memory at a time. Data flows one way: [`measure`] → [`report`] → [`drawn`].
 
+mod drawn;
 mod measure;
 mod report;
 
@@ -15,9 +16,6 @@ use sfi_contract::Mode;
 use std::collections::HashSet;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
-
-/// The heading of the report's part about drawn packages.
-const DRAWN: &str = "\n## Drawn by a seed\n";
 
 /// Measures the share of a set of static archives that can be rewritten.
 #[derive(Parser)]
@@ -34,6 +32,9 @@ struct Args {
     /// The directories are a part of the set: hold no bar against the totals
     #[arg(long)]
     part: bool,
+    /// The directories were drawn by this seed: write that part of the report
+    #[arg(long, requires = "part")]
+    seed: Option<u64>,
     /// Directories named `package=version`
     trees: Vec<PathBuf>,
 }
@@ -57,10 +58,13 @@ fn main() -> anyhow::Result<ExitCode> {
         reports.push(report);
     }
     if let (Some(path), Some((first, others))) = (&args.report, reports.split_first()) {
-        // The part of a draw stays in the report. It has a seed of its own.
         let before = std::fs::read_to_string(path).unwrap_or_default();
-        let drawn = before.find(DRAWN).map_or("", |at| &before[at..]);
-        std::fs::write(path, first.markdown(others) + drawn).with_context(|| path.display().to_string())?;
+        let text = match args.seed {
+            Some(seed) => drawn::add(&before, seed, &reports),
+            // The part of drawn packages stays in the report.
+            None => first.markdown(others) + drawn::part(&before),
+        };
+        std::fs::write(path, text).with_context(|| path.display().to_string())?;
     }
     Ok(if passed { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
@@ -82,7 +86,7 @@ fn measure_all(trees: &[PathBuf], mode: Mode) -> anyhow::Result<Report> {
             // An archive with two names counts once. Linker scripts are no archives.
             if bytes.starts_with(b"!<arch>\n") && seen.insert(measure::digest(&bytes)) {
                 let archive = measure::archive(&path, &bytes, mode)?;
-                if archive.objects > 0 {
+                if archive.objects + archive.foreign > 0 {
                     println!("{}", report.line(package, &archive));
                     report.add(package, archive);
                 }
@@ -110,6 +114,7 @@ fn archives(directory: &Path, found: &mut Vec<PathBuf>) -> anyhow::Result<()> {
 #[derive(Default)]
 struct Sum {
     objects: usize,
+    foreign: usize,
     rewritten: usize,
     verified: usize,
     proved: usize,
@@ -122,6 +127,7 @@ struct Sum {
 impl Sum {
     fn add(&mut self, archive: &Archive) {
         self.objects += archive.objects;
+        self.foreign += archive.foreign;
         self.rewritten += archive.rewritten;
         self.verified += archive.verified;
         self.proved += archive.proved;

@@ -22,7 +22,10 @@ const SAMPLE: usize = 16;
 pub struct Archive {
     /// File name.
     pub name: String,
+    /// Members that are relocatable objects for x86-64.
     pub objects: usize,
+    /// All other members: objects for other machines and systems, intermediate code, lists.
+    pub foreign: usize,
     pub rewritten: usize,
     /// The rewritten objects that the verifier accepts.
     pub verified: usize,
@@ -65,12 +68,15 @@ pub fn archive(path: &Path, bytes: &[u8], mode: Mode) -> anyhow::Result<Archive>
         let name = String::from_utf8_lossy(member.name()).into_owned();
         members.push((name, member.data(bytes).with_context(context)?));
     }
+    let all = members.len();
+    members.retain(|(_, data)| is_object(data));
     let start = Instant::now();
     let outcomes: Vec<Outcome> =
         members.par_iter().enumerate().map(|(i, (_, data))| member(data, mode, i % SAMPLE == 0)).collect();
     let mut archive = Archive {
         name: path.file_name().map(|n| n.to_string_lossy().into_owned()).unwrap_or_default(),
         objects: members.len(),
+        foreign: all - members.len(),
         seconds: start.elapsed().as_secs_f64(),
         ..Archive::default()
     };
@@ -96,6 +102,13 @@ pub fn archive(path: &Path, bytes: &[u8], mode: Mode) -> anyhow::Result<Archive>
         }
     }
     Ok(archive)
+}
+
+/// Says whether a member's header is that of a relocatable object for x86-64.
+fn is_object(data: &[u8]) -> bool {
+    const RELOCATABLE: [u8; 2] = [1, 0];
+    const X86_64: [u8; 2] = [62, 0];
+    data.starts_with(b"\x7fELF\x02\x01") && data.get(16..18) == Some(&RELOCATABLE) && data.get(18..20) == Some(&X86_64)
 }
 
 fn member(object: &[u8], mode: Mode, repeat: bool) -> Outcome {
