@@ -101,7 +101,7 @@ pub use gate::Machine;
 pub use gate::records::{MAX_DEPTH, Status};
 pub use link::advice::{Advice, SHOWN, advice, rest};
 pub use link::check as check_link;
-pub use link::error::{LinkError, RefusedObject};
+pub use link::error::{LinkError, Mention, RefusedObject};
 pub use sfi_contract::Mode;
 pub use sfi_debuginfo::Frame as Source;
 pub use spec::capability::{CAPABILITY_SIZE, Capability};

@@ -83,6 +83,10 @@ reasons! {
         "There is no text to rewrite: a linker would compile it later. Of an object that has both, the intermediate code is dropped.",
         "gcc -flto -c f.c",
         "compile with -fno-lto, or with -ffat-lto-objects to get both";
+    Rewritten = "SFI-W14", "object was rewritten before",
+        "Its text already has the contract's form, and its r15 is the data stack's pointer.",
+        "sfi rewrite f.o -o g.o && sfi rewrite g.o",
+        "link it as it is; for another mode, rewrite the compiler's object with --mode";
 }
 
 impl fmt::Display for Reason {

@@ -56,6 +56,7 @@ pub mod number {
 }
 
 use goblin::elf::{header, section_header as sh, sym};
+use sfi_contract::foreign;
 use sfi_contract::intermediate::{self, is_bitcode};
 use sfi_contract::text::is_unprintable;
 
@@ -63,9 +64,6 @@ use sfi_contract::text::is_unprintable;
 /// share the bytes of a string table, so their sum may exceed the table. Without a bound it could
 /// grow with the square of the file.
 const NAME_BUDGET: usize = 16;
-
-/// `EM_X86_64`, the only machine that is read.
-const MACHINE: u16 = header::EM_X86_64;
 
 /// A relocatable object. Index 0 of `sections` and `symbols` is the null entry, as in ELF.
 #[derive(Clone, Debug, Default)]
@@ -258,20 +256,10 @@ fn read_header(bytes: &[u8]) -> Result<(&[u8], u32), Unreadable> {
     if is_bitcode(bytes) {
         return unreadable(intermediate::ADVICE);
     }
-    if !bytes.starts_with(header::ELFMAG) {
-        return unreadable("not an ELF file");
+    if let Some(other) = foreign::describe(bytes) {
+        return unreadable(other);
     }
     let Some(header) = bytes.get(..HEADER).map(TableEntry) else { return unreadable("the ELF header is cut short") };
-    if header.u8(header::EI_CLASS) != header::ELFCLASS64 || header.u8(header::EI_DATA) != header::ELFDATA2LSB {
-        return unreadable("not a 64-bit little-endian ELF file");
-    }
-    let (kind, machine) = (header.u16(16), header.u16(18));
-    if machine != MACHINE {
-        return unreadable(format!("machine {machine} is not x86-64"));
-    }
-    if kind != header::ET_REL {
-        return unreadable(format!("ELF type {kind} is not a relocatable object (`.o`)"));
-    }
     if header.u8(header::EI_VERSION) != header::EV_CURRENT || header.u32(20) != u32::from(header::EV_CURRENT) {
         return unreadable("unknown ELF version");
     }

@@ -17,6 +17,87 @@ pub struct RefusedObject {
     pub advice: Option<Advice>,
 }
 
+/// A symbol, and the objects that an error is about.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Mention {
+    /// The symbol.
+    pub symbol: String,
+    /// Objects, or `archive(member)`.
+    pub files: Vec<String>,
+}
+
+impl Mention {
+    pub(crate) fn new(symbol: impl Into<String>, files: impl Into<Vec<String>>) -> Mention {
+        Mention { symbol: symbol.into(), files: files.into() }
+    }
+
+    /// Returns `symbol (how file, file)`.
+    fn say(&self, how: &str) -> String {
+        format!("{} ({how}{})", self.symbol, self.files.join(", "))
+    }
+}
+
+/// Functions of the C and C++ libraries that are missing first in a domain without one.
+const LIBRARY: [&str; 42] = [
+    "__errno_location",
+    "__stack_chk_fail",
+    "_ZdlPv",
+    "_ZdlPvm",
+    "_Znam",
+    "_Znwm",
+    "__cxa_guard_acquire",
+    "__gxx_personality_v0",
+    "abort",
+    "calloc",
+    "exit",
+    "fclose",
+    "fflush",
+    "fopen",
+    "fprintf",
+    "fputs",
+    "fread",
+    "free",
+    "fwrite",
+    "getenv",
+    "malloc",
+    "memchr",
+    "memcmp",
+    "memcpy",
+    "memmove",
+    "memset",
+    "printf",
+    "putchar",
+    "puts",
+    "qsort",
+    "realloc",
+    "snprintf",
+    "sprintf",
+    "stderr",
+    "stdout",
+    "strchr",
+    "strcmp",
+    "strlen",
+    "strncmp",
+    "strtol",
+    "vfprintf",
+    "vsnprintf",
+];
+
+/// Returns advice if functions of the C library are undefined.
+fn undefined_help(symbols: &[Mention]) -> String {
+    let library: Vec<&str> = symbols.iter().map(|s| s.symbol.as_str()).filter(|s| LIBRARY.contains(s)).collect();
+    match library.as_slice() {
+        [] => String::new(),
+        [first, rest @ ..] => {
+            let others = if rest.is_empty() { "is a function" } else { "and others are functions" };
+            format!(
+                "\n`{first}` {others} of the C or C++ library: give the domain a rewritten one (`archives = [\"libc.a\"]`) \
+                 and a `syscalls` table, or grant a host function of this name in `imports`"
+            )
+        }
+    }
+}
+
 /// Objects cannot be verified or linked.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum LinkError {
@@ -45,29 +126,29 @@ pub enum LinkError {
         violations: Vec<Violation>,
     },
     /// Symbols without a definition.
-    #[error("domain `{domain}` has undefined symbols:\n{}", lines(.symbols.iter().cloned()))]
+    #[error("domain `{domain}` has undefined symbols:\n{}{}", lines(.symbols.iter().map(|s| s.say("used in "))), undefined_help(.symbols))]
     Undefined {
         /// Domain.
         domain: String,
-        /// `symbol (used in file)`, one per symbol.
-        symbols: Vec<String>,
+        /// The symbols, each with an object that uses it.
+        symbols: Vec<Mention>,
     },
     /// Symbols with more than one strong definition.
-    #[error("domain `{domain}` defines symbols twice:\n{}", lines(.symbols.iter().cloned()))]
+    #[error("domain `{domain}` defines symbols twice:\n{}", lines(.symbols.iter().map(|s| s.say(""))))]
     Duplicate {
         /// Domain.
         domain: String,
-        /// `symbol (file, file)`, one per symbol.
-        symbols: Vec<String>,
+        /// The symbols, each with two objects that define it.
+        symbols: Vec<Mention>,
     },
     /// Symbols that the specification grants and an object defines. See
     /// [`crate::Import::overrides`].
-    #[error("domain `{domain}` defines symbols that are granted to it; say `override` where the grant is meant:\n{}", lines(.symbols.iter().cloned()))]
+    #[error("domain `{domain}` defines symbols that are granted to it; say `override` where the grant is meant:\n{}", lines(.symbols.iter().map(|s| s.say("granted by the specification, "))))]
     Granted {
         /// Domain.
         domain: String,
-        /// `symbol (granted by the specification, file)`, one per symbol.
-        symbols: Vec<String>,
+        /// The symbols, each with an object that defines it.
+        symbols: Vec<Mention>,
     },
     /// A place that linking failed at.
     #[error("domain `{domain}`: {place}: {why}")]

@@ -1,7 +1,7 @@
 //! The targets of relocations, the words of the GOT that they need, and the symbols without a
 //! definition. Nothing has an offset yet.
 
-use crate::link::error::LinkError;
+use crate::link::error::{LinkError, Mention};
 use crate::link::select::Input;
 use crate::link::symbols::{Symbols, Target};
 use crate::spec::DomainSpec;
@@ -107,6 +107,6 @@ pub(crate) fn check_undefined(spec: &DomainSpec, inputs: &[Input<'_>], symbols: 
     if missing.is_empty() {
         return Ok(());
     }
-    let symbols = missing.into_iter().map(|(name, file)| format!("{name} (used in {file})")).collect();
+    let symbols = missing.into_iter().map(|(name, file)| Mention::new(name, [file.to_owned()])).collect();
     Err(LinkError::Undefined { domain: spec.name.clone(), symbols })
 }

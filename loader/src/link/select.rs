@@ -2,7 +2,7 @@
 //! that are still undefined.
 
 use crate::link::advice::advice;
-use crate::link::error::{LinkError, RefusedObject};
+use crate::link::error::{LinkError, Mention, RefusedObject};
 use crate::spec::{DomainSpec, File, FileKind};
 use sfi_contract::names;
 use sfi_verifier::elf::resolve::{self, Strength};
@@ -27,7 +27,7 @@ pub(crate) struct Input<'a> {
 /// that loses, or that is never linked, would hide from the gate that the name is an import.
 struct Claims {
     granted: HashSet<String>,
-    found: BTreeSet<String>,
+    found: BTreeSet<Mention>,
 }
 
 impl Claims {
@@ -39,7 +39,7 @@ impl Claims {
 
     fn note(&mut self, file: &str, object: &Object<'_>) {
         let claimed = object.symbols.iter().filter(|s| s.is_claimed() && self.granted.contains(s.name));
-        self.found.extend(claimed.map(|s| format!("{} (granted by the specification, {file})", s.name)));
+        self.found.extend(claimed.map(|s| Mention::new(s.name, [file.to_owned()])));
     }
 
     fn check(self, spec: &DomainSpec) -> Result<(), LinkError> {

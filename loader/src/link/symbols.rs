@@ -2,7 +2,7 @@
 //! COMDAT.
 
 use crate::gate::stubs;
-use crate::link::error::LinkError;
+use crate::link::error::{LinkError, Mention};
 use crate::link::select::Input;
 use crate::spec::DomainSpec;
 use sfi_contract::layout::{self, DISPATCH_SLOTS};
@@ -130,7 +130,8 @@ pub(crate) fn resolve<'a>(spec: &DomainSpec, inputs: &[Input<'a>]) -> Result<Sym
                         commons[b].size = 0;
                     }
                     _ if old.strength == Strength::Strong && new.strength == Strength::Strong => {
-                        duplicates.push(format!("{} ({}, {})", symbol.name, inputs[old.input].name, from.name));
+                        let files = [inputs[old.input].name.clone(), from.name.clone()];
+                        duplicates.push(Mention::new(symbol.name, files));
                     }
                     _ if new.strength > old.strength => *old = new,
                     _ => {}

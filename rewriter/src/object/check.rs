@@ -5,6 +5,7 @@ use crate::object::read::{Object, Place, Section, Symbol};
 use crate::refusal::{Reason, Refusal};
 use object::elf;
 use sfi_contract::intermediate;
+use sfi_contract::names::NOTE_SECTION;
 use sfi_contract::text::clean;
 
 /// Refuses sections that no later phase could express.
@@ -17,6 +18,9 @@ pub(crate) fn sections(object: &Object<'_>) -> Result<(), Vec<Refusal>> {
             ..Refusal::of_object(reason)
         });
     };
+    if object.sections.iter().any(|s| s.name == NOTE_SECTION.as_bytes()) {
+        return Err(vec![Refusal::of_object(Reason::Rewritten)]);
+    }
     // LLVM's sections accompany machine code, however little it is.
     let for_gcc = object.sections.iter().any(|s| intermediate::is_gcc_section(s.name));
     if for_gcc && !object.sections.iter().any(|s| s.is_alloc() && s.size != 0) {

@@ -6,8 +6,8 @@ use crate::refusal::{Reason, Refusal};
 use object::elf;
 use object::endian::LittleEndian as LE;
 use object::read::elf::{FileHeader, SectionHeader, Sym as _};
-use sfi_contract::intermediate;
 use sfi_contract::text::clean;
+use sfi_contract::{foreign, intermediate};
 
 /// Index into [`Object::sections`]. It is the index in the file.
 pub(crate) type SectionIndex = usize;
@@ -138,14 +138,11 @@ pub(crate) fn read(bytes: &[u8]) -> Result<Object<'_>, Refusal> {
     if intermediate::is_bitcode(bytes) {
         return Err(Refusal::of_object(Reason::IntermediateCode));
     }
+    if let Some(other) = foreign::describe(bytes) {
+        return Err(broken(other));
+    }
     let header = elf::FileHeader64::<LE>::parse(bytes).map_err(broken)?;
     let endian = header.endian().map_err(broken)?;
-    if header.e_type(endian) != elf::ET_REL {
-        return Err(broken("the file is not ET_REL"));
-    }
-    if header.e_machine(endian) != elf::EM_X86_64 {
-        return Err(broken("the file is not for x86-64"));
-    }
     let table = header.sections(endian, bytes).map_err(broken)?;
     let mut sections = Vec::with_capacity(table.len());
     let mut left = bytes.len();

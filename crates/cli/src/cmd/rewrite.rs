@@ -154,6 +154,12 @@ fn one(path: &Path, out: &Path, args: &Args, counted: &mut Vec<Counted>) -> anyh
                 return Ok(outcome);
             }
             if outcome != Outcome::Clean && !args.skip_refused {
+                let (refused, all) = (members.len() - kept.len(), members.len());
+                eprintln!(
+                    "error: {}: {refused} of {all} members are refused, so nothing is written; \
+                     --skip-refused leaves them out",
+                    path.display()
+                );
                 return Ok(outcome);
             }
             (archive(&kept)?, stats, outcome)
