@@ -41,7 +41,8 @@ pub(crate) struct Found {
     pub slots: Slots,
 }
 
-/// Runs all analyses, and renames r15 in `code` where that frees it. Returns every obstacle besides.
+/// Runs all analyses, and renames r15 in `code` where that frees it. Returns the results and every
+/// obstacle.
 pub(crate) fn run(code: &mut Code<'_, '_>, addresses: &Addresses, unwind: &Unwind) -> (Found, Vec<Refusal>) {
     let mut graph = flow::build(code, addresses, unwind);
     let mut effects = regs::effects(&code.insns);
