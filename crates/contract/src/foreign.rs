@@ -28,8 +28,8 @@ const FORMS: [(&[u8], &str); 8] = [
     (b"#!", "a script"),
 ];
 
-/// Says what a file is if it is no relocatable object for x86-64. `None` if its ELF header says that
-/// it is one.
+/// Names the kind of a file that is no relocatable object for x86-64. `None` if its ELF header says
+/// that it is one.
 pub fn describe(file: &[u8]) -> Option<String> {
     let half = |at: usize| file.get(at..).and_then(|rest| rest.first_chunk()).copied().map(u16::from_le_bytes);
     if !file.starts_with(b"\x7fELF") {

@@ -378,8 +378,8 @@ impl<'p, 'a> Old<'p, 'a> {
         self.text.at(section, end).filter(|_| foreign)
     }
 
-    /// Says whether a symbol is one of a function's unlikely part that begins with padding, to which
-    /// nothing leads.
+    /// Says whether a symbol is one of a function's unlikely part that begins with padding, to
+    /// which nothing leads.
     pub(crate) fn is_padded_part(&self, symbol: &Symbol<'_>, first: Index) -> bool {
         !is_open(symbol) && stem(symbol.name).1 && self.text.insns[first].is_nop()
     }

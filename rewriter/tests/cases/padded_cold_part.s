@@ -1,5 +1,5 @@
-# gcc pads a cold part whose first code is a landing pad. Nothing leads to the padding, so it changes
-# nothing about the stack of the code after it.
+# gcc pads a cold part whose first code is a landing pad. Nothing leads to the padding, so it
+# changes nothing about the stack of the code after it.
         .globl  f
         .type   f,@function
 f:      push    %rbp
