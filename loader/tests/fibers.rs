@@ -1,5 +1,5 @@
-//! The stubs that keep parts of the control stack, used in every bad way: what comes back is what
-//! the domain itself had there, and in no other domain, life or place.
+//! The stubs that keep parts of the control stack, used in every bad way. A part comes back as the
+//! domain itself left it, and in no other domain, life or place.
 
 mod common;
 use common::{assemble, function, kind};

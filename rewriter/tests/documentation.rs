@@ -24,8 +24,8 @@ fn wrapped(text: &str) -> String {
 #[test]
 fn refusals_are_documented() {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../docs/REFUSALS.md");
-    let mut expected = format!("# What `sfi rewrite` refuses\n\n{}\n\n", wrapped(INTRODUCTION));
-    expected += "| code | what is in the way | what to do |\n| --- | --- | --- |\n";
+    let mut expected = format!("# Refusals of `sfi rewrite`\n\n{}\n\n", wrapped(INTRODUCTION));
+    expected += "| code | obstacle | advice |\n| --- | --- | --- |\n";
     for reason in Reason::ALL {
         writeln!(expected, "| {} | {} | {} |", reason.id(), reason.title(), reason.help()).expect("write");
     }

@@ -32,8 +32,9 @@ fn poll_until(fds: &mut [PollFd<'_>], end: Option<Instant>) -> Result<usize, Err
     }
 }
 
-/// Waits until a descriptor that may wait is ready for `events`. Returns what it is ready for. The
-/// descriptor must be open for these events, because a wait at the wrong end of a pipe never ends.
+/// Waits until a descriptor that may wait is ready for `events`. Returns the events that it is
+/// ready for. The descriptor must be open for these events, because a wait at the wrong end of a
+/// pipe never ends.
 pub(crate) fn ready(open: &Open, events: PollFlags, end: Option<Instant>) -> Result<PollFlags, Errno> {
     let useless = if events.contains(PollFlags::OUT) { OFlags::RDONLY } else { OFlags::WRONLY };
     if rustix::fs::fcntl_getfl(&open.fd)? & OFlags::ACCMODE == useless {
@@ -44,8 +45,8 @@ pub(crate) fn ready(open: &Open, events: PollFlags, end: Option<Instant>) -> Res
     if poll_until(&mut fds, end)? == 0 { Err(Errno::AGAIN) } else { Ok(fds[0].revents()) }
 }
 
-/// Waits for any of some descriptors of a domain. Returns what each is ready for, which is nothing
-/// for negative numbers. Without a `time` it waits as long as the policy allows.
+/// Waits for any of some descriptors of a domain. Returns the events that each is ready for, which
+/// are none for negative numbers. Without a `time` it waits as long as the policy allows.
 fn wait_for(
     files: &Descriptors,
     asked: &[(i32, PollFlags)],

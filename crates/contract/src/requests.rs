@@ -1,6 +1,6 @@
 //! Requests of the support code in a domain to the arbiter that are no system calls, and the frame
 //! in the domain's memory that a signal's handler gets. Both sides belong to the domain: the
-//! arbiter believes nothing of what it finds there.
+//! arbiter trusts nothing that it finds there.
 
 /// Word of every request, after number and arguments. The arbiter writes 0, [`WAITING`] or
 /// [`AGAIN`]. If it is not 0, the support code calls the handlers of waiting signals.

@@ -312,7 +312,7 @@ impl Function<'_, '_, '_> {
                 state.harm &= !COUNT;
             }
             Op::Call(at, callee, own) => *state = self.call(at, callee, own, *state, summary),
-            // Callers find at their receivers what is lost here.
+            // Callers find the registers that are lost here at their receivers.
             Op::Far => summary.far = summary.far.meet(*state),
             Op::Return(at, unkept) => {
                 self.keeps(at, *state, summary, unkept);

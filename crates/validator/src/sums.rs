@@ -22,7 +22,7 @@ pub(crate) struct Sums {
 }
 
 impl Sums {
-    /// Adds what holds on another way to the same place.
+    /// Adds the facts that hold on another way to the same place.
     pub(crate) fn join(&mut self, other: Sums) {
         self.entries |= other.entries;
         self.targets |= other.targets;

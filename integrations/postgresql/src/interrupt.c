@@ -23,7 +23,7 @@ static bool installed;
 static TimeoutId timer;
 static bool ticking;
 
-/* The calls in progress, the number of the outermost one, and what the timer saw of it. */
+/* The calls in progress, the number of the outermost one, and the timer's view of it. */
 static volatile sig_atomic_t depth;
 static volatile uint64 number;
 static volatile uint64 seen;

@@ -8,7 +8,7 @@
 #include "funcapi.h"
 #include "sfi.h"
 
-/* As struct sfi_call in sfi_pg.h: the words behind a call's arguments. */
+/* As struct sfi_call in sfi_pg.h: the words after a call's arguments. */
 typedef struct CallBlock {
     uint64 nulls;
     uint64 is_null;

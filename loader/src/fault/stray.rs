@@ -80,7 +80,7 @@ impl fmt::Display for Stray {
         match distance {
             Distance::Inside(by) => write!(f, "{half}`{part}`+{by:#x})"),
             Distance::Before(by) => write!(f, "{half}{by:#x} before `{part}`)"),
-            Distance::Behind(by) => write!(f, "{half}{by:#x} behind `{part}`)"),
+            Distance::Behind(by) => write!(f, "{half}{by:#x} after `{part}`)"),
         }
     }
 }

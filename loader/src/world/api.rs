@@ -17,9 +17,10 @@ impl World {
         Arc::clone(&self.get().domains[index].image)
     }
 
-    /// Makes all domains what they were at their start, but for their initialisers, and what the
-    /// host holds of a call. Not if one of them died, and not if the host changed the world's
-    /// shape: entry points, imports, instances, the objects of a domain.
+    /// Puts all domains back to their start, except for their initialisers, and forgets the host's
+    /// records of calls. Returns false and leaves the domains as they are if one of them died, or
+    /// if the host changed the world's shape: entry points, imports, instances, the objects of a
+    /// domain.
     pub(crate) fn wipe(&mut self) -> bool {
         // SAFETY: `&mut self`: no call is in progress.
         unsafe {
