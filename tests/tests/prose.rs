@@ -218,12 +218,12 @@ fn lacks_a_subject(block: &Documentation<'_>) -> bool {
 
 /// Says whether the item is a function.
 fn is_function(item: &str) -> bool {
-    let words = item.split_whitespace().take_while(|word| !word.starts_with("fn(") && !word.contains('='));
+    let mut words = item.split_whitespace().take_while(|word| !word.starts_with("fn(") && !word.contains('='));
     let modifier = |word: &str| {
         word.starts_with("pub")
             || matches!(word, "const" | "async" | "unsafe" | "extern" | "\"C\"" | "super)" | "crate)")
     };
-    words.into_iter().find(|word| !modifier(word)) == Some("fn")
+    words.find(|word| !modifier(word)) == Some("fn")
 }
 
 /// Says whether a function's documentation begins with something else than a verb in the third
