@@ -201,7 +201,7 @@ impl Demo<'_> {
     fn rewrite(&self, input: &Path, output: &str) -> anyhow::Result<()> {
         let output = self.own(output);
         self.shown(self.sfi("rewrite").args(["--mode", self.mode, "-o", &output]).arg(input))?;
-        let said = tell(&self.shown(self.sfi("verify").args(["--mode", self.mode, &output]))?);
+        let said = tell_verdict(&self.shown(self.sfi("verify").args(["--mode", self.mode, &output]))?);
         ensure!(said.starts_with("safe: "), "the verifier gave no verdict on {output}");
         Ok(())
     }
@@ -242,7 +242,7 @@ fn build(demo: &Demo) -> anyhow::Result<()> {
     for name in ["rt.a", "app.o", "codec.o"] {
         demo.rewrite(Path::new(name), &name.replace('.', ".sfi."))?;
     }
-    println!("The manifest says which objects make a domain, and what it may call:");
+    println!("The manifest names the objects of a domain, and the calls that it may make:");
     let rule = format!("/^\\[domains\\.[a-z]*\\]/a mode = \"{}\"", demo.mode);
     let mut command = demo.command("sed");
     command.arg(rule).arg(demo.source("domains.toml"));
@@ -267,7 +267,7 @@ fn measure(demo: &Demo, rounds: usize) -> anyhow::Result<()> {
     let mut run = demo.sfi("run");
     run.arg(demo.own(MANIFEST));
     let mut alone = demo.command("./native");
-    println!("Natively and in domains, {rounds} times each, in turn:");
+    println!("Natively and in domains, in turn:");
     demo.show_with_input(&alone, &demo.input);
     demo.show_with_input(&run, &demo.input);
     for _ in 0..rounds {
@@ -280,7 +280,7 @@ fn measure(demo: &Demo, rounds: usize) -> anyhow::Result<()> {
         println!("{line}");
     }
     ensure!(said.contains("the same again"), "the file did not come back");
-    println!("medians of {rounds} runs:");
+    println!("median of {rounds} of each:");
     for (index, what) in ["deflate", "inflate"].into_iter().enumerate() {
         let (a, b) = (median(&native, index), median(&domains, index));
         println!("  {what}: native {:.1} ms, in domains {:.1} ms, ratio {:.3}", a / 1e3, b / 1e3, b / a);
@@ -334,7 +334,7 @@ fn refuse(demo: &Demo) -> anyhow::Result<()> {
     verify.args(["--mode", demo.mode, &object]);
     demo.show(&verify);
     let output = verify.output()?;
-    let said = tell(&output);
+    let said = tell_verdict(&output);
     ensure!(output.status.code() == Some(1), "the verifier ended with {}", output.status);
     for place in [".text+0x0,", ".text+0xb,", ".text+0xd,"] {
         ensure!(said.contains(place), "the verifier did not name {place}");
@@ -352,9 +352,18 @@ fn refuse(demo: &Demo) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Prints a command's output, and returns it without colours.
+/// Prints a command's output, then its errors. Returns both without colours.
 fn tell(output: &Output) -> String {
-    let text = [&*output.stdout, &*output.stderr].map(String::from_utf8_lossy).concat();
+    print_in_order([&output.stdout, &output.stderr])
+}
+
+/// Prints the findings of `sfi verify`, then its verdict. Returns both without colours.
+fn tell_verdict(output: &Output) -> String {
+    print_in_order([&output.stderr, &output.stdout])
+}
+
+fn print_in_order(parts: [&Vec<u8>; 2]) -> String {
+    let text = parts.map(|part| String::from_utf8_lossy(part)).concat();
     println!("{}", text.trim_end());
     anstream::adapter::strip_str(&text).to_string()
 }
