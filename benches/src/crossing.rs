@@ -16,7 +16,7 @@ const FAST: u32 = 50_000;
 const SLOW: u32 = 500;
 
 /// Names of the crossings between domains, by trust level and by the registers that both sides'
-/// text names. These decide what the gate saves.
+/// text names. These decide the registers that the gate saves.
 const LEVELS: [[&str; 4]; 3] = [
     ["mutual_distrust", "mutual_distrust_integer", "mutual_distrust_integer_float", "mutual_distrust_x87"],
     ["trusted_server", "trusted_server_integer", "trusted_server_integer_float", "trusted_server_x87"],

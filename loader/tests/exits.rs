@@ -569,7 +569,7 @@ fn cases(clock: Clock, whole: bool) -> Vec<Case> {
     cases
 }
 
-/// Runs the product. Reports how many cases of each exit failed, after the first of each.
+/// Runs the product. Reports the number of failed cases of each exit, after the first of each.
 fn explore(clock: Clock, whole: bool) {
     let mut failures: BTreeMap<&str, usize> = BTreeMap::new();
     for case in cases(clock, whole) {

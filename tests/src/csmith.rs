@@ -73,7 +73,7 @@ pub fn random_program(seed: u64) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Prints how many programs were compared, and fails if that is less than half of them.
+/// Prints the number of compared programs, and fails if that is less than half of them.
 ///
 /// # Errors
 /// Most programs did not end, so hardly anything was compared.

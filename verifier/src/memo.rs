@@ -2,8 +2,8 @@
 //!
 //! A remembered instruction need not be decoded again, for these reasons:
 //! - The bytes themselves decide, one after the other, which of them are prefixes, opcode, ModRM
-//!   and SIB, and how long displacement and immediate are (SDM volume 2, chapter 2). No head is the
-//!   beginning of another one.
+//!   and SIB, and the lengths of displacement and immediate (SDM volume 2, chapter 2). No head is
+//!   the beginning of another one.
 //! - Suppose that a text goes on with exactly the head of an instruction that was decoded, held
 //!   against all rules, and read alike by both decoders. Then that instruction stands there, with
 //!   other numbers at most.

@@ -12,8 +12,8 @@
 //! ```
 //!
 //! The symbols are [`sfi_contract::Anchor`]s: in an object a relocation against them, in the final
-//! text the domain's own number. The tracker follows a sweep and knows how much of such a sequence
-//! lies directly after it.
+//! text the domain's own number. The tracker follows a sweep and knows the part of such a sequence
+//! that it has passed.
 
 use sfi_contract::Rule;
 

@@ -55,7 +55,7 @@ fn check_before(bytes: &[u8], ends: &[Vec<u8>], wanted: Address, skipped: bool) 
     })
 }
 
-/// Returns what is wrong with a text of mode match.
+/// Describes the mistake of a text of mode match.
 fn wrong(bytes: &[u8]) -> Option<String> {
     let mut factory = InstructionInfoFactory::new();
     let stores = [filled(&STORE), filled(&STORE_KEEPING_FLAGS)];

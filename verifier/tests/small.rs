@@ -12,7 +12,7 @@ fn crate_at(path: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("..").join(path)
 }
 
-/// Returns how many lines are neither blank, nor comments, nor in a module of tests.
+/// Returns the number of lines that are neither blank, nor comments, nor in a module of tests.
 fn code_lines(source: &str) -> usize {
     let code = source.split("#[cfg(test)]\nmod tests").next().unwrap_or_default();
     code.lines().map(str::trim).filter(|line| !line.is_empty() && !line.starts_with("//")).count()

@@ -56,12 +56,12 @@ impl Counts {
         counts.iter().filter(|((_, g), _)| *g == granted).map(|((n, _), count)| (*n, *count)).collect()
     }
 
-    /// Returns how often the policy refused each call, by number.
+    /// Returns the number of refusals of each call, by the call's number.
     pub fn refused(&self) -> BTreeMap<i64, u64> {
         self.select(false)
     }
 
-    /// Returns how often each granted call was made, by number.
+    /// Returns the number of answers to each granted call, by the call's number.
     pub fn granted(&self) -> BTreeMap<i64, u64> {
         self.select(true)
     }

@@ -116,7 +116,7 @@ api! {
         alone(world, |world| Ok(world.refill(domain)?))
     }
 
-    /// Reads how much of its budget a domain used.
+    /// Reads the used part of a domain's budget.
     fn sfi_world_used(world: *mut sfi_world, domain: *const c_char, wall_ns: *mut u64, cpu_ns: *mut u64) {
         let domain = text(domain, "domain")?;
         let used = alone(world, |world| Ok(world.used(domain)?))?;

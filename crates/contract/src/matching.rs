@@ -160,7 +160,8 @@ pub fn tail(bytes: &[u8]) -> Option<(Check, &'static Pattern)> {
     TAILS.into_iter().find(|(_, tail)| tail.fits(bytes))
 }
 
-/// Returns the check whose `int3` is the last byte before `at`, and how many of its bytes follow.
+/// Returns the check whose `int3` is the last byte before `at`, and the number of its bytes that
+/// follow.
 pub fn trapped(bytes: &[u8], at: usize) -> Option<(Check, usize)> {
     TAILS.into_iter().find_map(|(check, tail)| {
         let trap = tail.bytes.iter().rposition(|byte| *byte == 0xcc)? + 1;

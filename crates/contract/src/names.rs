@@ -17,7 +17,7 @@ pub const CLIENT_STACK: &str = "__sfi_client_stack";
 /// registers of the Linux system call convention (rax = number; rdi, rsi, rdx, r10, r8, r9) and
 /// changes rax, rcx and r11 only.
 pub const SYSCALL: &str = "__sfi_syscall";
-/// Function: returns how many return addresses of the domain's own code lie on the control stack
+/// Function: returns the number of return addresses of the domain's own code on the control stack
 /// above the frame that entered the domain. The return address of this call counts too. Changes
 /// rax, r10 and r11 only.
 pub const DEPTH: &str = "__sfi_depth";

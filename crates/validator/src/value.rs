@@ -28,9 +28,9 @@ pub(crate) enum Node {
     Spot(Spot),
     /// A sum of products and a constant. Without terms it is a number.
     Sum(Vec<(Id, i64)>, i64),
-    /// Bits of a value: the first bit, and how many. The others are zero.
+    /// Bits of a value: the first bit, and their number. The others are zero.
     Bits(Id, u8, u8),
-    /// A value with bits of another one inserted: the first bit, and how many.
+    /// A value with bits of another one inserted: the first bit, and their number.
     Insert(Id, Id, u8, u8),
     /// The contents of memory: version, address, bytes.
     Load(u32, Id, u32),
@@ -169,7 +169,7 @@ impl Values {
         self.id(Node::Bits(of, from, count))
     }
 
-    /// Returns how many of a value's low bits may be other than zero.
+    /// Returns the number of a value's low bits that may be other than zero.
     fn width(&self, id: Id) -> u32 {
         match self.node(id) {
             Node::Bits(_, _, count) => u32::from(*count),

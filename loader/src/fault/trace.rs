@@ -162,14 +162,14 @@ impl fmt::Display for Frame {
 const CYCLE: usize = 8;
 
 impl Backtrace {
-    /// Counts how often the `length` frames from `at` on repeat, one after the other.
+    /// Counts the repetitions of the `length` frames from `at` on, one after the other.
     fn repeats(&self, at: usize, length: usize) -> usize {
         let cycle = &self.frames[at..at + length];
         self.frames[at..].chunks_exact(length).take_while(|frames| *frames == cycle).count()
     }
 
-    /// Finds the shortest cycle that begins at a frame and repeats three times or more: its length
-    /// and how often.
+    /// Finds the shortest cycle that begins at a frame and repeats three times or more. Returns its
+    /// length and its count.
     fn cycle(&self, at: usize) -> Option<(usize, usize)> {
         let longest = CYCLE.min((self.frames.len() - at) / 3);
         (1..=longest).map(|length| (length, self.repeats(at, length))).find(|(_, times)| *times >= 3)

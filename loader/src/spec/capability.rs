@@ -55,7 +55,7 @@ impl Capability {
         same
     }
 
-    /// Returns how often wrong bits were shown.
+    /// Returns the number of times that wrong bits were shown.
     pub fn refused(&self) -> u64 {
         self.refused.load(Ordering::Relaxed)
     }

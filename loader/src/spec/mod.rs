@@ -299,19 +299,20 @@ impl DomainSpec {
         self
     }
 
-    /// Sets how many different functions others can pass to this domain as `fn` in its life, at
-    /// most [`MAX_SPARE`]. Each gets a gateway. Until the domain is restarted or loaded again, the
-    /// gateway leads to this function or nowhere. Default: [`DEFAULT_CALLBACKS`], or none if no
-    /// signature passes it a function.
+    /// Sets the number of different functions that others can pass to this domain as `fn` in its
+    /// life, at most [`MAX_SPARE`]. Each gets a gateway. Until the domain is restarted or loaded
+    /// again, the gateway leads to this function or nowhere. Default: [`DEFAULT_CALLBACKS`], or
+    /// none if no signature passes it a function.
     #[must_use]
     pub fn callbacks(mut self, count: usize) -> Self {
         self.callbacks = Some(count);
         self
     }
 
-    /// Sets how many fibers of this domain (`swapcontext`) can wait while another one runs, at most
-    /// [`MAX_FIBERS`]. Each takes up to 64 KiB of host memory for its return addresses, a word for
-    /// each call in progress. Memory is used once a fiber waits. Default: [`DEFAULT_FIBERS`].
+    /// Sets the number of fibers of this domain (`swapcontext`) that can wait while another one
+    /// runs, at most [`MAX_FIBERS`]. Each takes up to 64 KiB of host memory for its return
+    /// addresses, a word for each call in progress. Memory is used once a fiber waits. Default:
+    /// [`DEFAULT_FIBERS`].
     #[must_use]
     pub fn fibers(mut self, count: usize) -> Self {
         self.fibers = count;

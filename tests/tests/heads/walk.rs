@@ -230,7 +230,7 @@ impl Found {
 
     /// Fills `rest` with the heads that follow from the verdict on the probes. A ModRM byte with an
     /// accepted probe is tried with the other SIB bytes, each other ModRM byte with one of them.
-    /// Returns where the latter begin, and how many heads were cut.
+    /// Returns the start of the latter, and the number of heads that were cut.
     pub fn expand(
         &mut self,
         unit: &Unit,

@@ -34,7 +34,7 @@ impl Outcome {
         self.time.as_secs_f64() / self.guesses as f64
     }
 
-    /// Returns how many standard errors the observed mean lies from the formula's mean.
+    /// Returns the distance of the observed mean from the formula's mean, in standard errors.
     pub fn standard_errors(&self, search: Search) -> f64 {
         (self.mean() - search.mean()) / (search.deviation() / (self.searches as f64).sqrt())
     }

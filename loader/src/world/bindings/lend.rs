@@ -124,8 +124,8 @@ impl Inner {
         found.or_else(|| known.iter().position(moved)).or_else(next)
     }
 
-    /// Returns how many gateways of a domain one party may have. All connected clients that pass
-    /// functions have equal rights, and so has the host if it lends some.
+    /// Returns the number of a domain's gateways that one party may have. All connected clients
+    /// that pass functions have equal rights, and so has the host if it lends some.
     fn share(&self, callee: DomainId, party: Option<DomainId>) -> usize {
         let passes = |r: &&Record| r.to.domain() == Some(callee) && r.passes_functions();
         let clients = self.manager.records.iter().flatten().filter(passes).map(|r| Some(r.client));

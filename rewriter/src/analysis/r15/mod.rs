@@ -151,8 +151,8 @@ fn mentions(ins: &Instruction) -> impl Iterator<Item = (Register, u64)> {
     operands.chain(address)
 }
 
-/// Returns how many loops surround each instruction. A loop is the code that a backward branch
-/// spans.
+/// Returns the number of loops that surround each instruction. A loop is the code that a backward
+/// branch spans.
 fn loop_depths(code: &Code<'_, '_>) -> PerInsn<u32> {
     let mut change = code.per_insn(0i32);
     for (at, insn) in code.insns.iter_enumerated() {
