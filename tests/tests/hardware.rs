@@ -161,7 +161,7 @@ fn eip_relative_store() {
 /// lies in the window.
 fn rip_relative_store() {
     let (mut machine, window) = (Machine::new(), Window::new());
-    // (width, before the displacement, behind it)
+    // (width, before the displacement, after it)
     let forms: [(u64, &[u8], &[u8]); 8] = [
         (8, &[0x48, 0x89, 0x05], &[]),                    // mov %rax,d(%rip)
         (1, &[0x88, 0x25], &[]),                          // mov %ah,d(%rip)

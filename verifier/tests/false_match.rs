@@ -156,7 +156,7 @@ fn texts() -> Vec<Vec<u8>> {
             all.push([ends.concat(), rebase, hex("f3 aa c3")].concat());
         }
     }
-    // and $0xffff8,%eax ; jmp *%gs:table(%eax), behind its check
+    // and $0xffff8,%eax ; jmp *%gs:table(%eax), after its check
     all.push(
         [checked("48 8d 08", &filled(&BRANCH)), hex("25 f8 ff 0f 00 65 67 ff a0 00 00 10 00"), vec![0xc3]].concat(),
     );
@@ -197,8 +197,8 @@ fn one_byte_makes_no_false_claim() {
     assert!(tried > 200_000 && kept > 1_000, "{tried} {kept}");
 }
 
-/// A branch to every byte of every text, from before and from behind, and every text without one of
-/// its bytes or with a byte twice.
+/// A branch to every byte of every text, from before and from after it. Every text without one of
+/// its bytes, or with a byte twice.
 #[test]
 fn nothing_passes_a_check_by() {
     let (mut tried, mut kept) = (0, 0);

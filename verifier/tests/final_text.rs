@@ -78,10 +78,10 @@ fn t03_loads() {
     }
 }
 
-/// The whole operand of a store lies in the window, in every mode and behind every immediate.
+/// The whole operand of a store lies in the window, in every mode and with any immediate after it.
 #[test]
 fn t04_stores() {
-    // (before the displacement, behind it)
+    // (before the displacement, after it)
     let forms = [
         ("48 89 05", ""),          // mov %rax,d(%rip)
         ("66 c7 05", "34 12"),     // movw $0x1234,d(%rip)

@@ -22,7 +22,7 @@ fn b01_branch_targets() {
         accept(code, Write);
     }
     for code in [
-        "eb 00", // behind the end
+        "eb 00", // after the end
         "eb 7f c3",
         "eb fd",                   // before the start
         "eb 01 b8 0f 05 00 00 c3", // into the mov, at a syscall

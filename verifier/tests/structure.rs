@@ -247,7 +247,7 @@ fn e05_relocation_tables() {
         ("twice", &[(0, R_64, 1, 0), (0, R_64, 1, 0)]),
         ("unsorted overlap", &[(8, R_64, 1, 0), (5, R_32, 1, 0)]),
         ("over the end", &[(9, R_64, 1, 0)]),
-        ("behind the end", &[(1 << 40, R_64, 1, 0)]),
+        ("after the end", &[(1 << 40, R_64, 1, 0)]),
         ("wraps", &[(u64::MAX, R_64, 1, 0)]),
         ("no such symbol", &[(0, R_64, 3, 0)]),
         ("copy", &[(0, 5, 1, 0)]),

@@ -26,16 +26,16 @@ fn hidden(ok: &[u8], object: &[u8]) -> Vec<(&'static str, Vec<Vec<u8>>)> {
     let exact = [&b"__.SYMDEF\0\0\0"[..], object].concat();
     vec![
         ("plain", vec![entry("ok.o/", ok), entry("c.o/", object)]),
-        ("/ behind", vec![entry("ok.o/", ok), entry("/", object)]),
-        ("/SYM64/ behind", vec![entry("ok.o/", ok), entry("/SYM64/", object)]),
-        ("// behind", vec![entry("ok.o/", ok), entry("//", object)]),
+        ("/ after", vec![entry("ok.o/", ok), entry("/", object)]),
+        ("/SYM64/ after", vec![entry("ok.o/", ok), entry("/SYM64/", object)]),
+        ("// after", vec![entry("ok.o/", ok), entry("//", object)]),
         ("second /", vec![entry("/", &[0; 4]), entry("/", object), entry("ok.o/", ok)]),
         ("second //", vec![entry("//", b"x/\n"), entry("//", object), entry("ok.o/", ok)]),
-        ("__.SYMDEF behind", vec![entry("ok.o/", ok), entry("__.SYMDEF", object)]),
+        ("__.SYMDEF after", vec![entry("ok.o/", ok), entry("__.SYMDEF", object)]),
         ("__.SYMDEFx", vec![entry("__.SYMDEFx.o/", object), entry("ok.o/", ok)]),
         ("BSD name", vec![entry("ok.o/", ok), entry("#1/20", &bsd)]),
         ("BSD name first", vec![entry("#1/20", &bsd), entry("ok.o/", ok)]),
-        ("BSD table name behind", vec![entry("ok.o/", ok), entry("#1/12", &exact)]),
+        ("BSD table name after", vec![entry("ok.o/", ok), entry("#1/12", &exact)]),
         ("twice", vec![entry("ok.o/", ok), entry("ok.o/", object)]),
     ]
 }

@@ -142,7 +142,7 @@ pub const KNOWN: &[Known] = &[
             rex & 8 != 0 && legacy.contains(&0x66) && legacy.last() != Some(&0x66)
         },
     ),
-    known(Other::Llvm, &[Unknown, Reads, Writes, General], "66 behind f2 or f3 hides them", |case| {
+    known(Other::Llvm, &[Unknown, Reads, Writes, General], "66 after f2 or f3 hides them", |case| {
         let (legacy, _) = case.prefixes();
         let place = |wanted: &[u8]| legacy.iter().position(|byte| wanted.contains(byte));
         place(&[0xf2, 0xf3]).zip(place(&[0x66])).is_some_and(|(first, second)| first < second)

@@ -36,7 +36,7 @@ pub(super) fn prefixes(bytes: &[u8]) -> Result<Prefixes, String> {
     if let [0x40..=0x4f, next, ..] = rest
         && matches!(next, 0x40..=0x4f | 0x26 | 0x2e | 0x36 | 0x3e | 0x64..=0x67 | 0xf0 | 0xf2 | 0xf3)
     {
-        return Err("a prefix behind REX".into());
+        return Err("a prefix after REX".into());
     }
     Ok(found)
 }

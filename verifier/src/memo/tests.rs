@@ -96,7 +96,7 @@ fn a_changed_byte_of_the_head_is_another_instruction() {
             assert!(recall(&mut memo, &other).is_none(), "{other:02x?}");
         }
     }
-    assert!(recall(&mut memo, &bytes[..5]).is_none(), "it reaches behind the text's end");
+    assert!(recall(&mut memo, &bytes[..5]).is_none(), "it reaches beyond the text's end");
     let facts = recall(&mut memo, &[0x65, 0x67, 0x48, 0x89, 0x47, 0x80]).expect("another displacement");
     assert_eq!(facts.shape.length(), 6);
 }
