@@ -608,7 +608,8 @@ fn errors_are_values_and_say_a_thing_once() {
     let cases = [
         (host().domain(server()).domain(server()), SpecError::TwoDomains(name("server"))),
         (host().host_fn("h", |_| Ok(0)), SpecError::TwoHostFunctions(name("h"))),
-        (host().region("r", 0), SpecError::Region(name("r"))),
+        (host().region("r", 0), SpecError::RegionSize { region: name("r"), bytes: 0 }),
+        (host().region("r", 1).region("r", 1), SpecError::TwoRegions(name("r"))),
         (
             host().domain(spec("app").import("g", Import::host("h")).import("g", Import::host("h"))),
             SpecError::GrantedTwice { domain: domain.clone(), symbol: symbol.clone() },

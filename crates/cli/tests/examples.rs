@@ -5,6 +5,7 @@ mod support;
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use support::transcript::{is_shown, say, transcript};
 use support::{Bench, root};
 
 /// Returns the first block of a README with this language.
@@ -52,28 +53,6 @@ fn run(name: &str) {
     assert_eq!(said, block(&readme, "text"), "{name}");
 }
 
-/// Returns the commands of a transcript, each with the output below it.
-fn transcript(block: &str) -> Vec<(&str, String)> {
-    let mut commands: Vec<(&str, String)> = Vec::new();
-    for line in block.lines() {
-        match (line.strip_prefix("$ "), commands.last_mut()) {
-            (Some(command), _) => commands.push((command, String::new())),
-            (None, Some((_, output))) => *output += &format!("{line}\n"),
-            (None, None) => panic!("output before the first command: {line}"),
-        }
-    }
-    commands
-}
-
-/// Says whether output is as a transcript shows it. A last line of dots stands for the rest.
-fn is_shown(output: &str, shown: &str) -> bool {
-    let (output, shown) = (output.trim_end(), shown.trim_end());
-    match shown.strip_suffix("\n...") {
-        Some(start) => output.strip_prefix(start).is_some_and(|rest| rest.starts_with('\n')),
-        None => output == shown,
-    }
-}
-
 /// The files come from the README as well: the plugin from its block, and the manifest from the
 /// output of `cat`.
 #[test]
@@ -86,17 +65,11 @@ fn the_transcript_of_the_readme() {
     for part in ["gcc ", "sfi rewrite ", "sfi verify ", "sfi run "] {
         assert!(commands.iter().any(|(command, _)| command.starts_with(part)), "{part}");
     }
-    let sfi = Path::new(env!("CARGO_BIN_EXE_sfi"));
-    let path = format!("{}:{}", sfi.parent().unwrap().display(), std::env::var("PATH").unwrap());
-    let directory = bench.directory().canonicalize().unwrap();
     for (command, shown) in commands {
         if let Some(file) = command.strip_prefix("cat ") {
             bench.write(file, shown.as_bytes());
         }
-        let mut shell = Command::new("sh");
-        shell.arg("-c").arg(format!("exec 2>&1\n{command}")).current_dir(&directory).env("PATH", &path);
-        let output = shell.output().expect("sh runs");
-        let said = String::from_utf8_lossy(&output.stdout).replace(&directory.display().to_string(), "...");
+        let said = say(&bench, command);
         assert!(is_shown(&said, &shown), "$ {command}\n{said}\nThe README shows:\n{shown}");
     }
 }

@@ -335,6 +335,7 @@ pub fn arbiter_of(domain: &str) -> String {
 /// A granted crossing: to a function of the host or of a domain.
 #[derive(Clone, Debug, serde::Deserialize)]
 #[serde(deny_unknown_fields)]
+#[serde(expecting = "a table: { host = \"NAME\" }, { entry = \"DOMAIN.NAME\" } or { domain = \"DOMAIN\" }")]
 pub struct Grant {
     /// Host function.
     pub host: Option<String>,

@@ -30,8 +30,11 @@ impl Builder {
         }
         let mut names = HashSet::new();
         for (region, bytes) in &self.regions {
-            if !names.insert(region) || *bytes == 0 || *bytes > 1 << 31 {
-                return Err(SpecError::Region(region.clone()).into());
+            if !names.insert(region) {
+                return Err(SpecError::TwoRegions(region.clone()).into());
+            }
+            if !(1..=1 << 31).contains(bytes) {
+                return Err(SpecError::RegionSize { region: region.clone(), bytes: *bytes }.into());
             }
         }
         let mut names = HashSet::new();

@@ -78,9 +78,17 @@ pub enum SpecError {
     /// Two host functions with one name.
     #[error("two host functions are named `{0}`")]
     TwoHostFunctions(String),
-    /// A region.
-    #[error("region `{0}` is named twice, empty or larger than 2 GiB")]
-    Region(String),
+    /// Two regions with one name.
+    #[error("two regions are named `{0}`")]
+    TwoRegions(String),
+    /// A region that is empty or larger than 2 GiB.
+    #[error("region `{region}` has {bytes} bytes: a region has at least one, and at most 2 GiB")]
+    RegionSize {
+        /// The region.
+        region: String,
+        /// Its size in bytes.
+        bytes: u64,
+    },
     /// A symbol has two grants.
     #[error("domain `{domain}`: `{symbol}` is granted twice")]
     GrantedTwice {

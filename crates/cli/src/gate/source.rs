@@ -46,16 +46,16 @@ impl Source {
     /// Opens a file and finds the objects in it. With `keep` an archive is read once, as a whole.
     pub fn open(path: &Path, keep: bool) -> anyhow::Result<Source> {
         let name = path.display().to_string();
-        let (file, size) = file::open(path).with_context(|| format!("cannot read `{name}`"))?;
+        let (file, size) = file::open(path).context("cannot be read")?;
         let mut bytes = Bytes::File(file);
-        let start = bytes.read(0, size.min(8)).with_context(|| format!("cannot read `{name}`"))?;
+        let start = bytes.read(0, size.min(8)).context("cannot be read")?;
         let is_archive = archive::is_archive(&start);
         if is_archive && keep {
-            bytes = Bytes::Kept(bytes.read(0, size).with_context(|| format!("cannot read `{name}`"))?);
+            bytes = Bytes::Kept(bytes.read(0, size).context("cannot be read")?);
         }
         let objects = if is_archive {
             let members = archive::members(size, |offset, length| bytes.read(offset, length))
-                .with_context(|| format!("cannot read the archive `{name}`"))?;
+                .context("the archive cannot be read")?;
             members.into_iter().map(|m| ObjectPlace { member: Some(m.name), offset: m.offset, size: m.size }).collect()
         } else {
             vec![ObjectPlace { member: None, offset: 0, size }]
@@ -65,7 +65,7 @@ impl Source {
 
     /// Reads the bytes of one object.
     pub fn read(&self, place: &ObjectPlace) -> anyhow::Result<Vec<u8>> {
-        self.bytes.read(place.offset, place.size).with_context(|| format!("cannot read `{}`", self.path))
+        self.bytes.read(place.offset, place.size).context("cannot be read")
     }
 
     /// Returns the bytes of an input that was read as a whole.
