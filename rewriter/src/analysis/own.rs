@@ -70,7 +70,7 @@ pub(crate) fn check(
         effects,
         states,
         before: HashMap::new(),
-        frames: frames(code, graph, states, &members),
+        frames: Frames::find(code, graph, states, &members),
         stores: HashMap::new(),
         leaves: leaves(code, graph, effects),
     };
@@ -98,8 +98,7 @@ struct Own<'x, 'o, 'a> {
     /// Registers that hold addresses of the own stack, before each instruction that control
     /// reaches.
     before: HashMap<InsnIndex, Set>,
-    /// The frame of each instruction, as one of the instructions that use it.
-    frames: HashMap<InsnIndex, InsnIndex>,
+    frames: Frames,
     /// Stores to places of a frame: the instruction, and the register.
     stores: HashMap<(InsnIndex, Slot), Vec<(InsnIndex, Register)>>,
     /// Registers written by each unit that neither calls nor jumps to another one.
@@ -110,17 +109,17 @@ impl Own<'_, '_, '_> {
     fn find(&mut self, members: &[InsnIndex]) {
         for &at in members {
             if let Some((slot, register)) = self.store(at) {
-                self.stores.entry((self.frames[&at], slot)).or_default().push((at, register));
+                self.stores.entry((self.frames.of[&at], slot)).or_default().push((at, register));
             }
         }
-        // A load depends on stores anywhere in the unit, so this repeats until nothing changes.
+        let entries = || members.iter().copied().filter(|&at| self.graph.entry[at]);
+        let mut work: Vec<InsnIndex> = entries().collect();
+        self.before.extend(work.iter().map(|&at| (at, RSP)));
+        let mut rest = members.iter().copied().filter(|&at| self.graph.label[at]);
+        // A load depends on stores anywhere in the unit, so this repeats until nothing changes. Each
+        // round starts with the last one's result and ends with fewer registers.
         loop {
-            let earlier = self.before.clone();
-            let mut work: Vec<InsnIndex> = members.iter().copied().filter(|&at| self.graph.entry[at]).collect();
-            for &at in &work {
-                self.before.insert(at, RSP);
-            }
-            let mut rest = members.iter().copied().filter(|&at| self.graph.label[at]);
+            let mut changed = false;
             loop {
                 while let Some(at) = work.pop() {
                     let after = self.transfer(at);
@@ -129,6 +128,7 @@ impl Own<'_, '_, '_> {
                     for to in next.into_iter().filter(|to| !self.graph.entry[*to]) {
                         let joined = self.before.get(&to).map_or(after, |own| own & after);
                         if self.before.insert(to, joined) != Some(joined) {
+                            changed = true;
                             work.push(to);
                         }
                     }
@@ -141,21 +141,10 @@ impl Own<'_, '_, '_> {
                 self.before.insert(at, after.unwrap_or(RSP | RBP));
                 work.push(at);
             }
-            if self.before == earlier {
+            if !changed {
                 return;
             }
-            // Every round starts with the last one's result and ends with fewer registers.
-            let all: Vec<InsnIndex> = self.before.keys().copied().collect();
-            for at in all {
-                let after = self.transfer(at);
-                let mut next = Vec::new();
-                self.graph.successors(self.code, at, |to| next.push(to));
-                for to in next.into_iter().filter(|to| !self.graph.entry[*to]) {
-                    if let Some(own) = self.before.get_mut(&to) {
-                        *own &= after;
-                    }
-                }
-            }
+            work.extend(members.iter().copied().filter(|at| self.before.contains_key(at)));
         }
     }
 
@@ -196,7 +185,7 @@ impl Own<'_, '_, '_> {
     /// Says whether the place of the frame that an instruction loads from holds an address of the
     /// own stack.
     fn loads_own(&self, at: InsnIndex, slot: Slot) -> bool {
-        let frame = self.frames[&at];
+        let frame = self.frames.of[&at];
         let holds = |at: InsnIndex, register: Register| {
             register.is_gpr64() && self.before.get(&at).is_none_or(|own| own & bit(register) != 0)
         };
@@ -209,11 +198,32 @@ impl Own<'_, '_, '_> {
         // If the distance is not known, stores through other pointers look alike.
         let mut beside = stores().filter(|(at, _)| holds(*at, self.code.insns[*at].ins.memory_base())).peekable();
         match slot {
-            Slot::Distance(_) => stores().next().is_some() && stores().all(own),
+            Slot::Distance(_) if stores().all(own) => stores().next().is_some(),
+            // The place serves several variables, one after the other.
+            Slot::Distance(_) if stores().any(own) => {
+                self.last_stores(at, slot).is_some_and(|last| last.iter().all(own))
+            }
+            Slot::Distance(_) => false,
             Slot::Pushed => pushed(),
             Slot::Operand(..) if beside.peek().is_some() => beside.all(own),
             Slot::Operand(index, ..) => index == Register::None && pushed(),
         }
+    }
+
+    /// Returns the stores to a place that may be the last ones before an instruction. `None` if
+    /// there may be none, on a path from the function's entry.
+    fn last_stores(&self, at: InsnIndex, slot: Slot) -> Option<Vec<(InsnIndex, Register)>> {
+        let (mut found, mut seen, mut work) = (Vec::new(), HashSet::new(), vec![at]);
+        while let Some(at) = work.pop() {
+            let before = self.frames.before.get(&at).filter(|_| !self.graph.entry[at])?;
+            for &at in before.iter().filter(|at| seen.insert(**at)) {
+                match self.store(at).filter(|(to, _)| *to == slot) {
+                    Some((_, register)) => found.push((at, register)),
+                    None => work.push(at),
+                }
+            }
+        }
+        Some(found)
     }
 
     /// Returns the registers that a callee leaves alone. If a function of this object calls nobody,
@@ -265,42 +275,47 @@ impl Own<'_, '_, '_> {
     }
 }
 
-/// Returns the frame of each instruction. A unit has several if functions jump to each other's
-/// beginning: at such a jump the frame is empty.
-fn frames(
-    code: &Code<'_, '_>,
-    graph: &FlowGraph,
-    states: &PerInsn<State>,
-    members: &[InsnIndex],
-) -> HashMap<InsnIndex, InsnIndex> {
-    let starts: HashSet<InsnIndex> = (code.object.symbols.iter().filter(|symbol| symbol.is_function()))
-        .filter_map(|symbol| match symbol.place {
-            Place::Section(section) => code.at(section, symbol.value),
-            _ => None,
-        })
-        .filter(|&at| states[at].rsp == Height::Known(0))
-        .collect();
-    let mut beside: HashMap<InsnIndex, Vec<InsnIndex>> = HashMap::new();
-    for &at in members {
-        let jumps = matches!(code.insns[at].flow, Flow::Jump(_) | Flow::Branch(_));
-        graph.successors(code, at, |to| {
-            if !(jumps && Some(to) != graph.next(code, at) && starts.contains(&to)) {
-                beside.entry(at).or_default().push(to);
-                beside.entry(to).or_default().push(at);
-            }
-        });
-    }
-    let mut frames = HashMap::new();
-    for &first in members {
-        let mut work = vec![first];
-        while let Some(at) = work.pop() {
-            if !frames.contains_key(&at) {
-                frames.insert(at, first);
-                work.extend(beside.get(&at).into_iter().flatten());
+/// The frames of functions. A unit has several if functions jump to each other's beginning: at such
+/// a jump the frame is empty.
+struct Frames {
+    /// The frame of each instruction, as one of the instructions that use it.
+    of: HashMap<InsnIndex, InsnIndex>,
+    /// The instructions from which control comes to one with the same frame.
+    before: HashMap<InsnIndex, Vec<InsnIndex>>,
+}
+
+impl Frames {
+    fn find(code: &Code<'_, '_>, graph: &FlowGraph, states: &PerInsn<State>, members: &[InsnIndex]) -> Frames {
+        let starts: HashSet<InsnIndex> = (code.object.symbols.iter().filter(|symbol| symbol.is_function()))
+            .filter_map(|symbol| match symbol.place {
+                Place::Section(section) => code.at(section, symbol.value),
+                _ => None,
+            })
+            .filter(|&at| states[at].rsp == Height::Known(0))
+            .collect();
+        let mut before: HashMap<InsnIndex, Vec<InsnIndex>> = HashMap::new();
+        let mut after: HashMap<InsnIndex, Vec<InsnIndex>> = HashMap::new();
+        for &at in members {
+            let jumps = matches!(code.insns[at].flow, Flow::Jump(_) | Flow::Branch(_));
+            graph.successors(code, at, |to| {
+                if !(jumps && Some(to) != graph.next(code, at) && starts.contains(&to)) {
+                    after.entry(at).or_default().push(to);
+                    before.entry(to).or_default().push(at);
+                }
+            });
+        }
+        let mut of = HashMap::new();
+        for &first in members {
+            let mut work = vec![first];
+            while let Some(at) = work.pop() {
+                if !of.contains_key(&at) {
+                    of.insert(at, first);
+                    work.extend([&before, &after].into_iter().filter_map(|edges| edges.get(&at)).flatten());
+                }
             }
         }
+        Frames { of, before }
     }
-    frames
 }
 
 /// Returns the registers written by each unit in which only its own code runs.
