@@ -87,6 +87,14 @@ reasons! {
         "Its text already has the contract's form, and its r15 is the data stack's pointer.",
         "sfi rewrite f.o -o g.o && sfi rewrite g.o",
         "link it as it is; for another mode, rewrite the compiler's object with --mode";
+    LargeModel = "SFI-W15", "code for the large code model",
+        "Distances of 64 bits from the code, or from a GOT, have no meaning in a window, where all distances fit into 32 bits.",
+        "gcc -mcmodel=large -c f.c",
+        "compile with -mcmodel=small or -mcmodel=medium: a domain's text and constants are never farther apart";
+    ExecutableStack = "SFI-W16", "object wants an executable stack",
+        "A nested function whose address is taken is called through code that its function writes to the stack. Domains write no code.",
+        "int f(int k) { int g(int x) { return x + k; } return apply(g, 1); }    // GNU C\n.section .note.GNU-stack,\"x\"                                          # the mark of such objects",
+        "pass the variables as an argument of an ordinary function; assemble objects without nested functions with --noexecstack";
 }
 
 impl fmt::Display for Reason {

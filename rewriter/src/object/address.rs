@@ -335,12 +335,13 @@ fn data_section(
                 None => refusals.push(refuse("the entry of a switch table does not lead to an instruction")),
             }
         } else {
-            refusals.push(code.refuse_offset(
-                section,
-                reloc.offset,
-                Reason::Relocation,
-                format!("relocation type {} against code in data", reloc.kind),
-            ));
+            let (reason, detail) = match reloc.kind {
+                kind if kind == elf::R_X86_64_PC64.0 => {
+                    (Reason::LargeModel, "a distance to code in 64 bits, as in a switch table".to_owned())
+                }
+                kind => (Reason::Relocation, format!("relocation type {kind} against code in data")),
+            };
+            refusals.push(code.refuse_offset(section, reloc.offset, reason, detail));
         }
     }
 }

@@ -35,14 +35,32 @@ pub(crate) fn sections(object: &Object<'_>) -> Result<(), Vec<Refusal>> {
             refuse(Reason::DataInText, section, "an executable section is writable");
         }
         if executable && section.name == b".note.GNU-stack" {
-            refuse(
-                Reason::DataInText,
-                section,
-                "the object wants an executable stack: its nested functions are called through code that they write there",
-            );
+            refuse(Reason::ExecutableStack, section, "");
+        }
+        if let Some((reason, detail)) = section.relocs.iter().filter(|_| section.is_code()).find_map(|r| model(r.kind))
+        {
+            refuse(reason, section, detail);
         }
     }
     if refusals.is_empty() { Ok(()) } else { Err(refusals) }
+}
+
+/// Returns the refusal of a relocation in text whose type tells how the object was compiled.
+fn model(kind: u32) -> Option<(Reason, &'static str)> {
+    const LARGE: [u32; 6] = [
+        elf::R_X86_64_GOT64.0,
+        elf::R_X86_64_GOTOFF64.0,
+        elf::R_X86_64_GOTPC64.0,
+        elf::R_X86_64_GOTPCREL64.0,
+        elf::R_X86_64_GOTPLT64.0,
+        elf::R_X86_64_PLTOFF64.0,
+    ];
+    const DESCRIPTORS: [u32; 2] = [elf::R_X86_64_GOTPC32_TLSDESC.0, elf::R_X86_64_TLSDESC_CALL.0];
+    let descriptors = "descriptors of thread locals, as -mtls-dialect=gnu2 writes them: use -mtls-dialect=gnu";
+    if LARGE.contains(&kind) {
+        return Some((Reason::LargeModel, ""));
+    }
+    DESCRIPTORS.contains(&kind).then_some((Reason::ThreadLocal, descriptors))
 }
 
 /// Says whether a linker could compile a part of the object anew. The new object has no such part.
