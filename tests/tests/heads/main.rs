@@ -9,8 +9,9 @@
 //! [`harmless`].
 //!
 //! `SFI_HEADS=all` (as in `cargo xtask soak`) takes all heads, `SFI_HEADS=3/100` the third
-//! hundredth of the units. Otherwise a slice is drawn from `SFI_HEADS_SEED`, with units of every
-//! kind.
+//! hundredth of the units, and `SFI_HEADS=3..100/100` that one and all that follow, one after the
+//! other. A run prints a line after each part, so one that was stopped goes on at the next part.
+//! Otherwise a slice is drawn from `SFI_HEADS_SEED`, with units of every kind.
 
 mod accept;
 mod iced;
@@ -33,6 +34,7 @@ use sfi_contract::Mode;
 use sfi_contract::policy::{self, Class};
 use std::collections::BTreeMap;
 use std::process::ExitCode;
+use std::time::Instant;
 use tally::Tally;
 use walk::{Found, Head, Thin, Unit, mix, units};
 
@@ -47,8 +49,34 @@ fn main() -> ExitCode {
 /// Units of each kind and stratum in a slice.
 const SLICE: usize = 4;
 
-/// Returns the units of this run, the random part of their walk, and whether all units run.
-fn selection() -> (Vec<Unit>, Thin, bool) {
+/// The units of a run.
+struct Selection {
+    /// The parts, one after the other, with their numbers.
+    parts: Vec<(usize, Vec<Unit>)>,
+    /// The number of all parts. 0 if the run is a slice.
+    of: usize,
+    thin: Thin,
+}
+
+impl Selection {
+    /// Says whether all units run.
+    fn is_all(&self) -> bool {
+        self.parts.len() == self.of
+    }
+}
+
+/// Reads `3/100`, `3..100/100`, or `all`: first and last part, and their number.
+fn parts(text: &str) -> Option<(usize, usize, usize)> {
+    if text == "all" {
+        return Some((1, 1, 1));
+    }
+    let (range, of) = text.split_once('/')?;
+    let (first, last) = range.split_once("..").unwrap_or((range, range));
+    let (first, last, of) = (first.parse().ok()?, last.parse().ok()?, of.parse().ok()?);
+    (1 <= first && first <= last && last <= of).then_some((first, last, of))
+}
+
+fn selection() -> Selection {
     let text = std::env::var("SFI_HEADS").unwrap_or_default();
     let seed = std::env::var("SFI_HEADS_SEED").map_or(1, |seed| seed.parse().expect("a number"));
     let mut units = units();
@@ -56,23 +84,18 @@ fn selection() -> (Vec<Unit>, Thin, bool) {
     units.par_sort_by_cached_key(|unit| {
         unit.stem().iter().fold(seed, |all, byte| mix(u128::from(all) << 8 | u128::from(*byte)))
     });
-    let whole = Thin { modrm: 1, sib: 1, seed };
-    if text == "all" {
-        return (units, whole, true);
+    if text.is_empty() {
+        let mut seen: BTreeMap<_, usize> = BTreeMap::new();
+        units.retain(|unit| {
+            let seen = seen.entry((unit.kind, unit.stratum)).or_default();
+            *seen += 1;
+            *seen <= SLICE
+        });
+        return Selection { parts: vec![(1, units)], of: 0, thin: Thin { modrm: 4, sib: 64, seed } };
     }
-    if let Some((part, of)) = text.split_once('/') {
-        let (part, of): (usize, usize) = (part.parse().expect("a number"), of.parse().expect("a number"));
-        assert!((1..=of).contains(&part), "SFI_HEADS={text}");
-        return (units.into_iter().skip(part - 1).step_by(of).collect(), whole, false);
-    }
-    assert!(text.is_empty(), "SFI_HEADS={text}");
-    let mut seen: BTreeMap<_, usize> = BTreeMap::new();
-    units.retain(|unit| {
-        let seen = seen.entry((unit.kind, unit.stratum)).or_default();
-        *seen += 1;
-        *seen <= SLICE
-    });
-    (units, Thin { modrm: 4, sib: 64, seed }, false)
+    let (first, last, of) = parts(&text).unwrap_or_else(|| panic!("SFI_HEADS={text}"));
+    let part = |n: usize| (n, units.iter().skip(n - 1).step_by(of).copied().collect());
+    Selection { parts: (first..=last).map(part).collect(), of, thin: Thin { modrm: 1, sib: 1, seed } }
 }
 
 /// The state of one thread.
@@ -257,18 +280,24 @@ fn harmless(reading: &Reading, i: &Instruction, full: bool) -> Result<(), String
 
 fn every_accepted_head_is_read_alike() {
     let llvm = llvm::Llvm::new();
-    let (units, thin, all) = selection();
-    println!("{} units", units.len());
-    let tally = units
-        .par_chunks(16)
-        .map_init(
-            || Worker::new(&llvm),
-            |worker, units| {
-                units.iter().for_each(|unit| worker.unit(unit, &thin));
-                std::mem::take(&mut worker.tally)
-            },
-        )
-        .reduce(Tally::default, Tally::join);
-    tally.print();
-    tally.check(all);
+    let selection = selection();
+    let (of, thin) = (selection.of, &selection.thin);
+    let mut all = Tally::default();
+    for (number, units) in &selection.parts {
+        let start = Instant::now();
+        let tally = units
+            .par_chunks(16)
+            .map_init(
+                || Worker::new(&llvm),
+                |worker, units| {
+                    units.iter().for_each(|unit| worker.unit(unit, thin));
+                    std::mem::take(&mut worker.tally)
+                },
+            )
+            .reduce(Tally::default, Tally::join);
+        println!("part {number} of {of}: {} units, {tally}, {:.1} s", units.len(), start.elapsed().as_secs_f64());
+        all = all.join(tally);
+    }
+    all.print();
+    all.check(selection.is_all(), of == 0 || selection.is_all());
 }
