@@ -4,6 +4,7 @@
 mod common;
 use common::{assemble, function};
 use sfi_loader::{Budget, CallError, DomainSpec, FaultKind, Import, Limits, Restart, Status, TypedFn, World};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 const LIMIT: Duration = Duration::from_millis(30);
@@ -269,6 +270,73 @@ fn nobody_hides_from_a_budget() {
         assert!((LIMIT..2 * LIMIT).contains(&charged), "{charged:?}");
         assert!(!world.domain("app").unwrap().is_dead(), "the server goes on");
     }
+}
+
+/// Base of the window in which the next function naps, or 0.
+static NAPPING: AtomicU64 = AtomicU64::new(0);
+static NAPS: AtomicU64 = AtomicU64::new(0);
+
+/// A handler of the host that sleeps if it interrupted code of the window.
+extern "C" fn nap(_: libc::c_int, _: *mut libc::siginfo_t, machine: *mut libc::c_void) {
+    // SAFETY: the kernel passes the interrupted state.
+    let rip = unsafe { (*machine.cast::<libc::ucontext_t>()).uc_mcontext.gregs[libc::REG_RIP as usize] } as u64;
+    let base = NAPPING.load(Ordering::Relaxed);
+    if base != 0 && rip & !0xffff_ffff == base {
+        NAPS.fetch_add(1, Ordering::Relaxed);
+        let time = libc::timespec { tv_sec: 0, tv_nsec: 10_000_000 };
+        // SAFETY: a valid pointer; the function may be called in handlers.
+        unsafe { libc::nanosleep(&time, std::ptr::null_mut()) };
+    }
+}
+
+/// Two domains work equally. Waits in the turns of one of them lower its own charge only.
+#[test]
+fn a_wait_lowers_no_other_charge() {
+    let turn = "mov $1000000,%edi\n2:\ndec %rdi\njnz 2b\n";
+    let app = function("run", &format!("mov %rdi,%rbx\n1:\n{turn}call work\ndec %rbx\njnz 1b\nret"));
+    let spec =
+        |name: &str, text: &str| DomainSpec::new(name).object("turns.o", assemble(text)).budget(Budget::cpu(PATIENCE));
+    let app = spec("app", &app).import("work", Import::domain("codec", "work").signature("() -> int"));
+    let codec = spec("codec", &function("work", &format!("{turn}ret")));
+    let mut world = World::builder().domain(app).domain(codec).build().unwrap();
+    let run: TypedFn<fn(u64) -> u64> = world.domain("app").unwrap().export("run").unwrap();
+    run.call(&mut world, (1,)).unwrap();
+    ["app", "codec"].map(|name| world.refill(name).unwrap());
+    // SAFETY: a handler that calls safe functions only. No other test uses the signal.
+    unsafe {
+        let mut action: libc::sigaction = std::mem::zeroed();
+        action.sa_sigaction = nap as *const () as usize;
+        action.sa_flags = libc::SA_SIGINFO | libc::SA_ONSTACK | libc::SA_RESTART;
+        assert_eq!(libc::sigaction(libc::SIGUSR2, &action, std::ptr::null_mut()), 0);
+    }
+    // SAFETY: a system call without conditions.
+    let (process, thread) = (std::process::id() as i32, unsafe { libc::gettid() });
+    let done = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            while !done.load(Ordering::Relaxed) {
+                // SAFETY: a system call without pointers. The thread lives until the scope's end.
+                unsafe { libc::syscall(libc::SYS_tgkill, process, thread, libc::SIGUSR2) };
+                let naps = NAPS.load(Ordering::Relaxed);
+                std::thread::sleep(Duration::from_millis(2));
+                if NAPS.load(Ordering::Relaxed) > naps {
+                    std::thread::sleep(Duration::from_millis(12));
+                }
+            }
+        });
+        NAPPING.store(world.domain("codec").unwrap().secret_base(), Ordering::Relaxed);
+        let start = Instant::now();
+        while NAPS.load(Ordering::Relaxed) < 60 && start.elapsed() < PATIENCE {
+            run.call(&mut world, (20,)).unwrap();
+        }
+        NAPPING.store(0, Ordering::Relaxed);
+        done.store(true, Ordering::Relaxed);
+    });
+    assert!(NAPS.load(Ordering::Relaxed) >= 60);
+    let [app, codec] = ["app", "codec"].map(|name| world.used(name).unwrap());
+    assert!(codec.wall - codec.cpu > Duration::from_millis(400), "codec waited: {codec:?}");
+    let both = app.cpu + codec.cpu;
+    assert!(app.cpu > both.mul_f64(0.25) && codec.cpu > both.mul_f64(0.25), "app {app:?}, codec {codec:?}");
 }
 
 /// Each instance has a budget of its own, as large as its domain's.

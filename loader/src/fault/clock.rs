@@ -15,7 +15,11 @@ pub(crate) fn now() -> u64 {
 /// One moment on both clocks, the origin of their ratio.
 static ORIGIN: OnceLock<(Instant, u64)> = OnceLock::new();
 
-/// Notes the origin of the ratio, before the first call of a world with budgets.
+/// Time after the origin from which on the ratio is precise enough.
+const SETTLING: Duration = Duration::from_millis(2);
+
+/// Notes the origin of the ratio, before the first call of a world with budgets. Waits once in a
+/// process until the ratio is precise.
 ///
 /// # Errors
 /// The kernel does not tell a thread's processor time, so a budget could not be kept.
@@ -23,7 +27,8 @@ pub(crate) fn start() -> io::Result<()> {
     if clock(libc::CLOCK_THREAD_CPUTIME_ID).is_none() {
         return Err(io::Error::last_os_error());
     }
-    ORIGIN.get_or_init(|| (Instant::now(), now()));
+    let (origin, _) = ORIGIN.get_or_init(|| (Instant::now(), now()));
+    std::thread::sleep(SETTLING.saturating_sub(origin.elapsed()));
     Ok(())
 }
 

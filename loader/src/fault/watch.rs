@@ -1,14 +1,9 @@
 //! The words that a world with limits or budgets and the watchdog share.
 
-use crate::fault::clock::processor;
 use crate::fault::limits::{Limits, nanos, reason};
 use crate::gate::records::Context;
 use std::sync::atomic::{AtomicBool, AtomicI32, AtomicPtr, AtomicU32, AtomicU64, Ordering};
 use std::time::Duration;
-
-/// If a call used more ticks than this, its end asks whether the thread waited. It is less than the
-/// shortest turn that a scheduler gives another thread.
-const MANY_TICKS: u64 = 20_000;
 
 /// The record that a world with a limit and the watchdog share.
 #[derive(Debug)]
@@ -28,10 +23,6 @@ pub struct Watch {
     pub(super) budget: Option<Duration>,
     /// While the charged ticks of all domains are below this, no domain is over a budget.
     pub(super) enough: AtomicU64,
-    /// The charged ticks of all domains, and the thread's clock in nanoseconds, at their last
-    /// comparison. Only the thread that runs the world touches them.
-    pub(super) charged: AtomicU64,
-    pub(super) clock: AtomicU64,
     /// The context, which tells the domain that runs.
     pub(super) context: AtomicPtr<Context>,
     /// The number of the call in progress, or 0 if there is none. It changes after each domain of
@@ -111,37 +102,10 @@ impl Watch {
         self.metered && unsafe { (*context).ticks } >= self.enough.load(Ordering::Relaxed)
     }
 
-    /// Says whether the ending call charged so much that the thread may have waited meanwhile.
-    ///
-    /// # Safety
-    /// As for [`Watch::is_spent`].
-    pub(super) unsafe fn many_ticks(&self, context: *const Context) -> bool {
-        // SAFETY: see the function's contract.
-        unsafe { (*context).ticks }.saturating_sub(self.charged.load(Ordering::Relaxed)) > MANY_TICKS
-    }
-
     /// Notes that no domain can be over a budget before all domains together were charged this many
     /// ticks.
     pub fn nobody_before(&self, ticks: u64) {
         self.enough.store(ticks, Ordering::Relaxed);
-    }
-
-    /// Returns the ticks in which the thread cannot have run, of those that domains were charged
-    /// since the last call of this function or the beginning of the call. `ticks` are all that were
-    /// charged so far. Returns 0 if no budget counts processor time.
-    pub fn waited(&self, ticks: u64, rate: f64) -> u64 {
-        if !self.processor {
-            return 0;
-        }
-        let now = processor();
-        let charged = ticks.saturating_sub(self.charged.load(Ordering::Relaxed)) as f64 * rate;
-        let waited = charged - now.saturating_sub(self.clock.load(Ordering::Relaxed)) as f64;
-        if waited <= 0.0 {
-            return 0;
-        }
-        self.charged.store(ticks, Ordering::Relaxed);
-        self.clock.store(now, Ordering::Relaxed);
-        (waited / rate) as u64
     }
 
     /// Says whether time is charged to domains.

@@ -19,7 +19,7 @@
 //! ([`crate::fault::meter`]). The watchdog only sees that a domain may be over a budget, and makes
 //! the thread find out which ([`reason::SETTLE`]). That domain ends, and the others go on.
 
-use crate::fault::clock::{clock, now, processor, start};
+use crate::fault::clock::{clock, now, start};
 use crate::fault::limits::{Budget, Limits, TIME_SIGNAL, reason};
 use crate::fault::meter;
 use crate::fault::watch::Watch;
@@ -96,9 +96,8 @@ pub(crate) unsafe fn begin(context: *mut Context, state: *mut ThreadState) {
             join(state);
         }
         if watch.metered {
-            watch.charged.store((*context).ticks, Ordering::Relaxed);
             if watch.processor {
-                watch.clock.store(processor(), Ordering::Relaxed);
+                meter::begin(context);
             }
         }
         watch.leave_host(context);
@@ -121,7 +120,7 @@ pub(crate) unsafe fn end(context: *mut Context, domain: *mut DomainState) -> boo
         let watch = &*(*context).watch.cast::<Watch>();
         if watch.metered {
             meter::charge(context, domain);
-            if watch.is_spent(context) || watch.processor && watch.many_ticks(context) {
+            if watch.is_spent(context) || meter::is_unclear(context) {
                 meter::settle(context, ptr::null());
             }
         }
@@ -331,8 +330,6 @@ fn record(limits: Limits, budgets: &[Budget], budget: Option<Duration>, by_watch
         processor: budgets.iter().any(|b| b.cpu.is_some()),
         budget,
         enough: AtomicU64::new(0),
-        charged: AtomicU64::new(0),
-        clock: AtomicU64::new(0),
         context: AtomicPtr::new(ptr::null_mut()),
         running: AtomicU64::new(0),
         call: AtomicU64::new(0),

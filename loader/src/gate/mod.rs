@@ -9,7 +9,9 @@ pub(crate) mod records;
 pub(crate) mod stubs;
 
 use crate::gate::frame::{Frame, FrameStart, Kept};
-use crate::gate::records::{Account, Binding, CallFrame, Context, DomainState, HostFrame, Status, ThreadState, flag};
+use crate::gate::records::{
+    Account, Binding, CallFrame, Context, DomainState, HostFrame, Status, ThreadState, Waits, flag,
+};
 use core::arch::asm;
 use core::mem::{offset_of, size_of};
 use core::ops::Range;
@@ -61,6 +63,16 @@ core::arch::global_asm!(
     C_REVIVE = const offset_of!(Context, revive),
     C_SINCE = const offset_of!(Context, since),
     C_TICKS = const offset_of!(Context, ticks),
+    C_LOOK = const offset_of!(Context, waits) + offset_of!(Waits, look),
+    C_LOOK_TICKS = const offset_of!(Context, waits) + offset_of!(Waits, ticks),
+    C_LOOK_CLOCK = const offset_of!(Context, waits) + offset_of!(Waits, clock),
+    C_PACE = const offset_of!(Context, waits) + offset_of!(Waits, pace),
+    C_LEFT = const offset_of!(Context, waits) + offset_of!(Waits, left),
+    C_ANSWER = const offset_of!(Context, waits) + offset_of!(Waits, answer),
+    LOOK_PERIOD = const LOOK_PERIOD,
+    LEAST_WAIT = const LEAST_WAIT,
+    SYS_CLOCK = const libc::SYS_clock_gettime,
+    THREAD_CLOCK = const libc::CLOCK_THREAD_CPUTIME_ID,
     D_BASE = const offset_of!(DomainState, base),
     D_BASE_HIGH = const offset_of!(DomainState, base) + size_of::<u32>(),
     D_SP = const offset_of!(DomainState, sp),
@@ -72,6 +84,7 @@ core::arch::global_asm!(
     D_DISPATCH_SIZE = const offset_of!(DomainState, dispatch_size),
     D_REGIONS = const offset_of!(DomainState, regions),
     D_TICKS = const offset_of!(DomainState, account) + offset_of!(Account, ticks),
+    D_RELIEF = const offset_of!(DomainState, account) + offset_of!(Account, relief),
     B_CALLEE = const offset_of!(Binding, callee),
     B_ENTRY = const offset_of!(Binding, entry),
     B_ARGUMENTS = const offset_of!(Binding, arguments),
@@ -128,6 +141,12 @@ core::arch::global_asm!(
 
 /// `ARCH_SET_GS` of `arch_prctl`, from `asm/prctl.h`.
 const ARCH_SET_GS: u32 = 0x1001;
+
+/// Ticks between two comparisons of charged ticks with the thread's clock: some 30 to 50 µs.
+pub(crate) const LOOK_PERIOD: u64 = 100_000;
+/// Fewest ticks that count as a wait. Changing to another thread and back takes longer.
+pub(crate) const LEAST_WAIT: u64 = 5_000;
+
 /// MXCSR at a function's entry (psABI 3.2.1): all exceptions masked, round to nearest, no flags.
 pub(crate) const MXCSR_DEFAULT: u32 = 0x1f80;
 /// The control bits of MXCSR. The others are status flags.

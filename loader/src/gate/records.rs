@@ -146,8 +146,34 @@ pub struct Context {
     pub since: u64,
     /// Ticks that were charged to any domain.
     pub ticks: u64,
+    /// The waits of the thread, in worlds where a budget counts processor time.
+    pub waits: Waits,
     /// Says whether the handlers' room is open. Only signal handlers of the world's thread use it.
     pub room: bool,
+}
+
+/// The comparison of charged ticks with the thread's own clock (fault/meter.rs).
+#[repr(C)]
+#[derive(Clone, Copy, Debug)]
+pub struct Waits {
+    /// The time-stamp counter from which on the next crossing compares. All ones if no budget
+    /// counts processor time.
+    pub look: u64,
+    /// [`Context::ticks`] at the last comparison.
+    pub ticks: u64,
+    /// The thread's clock in nanoseconds at the last comparison.
+    pub clock: u64,
+    /// Ticks of a nanosecond, times 2^32.
+    pub pace: u64,
+    /// Ticks in which the thread waited, and that no domain got back yet.
+    pub left: u64,
+    /// Room for the kernel's answer: seconds and nanoseconds.
+    pub answer: [u64; 2],
+}
+
+impl Waits {
+    /// Nothing is compared.
+    pub const NONE: Self = Self { look: u64::MAX, ticks: 0, clock: 0, pace: 0, left: 0, answer: [0; 2] };
 }
 
 /// A domain's time in ticks of the time-stamp counter, and its budgets in nanoseconds. A budget of
@@ -159,7 +185,7 @@ pub struct Account {
     pub ticks: u64,
     /// Ticks of these in which the thread did not run.
     pub relief: u64,
-    /// Value of `ticks` when `relief` was last computed.
+    /// `ticks - relief` when waits were last shared out.
     pub mark: u64,
     /// Budget of wall-clock time.
     pub wall: u64,

@@ -8,7 +8,7 @@ use crate::fault::watchdog::Watched;
 use crate::gate::Machine;
 use crate::gate::control_stack::ControlStack;
 use crate::gate::ids::{ById, DomainId, HostId, Id, RegionId};
-use crate::gate::records::Context;
+use crate::gate::records::{Context, Waits};
 use crate::link::place::place_regions;
 use crate::link::{self, Plan};
 use crate::load::raised::{self, Raised};
@@ -252,6 +252,7 @@ impl World {
                 revive: ptr::null(),
                 floor,
                 since: 0,
+                waits: Waits::NONE,
                 ticks: 0,
                 room: false,
             });
