@@ -10,9 +10,9 @@
 //! over has no effect, because no number is used twice.
 //!
 //! A call has one deadline, however many domains it leads through and however often they are
-//! restarted. At its limit the running domain is ended. Its callers get an error, and a little time
-//! in which to return it ([`grace`]). After that time all domains of the call end at once, without
-//! running again.
+//! restarted. At its limit the running domain is ended. Its callers get an error, and then a little
+//! time in which to return it ([`grace`]). After that time all domains of the call end at once,
+//! without running again.
 //!
 //! Limits of a call count wall clock or the processor time of its thread, whose clock the watchdog
 //! reads. Budgets of domains are charged when domains are entered and left
@@ -210,6 +210,9 @@ struct Observed {
     since: Instant,
     /// The processor clock of the thread when the call was first seen.
     cpu_since: Option<Duration>,
+    /// The clocks when the call was first seen after one of its domains was ended at the limit. The
+    /// [`grace`] of the others begins here, so they have it on a busy machine as well.
+    last: Option<(Instant, Option<Duration>)>,
 }
 
 /// Reads the processor time of a thread of this process, or `None` if it is gone. The kernel
@@ -249,24 +252,28 @@ impl Observed {
     /// look.
     fn call(&mut self, now: Instant) -> (u32, Duration) {
         let watch = &*self.watch;
-        let last = watch.grace.load(Ordering::Relaxed);
+        // A thread that is gone uses no more time.
+        let clock = || cpu_clock(watch.thread.load(Ordering::Relaxed));
+        let mut wait = self.period();
+        if watch.grace.load(Ordering::Relaxed) {
+            self.last.get_or_insert_with(|| (now, clock()));
+        }
+        let last = self.last;
         let limit = |l: &AtomicU64| {
             let limit = Some(l.load(Ordering::Relaxed)).filter(|l| *l > 0).map(Duration::from_nanos)?;
-            Some(if last { limit.saturating_add(grace(limit)) } else { limit })
+            Some(if last.is_some() { grace(limit) } else { limit })
         };
-        let all = if last { reason::FINAL } else { 0 };
-        let mut wait = self.period();
+        let all = if last.is_some() { reason::FINAL } else { 0 };
         if let Some(limit) = limit(&watch.wall) {
-            let elapsed = now.saturating_duration_since(self.since);
+            let elapsed = now.saturating_duration_since(last.map_or(self.since, |(since, _)| since));
             if elapsed >= limit {
                 return (reason::CALL_WALL | all, RETRY);
             }
             wait = wait.min(limit - elapsed);
         }
-        // A thread that is gone uses no more time.
-        let clock = || cpu_clock(watch.thread.load(Ordering::Relaxed));
         if let Some((limit, now)) = limit(&watch.cpu).and_then(|limit| Some((limit, clock()?))) {
-            let used = now.saturating_sub(*self.cpu_since.get_or_insert(now));
+            let since = *self.cpu_since.get_or_insert(now);
+            let used = now.saturating_sub(last.and_then(|(_, since)| since).unwrap_or(since));
             if used >= limit {
                 return (reason::CALL_CPU | all, RETRY);
             }
@@ -282,6 +289,7 @@ impl Observed {
         if running != 0 && call != self.seen {
             self.seen = call;
             self.since = now;
+            self.last = None;
             self.cpu_since = match self.watch.cpu.load(Ordering::Relaxed) {
                 0 => None,
                 _ => cpu_clock(self.watch.thread.load(Ordering::Relaxed)),
@@ -363,7 +371,7 @@ impl Watched {
             STARTED.get_or_init(|| ());
         }
         let now = Instant::now();
-        all.push(Observed { watch: watch.clone(), seen: 0, since: now, cpu_since: None });
+        all.push(Observed { watch: watch.clone(), seen: 0, since: now, cpu_since: None, last: None });
         CHANGED.notify_one();
         Ok(Self(watch))
     }
@@ -427,5 +435,27 @@ fn run() {
             None => CHANGED.wait(all).unwrap_or_else(PoisonError::into_inner),
             Some(wait) => CHANGED.wait_timeout(all, wait).unwrap_or_else(PoisonError::into_inner).0,
         };
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A watchdog that looks late takes no time from the callers of the domain that it ends.
+    #[test]
+    fn callers_have_their_time_after_a_late_look() {
+        let limit = Duration::from_millis(30);
+        let watch = record(Limits::wall(limit), &[], None, true);
+        watch.limit_calls();
+        let now = Instant::now();
+        let mut entry = Observed { watch: watch.clone(), seen: 1, since: now, cpu_since: None, last: None };
+        let late = now + 10 * limit;
+        assert_eq!(entry.call(late).0, reason::CALL_WALL);
+        watch.grace.store(true, Ordering::Relaxed);
+        assert_eq!(entry.call(late).0, 0);
+        let end = late + grace(limit);
+        assert_eq!(entry.call(end - Duration::from_nanos(1)).0, 0);
+        assert_eq!(entry.call(end).0, reason::CALL_WALL | reason::FINAL);
     }
 }
