@@ -167,6 +167,78 @@ fn what_the_host_took_back_stays_away() {
 }
 
 /// A client makes up names and pointers.
+/// An entry point that the host registers while the world exists is offered in every later life of
+/// its domain, until the host takes it back. The specification does not replace it, and nor does
+/// the domain. One that the domain registered itself ends with its life.
+#[test]
+fn what_the_host_registered_lasts() {
+    let text = "own: .asciz \"own\"\nlater: .asciz \"late\"\ntype: .asciz \"(int, int) -> int\"\n";
+    let claim = |name: &str| {
+        let body = format!("lea {name}(%rip),%rdi\nlea work(%rip),%rsi\nlea type(%rip),%rdx\ncall __sfi_register\nret");
+        function(&format!("claim_{name}"), &body)
+    };
+    let text = format!(".section .rodata\n{text}.text\n")
+        + &function("work", "lea 100(%rdi,%rsi),%rax\nret")
+        + &function("die", "ud2")
+        + &claim("own")
+        + &claim("later");
+    let server = |late: &str| {
+        DomainSpec::new("server")
+            .object("server.o", assemble(&(text.clone() + late)))
+            .import("__sfi_register", Import::host("__sfi_register"))
+            .registers("work", Entry::function("work").signature(PAIR))
+            .registers("die", Entry::function("die").signature("() -> int"))
+            .restart(Restart::Always)
+    };
+    let late = function("late", "lea 200(%rdi,%rsi),%rax\nret");
+    let world = World::builder().domain(client()).domain(server(&late)).permit("client", "*").build().unwrap();
+    let mut bench = Bench::new(world);
+    // One new name, and one of the specification with another function.
+    let entry = || Entry::function("late").signature(PAIR);
+    bench.world.register("server", "late", entry()).unwrap();
+    bench.world.unregister("server.work").unwrap();
+    bench.world.register("server", "work", entry()).unwrap();
+    // What stands may be said again, and nothing else takes its place.
+    bench.world.register("server", "work", entry()).unwrap();
+    for other in [Entry::function("work").signature(PAIR), Entry::function("late")] {
+        let taken = bench.world.register("server", "work", other).unwrap_err();
+        assert!(matches!(taken, BuildError::Bind(BindError::Taken(name)) if name == "server.work"));
+    }
+    for life in 0..6 {
+        match life {
+            0 => {}
+            1 | 4 => {
+                let die = bench.ask("server.die");
+                assert_eq!(bench.through(die, 0, 0), -1);
+                assert_eq!(bench.through(die, 0, 0), -1, "a second life");
+            }
+            2 => bench.world.restart("server").unwrap(),
+            3 => {
+                // Without the function the entry points lead nowhere, and nothing replaces them.
+                bench.world.reload(server("")).unwrap();
+                assert_eq!((bench.run(1, 2), bench.error()), (-7, Status::Unbound as u32));
+                let found = bench.ask("server.late");
+                assert_eq!((bench.through(found, 1, 2), bench.error()), (-1, Status::Unbound as u32));
+                bench.world.reload(server(&late)).unwrap();
+            }
+            _ => bench.world.reload(server(&late)).unwrap(),
+        }
+        assert_eq!(bench.ask("server.own"), 0, "life {life}");
+        let found = bench.ask("server.late");
+        assert_eq!(bench.through(found, 1, 2), 203, "life {life}");
+        assert_eq!(bench.run(1, 2), 203, "life {life}");
+        for (function, done) in [("claim_own", 0), ("claim_later", -1)] {
+            let claim: TypedFn<fn() -> i32> = bench.world.domain("server").unwrap().export(function).unwrap();
+            assert_eq!(claim.call(&mut bench.world, ()), Ok(done), "{function} in life {life}");
+        }
+    }
+    bench.world.unregister("server.late").unwrap();
+    for _ in 0..2 {
+        assert_eq!(bench.ask("server.late"), 0);
+        bench.world.reload(server(&late)).unwrap();
+    }
+}
+
 #[test]
 fn forged_pointers_disconnect_nothing() {
     let mut bench = bench();

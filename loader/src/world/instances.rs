@@ -9,7 +9,7 @@ use crate::link::image::Image;
 use crate::load::raised;
 use crate::vm::error::MapError;
 use crate::vm::window::Window;
-use crate::world::bindings::manager::Registered;
+use crate::world::bindings::manager::{By, Registered};
 use crate::world::bindings::record::Record;
 use crate::world::domain::Domain;
 use crate::world::domain_ref::DomainRef;
@@ -199,7 +199,7 @@ impl Inner {
 
     /// Takes back a domain's registrations at run time. Bindings to them lead nowhere afterwards.
     fn forget(&mut self, index: DomainId, all: bool) -> Result<(), BindError> {
-        let of = |e: &Registered| e.owner == Some(index) && (all || e.dynamic);
+        let of = |e: &Registered| e.owner == Some(index) && (all || e.by == By::Domain);
         let entries = self.manager.entries.iter().filter(|(_, e)| of(e));
         let names: Vec<String> = entries.map(|(name, _)| name.clone()).collect();
         for name in names {

@@ -4,7 +4,7 @@ use crate::gate::ids::{BindingId, DomainId};
 use crate::gate::stubs::Way;
 use crate::spec::signature::Signature;
 use crate::vm::address::WindowOffset;
-use crate::world::bindings::manager::{Registered, is_name};
+use crate::world::bindings::manager::{By, Registered, is_name};
 use crate::world::bindings::record::{Record, To};
 use crate::world::calls::shim;
 use crate::world::error::BindError;
@@ -22,14 +22,15 @@ impl Inner {
             return Err(BindError::Name(name.to_owned()));
         }
         let full = format!("{}.{name}", self.domains[domain].name);
-        if entry.dynamic && self.manager.withdrawn.contains(&full) {
+        if entry.by == By::Domain && self.manager.withdrawn.contains(&full) {
             return Err(BindError::Entry(full));
         }
-        if self.manager.entries.contains_key(&full) {
-            return Err(BindError::Taken(full));
+        if let Some(old) = self.manager.entries.get(&full) {
+            // The host may say again what holds since an earlier life of the domain.
+            return if entry.by == By::Host && *old == entry { Ok(()) } else { Err(BindError::Taken(full)) };
         }
-        let dynamic = self.manager.entries.values().filter(|e| e.dynamic && e.owner == Some(domain)).count();
-        if entry.dynamic && dynamic >= MAX_REGISTERED {
+        let own = |e: &&Registered| e.by == By::Domain && e.owner == Some(domain);
+        if entry.by == By::Domain && self.manager.entries.values().filter(own).count() >= MAX_REGISTERED {
             return Err(BindError::TooMany { domain: self.domains[domain].name.clone() });
         }
         if let To::Function { function, .. } = &entry.to

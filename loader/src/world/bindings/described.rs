@@ -4,7 +4,7 @@ use crate::gate::ids::{BindingId, ById, DomainId, HostId, Id};
 use crate::gate::stubs::{Stub, Way};
 use crate::spec::signature::Signature;
 use crate::spec::{Callee, DomainSpec, Entry, Import, Trust};
-use crate::world::bindings::manager::Registered;
+use crate::world::bindings::manager::{By, Registered};
 use crate::world::bindings::record::{Record, To};
 use crate::world::calls::buffers_in;
 use crate::world::calls::header;
@@ -110,5 +110,5 @@ pub(crate) fn registered(
             To::Host(hosts.position(|h| h.name == header).ok_or_else(wrong)?)
         }
     };
-    Ok((name.to_owned(), Registered { to, owner: Some(index), signature, dynamic: false }))
+    Ok((name.to_owned(), Registered { to, owner: Some(index), signature, by: By::Specification }))
 }

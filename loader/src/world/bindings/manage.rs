@@ -3,7 +3,7 @@
 
 use crate::spec::{Access, DomainSpec, Entry};
 use crate::world::bindings::described::registered;
-use crate::world::bindings::manager::Permit;
+use crate::world::bindings::manager::{By, Permit, Registered};
 use crate::world::calls::call::Enter;
 use crate::world::calls::host_call::HostCall;
 use crate::world::calls::values::Pointer;
@@ -63,7 +63,9 @@ pub trait Manage: Enter {
     }
 
     /// Registers a global function of a domain as an entry point, `domain.name`. Imports that
-    /// wait for it are connected.
+    /// wait for it are connected. Each later life of the domain offers it, also after the domain is
+    /// restarted or loaded again, until the host takes it back. While the domain has no function of
+    /// that name, the entry point leads nowhere. Registering it again in the same way is no error.
     ///
     /// # Errors
     /// [`BuildError::Signature`], [`BuildError::Bind`].
@@ -72,7 +74,7 @@ pub trait Manage: Enter {
         inner.manager.reshaped = true;
         let index = inner.find(domain).map_err(BindError::from)?;
         let (name, entry) = registered(index, domain, (name, &entry), &inner.hosts)?;
-        inner.register(index, &name, entry)?;
+        inner.register(index, &name, Registered { by: By::Host, ..entry })?;
         Ok(inner.connect_waiting(false)?)
     }
 

@@ -16,7 +16,7 @@ pub(crate) fn is_name(text: &str) -> bool {
 }
 
 /// A registered entry point.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct Registered {
     /// Its target.
     pub to: To,
@@ -24,8 +24,19 @@ pub struct Registered {
     pub owner: Option<DomainId>,
     /// Its signature.
     pub signature: Option<Signature>,
-    /// True if the domain registered it while it ran.
-    pub dynamic: bool,
+    /// The party that registered it.
+    pub by: By,
+}
+
+/// The party that registered an entry point, which decides how long it lasts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum By {
+    /// The domain's specification: for as long as the domain has this specification.
+    Specification,
+    /// The host, while the world exists: until the host takes it back.
+    Host,
+    /// The domain itself while it ran: for its present life.
+    Domain,
 }
 
 /// A client's request for a connection.

@@ -9,7 +9,7 @@ use crate::load::{self, Surroundings};
 use crate::spec::{DomainSpec, Restart};
 use crate::vm::error::MapError;
 use crate::world::bindings::described::{all_registered, records, stubs};
-use crate::world::bindings::manager::Registered;
+use crate::world::bindings::manager::{By, Registered};
 use crate::world::bindings::record::{Record, To};
 use crate::world::check::check_domain;
 use crate::world::domain::Domain;
@@ -227,24 +227,27 @@ impl Inner {
         self.write_reviver()
     }
 
-    /// Registers a replaced domain's entry points anew. Those that it registers no longer, or
-    /// otherwise, go, and those that the host took back stay away.
+    /// Registers a replaced domain's entry points anew. Those that its specification registers no
+    /// longer, or otherwise, go, and so do those that the domain registered itself. The host's own
+    /// decisions stay: its entry points, and those that it took back.
     fn register_again(&mut self, index: DomainId, new: Vec<(String, Registered)>) -> Result<(), BindError> {
         let full = |name: &str| format!("{}.{name}", self.domains[index].name);
-        let withdrawn = &self.manager.withdrawn;
-        let new: Vec<(String, Registered)> = new
-            .into_iter()
-            .map(|(name, entry)| (full(&name), entry))
-            .filter(|(name, _)| !withdrawn.contains(name))
-            .collect();
-        let kept = |name: &String, old: &Registered| {
-            new.iter().any(|(n, e)| n == name && e.to == old.to && e.signature == old.signature)
+        let manager = &self.manager;
+        let decided = |name: &String| {
+            manager.withdrawn.contains(name) || manager.entries.get(name).is_some_and(|e| e.by == By::Host)
+        };
+        let new: Vec<(String, Registered)> =
+            new.into_iter().map(|(name, entry)| (full(&name), entry)).filter(|(name, _)| !decided(name)).collect();
+        let kept = |name: &String, old: &Registered| match old.by {
+            By::Specification => new.iter().any(|(n, e)| n == name && e.to == old.to && e.signature == old.signature),
+            By::Host => true,
+            By::Domain => false,
         };
         let gone: Vec<String> = self
             .manager
             .entries
             .iter()
-            .filter(|(name, e)| e.owner == Some(index) && (e.dynamic || !kept(name, e)))
+            .filter(|(name, e)| e.owner == Some(index) && !kept(name, e))
             .map(|(name, _)| name.clone())
             .collect();
         for name in gone {

@@ -2,7 +2,7 @@
 
 use crate::gate::ids::DomainId;
 use crate::world::bindings::described::all_registered;
-use crate::world::bindings::manager::Registered;
+use crate::world::bindings::manager::{By, Registered};
 use crate::world::bindings::record::To;
 use crate::world::error::{BindError, BuildError, SpecError};
 use crate::world::inner::Inner;
@@ -40,7 +40,7 @@ impl Inner {
         for (name, signature) in std::mem::take(&mut self.manager.supervisors) {
             let host = self.hosts.position(|h| h.name == name);
             let to = To::Host(host.ok_or_else(|| BindError::Entry(name.clone()))?);
-            let entry = Registered { to, owner: None, signature, dynamic: false };
+            let entry = Registered { to, owner: None, signature, by: By::Specification };
             if self.manager.entries.insert(name.clone(), entry).is_some() {
                 return Err(BindError::Taken(name).into());
             }

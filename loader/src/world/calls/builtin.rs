@@ -17,7 +17,7 @@
 use crate::gate::ids::BindingId;
 use crate::gate::records::{Binding, Status};
 use crate::spec::Access;
-use crate::world::bindings::manager::Registered;
+use crate::world::bindings::manager::{By, Registered};
 use crate::world::bindings::record::To;
 use crate::world::calls::host_call::{HostCall, HostFn};
 use crate::world::error::HostError;
@@ -87,7 +87,7 @@ fn register(cx: &mut HostCall<'_>) -> Result<u64, HostError> {
     let inner = cx.record();
     let Some(offset) = inner.code_at(domain, pointer) else { return refused(cx, u64::MAX) };
     let to = To::Code { domain, offset };
-    let entry = Registered { to, owner: Some(domain), signature: Some(signature), dynamic: true };
+    let entry = Registered { to, owner: Some(domain), signature: Some(signature), by: By::Domain };
     let done = inner.register(domain, &name, entry).and_then(|()| inner.connect_waiting(false));
     if done.is_ok() { Ok(0) } else { refused(cx, u64::MAX) }
 }
@@ -98,7 +98,7 @@ fn unregister(cx: &mut HostCall<'_>) -> Result<u64, HostError> {
     let inner = cx.record();
     let full = format!("{}.{name}", inner.domains[domain].name);
     // Entry points of the specification are the host's to take back.
-    let own = inner.manager.entries.get(&full).is_some_and(|e| e.dynamic && e.owner == Some(domain));
+    let own = inner.manager.entries.get(&full).is_some_and(|e| e.by == By::Domain && e.owner == Some(domain));
     if own && inner.unregister(&full).is_ok() { Ok(0) } else { refused(cx, u64::MAX) }
 }
 
