@@ -87,12 +87,13 @@ impl Prepared {
     /// Handles a callee that is dead, active, or lives at another place since the last call.
     #[cold]
     fn refresh_again(&mut self, held: &mut Held<'_>) -> Result<(*mut DomainState, u64), CallError> {
+        // SAFETY: as in `refresh`.
+        if unsafe { (*self.entry.binding.callee).life } != self.entry.life {
+            return Err(CallError::Discarded);
+        }
         let (state, sp) = held.ready(self.index)?;
         // SAFETY: as in `refresh`.
         unsafe {
-            if (*state).life != self.entry.life {
-                return Err(CallError::Discarded);
-            }
             if (*state).generation != self.entry.generation {
                 let found = find(held, self.index, &self.name, self.floats != 0);
                 self.entry = found.ok_or_else(|| CallError::Gone { domain: self.domain.to_string() })?;
@@ -181,7 +182,8 @@ impl Prepared {
     /// them away when it is restarted or loaded again.
     ///
     /// # Errors
-    /// [`CallError::WrongWorld`]; [`CallError::Arguments`] if the range is not the callee's.
+    /// [`CallError::WrongWorld`]; [`CallError::Discarded`]; [`CallError::Arguments`] if the range is
+    /// not the callee's.
     #[inline]
     pub fn view(&self, enter: &mut (impl Enter + ?Sized), pointer: u64, size: usize) -> Result<*const u8, CallError> {
         let held = enter.held();
@@ -189,6 +191,10 @@ impl Prepared {
             return Err(CallError::WrongWorld);
         }
         let domain = &held.domains[self.index];
+        // Another instance may have the place of a discarded one.
+        if domain.life != self.entry.life {
+            return Err(CallError::Discarded);
+        }
         let (_, offset) = domain.memory().find(pointer, size).map_err(|_| self.wrong())?;
         Ok(domain.window.at(offset).number() as *const u8)
     }
