@@ -2,7 +2,7 @@
 
 mod common;
 use common::{CALL_RAX, assemble, function};
-use sfi_loader::{BuildError, DomainSpec, Import, Manage, TypedFn, World};
+use sfi_loader::{BuildError, DomainSpec, Import, Manage, Mode, SpecError, TypedFn, World};
 
 /// Makes an archive with `ar`.
 fn archive(members: &[(&str, Vec<u8>)]) -> Vec<u8> {
@@ -459,7 +459,7 @@ fn unsafe_objects_are_refused_with_every_violation() {
 fn the_clock_needs_two_grants() {
     let text = function("run", "rdtsc\nmov $1,%eax\nret");
     for (asks, granted) in [(false, false), (false, true), (true, false), (true, true)] {
-        let domain = |text: &str| if asks { spec(text).clock() } else { spec(text) };
+        let domain = |text: &str| if asks { spec(text).clock_exposing() } else { spec(text) };
         let builder = || if granted { World::builder().clock() } else { World::builder() };
         let built = builder().domain(domain(&text)).build();
         let mut harmless = builder().domain(domain(&function("run", "mov $1,%eax\nret"))).build().unwrap();
@@ -468,6 +468,27 @@ fn the_clock_needs_two_grants() {
             assert_eq!(error.is_none(), asks && granted, "asks {asks}, granted {granted}: {error:?}");
             assert!(error.is_none_or(|error| error.to_string().contains("reads the clock")));
         }
+    }
+}
+
+/// Outside mode full the clock leads to all memory of the process, so the host has to say that it
+/// knows. Also for a reload, and whatever the objects do.
+#[test]
+fn the_clock_needs_confined_loads() {
+    let text = function("run", "mov $1,%eax\nret");
+    let build = |spec: DomainSpec| World::builder().clock().domain(spec).build();
+    for (mode, allowed) in [(Mode::Write, false), (Mode::Match, false), (Mode::Full, true)] {
+        let plain = || spec(&text).mode(mode);
+        let mut world = build(plain()).unwrap();
+        for error in [build(plain().clock()).err(), world.reload(plain().clock()).err()] {
+            assert_eq!(error.is_none(), allowed, "{mode}: {error:?}");
+            let names = |e: BuildError| matches!(e, BuildError::Spec(SpecError::Clock { domain, .. }) if domain == "a");
+            assert!(error.is_none_or(names), "{mode}");
+        }
+        assert!(build(plain().clock_exposing()).is_ok());
+        assert!(world.reload(plain().clock_exposing()).is_ok());
+        // Nothing is exposed if the host grants no clock.
+        assert!(World::builder().domain(plain().clock()).build().is_ok());
     }
 }
 

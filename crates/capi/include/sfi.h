@@ -198,7 +198,8 @@ SFI_API sfi_status sfi_config_serve(sfi_config *config, const char *name, const 
 /* Adds a rule, like [[permit]] in a manifest: the client may connect to the entry point. Names may
  * end in `*`. */
 SFI_API sfi_status sfi_config_permit(sfi_config *config, const char *client, const char *entry, sfi_error **error);
-/* Lets domains with `clock = true` in the manifest read the processor's clock (rdtsc). */
+/* Lets domains with `clock` in the manifest read the processor's clock (rdtsc). Outside mode full
+ * that is `clock = "exposing"`: such a domain finds the memory of other domains and of the host. */
 SFI_API sfi_status sfi_config_clock(sfi_config *config, sfi_error **error);
 /* Lets signal handlers of the host end calls (sfi_interrupt). A world without limits and budgets
  * then needs no thread of its own, and the library leaves SIGURG blocked. */

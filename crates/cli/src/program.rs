@@ -96,7 +96,8 @@ pub fn run(setup: Setup<'_>, mut bytes: Vec<u8>, fault: u8) -> anyhow::Result<Ex
     let linked = bytes.drain(..script(&bytes)).count() > 0;
     let spec = domain(setup.mode, &setup.path.display().to_string(), bytes, linked);
     let spec = spec.memory(setup.memory).stack(setup.stack);
-    let spec = if setup.clock { spec.clock() } else { spec };
+    // The user says so, and this process has no other domain.
+    let spec = if setup.clock { spec.clock_exposing() } else { spec };
     let mut arbiter = setup.grants.arbiter(setup.time_limit)?;
     let counts = setup.grants.count_syscalls.then(|| arbiter.counts());
     let builder = World::builder().domain(spec).time_limit(setup.time_limit);

@@ -95,7 +95,7 @@ fn domains_with_the_clock_search_without_faults() {
     let bench = bench(40);
     let manifest = std::fs::read_to_string(bench.path("domains.toml")).unwrap();
     for (mode, expected) in [("write", 39), ("full", 0)] {
-        let changed = manifest.replace("mode = \"write\"", &format!("mode = \"{mode}\"\nclock = true"));
+        let changed = manifest.replace("mode = \"write\"", &format!("mode = \"{mode}\"\nclock = \"exposing\""));
         bench.write("domains.toml", changed.as_bytes());
         let output = bench.run(&["anonymity", "domains.toml", "--searches", "2", "--json"], 0);
         let report: Value = serde_json::from_slice(&output.stdout).unwrap();

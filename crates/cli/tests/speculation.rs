@@ -29,12 +29,24 @@ fn bench(from: &str, to: &str) -> Bench {
 #[test]
 fn the_search_needs_the_clock() {
     for (from, to, arguments) in [
-        ("clock = true", "clock = true", &["run", "domains.toml"][..]),
-        ("clock = true", "clock = false", &["run", "--clock", "domains.toml"]),
+        ("clock = \"exposing\"", "clock = \"exposing\"", &["run", "domains.toml"][..]),
+        ("clock = \"exposing\"", "clock = false", &["run", "--clock", "domains.toml"]),
     ] {
         let output = bench(from, to).run(arguments, 2);
         let text = String::from_utf8_lossy(&output.stderr).into_owned();
         assert!(text.contains("SFI-D02") && text.contains("rdtsc"), "{to}: {text}");
+    }
+}
+
+/// Beside other domains the search does not get the clock unless the manifest says that it exposes
+/// them.
+#[test]
+fn the_search_gets_no_clock_in_mode_write_by_accident() {
+    for mode in ["write", "match"] {
+        let bench = bench("clock = \"exposing\"", &format!("clock = true\nmode = \"{mode}\""));
+        let output = bench.run(&["run", "--clock", "domains.toml"], 2);
+        let text = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert!(text.contains("`app` may read the clock") && text.contains("exposing"), "{mode}: {text}");
     }
 }
 

@@ -18,7 +18,8 @@
 //! mode = "write"                 # write (default), full or match
 //! memory = "64 MiB"              # heap
 //! stack = "1 MiB"                # data stack
-//! clock = false                  # may read `rdtsc`; needs `Builder::clock` or `--clock` too
+//! clock = false                  # may read `rdtsc`: true in mode full, or "exposing" in any;
+//!                                # needs `Builder::clock` or `--clock` too
 //! placement = "scattered"        # scattered (default) or dense
 //!
 //! [domains.app.imports]
@@ -99,7 +100,7 @@ mod values;
 
 pub use interface_file::{InterfaceFile, Source};
 pub use syscalls::{Denied, Descriptor, Directory, Log, Quotas, Syscalls};
-pub use values::{Size, Time};
+pub use values::{Clock, Size, Time};
 
 use crate::spec::capability::Capability;
 use crate::spec::interface::Declaration;
@@ -272,7 +273,7 @@ pub struct Domain {
     pub stack: Size,
     /// Lets it read the processor's clock, see [`DomainSpec::clock`].
     #[serde(default)]
-    pub clock: bool,
+    pub clock: Clock,
     /// Its layout in its window.
     #[serde(default)]
     pub placement: Placement,
@@ -600,9 +601,11 @@ impl Domain {
         if self.root {
             spec = spec.root();
         }
-        if self.clock {
-            spec = spec.clock();
-        }
+        spec = match self.clock {
+            Clock::No => spec,
+            Clock::Confined => spec.clock(),
+            Clock::Exposing => spec.clock_exposing(),
+        };
         if let Some(count) = self.callbacks {
             spec = spec.callbacks(count);
         }

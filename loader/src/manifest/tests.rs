@@ -32,7 +32,11 @@ fn the_documented_manifest_is_read() {
         (&[1, 2][..], Size(1 << 20))
     );
     assert_eq!((app.mode, app.memory, app.stack), (Mode::Write, Size(64 << 20), Size(1 << 20)));
-    assert!(!app.clock && load(&example().replacen("clock = false", "clock = true", 1)).unwrap().domains["app"].clock);
+    let clock = |with: &str| load(&example().replacen("clock = false", &format!("clock = {with}"), 1));
+    for (with, expected) in [("false", Clock::No), ("true", Clock::Confined), ("\"exposing\"", Clock::Exposing)] {
+        assert_eq!(clock(with).unwrap().domains["app"].clock, expected);
+    }
+    assert!(["\"yes\"", "1", "[true]"].iter().all(|with| clock(with).unwrap_err().contains("exposing")));
     assert_eq!(app.placement, Placement::Scattered);
     let dense = load(&example().replace("\"scattered\"", "\"dense\"")).unwrap();
     assert_eq!(dense.domains["app"].placement, Placement::Dense);

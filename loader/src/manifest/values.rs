@@ -59,6 +59,40 @@ fn parse_time(text: &str) -> Option<Duration> {
     Duration::try_from_secs_f64(digits.parse::<f64>().ok()? * unit).ok()
 }
 
+/// The processor's clock: `false`, `true` or `"exposing"`.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Deserialize)]
+#[serde(try_from = "Word")]
+pub enum Clock {
+    /// Not granted.
+    #[default]
+    No,
+    /// See [`crate::DomainSpec::clock`].
+    Confined,
+    /// See [`crate::DomainSpec::clock_exposing`].
+    Exposing,
+}
+
+/// A yes, a no, or a word.
+#[derive(serde::Deserialize)]
+#[serde(untagged, expecting = "expected true, false or \"exposing\"")]
+enum Word {
+    Flag(bool),
+    Text(String),
+}
+
+impl TryFrom<Word> for Clock {
+    type Error = &'static str;
+
+    fn try_from(word: Word) -> Result<Self, Self::Error> {
+        match word {
+            Word::Flag(false) => Ok(Self::No),
+            Word::Flag(true) => Ok(Self::Confined),
+            Word::Text(text) if text == "exposing" => Ok(Self::Exposing),
+            Word::Text(_) => Err("clock is true, false or \"exposing\""),
+        }
+    }
+}
+
 /// A size in bytes: an integer, or text such as `64 MiB`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Size(pub u64);

@@ -60,6 +60,8 @@ pub struct DomainSpec {
     pub(crate) name: String,
     pub(crate) mode: Mode,
     pub(crate) clock: bool,
+    /// It may have the clock although its loads are not confined.
+    pub(crate) exposing: bool,
     pub(crate) memory: u64,
     pub(crate) stack: u64,
     pub(crate) files: Vec<File>,
@@ -183,6 +185,7 @@ impl DomainSpec {
             name: name.into(),
             mode: Mode::Write,
             clock: false,
+            exposing: false,
             memory: DEFAULT_MEMORY,
             stack: DEFAULT_STACK,
             files: Vec::new(),
@@ -212,11 +215,21 @@ impl DomainSpec {
 
     /// Lets it read the processor's clock (`rdtsc`), if the world grants that too
     /// ([`crate::Builder::clock`]). Without this, objects with the instruction are refused, because
-    /// side channels are read with a precise clock.
+    /// side channels are read with a precise clock. Only in mode full: in the others its loads are
+    /// not confined, and a domain with the clock finds the memory of other domains and of the host
+    /// within seconds, by speculation and without a fault.
     #[must_use]
     pub fn clock(mut self) -> Self {
         self.clock = true;
         self
+    }
+
+    /// Lets it read the processor's clock as [`DomainSpec::clock`] does, but in every mode. In modes
+    /// write and match all memory of the process counts as readable for the domain.
+    #[must_use]
+    pub fn clock_exposing(mut self) -> Self {
+        self.exposing = true;
+        self.clock()
     }
 
     /// Sets the layout in its window.

@@ -5,6 +5,7 @@ use crate::world::bindings::manager::is_name;
 use crate::world::builder::Builder;
 use crate::world::calls::host::Host;
 use crate::world::error::{BindError, BuildError, SpecError};
+use sfi_contract::Mode;
 use std::collections::HashSet;
 
 impl Builder {
@@ -62,6 +63,9 @@ pub(crate) fn check_domain<'d>(
     let name = &domain.name;
     let spec = |error: SpecError| Err(error.into());
     let client = || name.clone();
+    if domain.clock && !domain.exposing && domain.mode != Mode::Full {
+        return spec(SpecError::Clock { domain: client(), mode: domain.mode });
+    }
     let mut symbols = HashSet::new();
     let shared = domain.shared.iter().map(|s| &s.symbol);
     for symbol in domain.imports.iter().map(|(s, _)| s).chain(shared) {

@@ -72,6 +72,18 @@ pub enum BuildError {
 /// A specification, or a name that a host asks for, does not fit the world.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum SpecError {
+    /// A domain whose loads are not confined would have the processor's clock.
+    #[error(
+        "domain `{domain}` may read the clock in mode {mode}, where loads are not confined: it can find and read \
+         the memory of other domains and of the host; use mode full, or say that it may \
+         (`clock = \"exposing\"`, `DomainSpec::clock_exposing`)"
+    )]
+    Clock {
+        /// The domain.
+        domain: String,
+        /// Its mode.
+        mode: sfi_contract::Mode,
+    },
     /// Two domains, or a domain and a supervisor, with one name.
     #[error("two domains are named `{0}`")]
     TwoDomains(String),

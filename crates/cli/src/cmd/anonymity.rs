@@ -5,7 +5,7 @@ use crate::anonymity::search::{self, Outcome, SEARCHER};
 use crate::anonymity::{host, penalty};
 use anyhow::{Context, ensure};
 use sfi_contract::layout::WINDOW_SIZE;
-use sfi_loader::manifest::Manifest;
+use sfi_loader::manifest::{Clock, Manifest};
 use sfi_loader::{AddressSpace, DomainRef, La57, Mode, PlacementReport, World};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -229,7 +229,7 @@ impl Report<'_> {
     /// Returns the domains with free loads that ask for the processor's clock. With it they search
     /// by speculation, without a fault that counts.
     fn timed(&self) -> Vec<&str> {
-        self.free_loads().into_iter().filter(|name| self.manifest.domains[*name].clock).collect()
+        self.free_loads().into_iter().filter(|name| self.manifest.domains[*name].clock != Clock::No).collect()
     }
 
     fn print(&self) {

@@ -66,7 +66,8 @@ pub struct Args {
     #[arg(long, value_name = "SECONDS", value_parser = parse_seconds)]
     time_limit: Option<Duration>,
     /// Let a program, and the domains of a manifest with `clock = true`, read the processor's clock
-    /// (`rdtsc`). Side channels are read with it.
+    /// (`rdtsc`). Side channels are read with it: outside mode full a program finds the memory of
+    /// this process. In a manifest such domains need `clock = "exposing"`.
     #[arg(long)]
     clock: bool,
     /// Print the mappings of each domain on standard error.
