@@ -89,7 +89,17 @@ fn findings_have_lines_where_the_object_does() {
         |name: &str| results.iter().find(|r| r["locations"][0]["logicalLocations"][0]["fullyQualifiedName"] == name);
     let with = of("with.o").unwrap();
     let place = physical(&with["locations"][0]);
-    assert!(place["artifactLocation"]["uri"].as_str().unwrap().ends_with("/bad.c"), "{place}");
+    assert_eq!(place["artifactLocation"], json(br#"{ "uri": "bad.c", "uriBaseId": "ROOT" }"#));
+    let root = bench.directory().canonicalize().unwrap();
+    let base = &sarif["runs"][0]["originalUriBaseIds"]["ROOT"]["uri"];
+    assert_eq!(base.as_str().unwrap(), format!("file://{}/", root.display()));
+    // Paths outside the root stay absolute. The report is printed, and SARIF goes to a file.
+    let said = bench.run(&["verify", "--root", "elsewhere", "--sarif", "x.sarif", "with.o"], 1).stderr;
+    assert!(String::from_utf8_lossy(&said).contains("error[SFI-"));
+    let other = json(&std::fs::read(bench.path("x.sarif")).unwrap());
+    let uri = &other["runs"][0]["results"][0]["locations"][0]["physicalLocation"]["artifactLocation"];
+    assert_eq!(uri["uri"].as_str().unwrap(), format!("file://{}/bad.c", root.display()));
+    assert_eq!(uri["uriBaseId"], Value::Null);
     assert_eq!(place["region"]["startLine"], 4);
     assert!(physical(&with["relatedLocations"][0])["region"]["byteOffset"].is_u64());
     let without = of("without.o").unwrap();

@@ -23,7 +23,7 @@ Examples:
   sfi verify plugin.sfi.o
   sfi verify --mode full codec.a plugin.o
   sfi verify --format json plugin.o | jq '.objects[].violations[].rule'
-  sfi verify --format sarif plugin.o > plugin.sarif
+  sfi verify --sarif plugin.sarif plugin.o
   sfi verify --policy policy.toml --attest plugin.intoto.json plugin.o
   sfi verify --stats --json codec.a | jq .stats.mb_per_s
 
@@ -63,6 +63,13 @@ pub struct Args {
     /// Write an in-toto statement (not signed) about the inputs and the verdict.
     #[arg(long, value_name = "FILE")]
     attest: Option<PathBuf>,
+    /// Write the verdict as SARIF to a file, besides the form that is printed.
+    #[arg(long, value_name = "FILE")]
+    sarif: Option<PathBuf>,
+    /// SARIF: the folder that paths are relative to, usually that of the repository. Default: the
+    /// working directory.
+    #[arg(long, value_name = "DIR")]
+    root: Option<PathBuf>,
     /// Print text bytes, instructions, seconds, and megabytes of text per second.
     #[arg(long)]
     stats: bool,
@@ -105,6 +112,10 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
     outcomes.extend(check(&sources, &Job { options, policy: policy.as_ref(), hash: args.attest.is_some() }));
     let seconds = start.elapsed().as_secs_f64();
 
+    let root = args.root.map_or_else(std::env::current_dir, std::path::absolute)?;
+    if let Some(path) = &args.sarif {
+        write_to(path, &sarif::document(&outcomes, &root)?)?;
+    }
     let stats = args.stats.then(|| Totals::new(&outcomes, seconds));
     match if args.json { Format::Json } else { args.format } {
         Format::Human => {
@@ -121,7 +132,7 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
             write_document(&document)?;
         }
         Format::Sarif => {
-            write_document(&sarif::document(&outcomes)?)?;
+            write_document(&sarif::document(&outcomes, &root)?)?;
             if let Some(totals) = stats {
                 totals.print(&mut anstream::stderr().lock())?;
             }
@@ -131,7 +142,7 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
         let archives = attest::archives(&sources);
         let circumstances =
             attest::Circumstances { options: &options, policy: policy.as_ref(), archives: &archives, epoch };
-        write_statement(path, &attest::statement(&outcomes, &circumstances)?)?;
+        write_to(path, &attest::statement(&outcomes, &circumstances)?)?;
     }
     Ok(exit_code(&outcomes))
 }
@@ -143,8 +154,8 @@ fn write_document(document: &serde_json::Value) -> anyhow::Result<()> {
     Ok(out.flush()?)
 }
 
-fn write_statement(path: &Path, statement: &serde_json::Value) -> anyhow::Result<()> {
-    let text = serde_json::to_string_pretty(statement)? + "\n";
+fn write_to(path: &Path, document: &serde_json::Value) -> anyhow::Result<()> {
+    let text = serde_json::to_string_pretty(document)? + "\n";
     std::fs::write(path, text).with_context(|| format!("cannot write `{}`", path.display()))
 }
 

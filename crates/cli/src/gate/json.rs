@@ -5,9 +5,13 @@ use serde_json::{Value, json};
 use sfi_contract::Mode;
 use sfi_verifier::{Usage, Vectors};
 
-/// Returns the document: `mode`, and `objects` with all facts about each.
+/// Number of the document's form. It grows when a field is renamed or removed, or when its meaning
+/// changes. It stays when one is added.
+const SCHEMA: u32 = 1;
+
+/// Returns the document: `schema`, `mode`, and `objects` with all facts about each.
 pub fn document(mode: Mode, outcomes: &[Outcome]) -> Value {
-    json!({ "mode": mode.name(), "objects": outcomes.iter().map(object).collect::<Vec<_>>() })
+    json!({ "schema": SCHEMA, "mode": mode.name(), "objects": outcomes.iter().map(object).collect::<Vec<_>>() })
 }
 
 fn object(outcome: &Outcome) -> Value {

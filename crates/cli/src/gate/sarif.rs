@@ -5,11 +5,17 @@
 //! to the byte in the input file, and names the archive's member and the function as logical
 //! locations. An input without a verdict becomes a notification of the invocation, which is then
 //! not successful.
+//!
+//! Paths beneath the root are relative to it (`uriBaseId` [`ROOT`]), so that code scanning finds
+//! the files of the repository. The root is the working directory unless the user names another.
 
 use super::{Code, Finding, Outcome};
 use serde::Serialize;
 use serde_json::{Map, Value, json};
+use std::path::{Component, Path, PathBuf};
 
+/// The symbol for the root in `originalUriBaseIds`.
+const ROOT: &str = "ROOT";
 const SCHEMA: &str = "https://json.schemastore.org/sarif-2.1.0.json";
 
 /// `sarifLog`
@@ -23,9 +29,11 @@ struct Log {
 
 /// `run`
 #[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
 struct Run {
     tool: Value,
     invocations: Value,
+    original_uri_base_ids: Value,
     results: Vec<ResultObject>,
 }
 
@@ -43,20 +51,22 @@ struct ResultObject {
     partial_fingerprints: Value,
 }
 
-/// Returns the document.
-pub fn document(outcomes: &[Outcome]) -> serde_json::Result<Value> {
+/// Returns the document. `root` is the absolute path of the folder that paths are relative to.
+pub fn document(outcomes: &[Outcome], root: &Path) -> serde_json::Result<Value> {
+    let root = plain(root);
+    let root = Root(&root);
     let mut results = Vec::new();
     let mut notifications = Vec::new();
     for outcome in outcomes {
         match &outcome.result {
             Ok(verdict) => {
-                results.extend(verdict.findings.iter().map(|finding| result(outcome, finding)));
+                results.extend(verdict.findings.iter().map(|finding| result(root, outcome, finding)));
                 if verdict.omitted > 0 {
                     let text = format!("{}: {} more violations are not listed", outcome.name(), verdict.omitted);
-                    notifications.push(notification(outcome, "warning", &text));
+                    notifications.push(notification(root, outcome, "warning", &text));
                 }
             }
-            Err(why) => notifications.push(notification(outcome, "error", &format!("{}: {why}", outcome.name()))),
+            Err(why) => notifications.push(notification(root, outcome, "error", &format!("{}: {why}", outcome.name()))),
         }
     }
     let successful = outcomes.iter().all(|o| o.result.is_ok());
@@ -73,9 +83,37 @@ pub fn document(outcomes: &[Outcome]) -> serde_json::Result<Value> {
                 "executionSuccessful": successful,
                 "toolExecutionNotifications": notifications,
             }]),
+            original_uri_base_ids: json!({ ROOT: { "uri": format!("{}/", uri(&root.0.to_string_lossy())) } }),
             results,
         }],
     })
+}
+
+/// The folder that paths are relative to, an absolute path.
+#[derive(Clone, Copy)]
+struct Root<'a>(&'a Path);
+
+impl Root<'_> {
+    /// Returns the `artifactLocation` of a path, which counts from the working directory.
+    fn artifact(self, path: &str) -> Value {
+        let absolute = std::path::absolute(path).map(|path| plain(&path));
+        match absolute.as_ref().map(|path| path.strip_prefix(self.0)) {
+            Ok(Ok(below)) => json!({ "uri": uri(&below.to_string_lossy()), "uriBaseId": ROOT }),
+            _ => json!({ "uri": uri(path) }),
+        }
+    }
+}
+
+/// Returns an absolute path without `..`. It does not follow links.
+fn plain(path: &Path) -> PathBuf {
+    let mut plain = PathBuf::new();
+    for part in path.components() {
+        match part {
+            Component::ParentDir => drop(plain.pop()),
+            part => plain.push(part),
+        }
+    }
+    plain
 }
 
 /// `reportingDescriptor`
@@ -84,7 +122,10 @@ fn rule(code: Code) -> Value {
         "id": code.id(),
         "shortDescription": { "text": code.title() },
         "fullDescription": { "text": code.why() },
-        "help": { "text": format!("What to do: {}. `sfi explain {}` says more.", code.help(), code.id()) },
+        "help": {
+            "text": format!("What to do: {}. `sfi explain {}` says more.", code.help(), code.id()),
+            "markdown": format!("{}\n\n**What to do:** {}. `sfi explain {}` says more.", code.why(), code.help(), code.id()),
+        },
         "defaultConfiguration": { "level": "error" },
         "properties": { "tags": ["security"], "security-severity": severity(code) },
     })
@@ -99,7 +140,7 @@ const fn severity(code: Code) -> &'static str {
     }
 }
 
-fn result(outcome: &Outcome, finding: &Finding) -> ResultObject {
+fn result(root: Root<'_>, outcome: &Outcome, finding: &Finding) -> ResultObject {
     let code = finding.code;
     let mut text = code.title().to_owned();
     if let Some(instruction) = &finding.instruction {
@@ -123,43 +164,43 @@ fn result(outcome: &Outcome, finding: &Finding) -> ResultObject {
         rule_index: Code::all().position(|c| c == code).expect("every code is listed"),
         level: "error",
         message: json!({ "text": text }),
-        locations: [source(outcome, finding).unwrap_or_else(|| location(outcome, Some(finding)))],
-        related_locations: finding.source.iter().map(|_| object_of(outcome, finding)).collect(),
+        locations: [source(root, outcome, finding).unwrap_or_else(|| location(root, outcome, Some(finding)))],
+        related_locations: finding.source.iter().map(|_| object_of(root, outcome, finding)).collect(),
         partial_fingerprints: json!({ "sfiPlace/v1": super::digest::sha256(place.as_bytes()) }),
     }
 }
 
-fn notification(outcome: &Outcome, level: &str, text: &str) -> Value {
-    json!({ "level": level, "message": { "text": text }, "locations": [location(outcome, None)] })
+fn notification(root: Root<'_>, outcome: &Outcome, level: &str, text: &str) -> Value {
+    json!({ "level": level, "message": { "text": text }, "locations": [location(root, outcome, None)] })
 }
 
 /// `location`: the line of the source, because code scanning shows that. Names function and object,
 /// as [`location`] does.
-fn source(outcome: &Outcome, finding: &Finding) -> Option<Value> {
+fn source(root: Root<'_>, outcome: &Outcome, finding: &Finding) -> Option<Value> {
     let source = finding.source.as_ref()?;
     let mut region = json!({ "startLine": source.line? });
     if let Some(column) = source.column {
         region["startColumn"] = json!(column);
     }
-    let mut place = location(outcome, Some(finding));
+    let mut place = location(root, outcome, Some(finding));
     place["physicalLocation"] = json!({
-        "artifactLocation": { "uri": uri(source.file.as_ref()?) },
+        "artifactLocation": root.artifact(source.file.as_ref()?),
         "region": region,
     });
     Some(place)
 }
 
 /// `location`: the object with the instruction of a source line, and the byte in it.
-fn object_of(outcome: &Outcome, finding: &Finding) -> Value {
-    let mut place = location(outcome, Some(finding));
+fn object_of(root: Root<'_>, outcome: &Outcome, finding: &Finding) -> Value {
+    let mut place = location(root, outcome, Some(finding));
     place["message"] = json!({ "text": "the instruction in the object" });
     place
 }
 
 /// `location`: the file and the byte in it, and the names of member and function.
-fn location(outcome: &Outcome, finding: Option<&Finding>) -> Value {
+fn location(root: Root<'_>, outcome: &Outcome, finding: Option<&Finding>) -> Value {
     let mut physical = Map::new();
-    physical.insert("artifactLocation".to_owned(), json!({ "uri": uri(&outcome.path) }));
+    physical.insert("artifactLocation".to_owned(), root.artifact(&outcome.path));
     if let Some(offset) = finding.and_then(|f| f.file_offset) {
         physical.insert("region".to_owned(), json!({ "byteOffset": offset }));
     }
@@ -188,11 +229,21 @@ fn uri(path: &str) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::uri;
+    use super::*;
 
     #[test]
     fn paths_become_uri_references() {
         assert_eq!(uri("a b/c:d%.o"), "a%20b/c%3Ad%25.o");
         assert_eq!(uri("/x/ä.o"), "file:///x/%C3%A4.o");
+    }
+
+    #[test]
+    fn paths_beneath_the_root_are_relative_to_it() {
+        let root = Root(Path::new("/work"));
+        assert_eq!(root.artifact("/work/a/../b.c"), json!({ "uri": "b.c", "uriBaseId": "ROOT" }));
+        assert_eq!(root.artifact("/workshop/b.c"), json!({ "uri": "file:///workshop/b.c" }));
+        assert_eq!(root.artifact("/work/../b.c"), json!({ "uri": "file:///work/../b.c" }));
+        let here = std::env::current_dir().unwrap();
+        assert_eq!(Root(&here).artifact("./a.o"), json!({ "uri": "a.o", "uriBaseId": "ROOT" }));
     }
 }
