@@ -301,7 +301,9 @@ fn a_wait_lowers_no_other_charge() {
     let mut world = World::builder().domain(app).domain(codec).build().unwrap();
     let run: TypedFn<fn(u64) -> u64> = world.domain("app").unwrap().export("run").unwrap();
     run.call(&mut world, (1,)).unwrap();
-    ["app", "codec"].map(|name| world.refill(name).unwrap());
+    for name in ["app", "codec"] {
+        world.refill(name).unwrap();
+    }
     // SAFETY: a handler that calls safe functions only. No other test uses the signal.
     unsafe {
         let mut action: libc::sigaction = std::mem::zeroed();
