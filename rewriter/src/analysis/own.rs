@@ -296,9 +296,13 @@ impl Frames {
         let mut before: HashMap<InsnIndex, Vec<InsnIndex>> = HashMap::new();
         let mut after: HashMap<InsnIndex, Vec<InsnIndex>> = HashMap::new();
         for &at in members {
-            let jumps = matches!(code.insns[at].flow, Flow::Jump(_) | Flow::Branch(_));
+            let (jumps, falls) = match code.insns[at].flow {
+                Flow::Jump(_) => (true, None),
+                Flow::Branch(_) => (true, graph.next(code, at)),
+                _ => (false, None),
+            };
             graph.successors(code, at, |to| {
-                if !(jumps && Some(to) != graph.next(code, at) && starts.contains(&to)) {
+                if !(jumps && Some(to) != falls && starts.contains(&to)) {
                     after.entry(at).or_default().push(to);
                     before.entry(to).or_default().push(at);
                 }
