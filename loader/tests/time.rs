@@ -128,8 +128,8 @@ fn a_call_has_one_deadline_whatever_is_restarted() {
 
 /// Domains that wait when a call's time is over are ended with it, at any depth. No owner pays for
 /// that. The limit counts processor time, so that another process that takes the processor between
-/// two steps changes nothing: `c` runs when the time is over, and again when the time for the return
-/// is over.
+/// two steps changes nothing: `c` runs when the time is over, and again when the time for the
+/// return is over.
 #[test]
 fn domains_that_wait_end_without_running_and_without_a_penalty() {
     let owners = ["a", "b", "c"].map(Owner::new);

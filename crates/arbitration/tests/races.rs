@@ -118,7 +118,8 @@ impl Bench {
 fn write(at: u64, words: &[u64]) {
     for (i, word) in words.iter().enumerate() {
         // SAFETY: the place lies in the region, which stays mapped while the world lives. All
-        // accesses of this process to it are atomic, or copies by the loader, which expects changes.
+        // accesses of this process to it are atomic, or copies by the loader, which expects
+        // changes.
         unsafe { AtomicU64::from_ptr((at as *mut u64).add(i)) }.store(*word, Ordering::Relaxed);
     }
 }

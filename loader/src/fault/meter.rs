@@ -7,11 +7,11 @@
 //! such cost.
 //!
 //! The counter goes on while the thread waits for a processor. If a budget counts processor time,
-//! the thread's own clock is read too: at the beginning and the end of a call of the host, before a
-//! domain is ended, and by the first crossing after each [`LOOK_PERIOD`]. If the domains were
+//! the thread's own clock is read too: at the beginning and the end of a call of the host, before
+//! a domain is ended, and by the first crossing after each [`LOOK_PERIOD`]. If the domains were
 //! charged more than the thread ran, the rest was spent waiting. It is given back to the domain
-//! whose turn ended at the reading, but for no longer than that turn ([`look`]). A shorter turn than
-//! the period may have waited before it. The rest is shared out in proportion to the charges
+//! whose turn ended at the reading, but for no longer than that turn ([`look`]). A shorter turn
+//! than the period may have waited before it. The rest is shared out in proportion to the charges
 //! ([`settle`]). So a wait lowers the charge of another domain by less than a period. A wait of
 //! less than [`LEAST_WAIT`] is charged. Since the thread's clock also counts host functions, all
 //! domains together are never charged less than they used.

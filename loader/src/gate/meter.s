@@ -61,9 +61,9 @@ sfi_meter_results:
     jmp     1b
 
 # `look` of fault/meter.rs without a call of Rust code, which could change vector registers. Reads
-# the thread's clock. If the thread waited since the last time, the domain in rcx gets back the wait,
-# but no more than the rax ticks of its turn. The rest is left for `settle`. rdx is the counter.
-# Clobbers rax, rcx and rdx.
+# the thread's clock. If the thread waited since the last time, the domain in rcx gets back the
+# wait, but no more than the rax ticks of its turn. The rest is left for `settle`. rdx is the
+# counter. Clobbers rax, rcx and rdx.
     .p2align 4
 sfi_meter_look:
     push    %rdi

@@ -224,8 +224,8 @@ impl DomainSpec {
         self
     }
 
-    /// Lets it read the processor's clock as [`DomainSpec::clock`] does, but in every mode. In modes
-    /// write and match all memory of the process counts as readable for the domain.
+    /// Lets it read the processor's clock as [`DomainSpec::clock`] does, but in every mode. In
+    /// modes write and match all memory of the process counts as readable for the domain.
     #[must_use]
     pub fn clock_exposing(mut self) -> Self {
         self.exposing = true;

@@ -182,8 +182,8 @@ impl Prepared {
     /// them away when it is restarted or loaded again.
     ///
     /// # Errors
-    /// [`CallError::WrongWorld`]; [`CallError::Discarded`]; [`CallError::Arguments`] if the range is
-    /// not the callee's.
+    /// [`CallError::WrongWorld`]; [`CallError::Discarded`]; [`CallError::Arguments`] if the range
+    /// is not the callee's.
     #[inline]
     pub fn view(&self, enter: &mut (impl Enter + ?Sized), pointer: u64, size: usize) -> Result<*const u8, CallError> {
         let held = enter.held();
