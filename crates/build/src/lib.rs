@@ -20,6 +20,7 @@
 //! again.
 
 #![forbid(unsafe_code)]
+#![warn(unreachable_pub)]
 
 mod archive;
 mod error;
