@@ -72,7 +72,7 @@ impl Drop for World {
 /// not borrowed. A crossing takes it or borrows it mutably. So the compiler refuses references to
 /// the record that live across a crossing, in which host functions use the record too.
 #[derive(Debug)]
-pub struct Held<'w> {
+pub(crate) struct Held<'w> {
     inner: *mut Inner,
     world: PhantomData<&'w mut Inner>,
 }

@@ -4,7 +4,7 @@
 use crate::spec::{Access, DomainSpec, Entry};
 use crate::world::bindings::described::registered;
 use crate::world::bindings::manager::{By, Permit, Registered};
-use crate::world::calls::call::Enter;
+use crate::world::calls::call::{Enter, Hold};
 use crate::world::calls::host_call::HostCall;
 use crate::world::calls::values::Pointer;
 use crate::world::error::{BindError, BuildError};

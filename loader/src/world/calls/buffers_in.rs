@@ -14,7 +14,7 @@ use crate::spec::interface::{Declaration, Direction, Kind, Length, Parameter, Sc
 use crate::spec::signature::Signature;
 use crate::vm::address::WindowOffset;
 use crate::vm::window::{Protection, Window};
-use crate::world::calls::call::Enter;
+use crate::world::calls::call::{Enter, Hold};
 use crate::world::calls::functions::Loans;
 use crate::world::calls::host_call::HostCall;
 use crate::world::calls::values::Arguments;

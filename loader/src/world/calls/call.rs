@@ -21,14 +21,29 @@ pub(crate) mod sealed {
     /// Access to the world.
     pub trait Sealed {
         /// Returns the world, which is held as long as `self` is borrowed.
-        fn held(&mut self) -> Held<'_>;
+        fn access(&mut self) -> Access<'_>;
+    }
+
+    /// A held world that only this crate can use.
+    #[derive(Debug)]
+    pub struct Access<'w>(pub(crate) Held<'w>);
+}
+
+/// The world of an [`Enter`], for this crate.
+pub(crate) trait Hold: sealed::Sealed {
+    /// Returns the world, which is held as long as `self` is borrowed.
+    #[inline]
+    fn held(&mut self) -> Held<'_> {
+        self.access().0
     }
 }
 
+impl<E: sealed::Sealed + ?Sized> Hold for E {}
+
 impl sealed::Sealed for World {
     #[inline]
-    fn held(&mut self) -> Held<'_> {
-        self.held()
+    fn access(&mut self) -> sealed::Access<'_> {
+        sealed::Access(self.held())
     }
 }
 impl Enter for World {}

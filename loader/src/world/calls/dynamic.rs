@@ -4,7 +4,7 @@
 use crate::gate::ids::DomainId;
 use crate::spec::signature::{Argument, Outcome, Signature};
 use crate::vm::address::WindowOffset;
-use crate::world::calls::call::{Enter, TypedFn};
+use crate::world::calls::call::{Enter, Hold, TypedFn};
 use crate::world::calls::host_call::HostCall;
 use crate::world::calls::values::{Arguments, Function, MAX_ARGUMENTS};
 use crate::world::domain_ref::DomainRef;

@@ -221,8 +221,8 @@ impl<'c> HostCall<'c> {
 
 impl sealed::Sealed for HostCall<'_> {
     #[inline]
-    fn held(&mut self) -> Held<'_> {
-        self.held.again()
+    fn access(&mut self) -> sealed::Access<'_> {
+        sealed::Access(self.held.again())
     }
 }
 

@@ -9,7 +9,7 @@ use crate::gate::ids::DomainId;
 use crate::gate::records::{DomainState, Status, flag};
 use crate::spec::signature::{Argument, Outcome, Signature};
 use crate::world::calls::buffers_in::CALLEE_RESERVE;
-use crate::world::calls::call::{Enter, TypedFn};
+use crate::world::calls::call::{Enter, Hold, TypedFn};
 use crate::world::calls::values::{Arguments, MAX_ARGUMENTS};
 use crate::world::domain_ref::DomainRef;
 use crate::world::error::{CallError, Failure, LookupError};
