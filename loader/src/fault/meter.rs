@@ -124,7 +124,7 @@ fn waited(context: &mut Context) -> Option<i64> {
         return None;
     }
     let clock = processor();
-    let ran = u128::from(clock.saturating_sub(waits.clock)) * u128::from(waits.pace) >> 32;
+    let ran = (u128::from(clock.saturating_sub(waits.clock)) * u128::from(waits.pace)) >> 32;
     let charged = context.ticks.wrapping_sub(waits.ticks);
     (waits.clock, waits.ticks) = (clock, context.ticks);
     Some(charged as i64 - ran as i64)

@@ -5,7 +5,7 @@ use sfi_debuginfo::Frame;
 use sfi_verifier::elf;
 
 /// An object with debug information, and the places of its text.
-pub struct DebugObject {
+pub(crate) struct DebugObject {
     /// The file, as it was verified.
     pub bytes: Vec<u8>,
     /// Window offset, size and index of each of its sections of text.
@@ -14,7 +14,7 @@ pub struct DebugObject {
 
 /// Names of the places of an image. Faults keep it, so it holds no memory of the domain.
 #[derive(Default)]
-pub struct Names {
+pub(crate) struct Names {
     /// Offset of the first byte of text after the stubs, and the text's length in bytes.
     pub text: (u64, u64),
     /// Functions by offset: offset, size (0 if unknown), name.
@@ -25,7 +25,7 @@ pub struct Names {
 
 impl Names {
     /// Finds the function around an offset: its name and the distance to its start.
-    pub fn function(&self, offset: u64) -> Option<(String, u64)> {
+    pub(crate) fn function(&self, offset: u64) -> Option<(String, u64)> {
         if !(self.text.0..self.text.0 + self.text.1).contains(&offset) {
             return None;
         }
@@ -36,7 +36,7 @@ impl Names {
 
     /// Returns the sources of window offsets of text: for each its frames, innermost first, or none
     /// if nothing is known.
-    pub fn sources(&self, offsets: &[u64]) -> Vec<Vec<Frame>> {
+    pub(crate) fn sources(&self, offsets: &[u64]) -> Vec<Vec<Frame>> {
         let mut all = vec![Vec::new(); offsets.len()];
         for object in &self.debug {
             let find = |offset: u64| {

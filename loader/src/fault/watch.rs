@@ -7,7 +7,7 @@ use std::time::Duration;
 
 /// The record that a world with a limit and the watchdog share.
 #[derive(Debug)]
-pub struct Watch {
+pub(crate) struct Watch {
     /// Limits of every call.
     pub(super) limits: Limits,
     /// Limits of the call in progress in nanoseconds, wall clock and processor. 0 is none.
@@ -74,7 +74,7 @@ impl Watch {
     /// Returns the reason for which the call in progress must end, a [`reason`], or 0 if it need
     /// not. Async-signal-safe.
     #[inline]
-    pub fn overdue(&self) -> u32 {
+    pub(crate) fn overdue(&self) -> u32 {
         match self.ordered() {
             reason::SETTLE => 0,
             why => why,
@@ -83,7 +83,7 @@ impl Watch {
 
     /// Returns the order to the call in progress: [`Watch::overdue`], or [`reason::SETTLE`].
     #[inline]
-    pub fn ordered(&self) -> u32 {
+    pub(crate) fn ordered(&self) -> u32 {
         let running = self.running.load(Ordering::Relaxed);
         if running == 0 || self.ordered.load(Ordering::Acquire) != running {
             return 0;
@@ -104,28 +104,28 @@ impl Watch {
 
     /// Notes that no domain can be over a budget before all domains together were charged this many
     /// ticks.
-    pub fn nobody_before(&self, ticks: u64) {
+    pub(crate) fn nobody_before(&self, ticks: u64) {
         self.enough.store(ticks, Ordering::Relaxed);
     }
 
     /// Says whether time is charged to domains.
-    pub fn is_metered(&self) -> bool {
+    pub(crate) fn is_metered(&self) -> bool {
         self.metered
     }
 
     /// Sets the context, which tells the domain that runs. Called once, before the first call.
-    pub fn attach(&self, context: *mut Context) {
+    pub(crate) fn attach(&self, context: *mut Context) {
         self.context.store(context, Ordering::Release);
     }
 
     /// Sets limits for the next call, instead of the world's.
-    pub fn limit_call(&self, limits: Limits) {
+    pub(crate) fn limit_call(&self, limits: Limits) {
         self.wall.store(nanos(limits.wall), Ordering::Relaxed);
         self.cpu.store(nanos(limits.cpu), Ordering::Relaxed);
     }
 
     /// Sets the world's limits again.
-    pub fn limit_calls(&self) {
+    pub(crate) fn limit_calls(&self) {
         self.limit_call(self.limits);
     }
 }

@@ -48,7 +48,7 @@ impl Watch {
     /// `context` is that of the world that this thread runs, `domain` one of its domains, and the
     /// time since it was left is charged.
     #[inline]
-    pub unsafe fn due(&self, context: *mut Context, domain: *const DomainState) -> u32 {
+    pub(crate) unsafe fn due(&self, context: *mut Context, domain: *const DomainState) -> u32 {
         // SAFETY: see the function's contract.
         unsafe {
             let due = if self.is_spent(context) { meter::settle(context, domain) } else { 0 };
@@ -61,7 +61,7 @@ impl Watch {
     /// # Safety
     /// As for [`Watch::due`].
     #[inline]
-    pub unsafe fn enter_host(&self, context: *mut Context, domain: *mut DomainState) {
+    pub(crate) unsafe fn enter_host(&self, context: *mut Context, domain: *mut DomainState) {
         if self.metered {
             // SAFETY: see the function's contract.
             unsafe { meter::charge(context, domain) };
@@ -74,7 +74,7 @@ impl Watch {
     /// # Safety
     /// As for [`Watch::due`].
     #[inline]
-    pub unsafe fn leave_host(&self, context: *mut Context) {
+    pub(crate) unsafe fn leave_host(&self, context: *mut Context) {
         if self.metered {
             // SAFETY: see the function's contract.
             unsafe { meter::resume(context) };
@@ -95,10 +95,8 @@ pub(crate) unsafe fn begin(context: *mut Context, state: *mut ThreadState) {
         if watch.by_watchdog && (*state).id == 0 {
             join(state);
         }
-        if watch.metered {
-            if watch.processor {
-                meter::begin(context);
-            }
+        if watch.metered && watch.processor {
+            meter::begin(context);
         }
         watch.leave_host(context);
         watch.thread.store((*state).id, Ordering::Relaxed);
@@ -353,11 +351,11 @@ fn record(limits: Limits, budgets: &[Budget], budget: Option<Duration>, by_watch
 
 /// A world's limit. Dropping it ends the watch.
 #[derive(Debug)]
-pub struct Watched(Arc<Watch>);
+pub(crate) struct Watched(Arc<Watch>);
 
 impl Watched {
     /// Registers limits and the domains' budgets. Starts the watchdog if they are the first.
-    pub fn new(limits: Limits, budgets: &[Budget]) -> std::io::Result<Self> {
+    pub(crate) fn new(limits: Limits, budgets: &[Budget]) -> std::io::Result<Self> {
         static STARTED: OnceLock<()> = OnceLock::new();
         let budget = budgets.iter().flat_map(|b| [b.wall, b.cpu]).flatten().min();
         if budget.is_some() {
@@ -377,37 +375,37 @@ impl Watched {
     }
 
     /// Makes a record without limits that the watchdog does not look at.
-    pub fn alone() -> Self {
+    pub(crate) fn alone() -> Self {
         Self(record(Limits::NONE, &[], None, false))
     }
 
     /// Says whether calls may have limits.
-    pub fn is_by_watchdog(&self) -> bool {
+    pub(crate) fn is_by_watchdog(&self) -> bool {
         self.0.by_watchdog
     }
 
     /// Returns the watch, which is valid as long as this value.
-    pub fn watch(&self) -> *const Watch {
+    pub(crate) fn watch(&self) -> *const Watch {
         Arc::as_ptr(&self.0)
     }
 
     /// Notes that an account changed. The next look finds out when a domain can be over a budget.
-    pub fn look_again(&self) {
+    pub(crate) fn look_again(&self) {
         self.0.nobody_before(0);
     }
 
     /// Says whether time is charged to domains.
-    pub fn is_metered(&self) -> bool {
+    pub(crate) fn is_metered(&self) -> bool {
         self.0.metered
     }
 
     /// Returns the watch, which may outlive the world.
-    pub fn shared(&self) -> Arc<Watch> {
+    pub(crate) fn shared(&self) -> Arc<Watch> {
         Arc::clone(&self.0)
     }
 
     /// Sets limits for the calls that begin from now on. The watchdog learns of them at once.
-    pub fn limit_call(&self, limits: Limits) {
+    pub(crate) fn limit_call(&self, limits: Limits) {
         self.0.limit_call(limits);
         CHANGED.notify_one();
     }

@@ -19,7 +19,7 @@ const CONTROL_MAPPINGS: u64 = 4;
 
 /// A control stack: header page, bindings, guard, closed room for signal handlers, stack area.
 #[derive(Debug)]
-pub struct ControlStack {
+pub(crate) struct ControlStack {
     base: u64,
     /// Bytes of mapped bindings, whole pages.
     bindings: u64,
@@ -27,7 +27,7 @@ pub struct ControlStack {
 
 impl ControlStack {
     /// Maps a control stack at a random place, without bindings.
-    pub fn map(rng: &mut ChaCha20Rng, space: AddressSpace) -> Result<Self, Errno> {
+    pub(crate) fn map(rng: &mut ChaCha20Rng, space: AddressSpace) -> Result<Self, Errno> {
         ledger::account(CONTROL_MAPPINGS)?;
         let reserved = (0..DRAWS).find_map(|_| {
             let base = space.draw(rng, CONTROL_SIZE) * CONTROL_SIZE;
@@ -49,7 +49,7 @@ impl ControlStack {
     }
 
     /// Maps read-only zeroes with space for `count` bindings in all.
-    pub fn reserve_bindings(&mut self, count: usize) -> Result<(), Errno> {
+    pub(crate) fn reserve_bindings(&mut self, count: usize) -> Result<(), Errno> {
         let length = pages((count * size_of::<Binding>()) as u64);
         if BINDINGS_OFFSET + length + CONTROL_GUARD + CONTROL_ROOM + CONTROL_AREA > CONTROL_SIZE {
             return Err(Errno::TOOBIG);
@@ -66,20 +66,20 @@ impl ControlStack {
     }
 
     /// Returns the address of a binding.
-    pub fn binding(&self, id: BindingId) -> *const Binding {
+    pub(crate) fn binding(&self, id: BindingId) -> *const Binding {
         let offset = (id.place() * size_of::<Binding>()) as u64;
         assert!(offset + size_of::<Binding>() as u64 <= self.bindings, "no such binding");
         (self.base + BINDINGS_OFFSET + offset) as *const Binding
     }
 
     /// Returns the number of a binding of this control stack.
-    pub fn binding_id(&self, binding: *const Binding) -> BindingId {
+    pub(crate) fn binding_id(&self, binding: *const Binding) -> BindingId {
         BindingId::of((binding as u64 - self.base - BINDINGS_OFFSET) as usize / size_of::<Binding>())
     }
 
     /// Writes bindings, which are writable only during this call. No gate runs, because the world's
     /// thread is here.
-    pub fn write_bindings(&mut self, records: &[(BindingId, Binding)]) -> Result<(), Errno> {
+    pub(crate) fn write_bindings(&mut self, records: &[(BindingId, Binding)]) -> Result<(), Errno> {
         let (at, length) = ((self.base + BINDINGS_OFFSET) as *mut c_void, self.bindings as usize);
         if records.is_empty() {
             return Ok(());
@@ -96,34 +96,34 @@ impl ControlStack {
     }
 
     /// Returns the header.
-    pub fn context(&self) -> *mut Context {
+    pub(crate) fn context(&self) -> *mut Context {
         self.base as *mut Context
     }
 
     /// Returns the lowest address of the stack area.
-    pub fn low(&self) -> u64 {
+    pub(crate) fn low(&self) -> u64 {
         self.high() - CONTROL_AREA
     }
 
     /// Returns the first address after the stack area.
-    pub fn high(&self) -> u64 {
+    pub(crate) fn high(&self) -> u64 {
         self.base + CONTROL_SIZE
     }
 
     /// Returns the place where the outermost entry begins.
     #[inline]
-    pub fn top_of(context: *const Context) -> u64 {
+    pub(crate) fn top_of(context: *const Context) -> u64 {
         context as u64 + CONTROL_SIZE - 64
     }
 
     /// Returns the stack area.
-    pub fn area(context: *const Context) -> Range<u64> {
+    pub(crate) fn area(context: *const Context) -> Range<u64> {
         let high = context as u64 + CONTROL_SIZE;
         high - CONTROL_AREA..high
     }
 
     /// Returns the handlers' room, which ends where the stack area begins.
-    pub fn room(context: *const Context) -> Range<u64> {
+    pub(crate) fn room(context: *const Context) -> Range<u64> {
         let end = Self::area(context).start;
         end - CONTROL_ROOM..end
     }

@@ -4,7 +4,7 @@
 /// The signal handler's notes of a fault. They are raw: their addresses are secrets.
 #[derive(Clone, Copy, Debug, Default)]
 #[repr(C)]
-pub struct RawFault {
+pub(crate) struct RawFault {
     /// Signal number, 0 if there was no fault.
     pub signal: i32,
     /// `si_code`.
@@ -31,7 +31,7 @@ pub(crate) const HOST: u64 = u64::MAX;
 /// Places, innermost first. Each is the domain's index and the window offset of a return address,
 /// or [`HOST`].
 #[derive(Clone, Copy)]
-pub struct Trace {
+pub(crate) struct Trace {
     pub places: [u64; DEPTH],
     pub count: u32,
     /// Number of further places.
@@ -40,14 +40,14 @@ pub struct Trace {
 
 impl Trace {
     /// No places.
-    pub const EMPTY: Trace = Trace { places: [0; DEPTH], count: 0, more: 0 };
+    pub(crate) const EMPTY: Trace = Trace { places: [0; DEPTH], count: 0, more: 0 };
 
     /// Returns the number of places that were not noted.
-    pub fn more(&self) -> u32 {
+    pub(crate) fn more(&self) -> u32 {
         self.more
     }
 
-    pub fn push(&mut self, place: u64) {
+    pub(crate) fn push(&mut self, place: u64) {
         match self.places.get_mut(self.count as usize) {
             Some(free) => {
                 *free = place;

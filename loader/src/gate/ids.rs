@@ -26,7 +26,7 @@ macro_rules! ids {
         $(#[$doc])*
         #[repr(transparent)]
         #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-        pub struct $name(u32);
+        pub(crate) struct $name(u32);
 
         impl Id for $name {
             fn of(place: usize) -> Self {
@@ -55,21 +55,21 @@ ids! {
 
 impl DomainId {
     /// The number of a world's first domain. A template has no other.
-    pub const FIRST: Self = Self(0);
+    pub(crate) const FIRST: Self = Self(0);
     /// The number of no domain.
-    pub const NOBODY: Self = Self(u32::MAX);
+    pub(crate) const NOBODY: Self = Self(u32::MAX);
 }
 
 impl BindingId {
     /// The binding of the host function that restarts domains.
-    pub const REVIVER: Self = Self(0);
+    pub(crate) const REVIVER: Self = Self(0);
     /// The first binding of a stub.
-    pub const FIRST: Self = Self(1);
+    pub(crate) const FIRST: Self = Self(1);
 }
 
 /// Consecutive numbers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Run<I> {
+pub(crate) struct Run<I> {
     /// The lowest of them.
     pub first: I,
     /// Their count.
@@ -78,7 +78,7 @@ pub struct Run<I> {
 
 impl<I: Id> Run<I> {
     /// Returns all of them.
-    pub fn ids(self) -> impl Iterator<Item = I> {
+    pub(crate) fn ids(self) -> impl Iterator<Item = I> {
         (self.first.place()..self.first.place() + self.count).map(I::of)
     }
 
@@ -86,13 +86,13 @@ impl<I: Id> Run<I> {
     ///
     /// # Panics
     /// If the run is not so long.
-    pub fn at(self, place: usize) -> I {
+    pub(crate) fn at(self, place: usize) -> I {
         assert!(place < self.count, "no such number in the run");
         self.first.after(place)
     }
 
     /// Returns the place of a number in the run.
-    pub fn place(self, id: I) -> Option<usize> {
+    pub(crate) fn place(self, id: I) -> Option<usize> {
         id.place().checked_sub(self.first.place()).filter(|place| *place < self.count)
     }
 }

@@ -16,7 +16,7 @@ pub(crate) const PART_WORDS: u64 = (1 << PART_SHIFT) / 8 - 1;
 
 /// The places of a domain.
 #[derive(Debug)]
-pub struct KeptParts {
+pub(crate) struct KeptParts {
     /// Address of the first place; 0 if there is none.
     at: u64,
     count: u64,
@@ -24,12 +24,12 @@ pub struct KeptParts {
 
 impl KeptParts {
     /// Returns no place.
-    pub fn none() -> Self {
+    pub(crate) fn none() -> Self {
         Self { at: 0, count: 0 }
     }
 
     /// Maps a number of empty places. Memory is used once they are filled.
-    pub fn map(count: usize) -> Result<Self, Errno> {
+    pub(crate) fn map(count: usize) -> Result<Self, Errno> {
         if count == 0 {
             return Ok(Self::none());
         }
@@ -46,12 +46,12 @@ impl KeptParts {
     }
 
     /// Returns the address of the first place, and their number.
-    pub fn places(&self) -> (u64, u64) {
+    pub(crate) fn places(&self) -> (u64, u64) {
         (self.at, self.count)
     }
 
     /// Empties all places.
-    pub fn clear(&self) -> Result<(), Errno> {
+    pub(crate) fn clear(&self) -> Result<(), Errno> {
         if self.count == 0 {
             return Ok(());
         }

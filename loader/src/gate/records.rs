@@ -104,7 +104,7 @@ impl From<Status> for u64 {
 
 /// Header of a control stack: the gates' view of a world.
 #[repr(C)]
-pub struct Context {
+pub(crate) struct Context {
     /// Lowest rsp at which a gate may be entered. The watchdog sets it above all addresses to stop
     /// a call that overstays its time.
     pub limit: u64,
@@ -155,7 +155,7 @@ pub struct Context {
 /// The comparison of charged ticks with the thread's own clock (fault/meter.rs).
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
-pub struct Waits {
+pub(crate) struct Waits {
     /// The time-stamp counter from which on the next crossing compares. All ones if no budget
     /// counts processor time.
     pub look: u64,
@@ -173,14 +173,14 @@ pub struct Waits {
 
 impl Waits {
     /// Nothing is compared.
-    pub const NONE: Self = Self { look: u64::MAX, ticks: 0, clock: 0, pace: 0, left: 0, answer: [0; 2] };
+    pub(crate) const NONE: Self = Self { look: u64::MAX, ticks: 0, clock: 0, pace: 0, left: 0, answer: [0; 2] };
 }
 
 /// A domain's time in ticks of the time-stamp counter, and its budgets in nanoseconds. A budget of
 /// 0 is no bound.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, Default)]
-pub struct Account {
+pub(crate) struct Account {
     /// Ticks in the domain.
     pub ticks: u64,
     /// Ticks of these in which the thread did not run.
@@ -196,7 +196,7 @@ pub struct Account {
 /// The faults that a domain handles itself, see `fault/deliver.rs`.
 #[derive(Clone, Copy, Debug, Default)]
 #[repr(C)]
-pub struct Caught {
+pub(crate) struct Caught {
     /// Bits by signal number.
     pub signals: u64,
     /// Address of the function in which the domain continues.
@@ -209,7 +209,7 @@ pub struct Caught {
 
 /// The gates' view of a domain.
 #[repr(C)]
-pub struct DomainState {
+pub(crate) struct DomainState {
     /// Base of the window.
     pub base: HostAddress,
     /// Data stack pointer for the next entry, 16-byte aligned. 0 if the domain cannot be entered
@@ -253,7 +253,7 @@ pub struct DomainState {
 
 impl DomainState {
     /// Returns the state of a domain that cannot be entered.
-    pub fn nobody(index: DomainId) -> Self {
+    pub(crate) fn nobody(index: DomainId) -> Self {
         let (base, sp, stack_low, stack_high) = (HostAddress::NULL, 0, 0, 0);
         let (dead, fault) = (Status::Dead, RawFault::default());
         Self {
@@ -319,7 +319,7 @@ pub(crate) const FUNCTIONS: u32 = 8;
 /// One granted crossing (ARPC section 3.2.1): the callee, its function, and the registers to clear.
 #[repr(C)]
 #[derive(Clone, Copy)]
-pub struct Binding {
+pub(crate) struct Binding {
     /// The callee. Null for host functions.
     pub callee: *mut DomainState,
     /// Absolute address of the callee's function.
@@ -366,7 +366,7 @@ pub struct Binding {
 
 /// Registers of a call from the host, and of its results.
 #[derive(Clone, Copy)]
-pub struct CallFrame {
+pub(crate) struct CallFrame {
     /// rdi, rsi, rdx, rcx, r8, r9.
     pub ints: [u64; 6],
     /// Low halves of xmm0-xmm7. Used only with [`flag::FLOATS`].
@@ -382,7 +382,7 @@ pub struct CallFrame {
 impl CallFrame {
     /// Returns a frame without arguments.
     #[inline]
-    pub fn new() -> Self {
+    pub(crate) fn new() -> Self {
         Self { ints: [0; 6], floats: [0; 8], sp: 0, rax: 0, xmm0: 0 }
     }
 }
@@ -406,7 +406,7 @@ pub(crate) struct HostFrame {
 
 /// A thread's record for this library. A thread local leads to it.
 #[repr(C)]
-pub struct ThreadState {
+pub(crate) struct ThreadState {
     /// The base in this thread's GS, as this library set it. 0 if it never did. Linux leaves GS to
     /// user code, and neither glibc nor Rust uses it.
     pub gs: u64,

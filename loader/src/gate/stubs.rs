@@ -119,7 +119,7 @@ pub(crate) struct Stub {
 
 /// The kinds of targets that a stub may lead to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Way {
+pub(crate) enum Way {
     /// One function of another domain, for ever.
     Domain,
     /// One function of the host, for ever.

@@ -24,7 +24,7 @@ pub(crate) type Range = (WindowOffset, WindowOffset);
 /// The memory of a domain at its start, and the tables that the host keeps about the domain.
 /// Offsets count from the window's base.
 #[derive(Default)]
-pub struct Image {
+pub(crate) struct Image {
     /// The segments of the window, in order.
     pub segments: Vec<Segment>,
     /// The kernel's mappings of the window, without those of shared regions. Neighbouring zeroed
@@ -87,7 +87,7 @@ pub struct Image {
 }
 
 /// The initial bytes of a range.
-pub struct Content {
+pub(crate) struct Content {
     /// Window offset.
     pub offset: WindowOffset,
     /// The bytes, for a window at 0.
@@ -138,7 +138,7 @@ fn without(ranges: Vec<Range>, others: &[Range]) -> Vec<Range> {
 
 /// A mapping of a window.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Mapping {
+pub(crate) struct Mapping {
     /// Its first place.
     pub offset: WindowOffset,
     /// Length in bytes.
@@ -151,7 +151,7 @@ pub struct Mapping {
 
 /// The source of pages.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Source {
+pub(crate) enum Source {
     /// Zeroed memory of the instance.
     Zero,
     /// The text file, shared.
@@ -176,7 +176,7 @@ impl Image {
 
     /// Decides which contents come from files, and writes them there. The files are sealed, so they
     /// cannot be written again.
-    pub fn store(&mut self) -> Result<(), rustix::io::Errno> {
+    pub(crate) fn store(&mut self) -> Result<(), rustix::io::Errno> {
         let text = self.segments.iter().find(|s| s.protection == Protection::ReadExecute).map(Segment::start);
         let mut data: Vec<u8> = Vec::new();
         let mut sources = HashMap::new();
@@ -241,7 +241,7 @@ impl Image {
 
     /// Returns the number of the kernel's mappings of a window with this image, with those of
     /// reserved space. They are counted as if no neighbour shared one.
-    pub fn mapping_count(&self) -> u64 {
+    pub(crate) fn mapping_count(&self) -> u64 {
         let regions = self.segments.iter().filter(|s| s.shared).map(|s| (s.start(), s.start() + s.length));
         let mut ranges: Vec<Range> = self.mappings.iter().map(|m| (m.offset, m.offset + m.length)).collect();
         ranges.extend(regions);
@@ -251,18 +251,18 @@ impl Image {
     }
 
     /// Says whether all instances run the same pages of text.
-    pub fn shares_text(&self) -> bool {
+    pub(crate) fn shares_text(&self) -> bool {
         self.text_file.is_some()
     }
 
     /// Returns the number of the slot at a window offset, if the table has one there.
-    pub fn slot_at(&self, offset: WindowOffset) -> Option<usize> {
+    pub(crate) fn slot_at(&self, offset: WindowOffset) -> Option<usize> {
         let distance = offset.checked_sub(self.table).filter(|distance| distance.is_multiple_of(8))?;
         usize::try_from(distance / 8).ok().filter(|slot| *slot < self.slots.len())
     }
 
     /// Finds the function around an offset. Returns its name and the distance from its start.
-    pub fn function(&self, offset: WindowOffset) -> Option<(String, u64)> {
+    pub(crate) fn function(&self, offset: WindowOffset) -> Option<(String, u64)> {
         self.names.function(offset.bytes())
     }
 }

@@ -46,7 +46,7 @@ const REGIONS_HIGH: u64 = 0x8000_0000;
 
 /// Taken ranges of a window, with their guards.
 #[derive(Clone, Debug, Default)]
-pub struct Map {
+pub(crate) struct Map {
     /// The end of each range by its start. Ranges are disjoint.
     taken: BTreeMap<u64, u64>,
 }

@@ -34,7 +34,7 @@ const STACK_SLACK: u64 = 1024;
 const _: () = assert!(STACK_SLACK < PAGE_SIZE && STACK_SLACK.is_multiple_of(16));
 
 /// An image in a window of its own, ready to run.
-pub struct Raised {
+pub(crate) struct Raised {
     pub window: Window,
     pub image: Arc<Image>,
     /// Data stack pointer at an entry.
@@ -94,7 +94,7 @@ impl Raised {
     }
 
     /// Returns the state of the domain for the gates.
-    pub fn state(&self, index: DomainId, generation: u64) -> DomainState {
+    pub(crate) fn state(&self, index: DomainId, generation: u64) -> DomainState {
         let base = self.window.base();
         let (parts_at, parts) = self.kept.places();
         DomainState {

@@ -9,51 +9,51 @@ use std::ops::{Add, Sub};
 /// Only [`crate::vm::window::Window::at`] makes an address of it.
 #[repr(transparent)]
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub struct WindowOffset(u64);
+pub(crate) struct WindowOffset(u64);
 
 impl WindowOffset {
     /// The window's base itself.
-    pub const ZERO: Self = Self(0);
+    pub(crate) const ZERO: Self = Self(0);
 
     /// Returns the place `bytes` after a window's base.
-    pub const fn new(bytes: u64) -> Self {
+    pub(crate) const fn new(bytes: u64) -> Self {
         Self(bytes)
     }
 
     /// Returns the place that a pointer means in the window of the domain that uses it. The lower
     /// 32 bits count, as for the domain's own stores.
-    pub const fn of_pointer(pointer: u64) -> Self {
+    pub(crate) const fn of_pointer(pointer: u64) -> Self {
         Self(pointer % WINDOW_SIZE)
     }
 
     /// Returns the distance in bytes.
-    pub const fn bytes(self) -> u64 {
+    pub(crate) const fn bytes(self) -> u64 {
         self.0
     }
 
     /// Returns the start of the page.
-    pub const fn page(self) -> Self {
+    pub(crate) const fn page(self) -> Self {
         Self(self.0 & !(PAGE_SIZE - 1))
     }
 
     /// Returns the distance from another place, unless that place comes after this one.
-    pub fn checked_sub(self, other: Self) -> Option<u64> {
+    pub(crate) fn checked_sub(self, other: Self) -> Option<u64> {
         self.0.checked_sub(other.0)
     }
 
     /// Returns the highest place for `bytes` bytes below this one whose offset is a multiple of
     /// `align`, a power of two.
-    pub fn aligned_below(self, bytes: u64, align: u64) -> Option<Self> {
+    pub(crate) fn aligned_below(self, bytes: u64, align: u64) -> Option<Self> {
         self.0.checked_sub(bytes).map(|at| Self(at & !(align - 1)))
     }
 
     /// Returns the place `bytes` further on, if there is such a number.
-    pub fn checked_add(self, bytes: u64) -> Option<Self> {
+    pub(crate) fn checked_add(self, bytes: u64) -> Option<Self> {
         self.0.checked_add(bytes).map(Self)
     }
 
     /// Returns the place `bytes` further on, modulo 2^64.
-    pub fn wrapping_add(self, bytes: u64) -> Self {
+    pub(crate) fn wrapping_add(self, bytes: u64) -> Self {
         Self(self.0.wrapping_add(bytes))
     }
 }
@@ -91,29 +91,29 @@ impl fmt::LowerHex for WindowOffset {
 /// An address of this process. Those in windows and on control stacks are secrets.
 #[repr(transparent)]
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub struct HostAddress(u64);
+pub(crate) struct HostAddress(u64);
 
 impl HostAddress {
     /// The address of nothing.
-    pub const NULL: Self = Self(0);
+    pub(crate) const NULL: Self = Self(0);
 
     /// Returns the address with this number.
-    pub const fn new(number: u64) -> Self {
+    pub(crate) const fn new(number: u64) -> Self {
         Self(number)
     }
 
     /// Returns the address as a number, for registers and for words that domains hold.
-    pub const fn number(self) -> u64 {
+    pub(crate) const fn number(self) -> u64 {
         self.0
     }
 
     /// Returns the address as a pointer.
-    pub const fn pointer<T>(self) -> *mut T {
+    pub(crate) const fn pointer<T>(self) -> *mut T {
         self.0 as *mut T
     }
 
     /// Says whether this is the address of nothing.
-    pub const fn is_null(self) -> bool {
+    pub(crate) const fn is_null(self) -> bool {
         self.0 == 0
     }
 }

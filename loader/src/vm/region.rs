@@ -19,7 +19,7 @@ use sfi_contract::layout::{GUARD_SIZE, REGION_SLOTS, WINDOW_SIZE, region_slot};
 use std::ffi::c_void;
 
 /// A shared region.
-pub struct Region {
+pub(crate) struct Region {
     pub name: String,
     /// The memory. Domains map it.
     pub file: OwnedFd,
@@ -32,7 +32,7 @@ pub struct Region {
 
 /// The place of a region.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Placed {
+pub(crate) struct Placed {
     /// Its place in every window that it is mapped in.
     pub offset: WindowOffset,
     /// Length in bytes, whole pages.
@@ -43,7 +43,7 @@ pub struct Placed {
 
 impl Placed {
     /// Says whether an address is one of the region's common ones.
-    pub fn holds(&self, address: u64) -> bool {
+    pub(crate) fn holds(&self, address: u64) -> bool {
         (self.common..self.common + self.length).contains(&HostAddress::new(address))
     }
 }
@@ -55,18 +55,18 @@ const _: () = assert!(MOST_PLACES <= REGION_SLOTS / 2);
 /// The upper halves of common addresses, by [`region_slot`].
 #[repr(transparent)]
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub struct Uppers(pub [u32; REGION_SLOTS]);
+pub(crate) struct Uppers(pub [u32; REGION_SLOTS]);
 
 impl Uppers {
     /// The table without any. No upper half with the slot 0 is 1.
-    pub const NONE: Self = {
+    pub(crate) const NONE: Self = {
         let mut all = [0; REGION_SLOTS];
         all[0] = 1;
         Self(all)
     };
 
     /// Collects the upper halves of addresses.
-    pub fn of(addresses: impl Iterator<Item = HostAddress>) -> Self {
+    pub(crate) fn of(addresses: impl Iterator<Item = HostAddress>) -> Self {
         let mut all = Self::NONE;
         for address in addresses {
             let address = address.number();
@@ -76,14 +76,14 @@ impl Uppers {
     }
 
     /// Says whether the upper half of an address is in the table.
-    pub fn hold(&self, address: u64) -> bool {
+    pub(crate) fn hold(&self, address: u64) -> bool {
         u64::from(self.0[region_slot(address)]) == address >> 32
     }
 }
 
 /// The place of a region's common addresses, reserved with guards around it.
 #[derive(Debug)]
-pub struct Common {
+pub(crate) struct Common {
     start: HostAddress,
     length: u64,
     /// True while the region is mapped there.
@@ -98,7 +98,7 @@ impl Common {
     /// Reserves room for a region of `length` bytes at the `offset` of a 4 GiB-aligned place. Draws
     /// the place uniformly among the free ones. `before` holds the common addresses of the world's
     /// other regions. If there are many of them, their places are shared.
-    pub fn reserve(
+    pub(crate) fn reserve(
         draw: &mut Draw<'_>,
         offset: WindowOffset,
         length: u64,
@@ -148,12 +148,12 @@ impl Common {
     }
 
     /// Returns the address of the region's first byte.
-    pub fn address(&self) -> HostAddress {
+    pub(crate) fn address(&self) -> HostAddress {
         self.start
     }
 
     /// Maps the region's file read-only, or unmaps it.
-    pub fn show(&mut self, file: &OwnedFd, shown: bool) -> Result<(), Errno> {
+    pub(crate) fn show(&mut self, file: &OwnedFd, shown: bool) -> Result<(), Errno> {
         if shown == self.shown {
             return Ok(());
         }

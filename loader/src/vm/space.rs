@@ -49,20 +49,20 @@ pub(crate) fn draw(rng: &mut ChaCha20Rng, bound: u64) -> u64 {
 }
 
 /// A borrowed source of random numbers, and the space in which it places one window.
-pub struct Draw<'r> {
+pub(crate) struct Draw<'r> {
     pub rng: &'r mut ChaCha20Rng,
     pub space: AddressSpace,
 }
 
 /// A source of random numbers and the space that they place windows in.
-pub struct Places {
+pub(crate) struct Places {
     pub rng: ChaCha20Rng,
     pub space: AddressSpace,
 }
 
 impl Places {
     /// Lends the source to place one window.
-    pub fn draw(&mut self) -> Draw<'_> {
+    pub(crate) fn draw(&mut self) -> Draw<'_> {
         Draw { rng: &mut self.rng, space: self.space }
     }
 }

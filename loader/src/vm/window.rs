@@ -40,7 +40,7 @@ pub(crate) const fn pages(bytes: u64) -> u64 {
 
 /// A word of 64 bits that depends on the window's base.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Word {
+pub(crate) struct Word {
     /// Offset in its part or content.
     pub at: u32,
     /// The base is subtracted, not added: the word is the distance from the window to a fixed
@@ -50,7 +50,7 @@ pub struct Word {
 
 /// A reserved window. Dropping it unmaps everything inside.
 #[derive(Debug)]
-pub struct Window {
+pub(crate) struct Window {
     base: HostAddress,
     /// Mappings of the window on the process' account.
     mappings: u64,
@@ -58,7 +58,7 @@ pub struct Window {
 
 impl Window {
     /// Draws a window uniformly among the free ones. It will take `mappings` mappings at most.
-    pub fn reserve(rng: &mut ChaCha20Rng, space: AddressSpace, mappings: u64) -> Result<Self, Errno> {
+    pub(crate) fn reserve(rng: &mut ChaCha20Rng, space: AddressSpace, mappings: u64) -> Result<Self, Errno> {
         ledger::account(mappings)?;
         for _ in 0..DRAWS {
             let window = space.draw_window(rng);
@@ -76,22 +76,22 @@ impl Window {
     }
 
     /// Returns an empty value without a window, in which nothing can be mapped.
-    pub fn none() -> Self {
+    pub(crate) fn none() -> Self {
         Self { base: HostAddress::NULL, mappings: 0 }
     }
 
     /// Returns the window's base.
-    pub fn base(&self) -> HostAddress {
+    pub(crate) fn base(&self) -> HostAddress {
         self.base
     }
 
     /// Returns the address of a place in the window.
-    pub fn at(&self, offset: WindowOffset) -> HostAddress {
+    pub(crate) fn at(&self, offset: WindowOffset) -> HostAddress {
         self.base + offset.bytes()
     }
 
     /// Returns the place in the window that an address means, or `None` for addresses elsewhere.
-    pub fn place(&self, address: u64) -> Option<WindowOffset> {
+    pub(crate) fn place(&self, address: u64) -> Option<WindowOffset> {
         let distance = address.checked_sub(self.base.number()).filter(|distance| *distance < WINDOW_SIZE);
         distance.map(WindowOffset::new)
     }
@@ -113,7 +113,7 @@ impl Window {
     }
 
     /// Maps zeroed private memory at `offset`.
-    pub fn map(&self, offset: WindowOffset, length: u64, protection: Protection) -> Result<(), Errno> {
+    pub(crate) fn map(&self, offset: WindowOffset, length: u64, protection: Protection) -> Result<(), Errno> {
         self.check(offset, length);
         // SAFETY: the range lies inside this reservation (checked above), which nobody else uses.
         unsafe {
@@ -128,7 +128,7 @@ impl Window {
     }
 
     /// Maps a memory file from `from` on at `offset`, shared or copy-on-write.
-    pub fn map_file(
+    pub(crate) fn map_file(
         &self,
         offset: WindowOffset,
         length: u64,
@@ -147,7 +147,7 @@ impl Window {
     }
 
     /// Unmaps a mapping. Its place stays reserved.
-    pub fn unmap(&self, offset: WindowOffset, length: u64) -> Result<(), Errno> {
+    pub(crate) fn unmap(&self, offset: WindowOffset, length: u64) -> Result<(), Errno> {
         self.check(offset, length);
         // SAFETY: as in `map`.
         unsafe {
@@ -162,7 +162,7 @@ impl Window {
     }
 
     /// Gives pages back to the kernel: the next access finds zeroes, or the file's bytes.
-    pub fn discard(&self, offset: WindowOffset, length: u64) -> Result<(), Errno> {
+    pub(crate) fn discard(&self, offset: WindowOffset, length: u64) -> Result<(), Errno> {
         self.check(offset, length);
         // SAFETY: the range lies inside this reservation, and no reference to window memory is ever
         // made.
@@ -170,7 +170,7 @@ impl Window {
     }
 
     /// Zeroes memory that is mapped writable.
-    pub fn zero(&self, offset: WindowOffset, length: u64) {
+    pub(crate) fn zero(&self, offset: WindowOffset, length: u64) {
         self.touch(offset, length as usize);
         // SAFETY: as in `write`.
         unsafe { std::ptr::write_bytes(self.at(offset).pointer::<u8>(), 0, length as usize) };
@@ -178,7 +178,7 @@ impl Window {
 
     /// Adds the base to words of memory that is mapped writable. Their places are relative to
     /// `offset`.
-    pub fn rebase(&self, offset: WindowOffset, words: &[Word]) {
+    pub(crate) fn rebase(&self, offset: WindowOffset, words: &[Word]) {
         let Some(last) = words.last() else { return };
         assert!(words.is_sorted(), "words out of order");
         self.touch(offset, last.at as usize + 8);
@@ -191,7 +191,7 @@ impl Window {
     }
 
     /// Changes the protection of mapped memory.
-    pub fn protect(&self, offset: WindowOffset, length: u64, protection: Protection) -> Result<(), Errno> {
+    pub(crate) fn protect(&self, offset: WindowOffset, length: u64, protection: Protection) -> Result<(), Errno> {
         self.check(offset, length);
         let flags = match protection {
             Protection::Read => MprotectFlags::READ,
@@ -203,7 +203,7 @@ impl Window {
     }
 
     /// Writes to memory that is mapped writable.
-    pub fn write(&self, offset: WindowOffset, bytes: &[u8]) {
+    pub(crate) fn write(&self, offset: WindowOffset, bytes: &[u8]) {
         self.touch(offset, bytes.len());
         // SAFETY: inside the reservation. Callers write to segments that they mapped read-write,
         // and no reference to window memory is ever made.
@@ -214,7 +214,7 @@ impl Window {
     ///
     /// # Safety
     /// `length` bytes can be read at `from`.
-    pub unsafe fn write_from(&self, offset: WindowOffset, from: *const u8, length: usize) {
+    pub(crate) unsafe fn write_from(&self, offset: WindowOffset, from: *const u8, length: usize) {
         self.touch(offset, length);
         // SAFETY: as in `write`; see the function's contract.
         unsafe { std::ptr::copy_nonoverlapping(from, self.at(offset).pointer(), length) };
@@ -225,14 +225,14 @@ impl Window {
     ///
     /// # Safety
     /// `length` bytes can be written at `to`.
-    pub unsafe fn read_to(&self, offset: WindowOffset, to: *mut u8, length: usize) {
+    pub(crate) unsafe fn read_to(&self, offset: WindowOffset, to: *mut u8, length: usize) {
         self.touch(offset, length);
         // SAFETY: as in `read`; see the function's contract.
         unsafe { std::ptr::copy_nonoverlapping(self.at(offset).pointer(), to, length) };
     }
 
     /// Copies memory that is mapped readable to another window, where it is mapped writable.
-    pub fn copy(&self, offset: WindowOffset, length: u64, to: &Window, at: WindowOffset) {
+    pub(crate) fn copy(&self, offset: WindowOffset, length: u64, to: &Window, at: WindowOffset) {
         self.touch(offset, length as usize);
         to.touch(at, length as usize);
         // SAFETY: inside both reservations. Otherwise as in `read` and `write`.
@@ -240,7 +240,7 @@ impl Window {
     }
 
     /// Reads memory that is mapped readable.
-    pub fn read(&self, offset: WindowOffset, out: &mut [u8]) {
+    pub(crate) fn read(&self, offset: WindowOffset, out: &mut [u8]) {
         self.touch(offset, out.len());
         // SAFETY: inside the reservation. Callers read segments that they mapped.
         unsafe { std::ptr::copy_nonoverlapping(self.at(offset).pointer(), out.as_mut_ptr(), out.len()) };

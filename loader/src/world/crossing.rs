@@ -23,7 +23,7 @@ impl Held<'_> {
     /// The binding is one of the world's own, `frame.sp` is a data stack pointer of the callee.
     /// `floats`: the binding's flag.
     #[inline(always)]
-    pub unsafe fn cross(self, binding: &Binding, frame: &mut CallFrame, floats: bool) -> Result<(), Failure> {
+    pub(crate) unsafe fn cross(self, binding: &Binding, frame: &mut CallFrame, floats: bool) -> Result<(), Failure> {
         // SAFETY: see the function's contract.
         unsafe {
             let context = self.gates.control.context();
@@ -42,7 +42,12 @@ impl Held<'_> {
     /// # Safety
     /// As for [`Held::cross`].
     #[inline]
-    pub unsafe fn cross_in_place(self, binding: &Binding, frame: &mut CallFrame, floats: bool) -> Result<(), Failure> {
+    pub(crate) unsafe fn cross_in_place(
+        self,
+        binding: &Binding,
+        frame: &mut CallFrame,
+        floats: bool,
+    ) -> Result<(), Failure> {
         // SAFETY: see the function's contract.
         unsafe {
             let context = self.gates.control.context();
@@ -162,7 +167,7 @@ impl Held<'_> {
 
 impl Held<'_> {
     /// Calls a function of a domain without arguments. Gives rax.
-    pub fn call_code(&mut self, domain: DomainId, code: WindowOffset) -> Result<u64, CallError> {
+    pub(crate) fn call_code(&mut self, domain: DomainId, code: WindowOffset) -> Result<u64, CallError> {
         let binding = self.host_binding(domain, code);
         let callee = binding.callee;
         // SAFETY: the binding and the callee are the world's own, and its data stack pointer is in
@@ -187,7 +192,7 @@ impl Inner {
     /// # Safety
     /// `callee` is the state of one of the world's domains.
     #[cold]
-    pub unsafe fn push_arguments(&self, callee: *const DomainState, arguments: &mut Arguments) -> bool {
+    pub(crate) unsafe fn push_arguments(&self, callee: *const DomainState, arguments: &mut Arguments) -> bool {
         // SAFETY: see the function's contract.
         unsafe {
             let domain = &self.domains[(*callee).index];
@@ -203,7 +208,7 @@ impl Inner {
     }
 
     /// Makes a binding for entries of the host.
-    pub fn host_binding(&self, domain: DomainId, code: WindowOffset) -> Binding {
+    pub(crate) fn host_binding(&self, domain: DomainId, code: WindowOffset) -> Binding {
         let callee = &self.domains[domain];
         let zmm = if callee.image.usage.vectors >= Vectors::Zmm { flag::ZMM_IN } else { 0 };
         let vectors = if callee.side().has_vectors() { flag::VECTORS } else { 0 };

@@ -21,7 +21,7 @@ use sfi_contract::layout::{DISPATCH_SIZE, WINDOW_SIZE};
 use std::sync::Arc;
 
 /// One loaded domain.
-pub struct Domain {
+pub(crate) struct Domain {
     pub name: String,
     pub mode: Mode,
     pub window: Window,
@@ -65,12 +65,12 @@ pub(crate) type RegionPlace = (String, Placed);
 
 impl Domain {
     /// Makes a domain that was described, in its window.
-    pub fn new(index: DomainId, raised: Raised, spec: Arc<DomainSpec>) -> Self {
+    pub(crate) fn new(index: DomainId, raised: Raised, spec: Arc<DomainSpec>) -> Self {
         Self::with(Box::into_raw(Box::new(raised.state(index, 0))), index, raised, spec)
     }
 
     /// Makes a domain with an existing state.
-    pub fn with(state: *mut DomainState, index: DomainId, raised: Raised, spec: Arc<DomainSpec>) -> Self {
+    pub(crate) fn with(state: *mut DomainState, index: DomainId, raised: Raised, spec: Arc<DomainSpec>) -> Self {
         Self {
             name: spec.name.clone(),
             mode: spec.mode,
@@ -94,17 +94,17 @@ impl Domain {
         }
     }
 
-    pub fn memory(&self) -> Memory<'_> {
+    pub(crate) fn memory(&self) -> Memory<'_> {
         Memory { window: &self.window, segments: self.segments() }
     }
 
     /// Returns the mapped segments.
-    pub fn segments(&self) -> &[memory::Segment] {
+    pub(crate) fn segments(&self) -> &[memory::Segment] {
         self.own_segments.as_deref().unwrap_or(&self.image.segments)
     }
 
     /// Returns the facts that crossings depend on.
-    pub fn side(&self) -> Side {
+    pub(crate) fn side(&self) -> Side {
         let image = &self.image;
         Side {
             usage: image.usage,
@@ -120,7 +120,7 @@ impl Domain {
     ///
     /// # Safety
     /// No call is in progress that could write the domain's record.
-    pub unsafe fn describe(domains: &ById<DomainId, Domain>, index: DomainId) -> Fault {
+    pub(crate) unsafe fn describe(domains: &ById<DomainId, Domain>, index: DomainId) -> Fault {
         let this = &domains[index];
         // SAFETY: the state lives as long as the domain; see the function's contract.
         let (raw, trace) = unsafe { ((*this.state).fault, (*this.state).trace) };
@@ -169,19 +169,19 @@ impl Domain {
     }
 
     /// Says whether the domain sees a region, judging by its window.
-    pub fn sees(&self, region: &Placed) -> bool {
+    pub(crate) fn sees(&self, region: &Placed) -> bool {
         let segments = self.segments();
         segments.binary_search_by_key(&region.offset, memory::Segment::start).is_ok_and(|at| segments[at].shared)
     }
 
     /// Says whether the domain's loads use a region's common addresses. Those of mode full do not,
     /// because they are confined.
-    pub fn reads(&self, region: &Placed) -> bool {
+    pub(crate) fn reads(&self, region: &Placed) -> bool {
         self.mode != Mode::Full && self.sees(region)
     }
 
     /// Returns a pointer of another domain in this one's terms, as the gates pass it.
-    pub fn rebase(&self, pointer: u64) -> u64 {
+    pub(crate) fn rebase(&self, pointer: u64) -> u64 {
         // SAFETY: the state lives as long as the world.
         let stays = pointer == 0 || unsafe { &(*self.state).regions }.hold(pointer);
         let offset = WindowOffset::of_pointer(pointer);

@@ -392,7 +392,7 @@ pub enum CallError {
 
 /// The reason why a call by the host did not return, before it is described.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Failure {
+pub(crate) enum Failure {
     /// A status of a gate, other than [`Status::Ok`].
     Status(Status),
     /// See [`CallError::TooDeep`].

@@ -14,7 +14,7 @@ impl Inner {
     /// `callee` is one of the world's domains unless the failure is [`Failure::WrongWorld`], and
     /// the call that failed is over.
     #[cold]
-    pub unsafe fn failure(&mut self, callee: *const DomainState, failure: Failure) -> CallError {
+    pub(crate) unsafe fn failure(&mut self, callee: *const DomainState, failure: Failure) -> CallError {
         match failure {
             Failure::WrongWorld => return CallError::WrongWorld,
             Failure::Discarded => return CallError::Discarded,
@@ -47,7 +47,7 @@ impl Inner {
     ///
     /// # Safety
     /// `domain` is the state of a living domain.
-    pub unsafe fn set_error(domain: *const DomainState, status: Status) {
+    pub(crate) unsafe fn set_error(domain: *const DomainState, status: Status) {
         // SAFETY: the TCB page is mapped read-write at this place for as long as the domain lives.
         unsafe {
             ((*domain).tcb.number().wrapping_add_signed(TCB_ERROR.addend.into()) as *mut u32).write(status.into())
@@ -59,7 +59,7 @@ impl Inner {
     ///
     /// # Safety
     /// The host runs and `context` is its world's.
-    pub unsafe fn abandon(context: *mut Context) {
+    pub(crate) unsafe fn abandon(context: *mut Context) {
         // SAFETY: see the function's contract; domain states live as long as their frames.
         unsafe {
             let mut part = Some(Active::calling_host(&*context));

@@ -7,7 +7,7 @@ use crate::world::inner::Inner;
 
 /// The domains and bindings that calls in progress return to or through.
 #[derive(Debug, Default)]
-pub struct Activity {
+pub(crate) struct Activity {
     /// Domains with a frame that is returned to.
     pub domains: Vec<DomainId>,
     /// Bindings that are read again at a return.
@@ -16,7 +16,7 @@ pub struct Activity {
 
 impl Activity {
     /// Collects all frames of a world. There are none if no call is in progress.
-    pub fn of(inner: &Inner) -> Self {
+    pub(crate) fn of(inner: &Inner) -> Self {
         let mut all = Self::default();
         // SAFETY: a reference to the record exists only while the host runs, on the thread that
         // holds the world. A depth says that a host function runs.

@@ -91,7 +91,7 @@ impl Held<'_> {
 
     /// Borrows it for a shorter time.
     #[inline]
-    pub fn again(&mut self) -> Held<'_> {
+    pub(crate) fn again(&mut self) -> Held<'_> {
         Held { inner: self.inner, world: PhantomData }
     }
 }

@@ -56,7 +56,7 @@ impl Inner {
     /// # Safety
     /// No call is in progress.
     #[cold]
-    pub unsafe fn trim_some(&mut self) {
+    pub(crate) unsafe fn trim_some(&mut self) {
         let count = self.domains.len();
         let first = self.time.trimmed.place();
         for index in (0..count.min(AT_ONCE)).map(|i| DomainId::of((first + i) % count)) {
@@ -70,7 +70,7 @@ impl Inner {
     ///
     /// # Safety
     /// No call returns to the server.
-    pub unsafe fn release_unbound(&self, server: DomainId) {
+    pub(crate) unsafe fn release_unbound(&self, server: DomainId) {
         if !self.manager.records.iter().flatten().any(|r| r.to.domain() == Some(server)) {
             self.release_stack(server, 0);
         }

@@ -18,7 +18,7 @@ use std::any::Any;
 
 /// The world's record. Gates and host functions reach it through a raw pointer while host code is
 /// suspended inside a call.
-pub struct Inner {
+pub(crate) struct Inner {
     pub id: u64,
     pub gates: Gates,
     pub domains: ById<DomainId, Domain>,
@@ -33,7 +33,7 @@ pub struct Inner {
 }
 
 /// The way into the world's domains.
-pub struct Gates {
+pub(crate) struct Gates {
     pub control: ControlStack,
     /// The gates for this processor.
     pub table: &'static Table,
@@ -42,7 +42,7 @@ pub struct Gates {
 }
 
 /// Time limits, and the clocks and trims that depend on them.
-pub struct Time {
+pub(crate) struct Time {
     /// The time limit.
     pub watched: Option<Watched>,
     /// Lets domains that ask for it read the processor's clock.
@@ -52,7 +52,7 @@ pub struct Time {
 }
 
 /// The source of places and numbers for windows and lives that begin later.
-pub struct Supply {
+pub(crate) struct Supply {
     /// Draws the places and canaries of windows.
     pub places: Places,
     /// The places of shared regions in every window.
@@ -63,13 +63,13 @@ pub struct Supply {
 
 impl Inner {
     /// Returns the number of a domain by name.
-    pub fn find(&self, name: &str) -> Result<DomainId, LookupError> {
+    pub(crate) fn find(&self, name: &str) -> Result<DomainId, LookupError> {
         let found = self.domains.position(|d| d.name == name && !name.is_empty());
         found.ok_or_else(|| LookupError::Domain(name.to_owned()))
     }
 
     /// Returns the code that a pointer of a domain means.
-    pub fn code_at(&self, domain: DomainId, pointer: u64) -> Option<WindowOffset> {
+    pub(crate) fn code_at(&self, domain: DomainId, pointer: u64) -> Option<WindowOffset> {
         let image = &self.domains[domain].image;
         let slot =
             image.slot_at(WindowOffset::new(image.anchors.dispatch + u64::from(pointer as u32 & DISPATCH_MASK)))?;
@@ -78,7 +78,7 @@ impl Inner {
 
     /// Says whether a pointer of a domain is the address of a place of its dispatch table, as the
     /// gates judge (`REFUSE_CODE` in gate/common.s).
-    pub fn is_code(&self, domain: DomainId, pointer: u64) -> bool {
+    pub(crate) fn is_code(&self, domain: DomainId, pointer: u64) -> bool {
         let Domain { image, window, .. } = &self.domains[domain];
         pointer.wrapping_sub(window.at(image.table).number()) < image.table_size()
     }

@@ -5,7 +5,7 @@ use crate::gate::ids::DomainId;
 /// Counts the instances and the lives of a world's domains, and remembers the places of discarded
 /// instances.
 #[derive(Default)]
-pub struct Lives {
+pub(crate) struct Lives {
     /// Instances that were ever made.
     instances: u64,
     /// Further lives: of domains that were restarted, reset, loaded again, or made at run time.
@@ -16,24 +16,24 @@ pub struct Lives {
 
 impl Lives {
     /// Returns the number of a new instance, from 1 on.
-    pub fn new_instance(&mut self) -> u64 {
+    pub(crate) fn new_instance(&mut self) -> u64 {
         self.instances += 1;
         self.instances
     }
 
     /// Returns the number of a further life, from 1 on.
-    pub fn new_birth(&mut self) -> u64 {
+    pub(crate) fn new_birth(&mut self) -> u64 {
         self.births += 1;
         self.births
     }
 
     /// Takes the place of a discarded instance, the one that was left last.
-    pub fn take_vacant(&mut self) -> Option<DomainId> {
+    pub(crate) fn take_vacant(&mut self) -> Option<DomainId> {
         self.vacant.pop()
     }
 
     /// Leaves a place for a later instance.
-    pub fn leave(&mut self, index: DomainId) {
+    pub(crate) fn leave(&mut self, index: DomainId) {
         self.vacant.push(index);
     }
 }

@@ -20,7 +20,7 @@ impl<'w> DomainRef<'w> {
 
 impl Inner {
     /// Reports a fault to the domain's owner, unless that was done already.
-    pub fn settle(&mut self, index: DomainId) {
+    pub(crate) fn settle(&mut self, index: DomainId) {
         let domain = &mut self.domains[index];
         // SAFETY: the state lives as long as the world.
         let fault = unsafe { (*domain.state).fault };
@@ -36,7 +36,7 @@ impl Inner {
 
     /// Reports the domain's fault to its owner before the domain lives again, and makes the owner
     /// pay.
-    pub fn admit(&mut self, index: DomainId) -> Result<(), BuildError> {
+    pub(crate) fn admit(&mut self, index: DomainId) -> Result<(), BuildError> {
         self.settle(index);
         admit(self.domains[index].spec.owner.as_ref(), true)?;
         self.domains[index].settled = false;

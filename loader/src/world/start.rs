@@ -50,7 +50,7 @@ impl World {
 
 impl Held<'_> {
     /// Chooses the functions of IFUNCs, then runs the initialisers.
-    pub fn initialise(&mut self, domain: DomainId) -> Result<(), BuildError> {
+    pub(crate) fn initialise(&mut self, domain: DomainId) -> Result<(), BuildError> {
         ifunc::choose(self, domain)?;
         let offsets = self.domains[domain].image.initialisers.clone();
         self.run_all(domain, &offsets).map_err(|error| {

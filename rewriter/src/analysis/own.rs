@@ -18,6 +18,7 @@ use crate::object::decode::{Code, Dest, Flow, InsnIndex, PerInsn};
 use crate::object::read::Place;
 use crate::refusal::{Reason, Refusal};
 use iced_x86::{Instruction, Mnemonic, OpKind, Register};
+use std::collections::hash_map::Entry;
 use std::collections::{HashMap, HashSet};
 
 const RSP: Set = 1 << 4;
@@ -312,8 +313,8 @@ impl Frames {
         for &first in members {
             let mut work = vec![first];
             while let Some(at) = work.pop() {
-                if !of.contains_key(&at) {
-                    of.insert(at, first);
+                if let Entry::Vacant(place) = of.entry(at) {
+                    place.insert(first);
                     work.extend([&before, &after].into_iter().filter_map(|edges| edges.get(&at)).flatten());
                 }
             }

@@ -17,7 +17,7 @@ const MAX_REGISTERED: usize = 64;
 impl Inner {
     /// Registers an entry point. Its full name is the domain's name, a dot, and `name`, which may
     /// hold no dot.
-    pub fn register(&mut self, domain: DomainId, name: &str, entry: Registered) -> Result<(), BindError> {
+    pub(crate) fn register(&mut self, domain: DomainId, name: &str, entry: Registered) -> Result<(), BindError> {
         if !is_name(name) {
             return Err(BindError::Name(name.to_owned()));
         }
@@ -44,19 +44,19 @@ impl Inner {
     }
 
     /// Takes an entry point back for the host. No life of its domain registers it again.
-    pub fn withdraw(&mut self, entry: &str) -> Result<(), BindError> {
+    pub(crate) fn withdraw(&mut self, entry: &str) -> Result<(), BindError> {
         self.unregister(entry)?;
         self.manager.withdrawn.insert(entry.to_owned());
         Ok(())
     }
 
     /// Returns the calls in progress.
-    pub fn activity(&self) -> Activity {
+    pub(crate) fn activity(&self) -> Activity {
         Activity::of(self)
     }
 
     /// Takes an entry point back. Bindings to it then lead nowhere.
-    pub fn unregister(&mut self, entry: &str) -> Result<(), BindError> {
+    pub(crate) fn unregister(&mut self, entry: &str) -> Result<(), BindError> {
         self.manager.entries.remove(entry).ok_or_else(|| BindError::Entry(entry.to_owned()))?;
         let connected = |r: &Option<Record>| r.as_ref().is_some_and(|r| r.entry.as_deref() == Some(entry));
         let records = &self.manager.records;
@@ -66,7 +66,12 @@ impl Inner {
 
     /// Connects a client by name, through its import `symbol` or a free gateway. Returns the
     /// record's number. Instances of a domain share their bindings.
-    pub fn connect(&mut self, client: DomainId, symbol: Option<&str>, entry: &str) -> Result<BindingId, BindError> {
+    pub(crate) fn connect(
+        &mut self,
+        client: DomainId,
+        symbol: Option<&str>,
+        entry: &str,
+    ) -> Result<BindingId, BindError> {
         let registered = self.manager.entries.get(entry).cloned().ok_or_else(|| BindError::Entry(entry.to_owned()))?;
         let client = self.domains[client].origin;
         let name = self.domains[client].name.clone();
@@ -130,7 +135,7 @@ impl Inner {
     }
 
     /// Makes a record lead nowhere. With `keep` an import remembers the entry point's name.
-    pub fn undo(&mut self, number: BindingId, keep: bool) -> Result<(), BindError> {
+    pub(crate) fn undo(&mut self, number: BindingId, keep: bool) -> Result<(), BindError> {
         let Some(record) = self.manager.records[number].as_mut() else { return Ok(()) };
         let server = std::mem::replace(&mut record.to, To::Nobody).domain();
         if record.symbol.is_none() || !keep {
@@ -155,13 +160,13 @@ impl Inner {
     }
 
     /// Disconnects an import of a client.
-    pub fn disconnect(&mut self, client: DomainId, symbol: &str) -> Result<(), BindError> {
+    pub(crate) fn disconnect(&mut self, client: DomainId, symbol: &str) -> Result<(), BindError> {
         let number = self.find_import(client, symbol)?;
         self.undo(number, false)
     }
 
     /// Returns the function pointer of a client's gateway that is bound at run time.
-    pub fn pointer(&self, client: DomainId, number: BindingId) -> u64 {
+    pub(crate) fn pointer(&self, client: DomainId, number: BindingId) -> u64 {
         let domain = &self.domains[client];
         let place = self.manager.runs[domain.origin].place(number).expect("a binding of the client");
         domain.window.at(domain.image.spares[place - domain.spec.imports.len()]).number()
@@ -169,7 +174,7 @@ impl Inner {
 
     /// Returns the number of the record that such a pointer means, or a pointer of a function that
     /// was passed to the client.
-    pub fn number(&self, client: DomainId, pointer: u64) -> Option<BindingId> {
+    pub(crate) fn number(&self, client: DomainId, pointer: u64) -> Option<BindingId> {
         let domain = &self.domains[client];
         let offset = WindowOffset::of_pointer(pointer);
         let spare = domain.image.spares.iter().position(|slot| *slot == offset)?;
@@ -178,7 +183,7 @@ impl Inner {
 
     /// Connects the imports that wait for an entry point by name, if the entry point exists. With
     /// `strict` a refusal is an error. Otherwise a refused import stays unbound.
-    pub fn connect_waiting(&mut self, strict: bool) -> Result<(), BindError> {
+    pub(crate) fn connect_waiting(&mut self, strict: bool) -> Result<(), BindError> {
         let waiting: Vec<(DomainId, String, String)> = self
             .manager
             .records

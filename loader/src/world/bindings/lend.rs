@@ -25,7 +25,7 @@ use std::sync::Arc;
 
 impl Inner {
     /// Fills in [`DomainSpec::callbacks`] in a specification that is loaded again without it.
-    pub fn reserve_callbacks(&self, spec: &mut DomainSpec) {
+    pub(crate) fn reserve_callbacks(&self, spec: &mut DomainSpec) {
         let known = self.domains.iter().find(|d| d.name == spec.name).map_or(0, |d| d.spec.lent_gateways());
         let imports = self.domains.iter().flat_map(|d| &d.spec.imports).map(|(_, import)| import);
         let asked = if spec.takes_functions(imports) { DEFAULT_CALLBACKS } else { 0 };
@@ -35,7 +35,7 @@ impl Inner {
     /// Returns the code that a function pointer of a domain means if it is one of the domain's own:
     /// the address of a slot that is used for code of the domain or for a gateway that leads
     /// somewhere.
-    pub fn own_function(&self, domain: DomainId, pointer: u64) -> Option<WindowOffset> {
+    pub(crate) fn own_function(&self, domain: DomainId, pointer: u64) -> Option<WindowOffset> {
         let image = &self.domains[domain].image;
         let slot = image.slot_at(self.domains[domain].window.place(pointer)?)?;
         let code = image.slots.get(slot).copied()?;
@@ -47,7 +47,7 @@ impl Inner {
     }
 
     /// Describes a function of a domain that is to be lent.
-    pub fn function_of(&self, domain: DomainId, offset: WindowOffset) -> Function {
+    pub(crate) fn function_of(&self, domain: DomainId, offset: WindowOffset) -> Function {
         let from = &self.domains[domain];
         let name = from.image.function(offset);
         Function::Domain { domain, life: from.life, image: Arc::downgrade(&from.image), offset, name }
@@ -61,7 +61,7 @@ impl Inner {
 
     /// Lends a function to a domain. Returns the pointer, in the domain's terms. Instances share
     /// their gateways with the domain that they are instances of.
-    pub fn lend(
+    pub(crate) fn lend(
         &mut self,
         callee: DomainId,
         function: Function,
@@ -136,7 +136,7 @@ impl Inner {
 
     /// Notes that a call that passed a function is over. After the last one the gateway leads
     /// nowhere.
-    pub fn end_loan(&mut self, loan: Loan) -> Result<(), BindError> {
+    pub(crate) fn end_loan(&mut self, loan: Loan) -> Result<(), BindError> {
         let all = self.manager.lent.by_callee.get_mut(&loan.callee);
         let lent = all.and_then(|all| all.get_mut(loan.gateway)).filter(|lent| lent.id == loan.id);
         let Some(lent) = lent else { return Ok(()) };
@@ -150,7 +150,7 @@ impl Inner {
     /// Frees a domain's gateways when it is restarted at its place: undoes their bindings made at
     /// run time, and frees those for functions. Does nothing while instances of the domain may hold
     /// pointers to them.
-    pub fn recall(&mut self, callee: DomainId) -> Result<(), BindError> {
+    pub(crate) fn recall(&mut self, callee: DomainId) -> Result<(), BindError> {
         if self.has_instances(callee) {
             return Ok(());
         }

@@ -11,7 +11,7 @@ use std::sync::Weak;
 
 /// A function that may be passed.
 #[derive(Clone, Debug)]
-pub enum Function {
+pub(crate) enum Function {
     /// Code of a domain.
     Domain {
         /// The domain.
@@ -79,7 +79,7 @@ pub(crate) struct OfHost {
 
 /// The gateways that belong to functions, by the domain to which they were passed.
 #[derive(Debug, Default)]
-pub struct Lendings {
+pub(crate) struct Lendings {
     /// In the order of the gateways.
     pub(super) by_callee: BTreeMap<DomainId, Vec<Lent>>,
     pub(super) ids: u64,
@@ -91,7 +91,7 @@ pub struct Lendings {
 impl Lendings {
     /// Forgets a domain's gateways when it is restarted or loaded again, so that nobody holds
     /// pointers to them.
-    pub fn forget(&mut self, callee: DomainId) {
+    pub(crate) fn forget(&mut self, callee: DomainId) {
         self.by_callee.remove(&callee);
     }
 
@@ -102,7 +102,7 @@ impl Lendings {
 
 /// One function that is lent to a domain.
 #[derive(Clone, Copy, Debug)]
-pub struct Loan {
+pub(crate) struct Loan {
     pub(super) callee: DomainId,
     pub(super) gateway: usize,
     pub(super) id: u64,

@@ -17,7 +17,7 @@ pub(crate) fn is_name(text: &str) -> bool {
 
 /// A registered entry point.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Registered {
+pub(crate) struct Registered {
     /// Its target.
     pub to: To,
     /// The domain that registered it.
@@ -30,7 +30,7 @@ pub struct Registered {
 
 /// The party that registered an entry point, which decides how long it lasts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum By {
+pub(crate) enum By {
     /// The domain's specification: for as long as the domain has this specification.
     Specification,
     /// The host, while the world exists: until the host takes it back.
@@ -55,13 +55,13 @@ pub(crate) type Hook = Box<dyn FnMut(&Request<'_>) -> bool + Send>;
 
 /// Client and entry point of a rule; each may end in `*`.
 #[derive(Clone, Debug)]
-pub struct Permit {
+pub(crate) struct Permit {
     pub client: String,
     pub entry: String,
 }
 
 /// The host's decisions about connections of domains to entry points.
-pub struct Rules {
+pub(crate) struct Rules {
     pub permits: Vec<Permit>,
     /// The number of permits when the world was built.
     first: usize,
@@ -69,12 +69,12 @@ pub struct Rules {
 }
 
 impl Rules {
-    pub fn new(permits: Vec<Permit>, hook: Option<Hook>) -> Self {
+    pub(crate) fn new(permits: Vec<Permit>, hook: Option<Hook>) -> Self {
         Self { first: permits.len(), permits, hook }
     }
 
     /// Forgets the permits that were added since the world was built.
-    pub fn reset(&mut self) {
+    pub(crate) fn reset(&mut self) {
         self.permits.truncate(self.first);
     }
 
@@ -89,7 +89,7 @@ impl Rules {
 }
 
 /// The manager's data.
-pub struct Manager {
+pub(crate) struct Manager {
     /// Records by number of the binding.
     pub records: ById<BindingId, Option<Record>>,
     /// The records that each domain may use.
@@ -117,7 +117,7 @@ impl Drop for Manager {
 }
 
 impl Manager {
-    pub fn new(rules: Rules, supervisors: Vec<(String, Option<Signature>)>) -> Self {
+    pub(crate) fn new(rules: Rules, supervisors: Vec<(String, Option<Signature>)>) -> Self {
         let nobody = DomainState { dead: Status::Unbound, ..DomainState::nobody(DomainId::NOBODY) };
         Self {
             // The first record is the reviver's.
@@ -135,7 +135,7 @@ impl Manager {
 
     /// Takes numbers for `count` records of a domain, and gives up its earlier ones. Returns the
     /// first.
-    pub fn take_run(&mut self, domain: DomainId, count: usize) -> BindingId {
+    pub(crate) fn take_run(&mut self, domain: DomainId, count: usize) -> BindingId {
         self.lent.forget(domain);
         if self.runs.next() == domain {
             self.runs.push(Run { first: BindingId::FIRST, count: 0 });
@@ -154,7 +154,7 @@ impl Manager {
     }
 
     /// Finds the first gap between the domains' numbers that is large enough.
-    pub fn free_run(&self, count: usize) -> BindingId {
+    pub(crate) fn free_run(&self, count: usize) -> BindingId {
         let mut taken: Vec<Run<BindingId>> = self.runs.iter().copied().filter(|run| run.count > 0).collect();
         taken.sort_unstable();
         let mut first = BindingId::FIRST;

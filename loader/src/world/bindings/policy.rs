@@ -82,7 +82,7 @@ pub(crate) enum Preserved {
 
 /// One side of a crossing.
 #[derive(Clone, Copy, Debug)]
-pub struct Side {
+pub(crate) struct Side {
     /// The use of its final text.
     pub usage: Usage,
     /// Its mode.
@@ -95,7 +95,7 @@ pub struct Side {
 
 impl Side {
     /// Says whether it names vector registers, or hands them on.
-    pub fn has_vectors(&self) -> bool {
+    pub(crate) fn has_vectors(&self) -> bool {
         self.usage.vectors > Vectors::None || self.passes_floats
     }
 }

@@ -16,7 +16,7 @@ use sfi_verifier::{Usage, Vectors};
 
 /// The target of a crossing.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum To {
+pub(crate) enum To {
     /// Nowhere: calls get [`crate::Status::Unbound`].
     Nobody,
     /// A host function.
@@ -40,7 +40,7 @@ pub enum To {
 
 impl To {
     /// Returns the domain that is called.
-    pub fn domain(&self) -> Option<DomainId> {
+    pub(crate) fn domain(&self) -> Option<DomainId> {
         match self {
             To::Function { domain, .. } | To::Code { domain, .. } => Some(*domain),
             To::Nobody | To::Host(_) => None,
@@ -50,7 +50,7 @@ impl To {
 
 /// One stub's crossing, as the manager knows it. Its number is that of the stub's [`Binding`].
 #[derive(Clone, Debug)]
-pub struct Record {
+pub(crate) struct Record {
     /// The domain whose stub leads here.
     pub client: DomainId,
     /// The import, or `None` for a stub that is bound at run time.
@@ -75,19 +75,19 @@ pub struct Record {
 
 impl Record {
     /// Says whether floats may pass: the signature has some, or there is none.
-    pub fn passes_floats(&self) -> bool {
+    pub(crate) fn passes_floats(&self) -> bool {
         self.signature.as_ref().is_none_or(Signature::has_floats)
     }
 
     /// Says whether the client passes functions to a domain, so that the host lends them during
     /// calls.
-    pub fn passes_functions(&self) -> bool {
+    pub(crate) fn passes_functions(&self) -> bool {
         self.to.domain().is_some() && self.signature.as_ref().is_some_and(Signature::has_functions)
     }
 }
 
 /// Data that all bindings of a world share.
-pub struct Common<'w> {
+pub(crate) struct Common<'w> {
     /// The gates.
     pub table: &'w Table,
     /// The domains.
@@ -104,12 +104,12 @@ pub struct Common<'w> {
 
 impl Common<'_> {
     /// Says whether a domain leaves x87 state behind.
-    pub fn any_x87(&self) -> bool {
+    pub(crate) fn any_x87(&self) -> bool {
         self.domains.iter().any(|d| d.image.usage.x87)
     }
 
     /// Returns the record's binding. A function that its domain does not have becomes nobody.
-    pub fn binding(&self, record: &Record) -> Binding {
+    pub(crate) fn binding(&self, record: &Record) -> Binding {
         let mut binding = Binding { on_fault: record.on_fault, ..self.nowhere() };
         let from = &self.domains[record.client];
         match &record.to {
@@ -146,7 +146,7 @@ impl Common<'_> {
     }
 
     /// Describes the record for people.
-    pub fn report(&self, record: &Record) -> BindingReport {
+    pub(crate) fn report(&self, record: &Record) -> BindingReport {
         let (server, entry, work) = match &record.to {
             To::Nobody => (None, record.entry.clone().unwrap_or_default(), None),
             To::Host(host) => (None, self.hosts[*host].name.clone(), Some(explain_host(self.binding(record).flags))),
@@ -177,7 +177,7 @@ impl Common<'_> {
 
     /// Returns the binding of the host function that restarts domains, which a call of any domain
     /// may need.
-    pub fn reviver(&self, host: HostId) -> Binding {
+    pub(crate) fn reviver(&self, host: HostId) -> Binding {
         let mut binding = Binding { on_fault: Status::Dead.into(), ..self.nowhere() };
         let usage = self.domains.iter().fold(Usage::default(), |all, d| all.union(d.image.usage));
         let any = Side { usage, mode: Mode::Write, reads_client_stack: false, passes_floats: true };

@@ -26,7 +26,7 @@ impl Held<'_> {
     /// other objects or the same ones. Its bindings are redirected to functions of the same names.
     /// A binding to a function that no longer exists leads nowhere. If it fails before the
     /// initialisers run, the old domain stays.
-    pub fn load_again(&mut self, index: DomainId, spec: Arc<DomainSpec>, wait: bool) -> Result<(), BuildError> {
+    pub(crate) fn load_again(&mut self, index: DomainId, spec: Arc<DomainSpec>, wait: bool) -> Result<(), BuildError> {
         let this: &mut Inner = self;
         let name = this.domains[index].name.clone();
         if spec.name != name {
@@ -138,7 +138,7 @@ impl Held<'_> {
     /// again, at a fresh place. Never waits for penalties, so that a caller does not pay for the
     /// domain's owner. If it is not restarted, returns the status for its callers.
     #[cold]
-    pub fn revive(&mut self, index: DomainId) -> Result<(), Status> {
+    pub(crate) fn revive(&mut self, index: DomainId) -> Result<(), Status> {
         // SAFETY: states live as long as the world; no call returns to the domain where it is
         // loaded or raised again.
         unsafe {
@@ -177,7 +177,7 @@ impl Held<'_> {
 
 impl Inner {
     /// Says whether another window holds the domain's image, or the domain is such an instance.
-    pub fn has_instances(&self, index: DomainId) -> bool {
+    pub(crate) fn has_instances(&self, index: DomainId) -> bool {
         self.domains.enumerate().any(|(i, d)| d.life != 0 && (d.origin == index || i == index))
     }
 

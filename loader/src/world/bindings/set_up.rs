@@ -10,7 +10,7 @@ use std::sync::Arc;
 
 impl Inner {
     /// Sets up bindings, entry points and connections by name, as the last part of building.
-    pub fn set_up(&mut self) -> Result<(), BuildError> {
+    pub(crate) fn set_up(&mut self) -> Result<(), BuildError> {
         for record in self.manager.records.iter().flatten() {
             if let (Some(symbol), To::Function { domain, function }) = (&record.symbol, &record.to)
                 && !self.domains[*domain].image.functions_by_name.contains_key(function)
@@ -49,7 +49,7 @@ impl Inner {
     }
 
     /// Writes the capabilities that a domain holds into its variables.
-    pub fn hand_out(&mut self, index: DomainId) -> Result<(), BuildError> {
+    pub(crate) fn hand_out(&mut self, index: DomainId) -> Result<(), BuildError> {
         let domain = &self.domains[index];
         for (symbol, capability) in &domain.spec.holds {
             let wrong = || SpecError::CapabilityVariable { domain: domain.name.clone(), symbol: symbol.clone() };

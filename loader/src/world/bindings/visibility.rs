@@ -22,7 +22,7 @@ impl Inner {
     }
 
     /// Maps a region into a domain's window, or unmaps it.
-    pub fn show(&mut self, domain: DomainId, region: RegionId, access: Option<Access>) -> Result<(), BindError> {
+    pub(crate) fn show(&mut self, domain: DomainId, region: RegionId, access: Option<Access>) -> Result<(), BindError> {
         let (domain, region) = (&mut self.domains[domain], &self.regions[region]);
         let Placed { offset, length, .. } = region.place;
         let protection = access.map(|access| match access {
@@ -53,14 +53,14 @@ impl Inner {
 
     /// Maps the common addresses of a region if a domain reads there: one that sees the region and
     /// whose loads are not confined.
-    pub fn map_common(&mut self, region: RegionId) -> Result<(), BindError> {
+    pub(crate) fn map_common(&mut self, region: RegionId) -> Result<(), BindError> {
         let (domains, region) = (&self.domains, &mut self.regions[region]);
         let shown = domains.iter().any(|domain| domain.reads(&region.place));
         region.common.show(&region.file, shown).map_err(BindError::Memory)
     }
 
     /// Returns the regions whose common addresses a domain reads.
-    pub fn read_by(&self, domain: DomainId) -> impl Iterator<Item = RegionId> + use<'_> {
+    pub(crate) fn read_by(&self, domain: DomainId) -> impl Iterator<Item = RegionId> + use<'_> {
         let domain = &self.domains[domain];
         self.regions.ids().filter(|region| domain.reads(&self.regions[*region].place))
     }
@@ -95,7 +95,7 @@ impl Inner {
     }
 
     /// Makes the common addresses of its regions readable to a new domain.
-    pub fn settle_regions(&mut self, index: DomainId) -> Result<(), BindError> {
+    pub(crate) fn settle_regions(&mut self, index: DomainId) -> Result<(), BindError> {
         for number in self.read_by(index).collect::<Vec<_>>() {
             let region = &mut self.regions[number];
             region.common.show(&region.file, true).map_err(BindError::Memory)?;
@@ -104,7 +104,7 @@ impl Inner {
     }
 
     /// Changes the visibility of a region, also for later loads of the domain.
-    pub fn make_visible(&mut self, domain: &str, region: &str, access: Option<Access>) -> Result<(), BindError> {
+    pub(crate) fn make_visible(&mut self, domain: &str, region: &str, access: Option<Access>) -> Result<(), BindError> {
         let (index, region) = (self.find(domain)?, self.region_index(region)?);
         self.show(index, region, access)?;
         self.map_common(region)?;
@@ -116,7 +116,7 @@ impl Inner {
     }
 
     /// Applies the visibility that differs from the specification's. A root domain sees everything.
-    pub fn show_all(&mut self, domain: DomainId) -> Result<(), BindError> {
+    pub(crate) fn show_all(&mut self, domain: DomainId) -> Result<(), BindError> {
         let spec = self.domains[domain].spec.clone();
         if spec.root {
             let named: HashSet<&str> = spec.shared.iter().map(|s| s.region.as_str()).collect();
@@ -135,7 +135,7 @@ impl Inner {
     }
 
     /// Returns the common address of a region that a domain sees, and its length.
-    pub fn region_at(&self, domain: DomainId, region: &str) -> Option<(u64, u64)> {
+    pub(crate) fn region_at(&self, domain: DomainId, region: &str) -> Option<(u64, u64)> {
         let region = self.regions.iter().find(|r| r.name == region)?;
         self.domains[domain].sees(&region.place).then_some((region.place.common.number(), region.place.length))
     }

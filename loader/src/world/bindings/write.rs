@@ -14,7 +14,7 @@ use crate::world::inner::Inner;
 
 impl Inner {
     /// Returns the data that all bindings share.
-    pub fn common(&self) -> Common<'_> {
+    pub(crate) fn common(&self) -> Common<'_> {
         Common {
             table: self.gates.table,
             domains: &self.domains,
@@ -26,7 +26,7 @@ impl Inner {
     }
 
     /// Computes [`Domain::passes_floats`].
-    pub fn passes_floats(&self, index: DomainId) -> bool {
+    pub(crate) fn passes_floats(&self, index: DomainId) -> bool {
         let spec = &self.domains[index].spec;
         let asks = |(_, import): &(String, Import)| matches!(&import.callee, Callee::Host { function } if function == builtin::REGISTER);
         let dynamic = spec.spare > 0 || !spec.registers.is_empty() || spec.imports.iter().any(asks);
@@ -44,7 +44,7 @@ impl Inner {
     /// Prepares these domains for floats that cross to or from them. Domains that name no register
     /// for floats are treated from now on as if they did. Refused while calls are in progress,
     /// because their frames were made for domains in which such registers belong to others.
-    pub fn pass_floats(&mut self, sides: &[Option<DomainId>]) -> Result<(), BindError> {
+    pub(crate) fn pass_floats(&mut self, sides: &[Option<DomainId>]) -> Result<(), BindError> {
         let named = |index: DomainId| sides.contains(&Some(index));
         let new = |d: &Domain| named(d.origin) && !d.side().has_vectors();
         let Some(first) = self.domains.iter().find(|d| new(d)) else { return Ok(()) };
@@ -70,14 +70,14 @@ impl Inner {
     }
 
     /// Describes all bindings for people.
-    pub fn reports(&self) -> Vec<BindingReport> {
+    pub(crate) fn reports(&self) -> Vec<BindingReport> {
         let common = self.common();
         let records = self.manager.records.iter().flatten();
         records.filter(|r| !r.lent || r.to != To::Nobody).map(|record| common.report(record)).collect()
     }
 
     /// Writes the bindings of some records.
-    pub fn write(&mut self, numbers: impl IntoIterator<Item = BindingId>) -> Result<(), BindError> {
+    pub(crate) fn write(&mut self, numbers: impl IntoIterator<Item = BindingId>) -> Result<(), BindError> {
         let (common, records) = (self.common(), &self.manager.records);
         let bindings: Vec<(BindingId, Binding)> =
             numbers.into_iter().filter_map(|n| records[n].as_ref().map(|r| (n, common.binding(r)))).collect();
@@ -85,7 +85,7 @@ impl Inner {
     }
 
     /// Makes room for all records and writes them.
-    pub fn write_all(&mut self) -> Result<(), BindError> {
+    pub(crate) fn write_all(&mut self) -> Result<(), BindError> {
         let count = self.manager.records.len();
         if count == 1 && self.domains.iter().all(|d| d.spec.restart == Restart::Never) {
             return Ok(());
@@ -96,7 +96,7 @@ impl Inner {
     }
 
     /// Writes the binding of the host function that restarts domains, if a domain may be restarted.
-    pub fn write_reviver(&mut self) -> Result<(), BindError> {
+    pub(crate) fn write_reviver(&mut self) -> Result<(), BindError> {
         let Some(host) = self.hosts.position(|h| h.name == builtin::REVIVE) else { return Ok(()) };
         let reviver = self.common().reviver(host);
         self.gates.control.write_bindings(&[(BindingId::REVIVER, reviver)]).map_err(BindError::Memory)?;

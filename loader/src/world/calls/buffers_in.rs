@@ -404,7 +404,7 @@ fn call(
 impl Held<'_> {
     /// Prepares a domain for a call, and restarts it if necessary. Returns its state, and the place
     /// where its data stack goes on.
-    pub fn ready(&mut self, index: DomainId) -> Result<(*mut DomainState, u64), CallError> {
+    pub(crate) fn ready(&mut self, index: DomainId) -> Result<(*mut DomainState, u64), CallError> {
         let state = self.domains[index].state;
         // SAFETY: the state lives as long as the world, and the domain does not run.
         unsafe {

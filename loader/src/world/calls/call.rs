@@ -205,7 +205,12 @@ impl<F: Function> TypedFn<F> {
 
 impl Inner {
     /// Makes the function at a window offset callable.
-    pub fn typed<F: Function>(&self, domain: DomainId, offset: WindowOffset, name: Option<Arc<str>>) -> TypedFn<F> {
+    pub(crate) fn typed<F: Function>(
+        &self,
+        domain: DomainId,
+        offset: WindowOffset,
+        name: Option<Arc<str>>,
+    ) -> TypedFn<F> {
         let mut binding = self.host_binding(domain, offset);
         binding.flags |= if F::FLOATS { flag::FLOATS } else { 0 };
         // SAFETY: the state lives as long as the world.
@@ -215,7 +220,7 @@ impl Inner {
 
     /// Makes the function that a pointer of a domain means callable. The arithmetic is that of an
     /// indirect call of the domain.
-    pub fn function_at<F: Function>(&self, domain: DomainId, pointer: u64) -> Result<TypedFn<F>, CallError> {
+    pub(crate) fn function_at<F: Function>(&self, domain: DomainId, pointer: u64) -> Result<TypedFn<F>, CallError> {
         match self.code_at(domain, pointer) {
             Some(offset) => Ok(self.typed(domain, offset, None)),
             None => Err(CallError::NotAFunction { domain: self.domains[domain].name.clone() }),
@@ -226,7 +231,7 @@ impl Inner {
 impl Held<'_> {
     /// Calls the code at a window offset with arguments that are sorted already. `floats`: some
     /// travel in vector registers.
-    pub fn enter_code(
+    pub(crate) fn enter_code(
         &mut self,
         domain: DomainId,
         offset: WindowOffset,

@@ -6,7 +6,7 @@ use crate::gate::records::{Binding, Context, HostFrame, Status};
 pub(crate) type Shim = unsafe extern "C" fn(*mut Context, *const Binding, *mut HostFrame) -> Status;
 
 /// A host function of any type. It is not called again while it runs.
-pub struct Host {
+pub(crate) struct Host {
     /// Its name.
     pub name: String,
     /// A [`Record`], or the function itself if it is reentrant.
@@ -21,7 +21,7 @@ unsafe impl Send for Host {}
 
 impl Host {
     /// Returns `shim` and `data` of bindings to it. They are valid while it lives.
-    pub fn entry(&self) -> (usize, *mut ()) {
+    pub(crate) fn entry(&self) -> (usize, *mut ()) {
         (self.shim as usize, self.record)
     }
 }

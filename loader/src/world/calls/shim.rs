@@ -25,7 +25,7 @@ struct Record<F> {
 
 impl Host {
     /// Takes the function; its shim is compiled for it, so that gates call it without a detour.
-    pub fn new<F>(name: String, function: F) -> Self
+    pub(crate) fn new<F>(name: String, function: F) -> Self
     where
         F: FnMut(&mut HostCall<'_>) -> Result<u64, HostError> + Send + 'static,
     {
@@ -40,7 +40,7 @@ impl Host {
     }
 
     /// Takes a function that may be called again while it runs.
-    pub fn reentrant<F>(name: String, function: F) -> Self
+    pub(crate) fn reentrant<F>(name: String, function: F) -> Self
     where
         F: Fn(&mut HostCall<'_>) -> Result<u64, HostError> + Send + 'static,
     {
