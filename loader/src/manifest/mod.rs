@@ -18,8 +18,7 @@
 //! mode = "write"                 # write (default), full or match
 //! memory = "64 MiB"              # heap
 //! stack = "1 MiB"                # data stack
-//! clock = false                  # may read `rdtsc`: true in mode full, or "exposing" in any;
-//!                                # needs `Builder::clock` or `--clock` too
+//! clock = false                  # `rdtsc`: true in mode full, else "exposing"; with `--clock` only
 //! placement = "scattered"        # scattered (default) or dense
 //!
 //! [domains.app.imports]
