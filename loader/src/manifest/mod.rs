@@ -18,7 +18,7 @@
 //! mode = "write"                 # write (default), full or match
 //! memory = "64 MiB"              # heap
 //! stack = "1 MiB"                # data stack
-//! clock = false                  # `rdtsc`: true in mode full, else "exposing"; with `--clock` only
+//! clock = false                  # may read `rdtsc`: true (mode full only) or "exposing"
 //! placement = "scattered"        # scattered (default) or dense
 //!
 //! [domains.app.imports]
