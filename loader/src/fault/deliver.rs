@@ -8,6 +8,7 @@
 
 use crate::gate::control_stack::ControlStack;
 use crate::gate::records::{Caught, Context};
+use crate::vm::address::HostAddress;
 use libc::{REG_EFL, REG_RDI, REG_RDX, REG_RIP, REG_RSI, REG_RSP, c_int, siginfo_t, ucontext_t};
 
 /// Flags of a function's start: interrupts, and the bit that is always there.
@@ -42,7 +43,7 @@ pub(crate) unsafe fn deliver(context: &mut Context, signal: c_int, info: &siginf
     let Caught { signals, entry, text, trap } = domain.caught;
     let area = ControlStack::area(context);
     let room = rsp.is_multiple_of(8) && area.contains(&rsp) && area.contains(&(rsp - 8));
-    if signals & 1 << signal == 0 || !(text[0]..text[1]).contains(&rip) || !room {
+    if signals & 1 << signal == 0 || !(text[0]..text[1]).contains(&HostAddress::new(rip)) || !room {
         return false;
     }
     let address = match signal {
@@ -51,14 +52,14 @@ pub(crate) unsafe fn deliver(context: &mut Context, signal: c_int, info: &siginf
         _ => rip as i64,
     };
     // SAFETY: the word lies in the stack area, below everything that is in use there.
-    unsafe { ((rsp - 8) as *mut u64).write(trap) };
+    unsafe { ((rsp - 8) as *mut u64).write(trap.number()) };
     CLEARED.iter().for_each(|register| registers[*register as usize] = 0);
     registers[REG_RSP as usize] = rsp as i64 - 8;
     registers[REG_RDI as usize] = signal.into();
     registers[REG_RSI as usize] = info.si_code.into();
     registers[REG_RDX as usize] = address;
     registers[REG_EFL as usize] = FLAGS;
-    registers[REG_RIP as usize] = entry as i64;
+    registers[REG_RIP as usize] = entry.number() as i64;
     domain.caught.signals = 0;
     true
 }

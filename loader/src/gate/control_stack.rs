@@ -4,6 +4,7 @@ use crate::gate::ids::{BindingId, Id};
 use crate::gate::records::{
     BINDINGS_OFFSET, Binding, CONTROL_AREA, CONTROL_GUARD, CONTROL_ROOM, CONTROL_SIZE, Context,
 };
+use crate::vm::address::HostAddress;
 use crate::vm::ledger;
 use crate::vm::space::AddressSpace;
 use crate::vm::window::{DRAWS, pages};
@@ -20,7 +21,7 @@ const CONTROL_MAPPINGS: u64 = 4;
 /// A control stack: header page, bindings, guard, closed room for signal handlers, stack area.
 #[derive(Debug)]
 pub(crate) struct ControlStack {
-    base: u64,
+    base: HostAddress,
     /// Bytes of mapped bindings, whole pages.
     bindings: u64,
 }
@@ -37,7 +38,7 @@ impl ControlStack {
             ledger::forget(CONTROL_MAPPINGS);
             return Err(reserved.and_then(Result::err).unwrap_or(Errno::NOMEM));
         };
-        let stack = Self { base, bindings: 0 };
+        let stack = Self { base: HostAddress::new(base), bindings: 0 };
         let flags = MapFlags::PRIVATE | MapFlags::FIXED | MapFlags::NORESERVE;
         let rw = ProtFlags::READ | ProtFlags::WRITE;
         // SAFETY: both ranges lie inside the reservation made above.
@@ -56,7 +57,7 @@ impl ControlStack {
         }
         if length > self.bindings {
             let flags = MapFlags::PRIVATE | MapFlags::FIXED | MapFlags::NORESERVE;
-            let at = (self.base + BINDINGS_OFFSET + self.bindings) as *mut c_void;
+            let at = (self.base + BINDINGS_OFFSET + self.bindings).pointer();
             // SAFETY: the range lies inside this reservation, after the bindings and before the
             // guard, where nothing is mapped.
             unsafe { mmap_anonymous(at, (length - self.bindings) as usize, ProtFlags::READ, flags)? };
@@ -69,18 +70,18 @@ impl ControlStack {
     pub(crate) fn binding(&self, id: BindingId) -> *const Binding {
         let offset = (id.place() * size_of::<Binding>()) as u64;
         assert!(offset + size_of::<Binding>() as u64 <= self.bindings, "no such binding");
-        (self.base + BINDINGS_OFFSET + offset) as *const Binding
+        (self.base + BINDINGS_OFFSET + offset).pointer()
     }
 
     /// Returns the number of a binding of this control stack.
     pub(crate) fn binding_id(&self, binding: *const Binding) -> BindingId {
-        BindingId::of((binding as u64 - self.base - BINDINGS_OFFSET) as usize / size_of::<Binding>())
+        BindingId::of((HostAddress::new(binding as u64) - self.base - BINDINGS_OFFSET) as usize / size_of::<Binding>())
     }
 
     /// Writes bindings, which are writable only during this call. No gate runs, because the world's
     /// thread is here.
     pub(crate) fn write_bindings(&mut self, records: &[(BindingId, Binding)]) -> Result<(), Errno> {
-        let (at, length) = ((self.base + BINDINGS_OFFSET) as *mut c_void, self.bindings as usize);
+        let (at, length) = ((self.base + BINDINGS_OFFSET).pointer(), self.bindings as usize);
         if records.is_empty() {
             return Ok(());
         }
@@ -97,7 +98,7 @@ impl ControlStack {
 
     /// Returns the header.
     pub(crate) fn context(&self) -> *mut Context {
-        self.base as *mut Context
+        self.base.pointer()
     }
 
     /// Returns the lowest address of the stack area.
@@ -107,7 +108,7 @@ impl ControlStack {
 
     /// Returns the first address after the stack area.
     pub(crate) fn high(&self) -> u64 {
-        self.base + CONTROL_SIZE
+        (self.base + CONTROL_SIZE).number()
     }
 
     /// Returns the place where the outermost entry begins.
@@ -134,7 +135,7 @@ impl Drop for ControlStack {
         // SAFETY: the reservation belongs to this value alone, and no domain runs when it is
         // dropped. munmap fails only at the kernel's limit on mappings, when only the reservation
         // is mapped. It is lost then.
-        let _ = unsafe { munmap(self.base as *mut c_void, CONTROL_SIZE as usize) };
+        let _ = unsafe { munmap(self.base.pointer(), CONTROL_SIZE as usize) };
         ledger::forget(CONTROL_MAPPINGS);
     }
 }

@@ -4,10 +4,10 @@
 //! control stack, and those of the others here, in host memory outside every window. Only the stubs
 //! `KEEP` and `BRING` touch the places (`gate/stubs.rs`). No address of them reaches the domain.
 
+use crate::vm::address::HostAddress;
 use crate::vm::ledger;
 use rustix::io::Errno;
 use rustix::mm::{Advice, MapFlags, ProtFlags, madvise, mmap_anonymous, munmap};
-use std::ffi::c_void;
 
 /// Binary logarithm of the bytes of a place.
 pub(crate) const PART_SHIFT: u8 = 16;
@@ -17,15 +17,15 @@ pub(crate) const PART_WORDS: u64 = (1 << PART_SHIFT) / 8 - 1;
 /// The places of a domain.
 #[derive(Debug)]
 pub(crate) struct KeptParts {
-    /// Address of the first place; 0 if there is none.
-    at: u64,
+    /// Address of the first place; null if there is none.
+    at: HostAddress,
     count: u64,
 }
 
 impl KeptParts {
     /// Returns no place.
     pub(crate) fn none() -> Self {
-        Self { at: 0, count: 0 }
+        Self { at: HostAddress::NULL, count: 0 }
     }
 
     /// Maps a number of empty places. Memory is used once they are filled.
@@ -41,12 +41,12 @@ impl KeptParts {
             let rw = ProtFlags::READ | ProtFlags::WRITE;
             mmap_anonymous(std::ptr::null_mut(), Self::bytes(count), rw, flags)
         };
-        let at = mapped.inspect_err(|_| ledger::forget(1))? as u64;
+        let at = HostAddress::new(mapped.inspect_err(|_| ledger::forget(1))? as u64);
         Ok(Self { at, count })
     }
 
     /// Returns the address of the first place, and their number.
-    pub(crate) fn places(&self) -> (u64, u64) {
+    pub(crate) fn places(&self) -> (HostAddress, u64) {
         (self.at, self.count)
     }
 
@@ -56,7 +56,7 @@ impl KeptParts {
             return Ok(());
         }
         // SAFETY: the whole of this value's own mapping, to which nobody holds a reference.
-        unsafe { madvise(self.at as *mut c_void, Self::bytes(self.count), Advice::LinuxDontNeed) }
+        unsafe { madvise(self.at.pointer(), Self::bytes(self.count), Advice::LinuxDontNeed) }
     }
 
     fn bytes(count: u64) -> usize {
@@ -69,7 +69,7 @@ impl Drop for KeptParts {
         if self.count != 0 {
             // SAFETY: the mapping belongs to this value alone, and its domain no longer runs. If
             // the kernel's limit on mappings keeps it from being cut out, it is lost.
-            let _ = unsafe { munmap(self.at as *mut c_void, Self::bytes(self.count)) };
+            let _ = unsafe { munmap(self.at.pointer(), Self::bytes(self.count)) };
             ledger::forget(1);
         }
     }

@@ -200,11 +200,11 @@ pub(crate) struct Caught {
     /// Bits by signal number.
     pub signals: u64,
     /// Address of the function in which the domain continues.
-    pub entry: u64,
+    pub entry: HostAddress,
     /// Its own text without the stubs: start and end.
-    pub text: [u64; 2],
+    pub text: [HostAddress; 2],
     /// Address of its trap.
-    pub trap: u64,
+    pub trap: HostAddress,
 }
 
 /// The gates' view of a domain.
@@ -216,9 +216,9 @@ pub(crate) struct DomainState {
     /// now.
     pub sp: u64,
     /// Lowest address of the data stack.
-    pub stack_low: u64,
+    pub stack_low: HostAddress,
     /// Highest data stack pointer that counts as inside the data stack.
-    pub stack_high: u64,
+    pub stack_high: HostAddress,
     /// [`Status::Ok`] while the domain lives. After a fault, the status that its callers get.
     pub dead: Status,
     /// Number in the world.
@@ -237,7 +237,7 @@ pub(crate) struct DomainState {
     pub next: *mut DomainState,
     /// Address of the places for parts of the control stack that the domain keeps, and their
     /// number ([`crate::gate::kept`]).
-    pub parts_at: u64,
+    pub parts_at: HostAddress,
     pub parts: u64,
     /// The upper halves of the common addresses of the regions that it sees.
     pub regions: Uppers,
@@ -254,7 +254,8 @@ pub(crate) struct DomainState {
 impl DomainState {
     /// Returns the state of a domain that cannot be entered.
     pub(crate) fn nobody(index: DomainId) -> Self {
-        let (base, sp, stack_low, stack_high) = (HostAddress::NULL, 0, 0, 0);
+        let null = HostAddress::NULL;
+        let (base, sp, stack_low, stack_high) = (null, 0, null, null);
         let (dead, fault) = (Status::Dead, RawFault::default());
         Self {
             base,
@@ -269,7 +270,7 @@ impl DomainState {
             generation: 0,
             life: 0,
             next: std::ptr::null_mut(),
-            parts_at: 0,
+            parts_at: null,
             parts: 0,
             regions: Uppers::NONE,
             account: Account::default(),

@@ -100,8 +100,8 @@ impl Raised {
         DomainState {
             base,
             sp: self.initial_sp,
-            stack_low: self.window.at(self.image.stack[0]).number(),
-            stack_high: self.window.at(self.image.stack[1]).number(),
+            stack_low: self.window.at(self.image.stack[0]),
+            stack_high: self.window.at(self.image.stack[1]),
             dead: Status::Ok,
             index,
             tcb: self.window.at(WindowOffset::new(self.image.anchors.tcb)),

@@ -198,7 +198,9 @@ impl Inner {
             let domain = &self.domains[(*callee).index];
             let words = arguments.stack();
             let sp = arguments.frame.sp - (words.len() as u64 * 8).next_multiple_of(16);
-            let Some(place) = domain.window.place(sp).filter(|_| sp >= (*callee).stack_low) else { return false };
+            let Some(place) = domain.window.place(sp).filter(|_| sp >= (*callee).stack_low.number()) else {
+                return false;
+            };
             for (i, word) in words.iter().enumerate() {
                 domain.window.write(place + 8 * i as u64, &word.to_le_bytes());
             }

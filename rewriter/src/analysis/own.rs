@@ -117,8 +117,8 @@ impl Own<'_, '_, '_> {
         let mut work: Vec<InsnIndex> = entries().collect();
         self.before.extend(work.iter().map(|&at| (at, RSP)));
         let mut rest = members.iter().copied().filter(|&at| self.graph.label[at]);
-        // A load depends on stores anywhere in the unit, so this repeats until nothing changes. Each
-        // round starts with the last one's result and ends with fewer registers.
+        // A load depends on stores anywhere in the unit, so this repeats until nothing changes.
+        // Each round starts with the last one's result and ends with fewer registers.
         loop {
             let mut changed = false;
             loop {

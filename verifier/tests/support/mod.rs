@@ -297,3 +297,8 @@ pub fn accept(code: &str, mode: Mode) {
 pub fn refuse(code: &str, mode: Mode, rule: Rule) {
     assert_eq!(text(code, mode), [rule], "`{code}` in mode {mode}");
 }
+
+/// `mov %edi,%edi` and `add %gs:__sfi_header,%rdi`: the way to a string instruction's destination.
+pub const RDI: &str = "89 ff 65 48 03 3c 25 00 f0 0f 00";
+/// `mov %esi,%esi` and `add %gs:__sfi_header,%rsi`: the way to its source.
+pub const RSI: &str = "89 f6 65 48 03 34 25 00 f0 0f 00";

@@ -358,7 +358,7 @@ fn call(
     let gone = || CallError::Gone { domain: domain.name.clone() };
     let offset = *domain.image.functions_by_name.get(function).ok_or_else(gone)?;
     // SAFETY: the state lives as long as the world.
-    let stack = [sp, unsafe { (*state).stack_low } + CALLEE_RESERVE].map(|at| domain.window.place(at));
+    let stack = [sp, unsafe { (*state).stack_low.number() } + CALLEE_RESERVE].map(|at| domain.window.place(at));
     let [Some(top), Some(lowest)] = stack else { return Err(gone()) };
     // SAFETY: the domain is the world's own, and does not run.
     let wrong = move |held: &mut Held<'_>| unsafe { held.failure(state, Failure::Status(Status::Arguments)) };

@@ -185,8 +185,8 @@ impl<'c> HostCall<'c> {
         let domain = &self.held.domains[self.caller];
         let Some(offset) = domain.image.functions_by_name.get(entry).copied() else { return false };
         let (window, (text, length)) = (&domain.window, domain.image.text);
-        let text = [text, text + length].map(|place| window.at(place).number());
-        let [entry, trap] = [offset, domain.image.trap].map(|place| window.at(place).number());
+        let text = [text, text + length].map(|place| window.at(place));
+        let [entry, trap] = [offset, domain.image.trap].map(|place| window.at(place));
         let caught = Caught { signals, entry, text, trap };
         // SAFETY: the state lives as long as the world, and no gate or handler uses it now.
         unsafe { (*domain.state).caught = caught };

@@ -115,7 +115,7 @@ impl Prepared {
         self.room = 0;
         let (state, sp) = self.refresh(&mut held)?;
         // SAFETY: as in `refresh`.
-        let low = unsafe { (*state).stack_low } + CALLEE_RESERVE;
+        let low = unsafe { (*state).stack_low.number() } + CALLEE_RESERVE;
         let room = sp.checked_sub(size as u64).map(|at| at & !15).filter(|at| *at >= low);
         self.room = room.ok_or_else(|| self.wrong())?;
         Ok(self.room as *mut u8)
@@ -147,7 +147,7 @@ impl Prepared {
         // earlier life. A fault clears the pointer, and a restart sets it.
         unsafe {
             if room != 0 {
-                if room > sp || room < (*state).stack_low {
+                if room > sp || room < (*state).stack_low.number() {
                     return Err(self.wrong());
                 }
                 (*state).sp = room;
