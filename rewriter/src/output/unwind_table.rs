@@ -164,7 +164,10 @@ pub(crate) fn emit<'a>(
         let mut flag = 0;
         if let Some(personality) = frame.personality {
             flag = u32::from(personality.indirect);
-            let (target, addend) = target_of(code, personality.spot);
+            let (target, addend) = target_of(code, personality.spot).ok_or_else(|| {
+                let detail = "no symbol leads to the personality";
+                code.refuse_offset(frame.section, frame.start, Reason::ExceptionTables, detail)
+            })?;
             relocs.push(reloc((HEADER + number * FUNCTION) as u64, elf::R_X86_64_64.0, symbol(target), addend));
         }
         let mut exceptions = 0;
@@ -285,19 +288,20 @@ fn sites(
     sites
 }
 
-fn target_of(code: &Code<'_, '_>, spot: Spot) -> (Target, i64) {
-    match spot {
-        Spot::Symbol(symbol, more) => (Target::Symbol(symbol), more as i64),
-        Spot::Section(section, offset) => match code.at(section, offset) {
-            Some(insn) => (Target::Label(old(insn)), 0),
-            None => {
-                let symbols = code.object.symbols.iter();
-                let is_section = |s: &Symbol<'_>| s.kind == elf::STT_SECTION.0 && s.place == Place::Section(section);
-                let symbol = symbols.clone().position(is_section).unwrap_or(0);
-                (Target::Symbol(symbol), offset as i64)
-            }
-        },
+/// Returns a symbol and the distance to a place from it. A damaged table may name no symbol.
+fn target_of(code: &Code<'_, '_>, spot: Spot) -> Option<(Target, i64)> {
+    let (section, offset) = match spot {
+        Spot::Symbol(symbol, more) => {
+            return code.object.symbols.get(symbol).map(|_| (Target::Symbol(symbol), more as i64));
+        }
+        Spot::Section(section, offset) => (section, offset),
+    };
+    if let Some(insn) = code.at(section, offset) {
+        return Some((Target::Label(old(insn)), 0));
     }
+    let near = |s: &Symbol<'_>| s.is_local() && s.place == Place::Section(section);
+    let symbol = code.object.symbols.iter().position(near)?;
+    Some((Target::Symbol(symbol), offset.wrapping_sub(code.object.symbols[symbol].value) as i64))
 }
 
 fn reloc(offset: u64, kind: u32, symbol: usize, addend: i64) -> NewReloc {
