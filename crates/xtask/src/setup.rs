@@ -75,7 +75,7 @@ pub const POSTGRES: &[Need] = &[
     Need { package: "postgresql-15", proof: Proof::File(&["/usr/lib/postgresql/15/bin/initdb"]) },
     Need {
         package: "postgresql-server-dev-15",
-        proof: Proof::File(&["/usr/lib/postgresql/15/lib/pgxs/src/makefiles/pgxs.mk"]),
+        proof: Proof::File(&["/usr/include/postgresql/15/server/postgres.h"]),
     },
 ];
 
