@@ -129,6 +129,18 @@ fn a_personality_may_be_named_by_a_local_symbol() {
 }
 
 #[test]
+fn a_group_needs_a_signature() {
+    let mut bytes = compile("g++", "-O2");
+    let (table, count) = (word(&bytes, 40), usize::from(u16::from_le_bytes([bytes[60], bytes[61]])));
+    // sh_type is SHT_GROUP
+    let group = (0..count).map(|i| table + 64 * i).find(|at| word(&bytes, at + 4) == 17).expect("a group");
+    // sh_info
+    bytes[group + 44..group + 48].copy_from_slice(&0x8000_0019_u32.to_le_bytes());
+    let refusals = rewrite(&bytes, &Options { mode: Mode::Write }).expect_err("no such symbol");
+    assert_eq!(refusals[0].reason, Reason::NotRelocatable);
+}
+
+#[test]
 fn damaged_tables_are_refused_or_left_out() {
     let whole = compile("g++", "-O2");
     let file = object::File::parse(&*whole).expect("an object");

@@ -73,10 +73,7 @@ pub const POSTGRES: &[Need] = &[
     GCC,
     MAKE,
     Need { package: "postgresql-15", proof: Proof::File(&["/usr/lib/postgresql/15/bin/initdb"]) },
-    Need {
-        package: "postgresql-server-dev-15",
-        proof: Proof::File(&["/usr/include/postgresql/15/server/postgres.h"]),
-    },
+    Need { package: "postgresql-server-dev-15", proof: Proof::File(&["/usr/include/postgresql/15/server/postgres.h"]) },
 ];
 
 /// The compilers of the long suites, beside gcc and clang.

@@ -223,5 +223,8 @@ pub(crate) fn read(bytes: &[u8]) -> Result<Object<'_>, Refusal> {
         }
         sections[target].relocs.sort_by_key(|r| r.offset);
     }
+    if sections.iter().any(|s| s.kind == elf::SHT_GROUP.0 && s.info as usize >= symbols.len()) {
+        return Err(broken("section group with a bad signature"));
+    }
     Ok(Object { flags: header.e_flags(endian).0, sections, symbols })
 }
