@@ -198,7 +198,7 @@ fn what_the_host_registered_lasts() {
     bench.world.register("server", "late", entry()).unwrap();
     bench.world.unregister("server.work").unwrap();
     bench.world.register("server", "work", entry()).unwrap();
-    // What stands may be said again, and nothing else takes its place.
+    // The host may repeat a registration, but no other takes its place.
     bench.world.register("server", "work", entry()).unwrap();
     for other in [Entry::function("work").signature(PAIR), Entry::function("late")] {
         let taken = bench.world.register("server", "work", other).unwrap_err();

@@ -67,15 +67,6 @@ fn lines(items: &[impl ToString]) -> String {
     items.iter().map(|item| format!("\n  {}", item.to_string())).collect()
 }
 
-impl Error {
-    /// Returns the error and its sources as one text.
-    pub fn chain(&self) -> String {
-        let first: &dyn std::error::Error = self;
-        let sources = std::iter::successors(Some(first), |error| error.source());
-        sources.map(ToString::to_string).collect::<Vec<_>>().join(": ")
-    }
-}
-
 fn refusals(objects: &[(String, Vec<Refusal>)]) -> String {
     let one =
         |(object, refusals): &(String, Vec<Refusal>)| format!("{object}: cannot be rewritten: {}", lines(refusals));

@@ -148,7 +148,7 @@ impl Plugin {
                 built.path
             }
             Err(error) => {
-                let error = error.chain();
+                let error = sfi_contract::text::chain(&error);
                 eprintln!("{error}");
                 for line in error.lines() {
                     println!("cargo::error={line}");

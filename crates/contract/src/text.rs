@@ -1,4 +1,5 @@
-//! Safe names for terminals and logs. Hostile objects choose their names.
+//! Texts for terminals and logs: safe names, because hostile objects choose theirs, and errors with
+//! their sources.
 
 /// Longest name or path, in characters.
 const LONGEST: usize = 512;
@@ -27,6 +28,12 @@ pub fn clean(name: &[u8]) -> String {
     let mark = if skip > 0 || tail.len() < name.len() { "..." } else { "" };
     let rest = text.chars().skip(skip).map(|c| if is_unprintable(c) { '\u{fffd}' } else { c });
     mark.chars().chain(rest).collect()
+}
+
+/// Puts an error and its sources into one line, the outermost first: `a: b: c`.
+pub fn chain(error: &dyn std::error::Error) -> String {
+    let sources = std::iter::successors(Some(error), |error| error.source());
+    sources.map(ToString::to_string).collect::<Vec<_>>().join(": ")
 }
 
 #[cfg(test)]

@@ -8,12 +8,6 @@ use crate::vm::error::MapError;
 use crate::vm::memory::MemoryError;
 use std::fmt;
 
-/// Puts an error and its sources into one line, the outermost first: `a: b: c`.
-pub fn chain(error: &dyn std::error::Error) -> String {
-    let sources = std::iter::successors(Some(error), |error| error.source());
-    sources.map(ToString::to_string).collect::<Vec<_>>().join(": ")
-}
-
 /// A world cannot be built.
 #[derive(Debug, thiserror::Error)]
 pub enum BuildError {

@@ -112,9 +112,12 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
     outcomes.extend(check(&sources, &Job { options, policy: policy.as_ref(), hash: args.attest.is_some() }));
     let seconds = start.elapsed().as_secs_f64();
 
-    let root = args.root.map_or_else(std::env::current_dir, std::path::absolute)?;
+    let sarif = || -> anyhow::Result<serde_json::Value> {
+        let root = args.root.as_deref().map_or_else(std::env::current_dir, std::path::absolute)?;
+        Ok(sarif::document(&outcomes, &root)?)
+    };
     if let Some(path) = &args.sarif {
-        write_to(path, &sarif::document(&outcomes, &root)?)?;
+        write_to(path, &sarif()?)?;
     }
     let stats = args.stats.then(|| Totals::new(&outcomes, seconds));
     match if args.json { Format::Json } else { args.format } {
@@ -132,7 +135,7 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
             write_document(&document)?;
         }
         Format::Sarif => {
-            write_document(&sarif::document(&outcomes, &root)?)?;
+            write_document(&sarif()?)?;
             if let Some(totals) = stats {
                 totals.print(&mut anstream::stderr().lock())?;
             }

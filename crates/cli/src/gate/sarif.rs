@@ -118,13 +118,14 @@ fn plain(path: &Path) -> PathBuf {
 
 /// `reportingDescriptor`
 fn rule(code: Code) -> Value {
+    let more = format!("{}. `sfi explain {}` says more.", code.help(), code.id());
     json!({
         "id": code.id(),
         "shortDescription": { "text": code.title() },
         "fullDescription": { "text": code.why() },
         "help": {
-            "text": format!("What to do: {}. `sfi explain {}` says more.", code.help(), code.id()),
-            "markdown": format!("{}\n\n**What to do:** {}. `sfi explain {}` says more.", code.why(), code.help(), code.id()),
+            "text": format!("What to do: {more}"),
+            "markdown": format!("{}\n\n**What to do:** {more}", code.why()),
         },
         "defaultConfiguration": { "level": "error" },
         "properties": { "tags": ["security"], "security-severity": severity(code) },
@@ -239,10 +240,10 @@ mod tests {
 
     #[test]
     fn paths_beneath_the_root_are_relative_to_it() {
-        let root = Root(Path::new("/work"));
-        assert_eq!(root.artifact("/work/a/../b.c"), json!({ "uri": "b.c", "uriBaseId": "ROOT" }));
-        assert_eq!(root.artifact("/workshop/b.c"), json!({ "uri": "file:///workshop/b.c" }));
-        assert_eq!(root.artifact("/work/../b.c"), json!({ "uri": "file:///work/../b.c" }));
+        let root = Root(Path::new("/src"));
+        assert_eq!(root.artifact("/src/a/../b.c"), json!({ "uri": "b.c", "uriBaseId": "ROOT" }));
+        assert_eq!(root.artifact("/srcs/b.c"), json!({ "uri": "file:///srcs/b.c" }));
+        assert_eq!(root.artifact("/src/../b.c"), json!({ "uri": "file:///src/../b.c" }));
         let here = std::env::current_dir().unwrap();
         assert_eq!(Root(&here).artifact("./a.o"), json!({ "uri": "a.o", "uriBaseId": "ROOT" }));
     }
