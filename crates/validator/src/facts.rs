@@ -5,7 +5,7 @@
 use crate::code::{Flow, Index, Old};
 use crate::jump_tables;
 use crate::object::kind;
-use crate::sets::{Effects, PRESERVED, R15, RAX, RBP, RSP, number, whole};
+use crate::sets::{ARGUMENTS, Effects, PRESERVED, R15, RAX, RBP, RSP, number, whole};
 use crate::sums::Sums;
 use iced_x86::{Instruction, Mnemonic, OpKind, Register};
 
@@ -219,8 +219,15 @@ impl Facts {
         }
     }
 
+    /// Moves past a call. A function that gets the address of a word may change it: the pointer in
+    /// a string or vector of C++ leads into the frame first, and then elsewhere. Saved registers
+    /// stay.
     fn called(&mut self) {
         self.count = false;
+        let passed = ARGUMENTS.map(|number| self.registers[number]);
+        self.slots.retain(|(place, fact)| {
+            !matches!(fact, Fact::Stack(..)) || !passed.contains(&Fact::Stack(place.0, place.1))
+        });
         for number in (0..16).filter(|n| *n != RSP && !PRESERVED.contains(n)) {
             self.registers[number] = Fact::Unknown;
         }

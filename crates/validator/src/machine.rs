@@ -470,7 +470,7 @@ impl Machine {
             && ins.op1_kind() == OpKind::Register
             && ins.op0_register() == ins.op1_register()
             && matches!(ins.mnemonic(), Mnemonic::Xor | Mnemonic::Sub | Mnemonic::Sbb);
-        if zeroing {
+        if zeroing || sets::gives_constant(ins) {
             arguments.clear();
         }
         let reads = ins.rflags_read();

@@ -127,13 +127,7 @@ pub(crate) fn effects(factory: &mut InstructionInfoFactory, ins: &Instruction) -
     {
         out.reads &= !whole(number);
     }
-    // The result is all ones, or zero, for any value of the register.
-    let constant = match (ins.mnemonic(), ins.try_immediate(1)) {
-        (Mnemonic::Or, Ok(value)) => value as i32 == -1,
-        (Mnemonic::And, Ok(value)) => value == 0,
-        _ => false,
-    };
-    if constant
+    if gives_constant(ins)
         && ins.op0_kind() == OpKind::Register
         && let Some(number) = number(ins.op0_register())
     {
@@ -144,6 +138,15 @@ pub(crate) fn effects(factory: &mut InstructionInfoFactory, ins: &Instruction) -
         out.writes |= flags(ins.rflags_modified());
     }
     out
+}
+
+/// Says whether an instruction gives all ones, or zero, for any value of its first operand.
+pub(crate) fn gives_constant(ins: &Instruction) -> bool {
+    match (ins.mnemonic(), ins.try_immediate(1)) {
+        (Mnemonic::Or, Ok(value)) => value as i32 == -1,
+        (Mnemonic::And, Ok(value)) => value == 0,
+        _ => false,
+    }
 }
 
 /// Says whether an instruction may leave the flags that it writes as they were: shifts by a count

@@ -152,8 +152,8 @@ impl Values {
             Node::Bits(..) if from == 0 && self.width(of) <= u32::from(count) => return of,
             Node::Bits(inner, first, width) if from + count <= width => return self.bits(inner, first + from, count),
             Node::Insert(base, value, at, width) => {
-                if (at, width) == (from, count) {
-                    return self.bits(value, 0, count);
+                if at <= from && from + count <= at + width {
+                    return self.bits(value, from - at, count);
                 }
                 if from + count <= at || at + width <= from {
                     return self.bits(base, from, count);
@@ -221,6 +221,8 @@ mod tests {
         assert_eq!(values.bits(both, 0, 8), low);
         let high = values.bits(rax, 8, 8);
         assert_eq!(values.bits(both, 8, 8), high);
+        let word = values.insert(rax, rcx, 0, 16);
+        assert_eq!(values.bits(word, 0, 8), low);
         let half = values.bits(rax, 0, 32);
         assert_eq!(values.bits(half, 0, 32), half);
     }

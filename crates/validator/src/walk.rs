@@ -3,7 +3,7 @@
 //! pointer from the original stack pointer. Each label must have one `delta`.
 
 use crate::alike::{RegisterPlace, alike};
-use crate::code::{Dest, Flow, Index, Kept};
+use crate::code::{Dest, Flow, Index, Insn, Kept};
 use crate::context::Context;
 use crate::difference::{Difference, unproved, wrong};
 use crate::facts::{Fact, Facts, is_callers, named_place};
@@ -246,6 +246,7 @@ impl<'x, 'p, 'a> Walk<'x, 'p, 'a> {
             && !self.touches_slot(at, stand, kept)
             && !self.reads_return_address(at, stand)
             && alike(context, kept, stand.delta, &effects, insn, new)
+            && self.is_last(at, new, stand)
         {
             stand.place.1 = new.end();
             let before = stand.facts.clone();
@@ -254,6 +255,15 @@ impl<'x, 'p, 'a> Walk<'x, 'p, 'a> {
             return Ok(context.old.text.next(at));
         }
         self.long_way(at, stand, block)
+    }
+
+    /// Says whether no other code of an instruction follows this, or only code that brings the data
+    /// stack pointer to its place at a label.
+    fn is_last(&self, at: Index, new: &Insn, stand: &Stand) -> bool {
+        let next = self.context.old.text.next(at);
+        new.end() == u64::from(self.context.until[at])
+            || self.is_shared(at, stand)
+            || next.is_some_and(|next| self.graph.facts.contains_key(&next))
     }
 
     pub(crate) fn step_facts(&self, at: Index, stand: &mut Stand) {

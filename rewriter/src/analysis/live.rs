@@ -107,7 +107,7 @@ pub(crate) fn liveness(code: &Code<'_, '_>, graph: &FlowGraph, effects: &PerInsn
                     if graph.jump_kind(at) == JumpKind::Far {
                         out |= passed;
                     } else if graph.jump_kind(at) != JumpKind::Inside {
-                        out |= passed | (arguments() & !bits(&[Register::R10]));
+                        out |= passed | arguments();
                     }
                     (effects[at].uses, 0)
                 }

@@ -18,15 +18,14 @@ use crate::analysis::depth::State;
 use crate::analysis::flow::FlowGraph;
 use crate::analysis::live::Liveness;
 use crate::analysis::pads::Pads;
-use crate::analysis::r15::kept::R15;
-use crate::analysis::r15::passed::Passed;
+use crate::analysis::r15::kept::{Passed, R15};
 use crate::analysis::r15::slot::Slots;
 use crate::analysis::regs::Effects;
 use crate::object::address::Addresses;
 use crate::object::decode::{Code, PerInsn};
 use crate::refusal::{Reason, Refusal};
 use crate::unwind::Unwind;
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
 /// The results of all analyses.
 pub(crate) struct Found {
@@ -58,7 +57,7 @@ pub(crate) fn run(code: &mut Code<'_, '_>, addresses: &Addresses, unwind: &Unwin
     refusals.extend(sums.into_iter().map(|at| code.refuse(at, Reason::CodeAddress, detail)));
     let passed = r15::passed::find(code, &graph, &effects, &states, addresses).unwrap_or_else(|more| {
         refusals.extend(more);
-        Passed::No
+        Passed::No(HashSet::new())
     });
     let r15 = r15::decide(code, &graph, &effects, &states, &passed);
     r15::rename(code, &graph, &r15);
@@ -66,7 +65,7 @@ pub(crate) fn run(code: &mut Code<'_, '_>, addresses: &Addresses, unwind: &Unwin
         effects = regs::effects(&code.insns);
         states = height::heights(code, &graph, &effects, true);
     }
-    let slots = Slots::find(code, &graph, &effects, &states, &r15);
+    let slots = Slots::find(code, &graph, &effects, &states, &r15, &passed);
     let live = live::liveness(code, &graph, &effects);
     let counts = count::counts(code, addresses, &graph, &effects);
     let pads = Pads::find(code, &graph, &live, &counts);

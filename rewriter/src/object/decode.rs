@@ -384,14 +384,16 @@ fn decode_section(code: &mut Code<'_, '_>, index: SectionIndex, refusals: &mut V
 }
 
 /// Adds [`CodeSection::trap`]. If a function does not end with a branch, compilers may branch to
-/// its end.
+/// its end. clang emits no code for a function that is never called, such as one that only says so,
+/// but leads pointers to it.
 fn trap_behind(code: &mut Code<'_, '_>, section: usize) {
     let first = code.sections[section].first;
-    let CodeSection { section, at, trap, end, .. } = &mut code.sections[section];
+    let CodeSection { section, at, trap, end, functions, .. } = &mut code.sections[section];
     let offset = at.len() - 1;
     *trap = code.insns.next_key();
     *end = trap.next();
-    if code.insns[first..].iter().any(|insn| is_branch_to(insn, offset as u64))
+    let empty = functions.last().is_some_and(|(start, _)| *start == offset as u64);
+    if (empty || code.insns[first..].iter().any(|insn| is_branch_to(insn, offset as u64)))
         && let Some(place) = at.last_mut()
     {
         *place = trap.0;

@@ -1,6 +1,7 @@
-//! The ways in which a unit keeps r15.
+//! The ways in which units keep r15 and pass it.
 
 use iced_x86::Register;
+use std::collections::HashSet;
 
 /// The home of r15 in a unit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -11,4 +12,13 @@ pub(crate) enum R15 {
     /// In memory: in the frame ([`crate::analysis::r15::slot`]) or at
     /// [`sfi_contract::layout::TCB_R15`].
     Home,
+}
+
+/// The way in which functions of an object pass r15.
+pub(crate) enum Passed {
+    /// Not on purpose. The units of this set read r15 where it may still hold the caller's value,
+    /// or call such units. They keep it at the one place in the TCB page, too.
+    No(HashSet<u32>),
+    /// Between functions that only this object calls.
+    Inside,
 }

@@ -11,8 +11,7 @@ pub(crate) mod slot;
 
 use crate::analysis::depth::State;
 use crate::analysis::flow::FlowGraph;
-use crate::analysis::r15::kept::R15;
-use crate::analysis::r15::passed::Passed;
+use crate::analysis::r15::kept::{Passed, R15};
 use crate::analysis::r15::slot::Slots;
 use crate::analysis::regs::{Effects, Set, bit};
 use crate::object::decode::{Code, Dest, Flow, InsnIndex, PerInsn};
@@ -68,10 +67,13 @@ pub(crate) fn decide(
         }
     }
     let mut decisions = HashMap::new();
-    if matches!(passed, Passed::Inside) || named.values().all(|named| named & bit(Register::R15) == 0) {
-        let users = named.into_iter().filter(|(_, named)| named & bit(Register::R15) != 0);
-        return users.map(|(unit, _)| (unit, R15::Home)).collect();
-    }
+    let unset = match passed {
+        Passed::No(unset) if named.values().any(|named| named & bit(Register::R15) != 0) => unset,
+        _ => {
+            let users = named.into_iter().filter(|(_, named)| named & bit(Register::R15) != 0);
+            return users.map(|(unit, _)| (unit, R15::Home)).collect();
+        }
+    };
     let taken = passed::others(code, graph, effects, states, &PRESERVED);
     let candidates: Vec<Register> = PRESERVED.into_iter().filter(|r| taken & bit(*r) == 0).collect();
     for (unit, named) in named {
@@ -83,22 +85,32 @@ pub(crate) fn decide(
         // the leaf does not change it (IPA-RA).
         let leaf = !leaves.contains(&unit) && !called.contains(&unit);
         let scratch = SCRATCH.into_iter().filter(|_| leaf);
-        let far = graph.far.concerns(unit);
+        let far = graph.far.concerns(unit) || unset.contains(&unit);
         let free = preserved.chain(scratch).find(|r| named & bit(*r) == 0 && !far);
         decisions.insert(unit, free.map_or(R15::Home, R15::Renamed));
     }
-    exchange(code, graph, effects, &candidates, &mut decisions);
+    for (unit, costs) in exchange_costs(code, graph, effects, &decisions) {
+        if graph.far.concerns(unit) || unset.contains(&unit) {
+            continue;
+        }
+        let mut cheaper: Vec<Register> = candidates.clone();
+        cheaper.retain(|r| costs[number(*r)] < costs[number(Register::R15)]);
+        cheaper.sort_by_key(|r| costs[number(*r)]);
+        let fits = |r: &Register| !passed::takes(code, graph, effects, states, unit, *r);
+        if let Some(register) = cheaper.into_iter().find(fits) {
+            decisions.insert(unit, R15::Exchanged(register));
+        }
+    }
     decisions
 }
 
-/// Finds the cheapest register to keep in memory in each unit that must keep one there.
-fn exchange(
+/// Returns the cost of keeping each register in memory, for each unit that must keep one there.
+fn exchange_costs(
     code: &Code<'_, '_>,
     graph: &FlowGraph,
     effects: &PerInsn<Effects>,
-    candidates: &[Register],
-    decisions: &mut HashMap<u32, R15>,
-) {
+    decisions: &HashMap<u32, R15>,
+) -> HashMap<u32, [u64; 16]> {
     let depth = loop_depths(code);
     let mut costs = HashMap::<u32, [u64; 16]>::new();
     for (at, insn) in code.insns.iter_enumerated() {
@@ -126,15 +138,7 @@ fn exchange(
             }
         }
     }
-    for (unit, cost) in costs {
-        if graph.far.concerns(unit) {
-            continue;
-        }
-        let cheapest = candidates.iter().copied().min_by_key(|r| cost[number(*r)]);
-        if let Some(register) = cheapest.filter(|r| cost[number(*r)] < cost[number(Register::R15)]) {
-            decisions.insert(unit, R15::Exchanged(register));
-        }
-    }
+    costs
 }
 
 fn number(register: Register) -> usize {

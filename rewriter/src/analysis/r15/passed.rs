@@ -10,6 +10,7 @@
 
 use crate::analysis::depth::{Height, State};
 use crate::analysis::flow::{FlowGraph, JumpKind};
+use crate::analysis::r15::kept::Passed;
 use crate::analysis::r15::slot::reads_nothing;
 use crate::analysis::reach::frame_place;
 use crate::analysis::regs::{Effects, Set, bit};
@@ -29,16 +30,32 @@ enum Holds {
     Saved,
     /// The unit's own value.
     Own,
+    /// The unit's own value, or the caller's, which is saved.
+    Maybe,
     /// Paths disagree.
     Mixed,
 }
 
-/// The way in which functions of an object pass r15.
-pub(crate) enum Passed {
-    /// Not at all.
-    No,
-    /// Between functions that only this object calls.
-    Inside,
+impl Holds {
+    fn join(self, other: Holds) -> Holds {
+        use Holds::{Maybe, Mixed, Own, Saved};
+        match (self, other) {
+            (a, b) if a == b => a,
+            (Saved | Own | Maybe, Saved | Own | Maybe) => Maybe,
+            _ => Mixed,
+        }
+    }
+}
+
+/// The way in which a unit passes a preserved register.
+#[derive(Clone, Copy)]
+enum Passing {
+    /// By a convention of its own, at this instruction.
+    Meant(InsnIndex),
+    /// It saves the register, and then reads it where it may still hold the caller's value.
+    /// Compilers leave such a read on a path that they know to be impossible. Nobody else knows
+    /// that, so the read has to find the caller's value.
+    Unset,
 }
 
 /// Finds units that pass values in r15.
@@ -61,10 +78,19 @@ pub(crate) fn find(
             unit.push(at);
         }
     }
-    let found: HashMap<u32, InsnIndex> = units
-        .iter()
-        .filter_map(|(unit, insns)| Some((*unit, passes(code, graph, effects, states, insns, Register::R15)?)))
-        .collect();
+    let mut found = HashMap::<u32, InsnIndex>::new();
+    let mut unset = HashSet::<u32>::new();
+    for (unit, insns) in &units {
+        match passes(code, graph, effects, states, insns, Register::R15) {
+            Some(Passing::Meant(at)) => {
+                found.insert(*unit, at);
+            }
+            Some(Passing::Unset) => {
+                unset.insert(*unit);
+            }
+            None => {}
+        }
+    }
     let open: HashSet<InsnIndex> = code
         .object
         .symbols
@@ -86,7 +112,7 @@ pub(crate) fn find(
         .collect();
     refusals.sort_by_key(|(at, _)| *at);
     match (refusals.is_empty(), found.is_empty()) {
-        (true, true) => Ok(Passed::No),
+        (true, true) => Ok(Passed::No(with_callers(code, graph, unset))),
         (true, false) => Ok(Passed::Inside),
         _ => Err(refusals.into_iter().map(|(_, refusal)| refusal).collect()),
     }
@@ -121,12 +147,41 @@ pub(crate) fn others(
     registers.iter().copied().filter(passed).fold(0, |set, register| set | bit(register))
 }
 
+/// Says whether a unit reads a register where it may still hold the caller's value.
+pub(crate) fn takes(
+    code: &Code<'_, '_>,
+    graph: &FlowGraph,
+    effects: &PerInsn<Effects>,
+    states: &PerInsn<State>,
+    unit: u32,
+    register: Register,
+) -> bool {
+    let insns: Vec<InsnIndex> = code.insns.keys().filter(|&at| graph.unit[at] == unit).collect();
+    passes(code, graph, effects, states, &insns, register).is_some()
+}
+
+/// Adds all units that lead to a unit of a set by direct calls and jumps.
+fn with_callers(code: &Code<'_, '_>, graph: &FlowGraph, mut units: HashSet<u32>) -> HashSet<u32> {
+    let mut before = 0;
+    while before != units.len() {
+        before = units.len();
+        for (at, insn) in code.insns.iter_enumerated() {
+            if let Flow::Call(dest) | Flow::Jump(dest) | Flow::Branch(dest) = insn.flow
+                && insn_of(code, dest).is_some_and(|to| units.contains(&graph.unit[to]))
+            {
+                units.insert(graph.unit[at]);
+            }
+        }
+    }
+    units
+}
+
 fn names(effects: &PerInsn<Effects>, at: InsnIndex, register: Register) -> bool {
     (effects[at].uses | effects[at].writes) & bit(register) != 0
 }
 
-/// Returns the first instruction at which a unit takes a preserved register from its callers, or
-/// leaves it to them.
+/// Returns how a unit takes a preserved register from its callers, or leaves it to them: the first
+/// instruction that does so on purpose, if there is one.
 fn passes(
     code: &Code<'_, '_>,
     graph: &FlowGraph,
@@ -134,15 +189,15 @@ fn passes(
     states: &PerInsn<State>,
     insns: &[InsnIndex],
     register: Register,
-) -> Option<InsnIndex> {
+) -> Option<Passing> {
     let moves = |at: InsnIndex| moves(&code.insns[at].ins, register);
     let place = |at: InsnIndex| frame_place(&code.insns[at].ins, &states[at]);
-    // The first store to the frame, if only saves precede it. Variables of the unit are stored
-    // later.
+    // The first store to the frame, if only saves of others precede it. Variables of the unit are
+    // stored later.
     let save = insns
         .iter()
         .copied()
-        .take_while(|&at| effects[at].writes & bit(register) == 0)
+        .take_while(|&at| effects[at].writes & bit(register) == 0 && moves(at) != Some(Move::Push))
         .find(|&at| moves(at) == Some(Move::Save));
     let saved = save.and_then(place);
     // Another register may give the stack pointer back before the restore. Then the operand tells
@@ -175,16 +230,17 @@ fn passes(
         let mut next = Vec::new();
         graph.successors(code, at, |to| next.push(to));
         for to in next.into_iter().filter(|to| !graph.entry[*to] && graph.unit[*to] == graph.unit[at]) {
-            let joined = match holds.get(&to) {
-                Some(other) if *other != after => Holds::Mixed,
-                _ => after,
-            };
+            let joined = holds.get(&to).map_or(after, |other| other.join(after));
             if holds.insert(to, joined) != Some(joined) {
                 work.push(to);
             }
         }
     }
-    let found = |at: &InsnIndex| {
+    let reads = |at: InsnIndex| {
+        let insn = &code.insns[at];
+        effects[at].uses & bit(register) != 0 && !insn.is_nop() && !reads_nothing(&insn.ins, register)
+    };
+    let meant = |at: &InsnIndex| {
         let insn = &code.insns[*at];
         let Some(holds) = holds.get(at) else { return false };
         let leaves = match insn.flow {
@@ -195,17 +251,20 @@ fn passes(
             Flow::JumpIndirect => graph.jump_kind(*at) == JumpKind::Tail,
             _ => false,
         };
-        let reads = effects[*at].uses & bit(register) != 0 && !insn.is_nop() && !reads_nothing(&insn.ins, register);
         match (moves(*at), holds) {
             (Some(Move::Push), _) => false,
             // This stores a variable, because nothing restores the register.
             (Some(Move::Save), Holds::Caller) => !restored,
-            (_, Holds::Caller) => reads,
+            (_, Holds::Caller) => reads(*at),
             (_, Holds::Own) => leaves,
             _ => false,
         }
     };
-    insns.iter().copied().find(found)
+    let unset = |at: &InsnIndex| {
+        moves(*at) != Some(Move::Push) && matches!(holds.get(at), Some(Holds::Saved | Holds::Maybe)) && reads(*at)
+    };
+    let on_purpose = insns.iter().copied().find(meant).map(Passing::Meant);
+    on_purpose.or_else(|| insns.iter().any(unset).then_some(Passing::Unset))
 }
 
 /// An instruction by which functions save and restore a register.

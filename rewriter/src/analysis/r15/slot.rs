@@ -8,7 +8,7 @@
 
 use crate::analysis::depth::{Height, State};
 use crate::analysis::flow::{FlowGraph, JumpKind};
-use crate::analysis::r15::kept::R15;
+use crate::analysis::r15::kept::{Passed, R15};
 use crate::analysis::regs::{Effects, bit};
 use crate::object::decode::{Code, Flow, InsnIndex, PerInsn};
 use iced_x86::{Instruction, Mnemonic, OpKind, Register};
@@ -71,10 +71,13 @@ impl Slots {
         effects: &PerInsn<Effects>,
         states: &PerInsn<State>,
         r15: &HashMap<u32, R15>,
+        passed: &Passed,
     ) -> Slots {
+        let fixed = |unit: &u32| matches!(passed, Passed::No(unset) if unset.contains(unit));
         let mut units: HashMap<u32, Vec<InsnIndex>> = HashMap::new();
         for at in code.insns.keys() {
-            if matches!(r15.get(&graph.unit[at]), Some(R15::Home | R15::Exchanged(_))) {
+            let homed = matches!(r15.get(&graph.unit[at]), Some(R15::Home | R15::Exchanged(_)));
+            if homed && !fixed(&graph.unit[at]) {
                 units.entry(graph.unit[at]).or_default().push(at);
             }
         }
