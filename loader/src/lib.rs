@@ -99,9 +99,11 @@ pub use fleet::template::{Template, TemplateBuilder};
 #[doc(hidden)]
 pub use gate::Machine;
 pub use gate::records::{MAX_DEPTH, Status};
+pub use gate::{GateCaller, GateCode};
 pub use link::advice::{Advice, SHOWN, advice, rest};
 pub use link::check as check_link;
 pub use link::error::{LinkError, Mention, RefusedObject};
+pub use load::observe::{RaisedObject, RaisedText, TextObserver, gates, observe_text};
 pub use sfi_contract::Mode;
 pub use sfi_contract::text::chain;
 pub use sfi_debuginfo::Frame as Source;
@@ -109,6 +111,7 @@ pub use spec::capability::{CAPABILITY_SIZE, Capability};
 pub use spec::interface;
 pub use spec::owner::{Event, Owner, Penalty, Record};
 pub use spec::signature::{Argument, BadSignature, Signature};
+pub use spec::threads::MAX_THREADS;
 pub use spec::{
     Access, DEFAULT_CALLBACKS, DEFAULT_FIBERS, DEFAULT_MEMORY, DEFAULT_STACK, DomainSpec, Entry, Import, MAX_FIBERS,
     MAX_SPARE, Placement, Restart, Trust,
@@ -135,3 +138,4 @@ pub use world::domain_ref::{DomainRef, PartPlaces, PlacementReport};
 pub use world::error::{BindError, BuildError, CallError, HostError, LookupError, SpecError};
 pub use world::held::World;
 pub use world::instances::Instance;
+pub use world::threads::{Stopper, Thread, ThreadStart};

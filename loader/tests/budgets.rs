@@ -228,6 +228,33 @@ fn charges_are_exact() {
     assert_eq!(world.used("app").unwrap(), sfi_loader::Used::default());
 }
 
+/// Each call counts once, for the domain that makes it, and calls of the host for the callee.
+#[test]
+fn crossings_are_counted() {
+    let calls = "mov %edi,%ebx\n1:\ncall answer\ncall host\ncall host\ndec %ebx\njnz 1b\nret";
+    let answer = Import::domain("codec", "answer").signature("() -> int");
+    let app = DomainSpec::new("app").object("app.o", assemble(&function("run", calls))).import("answer", answer);
+    let app = app.import("host", Import::host("host")).budget(Budget::wall(PATIENCE));
+    // The host function enters a domain every time.
+    let inner: std::sync::OnceLock<TypedFn<fn() -> u64>> = std::sync::OnceLock::new();
+    let inner = std::sync::Arc::new(inner);
+    let seen = std::sync::Arc::clone(&inner);
+    let host = move |cx: &mut sfi_loader::HostCall<'_>| match seen.get() {
+        Some(answer) => answer.call(cx, ()).map_err(|e| sfi_loader::HostError::new(e.to_string())),
+        None => Ok(0),
+    };
+    let mut world = World::builder().domain(app).domain(spec("codec")).host_fn("host", host).build().unwrap();
+    let run: TypedFn<fn(u64) -> u64> = world.domain("app").unwrap().export("run").unwrap();
+    run.call(&mut world, (10,)).unwrap();
+    let of = |world: &mut World, name: &str| world.used(name).unwrap().crossings;
+    assert_eq!((of(&mut world, "app"), of(&mut world, "codec")), (1 + 30, 0));
+    inner.set(nullary(&world, "codec", "answer")).unwrap();
+    run.call(&mut world, (10,)).unwrap();
+    assert_eq!((of(&mut world, "app"), of(&mut world, "codec")), (62, 20));
+    world.refill("app").unwrap();
+    assert_eq!((of(&mut world, "app"), of(&mut world, "codec")), (0, 20));
+}
+
 /// A domain that works and then faults is charged for its work, and its caller is not.
 #[test]
 fn a_fault_is_no_way_out_of_a_charge() {

@@ -71,6 +71,33 @@ fn the_callee_changes_the_source() {
     assert_eq!(read(&memory, shared + 8, 16), [16; 16]);
     assert_eq!(read(&memory, shared + 24, 104), [0xff; 104], "more was copied back than was checked");
 }
+/// The seventh argument lies on the caller's data stack. The caller changes it in a call back.
+#[test]
+fn the_caller_changes_its_stack() {
+    let frame = "mov %r15,%gs:kept(%eip)\nlea -64(%r15),%r15\n";
+    let text = function("run", &format!("{frame}movq $7,%gs:(%r15d)\ncall seven\nmov %gs:kept(%eip),%r15\nret"))
+        + &function("change", "mov %gs:kept(%eip),%rdx\nmov %rdi,%gs:-64(%edx)\nmov %gs:-64(%edx),%rax\nret")
+        + ".bss\n.balign 8\nkept: .quad 0\n.text\n";
+    let seven = format!("({}) -> int", ["int"; 7].join(", "));
+    for declared in [true, false] {
+        let import = Import::host("seven");
+        let import = if declared { import.signature(seven.as_str()) } else { import };
+        let mut world = World::builder()
+            .domain(DomainSpec::new("client").object("client.o", assemble(&text)).import("seven", import))
+            .host_fn("seven", |cx| {
+                let before = cx.arg(6);
+                let change: TypedFn<fn(u64) -> u64> = cx.export("client", "change")?;
+                assert_eq!(change.call(cx, (HUGE,))?, HUGE);
+                assert_eq!((before, cx.arg(6)), (7, 7), "the argument was read twice");
+                assert_eq!((cx.arg(6 + 64), cx.arg(usize::MAX)), (0, 0));
+                Ok(before)
+            })
+            .build()
+            .unwrap();
+        let run: TypedFn<fn() -> u64> = world.domain("client").unwrap().export("run").unwrap();
+        assert_eq!(run.call(&mut world, ()), Ok(7));
+    }
+}
 
 #[test]
 fn a_host_function_sees_its_own_copy() {

@@ -235,6 +235,7 @@ fn granted_names_are_defined_by_nobody_else() {
             ("another", spec(&app).object("b.o", assemble(&definition))),
             ("a dropped group", spec(&app).object("a.o", assemble(&other)).object("b.o", assemble(&definition))),
             ("a member that is not linked", spec(&app).archive("lib.a", archive("d.o"))),
+            ("a whole archive", spec(&app).whole_archive("lib.a", archive("d.o"))),
             ("a member named as a table", spec(&app).archive("lib.a", archive("__.SYMDEF"))),
         ] {
             let error = conflict(domain.clone(), "f");

@@ -27,7 +27,7 @@ impl Arbiter {
         let (spending, clock) = (&mut self.spending, self.clock);
         // Waiting ends with the timer, because its signal interrupts.
         let until = state.signals.until();
-        let longest = self.quota.wait.min(until);
+        let longest = self.patience.min(until);
         let found = |files: &Descriptors, at: u64, path: u64, last: Last, intent: Intent| {
             tree.find(cx, files, (at, path), last, intent)
         };
@@ -52,7 +52,8 @@ impl Arbiter {
             libc::SYS_dup => files.duplicate(a, 0),
             libc::SYS_dup2 => files.duplicate_to(a, b, true),
             libc::SYS_dup3 => files.duplicate_to(a, b, false),
-            libc::SYS_pipe | libc::SYS_pipe2 => transfer::pipe(cx, files, a),
+            libc::SYS_pipe => transfer::pipe(cx, files, (a, 0), self.threads),
+            libc::SYS_pipe2 => transfer::pipe(cx, files, (a, b), self.threads),
             libc::SYS_poll => wait::poll_list(cx, files, (a, b), wait::milliseconds(c), longest),
             libc::SYS_ppoll => wait::poll_list(cx, files, (a, b), wait::time_at(cx, c, 1)?, longest),
             libc::SYS_select => wait::select(cx, files, [a, b, c, d], wait::time_at(cx, e, 1000)?, longest),
@@ -139,6 +140,8 @@ impl Arbiter {
             libc::SYS_prlimit64 => process::limit(cx, b, d, files.limit(), heap.size().0),
             libc::SYS_umask => Ok(std::mem::replace(&mut tree.umask, a as u32 & 0o777).into()),
             libc::SYS_futex => process::futex(cx, &request.args, &clock),
+            // Threads have answers of their own (see `crew`). A domain without threads has one.
+            libc::SYS_clone | libc::SYS_set_robust_list | libc::SYS_get_robust_list => Err(Errno::NOSYS),
             libc::SYS_sched_yield => Ok(0),
             libc::SYS_sched_getaffinity => process::affinity(cx, b, c),
             libc::SYS_rt_sigaction => state.signals.action(cx, &request.args),

@@ -64,14 +64,24 @@ impl Clock {
         Ok(now)
     }
 
-    /// Sleeps for `time`, and then until the clock's next step, so waking up tells no more than the
-    /// clock does. Never sleeps longer than `longest`.
-    fn rest(&self, time: Duration) {
+    /// Returns the time from now to the end of `time` and then to the clock's next step, so that
+    /// waking up tells no more than the clock does. It is never longer than `longest`.
+    pub(crate) fn span(&self, time: Duration) -> Duration {
         let start = clock_gettime(ClockId::Monotonic);
         let start = Duration::new(start.tv_sec as u64, start.tv_nsec as u32);
         let end = start.saturating_add(time).as_nanos().next_multiple_of(u128::from(self.step));
         let end = u64::try_from(end).map_or(Duration::MAX, Duration::from_nanos);
-        std::thread::sleep(end.saturating_sub(start).min(self.longest));
+        end.saturating_sub(start).min(self.longest)
+    }
+
+    /// Returns the time from now until a time of a clock.
+    pub(crate) fn until(&self, which: u64, time: Duration) -> Result<Duration, Errno> {
+        Ok(time.saturating_sub(self.now(clock(which)?)))
+    }
+
+    /// Sleeps for a [`Clock::span`].
+    fn rest(&self, time: Duration) {
+        std::thread::sleep(self.span(time));
     }
 
     /// Sleeps until a timer ends after `until`, if that is earlier. Writes the rest of the time to
@@ -151,7 +161,7 @@ fn clock(number: u64) -> Result<ClockId, Errno> {
 }
 
 /// Writes seconds, and the rest in units of `unit` nanoseconds.
-fn put(cx: &mut HostCall<'_>, pointer: u64, time: Duration, unit: u32) -> Result<u64, Errno> {
+pub(crate) fn put(cx: &mut HostCall<'_>, pointer: u64, time: Duration, unit: u32) -> Result<u64, Errno> {
     let rest = u64::from(time.subsec_nanos() / unit);
     cx.write(pointer, &[time.as_secs().to_le_bytes(), rest.to_le_bytes()].concat())?;
     Ok(0)

@@ -15,11 +15,13 @@ mod answer;
 mod calls;
 mod changes;
 mod clock;
+mod crew;
 mod descriptors;
 mod directories;
 mod errno;
 mod file_system;
 mod files;
+mod futex;
 mod granted_file;
 mod heap;
 mod log;
@@ -38,6 +40,7 @@ mod walk;
 mod words;
 
 pub use calls::{BadCall, Calls};
+pub use crew::{Crew, Death};
 pub use descriptors::Stdio;
 pub use log::{Counts, Logger, Record};
 pub use policy::{CLOCK_RESOLUTION, Denial, Policy, Quota};
@@ -53,6 +56,7 @@ use sfi_contract::requests;
 use sfi_loader::{HostCall, HostError};
 use signals::Due;
 use spending::Spending;
+use std::time::Duration;
 use tenant::{State, Tenants};
 
 /// Name of the host function that the support code calls with a pointer to a [`Request`].
@@ -70,6 +74,12 @@ pub struct Request {
 impl Request {
     /// Size in memory, in bytes.
     pub const SIZE: usize = 56;
+
+    /// Copies the request of a call.
+    fn of(cx: &HostCall<'_>) -> Result<Request, HostError> {
+        let bytes = cx.read(cx.arg(0), Request::SIZE)?;
+        Request::parse(&bytes).ok_or_else(|| HostError::new("short request"))
+    }
 
     fn parse(bytes: &[u8]) -> Option<Request> {
         let mut words = bytes.as_chunks().0.iter().map(|word| u64::from_le_bytes(*word));
@@ -97,6 +107,10 @@ pub struct Arbiter {
     tenants: Tenants,
     /// Says whether the domain is a whole program, so that its exit ends the run.
     program: bool,
+    /// Says whether the domain has threads, which wait outside of the arbiter.
+    threads: bool,
+    /// The longest wait of one call.
+    patience: Duration,
     counts: Counts,
     logger: Option<Logger>,
 }
@@ -118,6 +132,8 @@ impl Arbiter {
             tenants: Tenants::new(policy.preopens, policy.working, stdio, policy.quota.descriptors),
             quota: policy.quota,
             program: false,
+            threads: false,
+            patience: policy.quota.wait,
             counts: Counts::default(),
             logger: None,
         }
@@ -148,8 +164,7 @@ impl Arbiter {
     /// # Errors
     /// The request itself is not readable memory of the domain.
     pub fn host_call(&mut self, cx: &mut HostCall<'_>) -> Result<u64, HostError> {
-        let bytes = cx.read(cx.arg(0), Request::SIZE)?;
-        let Some(request) = Request::parse(&bytes) else { return Err(HostError::new("short request")) };
+        let request = Request::of(cx)?;
         let mut state = self.tenants.take(cx.tenant());
         let mut heap = match state.heap.take() {
             Some(heap) => heap,
@@ -157,7 +172,7 @@ impl Arbiter {
         };
         let answer = match support(cx, &mut state, &request) {
             Some(answer) => answer,
-            None => self.call(cx, &mut state, &mut heap, &request),
+            None => self.call(cx, &mut state, &mut heap, &request, None),
         };
         if let Some(exit) = state.exit {
             return self.end(exit);
@@ -167,28 +182,31 @@ impl Arbiter {
         }
         state.heap = Some(heap);
         self.tenants.put(state);
-        Ok(match answer {
-            Ok(value) => value,
-            Err(Errno(code)) => -i64::from(code) as u64,
-        })
+        Ok(encode(answer))
     }
 
-    /// Answers a system call, and starts a handler or ends the domain if a signal is due.
+    /// Answers a system call, and starts a handler or ends the domain if a signal is due. `given`
+    /// is the answer if the call was made already.
     fn call(
         &mut self,
         cx: &mut HostCall<'_>,
         state: &mut State,
         heap: &mut Heap,
         request: &Request,
+        given: Option<Result<u64, Errno>>,
     ) -> Result<u64, Errno> {
         let granted = self.calls.contains(request.number);
         self.counts.add(request.number, granted);
         if request.number == libc::SYS_exit || request.number == libc::SYS_exit_group {
-            self.record(request, heap.base(), granted, Ok(0));
+            self.record(request, [heap.base(), window_of(cx)], granted, Ok(0));
         }
-        let answer = if granted { self.answer(cx, state, heap, request) } else { Err(self.denial.errno()) };
+        let answer = match given {
+            Some(answer) => answer,
+            None if granted => self.answer(cx, state, heap, request),
+            None => Err(self.denial.errno()),
+        };
         let answer = state.signals.interrupt(request.number, answer);
-        self.record(request, heap.base(), granted, answer);
+        self.record(request, [heap.base(), window_of(cx)], granted, answer);
         if state.exit.is_none() && request.number != libc::SYS_rt_sigreturn {
             let again = answer == Err(Errno::INTR) && signals::is_transfer(request.number);
             match state.signals.due(again) {
@@ -200,6 +218,23 @@ impl Arbiter {
         answer
     }
 
+    /// Works on the caller's state.
+    fn with<R>(
+        &mut self,
+        cx: &mut HostCall<'_>,
+        work: impl FnOnce(&mut Self, &mut HostCall<'_>, &mut State, &mut Heap) -> R,
+    ) -> R {
+        let mut state = self.tenants.take(cx.tenant());
+        let mut heap = match state.heap.take() {
+            Some(heap) => heap,
+            None => Heap::of(cx, self.quota.memory),
+        };
+        let result = work(self, cx, &mut state, &mut heap);
+        state.heap = Some(heap);
+        self.tenants.put(state);
+        result
+    }
+
     /// Ends the domain. Its state is already gone.
     fn end(&self, exit: Exit) -> Result<u64, HostError> {
         if self.program {
@@ -208,11 +243,12 @@ impl Arbiter {
         Err(HostError::end_caller(exit.0))
     }
 
-    /// Passes a call to the log and to `tracing`.
-    fn record(&mut self, request: &Request, base: u64, granted: bool, answer: Result<u64, Errno>) {
+    /// Passes a call to the log and to `tracing`. `bases` are those of the domain's windows.
+    fn record(&mut self, request: &Request, bases: [u64; 2], granted: bool, answer: Result<u64, Errno>) {
         tracing::trace!(number = request.number, granted, ?answer, "system call");
         let Some(logger) = &mut self.logger else { return };
-        let reduce = |word: u64| if word & !(WINDOW_SIZE - 1) == base { word & (WINDOW_SIZE - 1) } else { word };
+        let own = |word: u64| bases.contains(&(word & !(WINDOW_SIZE - 1)));
+        let reduce = |word: u64| if own(word) { word & (WINDOW_SIZE - 1) } else { word };
         logger(&Record {
             number: request.number,
             args: request.args.map(reduce),
@@ -222,12 +258,28 @@ impl Arbiter {
     }
 }
 
+/// Returns an answer in the form of the kernel's.
+fn encode(answer: Result<u64, Errno>) -> u64 {
+    match answer {
+        Ok(value) => value,
+        Err(Errno(code)) => -i64::from(code) as u64,
+    }
+}
+
+/// Returns the base of the window that the caller's stack lies in. In a further thread that is not
+/// the window that the heap's addresses name.
+fn window_of(cx: &HostCall<'_>) -> u64 {
+    cx.arg(0) & !(WINDOW_SIZE - 1)
+}
+
 /// Answers a request of the support code that is no system call. These requests are about the
 /// domain's own signals. As in the kernel, a handler whose frame cannot be written ends the domain.
 fn support(cx: &mut HostCall<'_>, state: &mut State, request: &Request) -> Option<Result<u64, Errno>> {
     let at = cx.arg(0);
     let handler = match request.number {
         requests::NEXT => state.signals.next(cx, at),
+        // Domains with threads have an answer of their own.
+        requests::SPAWN | requests::LEAVE => Err(Errno::NOSYS),
         requests::FAULTED => state.signals.fault(cx, at, &request.args),
         // The handler of a fault returned, and the instruction would fault again.
         requests::RETURNED => {
@@ -236,7 +288,7 @@ fn support(cx: &mut HostCall<'_>, state: &mut State, request: &Request) -> Optio
         }
         _ => return None,
     };
-    if handler.is_err() {
+    if handler.is_err() && request.number != requests::SPAWN && request.number != requests::LEAVE {
         state.exit = Some(Exit(128 + libc::SIGSEGV));
     }
     Some(handler)

@@ -27,6 +27,10 @@ const SI_KERNEL: i32 = 0x80;
 /// Bytes below the data stack pointer that interrupted code may be using.
 const RED_ZONE: u64 = 128;
 
+/// musl's signal for the cancellation of a thread. Its handler cannot divert the interrupted call,
+/// so the call must fail with `EINTR`, at which musl cancels the thread.
+const CANCEL: u64 = 33;
+
 fn bit(signal: u64) -> u64 {
     1 << (signal - 1)
 }
@@ -100,7 +104,72 @@ impl Default for Signals {
     }
 }
 
+/// The part of [`Signals`] that belongs to one thread of a domain with several.
+#[derive(Debug)]
+pub(crate) struct ThreadSignals {
+    mask: u64,
+    /// Signals that were sent to this thread.
+    pending: u64,
+    /// While the thread is served: those that were sent to the domain.
+    common: u64,
+    suspended: Option<u64>,
+    stack: [u64; 3],
+    caught: u64,
+}
+
+impl ThreadSignals {
+    /// Makes the signals of a thread with this mask.
+    pub(crate) fn new(mask: u64) -> Self {
+        let stack = [0, libc::SS_DISABLE as u64, 0];
+        ThreadSignals { mask, pending: 0, common: 0, suspended: None, stack, caught: 0 }
+    }
+
+    /// Returns the mask.
+    pub(crate) fn blocked(&self) -> u64 {
+        self.mask
+    }
+
+    /// Makes signals pending, by their bits.
+    pub(crate) fn add(&mut self, signals: u64) {
+        self.pending |= signals;
+    }
+}
+
+/// Returns the bit of a signal to a thread: 0 for signal 0, which only asks whether the thread
+/// lives.
+pub(crate) fn bit_of(signal: u64) -> Result<u64, Errno> {
+    match u64::from(signal as u32) {
+        0 => Ok(0),
+        signal if signal <= SIGNALS => Ok(bit(signal)),
+        _ => Err(Errno::INVAL),
+    }
+}
+
 impl Signals {
+    /// Exchanges the part of a thread, whose call is served now.
+    fn exchange(&mut self, thread: &mut ThreadSignals) {
+        std::mem::swap(&mut self.mask, &mut thread.mask);
+        std::mem::swap(&mut self.suspended, &mut thread.suspended);
+        std::mem::swap(&mut self.stack, &mut thread.stack);
+        std::mem::swap(&mut self.caught, &mut thread.caught);
+    }
+
+    /// Begins to serve a thread.
+    pub(crate) fn enter(&mut self, thread: &mut ThreadSignals) {
+        self.exchange(thread);
+        thread.common = self.pending;
+        self.pending |= thread.pending;
+    }
+
+    /// Ends to serve a thread. Signals that are still pending stay whose they were, and new ones
+    /// are the domain's.
+    pub(crate) fn leave(&mut self, thread: &mut ThreadSignals) {
+        self.exchange(thread);
+        let own = thread.pending & !thread.common;
+        thread.pending = self.pending & own;
+        self.pending &= !own;
+    }
+
     /// `rt_sigaction`.
     pub(crate) fn action(&mut self, cx: &mut HostCall<'_>, args: &[u64; 6]) -> Result<u64, Errno> {
         let [signal, new, old, size, ..] = *args;
@@ -312,7 +381,9 @@ impl Signals {
         match self.first() {
             None => Due::Nothing,
             Some(signal) => match self.actions[signal as usize - 1] {
-                action if action.is_handled() => Due::Handler { again: interrupted && action.has(libc::SA_RESTART) },
+                action if action.is_handled() => {
+                    Due::Handler { again: interrupted && action.has(libc::SA_RESTART) && signal != CANCEL }
+                }
                 _ => Due::End(Exit(128 + signal as i32)),
             },
         }

@@ -177,14 +177,19 @@ fn check_out(cx: &HostCall<'_>, parts: &[(u64, u64)]) -> Result<(), Errno> {
     Ok(())
 }
 
-/// `pipe2`: makes a pipe for the domain alone. The host never waits on it, because the domain has
-/// one thread and nothing else would write or read.
-pub(crate) fn pipe(cx: &mut HostCall<'_>, files: &mut Descriptors, out: u64) -> Result<u64, Errno> {
+/// `pipe2`: makes a pipe for the domain alone. A domain with one thread never waits on it, because
+/// nothing else would write or read.
+pub(crate) fn pipe(
+    cx: &mut HostCall<'_>,
+    files: &mut Descriptors,
+    (out, flags): (u64, u64),
+    threads: bool,
+) -> Result<u64, Errno> {
     use rustix::pipe::PipeFlags;
     cx.memory().writable(out, 8)?;
     let (read, write) = rustix::pipe::pipe_with(PipeFlags::CLOEXEC | PipeFlags::NONBLOCK)?;
-    let open =
-        |fd: OwnedFd| Open { fd: fd.into(), kind: Kind::Pipe, nonblocking: true, directory: None, writable: false };
+    let nonblocking = !threads || flags as i32 & libc::O_NONBLOCK != 0;
+    let open = |fd: OwnedFd| Open { fd: fd.into(), kind: Kind::Pipe, nonblocking, directory: None, writable: false };
     let read = files.insert(open(read))?;
     let write = match files.insert(open(write)) {
         Ok(write) => write,

@@ -39,6 +39,8 @@ pub const HEADER_MINUS: Anchored = Anchor::Header.at(0x38);
 /// `u64`: the address of [`DISPATCH`], negated. Its sum with a function pointer is the offset in
 /// the table (mode match).
 pub const HEADER_MINUS_DISPATCH: Anchored = Anchor::Header.at(0x40);
+/// `u64`: bytes that the locals of a further thread take below its thread pointer, in whole pages.
+pub const HEADER_LOCALS: Anchored = Anchor::Header.at(0x48);
 
 /// [`REGION_SLOTS`] words of 64 bits for mode match. The word at the number that [`region_slot`]
 /// gives holds the 4 GiB-aligned place of a shared region's common addresses, negated. Words
@@ -106,7 +108,7 @@ pub const IMAGE_HIGH: u64 = 0x7000_0000;
 /// The parts of a page must not collide, and the mask must cover the table exactly.
 const _: () = {
     let page = PAGE_SIZE as i32;
-    assert!(HEADER_MINUS_DISPATCH.addend < HEADER_REGIONS.addend);
+    assert!(HEADER_LOCALS.addend < HEADER_REGIONS.addend);
     assert!(HEADER_REGIONS.addend + 8 * REGION_SLOTS as i32 <= page);
     assert!(DISPATCH_SIZE.is_power_of_two() && DISPATCH_MASK as u64 == DISPATCH_SIZE - 8);
     assert!(TCB_SCRATCH.addend + 8 * TCB_SCRATCH_SLOTS as i32 <= TCB_SIZE as i32);

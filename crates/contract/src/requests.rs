@@ -17,6 +17,12 @@ pub const NEXT: i64 = 1 << 32;
 pub const FAULTED: i64 = NEXT + 1;
 /// A fault's handler returned.
 pub const RETURNED: i64 = NEXT + 2;
+/// `clone`: starts a thread. Arguments: the flags in the upper half and the function's pointer in
+/// the lower one, the stack, the word that is cleared at the thread's end, the function's argument,
+/// the word that gets the thread's number, the thread pointer.
+pub const SPAWN: i64 = NEXT + 3;
+/// The calling thread ends, after an `munmap` of its own stack. Arguments: address, length.
+pub const LEAVE: i64 = NEXT + 4;
 /// `rt_sigreturn`: a handler returned. Argument: the mask of before.
 pub const SIGRETURN: i64 = 15;
 

@@ -43,9 +43,19 @@ mod tests {
     #[test]
     fn names_are_short_and_harmless() {
         assert_eq!(clean(b"a\x1b[31m\n\xff"), "a\u{fffd}[31m\u{fffd}\u{fffd}");
-        for hidden in
-            ['\u{202e}', '\u{61c}', '\u{200b}', '\u{200d}', '\u{2060}', '\u{2067}', '\u{feff}', '\u{ad}', '\u{e0041}']
-        {
+        for hidden in [
+            '\u{202e}',
+            '\u{2028}',
+            '\u{2029}',
+            '\u{61c}',
+            '\u{200b}',
+            '\u{200d}',
+            '\u{2060}',
+            '\u{2067}',
+            '\u{feff}',
+            '\u{ad}',
+            '\u{e0041}',
+        ] {
             assert_eq!(clean(format!("dir/{hidden}x.c").as_bytes()), "dir/\u{fffd}x.c");
         }
         assert_eq!(clean("größe/日本.c".as_bytes()), "größe/日本.c");

@@ -3,8 +3,25 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* Only one thread enters a domain at a time. */
+/* Says that counts need no atomics. Changes at the start of a program that may have threads. */
 char __libc_single_threaded = 1;
+/* The first byte of musl's record of the program: the arbiter allows threads. */
+extern char __libc[];
+
+/* Stock libraries test one of these functions by a weak reference, and then call the others: all
+ * are there, or none. */
+#define GTHREADS(X) \
+    X(pthread_once) X(pthread_getspecific) X(pthread_create) X(pthread_join) X(pthread_equal) X(pthread_self) \
+    X(pthread_detach) X(pthread_cancel) X(sched_yield) X(pthread_mutex_lock) X(pthread_mutex_trylock) \
+    X(pthread_mutex_unlock) X(pthread_mutex_init) X(pthread_mutex_destroy) X(pthread_cond_init) \
+    X(pthread_cond_broadcast) X(pthread_cond_signal) X(pthread_cond_wait) X(pthread_cond_destroy) \
+    X(pthread_key_delete) X(pthread_mutexattr_init) X(pthread_mutexattr_settype) X(pthread_mutexattr_destroy) \
+    X(pthread_rwlock_rdlock) X(pthread_rwlock_tryrdlock) X(pthread_rwlock_wrlock) X(pthread_rwlock_trywrlock) \
+    X(pthread_rwlock_unlock) X(pthread_rwlock_init) X(pthread_rwlock_destroy)
+#define DECLARE(name) void name(void);
+#define ADDRESS(name) name,
+GTHREADS(DECLARE)
+__attribute__((used)) static void (*const gthreads[])(void) = {GTHREADS(ADDRESS)};
 
 struct destructor {
     struct destructor *next;
@@ -23,27 +40,88 @@ void __funcs_on_exit(void) __attribute__((weak));
 void __stdio_exit(void) __attribute__((weak));
 extern void (*const __fini_array_start[])(void), (*const __fini_array_end[])(void);
 
-int __cxa_thread_atexit_impl(void (*run)(void *), void *object, void *library) {
-    (void)library;
-    struct destructor *new = malloc(sizeof *new);
-    if (!new) abort();
-    *new = (struct destructor){destructors, run, object};
-    destructors = new;
-    return 0;
-}
+int pthread_key_create(unsigned *, void (*)(void *));
+int pthread_setspecific(unsigned, const void *);
 
-/* As musl's exit, but the destructors of thread locals run before everything else. */
-_Noreturn void exit(int code) {
+/* The key whose destructor runs those of a further thread's locals. */
+static unsigned key;
+
+static void run_destructors(void *unused) {
+    (void)unused;
     while (destructors) {
         struct destructor *first = destructors;
         destructors = first->next;
         first->run(first->object);
         free(first);
     }
+}
+
+__attribute__((constructor)) static void allow_threads(void) {
+    if (__libc[0] && pthread_key_create(&key, run_destructors) == 0) __libc_single_threaded = 0;
+}
+
+int __cxa_thread_atexit_impl(void (*run)(void *), void *object, void *library) {
+    (void)library;
+    struct destructor *new = malloc(sizeof *new);
+    if (!new) abort();
+    *new = (struct destructor){destructors, run, object};
+    destructors = new;
+    if (!__libc_single_threaded) pthread_setspecific(key, new);
+    return 0;
+}
+
+/* As musl's exit, but the destructors of thread locals run before everything else. */
+_Noreturn void exit(int code) {
+    run_destructors(NULL);
     if (__funcs_on_exit) __funcs_on_exit();
     for (size_t i = (size_t)(__fini_array_end - __fini_array_start); i-- > 0;) __fini_array_start[i]();
     if (__stdio_exit) __stdio_exit();
     _Exit(code);
+}
+
+/* Waits until a time of any clock. musl's wait until a time of the real one. */
+struct timespec {
+    long seconds, nanoseconds;
+};
+int clock_gettime(int, struct timespec *);
+int pthread_cond_timedwait(void *, void *, const struct timespec *);
+int pthread_mutex_timedlock(void *, const struct timespec *);
+int pthread_rwlock_timedrdlock(void *, const struct timespec *);
+int pthread_rwlock_timedwrlock(void *, const struct timespec *);
+int sem_timedwait(void *, const struct timespec *);
+
+static struct timespec real(int clock, const struct timespec *end) {
+    struct timespec now, own;
+    clock_gettime(0, &now);
+    clock_gettime(clock, &own);
+    long nanoseconds = end->nanoseconds - own.nanoseconds + now.nanoseconds;
+    long carry = nanoseconds < 0 ? -1 : nanoseconds / 1000000000;
+    return (struct timespec){end->seconds - own.seconds + now.seconds + carry, nanoseconds - carry * 1000000000};
+}
+
+int pthread_cond_clockwait(void *condition, void *mutex, int clock, const struct timespec *end) {
+    struct timespec time = real(clock, end);
+    return pthread_cond_timedwait(condition, mutex, &time);
+}
+
+int pthread_mutex_clocklock(void *mutex, int clock, const struct timespec *end) {
+    struct timespec time = real(clock, end);
+    return pthread_mutex_timedlock(mutex, &time);
+}
+
+int pthread_rwlock_clockrdlock(void *lock, int clock, const struct timespec *end) {
+    struct timespec time = real(clock, end);
+    return pthread_rwlock_timedrdlock(lock, &time);
+}
+
+int pthread_rwlock_clockwrlock(void *lock, int clock, const struct timespec *end) {
+    struct timespec time = real(clock, end);
+    return pthread_rwlock_timedwrlock(lock, &time);
+}
+
+int sem_clockwait(void *semaphore, int clock, const struct timespec *end) {
+    struct timespec time = real(clock, end);
+    return sem_timedwait(semaphore, &time);
 }
 
 /* libstdc++ reads a locale_t in glibc's layout: thirteen pointers, and then tables of character

@@ -11,8 +11,10 @@
 //! - The first initialiser and the last finaliser of a domain that is no program: the libc's
 //!   `__init_libc` and `fflush(NULL)`.
 //! - `memmove`: replaces musl's, which sets the direction flag.
-//! - `__clone`, `vfork`, `dlsym`: replace musl's, which read their return address. They report that
-//!   there are no threads, processes and symbols.
+//! - `__clone`, `__unmapself`: replace musl's. They ask the arbiter for a thread, and for its end
+//!   together with its stack's.
+//! - `vfork`, `dlsym`: replace musl's, which read their return address. They report that there are
+//!   no processes and symbols.
 //! - `__init_tls`, `_init`, `_fini`: replace musl's, because the loader lays out thread locals at a
 //!   place that never moves.
 
@@ -24,6 +26,7 @@ mod contexts;
 mod function;
 mod jumps;
 mod signals;
+mod threads;
 
 use function::{Function, fixed, function, jump_external};
 use iced_x86::code_asm::*;
@@ -36,7 +39,7 @@ use object::{
 
 use signals::LEA_STACK;
 
-use sfi_contract::layout::{HEADER_BASE, HEADER_TCB};
+use sfi_contract::layout::{HEADER_BASE, HEADER_LOCALS, HEADER_TCB};
 use sfi_contract::{Mode, names};
 
 /// C sources of the objects that programs with exceptions need: the unwinder in place of libgcc_eh,
@@ -67,7 +70,25 @@ fn start(a: &mut CodeAssembler) -> Result<(), IcedError> {
 /// `lea 0(%rip),%rdi`
 const LEA_MAIN: [u8; 7] = [0x48, 0x8d, 0x3d, 0, 0, 0, 0];
 
+/// `lea 0(%rip),%r9`
+const LEA_LIBC: [u8; 7] = [0x4c, 0x8d, 0x0d, 0, 0, 0, 0];
+/// musl's record of a program (`struct __libc`), and the places in it of a thread's size and
+/// alignment. `pthread_create` lets that many bytes be free for thread locals and `struct pthread`.
+const LIBC: (&str, i32, i32) = ("__libc", 0x18, 0x20);
+/// Bytes of such a record, at least.
+const LIBC_SIZE: u64 = 0x80;
+/// Room for `struct pthread` and for its page, whose start is the thread pointer.
+const THREAD_ROOM: i32 = 0x2000;
+
 fn init_tls(a: &mut CodeAssembler) -> Result<(), IcedError> {
+    // __libc.tls_size = the bytes of thread locals and THREAD_ROOM; __libc.tls_align = 4096
+    let (_, size, align) = LIBC;
+    a.db(&LEA_LIBC)?;
+    a.add_instruction(Instruction::with2(Code::Mov_r64_rm64, Register::RAX, fixed(HEADER_LOCALS))?)?;
+    a.add(rax, THREAD_ROOM)?;
+    a.mov(qword_ptr(r9d + size).gs(), rax)?;
+    a.mov(eax, 0x1000)?;
+    a.mov(qword_ptr(r9d + align).gs(), rax)?;
     // __init_tp(TCB)
     a.add_instruction(Instruction::with2(Code::Mov_r64_rm64, Register::RDI, fixed(HEADER_TCB))?)?;
     jump_external(a)
@@ -128,8 +149,8 @@ fn flush(a: &mut CodeAssembler) -> Result<(), IcedError> {
     jump_external(a)
 }
 
-/// Returns -ENOSYS, as the system call would: there are no other processes and threads. musl's own
-/// functions read their return address.
+/// Returns -ENOSYS, as the system call would: there are no other processes. musl's own function
+/// reads its return address.
 fn no_process(a: &mut CodeAssembler) -> Result<(), IcedError> {
     a.mov(eax, -38)?;
     a.ret()
@@ -173,7 +194,8 @@ fn build(kind: Kind, mode: Mode) -> Result<Vec<u8>, Box<dyn std::error::Error>> 
         function("memmove", &[], mode, memmove)?,
         function("_init", &[], mode, |a| a.ret())?,
         function("_fini", &[], mode, |a| a.ret())?,
-        function("__clone", &[], mode, no_process)?,
+        function("__clone", &[names::ARBITRATE], mode, threads::clone)?,
+        function("__unmapself", &[names::ARBITRATE], mode, threads::leave)?,
         function("vfork", &[], mode, no_process)?,
         function("dlsym", &[], mode, |a| a.xor(eax, eax).and_then(|()| a.ret()))?,
     ];
@@ -271,6 +293,14 @@ fn make(functions: &[Function], first: &str, library: bool) -> Result<Vec<u8>, B
         let offset = object.append_section_bss(data, size, 16);
         object.add_symbol(symbol(name, offset, size, SymbolSection::Section(data), SymbolKind::Data));
     }
+    if functions.iter().any(|f| has(f, LEA_LIBC)) {
+        // musl's own record replaces it. A domain without a libc never uses it.
+        let (name, ..) = LIBC;
+        let data = object.section_id(StandardSection::UninitializedData);
+        let offset = object.append_section_bss(data, LIBC_SIZE, 8);
+        let record = symbol(name, offset, LIBC_SIZE, SymbolSection::Section(data), SymbolKind::Data);
+        object.add_symbol(Symbol { weak: true, ..record });
+    }
     for (f, offset) in functions.iter().zip(offsets) {
         for (at, name) in &f.calls {
             let target = undefined(&mut object, name);
@@ -292,7 +322,7 @@ fn make(functions: &[Function], first: &str, library: bool) -> Result<Vec<u8>, B
             let table = undefined(&mut object, contexts::TABLE.0);
             object.add_relocation(text, relocation(at, table, elf::R_X86_64_PC32))?;
         }
-        for (pattern, name) in [contexts::LEA_ON, contexts::LEA_START] {
+        for (pattern, name) in [contexts::LEA_ON, contexts::LEA_START, (LEA_LIBC, LIBC.0)] {
             for at in leas(pattern) {
                 let target = undefined(&mut object, name);
                 object.add_relocation(text, relocation(at, target, elf::R_X86_64_PC32))?;

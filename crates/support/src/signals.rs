@@ -7,21 +7,22 @@ use iced_x86::code_asm::*;
 use iced_x86::{Code, IcedError, Instruction, MemoryOperand, Register};
 use sfi_contract::layout::{DISPATCH, DISPATCH_MASK};
 use sfi_contract::requests::{
-    AGAIN, FAULTED, FRAME_CONTEXT, FRAME_INFO, FRAME_SIGNAL, FRAME_SIZE, FRAME_STACK, MARK, NEXT, RETURNED, SIGRETURN,
+    AGAIN, FAULTED, FRAME_CONTEXT, FRAME_CONTEXT_MASK, FRAME_INFO, FRAME_MASK, FRAME_SIGNAL, FRAME_SIZE, FRAME_STACK,
+    MARK, NEXT, RETURNED, SIGRETURN,
 };
 
 /// The red zone: bytes below r15 that the caller of `__sfi_syscall` may be using.
-const RED_ZONE: i32 = 128;
+pub(crate) const RED_ZONE: i32 = 128;
 /// Bytes of number, arguments and mark, then sixteen vector registers and the answer.
 const FRAME: i32 = 64 + 16 * 16 + 16;
 
 /// `mov %reg, %gs:disp(%r15d)`
-fn save(a: &mut CodeAssembler, disp: i32, register: AsmRegister64) -> Result<(), IcedError> {
+pub(crate) fn save(a: &mut CodeAssembler, disp: i32, register: AsmRegister64) -> Result<(), IcedError> {
     a.mov(qword_ptr(r15d + disp).gs(), register)
 }
 
 /// `mov %gs:disp(%r15d), %reg`
-fn restore(a: &mut CodeAssembler, register: AsmRegister64, disp: i32) -> Result<(), IcedError> {
+pub(crate) fn restore(a: &mut CodeAssembler, register: AsmRegister64, disp: i32) -> Result<(), IcedError> {
     a.mov(register, qword_ptr(r15d + disp).gs())
 }
 
@@ -86,7 +87,10 @@ pub(crate) fn handlers(a: &mut CodeAssembler) -> Result<(), IcedError> {
     a.test(rax, rax)?;
     a.je(done)?;
     handler(a)?;
-    // The argument of this request is the mask from before the handler.
+    // The argument of this request is the mask in the handler's context: the one from before the
+    // handler, unless the handler changed it, as musl's for cancellation does.
+    restore(a, rax, FRAME_CONTEXT_MASK as i32)?;
+    save(a, FRAME_MASK as i32, rax)?;
     request(a, SIGRETURN)?;
     a.jmp(next)?;
     a.set_label(&mut done)?;

@@ -134,11 +134,28 @@ static void make_index(void) {
     }
 }
 
+/* Of the libc. A domain without a libc has no threads. */
+int sched_yield(void) __attribute__((weak));
+
+/* Makes the index at the first throw, of whichever thread. */
+static void need_index(void) {
+    enum { NONE, BEGUN, MADE };
+    static int state;
+    int none = NONE;
+    if (__atomic_load_n(&state, __ATOMIC_ACQUIRE) == MADE) return;
+    if (__atomic_compare_exchange_n(&state, &none, BEGUN, 0, __ATOMIC_ACQUIRE, __ATOMIC_ACQUIRE)) {
+        make_index();
+        __atomic_store_n(&state, MADE, __ATOMIC_RELEASE);
+    }
+    while (__atomic_load_n(&state, __ATOMIC_ACQUIRE) != MADE)
+        if (sched_yield) sched_yield();
+}
+
 /* Finds the call that returns to context->ip. Returns whether the tables know it. */
 static int find(struct _Unwind_Context *context) {
     context->function = 0;
     context->row = 0;
-    if (!index_) make_index();
+    need_index();
     size_t low = 0, high = entries;
     while (low < high) {
         size_t middle = (low + high) / 2;

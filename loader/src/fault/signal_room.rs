@@ -23,7 +23,7 @@ use crate::gate;
 use crate::gate::control_stack::ControlStack;
 use crate::gate::records::{CONTROL_ROOM, Context, GATE_FRAMES};
 use libc::{c_int, c_void, siginfo_t, ucontext_t};
-use sfi_contract::layout::{PAGE_SIZE, WINDOW_SIZE};
+use sfi_contract::layout::PAGE_SIZE;
 
 /// `si_code` of a fault that the kernel itself found.
 pub(crate) const SI_KERNEL: i32 = 0x80;
@@ -98,7 +98,7 @@ pub(crate) unsafe fn close(context: &mut Context, machine: &mut ucontext_t) -> b
     let (rip, rsp) = (register(machine, libc::REG_RIP), register(machine, libc::REG_RSP));
     // SAFETY: domains live as long as their world.
     let domain = unsafe { context.current.as_ref() };
-    let back = gate::text().contains(&rip) || domain.is_some_and(|d| rip.wrapping_sub(d.base.number()) < WINDOW_SIZE);
+    let back = gate::text().contains(&rip) || domain.is_some_and(|d| d.runs_at(rip));
     let room = ControlStack::room(context);
     if back && rsp >= room.end {
         // The contents of the room were the host's. A room that cannot be closed stays open.

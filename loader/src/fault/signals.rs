@@ -16,7 +16,6 @@ use crate::gate::fault::{RawFault, Trace};
 use crate::gate::frame::{Active, FrameStart};
 use crate::gate::records::{Context, Status};
 use libc::{c_int, c_void, siginfo_t, ucontext_t};
-use sfi_contract::layout::WINDOW_SIZE;
 use sfi_contract::matching::NOTE;
 use std::sync::OnceLock;
 
@@ -84,7 +83,7 @@ fn install_time() {
 }
 
 /// Handles the watchdog's signal. If the call in progress overstays and a domain runs, it ends the
-/// domain. A domain runs exactly if rip is in the window of `context.current`. That includes the
+/// domain. A domain runs exactly if rip is in `context.current`'s text window. That includes the
 /// stubs, because they change only r10 and r11 and the gate after them has not run. In a gate or in
 /// the host it only closes the gates, and the signal comes again. It also closes the room that a
 /// handler of the host had opened. Touches the data that `on_signal` touches, and the world's
@@ -124,7 +123,7 @@ unsafe fn obey(current: *mut Context, machine: &mut ucontext_t, due: u32) -> boo
     unsafe {
         let rip = machine.uc_mcontext.gregs[libc::REG_RIP as usize] as u64;
         let domain = (*current).current;
-        if (*current).top != 0 && domain.as_ref().is_some_and(|d| rip.wrapping_sub(d.base.number()) < WINDOW_SIZE) {
+        if (*current).top != 0 && domain.as_ref().is_some_and(|d| d.runs_at(rip)) {
             let due = if due == reason::SETTLE {
                 meter::charge(current, domain);
                 meter::settle(current, domain)
@@ -214,7 +213,7 @@ unsafe fn unwind(context: &mut Context, signal: c_int, info: &siginfo_t, machine
         // A gate stopped, or was about to check whether it must.
         let in_gate = rip == gate::control_trap()
             || (gate::text().contains(&rip) && signal_room::cramped(context, info, machine));
-        if context.top == 0 || info.si_code <= 0 || !(in_gate || rip.wrapping_sub(domain.base.number()) < WINDOW_SIZE) {
+        if context.top == 0 || info.si_code <= 0 || !(in_gate || domain.runs_at(rip)) {
             return false;
         }
         // A gate was closed because the call overstays.

@@ -49,7 +49,7 @@ pub(crate) unsafe fn walk(context: &Context, at: u64) -> Trace {
 /// Packs a return address with its domain's index, in the form that is noted. Every return address
 /// of a domain's code lies in its window.
 fn place(domain: &DomainState, address: u64) -> u64 {
-    (domain.index.place() as u64) << 32 | (address.wrapping_sub(domain.base.number()) % WINDOW_SIZE)
+    (domain.index.place() as u64) << 32 | (address.wrapping_sub(domain.text.number()) % WINDOW_SIZE)
 }
 
 /// A place that can be named later, after its world is gone.

@@ -45,6 +45,8 @@ pub(crate) struct Watch {
     pub(super) ordered: AtomicU64,
     /// The reason of that: a [`reason`].
     pub(super) why: AtomicU32,
+    /// Set if this call and all later ones must end.
+    pub(super) stopped: AtomicBool,
 }
 
 /// Returns the world's watch, if its calls are limited.
@@ -106,6 +108,11 @@ impl Watch {
     /// ticks.
     pub(crate) fn nobody_before(&self, ticks: u64) {
         self.enough.store(ticks, Ordering::Relaxed);
+    }
+
+    /// Says whether this call and all later ones must end.
+    pub(crate) fn is_stopped(&self) -> bool {
+        self.stopped.load(Ordering::Acquire)
     }
 
     /// Says whether time is charged to domains.

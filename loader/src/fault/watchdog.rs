@@ -64,7 +64,10 @@ impl Watch {
     pub(crate) unsafe fn enter_host(&self, context: *mut Context, domain: *mut DomainState) {
         if self.metered {
             // SAFETY: see the function's contract.
-            unsafe { meter::charge(context, domain) };
+            unsafe {
+                meter::charge(context, domain);
+                (*domain).account.crossings += 1;
+            }
         }
         self.in_host.store(true, Ordering::Release);
     }
@@ -88,6 +91,7 @@ impl Watch {
 /// # Safety
 /// `context` belongs to a world with a watch that this thread holds mutably; `state` is this
 /// thread's.
+#[inline]
 pub(crate) unsafe fn begin(context: *mut Context, state: *mut ThreadState) {
     // SAFETY: see the function's contract. The watch lives as long as the world.
     unsafe {
@@ -111,6 +115,7 @@ pub(crate) unsafe fn begin(context: *mut Context, state: *mut ThreadState) {
 ///
 /// # Safety
 /// As for [`begin`].
+#[inline]
 pub(crate) unsafe fn end(context: *mut Context, domain: *mut DomainState) -> bool {
     // SAFETY: see the function's contract. The signal handler closes the gates only while the
     // number stands.
@@ -118,6 +123,7 @@ pub(crate) unsafe fn end(context: *mut Context, domain: *mut DomainState) -> boo
         let watch = &*(*context).watch.cast::<Watch>();
         if watch.metered {
             meter::charge(context, domain);
+            (*domain).account.crossings += 1;
             if watch.is_spent(context) || meter::is_unclear(context) {
                 meter::settle(context, ptr::null());
             }
@@ -252,6 +258,9 @@ impl Observed {
         let watch = &*self.watch;
         // A thread that is gone uses no more time.
         let clock = || cpu_clock(watch.thread.load(Ordering::Relaxed));
+        if watch.is_stopped() {
+            return (reason::CALL_WALL | reason::FINAL, RETRY);
+        }
         let mut wait = self.period();
         if watch.grace.load(Ordering::Relaxed) {
             self.last.get_or_insert_with(|| (now, clock()));
@@ -296,7 +305,7 @@ impl Observed {
             self.watch.long.store(true, Ordering::Relaxed);
         }
         if running == 0 {
-            return self.period();
+            return if self.watch.is_stopped() { RETRY } else { self.period() };
         }
         let (mut why, mut wait) = self.call(now);
         if why == 0 && self.spent() {
@@ -346,7 +355,17 @@ fn record(limits: Limits, budgets: &[Budget], budget: Option<Duration>, by_watch
         long: AtomicBool::new(false),
         ordered: AtomicU64::new(0),
         why: AtomicU32::new(0),
+        stopped: AtomicBool::new(false),
     })
+}
+
+/// Ends the call in progress of a world that the watchdog looks at, and all later ones.
+pub(crate) fn stop(watch: &Watch) {
+    // With the registry locked, so that the watchdog sees the mark before it sleeps.
+    let all = registry();
+    watch.stopped.store(true, Ordering::Release);
+    drop(all);
+    CHANGED.notify_one();
 }
 
 /// A world's limit. Dropping it ends the watch.

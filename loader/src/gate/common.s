@@ -29,7 +29,7 @@
 # and may change the flags (psABI 3.2.3). stmxcsr and ldmxcsr are rare here because a stmxcsr after
 # an ldmxcsr takes 80 ns.
 #
-# The frames are records of gate/frame.rs. An entry from the host is a `FrameStart` (ENTRY_*). Any
+# The frames are records of gate/frame.rs. An entry from the host is a `HostEntry` (ENTRY_*). Any
 # other crossing is a `Frame` (FRAME_*), whose last word is the return address that the domain's
 # call pushed. Their callee runs below.
 

@@ -15,6 +15,7 @@ sfi_enter_\v:
     push    %r13
     stmxcsr {C_HOST_MXCSR}(%r11)
     mov     %rsp, {C_HOST_RSP}(%r11)
+    mov     %rsp, {ENTRY_HOST_RSP}-{ENTRY}(%r12)
     lea     -{ENTRY}(%r12), %rsp
     mov     {B_ENTRY}(%r10), %rax
     mov     %rax, {ENTRY_ENTRY}(%rsp)

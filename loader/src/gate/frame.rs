@@ -6,16 +6,15 @@
 //!
 //! From a world's outermost call inwards the control stack holds, from high addresses to low ones:
 //!
-//! - the [`FrameStart`] of the host's call, then the return addresses of the entered domain;
+//! - the [`HostEntry`] of the host's call, then the return addresses of the entered domain;
 //! - for each call between domains a [`Frame`], then the return addresses of the callee;
-//! - for each call of a host function a [`Frame`], and directly below it the [`FrameStart`] of the
+//! - for each call of a host function a [`Frame`], and directly below it the [`HostEntry`] of the
 //!   call that the host function makes.
 
 use crate::gate::control_stack::ControlStack;
 use crate::gate::records::{Binding, Context, DomainState, flag};
 
-/// The start of every frame, and the whole frame of an entry from the host. The host's registers
-/// are on the host's stack.
+/// The start of every frame.
 #[repr(C)]
 pub(crate) struct FrameStart {
     /// The crossing.
@@ -23,6 +22,15 @@ pub(crate) struct FrameStart {
     /// Address of the callee's function. In the frame of a host function: [`flag::MXCSR`] if
     /// [`Frame::mxcsr`] holds the caller's value, else 0.
     pub entry: u64,
+}
+
+/// The frame of an entry from the host. The host's registers are on the host's stack.
+#[repr(C)]
+pub(crate) struct HostEntry {
+    /// The crossing and its target.
+    pub start: FrameStart,
+    /// The host's stack pointer. Only debuggers read it.
+    pub host_rsp: u64,
 }
 
 /// The frame of a call between domains or of a host function: the calling domain's state.
@@ -130,8 +138,11 @@ impl Active {
         // SAFETY: see the function's contract. A frame starts with an entry, and a host function's
         // frame lies directly above the entry of a call that the function makes.
         unsafe {
-            let above = if self.entered_by_host() { self.entered.add(1) } else { self.entered };
-            (above as u64 != ControlStack::top_of(context)).then(|| Self::waiting(above.cast()))
+            let above = match self.entered_by_host() {
+                true => self.entered.cast::<HostEntry>().add(1).cast(),
+                false => self.entered.cast::<Frame>(),
+            };
+            (above as u64 != ControlStack::top_of(context)).then(|| Self::waiting(above))
         }
     }
 }

@@ -9,7 +9,7 @@ sfi_gate_host_\v:
     mov     {C_HOST_RSP}(%r11), %rax
     lea     -{HOST_FRAME}(%rax), %rax
     STORE_INTS {H_INTS}, %rax
-    mov     %r11, {H_CONTEXT}(%rax)
+    mov     %rsp, {H_FRAME}(%rax)
     mov     %r15, {FRAME_R15}(%rsp)
     mov     %r10, {FRAME_BINDING}(%rsp)
     movl    $0, {FRAME_ENTRY}(%rsp)
@@ -45,7 +45,8 @@ sfi_gate_host_\v:
     mov     %rax, %rdx
     call    *{B_SHIM}(%r10)
 
-    mov     {H_CONTEXT}(%rsp), %r11
+    mov     {H_FRAME}(%rsp), %r11
+    and     $-{CONTROL_SIZE}, %r11
     mov     %eax, %ecx
     mov     {H_RAX}(%rsp), %rax
     movq    {H_XMM0}(%rsp), %xmm0

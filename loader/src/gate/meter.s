@@ -25,13 +25,16 @@
 1:
 .endm
 
-# Replaces Binding::arguments. The frame lies after the gate's return address. rax is free.
+# Replaces Binding::arguments. Counts the crossing for the caller. The frame lies after the gate's
+# return address. rax is free.
     .globl  sfi_meter_arguments
     .hidden sfi_meter_arguments
     .p2align 4
 sfi_meter_arguments:
     push    %rdx
     push    %rcx
+    mov     3*{WORD}+{FRAME_CALLER}(%rsp), %rcx
+    incq    {D_CROSSINGS}(%rcx)
     METER
     mov     3*{WORD}+{FRAME_CALLER}(%rsp), %rcx
     CHARGE

@@ -8,7 +8,7 @@ pub(crate) mod kept;
 pub(crate) mod records;
 pub(crate) mod stubs;
 
-use crate::gate::frame::{Frame, FrameStart, Kept};
+use crate::gate::frame::{Frame, HostEntry, Kept};
 use crate::gate::records::{
     Account, Binding, CallFrame, Context, DomainState, HostFrame, Status, ThreadState, Waits, flag,
 };
@@ -29,9 +29,10 @@ core::arch::global_asm!(
     TCB_ERROR = const sfi_contract::layout::TCB_ERROR.addend,
     TCB_CLIENT_STACK = const sfi_contract::layout::TCB_CLIENT_STACK.addend,
     WORD = const size_of::<u64>(),
-    ENTRY = const size_of::<FrameStart>(),
-    ENTRY_BINDING = const offset_of!(FrameStart, binding),
-    ENTRY_ENTRY = const offset_of!(FrameStart, entry),
+    ENTRY = const size_of::<HostEntry>(),
+    ENTRY_BINDING = const offset_of!(HostEntry, start.binding),
+    ENTRY_ENTRY = const offset_of!(HostEntry, start.entry),
+    ENTRY_HOST_RSP = const offset_of!(HostEntry, host_rsp),
     FRAME_BINDING = const offset_of!(Frame, start.binding),
     FRAME_ENTRY = const offset_of!(Frame, start.entry),
     FRAME_CALLER = const offset_of!(Frame, caller),
@@ -84,6 +85,7 @@ core::arch::global_asm!(
     D_DISPATCH_SIZE = const offset_of!(DomainState, dispatch_size),
     D_REGIONS = const offset_of!(DomainState, regions),
     D_TICKS = const offset_of!(DomainState, account) + offset_of!(Account, ticks),
+    D_CROSSINGS = const offset_of!(DomainState, account) + offset_of!(Account, crossings),
     D_RELIEF = const offset_of!(DomainState, account) + offset_of!(Account, relief),
     B_CALLEE = const offset_of!(Binding, callee),
     B_ENTRY = const offset_of!(Binding, entry),
@@ -102,7 +104,7 @@ core::arch::global_asm!(
     H_FLOATS = const offset_of!(HostFrame, floats),
     H_R15 = const offset_of!(HostFrame, r15),
     H_RAX = const offset_of!(HostFrame, rax),
-    H_CONTEXT = const offset_of!(HostFrame, context),
+    H_FRAME = const offset_of!(HostFrame, frame),
     H_XMM0 = const offset_of!(HostFrame, xmm0),
     HOST_FRAME = const size_of::<HostFrame>(),
     T_GS = const offset_of!(ThreadState, gs),
@@ -280,6 +282,55 @@ pub(crate) fn meter(binding: &mut Binding) {
 /// Returns the addresses of the gates' code.
 pub(crate) fn text() -> Range<u64> {
     (&raw const sfi_gates_begin) as u64..(&raw const sfi_gates_end) as u64
+}
+
+/// A stretch of the gates' code, and the way from a place in it to the caller.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct GateCode {
+    /// Its addresses.
+    pub addresses: Range<u64>,
+    /// The place of the caller's return address, while a callee runs.
+    pub caller: GateCaller,
+}
+
+/// The place of the return address of a gate's caller, while the gate's callee runs. Distances in
+/// bytes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum GateCaller {
+    /// A call between domains: so far above the stack pointer.
+    Domain {
+        /// The distance.
+        above: u64,
+    },
+    /// An entry from the host: the word so far above the stack pointer points into the host's
+    /// stack. The words there are the flags, rbx, rbp and the return address.
+    Entry {
+        /// The distance.
+        word: u64,
+    },
+    /// A call of a host function: the word so far above the stack pointer points to a frame, and
+    /// the return address lies so far above that.
+    Host {
+        /// The distance of the word.
+        word: u64,
+        /// The distance in the frame.
+        above: u64,
+    },
+}
+
+/// Returns the code of the gates of a table, as far as it calls: see `GATES` in gate/variants.s.
+pub(crate) fn code(table: &Table) -> Vec<GateCode> {
+    let above = offset_of!(Frame, return_address) as u64;
+    let of = |from: usize, to: usize, caller| GateCode { addresses: from as u64..to as u64, caller };
+    vec![
+        of(table.gates[0][0], table.enter, GateCaller::Domain { above }),
+        of(table.enter, table.gate_host, GateCaller::Entry { word: offset_of!(HostEntry, host_rsp) as u64 }),
+        of(
+            table.gate_host,
+            table.arguments[0][0],
+            GateCaller::Host { word: offset_of!(HostFrame, frame) as u64, above },
+        ),
+    ]
 }
 
 /// Returns the address at which a gate stops if the control stack is used up.

@@ -9,6 +9,7 @@ use crate::gate::fault::{RawFault, Trace};
 use crate::gate::ids::DomainId;
 use crate::vm::address::HostAddress;
 use crate::vm::region::Uppers;
+use sfi_contract::layout::WINDOW_SIZE;
 use std::mem::MaybeUninit;
 
 /// Size and alignment of a control stack, with its header and guard.
@@ -191,6 +192,8 @@ pub(crate) struct Account {
     pub wall: u64,
     /// Budget of processor time.
     pub cpu: u64,
+    /// Crossings: its calls of other domains and of the host, and the host's calls of it.
+    pub crossings: u64,
 }
 
 /// The faults that a domain handles itself, see `fault/deliver.rs`.
@@ -241,6 +244,9 @@ pub(crate) struct DomainState {
     pub parts: u64,
     /// The upper halves of the common addresses of the regions that it sees.
     pub regions: Uppers,
+    /// Base of the window in which its text runs. It is `base`, except for a further thread, which
+    /// has a window of its own for everything but text.
+    pub text: HostAddress,
     /// Its time, in worlds with budgets.
     pub account: Account,
     /// The faults that it handles itself.
@@ -252,6 +258,11 @@ pub(crate) struct DomainState {
 }
 
 impl DomainState {
+    /// Says whether an instruction lies in the window in which the domain's text runs.
+    pub(crate) fn runs_at(&self, rip: u64) -> bool {
+        rip.wrapping_sub(self.text.number()) < WINDOW_SIZE
+    }
+
     /// Returns the state of a domain that cannot be entered.
     pub(crate) fn nobody(index: DomainId) -> Self {
         let null = HostAddress::NULL;
@@ -273,6 +284,7 @@ impl DomainState {
             parts_at: null,
             parts: 0,
             regions: Uppers::NONE,
+            text: null,
             account: Account::default(),
             caught: Caught::default(),
             fault,
@@ -401,8 +413,9 @@ pub(crate) struct HostFrame {
     pub rax: u64,
     /// Low half of xmm0 of the result.
     pub xmm0: u64,
-    /// The world's context, which the gate reads after the call.
-    pub context: *mut Context,
+    /// Address of the crossing's frame on the control stack. After the call it leads the gate to
+    /// the world's context.
+    pub frame: u64,
 }
 
 /// A thread's record for this library. A thread local leads to it.

@@ -8,7 +8,7 @@
 
 use crate::fault::names::Names;
 use crate::vm::address::{HostAddress, WindowOffset};
-use crate::vm::memory::Segment;
+use crate::vm::memory::{HEAP, Segment};
 use crate::vm::sealed_file;
 use crate::vm::window::{Protection, Word, pages};
 use rustix::fd::OwnedFd;
@@ -84,6 +84,23 @@ pub(crate) struct Image {
     pub reads_client_stack: bool,
     /// Some object names [`sfi_contract::names::KEEP`].
     pub switches_fibers: bool,
+    /// The locals of each thread, in a domain that may have more than one.
+    pub thread_locals: Option<ThreadLocals>,
+}
+
+/// The thread locals of a domain with threads. Code finds them at one place of the window, where
+/// each thread's window maps its own. Their addresses name a second place, which all windows map.
+pub(crate) struct ThreadLocals {
+    /// The place that code names: whole pages, and the TCB page as the last one.
+    pub place: WindowOffset,
+    /// Length in bytes with the TCB page.
+    pub length: u64,
+    /// The first thread's second place. Those of other threads lie in the heap.
+    pub second: WindowOffset,
+    /// Bytes of thread locals, without the TCB page.
+    pub size: u64,
+    /// The initial bytes, at the place that code names.
+    pub initial: Content,
 }
 
 /// The initial bytes of a range.
@@ -158,6 +175,8 @@ pub(crate) enum Source {
     Text,
     /// The data file from this offset on, copy-on-write.
     Data(u64),
+    /// The domain's memory at this place: the first thread's locals, which have two places.
+    Second(WindowOffset),
 }
 
 /// Bytes at the data stack's top that stay resident over a reset. Every use of an instance touches
@@ -186,7 +205,10 @@ impl Image {
                     self.text_file = sealed_file::seal(c"text", &content.bytes, true)?;
                     content.stored = self.text_file.is_some();
                 }
-            } else if content.bytes.len() > COPY_LIMIT && content.offset == content.offset.page() {
+            } else if content.bytes.len() > COPY_LIMIT
+                && content.offset == content.offset.page()
+                && self.thread_locals.as_ref().is_none_or(|locals| locals.initial.offset != content.offset)
+            {
                 sources.insert(content.offset, (data.len() as u64, pages(content.bytes.len() as u64)));
                 data.append(&mut content.bytes);
                 data.resize(pages(data.len() as u64) as usize, 0);
@@ -213,7 +235,10 @@ impl Image {
                     _ => self.mappings.push(Mapping { offset, length, protection, source }),
                 }
             };
-            if Some(s.start()) == text && self.text_file.is_some() {
+            let second = self.thread_locals.as_ref().filter(|locals| locals.place == s.start());
+            if let Some(locals) = second {
+                add(s.start(), s.length, Source::Second(locals.second));
+            } else if Some(s.start()) == text && self.text_file.is_some() {
                 add(s.start(), s.length, Source::Text);
             } else if let Some((at, length)) = sources.get(&s.start()) {
                 add(s.start(), *length, Source::Data(*at));
@@ -248,6 +273,12 @@ impl Image {
         ranges.sort_unstable();
         let holes = ranges.windows(2).filter(|pair| pair[0].1 < pair[1].0).count();
         (ranges.len() + holes + 2) as u64
+    }
+
+    /// Returns the heap.
+    pub(crate) fn heap(&self) -> Option<std::ops::Range<WindowOffset>> {
+        let heap = self.segments.iter().find(|segment| segment.name == HEAP)?;
+        Some(heap.start()..WindowOffset::new(heap.end()))
     }
 
     /// Says whether all instances run the same pages of text.

@@ -17,7 +17,7 @@ use crate::gate::enabled_features;
 use crate::gate::stubs::{self, Stub};
 use crate::link::dispatch::Dispatch;
 use crate::link::error::LinkError;
-use crate::link::image::{Content, Image};
+use crate::link::image::{Content, Image, ThreadLocals};
 use crate::link::layout::{Layout, Part};
 use crate::link::place::Places;
 use crate::link::reloc::Addresses;
@@ -31,8 +31,9 @@ use crate::vm::region::Placed;
 use crate::vm::window::Word;
 use crate::vm::window::{Protection, pages};
 use sfi_contract::layout::{
-    HEADER_BASE, HEADER_FEATURES, HEADER_HEAP_END, HEADER_HEAP_START, HEADER_MINUS, HEADER_MINUS_DISPATCH,
-    HEADER_REGIONS, HEADER_STACK_HIGH, HEADER_STACK_LOW, HEADER_TCB, PAGE_SIZE, REGION_SLOTS, TCB_SIZE, no_region,
+    HEADER_BASE, HEADER_FEATURES, HEADER_HEAP_END, HEADER_HEAP_START, HEADER_LOCALS, HEADER_MINUS,
+    HEADER_MINUS_DISPATCH, HEADER_REGIONS, HEADER_STACK_HIGH, HEADER_STACK_LOW, HEADER_TCB, PAGE_SIZE, REGION_SLOTS,
+    TCB_SIZE, no_region,
 };
 use sfi_verifier::Usage;
 use sfi_verifier::elf::number::STT_FUNC;
@@ -137,6 +138,7 @@ pub(crate) fn link(spec: &DomainSpec, plan: &Plan<'_>, site: &Site<'_>) -> Resul
         usage,
         reads_client_stack: any_names(inputs, sfi_contract::names::CLIENT_STACK),
         switches_fibers: any_names(inputs, sfi_contract::names::KEEP),
+        thread_locals: places.first_thread.map(|second| thread_locals(second, places, layout, &parts, &words)),
         contents: contents(parts, words, site, &dispatch, layout),
         slots: dispatch.slots,
     };
@@ -249,8 +251,11 @@ fn segments(
     };
     add("header page", WindowOffset::new(places.anchors.header), PAGE_SIZE, Protection::Read, false);
     add("dispatch table", dispatch.start, 8 * dispatch.slots.len() as u64, Protection::Read, false);
-    let locals = places.parts[Part::Locals as usize].page();
-    add("thread locals", locals, places.anchors.tcb + TCB_SIZE - locals.bytes(), Protection::ReadWrite, false);
+    let (locals, length) = places.locals();
+    add("thread locals", locals, length, Protection::ReadWrite, false);
+    if let Some(second) = places.first_thread {
+        add("first thread's locals", second, length, Protection::ReadWrite, false);
+    }
     let part = |part: Part| (places.parts[part as usize], layout.sizes[part as usize]);
     for (name, which, protection) in [
         ("text", Part::Text, Protection::ReadExecute),
@@ -287,7 +292,7 @@ fn contents(
     let mut contents = vec![
         header(site),
         Content { offset: dispatch.start, bytes: table, words: all, writable: false, stored },
-        tcb(WindowOffset::new(site.places.anchors.tcb)),
+        tcb(site.places),
     ];
     for ((part, mut bytes), words) in Part::ALL.into_iter().zip(parts).zip(words) {
         if part != Part::Text {
@@ -304,6 +309,26 @@ fn contents(
     contents
 }
 
+/// Describes the locals of each thread.
+fn thread_locals(
+    second: WindowOffset,
+    places: &Places,
+    layout: &Layout,
+    parts: &[Vec<u8>; 4],
+    words: &[Vec<Word>; 4],
+) -> ThreadLocals {
+    let locals = Part::Locals as usize;
+    let (place, length) = places.locals();
+    let initial = Content {
+        offset: places.parts[locals],
+        bytes: parts[locals].clone(),
+        words: words[locals].clone(),
+        writable: true,
+        stored: false,
+    };
+    ThreadLocals { place, length, second, size: layout.sizes[locals], initial }
+}
+
 /// Makes the header page.
 fn header(site: &Site<'_>) -> Content {
     let mut bytes = vec![0; PAGE_SIZE as usize];
@@ -311,7 +336,7 @@ fn header(site: &Site<'_>) -> Content {
     let places = site.places;
     for (field, offset) in [
         (HEADER_BASE, 0),
-        (HEADER_TCB, places.anchors.tcb),
+        (HEADER_TCB, places.thread_pointer().bytes()),
         (HEADER_HEAP_START, places.heap.0.bytes()),
         (HEADER_HEAP_END, places.heap.0.bytes() + places.heap.1),
         (HEADER_STACK_LOW, places.stack.0.bytes()),
@@ -328,6 +353,8 @@ fn header(site: &Site<'_>) -> Content {
         bytes[at..at + 8].copy_from_slice(&offset.wrapping_neg().to_le_bytes());
         words.push(Word { at: at as u32, minus: true });
     }
+    let at = HEADER_LOCALS.addend as usize;
+    bytes[at..at + 8].copy_from_slice(&(places.locals().1 - TCB_SIZE).to_le_bytes());
     let at = HEADER_REGIONS.addend as usize;
     let regions: Vec<u8> = (0..REGION_SLOTS).flat_map(|slot| no_region(slot).to_le_bytes()).collect();
     bytes[at..at + regions.len()].copy_from_slice(&regions);
@@ -335,9 +362,10 @@ fn header(site: &Site<'_>) -> Content {
 }
 
 /// Makes the TCB: a pointer to itself (psABI 3.4.6). Each instance has a canary of its own.
-fn tcb(offset: WindowOffset) -> Content {
-    let words = vec![Word { at: 0, minus: false }];
-    Content { offset, bytes: offset.bytes().to_le_bytes().to_vec(), words, writable: true, stored: false }
+fn tcb(places: &Places) -> Content {
+    let (offset, words) = (WindowOffset::new(places.anchors.tcb), vec![Word { at: 0, minus: false }]);
+    let bytes = places.thread_pointer().bytes().to_le_bytes().to_vec();
+    Content { offset, bytes, words, writable: true, stored: false }
 }
 
 /// Collects the names of functions by offset, for faults.

@@ -144,6 +144,9 @@ pub(crate) struct Places {
     pub stack: (WindowOffset, u64),
     /// Start of the bytes below the data stack that no store reaches.
     pub stack_guard: WindowOffset,
+    /// A domain with threads: the second place of the first thread's locals and TCB page. The first
+    /// one is at the anchor, where each thread finds its own.
+    pub first_thread: Option<WindowOffset>,
     /// The parts that were placed: name, length in bytes, and the number of places in the window
     /// that each could have had.
     pub choices: Vec<(&'static str, u64, u64)>,
@@ -169,6 +172,20 @@ impl Places {
             Target::Choice(index) => Some(text + layout.indirects + stubs::CHOICE * index as u64),
             _ => None,
         }
+    }
+
+    /// Returns the place of the first thread's locals at the anchor: whole pages, up to the end of
+    /// the TCB page.
+    pub(crate) fn locals(&self) -> (WindowOffset, u64) {
+        let start = self.parts[Part::Locals as usize].page();
+        (start, self.anchors.tcb + TCB_SIZE - start.bytes())
+    }
+
+    /// Returns the place that the first thread's pointer means: the second one, which all threads
+    /// see, or the only one.
+    pub(crate) fn thread_pointer(&self) -> WindowOffset {
+        let tcb = WindowOffset::new(self.anchors.tcb);
+        self.first_thread.map_or(tcb, |second| second + (tcb - self.locals().0))
     }
 
     /// Returns the window offset of a dispatch table of `length` bytes: any page of its block that
@@ -217,6 +234,13 @@ pub(crate) fn place(
     let mut places = placed.map_err(full)?;
     let locals = layout.sizes[Part::Locals as usize];
     places.parts[Part::Locals as usize] = WindowOffset::new(places.anchors.tcb - locals);
+    if spec.has_threads() {
+        let length = sizes.of(Part::Locals).0 + TCB_SIZE;
+        let place =
+            map.place(rng, length, PAGE_SIZE, GUARD, IMAGE_HIGH).ok_or_else(|| full("first thread's locals"))?;
+        places.choices.push(("first thread's locals", length, place.choices));
+        places.first_thread = Some(place.at);
+    }
     Ok(places)
 }
 
@@ -251,6 +275,7 @@ fn scattered(rng: &mut ChaCha20Rng, sizes: &Sizes, map: &mut Map) -> Result<Plac
         heap: (heap, sizes.heap),
         stack: (stack, sizes.stack),
         stack_guard: stack - STACK_GUARD,
+        first_thread: None,
         choices,
     })
 }
@@ -326,6 +351,7 @@ fn dense(rng: &mut ChaCha20Rng, sizes: &Sizes, map: &mut Map) -> Result<Places, 
         heap: (heap.at, sizes.heap),
         stack: (stack.at, sizes.stack),
         stack_guard: stack.at - guard,
+        first_thread: None,
         choices,
     })
 }

@@ -1,8 +1,10 @@
 //! Loading one planned domain: places it, links it, seals it and verifies its text where it runs.
 //! Domains are loaded in this way at the start and later.
 
+pub(crate) mod observe;
 pub(crate) mod raised;
 pub(crate) mod verify;
+pub(crate) mod view;
 
 use crate::gate::stubs::Stub;
 use crate::link::error::LinkError;

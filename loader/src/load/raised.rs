@@ -8,10 +8,13 @@ use crate::gate::kept::KeptParts;
 use crate::gate::records::{Account, Caught, DomainState, Status};
 use crate::link::REGION;
 use crate::link::error::LinkError;
-use crate::link::image::{Content, Image, Source};
+use crate::link::image::{COPY_LIMIT, Content, Image, Source};
+use crate::load::observe::{self, Observed};
 use crate::load::verify;
+use crate::load::view::{self, Seat};
 use crate::spec::DomainSpec;
 use crate::vm::address::WindowOffset;
+use crate::vm::backing::Backing;
 use crate::vm::error::MapError;
 use crate::vm::memory::Segment;
 use crate::vm::region::{Region, Uppers};
@@ -19,8 +22,8 @@ use crate::vm::space::Draw;
 use crate::vm::window::{Protection, Window};
 use rand_chacha::ChaCha20Rng;
 use rand_chacha::rand_core::Rng;
-use rustix::fd::{AsFd, BorrowedFd};
-use rustix::io::Errno;
+use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
+use rustix::io::{Errno, pread};
 use sfi_contract::layout::{PAGE_SIZE, TCB_CANARY};
 use sfi_verifier::Usage;
 use std::collections::HashMap;
@@ -41,6 +44,8 @@ pub(crate) struct Raised {
     pub initial_sp: u64,
     /// The return addresses of its fibers.
     pub kept: KeptParts,
+    /// A debugger's record of the text.
+    pub observed: Observed,
 }
 
 /// Raises the first window of an image, and verifies its contents as they will run.
@@ -74,6 +79,7 @@ pub(crate) fn again(
 fn fill(draw: &mut Draw<'_>, name: &str, image: &Image, regions: &[Region]) -> Result<Window, LinkError> {
     let memory = |error| MapError::new(&format!("domain `{name}`"), error);
     let window = Window::reserve(draw.rng, draw.space, image.mapping_count()).map_err(memory)?;
+    let window = if image.thread_locals.is_some() { window.with_backing().map_err(memory)? } else { window };
     let regions: HashMap<&str, &Region> = regions.iter().map(|r| (r.name.as_str(), r)).collect();
     let region = |segment: &Segment| Some(regions.get(segment.name.strip_prefix(REGION)?)?.file.as_fd());
     raise(&window, image, draw.rng, region).map_err(memory)?;
@@ -85,23 +91,40 @@ fn verify(window: &Window, image: &Image, spec: &DomainSpec) -> Result<Usage, Li
         .map_err(|violations| LinkError::FinalText { domain: spec.name.clone(), violations })
 }
 
+/// Raises the view of a further thread.
+pub(crate) fn view(
+    draw: &mut Draw<'_>,
+    spec: &DomainSpec,
+    image: Arc<Image>,
+    seat: &Seat,
+) -> Result<Raised, LinkError> {
+    let window = view::view(draw, spec, &image, seat)?;
+    let initial_sp = seat.stack_pointer(&window, spec.mode);
+    Ok(Raised { initial_sp, ..Raised::new(window, image, spec)? })
+}
+
 impl Raised {
     fn new(window: Window, image: Arc<Image>, spec: &DomainSpec) -> Result<Self, LinkError> {
         let initial_sp = window.at(image.stack[1] - STACK_SLACK).number();
         let count = if image.switches_fibers { spec.fibers } else { 0 };
         let kept = KeptParts::map(count).map_err(|error| MapError::new(&format!("domain `{}`", spec.name), error))?;
-        Ok(Self { window, image, initial_sp, kept })
+        // The text of a further thread is that of the first window.
+        let observed = if window.is_view() { Observed::default() } else { observe::tell(&spec.name, &window, &image) };
+        Ok(Self { window, image, initial_sp, kept, observed })
     }
 
     /// Returns the state of the domain for the gates.
     pub(crate) fn state(&self, index: DomainId, generation: u64) -> DomainState {
         let base = self.window.base();
         let (parts_at, parts) = self.kept.places();
+        // The data stack of a further thread lies in the heap, which stays mapped as well.
+        let heap = self.image.heap().filter(|_| self.window.is_view());
+        let [low, high] = heap.map_or(self.image.stack, |heap| [heap.start, heap.end]);
         DomainState {
             base,
             sp: self.initial_sp,
-            stack_low: self.window.at(self.image.stack[0]),
-            stack_high: self.window.at(self.image.stack[1]),
+            stack_low: self.window.at(low),
+            stack_high: self.window.at(high),
             dead: Status::Ok,
             index,
             tcb: self.window.at(WindowOffset::new(self.image.anchors.tcb)),
@@ -113,6 +136,7 @@ impl Raised {
             parts_at,
             parts,
             regions: Uppers::NONE,
+            text: self.window.text_base(),
             account: Account::default(),
             caught: Caught::default(),
             fault: RawFault::default(),
@@ -133,10 +157,15 @@ pub(crate) fn raise<'f>(
             window.map_file(segment.start(), segment.length, segment.protection, file, 0, true)?;
         }
     }
-    for mapping in &image.mappings {
+    if let Some(backing) = window.backing() {
+        map_backed(window, backing, image)?;
+    }
+    for mapping in image.mappings.iter().filter(|_| window.backing().is_none()) {
         let (offset, length, protection) = (mapping.offset, mapping.length, mapping.protection);
         match (mapping.source, &image.text_file, &image.data_file) {
-            (Source::Text, Some(file), _) => window.map_file(offset, length, protection, file.as_fd(), 0, true)?,
+            (Source::Text, Some(file), _) => {
+                window.map_file(offset, length, protection, file.as_fd(), 0, !observe::observed())?;
+            }
             (Source::Data(at), _, Some(file)) => {
                 window.map_file(offset, length, Protection::ReadWrite, file.as_fd(), at, false)?;
             }
@@ -149,6 +178,50 @@ pub(crate) fn raise<'f>(
     canary(window, image, rng);
     for m in image.mappings.iter().filter(|m| m.source != Source::Text && m.protection != Protection::ReadWrite) {
         window.protect(m.offset, m.length, m.protection)?;
+    }
+    window.backing().map_or(Ok(()), |backing| backing.seal())
+}
+
+/// Maps the memory of a domain with threads writable, but for text. All of it comes from files, so
+/// that further windows can map it.
+fn map_backed(window: &Window, backing: &Backing, image: &Image) -> Result<(), Errno> {
+    for m in &image.mappings {
+        let (offset, length) = (m.offset, m.length);
+        let map = |file: BorrowedFd<'_>, from: WindowOffset| {
+            window.map_file(offset, length, Protection::ReadWrite, file, from.bytes(), true)
+        };
+        match (m.source, m.protection, &image.text_file) {
+            (Source::Text, protection, Some(file)) => {
+                window.map_file(offset, length, protection, file.as_fd(), 0, !observe::observed())?;
+            }
+            // Text that must be copied would have to be writable and executable memory of a file.
+            (_, Protection::ReadExecute, _) => return Err(Errno::PERM),
+            (Source::Second(second), ..) => map(backing.writable(), second)?,
+            (_, Protection::ReadWrite, _) => map(backing.writable(), offset)?,
+            (_, Protection::Read, _) => map(backing.constant(), offset)?,
+        }
+        if let (Source::Data(from), Some(file)) = (m.source, &image.data_file) {
+            copy_in(window, file, from, (offset, length))?;
+        }
+    }
+    Ok(())
+}
+
+/// Copies bytes of the image's data file into a window.
+fn copy_in(window: &Window, file: &OwnedFd, from: u64, (at, length): (WindowOffset, u64)) -> Result<(), Errno> {
+    let mut bytes = vec![0; COPY_LIMIT];
+    let mut done = 0;
+    while done < length {
+        let want = (length - done).min(bytes.len() as u64) as usize;
+        match pread(file, &mut bytes[..want], from + done) {
+            Ok(0) => return Err(Errno::IO),
+            Ok(count) => {
+                window.write(at + done, &bytes[..count]);
+                done += count as u64;
+            }
+            Err(Errno::INTR) => {}
+            Err(error) => return Err(error),
+        }
     }
     Ok(())
 }

@@ -69,6 +69,9 @@
 //! callbacks = 64
 //! # Fibers (`swapcontext`) that can wait while another one runs. Default: 64.
 //! fibers = 64
+//! # Threads at a time, the first one included. Default: 1. More only for a program that is alone,
+//! # in mode full or with `clock = "exposing"`.
+//! threads = 1
 //! imports.size = { entry = "codec.size" }  # an entry point by name
 //! imports.__sfi_connect = { host = "__sfi_connect" }
 //! capabilities.key = "codec.ops" # the variable `key` (64 bytes) gets the bits
@@ -112,7 +115,9 @@ use sfi_verifier::elf::archive::is_archive;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-use values::{access, default_memory, default_stack, la57, minus_one, mode, read_write, restart, signature, trust};
+use values::{
+    access, default_memory, default_stack, la57, minus_one, mode, one_thread, read_write, restart, signature, trust,
+};
 
 /// A manifest in the form in which it was written.
 #[derive(Clone, Debug, serde::Deserialize)]
@@ -295,6 +300,9 @@ pub struct Domain {
     pub callbacks: Option<usize>,
     /// Fibers that can wait, see [`DomainSpec::fibers`].
     pub fibers: Option<usize>,
+    /// Threads that it may have at a time, see [`DomainSpec::threads`].
+    #[serde(default = "one_thread")]
+    pub threads: usize,
     /// Makes it a root domain, which sees all regions.
     #[serde(default)]
     pub root: bool,
@@ -608,6 +616,7 @@ impl Domain {
         if let Some(count) = self.callbacks {
             spec = spec.callbacks(count);
         }
+        spec = spec.threads(self.threads);
         if let Some(count) = self.fibers {
             spec = spec.fibers(count);
         }

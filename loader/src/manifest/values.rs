@@ -136,6 +136,10 @@ pub(super) fn default_stack() -> Size {
     Size(DEFAULT_STACK)
 }
 
+pub(super) fn one_thread() -> usize {
+    1
+}
+
 pub(super) fn minus_one() -> i64 {
     -1
 }

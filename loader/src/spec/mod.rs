@@ -5,6 +5,7 @@ pub(crate) mod capability;
 pub mod interface;
 pub(crate) mod owner;
 pub(crate) mod signature;
+pub(crate) mod threads;
 
 use crate::fault::limits::Budget;
 use crate::spec::capability::Capability;
@@ -60,7 +61,7 @@ pub struct DomainSpec {
     pub(crate) name: String,
     pub(crate) mode: Mode,
     pub(crate) clock: bool,
-    /// It may have the clock although its loads are not confined.
+    /// It may have the clock, or threads, although its loads are not confined.
     pub(crate) exposing: bool,
     pub(crate) memory: u64,
     pub(crate) stack: u64,
@@ -73,6 +74,7 @@ pub struct DomainSpec {
     pub(crate) spare: usize,
     pub(crate) callbacks: Option<usize>,
     pub(crate) fibers: usize,
+    pub(crate) threads: usize,
     pub(crate) registers: Vec<(String, Entry)>,
     pub(crate) restart: Restart,
     pub(crate) root: bool,
@@ -197,6 +199,7 @@ impl DomainSpec {
             spare: 0,
             callbacks: None,
             fibers: DEFAULT_FIBERS,
+            threads: 1,
             registers: Vec::new(),
             restart: Restart::Never,
             root: false,

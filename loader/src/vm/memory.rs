@@ -81,7 +81,7 @@ impl Memory<'_> {
     pub fn heap(&self) -> Range<u64> {
         let heap = self.segments.iter().find(|segment| segment.name == HEAP);
         let (start, end) = heap.map_or((0, 0), |heap| (heap.offset, heap.end()));
-        let [start, end] = [start, end].map(|offset| self.window.at(WindowOffset::new(offset)).number());
+        let [start, end] = [start, end].map(|offset| self.window.address(WindowOffset::new(offset)).number());
         start..end
     }
 
@@ -92,6 +92,18 @@ impl Memory<'_> {
         let end = place.bytes().checked_add(length as u64).ok_or(error)?;
         let found = self.segments.iter().find(|s| s.holds(place) && end <= s.end());
         found.map(|s| (s, place)).ok_or(error)
+    }
+
+    /// Loads a word of 32 bits at once, while other threads may write it.
+    ///
+    /// # Errors
+    /// [`MemoryError::OutOfBounds`], also for an address that is no multiple of 4.
+    pub fn load(&self, pointer: u64) -> Result<u32, MemoryError> {
+        let (_, offset) = self.find(pointer, 4)?;
+        match offset.bytes().is_multiple_of(4) {
+            true => Ok(self.window.load(offset)),
+            false => Err(MemoryError::OutOfBounds { offset: offset.bytes(), length: 4 }),
+        }
     }
 
     /// Copies `length` bytes out of the domain's memory.

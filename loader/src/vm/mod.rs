@@ -1,6 +1,7 @@
 //! Address space: windows, mappings, sealed files. Knows no ELF, no gate, no world.
 
 pub(crate) mod address;
+pub(crate) mod backing;
 pub(crate) mod error;
 pub(crate) mod ledger;
 pub(crate) mod memory;

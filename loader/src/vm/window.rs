@@ -1,6 +1,7 @@
 //! Windows at random places, and the mappings inside them.
 
 use crate::vm::address::{HostAddress, WindowOffset};
+use crate::vm::backing::Backing;
 use crate::vm::ledger;
 use crate::vm::space::AddressSpace;
 use rand_chacha::ChaCha20Rng;
@@ -8,6 +9,8 @@ use rustix::fd::BorrowedFd;
 use rustix::io::Errno;
 use rustix::mm::{Advice, MapFlags, MprotectFlags, ProtFlags, madvise, mmap, mmap_anonymous, mprotect};
 use sfi_contract::layout::{PAGE_SIZE, WINDOW_SIZE};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
 
 /// Most draws. With any sane address space the first or second succeeds.
 pub(crate) const DRAWS: u32 = 10_000;
@@ -48,12 +51,31 @@ pub(crate) struct Word {
     pub minus: bool,
 }
 
-/// A reserved window. Dropping it unmaps everything inside.
+/// The address space of a window.
 #[derive(Debug)]
-pub(crate) struct Window {
+struct Reservation {
     base: HostAddress,
     /// Mappings of the window on the process' account.
     mappings: u64,
+}
+
+impl Drop for Reservation {
+    fn drop(&mut self) {
+        // No domain runs in the window, and no references to window memory exist.
+        ledger::release(self.base.number() / WINDOW_SIZE, self.mappings);
+    }
+}
+
+/// A reserved window. Dropping it unmaps everything inside, once no view of it is left.
+#[derive(Debug)]
+pub(crate) struct Window {
+    base: HostAddress,
+    reservation: Option<Arc<Reservation>>,
+    /// A domain with threads: the files of its memory. Other memory is private to the window.
+    backing: Option<Arc<Backing>>,
+    /// A view for another thread: the window in which the domain's text lies. It stays mapped as
+    /// long as this one.
+    text: Option<Arc<Reservation>>,
 }
 
 impl Window {
@@ -63,7 +85,11 @@ impl Window {
         for _ in 0..DRAWS {
             let window = space.draw_window(rng);
             match ledger::reserve(window) {
-                Ok(true) => return Ok(Self { base: HostAddress::new(window * WINDOW_SIZE), mappings }),
+                Ok(true) => {
+                    let base = HostAddress::new(window * WINDOW_SIZE);
+                    let reservation = Some(Arc::new(Reservation { base, mappings }));
+                    return Ok(Self { base, reservation, backing: None, text: None });
+                }
                 Ok(false) => {}
                 Err(error) => {
                     ledger::forget(mappings);
@@ -75,9 +101,26 @@ impl Window {
         Err(Errno::NOMEM)
     }
 
+    /// Takes memory that further windows can map.
+    pub(crate) fn with_backing(self) -> Result<Self, Errno> {
+        Ok(Self { backing: Some(Arc::new(Backing::create()?)), ..self })
+    }
+
+    /// Makes this window a view of another one, whose text runs and whose memory this one maps.
+    pub(crate) fn viewing(self, other: &Window) -> Self {
+        let text = other.text.clone().or_else(|| other.reservation.clone());
+        Self { backing: other.backing.clone(), text, ..self }
+    }
+
+    /// Returns a handle that keeps the text's window and the memory, and has no address space of
+    /// its own.
+    pub(crate) fn origin(&self) -> Self {
+        Self::none().viewing(self)
+    }
+
     /// Returns an empty value without a window, in which nothing can be mapped.
     pub(crate) fn none() -> Self {
-        Self { base: HostAddress::NULL, mappings: 0 }
+        Self { base: HostAddress::NULL, reservation: None, backing: None, text: None }
     }
 
     /// Returns the window's base.
@@ -85,15 +128,37 @@ impl Window {
         self.base
     }
 
+    /// Returns the base that the domain counts its addresses from: that of the window in which its
+    /// text runs.
+    pub(crate) fn text_base(&self) -> HostAddress {
+        self.text.as_ref().map_or(self.base, |text| text.base)
+    }
+
+    /// Says whether this is a view for a further thread.
+    pub(crate) fn is_view(&self) -> bool {
+        self.text.is_some()
+    }
+
+    /// Returns the files of the memory, if further windows can map it.
+    pub(crate) fn backing(&self) -> Option<&Arc<Backing>> {
+        self.backing.as_ref()
+    }
+
     /// Returns the address of a place in the window.
     pub(crate) fn at(&self, offset: WindowOffset) -> HostAddress {
         self.base + offset.bytes()
     }
 
+    /// Returns the address by which the domain knows a place. In a view it differs from
+    /// [`Window::at`].
+    pub(crate) fn address(&self, offset: WindowOffset) -> HostAddress {
+        self.text_base() + offset.bytes()
+    }
+
     /// Returns the place in the window that an address means, or `None` for addresses elsewhere.
     pub(crate) fn place(&self, address: u64) -> Option<WindowOffset> {
-        let distance = address.checked_sub(self.base.number()).filter(|distance| *distance < WINDOW_SIZE);
-        distance.map(WindowOffset::new)
+        let from = |base: HostAddress| address.checked_sub(base.number()).filter(|distance| *distance < WINDOW_SIZE);
+        from(self.base).or_else(|| from(self.text_base())).map(WindowOffset::new)
     }
 
     fn check(&self, offset: WindowOffset, length: u64) {
@@ -112,7 +177,7 @@ impl Window {
         assert!(!self.base.is_null() && end.is_some_and(|end| end.bytes() <= WINDOW_SIZE), "access leaves the window");
     }
 
-    /// Maps zeroed private memory at `offset`.
+    /// Maps zeroed memory at `offset`, for the domain only: no other window maps it.
     pub(crate) fn map(&self, offset: WindowOffset, length: u64, protection: Protection) -> Result<(), Errno> {
         self.check(offset, length);
         // SAFETY: the range lies inside this reservation (checked above), which nobody else uses.
@@ -164,6 +229,9 @@ impl Window {
     /// Gives pages back to the kernel: the next access finds zeroes, or the file's bytes.
     pub(crate) fn discard(&self, offset: WindowOffset, length: u64) -> Result<(), Errno> {
         self.check(offset, length);
+        if let Some(backing) = &self.backing {
+            return backing.discard(offset, length);
+        }
         // SAFETY: the range lies inside this reservation, and no reference to window memory is ever
         // made.
         unsafe { madvise(self.at(offset).pointer(), length as usize, Advice::LinuxDontNeed) }
@@ -184,7 +252,8 @@ impl Window {
         self.touch(offset, last.at as usize + 8);
         for word in words {
             let at: *mut u64 = self.at(offset + u64::from(word.at)).pointer();
-            let base = if word.minus { self.base.number().wrapping_neg() } else { self.base.number() };
+            let base = self.text_base().number();
+            let base = if word.minus { base.wrapping_neg() } else { base };
             // SAFETY: as in `write`. All words lie at or before the last one.
             unsafe { at.write_unaligned(at.read_unaligned().wrapping_add(base)) };
         }
@@ -239,20 +308,20 @@ impl Window {
         unsafe { std::ptr::copy(self.at(offset).pointer::<u8>(), to.at(at).pointer(), length as usize) };
     }
 
+    /// Loads an aligned word of 32 bits at once, from memory that is mapped readable and that other
+    /// threads may write.
+    pub(crate) fn load(&self, offset: WindowOffset) -> u32 {
+        self.touch(offset, 4);
+        assert!(offset.bytes().is_multiple_of(4), "an aligned word");
+        // SAFETY: inside the reservation, aligned, and mapped. Code of a domain is no code of this
+        // program, so its stores are like those of a device.
+        unsafe { AtomicU32::from_ptr(self.at(offset).pointer()).load(Ordering::SeqCst) }
+    }
+
     /// Reads memory that is mapped readable.
     pub(crate) fn read(&self, offset: WindowOffset, out: &mut [u8]) {
         self.touch(offset, out.len());
         // SAFETY: inside the reservation. Callers read segments that they mapped.
         unsafe { std::ptr::copy_nonoverlapping(self.at(offset).pointer(), out.as_mut_ptr(), out.len()) };
-    }
-}
-
-impl Drop for Window {
-    fn drop(&mut self) {
-        if self.base.is_null() {
-            return;
-        }
-        // No domain runs in the window, and no references to window memory exist.
-        ledger::release(self.base.number() / WINDOW_SIZE, self.mappings);
     }
 }

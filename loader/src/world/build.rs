@@ -176,6 +176,9 @@ impl Builder {
             }
             let around = Surroundings { regions, map: &supply.map };
             loaded.push(match &self.prepared {
+                Some(image) if let Some(seat) = &self.seat => {
+                    raised::view(&mut supply.places.draw(), spec, Arc::clone(image), seat)?
+                }
                 Some(image) => raised::again(&mut supply.places.draw(), spec, Arc::clone(image), regions)?,
                 None => load(&mut supply.places.draw(), spec, &plans[index], &around, &stubs(spec, first))?,
             });
@@ -210,7 +213,8 @@ impl Builder {
                 any_x87: domains.iter().any(|d| d.image.usage.x87),
             },
             time: Time {
-                watched: watched(self.timed, limits, &domains)?.or_else(|| self.interruptible.then(Watched::alone)),
+                watched: watched(self.timed || domains.iter().any(|d| d.spec.has_threads()), limits, &domains)?
+                    .or_else(|| self.interruptible.then(Watched::alone)),
                 clock: self.clock,
                 trimmed: DomainId::of(0),
             },

@@ -2,6 +2,7 @@
 
 use crate::gate::Machine;
 use crate::link::image::Image;
+use crate::load::view::Seat;
 use crate::spec::DomainSpec;
 use crate::spec::signature::Signature;
 use crate::vm::space::La57;
@@ -29,6 +30,8 @@ pub struct Builder {
     pub(super) la57: La57,
     pub(super) clock: bool,
     pub(super) prepared: Option<Arc<Image>>,
+    /// The place of a further thread in its domain.
+    pub(super) seat: Option<Seat>,
     pub(super) permits: Vec<Permit>,
     pub(super) supervisors: Vec<(String, Option<Signature>)>,
     pub(super) bad_signature: Option<BuildError>,

@@ -5,6 +5,7 @@ use crate::world::bindings::manager::is_name;
 use crate::world::builder::Builder;
 use crate::world::calls::host::Host;
 use crate::world::error::{BindError, BuildError, SpecError};
+use crate::world::threads;
 use sfi_contract::Mode;
 use std::collections::HashSet;
 
@@ -29,6 +30,7 @@ impl Builder {
             }
             check_domain(domain, &regions, &hosts, &domains)?;
         }
+        self.check_threads()?;
         let mut names = HashSet::new();
         for (region, bytes) in &self.regions {
             if !names.insert(region) {
@@ -66,6 +68,7 @@ pub(crate) fn check_domain<'d>(
     if domain.clock && !domain.exposing && domain.mode != Mode::Full {
         return spec(SpecError::Clock { domain: client(), mode: domain.mode });
     }
+    threads::check(domain)?;
     let mut symbols = HashSet::new();
     let shared = domain.shared.iter().map(|s| &s.symbol);
     for symbol in domain.imports.iter().map(|(s, _)| s).chain(shared) {

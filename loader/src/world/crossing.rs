@@ -218,7 +218,7 @@ impl Inner {
         let mxcsr = if callee.image.usage.mxcsr { flag::MXCSR } else { 0 };
         Binding {
             callee: callee.state,
-            entry: callee.window.at(code),
+            entry: callee.window.address(code),
             arguments: 0,
             results: 0,
             failed: self.gates.table.enter_failed,

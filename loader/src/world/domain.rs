@@ -9,6 +9,7 @@ use crate::gate::kept::KeptParts;
 use crate::gate::records::DomainState;
 use crate::gate::stubs;
 use crate::link::image::Image;
+use crate::load::observe::Observed;
 use crate::load::raised::Raised;
 use crate::spec::{Access, DomainSpec};
 use crate::vm::address::WindowOffset;
@@ -24,6 +25,8 @@ use std::sync::Arc;
 pub(crate) struct Domain {
     pub name: String,
     pub mode: Mode,
+    /// A debugger's record of the text, dropped before the window.
+    pub observed: Observed,
     pub window: Window,
     pub state: *mut DomainState,
     pub image: Arc<Image>,
@@ -75,6 +78,7 @@ impl Domain {
             name: spec.name.clone(),
             mode: spec.mode,
             state,
+            observed: raised.observed,
             window: raised.window,
             image: raised.image,
             initial_sp: raised.initial_sp,
@@ -128,14 +132,17 @@ impl Domain {
     }
 
     fn describe_here(&self, raw: &RawFault, trace: &Trace, index: DomainId, domains: &ById<DomainId, Domain>) -> Fault {
+        // A further thread stores through its own window. People know the place in the first one.
+        let own = self.window.place(raw.address).filter(|_| self.window.is_view());
+        let address = own.map_or(raw.address, |place| self.window.address(place).number());
         describe::describe(
-            raw,
+            &RawFault { address, ..*raw },
             trace,
             &Scene {
                 index,
                 names: &|index| domains.get(index).map(|domain| (domain.name.clone(), Arc::clone(&domain.image.names))),
                 name: &self.name,
-                base: self.window.base(),
+                base: self.window.text_base(),
                 stack_guard: self.image.stack_guard,
                 mapped: &|at| self.segments().iter().any(|s| (s.offset..s.end()).contains(&at.bytes())),
                 region: &|address| self.region_at(address).cloned(),
@@ -188,7 +195,7 @@ impl Domain {
         match stays {
             true => pointer,
             false if (offset.bytes() ^ self.image.anchors.dispatch) < DISPATCH_SIZE => offset.bytes(),
-            false => self.window.at(offset).number(),
+            false => self.window.address(offset).number(),
         }
     }
 
@@ -207,7 +214,7 @@ impl Domain {
     /// Finds the owner of an address that this domain used, and the part of a window next to it.
     fn owner_of(&self, domains: &ById<DomainId, Domain>, address: u64) -> (Whose, Option<Nearest>) {
         let base = address & !(WINDOW_SIZE - 1);
-        let holds = |domain: &&Domain| base != 0 && domain.window.base().number() == base;
+        let holds = |domain: &&Domain| base != 0 && domain.window.text_base().number() == base;
         let own = || stray::nearest(self.segments(), address);
         match domains.iter().find(holds) {
             _ if address < stray::NULL => (Whose::Null, None),

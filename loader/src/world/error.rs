@@ -180,6 +180,14 @@ pub enum SpecError {
         /// The most that are allowed.
         most: usize,
     },
+    /// A domain with threads and something that it cannot have, or too many threads.
+    #[error("domain `{domain}` with threads: {why}")]
+    Threads {
+        /// The domain.
+        domain: String,
+        /// The contradiction.
+        why: &'static str,
+    },
     /// A capability that a domain holds has no variable of 64 bytes of writable memory.
     #[error("domain `{domain}`: capability `{symbol}`: there is no such variable of 64 bytes of writable memory")]
     CapabilityVariable {

@@ -81,6 +81,10 @@ impl Inner {
     /// stack pointer. If the kernel refuses, as with locked memory, the pages stay.
     fn release_stack(&self, index: DomainId, warm: u64) {
         let domain = &self.domains[index];
+        // The thread of a view has no stack of the loader's, and the first thread's is in use.
+        if domain.window.is_view() {
+            return;
+        }
         let [start, end] = domain.image.stack;
         // SAFETY: the state lives as long as the world.
         let sp = unsafe { (*domain.state).sp };

@@ -80,7 +80,7 @@ impl Inner {
     /// gates judge (`REFUSE_CODE` in gate/common.s).
     pub(crate) fn is_code(&self, domain: DomainId, pointer: u64) -> bool {
         let Domain { image, window, .. } = &self.domains[domain];
-        pointer.wrapping_sub(window.at(image.table).number()) < image.table_size()
+        pointer.wrapping_sub(window.address(image.table).number()) < image.table_size()
     }
 }
 

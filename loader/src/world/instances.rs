@@ -6,6 +6,7 @@ use crate::gate::ids::{BindingId, DomainId, RegionId};
 use crate::gate::kept::KeptParts;
 use crate::gate::records::{Caught, DomainState, Status};
 use crate::link::image::Image;
+use crate::load::observe::Observed;
 use crate::load::raised;
 use crate::vm::error::MapError;
 use crate::vm::window::Window;
@@ -17,6 +18,7 @@ use crate::world::error::{BindError, BuildError, LookupError};
 use crate::world::held::World;
 use crate::world::inner::Inner;
 use crate::world::owner;
+use crate::world::threads;
 use std::sync::Arc;
 
 /// An instance that [`World::instantiate`] made.
@@ -127,6 +129,7 @@ impl Inner {
 
     /// Makes a window with the image of a domain. Returns its number.
     fn raise(&mut self, original: DomainId) -> Result<DomainId, BuildError> {
+        threads::only_without(&self.domains[original].spec)?;
         owner::admit(self.domains[original].spec.owner.as_ref(), true)?;
         let domain = &self.domains[original];
         let (origin, passes_floats, spec, region_places) =
@@ -175,6 +178,7 @@ impl Inner {
     /// # Safety
     /// No call of the domain is in progress.
     pub(crate) unsafe fn clear(&mut self, index: DomainId) -> Result<(), BuildError> {
+        threads::only_without(&self.domains[index].spec)?;
         self.admit(index)?;
         self.forget(index, false)?;
         if self.domains[index].origin == index {
@@ -240,6 +244,7 @@ impl Inner {
         domain.life = 0;
         domain.origin = index;
         domain.name = String::new();
+        domain.observed = Observed::default();
         domain.window = Window::none();
         domain.kept = KeptParts::none();
         domain.own_segments = None;

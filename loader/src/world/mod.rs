@@ -20,3 +20,4 @@ pub(crate) mod instances;
 pub(crate) mod lives;
 pub(crate) mod owner;
 pub(crate) mod start;
+pub(crate) mod threads;

@@ -84,6 +84,20 @@ fn no_directory_leads_to_the_kernels_file_systems() {
     }
 }
 
+/// The machine's `/dev` is mounted beneath its root, and its file system is an ordinary one.
+#[test]
+fn paths_cross_into_mounts_only_if_granted() {
+    for (root, crossed) in
+        [(grant(Path::new("/"), "/", false), false), (grant(Path::new("/"), "/", false).mounts(true), true)]
+    {
+        let tree = Tree::new(with_null(vec![root]));
+        for path in ["/dev", "/dev/..", "/dev/../dev"] {
+            let result = open(&tree, path, OFlags::RDONLY | OFlags::DIRECTORY).map(drop);
+            assert_eq!(result, if crossed { Ok(()) } else { Err(Errno::ACCES) }, "{path}");
+        }
+    }
+}
+
 /// The domain may change `data`, but not `data/a/ro`, whatever path leads there.
 #[test]
 fn read_only_directories_inside_others_are_read_only() {

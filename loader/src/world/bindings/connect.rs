@@ -16,6 +16,8 @@ pub struct Used {
     pub wall: std::time::Duration,
     /// Processor time.
     pub cpu: std::time::Duration,
+    /// Its calls of other domains and of the host, and the host's calls of it.
+    pub crossings: u64,
 }
 
 impl DomainRef<'_> {
@@ -37,8 +39,8 @@ impl World {
         Ok(())
     }
 
-    /// Returns the time that a domain used of its budget. Only domains of worlds with a budget of
-    /// some domain are charged.
+    /// Returns the time that a domain used of its budget, and the number of its crossings. Only
+    /// domains of worlds with a budget of some domain are charged.
     ///
     /// # Errors
     /// [`LookupError::Domain`].
@@ -46,8 +48,9 @@ impl World {
         let inner = self.record();
         let index = inner.find(domain)?;
         // SAFETY: the state lives as long as the world.
-        let (wall, cpu) = meter::used(unsafe { &(*inner.domains[index].state).account });
-        Ok(Used { wall, cpu })
+        let account = unsafe { &(*inner.domains[index].state).account };
+        let (wall, cpu) = meter::used(account);
+        Ok(Used { wall, cpu, crossings: account.crossings })
     }
 
     /// Returns the names of all entry points.

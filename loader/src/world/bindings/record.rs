@@ -129,7 +129,7 @@ impl Common<'_> {
                 let Some(offset) = offset else { return binding };
                 binding.callee = callee.state;
                 binding.base = callee.window.base();
-                binding.entry = callee.window.at(offset);
+                binding.entry = callee.window.address(offset);
                 self.crossing(record, callee).apply(&mut binding, self.table);
                 if self.metered {
                     gate::meter(&mut binding);

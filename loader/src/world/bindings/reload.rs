@@ -18,6 +18,7 @@ use crate::world::frames::Activity;
 use crate::world::held::Held;
 use crate::world::inner::Inner;
 use crate::world::owner;
+use crate::world::threads;
 use std::collections::HashSet;
 use std::sync::Arc;
 
@@ -32,6 +33,8 @@ impl Held<'_> {
         if spec.name != name {
             return Err(SpecError::Renamed { domain: name, name: spec.name.clone() }.into());
         }
+        threads::only_without(&this.domains[index].spec)?;
+        threads::only_without(&spec)?;
         let active = this.activity();
         if active.domains.contains(&index) {
             return Err(BindError::Active { domain: name }.into());
@@ -192,6 +195,7 @@ impl Inner {
             *state = DomainState { next: state.next, ..loaded.state(index, state.generation + 1) };
         }
         domain.mode = spec.mode;
+        domain.observed = loaded.observed;
         domain.window = loaded.window;
         domain.image = loaded.image;
         domain.initial_sp = loaded.initial_sp;

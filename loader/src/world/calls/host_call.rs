@@ -2,7 +2,8 @@
 
 use crate::gate::ids::{BindingId, DomainId};
 use crate::gate::records::{Binding, Caught, HostFrame, flag};
-use crate::spec::signature::Signature;
+use crate::spec::DomainSpec;
+use crate::spec::signature::{MAX_STACK_WORDS, Signature};
 use crate::vm::address::WindowOffset;
 use crate::vm::memory::{Memory, MemoryError};
 use crate::world::calls::call::{Enter, TypedFn, sealed};
@@ -10,6 +11,7 @@ use crate::world::calls::values::Function;
 use crate::world::error::{CallError, HostError};
 use crate::world::held::Held;
 use crate::world::inner::Inner;
+use std::cell::OnceCell;
 use std::ops::Range;
 
 /// One life of a domain or an instance in its world, see [`HostCall::tenant`].
@@ -39,6 +41,9 @@ pub struct HostCall<'c> {
     binding: *const Binding,
     caller: DomainId,
     skip: usize,
+    /// The words of the caller's data stack, from the first use on. The caller can change its stack
+    /// in a call back.
+    words: OnceCell<Box<[u64]>>,
 }
 
 impl<'c> HostCall<'c> {
@@ -47,7 +52,7 @@ impl<'c> HostCall<'c> {
     /// # Safety
     /// The gate passed the frame and the binding of this call.
     pub(super) unsafe fn new(held: Held<'c>, frame: *mut HostFrame, binding: *const Binding, caller: DomainId) -> Self {
-        Self { held, frame, binding, caller, skip: 0 }
+        Self { held, frame, binding, caller, skip: 0, words: OnceCell::new() }
     }
 
     /// Returns the world's record.
@@ -58,6 +63,16 @@ impl<'c> HostCall<'c> {
     /// Holds the world.
     pub(crate) fn held(&mut self) -> Held<'_> {
         self.held.again()
+    }
+
+    /// Returns the world's record for reading.
+    pub(crate) fn world(&self) -> &Inner {
+        &self.held
+    }
+
+    /// Returns the caller's specification.
+    pub(crate) fn spec(&self) -> &DomainSpec {
+        &self.held.domains[self.caller].spec
     }
 
     /// Returns the caller's index in the world.
@@ -76,25 +91,33 @@ impl<'c> HostCall<'c> {
     }
 
     /// Returns integer argument `index`. The seventh and later ones come from the caller's data
-    /// stack, and are 0 if that is unusable. An argument that the import's signature does not name
-    /// is 0, so the caller's other registers stay hidden.
+    /// stack, and are 0 if that is unusable. They are copied at the first use of one. An argument
+    /// that the import's signature does not name is 0, so the caller's other registers stay hidden.
+    /// Without a signature the stack has 64 words.
     pub fn arg(&self, index: usize) -> u64 {
-        let index = index + self.skip;
+        let index = index.saturating_add(self.skip);
         // SAFETY: the frame lives on the gate's part of the host stack during the call, and the
         // binding as long.
         let (frame, binding) = unsafe { (&*self.frame, &*self.binding) };
         match (frame.ints.get(index), index.checked_sub(frame.ints.len())) {
             (Some(word), _) if index < binding.ints as usize => *word,
             (None, Some(below)) if below < binding.stack_words as usize => {
-                let mut word = [0; 8];
-                let at = frame.r15.wrapping_add(8 * below as u64);
-                match self.memory().read_into(at, &mut word) {
-                    Ok(()) => u64::from_le_bytes(word),
-                    Err(_) => 0,
-                }
+                let words = self.words.get_or_init(|| self.stack_words(frame.r15, binding.stack_words));
+                words.get(below).copied().unwrap_or(0)
             }
             _ => 0,
         }
+    }
+
+    /// Copies words of the caller's data stack. Words that it cannot read are 0.
+    fn stack_words(&self, stack: u64, count: u32) -> Box<[u64]> {
+        let memory = self.memory();
+        let word = |index: u32| {
+            let mut word = [0; 8];
+            let read = memory.read_into(stack.wrapping_add(8 * u64::from(index)), &mut word);
+            read.map_or(0, |()| u64::from_le_bytes(word))
+        };
+        (0..count.min(MAX_STACK_WORDS)).map(word).collect()
     }
 
     /// Returns floating-point argument `index` as a `double`, or 0 if `index` is above 7 or the
@@ -150,10 +173,12 @@ impl<'c> HostCall<'c> {
         self.held.domains[self.caller].memory()
     }
 
-    /// Returns the caller's thread pointer: the address of its TCB page.
+    /// Returns the first thread's pointer: the address of its TCB page.
     pub fn thread_pointer(&self) -> u64 {
         let domain = &self.held.domains[self.caller];
-        domain.window.at(WindowOffset::new(domain.image.anchors.tcb)).number()
+        let tcb = WindowOffset::new(domain.image.anchors.tcb);
+        let second = domain.image.thread_locals.as_ref().map(|locals| locals.second + (tcb - locals.place));
+        domain.window.address(second.unwrap_or(tcb)).number()
     }
 
     /// Returns the caller's heap, as addresses in its own terms.
@@ -185,8 +210,8 @@ impl<'c> HostCall<'c> {
         let domain = &self.held.domains[self.caller];
         let Some(offset) = domain.image.functions_by_name.get(entry).copied() else { return false };
         let (window, (text, length)) = (&domain.window, domain.image.text);
-        let text = [text, text + length].map(|place| window.at(place));
-        let [entry, trap] = [offset, domain.image.trap].map(|place| window.at(place));
+        let text = [text, text + length].map(|place| window.address(place));
+        let [entry, trap] = [offset, domain.image.trap].map(|place| window.address(place));
         let caught = Caught { signals, entry, text, trap };
         // SAFETY: the state lives as long as the world, and no gate or handler uses it now.
         unsafe { (*domain.state).caught = caught };

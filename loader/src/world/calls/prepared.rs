@@ -138,8 +138,12 @@ impl Prepared {
         let mut held = enter.held();
         let room = std::mem::take(&mut self.room);
         let mut arguments = Arguments::new();
-        for (i, word) in words.iter().enumerate() {
-            arguments.push_word(*word, self.floats >> i & 1 != 0);
+        if self.floats == 0 && words.len() <= arguments.frame.ints.len() {
+            arguments.frame.ints[..words.len()].copy_from_slice(words);
+        } else {
+            for (i, word) in words.iter().enumerate() {
+                arguments.push_word(*word, self.floats >> i & 1 != 0);
+            }
         }
         let (state, sp) = self.refresh(&mut held)?;
         // SAFETY: the state lives as long as the world, and nobody else uses it while the host

@@ -1,0 +1,20 @@
+//! The calls that may wait for descriptors.
+
+use rustix::event::PollFlags;
+
+/// Says whether a call may wait for descriptors.
+pub(super) fn may_wait(number: i64) -> bool {
+    direction(number).is_some() || POLLS.contains(&number)
+}
+
+/// The calls that wait for several descriptors.
+pub(super) const POLLS: [i64; 4] = [libc::SYS_poll, libc::SYS_ppoll, libc::SYS_select, libc::SYS_pselect6];
+
+/// Returns the event that a transfer waits for.
+pub(super) fn direction(number: i64) -> Option<PollFlags> {
+    match number {
+        libc::SYS_read | libc::SYS_readv => Some(PollFlags::IN),
+        libc::SYS_write | libc::SYS_writev => Some(PollFlags::OUT),
+        _ => None,
+    }
+}

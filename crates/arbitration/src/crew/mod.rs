@@ -1,0 +1,335 @@
+//! The threads of one domain, and the arbiter that they share.
+//!
+//! Each thread runs on a thread of the host, in a world of its own ([`sfi_loader::Thread`]). A call
+//! is answered with the arbiter locked, unless it waits: such calls wait without the lock, and end
+//! when the domain does. The first thread that ends the domain (by an exit, a fault, a signal) ends
+//! all others.
+
+mod death;
+mod kinds;
+mod roster;
+mod waiting;
+
+pub use death::Death;
+
+use crate::errno::Errno;
+use crate::futex::{Wait, Waits};
+use crate::process::{Exit, SELF};
+use crate::signals::{ThreadSignals, bit_of};
+use crate::{Arbiter, Calls, Request, encode};
+use roster::Roster;
+use sfi_contract::requests;
+use sfi_loader::{HostCall, HostError, Thread, ThreadStart};
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+/// Bytes of the host's stack of a thread. The domain's own stack lies in the domain.
+const HOST_STACK: usize = 512 << 10;
+/// The flags without which a `clone` makes a process.
+const THREAD: u64 = (libc::CLONE_VM | libc::CLONE_THREAD | libc::CLONE_SIGHAND) as u64;
+/// Bits of a futex wait that any wake ends (`FUTEX_BITSET_MATCH_ANY`).
+const ANY: u32 = u32::MAX;
+
+/// The threads of one domain. The domain's gateway calls [`Crew::first`].
+#[derive(Clone, Debug)]
+pub struct Crew(Arc<Shared>);
+
+#[derive(Debug)]
+struct Shared {
+    arbiter: Mutex<Arbiter>,
+    calls: Calls,
+    clock: crate::Clock,
+    /// The longest wait for a pipe, a terminal or a socket, and the longest sleep.
+    quota: crate::Quota,
+    program: bool,
+    waits: Waits,
+    roster: Roster,
+}
+
+/// One thread, as its calls see it.
+struct Member {
+    number: u64,
+    signals: ThreadSignals,
+    /// The word that is cleared when the thread ends, or 0.
+    clear: u64,
+    /// Says whether the first thread made a call before.
+    enrolled: bool,
+    /// The head of the list of robust mutexes. The domain's libc walks it itself.
+    robust: u64,
+}
+
+impl Crew {
+    /// Makes the crew of a domain without further threads.
+    pub fn new(mut arbiter: Arbiter) -> Self {
+        arbiter.threads = true;
+        arbiter.patience = Duration::ZERO;
+        Crew(Arc::new(Shared {
+            calls: arbiter.calls.clone(),
+            clock: arbiter.clock,
+            quota: arbiter.quota,
+            program: arbiter.program,
+            arbiter: Mutex::new(arbiter),
+            waits: Waits::default(),
+            roster: Roster::default(),
+        }))
+    }
+
+    /// Returns the host function [`crate::GATEWAY`] of the first thread.
+    pub fn first(&self) -> impl FnMut(&mut HostCall<'_>) -> Result<u64, HostError> + Send + 'static {
+        let shared = Arc::clone(&self.0);
+        let mut member = Member::new(SELF, 0, 0);
+        move |cx| shared.host_call(cx, &mut member)
+    }
+
+    /// Ends all further threads, after the first one returned to the host. Returns the reason for
+    /// which the domain ended, unless the first thread alone knows it.
+    pub fn end(&self) -> Option<Death> {
+        self.0.stop(None);
+        self.0.roster.wait_for_all();
+        self.0.roster.take_death()
+    }
+}
+
+impl Member {
+    fn new(number: u64, mask: u64, clear: u64) -> Self {
+        Member { number, signals: ThreadSignals::new(mask), clear, enrolled: false, robust: 0 }
+    }
+}
+
+impl Shared {
+    fn arbiter(&self) -> MutexGuard<'_, Arbiter> {
+        self.arbiter.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Answers one call of a thread.
+    fn host_call(self: &Arc<Self>, cx: &mut HostCall<'_>, me: &mut Member) -> Result<u64, HostError> {
+        let mut request = Request::of(cx)?;
+        if me.number == SELF && !me.enrolled {
+            me.enrolled = true;
+            self.roster.enrol_first(|| (cx.stopper(), cx.threads()));
+        }
+        if request.number == requests::LEAVE {
+            // The thread no longer uses its stack, and makes no other request.
+            let [address, length, ..] = request.args;
+            let _ = self.arbiter().with(cx, |_, _, _, heap| heap.unmap(address, length));
+        }
+        if request.number == libc::SYS_exit || request.number == requests::LEAVE {
+            return self.leave(cx, me, &request);
+        }
+        let spawn = request.number == requests::SPAWN;
+        if spawn {
+            request.number = libc::SYS_clone;
+        }
+        let granted = self.calls.contains(request.number);
+        let given = match granted {
+            true if spawn => Some(self.spawn(cx, me, &request.args)),
+            true => self.outside(cx, me, &request),
+            false => None,
+        };
+        me.signals.add(self.waits.take(me.number));
+        let (answer, exit) = self.arbiter().serve(cx, &mut me.signals, &request, given);
+        match exit {
+            Some(exit) => self.exit(me, exit),
+            None => Ok(encode(answer)),
+        }
+    }
+
+    /// Answers the calls that are about threads, and those that may wait, without the arbiter's
+    /// lock. Returns `None` for all others.
+    fn outside(&self, cx: &mut HostCall<'_>, me: &mut Member, request: &Request) -> Option<Result<u64, Errno>> {
+        let [a, b, c, ..] = request.args;
+        Some(match request.number {
+            libc::SYS_gettid => Ok(me.number),
+            libc::SYS_set_tid_address => {
+                me.clear = a;
+                Ok(me.number)
+            }
+            libc::SYS_set_robust_list => {
+                me.robust = a;
+                Ok(0)
+            }
+            libc::SYS_get_robust_list if a == 0 || a == me.number => cx
+                .write(b, &me.robust.to_le_bytes())
+                .and_then(|()| cx.write(c, &24_u64.to_le_bytes()))
+                .map_err(Errno::from)
+                .map(|()| 0),
+            libc::SYS_get_robust_list => Err(Errno::SRCH),
+            // The answer from which a libc concludes that there can be threads.
+            libc::SYS_arch_prctl if me.number == SELF => {
+                match crate::start::set_thread_pointer(cx.thread_pointer(), a, b) {
+                    Ok(_) => Ok(0),
+                    refused => refused,
+                }
+            }
+            libc::SYS_sched_yield => {
+                std::thread::yield_now();
+                Ok(0)
+            }
+            libc::SYS_sched_getaffinity => processors(cx, b, c),
+            libc::SYS_tkill => self.signal(me, a, b),
+            libc::SYS_tgkill if a as u32 == SELF as u32 => self.signal(me, b, c),
+            libc::SYS_tgkill => Err(Errno::SRCH),
+            libc::SYS_futex => self.futex(cx, me, &request.args),
+            libc::SYS_nanosleep => self.sleep(cx, me, None, [a, b]),
+            libc::SYS_clock_nanosleep => self.sleep(cx, me, Some((a, b)), [c, request.args[3]]),
+            libc::SYS_pause => self.rest(cx, me, Some(self.quota.sleep)).map(|()| 0),
+            // They change the mask and wait with it, which nothing here does at once.
+            libc::SYS_rt_sigsuspend | libc::SYS_rt_sigtimedwait => Err(Errno::NOSYS),
+            number if kinds::may_wait(number) => self.patiently(cx, me, request),
+            _ => return None,
+        })
+    }
+
+    /// Sends a signal to a thread of the domain.
+    fn signal(&self, me: &mut Member, thread: u64, signal: u64) -> Result<u64, Errno> {
+        let (thread, bits) = (u64::from(thread as u32), bit_of(signal)?);
+        if thread == me.number {
+            me.signals.add(bits);
+        } else if self.roster.has(thread) {
+            self.waits.send(thread, bits);
+        } else {
+            return Err(Errno::SRCH);
+        }
+        Ok(0)
+    }
+
+    /// Waits until a signal, the end of the call, or for a time.
+    fn rest(&self, cx: &HostCall<'_>, me: &Member, time: Option<Duration>) -> Result<(), Errno> {
+        let end = time.and_then(|time| Instant::now().checked_add(time));
+        let blocked = me.signals.blocked();
+        let wait = Wait { thread: me.number, blocked, word: None, bits: 0, end };
+        match self.waits.wait(cx, &wait) {
+            Err(Errno::TIMEDOUT) => Ok(()),
+            other => other,
+        }
+    }
+
+    /// Starts a thread.
+    fn spawn(self: &Arc<Self>, cx: &mut HostCall<'_>, me: &Member, args: &[u64; 6]) -> Result<u64, Errno> {
+        let [both, stack, clear, argument, parent, pointer] = *args;
+        let (flags, function) = (both >> 32, both & 0xffff_ffff);
+        if flags & THREAD != THREAD {
+            return Err(Errno::NOSYS);
+        }
+        let number = self.roster.reserve(&self.waits)?;
+        let clear = if flags & libc::CLONE_CHILD_CLEARTID as u64 != 0 { clear } else { 0 };
+        let start = ThreadStart { function: heap_base(cx) | function, argument, stack: stack & !15, pointer };
+        let mut member = Member::new(number, me.signals.blocked(), clear);
+        let shared = Arc::clone(self);
+        let made = cx.thread(&start, move |cx| shared.host_call(cx, &mut member)).map_err(|_| Errno::AGAIN);
+        let started = made.and_then(|thread| {
+            if flags & libc::CLONE_PARENT_SETTID as u64 != 0 {
+                cx.write(parent, &(number as u32).to_le_bytes())?;
+            }
+            self.roster.enrol(number, thread.stopper())?;
+            self.run(number, thread)
+        });
+        if started.is_err() {
+            self.roster.release(number);
+        }
+        started.map(|()| number)
+    }
+
+    /// Runs a thread on a thread of the host.
+    fn run(self: &Arc<Self>, number: u64, thread: Thread) -> Result<(), Errno> {
+        let shared = Arc::clone(self);
+        let body = move || {
+            let result = catch_unwind(AssertUnwindSafe(|| thread.run()));
+            // A thread that left is no longer on the roster, and its result means nothing.
+            let died = shared.roster.remove(number);
+            let death = match result {
+                _ if !died => None,
+                Ok(Ok(_)) => None,
+                Ok(Err(error)) => Some(Death::Failed(error)),
+                Err(payload) => Some(Death::Panicked(payload)),
+            };
+            if death.is_some() {
+                shared.stop(death);
+            }
+            shared.roster.release(number);
+        };
+        let builder = std::thread::Builder::new().name("sfi-thread".into()).stack_size(HOST_STACK);
+        builder.spawn(body).map(drop).map_err(|_| Errno::AGAIN)
+    }
+
+    /// Ends the calling thread. The domain of the first thread lives until the others have ended.
+    fn leave(&self, cx: &mut HostCall<'_>, me: &mut Member, request: &Request) -> Result<u64, HostError> {
+        if me.number == SELF {
+            self.clear(cx, me);
+            while !self.roster.is_alone() && !self.waits.is_over() && !cx.is_over() {
+                self.roster.wait_for_change();
+            }
+            return self.exit(me, Exit(request.args[0] as i32));
+        }
+        self.roster.remove(me.number);
+        self.waits.take(me.number);
+        self.clear(cx, me);
+        Err(HostError::end_caller(0))
+    }
+
+    /// Clears the word that tells of a thread's end. Those who wait for it may use the thread's
+    /// memory again, so nothing here does after it.
+    fn clear(&self, cx: &mut HostCall<'_>, me: &Member) {
+        if me.clear != 0 && cx.write(me.clear, &[0; 4]).is_ok() {
+            self.waits.wake(me.clear, 1, ANY);
+        }
+    }
+
+    /// Ends the domain.
+    fn exit(&self, me: &Member, exit: Exit) -> Result<u64, HostError> {
+        self.stop(Some(Death::Exit(exit)));
+        if me.number == SELF && self.program {
+            resume_unwind(Box::new(exit));
+        }
+        Err(HostError::end_caller(exit.0))
+    }
+
+    /// Ends all threads' calls. The first reason is kept.
+    fn stop(&self, death: Option<Death>) {
+        self.roster.stop(death);
+        self.waits.end();
+        self.roster.announce();
+    }
+}
+
+/// Returns the bits of the domain's addresses above the window offset.
+fn heap_base(cx: &HostCall<'_>) -> u64 {
+    cx.heap().start & !(sfi_contract::layout::WINDOW_SIZE - 1)
+}
+
+/// `sched_getaffinity`: reports a processor for each thread that can run at a time.
+fn processors(cx: &mut HostCall<'_>, size: u64, out: u64) -> Result<u64, Errno> {
+    if size < 8 {
+        return Err(Errno::INVAL);
+    }
+    let host = std::thread::available_parallelism().map_or(1, usize::from);
+    let count = host.min(cx.threads()).clamp(1, 64) as u32;
+    cx.write(out, &(u64::MAX >> (64 - count)).to_le_bytes())?;
+    Ok(8)
+}
+
+impl Arbiter {
+    /// Answers a call of a thread, or concludes one whose answer is given. Returns the exit if the
+    /// domain ends.
+    fn serve(
+        &mut self,
+        cx: &mut HostCall<'_>,
+        signals: &mut ThreadSignals,
+        request: &Request,
+        given: Option<Result<u64, Errno>>,
+    ) -> (Result<u64, Errno>, Option<Exit>) {
+        self.with(cx, |arbiter, cx, state, heap| {
+            state.signals.enter(signals);
+            let answer = match crate::support(cx, state, request) {
+                Some(answer) => answer,
+                None => arbiter.call(cx, state, heap, request, given),
+            };
+            if let Some(faults) = state.signals.caught() {
+                cx.catch_faults(faults, sfi_contract::names::FAULT);
+            }
+            state.signals.leave(signals);
+            (answer, state.exit.take())
+        })
+    }
+}

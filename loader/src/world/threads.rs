@@ -1,0 +1,205 @@
+//! Further threads of a domain.
+//!
+//! A thread is a world of its own, with one domain: a [view](crate::load::view) of the first
+//! thread's window. So each thread has its own control stack, gates' records, signal stack and
+//! watch, and one thread at a time is in a world, as everywhere else. The worlds have nothing in
+//! common but pages that the domain may write, pages that nobody can write any more, and the window
+//! in which the text runs. That window stays mapped while one of them is left.
+
+use crate::fault::watch::{self, Watch};
+use crate::fault::watchdog;
+use crate::gate::ids::{DomainId, Id};
+use crate::gate::records::CallFrame;
+use crate::load::view::{CANARIES, Seat};
+use crate::spec::{Callee, DomainSpec};
+use crate::vm::address::WindowOffset;
+use crate::world::builder::Builder;
+use crate::world::calls::host::Host;
+use crate::world::calls::host_call::HostCall;
+use crate::world::error::{BuildError, CallError, HostError, SpecError};
+use crate::world::held::World;
+use sfi_contract::layout::TCB_CANARY;
+use std::sync::Arc;
+
+/// The start of a thread, as a domain asks for it. Everything in it is hostile.
+#[derive(Clone, Copy, Debug)]
+pub struct ThreadStart {
+    /// A function pointer of the domain.
+    pub function: u64,
+    /// The function's argument.
+    pub argument: u64,
+    /// The data stack pointer, in the domain's heap.
+    pub stack: u64,
+    /// The thread pointer: a page of the domain's heap, with room for thread locals below it.
+    pub pointer: u64,
+}
+
+/// A further thread of a domain, before it runs.
+#[derive(Debug)]
+pub struct Thread {
+    world: World,
+    function: WindowOffset,
+    argument: u64,
+}
+
+/// Ends the calls of one thread, from any other thread.
+#[derive(Clone, Debug)]
+pub struct Stopper(Arc<Watch>);
+
+impl Stopper {
+    /// Ends the call in progress, and every later one, as at the end of a time limit: at once if
+    /// the domain runs, or when the host function that runs returns to it.
+    pub fn stop(&self) {
+        watchdog::stop(&self.0);
+    }
+}
+
+impl HostCall<'_> {
+    /// Returns the number of threads that the caller may have, its first one included.
+    pub fn threads(&self) -> usize {
+        self.spec().threads
+    }
+
+    /// Returns the end of the calling thread's calls. Worlds of domains with threads have one.
+    pub fn stopper(&self) -> Option<Stopper> {
+        self.world().time.watched.as_ref().map(|watched| Stopper(watched.shared()))
+    }
+
+    /// Says whether the call in progress is over: the domain will not go on when the host function
+    /// returns. Functions that wait look at this from time to time.
+    pub fn is_over(&self) -> bool {
+        // SAFETY: the context lives as long as the world.
+        let context = unsafe { &*self.world().gates.control.context() };
+        watch::of(context).is_some_and(|watch| watch.is_stopped() || watch.overdue() != 0)
+    }
+
+    /// Makes a further thread of the caller. `host` is the function that the thread calls where the
+    /// caller calls this one.
+    ///
+    /// # Errors
+    /// [`CallError::NotAFunction`] and [`CallError::Arguments`] for values that the domain must not
+    /// choose, as [`BuildError::Initialiser`]. Otherwise as for [`Builder::build`].
+    pub fn thread(
+        &self,
+        start: &ThreadStart,
+        host: impl FnMut(&mut HostCall<'_>) -> Result<u64, HostError> + Send + 'static,
+    ) -> Result<Thread, BuildError> {
+        let domain = &self.world().domains[self.caller_index()];
+        let (image, spec) = (&domain.image, &domain.spec);
+        let name = || spec.name.clone();
+        let refused = |error| BuildError::Initialiser { domain: name(), error: Box::new(error) };
+        let text = image.text.0..image.text.0 + image.text.1;
+        let function = self.world().own_function(self.caller_index(), start.function).filter(|at| text.contains(at));
+        let function = function.ok_or_else(|| refused(CallError::NotAFunction { domain: name() }))?;
+        let mut canaries = [0; CANARIES];
+        domain.window.read(WindowOffset::new(image.anchors.offset(TCB_CANARY)), &mut canaries);
+        let seat = Seat {
+            origin: domain.window.origin(),
+            pointer: WindowOffset::of_pointer(start.pointer),
+            stack: WindowOffset::of_pointer(start.stack),
+            canaries,
+        };
+        if !image.heap().is_some_and(|heap| seat.check(image, &heap)) {
+            return Err(refused(CallError::Arguments { domain: name() }));
+        }
+        let gateway = gateway(spec).ok_or_else(|| refused(CallError::NotAFunction { domain: name() }))?;
+        let builder = Builder {
+            domains: vec![DomainSpec::clone(spec)],
+            hosts: vec![Host::new(gateway.to_owned(), host)],
+            prepared: Some(Arc::clone(image)),
+            seat: Some(seat),
+            clock: spec.clock,
+            ..Builder::default()
+        };
+        Ok(Thread { world: builder.build()?, function, argument: start.argument })
+    }
+}
+
+/// Returns the one host function that a domain with threads calls.
+fn gateway(spec: &DomainSpec) -> Option<&str> {
+    match spec.imports.as_slice() {
+        [(_, import)] => match &import.callee {
+            Callee::Host { function } => Some(function),
+            _ => None,
+        },
+        _ => None,
+    }
+}
+
+impl Thread {
+    /// Returns the end of the thread.
+    pub fn stopper(&self) -> Option<Stopper> {
+        self.world.get().time.watched.as_ref().map(|watched| Stopper(watched.shared()))
+    }
+
+    /// Runs the thread on this thread of the host, to its end. Returns the function's result.
+    ///
+    /// # Errors
+    /// [`CallError`], for example the fault that ended the thread.
+    pub fn run(mut self) -> Result<u64, CallError> {
+        let mut held = self.world.held();
+        let binding = held.host_binding(DomainId::of(0), self.function);
+        let callee = binding.callee;
+        // SAFETY: the binding and the callee are the world's own, and its data stack pointer is in
+        // its state while it lives.
+        unsafe {
+            let mut frame = CallFrame { sp: (*callee).sp, ..CallFrame::new() };
+            frame.ints[0] = self.argument;
+            match held.again().cross(&binding, &mut frame, false) {
+                Ok(()) => Ok(frame.rax),
+                Err(failure) => Err(held.failure(callee, failure)),
+            }
+        }
+    }
+}
+
+impl Builder {
+    /// Checks that domains with threads are alone, and have nothing that one thread at a time must
+    /// use.
+    pub(super) fn check_threads(&self) -> Result<(), SpecError> {
+        let Some(domain) = self.domains.iter().find(|domain| domain.has_threads()) else { return Ok(()) };
+        let refuse = |why| Err(SpecError::Threads { domain: domain.name.clone(), why });
+        if self.domains.len() > 1 || !self.regions.is_empty() || !self.supervisors.is_empty() {
+            return refuse("its world has other domains, regions or supervisors");
+        }
+        if self.cpu_limit.is_some() {
+            return refuse("limits of processor time count one thread only");
+        }
+        if self.prepared.is_some() && self.seat.is_none() {
+            return refuse("it is not made from a template");
+        }
+        Ok(())
+    }
+}
+
+/// Checks what the specification of a domain with threads says about the domain itself.
+pub(crate) fn check(domain: &DomainSpec) -> Result<(), SpecError> {
+    let refuse = |why| Err(SpecError::Threads { domain: domain.name.clone(), why });
+    if domain.threads == 0 || domain.threads > crate::MAX_THREADS {
+        return refuse("a domain has 1 to 256 threads");
+    }
+    if !domain.has_threads() {
+        return Ok(());
+    }
+    if domain.mode != sfi_contract::Mode::Full && !domain.exposing {
+        return refuse(
+            "a thread that counts is a clock, and outside mode full a domain with a clock finds the memory of the \
+             process; use mode full, or say that it may (`clock = \"exposing\"`, `DomainSpec::threads_exposing`)",
+        );
+    }
+    if gateway(domain).is_none() || domain.spare > 0 || !domain.registers.is_empty() || !domain.shared.is_empty() {
+        return refuse("it may import one host function, and nothing else");
+    }
+    if domain.budget.is_set() || domain.owner.is_some() || domain.restart != crate::Restart::Never {
+        return refuse("it has no budget, no owner and no restarts");
+    }
+    Ok(())
+}
+
+/// Refuses what only domains with one thread can do.
+pub(crate) fn only_without(domain: &DomainSpec) -> Result<(), BuildError> {
+    match domain.has_threads() {
+        true => Err(SpecError::Threads { domain: domain.name.clone(), why: "it begins only once" }.into()),
+        false => Ok(()),
+    }
+}
