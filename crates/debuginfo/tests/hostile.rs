@@ -79,14 +79,14 @@ fn few_entries_are_read_and_too_many_are_not() {
     let frames = lookup(&gather(&few), &places, &mut Fuel::default());
     assert_eq!(frames[0][0].function.as_deref(), Some("f"));
     assert!(frames[1].is_empty());
+    // The budget ends the work: with almost no fuel nothing is found.
+    assert!(lookup(&gather(&few), &places, &mut Fuel::new(100))[0].is_empty());
 
     let many = shared_ranges(200_000);
     let start = Instant::now();
     let frames = lookup(&gather(&many), &places, &mut Fuel::default());
     assert!(start.elapsed() < Duration::from_secs(60), "4e10 steps were to be cut");
     assert!(frames[1].is_empty());
-    // The budget ended the work: with almost no fuel nothing is found.
-    assert!(lookup(&gather(&few), &places, &mut Fuel::new(100))[0].is_empty());
 }
 
 #[test]
@@ -131,4 +131,32 @@ fn compressed_sections_grow_by_a_bounded_factor() {
     // A header that lies gets at most the size that it claims.
     assert!(gathered(&[".debug_info"], &compressed(16 << 20, 32 << 10)));
     assert!(!gathered(&[".debug_info"], &compressed(10, u64::MAX)));
+    let zeros = zstd(16 << 20, 32 << 10);
+    assert!(zeros.len() < 1000 && gathered(&[".debug_info"], &zeros));
+    assert!(!gathered(&[".debug_info"], &zstd(16 << 20, 16 << 20)));
+    // The second section of a name is not read.
+    let both = [&small[..], &[9; 40]].map(|data| Raw {
+        name: b".debug_info",
+        data,
+        compressed: true,
+        grouped: false,
+        relocations: Vec::new(),
+    });
+    assert!(Sections::gather(both, |_| None).is_ok());
+}
+
+/// Returns a section of zeros as a stream of zstd, which claims another size (RFC 8878: a frame
+/// without content size, and blocks that repeat a byte).
+fn zstd(size: usize, claimed: u64) -> Vec<u8> {
+    const BLOCK: usize = 128 << 10;
+    /// `Window_Descriptor` of 1 MiB.
+    const WINDOW: u8 = 10 << 3;
+    let mut data = [&2u32.to_le_bytes()[..], &[0; 4], &claimed.to_le_bytes(), &1u64.to_le_bytes()].concat();
+    data.extend([0x28, 0xb5, 0x2f, 0xfd, 0, WINDOW]);
+    for left in (0..size.div_ceil(BLOCK)).rev() {
+        let header = BLOCK << 3 | 1 << 1 | usize::from(left == 0);
+        data.extend(&header.to_le_bytes()[..3]);
+        data.push(0);
+    }
+    data
 }

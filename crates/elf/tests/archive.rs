@@ -135,6 +135,12 @@ fn names_are_printable_and_short() {
     for name in names(&entries) {
         assert!(!name.contains(char::is_control) && name.len() < 600, "{name:?}");
     }
+    // No more than 4,096 bytes of a name are read, so members that share a long name cost little.
+    let long = [vec![b'a'; 5000], b"bbbbbbbb/\n".to_vec()].concat();
+    let name = names(&[member("//", &long), member("/0", b"a")]).remove(0);
+    assert!(name.ends_with('a') && name.len() < 600, "{name}");
+    let stored = |length: usize| members_in(&archive(&[member(&format!("#1/{length}"), &vec![b'n'; 6000])])).is_ok();
+    assert_eq!((stored(4096), stored(4097), stored(5000)), (true, false, false));
 }
 
 #[test]

@@ -1,0 +1,191 @@
+//! gdb and perf, run for real on domains.
+
+mod support;
+
+use std::fs;
+use std::process::Command;
+use support::{Bench, sfi, succeed};
+
+const APP: &str = "\
+long middle(long x);
+static long deep(long n) {
+    if (n == 0)
+        return middle(3);
+    return deep(n - 1) + 1;
+}
+long sfi_main(void) {
+    return deep(2);
+}
+";
+
+const CODEC: &str = "\
+long host_write(const char *s, long n);
+static long work(long n) {
+    volatile long sum = 0;
+    for (long i = 0; i < n; i++)
+        sum += i * 7;
+    return sum;
+}
+long middle(long x) {
+    long sum = work(50000000);
+    host_write(\"here\\n\", 5);
+    return sum + *(volatile long *)x;
+}
+";
+
+const MANIFEST: &str = r#"
+[entry]
+domain = "app"
+function = "sfi_main"
+[domains.app]
+objects = ["app.sfi.o"]
+[domains.app.imports]
+middle = { domain = "codec", function = "middle", signature = "(int) -> int" }
+[domains.codec]
+objects = ["codec.sfi.o"]
+exports = ["middle"]
+[domains.codec.imports]
+host_write = { host = "host_write", signature = "(ptr, int) -> int" }
+"#;
+
+/// Two domains: the second one computes, writes by a function of the host, and faults.
+fn domains() -> Bench {
+    let bench = Bench::new();
+    bench.write("domains.toml", MANIFEST.as_bytes());
+    for (name, source) in [("app", APP), ("codec", CODEC)] {
+        let file = |ending: &str| format!("{name}{ending}");
+        bench.write(&file(".c"), source.as_bytes());
+        let flags = ["-g", "-O1", "-fno-inline", "-fno-optimize-sibling-calls", "-c"];
+        succeed(Command::new("gcc").args(flags).arg(file(".c")).current_dir(bench.directory()));
+        bench.run(&["rewrite", "-o", &file(".sfi.o"), &file(".o")], 0);
+    }
+    bench
+}
+
+/// Runs `sfi run --gdb domains.toml` in gdb. Returns what both print.
+fn gdb(bench: &Bench, commands: &[&str]) -> String {
+    let mut command = Command::new("gdb");
+    command.args(["-q", "-nx", "-batch"]).current_dir(bench.directory());
+    let settings =
+        ["set debuginfod enabled off", "set breakpoint pending on", "set width 0", "set backtrace limit 100"];
+    for line in settings.iter().chain(commands) {
+        command.args(["-ex", line]);
+    }
+    // A known seed: if the control stack lies above the host's stack, gdb stops there.
+    command.arg("--args").arg(env!("CARGO_BIN_EXE_sfi")).args(["run", "--gdb", "--seed", "5", "domains.toml"]);
+    let output = command.output().expect("gdb: run `cargo xtask setup`");
+    [output.stdout, output.stderr].map(|text| String::from_utf8_lossy(&text).into_owned()).concat()
+}
+
+/// Returns the functions of a backtrace.
+fn functions(text: &str) -> Vec<String> {
+    let frames = text.lines().filter(|line| line.starts_with('#'));
+    let name = |line: &str| {
+        let mut words = line.split_whitespace().skip(1);
+        let first = words.next().unwrap_or_default();
+        let name = if first.starts_with("0x") { words.nth(1).unwrap_or_default() } else { first };
+        name.to_owned()
+    };
+    frames.map(name).collect()
+}
+
+/// Says whether names stand in a list in this order, one after the other.
+fn contains(list: &[String], names: &[&str]) -> bool {
+    list.windows(names.len()).any(|part| part.iter().zip(names).all(|(have, want)| have.starts_with(want)))
+}
+
+#[test]
+fn gdb_shows_lines_and_whole_backtraces() {
+    let bench = domains();
+    let commands = ["break codec.c:6", "run", "backtrace", "info symbol $pc", "info line", "kill"];
+    let text = gdb(&bench, &commands);
+    assert!(text.contains("Breakpoint 1, work () at codec.c:6"), "{text}");
+    assert!(text.contains("in section .text.codec"), "{text}");
+    let frames = functions(&text);
+    let gate = "sfi_gate_";
+    let inside = ["work", "middle", gate, "deep", "deep", "deep", "sfi_main", "sfi_enter_", "enter"];
+    assert!(contains(&frames, &inside), "{text}");
+    assert_eq!(frames.last().map(String::as_str), Some("main"), "{text}");
+
+    // A function of the host that a domain called, and the frames of the domains beyond it.
+    let text = gdb(&bench, &["break codec.c:10", "run", "break write", "continue", "backtrace", "kill"]);
+    let frames = functions(&text);
+    assert!(
+        contains(&frames, &["<signal", "middle", gate, "deep", "deep", "deep", "sfi_main", "sfi_enter_"]),
+        "{text}"
+    );
+    assert_eq!(frames.last().map(String::as_str), Some("main"), "{text}");
+
+    // A fault. The run goes on when gdb passes the signal, and says the same.
+    let text = gdb(&bench, &["run", "backtrace 2", "continue"]);
+    assert!(text.contains("SIGSEGV") && text.contains("middle () at codec.c:11"), "{text}");
+    assert!(text.contains("domain `codec`: null pointer access in `middle`"), "{text}");
+}
+
+#[test]
+fn without_the_option_nothing_is_shown() {
+    let bench = domains();
+    bench.run(&["run", "domains.toml"], 1);
+    assert!(fs::read_dir(bench.directory()).unwrap().all(|entry| {
+        let name = entry.unwrap().file_name();
+        !name.to_string_lossy().contains("dump")
+    }));
+}
+
+#[test]
+fn perf_names_functions_and_lines() {
+    let bench = domains();
+    let records = |events: &str| {
+        let mut command = Command::new("perf");
+        command.args(["record", "-q", "-k", "mono", "-e", events, "-o", "perf.data"]).arg(env!("CARGO_BIN_EXE_sfi"));
+        command.args(["run", "--perf", "domains.toml"]).current_dir(bench.directory());
+        command.env("JITDUMPDIR", bench.directory()).env("HOME", bench.directory());
+        command
+    };
+    let output = records("cpu-clock").output().expect("perf: run `cargo xtask setup`");
+    if !output.status.success() && String::from_utf8_lossy(&output.stderr).contains("perf_event") {
+        eprintln!("this machine does not let perf count: only the jitdump's form is tested");
+        sfi(&bench, &["run", "--perf", "domains.toml"]).env("JITDUMPDIR", bench.directory()).output().unwrap();
+    } else {
+        let inject = ["inject", "--jit", "-i", "perf.data", "-o", "jit.data"];
+        succeed(Command::new("perf").args(inject).current_dir(bench.directory()).env("HOME", bench.directory()));
+        let perf = |arguments: &[&str]| {
+            let mut command = Command::new("perf");
+            succeed(command.args(arguments).current_dir(bench.directory()).env("HOME", bench.directory()))
+        };
+        let report = perf(&["report", "--stdio", "-i", "jit.data"]);
+        let first = report.lines().find(|line| line.contains('%')).unwrap_or_default();
+        assert!(first.contains("work [codec]"), "{report}");
+        let annotated = perf(&["annotate", "--stdio", "-i", "jit.data", "work [codec]"]);
+        assert!(annotated.contains("sum += i * 7;"), "{annotated}");
+    }
+    let dump = fs::read_dir(bench.directory()).unwrap().map(|entry| entry.unwrap().path());
+    let dump = dump.into_iter().find(|path| path.extension().is_some_and(|e| e == "dump")).expect("a jitdump");
+    assert_eq!(jitdump(&fs::read(dump).unwrap()), ["deep [app]", "middle [codec]", "sfi_main [app]", "work [codec]"]);
+}
+
+/// Reads a jitdump as its specification says. Returns the functions whose lines it has.
+fn jitdump(bytes: &[u8]) -> Vec<String> {
+    let word = |at: usize| u32::from_le_bytes(bytes[at..][..4].try_into().unwrap()) as usize;
+    let long = |at: usize| u64::from_le_bytes(bytes[at..][..8].try_into().unwrap());
+    assert_eq!((&bytes[..4], word(4), word(8)), (&b"DTiJ"[..], 1, 40));
+    let (mut at, mut named, mut functions) = (word(8), Vec::new(), Vec::new());
+    while at < bytes.len() {
+        let (kind, size) = (word(at), word(at + 4));
+        match kind {
+            0 => {
+                let name = bytes[at + 56..at + size].split(|byte| *byte == 0).next().unwrap();
+                assert_eq!(size, 56 + name.len() + 1 + long(at + 40) as usize);
+                if named.contains(&long(at + 32)) {
+                    functions.push(String::from_utf8(name.to_vec()).unwrap());
+                }
+            }
+            2 => named.push(long(at + 16)),
+            other => panic!("record {other}"),
+        }
+        at += size;
+    }
+    assert_eq!(at, bytes.len());
+    functions.sort();
+    functions
+}
