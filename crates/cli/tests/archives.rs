@@ -140,6 +140,16 @@ fn nothing_checked_is_no_verdict() {
     bench.run(&["verify", "data.o", "empty.a"], 2);
 }
 
+/// Sizes that sections claim may overflow a sum of them.
+#[test]
+fn sizes_beyond_a_sum_are_refused() {
+    let bench = Bench::new();
+    let section = |number| format!(".section .b{number},\"aw\",@nobits\n.skip 0x7fffffffffffffff\n");
+    bench.assemble("large.o", &(1..=3).map(section).collect::<String>());
+    let said = bench.run(&["verify", "--json", "large.o"], 1).stdout;
+    assert_eq!(String::from_utf8_lossy(&said).matches("SFI-E01").count(), 3);
+}
+
 /// The gate agrees with the loader about imports. If the gate takes a name for the object's own,
 /// the loader does not grant it.
 #[test]
@@ -147,7 +157,7 @@ fn imports_are_what_the_loader_grants() {
     let bench = Bench::new();
     let call = ".text\n.globl f\n.type f,@function\nf:\n\tcall host_write@PLT\n\tret\n";
     bench.assemble("plain.o", call);
-    bench.write("strict.toml", b"imports = { allow = [] }");
+    bench.write("strict.toml", b"imports = { allow = [\"host_read\", \"other_*\"] }");
     let manifest = |inputs: &str, more: &str| {
         let text = format!(
             "[entry]\ndomain = 'app'\nfunction = 'f'\n[domains.app]\n{inputs}\n[domains.app.imports]\n\

@@ -31,7 +31,10 @@ fn action(bench: &Bench, inputs: &[(&str, &str)]) -> Output {
     let action = yaml("ci/action.yml");
     assert_eq!(action["runs"]["using"], "composite");
     let steps = action["runs"]["steps"].as_sequence().unwrap();
-    assert_eq!(steps.len(), 1);
+    // The other step is GitHub's own. It must run after a refusal too.
+    assert_eq!(steps.len(), 2);
+    assert_eq!(steps[1]["if"], "always() && inputs.upload == 'true'");
+    assert_eq!(steps[1]["with"]["sarif_file"], "${{ inputs.sarif }}");
     bench.write("step.sh", steps[0]["run"].as_str().unwrap().as_bytes());
     let mut command = Command::new("bash");
     command.args(["--noprofile", "--norc", "-eo", "pipefail", "step.sh"]).current_dir(bench.directory());
@@ -59,6 +62,13 @@ fn the_action_gates() {
     assert!(said(&bad).contains("error[SFI-S01]"));
     assert!(std::fs::read_to_string(bench.path("s.json")).unwrap().contains("FAILED"));
     assert!(std::fs::read_to_string(bench.path("sfi.sarif")).unwrap().contains("\"SFI-S01\""));
+    let since = [("sfi", SFI), ("objects", "*.o"), ("since", "sfi.sarif"), ("sarif", "now.sarif")];
+    assert!(action(&bench, &since).status.success());
+    std::fs::create_dir_all(bench.path("deep/er")).unwrap();
+    std::fs::copy(bench.path("bad.o"), bench.path("deep/er/bad.o")).unwrap();
+    let deep = action(&bench, &[("sfi", SFI), ("objects", "**/*.o"), ("since", "sfi.sarif"), ("sarif", "now.sarif")]);
+    assert_eq!(deep.status.code(), Some(1), "{}", said(&deep));
+    assert!(said(&deep).contains("refused: deep/er/bad.o: 1 violation\n"), "{}", said(&deep));
     for nothing in ["", "missing*.o"] {
         assert!(!action(&bench, &[("sfi", SFI), ("objects", nothing)]).status.success(), "{nothing}");
     }

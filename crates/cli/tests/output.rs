@@ -102,6 +102,7 @@ fn closed_pipes_end_the_program_quietly() {
         (&["addr2line", "good.o", "f"], true),
         (&["anonymity", "m.toml"], true),
         (&["anonymity", "--json", "m.toml"], true),
+        (&["model"], true),
         (&["completion", "bash"], true),
         (&["man", "pages"], false),
         (&["bench", "crossing", "--rounds", "1", "--json"], true),

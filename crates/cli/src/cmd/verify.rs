@@ -1,9 +1,11 @@
 //! `sfi verify`
 
 use crate::gate::check::{Job, check};
+use crate::gate::known::Known;
 use crate::gate::policy::Policy;
 use crate::gate::source::Source;
 use crate::gate::{Outcome, attest, human, json, sarif};
+use crate::render::visible;
 use anyhow::Context;
 use sfi_contract::Mode;
 use sfi_verifier::Options;
@@ -25,6 +27,7 @@ Examples:
   sfi verify --format json plugin.o | jq '.objects[].violations[].rule'
   sfi verify --sarif plugin.sarif plugin.o
   sfi verify --policy policy.toml --attest plugin.intoto.json plugin.o
+  sfi verify --since last.sarif --sarif now.sarif plugin.o
   sfi verify --stats --json codec.a | jq .stats.mb_per_s
 
 A policy file, all of it optional:
@@ -33,8 +36,16 @@ A policy file, all of it optional:
   imports = { allow = [\"host_*\"] }      # what no given object defines
   limits = { text = 1048576, data = 1048576, object = 4194304 }   # bytes
 
+A baseline, for --baseline; names may hold `*`:
+  [[known]]
+  rule = \"SFI-S01\"
+  object = \"libold.a(*)\"
+  function = \"set\"                     # optional
+  reason = \"vendor mends it in 2.1\"
+  expires = 2027-01-31                 # the last day
+
 Exit codes:
-  0  everything is safe, and as the policy wants it
+  0  everything is safe, and as the policy wants it, or known
   1  something is refused
   2  an input could not be read, or nothing was checked")]
 pub struct Args {
@@ -60,6 +71,13 @@ pub struct Args {
     /// As --format json.
     #[arg(long, conflicts_with = "format")]
     json: bool,
+    /// Fail for new findings only: those of the baseline do not count. Objects with them still do
+    /// not run.
+    #[arg(long, value_name = "FILE")]
+    baseline: Option<PathBuf>,
+    /// Fail for new findings only: those of an earlier run's SARIF do not count.
+    #[arg(long, value_name = "SARIF")]
+    since: Option<PathBuf>,
     /// Write an in-toto statement (not signed) about the inputs and the verdict.
     #[arg(long, value_name = "FILE")]
     attest: Option<PathBuf>,
@@ -108,9 +126,16 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
             }),
         }
     }
+    let mut known = Known::default();
+    args.baseline.as_deref().map_or(Ok(()), |path| known.add_baseline(path))?;
+    args.since.as_deref().map_or(Ok(()), |path| known.add_earlier(path))?;
     let start = Instant::now();
     outcomes.extend(check(&sources, &Job { options, policy: policy.as_ref(), hash: args.attest.is_some() }));
     let seconds = start.elapsed().as_secs_f64();
+    known.mark(&mut outcomes);
+    for advice in known.advice() {
+        anstream::eprintln!("note: {}", visible(&advice));
+    }
 
     let sarif = || -> anyhow::Result<serde_json::Value> {
         let root = args.root.as_deref().map_or_else(std::env::current_dir, std::path::absolute)?;
@@ -165,7 +190,7 @@ fn write_to(path: &Path, document: &serde_json::Value) -> anyhow::Result<()> {
 fn exit_code(outcomes: &[Outcome]) -> ExitCode {
     if outcomes.iter().any(|o| o.result.is_err()) {
         ExitCode::from(2)
-    } else if outcomes.iter().all(Outcome::is_safe) {
+    } else if outcomes.iter().all(Outcome::is_as_known) {
         ExitCode::SUCCESS
     } else {
         ExitCode::from(1)

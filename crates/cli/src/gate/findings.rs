@@ -24,6 +24,7 @@ pub fn findings(report: &Report<'_>) -> Vec<Finding> {
             source: None,
             instruction: v.instruction.clone(),
             detail: v.detail.clone(),
+            known: None,
         }
     };
     let mut findings: Vec<Finding> = report.violations.iter().map(finding).collect();

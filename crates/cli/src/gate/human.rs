@@ -16,13 +16,13 @@ pub fn print(outcomes: &[Outcome]) -> std::io::Result<()> {
         match &outcome.result {
             Err(why) => render::error(&mut err, &name, why)?,
             Ok(verdict) => {
-                if let Some(advice) = verdict.advice {
+                if let Some(advice) = verdict.advice.filter(|_| !outcome.is_as_known()) {
                     render::error(&mut err, &name, &advice.to_string())?;
                 }
                 // An object in another mode breaks one rule at each load. The advice covers these
                 // violations, so only the policy's findings are printed.
                 let one_line = matches!(verdict.advice, Some(Advice::OtherMode { .. }));
-                let is_shown = |f: &&Finding| !one_line || matches!(f.code, Code::Policy(_));
+                let is_shown = |f: &&Finding| f.known.is_none() && (!one_line || matches!(f.code, Code::Policy(_)));
                 for finding in verdict.findings.iter().filter(is_shown).take(SHOWN) {
                     Diagnostic::finding(&name, finding).print(&mut err)?;
                 }
@@ -37,7 +37,12 @@ pub fn print(outcomes: &[Outcome]) -> std::io::Result<()> {
                     render::good(&mut out, &name, &what)?;
                 } else {
                     let plural = if count == 1 { "" } else { "s" };
-                    render::bad(&mut out, &name, &format!("{count} violation{plural}"))?;
+                    let known = match verdict.findings.iter().filter(|f| f.known.is_some()).count() as u64 {
+                        0 => String::new(),
+                        all if all == count => ", known: it does not run".to_owned(),
+                        some => format!(", {some} of them known"),
+                    };
+                    render::bad(&mut out, &name, &format!("{count} violation{plural}{known}"))?;
                 }
             }
         }

@@ -47,6 +47,7 @@ fn violation(finding: &Finding) -> Value {
         "instruction": finding.instruction,
         "detail": finding.detail,
         "help": finding.code.help(),
+        "known": finding.known,
     })
 }
 

@@ -9,6 +9,7 @@ pub mod digest;
 pub mod findings;
 pub mod human;
 pub mod json;
+pub mod known;
 pub mod policy;
 pub mod policy_rule;
 pub mod sarif;
@@ -89,6 +90,15 @@ pub struct Finding {
     pub instruction: Option<String>,
     /// The details of this violation, beyond the title.
     pub detail: String,
+    /// The reason why it is known already.
+    pub known: Option<String>,
+}
+
+impl Finding {
+    /// Returns the function's name, without the distance.
+    pub fn function_name(&self) -> Option<&str> {
+        self.function.as_deref().map(|function| function.rsplit_once("+0x").map_or(function, |(name, _)| name))
+    }
 }
 
 /// The result for one object.
@@ -112,6 +122,13 @@ impl Outcome {
             Some(member) => format!("{}({member})", self.path),
             None => self.path.clone(),
         }
+    }
+
+    /// Says whether the object could be read and has no finding that is new.
+    pub fn is_as_known(&self) -> bool {
+        self.result
+            .as_ref()
+            .is_ok_and(|verdict| verdict.omitted == 0 && verdict.findings.iter().all(|f| f.known.is_some()))
     }
 
     /// Says whether the object could be read and breaks no rule.

@@ -187,6 +187,7 @@ fn about_object(rule: PolicyRule, detail: String) -> Finding {
         source: None,
         instruction: None,
         detail,
+        known: None,
     }
 }
 

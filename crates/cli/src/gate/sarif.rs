@@ -9,7 +9,7 @@
 //! Paths beneath the root are relative to it (`uriBaseId` [`ROOT`]), so that code scanning finds
 //! the files of the repository. The root is the working directory unless the user names another.
 
-use super::{Code, Finding, Outcome};
+use super::{Code, Finding, Outcome, known};
 use serde::Serialize;
 use serde_json::{Map, Value, json};
 use std::path::{Component, Path, PathBuf};
@@ -49,6 +49,9 @@ struct ResultObject {
     #[serde(skip_serializing_if = "Vec::is_empty")]
     related_locations: Vec<Value>,
     partial_fingerprints: Value,
+    /// Of a finding that is known.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    suppressions: Vec<Value>,
 }
 
 /// Returns the document. `root` is the absolute path of the folder that paths are relative to.
@@ -167,7 +170,11 @@ fn result(root: Root<'_>, outcome: &Outcome, finding: &Finding) -> ResultObject 
         message: json!({ "text": text }),
         locations: [source(root, outcome, finding).unwrap_or_else(|| location(root, outcome, Some(finding)))],
         related_locations: finding.source.iter().map(|_| object_of(root, outcome, finding)).collect(),
-        partial_fingerprints: json!({ "sfiPlace/v1": super::digest::sha256(place.as_bytes()) }),
+        partial_fingerprints: json!({
+            "sfiPlace/v1": super::digest::sha256(place.as_bytes()),
+            known::FINGERPRINT: known::fingerprint(outcome, finding),
+        }),
+        suppressions: finding.known.iter().map(|why| json!({ "kind": "external", "justification": why })).collect(),
     }
 }
 
@@ -206,8 +213,7 @@ fn location(root: Root<'_>, outcome: &Outcome, finding: Option<&Finding>) -> Val
         physical.insert("region".to_owned(), json!({ "byteOffset": offset }));
     }
     let mut logical = vec![json!({ "fullyQualifiedName": outcome.name(), "kind": "object" })];
-    if let Some(function) = finding.and_then(|f| f.function.as_deref()) {
-        let name = function.rsplit_once("+0x").map_or(function, |(name, _)| name);
+    if let Some((name, function)) = finding.and_then(|f| Some((f.function_name()?, f.function.as_deref()?))) {
         logical.push(json!({
             "name": name,
             "fullyQualifiedName": format!("{}:{function}", outcome.name()),
