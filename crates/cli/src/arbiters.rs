@@ -2,7 +2,8 @@
 
 use crate::grants::logging;
 use crate::program::environment;
-use sfi_arbitration::{Arbiter, Counts, Program, manifest as table};
+use anyhow::ensure;
+use sfi_arbitration::{Arbiter, Counts, Crew, Program, manifest as table};
 use sfi_loader::Builder;
 use sfi_loader::manifest::{EntryCall, Log, Manifest, Support, arbiter_of};
 use std::path::Path;
@@ -26,16 +27,25 @@ pub fn prepare(manifest: &mut Manifest) {
     }
 }
 
-/// Adds the host functions that answer system calls, and returns the counts of each domain. No call
-/// sleeps or waits for longer than `limit`.
+/// A builder with arbitration.
+pub struct Added {
+    pub builder: Builder,
+    /// The counts of each domain's calls.
+    pub counts: Vec<(String, Counts)>,
+    /// The threads of the domain that may have several. No other domain is beside it.
+    pub crew: Option<Crew>,
+}
+
+/// Adds the host functions that answer system calls. No call sleeps or waits for longer than
+/// `limit`.
 pub fn add(
     mut builder: Builder,
     manifest: &Manifest,
     directory: &Path,
     log: Option<Log>,
     limit: Option<Duration>,
-) -> anyhow::Result<(Builder, Vec<(String, Counts)>)> {
-    let mut all = Vec::new();
+) -> anyhow::Result<Added> {
+    let (mut counts, mut crew) = (Vec::new(), None);
     for (name, domain) in &manifest.domains {
         let Some(syscalls) = &domain.syscalls else { continue };
         let policy = table::policy(syscalls, directory, limit)?;
@@ -45,10 +55,18 @@ pub fn add(
         let arbiter = if entered { arbiter.program() } else { arbiter };
         let (log, records) = (log.unwrap_or(syscalls.log), syscalls.quota.records);
         let mut arbiter = logging(arbiter, log, &format!("{name}: "), records);
-        all.push((name.clone(), arbiter.counts()));
-        builder = builder.host_fn(arbiter_of(name), move |cx| arbiter.host_call(cx));
+        counts.push((name.clone(), arbiter.counts()));
+        if domain.threads == 1 {
+            builder = builder.host_fn(arbiter_of(name), move |cx| arbiter.host_call(cx));
+            continue;
+        }
+        // Threads outlive a call, and only the end of a program ends them.
+        ensure!(is_program(manifest) && entered, "domain `{name}`: only a program (entry point `main`) has threads");
+        let threads = Crew::new(arbiter);
+        builder = builder.host_fn(arbiter_of(name), threads.first());
+        crew = Some(threads);
     }
-    Ok((builder, all))
+    Ok(Added { builder, counts, crew })
 }
 
 /// Returns the arguments and the environment of a domain that is a program.

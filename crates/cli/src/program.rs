@@ -2,7 +2,7 @@
 
 use crate::grants::Grants;
 use anyhow::bail;
-use sfi_arbitration::{Counts, Exit, GATEWAY, Program};
+use sfi_arbitration::{Counts, Crew, Death, Exit, GATEWAY, Program};
 use sfi_loader::{CallError, DomainSpec, Import, LinkError, Mode, TypedFn, World};
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::path::Path;
@@ -61,6 +61,8 @@ pub struct Setup<'a> {
     pub clock: bool,
     /// Limit of wall-clock time for the whole run.
     pub time_limit: Option<Duration>,
+    /// Number of threads that it may have at a time.
+    pub threads: usize,
 }
 
 /// Returns the domain of a program. An archive of `sfi cc` is loaded as a whole, other archives
@@ -98,10 +100,17 @@ pub fn run(setup: Setup<'_>, mut bytes: Vec<u8>, fault: u8) -> anyhow::Result<Ex
     let spec = spec.memory(setup.memory).stack(setup.stack);
     // The user says so, and this process has no other domain.
     let spec = if setup.clock { spec.clock_exposing() } else { spec };
+    let spec = spec.threads_exposing(setup.threads);
     let mut arbiter = setup.grants.arbiter(setup.time_limit)?;
     let counts = setup.grants.count_syscalls.then(|| arbiter.counts());
     let builder = World::builder().domain(spec).time_limit(setup.time_limit);
-    let mut builder = builder.host_fn(GATEWAY, move |cx| arbiter.host_call(cx));
+    let (mut builder, crew) = match setup.threads {
+        1 => (builder.host_fn(GATEWAY, move |cx| arbiter.host_call(cx)), None),
+        _ => {
+            let crew = Crew::new(arbiter);
+            (builder.host_fn(GATEWAY, crew.first()), Some(crew))
+        }
+    };
     if setup.clock {
         builder = builder.clock();
     }
@@ -112,7 +121,7 @@ pub fn run(setup: Setup<'_>, mut bytes: Vec<u8>, fault: u8) -> anyhow::Result<Ex
     let mut arguments = vec![setup.name.map_or_else(|| own_name(setup.path, linked), str::to_owned)];
     arguments.extend_from_slice(setup.arguments);
     let program = Program { arguments, environment: setup.environment };
-    start(&mut world, DOMAIN, &program, counts, fault)
+    start(&mut world, DOMAIN, &program, crew.as_ref(), counts, fault)
 }
 
 /// Returns the name that the user called a program by. The script of a linked program passes its
@@ -124,11 +133,12 @@ fn own_name(path: &Path, linked: bool) -> String {
     name.map_or_else(|| path.display().to_string(), |name| name.to_string_lossy().into_owned())
 }
 
-/// Runs the program in a domain of a world to its end.
+/// Runs the program in a domain of a world to its end, and ends its further threads.
 pub fn start(
     world: &mut World,
     domain: &str,
     program: &Program,
+    crew: Option<&Crew>,
     counts: Option<Counts>,
     fault: u8,
 ) -> anyhow::Result<ExitCode> {
@@ -136,6 +146,12 @@ pub fn start(
     let start: TypedFn<fn(u64, u64) -> u64> = world.domain(domain)?.export(sfi_support::START)?;
     let count = program.arguments.len() as u64;
     let result = catch_unwind(AssertUnwindSafe(|| start.call(world, (count, pointer))));
+    let result = match crew.and_then(Crew::end) {
+        Some(Death::Exit(exit)) => Err(Box::new(exit) as _),
+        Some(Death::Failed(error)) => Ok(Err(error)),
+        Some(Death::Panicked(payload)) => Err(payload),
+        None => result,
+    };
     if let Some(counts) = counts {
         eprint!("{counts}");
     }

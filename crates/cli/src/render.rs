@@ -147,6 +147,7 @@ mod tests {
             source: None,
             instruction: Some("mov %rax, (%rdi)".into()),
             detail: "no prefix 65".into(),
+            known: None,
         };
         assert_eq!(
             plain(&Diagnostic::finding("a.o", &finding)),

@@ -1,7 +1,7 @@
 //! `sfi bench`
 
 mod instance;
-mod number;
+pub(super) mod number;
 
 use number::round;
 use sfi_benches::crossing;

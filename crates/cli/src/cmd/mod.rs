@@ -9,6 +9,7 @@ mod completion;
 mod cxx;
 mod explain;
 mod man;
+mod model;
 mod objdump;
 mod rewrite;
 mod run;
@@ -26,6 +27,7 @@ pub enum Command {
     Verify(verify::Args),
     Run(Box<run::Args>),
     Bench(bench::Args),
+    Model(model::Args),
     Bind(bind::Args),
     Anonymity(anonymity::Args),
     Explain(explain::Args),
@@ -52,6 +54,7 @@ impl Command {
             Command::Addr2line(args) => addr2line::run(&args),
             Command::Objdump(args) => objdump::run(&args),
             Command::Completion(args) => completion::run(&args, whole()),
+            Command::Model(args) => model::run(&args),
             Command::Man(args) => man::run(&args, whole()),
         }
     }

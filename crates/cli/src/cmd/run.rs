@@ -4,10 +4,12 @@ use crate::anonymity::odds::duration;
 use crate::grants::Grants;
 use crate::render::visible;
 use crate::{arbiters, program};
-use anyhow::{Context, bail};
+use anyhow::{Context, bail, ensure};
+use clap::Parser;
 use sfi_contract::layout::WINDOW_SIZE;
-use sfi_loader::manifest::{Manifest, file};
+use sfi_loader::manifest::{Manifest, Time, file};
 use sfi_loader::{Builder, CallError, HostCall, HostError, Owner, Protection, TypedFn, World};
+use std::ffi::OsStr;
 use std::io::{Read, Seek, SeekFrom, Write};
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::path::{Path, PathBuf};
@@ -34,6 +36,8 @@ Examples:
   sfi run domains.toml -- input.gz
   sfi run prog.sfi.a --dir data::. --time-limit 2.5 -- --verbose
   sfi run domains.toml --explain-layout
+  gdb --args sfi run --gdb domains.toml
+  perf record -k mono sfi run --perf domains.toml; perf inject --jit -i perf.data -o perf.jit
 
 Exit codes:
   2  an error: the manifest, an object that the verifier refuses, a missing symbol
@@ -65,6 +69,10 @@ pub struct Args {
     /// Default: the manifest's limit, or none.
     #[arg(long, value_name = "SECONDS", value_parser = parse_seconds)]
     time_limit: Option<Duration>,
+    /// Program: number of threads that it may have at a time. A thread that counts is a clock, so
+    /// more than one means for side channels what --clock means. A manifest says `threads`.
+    #[arg(long, default_value_t = 1, value_name = "COUNT", value_parser = thread_count)]
+    threads: usize,
     /// Let a program, and the domains of a manifest with `clock = true`, read the processor's clock
     /// (`rdtsc`). Side channels are read with it: outside mode full a program finds the memory of
     /// this process. In a manifest such domains need `clock = "exposing"`.
@@ -80,6 +88,14 @@ pub struct Args {
     /// With --explain-layout: print addresses too. They are secrets that keep domains apart.
     #[arg(long, requires = "explain_layout")]
     show_addresses: bool,
+    /// Show the domains' code to gdb: functions, lines, breakpoints, and backtraces through
+    /// domains, crossings and host functions. For development: it gives places away.
+    #[arg(long)]
+    gdb: bool,
+    /// Show the domains' code to perf: writes /tmp/perf-PID.map, and jit-PID.dump in the working
+    /// directory or $JITDUMPDIR. For development: it gives places away.
+    #[arg(long)]
+    perf: bool,
     /// Draw all places from this seed, up to 64 hexadecimal digits. For tests: a known seed is no
     /// secret.
     #[arg(long, value_parser = parse_seed)]
@@ -101,17 +117,79 @@ type EntryPoint = fn(u64, u64, u64, u64, u64, u64) -> u64;
 /// without a message.
 struct Exit(u64);
 
+/// Crossings and times of a run.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Profile {
+    /// Calls between domains, and between domains and the host.
+    pub crossings: u64,
+    /// Processor time in domains.
+    pub inside: Duration,
+    /// Wall clock of the run, without loading.
+    pub total: Duration,
+    /// The entry point did not return.
+    pub failed: bool,
+}
+
+impl Profile {
+    /// Returns the profile of the domains of a world whose run began at `start`.
+    fn of(world: &mut World, start: Instant) -> anyhow::Result<Self> {
+        let names: Vec<String> = world.domains().map(str::to_owned).collect();
+        let mut profile = Self { total: start.elapsed(), ..Self::default() };
+        for name in names {
+            let used = world.used(&name)?;
+            profile.crossings += used.crossings;
+            profile.inside += used.cpu;
+        }
+        Ok(profile)
+    }
+}
+
+/// The budget of a domain that is only to be measured.
+const NO_LIMIT: Duration = Duration::from_secs(100 * 365 * 24 * 3600);
+
+/// Runs a manifest and measures it.
+pub fn profile(manifest: &Path, args: &[String]) -> anyhow::Result<(ExitCode, Profile)> {
+    #[derive(clap::Parser)]
+    struct Whole {
+        #[command(flatten)]
+        args: Args,
+    }
+    let words = [OsStr::new("sfi run"), manifest.as_os_str(), OsStr::new("--")];
+    let words = words.into_iter().chain(args.iter().map(OsStr::new));
+    let args = Whole::try_parse_from(words).context("the arguments cannot be passed on")?.args;
+    let bytes = file::read(manifest).with_context(|| format!("cannot read `{}`", manifest.display()))?;
+    ensure!(!program::is_program(&bytes), "`{}` is not a manifest", manifest.display());
+    let mut profile = Profile::default();
+    let code = run_manifest(&args, bytes, Some(&mut profile))?;
+    Ok((code, profile))
+}
+
 /// Runs the subcommand.
 pub fn run(args: Args) -> anyhow::Result<ExitCode> {
     let path = &args.manifest;
+    if args.gdb || args.perf {
+        let files = sfi_debugger::show(&sfi_debugger::Options { gdb: args.gdb, perf: args.perf });
+        files.context("cannot show the code to perf")?;
+    }
     let bytes = file::read(path).with_context(|| format!("cannot read `{}`", path.display()))?;
     if program::is_program(&bytes) {
         return run_program(&args, bytes);
     }
+    run_manifest(&args, bytes, None)
+}
+
+/// Runs the domains of a manifest.
+fn run_manifest(args: &Args, bytes: Vec<u8>, profile: Option<&mut Profile>) -> anyhow::Result<ExitCode> {
+    let path = &args.manifest;
     let text = String::from_utf8(bytes).with_context(|| format!("`{}` is not a manifest", path.display()))?;
     let mut manifest = Manifest::parse(&text, path)?;
     let entry = manifest.entry.clone().context("the manifest has no [entry]: nothing to run")?;
     arbiters::prepare(&mut manifest);
+    if profile.is_some() {
+        for domain in manifest.domains.values_mut() {
+            domain.budget.cpu.get_or_insert(Time(NO_LIMIT));
+        }
+    }
     let directory = args.manifest.parent().unwrap_or(Path::new(""));
     let mut builder = World::builder();
     if let Some(seed) = args.seed {
@@ -124,9 +202,10 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
     if let Some(limit) = args.time_limit {
         builder = builder.time_limit(limit);
     }
-    let builder = offer(builder, &manifest, directory, &args)?;
+    let builder = offer(builder, &manifest, directory, args)?;
     let limit = args.time_limit.or(manifest.limits.call.map(|limit| limit.0));
-    let (builder, counts) = arbiters::add(builder, &manifest, directory, args.grants.log_syscalls, limit)?;
+    let arbiters::Added { builder, counts, crew } =
+        arbiters::add(builder, &manifest, directory, args.grants.log_syscalls, limit)?;
     // Dropped after the world, because the world's end tells the owners of the last faults.
     let mut owners = Owners::default();
     let world = catch_unwind(AssertUnwindSafe(|| builder.build()));
@@ -142,15 +221,24 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
         world.bindings().iter().for_each(|binding| eprintln!("binding {binding}"));
     }
     let tell = Told(if args.grants.count_syscalls { counts } else { Vec::new() });
+    let start = Instant::now();
     if arbiters::is_program(&manifest) {
         let program = arbiters::program(&manifest, &entry.domain, &args.manifest, &args.args);
-        return program::start(&mut world, &entry.domain, &program, None, FAULT);
+        let code = program::start(&mut world, &entry.domain, &program, crew.as_ref(), None, FAULT)?;
+        if let Some(profile) = profile {
+            *profile = Profile::of(&mut world, start)?;
+        }
+        return Ok(code);
     }
     let function: TypedFn<EntryPoint> = world.domain(&entry.domain)?.export(&entry.function)?;
     let arg = |i: usize| entry.args.get(i).copied().unwrap_or(0) as u64;
     let result = catch_unwind(AssertUnwindSafe(|| {
         let result = function.call(&mut world, (arg(0), arg(1), arg(2), arg(3), arg(4), arg(5)));
         report_faults(&world, &entry.domain);
+        let measured = profile.map(|profile| {
+            Profile::of(&mut world, start).map(|found| *profile = Profile { failed: result.is_err(), ..found })
+        });
+        measured.unwrap_or(Ok(())).expect("the domains are the world's");
         let end = world.shutdown();
         (result, end)
     }));
@@ -184,6 +272,7 @@ fn run_program(args: &Args, bytes: Vec<u8>) -> anyhow::Result<ExitCode> {
         seed: args.seed,
         clock: args.clock,
         time_limit: args.time_limit,
+        threads: args.threads,
     };
     program::run(setup, bytes, FAULT)
 }
@@ -343,6 +432,12 @@ fn explain(world: &World, addresses: bool) -> anyhow::Result<()> {
         }
     }
     Ok(())
+}
+
+/// Parses a number of threads.
+fn thread_count(text: &str) -> Result<usize, String> {
+    let most = sfi_loader::MAX_THREADS;
+    text.parse().ok().filter(|count| (1..=most).contains(count)).ok_or_else(|| format!("expected 1 to {most}"))
 }
 
 /// Parses a number of mebibytes that a window has room for.
