@@ -12,6 +12,7 @@ pub(crate) type Result<T = ()> = std::result::Result<T, Failure>;
 ///
 /// # Safety
 /// `error` is null or can be written.
+#[inline(always)]
 pub(crate) unsafe fn border(error: *mut *mut sfi_error, body: impl FnOnce() -> Result) -> Status {
     let result = catch_unwind(AssertUnwindSafe(body)).unwrap_or_else(|payload| Err(Failure::panic(payload)));
     let (status, described) = match result {
@@ -55,12 +56,14 @@ pub(crate) unsafe fn text<'t>(text: *const c_char, what: &str) -> Result<&'t str
 ///
 /// # Safety
 /// Null, or a value that stays for `'h` and that nobody changes during that time.
+#[inline(always)]
 pub(crate) unsafe fn handle<'h, T>(handle: *const T, what: &str) -> Result<&'h T> {
     // SAFETY: see the function's contract.
     unsafe { handle.as_ref() }.ok_or_else(|| Failure::new(INVALID, format!("{what} is NULL")))
 }
 
 /// Checks that the host gave a place for a result.
+#[inline(always)]
 pub(crate) fn place<T>(place: *mut T, what: &str) -> Result<*mut T> {
     if place.is_null() { Err(Failure::new(INVALID, format!("{what} is NULL"))) } else { Ok(place) }
 }

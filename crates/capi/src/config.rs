@@ -81,9 +81,15 @@ pub struct sfi_config {
     limits: Option<sfi_limits>,
     clock: bool,
     interruptible: bool,
+    one_thread: bool,
 }
 
 impl sfi_config {
+    /// Says whether only the thread that opens a world uses it.
+    pub(crate) fn is_of_one_thread(&self) -> bool {
+        self.one_thread
+    }
+
     /// Adds the whole config to the description of a world.
     pub(crate) fn apply(&self, mut builder: Builder, shared: &Arc<Shared>) -> Builder {
         for (name, offer, user) in &self.functions {
@@ -229,6 +235,12 @@ api! {
     /// Lets signal handlers of the host end calls.
     fn sfi_config_interruptible(config: *mut sfi_config) {
         change(config)?.interruptible = true;
+        Ok(())
+    }
+
+    /// Keeps all threads but the one that opens a world out of it.
+    fn sfi_config_one_thread(config: *mut sfi_config) {
+        change(config)?.one_thread = true;
         Ok(())
     }
 

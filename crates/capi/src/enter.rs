@@ -22,8 +22,10 @@ pub struct sfi_world {
 /// The thread that uses a world, and its innermost host function. Host functions share it.
 #[derive(Debug, Default)]
 pub(crate) struct Shared {
+    /// The only thread that may use the world, 0 for any.
+    only: u64,
     /// The thread, 0 for none.
-    pub(crate) thread: AtomicU64,
+    thread: AtomicU64,
     /// The call of the innermost host function that runs, null while domains run.
     call: AtomicPtr<HostCall<'static>>,
 }
@@ -38,6 +40,32 @@ impl Drop for Reset<'_> {
 }
 
 impl Shared {
+    /// Returns the record of a world that only this thread may use.
+    pub(crate) fn of_this_thread() -> Self {
+        Self { only: this_thread(), ..Self::default() }
+    }
+
+    /// Makes a thread the user of the world. Returns the user if there is one.
+    ///
+    /// A world of one thread needs no atomic exchange. The other threads are turned away before
+    /// they look at the user, so only its own thread reads and writes it.
+    #[inline(always)]
+    pub(crate) fn take(&self, me: u64) -> std::result::Result<(), u64> {
+        if self.only == 0 {
+            return self.thread.compare_exchange(0, me, Ordering::Acquire, Ordering::Relaxed).map(|_| ());
+        }
+        if self.only != me {
+            return Err(self.only);
+        }
+        match self.thread.load(Ordering::Relaxed) {
+            0 => {
+                self.thread.store(me, Ordering::Relaxed);
+                Ok(())
+            }
+            user => Err(user),
+        }
+    }
+
     /// Notes that a host function runs, until the result is dropped.
     pub(crate) fn runs(&self, call: *mut HostCall<'static>) -> Reset<'_> {
         Reset(self, self.call.swap(call, Ordering::Relaxed))
@@ -82,6 +110,7 @@ pub(crate) unsafe fn shared(world: *const sfi_world) -> Result<Arc<Shared>> {
 }
 
 /// Returns a number that no other living thread has, and that is not 0.
+#[inline]
 pub(crate) fn this_thread() -> u64 {
     thread_local!(static PLACE: u8 = const { 0 });
     PLACE.with(|place| ptr::from_ref(place) as u64)
@@ -91,6 +120,7 @@ pub(crate) fn this_thread() -> u64 {
 pub(crate) struct Leave<'s>(pub(crate) &'s Shared);
 
 impl Drop for Leave<'_> {
+    #[inline(always)]
     fn drop(&mut self) {
         self.0.thread.store(0, Ordering::Release);
     }
@@ -100,13 +130,14 @@ impl Drop for Leave<'_> {
 ///
 /// # Safety
 /// Null, or a world that was not closed.
+#[inline(always)]
 pub(crate) unsafe fn enter<R>(world: *const sfi_world, body: impl FnOnce(Inside<'_>) -> Result<R>) -> Result<R> {
     // SAFETY: see the function's contract.
     let this = unsafe { handle(world, "world") }?;
     let shared = &*this.shared;
     let me = this_thread();
-    match shared.thread.compare_exchange(0, me, Ordering::Acquire, Ordering::Relaxed) {
-        Ok(_) => {
+    match shared.take(me) {
+        Ok(()) => {
             let _leave = Leave(shared);
             // SAFETY: this thread has just become the only user, and no call is in progress. Nobody
             // else uses the place until `_leave` is dropped, because host functions enter by

@@ -65,6 +65,8 @@ pub(crate) fn c_text(text: impl Into<String>) -> CString {
 
 impl Failure {
     /// Makes an error with a message.
+    #[cold]
+    #[inline(never)]
     pub(crate) fn new(code: Status, message: impl Into<String>) -> Self {
         Self(Box::new(sfi_error { code, message: c_text(message), fault: None }))
     }

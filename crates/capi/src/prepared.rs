@@ -1,44 +1,68 @@
 //! Prepared calls: found once, called without allocation, with arguments that the host writes in
 //! place. And the end of a call by a signal handler of the host.
 
-use crate::border::{Result, api, give, place, text};
+use crate::border::{Result, api, give, handle, place, text};
 use crate::enter::{Inside, alone, enter, sfi_world};
-use crate::error::{BOUNDS, Failure, INVALID};
+use crate::error::{BOUNDS, Failure, IN_USE, INVALID};
 use crate::function::sfi_value;
 use sfi_loader::{CallError, Enter, MAX_ARGUMENTS, Prepared, Signature};
+use std::cell::{Cell, UnsafeCell};
 use std::ffi::{c_char, c_int, c_void};
-use std::ptr;
+use std::{ptr, slice};
 
 /// `sfi_prepared`.
 #[derive(Debug)]
-pub struct sfi_prepared(Prepared);
+pub struct sfi_prepared {
+    /// The world that it was prepared for. Only compared.
+    world: *const sfi_world,
+    /// Says whether a use is in progress. A host function within a call may try another one.
+    used: Cell<bool>,
+    function: UnsafeCell<Prepared>,
+}
 
-/// Borrows a prepared function for a call.
-///
-/// # Safety
-/// Null, or a prepared function that nobody else uses now.
-unsafe fn change<'p>(prepared: *mut sfi_prepared) -> Result<&'p mut Prepared> {
-    // SAFETY: see the function's contract.
-    let prepared = unsafe { prepared.as_mut() };
-    prepared.map(|prepared| &mut prepared.0).ok_or_else(|| Failure::new(INVALID, "prepared is NULL"))
+/// Marks a prepared function as unused when it is dropped.
+struct Unused<'p>(&'p Cell<bool>);
+
+impl Drop for Unused<'_> {
+    fn drop(&mut self) {
+        self.0.set(false);
+    }
+}
+
+impl sfi_prepared {
+    /// Uses the function in a world that this thread has entered.
+    #[inline(always)]
+    fn using<R>(&self, world: *const sfi_world, body: impl FnOnce(&mut Prepared) -> Result<R>) -> Result<R> {
+        // Threads in other worlds may try to use it at the same time.
+        if self.world != world {
+            return Err(CallError::WrongWorld.into());
+        }
+        if self.used.replace(true) {
+            return Err(Failure::new(IN_USE, "the prepared function is in a call; prepare another for calls within"));
+        }
+        let _unused = Unused(&self.used);
+        // SAFETY: this thread is the only one in the function's world, and the flag keeps its own
+        // nested calls out until `_unused` is dropped.
+        body(unsafe { &mut *self.function.get() })
+    }
 }
 
 /// Calls a prepared function.
 ///
 /// # Safety
-/// `arguments` holds as many values as the signature has.
-#[inline]
+/// `arguments` holds as many values as the signature has, or is null.
+#[inline(always)]
 unsafe fn call(prepared: &mut Prepared, way: &mut (impl Enter + ?Sized), arguments: *const sfi_value) -> Result<u64> {
     let count = prepared.signature().arguments.len();
+    if arguments.is_null() && count > 0 {
+        return Err(Failure::new(INVALID, "arguments is NULL"));
+    }
     if count > MAX_ARGUMENTS {
         return Ok(prepared.call(way, &[0; MAX_ARGUMENTS + 1])?);
     }
-    let mut words = [0; MAX_ARGUMENTS];
-    for (i, word) in words[..count].iter_mut().enumerate() {
-        // SAFETY: see the function's contract.
-        *word = unsafe { (*arguments.add(i)).bits() };
-    }
-    Ok(prepared.call(way, &words[..count])?)
+    // SAFETY: see the function's contract. A value is a union of fields of 64 bits.
+    let words = if count == 0 { &[] } else { unsafe { slice::from_raw_parts(arguments.cast(), count) } };
+    Ok(prepared.call(way, words)?)
 }
 
 api! {
@@ -49,7 +73,8 @@ api! {
         let (domain, name) = (text(domain, "domain")?, text(name, "name")?);
         let signature: Signature = text(signature, "signature")?.parse()?;
         let found = alone(world, |world| Ok(world.domain(domain)?.prepare(name, signature)?))?;
-        to.write(Box::into_raw(Box::new(sfi_prepared(found))));
+        let made = sfi_prepared { world, used: Cell::new(false), function: UnsafeCell::new(found) };
+        to.write(Box::into_raw(Box::new(made)));
         Ok(())
     }
 
@@ -57,25 +82,22 @@ api! {
     fn sfi_prepared_room(world: *mut sfi_world, prepared: *mut sfi_prepared, size: usize, room: *mut *mut c_void) {
         let to = place(room, "room")?;
         to.write(ptr::null_mut());
-        let prepared = change(prepared)?;
-        let found = enter(world, |inside| match inside {
-            Inside::World(world) => Ok(prepared.room(world, size)?),
-            Inside::Host(call) => Ok(prepared.room(call, size)?),
-        })?;
+        let prepared = handle(prepared, "prepared")?;
+        let found = enter(world, |inside| prepared.using(world, |function| match inside {
+            Inside::World(world) => Ok(function.room(world, size)?),
+            Inside::Host(call) => Ok(function.room(call, size)?),
+        }))?;
         to.write(found.cast());
         Ok(())
     }
 
     /// Calls a prepared function.
     fn sfi_prepared_call(world: *mut sfi_world, prepared: *mut sfi_prepared, arguments: *const sfi_value, result: *mut sfi_value) {
-        let prepared = change(prepared)?;
-        if arguments.is_null() && !prepared.signature().arguments.is_empty() {
-            return Err(Failure::new(INVALID, "arguments is NULL"));
-        }
-        let bits = enter(world, |inside| match inside {
-            Inside::World(world) => call(prepared, world, arguments),
-            Inside::Host(host) => call(prepared, host, arguments),
-        })?;
+        let prepared = handle(prepared, "prepared")?;
+        let bits = enter(world, |inside| prepared.using(world, |function| match inside {
+            Inside::World(world) => call(function, world, arguments),
+            Inside::Host(host) => call(function, host, arguments),
+        }))?;
         give(result, sfi_value { u: bits });
         Ok(())
     }
@@ -84,11 +106,11 @@ api! {
     fn sfi_prepared_view(world: *mut sfi_world, prepared: *mut sfi_prepared, pointer: u64, size: usize, memory: *mut *const c_void) {
         let to = place(memory, "memory")?;
         to.write(ptr::null());
-        let prepared = change(prepared)?;
-        let found = enter(world, |inside| {
+        let prepared = handle(prepared, "prepared")?;
+        let found = enter(world, |inside| prepared.using(world, |function| {
             let found = match inside {
-                Inside::World(world) => prepared.view(world, pointer, size),
-                Inside::Host(call) => prepared.view(call, pointer, size),
+                Inside::World(world) => function.view(world, pointer, size),
+                Inside::Host(call) => function.view(call, pointer, size),
             };
             found.map_err(|error| match error {
                 CallError::Arguments { domain } => {
@@ -96,7 +118,7 @@ api! {
                 }
                 error => error.into(),
             })
-        })?;
+        }))?;
         to.write(found.cast());
         Ok(())
     }

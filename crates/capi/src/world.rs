@@ -13,7 +13,6 @@ use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::path::Path;
 use std::ptr;
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 
 fn open(mut manifest: Manifest, directory: &Path, config: Option<&sfi_config>) -> Result<*mut sfi_world> {
     for domain in manifest.domains.values_mut().filter(|domain| domain.syscalls.is_some()) {
@@ -28,12 +27,13 @@ fn open(mut manifest: Manifest, directory: &Path, config: Option<&sfi_config>) -
         let mut arbiter = Arbiter::new(policy, table::descriptors(syscalls, directory)?);
         builder = builder.host_fn(arbiter_of(name), move |cx| arbiter.host_call(cx));
     }
-    let shared = Arc::new(Shared::default());
+    let one_thread = config.is_some_and(sfi_config::is_of_one_thread);
+    let shared = Arc::new(if one_thread { Shared::of_this_thread() } else { Shared::default() });
     if let Some(config) = config {
         builder = config.apply(builder, &shared);
     }
     // Initialisers call host functions, so this thread uses the world already.
-    shared.thread.store(this_thread(), Ordering::Relaxed);
+    shared.take(this_thread()).expect("nobody else knows the record");
     let built = {
         let _leave = Leave(&shared);
         builder.build()?
@@ -81,8 +81,7 @@ pub unsafe extern "C" fn sfi_world_close(world: *mut sfi_world, error: *mut *mut
                 alone(world, |_| Ok(()))?;
                 let this = &*world;
                 let me = this_thread();
-                let taken = this.shared.thread.compare_exchange(0, me, Ordering::Acquire, Ordering::Relaxed);
-                taken.map_err(|_| Failure::new(IN_USE, "another thread uses the world"))?;
+                this.shared.take(me).map_err(|_| Failure::new(IN_USE, "another thread uses the world"))?;
                 let _leave = Leave(&this.shared);
                 let found = (*this.world.get()).take();
                 catch_unwind(AssertUnwindSafe(|| found.map_or(Ok(()), World::shutdown)))

@@ -16,6 +16,7 @@ const OK: i32 = 0;
 const FAULT: i32 = 1;
 const DEAD: i32 = 3;
 const ARGUMENTS: i32 = 5;
+const GONE: i32 = 6;
 const NOT_FOUND: i32 = 8;
 const BIND: i32 = 9;
 const INVALID: i32 = 12;
@@ -66,6 +67,7 @@ fn plugin() -> (tempfile::TempDir, Vec<u8>) {
 struct Host {
     world: AtomicPtr<sfi_world>,
     outer: AtomicPtr<sfi_host_call>,
+    prepared: AtomicPtr<sfi_prepared>,
     failures: AtomicUsize,
     started: AtomicUsize,
 }
@@ -141,6 +143,14 @@ unsafe extern "C-unwind" fn ask(user: *mut c_void, this: *mut sfi_host_call, res
         },
         // The function calls itself through the domain and is not entered again.
         3 => unsafe { host.expect(call(world, "call_ask", "(int) -> int", &[value(9)]) == Ok(-5)) },
+        // The prepared function of the call in progress.
+        4 => unsafe {
+            let (prepared, argument, e) = (host.prepared.load(Ordering::Relaxed), [value(9)], null_mut());
+            let mut bits = value(77);
+            host.expect(sfi_prepared_call(world, prepared, argument.as_ptr(), &mut bits, e) == IN_USE && bits.i == 77);
+            host.expect(sfi_prepared_room(world, prepared, 64, &mut null_mut(), e) == IN_USE);
+            host.expect(sfi_prepared_view(world, prepared, 0, 1, &mut null(), e) == IN_USE);
+        },
         _ => {}
     }
     OK
@@ -323,6 +333,45 @@ fn a_call_belongs_to_its_own_function_and_thread() {
         assert_eq!(call(world, "call_forged", "(int) -> int", &[value(0x1234)]), Ok(-6));
         assert_eq!(host.failures.load(Ordering::Relaxed), 0);
         assert_eq!(sfi_world_close(world, null_mut()), OK);
+    }
+}
+
+/// A prepared function has one call at a time, in its own world. After a call that fails it can be
+/// used again.
+#[test]
+fn a_prepared_function_has_one_call() {
+    let ((world, host, _), (other, _, _)) = (open(), open());
+    let (domain, name, signature, e) = (text("plugin"), text("call_ask"), text("(int) -> int"), null_mut());
+    let (mut prepared, mut result) = (null_mut(), value(0));
+    unsafe {
+        let made = sfi_prepare(world, domain.as_ptr(), name.as_ptr(), signature.as_ptr(), &mut prepared, e);
+        assert_eq!(made, OK);
+        host.prepared.store(prepared, Ordering::Relaxed);
+        for argument in [4, 0, 4] {
+            let status = sfi_prepared_call(world, prepared, [value(argument)].as_ptr(), &mut result, e);
+            assert_eq!((status, result.i), (OK, 2 * argument));
+            assert_eq!(sfi_prepared_call(world, prepared, null(), &mut result, e), INVALID);
+            assert_eq!(sfi_prepared_call(other, prepared, [value(0)].as_ptr(), &mut result, e), GONE);
+            assert_eq!(sfi_prepared_room(other, prepared, 8, &mut null_mut(), e), GONE);
+        }
+        // Calls of its world on another thread, at any time.
+        let (place, foreign, busy) = (prepared as usize, other as usize, AtomicBool::new(true));
+        std::thread::scope(|scope| {
+            scope.spawn(|| {
+                while busy.load(Ordering::Relaxed) {
+                    let (other, prepared) = (foreign as *mut sfi_world, place as *mut sfi_prepared);
+                    assert_eq!(sfi_prepared_room(other, prepared, 8, &mut null_mut(), null_mut()), GONE);
+                }
+            });
+            for round in 10..2000 {
+                let status = sfi_prepared_call(world, prepared, [value(round)].as_ptr(), &mut result, null_mut());
+                host.expect((status, result.i) == (OK, 2 * round));
+            }
+            busy.store(false, Ordering::Relaxed);
+        });
+        assert_eq!(host.failures.load(Ordering::Relaxed), 0);
+        sfi_prepared_free(prepared);
+        assert_eq!((sfi_world_close(world, e), sfi_world_close(other, e)), (OK, OK));
     }
 }
 
