@@ -15,6 +15,10 @@ pub struct Args {
     /// Measure instead of testing: calls natively, in domains, in PL/pgSQL, over pipes
     #[arg(long)]
     bench: bool,
+    /// Measure queries 6, 7, 8 and 10 of the Sequoia 2000 benchmark, as table 3 of Wahbe et al.
+    /// does. PL/Python takes part if postgresql-plpython3-15 is installed
+    #[arg(long, conflicts_with = "bench")]
+    table3: bool,
 }
 
 /// Returns the program `sfi`, the library and the folder of the extension, all built.
@@ -40,8 +44,9 @@ pub fn tests() -> anyhow::Result<Command> {
 pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
     setup::ensure(setup::POSTGRES)?;
     let mut command = tests()?;
-    if args.bench {
-        command.arg("--exec").arg(setup::root()?.join("integrations/postgresql/bench/run.sh"));
+    let script = if args.table3 { Some("table3/table3.sh") } else { args.bench.then_some("run.sh") };
+    if let Some(script) = script {
+        command.arg("--exec").arg(setup::root()?.join("integrations/postgresql/bench").join(script));
     }
     let status = command.args(&args.tests).status().context("cannot run test/run.sh")?;
     Ok(if status.success() { ExitCode::SUCCESS } else { ExitCode::FAILURE })

@@ -31,26 +31,35 @@ ALTER TABLE polygons ADD p polygon, ADD a float8[];
 UPDATE polygons SET a = string_to_array(numbers, ',')::float8[], p = numbers::polygon;
 ALTER TABLE polygons DROP numbers;
 VACUUM FULL ANALYZE polygons;
--- The best of five rounds, processor time of the backend for each tuple.
-CREATE FUNCTION measure(query text, tuples bigint, rounds int DEFAULT 5) RETURNS numeric LANGUAGE plpgsql AS $$
-DECLARE start bigint; best bigint := 9223372036854775807;
+-- Samples of processor time of the backend for each tuple, all forms in turn in each round.
+CREATE TABLE samples (kind text, name text, round int, ns float8);
+CREATE PROCEDURE sample(rounds int) LANGUAGE plpgsql AS $$
+DECLARE start bigint; k record; w record; tuples bigint;
 BEGIN
     FOR i IN 1..rounds LOOP
-        start := cpu_ns();
-        EXECUTE query;
-        best := least(best, cpu_ns() - start);
+        FOR k IN SELECT * FROM (VALUES
+            ('add', 'SELECT sum(%s_add(x, 1)) FROM generate_series(1, %s) x', 50000),
+            ('text', 'SELECT sum(%s_length(''a short text'')) FROM generate_series(1, %s) x WHERE x > 0', 50000),
+            ('area of 8', 'SELECT sum(%s_area(%s)) FROM polygons, generate_series(1, %s) WHERE n = 8', 5000),
+            ('area of 50', 'SELECT sum(%s_area(%s)) FROM polygons, generate_series(1, %s) WHERE n = 50', 5000)) v(kind, query, rows)
+        LOOP
+            FOR w IN SELECT * FROM (VALUES ('native', 'p', 10), ('write', 'p', 10), ('full', 'p', 10), ('plpgsql', 'a', 1)) v(name, argument, turns) LOOP
+                tuples := k.rows * CASE WHEN k.kind LIKE 'area%' THEN w.turns ELSE 1 END;
+                start := cpu_ns();
+                IF k.kind LIKE 'area%' THEN EXECUTE format(k.query, w.name, w.argument, w.turns);
+                ELSE EXECUTE format(k.query, w.name, k.rows); END IF;
+                INSERT INTO samples VALUES (k.kind, w.name, i, (cpu_ns() - start)::float8 / tuples);
+            END LOOP;
+        END LOOP;
     END LOOP;
-    RETURN round(best::numeric / tuples, 1);
 END $$;
+CALL sample(31);
 \pset footer off
-WITH who(name, turns) AS (VALUES ('native', 20), ('write', 20), ('full', 20), ('plpgsql', 1)),
-     empty AS (SELECT n, measure(format('SELECT count(p) FROM polygons, generate_series(1, 20) WHERE n = %s', n), 100000) AS ns FROM (VALUES (8), (50)) z(n))
-SELECT name,
-       measure(format('SELECT sum(%s_add(x, 1)) FROM generate_series(1, 500000) x', name), 500000) AS "add, ns",
-       measure(format('SELECT sum(%s_length(''a short text'')) FROM generate_series(1, 500000) x WHERE x > 0', name), 500000) AS "text, ns",
-       measure(format('SELECT sum(%s_area(%s)) FROM polygons, generate_series(1, %s) WHERE n = 8', name, CASE name WHEN 'plpgsql' THEN 'a' ELSE 'p' END, turns), 5000 * turns) AS "area of 8, ns",
-       measure(format('SELECT sum(%s_area(%s)) FROM polygons, generate_series(1, %s) WHERE n = 50', name, CASE name WHEN 'plpgsql' THEN 'a' ELSE 'p' END, turns), 5000 * turns) AS "area of 50, ns"
-FROM who;
+-- Medians, and medians of the differences within a round.
+SELECT s.kind, s.name, percentile_cont(0.5) WITHIN GROUP (ORDER BY s.ns)::numeric(10, 1) AS ns,
+       percentile_cont(0.5) WITHIN GROUP (ORDER BY s.ns - n.ns)::numeric(10, 1) AS "over native, ns"
+FROM samples s JOIN samples n USING (kind, round) WHERE n.name = 'native'
+GROUP BY 1, 2 ORDER BY 1, array_position('{native,write,full,plpgsql}', s.name);
 \timing on
 SELECT 'process, 8, wall clock of 5000' AS name, sum(process_area(p)) > 0 AS done FROM polygons WHERE n = 8;
 SELECT 'process, 50, wall clock of 5000' AS name, sum(process_area(p)) > 0 AS done FROM polygons WHERE n = 50;

@@ -7,6 +7,7 @@
 #include "commands/trigger.h"
 #include "miscadmin.h"
 #include "utils/builtins.h"
+#include "utils/geo_decls.h"
 #include "utils/guc.h"
 #include "utils/lsyscache.h"
 #include "utils/memutils.h"
@@ -21,7 +22,7 @@ typedef struct Function {
     bool strict;
     bool set;
     bool block;   /* gets a CallBlock */
-    bool simple;  /* only numbers by value, no block */
+    bool quick;   /* no block, and only arguments that quick_call knows */
     SupportCache support;
     char *symbol;
     Oid arguments[FUNC_MAX_ARGS];
@@ -40,6 +41,12 @@ static void split(const char *source, const char *name, char **library, char **s
     if (colon) *colon = 0;
     *library = copy;
     *symbol = colon ? colon + 1 : pstrdup(name);
+}
+
+/* Says whether quick_call takes arguments that cross in this way. */
+static bool is_quick(Kind kind)
+{
+    return kind <= KIND_TEXT || kind == KIND_POLYGON;
 }
 
 static void describe(Oid oid, Function *function, MemoryContext context, bool validate)
@@ -65,7 +72,7 @@ static void describe(Oid oid, Function *function, MemoryContext context, bool va
     if (form->prokind == PROKIND_PROCEDURE || form->prorettype == TRIGGEROID || form->prorettype == EVENT_TRIGGEROID)
         ereport(ERROR, (errcode(ERRCODE_FEATURE_NOT_SUPPORTED), errmsg("LANGUAGE sfi has no procedures and triggers")));
     if (function->support.support == SUPPORT_NONE) {
-        bool numbers = true;
+        bool quick = true;
 
         initStringInfo(&signature);
         appendStringInfoChar(&signature, '(');
@@ -75,12 +82,12 @@ static void describe(Oid oid, Function *function, MemoryContext context, bool va
             pgsfi_describe(function->arguments[i], false, crossing, context);
             words += pgsfi_words(crossing->kind);
             pgsfi_signature(&signature, crossing->kind);
-            numbers = numbers && crossing->kind <= KIND_FLOAT8;
+            quick = quick && is_quick(crossing->kind);
         }
         pgsfi_describe(form->prorettype, true, &function->result, context);
         function->block = !function->strict || function->set || function->result.kind > KIND_FIXED;
         if (function->result.kind == KIND_VOID) function->block = !function->strict;
-        function->simple = numbers && !function->block;
+        function->quick = quick && !function->block;
         if (function->block) {
             words++;
             appendStringInfoString(&signature, "ptr, ");
@@ -273,22 +280,97 @@ static Datum call_set(Function *function, FunctionCallInfo fcinfo)
     return (Datum) 0;
 }
 
+/* The bytes of an argument and the word that gets their address. */
+typedef struct Piece {
+    const void *bytes;
+    Size length;
+    int word;
+} Piece;
+
+/* Detoasts a value. Most are not compressed and in their row. */
+static inline struct varlena *plain(Datum value)
+{
+    struct varlena *bytes = (struct varlena *) DatumGetPointer(value);
+
+    return likely(VARATT_IS_4B_U(bytes) || (VARATT_IS_1B(bytes) && !VARATT_IS_1B_E(bytes))) ? bytes
+                                                                                             : pg_detoast_datum_packed(bytes);
+}
+
+/* Calls a function whose arguments are numbers and a few bytes: most calls. */
+static Datum quick_call(const Function *function, FunctionCallInfo fcinfo)
+{
+    sfi_value words[MAX_WORDS], result;
+    Piece pieces[MAX_WORDS];
+    int count = 0, parts = 0;
+    Size size = 0;
+
+    for (int i = 0; i < function->count; i++) {
+        const Crossing *crossing = &function->crossings[i];
+        Datum value = fcinfo->args[i].value;
+        Piece *piece = &pieces[parts];
+
+        switch (crossing->kind) {
+        case KIND_WORD:
+        case KIND_FLOAT8:
+            words[count++] = sfi_u(value);
+            continue;
+        case KIND_FLOAT4:
+            words[count++] = sfi_f32(DatumGetFloat4(value));
+            continue;
+        case KIND_FIXED:
+            piece->bytes = DatumGetPointer(value);
+            piece->length = crossing->size;
+            break;
+        case KIND_POLYGON: {
+            struct varlena *bytes = plain(value);
+            Size most = VARSIZE_ANY_EXHDR(bytes), points;
+            const char *data = VARDATA_ANY(bytes);
+            int32 said;
+
+            /* A short header moves the rest of the value. */
+            memcpy(&said, data, sizeof said);
+            most = (most - (offsetof(POLYGON, p) - VARHDRSZ)) / sizeof(Point);
+            points = Min((Size) said, most);
+            piece->bytes = data + (offsetof(POLYGON, p) - VARHDRSZ);
+            piece->length = points * sizeof(Point);
+            words[count + 1] = sfi_u(points);
+            break;
+        }
+        default: {
+            struct varlena *bytes = plain(value);
+
+            piece->bytes = VARDATA_ANY(bytes);
+            piece->length = VARSIZE_ANY_EXHDR(bytes);
+            words[count + 1] = sfi_u(piece->length);
+            break;
+        }
+        }
+        piece->word = count;
+        parts++;
+        size += TYPEALIGN(16, piece->length + 1);
+        count += crossing->kind == KIND_FIXED ? 1 : 2;
+    }
+    if (parts > 0) {
+        char *room = pgsfi_room(function->instance, function->prepared, size);
+
+        for (int i = 0; i < parts; i++) {
+            memcpy(room, pieces[i].bytes, pieces[i].length);
+            words[pieces[i].word] = sfi_u((uintptr_t) room);
+            room += TYPEALIGN(16, pieces[i].length + 1);
+        }
+    }
+    result = pgsfi_call(function->instance, function->prepared, words);
+    if (function->result.kind == KIND_FLOAT8) return Float8GetDatum(result.f);
+    if (function->result.type == INT4OID) return Int32GetDatum((int32) result.u);
+    return pgsfi_take(&function->result, function->instance, function->prepared, result, 0);
+}
+
 PG_FUNCTION_INFO_V1(sfi_pg_call_handler);
 Datum sfi_pg_call_handler(PG_FUNCTION_ARGS)
 {
     Function *function = lookup(fcinfo);
 
-    if (likely(function->simple)) {
-        sfi_value words[MAX_WORDS], result;
-
-        for (int i = 0; i < function->count; i++) {
-            Datum value = fcinfo->args[i].value;
-
-            words[i] = function->crossings[i].kind == KIND_FLOAT4 ? sfi_f32(DatumGetFloat4(value)) : sfi_u(value);
-        }
-        result = pgsfi_call(function->instance, function->prepared, words);
-        return pgsfi_take(&function->result, function->instance, function->prepared, result, 0);
-    }
+    if (likely(function->quick)) return quick_call(function, fcinfo);
     if (function->support.support != SUPPORT_NONE)
         return pgsfi_support_call(fcinfo, &function->support, function->instance, function->symbol, function->arguments);
     if (function->set) return call_set(function, fcinfo);

@@ -35,6 +35,7 @@ static sfi_status write_line(sfi_host_call *call, int level, uint64 pointer, uin
     char line[LINE + 1];
     MemoryContext context = CurrentMemoryContext;
 
+    if (pgsfi_progress.instance) pgsfi_progress.instance->asked++;
     if (length > LINE) length = LINE;
     if (sfi_host_read(call, pointer, line, length, NULL) != SFI_OK) return SFI_HOST;
     line[length] = 0;
@@ -72,6 +73,7 @@ static sfi_status print(void *user, sfi_host_call *call, sfi_value *result)
 void pgsfi_offer(sfi_config *config)
 {
     sfi_config_interruptible(config, NULL);
+    sfi_config_one_thread(config, NULL);
     sfi_config_function(config, "sfi_log", log_line, NULL, NULL);
     sfi_config_function(config, "host_write", print, NULL, NULL);
 }

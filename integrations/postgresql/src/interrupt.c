@@ -21,24 +21,21 @@ static struct sigaction previous[NSIG];
 static bool installed;
 
 static TimeoutId timer;
-static bool ticking;
 
 /* The calls in progress, the number of the outermost one, and the timer's view of it. */
-static volatile sig_atomic_t depth;
-static volatile uint64 number;
+Progress pgsfi_progress;
 static volatile uint64 seen;
 static volatile uint64 ticks;
-static volatile sig_atomic_t overtime;
 
 static void on_tick(void)
 {
-    if (depth == 0 || number != seen) {
-        seen = number;
+    if (pgsfi_progress.depth == 0 || pgsfi_progress.number != seen) {
+        seen = pgsfi_progress.number;
         ticks = 0;
         return;
     }
     ticks++;
-    if (pgsfi_time_limit > 0 && ticks * TICK >= (uint64) pgsfi_time_limit) overtime = 1;
+    if (pgsfi_time_limit > 0 && ticks * TICK >= (uint64) pgsfi_time_limit) pgsfi_progress.overtime = 1;
 }
 
 static void on_signal(int signal, siginfo_t *info, void *context)
@@ -49,16 +46,16 @@ static void on_signal(int signal, siginfo_t *info, void *context)
         previous[signal].sa_sigaction(signal, info, context);
     else if (previous[signal].sa_handler != SIG_IGN && previous[signal].sa_handler != SIG_DFL)
         previous[signal].sa_handler(signal);
-    if (depth > 0 && (QueryCancelPending || ProcDiePending || overtime)) (void) sfi_interrupt(context);
+    if (pgsfi_progress.depth > 0 && (QueryCancelPending || ProcDiePending || pgsfi_progress.overtime)) (void) sfi_interrupt(context);
     errno = saved;
 }
 
 /* The timer must not fire between transactions. */
 static void at_end(XactEvent event, void *unused)
 {
-    if (ticking && event != XACT_EVENT_PRE_COMMIT && event != XACT_EVENT_PARALLEL_PRE_COMMIT &&
+    if (pgsfi_progress.ticking && event != XACT_EVENT_PRE_COMMIT && event != XACT_EVENT_PARALLEL_PRE_COMMIT &&
         event != XACT_EVENT_PRE_PREPARE) {
-        ticking = false;
+        pgsfi_progress.ticking = false;
         disable_timeout(timer, false);
     }
 }
@@ -80,31 +77,18 @@ static void install(void)
     installed = true;
 }
 
-void pgsfi_begin(void)
+void pgsfi_tick(void)
 {
-    if (unlikely(!ticking)) {
-        if (!installed) install();
-        enable_timeout_every(timer, TimestampTzPlusMilliseconds(GetCurrentTimestamp(), TICK), TICK);
-        ticking = true;
-    }
-    if (depth == 0) {
-        /* In this order: the last call may have become too long after its end. */
-        number++;
-        overtime = 0;
-    }
-    depth++;
-}
-
-void pgsfi_end(void)
-{
-    depth--;
+    if (!installed) install();
+    enable_timeout_every(timer, TimestampTzPlusMilliseconds(GetCurrentTimestamp(), TICK), TICK);
+    pgsfi_progress.ticking = true;
 }
 
 void pgsfi_check_interrupted(void)
 {
     CHECK_FOR_INTERRUPTS();
-    if (overtime) {
-        overtime = 0;
+    if (pgsfi_progress.overtime) {
+        pgsfi_progress.overtime = 0;
         ereport(ERROR, (errcode(ERRCODE_QUERY_CANCELED), errmsg("canceling function due to sfi.time_limit")));
     }
 }

@@ -11,6 +11,7 @@ int pgsfi_mode = MODE_WRITE;
 int pgsfi_memory = 64 * 1024;
 int pgsfi_stack = 8 * 1024;
 int pgsfi_time_limit = 0;
+bool pgsfi_timing = false;
 char *pgsfi_directories;
 char *pgsfi_command;
 
@@ -38,6 +39,8 @@ void _PG_init(void)
                             &pgsfi_stack, 8 * 1024, 64, 1024 * 1024, PGC_SUSET, GUC_UNIT_KB, NULL, NULL, NULL);
     DefineCustomIntVariable("sfi.time_limit", "Longest time of one call. 0 is no limit.", NULL, &pgsfi_time_limit, 0,
                             0, INT_MAX, PGC_SUSET, GUC_UNIT_MS, NULL, NULL, NULL);
+    DefineCustomBoolVariable("sfi.timing", "Measures the time of calls for sfi.stats.", NULL, &pgsfi_timing, false, PGC_SUSET, 0,
+                             NULL, NULL, NULL);
     DefineCustomStringVariable("sfi.directories", "Folders with objects, with colons between them.", NULL,
                                &pgsfi_directories, "", PGC_SUSET, 0, NULL, NULL, NULL);
     DefineCustomStringVariable("sfi.command", "Path of the program sfi, which rewrites objects.", NULL, &pgsfi_command,

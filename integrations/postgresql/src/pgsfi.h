@@ -4,6 +4,8 @@
 
 #include "postgres.h"
 
+#include <signal.h>
+
 #include "fmgr.h"
 #include "funcapi.h"
 #include "sfi.h"
@@ -27,6 +29,8 @@ typedef struct Instance {
     sfi_world *world;
     struct Entry *entries;
     uint64 calls;
+    uint64 asked;       /* calls of the server by the domain */
+    uint64 nanoseconds; /* in calls while sfi.timing is on */
     uint64 faults;
 } Instance;
 
@@ -72,6 +76,7 @@ extern int pgsfi_mode;
 extern int pgsfi_memory;
 extern int pgsfi_stack;
 extern int pgsfi_time_limit;
+extern bool pgsfi_timing;
 extern char *pgsfi_directories;
 extern char *pgsfi_command;
 extern const char *pgsfi_mode_name(void);
@@ -87,16 +92,72 @@ extern void pgsfi_check_usage(void);
 extern Instance *pgsfi_instance(const char *library);
 extern Instance *pgsfi_instances(void);
 extern sfi_prepared *pgsfi_entry(Instance *instance, const char *symbol, const char *signature);
-extern sfi_value pgsfi_call(Instance *instance, sfi_prepared *prepared, const sfi_value *words);
-extern void *pgsfi_room(Instance *instance, sfi_prepared *prepared, Size size);
 extern const void *pgsfi_view(Instance *instance, sfi_prepared *prepared, uint64 pointer, Size size);
 extern void pgsfi_raise(Instance *instance, sfi_status status, sfi_error *error) pg_attribute_noreturn();
+extern void pgsfi_raise_room(Instance *instance, sfi_status status, sfi_error *error, Size size) pg_attribute_noreturn();
 
 /* interrupt.c */
-extern void pgsfi_begin(void);
-extern void pgsfi_end(void);
+/* The calls in progress. */
+typedef struct Progress {
+    bool ticking;
+    volatile sig_atomic_t depth;
+    volatile uint64 number; /* of the outermost one */
+    volatile sig_atomic_t overtime;
+    Instance *instance; /* of the innermost one */
+} Progress;
+extern Progress pgsfi_progress;
+/* Starts the timer of this transaction. */
+extern void pgsfi_tick(void);
+
+static inline void pgsfi_begin(void)
+{
+    if (unlikely(!pgsfi_progress.ticking)) pgsfi_tick();
+    if (pgsfi_progress.depth == 0) {
+        /* In this order: the last call may have become too long after its end. */
+        pgsfi_progress.number++;
+        pgsfi_progress.overtime = 0;
+    }
+    pgsfi_progress.depth++;
+}
+
+static inline void pgsfi_end(void)
+{
+    pgsfi_progress.depth--;
+}
+
 /* Raises the error of a call that was interrupted, if it was. */
 extern void pgsfi_check_interrupted(void);
+
+/* The call itself, with a clock around it. */
+extern sfi_status pgsfi_timed_call(Instance *instance, sfi_prepared *prepared, const sfi_value *words, sfi_value *result, sfi_error **error);
+
+/* Calls a prepared function. A fault is an ERROR. */
+static inline sfi_value pgsfi_call(Instance *instance, sfi_prepared *prepared, const sfi_value *words)
+{
+    sfi_value result;
+    sfi_error *error = NULL;
+    sfi_status status;
+
+    instance->calls++;
+    pgsfi_progress.instance = instance;
+    pgsfi_begin();
+    status = unlikely(pgsfi_timing) ? pgsfi_timed_call(instance, prepared, words, &result, &error)
+                                    : sfi_prepared_call(instance->world, prepared, words, &result, &error);
+    pgsfi_end();
+    if (unlikely(status != SFI_OK)) pgsfi_raise(instance, status, error);
+    return result;
+}
+
+/* Returns room for the arguments of the next call, where the callee reads them. */
+static inline void *pgsfi_room(Instance *instance, sfi_prepared *prepared, Size size)
+{
+    void *room;
+    sfi_error *error = NULL;
+    sfi_status status = sfi_prepared_room(instance->world, prepared, size, &room, &error);
+
+    if (unlikely(status != SFI_OK)) pgsfi_raise_room(instance, status, error, size);
+    return room;
+}
 
 /* host.c */
 extern void pgsfi_offer(sfi_config *config);

@@ -6,6 +6,7 @@
 
 #include "catalog/pg_type.h"
 #include "miscadmin.h"
+#include "portability/instr_time.h"
 #include "utils/builtins.h"
 #include "utils/memutils.h"
 
@@ -89,6 +90,7 @@ Instance *pgsfi_instance(const char *library)
                      "memory = \"%d KiB\"\nstack = \"%d KiB\"\nrestart = \"always\"\n[domains." DOMAIN_NAME
                      ".imports]\n%s",
                      file, share, mode, mode, pgsfi_memory, pgsfi_stack, pgsfi_imports());
+    pgsfi_progress.instance = NULL;
     pgsfi_begin();
     status = sfi_world_open_text(manifest.data, "/", config, &world, &error);
     pgsfi_end();
@@ -162,34 +164,28 @@ void pgsfi_raise(Instance *instance, sfi_status status, sfi_error *error)
                     place.len ? errcontext("%s", place.data) : 0));
 }
 
-sfi_value pgsfi_call(Instance *instance, sfi_prepared *prepared, const sfi_value *words)
+sfi_status pgsfi_timed_call(Instance *instance, sfi_prepared *prepared, const sfi_value *words, sfi_value *result, sfi_error **error)
 {
-    sfi_value result;
-    sfi_error *error = NULL;
+    instr_time start, end;
     sfi_status status;
 
-    instance->calls++;
-    pgsfi_begin();
-    status = sfi_prepared_call(instance->world, prepared, words, &result, &error);
-    pgsfi_end();
-    if (unlikely(status != SFI_OK)) pgsfi_raise(instance, status, error);
-    return result;
+    INSTR_TIME_SET_CURRENT(start);
+    status = sfi_prepared_call(instance->world, prepared, words, result, error);
+    INSTR_TIME_SET_CURRENT(end);
+    INSTR_TIME_SUBTRACT(end, start);
+    instance->nanoseconds += (uint64) end.tv_sec * UINT64CONST(1000000000) + end.tv_nsec;
+    return status;
 }
 
-void *pgsfi_room(Instance *instance, sfi_prepared *prepared, Size size)
+void pgsfi_raise_room(Instance *instance, sfi_status status, sfi_error *error, Size size)
 {
-    void *room;
-    sfi_error *error = NULL;
-    sfi_status status = sfi_prepared_room(instance->world, prepared, size, &room, &error);
-
-    if (unlikely(status == SFI_ARGUMENTS)) {
+    if (status == SFI_ARGUMENTS) {
         sfi_error_free(error);
         ereport(ERROR, (errcode(ERRCODE_PROGRAM_LIMIT_EXCEEDED),
                         errmsg("arguments of %zu bytes do not fit the stack of library \"%s\"", size, instance->library),
                         errhint("Raise sfi.stack.")));
     }
-    if (unlikely(status != SFI_OK)) pgsfi_raise(instance, status, error);
-    return room;
+    pgsfi_raise(instance, status, error);
 }
 
 const void *pgsfi_view(Instance *instance, sfi_prepared *prepared, uint64 pointer, Size size)
@@ -213,9 +209,11 @@ Datum sfi_pg_stats(PG_FUNCTION_ARGS)
 
     InitMaterializedSRF(fcinfo, 0);
     for (Instance *i = instances; i; i = i->next) {
-        Datum values[5] = {CStringGetTextDatum(i->library), ObjectIdGetDatum(i->role), CStringGetTextDatum(i->digest),
-                           Int64GetDatum(i->calls), Int64GetDatum(i->faults)};
-        bool nulls[5] = {false};
+        /* Version 1.0 of the extension has the first five. */
+        Datum values[7] = {CStringGetTextDatum(i->library), ObjectIdGetDatum(i->role), CStringGetTextDatum(i->digest),
+                           Int64GetDatum(i->calls), Int64GetDatum(i->faults), Int64GetDatum(i->calls + i->asked),
+                           Int64GetDatum(i->nanoseconds)};
+        bool nulls[7] = {false};
 
         tuplestore_putvalues(set->setResult, set->setDesc, values, nulls);
     }

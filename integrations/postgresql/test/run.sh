@@ -5,7 +5,8 @@
 #
 # The server is a copy of the installed PostgreSQL in a temporary folder, with the extension in it,
 # on a socket there. Nothing of the system is changed. As root the server runs as the user postgres.
-# Environment: SFI_PG_KEEP=1 keeps the folder, SFI_PG_ACCEPT=1 takes the output as the expected one.
+# Environment: SFI_PG_KEEP=1 keeps the folder, SFI_PG_ACCEPT=1 takes the output as the expected
+# one, SFI_PG_CALLS is the number of calls of the test for leaks.
 set -euo pipefail
 here=$(cd "$(dirname "$0")/.." && pwd)
 sfi=$(realpath "$1") libsfi=$(realpath "$2")
@@ -34,7 +35,7 @@ cp -rsT "$share" "$top$share"
 cp "$sfi" "$top/sfi"
 build="$top/build"
 mkdir -p "$build"
-cp -r "$here"/{Makefile,sfi.control,sfi--1.0.sql,src,include} "$build/"
+cp -r "$here"/{Makefile,sfi.control,sfi--1.0.sql,sfi--1.0--1.1.sql,src,include} "$build/"
 make -s -C "$build" ROOT="$here/../.." SFI="$top/sfi" LIBSFI="$libsfi" PG_CONFIG="$pg_config" with_llvm=no \
     COPT="-Werror=implicit-function-declaration" DESTDIR="$top" install >"$top/make.log" 2>&1 || { cat "$top/make.log"; exit 1; }
 for source in "$here"/test/objects/*.c; do
@@ -53,20 +54,20 @@ fsync = off
 sfi.directories = '$top/objects'
 END
 as_user "$top$bin/pg_ctl" -D "$top/data" -l "$top/log" -w start >/dev/null || { cat "$top/log"; exit 1; }
-export PGHOST="$top" PGUSER=postgres PGDATABASE=regress PGTZ=UTC
+export PGHOST="$top" PGUSER=postgres PGDATABASE=regress PGTZ=UTC SFI_PG_BIN="$top$bin"
 as_user "$top$bin/psql" -q -d postgres -c 'CREATE DATABASE regress'
 
 if [ "${1:-}" = --exec ]; then
     shift
-    SFI_PG_BIN="$top$bin" "$@"
+    "$@"
     exit
 fi
-[ $# -gt 0 ] || set -- honest hostile span
+[ $# -gt 0 ] || set -- honest hostile span upkeep
 # The tests build on each other: the first makes the extension and its functions.
 passed=0 failed=0
 for test in "$@"; do
     # Offsets within functions are the compiler's choice.
-    { as_user "$top$bin/psql" -X -a -q <"$here/test/sql/$test.sql" 2>&1 || true; } |
+    { as_user "$top$bin/psql" -X -a -q -v calls="${SFI_PG_CALLS:-100000}" <"$here/test/sql/$test.sql" 2>&1 || true; } |
         sed -E 's/`([a-z_]+)(\.cold)?`\+0x[0-9a-f]+/`\1`/; s/: ([a-z_]+)(\.cold)?\+0x[0-9a-f]+/: \1/; s/^(.*function [a-z_]+)\.cold /\1 /' \
             >"$top/work/$test.out"
     if diff -u "$here/test/expected/$test.out" "$top/work/$test.out"; then

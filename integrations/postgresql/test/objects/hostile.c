@@ -31,5 +31,7 @@ const void *no_points(struct sfi_call *call) { call->length = 0; return 0; }
 const struct sfi_point *no_point(int x) { return (const struct sfi_point *)(long)x; }
 void *forged_state(void *state, double x) { (void)x; return (char *)state + 1; }
 int endless_set(int x, struct sfi_call *call) { call->done = 0; return x; }
-int noisy(int x) { for (int i = 0; i < x; i++) sfi_log(99, (const char *)0xdead0000, 1ul << 40); return sfi_log(SFI_NOTICE, "\xff\xfe", 2); }
+int noisy(int x) { for (int i = 0; i < x; i++) sfi_log(99, (const char *)16, 1ul << 40); return sfi_log(SFI_NOTICE, "\xff\xfe", 2); }
 int keep(int x) { static int kept; int was = kept; kept = x; return was; }
+int crashing_set(int x, struct sfi_call *call) { if (call->row == 2) __builtin_trap(); return x; }
+void *crashing_step(void *state, double x) { if (x > 3) __builtin_trap(); return state; }
