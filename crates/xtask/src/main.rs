@@ -7,6 +7,7 @@ mod bench;
 mod coverage;
 mod demo;
 mod fuzz;
+mod mends;
 mod mutants;
 mod planted;
 mod postgres;
@@ -16,6 +17,7 @@ mod shell;
 mod soak;
 mod sources;
 mod steps;
+mod suites;
 mod test;
 mod testsuite;
 
@@ -44,6 +46,8 @@ enum Task {
     Postgres(postgres::Args),
     /// Runs whole programs natively and in domains, and compares them.
     Programs(programs::Args),
+    /// Runs other projects' own tests natively and in domains, and compares them.
+    Suites(suites::Args),
     /// Only fetches the sources of whole programs.
     Sources,
     /// Only installs, or names, the needs of the other tasks.
@@ -61,6 +65,7 @@ fn main() -> ExitCode {
         Task::Bench(args) => bench::run(&args),
         Task::Postgres(args) => postgres::run(&args),
         Task::Programs(args) => programs::run(&args),
+        Task::Suites(args) => suites::run(&args),
         Task::Sources => setup::ensure(setup::BASE).and_then(|()| sources::ensure()).map(|()| ExitCode::SUCCESS),
         Task::Setup => setup::ensure(setup::BASE)
             .and_then(|()| setup::ensure(setup::POSTGRES))

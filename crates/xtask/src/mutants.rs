@@ -1,7 +1,7 @@
 //! `cargo xtask mutants`
 
-use crate::planted;
 use crate::setup::{self, cargo};
+use crate::{mends, planted};
 use anyhow::{Context, ensure};
 use sfi_contract::Rule;
 use std::collections::BTreeSet;
@@ -22,6 +22,10 @@ pub struct Args {
     /// or the verifier notices; writes `docs/PLANTED.md`
     #[arg(long, conflicts_with = "rules")]
     rewriter: bool,
+    /// Undo mends of security mistakes instead, one after the other, and name a test that notices;
+    /// writes `docs/MENDS.md`. With a text only those whose file or words hold it, and no table
+    #[arg(long, value_name = "TEXT", num_args = 0..=1, require_equals = true, default_missing_value = "", conflicts_with_all = ["rules", "rewriter"])]
+    mends: Option<String>,
     /// Only each Nth mistake in the rewriter; the table is not written then
     #[arg(long, value_name = "N", default_value_t = 1, requires = "rewriter")]
     each: usize,
@@ -48,6 +52,9 @@ pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
     copy(&root, &tree)?;
     if args.rewriter {
         return planted::run(&root, &tree, args.each.max(1), !args.no_table && args.each <= 1);
+    }
+    if let Some(text) = &args.mends {
+        return mends::run(&root, &tree, text);
     }
     let file = tree.join(FILE);
     let source = std::fs::read_to_string(&file)?;

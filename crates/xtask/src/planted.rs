@@ -24,24 +24,24 @@ pub(crate) fn planted(number: usize) -> bool {
 }
 ";
 
-/// A mistake in one expression of the rewriter.
-struct Mistake {
-    /// File in `rewriter/src`.
-    file: &'static str,
+/// A mistake in one expression.
+pub(crate) struct Mistake {
+    /// File in the crate's sources.
+    pub file: &'static str,
     /// Text before the line.
     before: &'static str,
     /// The line: before the expression, the expression, after it.
     line: [&'static str; 3],
     wrong: &'static str,
-    words: &'static str,
+    pub words: &'static str,
 }
 
 /// Makes each Nth mistake of the list in a copy of the tree, rewrites objects with it, and writes
 /// `docs/PLANTED.md` on request. Fails if a wrong object comes out that neither validator nor
 /// verifier notices.
 pub(crate) fn run(root: &Path, tree: &Path, each: usize, write: bool) -> anyhow::Result<ExitCode> {
-    let mistakes = mistakes()?;
-    plant(&tree.join("rewriter/src"), &mistakes)?;
+    let mistakes = mistakes(LIST)?;
+    plant(&tree.join("rewriter/src"), &mistakes, 1, SWITCH)?;
     std::fs::write(tree.join(DRIVER_FILE), DRIVER)?;
     let target = root.join("target/mutants/target");
     let mut build = Command::new(cargo());
@@ -88,8 +88,9 @@ validator looks first. \"Only refusals\" and \"rewriter stops\" mean that no cha
 | --- | --- | --- | --- | --- |
 ";
 
-fn mistakes() -> anyhow::Result<Vec<Mistake>> {
-    let lines = LIST.lines().filter(|line| !line.is_empty() && !line.starts_with('#'));
+/// Reads a list of mistakes. Lines that begin with `#` are comments.
+pub(crate) fn mistakes(list: &'static str) -> anyhow::Result<Vec<Mistake>> {
+    let lines = list.lines().filter(|line| !line.is_empty() && !line.starts_with('#'));
     let read = |text: &'static str| {
         let parts: Vec<&str> = text.split(" ~ ").collect();
         let [file, before, line, wrong, words] = parts[..] else { bail!("not five parts: {text}") };
@@ -101,7 +102,7 @@ fn mistakes() -> anyhow::Result<Vec<Mistake>> {
 }
 
 /// Finds the expression of a mistake in its file; white space does not count.
-fn find(source: &str, mistake: &Mistake) -> Option<Range<usize>> {
+pub(crate) fn find(source: &str, mistake: &Mistake) -> Option<Range<usize>> {
     let places: Vec<(usize, char)> = source.char_indices().filter(|(_, c)| !c.is_whitespace()).collect();
     let dense = |text: &str| text.chars().filter(|c| !c.is_whitespace()).collect::<Vec<char>>();
     let starts = |at: usize, wanted: &[char]| {
@@ -115,15 +116,16 @@ fn find(source: &str, mistake: &Mistake) -> Option<Range<usize>> {
     Some(places[at].0..last + width.len_utf8())
 }
 
-/// Puts every mistake into the sources. The switch chooses the one that is made.
-fn plant(sources: &Path, mistakes: &[Mistake]) -> anyhow::Result<()> {
+/// Puts every mistake into the sources of a crate, numbered from `first`. The switch chooses one of
+/// them.
+pub(crate) fn plant(sources: &Path, mistakes: &[Mistake], first: usize, switch: &str) -> anyhow::Result<()> {
     let mut files: BTreeMap<PathBuf, BTreeMap<(usize, usize), String>> = BTreeMap::new();
     for (number, mistake) in mistakes.iter().enumerate() {
         let path = sources.join(mistake.file);
         let source = std::fs::read_to_string(&path)?;
         let place = find(&source, mistake).with_context(|| format!("{}: {:?}", mistake.file, mistake.line))?;
         let choices = files.entry(path).or_default().entry((place.start, place.end)).or_default();
-        *choices += &format!("if crate::planted({}) {{ {} }} else ", number + 1, mistake.wrong);
+        *choices += &format!("if crate::planted({}) {{ {} }} else ", first + number, mistake.wrong);
     }
     for (path, places) in files {
         let mut source = std::fs::read_to_string(&path)?;
@@ -133,9 +135,10 @@ fn plant(sources: &Path, mistakes: &[Mistake]) -> anyhow::Result<()> {
         }
         std::fs::write(path, source)?;
     }
-    let library = sources.join("lib.rs");
+    let library = ["lib.rs", "main.rs"].map(|name| sources.join(name)).into_iter().find(|path| path.exists());
+    let library = library.context("a crate")?;
     let source = std::fs::read_to_string(&library)?;
-    Ok(std::fs::write(library, source + SWITCH)?)
+    Ok(std::fs::write(library, source + switch)?)
 }
 
 /// Compiles the objects to rewrite: the rewriter's cases, programs of the corpus, exceptions.
@@ -188,11 +191,11 @@ mod tests {
     #[test]
     fn every_mistake_has_its_place_in_the_sources() {
         let sources = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../rewriter/src");
-        let mistakes = mistakes().expect("the list is well-formed");
+        let mistakes = mistakes(super::LIST).expect("the list is well-formed");
         assert!(mistakes.len() >= 100, "only {}", mistakes.len());
         for mistake in mistakes {
             let source = std::fs::read_to_string(sources.join(mistake.file)).expect(mistake.file);
-            assert!(find(&source, &mistake).is_some(), "{}: {:?} is gone", mistake.file, mistake.line);
+            assert!(find(&source, &mistake).is_some(), "{}: {:?} is gone", mistake.file, mistake.words);
         }
     }
 }

@@ -58,6 +58,9 @@ pub const BASE: &[Need] = &[
     Need { package: "musl-tools", proof: Proof::Program("musl-gcc") },
     // Another decoder, to compare with the verifier's.
     Need { package: "llvm-dev", proof: Proof::File(&["/usr/include/llvm/MC/MCDisassembler/MCDisassembler.h"]) },
+    // They are shown the code of domains.
+    Need { package: "gdb", proof: Proof::Program("gdb") },
+    Need { package: "linux-perf", proof: Proof::Program("perf") },
     // Random programs, and the sources of whole programs.
     // (csmith writes a file where it runs, also when it is asked for its version.)
     Need { package: "csmith", proof: Proof::File(&["/usr/bin/csmith"]) },
@@ -74,6 +77,14 @@ pub const POSTGRES: &[Need] = &[
     MAKE,
     Need { package: "postgresql-15", proof: Proof::File(&["/usr/lib/postgresql/15/bin/initdb"]) },
     Need { package: "postgresql-server-dev-15", proof: Proof::File(&["/usr/include/postgresql/15/server/postgres.h"]) },
+];
+
+/// The needs of other projects' builds.
+pub const AUTOTOOLS: &[Need] = &[
+    Need { package: "autoconf", proof: Proof::Program("autoconf") },
+    Need { package: "automake", proof: Proof::Program("automake") },
+    Need { package: "libtool", proof: Proof::Program("libtoolize") },
+    Need { package: "m4", proof: Proof::Program("m4") },
 ];
 
 /// The compilers of the long suites, beside gcc and clang.

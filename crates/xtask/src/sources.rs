@@ -27,9 +27,17 @@ pub fn directory() -> anyhow::Result<PathBuf> {
 /// # Errors
 /// A package cannot be fetched; the message says what to do.
 pub fn ensure() -> anyhow::Result<()> {
+    testsuite::ensure(&directory()?)?;
+    fetch(PACKAGES)
+}
+
+/// Fetches and unpacks the sources of packages that are missing.
+///
+/// # Errors
+/// A package cannot be fetched; the message says what to do.
+pub fn fetch(packages: &[&str]) -> anyhow::Result<()> {
     let root = directory()?;
-    testsuite::ensure(&root)?;
-    let missing: Vec<&str> = PACKAGES.iter().copied().filter(|p| !root.join(p).join(".complete").exists()).collect();
+    let missing: Vec<&str> = packages.iter().copied().filter(|p| !root.join(p).join(".complete").exists()).collect();
     if missing.is_empty() {
         return Ok(());
     }

@@ -1,0 +1,104 @@
+//! The suites: one description for each package.
+
+use super::results::Format;
+
+/// A package with a test suite of its own.
+pub struct Suite {
+    /// Debian source package.
+    pub package: &'static str,
+    /// The folder of the sources in which `configure` and `make` run. Empty: the top.
+    pub folder: &'static str,
+    /// Arguments of `configure`. `None`: the package has a Makefile instead. `{root}` is the
+    /// directory in which earlier suites of the same side installed.
+    pub configure: Option<&'static [&'static str]>,
+    /// Arguments of the `make` that builds.
+    pub build: &'static [&'static str],
+    /// Arguments of the `make` that tests.
+    pub check: &'static [&'static str],
+    /// The form of its results.
+    pub format: Format,
+    /// Limits the tests of a side. Minutes.
+    pub minutes: u64,
+    /// Installs it for later suites.
+    pub install: bool,
+    /// Tests that pass natively and cannot in a domain, with the reason.
+    pub known: &'static [Known],
+}
+
+/// A test that differs by the sandbox's design.
+pub struct Known {
+    /// The test's name.
+    pub test: &'static str,
+    /// The reason.
+    pub why: &'static str,
+}
+
+/// The usual package: `configure`, `make`, `make check`.
+const USUAL: Suite = Suite {
+    package: "",
+    folder: "",
+    configure: Some(&["--disable-shared"]),
+    build: &[],
+    check: &["check"],
+    format: Format::Lines,
+    minutes: 20,
+    install: false,
+    known: &[],
+};
+
+/// All suites, in an order in which the libraries that others need come first.
+pub const SUITES: &[Suite] = &[
+    Suite { package: "jansson", ..USUAL },
+    Suite { package: "expat", folder: "expat", configure: Some(&["--disable-shared", "--without-docbook"]), ..USUAL },
+    Suite { package: "sed", configure: Some(&["--disable-nls"]), ..USUAL },
+    Suite { package: "gzip", configure: Some(&[]), ..USUAL },
+    Suite { package: "diffutils", configure: Some(&["--disable-nls"]), ..USUAL },
+    Suite { package: "libsodium", ..USUAL },
+    Suite {
+        package: "pcre2",
+        configure: Some(&["--disable-shared", "--enable-pcre2-16", "--enable-pcre2-32"]),
+        ..USUAL
+    },
+    Suite { package: "gmp", configure: Some(&["--disable-shared", "--prefix={root}"]), install: true, ..USUAL },
+    Suite { package: "mpfr4", configure: Some(&["--disable-shared", "--with-gmp={root}"]), ..USUAL },
+    Suite {
+        package: "nettle",
+        configure: Some(&[
+            "--disable-shared",
+            "--disable-documentation",
+            "--disable-openssl",
+            "--with-include-path={root}/include",
+            "--with-lib-path={root}/lib",
+        ]),
+        ..USUAL
+    },
+    Suite {
+        package: "libxml2",
+        configure: Some(&["--disable-shared", "--without-python", "--without-lzma", "--without-zlib"]),
+        format: Format::Totals,
+        ..USUAL
+    },
+];
+
+/// Returns the suites whose packages' names contain one of some words; without words all.
+pub fn chosen(words: &[String]) -> Vec<&'static Suite> {
+    let fits = |suite: &&Suite| words.is_empty() || words.iter().any(|word| suite.package.contains(word.as_str()));
+    SUITES.iter().filter(fits).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_package_has_one_suite() {
+        let mut names: Vec<&str> = SUITES.iter().map(|suite| suite.package).collect();
+        names.sort_unstable();
+        let count = names.len();
+        names.dedup();
+        assert_eq!(names.len(), count);
+        assert_eq!(chosen(&[]).len(), count);
+        let words = ["mpfr".to_owned()];
+        assert_eq!(chosen(&words).iter().map(|suite| suite.package).collect::<Vec<_>>(), ["mpfr4"]);
+    }
+}
