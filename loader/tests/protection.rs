@@ -104,8 +104,12 @@ fn a_capability_opens_a_supervisor() {
         assert_eq!(bench.with(0, 10), (-1, Status::Host as u32), "byte {byte}");
     }
     assert_eq!(capability.refused(), 4);
-    // Pointers to nothing, and to memory that is not the client's.
-    for pointer in [0, 8, u64::MAX, u64::MAX - 70, std::ptr::from_ref(&capability) as u64] {
+    // An address is its lower half: of the host's own only the offset in the client's window counts.
+    let hosts = std::ptr::from_ref(&capability) as u64 & !u64::from(u32::MAX);
+    let bits = bench.world.domain("client").unwrap().symbol("bits").unwrap().0;
+    bench.give(capability.secret_bytes());
+    assert_eq!(bench.run(0, hosts | bits & u64::from(u32::MAX), 10), (11, 0));
+    for pointer in [0, 8, u64::MAX, u64::MAX - 70, hosts, hosts | 8] {
         assert_eq!(bench.run(0, pointer, 10), (-1, Status::Host as u32), "{pointer:#x}");
     }
     assert_eq!(capability.refused(), 4, "nothing was compared");
