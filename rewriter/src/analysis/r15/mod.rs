@@ -89,14 +89,16 @@ pub(crate) fn decide(
         let free = preserved.chain(scratch).find(|r| named & bit(*r) == 0 && !far);
         decisions.insert(unit, free.map_or(R15::Home, R15::Renamed));
     }
-    for (unit, costs) in exchange_costs(code, graph, effects, &decisions) {
+    let costs = exchange_costs(code, graph, effects, &decisions);
+    let insns = passed::insns_by_unit(code, graph, costs.keys().copied());
+    for (unit, costs) in costs {
         if graph.far.concerns(unit) || unset.contains(&unit) {
             continue;
         }
         let mut cheaper: Vec<Register> = candidates.clone();
         cheaper.retain(|r| costs[number(*r)] < costs[number(Register::R15)]);
         cheaper.sort_by_key(|r| costs[number(*r)]);
-        let fits = |r: &Register| !passed::takes(code, graph, effects, states, unit, *r);
+        let fits = |r: &Register| !passed::takes(code, graph, effects, states, &insns[&unit], *r);
         if let Some(register) = cheaper.into_iter().find(fits) {
             decisions.insert(unit, R15::Exchanged(register));
         }

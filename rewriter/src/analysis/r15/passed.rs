@@ -69,15 +69,8 @@ pub(crate) fn find(
     states: &PerInsn<State>,
     addresses: &Addresses,
 ) -> Result<Passed, Vec<Refusal>> {
-    let mut units = HashMap::<u32, Vec<InsnIndex>>::new();
-    for at in code.insns.keys().filter(|&at| names(effects, at, Register::R15) && !code.insns[at].is_nop()) {
-        units.entry(graph.unit[at]).or_default();
-    }
-    for at in code.insns.keys() {
-        if let Some(unit) = units.get_mut(&graph.unit[at]) {
-            unit.push(at);
-        }
-    }
+    let named = code.insns.keys().filter(|&at| names(effects, at, Register::R15) && !code.insns[at].is_nop());
+    let units = insns_by_unit(code, graph, named.map(|at| graph.unit[at]));
     let mut found = HashMap::<u32, InsnIndex>::new();
     let mut unset = HashSet::<u32>::new();
     for (unit, insns) in &units {
@@ -127,19 +120,13 @@ pub(crate) fn others(
     states: &PerInsn<State>,
     registers: &[Register],
 ) -> Set {
-    let mut units = HashMap::<u32, Vec<InsnIndex>>::new();
-    for insn in &code.insns {
-        if let Flow::Call(dest) | Flow::Jump(dest) | Flow::Branch(dest) = insn.flow
-            && let Some(to) = insn_of(code, dest).filter(|to| graph.entry[*to] && !code.is_trap(*to))
-        {
-            units.entry(graph.unit[to]).or_default();
+    let called = code.insns.iter().filter_map(|insn| match insn.flow {
+        Flow::Call(dest) | Flow::Jump(dest) | Flow::Branch(dest) => {
+            insn_of(code, dest).filter(|to| graph.entry[*to] && !code.is_trap(*to))
         }
-    }
-    for at in code.insns.keys() {
-        if let Some(unit) = units.get_mut(&graph.unit[at]) {
-            unit.push(at);
-        }
-    }
+        _ => None,
+    });
+    let units = insns_by_unit(code, graph, called.map(|to| graph.unit[to]));
     let passed = |register: &Register| {
         let named = |insns: &Vec<InsnIndex>| insns.iter().any(|&at| names(effects, at, *register));
         units.values().any(|insns| named(insns) && passes(code, graph, effects, states, insns, *register).is_some())
@@ -147,17 +134,32 @@ pub(crate) fn others(
     registers.iter().copied().filter(passed).fold(0, |set, register| set | bit(register))
 }
 
-/// Says whether a unit reads a register where it may still hold the caller's value.
+/// Returns the instructions of some units, by unit.
+pub(crate) fn insns_by_unit(
+    code: &Code<'_, '_>,
+    graph: &FlowGraph,
+    units: impl Iterator<Item = u32>,
+) -> HashMap<u32, Vec<InsnIndex>> {
+    let mut found: HashMap<u32, Vec<InsnIndex>> = units.map(|unit| (unit, Vec::new())).collect();
+    for at in code.insns.keys() {
+        if let Some(unit) = found.get_mut(&graph.unit[at]) {
+            unit.push(at);
+        }
+    }
+    found
+}
+
+/// Says whether a unit of these instructions reads a register where it may still hold the caller's
+/// value.
 pub(crate) fn takes(
     code: &Code<'_, '_>,
     graph: &FlowGraph,
     effects: &PerInsn<Effects>,
     states: &PerInsn<State>,
-    unit: u32,
+    insns: &[InsnIndex],
     register: Register,
 ) -> bool {
-    let insns: Vec<InsnIndex> = code.insns.keys().filter(|&at| graph.unit[at] == unit).collect();
-    passes(code, graph, effects, states, &insns, register).is_some()
+    passes(code, graph, effects, states, insns, register).is_some()
 }
 
 /// Adds all units that lead to a unit of a set by direct calls and jumps.
