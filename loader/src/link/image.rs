@@ -185,7 +185,7 @@ const WARM_STACK: u64 = 2 * PAGE_SIZE;
 
 /// Contents larger than this are mapped copy-on-write. Smaller ones are copied, which is faster
 /// than the faults of a file's pages and leaves them in one mapping with their neighbours.
-pub(crate) const COPY_LIMIT: usize = 64 << 10;
+const COPY_LIMIT: usize = 64 << 10;
 
 impl Image {
     /// Returns the length of the dispatch table in bytes: whole pages.
@@ -207,7 +207,8 @@ impl Image {
                 }
             } else if content.bytes.len() > COPY_LIMIT
                 && content.offset == content.offset.page()
-                && self.thread_locals.as_ref().is_none_or(|locals| locals.initial.offset != content.offset)
+                // All memory of a domain with threads comes from its own file.
+                && self.thread_locals.is_none()
             {
                 sources.insert(content.offset, (data.len() as u64, pages(content.bytes.len() as u64)));
                 data.append(&mut content.bytes);

@@ -8,7 +8,7 @@ use crate::gate::kept::KeptParts;
 use crate::gate::records::{Account, Caught, DomainState, Status};
 use crate::link::REGION;
 use crate::link::error::LinkError;
-use crate::link::image::{COPY_LIMIT, Content, Image, Source};
+use crate::link::image::{Content, Image, Mapping, Source};
 use crate::load::observe::{self, Observed};
 use crate::load::verify;
 use crate::load::view::{self, Seat};
@@ -22,8 +22,8 @@ use crate::vm::space::Draw;
 use crate::vm::window::{Protection, Window};
 use rand_chacha::ChaCha20Rng;
 use rand_chacha::rand_core::Rng;
-use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
-use rustix::io::{Errno, pread};
+use rustix::fd::{AsFd, BorrowedFd};
+use rustix::io::Errno;
 use sfi_contract::layout::{PAGE_SIZE, TCB_CANARY};
 use sfi_verifier::Usage;
 use std::collections::HashMap;
@@ -157,19 +157,11 @@ pub(crate) fn raise<'f>(
             window.map_file(segment.start(), segment.length, segment.protection, file, 0, true)?;
         }
     }
-    if let Some(backing) = window.backing() {
-        map_backed(window, backing, image)?;
-    }
-    for mapping in image.mappings.iter().filter(|_| window.backing().is_none()) {
-        let (offset, length, protection) = (mapping.offset, mapping.length, mapping.protection);
-        match (mapping.source, &image.text_file, &image.data_file) {
-            (Source::Text, Some(file), _) => {
-                window.map_file(offset, length, protection, file.as_fd(), 0, !observe::observed())?;
-            }
-            (Source::Data(at), _, Some(file)) => {
-                window.map_file(offset, length, Protection::ReadWrite, file.as_fd(), at, false)?;
-            }
-            _ => window.map(offset, length, Protection::ReadWrite)?,
+    for mapping in &image.mappings {
+        match (window.backing(), mapping.source, &image.text_file) {
+            (_, Source::Text, Some(file)) => map_text(window, mapping, file.as_fd())?,
+            (Some(backing), ..) => map_backed(window, backing, mapping)?,
+            (None, ..) => map_private(window, image, mapping)?,
         }
     }
     for content in &image.contents {
@@ -182,48 +174,32 @@ pub(crate) fn raise<'f>(
     window.backing().map_or(Ok(()), |backing| backing.seal())
 }
 
-/// Maps the memory of a domain with threads writable, but for text. All of it comes from files, so
-/// that further windows can map it.
-fn map_backed(window: &Window, backing: &Backing, image: &Image) -> Result<(), Errno> {
-    for m in &image.mappings {
-        let (offset, length) = (m.offset, m.length);
-        let map = |file: BorrowedFd<'_>, from: WindowOffset| {
-            window.map_file(offset, length, Protection::ReadWrite, file, from.bytes(), true)
-        };
-        match (m.source, m.protection, &image.text_file) {
-            (Source::Text, protection, Some(file)) => {
-                window.map_file(offset, length, protection, file.as_fd(), 0, !observe::observed())?;
-            }
-            // Text that must be copied would have to be writable and executable memory of a file.
-            (_, Protection::ReadExecute, _) => return Err(Errno::PERM),
-            (Source::Second(second), ..) => map(backing.writable(), second)?,
-            (_, Protection::ReadWrite, _) => map(backing.writable(), offset)?,
-            (_, Protection::Read, _) => map(backing.constant(), offset)?,
-        }
-        if let (Source::Data(from), Some(file)) = (m.source, &image.data_file) {
-            copy_in(window, file, from, (offset, length))?;
-        }
-    }
-    Ok(())
+/// Maps text that all instances share.
+fn map_text(window: &Window, text: &Mapping, file: BorrowedFd<'_>) -> Result<(), Errno> {
+    window.map_file(text.offset, text.length, text.protection, file, 0, !observe::observed())
 }
 
-/// Copies bytes of the image's data file into a window.
-fn copy_in(window: &Window, file: &OwnedFd, from: u64, (at, length): (WindowOffset, u64)) -> Result<(), Errno> {
-    let mut bytes = vec![0; COPY_LIMIT];
-    let mut done = 0;
-    while done < length {
-        let want = (length - done).min(bytes.len() as u64) as usize;
-        match pread(file, &mut bytes[..want], from + done) {
-            Ok(0) => return Err(Errno::IO),
-            Ok(count) => {
-                window.write(at + done, &bytes[..count]);
-                done += count as u64;
-            }
-            Err(Errno::INTR) => {}
-            Err(error) => return Err(error),
+/// Maps memory of a domain without threads, writable.
+fn map_private(window: &Window, image: &Image, m: &Mapping) -> Result<(), Errno> {
+    match (m.source, &image.data_file) {
+        (Source::Data(at), Some(file)) => {
+            window.map_file(m.offset, m.length, Protection::ReadWrite, file.as_fd(), at, false)
         }
+        _ => window.map(m.offset, m.length, Protection::ReadWrite),
     }
-    Ok(())
+}
+
+/// Maps memory of a domain with threads, writable. All of it comes from files, so that further
+/// windows can map it.
+fn map_backed(window: &Window, backing: &Backing, m: &Mapping) -> Result<(), Errno> {
+    let (file, from) = match (m.source, m.protection) {
+        // Text that must be copied would have to be writable and executable memory of a file.
+        (_, Protection::ReadExecute) => return Err(Errno::PERM),
+        (Source::Second(second), _) => (backing.writable(), second),
+        (_, Protection::ReadWrite) => (backing.writable(), m.offset),
+        (_, Protection::Read) => (backing.constant(), m.offset),
+    };
+    window.map_file(m.offset, m.length, Protection::ReadWrite, file, from.bytes(), true)
 }
 
 /// Resets the writable memory of an instance to its start, so that no byte survives. Shared regions
