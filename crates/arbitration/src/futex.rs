@@ -11,8 +11,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-/// The longest time between two looks whether the call is over.
-const LOOK: Duration = Duration::from_millis(50);
+/// The longest time between two looks whether the call or the domain is over.
+pub(crate) const LOOK: Duration = Duration::from_millis(50);
 
 /// The waiting threads.
 #[derive(Debug, Default)]

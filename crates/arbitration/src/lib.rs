@@ -165,24 +165,57 @@ impl Arbiter {
     /// The request itself is not readable memory of the domain.
     pub fn host_call(&mut self, cx: &mut HostCall<'_>) -> Result<u64, HostError> {
         let request = Request::of(cx)?;
-        let mut state = self.tenants.take(cx.tenant());
-        let mut heap = match state.heap.take() {
-            Some(heap) => heap,
-            None => Heap::of(cx, self.quota.memory),
-        };
-        let answer = match support(cx, &mut state, &request) {
-            Some(answer) => answer,
-            None => self.call(cx, &mut state, &mut heap, &request, None),
-        };
+        let (mut state, mut heap) = self.take(cx);
+        let answer = self.respond(cx, &mut state, &mut heap, &request, None);
         if let Some(exit) = state.exit {
             return self.end(exit);
         }
+        self.keep(state, heap);
+        Ok(encode(answer))
+    }
+
+    /// Takes the caller's state out of the arbiter, and its heap out of the state.
+    fn take(&mut self, cx: &HostCall<'_>) -> (State, Heap) {
+        let mut state = self.tenants.take(cx.tenant());
+        let heap = state.heap.take().unwrap_or_else(|| Heap::of(cx, self.quota.memory));
+        (state, heap)
+    }
+
+    /// Puts back what [`Arbiter::take`] took.
+    fn keep(&mut self, mut state: State, heap: Heap) {
+        state.heap = Some(heap);
+        self.tenants.put(state);
+    }
+
+    /// Works on the caller's state.
+    fn with<R>(
+        &mut self,
+        cx: &mut HostCall<'_>,
+        work: impl FnOnce(&mut Self, &mut HostCall<'_>, &mut State, &mut Heap) -> R,
+    ) -> R {
+        let (mut state, mut heap) = self.take(cx);
+        let result = work(self, cx, &mut state, &mut heap);
+        self.keep(state, heap);
+        result
+    }
+
+    /// Answers a request: one of the support code, or a system call, whose answer may be given.
+    fn respond(
+        &mut self,
+        cx: &mut HostCall<'_>,
+        state: &mut State,
+        heap: &mut Heap,
+        request: &Request,
+        given: Option<Result<u64, Errno>>,
+    ) -> Result<u64, Errno> {
+        let answer = match support(cx, state, request) {
+            Some(answer) => answer,
+            None => self.call(cx, state, heap, request, given),
+        };
         if let Some(faults) = state.signals.caught() {
             cx.catch_faults(faults, sfi_contract::names::FAULT);
         }
-        state.heap = Some(heap);
-        self.tenants.put(state);
-        Ok(encode(answer))
+        answer
     }
 
     /// Answers a system call, and starts a handler or ends the domain if a signal is due. `given`
@@ -216,23 +249,6 @@ impl Arbiter {
             }
         }
         answer
-    }
-
-    /// Works on the caller's state.
-    fn with<R>(
-        &mut self,
-        cx: &mut HostCall<'_>,
-        work: impl FnOnce(&mut Self, &mut HostCall<'_>, &mut State, &mut Heap) -> R,
-    ) -> R {
-        let mut state = self.tenants.take(cx.tenant());
-        let mut heap = match state.heap.take() {
-            Some(heap) => heap,
-            None => Heap::of(cx, self.quota.memory),
-        };
-        let result = work(self, cx, &mut state, &mut heap);
-        state.heap = Some(heap);
-        self.tenants.put(state);
-        result
     }
 
     /// Ends the domain. Its state is already gone.
@@ -279,7 +295,7 @@ fn support(cx: &mut HostCall<'_>, state: &mut State, request: &Request) -> Optio
     let handler = match request.number {
         requests::NEXT => state.signals.next(cx, at),
         // Domains with threads have an answer of their own.
-        requests::SPAWN | requests::LEAVE => Err(Errno::NOSYS),
+        requests::SPAWN | requests::LEAVE => return Some(Err(Errno::NOSYS)),
         requests::FAULTED => state.signals.fault(cx, at, &request.args),
         // The handler of a fault returned, and the instruction would fault again.
         requests::RETURNED => {
@@ -288,7 +304,7 @@ fn support(cx: &mut HostCall<'_>, state: &mut State, request: &Request) -> Optio
         }
         _ => return None,
     };
-    if handler.is_err() && request.number != requests::SPAWN && request.number != requests::LEAVE {
+    if handler.is_err() {
         state.exit = Some(Exit(128 + libc::SIGSEGV));
     }
     Some(handler)

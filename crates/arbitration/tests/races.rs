@@ -1,27 +1,15 @@
 //! Memory that changes while the arbiter answers a call. A second thread swaps requests, paths,
 //! vectors and lengths in a shared region, as a domain of another world or the host could. Each
 //! answer is one that some state of the memory deserves, and nothing else is touched.
-//!
-//! Needs gcc.
+
+mod support;
 
 use sfi_arbitration::{Arbiter, GATEWAY, Policy, Preopen, Stdio};
 use sfi_loader::{Access, DomainSpec, HostCall, HostError, Import, Manage, TypedFn, World};
-use std::io::Write;
 use std::path::Path;
-use std::process::Command;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
-
-/// `ask(request)` makes the system call that a record in memory describes: its number and six
-/// arguments.
-const TENANT: &str = ".text
-.globl ask
-.type ask,@function
-ask:
-    call __sfi_arbitrate@PLT
-    ret
-.section .note.GNU-stack,\"\",@progbits
-";
+use support::tenant;
 
 const INSIDE: &str = "inside";
 const OUTSIDE: &str = "outside";
@@ -36,13 +24,6 @@ const REQUEST: u64 = 0;
 const PATH: u64 = 0x100;
 const VECTOR: u64 = 0x1200;
 const BUFFER: u64 = 0x2000;
-
-fn assemble(directory: &Path) -> Vec<u8> {
-    let (source, object) = (directory.join("in.s"), directory.join("out.o"));
-    std::fs::File::create(&source).unwrap().write_all(TENANT.as_bytes()).unwrap();
-    assert!(Command::new("gcc").arg("-c").arg(&source).arg("-o").arg(&object).status().unwrap().success());
-    std::fs::read(object).unwrap()
-}
 
 struct Bench {
     world: World,
@@ -63,7 +44,7 @@ impl Bench {
             .region("exchange", 1 << 16)
             .domain(
                 DomainSpec::new("tenant")
-                    .object("tenant.o", assemble(directory))
+                    .object("tenant.o", tenant(directory))
                     .shared("exchange", "exchange", Access::ReadWrite)
                     .import(GATEWAY, Import::host(GATEWAY).signature("(int) -> int")),
             )

@@ -1,33 +1,14 @@
 //! A host that does not ignore SIGPIPE, as hosts in C do not: no write of a domain ends it.
-//!
-//! Needs gcc.
+
+mod support;
 
 use sfi_arbitration::{Arbiter, GATEWAY, Policy, Stdio};
 use sfi_loader::{Access, DomainSpec, HostCall, HostError, Import, Manage, TypedFn, World};
-use std::io::Write;
 use std::os::unix::net::UnixStream;
-use std::process::Command;
-
-/// `ask(request)` makes the system call of a record in memory.
-const TENANT: &str = ".text
-.globl ask
-.type ask,@function
-ask:
-    call __sfi_arbitrate@PLT
-    ret
-.section .note.GNU-stack,\"\",@progbits
-";
+use support::tenant;
 
 /// Offset of a buffer in the region.
 const BUFFER: u64 = 0x100;
-
-fn assemble() -> Vec<u8> {
-    let directory = tempfile::tempdir().unwrap();
-    let (source, object) = (directory.path().join("in.s"), directory.path().join("out.o"));
-    std::fs::File::create(&source).unwrap().write_all(TENANT.as_bytes()).unwrap();
-    assert!(Command::new("gcc").arg("-c").arg(&source).arg("-o").arg(&object).status().unwrap().success());
-    std::fs::read(object).unwrap()
-}
 
 fn ask(world: &mut World, number: i64, arguments: [u64; 3]) -> i64 {
     let at =
@@ -48,13 +29,14 @@ fn no_write_ends_the_host() {
     drop(other);
     let (reader, pipe) = std::io::pipe().unwrap();
     drop(reader);
+    let directory = tempfile::tempdir().unwrap();
     let stdio = Stdio { fds: vec![Some(socket.into()), Some(pipe.into())] };
     let mut arbiter = Arbiter::new(Policy::default(), stdio);
     let mut world = World::builder()
         .region("exchange", 4096)
         .domain(
             DomainSpec::new("tenant")
-                .object("tenant.o", assemble())
+                .object("tenant.o", tenant(directory.path()))
                 .shared("exchange", "exchange", Access::ReadWrite)
                 .import(GATEWAY, Import::host(GATEWAY).signature("(int) -> int")),
         )

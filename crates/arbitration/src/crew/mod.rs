@@ -321,13 +321,7 @@ impl Arbiter {
     ) -> (Result<u64, Errno>, Option<Exit>) {
         self.with(cx, |arbiter, cx, state, heap| {
             state.signals.enter(signals);
-            let answer = match crate::support(cx, state, request) {
-                Some(answer) => answer,
-                None => arbiter.call(cx, state, heap, request, given),
-            };
-            if let Some(faults) = state.signals.caught() {
-                cx.catch_faults(faults, sfi_contract::names::FAULT);
-            }
+            let answer = arbiter.respond(cx, state, heap, request, given);
             state.signals.leave(signals);
             (answer, state.exit.take())
         })

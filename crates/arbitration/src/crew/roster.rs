@@ -2,15 +2,13 @@
 
 use super::death::Death;
 use crate::errno::Errno;
-use crate::futex::Waits;
+use crate::futex::{LOOK, Waits};
 use crate::process::SELF;
 use sfi_loader::Stopper;
 use std::collections::BTreeMap;
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-/// The longest time between two looks whether the domain ends.
-const LOOK: Duration = Duration::from_millis(50);
 /// The longest time that a new thread waits for the host's threads of threads that have left.
 const PATIENCE: Duration = Duration::from_secs(2);
 
