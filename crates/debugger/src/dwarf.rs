@@ -67,7 +67,7 @@ fn read(from: &RaisedObject<'_>, before: &Sections) -> Option<Sections> {
         for (at, relocation) in section.relocations() {
             let RelocationTarget::Symbol(symbol) = relocation.target() else { continue };
             let symbol = file.symbol_by_index(symbol).ok()?;
-            // What was not loaded has no place, and 0 says so.
+            // A section that was not loaded has no place. Its addresses become 0.
             let base = symbol.section_index().and_then(|section| bases.get(&section).copied());
             let value =
                 base.map_or(0, |base| base.wrapping_add(symbol.address()).wrapping_add_signed(relocation.addend()));

@@ -1,7 +1,7 @@
 //! ELF files in memory that describe code at the place where it runs, as JIT compilers register
 //! them: relocatable files whose section of code has an address.
 
-use crate::dwarf::{self, Sections};
+use crate::dwarf::Sections;
 use crate::{Function, frames};
 use object::elf::{FileHeader64, SectionHeader64};
 use object::read::elf::ElfFile64;
@@ -14,13 +14,12 @@ use sfi_loader::{GateCode, RaisedText};
 use std::mem;
 use std::ops::Range;
 
-/// Describes a domain's text.
-pub(crate) fn domain(text: &RaisedText<'_>) -> Vec<u8> {
-    let mut sections = dwarf::join(text.objects());
+/// Describes a domain's text, which has these functions and this debug information.
+pub(crate) fn domain(text: &RaisedText<'_>, functions: &[Function], mut sections: Sections) -> Vec<u8> {
     sections.insert(".debug_frame", frames::of_domain(text.addresses()));
     // `info symbol` prints the section's name, and so the domain's.
     let name = format!(".text.{}", text.domain());
-    write(&name, text.addresses(), &crate::functions(text), sections)
+    write(&name, text.addresses(), functions, sections)
 }
 
 /// Describes the gates.

@@ -60,11 +60,12 @@ struct Shown {
 
 impl TextObserver for Shown {
     fn raised(&self, text: &RaisedText<'_>) -> Box<dyn Any + Send + Sync> {
+        let (functions, sections) = (functions(text), dwarf::join(text.objects()));
         if let Some(perf) = &self.perf {
             // A profile without some names is better than no run.
-            let _ = perf.lock().unwrap_or_else(|broken| broken.into_inner()).tell(text);
+            let _ = perf.lock().unwrap_or_else(|broken| broken.into_inner()).tell(text, &functions, &sections);
         }
-        Box::new(self.gdb.then(|| gdb::Registered::new(image::domain(text))))
+        Box::new(self.gdb.then(|| gdb::Registered::new(image::domain(text, &functions, sections))))
     }
 }
 

@@ -4,8 +4,9 @@
 //! perf reads the map for addresses that no file explains. Text of domains is mapped from memory
 //! files, so that most versions need the jitdump.
 
+use crate::Function;
+use crate::dwarf::Sections;
 use crate::lines::{self, Line};
-use crate::{Function, dwarf, functions};
 use rustix::mm::{MapFlags, ProtFlags, mmap, munmap};
 use rustix::process::getpid;
 use rustix::thread::gettid;
@@ -91,17 +92,16 @@ impl Perf {
     }
 
     /// Writes the functions of a domain.
-    pub(crate) fn tell(&mut self, text: &RaisedText<'_>) -> io::Result<()> {
-        let functions = functions(text);
+    pub(crate) fn tell(&mut self, text: &RaisedText<'_>, functions: &[Function], debug: &Sections) -> io::Result<()> {
         let named = |function: &Function| format!("{} [{}]", clean(&function.name), clean(text.domain()));
         let mut lines = String::new();
-        for function in &functions {
+        for function in functions {
             lines.push_str(&format!("{:x} {:x} {}\n", function.address, function.size, named(function)));
         }
         self.map.file.write_all(lines.as_bytes())?;
-        let lines = lines::lines(&dwarf::join(text.objects()));
+        let lines = lines::lines(debug);
         let mut records = Vec::new();
-        for function in &functions {
+        for function in functions {
             let Some(code) = text.code(function.address, function.size) else { continue };
             let end = function.address + function.size;
             let first = lines.partition_point(|line| line.address < function.address);
