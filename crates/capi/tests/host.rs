@@ -2,25 +2,12 @@
 //! `sfi.h`, the generated headers and both libraries. The host checks itself, and the test checks
 //! its output.
 
-use std::path::{Path, PathBuf};
-use std::process::{Command, Output};
+mod support;
 
-fn root(path: &str) -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").join(path)
-}
-
-/// Returns the folder of the libraries. They lie beside the tests: Cargo makes all forms of a
-/// package's library at once.
-fn libraries() -> PathBuf {
-    std::env::current_exe().unwrap().parent().unwrap().to_owned()
-}
-
-fn succeed(command: &mut Command) -> Output {
-    let output = command.output().unwrap_or_else(|e| panic!("{command:?}: {e}: run `cargo xtask setup`"));
-    let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
-    assert!(output.status.success(), "{command:?}: {}{}", text(&output.stdout), text(&output.stderr));
-    output
-}
+use sfi_loader::Mode;
+use std::path::Path;
+use std::process::Command;
+use support::{libraries, plugin, printed, root, succeed};
 
 /// Returns the words of a line of the pkg-config file.
 fn pkg_config(key: &str) -> Vec<String> {
@@ -32,14 +19,7 @@ fn pkg_config(key: &str) -> Vec<String> {
 /// Puts the plugins, compiled and rewritten, beside the manifest.
 fn plugins(directory: &Path) {
     for name in ["plugin", "shop", "calls"] {
-        let object = directory.join(format!("{name}.o"));
-        let mut gcc = Command::new("gcc");
-        gcc.args(["-O2", "-g", "-fPIE", "-fno-stack-protector", "-Wall", "-Wextra", "-Werror", "-c", "-o"]);
-        succeed(gcc.arg(&object).arg(root("fixtures/c-host").join(format!("{name}.c"))));
-        let options = sfi_rewriter::Options { mode: sfi_loader::Mode::Write };
-        let rewritten = sfi_rewriter::rewrite(&std::fs::read(&object).unwrap(), &options);
-        let rewritten = rewritten.unwrap_or_else(|reasons| panic!("{}", reasons[0]));
-        std::fs::write(directory.join(format!("{name}.sfi.o")), rewritten.bytes).unwrap();
+        plugin(directory, &root("fixtures/c-host").join(format!("{name}.c")), Mode::Write);
     }
     std::fs::rename(directory.join("plugin.o"), directory.join("stock.o")).unwrap();
     std::fs::copy(root("fixtures/c-host/domains.toml"), directory.join("domains.toml")).unwrap();
@@ -77,8 +57,7 @@ fn a_host_in_c() {
         // for leaks.
         let mut host = Command::new("./host");
         host.args(["domains.toml", "leaks"]).env("GLIBC_TUNABLES", "glibc.malloc.tcache_count=0");
-        let output = succeed(host.current_dir(directory.path()));
-        assert_eq!(String::from_utf8(output.stdout).unwrap(), EXPECTED, "{compiler}");
+        assert_eq!(printed(host.current_dir(directory.path())), EXPECTED, "{compiler}");
     }
     assert_eq!(pkg_config("Version:"), [env!("CARGO_PKG_VERSION")]);
 }

@@ -1,0 +1,43 @@
+//! What the tests with hosts in C and C++ share.
+#![allow(dead_code)]
+
+use sfi_loader::Mode;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+
+/// Returns a path in the repository.
+pub fn root(path: &str) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").join(path)
+}
+
+/// Returns the folder of the libraries. They lie beside the tests: Cargo makes all forms of a
+/// package's library at once.
+pub fn libraries() -> PathBuf {
+    std::env::current_exe().unwrap().parent().unwrap().to_owned()
+}
+
+/// Runs a command that must succeed.
+pub fn succeed(command: &mut Command) -> Output {
+    let output = command.output().unwrap_or_else(|e| panic!("{command:?}: {e}: run `cargo xtask setup`"));
+    let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+    assert!(output.status.success(), "{command:?}: {}{}", text(&output.stdout), text(&output.stderr));
+    output
+}
+
+/// Runs a command that must succeed, and returns what it printed.
+pub fn printed(command: &mut Command) -> String {
+    String::from_utf8(succeed(command).stdout).unwrap()
+}
+
+/// Compiles a plugin, and puts `name.o` and the rewritten `name.sfi.o` in a folder.
+pub fn plugin(directory: &Path, source: &Path, mode: Mode) {
+    let name = source.file_stem().unwrap().to_str().unwrap();
+    let object = directory.join(format!("{name}.o"));
+    let mut gcc = Command::new("gcc");
+    gcc.args(["-O2", "-g", "-fPIE", "-fno-stack-protector", "-Wall", "-Wextra", "-Werror"]);
+    gcc.args(["-Wno-infinite-recursion", "-c", "-o"]);
+    succeed(gcc.arg(&object).arg(source));
+    let rewritten = sfi_rewriter::rewrite(&std::fs::read(&object).unwrap(), &sfi_rewriter::Options { mode });
+    let rewritten = rewritten.unwrap_or_else(|reasons| panic!("{}", reasons[0]));
+    std::fs::write(directory.join(format!("{name}.sfi.o")), rewritten.bytes).unwrap();
+}
