@@ -55,7 +55,7 @@ const fn command(programs: &'static [&'static str], tests: &'static [&'static st
 const GATE: Suite = command(&["--test", "gate"], &[]);
 const ARCHIVES: Suite = command(&["--test", "archives"], &[]);
 const LINKING: Suite = suite("sfi-loader", "loader", &["--test", "linking"]);
-const CALLS: Suite = suite("sfi-loader", "loader", &["--test", "bindings", "--test", "copied_once"]);
+const CALLS: Suite = suite("sfi-loader", "loader", &["--test", "bindings", "--test", "names", "--test", "copied_once"]);
 
 /// The parts whose mends no other task leaves out.
 const PARTS: &[Part] = &[
