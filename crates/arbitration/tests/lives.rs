@@ -149,6 +149,26 @@ fn a_restarted_domain_finds_nothing_of_its_dead_self() {
 }
 
 #[test]
+fn former_lives_cost_the_host_nothing() {
+    let directory = tempfile::tempdir().unwrap();
+    let mut world = world(directory.path(), Restart::Never, false);
+    let file = directory.path().join("data/file").canonicalize().unwrap();
+    let open = || {
+        let descriptors = std::fs::read_dir("/proc/self/fd").unwrap().map(|entry| entry.unwrap().path());
+        // Other tests close theirs meanwhile.
+        descriptors.filter(|at| std::fs::read_link(at).is_ok_and(|to| to == file)).count()
+    };
+    for _ in 0..3 {
+        spend(&mut world);
+        assert_eq!(open(), 1, "the living one has its file");
+        world.restart("tenant").unwrap();
+        is_new(&mut world);
+        assert_eq!(open(), 0, "the dead one's is closed");
+        world.restart("tenant").unwrap();
+    }
+}
+
+#[test]
 fn instances_are_processes_of_their_own() {
     let directory = tempfile::tempdir().unwrap();
     let mut world = world(directory.path(), Restart::Never, false);
