@@ -22,19 +22,22 @@ pub struct Args {
 }
 
 /// Returns the program `sfi`, the library and the folder of the extension, all built.
-fn built() -> anyhow::Result<(PathBuf, PathBuf, PathBuf)> {
+fn built(profile: &str) -> anyhow::Result<(PathBuf, PathBuf, PathBuf)> {
     let root = setup::root()?;
     let target = std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| root.join("target"), PathBuf::from);
-    let build = ["build", "--release", "--package", "sfi-capi", "--package", "sfi-cli"];
-    let status = Command::new(cargo()).args(build).current_dir(&root).status().context("cannot run cargo")?;
+    let mut build = Command::new(cargo());
+    // All packages: a choice of them may choose other features of their dependencies.
+    build.args(["build", "--workspace", "--profile", profile]).current_dir(&root);
+    let status = build.status().context("cannot run cargo")?;
     ensure!(status.success(), "cargo build failed");
-    let release = target.join("release");
-    Ok((release.join("sfi"), release.join("libsfi.a"), root.join("integrations/postgresql")))
+    let folder = target.join(if profile == "dev" { "debug" } else { profile });
+    Ok((folder.join("sfi"), folder.join("libsfi.a"), root.join("integrations/postgresql")))
 }
 
-/// Returns the command that runs the tests.
-pub fn tests() -> anyhow::Result<Command> {
-    let (sfi, library, folder) = built()?;
+/// Returns the command that runs the tests, with what `cargo build --profile` builds. What `dev`
+/// builds is there after `cargo test`.
+pub fn tests(profile: &str) -> anyhow::Result<Command> {
+    let (sfi, library, folder) = built(profile)?;
     let mut command = Command::new(folder.join("test/run.sh"));
     command.arg(sfi).arg(library);
     Ok(command)
@@ -43,7 +46,7 @@ pub fn tests() -> anyhow::Result<Command> {
 /// Runs the task.
 pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
     setup::ensure(setup::POSTGRES)?;
-    let mut command = tests()?;
+    let mut command = tests("release")?;
     let script = if args.table3 { Some("table3/table3.sh") } else { args.bench.then_some("run.sh") };
     if let Some(script) = script {
         command.arg("--exec").arg(setup::root()?.join("integrations/postgresql/bench").join(script));

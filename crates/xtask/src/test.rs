@@ -39,7 +39,7 @@ pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
     steps.tests("cargo test", &mut cargo(&["test", "--workspace", "--no-fail-fast"]))?;
     let planted = ["xtask", "mutants", "--rewriter", "--no-table"];
     steps.whole("mistakes planted in the rewriter", &mut cargo(&planted))?;
-    match postgres::tests() {
+    match postgres::tests("dev") {
         Ok(mut tests) => steps.tests("the extension for PostgreSQL", &mut tests)?,
         Err(error) => steps.failed("the extension for PostgreSQL", &error),
     }
