@@ -335,3 +335,16 @@ fn a_read_only_file_in_a_writable_directory_stays() {
     fs::write(at("other/more"), "text").expect("written");
     assert!(open(&tree, "/d/other/more", OFlags::RDWR).is_ok());
 }
+
+#[test]
+fn a_file_that_was_swapped_after_the_look_up_is_judged_again() {
+    let directory = tempfile::tempdir().expect("directory");
+    let file = directory.path().join("file");
+    fs::write(&file, "").expect("file");
+    let tree = Tree::new(with_null(vec![grant(directory.path(), "/d", true)]));
+    let found = tree.look_up("", "/d/file", Last::Follow, Intent::Read).expect("found");
+    assert!(found.open(OFlags::RDONLY, Mode::empty()).is_ok());
+    fs::remove_file(&file).expect("removed");
+    rustix::fs::mkfifoat(rustix::fs::CWD, &file, Mode::from_raw_mode(0o666)).expect("FIFO");
+    assert_eq!(found.open(OFlags::RDONLY, Mode::empty()).map(drop), Err(Errno::ACCES));
+}

@@ -1,0 +1,156 @@
+//! Guards that a program meets rarely: bits of modes, positions of directories, long transfers, and
+//! waits.
+
+mod support;
+
+use sfi_arbitration::{Policy, Preopen, Quota, Stdio};
+use std::fs;
+use std::os::unix::fs::{OpenOptionsExt, PermissionsExt};
+use std::path::Path;
+use std::process::Command;
+use std::time::{Duration, Instant};
+use support::{BUFFER, Bench};
+
+const CREATE: u64 = (libc::O_CREAT | libc::O_WRONLY) as u64;
+const HERE: u64 = libc::AT_FDCWD as u64;
+/// A wait of the policy. No test here may last as long.
+const WAIT: Duration = Duration::from_secs(30);
+
+/// Returns a tenant with a directory that it may change, `/d`, and one that it may read, `/r`.
+fn bench(directory: &Path, quota: Quota, stdio: Stdio) -> Bench {
+    for name in ["d", "r"] {
+        fs::create_dir(directory.join(name)).unwrap();
+        fs::write(directory.join(name).join("file"), "contents").unwrap();
+    }
+    let grant = |name: &str, writable| Preopen::open(&directory.join(name), format!("/{name}"), writable).unwrap();
+    Bench::new(Policy { preopens: vec![grant("d", true), grant("r", false)], quota, ..Policy::default() }, stdio)
+}
+
+fn none() -> Stdio {
+    Stdio { fds: Vec::new() }
+}
+
+fn mode(path: &Path) -> u32 {
+    fs::metadata(path).unwrap().permissions().mode() & 0o7777
+}
+
+#[test]
+fn no_special_bits_of_modes_are_set() {
+    let directory = tempfile::tempdir().unwrap();
+    let at = |name: &str| directory.path().join(name);
+    let mut bench = bench(directory.path(), Quota::default(), none());
+    assert_eq!(bench.ask_path(libc::SYS_open, "/d/new", &[CREATE, 0o7755]), 0);
+    assert_eq!(mode(&at("d/new")), 0o755);
+    assert_eq!(bench.ask(libc::SYS_fchmod, &[0, 0o7711]), 0);
+    assert_eq!(mode(&at("d/new")), 0o711);
+    assert_eq!(bench.ask_path(libc::SYS_chmod, "/d/new", &[0o7700]), 0);
+    assert_eq!(mode(&at("d/new")), 0o700);
+    assert_eq!(bench.ask_path(libc::SYS_mkdir, "/d/sub", &[0o7755]), 0);
+    assert_eq!(mode(&at("d/sub")), 0o755);
+}
+
+#[test]
+fn attributes_under_a_read_only_grant_stay() {
+    let directory = tempfile::tempdir().unwrap();
+    let file = directory.path().join("r/file");
+    let mut bench = bench(directory.path(), Quota::default(), none());
+    let before = (mode(&file), fs::metadata(&file).unwrap().modified().unwrap());
+    let refused = -i64::from(libc::EROFS);
+    assert_eq!(bench.ask_path(libc::SYS_chmod, "/r/file", &[0o777]), refused);
+    let path = bench.at(support::PATH);
+    assert_eq!(bench.ask(libc::SYS_utimensat, &[HERE, path, 0, 0]), refused);
+    assert_eq!((mode(&file), fs::metadata(&file).unwrap().modified().unwrap()), before);
+}
+
+#[test]
+fn a_directory_waits_for_a_buffer_that_exists() {
+    let directory = tempfile::tempdir().unwrap();
+    let mut bench = bench(directory.path(), Quota::default(), none());
+    assert_eq!(bench.ask_path(libc::SYS_open, "/d", &[libc::O_DIRECTORY as u64]), 0);
+    assert_eq!(bench.ask(libc::SYS_getdents64, &[0, 8, 4096]), -i64::from(libc::EFAULT));
+    let buffer = bench.at(BUFFER);
+    let count = bench.ask(libc::SYS_getdents64, &[0, buffer, 4096]);
+    let entries = bench.get(BUFFER, usize::try_from(count).unwrap());
+    assert!(entries.windows(5).any(|name| name == b"file\0"), "{entries:?}");
+}
+
+#[test]
+fn one_call_moves_a_bounded_number_of_bytes() {
+    const MOST: i64 = 1 << 20;
+    let directory = tempfile::tempdir().unwrap();
+    let mut bench = bench(directory.path(), Quota::default(), none());
+    let buffer = bench.at(BUFFER);
+    assert_eq!(bench.ask_path(libc::SYS_open, "/d/large", &[CREATE, 0o600]), 0);
+    assert_eq!(bench.ask(libc::SYS_write, &[0, buffer, 3 << 20]), MOST);
+    let parts: Vec<u8> = [buffer, 700 << 10, buffer, 700 << 10].iter().flat_map(|word| word.to_le_bytes()).collect();
+    bench.put(support::PATH, &parts);
+    let vector = bench.at(support::PATH);
+    assert_eq!(bench.ask(libc::SYS_writev, &[0, vector, 2]), MOST);
+    assert_eq!(fs::metadata(directory.path().join("d/large")).unwrap().len(), 2 << 20);
+    assert_eq!(bench.ask_path(libc::SYS_open, "/d/large", &[0, 0]), 1);
+    assert_eq!(bench.ask(libc::SYS_read, &[1, buffer, 3 << 20]), MOST);
+    bench.put(support::PATH, &parts);
+    assert_eq!(bench.ask(libc::SYS_preadv, &[1, vector, 2, 0]), MOST);
+}
+
+#[test]
+fn growth_by_ftruncate_is_paid() {
+    let directory = tempfile::tempdir().unwrap();
+    let mut bench = bench(directory.path(), Quota { written: 1000, ..Quota::default() }, none());
+    for (name, answer) in [("/d/one", 0), ("/d/two", -i64::from(libc::EDQUOT))] {
+        let file = bench.ask_path(libc::SYS_open, name, &[CREATE, 0o600]);
+        assert_eq!(bench.ask(libc::SYS_ftruncate, &[file as u64, 600]), answer, "{name}");
+    }
+}
+
+#[test]
+fn nobody_waits_who_asked_not_to() {
+    let directory = tempfile::tempdir().unwrap();
+    let (reader, _writer) = std::io::pipe().unwrap();
+    let stdio = Stdio { fds: vec![Some(reader.into())] };
+    let mut bench = bench(directory.path(), Quota { wait: WAIT, ..Quota::default() }, stdio);
+    let (start, buffer, again) = (Instant::now(), bench.at(BUFFER), -i64::from(libc::EAGAIN));
+    assert_eq!(bench.ask(libc::SYS_fcntl, &[0, libc::F_SETFL as u64, libc::O_NONBLOCK as u64]), 0);
+    assert_eq!(bench.ask(libc::SYS_read, &[0, buffer, 1]), again);
+    // A domain with one thread would wait for itself at its own pipe.
+    assert_eq!(bench.ask(libc::SYS_pipe, &[buffer]), 0);
+    assert_eq!(bench.ask(libc::SYS_read, &[1, buffer, 1]), again);
+    let mut written = 0;
+    let full = loop {
+        match bench.ask(libc::SYS_write, &[2, buffer, 1 << 20]) {
+            count if count > 0 => written += count,
+            error => break error,
+        }
+    };
+    assert_eq!((written, full), (65536, again));
+    assert!(start.elapsed() < WAIT, "it waited");
+}
+
+/// Names the part of [`a_terminal_stays_its_own`] that runs in a session of its own.
+const SESSION: &str = "SFI_TEST_SESSION";
+
+#[test]
+fn a_terminal_stays_its_own() {
+    if std::env::var_os(SESSION).is_none() {
+        let mut again = Command::new("setsid");
+        again.args(["--wait".as_ref(), std::env::current_exe().unwrap().as_os_str()]);
+        let status = again.args(["--exact", "a_terminal_stays_its_own"]).env(SESSION, "1").status();
+        assert!(status.expect("setsid, of util-linux").success());
+        return;
+    }
+    assert!(fs::File::open("/dev/tty").is_err(), "a new session has no terminal");
+    let main = fs::OpenOptions::new().read(true).write(true).custom_flags(libc::O_NOCTTY).open("/dev/ptmx").unwrap();
+    let mut name = [0; 64];
+    // SAFETY: the descriptor is open, and the buffer is as long as is said.
+    let named = unsafe {
+        let main = std::os::fd::AsRawFd::as_raw_fd(&main);
+        libc::grantpt(main) == 0 && libc::unlockpt(main) == 0 && libc::ptsname_r(main, name.as_mut_ptr(), 64) == 0
+    };
+    assert!(named, "{}", std::io::Error::last_os_error());
+    // SAFETY: `ptsname_r` ended it with a zero.
+    let name = unsafe { std::ffi::CStr::from_ptr(name.as_ptr()) }.to_str().unwrap();
+    let policy = Policy { preopens: vec![Preopen::file(Path::new(name), "/tty", true).unwrap()], ..Policy::default() };
+    let mut bench = Bench::new(policy, none());
+    assert_eq!(bench.ask_path(libc::SYS_open, "/tty", &[libc::O_RDWR as u64]), 0);
+    assert!(fs::File::open("/dev/tty").is_err(), "the domain's terminal became the host's");
+}
