@@ -36,6 +36,22 @@ void *sfi_result(size_t size);
 enum { SFI_DEBUG = 0, SFI_LOG = 1, SFI_INFO = 2, SFI_NOTICE = 3, SFI_WARNING = 4 };
 int sfi_log(int level, const char *text, size_t length);
 
+/* Runs a statement of SQL as the role that called the function. Its parameters $1, $2, ... are texts
+ * (cast them: $1::int); one with bytes 0 is NULL. Returns the number of rows, or -1 within a query
+ * of the same library. An error ends the call and is the error of the caller's statement.
+ *
+ * The owner of the library needs the right `spi` (sfi.grant), and `spi write` for statements that
+ * change something. Functions that are STABLE or IMMUTABLE only read. */
+struct sfi_text {
+    const char *bytes;
+    uint64_t length;
+};
+int64_t sfi_query(const char *sql, size_t length, const struct sfi_text *parameters, size_t count);
+/* Copies a value of the last query's answer as text, at most `room` bytes and without a zero at the
+ * end. Returns its whole length, -1 for NULL, -2 if there is no such row or column. They count from
+ * 0. The answer lasts until the library's next query, at most to the end of the transaction. */
+int64_t sfi_cell(uint64_t row, uint64_t column, char *buffer, size_t room);
+
 /* The C runtime for domains. */
 void *malloc(size_t size);
 void *realloc(void *block, size_t size);

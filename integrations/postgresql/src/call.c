@@ -22,6 +22,7 @@ typedef struct Function {
     bool strict;
     bool set;
     bool block;   /* gets a CallBlock */
+    bool stable;  /* is not VOLATILE */
     bool quick;   /* no block, and only arguments that quick_call knows */
     SupportCache support;
     char *symbol;
@@ -66,6 +67,7 @@ static void describe(Oid oid, Function *function, MemoryContext context, bool va
     function->count = form->pronargs;
     function->strict = form->proisstrict;
     function->set = form->proretset;
+    function->stable = form->provolatile != PROVOLATILE_VOLATILE;
     function->symbol = symbol;
     memcpy(function->arguments, form->proargtypes.values, form->pronargs * sizeof(Oid));
     function->support.support = pgsfi_support(form->prorettype, form->pronargs, function->arguments);
@@ -73,6 +75,7 @@ static void describe(Oid oid, Function *function, MemoryContext context, bool va
         ereport(ERROR, (errcode(ERRCODE_FEATURE_NOT_SUPPORTED), errmsg("LANGUAGE sfi has no procedures and triggers")));
     if (function->support.support == SUPPORT_NONE) {
         bool quick = true;
+        int integers = 0;
 
         initStringInfo(&signature);
         appendStringInfoChar(&signature, '(');
@@ -81,7 +84,7 @@ static void describe(Oid oid, Function *function, MemoryContext context, bool va
 
             pgsfi_describe(function->arguments[i], false, crossing, context);
             words += pgsfi_words(crossing->kind);
-            pgsfi_signature(&signature, crossing->kind);
+            pgsfi_signature(&signature, crossing->kind, &integers);
             quick = quick && is_quick(crossing->kind);
         }
         pgsfi_describe(form->prorettype, true, &function->result, context);
@@ -90,7 +93,7 @@ static void describe(Oid oid, Function *function, MemoryContext context, bool va
         function->quick = quick && !function->block;
         if (function->block) {
             words++;
-            appendStringInfoString(&signature, "ptr, ");
+            pgsfi_signature_word(&signature, true, &integers);
         }
         if (words > MAX_WORDS)
             ereport(ERROR, (errcode(ERRCODE_TOO_MANY_ARGUMENTS), errmsg("a function in LANGUAGE sfi has at most %d C arguments", MAX_WORDS),
@@ -109,9 +112,9 @@ static void describe(Oid oid, Function *function, MemoryContext context, bool va
     }
     ReleaseSysCache(tuple);
     if (validate) {
-        char *digest, *mode;
+        Library known;
 
-        if (!pgsfi_library_read(library, &digest, &mode, NULL)) (void) pgsfi_library_from_file(library);
+        if (!pgsfi_library_read(library, &known, NULL)) (void) pgsfi_library_from_file(library);
     }
     function->role = GetUserId();
     function->instance = pgsfi_instance(library);
@@ -207,6 +210,7 @@ static sfi_value cross(Function *function, FunctionCallInfo fcinfo, Ready *ready
         for (int i = 0; i < function->count; i++)
             count += pgsfi_put(&function->crossings[i], ready->values[i], NULL, words + count);
     }
+    pgsfi_progress.stable = function->stable;
     result = pgsfi_call(function->instance, function->prepared, words);
     if (shared) memcpy(block, pgsfi_view(function->instance, function->prepared, (uintptr_t) shared, sizeof *block), sizeof *block);
     return result;
@@ -359,6 +363,7 @@ static Datum quick_call(const Function *function, FunctionCallInfo fcinfo)
             room += TYPEALIGN(16, pieces[i].length + 1);
         }
     }
+    pgsfi_progress.stable = function->stable;
     result = pgsfi_call(function->instance, function->prepared, words);
     if (function->result.kind == KIND_FLOAT8) return Float8GetDatum(result.f);
     if (function->result.type == INT4OID) return Int32GetDatum((int32) result.u);

@@ -83,13 +83,14 @@ static void fill(FunctionCallInfo fcinfo, SupportCache *cache, Instance *instanc
 {
     Oid function = fcinfo->flinfo->fn_oid;
     StringInfoData signature;
+    int words = 1;
 
     initStringInfo(&signature);
     switch (cache->support) {
     case SUPPORT_CONSISTENT:
         pgsfi_describe(arguments[1], false, &cache->query, fcinfo->flinfo->fn_mcxt);
         appendStringInfoString(&signature, "(ptr, ");
-        pgsfi_signature(&signature, cache->query.kind);
+        pgsfi_signature(&signature, cache->query.kind, &words);
         appendStringInfoString(&signature, "int, ptr) -> int");
         cache->size = key_size(((GISTENTRY *) PG_GETARG_POINTER(0))->rel, function);
         break;
@@ -220,6 +221,7 @@ static Datum same(FunctionCallInfo fcinfo, const SupportCache *cache, Instance *
 Datum pgsfi_support_call(FunctionCallInfo fcinfo, SupportCache *cache, Instance *instance, const char *symbol,
                          const Oid *arguments)
 {
+    pgsfi_progress.stable = true;
     if (unlikely(!cache->prepared)) fill(fcinfo, cache, instance, symbol, arguments);
     switch (cache->support) {
     case SUPPORT_CONSISTENT: return BoolGetDatum(consistent(fcinfo, cache, instance));

@@ -10,8 +10,7 @@
 
 static ErrorData *failed;
 
-/* Keeps the error in progress, and orders the end of the call. */
-static void keep(MemoryContext context)
+void pgsfi_keep_error(MemoryContext context)
 {
     MemoryContextSwitchTo(TopMemoryContext);
     if (!failed) failed = CopyErrorData();
@@ -49,7 +48,7 @@ static sfi_status write_line(sfi_host_call *call, int level, uint64 pointer, uin
     }
     PG_CATCH();
     {
-        keep(context);
+        pgsfi_keep_error(context);
         return SFI_HOST;
     }
     PG_END_TRY();
@@ -76,10 +75,13 @@ void pgsfi_offer(sfi_config *config)
     sfi_config_one_thread(config, NULL);
     sfi_config_function(config, "sfi_log", log_line, NULL, NULL);
     sfi_config_function(config, "host_write", print, NULL, NULL);
+    pgsfi_offer_queries(config);
 }
 
 const char *pgsfi_imports(void)
 {
     return "sfi_log = { host = \"sfi_log\", signature = \"(int, ptr, int) -> int\", on_fault = -1 }\n"
+           "sfi_query = { host = \"sfi_query\", signature = \"(ptr, int, ptr, int) -> int\", on_fault = -1 }\n"
+           "sfi_cell = { host = \"sfi_cell\", signature = \"(int, int, ptr, int) -> int\", on_fault = -2 }\n"
            "host_write = { host = \"host_write\", signature = \"(ptr, int) -> void\" }\n";
 }

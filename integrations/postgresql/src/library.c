@@ -49,7 +49,7 @@ void pgsfi_check_usage(void)
         aclcheck_error(ACLCHECK_NO_PRIV, OBJECT_LANGUAGE, "sfi");
 }
 
-bool pgsfi_library_read(const char *name, char **digest, char **mode, bytea **object)
+bool pgsfi_library_read(const char *name, Library *library, bytea **object)
 {
     RangeVar *range = makeRangeVar("sfi", "library", -1);
     Oid table = RangeVarGetRelid(range, AccessShareLock, false);
@@ -68,14 +68,15 @@ bool pgsfi_library_read(const char *name, char **digest, char **mode, bytea **ob
         TupleDesc columns = RelationGetDescr(relation);
         bool null;
 
-        *mode = TextDatumGetCString(heap_getattr(tuple, COLUMN_MODE, columns, &null));
+        library->owner = DatumGetObjectId(heap_getattr(tuple, COLUMN_OWNER, columns, &null));
+        library->mode = TextDatumGetCString(heap_getattr(tuple, COLUMN_MODE, columns, &null));
         {
             bytea *bytes = DatumGetByteaPP(heap_getattr(tuple, COLUMN_DIGEST, columns, &null));
             int length = VARSIZE_ANY_EXHDR(bytes);
 
-            *digest = palloc(2 * length + 1);
-            hex_encode(VARDATA_ANY(bytes), length, *digest);
-            (*digest)[2 * length] = 0;
+            library->digest = palloc(2 * length + 1);
+            hex_encode(VARDATA_ANY(bytes), length, library->digest);
+            library->digest[2 * length] = 0;
         }
         if (object) *object = DatumGetByteaPCopy(heap_getattr(tuple, COLUMN_OBJECT, columns, &null));
     }
@@ -321,13 +322,14 @@ Datum sfi_pg_install(PG_FUNCTION_ARGS)
 PG_FUNCTION_INFO_V1(sfi_pg_install_file);
 Datum sfi_pg_install_file(PG_FUNCTION_ARGS)
 {
-    char *name = text_to_cstring(PG_GETARG_TEXT_PP(0)), *digest, *mode;
+    char *name = text_to_cstring(PG_GETARG_TEXT_PP(0));
+    Library library;
 
     pgsfi_check_usage();
     if (!pgsfi_library_from_file(name))
         ereport(ERROR, (errcode(ERRCODE_UNDEFINED_FILE), errmsg("no folder of sfi.directories has a file \"%s\"", name)));
-    if (!pgsfi_library_read(name, &digest, &mode, NULL)) elog(ERROR, "the library is gone");
-    PG_RETURN_TEXT_P(cstring_to_text(digest));
+    if (!pgsfi_library_read(name, &library, NULL)) elog(ERROR, "the library is gone");
+    PG_RETURN_TEXT_P(cstring_to_text(library.digest));
 }
 
 PG_FUNCTION_INFO_V1(sfi_pg_remove);

@@ -25,9 +25,11 @@ typedef struct Instance {
     struct Instance *next;
     char *library;
     Oid role;
+    Oid owner;    /* of the library */
     char *digest; /* hex */
     sfi_world *world;
     struct Entry *entries;
+    struct Answer *answer; /* to its last query in this transaction */
     uint64 calls;
     uint64 asked;       /* calls of the server by the domain */
     uint64 nanoseconds; /* in calls while sfi.timing is on */
@@ -82,8 +84,14 @@ extern char *pgsfi_command;
 extern const char *pgsfi_mode_name(void);
 
 /* library.c */
+/* A library as the table has it. */
+typedef struct Library {
+    Oid owner;
+    char *digest; /* hex */
+    char *mode;
+} Library;
 /* Reads a library: its object is palloc'ed. Returns false if there is none. */
-extern bool pgsfi_library_read(const char *name, char **digest, char **mode, bytea **object);
+extern bool pgsfi_library_read(const char *name, Library *library, bytea **object);
 /* Installs a file of sfi.directories if there is one of this name. */
 extern bool pgsfi_library_from_file(const char *name);
 extern void pgsfi_check_usage(void);
@@ -104,6 +112,7 @@ typedef struct Progress {
     volatile uint64 number; /* of the outermost one */
     volatile sig_atomic_t overtime;
     Instance *instance; /* of the innermost one */
+    bool stable;        /* the innermost one must not change the database */
 } Progress;
 extern Progress pgsfi_progress;
 /* Starts the timer of this transaction. */
@@ -162,13 +171,20 @@ static inline void *pgsfi_room(Instance *instance, sfi_prepared *prepared, Size 
 /* host.c */
 extern void pgsfi_offer(sfi_config *config);
 extern const char *pgsfi_imports(void);
+/* Keeps the error in progress, and orders the end of the call in progress. */
+extern void pgsfi_keep_error(MemoryContext context);
 /* Raises the error that ended a host function, if one did. */
 extern void pgsfi_rethrow(void);
+
+/* query.c */
+extern void pgsfi_offer_queries(sfi_config *config);
 
 /* values.c */
 extern void pgsfi_describe(Oid type, bool result, Crossing *crossing, MemoryContext context);
 extern int pgsfi_words(Kind kind);
-extern void pgsfi_signature(StringInfo to, Kind kind);
+/* Appends the words of an argument to a signature. `words` counts those that are no floats. */
+extern void pgsfi_signature(StringInfo to, Kind kind, int *words);
+extern void pgsfi_signature_word(StringInfo to, bool pointer, int *words);
 extern Size pgsfi_prepare_argument(const Crossing *crossing, Datum *value);
 extern int pgsfi_put(const Crossing *crossing, Datum value, char **room, sfi_value *words);
 extern Datum pgsfi_take(const Crossing *crossing, Instance *instance, sfi_prepared *prepared, sfi_value result, uint64 length);

@@ -137,15 +137,22 @@ int pgsfi_words(Kind kind)
     }
 }
 
-void pgsfi_signature(StringInfo to, Kind kind)
+/* Pointers in registers are said to be pointers. Others cross as the numbers that they are. */
+void pgsfi_signature_word(StringInfo to, bool pointer, int *words)
+{
+    appendStringInfoString(to, pointer && *words < 6 ? "ptr, " : "int, ");
+    (*words)++;
+}
+
+void pgsfi_signature(StringInfo to, Kind kind, int *words)
 {
     switch (kind) {
-    case KIND_VOID: break;
-    case KIND_WORD: appendStringInfoString(to, "int, "); break;
-    case KIND_FLOAT4: case KIND_FLOAT8: appendStringInfoString(to, "float, "); break;
-    case KIND_FIXED: appendStringInfoString(to, "ptr, "); break;
-    case KIND_PATH: appendStringInfoString(to, "ptr, int, int, "); break;
-    default: appendStringInfoString(to, "ptr, int, "); break;
+    case KIND_FLOAT4: case KIND_FLOAT8:
+        appendStringInfoString(to, "float, ");
+        break;
+    default:
+        for (int i = 0; i < pgsfi_words(kind); i++) pgsfi_signature_word(to, i == 0 && kind != KIND_WORD, words);
+        break;
     }
 }
 

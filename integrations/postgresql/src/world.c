@@ -51,10 +51,10 @@ static void raise_load(const char *library, sfi_error *error)
                     errdetail("%s", message)));
 }
 
-Instance *pgsfi_instance(const char *library)
+Instance *pgsfi_instance(const char *name)
 {
     Oid role = GetUserId();
-    char *digest, *mode;
+    Library library;
     bytea *object;
     Instance *found;
     MemoryContext old;
@@ -65,18 +65,21 @@ Instance *pgsfi_instance(const char *library)
     sfi_status status;
     int file;
 
-    if (!pgsfi_library_read(library, &digest, &mode, NULL))
-        ereport(ERROR, (errcode(ERRCODE_UNDEFINED_OBJECT), errmsg("there is no library \"%s\"", library),
+    if (!pgsfi_library_read(name, &library, NULL))
+        ereport(ERROR, (errcode(ERRCODE_UNDEFINED_OBJECT), errmsg("there is no library \"%s\"", name),
                         errhint("Install one with sfi.install or sfi.install_file.")));
-    if (strcmp(pgsfi_mode_name(), "full") == 0 && strcmp(mode, "full") != 0)
+    if (strcmp(pgsfi_mode_name(), "full") == 0 && strcmp(library.mode, "full") != 0)
         ereport(ERROR, (errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
-                        errmsg("library \"%s\" was rewritten for mode %s", library, mode),
+                        errmsg("library \"%s\" was rewritten for mode %s", name, library.mode),
                         errhint("Install it again, now that sfi.mode is full.")));
     for (found = instances; found; found = found->next)
-        if (found->role == role && strcmp(found->digest, digest) == 0 && strcmp(found->library, library) == 0)
+        if (found->role == role && strcmp(found->digest, library.digest) == 0 && strcmp(found->library, name) == 0) {
+            /* The same bytes may belong to another role by now. */
+            found->owner = library.owner;
             return found;
+        }
 
-    if (!pgsfi_library_read(library, &digest, &mode, &object)) elog(ERROR, "the library is gone");
+    if (!pgsfi_library_read(name, &library, &object)) elog(ERROR, "the library is gone");
     if (!config) {
         config = sfi_config_new();
         pgsfi_offer(config);
@@ -89,7 +92,7 @@ Instance *pgsfi_instance(const char *library)
                      "archives = [\"%s/extension/sfi-runtime.%s.a\"]\nmode = \"%s\"\n"
                      "memory = \"%d KiB\"\nstack = \"%d KiB\"\nrestart = \"always\"\n[domains." DOMAIN_NAME
                      ".imports]\n%s",
-                     file, share, mode, mode, pgsfi_memory, pgsfi_stack, pgsfi_imports());
+                     file, share, library.mode, library.mode, pgsfi_memory, pgsfi_stack, pgsfi_imports());
     pgsfi_progress.instance = NULL;
     pgsfi_begin();
     status = sfi_world_open_text(manifest.data, "/", config, &world, &error);
@@ -97,13 +100,14 @@ Instance *pgsfi_instance(const char *library)
     close(file);
     if (status != SFI_OK) {
         pgsfi_check_interrupted();
-        raise_load(library, error);
+        raise_load(name, error);
     }
     old = MemoryContextSwitchTo(TopMemoryContext);
     found = palloc0(sizeof *found);
-    found->library = pstrdup(library);
-    found->digest = pstrdup(digest);
+    found->library = pstrdup(name);
+    found->digest = pstrdup(library.digest);
     found->role = role;
+    found->owner = library.owner;
     found->world = world;
     found->next = instances;
     instances = found;
