@@ -154,3 +154,39 @@ fn a_terminal_stays_its_own() {
     assert_eq!(bench.ask_path(libc::SYS_open, "/tty", &[libc::O_RDWR as u64]), 0);
     assert!(fs::File::open("/dev/tty").is_err(), "the domain's terminal became the host's");
 }
+
+#[test]
+fn processor_time_is_the_threads() {
+    const BUSY: Duration = Duration::from_millis(300);
+    let directory = tempfile::tempdir().unwrap();
+    let mut bench = bench(directory.path(), Quota::default(), none());
+    let buffer = bench.at(BUFFER);
+    let time = |bench: &mut Bench, number, which| {
+        assert_eq!(bench.ask(number, &[which, buffer]), 0);
+        let bytes = bench.get(BUFFER, 32);
+        let word = |i: usize| u64::from_le_bytes(bytes[8 * i..][..8].try_into().unwrap());
+        // `clock_gettime` counts nanoseconds, and `getrusage` microseconds in and out of the kernel.
+        match number {
+            libc::SYS_getrusage => Duration::new(word(0) + word(2), (word(1) + word(3)) as u32 * 1000),
+            _ => Duration::new(word(0), word(1) as u32),
+        }
+    };
+    let clocks = [
+        (libc::SYS_clock_gettime, libc::CLOCK_PROCESS_CPUTIME_ID as u64),
+        (libc::SYS_clock_gettime, libc::CLOCK_THREAD_CPUTIME_ID as u64),
+        (libc::SYS_getrusage, libc::RUSAGE_SELF as u64),
+    ];
+    let before = clocks.map(|(number, which)| time(&mut bench, number, which));
+    let busy = || {
+        let start = Instant::now();
+        while start.elapsed() < BUSY {}
+    };
+    std::thread::spawn(busy).join().unwrap();
+    let waited = clocks.map(|(number, which)| time(&mut bench, number, which));
+    busy();
+    let worked = clocks.map(|(number, which)| time(&mut bench, number, which));
+    for (i, clock) in clocks.iter().enumerate() {
+        assert!(waited[i] - before[i] < BUSY / 10, "{clock:?} counts another thread: {before:?}, {waited:?}");
+        assert!(worked[i] > waited[i], "{clock:?} counts nothing");
+    }
+}
