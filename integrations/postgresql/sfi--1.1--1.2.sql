@@ -18,3 +18,15 @@ CREATE FUNCTION sfi.revoke(role regrole, name text) RETURNS void LANGUAGE sql
     AS 'DELETE FROM sfi.rights r WHERE r.role = $1 AND r.name = $2';
 REVOKE ALL ON FUNCTION sfi.grant(regrole, text) FROM PUBLIC;
 REVOKE ALL ON FUNCTION sfi.revoke(regrole, text) FROM PUBLIC;
+
+-- The counts of all backends, if sfi is in shared_preload_libraries.
+CREATE FUNCTION all_stats(OUT library text, OUT role regrole, OUT calls bigint, OUT crossings bigint,
+                          OUT nanoseconds bigint, OUT faults bigint)
+    RETURNS SETOF record AS 'MODULE_PATHNAME', 'sfi_pg_all_stats' LANGUAGE C STRICT;
+REVOKE ALL ON FUNCTION all_stats() FROM PUBLIC;
+GRANT EXECUTE ON FUNCTION all_stats() TO pg_read_all_stats;
+-- Roles whose libraries had faults, and the end of their penalty.
+CREATE FUNCTION penalties(OUT owner regrole, OUT faults bigint, OUT last timestamptz, OUT until timestamptz)
+    RETURNS SETOF record AS 'MODULE_PATHNAME', 'sfi_pg_penalties' LANGUAGE C STRICT;
+CREATE FUNCTION forgive(role regrole) RETURNS void AS 'MODULE_PATHNAME', 'sfi_pg_forgive' LANGUAGE C STRICT;
+REVOKE ALL ON FUNCTION forgive(regrole) FROM PUBLIC;

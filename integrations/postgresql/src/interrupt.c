@@ -57,6 +57,7 @@ static void at_end(XactEvent event, void *unused)
         event != XACT_EVENT_PRE_PREPARE) {
         pgsfi_progress.ticking = false;
         disable_timeout(timer, false);
+        pgsfi_tell();
     }
 }
 

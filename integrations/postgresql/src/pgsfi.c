@@ -12,6 +12,8 @@ int pgsfi_memory = 64 * 1024;
 int pgsfi_stack = 8 * 1024;
 int pgsfi_time_limit = 0;
 bool pgsfi_timing = false;
+int pgsfi_penalty = 0;
+int pgsfi_penalty_limit = 60 * 60 * 1000;
 char *pgsfi_directories;
 char *pgsfi_command;
 
@@ -41,9 +43,14 @@ void _PG_init(void)
                             0, INT_MAX, PGC_SUSET, GUC_UNIT_MS, NULL, NULL, NULL);
     DefineCustomBoolVariable("sfi.timing", "Measures the time of calls for sfi.stats.", NULL, &pgsfi_timing, false, PGC_SUSET, 0,
                              NULL, NULL, NULL);
+    DefineCustomIntVariable("sfi.penalty", "Time for which the libraries of a role do not run after a fault, twice as long for each further one.",
+                            "0 is no penalty.", &pgsfi_penalty, 0, 0, INT_MAX / 2, PGC_SUSET, GUC_UNIT_MS, NULL, NULL, NULL);
+    DefineCustomIntVariable("sfi.penalty_limit", "Longest penalty.", NULL, &pgsfi_penalty_limit, 60 * 60 * 1000, 0,
+                            INT_MAX, PGC_SUSET, GUC_UNIT_MS, NULL, NULL, NULL);
     DefineCustomStringVariable("sfi.directories", "Folders with objects, with colons between them.", NULL,
                                &pgsfi_directories, "", PGC_SUSET, 0, NULL, NULL, NULL);
     DefineCustomStringVariable("sfi.command", "Path of the program sfi, which rewrites objects.", NULL, &pgsfi_command,
                                SFI_COMMAND, PGC_SUSET, GUC_SUPERUSER_ONLY, NULL, NULL, NULL);
     MarkGUCPrefixReserved("sfi");
+    pgsfi_shared_init();
 }

@@ -8,6 +8,7 @@
 
 #include "fmgr.h"
 #include "funcapi.h"
+#include "port/atomics.h"
 #include "sfi.h"
 
 /* As struct sfi_call in sfi_pg.h: the words after a call's arguments. */
@@ -20,6 +21,22 @@ typedef struct CallBlock {
     uint64 state;
 } CallBlock;
 
+typedef struct Counts {
+    uint64 calls;
+    uint64 asked;       /* calls of the server by the domain */
+    uint64 nanoseconds; /* in calls while sfi.timing is on */
+    uint64 faults;
+} Counts;
+
+/* The faults of a role's libraries in a database. */
+typedef struct OwnerRecord {
+    Oid database;
+    Oid owner;
+    uint64 faults;          /* until they are forgiven, or long ago */
+    TimestampTz last;       /* the last fault */
+    pg_atomic_uint64 until; /* the end of the penalty, 0 for none */
+} OwnerRecord;
+
 /* A library loaded for a role. It lives as long as the backend. */
 typedef struct Instance {
     struct Instance *next;
@@ -30,10 +47,9 @@ typedef struct Instance {
     sfi_world *world;
     struct Entry *entries;
     struct Answer *answer; /* to its last query in this transaction */
-    uint64 calls;
-    uint64 asked;       /* calls of the server by the domain */
-    uint64 nanoseconds; /* in calls while sfi.timing is on */
-    uint64 faults;
+    OwnerRecord *record; /* of the owner; NULL if there was no place for one */
+    Counts counts;
+    Counts told; /* what other backends know of the counts */
 } Instance;
 
 /* A function of an instance. */
@@ -79,6 +95,8 @@ extern int pgsfi_memory;
 extern int pgsfi_stack;
 extern int pgsfi_time_limit;
 extern bool pgsfi_timing;
+extern int pgsfi_penalty;
+extern int pgsfi_penalty_limit;
 extern char *pgsfi_directories;
 extern char *pgsfi_command;
 extern const char *pgsfi_mode_name(void);
@@ -103,6 +121,16 @@ extern sfi_prepared *pgsfi_entry(Instance *instance, const char *symbol, const c
 extern const void *pgsfi_view(Instance *instance, sfi_prepared *prepared, uint64 pointer, Size size);
 extern void pgsfi_raise(Instance *instance, sfi_status status, sfi_error *error) pg_attribute_noreturn();
 extern void pgsfi_raise_room(Instance *instance, sfi_status status, sfi_error *error, Size size) pg_attribute_noreturn();
+
+/* shared.c */
+extern void pgsfi_shared_init(void);
+extern OwnerRecord *pgsfi_owner_record(Oid owner);
+/* Counts a fault, and begins a penalty. */
+extern void pgsfi_fault(Instance *instance);
+/* An ERROR if the libraries of the owner must not run now. */
+extern void pgsfi_check_penalty(Instance *instance);
+/* Tells the other backends of this one's calls. */
+extern void pgsfi_tell(void);
 
 /* interrupt.c */
 /* The calls in progress. */
@@ -147,8 +175,9 @@ static inline sfi_value pgsfi_call(Instance *instance, sfi_prepared *prepared, c
     sfi_error *error = NULL;
     sfi_status status;
 
-    instance->calls++;
+    instance->counts.calls++;
     pgsfi_progress.instance = instance;
+    if (unlikely(instance->record && pg_atomic_read_u64(&instance->record->until) != 0)) pgsfi_check_penalty(instance);
     pgsfi_begin();
     status = unlikely(pgsfi_timing) ? pgsfi_timed_call(instance, prepared, words, &result, &error)
                                     : sfi_prepared_call(instance->world, prepared, words, &result, &error);

@@ -200,7 +200,7 @@ static sfi_status query(void *user, sfi_host_call *call, sfi_value *result)
     *result = sfi_u(0);
     if (!instance)
         return SFI_HOST;
-    instance->asked++;
+    instance->counts.asked++;
     PG_TRY();
     {
         bool writes;
@@ -241,7 +241,7 @@ static sfi_status cell(void *user, sfi_host_call *call, sfi_value *result)
     const char *text;
     Size length;
 
-    if (instance) instance->asked++;
+    if (instance) instance->counts.asked++;
     *result = sfi_i(CELL_NONE);
     if (!answer || row >= answer->rows || column >= (uint64) answer->columns) return SFI_OK;
     text = answer->cells[row * answer->columns + column];

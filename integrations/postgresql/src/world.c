@@ -76,6 +76,7 @@ Instance *pgsfi_instance(const char *name)
         if (found->role == role && strcmp(found->digest, library.digest) == 0 && strcmp(found->library, name) == 0) {
             /* The same bytes may belong to another role by now. */
             found->owner = library.owner;
+            found->record = pgsfi_owner_record(library.owner);
             return found;
         }
 
@@ -109,6 +110,7 @@ Instance *pgsfi_instance(const char *name)
     found->role = role;
     found->owner = library.owner;
     found->world = world;
+    found->record = pgsfi_owner_record(library.owner);
     found->next = instances;
     instances = found;
     MemoryContextSwitchTo(old);
@@ -162,7 +164,7 @@ void pgsfi_raise(Instance *instance, sfi_status status, sfi_error *error)
         pgsfi_rethrow();
         pgsfi_check_interrupted();
     }
-    instance->faults++;
+    pgsfi_fault(instance);
     ereport(ERROR, (errcode(ERRCODE_EXTERNAL_ROUTINE_EXCEPTION), errmsg("%s", message),
                     trace ? errdetail_internal("%s", trace) : 0,
                     place.len ? errcontext("%s", place.data) : 0));
@@ -177,7 +179,7 @@ sfi_status pgsfi_timed_call(Instance *instance, sfi_prepared *prepared, const sf
     status = sfi_prepared_call(instance->world, prepared, words, result, error);
     INSTR_TIME_SET_CURRENT(end);
     INSTR_TIME_SUBTRACT(end, start);
-    instance->nanoseconds += (uint64) end.tv_sec * UINT64CONST(1000000000) + end.tv_nsec;
+    instance->counts.nanoseconds += (uint64) end.tv_sec * UINT64CONST(1000000000) + end.tv_nsec;
     return status;
 }
 
@@ -215,8 +217,8 @@ Datum sfi_pg_stats(PG_FUNCTION_ARGS)
     for (Instance *i = instances; i; i = i->next) {
         /* Version 1.0 of the extension has the first five. */
         Datum values[7] = {CStringGetTextDatum(i->library), ObjectIdGetDatum(i->role), CStringGetTextDatum(i->digest),
-                           Int64GetDatum(i->calls), Int64GetDatum(i->faults), Int64GetDatum(i->calls + i->asked),
-                           Int64GetDatum(i->nanoseconds)};
+                           Int64GetDatum(i->counts.calls), Int64GetDatum(i->counts.faults),
+                           Int64GetDatum(i->counts.calls + i->counts.asked), Int64GetDatum(i->counts.nanoseconds)};
         bool nulls[7] = {false};
 
         tuplestore_putvalues(set->setResult, set->setDesc, values, nulls);

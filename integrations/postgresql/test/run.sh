@@ -62,10 +62,14 @@ if [ "${1:-}" = --exec ]; then
     "$@"
     exit
 fi
-[ $# -gt 0 ] || set -- honest hostile span query upkeep
+[ $# -gt 0 ] || set -- honest hostile span query upkeep shared
 # The tests build on each other: the first makes the extension and its functions.
 passed=0 failed=0
 for test in "$@"; do
+    if [ "$test" = shared ]; then
+        echo "shared_preload_libraries = 'sfi'" >>"$top/data/postgresql.conf"
+        as_user "$top$bin/pg_ctl" -D "$top/data" -l "$top/log" -w restart >/dev/null || { cat "$top/log"; exit 1; }
+    fi
     # Offsets within functions are the compiler's choice.
     { as_user "$top$bin/psql" -X -a -q -v calls="${SFI_PG_CALLS:-100000}" <"$here/test/sql/$test.sql" 2>&1 || true; } |
         sed -E 's/`([a-z_]+)(\.cold)?`\+0x[0-9a-f]+/`\1`/; s/: ([a-z_]+)(\.cold)?\+0x[0-9a-f]+/: \1/; s/^(.*function [a-z_]+)\.cold /\1 /' \

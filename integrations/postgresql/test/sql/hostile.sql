@@ -80,7 +80,7 @@ COMMIT;
 -- Forged states of aggregates.
 CREATE FUNCTION forged_state(sfi.state, float8) RETURNS sfi.state LANGUAGE sfi AS 'hostile.o';
 SELECT histogram_end('12345');
-SELECT histogram_step('81985529216486895', 1);
+SELECT histogram_step('1311768464867721224', 1);
 -- A role has domains of its own.
 CREATE ROLE sfi_mallory;
 CREATE ROLE sfi_alice;
