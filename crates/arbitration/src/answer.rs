@@ -34,10 +34,6 @@ impl Arbiter {
         let look = |files: &Descriptors, at: u64, path: u64| found(files, at, path, Last::Follow, Intent::Read);
         let change = |files: &Descriptors, at: u64, path: u64| found(files, at, path, Last::Follow, Intent::Change);
         let entry = |files: &Descriptors, at: u64, path: u64| found(files, at, path, Last::Keep, Intent::Change);
-        let opening = |files: &Descriptors, at: u64, path: u64, flags: u64| {
-            let (last, intent) = files::opening(flags);
-            found(files, at, path, last, intent)
-        };
         match request.number {
             libc::SYS_read => transfer::read(cx, files, a, &[(b, c)], longest),
             libc::SYS_readv => transfer::read(cx, files, a, &transfer::vector(cx, b, c)?, longest),
@@ -65,11 +61,11 @@ impl Arbiter {
             libc::SYS_ftruncate => changes::truncate(files, a, b, spending),
             libc::SYS_fadvise64 => files.get(a).map(|_| 0),
 
-            libc::SYS_open => files::open(&opening(files, CWD, a, b)?, tree.umask, files, (b, c), spending),
-            libc::SYS_openat => files::open(&opening(files, a, b, c)?, tree.umask, files, (c, d), spending),
+            libc::SYS_open => files::open(cx, tree, files, (CWD, a), (b, c), spending),
+            libc::SYS_openat => files::open(cx, tree, files, (a, b), (c, d), spending),
             libc::SYS_creat => {
                 let flags = (libc::O_CREAT | libc::O_WRONLY | libc::O_TRUNC) as u64;
-                files::open(&opening(files, CWD, a, flags)?, tree.umask, files, (flags, b), spending)
+                files::open(cx, tree, files, (CWD, a), (flags, b), spending)
             }
             libc::SYS_stat => files::stat(cx, tree, files, (CWD, a), 0, (b, clock)),
             libc::SYS_lstat => files::stat(cx, tree, files, (CWD, a), libc::AT_SYMLINK_NOFOLLOW as u64, (b, clock)),

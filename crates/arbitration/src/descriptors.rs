@@ -144,6 +144,25 @@ impl Descriptors {
         Ok(Open { fd, kind, nonblocking, directory: open.directory.clone(), writable })
     }
 
+    /// Opens the file of a descriptor once more, by its name. Unlike the kernel's, the new
+    /// descriptor shares its position with the old one, and the file keeps its contents.
+    pub(crate) fn reopen(&mut self, number: u64, flags: i32) -> Result<u64, Errno> {
+        let mut open = self.copy(number).map_err(|_| Errno::NOENT)?;
+        let has = rustix::fs::fcntl_getfl(&open.fd)? & OFlags::ACCMODE;
+        let wanted = OFlags::from_bits_retain(flags as u32) & OFlags::ACCMODE;
+        if has != wanted && has != OFlags::RDWR {
+            return Err(Errno::ACCES);
+        }
+        if flags & libc::O_CREAT != 0 && flags & libc::O_EXCL != 0 {
+            return Err(Errno::EXIST);
+        }
+        if flags & libc::O_DIRECTORY != 0 && open.directory.is_none() {
+            return Err(Errno::NOTDIR);
+        }
+        open.nonblocking |= flags & libc::O_NONBLOCK != 0;
+        self.insert(open)
+    }
+
     pub(crate) fn duplicate(&mut self, number: u64, lowest: u64) -> Result<u64, Errno> {
         let lowest = usize::try_from(lowest as u32).ok().filter(|l| *l < self.limit).ok_or(Errno::INVAL)?;
         let copy = self.copy(number)?;

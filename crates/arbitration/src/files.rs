@@ -32,18 +32,19 @@ const OPEN_FLAGS: i32 = libc::O_ACCMODE
 const LARGE_FILE: i32 = 0o100_000;
 
 /// Returns the look-up that `open` makes for its path.
-pub(crate) fn opening(flags: u64) -> (Last, Intent) {
-    let flags = flags as i32;
+fn opening(flags: i32) -> (Last, Intent) {
     let exclusive = flags & libc::O_CREAT != 0 && flags & libc::O_EXCL != 0;
     let last = if flags & libc::O_NOFOLLOW != 0 || exclusive { Last::Keep } else { Last::Follow };
     let changes = flags & libc::O_ACCMODE != libc::O_RDONLY || flags & (libc::O_CREAT | libc::O_TRUNC) != 0;
     (last, if changes { Intent::Change } else { Intent::Read })
 }
 
+/// `open`, `openat` and `creat`.
 pub(crate) fn open(
-    path: &Found,
-    umask: u32,
+    cx: &HostCall<'_>,
+    tree: &Tree,
     files: &mut Descriptors,
+    path: (u64, u64),
     (flags, mode): (u64, u64),
     spending: &mut Spending,
 ) -> Result<u64, Errno> {
@@ -51,6 +52,12 @@ pub(crate) fn open(
     if flags & !(OPEN_FLAGS | LARGE_FILE) != 0 {
         return Err(Errno::INVAL);
     }
+    if let Some(number) = tree.descriptor(cx, path.1)? {
+        return files.reopen(number, flags);
+    }
+    let (last, intent) = opening(flags);
+    let path = &tree.find(cx, files, path, last, intent)?;
+    let umask = tree.umask;
     files.has_room()?;
     let creates = flags & libc::O_CREAT != 0;
     let nonblocking = flags & libc::O_NONBLOCK != 0;
@@ -75,6 +82,9 @@ fn find(
     let empty = cx.memory().read_c_string(path, 1).is_ok_and(|p| p.is_empty());
     if empty && flags.contains(AtFlags::EMPTY_PATH) && at as u32 as i32 != libc::AT_FDCWD {
         return Ok(rustix::fs::fstat(files.get(at)?)?);
+    }
+    if let Some(number) = tree.descriptor(cx, path)? {
+        return Ok(rustix::fs::fstat(files.get(number)?)?);
     }
     let last = if flags.contains(AtFlags::SYMLINK_NOFOLLOW) { Last::Keep } else { Last::Follow };
     Ok(*tree.find(cx, files, (at, path), last, Intent::Read)?.target()?.1)

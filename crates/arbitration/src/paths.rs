@@ -37,6 +37,22 @@ impl Tree {
         self.look_up(base, &path, last, intent)
     }
 
+    /// Returns the descriptor of the domain that a path names: `/dev/stdin`, `/dev/stdout`,
+    /// `/dev/stderr`, `/dev/fd/N` or `/proc/self/fd/N`. A grant of that name goes first.
+    pub(crate) fn descriptor(&self, cx: &HostCall<'_>, pointer: u64) -> Result<Option<u64>, Errno> {
+        let path = copy_in(cx, pointer)?;
+        let number = match path.as_str() {
+            "/dev/stdin" => "0",
+            "/dev/stdout" => "1",
+            "/dev/stderr" => "2",
+            path => match path.strip_prefix("/dev/fd/").or_else(|| path.strip_prefix("/proc/self/fd/")) {
+                Some(number) if number.bytes().all(|byte| byte.is_ascii_digit()) => number,
+                _ => return Ok(None),
+            },
+        };
+        Ok(number.parse::<u32>().ok().filter(|_| self.granted(&path).is_none()).map(u64::from))
+    }
+
     /// Looks up a path relative to a directory's name.
     pub(crate) fn look_up(&self, base: &str, path: &str, last: Last, intent: Intent) -> Result<Found, Errno> {
         let (start, rest) = self.locate(base, path)?;

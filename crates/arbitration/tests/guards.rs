@@ -190,3 +190,49 @@ fn processor_time_is_the_threads() {
         assert!(worked[i] > waited[i], "{clock:?} counts nothing");
     }
 }
+
+#[test]
+fn descriptors_have_names() {
+    let directory = tempfile::tempdir().unwrap();
+    let (reader, writer) = std::io::pipe().unwrap();
+    let file = directory.path().join("out");
+    let stdio = Stdio { fds: vec![Some(reader.into()), Some(fs::File::create(&file).unwrap().into()), None] };
+    let mut bench = bench(directory.path(), Quota { descriptors: 6, ..Quota::default() }, stdio);
+    let (read, write, both) = (libc::O_RDONLY as u64, libc::O_WRONLY as u64, libc::O_RDWR as u64);
+    let refused = |errno: i32| -i64::from(errno);
+    assert_eq!(bench.ask_path(libc::SYS_open, "/dev/stdout", &[write | libc::O_TRUNC as u64]), 2);
+    assert_eq!(bench.ask_path(libc::SYS_open, "/dev/fd/0", &[read | libc::O_NONBLOCK as u64]), 3);
+    assert_eq!(bench.ask_path(libc::SYS_open, "/proc/self/fd/2", &[write]), 4);
+    let buffer = bench.at(BUFFER);
+    bench.put(BUFFER, b"text");
+    for descriptor in [1, 2, 4] {
+        assert_eq!(bench.ask(libc::SYS_write, &[descriptor, buffer, 4]), 4);
+    }
+    assert_eq!(fs::read(&file).unwrap(), b"texttexttext");
+    assert_eq!(bench.ask(libc::SYS_read, &[3, buffer, 4]), refused(libc::EAGAIN));
+    drop(writer);
+    assert_eq!(bench.ask(libc::SYS_read, &[3, buffer, 4]), 0);
+    // No descriptor gets more than it had, and no other file is reached.
+    for (path, flags, errno) in [
+        ("/dev/stdin", write, libc::EACCES),
+        ("/dev/stdin", both, libc::EACCES),
+        ("/dev/stdout", read, libc::EACCES),
+        ("/dev/stdout", write | (libc::O_CREAT | libc::O_EXCL) as u64, libc::EEXIST),
+        ("/dev/stdout", write | libc::O_DIRECTORY as u64, libc::ENOTDIR),
+        ("/dev/fd/5", read, libc::ENOENT),
+        ("/dev/fd/4294967296", read, libc::ENOENT),
+        ("/dev/fd/", read, libc::ENOENT),
+        ("/dev/fd/+0", read, libc::ENOENT),
+        ("/dev/fd/0/..", read, libc::ENOENT),
+        ("/proc/self/fd/../mem", read, libc::ENOENT),
+        ("/proc/self/mem", both, libc::ENOENT),
+        ("/proc/1/fd/0", read, libc::ENOENT),
+    ] {
+        assert_eq!(bench.ask_path(libc::SYS_open, path, &[flags]), refused(errno), "{path} {flags:#x}");
+    }
+    let pipe = bench.ask_path(libc::SYS_stat, "/dev/fd/3", &[buffer]);
+    let mode = u32::from_le_bytes(bench.get(BUFFER + 24, 4).try_into().unwrap());
+    assert_eq!((pipe, mode & libc::S_IFMT), (0, libc::S_IFIFO));
+    assert_eq!(bench.ask_path(libc::SYS_open, "/dev/stdout", &[write]), 5);
+    assert_eq!(bench.ask_path(libc::SYS_open, "/dev/stdout", &[write]), refused(libc::EMFILE), "they are counted");
+}
