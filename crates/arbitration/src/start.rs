@@ -2,6 +2,8 @@
 //! new process's stack (psABI 3.4.1).
 
 use crate::errno::Errno;
+use std::ffi::OsString;
+use std::os::unix::ffi::OsStrExt;
 
 /// Bytes at the end of the heap that hold the arguments.
 pub const ARGUMENT_BYTES: u64 = 256 << 10;
@@ -16,9 +18,9 @@ const AT_RANDOM: u64 = 25;
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Program {
     /// argv, with the program's name first.
-    pub arguments: Vec<String>,
+    pub arguments: Vec<OsString>,
     /// `NAME=value`.
-    pub environment: Vec<String>,
+    pub environment: Vec<OsString>,
 }
 
 /// Returns the bytes of a program's arguments at an address of a domain, or `None` if they do not
@@ -34,7 +36,7 @@ pub fn arguments(program: &Program, address: u64, random: [u8; 16]) -> Option<Ve
     for list in [&program.arguments, &program.environment] {
         for text in list {
             words.extend((first + strings.len() as u64).to_le_bytes());
-            strings.extend(text.bytes().filter(|b| *b != 0));
+            strings.extend(text.as_bytes().iter().filter(|b| **b != 0));
             strings.push(0);
         }
         words.extend([0; 8]);
@@ -70,22 +72,26 @@ pub(crate) fn set_thread_pointer(own: u64, code: u64, address: u64) -> Result<u6
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::ffi::OsStr;
 
     #[test]
     fn arguments_look_like_a_new_process_stack() {
-        let program = Program { arguments: vec!["prog".into(), "x".into()], environment: vec!["A=b".into()] };
+        let program = Program {
+            arguments: vec!["prog".into(), OsStr::from_bytes(b"\xff").into()],
+            environment: vec!["A=b".into()],
+        };
         let bytes = arguments(&program, 0x1000, [7; 16]).expect("fits");
         let word = |i: usize| u64::from_le_bytes(bytes[8 * i..8 * i + 8].try_into().expect("8 bytes"));
         let text = |i: usize| {
             let start = (word(i) - 0x1000) as usize;
             let end = start + bytes[start..].iter().position(|b| *b == 0).expect("zero");
-            std::str::from_utf8(&bytes[start..end]).expect("text")
+            &bytes[start..end]
         };
-        assert_eq!((text(0), text(1), word(2)), ("prog", "x", 0));
-        assert_eq!((text(3), word(4)), ("A=b", 0));
+        assert_eq!((text(0), text(1), word(2)), (&b"prog"[..], &b"\xff"[..], 0));
+        assert_eq!((text(3), word(4)), (&b"A=b"[..], 0));
         assert_eq!((word(5), word(6)), (AT_PAGESZ, 4096));
         assert_eq!(word(11), AT_NULL);
-        let huge = Program { arguments: vec!["a".repeat(300 << 10)], environment: Vec::new() };
+        let huge = Program { arguments: vec!["a".repeat(300 << 10).into()], environment: Vec::new() };
         assert_eq!(arguments(&huge, 0, [0; 16]), None);
     }
 }

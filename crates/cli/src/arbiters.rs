@@ -6,6 +6,8 @@ use anyhow::ensure;
 use sfi_arbitration::{Arbiter, Counts, Crew, Program, manifest as table};
 use sfi_loader::Builder;
 use sfi_loader::manifest::{EntryCall, Log, Manifest, Support, arbiter_of};
+use std::ffi::{OsStr, OsString};
+use std::iter;
 use std::path::Path;
 use std::time::Duration;
 
@@ -70,11 +72,14 @@ pub fn add(
 }
 
 /// Returns the arguments and the environment of a domain that is a program.
-pub fn program(manifest: &Manifest, domain: &str, name: &Path, arguments: &[String]) -> Program {
+pub fn program(manifest: &Manifest, domain: &str, name: &Path, arguments: &[OsString]) -> Program {
     let table = manifest.domains.get(domain).and_then(|d| d.syscalls.as_ref());
     let own = table.map(|t| t.arguments.as_slice()).unwrap_or_default();
     Program {
-        arguments: [name.display().to_string()].iter().chain(own).chain(arguments).cloned().collect(),
-        environment: table.map(|t| environment(&t.environment, false)).unwrap_or_default(),
+        arguments: iter::once(name.into())
+            .chain(own.iter().map(OsString::from))
+            .chain(arguments.iter().cloned())
+            .collect(),
+        environment: table.map(|t| environment(t.environment.iter().map(OsStr::new), false)).unwrap_or_default(),
     }
 }

@@ -4,6 +4,8 @@ use crate::grants::Grants;
 use anyhow::bail;
 use sfi_arbitration::{Counts, Crew, Death, Exit, GATEWAY, Program};
 use sfi_loader::{CallError, DomainSpec, Import, LinkError, Mode, TypedFn, World};
+use std::ffi::{OsStr, OsString};
+use std::os::unix::ffi::OsStrExt;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::path::Path;
 use std::process::ExitCode;
@@ -44,7 +46,7 @@ pub struct Setup<'a> {
     /// The file's name, for messages.
     pub path: &'a Path,
     /// `argv[0]`. Default: the file's name.
-    pub name: Option<&'a str>,
+    pub name: Option<&'a OsStr>,
     /// The mode that its objects must satisfy.
     pub mode: Mode,
     /// Bytes of the heap, and of the data stack.
@@ -53,9 +55,9 @@ pub struct Setup<'a> {
     /// The grants of its system calls.
     pub grants: &'a Grants,
     /// Arguments after the program's name.
-    pub arguments: &'a [String],
+    pub arguments: &'a [OsString],
     /// Environment, `NAME=value`.
-    pub environment: Vec<String>,
+    pub environment: Vec<OsString>,
     pub seed: Option<[u8; 32]>,
     /// Says whether it may read the processor's clock.
     pub clock: bool,
@@ -118,7 +120,7 @@ pub fn run(setup: Setup<'_>, mut bytes: Vec<u8>, fault: u8) -> anyhow::Result<Ex
         builder = builder.seed(seed);
     }
     let mut world = builder.build()?;
-    let mut arguments = vec![setup.name.map_or_else(|| own_name(setup.path, linked), str::to_owned)];
+    let mut arguments = vec![setup.name.map_or_else(|| own_name(setup.path, linked), OsStr::to_owned)];
     arguments.extend_from_slice(setup.arguments);
     let program = Program { arguments, environment: setup.environment };
     start(&mut world, DOMAIN, &program, crew.as_ref(), counts, fault)
@@ -126,11 +128,11 @@ pub fn run(setup: Setup<'_>, mut bytes: Vec<u8>, fault: u8) -> anyhow::Result<Ex
 
 /// Returns the name that the user called a program by. The script of a linked program passes its
 /// path, even if the user's shell found it in PATH by its name alone.
-fn own_name(path: &Path, linked: bool) -> String {
+fn own_name(path: &Path, linked: bool) -> OsString {
     let directories = std::env::var_os("PATH").filter(|_| linked).unwrap_or_default();
     let found = std::env::split_paths(&directories).any(|directory| path.parent() == Some(&directory));
     let name = path.file_name().filter(|_| found && path.is_absolute());
-    name.map_or_else(|| path.display().to_string(), |name| name.to_string_lossy().into_owned())
+    name.unwrap_or(path.as_os_str()).to_owned()
 }
 
 /// Runs the program in a domain of a world to its end, and ends its further threads.
@@ -171,18 +173,14 @@ pub fn start(
 
 /// Returns the variables of an environment. `asked` has `NAME=value`, or `NAME` for the value in
 /// this process, if it is set. With `all` the variables of this process follow.
-pub fn environment(asked: &[String], all: bool) -> Vec<String> {
-    let variable = |text: &String| match text.contains('=') {
-        true => Some(text.clone()),
-        false => std::env::var(text).ok().map(|value| format!("{text}={value}")),
+pub fn environment<'a>(asked: impl IntoIterator<Item = &'a OsStr>, all: bool) -> Vec<OsString> {
+    let pair = |(name, value): (OsString, OsString)| [name, value].join(OsStr::new("="));
+    let variable = |text: &OsStr| match text.as_bytes().contains(&b'=') {
+        true => Some(text.to_owned()),
+        false => std::env::var_os(text).map(|value| pair((text.to_owned(), value))),
     };
-    let mut variables: Vec<String> = asked.iter().filter_map(variable).collect();
-    if all {
-        let texts =
-            std::env::vars_os().filter_map(|(name, value)| name.into_string().ok().zip(value.into_string().ok()));
-        variables.extend(texts.map(|(name, value)| format!("{name}={value}")));
-    }
-    variables
+    let own = std::env::vars_os().filter(|_| all).map(pair);
+    asked.into_iter().filter_map(variable).chain(own).collect()
 }
 
 /// Writes arguments and environment to the end of the heap. Returns the address of argv.

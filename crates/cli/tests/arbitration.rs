@@ -3,6 +3,8 @@
 //!
 //! Needs musl-gcc (Debian package musl-tools). A missing compiler fails the tests.
 
+use std::ffi::OsStr;
+use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 use std::time::{Duration, Instant};
@@ -256,6 +258,13 @@ fn programs_start_where_and_as_they_are_told() {
     let output = run_waiting(Command::new(SFI).arg("run").arg(&program));
     let expected = format!("{} in / without f: 0 0 0 0\n", program.display());
     assert_eq!(text(&output.stdout), expected, "{}", text(&output.stderr));
+    // None of these has to be text.
+    let bytes = OsStr::from_bytes;
+    let mut command = Command::new(SFI);
+    command.args(["run", "--argv0"]).arg(bytes(b"\xff")).args(["--env", "GIVEN", "--env"]).arg(bytes(b"SET=\xfe"));
+    command.arg(&program).arg("--").arg(bytes(b"\xc3\x28")).env("GIVEN", bytes(b"\x80"));
+    let output = run_waiting(&mut command);
+    assert_eq!(output.stdout, b"\xff in / without f: \x80 \xfe 0 0\n\xc3\x28\n", "{}", text(&output.stderr));
 }
 
 const STARTS: &str = r#"
@@ -267,6 +276,7 @@ int main(int argc, char **argv) {
     char here[100];
     if (!getcwd(here, sizeof here)) return 1;
     printf("%s in %s %s f: %s %s %s %s\n", argv[0], here, access("f", R_OK) ? "without" : "with", value("GIVEN"), value("SET"), value("UNSET"), value("OTHER"));
+    for (int i = 1; i < argc; i++) puts(argv[i]);
     return 0;
 }
 "#;

@@ -11,6 +11,7 @@ use anyhow::{Context, bail, ensure};
 use formula::{Model, Other, Run};
 use serde_json::json;
 use sfi_benches::crossing;
+use std::ffi::OsString;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
@@ -65,7 +66,7 @@ pub struct Args {
     profile: Option<PathBuf>,
     /// Arguments for the domains of --profile.
     #[arg(last = true, requires = "profile")]
-    args: Vec<String>,
+    args: Vec<OsString>,
 }
 
 /// Rounds of a measurement.

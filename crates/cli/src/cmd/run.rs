@@ -9,8 +9,9 @@ use clap::Parser;
 use sfi_contract::layout::WINDOW_SIZE;
 use sfi_loader::manifest::{Manifest, Time, file};
 use sfi_loader::{Builder, CallError, HostCall, HostError, Owner, Protection, TypedFn, World};
-use std::ffi::OsStr;
+use std::ffi::{OsStr, OsString};
 use std::io::{Read, Seek, SeekFrom, Write};
+use std::os::unix::ffi::OsStrExt;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -61,10 +62,10 @@ pub struct Args {
     /// Program: a variable of its environment, which is empty otherwise. Without a value, the
     /// variable is as in this environment, if it is set.
     #[arg(long = "env", value_name = "NAME[=VALUE]")]
-    environment: Vec<String>,
+    environment: Vec<OsString>,
     /// Program: its own name, argv[0]. Default: the file's name.
     #[arg(long, value_name = "NAME")]
-    argv0: Option<String>,
+    argv0: Option<OsString>,
     /// End calls that take longer: the whole run of a program, or a manifest's entry point.
     /// Default: the manifest's limit, or none.
     #[arg(long, value_name = "SECONDS", value_parser = parse_seconds)]
@@ -102,7 +103,7 @@ pub struct Args {
     seed: Option<[u8; 32]>,
     /// Arguments for the domains.
     #[arg(last = true)]
-    args: Vec<String>,
+    args: Vec<OsString>,
 }
 
 /// The exit code after a fault of the entry point's domain.
@@ -148,14 +149,14 @@ impl Profile {
 const NO_LIMIT: Duration = Duration::from_secs(100 * 365 * 24 * 3600);
 
 /// Runs a manifest and measures it.
-pub fn profile(manifest: &Path, args: &[String]) -> anyhow::Result<(ExitCode, Profile)> {
+pub fn profile(manifest: &Path, args: &[OsString]) -> anyhow::Result<(ExitCode, Profile)> {
     #[derive(clap::Parser)]
     struct Whole {
         #[command(flatten)]
         args: Args,
     }
     let words = [OsStr::new("sfi run"), manifest.as_os_str(), OsStr::new("--")];
-    let words = words.into_iter().chain(args.iter().map(OsStr::new));
+    let words = words.into_iter().chain(args.iter().map(OsString::as_os_str));
     let args = Whole::try_parse_from(words).context("the arguments cannot be passed on")?.args;
     let bytes = file::read(manifest).with_context(|| format!("cannot read `{}`", manifest.display()))?;
     ensure!(!program::is_program(&bytes), "`{}` is not a manifest", manifest.display());
@@ -169,7 +170,7 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
     let path = &args.manifest;
     if args.gdb || args.perf {
         let files = sfi_debugger::show(&sfi_debugger::Options { gdb: args.gdb, perf: args.perf });
-        files.context("cannot show the code to perf")?;
+        files.context("cannot show the code to gdb or perf")?;
     }
     let bytes = file::read(path).with_context(|| format!("cannot read `{}`", path.display()))?;
     if program::is_program(&bytes) {
@@ -268,7 +269,10 @@ fn run_program(args: &Args, bytes: Vec<u8>) -> anyhow::Result<ExitCode> {
         grants: &args.grants,
         arguments: &args.args,
         name: args.argv0.as_deref(),
-        environment: program::environment(&args.environment, args.grants.tree()?.is_some()),
+        environment: program::environment(
+            args.environment.iter().map(OsString::as_os_str),
+            args.grants.tree()?.is_some(),
+        ),
         seed: args.seed,
         clock: args.clock,
         time_limit: args.time_limit,
@@ -349,7 +353,7 @@ fn offer(builder: Builder, manifest: &Manifest, directory: &Path, options: &Args
         sizes.push((name.clone(), size));
     }
     let step = options.grants.clock_resolution.0.as_nanos().max(1);
-    let args: Vec<u8> = options.args.iter().flat_map(|a| a.bytes().chain([0])).collect();
+    let args: Vec<u8> = options.args.iter().flat_map(|a| a.as_bytes().iter().copied().chain([0])).collect();
     let start = Instant::now();
     Ok(builder
         .host_fn("host_write", |cx| write(cx, &mut std::io::stdout().lock()))
