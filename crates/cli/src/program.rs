@@ -70,18 +70,20 @@ pub struct Setup<'a> {
 /// Returns the domain of a program. An archive of `sfi cc` is loaded as a whole, other archives
 /// only with the members that are needed.
 fn domain(mode: Mode, name: &str, bytes: Vec<u8>, linked: bool) -> DomainSpec {
-    let spec = DomainSpec::new(DOMAIN)
-        .mode(mode)
-        .own_start()
-        .object("support", sfi_support::object(mode))
-        .object("jumps", sfi_support::jumps_object(mode))
-        .archive("contexts", sfi_support::contexts_archive(mode))
-        .import(GATEWAY, Import::host(GATEWAY).signature("(int) -> int"));
+    let spec = DomainSpec::new(DOMAIN).mode(mode).own_start().object("support", sfi_support::object(mode));
+    let spec = with_support(spec, mode);
     match () {
         () if linked => spec.whole_archive(name, bytes),
         () if bytes.starts_with(ARCHIVE) => spec.archive(name, bytes),
         () => spec.object(name, bytes),
     }
+}
+
+/// Adds the support code that all domains with a libc have.
+fn with_support(spec: DomainSpec, mode: Mode) -> DomainSpec {
+    spec.object("jumps", sfi_support::jumps_object(mode))
+        .archive("contexts", sfi_support::contexts_archive(mode))
+        .import(GATEWAY, Import::host(GATEWAY).signature("(int) -> int"))
 }
 
 /// Returns the error that a run of a linked program would report about its objects.
@@ -92,6 +94,16 @@ fn domain(mode: Mode, name: &str, bytes: Vec<u8>, linked: bool) -> DomainSpec {
 /// here.
 pub fn check(mode: Mode, name: &str, archive: Vec<u8>) -> Result<(), LinkError> {
     sfi_loader::check_link(&domain(mode, name, archive, true).memory(MOST_MEMORY))
+}
+
+/// Returns the error that a manifest with a domain of these objects would report about them, if the
+/// manifest granted nothing but system calls.
+///
+/// # Errors
+/// As for [`check`].
+pub fn check_plugin(mode: Mode, name: &str, archive: Vec<u8>) -> Result<(), LinkError> {
+    let spec = with_support(DomainSpec::new(DOMAIN).mode(mode).object("support", sfi_support::library(mode)), mode);
+    sfi_loader::check_link(&spec.whole_archive(name, archive).memory(MOST_MEMORY))
 }
 
 /// Runs a program from the bytes of its file. Returns the program's exit code, or `fault` if it

@@ -200,3 +200,62 @@ pub extern "C" fn rust_work(n: u32) -> u32 {
     text.len() as u32
 }
 "#;
+
+const PLUGIN: &str = r#"
+#include <iostream>
+#include <map>
+#include <sstream>
+#include <stdexcept>
+#include <string>
+extern "C" long host_clock(void);
+static std::map<std::string, long> seen{{"first", 1}};
+struct Late { ~Late() { std::cout << "the end" << std::endl; } };
+static Late late;
+static long deep(long n) {
+    if (n == 0) throw std::out_of_range("bottom");
+    return deep(n - 1) + 1;
+}
+extern "C" long work(long n) {
+    std::ostringstream text;
+    for (long i = 0; i < n; i++) seen[std::to_string(i * i)] += i;
+    try { deep(n); } catch (const std::exception &error) { text << error.what(); }
+    for (const auto &[key, value] : seen) text << ' ' << key << '=' << value;
+    std::cout << text.str() << std::endl;
+    return host_clock() > 0 ? long(text.str().size()) : -1;
+}
+"#;
+
+/// A domain of a manifest gets all of C++: what an archive of `--plugin` does not define is what
+/// the manifest grants.
+#[test]
+fn plugins_of_manifests() {
+    let directory = tempfile::tempdir().expect("directory");
+    let at = |name: &str| directory.path().join(name);
+    std::fs::write(at("plugin.cc"), PLUGIN).expect("source");
+    for mode in ["write", "full", "match"] {
+        let mut command = Command::new(SFI);
+        command.env("SFI_MODE", mode).args(["c++", "--plugin", "-std=c++17", "-O2"]);
+        let output = run(command.arg(at("plugin.cc")).arg("-o").arg(at("plugin.sfi.a")), "");
+        let note = format!("note: the manifest has to grant what `{}` imports: ", at("plugin.sfi.a").display());
+        assert_eq!(text(&output.stderr), format!("{note}host_clock\n"), "{mode}");
+        let manifest = format!(
+            "[domains.plugin]\nobjects = ['plugin.sfi.a']\nmode = '{mode}'\nmemory = '8 MiB'\n\
+             imports.host_clock = {{ host = 'host_clock', signature = '() -> int' }}\n\
+             syscalls.allow = ['io', 'memory']\n[entry]\ndomain = 'plugin'\nfunction = 'work'\nargs = [4]\n"
+        );
+        std::fs::write(at("domains.toml"), manifest).expect("manifest");
+        let output = run(Command::new(SFI).arg("run").arg(at("domains.toml")), "");
+        let line = "bottom 0=0 1=1 4=2 9=3 first=1";
+        assert_eq!(text(&output.stdout), format!("{line}\nthe end\n"), "{mode}: {}", text(&output.stderr));
+        assert_eq!(output.status.code(), Some(line.len() as i32), "{mode}");
+    }
+    // Nobody may call a plugin as a program, and a definition too many is an error as in any link.
+    let output = run(Command::new(SFI).arg("run").arg(at("plugin.sfi.a")), "");
+    assert_eq!(output.status.code(), Some(2), "{}", text(&output.stdout));
+    std::fs::write(at("twice.cc"), "extern \"C\" long work(long n) { return n; }").expect("source");
+    let mut command = Command::new(SFI);
+    command.args(["c++", "--plugin"]).args([at("plugin.cc"), at("twice.cc")]).arg("-o").arg(at("two.sfi.a"));
+    let output = run(&mut command, "");
+    assert!(text(&output.stderr).contains("work") && !output.status.success(), "{}", text(&output.stderr));
+    assert!(!at("two.sfi.a").exists());
+}

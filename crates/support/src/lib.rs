@@ -8,8 +8,9 @@
 //! - `setjmp`, `longjmp` and their variants ([`jumps_object`]): stock ones read their return
 //!   address, which a domain cannot.
 //! - `__sfi_start(argc, argv)`: calls the libc's `__libc_start_main`. Only programs have it.
-//! - The first initialiser and the last finaliser of a domain that is no program: the libc's
-//!   `__init_libc` and `fflush(NULL)`.
+//! - The first initialiser and the last finalisers of a domain that is no program: the libc's
+//!   `__init_libc`, what was registered with `atexit` (destructors of C++ among it), and
+//!   `fflush(NULL)`.
 //! - `memmove`: replaces musl's, which sets the direction flag.
 //! - `__clone`, `__unmapself`: replace musl's. They ask the arbiter for a thread, and for its end
 //!   together with its stack's.
@@ -207,6 +208,7 @@ fn build(kind: Kind, mode: Mode) -> Result<Vec<u8>, Box<dyn std::error::Error>> 
         Kind::Library => {
             functions.push(function("__sfi_init_libc", &["__init_libc"], mode, init_libc)?);
             functions.push(function("__sfi_flush", &["fflush"], mode, flush)?);
+            functions.push(function("__sfi_at_exit", &["__funcs_on_exit"], mode, jump_external)?);
             "__sfi_environment"
         }
     };
@@ -346,7 +348,10 @@ fn make(functions: &[Function], first: &str, library: bool) -> Result<Vec<u8>, B
         let id = undefined(&mut object, first);
         *object.symbol_mut(id) =
             symbol(first, offset, bytes.len() as u64, SymbolSection::Section(data), SymbolKind::Data);
-        for (section, name) in [(".preinit_array", "__sfi_init_libc"), (".fini_array", "__sfi_flush")] {
+        // Finalisers run from the array's end.
+        for (section, name) in
+            [(".preinit_array", "__sfi_init_libc"), (".fini_array", "__sfi_flush"), (".fini_array", "__sfi_at_exit")]
+        {
             let array = object.add_section(Vec::new(), section.into(), SectionKind::Data);
             object.section_mut(array).flags = SectionFlags::Elf {
                 sh_flags: elf::SHF_ALLOC | elf::SHF_WRITE,

@@ -18,6 +18,9 @@ use std::process::ExitCode;
 /// are linked with it. Of the linker's options `--whole-archive`, `-u`, `--wrap`, `--defsym
 /// NAME=NAME` and `-Map` work. Options about dynamic linking, warnings and omitted parts have no
 /// effect, and all others are errors.
+///
+/// --plugin makes an archive for a domain of a manifest: the objects, and what they need of libc
+/// and libstdc++, without `main`. The manifest names it in `objects`, and has a `syscalls` table.
 #[derive(clap::Args)]
 #[command(after_help = "\
 Environment:
@@ -34,6 +37,7 @@ Examples:
   sfi cc -O2 a.c b.c -lm -o prog && ./prog argument
   ./configure CC='sfi cc' && make && make check
   sfi run --dir data::/data prog -- argument
+  sfi cc --plugin -O2 plugin.c -o plugin.sfi.a
 
 Exit codes:
   the compiler's; 1 if an object was refused, 2 for other errors")]

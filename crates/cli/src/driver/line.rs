@@ -21,6 +21,8 @@ pub struct Line {
     pub bare: bool,
     /// `-shared`: a library for later links.
     pub library: bool,
+    /// `--plugin`: code for a domain of a manifest, without `main`.
+    pub plugin: bool,
     /// The linker's options.
     pub wishes: Wishes,
 }
@@ -66,6 +68,7 @@ pub fn parse(arguments: &[OsString]) -> anyhow::Result<Line> {
         match &*text {
             "-c" | "-S" | "-E" | "-M" | "-MM" | "-fsyntax-only" | "-r" => line.compile_only = true,
             "-shared" => line.library = true,
+            "--plugin" => line.plugin = true,
             "-nostartfiles" => bail!("-nostartfiles: a program starts in `main`, called by its libc"),
             "-nostdlib" | "-nodefaultlibs" => line.bare = true,
             _ if text.starts_with("-x") => {

@@ -10,6 +10,7 @@ use crate::members::write_output;
 use anyhow::Context;
 use compiler::{Driver, library};
 use line::{Item, Line};
+use sfi_loader::LinkError;
 use sfi_rewriter::Mode;
 use sfi_validator::Validation;
 use std::ffi::OsString;
@@ -93,7 +94,8 @@ fn link(driver: &Driver, flags: &[OsString], libc_dir: &Path, line: &Line) -> an
             .with_context(|| "a libc is needed: install musl-dev, or name its directory in SFI_LIBC_DIR")?;
     }
     bundle.rename(&line.wishes)?;
-    let roots = [sfi_support::object(mode), sfi_support::jumps_object(mode), sfi_support::contexts_object(mode)];
+    let start = if line.plugin { sfi_support::library(mode) } else { sfi_support::object(mode) };
+    let roots = [start, sfi_support::jumps_object(mode), sfi_support::contexts_object(mode)];
     bundle.select(&roots.each_ref().map(Vec::as_slice), &line.wishes.undefined)?;
     if let Some(map) = &line.wishes.map {
         write_output(map, bundle.map().as_bytes(), 0o644)?;
@@ -105,12 +107,33 @@ fn link(driver: &Driver, flags: &[OsString], libc_dir: &Path, line: &Line) -> an
     let Some(archive) = bundle.pack(mode, validation)? else {
         return Ok(ExitCode::FAILURE);
     };
+    let name = output.display().to_string();
+    if line.plugin {
+        return plugin(mode, &name, &output, archive);
+    }
     let bytes = [crate::program::header(mode).as_bytes(), &archive].concat();
-    if let Err(error) = crate::program::check(mode, &output.display().to_string(), archive) {
+    if let Err(error) = crate::program::check(mode, &name, archive) {
         eprintln!("error: {error}");
         return Ok(ExitCode::FAILURE);
     }
     write_output(&output, &bytes, 0o755)?;
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Writes the archive of a plugin. What it leaves undefined the manifest has to grant.
+fn plugin(mode: Mode, name: &str, output: &Path, archive: Vec<u8>) -> anyhow::Result<ExitCode> {
+    match crate::program::check_plugin(mode, name, archive.clone()) {
+        Ok(()) => {}
+        Err(LinkError::Undefined { symbols, .. }) => {
+            let names: Vec<&str> = symbols.iter().map(|mention| mention.symbol.as_str()).collect();
+            eprintln!("note: the manifest has to grant what `{name}` imports: {}", names.join(", "));
+        }
+        Err(error) => {
+            eprintln!("error: {error}");
+            return Ok(ExitCode::FAILURE);
+        }
+    }
+    write_output(output, &archive, 0o644)?;
     Ok(ExitCode::SUCCESS)
 }
 
