@@ -124,6 +124,9 @@ fn nobody_waits_who_asked_not_to() {
     };
     assert_eq!((written, full), (65536, again));
     assert!(start.elapsed() < WAIT, "it waited");
+    // A set of more descriptors than FD_SETSIZE is not read.
+    bench.put(BUFFER, &[0; 16]);
+    assert_eq!(bench.ask(libc::SYS_select, &[1025, 0, 0, 0, buffer]), -i64::from(libc::EINVAL));
 }
 
 /// Names the part of [`a_terminal_stays_its_own`] that runs in a session of its own.

@@ -2,7 +2,7 @@
 #![allow(dead_code)]
 
 use sfi_arbitration::{Arbiter, GATEWAY, Policy, Stdio};
-use sfi_loader::{Access, DomainSpec, HostCall, HostError, Import, Manage, TypedFn, World};
+use sfi_loader::{Access, DomainSpec, HostCall, HostError, Import, Manage, Memory, TypedFn, World};
 use std::path::Path;
 use std::process::Command;
 
@@ -41,6 +41,11 @@ pub struct Bench {
 
 impl Bench {
     pub fn new(policy: Policy, stdio: Stdio) -> Self {
+        Self::with_memory(policy, stdio, 16 << 20)
+    }
+
+    /// Makes a tenant with a heap of so many bytes.
+    pub fn with_memory(policy: Policy, stdio: Stdio, memory: u64) -> Self {
         let directory = tempfile::tempdir().unwrap();
         let mut arbiter = Arbiter::new(policy, stdio);
         let mut world = World::builder()
@@ -48,6 +53,7 @@ impl Bench {
             .domain(
                 DomainSpec::new("tenant")
                     .object("tenant.o", tenant(directory.path()))
+                    .memory(memory)
                     .shared("exchange", "exchange", Access::ReadWrite)
                     .import(GATEWAY, Import::host(GATEWAY).signature("(int) -> int")),
             )
@@ -74,6 +80,11 @@ impl Bench {
         let mut bytes = vec![0; length];
         self.world.region("exchange").unwrap().read(offset as usize, &mut bytes).unwrap();
         bytes
+    }
+
+    /// Returns the tenant's memory, its heap included.
+    pub fn memory(&mut self) -> Memory<'_> {
+        self.world.memory("tenant").unwrap()
     }
 
     /// Makes a system call.
