@@ -7,6 +7,9 @@ use crate::sets::{self, Effects, PRESERVED, RAX, RSP, Set, whole};
 use crate::walk::{Block, Op, Stand, Walk};
 use iced_x86::{Mnemonic, OpKind};
 
+/// ZF in a set.
+const ZERO_FLAG: Set = 1 << (32 + 3);
+
 impl Walk<'_, '_, '_> {
     /// Adds the effects of an instruction that both programs have executed on validity. `before`:
     /// the facts before it.
@@ -32,7 +35,8 @@ impl Walk<'_, '_, '_> {
         if let Some(unset) = self.unset(at, before) {
             needed &= !whole(unset);
             effects.writes |= whole(unset);
-            lost &= !whole(unset);
+            // The zero flag tells whether the source is zero.
+            lost &= !(whole(unset) | ZERO_FLAG);
         }
         let taken = PRESERVED.iter().filter(|r| needed & (1 << **r) != 0 && is_callers(before, **r));
         let taken = taken.fold(0, |set, r| set | 1 << r);
