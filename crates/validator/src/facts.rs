@@ -32,6 +32,9 @@ pub(crate) enum Fact {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Facts {
     pub registers: [Fact; 16],
+    /// Bit `i`: register `i` was loaded from the frame, as a pointer that a container keeps to
+    /// itself. The container may have changed meanwhile, so this is not sure to lead into the frame.
+    loaded: u16,
     /// Words of the frame by place, in order.
     slots: Vec<((u32, i64), Fact)>,
     /// %al may hold the number of vector registers that a variadic call passes.
@@ -48,7 +51,7 @@ impl Facts {
         for number in PRESERVED.into_iter().chain([11, 10, 9, 8, 7, 6, 1, 2]) {
             registers[number] = Fact::Caller(number as u8);
         }
-        Facts { registers, slots: Vec::new(), count: true, sums: Sums::default() }
+        Facts { registers, loaded: 0, slots: Vec::new(), count: true, sums: Sums::default() }
     }
 
     /// Keeps the facts that both have. Says whether fewer are left.
@@ -62,6 +65,7 @@ impl Facts {
         self.slots.retain(|slot| {
             other.slots.binary_search_by_key(&slot.0, |s| s.0).is_ok_and(|at| other.slots[at].1 == slot.1)
         });
+        self.loaded |= other.loaded;
         self.count |= other.count;
         self.sums.join(other.sums);
         *self != before
@@ -105,8 +109,13 @@ impl Facts {
         }
     }
 
-    fn store(&mut self, place: (u32, i64), size: i64, fact: Fact) {
-        self.slots.retain(|((base, at), _)| *base != place.0 || *at + 8 <= place.1 || place.1 + size <= *at);
+    /// Stores into the frame. If it is not `sure` that it is the frame, saved registers stay: no
+    /// compiler keeps a pointer to them.
+    fn store(&mut self, place: (u32, i64), size: i64, fact: Fact, sure: bool) {
+        self.slots.retain(|((base, at), fact)| {
+            let apart = *base != place.0 || *at + 8 <= place.1 || place.1 + size <= *at;
+            apart || (!sure && matches!(fact, Fact::Caller(_)))
+        });
         if fact != Fact::Unknown && size == 8 {
             let at = self.slots.partition_point(|s| s.0 < place);
             self.slots.insert(at, (place, fact));
@@ -116,7 +125,7 @@ impl Facts {
     fn push(&mut self, fact: Fact) {
         if let Fact::Stack(base, distance) = self.registers[RSP] {
             self.registers[RSP] = Fact::Stack(base, distance - 8);
-            self.store((base, distance - 8), 8, fact);
+            self.store((base, distance - 8), 8, fact, true);
         }
     }
 
@@ -172,7 +181,7 @@ impl Facts {
                 if let (OpKind::Register, Some(to)) = (ins.op0_kind(), number(ins.op0_register())) {
                     self.registers[to] = fact;
                 } else if let Some(place) = self.operand(old, at) {
-                    self.store(place, 8, fact);
+                    self.store(place, 8, fact, true);
                 }
                 return;
             }
@@ -189,6 +198,8 @@ impl Facts {
             }
             _ => self.value(old, at, place),
         };
+        let from = if ins.op1_kind() == OpKind::Register { ins.op1_register() } else { ins.memory_base() };
+        let loaded = effects.loads || number(from).is_some_and(|from| self.loaded >> from & 1 != 0);
         if effects.stores
             && !ins.is_string_instruction()
             && let Some(place) = self.operand(old, at)
@@ -197,7 +208,8 @@ impl Facts {
                 Mnemonic::Mov if ins.op1_register().is_gpr64() => value,
                 _ => Fact::Unknown,
             };
-            self.store(place, ins.memory_size().size() as i64, fact);
+            let sure = number(ins.memory_base()).is_some_and(|base| self.loaded >> base & 1 == 0);
+            self.store(place, ins.memory_size().size() as i64, fact, sure);
         }
         self.written(effects);
         let to = number(ins.op0_register()).filter(|_| ins.op_count() > 0 && ins.op0_kind() == OpKind::Register);
@@ -210,6 +222,10 @@ impl Facts {
                 Fact::Unknown if moved => Fact::Stack(at as u32 + 1, 0),
                 value => value,
             };
+            self.loaded &= !(1 << to);
+            if loaded && to != RSP {
+                self.loaded |= 1 << to;
+            }
         }
     }
 
