@@ -69,9 +69,10 @@ impl Perf {
     /// the working directory.
     pub(crate) fn create() -> io::Result<Self> {
         let process = getpid().as_raw_nonzero();
-        let map = Output::create(PathBuf::from(format!("/tmp/perf-{process}.map")))?;
         let directory = env::var_os("JITDUMPDIR").map_or_else(env::current_dir, |path| Ok(PathBuf::from(path)))?;
+        // First the file whose place is the user's choice, so that a wrong one leaves nothing.
         let mut dump = Output::create(directory.join(format!("jit-{process}.dump")))?;
+        let map = Output::create(PathBuf::from(format!("/tmp/perf-{process}.map")))?;
         let mut header = Vec::new();
         for word in [MAGIC, VERSION, HEADER, MACHINE, 0, process.get() as u32] {
             header.extend_from_slice(&word.to_le_bytes());
