@@ -1,6 +1,7 @@
 //! Reading inputs: an object, or an archive and its members.
 
 use anyhow::Context;
+use sfi_loader::manifest::file;
 use sfi_verifier::elf::archive;
 use std::path::Path;
 
@@ -14,7 +15,7 @@ pub enum Input {
 
 /// Reads a file and finds its kind by its magic number.
 pub fn read(path: &Path) -> anyhow::Result<Input> {
-    let bytes = std::fs::read(path).with_context(|| format!("cannot read `{}`", path.display()))?;
+    let bytes = file::read(path).with_context(|| format!("cannot read `{}`", path.display()))?;
     Ok(if archive::is_archive(&bytes) { Input::Archive(bytes) } else { Input::Object(bytes) })
 }
 

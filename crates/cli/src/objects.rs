@@ -2,6 +2,7 @@
 
 use crate::{input, program};
 use anyhow::Context;
+use sfi_loader::manifest::file;
 use sfi_verifier::elf::number::STT_FUNC;
 use sfi_verifier::elf::{self, Object, Place, archive};
 use std::path::Path;
@@ -15,7 +16,7 @@ pub struct Objects {
 impl Objects {
     /// Reads a file.
     pub fn read(path: &Path) -> anyhow::Result<Objects> {
-        let mut bytes = std::fs::read(path).with_context(|| format!("cannot read `{}`", path.display()))?;
+        let mut bytes = file::read(path).with_context(|| format!("cannot read `{}`", path.display()))?;
         bytes.drain(..program::script(&bytes));
         Ok(Objects { bytes, path: path.to_owned() })
     }

@@ -252,8 +252,36 @@ fn special_files_are_no_objects() {
     std::os::unix::fs::symlink("/dev/zero", bench.path("zero.o")).unwrap();
     std::fs::create_dir(bench.path("folder.o")).unwrap();
     for special in ["fifo.o", "zero.o", "folder.o"] {
-        let out = bench.run(&["verify", "ok.o", special], 2);
-        assert!(String::from_utf8_lossy(&out.stderr).contains("is not a file"), "{special}");
+        for command in [&["verify", "ok.o", special][..], &["rewrite", special, "-o", "new.o"], &["objdump", special]] {
+            let out = bench.run(command, 2);
+            assert!(String::from_utf8_lossy(&out.stderr).contains("is not a file"), "{command:?}");
+        }
+    }
+}
+
+/// Sparse files cost nothing on a disk, and are not read into memory.
+#[test]
+fn huge_files_are_not_read() {
+    let bench = Bench::new();
+    bench.assemble("ok.o", SAFE);
+    let sparse = |name: &str, length: u64| {
+        std::fs::File::create(bench.path(name)).unwrap().set_len(length).unwrap();
+        name.to_owned()
+    };
+    let (object, text) = (sparse("huge.o", 20 << 30), sparse("huge.toml", (64 << 20) + 1));
+    let commands = [
+        (["verify", &object].to_vec(), "1024 MiB"),
+        (["rewrite", &object, "-o", "new.o"].to_vec(), "1024 MiB"),
+        (["run", &object].to_vec(), "1024 MiB"),
+        (["run", &text].to_vec(), "64 MiB"),
+        (["verify", "ok.o", "--policy", &text].to_vec(), "64 MiB"),
+        (["verify", "ok.o", "--baseline", &text].to_vec(), "64 MiB"),
+        (["verify", "ok.o", "--since", &text].to_vec(), "64 MiB"),
+    ];
+    for (command, limit) in commands {
+        let out = bench.run(&command, 2);
+        let said = String::from_utf8_lossy(&out.stderr);
+        assert!(said.contains(&format!("is larger than {limit}")), "{command:?}: {said}");
     }
 }
 

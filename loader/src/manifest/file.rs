@@ -8,6 +8,12 @@ use std::io::{Error, ErrorKind, Read, Result};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
 
+/// The most bytes of an object or an archive that are read.
+pub const MOST_BYTES: u64 = 1 << 30;
+/// The most bytes of a manifest, a policy or another text that are read. Its form in memory takes
+/// several times as much.
+pub const MOST_TEXT: u64 = 64 << 20;
+
 /// Opens a regular file, and gives its size.
 ///
 /// # Errors
@@ -24,18 +30,30 @@ pub fn open(path: &Path) -> Result<(File, u64)> {
 /// Reads a regular file.
 ///
 /// # Errors
-/// As for [`open`].
+/// As for [`open`], and for more than [`MOST_BYTES`].
 pub fn read(path: &Path) -> Result<Vec<u8>> {
-    let (mut file, _) = open(path)?;
+    read_within(path, MOST_BYTES)
+}
+
+fn read_within(path: &Path, most: u64) -> Result<Vec<u8>> {
+    let (file, size) = open(path)?;
     let mut bytes = Vec::new();
-    file.read_to_end(&mut bytes)?;
-    Ok(bytes)
+    // It may grow while it is read.
+    if size <= most && file.take(most + 1).read_to_end(&mut bytes)? as u64 <= most {
+        return Ok(bytes);
+    }
+    Err(too_large(most))
+}
+
+/// Returns the error for more bytes than may be read.
+pub fn too_large(most: u64) -> Error {
+    Error::new(ErrorKind::FileTooLarge, format!("it is larger than {} MiB", most >> 20))
 }
 
 /// Reads a regular file of text.
 ///
 /// # Errors
-/// As for [`open`], and for text that is not UTF-8.
+/// As for [`open`], for more than [`MOST_TEXT`], and for text that is not UTF-8.
 pub fn read_text(path: &Path) -> Result<String> {
-    String::from_utf8(read(path)?).map_err(|error| Error::new(ErrorKind::InvalidData, error))
+    String::from_utf8(read_within(path, MOST_TEXT)?).map_err(|error| Error::new(ErrorKind::InvalidData, error))
 }

@@ -427,9 +427,13 @@ impl Manifest {
     /// # Errors
     /// [`ManifestError::Text`] and [`ManifestError::Meaning`].
     pub fn parse(text: &str, path: &Path) -> Result<Self, ManifestError> {
+        let wrong = |why: String| Err(ManifestError::Meaning { path: path.to_owned(), why });
+        // A program may be larger, and is read in the same way.
+        if text.len() as u64 > file::MOST_TEXT {
+            return wrong(format!("it is larger than {} MiB", file::MOST_TEXT >> 20));
+        }
         let manifest: Self = toml::from_str(text)
             .map_err(|error| ManifestError::Text { path: path.to_owned(), error: Box::new(error) })?;
-        let wrong = |why: String| Err(ManifestError::Meaning { path: path.to_owned(), why });
         if let Some(entry) = &manifest.entry {
             if !manifest.domains.contains_key(&entry.domain) {
                 return wrong(format!("entry: there is no domain `{}`", entry.domain));

@@ -79,6 +79,9 @@ impl Source {
 
 impl Bytes {
     fn read(&self, offset: u64, size: u64) -> io::Result<Vec<u8>> {
+        if size > file::MOST_BYTES {
+            return Err(file::too_large(file::MOST_BYTES));
+        }
         let length = usize::try_from(size).map_err(io::Error::other)?;
         match self {
             Bytes::File(file) => {
