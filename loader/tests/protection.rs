@@ -104,7 +104,7 @@ fn a_capability_opens_a_supervisor() {
         assert_eq!(bench.with(0, 10), (-1, Status::Host as u32), "byte {byte}");
     }
     assert_eq!(capability.refused(), 4);
-    // An address is its lower half: of the host's own only the offset in the client's window counts.
+    // Only the lower half of an address counts, as the offset in the client's window.
     let hosts = std::ptr::from_ref(&capability) as u64 & !u64::from(u32::MAX);
     let bits = bench.world.domain("client").unwrap().symbol("bits").unwrap().0;
     bench.give(capability.secret_bytes());

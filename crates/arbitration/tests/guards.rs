@@ -130,7 +130,7 @@ fn nobody_waits_who_asked_not_to() {
 }
 
 /// Names the part of [`a_terminal_stays_its_own`] that runs in a session of its own.
-const SESSION: &str = "SFI_TEST_SESSION";
+const SESSION: &str = "SFI_TEST_CHILD";
 
 #[test]
 fn a_terminal_stays_its_own() {
@@ -168,7 +168,7 @@ fn processor_time_is_the_threads() {
         assert_eq!(bench.ask(number, &[which, buffer]), 0);
         let bytes = bench.get(BUFFER, 32);
         let word = |i: usize| u64::from_le_bytes(bytes[8 * i..][..8].try_into().unwrap());
-        // `clock_gettime` counts nanoseconds, and `getrusage` microseconds in and out of the kernel.
+        // `clock_gettime` counts nanoseconds, `getrusage` microseconds in and out of the kernel.
         match number {
             libc::SYS_getrusage => Duration::new(word(0) + word(2), (word(1) + word(3)) as u32 * 1000),
             _ => Duration::new(word(0), word(1) as u32),

@@ -33,7 +33,7 @@ pub(crate) enum Fact {
 pub(crate) struct Facts {
     pub registers: [Fact; 16],
     /// Bit `i`: register `i` was loaded from the frame, as a pointer that a container keeps to
-    /// itself. The container may have changed meanwhile, so this is not sure to lead into the frame.
+    /// itself. The container may have changed meanwhile, so the pointer may lead elsewhere.
     loaded: u16,
     /// Words of the frame by place, in order.
     slots: Vec<((u32, i64), Fact)>,

@@ -1,5 +1,5 @@
-//! What an instruction needs of the values before it, and what it leaves. A register or flag whose
-//! value matters to it must be the same in both programs.
+//! The needs of an instruction, and its results. A register or flag whose value matters to it must
+//! be the same in both programs.
 
 use crate::code::{Flow, Index};
 use crate::facts::{Facts, is_callers};

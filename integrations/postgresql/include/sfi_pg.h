@@ -36,9 +36,9 @@ void *sfi_result(size_t size);
 enum { SFI_DEBUG = 0, SFI_LOG = 1, SFI_INFO = 2, SFI_NOTICE = 3, SFI_WARNING = 4 };
 int sfi_log(int level, const char *text, size_t length);
 
-/* Runs a statement of SQL as the role that called the function. Its parameters $1, $2, ... are texts
- * (cast them: $1::int); one with bytes 0 is NULL. Returns the number of rows, or -1 within a query
- * of the same library. An error ends the call and is the error of the caller's statement.
+/* Runs a statement of SQL as the role that called the function. Its parameters $1, $2, ... are
+ * texts (cast them: $1::int); one with bytes 0 is NULL. Returns the number of rows, or -1 within a
+ * query of the same library. An error ends the call and is the error of the caller's statement.
  *
  * The owner of the library needs the right `spi` (sfi.grant), and `spi write` for statements that
  * change something. Functions that are STABLE or IMMUTABLE only read. */

@@ -1,5 +1,5 @@
-# A container in the frame holds a pointer to itself, and to memory of the heap once it has elements.
-# A store through it does not concern the saved registers, which begin where the container ends.
+# A container in the frame holds a pointer to itself, and to memory of the heap once it has
+# elements. A store through it does not concern the saved registers beside the container.
         .text
         .globl walks
         .type walks,@function

@@ -1,4 +1,4 @@
-//! What the tests with hosts in C and C++ share.
+//! Helpers of the tests with hosts in C and C++.
 #![allow(dead_code)]
 
 use sfi_loader::Mode;

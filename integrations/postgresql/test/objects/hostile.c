@@ -3,7 +3,7 @@
 
 int wild_store(long address) { *(volatile int *)address = 42; return 1; }
 int wild_load(long address) { return *(volatile int *)address; }
-int wild_jump(long address) { return ((int (*)(void))address)() + 1; /* no tail call: the trap would not know it */ }
+int wild_jump(long address) { return ((int (*)(void))address)() + 1; /* no tail call */ }
 int divide(int a, int b) { return a / b; }
 int endless(int x) { for (volatile int i = x;; i++) ; }
 int deep(int x) { volatile char frame[512]; frame[x & 511] = 1; return deep(x + 1) + frame[(x + 1) & 511]; }
