@@ -113,8 +113,8 @@ pub use spec::owner::{Event, Owner, Penalty, Record};
 pub use spec::signature::{Argument, BadSignature, Signature};
 pub use spec::threads::MAX_THREADS;
 pub use spec::{
-    Access, DEFAULT_CALLBACKS, DEFAULT_FIBERS, DEFAULT_MEMORY, DEFAULT_STACK, DomainSpec, Entry, Import, MAX_FIBERS,
-    MAX_SPARE, Placement, Restart, Trust,
+    Access, DEFAULT_CALLBACKS, DEFAULT_CONTROL_STACK, DEFAULT_FIBERS, DEFAULT_MEMORY, DEFAULT_STACK, DomainSpec, Entry,
+    Import, MAX_CONTROL_STACK, MAX_FIBERS, MAX_SPARE, MIN_CONTROL_STACK, Placement, Restart, Trust,
 };
 pub use vm::error::MapError;
 pub use vm::memory::{Memory, MemoryError, Segment};

@@ -3,7 +3,10 @@
 
 mod common;
 use common::{assemble, function, kind};
-use sfi_loader::{CallError, DomainSpec, FaultKind, HostError, Import, TypedFn, World};
+use sfi_loader::{
+    CallError, DEFAULT_CONTROL_STACK, DomainSpec, FaultKind, HostError, Import, MAX_CONTROL_STACK, MIN_CONTROL_STACK,
+    Manage, TypedFn, World,
+};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -261,4 +264,87 @@ fn nobody_cuts_across_a_host_function() {
     assert_eq!(seen.load(Ordering::Relaxed), 11);
     let depth: TypedFn<fn() -> u64> = world.domain("a").unwrap().export("depth_here").unwrap();
     assert_eq!(depth.call(&mut world, ()), Ok(2));
+}
+
+/// Returns the depths of recursion, of those given, from which a domain comes back.
+fn depths(world: &mut World, domain: &str, tried: &[u64]) -> Vec<u64> {
+    let down: Down = world.domain(domain).unwrap().export("recurse").unwrap();
+    let mut back = Vec::new();
+    for depth in tried {
+        match down.call(world, (*depth,)) {
+            Ok(value) => {
+                assert_eq!(value, *depth);
+                back.push(*depth);
+            }
+            Err(CallError::Fault(fault)) => {
+                assert_eq!(fault.kind, FaultKind::ControlStackOverflow, "{depth}");
+                world.restart(domain).unwrap();
+            }
+            Err(error) => panic!("{depth}: {error}"),
+        }
+    }
+    back
+}
+
+fn recursive(name: &str, control: Option<u64>) -> DomainSpec {
+    let text =
+        function("recurse", "test %rdi,%rdi\nje 1f\ndec %rdi\ncall recurse\nadd $1,%rax\nret\n1: xor %eax,%eax\nret");
+    let spec = DomainSpec::new(name).object("r.o", assemble(&text));
+    match control {
+        Some(bytes) => spec.control_stack(bytes),
+        None => spec,
+    }
+}
+
+#[test]
+fn the_control_stack_has_the_size_that_was_asked_for() {
+    for asked in [None, Some(MIN_CONTROL_STACK), Some((1 << 20) + 1), Some(3 << 20), Some(MAX_CONTROL_STACK)] {
+        let words = asked.unwrap_or(DEFAULT_CONTROL_STACK).next_multiple_of(4096) / 8;
+        let mut world = World::builder().domain(recursive("a", asked)).build().unwrap();
+        let near = [words - 100, words, words + 1, 10 * words, u64::MAX];
+        assert_eq!(depths(&mut world, "a", &near), [words - 100], "{asked:?}");
+        // A new life and an instance have no other.
+        assert_eq!(depths(&mut world, "a", &near), [words - 100], "{asked:?}");
+        world.reload(recursive("a", Some(MAX_CONTROL_STACK))).unwrap();
+        assert_eq!(depths(&mut world, "a", &near), [words - 100], "{asked:?}");
+    }
+}
+
+/// Domains of a world share its control stack, and worlds do not.
+#[test]
+fn the_largest_request_of_a_world_counts() {
+    let mut large =
+        World::builder().domain(recursive("a", None)).domain(recursive("b", Some(2 << 20))).build().unwrap();
+    let mut small = World::builder().domain(recursive("a", None)).build().unwrap();
+    let tried = [130_000, 200_000, 262_000, 263_000];
+    assert_eq!(depths(&mut large, "a", &tried), tried[..3]);
+    assert_eq!(depths(&mut small, "a", &tried), tried[..1]);
+    assert_eq!(depths(&mut large, "b", &tried), tried[..3]);
+}
+
+#[test]
+fn sizes_out_of_range_are_refused() {
+    for bytes in [0, 1, MIN_CONTROL_STACK - 1, MAX_CONTROL_STACK + 1, 4 << 20, 1 << 32, u64::MAX] {
+        let error = World::builder().domain(recursive("a", Some(bytes))).build().err().map(|e| e.to_string());
+        let expected =
+            format!("domain `a`: a control stack of {bytes} bytes; it has at least 65536 and at most 3670016");
+        assert_eq!(error, Some(expected));
+        let mut world = World::builder().domain(recursive("a", None)).build().unwrap();
+        assert!(world.reload(recursive("a", Some(bytes))).is_err());
+    }
+}
+
+/// Gateways share the reservation with the largest control stack. Too many are an error, and the
+/// guard between them and the stack stays.
+#[test]
+fn gateways_leave_the_guard() {
+    let build = |count: usize| {
+        let spares = (0..count).map(|n| DomainSpec::new(format!("spare{n}")).spare_bindings(1024));
+        let world = spares.fold(World::builder(), sfi_loader::Builder::domain);
+        world.domain(recursive("a", Some(MAX_CONTROL_STACK))).build()
+    };
+    assert!(build(8).is_err());
+    let words = MAX_CONTROL_STACK / 8;
+    let most = (0..8).rev().find_map(|count| build(count).ok());
+    assert_eq!(depths(&mut most.unwrap(), "a", &[words - 100, words, u64::MAX]), [words - 100]);
 }

@@ -3,7 +3,10 @@
 
 mod common;
 use common::{assemble, function};
-use sfi_loader::{CallError, DomainSpec, FaultKind, Import, TypedFn, World};
+use sfi_loader::{
+    CallError, DEFAULT_CONTROL_STACK, DomainSpec, FaultKind, Import, MAX_CONTROL_STACK, MIN_CONTROL_STACK, TypedFn,
+    World,
+};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
@@ -148,7 +151,7 @@ fn handle(signal: libc::c_int, handler: usize, flags: libc::c_int) {
 
 /// Builds a world for deep calls. `deep(n, spins)` calls itself n times and then takes its time.
 /// `cross` makes calls instead, to a domain and the host.
-fn deep() -> World {
+fn deep(control: u64) -> World {
     let down = |name: &str, work: &str| {
         let again = format!("test %rdi,%rdi\njz 1f\ndec %rdi\ncall {name}\ninc %rax\nret\n1:\n");
         function(name, &(again + work))
@@ -157,6 +160,7 @@ fn deep() -> World {
         + &down("cross", "mov %rsi,%rbx\n2:\ncall null\ncall host\ndec %rbx\njnz 2b\nxor %eax,%eax\nret");
     let app = DomainSpec::new("app")
         .object("app.o", assemble(&app))
+        .control_stack(control)
         .import("null", Import::domain("server", "null").signature("() -> int"))
         .import("host", Import::host("host").signature("() -> int"));
     let server = DomainSpec::new("server").object("s.o", assemble(&function("null", "xor %eax,%eax\nret")));
@@ -191,44 +195,51 @@ fn deepest(world: &mut World, function: &Deep) -> u64 {
     low
 }
 
+/// Fills control stacks of this size to different points while signals come.
+fn find_room(control: u64) {
+    let mut world = deep(control);
+    let [spin, cross] =
+        ["deep", "cross"].map(|f| world.domain("app").unwrap().export::<fn(u64, u64) -> u64>(f).unwrap());
+    let (end, gates) = (deepest(&mut world, &spin), deepest(&mut world, &cross));
+    assert!(gates < end, "{gates} {end}");
+    handle(libc::SIGUSR2, nested as *const () as usize, 0);
+    let timer = profile(0, hungry);
+    // Words from the end. The domain ends if the kernel finds no room for a signal frame, which
+    // takes 1 to 12 KiB.
+    let mut ended = 0;
+    for left in [0, 1, 5, 20, 60, 110, 180, 300, 420, 470, 520, 700, 1000, 1300, 1600, 2000, 3000, 5000, 8000] {
+        for _ in 0..4 {
+            let before = TICKS.load(Ordering::Relaxed);
+            let back = down(&mut world, &spin, end - left, 2_000_000);
+            ended += u32::from(!back);
+            assert!(back || left < 1600, "no room for a frame {left} words from the end");
+            assert!(!back || TICKS.load(Ordering::Relaxed) > before, "no signal came");
+            // Only handlers may use the room.
+            assert!(!down(&mut world, &spin, end + 1, 1));
+        }
+    }
+    assert!(ended > 4, "the kernel found room {ended}");
+    for left in [0, 1, 2, 5, 50, 500, 2000] {
+        let before = TICKS.load(Ordering::Relaxed);
+        for _ in 0..4 {
+            assert!(down(&mut world, &cross, gates - left, 50_000));
+            assert!(!down(&mut world, &cross, gates + 1, 1));
+        }
+        assert!(TICKS.load(Ordering::Relaxed) > before + 10, "no signal came");
+    }
+    assert!(NESTED.load(Ordering::Relaxed) > 10);
+    // SAFETY: `profile` made it.
+    assert_eq!(unsafe { libc::timer_delete(timer) }, 0);
+    assert_eq!((end, gates), (deepest(&mut world, &spin), deepest(&mut world, &cross)));
+}
+
 /// A domain has nearly used up its control stack when signals come whose handlers need that stack.
 #[test]
 fn handlers_find_room_wherever_a_domain_is() {
     alone("handlers_find_room_wherever_a_domain_is", || {
-        let mut world = deep();
-        let [spin, cross] =
-            ["deep", "cross"].map(|f| world.domain("app").unwrap().export::<fn(u64, u64) -> u64>(f).unwrap());
-        let (end, gates) = (deepest(&mut world, &spin), deepest(&mut world, &cross));
-        assert!(gates < end, "{gates} {end}");
-        handle(libc::SIGUSR2, nested as *const () as usize, 0);
-        let timer = profile(0, hungry);
-        // Words from the end. The domain ends if the kernel finds no room for a signal frame, which
-        // takes 1 to 12 KiB.
-        let mut ended = 0;
-        for left in [0, 1, 5, 20, 60, 110, 180, 300, 420, 470, 520, 700, 1000, 1300, 1600, 2000, 3000, 5000, 8000] {
-            for _ in 0..4 {
-                let before = TICKS.load(Ordering::Relaxed);
-                let back = down(&mut world, &spin, end - left, 2_000_000);
-                ended += u32::from(!back);
-                assert!(back || left < 1600, "no room for a frame {left} words from the end");
-                assert!(!back || TICKS.load(Ordering::Relaxed) > before, "no signal came");
-                // Only handlers may use the room.
-                assert!(!down(&mut world, &spin, end + 1, 1));
-            }
+        for control in [MIN_CONTROL_STACK, DEFAULT_CONTROL_STACK, MAX_CONTROL_STACK] {
+            find_room(control);
         }
-        assert!(ended > 4, "the kernel found room {ended}");
-        for left in [0, 1, 2, 5, 50, 500, 2000] {
-            let before = TICKS.load(Ordering::Relaxed);
-            for _ in 0..4 {
-                assert!(down(&mut world, &cross, gates - left, 50_000));
-                assert!(!down(&mut world, &cross, gates + 1, 1));
-            }
-            assert!(TICKS.load(Ordering::Relaxed) > before + 10, "no signal came");
-        }
-        assert!(NESTED.load(Ordering::Relaxed) > 10);
-        // SAFETY: `profile` made it.
-        assert_eq!(unsafe { libc::timer_delete(timer) }, 0);
-        assert_eq!((end, gates), (deepest(&mut world, &spin), deepest(&mut world, &cross)));
     });
 }
 
@@ -259,7 +270,7 @@ fn earlier_handlers_are_called() {
         };
         assert_ne!(page, libc::MAP_FAILED);
         PAGE.store(page as u64, Ordering::Relaxed);
-        let mut world = deep();
+        let mut world = deep(DEFAULT_CONTROL_STACK);
         let spin: Deep = world.domain("app").unwrap().export("deep").unwrap();
         let end = deepest(&mut world, &spin);
         handle(libc::SIGUSR2, nested as *const () as usize, 0);

@@ -72,4 +72,7 @@ pub fn failure(error: &anyhow::Error) -> ExitCode {
 /// Reports a fault and the calls that led to it.
 pub fn fault(fault: &sfi_loader::Fault) {
     eprint!("fault: {fault}\n{}", fault.backtrace());
+    if fault.kind == sfi_loader::FaultKind::ControlStackOverflow {
+        eprintln!("  = help: deeper recursion needs a larger --control-stack, or `control_stack` of the domain");
+    }
 }

@@ -52,6 +52,8 @@ pub struct Setup<'a> {
     /// Bytes of the heap, and of the data stack.
     pub memory: u64,
     pub stack: u64,
+    /// Bytes of its control stack.
+    pub control_stack: u64,
     /// The grants of its system calls.
     pub grants: &'a Grants,
     /// Arguments after the program's name.
@@ -111,7 +113,7 @@ pub fn check_plugin(mode: Mode, name: &str, archive: Vec<u8>) -> Result<(), Link
 pub fn run(setup: Setup<'_>, mut bytes: Vec<u8>, fault: u8) -> anyhow::Result<ExitCode> {
     let linked = bytes.drain(..script(&bytes)).count() > 0;
     let spec = domain(setup.mode, &setup.path.display().to_string(), bytes, linked);
-    let spec = spec.memory(setup.memory).stack(setup.stack);
+    let spec = spec.memory(setup.memory).stack(setup.stack).control_stack(setup.control_stack);
     // The user says so, and this process has no other domain.
     let spec = if setup.clock { spec.clock_exposing() } else { spec };
     let spec = spec.threads_exposing(setup.threads);

@@ -350,3 +350,30 @@ fn forged_jump_buffers_hurt_nobody_else() {
         }
     }
 }
+
+/// 400,000 calls in progress need more than the usual control stack. Without it the program faults,
+/// and the report says what to ask for.
+#[test]
+fn deep_recursion_on_request() {
+    let directory = tempfile::tempdir().expect("directory");
+    for mode in ["write", "full", "match"] {
+        let program = compile(directory.path(), mode, &["-O1"], "recursion.c");
+        let go = |options: &[&str], calls: &str| {
+            let stack = ["run", "--mode", mode, "--stack", "64"];
+            run(Command::new(SFI).args(stack).args(options).arg(&program).args(["--", calls]), "")
+        };
+        let deep = go(&["--control-stack", "3584KiB"], "400000");
+        assert_eq!(text(&deep.stdout), "400000\n", "{mode}: {}", text(&deep.stderr));
+        for (options, calls) in [(&["--control-stack", "3584KiB"][..], "500000"), (&[], "400000")] {
+            let cut = go(options, calls);
+            let errors = text(&cut.stderr);
+            assert_eq!(cut.status.code(), Some(3), "{mode}: {errors}");
+            assert!(errors.contains("control stack overflow in `down`"), "{errors}");
+            assert!(errors.contains("needs a larger --control-stack"), "{errors}");
+        }
+        for wrong in ["63KiB", "3585KiB", "4MiB", "-1", "much", "18446744073709551615GiB"] {
+            let refused = go(&["--control-stack", wrong], "1");
+            assert_eq!(refused.status.code(), Some(2), "{wrong}: {}", text(&refused.stderr));
+        }
+    }
+}

@@ -2,7 +2,7 @@
 
 use crate::gate::ids::{BindingId, Id};
 use crate::gate::records::{
-    BINDINGS_OFFSET, Binding, CONTROL_AREA, CONTROL_GUARD, CONTROL_ROOM, CONTROL_SIZE, Context,
+    BINDINGS_OFFSET, Binding, CONTROL_GUARD, CONTROL_ROOM, CONTROL_SIZE, Context, MAX_CONTROL_AREA,
 };
 use crate::vm::address::HostAddress;
 use crate::vm::ledger;
@@ -14,6 +14,7 @@ use rustix::mm::{MapFlags, MprotectFlags, ProtFlags, mmap_anonymous, mprotect, m
 use sfi_contract::layout::PAGE_SIZE;
 use std::ffi::c_void;
 use std::ops::Range;
+use std::ptr;
 
 /// Mappings of a control stack: header, bindings, guard, stack area.
 const CONTROL_MAPPINGS: u64 = 4;
@@ -24,11 +25,15 @@ pub(crate) struct ControlStack {
     base: HostAddress,
     /// Bytes of mapped bindings, whole pages.
     bindings: u64,
+    /// Bytes of the stack area, whole pages.
+    area: u64,
 }
 
 impl ControlStack {
-    /// Maps a control stack at a random place, without bindings.
-    pub(crate) fn map(rng: &mut ChaCha20Rng, space: AddressSpace) -> Result<Self, Errno> {
+    /// Maps a control stack at a random place, with `area` bytes for return addresses and frames
+    /// and without bindings.
+    pub(crate) fn map(rng: &mut ChaCha20Rng, space: AddressSpace, area: u64) -> Result<Self, Errno> {
+        assert!(area <= MAX_CONTROL_AREA, "specifications are checked first");
         ledger::account(CONTROL_MAPPINGS)?;
         let reserved = (0..DRAWS).find_map(|_| {
             let base = space.draw(rng, CONTROL_SIZE) * CONTROL_SIZE;
@@ -38,13 +43,13 @@ impl ControlStack {
             ledger::forget(CONTROL_MAPPINGS);
             return Err(reserved.and_then(Result::err).unwrap_or(Errno::NOMEM));
         };
-        let stack = Self { base: HostAddress::new(base), bindings: 0 };
+        let stack = Self { base: HostAddress::new(base), bindings: 0, area: pages(area) };
         let flags = MapFlags::PRIVATE | MapFlags::FIXED | MapFlags::NORESERVE;
         let rw = ProtFlags::READ | ProtFlags::WRITE;
         // SAFETY: both ranges lie inside the reservation made above.
         unsafe {
             mmap_anonymous(base as *mut c_void, PAGE_SIZE as usize, rw, flags)?;
-            mmap_anonymous(stack.low() as *mut c_void, CONTROL_AREA as usize, rw, flags)?;
+            mmap_anonymous(stack.low() as *mut c_void, stack.area as usize, rw, flags)?;
         }
         Ok(stack)
     }
@@ -52,7 +57,7 @@ impl ControlStack {
     /// Maps read-only zeroes with space for `count` bindings in all.
     pub(crate) fn reserve_bindings(&mut self, count: usize) -> Result<(), Errno> {
         let length = pages((count * size_of::<Binding>()) as u64);
-        if BINDINGS_OFFSET + length + CONTROL_GUARD + CONTROL_ROOM + CONTROL_AREA > CONTROL_SIZE {
+        if BINDINGS_OFFSET + length + CONTROL_GUARD + CONTROL_ROOM + self.area > CONTROL_SIZE {
             return Err(Errno::TOOBIG);
         }
         if length > self.bindings {
@@ -103,7 +108,7 @@ impl ControlStack {
 
     /// Returns the lowest address of the stack area.
     pub(crate) fn low(&self) -> u64 {
-        self.high() - CONTROL_AREA
+        self.high() - self.area
     }
 
     /// Returns the first address after the stack area.
@@ -118,13 +123,12 @@ impl ControlStack {
     }
 
     /// Returns the stack area.
-    pub(crate) fn area(context: *const Context) -> Range<u64> {
-        let high = context as u64 + CONTROL_SIZE;
-        high - CONTROL_AREA..high
+    pub(crate) fn area(context: &Context) -> Range<u64> {
+        context.low..ptr::from_ref(context) as u64 + CONTROL_SIZE
     }
 
     /// Returns the handlers' room, which ends where the stack area begins.
-    pub(crate) fn room(context: *const Context) -> Range<u64> {
+    pub(crate) fn room(context: &Context) -> Range<u64> {
         let end = Self::area(context).start;
         end - CONTROL_ROOM..end
     }

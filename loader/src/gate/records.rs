@@ -14,8 +14,9 @@ use std::mem::MaybeUninit;
 
 /// Size and alignment of a control stack, with its header and guard.
 pub(crate) const CONTROL_SIZE: u64 = 4 << 20;
-/// Bytes of the stack area, at the control stack's end.
-pub(crate) const CONTROL_AREA: u64 = 1 << 20;
+/// Most bytes of the stack area, at the control stack's end. The rest of [`CONTROL_SIZE`] has the
+/// header, some 180 KiB of bindings, the guard and the handlers' room.
+pub(crate) const MAX_CONTROL_AREA: u64 = 3584 << 10;
 /// Offset of the stubs' bindings, after the header. A stub adds the offset of its own binding to
 /// the control stack's base.
 pub(crate) const BINDINGS_OFFSET: u64 = 4096;
@@ -149,6 +150,8 @@ pub(crate) struct Context {
     pub ticks: u64,
     /// The waits of the thread, in worlds where a budget counts processor time.
     pub waits: Waits,
+    /// Lowest address of the stack area. Never changes.
+    pub low: u64,
     /// Says whether the handlers' room is open. Only signal handlers of the world's thread use it.
     pub room: bool,
 }

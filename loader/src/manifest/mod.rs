@@ -18,6 +18,7 @@
 //! mode = "write"                 # write (default), full or match
 //! memory = "64 MiB"              # heap
 //! stack = "1 MiB"                # data stack
+//! control_stack = "1 MiB"        # return addresses, 8 bytes for each call in progress
 //! clock = false                  # may read `rdtsc`: true (mode full only) or "exposing"
 //! placement = "scattered"        # scattered (default) or dense
 //!
@@ -102,7 +103,7 @@ mod values;
 
 pub use interface_file::{InterfaceFile, Source};
 pub use syscalls::{Denied, Descriptor, Directory, Log, Quotas, Syscalls};
-pub use values::{Clock, Size, Time};
+pub use values::{Clock, NoSize, Size, Time};
 
 use crate::spec::capability::Capability;
 use crate::spec::interface::Declaration;
@@ -116,7 +117,8 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use values::{
-    access, default_memory, default_stack, la57, minus_one, mode, one_thread, read_write, restart, signature, trust,
+    access, default_control_stack, default_memory, default_stack, la57, minus_one, mode, one_thread, read_write,
+    restart, signature, trust,
 };
 
 /// A manifest in the form in which it was written.
@@ -275,6 +277,9 @@ pub struct Domain {
     /// Size of the data stack.
     #[serde(default = "default_stack")]
     pub stack: Size,
+    /// Size of the control stack, see [`DomainSpec::control_stack`].
+    #[serde(default = "default_control_stack")]
+    pub control_stack: Size,
     /// Lets it read the processor's clock, see [`DomainSpec::clock`].
     #[serde(default)]
     pub clock: Clock,
@@ -604,6 +609,7 @@ impl Domain {
             .mode(self.mode)
             .memory(self.memory.0)
             .stack(self.stack.0)
+            .control_stack(self.control_stack.0)
             .placement(self.placement)
             .exports(self.exports.iter().cloned())
             .spare_bindings(self.spare_bindings)

@@ -1,7 +1,7 @@
 //! Values in the form of manifests: times, sizes, and words for choices.
 
 use crate::spec::signature::Signature;
-use crate::spec::{Access, DEFAULT_MEMORY, DEFAULT_STACK, Restart, Trust};
+use crate::spec::{Access, DEFAULT_CONTROL_STACK, DEFAULT_MEMORY, DEFAULT_STACK, Restart, Trust};
 use crate::vm::space::La57;
 use serde::de::{Deserializer, Error as _, Visitor};
 use sfi_contract::Mode;
@@ -109,12 +109,25 @@ impl<'de> serde::Deserialize<'de> for Size {
                 u64::try_from(bytes).map(Size).map_err(|_| E::custom("a size is not negative"))
             }
             fn visit_str<E: serde::de::Error>(self, text: &str) -> Result<Size, E> {
-                parse_size(text).map(Size).ok_or_else(|| E::custom(format!("`{text}` is not a size; write \"64 MiB\"")))
+                text.parse().map_err(E::custom)
             }
         }
         deserializer.deserialize_any(Any)
     }
 }
+
+impl std::str::FromStr for Size {
+    type Err = NoSize;
+
+    fn from_str(text: &str) -> Result<Self, NoSize> {
+        parse_size(text).map(Size).ok_or_else(|| NoSize(text.to_owned()))
+    }
+}
+
+/// A text is no size.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("`{0}` is not a size; write \"64 MiB\"")]
+pub struct NoSize(String);
 
 fn parse_size(text: &str) -> Option<u64> {
     let digits = text.trim_end_matches(|c: char| !c.is_ascii_digit());
@@ -130,6 +143,10 @@ fn parse_size(text: &str) -> Option<u64> {
 
 pub(super) fn default_memory() -> Size {
     Size(DEFAULT_MEMORY)
+}
+
+pub(super) fn default_control_stack() -> Size {
+    Size(DEFAULT_CONTROL_STACK)
 }
 
 pub(super) fn default_stack() -> Size {

@@ -65,6 +65,7 @@ pub struct DomainSpec {
     pub(crate) exposing: bool,
     pub(crate) memory: u64,
     pub(crate) stack: u64,
+    pub(crate) control_stack: u64,
     pub(crate) files: Vec<File>,
     pub(crate) imports: Vec<(String, Import)>,
     pub(crate) shared: Vec<Share>,
@@ -104,6 +105,13 @@ pub const DEFAULT_CALLBACKS: usize = 64;
 pub const DEFAULT_FIBERS: usize = 64;
 /// Most fibers of a domain that can wait.
 pub const MAX_FIBERS: usize = 1024;
+
+/// Bytes of a world's control stack unless [`DomainSpec::control_stack`] is set.
+pub const DEFAULT_CONTROL_STACK: u64 = 1 << 20;
+/// Least bytes of a world's control stack.
+pub const MIN_CONTROL_STACK: u64 = 64 << 10;
+/// Most bytes of a world's control stack: 458,000 calls.
+pub const MAX_CONTROL_STACK: u64 = crate::gate::records::MAX_CONTROL_AREA;
 
 /// A function that a domain registers under a name, for others to connect to.
 #[derive(Clone, Debug)]
@@ -190,6 +198,7 @@ impl DomainSpec {
             exposing: false,
             memory: DEFAULT_MEMORY,
             stack: DEFAULT_STACK,
+            control_stack: DEFAULT_CONTROL_STACK,
             files: Vec::new(),
             imports: Vec::new(),
             shared: Vec::new(),
@@ -253,6 +262,16 @@ impl DomainSpec {
     #[must_use]
     pub fn stack(mut self, bytes: u64) -> Self {
         self.stack = bytes;
+        self
+    }
+
+    /// Sets the size of the control stack in bytes, rounded up to pages. It holds 8 bytes for each
+    /// call in progress. The domains of a world share one. It has the largest of their sizes when
+    /// the world is built, and does not change when a domain is loaded again. At least
+    /// [`MIN_CONTROL_STACK`] and at most [`MAX_CONTROL_STACK`]. Default: [`DEFAULT_CONTROL_STACK`].
+    #[must_use]
+    pub fn control_stack(mut self, bytes: u64) -> Self {
+        self.control_stack = bytes;
         self
     }
 

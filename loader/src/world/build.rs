@@ -13,7 +13,7 @@ use crate::link::place::place_regions;
 use crate::link::{self, Plan};
 use crate::load::raised::{self, Raised};
 use crate::load::{Surroundings, load};
-use crate::spec::{Callee, DEFAULT_CALLBACKS, DomainSpec, Import};
+use crate::spec::{Callee, DEFAULT_CALLBACKS, DEFAULT_CONTROL_STACK, DomainSpec, Import};
 use crate::vm::address::WindowOffset;
 use crate::vm::error::MapError;
 use crate::vm::region::{self, Common, Placed, Region};
@@ -203,7 +203,9 @@ impl Builder {
             domains.push(Domain { roots, region_places, ..Domain::new(domains.next(), raised, Arc::new(spec)) });
         }
         let places = &mut supply.places;
-        let control = ControlStack::map(&mut places.rng, places.space).map_err(MapError::of("the control stack"))?;
+        let area = domains.iter().map(|d| d.spec.control_stack).max().unwrap_or(DEFAULT_CONTROL_STACK);
+        let control = ControlStack::map(&mut places.rng, places.space, area);
+        let control = control.map_err(MapError::of("the control stack"))?;
         let limits = Limits { wall: self.time_limit, cpu: self.cpu_limit };
         Ok(Inner {
             id: new_id(),
@@ -235,7 +237,8 @@ impl World {
         signals::install();
         let (place, inner) = (world.place(), world.record());
         let watch = inner.time.watched.as_ref().map_or(ptr::null(), Watched::watch);
-        let floor = inner.gates.control.low() + signal_room::reserve();
+        let low = inner.gates.control.low();
+        let floor = low + signal_room::reserve();
         let context = inner.gates.control.context();
         // SAFETY: the world is new and owned here; the header page is mapped read-write.
         unsafe {
@@ -258,6 +261,7 @@ impl World {
                 since: 0,
                 waits: Waits::NONE,
                 ticks: 0,
+                low,
                 room: false,
             });
             watch.as_ref().inspect(|w| w.attach(context));

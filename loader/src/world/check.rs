@@ -1,6 +1,6 @@
 //! Names in specifications: those that must be unique, and those that must exist.
 
-use crate::spec::{Callee, DomainSpec, MAX_FIBERS, MAX_SPARE};
+use crate::spec::{Callee, DomainSpec, MAX_CONTROL_STACK, MAX_FIBERS, MAX_SPARE, MIN_CONTROL_STACK};
 use crate::world::bindings::manager::is_name;
 use crate::world::builder::Builder;
 use crate::world::calls::host::Host;
@@ -109,6 +109,10 @@ pub(crate) fn check_domain<'d>(
     }
     if domain.spare > MAX_SPARE || domain.callbacks.is_some_and(|count| count > MAX_SPARE) {
         return spec(SpecError::TooManySpare { domain: client(), most: MAX_SPARE });
+    }
+    if !(MIN_CONTROL_STACK..=MAX_CONTROL_STACK).contains(&domain.control_stack) {
+        let (least, most) = (MIN_CONTROL_STACK, MAX_CONTROL_STACK);
+        return spec(SpecError::ControlStack { domain: client(), bytes: domain.control_stack, least, most });
     }
     if domain.fibers > MAX_FIBERS {
         return spec(SpecError::TooManyFibers { domain: client(), most: MAX_FIBERS });

@@ -172,6 +172,18 @@ pub enum SpecError {
         /// The most that are allowed.
         most: usize,
     },
+    /// A control stack that is too small or too large.
+    #[error("domain `{domain}`: a control stack of {bytes} bytes; it has at least {least} and at most {most}")]
+    ControlStack {
+        /// The domain.
+        domain: String,
+        /// The size that it asks for.
+        bytes: u64,
+        /// The least that is allowed.
+        least: u64,
+        /// The most that is allowed.
+        most: u64,
+    },
     /// More fibers than a domain may have ([`crate::MAX_FIBERS`]).
     #[error("domain `{domain}`: more than {most} fibers")]
     TooManyFibers {

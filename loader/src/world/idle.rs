@@ -26,7 +26,6 @@
 //! host calls [`World::trim`], and, in worlds with limits, after a call that the watchdog saw more
 //! than once. The path of a call does nothing for this.
 
-use crate::gate::control_stack::ControlStack;
 use crate::gate::ids::{DomainId, Id};
 use crate::world::held::World;
 use crate::world::inner::Inner;
@@ -98,9 +97,9 @@ impl Inner {
     }
 
     fn release_control(&self, warm: u64) {
-        let area = ControlStack::area(self.gates.control.context());
-        let length = (area.end - area.start).saturating_sub(warm);
+        let (low, high) = (self.gates.control.low(), self.gates.control.high());
+        let length = (high - low).saturating_sub(warm);
         // SAFETY: the stack area of this world's control stack, on which no frame lies.
-        unsafe { libc::madvise(area.start as *mut libc::c_void, length as usize, libc::MADV_DONTNEED) };
+        unsafe { libc::madvise(low as *mut libc::c_void, length as usize, libc::MADV_DONTNEED) };
     }
 }

@@ -7,8 +7,10 @@ use crate::{arbiters, program};
 use anyhow::{Context, bail, ensure};
 use clap::Parser;
 use sfi_contract::layout::WINDOW_SIZE;
-use sfi_loader::manifest::{Manifest, Time, file};
-use sfi_loader::{Builder, CallError, HostCall, HostError, Owner, Protection, TypedFn, World};
+use sfi_loader::manifest::{Manifest, NoSize, Size, Time, file};
+use sfi_loader::{
+    Builder, CallError, HostCall, HostError, MAX_CONTROL_STACK, MIN_CONTROL_STACK, Owner, Protection, TypedFn, World,
+};
 use std::ffi::{OsStr, OsString};
 use std::io::{Read, Seek, SeekFrom, Write};
 use std::os::unix::ffi::OsStrExt;
@@ -57,6 +59,10 @@ pub struct Args {
     /// Program: size of its data stack, MiB.
     #[arg(long, default_value_t = 8, value_name = "MiB", value_parser = mebibytes())]
     stack: u64,
+    /// Program: size of its control stack, which holds 8 bytes for each call in progress: 64KiB to
+    /// 3584KiB.
+    #[arg(long, default_value = "1MiB", value_name = "SIZE", value_parser = control_stack)]
+    control_stack: u64,
     #[command(flatten)]
     grants: Grants,
     /// Program: a variable of its environment, which is empty otherwise. Without a value, the
@@ -266,6 +272,7 @@ fn run_program(args: &Args, bytes: Vec<u8>) -> anyhow::Result<ExitCode> {
         mode: args.mode,
         memory: args.memory << 20,
         stack: args.stack << 20,
+        control_stack: args.control_stack,
         grants: &args.grants,
         arguments: &args.args,
         name: args.argv0.as_deref(),
@@ -447,6 +454,15 @@ fn thread_count(text: &str) -> Result<usize, String> {
 /// Parses a number of mebibytes that a window has room for.
 fn mebibytes() -> clap::builder::RangedU64ValueParser {
     clap::value_parser!(u64).range(..=WINDOW_SIZE >> 20)
+}
+
+/// Parses the size of a control stack.
+fn control_stack(text: &str) -> Result<u64, String> {
+    let Size(bytes) = text.parse().map_err(|e: NoSize| e.to_string())?;
+    match (MIN_CONTROL_STACK..=MAX_CONTROL_STACK).contains(&bytes) {
+        true => Ok(bytes),
+        false => Err(format!("expected {}KiB to {}KiB", MIN_CONTROL_STACK >> 10, MAX_CONTROL_STACK >> 10)),
+    }
 }
 
 /// Parses seconds, such as 2 or 0.5.
