@@ -78,6 +78,9 @@ const LEA_LIBC: [u8; 7] = [0x4c, 0x8d, 0x0d, 0, 0, 0, 0];
 const LIBC: (&str, i32, i32) = ("__libc", 0x18, 0x20);
 /// Bytes of such a record, at least.
 const LIBC_SIZE: u64 = 0x80;
+/// musl's function that calls what was registered with `atexit`. A libc without one gets a function
+/// that does nothing.
+const AT_EXIT: &str = "__funcs_on_exit";
 /// Room for `struct pthread` and for its page, whose start is the thread pointer.
 const THREAD_ROOM: i32 = 0x2000;
 
@@ -208,7 +211,8 @@ fn build(kind: Kind, mode: Mode) -> Result<Vec<u8>, Box<dyn std::error::Error>> 
         Kind::Library => {
             functions.push(function("__sfi_init_libc", &["__init_libc"], mode, init_libc)?);
             functions.push(function("__sfi_flush", &["fflush"], mode, flush)?);
-            functions.push(function("__sfi_at_exit", &["__funcs_on_exit"], mode, jump_external)?);
+            functions.push(function("__sfi_at_exit", &[AT_EXIT], mode, jump_external)?);
+            functions.push(function(AT_EXIT, &[], mode, CodeAssembler::ret)?);
             "__sfi_environment"
         }
     };
@@ -279,7 +283,8 @@ fn make(functions: &[Function], first: &str, library: bool) -> Result<Vec<u8>, B
         let offset = object.append_section_data(text, &bytes, 16);
         let place = SymbolSection::Section(text);
         for name in [f.name].iter().chain(f.aliases) {
-            object.add_symbol(symbol(name, offset, f.bytes.len() as u64, place, SymbolKind::Text));
+            let own = symbol(name, offset, f.bytes.len() as u64, place, SymbolKind::Text);
+            object.add_symbol(Symbol { weak: *name == AT_EXIT, ..own });
         }
         offsets.push(offset);
     }
