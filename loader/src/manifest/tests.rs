@@ -67,9 +67,9 @@ fn errors_name_the_line() {
         ("mode = \"write\"", "mode = \"fast\"", 15, "unknown mode"),
         ("memory = ", "memroy = ", 16, "unknown field `memroy`"),
         ("\"64 MiB\"", "\"64 MB\"", 16, "not a size"),
-        ("(int, int) -> int", "(int, int)", 22, "is not a signature"),
-        ("\"read-write\"", "\"rw\"", 40, "unknown access"),
-        ("\"mutual-distrust\"", "\"mutual\"", 31, "unknown trust level"),
+        ("(int, int) -> int", "(int, int)", 23, "is not a signature"),
+        ("\"read-write\"", "\"rw\"", 41, "unknown access"),
+        ("\"mutual-distrust\"", "\"mutual\"", 32, "unknown trust level"),
     ] {
         assert!(base.contains(from));
         let error = load(&base.replacen(from, to, 1)).unwrap_err();
