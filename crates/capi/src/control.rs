@@ -34,7 +34,7 @@ unsafe fn bare(handle: *const sfi_world, world: &World, domain: &str) -> Result<
     let manifest = unsafe { &(*handle).manifest };
     let support = manifest.domains.get(domain).and_then(|domain| domain.support.as_ref());
     for object in support.iter().flat_map(|support| &support.objects) {
-        spec = spec.object("support", object.clone());
+        spec = spec.object("support", *object);
     }
     Ok(spec)
 }

@@ -333,9 +333,9 @@ pub struct Domain {
 #[derive(Clone, Debug)]
 pub struct Support {
     /// Relocatable objects.
-    pub objects: Vec<Vec<u8>>,
+    pub objects: Vec<&'static [u8]>,
     /// Archives, of which the members that are needed are linked.
-    pub archives: Vec<Vec<u8>>,
+    pub archives: Vec<&'static [u8]>,
     /// True if the libc runs its initialisers itself, see [`DomainSpec::own_start`].
     pub own_start: bool,
 }
@@ -664,10 +664,10 @@ impl Domain {
         }
         if let Some(support) = &self.support {
             for object in &support.objects {
-                spec = spec.object("support", object.clone());
+                spec = spec.object("support", *object);
             }
             for archive in &support.archives {
-                spec = spec.archive("support", archive.clone());
+                spec = spec.archive("support", *archive);
             }
             spec = if support.own_start { spec.own_start() } else { spec };
         }

@@ -216,27 +216,27 @@ fn on_circles(modules: &Modules) -> Vec<String> {
     found
 }
 
-/// The crates whose modules form no circle.
-const CRATES: &[&str] = &[
-    "loader",
-    "verifier",
-    "rewriter",
-    "crates/arbitration",
-    "crates/capi",
-    "crates/cli",
-    "crates/contract",
-    "crates/debuginfo",
-    "crates/elf",
-    "crates/second",
-    "crates/support",
-    "crates/validator",
-    "crates/xtask",
+/// The folders of crates whose modules form no circle.
+const FOLDERS: &[&str] = &[
+    "loader/src",
+    "verifier/src",
+    "rewriter/src",
+    "crates/arbitration/src",
+    "crates/capi/src",
+    "crates/cli/src",
+    "crates/contract/src",
+    "crates/debuginfo/src",
+    "crates/elf/src",
+    "crates/second/src",
+    "crates/support/code",
+    "crates/validator/src",
+    "crates/xtask/src",
 ];
 
 #[test]
 fn modules_of_a_crate_form_no_circle() {
-    for name in CRATES {
-        let modules = modules(&super::root().join(name).join("src"));
+    for name in FOLDERS {
+        let modules = modules(&super::root().join(name));
         assert!(modules.len() > 2, "{name}: {} modules", modules.len());
         assert!(edges(&modules).values().any(|targets| !targets.is_empty()), "{name}: no import is seen");
         assert_eq!(on_circles(&modules), [] as [String; 0], "{name}");

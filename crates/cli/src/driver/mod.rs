@@ -96,7 +96,7 @@ fn link(driver: &Driver, flags: &[OsString], libc_dir: &Path, line: &Line) -> an
     bundle.rename(&line.wishes)?;
     let start = if line.plugin { sfi_support::library(mode) } else { sfi_support::object(mode) };
     let roots = [start, sfi_support::jumps_object(mode), sfi_support::contexts_object(mode)];
-    bundle.select(&roots.each_ref().map(Vec::as_slice), &line.wishes.undefined)?;
+    bundle.select(&roots, &line.wishes.undefined)?;
     if let Some(map) = &line.wishes.map {
         write_output(map, bundle.map().as_bytes(), 0o644)?;
     }
