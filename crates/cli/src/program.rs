@@ -3,11 +3,11 @@
 use crate::grants::Grants;
 use anyhow::bail;
 use sfi_arbitration::{Counts, Crew, Death, Exit, GATEWAY, Program};
-use sfi_loader::{CallError, DomainSpec, Import, LinkError, Mode, TypedFn, World};
+use sfi_loader::{CallError, DomainSpec, ImageStore, Import, LinkError, Mode, TypedFn, World};
 use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::OsStrExt;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::Duration;
 
@@ -67,6 +67,8 @@ pub struct Setup<'a> {
     pub time_limit: Option<Duration>,
     /// Number of threads that it may have at a time.
     pub threads: usize,
+    /// Keeps its verified image for the next run.
+    pub keep: bool,
 }
 
 /// Returns the domain of a program. An archive of `sfi cc` is loaded as a whole, other archives
@@ -133,11 +135,22 @@ pub fn run(setup: Setup<'_>, mut bytes: Vec<u8>, fault: u8) -> anyhow::Result<Ex
     if let Some(seed) = setup.seed {
         builder = builder.seed(seed);
     }
+    // Without a home or a keyring each run verifies the program.
+    if let Some(store) = images().filter(|_| setup.keep).and_then(|path| ImageStore::open(&path).ok()) {
+        builder = builder.image_store(store);
+    }
     let mut world = builder.build()?;
     let mut arguments = vec![setup.name.map_or_else(|| own_name(setup.path, linked), OsStr::to_owned)];
     arguments.extend_from_slice(setup.arguments);
     let program = Program { arguments, environment: setup.environment };
     start(&mut world, DOMAIN, &program, crew.as_ref(), counts, fault)
+}
+
+/// Returns the directory of the user's verified images (XDG Base Directory Specification).
+fn images() -> Option<PathBuf> {
+    let variable = |name| std::env::var_os(name).map(PathBuf::from).filter(|path| path.is_absolute());
+    let cache = variable("XDG_CACHE_HOME").or_else(|| variable("HOME").map(|home| home.join(".cache")));
+    cache.map(|cache| cache.join("sfi/images"))
 }
 
 /// Returns the name that the user called a program by. The script of a linked program passes its

@@ -1,19 +1,22 @@
 //! Names of places in an image, so that a fault can name its line. Objects are read only when a
 //! fault is described.
 
+use serde::{Deserialize, Serialize};
 use sfi_debuginfo::Frame;
 use sfi_verifier::elf;
 
 /// An object with debug information, and the places of its text.
+#[derive(Serialize, Deserialize)]
 pub(crate) struct DebugObject {
     /// The file, as it was verified.
+    #[serde(with = "serde_bytes")]
     pub bytes: Vec<u8>,
     /// Window offset, size and index of each of its sections of text.
     pub sections: Vec<(u64, u64, usize)>,
 }
 
 /// Names of the places of an image. Faults keep it, so it holds no memory of the domain.
-#[derive(Default)]
+#[derive(Default, Serialize, Deserialize)]
 pub(crate) struct Names {
     /// Offset of the first byte of text after the stubs, and the text's length in bytes.
     pub text: (u64, u64),

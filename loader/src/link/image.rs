@@ -7,14 +7,17 @@
 //! that all instances map. Large data lies in another one, which they map copy-on-write.
 
 use crate::fault::names::Names;
+use crate::link::image_form::{AnchorsForm, UsageForm};
 use crate::vm::address::{HostAddress, WindowOffset};
 use crate::vm::memory::{HEAP, Segment};
 use crate::vm::sealed_file;
 use crate::vm::window::{Protection, Word, pages};
 use rustix::fd::OwnedFd;
+use serde::{Deserialize, Serialize};
 use sfi_contract::Anchors;
 use sfi_contract::layout::PAGE_SIZE;
 use sfi_verifier::Usage;
+use std::borrow::Cow;
 use std::collections::HashMap;
 use std::sync::Arc;
 
@@ -23,27 +26,35 @@ pub(crate) type Range = (WindowOffset, WindowOffset);
 
 /// The memory of a domain at its start, and the tables that the host keeps about the domain.
 /// Offsets count from the window's base.
-#[derive(Default)]
+///
+/// The serialised form has no files, and nothing that [`Image::store`] computes.
+#[derive(Default, Serialize, Deserialize)]
 pub(crate) struct Image {
     /// The segments of the window, in order.
     pub segments: Vec<Segment>,
     /// The kernel's mappings of the window, without those of shared regions. Neighbouring zeroed
     /// segments with one protection are one mapping.
+    #[serde(skip)]
     pub mappings: Vec<Mapping>,
     /// Writable ranges whose pages a reset gives back to the kernel.
+    #[serde(skip)]
     pub discarded: Vec<Range>,
     /// Writable ranges that a reset zeroes in place: the rest of pages with small contents, and the
     /// data stack's top.
+    #[serde(skip)]
     pub zeroed: Vec<Range>,
     /// The initial bytes of the window.
     pub contents: Vec<Content>,
     /// The sealed file that text is mapped from, if no word of it depends on the base.
+    #[serde(skip)]
     pub text_file: Option<OwnedFd>,
     /// The sealed file that large data is mapped from.
+    #[serde(skip)]
     pub data_file: Option<OwnedFd>,
     /// Offset of the first byte of text after the stubs, and the text's length in bytes.
     pub text: (WindowOffset, u64),
     /// Offsets of the anchors: header page, block of the dispatch table, TCB page.
+    #[serde(with = "AnchorsForm")]
     pub anchors: Anchors,
     /// Offset of the dispatch table's slot 0.
     pub table: WindowOffset,
@@ -62,7 +73,8 @@ pub(crate) struct Image {
     /// Offsets of global variables, by name.
     pub variables: HashMap<String, WindowOffset>,
     /// The common addresses of each region's first byte, and of the byte after the region, by the
-    /// domain's symbols.
+    /// domain's symbols. Images with shared regions are not serialised.
+    #[serde(skip)]
     pub regions: HashMap<String, HostAddress>,
     /// Code offsets of initialisers, in order.
     pub initialisers: Vec<WindowOffset>,
@@ -74,11 +86,12 @@ pub(crate) struct Image {
     pub stack: [WindowOffset; 2],
     /// The parts that were placed: name, length in bytes, and the number of places in the window
     /// that each could have had.
-    pub choices: Vec<(&'static str, u64, u64)>,
+    pub choices: Vec<(Cow<'static, str>, u64, u64)>,
     /// For each IFUNC the window offset of the dispatch slot that its stub jumps through, and the
     /// code offset of its resolver.
     pub indirects: Vec<(WindowOffset, WindowOffset)>,
     /// The verifier's facts about the state that the text uses.
+    #[serde(with = "UsageForm")]
     pub usage: Usage,
     /// Says whether some object names [`sfi_contract::names::CLIENT_STACK`].
     pub reads_client_stack: bool,
@@ -90,6 +103,7 @@ pub(crate) struct Image {
 
 /// The thread locals of a domain with threads. Code finds them at one place of the window, where
 /// each thread's window maps its own. Their addresses name a second place, which all windows map.
+#[derive(Serialize, Deserialize)]
 pub(crate) struct ThreadLocals {
     /// The place that code names: whole pages, and the TCB page as the last one.
     pub place: WindowOffset,
@@ -104,16 +118,19 @@ pub(crate) struct ThreadLocals {
 }
 
 /// The initial bytes of a range.
+#[derive(Serialize, Deserialize)]
 pub(crate) struct Content {
     /// Window offset.
     pub offset: WindowOffset,
-    /// The bytes, for a window at 0.
+    /// The bytes, for a window at 0. None if a file has them.
+    #[serde(with = "serde_bytes")]
     pub bytes: Vec<u8>,
     /// The words of the range that depend on the base.
     pub words: Vec<Word>,
     /// Says whether the domain may write here.
     pub writable: bool,
-    /// Says whether the range is mapped from a file, which has the bytes.
+    /// Says whether the range is mapped from a file.
+    #[serde(skip)]
     pub stored: bool,
 }
 
@@ -194,9 +211,9 @@ impl Image {
     }
 
     /// Decides which contents come from files, and writes them there. The files are sealed, so they
-    /// cannot be written again.
+    /// cannot be written again. The bytes also stay here until [`Image::forget`].
     pub(crate) fn store(&mut self) -> Result<(), rustix::io::Errno> {
-        let text = self.segments.iter().find(|s| s.protection == Protection::ReadExecute).map(Segment::start);
+        let text = self.text_start();
         let mut data: Vec<u8> = Vec::new();
         let mut sources = HashMap::new();
         for content in &mut self.contents {
@@ -211,7 +228,7 @@ impl Image {
                 && self.thread_locals.is_none()
             {
                 sources.insert(content.offset, (data.len() as u64, pages(content.bytes.len() as u64)));
-                data.append(&mut content.bytes);
+                data.extend_from_slice(&content.bytes);
                 data.resize(pages(data.len() as u64) as usize, 0);
                 content.stored = true;
             }
@@ -250,6 +267,31 @@ impl Image {
         }
         self.plan_reset();
         Ok(())
+    }
+
+    /// Returns the first place of text.
+    fn text_start(&self) -> Option<WindowOffset> {
+        self.segments.iter().find(|s| s.protection == Protection::ReadExecute).map(Segment::start)
+    }
+
+    /// Takes the bytes of text away.
+    pub(crate) fn take_text(&mut self) -> Vec<u8> {
+        let start = self.text_start();
+        let text = self.contents.iter_mut().find(|content| Some(content.offset) == start);
+        text.map(|text| std::mem::take(&mut text.bytes)).unwrap_or_default()
+    }
+
+    /// Puts the bytes of text back.
+    pub(crate) fn put_text(&mut self, bytes: Vec<u8>) {
+        let start = self.text_start();
+        if let Some(text) = self.contents.iter_mut().find(|content| Some(content.offset) == start) {
+            text.bytes = bytes;
+        }
+    }
+
+    /// Drops the bytes that files have.
+    pub(crate) fn forget(&mut self) {
+        self.contents.iter_mut().filter(|content| content.stored).for_each(|content| content.bytes = Vec::new());
     }
 
     /// Divides the writable memory into the ranges that a reset writes, zeroes and discards.

@@ -5,6 +5,7 @@ pub(crate) mod debug;
 pub(crate) mod dispatch;
 pub(crate) mod error;
 pub(crate) mod image;
+pub(crate) mod image_form;
 pub(crate) mod layout;
 pub(crate) mod place;
 pub(crate) mod references;
@@ -25,7 +26,6 @@ use crate::link::select::Input;
 use crate::link::symbols::{Resolver, Symbols, Target};
 use crate::spec::{Access, DomainSpec, Share};
 use crate::vm::address::WindowOffset;
-use crate::vm::error::MapError;
 use crate::vm::memory::{HEAP, Segment};
 use crate::vm::region::Placed;
 use crate::vm::window::Word;
@@ -37,6 +37,7 @@ use sfi_contract::layout::{
 };
 use sfi_verifier::Usage;
 use sfi_verifier::elf::number::STT_FUNC;
+use std::borrow::Cow;
 use std::collections::HashMap;
 use std::sync::Arc;
 
@@ -81,7 +82,8 @@ pub(crate) struct Site<'l> {
     pub stubs: &'l [Stub],
 }
 
-/// Relocates the parts, for a window at 0, and builds the image's tables.
+/// Relocates the parts, for a window at 0, and builds the image's tables. Its bytes are in no file
+/// yet.
 pub(crate) fn link(spec: &DomainSpec, plan: &Plan<'_>, site: &Site<'_>) -> Result<Image, LinkError> {
     let Plan { inputs, symbols, layout } = plan;
     let places = site.places;
@@ -110,7 +112,7 @@ pub(crate) fn link(spec: &DomainSpec, plan: &Plan<'_>, site: &Site<'_>) -> Resul
     let regions = spec.shared.iter().zip(site.regions).flat_map(ends).collect();
     let debug = debug::collect(inputs, layout, places);
     let names = Arc::new(Names { text: (text.0.bytes(), text.1), functions: functions(inputs, layout, places), debug });
-    let mut image = Image {
+    Ok(Image {
         segments: segments(spec, layout, places, site.regions, &dispatch),
         mappings: Vec::new(),
         discarded: Vec::new(),
@@ -133,7 +135,7 @@ pub(crate) fn link(spec: &DomainSpec, plan: &Plan<'_>, site: &Site<'_>) -> Resul
         finalisers,
         stack_guard: [places.stack_guard, places.stack.0],
         indirects,
-        choices: places.choices.clone(),
+        choices: places.choices.iter().map(|(name, length, count)| (Cow::from(*name), *length, *count)).collect(),
         stack: [places.stack.0, places.stack.0 + places.stack.1],
         usage,
         reads_client_stack: any_names(inputs, sfi_contract::names::CLIENT_STACK),
@@ -141,9 +143,7 @@ pub(crate) fn link(spec: &DomainSpec, plan: &Plan<'_>, site: &Site<'_>) -> Resul
         thread_locals: places.first_thread.map(|second| thread_locals(second, places, layout, &parts, &words)),
         contents: contents(parts, words, site, &dispatch, layout),
         slots: dispatch.slots,
-    };
-    image.store().map_err(|error| MapError::new(&format!("the image of domain `{}`", spec.name), error))?;
-    Ok(image)
+    })
 }
 
 /// Returns the parts' bytes before relocation: stubs and sections. Text is int3 outside of them.

@@ -1,6 +1,7 @@
 //! Loading one planned domain: places it, links it, seals it and verifies its text where it runs.
 //! Domains are loaded in this way at the start and later.
 
+pub(crate) mod image_store;
 pub(crate) mod observe;
 pub(crate) mod raised;
 pub(crate) mod verify;
@@ -10,6 +11,7 @@ use crate::gate::stubs::Stub;
 use crate::link::error::LinkError;
 use crate::link::place::{Map, place};
 use crate::link::{self, Plan, Site};
+use crate::load::image_store::Entry;
 use crate::load::raised::Raised;
 use crate::spec::DomainSpec;
 use crate::vm::region::{Placed, Region};
@@ -22,6 +24,8 @@ pub(crate) struct Surroundings<'w> {
     pub regions: &'w [Region],
     /// The offsets that they take.
     pub map: &'w Map,
+    /// The place where the image is kept for other processes.
+    pub entry: Option<&'w Entry>,
 }
 
 /// Draws places, links for them, seals, and verifies again.
@@ -40,5 +44,5 @@ pub(crate) fn load(
     };
     let shared: Vec<Placed> = spec.shared.iter().map(|s| find(&s.region)).collect::<Result<_, _>>()?;
     let image = link::link(spec, plan, &Site { places: &places, regions: &shared, stubs })?;
-    raised::first(draw, spec, image, around.regions)
+    raised::first(draw, spec, image, around.regions, around.entry)
 }

@@ -9,6 +9,7 @@ use crate::gate::records::{Account, Caught, DomainState, Status};
 use crate::link::REGION;
 use crate::link::error::LinkError;
 use crate::link::image::{Content, Image, Mapping, Source};
+use crate::load::image_store::Entry;
 use crate::load::observe::{self, Observed};
 use crate::load::verify;
 use crate::load::view::{self, Seat};
@@ -48,15 +49,23 @@ pub(crate) struct Raised {
     pub observed: Observed,
 }
 
-/// Raises the first window of an image, and verifies its contents as they will run.
+/// Raises the first window of an image, and verifies its contents as they will run. `entry` is the
+/// place where the image is kept for other processes.
 pub(crate) fn first(
     draw: &mut Draw<'_>,
     spec: &DomainSpec,
     mut image: Image,
     regions: &[Region],
+    entry: Option<&Entry>,
 ) -> Result<Raised, LinkError> {
+    store(&mut image, spec)?;
     let window = fill(draw, &spec.name, &image, regions)?;
     image.usage = image.usage.union(verify(&window, &image, spec)?);
+    // Only here all of it is known to be good.
+    if let Some(entry) = entry {
+        entry.keep(&mut image);
+    }
+    image.forget();
     Raised::new(window, Arc::new(image), spec)
 }
 
@@ -73,6 +82,12 @@ pub(crate) fn again(
         verify(&window, &image, spec)?;
     }
     Raised::new(window, image, spec)
+}
+
+/// Writes large contents of an image to files.
+pub(crate) fn store(image: &mut Image, spec: &DomainSpec) -> Result<(), LinkError> {
+    let failed = |error| MapError::new(&format!("the image of domain `{}`", spec.name), error);
+    Ok(image.store().map_err(failed)?)
 }
 
 /// Reserves a window at a random place, maps the image in it and seals it.

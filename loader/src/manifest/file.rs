@@ -37,8 +37,8 @@ pub fn read(path: &Path) -> Result<Vec<u8>> {
 
 fn read_within(path: &Path, most: u64) -> Result<Vec<u8>> {
     let (file, size) = open(path)?;
-    let mut bytes = Vec::new();
     // It may grow while it is read.
+    let mut bytes = Vec::with_capacity(size.min(most) as usize + 1);
     if size <= most && file.take(most + 1).read_to_end(&mut bytes)? as u64 <= most {
         return Ok(bytes);
     }

@@ -8,7 +8,7 @@ use std::ops::{Add, Sub};
 /// A distance from a window's base in bytes: the form in which the loader keeps a domain's places.
 /// Only [`crate::vm::window::Window::at`] makes an address of it.
 #[repr(transparent)]
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord, serde::Serialize, serde::Deserialize)]
 pub(crate) struct WindowOffset(u64);
 
 impl WindowOffset {

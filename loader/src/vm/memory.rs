@@ -5,7 +5,7 @@ use crate::vm::window::{Protection, Window};
 use std::ops::Range;
 
 /// A mapped part of a window.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 pub struct Segment {
     /// A name of its contents, for people.
     pub name: String,

@@ -16,7 +16,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 pub(crate) const DRAWS: u32 = 10_000;
 
 /// Protection of a mapping. There is no writable and executable one.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, serde::Serialize, serde::Deserialize)]
 pub enum Protection {
     /// r--
     Read,
@@ -42,7 +42,7 @@ pub(crate) const fn pages(bytes: u64) -> u64 {
 }
 
 /// A word of 64 bits that depends on the window's base.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, serde::Serialize, serde::Deserialize)]
 pub(crate) struct Word {
     /// Offset in its part or content.
     pub at: u32,

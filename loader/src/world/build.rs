@@ -11,6 +11,7 @@ use crate::gate::ids::{ById, DomainId, HostId, Id, RegionId};
 use crate::gate::records::{Context, Waits};
 use crate::link::place::place_regions;
 use crate::link::{self, Plan};
+use crate::load::image_store::Entry;
 use crate::load::raised::{self, Raised};
 use crate::load::{Surroundings, load};
 use crate::spec::{Callee, DEFAULT_CALLBACKS, DEFAULT_CONTROL_STACK, DomainSpec, Import};
@@ -54,6 +55,13 @@ impl Builder {
 
         // Plan: select and verify the objects, resolve symbols. Nothing is mapped yet.
         let roots: Vec<Vec<String>> = self.domains.iter().map(|spec| self.roots(spec)).collect();
+        let initialised = self.prepared.is_none();
+        let entry = self.entry(&roots);
+        if let Some(mut image) = entry.as_ref().and_then(Entry::find) {
+            raised::store(&mut image, &self.domains[0])?;
+            image.forget();
+            self.prepared = Some(Arc::new(image));
+        }
         let plans = self.plans(&roots)?;
 
         // Place the shared regions.
@@ -63,11 +71,10 @@ impl Builder {
         let mut supply = Supply { places, map, lives: Lives::default() };
 
         // Load each domain: place, relocate, seal, verify again.
-        let loaded = self.load(&plans, &mut supply, &regions, &mut manager)?;
+        let loaded = self.load(&plans, &mut supply, (&regions, entry.as_ref()), &mut manager)?;
         drop(plans);
 
         // Open the world: from here on signal handlers and gates can find it.
-        let initialised = self.prepared.is_none();
         let mut world = World::open(self.record(loaded, roots, supply, regions, manager)?);
 
         // Bind.
@@ -121,6 +128,13 @@ impl Builder {
         Ok(Places { rng, space })
     }
 
+    /// Returns the place of the one domain's image in the store.
+    fn entry(&self, roots: &[Vec<String>]) -> Option<Entry> {
+        let alone = self.domains.len() == 1 && self.prepared.is_none() && self.seed.is_none();
+        let store = self.image_store.as_ref().filter(|_| alone && self.supervisors.is_empty())?;
+        store.entry(&self.domains[0], &roots[0])
+    }
+
     /// Plans each domain. There are no plans if the image exists already.
     fn plans(&self, roots: &[Vec<String>]) -> Result<Vec<Plan<'_>>, BuildError> {
         let planned = if self.prepared.is_some() { &[] } else { self.domains.as_slice() };
@@ -158,7 +172,7 @@ impl Builder {
         &self,
         plans: &[Plan<'_>],
         supply: &mut Supply,
-        regions: &[Region],
+        (regions, entry): (&[Region], Option<&Entry>),
         manager: &mut Manager,
     ) -> Result<Vec<Raised>, BuildError> {
         for spec in &self.domains {
@@ -174,7 +188,7 @@ impl Builder {
             for (n, record) in records.into_iter().enumerate() {
                 manager.records[first.after(n)] = Some(record);
             }
-            let around = Surroundings { regions, map: &supply.map };
+            let around = Surroundings { regions, map: &supply.map, entry };
             loaded.push(match &self.prepared {
                 Some(image) if let Some(seat) = &self.seat => {
                     raised::view(&mut supply.places.draw(), spec, Arc::clone(image), seat)?

@@ -2,6 +2,7 @@
 
 use crate::gate::Machine;
 use crate::link::image::Image;
+use crate::load::image_store::ImageStore;
 use crate::load::view::Seat;
 use crate::spec::DomainSpec;
 use crate::spec::signature::Signature;
@@ -30,6 +31,7 @@ pub struct Builder {
     pub(super) la57: La57,
     pub(super) clock: bool,
     pub(super) prepared: Option<Arc<Image>>,
+    pub(super) image_store: Option<ImageStore>,
     /// The place of a further thread in its domain.
     pub(super) seat: Option<Seat>,
     pub(super) permits: Vec<Permit>,
@@ -135,6 +137,17 @@ impl Builder {
     #[must_use]
     pub(crate) fn prepared(mut self, image: Arc<Image>) -> Self {
         self.prepared = Some(image);
+        self
+    }
+
+    /// Takes the image of a world with one domain from this store, and keeps it there otherwise. A
+    /// domain whose image is found is not verified again. Its window is at a fresh random place,
+    /// but the places in the window are those of the first run. So this is for programs that are
+    /// alone in their process. Domains with shared regions, owners, entry points or capabilities
+    /// have no entry, and neither have worlds with a seed.
+    #[must_use]
+    pub fn image_store(mut self, store: ImageStore) -> Self {
+        self.image_store = Some(store);
         self
     }
 

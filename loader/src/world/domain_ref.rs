@@ -10,6 +10,7 @@ use crate::world::domain::Domain;
 use crate::world::error::{CallError, LookupError};
 use crate::world::inner::Inner;
 use sfi_verifier::Usage;
+use std::borrow::Cow;
 
 /// The choices that a domain's placement was drawn from, see [`DomainRef::placement`]. Nothing in a
 /// window lies at a known offset, so a search tries addresses: one for each length of the longest
@@ -33,7 +34,7 @@ pub struct PlacementReport {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PartPlaces {
     /// The name of its contents.
-    pub name: &'static str,
+    pub name: Cow<'static, str>,
     /// Length in bytes.
     pub bytes: u64,
     /// Equally likely places for it in the window when it was drawn; 1: fixed.
@@ -101,7 +102,9 @@ impl<'w> DomainRef<'w> {
         PlacementReport {
             windows: self.inner.supply.places.space.windows(),
             live: crate::vm::ledger::live(),
-            parts: parts.map(|(name, bytes, places)| PartPlaces { name, bytes: *bytes, places: *places }).collect(),
+            parts: parts
+                .map(|(name, bytes, places)| PartPlaces { name: name.clone(), bytes: *bytes, places: *places })
+                .collect(),
             mapped: self.domain().image.segments.iter().map(|s| s.length).sum(),
             run: longest_run(&self.domain().image.segments),
         }

@@ -80,6 +80,11 @@ pub struct Args {
     /// more than one means for side channels what --clock means. A manifest says `threads`.
     #[arg(long, default_value_t = 1, value_name = "COUNT", value_parser = thread_count)]
     threads: usize,
+    /// Program: verify and link it even if it ran before, and keep no image of it. Images lie in
+    /// $XDG_CACHE_HOME/sfi/images, or ~/.cache/sfi/images. Only this user's processes take them:
+    /// each depends on a key in the user's keyring.
+    #[arg(long)]
+    no_cache: bool,
     /// Let a program, and the domains of a manifest with `clock = true`, read the processor's clock
     /// (`rdtsc`). Side channels are read with it: outside mode full a program finds the memory of
     /// this process. In a manifest such domains need `clock = "exposing"`.
@@ -284,6 +289,7 @@ fn run_program(args: &Args, bytes: Vec<u8>) -> anyhow::Result<ExitCode> {
         clock: args.clock,
         time_limit: args.time_limit,
         threads: args.threads,
+        keep: !args.no_cache,
     };
     program::run(setup, bytes, FAULT)
 }

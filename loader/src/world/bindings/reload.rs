@@ -56,7 +56,7 @@ impl Held<'_> {
         let old = this.manager.runs[index];
         let first = if new.len() > old.count { this.manager.free_run(new.len()) } else { old.first };
         this.gates.control.reserve_bindings(first.after(new.len()).place()).map_err(MapError::of("bindings"))?;
-        let around = Surroundings { regions: this.regions.as_slice(), map: &this.supply.map };
+        let around = Surroundings { regions: this.regions.as_slice(), map: &this.supply.map, entry: None };
         let loaded = load::load(&mut this.supply.places.draw(), &spec, &plan, &around, &stubs(&spec, first))?;
         drop(plan);
         let registered = all_registered(index, &spec, &this.hosts)?;
