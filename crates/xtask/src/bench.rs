@@ -1,7 +1,7 @@
 //! `cargo xtask bench`
 
 use crate::setup::{self, cargo};
-use crate::sources;
+use crate::{sources, start};
 use anyhow::ensure;
 use std::process::{Command, ExitCode};
 
@@ -11,18 +11,27 @@ use std::process::{Command, ExitCode};
 pub struct Args {
     /// Programs; default: all
     programs: Vec<String>,
+    /// Measure the start of short programs instead
+    #[arg(long, conflicts_with = "programs")]
+    start: bool,
 }
 
 /// Runs the task.
 pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
     setup::ensure(setup::BASE)?;
-    sources::ensure()?;
+    if !args.start {
+        sources::ensure()?;
+    }
     let status = Command::new(cargo()).args(["build", "--release", "--quiet", "-p", "sfi-cli"]).status()?;
     ensure!(status.success(), "sfi cannot be built");
     let sources = sources::directory()?;
+    let sfi = sources.with_file_name("release").join("sfi");
+    if args.start {
+        start::run(&sfi)?;
+        return Ok(ExitCode::SUCCESS);
+    }
     let mut command = Command::new(cargo());
     command.args(["run", "--release", "--quiet", "-p", "sfi-benches", "--example", "programs", "--"]);
-    let sfi = sources.with_file_name("release").join("sfi");
     let status = command.arg(&sources).arg(sfi).args(&args.programs).status()?;
     Ok(if status.success() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }

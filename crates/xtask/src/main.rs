@@ -16,6 +16,7 @@ mod setup;
 mod shell;
 mod soak;
 mod sources;
+mod start;
 mod steps;
 mod suites;
 mod test;
