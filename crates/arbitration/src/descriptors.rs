@@ -57,19 +57,43 @@ impl Kind {
     }
 }
 
+/// The flags of a descriptor that the domain can change.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Flags {
+    /// The domain asked not to wait. The flag of the host's descriptor stays the host's.
+    pub nonblocking: bool,
+    /// The domain asked that programs which it starts do not get the descriptor. Only `fcntl` shows
+    /// it.
+    pub cloexec: bool,
+}
+
+impl Flags {
+    /// Reads the flags of `open` and its like.
+    pub(crate) fn of(flags: i32) -> Flags {
+        Flags { nonblocking: flags & libc::O_NONBLOCK != 0, cloexec: flags & libc::O_CLOEXEC != 0 }
+    }
+}
+
 /// An open descriptor.
 #[derive(Debug)]
 pub(crate) struct Open {
     /// Shared with the host's table if the host granted the descriptor.
     pub fd: Arc<OwnedFd>,
     pub kind: Kind,
-    /// Says whether the domain asked not to wait. The flag of the host's descriptor stays the
-    /// host's.
-    pub nonblocking: bool,
+    pub flags: Flags,
+    /// Nobody else has the other end, so waiting would never end.
+    pub alone: bool,
     /// The directory's name in the domain, for paths relative to it. `None` for other files.
     pub directory: Option<String>,
     /// Says whether the domain may change the preopened directory that the file came from.
     pub writable: bool,
+}
+
+impl Open {
+    /// Says whether a transfer may wait.
+    pub(crate) fn waits(&self) -> bool {
+        !self.flags.nonblocking && !self.alone
+    }
 }
 
 /// The descriptor table of a domain.
@@ -86,7 +110,7 @@ impl Descriptors {
             // A descriptor that fstat refuses counts as a device, so the arbiter never waits in a
             // transfer.
             let kind = rustix::fs::fstat(fd).map_or(Kind::Device, |stat| Kind::of(&stat));
-            Open { fd: Arc::clone(fd), kind, nonblocking: false, directory: None, writable: false }
+            Open { fd: Arc::clone(fd), kind, flags: Flags::default(), alone: false, directory: None, writable: false }
         };
         Descriptors { table: stdio.iter().map(|fd| fd.as_ref().map(granted)).collect(), limit }
     }
@@ -140,8 +164,9 @@ impl Descriptors {
     fn copy(&self, number: u64) -> Result<Open, Errno> {
         let open = self.entry(number)?;
         let fd = Arc::new(rustix::io::fcntl_dupfd_cloexec(&open.fd, 3)?);
-        let Open { kind, nonblocking, writable, .. } = *open;
-        Ok(Open { fd, kind, nonblocking, directory: open.directory.clone(), writable })
+        let Open { kind, flags, alone, writable, .. } = *open;
+        let flags = Flags { cloexec: false, ..flags };
+        Ok(Open { fd, kind, flags, alone, directory: open.directory.clone(), writable })
     }
 
     /// Opens the file of a descriptor once more, by its name. Unlike the kernel's, the new
@@ -159,48 +184,66 @@ impl Descriptors {
         if flags & libc::O_DIRECTORY != 0 && open.directory.is_none() {
             return Err(Errno::NOTDIR);
         }
-        open.nonblocking |= flags & libc::O_NONBLOCK != 0;
+        let Flags { nonblocking, cloexec } = Flags::of(flags);
+        open.flags = Flags { nonblocking: open.flags.nonblocking || nonblocking, cloexec };
         self.insert(open)
     }
 
-    pub(crate) fn duplicate(&mut self, number: u64, lowest: u64) -> Result<u64, Errno> {
+    /// `dup`, and `fcntl` with a lowest number.
+    pub(crate) fn duplicate(&mut self, number: u64, lowest: u64, cloexec: bool) -> Result<u64, Errno> {
         let lowest = usize::try_from(lowest as u32).ok().filter(|l| *l < self.limit).ok_or(Errno::INVAL)?;
-        let copy = self.copy(number)?;
+        let mut copy = self.copy(number)?;
+        copy.flags.cloexec = cloexec;
         self.insert_from(copy, lowest)
     }
 
-    /// `dup2` and `dup3`. `same` says whether both numbers may be equal.
-    pub(crate) fn duplicate_to(&mut self, number: u64, to: u64, same: bool) -> Result<u64, Errno> {
+    /// `dup2`, and `dup3` with its flags. Only `dup2` takes one number twice.
+    pub(crate) fn duplicate_to(&mut self, number: u64, to: u64, flags: Option<u64>) -> Result<u64, Errno> {
         let target = to as u32 as usize;
+        let asked = flags.unwrap_or_default() as i32;
+        if asked & !libc::O_CLOEXEC != 0 {
+            return Err(Errno::INVAL);
+        }
         if number as u32 == to as u32 {
             self.get(number)?;
-            return if same { Ok(target as u64) } else { Err(Errno::INVAL) };
+            return if flags.is_none() { Ok(target as u64) } else { Err(Errno::INVAL) };
         }
         if target >= self.limit {
             return Err(Errno::BADF);
         }
-        let copy = self.copy(number)?;
+        let mut copy = self.copy(number)?;
+        copy.flags.cloexec = asked != 0;
         self.put(target, copy);
         Ok(target as u64)
+    }
+
+    /// Returns the flags of a descriptor, to change them.
+    fn flags(&mut self, number: u64) -> Result<&mut Flags, Errno> {
+        self.get(number)?;
+        let open = self.table[number as u32 as usize].as_mut();
+        open.map(|open| &mut open.flags).ok_or(Errno::BADF)
     }
 
     /// `fcntl`: duplicates, and accepts the flags that have no effect here.
     pub(crate) fn control(&mut self, number: u64, command: u64, argument: u64) -> Result<u64, Errno> {
         match command as i32 {
-            libc::F_DUPFD | libc::F_DUPFD_CLOEXEC => self.duplicate(number, argument),
-            libc::F_GETFD | libc::F_SETFD => self.get(number).map(|_| 0),
+            libc::F_DUPFD => self.duplicate(number, argument, false),
+            libc::F_DUPFD_CLOEXEC => self.duplicate(number, argument, true),
+            libc::F_GETFD => Ok(if self.entry(number)?.flags.cloexec { libc::FD_CLOEXEC as u64 } else { 0 }),
+            libc::F_SETFD => {
+                self.flags(number)?.cloexec = argument as i32 & libc::FD_CLOEXEC != 0;
+                Ok(0)
+            }
             // Of the flags that can change, only this one matters here. The host's descriptor keeps
             // its own flags.
             libc::F_SETFL => {
-                let nonblocking = argument as i32 & libc::O_NONBLOCK != 0;
-                self.get(number)?;
-                self.table[number as u32 as usize].iter_mut().for_each(|open| open.nonblocking = nonblocking);
+                self.flags(number)?.nonblocking = argument as i32 & libc::O_NONBLOCK != 0;
                 Ok(0)
             }
             libc::F_GETFL => {
                 let open = self.entry(number)?;
                 let mut flags = rustix::fs::fcntl_getfl(&open.fd)?;
-                flags.set(OFlags::NONBLOCK, open.nonblocking);
+                flags.set(OFlags::NONBLOCK, open.flags.nonblocking);
                 Ok(flags.bits().into())
             }
             // Advisory locks always succeed, because a domain knows no other user of its files.

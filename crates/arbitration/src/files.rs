@@ -1,7 +1,7 @@
 //! Files by path and by descriptor: opening them, their attributes, and positions in them.
 
 use crate::clock::Clock;
-use crate::descriptors::{Descriptors, Kind, Open};
+use crate::descriptors::{Descriptors, Flags, Kind, Open};
 use crate::errno::Errno;
 use crate::spending::Spending;
 use crate::tree::Tree;
@@ -60,7 +60,7 @@ pub(crate) fn open(
     let umask = tree.umask;
     files.has_room()?;
     let creates = flags & libc::O_CREAT != 0;
-    let nonblocking = flags & libc::O_NONBLOCK != 0;
+    let own = Flags::of(flags);
     let flags = OFlags::from_bits_retain((flags & OPEN_FLAGS) as u32);
     let mode = if creates { Mode::from_raw_mode(mode as u32 & 0o777 & !umask) } else { Mode::empty() };
     if creates && !path.exists() && path.writable() {
@@ -68,7 +68,7 @@ pub(crate) fn open(
     }
     let (fd, kind) = path.open(flags, mode)?;
     let directory = (kind == Kind::Directory).then(|| path.guest.clone());
-    files.insert(Open { fd: fd.into(), kind, nonblocking, directory, writable: path.writable() })
+    files.insert(Open { fd: fd.into(), kind, flags: own, alone: false, directory, writable: path.writable() })
 }
 
 /// Returns the attributes of a path, or with `AT_EMPTY_PATH` those of the descriptor.

@@ -124,12 +124,13 @@ impl std::fmt::Debug for Arbiter {
 impl Arbiter {
     /// Makes an arbiter with the grants of a policy. `stdio` are the domain's first descriptors.
     pub fn new(policy: Policy, stdio: Stdio) -> Self {
+        let preopens = tree::with_devices(policy.preopens, policy.calls.contains(libc::SYS_getrandom));
         Arbiter {
             calls: policy.calls,
             denial: policy.denial,
             spending: Spending::new(&policy.quota),
             clock: Clock::new(policy.clock, policy.quota.sleep),
-            tenants: Tenants::new(policy.preopens, policy.working, stdio, policy.quota.descriptors),
+            tenants: Tenants::new(preopens, policy.working, stdio, policy.quota.descriptors),
             quota: policy.quota,
             program: false,
             threads: false,

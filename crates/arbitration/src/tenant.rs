@@ -5,7 +5,7 @@ use crate::descriptors::{Descriptors, Stdio};
 use crate::heap::Heap;
 use crate::process::Exit;
 use crate::signals::Signals;
-use crate::tree::{Preopen, Tree, with_null};
+use crate::tree::{Preopen, Tree};
 use sfi_loader::Tenant;
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
@@ -36,9 +36,9 @@ pub(crate) struct Tenants {
 }
 
 impl Tenants {
-    pub(crate) fn new(preopens: Vec<Preopen>, working: String, stdio: Stdio, descriptors: usize) -> Self {
+    pub(crate) fn new(preopens: Arc<[Preopen]>, working: String, stdio: Stdio, descriptors: usize) -> Self {
         let stdio = stdio.fds.into_iter().map(|fd| fd.map(Arc::new)).collect();
-        Tenants { preopens: with_null(preopens), working, stdio, descriptors, states: Vec::new() }
+        Tenants { preopens, working, stdio, descriptors, states: Vec::new() }
     }
 
     /// Removes and returns the state of a life, or a new one if it has none yet. Drops the states

@@ -1,7 +1,7 @@
 //! Bytes between descriptors and a domain's memory. Buffers are copied, so the kernel never gets a
 //! domain's pointer.
 
-use crate::descriptors::{Descriptors, Kind, Open};
+use crate::descriptors::{Descriptors, Flags, Kind, Open};
 use crate::errno::Errno;
 use crate::spending::{Extent, Spending};
 use crate::wait;
@@ -186,10 +186,13 @@ pub(crate) fn pipe(
     threads: bool,
 ) -> Result<u64, Errno> {
     use rustix::pipe::PipeFlags;
+    if flags as i32 & !(libc::O_CLOEXEC | libc::O_NONBLOCK | libc::O_DIRECT) != 0 {
+        return Err(Errno::INVAL);
+    }
     cx.memory().writable(out, 8)?;
     let (read, write) = rustix::pipe::pipe_with(PipeFlags::CLOEXEC | PipeFlags::NONBLOCK)?;
-    let nonblocking = !threads || flags as i32 & libc::O_NONBLOCK != 0;
-    let open = |fd: OwnedFd| Open { fd: fd.into(), kind: Kind::Pipe, nonblocking, directory: None, writable: false };
+    let (flags, alone) = (Flags::of(flags as i32), !threads);
+    let open = |fd: OwnedFd| Open { fd: fd.into(), kind: Kind::Pipe, flags, alone, directory: None, writable: false };
     let read = files.insert(open(read))?;
     let write = match files.insert(open(write)) {
         Ok(write) => write,

@@ -74,13 +74,20 @@ impl Preopen {
     }
 }
 
-/// Returns the grants of a domain, with `/dev/null` among them.
-pub(crate) fn with_null(mut preopens: Vec<Preopen>) -> Arc<[Preopen]> {
-    let null = "/dev/null";
-    if preopens.iter().all(|p| p.guest != null)
-        && let Ok(preopen) = Preopen::file(Path::new(null), null, true)
-    {
-        preopens.push(preopen);
+/// Devices that every program may expect, and whether it may write to them. They lead nowhere.
+const DEVICES: [(&str, bool); 3] = [("/dev/null", true), ("/dev/zero", true), ("/dev/full", true)];
+/// Devices that give random bytes. What is written to them would reach the kernel.
+const RANDOM: [(&str, bool); 2] = [("/dev/urandom", false), ("/dev/random", false)];
+
+/// Returns the grants of a domain, with those devices among them that no grant names. `random` says
+/// whether the domain may have random bytes.
+pub(crate) fn with_devices(mut preopens: Vec<Preopen>, random: bool) -> Arc<[Preopen]> {
+    for (name, writable) in DEVICES.into_iter().chain(RANDOM.into_iter().filter(|_| random)) {
+        if preopens.iter().all(|p| p.guest != name)
+            && let Ok(preopen) = Preopen::file(Path::new(name), name, writable)
+        {
+            preopens.push(preopen);
+        }
     }
     preopens.into()
 }
@@ -218,7 +225,7 @@ mod tests {
         let here = Path::new(".");
         let open = |guest, writable| Preopen::open(here, guest, writable).expect("opens");
         let preopens = vec![open("/data", false), open("data/deep", true), open("/other", true)];
-        let tree = Tree::new(with_null(preopens));
+        let tree = Tree::new(with_devices(preopens, false));
         let rest = |path: &str| tree.locate("", path).map(|(p, rest)| (rest, p.writable));
         assert_eq!(rest("data/x"), Ok(("/x".into(), false)));
         assert_eq!(rest("//data/.//deep/./x/../y"), Ok(("/./x/../y".into(), true)));
@@ -231,6 +238,11 @@ mod tests {
         // The walk refuses this later, and resolves it only relative to the directory.
         assert_eq!(rest("/data/../../etc"), Ok(("/../../etc".into(), false)));
         assert_eq!(rest("/dev/null"), Ok(("".into(), true)));
+        assert_eq!(rest("/dev/urandom"), Err(Errno::NOENT));
+        let tree = Tree::new(with_devices(vec![open("/dev/random", false)], true));
+        let rest = |path: &str| tree.locate("", path).map(|(p, rest)| (rest, p.writable));
+        assert_eq!(rest("/dev/urandom"), Ok(("".into(), false)));
+        assert_eq!(rest("/dev/random/x"), Ok(("/x".into(), false)), "a grant goes first");
     }
 
     #[test]

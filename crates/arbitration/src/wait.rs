@@ -40,7 +40,7 @@ pub(crate) fn ready(open: &Open, events: PollFlags, end: Option<Instant>) -> Res
     if rustix::fs::fcntl_getfl(&open.fd)? & OFlags::ACCMODE == useless {
         return Err(Errno::BADF);
     }
-    let end = if open.nonblocking { Some(Instant::now()) } else { end };
+    let end = if !open.waits() { Some(Instant::now()) } else { end };
     let mut fds = [PollFd::new(&open.fd, events)];
     if poll_until(&mut fds, end)? == 0 { Err(Errno::AGAIN) } else { Ok(fds[0].revents()) }
 }

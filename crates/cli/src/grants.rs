@@ -33,8 +33,9 @@ pub struct Grants {
     /// kernel's own (/proc, /sys) stay out.
     #[arg(long)]
     pub mounts: bool,
-    /// Program: a single file of any kind, for example a device, that its paths may name. /dev/null
-    /// is always there.
+    /// Program: a single file of any kind, for example a device, that its paths may name.
+    /// /dev/null, /dev/zero and /dev/full are always there, and /dev/urandom and /dev/random if the
+    /// group `random` is allowed.
     #[arg(long = "file", value_name = "HOST[::GUEST]")]
     pub files: Vec<String>,
     /// Program: a file like --file that it may not write.

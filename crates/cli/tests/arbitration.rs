@@ -267,6 +267,110 @@ fn programs_start_where_and_as_they_are_told() {
     assert_eq!(output.stdout, b"\xff in / without f: \x80 \xfe 0 0\n\xc3\x28\n", "{}", text(&output.stderr));
 }
 
+/// The devices that programs expect are as on the machine. Random ones need the grant of random
+/// bytes, and nothing is written to them.
+#[test]
+fn devices_lead_nowhere() {
+    let directory = tempfile::tempdir().expect("directory");
+    let source = directory.path().join("devices.c");
+    std::fs::write(&source, DEVICES).expect("source");
+    let native = directory.path().join("native");
+    assert!(Command::new("gcc").arg(&source).arg("-o").arg(&native).status().expect("gcc").success());
+    let expected = run_waiting(&mut Command::new(native));
+    assert!(expected.status.success() && text(&expected.stdout).lines().count() == 6, "{}", text(&expected.stdout));
+    let program = compile_file(directory.path(), &source, "full");
+    let run = |options: &[&str]| {
+        let output = run_waiting(Command::new(SFI).args(["run", "--mode", "full"]).args(options).arg(&program));
+        assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
+        text(&output.stdout)
+    };
+    assert_eq!(run(&[]), text(&expected.stdout).replace("random: 0 16 6", "random: -30 16 -30"));
+    let closed = run(&["--allow", "io,files,memory,process"]);
+    assert_eq!(closed, text(&expected.stdout).replace("random: 0 16 6", "random: -2 -2 -2"));
+}
+
+/// The flags of descriptors are as natively after each call that makes or changes one.
+#[test]
+fn flags_of_descriptors_are_like_native_ones() {
+    let directory = tempfile::tempdir().expect("directory");
+    let source = directory.path().join("flags.c");
+    std::fs::write(&source, FLAGS).expect("source");
+    let native = directory.path().join("native");
+    assert!(Command::new("gcc").arg(&source).arg("-o").arg(&native).status().expect("gcc").success());
+    let expected = run_waiting(&mut Command::new(native));
+    assert!(expected.status.success() && text(&expected.stdout).lines().count() == 15, "{}", text(&expected.stdout));
+    let program = compile_file(directory.path(), &source, "write");
+    let output = run_waiting(Command::new(SFI).arg("run").arg(&program));
+    assert_eq!(text(&output.stdout), text(&expected.stdout), "{}", text(&output.stderr));
+}
+
+/// Prints descriptor flags and waiting of new descriptors, and the errors of wrong flags.
+const FLAGS: &str = r#"
+#define _GNU_SOURCE
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <unistd.h>
+static void show(const char *how, int fd) {
+    if (fd < 0) printf("%s: %d\n", how, errno);
+    else printf("%s: %d %d\n", how, fcntl(fd, F_GETFD), (fcntl(fd, F_GETFL) & O_NONBLOCK) != 0);
+}
+int main(void) {
+    int open_ = open("/dev/null", O_RDWR), closing = open("/dev/null", O_RDWR | O_CLOEXEC | O_NONBLOCK), ends[2];
+    show("open", open_);
+    show("open, both flags", closing);
+    show("dup", dup(closing));
+    show("dup2", dup2(closing, 20));
+    show("dup2, same", dup2(closing, closing));
+    show("dup3", dup3(open_, 21, O_CLOEXEC));
+    show("dup3, same", dup3(open_, open_, O_CLOEXEC));
+    show("F_DUPFD", fcntl(closing, F_DUPFD, 23));
+    show("F_DUPFD_CLOEXEC", fcntl(open_, F_DUPFD_CLOEXEC, 24));
+    fcntl(closing, F_SETFD, 0);
+    fcntl(open_, F_SETFD, FD_CLOEXEC);
+    show("cleared", closing);
+    show("set", open_);
+    show("pipe", pipe(ends) ? -1 : ends[0]);
+    show("pipe2", pipe2(ends, O_CLOEXEC | O_NONBLOCK) ? -1 : ends[1]);
+    fcntl(ends[1], F_SETFL, 0);
+    show("no longer nonblocking", ends[1]);
+    show("pipe2, wrong", pipe2(ends, O_APPEND) ? -1 : ends[1]);
+    return 0;
+}
+"#;
+
+/// Prints the results of reading and writing each device, and of opening it for both.
+const DEVICES: &str = r#"
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <sys/stat.h>
+#include <unistd.h>
+static char bytes[100000];
+static int on(const char *name, int flags, int write_) {
+    int fd = open(name, flags);
+    if (fd < 0) return -errno;
+    int result = flags == O_RDWR ? 0 : (int)(write_ ? write(fd, "secret", 6) : read(fd, bytes, 16));
+    if (result < 0) result = -errno;
+    close(fd);
+    return result;
+}
+int main(void) {
+    const char *names[] = {"/dev/null", "/dev/zero", "/dev/full", "/dev/urandom", "/dev/random"};
+    for (int i = 0; i < 5; i++) {
+        bytes[3] = 1;
+        int both = on(names[i], O_RDWR, 0), in = on(names[i], O_RDONLY, 0), out = on(names[i], O_WRONLY, 1);
+        printf("%s: %d %d %d\n", names[i], both, in, out);
+    }
+    struct stat stat_;
+    int fd = open("/dev/zero", O_RDONLY);
+    long all = read(fd, bytes, sizeof bytes), sum = 0;
+    for (long i = 0; i < all; i++) sum += bytes[i];
+    printf("%ld %ld %d\n", all, sum, fstat(fd, &stat_) == 0 && S_ISCHR(stat_.st_mode));
+    return 0;
+}
+"#;
+
 const STARTS: &str = r#"
 #include <stdio.h>
 #include <stdlib.h>

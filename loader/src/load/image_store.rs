@@ -132,7 +132,10 @@ impl Entry {
         let form = rest.map(|rest| [&text[..], &rest, &(text.len() as u64).to_le_bytes()].concat());
         image.put_text(text);
         let Ok(form) = form else { return };
-        if form.len() as u64 <= MOST_BYTES / 4 && self.write(&form).is_ok() {
+        // A longer file than the process may write would be a signal.
+        let most = rustix::process::getrlimit(rustix::process::Resource::Fsize).current;
+        let most = most.map_or(MOST_BYTES / 4, |most| most.min(MOST_BYTES / 4));
+        if (form.len() + KEY_SIZE) as u64 <= most && self.write(&form).is_ok() {
             self.store.trim();
         }
     }

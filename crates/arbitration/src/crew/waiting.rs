@@ -143,7 +143,7 @@ impl Arbiter {
         self.with(cx, |arbiter, cx, state, heap| {
             let answer = arbiter.answer(cx, state, heap, request);
             let entry = state.files.entry(request.args[0]).ok();
-            let open = entry.filter(|open| !open.nonblocking && open.kind.waits());
+            let open = entry.filter(|open| open.waits() && open.kind.waits());
             (answer, open.map(|open| Arc::clone(&open.fd)))
         })
     }

@@ -2,7 +2,7 @@
 //! directories inside others, and entries that change meanwhile.
 
 use super::*;
-use crate::tree::with_null;
+use crate::tree::with_devices;
 use std::fs;
 use std::os::unix::fs::{MetadataExt, symlink};
 use std::path::Path;
@@ -33,6 +33,11 @@ const WAYS: [OFlags; 6] = [
     OFlags::RDONLY.union(OFlags::NONBLOCK),
 ];
 
+/// Returns the tree of a domain with these grants.
+fn tree_of(grants: Vec<Preopen>) -> Tree {
+    Tree::new(with_devices(grants, false))
+}
+
 #[test]
 fn special_files_are_closed_and_nobody_waits_for_them() {
     let directory = tempfile::tempdir().expect("directory");
@@ -40,7 +45,7 @@ fn special_files_are_closed_and_nobody_waits_for_them() {
     rustix::fs::mkfifoat(rustix::fs::CWD, at("fifo"), Mode::from_raw_mode(0o666)).expect("FIFO");
     let _socket = std::os::unix::net::UnixListener::bind(at("socket")).expect("socket");
     symlink("fifo", at("link")).expect("link");
-    let tree = Tree::new(with_null(vec![grant(directory.path(), "/d", true)]));
+    let tree = tree_of(vec![grant(directory.path(), "/d", true)]);
     let start = Instant::now();
     for name in ["/d/fifo", "/d/socket", "/d/link"] {
         for flags in WAYS {
@@ -55,7 +60,7 @@ fn special_files_are_closed_and_nobody_waits_for_them() {
 fn no_directory_leads_to_the_kernels_file_systems() {
     let roots = [grant(Path::new("/"), "/", true), grant(Path::new("/"), "/", true).mounts(true)];
     for (crossing, root) in roots.into_iter().enumerate() {
-        let tree = Tree::new(with_null(vec![root]));
+        let tree = tree_of(vec![root]);
         for path in [
             "/proc/self/mem",
             "/proc/self/maps",
@@ -67,7 +72,7 @@ fn no_directory_leads_to_the_kernels_file_systems() {
             "/sys/kernel/uevent_helper",
             "/dev/fd/0",
             "/dev/stdin",
-            "/dev/zero",
+            "/dev/kmsg",
             "/dev/mem",
             "/dev/pts/ptmx",
             "/proc",
@@ -90,7 +95,7 @@ fn paths_cross_into_mounts_only_if_granted() {
     for (root, crossed) in
         [(grant(Path::new("/"), "/", false), false), (grant(Path::new("/"), "/", false).mounts(true), true)]
     {
-        let tree = Tree::new(with_null(vec![root]));
+        let tree = tree_of(vec![root]);
         for path in ["/dev", "/dev/..", "/dev/../dev"] {
             let result = open(&tree, path, OFlags::RDONLY | OFlags::DIRECTORY).map(drop);
             assert_eq!(result, if crossed { Ok(()) } else { Err(Errno::ACCES) }, "{path}");
@@ -112,7 +117,7 @@ fn read_only_directories_inside_others_are_read_only() {
     symlink("../a/ro/f", data.join("x/to")).expect("link");
     symlink("f", data.join("a/ro/inner")).expect("link");
     for guest in ["/data/a/ro", "/elsewhere"] {
-        let tree = Tree::new(with_null(vec![grant(&data, "/data", true), grant(&data.join("a/ro"), guest, false)]));
+        let tree = tree_of(vec![grant(&data, "/data", true), grant(&data.join("a/ro"), guest, false)]);
         for way in [
             "a/ro",
             "x/../a/ro",
@@ -157,7 +162,7 @@ fn reading_leaves_no_trace_under_a_read_only_grant() {
     let past = std::time::SystemTime::UNIX_EPOCH;
     let times = fs::FileTimes::new().set_accessed(past).set_modified(past + Duration::from_secs(1));
     old.set_times(times).expect("times");
-    let tree = Tree::new(with_null(vec![grant(directory.path(), "/d", false)]));
+    let tree = tree_of(vec![grant(directory.path(), "/d", false)]);
     let fd = open(&tree, "/d/f", OFlags::RDONLY).expect("opens");
     assert_eq!(rustix::io::read(&fd, &mut [0; 4]), Ok(4));
     assert_eq!(fs::metadata(&file).expect("metadata").atime(), 0);
@@ -171,7 +176,7 @@ fn a_walk_ends() {
     symlink("b/x", at("a")).expect("link");
     symlink("a/x", at("b")).expect("link");
     fs::create_dir(at("d")).expect("directory");
-    let tree = Tree::new(with_null(vec![grant(directory.path(), "/", true)]));
+    let tree = tree_of(vec![grant(directory.path(), "/", true)]);
     for path in ["/loop", "/a", "/b/c"] {
         assert_eq!(open(&tree, path, OFlags::RDONLY).map(drop), Err(Errno(libc::ELOOP)), "{path}");
     }
@@ -208,7 +213,7 @@ fn swapped_entries_lead_nowhere_else() {
         .iter()
         .map(|name| fs::metadata(at(name)).expect("metadata").ino())
         .collect();
-    let tree = Tree::new(with_null(vec![grant(&at("data"), "/", true), grant(&at("data/ro"), "/ro", false)]));
+    let tree = tree_of(vec![grant(&at("data"), "/", true), grant(&at("data/ro"), "/ro", false)]);
     let done = AtomicBool::new(false);
     let absolute = at("outside");
     let mut opened = 0;
@@ -275,10 +280,8 @@ fn a_granted_file_is_exchanged_for_nothing_else() {
     }
     symlink(at("one"), at("alias")).expect("link");
     for name in ["one", "alias"] {
-        let tree = Tree::new(with_null(vec![
-            grant(directory.path(), "/d", true),
-            Preopen::file(&at(name), "/file", true).expect("file"),
-        ]));
+        let tree =
+            tree_of(vec![grant(directory.path(), "/d", true), Preopen::file(&at(name), "/file", true).expect("file")]);
         let read = || {
             let fd = open(&tree, "/file", OFlags::RDONLY)?;
             std::io::read_to_string(fs::File::from(fd)).map_err(|_| Errno::INVAL)
@@ -317,10 +320,10 @@ fn a_read_only_file_in_a_writable_directory_stays() {
     let at = |name: &str| directory.path().join(name);
     fs::create_dir(at("sub")).expect("directory");
     fs::write(at("sub/file"), "text").expect("written");
-    let tree = Tree::new(with_null(vec![
+    let tree = tree_of(vec![
         grant(directory.path(), "/d", true),
         Preopen::file(&at("sub/file"), "/d/sub/file", false).expect("file"),
-    ]));
+    ]);
     let check = |path: &str| {
         assert!(open(&tree, path, OFlags::RDONLY).is_ok(), "{path}");
         for flags in WAYS.into_iter().filter(|flags| *flags != WAYS[0] && *flags != WAYS[5]) {
@@ -341,7 +344,7 @@ fn a_file_that_was_swapped_after_the_look_up_is_judged_again() {
     let directory = tempfile::tempdir().expect("directory");
     let file = directory.path().join("file");
     fs::write(&file, "").expect("file");
-    let tree = Tree::new(with_null(vec![grant(directory.path(), "/d", true)]));
+    let tree = tree_of(vec![grant(directory.path(), "/d", true)]);
     let found = tree.look_up("", "/d/file", Last::Follow, Intent::Read).expect("found");
     assert!(found.open(OFlags::RDONLY, Mode::empty()).is_ok());
     fs::remove_file(&file).expect("removed");
