@@ -240,6 +240,10 @@ impl Arbiter {
             None => Err(self.denial.errno()),
         };
         let answer = state.signals.interrupt(request.number, answer);
+        // A host ignores SIGPIPE for its libraries.
+        if self.program && answer == Err(Errno(libc::EPIPE)) {
+            state.signals.send(&[process::SELF], libc::SIGPIPE as u64)?;
+        }
         self.record(request, [heap.base(), window_of(cx)], granted, answer);
         if state.exit.is_none() && request.number != libc::SYS_rt_sigreturn {
             let again = answer == Err(Errno::INTR) && signals::is_transfer(request.number);

@@ -51,6 +51,11 @@ fn handlers_run_at_system_calls() {
 }
 
 #[test]
+fn a_write_to_a_closed_pipe_is_a_signal() {
+    same("pipes.c", 128 + 13);
+}
+
+#[test]
 fn handlers_run_at_faults() {
     same("faults.c", 5);
 }
