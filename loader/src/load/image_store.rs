@@ -47,6 +47,13 @@ struct Inner {
     code: String,
 }
 
+impl Inner {
+    /// Begins a code or a name. The key is wiped when it ends.
+    fn hasher(&self) -> Zeroizing<Hasher> {
+        Zeroizing::new(Hasher::new_keyed(&self.key))
+    }
+}
+
 impl std::fmt::Debug for ImageStore {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("ImageStore").finish_non_exhaustive()
@@ -75,7 +82,7 @@ impl ImageStore {
         if !spec.shared.is_empty() || !spec.holds.is_empty() || !spec.registers.is_empty() || spec.owner.is_some() {
             return None;
         }
-        let mut hasher = Hasher::new_keyed(&self.inner.key);
+        let mut hasher = self.inner.hasher();
         // Each part has its length before it.
         let mut add = |bytes: &[u8]| {
             hasher.update(&(bytes.len() as u64).to_le_bytes()).update(bytes);
@@ -147,7 +154,7 @@ impl Entry {
 
     /// Returns the code of the entry with these contents.
     fn code(&self, form: &[u8]) -> Hash {
-        Hasher::new_keyed(&self.store.inner.key).update(self.name.as_bytes()).update(form).finalize()
+        self.store.inner.hasher().update(self.name.as_bytes()).update(form).finalize()
     }
 
     fn write(&self, form: &[u8]) -> io::Result<()> {

@@ -73,6 +73,9 @@ impl Builder {
         // Load each domain: place, relocate, seal, verify again.
         let loaded = self.load(&plans, &mut supply, (&regions, entry.as_ref()), &mut manager)?;
         drop(plans);
+        // The store's key leaves this process's memory before any code of a domain runs.
+        self.image_store = None;
+        drop(entry);
 
         // Open the world: from here on signal handlers and gates can find it.
         let mut world = World::open(self.record(loaded, roots, supply, regions, manager)?);
