@@ -3,7 +3,8 @@
 //! Only this module passes names of a domain to the kernel. They are single plain names beneath an
 //! open directory. The kernel follows no link, and crosses a mount only if the grant allows it. The
 //! walk itself resolves `..` and symbolic links, on a stack of open directories. So a program that
-//! renames or swaps entries meanwhile cannot lead the walk out of the grant. The walk compares each
+//! renames or swaps entries meanwhile cannot lead the walk out of the grants. A link to an absolute
+//! name leads to that name in the domain's tree, never in the host's. The walk compares each
 //! directory on the way with the grants: one that was granted as read-only is read-only on every
 //! path to it.
 
@@ -212,11 +213,16 @@ impl Walk<'_> {
                 if self.links > LINKS {
                     return Err(Errno(libc::ELOOP));
                 }
-                if text.starts_with('/') {
-                    return Err(Errno::ACCES);
+                if !text.starts_with('/') {
+                    self.later(text);
+                    return Ok(None);
                 }
-                self.later(text);
-                Ok(None)
+                // As under a changed root, this is a name of the domain's own tree.
+                let (grant, rest) = self.tree.locate("", text)?;
+                self.stack.clear();
+                let found = self.enter(grant, String::new(), ends && rest.is_empty())?;
+                self.later(&rest);
+                Ok(found)
             }
             FileType::Directory => {
                 let writable = here.writable && !self.tree.is_read_only((stat.st_dev, stat.st_ino));

@@ -55,6 +55,7 @@ const fn command(programs: &'static [&'static str], tests: &'static [&'static st
 const GATE: Suite = command(&["--test", "gate"], &[]);
 const ARCHIVES: Suite = command(&["--test", "archives"], &[]);
 const LINKING: Suite = suite("sfi-loader", "loader", &["--test", "linking"]);
+const IMAGES: Suite = suite("sfi-loader", "loader", &["--test", "images"]);
 const CALLS: Suite = suite("sfi-loader", "loader", &["--test", "bindings", "--test", "names", "--test", "copied_once"]);
 
 /// The parts whose mends no other task leaves out.
@@ -94,7 +95,7 @@ const PARTS: &[Part] = &[
     Part {
         sources: "loader/src",
         list: include_str!("../planted/loader.txt"),
-        suites: &[CALLS, ARCHIVES, LINKING, GATE],
+        suites: &[IMAGES, CALLS, ARCHIVES, LINKING, GATE],
     },
     Part {
         sources: "crates/capi/src",

@@ -4,6 +4,7 @@
 use super::*;
 use crate::tree::with_devices;
 use std::fs;
+use std::io::Read;
 use std::os::unix::fs::{MetadataExt, symlink};
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -350,4 +351,73 @@ fn a_file_that_was_swapped_after_the_look_up_is_judged_again() {
     fs::remove_file(&file).expect("removed");
     rustix::fs::mkfifoat(rustix::fs::CWD, &file, Mode::from_raw_mode(0o666)).expect("FIFO");
     assert_eq!(found.open(OFlags::RDONLY, Mode::empty()).map(drop), Err(Errno::ACCES));
+}
+
+/// A link to an absolute name leads to a grant of that name, with the rights of that grant, or
+/// nowhere.
+#[test]
+fn absolute_links_stay_in_the_tree_of_the_domain() {
+    let directory = tempfile::tempdir().expect("directory");
+    let at = |name: &str| directory.path().join(name);
+    for name in ["data/sub", "ro/deep", "secret"] {
+        fs::create_dir_all(at(name)).expect("directory");
+        fs::write(at(name).join("file"), name).expect("file");
+    }
+    let host = at("secret/file");
+    let links = [
+        ("file", "/data/sub/file"),
+        ("directory", "/data/sub"),
+        ("other", "/ro/deep/file"),
+        ("above", "/ro"),
+        ("slashes", "//ro/./deep//file"),
+        ("chain", "directory/../other"),
+        ("null", "/dev/null"),
+        ("beneath", "/dev/null/x"),
+        ("loop", "/data/loop"),
+        ("passwd", "/etc/passwd"),
+        ("host", host.to_str().expect("text")),
+        ("up", "/data/../secret/file"),
+        ("root", "/"),
+        ("new", "/data/made"),
+        ("new_ro", "/ro/made"),
+    ];
+    for (name, text) in links {
+        symlink(text, at("data").join(name)).expect("link");
+    }
+    let tree = tree_of(vec![grant(&at("data"), "/data", true), grant(&at("ro"), "/ro", false)]);
+    let text = |path: &str| {
+        let mut text = String::new();
+        let file = fs::File::from(open(&tree, path, OFlags::RDONLY)?);
+        (&file).read_to_string(&mut text).map(|_| text).map_err(|_| Errno(libc::EISDIR))
+    };
+    for (path, expected) in [
+        ("/data/file", "data/sub"),
+        ("/data/directory/file", "data/sub"),
+        ("/data/other", "ro/deep"),
+        ("/data/above/deep/file", "ro/deep"),
+        ("/data/slashes", "ro/deep"),
+        ("/data/chain", "ro/deep"),
+        ("/data/null", ""),
+    ] {
+        assert_eq!(text(path).as_deref(), Ok(expected), "{path}");
+    }
+    for (path, error) in [
+        ("/data/beneath", Errno::NOTDIR),
+        ("/data/loop", Errno(libc::ELOOP)),
+        ("/data/passwd", Errno::NOENT),
+        ("/data/host", Errno::NOENT),
+        ("/data/up", Errno::ACCES),
+        ("/data/root", Errno::NOENT),
+        ("/data/above/../data/file", Errno::ACCES),
+        ("/data/null/x", Errno::NOTDIR),
+    ] {
+        assert_eq!(text(path), Err(error), "{path}");
+    }
+    let write = |path: &str| open(&tree, path, OFlags::WRONLY | OFlags::CREATE).map(drop);
+    assert_eq!(write("/data/new"), Ok(()));
+    assert!(at("data/made").exists());
+    assert_eq!(write("/data/new_ro"), Err(Errno::ROFS));
+    assert_eq!(write("/data/other"), Err(Errno::ROFS));
+    assert_eq!(write("/data/above/made"), Err(Errno::ROFS));
+    assert!(!at("ro/made").exists());
 }

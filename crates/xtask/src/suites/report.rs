@@ -33,7 +33,7 @@ impl Row {
         let (mut known, mut unknown) = (Vec::new(), Vec::new());
         if let Ok([native, domain]) = &self.sides {
             for (test, outcome) in results::differences(&native.results, &domain.results) {
-                match self.suite.known.iter().find(|entry| entry.test == test) {
+                match self.suite.known.iter().copied().flatten().find(|entry| entry.test == test) {
                     Some(entry) => known.push((test, entry.why)),
                     None => unknown.push(Difference { package: self.suite.package, test, outcome }),
                 }

@@ -7,8 +7,6 @@ use std::collections::BTreeMap;
 pub enum Format {
     /// A line for each test: `PASS: name`. Automake's suites have it, and many others.
     Lines,
-    /// A heading and a line for each group: `## name` and `Total 12 tests, no errors`.
-    Totals,
     /// Nothing but the exit status.
     Exit,
 }
@@ -44,24 +42,17 @@ pub const WHOLE: &str = "make check";
 pub fn read(output: &str, format: Format, root: &str, success: bool) -> Results {
     let mut results = Results::new();
     let mut directory = String::new();
-    let mut heading = "tests".to_owned();
     for line in output.lines() {
         if let Some(entered) = entered(line) {
             let below = entered.strip_prefix(root).unwrap_or(entered).trim_start_matches('/');
             directory = if below.is_empty() { String::new() } else { format!("{below}/") };
         }
         let found = match format {
-            Format::Lines => result_line(line).map(|(outcome, name)| (format!("{directory}{name}"), outcome, 1)),
-            Format::Totals => {
-                if let Some(name) = line.strip_prefix("## ") {
-                    heading = name.trim().to_owned();
-                }
-                total_line(line).map(|(outcome, tests)| (heading.clone(), outcome, tests))
-            }
+            Format::Lines => result_line(line).map(|(outcome, name)| (format!("{directory}{name}"), outcome)),
             Format::Exit => None,
         };
-        if let Some((name, outcome, tests)) = found {
-            add(&mut results, name, Entry { outcome, tests });
+        if let Some((name, outcome)) = found {
+            add(&mut results, name, Entry { outcome, tests: 1 });
         }
     }
     let outcome = if success { Outcome::Pass } else { Outcome::Fail };
@@ -100,15 +91,6 @@ fn result_line(line: &str) -> Option<(Outcome, &str)> {
     let name = name.split_once(" (exit status").map_or(name, |(name, _)| name).trim();
     // The summary of a suite has the same words: `PASS:  12`.
     (!name.is_empty() && !name.bytes().all(|b| b.is_ascii_digit())).then_some((outcome, name))
-}
-
-/// Returns the outcome and the number of `Total 12 tests, no errors`.
-fn total_line(line: &str) -> Option<(Outcome, u64)> {
-    let (number, rest) = line.strip_prefix("Total ")?.split_once(" tests, ")?;
-    let good = rest.starts_with("no errors");
-    let none_leaked = !rest.contains("leaks") || rest.contains("0 leaks") || rest.contains("no leaks");
-    let outcome = if good && none_leaked { Outcome::Pass } else { Outcome::Fail };
-    Some((outcome, number.trim().parse().ok()?))
 }
 
 /// Counts the tests of an outcome.
@@ -168,17 +150,6 @@ ERROR: last
         assert_eq!(outcome(WHOLE), Some(Outcome::Fail));
         assert_eq!(results.len(), 8, "{results:?}");
         assert_eq!((count(&results, Outcome::Pass), count(&results, Outcome::Fail)), (3, 3));
-    }
-
-    #[test]
-    fn totals_count_each_test() {
-        let output = "## XML regression tests\n## HTML tests\nTotal 12 tests, no errors\n## Errors\n\
-                      Total 3 tests, 2 errors, 0 leaks\n## Memory\nTotal 4 tests, no errors, 1 leaks\n";
-        let results = read(output, Format::Totals, "/b", true);
-        assert_eq!(results.get("HTML tests"), Some(&Entry { outcome: Outcome::Pass, tests: 12 }));
-        assert_eq!(results.get("Errors"), Some(&Entry { outcome: Outcome::Fail, tests: 3 }));
-        assert_eq!(results.get("Memory"), Some(&Entry { outcome: Outcome::Fail, tests: 4 }));
-        assert_eq!(count(&results, Outcome::Pass), 12);
     }
 
     #[test]
