@@ -27,9 +27,22 @@ fn entries(directory: &Path) -> Vec<PathBuf> {
     list.map(|list| list.map(|entry| entry.unwrap().path()).collect()).unwrap_or_default()
 }
 
+/// Returns the entries, which nobody else may read or write.
+fn contents(directory: &Path) -> Vec<(PathBuf, Vec<u8>)> {
+    let read = |path: PathBuf| {
+        assert_eq!(fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o600);
+        let bytes = fs::read(&path).unwrap();
+        (path, bytes)
+    };
+    entries(directory).into_iter().map(read).collect()
+}
+
 #[test]
 fn a_second_run_is_like_the_first() {
     let bench = Bench::new();
+    // Some containers have no keyrings. Programs run there, too.
+    let store = sfi_loader::ImageStore::open(&bench.path("store"));
+    let kept = store.inspect_err(|error| eprintln!("SKIPPED: no store of images here: {error}")).is_ok();
     bench.write("program.c", PROGRAM);
     for mode in ["write", "full"] {
         succeed(sfi(&bench, &["cc", "-g", "-O2", "program.c", "-o", "program"]).env("SFI_MODE", mode));
@@ -42,14 +55,14 @@ fn a_second_run_is_like_the_first() {
         };
         for argument in ["", "fault"] {
             let first = run(&["--no-cache"], argument);
-            assert_eq!(entries(&bench.path(mode)).len(), usize::from(!argument.is_empty()), "no entry is made");
+            let before = entries(&bench.path(mode));
+            assert_eq!(before.len(), usize::from(kept && !argument.is_empty()), "no entry is made");
             assert_eq!(run(&[], argument), first);
-            let [entry] = &entries(&bench.path(mode))[..] else { panic!("one entry") };
-            assert_eq!(fs::metadata(entry).unwrap().permissions().mode() & 0o777, 0o600);
-            let made = fs::read(entry).unwrap();
+            let made = contents(&bench.path(mode));
+            assert_eq!(made.len(), usize::from(kept));
             assert_eq!(run(&[], argument), first);
             assert_eq!(run(&["--env", "A=1", "--dir", ".::data"], argument), first, "grants are not in the image");
-            assert_eq!(fs::read(entry).unwrap(), made, "it was taken");
+            assert!(contents(&bench.path(mode)) == made, "it was taken");
             let (code, output, messages) = first;
             match argument {
                 "" => assert_eq!((code, &*output, &*messages), (Some(21), "42 program\n", "")),
@@ -64,7 +77,7 @@ fn a_second_run_is_like_the_first() {
         bench.write("program.c", changed.as_bytes());
         succeed(sfi(&bench, &["cc", "-g", "-O2", "program.c", "-o", "program"]).env("SFI_MODE", mode));
         assert_eq!(run(&[], "").0, Some(31));
-        assert_eq!(entries(&bench.path(mode)).len(), 2);
+        assert_eq!(entries(&bench.path(mode)).len(), 2 * usize::from(kept));
         bench.write("program.c", PROGRAM);
     }
 }
