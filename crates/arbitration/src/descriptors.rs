@@ -226,6 +226,7 @@ impl Descriptors {
 
     /// `fcntl`: duplicates, and accepts the flags that have no effect here.
     pub(crate) fn control(&mut self, number: u64, command: u64, argument: u64) -> Result<u64, Errno> {
+        self.get(number)?;
         match command as i32 {
             libc::F_DUPFD => self.duplicate(number, argument, false),
             libc::F_DUPFD_CLOEXEC => self.duplicate(number, argument, true),
@@ -247,7 +248,9 @@ impl Descriptors {
                 Ok(flags.bits().into())
             }
             // Advisory locks always succeed, because a domain knows no other user of its files.
-            libc::F_SETLK | libc::F_SETLKW => self.get(number).map(|_| 0),
+            libc::F_SETLK | libc::F_SETLKW => Ok(0),
+            // Nobody gets signals about a descriptor.
+            libc::F_GETOWN => Ok(0),
             _ => Err(Errno::INVAL),
         }
     }
