@@ -1,10 +1,12 @@
 //! Turns compiled objects and archives into rewritten and verified objects.
 
 use crate::{Error, Mode};
+
 use rayon::prelude::*;
 use sfi_rewriter::Options;
 use sfi_validator::{Failure, Validation};
 use sfi_verifier::elf::archive;
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 /// Rewritten objects.
@@ -39,11 +41,13 @@ pub(crate) fn rewrite(inputs: &[PathBuf], mode: Mode, skip_refused: bool) -> Res
         .collect();
     let mut done = Rewritten { members: Vec::new(), warnings: Vec::new() };
     let mut refused = Vec::new();
+    let mut noted = BTreeMap::new();
     for (source, result) in sources.into_iter().zip(results) {
         match result {
             Ok(checked) => {
-                let notes = checked.output.notes.iter().cloned().chain(checked.note());
-                done.warnings.extend(notes.map(|note| format!("{}: {note}", source.shown)));
+                for note in checked.output.notes.iter().cloned().chain(checked.note()) {
+                    noted.entry(note).or_insert_with(Vec::new).push(source.shown.clone());
+                }
                 verify(&source.shown, &checked.output.bytes, mode)?;
                 done.members.push((source.name, checked.output.bytes));
             }
@@ -54,11 +58,21 @@ pub(crate) fn rewrite(inputs: &[PathBuf], mode: Mode, skip_refused: bool) -> Res
     if !refused.is_empty() && !skip_refused {
         return Err(Error::Refused(refused));
     }
+    done.warnings.extend(noted.into_iter().map(|(note, objects)| warning(&note, &objects)));
     done.warnings.extend(refused.into_iter().map(|(object, refusals)| match refusals.first() {
         Some(first) => format!("{object} is left out: {first}"),
         None => format!("{object} is left out"),
     }));
     Ok(done)
+}
+
+/// Says what holds of some objects. An archive has hundreds of members: only the first is named.
+fn warning(note: &str, objects: &[String]) -> String {
+    match objects {
+        [] => note.to_owned(),
+        [only] => format!("{only}: {note}"),
+        [first, others @ ..] => format!("{first} and {} other objects: {note}", others.len()),
+    }
 }
 
 fn read(path: &Path, sources: &mut Vec<Source>) -> Result<(), Error> {
@@ -85,5 +99,17 @@ fn verify(object: &str, bytes: &[u8], mode: Mode) -> Result<(), Error> {
     match report.violations.is_empty() {
         true => Ok(()),
         false => Err(Error::Unsafe { object: object.to_owned(), violations: report.violations }),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::warning;
+
+    #[test]
+    fn a_note_of_many_objects_is_one_warning() {
+        let objects = ["a.o", "b.o", "c.o"].map(str::to_owned);
+        assert_eq!(warning("dropped", &objects[..1]), "a.o: dropped");
+        assert_eq!(warning("dropped", &objects), "a.o and 2 other objects: dropped");
     }
 }

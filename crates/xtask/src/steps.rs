@@ -11,6 +11,7 @@ pub struct Steps {
     passed: u64,
     failed: u64,
     broken: Vec<String>,
+    failures: Vec<String>,
 }
 
 impl Steps {
@@ -46,6 +47,9 @@ impl Steps {
                 passed += count(" passed");
                 failed += count(" failed");
             }
+            if let Some(test) = failed_test(&text) {
+                self.failures.push(test.to_owned());
+            }
             println!("{text}");
         }
         std::io::stdout().flush()?;
@@ -68,10 +72,13 @@ impl Steps {
         self.broken.push(name.to_owned());
     }
 
-    /// Prints the last line. The exit code is success only if everything passed.
+    /// Prints the names of what failed, and the last line. The exit code is success only if everything passed.
     pub fn finish(self) -> ExitCode {
         if !self.broken.is_empty() {
             println!("failed steps: {}", self.broken.join(", "));
+        }
+        for test in &self.failures {
+            println!("failed test: {test}");
         }
         println!("{} passed, {} failed", self.passed, self.failed);
         if self.failed == 0 && self.broken.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE }
@@ -87,6 +94,11 @@ fn end(name: &str, start: Instant) {
     println!("== {name}: {:.1} s", start.elapsed().as_secs_f64());
 }
 
+/// Returns the name of the test that a line of a test binary calls failed.
+fn failed_test(line: &str) -> Option<&str> {
+    line.strip_prefix("test ")?.strip_suffix(" ... FAILED")
+}
+
 /// Returns the number directly before `what`, or 0 if there is none.
 fn number_before(text: &str, what: &str) -> u64 {
     let before = text.split_once(what).map_or("", |(before, _)| before);
@@ -95,7 +107,14 @@ fn number_before(text: &str, what: &str) -> u64 {
 
 #[cfg(test)]
 mod tests {
-    use super::number_before;
+    use super::{failed_test, number_before};
+
+    #[test]
+    fn failed_tests_are_named() {
+        assert_eq!(failed_test("test gate::leaks ... FAILED"), Some("gate::leaks"));
+        assert_eq!(failed_test("test gate::leaks ... ok"), None);
+        assert_eq!(failed_test("test result: FAILED. 1 passed"), None);
+    }
 
     #[test]
     fn summaries_are_read() {
