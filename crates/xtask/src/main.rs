@@ -6,6 +6,7 @@ mod apt;
 mod bench;
 mod coverage;
 mod demo;
+mod dist;
 mod fuzz;
 mod mends;
 mod mutants;
@@ -49,6 +50,8 @@ enum Task {
     Programs(programs::Args),
     /// Runs other projects' own tests natively and in domains, and compares them.
     Suites(suites::Args),
+    /// Makes a release: packages, programs, a .deb, a bill of materials, checksums.
+    Dist(dist::Args),
     /// Only fetches the sources of whole programs.
     Sources,
     /// Only installs, or names, the needs of the other tasks.
@@ -67,6 +70,7 @@ fn main() -> ExitCode {
         Task::Postgres(args) => postgres::run(&args),
         Task::Programs(args) => programs::run(&args),
         Task::Suites(args) => suites::run(&args),
+        Task::Dist(args) => dist::run(&args),
         Task::Sources => setup::ensure(setup::BASE).and_then(|()| sources::ensure()).map(|()| ExitCode::SUCCESS),
         Task::Setup => setup::ensure(setup::BASE)
             .and_then(|()| setup::ensure(setup::POSTGRES))

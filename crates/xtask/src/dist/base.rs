@@ -1,0 +1,65 @@
+//! The release in the making, and how its parts run commands.
+
+use crate::setup::{self, cargo};
+use anyhow::{Context, ensure};
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+/// The release in the making.
+pub struct Dist {
+    /// The repository.
+    pub root: PathBuf,
+    /// What users get.
+    pub out: PathBuf,
+    /// Copies of the sources, and what is built of them.
+    pub work: PathBuf,
+    /// The version of the command.
+    pub version: String,
+    /// Seconds since 1970 of the last commit, the time of all files in archives.
+    pub time: String,
+}
+
+impl Dist {
+    /// Empties the folders, and reads version and time.
+    pub fn begin(out: &Path) -> anyhow::Result<Self> {
+        let root = setup::root()?;
+        let text = |command: &mut Command| -> anyhow::Result<String> {
+            let output = command.current_dir(&root).output().context("cannot run a command")?;
+            ensure!(output.status.success(), "{command:?} failed: {}", String::from_utf8_lossy(&output.stderr));
+            Ok(String::from_utf8(output.stdout)?.trim().to_owned())
+        };
+        let changed = text(Command::new("git").args(["status", "--porcelain", "--untracked-files=no"]))?;
+        ensure!(changed.is_empty(), "a release is made of a commit, and these files differ from it:\n{changed}");
+        let time = text(Command::new("git").args(["log", "-1", "--format=%ct"]))?;
+        let identity = text(Command::new(cargo()).args(["pkgid", "-p", "sfi-cli"]))?;
+        let version = identity.rsplit(['#', '@']).next().context("no version")?.to_owned();
+        let (out, work) = (root.join(out), root.join("target/release-work"));
+        for folder in [&out, &work] {
+            remove(folder)?;
+            std::fs::create_dir_all(folder).with_context(|| format!("{}", folder.display()))?;
+        }
+        Ok(Self { root, out, work, version, time })
+    }
+}
+
+/// Removes a folder, if it is there.
+pub fn remove(folder: &Path) -> anyhow::Result<()> {
+    match std::fs::remove_dir_all(folder) {
+        Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
+            Err(error).with_context(|| format!("{}", folder.display()))
+        }
+        _ => Ok(()),
+    }
+}
+
+/// Begins a part of the task.
+pub fn headline(text: &str) {
+    println!("\n== {text}");
+}
+
+/// Runs a command that must succeed.
+pub fn execute(command: &mut Command) -> anyhow::Result<()> {
+    let status = command.status().with_context(|| format!("cannot run {:?}", command.get_program()))?;
+    ensure!(status.success(), "{command:?} failed: {status}");
+    Ok(())
+}

@@ -1,0 +1,72 @@
+//! The programs and libraries, the same bytes wherever they are built.
+
+use super::base::{Dist, execute, headline};
+use crate::setup::cargo;
+use anyhow::{Context, ensure};
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+/// Programs and libraries of a release, and their package. The command is linked statically.
+const PARTS: [(&str, &str, bool); 3] =
+    [("sfi-cli", "sfi", true), ("sfi-capi", "libsfi.a", false), ("sfi-capi", "libsfi.so", false)];
+const TARGET: &str = "x86_64-unknown-linux-gnu";
+
+/// What one build made.
+pub struct Built {
+    /// The copy of the sources.
+    pub sources: PathBuf,
+    /// The folder of programs and libraries.
+    pub programs: PathBuf,
+}
+
+/// Builds in two folders whose names differ in length, and compares. With `once` only the first.
+pub fn twice(dist: &Dist, once: bool) -> anyhow::Result<Built> {
+    headline("programs and libraries");
+    let first = build(dist, &dist.work.join("a"))?;
+    if once {
+        return Ok(first);
+    }
+    headline("the same in another folder");
+    let second = build(dist, &dist.work.join("another/folder"))?;
+    for (_, name, _) in PARTS {
+        let [one, other] = [&first, &second].map(|built| std::fs::read(built.programs.join(name)));
+        ensure!(one? == other?, "two builds of {name} differ, see {}", dist.work.display());
+        println!("{name}: the same bytes");
+    }
+    Ok(first)
+}
+
+fn build(dist: &Dist, folder: &Path) -> anyhow::Result<Built> {
+    let (sources, target, programs) = (folder.join("sources"), folder.join("target"), folder.join("programs"));
+    for folder in [&sources, &programs] {
+        std::fs::create_dir_all(folder)?;
+    }
+    let archive = folder.join("sources.tar");
+    execute(Command::new("git").args(["archive", "--output"]).arg(&archive).arg("HEAD").current_dir(&dist.root))?;
+    execute(Command::new("tar").arg("-xf").arg(&archive).arg("-C").arg(&sources))?;
+    let home = home()?;
+    for (package, name, is_static) in PARTS {
+        let mut flags = vec![
+            format!("--remap-path-prefix={}=/sfi", sources.display()),
+            format!("--remap-path-prefix={}=/target", target.display()),
+            format!("--remap-path-prefix={}=/cargo", home.display()),
+        ];
+        if is_static {
+            flags.push("-Ctarget-feature=+crt-static".to_owned());
+        }
+        let mut build = Command::new(cargo());
+        build.args(["build", "--locked", "--quiet", "--profile", "dist", "--target", TARGET, "-p", package]);
+        build.env("CARGO_ENCODED_RUSTFLAGS", flags.join("\u{1f}"));
+        build.env("CARGO_TARGET_DIR", &target).env("SOURCE_DATE_EPOCH", &dist.time).current_dir(&sources);
+        execute(&mut build)?;
+        let made = target.join(TARGET).join("dist").join(name);
+        std::fs::copy(&made, programs.join(name)).with_context(|| format!("{}", made.display()))?;
+    }
+    Ok(Built { sources, programs })
+}
+
+/// Returns cargo's folder, which holds the sources of dependencies.
+fn home() -> anyhow::Result<PathBuf> {
+    let home = std::env::var_os("CARGO_HOME").map(PathBuf::from);
+    home.or_else(|| Some(std::env::home_dir()?.join(".cargo"))).context("no home directory")
+}

@@ -1,0 +1,51 @@
+//! `cargo xtask dist`
+
+mod base;
+mod build;
+mod pack;
+mod publish;
+mod tools;
+
+use crate::setup;
+use base::{Dist, execute, headline};
+use std::path::PathBuf;
+use std::process::{Command, ExitCode};
+
+/// Makes a release of the last commit: packages for crates.io, programs, a .deb, a bill of
+/// materials, checksums.
+///
+/// The crates are packaged and built as `cargo publish --dry-run` does, and the command is installed
+/// from the packages alone, without a network. The programs are built twice, in two folders, and
+/// must be the same bytes.
+#[derive(clap::Args)]
+pub struct Args {
+    /// Folder of the release
+    #[arg(long, default_value = "target/dist", value_name = "DIR")]
+    out: PathBuf,
+    /// Do not package the crates and install from the packages
+    #[arg(long)]
+    no_publish: bool,
+    /// Build once, and do not compare
+    #[arg(long)]
+    once: bool,
+}
+
+/// Runs the task.
+pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
+    setup::ensure(setup::BASE)?;
+    let dist = Dist::begin(&args.out)?;
+    let tools = tools::ensure(&dist.root)?;
+    headline("licences, sources and versions of dependencies");
+    let deny = ["--all-features", "--workspace", "check", "bans", "licenses", "sources"];
+    execute(Command::new(tools.join("cargo-deny")).args(deny).current_dir(&dist.root))?;
+    if !args.no_publish {
+        publish::check(&dist)?;
+    }
+    let built = build::twice(&dist, args.once)?;
+    let stage = pack::stage(&dist, &built)?;
+    pack::archives(&dist, &stage, &tools)?;
+    pack::materials(&dist, &built, &tools)?;
+    pack::checksums(&dist)?;
+    println!("\nThe release of {} is in {}.", dist.version, dist.out.display());
+    Ok(ExitCode::SUCCESS)
+}

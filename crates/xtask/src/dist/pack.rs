@@ -1,0 +1,102 @@
+//! What users get: an archive, a Debian package, a bill of materials, checksums.
+
+use super::base::{Dist, execute, headline, remove};
+use super::build::Built;
+use anyhow::{Context, ensure};
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+/// Files of the sources, and their folders in a release.
+const FILES: [(&str, &str); 12] = [
+    ("crates/capi/include/sfi.h", "include"),
+    ("crates/capi/include/sfi.hpp", "include"),
+    ("crates/capi/sfi.pc", "lib/pkgconfig"),
+    ("integrations/build/sfiConfig.cmake", "lib/cmake/sfi"),
+    ("integrations/build/sfi.bzl", "share/sfi"),
+    ("integrations/build/sfi.mk", "share/sfi"),
+    ("integrations/build/sfi.ninja", "share/sfi"),
+    ("README.md", "share/doc/sfi"),
+    ("CHANGELOG.md", "share/doc/sfi"),
+    ("docs/GUIDE.md", "share/doc/sfi"),
+    ("LICENSE-MIT", "share/doc/sfi"),
+    ("LICENSE-APACHE", "share/doc/sfi"),
+];
+/// Shells, and the places of their completion scripts.
+const SHELLS: [(&str, &str); 3] = [
+    ("bash", "share/bash-completion/completions/sfi"),
+    ("fish", "share/fish/vendor_completions.d/sfi.fish"),
+    ("zsh", "share/zsh/vendor-completions/_sfi"),
+];
+
+/// Arranges a release's files as they lie below `/usr`.
+pub fn stage(dist: &Dist, built: &Built) -> anyhow::Result<PathBuf> {
+    headline("manual pages, completions, archives");
+    let stage = dist.work.join(format!("sfi-{}-x86_64-linux", dist.version));
+    let place = |from: &Path, to: PathBuf| -> anyhow::Result<()> {
+        std::fs::create_dir_all(to.parent().context("no folder")?)?;
+        std::fs::copy(from, &to).with_context(|| format!("{} to {}", from.display(), to.display()))?;
+        Ok(())
+    };
+    let sfi = stage.join("bin/sfi");
+    place(&built.programs.join("sfi"), sfi.clone())?;
+    for library in ["libsfi.a", "libsfi.so"] {
+        place(&built.programs.join(library), stage.join("lib").join(library))?;
+    }
+    for (file, folder) in FILES {
+        let path = Path::new(file);
+        place(&built.sources.join(path), stage.join(folder).join(path.file_name().context("no name")?))?;
+    }
+    execute(Command::new(&sfi).arg("man").arg(stage.join("share/man/man1")))?;
+    for (shell, file) in SHELLS {
+        let output = Command::new(&sfi).args(["completion", shell]).output().context("cannot run sfi")?;
+        ensure!(output.status.success(), "sfi completion {shell} failed");
+        let file = stage.join(file);
+        std::fs::create_dir_all(file.parent().context("no folder")?)?;
+        std::fs::write(file, output.stdout)?;
+    }
+    Ok(stage)
+}
+
+/// Packs the files, with equal bytes for equal files.
+pub fn archives(dist: &Dist, stage: &Path, tools: &Path) -> anyhow::Result<()> {
+    let name = stage.file_name().context("no name")?.to_string_lossy().into_owned();
+    let mut tar = Command::new("tar");
+    tar.args(["--sort=name", "--owner=0", "--group=0", "--numeric-owner", "--mode=u+rwX,go+rX,go-w"]);
+    tar.arg(format!("--mtime=@{}", dist.time)).arg("--use-compress-program=gzip -n9").arg("-cf");
+    execute(
+        tar.arg(dist.out.join(format!("{name}.tar.gz"))).arg(&name).current_dir(stage.parent().context("no root")?),
+    )?;
+    // The Debian package takes the files from a folder without a version in its name.
+    let fixed = dist.root.join("target/release-work/stage");
+    remove(&fixed)?;
+    std::os::unix::fs::symlink(stage, &fixed)?;
+    let mut deb = Command::new(tools.join("cargo-deb"));
+    deb.args(["--no-build", "--no-strip", "--locked", "-p", "sfi-cli", "--output"]).arg(&dist.out);
+    execute(deb.env("SOURCE_DATE_EPOCH", &dist.time).current_dir(&dist.root))
+}
+
+/// Writes the bill of materials, in the form of CycloneDX.
+pub fn materials(dist: &Dist, built: &Built, tools: &Path) -> anyhow::Result<()> {
+    headline("bill of materials");
+    let mut cyclonedx = Command::new(tools.join("cargo-cyclonedx"));
+    cyclonedx.args(["cyclonedx", "--quiet", "--format", "json", "--no-build-deps", "--override-filename", "sfi"]);
+    cyclonedx.args(["--manifest-path"]).arg(built.sources.join("crates/cli/Cargo.toml"));
+    execute(cyclonedx.env("SOURCE_DATE_EPOCH", &dist.time).current_dir(&built.sources))?;
+    let made = built.sources.join("crates/cli/sfi.json");
+    let to = dist.out.join(format!("sfi-{}.cdx.json", dist.version));
+    std::fs::copy(&made, to).with_context(|| format!("{}", made.display()))?;
+    Ok(())
+}
+
+/// Writes the checksums of all files of the release.
+pub fn checksums(dist: &Dist) -> anyhow::Result<()> {
+    let entries = std::fs::read_dir(&dist.out)?.map(|entry| Ok(entry?.file_name())).collect::<anyhow::Result<Vec<_>>>();
+    let mut names = entries?;
+    names.sort();
+    let output =
+        Command::new("sha256sum").args(&names).current_dir(&dist.out).output().context("cannot run sha256sum")?;
+    ensure!(output.status.success(), "sha256sum failed");
+    std::fs::write(dist.out.join("SHA256SUMS"), &output.stdout)?;
+    print!("{}", String::from_utf8_lossy(&output.stdout));
+    Ok(())
+}
