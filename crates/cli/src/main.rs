@@ -14,6 +14,7 @@ mod driver;
 mod gate;
 mod grants;
 mod input;
+mod layout;
 mod listing;
 mod members;
 mod objects;

@@ -118,6 +118,11 @@ pub fn explanation(out: &mut impl Write, topic: &Explanation) -> io::Result<()> 
     writeln!(out, "\n{MARGIN}What to do{MARGIN:#}\n  {}", topic.help)
 }
 
+/// Returns a text as SVG writes it.
+pub fn markup(text: &str) -> String {
+    text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;")
+}
+
 /// Replaces control characters, so that names from hostile objects cannot send them to the
 /// terminal.
 pub fn visible(text: &str) -> String {

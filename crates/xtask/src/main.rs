@@ -4,6 +4,7 @@
 
 mod apt;
 mod bench;
+mod book;
 mod coverage;
 mod demo;
 mod dist;
@@ -22,6 +23,7 @@ mod steps;
 mod suites;
 mod test;
 mod testsuite;
+mod tools;
 
 use clap::Parser;
 use std::process::ExitCode;
@@ -52,6 +54,8 @@ enum Task {
     Suites(suites::Args),
     /// Makes a release: packages, programs, a .deb, a bill of materials, checksums.
     Dist(dist::Args),
+    /// Makes the documentation site.
+    Book(book::Args),
     /// Only fetches the sources of whole programs.
     Sources,
     /// Only installs, or names, the needs of the other tasks.
@@ -70,6 +74,7 @@ fn main() -> ExitCode {
         Task::Postgres(args) => postgres::run(&args),
         Task::Programs(args) => programs::run(&args),
         Task::Suites(args) => suites::run(&args),
+        Task::Book(args) => book::run(&args),
         Task::Dist(args) => dist::run(&args),
         Task::Sources => setup::ensure(setup::BASE).and_then(|()| sources::ensure()).map(|()| ExitCode::SUCCESS),
         Task::Setup => setup::ensure(setup::BASE)

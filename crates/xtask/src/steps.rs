@@ -72,7 +72,8 @@ impl Steps {
         self.broken.push(name.to_owned());
     }
 
-    /// Prints the names of what failed, and the last line. The exit code is success only if everything passed.
+    /// Prints the names of what failed, and the last line. The exit code is success only if
+    /// everything passed.
     pub fn finish(self) -> ExitCode {
         if !self.broken.is_empty() {
             println!("failed steps: {}", self.broken.join(", "));

@@ -3,13 +3,13 @@
 use crate::anonymity::odds::duration;
 use crate::grants::Grants;
 use crate::render::visible;
-use crate::{arbiters, program};
+use crate::{arbiters, layout, program};
 use anyhow::{Context, bail, ensure};
 use clap::Parser;
 use sfi_contract::layout::WINDOW_SIZE;
 use sfi_loader::manifest::{Manifest, NoSize, Size, Time, file};
 use sfi_loader::{
-    Builder, CallError, HostCall, HostError, MAX_CONTROL_STACK, MIN_CONTROL_STACK, Owner, Protection, TypedFn, World,
+    Builder, CallError, HostCall, HostError, MAX_CONTROL_STACK, MIN_CONTROL_STACK, Owner, TypedFn, World,
 };
 use std::ffi::{OsStr, OsString};
 use std::io::{Read, Seek, SeekFrom, Write};
@@ -100,6 +100,10 @@ pub struct Args {
     /// With --explain-layout: print addresses too. They are secrets that keep domains apart.
     #[arg(long, requires = "explain_layout")]
     show_addresses: bool,
+    /// With --explain-layout: draw each domain's window with the places of its parts, which are
+    /// secrets.
+    #[arg(long, requires = "explain_layout", value_name = "FILE")]
+    svg: Option<PathBuf>,
     /// Show the domains' code to gdb: functions, lines, breakpoints, and backtraces through
     /// domains, crossings and host functions. For development: it gives places away.
     #[arg(long)]
@@ -227,7 +231,10 @@ fn run_manifest(args: &Args, bytes: Vec<u8>, profile: Option<&mut Profile>) -> a
     };
     owners.take(&world)?;
     if args.explain_layout {
-        explain(&world, args.show_addresses)?;
+        eprint!("{}", layout::text(&world, args.show_addresses)?);
+        if let Some(file) = &args.svg {
+            std::fs::write(file, layout::picture(&world)?).with_context(|| format!("{}", file.display()))?;
+        }
     }
     if args.explain_bindings {
         world.bindings().iter().for_each(|binding| eprintln!("binding {binding}"));
@@ -415,40 +422,6 @@ fn read(cx: &mut HostCall<'_>, from: &mut impl Read, pointer: u64, length: u64) 
     let count = from.read(&mut bytes).map_err(host)?;
     cx.write(pointer, &bytes[..count])?;
     Ok(count as u64)
-}
-
-/// Prints the segments of each domain.
-fn explain(world: &World, addresses: bool) -> anyhow::Result<()> {
-    for name in world.domains() {
-        let domain = world.domain(name)?;
-        let usage = domain.usage();
-        eprint!("domain {name}: vector registers {:?}", usage.vectors);
-        eprint!("{}", if usage.x87 { ", x87 or MMX" } else { "" });
-        eprintln!("{}", if usage.mxcsr { ", MXCSR" } else { "" });
-        let base = domain.secret_base();
-        if addresses {
-            eprintln!("  window at {base:#x}");
-        }
-        let mut segments: Vec<_> = domain.segments().iter().collect();
-        if !addresses {
-            // The order of segments in memory is part of the secret.
-            segments.sort_by(|a, b| a.name.cmp(&b.name));
-        }
-        for segment in segments {
-            let protection = match segment.protection {
-                Protection::Read => "r--",
-                Protection::ReadWrite => "rw-",
-                Protection::ReadExecute => "r-x",
-            };
-            let shared = if segment.shared { "s" } else { "p" };
-            eprint!("  {protection}{shared} {:>10} KiB", segment.length / 1024);
-            if addresses {
-                eprint!("  {:#x}", base + segment.offset);
-            }
-            eprintln!("  {}", segment.name);
-        }
-    }
-    Ok(())
 }
 
 /// Parses a number of threads.

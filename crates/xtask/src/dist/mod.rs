@@ -4,9 +4,8 @@ mod base;
 mod build;
 mod pack;
 mod publish;
-mod tools;
 
-use crate::setup;
+use crate::{setup, tools};
 use base::{Dist, execute, headline};
 use std::path::PathBuf;
 use std::process::{Command, ExitCode};
@@ -30,11 +29,13 @@ pub struct Args {
     once: bool,
 }
 
+const TOOLS: [tools::Tool; 3] = [("cargo-deb", "3.8.0"), ("cargo-cyclonedx", "0.5.9"), ("cargo-deny", "0.20.2")];
+
 /// Runs the task.
 pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
     setup::ensure(setup::BASE)?;
     let dist = Dist::begin(&args.out)?;
-    let tools = tools::ensure(&dist.root)?;
+    let tools = tools::ensure(&dist.root, &TOOLS)?;
     headline("licences, sources and versions of dependencies");
     let deny = ["--all-features", "--workspace", "check", "bans", "licenses", "sources"];
     execute(Command::new(tools.join("cargo-deny")).args(deny).current_dir(&dist.root))?;

@@ -1,6 +1,7 @@
 //! Figures as one SVG document.
 
 use super::figure::Figure;
+use crate::render::markup;
 use std::fmt::Write;
 
 const WIDTH: f64 = 640.0;
@@ -11,10 +12,6 @@ const ABOVE: f64 = 50.0;
 const LINE: f64 = 18.0;
 
 const COLOURS: [&str; 6] = ["#c0392b", "#2471a3", "#1e8449", "#b9770e", "#6c3483", "#566573"];
-
-fn escape(text: &str) -> String {
-    text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;")
-}
 
 /// Draws figures below each other.
 pub fn draw(figures: &[Figure]) -> String {
@@ -41,8 +38,8 @@ fn one(text: &mut String, figure: &Figure, top: f64) {
     };
     // Writing to a String does not fail.
     let _ =
-        writeln!(text, "<text x=\"{LEFT}\" y=\"{}\" font-weight=\"bold\">{}</text>", top - 26.0, escape(&figure.title));
-    let _ = writeln!(text, "<text x=\"{LEFT}\" y=\"{}\">{}</text>", top - 8.0, escape(figure.y.name));
+        writeln!(text, "<text x=\"{LEFT}\" y=\"{}\" font-weight=\"bold\">{}</text>", top - 26.0, markup(&figure.title));
+    let _ = writeln!(text, "<text x=\"{LEFT}\" y=\"{}\">{}</text>", top - 8.0, markup(figure.y.name));
     if let Some(shade) = &figure.shade {
         let (low, high) = (figure.y.low, figure.x.high);
         let end = [(high, low), (figure.x.low, low)];
@@ -56,14 +53,14 @@ fn one(text: &mut String, figure: &Figure, top: f64) {
     );
     for (value, label) in &figure.x.marks {
         let (at, low) = (x(*value), top + HEIGHT + LINE);
-        let _ = writeln!(text, "<text x=\"{at:.1}\" y=\"{low}\" text-anchor=\"middle\">{}</text>", escape(label));
+        let _ = writeln!(text, "<text x=\"{at:.1}\" y=\"{low}\" text-anchor=\"middle\">{}</text>", markup(label));
     }
     for (value, label) in &figure.y.marks {
         let (at, right) = (y(*value) + 4.0, LEFT - 6.0);
-        let _ = writeln!(text, "<text x=\"{right}\" y=\"{at:.1}\" text-anchor=\"end\">{}</text>", escape(label));
+        let _ = writeln!(text, "<text x=\"{right}\" y=\"{at:.1}\" text-anchor=\"end\">{}</text>", markup(label));
     }
     let mut line = top + HEIGHT + 2.0 * LINE;
-    let _ = writeln!(text, "<text x=\"{LEFT}\" y=\"{line}\">{}</text>", escape(figure.x.name));
+    let _ = writeln!(text, "<text x=\"{LEFT}\" y=\"{line}\">{}</text>", markup(figure.x.name));
     for (i, curve) in figure.curves.iter().enumerate() {
         let colour = COLOURS[i % COLOURS.len()];
         line += LINE;
@@ -71,6 +68,6 @@ fn one(text: &mut String, figure: &Figure, top: f64) {
             [(a, b)] => writeln!(text, "<circle cx=\"{:.1}\" cy=\"{:.1}\" r=\"4\" fill=\"{colour}\"/>", x(*a), y(*b)),
             points => writeln!(text, "<polyline points=\"{}\" fill=\"none\" stroke=\"{colour}\"/>", path(points)),
         };
-        let _ = writeln!(text, "<text x=\"{LEFT}\" y=\"{line}\" fill=\"{colour}\">{}</text>", escape(&curve.name));
+        let _ = writeln!(text, "<text x=\"{LEFT}\" y=\"{line}\" fill=\"{colour}\">{}</text>", markup(&curve.name));
     }
 }
