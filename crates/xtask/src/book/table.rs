@@ -1,4 +1,4 @@
-//! What the documents say: their tables and links.
+//! Tables and links of the documents.
 
 use anyhow::{Context, bail};
 use std::path::{Component, Path, PathBuf};

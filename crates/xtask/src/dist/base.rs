@@ -9,7 +9,7 @@ use std::process::Command;
 pub struct Dist {
     /// The repository.
     pub root: PathBuf,
-    /// What users get.
+    /// The files for users.
     pub out: PathBuf,
     /// Copies of the sources, and what is built of them.
     pub work: PathBuf,

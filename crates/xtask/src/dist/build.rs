@@ -11,7 +11,7 @@ const PARTS: [(&str, &str, bool); 3] =
     [("sfi-cli", "sfi", true), ("sfi-capi", "libsfi.a", false), ("sfi-capi", "libsfi.so", false)];
 const TARGET: &str = "x86_64-unknown-linux-gnu";
 
-/// What one build made.
+/// A finished build.
 pub struct Built {
     /// The copy of the sources.
     pub sources: PathBuf,

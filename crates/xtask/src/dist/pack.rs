@@ -1,4 +1,4 @@
-//! What users get: an archive, a Debian package, a bill of materials, checksums.
+//! The files for users: an archive, a Debian package, a bill of materials, checksums.
 
 use super::base::{Dist, execute, headline, remove};
 use super::build::Built;
