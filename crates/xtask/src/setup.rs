@@ -140,7 +140,14 @@ pub fn ensure(needs: &[Need]) -> anyhow::Result<()> {
     }
     eprintln!("installing {list}");
     apt(&["update", "-qq"])?;
-    apt(&[&["install", "-qq", "--yes", "--no-install-recommends"], missing.as_slice()].concat())?;
+    // Another apt may hold the lock for a while. An interrupted installation is finished by a
+    // second one.
+    let install = ["install", "-qq", "--yes", "--no-install-recommends", "-oDPkg::Lock::Timeout=120"];
+    let install = [&install, missing.as_slice()].concat();
+    if let Err(error) = apt(&install) {
+        eprintln!("{error:#}; trying again");
+        apt(&install)?;
+    }
     let still: Vec<&str> = needs.iter().filter(|n| !n.met()).map(|n| n.package).collect();
     ensure!(still.is_empty(), "apt-get succeeded, but still missing: {}", still.join(" "));
     Ok(())
