@@ -13,9 +13,9 @@ use std::process::{Command, ExitCode};
 /// Makes a release of the last commit: packages for crates.io, programs, a .deb, a bill of
 /// materials, checksums.
 ///
-/// The crates are packaged and built as `cargo publish --dry-run` does, and the command is installed
-/// from the packages alone, without a network. The programs are built twice, in two folders, and
-/// must be the same bytes.
+/// The crates are packaged and built as `cargo publish --dry-run` does, and the command is
+/// installed from the packages alone, without a network. The programs are built twice, in two
+/// folders, and must be the same bytes.
 #[derive(clap::Args)]
 pub struct Args {
     /// Folder of the release
