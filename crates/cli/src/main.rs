@@ -10,6 +10,7 @@ mod arbiters;
 mod build_tree;
 mod bundle;
 mod cmd;
+mod document;
 mod driver;
 mod gate;
 mod grants;

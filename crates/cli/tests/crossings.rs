@@ -54,6 +54,7 @@ fn all_levels_are_measured_in_one_run() {
     let bench = Bench::new();
     let output = bench.run(&["bench", "crossing", "--rounds", "1", "--json"], 0);
     let json: serde_json::Value = serde_json::from_slice(&output.stdout).expect("JSON");
+    let json = &json["nanoseconds"];
     for name in ["mutual_distrust", "trusted_server", "trusted_both"] {
         for suffix in ["", "_integer", "_integer_float"] {
             assert!(json[format!("{name}{suffix}")].as_f64().is_some_and(|ns| ns > 0.0), "{name}{suffix}: {json}");

@@ -54,7 +54,7 @@ fn a_faulting_program_names_file_line_and_callers() {
         assert!(frames.len() > 4 && frames.last().is_some_and(|f| f.ends_with("host")), "{text}");
         let lines = bench.run(&["addr2line", "--json", "crash", "middle"], 0);
         // In optimised code the first line of the body may begin where the function does.
-        let line = &json(&lines.stdout)[0]["frames"][0]["line"];
+        let line = &json(&lines.stdout)["places"][0]["frames"][0]["line"];
         assert!(line == 7 || (line == 8 && level == "-O2"), "{line}");
     }
 }
@@ -117,6 +117,7 @@ fn a_listing_tells_original_from_inserted() {
     compile(&bench, &["-c", "-g", "-O2", "f.c", "-o", "f.o"]);
     bench.run(&["rewrite", "f.o"], 0);
     let listing = json(&bench.run(&["objdump", "--json", "--function", "f", "f.sfi.o"], 0).stdout);
+    let listing = &listing["sections"];
     assert_eq!(listing[0]["mapped"], true);
     let lines = listing[0]["lines"].as_array().unwrap();
     // Original offsets are those of the original object, in order.

@@ -1,5 +1,6 @@
 //! `sfi addr2line`
 
+use crate::document;
 use crate::objects::Objects;
 use crate::render::visible;
 use anyhow::{Context, ensure};
@@ -20,7 +21,7 @@ Examples:
   sfi addr2line plugin.sfi.o inflate+0x1c2
   sfi addr2line plugin.sfi.o .text.inflate+1c2 0x40
   sfi addr2line prog.sfi.a main+0x12          an archive, or what `sfi cc` wrote
-  sfi addr2line --json plugin.sfi.o inflate | jq '.[].frames[0].line'
+  sfi addr2line --json plugin.sfi.o inflate | jq '.places[].frames[0].line'
 
 Exit codes:
   0  every place has a line
@@ -78,7 +79,7 @@ pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
     }
     let complete = missing.is_empty() && found.iter().all(|f| f.frames.first().is_some_and(|f| f.line.is_some()));
     if args.json {
-        println!("{}", serde_json::to_string_pretty(&found.iter().map(document).collect::<Vec<_>>())?);
+        document::print(json!({ "places": found.iter().map(place).collect::<Vec<_>>() }))?;
     } else {
         found.iter().for_each(print);
     }
@@ -142,7 +143,7 @@ fn print(found: &Found) {
     }
 }
 
-fn document(found: &Found) -> serde_json::Value {
+fn place(found: &Found) -> serde_json::Value {
     let frame = |f: &Frame| json!({ "function": f.function, "file": f.file, "line": f.line, "column": f.column });
     json!({
         "place": found.asked,

@@ -3,6 +3,7 @@
 use crate::anonymity::odds::{Search, duration};
 use crate::anonymity::search::{self, Outcome, SEARCHER};
 use crate::anonymity::{host, penalty};
+use crate::document;
 use anyhow::{Context, ensure};
 use sfi_contract::layout::WINDOW_SIZE;
 use sfi_loader::manifest::{Clock, Manifest};
@@ -110,7 +111,7 @@ pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
     let penalty = args.penalty.unwrap_or_else(|| penalty::of(&manifest)).as_secs_f64();
     let report = Report { space, odds, others: Others::of(&placements), host, outcome, penalty, manifest: &manifest };
     if args.json {
-        println!("{}", serde_json::to_string_pretty(&report.json())?);
+        document::print(report.json())?;
     } else {
         report.print();
     }

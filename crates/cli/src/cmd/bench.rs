@@ -3,6 +3,7 @@
 mod instance;
 pub(super) mod number;
 
+use crate::document;
 use number::round;
 use sfi_benches::crossing;
 use std::process::ExitCode;
@@ -53,9 +54,9 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
     };
     let results = crossing::measure(rounds)?;
     if json {
-        let object: serde_json::Map<String, serde_json::Value> =
-            results.iter().map(|r| (r.name.to_owned(), serde_json::json!(round(r.nanoseconds)))).collect();
-        println!("{}", serde_json::to_string_pretty(&object)?);
+        let calls: serde_json::Map<String, serde_json::Value> =
+            results.iter().map(|r| (r.name.to_owned(), round(r.nanoseconds).into())).collect();
+        document::print(serde_json::json!({ "nanoseconds": calls }))?;
         return Ok(ExitCode::SUCCESS);
     }
     let unit = results.iter().find(|r| r.name == "indirect_call").map_or(1.0, |r| r.nanoseconds);

@@ -7,6 +7,7 @@ mod text;
 
 use crate::cmd::bench::number::round;
 use crate::cmd::run;
+use crate::document;
 use anyhow::{Context, bail, ensure};
 use formula::{Model, Other, Run};
 use serde_json::json;
@@ -153,7 +154,7 @@ pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
         return judge(args.json, &all, &run, &others);
     }
     if args.json {
-        println!("{}", serde_json::to_string_pretty(&document(args.measure, &all, &half, &others))?);
+        document::print(comparison(args.measure, &all, &half, &others))?;
         return Ok(ExitCode::SUCCESS);
     }
     let figures =
@@ -179,14 +180,13 @@ fn judge(json: bool, model: &Model, run: &Run, others: &[Other]) -> anyhow::Resu
                 "pays": run.savings(model, other) > 0.0,
             })
         };
-        let document = json!({
+        document::print(json!({
             "crossings": run.crossings,
             "inside_ms": round(milliseconds(run.inside)),
             "total_ms": round(milliseconds(run.total)),
             "break_even_ns": round(run.break_even(model)),
             "against": others.iter().map(against).collect::<Vec<_>>(),
-        });
-        println!("{}", serde_json::to_string_pretty(&document)?);
+        }))?;
         return Ok(ExitCode::SUCCESS);
     }
     let (inside, total) = (milliseconds(run.inside), milliseconds(run.total));
@@ -220,7 +220,7 @@ fn table(all: &Model, half: &Model, others: &[Other]) {
     }
 }
 
-fn document(measured: bool, all: &Model, half: &Model, others: &[Other]) -> serde_json::Value {
+fn comparison(measured: bool, all: &Model, half: &Model, others: &[Other]) -> serde_json::Value {
     let exact = |value: f64| (value * 1e6).round() / 1e6;
     let against = |other: &Other| {
         let r = all.ratio(other);

@@ -1,5 +1,6 @@
 //! `sfi objdump`
 
+use crate::document;
 use crate::listing::{Line, Listing, Note};
 use crate::objects::Objects;
 use crate::render::visible;
@@ -29,7 +30,7 @@ const DIM: Style = Style::new().dimmed();
 Examples:
   sfi objdump plugin.sfi.o
   sfi objdump --function inflate libz.sfi.a
-  sfi objdump --json plugin.sfi.o | jq '[.[].lines[] | select(.inserted)] | length'
+  sfi objdump --json plugin.sfi.o | jq '[.sections[].lines[] | select(.inserted)] | length'
 
 Exit codes:
   0  listed
@@ -53,21 +54,20 @@ pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
     let objects = file.all()?;
     ensure!(!objects.is_empty(), "`{}` holds no object", args.file.display());
     let mut out = std::io::BufWriter::new(anstream::stdout().lock());
-    let mut documents = Vec::new();
+    let mut sections = Vec::new();
     let mut any = false;
     for (name, object) in &objects {
         for listing in Listing::of(object, args.function.as_deref()) {
             any = true;
             if args.json {
-                documents.push(document(name, &listing));
+                sections.push(section(name, &listing));
             } else {
                 print(&mut out, name, &listing)?;
             }
         }
     }
     if args.json {
-        serde_json::to_writer_pretty(&mut out, &documents)?;
-        writeln!(out)?;
+        document::print(json!({ "sections": sections }))?;
     }
     out.flush()?;
     match &args.function {
@@ -119,7 +119,7 @@ fn print_line(out: &mut impl Write, line: &Line<'_>) -> std::io::Result<()> {
     writeln!(out, "{offset:6x} {DIM}{old:>6}{DIM:#} {mark} {style}{text:<44}{style:#} {DIM}# {notes}{DIM:#}")
 }
 
-fn document(name: &str, listing: &Listing<'_>) -> serde_json::Value {
+fn section(name: &str, listing: &Listing<'_>) -> serde_json::Value {
     let line = |line: &Line<'_>| {
         json!({
             "offset": line.offset,

@@ -1,5 +1,6 @@
 //! `sfi rewrite`
 
+use crate::document;
 use crate::input::{self, Input};
 use crate::members::{fail, notes, rewrite_members, write_output};
 use crate::stats::{self, Counted};
@@ -83,7 +84,7 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
         worst = worst.max(one(path, &out, &args, &mut counted)?);
     }
     if args.json {
-        println!("{}", serde_json::to_string_pretty(&stats::document(&counted))?);
+        document::print(stats::document(&counted))?;
     } else if args.stats {
         stats::print(&mut std::io::stdout().lock(), &counted)?;
     }

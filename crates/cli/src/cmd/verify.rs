@@ -1,5 +1,6 @@
 //! `sfi verify`
 
+use crate::document;
 use crate::gate::check::{Job, check};
 use crate::gate::known::Known;
 use crate::gate::policy::Policy;
@@ -157,10 +158,10 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
             if let Some(totals) = stats {
                 document["stats"] = totals.json();
             }
-            write_document(&document)?;
+            document::write(&document)?;
         }
         Format::Sarif => {
-            write_document(&sarif()?)?;
+            document::write(&sarif()?)?;
             if let Some(totals) = stats {
                 totals.print(&mut anstream::stderr().lock())?;
             }
@@ -173,13 +174,6 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
         write_to(path, &attest::statement(&outcomes, &circumstances)?)?;
     }
     Ok(exit_code(&outcomes))
-}
-
-fn write_document(document: &serde_json::Value) -> anyhow::Result<()> {
-    let mut out = std::io::BufWriter::new(std::io::stdout().lock());
-    serde_json::to_writer_pretty(&mut out, document)?;
-    writeln!(out)?;
-    Ok(out.flush()?)
 }
 
 fn write_to(path: &Path, document: &serde_json::Value) -> anyhow::Result<()> {

@@ -1,17 +1,14 @@
 //! The verdict as one JSON document of our own shape.
 
 use super::{Finding, Outcome};
+use crate::document;
 use serde_json::{Value, json};
 use sfi_contract::Mode;
 use sfi_verifier::{Usage, Vectors};
 
-/// Number of the document's form. It grows when a field is renamed or removed, or when its meaning
-/// changes. It stays when one is added.
-const SCHEMA: u32 = 1;
-
 /// Returns the document: `schema`, `mode`, and `objects` with all facts about each.
 pub fn document(mode: Mode, outcomes: &[Outcome]) -> Value {
-    json!({ "schema": SCHEMA, "mode": mode.name(), "objects": outcomes.iter().map(object).collect::<Vec<_>>() })
+    document::numbered(json!({ "mode": mode.name(), "objects": outcomes.iter().map(object).collect::<Vec<_>>() }))
 }
 
 fn object(outcome: &Outcome) -> Value {

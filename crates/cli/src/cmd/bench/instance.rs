@@ -1,6 +1,7 @@
 //! `sfi bench instance`
 
 use super::number::round;
+use crate::document;
 use sfi_benches::instance;
 use std::process::ExitCode;
 
@@ -26,10 +27,11 @@ pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
         domains => Some(instance::many(domains, args.rounds.min(11))?),
     };
     if args.json {
-        let mut object: serde_json::Map<String, serde_json::Value> =
-            results.iter().map(|r| (format!("{}_us", r.name), round(r.nanoseconds / 1e3).into())).collect();
+        let each: serde_json::Map<String, serde_json::Value> =
+            results.iter().map(|r| (r.name.to_owned(), round(r.nanoseconds / 1e3).into())).collect();
+        let mut fields = serde_json::json!({ "microseconds": each });
         if let Some(many) = many {
-            let many = serde_json::json!({
+            fields["live"] = serde_json::json!({
                 "domains": many.domains,
                 "create_us": round(many.create),
                 "call_in_random_order_ns": round(many.call),
@@ -38,9 +40,8 @@ pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
                 "resident_bytes_each": many.resident.round(),
                 "page_table_bytes_each": many.page_tables.round(),
             });
-            object.insert("live".into(), many);
         }
-        println!("{}", serde_json::to_string_pretty(&object)?);
+        document::print(fields)?;
         return Ok(ExitCode::SUCCESS);
     }
     println!("{:<32} {:>10}", "", "µs");
