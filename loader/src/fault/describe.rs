@@ -47,8 +47,8 @@ pub(crate) struct Scene<'a> {
     pub function: &'a dyn Fn(WindowOffset) -> Option<(String, u64)>,
     /// The domain's index in its world.
     pub index: DomainId,
-    /// Returns a domain's name and the names of its places, by index.
-    pub names: &'a dyn Fn(DomainId) -> Option<(String, Arc<Names>)>,
+    /// Returns a domain's name and the names around a place of its text, by index.
+    pub names: &'a dyn Fn(DomainId, WindowOffset) -> Option<(String, Arc<Names>)>,
 }
 
 impl Scene<'_> {
@@ -88,7 +88,7 @@ pub(crate) fn describe(raw: &RawFault, trace: &Trace, scene: &Scene<'_>) -> Faul
     let at = scene.place(if by_caller { raw.caller.wrapping_sub(1) } else { place });
     let mut places = Vec::new();
     if let Some(at) = at
-        && let Some((domain, names)) = (scene.names)(scene.index)
+        && let Some((domain, names)) = (scene.names)(scene.index, at)
     {
         places.push(TracedPlace::Code { domain, names, offset: at.bytes() });
     }

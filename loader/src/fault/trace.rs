@@ -11,6 +11,7 @@ use crate::gate::fault::{DEPTH, HOST, Trace};
 use crate::gate::frame::Active;
 use crate::gate::ids::{DomainId, Id};
 use crate::gate::records::{Context, DomainState};
+use crate::vm::address::WindowOffset;
 use sfi_contract::layout::WINDOW_SIZE;
 use sfi_contract::text::clean;
 use sfi_debuginfo::Frame as Source;
@@ -68,20 +69,21 @@ pub(crate) enum TracedPlace {
     },
 }
 
-/// Returns the places of a trace without the `skip` innermost ones. `domain` gives name and image
-/// by index.
+/// Returns the places of a trace without the `skip` innermost ones. `domain` gives the name of a
+/// domain, and the names around a place of its text.
 pub(crate) fn places(
     trace: &Trace,
     skip: usize,
-    domain: impl Fn(DomainId) -> Option<(String, Arc<Names>)>,
+    domain: impl Fn(DomainId, WindowOffset) -> Option<(String, Arc<Names>)>,
 ) -> Vec<TracedPlace> {
     let noted = &trace.places[..(trace.count as usize).min(DEPTH)];
     let name = |place: &u64| match *place {
         HOST => Some(TracedPlace::Host),
         place => {
-            let (domain, names) = domain(DomainId::of((place >> 32) as usize))?;
             // The return address follows the call. The byte before it belongs to the call.
-            Some(TracedPlace::Code { domain, names, offset: (place & 0xffff_ffff).saturating_sub(1) })
+            let offset = (place & 0xffff_ffff).saturating_sub(1);
+            let (domain, names) = domain(DomainId::of((place >> 32) as usize), WindowOffset::new(offset))?;
+            Some(TracedPlace::Code { domain, names, offset })
         }
     };
     noted.iter().skip(skip).filter_map(name).collect()

@@ -59,6 +59,19 @@ impl KeptParts {
         unsafe { madvise(self.at.pointer(), Self::bytes(self.count), Advice::LinuxDontNeed) }
     }
 
+    /// Says whether one of the return addresses that are kept passes a test.
+    pub(crate) fn any(&self, test: impl Fn(u64) -> bool) -> bool {
+        (0..self.count).any(|place| {
+            let at: *const u64 = (self.at + (place << PART_SHIFT)).pointer();
+            // SAFETY: this value's own mapping. Only the stubs write it, and they do not run now. A
+            // place has a number and at most this many words.
+            unsafe {
+                let words = (*at).min(PART_WORDS);
+                (1..=words as usize).any(|word| test(*at.add(word)))
+            }
+        })
+    }
+
     fn bytes(count: u64) -> usize {
         (count << PART_SHIFT) as usize
     }

@@ -10,8 +10,12 @@ use crate::link::select::Input;
 use crate::link::symbols::Symbols;
 use crate::spec::DomainSpec;
 use crate::vm::address::WindowOffset;
-use sfi_contract::layout::{DISPATCH_SLOTS, PAGE_SIZE};
+use crate::vm::window::pages;
+use sfi_contract::layout::{DISPATCH_SIZE, DISPATCH_SLOTS, PAGE_SIZE};
 use std::collections::HashMap;
+
+/// Slots of a page of the table.
+pub(crate) const SLOTS_OF_PAGE: usize = PAGE_SIZE as usize / 8;
 
 /// The slots, and the code that they hold.
 #[derive(Debug)]
@@ -21,9 +25,16 @@ pub(crate) struct Dispatch {
     /// Window offset of slot 0.
     pub start: WindowOffset,
     index: HashMap<WindowOffset, usize>,
+    /// The reserved slots of libraries, and the bytes from slot 0 to the first of them.
+    pub reserved: (usize, u64),
 }
 
 impl Dispatch {
+    /// Returns the slots of a library: of a table at `start` those whose numbers `index` gives.
+    pub(crate) fn of_library(start: WindowOffset, index: HashMap<WindowOffset, usize>) -> Self {
+        Self { slots: Vec::new(), start, index, reserved: (0, 0) }
+    }
+
     /// Returns the window offset of the slot of a code offset.
     pub(crate) fn slot(&self, code: WindowOffset) -> Option<WindowOffset> {
         self.index.get(&code).map(|i| self.start + 8 * *i as u64)
@@ -35,7 +46,9 @@ impl Dispatch {
         if !index.is_multiple_of(8) {
             return None;
         }
-        self.slots.get((index / 8) as usize).copied()
+        let number = (index / 8) as usize;
+        let of_library = || self.index.iter().find(|(_, slot)| **slot == number).map(|(code, _)| *code);
+        self.slots.get(number).copied().or_else(of_library)
     }
 
     /// Returns the window offset of the slot that an IFUNC's stub jumps through.
@@ -60,8 +73,8 @@ pub(crate) fn collect(
     places: &Places,
 ) -> Result<Dispatch, LinkError> {
     let trap = places.parts[Part::Text as usize] + stubs::TRAP;
-    let mut dispatch =
-        Dispatch { slots: vec![trap; 1 + symbols.indirects.len()], start: WindowOffset::ZERO, index: HashMap::new() };
+    let slots = vec![trap; 1 + symbols.indirects.len()];
+    let mut dispatch = Dispatch { slots, start: WindowOffset::ZERO, index: HashMap::new(), reserved: (0, 0) };
     for (_, _, r, target) in relocations(inputs, symbols) {
         if !takes_address(r.kind) {
             continue;
@@ -78,10 +91,20 @@ pub(crate) fn collect(
         dispatch.index.insert(code, dispatch.slots.len());
         dispatch.slots.push(code);
     }
-    if dispatch.slots.len() > DISPATCH_SLOTS {
-        let why = format!("{} address-taken code places; a domain has {DISPATCH_SLOTS} slots", dispatch.slots.len());
+    let (used, reserved) = (8 * dispatch.slots.len() as u64, spec.link_room.map_or(0, |room| room.slots));
+    let length = match reserved {
+        0 => used,
+        _ => {
+            // An unmapped page lies between, so that either part is one mapping of its own.
+            dispatch.reserved = (reserved.next_multiple_of(SLOTS_OF_PAGE), pages(used) + PAGE_SIZE);
+            dispatch.reserved.1.saturating_add((dispatch.reserved.0 as u64).saturating_mul(8))
+        }
+    };
+    if length > DISPATCH_SIZE {
+        let (used, most) = (dispatch.slots.len(), DISPATCH_SLOTS);
+        let why = format!("{used} address-taken code places and {reserved} reserved ones; a domain has {most} slots");
         return Err(LinkError::Place { domain: spec.name.clone(), place: "dispatch table".into(), why });
     }
-    dispatch.start = places.table(8 * dispatch.slots.len() as u64);
+    dispatch.start = places.table(length);
     Ok(dispatch)
 }

@@ -64,6 +64,9 @@ pub(crate) struct Image {
     pub gateways: Vec<WindowOffset>,
     /// The dispatch table: the code offset of every used slot. Slot 0 is the trap.
     pub slots: Vec<WindowOffset>,
+    /// The number of slots that are reserved for libraries, and the bytes from slot 0 to the first
+    /// of them.
+    pub reserved: (usize, u64),
     /// Window offsets of the slots of gateways that are bound at run time.
     pub spares: Vec<WindowOffset>,
     /// Names of places. Faults keep them when the image is gone.
@@ -205,9 +208,13 @@ const WARM_STACK: u64 = 2 * PAGE_SIZE;
 const COPY_LIMIT: usize = 64 << 10;
 
 impl Image {
-    /// Returns the length of the dispatch table in bytes: whole pages.
+    /// Returns the length of the dispatch table in bytes: whole pages, with those that are reserved
+    /// for libraries.
     pub(crate) fn table_size(&self) -> u64 {
-        (8 * self.slots.len() as u64).next_multiple_of(PAGE_SIZE)
+        match self.reserved {
+            (0, _) => pages(8 * self.slots.len() as u64),
+            (slots, distance) => distance + 8 * slots as u64,
+        }
     }
 
     /// Decides which contents come from files, and writes them there. The files are sealed, so they

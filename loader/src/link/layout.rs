@@ -105,8 +105,13 @@ impl Cursor<'_> {
     }
 }
 
-/// Lays out a domain's image.
-pub(crate) fn lay_out(spec: &DomainSpec, inputs: &[Input<'_>], symbols: &Symbols<'_>) -> Result<Layout, LinkError> {
+/// Lays out an image. Its text begins with `stubs` bytes of stubs.
+pub(crate) fn lay_out(
+    spec: &DomainSpec,
+    inputs: &[Input<'_>],
+    symbols: &Symbols<'_>,
+    stubs: u64,
+) -> Result<Layout, LinkError> {
     let mut keys = Vec::new();
     for (input, from) in inputs.iter().enumerate() {
         for (section, s) in from.object.sections.iter().enumerate() {
@@ -122,7 +127,7 @@ pub(crate) fn lay_out(spec: &DomainSpec, inputs: &[Input<'_>], symbols: &Symbols
         }
     }
     keys.sort();
-    let indirects = stubs::size(spec.gateways());
+    let indirects = stubs;
     let text_start = indirects + stubs::choices_size(symbols.indirects.len());
     let mut cursor = Cursor { domain: &spec.name, sizes: [text_start, 0, 0, 0], aligns: [64, 16, 16, 16] };
     let mut stored = [0; 4];

@@ -7,6 +7,7 @@ pub(crate) mod error;
 pub(crate) mod image;
 pub(crate) mod image_form;
 pub(crate) mod layout;
+pub(crate) mod library;
 pub(crate) mod place;
 pub(crate) mod references;
 pub(crate) mod reloc;
@@ -56,10 +57,10 @@ pub(crate) struct Plan<'a> {
 
 /// Selects and verifies the objects, resolves their symbols, and lays out the parts.
 pub(crate) fn plan<'a>(spec: &'a DomainSpec, roots: &[String]) -> Result<Plan<'a>, LinkError> {
-    let inputs = select::select(spec, roots)?;
-    let symbols = symbols::resolve(spec, &inputs)?;
+    let inputs = select::select(spec, &spec.files, roots)?;
+    let symbols = symbols::resolve(spec, &inputs, &|_| None)?;
     references::check_undefined(spec, &inputs, &symbols)?;
-    let layout = layout::lay_out(spec, &inputs, &symbols)?;
+    let layout = layout::lay_out(spec, &inputs, &symbols, stubs::size(spec.gateways()))?;
     Ok(Plan { inputs, symbols, layout })
 }
 
@@ -88,7 +89,8 @@ pub(crate) fn link(spec: &DomainSpec, plan: &Plan<'_>, site: &Site<'_>) -> Resul
     let Plan { inputs, symbols, layout } = plan;
     let places = site.places;
     let dispatch = dispatch::collect(spec, inputs, symbols, layout, places)?;
-    let mut parts = fill(inputs, layout, site);
+    let stubs = stubs::emit(site.stubs, places.anchors.dispatch);
+    let mut parts = fill(inputs, layout, &stubs);
     let indirects = indirects(symbols, layout, places, &dispatch, &mut parts[Part::Text as usize]);
     let addresses = Addresses { layout, places, dispatch: &dispatch, regions: site.regions };
     let words = reloc::apply(spec, inputs, symbols, &addresses, &mut parts)?;
@@ -142,19 +144,19 @@ pub(crate) fn link(spec: &DomainSpec, plan: &Plan<'_>, site: &Site<'_>) -> Resul
         switches_fibers: any_names(inputs, sfi_contract::names::KEEP),
         thread_locals: places.first_thread.map(|second| thread_locals(second, places, layout, &parts, &words)),
         contents: contents(parts, words, site, &dispatch, layout),
+        reserved: dispatch.reserved,
         slots: dispatch.slots,
     })
 }
 
 /// Returns the parts' bytes before relocation: stubs and sections. Text is int3 outside of them.
 /// The other parts have only the bytes that files give them.
-fn fill(inputs: &[Input<'_>], layout: &Layout, site: &Site<'_>) -> [Vec<u8>; 4] {
+fn fill(inputs: &[Input<'_>], layout: &Layout, stubs: &[u8]) -> [Vec<u8>; 4] {
     let mut parts = Part::ALL.map(|part| match part {
         Part::Text => vec![0xcc; pages(layout.sizes[part as usize]) as usize],
         _ => vec![0; layout.stored[part as usize] as usize],
     });
-    let stubs = stubs::emit(site.stubs, site.places.anchors.dispatch);
-    parts[Part::Text as usize][..stubs.len()].copy_from_slice(&stubs);
+    parts[Part::Text as usize][..stubs.len()].copy_from_slice(stubs);
     for (input, from) in inputs.iter().enumerate() {
         for (section, s) in from.object.sections.iter().enumerate() {
             // A section without bytes may lie beyond the stored bytes of its part.
@@ -296,10 +298,7 @@ fn contents(
     ];
     for ((part, mut bytes), words) in Part::ALL.into_iter().zip(parts).zip(words) {
         if part != Part::Text {
-            // Zeroed ends of parts need no page before the domain touches them.
-            let last = words.last().map_or(0, |w| w.at as usize + 8);
-            let used = bytes.iter().rposition(|b| *b != 0).map_or(0, |last| last + 1).max(last);
-            bytes.truncate(used);
+            trim(&mut bytes, &words);
         }
         if layout.sizes[part as usize] > 0 && !bytes.is_empty() {
             let writable = matches!(part, Part::Data | Part::Locals);
@@ -307,6 +306,13 @@ fn contents(
         }
     }
     contents
+}
+
+/// Drops the zeroed end of a part's bytes, which needs no page before the domain touches it.
+fn trim(bytes: &mut Vec<u8>, words: &[Word]) {
+    let last = words.last().map_or(0, |w| w.at as usize + 8);
+    let used = bytes.iter().rposition(|b| *b != 0).map_or(0, |last| last + 1).max(last);
+    bytes.truncate(used);
 }
 
 /// Describes the locals of each thread.

@@ -87,6 +87,36 @@ impl Map {
         None
     }
 
+    /// Returns the ranges of a live window that are taken: those of the shared regions, and these
+    /// others, with guards.
+    pub(crate) fn around(regions: &Map, others: impl Iterator<Item = (u64, u64)>) -> Map {
+        let guarded = others.map(|(start, end)| (start.saturating_sub(GUARD), end + GUARD));
+        let mut all: Vec<(u64, u64)> = guarded.chain(regions.taken.iter().map(|(start, end)| (*start, *end))).collect();
+        all.sort_unstable();
+        let mut taken: BTreeMap<u64, u64> = BTreeMap::new();
+        for (start, end) in all {
+            match taken.last_entry() {
+                Some(mut last) if start <= *last.get() => {
+                    let joined = end.max(*last.get());
+                    last.insert(joined);
+                }
+                _ => drop(taken.insert(start, end)),
+            }
+        }
+        Map { taken }
+    }
+
+    /// Draws a place for a part of a library: `length` bytes with guards on both sides.
+    pub(crate) fn take(&mut self, rng: &mut ChaCha20Rng, length: u64, align: u64) -> Option<WindowOffset> {
+        let drawn = if align <= PAGE_SIZE { self.find(rng, length, GUARD, IMAGE_HIGH) } else { None };
+        drawn.or_else(|| Some(self.place(rng, length, align, GUARD, IMAGE_HIGH)?.at))
+    }
+
+    /// Frees a place that [`Map::take`] gave.
+    pub(crate) fn release(&mut self, at: WindowOffset) {
+        self.taken.remove(&(at.bytes() - GUARD));
+    }
+
     /// Draws a place as [`Map::place`] does, but looks at no other place than those that it draws.
     /// Each of the free ones is equally likely. Returns `None` if all draws met taken ranges.
     fn find(&mut self, rng: &mut ChaCha20Rng, length: u64, before: u64, high: u64) -> Option<WindowOffset> {
@@ -133,6 +163,8 @@ pub(crate) fn place_regions(rng: &mut ChaCha20Rng, lengths: &[u64]) -> Result<(M
 pub(crate) struct Places {
     /// Of the parts, by [`Part`].
     pub parts: [WindowOffset; 4],
+    /// Of the domain's stubs.
+    pub stubs: WindowOffset,
     /// Of the anchors: header page, block of the dispatch table, TCB page.
     pub anchors: Anchors,
     /// Decides at which page of its block the dispatch table begins: see [`Places::table`]. 0 is
@@ -153,6 +185,22 @@ pub(crate) struct Places {
 }
 
 impl Places {
+    /// Returns the places of a library's parts, in a domain with these stubs and anchors.
+    pub(crate) fn of_library(parts: [WindowOffset; 4], stubs: WindowOffset, anchors: Anchors) -> Self {
+        let none = (WindowOffset::ZERO, 0);
+        Self {
+            parts,
+            stubs,
+            anchors,
+            table: 0,
+            heap: none,
+            stack: none,
+            stack_guard: WindowOffset::ZERO,
+            first_thread: None,
+            choices: Vec::new(),
+        }
+    }
+
     /// Returns the window offset of a spot.
     pub(crate) fn of(&self, spot: Spot) -> WindowOffset {
         self.parts[spot.part as usize] + spot.offset
@@ -161,15 +209,17 @@ impl Places {
     /// Returns the window offset of a code symbol: a place in an executable section, or a gateway.
     /// `layout` is the one that these places belong to.
     pub(crate) fn code(&self, target: Target, layout: &Layout) -> Option<WindowOffset> {
-        let text = self.parts[Part::Text as usize];
         match target {
             Target::Section { input, section, offset } => {
                 let spot = layout.sections[input][section].filter(|s| s.part == Part::Text)?;
                 Some(self.of(spot) + offset)
             }
-            Target::Import(index) => Some(text + stubs::import(index)),
-            Target::Stub(offset) => Some(text + offset),
-            Target::Choice(index) => Some(text + layout.indirects + stubs::CHOICE * index as u64),
+            Target::Import(index) => Some(self.stubs + stubs::import(index)),
+            Target::Stub(offset) => Some(self.stubs + offset),
+            Target::Choice(index) => {
+                Some(self.parts[Part::Text as usize] + layout.indirects + stubs::CHOICE * index as u64)
+            }
+            Target::Outside { offset, code: true } => Some(offset),
             _ => None,
         }
     }
@@ -270,6 +320,7 @@ fn scattered(rng: &mut ChaCha20Rng, sizes: &Sizes, map: &mut Map) -> Result<Plac
     let stack = put("data stack", (sizes.stack, PAGE_SIZE), STACK_GUARD, WINDOW_SIZE).ok_or("data stack")?;
     Ok(Places {
         parts,
+        stubs: parts[Part::Text as usize],
         anchors: Anchors { header: header.bytes(), dispatch: dispatch.bytes(), tcb: tcb.bytes() },
         table: rng.next_u64(),
         heap: (heap, sizes.heap),
@@ -346,6 +397,7 @@ fn dense(rng: &mut ChaCha20Rng, sizes: &Sizes, map: &mut Map) -> Result<Places, 
     choices.push(("data stack", sizes.stack, stack.choices));
     Ok(Places {
         parts,
+        stubs: parts[Part::Text as usize],
         anchors: Anchors { header, dispatch, tcb },
         table: 0,
         heap: (heap.at, sizes.heap),

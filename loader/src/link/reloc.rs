@@ -56,6 +56,7 @@ impl Addresses<'_> {
             Target::Common(index) => self.places.of(self.layout.commons[index]),
             Target::Anchored(place) => WindowOffset::new(self.places.anchors.offset(place)),
             Target::Got => self.places.of(self.layout.got_spot),
+            Target::Outside { offset, .. } => offset,
             Target::Bound { name, end } => {
                 let (first, last) = self.layout.bounds[name];
                 self.places.of(if end { last } else { first })
@@ -76,7 +77,7 @@ impl Addresses<'_> {
     fn branch(&self, target: Target) -> Result<WindowOffset, &'static str> {
         match target {
             // A call of a weak function without a definition is a fault of the domain.
-            Target::Nothing => Ok(self.places.parts[Part::Text as usize] + stubs::TRAP),
+            Target::Nothing => Ok(self.places.stubs + stubs::TRAP),
             _ => self.places.code(target, self.layout).ok_or("the branch goes to something that is not code"),
         }
     }

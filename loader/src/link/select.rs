@@ -55,13 +55,13 @@ type Index<'a> = HashMap<&'a str, Vec<(usize, Strength)>>;
 
 /// Reads, selects and verifies the objects. `roots` are names that the host or other domains ask
 /// for.
-pub(crate) fn select<'a>(spec: &'a DomainSpec, roots: &[String]) -> Result<Vec<Input<'a>>, LinkError> {
+pub(crate) fn select<'a>(spec: &DomainSpec, files: &'a [File], roots: &[String]) -> Result<Vec<Input<'a>>, LinkError> {
     let mut claims = Claims::new(spec);
     let mut chosen: Vec<Named<'a>> = Vec::new();
     // Members that were pulled are `None`.
     let mut members: Vec<Option<Named<'a>>> = Vec::new();
     let mut index = Index::new();
-    for file in &spec.files {
+    for file in files {
         match file.kind {
             FileKind::Archive => index_archive(file, &mut members, &mut index, &mut claims)?,
             FileKind::WholeArchive => {

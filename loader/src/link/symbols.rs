@@ -5,6 +5,7 @@ use crate::gate::stubs;
 use crate::link::error::{LinkError, Mention};
 use crate::link::select::Input;
 use crate::spec::DomainSpec;
+use crate::vm::address::WindowOffset;
 use sfi_contract::layout::{self, DISPATCH_SLOTS};
 use sfi_contract::{Anchor, Anchored, names};
 use sfi_verifier::elf::number::{STT_FUNC, STT_GNU_IFUNC};
@@ -56,6 +57,13 @@ pub(crate) enum Target {
         /// Says whether it is the end: the byte after the region.
         end: bool,
     },
+    /// A place of the domain that the code is linked into, outside of its own objects.
+    Outside {
+        /// The place.
+        offset: WindowOffset,
+        /// Says whether it is a function.
+        code: bool,
+    },
     /// A weak symbol without a definition: 0.
     Nothing,
     /// An undefined symbol. It is an error if a relocation needs it.
@@ -105,8 +113,19 @@ struct Definition {
     function: bool,
 }
 
-/// Resolves all symbols.
-pub(crate) fn resolve<'a>(spec: &DomainSpec, inputs: &[Input<'a>]) -> Result<Symbols<'a>, LinkError> {
+/// The second definition in an error about a symbol that the domain has already.
+const HOST: &str = "the domain or a library";
+
+/// Finds a symbol of the domain that code is linked into.
+pub(crate) type Outside<'s> = &'s dyn Fn(&str) -> Option<Target>;
+
+/// Resolves all symbols. A definition that `outside` has wins over one of the inputs that is not
+/// strong, and a strong one is an error. So linked code replaces nothing.
+pub(crate) fn resolve<'a>(
+    spec: &DomainSpec,
+    inputs: &[Input<'a>],
+    outside: Outside<'_>,
+) -> Result<Symbols<'a>, LinkError> {
     let live = resolve::live_sections(inputs.iter().map(|i| &i.object));
     let mut commons = Vec::new();
     let mut indirects = Indirects::new();
@@ -139,7 +158,17 @@ pub(crate) fn resolve<'a>(spec: &DomainSpec, inputs: &[Input<'a>]) -> Result<Sym
             }
         }
     }
+    for (name, definition) in &mut definitions {
+        match outside(name) {
+            Some(_) if definition.strength == Strength::Strong => {
+                duplicates.push(Mention::new(*name, [inputs[definition.input].name.clone(), HOST.to_owned()]));
+            }
+            Some(target) => definition.target = target,
+            None => {}
+        }
+    }
     if !duplicates.is_empty() {
+        duplicates.sort();
         return Err(LinkError::Duplicate { domain: spec.name.clone(), symbols: duplicates });
     }
     grant(spec, &mut definitions, inputs);
@@ -164,6 +193,7 @@ pub(crate) fn resolve<'a>(spec: &DomainSpec, inputs: &[Input<'a>]) -> Result<Sym
                 }
                 match loader_symbol(s.name, &sections, &mut bounds) {
                     Some(target) => target,
+                    None if let Some(target) = outside(s.name) => target,
                     None if s.is_weak() => Target::Nothing,
                     None => Target::Undefined,
                 }

@@ -2,6 +2,7 @@
 //! Domains are loaded in this way at the start and later.
 
 pub(crate) mod image_store;
+pub(crate) mod library;
 pub(crate) mod observe;
 pub(crate) mod raised;
 pub(crate) mod verify;

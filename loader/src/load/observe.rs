@@ -44,9 +44,14 @@ pub(crate) struct Observed(#[expect(dead_code, reason = "only dropped")] Option<
 
 /// Tells the observer, if there is one, of an image in its window.
 pub(crate) fn tell(domain: &str, window: &Window, image: &Image) -> Observed {
-    let start = window.at(image.trap - stubs::TRAP).number();
-    let end = window.at(image.text.0).number() + image.text.1;
-    let text = RaisedText { domain, base: window.base().number(), text: start..end, names: &image.names, window };
+    let start = image.trap - stubs::TRAP;
+    tell_of(domain, window, (start, image.text.0 + image.text.1 - start), &image.names)
+}
+
+/// Tells the observer, if there is one, of a text: its first place, and its length in bytes.
+pub(crate) fn tell_of(domain: &str, window: &Window, text: (WindowOffset, u64), names: &Names) -> Observed {
+    let start = window.at(text.0).number();
+    let text = RaisedText { domain, base: window.base().number(), text: start..start + text.1, names, window };
     Observed(OBSERVER.get().map(|observer| observer.raised(&text)))
 }
 

@@ -16,11 +16,16 @@ use sfi_verifier::{FinalText, Usage, Violation, verify_text};
 pub(crate) fn verify(window: &Window, image: &Image, spec: &DomainSpec) -> Result<Usage, Vec<Violation>> {
     let mut bytes = vec![0; image.text.1 as usize];
     window.read(image.text.0, &mut bytes);
+    let mut slots = offsets(&image.slots);
+    if spec.link_room.is_some() {
+        // Libraries branch to functions by their names.
+        slots.extend(image.functions_by_name.values().map(|place| place.bytes()));
+    }
     let text = FinalText {
         bytes: &bytes,
         offset: image.text.0.bytes(),
         gateways: &offsets(&image.gateways),
-        slots: &offsets(&image.slots),
+        slots: &slots,
         anchors: image.anchors,
         mode: spec.mode,
     };

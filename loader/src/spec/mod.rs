@@ -3,6 +3,7 @@
 
 pub(crate) mod capability;
 pub mod interface;
+pub(crate) mod library;
 pub(crate) mod owner;
 pub(crate) mod signature;
 pub(crate) mod threads;
@@ -10,6 +11,7 @@ pub(crate) mod threads;
 use crate::fault::limits::Budget;
 use crate::spec::capability::Capability;
 use crate::spec::interface::Declaration;
+use crate::spec::library::LinkRoom;
 use crate::spec::owner::Owner;
 use crate::spec::signature::Signature;
 use sfi_contract::Mode;
@@ -82,6 +84,7 @@ pub struct DomainSpec {
     pub(crate) budget: Budget,
     pub(crate) owner: Option<Owner>,
     pub(crate) holds: Vec<(String, Capability)>,
+    pub(crate) link_room: Option<LinkRoom>,
 }
 
 /// The choice whether the next call to a dead domain loads it again, at a fresh place.
@@ -215,6 +218,7 @@ impl DomainSpec {
             budget: Budget::NONE,
             owner: None,
             holds: Vec::new(),
+            link_room: None,
         }
     }
 
@@ -323,6 +327,14 @@ impl DomainSpec {
     #[must_use]
     pub fn own_start(mut self) -> Self {
         self.own_start = true;
+        self
+    }
+
+    /// Reserves room for code that is linked into the domain while it lives
+    /// ([`crate::Manage::link`]). Without this nothing can be linked into it.
+    #[must_use]
+    pub fn link_room(mut self, room: LinkRoom) -> Self {
+        self.link_room = Some(room);
         self
     }
 

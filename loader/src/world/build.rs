@@ -229,7 +229,7 @@ impl Builder {
             gates: Gates {
                 control,
                 table: self.machine.unwrap_or_else(machine).table(),
-                any_x87: domains.iter().any(|d| d.image.usage.x87),
+                any_x87: domains.iter().any(|d| d.usage.x87),
             },
             time: Time {
                 watched: watched(self.timed || domains.iter().any(|d| d.spec.has_threads()), limits, &domains)?

@@ -212,10 +212,10 @@ impl Inner {
     /// Makes a binding for entries of the host.
     pub(crate) fn host_binding(&self, domain: DomainId, code: WindowOffset) -> Binding {
         let callee = &self.domains[domain];
-        let zmm = if callee.image.usage.vectors >= Vectors::Zmm { flag::ZMM_IN } else { 0 };
+        let zmm = if callee.usage.vectors >= Vectors::Zmm { flag::ZMM_IN } else { 0 };
         let vectors = if callee.side().has_vectors() { flag::VECTORS } else { 0 };
         let x87 = if self.gates.any_x87 { flag::X87 } else { 0 };
-        let mxcsr = if callee.image.usage.mxcsr { flag::MXCSR } else { 0 };
+        let mxcsr = if callee.usage.mxcsr { flag::MXCSR } else { 0 };
         Binding {
             callee: callee.state,
             entry: callee.window.address(code),
@@ -229,7 +229,7 @@ impl Inner {
             pointers: 0,
             ints: 0,
             floats: 0,
-            mxcsr: mxcsr_mask(callee.image.usage),
+            mxcsr: mxcsr_mask(callee.usage),
             base: callee.window.base(),
             shim: 0,
             data: std::ptr::null_mut(),

@@ -1,6 +1,7 @@
 //! A domain of a world, and the description of its faults.
 
 use crate::fault::describe::{self, Scene};
+use crate::fault::names::Names;
 use crate::fault::report::Fault;
 use crate::fault::stray::{self, AROUND, Nearest, Refused, Whose};
 use crate::gate::fault::{RawFault, Trace};
@@ -17,8 +18,10 @@ use crate::vm::memory::{self, Memory};
 use crate::vm::region::Placed;
 use crate::vm::window::Window;
 use crate::world::bindings::policy::Side;
+use crate::world::links::record::{Link, Links};
 use sfi_contract::Mode;
 use sfi_contract::layout::{DISPATCH_SIZE, WINDOW_SIZE};
+use sfi_verifier::Usage;
 use std::sync::Arc;
 
 /// One loaded domain.
@@ -27,9 +30,13 @@ pub(crate) struct Domain {
     pub mode: Mode,
     /// A debugger's record of the text, dropped before the window.
     pub observed: Observed,
+    /// Libraries that were linked into it in this life, dropped before the window.
+    pub links: Option<Box<Links>>,
     pub window: Window,
     pub state: *mut DomainState,
     pub image: Arc<Image>,
+    /// The verifier's facts about the state that its text uses, with that of its libraries.
+    pub usage: Usage,
     pub initial_sp: u64,
     /// The return addresses of its fibers.
     pub kept: KeptParts,
@@ -79,7 +86,9 @@ impl Domain {
             mode: spec.mode,
             state,
             observed: raised.observed,
+            links: None,
             window: raised.window,
+            usage: raised.image.usage,
             image: raised.image,
             initial_sp: raised.initial_sp,
             kept: raised.kept,
@@ -107,11 +116,46 @@ impl Domain {
         self.own_segments.as_deref().unwrap_or(&self.image.segments)
     }
 
+    /// Adds segments of a library.
+    pub(crate) fn add_segments(&mut self, new: Vec<memory::Segment>) {
+        let segments = self.own_segments.get_or_insert_with(|| self.image.segments.clone());
+        for segment in new {
+            let at = segments.partition_point(|s| s.offset < segment.offset);
+            segments.insert(at, segment);
+        }
+    }
+
+    /// Drops segments of a library, by their places.
+    pub(crate) fn drop_segments(&mut self, parts: &[(WindowOffset, u64)]) {
+        if let Some(segments) = &mut self.own_segments {
+            segments.retain(|segment| !parts.iter().any(|(at, _)| *at == segment.start()));
+        }
+    }
+
+    /// Finds the library with text at a place.
+    pub(crate) fn link_at(&self, place: WindowOffset) -> Option<&Link> {
+        let links = self.links.as_ref()?;
+        links.all.iter().find(|link| link.text.contains(&place))
+    }
+
+    /// Returns the names of a place of text, of the image or of a library.
+    pub(crate) fn names_at(&self, place: WindowOffset) -> &Arc<Names> {
+        self.link_at(place).map_or(&self.image.names, |link| &link.names)
+    }
+
+    /// Returns the code that the dispatch slot at a place holds: code of the domain, or a gateway.
+    pub(crate) fn code_in(&self, slot: WindowOffset) -> Option<WindowOffset> {
+        let number = self.image.slot_at(slot);
+        let code = number.and_then(|number| self.image.slots.get(number)).copied();
+        let code = code.or_else(|| self.links.as_ref()?.slots.code(slot));
+        code.filter(|_| number != Some(0))
+    }
+
     /// Returns the facts that crossings depend on.
     pub(crate) fn side(&self) -> Side {
         let image = &self.image;
         Side {
-            usage: image.usage,
+            usage: self.usage,
             mode: self.mode,
             reads_client_stack: image.reads_client_stack,
             passes_floats: self.passes_floats,
@@ -140,7 +184,9 @@ impl Domain {
             trace,
             &Scene {
                 index,
-                names: &|index| domains.get(index).map(|domain| (domain.name.clone(), Arc::clone(&domain.image.names))),
+                names: &|index, place| {
+                    domains.get(index).map(|domain| (domain.name.clone(), Arc::clone(domain.names_at(place))))
+                },
                 name: &self.name,
                 base: self.window.text_base(),
                 stack_guard: self.image.stack_guard,
@@ -152,7 +198,7 @@ impl Domain {
                 dispatch: WindowOffset::new(self.image.anchors.dispatch),
                 cut_traps: [stubs::RETURN_TRAP, stubs::CUT_TRAP].map(|offset| self.image.trap - stubs::TRAP + offset),
                 fiber_traps: [stubs::KEEP_TRAP, stubs::BRING_TRAP].map(|offset| self.image.trap - stubs::TRAP + offset),
-                function: &|at| self.image.function(at),
+                function: &|at| self.names_at(at).function(at.bytes()),
             },
         )
     }
@@ -201,7 +247,9 @@ impl Domain {
 
     /// Finds the instruction whose check's trap ends at a window offset, in mode match.
     fn refused(&self, offset: u64) -> Option<Refused> {
-        let text = self.image.text.0.bytes()..self.image.text.0.bytes() + self.image.text.1;
+        let place = WindowOffset::new(offset);
+        let (start, length) = self.names_at(place).text;
+        let text = start..start + length;
         if self.mode != Mode::Match || !text.contains(&offset) {
             return None;
         }

@@ -124,7 +124,7 @@ impl<'w> DomainRef<'w> {
 
     /// Returns the verifier's report about the registers and features that the domain's text uses.
     pub fn usage(&self) -> Usage {
-        self.domain().image.usage
+        self.domain().usage
     }
 
     /// Says whether the domain faulted and was not restarted.

@@ -70,10 +70,8 @@ impl Inner {
 
     /// Returns the code that a pointer of a domain means.
     pub(crate) fn code_at(&self, domain: DomainId, pointer: u64) -> Option<WindowOffset> {
-        let image = &self.domains[domain].image;
-        let slot =
-            image.slot_at(WindowOffset::new(image.anchors.dispatch + u64::from(pointer as u32 & DISPATCH_MASK)))?;
-        image.slots.get(slot).copied().filter(|_| slot != 0)
+        let domain = &self.domains[domain];
+        domain.code_in(WindowOffset::new(domain.image.anchors.dispatch + u64::from(pointer as u32 & DISPATCH_MASK)))
     }
 
     /// Says whether a pointer of a domain is the address of a place of its dispatch table, as the

@@ -120,7 +120,7 @@ impl Inner {
     }
 
     /// Returns the number of an instance that was not discarded.
-    fn living(&self, instance: Instance) -> Result<DomainId, LookupError> {
+    pub(crate) fn living(&self, instance: Instance) -> Result<DomainId, LookupError> {
         match self.domains.get(instance.index) {
             Some(domain) if instance.world == self.id && instance.life == domain.life => Ok(instance.index),
             _ => Err(LookupError::Instance),
@@ -184,6 +184,8 @@ impl Inner {
         if self.domains[index].origin == index {
             self.recall(index)?;
         }
+        // SAFETY: see the function's contract.
+        unsafe { self.drop_links(index, false)? };
         let domain = &self.domains[index];
         raised::reset(&domain.window, &domain.image, &mut self.supply.places.rng)
             .and_then(|()| domain.kept.clear())
@@ -238,7 +240,9 @@ impl Inner {
     /// No call of the domain is in progress.
     unsafe fn vacate(&mut self, index: DomainId) {
         self.settle(index);
-        let forgotten = self.forget(index, true);
+        // SAFETY: see the function's contract. The window goes.
+        let dropped = unsafe { self.drop_links(index, true) };
+        let forgotten = dropped.and(self.forget(index, true));
         let read: Vec<RegionId> = self.read_by(index).collect();
         let domain = &mut self.domains[index];
         domain.life = 0;
@@ -250,6 +254,7 @@ impl Inner {
         domain.own_segments = None;
         domain.shown = Vec::new();
         domain.image = Arc::new(Image::default());
+        domain.usage = domain.image.usage;
         // Mappings that stay are read-only, and go with the next change.
         let _ = read.into_iter().try_for_each(|region| self.map_common(region));
         let domain = &self.domains[index];

@@ -1,6 +1,7 @@
 //! Numbers of a world's instances and lives.
 
 use crate::gate::ids::DomainId;
+use crate::world::links::words::Words;
 
 /// Counts the instances and the lives of a world's domains, and remembers the places of discarded
 /// instances.
@@ -12,6 +13,10 @@ pub(crate) struct Lives {
     births: u64,
     /// Numbers of instances that were discarded.
     vacant: Vec<DomainId>,
+    /// Libraries that were ever linked into a domain.
+    links: u64,
+    /// The numbers by which looked up functions of libraries are checked.
+    pub words: Words,
 }
 
 impl Lives {
@@ -25,6 +30,12 @@ impl Lives {
     pub(crate) fn new_birth(&mut self) -> u64 {
         self.births += 1;
         self.births
+    }
+
+    /// Returns the number of a further link, from 1 on.
+    pub(crate) fn new_link(&mut self) -> u64 {
+        self.links += 1;
+        self.links
     }
 
     /// Takes the place of a discarded instance, the one that was left last.

@@ -41,7 +41,9 @@ impl World {
             if unsafe { (*domain.state).dead } != Status::Ok {
                 continue;
             }
-            let offsets = domain.image.finalisers.clone();
+            let links = domain.links.iter().flat_map(|links| links.all.iter().rev());
+            let offsets = links.flat_map(|link| &link.finalisers).chain(&domain.image.finalisers);
+            let offsets: Vec<WindowOffset> = offsets.copied().collect();
             result = result.and(self.held().run_all(index, &offsets));
         }
         result
@@ -60,7 +62,7 @@ impl Held<'_> {
     }
 
     /// Runs functions without arguments, in order.
-    fn run_all(&mut self, domain: DomainId, offsets: &[WindowOffset]) -> Result<(), CallError> {
+    pub(crate) fn run_all(&mut self, domain: DomainId, offsets: &[WindowOffset]) -> Result<(), CallError> {
         offsets.iter().try_for_each(|offset| self.call_code(domain, *offset).map(drop))
     }
 }

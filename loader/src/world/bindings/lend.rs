@@ -36,21 +36,21 @@ impl Inner {
     /// the address of a slot that is used for code of the domain or for a gateway that leads
     /// somewhere.
     pub(crate) fn own_function(&self, domain: DomainId, pointer: u64) -> Option<WindowOffset> {
-        let image = &self.domains[domain].image;
-        let slot = image.slot_at(self.domains[domain].window.place(pointer)?)?;
-        let code = image.slots.get(slot).copied()?;
+        let from = &self.domains[domain];
+        let code = from.code_in(from.window.place(pointer)?)?;
         let leads = match self.number(domain, pointer) {
             Some(number) => self.manager.records[number].as_ref().is_some_and(|r| r.to != To::Nobody),
             None => true,
         };
-        (leads && code != image.trap).then_some(code)
+        (leads && code != from.image.trap).then_some(code)
     }
 
     /// Describes a function of a domain that is to be lent.
     pub(crate) fn function_of(&self, domain: DomainId, offset: WindowOffset) -> Function {
         let from = &self.domains[domain];
+        // Only an image is followed by another one.
         let name = from.image.function(offset);
-        Function::Domain { domain, life: from.life, image: Arc::downgrade(&from.image), offset, name }
+        Function::Domain { domain, life: from.life, text: Arc::downgrade(from.names_at(offset)), offset, name }
     }
 
     /// Returns the number of the record of a domain's gateway.

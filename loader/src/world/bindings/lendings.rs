@@ -1,8 +1,8 @@
 //! The functions behind the gateways of the domains that they were passed to. `lend` decides about
 //! them.
 
+use crate::fault::names::Names;
 use crate::gate::ids::{DomainId, HostId};
-use crate::link::image::Image;
 use crate::spec::Trust;
 use crate::spec::signature::Signature;
 use crate::vm::address::WindowOffset;
@@ -18,8 +18,9 @@ pub(crate) enum Function {
         domain: DomainId,
         /// Number of the instance.
         life: u64,
-        /// The domain's image. It is never read, but tells images apart, also discarded ones.
-        image: Weak<Image>,
+        /// The names of the text that has it. They are never read, but tell texts apart, also
+        /// those that are gone.
+        text: Weak<Names>,
         /// Its place in the domain's window.
         offset: WindowOffset,
         /// The function's name and the distance from its start.
@@ -35,9 +36,9 @@ impl Function {
         match (self, other) {
             (Function::Host(name), Function::Host(known)) => name == known,
             (
-                Function::Domain { domain, life, image, offset, .. },
-                Function::Domain { domain: d, life: l, image: i, offset: o, .. },
-            ) => (domain, life, offset) == (d, l, o) && Weak::ptr_eq(image, i),
+                Function::Domain { domain, life, text, offset, .. },
+                Function::Domain { domain: d, life: l, text: t, offset: o, .. },
+            ) => (domain, life, offset) == (d, l, o) && Weak::ptr_eq(text, t),
             _ => false,
         }
     }
@@ -46,9 +47,9 @@ impl Function {
     pub(super) fn follows(&self, other: &Function) -> bool {
         match (self, other) {
             (
-                Function::Domain { domain, life, image, name: name @ Some(_), .. },
-                Function::Domain { domain: d, life: l, image: i, name: n, .. },
-            ) => (domain, life, name) == (d, l, n) && !Weak::ptr_eq(image, i),
+                Function::Domain { domain, life, text, name: name @ Some(_), .. },
+                Function::Domain { domain: d, life: l, text: t, name: n, .. },
+            ) => (domain, life, name) == (d, l, n) && !Weak::ptr_eq(text, t),
             _ => false,
         }
     }

@@ -1,6 +1,7 @@
 //! A host's control over bindings and regions while its world exists: connect, disconnect,
 //! register, load again, show, hide.
 
+use crate::spec::library::Library;
 use crate::spec::{Access, DomainSpec, Entry};
 use crate::world::bindings::described::registered;
 use crate::world::bindings::manager::{By, Permit, Registered};
@@ -9,6 +10,8 @@ use crate::world::calls::host_call::HostCall;
 use crate::world::calls::values::Pointer;
 use crate::world::error::{BindError, BuildError};
 use crate::world::held::World;
+use crate::world::links::error::LibraryError;
+use crate::world::links::handle::Linked;
 use std::sync::Arc;
 
 /// A gateway of a client that leads to an entry point until it is disconnected.
@@ -109,6 +112,33 @@ pub trait Manage: Enter {
         let index = held.find(&spec.name).map_err(BindError::from)?;
         held.reserve_callbacks(&mut spec);
         held.load_again(index, Arc::new(spec), true)
+    }
+
+    /// Links rewritten objects into a domain while it lives, and runs their initialisers. The
+    /// domain's data stays. [`DomainSpec::link_room`] reserves the room.
+    ///
+    /// The objects are verified like the domain's own, for its mode and policy, and again where
+    /// they run. They may refer to each other, to global symbols of the domain, to its imports and
+    /// regions, and to libraries that were linked before. They replace no symbol of the domain.
+    ///
+    /// # Errors
+    /// [`LibraryError`]. Before the initialisers run, an error leaves the domain as it was.
+    fn link(&mut self, domain: &str, library: &Library) -> Result<Linked, LibraryError> {
+        let mut held = self.held();
+        let index = held.find(domain)?;
+        held.link(index, library)
+    }
+
+    /// Runs the finalisers of a library and takes it out of its domain. Function pointers into it
+    /// that the domain kept then trap, bindings to its functions lead nowhere, and functions that
+    /// the host looked up are gone.
+    ///
+    /// # Errors
+    /// [`LibraryError::Gone`], [`LibraryError::Needed`], [`LibraryError::Dead`],
+    /// [`LibraryError::Active`] if a call in progress returns into it, and
+    /// [`LibraryError::Finaliser`].
+    fn unlink(&mut self, library: Linked) -> Result<(), LibraryError> {
+        self.held().unlink(library)
     }
 
     /// Makes a shared region visible to a domain, at its one window offset, or changes the

@@ -105,7 +105,7 @@ pub(crate) struct Common<'w> {
 impl Common<'_> {
     /// Says whether a domain leaves x87 state behind.
     pub(crate) fn any_x87(&self) -> bool {
-        self.domains.iter().any(|d| d.image.usage.x87)
+        self.domains.iter().any(|d| d.usage.x87)
     }
 
     /// Returns the record's binding. A function that its domain does not have becomes nobody.
@@ -179,7 +179,7 @@ impl Common<'_> {
     /// may need.
     pub(crate) fn reviver(&self, host: HostId) -> Binding {
         let mut binding = Binding { on_fault: Status::Dead.into(), ..self.nowhere() };
-        let usage = self.domains.iter().fold(Usage::default(), |all, d| all.union(d.image.usage));
+        let usage = self.domains.iter().fold(Usage::default(), |all, d| all.union(d.usage));
         let any = Side { usage, mode: Mode::Write, reads_client_stack: false, passes_floats: true };
         self.to_host(&mut binding, host, &any, None);
         binding

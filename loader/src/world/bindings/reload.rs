@@ -74,7 +74,7 @@ impl Held<'_> {
             return Err(SpecError::Header { domain: name, entry: entry.clone() }.into());
         }
         // Calls in progress return by flags that depend on the registers that domains use.
-        let (was, is) = (this.domains[index].image.usage, loaded.image.usage);
+        let (was, is) = (this.domains[index].usage, loaded.image.usage);
         // SAFETY: the header of the world's control stack, which lives as long as the world.
         let depth = unsafe { (*this.gates.control.context()).depth };
         if depth > 0 && was.union(is) != was {
@@ -108,6 +108,8 @@ impl Held<'_> {
     ) -> Result<(), BuildError> {
         let this: &mut Inner = self;
         let active = this.activity();
+        // SAFETY: see the function's contract; the window and the fibers' places are replaced.
+        unsafe { this.drop_links(index, true)? };
         this.replace(index, raised, spec);
         if active.domains.is_empty() {
             let all: Vec<Option<DomainId>> = this.domains.ids().filter(|i| this.passes_floats(*i)).map(Some).collect();
@@ -197,6 +199,7 @@ impl Inner {
         domain.mode = spec.mode;
         domain.observed = loaded.observed;
         domain.window = loaded.window;
+        domain.usage = loaded.image.usage;
         domain.image = loaded.image;
         domain.initial_sp = loaded.initial_sp;
         domain.kept = loaded.kept;
@@ -208,10 +211,7 @@ impl Inner {
         if any_x87 && !self.gates.any_x87 {
             // Entries that the host looked up before do not reset state that this domain leaves
             // behind.
-            for domain in &self.domains {
-                // SAFETY: as above.
-                unsafe { (*domain.state).generation += 1 };
-            }
+            self.domains.ids().for_each(|index| self.renew(index));
         }
         self.gates.any_x87 |= any_x87;
     }

@@ -52,15 +52,17 @@ impl Inner {
         if unsafe { (*self.gates.control.context()).depth } > 0 {
             return Err(BindError::Busy { domain: first.name.clone() });
         }
-        for domain in self.domains.iter_mut().filter(|d| named(d.origin)) {
-            if domain.side().has_vectors() {
-                domain.passes_floats = true;
+        for index in self.domains.ids() {
+            if !named(self.domains[index].origin) {
                 continue;
             }
-            domain.passes_floats = true;
-            // Entries that the host looked up before do not clear state that this domain may now
-            // hand on. SAFETY: the state lives as long as the world.
-            unsafe { (*domain.state).generation += 1 };
+            let known = self.domains[index].side().has_vectors();
+            self.domains[index].passes_floats = true;
+            if !known {
+                // Entries that the host looked up before do not clear state that this domain may
+                // now hand on.
+                self.renew(index);
+            }
         }
         let records = self.manager.records.enumerate();
         let touched = |r: &Record| named(r.client) || r.to.domain().is_some_and(named);

@@ -51,8 +51,13 @@ impl Enter for World {}
 /// A function of a domain with its type. It is looked up once and called often.
 pub struct TypedFn<F> {
     pub(crate) world: u64,
-    /// The callee's generation when the binding was made.
+    /// The number at `fresh` when the binding was made.
     pub(crate) generation: u64,
+    /// The place of a number that changes when the binding must be made again: the callee's
+    /// generation, or that of the library that has the function.
+    pub(crate) fresh: *const u64,
+    /// The number of that library's link.
+    pub(crate) link: Option<u64>,
     /// Number of the callee, if it is an instance.
     pub(crate) life: u64,
     pub(crate) binding: Binding,
@@ -69,8 +74,8 @@ impl<F> std::fmt::Debug for TypedFn<F> {
 
 impl<F> Clone for TypedFn<F> {
     fn clone(&self) -> Self {
-        let Self { world, generation, life, binding, .. } = *self;
-        Self { world, generation, life, binding, name: self.name.clone(), function: PhantomData }
+        let Self { world, generation, fresh, link, life, binding, .. } = *self;
+        Self { world, generation, fresh, link, life, binding, name: self.name.clone(), function: PhantomData }
     }
 }
 
@@ -148,7 +153,7 @@ impl<F: Function> TypedFn<F> {
         unsafe {
             let callee = self.binding.callee;
             let sp = (*callee).sp;
-            if sp == 0 || (*callee).generation != self.generation {
+            if sp == 0 || *self.fresh != self.generation {
                 // The copy leaves the caller's own frame without an address, so that it stays in
                 // registers.
                 let mut copy = *arguments;
@@ -191,11 +196,16 @@ impl<F: Function> TypedFn<F> {
             if (*callee).sp == 0 {
                 return Err(Failure::Status(Status::Refused));
             }
-            if (*callee).generation == self.generation {
+            if *self.fresh == self.generation {
                 return self.enter(held, arguments);
             }
             let Some(name) = &self.name else { return Err(Failure::Gone) };
-            match held.domains[index].image.functions_by_name.get(&**name).copied() {
+            let domain = &held.domains[index];
+            let functions = match self.link {
+                None => Some(&domain.image.functions_by_name),
+                Some(number) => domain.links.as_ref().and_then(|l| l.get(number)).map(|link| &link.functions),
+            };
+            match functions.and_then(|functions| functions.get(&**name)).copied() {
                 Some(offset) => held.typed::<F>(index, offset, None).enter(held, arguments),
                 None => Err(Failure::Gone),
             }
@@ -213,9 +223,14 @@ impl Inner {
     ) -> TypedFn<F> {
         let mut binding = self.host_binding(domain, offset);
         binding.flags |= if F::FLOATS { flag::FLOATS } else { 0 };
-        // SAFETY: the state lives as long as the world.
-        let (generation, life) = unsafe { ((*binding.callee).generation, (*binding.callee).life) };
-        TypedFn { world: self.id, generation, life, binding, name, function: PhantomData }
+        let link = self.domains[domain].link_at(offset);
+        // SAFETY: the state and the numbers of libraries live as long as the world.
+        let (fresh, generation, life) = unsafe {
+            let fresh = link.map_or(&raw const (*binding.callee).generation, |link| link.word.place());
+            (fresh, *fresh, (*binding.callee).life)
+        };
+        let link = link.map(|link| link.number);
+        TypedFn { world: self.id, generation, fresh, link, life, binding, name, function: PhantomData }
     }
 
     /// Makes the function that a pointer of a domain means callable. The arithmetic is that of an

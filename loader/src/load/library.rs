@@ -1,0 +1,96 @@
+//! A library in a live window: mapped, sealed, and its text verified where it runs. The domain does
+//! not run meanwhile.
+
+use crate::link::error::LinkError;
+use crate::link::image::Image;
+use crate::link::layout::Part;
+use crate::link::library::{LibraryImage, PartImage};
+use crate::link::select::options;
+use crate::load::observe;
+use crate::spec::DomainSpec;
+use crate::vm::address::WindowOffset;
+use crate::vm::error::MapError;
+use crate::vm::sealed_file;
+use crate::vm::window::{Protection, Window, pages};
+use rustix::fd::AsFd;
+use rustix::io::Errno;
+use sfi_verifier::{FinalText, Usage, Violation, verify_text};
+
+/// The byte between and after sections of text: `int3`, one instruction.
+const PADDING: u8 = 0xcc;
+
+/// Mappings of a part: its own, and the rest of the reservation that it cuts in two.
+pub(crate) const MAPPINGS: u64 = 2;
+
+/// Maps, writes, seals and verifies a library. `slots` are the code places of its own that slots
+/// will hold. If it fails, nothing of the library is mapped.
+pub(crate) fn raise(
+    window: &Window,
+    home: (&DomainSpec, &Image),
+    library: &LibraryImage,
+    slots: &[WindowOffset],
+) -> Result<Usage, LinkError> {
+    let (spec, image) = home;
+    let raised = library.parts.iter().try_for_each(|part| map(window, part));
+    let raised = raised.map_err(|error| MapError::new(&format!("a library of domain `{}`", spec.name), error).into());
+    let verified = raised.and_then(|()| {
+        verify(window, spec, image, library, slots)
+            .map_err(|violations| LinkError::FinalText { domain: spec.name.clone(), violations })
+    });
+    if verified.is_err() {
+        for part in &library.parts {
+            // A part that cannot be unmapped stays sealed, and nothing leads to it.
+            let _ = window.unmap(part.content.offset, part.length);
+        }
+    }
+    verified
+}
+
+fn map(window: &Window, part: &PartImage) -> Result<(), Errno> {
+    let (at, length, content) = (part.content.offset, part.length, &part.content);
+    let protection = part.protection();
+    if part.part == Part::Text
+        && content.words.is_empty()
+        && let Some(file) = sealed_file::seal(c"library", &content.bytes, true)?
+    {
+        return window.map_file(at, length, protection, file.as_fd(), 0, !observe::observed());
+    }
+    window.map(at, length, Protection::ReadWrite)?;
+    window.write(at, &content.bytes);
+    window.rebase(at, &content.words);
+    match protection {
+        Protection::ReadWrite => Ok(()),
+        _ => window.protect(at, length, protection),
+    }
+}
+
+/// Verifies a library's text as it will run. Its branches reach its own boundaries, or places of
+/// the domain that its symbols mean. All its global functions, and all code places that slots will
+/// hold, are boundaries.
+fn verify(
+    window: &Window,
+    spec: &DomainSpec,
+    image: &Image,
+    library: &LibraryImage,
+    slots: &[WindowOffset],
+) -> Result<Usage, Vec<Violation>> {
+    let (at, used) = library.text;
+    if used == 0 {
+        return Ok(Usage::default());
+    }
+    let mut bytes = vec![0; pages(used) as usize];
+    window.read(at, &mut bytes);
+    // The rest of the last page is `int3` only, so it breaks no rule and nothing runs through it.
+    let (text, rest) = bytes.split_at(used as usize);
+    let text = if rest.iter().all(|byte| *byte == PADDING) { text } else { &bytes };
+    let targets = slots.iter().chain(library.functions.values());
+    let text = FinalText {
+        bytes: text,
+        offset: at.bytes(),
+        gateways: &library.gateways.iter().map(|place| place.bytes()).collect::<Vec<_>>(),
+        slots: &targets.map(|place| place.bytes()).collect::<Vec<_>>(),
+        anchors: image.anchors,
+        mode: spec.mode,
+    };
+    verify_text(&text, &options(spec))
+}

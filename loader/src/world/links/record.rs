@@ -1,0 +1,141 @@
+//! The libraries of a domain.
+
+use crate::fault::names::Names;
+use crate::link::image::Image;
+use crate::link::library::LibraryImage;
+use crate::link::place::Map;
+use crate::link::symbols::Target;
+use crate::load::library::MAPPINGS;
+use crate::load::observe::Observed;
+use crate::spec::library::Library;
+use crate::vm::address::WindowOffset;
+use crate::vm::ledger;
+use crate::vm::memory::Segment;
+use crate::world::links::slots::Slots;
+use crate::world::links::words::Word;
+use rustix::io::Errno;
+use sfi_contract::layout::DISPATCH_SIZE;
+use std::collections::HashMap;
+use std::ops::Range;
+use std::sync::Arc;
+
+/// The libraries of a domain, and the room for more.
+pub(crate) struct Links {
+    /// The taken ranges of the window.
+    pub map: Map,
+    /// The reserved slots.
+    pub slots: Slots,
+    /// The linked libraries, in order.
+    pub all: Vec<Link>,
+    /// Mappings on the process' account for the slots' pages.
+    #[expect(dead_code, reason = "only dropped")]
+    account: Account,
+}
+
+/// A linked library.
+pub(crate) struct Link {
+    /// A number that no other link of the world has.
+    pub number: u64,
+    /// The library's own number, equal for each link of it.
+    pub library: u64,
+    /// The library's name.
+    pub name: String,
+    /// Later libraries do not see its symbols.
+    pub private: bool,
+    /// Initialisers or finalisers run.
+    pub running: bool,
+    /// A debugger's record of the text.
+    #[expect(dead_code, reason = "only dropped")]
+    pub observed: Observed,
+    /// Changes when functions that were looked up must be looked up again.
+    pub word: Word,
+    /// The places in text.
+    pub text: Range<WindowOffset>,
+    /// Window offset and length of each mapped part.
+    pub parts: Vec<(WindowOffset, u64)>,
+    /// Names of its places.
+    pub names: Arc<Names>,
+    /// Offsets of global functions, by name.
+    pub functions: HashMap<String, WindowOffset>,
+    /// Offsets of global variables, by name.
+    pub variables: HashMap<String, WindowOffset>,
+    /// Code offsets of finalisers, in order.
+    pub finalisers: Vec<WindowOffset>,
+    /// The numbers of links whose places it refers to.
+    pub needs: Vec<u64>,
+    /// Mappings on the process' account.
+    #[expect(dead_code, reason = "only dropped")]
+    pub account: Account,
+}
+
+/// Mappings on the process' account.
+#[derive(Debug)]
+pub(crate) struct Account(u64);
+
+impl Account {
+    /// Takes mappings for a number of parts.
+    pub(crate) fn take(parts: usize) -> Result<Self, Errno> {
+        let mappings = MAPPINGS * parts as u64;
+        ledger::account(mappings)?;
+        Ok(Self(mappings))
+    }
+}
+
+impl Drop for Account {
+    fn drop(&mut self) {
+        ledger::forget(self.0);
+    }
+}
+
+impl Links {
+    /// Returns the room of a domain without libraries. `regions` are the places of the shared
+    /// regions in every window.
+    pub(crate) fn new(image: &Image, segments: &[Segment], regions: &Map) -> Result<Self, Errno> {
+        let block = (image.anchors.dispatch, image.anchors.dispatch + DISPATCH_SIZE);
+        let guard = (image.stack_guard[0].bytes(), image.stack_guard[1].bytes());
+        let taken = segments.iter().map(|s| (s.offset, s.end())).chain([block, guard]);
+        let account = Account::take(1)?;
+        Ok(Self { map: Map::around(regions, taken), slots: Slots::new(image), all: Vec::new(), account })
+    }
+
+    /// Finds a linked library.
+    pub(crate) fn get(&self, number: u64) -> Option<&Link> {
+        self.all.iter().find(|link| link.number == number)
+    }
+
+    /// Returns the bytes of all parts.
+    pub(crate) fn bytes(&self) -> u64 {
+        self.all.iter().flat_map(|link| &link.parts).map(|(_, length)| length).sum()
+    }
+
+    /// Finds a symbol that later libraries see. The first library that has it counts.
+    pub(crate) fn symbol(&self, name: &str) -> Option<Target> {
+        self.all.iter().filter(|link| !link.private).find_map(|link| link.symbol(name))
+    }
+}
+
+impl Link {
+    /// Finds a global symbol.
+    pub(crate) fn symbol(&self, name: &str) -> Option<Target> {
+        let function = self.functions.get(name).map(|at| (*at, true));
+        let (offset, code) = function.or_else(|| self.variables.get(name).map(|at| (*at, false)))?;
+        Some(Target::Outside { offset, code })
+    }
+
+    /// Says whether a place lies in one of its parts.
+    pub(crate) fn holds(&self, place: WindowOffset) -> bool {
+        self.parts.iter().any(|(at, length)| (*at..*at + *length).contains(&place))
+    }
+}
+
+/// Describes the parts of a library for people.
+pub(crate) fn segments(library: &Library, image: &LibraryImage) -> Vec<Segment> {
+    let describe = |part: &crate::link::library::PartImage| Segment {
+        name: format!("library `{}`: {}", library.name, part.name()),
+        offset: part.content.offset.bytes(),
+        length: part.length,
+        protection: part.protection(),
+        shared: false,
+    };
+    image.parts.iter().map(describe).collect()
+}

@@ -1,0 +1,182 @@
+//! The dispatch slots that are reserved for libraries.
+
+use crate::link::dispatch::SLOTS_OF_PAGE;
+use crate::link::image::Image;
+use crate::vm::address::WindowOffset;
+use crate::vm::window::{Protection, Window};
+use rustix::io::Errno;
+use std::collections::HashMap;
+
+/// The reserved slots of a domain, in use or not.
+pub(crate) struct Slots {
+    /// Window offset of the domain's slot 0.
+    table: WindowOffset,
+    /// Number of the first reserved slot, counted from the domain's slot 0.
+    first: usize,
+    /// Number of reserved slots.
+    count: usize,
+    trap: WindowOffset,
+    /// The code of each slot that was used in this life, the trap if it is retired.
+    codes: Vec<WindowOffset>,
+    /// The slot of each code place of the domain that has one.
+    known: HashMap<WindowOffset, usize>,
+    /// The slots of libraries that are not linked now: distance in their text, and slot.
+    retired: HashMap<u64, Vec<(u64, usize)>>,
+    /// Slots that the host gave free.
+    free: Vec<usize>,
+    /// Slots whose pages are mapped.
+    mapped: bool,
+}
+
+/// The slots that one library takes.
+#[derive(Default)]
+pub(crate) struct Taken {
+    /// Code place and slot.
+    pub all: Vec<(WindowOffset, usize)>,
+    /// How many of the slots that were never used before.
+    fresh: usize,
+    /// How many of those that the host gave free.
+    freed: usize,
+}
+
+impl Slots {
+    /// Returns the reserved slots of a domain in whose image these code places have slots.
+    pub(crate) fn new(image: &Image) -> Self {
+        let used = image.slots.iter().enumerate().skip(1).filter(|(_, code)| **code != image.trap);
+        let (count, distance) = image.reserved;
+        Self {
+            table: image.table,
+            first: (distance / 8) as usize,
+            count,
+            trap: image.trap,
+            codes: Vec::new(),
+            known: used.map(|(slot, code)| (*code, slot)).collect(),
+            retired: HashMap::new(),
+            free: Vec::new(),
+            mapped: false,
+        }
+    }
+
+    /// Returns the slot of a code place, if it has one or if `taken` may take one. `library` is the
+    /// number of the library and the place of its text.
+    pub(crate) fn find(
+        &self,
+        code: WindowOffset,
+        library: (u64, std::ops::Range<WindowOffset>),
+        taken: &mut Taken,
+    ) -> Option<usize> {
+        if let Some(slot) = self.known.get(&code) {
+            return Some(*slot);
+        }
+        if let Some((_, slot)) = taken.all.iter().find(|(place, _)| *place == code) {
+            return Some(*slot);
+        }
+        let own = library.1.contains(&code).then(|| code - library.1.start);
+        let former = own.and_then(|distance| {
+            self.retired.get(&library.0)?.iter().find(|(at, _)| *at == distance).map(|(_, slot)| *slot)
+        });
+        let slot = former.or_else(|| self.next(taken))?;
+        taken.all.push((code, slot));
+        Some(slot)
+    }
+
+    /// Takes a slot that no function has.
+    fn next(&self, taken: &mut Taken) -> Option<usize> {
+        if self.codes.len() + taken.fresh < self.count {
+            taken.fresh += 1;
+            return Some(self.first + self.codes.len() + taken.fresh - 1);
+        }
+        taken.freed += 1;
+        self.free.len().checked_sub(taken.freed).map(|at| self.free[at])
+    }
+
+    /// Lets slots lead to their code.
+    pub(crate) fn commit(&mut self, window: &Window, library: u64, taken: Taken) -> Result<(), Errno> {
+        if taken.all.is_empty() {
+            return Ok(());
+        }
+        self.write(window, &taken.all)?;
+        self.codes.resize(self.codes.len() + taken.fresh, self.trap);
+        self.free.truncate(self.free.len() - taken.freed.min(self.free.len()));
+        for (code, slot) in taken.all {
+            self.codes[slot - self.first] = code;
+            self.known.insert(code, slot);
+            if let Some(retired) = self.retired.get_mut(&library) {
+                retired.retain(|(_, other)| *other != slot);
+            }
+        }
+        self.retired.retain(|_, slots| !slots.is_empty());
+        Ok(())
+    }
+
+    /// Lets the slots of a library's text lead to the trap.
+    pub(crate) fn retire(
+        &mut self,
+        window: &Window,
+        library: u64,
+        text: std::ops::Range<WindowOffset>,
+    ) -> Result<(), Errno> {
+        let inside = |(code, slot): (&WindowOffset, &usize)| text.contains(code).then_some((*code, *slot));
+        let gone: Vec<(WindowOffset, usize)> = self.known.iter().filter_map(inside).collect();
+        if gone.is_empty() {
+            return Ok(());
+        }
+        let traps: Vec<(WindowOffset, usize)> = gone.iter().map(|(_, slot)| (self.trap, *slot)).collect();
+        self.write(window, &traps)?;
+        for (code, slot) in gone {
+            self.known.remove(&code);
+            self.codes[slot - self.first] = self.trap;
+            self.retired.entry(library).or_default().push((code - text.start, slot));
+        }
+        Ok(())
+    }
+
+    /// Gives the slots of libraries that are not linked to later functions.
+    pub(crate) fn recycle(&mut self) -> usize {
+        let all: Vec<usize> = self.retired.drain().flat_map(|(_, slots)| slots).map(|(_, slot)| slot).collect();
+        self.free.extend(&all);
+        all.len()
+    }
+
+    /// Returns the code of the slot at a window offset, if a library took the slot.
+    pub(crate) fn code(&self, offset: WindowOffset) -> Option<WindowOffset> {
+        let distance = offset.checked_sub(self.table).filter(|distance| distance.is_multiple_of(8))?;
+        let slot = ((distance / 8) as usize).checked_sub(self.first)?;
+        self.codes.get(slot).copied().filter(|code| *code != self.trap)
+    }
+
+    /// Returns the window offset of a slot.
+    pub(crate) fn place(&self, slot: usize) -> WindowOffset {
+        self.table + 8 * slot as u64
+    }
+
+    /// Returns the pages of the reserved slots: their place and their length in bytes.
+    pub(crate) fn pages(&self) -> (WindowOffset, u64) {
+        (self.place(self.first), 8 * self.count as u64)
+    }
+
+    /// Says whether the pages are mapped.
+    pub(crate) fn is_mapped(&self) -> bool {
+        self.mapped
+    }
+
+    /// Writes slots. The domain does not run, and the pages are never executable.
+    fn write(&mut self, window: &Window, slots: &[(WindowOffset, usize)]) -> Result<(), Errno> {
+        let (at, length) = self.pages();
+        match self.mapped {
+            true => window.protect(at, length, Protection::ReadWrite)?,
+            false => {
+                window.map(at, length, Protection::ReadWrite)?;
+                let trap = window.at(self.trap).number().to_le_bytes().repeat(SLOTS_OF_PAGE);
+                for page in (0..length).step_by(trap.len()) {
+                    window.write(at + page, &trap);
+                }
+                self.mapped = true;
+            }
+        }
+        for (code, slot) in slots {
+            window.write(self.place(*slot), &window.at(*code).number().to_le_bytes());
+        }
+        window.protect(at, length, Protection::Read)
+    }
+}
