@@ -3,7 +3,8 @@
 
 use crate::link::advice::advice;
 use crate::link::error::{LinkError, Mention, RefusedObject};
-use crate::spec::{DomainSpec, File, FileKind};
+use crate::spec::DomainSpec;
+use crate::spec::file::{File, FileKind};
 use sfi_contract::names;
 use sfi_verifier::elf::resolve::{self, Strength};
 use sfi_verifier::elf::{self, Object, archive};

@@ -1,6 +1,6 @@
 //! Code that is linked into a domain while the domain lives.
 
-use crate::spec::{File, FileKind};
+use crate::spec::file::{File, FileKind};
 use std::borrow::Cow;
 use std::fmt;
 use std::sync::Arc;
@@ -95,7 +95,7 @@ pub struct LinkRoom {
 }
 
 impl Default for LinkRoom {
-    /// 64 libraries, 4,096 function pointers, 16 MiB.
+    /// Reserves 64 libraries, 4,096 function pointers and 16 MiB.
     fn default() -> Self {
         Self { libraries: 64, slots: 4096, bytes: 16 << 20 }
     }

@@ -2,6 +2,7 @@
 //! They are checked when a world is built.
 
 pub(crate) mod capability;
+pub(crate) mod file;
 pub mod interface;
 pub(crate) mod library;
 pub(crate) mod owner;
@@ -10,6 +11,7 @@ pub(crate) mod threads;
 
 use crate::fault::limits::Budget;
 use crate::spec::capability::Capability;
+use crate::spec::file::{File, FileKind};
 use crate::spec::interface::Declaration;
 use crate::spec::library::LinkRoom;
 use crate::spec::owner::Owner;
@@ -161,25 +163,6 @@ impl Entry {
         let parsed = self.signature.as_deref().map(str::parse).transpose();
         parsed.map_err(|error| crate::BuildError::Signature { domain: domain.into(), symbol: name.into(), error })
     }
-}
-
-/// An object or an archive.
-#[derive(Clone, Debug)]
-pub(crate) struct File {
-    pub name: String,
-    /// Shared, because the world keeps its specifications.
-    pub bytes: Arc<Cow<'static, [u8]>>,
-    pub kind: FileKind,
-}
-
-/// The kind of a file, which decides the parts of it that are linked.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum FileKind {
-    Object,
-    /// An archive, the members that are needed.
-    Archive,
-    /// An archive, all members.
-    WholeArchive,
 }
 
 /// A shared region seen by a domain.

@@ -8,8 +8,7 @@ use crate::world::calls::values::{Function, Pointer};
 use crate::world::domain::Domain;
 use crate::world::inner::Inner;
 use crate::world::links::error::LibraryError;
-use crate::world::links::link::memory;
-use crate::world::links::record::Link;
+use crate::world::links::record::{Link, memory};
 use crate::world::links::slots::Taken;
 
 /// A library that was linked into a live domain, see [`crate::Manage::link`]. It is gone when it is
@@ -84,7 +83,7 @@ impl Inner {
         let Some(mut links) = domain.links.take() else { return Err(LibraryError::Gone) };
         let (mut taken, number) = (Taken::default(), library.0);
         let slot = links.slots.find(code, library, &mut taken);
-        let written = links.slots.commit(&domain.window, number, taken).map_err(|error| memory(domain, error));
+        let written = links.slots.commit(&domain.window, number, taken).map_err(|error| memory(&domain.name, error));
         let most = domain.spec.link_room.map_or(0, |room| room.slots) as u64;
         let full = LibraryError::Bound { domain: domain.name.clone(), library: name, what: "function pointers", most };
         let place = slot.map(|slot| links.slots.place(slot)).ok_or(full);

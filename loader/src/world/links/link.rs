@@ -8,7 +8,6 @@ use crate::load::library::raise;
 use crate::load::observe::{self, Observed};
 use crate::spec::library::{Library, LinkRoom};
 use crate::vm::address::WindowOffset;
-use crate::vm::error::MapError;
 use crate::vm::region::Placed;
 use crate::world::domain::Domain;
 use crate::world::held::{Held, World};
@@ -16,9 +15,8 @@ use crate::world::inner::Inner;
 use crate::world::instances::Instance;
 use crate::world::links::error::LibraryError;
 use crate::world::links::handle::Linked;
-use crate::world::links::record::{Account, Link, Links, segments};
+use crate::world::links::record::{Account, Link, Links, memory, segments};
 use crate::world::links::slots::Taken;
-use rustix::io::Errno;
 use sfi_verifier::Usage;
 
 /// A library that is mapped and verified, before its slots and names lead to it.
@@ -88,7 +86,7 @@ impl Inner {
     fn new_links(&self, index: DomainId) -> Result<Links, LibraryError> {
         let domain = &self.domains[index];
         let made = Links::new(&domain.image, domain.segments(), &self.supply.map);
-        Ok(made.map_err(|error| memory(domain, error))?)
+        Ok(made.map_err(|error| memory(&domain.name, error))?)
     }
 
     /// Verifies, places, links, maps and verifies again. Nothing leads to the library yet.
@@ -112,7 +110,7 @@ impl Inner {
         if links.bytes().saturating_add(plan.bytes()) > room.bytes {
             return Err(bound("bytes", room.bytes));
         }
-        let account = Account::take(plan.parts().count()).map_err(|error| memory(domain, error))?;
+        let account = Account::take(plan.parts().count()).map_err(|error| memory(&domain.name, error))?;
         let needs = needs(links, &plan);
         let places = plan.place(&home, &mut links.map, &mut self.supply.places.rng)?;
         let mut taken = Taken::default();
@@ -141,7 +139,7 @@ impl Inner {
         let ready = self.admit_usage(index, usage, &library.name);
         let domain = &mut self.domains[index];
         let ready = ready.and_then(|()| {
-            links.slots.commit(&domain.window, library.id, taken).map_err(|error| memory(domain, error).into())
+            links.slots.commit(&domain.window, library.id, taken).map_err(|error| memory(&domain.name, error).into())
         });
         if let Err(error) = ready {
             unmap(domain, links, &parts);
@@ -236,8 +234,4 @@ pub(crate) fn unmap(domain: &Domain, links: &mut Links, parts: &[(WindowOffset, 
             links.map.release(*at);
         }
     }
-}
-
-pub(crate) fn memory(domain: &Domain, error: Errno) -> MapError {
-    MapError::new(&format!("libraries of domain `{}`", domain.name), error)
 }

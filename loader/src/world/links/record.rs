@@ -9,6 +9,7 @@ use crate::load::library::MAPPINGS;
 use crate::load::observe::Observed;
 use crate::spec::library::Library;
 use crate::vm::address::WindowOffset;
+use crate::vm::error::MapError;
 use crate::vm::ledger;
 use crate::vm::memory::Segment;
 use crate::world::links::slots::Slots;
@@ -138,4 +139,9 @@ pub(crate) fn segments(library: &Library, image: &LibraryImage) -> Vec<Segment> 
         shared: false,
     };
     image.parts.iter().map(describe).collect()
+}
+
+/// Returns the error of a domain whose libraries get no memory.
+pub(crate) fn memory(domain: &str, error: Errno) -> MapError {
+    MapError::new(&format!("libraries of domain `{domain}`"), error)
 }

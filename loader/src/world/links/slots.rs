@@ -33,9 +33,9 @@ pub(crate) struct Slots {
 pub(crate) struct Taken {
     /// Code place and slot.
     pub all: Vec<(WindowOffset, usize)>,
-    /// How many of the slots that were never used before.
+    /// Number of slots that were never used before.
     fresh: usize,
-    /// How many of those that the host gave free.
+    /// Number of slots that the host gave free.
     freed: usize,
 }
 

@@ -11,8 +11,8 @@ use crate::world::held::{Held, World};
 use crate::world::inner::Inner;
 use crate::world::links::error::LibraryError;
 use crate::world::links::handle::Linked;
-use crate::world::links::link::{memory, unmap};
-use crate::world::links::record::{Link, Links};
+use crate::world::links::link::unmap;
+use crate::world::links::record::{Link, Links, memory};
 use sfi_contract::layout::WINDOW_SIZE;
 use std::ops::Range;
 
@@ -105,7 +105,7 @@ impl Inner {
         let domain = &mut self.domains[linked.domain];
         let at = links.all.iter().position(|link| link.number == linked.number).ok_or(LibraryError::Gone)?;
         let (library, text) = (links.all[at].library, links.all[at].text.clone());
-        links.slots.retire(&domain.window, library, text).map_err(|error| memory(domain, error))?;
+        links.slots.retire(&domain.window, library, text).map_err(|error| memory(&domain.name, error))?;
         let link = links.all.remove(at);
         self.supply.lives.words.leave(link.word);
         domain.drop_segments(&link.parts);
