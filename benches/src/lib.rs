@@ -6,6 +6,7 @@
 pub mod crossing;
 mod fork;
 pub mod instance;
+pub mod link;
 mod objects;
 
 /// A measured operation.

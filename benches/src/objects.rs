@@ -145,3 +145,26 @@ pub fn counter() -> anyhow::Result<Vec<u8>> {
     object.add_relocation(text, Relocation { offset: at + 5, symbol: header, addend: 0x10, flags })?;
     Ok(object.write()?)
 }
+
+/// Returns an object with `u64 NAME(const u64 *words, u64 count)`, which adds words up: a small
+/// function with a loop. `add` is a number in its code, so that objects can differ.
+pub fn sum(name: &str, add: u32) -> anyhow::Result<Vec<u8>> {
+    let mut object = new();
+    let text = object.section_id(StandardSection::Text);
+    let id = object.add_symbol(symbol(name, SymbolSection::Undefined, SymbolKind::Text));
+    let [a, b, c, d] = add.to_le_bytes();
+    #[rustfmt::skip]
+    let code = [
+        0xb8, a, b, c, d,               //    mov $add,%eax
+        0x48, 0x85, 0xf6,               //    test %rsi,%rsi
+        0x74, 0x10,                     //    je 2f
+        0x65, 0x67, 0x48, 0x03, 0x07,   // 1: add %gs:(%edi),%rax
+        0x48, 0x83, 0xc7, 0x08,         //    add $8,%rdi
+        0x48, 0xff, 0xce,               //    dec %rsi
+        0x75, 0xf2,                     //    jne 1b
+        0x90, 0x90,                     //    nop; nop
+        0xc3,                           // 2: ret
+    ];
+    object.add_symbol_data(id, text, &code, 16);
+    Ok(object.write()?)
+}

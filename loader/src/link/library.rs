@@ -13,7 +13,7 @@ use crate::link::references::{self, relocations, takes_address};
 use crate::link::reloc::{self, Addresses};
 use crate::link::select::{self, Input};
 use crate::link::symbols::{self, Outside, Symbols, Target};
-use crate::link::{debug, fill, functions, functions_of, names, trim};
+use crate::link::{any_names, debug, fill, functions, functions_of, names, trim};
 use crate::spec::DomainSpec;
 use crate::spec::library::Library;
 use crate::vm::address::WindowOffset;
@@ -62,7 +62,12 @@ pub(crate) struct LibraryImage {
     pub finalisers: Vec<WindowOffset>,
     /// The verifier's facts about the state that the text uses.
     pub usage: Usage,
+    /// An object names a function that registers others for the domain's end.
+    pub at_exit: bool,
 }
+
+/// Functions of a libc that register others for the domain's end.
+const AT_EXIT: [&str; 3] = ["atexit", "__cxa_atexit", "__cxa_thread_atexit_impl"];
 
 /// One part of a library.
 pub(crate) struct PartImage {
@@ -113,7 +118,7 @@ pub(crate) fn plan<'a>(home: &Home<'_>, library: &'a Library, outside: Outside<'
     if layout.sizes[Part::Locals as usize] > 0 {
         return fail("thread locals", "a library has none, because the domain's have their place already");
     }
-    let named = |name: &str| inputs.iter().flat_map(|i| &i.object.symbols).any(|s| s.name == name);
+    let named = |name: &str| any_names(&inputs, name);
     if named(reserved::CLIENT_STACK) && !home.image.reads_client_stack {
         return fail(reserved::CLIENT_STACK, "the domain's own objects do not name it");
     }
@@ -203,6 +208,7 @@ impl Plan<'_> {
             finalisers,
             usage: inputs.iter().fold(Usage::default(), |all, input| all.union(input.usage)),
             parts: self.images(places, parts, words),
+            at_exit: AT_EXIT.into_iter().any(|name| any_names(inputs, name)),
         })
     }
 

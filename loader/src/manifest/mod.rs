@@ -73,6 +73,9 @@
 //! # Threads at a time, the first one included. Default: 1. More only for a program that is alone,
 //! # in mode full or with `clock = "exposing"`.
 //! threads = 1
+//! # Libraries that it may open by name (`dlopen`), and the room for all that is linked into it.
+//! libraries.codec = ["codec.sfi.o"]
+//! link_room = { libraries = 64, slots = 4096, bytes = "16 MiB" }
 //! imports.size = { entry = "codec.size" }  # an entry point by name
 //! imports.__sfi_connect = { host = "__sfi_connect" }
 //! capabilities.key = "codec.ops" # the variable `key` (64 bytes) gets the bits
@@ -98,10 +101,12 @@
 
 pub mod file;
 mod interface_file;
+mod libraries;
 mod syscalls;
 mod values;
 
 pub use interface_file::{InterfaceFile, Source};
+pub use libraries::Room;
 pub use syscalls::{Denied, Descriptor, Directory, Log, Quotas, Syscalls};
 pub use values::{Clock, NoSize, Size, Time};
 
@@ -308,6 +313,11 @@ pub struct Domain {
     /// Threads that it may have at a time, see [`DomainSpec::threads`].
     #[serde(default = "one_thread")]
     pub threads: usize,
+    /// Libraries that it may open, and their objects, see [`DomainSpec::library`].
+    #[serde(default)]
+    pub libraries: BTreeMap<String, Vec<PathBuf>>,
+    /// The room for libraries, see [`DomainSpec::link_room`].
+    pub link_room: Option<Room>,
     /// Makes it a root domain, which sees all regions.
     #[serde(default)]
     pub root: bool,
@@ -658,6 +668,7 @@ impl Domain {
             }
             spec = spec.import(symbol, import.on_fault(grant.on_fault));
         }
+        spec = libraries::add(spec, &self.libraries, self.link_room, |path| read(path))?;
         if self.syscalls.is_some() {
             let import = Import::host(arbiter_of(name)).signature("(int) -> int");
             spec = spec.import(sfi_contract::names::ARBITRATE, import);

@@ -6,6 +6,13 @@ use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
+/// Name of the loader's function that opens a library.
+pub(crate) const OPEN: &str = "__sfi_library_open";
+/// Name of the loader's function that finds a symbol of a library.
+pub(crate) const SYMBOL: &str = "__sfi_library_symbol";
+/// Name of the loader's function that closes a library.
+pub(crate) const CLOSE: &str = "__sfi_library_close";
+
 /// Rewritten objects that are linked together, see [`crate::Manage::link`].
 ///
 /// ```no_run

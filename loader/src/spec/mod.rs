@@ -13,7 +13,7 @@ use crate::fault::limits::Budget;
 use crate::spec::capability::Capability;
 use crate::spec::file::{File, FileKind};
 use crate::spec::interface::Declaration;
-use crate::spec::library::LinkRoom;
+use crate::spec::library::{CLOSE, Library, LinkRoom, OPEN, SYMBOL};
 use crate::spec::owner::Owner;
 use crate::spec::signature::Signature;
 use sfi_contract::Mode;
@@ -87,6 +87,7 @@ pub struct DomainSpec {
     pub(crate) owner: Option<Owner>,
     pub(crate) holds: Vec<(String, Capability)>,
     pub(crate) link_room: Option<LinkRoom>,
+    pub(crate) libraries: Vec<Library>,
 }
 
 /// The choice whether the next call to a dead domain loads it again, at a fresh place.
@@ -202,6 +203,7 @@ impl DomainSpec {
             owner: None,
             holds: Vec::new(),
             link_room: None,
+            libraries: Vec::new(),
         }
     }
 
@@ -318,6 +320,24 @@ impl DomainSpec {
     #[must_use]
     pub fn link_room(mut self, room: LinkRoom) -> Self {
         self.link_room = Some(room);
+        self
+    }
+
+    /// Lets the domain open a library by its name while it runs: `dlopen`, `dlsym` and `dlclose` of
+    /// programs, or the loader's functions `__sfi_library_open`, `__sfi_library_symbol` and
+    /// `__sfi_library_close`, which this grants. The objects are verified when they are opened. The
+    /// room is [`LinkRoom::default`] unless [`DomainSpec::link_room`] says otherwise.
+    #[must_use]
+    pub fn library(mut self, library: Library) -> Self {
+        self.link_room.get_or_insert_default();
+        if self.libraries.is_empty() {
+            let grants =
+                [(OPEN, "(ptr, int) -> int", -1), (SYMBOL, "(int, ptr) -> int", 0), (CLOSE, "(int) -> int", -1)];
+            for (name, signature, failed) in grants {
+                self = self.import(name, Import::host(name).signature(signature).on_fault(failed));
+            }
+        }
+        self.libraries.push(library);
         self
     }
 

@@ -31,6 +31,7 @@ use crate::world::domain::{Domain, RegionPlace};
 use crate::world::error::BuildError;
 use crate::world::held::World;
 use crate::world::inner::{Gates, Inner, Supply, Time};
+use crate::world::links::open;
 use crate::world::lives::Lives;
 use crate::world::owner;
 use rand_chacha::ChaCha20Rng;
@@ -99,6 +100,7 @@ impl Builder {
         for (name, function) in builtin::all() {
             own.push(Host::new(name.to_owned(), function));
         }
+        own.extend(open::all());
         for domain in &self.domains {
             for (symbol, import) in &domain.imports {
                 if let (Callee::Domain { domain: callee, function }, Some(declaration)) =

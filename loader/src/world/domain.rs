@@ -21,7 +21,7 @@ use crate::world::bindings::policy::Side;
 use crate::world::links::record::{Link, Links};
 use sfi_contract::Mode;
 use sfi_contract::layout::{DISPATCH_SIZE, WINDOW_SIZE};
-use sfi_verifier::Usage;
+use sfi_verifier::{Usage, Vectors};
 use std::sync::Arc;
 
 /// One loaded domain.
@@ -88,7 +88,7 @@ impl Domain {
             observed: raised.observed,
             links: None,
             window: raised.window,
-            usage: raised.image.usage,
+            usage: first_usage(raised.image.usage, &spec),
             image: raised.image,
             initial_sp: raised.initial_sp,
             kept: raised.kept,
@@ -161,6 +161,17 @@ impl Domain {
             passes_floats: self.passes_floats,
         }
     }
+}
+
+/// Returns the facts about the state that a domain's text uses at its start. A domain that may open
+/// libraries counts as one that uses all state but that of AVX-512, so that it can open them in
+/// calls.
+pub(crate) fn first_usage(image: Usage, spec: &DomainSpec) -> Usage {
+    if spec.libraries.is_empty() {
+        return image;
+    }
+    let gprs = Usage { gprs_written: u16::MAX, preserved_named: Usage::PRESERVED, ..Usage::default() };
+    image.union(Usage { vectors: Vectors::Ymm, x87: true, mxcsr: true, ..gprs })
 }
 
 impl Domain {

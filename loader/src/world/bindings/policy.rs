@@ -94,6 +94,14 @@ pub(crate) struct Side {
 }
 
 impl Side {
+    /// Returns all that the crossings of this side depend on, if the world resets x87 state anyway
+    /// (`x87`) or not.
+    pub(crate) fn facts(&self, x87: bool) -> [bool; 6] {
+        let Self { usage, .. } = self;
+        let written = usage.gprs_written & GATE_PRESERVED != 0;
+        [names_preserved(*usage), written, self.has_vectors(), names_zmm(*usage), x87 || usage.x87, usage.mxcsr]
+    }
+
     /// Says whether it names vector registers, or hands them on.
     pub(crate) fn has_vectors(&self) -> bool {
         self.usage.vectors > Vectors::None || self.passes_floats

@@ -12,7 +12,7 @@ use crate::world::bindings::described::{all_registered, records, stubs};
 use crate::world::bindings::manager::{By, Registered};
 use crate::world::bindings::record::{Record, To};
 use crate::world::check::check_domain;
-use crate::world::domain::Domain;
+use crate::world::domain::{Domain, first_usage};
 use crate::world::error::{BindError, BuildError, SpecError};
 use crate::world::frames::Activity;
 use crate::world::held::Held;
@@ -74,7 +74,7 @@ impl Held<'_> {
             return Err(SpecError::Header { domain: name, entry: entry.clone() }.into());
         }
         // Calls in progress return by flags that depend on the registers that domains use.
-        let (was, is) = (this.domains[index].usage, loaded.image.usage);
+        let (was, is) = (this.domains[index].usage, first_usage(loaded.image.usage, &spec));
         // SAFETY: the header of the world's control stack, which lives as long as the world.
         let depth = unsafe { (*this.gates.control.context()).depth };
         if depth > 0 && was.union(is) != was {
@@ -199,7 +199,7 @@ impl Inner {
         domain.mode = spec.mode;
         domain.observed = loaded.observed;
         domain.window = loaded.window;
-        domain.usage = loaded.image.usage;
+        domain.usage = first_usage(loaded.image.usage, &spec);
         domain.image = loaded.image;
         domain.initial_sp = loaded.initial_sp;
         domain.kept = loaded.kept;

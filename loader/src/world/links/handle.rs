@@ -67,19 +67,31 @@ impl Inner {
         let (_, link) = self.linked(linked)?;
         let found = link.symbol(name).ok_or_else(|| unknown(link, name))?;
         let Target::Outside { offset, code } = found else { return Err(unknown(link, name)) };
-        let (library, text, of) = (link.library, link.text.clone(), link.name.clone());
-        let place = if code { self.slot_of(linked, offset, (library, text), of)? } else { offset };
+        let (library, of) = ((link.library, link.text.clone()), link.name.clone());
+        let place = if code { self.slot_of(linked.domain, offset, library, of)? } else { offset };
         Ok(Pointer(self.domains[linked.domain].window.at(place).number()))
+    }
+
+    /// Returns the place of the slot of a function of the domain's own objects, or of a library
+    /// that others see. It gets one if it has none.
+    pub(crate) fn pointer_to(&mut self, index: DomainId, code: WindowOffset) -> Result<WindowOffset, LibraryError> {
+        let none = (0, WindowOffset::ZERO..WindowOffset::ZERO);
+        let link = self.domains[index].link_at(code).map(|link| ((link.library, link.text.clone()), link.name.clone()));
+        let (library, name) = link.unwrap_or((none, String::new()));
+        self.slot_of(index, code, library, name)
     }
 
     fn slot_of(
         &mut self,
-        linked: Linked,
+        index: DomainId,
         code: WindowOffset,
         library: (u64, std::ops::Range<WindowOffset>),
         name: String,
     ) -> Result<WindowOffset, LibraryError> {
-        let domain = &mut self.domains[linked.domain];
+        if self.domains[index].links.is_none() {
+            self.domains[index].links = Some(Box::new(self.new_links(index)?));
+        }
+        let domain = &mut self.domains[index];
         let Some(mut links) = domain.links.take() else { return Err(LibraryError::Gone) };
         let (mut taken, number) = (Taken::default(), library.0);
         let slot = links.slots.find(code, library, &mut taken);

@@ -9,6 +9,7 @@ use crate::load::observe::{self, Observed};
 use crate::spec::library::{Library, LinkRoom};
 use crate::vm::address::WindowOffset;
 use crate::vm::region::Placed;
+use crate::world::bindings::policy::Side;
 use crate::world::domain::Domain;
 use crate::world::held::{Held, World};
 use crate::world::inner::Inner;
@@ -83,7 +84,8 @@ impl Inner {
         domain.spec.link_room.ok_or_else(|| LibraryError::NoRoom { domain: name() })
     }
 
-    fn new_links(&self, index: DomainId) -> Result<Links, LibraryError> {
+    /// Returns the room of a domain without libraries.
+    pub(super) fn new_links(&self, index: DomainId) -> Result<Links, LibraryError> {
         let domain = &self.domains[index];
         let made = Links::new(&domain.image, domain.segments(), &self.supply.map);
         Ok(made.map_err(|error| memory(&domain.name, error))?)
@@ -158,6 +160,9 @@ impl Inner {
             name: library.name.clone(),
             private: library.private,
             running: true,
+            handles: 0,
+            stays: true,
+            at_exit: image.at_exit,
             observed,
             word: self.supply.lives.words.take(),
             text,
@@ -175,8 +180,10 @@ impl Inner {
     /// Prepares the world for a domain that uses more state of the processor than before.
     fn admit_usage(&mut self, index: DomainId, usage: Usage, library: &str) -> Result<(), LibraryError> {
         let domain = &mut self.domains[index];
-        let all = domain.usage.union(usage);
-        if all == domain.usage {
+        let (was, all) = (domain.side(), domain.usage.union(usage));
+        let is = Side { usage: all, ..was };
+        if is.facts(self.gates.any_x87) == was.facts(self.gates.any_x87) {
+            domain.usage = all;
             return Ok(());
         }
         // SAFETY: the header of the world's control stack, which lives as long as the world.

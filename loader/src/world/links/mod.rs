@@ -23,6 +23,7 @@
 pub(crate) mod error;
 pub(crate) mod handle;
 pub(crate) mod link;
+pub(crate) mod open;
 pub(crate) mod record;
 pub(crate) mod slots;
 pub(crate) mod unlink;

@@ -45,6 +45,12 @@ pub(crate) struct Link {
     pub private: bool,
     /// Initialisers or finalisers run.
     pub running: bool,
+    /// Handles that the domain has of it.
+    pub handles: u64,
+    /// The domain cannot unlink it.
+    pub stays: bool,
+    /// It names functions that register others for the domain's end.
+    pub at_exit: bool,
     /// A debugger's record of the text.
     #[expect(dead_code, reason = "only dropped")]
     pub observed: Observed,
