@@ -79,6 +79,10 @@ pub(crate) fn select<'a>(spec: &DomainSpec, files: &'a [File], roots: &[String])
         }
     }
     claims.check(spec)?;
+    if members.is_empty() {
+        // Nothing is left to choose.
+        return verify(spec, chosen.into_iter().map(|(name, bytes, _)| (name, bytes)));
+    }
     let mut defined: HashSet<String> = spec.imports.iter().map(|(n, _)| n.clone()).collect();
     defined.extend(spec.shared.iter().map(|s| s.symbol.clone()));
     defined.extend(

@@ -135,7 +135,8 @@ impl Held<'_> {
 }
 
 impl Inner {
-    /// Returns the link of a granted library that the domain opened, also if it gave its handles up.
+    /// Returns the link of a granted library that the domain opened, also if it gave its handles
+    /// up.
     fn opened(&mut self, index: DomainId, library: u64) -> Option<&mut Link> {
         let links = self.domains[index].links.as_mut()?;
         links.all.iter_mut().find(|link| link.library == library && !link.running)

@@ -116,8 +116,8 @@ impl Slots {
         library: u64,
         text: std::ops::Range<WindowOffset>,
     ) -> Result<(), Errno> {
-        let inside = |(code, slot): (&WindowOffset, &usize)| text.contains(code).then_some((*code, *slot));
-        let gone: Vec<(WindowOffset, usize)> = self.known.iter().filter_map(inside).collect();
+        let used = self.codes.iter().enumerate().filter(|(_, code)| text.contains(code));
+        let gone: Vec<(WindowOffset, usize)> = used.map(|(slot, code)| (*code, self.first + slot)).collect();
         if gone.is_empty() {
             return Ok(());
         }
