@@ -30,6 +30,9 @@ pub struct Args {
     /// Seed of the first random unit and program, and of the stress
     #[arg(long, default_value_t = 1)]
     seed: u64,
+    /// Random compositions of data pipes
+    #[arg(long, default_value_t = 1_000_000)]
+    pipes: u64,
     /// Minutes for the two decoders to read random instructions
     #[arg(long, default_value_t = 60)]
     decoders: u64,
@@ -53,6 +56,10 @@ pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
     command.env("SFI_UNITS", args.units.to_string()).env("SFI_UNITS_SEED", args.seed.to_string());
     command.env("SFI_UNITS_COMPILERS", setup::compilers());
     steps.tests("random translation units", &mut command)?;
+    let mut command = Command::new(cargo());
+    command.args(["test", "--release", "-p", "sfi-dilp", "--test", "random"]);
+    command.env("SFI_DILP_CASES", args.pipes.to_string()).env("SFI_DILP_SEED", args.seed.to_string());
+    steps.tests("random compositions of data pipes", &mut command)?;
     let mut command = Command::new(cargo());
     command.args(["test", "--release", "-p", "sfi-tests", "--test", "soak", "--"]);
     command.env("SFI_SOAK_PROGRAMS", args.programs.to_string()).env("SFI_SOAK_SEED", args.seed.to_string());

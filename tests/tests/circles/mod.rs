@@ -226,6 +226,7 @@ const FOLDERS: &[&str] = &[
     "crates/cli/src",
     "crates/contract/src",
     "crates/debuginfo/src",
+    "crates/dilp/src",
     "crates/elf/src",
     "crates/second/src",
     "crates/support/code",
