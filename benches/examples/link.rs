@@ -1,5 +1,5 @@
-//! `cargo run --release -p sfi-benches --example link [rounds]` prints the cost of linking one small
-//! function into a live domain.
+//! `cargo run --release -p sfi-benches --example link [rounds]` prints the cost of linking one
+//! small function into a live domain.
 
 fn main() -> anyhow::Result<()> {
     let rounds = std::env::args().nth(1).map_or(Ok(41), |n| n.parse())?;

@@ -3,16 +3,16 @@
 
 use crate::{Measured, objects};
 use anyhow::ensure;
-use sfi_loader::{DomainSpec, Library, LinkRoom, Manage, Mode, TypedFn, World};
+use sfi_loader::{DomainSpec, Library, LinkRoom, Manage, TypedFn, World};
 use std::time::Instant;
 
 /// Functions that are linked in one round.
 const LINKS: u32 = 50;
 
 fn spec() -> anyhow::Result<DomainSpec> {
-    let room = LinkRoom { libraries: LINKS as usize, slots: 1 << 16, ..LinkRoom::default() };
+    let room = LinkRoom { libraries: LINKS as usize, ..LinkRoom::default() };
     let spec = DomainSpec::new("app").object("counter", objects::counter()?);
-    Ok(spec.mode(Mode::Full).memory(16 << 20).link_room(room))
+    Ok(spec.memory(16 << 20).link_room(room))
 }
 
 /// Measures everything once in each round, interleaved, and returns the medians of single
