@@ -119,6 +119,7 @@ pub use spec::{
     Import, MAX_CONTROL_STACK, MAX_FIBERS, MAX_SPARE, MIN_CONTROL_STACK, Placement, Restart, Trust,
 };
 pub use vm::error::MapError;
+pub use vm::ledger::window_of;
 pub use vm::memory::{Memory, MemoryError, Segment};
 pub use vm::region::View;
 pub use vm::space::{AddressSpace, La57};
@@ -134,6 +135,7 @@ pub use world::calls::call::{Enter, TypedFn};
 pub use world::calls::dynamic::DynFn;
 pub use world::calls::header::{Service, Supervisor};
 pub use world::calls::host_call::{HostCall, Tenant};
+pub use world::calls::native::{Code, Registers, Returned};
 pub use world::calls::prepared::Prepared;
 pub use world::calls::values::{Function, MAX_ARGUMENTS, Outcome, Pointer, Value};
 pub use world::domain_ref::{DomainRef, PartPlaces, PlacementReport};

@@ -20,11 +20,12 @@
  *    SFI_INVALID. A handle is valid until it is freed, and is freed once, but not by a host
  *    function within a call of that handle. Freeing NULL does nothing. Text is UTF-8 with a zero
  *    byte at its end. An out-parameter that is no handle may be NULL if the host does not need it.
- *  - Threads: one thread at a time uses a world. It may be another thread each time, if the host
- *    synchronises them. A use by two threads at once, or within a function that forbids it, is
- *    SFI_IN_USE and does nothing. Closing a world while another thread uses it is not detected.
- *    Several threads may use configs, functions and bound functions while none changes or frees
- *    them.
+ *  - Threads: one thread at a time uses a world. It may be another thread each time. A use by two
+ *    threads at once is SFI_IN_USE and does nothing, or the second one waits (sfi_config_sharing).
+ *    Worlds of different threads know nothing of each other: a world per thread is never in use. A
+ *    use within a function that forbids it is SFI_IN_USE. Closing a world while another thread uses
+ *    it, or waits for it, is not detected. Several threads may use configs, functions, bound
+ *    functions, code, templates, pools and servers while none changes or frees them.
  *  - Host functions run on the thread that uses the world. A host function may use that world while
  *    it runs; functions with the remark "not within a host function" return SFI_IN_USE there. It
  *    must return: no longjmp and no thread exit may leave it. A C++ exception that leaves it, or
@@ -79,8 +80,16 @@ enum {
                         * `on_fault` and __sfi_error 5 */
     SFI_EXIT = 16,     /* the domain's libc asked to exit; the domain is dead until it is
                         * restarted */
-    SFI_NOT_READY = 17 /* the domain is dead; a call after the penalties of its owner restarts
-                        * it */
+    SFI_NOT_READY = 17, /* the domain is dead; a call after the penalties of its owner restarts
+                         * it */
+    SFI_BUSY = 18       /* all worlds of the pool or server are in use */
+};
+
+/* What a thread does that finds a world in use. */
+enum {
+    SFI_SHARE_REFUSE = 0, /* it gets SFI_IN_USE */
+    SFI_SHARE_LOCK = 1,   /* it waits; a thread that comes may go before those that wait */
+    SFI_SHARE_QUEUE = 2   /* it waits; first come, first served */
 };
 
 /* The target of a faulting access. */
@@ -100,6 +109,10 @@ typedef struct sfi_function sfi_function;
 typedef struct sfi_bound sfi_bound;
 typedef struct sfi_prepared sfi_prepared;
 typedef struct sfi_host_call sfi_host_call;
+typedef struct sfi_code sfi_code;
+typedef struct sfi_template sfi_template;
+typedef struct sfi_pool sfi_pool;
+typedef struct sfi_server sfi_server;
 
 /* An argument or result: an integer, a pointer in a domain's terms (u), or the bits of a
  * floating-point number. All 64 bits go to the domain. Make values with the functions below, so
@@ -139,6 +152,17 @@ static inline size_t sfi_bytes(uint64_t count, size_t each)
 {
     return count > PTRDIFF_MAX / each ? 0 : (size_t)count * each;
 }
+
+/* The arguments and results of a call at the places that the psABI gives them (section 3.2.3). */
+typedef struct sfi_registers {
+    uint64_t ints[6];          /* rdi, rsi, rdx, rcx, r8, r9 */
+    uint64_t floats[8];        /* low halves of xmm0 to xmm7 */
+    uint64_t use_floats;       /* not 0: `floats` are arguments */
+    const uint64_t *stack;     /* words on the stack, the first one at the lowest address */
+    size_t stack_words;
+    uint64_t int_results[2];   /* rax, rdx */
+    uint64_t float_results[2]; /* low halves of xmm0 and xmm1 */
+} sfi_registers;
 
 /* Limits of a call on wall clock and processor time, in nanoseconds. 0 is no limit. */
 typedef struct sfi_limits {
@@ -208,6 +232,11 @@ SFI_API sfi_status sfi_config_interruptible(sfi_config *config, sfi_error **erro
  * SFI_IN_USE, also when no call is in progress. Calls of the world are a few nanoseconds cheaper,
  * because they need no lock. */
 SFI_API sfi_status sfi_config_one_thread(sfi_config *config, sfi_error **error);
+/* Chooses what threads do that find a world of this config in use: SFI_SHARE_REFUSE (default),
+ * SFI_SHARE_LOCK or SFI_SHARE_QUEUE. A thread waits as long as the call of the other one lasts. Two
+ * threads that are each in a world, and wait for the world of the other in a host function, wait
+ * for ever. */
+SFI_API sfi_status sfi_config_sharing(sfi_config *config, int sharing, sfi_error **error);
 /* Sets the function that has the last word on every connection. NULL: the rules alone decide. */
 SFI_API sfi_status sfi_config_permission(sfi_config *config, sfi_permission_fn function, void *user, sfi_error **error);
 /* Sets the limits of every call of the host, and allows limits for single calls. A limit of 0
@@ -223,6 +252,44 @@ SFI_API sfi_status sfi_world_open_text(const char *text, const char *directory, 
 /* Runs the finalisers and frees the world, also if a finaliser fails. A world that is in use is not
  * freed. Not within a host function. */
 SFI_API sfi_status sfi_world_close(sfi_world *world, sfi_error **error);
+
+/* Names a domain of the manifest, counted from 0 in the order of the names. NULL after the last. */
+SFI_API const char *sfi_world_domain(const sfi_world *world, size_t index);
+
+/* Makes another instance of a domain, at a place of its own and with memory of its own. `name`
+ * becomes its name, in a buffer of `size` bytes, such as "plugin#1". All functions take that name
+ * instead of a domain's, except sfi_world_reload, sfi_world_reload_object and sfi_world_restart.
+ * `reset` gives an instance back its first state at its place, `discard` takes its memory away.
+ * Other domains cannot import from instances. Not within a host function. */
+SFI_API sfi_status sfi_world_instantiate(sfi_world *world, const char *domain, char *name, size_t size, sfi_error **error);
+SFI_API sfi_status sfi_instance_reset(sfi_world *world, const char *name, sfi_error **error);
+SFI_API sfi_status sfi_instance_discard(sfi_world *world, const char *name, sfi_error **error);
+
+/* Templates, pools and servers: worlds by the dozen. A template verifies, links and seals the
+ * domain of a manifest once. Its worlds share the text, and cost little. The manifest has one
+ * domain, with no imports but host functions, and without regions, entry points, an owner and
+ * `syscalls`. The config offers functions (sfi_config_function), wall-clock limits, the clock and
+ * sharing. Several threads may run its functions at once, in different worlds.
+ *
+ * Each world belongs to the host until sfi_world_close, and is a world like any other.
+ * sfi_template_instance makes one with a place of its own, and sfi_world_close frees it. A pool
+ * keeps `capacity` worlds. sfi_pool_take gives one in its first state. If all are in use, it is
+ * SFI_BUSY, or with `wait` it waits. sfi_world_close resets it, so that no byte of its user stays,
+ * and gives it back. A server keeps `instances` worlds, whose state stays. sfi_server_enter waits
+ * for `wait_ns` nanoseconds, first come, first served. 0 does not wait, UINT64_MAX waits without
+ * an end. SFI_BUSY is the answer if it was in vain, or if `most_waiting` threads wait already. A
+ * template, pool or server may be freed before its worlds are closed. */
+SFI_API sfi_status sfi_template_open(const char *manifest, const sfi_config *config, sfi_template **opened, sfi_error **error);
+SFI_API sfi_status sfi_template_open_text(const char *text, const char *directory, const sfi_config *config, sfi_template **opened, sfi_error **error);
+SFI_API sfi_status sfi_template_instance(const sfi_template *from, sfi_world **world, sfi_error **error);
+SFI_API void sfi_template_free(sfi_template *handle);
+SFI_API sfi_status sfi_pool_new(const sfi_template *from, size_t capacity, sfi_pool **pool, sfi_error **error);
+SFI_API sfi_status sfi_pool_take(const sfi_pool *pool, int wait, sfi_world **world, sfi_error **error);
+SFI_API void sfi_pool_free(sfi_pool *handle);
+SFI_API sfi_status sfi_server_new(const sfi_template *from, size_t instances, size_t most_waiting, sfi_server **server, sfi_error **error);
+SFI_API sfi_status sfi_server_enter(const sfi_server *server, uint64_t wait_ns, sfi_world **world, sfi_error **error);
+SFI_API sfi_status sfi_server_state(const sfi_server *server, size_t *idle, size_t *waiting, sfi_error **error);
+SFI_API void sfi_server_free(sfi_server *handle);
 
 /* Restarts a domain: gives it back the state in which it was built, with fresh data at the same
  * place. Not within a host function. */
@@ -248,8 +315,24 @@ SFI_API sfi_status sfi_world_state(sfi_world *world, const char *domain, int *de
  * function. */
 SFI_API sfi_status sfi_world_record(sfi_world *world, const char *domain, sfi_record *record, sfi_error **error);
 
+/* The place and size of a domain's window. The base is a multiple of the size, and stays until the
+ * domain is loaded again. It is a secret: other domains can find the domain's memory with it. Only
+ * parts of the window are mapped. An access of the host to any other part is a fault of the host,
+ * and what a domain may write changes under the host's eyes: prefer sfi_world_read. */
+SFI_API sfi_status sfi_world_window(sfi_world *world, const char *domain, uint64_t *base, uint64_t *size, sfi_error **error);
+/* Says whether an address lies in a window of this process, of whatever world: 1, and *base becomes
+ * its base. Otherwise 0. For any thread. */
+SFI_API int sfi_window_of(const void *address, uint64_t *base);
+/* Call the domain's own global functions `malloc` and `free`, which `exports` in a manifest links.
+ * *pointer becomes 0 if `malloc` says so, and otherwise leads to `size` bytes that the domain may
+ * write: SFI_BOUNDS if its `malloc` returns anything else. */
+SFI_API sfi_status sfi_world_malloc(sfi_world *world, const char *domain, size_t size, uint64_t *pointer, sfi_error **error);
+SFI_API sfi_status sfi_world_free(sfi_world *world, const char *domain, uint64_t pointer, sfi_error **error);
+
 /* Access a domain's memory by pointers in the domain's terms. The host reaches only memory that the
- * domain itself may read or write. Not within a host function: use sfi_host_read there. */
+ * domain itself may read or write. Not within a host function: use sfi_host_read there.
+ * sfi_world_symbol finds global variables, and function pointers of global functions. A function
+ * has one if the domain's code takes its address, or if `pointers` in the manifest names it. */
 SFI_API sfi_status sfi_world_symbol(sfi_world *world, const char *domain, const char *name, uint64_t *pointer, sfi_error **error);
 SFI_API sfi_status sfi_world_read(sfi_world *world, const char *domain, uint64_t pointer, void *to, size_t size, sfi_error **error);
 SFI_API sfi_status sfi_world_write(sfi_world *world, const char *domain, uint64_t pointer, const void *from, size_t size, sfi_error **error);
@@ -267,12 +350,27 @@ SFI_API sfi_status sfi_region_hide(sfi_world *world, const char *domain, const c
 /* Finds a global function of a domain. The signature, such as "(int, float) -> float", is made of
  * `int`, `ptr` (passed as it is), `float` (float or double) and `fn(..) -> ..` (a pointer from
  * sfi_world_lend, or 0). It is a convention between the host and the domain's author. A wrong
- * signature gives wrong values, but lets the domain do no more than it could anyway. */
+ * signature gives wrong values, but lets the domain do no more than it could anyway.
+ * sfi_function_at takes a function pointer of the domain instead of a name. Of the pointer only
+ * that counts which an indirect call of the domain uses. The function is gone after a reload.
+ *
+ * An argument or the result may be a structure of up to 16 bytes, which is passed by value, such as
+ * "({int, float}, int) -> {int, int}". Its eightbytes are listed: `float` if they hold only float
+ * or double, otherwise `int`. In a call each is a value of its own, and `result` is an array of two
+ * values for a structure of two. Such signatures have no `fn`. */
+SFI_API sfi_status sfi_function_at(sfi_world *world, const char *domain, uint64_t pointer, const char *signature, sfi_function **function, sfi_error **error);
 SFI_API sfi_status sfi_function_find(sfi_world *world, const char *domain, const char *name, const char *signature, sfi_function **function, sfi_error **error);
 /* Calls a function. `arguments` may be NULL if `count` is 0. With `limits` NULL the world's own
  * limits hold. `result` may be NULL. */
 SFI_API sfi_status sfi_call(sfi_world *world, const sfi_function *function, const sfi_value *arguments, size_t count, const sfi_limits *limits, sfi_value *result, sfi_error **error);
 SFI_API void sfi_function_free(sfi_function *function);
+
+/* Call a function by a function pointer, with arguments that the host has sorted into registers and
+ * stack words, and get all registers for results. Everything crosses that the psABI can pass.
+ * sfi_abi.hpp sorts them for hosts in C++. `code` may be called within its own calls. */
+SFI_API sfi_status sfi_code_find(sfi_world *world, const char *domain, uint64_t pointer, sfi_code **code, sfi_error **error);
+SFI_API sfi_status sfi_code_call(sfi_world *world, const sfi_code *code, sfi_registers *registers, sfi_error **error);
+SFI_API void sfi_code_free(sfi_code *code);
 
 /* Prepared calls, for functions that are called very often. A call allocates nothing and looks
  * nothing up. Buffers are copied once, by the host itself, to the place where the callee reads
@@ -335,12 +433,25 @@ SFI_API void sfi_bound_free(sfi_bound *bound);
 SFI_API sfi_status sfi_world_lend(sfi_world *world, const char *domain, const char *name, const char *signature, sfi_host_fn function, void *user, uint64_t *pointer, sfi_error **error);
 SFI_API sfi_status sfi_world_take_back(sfi_world *world, const char *domain, const char *name, sfi_error **error);
 
+/* Register a callback: a function of the host that may come and go while domains run, also within a
+ * host function, and that may be called again while it runs. It is lent as by sfi_world_lend, and
+ * may have structures in its signature: read them with sfi_host_registers. Unregistered, its
+ * gateway is free for callbacks of other names. So the number of callbacks at a time is bounded
+ * (`callbacks` in a manifest, SFI_BIND beyond), and not their number in all. A pointer that the
+ * domain keeps leads nowhere then, until another callback has the gateway. A callback may
+ * unregister itself while it runs. Afterwards its `user` is not used, unless it runs. */
+SFI_API sfi_status sfi_callback_register(sfi_world *world, const char *domain, const char *name, const char *signature, sfi_host_fn function, void *user, uint64_t *pointer, sfi_error **error);
+SFI_API sfi_status sfi_callback_unregister(sfi_world *world, const char *domain, const char *name, sfi_error **error);
+
 /* For use within a host function: its caller, its arguments, counted from 0, and its caller's
  * memory. A `sfi_host_call` is valid until the host function returns. */
 SFI_API const char *sfi_host_caller(sfi_host_call *call);
 SFI_API uint64_t sfi_host_argument(sfi_host_call *call, size_t index);
 SFI_API double sfi_host_f64(sfi_host_call *call, size_t index);
 SFI_API float sfi_host_f32(sfi_host_call *call, size_t index);
+/* Copies all arguments: `ints` and `floats` of *registers, and the first `words` words of the
+ * caller's data stack. What the signature does not have is 0. */
+SFI_API sfi_status sfi_host_registers(sfi_host_call *call, sfi_registers *registers, uint64_t *stack, size_t words, sfi_error **error);
 SFI_API sfi_status sfi_host_read(sfi_host_call *call, uint64_t pointer, void *to, size_t size, sfi_error **error);
 SFI_API sfi_status sfi_host_write(sfi_host_call *call, uint64_t pointer, const void *from, size_t size, sfi_error **error);
 /* Copies a C string of the caller, with its zero byte. SFI_BOUNDS if it has no end within `size`

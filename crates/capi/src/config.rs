@@ -1,13 +1,15 @@
 //! The functions and rules that a host offers to the worlds that it opens.
 
 use crate::border::{Result, api, border, handle, place, text};
-use crate::enter::{Shared, alone, sfi_world, shared};
+use crate::enter::{Inside, Shared, alone, current, enter, sfi_world, shared};
 use crate::error::Status;
 use crate::error::{Failure, INVALID, c_text};
 use crate::function::{sfi_argument, sfi_limits, sfi_value};
 use crate::host::{run, sfi_host_call};
+use crate::shape::Shape;
+use crate::sharing::{Order, Turns};
 use sfi_loader::interface::Declaration;
-use sfi_loader::{Builder, HostCall, HostError, Received, Signature};
+use sfi_loader::{Builder, HostCall, HostError, Received, TemplateBuilder};
 use std::ffi::{c_char, c_int, c_void};
 use std::sync::Arc;
 
@@ -42,6 +44,8 @@ struct User(*mut c_void);
 // SAFETY: never dereferenced here. The host's functions get it on the thread that uses the world,
 // as sfi.h says.
 unsafe impl Send for User {}
+// SAFETY: as above. sfi.h says which functions several threads run at once.
+unsafe impl Sync for User {}
 
 impl User {
     /// Returns the pointer. Closures that call this capture the whole value, so they are `Send`.
@@ -50,14 +54,40 @@ impl User {
     }
 }
 
+/// The way to the record of the world that calls a host function.
+#[derive(Clone)]
+enum Record {
+    /// The function belongs to one world.
+    Of(Arc<Shared>),
+    /// Several worlds share it. The thread knows which one it is in.
+    Current,
+}
+
+impl Record {
+    /// Returns the record.
+    ///
+    /// # Safety
+    /// For a host function that runs, which is in the world.
+    unsafe fn get(&self) -> &Shared {
+        match self {
+            Record::Of(shared) => shared,
+            // SAFETY: the thread is in the announced world whose domain called, and the world
+            // lives until the call returns.
+            Record::Current => unsafe { &*current() },
+        }
+    }
+}
+
 /// Wraps a function of the host for the loader.
 fn plain(
-    shared: Arc<Shared>,
+    record: Record,
     function: sfi_host_fn,
     user: User,
-) -> impl FnMut(&mut HostCall<'_>) -> std::result::Result<u64, HostError> + Send + 'static {
+) -> impl Fn(&mut HostCall<'_>) -> std::result::Result<u64, HostError> + Send + Sync + 'static {
     move |cx| {
-        run(&shared, cx, |call, result| {
+        // SAFETY: this is a host function that runs.
+        let shared = unsafe { record.get() };
+        run(shared, cx, |call, result| {
             // SAFETY: a function of the host with its own pointer; call and result live until it
             // returns.
             function.map_or(INVALID, |function| unsafe { function(user.get(), call, result) })
@@ -82,6 +112,7 @@ pub struct sfi_config {
     clock: bool,
     interruptible: bool,
     one_thread: bool,
+    order: Option<Order>,
 }
 
 impl sfi_config {
@@ -90,12 +121,48 @@ impl sfi_config {
         self.one_thread
     }
 
+    /// Returns the order in which threads wait for a world, if they do.
+    pub(crate) fn order(&self) -> Option<Order> {
+        self.order
+    }
+
+    /// Returns the rules by which threads wait for a world, if they do.
+    pub(crate) fn turns(&self) -> Option<Turns> {
+        self.order.map(Turns::new)
+    }
+
+    /// Adds the config to the description of a template. Its host functions run in several
+    /// threads.
+    pub(crate) fn apply_to_template(&self, mut builder: TemplateBuilder) -> Result<TemplateBuilder> {
+        let limits = self.limits.map(sfi_limits::limits);
+        let other = [
+            (self.functions.iter().any(|f| matches!(f.1, Offer::Serve(..))), "functions with a declaration"),
+            (!self.permits.is_empty() || self.permission.is_some(), "rules for connections"),
+            (self.interruptible, "interruptible calls"),
+            (self.one_thread, "the promise of one thread"),
+            (limits.is_some_and(|limits| limits.cpu.is_some()), "a limit of processor time"),
+        ];
+        if let Some((_, what)) = other.into_iter().find(|(has, _)| *has) {
+            return Err(Failure::new(INVALID, format!("a template cannot have {what}")));
+        }
+        for (name, offer, user) in &self.functions {
+            if let Offer::Function(function) = offer {
+                builder = builder.host_fn(name, plain(Record::Current, *function, *user));
+            }
+        }
+        builder = if self.clock { builder.clock() } else { builder };
+        Ok(match limits.and_then(|limits| limits.wall) {
+            Some(wall) => builder.time_limit(wall),
+            None => builder,
+        })
+    }
+
     /// Adds the whole config to the description of a world.
     pub(crate) fn apply(&self, mut builder: Builder, shared: &Arc<Shared>) -> Builder {
         for (name, offer, user) in &self.functions {
             let (shared, user) = (Arc::clone(shared), *user);
             builder = match offer.clone() {
-                Offer::Function(function) => builder.host_fn(name, plain(shared, function, user)),
+                Offer::Function(function) => builder.host_fn(name, plain(Record::Of(shared), function, user)),
                 Offer::Serve(declaration, function) => {
                     builder.serve(name, declaration, move |cx, received| {
                         let arguments: Vec<sfi_argument> = received.iter_mut().map(argument).collect();
@@ -252,13 +319,23 @@ api! {
 }
 
 api! {
+    /// Chooses what threads do that find a world in use.
+    fn sfi_config_sharing(config: *mut sfi_config, sharing: c_int) {
+        change(config)?.order = match sharing {
+            REFUSE => None,
+            LOCK => Some(Order::Any),
+            QUEUE => Some(Order::Queue),
+            _ => return Err(Failure::new(INVALID, "sharing is SFI_SHARE_REFUSE, SFI_SHARE_LOCK or SFI_SHARE_QUEUE")),
+        };
+        Ok(())
+    }
+
     /// Lends a function of the host to a domain.
     fn sfi_world_lend(world: *mut sfi_world, domain: *const c_char, name: *const c_char, signature: *const c_char, function: sfi_host_fn, user: *mut c_void, pointer: *mut u64) {
         let (name, to) = (named(name, function.is_some())?, place(pointer, "pointer")?);
-        let (domain, signature) = (text(domain, "domain")?, text(signature, "signature")?);
-        signature.parse::<Signature>()?;
-        let inside = shared(world)?;
-        let lent = alone(world, |world| Ok(world.lend(domain, &name, signature, plain(inside, function, User(user)))?))?;
+        let (domain, signature) = (text(domain, "domain")?, Shape::parse(text(signature, "signature")?)?.lowered());
+        let lent = plain(Record::Of(shared(world)?), function, User(user));
+        let lent = alone(world, |world| Ok(world.lend(domain, &name, &signature, lent)?))?;
         to.write(lent.0);
         Ok(())
     }
@@ -268,7 +345,34 @@ api! {
         let (domain, name) = (text(domain, "domain")?, text(name, "name")?);
         alone(world, |world| Ok(world.take_back(domain, name)?))
     }
+
+    /// Registers a callback.
+    fn sfi_callback_register(world: *mut sfi_world, domain: *const c_char, name: *const c_char, signature: *const c_char, function: sfi_host_fn, user: *mut c_void, pointer: *mut u64) {
+        let (name, to) = (named(name, function.is_some())?, place(pointer, "pointer")?);
+        let (domain, signature) = (text(domain, "domain")?, Shape::parse(text(signature, "signature")?)?.lowered());
+        let lent = plain(Record::Of(shared(world)?), function, User(user));
+        let lent = enter(world, |inside| match inside {
+            Inside::World(world) => Ok(world.lend_reentrant(domain, &name, &signature, lent)?),
+            Inside::Host(call) => Ok(call.lend_reentrant(domain, &name, &signature, lent)?),
+        })?;
+        to.write(lent.0);
+        Ok(())
+    }
+
+    /// Unregisters a callback.
+    fn sfi_callback_unregister(world: *mut sfi_world, domain: *const c_char, name: *const c_char) {
+        let (domain, name) = (text(domain, "domain")?, text(name, "name")?);
+        enter(world, |inside| match inside {
+            Inside::World(world) => Ok(world.forget_lent(domain, name)?),
+            Inside::Host(call) => Ok(call.forget_lent(domain, name)?),
+        })
+    }
 }
+
+// As in sfi.h.
+const REFUSE: c_int = 0;
+const LOCK: c_int = 1;
+const QUEUE: c_int = 2;
 
 /// Borrows the config if there is one.
 ///

@@ -2,9 +2,13 @@
 
 use crate::border::{Result, handle};
 use crate::error::{Failure, IN_USE};
+use crate::fleet::Holder;
+use crate::sharing::Turns;
 use sfi_loader::manifest::Manifest;
-use sfi_loader::{HostCall, Manage, World};
-use std::cell::UnsafeCell;
+use sfi_loader::{HostCall, Instance, Manage, World};
+use std::cell::{Cell, UnsafeCell};
+use std::collections::HashMap;
+use std::ffi::CString;
 use std::path::PathBuf;
 use std::ptr;
 use std::sync::Arc;
@@ -14,8 +18,12 @@ use std::sync::atomic::{AtomicPtr, AtomicU64, Ordering};
 pub struct sfi_world {
     pub(crate) shared: Arc<Shared>,
     /// Used by the thread that `shared` names, while no host function runs.
-    pub(crate) world: UnsafeCell<Option<World>>,
-    pub(crate) manifest: Manifest,
+    pub(crate) world: UnsafeCell<Option<Holder>>,
+    pub(crate) manifest: Arc<Manifest>,
+    /// The names of the manifest's domains.
+    pub(crate) names: Vec<CString>,
+    /// The instances that the host made, by name. Used like `world`.
+    pub(crate) instances: UnsafeCell<HashMap<String, Instance>>,
     pub(crate) directory: PathBuf,
 }
 
@@ -28,6 +36,33 @@ pub(crate) struct Shared {
     thread: AtomicU64,
     /// The call of the innermost host function that runs, null while domains run.
     call: AtomicPtr<HostCall<'static>>,
+    /// The order in which threads wait for the world. `None`: they are turned away.
+    turns: Option<Turns>,
+    /// Host functions find this record by their thread, see [`current`].
+    announced: bool,
+}
+
+thread_local! {
+    /// The announced record whose world this thread entered last.
+    static CURRENT: Cell<*const Shared> = const { Cell::new(ptr::null()) };
+}
+
+/// Returns the announced record whose world this thread is in, null if there is none. It lives
+/// while the thread is in the world.
+pub(crate) fn current() -> *const Shared {
+    CURRENT.get()
+}
+
+/// Puts back the announced record from before when it is dropped.
+pub(crate) struct Announced(Option<*const Shared>);
+
+impl Drop for Announced {
+    #[inline(always)]
+    fn drop(&mut self) {
+        if let Some(before) = self.0 {
+            CURRENT.set(before);
+        }
+    }
 }
 
 /// Puts back the previous host function when it is dropped.
@@ -45,12 +80,51 @@ impl Shared {
         Self { only: this_thread(), ..Self::default() }
     }
 
+    /// Returns the record of a world whose threads wait for each other by these rules.
+    pub(crate) fn of_turns(turns: Option<Turns>) -> Self {
+        Self { turns, ..Self::default() }
+    }
+
+    /// Returns the record of a world whose host functions are shared with other worlds.
+    pub(crate) fn announced(turns: Option<Turns>) -> Self {
+        Self { turns, announced: true, ..Self::default() }
+    }
+
+    /// Makes this thread's host functions find this record, if they do not know it.
+    #[inline(always)]
+    pub(crate) fn announce(&self) -> Announced {
+        Announced(self.announced.then(|| CURRENT.replace(self)))
+    }
+
+    /// Makes a thread the user of the world, or waits for that if the world's threads do. Returns
+    /// the user if there is one and the thread does not wait.
+    #[inline(always)]
+    pub(crate) fn take(&self, me: u64) -> std::result::Result<(), u64> {
+        match &self.turns {
+            None => self.try_take(me),
+            Some(_) if self.thread.load(Ordering::Relaxed) == me => Err(me),
+            Some(turns) => {
+                turns.wait(|| self.thread.compare_exchange(0, me, Ordering::SeqCst, Ordering::SeqCst).is_ok());
+                Ok(())
+            }
+        }
+    }
+
+    /// Ends the use of the world by this thread.
+    #[inline(always)]
+    pub(crate) fn leave(&self) {
+        match &self.turns {
+            None => self.thread.store(0, Ordering::Release),
+            Some(turns) => turns.pass(|| self.thread.store(0, Ordering::SeqCst)),
+        }
+    }
+
     /// Makes a thread the user of the world. Returns the user if there is one.
     ///
     /// A world of one thread needs no atomic exchange. The other threads are turned away before
     /// they look at the user, so only its own thread reads and writes it.
     #[inline(always)]
-    pub(crate) fn take(&self, me: u64) -> std::result::Result<(), u64> {
+    fn try_take(&self, me: u64) -> std::result::Result<(), u64> {
         if self.only == 0 {
             return self.thread.compare_exchange(0, me, Ordering::Acquire, Ordering::Relaxed).map(|_| ());
         }
@@ -122,7 +196,7 @@ pub(crate) struct Leave<'s>(pub(crate) &'s Shared);
 impl Drop for Leave<'_> {
     #[inline(always)]
     fn drop(&mut self) {
-        self.0.thread.store(0, Ordering::Release);
+        self.0.leave();
     }
 }
 
@@ -136,6 +210,7 @@ pub(crate) unsafe fn enter<R>(world: *const sfi_world, body: impl FnOnce(Inside<
     let this = unsafe { handle(world, "world") }?;
     let shared = &*this.shared;
     let me = this_thread();
+    let _announced = shared.announce();
     match shared.take(me) {
         Ok(()) => {
             let _leave = Leave(shared);
@@ -143,7 +218,7 @@ pub(crate) unsafe fn enter<R>(world: *const sfi_world, body: impl FnOnce(Inside<
             // else uses the place until `_leave` is dropped, because host functions enter by
             // another way.
             let found = unsafe { &mut *this.world.get() };
-            body(Inside::World(found.as_mut().ok_or_else(|| Failure::new(IN_USE, "the world is being closed"))?))
+            body(Inside::World(found.as_deref_mut().ok_or_else(|| Failure::new(IN_USE, "the world is being closed"))?))
         }
         Err(thread) if thread == me => {
             let call = shared.call.load(Ordering::Relaxed);

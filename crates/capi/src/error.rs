@@ -32,6 +32,7 @@ pub(crate) const PANIC: Status = 14;
 pub(crate) const HOST: Status = 15;
 pub(crate) const EXIT: Status = 16;
 pub(crate) const NOT_READY: Status = 17;
+pub(crate) const BUSY: Status = 18;
 
 /// An error on its way to the host.
 #[derive(Debug)]

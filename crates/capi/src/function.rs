@@ -3,8 +3,9 @@
 use crate::border::{Result, api, give, handle, place, text, values};
 use crate::enter::{Inside, enter, sfi_world};
 use crate::error::{ARGUMENTS, Failure, INVALID, UNTIMED};
+use crate::shape::Shape;
 use sfi_loader::interface::{Declaration, Kind};
-use sfi_loader::{Bound, DynFn, Enter, Limits, Raw, Signature};
+use sfi_loader::{Bound, Code, DynFn, Enter, Limits, Raw};
 use std::ffi::{c_char, c_void};
 use std::ptr;
 use std::time::Duration;
@@ -55,7 +56,26 @@ impl sfi_limits {
 
 /// `sfi_function`.
 #[derive(Debug)]
-pub struct sfi_function(DynFn);
+pub struct sfi_function(Way);
+
+/// The way into a function.
+#[derive(Debug)]
+enum Way {
+    /// One word for each argument.
+    Words(DynFn),
+    /// Arguments or the result are structures.
+    Shaped(Code, Shape),
+}
+
+impl Way {
+    /// Returns the number of words that a call takes.
+    fn words(&self) -> usize {
+        match self {
+            Way::Words(function) => function.signature().arguments.len(),
+            Way::Shaped(_, shape) => shape.words(),
+        }
+    }
+}
 
 /// `sfi_bound`.
 #[derive(Debug)]
@@ -63,15 +83,18 @@ pub struct sfi_bound(Bound);
 
 /// A callee that can be called from outside and from within a host function.
 trait Callee {
-    fn call(&self, way: &mut (impl Enter + ?Sized)) -> Result<u64>;
+    fn call(&self, way: &mut (impl Enter + ?Sized)) -> Result<[u64; 2]>;
 }
 
 /// A function, and the words of its arguments.
-struct Words<'c>(&'c DynFn, Vec<u64>);
+struct Words<'c>(&'c Way, Vec<u64>);
 
 impl Callee for Words<'_> {
-    fn call(&self, way: &mut (impl Enter + ?Sized)) -> Result<u64> {
-        Ok(self.0.call(way, &self.1)?)
+    fn call(&self, way: &mut (impl Enter + ?Sized)) -> Result<[u64; 2]> {
+        match self.0 {
+            Way::Words(function) => Ok([function.call(way, &self.1)?, 0]),
+            Way::Shaped(code, shape) => Ok(shape.result(&code.call(way, &shape.sorted(&self.1).registers())?)),
+        }
     }
 }
 
@@ -79,9 +102,9 @@ impl Callee for Words<'_> {
 struct Buffers<'c>(&'c Bound, Vec<Raw>);
 
 impl Callee for Buffers<'_> {
-    fn call(&self, way: &mut (impl Enter + ?Sized)) -> Result<u64> {
+    fn call(&self, way: &mut (impl Enter + ?Sized)) -> Result<[u64; 2]> {
         // SAFETY: the host promises the sizes of its buffers.
-        Ok(unsafe { self.0.call_raw(way, &self.1) }?)
+        Ok([unsafe { self.0.call_raw(way, &self.1) }?, 0])
     }
 }
 
@@ -89,7 +112,7 @@ impl Callee for Buffers<'_> {
 ///
 /// # Safety
 /// As for [`enter`]; `limits` is null or can be read.
-unsafe fn cross(world: *mut sfi_world, limits: *const sfi_limits, callee: &impl Callee) -> Result<u64> {
+unsafe fn cross(world: *mut sfi_world, limits: *const sfi_limits, callee: &impl Callee) -> Result<[u64; 2]> {
     // SAFETY: see the function's contract.
     unsafe {
         let limits = limits.as_ref().map(|limits| limits.limits()).filter(|l| l.wall.is_some() || l.cpu.is_some());
@@ -141,10 +164,36 @@ api! {
         let to = place(function, "function")?;
         to.write(ptr::null_mut());
         let (domain, name) = (text(domain, "domain")?, text(name, "name")?);
-        let signature: Signature = text(signature, "signature")?.parse()?;
-        let found = enter(world, |inside| match inside {
-            Inside::World(world) => Ok(world.domain(domain)?.export_dynamic(name, signature)?),
-            Inside::Host(call) => Ok(call.export_dynamic(domain, name, signature)?),
+        let mut shape = Shape::parse(text(signature, "signature")?)?;
+        let found = enter(world, |inside| {
+            let domain = match &inside {
+                Inside::World(world) => world.domain(domain)?,
+                Inside::Host(call) => call.domain(domain)?,
+            };
+            Ok(match shape.plain.take() {
+                Some(signature) => Way::Words(domain.export_dynamic(name, signature)?),
+                None => Way::Shaped(domain.code_named(name)?, shape),
+            })
+        })?;
+        to.write(Box::into_raw(Box::new(sfi_function(found))));
+        Ok(())
+    }
+
+    /// Finds a function of a domain by a function pointer.
+    fn sfi_function_at(world: *mut sfi_world, domain: *const c_char, pointer: u64, signature: *const c_char, function: *mut *mut sfi_function) {
+        let to = place(function, "function")?;
+        to.write(ptr::null_mut());
+        let domain = text(domain, "domain")?;
+        let mut shape = Shape::parse(text(signature, "signature")?)?;
+        let found = enter(world, |inside| {
+            let domain = match &inside {
+                Inside::World(world) => world.domain(domain)?,
+                Inside::Host(call) => call.domain(domain)?,
+            };
+            Ok(match shape.plain.take() {
+                Some(signature) => Way::Words(domain.dynamic_at(pointer, signature)?),
+                None => Way::Shaped(domain.code_at(pointer)?, shape),
+            })
         })?;
         to.write(Box::into_raw(Box::new(sfi_function(found))));
         Ok(())
@@ -153,8 +202,11 @@ api! {
     /// Calls a function.
     fn sfi_call(world: *mut sfi_world, function: *const sfi_function, arguments: *const sfi_value, count: usize, limits: *const sfi_limits, result: *mut sfi_value) {
         let function = &handle(function, "function")?.0;
-        let bits = cross(world, limits, &Words(function, words(arguments, count, function.signature().arguments.len())?))?;
-        give(result, sfi_value { u: bits });
+        let [first, second] = cross(world, limits, &Words(function, words(arguments, count, function.words())?))?;
+        give(result, sfi_value { u: first });
+        if let Way::Shaped(_, shape) = function && shape.has_two_results() && !result.is_null() {
+            result.add(1).write(sfi_value { u: second });
+        }
         Ok(())
     }
 
@@ -177,7 +229,7 @@ api! {
         let bound = &handle(bound, "bound")?.0;
         as_many(count, bound.declaration().parameters.len())?;
         let raws = raws(bound.declaration(), values(arguments, count, "arguments")?)?;
-        let bits = cross(world, limits, &Buffers(bound, raws))?;
+        let [bits, _] = cross(world, limits, &Buffers(bound, raws))?;
         give(result, sfi_value { u: bits });
         Ok(())
     }

@@ -6,6 +6,7 @@ use crate::error::Status;
 use crate::error::{BOUNDS, Failure, IN_USE, INVALID, OK, c_text};
 use crate::function::{sfi_value, words};
 use crate::memory::{source, target};
+use crate::native::sfi_registers;
 use sfi_loader::{HostCall, HostError, Signature};
 use std::cell::OnceCell;
 use std::ffi::{CString, c_char, c_void};
@@ -88,6 +89,23 @@ pub unsafe extern "C" fn sfi_host_f32(call: *mut sfi_host_call, index: usize) ->
 const LAST: usize = 1 << 16;
 
 api! {
+    /// Copies the arguments as they are in registers and on the caller's data stack.
+    fn sfi_host_registers(call: *mut sfi_host_call, registers: *mut sfi_registers, stack: *mut u64, words: usize) {
+        let to = crate::border::place(registers, "registers")?;
+        if words > 0 {
+            crate::border::place(stack, "stack")?;
+        }
+        let cx = running(call)?;
+        to.write(sfi_registers::of_call(
+            std::array::from_fn(|i| cx.arg(i)),
+            std::array::from_fn(|i| cx.arg_f64(i).to_bits()),
+        ));
+        for word in 0..words {
+            stack.add(word).write(cx.arg(word.min(LAST) + 6));
+        }
+        Ok(())
+    }
+
     /// Copies out of the caller's memory.
     fn sfi_host_read(call: *mut sfi_host_call, pointer: u64, to: *mut c_void, size: usize) {
         let to = target(to, size)?;

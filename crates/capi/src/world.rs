@@ -3,14 +3,15 @@
 use crate::border::{Result, api, border, place, text};
 use crate::config::{config_or_none, sfi_config};
 use crate::enter::{Leave, Shared, alone, sfi_world, this_thread};
-use crate::error::{Failure, IN_USE, Status, sfi_error};
+use crate::error::{Failure, IN_USE, Status, c_text, sfi_error};
+use crate::fleet::Holder;
 use sfi_arbitration::{Arbiter, manifest as table};
 use sfi_loader::World;
 use sfi_loader::manifest::{Manifest, Support, arbiter_of};
 use std::cell::UnsafeCell;
 use std::ffi::c_char;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::ptr;
 use std::sync::Arc;
 
@@ -28,7 +29,8 @@ fn open(mut manifest: Manifest, directory: &Path, config: Option<&sfi_config>) -
         builder = builder.host_fn(arbiter_of(name), move |cx| arbiter.host_call(cx));
     }
     let one_thread = config.is_some_and(sfi_config::is_of_one_thread);
-    let shared = Arc::new(if one_thread { Shared::of_this_thread() } else { Shared::default() });
+    let turns = config.and_then(sfi_config::turns);
+    let shared = Arc::new(if one_thread { Shared::of_this_thread() } else { Shared::of_turns(turns) });
     if let Some(config) = config {
         builder = config.apply(builder, &shared);
     }
@@ -38,9 +40,19 @@ fn open(mut manifest: Manifest, directory: &Path, config: Option<&sfi_config>) -
         let _leave = Leave(&shared);
         builder.build()?
     };
-    let world = UnsafeCell::new(Some(built));
-    let directory = directory.to_owned();
-    Ok(Box::into_raw(Box::new(sfi_world { shared, world, manifest, directory })))
+    Ok(handed_out(shared, Holder::Own(built), Arc::new(manifest), directory.to_owned()))
+}
+
+/// Makes the host's handle of a world.
+pub(crate) fn handed_out(
+    shared: Arc<Shared>,
+    world: Holder,
+    manifest: Arc<Manifest>,
+    directory: PathBuf,
+) -> *mut sfi_world {
+    let names = manifest.domains.keys().map(c_text).collect();
+    let (world, instances) = (UnsafeCell::new(Some(world)), UnsafeCell::default());
+    Box::into_raw(Box::new(sfi_world { shared, world, manifest, directory, names, instances }))
 }
 
 api! {
@@ -82,9 +94,10 @@ pub unsafe extern "C" fn sfi_world_close(world: *mut sfi_world, error: *mut *mut
                 let this = &*world;
                 let me = this_thread();
                 this.shared.take(me).map_err(|_| Failure::new(IN_USE, "another thread uses the world"))?;
+                let _announced = this.shared.announce();
                 let _leave = Leave(&this.shared);
                 let found = (*this.world.get()).take();
-                catch_unwind(AssertUnwindSafe(|| found.map_or(Ok(()), World::shutdown)))
+                catch_unwind(AssertUnwindSafe(|| found.map_or(Ok(()), Holder::end)))
             };
             drop(Box::from_raw(world));
             ended.unwrap_or_else(|payload| resume_unwind(payload)).map_err(Failure::from)

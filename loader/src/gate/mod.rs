@@ -235,28 +235,29 @@ pub(crate) unsafe fn enter(
             "call rax",
             inlateout("rax") gate => frame.rax,
             inlateout("rdi") frame.ints[0] => _, inlateout("rsi") frame.ints[1] => _, inlateout("rdx") frame.ints[2] => status,
-            inlateout("rcx") frame.ints[3] => _, inlateout("r8") frame.ints[4] => _, inlateout("r9") frame.ints[5] => _,
+            inlateout("rcx") frame.ints[3] => _, inlateout("r8") frame.ints[4] => frame.rdx, inlateout("r9") frame.ints[5] => _,
             inlateout("r10") binding => _, inlateout("r11") context => _, inlateout("r12") control_sp => _, out("r13") _,
             inlateout("r14") thread => _, inlateout("r15") frame.sp => _,
             $($float)*
             clobber_abi("sysv64"),
         ) };
     }
-    let xmm0: f64;
+    let (xmm0, xmm1): (f64, f64);
     // SAFETY: see the function's contract. The gate changes only memory and the registers named
     // here.
     unsafe {
         if floats {
             let f = frame.floats.map(f64::from_bits);
             cross!(
-                inlateout("xmm0") f[0] => xmm0, in("xmm1") f[1], in("xmm2") f[2], in("xmm3") f[3], in("xmm4") f[4],
+                inlateout("xmm0") f[0] => xmm0, inlateout("xmm1") f[1] => xmm1, in("xmm2") f[2], in("xmm3") f[3], in("xmm4") f[4],
                 in("xmm5") f[5], in("xmm6") f[6], in("xmm7") f[7],
             );
         } else {
-            cross!(lateout("xmm0") xmm0,);
+            cross!(lateout("xmm0") xmm0, lateout("xmm1") xmm1,);
         }
     }
     frame.xmm0 = xmm0.to_bits();
+    frame.xmm1 = xmm1.to_bits();
     Status::of(status as u32)
 }
 

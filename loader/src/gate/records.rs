@@ -391,15 +391,19 @@ pub(crate) struct CallFrame {
     pub sp: u64,
     /// rax of the result.
     pub rax: u64,
+    /// rdx of the result.
+    pub rdx: u64,
     /// Low half of xmm0 of the result.
     pub xmm0: u64,
+    /// Low half of xmm1 of the result.
+    pub xmm1: u64,
 }
 
 impl CallFrame {
     /// Returns a frame without arguments.
     #[inline]
     pub(crate) fn new() -> Self {
-        Self { ints: [0; 6], floats: [0; 8], sp: 0, rax: 0, xmm0: 0 }
+        Self { ints: [0; 6], floats: [0; 8], sp: 0, rax: 0, rdx: 0, xmm0: 0, xmm1: 0 }
     }
 }
 

@@ -7,7 +7,7 @@ use crate::link::layout::{Layout, Part};
 use crate::link::place::Places;
 use crate::link::references::{relocations, takes_address};
 use crate::link::select::Input;
-use crate::link::symbols::Symbols;
+use crate::link::symbols::{Symbols, Target};
 use crate::spec::DomainSpec;
 use crate::vm::address::WindowOffset;
 use crate::vm::window::pages;
@@ -33,6 +33,14 @@ impl Dispatch {
     /// Returns the slots of a library: of a table at `start` those whose numbers `index` gives.
     pub(crate) fn of_library(start: WindowOffset, index: HashMap<WindowOffset, usize>) -> Self {
         Self { slots: Vec::new(), start, index, reserved: (0, 0) }
+    }
+
+    /// Gives a code offset a slot if it has none.
+    fn add(&mut self, code: WindowOffset) {
+        let next = self.slots.len();
+        if *self.index.entry(code).or_insert(next) == next {
+            self.slots.push(code);
+        }
     }
 
     /// Returns the window offset of the slot of a code offset.
@@ -64,7 +72,8 @@ impl Dispatch {
     }
 }
 
-/// Gives a slot to every IFUNC, and to every code address that a relocation takes.
+/// Gives a slot to every IFUNC, to every code address that a relocation takes, and to the functions
+/// of [`DomainSpec::pointers`].
 pub(crate) fn collect(
     spec: &DomainSpec,
     inputs: &[Input<'_>],
@@ -79,10 +88,17 @@ pub(crate) fn collect(
         if !takes_address(r.kind) {
             continue;
         }
-        let Some(code) = places.code(target, layout) else { continue };
-        let next = dispatch.slots.len();
-        if *dispatch.index.entry(code).or_insert(next) == next {
-            dispatch.slots.push(code);
+        if let Some(code) = places.code(target, layout) {
+            dispatch.add(code);
+        }
+    }
+    let mut named: Vec<&str> = symbols.globals.keys().copied().filter(|name| spec.has_pointer(name)).collect();
+    named.sort_unstable();
+    for name in named {
+        let (target, _) = symbols.globals[name];
+        let code = if matches!(target, Target::Import(_)) { None } else { places.code(target, layout) };
+        if let Some(code) = code {
+            dispatch.add(code);
         }
     }
     // Gateways that are connected at run time are called through pointers.

@@ -75,6 +75,8 @@ pub(crate) struct Image {
     pub functions_by_name: HashMap<String, WindowOffset>,
     /// Offsets of global variables, by name.
     pub variables: HashMap<String, WindowOffset>,
+    /// Offsets of the dispatch slots of global functions, by name, of those that have one.
+    pub pointers: HashMap<String, WindowOffset>,
     /// The common addresses of each region's first byte, and of the byte after the region, by the
     /// domain's symbols. Images with shared regions are not serialised.
     #[serde(skip)]

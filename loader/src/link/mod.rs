@@ -108,6 +108,8 @@ pub(crate) fn link(spec: &DomainSpec, plan: &Plan<'_>, site: &Site<'_>) -> Resul
     initialisers.extend(run(".init_array")?);
     let finalisers = run(".fini_array")?.into_iter().rev().collect();
     let (functions_by_name, variables) = names(symbols, layout, places);
+    let pointer = |(name, code): (&String, &WindowOffset)| Some((name.clone(), dispatch.slot(*code)?));
+    let pointers = functions_by_name.iter().filter_map(pointer).collect();
     let ends = |(share, place): (&Share, &Placed)| {
         [(share.symbol.clone(), place.common), (format!("{}_end", share.symbol), place.common + place.length)]
     };
@@ -132,6 +134,7 @@ pub(crate) fn link(spec: &DomainSpec, plan: &Plan<'_>, site: &Site<'_>) -> Resul
         names,
         functions_by_name,
         variables,
+        pointers,
         regions,
         initialisers,
         finalisers,

@@ -46,6 +46,9 @@
 //! [domains.codec]
 //! objects = ["codec.o"]
 //! exports = ["compress"]         # functions that other domains may import
+//! # Functions whose pointers the host can look up; names may end in `*`. Default: those whose
+//! # address the domain's code takes.
+//! pointers = ["on_*"]
 //! shared = { buffer = { region = "exchange" } }
 //! # Loads it again, elsewhere, after a fault: "never" (default), "always" or a number of times.
 //! restart = 3
@@ -102,6 +105,7 @@
 pub mod file;
 mod interface_file;
 mod libraries;
+mod only;
 mod syscalls;
 mod values;
 
@@ -294,6 +298,9 @@ pub struct Domain {
     /// Functions that other domains may import.
     #[serde(default)]
     pub exports: Vec<String>,
+    /// Functions that get function pointers, see [`DomainSpec::pointers`].
+    #[serde(default)]
+    pub pointers: Vec<String>,
     /// Granted crossings by symbol.
     #[serde(default)]
     pub imports: BTreeMap<String, Grant>,
@@ -622,6 +629,7 @@ impl Domain {
             .control_stack(self.control_stack.0)
             .placement(self.placement)
             .exports(self.exports.iter().cloned())
+            .pointers(self.pointers.iter().cloned())
             .spare_bindings(self.spare_bindings)
             .restart(self.restart)
             .budget(crate::Budget { wall: self.budget.wall.map(|t| t.0), cpu: self.budget.cpu.map(|t| t.0) });

@@ -74,6 +74,7 @@ pub struct DomainSpec {
     pub(crate) imports: Vec<(String, Import)>,
     pub(crate) shared: Vec<Share>,
     pub(crate) exports: Option<Vec<String>>,
+    pub(crate) pointers: Vec<String>,
     pub(crate) own_start: bool,
     pub(crate) placement: Placement,
     pub(crate) spare: usize,
@@ -190,6 +191,7 @@ impl DomainSpec {
             imports: Vec::new(),
             shared: Vec::new(),
             exports: None,
+            pointers: Vec::new(),
             own_start: false,
             placement: Placement::default(),
             spare: 0,
@@ -449,6 +451,23 @@ impl DomainSpec {
     pub fn exports<I: IntoIterator<Item = S>, S: Into<String>>(mut self, names: I) -> Self {
         self.exports = Some(names.into_iter().map(Into::into).collect());
         self
+    }
+
+    /// Gives these global functions function pointers, which the host can look up with
+    /// [`DomainRef::symbol`](crate::DomainRef::symbol) and pass to the domain. Names may end in
+    /// `*`. Without this, functions have one whose address the domain's own code takes.
+    #[must_use]
+    pub fn pointers<I: IntoIterator<Item = S>, S: Into<String>>(mut self, names: I) -> Self {
+        self.pointers = names.into_iter().map(Into::into).collect();
+        self
+    }
+
+    /// Says whether a global function gets a function pointer in any case.
+    pub(crate) fn has_pointer(&self, function: &str) -> bool {
+        self.pointers.iter().any(|name| match name.strip_suffix('*') {
+            Some(start) => function.starts_with(start),
+            None => function == name,
+        })
     }
 }
 

@@ -167,6 +167,13 @@ pub(crate) fn pressure() -> Pressure {
     Pressure { limit: registry.limit, mappings, domains: registry.live.len() as u64, exhausted }
 }
 
+/// Returns the base of the window that an address of this process lies in. Memory of the host lies
+/// in none. The base is a secret, because other domains can find the domain's memory with it.
+pub fn window_of(address: u64) -> Option<u64> {
+    let window = address / WINDOW_SIZE;
+    registry().live.contains(&window).then_some(window * WINDOW_SIZE)
+}
+
 /// Returns the number of windows that this process uses.
 pub(crate) fn live() -> u64 {
     registry().live.len() as u64

@@ -59,6 +59,11 @@ impl<'w> DomainRef<'w> {
         &self.inner.domains[self.index]
     }
 
+    /// Returns the domain's name. That of an instance is its domain's with a number.
+    pub fn name(&self) -> &'w str {
+        &self.domain().name
+    }
+
     /// Finds a global function. You state its type.
     ///
     /// # Errors
@@ -82,12 +87,21 @@ impl<'w> DomainRef<'w> {
         self.inner.function_at(self.index, pointer)
     }
 
-    /// Returns the address of a global variable, in the domain's terms.
+    /// Returns the address of a global variable, or the function pointer of a global function
+    /// ([`crate::DomainSpec::pointers`]), in the domain's terms.
     pub fn symbol(&self, name: &str) -> Option<crate::Pointer> {
-        let domain = self.domain();
-        let variable = || Some(domain.window.at(*domain.image.variables.get(name)?));
-        let found = domain.image.regions.get(name).copied().or_else(variable);
+        let Domain { image, window, .. } = self.domain();
+        let variable = || image.variables.get(name).map(|offset| window.at(*offset));
+        let function = || image.pointers.get(name).map(|slot| window.address(*slot));
+        let found = image.regions.get(name).copied().or_else(variable).or_else(function);
         found.map(|address| crate::Pointer(address.number()))
+    }
+
+    /// Says whether a range, at a pointer in the domain's terms, is memory that the domain itself
+    /// may write to.
+    pub fn may_write(&self, pointer: u64, length: usize) -> bool {
+        let domain = self.domain();
+        domain.window.place(pointer).is_some() && domain.memory().writable(pointer, length).is_ok()
     }
 
     /// Returns the mapped segments, as window offsets.

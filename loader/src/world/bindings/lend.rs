@@ -6,6 +6,10 @@
 //! the gateway's slot means this function while it is lent, and nothing otherwise. So a pointer
 //! that the callee keeps never means another function, and the pointers of one function are equal.
 //! A client cannot take more than its share while others have none.
+//!
+//! A host that registers ever new functions of its own can give that up ([`World::forget_lent`]).
+//! The callee can call any of the host's functions that are lent to it anyway, so an old pointer
+//! gives it nothing that it does not have.
 
 use crate::gate::ids::{BindingId, DomainId, HostId};
 use crate::spec::signature::Signature;
@@ -59,6 +63,16 @@ impl Inner {
         self.manager.runs[callee].at(spec.imports.len() + spec.spare + gateway)
     }
 
+    /// Says whether a call through a domain's gateway is in progress.
+    fn is_running(&self, callee: DomainId, gateway: usize) -> bool {
+        // SAFETY: the header of the world's control stack, which lives as long as the world.
+        if unsafe { (*self.gates.control.context()).depth } == 0 {
+            return false;
+        }
+        let at = self.gates.control.binding(self.lent_number(callee, gateway));
+        self.activity().bindings.contains(&at)
+    }
+
     /// Lends a function to a domain. Returns the pointer, in the domain's terms. Instances share
     /// their gateways with the domain that they are instances of.
     pub(crate) fn lend(
@@ -75,6 +89,11 @@ impl Inner {
         let none = || BindError::NoCallback { domain: self.domains[origin].name.clone() };
         let gateway = gateway.ok_or_else(none)?;
         let number = self.lent_number(origin, gateway);
+        // A call in progress returns by the binding.
+        let unused = self.manager.lent.of(origin).get(gateway).is_some_and(|lent| lent.calls == 0);
+        if unused && self.is_running(origin, gateway) {
+            return Err(none());
+        }
         if self.manager.lent.of(origin).get(gateway).is_none_or(|lent| lent.calls == 0) {
             if signature.has_floats() {
                 self.pass_floats(&[Some(origin), to.domain()])?;
@@ -95,8 +114,10 @@ impl Inner {
             let (id, signature) = (lendings.ids, signature.clone());
             all.push(Lent { id, function, party, signature, trust, calls: 1 });
         } else {
-            all[gateway].function = function;
-            all[gateway].calls += 1;
+            let lent = &mut all[gateway];
+            (lent.function, lent.trust) = (function, trust);
+            lent.signature.clone_from(signature);
+            lent.calls += 1;
         }
         let loan = Loan { callee: origin, gateway, id: all[gateway].id };
         Ok((loan, self.pointer(callee, number)))
@@ -116,12 +137,18 @@ impl Inner {
         let alike = |l: &Lent| l.signature == *signature && l.trust == trust;
         let moved = |l: &Lent| l.calls == 0 && alike(l) && function.follows(&l.function);
         let found = known.iter().position(|l| alike(l) && function.is(&l.function));
+        let free = |l: &Lent, gateway: usize| {
+            l.calls == 0 && matches!(l.function, Function::Forgotten) && !self.is_running(callee, gateway)
+        };
+        let forgotten = || (0..known.len()).find(|gateway| free(&known[*gateway], *gateway));
         let next = || {
             let own = known.iter().filter(|l| l.party == party).count();
             let room = known.len() < self.domains[callee].spec.lent_gateways() && own < self.share(callee, party);
             room.then_some(known.len())
         };
-        found.or_else(|| known.iter().position(moved)).or_else(next)
+        let of_host = matches!(function, Function::Host(_));
+        let reused = || if of_host { forgotten() } else { None };
+        found.or_else(|| known.iter().position(moved)).or_else(reused).or_else(next)
     }
 
     /// Returns the number of a domain's gateways that one party may have. All connected clients
@@ -193,25 +220,73 @@ impl Inner {
         self.manager.lent.hosts.iter().position(|of| of.callee == callee && of.name == name)
     }
 
-    /// Drops a function of the host to which no record leads.
+    /// Drops a function of the host to which no record leads. While a host function runs, it may be
+    /// this one, and is dropped later.
     fn vacate_host(&mut self, host: HostId) {
-        self.hosts[host] = Host::new(LENT.to_owned(), |_| Err(HostError::new("taken back")));
-        self.manager.lent.vacant.push(host);
+        let empty = Host::new(LENT.to_owned(), |_| Err(HostError::new("taken back")));
+        let gone = std::mem::replace(&mut self.hosts[host], empty);
+        // SAFETY: the header of the world's control stack, which lives as long as the world.
+        let running = unsafe { (*self.gates.control.context()).depth } > 0;
+        let lent = &mut self.manager.lent;
+        lent.vacant.push(host);
+        lent.retired.push(gone);
+        if !running {
+            lent.retired.clear();
+        }
     }
 
-    fn take_back(&mut self, domain: &str, name: &str) -> Result<(), BindError> {
+    fn take_back(&mut self, domain: &str, name: &str, forget: bool) -> Result<(), BindError> {
         let callee = self.find(domain)?;
         let missing = || BindError::Lent { domain: domain.to_owned(), name: name.to_owned() };
         let place = self.host_loan(callee, name).ok_or_else(missing)?;
         let of = self.manager.lent.hosts.swap_remove(place);
         self.end_loan(of.loan)?;
         self.vacate_host(of.host);
+        if forget && !self.has_instances(callee) {
+            self.manager.lent.forget_one(of.loan);
+        }
         Ok(())
     }
 }
 
 /// Name of host functions that are lent. No import can name it.
 const LENT: &str = "(lent)";
+
+/// Reads the signature of a function that is to be lent.
+fn read(domain: &str, name: &str, signature: &str) -> Result<Signature, BuildError> {
+    signature.parse().map_err(|error| BuildError::Signature {
+        domain: domain.to_owned(),
+        symbol: name.to_owned(),
+        error,
+    })
+}
+
+impl HostCall<'_> {
+    /// Lends a function of the host to a domain, as [`World::lend_reentrant`].
+    ///
+    /// # Errors
+    /// As [`World::lend`]; also [`BindError::Busy`] if the signature is the first of the domain
+    /// with a `float`.
+    pub fn lend_reentrant(
+        &mut self,
+        domain: &str,
+        name: &str,
+        signature: &str,
+        function: impl Fn(&mut HostCall<'_>) -> Result<u64, HostError> + Send + 'static,
+    ) -> Result<Pointer, BuildError> {
+        let (parsed, function) = (read(domain, name, signature)?, Host::reentrant(LENT.to_owned(), function));
+        Ok(Pointer(self.record().lend_host(domain, name, &parsed, function)?))
+    }
+
+    /// Takes back a function that was lent, as [`World::forget_lent`]. It may be the one that runs,
+    /// which then returns normally.
+    ///
+    /// # Errors
+    /// As [`World::take_back`].
+    pub fn forget_lent(&mut self, domain: &str, name: &str) -> Result<(), BindError> {
+        self.record().take_back(domain, name, true)
+    }
+}
 
 impl World {
     /// Lends a function of the host to a domain. Returns a function pointer in the domain's terms,
@@ -230,12 +305,22 @@ impl World {
         signature: &str,
         function: impl FnMut(&mut HostCall<'_>) -> Result<u64, HostError> + Send + 'static,
     ) -> Result<Pointer, BuildError> {
-        let parsed = signature.parse().map_err(|error| BuildError::Signature {
-            domain: domain.to_owned(),
-            symbol: name.to_owned(),
-            error,
-        })?;
-        let function = Host::new(LENT.to_owned(), function);
+        let (parsed, function) = (read(domain, name, signature)?, Host::new(LENT.to_owned(), function));
+        Ok(Pointer(self.record().lend_host(domain, name, &parsed, function)?))
+    }
+
+    /// Lends a function of the host that may be called again while it runs, see [`World::lend`].
+    ///
+    /// # Errors
+    /// As [`World::lend`].
+    pub fn lend_reentrant(
+        &mut self,
+        domain: &str,
+        name: &str,
+        signature: &str,
+        function: impl Fn(&mut HostCall<'_>) -> Result<u64, HostError> + Send + 'static,
+    ) -> Result<Pointer, BuildError> {
+        let (parsed, function) = (read(domain, name, signature)?, Host::reentrant(LENT.to_owned(), function));
         Ok(Pointer(self.record().lend_host(domain, name, &parsed, function)?))
     }
 
@@ -244,7 +329,17 @@ impl World {
     /// # Errors
     /// [`BindError::Lent`] if none of this name is lent, [`BindError::Unknown`].
     pub fn take_back(&mut self, domain: &str, name: &str) -> Result<(), BindError> {
-        self.record().take_back(domain, name)
+        self.record().take_back(domain, name, false)
+    }
+
+    /// Takes back a function that was lent, and its gateway with it. The gateway may then be given
+    /// to a function with another name, so an old pointer that the domain kept may come to mean
+    /// that function. Gateways of domains with instances stay with their names.
+    ///
+    /// # Errors
+    /// As [`World::take_back`].
+    pub fn forget_lent(&mut self, domain: &str, name: &str) -> Result<(), BindError> {
+        self.record().take_back(domain, name, true)
     }
 
     /// Lends a function of the host to a domain while `body` runs, see [`World::lend`]:

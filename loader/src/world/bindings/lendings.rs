@@ -6,6 +6,7 @@ use crate::gate::ids::{DomainId, HostId};
 use crate::spec::Trust;
 use crate::spec::signature::Signature;
 use crate::vm::address::WindowOffset;
+use crate::world::calls::host::Host;
 use std::collections::BTreeMap;
 use std::sync::Weak;
 
@@ -28,6 +29,8 @@ pub(crate) enum Function {
     },
     /// A function of the host, by its name.
     Host(String),
+    /// Nothing: the host took a function back, and its gateway may be used again.
+    Forgotten,
 }
 
 impl Function {
@@ -79,7 +82,7 @@ pub(crate) struct OfHost {
 }
 
 /// The gateways that belong to functions, by the domain to which they were passed.
-#[derive(Debug, Default)]
+#[derive(Default)]
 pub(crate) struct Lendings {
     /// In the order of the gateways.
     pub(super) by_callee: BTreeMap<DomainId, Vec<Lent>>,
@@ -87,6 +90,8 @@ pub(crate) struct Lendings {
     pub(super) hosts: Vec<OfHost>,
     /// Numbers of host functions that were taken back.
     pub(super) vacant: Vec<HostId>,
+    /// Functions that were taken back while a host function ran. One of them may be running.
+    pub(super) retired: Vec<Host>,
 }
 
 impl Lendings {
@@ -94,6 +99,13 @@ impl Lendings {
     /// pointers to them.
     pub(crate) fn forget(&mut self, callee: DomainId) {
         self.by_callee.remove(&callee);
+    }
+
+    /// Frees the gateway of a loan that ended.
+    pub(super) fn forget_one(&mut self, loan: Loan) {
+        let all = self.by_callee.get_mut(&loan.callee);
+        let lent = all.and_then(|all| all.get_mut(loan.gateway));
+        lent.into_iter().filter(|lent| lent.calls == 0).for_each(|lent| lent.function = Function::Forgotten);
     }
 
     pub(super) fn of(&self, callee: DomainId) -> &[Lent] {

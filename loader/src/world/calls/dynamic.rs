@@ -102,6 +102,16 @@ impl DomainRef<'_> {
     pub fn export_dynamic(&self, function: &str, signature: Signature) -> Result<DynFn, LookupError> {
         self.inner.dynamic(self.index, function, signature)
     }
+
+    /// Returns the function that a function pointer of the domain means, with the given signature.
+    ///
+    /// # Errors
+    /// [`CallError::NotAFunction`].
+    pub fn dynamic_at(&self, pointer: u64, signature: Signature) -> Result<DynFn, CallError> {
+        let nothing = || CallError::NotAFunction { domain: self.inner.domains[self.index].name.clone() };
+        let offset = self.inner.code_at(self.index, pointer).ok_or_else(nothing)?;
+        Ok(DynFn::new(self.inner, self.index, offset, None, signature))
+    }
 }
 
 impl HostCall<'_> {

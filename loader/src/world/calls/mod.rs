@@ -9,6 +9,7 @@ pub(crate) mod functions;
 pub(crate) mod header;
 pub(crate) mod host;
 pub(crate) mod host_call;
+pub(crate) mod native;
 pub(crate) mod prepared;
 pub(crate) mod shim;
 pub(crate) mod values;

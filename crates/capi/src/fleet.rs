@@ -1,0 +1,274 @@
+//! Templates, pools and servers: worlds by the dozen, for hosts with threads.
+
+use crate::border::{Result, api, give, handle, place, text};
+use crate::config::{config_or_none, sfi_config};
+use crate::enter::{Shared, sfi_world};
+use crate::error::{BUSY, Failure};
+use crate::world::handed_out;
+use sfi_loader::manifest::Manifest;
+use sfi_loader::{CallError, Exhausted, Lease, Pool, PoolError, Pooled, Server, Template, World};
+use std::ffi::{c_char, c_int};
+use std::mem::ManuallyDrop;
+use std::ops::{Deref, DerefMut};
+use std::path::{Path, PathBuf};
+use std::ptr;
+use std::sync::Arc;
+use std::time::Duration;
+
+/// A world of the host, and its way back.
+pub(crate) enum Holder {
+    /// The host's own.
+    Own(World),
+    /// It goes back to its pool.
+    Pooled(Pooled),
+    /// It goes back to its server.
+    Leased(Leased),
+}
+
+/// A lease, and the server that it borrows.
+pub(crate) struct Leased {
+    /// Dropped before the server.
+    lease: ManuallyDrop<Lease<'static>>,
+    _server: Arc<Server>,
+}
+
+impl Drop for Leased {
+    fn drop(&mut self) {
+        // SAFETY: not used again.
+        unsafe { ManuallyDrop::drop(&mut self.lease) };
+    }
+}
+
+impl Deref for Holder {
+    type Target = World;
+
+    fn deref(&self) -> &World {
+        match self {
+            Holder::Own(world) => world,
+            Holder::Pooled(world) => world,
+            Holder::Leased(world) => &world.lease,
+        }
+    }
+}
+
+impl DerefMut for Holder {
+    #[inline]
+    fn deref_mut(&mut self) -> &mut World {
+        match self {
+            Holder::Own(world) => world,
+            Holder::Pooled(world) => world,
+            Holder::Leased(world) => &mut world.lease,
+        }
+    }
+}
+
+impl Holder {
+    /// Ends the host's use: shuts its own world down, or gives it back.
+    pub(crate) fn end(self) -> std::result::Result<(), CallError> {
+        match self {
+            Holder::Own(world) => world.shutdown(),
+            Holder::Pooled(_) | Holder::Leased(_) => Ok(()),
+        }
+    }
+}
+
+/// The description of a template's worlds.
+#[derive(Debug)]
+struct Described {
+    manifest: Arc<Manifest>,
+    directory: PathBuf,
+    order: Option<crate::sharing::Order>,
+}
+
+impl Described {
+    /// Makes a world whose host functions find its record by their thread.
+    fn world(&self, make: impl FnOnce() -> Result<Holder>) -> Result<*mut sfi_world> {
+        let shared = Arc::new(Shared::announced(self.order.map(crate::sharing::Turns::new)));
+        let made = {
+            // Initialisers call host functions, so this thread uses the world already.
+            let _announced = shared.announce();
+            shared.take(crate::enter::this_thread()).expect("nobody else knows the record");
+            let _leave = crate::enter::Leave(&shared);
+            make()?
+        };
+        Ok(handed_out(shared, made, Arc::clone(&self.manifest), self.directory.clone()))
+    }
+}
+
+/// `sfi_template`.
+#[derive(Debug)]
+pub struct sfi_template {
+    template: Template,
+    described: Arc<Described>,
+}
+
+/// `sfi_pool`.
+#[derive(Debug)]
+pub struct sfi_pool {
+    pool: Pool,
+    described: Arc<Described>,
+}
+
+/// `sfi_server`.
+#[derive(Debug)]
+pub struct sfi_server {
+    server: Arc<Server>,
+    described: Arc<Described>,
+}
+
+impl From<PoolError> for Failure {
+    fn from(error: PoolError) -> Self {
+        match error {
+            PoolError::Exhausted { .. } => Failure::new(BUSY, error.to_string()),
+            PoolError::Build(error) => error.into(),
+        }
+    }
+}
+
+impl From<Exhausted> for Failure {
+    fn from(error: Exhausted) -> Self {
+        Failure::new(BUSY, error.to_string())
+    }
+}
+
+/// Makes worlds of a template while their initialisers may call host functions.
+fn starting<R>(make: impl FnOnce() -> Result<R>) -> Result<R> {
+    let shared = Shared::announced(None);
+    let _announced = shared.announce();
+    shared.take(crate::enter::this_thread()).expect("nobody else knows the record");
+    let _leave = crate::enter::Leave(&shared);
+    make()
+}
+
+fn template(manifest: Manifest, directory: &Path, config: Option<&sfi_config>) -> Result<*mut sfi_template> {
+    let mut spec = Template::builder(manifest.only(directory)?).la57(manifest.placement.la57);
+    if let Some(limit) = manifest.limits.call {
+        spec = spec.time_limit(limit.0);
+    }
+    if let Some(config) = config {
+        spec = config.apply_to_template(spec)?;
+    }
+    let template = starting(|| Ok(spec.build()?))?;
+    let (manifest, directory, order) = (Arc::new(manifest), directory.to_owned(), config.and_then(sfi_config::order));
+    let described = Arc::new(Described { manifest, directory, order });
+    Ok(Box::into_raw(Box::new(sfi_template { template, described })))
+}
+
+api! {
+    /// Verifies, links and seals the domain of a manifest.
+    fn sfi_template_open(manifest: *const c_char, config: *const sfi_config, opened: *mut *mut sfi_template) {
+        let to = place(opened, "template")?;
+        to.write(ptr::null_mut());
+        let path = Path::new(text(manifest, "manifest")?);
+        let directory = path.parent().unwrap_or(Path::new(""));
+        to.write(template(Manifest::load(path)?, directory, config_or_none(config)?)?);
+        Ok(())
+    }
+
+    /// Verifies, links and seals the domain of a manifest's text.
+    fn sfi_template_open_text(manifest: *const c_char, directory: *const c_char, config: *const sfi_config, opened: *mut *mut sfi_template) {
+        let to = place(opened, "template")?;
+        to.write(ptr::null_mut());
+        let directory = Path::new(text(directory, "directory")?);
+        let manifest = Manifest::parse(text(manifest, "text")?, Path::new("(text)"))?;
+        to.write(template(manifest, directory, config_or_none(config)?)?);
+        Ok(())
+    }
+
+    /// Makes a world of a template.
+    fn sfi_template_instance(from: *const sfi_template, world: *mut *mut sfi_world) {
+        let to = place(world, "world")?;
+        to.write(ptr::null_mut());
+        let this = handle(from, "template")?;
+        to.write(this.described.world(|| Ok(Holder::Own(this.template.instance()?)))?);
+        Ok(())
+    }
+
+    /// Makes a pool.
+    fn sfi_pool_new(from: *const sfi_template, capacity: usize, pool: *mut *mut sfi_pool) {
+        let to = place(pool, "pool")?;
+        to.write(ptr::null_mut());
+        let this = handle(from, "template")?;
+        let pool = starting(|| Ok(Pool::new(&this.template, capacity)?))?;
+        to.write(Box::into_raw(Box::new(sfi_pool { pool, described: Arc::clone(&this.described) })));
+        Ok(())
+    }
+
+    /// Takes a world from a pool.
+    fn sfi_pool_take(pool: *const sfi_pool, wait: c_int, world: *mut *mut sfi_world) {
+        let to = place(world, "world")?;
+        to.write(ptr::null_mut());
+        let this = handle(pool, "pool")?;
+        let take = || if wait != 0 { this.pool.wait() } else { this.pool.take() };
+        to.write(this.described.world(|| Ok(Holder::Pooled(take()?)))?);
+        Ok(())
+    }
+
+    /// Makes a server.
+    fn sfi_server_new(from: *const sfi_template, instances: usize, most_waiting: usize, server: *mut *mut sfi_server) {
+        let to = place(server, "server")?;
+        to.write(ptr::null_mut());
+        let this = handle(from, "template")?;
+        let worlds = starting(|| (0..instances).map(|_| Ok(this.template.instance()?)).collect::<Result<Vec<World>>>())?;
+        let server = Arc::new(Server::new(worlds).most_waiting(most_waiting));
+        to.write(Box::into_raw(Box::new(sfi_server { server, described: Arc::clone(&this.described) })));
+        Ok(())
+    }
+
+    /// Enters a server.
+    fn sfi_server_enter(server: *const sfi_server, wait_ns: u64, world: *mut *mut sfi_world) {
+        let to = place(world, "world")?;
+        to.write(ptr::null_mut());
+        let this = handle(server, "server")?;
+        let lease = match wait_ns {
+            0 => this.server.try_enter(),
+            u64::MAX => this.server.enter(),
+            ns => this.server.enter_within(Duration::from_nanos(ns)),
+        }?;
+        // SAFETY: only the lifetime changes. The server outlives the lease, see `Leased`.
+        let lease = std::mem::transmute::<Lease<'_>, Lease<'static>>(lease);
+        let leased = Leased { lease: ManuallyDrop::new(lease), _server: Arc::clone(&this.server) };
+        to.write(this.described.world(|| Ok(Holder::Leased(leased)))?);
+        Ok(())
+    }
+
+    /// Counts the idle instances and the waiting threads of a server.
+    fn sfi_server_state(server: *const sfi_server, idle: *mut usize, waiting: *mut usize) {
+        let this = handle(server, "server")?;
+        give(idle, this.server.idle());
+        give(waiting, this.server.waiting());
+        Ok(())
+    }
+}
+
+/// Frees a handle.
+///
+/// # Safety
+/// Null, or a handle from this module that is not used again.
+unsafe fn free<T>(handle: *mut T) {
+    if !handle.is_null() {
+        // SAFETY: see the function's contract.
+        drop(unsafe { Box::from_raw(handle) });
+    }
+}
+
+/// Frees a template.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn sfi_template_free(handle: *mut sfi_template) {
+    // SAFETY: the crate's documentation states the host's duties.
+    unsafe { free(handle) }
+}
+
+/// Frees a pool.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn sfi_pool_free(handle: *mut sfi_pool) {
+    // SAFETY: as above.
+    unsafe { free(handle) }
+}
+
+/// Frees a server.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn sfi_server_free(handle: *mut sfi_server) {
+    // SAFETY: as above.
+    unsafe { free(handle) }
+}
