@@ -90,6 +90,8 @@ public:
 private:
     /* No window has memory below this offset. */
     static constexpr uint64_t small = 512 << 10;
+    /* The size of a window. */
+    static constexpr uint64_t window = UINT64_C(1) << 32;
 
     /* A function of the library that was called. */
     struct known {
@@ -185,7 +187,7 @@ private:
     static uint64_t around(const void *example, uint64_t &size)
     {
         uint64_t base = 0;
-        size = sfi_window_of(example, &base) ? UINT64_C(1) << 32 : 0;
+        size = sfi_window_of(example, &base) ? window : 0;
         return base;
     }
 
@@ -397,10 +399,16 @@ protected:
         if (sfi_world_free(world_, domain_.c_str(), p, &error) != SFI_OK) fail("free", error);
     }
 
+    /* RLBox asks this also of ranges of the application: both ends are the application's then, and
+     * no window fits between them. Null is in no range, so that a null pointer of the library and
+     * an index lead nowhere. */
     static bool impl_is_in_same_sandbox(const void *p1, const void *p2)
     {
         uint64_t one = 0, other = 0;
-        return sfi_window_of(p1, &one) && sfi_window_of(p2, &other) && one == other;
+        bool first = sfi_window_of(p1, &one), second = sfi_window_of(p2, &other);
+        if (first || second) return first && second && one == other;
+        uintptr_t a = reinterpret_cast<uintptr_t>(p1), b = reinterpret_cast<uintptr_t>(p2);
+        return a != 0 && b != 0 && (a < b ? b - a : a - b) < window;
     }
 
     bool impl_is_pointer_in_sandbox_memory(const void *p) { return reinterpret_cast<uintptr_t>(p) - base_ < size_; }

@@ -331,8 +331,9 @@ SFI_API sfi_status sfi_world_free(sfi_world *world, const char *domain, uint64_t
 
 /* Access a domain's memory by pointers in the domain's terms. The host reaches only memory that the
  * domain itself may read or write. Not within a host function: use sfi_host_read there.
- * sfi_world_symbol finds global variables, and function pointers of global functions. A function
- * has one if the domain's code takes its address, or if `pointers` in the manifest names it. */
+ * sfi_world_symbol finds global variables, and function pointers of global functions, also within
+ * a host function. A function has a pointer if the domain's code takes its address, or if
+ * `pointers` in the manifest names it. */
 SFI_API sfi_status sfi_world_symbol(sfi_world *world, const char *domain, const char *name, uint64_t *pointer, sfi_error **error);
 SFI_API sfi_status sfi_world_read(sfi_world *world, const char *domain, uint64_t pointer, void *to, size_t size, sfi_error **error);
 SFI_API sfi_status sfi_world_write(sfi_world *world, const char *domain, uint64_t pointer, const void *from, size_t size, sfi_error **error);

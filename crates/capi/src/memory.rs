@@ -4,6 +4,7 @@
 use crate::border::{Result, api, give, place, text};
 use crate::enter::{alone, enter, sfi_world};
 use crate::error::{Failure, INVALID, NOT_FOUND};
+use crate::window::look;
 use sfi_loader::Access;
 use std::ffi::{c_char, c_int, c_void};
 
@@ -41,13 +42,16 @@ fn check(at: *const c_void, size: usize) -> Result {
 }
 
 api! {
-    /// Returns the address of a global variable, in the domain's terms.
+    /// Returns the address of a global variable or a function pointer, in the domain's terms.
     fn sfi_world_symbol(world: *mut sfi_world, domain: *const c_char, name: *const c_char, pointer: *mut u64) {
         let (domain, name) = (text(domain, "domain")?, text(name, "name")?);
-        let found = alone(world, |world| {
-            let unknown = || Failure::new(NOT_FOUND, format!("domain `{domain}` has no global variable `{name}`"));
-            world.domain(domain)?.symbol(name).ok_or_else(unknown)
-        })?;
+        let found = enter(world, |inside| look(&inside, domain, |found| {
+            let why = || match found.code_named(name) {
+                Ok(_) => format!("function `{name}` of domain `{domain}` has no pointer: name it in `pointers` of the manifest"),
+                Err(_) => format!("domain `{domain}` has no global symbol `{name}`"),
+            };
+            found.symbol(name).ok_or_else(|| Failure::new(NOT_FOUND, why()))
+        }))?;
         give(pointer, found.0);
         Ok(())
     }

@@ -15,7 +15,7 @@ type Malloc = TypedFn<fn(u64) -> u64>;
 type Free = TypedFn<fn(u64)>;
 
 /// Looks at a domain, from outside or within a host function.
-fn look<R>(inside: &Inside<'_>, domain: &str, body: impl FnOnce(DomainRef<'_>) -> Result<R>) -> Result<R> {
+pub(crate) fn look<R>(inside: &Inside<'_>, domain: &str, body: impl FnOnce(DomainRef<'_>) -> Result<R>) -> Result<R> {
     match inside {
         Inside::World(world) => body(world.domain(domain)?),
         Inside::Host(call) => body(call.domain(domain)?),
@@ -64,10 +64,11 @@ api! {
         let domain = text(domain, "domain")?;
         enter(world, |inside| {
             let free: Free = look(&inside, domain, |domain| Ok(domain.export("free")?))?;
-            Ok(match inside {
+            match inside {
                 Inside::World(world) => free.call(world, (pointer,))?,
                 Inside::Host(call) => free.call(call, (pointer,))?,
-            })
+            }
+            Ok(())
         })
     }
 }

@@ -44,7 +44,8 @@ fn run(name: &str) {
     let mut command = Command::new("sh");
     command.arg("-ec").arg(script).current_dir(bench.directory()).env("PATH", path);
     command.env("SFI_BUILD", root().join("integrations/build").canonicalize().unwrap());
-    command.env("LIBSFI_CFLAGS", format!("-I{}", root().join("crates/capi/include").display()));
+    let includes = ["crates/capi/include", "integrations/rlbox"].map(|folder| root().join(folder));
+    command.env("LIBSFI_CFLAGS", includes.map(|folder| format!("-I{}", folder.display())).join(" "));
     command.env("LIBSFI_LIBS", format!("-L{0} -Wl,-rpath,{0} -lsfi", libraries.display()));
     let output = command.output().expect("sh runs");
     let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
@@ -96,6 +97,11 @@ fn a_host_in_c() {
 #[test]
 fn a_host_in_cpp() {
     run("cpp");
+}
+
+#[test]
+fn the_example_with_rlbox() {
+    run("rlbox");
 }
 
 #[test]

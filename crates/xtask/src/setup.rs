@@ -66,6 +66,8 @@ pub const BASE: &[Need] = &[
     Need { package: "csmith", proof: Proof::File(&["/usr/bin/csmith"]) },
     Need { package: "libcsmith-dev", proof: Proof::File(&["/usr/include/csmith/csmith.h"]) },
     MAKE,
+    // The library in the example with RLBox.
+    Need { package: "libexpat1-dev", proof: Proof::File(&["/usr/lib/x86_64-linux-gnu/libexpat.a"]) },
     Need { package: "tcl", proof: Proof::File(&["/usr/bin/tclsh"]) },
     Need { package: "xz-utils", proof: Proof::Program("xz") },
     Need { package: "bzip2", proof: Proof::File(&["/usr/bin/bzip2", "/bin/bzip2"]) },

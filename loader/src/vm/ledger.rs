@@ -10,6 +10,7 @@ use rustix::mm::{MapFlags, ProtFlags, mmap_anonymous, munmap};
 use sfi_contract::layout::{GUARD_SIZE, WINDOW_SIZE};
 use std::collections::HashSet;
 use std::ffi::c_void;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{LazyLock, Mutex, MutexGuard};
 
 /// Mappings that are left to the host. A process that uses up the kernel's limit cannot even start
@@ -72,6 +73,7 @@ pub(crate) fn reserve(window: u64) -> Result<bool, Errno> {
         }
     }
     registry.live.insert(window);
+    mark(window, true);
     Ok(true)
 }
 
@@ -80,6 +82,7 @@ pub(crate) fn release(window: u64, mappings: u64) {
     let mut registry = registry();
     registry.mappings -= mappings;
     registry.live.remove(&window);
+    mark(window, false);
     let (start, end) = registry.extent(window);
     // SAFETY: the range belongs to the window alone, whose owner no longer uses it.
     if unsafe { munmap(start as *mut c_void, (end - start) as usize) }.is_err() {
@@ -167,11 +170,28 @@ pub(crate) fn pressure() -> Pressure {
     Pressure { limit: registry.limit, mappings, domains: registry.live.len() as u64, exhausted }
 }
 
+/// Number of windows in 47 bits of address space.
+const LOW_WINDOWS: usize = 1 << 15;
+/// The live windows of those: a bit for each, so that look-ups need no lock.
+static LOW: [AtomicU64; LOW_WINDOWS / 64] = [const { AtomicU64::new(0) }; LOW_WINDOWS / 64];
+
+/// Notes for look-ups whether a window is live.
+fn mark(window: u64, live: bool) {
+    if let Some(word) = LOW.get(window as usize / 64) {
+        let bit = 1 << (window % 64);
+        _ = if live { word.fetch_or(bit, Ordering::Release) } else { word.fetch_and(!bit, Ordering::Release) };
+    }
+}
+
 /// Returns the base of the window that an address of this process lies in. Memory of the host lies
 /// in none. The base is a secret, because other domains can find the domain's memory with it.
 pub fn window_of(address: u64) -> Option<u64> {
     let window = address / WINDOW_SIZE;
-    registry().live.contains(&window).then_some(window * WINDOW_SIZE)
+    let live = match LOW.get(window as usize / 64) {
+        Some(word) => word.load(Ordering::Acquire) >> (window % 64) & 1 != 0,
+        None => registry().live.contains(&window),
+    };
+    live.then_some(window * WINDOW_SIZE)
 }
 
 /// Returns the number of windows that this process uses.
@@ -182,6 +202,20 @@ pub(crate) fn live() -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn addresses_lie_in_live_windows_only() {
+        let first = three();
+        let at = |window: u64, offset: u64| (first + window) * WINDOW_SIZE + offset;
+        assert_eq!(window_of(at(1, 0)), Some(at(1, 0)));
+        assert_eq!(window_of(at(1, WINDOW_SIZE - 1)), Some(at(1, 0)));
+        release(first + 1, 0);
+        assert_eq!(window_of(at(1, 5)), None);
+        assert_eq!(window_of(at(2, 5)), Some(at(2, 0)));
+        release(first, 0);
+        release(first + 2, 0);
+        assert_eq!([window_of(0), window_of(&raw const first as u64), window_of(u64::MAX)], [None; 3]);
+    }
 
     /// Returns the first of three neighbouring windows that are free. No place is certainly far
     /// from the windows of other tests, so it retries.

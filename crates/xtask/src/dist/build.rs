@@ -7,8 +7,11 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 /// Programs and libraries of a release, and their package. The command is linked statically.
-const PARTS: [(&str, &str, bool); 3] =
-    [("sfi-cli", "sfi", true), ("sfi-capi", "libsfi.a", false), ("sfi-capi", "libsfi.so", false)];
+const PARTS: [(&str, &str, bool); 2] = [("sfi-cli", "sfi", true), ("sfi-capi", "libsfi.a", false)];
+/// The shared library, which is linked from the static one.
+pub const SHARED: &str = "libsfi.so.0";
+/// Most bytes of the shared library.
+const MOST_SHARED: u64 = 4 << 20;
 const TARGET: &str = "x86_64-unknown-linux-gnu";
 
 /// A finished build.
@@ -28,7 +31,7 @@ pub fn twice(dist: &Dist, once: bool) -> anyhow::Result<Built> {
     }
     headline("the same in another folder");
     let second = build(dist, &dist.work.join("another/folder"))?;
-    for (_, name, _) in PARTS {
+    for name in PARTS.map(|(_, name, _)| name).into_iter().chain([SHARED]) {
         let [one, other] = [&first, &second].map(|built| std::fs::read(built.programs.join(name)));
         ensure!(one? == other?, "two builds of {name} differ, see {}", dist.work.display());
         println!("{name}: the same bytes");
@@ -62,6 +65,13 @@ fn build(dist: &Dist, folder: &Path) -> anyhow::Result<Built> {
         let made = target.join(TARGET).join("dist").join(name);
         std::fs::copy(&made, programs.join(name)).with_context(|| format!("{}", made.display()))?;
     }
+    let shared = programs.join(SHARED);
+    let (script, header) = (sources.join("crates/capi/link.sh"), sources.join("crates/capi/include/sfi.h"));
+    execute(Command::new("sh").arg(script).arg(programs.join("libsfi.a")).arg(header).arg(&shared))?;
+    execute(Command::new("strip").arg("--strip-unneeded").arg(&shared))?;
+    let size = std::fs::metadata(&shared)?.len();
+    ensure!(size <= MOST_SHARED, "{SHARED} has {size} bytes, which is more than {MOST_SHARED}");
+    println!("{SHARED}: {size} bytes");
     Ok(Built { sources, programs })
 }
 

@@ -1,15 +1,17 @@
 //! The files for users: an archive, a Debian package, a bill of materials, checksums.
 
 use super::base::{Dist, execute, headline, remove};
-use super::build::Built;
+use super::build::{Built, SHARED};
 use anyhow::{Context, ensure};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
 /// Files of the sources, and their folders in a release.
-const FILES: [(&str, &str); 12] = [
+const FILES: [(&str, &str); 14] = [
     ("crates/capi/include/sfi.h", "include"),
     ("crates/capi/include/sfi.hpp", "include"),
+    ("crates/capi/include/sfi_abi.hpp", "include"),
+    ("integrations/rlbox/rlbox_sfi_sandbox.hpp", "include"),
     ("crates/capi/sfi.pc", "lib/pkgconfig"),
     ("integrations/build/sfiConfig.cmake", "lib/cmake/sfi"),
     ("integrations/build/sfi.bzl", "share/sfi"),
@@ -39,9 +41,10 @@ pub fn stage(dist: &Dist, built: &Built) -> anyhow::Result<PathBuf> {
     };
     let sfi = stage.join("bin/sfi");
     place(&built.programs.join("sfi"), sfi.clone())?;
-    for library in ["libsfi.a", "libsfi.so"] {
+    for library in ["libsfi.a", SHARED] {
         place(&built.programs.join(library), stage.join("lib").join(library))?;
     }
+    std::os::unix::fs::symlink(SHARED, stage.join("lib/libsfi.so"))?;
     for (file, folder) in FILES {
         let path = Path::new(file);
         place(&built.sources.join(path), stage.join(folder).join(path.file_name().context("no name")?))?;

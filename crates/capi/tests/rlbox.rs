@@ -1,0 +1,32 @@
+//! `integrations/rlbox`: a driver in C++ uses all functions that RLBox asks of a plugin.
+
+mod support;
+
+use sfi_loader::Mode;
+use std::process::Command;
+use support::{libraries, plugin, printed, root, succeed};
+
+#[test]
+fn every_function_of_a_plugin() {
+    let here = root("integrations/rlbox");
+    let ways = [
+        ("g++", Mode::Write, vec!["-std=c++17", "-O2"]),
+        ("clang++", Mode::Full, vec!["-std=c++20", "-O1", "-DRLBOX_EMBEDDER_PROVIDES_TLS_STATIC_VARIABLES"]),
+        ("g++", Mode::Full, vec!["-std=c++17", "-fsanitize=undefined", "-fno-sanitize-recover=all"]),
+    ];
+    for (compiler, mode, flags) in ways {
+        let directory = tempfile::tempdir().unwrap();
+        plugin(directory.path(), &here.join("test/library.c"), mode);
+        let manifest = std::fs::read_to_string(here.join("test/library.toml")).unwrap();
+        let mode = format!("[domains.library]\nmode = \"{}\"", format!("{mode:?}").to_lowercase());
+        let manifest = manifest.replace("[domains.library]", &mode);
+        std::fs::write(directory.path().join("library.toml"), manifest).unwrap();
+        let mut command = Command::new(compiler);
+        command.args(&flags).args(["-Wall", "-Wextra", "-Wpedantic", "-Werror", "-pthread", "-I"]);
+        command.arg(root("crates/capi/include")).arg("-I").arg(&here).arg("-I").arg(here.join("test/stand-in"));
+        command.arg(here.join("test/driver.cc")).args(["-o", "driver"]).arg(libraries().join("libsfi.a"));
+        succeed(command.args(["-lgcc_eh", "-lm", "-ldl"]).current_dir(directory.path()));
+        let said = printed(Command::new("./driver").current_dir(directory.path()));
+        assert_eq!(said, "all checks hold\n", "{compiler} {flags:?}");
+    }
+}
