@@ -117,7 +117,6 @@ private:
     std::atomic<known *> codes_[buckets] = {};
     std::mutex callbacks_lock_;
     std::list<std::unique_ptr<callback>> callbacks_;
-    std::atomic<uint64_t> names_{0};
 
     static rlbox_sfi_sandbox_thread_data &thread_data()
     {
@@ -349,7 +348,8 @@ protected:
         return opened(status, error, nullptr, infallible);
     }
 
-    /* A sandbox from a pool goes back there when it is destroyed. */
+    /* A sandbox from a pool goes back there when it is destroyed. If all are in use, this waits, or
+     * fails if `infallible` is false. */
     bool impl_create_sandbox(const sfi_pool *from, bool infallible = true)
     {
         sfi_error *error = nullptr;
@@ -442,7 +442,9 @@ protected:
         added->sandbox = this;
         added->key = key;
         added->interceptor = interceptor;
-        added->name = "callback " + std::to_string(++names_);
+        char name[32];
+        std::snprintf(name, sizeof name, "callback %p", key);
+        added->name = name;
         uint64_t pointer = 0;
         sfi_error *error = nullptr;
         std::string signature = sfi::abi::signature<T_Ret, T_Args...>();

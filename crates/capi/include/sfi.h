@@ -439,7 +439,8 @@ SFI_API sfi_status sfi_world_take_back(sfi_world *world, const char *domain, con
  * may have structures in its signature: read them with sfi_host_registers. Unregistered, its
  * gateway is free for callbacks of other names. So the number of callbacks at a time is bounded
  * (`callbacks` in a manifest, SFI_BIND beyond), and not their number in all. A pointer that the
- * domain keeps leads nowhere then, until another callback has the gateway. A callback may
+ * domain keeps leads nowhere then, until another callback has the gateway. (If the domain has
+ * instances, gateways stay with their names, as for sfi_world_lend.) A callback may
  * unregister itself while it runs. Afterwards its `user` is not used, unless it runs. */
 SFI_API sfi_status sfi_callback_register(sfi_world *world, const char *domain, const char *name, const char *signature, sfi_host_fn function, void *user, uint64_t *pointer, sfi_error **error);
 SFI_API sfi_status sfi_callback_unregister(sfi_world *world, const char *domain, const char *name, sfi_error **error);

@@ -314,6 +314,12 @@ public:
         detail::checked(sfi_config_interruptible, get());
         return *this;
     }
+    /* What threads do that find a world in use: SFI_SHARE_REFUSE, _LOCK or _QUEUE. */
+    config &sharing(int sharing)
+    {
+        detail::checked(sfi_config_sharing, get(), sharing);
+        return *this;
+    }
     config &one_thread()
     {
         detail::checked(sfi_config_one_thread, get());

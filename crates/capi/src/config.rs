@@ -68,12 +68,12 @@ impl Record {
     ///
     /// # Safety
     /// For a host function that runs, which is in the world.
-    unsafe fn get(&self) -> &Shared {
+    unsafe fn get(&self) -> Option<&Shared> {
         match self {
-            Record::Of(shared) => shared,
+            Record::Of(shared) => Some(shared),
             // SAFETY: the thread is in the announced world whose domain called, and the world
             // lives until the call returns.
-            Record::Current => unsafe { &*current() },
+            Record::Current => unsafe { current().as_ref() },
         }
     }
 }
@@ -87,6 +87,7 @@ fn plain(
     move |cx| {
         // SAFETY: this is a host function that runs.
         let shared = unsafe { record.get() };
+        let shared = shared.ok_or_else(|| HostError::new("the world is not the host's"))?;
         run(shared, cx, |call, result| {
             // SAFETY: a function of the host with its own pointer; call and result live until it
             // returns.

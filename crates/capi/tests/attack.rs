@@ -263,6 +263,39 @@ fn every_null_is_an_error_or_nothing() {
             sfi_host_read_string(null_mut(), 0, null_mut(), 0, e),
             sfi_host_callback(null_mut(), 0, a, null(), 0, null_mut(), e),
             sfi_error_code(null()),
+            sfi_config_sharing(null_mut(), 0, e),
+            sfi_world_window(null_mut(), d, null_mut(), null_mut(), e),
+            sfi_world_window(world, n, null_mut(), null_mut(), e),
+            sfi_world_malloc(null_mut(), d, 1, &mut 0, e),
+            sfi_world_malloc(world, d, 1, null_mut(), e),
+            sfi_world_free(null_mut(), d, 0, e),
+            sfi_world_free(world, n, 0, e),
+            sfi_world_instantiate(null_mut(), d, null_mut(), 0, e),
+            sfi_world_instantiate(world, d, null_mut(), 0, e),
+            sfi_instance_reset(null_mut(), d, e),
+            sfi_instance_reset(world, n, e),
+            sfi_instance_discard(null_mut(), d, e),
+            sfi_instance_discard(world, n, e),
+            sfi_template_open(n, null(), null_mut(), e),
+            sfi_template_open_text(n, n, null(), null_mut(), e),
+            sfi_template_instance(null(), null_mut(), e),
+            sfi_template_instance(null(), &mut null_mut(), e),
+            sfi_pool_new(null(), 1, &mut null_mut(), e),
+            sfi_pool_take(null(), 0, &mut null_mut(), e),
+            sfi_server_new(null(), 1, 1, &mut null_mut(), e),
+            sfi_server_enter(null(), 0, &mut null_mut(), e),
+            sfi_server_state(null(), null_mut(), null_mut(), e),
+            sfi_function_at(world, d, 0, n, null_mut(), e),
+            sfi_function_at(null_mut(), d, 0, a, &mut null_mut(), e),
+            sfi_code_find(null_mut(), d, 0, &mut null_mut(), e),
+            sfi_code_find(world, d, 0, null_mut(), e),
+            sfi_code_call(world, null(), null_mut(), e),
+            sfi_callback_register(null_mut(), d, a, a, Some(ask), null_mut(), &mut 0, e),
+            sfi_callback_register(world, d, a, a, None, null_mut(), &mut 0, e),
+            sfi_callback_register(world, d, a, a, Some(ask), null_mut(), null_mut(), e),
+            sfi_callback_unregister(null_mut(), d, a, e),
+            sfi_callback_unregister(world, n, a, e),
+            sfi_host_registers(null_mut(), null_mut(), null_mut(), 0, e),
         ];
         let wrong: Vec<usize> = (0..all.len()).filter(|i| all[*i] != INVALID).collect();
         assert!(wrong.is_empty(), "{wrong:?} of {all:?}");
@@ -272,6 +305,12 @@ fn every_null_is_an_error_or_nothing() {
         sfi_config_free(null_mut());
         sfi_function_free(null_mut());
         sfi_bound_free(null_mut());
+        sfi_code_free(null_mut());
+        sfi_template_free(null_mut());
+        sfi_pool_free(null_mut());
+        sfi_server_free(null_mut());
+        assert!(sfi_world_domain(null(), 0).is_null() && sfi_world_domain(world, usize::MAX).is_null());
+        assert_eq!((sfi_window_of(null(), null_mut()), sfi_window_of(usize::MAX as *const _, null_mut())), (0, 0));
         sfi_error_free(null_mut());
         assert_eq!(sfi_world_close(null_mut(), e), OK);
         assert_eq!(call(world, "add", "(int, int) -> int", &[value(2), value(3)]), Ok(5));
