@@ -48,8 +48,8 @@ fn names(path: &Path) -> (Option<String>, Vec<String>) {
     let sections = header.sections(endian, &*bytes).unwrap();
     let (entries, link) = sections.dynamic(endian, &*bytes).unwrap().unwrap();
     let strings = sections.strings(endian, &*bytes, link).unwrap();
-    let text = |tag: u32| {
-        let found = entries.iter().filter(move |entry| entry.tag32(endian) == Some(tag));
+    let text = |tag: object::elf::DynamicTag| {
+        let found = entries.iter().filter(move |entry| entry.tag(endian) == tag);
         found.map(|entry| String::from_utf8(entry.string(endian, strings).unwrap().to_vec()).unwrap())
     };
     (text(object::elf::DT_SONAME).next(), text(object::elf::DT_NEEDED).collect())
