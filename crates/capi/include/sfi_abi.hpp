@@ -1,7 +1,8 @@
-/* The places where the psABI passes arguments and results of C++ types (section 3.2.3), for hosts in
- * C++17 that call functions of domains by pointer (sfi_code_call) or serve them (sfi_host_registers).
- * Header only. Scalars, pointers, enumerations and structures by value of any size can be passed,
- * but no types that are aligned to more than 8 bytes, such as long double and vectors.
+/* The places where the psABI passes arguments and results of C++ types (section 3.2.3), for hosts
+ * in C++17 that call functions of domains by pointer (sfi_code_call) or serve them
+ * (sfi_host_registers). Header only. Scalars, pointers, enumerations and structures by value of any
+ * size can be passed, but no types that are aligned to more than 8 bytes, such as long double and
+ * vectors.
  *
  *     sfi::abi::arguments<point, double> all;
  *     all.add(corner);

@@ -2,7 +2,7 @@
 
 use crate::border::{Result, handle};
 use crate::error::{Failure, IN_USE};
-use crate::fleet::Holder;
+use crate::holder::Holder;
 use crate::sharing::Turns;
 use sfi_loader::manifest::Manifest;
 use sfi_loader::{HostCall, Instance, Manage, World};

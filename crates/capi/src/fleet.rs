@@ -4,73 +4,15 @@ use crate::border::{Result, api, give, handle, place, text};
 use crate::config::{config_or_none, sfi_config};
 use crate::enter::{Shared, sfi_world};
 use crate::error::{BUSY, Failure};
+use crate::holder::{Holder, Leased};
 use crate::world::handed_out;
 use sfi_loader::manifest::Manifest;
-use sfi_loader::{CallError, Exhausted, Lease, Pool, PoolError, Pooled, Server, Template, World};
+use sfi_loader::{Exhausted, Lease, Pool, PoolError, Server, Template, World};
 use std::ffi::{c_char, c_int};
-use std::mem::ManuallyDrop;
-use std::ops::{Deref, DerefMut};
 use std::path::{Path, PathBuf};
 use std::ptr;
 use std::sync::Arc;
 use std::time::Duration;
-
-/// A world of the host, and its way back.
-pub(crate) enum Holder {
-    /// The host's own.
-    Own(World),
-    /// It goes back to its pool.
-    Pooled(Pooled),
-    /// It goes back to its server.
-    Leased(Leased),
-}
-
-/// A lease, and the server that it borrows.
-pub(crate) struct Leased {
-    /// Dropped before the server.
-    lease: ManuallyDrop<Lease<'static>>,
-    _server: Arc<Server>,
-}
-
-impl Drop for Leased {
-    fn drop(&mut self) {
-        // SAFETY: not used again.
-        unsafe { ManuallyDrop::drop(&mut self.lease) };
-    }
-}
-
-impl Deref for Holder {
-    type Target = World;
-
-    fn deref(&self) -> &World {
-        match self {
-            Holder::Own(world) => world,
-            Holder::Pooled(world) => world,
-            Holder::Leased(world) => &world.lease,
-        }
-    }
-}
-
-impl DerefMut for Holder {
-    #[inline]
-    fn deref_mut(&mut self) -> &mut World {
-        match self {
-            Holder::Own(world) => world,
-            Holder::Pooled(world) => world,
-            Holder::Leased(world) => &mut world.lease,
-        }
-    }
-}
-
-impl Holder {
-    /// Ends the host's use: shuts its own world down, or gives it back.
-    pub(crate) fn end(self) -> std::result::Result<(), CallError> {
-        match self {
-            Holder::Own(world) => world.shutdown(),
-            Holder::Pooled(_) | Holder::Leased(_) => Ok(()),
-        }
-    }
-}
 
 /// The description of a template's worlds.
 #[derive(Debug)]
@@ -225,9 +167,8 @@ api! {
             u64::MAX => this.server.enter(),
             ns => this.server.enter_within(Duration::from_nanos(ns)),
         }?;
-        // SAFETY: only the lifetime changes. The server outlives the lease, see `Leased`.
-        let lease = std::mem::transmute::<Lease<'_>, Lease<'static>>(lease);
-        let leased = Leased { lease: ManuallyDrop::new(lease), _server: Arc::clone(&this.server) };
+        // SAFETY: only the lifetime changes. The lease is of this server.
+        let leased = Leased::new(std::mem::transmute::<Lease<'_>, Lease<'static>>(lease), Arc::clone(&this.server));
         to.write(this.described.world(|| Ok(Holder::Leased(leased)))?);
         Ok(())
     }

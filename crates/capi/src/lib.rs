@@ -18,6 +18,7 @@ mod enter;
 mod error;
 mod fleet;
 mod function;
+mod holder;
 mod host;
 mod instances;
 mod memory;

@@ -4,7 +4,7 @@ use crate::border::{Result, api, border, place, text};
 use crate::config::{config_or_none, sfi_config};
 use crate::enter::{Leave, Shared, alone, sfi_world, this_thread};
 use crate::error::{Failure, IN_USE, Status, c_text, sfi_error};
-use crate::fleet::Holder;
+use crate::holder::Holder;
 use sfi_arbitration::{Arbiter, manifest as table};
 use sfi_loader::World;
 use sfi_loader::manifest::{Manifest, Support, arbiter_of};
