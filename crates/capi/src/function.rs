@@ -64,7 +64,7 @@ enum Way {
     /// One word for each argument.
     Words(DynFn),
     /// Arguments or the result are structures.
-    Shaped(Code, Shape),
+    Shaped(Box<Code>, Shape),
 }
 
 impl Way {
@@ -172,7 +172,7 @@ api! {
             };
             Ok(match shape.plain.take() {
                 Some(signature) => Way::Words(domain.export_dynamic(name, signature)?),
-                None => Way::Shaped(domain.code_named(name)?, shape),
+                None => Way::Shaped(Box::new(domain.code_named(name)?), shape),
             })
         })?;
         to.write(Box::into_raw(Box::new(sfi_function(found))));
@@ -192,7 +192,7 @@ api! {
             };
             Ok(match shape.plain.take() {
                 Some(signature) => Way::Words(domain.dynamic_at(pointer, signature)?),
-                None => Way::Shaped(domain.code_at(pointer)?, shape),
+                None => Way::Shaped(Box::new(domain.code_at(pointer)?), shape),
             })
         })?;
         to.write(Box::into_raw(Box::new(sfi_function(found))));
