@@ -267,6 +267,8 @@ impl<'a, 'p> Scalar<'a, 'p> {
         let (pointer, temporary) = self.home_register(self.pointers[cipher], Width::W64);
         let key = self.registers.load_from(pointer, self.cipher_at[cipher]);
         self.asm.alu_memory(Alu::Xor, width, register, key);
+        // A value that was shorter is as wide as the key stream now.
+        self.registers.set_width(id, width);
         self.registers.unlock();
         temporary.into_iter().for_each(|id| self.registers.end(id));
         self.cipher_at[cipher] += width.bytes() as i32;

@@ -123,3 +123,16 @@ fn source_and_destination_may_be_equal() {
         assert_eq!(domain.world.memory("dilp").unwrap().read(place, 1001).unwrap(), expected);
     });
 }
+
+#[test]
+fn a_short_word_is_as_wide_as_the_key_stream_after_the_cipher() {
+    let texts = ["pipe zero\ngauge 32\nout = less.16 in in", "pipe tap\ngauge 32\nkeep k 16\nk = shr.16 in 13"];
+    let [zero, tap] = texts.map(|text| Pipe::parse(text).unwrap());
+    let pipes = [zero, builtin::chacha20(), tap];
+    let mut expected: Vec<u64> = (1..14).collect();
+    let out = sfi_dilp::interpret(&pipes, &mut expected, &[7; 8]);
+    everywhere(&pipes, |domain| {
+        let mut registers: Vec<u64> = (1..14).collect();
+        assert_eq!((send(domain, &mut registers, &[7; 8]), registers), (out.clone(), expected.clone()));
+    });
+}
