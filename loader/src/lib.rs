@@ -93,6 +93,7 @@ pub use fault::report::{AddressClass, Fault, FaultKind};
 pub use fault::signals::interrupt;
 pub use fault::stray::{Distance, Nearest, Stray, Whose};
 pub use fault::trace::{Backtrace, Frame};
+pub use fleet::lanes::{Lane, LaneFn, Lanes};
 pub use fleet::pool::{Pool, PoolError, Pooled};
 pub use fleet::server::{Exhausted, Lease, Server};
 pub use fleet::template::{Template, TemplateBuilder};
@@ -108,12 +109,13 @@ pub use load::observe::{RaisedObject, RaisedText, TextObserver, gates, observe_t
 pub use sfi_contract::Mode;
 pub use sfi_contract::text::chain;
 pub use sfi_debuginfo::Frame as Source;
+pub use spec::busy::{Busy, DEFAULT_WAIT};
 pub use spec::capability::{CAPABILITY_SIZE, Capability};
 pub use spec::interface;
 pub use spec::library::{Library, LinkRoom};
 pub use spec::owner::{Event, Owner, Penalty, Record};
 pub use spec::signature::{Argument, BadSignature, Signature};
-pub use spec::threads::MAX_THREADS;
+pub use spec::threads::{MAX_LANES, MAX_THREADS};
 pub use spec::{
     Access, DEFAULT_CALLBACKS, DEFAULT_CONTROL_STACK, DEFAULT_FIBERS, DEFAULT_MEMORY, DEFAULT_STACK, DomainSpec, Entry,
     Import, MAX_CONTROL_STACK, MAX_FIBERS, MAX_SPARE, MIN_CONTROL_STACK, Placement, Restart, Trust,

@@ -135,7 +135,9 @@ impl From<CallError> for Failure {
             CallError::Fault(fault) => return fault.into(),
             CallError::Dead { .. } => DEAD,
             CallError::NotReady { .. } => NOT_READY,
-            CallError::Busy { .. } | CallError::TooDeep => REFUSED,
+            CallError::Busy { .. } | CallError::Occupied { .. } | CallError::Deadlock { .. } | CallError::TooDeep => {
+                REFUSED
+            }
             CallError::Arguments { .. } => ARGUMENTS,
             CallError::Untimed => UNTIMED,
             CallError::Gone { .. } | CallError::WrongWorld | CallError::Discarded | CallError::NotAFunction { .. } => {

@@ -3,6 +3,7 @@
 
 use crate::fault::clock::moment;
 use crate::fault::deliver;
+use crate::fault::lanes;
 use crate::fault::limits::{TIME_SIGNAL, reason};
 use crate::fault::meter;
 use crate::fault::signal_room;
@@ -95,6 +96,9 @@ extern "C" fn on_time(signal: c_int, info: *mut siginfo_t, context: *mut c_void)
         let current = (*thread::state()).current;
         let machine = &mut *context.cast::<ucontext_t>();
         let own = !current.is_null() && signal_room::close(&mut *current, machine);
+        if !current.is_null() && leave(&mut *current, machine) {
+            return;
+        }
         let due = ordered(current);
         if due != 0 {
             obey(current, machine, due);
@@ -277,12 +281,51 @@ unsafe fn fail(context: &mut Context, machine: &mut ucontext_t, fault: RawFault)
         let domain = &mut *context.current;
         domain.fault = RawFault { when: moment(), ..fault };
         domain.trace = trace;
+        give_up(context, machine, Status::Fault);
+        lanes::end(context.current);
+    }
+}
+
+/// Marks the running domain dead. The thread goes on at the error path of the crossing that entered
+/// it, with a status.
+///
+/// # Safety
+/// As for [`fail`].
+unsafe fn give_up(context: &mut Context, machine: &mut ucontext_t, status: Status) {
+    let registers = &mut machine.uc_mcontext.gregs;
+    // SAFETY: see the function's contract. No call below the domain's frame is in progress.
+    unsafe {
+        let domain = &mut *context.current;
         domain.dead = Status::Dead;
         domain.sp = 0;
+        lanes::sweep(context, context.top);
         let binding = (*(context.top as *const FrameStart)).binding;
         registers[libc::REG_RIP as usize] = (*binding).failed as i64;
         registers[libc::REG_RSP as usize] = context.top as i64;
-        registers[libc::REG_RAX as usize] = Status::Fault as i64;
+        registers[libc::REG_RAX as usize] = status as i64;
+    }
+}
+
+/// Ends the domain that this lane runs, if it ended in another lane. Its caller finds it dead.
+/// Otherwise marks the domains that wait for the running one and ended. While a gate or the host
+/// runs nothing is done, and the signal comes again. Says whether the domain was ended.
+///
+/// # Safety
+/// As for [`unwind`].
+unsafe fn leave(context: &mut Context, machine: &mut ucontext_t) -> bool {
+    let rip = machine.uc_mcontext.gregs[libc::REG_RIP as usize] as u64;
+    // SAFETY: as in `unwind`.
+    unsafe {
+        let runs = context.top != 0 && context.current.as_ref().is_some_and(|d| d.runs_at(rip));
+        if context.take.is_null() || !runs {
+            return false;
+        }
+        lanes::mark(context);
+        let over = lanes::is_over(context.current);
+        if over {
+            give_up(context, machine, Status::Dead);
+        }
+        over
     }
 }
 
@@ -309,6 +352,7 @@ pub(crate) unsafe fn overstayed(context: *mut Context, due: u32) {
                     domain.trace = Trace::EMPTY;
                     domain.dead = Status::Dead;
                     domain.sp = 0;
+                    lanes::end(domain);
                 }
             }
         }

@@ -184,7 +184,7 @@ unsafe fn open_gates(context: *mut Context) {
 
 /// Prepares the thread for its first call with a limit.
 #[cold]
-fn join(state: *mut ThreadState) {
+pub(crate) fn join(state: *mut ThreadState) {
     // SAFETY: `state` is this thread's own, and the mask changes for the one signal only.
     unsafe {
         let mut set: libc::sigset_t = std::mem::zeroed();

@@ -1,5 +1,6 @@
 //! Worlds by the dozen, for hosts with threads.
 
+pub(crate) mod lanes;
 pub(crate) mod pool;
 pub(crate) mod server;
 pub(crate) mod template;

@@ -6,14 +6,11 @@ use crate::link::image::Image;
 use crate::spec::DomainSpec;
 use crate::vm::space::La57;
 use crate::world::builder::Builder;
-use crate::world::calls::host_call::HostCall;
+use crate::world::calls::host_call::{HostCall, SharedFn};
 use crate::world::error::{BuildError, HostError};
 use crate::world::held::World;
 use std::sync::Arc;
 use std::time::Duration;
-
-/// A host function that any number of threads may run at the same time.
-type SharedFn = Arc<dyn Fn(&mut HostCall<'_>) -> Result<u64, HostError> + Send + Sync>;
 
 /// A domain that was verified, linked and sealed. It is cheap to clone and usable from any thread.
 #[derive(Clone)]

@@ -136,7 +136,7 @@ sfi_gates_begin:
     jae     8f
     mov     \r, %rax
     shr     $32, %rax
-    cmp     {D_BASE_HIGH}(\domain), %eax
+    cmp     {D_TEXT_HIGH}(\domain), %eax
     je      \to
 8:
 .endm

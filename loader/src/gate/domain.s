@@ -260,6 +260,8 @@ sfi_report_\v:
     mov     {D_TCB}(%r9), %rdi
     mov     %ecx, {TCB_ERROR}(%rdi)
     mov     {B_ON_FAULT}(%r10), %rax
+    lea     {WORD}+{FRAME_RETURN}(%rsp), %rdi
+    call    sfi_lane_sweep
     DROP_FRAME
     jmp     sfi_results_int_all_\v
 
@@ -270,6 +272,8 @@ sfi_abandon_\v:
     cmpq    $0, {B_SHIM}(%r10)
     cmovne  %ecx, %eax
     mov     {FRAME_OUTER}(%rsp), %rsp
+    mov     %rsp, %rdi
+    call    sfi_lane_sweep
     mov     {ENTRY_BINDING}(%rsp), %r10
     jmp     *{B_FAILED}(%r10)
 

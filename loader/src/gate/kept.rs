@@ -20,12 +20,14 @@ pub(crate) struct KeptParts {
     /// Address of the first place; null if there is none.
     at: HostAddress,
     count: u64,
+    /// Set if the value owns the mapping.
+    owned: bool,
 }
 
 impl KeptParts {
     /// Returns no place.
     pub(crate) fn none() -> Self {
-        Self { at: HostAddress::NULL, count: 0 }
+        Self { at: HostAddress::NULL, count: 0, owned: false }
     }
 
     /// Maps a number of empty places. Memory is used once they are filled.
@@ -42,7 +44,12 @@ impl KeptParts {
             mmap_anonymous(std::ptr::null_mut(), Self::bytes(count), rw, flags)
         };
         let at = HostAddress::new(mapped.inspect_err(|_| ledger::forget(1))? as u64);
-        Ok(Self { at, count })
+        Ok(Self { at, count, owned: true })
+    }
+
+    /// Returns the same places. The owner outlives the result.
+    pub(crate) fn same(&self) -> Self {
+        Self { owned: false, ..*self }
     }
 
     /// Returns the address of the first place, and their number.
@@ -79,7 +86,7 @@ impl KeptParts {
 
 impl Drop for KeptParts {
     fn drop(&mut self) {
-        if self.count != 0 {
+        if self.owned {
             // SAFETY: the mapping belongs to this value alone, and its domain no longer runs. If
             // the kernel's limit on mappings keeps it from being cut out, it is lost.
             let _ = unsafe { munmap(self.at.pointer(), Self::bytes(self.count)) };

@@ -6,12 +6,14 @@ pub(crate) mod frame;
 pub(crate) mod ids;
 pub(crate) mod kept;
 pub(crate) mod records;
+pub(crate) mod room;
 pub(crate) mod stubs;
 
 use crate::gate::frame::{Frame, HostEntry, Kept};
 use crate::gate::records::{
     Account, Binding, CallFrame, Context, DomainState, HostFrame, Status, ThreadState, Waits, flag,
 };
+use crate::gate::room::{Door, Room};
 use core::arch::asm;
 use core::mem::{offset_of, size_of};
 use core::ops::Range;
@@ -23,6 +25,7 @@ core::arch::global_asm!(
     include_str!("enter.s"),
     include_str!("host.s"),
     include_str!("meter.s"),
+    include_str!("lanes.s"),
     include_str!("variants.s"),
     CONTROL_SIZE = const crate::gate::records::CONTROL_SIZE,
     MXCSR = const MXCSR_DEFAULT,
@@ -62,6 +65,8 @@ core::arch::global_asm!(
     C_HOST_CW = const offset_of!(Context, host_control_word),
     C_SCRATCH = const offset_of!(Context, scratch),
     C_REVIVE = const offset_of!(Context, revive),
+    C_TAKE = const offset_of!(Context, take),
+    C_DOMAINS = const offset_of!(Context, domains),
     C_SINCE = const offset_of!(Context, since),
     C_TICKS = const offset_of!(Context, ticks),
     C_LOOK = const offset_of!(Context, waits) + offset_of!(Waits, look),
@@ -75,7 +80,15 @@ core::arch::global_asm!(
     SYS_CLOCK = const libc::SYS_clock_gettime,
     THREAD_CLOCK = const libc::CLOCK_THREAD_CPUTIME_ID,
     D_BASE = const offset_of!(DomainState, base),
-    D_BASE_HIGH = const offset_of!(DomainState, base) + size_of::<u32>(),
+    D_TEXT_HIGH = const offset_of!(DomainState, text) + size_of::<u32>(),
+    D_NEXT = const offset_of!(DomainState, next),
+    D_DOOR = const offset_of!(DomainState, door),
+    D_ROOM = const offset_of!(DomainState, room),
+    DOOR_INSIDE = const offset_of!(Door, inside),
+    DOOR_CLOSED = const offset_of!(Door, closed),
+    ROOM_TURN = const offset_of!(Room, turn),
+    FUTEX_WAKE = const libc::FUTEX_WAKE | libc::FUTEX_PRIVATE_FLAG,
+    SYS_FUTEX = const libc::SYS_futex,
     D_SP = const offset_of!(DomainState, sp),
     D_STACK_LOW = const offset_of!(DomainState, stack_low),
     D_STACK_HIGH = const offset_of!(DomainState, stack_high),
@@ -99,6 +112,7 @@ core::arch::global_asm!(
     B_POINTERS = const offset_of!(Binding, pointers),
     B_GATE = const offset_of!(Binding, gate),
     B_METERED = const offset_of!(Binding, metered),
+    B_LANE = const offset_of!(Binding, lane),
     B_SHIM = const offset_of!(Binding, shim),
     H_INTS = const offset_of!(HostFrame, ints),
     H_FLOATS = const offset_of!(HostFrame, floats),
@@ -269,6 +283,8 @@ unsafe extern "C" {
     static sfi_trap_control: u8;
     static sfi_meter_arguments: u8;
     static sfi_meter_results: u8;
+    static sfi_lane_gate: u8;
+    static sfi_lane_results: u8;
     static sfi_gates_begin: u8;
     static sfi_gates_end: u8;
 }
@@ -278,6 +294,13 @@ pub(crate) fn meter(binding: &mut Binding) {
     binding.metered = [binding.arguments, binding.results];
     binding.arguments = (&raw const sfi_meter_arguments) as usize;
     binding.results = (&raw const sfi_meter_results) as usize;
+}
+
+/// Makes crossings by a binding between domains go through the callee's door.
+pub(crate) fn lane(binding: &mut Binding, door: &Door) {
+    binding.lane = [binding.gate, binding.results, core::ptr::from_ref(door) as usize];
+    binding.gate = (&raw const sfi_lane_gate) as usize;
+    binding.results = (&raw const sfi_lane_results) as usize;
 }
 
 /// Returns the addresses of the gates' code.

@@ -7,6 +7,7 @@
 
 use crate::gate::fault::{RawFault, Trace};
 use crate::gate::ids::DomainId;
+use crate::gate::room::{Door, Occupant, Room};
 use crate::vm::address::HostAddress;
 use crate::vm::region::Uppers;
 use sfi_contract::layout::WINDOW_SIZE;
@@ -59,11 +60,15 @@ pub enum Status {
     Function = 10,
     /// The callee has no gateway left for a function that a caller passes to it.
     Exhausted = 11,
+    /// Other callers have all E-stacks of the callee, and the time to wait for one is over.
+    Occupied = 12,
+    /// Other callers have all E-stacks of the callee, and wait for some that this caller has.
+    Deadlock = 13,
 }
 
 impl Status {
     /// All statuses, in the order of their codes.
-    const ALL: [Self; 12] = [
+    const ALL: [Self; 14] = [
         Self::Ok,
         Self::Fault,
         Self::Dead,
@@ -76,6 +81,8 @@ impl Status {
         Self::Code,
         Self::Function,
         Self::Exhausted,
+        Self::Occupied,
+        Self::Deadlock,
     ];
 
     /// Returns the status with this code. Gates give no other codes. Another one would count as
@@ -154,6 +161,10 @@ pub(crate) struct Context {
     pub low: u64,
     /// Says whether the handlers' room is open. Only signal handlers of the world's thread use it.
     pub room: bool,
+    /// Binding of the host function that waits for an E-stack. Null unless the world is a lane.
+    pub take: *const Binding,
+    /// The thread that runs a lane, for other threads. Null unless the world is a lane.
+    pub occupant: *const Occupant,
 }
 
 /// The comparison of charged ticks with the thread's own clock (fault/meter.rs).
@@ -250,6 +261,9 @@ pub(crate) struct DomainState {
     /// Base of the window in which its text runs. It is `base`, except for a further thread, which
     /// has a window of its own for everything but text.
     pub text: HostAddress,
+    /// The lane's way in, and what all lanes know of the domain. Null unless the world is a lane.
+    pub door: *const Door,
+    pub room: *const Room,
     /// Its time, in worlds with budgets.
     pub account: Account,
     /// The faults that it handles itself.
@@ -288,6 +302,8 @@ impl DomainState {
             parts: 0,
             regions: Uppers::NONE,
             text: null,
+            door: std::ptr::null(),
+            room: std::ptr::null(),
             account: Account::default(),
             caught: Caught::default(),
             fault,
@@ -378,6 +394,9 @@ pub(crate) struct Binding {
     /// Worlds with budgets: the code of `arguments` and `results` that runs after the time is
     /// charged ([`crate::gate::meter`]).
     pub metered: [usize; 2],
+    /// Lanes: the gate, the code of `results` behind the door, and the callee's door
+    /// ([`crate::gate::lane`]).
+    pub lane: [usize; 3],
 }
 
 /// Registers of a call from the host, and of its results.

@@ -104,6 +104,18 @@ pub(crate) struct Image {
     pub switches_fibers: bool,
     /// The locals of each thread, in a domain that may have more than one.
     pub thread_locals: Option<ThreadLocals>,
+    /// The E-stacks of further lanes, in a domain that several may be in.
+    #[serde(skip)]
+    pub estacks: Vec<EStack>,
+}
+
+/// The memory of one lane in a domain. All windows of the domain map it.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct EStack {
+    /// The data stack.
+    pub stack: [WindowOffset; 2],
+    /// The thread locals' second place, which their addresses name.
+    pub locals: WindowOffset,
 }
 
 /// The thread locals of a domain with threads. Code finds them at one place of the window, where

@@ -19,7 +19,7 @@ use crate::gate::enabled_features;
 use crate::gate::stubs::{self, Stub};
 use crate::link::dispatch::Dispatch;
 use crate::link::error::LinkError;
-use crate::link::image::{Content, Image, ThreadLocals};
+use crate::link::image::{Content, EStack, Image, ThreadLocals};
 use crate::link::layout::{Layout, Part};
 use crate::link::place::Places;
 use crate::link::reloc::Addresses;
@@ -146,6 +146,7 @@ pub(crate) fn link(spec: &DomainSpec, plan: &Plan<'_>, site: &Site<'_>) -> Resul
         reads_client_stack: any_names(inputs, sfi_contract::names::CLIENT_STACK),
         switches_fibers: any_names(inputs, sfi_contract::names::KEEP),
         thread_locals: places.first_thread.map(|second| thread_locals(second, places, layout, &parts, &words)),
+        estacks: places.estacks.iter().map(|at| estack(*at, places)).collect(),
         contents: contents(parts, words, site, &dispatch, layout),
         reserved: dispatch.reserved,
         slots: dispatch.slots,
@@ -270,6 +271,9 @@ fn segments(
         let (offset, length) = part(which);
         add(name, offset, length, protection, false);
     }
+    for at in &places.estacks {
+        add("E-stack", *at, places.stack.1 + length, Protection::ReadWrite, false);
+    }
     add(HEAP, places.heap.0, places.heap.1, Protection::ReadWrite, false);
     add("data stack", places.stack.0, places.stack.1, Protection::ReadWrite, false);
     for (share, place) in spec.shared.iter().zip(regions) {
@@ -336,6 +340,12 @@ fn thread_locals(
         stored: false,
     };
     ThreadLocals { place, length, second, size: layout.sizes[locals], initial }
+}
+
+/// Divides the memory of a lane.
+fn estack(at: WindowOffset, places: &Places) -> EStack {
+    let end = at + places.stack.1;
+    EStack { stack: [at, end], locals: end }
 }
 
 /// Makes the header page.

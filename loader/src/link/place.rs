@@ -179,6 +179,8 @@ pub(crate) struct Places {
     /// A domain with threads: the second place of the first thread's locals and TCB page. The first
     /// one is at the anchor, where each thread finds its own.
     pub first_thread: Option<WindowOffset>,
+    /// The E-stacks of further lanes: data stack and thread locals.
+    pub estacks: Vec<WindowOffset>,
     /// The parts that were placed: name, length in bytes, and the number of places in the window
     /// that each could have had.
     pub choices: Vec<(&'static str, u64, u64)>,
@@ -197,6 +199,7 @@ impl Places {
             stack: none,
             stack_guard: WindowOffset::ZERO,
             first_thread: None,
+            estacks: Vec::new(),
             choices: Vec::new(),
         }
     }
@@ -290,6 +293,12 @@ pub(crate) fn place(
             map.place(rng, length, PAGE_SIZE, GUARD, IMAGE_HIGH).ok_or_else(|| full("first thread's locals"))?;
         places.choices.push(("first thread's locals", length, place.choices));
         places.first_thread = Some(place.at);
+        let length = sizes.stack + length;
+        for _ in 1..spec.lanes {
+            let place = map.place(rng, length, PAGE_SIZE, STACK_GUARD, WINDOW_SIZE).ok_or_else(|| full("E-stack"))?;
+            places.choices.push(("E-stack", length, place.choices));
+            places.estacks.push(place.at);
+        }
     }
     Ok(places)
 }
@@ -327,6 +336,7 @@ fn scattered(rng: &mut ChaCha20Rng, sizes: &Sizes, map: &mut Map) -> Result<Plac
         stack: (stack, sizes.stack),
         stack_guard: stack - STACK_GUARD,
         first_thread: None,
+        estacks: Vec::new(),
         choices,
     })
 }
@@ -404,6 +414,7 @@ fn dense(rng: &mut ChaCha20Rng, sizes: &Sizes, map: &mut Map) -> Result<Places, 
         stack: (stack.at, sizes.stack),
         stack_guard: stack.at - guard,
         first_thread: None,
+        estacks: Vec::new(),
         choices,
     })
 }

@@ -12,7 +12,7 @@ use crate::link::image::{Content, Image, Mapping, Source};
 use crate::load::image_store::Entry;
 use crate::load::observe::{self, Observed};
 use crate::load::verify;
-use crate::load::view::{self, Seat};
+use crate::load::view::{self, STACK_SLACK, Seat};
 use crate::spec::DomainSpec;
 use crate::vm::address::WindowOffset;
 use crate::vm::backing::Backing;
@@ -30,10 +30,6 @@ use sfi_verifier::Usage;
 use std::collections::HashMap;
 use std::sync::Arc;
 
-/// Bytes above the first data stack pointer, so that code may read stack arguments that no caller
-/// passed.
-const STACK_SLACK: u64 = 1024;
-
 /// Stacks begin and end on pages.
 const _: () = assert!(STACK_SLACK < PAGE_SIZE && STACK_SLACK.is_multiple_of(16));
 
@@ -43,6 +39,8 @@ pub(crate) struct Raised {
     pub image: Arc<Image>,
     /// Data stack pointer at an entry.
     pub initial_sp: u64,
+    /// The data stack.
+    pub stack: [WindowOffset; 2],
     /// The return addresses of its fibers.
     pub kept: KeptParts,
     /// A debugger's record of the text.
@@ -113,9 +111,32 @@ pub(crate) fn view(
     image: Arc<Image>,
     seat: &Seat,
 ) -> Result<Raised, LinkError> {
-    let window = view::view(draw, spec, &image, seat)?;
+    let window = view::view(draw, spec, &image, seat, &[])?;
     let initial_sp = seat.stack_pointer(&window, spec.mode);
-    Ok(Raised { initial_sp, ..Raised::new(window, image, spec)? })
+    // The data stack lies in the heap, which stays mapped as well.
+    let stack = image.heap().map_or(image.stack, |heap| [heap.start, heap.end]);
+    Ok(Raised { initial_sp, stack, ..Raised::new(window, image, spec)? })
+}
+
+/// Raises the window of a further lane in a domain that several may be in.
+pub(crate) fn lane(
+    draw: &mut Draw<'_>,
+    spec: &DomainSpec,
+    image: Arc<Image>,
+    (seat, stack): (&Seat, [WindowOffset; 2]),
+    regions: &[Region],
+) -> Result<Raised, LinkError> {
+    let window = view::view(draw, spec, &image, seat, regions)?;
+    let initial_sp = seat.stack_pointer(&window, spec.mode);
+    Ok(Raised { initial_sp, stack, ..Raised::new(window, image, spec)? })
+}
+
+/// Returns a domain that several lanes are in one after the other, for a further lane: the same
+/// window.
+pub(crate) fn same(window: &Window, kept: &KeptParts, image: Arc<Image>) -> Raised {
+    let (window, kept, stack) = (window.same(), kept.same(), image.stack);
+    let initial_sp = window.at(stack[1] - STACK_SLACK).number();
+    Raised { window, image, initial_sp, stack, kept, observed: Observed::default() }
 }
 
 impl Raised {
@@ -125,16 +146,15 @@ impl Raised {
         let kept = KeptParts::map(count).map_err(|error| MapError::new(&format!("domain `{}`", spec.name), error))?;
         // The text of a further thread is that of the first window.
         let observed = if window.is_view() { Observed::default() } else { observe::tell(&spec.name, &window, &image) };
-        Ok(Self { window, image, initial_sp, kept, observed })
+        let stack = image.stack;
+        Ok(Self { window, image, initial_sp, stack, kept, observed })
     }
 
     /// Returns the state of the domain for the gates.
     pub(crate) fn state(&self, index: DomainId, generation: u64) -> DomainState {
         let base = self.window.base();
         let (parts_at, parts) = self.kept.places();
-        // The data stack of a further thread lies in the heap, which stays mapped as well.
-        let heap = self.image.heap().filter(|_| self.window.is_view());
-        let [low, high] = heap.map_or(self.image.stack, |heap| [heap.start, heap.end]);
+        let [low, high] = self.stack;
         DomainState {
             base,
             sp: self.initial_sp,
@@ -152,6 +172,8 @@ impl Raised {
             parts,
             regions: Uppers::NONE,
             text: self.window.text_base(),
+            door: std::ptr::null(),
+            room: std::ptr::null(),
             account: Account::default(),
             caught: Caught::default(),
             fault: RawFault::default(),

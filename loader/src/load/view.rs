@@ -3,10 +3,12 @@
 //! first window. Only the thread locals differ. At their place lies the thread's own memory from
 //! the heap, and a TCB page that only this thread has.
 
-use crate::link::image::{Image, Source};
+use crate::link::REGION;
+use crate::link::image::{EStack, Image, Source};
 use crate::spec::DomainSpec;
 use crate::vm::address::WindowOffset;
 use crate::vm::error::MapError;
+use crate::vm::region::Region;
 use crate::vm::space::Draw;
 use crate::vm::window::{Protection, Window};
 use rustix::fd::AsFd;
@@ -14,6 +16,10 @@ use rustix::io::Errno;
 use sfi_contract::Mode;
 use sfi_contract::layout::{PAGE_SIZE, TCB_CANARY, TCB_SIZE};
 use std::ops::Range;
+
+/// Bytes above the first data stack pointer, so that code may read stack arguments that no caller
+/// passed.
+pub(crate) const STACK_SLACK: u64 = 1024;
 
 /// Bytes at [`TCB_CANARY`] that all threads of a domain have in common: stack canary and pointer
 /// guard.
@@ -24,9 +30,9 @@ pub(crate) const CANARIES: usize = 16;
 pub(crate) struct Seat {
     /// The domain's text window and its memory ([`Window::origin`]).
     pub origin: Window,
-    /// The thread pointer: a page of the heap. The thread's locals lie below it.
+    /// The thread pointer: a page of the heap, or of an E-stack. The thread's locals lie below it.
     pub pointer: WindowOffset,
-    /// The data stack pointer at the thread's start, in the heap.
+    /// The data stack pointer at the thread's start, in the heap or in an E-stack.
     pub stack: WindowOffset,
     /// The contents of the domain's canaries.
     pub canaries: [u8; CANARIES],
@@ -59,13 +65,25 @@ impl Seat {
     }
 }
 
-/// Maps the view of a further thread at a random place.
-pub(crate) fn view(draw: &mut Draw<'_>, spec: &DomainSpec, image: &Image, seat: &Seat) -> Result<Window, MapError> {
+/// Maps the view of a further thread at a random place, with the regions that the domain sees.
+pub(crate) fn view(
+    draw: &mut Draw<'_>,
+    spec: &DomainSpec,
+    image: &Image,
+    seat: &Seat,
+    regions: &[Region],
+) -> Result<Window, MapError> {
     let memory = |error| MapError::new(&format!("a thread of domain `{}`", spec.name), error);
     // One mapping more than the first window: locals and TCB page are apart.
     let window = Window::reserve(draw.rng, draw.space, image.mapping_count() + 2).map_err(memory)?;
     let window = window.viewing(&seat.origin);
     fill(&window, image, seat).map_err(memory)?;
+    for segment in image.segments.iter().filter(|segment| segment.shared) {
+        let name = segment.name.strip_prefix(REGION);
+        let Some(region) = regions.iter().find(|region| Some(&*region.name) == name) else { continue };
+        let mapped = window.map_file(segment.start(), segment.length, segment.protection, region.file.as_fd(), 0, true);
+        mapped.map_err(memory)?;
+    }
     Ok(window)
 }
 
@@ -92,8 +110,15 @@ fn fill(window: &Window, image: &Image, seat: &Seat) -> Result<(), Errno> {
         let from = (seat.pointer - below).bytes();
         window.map_file(locals.place, below, Protection::ReadWrite, backing.writable(), from, true)?;
     }
+    window.map(WindowOffset::new(image.anchors.tcb), TCB_SIZE, Protection::ReadWrite)?;
+    start(window, image, seat);
+    Ok(())
+}
+
+/// Writes the first contents of the thread's locals and of its TCB page, which is zeroed.
+pub(crate) fn start(window: &Window, image: &Image, seat: &Seat) {
+    let Some(locals) = &image.thread_locals else { return };
     let tcb = WindowOffset::new(image.anchors.tcb);
-    window.map(tcb, TCB_SIZE, Protection::ReadWrite)?;
     window.write(tcb, &window.address(seat.pointer).number().to_le_bytes());
     window.write(WindowOffset::new(image.anchors.offset(TCB_CANARY)), &seat.canaries);
     if locals.size > 0 {
@@ -101,5 +126,15 @@ fn fill(window: &Window, image: &Image, seat: &Seat) -> Result<(), Errno> {
         window.write(locals.initial.offset, &locals.initial.bytes);
         window.rebase(locals.initial.offset, &locals.initial.words);
     }
-    Ok(())
+}
+
+impl Seat {
+    /// Returns the place of a lane: its E-stack, with the canaries of the first window.
+    pub(crate) fn of_lane(first: &Window, image: &Image, estack: &EStack) -> Option<Self> {
+        let locals = image.thread_locals.as_ref()?;
+        let mut canaries = [0; CANARIES];
+        first.read(WindowOffset::new(image.anchors.offset(TCB_CANARY)), &mut canaries);
+        let pointer = estack.locals + (locals.length - TCB_SIZE);
+        Some(Self { origin: first.origin(), pointer, stack: estack.stack[1] - STACK_SLACK, canaries })
+    }
 }

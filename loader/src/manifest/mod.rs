@@ -74,8 +74,10 @@
 //! # Fibers (`swapcontext`) that can wait while another one runs. Default: 64.
 //! fibers = 64
 //! # Threads at a time, the first one included. Default: 1. More only for a program that is alone,
-//! # in mode full or with `clock = "exposing"`.
+//! # in mode full or with `clock = "exposing"`. In a world with lanes: callers at a time.
 //! threads = 1
+//! # Lanes: callers beyond that wait so long (default: 1 s), or "refuse".
+//! busy = "10 ms"
 //! # Libraries that it may open by name (`dlopen`), and the room for all that is linked into it.
 //! libraries.codec = ["codec.sfi.o"]
 //! link_room = { libraries = 64, slots = 4096, bytes = "16 MiB" }
@@ -126,7 +128,7 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use values::{
-    access, default_control_stack, default_memory, default_stack, la57, minus_one, mode, one_thread, read_write,
+    access, busy, default_control_stack, default_memory, default_stack, la57, minus_one, mode, one_thread, read_write,
     restart, signature, trust,
 };
 
@@ -320,6 +322,9 @@ pub struct Domain {
     /// Threads that it may have at a time, see [`DomainSpec::threads`].
     #[serde(default = "one_thread")]
     pub threads: usize,
+    /// The lot of callers beyond that in a world with lanes, see [`DomainSpec::busy`].
+    #[serde(default, deserialize_with = "busy")]
+    pub busy: crate::Busy,
     /// Libraries that it may open, and their objects, see [`DomainSpec::library`].
     #[serde(default)]
     pub libraries: BTreeMap<String, Vec<PathBuf>>,
@@ -644,7 +649,7 @@ impl Domain {
         if let Some(count) = self.callbacks {
             spec = spec.callbacks(count);
         }
-        spec = spec.threads(self.threads);
+        spec = spec.threads(self.threads).busy(self.busy);
         if let Some(count) = self.fibers {
             spec = spec.fibers(count);
         }

@@ -1,6 +1,7 @@
 //! Manifests that are read, and manifests that are refused.
 
 use super::*;
+use crate::Busy;
 use std::time::Duration;
 
 fn load(text: &str) -> Result<Manifest, String> {
@@ -38,6 +39,15 @@ fn the_documented_manifest_is_read() {
     }
     assert!(["\"yes\"", "1", "[true]"].iter().all(|with| clock(with).unwrap_err().contains("exposing")));
     assert_eq!(app.placement, Placement::Scattered);
+    let busy = |with: &str| load(&example().replacen("busy = \"10 ms\"", &format!("busy = {with}"), 1));
+    for (with, expected) in [
+        ("\"10 ms\"", Busy::Wait(Duration::from_millis(10))),
+        ("2", Busy::Wait(Duration::from_secs(2))),
+        ("\"refuse\"", Busy::Refuse),
+    ] {
+        assert_eq!(busy(with).unwrap().domains["tool"].busy, expected);
+    }
+    assert!(["\"soon\"", "true", "-1"].iter().all(|with| busy(with).is_err()));
     let dense = load(&example().replace("\"scattered\"", "\"dense\"")).unwrap();
     assert_eq!(dense.domains["app"].placement, Placement::Dense);
     assert!(load(&example().replace("\"scattered\"", "\"sparse\"")).unwrap_err().contains("placement"));

@@ -1,5 +1,6 @@
 //! Values in the form of manifests: times, sizes, and words for choices.
 
+use crate::spec::busy::Busy;
 use crate::spec::signature::Signature;
 use crate::spec::{Access, DEFAULT_CONTROL_STACK, DEFAULT_MEMORY, DEFAULT_STACK, Restart, Trust};
 use crate::vm::space::La57;
@@ -194,6 +195,23 @@ pub(super) fn restart<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Rest
         }
     }
     deserializer.deserialize_any(Any)
+}
+
+/// Reads `"refuse"` or a time.
+pub(super) fn busy<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Busy, D::Error> {
+    #[derive(serde::Deserialize)]
+    #[serde(untagged, expecting = "expected \"refuse\" or a time such as \"10 ms\"")]
+    enum Either {
+        Time(Time),
+        Text(String),
+    }
+    match serde::Deserialize::deserialize(deserializer)? {
+        Either::Time(time) => Ok(Busy::Wait(time.0)),
+        Either::Text(text) if text == "refuse" => Ok(Busy::Refuse),
+        Either::Text(text) => {
+            Err(serde::de::Error::custom(format!("unknown `busy` `{text}`: expected \"refuse\" or a time")))
+        }
+    }
 }
 
 /// Reads `true`, `false` or `"if-available"`.

@@ -1,6 +1,7 @@
 //! Descriptions of a world by its host: domains, their parts, and the functions that they may call.
 //! They are checked when a world is built.
 
+pub(crate) mod busy;
 pub(crate) mod capability;
 pub(crate) mod file;
 pub mod interface;
@@ -10,6 +11,7 @@ pub(crate) mod signature;
 pub(crate) mod threads;
 
 use crate::fault::limits::Budget;
+use crate::spec::busy::Busy;
 use crate::spec::capability::Capability;
 use crate::spec::file::{File, FileKind};
 use crate::spec::interface::Declaration;
@@ -81,6 +83,9 @@ pub struct DomainSpec {
     pub(crate) callbacks: Option<usize>,
     pub(crate) fibers: usize,
     pub(crate) threads: usize,
+    /// Lanes of the world, 0 unless it has lanes.
+    pub(crate) lanes: usize,
+    pub(crate) busy: Busy,
     pub(crate) registers: Vec<(String, Entry)>,
     pub(crate) restart: Restart,
     pub(crate) root: bool,
@@ -198,6 +203,8 @@ impl DomainSpec {
             callbacks: None,
             fibers: DEFAULT_FIBERS,
             threads: 1,
+            lanes: 0,
+            busy: Busy::default(),
             registers: Vec::new(),
             restart: Restart::Never,
             root: false,

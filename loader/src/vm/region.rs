@@ -30,6 +30,17 @@ pub(crate) struct Region {
     pub common: Common,
 }
 
+impl Region {
+    /// Returns another handle of the region, for a further lane. The first one has the common
+    /// addresses and outlives it.
+    pub(crate) fn again(&self) -> Result<Self, Errno> {
+        let file = self.file.try_clone().map_err(|error| Errno::from_io_error(&error).unwrap_or(Errno::MFILE))?;
+        let view = View::map(&file, self.view.length)?;
+        let common = Common { owned: false, ..self.common };
+        Ok(Self { name: self.name.clone(), file, view, place: self.place, common })
+    }
+}
+
 /// The place of a region.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Placed {
@@ -88,6 +99,8 @@ pub(crate) struct Common {
     length: u64,
     /// True while the region is mapped there.
     shown: bool,
+    /// True if the value owns the reservation. Otherwise another one maps the region.
+    owned: bool,
 }
 
 /// Most mappings for a region's common addresses: the region itself and the reservations on both
@@ -134,7 +147,7 @@ impl Common {
                 }
             };
             if free {
-                return Ok(Self { start: HostAddress::new(base + offset.bytes()), length, shown: false });
+                return Ok(Self { start: HostAddress::new(base + offset.bytes()), length, shown: false, owned: true });
             }
         }
         Err(Errno::NOMEM)
@@ -154,7 +167,7 @@ impl Common {
 
     /// Maps the region's file read-only, or unmaps it.
     pub(crate) fn show(&mut self, file: &OwnedFd, shown: bool) -> Result<(), Errno> {
-        if shown == self.shown {
+        if shown == self.shown || !self.owned {
             return Ok(());
         }
         let (at, length) = (self.start.pointer(), self.length as usize);
@@ -175,6 +188,9 @@ impl Common {
 
 impl Drop for Common {
     fn drop(&mut self) {
+        if !self.owned {
+            return;
+        }
         Self::give_back(self.start.number() - GUARD_SIZE, self.length + 2 * GUARD_SIZE);
         ledger::forget(COMMON_MAPPINGS);
     }
@@ -195,21 +211,21 @@ unsafe impl Send for View {}
 pub(crate) fn create(length: u64) -> Result<(OwnedFd, View), Errno> {
     let file = memfd_create("region", MemfdFlags::CLOEXEC)?;
     ftruncate(&file, length)?;
-    // SAFETY: a fresh mapping of a file that nobody else can truncate.
-    let at = unsafe {
-        mmap(
-            std::ptr::null_mut(),
-            length as usize,
-            ProtFlags::READ | ProtFlags::WRITE,
-            MapFlags::SHARED,
-            file.as_fd(),
-            0,
-        )?
-    };
-    Ok((file, View { at: at.cast(), length: length as usize }))
+    let view = View::map(&file, length as usize)?;
+    Ok((file, view))
 }
 
 impl View {
+    /// Maps a file for the host.
+    fn map(file: &OwnedFd, length: usize) -> Result<Self, Errno> {
+        // SAFETY: a fresh mapping of a file that nobody else can truncate.
+        let at = unsafe {
+            let rw = ProtFlags::READ | ProtFlags::WRITE;
+            mmap(std::ptr::null_mut(), length, rw, MapFlags::SHARED, file.as_fd(), 0)?
+        };
+        Ok(Self { at: at.cast(), length })
+    }
+
     /// Returns the size in bytes.
     pub fn len(&self) -> usize {
         self.length
@@ -234,7 +250,8 @@ impl View {
     pub fn read(&self, offset: usize, out: &mut [u8]) -> Result<(), MemoryError> {
         self.check(offset, out.len())?;
         // SAFETY: in bounds of the mapping. No domain of this world runs while the world is
-        // borrowed.
+        // borrowed, except in other lanes: code of a domain is no code of this program, so its
+        // stores are like those of a device.
         unsafe { std::ptr::copy_nonoverlapping(self.at.add(offset), out.as_mut_ptr(), out.len()) };
         Ok(())
     }

@@ -118,6 +118,12 @@ impl Window {
         Self::none().viewing(self)
     }
 
+    /// Returns another handle of this window. The window stays mapped as long as one is left.
+    pub(crate) fn same(&self) -> Self {
+        let Self { base, reservation, backing, text } = self;
+        Self { base: *base, reservation: reservation.clone(), backing: backing.clone(), text: text.clone() }
+    }
+
     /// Returns an empty value without a window, in which nothing can be mapped.
     pub(crate) fn none() -> Self {
         Self { base: HostAddress::NULL, reservation: None, backing: None, text: None }

@@ -56,7 +56,7 @@ impl Builder {
 
         // Plan: select and verify the objects, resolve symbols. Nothing is mapped yet.
         let roots: Vec<Vec<String>> = self.domains.iter().map(|spec| self.roots(spec)).collect();
-        let initialised = self.prepared.is_none();
+        let initialised = self.prepared.is_none() && self.further_lane().is_none();
         let entry = self.entry(&roots);
         if let Some(mut image) = entry.as_ref().and_then(Entry::find) {
             raised::store(&mut image, &self.domains[0])?;
@@ -68,11 +68,17 @@ impl Builder {
         // Place the shared regions.
         let lengths: Vec<u64> = self.regions.iter().map(|(_, bytes)| pages(*bytes)).collect();
         let (map, offsets) = place_regions(&mut places.rng, &lengths)?;
-        let regions = self.make_regions(&mut places.draw(), &offsets)?;
+        let regions = match self.further_lane() {
+            Some(lane) => self.regions_again(lane)?,
+            None => self.make_regions(&mut places.draw(), &offsets)?,
+        };
         let mut supply = Supply { places, map, lives: Lives::default() };
 
         // Load each domain: place, relocate, seal, verify again.
         let loaded = self.load(&plans, &mut supply, (&regions, entry.as_ref()), &mut manager)?;
+        if let Some(lane) = self.lane.as_ref().filter(|lane| lane.number == 0) {
+            lane.share(&loaded, &regions)?;
+        }
         drop(plans);
         // The store's key leaves this process's memory before any code of a domain runs.
         self.image_store = None;
@@ -88,6 +94,7 @@ impl Builder {
         if initialised {
             world.get().domains.ids().try_for_each(|index| world.initialise(index))?;
         }
+        world.record().manager.fixed = world.get().lane.is_some();
         Ok(world)
     }
 
@@ -114,6 +121,10 @@ impl Builder {
                 let function = header::forward(domain.name.clone(), entry);
                 own.extend(function.map(|f| Host::new(header::host_name(&domain.name, name), f)));
             }
+        }
+        for (name, function) in &self.shared {
+            let function = Arc::clone(function);
+            own.push(Host::reentrant(name.clone(), move |cx| function(cx)));
         }
         self.hosts.append(&mut own);
         for index in 0..self.domains.len() {
@@ -142,7 +153,8 @@ impl Builder {
 
     /// Plans each domain. There are no plans if the image exists already.
     fn plans(&self, roots: &[Vec<String>]) -> Result<Vec<Plan<'_>>, BuildError> {
-        let planned = if self.prepared.is_some() { &[] } else { self.domains.as_slice() };
+        let planned =
+            if self.prepared.is_some() || self.further_lane().is_some() { &[] } else { self.domains.as_slice() };
         let plans = planned.iter().zip(roots).map(|(spec, roots)| link::plan(spec, &spec.roots(roots)));
         Ok(plans.collect::<Result<_, _>>()?)
     }
@@ -195,6 +207,9 @@ impl Builder {
             }
             let around = Surroundings { regions, map: &supply.map, entry };
             loaded.push(match &self.prepared {
+                None if let Some(lane) = self.further_lane() => {
+                    lane.raise(&mut supply.places.draw(), spec, id, regions)?
+                }
                 Some(image) if let Some(seat) = &self.seat => {
                     raised::view(&mut supply.places.draw(), spec, Arc::clone(image), seat)?
                 }
@@ -226,6 +241,14 @@ impl Builder {
         let control = ControlStack::map(&mut places.rng, places.space, area);
         let control = control.map_err(MapError::of("the control stack"))?;
         let limits = Limits { wall: self.time_limit, cpu: self.cpu_limit };
+        if let Some(lane) = &self.lane {
+            for (index, domain) in domains.enumerate() {
+                let room = lane.room(index);
+                // SAFETY: the state is new, and nobody else knows it.
+                unsafe { ((*domain.state).room, (*domain.state).door) = (room, &raw const room.doors[lane.number]) };
+            }
+        }
+        let threads = |d: &Domain| d.spec.has_threads() && d.spec.lanes == 0;
         Ok(Inner {
             id: new_id(),
             gates: Gates {
@@ -234,7 +257,7 @@ impl Builder {
                 any_x87: domains.iter().any(|d| d.usage.x87),
             },
             time: Time {
-                watched: watched(self.timed || domains.iter().any(|d| d.spec.has_threads()), limits, &domains)?
+                watched: watched(self.timed || domains.iter().any(threads), limits, &domains)?
                     .or_else(|| self.interruptible.then(Watched::alone)),
                 clock: self.clock,
                 trimmed: DomainId::of(0),
@@ -245,6 +268,7 @@ impl Builder {
             panic: None,
             manager,
             supply,
+            lane: self.lane,
         })
     }
 }
@@ -258,6 +282,7 @@ impl World {
         let watch = inner.time.watched.as_ref().map_or(ptr::null(), Watched::watch);
         let low = inner.gates.control.low();
         let floor = low + signal_room::reserve();
+        let occupant = inner.lane.as_ref().map_or(ptr::null(), |lane| ptr::from_ref(lane.occupant()));
         let context = inner.gates.control.context();
         // SAFETY: the world is new and owned here; the header page is mapped read-write.
         unsafe {
@@ -282,6 +307,8 @@ impl World {
                 ticks: 0,
                 low,
                 room: false,
+                take: ptr::null(),
+                occupant,
             });
             watch.as_ref().inspect(|w| w.attach(context));
         }

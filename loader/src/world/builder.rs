@@ -10,9 +10,10 @@ use crate::vm::space::La57;
 use crate::world::bindings::manager::{Hook, Permit, Request};
 use crate::world::calls::header::Supervisor;
 use crate::world::calls::host::Host;
-use crate::world::calls::host_call::HostCall;
+use crate::world::calls::host_call::{HostCall, SharedFn};
 use crate::world::error::{BuildError, HostError};
 use crate::world::held::World;
+use crate::world::lanes::Lane;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -38,6 +39,10 @@ pub struct Builder {
     pub(super) supervisors: Vec<(String, Option<Signature>)>,
     pub(super) bad_signature: Option<BuildError>,
     pub(super) hook: Option<Hook>,
+    /// Host functions that several threads may run at once.
+    pub(super) shared: Vec<(String, SharedFn)>,
+    /// The lane that the world is.
+    pub(super) lane: Option<Lane>,
 }
 
 impl std::fmt::Debug for Builder {

@@ -173,11 +173,17 @@ impl Held<'_> {
         // SAFETY: the binding and the callee are the world's own, and its data stack pointer is in
         // its state while it lives.
         unsafe {
-            if (*callee).sp == 0 {
-                return Err(self.failure(callee, Failure::Status(Status::Dead)));
-            }
+            let mark = match self.go_in(callee) {
+                Ok(mark) => mark,
+                Err(status) => return Err(self.failure(callee, Failure::Status(status))),
+            };
             let mut frame = CallFrame { sp: (*callee).sp, ..CallFrame::new() };
-            match self.again().cross(&binding, &mut frame, false) {
+            let crossed = match frame.sp {
+                0 => Err(Failure::Status(Status::Dead)),
+                _ => self.again().cross(&binding, &mut frame, false),
+            };
+            self.go_out(callee, mark, crossed.is_err());
+            match crossed {
                 Ok(()) => Ok(frame.rax),
                 Err(failure) => Err(self.failure(callee, failure)),
             }
@@ -235,6 +241,7 @@ impl Inner {
             data: std::ptr::null_mut(),
             gate: 0,
             metered: [0; 2],
+            lane: [0; 3],
         }
     }
 }

@@ -78,6 +78,12 @@ pub enum SpecError {
         /// Its mode.
         mode: sfi_contract::Mode,
     },
+    /// A world cannot have lanes.
+    #[error("the world cannot have lanes: {why}")]
+    Lanes {
+        /// The reason.
+        why: String,
+    },
     /// Two domains, or a domain and a supervisor, with one name.
     #[error("two domains are named `{0}`")]
     TwoDomains(String),
@@ -338,6 +344,9 @@ pub enum BindError {
         /// The function.
         function: String,
     },
+    /// Bindings and regions of a world with lanes do not change.
+    #[error("the world has lanes, so its bindings and regions do not change")]
+    Lanes,
     /// No such domain or region.
     #[error(transparent)]
     Unknown(#[from] LookupError),
@@ -368,6 +377,19 @@ pub enum CallError {
     /// The domain is active and its data stack pointer cannot be used for a nested call.
     #[error("domain `{domain}` is active with an unusable data stack")]
     Busy {
+        /// Domain.
+        domain: String,
+    },
+    /// Other callers have all E-stacks of the domain, and the time to wait for one is over
+    /// ([`crate::DomainSpec::busy`]).
+    #[error("other callers are in domain `{domain}`")]
+    Occupied {
+        /// Domain.
+        domain: String,
+    },
+    /// Other callers have all E-stacks of the domain, and wait for domains that this caller is in.
+    #[error("deadlock: the callers in domain `{domain}` wait for this one")]
+    Deadlock {
         /// Domain.
         domain: String,
     },
@@ -511,6 +533,8 @@ impl From<CallError> for HostError {
             CallError::Fault(_) => Status::Fault,
             CallError::Dead { .. } => Status::Dead,
             CallError::NotReady { .. } => Status::NotReady,
+            CallError::Occupied { .. } => Status::Occupied,
+            CallError::Deadlock { .. } => Status::Deadlock,
             CallError::Busy { .. } | CallError::TooDeep => Status::Refused,
             CallError::Arguments { .. } => Status::Arguments,
             _ => Status::Host,

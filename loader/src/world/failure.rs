@@ -1,5 +1,6 @@
 //! Calls that fail: the host's error, and the state of the domains afterwards.
 
+use crate::fault::lanes;
 use crate::gate::frame::Active;
 use crate::gate::records::{Context, DomainState, Status};
 use crate::world::domain::Domain;
@@ -37,6 +38,8 @@ impl Inner {
             Failure::Status(Status::Refused) => CallError::Busy { domain: name },
             Failure::Status(Status::Arguments) => CallError::Arguments { domain: name },
             Failure::Status(Status::NotReady) => CallError::NotReady { domain: name },
+            Failure::Status(Status::Occupied) => CallError::Occupied { domain: name },
+            Failure::Status(Status::Deadlock) => CallError::Deadlock { domain: name },
             Failure::TooDeep => CallError::TooDeep,
             Failure::Gone => CallError::Gone { domain: name },
             _ => CallError::Dead { domain: name },
@@ -66,6 +69,7 @@ impl Inner {
             while let Some(active) = part {
                 (*active.domain).dead = Status::Dead;
                 (*active.domain).sp = 0;
+                lanes::end(active.domain);
                 part = if active.entered_by_host() { None } else { active.outer(&*context) };
             }
         }

@@ -81,7 +81,8 @@ impl Inner {
     fn release_stack(&self, index: DomainId, warm: u64) {
         let domain = &self.domains[index];
         // The thread of a view has no stack of the loader's, and the first thread's is in use.
-        if domain.window.is_view() {
+        // Another lane may use a stack of this one.
+        if domain.window.is_view() || self.lane.is_some() {
             return;
         }
         let [start, end] = domain.image.stack;

@@ -12,6 +12,7 @@ use crate::world::bindings::manager::Manager;
 use crate::world::calls::host::Host;
 use crate::world::domain::Domain;
 use crate::world::error::LookupError;
+use crate::world::lanes::Lane;
 use crate::world::lives::Lives;
 use sfi_contract::layout::DISPATCH_MASK;
 use std::any::Any;
@@ -30,6 +31,8 @@ pub(crate) struct Inner {
     pub supply: Supply,
     /// Bindings and registered entry points.
     pub manager: Manager,
+    /// The world's part in a world with lanes.
+    pub lane: Option<Lane>,
 }
 
 /// The way into the world's domains.

@@ -17,6 +17,7 @@ pub(crate) mod idle;
 pub(crate) mod ifunc;
 pub(crate) mod inner;
 pub(crate) mod instances;
+pub(crate) mod lanes;
 pub(crate) mod links;
 pub(crate) mod lives;
 pub(crate) mod owner;

@@ -54,6 +54,11 @@ impl Held<'_> {
     /// Chooses the functions of IFUNCs, then runs the initialisers.
     pub(crate) fn initialise(&mut self, domain: DomainId) -> Result<(), BuildError> {
         ifunc::choose(self, domain)?;
+        self.run_initialisers(domain)
+    }
+
+    /// Runs the initialisers.
+    pub(crate) fn run_initialisers(&mut self, domain: DomainId) -> Result<(), BuildError> {
         let offsets = self.domains[domain].image.initialisers.clone();
         self.run_all(domain, &offsets).map_err(|error| {
             let name = self.domains[domain].name.clone();

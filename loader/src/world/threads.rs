@@ -102,7 +102,9 @@ impl HostCall<'_> {
         if !image.heap().is_some_and(|heap| seat.check(image, &heap)) {
             return Err(refused(CallError::Arguments { domain: name() }));
         }
-        let gateway = gateway(spec).ok_or_else(|| refused(CallError::NotAFunction { domain: name() }))?;
+        let gateway = gateway(spec)
+            .filter(|_| spec.lanes == 0)
+            .ok_or_else(|| refused(CallError::NotAFunction { domain: name() }))?;
         let builder = Builder {
             domains: vec![DomainSpec::clone(spec)],
             hosts: vec![Host::new(gateway.to_owned(), host)],
@@ -157,7 +159,8 @@ impl Builder {
     /// Checks that domains with threads are alone, and have nothing that one thread at a time must
     /// use.
     pub(super) fn check_threads(&self) -> Result<(), SpecError> {
-        let Some(domain) = self.domains.iter().find(|domain| domain.has_threads()) else { return Ok(()) };
+        let alone = |domain: &&DomainSpec| domain.has_threads() && domain.lanes == 0;
+        let Some(domain) = self.domains.iter().find(alone) else { return Ok(()) };
         let refuse = |why| Err(SpecError::Threads { domain: domain.name.clone(), why });
         if self.domains.len() > 1 || !self.regions.is_empty() || !self.supervisors.is_empty() {
             return refuse("its world has other domains, regions or supervisors");
@@ -186,6 +189,9 @@ pub(crate) fn check(domain: &DomainSpec) -> Result<(), SpecError> {
             "a thread that counts is a clock, and outside mode full a domain with a clock finds the memory of the \
              process; use mode full, or say that it may (`clock = \"exposing\"`, `DomainSpec::threads_exposing`)",
         );
+    }
+    if domain.lanes > 0 {
+        return Ok(());
     }
     if gateway(domain).is_none() || domain.spare > 0 || !domain.registers.is_empty() || !domain.shared.is_empty() {
         return refuse("it may import one host function, and nothing else");

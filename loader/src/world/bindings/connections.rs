@@ -18,6 +18,7 @@ impl Inner {
     /// Registers an entry point. Its full name is the domain's name, a dot, and `name`, which may
     /// hold no dot.
     pub(crate) fn register(&mut self, domain: DomainId, name: &str, entry: Registered) -> Result<(), BindError> {
+        self.manager.changes()?;
         if !is_name(name) {
             return Err(BindError::Name(name.to_owned()));
         }
@@ -57,6 +58,7 @@ impl Inner {
 
     /// Takes an entry point back. Bindings to it then lead nowhere.
     pub(crate) fn unregister(&mut self, entry: &str) -> Result<(), BindError> {
+        self.manager.changes()?;
         self.manager.entries.remove(entry).ok_or_else(|| BindError::Entry(entry.to_owned()))?;
         let connected = |r: &Option<Record>| r.as_ref().is_some_and(|r| r.entry.as_deref() == Some(entry));
         let records = &self.manager.records;
@@ -72,6 +74,7 @@ impl Inner {
         symbol: Option<&str>,
         entry: &str,
     ) -> Result<BindingId, BindError> {
+        self.manager.changes()?;
         let registered = self.manager.entries.get(entry).cloned().ok_or_else(|| BindError::Entry(entry.to_owned()))?;
         let client = self.domains[client].origin;
         let name = self.domains[client].name.clone();
@@ -161,6 +164,7 @@ impl Inner {
 
     /// Disconnects an import of a client.
     pub(crate) fn disconnect(&mut self, client: DomainId, symbol: &str) -> Result<(), BindError> {
+        self.manager.changes()?;
         let number = self.find_import(client, symbol)?;
         self.undo(number, false)
     }

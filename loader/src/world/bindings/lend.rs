@@ -83,6 +83,7 @@ impl Inner {
         signature: &Signature,
         trust: Trust,
     ) -> Result<(Loan, u64), BindError> {
+        self.manager.changes()?;
         let origin = self.domains[callee].origin;
         let party = to.domain().map(|domain| self.domains[domain].origin);
         let gateway = self.gateway(origin, party, &function, signature, trust);

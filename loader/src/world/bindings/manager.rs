@@ -5,6 +5,7 @@ use crate::gate::records::{DomainState, Status};
 use crate::spec::signature::Signature;
 use crate::world::bindings::lendings::Lendings;
 use crate::world::bindings::record::{Record, To};
+use crate::world::error::BindError;
 use sfi_contract::text::is_unprintable;
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -106,6 +107,8 @@ pub(crate) struct Manager {
     pub lent: Lendings,
     /// The host changed entry points, imports or domains since the world was built.
     pub reshaped: bool,
+    /// Nothing changes any more, because other lanes have the same bindings and regions.
+    pub fixed: bool,
 }
 
 impl Drop for Manager {
@@ -130,7 +133,13 @@ impl Manager {
             supervisors,
             lent: Lendings::default(),
             reshaped: false,
+            fixed: false,
         }
+    }
+
+    /// Refuses changes in worlds with lanes.
+    pub(crate) fn changes(&self) -> Result<(), BindError> {
+        if self.fixed { Err(BindError::Lanes) } else { Ok(()) }
     }
 
     /// Takes numbers for `count` records of a domain, and gives up its earlier ones. Returns the

@@ -11,6 +11,7 @@ use crate::vm::address::{HostAddress, WindowOffset};
 use crate::world::bindings::policy::{BindingReport, Crossing, Side, explain_host};
 use crate::world::calls::host::Host;
 use crate::world::domain::Domain;
+use crate::world::lanes::Lane;
 use sfi_contract::Mode;
 use sfi_verifier::{Usage, Vectors};
 
@@ -100,6 +101,8 @@ pub(crate) struct Common<'w> {
     pub lends: usize,
     /// True if a domain has a budget, so that crossings between domains are charged.
     pub metered: bool,
+    /// The lane that the world is, in which domains have doors.
+    pub lane: Option<&'w Lane>,
 }
 
 impl Common<'_> {
@@ -133,6 +136,9 @@ impl Common<'_> {
                 self.crossing(record, callee).apply(&mut binding, self.table);
                 if self.metered {
                     gate::meter(&mut binding);
+                }
+                if let Some(lane) = self.lane {
+                    gate::lane(&mut binding, &lane.room(*domain).doors[lane.number]);
                 }
             }
         }
@@ -236,6 +242,7 @@ impl Common<'_> {
             data: std::ptr::null_mut(),
             gate: self.table.gates[0][0],
             metered: [0; 2],
+            lane: [0; 3],
         }
     }
 }

@@ -29,6 +29,7 @@ impl Held<'_> {
     /// initialisers run, the old domain stays.
     pub(crate) fn load_again(&mut self, index: DomainId, spec: Arc<DomainSpec>, wait: bool) -> Result<(), BuildError> {
         let this: &mut Inner = self;
+        this.manager.changes()?;
         let name = this.domains[index].name.clone();
         if spec.name != name {
             return Err(SpecError::Renamed { domain: name, name: spec.name.clone() }.into());
@@ -144,6 +145,9 @@ impl Held<'_> {
     /// domain's owner. If it is not restarted, returns the status for its callers.
     #[cold]
     pub(crate) fn revive(&mut self, index: DomainId) -> Result<(), Status> {
+        if self.lane.is_some() {
+            return self.revive_lane(index);
+        }
         // SAFETY: states live as long as the world; no call returns to the domain where it is
         // loaded or raised again.
         unsafe {

@@ -26,7 +26,10 @@ impl Inner {
         self.write_all()?;
         for index in self.domains.ids() {
             self.show_all(index)?;
-            self.hand_out(index)?;
+            // In further lanes the domain has its capabilities, and may have changed them.
+            if self.lane.as_ref().is_none_or(|lane| lane.number == 0) {
+                self.hand_out(index)?;
+            }
             for (name, entry) in all_registered(index, &self.domains[index].spec, &self.hosts)? {
                 self.register(index, &name, entry)?;
             }

@@ -105,6 +105,7 @@ impl Inner {
 
     /// Changes the visibility of a region, also for later loads of the domain.
     pub(crate) fn make_visible(&mut self, domain: &str, region: &str, access: Option<Access>) -> Result<(), BindError> {
+        self.manager.changes()?;
         let (index, region) = (self.find(domain)?, self.region_index(region)?);
         self.show(index, region, access)?;
         self.map_common(region)?;

@@ -22,6 +22,7 @@ impl Inner {
             nobody: self.manager.nobody,
             lends: functions::lends(),
             metered: self.time.watched.as_ref().is_some_and(Watched::is_metered),
+            lane: self.lane.as_ref(),
         }
     }
 
@@ -89,12 +90,13 @@ impl Inner {
     /// Makes room for all records and writes them.
     pub(crate) fn write_all(&mut self) -> Result<(), BindError> {
         let count = self.manager.records.len();
-        if count == 1 && self.domains.iter().all(|d| d.spec.restart == Restart::Never) {
+        let revives = self.lane.is_some() || self.domains.iter().any(|d| d.spec.restart != Restart::Never);
+        if count == 1 && !revives {
             return Ok(());
         }
         self.gates.control.reserve_bindings(count).map_err(BindError::Memory)?;
         self.write(self.manager.records.ids().skip(1))?;
-        if self.domains.iter().any(|d| d.spec.restart != Restart::Never) { self.write_reviver() } else { Ok(()) }
+        if revives { self.write_reviver() } else { Ok(()) }
     }
 
     /// Writes the binding of the host function that restarts domains, if a domain may be restarted.
@@ -103,9 +105,13 @@ impl Inner {
         let reviver = self.common().reviver(host);
         self.gates.control.write_bindings(&[(BindingId::REVIVER, reviver)]).map_err(BindError::Memory)?;
         let restarts = self.domains.iter().any(|d| d.spec.restart != Restart::Never);
-        let at = if restarts { self.gates.control.binding(BindingId::REVIVER) } else { std::ptr::null() };
+        let (at, nowhere) = (self.gates.control.binding(BindingId::REVIVER), std::ptr::null());
+        let (revive, take) = match self.lane.is_some() {
+            true => (nowhere, at),
+            false => (if restarts { at } else { nowhere }, nowhere),
+        };
         // SAFETY: the header of the world's control stack, which lives as long as the world.
-        unsafe { (*self.gates.control.context()).revive = at };
+        unsafe { ((*self.gates.control.context()).revive, (*self.gates.control.context()).take) = (revive, take) };
         Ok(())
     }
 }

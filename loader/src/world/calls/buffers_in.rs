@@ -353,6 +353,23 @@ fn call(
     words: &[u64],
     caller: &mut dyn Caller,
 ) -> Result<u64, CallError> {
+    let state = held.domains[index].state;
+    // SAFETY: the state is the world's own. The copies lie on the callee's stack, so the lane is
+    // inside before they are made and until they are copied back.
+    unsafe {
+        let _visit = held.visit(state).map_err(|status| held.failure(state, Failure::Status(status)))?;
+        call_inside(held.again(), index, declaration, function, words, caller)
+    }
+}
+
+fn call_inside(
+    mut held: Held<'_>,
+    index: DomainId,
+    declaration: &Declaration,
+    function: &str,
+    words: &[u64],
+    caller: &mut dyn Caller,
+) -> Result<u64, CallError> {
     let (state, sp) = held.ready(index)?;
     let domain = &held.domains[index];
     let gone = || CallError::Gone { domain: domain.name.clone() };

@@ -22,6 +22,7 @@ use crate::world::bindings::record::To;
 use crate::world::calls::host_call::{HostCall, HostFn};
 use crate::world::error::HostError;
 use crate::world::inner::Inner;
+use crate::world::lanes::take::mark_of_gate;
 
 /// Name of the host function that restarts domains. No symbol has it.
 pub(crate) const REVIVE: &str = "(revive)";
@@ -129,15 +130,24 @@ fn show(cx: &mut HostCall<'_>, access: Option<Access>) -> Result<u64, HostError>
     if done { Ok(0) } else { refused(cx, u64::MAX) }
 }
 
-/// Restarts a dead callee. The gate between domains (gate/domain.s) calls this with the binding of
-/// a call. Returns [`Status::Ok`] if the call can begin again, otherwise the status of the call.
+/// Restarts a dead callee, or in a lane takes an E-stack of the callee. The gate between domains
+/// (gate/domain.s, gate/lanes.s) calls this with the binding of a call. Returns [`Status::Ok`] if
+/// the call can begin again, otherwise the status of the call.
 fn revive(cx: &mut HostCall<'_>) -> Result<u64, HostError> {
     let binding = cx.arg(0) as *const Binding;
     // SAFETY: only the gate calls this, with one of the world's bindings; no import can name it. No
     // reference to the record is kept.
     unsafe {
         let callee = (*binding).callee;
-        let revived = cx.held().revive((*callee).index);
+        let index = (*callee).index;
+        let mut held = cx.held();
+        let revived = match held.lane {
+            Some(_) => {
+                let mark = mark_of_gate(&*held.gates.control.context());
+                held.take(index, mark)
+            }
+            None => held.revive(index),
+        };
         Ok(revived.err().unwrap_or(Status::Ok).into())
     }
 }

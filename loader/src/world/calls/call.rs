@@ -143,9 +143,33 @@ impl<F: Function> TypedFn<F> {
         world.within(limits, |world| self.call(world, args))?
     }
 
-    /// Crosses into the domain.
+    /// Crosses into the domain, in a lane by its door.
     #[inline]
     pub(crate) fn enter(&self, held: Held<'_>, arguments: &mut Arguments) -> Result<(), Failure> {
+        match held.lane.is_none() {
+            true => self.enter_open(held, arguments),
+            false => self.enter_by_door(held, arguments),
+        }
+    }
+
+    /// Crosses in a lane.
+    fn enter_by_door(&self, mut held: Held<'_>, arguments: &mut Arguments) -> Result<(), Failure> {
+        if held.id != self.world {
+            return Err(Failure::WrongWorld);
+        }
+        let callee = self.binding.callee;
+        // SAFETY: the binding belongs to this world, so its callee lives.
+        unsafe {
+            let mark = held.go_in(callee).map_err(Failure::Status)?;
+            let entered = self.enter_open(held.again(), arguments);
+            held.go_out(callee, mark, entered.is_err());
+            entered
+        }
+    }
+
+    /// Crosses into a domain that no other lane keeps this one out of.
+    #[inline]
+    fn enter_open(&self, held: Held<'_>, arguments: &mut Arguments) -> Result<(), Failure> {
         if held.id != self.world {
             return Err(Failure::WrongWorld);
         }

@@ -13,6 +13,7 @@ use crate::world::held::Held;
 use crate::world::inner::Inner;
 use std::cell::OnceCell;
 use std::ops::Range;
+use std::sync::Arc;
 
 /// One life of a domain or an instance in its world, see [`HostCall::tenant`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -31,6 +32,9 @@ impl Tenant {
 
 /// A host function of the loader's own.
 pub(crate) type HostFn = Box<dyn FnMut(&mut HostCall<'_>) -> Result<u64, HostError> + Send>;
+
+/// A host function that any number of threads may run at the same time.
+pub(crate) type SharedFn = Arc<dyn Fn(&mut HostCall<'_>) -> Result<u64, HostError> + Send + Sync>;
 
 /// One call of a host function: its arguments, and its caller's memory. Everything in it is
 /// hostile.

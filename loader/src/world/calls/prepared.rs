@@ -15,6 +15,7 @@ use crate::world::domain_ref::DomainRef;
 use crate::world::error::{CallError, Failure, LookupError};
 use crate::world::held::Held;
 use crate::world::inner::Inner;
+use crate::world::lanes::take::Visit;
 use std::sync::Arc;
 
 /// A function of a domain, prepared for many calls. It finds its function again after the domain
@@ -107,12 +108,16 @@ impl Prepared {
     /// callee. The callee is restarted first if it is dead and may be restarted.
     ///
     /// # Errors
-    /// [`CallError::Arguments`] if the data stack has no room; otherwise as
+    /// [`CallError::Arguments`] if the data stack has no room, or in a lane; otherwise as
     /// [`TypedFn::call`](crate::TypedFn::call) for a callee that cannot be entered.
     #[inline]
     pub fn room(&mut self, enter: &mut (impl Enter + ?Sized), size: usize) -> Result<*mut u8, CallError> {
         let mut held = enter.held();
         self.room = 0;
+        // Between two calls another lane may have the stack.
+        if held.lane.is_some() {
+            return Err(self.wrong());
+        }
         let (state, sp) = self.refresh(&mut held)?;
         // SAFETY: as in `refresh`.
         let low = unsafe { (*state).stack_low.number() } + CALLEE_RESERVE;
@@ -145,7 +150,34 @@ impl Prepared {
                 arguments.push_word(*word, self.floats >> i & 1 != 0);
             }
         }
-        let (state, sp) = self.refresh(&mut held)?;
+        let visit = self.visit(&mut held)?;
+        self.call_inside(&mut held, room, &mut arguments)?;
+        drop(visit);
+        Ok(match self.signature.outcome {
+            Outcome::Void => 0,
+            Outcome::Int | Outcome::Pointer => arguments.frame.rax,
+            Outcome::Float => arguments.frame.xmm0,
+        })
+    }
+
+    /// Goes into the callee, in a lane by its door.
+    #[inline]
+    fn visit(&self, held: &mut Held<'_>) -> Result<Option<Visit>, CallError> {
+        if held.lane.is_none() {
+            return Ok(None);
+        }
+        if held.id != self.entry.world {
+            return Err(CallError::WrongWorld);
+        }
+        let state = self.entry.binding.callee;
+        // SAFETY: the callee is this world's, which the caller holds until it drops the result.
+        unsafe { held.visit(state).map(Some).map_err(|status| held.failure(state, Failure::Status(status))) }
+    }
+
+    /// Crosses, with the room that was made for the call.
+    #[inline]
+    fn call_inside(&mut self, held: &mut Held<'_>, room: u64, arguments: &mut Arguments) -> Result<(), CallError> {
+        let (state, sp) = self.refresh(held)?;
         // SAFETY: the state lives as long as the world, and nobody else uses it while the host
         // runs. The binding is the world's own. A room above the data stack pointer is one of an
         // earlier life. A fault clears the pointer, and a restart sets it.
@@ -157,13 +189,16 @@ impl Prepared {
                 (*state).sp = room;
             }
             arguments.frame.sp = (*state).sp;
-            let fits = !arguments.has_stack() || held.push_arguments(state, &mut arguments);
+            let fits = !arguments.has_stack() || held.push_arguments(state, arguments);
             let crossed = match fits {
                 true => held.again().cross_in_place(&self.entry.binding, &mut arguments.frame, self.floats != 0),
                 false => Err(Failure::Status(Status::Arguments)),
             };
             if room != 0 && (*state).sp == room && (*state).generation == self.entry.generation {
                 (*state).sp = sp;
+            }
+            if crossed.is_err() {
+                held.go_out(state, 0, true);
             }
             match crossed {
                 Ok(()) => {}
@@ -174,11 +209,7 @@ impl Prepared {
                 Err(failure) => return Err(held.failure(state, failure)),
             }
         }
-        Ok(match self.signature.outcome {
-            Outcome::Void => 0,
-            Outcome::Int | Outcome::Pointer => arguments.frame.rax,
-            Outcome::Float => arguments.frame.xmm0,
-        })
+        Ok(())
     }
 
     /// Returns the host's address of memory of the callee, after a check that the whole range is

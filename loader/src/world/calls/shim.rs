@@ -1,6 +1,7 @@
 //! The code between the gate and a host function.
 
 use crate::fault::clock::moment;
+use crate::fault::lanes;
 use crate::fault::limits::{EXIT, TIME_SIGNAL, reason};
 use crate::fault::signals;
 use crate::fault::trace;
@@ -16,6 +17,7 @@ use crate::world::held::Held;
 use crate::world::inner::Inner;
 use std::any::Any;
 use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::atomic::Ordering;
 
 /// The memory that [`Host::record`] points to.
 struct Record<F> {
@@ -125,6 +127,8 @@ pub(crate) unsafe fn run(
         if let Some(watch) = watch {
             watch.enter_host(context, caller);
         }
+        let occupant = (*context).occupant.as_ref();
+        occupant.inspect(|occupant| occupant.in_host.store(true, Ordering::Release));
         let result = catch_unwind(AssertUnwindSafe(|| {
             let index = (*caller).index;
             let mut call = HostCall::new(Held::called_with(context), frame, binding, index);
@@ -133,6 +137,10 @@ pub(crate) unsafe fn run(
         (*context).depth = depth;
         if let Some(watch) = watch {
             watch.leave_host(context);
+        }
+        if let Some(occupant) = occupant {
+            occupant.in_host.store(false, Ordering::Release);
+            lanes::notice(&*context, occupant);
         }
         match result {
             Ok(Ok(value)) => (*frame).rax = value,
@@ -198,6 +206,7 @@ unsafe fn ended(context: *mut Context, caller: *mut DomainState, signal: i32, co
         (*caller).fault = RawFault { signal, code, caller: return_address, when: moment(), ..RawFault::default() };
         (*caller).dead = Status::Dead;
         (*caller).sp = 0;
+        lanes::end(caller);
     }
     Status::Fault
 }

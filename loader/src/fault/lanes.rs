@@ -1,0 +1,181 @@
+//! The end of a domain that several lanes are in: a fault in one of them ends it for all.
+//!
+//! The lane that ends the domain closes all doors ([`Room::end`]) and wakes a thread of this
+//! library. That thread sends [`TIME_SIGNAL`] to every other thread that is inside, until all are
+//! out. The handler lets a lane that runs the domain go on at the error path of its crossing. If
+//! the domain waits for another one, it is marked, and the gate does not return to it. A thread in
+//! a host function gets no signal, because the function's end looks at the mark.
+
+use crate::fault::limits::TIME_SIGNAL;
+use crate::gate::records::{Context, DomainState, Status};
+use crate::gate::room::{self, Occupant, Room};
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
+use std::time::Duration;
+
+/// First and longest time between two signals to a lane that is still inside.
+const PAUSES: [Duration; 2] = [Duration::from_millis(1), Duration::from_millis(32)];
+/// Longest sleep while no domain ends.
+const IDLE: Duration = Duration::from_secs(3600);
+
+/// The rooms of a world's domains, in their order, and the threads that run its lanes.
+#[derive(Debug)]
+pub(crate) struct Members {
+    pub rooms: Box<[Room]>,
+    pub occupants: Box<[Occupant]>,
+}
+
+/// All worlds with lanes.
+static ALL: Mutex<Vec<Weak<Members>>> = Mutex::new(Vec::new());
+/// Changes when a domain ends.
+static ALARM: AtomicU32 = AtomicU32::new(0);
+
+fn all() -> MutexGuard<'static, Vec<Weak<Members>>> {
+    ALL.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Makes the members of a new world, and looks after them until they are dropped.
+///
+/// # Errors
+/// The thread does not start, or the kernel has no `membarrier`.
+pub(crate) fn found(domains: usize, lanes: usize) -> std::io::Result<Arc<Members>> {
+    static STARTED: OnceLock<()> = OnceLock::new();
+    room::prepare()?;
+    let members = Arc::new(Members {
+        rooms: (0..domains).map(|_| Room::new(lanes)).collect(),
+        occupants: (0..lanes).map(|_| Occupant::default()).collect(),
+    });
+    let mut all = all();
+    if STARTED.get().is_none() {
+        std::thread::Builder::new().name("sfi-lanes".into()).spawn(run)?;
+        STARTED.get_or_init(|| ());
+    }
+    all.retain(|members| members.strong_count() > 0);
+    all.push(Arc::downgrade(&members));
+    Ok(members)
+}
+
+/// Ends a domain in all lanes, if it has several. Async-signal-safe.
+///
+/// # Safety
+/// The state is that of a domain of a world that this thread runs.
+pub(crate) unsafe fn end(domain: *const DomainState) {
+    // SAFETY: see the function's contract. The room lives as long as the world.
+    if let Some(room) = unsafe { (*domain).room.as_ref() } {
+        room.end();
+        ALARM.fetch_add(1, Ordering::SeqCst);
+        room::wake(&ALARM);
+    }
+}
+
+/// Says whether a domain ended in another lane while this one is inside. Async-signal-safe.
+///
+/// # Safety
+/// As for [`end`].
+#[inline]
+pub(crate) unsafe fn is_over(domain: *const DomainState) -> bool {
+    // SAFETY: as in `end`; the door is the room's.
+    unsafe { (*domain).room.as_ref().is_some_and(Room::is_ended) && (*(*domain).door).is_inside() }
+}
+
+/// Marks the domains of a lane's call in progress that ended in another lane. The gates do not
+/// return to them. Async-signal-safe.
+///
+/// # Safety
+/// `context` is that of the world that this thread runs, and a domain's own text runs, or host code
+/// that uses no state.
+pub(crate) unsafe fn mark(context: &Context) {
+    // SAFETY: see the function's contract. States live as long as the world.
+    unsafe {
+        for state in states(context) {
+            if is_over(state) && (*state).dead == Status::Ok {
+                (*state).dead = Status::Dead;
+                (*state).sp = 0;
+            }
+        }
+    }
+}
+
+/// Does as [`mark`] if a domain of any world ended since the last time.
+///
+/// # Safety
+/// As for [`mark`]; `occupant` is the lane's.
+#[inline]
+pub(crate) unsafe fn notice(context: &Context, occupant: &Occupant) {
+    let alarm = ALARM.load(Ordering::SeqCst);
+    if occupant.noticed.load(Ordering::Relaxed) != alarm {
+        occupant.noticed.store(alarm, Ordering::Relaxed);
+        // SAFETY: see the function's contract.
+        unsafe { mark(context) };
+    }
+}
+
+/// Leaves the domains whose calls begin below an address of the control stack, because these calls
+/// are over. Async-signal-safe.
+///
+/// # Safety
+/// `context` is that of the world that this thread runs.
+pub(crate) unsafe fn sweep(context: &Context, below: u64) {
+    if context.take.is_null() {
+        return;
+    }
+    // SAFETY: as in `mark`; doors and rooms live as long as the states.
+    unsafe {
+        for state in states(context) {
+            if let (Some(door), Some(room)) = ((*state).door.as_ref(), (*state).room.as_ref())
+                && (1..below).contains(&door.inside.load(Ordering::Relaxed))
+            {
+                room.go_out(door);
+            }
+        }
+    }
+}
+
+/// Returns the states of a world's domains.
+fn states(context: &Context) -> impl Iterator<Item = *mut DomainState> {
+    let some = |state: *mut DomainState| (!state.is_null()).then_some(state);
+    // SAFETY: the list is that of `Inner::link`, whose states live as long as the world.
+    std::iter::successors(some(context.domains), move |state| some(unsafe { (**state).next }))
+}
+
+impl Members {
+    /// Sends a signal to each thread that is inside a domain that ended. Says whether there is one.
+    fn look(&self) -> bool {
+        let mut found = false;
+        for room in self.rooms.iter().filter(|room| room.is_ended()) {
+            for (door, occupant) in room.doors.iter().zip(&self.occupants) {
+                if !door.is_inside() {
+                    continue;
+                }
+                found = true;
+                let thread = occupant.thread.load(Ordering::SeqCst);
+                if thread != 0 && !occupant.in_host.load(Ordering::SeqCst) {
+                    // SAFETY: a system call without pointers. If the thread is gone, another one of
+                    // this process may get a signal that means nothing to it.
+                    unsafe { libc::syscall(libc::SYS_tgkill, libc::getpid(), thread, TIME_SIGNAL) };
+                }
+            }
+        }
+        found
+    }
+}
+
+/// Runs the thread that looks after lanes. It sleeps while no domain ends.
+fn run() {
+    // SAFETY: changes only this thread's mask. The host's signals are not for it.
+    unsafe {
+        let mut all: libc::sigset_t = std::mem::zeroed();
+        libc::sigfillset(&mut all);
+        libc::pthread_sigmask(libc::SIG_BLOCK, &all, std::ptr::null_mut());
+    }
+    let (mut pause, mut last) = (PAUSES[0], 0);
+    loop {
+        let alarm = ALARM.load(Ordering::SeqCst);
+        if alarm != last {
+            (pause, last) = (PAUSES[0], alarm);
+        }
+        let found = all().iter().filter_map(Weak::upgrade).fold(false, |found, members| members.look() | found);
+        room::sleep(&ALARM, alarm, if found { pause } else { IDLE });
+        pause = (pause * 2).min(PAUSES[1]);
+    }
+}

@@ -1,0 +1,247 @@
+//! Lanes under attack and under load, and the price of their doors.
+
+mod common;
+mod lane_domains;
+use common::{function, kind};
+use lane_domains::{Unary, alone, domain, lanes, two};
+use sfi_loader::{Builder, Busy, CallError, FaultKind, Import, LaneFn, Restart, Status, TypedFn, World};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+
+/// One lane ends the domain again and again, others enter it meanwhile. Each call ends, with its
+/// result or with the end of the domain.
+#[test]
+fn ends_and_entries_race() {
+    let _alone = alone();
+    for spec in [domain("app", ""), domain("app", "").threads_exposing(3)] {
+        let lanes = lanes(3, [spec.restart(Restart::Always).busy(Busy::Wait(Duration::from_secs(20)))]);
+        let over = AtomicU64::new(0);
+        let (added, ended) = (AtomicU64::new(0), AtomicU64::new(0));
+        std::thread::scope(|scope| {
+            for _ in 0..2 {
+                scope.spawn(|| {
+                    let (mut lane, add) = (lanes.enter().unwrap(), two("app", "add"));
+                    while over.load(Ordering::Relaxed) == 0 {
+                        match add.call(&mut lane, (20, 22)) {
+                            Ok(42) => added.fetch_add(1, Ordering::Relaxed),
+                            Err(CallError::Dead { .. }) => ended.fetch_add(1, Ordering::Relaxed),
+                            other => panic!("{other:?}"),
+                        };
+                    }
+                });
+            }
+            let (mut lane, fault) = (lanes.enter().unwrap(), LaneFn::<fn() -> u64>::new("app", "fault"));
+            for _ in 0..300 {
+                assert!(matches!(kind(fault.call(&mut lane, ())), FaultKind::Memory(_)));
+            }
+            over.store(1, Ordering::Relaxed);
+        });
+        assert!(added.load(Ordering::Relaxed) > 0, "{ended:?}");
+    }
+}
+
+/// A caller changes memory of its domain while another caller of the domain crosses: the data
+/// stack, the arguments on it, the thread locals. Nobody but the domain itself gets wrong values,
+/// and nothing outside of it is hurt.
+#[test]
+fn one_caller_attacks_another() {
+    let _alone = alone();
+    let seven = "mov $1,%edi\nmov $2,%esi\nmov $3,%edx\nmov $4,%ecx\nmov $5,%r8d\nmov $6,%r9d
+        lea -16(%r15),%r15
+        movq $7,%gs:(%r15d)\n";
+    let smash = "mov %esi,%ecx\nmov %rdx,%rax\nmov %edi,%edi\nadd %gs:__sfi_header,%rdi\nrep stosq\nret";
+    let steal = format!("mov %r15,%rbx\nmov %rdi,%r15\nlea 16(%r15),%r15\n{seven}call far\nmov %rbx,%r15\nret");
+    let text = function("seven", &format!("{seven}call far\nlea 16(%r15),%r15\nret"))
+        + &function("eight", &format!("{seven}call told\nlea 16(%r15),%r15\nret"))
+        + &function("smash", smash)
+        + &function("steal", &steal)
+        + &function("stack", "mov %r15,%rax\nret");
+    let signature = "(int, int, int, int, int, int, int) -> int";
+    let sum = "lea (%rdi,%rsi),%rax\nadd %rdx,%rax\nadd %rcx,%rax\nadd %r8,%rax\nadd %r9,%rax\nadd (%r15),%rax\nret";
+    let front = domain("front", &text)
+        .threads_exposing(2)
+        .restart(Restart::Always)
+        .import("far", Import::domain("back", "sum").signature(signature))
+        .import("told", Import::host("told").signature(signature));
+    let lanes = World::builder()
+        .domain(front)
+        .domain(domain("back", &function("sum", sum)).threads_exposing(2))
+        .shared_fn("told", |cx| {
+            assert_eq!((0..6).map(|i| cx.arg(i)).sum::<u64>(), 21, "registers are the caller's own");
+            let (first, second) = (cx.arg(6), cx.arg(6));
+            assert_eq!(first, second, "an argument is read once");
+            Ok(first.wrapping_add(21))
+        })
+        .lanes(2)
+        .unwrap();
+    let (mut victim, mut attacker) = (lanes.enter().unwrap(), lanes.enter().unwrap());
+    let stack: LaneFn<fn() -> u64> = LaneFn::new("front", "stack");
+    let pointer: LaneFn<fn() -> u64> = LaneFn::new("front", "pointer");
+    let (sp, locals) = (stack.call(&mut victim, ()).unwrap(), pointer.call(&mut victim, ()).unwrap());
+    let steal: Unary = LaneFn::new("front", "steal");
+    let error: LaneFn<fn() -> u64> = LaneFn::new("front", "error");
+    assert_eq!(steal.call(&mut attacker, (sp - 4096,)), Ok(u64::MAX), "another caller's stack");
+    assert_eq!(error.call(&mut attacker, ()), Ok(Status::Arguments as u64));
+    let over = AtomicU64::new(0);
+    let values = [7, u64::MAX, 0, 1 << 40];
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            let smash: LaneFn<fn(u64, u64, u64) -> u64> = LaneFn::new("front", "smash");
+            for i in 0usize.. {
+                if over.load(Ordering::Relaxed) != 0 {
+                    break;
+                }
+                let at = if i.is_multiple_of(3) { locals } else { sp - 2048 };
+                match smash.call(&mut attacker, (at, 256, values[i % 4])) {
+                    Ok(_) | Err(CallError::Dead { .. }) => {}
+                    other => panic!("{other:?}"),
+                }
+            }
+        });
+        let mut changed = 0;
+        let until = Instant::now() + Duration::from_secs(60);
+        for i in 0.. {
+            if i >= 20_000 && (changed > 0 || Instant::now() > until) {
+                break;
+            }
+            let name = ["seven", "eight"][i % 2];
+            let sum = LaneFn::<fn() -> u64>::new("front", name).call(&mut victim, ()).unwrap();
+            assert!(values.iter().any(|value| value.wrapping_add(21) == sum), "{sum:#x}");
+            changed += u64::from(sum != 28);
+        }
+        over.store(1, Ordering::Relaxed);
+        assert!(changed > 0, "the attack never came in between");
+    });
+    assert_eq!(two("back", "add").call(&mut victim, (1, 2)), Ok(3));
+}
+
+/// Eight threads, a ring of many domains that call each other, faults, endless loops, restarts.
+#[test]
+fn stress() {
+    const DOMAINS: u64 = 24;
+    const FAIL: u64 = -5i64 as u64;
+    let _alone = alone();
+    let ring =
+        "test %rdi,%rdi\njz 1f\ndec %rdi\ncall next\ncmp $-5,%rax\nje 2f\ninc %rax\n2: ret\n1: lea 1(%rsi),%rax\nret";
+    let text = function("ring", ring);
+    let name = |i: u64| format!("d{}", i % DOMAINS);
+    let spec = |i: u64| {
+        let next = Import::domain(name(i + 1), "ring").signature("(int, int) -> int").on_fault(FAIL as i64);
+        let spec = domain(&name(i), &text).import("next", next).restart(Restart::Always);
+        let spec = spec.busy(Busy::Wait(Duration::from_millis(20)));
+        if i.is_multiple_of(3) { spec.threads_exposing(1 + i as usize % 5) } else { spec }
+    };
+    let all = (0..DOMAINS).map(spec).fold(World::builder(), Builder::domain);
+    let lanes = all.time_limit(Duration::from_millis(40)).lanes(8).unwrap();
+    let calls = std::env::var("SFI_STRESS_CALLS").map_or(3_000, |text| text.parse().unwrap());
+    let seed = std::env::var("SFI_STRESS_SEED").map_or(1, |text| text.parse().unwrap());
+    let counts = [const { AtomicU64::new(0) }; 6];
+    std::thread::scope(|scope| {
+        for thread in 0..8 {
+            let (lanes, counts, name) = (&lanes, &counts, &name);
+            scope.spawn(move || {
+                let rings: Vec<_> = (0..DOMAINS).map(|i| two(&name(i), "ring")).collect();
+                let mut random = 0x9e37_79b9_7f4a_7c15u64.wrapping_mul(seed * 8 + thread + 1);
+                for _ in 0..calls {
+                    random = random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+                    let (at, depth, what) =
+                        (random >> 60 | (random >> 40 & 1) << 4, random >> 33 & 7, random >> 44 & 1023);
+                    let mut lane = lanes.enter().unwrap();
+                    let result = match what {
+                        0..8 => LaneFn::<fn() -> u64>::new(name(at), "fault").call(&mut lane, ()),
+                        8 => Unary::new(name(at), "spin").call(&mut lane, (0,)),
+                        _ => rings[(at % DOMAINS) as usize].call(&mut lane, (depth, 100)),
+                    };
+                    let count = match result {
+                        Ok(FAIL) => 1,
+                        Ok(sum) => {
+                            assert_eq!(sum, 101 + depth);
+                            0
+                        }
+                        Err(CallError::Fault(_)) => 2,
+                        Err(CallError::Dead { .. }) => 3,
+                        Err(CallError::Occupied { .. }) => 4,
+                        Err(CallError::Deadlock { .. }) => 5,
+                        Err(error) => panic!("{error:?}"),
+                    };
+                    counts[count].fetch_add(1, Ordering::Relaxed);
+                }
+            });
+        }
+    });
+    println!("good, failed, faults, ended, occupied, deadlocks: {counts:?}");
+    assert!(counts[0].load(Ordering::Relaxed) > calls, "most calls are good");
+    // All E-stacks came back: each domain can be entered by as many lanes as it has E-stacks.
+    let mut all = [0; 8].map(|_| lanes.enter().unwrap());
+    for i in 0..DOMAINS {
+        for lane in &mut all {
+            let sum = two(&name(i), "ring").call(lane, (0, 1));
+            assert!(matches!(sum, Ok(2)), "{sum:?}");
+        }
+    }
+}
+
+/// A call between domains of a lane costs little more than one of a world that one thread enters.
+/// And two lanes in different domains do not hinder each other, where there are two processors.
+#[test]
+fn doors_are_cheap() {
+    let _alone = alone();
+    let text = function("run", "mov %rdi,%rbx\n1: call far\ndec %rbx\njnz 1b\nret");
+    let front =
+        |name: &str, back: &str| domain(name, &text).import("far", Import::domain(back, "null").signature("() -> int"));
+    let back = |name: &str| domain(name, &function("null", "xor %eax,%eax\nret"));
+    let calls = 100_000;
+    let builder = || {
+        let builder = World::builder().domain(front("front", "back")).domain(back("back"));
+        builder.domain(front("front2", "back2")).domain(back("back2"))
+    };
+    let mut world = builder().build().unwrap();
+    let plain: TypedFn<fn(u64) -> u64> = world.domain("front").unwrap().export("run").unwrap();
+    let several = back("back").threads_exposing(2);
+    let lanes = [
+        builder().lanes(2).unwrap(),
+        World::builder().domain(front("front", "back")).domain(several).lanes(2).unwrap(),
+    ];
+    let run: [Unary; 2] = [LaneFn::new("front", "run"), LaneFn::new("front", "run")];
+    let time = |body: &mut dyn FnMut()| {
+        let begin = Instant::now();
+        body();
+        begin.elapsed().as_secs_f64() * 1e9 / calls as f64
+    };
+    let mut best = [f64::MAX; 3];
+    for _ in 0..25 {
+        let now = [
+            time(&mut || _ = plain.call(&mut world, (calls,)).unwrap()),
+            time(&mut || _ = run[0].call(&mut lanes[0].enter().unwrap(), (calls,)).unwrap()),
+            time(&mut || _ = run[1].call(&mut lanes[1].enter().unwrap(), (calls,)).unwrap()),
+        ];
+        best = std::array::from_fn(|i| best[i].min(now[i]));
+    }
+    let ratio = [best[1] / best[0], best[2] / best[0]];
+    println!("ns of a null call, alone, one E-stack, two: {best:.2?}, ratios {ratio:.3?}");
+    // 1.1 on a quiet machine.
+    assert!(ratio.iter().all(|ratio| *ratio < 1.25), "{best:?}");
+    let second: Unary = LaneFn::new("front2", "run");
+    let mut other = builder().build().unwrap();
+    let apart: TypedFn<fn(u64) -> u64> = other.domain("front").unwrap().export("run").unwrap();
+    let [mut single, mut both, mut worlds] = [f64::MAX; 3];
+    for _ in 0..15 {
+        let calls = 4 * calls;
+        single = single.min(time(&mut || _ = run[0].call(&mut lanes[0].enter().unwrap(), (calls,)).unwrap()));
+        both = both.min(time(&mut || {
+            std::thread::scope(|scope| {
+                scope.spawn(|| second.call(&mut lanes[0].enter().unwrap(), (calls,)).unwrap());
+                run[0].call(&mut lanes[0].enter().unwrap(), (calls,)).unwrap();
+            });
+        }));
+        worlds = worlds.min(time(&mut || {
+            std::thread::scope(|scope| {
+                scope.spawn(|| apart.call(&mut other, (calls,)).unwrap());
+                plain.call(&mut world, (calls,)).unwrap();
+            });
+        }));
+    }
+    let [lanes, worlds] = [both, worlds].map(|time| 2.0 * single / time);
+    println!("times the work of one thread: {lanes:.2} by two lanes, {worlds:.2} by two worlds");
+    assert!(lanes > 0.6 * worlds, "lanes in different domains hinder each other");
+}
