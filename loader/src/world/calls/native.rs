@@ -101,10 +101,16 @@ impl Code {
     /// As [`TypedFn::call`](crate::TypedFn::call).
     #[inline]
     pub fn call(&self, enter: &mut (impl Enter + ?Sized), registers: &Registers<'_>) -> Result<Returned, CallError> {
-        let held = enter.held();
+        let mut held = enter.held();
         if held.id != self.words.world {
             return Err(CallError::WrongWorld);
         }
+        let callee = self.words.binding.callee;
+        let _visit = match held.lane.is_some() {
+            // SAFETY: the callee is this world's, which is held until the result is dropped.
+            true => unsafe { Some(held.visit(callee).map_err(|s| held.failure(callee, Failure::Status(s)))?) },
+            false => None,
+        };
         // SAFETY: the world's number was compared, so the callee is its own, and its state and the
         // number live as long.
         match unsafe { (*self.words.binding.callee).sp == 0 || *self.words.fresh != self.words.generation } {
@@ -129,7 +135,11 @@ impl Code {
             if !registers.stack.is_empty() {
                 frame.sp = push(&held, state, registers.stack).ok_or_else(|| self.wrong())?;
             }
-            match held.again().cross_in_place(binding, &mut frame, floats) {
+            let crossed = held.again().cross_in_place(binding, &mut frame, floats);
+            if crossed.is_err() {
+                held.go_out(state, 0, true);
+            }
+            match crossed {
                 Ok(()) => {}
                 // The callee died below one of its own active calls.
                 Err(Failure::Status(Status::Dead)) if (*state).fault.signal != 0 => {
