@@ -1,5 +1,5 @@
-/* RLBox with sfi: the sandboxed library runs in a domain of sfi, in this process. Its ABI is that of
- * the application, so structures, pointers and floats have one form on both sides.
+/* RLBox with sfi: the sandboxed library runs in a domain of sfi, in this process. Its ABI is that
+ * of the application, so structures, pointers and floats have one form on both sides.
  *
  *     #include "rlbox.hpp"
  *     #include "rlbox_sfi_sandbox.hpp"

@@ -1,10 +1,10 @@
 # Host to domain. r11 is the context, r10 the binding, r12 the control stack pointer, r14 the
 # thread, r15 the callee's data stack pointer. The arguments are in their registers, xmm0-7 only
-# with the flag FLOATS. Returns rax, xmm0 and xmm1, the callee's rdx in r8, and the status in edx. Of
-# the other registers only rbx and rbp are preserved. The changes of current, top, host_rsp and host_mxcsr stay.
-# `Held::cross_nested` restores them when a host function enters a domain. Pushes rbp, rbx and the
-# flags on the host's stack, which is then 16-byte aligned. The pushed flags get MXCSR if the entry
-# sets MXCSR.
+# with the flag FLOATS. Returns rax, xmm0 and xmm1, the callee's rdx in r8, and the status in edx.
+# Of the other registers only rbx and rbp are preserved. The changes of current, top, host_rsp and
+# host_mxcsr stay. `Held::cross_nested` restores them when a host function enters a domain. Pushes
+# rbp, rbx and the flags on the host's stack, which is then 16-byte aligned. The pushed flags get
+# MXCSR if the entry sets MXCSR.
 
 .macro GATE_ENTER v, avx, fsgs
     .p2align 6
