@@ -120,6 +120,8 @@ pub use spec::{
     Access, DEFAULT_CALLBACKS, DEFAULT_CONTROL_STACK, DEFAULT_FIBERS, DEFAULT_MEMORY, DEFAULT_STACK, DomainSpec, Entry,
     Import, MAX_CONTROL_STACK, MAX_FIBERS, MAX_SPARE, MIN_CONTROL_STACK, Placement, Restart, Trust,
 };
+pub use vm::child::apart;
+pub use vm::closed::PageAccess;
 pub use vm::error::MapError;
 pub use vm::ledger::window_of;
 pub use vm::memory::{Memory, MemoryError, Segment};

@@ -239,9 +239,10 @@ fn map_backed(window: &Window, backing: &Backing, m: &Mapping) -> Result<(), Err
     window.map_file(m.offset, m.length, Protection::ReadWrite, file, from.bytes(), true)
 }
 
-/// Resets the writable memory of an instance to its start, so that no byte survives. Shared regions
-/// stay.
+/// Resets the writable memory of an instance to its start, so that no byte survives, and opens the
+/// pages that it closed. Shared regions stay.
 pub(crate) fn reset(window: &Window, image: &Image, rng: &mut ChaCha20Rng) -> Result<(), Errno> {
+    window.open()?;
     for (start, end) in &image.discarded {
         window.discard(*start, *end - *start)?;
     }

@@ -1,7 +1,9 @@
 //! Bounds-checked access to a domain's memory from the host.
 
 use crate::vm::address::WindowOffset;
+use crate::vm::closed::PageAccess;
 use crate::vm::window::{Protection, Window};
+use sfi_contract::layout::PAGE_SIZE;
 use std::ops::Range;
 
 /// A mapped part of a window.
@@ -47,6 +49,15 @@ pub enum MemoryError {
         /// Bytes of the range.
         length: usize,
     },
+    /// The domain itself closed a page of the range ([`crate::HostCall::protect_heap`]).
+    #[error("window offset {offset:#x} is in a page that the domain closed")]
+    Closed {
+        /// Offset in the domain's window.
+        offset: u64,
+    },
+    /// The process can have no more mappings, or the domain no more closed ranges.
+    #[error("no room for another range of closed pages")]
+    TooManyRanges,
     /// The domain itself may not write there.
     #[error("window offset {offset:#x} is not writable memory of the domain")]
     ReadOnly {
@@ -85,19 +96,38 @@ impl Memory<'_> {
         start..end
     }
 
+    /// Sets the domain's own access to whole pages of its heap. Memory that several threads map
+    /// stays open, because another thread may close it while the host copies it.
+    pub(crate) fn protect_heap(&self, pointer: u64, length: u64, access: PageAccess) -> Result<(), MemoryError> {
+        let place = WindowOffset::of_pointer(pointer);
+        let error = MemoryError::OutOfBounds { offset: place.bytes(), length: length as usize };
+        let end = place.bytes().checked_add(length).ok_or(error)?;
+        let inside = |s: &&Segment| s.name == HEAP && s.holds(place) && end <= s.end();
+        let whole = place == place.page() && length.is_multiple_of(PAGE_SIZE) && length > 0;
+        self.segments.iter().find(inside).filter(|_| whole).ok_or(error)?;
+        if self.window.is_view() || self.window.backing().is_some() {
+            return Ok(());
+        }
+        self.window.close(&(place.bytes()..end), access).map_err(|_| MemoryError::TooManyRanges)
+    }
+
     /// Finds the segment that holds the range. Returns it and the range's window offset.
     pub(crate) fn find(&self, pointer: u64, length: usize) -> Result<(&Segment, WindowOffset), MemoryError> {
         let place = WindowOffset::of_pointer(pointer);
         let error = MemoryError::OutOfBounds { offset: place.bytes(), length };
         let end = place.bytes().checked_add(length as u64).ok_or(error)?;
-        let found = self.segments.iter().find(|s| s.holds(place) && end <= s.end());
-        found.map(|s| (s, place)).ok_or(error)
+        let found = self.segments.iter().find(|s| s.holds(place) && end <= s.end()).ok_or(error)?;
+        match self.window.refuses(&(place.bytes()..end), false) {
+            Some(closed) => Err(MemoryError::Closed { offset: closed.bytes() }),
+            None => Ok((found, place)),
+        }
     }
 
     /// Loads a word of 32 bits at once, while other threads may write it.
     ///
     /// # Errors
-    /// [`MemoryError::OutOfBounds`], also for an address that is no multiple of 4.
+    /// As [`Memory::read`]; [`MemoryError::OutOfBounds`] also for an address that is no multiple of
+    /// 4.
     pub fn load(&self, pointer: u64) -> Result<u32, MemoryError> {
         let (_, offset) = self.find(pointer, 4)?;
         match offset.bytes().is_multiple_of(4) {
@@ -109,7 +139,7 @@ impl Memory<'_> {
     /// Copies `length` bytes out of the domain's memory.
     ///
     /// # Errors
-    /// [`MemoryError::OutOfBounds`].
+    /// [`MemoryError::OutOfBounds`], [`MemoryError::Closed`].
     pub fn read(&self, pointer: u64, length: usize) -> Result<Vec<u8>, MemoryError> {
         let (_, offset) = self.find(pointer, length)?;
         let mut bytes = vec![0; length];
@@ -120,7 +150,7 @@ impl Memory<'_> {
     /// Fills `out` from the domain's memory.
     ///
     /// # Errors
-    /// [`MemoryError::OutOfBounds`].
+    /// As [`Memory::read`].
     pub fn read_into(&self, pointer: u64, out: &mut [u8]) -> Result<(), MemoryError> {
         let (_, offset) = self.find(pointer, out.len())?;
         self.window.read(offset, out);
@@ -130,11 +160,14 @@ impl Memory<'_> {
     /// Copies a C string out of the domain's memory, without its zero byte.
     ///
     /// # Errors
-    /// [`MemoryError::OutOfBounds`]; [`MemoryError::Unterminated`] if there is no zero byte within
-    /// `limit` bytes or before the segment's end.
+    /// As [`Memory::read`]; [`MemoryError::Unterminated`] if there is no zero byte within `limit`
+    /// bytes or before the segment's end.
     pub fn read_c_string(&self, pointer: u64, limit: usize) -> Result<Vec<u8>, MemoryError> {
         let (segment, offset) = self.find(pointer, 1)?;
-        let limit = limit.min((segment.end() - offset.bytes()) as usize);
+        let rest = offset.bytes()..segment.end();
+        let closed = self.window.refuses(&rest, false);
+        let end = closed.map_or(rest.end, WindowOffset::bytes);
+        let limit = limit.min((end - offset.bytes()) as usize);
         let mut bytes = Vec::new();
         let mut chunk = [0; 256];
         while bytes.len() < limit {
@@ -146,22 +179,31 @@ impl Memory<'_> {
             }
             bytes.extend_from_slice(part);
         }
-        Err(MemoryError::Unterminated { offset: offset.bytes(), limit })
+        match closed {
+            Some(closed) if bytes.len() as u64 == end - offset.bytes() => {
+                Err(MemoryError::Closed { offset: closed.bytes() })
+            }
+            _ => Err(MemoryError::Unterminated { offset: offset.bytes(), limit }),
+        }
     }
 
     /// Checks that the domain itself may write to the range. Returns its window offset.
     ///
     /// # Errors
-    /// [`MemoryError::OutOfBounds`], [`MemoryError::ReadOnly`].
+    /// As [`Memory::read`]; [`MemoryError::ReadOnly`].
     pub fn writable(&self, pointer: u64, length: usize) -> Result<u64, MemoryError> {
         self.find_writable(pointer, length).map(WindowOffset::bytes)
     }
 
-    fn find_writable(&self, pointer: u64, length: usize) -> Result<WindowOffset, MemoryError> {
+    pub(crate) fn find_writable(&self, pointer: u64, length: usize) -> Result<WindowOffset, MemoryError> {
         let (segment, offset) = self.find(pointer, length)?;
-        match segment.protection {
-            Protection::ReadWrite => Ok(offset),
-            _ => Err(MemoryError::ReadOnly { offset: offset.bytes() }),
+        if segment.protection != Protection::ReadWrite {
+            return Err(MemoryError::ReadOnly { offset: offset.bytes() });
+        }
+        let range = offset.bytes()..offset.bytes() + length as u64;
+        match self.window.refuses(&range, true) {
+            Some(closed) => Err(MemoryError::ReadOnly { offset: closed.bytes() }),
+            None => Ok(offset),
         }
     }
 

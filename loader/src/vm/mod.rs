@@ -2,6 +2,8 @@
 
 pub(crate) mod address;
 pub(crate) mod backing;
+pub(crate) mod child;
+pub(crate) mod closed;
 pub(crate) mod error;
 pub(crate) mod ledger;
 pub(crate) mod memory;

@@ -2,6 +2,7 @@
 
 use crate::vm::address::{HostAddress, WindowOffset};
 use crate::vm::backing::Backing;
+use crate::vm::closed::{Closed, PageAccess};
 use crate::vm::ledger;
 use crate::vm::space::AddressSpace;
 use rand_chacha::ChaCha20Rng;
@@ -9,8 +10,10 @@ use rustix::fd::BorrowedFd;
 use rustix::io::Errno;
 use rustix::mm::{Advice, MapFlags, MprotectFlags, ProtFlags, madvise, mmap, mmap_anonymous, mprotect};
 use sfi_contract::layout::{PAGE_SIZE, WINDOW_SIZE};
+use std::cell::RefCell;
+use std::ops::Range;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
 /// Most draws. With any sane address space the first or second succeeds.
 pub(crate) const DRAWS: u32 = 10_000;
@@ -56,13 +59,13 @@ pub(crate) struct Word {
 struct Reservation {
     base: HostAddress,
     /// Mappings of the window on the process' account.
-    mappings: u64,
+    mappings: AtomicU64,
 }
 
 impl Drop for Reservation {
     fn drop(&mut self) {
         // No domain runs in the window, and no references to window memory exist.
-        ledger::release(self.base.number() / WINDOW_SIZE, self.mappings);
+        ledger::release(self.base.number() / WINDOW_SIZE, *self.mappings.get_mut());
     }
 }
 
@@ -76,6 +79,8 @@ pub(crate) struct Window {
     /// A view for another thread: the window in which the domain's text lies. It stays mapped as
     /// long as this one.
     text: Option<Arc<Reservation>>,
+    /// The pages that the domain closed.
+    closed: RefCell<Closed>,
 }
 
 impl Window {
@@ -87,8 +92,8 @@ impl Window {
             match ledger::reserve(window) {
                 Ok(true) => {
                     let base = HostAddress::new(window * WINDOW_SIZE);
-                    let reservation = Some(Arc::new(Reservation { base, mappings }));
-                    return Ok(Self { base, reservation, backing: None, text: None });
+                    let reservation = Some(Arc::new(Reservation { base, mappings: mappings.into() }));
+                    return Ok(Self { base, reservation, ..Self::none() });
                 }
                 Ok(false) => {}
                 Err(error) => {
@@ -126,7 +131,7 @@ impl Window {
 
     /// Returns an empty value without a window, in which nothing can be mapped.
     pub(crate) fn none() -> Self {
-        Self { base: HostAddress::NULL, reservation: None, backing: None, text: None }
+        Self { base: HostAddress::NULL, reservation: None, backing: None, text: None, closed: RefCell::default() }
     }
 
     /// Returns the window's base.
@@ -275,6 +280,56 @@ impl Window {
         };
         // SAFETY: the range lies inside this reservation.
         unsafe { mprotect(self.at(offset).pointer(), length as usize, flags) }
+    }
+
+    /// Sets the domain's access to pages that are mapped writable for it alone. If the kernel fails
+    /// in between, all of them count as closed.
+    ///
+    /// # Errors
+    /// The process cannot have so many mappings, or the window so many ranges.
+    pub(crate) fn close(&self, range: &Range<u64>, access: PageAccess) -> Result<(), Errno> {
+        if range.is_empty() || access == PageAccess::ReadWrite && !self.closed.borrow().meets(range) {
+            return Ok(());
+        }
+        let before = self.closed.borrow().clone();
+        let with = |access| {
+            let mut closed = before.clone();
+            closed.set(range, access);
+            closed
+        };
+        let (wanted, worst) = (with(access), with(PageAccess::None));
+        if wanted.is_full() && access != PageAccess::ReadWrite {
+            return Err(Errno::NOMEM);
+        }
+        let (offset, length) = (WindowOffset::new(range.start), range.end - range.start);
+        self.check(offset, length);
+        let reservation = self.reservation.as_ref().ok_or(Errno::INVAL)?;
+        let most = before.mappings().max(wanted.mappings()).max(worst.mappings());
+        ledger::account(most - before.mappings())?;
+        let flags = match access {
+            PageAccess::None => MprotectFlags::empty(),
+            PageAccess::Read => MprotectFlags::READ,
+            PageAccess::ReadWrite => MprotectFlags::READ | MprotectFlags::WRITE,
+        };
+        // SAFETY: the range lies inside this reservation. `Memory` asks `closed` before it touches
+        // memory of the domain, and no reference to window memory exists.
+        let result = unsafe { mprotect(self.at(offset).pointer(), length as usize, flags) };
+        let now = if result.is_ok() { wanted } else { worst };
+        ledger::forget(most - now.mappings());
+        reservation.mappings.fetch_add(now.mappings().wrapping_sub(before.mappings()), Ordering::Relaxed);
+        *self.closed.borrow_mut() = now;
+        result
+    }
+
+    /// Opens all pages that the domain closed.
+    pub(crate) fn open(&self) -> Result<(), Errno> {
+        let ranges: Vec<Range<u64>> = self.closed.borrow().ranges().collect();
+        ranges.iter().try_for_each(|range| self.close(range, PageAccess::ReadWrite))
+    }
+
+    /// Returns the first place of a range that the domain closed for reading, or for writing.
+    pub(crate) fn refuses(&self, range: &Range<u64>, write: bool) -> Option<WindowOffset> {
+        self.closed.borrow().refuses(range, write).map(WindowOffset::new)
     }
 
     /// Writes to memory that is mapped writable.

@@ -22,6 +22,7 @@ use crate::world::links::record::{Link, Links};
 use sfi_contract::Mode;
 use sfi_contract::layout::{DISPATCH_SIZE, WINDOW_SIZE};
 use sfi_verifier::{Usage, Vectors};
+use std::cell::Cell;
 use std::sync::Arc;
 
 /// One loaded domain.
@@ -56,6 +57,8 @@ pub(crate) struct Domain {
     pub restarts: u32,
     /// The fault before the last automatic restart.
     pub crash: Option<Fault>,
+    /// True if the host was given an address in its memory.
+    pub viewed: Cell<bool>,
     /// True if its owner knows of the fault in its state.
     pub settled: bool,
     /// The mapped segments, if regions became visible or invisible since it was loaded.
@@ -100,6 +103,7 @@ impl Domain {
             roots: Vec::new(),
             restarts: 0,
             crash: None,
+            viewed: Cell::new(false),
             settled: false,
             own_segments: None,
             shown: Vec::new(),

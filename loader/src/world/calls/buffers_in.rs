@@ -13,7 +13,7 @@ use crate::spec::Trust;
 use crate::spec::interface::{Declaration, Direction, Kind, Length, Parameter, Scalar};
 use crate::spec::signature::Signature;
 use crate::vm::address::WindowOffset;
-use crate::vm::window::{Protection, Window};
+use crate::vm::window::Window;
 use crate::world::calls::call::{Enter, Hold};
 use crate::world::calls::functions::Loans;
 use crate::world::calls::host_call::HostCall;
@@ -314,9 +314,12 @@ impl Pointers<'_> {
         write: bool,
     ) -> Option<(&'i Window, WindowOffset)> {
         let domain = &inner.domains[self.caller];
-        let memory = domain.memory();
-        let (segment, offset) = memory.find(self.words[parameter], usize::try_from(length).ok()?).ok()?;
-        (!write || segment.protection == Protection::ReadWrite).then_some((&domain.window, offset))
+        let (memory, length) = (domain.memory(), usize::try_from(length).ok()?);
+        let offset = match write {
+            true => memory.find_writable(self.words[parameter], length).ok()?,
+            false => memory.find(self.words[parameter], length).ok()?.1,
+        };
+        Some((&domain.window, offset))
     }
 }
 

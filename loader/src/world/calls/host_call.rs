@@ -5,6 +5,7 @@ use crate::gate::records::{Binding, Caught, HostFrame, flag};
 use crate::spec::DomainSpec;
 use crate::spec::signature::{MAX_STACK_WORDS, Signature};
 use crate::vm::address::WindowOffset;
+use crate::vm::closed::PageAccess;
 use crate::vm::memory::{Memory, MemoryError};
 use crate::world::calls::call::{Enter, TypedFn, sealed};
 use crate::world::calls::values::Function;
@@ -204,6 +205,21 @@ impl<'c> HostCall<'c> {
     /// See [`Memory::write`].
     pub fn write(&mut self, pointer: u64, bytes: &[u8]) -> Result<(), MemoryError> {
         self.memory().write(pointer, bytes)
+    }
+
+    /// Sets the caller's own access to whole pages of its heap, until its end. Copies of pages that
+    /// it closed are errors for the host, too. A domain with threads keeps all access.
+    ///
+    /// # Errors
+    /// [`MemoryError::OutOfBounds`] for anything but whole pages of the heap;
+    /// [`MemoryError::ReadOnly`] if the host was given an address in the domain's memory
+    /// ([`crate::Prepared::view`]); [`MemoryError::TooManyRanges`].
+    pub fn protect_heap(&mut self, pointer: u64, length: u64, access: PageAccess) -> Result<(), MemoryError> {
+        let domain = &self.held.domains[self.caller];
+        if domain.viewed.get() && access != PageAccess::ReadWrite {
+            return Err(MemoryError::ReadOnly { offset: WindowOffset::of_pointer(pointer).bytes() });
+        }
+        domain.memory().protect_heap(pointer, length, access)
     }
 
     /// Lets the caller handle its next fault, if the fault raises one of these signals (bits by

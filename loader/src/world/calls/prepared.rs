@@ -214,7 +214,8 @@ impl Prepared {
 
     /// Returns the host's address of memory of the callee, after a check that the whole range is
     /// memory that the callee may read. The callee may change the bytes in its next call, and takes
-    /// them away when it is restarted or loaded again.
+    /// them away when it is restarted or loaded again. From the first view on it closes no pages
+    /// ([`HostCall::protect_heap`]).
     ///
     /// # Errors
     /// [`CallError::WrongWorld`]; [`CallError::Discarded`]; [`CallError::Arguments`] if the range
@@ -231,6 +232,7 @@ impl Prepared {
             return Err(CallError::Discarded);
         }
         let (_, offset) = domain.memory().find(pointer, size).map_err(|_| self.wrong())?;
+        domain.viewed.set(true);
         Ok(domain.window.at(offset).number() as *const u8)
     }
 }

@@ -1,0 +1,38 @@
+//! New processes of the host that share nothing of this one.
+
+use std::io;
+use std::os::unix::process::CommandExt;
+use std::process::Command;
+
+/// The first descriptor after the standard ones.
+const FIRST: libc::c_uint = 3;
+
+/// Lets a command start without any of this process' descriptors but the three standard ones, which
+/// the command names, in a process group of its own. The kernel kills it when the thread that
+/// starts it ends.
+pub fn apart(command: &mut Command) -> &mut Command {
+    let parent = std::process::id();
+    let prepare = move || {
+        // SAFETY: these calls take numbers only. They change the new process, in which nothing else
+        // runs, and are async-signal-safe.
+        let results = unsafe {
+            let all = libc::c_uint::MAX;
+            [
+                libc::syscall(libc::SYS_close_range, FIRST, all, libc::CLOSE_RANGE_CLOEXEC),
+                libc::syscall(libc::SYS_prctl, libc::PR_SET_PDEATHSIG, libc::SIGKILL, 0, 0, 0),
+            ]
+        };
+        if results != [0, 0] {
+            return Err(io::Error::last_os_error());
+        }
+        // A parent that died before the second call can kill nobody.
+        // SAFETY: as above.
+        match u32::try_from(unsafe { libc::getppid() }) {
+            Ok(now) if now == parent => Ok(()),
+            _ => Err(io::Error::from_raw_os_error(libc::ESRCH)),
+        }
+    };
+    command.process_group(0);
+    // SAFETY: the closure neither allocates nor locks: an error from a number holds no memory.
+    unsafe { command.pre_exec(prepare) }
+}
