@@ -76,7 +76,7 @@ struct Key {
     part: Part,
     class: u8,
     name: Option<String>,
-    priority: u32,
+    priority: u64,
     input: usize,
     section: usize,
 }
@@ -196,9 +196,10 @@ fn key(name: &str, flags: u64, kind: u32, input: usize, section: usize) -> Key {
         !name.is_empty() && name.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'_') && kind != SHT_NOBITS;
     let (class, group, priority) = match array {
         // Sections without a priority come after those with one (gABI; GNU ld's
-        // SORT_BY_INIT_PRIORITY).
+        // SORT_BY_INIT_PRIORITY). Those of the support code may come later still.
         Some(base) => {
-            let priority = name[base.len()..].strip_prefix('.').and_then(|p| p.parse().ok()).unwrap_or(u32::MAX);
+            let number = name[base.len()..].strip_prefix('.').and_then(|p| p.parse().ok());
+            let priority = number.unwrap_or(u64::from(u32::MAX));
             (1, Some(base.to_owned()), priority)
         }
         None if identifier => (2, Some(name.to_owned()), 0),

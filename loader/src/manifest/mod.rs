@@ -113,7 +113,7 @@ mod values;
 
 pub use interface_file::{InterfaceFile, Source};
 pub use libraries::Room;
-pub use syscalls::{Denied, Descriptor, Directory, Log, Quotas, Syscalls};
+pub use syscalls::{Denied, Descriptor, Directory, Log, Network, Program, Quotas, Syscalls};
 pub use values::{Clock, NoSize, Size, Time};
 
 use crate::spec::capability::Capability;

@@ -13,6 +13,7 @@
 //! environment = ["LANG=C", "TERM"]            # without a value: as the host has it, if it has it
 //! working_directory = "/data"                 # at the start; the root otherwise
 //! clock_resolution = "1 ms"                   # of clocks and of files' times; 1 us otherwise
+//! network = "loopback"                        # sockets at 127.0.0.1 and ::1; none otherwise
 //!
 //! [domains.app.syscalls.directories]
 //! "/data" = { host = "data" }                 # read-only, relative to the manifest
@@ -22,6 +23,9 @@
 //! [domains.app.syscalls.files]
 //! "/dev/urandom" = { host = "/dev/urandom" }  # single files, of any kind
 //!
+//! [domains.app.syscalls.programs]
+//! "/bin/sh" = { host = "/bin/sh", environment = ["HOME"] }  # runs with all rights of the user
+//!
 //! [domains.app.syscalls.quota]
 //! memory = "16 MiB"                           # of its heap
 //! descriptors = 64
@@ -29,6 +33,7 @@
 //! created = 1000                              # files, directories and links made, in all
 //! sleep = "1 s"                               # of one call
 //! wait = "1 s"                                # of one call, for a pipe, a terminal or a socket
+//! children = 4                                # programs that run at a time
 //! records = 10000                             # calls that are logged
 //! ```
 
@@ -61,6 +66,12 @@ pub struct Syscalls {
     /// Files, of any kind, by the names that the domain's paths use.
     #[serde(default)]
     pub files: BTreeMap<String, File>,
+    /// Programs of the host that the domain may start, by the names that it uses.
+    #[serde(default)]
+    pub programs: BTreeMap<String, Program>,
+    /// The network that its sockets reach.
+    #[serde(default)]
+    pub network: Network,
     /// Quotas.
     #[serde(default)]
     pub quota: Quotas,
@@ -86,6 +97,17 @@ pub enum Denied {
     /// `EPERM`: as if it were forbidden.
     #[serde(rename = "EPERM")]
     Eperm,
+}
+
+/// The network that sockets reach.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Network {
+    /// None: there are no sockets.
+    #[default]
+    None,
+    /// 127.0.0.1 and ::1, with every service of the host there.
+    Loopback,
 }
 
 /// The calls that are logged.
@@ -144,6 +166,17 @@ pub struct File {
     pub access: Access,
 }
 
+/// A program of the host that a domain may start. It runs with all rights of the user.
+#[derive(Clone, Debug, serde::Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Program {
+    /// The host's name for it.
+    pub host: PathBuf,
+    /// Variables that it gets from the domain, besides those about language and terminal.
+    #[serde(default)]
+    pub environment: Vec<String>,
+}
+
 /// Quotas of a domain. One that is not set is unlimited, or the most that the arbitration code
 /// allows.
 #[derive(Clone, Copy, Debug, Default, serde::Deserialize)]
@@ -161,6 +194,8 @@ pub struct Quotas {
     pub sleep: Option<Time>,
     /// Longest wait of one call.
     pub wait: Option<Time>,
+    /// Started programs that the domain did not wait for.
+    pub children: Option<usize>,
     /// Calls that are logged.
     pub records: Option<u64>,
 }
@@ -197,10 +232,13 @@ mod tests {
         assert_eq!((table.directories["/data"].mounts, table.directories["/tree"].mounts), (false, true));
         assert_eq!((table.environment.len(), table.working_directory.as_deref()), (2, Some("/data")));
         assert_eq!(table.files["/dev/urandom"].access, Access::Read);
+        assert_eq!((table.programs["/bin/sh"].environment.len(), table.quota.children), (1, Some(4)));
+        assert_eq!(table.network, Network::Loopback);
         for (from, to, what) in [
             ("\"EPERM\"", "\"EACCES\"", "unknown variant `EACCES`"),
             ("\"refused\"", "\"some\"", "unknown variant `some`"),
             ("allow = ", "alow = ", "unknown field `alow`"),
+            ("\"loopback\"", "\"all\"", "unknown variant `all`"),
             ("\"read-write\"", "\"write\"", "unknown access"),
         ] {
             let error = toml::from_str::<Manifest>(&text.replacen(from, to, 1)).unwrap_err().to_string();
